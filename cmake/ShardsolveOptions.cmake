@@ -1,0 +1,37 @@
+# Interface target shardsolve_options: language level, warnings, sanitizers and test hooks of everything we compile.
+# It is never installed, so nothing of it reaches a user of the library.
+add_library(shardsolve_options INTERFACE)
+target_compile_features(shardsolve_options INTERFACE cxx_std_20)
+
+target_compile_options(
+  shardsolve_options
+  INTERFACE -Wall
+            -Wextra
+            -Wpedantic
+            -Wshadow
+            -Wconversion
+            -Wnon-virtual-dtor
+            -Woverloaded-virtual
+            # Designated initialisers leave the other members at their defaults on purpose.
+            -Wno-missing-field-initializers
+            # Source names in messages do not depend on where the tree lies.
+            "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
+if(SHARDSOLVE_WARNINGS_AS_ERRORS)
+  target_compile_options(shardsolve_options INTERFACE -Werror)
+endif()
+
+if(SHARDSOLVE_SKIPPABLE_WAITS)
+  target_compile_definitions(shardsolve_options INTERFACE SHARDSOLVE_SKIPPABLE_WAITS=1)
+endif()
+
+if(SHARDSOLVE_SANITIZE STREQUAL "thread")
+  set(sanitize_flags -fsanitize=thread)
+elseif(SHARDSOLVE_SANITIZE STREQUAL "address")
+  set(sanitize_flags -fsanitize=address,undefined -fno-sanitize-recover=all)
+elseif(SHARDSOLVE_SANITIZE)
+  message(FATAL_ERROR "SHARDSOLVE_SANITIZE is '${SHARDSOLVE_SANITIZE}'; it may be empty, 'thread' or 'address'.")
+endif()
+if(SHARDSOLVE_SANITIZE)
+  target_compile_options(shardsolve_options INTERFACE ${sanitize_flags} -fno-omit-frame-pointer)
+  target_link_options(shardsolve_options INTERFACE ${sanitize_flags})
+endif()

@@ -1,0 +1,87 @@
+/// Hermitian positive definite systems: factor, solve, inverse, log-determinant, condition.
+#pragma once
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/export.hpp>
+#include <shardsolve/mesh.hpp>
+#include <shardsolve/outcome.hpp>
+#include <shardsolve/run_options.hpp>
+#include <shardsolve/scaled.hpp>
+#include <shardsolve/sharded.hpp>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace shardsolve {
+
+/// P A P^T = L L^H for the elimination order P of the layout (see SlabLayout), kept to be used again.
+/// Lives in the memory of the matrix that it was made from: L replaces the entries on and below the
+/// diagonal in elimination order, the others are still A's. Together with A's saved diagonal that is
+/// what later certificates need. Copies share the memory.
+template <Scalar T>
+struct CholeskyFactor {
+  ShardedMatrix<T> slabs;
+  /// The real diagonal of A, in the caller's order; n values.
+  std::shared_ptr<std::vector<RealOf<T>>> diagonal;
+  /// ||A||_1 = ||A||_inf.
+  Scaled norm;
+  /// ok, or why there is no factor; then the slabs hold nothing of use.
+  Outcome outcome;
+
+  const SlabLayout& layout() const { return slabs.layout(); }
+};
+
+/// Factors the Hermitian positive definite matrix `a`, overwriting it. LAPACK: potrf.
+///
+/// `a`: n x n, both triangles valid, on as many slabs as `mesh` has ranks. Looks at A once before
+/// anything is written: refuses NaN, Inf and matrices that are not Hermitian (outcome, `a` intact).
+/// Costs n^3 / 3 multiply-adds spread evenly over the ranks, and moves about n^2 / 2 elements to
+/// each rank. Workspace on each rank: three panels of n x tile elements.
+/// A matrix that is not positive definite ends the work early with the pivot in the outcome.
+/// Throws Error: invalid_argument if the layout does not fit the mesh, out_of_memory, cancelled,
+/// communication.
+template <Scalar T>
+SHARDSOLVE_EXPORT CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a,
+                                                    const RunOptions& options = {});
+
+/// Solves A X = B with a factor; X replaces B. LAPACK: potrs.
+///
+/// `b`: n x k on the factor's layout, any k. Costs n^2 multiply-adds a right-hand side, and as much
+/// again for the certificate: the outcome holds the backward error, found with the entries of A
+/// that the factor kept. Right-hand sides with NaN or Inf are refused (outcome, `b` intact). On
+/// overflow `b` holds what was computed. Workspace on each rank: a copy of its rows of B, and
+/// n x min(k, tile) elements four times.
+/// Throws Error: invalid_argument if the factor's outcome is not ok or shapes differ, and as above.
+template <Scalar T>
+SHARDSOLVE_EXPORT Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& factor,
+                                         RightHandSides<T> b, const RunOptions& options = {});
+
+/// Replaces a factor by the full Hermitian inverse of A, in the same memory. LAPACK: potri.
+///
+/// Costs 2 n^3 / 3 multiply-adds. The factor is consumed. The outcome holds the exact rcond and
+/// the residual of X on a probe vector (see Outcome::backward_error). Workspace on each rank: four
+/// panels of n x tile elements. Throws Error as cholesky_solve.
+template <Scalar T>
+SHARDSOLVE_EXPORT Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor,
+                                           const RunOptions& options = {});
+
+/// log(det(A)) = 2 sum log(L_ii), in double precision. 0 for n = 0.
+/// Throws Error(invalid_argument) if the factor's outcome is not ok.
+template <Scalar T>
+SHARDSOLVE_EXPORT double log_determinant(const CholeskyFactor<T>& factor);
+
+/// Reciprocal condition number 1 / (||A||_1 est(||A^-1||_1)) by Higham's block-free estimator (ACM
+/// TOMS 14, 1988; LAPACK: pocon), which takes about five solves. An estimate is never below the
+/// true value but for rounding, and rarely more than three times above it. 1 for n = 0.
+template <Scalar T>
+SHARDSOLVE_EXPORT double condition_estimate(Mesh& mesh, const CholeskyFactor<T>& factor,
+                                            const RunOptions& options = {});
+
+/// Factor, solve and certificate in one call: X replaces B, the factor replaces A. The outcome has
+/// the backward error and rcond, the flops and seconds of everything.
+template <Scalar T>
+SHARDSOLVE_EXPORT Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b,
+                                const RunOptions& options = {});
+
+}  // namespace shardsolve

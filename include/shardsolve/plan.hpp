@@ -1,0 +1,44 @@
+/// What a job needs, known before anything is allocated.
+#pragma once
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/export.hpp>
+#include <shardsolve/slab_layout.hpp>
+
+#include <cstdint>
+#include <string_view>
+
+namespace shardsolve {
+
+/// What a job takes, from shapes alone. Bytes are those of the rank that needs most.
+struct SHARDSOLVE_EXPORT Plan {
+  std::int64_t ranks = 0;
+  std::int64_t tile = 0;
+  std::int64_t matrix_bytes = 0;           ///< the slab of A
+  std::int64_t right_hand_side_bytes = 0;  ///< its rows of B
+  std::int64_t workspace_bytes = 0;        ///< allocated by the call, given back at its end
+  double flops = 0.0;                      ///< real operations, all ranks together
+  double bytes_moved = 0.0;                ///< received from other ranks, all together
+
+  std::int64_t bytes() const { return matrix_bytes + right_hand_side_bytes + workspace_bytes; }
+  /// Throws Error(out_of_memory) with both figures if `needed` bytes on each of the ranks exceed
+  /// `available` bytes on each. `job` is named in the message.
+  void require(std::int64_t needed, std::int64_t available, std::string_view job) const;
+};
+
+/// cholesky_factor of a matrix on this layout.
+SHARDSOLVE_EXPORT Plan plan_cholesky_factor(const SlabLayout& layout, Dtype dtype);
+/// cholesky_solve with `columns` right-hand sides, the factor given.
+SHARDSOLVE_EXPORT Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype,
+                                           std::int64_t columns);
+/// cholesky_inverse, the factor given.
+SHARDSOLVE_EXPORT Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dtype);
+
+/// The tile size that is used when none is asked for: a function of the shape alone, so that results
+/// are the same bits everywhere.
+SHARDSOLVE_EXPORT std::int64_t default_tile(std::int64_t n, std::int64_t ranks, Dtype dtype);
+
+/// Bytes of host memory that this process can still take: the machine's, or its control group's.
+SHARDSOLVE_EXPORT std::int64_t available_host_memory();
+
+}  // namespace shardsolve

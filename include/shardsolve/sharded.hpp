@@ -1,0 +1,60 @@
+/// Matrices and right-hand sides that are spread over the ranks of a mesh.
+#pragma once
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/export.hpp>
+#include <shardsolve/matrix_view.hpp>
+#include <shardsolve/slab_layout.hpp>
+
+#include <memory>
+#include <vector>
+
+namespace shardsolve {
+
+/// An n x n matrix as slabs of whole columns, column-major: slab r has n rows and layout.width(r)
+/// columns. Either owns its memory or adopts the caller's, which then outlives it. Copies share the
+/// memory.
+template <Scalar T>
+class SHARDSOLVE_EXPORT ShardedMatrix {
+ public:
+  /// Own memory, not initialised. Throws Error(out_of_memory).
+  explicit ShardedMatrix(SlabLayout layout);
+  /// Adopts one slab a rank. Throws Error(invalid_argument) if the shapes are not the layout's.
+  ShardedMatrix(SlabLayout layout, std::vector<MatrixView<T>> slabs);
+  /// Adopts a matrix that lies in one piece: its slabs are consecutive columns.
+  ShardedMatrix(SlabLayout layout, MatrixView<T> whole);
+
+  const SlabLayout& layout() const { return layout_; }
+  MatrixView<T> slab(std::int64_t rank) const {
+    return slabs_.at(static_cast<std::size_t>(rank));
+  }
+
+ private:
+  SlabLayout layout_;
+  std::vector<std::shared_ptr<T[]>> memory_;  // empty if adopted
+  std::vector<MatrixView<T>> slabs_;
+};
+
+/// n x k right-hand sides cut by rows at the boundaries of a layout: block r has layout.width(r)
+/// rows and k columns, column-major. Owns or adopts like ShardedMatrix.
+template <Scalar T>
+class SHARDSOLVE_EXPORT RightHandSides {
+ public:
+  RightHandSides(const SlabLayout& layout, std::int64_t columns);
+  RightHandSides(const SlabLayout& layout, std::vector<MatrixView<T>> blocks);
+  RightHandSides(const SlabLayout& layout, MatrixView<T> whole);
+
+  const SlabLayout& layout() const { return layout_; }
+  std::int64_t columns() const { return columns_; }
+  MatrixView<T> block(std::int64_t rank) const {
+    return blocks_.at(static_cast<std::size_t>(rank));
+  }
+
+ private:
+  SlabLayout layout_;
+  std::int64_t columns_;
+  std::vector<std::shared_ptr<T[]>> memory_;
+  std::vector<MatrixView<T>> blocks_;
+};
+
+}  // namespace shardsolve

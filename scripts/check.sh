@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Format and lint:  scripts/check.sh [--fix]     (--fix formats the files in place first)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+roots=()
+for root in include src cli tests bench examples; do
+  [ -d "$root" ] && roots+=("$root")
+done
+mapfile -t cpp_files < <(find "${roots[@]}" -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' | sort)
+ruff=.venv/bin/ruff
+
+if [ "${1:-}" = --fix ]; then
+  clang-format-19 -i "${cpp_files[@]}"
+  "$ruff" format --quiet .
+  "$ruff" check --fix --quiet . || true
+fi
+
+failed=()
+step() {
+  local name=$1
+  shift
+  echo "== $name"
+  "$@" || failed+=("$name")
+}
+
+tidy() {
+  mkdir -p build
+  # Generated headers and compile_commands.json are made by configuring; nothing has to be compiled.
+  cmake --preset dev >build/dev-configure.log 2>&1 || { cat build/dev-configure.log; return 1; }
+  find src cli -name '*.cpp' -not -path '*/cuda/*' -print0 2>/dev/null |
+    xargs -0 -r -n 1 -P "$(nproc)" clang-tidy-19 -p build/dev --quiet 2> >(grep -v 'warnings generated\.$' >&2)
+}
+
+step "clang-format on ${#cpp_files[@]} files" clang-format-19 --dry-run -Werror "${cpp_files[@]}"
+step "ruff check" "$ruff" check .
+step "ruff format" "$ruff" format --check .
+step "clang-tidy" tidy
+
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'FAILED: %s\n' "${failed[@]}" >&2
+  echo "scripts/check.sh --fix repairs the format" >&2
+  exit 1
+fi
+echo "all checks passed"

@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# Runs the tests, stage by stage:  scripts/test.sh [stage...]
+#   release  optimised build; unit, distributed, fuzz and install tiers
+#   cli      the command line tool (and the Python package) of the release build
+#   tsan     distributed tier under ThreadSanitizer
+#   asan     unit, distributed and fuzz tiers and the command line under AddressSanitizer + UBSan
+#   waits    a sample of the event waits is removed; each removal has to be noticed
+# Without a stage: all of these. By name only:
+#   tsan-long   unit, distributed and fuzz tiers under ThreadSanitizer, three times
+#   waits-long  every event wait is removed in turn
+# SHARDSOLVE_TSAN_FILTER: regular expression of the distributed tests run by `tsan` (default: all).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
+all_stages=(release cli tsan asan waits)
+python=$PWD/.venv/bin/python
+
+build() {
+  cmake --preset "$1" -DSHARDSOLVE_BUILD_TESTS=ON >"build/$1-configure.log" 2>&1 ||
+    { cat "build/$1-configure.log"; return 1; }
+  cmake --build --preset "$1" --parallel "$jobs"
+}
+
+# run_tier <preset> <label> [ctest option...]: a label without tests is a failure. Under a terminal ctest shows its
+# progress; elsewhere the lines of tests that passed are left out.
+run_tier() {
+  local preset=$1 label=$2 launcher=()
+  shift 2
+  # TSan's options and address layout are inherited by the tests that ctest starts.
+  [ "$preset" = tsan ] && launcher=(scripts/tsan_exec.sh)
+  local command=("${launcher[@]}" ctest --test-dir "build/$preset" --label-regex "^$label\$" --no-tests=error
+    --output-on-failure --parallel "$jobs" "$@")
+  echo "-- $preset: $label tests"
+  if [ -t 1 ]; then
+    "${command[@]}" --progress
+  else
+    "${command[@]}" | { grep -vE '^ *Start +[0-9]+:|^ *[0-9]+/[0-9]+ Test .* Passed |^Internal ctest|^Test project|^$' || true; }
+  fi
+}
+
+# run_python <directory holding the command>: pytest fails by itself when it collects nothing.
+run_python() {
+  local tests=(tests/cli)
+  [ -d tests/python ] && tests+=(tests/python)
+  SHARDSOLVE_CLI=$PWD/$1/shardsolve "$python" -m pytest -q "${tests[@]}"
+}
+
+stage_release() {
+  build release
+  for label in unit distributed fuzz install; do run_tier release "$label"; done
+}
+
+stage_cli() {
+  build release
+  run_python build/release
+}
+
+stage_tsan() {
+  build tsan
+  run_tier tsan distributed ${SHARDSOLVE_TSAN_FILTER:+--tests-regex "$SHARDSOLVE_TSAN_FILTER"}
+}
+
+stage_asan() {
+  # Exit code 66 for every report: 1, the default, is one of the tool's own answers.
+  export ASAN_OPTIONS="exitcode=66 detect_stack_use_after_return=1 strict_string_checks=1"
+  export UBSAN_OPTIONS="exitcode=66 print_stacktrace=1"
+  export LSAN_OPTIONS="exitcode=66"
+  build asan
+  for label in unit distributed fuzz; do run_tier asan "$label"; done
+  SHARDSOLVE_SANITIZER=address run_python build/asan
+}
+
+stage_waits() {
+  build tsan
+  "$python" scripts/prove_waits.py --sample
+}
+
+stage_tsan_long() {
+  build tsan
+  for label in unit distributed fuzz; do run_tier tsan "$label" --repeat until-fail:3; done
+}
+
+stage_waits_long() {
+  build tsan
+  "$python" scripts/prove_waits.py
+}
+
+describe() {
+  case $1 in
+    release) echo "optimised build; unit, distributed, fuzz and install tiers" ;;
+    cli) echo "the command line tool of the release build" ;;
+    tsan) echo "distributed tier under ThreadSanitizer" ;;
+    asan) echo "all tiers and the command line under AddressSanitizer and UBSan" ;;
+    waits) echo "a sample of event waits removed: is each removal noticed?" ;;
+    tsan-long) echo "all tiers under ThreadSanitizer, three times" ;;
+    waits-long) echo "every event wait removed in turn: is each removal noticed?" ;;
+    *) return 1 ;;
+  esac
+}
+
+summary=()
+finish() {
+  echo
+  echo "== summary"
+  printf '%s\n' "${summary[@]}"
+}
+
+if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all_stages[@]}"); fi
+for stage in "${stages[@]}"; do
+  describe "$stage" >/dev/null || {
+    echo "no stage '$stage'; there are: ${all_stages[*]} tsan-long waits-long" >&2
+    exit 2
+  }
+done
+
+mkdir -p build
+for stage in "${stages[@]}"; do
+  echo
+  echo "== $stage: $(describe "$stage")"
+  if [ "$stage" = waits ] && [ ! -f scripts/prove_waits.py ]; then
+    summary+=("$(printf '%-12s %8s  %s' "$stage" - 'left out: scripts/prove_waits.py does not exist')")
+    continue
+  fi
+  start=$SECONDS
+  # A subshell that is not part of a condition, so that `set -e` holds inside.
+  set +e
+  (
+    set -e
+    "stage_${stage//-/_}"
+  )
+  status=$?
+  set -e
+  if [ $status -ne 0 ]; then
+    summary+=("$(printf '%-12s %6d s  FAILED' "$stage" $((SECONDS - start)))")
+    finish
+    exit 1
+  fi
+  summary+=("$(printf '%-12s %6d s  passed' "$stage" $((SECONDS - start)))")
+done
+finish

@@ -1,0 +1,40 @@
+/// Data movement between ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/queue.hpp"
+
+namespace shardsolve::comm {
+
+/// A piece of device memory.
+struct Bytes {
+  void* data = nullptr;
+  std::size_t size = 0;
+};
+
+/// Moves data between the ranks of a mesh; never computes (sums are gathers that a kernel of ours
+/// adds in rank order, so that results do not depend on timing). All ranks enqueue the same
+/// operations in the same order, all on one queue of theirs; an operation is complete on a rank
+/// when that rank's memory may be used again. Empty pieces are fine.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  /// The root's `data` on all ranks; the same size everywhere.
+  virtual void broadcast(runtime::Queue& queue, Bytes data, std::int64_t root) = 0;
+  /// pieces[r] is rank r's contribution: read on rank r, written on the others. Each rank's piece
+  /// may have a size of its own, known to all.
+  virtual void all_gather(runtime::Queue& queue, std::vector<Bytes> pieces) = 0;
+  /// Every rank's `data` into `pieces` on the root (empty elsewhere); the root's own piece is left
+  /// alone, its data stays where it is.
+  virtual void gather(runtime::Queue& queue, Bytes data, std::vector<Bytes> pieces,
+                      std::int64_t root) = 0;
+  /// send[r] goes to rank r, receive[r] comes from there; the own piece is left alone.
+  virtual void all_to_all(runtime::Queue& queue, std::vector<Bytes> send,
+                          std::vector<Bytes> receive) = 0;
+};
+
+}  // namespace shardsolve::comm

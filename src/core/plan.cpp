@@ -1,0 +1,88 @@
+#include <shardsolve/error.hpp>
+#include <shardsolve/plan.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardsolve {
+namespace {
+
+/// Header of a message, in bytes.
+constexpr std::int64_t header = 64;
+
+/// What all plans share.
+Plan begin(const SlabLayout& layout, Dtype dtype) {
+  Plan plan;
+  plan.ranks = layout.ranks();
+  plan.tile = layout.tile();
+  plan.matrix_bytes = layout.size() * layout.max_width() * element_size(dtype);
+  return plan;
+}
+
+double multiply_add(Dtype dtype) {
+  return dtype == Dtype::complex64 || dtype == Dtype::complex128 ? 8.0 : 2.0;
+}
+
+}  // namespace
+
+void Plan::require(std::int64_t needed, std::int64_t available, std::string_view job) const {
+  if (needed > available) {
+    constexpr double gigabyte = 1e9;
+    throw Error(ErrorKind::out_of_memory,
+                fmt::format("{} needs {:.2f} GB on each of {} devices; {:.2f} GB are free on each. Use "
+                            "more devices, a smaller tile or a narrower dtype",
+                            job, static_cast<double>(needed) / gigabyte, ranks,
+                            static_cast<double>(available) / gigabyte));
+  }
+}
+
+Plan plan_cholesky_factor(const SlabLayout& layout, Dtype dtype) {
+  Plan plan = begin(layout, dtype);
+  const auto n = static_cast<double>(layout.size());
+  const std::int64_t panel = layout.size() * plan.tile * element_size(dtype);
+  // three panels; the check of the input before that needs a few vectors
+  plan.workspace_bytes = std::max(3 * (panel + header), 6 * 8 * layout.size());
+  plan.flops = multiply_add(dtype) * n * n * n / 6.0;
+  plan.bytes_moved = 0.5 * n * n * static_cast<double>(element_size(dtype)) *
+                     static_cast<double>(layout.ranks() - 1);
+  return plan;
+}
+
+Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
+  Plan plan = begin(layout, dtype);
+  const auto n = static_cast<double>(layout.size());
+  const auto k = static_cast<double>(columns);
+  const std::int64_t element = element_size(dtype);
+  const std::int64_t some = std::min(columns, plan.tile);
+  plan.right_hand_side_bytes = layout.max_width() * columns * element;
+  // a copy of B; sums, X, products and their shares; the tiles on their way
+  plan.workspace_bytes = plan.right_hand_side_bytes +
+                         (4 * layout.size() + 2 * layout.max_width()) * some * element +
+                         3 * plan.tile * (some * (layout.ranks() + 2) * element) + 3 * header;
+  plan.flops = 2.0 * multiply_add(dtype) * n * n * k;
+  plan.bytes_moved =
+      4.0 * n * k * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);
+  return plan;
+}
+
+Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dtype) {
+  Plan plan = begin(layout, dtype);
+  const auto n = static_cast<double>(layout.size());
+  const std::int64_t element = element_size(dtype);
+  plan.workspace_bytes = 3 * ((layout.size() + plan.tile) * plan.tile * element + header);
+  plan.flops = multiply_add(dtype) * n * n * n / 3.0;
+  plan.bytes_moved =
+      1.5 * n * n * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);
+  return plan;
+}
+
+std::int64_t default_tile(std::int64_t n, std::int64_t ranks, Dtype) {
+  // At least some eight blocks a rank, so that the ranks share the work evenly; beyond 256 columns
+  // the kernels gain nothing.
+  const std::int64_t width = (n + ranks - 1) / std::max<std::int64_t>(ranks, 1);
+  const std::int64_t even = (width + 7) / 8;
+  return std::clamp<std::int64_t>((even + 31) / 32 * 32, 64, 256);
+}
+
+}  // namespace shardsolve

@@ -1,0 +1,120 @@
+#include <shardsolve/error.hpp>
+#include <shardsolve/sharded.hpp>
+
+#include <fmt/format.h>
+
+#include <new>
+#include <utility>
+
+namespace shardsolve {
+namespace {
+
+/// Cache-line aligned memory, not initialised.
+template <Scalar T>
+std::shared_ptr<T[]> allocate(std::int64_t elements) {
+  constexpr std::align_val_t line{128};
+  void* memory = ::operator new(static_cast<std::size_t>(elements) * sizeof(T), line, std::nothrow);
+  if (memory == nullptr) {
+    throw Error(ErrorKind::out_of_memory,
+                fmt::format("could not allocate {} elements of {}", elements, name(dtype_of<T>)));
+  }
+  return {static_cast<T*>(memory), [](T* data) { ::operator delete(data, line); }};
+}
+
+/// One view a rank, each with the shape that `shape(rank)` gives.
+template <Scalar T, class Shape>
+void check_shapes(const std::vector<MatrixView<T>>& views, const SlabLayout& layout,
+                  const char* what, Shape shape) {
+  if (static_cast<std::int64_t>(views.size()) != layout.ranks()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} {} given for a layout of {} ranks; one a rank is needed", views.size(),
+                            what, layout.ranks()));
+  }
+  for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
+    const MatrixView<T>& view = views[static_cast<std::size_t>(rank)];
+    const auto [rows, columns] = shape(rank);
+    if (view.rows() != rows || view.columns() != columns) {
+      throw Error(ErrorKind::invalid_argument,
+                  fmt::format("{} of rank {} is {} x {}; the layout needs {} x {}", what, rank,
+                              view.rows(), view.columns(), rows, columns));
+    }
+  }
+}
+
+}  // namespace
+
+template <Scalar T>
+ShardedMatrix<T>::ShardedMatrix(SlabLayout layout) : layout_(std::move(layout)) {
+  for (std::int64_t rank = 0; rank < layout_.ranks(); ++rank) {
+    memory_.push_back(allocate<T>(layout_.size() * layout_.width(rank)));
+    slabs_.emplace_back(memory_.back().get(), layout_.size(), layout_.width(rank));
+  }
+}
+
+template <Scalar T>
+ShardedMatrix<T>::ShardedMatrix(SlabLayout layout, std::vector<MatrixView<T>> slabs)
+    : layout_(std::move(layout)), slabs_(std::move(slabs)) {
+  check_shapes(slabs_, layout_, "slabs",
+               [&](std::int64_t rank) { return std::pair(layout_.size(), layout_.width(rank)); });
+}
+
+template <Scalar T>
+ShardedMatrix<T>::ShardedMatrix(SlabLayout layout, MatrixView<T> whole)
+    : layout_(std::move(layout)) {
+  if (whole.rows() != layout_.size() || whole.columns() != layout_.size()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("a matrix of {} x {} given for a layout of {} x {}", whole.rows(),
+                            whole.columns(), layout_.size(), layout_.size()));
+  }
+  for (std::int64_t rank = 0; rank < layout_.ranks(); ++rank) {
+    slabs_.push_back(
+        whole.columns_from(layout_.segment(rank).begin.value(), layout_.width(rank)));
+  }
+}
+
+template <Scalar T>
+RightHandSides<T>::RightHandSides(const SlabLayout& layout, std::int64_t columns)
+    : layout_(layout), columns_(columns) {
+  if (columns < 0) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} right-hand sides given; at least 0 are needed", columns));
+  }
+  for (std::int64_t rank = 0; rank < layout_.ranks(); ++rank) {
+    memory_.push_back(allocate<T>(layout_.width(rank) * columns));
+    blocks_.emplace_back(memory_.back().get(), layout_.width(rank), columns);
+  }
+}
+
+template <Scalar T>
+RightHandSides<T>::RightHandSides(const SlabLayout& layout, std::vector<MatrixView<T>> blocks)
+    : layout_(layout),
+      columns_(blocks.empty() ? 0 : blocks.front().columns()),
+      blocks_(std::move(blocks)) {
+  check_shapes(blocks_, layout_, "blocks of right-hand sides",
+               [&](std::int64_t rank) { return std::pair(layout_.width(rank), columns_); });
+}
+
+template <Scalar T>
+RightHandSides<T>::RightHandSides(const SlabLayout& layout, MatrixView<T> whole)
+    : layout_(layout), columns_(whole.columns()) {
+  if (whole.rows() != layout_.size()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("right-hand sides of {} rows given; the matrix has {}", whole.rows(),
+                            layout_.size()));
+  }
+  for (std::int64_t rank = 0; rank < layout_.ranks(); ++rank) {
+    blocks_.push_back(whole.block(layout_.segment(rank).begin.value(), 0, layout_.width(rank),
+                                  columns_));
+  }
+}
+
+template class ShardedMatrix<float>;
+template class ShardedMatrix<double>;
+template class ShardedMatrix<std::complex<float>>;
+template class ShardedMatrix<std::complex<double>>;
+template class RightHandSides<float>;
+template class RightHandSides<double>;
+template class RightHandSides<std::complex<float>>;
+template class RightHandSides<std::complex<double>>;
+
+}  // namespace shardsolve

@@ -1,0 +1,187 @@
+// The public calls of cholesky.hpp: each checks its arguments and runs rank programs.
+
+#include <shardsolve/cholesky.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <utility>
+
+#include "dense/call.hpp"
+#include "dense/certified_solve.hpp"
+#include "dense/check_input.hpp"
+#include "dense/cholesky.hpp"
+#include "dense/condition.hpp"
+#include "dense/inverse.hpp"
+#include "dense/inverse_residual.hpp"
+#include "dense/mirror.hpp"
+
+namespace shardsolve {
+namespace {
+
+template <Scalar T>
+void require_usable(const CholeskyFactor<T>& factor) {
+  if (!factor.outcome.ok()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("there is no factor to work with: {}", factor.outcome.message()));
+  }
+}
+
+template <Scalar T>
+dense::FactorPart<T> part_of(const CholeskyFactor<T>& factor, const mesh::Rank& rank) {
+  return {factor.layout(), factor.slabs.slab(rank.index()),
+          factor.diagonal->data() + factor.layout().segment(rank.index()).begin.value(),
+          factor.norm};
+}
+
+}  // namespace
+
+template <Scalar T>
+CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptions& options) {
+  const Plan plan = plan_cholesky_factor(a.layout(), dtype_of<T>);
+  CholeskyFactor<T> factor{a, std::make_shared<std::vector<RealOf<T>>>(a.layout().size()), {}, {}};
+  const auto norm = std::make_shared<Scaled>();
+  factor.outcome = dense::run_call(
+      mesh, a.layout(), plan, "cholesky_factor", options,
+      [a, diagonal = factor.diagonal, norm](mesh::Rank& rank) {
+        const std::int64_t first = a.layout().segment(rank.index()).begin.value();
+        const MatrixView<T> slab = a.slab(rank.index());
+        rank.report("check", 0.0);
+        const dense::InputCheck check = dense::check_input<T>(rank, a.layout(), slab);
+        if (rank.index() == 0) {
+          *norm = check.norm;
+        }
+        if (check.outcome.ok()) {
+          // A's diagonal, before L replaces it
+          const MatrixView<T> square = slab.block(first, 0, slab.columns(), slab.columns());
+          rank.kernels<T>().diagonal(rank.update(), square, diagonal->data() + first);
+          rank.update().synchronize();
+        }
+        return check.outcome;
+      });
+  factor.norm = *norm;
+  if (!factor.outcome.ok()) {
+    return factor;
+  }
+  const Outcome checked = factor.outcome;
+  factor.outcome = dense::run_call(mesh, a.layout(), plan, "cholesky_factor", options,
+                                   [a](mesh::Rank& rank) {
+                                     return dense::cholesky<T>(rank, a.layout(),
+                                                               a.slab(rank.index()));
+                                   });
+  dense::add_cost(factor.outcome, checked);
+  return factor;
+}
+
+template <Scalar T>
+Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSides<T> b,
+                       const RunOptions& options) {
+  require_usable(factor);
+  if (!(b.layout() == factor.layout())) {
+    throw Error(ErrorKind::invalid_argument,
+                "the right-hand sides lie on another layout than the factor: use factor.layout()");
+  }
+  const Plan plan = plan_cholesky_solve(factor.layout(), dtype_of<T>, b.columns());
+  return dense::run_call(mesh, factor.layout(), plan, "cholesky_solve", options,
+                         [factor, b](mesh::Rank& rank) {
+                           const dense::FactorPart<T> part = part_of(factor, rank);
+                           return dense::certified_solve<T>(rank, part, b.block(rank.index()));
+                         });
+}
+
+template <Scalar T>
+Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOptions& options) {
+  require_usable(factor);
+  const CholeskyFactor<T> used = std::move(factor);
+  factor.outcome = Outcome{};
+  const SlabLayout& layout = used.layout();
+  const Plan plan = plan_cholesky_inverse(layout, dtype_of<T>);
+  const auto residual = std::make_shared<dense::InverseResidual<T>>(layout.size());
+  const auto call = [&](std::function<Outcome(mesh::Rank&)> program) {
+    return dense::run_call(mesh, layout, plan, "cholesky_inverse", options, std::move(program));
+  };
+  const Outcome before = call([used, residual](mesh::Rank& rank) {
+    residual->before(rank, part_of(used, rank));
+    return Outcome{};
+  });
+  const Outcome inverted = call([used](mesh::Rank& rank) {
+    dense::inverse<T>(rank, used.layout(), used.slabs.slab(rank.index()));
+    return Outcome{};
+  });
+  const Outcome mirrored = call([used](mesh::Rank& rank) {
+    dense::mirror<T>(rank, used.layout(), used.slabs.slab(rank.index()));
+    return Outcome{};
+  });
+  Outcome outcome = call([used, residual](mesh::Rank& rank) {
+    return residual->after(rank, part_of(used, rank));
+  });
+  dense::add_cost(outcome, before);
+  dense::add_cost(outcome, inverted);
+  dense::add_cost(outcome, mirrored);
+  return outcome;
+}
+
+template <Scalar T>
+double log_determinant(const CholeskyFactor<T>& factor) {
+  require_usable(factor);
+  double sum = 0.0;
+  for (std::int64_t rank = 0; rank < factor.layout().ranks(); ++rank) {
+    const MatrixView<T> slab = factor.slabs.slab(rank);
+    const std::int64_t first = factor.layout().segment(rank).begin.value();
+    for (std::int64_t j = 0; j < slab.columns(); ++j) {
+      sum += std::log(double{std::real(slab(first + j, j))});
+    }
+  }
+  return 2.0 * sum;
+}
+
+template <Scalar T>
+double condition_estimate(Mesh& mesh, const CholeskyFactor<T>& factor, const RunOptions& options) {
+  require_usable(factor);
+  const Plan plan = plan_cholesky_solve(factor.layout(), dtype_of<T>, 1);
+  return *dense::run_call(mesh, factor.layout(), plan, "condition_estimate", options,
+                          [factor](mesh::Rank& rank) {
+                            Outcome outcome;
+                            rank.report("condition", 0.0);
+                            outcome.rcond =
+                                dense::reciprocal_condition<T>(rank, part_of(factor, rank));
+                            return outcome;
+                          })
+              .rcond;
+}
+
+template <Scalar T>
+Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOptions& options) {
+  if (!(a.layout() == b.layout())) {
+    throw Error(ErrorKind::invalid_argument,
+                "matrix and right-hand sides lie on different layouts: use the matrix's for both");
+  }
+  const CholeskyFactor<T> factor = cholesky_factor(mesh, a, options);
+  if (!factor.outcome.ok()) {
+    return factor.outcome;
+  }
+  Outcome outcome = cholesky_solve(mesh, factor, b, options);
+  dense::add_cost(outcome, factor.outcome);
+  if (outcome.ok()) {
+    outcome.rcond = condition_estimate(mesh, factor, options);
+  }
+  return outcome;
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                                  \
+  template CholeskyFactor<T> cholesky_factor(Mesh&, ShardedMatrix<T>, const RunOptions&);         \
+  template Outcome cholesky_solve(Mesh&, const CholeskyFactor<T>&, RightHandSides<T>,             \
+                                  const RunOptions&);                                              \
+  template Outcome cholesky_inverse(Mesh&, CholeskyFactor<T>&&, const RunOptions&);               \
+  template double log_determinant(const CholeskyFactor<T>&);                                       \
+  template double condition_estimate(Mesh&, const CholeskyFactor<T>&, const RunOptions&);          \
+  template Outcome solve(Mesh&, ShardedMatrix<T>, RightHandSides<T>, const RunOptions&);
+
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(std::complex<float>)
+SHARDSOLVE_INSTANTIATE(std::complex<double>)
+
+}  // namespace shardsolve

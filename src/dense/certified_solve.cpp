@@ -1,0 +1,143 @@
+#include "dense/certified_solve.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <limits>
+#include <vector>
+
+#include "dense/gather.hpp"
+#include "dense/hermitian_multiply.hpp"
+#include "dense/triangular_solve.hpp"
+
+namespace shardsolve::dense {
+namespace {
+
+/// The larger of two, NaN if one is.
+double largest(double a, double b) { return a >= b || std::isnan(a) ? a : b; }
+
+/// max_i |a_ij| of each column over the rows of all ranks.
+template <Scalar T>
+std::vector<double> column_maxima(mesh::Rank& rank, MatrixView<const T> a) {
+  const MatrixView<double> device = rank.workspace<double>(a.columns(), 1);
+  rank.kernels<T>().column_max(rank.update(), a, device.data());
+  std::vector<double> maxima(static_cast<std::size_t>(a.columns()), 0.0);
+  for (const auto& one : gather_from_all(rank, rank.fetch(rank.update(), device.data(), a.columns()))) {
+    std::transform(one.begin(), one.end(), maxima.begin(), maxima.begin(), largest);
+  }
+  return maxima;
+}
+
+bool all_finite(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+}
+
+/// The first entry, by rank, of a column of B that is not finite.
+template <Scalar T>
+Entry nonfinite_entry(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> b,
+                      std::int64_t column) {
+  const std::vector<T> values =
+      rank.fetch(rank.update(), b.columns_from(column, 1).data(), b.rows());
+  const auto odd = std::find_if(values.begin(), values.end(), [](const T& value) {
+    return !std::isfinite(std::real(value)) || !std::isfinite(std::imag(value));
+  });
+  const std::int64_t mine = odd == values.end() ? -1 : odd - values.begin();
+  const auto found = gather_from_all(rank, std::vector<std::int64_t>{mine});
+  for (std::int64_t r = 0; r < rank.count(); ++r) {
+    const std::int64_t local = found[static_cast<std::size_t>(r)][0];
+    if (local >= 0) {
+      return {layout.segment(r).begin + local, GlobalIndex(column)};
+    }
+  }
+  return {GlobalIndex(0), GlobalIndex(column)};
+}
+
+/// Exponent of the power of two by which x and b are multiplied so that the products with A neither
+/// overflow nor drown in denormals; 0 nearly always.
+template <Scalar T>
+int residual_exponent(Scaled norm, const std::vector<double>& x_maxima) {
+  using Limits = std::numeric_limits<RealOf<T>>;
+  constexpr int highest = Limits::max_exponent - 2 * Limits::digits / 3 - 8;
+  constexpr int lowest = Limits::min_exponent + 2 * Limits::digits;
+  const double peak = x_maxima.empty() ? 0.0 : *std::max_element(x_maxima.begin(), x_maxima.end());
+  const Scaled product = norm * Scaled{peak, 0};
+  if (product.fraction == 0.0 || (product.exponent <= highest && product.exponent >= lowest)) {
+    return 0;
+  }
+  return std::clamp(-product.exponent, Limits::min_exponent, Limits::max_exponent - 1);
+}
+
+/// Largest over the columns of ||b - A x|| / (||A|| ||x|| + ||b||), in the infinity norm. Scales
+/// `b`, which is not needed again.
+template <Scalar T>
+double backward_error(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<const T> x,
+                      MatrixView<T> b, const std::vector<double>& x_maxima,
+                      const std::vector<double>& b_maxima) {
+  const auto& kernels = rank.kernels<T>();
+  const int exponent = residual_exponent<T>(factor.norm, x_maxima);
+  const auto scale = static_cast<RealOf<T>>(std::ldexp(1.0, exponent));
+  const std::int64_t width = std::min(factor.layout.tile(), x.columns());
+  HermitianMultiply<T> multiply(rank, factor.layout, factor.slab, factor.diagonal, width);
+  const MatrixView<T> copies = rank.workspace<T>(x.rows(), width);
+  const MatrixView<T> residuals = rank.workspace<T>(x.rows(), width);
+
+  double worst = 0.0;
+  for (std::int64_t first = 0; first < x.columns(); first += width) {
+    const std::int64_t count = std::min(width, x.columns() - first);
+    const MatrixView<T> some_x = copies.columns_from(0, count);
+    const MatrixView<T> some_b = b.columns_from(first, count);
+    const MatrixView<T> r = residuals.columns_from(0, count);
+    kernels.copy(rank.update(), x.columns_from(first, count), some_x);
+    if (exponent != 0) {
+      kernels.scale(rank.update(), scale, some_x);
+      kernels.scale(rank.update(), scale, some_b);
+    }
+    // r = A x - b
+    multiply.run(some_x, r);
+    kernels.add(rank.update(), T{-1}, some_b, r);
+    const std::vector<double> r_maxima = column_maxima<T>(rank, r);
+    for (std::int64_t j = 0; j < count; ++j) {
+      const auto column = static_cast<std::size_t>(first + j);
+      const Scaled size = factor.norm * Scaled{x_maxima[column], exponent} +
+                          Scaled{b_maxima[column], exponent};
+      worst = largest(worst, ratio(Scaled{r_maxima[static_cast<std::size_t>(j)], 0}, size));
+    }
+  }
+  return worst;
+}
+
+}  // namespace
+
+template <Scalar T>
+Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<T> b) {
+  Outcome outcome;
+  const std::vector<double> b_maxima = column_maxima<T>(rank, b);
+  if (!all_finite(b_maxima)) {
+    const auto odd = std::find_if_not(b_maxima.begin(), b_maxima.end(),
+                                      [](double value) { return std::isfinite(value); });
+    outcome.status = Status::nonfinite_input;
+    outcome.entry = nonfinite_entry<T>(rank, factor.layout, b, odd - b_maxima.begin());
+    outcome.entry_in_right_hand_side = true;
+    return outcome;
+  }
+  const MatrixView<T> given = rank.workspace<T>(b.rows(), b.columns());
+  rank.kernels<T>().copy(rank.update(), b, given);
+  triangular_solve<T>(rank, factor.layout, factor.slab, b);
+
+  const std::vector<double> x_maxima = column_maxima<T>(rank, b);
+  if (!all_finite(x_maxima)) {
+    outcome.status = Status::overflow;
+    return outcome;
+  }
+  outcome.backward_error = backward_error<T>(rank, factor, b, given, x_maxima, b_maxima);
+  return outcome;
+}
+
+template Outcome certified_solve(mesh::Rank&, const FactorPart<float>&, MatrixView<float>);
+template Outcome certified_solve(mesh::Rank&, const FactorPart<double>&, MatrixView<double>);
+template Outcome certified_solve(mesh::Rank&, const FactorPart<std::complex<float>>&,
+                                 MatrixView<std::complex<float>>);
+template Outcome certified_solve(mesh::Rank&, const FactorPart<std::complex<double>>&,
+                                 MatrixView<std::complex<double>>);
+
+}  // namespace shardsolve::dense

@@ -1,0 +1,257 @@
+#include "dense/check_input.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <limits>
+#include <optional>
+
+#include "dense/gather.hpp"
+#include "dense/message.hpp"
+#include "dense/wait_sites.hpp"
+
+namespace shardsolve::dense {
+namespace {
+
+/// What one rank found, as it travels to the others.
+struct Findings {
+  double norm = 0.0;               // largest column sum of |scale * a_ij|
+  double peak = 0.0;               // largest |Re| or |Im| of scale * a_ij
+  bool odd = false;                // a column sum is not finite
+  double asymmetry = 0.0;          // largest violation of the probe, in units of its limit
+  std::int64_t asymmetric = -1;    // the global row where that is
+};
+
+/// A place in the matrix that one rank proposes; larger weights win, then lower ranks.
+struct Candidate {
+  double weight = 0.0;
+  std::int64_t row = -1;
+  std::int64_t column = -1;
+};
+
+Candidate heaviest(const std::vector<std::vector<Candidate>>& candidates) {
+  Candidate best;
+  for (const auto& candidate : candidates) {
+    if (candidate[0].weight > best.weight) {
+      best = candidate[0];
+    }
+  }
+  return best;
+}
+
+template <Scalar T>
+class InputPass {
+ public:
+  static constexpr std::int64_t parts = is_complex<T> ? 2 : 1;
+
+  InputPass(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab)
+      : rank_(rank),
+        layout_(layout),
+        slab_(slab),
+        first_(layout.segment(rank.index()).begin.value()),
+        width_(slab.columns()),
+        signs_(probe_signs(layout.size())) {}
+
+  /// One pass with all entries multiplied by `scale`; the findings of all ranks combined.
+  Findings look(double scale);
+  /// An entry that is NaN or Inf, if there is one: sums may have overflowed all the same.
+  std::optional<Entry> nonfinite_entry();
+  /// The entry of this row, or of the column of the same number, that differs most from its mirror.
+  Entry worst_mirror(std::int64_t row);
+
+ private:
+  Findings sum_up(const runtime::Inspection& result);
+  Findings combine(const Findings& mine);
+
+  mesh::Rank& rank_;
+  const SlabLayout& layout_;
+  MatrixView<const T> slab_;
+  std::int64_t first_;
+  std::int64_t width_;
+  std::vector<double> signs_;
+  std::vector<std::int64_t> odd_columns_;  // local columns whose sum is not finite
+};
+
+template <Scalar T>
+Findings InputPass<T>::look(double scale) {
+  const std::int64_t n = layout_.size();
+  const MatrixView<double> signs = rank_.workspace<double>(n, 1);
+  const runtime::Inspection result{rank_.workspace<double>(width_, 1).data(),
+                                   rank_.workspace<double>(width_, 1).data(),
+                                   rank_.workspace<double>(parts * width_, 1).data(),
+                                   rank_.workspace<double>(parts * n, 1).data()};
+  rank_.update().copy(signs.data(), signs_.data(), signs_.size() * sizeof(double));
+  rank_.kernels<T>().inspect(rank_.update(), slab_, first_, signs.data(), scale, result);
+  return combine(sum_up(result));
+}
+
+template <Scalar T>
+Findings InputPass<T>::sum_up(const runtime::Inspection& result) {
+  // (A v)_i for this rank's rows: the shares of all ranks, added in rank order
+  const MatrixView<double> shares = rank_.workspace<double>(parts * width_, rank_.count());
+  std::vector<comm::Bytes> send;
+  std::vector<comm::Bytes> receive;
+  for (std::int64_t r = 0; r < rank_.count(); ++r) {
+    const GlobalRange rows = layout_.segment(r);
+    send.push_back({result.partial_product + parts * rows.begin.value(),
+                    static_cast<std::size_t>(parts * rows.size()) * sizeof(double)});
+    receive.push_back(bytes_of(shares.columns_from(r, 1)));
+  }
+  const auto sums = rank_.fetch(rank_.update(), result.column_sums, width_);
+  const auto peaks = rank_.fetch(rank_.update(), result.column_peaks, width_);
+  const auto probe = rank_.fetch(rank_.update(), result.probe, parts * width_);
+  const auto own = rank_.fetch(rank_.update(), result.partial_product + parts * first_,
+                               parts * width_);
+  rank_.communicator().all_to_all(rank_.transfer(), std::move(send), std::move(receive));
+  const auto others =
+      rank_.fetch(rank_.transfer(), shares.data(), parts * width_ * rank_.count());
+
+  const double limit = 16.0 * std::sqrt(static_cast<double>(layout_.size())) * unit_roundoff<T>;
+  Findings found;
+  for (std::int64_t j = 0; j < width_; ++j) {
+    const auto at = static_cast<std::size_t>(j);
+    if (!std::isfinite(sums[at])) {
+      found.odd = true;
+      odd_columns_.push_back(j);
+      found.peak = std::max(found.peak, std::isfinite(peaks[at]) ? peaks[at] : 0.0);
+      continue;
+    }
+    found.norm = std::max(found.norm, sums[at]);
+    found.peak = std::max(found.peak, peaks[at]);
+    double difference = 0.0;
+    for (std::size_t part = 0; part < parts; ++part) {
+      double product = 0.0;
+      for (std::int64_t r = 0; r < rank_.count(); ++r) {
+        product += r == rank_.index()
+                       ? own[parts * at + part]
+                       : others[static_cast<std::size_t>(r * parts * width_) + parts * at + part];
+      }
+      difference = std::hypot(difference, probe[parts * at + part] - product);
+    }
+    const double violation = difference == 0.0 ? 0.0 : difference / (limit * sums[at]);
+    if (!(violation <= std::max(1.0, found.asymmetry))) {
+      found.asymmetry = std::isnan(violation) ? std::numeric_limits<double>::infinity() : violation;
+      found.asymmetric = first_ + j;
+    }
+  }
+  return found;
+}
+
+template <Scalar T>
+Findings InputPass<T>::combine(const Findings& mine) {
+  Findings all;
+  for (const auto& one : gather_from_all(rank_, std::vector<Findings>{mine})) {
+    const Findings& found = one[0];
+    all.norm = std::max(all.norm, found.norm);
+    all.peak = std::max(all.peak, found.peak);
+    all.odd = all.odd || found.odd;
+    if (found.asymmetry > all.asymmetry) {
+      all.asymmetry = found.asymmetry;
+      all.asymmetric = found.asymmetric;
+    }
+  }
+  return all;
+}
+
+template <Scalar T>
+std::optional<Entry> InputPass<T>::nonfinite_entry() {
+  Candidate found;
+  for (const std::int64_t j : odd_columns_) {
+    const std::vector<T> column =
+        rank_.fetch(rank_.update(), slab_.columns_from(j, 1).data(), slab_.rows());
+    const auto odd = std::find_if(column.begin(), column.end(), [](const T& value) {
+      return !std::isfinite(std::real(value)) || !std::isfinite(std::imag(value));
+    });
+    if (odd != column.end()) {
+      found = {1.0, odd - column.begin(), first_ + j};
+      break;
+    }
+  }
+  const Candidate first = heaviest(gather_from_all(rank_, std::vector<Candidate>{found}));
+  if (first.row < 0) {
+    return std::nullopt;
+  }
+  return Entry{GlobalIndex(first.row), GlobalIndex(first.column)};
+}
+
+template <Scalar T>
+Entry InputPass<T>::worst_mirror(std::int64_t row) {
+  // Column `row` of A to all ranks; its entries belong beside the rows of the same number.
+  const MatrixView<T> column = rank_.workspace<T>(layout_.size(), 1);
+  const std::int64_t owner = layout_.owner(GlobalIndex(row));
+  if (owner == rank_.index()) {
+    rank_.kernels<T>().copy(rank_.transfer(), slab_.columns_from(row - first_, 1), column);
+  }
+  rank_.communicator().broadcast(rank_.transfer(), bytes_of(column), owner);
+  const MatrixView<T> entries = rank_.workspace<T>(1, width_);
+  rank_.kernels<T>().copy(rank_.transfer(), slab_.block(row, 0, 1, width_), entries);
+  const std::vector<T> mirror = rank_.fetch(rank_.transfer(), column.data(), layout_.size());
+  const std::vector<T> mine = rank_.fetch(rank_.transfer(), entries.data(), width_);
+
+  Candidate found;
+  for (std::int64_t j = 0; j < width_; ++j) {
+    const std::complex<double> entry = mine[static_cast<std::size_t>(j)];
+    const std::complex<double> other = mirror[static_cast<std::size_t>(first_ + j)];
+    const double difference = std::abs(entry - std::conj(other));
+    if (difference > found.weight) {
+      found = {difference, row, first_ + j};
+    }
+  }
+  const Candidate worst = heaviest(gather_from_all(rank_, std::vector<Candidate>{found}));
+  return {GlobalIndex(worst.row), GlobalIndex(worst.column)};
+}
+
+/// Power of two by which entries with this peak are to be multiplied, so that their sums and
+/// squares stay in range.
+int safe_exponent(double peak) {
+  constexpr int comfortable = 400;
+  constexpr int largest = 1000;  // 2^1000 is a double, 2^1074 is not
+  const int exponent = peak > 0.0 ? std::ilogb(peak) : 0;
+  return std::abs(exponent) <= comfortable ? 0 : std::min(-exponent, largest);
+}
+
+}  // namespace
+
+template <Scalar T>
+InputCheck check_input(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab) {
+  InputPass<T> pass(rank, layout, slab);
+  InputCheck check;
+  Findings found = pass.look(1.0);
+  if (found.odd) {
+    if (const auto entry = pass.nonfinite_entry()) {
+      check.outcome.status = Status::nonfinite_input;
+      check.outcome.entry = entry;
+      return check;
+    }
+  }
+  const int exponent = safe_exponent(found.peak);
+  if (exponent != 0) {
+    found = pass.look(std::ldexp(1.0, exponent));
+  }
+  check.norm = Scaled{found.norm, -exponent}.normalised();
+  if (found.asymmetric >= 0) {
+    check.outcome.status = Status::not_hermitian;
+    check.outcome.entry = pass.worst_mirror(found.asymmetric);
+  }
+  return check;
+}
+
+std::vector<double> probe_signs(std::int64_t n) {
+  std::vector<double> signs(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < signs.size(); ++i) {
+    // splitmix64 (Steele, Lea and Flood 2014): one well mixed bit a row
+    std::uint64_t bits = (i + 1) * 0x9e3779b97f4a7c15ULL;
+    bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+    bits = (bits ^ (bits >> 27U)) * 0x94d049bb133111ebULL;
+    signs[i] = ((bits ^ (bits >> 31U)) & 1U) != 0 ? 1.0 : -1.0;
+  }
+  return signs;
+}
+
+template InputCheck check_input(mesh::Rank&, const SlabLayout&, MatrixView<const float>);
+template InputCheck check_input(mesh::Rank&, const SlabLayout&, MatrixView<const double>);
+template InputCheck check_input(mesh::Rank&, const SlabLayout&, MatrixView<const std::complex<float>>);
+template InputCheck check_input(mesh::Rank&, const SlabLayout&,
+                                MatrixView<const std::complex<double>>);
+
+}  // namespace shardsolve::dense

@@ -1,0 +1,29 @@
+/// The one look at A before anything is written.
+#pragma once
+
+#include <shardsolve/outcome.hpp>
+#include <shardsolve/scaled.hpp>
+#include <shardsolve/slab_layout.hpp>
+
+#include <vector>
+
+#include "mesh/rank.hpp"
+
+namespace shardsolve::dense {
+
+/// What is known about A afterwards; the same on every rank.
+struct InputCheck {
+  Outcome outcome;  ///< ok, nonfinite_input or not_hermitian
+  Scaled norm;      ///< ||A||_1
+};
+
+/// One pass over the rank's slab. Refuses NaN and Inf, and a matrix for which
+/// |((A - A^H) v)_i| > 16 sqrt(n) u (|A| |v|)_i for some row i, v of fixed random signs: a Gram
+/// matrix that was rounded differently in its two triangles passes.
+template <Scalar T>
+InputCheck check_input(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab);
+
+/// The vector v: +1 or -1 for each of n rows, the same everywhere.
+std::vector<double> probe_signs(std::int64_t n);
+
+}  // namespace shardsolve::dense

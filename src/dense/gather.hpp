@@ -1,0 +1,34 @@
+/// Small values of all ranks, on all ranks: how they decide alike.
+#pragma once
+
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "mesh/rank.hpp"
+
+namespace shardsolve::dense {
+
+/// Element r is what rank r gave; every rank gives as many. Waits; not for loops.
+template <class V>
+std::vector<std::vector<V>> gather_from_all(mesh::Rank& rank, const std::vector<V>& mine) {
+  static_assert(std::is_trivially_copyable_v<V>);
+  const auto count = static_cast<std::int64_t>(mine.size());
+  const MatrixView<V> table = rank.workspace<V>(count, rank.count());
+  std::vector<comm::Bytes> pieces;
+  for (std::int64_t r = 0; r < rank.count(); ++r) {
+    pieces.push_back({table.data() + r * count, mine.size() * sizeof(V)});
+  }
+  rank.transfer().copy(pieces[static_cast<std::size_t>(rank.index())].data, mine.data(),
+                       mine.size() * sizeof(V));
+  rank.communicator().all_gather(rank.transfer(), std::move(pieces));
+  const std::vector<V> flat = rank.fetch(rank.transfer(), table.data(), count * rank.count());
+  std::vector<std::vector<V>> values;
+  for (std::int64_t r = 0; r < rank.count(); ++r) {
+    values.emplace_back(flat.begin() + r * count, flat.begin() + (r + 1) * count);
+  }
+  return values;
+}
+
+}  // namespace shardsolve::dense

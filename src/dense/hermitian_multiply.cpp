@@ -1,0 +1,111 @@
+#include "dense/hermitian_multiply.hpp"
+
+#include <algorithm>
+
+#include "dense/message.hpp"
+#include "dense/wait_sites.hpp"
+#include "layout/staircase.hpp"
+
+namespace shardsolve::dense {
+
+using runtime::Op;
+
+template <Scalar T>
+HermitianMultiply<T>::HermitianMultiply(mesh::Rank& rank, const SlabLayout& layout,
+                                        MatrixView<const T> slab, const RealOf<T>* diagonal,
+                                        std::int64_t columns)
+    : rank_(rank),
+      layout_(layout),
+      slab_(slab),
+      diagonal_(diagonal),
+      kernels_(rank.kernels<T>()),
+      x_(rank.workspace<T>(layout.size() * columns, 1)),
+      sums_(rank.workspace<T>(layout.size() * columns, 1)),
+      incoming_(rank.workspace<T>(slab.columns() * columns, rank.count())),
+      tile_(rank.workspace<T>(std::min(layout.tile(), slab.columns()),
+                              std::min(layout.tile(), slab.columns()))),
+      ready_(rank.event()),
+      arrived_(rank.event()) {}
+
+template <Scalar T>
+MatrixView<T> HermitianMultiply<T>::part(MatrixView<T> memory, std::int64_t segment,
+                                         std::int64_t columns) const {
+  const GlobalRange rows = layout_.segment(segment);
+  const MatrixView<T> flat =
+      memory.block(rows.begin.value() * columns, 0, rows.size() * columns, 1);
+  return {flat.data(), rows.size(), columns};
+}
+
+template <Scalar T>
+void HermitianMultiply<T>::run(MatrixView<const T> x, MatrixView<T> y) {
+  const std::int64_t k = x.columns();
+  std::vector<comm::Bytes> parts_of_x;
+  std::vector<comm::Bytes> outgoing;
+  std::vector<comm::Bytes> incoming;
+  std::vector<MatrixView<T>> shares;
+  for (std::int64_t r = 0; r < rank_.count(); ++r) {
+    parts_of_x.push_back(bytes_of(part(x_, r, k)));
+    outgoing.push_back(bytes_of(part(sums_, r, k)));
+    shares.emplace_back(incoming_.columns_from(r, 1).data(), slab_.columns(), k);
+    incoming.push_back(bytes_of(shares.back()));
+  }
+
+  // X to all ranks
+  kernels_.copy(rank_.update(), x, part(x_, rank_.index(), k));
+  rank_.update().record(ready_);
+  rank_.transfer().wait(ready_, sites::multiply_x_ready);
+  rank_.communicator().all_gather(rank_.transfer(), std::move(parts_of_x));
+  rank_.transfer().record(arrived_);
+
+  rank_.update().wait(arrived_, sites::multiply_x_arrived);
+  multiply(k);
+
+  // Each rank its rows of Y: the shares of all ranks, added in rank order
+  rank_.update().record(ready_);
+  rank_.transfer().wait(ready_, sites::multiply_sums_ready);
+  rank_.communicator().all_to_all(rank_.transfer(), std::move(outgoing), std::move(incoming));
+  rank_.transfer().record(arrived_);
+  rank_.update().wait(arrived_, sites::multiply_sums_arrived);
+  kernels_.fill(rank_.update(), T{0}, y);
+  for (std::int64_t r = 0; r < rank_.count(); ++r) {
+    const MatrixView<T> share =
+        r == rank_.index() ? part(sums_, r, k) : shares[static_cast<std::size_t>(r)];
+    kernels_.add(rank_.update(), T{1}, share, y);
+  }
+}
+
+template <Scalar T>
+void HermitianMultiply<T>::multiply(std::int64_t columns) {
+  const std::int64_t self = rank_.index();
+  const std::int64_t blocks = (slab_.columns() + layout_.tile() - 1) / layout_.tile();
+  for (std::int64_t r = 0; r < rank_.count(); ++r) {
+    kernels_.fill(rank_.update(), T{0}, part(sums_, r, columns));
+  }
+  for (const layout::Piece& piece : layout::upper_staircase(layout_, self, 0, blocks)) {
+    const std::int64_t row = piece.rows.begin - layout_.segment(piece.segment).begin;
+    const std::int64_t column = piece.columns.begin.value();
+    const std::int64_t m = piece.rows.size();
+    const std::int64_t n = piece.columns.size();
+    const MatrixView<const T> a = slab_.block(piece.rows.begin.value(), column, m, n);
+    const MatrixView<T> x_rows = part(x_, piece.segment, columns).block(row, 0, m, columns);
+    const MatrixView<T> x_columns = part(x_, self, columns).block(column, 0, n, columns);
+    const MatrixView<T> y_rows = part(sums_, piece.segment, columns).block(row, 0, m, columns);
+    const MatrixView<T> y_columns = part(sums_, self, columns).block(column, 0, n, columns);
+    if (piece.diagonal) {
+      const MatrixView<T> tile = tile_.block(0, 0, n, n);
+      kernels_.hermitian_tile(rank_.update(), a, diagonal_ + column, tile);
+      kernels_.gemm(rank_.update(), Op::none, Op::none, T{1}, tile, x_columns, T{1}, y_columns);
+    } else {
+      kernels_.gemm(rank_.update(), Op::none, Op::none, T{1}, a, x_columns, T{1}, y_rows);
+      kernels_.gemm(rank_.update(), Op::conjugate_transpose, Op::none, T{1}, a, x_rows, T{1},
+                    y_columns);
+    }
+  }
+}
+
+template class HermitianMultiply<float>;
+template class HermitianMultiply<double>;
+template class HermitianMultiply<std::complex<float>>;
+template class HermitianMultiply<std::complex<double>>;
+
+}  // namespace shardsolve::dense

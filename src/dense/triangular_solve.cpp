@@ -1,0 +1,305 @@
+// Two sweeps over the steps, with l11 the diagonal tile of a step, l21 the rows below it, both in
+// the slab of the step's owner, and b1 the owner's rows of B:
+//
+//   forward   b1 = l11^-1 (b1 - sum_r z_r[rows of the step])   the owner gathers what every rank
+//             z += l21 b1                                      has summed up for these rows
+//   backward  b1 = l11^-H b1, to all ranks
+//             b -= (row block of L)^H b1                       each rank its own rows
+//
+// What the next step needs is computed first, the rest while the next step is under way.
+
+#include "dense/triangular_solve.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "dense/message.hpp"
+#include "dense/step_flags.hpp"
+#include "dense/wait_sites.hpp"
+
+namespace shardsolve::dense {
+namespace {
+
+using runtime::Op;
+using runtime::Side;
+using runtime::Triangle;
+
+constexpr std::int64_t slots = 3;
+
+/// What both sweeps share: views of the factor and of B.
+template <Scalar T>
+class Sweep {
+ public:
+  Sweep(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab)
+      : rank_(rank), layout_(layout), slab_(slab), kernels_(rank.kernels<T>()) {}
+
+ protected:
+  bool owns(std::int64_t step) const {
+    return step >= 0 && step < layout_.steps() && layout_.owner(Step(step)) == rank_.index();
+  }
+  static std::size_t slot(std::int64_t step) { return static_cast<std::size_t>(step % slots); }
+  std::int64_t size(std::int64_t step) const { return layout_.columns(Step(step)).size(); }
+
+  /// Rows of B that belong to a step of this rank.
+  MatrixView<T> rows_of_b(std::int64_t step) const {
+    return b_.block(layout_.columns(Step(step)).begin.value(), 0, size(step), b_.columns());
+  }
+  /// Rows of the slab in the columns of a step of this rank.
+  MatrixView<const T> factor(std::int64_t step, GlobalRange rows) const {
+    return slab_.block(rows.begin.value(), layout_.columns(Step(step)).begin.value(), rows.size(),
+                       size(step));
+  }
+  MatrixView<const T> diagonal_tile(std::int64_t step) const {
+    return factor(step, layout_.rows(Step(step)));
+  }
+
+  mesh::Rank& rank_;
+  const SlabLayout& layout_;
+  MatrixView<const T> slab_;
+  MatrixView<T> b_;  // of the current run
+  const runtime::Kernels<T>& kernels_;
+};
+
+template <Scalar T>
+class Forward : Sweep<T> {
+ public:
+  /// For right-hand sides of up to `columns` columns.
+  Forward(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+          std::int64_t columns)
+      : Sweep<T>(rank, layout, slab), sums_(rank.workspace<T>(layout.size(), columns)) {
+    const std::int64_t piece = layout.tile() * columns;
+    for (std::int64_t i = 0; i < slots; ++i) {
+      ready_.push_back(&rank.event());
+      gathered_.push_back(&rank.event());
+      used_.push_back(&rank.event());
+      outgoing_.push_back(rank.workspace<T>(piece, 1));
+      incoming_.push_back(rank.workspace<T>(piece, rank.count()));
+    }
+  }
+
+  void run(MatrixView<T> b) {
+    b_ = b;
+    z_ = sums_.columns_from(0, b.columns());
+    kernels_.fill(rank_.update(), T{0}, z_);
+    for (std::int64_t step = 0; step < layout_.steps(); ++step) {
+      rank_.set_step(step);
+      // At most three steps ahead. This also says that the slot's last sums have been sent.
+      gathered_[slot(step)]->synchronize(sites::forward_ahead);
+      rank_.leave_if_failed();
+      send_sums(step);
+      if (owns(step - 1)) {
+        eliminate_rest(step - 1);
+      }
+      if (owns(step)) {
+        solve_tile(step);
+      }
+    }
+    if (owns(layout_.steps() - 1)) {
+      eliminate_rest(layout_.steps() - 1);
+    }
+  }
+
+ private:
+  using Sweep<T>::rank_;
+  using Sweep<T>::layout_;
+  using Sweep<T>::b_;
+  using Sweep<T>::kernels_;
+  using Sweep<T>::owns;
+  using Sweep<T>::slot;
+  using Sweep<T>::size;
+
+  MatrixView<T> z_rows(GlobalRange rows) const {
+    return z_.block(rows.begin.value(), 0, rows.size(), z_.columns());
+  }
+  MatrixView<T> piece(MatrixView<T> memory, std::int64_t step, std::int64_t rank) const {
+    return {memory.columns_from(rank, 1).data(), size(step), b_.columns()};
+  }
+
+  /// Everybody's sums for the rows of this step go to its owner.
+  void send_sums(std::int64_t step) {
+    const std::int64_t owner = layout_.owner(Step(step));
+    std::vector<comm::Bytes> pieces(static_cast<std::size_t>(rank_.count()));
+    const MatrixView<T> sums = piece(outgoing_[slot(step)], step, 0);
+    if (owns(step)) {
+      for (std::int64_t r = 0; r < rank_.count(); ++r) {
+        pieces[static_cast<std::size_t>(r)] = bytes_of(piece(incoming_[slot(step)], step, r));
+      }
+      rank_.transfer().wait(*used_[slot(step)], sites::forward_sums_used);
+    } else {
+      kernels_.copy(rank_.update(), z_rows(layout_.rows(Step(step))), sums);
+      rank_.update().record(*ready_[slot(step)]);
+      rank_.transfer().wait(*ready_[slot(step)], sites::forward_sums_ready);
+    }
+    rank_.communicator().gather(rank_.transfer(), bytes_of(sums), pieces, owner);
+    rank_.transfer().record(*gathered_[slot(step)]);
+  }
+
+  /// b1 = l11^-1 (b1 - the sums, in rank order), then z for the rows of the next step.
+  void solve_tile(std::int64_t step) {
+    const MatrixView<T> b1 = this->rows_of_b(step);
+    rank_.update().wait(*gathered_[slot(step)], sites::forward_sums_gathered);
+    for (std::int64_t r = 0; r < rank_.count(); ++r) {
+      const MatrixView<T> sums = r == rank_.index() ? z_rows(layout_.rows(Step(step)))
+                                                    : piece(incoming_[slot(step)], step, r);
+      kernels_.add(rank_.update(), T{-1}, sums, b1);
+    }
+    rank_.update().record(*used_[slot(step)]);
+    kernels_.trsm(rank_.update(), Side::left, Triangle::lower, Op::none, this->diagonal_tile(step),
+                  b1);
+    if (step + 1 < layout_.steps()) {
+      eliminate(step, layout_.rows(Step(step + 1)));
+    }
+  }
+
+  void eliminate_rest(std::int64_t step) {
+    for (const RowRun& run : layout_.rows_from(Step(std::min(step + 2, layout_.steps())))) {
+      eliminate(step, run.rows);
+    }
+  }
+
+  /// z += l21 b1 on some rows.
+  void eliminate(std::int64_t step, GlobalRange rows) {
+    kernels_.gemm(rank_.update(), Op::none, Op::none, T{1}, this->factor(step, rows),
+                  this->rows_of_b(step), T{1}, z_rows(rows));
+  }
+
+  MatrixView<T> sums_;
+  MatrixView<T> z_;                        // as many columns of it as B has
+  std::vector<MatrixView<T>> outgoing_;
+  std::vector<MatrixView<T>> incoming_;    // one column a rank
+  std::vector<runtime::Event*> ready_;     // the sums to be sent are in their slot
+  std::vector<runtime::Event*> gathered_;  // they have been taken
+  std::vector<runtime::Event*> used_;      // the owner has added them
+};
+
+template <Scalar T>
+class Backward : Sweep<T> {
+ public:
+  /// For right-hand sides of up to `columns` columns.
+  Backward(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+           std::int64_t columns)
+      : Sweep<T>(rank, layout, slab), flags_(rank), solved_(rank.event()) {
+    for (std::int64_t i = 0; i < slots; ++i) {
+      messages_.emplace_back(rank, layout.tile() * columns);
+      arrived_.push_back(&rank.event());
+      used_.push_back(&rank.event());
+    }
+  }
+
+  void run(MatrixView<T> b) {
+    b_ = b;
+    const std::int64_t last = layout_.steps() - 1;
+    for (std::int64_t step = last; step >= 0 && flags_.may_enqueue(messages_sent_); --step) {
+      rank_.set_step(step);
+      if (owns(step)) {
+        solve_tile(step);
+      }
+      send_tile(step);
+      if (step < last) {
+        substitute_rest(step + 1);
+      }
+      substitute_next(step);
+    }
+    flags_.finish(messages_sent_);
+    flags_.throw_if_cancelled();
+  }
+
+ private:
+  using Sweep<T>::rank_;
+  using Sweep<T>::layout_;
+  using Sweep<T>::slab_;
+  using Sweep<T>::b_;
+  using Sweep<T>::kernels_;
+  using Sweep<T>::owns;
+  using Sweep<T>::slot;
+  using Sweep<T>::size;
+
+  MatrixView<T> x1(std::int64_t step) const {
+    return messages_[slot(step)].payload(size(step), b_.columns());
+  }
+
+  /// b1 = l11^-H b1, and a copy of it to be sent.
+  void solve_tile(std::int64_t step) {
+    const MatrixView<T> b1 = this->rows_of_b(step);
+    kernels_.trsm(rank_.update(), Side::left, Triangle::lower, Op::conjugate_transpose,
+                  this->diagonal_tile(step), b1);
+    rank_.update().store(&messages_[slot(step)].header()->stop, rank_.stop_requested() ? 1 : 0);
+    rank_.update().store(&messages_[slot(step)].header()->pivot, 0);
+    kernels_.copy(rank_.update(), b1, x1(step));
+    rank_.update().record(solved_);
+  }
+
+  void send_tile(std::int64_t step) {
+    if (owns(step)) {
+      rank_.transfer().wait(solved_, sites::backward_solved);
+    } else {
+      rank_.transfer().wait(*used_[slot(step)], sites::backward_slot_used);
+    }
+    const Message<T>& message = messages_[slot(step)];
+    rank_.communicator().broadcast(rank_.transfer(), message.bytes(size(step) * b_.columns()),
+                                   layout_.owner(Step(step)));
+    flags_.receive(messages_sent_++, message.header());
+    rank_.transfer().record(*arrived_[slot(step)]);
+  }
+
+  /// The rows of the step that comes next, if they are this rank's.
+  void substitute_next(std::int64_t step) {
+    rank_.update().wait(*arrived_[slot(step)], sites::backward_arrived);
+    if (owns(step - 1)) {
+      substitute(step, layout_.columns(Step(step - 1)));
+    }
+  }
+
+  /// All other rows of this rank that were eliminated before.
+  void substitute_rest(std::int64_t step) {
+    const LocalIndex end = owns(step - 1) ? layout_.columns(Step(step - 1)).begin
+                                          : layout_.eliminated(rank_.index(), Step(step));
+    substitute(step, {LocalIndex(0), end});
+    rank_.update().record(*used_[slot(step)]);
+  }
+
+  /// b -= (rows of the step in these columns of L)^H b1.
+  void substitute(std::int64_t step, LocalRange columns) {
+    const GlobalRange rows = layout_.rows(Step(step));
+    const MatrixView<const T> l = slab_.block(rows.begin.value(), columns.begin.value(),
+                                              rows.size(), columns.size());
+    kernels_.gemm(rank_.update(), Op::conjugate_transpose, Op::none, T{-1}, l, x1(step), T{1},
+                  b_.block(columns.begin.value(), 0, columns.size(), b_.columns()));
+  }
+
+  StepFlags flags_;
+  std::int64_t messages_sent_ = 0;
+  std::vector<Message<T>> messages_;
+  std::vector<runtime::Event*> arrived_;  // a slot's tile is on this rank
+  std::vector<runtime::Event*> used_;     // and is needed no longer
+  runtime::Event& solved_;                // the owner's tile is in its slot
+};
+
+}  // namespace
+
+template <Scalar T>
+void triangular_solve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+                      MatrixView<T> b) {
+  const std::int64_t width = std::min(layout.tile(), b.columns());
+  Forward<T> forward(rank, layout, slab, width);
+  Backward<T> backward(rank, layout, slab, width);
+  for (std::int64_t first = 0; first < b.columns(); first += width) {
+    const MatrixView<T> some = b.columns_from(first, std::min(width, b.columns() - first));
+    rank.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));
+    forward.run(some);
+    backward.run(some);
+  }
+}
+
+template void triangular_solve(mesh::Rank&, const SlabLayout&, MatrixView<const float>,
+                               MatrixView<float>);
+template void triangular_solve(mesh::Rank&, const SlabLayout&, MatrixView<const double>,
+                               MatrixView<double>);
+template void triangular_solve(mesh::Rank&, const SlabLayout&,
+                               MatrixView<const std::complex<float>>,
+                               MatrixView<std::complex<float>>);
+template void triangular_solve(mesh::Rank&, const SlabLayout&,
+                               MatrixView<const std::complex<double>>,
+                               MatrixView<std::complex<double>>);
+
+}  // namespace shardsolve::dense

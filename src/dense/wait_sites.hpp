@@ -1,0 +1,84 @@
+/// Every place where an algorithm waits for an event. Each is needed: leaving any one out is a data
+/// race that the tests find (scripts/prove_waits.py leaves out each in turn).
+#pragma once
+
+#include <array>
+
+#include "runtime/queue.hpp"
+
+namespace shardsolve::dense::sites {
+
+using runtime::WaitSite;
+
+// host, every algorithm with steps
+inline constexpr WaitSite step_flags{1, "host reads the flags of a finished step"};
+
+// cholesky
+inline constexpr WaitSite panel_slot_free{10, "owner packs into a slot whose panel was used"};
+inline constexpr WaitSite panel_packed{11, "broadcast of a panel that was packed"};
+inline constexpr WaitSite receive_slot_free{12, "panel arrives in a slot whose panel was used"};
+inline constexpr WaitSite next_column_arrived{13, "next column block uses a panel that arrived"};
+inline constexpr WaitSite next_column_ready{14, "next column block has its earlier updates"};
+inline constexpr WaitSite trailing_arrived{15, "trailing update uses a panel that arrived"};
+
+// triangular_solve
+inline constexpr WaitSite forward_ahead{20, "forward: slot whose sums were sent, and bound"};
+inline constexpr WaitSite forward_sums_used{21, "forward: sums arrive in a slot that was added"};
+inline constexpr WaitSite forward_sums_ready{22, "forward: sums are sent when computed"};
+inline constexpr WaitSite forward_sums_gathered{23, "forward: sums are added when here"};
+inline constexpr WaitSite backward_solved{24, "backward: rows of X are sent when solved"};
+inline constexpr WaitSite backward_slot_used{25, "backward: rows of X arrive in a used slot"};
+inline constexpr WaitSite backward_arrived{26, "backward: rows of X are used when here"};
+
+// HermitianMultiply
+inline constexpr WaitSite multiply_x_ready{30, "multiply: X is sent when copied"};
+inline constexpr WaitSite multiply_x_arrived{31, "multiply: X is used when here"};
+inline constexpr WaitSite multiply_sums_ready{32, "multiply: sums are sent when computed"};
+inline constexpr WaitSite multiply_sums_arrived{33, "multiply: sums are added when here"};
+
+// inverse
+inline constexpr WaitSite inverse_panel_slot_used{40, "inverse: column or row made in a used slot"};
+inline constexpr WaitSite inverse_column_packed{41, "inverse: column is sent when packed"};
+inline constexpr WaitSite inverse_receive_slot_used{42, "inverse: column arrives in a used slot"};
+inline constexpr WaitSite inverse_column_arrived{43, "inverse: column is used when here"};
+inline constexpr WaitSite inverse_row_ready{44, "inverse: row is sent when computed"};
+inline constexpr WaitSite inverse_next_row_ready{45, "inverse: next row has its earlier updates"};
+inline constexpr WaitSite inverse_rest_row_ready{46, "inverse: own row is used when computed"};
+inline constexpr WaitSite inverse_row_arrived{47, "inverse: row of all ranks is used when here"};
+
+// mirror
+inline constexpr WaitSite mirror_packed{50, "mirror: blocks are sent when packed"};
+inline constexpr WaitSite mirror_arrived{51, "mirror: blocks are used when here"};
+
+inline constexpr std::array all{
+    step_flags,
+    panel_slot_free,
+    panel_packed,
+    receive_slot_free,
+    next_column_arrived,
+    next_column_ready,
+    trailing_arrived,
+    forward_ahead,
+    forward_sums_used,
+    forward_sums_ready,
+    forward_sums_gathered,
+    backward_solved,
+    backward_slot_used,
+    backward_arrived,
+    multiply_x_ready,
+    multiply_x_arrived,
+    multiply_sums_ready,
+    multiply_sums_arrived,
+    inverse_panel_slot_used,
+    inverse_column_packed,
+    inverse_receive_slot_used,
+    inverse_column_arrived,
+    inverse_row_ready,
+    inverse_next_row_ready,
+    inverse_rest_row_ready,
+    inverse_row_arrived,
+    mirror_packed,
+    mirror_arrived,
+};
+
+}  // namespace shardsolve::dense::sites

@@ -1,0 +1,78 @@
+/// A file that appears under its name complete or not at all.
+#pragma once
+
+#include "io/file_descriptor.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace shardsolve::io {
+
+/// A file in the making. Its bytes go to a file without a name in the target's directory
+/// (O_TMPFILE), which gets its name in commit(). If the process dies before, SIGKILL included, the
+/// system drops it; if the object is destroyed before, nothing is left either.
+///
+/// Where the file system has no O_TMPFILE, the bytes go to a hidden file ".shardsolve-*.tmp" in
+/// the same directory. Only SIGKILL or a power cut can leave that behind, never under the target's
+/// name. The same holds for the short time in which commit() replaces an existing file.
+///
+/// A process that may meet a limit on file sizes (RLIMIT_FSIZE) ignores SIGXFSZ: only then is the
+/// limit reported as an Error. The command line tool does so.
+class OutputFile {
+ public:
+  /// `named` takes the hidden file in any case, as on a file system without O_TMPFILE.
+  enum class Temporary : std::uint8_t { unnamed, named };
+
+  /// Refuses at once, before any work is done, what commit() would refuse: an existing target
+  /// unless `overwrite` is set (Error(invalid_argument)); a directory that is missing or cannot be
+  /// written to, a target that is no regular file (Error(io)).
+  ///
+  /// A target that is a symbolic link is kept when overwriting: the file that it points to is
+  /// replaced. A link that points nowhere is refused.
+  explicit OutputFile(std::string path, bool overwrite = false,
+                      Temporary temporary = Temporary::unnamed);
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  ~OutputFile();
+
+  /// The target, as the caller gave it.
+  const std::string& path() const { return path_; }
+
+  /// Claims the disk space of a file of `bytes` bytes, so that a full disk is found before the work
+  /// rather than after it. Of a file system that cannot claim space it is only asked that so much
+  /// is free now. Throws Error(io) with the bytes needed and available.
+  void reserve(std::int64_t bytes);
+
+  /// Writes all bytes at `offset`. Safe from several threads at once. Throws Error(io) if the
+  /// device fails or is full.
+  void pwrite_all(const void* data, std::int64_t bytes, std::int64_t offset);
+
+  /// Brings the bytes to the disk and gives the file its name, with the permissions 0666 & ~umask.
+  /// Without `overwrite` a target that has appeared meanwhile is left alone:
+  /// Error(invalid_argument) and nothing is written. To be called once, after the last write.
+  void commit();
+
+ private:
+  void open_directory(const std::string& directory);
+  void open_temporary(Temporary temporary);
+  void open_named_temporary();
+  void name_temporary();
+  int take_free_name();
+  void publish_new();
+  void publish_over();
+  [[noreturn]] void throw_bad_directory(int error) const;
+  [[noreturn]] void throw_no_space(std::int64_t bytes, int error) const;
+
+  std::string path_;
+  bool overwrite_;
+  std::string directory_path_;
+  FileDescriptor directory_;
+  std::string name_;            // of the target, inside the directory
+  std::string temporary_name_;  // of the hidden file, inside the directory; empty while it has none
+  FileDescriptor file_;
+};
+
+/// Whether two paths lead to the same file. False if one of them leads nowhere.
+bool same_file(const std::string& path_a, const std::string& path_b);
+
+}  // namespace shardsolve::io

@@ -1,0 +1,119 @@
+#include "layout/staircase.hpp"
+
+#include <algorithm>
+
+namespace shardsolve::layout {
+namespace {
+
+/// One rank's slab in blocks.
+class Slab {
+ public:
+  Slab(const SlabLayout& layout, std::int64_t rank) : layout_(layout), rank_(rank) {}
+
+  const SlabLayout& layout() const { return layout_; }
+  std::int64_t rank() const { return rank_; }
+  std::int64_t blocks() const {
+    return (layout_.width(rank_) + layout_.tile() - 1) / layout_.tile();
+  }
+
+  LocalRange columns(std::int64_t first, std::int64_t last) const {
+    const auto clip = [&](std::int64_t block) {
+      return LocalIndex(std::min(block * layout_.tile(), layout_.width(rank_)));
+    };
+    return {clip(first), clip(last)};
+  }
+
+  /// First row of a segment that is not eliminated before `block`; past the last block, its end.
+  GlobalIndex from(std::int64_t segment, std::int64_t block) const {
+    if (block >= blocks()) {
+      return layout_.segment(segment).end;
+    }
+    const std::int64_t eliminated =
+        std::min(layout_.width(segment), (block + (segment < rank_ ? 1 : 0)) * layout_.tile());
+    return layout_.segment(segment).begin + eliminated;
+  }
+
+  GlobalRange diagonal_rows(std::int64_t block) const {
+    const LocalRange local = columns(block, block + 1);
+    return {layout_.global(rank_, local.begin), layout_.global(rank_, local.end)};
+  }
+
+ private:
+  const SlabLayout& layout_;
+  std::int64_t rank_;
+};
+
+void add_rectangle(std::vector<Piece>& pieces, std::int64_t segment, GlobalRange rows,
+                   LocalRange columns) {
+  if (rows.begin < rows.end && !columns.empty()) {
+    pieces.push_back({segment, rows, columns, false});
+  }
+}
+
+/// Blocks [first, last), rows before those of block `end`.
+void cut_lower(const Slab& slab, std::int64_t first, std::int64_t last, std::int64_t end,
+               std::vector<Piece>& pieces) {
+  if (last - first == 1) {
+    const GlobalRange tile = slab.diagonal_rows(first);
+    pieces.push_back({slab.rank(), tile, slab.columns(first, last), true});
+    for (std::int64_t segment = 0; segment < slab.layout().ranks(); ++segment) {
+      const GlobalIndex begin = segment == slab.rank() ? tile.end : slab.from(segment, first);
+      add_rectangle(pieces, segment, {begin, slab.from(segment, end)}, slab.columns(first, last));
+    }
+    return;
+  }
+  const std::int64_t middle = first + (last - first) / 2;
+  for (std::int64_t segment = 0; segment < slab.layout().ranks(); ++segment) {
+    add_rectangle(pieces, segment, {slab.from(segment, middle), slab.from(segment, end)},
+                  slab.columns(first, middle));
+  }
+  cut_lower(slab, first, middle, middle, pieces);
+  cut_lower(slab, middle, last, end, pieces);
+}
+
+/// Blocks [first, last), rows from those of block `begin` (all rows if it is -1).
+void cut_upper(const Slab& slab, std::int64_t first, std::int64_t last, std::int64_t begin,
+               std::vector<Piece>& pieces) {
+  const auto first_row = [&](std::int64_t segment) {
+    return begin < 0 ? slab.layout().segment(segment).begin : slab.from(segment, begin);
+  };
+  if (last - first == 1) {
+    for (std::int64_t segment = 0; segment < slab.layout().ranks(); ++segment) {
+      add_rectangle(pieces, segment, {first_row(segment), slab.from(segment, first)},
+                    slab.columns(first, last));
+    }
+    pieces.push_back({slab.rank(), slab.diagonal_rows(first), slab.columns(first, last), true});
+    return;
+  }
+  const std::int64_t middle = first + (last - first) / 2;
+  for (std::int64_t segment = 0; segment < slab.layout().ranks(); ++segment) {
+    add_rectangle(pieces, segment, {first_row(segment), slab.from(segment, middle)},
+                  slab.columns(middle, last));
+  }
+  cut_upper(slab, first, middle, begin, pieces);
+  cut_upper(slab, middle, last, middle, pieces);
+}
+
+}  // namespace
+
+std::vector<Piece> lower_staircase(const SlabLayout& layout, std::int64_t rank, std::int64_t first,
+                                   std::int64_t last) {
+  const Slab slab(layout, rank);
+  std::vector<Piece> pieces;
+  if (first < last) {
+    cut_lower(slab, first, last, slab.blocks(), pieces);
+  }
+  return pieces;
+}
+
+std::vector<Piece> upper_staircase(const SlabLayout& layout, std::int64_t rank, std::int64_t first,
+                                   std::int64_t last) {
+  const Slab slab(layout, rank);
+  std::vector<Piece> pieces;
+  if (first < last) {
+    cut_upper(slab, first, last, -1, pieces);
+  }
+  return pieces;
+}
+
+}  // namespace shardsolve::layout

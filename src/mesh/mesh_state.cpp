@@ -1,0 +1,212 @@
+#include "mesh/mesh_state.hpp"
+
+#include <shardsolve/error.hpp>
+#include <shardsolve/mesh.hpp>
+#include <shardsolve/trace.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/host/host_queue.hpp"
+
+namespace shardsolve::mesh {
+namespace {
+
+runtime::host::HostQueue& as_host(runtime::Queue& queue) {
+  return static_cast<runtime::host::HostQueue&>(queue);
+}
+
+}  // namespace
+
+MeshState::MeshState(std::int64_t ranks) {
+  std::vector<runtime::Pulse*> pulses;
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    seats_.push_back(std::make_unique<Seat>());
+    pulses.push_back(&seats_.back()->pulse);
+  }
+  group_ = std::make_unique<comm::InProcessGroup>(pulses);
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    Seat& seat = *seats_[static_cast<std::size_t>(r)];
+    seat.pulse.on_failure = [this](std::exception_ptr reason) { fail(std::move(reason)); };
+    seat.device = std::make_unique<runtime::host::HostDevice>(seat.pulse);
+    seat.communicator = std::make_unique<comm::InProcess>(*group_, r);
+    seat.rank =
+        std::make_unique<Rank>(r, ranks, *seat.device, seat.pulse, *seat.communicator);
+  }
+}
+
+void MeshState::start() {
+  for (std::int64_t r = 0; r < ranks(); ++r) {
+    seats_[static_cast<std::size_t>(r)]->thread =
+        std::thread([self = shared_from_this(), r] { self->serve(r); });
+  }
+}
+
+void MeshState::shut_down() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    changed_.notify_all();
+  }
+  for (auto& seat : seats_) {
+    // A rank that never came back keeps its thread, and the state that the thread uses.
+    broken_ ? seat->thread.detach() : seat->thread.join();
+  }
+}
+
+void MeshState::fail(std::exception_ptr reason) {
+  bool follows_another = false;
+  try {
+    std::rethrow_exception(reason);
+  } catch (const runtime::Abandoned&) {
+    follows_another = true;
+  } catch (...) {
+    follows_another = false;
+  }
+  const std::lock_guard lock(mutex_);
+  if (!follows_another && !failure_) {
+    failure_ = std::move(reason);
+  }
+  for (auto& seat : seats_) {
+    seat->pulse.set_failed(true);
+  }
+}
+
+void MeshState::serve(std::int64_t index) {
+  Seat& seat = *seats_[static_cast<std::size_t>(index)];
+  std::uint64_t served = 0;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return closing_ || calls_ > served; });
+    if (calls_ == served) {
+      return;
+    }
+    served = calls_;
+    const std::shared_ptr<const Call> call = current_;
+    lock.unlock();
+    try {
+      seat.rank->begin_call(call->options);
+      call->program(*seat.rank);
+    } catch (...) {
+      fail(std::current_exception());
+    }
+    seat.rank->drain();
+    lock.lock();
+    ++drained_;
+    changed_.notify_all();
+    // Workspace goes only when no rank can still be copying from it.
+    changed_.wait(lock, [&] { return drained_ == ranks(); });
+    seat.rank->end_call();
+    seat.returned = true;
+    changed_.notify_all();
+  }
+}
+
+bool MeshState::all_returned() const {
+  return std::all_of(seats_.begin(), seats_.end(), [](const auto& seat) { return seat->returned; });
+}
+
+void MeshState::begin(const RunOptions& options, RankProgram program) {
+  group_->reset();
+  group_->set_silence_limit(options.silence_limit);
+  failure_ = nullptr;
+  drained_ = 0;
+  current_ = std::make_shared<const Call>(Call{options, std::move(program)});
+  for (auto& seat : seats_) {
+    seat->pulse.set_failed(false);
+    seat->pulse.set_waiting_for(-1);
+    for (runtime::Queue* queue : seat->rank->queues()) {
+      as_host(*queue).begin_call(options.trace != nullptr);
+    }
+    seat->returned = false;
+  }
+  ++calls_;
+  changed_.notify_all();
+}
+
+void MeshState::await_return(std::unique_lock<std::mutex>& lock) {
+  // Without a failure ranks may take as long as they need: those that wait watch those that work.
+  changed_.wait(lock, [&] { return all_returned() || failure_ != nullptr; });
+  std::vector<std::uint64_t> beats(seats_.size(), 0);
+  const auto count_beats = [&] {
+    for (std::size_t r = 0; r < seats_.size(); ++r) {
+      beats[r] = seats_[r]->pulse.beats();
+    }
+    return beats;
+  };
+  while (!all_returned()) {
+    const auto before = count_beats();
+    if (!changed_.wait_for(lock, group_->silence_limit(), [&] { return all_returned(); }) &&
+        count_beats() == before) {
+      broken_ = true;
+      return;
+    }
+  }
+}
+
+std::vector<double> MeshState::run(const RunOptions& options, RankProgram program) {
+  const std::lock_guard one_at_a_time(call_);
+  std::unique_lock lock(mutex_);
+  if (broken_) {
+    throw Error(ErrorKind::communication,
+                "a rank of this mesh never came back from an earlier call: make a new mesh");
+  }
+  begin(options, std::move(program));
+  await_return(lock);
+  if (failure_) {
+    std::rethrow_exception(failure_);
+  }
+  if (options.trace != nullptr) {
+    collect_trace(*options.trace);
+  }
+  std::vector<double> flops;
+  for (auto& seat : seats_) {
+    flops.push_back(0.0);
+    for (runtime::Queue* queue : seat->rank->queues()) {
+      flops.back() += as_host(*queue).flops();
+    }
+  }
+  return flops;
+}
+
+void MeshState::collect_trace(Trace& trace) {
+  for (auto& seat : seats_) {
+    for (runtime::Queue* queue : seat->rank->queues()) {
+      trace.add(seat->rank->index(), as_host(*queue).name(), as_host(*queue).take_spans());
+    }
+  }
+}
+
+}  // namespace shardsolve::mesh
+
+namespace shardsolve {
+
+Mesh Mesh::host(std::int64_t ranks) {
+  if (ranks < 1 || ranks > max_host_ranks) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} CPU devices asked for; 1 to {} are possible, and more than the "
+                            "machine has cores gain no speed",
+                            ranks, max_host_ranks));
+  }
+  auto state = std::make_shared<mesh::MeshState>(ranks);
+  state->start();
+  return Mesh(std::move(state));
+}
+
+Mesh::Mesh(std::shared_ptr<mesh::MeshState> state) : state_(std::move(state)) {}
+Mesh::Mesh(Mesh&&) noexcept = default;
+Mesh& Mesh::operator=(Mesh&& other) noexcept {
+  std::swap(state_, other.state_);
+  return *this;
+}
+Mesh::~Mesh() {
+  if (state_) {
+    state_->shut_down();
+  }
+}
+
+std::int64_t Mesh::ranks() const { return state_->ranks(); }
+
+}  // namespace shardsolve

@@ -1,0 +1,77 @@
+/// The ranks of one process and the threads that run their programs.
+#pragma once
+
+#include <shardsolve/run_options.hpp>
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "comm/in_process.hpp"
+#include "mesh/rank.hpp"
+#include "runtime/host/host_device.hpp"
+
+namespace shardsolve::mesh {
+
+using RankProgram = std::function<void(Rank&)>;
+
+/// Runs one program on all ranks. Agreement: a rank that throws makes all others leave at their next
+/// wait; the call reports what the first one threw.
+class MeshState : public std::enable_shared_from_this<MeshState> {
+ public:
+  explicit MeshState(std::int64_t ranks);
+  /// Starts the threads; apart from the constructor because they keep the state alive.
+  void start();
+  void shut_down();
+
+  std::int64_t ranks() const { return static_cast<std::int64_t>(seats_.size()); }
+  /// Runs `program` on every rank and returns when all have finished, with the flops of each rank.
+  /// One call at a time; further ones wait. If a rank never comes back, throws after the silence
+  /// limit all the same, and every later call on this mesh throws.
+  std::vector<double> run(const RunOptions& options, RankProgram program);
+
+ private:
+  /// What the ranks of one call share; a rank that never comes back keeps it.
+  struct Call {
+    RunOptions options;
+    RankProgram program;
+  };
+  /// One rank with what it is made of.
+  struct Seat {
+    runtime::Pulse pulse;
+    std::unique_ptr<runtime::host::HostDevice> device;
+    std::unique_ptr<comm::InProcess> communicator;
+    std::unique_ptr<Rank> rank;
+    std::thread thread;
+    double flops = 0.0;
+    bool returned = true;
+  };
+
+  void serve(std::int64_t index);
+  void fail(std::exception_ptr reason);
+  void begin(const RunOptions& options, RankProgram program);
+  void await_return(std::unique_lock<std::mutex>& lock);
+  bool all_returned() const;
+  void collect_trace(Trace& trace);
+
+  std::vector<std::unique_ptr<Seat>> seats_;
+  std::unique_ptr<comm::InProcessGroup> group_;
+
+  std::mutex call_;  // held for the length of a call
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::uint64_t calls_ = 0;
+  bool closing_ = false;
+  bool broken_ = false;
+  std::shared_ptr<const Call> current_;
+  std::exception_ptr failure_;
+  std::int64_t drained_ = 0;
+};
+
+}  // namespace shardsolve::mesh

@@ -1,0 +1,65 @@
+#include "mesh/rank.hpp"
+
+namespace shardsolve::mesh {
+
+Rank::Rank(std::int64_t index, std::int64_t count, runtime::Device& device, runtime::Pulse& pulse,
+           comm::Communicator& communicator)
+    : index_(index),
+      count_(count),
+      device_(device),
+      pulse_(pulse),
+      communicator_(communicator),
+      panel_(device.make_queue("panel")),
+      update_(device.make_queue("update")),
+      transfer_(device.make_queue("transfer")) {}
+
+runtime::Event& Rank::event() {
+  if (events_in_use_ == events_.size()) {
+    events_.push_back(device_.make_event());
+  }
+  return *events_[events_in_use_++];
+}
+
+void Rank::report(std::string_view phase, double fraction) {
+  if (index_ != 0 || !options_->progress) {
+    return;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (phase != phase_) {
+    phase_ = phase;
+    phase_begin_ = now;
+  } else if (now - reported_ < std::chrono::milliseconds(100) && fraction < 1.0) {
+    return;
+  }
+  reported_ = now;
+  const double seconds = std::chrono::duration<double>(now - phase_begin_).count();
+  const double remaining = fraction > 0.0 ? seconds * (1.0 - fraction) / fraction : 0.0;
+  options_->progress({phase, fraction, seconds, remaining});
+}
+
+void Rank::set_step(std::int64_t step) {
+  for (runtime::Queue* queue : queues()) {
+    queue->set_step(step);
+  }
+}
+
+void Rank::begin_call(const RunOptions& options) {
+  options_ = &options;
+  phase_ = {};
+  set_step(-1);
+}
+
+void Rank::drain() {
+  for (runtime::Queue* queue : queues()) {
+    queue->synchronize();
+  }
+}
+
+void Rank::end_call() {
+  buffers_.clear();
+  host_buffers_.clear();
+  events_in_use_ = 0;
+  options_ = nullptr;
+}
+
+}  // namespace shardsolve::mesh

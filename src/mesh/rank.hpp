@@ -1,0 +1,110 @@
+/// What a rank program receives: one device, its queues and its line to the other ranks.
+#pragma once
+
+#include <shardsolve/run_options.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "runtime/device.hpp"
+#include "runtime/kernels.hpp"
+#include "runtime/pulse.hpp"
+
+namespace shardsolve::mesh {
+
+/// One rank during one call. Its program only enqueues; events and workspace that it takes here live
+/// until all ranks have finished the call, so that nobody reads memory that is gone.
+class Rank {
+ public:
+  Rank(std::int64_t index, std::int64_t count, runtime::Device& device, runtime::Pulse& pulse,
+       comm::Communicator& communicator);
+
+  std::int64_t index() const { return index_; }
+  std::int64_t count() const { return count_; }
+
+  /// The critical path: diagonal tiles and panels.
+  runtime::Queue& panel() { return *panel_; }
+  /// The bulk of the work.
+  runtime::Queue& update() { return *update_; }
+  /// Everything that involves other ranks. The only queue that the communicator is used on.
+  runtime::Queue& transfer() { return *transfer_; }
+  comm::Communicator& communicator() { return communicator_; }
+
+  template <Scalar T>
+  const runtime::Kernels<T>& kernels() const {
+    return device_.kernels(static_cast<const T*>(nullptr));
+  }
+
+  /// Device memory for this call, not initialised. Throws Error(out_of_memory).
+  template <class T>
+  MatrixView<T> workspace(std::int64_t rows, std::int64_t columns) {
+    buffers_.push_back(
+        device_.allocate(static_cast<std::size_t>(rows * columns) * sizeof(T)));
+    return {static_cast<T*>(buffers_.back().data()), rows, columns};
+  }
+  /// Host memory for this call that queues may write to, zeroed.
+  template <class T>
+  T* host_workspace(std::int64_t count) {
+    host_buffers_.emplace_back(static_cast<std::size_t>(count) * sizeof(T), std::byte{0});
+    return reinterpret_cast<T*>(host_buffers_.back().data());
+  }
+  runtime::Event& event();
+
+  /// Copies `count` values of device memory that `queue` has produced to the host, and waits for them.
+  /// Not for loops.
+  template <class T>
+  std::vector<T> fetch(runtime::Queue& queue, const T* source, std::int64_t count) {
+    std::vector<T> values(static_cast<std::size_t>(count));
+    queue.copy(values.data(), source, values.size() * sizeof(T));
+    queue.synchronize();
+    leave_if_failed();
+    return values;
+  }
+
+  /// Throws if this rank or another has failed: leaves the program.
+  void leave_if_failed() const {
+    if (pulse_.failed()) {
+      throw runtime::Abandoned{};
+    }
+  }
+  const RunOptions& options() const { return *options_; }
+  bool stop_requested() const { return options_->cancel.stop_requested(); }
+  /// Tells the caller how far the phase is, now and then; rank 0's word counts.
+  void report(std::string_view phase, double fraction);
+  /// The step that is enqueued next, for traces and messages.
+  void set_step(std::int64_t step);
+
+  // For the mesh.
+  void begin_call(const RunOptions& options);
+  void drain();
+  void end_call();
+  std::vector<runtime::Queue*> queues() {
+    return {panel_.get(), update_.get(), transfer_.get()};
+  }
+
+ private:
+  std::int64_t index_;
+  std::int64_t count_;
+  runtime::Device& device_;
+  runtime::Pulse& pulse_;
+  comm::Communicator& communicator_;
+  std::unique_ptr<runtime::Queue> panel_;
+  std::unique_ptr<runtime::Queue> update_;
+  std::unique_ptr<runtime::Queue> transfer_;
+
+  const RunOptions* options_ = nullptr;
+  std::vector<runtime::Buffer> buffers_;
+  std::vector<std::vector<std::byte>> host_buffers_;
+  std::vector<std::unique_ptr<runtime::Event>> events_;
+  std::size_t events_in_use_ = 0;
+
+  std::string_view phase_;
+  std::chrono::steady_clock::time_point phase_begin_;
+  std::chrono::steady_clock::time_point reported_;
+};
+
+}  // namespace shardsolve::mesh

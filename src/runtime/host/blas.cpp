@@ -1,0 +1,159 @@
+#include "runtime/host/blas.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+// Fortran symbols of any BLAS and LAPACK: every argument by address, then one hidden length for each
+// character argument.
+#define SHARDSOLVE_DECLARE_BLAS(T, R, gemm, gemv, herk, trsm, potrf)                              \
+  void gemm(const char*, const char*, const int*, const int*, const int*, const T*, const T*,     \
+            const int*, const T*, const int*, const T*, T*, const int*, std::size_t, std::size_t); \
+  void gemv(const char*, const int*, const int*, const T*, const T*, const int*, const T*,        \
+            const int*, const T*, T*, const int*, std::size_t);                                    \
+  void herk(const char*, const char*, const int*, const int*, const R*, const T*, const int*,     \
+            const R*, T*, const int*, std::size_t, std::size_t);                                   \
+  void trsm(const char*, const char*, const char*, const char*, const int*, const int*, const T*, \
+            const T*, const int*, T*, const int*, std::size_t, std::size_t, std::size_t,           \
+            std::size_t);                                                                          \
+  void potrf(const char*, const int*, T*, const int*, int*, std::size_t);
+
+extern "C" {
+SHARDSOLVE_DECLARE_BLAS(float, float, sgemm_, sgemv_, ssyrk_, strsm_, spotrf_)
+SHARDSOLVE_DECLARE_BLAS(double, double, dgemm_, dgemv_, dsyrk_, dtrsm_, dpotrf_)
+SHARDSOLVE_DECLARE_BLAS(std::complex<float>, float, cgemm_, cgemv_, cherk_, ctrsm_, cpotrf_)
+SHARDSOLVE_DECLARE_BLAS(std::complex<double>, double, zgemm_, zgemv_, zherk_, ztrsm_, zpotrf_)
+#ifdef SHARDSOLVE_BLAS_PRIVATE
+void openblas_set_num_threads(int threads);
+int blas_thread_shutdown_();
+#endif
+}
+
+namespace shardsolve::runtime::host::blas {
+namespace {
+
+template <Scalar T>
+struct Symbols;
+template <>
+struct Symbols<float> {
+  static constexpr auto gemm = sgemm_;
+  static constexpr auto gemv = sgemv_;
+  static constexpr auto herk = ssyrk_;
+  static constexpr auto trsm = strsm_;
+  static constexpr auto potrf = spotrf_;
+};
+template <>
+struct Symbols<double> {
+  static constexpr auto gemm = dgemm_;
+  static constexpr auto gemv = dgemv_;
+  static constexpr auto herk = dsyrk_;
+  static constexpr auto trsm = dtrsm_;
+  static constexpr auto potrf = dpotrf_;
+};
+template <>
+struct Symbols<std::complex<float>> {
+  static constexpr auto gemm = cgemm_;
+  static constexpr auto gemv = cgemv_;
+  static constexpr auto herk = cherk_;
+  static constexpr auto trsm = ctrsm_;
+  static constexpr auto potrf = cpotrf_;
+};
+template <>
+struct Symbols<std::complex<double>> {
+  static constexpr auto gemm = zgemm_;
+  static constexpr auto gemv = zgemv_;
+  static constexpr auto herk = zherk_;
+  static constexpr auto trsm = ztrsm_;
+  static constexpr auto potrf = zpotrf_;
+};
+
+/// The BLAS of this build counts in 32 bits.
+int checked(std::int64_t size) {
+  if (size > std::numeric_limits<int>::max()) {
+    throw Error(ErrorKind::unsupported,
+                fmt::format("a tile operation of size {} exceeds the {} that the BLAS can count; use "
+                            "more ranks or smaller tiles",
+                            size, std::numeric_limits<int>::max()));
+  }
+  return static_cast<int>(size);
+}
+
+}  // namespace
+
+void use_one_thread() {
+#ifdef SHARDSOLVE_BLAS_PRIVATE
+  static const bool done = [] {
+    openblas_set_num_threads(1);
+    blas_thread_shutdown_();  // the pool that OpenBLAS starts when it is loaded
+    return true;
+  }();
+  static_cast<void>(done);
+#endif
+}
+
+template <Scalar T>
+void Blas<T>::gemm(Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c) {
+  const int m = checked(c.rows());
+  const int n = checked(c.columns());
+  const int k = checked(op_a == Op::none ? a.columns() : a.rows());
+  const int lda = checked(a.stride());
+  const int ldb = checked(b.stride());
+  const int ldc = checked(c.stride());
+  const char ta = static_cast<char>(op_a);
+  const char tb = static_cast<char>(op_b);
+  Symbols<T>::gemm(&ta, &tb, &m, &n, &k, &alpha, a.data(), &lda, b.data(), &ldb, &beta, c.data(),
+                   &ldc, 1, 1);
+}
+
+template <Scalar T>
+void Blas<T>::gemv(Op op, T alpha, In a, const T* x, T beta, T* y) {
+  const int m = checked(a.rows());
+  const int n = checked(a.columns());
+  const int lda = checked(a.stride());
+  const int one = 1;
+  const char trans = static_cast<char>(op);
+  Symbols<T>::gemv(&trans, &m, &n, &alpha, a.data(), &lda, x, &one, &beta, y, &one, 1);
+}
+
+template <Scalar T>
+void Blas<T>::herk(Triangle triangle, Op op, Real alpha, In a, Real beta, Out c) {
+  const int n = checked(c.rows());
+  const int k = checked(op == Op::none ? a.columns() : a.rows());
+  const int lda = checked(a.stride());
+  const int ldc = checked(c.stride());
+  const char uplo = static_cast<char>(triangle);
+  const char trans = static_cast<char>(op);
+  Symbols<T>::herk(&uplo, &trans, &n, &k, &alpha, a.data(), &lda, &beta, c.data(), &ldc, 1, 1);
+}
+
+template <Scalar T>
+void Blas<T>::trsm(Side side, Triangle triangle, Op op, In a, Out b) {
+  const int m = checked(b.rows());
+  const int n = checked(b.columns());
+  const int lda = checked(a.stride());
+  const int ldb = checked(b.stride());
+  const char left_or_right = static_cast<char>(side);
+  const char uplo = static_cast<char>(triangle);
+  const char trans = static_cast<char>(op);
+  const char diagonal = 'N';
+  const T one{1};
+  Symbols<T>::trsm(&left_or_right, &uplo, &trans, &diagonal, &m, &n, &one, a.data(), &lda, b.data(),
+                   &ldb, 1, 1, 1, 1);
+}
+
+template <Scalar T>
+std::int64_t Blas<T>::potrf(Triangle triangle, Out a) {
+  const int n = checked(a.rows());
+  const int lda = checked(a.stride());
+  const char uplo = static_cast<char>(triangle);
+  int info = 0;
+  Symbols<T>::potrf(&uplo, &n, a.data(), &lda, &info, 1);
+  return info;
+}
+
+template struct Blas<float>;
+template struct Blas<double>;
+template struct Blas<std::complex<float>>;
+template struct Blas<std::complex<double>>;
+
+}  // namespace shardsolve::runtime::host::blas

@@ -1,0 +1,34 @@
+/// The BLAS and LAPACK routines that the host kernels call, overloaded on the dtype, sizes checked.
+#pragma once
+
+#include <shardsolve/error.hpp>
+#include <shardsolve/matrix_view.hpp>
+
+#include <complex>
+#include <cstdint>
+
+#include "runtime/kernels.hpp"
+
+namespace shardsolve::runtime::host::blas {
+
+/// Sets a BLAS that is ours alone to one thread, once: the ranks are the threads. A BLAS that is
+/// shared with the process is left as it is.
+void use_one_thread();
+
+/// One dtype's routines; all static. Instantiated for the four dtypes.
+template <Scalar T>
+struct Blas {
+  using Real = RealOf<T>;
+  using In = MatrixView<const T>;
+  using Out = MatrixView<T>;
+
+  static void gemm(Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c);
+  /// y = alpha op(a) x + beta y; x and y are contiguous vectors.
+  static void gemv(Op op, T alpha, In a, const T* x, T beta, T* y);
+  static void herk(Triangle triangle, Op op, Real alpha, In a, Real beta, Out c);
+  static void trsm(Side side, Triangle triangle, Op op, In a, Out b);
+  /// LAPACK's info: 0, or the 1-based column of the pivot that was not positive.
+  static std::int64_t potrf(Triangle triangle, Out a);
+};
+
+}  // namespace shardsolve::runtime::host::blas

@@ -1,0 +1,281 @@
+#include "runtime/host/host_kernels.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+
+#include "runtime/host/blas.hpp"
+#include "runtime/host/inspect.hpp"
+#include "runtime/host/operands.hpp"
+
+namespace shardsolve::runtime::host {
+namespace {
+
+using Part = Operand::Part;
+
+/// Real operations in one multiply-add of T.
+template <Scalar T>
+constexpr double multiply_add = is_complex<T> ? 8.0 : 2.0;
+
+template <class... Sizes>
+double product(Sizes... sizes) {
+  return (static_cast<double>(sizes) * ...);
+}
+
+Part part_of(Triangle triangle) {
+  return triangle == Triangle::lower ? Part::lower : Part::upper;
+}
+
+template <Scalar T>
+T conjugate(T value) {
+  if constexpr (is_complex<T>) {
+    return std::conj(value);
+  } else {
+    return value;
+  }
+}
+
+/// Shapes are settled by the algorithms; a misfit is their bug and is found before it does harm.
+void require(bool fits, const char* kernel) {
+  if (!fits) {
+    throw Error(ErrorKind::internal,
+                fmt::format("operands of {} do not fit: this is a bug of shardsolve, please report it",
+                            kernel));
+  }
+}
+
+template <class T>
+std::int64_t rows_of(Op op, MatrixView<T> a) {
+  return op == Op::none ? a.rows() : a.columns();
+}
+
+template <class T>
+std::int64_t columns_of(Op op, MatrixView<T> a) {
+  return op == Op::none ? a.columns() : a.rows();
+}
+
+template <class A, class B>
+bool same_shape(MatrixView<A> a, MatrixView<B> b) {
+  return a.rows() == b.rows() && a.columns() == b.columns();
+}
+
+template <Scalar T>
+void fill_view(T value, MatrixView<T> target) {
+  for (std::int64_t j = 0; j < target.columns(); ++j) {
+    std::fill_n(&target(0, j), target.rows(), value);
+  }
+}
+
+}  // namespace
+
+template <Scalar T>
+void HostKernels<T>::gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta,
+                          Out c) const {
+  const std::int64_t k = columns_of(op_a, a);
+  require(rows_of(op_a, a) == c.rows() && columns_of(op_b, b) == c.columns() &&
+              rows_of(op_b, b) == k,
+          "gemm");
+  if (c.empty()) {
+    return;
+  }
+  if (k == 0) {
+    if (beta == T{0}) {
+      fill(queue, T{0}, c);
+    }
+    return;
+  }
+  const WorkInfo info{.name = "gemm", .flops = multiply_add<T> * product(c.rows(), c.columns(), k)};
+  launch(queue, info, {a, b}, {c}, [=] {
+    if (c.columns() == 1 && op_b == Op::none) {
+      // A gemm with one column would pack all of a to read it once.
+      if (beta == T{0}) {
+        fill_view(T{0}, c);
+      }
+      blas::Blas<T>::gemv(op_a, alpha, a, b.data(), beta == T{0} ? T{1} : beta, c.data());
+    } else {
+      blas::Blas<T>::gemm(op_a, op_b, alpha, a, b, beta, c);
+    }
+  });
+}
+
+template <Scalar T>
+void HostKernels<T>::herk(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Real beta,
+                          Out c) const {
+  require(c.rows() == c.columns() && rows_of(op, a) == c.rows(), "herk");
+  if (c.empty() || a.empty()) {
+    return;
+  }
+  const std::int64_t k = columns_of(op, a);
+  const WorkInfo info{.name = "herk",
+                      .flops = 0.5 * multiply_add<T> * product(c.rows(), c.rows() + 1, k)};
+  launch(queue, info, {a}, {Operand(c, part_of(triangle))},
+         [=] { blas::Blas<T>::herk(triangle, op, alpha, a, beta, c); });
+}
+
+template <Scalar T>
+void HostKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const {
+  require(a.rows() == a.columns() && a.rows() == (side == Side::left ? b.rows() : b.columns()),
+          "trsm");
+  if (b.empty()) {
+    return;
+  }
+  const WorkInfo info{.name = "trsm",
+                      .flops = 0.5 * multiply_add<T> * product(b.rows(), b.columns(), a.rows())};
+  launch(queue, info, {Operand(a, part_of(triangle))}, {b},
+         [=] { blas::Blas<T>::trsm(side, triangle, op, a, b); });
+}
+
+template <Scalar T>
+void HostKernels<T>::potrf(Queue& queue, Out a, std::int64_t* info) const {
+  require(a.rows() == a.columns(), "potrf");
+  const WorkInfo work{.name = "potrf",
+                      .flops = multiply_add<T> / 6.0 * product(a.rows(), a.rows(), a.rows())};
+  launch(queue, work, {}, {Operand(a, Part::lower), Operand(info, 1)}, [=] {
+    std::int64_t failed = blas::Blas<T>::potrf(Triangle::lower, a);
+    // Some LAPACKs let a pivot that is not a number pass.
+    for (std::int64_t j = 0; j < a.columns() && (failed == 0 || j < failed); ++j) {
+      if (!std::isfinite(std::real(a(j, j)))) {
+        failed = -(j + 1);
+        break;
+      }
+    }
+    *info = failed;
+  });
+}
+
+template <Scalar T>
+void HostKernels<T>::copy(Queue& queue, In source, Out target) const {
+  require(same_shape(source, target), "copy");
+  launch(queue, {.name = "copy"}, {source}, {target}, [=] {
+    for (std::int64_t j = 0; j < source.columns(); ++j) {
+      std::copy_n(&source(0, j), source.rows(), &target(0, j));
+    }
+  });
+}
+
+template <Scalar T>
+void HostKernels<T>::conjugate_transpose(Queue& queue, In source, Out target) const {
+  require(source.rows() == target.columns() && source.columns() == target.rows(),
+          "conjugate_transpose");
+  launch(queue, {.name = "transpose"}, {source}, {target}, [=] {
+    constexpr std::int64_t square = 16;  // a square of both matrices stays in the first cache
+    for (std::int64_t j0 = 0; j0 < source.columns(); j0 += square) {
+      const std::int64_t j1 = std::min(j0 + square, source.columns());
+      for (std::int64_t i0 = 0; i0 < source.rows(); i0 += square) {
+        const std::int64_t i1 = std::min(i0 + square, source.rows());
+        for (std::int64_t i = i0; i < i1; ++i) {
+          for (std::int64_t j = j0; j < j1; ++j) {
+            target(j, i) = conjugate(source(i, j));
+          }
+        }
+      }
+    }
+  });
+}
+
+template <Scalar T>
+void HostKernels<T>::fill(Queue& queue, T value, Out target) const {
+  launch(queue, {.name = "fill"}, {}, {target}, [=] { fill_view(value, target); });
+}
+
+template <Scalar T>
+void HostKernels<T>::identity(Queue& queue, Out target) const {
+  require(target.rows() == target.columns(), "identity");
+  launch(queue, {.name = "identity"}, {}, {target}, [=] {
+    fill_view(T{0}, target);
+    for (std::int64_t j = 0; j < target.columns(); ++j) {
+      target(j, j) = T{1};
+    }
+  });
+}
+
+template <Scalar T>
+void HostKernels<T>::add(Queue& queue, T alpha, In source, Out target) const {
+  require(same_shape(source, target), "add");
+  launch(queue, {.name = "add"}, {source}, {target}, [=] {
+    for (std::int64_t j = 0; j < source.columns(); ++j) {
+      for (std::int64_t i = 0; i < source.rows(); ++i) {
+        target(i, j) += alpha * source(i, j);
+      }
+    }
+  });
+}
+
+template <Scalar T>
+void HostKernels<T>::scale(Queue& queue, Real factor, Out target) const {
+  launch(queue, {.name = "scale"}, {}, {target}, [=] {
+    for (std::int64_t j = 0; j < target.columns(); ++j) {
+      for (std::int64_t i = 0; i < target.rows(); ++i) {
+        target(i, j) *= factor;
+      }
+    }
+  });
+}
+
+template <Scalar T>
+void HostKernels<T>::diagonal(Queue& queue, In a, Real* target) const {
+  const std::int64_t n = a.columns();
+  require(a.rows() == n, "diagonal");
+  // The diagonal alone, as a row of its own: its neighbours may belong to other work.
+  const In diagonal(a.data(), n == 0 ? 0 : 1, n, a.stride() + 1);
+  launch(queue, {.name = "diagonal"}, {diagonal}, {Operand(target, n)}, [=] {
+    for (std::int64_t j = 0; j < n; ++j) {
+      target[j] = std::real(diagonal(0, j));
+    }
+  });
+}
+
+template <Scalar T>
+void HostKernels<T>::hermitian_tile(Queue& queue, In upper, const Real* diagonal,
+                                    Out target) const {
+  const std::int64_t n = upper.columns();
+  require(upper.rows() == n && same_shape(upper, target), "hermitian_tile");
+  launch(queue, {.name = "hermitian tile"},
+         {Operand(upper, Part::strictly_upper), Operand(diagonal, n)}, {target}, [=] {
+           for (std::int64_t j = 0; j < n; ++j) {
+             for (std::int64_t i = 0; i < j; ++i) {
+               target(i, j) = upper(i, j);
+               target(j, i) = conjugate(upper(i, j));
+             }
+             target(j, j) = T{diagonal[j]};
+           }
+         });
+}
+
+template <Scalar T>
+void HostKernels<T>::column_max(Queue& queue, In a, double* target) const {
+  launch(queue, {.name = "column max"}, {a}, {Operand(target, a.columns())}, [=] {
+    for (std::int64_t j = 0; j < a.columns(); ++j) {
+      double largest = 0.0;
+      for (std::int64_t i = 0; i < a.rows() && !std::isnan(largest); ++i) {
+        const double size = double{std::abs(a(i, j))};
+        largest = largest >= size ? largest : size;  // written so that a NaN is taken
+      }
+      target[j] = largest;
+    }
+  });
+}
+
+template <Scalar T>
+void HostKernels<T>::inspect(Queue& queue, In a, std::int64_t first, const double* signs,
+                             double scale, Inspection result) const {
+  constexpr std::int64_t parts = is_complex<T> ? 2 : 1;
+  const std::int64_t n = a.columns();
+  require(first + n <= a.rows() || n == 0, "inspect");
+  launch(queue, {.name = "inspect", .flops = 2.0 * multiply_add<T> * product(a.rows(), n)},
+         {a, Operand(signs, a.rows())},
+         {Operand(result.column_sums, n), Operand(result.column_peaks, n),
+          Operand(result.probe, parts * n), Operand(result.partial_product, parts * a.rows())},
+         [=] { inspect_columns(a, first, signs, scale, result); });
+}
+
+template class HostKernels<float>;
+template class HostKernels<double>;
+template class HostKernels<std::complex<float>>;
+template class HostKernels<std::complex<double>>;
+
+}  // namespace shardsolve::runtime::host

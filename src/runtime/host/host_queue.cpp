@@ -1,0 +1,105 @@
+#include "runtime/host/host_queue.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace shardsolve::runtime::host {
+
+void HostEvent::synchronize(const WaitSite& site) {
+  if (!skipped(site)) {
+    completed_.wait(recorded_);
+  }
+}
+
+HostQueue::HostQueue(std::string name, Pulse& pulse)
+    : name_(std::move(name)), pulse_(pulse), last_(new Item), taken_(last_) {
+  worker_ = std::thread([this] { run(); });
+}
+
+HostQueue::~HostQueue() {
+  push({.always = true, .work = nullptr});  // no work: the end
+  worker_.join();
+  delete taken_;
+}
+
+void HostQueue::push(Item item) {
+  item.step = step_;
+  last_->next = new Item(std::move(item));
+  last_ = last_->next;
+  pushed_.store(++pushes_);
+}
+
+void HostQueue::launch(const WorkInfo& info, std::function<void()> work) {
+  push({.info = info, .work = std::move(work)});
+}
+
+void HostQueue::record(Event& event) {
+  auto& host_event = static_cast<HostEvent&>(event);
+  const std::uint32_t count = ++host_event.recorded_;
+  push({.always = true, .work = [&host_event, count] { host_event.completed_.store(count); }});
+}
+
+void HostQueue::wait(Event& event, const WaitSite& site) {
+  if (skipped(site)) {
+    return;
+  }
+  auto& host_event = static_cast<HostEvent&>(event);
+  const std::uint32_t count = host_event.recorded_;
+  push({.info = {.name = "wait"},
+        .always = true,
+        .work = [&host_event, count] { host_event.completed_.wait(count); }});
+}
+
+void HostQueue::synchronize() {
+  static constexpr WaitSite drain{0, "end of a queue"};
+  record(drained_);
+  drained_.synchronize(drain);
+}
+
+void HostQueue::store(std::int64_t* target, std::int64_t value) {
+  launch({.name = "store"}, [target, value] { *target = value; });
+}
+
+void HostQueue::copy(void* target, const void* source, std::size_t bytes) {
+  launch({.name = "copy"}, [=] { std::memcpy(target, source, bytes); });
+}
+
+void HostQueue::run() {
+  for (std::uint32_t count = 1;; ++count) {
+    pushed_.wait(count);
+    Item* item = taken_->next;
+    delete std::exchange(taken_, item);
+    if (!item->work) {
+      return;
+    }
+    execute(*item);
+    item->work = nullptr;
+  }
+}
+
+void HostQueue::execute(Item& item) {
+  if (pulse_.failed() && !item.always) {
+    return;
+  }
+  const bool named = *item.info.name != '\0';
+  if (named) {
+    pulse_.beat(item.info.name, item.step);
+  }
+  const auto begin = tracing_ ? std::chrono::steady_clock::now() : TraceSpan{}.begin;
+  try {
+    item.work();
+  } catch (...) {
+    pulse_.on_failure(std::current_exception());
+    return;
+  }
+  if (!named) {
+    return;  // a record has just told the host that this queue is idle: touch nothing more
+  }
+  flops_ += item.info.flops;
+  if (tracing_) {
+    spans_.push_back({item.info.name, begin, std::chrono::steady_clock::now(), item.info.flops,
+                      item.info.bytes, item.step});
+  }
+}
+
+}  // namespace shardsolve::runtime::host

@@ -1,0 +1,101 @@
+/// A queue that is a worker thread, and its events.
+#pragma once
+
+#include <shardsolve/trace.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/host/one_way_counter.hpp"
+#include "runtime/pulse.hpp"
+#include "runtime/queue.hpp"
+
+namespace shardsolve::runtime::host {
+
+/// Counts its records; complete when the worker's count has caught up.
+class HostEvent final : public Event {
+ public:
+  void synchronize(const WaitSite& site) override;
+
+ private:
+  friend class HostQueue;
+  std::uint32_t recorded_ = 0;  // touched by the enqueuing thread only
+  OneWayCounter completed_;
+};
+
+/// What a piece of work is called and costs.
+struct WorkInfo {
+  const char* name = "";
+  double flops = 0.0;
+  double bytes = 0.0;
+};
+
+class HostQueue final : public Queue {
+ public:
+  /// `pulse` is the rank's sign of life: moved on with every piece of work, and told of a failure.
+  HostQueue(std::string name, Pulse& pulse);
+  /// Runs what is enqueued, then ends the worker.
+  ~HostQueue() override;
+  HostQueue(const HostQueue&) = delete;
+  HostQueue& operator=(const HostQueue&) = delete;
+
+  void record(Event& event) override;
+  void wait(Event& event, const WaitSite& site) override;
+  void synchronize() override;
+  void store(std::int64_t* target, std::int64_t value) override;
+  void copy(void* target, const void* source, std::size_t bytes) override;
+  void set_step(std::int64_t step) override { step_ = step; }
+
+  /// Enqueues `work`. It is left out if the rank has failed before its turn comes; an exception
+  /// that it throws is the rank's failure.
+  void launch(const WorkInfo& info, std::function<void()> work);
+
+  const std::string& name() const { return name_; }
+  /// Only while the queue is idle: counts from zero, and records spans or not.
+  void begin_call(bool tracing) {
+    tracing_ = tracing;
+    flops_ = 0.0;
+    spans_.clear();
+  }
+  std::vector<TraceSpan> take_spans() { return std::exchange(spans_, {}); }
+  double flops() const { return flops_; }
+
+ private:
+  struct Item {
+    WorkInfo info;
+    std::int64_t step = -1;
+    bool always = false;  // runs after a failure too, so that no waiter is left behind
+    std::function<void()> work;
+    Item* next = nullptr;
+  };
+  void push(Item item);
+  void run();
+  void execute(Item& item);
+
+  std::string name_;
+  Pulse& pulse_;
+  std::int64_t step_ = -1;
+
+  // A linked list with one producer and one consumer; `pushed_` publishes each new item. The
+  // consumer keeps the item it took last, so that the producer may still link to it.
+  Item* last_;                // producer's end
+  std::uint32_t pushes_ = 0;  // producer's count
+  OneWayCounter pushed_;
+  Item* taken_;               // consumer's end
+  HostEvent drained_;
+
+  bool tracing_ = false;
+  std::vector<TraceSpan> spans_;
+  double flops_ = 0.0;
+  std::thread worker_;
+};
+
+}  // namespace shardsolve::runtime::host

@@ -1,0 +1,69 @@
+/// The tile kernels an algorithm may enqueue. Every backend has one implementation a dtype.
+#pragma once
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/matrix_view.hpp>
+
+#include <cstdint>
+
+#include "runtime/queue.hpp"
+
+namespace shardsolve::runtime {
+
+enum class Op : char { none = 'N', conjugate_transpose = 'C' };
+enum class Side : char { left = 'L', right = 'R' };
+enum class Triangle : char { lower = 'L', upper = 'U' };
+
+/// What one pass over columns of a matrix finds; see Kernels::inspect. All in double precision.
+struct Inspection {
+  double* column_sums = nullptr;    ///< per column: sum of |scale * a_ij|
+  double* column_peaks = nullptr;   ///< per column: largest |Re| or |Im| of scale * a_ij
+  double* probe = nullptr;          ///< per column: (A^H v)_j, `parts` doubles each
+  double* partial_product = nullptr;  ///< per row: sum over these columns of a_ij v_j, likewise
+};
+
+/// All matrices are column-major. Shapes must fit; a misfit throws Error(internal) when enqueued.
+template <Scalar T>
+class Kernels {
+ public:
+  using Real = RealOf<T>;
+  using In = MatrixView<const T>;
+  using Out = MatrixView<T>;
+
+  virtual ~Kernels() = default;
+
+  /// c = alpha op(a) op(b) + beta c; beta = 0 ignores what c held.
+  virtual void gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c) const = 0;
+  /// One triangle of c = alpha op(a) op(a)^H + beta c; the rest of c is neither read nor written.
+  virtual void herk(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Real beta,
+                    Out c) const = 0;
+  /// Solves op(a) X = b (left) or X op(a) = b (right) for triangular a; X replaces b.
+  virtual void trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const = 0;
+  /// Cholesky factor of the lower triangle of one tile, LAPACK potrf. `info` receives 0, or the
+  /// 1-based number of the column whose pivot was not positive (negated if it was not a number).
+  virtual void potrf(Queue& queue, Out a, std::int64_t* info) const = 0;
+
+  virtual void copy(Queue& queue, In source, Out target) const = 0;
+  /// target = source^H.
+  virtual void conjugate_transpose(Queue& queue, In source, Out target) const = 0;
+  virtual void fill(Queue& queue, T value, Out target) const = 0;
+  /// target = the identity; square.
+  virtual void identity(Queue& queue, Out target) const = 0;
+  /// target += alpha source.
+  virtual void add(Queue& queue, T alpha, In source, Out target) const = 0;
+  /// target *= factor.
+  virtual void scale(Queue& queue, Real factor, Out target) const = 0;
+
+  /// Real part of the diagonal of `a` (columns.size() values).
+  virtual void diagonal(Queue& queue, In a, Real* target) const = 0;
+  /// Hermitian tile from its strictly upper triangle and its diagonal.
+  virtual void hermitian_tile(Queue& queue, In upper, const Real* diagonal, Out target) const = 0;
+  /// target[j] = max_i |a_ij|, NaN if the column holds one.
+  virtual void column_max(Queue& queue, In a, double* target) const = 0;
+  /// One pass over columns of A, whose first one is column `first` of the whole matrix; `signs`
+  /// holds the vector v of +1 and -1, one a row; results as in Inspection.
+  virtual void inspect(Queue& queue, In a, std::int64_t first, const double* signs, double scale,
+                       Inspection result) const = 0;
+};
+
+}  // namespace shardsolve::runtime

@@ -1,0 +1,52 @@
+/// Ordered asynchronous work on one device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace shardsolve::runtime {
+
+/// A place in the code where something waits for an event. In builds with SHARDSOLVE_SKIPPABLE_WAITS
+/// the environment variable SHARDSOLVE_SKIP_WAIT=<number> makes that wait do nothing, which proves
+/// that the tests would notice if it were forgotten.
+struct WaitSite {
+  int number;
+  const char* what;
+};
+
+/// True if the test build was told to leave this wait out; always false in other builds.
+bool skipped(const WaitSite& site);
+
+/// A mark in a queue. Belongs to the queue that records it, outlives all work that waits for it.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// Blocks the calling host thread until the latest record is complete.
+  virtual void synchronize(const WaitSite& site) = 0;
+};
+
+/// Work enqueued on one queue runs in order; queues run side by side and are ordered by events
+/// only. One host thread enqueues.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+
+  /// The event completes when all work enqueued so far has.
+  virtual void record(Event& event) = 0;
+  /// What is enqueued from now on starts after the latest record of `event` is complete (at once if
+  /// there was none).
+  virtual void wait(Event& event, const WaitSite& site) = 0;
+  /// Blocks the calling host thread until all enqueued work is complete.
+  virtual void synchronize() = 0;
+
+  /// Stores `value` in device memory.
+  virtual void store(std::int64_t* target, std::int64_t value) = 0;
+  /// Copies between device and host memory.
+  virtual void copy(void* target, const void* source, std::size_t bytes) = 0;
+
+  /// The step that what is enqueued from now on belongs to, for traces and error messages.
+  virtual void set_step(std::int64_t step) = 0;
+};
+
+}  // namespace shardsolve::runtime

@@ -1,0 +1,24 @@
+/// The four dtypes as a list for TYPED_TEST_SUITE(Suite, Dtypes, DtypeNames).
+#pragma once
+
+#include <shardsolve/dtype.hpp>
+
+#include <gtest/gtest.h>
+
+#include <complex>
+#include <string>
+
+namespace shardsolve::testing {
+
+using Dtypes = ::testing::Types<float, double, std::complex<float>, std::complex<double>>;
+using ComplexDtypes = ::testing::Types<std::complex<float>, std::complex<double>>;
+
+/// "float32" instead of "0" in the names of tests; `GetName` is what GoogleTest asks for.
+struct DtypeNames {
+  template <Scalar T>
+  static std::string GetName(int) {  // NOLINT(readability-identifier-naming)
+    return std::string(name(dtype_of<T>));
+  }
+};
+
+}  // namespace shardsolve::testing

@@ -1,0 +1,167 @@
+#include "tests/support/lapack.hpp"
+
+#include "reference/wide.hpp"
+
+#include <algorithm>
+#include <complex>
+#include <cstddef>
+#include <stdexcept>
+#include <utility>
+
+// Fortran symbols: every argument by address, then one hidden length for each character argument.
+#define SHARDSOLVE_DECLARE_LAPACK(T, potrf, potrs, potri)                                     \
+  void potrf(const char*, const int*, T*, const int*, int*, std::size_t);                     \
+  void potrs(const char*, const int*, const int*, const T*, const int*, T*, const int*, int*, \
+             std::size_t);                                                                    \
+  void potri(const char*, const int*, T*, const int*, int*, std::size_t);
+#define SHARDSOLVE_DECLARE_SYEV(T, syev)                                                    \
+  void syev(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*, \
+            std::size_t, std::size_t);
+#define SHARDSOLVE_DECLARE_HEEV(T, heev)                                            \
+  void heev(const char*, const char*, const int*, std::complex<T>*, const int*, T*, \
+            std::complex<T>*, const int*, T*, int*, std::size_t, std::size_t);
+
+extern "C" {
+SHARDSOLVE_DECLARE_LAPACK(float, spotrf_, spotrs_, spotri_)
+SHARDSOLVE_DECLARE_LAPACK(double, dpotrf_, dpotrs_, dpotri_)
+SHARDSOLVE_DECLARE_LAPACK(std::complex<float>, cpotrf_, cpotrs_, cpotri_)
+SHARDSOLVE_DECLARE_LAPACK(std::complex<double>, zpotrf_, zpotrs_, zpotri_)
+SHARDSOLVE_DECLARE_SYEV(float, ssyev_)
+SHARDSOLVE_DECLARE_SYEV(double, dsyev_)
+SHARDSOLVE_DECLARE_HEEV(float, cheev_)
+SHARDSOLVE_DECLARE_HEEV(double, zheev_)
+}
+
+namespace shardsolve::testing {
+namespace {
+
+template <Scalar T>
+struct Symbols;
+template <>
+struct Symbols<float> {
+  static constexpr auto potrf = spotrf_;
+  static constexpr auto potrs = spotrs_;
+  static constexpr auto potri = spotri_;
+  static constexpr auto eigenvalues = ssyev_;
+};
+template <>
+struct Symbols<double> {
+  static constexpr auto potrf = dpotrf_;
+  static constexpr auto potrs = dpotrs_;
+  static constexpr auto potri = dpotri_;
+  static constexpr auto eigenvalues = dsyev_;
+};
+template <>
+struct Symbols<std::complex<float>> {
+  static constexpr auto potrf = cpotrf_;
+  static constexpr auto potrs = cpotrs_;
+  static constexpr auto potri = cpotri_;
+  static constexpr auto eigenvalues = cheev_;
+};
+template <>
+struct Symbols<std::complex<double>> {
+  static constexpr auto potrf = zpotrf_;
+  static constexpr auto potrs = zpotrs_;
+  static constexpr auto potri = zpotri_;
+  static constexpr auto eigenvalues = zheev_;
+};
+
+constexpr char lower = 'L';
+
+/// LAPACK's leading dimension is at least 1.
+template <Scalar T>
+int leading_dimension(const DenseMatrix<T>& a) {
+  return static_cast<int>(std::max<std::int64_t>(1, a.rows()));
+}
+
+}  // namespace
+
+template <Scalar T>
+LapackResult<T> lapack_factor(const DenseMatrix<T>& a) {
+  DenseMatrix<T> l = a;
+  const int n = static_cast<int>(a.rows());
+  const int stride = leading_dimension(a);
+  int info = 0;
+  Symbols<T>::potrf(&lower, &n, l.data(), &stride, &info, 1);
+  for (std::int64_t j = 1; j < l.columns(); ++j) {
+    for (std::int64_t i = 0; i < j; ++i) {
+      l(i, j) = T{};
+    }
+  }
+  return {std::move(l), info};
+}
+
+template <Scalar T>
+LapackResult<T> lapack_solve(const DenseMatrix<T>& a, const DenseMatrix<T>& b) {
+  LapackResult<T> factor = lapack_factor(a);
+  if (!factor.ok()) {
+    return factor;
+  }
+  DenseMatrix<T> x = b;
+  const int n = static_cast<int>(a.rows());
+  const int right_hand_sides = static_cast<int>(b.columns());
+  const int stride = leading_dimension(a);
+  int info = 0;
+  Symbols<T>::potrs(&lower, &n, &right_hand_sides, factor.matrix.data(), &stride, x.data(), &stride,
+                    &info, 1);
+  return {std::move(x), info};
+}
+
+template <Scalar T>
+LapackResult<T> lapack_inverse(const DenseMatrix<T>& a) {
+  LapackResult<T> result = lapack_factor(a);
+  if (!result.ok()) {
+    return result;
+  }
+  DenseMatrix<T>& x = result.matrix;
+  const int n = static_cast<int>(a.rows());
+  const int stride = leading_dimension(a);
+  int info = 0;
+  Symbols<T>::potri(&lower, &n, x.data(), &stride, &info, 1);
+  result.info = info;
+  for (std::int64_t j = 1; j < x.columns(); ++j) {
+    for (std::int64_t i = 0; i < j; ++i) {
+      x(i, j) = reference::conjugate(x(j, i));
+    }
+  }
+  return result;
+}
+
+template <Scalar T>
+std::vector<RealOf<T>> lapack_eigenvalues(const DenseMatrix<T>& a) {
+  using Real = RealOf<T>;
+  DenseMatrix<T> overwritten = a;
+  const char values_only = 'N';
+  const int n = static_cast<int>(a.rows());
+  const int stride = leading_dimension(a);
+  const int work_size = 3 * n + 1;
+  std::vector<Real> eigenvalues(static_cast<std::size_t>(n));
+  std::vector<T> work(static_cast<std::size_t>(work_size));
+  int info = 0;
+  if constexpr (is_complex<T>) {
+    std::vector<Real> real_work(static_cast<std::size_t>(work_size));
+    Symbols<T>::eigenvalues(&values_only, &lower, &n, overwritten.data(), &stride,
+                            eigenvalues.data(), work.data(), &work_size, real_work.data(), &info, 1,
+                            1);
+  } else {
+    Symbols<T>::eigenvalues(&values_only, &lower, &n, overwritten.data(), &stride,
+                            eigenvalues.data(), work.data(), &work_size, &info, 1, 1);
+  }
+  if (info != 0) {
+    throw std::runtime_error("LAPACK's syev or heev did not converge");
+  }
+  return eigenvalues;
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                         \
+  template LapackResult<T> lapack_factor<T>(const DenseMatrix<T>&);                       \
+  template LapackResult<T> lapack_solve<T>(const DenseMatrix<T>&, const DenseMatrix<T>&); \
+  template LapackResult<T> lapack_inverse<T>(const DenseMatrix<T>&);                      \
+  template std::vector<RealOf<T>> lapack_eigenvalues<T>(const DenseMatrix<T>&);
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(std::complex<float>)
+SHARDSOLVE_INSTANTIATE(std::complex<double>)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::testing

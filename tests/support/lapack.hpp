@@ -1,0 +1,39 @@
+/// LAPACK on one matrix in one process: the peer whose accuracy ours is measured against.
+#pragma once
+
+#include "reference/dense_matrix.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace shardsolve::testing {
+
+using reference::DenseMatrix;
+
+/// What a LAPACK routine returned. `info` > 0: the pivot of that 1-based column was not positive,
+/// and `matrix` is of no use.
+template <Scalar T>
+struct LapackResult {
+  DenseMatrix<T> matrix;
+  std::int64_t info = 0;
+
+  bool ok() const { return info == 0; }
+};
+
+/// L of A = L L^H (potrf), its strict upper triangle zero.
+template <Scalar T>
+LapackResult<T> lapack_factor(const DenseMatrix<T>& a);
+
+/// x with A x = b (potrf, potrs).
+template <Scalar T>
+LapackResult<T> lapack_solve(const DenseMatrix<T>& a, const DenseMatrix<T>& b);
+
+/// A^-1, both triangles (potrf, potri).
+template <Scalar T>
+LapackResult<T> lapack_inverse(const DenseMatrix<T>& a);
+
+/// Eigenvalues of a Hermitian matrix, ascending (syev, heev).
+template <Scalar T>
+std::vector<RealOf<T>> lapack_eigenvalues(const DenseMatrix<T>& a);
+
+}  // namespace shardsolve::testing
