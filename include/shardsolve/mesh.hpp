@@ -28,11 +28,11 @@ class SHARDSOLVE_EXPORT Mesh {
 
   std::int64_t ranks() const;
 
-  /// For the algorithms.
+  /// Inside shardsolve only: ranks that were set up in another way, and what the algorithms need.
+  explicit Mesh(std::shared_ptr<mesh::MeshState> state);
   mesh::MeshState& state() const { return *state_; }
 
  private:
-  explicit Mesh(std::shared_ptr<mesh::MeshState> state);
   std::shared_ptr<mesh::MeshState> state_;
 };
 

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "comm/copy_window.hpp"
+#include "comm/in_process_window.hpp"
 #include "runtime/host/host_queue.hpp"
 
 namespace shardsolve::comm {
@@ -42,8 +44,10 @@ std::vector<Bytes> nothing(const InProcessGroup& group) {
 
 }  // namespace
 
-InProcessGroup::InProcessGroup(std::vector<runtime::Pulse*> pulses)
-    : pulses_(std::move(pulses)), channels_(pulses_.size() * pulses_.size()) {}
+InProcessGroup::InProcessGroup(std::vector<runtime::Pulse*> pulses, Windows windows)
+    : pulses_(std::move(pulses)),
+      channels_(pulses_.size() * pulses_.size()),
+      windows_(windows) {}
 
 void InProcessGroup::reset() {
   for (Channel& channel : channels_) {
@@ -52,6 +56,44 @@ void InProcessGroup::reset() {
     channel.sends = 0;
     channel.receives = 0;
   }
+  shared_windows_.clear();
+}
+
+InProcessGroup::SharedWindow& InProcessGroup::shared_window(std::size_t index) {
+  const std::lock_guard lock(mutex_);
+  if (index == shared_windows_.size()) {
+    shared_windows_.push_back(std::make_unique<SharedWindow>(pulses_.size()));
+  }
+  return *shared_windows_[index];
+}
+
+void InProcessGroup::wait(const runtime::host::OneWayCounter& counter, std::uint32_t target,
+                          std::int64_t waiter, std::int64_t peer, const char* operation) const {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds look_around(20);
+  if (counter.wait_for(target, look_around)) {
+    return;
+  }
+  runtime::Pulse& own = pulse(waiter);
+  own.set_waiting_for(peer);
+  std::int64_t awaited = -1;
+  std::uint64_t beats = 0;
+  auto last_sign = Clock::now();
+  while (!counter.wait_for(target, look_around)) {
+    if (own.failed()) {
+      throw runtime::Abandoned{};
+    }
+    const std::int64_t now_awaited = end_of_chain(*this, peer);
+    const std::uint64_t now_beats = pulse(now_awaited).beats();
+    if (now_awaited != awaited || now_beats != beats) {
+      awaited = now_awaited;
+      beats = now_beats;
+      last_sign = Clock::now();
+    } else if (Clock::now() - last_sign > silence_limit_) {
+      report_silence(*this, waiter, awaited, operation);
+    }
+  }
+  own.set_waiting_for(-1);
 }
 
 void InProcess::broadcast(runtime::Queue& queue, Bytes data, std::int64_t root) {
@@ -84,6 +126,14 @@ void InProcess::gather(runtime::Queue& queue, Bytes data, std::vector<Bytes> pie
 void InProcess::all_to_all(runtime::Queue& queue, std::vector<Bytes> send,
                            std::vector<Bytes> receive) {
   enqueue(queue, "all_to_all", std::move(send), std::move(receive));
+}
+
+std::unique_ptr<Window> InProcess::make_window(Bytes memory) {
+  if (group_.windows() == InProcessGroup::Windows::copied) {
+    return std::make_unique<CopyWindow>(*this, group_.ranks(), rank_, memory);
+  }
+  return std::make_unique<InProcessWindow>(group_, group_.shared_window(windows_made_++), rank_,
+                                           memory);
 }
 
 void InProcess::enqueue(runtime::Queue& queue, const char* operation, std::vector<Bytes> send,
@@ -119,7 +169,7 @@ void InProcess::exchange(const char* operation, const std::vector<Bytes>& send,
     const Bytes& piece = receive[static_cast<std::size_t>(from)];
     if (piece.size > 0) {
       InProcessGroup::Channel& channel = group_.channel(from, rank_);
-      wait(channel.posted, ++channel.receives, from, operation);
+      group_.wait(channel.posted, ++channel.receives, rank_, from, operation);
       if (channel.size != piece.size || std::strcmp(channel.operation, operation) != 0) {
         throw Error(ErrorKind::internal,
                     fmt::format("rank {} expects {} bytes by {} from rank {}, which sent {} by {}: "
@@ -134,38 +184,9 @@ void InProcess::exchange(const char* operation, const std::vector<Bytes>& send,
   for (std::int64_t to = 0; to < ranks; ++to) {
     if (send[static_cast<std::size_t>(to)].size > 0) {
       InProcessGroup::Channel& channel = group_.channel(rank_, to);
-      wait(channel.taken, channel.sends, to, operation);
+      group_.wait(channel.taken, channel.sends, rank_, to, operation);
     }
   }
-}
-
-void InProcess::wait(const runtime::host::OneWayCounter& counter, std::uint32_t target,
-                     std::int64_t peer, const char* operation) const {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds look_around(20);
-  if (counter.wait_for(target, look_around)) {
-    return;
-  }
-  runtime::Pulse& pulse = group_.pulse(rank_);
-  pulse.set_waiting_for(peer);
-  std::int64_t awaited = -1;
-  std::uint64_t beats = 0;
-  auto last_sign = Clock::now();
-  while (!counter.wait_for(target, look_around)) {
-    if (pulse.failed()) {
-      throw runtime::Abandoned{};
-    }
-    const std::int64_t now_awaited = end_of_chain(group_, peer);
-    const std::uint64_t now_beats = group_.pulse(now_awaited).beats();
-    if (now_awaited != awaited || now_beats != beats) {
-      awaited = now_awaited;
-      beats = now_beats;
-      last_sign = Clock::now();
-    } else if (Clock::now() - last_sign > group_.silence_limit()) {
-      report_silence(group_, rank_, awaited, operation);
-    }
-  }
-  pulse.set_waiting_for(-1);
 }
 
 }  // namespace shardsolve::comm

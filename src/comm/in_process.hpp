@@ -2,8 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -15,18 +17,28 @@ namespace shardsolve::comm {
 /// What the ranks share: a channel from each to each.
 class InProcessGroup {
  public:
+  /// Whether windows read in place. If not they copy, as ranks that share no memory do: for tests of
+  /// that path.
+  enum class Windows : std::uint8_t { in_place, copied };
+
   /// One pulse a rank: how waiting ranks tell a slow one from a silent one.
-  explicit InProcessGroup(std::vector<runtime::Pulse*> pulses);
+  InProcessGroup(std::vector<runtime::Pulse*> pulses, Windows windows);
 
   std::int64_t ranks() const { return static_cast<std::int64_t>(pulses_.size()); }
+  Windows windows() const { return windows_; }
   runtime::Pulse& pulse(std::int64_t rank) const {
     return *pulses_[static_cast<std::size_t>(rank)];
   }
   /// Only while no rank communicates.
   void set_silence_limit(std::chrono::duration<double> limit) { silence_limit_ = limit; }
   std::chrono::duration<double> silence_limit() const { return silence_limit_; }
-  /// Only while no rank communicates: forgets what a failed call left half done.
+  /// Only while no rank communicates: forgets what the last call left, finished or not.
   void reset();
+
+  /// Waits until `counter` has reached `target`, which rank `peer` sees to. Throws Abandoned if the
+  /// call has failed, Error(communication) if the rank that is really awaited has been silent.
+  void wait(const runtime::host::OneWayCounter& counter, std::uint32_t target, std::int64_t waiter,
+            std::int64_t peer, const char* operation) const;
 
   /// One piece at a time from one rank to another: the sender posts where it lies, the receiver
   /// copies it and says so. Both ends count alike.
@@ -43,9 +55,35 @@ class InProcessGroup {
     return channels_[static_cast<std::size_t>(from * ranks() + to)];
   }
 
+  /// What the ranks share of one window.
+  struct SharedWindow {
+    explicit SharedWindow(std::size_t count)
+        : ranks(count), members(count), released(count * count) {}
+
+    /// One rank's buffer and what it has published.
+    struct Member {
+      runtime::host::OneWayCounter joined;
+      std::byte* base = nullptr;
+      runtime::host::OneWayCounter published;
+    };
+    /// How many publications of `root` rank `reader` has released.
+    runtime::host::OneWayCounter& released_by(std::int64_t reader, std::int64_t root) {
+      return released[static_cast<std::size_t>(root) * ranks + static_cast<std::size_t>(reader)];
+    }
+
+    std::size_t ranks;
+    std::vector<Member> members;
+    std::vector<runtime::host::OneWayCounter> released;
+  };
+  /// The window number `index` of this call, made by the first rank that asks.
+  SharedWindow& shared_window(std::size_t index);
+
  private:
   std::vector<runtime::Pulse*> pulses_;
   std::vector<Channel> channels_;
+  Windows windows_;
+  std::mutex mutex_;  // guards shared_windows_
+  std::vector<std::unique_ptr<SharedWindow>> shared_windows_;
   std::chrono::duration<double> silence_limit_ = std::chrono::seconds(300);
 };
 
@@ -60,6 +98,10 @@ class InProcess final : public Communicator {
               std::int64_t root) override;
   void all_to_all(runtime::Queue& queue, std::vector<Bytes> send,
                   std::vector<Bytes> receive) override;
+  std::unique_ptr<Window> make_window(Bytes memory) override;
+
+  /// A new call begins: windows are counted from zero.
+  void begin_call() { windows_made_ = 0; }
 
  private:
   /// Posts send[r] to every r, takes receive[r] from every r, and returns when all that was posted
@@ -68,11 +110,10 @@ class InProcess final : public Communicator {
                 const std::vector<Bytes>& receive);
   void enqueue(runtime::Queue& queue, const char* operation, std::vector<Bytes> send,
                std::vector<Bytes> receive);
-  void wait(const runtime::host::OneWayCounter& counter, std::uint32_t target, std::int64_t peer,
-            const char* operation) const;
 
   InProcessGroup& group_;
   std::int64_t rank_;
+  std::size_t windows_made_ = 0;
 };
 
 }  // namespace shardsolve::comm

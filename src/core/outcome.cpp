@@ -37,7 +37,8 @@ std::string Outcome::message() const {
           "(A + A^H) / 2 if the difference is meant",
           entry ? entry->row.value() : -1, entry ? entry->column.value() : -1);
     case Status::nonfinite_input:
-      return fmt::format("the {} holds a NaN or an infinity at row {}, column {} (0-based)",
+      return fmt::format("the {} holds a NaN or an infinity at row {}, column {} (0-based): find out where "
+                         "it was made, there is no answer to compute from it",
                          entry_in_right_hand_side ? "right-hand side" : "matrix",
                          entry ? entry->row.value() : -1, entry ? entry->column.value() : -1);
     case Status::overflow:

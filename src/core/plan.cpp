@@ -30,8 +30,9 @@ void Plan::require(std::int64_t needed, std::int64_t available, std::string_view
   if (needed > available) {
     constexpr double gigabyte = 1e9;
     throw Error(ErrorKind::out_of_memory,
-                fmt::format("{} needs {:.2f} GB on each of {} devices; {:.2f} GB are free on each. Use "
-                            "more devices, a smaller tile or a narrower dtype",
+                fmt::format("{} needs {:.2f} GB on each of {} devices; {:.2f} GB are free for each. Use "
+                            "devices with more memory of their own (CPU devices share theirs), a "
+                            "smaller tile or a narrower dtype",
                             job, static_cast<double>(needed) / gigabyte, ranks,
                             static_cast<double>(available) / gigabyte));
   }

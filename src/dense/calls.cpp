@@ -36,6 +36,21 @@ dense::FactorPart<T> part_of(const CholeskyFactor<T>& factor, const mesh::Rank& 
           factor.norm};
 }
 
+/// The outcome has rcond and what it took to find it.
+template <Scalar T>
+Outcome estimate_condition(Mesh& mesh, const CholeskyFactor<T>& factor, const RunOptions& options) {
+  require_usable(factor);
+  const Plan plan = plan_cholesky_solve(factor.layout(), dtype_of<T>, 1);
+  return dense::run_call(mesh, factor.layout(), plan, "condition_estimate", options,
+                         [factor](mesh::Rank& rank) {
+                           Outcome outcome;
+                           rank.report("condition", 0.0);
+                           outcome.rcond =
+                               dense::reciprocal_condition<T>(rank, part_of(factor, rank));
+                           return outcome;
+                         });
+}
+
 }  // namespace
 
 template <Scalar T>
@@ -139,17 +154,7 @@ double log_determinant(const CholeskyFactor<T>& factor) {
 
 template <Scalar T>
 double condition_estimate(Mesh& mesh, const CholeskyFactor<T>& factor, const RunOptions& options) {
-  require_usable(factor);
-  const Plan plan = plan_cholesky_solve(factor.layout(), dtype_of<T>, 1);
-  return *dense::run_call(mesh, factor.layout(), plan, "condition_estimate", options,
-                          [factor](mesh::Rank& rank) {
-                            Outcome outcome;
-                            rank.report("condition", 0.0);
-                            outcome.rcond =
-                                dense::reciprocal_condition<T>(rank, part_of(factor, rank));
-                            return outcome;
-                          })
-              .rcond;
+  return *estimate_condition(mesh, factor, options).rcond;
 }
 
 template <Scalar T>
@@ -165,7 +170,9 @@ Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOpti
   Outcome outcome = cholesky_solve(mesh, factor, b, options);
   dense::add_cost(outcome, factor.outcome);
   if (outcome.ok()) {
-    outcome.rcond = condition_estimate(mesh, factor, options);
+    const Outcome condition = estimate_condition(mesh, factor, options);
+    outcome.rcond = condition.rcond;
+    dense::add_cost(outcome, condition);
   }
   return outcome;
 }

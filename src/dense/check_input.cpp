@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "dense/gather.hpp"
-#include "dense/message.hpp"
+#include "dense/bytes_of.hpp"
 #include "dense/wait_sites.hpp"
 
 namespace shardsolve::dense {

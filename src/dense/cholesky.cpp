@@ -6,31 +6,34 @@
 //   p   -> all ranks                                              transfer queue
 //   a22 -= p^H p             each rank its own columns            update queue
 //
-// The column block of the next step is updated first, on the panel queue of its owner, so that the
-// next panel is on its way while the rest of this update runs. The rows that remain are one run a
-// segment (SlabLayout::rows_from), and the update of a slab is a staircase (layout/staircase.hpp).
+// The column block of the next step is the exception: its owner's panel queue updates it. All that
+// the panel queue does and that is sent goes in chunks of rows (layout/panel_chunks.hpp), the rows
+// of the next diagonal tile first, so that the panels of consecutive steps are computed side by
+// side by their owners, while everybody's update queue is busy with the step before. The rows that
+// remain are one run a segment (SlabLayout::rows_from), and the update of a slab is a staircase
+// (layout/staircase.hpp).
 
 #include "dense/cholesky.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <vector>
 
-#include "dense/message.hpp"
+#include "dense/message_ring.hpp"
 #include "dense/step_flags.hpp"
 #include "dense/wait_sites.hpp"
+#include "layout/panel_chunks.hpp"
 #include "layout/staircase.hpp"
 
 namespace shardsolve::dense {
 namespace {
 
 using layout::Piece;
+using layout::RowChunk;
 using runtime::Op;
 using runtime::Side;
 using runtime::Triangle;
-
-/// Three panels: one being used, one arriving, one being made.
-constexpr std::int64_t slots = 3;
 
 template <Scalar T>
 class Cholesky {
@@ -41,24 +44,29 @@ class Cholesky {
         slab_(slab),
         kernels_(rank.kernels<T>()),
         flags_(rank),
-        packed_(rank.event()),
-        column_ready_(rank.event()) {
-    for (std::int64_t i = 0; i < slots; ++i) {
-      panels_.emplace_back(rank, layout.size() * layout.tile());
-      arrived_.push_back(&rank.event());
-      used_.push_back(&rank.event());
+        panels_(rank, layout.size() * layout.tile()),
+        factored_(rank.event()),
+        column_ready_{&rank.event(), &rank.event()} {
+    const std::int64_t chunks = layout::most_panel_chunks(layout, chunk_rows());
+    for (std::int64_t i = 0; i < chunks; ++i) {
+      packed_.push_back(&rank.event());
+    }
+    for (std::int64_t i = 0; i < chunks * MessageRing<T>::slots; ++i) {
+      chunk_arrived_.push_back(&rank.event());
     }
   }
 
   Outcome run() {
+    free_slot(Step(0));
     for (Step step(0); step.value() < layout_.steps() && flags_.may_enqueue(step.value()); ++step) {
       rank_.set_step(step.value());
       report(step);
       if (owns(step)) {
         factor_panel(step);
       }
+      // The next panel may begin while this one is on its way.
+      free_slot(step + 1);
       send_panel(step);
-      update_next_column(step);
       update_trailing(step);
     }
     flags_.finish(layout_.steps());
@@ -70,10 +78,19 @@ class Cholesky {
   bool owns(Step step) const {
     return step.value() < layout_.steps() && layout_.owner(step) == rank_.index();
   }
+  /// Rows of a chunk: about eight chunks a panel keep two owners busy at a time.
+  std::int64_t chunk_rows() const { return layout_.size() / 8; }
+  std::vector<RowChunk> chunks(Step step) const {
+    return layout::panel_chunks(layout_, step, chunk_rows());
+  }
+  /// Complete when chunk number `chunk` of the panel of `step` is on this rank.
+  runtime::Event& chunk_arrived(Step step, std::size_t chunk) const {
+    const auto slot = static_cast<std::size_t>(step.value() % MessageRing<T>::slots);
+    return *chunk_arrived_[slot * packed_.size() + chunk];
+  }
   std::int64_t block_of(Step step) const {
     return layout_.columns(step).begin.value() / layout_.tile();
   }
-  static std::size_t slot(Step step) { return static_cast<std::size_t>(step.value() % slots); }
 
   /// Rows after `step`, as they are packed in its panel.
   std::vector<RowRun> rows_after(Step step) const { return layout_.rows_from(step + 1); }
@@ -81,60 +98,92 @@ class Cholesky {
     return layout_.size() - layout_.eliminated(step + 1);
   }
   MatrixView<T> panel(Step step) const {
-    return panels_[slot(step)].payload(layout_.columns(step).size(), count_after(step));
+    return panels_.payload(step.value(), layout_.owner(step), 0, layout_.columns(step).size(),
+                           count_after(step));
+  }
+
+  void free_slot(Step step) {
+    panels_.begin(step.value(), owns(step) ? &rank_.panel() : nullptr, sites::panel_used,
+                  sites::panel_slot_free);
   }
 
   void factor_panel(Step step) {
-    const LocalRange columns = layout_.columns(step);
-    const MatrixView<T> block = slab_.columns_from(columns.begin.value(), columns.size());
-    const MatrixView<T> l11 =
-        block.block(layout_.rows(step).begin.value(), 0, columns.size(), columns.size());
-    StepHeader* header = panels_[slot(step)].header();
-
-    rank_.panel().wait(*used_[slot(step)], sites::panel_slot_free);
-    rank_.panel().store(&header->stop, rank_.stop_requested() ? 1 : 0);
+    if (step.value() >= 2) {
+      rank_.panel().wait(*column_ready_[step.value() % 2], sites::next_column_ready);
+    }
+    const MatrixView<T> l11 = column(step, layout_.rows(step));
+    update_next_column(step, layout_.rows(step));
+    panels_.stamp(rank_.panel(), step.value());
     // a11 = l11 l11^H
-    kernels_.potrf(rank_.panel(), l11, &header->pivot);
-    for (const RowRun& run : rows_after(step)) {
-      if (run.rows.empty()) {
-        continue;
-      }
-      const MatrixView<T> l21 = block.block(run.rows.begin.value(), 0, run.rows.size(), columns.size());
+    kernels_.potrf(rank_.panel(), l11, &panels_.header(step.value(), rank_.index())->pivot);
+    rank_.panel().record(factored_);
+    std::size_t number = 0;
+    for (const RowChunk& chunk : chunks(step)) {
+      const MatrixView<T> l21 = column(step, chunk.rows);
+      update_next_column(step, chunk.rows);
       // l21 = a21 l11^-H
       kernels_.trsm(rank_.panel(), Side::right, Triangle::lower, Op::conjugate_transpose, l11, l21);
       // p = l21^H
       kernels_.conjugate_transpose(rank_.panel(), l21,
-                                   panel(step).columns_from(run.packed, run.rows.size()));
+                                   panel(step).columns_from(chunk.packed, chunk.rows.size()));
+      rank_.panel().record(*packed_[number++]);
     }
-    rank_.panel().record(packed_);
+  }
+
+  /// Some rows of the column block that `step` eliminates.
+  MatrixView<T> column(Step step, GlobalRange rows) const {
+    const LocalRange columns = layout_.columns(step);
+    return slab_.block(rows.begin.value(), columns.begin.value(), rows.size(), columns.size());
+  }
+
+  /// Rows of the column block of `step`: the update with the panel before, which the panel queue
+  /// does itself.
+  void update_next_column(Step step, GlobalRange rows) {
+    if (step.value() == 0) {
+      return;
+    }
+    const Step last = step - 1;
+    const std::vector<RowChunk> arriving = chunks(last);
+    const auto holds = [&](const RowChunk& chunk) {
+      return chunk.rows.begin <= rows.begin && rows.end <= chunk.rows.end;
+    };
+    const auto chunk = std::find_if(arriving.begin(), arriving.end(), holds);
+    rank_.panel().wait(chunk_arrived(last, static_cast<std::size_t>(chunk - arriving.begin())),
+                       sites::next_column_arrived);
+    const MatrixView<T> right =
+        panel(last).columns_from(arriving.front().packed, layout_.columns(step).size());
+    const MatrixView<T> left = panel(last).columns_from(
+        chunk->packed + (rows.begin - chunk->rows.begin), rows.size());
+    if (rows == layout_.rows(step)) {
+      kernels_.herk(rank_.panel(), Triangle::lower, Op::conjugate_transpose, -1, right, 1,
+                    column(step, rows));
+    } else {
+      kernels_.gemm(rank_.panel(), Op::conjugate_transpose, Op::none, T{-1}, left, right, T{1},
+                    column(step, rows));
+    }
   }
 
   void send_panel(Step step) {
+    const std::int64_t owner = layout_.owner(step);
+    const std::int64_t width = layout_.columns(step).size();
     if (owns(step)) {
-      rank_.transfer().wait(packed_, sites::panel_packed);
-    } else {
-      rank_.transfer().wait(*used_[slot(step)], sites::receive_slot_free);
+      rank_.transfer().wait(factored_, sites::header_written);
     }
-    const Message<T>& message = panels_[slot(step)];
-    rank_.communicator().broadcast(rank_.transfer(),
-                                   message.bytes(layout_.columns(step).size() * count_after(step)),
-                                   layout_.owner(step));
-    flags_.receive(step.value(), message.header());
-    rank_.transfer().record(*arrived_[slot(step)]);
+    panels_.publish(step.value(), owner, 0);
+    flags_.receive(step.value(), panels_.header(step.value(), owner));
+    std::size_t number = 0;
+    for (const RowChunk& chunk : chunks(step)) {
+      if (owns(step)) {
+        rank_.transfer().wait(*packed_[number], sites::panel_packed);
+      }
+      panels_.publish_part(step.value(), owner, width * chunk.packed, width * chunk.rows.size());
+      rank_.transfer().record(chunk_arrived(step, number++));
+    }
+    rank_.transfer().record(panels_.arrived(step.value()));
   }
 
-  /// The next column block, if this rank owns it: the panel queue updates it and goes on to factor it.
-  void update_next_column(Step step) {
-    if (!owns(step + 1)) {
-      return;
-    }
-    rank_.panel().wait(*arrived_[slot(step)], sites::next_column_arrived);
-    rank_.panel().wait(column_ready_, sites::next_column_ready);
-    const std::int64_t block = block_of(step + 1);
-    update(rank_.panel(), step, block, block + 1);
-  }
-
-  /// All other columns that this rank still has; first those that its next panel needs.
+  /// All columns that this rank still has but those of the next step; first those that its next
+  /// panel needs.
   void update_trailing(Step step) {
     const Step first = layout_.next_owned(rank_.index(), step + 2);
     if (first.value() >= layout_.steps()) {
@@ -142,11 +191,11 @@ class Cholesky {
     }
     const std::int64_t block = block_of(first);
     const std::int64_t blocks = (slab_.columns() + layout_.tile() - 1) / layout_.tile();
-    rank_.update().wait(*arrived_[slot(step)], sites::trailing_arrived);
+    rank_.update().wait(panels_.arrived(step.value()), sites::trailing_arrived);
     update(rank_.update(), step, block, block + 1);
-    rank_.update().record(column_ready_);
+    rank_.update().record(*column_ready_[step.value() % 2]);
     update(rank_.update(), step, block + 1, blocks);
-    rank_.update().record(*used_[slot(step)]);
+    rank_.update().record(panels_.done(step.value()));
   }
 
   /// a22 -= p^H p on blocks [first, last) of the slab.
@@ -197,11 +246,13 @@ class Cholesky {
   MatrixView<T> slab_;
   const runtime::Kernels<T>& kernels_;
   StepFlags flags_;
-  std::vector<Message<T>> panels_;
-  std::vector<runtime::Event*> arrived_;  // a slot's panel is on this rank
-  std::vector<runtime::Event*> used_;     // the update queue needs a slot no longer
-  runtime::Event& packed_;                // the owner's panel is packed
-  runtime::Event& column_ready_;          // the next own column block has its updates but the last
+  MessageRing<T> panels_;
+  runtime::Event& factored_;                    // the owner's header is written
+  std::vector<runtime::Event*> packed_;         // a chunk of the owner's panel is
+  std::vector<runtime::Event*> chunk_arrived_;  // one a slot and chunk
+  // The next own column block has its updates but the last, by the parity of the step that made it
+  // so: the update queue may have gone one step further.
+  std::array<runtime::Event*, 2> column_ready_;
 };
 
 }  // namespace

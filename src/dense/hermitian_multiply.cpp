@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dense/message.hpp"
+#include "dense/bytes_of.hpp"
 #include "dense/wait_sites.hpp"
 #include "layout/staircase.hpp"
 

@@ -17,7 +17,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "dense/message.hpp"
+#include "dense/message_ring.hpp"
 #include "dense/step_flags.hpp"
 #include "dense/wait_sites.hpp"
 #include "layout/staircase.hpp"
@@ -30,9 +30,6 @@ using runtime::Op;
 using runtime::Side;
 using runtime::Triangle;
 
-/// Steps whose l and m1 are in memory: one being used, one arriving, one being made.
-constexpr std::int64_t slots = 3;
-
 template <Scalar T>
 class Inverse {
   using Real = RealOf<T>;
@@ -44,23 +41,18 @@ class Inverse {
         slab_(slab),
         kernels_(rank.kernels<T>()),
         flags_(rank),
+        // l has the rows from its step on, m1 the columns up to it: together one panel and a tile
+        messages_(rank, (layout.size() + layout.tile()) * layout.tile()),
+        column_arrived_(rank.event()),
         packed_(rank.event()),
         row_ready_(rank.event()),
-        next_row_ready_(rank.event()) {
-    // l has the rows from its step on, m1 the columns up to it: together one panel and a tile.
-    const std::int64_t tile = layout.tile();
-    for (std::int64_t i = 0; i < slots; ++i) {
-      messages_.emplace_back(rank, (layout.size() + tile) * tile);
-      column_arrived_.push_back(&rank.event());
-      row_arrived_.push_back(&rank.event());
-      used_.push_back(&rank.event());
-    }
-  }
+        next_row_ready_(rank.event()) {}
 
   void run() {
     for (Step step(0); step.value() < layout_.steps() && flags_.may_enqueue(step.value()); ++step) {
       rank_.set_step(step.value());
       report(step);
+      messages_.begin(step.value(), &rank_.panel(), sites::inverse_used, sites::inverse_slot_free);
       send_column(step);
       send_row(step);
       update_next_row(step);
@@ -72,7 +64,6 @@ class Inverse {
 
  private:
   bool owns(Step step) const { return layout_.owner(step) == rank_.index(); }
-  static std::size_t slot(Step step) { return static_cast<std::size_t>(step.value() % slots); }
   std::int64_t size(Step step) const { return layout_.columns(step).size(); }
   Step later(Step step, std::int64_t by) const {
     return Step(std::min(step.value() + by, layout_.steps()));
@@ -82,7 +73,8 @@ class Inverse {
 
   /// l^H: the rows from `step` on, packed as in SlabLayout::rows_from.
   MatrixView<T> column(Step step) const {
-    return messages_[slot(step)].payload(size(step), layout_.size() - layout_.eliminated(step));
+    return messages_.payload(step.value(), layout_.owner(step), 0, size(step),
+                             layout_.size() - layout_.eliminated(step));
   }
   /// The part of it that belongs to a run of rows, not empty, in one segment.
   MatrixView<T> column(Step step, GlobalRange rows) const {
@@ -93,33 +85,28 @@ class Inverse {
   /// m1 in the columns of one rank; behind l.
   MatrixView<T> row(Step step, std::int64_t rank) const {
     const RowRun run = layout_.rows_before(step + 1)[static_cast<std::size_t>(rank)];
-    const MatrixView<T> l = column(step);
-    return messages_[slot(step)].payload_from(l.rows() * l.columns() + size(step) * run.packed,
-                                              size(step), run.rows.size());
+    return messages_.payload(step.value(), rank, row_offset(step) + size(step) * run.packed,
+                             size(step), run.rows.size());
+  }
+  std::int64_t row_offset(Step step) const {
+    return size(step) * (layout_.size() - layout_.eliminated(step));
   }
 
   /// l from its owner to all ranks.
   void send_column(Step step) {
-    const Message<T>& message = messages_[slot(step)];
-    rank_.panel().wait(*used_[slot(step)], sites::inverse_panel_slot_used);
     if (owns(step)) {
       pack_column(step);
       rank_.panel().record(packed_);
       rank_.transfer().wait(packed_, sites::inverse_column_packed);
-    } else {
-      rank_.transfer().wait(*used_[slot(step)], sites::inverse_receive_slot_used);
     }
-    const MatrixView<T> l = column(step);
-    rank_.communicator().broadcast(rank_.transfer(), message.bytes(l.rows() * l.columns()),
-                                   layout_.owner(step));
-    flags_.receive(step.value(), message.header());
-    rank_.transfer().record(*column_arrived_[slot(step)]);
+    const std::int64_t owner = layout_.owner(step);
+    messages_.publish(step.value(), owner, row_offset(step));
+    flags_.receive(step.value(), messages_.header(step.value(), owner));
+    rank_.transfer().record(column_arrived_);
   }
 
   void pack_column(Step step) {
-    StepHeader* header = messages_[slot(step)].header();
-    rank_.panel().store(&header->stop, rank_.stop_requested() ? 1 : 0);
-    rank_.panel().store(&header->pivot, 0);
+    messages_.stamp(rank_.panel(), step.value());
     const LocalRange columns = layout_.columns(step);
     for (const RowRun& run : layout_.rows_from(step)) {
       const MatrixView<T> l = slab_.block(run.rows.begin.value(), columns.begin.value(),
@@ -138,18 +125,19 @@ class Inverse {
     if (owns(step)) {
       kernels_.identity(rank_.panel(), m1.columns_from(before(step), size(step)));
     }
-    rank_.panel().wait(*column_arrived_[slot(step)], sites::inverse_column_arrived);
+    rank_.panel().wait(column_arrived_, sites::inverse_column_arrived);
     kernels_.trsm(rank_.panel(), Side::left, Triangle::upper, Op::conjugate_transpose,
                   column(step, rows), m1);
     rank_.panel().record(row_ready_);
 
-    std::vector<comm::Bytes> pieces;
-    for (std::int64_t r = 0; r < rank_.count(); ++r) {
-      pieces.push_back(bytes_of(row(step, r)));
+    std::vector<std::int64_t> offsets;
+    for (const RowRun& run : layout_.rows_before(step + 1)) {
+      offsets.push_back(row_offset(step) + size(step) * run.packed);
     }
+    offsets.push_back(row_offset(step) + size(step) * layout_.eliminated(step + 1));
     rank_.transfer().wait(row_ready_, sites::inverse_row_ready);
-    rank_.communicator().all_gather(rank_.transfer(), std::move(pieces));
-    rank_.transfer().record(*row_arrived_[slot(step)]);
+    messages_.publish_parts(step.value(), offsets);
+    rank_.transfer().record(messages_.arrived(step.value()));
   }
 
   /// m2 on the rows of the next step: the panel queue goes on with them.
@@ -170,7 +158,7 @@ class Inverse {
     for (const RowRun& run : layout_.rows_from(later(step, 3))) {
       update_below(rank_.update(), step, run.rows);
     }
-    rank_.update().wait(*row_arrived_[slot(step)], sites::inverse_row_arrived);
+    rank_.update().wait(messages_.arrived(step.value()), sites::inverse_row_arrived);
     const std::int64_t block = before(step) / layout_.tile();
     if (owns(step)) {
       update_above(step, 0, block, Real{1});
@@ -178,7 +166,7 @@ class Inverse {
     } else {
       update_above(step, 0, (before(step) + layout_.tile() - 1) / layout_.tile(), Real{1});
     }
-    rank_.update().record(*used_[slot(step)]);
+    rank_.update().record(messages_.done(step.value()));
   }
 
   /// m2 -= l21 m1 on some rows.
@@ -231,13 +219,11 @@ class Inverse {
   MatrixView<T> slab_;
   const runtime::Kernels<T>& kernels_;
   StepFlags flags_;
-  std::vector<Message<T>> messages_;             // l and, behind it, m1
-  std::vector<runtime::Event*> column_arrived_;  // l of a slot is on this rank
-  std::vector<runtime::Event*> row_arrived_;     // m1 of a slot is, from all ranks
-  std::vector<runtime::Event*> used_;            // the update queue needs a slot no longer
-  runtime::Event& packed_;                       // the owner's l is packed
-  runtime::Event& row_ready_;                    // this rank's m1 is computed
-  runtime::Event& next_row_ready_;               // the step after next has its updates but the last
+  MessageRing<T> messages_;          // l and, behind it, m1
+  runtime::Event& column_arrived_;   // l of the step is on this rank
+  runtime::Event& packed_;           // the owner's l is packed
+  runtime::Event& row_ready_;        // this rank's m1 is computed
+  runtime::Event& next_row_ready_;   // the step after next has its updates but the last
 };
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "dense/message.hpp"
+#include "dense/bytes_of.hpp"
 #include "dense/wait_sites.hpp"
 
 namespace shardsolve::dense {

@@ -13,7 +13,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "dense/message.hpp"
+#include "dense/bytes_of.hpp"
+#include "dense/message_ring.hpp"
 #include "dense/step_flags.hpp"
 #include "dense/wait_sites.hpp"
 
@@ -178,19 +179,18 @@ class Backward : Sweep<T> {
   /// For right-hand sides of up to `columns` columns.
   Backward(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
            std::int64_t columns)
-      : Sweep<T>(rank, layout, slab), flags_(rank), solved_(rank.event()) {
-    for (std::int64_t i = 0; i < slots; ++i) {
-      messages_.emplace_back(rank, layout.tile() * columns);
-      arrived_.push_back(&rank.event());
-      used_.push_back(&rank.event());
-    }
-  }
+      : Sweep<T>(rank, layout, slab),
+        flags_(rank),
+        messages_(rank, layout.tile() * columns),
+        solved_(rank.event()) {}
 
   void run(MatrixView<T> b) {
     b_ = b;
     const std::int64_t last = layout_.steps() - 1;
     for (std::int64_t step = last; step >= 0 && flags_.may_enqueue(messages_sent_); --step) {
       rank_.set_step(step);
+      messages_.begin(step, owns(step) ? &rank_.update() : nullptr, sites::backward_used,
+                      sites::backward_slot_free);
       if (owns(step)) {
         solve_tile(step);
       }
@@ -211,11 +211,10 @@ class Backward : Sweep<T> {
   using Sweep<T>::b_;
   using Sweep<T>::kernels_;
   using Sweep<T>::owns;
-  using Sweep<T>::slot;
   using Sweep<T>::size;
 
   MatrixView<T> x1(std::int64_t step) const {
-    return messages_[slot(step)].payload(size(step), b_.columns());
+    return messages_.payload(step, layout_.owner(Step(step)), 0, size(step), b_.columns());
   }
 
   /// b1 = l11^-H b1, and a copy of it to be sent.
@@ -223,8 +222,7 @@ class Backward : Sweep<T> {
     const MatrixView<T> b1 = this->rows_of_b(step);
     kernels_.trsm(rank_.update(), Side::left, Triangle::lower, Op::conjugate_transpose,
                   this->diagonal_tile(step), b1);
-    rank_.update().store(&messages_[slot(step)].header()->stop, rank_.stop_requested() ? 1 : 0);
-    rank_.update().store(&messages_[slot(step)].header()->pivot, 0);
+    messages_.stamp(rank_.update(), step);
     kernels_.copy(rank_.update(), b1, x1(step));
     rank_.update().record(solved_);
   }
@@ -232,19 +230,16 @@ class Backward : Sweep<T> {
   void send_tile(std::int64_t step) {
     if (owns(step)) {
       rank_.transfer().wait(solved_, sites::backward_solved);
-    } else {
-      rank_.transfer().wait(*used_[slot(step)], sites::backward_slot_used);
     }
-    const Message<T>& message = messages_[slot(step)];
-    rank_.communicator().broadcast(rank_.transfer(), message.bytes(size(step) * b_.columns()),
-                                   layout_.owner(Step(step)));
-    flags_.receive(messages_sent_++, message.header());
-    rank_.transfer().record(*arrived_[slot(step)]);
+    const std::int64_t owner = layout_.owner(Step(step));
+    messages_.publish(step, owner, size(step) * b_.columns());
+    flags_.receive(messages_sent_++, messages_.header(step, owner));
+    rank_.transfer().record(messages_.arrived(step));
   }
 
   /// The rows of the step that comes next, if they are this rank's.
   void substitute_next(std::int64_t step) {
-    rank_.update().wait(*arrived_[slot(step)], sites::backward_arrived);
+    rank_.update().wait(messages_.arrived(step), sites::backward_arrived);
     if (owns(step - 1)) {
       substitute(step, layout_.columns(Step(step - 1)));
     }
@@ -255,7 +250,7 @@ class Backward : Sweep<T> {
     const LocalIndex end = owns(step - 1) ? layout_.columns(Step(step - 1)).begin
                                           : layout_.eliminated(rank_.index(), Step(step));
     substitute(step, {LocalIndex(0), end});
-    rank_.update().record(*used_[slot(step)]);
+    rank_.update().record(messages_.done(step));
   }
 
   /// b -= (rows of the step in these columns of L)^H b1.
@@ -269,10 +264,8 @@ class Backward : Sweep<T> {
 
   StepFlags flags_;
   std::int64_t messages_sent_ = 0;
-  std::vector<Message<T>> messages_;
-  std::vector<runtime::Event*> arrived_;  // a slot's tile is on this rank
-  std::vector<runtime::Event*> used_;     // and is needed no longer
-  runtime::Event& solved_;                // the owner's tile is in its slot
+  MessageRing<T> messages_;
+  runtime::Event& solved_;  // the owner's tile is in its slot
 };
 
 }  // namespace

@@ -14,11 +14,12 @@ using runtime::WaitSite;
 inline constexpr WaitSite step_flags{1, "host reads the flags of a finished step"};
 
 // cholesky
-inline constexpr WaitSite panel_slot_free{10, "owner packs into a slot whose panel was used"};
+inline constexpr WaitSite panel_slot_free{10, "owner packs into a slot that all ranks have given up"};
 inline constexpr WaitSite panel_packed{11, "broadcast of a panel that was packed"};
-inline constexpr WaitSite receive_slot_free{12, "panel arrives in a slot whose panel was used"};
+inline constexpr WaitSite panel_used{12, "panel is given up when used"};
 inline constexpr WaitSite next_column_arrived{13, "next column block uses a panel that arrived"};
 inline constexpr WaitSite next_column_ready{14, "next column block has its earlier updates"};
+inline constexpr WaitSite header_written{16, "header of a panel is sent when written"};
 inline constexpr WaitSite trailing_arrived{15, "trailing update uses a panel that arrived"};
 
 // triangular_solve
@@ -27,7 +28,8 @@ inline constexpr WaitSite forward_sums_used{21, "forward: sums arrive in a slot 
 inline constexpr WaitSite forward_sums_ready{22, "forward: sums are sent when computed"};
 inline constexpr WaitSite forward_sums_gathered{23, "forward: sums are added when here"};
 inline constexpr WaitSite backward_solved{24, "backward: rows of X are sent when solved"};
-inline constexpr WaitSite backward_slot_used{25, "backward: rows of X arrive in a used slot"};
+inline constexpr WaitSite backward_used{25, "backward: rows of X are given up when used"};
+inline constexpr WaitSite backward_slot_free{27, "backward: rows of X go to a free slot"};
 inline constexpr WaitSite backward_arrived{26, "backward: rows of X are used when here"};
 
 // HermitianMultiply
@@ -37,9 +39,9 @@ inline constexpr WaitSite multiply_sums_ready{32, "multiply: sums are sent when 
 inline constexpr WaitSite multiply_sums_arrived{33, "multiply: sums are added when here"};
 
 // inverse
-inline constexpr WaitSite inverse_panel_slot_used{40, "inverse: column or row made in a used slot"};
+inline constexpr WaitSite inverse_slot_free{40, "inverse: column and row go to a free slot"};
 inline constexpr WaitSite inverse_column_packed{41, "inverse: column is sent when packed"};
-inline constexpr WaitSite inverse_receive_slot_used{42, "inverse: column arrives in a used slot"};
+inline constexpr WaitSite inverse_used{42, "inverse: column and row are given up when used"};
 inline constexpr WaitSite inverse_column_arrived{43, "inverse: column is used when here"};
 inline constexpr WaitSite inverse_row_ready{44, "inverse: row is sent when computed"};
 inline constexpr WaitSite inverse_next_row_ready{45, "inverse: next row has its earlier updates"};
@@ -54,24 +56,26 @@ inline constexpr std::array all{
     step_flags,
     panel_slot_free,
     panel_packed,
-    receive_slot_free,
+    panel_used,
     next_column_arrived,
     next_column_ready,
+    header_written,
     trailing_arrived,
     forward_ahead,
     forward_sums_used,
     forward_sums_ready,
     forward_sums_gathered,
     backward_solved,
-    backward_slot_used,
+    backward_used,
+    backward_slot_free,
     backward_arrived,
     multiply_x_ready,
     multiply_x_arrived,
     multiply_sums_ready,
     multiply_sums_arrived,
-    inverse_panel_slot_used,
+    inverse_slot_free,
     inverse_column_packed,
-    inverse_receive_slot_used,
+    inverse_used,
     inverse_column_arrived,
     inverse_row_ready,
     inverse_next_row_ready,

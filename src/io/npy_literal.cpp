@@ -3,7 +3,6 @@
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <charconv>
 #include <optional>
@@ -202,7 +201,11 @@ std::string format_npy_literal(const NpyFields& fields) {
 }
 
 std::string format_shape(const std::vector<std::int64_t>& shape) {
-  return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+  std::string sizes;
+  for (const std::int64_t size : shape) {
+    sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+  }
+  return fmt::format("({}{})", sizes, shape.size() == 1 ? "," : "");
 }
 
 std::string printable(std::string_view text) {

@@ -20,13 +20,13 @@ runtime::host::HostQueue& as_host(runtime::Queue& queue) {
 
 }  // namespace
 
-MeshState::MeshState(std::int64_t ranks) {
+MeshState::MeshState(std::int64_t ranks, Windows windows) {
   std::vector<runtime::Pulse*> pulses;
   for (std::int64_t r = 0; r < ranks; ++r) {
     seats_.push_back(std::make_unique<Seat>());
     pulses.push_back(&seats_.back()->pulse);
   }
-  group_ = std::make_unique<comm::InProcessGroup>(pulses);
+  group_ = std::make_unique<comm::InProcessGroup>(pulses, windows);
   for (std::int64_t r = 0; r < ranks; ++r) {
     Seat& seat = *seats_[static_cast<std::size_t>(r)];
     seat.pulse.on_failure = [this](std::exception_ptr reason) { fail(std::move(reason)); };
@@ -37,11 +37,13 @@ MeshState::MeshState(std::int64_t ranks) {
   }
 }
 
-void MeshState::start() {
-  for (std::int64_t r = 0; r < ranks(); ++r) {
-    seats_[static_cast<std::size_t>(r)]->thread =
-        std::thread([self = shared_from_this(), r] { self->serve(r); });
+std::shared_ptr<MeshState> MeshState::start(std::int64_t ranks, Windows windows) {
+  auto state = std::make_shared<MeshState>(ranks, windows);
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    state->seats_[static_cast<std::size_t>(r)]->thread =
+        std::thread([state, r] { state->serve(r); });
   }
+  return state;
 }
 
 void MeshState::shut_down() {
@@ -117,6 +119,7 @@ void MeshState::begin(const RunOptions& options, RankProgram program) {
   for (auto& seat : seats_) {
     seat->pulse.set_failed(false);
     seat->pulse.set_waiting_for(-1);
+    seat->communicator->begin_call();
     for (runtime::Queue* queue : seat->rank->queues()) {
       as_host(*queue).begin_call(options.trace != nullptr);
     }
@@ -190,9 +193,7 @@ Mesh Mesh::host(std::int64_t ranks) {
                             "machine has cores gain no speed",
                             ranks, max_host_ranks));
   }
-  auto state = std::make_shared<mesh::MeshState>(ranks);
-  state->start();
-  return Mesh(std::move(state));
+  return Mesh(mesh::MeshState::start(ranks));
 }
 
 Mesh::Mesh(std::shared_ptr<mesh::MeshState> state) : state_(std::move(state)) {}

@@ -22,11 +22,12 @@ using RankProgram = std::function<void(Rank&)>;
 
 /// Runs one program on all ranks. Agreement: a rank that throws makes all others leave at their next
 /// wait; the call reports what the first one threw.
-class MeshState : public std::enable_shared_from_this<MeshState> {
+class MeshState {
  public:
-  explicit MeshState(std::int64_t ranks);
-  /// Starts the threads; apart from the constructor because they keep the state alive.
-  void start();
+  using Windows = comm::InProcessGroup::Windows;
+  MeshState(std::int64_t ranks, Windows windows);
+  /// With its threads started; they keep the state alive.
+  static std::shared_ptr<MeshState> start(std::int64_t ranks, Windows windows = Windows::in_place);
   void shut_down();
 
   std::int64_t ranks() const { return static_cast<std::int64_t>(seats_.size()); }

@@ -13,6 +13,13 @@ Rank::Rank(std::int64_t index, std::int64_t count, runtime::Device& device, runt
       update_(device.make_queue("update")),
       transfer_(device.make_queue("transfer")) {}
 
+comm::Window& Rank::window(std::int64_t bytes) {
+  const MatrixView<std::byte> memory = workspace<std::byte>(bytes, 1);
+  windows_.push_back(
+      communicator_.make_window({memory.data(), static_cast<std::size_t>(bytes)}));
+  return *windows_.back();
+}
+
 runtime::Event& Rank::event() {
   if (events_in_use_ == events_.size()) {
     events_.push_back(device_.make_event());
@@ -56,6 +63,7 @@ void Rank::drain() {
 }
 
 void Rank::end_call() {
+  windows_.clear();
   buffers_.clear();
   host_buffers_.clear();
   events_in_use_ = 0;

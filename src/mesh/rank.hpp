@@ -52,6 +52,8 @@ class Rank {
     host_buffers_.emplace_back(static_cast<std::size_t>(count) * sizeof(T), std::byte{0});
     return reinterpret_cast<T*>(host_buffers_.back().data());
   }
+  /// A window over `bytes` of workspace on every rank; see comm::Window. Lives as long as the call.
+  comm::Window& window(std::int64_t bytes);
   runtime::Event& event();
 
   /// Copies `count` values of device memory that `queue` has produced to the host, and waits for them.
@@ -99,6 +101,7 @@ class Rank {
   const RunOptions* options_ = nullptr;
   std::vector<runtime::Buffer> buffers_;
   std::vector<std::vector<std::byte>> host_buffers_;
+  std::vector<std::unique_ptr<comm::Window>> windows_;
   std::vector<std::unique_ptr<runtime::Event>> events_;
   std::size_t events_in_use_ = 0;
 

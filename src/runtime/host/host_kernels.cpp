@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
 
@@ -67,6 +68,30 @@ template <Scalar T>
 void fill_view(T value, MatrixView<T> target) {
   for (std::int64_t j = 0; j < target.columns(); ++j) {
     std::fill_n(&target(0, j), target.rows(), value);
+  }
+}
+
+/// target = source^H, one small square at a time through a local copy: with a power of two as column
+/// stride, the lines of more columns would displace each other from the first cache.
+template <Scalar T>
+void conjugate_transpose_blocks(MatrixView<const T> source, MatrixView<T> target) {
+  constexpr std::int64_t square = 8;
+  std::array<T, square * square> local;
+  for (std::int64_t i0 = 0; i0 < source.rows(); i0 += square) {
+    const std::int64_t rows = std::min(square, source.rows() - i0);
+    for (std::int64_t j0 = 0; j0 < source.columns(); j0 += square) {
+      const std::int64_t columns = std::min(square, source.columns() - j0);
+      for (std::int64_t j = 0; j < columns; ++j) {
+        const T* from = source.data() + i0 + (j0 + j) * source.stride();
+        for (std::int64_t i = 0; i < rows; ++i) {
+          local[static_cast<std::size_t>(i * square + j)] = conjugate(from[i]);
+        }
+      }
+      for (std::int64_t i = 0; i < rows; ++i) {
+        std::copy_n(local.data() + i * square, columns,
+                    target.data() + j0 + (i0 + i) * target.stride());
+      }
+    }
   }
 }
 
@@ -161,20 +186,8 @@ template <Scalar T>
 void HostKernels<T>::conjugate_transpose(Queue& queue, In source, Out target) const {
   require(source.rows() == target.columns() && source.columns() == target.rows(),
           "conjugate_transpose");
-  launch(queue, {.name = "transpose"}, {source}, {target}, [=] {
-    constexpr std::int64_t square = 16;  // a square of both matrices stays in the first cache
-    for (std::int64_t j0 = 0; j0 < source.columns(); j0 += square) {
-      const std::int64_t j1 = std::min(j0 + square, source.columns());
-      for (std::int64_t i0 = 0; i0 < source.rows(); i0 += square) {
-        const std::int64_t i1 = std::min(i0 + square, source.rows());
-        for (std::int64_t i = i0; i < i1; ++i) {
-          for (std::int64_t j = j0; j < j1; ++j) {
-            target(j, i) = conjugate(source(i, j));
-          }
-        }
-      }
-    }
-  });
+  launch(queue, {.name = "transpose"}, {source}, {target},
+         [=] { conjugate_transpose_blocks(source, target); });
 }
 
 template <Scalar T>

@@ -61,7 +61,9 @@ void HostQueue::store(std::int64_t* target, std::int64_t value) {
 }
 
 void HostQueue::copy(void* target, const void* source, std::size_t bytes) {
-  launch({.name = "copy"}, [=] { std::memcpy(target, source, bytes); });
+  if (bytes > 0) {  // memcpy takes no null pointers, not even for nothing
+    launch({.name = "copy"}, [=] { std::memcpy(target, source, bytes); });
+  }
 }
 
 void HostQueue::run() {

@@ -23,15 +23,31 @@ struct ColumnSums {
   Lanes peak{};
   Lanes probe_real{};
   Lanes probe_imag{};
-
-  void take(std::size_t lane, double re, double im, double sign) {
-    const double largest = std::max(std::abs(re), std::abs(im));
-    peak[lane] = peak[lane] >= largest ? peak[lane] : largest;
-    size[lane] += im == 0.0 ? std::abs(re) : std::sqrt(re * re + im * im);
-    probe_real[lane] += sign * re;
-    probe_imag[lane] -= sign * im;
-  }
 };
+
+/// Takes the entries of `count` rows, at most one a lane: their real and imaginary parts alternate in
+/// `entries`. Adds v_j times each to `product`.
+template <std::int64_t parts, class Real>
+void take_rows(std::int64_t count, const Real* entries, const double* signs, double scale,
+               double column_sign, ColumnSums& sums, double* product) {
+  for (std::int64_t l = 0; l < count; ++l) {
+    const auto lane = static_cast<std::size_t>(l);
+    const double re = scale * double{entries[parts * l]};
+    product[parts * l] += column_sign * re;
+    sums.probe_real[lane] += signs[l] * re;
+    double size = std::abs(re);
+    double peak = size;
+    if constexpr (parts == 2) {
+      const double im = scale * double{entries[parts * l + 1]};
+      product[parts * l + 1] += column_sign * im;
+      sums.probe_imag[lane] -= signs[l] * im;
+      size = std::sqrt(re * re + im * im);
+      peak = std::max(peak, std::abs(im));
+    }
+    sums.size[lane] += size;
+    sums.peak[lane] = sums.peak[lane] >= peak ? sums.peak[lane] : peak;
+  }
+}
 
 }  // namespace
 
@@ -41,23 +57,17 @@ void inspect_columns(MatrixView<const T> a, std::int64_t first, const double* si
   constexpr std::int64_t parts = is_complex<T> ? 2 : 1;
   double* const product = result.partial_product;
   std::fill_n(product, parts * a.rows(), 0.0);
+  const std::int64_t whole = a.rows() / lanes * lanes;
   for (std::int64_t j = 0; j < a.columns(); ++j) {
     const auto* column = reinterpret_cast<const RealOf<T>*>(a.data() + j * a.stride());
     const double column_sign = signs[first + j];
     ColumnSums sums;
-    for (std::int64_t i0 = 0; i0 < a.rows(); i0 += lanes) {
-      const std::int64_t count = std::min(lanes, a.rows() - i0);
-      for (std::int64_t lane = 0; lane < count; ++lane) {
-        const std::int64_t i = i0 + lane;
-        const double re = scale * double{column[parts * i]};
-        const double im = parts == 2 ? scale * double{column[parts * i + parts - 1]} : 0.0;
-        sums.take(static_cast<std::size_t>(lane), re, im, signs[i]);
-        product[parts * i] += column_sign * re;
-        if constexpr (parts == 2) {
-          product[parts * i + 1] += column_sign * im;
-        }
-      }
+    for (std::int64_t i = 0; i < whole; i += lanes) {
+      take_rows<parts>(lanes, column + parts * i, signs + i, scale, column_sign, sums,
+                       product + parts * i);
     }
+    take_rows<parts>(a.rows() - whole, column + parts * whole, signs + whole, scale, column_sign,
+                     sums, product + parts * whole);
     result.column_sums[j] = total(sums.size);
     result.column_peaks[j] = *std::max_element(sums.peak.begin(), sums.peak.end());
     result.probe[parts * j] = total(sums.probe_real);

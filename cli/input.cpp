@@ -1,0 +1,112 @@
+#include "input.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+#include <complex>
+#include <string_view>
+#include <utility>
+
+namespace shardsolve::cli {
+namespace {
+
+bool is_complex_dtype(Dtype dtype) {
+  return dtype == Dtype::complex64 || dtype == Dtype::complex128;
+}
+
+bool is_double_dtype(Dtype dtype) { return dtype == Dtype::float64 || dtype == Dtype::complex128; }
+
+/// The narrowest dtype that loses nothing of either.
+Dtype common_dtype(Dtype a, Dtype b) {
+  const bool is_double = is_double_dtype(a) || is_double_dtype(b);
+  if (is_complex_dtype(a) || is_complex_dtype(b)) {
+    return is_double ? Dtype::complex128 : Dtype::complex64;
+  }
+  return is_double ? Dtype::float64 : Dtype::float32;
+}
+
+/// "A.astype(...)", "b.astype(...)" or both.
+std::string cast_advice(Dtype a, Dtype b) {
+  const Dtype common = common_dtype(a, b);
+  const auto cast = [&](std::string_view array) {
+    return fmt::format("{}.astype(numpy.{})", array, name(common));
+  };
+  if (a == common) {
+    return cast("b");
+  }
+  return b == common ? cast("A") : cast("A") + " and " + cast("b");
+}
+
+}  // namespace
+
+Input open_matrix(const std::string& path) {
+  auto reader = std::make_shared<const io::NpyReader>(path);
+  const std::int64_t n = io::require_square_matrix(reader->header(), path);
+  return {std::move(reader), n};
+}
+
+Input open_right_hand_sides(const std::string& path, const Input& a) {
+  auto reader = std::make_shared<const io::NpyReader>(path);
+  const std::int64_t columns = io::require_right_hand_sides(reader->header(), a.columns, path);
+  if (reader->header().dtype != a.dtype()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} and {}; both need the same dtype: save {}",
+                            io::describe(a.reader->header(), a.path()),
+                            io::describe(reader->header(), path),
+                            cast_advice(a.dtype(), reader->header().dtype)));
+  }
+  return {std::move(reader), columns};
+}
+
+template <Scalar T>
+Loaded<ShardedMatrix<T>> load_matrix(Workplace& workplace, const Input& a,
+                                     const SlabLayout& layout) {
+  const ShardedMatrix<T> matrix(layout);
+  const double seconds = workplace.run([matrix, file = a.reader](mesh::Rank& rank) {
+    const MatrixView<T> slab = matrix.slab(rank.index());
+    const GlobalIndex begin = matrix.layout().segment(rank.index()).begin;
+    const std::int64_t column_bytes = slab.rows() * std::int64_t{sizeof(T)};
+    in_pieces(rank, "read", slab.columns(), column_bytes,
+              [&](std::int64_t first, std::int64_t count) {
+                file->read_hermitian_columns<T>({begin + first, begin + first + count},
+                                                slab.columns_from(first, count));
+              });
+  });
+  return {matrix, seconds};
+}
+
+template <Scalar T>
+Loaded<RightHandSides<T>> load_right_hand_sides(Workplace& workplace, const Input& b,
+                                                const SlabLayout& layout) {
+  const RightHandSides<T> sides(layout, b.columns);
+  const double seconds = workplace.run([sides, file = b.reader](mesh::Rank& rank) {
+    const MatrixView<T> block = sides.block(rank.index());
+    const GlobalIndex begin = sides.layout().segment(rank.index()).begin;
+    const std::int64_t row_bytes = block.columns() * std::int64_t{sizeof(T)};
+    in_pieces(rank, "read", block.rows(), row_bytes, [&](std::int64_t first, std::int64_t count) {
+      file->read_rows<T>({begin + first, begin + first + count},
+                         block.block(first, 0, count, block.columns()));
+    });
+  });
+  return {sides, seconds};
+}
+
+std::optional<Entry> place_in_file(const Outcome& outcome, const Input& a) {
+  if (!outcome.entry || outcome.entry_in_right_hand_side || a.fortran_order()) {
+    return outcome.entry;
+  }
+  return Entry{outcome.entry->column, outcome.entry->row};
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                             \
+  template Loaded<ShardedMatrix<T>> load_matrix(Workplace&, const Input&, const SlabLayout&); \
+  template Loaded<RightHandSides<T>> load_right_hand_sides(Workplace&, const Input&,          \
+                                                           const SlabLayout&);
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(std::complex<float>)
+SHARDSOLVE_INSTANTIATE(std::complex<double>)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::cli

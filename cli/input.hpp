@@ -1,0 +1,73 @@
+/// The input files: what they may be, and each rank's share of them.
+#pragma once
+
+#include "io/npy.hpp"
+#include "workplace.hpp"
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/outcome.hpp>
+#include <shardsolve/sharded.hpp>
+#include <shardsolve/slab_layout.hpp>
+
+#include <complex>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsolve::cli {
+
+/// An input file that is open, its header read and found good.
+struct Input {
+  std::shared_ptr<const io::NpyReader> reader;
+  std::int64_t columns = 0;
+
+  const std::string& path() const { return reader->path(); }
+  Dtype dtype() const { return reader->header().dtype; }
+  const std::vector<std::int64_t>& shape() const { return reader->header().shape; }
+  bool fortran_order() const { return reader->header().fortran_order; }
+};
+
+/// Throws Error(io) if the file cannot be read, Error(invalid_argument) if it is no square matrix.
+Input open_matrix(const std::string& path);
+
+/// Throws as open_matrix, if rows or dtype are not those of the matrix `a`.
+Input open_right_hand_sides(const std::string& path, const Input& a);
+
+template <class Data>
+struct Loaded {
+  Data data;
+  double seconds;
+};
+
+/// Each rank reads the columns of its slab, and nothing else.
+template <Scalar T>
+Loaded<ShardedMatrix<T>> load_matrix(Workplace& workplace, const Input& a,
+                                     const SlabLayout& layout);
+
+/// Each rank reads the rows of its segment.
+template <Scalar T>
+Loaded<RightHandSides<T>> load_right_hand_sides(Workplace& workplace, const Input& b,
+                                                const SlabLayout& layout);
+
+/// The entry that an outcome names, by its place in the file: from a file in C order the matrix is
+/// read as its conjugate transpose.
+std::optional<Entry> place_in_file(const Outcome& outcome, const Input& a);
+
+/// Calls body(T{}) with the T of a dtype.
+template <class Body>
+auto with_dtype(Dtype dtype, Body body) {
+  switch (dtype) {
+    case Dtype::float32:
+      return body(float{});
+    case Dtype::float64:
+      return body(double{});
+    case Dtype::complex64:
+      return body(std::complex<float>{});
+    default:
+      return body(std::complex<double>{});
+  }
+}
+
+}  // namespace shardsolve::cli

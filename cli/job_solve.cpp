@@ -1,0 +1,59 @@
+// A x = b, from two files to one.
+
+#include "input.hpp"
+#include "io/npy_literal.hpp"
+#include "jobs.hpp"
+#include "output.hpp"
+
+#include <shardsolve/cholesky.hpp>
+
+#include <fmt/format.h>
+
+#include <complex>
+
+namespace shardsolve::cli {
+namespace {
+
+template <Scalar T>
+void solve_files(const Context& context, const Input& a, const Input& b, const SlabLayout& layout,
+                 Report& report) {
+  // Claimed before the work, which may be long.
+  const auto result = open_result(context.options, b.dtype(), b.shape(), b.fortran_order());
+  const auto trace = open_trace(context.options);
+  Workplace workplace(context);
+
+  const auto matrix = load_matrix<T>(workplace, a, layout);
+  const auto sides = load_right_hand_sides<T>(workplace, b, layout);
+  report.read_seconds = matrix.seconds + sides.seconds;
+
+  // x replaces b, the factor replaces A
+  report.outcome = solve(workplace.mesh(), matrix.data, sides.data, workplace.run_options());
+  if (report.outcome.ok()) {
+    report.write_seconds = write_solution(workplace, sides.data, result);
+    report.write_seconds += commit(workplace, result.get(), trace.get());
+  } else {
+    report.outcome.entry = place_in_file(report.outcome, a);
+  }
+}
+
+}  // namespace
+
+Report solve_job(const Context& context) {
+  const Input a = open_matrix(context.options.matrix);
+  const Input b = open_right_hand_sides(context.options.right_hand_sides, a);
+  require_distinct_files(context.options);
+  const SlabLayout layout = layout_for(context.options, a.columns, a.dtype());
+  require_memory(
+      {plan_cholesky_factor(layout, a.dtype()), plan_cholesky_solve(layout, a.dtype(), b.columns)},
+      fmt::format("solving with '{}'", a.path()));
+
+  Report report{.n = a.columns,
+                .dtype = a.dtype(),
+                .right_hand_sides = b.columns,
+                .tile = layout.tile(),
+                .output_shape = io::format_shape(b.shape())};
+  with_dtype(a.dtype(), [&]<class T>(T) { solve_files<T>(context, a, b, layout, report); });
+  return report;
+}
+
+}  // namespace shardsolve::cli

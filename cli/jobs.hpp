@@ -1,0 +1,15 @@
+/// The three jobs, from files to a report.
+#pragma once
+
+#include "report.hpp"
+#include "workplace.hpp"
+
+namespace shardsolve::cli {
+
+/// Output files are written if and only if the outcome in the report is ok. Throws Error, and then
+/// none is written either.
+Report solve_job(const Context& context);
+Report inverse_job(const Context& context);
+Report logdet_job(const Context& context);
+
+}  // namespace shardsolve::cli

@@ -1,0 +1,260 @@
+#include "options.hpp"
+
+#include "exit_code.hpp"
+#include "terminal.hpp"
+#include "version.hpp"
+
+#include <shardsolve/mesh.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <thread>
+
+namespace shardsolve::cli {
+namespace {
+
+constexpr double longest_timeout = 1e8;  // three years; what the clock can count is not far away
+
+constexpr const char* about =
+    "Solves dense Hermitian positive definite systems over many devices. Matrices come from .npy\n"
+    "files (numpy.save) of float32, float64, complex64 or complex128; each device reads its own\n"
+    "share. Every answer comes with a certificate, every refusal with a reason.";
+
+constexpr const char* footer =
+    "Examples:\n"
+    "  shardsolve solve A.npy b.npy -o x.npy\n"
+    "  shardsolve solve A.npy b.npy -o x.npy --devices 4 --trace trace.json\n"
+    "  shardsolve inverse A.npy -o Ainv.npy --force\n"
+    "  shardsolve logdet A.npy --json\n"
+    "\n"
+    "'shardsolve solve --help' and so on say more about each command.\n"
+    "\n"
+    "Exit codes: 0 solved; 1 no answer for numerical reasons (not positive definite, ...);\n"
+    "2 misuse (arguments, contents of a file); 3 environment (disk, memory, device); 128 + number "
+    "of\n"
+    "the signal after SIGINT, SIGTERM or SIGHUP (130, 143, 129); 70 a bug of shardsolve.\n"
+    "Output files are there, complete, if and only if the exit code is 0.";
+
+constexpr const char* solve_about = "solve A x = b";
+
+constexpr const char* solve_usage = "shardsolve solve A.npy b.npy -o x.npy [options]";
+
+constexpr const char* solve_footer =
+    "A: Hermitian positive definite, shape (n, n), both triangles given. b: shape (n,) or (n, k), "
+    "of\n"
+    "A's dtype. x gets the shape, dtype and order of b.\n"
+    "\n"
+    "From Python to Python:\n"
+    "  numpy.save(\"A.npy\", A); numpy.save(\"b.npy\", b)\n"
+    "  $ shardsolve solve A.npy b.npy -o x.npy\n"
+    "  x = numpy.load(\"x.npy\")\n"
+    "\n"
+    "The certificate: the backward error says how well x solves the system, in units of rounding;\n"
+    "rcond says how much A amplifies errors. The first over the second is about the relative "
+    "error\n"
+    "of x.";
+
+constexpr const char* inverse_about = "write the inverse of A";
+
+constexpr const char* inverse_usage = "shardsolve inverse A.npy -o X.npy [options]";
+
+constexpr const char* inverse_footer =
+    "A: Hermitian positive definite, shape (n, n), both triangles given. The full inverse is "
+    "written\n"
+    "in A's dtype and order. To solve systems use 'solve': it is faster and more accurate.\n"
+    "\n"
+    "Example: shardsolve inverse A.npy -o X.npy --devices 4";
+
+constexpr const char* logdet_about = "print log(det(A))";
+
+constexpr const char* logdet_usage = "shardsolve logdet A.npy [options]";
+
+constexpr const char* logdet_footer =
+    "A: Hermitian positive definite, shape (n, n), both triangles given. The determinant itself "
+    "is\n"
+    "positive, and often beyond the range of floating-point numbers.\n"
+    "With --quiet the number alone is printed: ld=$(shardsolve logdet A.npy --quiet)";
+
+std::int64_t default_devices() {
+  constexpr std::int64_t most = 8;  // more on one CPU gain little
+  // Cores that this process may run on: the standard library counts those of the machine.
+  cpu_set_t cores;
+  const bool known = ::sched_getaffinity(0, sizeof(cores), &cores) == 0;
+  return std::clamp<std::int64_t>(known ? CPU_COUNT(&cores) : std::thread::hardware_concurrency(),
+                                  1, most);
+}
+
+/// Accepts whole numbers of a range; the message says which.
+CLI::Validator whole_number(std::int64_t least, std::int64_t most, const std::string& accepted) {
+  return {[=](const std::string& text) {
+            std::int64_t value = 0;
+            const char* end = text.data() + text.size();
+            const auto [stopped, error] = std::from_chars(text.data(), end, value);
+            const bool good =
+                error == std::errc{} && stopped == end && value >= least && value <= most;
+            return good ? std::string() : fmt::format("'{}' given; {}", text, accepted);
+          },
+          ""};
+}
+
+CLI::Validator positive_seconds() {
+  return {[](const std::string& text) {
+            double value = 0.0;
+            const char* end = text.data() + text.size();
+            const auto [stopped, error] = std::from_chars(text.data(), end, value);
+            const bool good =
+                error == std::errc{} && stopped == end && value > 0.0 && value <= longest_timeout;
+            return good ? std::string()
+                        : fmt::format(
+                              "'{}' given; a number of seconds above 0 and up to {:g} is "
+                              "accepted",
+                              text, longest_timeout);
+          },
+          ""};
+}
+
+void add_matrix(CLI::App& command, Options& options) {
+  command.add_option("A", options.matrix, "the matrix, an .npy file")
+      ->required()
+      ->type_name("FILE");
+}
+
+void add_output(CLI::App& command, Options& options, const char* what) {
+  command.add_option("-o,--output", options.output, what)->required()->type_name("FILE");
+  command.add_flag("--force", options.force,
+                   "replace output files that exist (never an input file)");
+}
+
+void add_common(CLI::App& command, Options& options) {
+  command
+      .add_option("--devices", options.devices,
+                  fmt::format("CPU devices that share the work, 1 to {} (default {}: the cores, at "
+                              "most 8)",
+                              Mesh::max_host_ranks, options.devices))
+      ->type_name("N")
+      ->check(whole_number(1, Mesh::max_host_ranks,
+                           fmt::format("1 to {} CPU devices are possible, and more than the "
+                                       "machine has cores gain no speed",
+                                       Mesh::max_host_ranks)));
+  command
+      .add_option("--tile", options.tile,
+                  "columns eliminated in one step (default: chosen from n and the devices)")
+      ->type_name("N")
+      ->check(whole_number(1, std::int64_t{1} << 40,
+                           "a whole number of columns, at least 1, is accepted; leave it out for a "
+                           "good choice"));
+  command
+      .add_option("--trace", options.trace,
+                  "write what every queue of every device did, for ui.perfetto.dev")
+      ->type_name("FILE");
+  command
+      .add_option("--timeout", options.timeout,
+                  fmt::format("give up when a device has shown no sign of life for this long "
+                              "(default {:g})",
+                              options.timeout))
+      ->type_name("SECONDS")
+      ->check(positive_seconds());
+  command.add_flag("--json", options.json, "print one JSON object in place of text");
+  command.add_flag("-q,--quiet", options.quiet, "no progress and no report; errors are shown");
+}
+
+CLI::App* add_solve(CLI::App& app, Options& options) {
+  CLI::App* command = app.add_subcommand("solve", solve_about)->footer(solve_footer);
+  add_matrix(*command, options);
+  command->add_option("b", options.right_hand_sides, "the right-hand sides, an .npy file")
+      ->required()
+      ->type_name("FILE");
+  add_output(*command, options, "where x goes");
+  add_common(*command, options);
+  return command;
+}
+
+CLI::App* add_inverse(CLI::App& app, Options& options) {
+  CLI::App* command = app.add_subcommand("inverse", inverse_about)->footer(inverse_footer);
+  add_matrix(*command, options);
+  add_output(*command, options, "where the inverse goes");
+  add_common(*command, options);
+  return command;
+}
+
+CLI::App* add_logdet(CLI::App& app, Options& options) {
+  CLI::App* command = app.add_subcommand("logdet", logdet_about)->footer(logdet_footer);
+  add_matrix(*command, options);
+  command->add_flag("--force", options.force, "replace a trace file that exists");
+  add_common(*command, options);
+  return command;
+}
+
+const char* usage_of(std::string_view command) {
+  if (command == "solve") {
+    return solve_usage;
+  }
+  return command == "inverse" ? inverse_usage : logdet_usage;
+}
+
+/// Tells what was wrong, or prints the help or version that was asked for.
+int answer(const CLI::App& app, const CLI::ParseError& error, const std::string& first_argument) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
+    return print(stdout, error.get_name() == "CallForVersion" ? version_text() : app.help())
+               ? exit_ok
+               : exit_environment;
+  }
+  const auto chosen = app.get_subcommands();
+  if (chosen.empty()) {
+    print_error(fmt::format(
+        "{}; the commands are solve, inverse and logdet\n"
+        "Try 'shardsolve --help'.",
+        first_argument.empty() ? "no command given" : "'" + first_argument + "' is not a command"));
+  } else {
+    const std::string command = chosen.front()->get_name();
+    print_error(fmt::format("{}\nUsage: {}\nTry 'shardsolve {} --help'.", error.what(),
+                            usage_of(command), command));
+  }
+  return exit_misuse;
+}
+
+}  // namespace
+
+std::string_view name(Command command) {
+  switch (command) {
+    case Command::solve:
+      return "solve";
+    case Command::inverse:
+      return "inverse";
+    case Command::logdet:
+      return "logdet";
+  }
+  return "unknown";
+}
+
+std::variant<Options, int> parse_command_line(int argc, const char* const* argv) {
+  Options options;
+  options.devices = default_devices();
+  CLI::App app(about, "shardsolve");
+  app.footer(footer);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", version_text(), "version, and the BLAS that is used");
+  add_solve(app, options);
+  const CLI::App* inverse = add_inverse(app, options);
+  const CLI::App* logdet = add_logdet(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return answer(app, error, argc > 1 ? argv[1] : "");
+  }
+  if (inverse->parsed()) {
+    options.command = Command::inverse;
+  } else if (logdet->parsed()) {
+    options.command = Command::logdet;
+  }
+  return options;
+}
+
+}  // namespace shardsolve::cli

@@ -1,0 +1,35 @@
+/// The command line: what is asked for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace shardsolve::cli {
+
+enum class Command : std::uint8_t { solve, inverse, logdet };
+
+/// "solve", "inverse" or "logdet".
+std::string_view name(Command command);
+
+struct Options {
+  Command command = Command::solve;
+  std::string matrix;            ///< path of A
+  std::string right_hand_sides;  ///< path of b; solve only
+  std::string output;            ///< path of x or of the inverse; empty for logdet
+  std::string trace;             ///< path of the trace; empty for none
+  std::int64_t devices = 1;
+  std::optional<std::int64_t> tile;  ///< default_tile() if not given
+  double timeout = 300.0;            ///< seconds without a sign of life from a device
+  bool force = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+/// The options, or the exit code where there is nothing more to do: --help, --version and misuse,
+/// of which the user has been told.
+std::variant<Options, int> parse_command_line(int argc, const char* const* argv);
+
+}  // namespace shardsolve::cli

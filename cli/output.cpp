@@ -1,0 +1,143 @@
+#include "output.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <complex>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace shardsolve::cli {
+namespace {
+
+struct NamedFile {
+  std::string_view role;
+  const std::string& path;
+};
+
+/// The path without links and dots, as far as it exists; empty if the system cannot tell.
+std::filesystem::path place_of(const std::string& path) {
+  std::error_code error;
+  auto place = std::filesystem::absolute(path, error);
+  if (!error) {
+    place = std::filesystem::weakly_canonical(place, error);
+  }
+  return error ? std::filesystem::path() : place;
+}
+
+/// Whether two paths lead to one file, or will once it is written.
+bool same_place(const std::string& a, const std::string& b) {
+  const std::filesystem::path place = place_of(a);
+  return io::same_file(a, b) || (!place.empty() && place == place_of(b));
+}
+
+void require_distinct(const NamedFile& output, const NamedFile& other) {
+  if (!output.path.empty() && !other.path.empty() && same_place(output.path, other.path)) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("'{}' ({}) and '{}' ({}) are the same file, and outputs replace no "
+                            "input and no other output, with --force neither: choose another name",
+                            output.path, output.role, other.path, other.role));
+  }
+}
+
+/// What fails here fails late: something else has taken the name, or the disk is gone.
+void commit_last(io::OutputFile& trace, const ArrayFile* result) {
+  try {
+    trace.commit();
+  } catch (const Error& error) {
+    throw Error(error.kind(), result == nullptr ? error.what()
+                                                : fmt::format("{}; '{}' is complete all the same",
+                                                              error.what(), result->file.path()));
+  }
+}
+
+template <Scalar T>
+std::int64_t bytes_of_line(std::int64_t elements) {
+  return elements * std::int64_t{sizeof(T)};
+}
+
+}  // namespace
+
+void require_distinct_files(const Options& options) {
+  const NamedFile result{"the output", options.output};
+  const NamedFile trace{"the trace", options.trace};
+  const std::array inputs = {NamedFile{"the matrix", options.matrix},
+                             NamedFile{"the right-hand sides", options.right_hand_sides}};
+  for (const NamedFile& input : inputs) {
+    require_distinct(result, input);
+    require_distinct(trace, input);
+  }
+  require_distinct(trace, result);
+}
+
+std::shared_ptr<ArrayFile> open_result(const Options& options, Dtype dtype,
+                                       std::vector<std::int64_t> shape, bool fortran_order) {
+  return std::make_shared<ArrayFile>(options.output, options.force, dtype, std::move(shape),
+                                     fortran_order);
+}
+
+std::unique_ptr<io::OutputFile> open_trace(const Options& options) {
+  return options.trace.empty() ? nullptr
+                               : std::make_unique<io::OutputFile>(options.trace, options.force);
+}
+
+template <Scalar T>
+double write_solution(Workplace& workplace, const RightHandSides<T>& x,
+                      std::shared_ptr<ArrayFile> to) {
+  return workplace.run([x, to = std::move(to)](mesh::Rank& rank) {
+    const MatrixView<const T> block = x.block(rank.index());
+    const GlobalIndex begin = x.layout().segment(rank.index()).begin;
+    in_pieces(rank, "write", block.rows(), bytes_of_line<T>(block.columns()),
+              [&](std::int64_t first, std::int64_t count) {
+                to->writer.write_rows<T>({begin + first, begin + first + count},
+                                         block.block(first, 0, count, block.columns()));
+              });
+  });
+}
+
+template <Scalar T>
+double write_hermitian(Workplace& workplace, const ShardedMatrix<T>& x,
+                       std::shared_ptr<ArrayFile> to) {
+  return workplace.run([x, to = std::move(to)](mesh::Rank& rank) {
+    const MatrixView<const T> slab = x.slab(rank.index());
+    const GlobalIndex begin = x.layout().segment(rank.index()).begin;
+    in_pieces(rank, "write", slab.columns(), bytes_of_line<T>(slab.rows()),
+              [&](std::int64_t first, std::int64_t count) {
+                to->writer.write_hermitian_columns<T>({begin + first, begin + first + count},
+                                                      slab.columns_from(first, count));
+              });
+  });
+}
+
+double commit(const Workplace& workplace, ArrayFile* result, io::OutputFile* trace) {
+  const auto begin = std::chrono::steady_clock::now();
+  if (trace != nullptr) {
+    const std::string text = workplace.trace().to_json();
+    trace->pwrite_all(text.data(), static_cast<std::int64_t>(text.size()), 0);
+  }
+  leave_if_stopped(workplace.run_options().cancel);
+  if (result != nullptr) {
+    result->file.commit();
+  }
+  if (trace != nullptr) {
+    commit_last(*trace, result);
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                      \
+  template double write_solution(Workplace&, const RightHandSides<T>&, \
+                                 std::shared_ptr<ArrayFile>);          \
+  template double write_hermitian(Workplace&, const ShardedMatrix<T>&, std::shared_ptr<ArrayFile>);
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(std::complex<float>)
+SHARDSOLVE_INSTANTIATE(std::complex<double>)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::cli

@@ -1,0 +1,118 @@
+#include "report.hpp"
+#include "version.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace shardsolve::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has neither NaN nor Inf.
+Json number(std::optional<double> value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+
+Json text(const std::string& value) { return value.empty() ? Json(nullptr) : Json(value); }
+
+/// Paths need not be UTF-8, JSON does.
+std::string serialise(const Json& object) {
+  constexpr int indent = 2;
+  return object.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// All keys, in order, with what is known before the work.
+Json blank(const Options& options, std::string_view status, const std::string& message) {
+  return {{"command", name(options.command)},
+          {"status", status},
+          {"message", message},
+          {"n", nullptr},
+          {"dtype", nullptr},
+          {"rhs", nullptr},
+          {"devices", options.devices},
+          {"tile", nullptr},
+          {"backward_error", nullptr},
+          {"unit_roundoff", nullptr},
+          {"rcond", nullptr},
+          {"error_estimate", nullptr},
+          {"logdet", nullptr},
+          {"seconds", nullptr},
+          {"read_seconds", nullptr},
+          {"write_seconds", nullptr},
+          {"flops", nullptr},
+          {"gflops", nullptr},
+          {"pivot", nullptr},
+          {"entry", nullptr},
+          {"matrix", text(options.matrix)},
+          {"right_hand_sides", text(options.right_hand_sides)},
+          {"output", nullptr},
+          {"trace", nullptr},
+          {"version", version},
+          {"blas", blas}};
+}
+
+void fill_problem(Json& object, const Report& report) {
+  object["n"] = report.n;
+  object["dtype"] = name(report.dtype);
+  if (report.right_hand_sides) {
+    object["rhs"] = *report.right_hand_sides;
+  }
+  object["tile"] = report.tile;
+  object["unit_roundoff"] = unit_roundoff_of(report.dtype);
+}
+
+void fill_cost(Json& object, const Report& report) {
+  constexpr double giga = 1e9;
+  const Outcome& outcome = report.outcome;
+  object["seconds"] = number(outcome.seconds);
+  object["read_seconds"] = number(report.read_seconds);
+  object["write_seconds"] = number(report.write_seconds);
+  object["flops"] = number(outcome.flops);
+  object["gflops"] = number(outcome.flops / outcome.seconds / giga);
+}
+
+void fill_certificate(Json& object, const Report& report) {
+  object["backward_error"] = number(report.outcome.backward_error);
+  object["rcond"] = number(report.outcome.rcond);
+  object["error_estimate"] = number(error_estimate(report));
+  object["logdet"] = number(report.log_determinant);
+}
+
+void fill_reason(Json& object, const Outcome& outcome) {
+  if (outcome.pivot) {
+    object["pivot"] = {{"row", outcome.pivot->row.value()},
+                       {"rows_before", outcome.pivot->rows_before}};
+  }
+  if (outcome.entry) {
+    object["entry"] = {{"in", outcome.entry_in_right_hand_side ? "b" : "A"},
+                       {"row", outcome.entry->row.value()},
+                       {"column", outcome.entry->column.value()}};
+  }
+}
+
+}  // namespace
+
+std::string json_report(const Options& options, const Report& report) {
+  const Outcome& outcome = report.outcome;
+  Json object =
+      blank(options, name(outcome.status), outcome.ok() ? "" : numerical_failure(options, report));
+  fill_problem(object, report);
+  fill_cost(object, report);
+  fill_certificate(object, report);
+  fill_reason(object, outcome);
+  if (outcome.ok()) {
+    object["output"] = text(options.output);
+    object["trace"] = text(options.trace);
+  }
+  return serialise(object);
+}
+
+std::string json_failure(const Options& options, std::string_view status,
+                         const std::string& message) {
+  return serialise(blank(options, status, message));
+}
+
+}  // namespace shardsolve::cli

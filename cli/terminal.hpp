@@ -1,0 +1,19 @@
+/// Writing to standard output and standard error.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+namespace shardsolve::cli {
+
+/// Whether everything went out.
+inline bool print(std::FILE* stream, const std::string& text) {
+  return std::fwrite(text.data(), 1, text.size(), stream) == text.size() &&
+         std::fflush(stream) == 0;
+}
+
+inline void print_error(const std::string& message) {
+  print(stderr, "shardsolve: error: " + message + "\n");
+}
+
+}  // namespace shardsolve::cli

@@ -1,0 +1,77 @@
+/// The devices of a job, and whether it fits on them.
+#pragma once
+
+#include "mesh/rank.hpp"
+#include "options.hpp"
+#include "progress.hpp"
+
+#include <shardsolve/mesh.hpp>
+#include <shardsolve/plan.hpp>
+#include <shardsolve/run_options.hpp>
+#include <shardsolve/slab_layout.hpp>
+#include <shardsolve/trace.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <stop_token>
+#include <string_view>
+
+namespace shardsolve::cli {
+
+/// What every job is given.
+struct Context {
+  const Options& options;
+  std::stop_token stop;
+  std::shared_ptr<ProgressDisplay> progress;
+};
+
+class Workplace {
+ public:
+  /// Throws Error(device) if the system has no threads to spare.
+  explicit Workplace(const Context& context);
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  Mesh& mesh() { return mesh_; }
+  const RunOptions& run_options() const { return run_options_; }
+  const Trace& trace() const { return trace_; }
+  /// Runs the program on every rank and returns the seconds that took. What the program refers to
+  /// it also owns: a rank that never comes back keeps it.
+  double run(std::function<void(mesh::Rank&)> program);
+
+ private:
+  Mesh mesh_;
+  Trace trace_;
+  RunOptions run_options_;
+};
+
+/// The layout that the options ask for, for a matrix of n x n.
+SlabLayout layout_for(const Options& options, std::int64_t n, Dtype dtype);
+
+/// Throws Error(out_of_memory) if calls with these plans, one after the other on the same slabs,
+/// will not fit into the memory that is free now.
+void require_memory(std::initializer_list<Plan> plans, std::string_view job);
+
+/// Throws Error(cancelled) if a stop was requested.
+void leave_if_stopped(const std::stop_token& stop);
+
+/// Calls body(first, count) for pieces of `lines` lines of a file, in between reports how far the
+/// rank is and leaves if another rank has failed or a stop was requested.
+template <class Body>
+void in_pieces(mesh::Rank& rank, std::string_view phase, std::int64_t lines,
+               std::int64_t line_bytes, Body body) {
+  constexpr std::int64_t piece_bytes = std::int64_t{16} << 20;
+  const std::int64_t step =
+      std::max<std::int64_t>(1, piece_bytes / std::max<std::int64_t>(1, line_bytes));
+  for (std::int64_t first = 0; first < lines; first += step) {
+    rank.leave_if_failed();
+    leave_if_stopped(rank.options().cancel);
+    rank.report(phase, static_cast<double>(first) / static_cast<double>(lines));
+    body(first, std::min(step, lines - first));
+  }
+}
+
+}  // namespace shardsolve::cli

@@ -1,0 +1,75 @@
+#include "comm/in_process_window.hpp"
+
+#include <utility>
+
+#include "runtime/host/host_queue.hpp"
+
+namespace shardsolve::comm {
+namespace {
+
+runtime::host::HostQueue& as_host(runtime::Queue& queue) {
+  return static_cast<runtime::host::HostQueue&>(queue);
+}
+
+}  // namespace
+
+InProcessWindow::InProcessWindow(InProcessGroup& group, InProcessGroup::SharedWindow& shared,
+                                 std::int64_t rank, Bytes memory)
+    : group_(group),
+      shared_(shared),
+      rank_(rank),
+      published_(shared.members.size(), 0),
+      released_(shared.members.size(), 0) {
+  auto& self = shared_.members[static_cast<std::size_t>(rank)];
+  self.base = static_cast<std::byte*>(memory.data);
+  self.joined.store(1);
+  for (std::int64_t r = 0; r < group_.ranks(); ++r) {
+    group_.wait(shared_.members[static_cast<std::size_t>(r)].joined, 1, rank_, r, "make_window");
+  }
+}
+
+void InProcessWindow::publish(runtime::Queue& queue, std::vector<WindowPart> parts) {
+  for (const WindowPart& part : parts) {
+    const std::uint32_t count = ++published_[static_cast<std::size_t>(part.root)];
+    auto& counter = shared_.members[static_cast<std::size_t>(part.root)].published;
+    if (part.root == rank_) {
+      as_host(queue).launch({.name = "publish"}, [&counter, count] { counter.store(count); });
+    }
+  }
+  for (const WindowPart& part : parts) {
+    if (part.root != rank_ && part.size > 0) {
+      const std::uint32_t count = published_[static_cast<std::size_t>(part.root)];
+      auto& counter = shared_.members[static_cast<std::size_t>(part.root)].published;
+      as_host(queue).launch(
+          {.name = "await publish", .bytes = static_cast<double>(part.size)},
+          [this, &counter, count, root = part.root] {
+            group_.wait(counter, count, rank_, root, "publish");
+          });
+    }
+  }
+}
+
+void InProcessWindow::release(runtime::Queue& queue) {
+  for (std::int64_t root = 0; root < group_.ranks(); ++root) {
+    const auto at = static_cast<std::size_t>(root);
+    if (root != rank_ && released_[at] != published_[at]) {
+      released_[at] = published_[at];
+      auto& counter = shared_.released_by(rank_, root);
+      as_host(queue).launch({.name = "release"},
+                            [&counter, count = published_[at]] { counter.store(count); });
+    }
+  }
+}
+
+void InProcessWindow::reclaim(runtime::Queue& queue) {
+  const std::uint32_t count = published_[static_cast<std::size_t>(rank_)];
+  for (std::int64_t reader = 0; reader < group_.ranks(); ++reader) {
+    if (reader != rank_ && count > 0) {
+      as_host(queue).launch({.name = "reclaim"}, [this, count, reader] {
+        group_.wait(shared_.released_by(reader, rank_), count, rank_, reader, "reclaim");
+      });
+    }
+  }
+}
+
+}  // namespace shardsolve::comm

@@ -1,0 +1,33 @@
+/// A window between threads: everybody reads the root's own memory.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "comm/in_process.hpp"
+#include "comm/window.hpp"
+
+namespace shardsolve::comm {
+
+class InProcessWindow final : public Window {
+ public:
+  /// Waits until the other ranks have brought their memory too.
+  InProcessWindow(InProcessGroup& group, InProcessGroup::SharedWindow& shared, std::int64_t rank,
+                  Bytes memory);
+
+  std::byte* base(std::int64_t root) const override {
+    return shared_.members[static_cast<std::size_t>(root)].base;
+  }
+  void publish(runtime::Queue& queue, std::vector<WindowPart> parts) override;
+  void release(runtime::Queue& queue) override;
+  void reclaim(runtime::Queue& queue) override;
+
+ private:
+  InProcessGroup& group_;
+  InProcessGroup::SharedWindow& shared_;
+  std::int64_t rank_;
+  std::vector<std::uint32_t> published_;  // by each root, as far as this rank has enqueued
+  std::vector<std::uint32_t> released_;
+};
+
+}  // namespace shardsolve::comm

@@ -1,0 +1,19 @@
+/// From views to what communicators move.
+#pragma once
+
+#include <shardsolve/matrix_view.hpp>
+
+#include <type_traits>
+
+#include "comm/communicator.hpp"
+
+namespace shardsolve::dense {
+
+/// A view without gaps as a piece to send or receive.
+template <class T>
+comm::Bytes bytes_of(MatrixView<T> view) {
+  return {const_cast<std::remove_const_t<T>*>(view.data()),
+          static_cast<std::size_t>(view.rows() * view.columns()) * sizeof(T)};
+}
+
+}  // namespace shardsolve::dense

@@ -1,0 +1,113 @@
+/// What travels at each step of an algorithm, and when its memory may be used again.
+#pragma once
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/matrix_view.hpp>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "comm/window.hpp"
+#include "dense/step_flags.hpp"
+#include "mesh/rank.hpp"
+
+namespace shardsolve::dense {
+
+/// Three slots, used in turn: the message of one step is being read, that of the next is arriving,
+/// the one after that is being written. A slot is a window of `capacity` elements behind one
+/// header. Each step goes begin, (written by its root), publish, (read), done.
+template <Scalar T>
+class MessageRing {
+ public:
+  static constexpr std::int64_t slots = 3;
+
+  MessageRing(mesh::Rank& rank, std::int64_t capacity) : rank_(rank), free_(rank.event()) {
+    for (auto& slot : ring_) {
+      slot.window = &rank.window((header_elements + capacity) *
+                                 static_cast<std::int64_t>(sizeof(T)));
+      slot.arrived = &rank.event();
+      slot.done = &rank.event();
+    }
+  }
+
+  /// Gives up the slot's last message, once this rank has read it. If this rank is to write to the
+  /// slot, what is enqueued on `writer` from now on may do so: all ranks have given it up.
+  void begin(std::int64_t step, runtime::Queue* writer, const runtime::WaitSite& read_site,
+             const runtime::WaitSite& write_site) {
+    Slot& slot = at(step);
+    rank_.transfer().wait(*slot.done, read_site);
+    slot.window->release(rank_.transfer());
+    if (writer != nullptr) {
+      slot.window->reclaim(rank_.transfer());
+      rank_.transfer().record(free_);
+      writer->wait(free_, write_site);
+    }
+  }
+
+  StepHeader* header(std::int64_t step, std::int64_t root) const {
+    return reinterpret_cast<StepHeader*>(at(step).window->base(root));
+  }
+  /// The root's elements from `offset` on, as a matrix without gaps.
+  MatrixView<T> payload(std::int64_t step, std::int64_t root, std::int64_t offset,
+                        std::int64_t rows, std::int64_t columns) const {
+    T* elements = reinterpret_cast<T*>(at(step).window->base(root)) + header_elements;
+    return {elements + offset, rows, columns};
+  }
+  /// Fills in the header: asks all ranks to stop if this one was asked to.
+  void stamp(runtime::Queue& writer, std::int64_t step) const {
+    StepHeader* own = header(step, rank_.index());
+    writer.store(&own->pivot, 0);
+    writer.store(&own->stop, rank_.stop_requested() ? 1 : 0);
+  }
+
+  /// The header and the first `elements` of the payload of one rank, to all.
+  void publish(std::int64_t step, std::int64_t root, std::int64_t elements) {
+    at(step).window->publish(rank_.transfer(),
+                             {{root, 0, bytes(header_elements + elements)}});
+  }
+  /// `elements` of the payload of one rank from `offset` on, to all.
+  void publish_part(std::int64_t step, std::int64_t root, std::int64_t offset,
+                    std::int64_t elements) {
+    at(step).window->publish(rank_.transfer(),
+                             {{root, bytes(header_elements + offset), bytes(elements)}});
+  }
+  /// One part of every rank, to all; `offsets` has one more entry than there are ranks.
+  void publish_parts(std::int64_t step, const std::vector<std::int64_t>& offsets) {
+    std::vector<comm::WindowPart> parts;
+    for (std::int64_t r = 0; r < rank_.count(); ++r) {
+      const std::int64_t begin = offsets[static_cast<std::size_t>(r)];
+      const std::int64_t end = offsets[static_cast<std::size_t>(r) + 1];
+      parts.push_back({r, bytes(header_elements + begin), bytes(end - begin)});
+    }
+    at(step).window->publish(rank_.transfer(), std::move(parts));
+  }
+
+  /// To be recorded on the transfer queue when the step's message is here.
+  runtime::Event& arrived(std::int64_t step) const { return *at(step).arrived; }
+  /// To be recorded on the queue that reads the slot last.
+  runtime::Event& done(std::int64_t step) const { return *at(step).done; }
+
+ private:
+  struct Slot {
+    comm::Window* window = nullptr;
+    runtime::Event* arrived = nullptr;
+    runtime::Event* done = nullptr;
+  };
+  static constexpr auto header_elements =
+      static_cast<std::int64_t>(sizeof(StepHeader) / sizeof(T));
+
+  static std::size_t bytes(std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * sizeof(T);
+  }
+  Slot& at(std::int64_t step) { return ring_[static_cast<std::size_t>(step % slots)]; }
+  const Slot& at(std::int64_t step) const {
+    return ring_[static_cast<std::size_t>(step % slots)];
+  }
+
+  mesh::Rank& rank_;
+  runtime::Event& free_;
+  std::array<Slot, slots> ring_;
+};
+
+}  // namespace shardsolve::dense

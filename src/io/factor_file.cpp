@@ -1,0 +1,262 @@
+// Saving and loading of a Cholesky factor.
+//
+// The file, all numbers little-endian:
+//
+//   offset  bytes
+//        0      8  magic: 0x9c "SHARDF" 0x0a
+//        8      4  version of this format: 1
+//       12      4  H, the length of the header, at most 65536
+//       16      4  CRC-32 of the 16 bytes before and of the header
+//       20      H  the header, JSON in ASCII, filled up with spaces and a line feed so that 20 + H
+//                  is a multiple of 64
+//   20 + H         A's diagonal: n real numbers
+//                  the slabs in the order of their ranks: n x width numbers each, column-major,
+//                  complex ones as real and imaginary part
+//
+// The first 20 bytes mean the same in every version. Diagonal and slabs are filled up with zeros to
+// multiples of 64 bytes, so each begins at one, and the file ends with the last. The header has
+// exactly these keys:
+//
+//   kind         "cholesky"
+//   dtype        "float32", "float64", "complex64" or "complex128"
+//   n            rows of the matrix
+//   boundaries   slab r holds the columns from boundaries[r] to before boundaries[r + 1]
+//   tile         columns of a block; with the boundaries it gives the elimination order
+//   norm         ||A||_1 as {"fraction": hexadecimal float, "exponent": e}: fraction * 2^e
+//   version      of the library that wrote the file, for the reader's information
+//   crc32        CRC-32 of the diagonal and of each slab with their zeros, as 8 hexadecimal digits
+//
+// So every bit of the file is covered by a checksum. They are made while the bytes pass by, and the
+// header is written last.
+
+#include "io/factor_file_checksum.hpp"
+#include "io/factor_file_header.hpp"
+#include "io/output_file.hpp"
+
+#include <shardsolve/error.hpp>
+#include <shardsolve/factor_file.hpp>
+#include <shardsolve/plan.hpp>
+#include <shardsolve/version.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <complex>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace shardsolve {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "factor files pass little-endian numbers through unchanged");
+
+/// Filled up to this with zeros, at most.
+constexpr std::array<char, 64> zeros{};
+
+/// Calls body(data, bytes) for pieces that cover the view in the order of the file. They are small
+/// enough to be in the cache still when the second of checksum and file gets them.
+template <class T, class Body>
+void for_each_piece(MatrixView<T> a, Body body) {
+  constexpr std::int64_t size = sizeof(T);
+  constexpr std::int64_t piece = (std::int64_t{1} << 20) / size;
+  const bool gapless = a.stride() == a.rows();
+  const std::int64_t runs = gapless ? 1 : a.columns();
+  const std::int64_t length = gapless ? a.rows() * a.columns() : a.rows();
+  for (std::int64_t run = 0; run < runs; ++run) {
+    T* const begin = a.data() + run * a.stride();
+    for (std::int64_t at = 0; at < length; at += piece) {
+      body(begin + at, std::min(piece, length - at) * size);
+    }
+  }
+}
+
+/// Returns the checksum.
+template <class T>
+std::uint32_t write_section(io::OutputFile& file, const io::FactorSection& section,
+                            MatrixView<const T> from) {
+  io::Crc32 checksum;
+  std::int64_t offset = section.offset;
+  const auto write = [&](const void* data, std::int64_t bytes) {
+    checksum.update(data, bytes);
+    file.pwrite_all(data, bytes, offset);
+    offset += bytes;
+  };
+  for_each_piece(from, write);
+  write(zeros.data(), section.padding);
+  return checksum.value();
+}
+
+/// Returns the checksum of what was read.
+template <class T>
+std::uint32_t read_section(const io::FileDescriptor& file, const std::string& path,
+                           const io::FactorSection& section, MatrixView<T> to) {
+  io::Crc32 checksum;
+  std::int64_t offset = section.offset;
+  const auto read = [&](void* data, std::int64_t bytes) {
+    io::read_exactly(file, data, bytes, offset, path);
+    checksum.update(data, bytes);
+    offset += bytes;
+  };
+  for_each_piece(to, read);
+  std::array<char, zeros.size()> padding{};
+  read(padding.data(), section.padding);
+  return checksum.value();
+}
+
+/// Calls body(rank) for every rank, on as many threads as there are cores for. If some throw, what
+/// one of them threw comes out when all have ended.
+template <class Body>
+void for_each_rank(std::int64_t ranks, Body body) {
+  const auto cores = std::max<std::int64_t>(std::thread::hardware_concurrency(), 1);
+  const std::int64_t workers = std::min(ranks, cores);
+  std::vector<std::future<void>> tasks;
+  tasks.reserve(static_cast<std::size_t>(workers));
+  for (std::int64_t worker = 0; worker < workers; ++worker) {
+    tasks.push_back(std::async([&body, worker, workers, ranks] {
+      for (std::int64_t rank = worker; rank < ranks; rank += workers) {
+        body(rank);
+      }
+    }));
+  }
+  for (std::future<void>& task : tasks) {
+    task.get();
+  }
+}
+
+/// The section that holds the slab of a rank: the diagonal is before them.
+std::size_t section_of(std::int64_t rank) { return static_cast<std::size_t>(rank) + 1; }
+
+template <class Real>
+MatrixView<Real> as_column(Real* data, std::int64_t n) {
+  return {data, n, 1};
+}
+
+template <Scalar T>
+void require_complete(const CholeskyFactor<T>& factor) {
+  if (!factor.outcome.ok()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("there is no factor to save: {}", factor.outcome.message()));
+  }
+  // The layout of a factor that was moved from is not to be asked.
+  if (factor.diagonal == nullptr) {
+    throw Error(ErrorKind::invalid_argument,
+                "there is no factor to save: it was consumed, by cholesky_inverse or a move; save "
+                "it before");
+  }
+  if (std::ssize(*factor.diagonal) != factor.layout().size() ||
+      !std::isfinite(factor.norm.fraction) || std::signbit(factor.norm.fraction)) {
+    throw Error(ErrorKind::invalid_argument,
+                "the diagonal or the norm of the factor is not what cholesky_factor has put there; "
+                "save it as it was returned");
+  }
+}
+
+template <Scalar T>
+io::FactorHeader header_of(const CholeskyFactor<T>& factor) {
+  const SlabLayout& layout = factor.layout();
+  return {dtype_of<T>,
+          layout.boundaries(),
+          layout.tile(),
+          factor.norm,
+          SHARDSOLVE_VERSION_STRING,
+          std::vector<std::uint32_t>(static_cast<std::size_t>(layout.ranks()) + 1)};
+}
+
+void require_dtype(const io::FactorHeader& header, Dtype wanted, const std::string& path) {
+  if (header.dtype != wanted) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("the factor file '{}' holds {} but {} was asked for: load it with the "
+                            "dtype that read_factor_info reports",
+                            path, name(header.dtype), name(wanted)));
+  }
+}
+
+/// Before the memory is taken: a system that runs out of it later ends the process.
+void require_memory(const io::FactorFileFront& front, const std::string& path) {
+  const std::int64_t needed = front.sections.back().end() - front.sections.front().offset;
+  const std::int64_t available = available_host_memory();
+  if (needed > available) {
+    constexpr double gigabyte = 1e9;
+    throw Error(
+        ErrorKind::out_of_memory,
+        fmt::format("the factor in '{}' takes {:.2f} GB of memory; {:.2f} GB are free: load "
+                    "it on a larger machine, or end other programs",
+                    path, static_cast<double>(needed) / gigabyte,
+                    static_cast<double>(available) / gigabyte));
+  }
+}
+
+}  // namespace
+
+template <Scalar T>
+void save_factor(const CholeskyFactor<T>& factor, const std::string& path, bool overwrite) {
+  require_complete(factor);
+  io::FactorHeader header = header_of(factor);
+  const std::int64_t data_offset = std::ssize(io::format_factor_header(header));
+  const std::vector<io::FactorSection> sections = io::factor_sections(header, data_offset);
+  io::OutputFile file(path, overwrite);
+  file.reserve(sections.back().end());
+
+  header.checksums.front() = write_section<RealOf<T>>(
+      file, sections.front(), as_column(factor.diagonal->data(), factor.layout().size()));
+  for_each_rank(factor.layout().ranks(), [&](std::int64_t rank) {
+    const std::size_t section = section_of(rank);
+    header.checksums[section] = write_section<T>(file, sections[section], factor.slabs.slab(rank));
+  });
+  file.pwrite_all(io::format_factor_header(header).data(), data_offset, 0);
+  file.commit();
+}
+
+template <Scalar T>
+CholeskyFactor<T> load_factor(const std::string& path) {
+  const io::FileDescriptor file = io::open_for_reading(path);
+  const io::FactorFileFront front = io::read_factor_front(file, path);
+  const io::FactorHeader& header = front.header;
+  require_dtype(header, dtype_of<T>, path);
+  require_memory(front, path);
+
+  CholeskyFactor<T> factor{ShardedMatrix<T>(SlabLayout(header.boundaries, header.tile)),
+                           std::make_shared<std::vector<RealOf<T>>>(header.size()),
+                           header.norm,
+                           {}};
+  const auto require_checksum = [&](std::uint32_t found, std::size_t section,
+                                    const std::string& what) {
+    if (found != header.checksums[section]) {
+      io::reject_damaged(path, fmt::format("the checksum of {} is wrong", what));
+    }
+  };
+  require_checksum(read_section(file, path, front.sections.front(),
+                                as_column(factor.diagonal->data(), header.size())),
+                   0, "A's diagonal");
+  for_each_rank(header.ranks(), [&](std::int64_t rank) {
+    const std::size_t section = section_of(rank);
+    require_checksum(read_section(file, path, front.sections[section], factor.slabs.slab(rank)),
+                     section, fmt::format("slab {}", rank));
+  });
+  return factor;
+}
+
+FactorFileInfo read_factor_info(const std::string& path) {
+  const io::FileDescriptor file = io::open_for_reading(path);
+  io::FactorHeader header = io::read_factor_front(file, path).header;
+  return {header.dtype, SlabLayout(std::move(header.boundaries), header.tile),
+          std::move(header.version)};
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                   \
+  template void save_factor<T>(const CholeskyFactor<T>&, const std::string&, bool); \
+  template CholeskyFactor<T> load_factor<T>(const std::string&);
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(std::complex<float>)
+SHARDSOLVE_INSTANTIATE(std::complex<double>)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve

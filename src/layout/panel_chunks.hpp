@@ -1,0 +1,28 @@
+/// The pieces in which a panel is computed and sent.
+#pragma once
+
+#include <shardsolve/slab_layout.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace shardsolve::layout {
+
+/// Rows of a panel that are computed and sent together.
+struct RowChunk {
+  GlobalRange rows;          ///< inside one segment
+  std::int64_t packed = 0;   ///< place of the first among all rows of the panel
+
+  friend bool operator==(const RowChunk&, const RowChunk&) = default;
+};
+
+/// Cuts the rows that remain after `step` (SlabLayout::rows_from(step + 1)). First come the rows of
+/// the next step, which the next diagonal tile waits for; then the segments in lengths of about
+/// `chunk` rows (rounded up to whole tiles), cut at the same places for every step, so that a chunk
+/// of one step lies inside one chunk of the step before.
+std::vector<RowChunk> panel_chunks(const SlabLayout& layout, Step step, std::int64_t chunk);
+
+/// Most chunks that any step has.
+std::int64_t most_panel_chunks(const SlabLayout& layout, std::int64_t chunk);
+
+}  // namespace shardsolve::layout

@@ -1,0 +1,67 @@
+"""Help, version and misuse of the arguments."""
+
+import re
+
+import pytest
+from command import contents
+
+SOLVE = ("solve", "A.npy", "b.npy", "-o", "x.npy")
+
+
+def test_version_names_version_and_blas(command):
+    result = command("--version")
+    assert result.code == 0
+    assert re.match(r"shardsolve \d+\.\d+\.\d+\nBLAS: \S+ \((static|shared)\)\n$", result.out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--help"], ["solve", "inverse", "logdet", "Exit codes", "Examples"]),
+        (["solve", "--help"], ["numpy.save", "--devices", "--tile", "--timeout", "--force"]),
+        (["inverse", "-h"], ["--output", "Example"]),
+        (["logdet", "-h"], ["--quiet", "--json", "--trace"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_help_explains_with_examples(command, arguments, words):
+    result = command(*arguments)
+    assert (result.code, result.err) == (0, "")
+    assert not [word for word in words if word not in result.out]
+    assert max(map(len, result.out.splitlines())) <= 110
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["no command", "solve, inverse and logdet"]),
+        (["slove", "A.npy"], ["'slove'", "solve, inverse and logdet"]),
+        (["solve"], ["A is required", "Usage: shardsolve solve A.npy b.npy -o x.npy"]),
+        (["solve", "A.npy", "-o", "x.npy"], ["b is required", "Usage: shardsolve solve"]),
+        (["solve", "A.npy", "b.npy"], ["--output is required", "-o x.npy"]),
+        (["inverse", "A.npy"], ["--output is required", "-o X.npy"]),
+        (["logdet", "A.npy", "b.npy"], ["not expected", "b.npy"]),
+        ([*SOLVE, "--verbose"], ["not expected", "--verbose"]),
+        ([*SOLVE, "--devices", "10000"], ["'10000'", "1 to 64"]),
+        ([*SOLVE, "--devices", "0"], ["'0'", "1 to 64"]),
+        ([*SOLVE, "--devices", "-1"], ["'-1'", "1 to 64"]),
+        ([*SOLVE, "--devices", "two"], ["'two'", "1 to 64"]),
+        ([*SOLVE, "--devices", "2.5"], ["'2.5'", "1 to 64"]),
+        ([*SOLVE, "--devices", "99999999999999999999"], ["1 to 64"]),
+        ([*SOLVE, "--tile", "0"], ["'0'", "at least 1", "leave it out"]),
+        ([*SOLVE, "--tile", "-5"], ["'-5'", "at least 1", "leave it out"]),
+        ([*SOLVE, "--tile", "1e3"], ["'1e3'", "at least 1"]),
+        ([*SOLVE, "--tile"], ["--tile"]),
+        ([*SOLVE, "--timeout", "0"], ["'0'", "above 0"]),
+        ([*SOLVE, "--timeout", "-3"], ["'-3'", "above 0"]),
+        ([*SOLVE, "--timeout", "nan"], ["'nan'", "above 0"]),
+        ([*SOLVE, "--timeout", "inf"], ["'inf'", "above 0"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_misuse_is_explained_and_exits_2(command, system, arguments, words):
+    before = contents(system)
+    result = command(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert result.says("shardsolve: error:", "--help", *words)
+    assert contents(system) == before

@@ -1,0 +1,264 @@
+"""What is printed: text, JSON, trace and progress."""
+
+import json
+import os
+import pty
+import re
+import time
+
+import numpy as np
+import pytest
+from command import finish
+from problems import hermitian, save, unit_roundoff
+
+KEYS = [
+    "command",
+    "status",
+    "message",
+    "n",
+    "dtype",
+    "rhs",
+    "devices",
+    "tile",
+    "backward_error",
+    "unit_roundoff",
+    "rcond",
+    "error_estimate",
+    "logdet",
+    "seconds",
+    "read_seconds",
+    "write_seconds",
+    "flops",
+    "gflops",
+    "pivot",
+    "entry",
+    "matrix",
+    "right_hand_sides",
+    "output",
+    "trace",
+    "version",
+    "blas",
+]
+
+JOBS = {
+    "solve": ["solve", "A.npy", "b.npy", "-o", "x.npy"],
+    "inverse": ["inverse", "A.npy", "-o", "X.npy"],
+    "logdet": ["logdet", "A.npy"],
+}
+
+
+def test_solve_text_holds_problem_and_certificate(command, system):
+    result = command(*JOBS["solve"], "--devices", 2, "--tile", 7)
+    assert (result.code, result.err) == (0, "")
+    patterns = [
+        r"Solved A x = b for 3 right-hand sides",
+        r"A 'A.npy': 50 x 50, float64",
+        r"backward error +\d\.\de-\d\d += \S+ u; rounding alone gives .* u = 1.1e-16",
+        r"rcond +\d\.\de-\d\d +1 / condition number; relative error of x about .* digits to trust",
+        r"time .* GFLOP/s on 2 CPU devices, tile 7; reading .*, writing",
+        r"x +'x.npy', float64 of shape \(50, 3\)",
+    ]
+    assert not [pattern for pattern in patterns if not re.search(pattern, result.out)], result.out
+
+
+def test_inverse_text_names_inverse(command, system):
+    result = command(*JOBS["inverse"])
+    assert "Inverted A" in result.out
+    assert "'X.npy', float64 of shape (50, 50)" in result.out
+    assert "relative error of the inverse" in result.out
+
+
+def test_logdet_text_begins_with_value(command, system):
+    result = command(*JOBS["logdet"])
+    value = re.match(r"log\(det\(A\)\) = (\S+)\n", result.out).group(1)
+    assert float(value) == pytest.approx(np.linalg.slogdet(np.load(system / "A.npy"))[1])
+    assert "determinant is positive" in result.out
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("job", JOBS)
+def test_json_of_success_holds_certificate(command, system, job, dtype):
+    save(system / "A.npy", hermitian(50, dtype))
+    save(system / "b.npy", np.ones(50, dtype))
+    result = command(*JOBS[job], "--json", "--devices", 3, "--tile", 8, "--trace", "t.json")
+    assert (result.code, result.err) == (0, "")
+    report = result.json()
+    assert list(report) == KEYS
+    u = unit_roundoff(dtype)
+    expected = {
+        "command": job,
+        "status": "ok",
+        "message": "",
+        "n": 50,
+        "dtype": dtype,
+        "rhs": 1 if job == "solve" else None,
+        "devices": 3,
+        "tile": 8,
+        "unit_roundoff": u,
+        "matrix": "A.npy",
+        "right_hand_sides": "b.npy" if job == "solve" else None,
+        "output": {"solve": "x.npy", "inverse": "X.npy", "logdet": None}[job],
+        "trace": "t.json",
+        "pivot": None,
+        "entry": None,
+    }
+    assert {key: report[key] for key in expected} == expected
+    if job == "logdet":
+        assert report["backward_error"] is None
+        wide = np.load(system / "A.npy").astype(complex)
+        assert report["logdet"] == pytest.approx(np.linalg.slogdet(wide)[1], rel=1e-3)
+    else:
+        assert 0 <= report["backward_error"] < 10 * u
+        assert report["error_estimate"] >= u
+        assert report["logdet"] is None
+    true_rcond = 1 / np.linalg.cond(np.load(system / "A.npy"), 1)
+    assert 0.9 * true_rcond < report["rcond"] < 5 * true_rcond
+    assert report["seconds"] > 0
+    assert report["gflops"] == pytest.approx(report["flops"] / report["seconds"] / 1e9)
+
+
+def test_json_of_numerical_failure_names_pivot(command, system):
+    a = np.eye(50)
+    a[31, 31] = -1
+    save(system / "A.npy", a)
+    result = command(*JOBS["solve"], "--json", "--devices", 1)
+    report = result.json()
+    assert result.code == 1
+    assert list(report) == KEYS
+    assert report["status"] == "not_positive_definite"
+    assert report["pivot"] == {"row": 31, "rows_before": 31}
+    assert "not positive definite" in report["message"]
+    assert report["message"] in result.err
+    assert (report["output"], report["backward_error"], report["rcond"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(("bad", "row", "column"), [("A", 7, 40), ("b", 9, 2)])
+def test_json_of_nonfinite_input_names_entry(command, system, bad, row, column):
+    array = np.load(system / f"{bad}.npy")
+    array[row, column] = np.nan
+    save(system / f"{bad}.npy", array)
+    report = command(*JOBS["solve"], "--json", "--devices", 3).json()
+    assert report["status"] == "nonfinite_input"
+    assert report["entry"] == {"in": bad, "row": row, "column": column}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "status"),
+    [
+        (["solve", "A.npy", "A.npy", "-o", "A.npy"], 2, "invalid_argument"),
+        (["solve", "missing.npy", "A.npy", "-o", "x.npy"], 3, "io"),
+    ],
+    ids=["misuse", "environment"],
+)
+def test_json_of_error_has_the_same_keys(command, system, arguments, code, status):
+    result = command(*arguments, "--json")
+    report = result.json()
+    assert (result.code, report["status"]) == (code, status)
+    assert list(report) == KEYS
+    assert report["message"] in result.err
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_empty_matrix_gives_json_without_nan(command, system, job):
+    save(system / "A.npy", np.zeros((0, 0)))
+    save(system / "b.npy", np.zeros((0, 2)))
+    result = command(*JOBS[job], "--json")
+    assert result.code == 0, result.err
+    assert result.json()["n"] == 0
+    assert not re.search(r"\b(nan|inf)\b", command(*JOBS[job], "--force").out)
+
+
+def test_quiet_prints_nothing_but_a_value(command, system):
+    assert command(*JOBS["solve"], "--quiet").out == ""
+    assert re.fullmatch(r"-?\d+\.\d+\n", command(*JOBS["logdet"], "-q").out)
+
+
+def test_ill_conditioned_matrix_warns_of_digits(command, system):
+    a = np.full((50, 50), 1.0) + 1e-14 * np.eye(50)
+    save(system / "A.npy", a)
+    result = command(*JOBS["solve"])
+    assert result.code == 0, result.err
+    assert "no digit of it is certain" in result.out or "about 1 digit to trust" in result.out
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_trace_holds_all_ranks_and_the_flops(command, system, job):
+    n = 240
+    save(system / "A.npy", hermitian(n))
+    save(system / "b.npy", np.ones(n))
+    arguments = ["--trace", "t.json", "--json", "--devices", 3, "--tile", 16]
+    report = command(*JOBS[job], *arguments).json()
+    events = json.loads((system / "t.json").read_text())["traceEvents"]
+    spans = [event for event in events if event["ph"] == "X"]
+    assert {event["pid"] for event in spans} == {0, 1, 2}
+    assert all(event["dur"] >= 0 and event["ts"] >= 0 for event in spans)
+    flops = sum(event["args"]["flops"] for event in spans)
+    assert flops >= report["flops"] > n**3 / 3
+
+
+def start_on_terminal(command, arguments):
+    """Standard error is a terminal: returns the process and our end of it."""
+    terminal, child_end = pty.openpty()
+    env = {**os.environ, "TERM": "xterm"}
+    process = command.start(*arguments, stderr=child_end, env=env)
+    os.close(child_end)
+    return process, terminal
+
+
+def received(stream, enough):
+    """Everything that is written until `enough(text)`, or the end."""
+    text = ""
+    while not enough(text):
+        try:
+            chunk = os.read(stream, 4096)
+        except OSError:  # a terminal ends with its last process
+            break
+        if not chunk:
+            break
+        text += chunk.decode()
+    return text
+
+
+def never(text):
+    return False
+
+
+def test_progress_on_terminal_is_a_bar_that_goes_away(command, slow):
+    process, terminal = start_on_terminal(command, [*slow, "-o", "x.npy"])
+    pattern = r"\rfactor +\[[#.]{30}\] +(\d+) %  about \S+ s left\x1b\[K"
+    shown = received(terminal, lambda text: len(re.findall(pattern, text)) >= 5)
+    percents = [int(percent) for percent in re.findall(pattern, shown)]
+    assert len(percents) >= 5
+    assert percents == sorted(percents)
+    assert "\n" not in shown
+    process.terminate()
+    rest = received(terminal, never)
+    os.close(terminal)
+    assert process.wait() == 143
+    assert re.search(r"\r\x1b\[Kstopping; a second signal ends at once\r\n", rest)
+    assert rest.endswith("shardsolve: error: interrupted (SIGTERM): nothing was written\r\n")
+
+
+def test_progress_elsewhere_is_plain_lines(command, slow):
+    process = command.start(*slow, "-o", "x.npy")
+    shown = received(process.stderr.fileno(), lambda text: text.count("\n") >= 2)
+    process.terminate()
+    assert finish(process).code == 143
+    lines = shown.splitlines()
+    assert len(lines) >= 2
+    assert all(re.match(r"shardsolve: \w+ +\d+ %  about \S+ (s|min) left$", line) for line in lines)
+
+
+def test_progress_of_short_job_shows_nothing(command, system):
+    process, terminal = start_on_terminal(command, JOBS["inverse"])
+    shown = received(terminal, never)
+    os.close(terminal)
+    assert (shown, finish(process).code) == ("", 0)
+
+
+def test_quiet_shows_no_progress(command, slow):
+    process = command.start(*slow, "-o", "x.npy", "--quiet")
+    time.sleep(3.0)
+    process.terminate()
+    result = finish(process)
+    assert result.err == "shardsolve: error: interrupted (SIGTERM): nothing was written\n"

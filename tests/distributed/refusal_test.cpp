@@ -1,0 +1,279 @@
+// Input that has no answer is refused before anything is written, and the place is named.
+
+#include <shardsolve/cholesky.hpp>
+
+#include "reference/matmul.hpp"
+#include "support/bits.hpp"
+#include "support/dtypes.hpp"
+#include "support/gates.hpp"
+#include "support/matrix_zoo.hpp"
+#include "support/sharded_problem.hpp"
+#include "support/thrown.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace shardsolve::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Place {
+  std::int64_t row;
+  std::int64_t column;
+};
+
+const SlabLayout& layout() {
+  static const SlabLayout uneven({0, 20, 20, 33, 50}, 4);
+  return uneven;
+}
+
+/// First and last entry of the matrix, and some in the columns of every rank, on both sides of the
+/// diagonal.
+std::vector<Place> places() {
+  return {{0, 0}, {49, 19}, {3, 11}, {20, 20}, {0, 32}, {40, 25}, {33, 49}, {1, 33}, {49, 49}};
+}
+
+template <Scalar T>
+std::vector<T> odd_values() {
+  using Limits = std::numeric_limits<RealOf<T>>;
+  std::vector<T> values{T{Limits::quiet_NaN()}, T{Limits::infinity()}, T{-Limits::infinity()}};
+  if constexpr (is_complex<T>) {
+    values.push_back({0, Limits::quiet_NaN()});
+    values.push_back({1, -Limits::infinity()});
+  }
+  return values;
+}
+
+template <class T>
+class Refusal : public ::testing::Test {
+ protected:
+  Mesh mesh_ = Mesh::host(layout().ranks());
+
+  /// Factors `a`, which has to be refused and left alone.
+  Outcome refusal_of(const DenseMatrix<T>& a) {
+    const ShardedMatrix<T> slabs = shard(a, layout());
+    const CholeskyFactor<T> factor = cholesky_factor(mesh_, slabs);
+    EXPECT_FALSE(factor.outcome.ok());
+    EXPECT_TRUE(same_bits(whole(slabs), a));
+    EXPECT_FALSE(factor.outcome.pivot);
+    EXPECT_FALSE(factor.outcome.entry_in_right_hand_side);
+    EXPECT_TRUE(throws(ErrorKind::invalid_argument, [&] { log_determinant(factor); }));
+    return factor.outcome;
+  }
+
+  /// Either of an entry and its mirror is the odd one.
+  void expect_not_hermitian_at(const DenseMatrix<T>& a, Place place) {
+    const Outcome outcome = refusal_of(a);
+    ASSERT_EQ(outcome.status, Status::not_hermitian) << outcome.message();
+    ASSERT_TRUE(outcome.entry);
+    const auto [low, high] = std::minmax(outcome.entry->row, outcome.entry->column);
+    EXPECT_EQ(low.value(), std::min(place.row, place.column));
+    EXPECT_EQ(high.value(), std::max(place.row, place.column));
+  }
+};
+TYPED_TEST_SUITE(Refusal, Dtypes, DtypeNames);
+
+/// The probe sees differences above 16 sqrt(n) u times the sum of a row.
+template <Scalar T>
+double probe_limit(const DenseMatrix<T>& a, std::int64_t row) {
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < a.rows(); ++i) {
+    sum += double{std::abs(a(i, row))};
+  }
+  return 16.0 * std::sqrt(static_cast<double>(a.rows())) * unit_roundoff<T> * sum;
+}
+
+TYPED_TEST(Refusal, NonfiniteEntry_OnEveryRank_IsNamed) {
+  using T = TypeParam;
+  for (const T odd : odd_values<T>()) {
+    for (const Place& place : places()) {
+      SCOPED_TRACE(::testing::Message() << odd << " at " << place.row << ", " << place.column);
+      DenseMatrix<T> a = dense<T>({.n = layout().size(), .seed = 3});
+      a(place.row, place.column) = odd;
+      const Outcome outcome = this->refusal_of(a);
+      ASSERT_EQ(outcome.status, Status::nonfinite_input) << outcome.message();
+      ASSERT_TRUE(outcome.entry);
+      EXPECT_EQ(outcome.entry->row.value(), place.row);
+      EXPECT_EQ(outcome.entry->column.value(), place.column);
+      EXPECT_THAT(outcome.message(), HasSubstr("row " + std::to_string(place.row)));
+    }
+  }
+}
+
+TYPED_TEST(Refusal, NonfiniteEntry_AmongTinyAndHugeOnes_IsNamed) {
+  using T = TypeParam;
+  constexpr int end = std::numeric_limits<RealOf<T>>::max_exponent - 14;
+  for (const int exponent : {-end, end}) {
+    DenseMatrix<T> a = dense<T>({.n = layout().size(), .seed = 3, .scale_exponent = exponent});
+    a(40, 25) = std::numeric_limits<RealOf<T>>::quiet_NaN();
+    const Outcome outcome = this->refusal_of(a);
+    ASSERT_EQ(outcome.status, Status::nonfinite_input) << outcome.message();
+    EXPECT_EQ(outcome.entry->row.value(), 40);
+    EXPECT_EQ(outcome.entry->column.value(), 25);
+  }
+}
+
+TYPED_TEST(Refusal, NotHermitianInOneEntry_IsNamed) {
+  using T = TypeParam;
+  constexpr int end = std::numeric_limits<RealOf<T>>::max_exponent - 14;
+  for (const int exponent : {-end, 0, end}) {
+    for (const Place& place : places()) {
+      if (place.row == place.column) {
+        continue;
+      }
+      SCOPED_TRACE(::testing::Message()
+                   << place.row << ", " << place.column << " scaled by 2^" << exponent);
+      DenseMatrix<T> a = dense<T>({.n = layout().size(), .seed = 3, .scale_exponent = exponent});
+      const double limit = std::min(probe_limit(a, place.row), probe_limit(a, place.column));
+      a(place.row, place.column) += static_cast<RealOf<T>>(100.0 * limit);
+      this->expect_not_hermitian_at(a, place);
+    }
+  }
+}
+
+TYPED_TEST(Refusal, TriangleLeftOut_IsRefused) {
+  using T = TypeParam;
+  DenseMatrix<T> a = dense<T>({.n = layout().size(), .seed = 3});
+  for (std::int64_t j = 0; j < a.columns(); ++j) {
+    for (std::int64_t i = 0; i < j; ++i) {
+      a(i, j) = 0;
+    }
+  }
+  EXPECT_EQ(this->refusal_of(a).status, Status::not_hermitian);
+}
+
+TYPED_TEST(Refusal, GramMatrixRoundedDifferentlyInItsTriangles_Passes) {
+  using T = TypeParam;
+  constexpr std::int64_t features = 300;
+  const std::int64_t n = layout().size();
+  const DenseMatrix<T> x = right_hand_sides<T>(features, n);
+  DenseMatrix<T> a(n, n);
+  std::int64_t different = 0;
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = j; i < n; ++i) {
+      T forward{};
+      T backward{};
+      for (std::int64_t k = 0; k < features; ++k) {
+        const std::int64_t last = features - 1 - k;
+        forward += reference::conjugate(x(k, i)) * x(k, j);
+        backward += reference::conjugate(x(last, j)) * x(last, i);
+      }
+      a(j, i) = backward;
+      a(i, j) = i == j ? T{std::real(forward)} : forward;
+      different += a(i, j) != reference::conjugate(a(j, i)) ? 1 : 0;
+    }
+  }
+  ASSERT_GT(different, n) << "the triangles should be rounded differently";
+  const DenseMatrix<T> b = right_hand_sides<T>(n, 1, 2);
+  const RightHandSides<T> solution = shard_rows(b, layout());
+  const Outcome outcome = solve(this->mesh_, shard(a, layout()), solution);
+  ASSERT_TRUE(outcome.ok()) << outcome.message();
+  EXPECT_LT(solve_ratio(a, whole(solution), b), solve_gate);
+}
+
+TYPED_TEST(Refusal, RightHandSideWithNonfiniteEntry_IsNamedAndKept) {
+  using T = TypeParam;
+  const DenseMatrix<T> a = dense<T>({.n = layout().size(), .seed = 3});
+  const CholeskyFactor<T> factor = cholesky_factor(this->mesh_, shard(a, layout()));
+  ASSERT_TRUE(factor.outcome.ok());
+  for (const T odd : odd_values<T>()) {
+    for (const Place& place : {Place{0, 0}, Place{19, 4}, Place{20, 5}, Place{32, 2}, Place{49, 5}}) {
+      SCOPED_TRACE(::testing::Message() << odd << " at " << place.row << ", " << place.column);
+      DenseMatrix<T> b = right_hand_sides<T>(layout().size(), 6);
+      b(place.row, place.column) = odd;
+      const RightHandSides<T> x = shard_rows(b, layout());
+      const Outcome outcome = cholesky_solve(this->mesh_, factor, x);
+      ASSERT_EQ(outcome.status, Status::nonfinite_input) << outcome.message();
+      ASSERT_TRUE(outcome.entry);
+      EXPECT_TRUE(outcome.entry_in_right_hand_side);
+      EXPECT_EQ(outcome.entry->row.value(), place.row);
+      EXPECT_EQ(outcome.entry->column.value(), place.column);
+      EXPECT_TRUE(same_bits(whole(x), b));
+    }
+  }
+}
+
+template <class T>
+class ComplexRefusal : public Refusal<T> {};
+TYPED_TEST_SUITE(ComplexRefusal, ComplexDtypes, DtypeNames);
+
+TYPED_TEST(ComplexRefusal, DiagonalThatIsNotReal_IsNamed) {
+  using T = TypeParam;
+  for (const std::int64_t row : {0, 19, 20, 49}) {
+    SCOPED_TRACE(row);
+    DenseMatrix<T> a = dense<T>({.n = layout().size(), .seed = 3});
+    a(row, row) += T{0, static_cast<RealOf<T>>(100.0 * probe_limit(a, row))};
+    this->expect_not_hermitian_at(a, {row, row});
+  }
+}
+
+TYPED_TEST(ComplexRefusal, SymmetricButNotHermitian_IsRefused) {
+  using T = TypeParam;
+  DenseMatrix<T> a = dense<T>({.n = layout().size(), .seed = 3});
+  for (std::int64_t j = 0; j < a.columns(); ++j) {
+    for (std::int64_t i = 0; i < j; ++i) {
+      a(i, j) = a(j, i);
+    }
+  }
+  EXPECT_EQ(this->refusal_of(a).status, Status::not_hermitian);
+}
+
+// ---- misuse --------------------------------------------------------------------------------------
+
+TEST(Misuse, LayoutOfOtherRanksThanTheMesh_Throws) {
+  Mesh mesh = Mesh::host(3);
+  const SlabLayout two = SlabLayout::even(10, 2, 4);
+  const DenseMatrix<double> a = dense<double>({.n = 10});
+  const auto error = thrown_by([&] { cholesky_factor(mesh, shard(a, two)); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::invalid_argument);
+  EXPECT_THAT(error->what(), ::testing::AllOf(HasSubstr("2 slabs"), HasSubstr("3 ranks")));
+}
+
+TEST(Misuse, RightHandSidesOnAnotherLayout_Throw) {
+  Mesh mesh = Mesh::host(2);
+  const SlabLayout right = SlabLayout::even(10, 2, 4);
+  const DenseMatrix<double> a = dense<double>({.n = 10});
+  const DenseMatrix<double> b = right_hand_sides<double>(10, 1);
+  const CholeskyFactor<double> factor = cholesky_factor(mesh, shard(a, right));
+  for (const SlabLayout& other : {SlabLayout({0, 4, 10}, 4), SlabLayout::even(10, 2, 3)}) {
+    EXPECT_TRUE(throws(ErrorKind::invalid_argument,
+                       [&] { cholesky_solve(mesh, factor, shard_rows(b, other)); }));
+    EXPECT_TRUE(throws(ErrorKind::invalid_argument,
+                       [&] { solve(mesh, shard(a, right), shard_rows(b, other)); }));
+  }
+}
+
+TEST(Misuse, FactorThatFailed_IsRefusedEverywhere) {
+  Mesh mesh = Mesh::host(2);
+  const SlabLayout layout = SlabLayout::even(10, 2, 4);
+  const DenseMatrix<double> a = dense<double>({.kind = matgen::Kind::indefinite, .n = 10});
+  CholeskyFactor<double> factor = cholesky_factor(mesh, shard(a, layout));
+  ASSERT_EQ(factor.outcome.status, Status::not_positive_definite);
+  const RightHandSides<double> b = shard_rows(right_hand_sides<double>(10, 1), layout);
+  constexpr ErrorKind misuse = ErrorKind::invalid_argument;
+  EXPECT_TRUE(throws(misuse, [&] { cholesky_solve(mesh, factor, b); }));
+  EXPECT_TRUE(throws(misuse, [&] { log_determinant(factor); }));
+  EXPECT_TRUE(throws(misuse, [&] { condition_estimate(mesh, factor); }));
+  EXPECT_TRUE(throws(misuse, [&] { cholesky_inverse(mesh, std::move(factor)); }));
+}
+
+/// After the inverse has taken its memory there is no factor any more, and that is said.
+TEST(Misuse, FactorThatWasConsumed_IsRefused) {
+  Mesh mesh = Mesh::host(2);
+  const SlabLayout layout = SlabLayout::even(10, 2, 4);
+  CholeskyFactor<double> factor =
+      cholesky_factor(mesh, shard(dense<double>({.n = 10}), layout));
+  ASSERT_TRUE(cholesky_inverse(mesh, std::move(factor)).ok());
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is the misuse
+  EXPECT_TRUE(throws(ErrorKind::invalid_argument, [&] { log_determinant(factor); }));
+}
+
+}  // namespace
+}  // namespace shardsolve::testing

@@ -1,0 +1,208 @@
+// Matrices whose entries lie near the ends of the dtype's range.
+
+#include <shardsolve/cholesky.hpp>
+
+#include "reference/matmul.hpp"
+#include "support/dtypes.hpp"
+#include "support/gates.hpp"
+#include "support/lapack.hpp"
+#include "support/matrix_zoo.hpp"
+#include "support/sharded_problem.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <complex>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::testing {
+namespace {
+
+using matgen::Kind;
+
+/// A few binades are left for norms and for the digits of small entries.
+template <Scalar T>
+constexpr int near_the_end = std::numeric_limits<RealOf<T>>::max_exponent - 14;
+
+template <Scalar T>
+std::vector<int> exponents() {
+  return {-near_the_end<T>, -near_the_end<T> / 2, near_the_end<T> / 2, near_the_end<T>};
+}
+
+/// The same with each entry in double's precision.
+template <Scalar T>
+auto in_double(const DenseMatrix<T>& a) {
+  using Double = std::conditional_t<is_complex<T>, std::complex<double>, double>;
+  DenseMatrix<Double> wide(a.rows(), a.columns());
+  for (std::int64_t j = 0; j < a.columns(); ++j) {
+    for (std::int64_t i = 0; i < a.rows(); ++i) {
+      wide(i, j) = static_cast<Double>(a(i, j));
+    }
+  }
+  return wide;
+}
+
+/// 1 / (||A||_1 ||A^-1||_1), which scaling does not change.
+template <Scalar T>
+double true_rcond(matgen::Recipe recipe) {
+  recipe.scale_exponent = 0;
+  const auto a = in_double(dense<T>(recipe));
+  const auto inverse = lapack_inverse(a);
+  EXPECT_TRUE(inverse.ok());
+  return static_cast<double>(1 / (reference::one_norm(a) * reference::one_norm(inverse.matrix)));
+}
+
+template <Scalar T>
+DenseMatrix<T> scaled(DenseMatrix<T> b, int exponent) {
+  for (std::int64_t j = 0; j < b.columns(); ++j) {
+    for (std::int64_t i = 0; i < b.rows(); ++i) {
+      b(i, j) *= static_cast<RealOf<T>>(std::ldexp(1.0, exponent));
+    }
+  }
+  return b;
+}
+
+/// An estimate errs on the optimistic side only, and rarely by more than a factor of three.
+template <Scalar T>
+void expect_estimate(double estimate, double rcond) {
+  const double rounding = 20.0 * unit_roundoff<T> / rcond;
+  EXPECT_GE(estimate * (1.0001 + rounding), rcond);
+  EXPECT_LE(estimate, 3.0 * rcond);
+}
+
+template <class T>
+class Scaling : public ::testing::Test {
+ protected:
+  static std::vector<matgen::Recipe> recipes() {
+    return {{.kind = Kind::random, .n = 45, .seed = 7},
+            {.kind = Kind::minimum, .n = 24},
+            {.kind = Kind::gaussian_line, .n = 45, .seed = 7, .jitter = 1e-2}};
+  }
+  static SlabLayout layout(std::int64_t n) { return SlabLayout::even(n, 3, 6); }
+};
+TYPED_TEST_SUITE(Scaling, Dtypes, DtypeNames);
+
+TYPED_TEST(Scaling, Solve_NearTheEndsOfTheRange_IsCertified) {
+  using T = TypeParam;
+  Mesh mesh = Mesh::host(3);
+  for (matgen::Recipe recipe : this->recipes()) {
+    const double rcond = true_rcond<T>(recipe);
+    const SlabLayout layout = this->layout(recipe.n);
+    for (const int exponent : exponents<T>()) {
+      // x is of the size of the inverse of the unscaled matrix, or else b is of moderate size
+      for (const int b_exponent : {exponent, exponent / 2}) {
+        SCOPED_TRACE(std::string(name(recipe.kind)) + " 2^" + std::to_string(exponent) + " b 2^" +
+                     std::to_string(b_exponent));
+        recipe.scale_exponent = exponent;
+        const DenseMatrix<T> a = dense<T>(recipe);
+        const DenseMatrix<T> b = scaled(right_hand_sides<T>(recipe.n, 2), b_exponent);
+        const RightHandSides<T> x = shard_rows(b, layout);
+        const Outcome outcome = solve(mesh, shard(a, layout), x);
+        ASSERT_TRUE(outcome.ok()) << outcome.message();
+        EXPECT_LT(solve_ratio(a, whole(x), b), solve_gate);
+        EXPECT_LT(*outcome.backward_error, solve_gate * unit_roundoff<T>);
+        expect_estimate<T>(*outcome.rcond, rcond);
+      }
+    }
+  }
+}
+
+TYPED_TEST(Scaling, Inverse_NearTheEndsOfTheRange_IsCertified) {
+  using T = TypeParam;
+  Mesh mesh = Mesh::host(3);
+  for (matgen::Recipe recipe : this->recipes()) {
+    const double rcond = true_rcond<T>(recipe);
+    const SlabLayout layout = this->layout(recipe.n);
+    for (const int exponent : exponents<T>()) {
+      SCOPED_TRACE(std::string(name(recipe.kind)) + " 2^" + std::to_string(exponent));
+      recipe.scale_exponent = exponent;
+      const DenseMatrix<T> a = dense<T>(recipe);
+      CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, layout));
+      ASSERT_TRUE(factor.outcome.ok()) << factor.outcome.message();
+      const ShardedMatrix<T> slabs = factor.slabs;
+      const Outcome outcome = cholesky_inverse(mesh, std::move(factor));
+      ASSERT_TRUE(outcome.ok()) << outcome.message();
+      EXPECT_LT(inverse_ratio(a, whole(slabs)), inverse_gate);
+      EXPECT_LT(*outcome.backward_error, inverse_gate * unit_roundoff<T>);
+      EXPECT_NEAR(*outcome.rcond / rcond, 1.0, 1e-3);
+    }
+  }
+}
+
+TYPED_TEST(Scaling, SolutionBeyondTheRange_IsOverflow) {
+  using T = TypeParam;
+  Mesh mesh = Mesh::host(3);
+  const SlabLayout layout = this->layout(20);
+  const int exponent = near_the_end<T>;
+  const DenseMatrix<T> a = dense<T>({.n = 20, .seed = 7, .scale_exponent = -exponent});
+  const RightHandSides<T> x =
+      shard_rows(scaled(right_hand_sides<T>(20, 2), exponent / 2), layout);
+  const Outcome outcome = solve(mesh, shard(a, layout), x);
+  EXPECT_EQ(outcome.status, Status::overflow) << outcome.message();
+  EXPECT_FALSE(outcome.backward_error);
+}
+
+TYPED_TEST(Scaling, InverseBeyondTheRange_IsOverflow) {
+  using T = TypeParam;
+  Mesh mesh = Mesh::host(3);
+  const SlabLayout layout = this->layout(20);
+  const int exponent = std::numeric_limits<RealOf<T>>::max_exponent + 6;
+  const DenseMatrix<T> a =
+      dense<T>({.kind = Kind::diagonal, .n = 20, .scale_exponent = -exponent});
+  const Outcome outcome = cholesky_inverse(mesh, cholesky_factor(mesh, shard(a, layout)));
+  EXPECT_EQ(outcome.status, Status::overflow) << outcome.message();
+}
+
+/// A modulus beyond the range of its parts is no infinity.
+TEST(ScalingOfComplexNumbers, PartsInRange_AreNoNonfiniteInput) {
+  using T = std::complex<float>;
+  Mesh mesh = Mesh::host(2);
+  const SlabLayout layout = SlabLayout::even(5, 2, 2);
+  const DenseMatrix<T> a = dense<T>({.kind = Kind::diagonal, .n = 5});
+  DenseMatrix<T> b(5, 2);
+  b(3, 1) = T{3e38F, -3e38F};
+  const RightHandSides<T> x = shard_rows(b, layout);
+  const Outcome outcome = solve(mesh, shard(a, layout), x);
+  ASSERT_TRUE(outcome.ok()) << outcome.message();
+  EXPECT_TRUE(solves(a, whole(x), b));
+}
+
+TEST(ScalingOfComplexNumbers, MatrixWithPartsInRange_IsFactored) {
+  using T = std::complex<double>;
+  Mesh mesh = Mesh::host(2);
+  const SlabLayout layout = SlabLayout::even(4, 2, 2);
+  DenseMatrix<T> a = DenseMatrix<T>::identity(4);
+  for (std::int64_t i = 0; i < 4; ++i) {
+    a(i, i) = 1.7e308;
+  }
+  a(3, 0) = T{1.1e308, 1.1e308};
+  a(0, 3) = std::conj(a(3, 0));
+  const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, layout));
+  EXPECT_TRUE(factor.outcome.ok()) << factor.outcome.message();
+}
+
+template <class T>
+class Condition : public ::testing::Test {};
+TYPED_TEST_SUITE(Condition, Dtypes, DtypeNames);
+
+TYPED_TEST(Condition, Estimate_OfKnownSpectra_IsCloseAndNeverTooSmall) {
+  using T = TypeParam;
+  const SlabLayout layout({0, 20, 20, 41, 60}, 7);
+  Mesh mesh = Mesh::host(layout.ranks());
+  for (const ZooCase& zoo_case : matrix_zoo(dtype_of<T>, layout.size())) {
+    const DenseMatrix<T> a = dense<T>(zoo_case.recipe);
+    const double rcond =
+        zoo_case.expect == Expect::ok ? true_rcond<T>(zoo_case.recipe) : 0.0;
+    if (rcond < 100.0 * unit_roundoff<T>) {
+      continue;  // rounding decides
+    }
+    SCOPED_TRACE(zoo_case.name);
+    const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, layout));
+    ASSERT_TRUE(factor.outcome.ok()) << factor.outcome.message();
+    expect_estimate<T>(condition_estimate(mesh, factor), rcond);
+  }
+}
+
+}  // namespace
+}  // namespace shardsolve::testing

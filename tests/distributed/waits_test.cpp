@@ -1,0 +1,74 @@
+// What scripts/prove_waits.py runs under ThreadSanitizer with one event wait left out: every
+// algorithm, on enough ranks and steps that each wait has something to wait for.
+
+#include <shardsolve/cholesky.hpp>
+
+#include "mesh/mesh_state.hpp"
+#include "support/gates.hpp"
+#include "support/matrix_zoo.hpp"
+#include "support/sharded_problem.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::testing {
+namespace {
+
+using Windows = mesh::MeshState::Windows;
+
+/// How a matrix is cut, and whether the ranks read each other's memory or copy it.
+using WaitsCase = std::tuple<std::vector<std::int64_t>, Windows>;
+
+class Waits : public ::testing::TestWithParam<WaitsCase> {
+ protected:
+  static constexpr std::int64_t tile = 8;
+  SlabLayout layout_{std::get<0>(GetParam()), tile};
+  Mesh mesh_{mesh::MeshState::start(layout_.ranks(), std::get<1>(GetParam()))};
+  DenseMatrix<double> a_ = dense<double>({.n = layout_.size(), .seed = 5});
+};
+
+TEST_P(Waits, SolveOfManyRightHandSides_WithAllWaits_IsRight) {
+  const DenseMatrix<double> b = right_hand_sides<double>(layout_.size(), 2 * tile + 1);
+  RightHandSides<double> x = shard_rows(b, layout_);
+  const Outcome outcome = solve(mesh_, shard(a_, layout_), x);
+  ASSERT_TRUE(outcome.ok()) << outcome.message();
+  EXPECT_TRUE(solves(a_, whole(x), b));
+  EXPECT_LT(*outcome.backward_error, solve_gate * unit_roundoff<double>);
+}
+
+TEST_P(Waits, Inverse_WithAllWaits_IsRight) {
+  CholeskyFactor<double> factor = cholesky_factor(mesh_, shard(a_, layout_));
+  const ShardedMatrix<double> slabs = factor.slabs;
+  const Outcome outcome = cholesky_inverse(mesh_, std::move(factor));
+  ASSERT_TRUE(outcome.ok()) << outcome.message();
+  EXPECT_TRUE(inverts(a_, whole(slabs)));
+}
+
+/// Even cuts, and one where a rank goes on alone after the others have run out of blocks.
+std::vector<std::vector<std::int64_t>> cuts() {
+  constexpr std::int64_t n = 115;
+  std::vector<std::vector<std::int64_t>> all{{0, 75, 83, 91, n}};
+  for (const std::int64_t ranks : {1, 2, 3, 4, 6}) {
+    all.push_back(SlabLayout::even(n, ranks, 1).boundaries());
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Meshes, Waits,
+    ::testing::Combine(::testing::ValuesIn(cuts()),
+                       ::testing::Values(Windows::in_place, Windows::copied)),
+    [](const ::testing::TestParamInfo<WaitsCase>& case_info) {
+      std::string name = "cut";
+      for (const std::int64_t boundary : std::get<0>(case_info.param)) {
+        name += "_" + std::to_string(boundary);
+      }
+      return name + (std::get<1>(case_info.param) == Windows::in_place ? "_in_place" : "_copied");
+    });
+
+}  // namespace
+}  // namespace shardsolve::testing

@@ -1,0 +1,88 @@
+#include <shardsolve/outcome.hpp>
+
+#include "tests/support/case_name.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace shardsolve {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr Status statuses[] = {Status::ok, Status::not_positive_definite, Status::not_hermitian,
+                               Status::nonfinite_input, Status::overflow};
+
+struct Case {
+  std::string name;
+  Outcome outcome;
+  std::vector<std::string> words;  // what happened, where, what to do
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+};
+
+Entry entry(std::int64_t row, std::int64_t column) {
+  return {GlobalIndex(row), GlobalIndex(column)};
+}
+
+std::vector<Case> cases() {
+  return {
+      {"pivot",
+       {.status = Status::not_positive_definite, .pivot = Pivot{GlobalIndex(17), 42}},
+       {"not positive definite", "row 17", "42 rows", "diagonal"}},
+      {"not_hermitian",
+       {.status = Status::not_hermitian, .entry = entry(3, 8)},
+       {"not Hermitian", "(3, 8)", "(8, 3)", "(A + A^H) / 2"}},
+      {"nonfinite_matrix",
+       {.status = Status::nonfinite_input, .entry = entry(5, 6)},
+       {"matrix", "NaN", "row 5", "column 6"}},
+      {"nonfinite_right_hand_side",
+       {.status = Status::nonfinite_input, .entry = entry(5, 6), .entry_in_right_hand_side = true},
+       {"right-hand side", "NaN", "row 5", "column 6"}},
+      {"overflow", {.status = Status::overflow}, {"range", "scale", "wider dtype"}},
+  };
+}
+
+class OutcomeMessage : public ::testing::TestWithParam<Case> {};
+
+TEST_P(OutcomeMessage, OfAFailure_SaysWhatWhereAndWhatToDo) {
+  const Outcome& outcome = GetParam().outcome;
+  EXPECT_FALSE(outcome.ok());
+  for (const std::string& word : GetParam().words) {
+    EXPECT_THAT(outcome.message(), HasSubstr(word));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, OutcomeMessage, ::testing::ValuesIn(cases()), testing::CaseName());
+
+TEST(Outcome, ByDefault_IsOkAndHasNothingToSay) {
+  const Outcome outcome;
+  EXPECT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome.message(), "");
+  EXPECT_FALSE(outcome.backward_error);
+  EXPECT_FALSE(outcome.rcond);
+}
+
+TEST(Outcome, WithoutAPlace_HasAMessageAllTheSame) {
+  for (const Status status : statuses) {
+    const Outcome outcome{.status = status};
+    EXPECT_EQ(outcome.message().empty(), outcome.ok());
+  }
+}
+
+TEST(Outcome, Statuses_HaveNamesOfTheirOwn) {
+  std::set<std::string_view> names;
+  for (const Status status : statuses) {
+    names.insert(name(status));
+  }
+  EXPECT_EQ(names.size(), std::size(statuses));
+  EXPECT_EQ(names.count("unknown"), 0U);
+}
+
+}  // namespace
+}  // namespace shardsolve

@@ -1,0 +1,108 @@
+#include <shardsolve/error.hpp>
+#include <shardsolve/plan.hpp>
+
+#include "tests/support/thrown.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace shardsolve {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr Dtype dtypes[] = {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
+
+TEST(Plan, Factor_NeedsThreePanelsBesideTheSlab) {
+  const SlabLayout layout = SlabLayout::even(4096, 4, 128);
+  for (const Dtype dtype : dtypes) {
+    const Plan plan = plan_cholesky_factor(layout, dtype);
+    const std::int64_t panel = 4096 * 128 * element_size(dtype);
+    EXPECT_EQ(plan.ranks, 4);
+    EXPECT_EQ(plan.tile, 128);
+    EXPECT_EQ(plan.matrix_bytes, 4096 * 1024 * element_size(dtype));
+    EXPECT_EQ(plan.right_hand_side_bytes, 0);
+    EXPECT_GE(plan.workspace_bytes, 3 * panel);
+    EXPECT_LE(plan.workspace_bytes, 3 * panel + 4096);
+    EXPECT_EQ(plan.bytes(), plan.matrix_bytes + plan.workspace_bytes);
+  }
+}
+
+TEST(Plan, UnevenSlabs_CountTheWidest) {
+  const Plan plan = plan_cholesky_solve(SlabLayout({0, 700, 700, 1000}, 64), Dtype::float64, 3);
+  EXPECT_EQ(plan.matrix_bytes, 1000 * 700 * 8);
+  EXPECT_EQ(plan.right_hand_side_bytes, 700 * 3 * 8);
+}
+
+TEST(Plan, Flops_AreThoseOfTheTextbook) {
+  const SlabLayout layout = SlabLayout::even(1000, 4, 64);
+  constexpr double cube = 1e9;
+  EXPECT_DOUBLE_EQ(plan_cholesky_factor(layout, Dtype::float64).flops, cube / 3.0);
+  EXPECT_DOUBLE_EQ(plan_cholesky_factor(layout, Dtype::complex64).flops, 4.0 * cube / 3.0);
+  EXPECT_DOUBLE_EQ(plan_cholesky_inverse(layout, Dtype::float32).flops, 2.0 * cube / 3.0);
+}
+
+TEST(Plan, OneRank_MovesNothing) {
+  const SlabLayout layout = SlabLayout::even(100, 1, 8);
+  EXPECT_EQ(plan_cholesky_factor(layout, Dtype::float64).bytes_moved, 0.0);
+  EXPECT_EQ(plan_cholesky_solve(layout, Dtype::float64, 2).bytes_moved, 0.0);
+  EXPECT_EQ(plan_cholesky_inverse(layout, Dtype::float64).bytes_moved, 0.0);
+}
+
+/// The sizes of section 6 of the design, and far beyond: nothing wraps around.
+TEST(Plan, HugeMatrix_HasPositiveFigures) {
+  const SlabLayout layout = SlabLayout::even(std::int64_t{1} << 21, 64, 4096);
+  for (const Dtype dtype : dtypes) {
+    for (const Plan& plan :
+         {plan_cholesky_factor(layout, dtype), plan_cholesky_solve(layout, dtype, 1 << 16),
+          plan_cholesky_inverse(layout, dtype)}) {
+      EXPECT_GT(plan.matrix_bytes, 0);
+      EXPECT_GT(plan.workspace_bytes, 0);
+      EXPECT_GT(plan.bytes(), plan.matrix_bytes);
+    }
+  }
+}
+
+TEST(Plan, EmptyMatrix_IsPlannedToo) {
+  const SlabLayout layout = SlabLayout::even(0, 3, 8);
+  EXPECT_EQ(plan_cholesky_factor(layout, Dtype::float64).matrix_bytes, 0);
+  EXPECT_EQ(plan_cholesky_solve(layout, Dtype::float64, 0).right_hand_side_bytes, 0);
+}
+
+TEST(PlanRequire, TooMuch_ThrowsBothFigures) {
+  const Plan plan = plan_cholesky_factor(SlabLayout::even(100, 4, 8), Dtype::float64);
+  const auto error = testing::thrown_by(
+      [&] { plan.require(143'000'000'000, 139'000'000'000, "the job"); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::out_of_memory);
+  for (const char* word : {"the job", "143.00 GB", "139.00 GB", "4 devices", "more devices"}) {
+    EXPECT_THAT(error->what(), HasSubstr(word));
+  }
+}
+
+TEST(PlanRequire, WhatFits_IsAccepted) {
+  const Plan plan = plan_cholesky_factor(SlabLayout::even(100, 4, 8), Dtype::float64);
+  EXPECT_NO_THROW(plan.require(139, 139, "the job"));
+  EXPECT_NO_THROW(plan.require(0, 0, "the job"));
+}
+
+TEST(DefaultTile, IsAPureFunctionWithinItsBounds) {
+  for (const std::int64_t n : {0L, 1L, 63L, 1000L, 4096L, 8192L, 131072L, 10'000'000L}) {
+    for (const std::int64_t ranks : {1, 2, 4, 64}) {
+      const std::int64_t tile = default_tile(n, ranks, Dtype::float64);
+      EXPECT_GE(tile, 1);
+      EXPECT_LE(tile, 1024);
+      EXPECT_EQ(tile, default_tile(n, ranks, Dtype::float64));
+    }
+  }
+}
+
+TEST(AvailableHostMemory, IsPositiveAndBelowAPetabyte) {
+  EXPECT_GT(available_host_memory(), 0);
+  EXPECT_LT(available_host_memory(), std::int64_t{1} << 50);
+}
+
+}  // namespace
+}  // namespace shardsolve

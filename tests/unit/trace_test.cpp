@@ -1,0 +1,122 @@
+#include <shardsolve/trace.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsolve {
+namespace {
+
+using ::testing::ElementsAre;
+using nlohmann::json;
+
+/// A span that begins `begin` microseconds after some time and takes `length`.
+TraceSpan span(const char* name, int begin, int length, double flops = 0.0, double bytes = 0.0,
+               std::int64_t step = -1) {
+  static const auto origin = std::chrono::steady_clock::now();
+  const auto at = origin + std::chrono::microseconds(begin);
+  return {name, at, at + std::chrono::microseconds(length), flops, bytes, step};
+}
+
+Trace example() {
+  Trace trace;
+  trace.add(1, "panel", {span("potrf", 50, 10, 300.0, 0.0, 4)});
+  trace.add(0, "panel", {span("trsm", 20, 5, 100.0, 0.0, 2)});
+  trace.add(1, "transfer", {span("broadcast", 60, 7, 0.0, 4096.0, 4)});
+  trace.add(0, "panel", {span("gemm", 30, 5, 11.0)});
+  return trace;
+}
+
+std::vector<json> events(const Trace& trace, const std::string& phase) {
+  std::vector<json> chosen;
+  const json document = json::parse(trace.to_json());
+  for (const json& event : document.at("traceEvents")) {
+    if (event.at("ph") == phase) {
+      chosen.push_back(event);
+    }
+  }
+  return chosen;
+}
+
+TEST(Trace, SpansOfOneQueue_AreOneLane) {
+  const Trace trace = example();
+  ASSERT_EQ(trace.lanes().size(), 3U);
+  for (const Trace::Lane& lane : trace.lanes()) {
+    EXPECT_EQ(lane.spans.size(), lane.rank == 0 ? 2U : 1U);
+  }
+}
+
+TEST(Trace, FlopsByRank_AreSumsOverQueues) {
+  EXPECT_THAT(example().flops_by_rank(), ElementsAre(111.0, 300.0));
+  EXPECT_THAT(Trace().flops_by_rank(), ::testing::IsEmpty());
+}
+
+TEST(Trace, RankWithoutSpans_CountsAsZero) {
+  Trace trace;
+  trace.add(2, "panel", {span("gemm", 0, 1, 5.0)});
+  EXPECT_THAT(trace.flops_by_rank(), ElementsAre(0.0, 0.0, 5.0));
+}
+
+TEST(TraceJson, EveryRank_IsAProcessAndEveryQueueAThread) {
+  std::map<std::pair<int, int>, std::string> queues;  // by (pid, tid)
+  std::map<int, std::string> ranks;
+  for (const json& event : events(example(), "M")) {
+    const int pid = event.at("pid");
+    const std::string label = event.at("args").at("name");
+    if (event.at("name") == "thread_name") {
+      EXPECT_TRUE(queues.emplace(std::pair(pid, event.at("tid").get<int>()), label).second);
+    } else {
+      EXPECT_EQ(event.at("name"), "process_name");
+      ranks[pid] = label;
+    }
+  }
+  EXPECT_THAT(ranks, ElementsAre(std::pair(0, "rank 0"), std::pair(1, "rank 1")));
+  ASSERT_EQ(queues.size(), 3U);
+  const std::map<std::string, std::string> queue_of{
+      {"potrf", "panel"}, {"trsm", "panel"}, {"gemm", "panel"}, {"broadcast", "transfer"}};
+  for (const json& event : events(example(), "X")) {
+    const std::pair<int, int> place(event.at("pid"), event.at("tid"));
+    ASSERT_EQ(queues.count(place), 1U) << "a span on a thread that has no name";
+    EXPECT_EQ(queues[place], queue_of.at(event.at("name")));
+  }
+}
+
+TEST(TraceJson, Spans_HaveTheirTimesAndCosts) {
+  const std::vector<json> spans = events(example(), "X");
+  ASSERT_EQ(spans.size(), 4U);
+  for (const json& event : spans) {
+    const std::string name = event.at("name");
+    if (name == "trsm") {
+      EXPECT_DOUBLE_EQ(event.at("ts"), 0.0) << "the first span begins the trace";
+      EXPECT_EQ(event.at("pid"), 0);
+    } else if (name == "broadcast") {
+      EXPECT_NEAR(event.at("ts").get<double>(), 40.0, 1e-6);
+      EXPECT_NEAR(event.at("dur").get<double>(), 7.0, 1e-6);
+      EXPECT_EQ(event.at("pid"), 1);
+      EXPECT_EQ(event.at("args").at("bytes"), 4096.0);
+      EXPECT_EQ(event.at("args").at("step"), 4);
+    } else if (name == "potrf") {
+      EXPECT_EQ(event.at("args").at("flops"), 300.0);
+    }
+  }
+}
+
+TEST(TraceJson, OfNothing_IsValidAndEmpty) {
+  EXPECT_TRUE(json::parse(Trace().to_json()).at("traceEvents").empty());
+}
+
+TEST(TraceJson, NamesWithQuotes_AreEscaped) {
+  Trace trace;
+  trace.add(0, "a \"queue\" \\ of its own", {span("say \"x\"", 0, 1)});
+  EXPECT_EQ(events(trace, "X").at(0).at("name"), "say \"x\"");
+}
+
+}  // namespace
+}  // namespace shardsolve
