@@ -57,15 +57,16 @@ class Cholesky {
   }
 
   Outcome run() {
-    free_slot(Step(0));
+    panels_.begin(0, owns(Step(0)), sites::panel_used);
     for (Step step(0); step.value() < layout_.steps() && flags_.may_enqueue(step.value()); ++step) {
       rank_.set_step(step.value());
       report(step);
       if (owns(step)) {
         factor_panel(step);
       }
-      // The next panel may begin while this one is on its way.
-      free_slot(step + 1);
+      // The next panel begins while this one is on its way. Its owner first waits for a part of this
+      // one, so by then its slot is free.
+      panels_.begin(step.value() + 1, owns(step + 1), sites::panel_used);
       send_panel(step);
       update_trailing(step);
     }
@@ -100,11 +101,6 @@ class Cholesky {
   MatrixView<T> panel(Step step) const {
     return panels_.payload(step.value(), layout_.owner(step), 0, layout_.columns(step).size(),
                            count_after(step));
-  }
-
-  void free_slot(Step step) {
-    panels_.begin(step.value(), owns(step) ? &rank_.panel() : nullptr, sites::panel_used,
-                  sites::panel_slot_free);
   }
 
   void factor_panel(Step step) {

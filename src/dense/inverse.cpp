@@ -52,7 +52,8 @@ class Inverse {
     for (Step step(0); step.value() < layout_.steps() && flags_.may_enqueue(step.value()); ++step) {
       rank_.set_step(step.value());
       report(step);
-      messages_.begin(step.value(), &rank_.panel(), sites::inverse_used, sites::inverse_slot_free);
+      messages_.begin(step.value(), true, sites::inverse_used);
+      messages_.await_free(rank_.panel(), sites::inverse_slot_free);
       send_column(step);
       send_row(step);
       update_next_row(step);

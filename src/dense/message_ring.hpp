@@ -16,7 +16,7 @@ namespace shardsolve::dense {
 
 /// Three slots, used in turn: the message of one step is being read, that of the next is arriving,
 /// the one after that is being written. A slot is a window of `capacity` elements behind one
-/// header. Each step goes begin, (written by its root), publish, (read), done.
+/// header. Each step goes begin, await_free, (written by its root), publish, (read), done.
 template <Scalar T>
 class MessageRing {
  public:
@@ -32,17 +32,19 @@ class MessageRing {
   }
 
   /// Gives up the slot's last message, once this rank has read it. If this rank is to write to the
-  /// slot, what is enqueued on `writer` from now on may do so: all ranks have given it up.
-  void begin(std::int64_t step, runtime::Queue* writer, const runtime::WaitSite& read_site,
-             const runtime::WaitSite& write_site) {
+  /// slot, the transfer queue goes on only when all ranks have given it up.
+  void begin(std::int64_t step, bool writes, const runtime::WaitSite& site) {
     Slot& slot = at(step);
-    rank_.transfer().wait(*slot.done, read_site);
+    rank_.transfer().wait(*slot.done, site);
     slot.window->release(rank_.transfer());
-    if (writer != nullptr) {
+    if (writes) {
       slot.window->reclaim(rank_.transfer());
       rank_.transfer().record(free_);
-      writer->wait(free_, write_site);
     }
+  }
+  /// What is enqueued on `writer` from now on may write to the slot that was begun last.
+  void await_free(runtime::Queue& writer, const runtime::WaitSite& site) {
+    writer.wait(free_, site);
   }
 
   StepHeader* header(std::int64_t step, std::int64_t root) const {

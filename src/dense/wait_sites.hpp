@@ -14,12 +14,11 @@ using runtime::WaitSite;
 inline constexpr WaitSite step_flags{1, "host reads the flags of a finished step"};
 
 // cholesky
-inline constexpr WaitSite panel_slot_free{10, "owner packs into a slot that all ranks have given up"};
-inline constexpr WaitSite panel_packed{11, "broadcast of a panel that was packed"};
-inline constexpr WaitSite panel_used{12, "panel is given up when used"};
-inline constexpr WaitSite next_column_arrived{13, "next column block uses a panel that arrived"};
-inline constexpr WaitSite next_column_ready{14, "next column block has its earlier updates"};
-inline constexpr WaitSite header_written{16, "header of a panel is sent when written"};
+inline constexpr WaitSite panel_packed{10, "broadcast of a panel that was packed"};
+inline constexpr WaitSite panel_used{11, "panel is given up when used"};
+inline constexpr WaitSite next_column_arrived{12, "next column block uses a panel that arrived"};
+inline constexpr WaitSite next_column_ready{13, "next column block has its earlier updates"};
+inline constexpr WaitSite header_written{14, "header of a panel is sent when written"};
 inline constexpr WaitSite trailing_arrived{15, "trailing update uses a panel that arrived"};
 
 // triangular_solve
@@ -54,7 +53,6 @@ inline constexpr WaitSite mirror_arrived{51, "mirror: blocks are used when here"
 
 inline constexpr std::array all{
     step_flags,
-    panel_slot_free,
     panel_packed,
     panel_used,
     next_column_arrived,

@@ -1,14 +1,16 @@
-// Between two collectives no rank leaves alone: an error, a rank that falls silent or a message that
-// does not fit ends the call on all ranks, in bounded time, and the mesh is fit for the next one.
-
-#include <shardsolve/cholesky.hpp>
+// Between two collectives no rank leaves alone: an error, a rank that falls silent or a message
+// that does not fit ends the call on all ranks, in bounded time, and the mesh is fit for the next
+// one.
 
 #include "support/busy.hpp"
 #include "support/rank_program.hpp"
 #include "support/thrown.hpp"
 
+#include <shardsolve/cholesky.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <sched.h>
 
 #include <atomic>
@@ -151,8 +153,8 @@ TEST_P(Agreement, BroadcastOfAnotherSize_IsABugAndNoHang) {
   });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::internal) << error->what();
-  EXPECT_THAT(error->what(), ::testing::AllOf(HasSubstr("64"), HasSubstr("32"),
-                                              HasSubstr("broadcast")));
+  EXPECT_THAT(error->what(),
+              ::testing::AllOf(HasSubstr("64"), HasSubstr("32"), HasSubstr("broadcast")));
   EXPECT_TRUE(still_solves(mesh_));
 }
 
@@ -179,7 +181,8 @@ INSTANTIATE_TEST_SUITE_P(Culprits, Agreement,
                                   std::to_string(info.param.rank);
                          });
 
-// ---- silence -------------------------------------------------------------------------------------
+// ---- silence
+// -------------------------------------------------------------------------------------
 
 constexpr double limit = 0.3;
 
@@ -233,9 +236,8 @@ TEST(Silence, RanksThatWaitForEachOther_AreReported) {
   Mesh mesh = Mesh::host(3);
   const auto begin = Clock::now();
   EXPECT_TRUE(throws(ErrorKind::communication, [&] {
-    run_on(
-        mesh, [](mesh::Rank& rank) { broadcast_value(rank, (rank.index() + 1) % 3, 1); },
-        {.silence_limit = duration<double>(limit)});
+    run_on(mesh, [](mesh::Rank& rank) { broadcast_value(rank, (rank.index() + 1) % 3, 1); },
+           {.silence_limit = duration<double>(limit)});
   }));
   EXPECT_LE(seconds_since(begin), 2.0 * limit + 1.0);
   EXPECT_TRUE(still_solves(mesh));
@@ -245,18 +247,17 @@ TEST(Silence, RanksThatWaitForEachOther_AreReported) {
 TEST(Silence, RankThatKeepsWorking_IsWaitedFor) {
   Mesh mesh = Mesh::host(3);
   std::atomic<std::int64_t> received{0};
-  run_on(
-      mesh,
-      [&](mesh::Rank& rank) {
-        if (rank.index() == 1) {
-          for (int piece = 0; piece < 12; ++piece) {
-            enqueue(rank.transfer(), "slow",
-                    [] { std::this_thread::sleep_for(milliseconds(60)); });
-          }
-        }
-        received += broadcast_value(rank, 1, 42);
-      },
-      {.silence_limit = duration<double>(limit)});
+  run_on(mesh,
+         [&](mesh::Rank& rank) {
+           if (rank.index() == 1) {
+             for (int piece = 0; piece < 12; ++piece) {
+               enqueue(rank.transfer(), "slow",
+                       [] { std::this_thread::sleep_for(milliseconds(60)); });
+             }
+           }
+           received += broadcast_value(rank, 1, 42);
+         },
+         {.silence_limit = duration<double>(limit)});
   EXPECT_EQ(received, 3 * 42);
 }
 

@@ -1,6 +1,5 @@
-#include <shardsolve/cholesky.hpp>
-
 #include "reference/cholesky.hpp"
+
 #include "reference/matmul.hpp"
 #include "reference/permute.hpp"
 #include "support/bits.hpp"
@@ -9,6 +8,8 @@
 #include "support/gates.hpp"
 #include "support/matrix_zoo.hpp"
 #include "support/sharded_problem.hpp"
+
+#include <shardsolve/cholesky.hpp>
 
 #include <gtest/gtest.h>
 
@@ -31,8 +32,8 @@ void expect_rest_is_a(const CholeskyFactor<T>& factor, const DenseMatrix<T>& a) 
   for (std::int64_t j = 0; j < a.columns(); ++j) {
     EXPECT_EQ(std::real(a(j, j)), (*factor.diagonal)[static_cast<std::size_t>(j)]);
     for (std::int64_t i = 0; i < a.rows(); ++i) {
-      const bool above = factor.layout().position(GlobalIndex(i)) <
-                         factor.layout().position(GlobalIndex(j));
+      const bool above =
+          factor.layout().position(GlobalIndex(i)) < factor.layout().position(GlobalIndex(j));
       kept(i, j) = above ? a(i, j) : slabs(i, j);
     }
   }

@@ -1,12 +1,12 @@
-// The trace shows who did what: the work is n^3 / 3, each rank does its share, and LAPACK sees tiles
-// only.
+// The trace shows who did what: the work is n^3 / 3, each rank does its share, and LAPACK sees
+// tiles only.
+
+#include "support/matrix_zoo.hpp"
+#include "support/sharded_problem.hpp"
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/plan.hpp>
 #include <shardsolve/trace.hpp>
-
-#include "support/matrix_zoo.hpp"
-#include "support/sharded_problem.hpp"
 
 #include <gtest/gtest.h>
 
@@ -74,8 +74,7 @@ class Flops : public ::testing::TestWithParam<Share> {
 
   template <Scalar T>
   CholeskyFactor<T> factor(Trace* trace) {
-    const DenseMatrix<T> a =
-        dense<T>({.kind = matgen::Kind::minimum, .n = layout_.size()});
+    const DenseMatrix<T> a = dense<T>({.kind = matgen::Kind::minimum, .n = layout_.size()});
     return cholesky_factor(mesh_, shard(a, layout_), {.trace = trace});
   }
 };

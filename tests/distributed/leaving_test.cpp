@@ -1,13 +1,13 @@
 // Calls that end before their end: a pivot that fails, a caller who cancels; and what the caller is
 // told on the way.
 
-#include <shardsolve/cholesky.hpp>
-#include <shardsolve/trace.hpp>
-
 #include "support/matrix_zoo.hpp"
 #include "support/rank_program.hpp"
 #include "support/sharded_problem.hpp"
 #include "support/thrown.hpp"
+
+#include <shardsolve/cholesky.hpp>
+#include <shardsolve/trace.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -104,8 +104,8 @@ struct StopAt {
 
 TEST_P(Leaving, StopRequestedDuringTheCall_ThrowsCancelled) {
   StopAt factoring{.phase = "factor"};
-  EXPECT_TRUE(throws(ErrorKind::cancelled,
-                     [&] { cholesky_factor(mesh_, matrix(), factoring.options()); }));
+  EXPECT_TRUE(
+      throws(ErrorKind::cancelled, [&] { cholesky_factor(mesh_, matrix(), factoring.options()); }));
   EXPECT_TRUE(still_solves(mesh_));
 
   CholeskyFactor<double> factor = cholesky_factor(mesh_, matrix());
@@ -115,9 +115,8 @@ TEST_P(Leaving, StopRequestedDuringTheCall_ThrowsCancelled) {
   EXPECT_TRUE(still_solves(mesh_));
 
   StopAt inverting{.phase = "invert"};
-  EXPECT_TRUE(throws(ErrorKind::cancelled, [&] {
-    cholesky_inverse(mesh_, std::move(factor), inverting.options());
-  }));
+  EXPECT_TRUE(throws(ErrorKind::cancelled,
+                     [&] { cholesky_inverse(mesh_, std::move(factor), inverting.options()); }));
   EXPECT_TRUE(still_solves(mesh_));
 }
 

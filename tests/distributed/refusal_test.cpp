@@ -1,7 +1,5 @@
 // Input that has no answer is refused before anything is written, and the place is named.
 
-#include <shardsolve/cholesky.hpp>
-
 #include "reference/matmul.hpp"
 #include "support/bits.hpp"
 #include "support/dtypes.hpp"
@@ -9,6 +7,8 @@
 #include "support/matrix_zoo.hpp"
 #include "support/sharded_problem.hpp"
 #include "support/thrown.hpp"
+
+#include <shardsolve/cholesky.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -183,7 +183,8 @@ TYPED_TEST(Refusal, RightHandSideWithNonfiniteEntry_IsNamedAndKept) {
   const CholeskyFactor<T> factor = cholesky_factor(this->mesh_, shard(a, layout()));
   ASSERT_TRUE(factor.outcome.ok());
   for (const T odd : odd_values<T>()) {
-    for (const Place& place : {Place{0, 0}, Place{19, 4}, Place{20, 5}, Place{32, 2}, Place{49, 5}}) {
+    for (const Place& place :
+         {Place{0, 0}, Place{19, 4}, Place{20, 5}, Place{32, 2}, Place{49, 5}}) {
       SCOPED_TRACE(::testing::Message() << odd << " at " << place.row << ", " << place.column);
       DenseMatrix<T> b = right_hand_sides<T>(layout().size(), 6);
       b(place.row, place.column) = odd;
@@ -224,7 +225,8 @@ TYPED_TEST(ComplexRefusal, SymmetricButNotHermitian_IsRefused) {
   EXPECT_EQ(this->refusal_of(a).status, Status::not_hermitian);
 }
 
-// ---- misuse --------------------------------------------------------------------------------------
+// ---- misuse
+// --------------------------------------------------------------------------------------
 
 TEST(Misuse, LayoutOfOtherRanksThanTheMesh_Throws) {
   Mesh mesh = Mesh::host(3);
@@ -268,8 +270,7 @@ TEST(Misuse, FactorThatFailed_IsRefusedEverywhere) {
 TEST(Misuse, FactorThatWasConsumed_IsRefused) {
   Mesh mesh = Mesh::host(2);
   const SlabLayout layout = SlabLayout::even(10, 2, 4);
-  CholeskyFactor<double> factor =
-      cholesky_factor(mesh, shard(dense<double>({.n = 10}), layout));
+  CholeskyFactor<double> factor = cholesky_factor(mesh, shard(dense<double>({.n = 10}), layout));
   ASSERT_TRUE(cholesky_inverse(mesh, std::move(factor)).ok());
   // NOLINTNEXTLINE(bugprone-use-after-move): that is the misuse
   EXPECT_TRUE(throws(ErrorKind::invalid_argument, [&] { log_determinant(factor); }));

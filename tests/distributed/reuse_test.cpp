@@ -1,13 +1,13 @@
 // A factor is kept and used again; where a matrix lies makes no difference.
 
-#include <shardsolve/cholesky.hpp>
-
 #include "support/bits.hpp"
 #include "support/cuts.hpp"
 #include "support/dtypes.hpp"
 #include "support/gates.hpp"
 #include "support/matrix_zoo.hpp"
 #include "support/sharded_problem.hpp"
+
+#include <shardsolve/cholesky.hpp>
 
 #include <gtest/gtest.h>
 
@@ -53,7 +53,8 @@ TYPED_TEST(Reuse, AnyNumberOfRightHandSides_IsSolved) {
   Mesh mesh = Mesh::host(layout.ranks());
   const DenseMatrix<T> a = dense<T>({.n = layout.size(), .seed = 3});
   const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, layout));
-  for (const std::int64_t columns : {std::int64_t{0}, std::int64_t{1}, tile - 1, tile, tile + 1, 3 * tile}) {
+  for (const std::int64_t columns :
+       {std::int64_t{0}, std::int64_t{1}, tile - 1, tile, tile + 1, 3 * tile}) {
     SCOPED_TRACE(columns);
     const DenseMatrix<T> b = right_hand_sides<T>(layout.size(), columns);
     const RightHandSides<T> x = shard_rows(b, layout);

@@ -1,13 +1,13 @@
 // Matrices whose entries lie near the ends of the dtype's range.
 
-#include <shardsolve/cholesky.hpp>
-
 #include "reference/matmul.hpp"
 #include "support/dtypes.hpp"
 #include "support/gates.hpp"
 #include "support/lapack.hpp"
 #include "support/matrix_zoo.hpp"
 #include "support/sharded_problem.hpp"
+
+#include <shardsolve/cholesky.hpp>
 
 #include <gtest/gtest.h>
 
@@ -136,8 +136,7 @@ TYPED_TEST(Scaling, SolutionBeyondTheRange_IsOverflow) {
   const SlabLayout layout = this->layout(20);
   const int exponent = near_the_end<T>;
   const DenseMatrix<T> a = dense<T>({.n = 20, .seed = 7, .scale_exponent = -exponent});
-  const RightHandSides<T> x =
-      shard_rows(scaled(right_hand_sides<T>(20, 2), exponent / 2), layout);
+  const RightHandSides<T> x = shard_rows(scaled(right_hand_sides<T>(20, 2), exponent / 2), layout);
   const Outcome outcome = solve(mesh, shard(a, layout), x);
   EXPECT_EQ(outcome.status, Status::overflow) << outcome.message();
   EXPECT_FALSE(outcome.backward_error);
@@ -148,8 +147,7 @@ TYPED_TEST(Scaling, InverseBeyondTheRange_IsOverflow) {
   Mesh mesh = Mesh::host(3);
   const SlabLayout layout = this->layout(20);
   const int exponent = std::numeric_limits<RealOf<T>>::max_exponent + 6;
-  const DenseMatrix<T> a =
-      dense<T>({.kind = Kind::diagonal, .n = 20, .scale_exponent = -exponent});
+  const DenseMatrix<T> a = dense<T>({.kind = Kind::diagonal, .n = 20, .scale_exponent = -exponent});
   const Outcome outcome = cholesky_inverse(mesh, cholesky_factor(mesh, shard(a, layout)));
   EXPECT_EQ(outcome.status, Status::overflow) << outcome.message();
 }
@@ -192,8 +190,7 @@ TYPED_TEST(Condition, Estimate_OfKnownSpectra_IsCloseAndNeverTooSmall) {
   Mesh mesh = Mesh::host(layout.ranks());
   for (const ZooCase& zoo_case : matrix_zoo(dtype_of<T>, layout.size())) {
     const DenseMatrix<T> a = dense<T>(zoo_case.recipe);
-    const double rcond =
-        zoo_case.expect == Expect::ok ? true_rcond<T>(zoo_case.recipe) : 0.0;
+    const double rcond = zoo_case.expect == Expect::ok ? true_rcond<T>(zoo_case.recipe) : 0.0;
     if (rcond < 100.0 * unit_roundoff<T>) {
       continue;  // rounding decides
     }

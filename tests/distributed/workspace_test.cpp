@@ -3,11 +3,11 @@
 // Observed where every backend of this tier gets its memory, std::aligned_alloc, which this program
 // replaces. Sanitizers bring an allocator of their own; there these tests are left out.
 
-#include <shardsolve/cholesky.hpp>
-#include <shardsolve/plan.hpp>
-
 #include "support/matrix_zoo.hpp"
 #include "support/sharded_problem.hpp"
+
+#include <shardsolve/cholesky.hpp>
+#include <shardsolve/plan.hpp>
 
 #include <gtest/gtest.h>
 
@@ -140,13 +140,13 @@ TEST_P(Workspace, OfAnInverse_IsAtMostTwiceThePlan) {
   EXPECT_LE(taken, 2 * plan.workspace_bytes + vectors + small_change);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, Workspace,
-    ::testing::Values(Shape{"even", SlabLayout::even(640, 4, 64)},
-                      Shape{"one_rank", SlabLayout::even(640, 1, 64)},
-                      Shape{"uneven", SlabLayout({0, 500, 500, 560, 640}, 64)},
-                      Shape{"all_on_one", SlabLayout({0, 640, 640, 640, 640}, 64)}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Shapes, Workspace,
+                         ::testing::Values(Shape{"even", SlabLayout::even(640, 4, 64)},
+                                           Shape{"one_rank", SlabLayout::even(640, 1, 64)},
+                                           Shape{"uneven", SlabLayout({0, 500, 500, 560, 640}, 64)},
+                                           Shape{"all_on_one",
+                                                 SlabLayout({0, 640, 640, 640, 640}, 64)}),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace shardsolve::testing

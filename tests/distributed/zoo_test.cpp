@@ -1,12 +1,12 @@
 // Every matrix of the zoo through factor, solve and inverse.
 
-#include <shardsolve/cholesky.hpp>
-
 #include "reference/permute.hpp"
 #include "support/dtypes.hpp"
 #include "support/gates.hpp"
 #include "support/matrix_zoo.hpp"
 #include "support/sharded_problem.hpp"
+
+#include <shardsolve/cholesky.hpp>
 
 #include <gtest/gtest.h>
 
@@ -88,12 +88,13 @@ struct Tour {
 };
 
 std::vector<Tour> tours() {
-  return {{"four_ranks", SlabLayout::even(67, 4, 6)},
-          {"uneven_slabs", SlabLayout({0, 31, 31, 44, 59}, 5)},
-          {"one_tile", SlabLayout::even(7, 1, 8)},
-          {"one_row", SlabLayout::even(1, 2, 8)},
-          // panels formed with an explicit inverse lose all digits where leading tiles are this wide
-          {"kernels_of_many_tiles", SlabLayout::even(227, 3, 24), true}};
+  return {
+      {"four_ranks", SlabLayout::even(67, 4, 6)},
+      {"uneven_slabs", SlabLayout({0, 31, 31, 44, 59}, 5)},
+      {"one_tile", SlabLayout::even(7, 1, 8)},
+      {"one_row", SlabLayout::even(1, 2, 8)},
+      // panels formed with an explicit inverse lose all digits where leading tiles are this wide
+      {"kernels_of_many_tiles", SlabLayout::even(227, 3, 24), true}};
 }
 
 /// Calls visit(mesh, case, factor, a) for every matrix that has a factor.

@@ -14,13 +14,14 @@ struct Cut {
   SlabLayout layout;
 };
 
-/// 0, 1, nb - 1, nb, nb + 1 rows and several tiles + 3, on 1 to 6 ranks; then uneven and empty slabs.
+/// 0, 1, nb - 1, nb, nb + 1 rows and several tiles + 3, on 1 to 6 ranks; then uneven and empty
+/// slabs.
 inline std::vector<Cut> cuts() {
   constexpr std::int64_t tile = 8;
   std::vector<Cut> all;
   for (const std::int64_t ranks : {1, 2, 3, 4, 6}) {
-    for (const std::int64_t n :
-         {std::int64_t{0}, std::int64_t{1}, tile - 1, tile, tile + 1, 5 * tile + 3, 12 * tile + 3}) {
+    for (const std::int64_t n : {std::int64_t{0}, std::int64_t{1}, tile - 1, tile, tile + 1,
+                                 5 * tile + 3, 12 * tile + 3}) {
       all.push_back({"n" + std::to_string(n) + "_ranks" + std::to_string(ranks),
                      SlabLayout::even(n, ranks, tile)});
     }

@@ -13,7 +13,9 @@ template <Scalar T>
 class Embedded {
  public:
   explicit Embedded(const reference::DenseMatrix<T>& a)
-      : memory_(a.rows() + before + after, a.columns() + 1), rows_(a.rows()), columns_(a.columns()) {
+      : memory_(a.rows() + before + after, a.columns() + 1),
+        rows_(a.rows()),
+        columns_(a.columns()) {
     for (std::int64_t j = 0; j < memory_.columns(); ++j) {
       for (std::int64_t i = 0; i < memory_.rows(); ++i) {
         memory_(i, j) = inside(i, j) ? a(i - before, j) : marker;

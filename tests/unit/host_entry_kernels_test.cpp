@@ -1,8 +1,7 @@
 // The host kernels that are plain loops over entries: exactly what their definition says.
 
-#include "runtime/host/host_kernels.hpp"
-
 #include "reference/matmul.hpp"
+#include "runtime/host/host_kernels.hpp"
 #include "tests/support/bits.hpp"
 #include "tests/support/dtypes.hpp"
 #include "tests/support/embedded.hpp"
@@ -75,12 +74,15 @@ TYPED_TEST(HostEntryKernelsTest, EveryShape_IsAsDefined) {
     const DenseMatrix<T> b = right_hand_sides<T>(shape.rows, shape.columns, 2);
     Embedded<T> source(a);
     this->expect(b, [&](auto target) { kernels.copy(queue, source.view(), target); }, a);
-    this->expect(b, [&](auto target) { kernels.fill(queue, T{5}, target); },
-                 made_of<T>(shape, [](auto, auto) { return T{5}; }));
-    this->expect(b, [&](auto target) { kernels.add(queue, T{-2}, source.view(), target); },
-                 made_of<T>(shape, [&](auto i, auto j) { return b(i, j) + T{-2} * a(i, j); }));
-    this->expect(b, [&](auto target) { kernels.scale(queue, 4, target); },
-                 made_of<T>(shape, [&](auto i, auto j) { return b(i, j) * RealOf<T>{4}; }));
+    this->expect(
+        b, [&](auto target) { kernels.fill(queue, T{5}, target); },
+        made_of<T>(shape, [](auto, auto) { return T{5}; }));
+    this->expect(
+        b, [&](auto target) { kernels.add(queue, T{-2}, source.view(), target); },
+        made_of<T>(shape, [&](auto i, auto j) { return b(i, j) + T{-2} * a(i, j); }));
+    this->expect(
+        b, [&](auto target) { kernels.scale(queue, 4, target); },
+        made_of<T>(shape, [&](auto i, auto j) { return b(i, j) * RealOf<T>{4}; }));
     this->expect(
         reference::transpose(b),
         [&](auto target) { kernels.conjugate_transpose(queue, source.view(), target); },
@@ -97,8 +99,8 @@ TYPED_TEST(HostEntryKernelsTest, SquareTile_IsAsDefined) {
     SCOPED_TRACE(n);
     const Shape shape{n, n};
     const DenseMatrix<T> a = testing::dense<T>({.n = n, .seed = 3});
-    this->expect(a, [&](auto target) { kernels.identity(queue, target); },
-                 DenseMatrix<T>::identity(n));
+    this->expect(
+        a, [&](auto target) { kernels.identity(queue, target); }, DenseMatrix<T>::identity(n));
 
     Embedded<T> whole(a);
     std::vector<RealOf<T>> diagonal(static_cast<std::size_t>(n));
@@ -111,16 +113,14 @@ TYPED_TEST(HostEntryKernelsTest, SquareTile_IsAsDefined) {
     Embedded<T> upper(made_of<T>(shape, [&](auto i, auto j) { return i < j ? a(i, j) : nan; }));
     this->expect(
         DenseMatrix<T>(n, n),
-        [&](auto target) {
-          kernels.hermitian_tile(queue, upper.view(), diagonal.data(), target);
-        },
+        [&](auto target) { kernels.hermitian_tile(queue, upper.view(), diagonal.data(), target); },
         a);
     // In place, as the inverse uses it.
     const DenseMatrix<T> half =
         made_of<T>(shape, [&](auto i, auto j) { return i < j ? a(i, j) : nan; });
     this->expect(
-        half,
-        [&](auto target) { kernels.hermitian_tile(queue, target, diagonal.data(), target); }, a);
+        half, [&](auto target) { kernels.hermitian_tile(queue, target, diagonal.data(), target); },
+        a);
   }
 }
 

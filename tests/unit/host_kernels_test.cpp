@@ -71,8 +71,8 @@ DenseMatrix<T> combined(T alpha, const DenseMatrix<T>& ab, T beta, const DenseMa
 template <Scalar T>
 void expect_near(const DenseMatrix<T>& result, const DenseMatrix<T>& expected, std::int64_t terms) {
   const auto size = static_cast<double>(reference::one_norm(expected));
-  const auto error = static_cast<double>(
-      reference::one_norm(combined(T{-1}, expected, T{1}, result)));
+  const auto error =
+      static_cast<double>(reference::one_norm(combined(T{-1}, expected, T{1}, result)));
   const double rows = static_cast<double>(result.rows());
   EXPECT_LE(error, 4.0 * unit_roundoff<T> * (size + rows * static_cast<double>(terms)));
 }
@@ -117,18 +117,17 @@ class HostKernelsTest : public ::testing::Test {
     Embedded<T> c_view(c);
     kernels_.gemm(queue_, op_a, op_b, alpha, a_view.view(), b_view.view(), beta, c_view.view());
     queue_.synchronize();
-    const DenseMatrix<T> ab =
-        reference::matmul(as_reference(op_a), a, as_reference(op_b), b);
+    const DenseMatrix<T> ab = reference::matmul(as_reference(op_a), a, as_reference(op_b), b);
     expect_near(c_view.value(), combined(alpha, ab, beta, c), k + 1);
     EXPECT_TRUE(c_view.frame_intact());
   }
 
   void check_herk(Triangle triangle, Op op, std::int64_t n, std::int64_t k, Real beta) {
-    SCOPED_TRACE(::testing::Message() << static_cast<char>(triangle) << static_cast<char>(op)
-                                      << " " << n << " x " << k << ", beta " << beta);
+    SCOPED_TRACE(::testing::Message() << static_cast<char>(triangle) << static_cast<char>(op) << " "
+                                      << n << " x " << k << ", beta " << beta);
     const DenseMatrix<T> a = operand<T>(op, n, k, 1);
-    const DenseMatrix<T> given = beta == Real{0} ? filled<T>(n, n, nan_of<T>)
-                                                 : testing::dense<T>({.n = n, .seed = 3});
+    const DenseMatrix<T> given =
+        beta == Real{0} ? filled<T>(n, n, nan_of<T>) : testing::dense<T>({.n = n, .seed = 3});
     // what the kernel has no business with is not a number
     const DenseMatrix<T> c = joined(triangle, given, filled<T>(n, n, nan_of<T>));
     Embedded<T> a_view(a);
@@ -150,7 +149,8 @@ class HostKernelsTest : public ::testing::Test {
     const DenseMatrix<T> zeros(n, n);
     const DenseMatrix<T> full = testing::dense<T>({.n = n, .seed = 3});
     const DenseMatrix<T> a = joined(triangle, full, zeros);
-    const DenseMatrix<T> b = side == Side::left ? right_hand_sides<T>(n, k) : right_hand_sides<T>(k, n);
+    const DenseMatrix<T> b =
+        side == Side::left ? right_hand_sides<T>(n, k) : right_hand_sides<T>(k, n);
     Embedded<T> a_view(joined(triangle, full, filled<T>(n, n, nan_of<T>)));
     Embedded<T> b_view(b);
     kernels_.trsm(queue_, side, triangle, op, a_view.view(), b_view.view());
@@ -176,11 +176,12 @@ TYPED_TEST(HostKernelsTest, Gemm_InAnyShape_IsTheProduct) {
   for (const Op op_a : ops) {
     for (const Op op_b : ops) {
       // one column takes another path; nothing to sum still scales c
-      for (const Shape& s : {Shape{7, 5, 6}, Shape{40, 33, 17}, Shape{9, 1, 6}, Shape{1, 1, 5},
-                             Shape{1, 6, 3}, Shape{8, 4, 0}, Shape{8, 1, 0}, Shape{0, 3, 2},
-                             Shape{3, 0, 2}}) {
+      for (const Shape& s :
+           {Shape{7, 5, 6}, Shape{40, 33, 17}, Shape{9, 1, 6}, Shape{1, 1, 5}, Shape{1, 6, 3},
+            Shape{8, 4, 0}, Shape{8, 1, 0}, Shape{0, 3, 2}, Shape{3, 0, 2}}) {
         for (const int beta : {0, 1, 3}) {
-          this->check_gemm(op_a, op_b, s.m, s.n, s.k, TypeParam(static_cast<RealOf<TypeParam>>(beta)));
+          this->check_gemm(op_a, op_b, s.m, s.n, s.k,
+                           TypeParam(static_cast<RealOf<TypeParam>>(beta)));
         }
       }
     }
@@ -257,11 +258,10 @@ TYPED_TEST(HostKernelsTest, Potrf_OfATile_IsItsFactorAndLeavesTheOtherTriangle) 
 
 TYPED_TEST(HostKernelsTest, Potrf_OfABadPivot_NamesItsColumn) {
   using T = TypeParam;
-  using Real = RealOf<T>;
   constexpr std::int64_t n = 70;
-  constexpr Real infinity = std::numeric_limits<Real>::infinity();
+  constexpr RealOf<T> infinity = std::numeric_limits<RealOf<T>>::infinity();
   for (const std::int64_t column : {0, 1, 33, 69}) {
-    for (const Real pivot : {Real{0}, Real{-5}, nan_of<T>, infinity, -infinity}) {
+    for (const RealOf<T> pivot : {RealOf<T>{0}, RealOf<T>{-5}, nan_of<T>, infinity, -infinity}) {
       SCOPED_TRACE(::testing::Message() << "pivot " << pivot << " of column " << column);
       DenseMatrix<T> a = testing::dense<T>({.n = n, .seed = 3});
       a(column, column) = pivot;

@@ -1,4 +1,5 @@
 #include "runtime/host/host_queue.hpp"
+
 #include "tests/support/host_rank.hpp"
 
 #include <shardsolve/error.hpp>

@@ -98,8 +98,7 @@ TEST_P(InProcessTest, Gather_GivesEveryPieceToTheRootAlone) {
     for (std::int64_t r = 0; r < rank.count() && rank.index() == root; ++r) {
       const Numbers sent = message(r, root, round);
       // the root's own piece is left alone
-      EXPECT_EQ(fetch(rank, pieces[static_cast<std::size_t>(r)]),
-                r == root ? unknown(sent) : sent);
+      EXPECT_EQ(fetch(rank, pieces[static_cast<std::size_t>(r)]), r == root ? unknown(sent) : sent);
     }
   });
 }

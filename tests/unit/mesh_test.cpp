@@ -1,10 +1,9 @@
-#include <shardsolve/mesh.hpp>
-
 #include "mesh/mesh_state.hpp"
 #include "tests/support/rank_program.hpp"
 #include "tests/support/thrown.hpp"
 
 #include <shardsolve/error.hpp>
+#include <shardsolve/mesh.hpp>
 #include <shardsolve/trace.hpp>
 
 #include <gmock/gmock.h>
@@ -25,8 +24,8 @@ using testing::broadcast_value;
 using testing::run_on;
 
 TEST(Mesh, RanksThatAreNotPossible_AreRefusedWithTheBounds) {
-  for (const std::int64_t ranks : {std::int64_t{-1}, std::int64_t{0}, Mesh::max_host_ranks + 1,
-                                   std::int64_t{10000}}) {
+  for (const std::int64_t ranks :
+       {std::int64_t{-1}, std::int64_t{0}, Mesh::max_host_ranks + 1, std::int64_t{10000}}) {
     const auto error = testing::thrown_by([&] { Mesh::host(ranks); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->kind(), ErrorKind::invalid_argument);
@@ -106,15 +105,14 @@ TEST(Mesh, Workspace_IsApartAndAligned) {
 TEST(Mesh, Trace_HasALaneForEveryQueueOfEveryRank) {
   Mesh mesh = Mesh::host(3);
   Trace trace;
-  run_on(
-      mesh,
-      [](mesh::Rank& rank) {
-        rank.set_step(rank.index());
-        for (runtime::Queue* queue : rank.queues()) {
-          testing::enqueue(*queue, "work", [] {});
-        }
-      },
-      {.trace = &trace});
+  run_on(mesh,
+         [](mesh::Rank& rank) {
+           rank.set_step(rank.index());
+           for (runtime::Queue* queue : rank.queues()) {
+             testing::enqueue(*queue, "work", [] {});
+           }
+         },
+         {.trace = &trace});
   std::set<std::pair<std::int64_t, std::string>> lanes;
   for (const Trace::Lane& lane : trace.lanes()) {
     lanes.emplace(lane.rank, lane.queue);
@@ -128,9 +126,7 @@ TEST(Mesh, Trace_HasALaneForEveryQueueOfEveryRank) {
 TEST(Mesh, SecondCallWithATrace_AddsToIt) {
   Mesh mesh = Mesh::host(2);
   Trace trace;
-  const auto program = [](mesh::Rank& rank) {
-    testing::enqueue(rank.update(), "work", [] {});
-  };
+  const auto program = [](mesh::Rank& rank) { testing::enqueue(rank.update(), "work", [] {}); };
   const auto count = [&] {
     std::size_t spans = 0;
     for (const Trace::Lane& lane : trace.lanes()) {

@@ -1,6 +1,6 @@
-#include <shardsolve/outcome.hpp>
-
 #include "tests/support/case_name.hpp"
+
+#include <shardsolve/outcome.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
+#include "tests/support/thrown.hpp"
+
 #include <shardsolve/error.hpp>
 #include <shardsolve/plan.hpp>
-
-#include "tests/support/thrown.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -73,8 +73,8 @@ TEST(Plan, EmptyMatrix_IsPlannedToo) {
 
 TEST(PlanRequire, TooMuch_ThrowsBothFigures) {
   const Plan plan = plan_cholesky_factor(SlabLayout::even(100, 4, 8), Dtype::float64);
-  const auto error = testing::thrown_by(
-      [&] { plan.require(143'000'000'000, 139'000'000'000, "the job"); });
+  const auto error =
+      testing::thrown_by([&] { plan.require(143'000'000'000, 139'000'000'000, "the job"); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::out_of_memory);
   for (const char* word : {"the job", "143.00 GB", "139.00 GB", "4 devices", "more devices"}) {

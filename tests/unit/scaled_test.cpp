@@ -22,10 +22,10 @@ constexpr double smallest = std::numeric_limits<double>::denorm_min();
 
 /// Numbers within the range of long double, in every form that callers may write them.
 std::vector<Scaled> numbers() {
-  return {{0.0, 0},      {0.0, 500},      {1.0, 0},        {0.75, 0},       {3.0, -1},
-          {1.0, 1000},   {1.0, -1000},    {1.5, 3000},     {1.25, -3000},   {1e300, 0},
-          {1e-300, 0},   {largest, 0},    {smallest, 0},   {largest, 2000}, {smallest, -2000},
-          {1.0 / 3, 53}, {1.0 / 3, -53},  {1e300, -2000},  {1e-300, 2000}};
+  return {{0.0, 0},      {0.0, 500},     {1.0, 0},       {0.75, 0},       {3.0, -1},
+          {1.0, 1000},   {1.0, -1000},   {1.5, 3000},    {1.25, -3000},   {1e300, 0},
+          {1e-300, 0},   {largest, 0},   {smallest, 0},  {largest, 2000}, {smallest, -2000},
+          {1.0 / 3, 53}, {1.0 / 3, -53}, {1e300, -2000}, {1e-300, 2000}};
 }
 
 template <class Check>

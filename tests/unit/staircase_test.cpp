@@ -1,6 +1,7 @@
 // The staircases as pure data: which entries of a slab an update of a triangle touches.
 
 #include "layout/staircase.hpp"
+
 #include "tests/support/fuzz.hpp"
 
 #include <gmock/gmock.h>
@@ -67,12 +68,13 @@ TEST(Staircase, UnevenSlabs_AreThoseOfTheTable) {
   EXPECT_THAT(lower_staircase(layout, 2, 0, 1),
               UnorderedElementsAreArray({piece(2, 3, 5, 0, 2, true), piece(0, 2, 3, 0, 2)}));
   EXPECT_THAT(upper_staircase(layout, 0, 1, 2),
-              UnorderedElementsAreArray({piece(0, 0, 2, 2, 3), piece(2, 3, 5, 2, 3),
-                                         piece(0, 2, 3, 2, 3, true)}));
+              UnorderedElementsAreArray(
+                  {piece(0, 0, 2, 2, 3), piece(2, 3, 5, 2, 3), piece(0, 2, 3, 2, 3, true)}));
   EXPECT_THAT(upper_staircase(layout, 1, 0, 0), ::testing::IsEmpty());
 }
 
-// ---- against the definition ----------------------------------------------------------------------
+// ---- against the definition
+// ----------------------------------------------------------------------
 
 /// How often each entry of a slab is touched: row + n * column.
 std::vector<int> touches(const SlabLayout& layout, const std::vector<Piece>& pieces,

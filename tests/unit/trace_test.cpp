@@ -14,8 +14,8 @@
 namespace shardsolve {
 namespace {
 
-using ::testing::ElementsAre;
 using nlohmann::json;
+using ::testing::ElementsAre;
 
 /// A span that begins `begin` microseconds after some time and takes `length`.
 TraceSpan span(const char* name, int begin, int length, double flops = 0.0, double bytes = 0.0,
