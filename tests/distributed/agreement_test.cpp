@@ -176,9 +176,9 @@ INSTANTIATE_TEST_SUITE_P(Culprits, Agreement,
                          ::testing::Values(Culprit{1, 0}, Culprit{2, 0}, Culprit{2, 1},
                                            Culprit{3, 1}, Culprit{4, 0}, Culprit{4, 3},
                                            Culprit{6, 2}),
-                         [](const auto& info) {
-                           return std::to_string(info.param.ranks) + "_ranks_culprit_" +
-                                  std::to_string(info.param.rank);
+                         [](const auto& instance) {
+                           return std::to_string(instance.param.ranks) + "_ranks_culprit_" +
+                                  std::to_string(instance.param.rank);
                          });
 
 // ---- silence

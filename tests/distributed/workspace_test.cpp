@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Workspace,
                                            Shape{"uneven", SlabLayout({0, 500, 500, 560, 640}, 64)},
                                            Shape{"all_on_one",
                                                  SlabLayout({0, 640, 640, 640, 640}, 64)}),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& instance) { return instance.param.name; });
 
 }  // namespace
 }  // namespace shardsolve::testing

@@ -1,7 +1,8 @@
 #include <cstdio>
 #include <cstring>
-#include <shardsolve/slab_layout.hpp>
+#include <shardsolve/cholesky.hpp>
 #include <shardsolve/version.hpp>
+#include <vector>
 
 // Usage: consumer <expected version>
 int main(int argc, char** argv) {
@@ -10,6 +11,24 @@ int main(int argc, char** argv) {
                  argc == 2 ? argv[1] : "one argument");
     return 1;
   }
-  std::printf("consumer: shardsolve %s\n", SHARDSOLVE_VERSION_STRING);
+  // diag(1, ..., 12) x = (1, ..., 1) on three ranks
+  constexpr std::int64_t n = 12;
+  std::vector<double> a(n * n, 0.0);
+  std::vector<double> b(n, 1.0);
+  for (std::int64_t i = 0; i < n; ++i) {
+    a[static_cast<std::size_t>(i * (n + 1))] = static_cast<double>(i + 1);
+  }
+  using shardsolve::MatrixView;
+  shardsolve::Mesh mesh = shardsolve::Mesh::host(3);
+  const auto layout = shardsolve::SlabLayout::even(n, mesh.ranks(), 2);
+  const shardsolve::Outcome outcome = shardsolve::solve(
+      mesh, shardsolve::ShardedMatrix<double>(layout, MatrixView<double>(a.data(), n, n)),
+      shardsolve::RightHandSides<double>(layout, MatrixView<double>(b.data(), n, 1)));
+  if (!outcome.ok() || !(*outcome.backward_error < 1e-15) || !(b[11] * 12 > 0.999999)) {
+    std::fprintf(stderr, "no solution: %s\n", outcome.message().c_str());
+    return 1;
+  }
+  std::printf("consumer: shardsolve %s, backward error %.1e\n", SHARDSOLVE_VERSION_STRING,
+              *outcome.backward_error);
   return 0;
 }
