@@ -36,7 +36,7 @@ struct CholeskyFactor {
 ///
 /// `a`: n x n, both triangles valid, on as many slabs as `mesh` has ranks. Looks at A once before
 /// anything is written: refuses NaN, Inf and matrices that are not Hermitian (outcome, `a` intact).
-/// Costs n^3 / 3 multiply-adds spread evenly over the ranks, and moves about n^2 / 2 elements to
+/// Costs n^3 / 3 operations (complex: four times that) spread evenly over the ranks, and moves about n^2 / 2 elements to
 /// each rank. Workspace on each rank: three panels of n x tile elements.
 /// A matrix that is not positive definite ends the work early with the pivot in the outcome.
 /// Throws Error: invalid_argument if the layout does not fit the mesh, out_of_memory, cancelled,
@@ -47,7 +47,7 @@ SHARDSOLVE_EXPORT CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T>
 
 /// Solves A X = B with a factor; X replaces B. LAPACK: potrs.
 ///
-/// `b`: n x k on the factor's layout, any k. Costs n^2 multiply-adds a right-hand side, and as much
+/// `b`: n x k on the factor's layout, any k. Costs 2 n^2 operations a right-hand side, and as much
 /// again for the certificate: the outcome holds the backward error, found with the entries of A
 /// that the factor kept. Right-hand sides with NaN or Inf are refused (outcome, `b` intact). On
 /// overflow `b` holds what was computed. Workspace on each rank: a copy of its rows of B, and
@@ -59,9 +59,9 @@ SHARDSOLVE_EXPORT Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& fa
 
 /// Replaces a factor by the full Hermitian inverse of A, in the same memory. LAPACK: potri.
 ///
-/// Costs 2 n^3 / 3 multiply-adds. The factor is consumed. The outcome holds the exact rcond and
-/// the residual of X on a probe vector (see Outcome::backward_error). Workspace on each rank: four
-/// panels of n x tile elements. Throws Error as cholesky_solve.
+/// Costs 2 n^3 / 3 operations. The factor is consumed. The outcome holds the exact rcond and the
+/// residual of X on a probe vector (see Outcome::backward_error). Workspace on each rank: six panels
+/// of n x tile elements. Throws Error as cholesky_solve.
 template <Scalar T>
 SHARDSOLVE_EXPORT Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor,
                                            const RunOptions& options = {});

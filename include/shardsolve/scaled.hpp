@@ -12,6 +12,8 @@ struct Scaled {
   int exponent = 0;
 
   friend Scaled operator*(Scaled a, Scaled b) {
+    a = a.normalised();
+    b = b.normalised();
     return Scaled{a.fraction * b.fraction, a.exponent + b.exponent}.normalised();
   }
   friend Scaled operator+(Scaled a, Scaled b) {

@@ -23,6 +23,10 @@ namespace {
 
 template <Scalar T>
 void require_usable(const CholeskyFactor<T>& factor) {
+  if (!factor.diagonal) {
+    throw Error(ErrorKind::invalid_argument,
+                "the factor was consumed by cholesky_inverse: factor the matrix again");
+  }
   if (!factor.outcome.ok()) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("there is no factor to work with: {}", factor.outcome.message()));
@@ -109,8 +113,8 @@ Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSid
 template <Scalar T>
 Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOptions& options) {
   require_usable(factor);
-  const CholeskyFactor<T> used = std::move(factor);
-  factor.outcome = Outcome{};
+  const CholeskyFactor<T> used = factor;
+  factor.diagonal = nullptr;
   const SlabLayout& layout = used.layout();
   const Plan plan = plan_cholesky_inverse(layout, dtype_of<T>);
   const auto residual = std::make_shared<dense::InverseResidual<T>>(layout.size());

@@ -122,7 +122,7 @@ Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, MatrixVie
   }
   const MatrixView<T> given = rank.workspace<T>(b.rows(), b.columns());
   rank.kernels<T>().copy(rank.update(), b, given);
-  triangular_solve<T>(rank, factor.layout, factor.slab, b);
+  TriangularSolve<T>(rank, factor.layout, factor.slab, b.columns()).run(b);
 
   const std::vector<double> x_maxima = column_maxima<T>(rank, b);
   if (!all_finite(x_maxima)) {

@@ -35,6 +35,9 @@ using runtime::Op;
 using runtime::Side;
 using runtime::Triangle;
 
+/// Panels in memory: one being used, one arriving, one being made.
+constexpr std::int64_t slots = 3;
+
 template <Scalar T>
 class Cholesky {
  public:
@@ -44,14 +47,14 @@ class Cholesky {
         slab_(slab),
         kernels_(rank.kernels<T>()),
         flags_(rank),
-        panels_(rank, layout.size() * layout.tile()),
+        panels_(rank, slots, layout.size() * layout.tile()),
         factored_(rank.event()),
         column_ready_{&rank.event(), &rank.event()} {
     const std::int64_t chunks = layout::most_panel_chunks(layout, chunk_rows());
     for (std::int64_t i = 0; i < chunks; ++i) {
       packed_.push_back(&rank.event());
     }
-    for (std::int64_t i = 0; i < chunks * MessageRing<T>::slots; ++i) {
+    for (std::int64_t i = 0; i < chunks * slots; ++i) {
       chunk_arrived_.push_back(&rank.event());
     }
   }
@@ -86,7 +89,7 @@ class Cholesky {
   }
   /// Complete when chunk number `chunk` of the panel of `step` is on this rank.
   runtime::Event& chunk_arrived(Step step, std::size_t chunk) const {
-    const auto slot = static_cast<std::size_t>(step.value() % MessageRing<T>::slots);
+    const auto slot = static_cast<std::size_t>(step.value() % slots);
     return *chunk_arrived_[slot * packed_.size() + chunk];
   }
   std::int64_t block_of(Step step) const {

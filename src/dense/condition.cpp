@@ -21,10 +21,10 @@ class OneNormEstimator {
   /// number does.
   OneNormEstimator(mesh::Rank& rank, const FactorPart<T>& factor, RealOf<T> scale)
       : rank_(rank),
-        factor_(factor),
         scale_(scale),
         n_(factor.layout.size()),
         first_(factor.layout.segment(rank.index()).begin.value()),
+        solve_(rank, factor.layout, factor.slab, 1),
         device_(rank.workspace<T>(factor.slab.columns(), 1)),
         x_(static_cast<std::size_t>(factor.slab.columns())) {}
 
@@ -68,7 +68,8 @@ class OneNormEstimator {
       value *= scale_;
     }
     rank_.update().copy(device_.data(), x_.data(), x_.size() * sizeof(T));
-    triangular_solve<T>(rank_, factor_.layout, factor_.slab, device_);
+    rank_.update().synchronize();  // x_ is on its way no longer, whatever happens next
+    solve_.run(device_);
     x_ = rank_.fetch(rank_.update(), device_.data(), device_.rows());
   }
 
@@ -137,10 +138,10 @@ class OneNormEstimator {
   }
 
   mesh::Rank& rank_;
-  const FactorPart<T>& factor_;
   RealOf<T> scale_;
   std::int64_t n_;
   std::int64_t first_;
+  TriangularSolve<T> solve_;
   MatrixView<T> device_;
   std::vector<T> x_;
 };

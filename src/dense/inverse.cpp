@@ -1,22 +1,25 @@
-// X = L^-H L^-1 in one sweep. At step t, with l11 the diagonal tile of the owner's block and l21 the
-// rows below it, row block t of M = L^-1 becomes known, is given to all ranks and is used up:
+// X = M^H M for M = L^-1, in one sweep from the last step to the first. At step t, with l11 the
+// diagonal tile of the owner's block and l21 the rows below it, the rows below in M are known (m22),
+// and column block t of M and row block t of X are made:
 //
-//   l   = [l11; l21] -> all ranks                                          owner, panel queue
-//   m1  = l11^-1 (row block t) -> all ranks    each rank its columns of earlier steps, panel queue
-//                                              (the owner's new block starts as l11^-1)
-//   m2 -= l21 m1                               rows below, columns up to step t
-//   x  += m1^H m1                              on and above the diagonal, columns up to step t
+//   l   = [l11; l21] -> all ranks                               owner, panel queue
+//   s   = -(m22 l21)          each rank from its own columns     panel queue
+//   m21 = s l11^-1            shares summed, each rank the rows of its segment; m11 = l11^-1
+//   m   = [m11; m21] -> all ranks; the owner puts it in place of l
+//   x   = m^H [m11 0; m21 m22]   row block t, each rank its own columns, update queue
 //
-// In elimination order X grows in the upper triangle, and in place of L the lower one holds the rows
-// of M that are not finished; both begin a new column block as 0. m2 of the next step's rows is
-// updated first, on the panel queue; the rest on the update queue. At the end the upper triangle is
-// mirrored (dense/mirror.hpp).
+// From the last step to the first because X = M^H M needs M L = I to be accurate: the other way
+// round makes L M = I accurate, and X is worse by about the square root of the condition number.
+//
+// In elimination order M lies in the lower triangle, X grows in the upper one, and the diagonal tiles
+// of X, which M's still cover, wait in memory of their own. What travels is packed transposed, like
+// the panels of the factorisation.
 
 #include "dense/inverse.hpp"
 
-#include <algorithm>
 #include <vector>
 
+#include "dense/bytes_of.hpp"
 #include "dense/message_ring.hpp"
 #include "dense/step_flags.hpp"
 #include "dense/wait_sites.hpp"
@@ -30,10 +33,11 @@ using runtime::Op;
 using runtime::Side;
 using runtime::Triangle;
 
+/// Of l and of m: one being used, one arriving.
+constexpr std::int64_t slots = 2;
+
 template <Scalar T>
 class Inverse {
-  using Real = RealOf<T>;
-
  public:
   Inverse(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab)
       : rank_(rank),
@@ -41,190 +45,235 @@ class Inverse {
         slab_(slab),
         kernels_(rank.kernels<T>()),
         flags_(rank),
-        // l has the rows from its step on, m1 the columns up to it: together one panel and a tile
-        messages_(rank, (layout.size() + layout.tile()) * layout.tile()),
-        column_arrived_(rank.event()),
+        l_(rank, slots, layout.size() * layout.tile()),
+        m_(rank, slots, layout.size() * layout.tile()),
+        shares_(rank.workspace<T>(layout.size() * layout.tile(), 1)),
+        incoming_(rank.workspace<T>(slab.columns() * layout.tile(), rank.count())),
+        diagonal_tiles_(rank.workspace<T>(layout.tile(), slab.columns())),
         packed_(rank.event()),
-        row_ready_(rank.event()),
-        next_row_ready_(rank.event()) {}
+        shares_ready_(rank.event()),
+        shares_arrived_(rank.event()),
+        part_ready_(rank.event()),
+        finished_(rank.event()) {}
 
   void run() {
-    for (Step step(0); step.value() < layout_.steps() && flags_.may_enqueue(step.value()); ++step) {
+    const std::int64_t steps = layout_.steps();
+    for (turn_ = 0; turn_ < steps && flags_.may_enqueue(turn_); ++turn_) {
+      const Step step(steps - 1 - turn_);
       rank_.set_step(step.value());
-      report(step);
-      messages_.begin(step.value(), true, sites::inverse_used);
-      messages_.await_free(rank_.panel(), sites::inverse_slot_free);
-      send_column(step);
-      send_row(step);
-      update_next_row(step);
-      update_rest(step);
+      rank_.report("invert", static_cast<double>(turn_) / static_cast<double>(steps));
+      send_column_of_l(step);
+      add_up_shares(step);
+      send_column_of_m(step);
+      make_row_of_x(step);
     }
-    flags_.finish(layout_.steps());
+    flags_.finish(steps);
     flags_.throw_if_cancelled();
+    put_diagonal_tiles();
   }
 
  private:
   bool owns(Step step) const { return layout_.owner(step) == rank_.index(); }
   std::int64_t size(Step step) const { return layout_.columns(step).size(); }
-  Step later(Step step, std::int64_t by) const {
-    return Step(std::min(step.value() + by, layout_.steps()));
+  std::int64_t blocks() const {
+    return (slab_.columns() + layout_.tile() - 1) / layout_.tile();
   }
-  /// Columns of this rank that belong to earlier steps.
-  std::int64_t before(Step step) const { return layout_.eliminated(rank_.index(), step).value(); }
-
-  /// l^H: the rows from `step` on, packed as in SlabLayout::rows_from.
-  MatrixView<T> column(Step step) const {
-    return messages_.payload(step.value(), layout_.owner(step), 0, size(step),
-                             layout_.size() - layout_.eliminated(step));
-  }
-  /// The part of it that belongs to a run of rows, not empty, in one segment.
-  MatrixView<T> column(Step step, GlobalRange rows) const {
-    const std::int64_t segment = layout_.owner(rows.begin);
-    const RowRun run = layout_.rows_from(step)[static_cast<std::size_t>(segment)];
-    return column(step).columns_from(run.packed + (rows.begin - run.rows.begin), rows.size());
-  }
-  /// m1 in the columns of one rank; behind l.
-  MatrixView<T> row(Step step, std::int64_t rank) const {
-    const RowRun run = layout_.rows_before(step + 1)[static_cast<std::size_t>(rank)];
-    return messages_.payload(step.value(), rank, row_offset(step) + size(step) * run.packed,
-                             size(step), run.rows.size());
-  }
-  std::int64_t row_offset(Step step) const {
-    return size(step) * (layout_.size() - layout_.eliminated(step));
+  /// First block of this rank that was eliminated after `step`.
+  std::int64_t block_after(Step step) const {
+    return (layout_.eliminated(rank_.index(), step + 1).value() + layout_.tile() - 1) /
+           layout_.tile();
   }
 
-  /// l from its owner to all ranks.
-  void send_column(Step step) {
+  /// A packed column: its rows are those of SlabLayout::rows_from(step), its height a tile's.
+  MatrixView<T> l(Step step) const { return l_rows(step, 0, rows(step)); }
+  MatrixView<T> l_rows(Step step, std::int64_t first, std::int64_t count) const {
+    return l_.payload(turn_, layout_.owner(step), first * size(step), size(step), count);
+  }
+  std::int64_t rows(Step step) const { return layout_.size() - layout_.eliminated(step); }
+  /// The part of m that one rank makes: the rows of its segment.
+  MatrixView<T> m_part(Step step, const RowRun& run) const {
+    return m_.payload(turn_, run.rank, run.packed * size(step), size(step), run.rows.size());
+  }
+  /// Rows of m, inside one segment, given by their place.
+  MatrixView<T> m_rows(Step step, std::int64_t segment, std::int64_t first,
+                       std::int64_t count) const {
+    return m_.payload(turn_, segment, first * size(step), size(step), count);
+  }
+  MatrixView<T> share(Step step, std::int64_t first, std::int64_t count) const {
+    return {shares_.data() + first * size(step), size(step), count};
+  }
+  /// The rows of the slab that `run` stands for, in the columns of `step`.
+  MatrixView<T> column(Step step, const RowRun& run) const {
+    const LocalRange columns = layout_.columns(step);
+    return slab_.block(run.rows.begin.value(), columns.begin.value(), run.rows.size(),
+                       columns.size());
+  }
+
+  void send_column_of_l(Step step) {
+    l_.begin(turn_, owns(step), sites::inverse_l_used);
     if (owns(step)) {
-      pack_column(step);
+      l_.await_free(rank_.panel(), sites::inverse_l_slot_free);
+      l_.stamp(rank_.panel(), turn_);
+      for (const RowRun& run : layout_.rows_from(step)) {
+        kernels_.conjugate_transpose(rank_.panel(), column(step, run),
+                                     l_rows(step, run.packed, run.rows.size()));
+      }
       rank_.panel().record(packed_);
-      rank_.transfer().wait(packed_, sites::inverse_column_packed);
+      rank_.transfer().wait(packed_, sites::inverse_l_packed);
     }
     const std::int64_t owner = layout_.owner(step);
-    messages_.publish(step.value(), owner, row_offset(step));
-    flags_.receive(step.value(), messages_.header(step.value(), owner));
-    rank_.transfer().record(column_arrived_);
+    l_.publish(turn_, owner, size(step) * rows(step));
+    flags_.receive(turn_, l_.header(turn_, owner));
+    rank_.transfer().record(l_.arrived(turn_));
   }
 
-  void pack_column(Step step) {
-    messages_.stamp(rank_.panel(), step.value());
-    const LocalRange columns = layout_.columns(step);
-    for (const RowRun& run : layout_.rows_from(step)) {
-      const MatrixView<T> l = slab_.block(run.rows.begin.value(), columns.begin.value(),
-                                          run.rows.size(), columns.size());
-      kernels_.conjugate_transpose(rank_.panel(), l,
-                                   column(step).columns_from(run.packed, run.rows.size()));
+  /// s^H = -(l21^H m22^H) from this rank's columns, then everybody's for the rows of this segment.
+  void add_up_shares(Step step) {
+    const std::vector<RowRun> runs = layout_.rows_from(step);
+    const auto place = [&](std::int64_t segment, GlobalIndex row) {
+      const RowRun& run = runs[static_cast<std::size_t>(segment)];
+      return run.packed + (row - run.rows.begin);
+    };
+    rank_.panel().wait(l_.arrived(turn_), sites::inverse_l_arrived);
+    kernels_.fill(rank_.panel(), T{0}, share(step, 0, rows(step)));
+    for (const Piece& piece :
+         layout::lower_staircase(layout_, rank_.index(), block_after(step), blocks())) {
+      const MatrixView<T> m22 = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
+                                            piece.rows.size(), piece.columns.size());
+      const MatrixView<T> l21 = l_rows(
+          step,
+          place(rank_.index(), layout_.global(rank_.index(), piece.columns.begin)),
+          piece.columns.size());
+      kernels_.gemm(rank_.panel(), Op::none, Op::conjugate_transpose, T{-1}, l21, m22, T{1},
+                    share(step, place(piece.segment, piece.rows.begin), piece.rows.size()));
     }
+    rank_.panel().record(shares_ready_);
+
+    std::vector<comm::Bytes> send;
+    std::vector<comm::Bytes> receive;
+    for (const RowRun& run : runs) {
+      send.push_back(bytes_of(share(step, run.packed, run.rows.size())));
+      receive.push_back(bytes_of(incoming(step, run.rank)));
+    }
+    rank_.transfer().wait(shares_ready_, sites::inverse_shares_ready);
+    rank_.communicator().all_to_all(rank_.transfer(), std::move(send), std::move(receive));
+    rank_.transfer().record(shares_arrived_);
   }
 
-  /// m1 = l11^-1 (row block of this step), from each rank to all.
-  void send_row(Step step) {
-    const MatrixView<T> m1 = row(step, rank_.index());
-    const GlobalRange rows = layout_.rows(step);
-    const MatrixView<T> old = slab_.block(rows.begin.value(), 0, rows.size(), before(step));
-    kernels_.copy(rank_.panel(), old, m1.columns_from(0, before(step)));
+  /// What `from` has summed up for the rows of this rank's segment.
+  MatrixView<T> incoming(Step step, std::int64_t from) const {
+    const std::int64_t count =
+        slab_.columns() - layout_.eliminated(rank_.index(), step).value();
+    return {incoming_.columns_from(from, 1).data(), size(step), count};
+  }
+
+  /// m^H = l11^-H s^H (l11^-H itself in the rows of the step), from each rank to all.
+  void send_column_of_m(Step step) {
+    const std::vector<RowRun> runs = layout_.rows_from(step);
+    const RowRun& own = runs[static_cast<std::size_t>(rank_.index())];
+    m_.begin(turn_, true, sites::inverse_m_used);
+    m_.await_free(rank_.panel(), sites::inverse_m_slot_free);
+    rank_.panel().wait(shares_arrived_, sites::inverse_shares_arrived);
+    const MatrixView<T> part = m_part(step, own);
+    kernels_.copy(rank_.panel(), share(step, own.packed, own.rows.size()), part);
+    for (const RowRun& run : runs) {
+      if (run.rank != rank_.index()) {
+        kernels_.add(rank_.panel(), T{1}, incoming(step, run.rank), part);
+      }
+    }
     if (owns(step)) {
-      kernels_.identity(rank_.panel(), m1.columns_from(before(step), size(step)));
+      kernels_.identity(rank_.panel(), part.columns_from(0, size(step)));
     }
-    rank_.panel().wait(column_arrived_, sites::inverse_column_arrived);
-    kernels_.trsm(rank_.panel(), Side::left, Triangle::upper, Op::conjugate_transpose,
-                  column(step, rows), m1);
-    rank_.panel().record(row_ready_);
+    // l11 leads the owner's run
+    const RowRun& owners = runs[static_cast<std::size_t>(layout_.owner(step))];
+    kernels_.trsm(rank_.panel(), Side::left, Triangle::upper, Op::none,
+                  l_rows(step, owners.packed, size(step)), part);
+    rank_.panel().record(l_.done(turn_));
+    rank_.panel().record(part_ready_);
 
     std::vector<std::int64_t> offsets;
-    for (const RowRun& run : layout_.rows_before(step + 1)) {
-      offsets.push_back(row_offset(step) + size(step) * run.packed);
+    for (const RowRun& run : runs) {
+      offsets.push_back(run.packed * size(step));
     }
-    offsets.push_back(row_offset(step) + size(step) * layout_.eliminated(step + 1));
-    rank_.transfer().wait(row_ready_, sites::inverse_row_ready);
-    messages_.publish_parts(step.value(), offsets);
-    rank_.transfer().record(messages_.arrived(step.value()));
-  }
-
-  /// m2 on the rows of the next step: the panel queue goes on with them.
-  void update_next_row(Step step) {
-    if (step.value() + 1 < layout_.steps()) {
-      rank_.panel().wait(next_row_ready_, sites::inverse_next_row_ready);
-      update_below(rank_.panel(), step, layout_.rows(step + 1));
-    }
-  }
-
-  void update_rest(Step step) {
-    rank_.update().wait(row_ready_, sites::inverse_rest_row_ready);
-    // first the rows that the panel queue needs next
-    if (step.value() + 2 < layout_.steps()) {
-      update_below(rank_.update(), step, layout_.rows(step + 2));
-    }
-    rank_.update().record(next_row_ready_);
-    for (const RowRun& run : layout_.rows_from(later(step, 3))) {
-      update_below(rank_.update(), step, run.rows);
-    }
-    rank_.update().wait(messages_.arrived(step.value()), sites::inverse_row_arrived);
-    const std::int64_t block = before(step) / layout_.tile();
+    offsets.push_back(rows(step) * size(step));
+    rank_.transfer().wait(part_ready_, sites::inverse_part_ready);
+    m_.publish_parts(turn_, offsets);
+    rank_.transfer().record(m_.arrived(turn_));
     if (owns(step)) {
-      update_above(step, 0, block, Real{1});
-      update_above(step, block, block + 1, Real{0});
-    } else {
-      update_above(step, 0, (before(step) + layout_.tile() - 1) / layout_.tile(), Real{1});
-    }
-    rank_.update().record(messages_.done(step.value()));
-  }
-
-  /// m2 -= l21 m1 on some rows.
-  void update_below(runtime::Queue& queue, Step step, GlobalRange rows) {
-    if (rows.empty()) {
-      return;
-    }
-    const MatrixView<T> l21 = column(step, rows);
-    const MatrixView<T> m1 = row(step, rank_.index());
-    const MatrixView<T> m2 = slab_.block(rows.begin.value(), 0, rows.size(), m1.columns());
-    const auto subtract = [&](std::int64_t first, std::int64_t count, T keep) {
-      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{-1}, l21,
-                    m1.columns_from(first, count), keep, m2.columns_from(first, count));
-    };
-    subtract(0, before(step), T{1});
-    if (owns(step)) {
-      subtract(before(step), size(step), T{0});
-    }
-  }
-
-  /// x = m1^H m1 + keep x on and above the diagonal, in blocks [first, last) of the slab.
-  void update_above(Step step, std::int64_t first, std::int64_t last, Real keep) {
-    const MatrixView<T> own = row(step, rank_.index());
-    for (const Piece& piece : layout::upper_staircase(layout_, rank_.index(), first, last)) {
-      const MatrixView<T> x =
-          slab_.block(piece.rows.begin.value(), piece.columns.begin.value(), piece.rows.size(),
-                      piece.columns.size());
-      const MatrixView<T> right =
-          own.columns_from(piece.columns.begin.value(), piece.columns.size());
-      if (piece.diagonal) {
-        kernels_.herk(rank_.update(), Triangle::upper, Op::conjugate_transpose, Real{1}, right,
-                      keep, x);
-      } else {
-        const std::int64_t begin = piece.rows.begin - layout_.segment(piece.segment).begin;
-        const MatrixView<T> left =
-            row(step, piece.segment).columns_from(begin, piece.rows.size());
-        kernels_.gemm(rank_.update(), Op::conjugate_transpose, Op::none, T{1}, left, right, T{keep},
-                      x);
+      // M in place of L; above the diagonal of the tile come the zeros of m11
+      rank_.panel().wait(m_.arrived(turn_), sites::inverse_m_stored);
+      for (const RowRun& run : runs) {
+        kernels_.conjugate_transpose(rank_.panel(), m_part(step, run), column(step, run));
       }
     }
   }
 
-  void report(Step step) {
-    rank_.report("invert", static_cast<double>(layout_.eliminated(step)) /
-                               static_cast<double>(layout_.size()));
+  void make_row_of_x(Step step) {
+    const std::vector<RowRun> runs = layout_.rows_from(step);
+    const GlobalRange x_rows = layout_.rows(step);
+    const std::int64_t first = layout_.eliminated(rank_.index(), step + 1).value();
+    rank_.update().wait(m_.arrived(turn_), sites::inverse_m_arrived);
+    if (owns(step)) {
+      make_diagonal_tile(step, runs);
+    }
+    const MatrixView<T> x =
+        slab_.block(x_rows.begin.value(), first, x_rows.size(), slab_.columns() - first);
+    kernels_.fill(rank_.update(), T{0}, x);
+    for (const Piece& piece :
+         layout::lower_staircase(layout_, rank_.index(), block_after(step), blocks())) {
+      const RowRun& run = runs[static_cast<std::size_t>(piece.segment)];
+      const MatrixView<T> m22 = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
+                                            piece.rows.size(), piece.columns.size());
+      const MatrixView<T> m =
+          m_rows(step, piece.segment, run.packed + (piece.rows.begin - run.rows.begin),
+                 piece.rows.size());
+      kernels_.gemm(rank_.update(), Op::none, Op::none, T{1}, m, m22, T{1},
+                    x.columns_from(piece.columns.begin.value() - first, piece.columns.size()));
+    }
+    rank_.update().record(m_.done(turn_));
+  }
+
+  /// x11 = m^H m, in the upper triangle.
+  void make_diagonal_tile(Step step, const std::vector<RowRun>& runs) {
+    const MatrixView<T> tile = diagonal_tile(step);
+    kernels_.fill(rank_.update(), T{0}, tile);
+    for (const RowRun& run : runs) {
+      kernels_.herk(rank_.update(), Triangle::upper, Op::none, 1, m_part(step, run), 1, tile);
+    }
+  }
+  MatrixView<T> diagonal_tile(Step step) const {
+    return diagonal_tiles_.block(0, layout_.columns(step).begin.value(), size(step), size(step));
+  }
+
+  void put_diagonal_tiles() {
+    rank_.panel().record(finished_);
+    rank_.update().wait(finished_, sites::inverse_finished);
+    for (Step step(0); step.value() < layout_.steps(); ++step) {
+      if (owns(step)) {
+        const LocalRange columns = layout_.columns(step);
+        kernels_.copy(rank_.update(), diagonal_tile(step),
+                      slab_.block(layout_.rows(step).begin.value(), columns.begin.value(),
+                                  columns.size(), columns.size()));
+      }
+    }
   }
 
   mesh::Rank& rank_;
   const SlabLayout& layout_;
   MatrixView<T> slab_;
   const runtime::Kernels<T>& kernels_;
+  std::int64_t turn_ = 0;  // steps done; messages are numbered by it
   StepFlags flags_;
-  MessageRing<T> messages_;          // l and, behind it, m1
-  runtime::Event& column_arrived_;   // l of the step is on this rank
-  runtime::Event& packed_;           // the owner's l is packed
-  runtime::Event& row_ready_;        // this rank's m1 is computed
-  runtime::Event& next_row_ready_;   // the step after next has its updates but the last
+  MessageRing<T> l_;
+  MessageRing<T> m_;
+  MatrixView<T> shares_;          // this rank's s^H, all rows
+  MatrixView<T> incoming_;        // everybody's for this rank's rows; one column a rank
+  MatrixView<T> diagonal_tiles_;  // of X, side by side
+  runtime::Event& packed_;
+  runtime::Event& shares_ready_;
+  runtime::Event& shares_arrived_;
+  runtime::Event& part_ready_;
+  runtime::Event& finished_;
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -14,16 +13,15 @@
 
 namespace shardsolve::dense {
 
-/// Three slots, used in turn: the message of one step is being read, that of the next is arriving,
-/// the one after that is being written. A slot is a window of `capacity` elements behind one
+/// Slots that are used in turn. With three, the message of one step is being read, that of the next
+/// is arriving, the one after that is being written. A slot is a window of `capacity` elements behind one
 /// header. Each step goes begin, await_free, (written by its root), publish, (read), done.
 template <Scalar T>
 class MessageRing {
  public:
-  static constexpr std::int64_t slots = 3;
-
-  MessageRing(mesh::Rank& rank, std::int64_t capacity) : rank_(rank), free_(rank.event()) {
-    for (auto& slot : ring_) {
+  MessageRing(mesh::Rank& rank, std::int64_t slots, std::int64_t capacity)
+      : rank_(rank), free_(rank.event()), ring_(static_cast<std::size_t>(slots)) {
+    for (Slot& slot : ring_) {
       slot.window = &rank.window((header_elements + capacity) *
                                  static_cast<std::int64_t>(sizeof(T)));
       slot.arrived = &rank.event();
@@ -102,14 +100,14 @@ class MessageRing {
   static std::size_t bytes(std::int64_t elements) {
     return static_cast<std::size_t>(elements) * sizeof(T);
   }
-  Slot& at(std::int64_t step) { return ring_[static_cast<std::size_t>(step % slots)]; }
+  Slot& at(std::int64_t step) { return ring_[static_cast<std::size_t>(step) % ring_.size()]; }
   const Slot& at(std::int64_t step) const {
-    return ring_[static_cast<std::size_t>(step % slots)];
+    return ring_[static_cast<std::size_t>(step) % ring_.size()];
   }
 
   mesh::Rank& rank_;
   runtime::Event& free_;
-  std::array<Slot, slots> ring_;
+  std::vector<Slot> ring_;
 };
 
 }  // namespace shardsolve::dense

@@ -181,7 +181,7 @@ class Backward : Sweep<T> {
            std::int64_t columns)
       : Sweep<T>(rank, layout, slab),
         flags_(rank),
-        messages_(rank, layout.tile() * columns),
+        messages_(rank, slots, layout.tile() * columns),
         solved_(rank.event()) {}
 
   void run(MatrixView<T> b) {
@@ -271,28 +271,35 @@ class Backward : Sweep<T> {
 }  // namespace
 
 template <Scalar T>
-void triangular_solve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
-                      MatrixView<T> b) {
-  const std::int64_t width = std::min(layout.tile(), b.columns());
-  Forward<T> forward(rank, layout, slab, width);
-  Backward<T> backward(rank, layout, slab, width);
-  for (std::int64_t first = 0; first < b.columns(); first += width) {
-    const MatrixView<T> some = b.columns_from(first, std::min(width, b.columns() - first));
-    rank.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));
-    forward.run(some);
-    backward.run(some);
+struct TriangularSolve<T>::Sweeps {
+  Forward<T> forward;
+  Backward<T> backward;
+};
+
+template <Scalar T>
+TriangularSolve<T>::TriangularSolve(mesh::Rank& rank, const SlabLayout& layout,
+                                    MatrixView<const T> slab, std::int64_t columns)
+    : rank_(rank), width_(std::min(layout.tile(), columns)) {
+  sweeps_ = std::make_unique<Sweeps>(
+      Sweeps{{rank, layout, slab, width_}, {rank, layout, slab, width_}});
+}
+
+template <Scalar T>
+TriangularSolve<T>::~TriangularSolve() = default;
+
+template <Scalar T>
+void TriangularSolve<T>::run(MatrixView<T> b) {
+  for (std::int64_t first = 0; first < b.columns(); first += width_) {
+    const MatrixView<T> some = b.columns_from(first, std::min(width_, b.columns() - first));
+    rank_.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));
+    sweeps_->forward.run(some);
+    sweeps_->backward.run(some);
   }
 }
 
-template void triangular_solve(mesh::Rank&, const SlabLayout&, MatrixView<const float>,
-                               MatrixView<float>);
-template void triangular_solve(mesh::Rank&, const SlabLayout&, MatrixView<const double>,
-                               MatrixView<double>);
-template void triangular_solve(mesh::Rank&, const SlabLayout&,
-                               MatrixView<const std::complex<float>>,
-                               MatrixView<std::complex<float>>);
-template void triangular_solve(mesh::Rank&, const SlabLayout&,
-                               MatrixView<const std::complex<double>>,
-                               MatrixView<std::complex<double>>);
+template class TriangularSolve<float>;
+template class TriangularSolve<double>;
+template class TriangularSolve<std::complex<float>>;
+template class TriangularSolve<std::complex<double>>;
 
 }  // namespace shardsolve::dense

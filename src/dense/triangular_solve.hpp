@@ -3,14 +3,30 @@
 
 #include <shardsolve/slab_layout.hpp>
 
+#include <memory>
+
 #include "mesh/rank.hpp"
 
 namespace shardsolve::dense {
 
-/// Overwrites the rank's rows of B with its rows of X, where L L^H (P X) = P B. Any number of
-/// columns; they are taken `layout.tile()` at a time. LAPACK: potrs.
+/// Solves L L^H (P X) = P B with the rank's slab of the factor. LAPACK: potrs.
 template <Scalar T>
-void triangular_solve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
-                      MatrixView<T> b);
+class TriangularSolve {
+ public:
+  /// Takes workspace for up to `columns` right-hand sides, but no more than layout.tile(): more are
+  /// solved for in turn.
+  TriangularSolve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+                  std::int64_t columns);
+  ~TriangularSolve();
+
+  /// Overwrites the rank's rows of B, at most as many columns as were announced, with those of X.
+  void run(MatrixView<T> b);
+
+ private:
+  struct Sweeps;
+  mesh::Rank& rank_;
+  std::int64_t width_;
+  std::unique_ptr<Sweeps> sweeps_;
+};
 
 }  // namespace shardsolve::dense

@@ -38,18 +38,22 @@ inline constexpr WaitSite multiply_sums_ready{32, "multiply: sums are sent when 
 inline constexpr WaitSite multiply_sums_arrived{33, "multiply: sums are added when here"};
 
 // inverse
-inline constexpr WaitSite inverse_slot_free{40, "inverse: column and row go to a free slot"};
-inline constexpr WaitSite inverse_column_packed{41, "inverse: column is sent when packed"};
-inline constexpr WaitSite inverse_used{42, "inverse: column and row are given up when used"};
-inline constexpr WaitSite inverse_column_arrived{43, "inverse: column is used when here"};
-inline constexpr WaitSite inverse_row_ready{44, "inverse: row is sent when computed"};
-inline constexpr WaitSite inverse_next_row_ready{45, "inverse: next row has its earlier updates"};
-inline constexpr WaitSite inverse_rest_row_ready{46, "inverse: own row is used when computed"};
-inline constexpr WaitSite inverse_row_arrived{47, "inverse: row of all ranks is used when here"};
+inline constexpr WaitSite inverse_l_used{40, "inverse: column of L is given up when used"};
+inline constexpr WaitSite inverse_l_slot_free{41, "inverse: column of L goes to a free slot"};
+inline constexpr WaitSite inverse_l_packed{42, "inverse: column of L is sent when packed"};
+inline constexpr WaitSite inverse_l_arrived{43, "inverse: column of L is used when here"};
+inline constexpr WaitSite inverse_shares_ready{44, "inverse: shares are sent when computed"};
+inline constexpr WaitSite inverse_shares_arrived{45, "inverse: shares are summed when here"};
+inline constexpr WaitSite inverse_m_used{46, "inverse: column of M is given up when used"};
+inline constexpr WaitSite inverse_m_slot_free{47, "inverse: column of M goes to a free slot"};
+inline constexpr WaitSite inverse_part_ready{48, "inverse: part of M is sent when computed"};
+inline constexpr WaitSite inverse_m_stored{49, "inverse: column of M is stored when here"};
+inline constexpr WaitSite inverse_m_arrived{50, "inverse: column of M is used when here"};
+inline constexpr WaitSite inverse_finished{51, "inverse: tiles of X replace those of M at the end"};
 
 // mirror
-inline constexpr WaitSite mirror_packed{50, "mirror: blocks are sent when packed"};
-inline constexpr WaitSite mirror_arrived{51, "mirror: blocks are used when here"};
+inline constexpr WaitSite mirror_packed{60, "mirror: blocks are sent when packed"};
+inline constexpr WaitSite mirror_arrived{61, "mirror: blocks are used when here"};
 
 inline constexpr std::array all{
     step_flags,
@@ -71,14 +75,18 @@ inline constexpr std::array all{
     multiply_x_arrived,
     multiply_sums_ready,
     multiply_sums_arrived,
-    inverse_slot_free,
-    inverse_column_packed,
-    inverse_used,
-    inverse_column_arrived,
-    inverse_row_ready,
-    inverse_next_row_ready,
-    inverse_rest_row_ready,
-    inverse_row_arrived,
+    inverse_l_used,
+    inverse_l_slot_free,
+    inverse_l_packed,
+    inverse_l_arrived,
+    inverse_shares_ready,
+    inverse_shares_arrived,
+    inverse_m_used,
+    inverse_m_slot_free,
+    inverse_part_ready,
+    inverse_m_stored,
+    inverse_m_arrived,
+    inverse_finished,
     mirror_packed,
     mirror_arrived,
 };

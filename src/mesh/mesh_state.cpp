@@ -117,8 +117,7 @@ void MeshState::begin(const RunOptions& options, RankProgram program) {
   drained_ = 0;
   current_ = std::make_shared<const Call>(Call{options, std::move(program)});
   for (auto& seat : seats_) {
-    seat->pulse.set_failed(false);
-    seat->pulse.set_waiting_for(-1);
+    seat->pulse.reset();
     seat->communicator->begin_call();
     for (runtime::Queue* queue : seat->rank->queues()) {
       as_host(*queue).begin_call(options.trace != nullptr);
@@ -158,6 +157,9 @@ std::vector<double> MeshState::run(const RunOptions& options, RankProgram progra
   }
   begin(options, std::move(program));
   await_return(lock);
+  if (!broken_) {
+    current_.reset();  // and with it what the program holds of the caller's
+  }
   if (failure_) {
     std::rethrow_exception(failure_);
   }

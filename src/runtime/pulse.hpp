@@ -29,6 +29,13 @@ class Pulse {
   void set_waiting_for(std::int64_t rank) { waiting_for_.store(rank, std::memory_order_relaxed); }
   std::int64_t waiting_for() const { return waiting_for_.load(std::memory_order_relaxed); }
 
+  /// Before a call: nothing has failed, nothing was done.
+  void reset() {
+    beat("start", -1);
+    set_failed(false);
+    set_waiting_for(-1);
+  }
+
   /// Once failed, what is enqueued is left out and blocked transfers give up.
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
   void set_failed(bool failed) { failed_.store(failed, std::memory_order_relaxed); }

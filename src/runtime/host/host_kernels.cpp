@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <complex>
+#include <limits>
 
 #include "runtime/host/blas.hpp"
 #include "runtime/host/inspect.hpp"
@@ -64,6 +65,17 @@ bool same_shape(MatrixView<A> a, MatrixView<B> b) {
   return a.rows() == b.rows() && a.columns() == b.columns();
 }
 
+/// |value|; the largest double where finite parts have a modulus beyond it.
+template <Scalar T>
+double magnitude(T value) {
+  const double re{std::real(value)};
+  const double im{std::imag(value)};
+  if (!std::isfinite(re) || !std::isfinite(im)) {
+    return std::abs(re) + std::abs(im);
+  }
+  return std::min(std::hypot(re, im), std::numeric_limits<double>::max());
+}
+
 template <Scalar T>
 void fill_view(T value, MatrixView<T> target) {
   for (std::int64_t j = 0; j < target.columns(); ++j) {
@@ -107,15 +119,9 @@ void HostKernels<T>::gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T
   if (c.empty()) {
     return;
   }
-  if (k == 0) {
-    if (beta == T{0}) {
-      fill(queue, T{0}, c);
-    }
-    return;
-  }
   const WorkInfo info{.name = "gemm", .flops = multiply_add<T> * product(c.rows(), c.columns(), k)};
   launch(queue, info, {a, b}, {c}, [=] {
-    if (c.columns() == 1 && op_b == Op::none) {
+    if (c.columns() == 1 && op_b == Op::none && k > 0) {
       // A gemm with one column would pack all of a to read it once.
       if (beta == T{0}) {
         fill_view(T{0}, c);
@@ -131,7 +137,7 @@ template <Scalar T>
 void HostKernels<T>::herk(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Real beta,
                           Out c) const {
   require(c.rows() == c.columns() && rows_of(op, a) == c.rows(), "herk");
-  if (c.empty() || a.empty()) {
+  if (c.empty()) {
     return;
   }
   const std::int64_t k = columns_of(op, a);
@@ -265,7 +271,7 @@ void HostKernels<T>::column_max(Queue& queue, In a, double* target) const {
     for (std::int64_t j = 0; j < a.columns(); ++j) {
       double largest = 0.0;
       for (std::int64_t i = 0; i < a.rows() && !std::isnan(largest); ++i) {
-        const double size = double{std::abs(a(i, j))};
+        const double size = magnitude(a(i, j));
         largest = largest >= size ? largest : size;  // written so that a NaN is taken
       }
       target[j] = largest;
