@@ -60,7 +60,7 @@ class Cholesky {
   }
 
   Outcome run() {
-    panels_.begin(0, owns(Step(0)), sites::panel_used);
+    panels_.begin(0, owns(Step(0)));
     for (Step step(0); step.value() < layout_.steps() && flags_.may_enqueue(step.value()); ++step) {
       rank_.set_step(step.value());
       report(step);
@@ -69,7 +69,8 @@ class Cholesky {
       }
       // The next panel begins while this one is on its way. Its owner first waits for a part of this
       // one, so by then its slot is free.
-      panels_.begin(step.value() + 1, owns(step + 1), sites::panel_used);
+      panels_.await_done(step.value() + 1, sites::panel_used);
+      panels_.begin(step.value() + 1, owns(step + 1));
       send_panel(step);
       update_trailing(step);
     }

@@ -52,7 +52,6 @@ class Inverse {
         diagonal_tiles_(rank.workspace<T>(layout.tile(), slab.columns())),
         packed_(rank.event()),
         shares_ready_(rank.event()),
-        shares_arrived_(rank.event()),
         part_ready_(rank.event()),
         finished_(rank.event()) {}
 
@@ -110,9 +109,9 @@ class Inverse {
   }
 
   void send_column_of_l(Step step) {
-    l_.begin(turn_, owns(step), sites::inverse_l_used);
+    // Nobody needs the slot's last l: all ranks have sent the shares of the turn after it.
+    l_.begin(turn_, owns(step));
     if (owns(step)) {
-      l_.await_free(rank_.panel(), sites::inverse_l_slot_free);
       l_.stamp(rank_.panel(), turn_);
       for (const RowRun& run : layout_.rows_from(step)) {
         kernels_.conjugate_transpose(rank_.panel(), column(step, run),
@@ -157,7 +156,6 @@ class Inverse {
     }
     rank_.transfer().wait(shares_ready_, sites::inverse_shares_ready);
     rank_.communicator().all_to_all(rank_.transfer(), std::move(send), std::move(receive));
-    rank_.transfer().record(shares_arrived_);
   }
 
   /// What `from` has summed up for the rows of this rank's segment.
@@ -171,9 +169,10 @@ class Inverse {
   void send_column_of_m(Step step) {
     const std::vector<RowRun> runs = layout_.rows_from(step);
     const RowRun& own = runs[static_cast<std::size_t>(rank_.index())];
-    m_.begin(turn_, true, sites::inverse_m_used);
+    // Behind the exchange of the shares on the transfer queue: when the slot is free, they are here.
+    m_.await_done(turn_, sites::inverse_m_used);
+    m_.begin(turn_, true);
     m_.await_free(rank_.panel(), sites::inverse_m_slot_free);
-    rank_.panel().wait(shares_arrived_, sites::inverse_shares_arrived);
     const MatrixView<T> part = m_part(step, own);
     kernels_.copy(rank_.panel(), share(step, own.packed, own.rows.size()), part);
     for (const RowRun& run : runs) {
@@ -188,7 +187,6 @@ class Inverse {
     const RowRun& owners = runs[static_cast<std::size_t>(layout_.owner(step))];
     kernels_.trsm(rank_.panel(), Side::left, Triangle::upper, Op::none,
                   l_rows(step, owners.packed, size(step)), part);
-    rank_.panel().record(l_.done(turn_));
     rank_.panel().record(part_ready_);
 
     std::vector<std::int64_t> offsets;
@@ -271,7 +269,6 @@ class Inverse {
   MatrixView<T> diagonal_tiles_;  // of X, side by side
   runtime::Event& packed_;
   runtime::Event& shares_ready_;
-  runtime::Event& shares_arrived_;
   runtime::Event& part_ready_;
   runtime::Event& finished_;
 };

@@ -15,7 +15,8 @@ namespace shardsolve::dense {
 
 /// Slots that are used in turn. With three, the message of one step is being read, that of the next
 /// is arriving, the one after that is being written. A slot is a window of `capacity` elements behind one
-/// header. Each step goes begin, await_free, (written by its root), publish, (read), done.
+/// header. Each step goes await_done, begin, await_free, (written by its root), publish, (read), done;
+/// a wait that another one implies is left out.
 template <Scalar T>
 class MessageRing {
  public:
@@ -29,11 +30,14 @@ class MessageRing {
     }
   }
 
-  /// Gives up the slot's last message, once this rank has read it. If this rank is to write to the
+  /// The transfer queue goes on when this rank has read the slot's last message.
+  void await_done(std::int64_t step, const runtime::WaitSite& site) {
+    rank_.transfer().wait(*at(step).done, site);
+  }
+  /// Gives up the slot's last message, which this rank has read. If this rank is to write to the
   /// slot, the transfer queue goes on only when all ranks have given it up.
-  void begin(std::int64_t step, bool writes, const runtime::WaitSite& site) {
+  void begin(std::int64_t step, bool writes) {
     Slot& slot = at(step);
-    rank_.transfer().wait(*slot.done, site);
     slot.window->release(rank_.transfer());
     if (writes) {
       slot.window->reclaim(rank_.transfer());

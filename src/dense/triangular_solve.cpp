@@ -189,7 +189,8 @@ class Backward : Sweep<T> {
     const std::int64_t last = layout_.steps() - 1;
     for (std::int64_t step = last; step >= 0 && flags_.may_enqueue(messages_sent_); --step) {
       rank_.set_step(step);
-      messages_.begin(step, owns(step), sites::backward_used);
+      messages_.await_done(step, sites::backward_used);
+      messages_.begin(step, owns(step));
       if (owns(step)) {
         messages_.await_free(rank_.update(), sites::backward_slot_free);
         solve_tile(step);

@@ -38,18 +38,15 @@ inline constexpr WaitSite multiply_sums_ready{32, "multiply: sums are sent when 
 inline constexpr WaitSite multiply_sums_arrived{33, "multiply: sums are added when here"};
 
 // inverse
-inline constexpr WaitSite inverse_l_used{40, "inverse: column of L is given up when used"};
-inline constexpr WaitSite inverse_l_slot_free{41, "inverse: column of L goes to a free slot"};
-inline constexpr WaitSite inverse_l_packed{42, "inverse: column of L is sent when packed"};
-inline constexpr WaitSite inverse_l_arrived{43, "inverse: column of L is used when here"};
-inline constexpr WaitSite inverse_shares_ready{44, "inverse: shares are sent when computed"};
-inline constexpr WaitSite inverse_shares_arrived{45, "inverse: shares are summed when here"};
-inline constexpr WaitSite inverse_m_used{46, "inverse: column of M is given up when used"};
-inline constexpr WaitSite inverse_m_slot_free{47, "inverse: column of M goes to a free slot"};
-inline constexpr WaitSite inverse_part_ready{48, "inverse: part of M is sent when computed"};
-inline constexpr WaitSite inverse_m_stored{49, "inverse: column of M is stored when here"};
-inline constexpr WaitSite inverse_m_arrived{50, "inverse: column of M is used when here"};
-inline constexpr WaitSite inverse_finished{51, "inverse: tiles of X replace those of M at the end"};
+inline constexpr WaitSite inverse_l_packed{40, "inverse: column of L is sent when packed"};
+inline constexpr WaitSite inverse_l_arrived{41, "inverse: column of L is used when here"};
+inline constexpr WaitSite inverse_shares_ready{42, "inverse: shares are sent when computed"};
+inline constexpr WaitSite inverse_m_used{43, "inverse: column of M is given up when used"};
+inline constexpr WaitSite inverse_m_slot_free{44, "inverse: column of M goes to a free slot"};
+inline constexpr WaitSite inverse_part_ready{45, "inverse: part of M is sent when computed"};
+inline constexpr WaitSite inverse_m_stored{46, "inverse: column of M is stored when here"};
+inline constexpr WaitSite inverse_m_arrived{47, "inverse: column of M is used when here"};
+inline constexpr WaitSite inverse_finished{48, "inverse: tiles of X replace those of M at the end"};
 
 // mirror
 inline constexpr WaitSite mirror_packed{60, "mirror: blocks are sent when packed"};
@@ -75,12 +72,9 @@ inline constexpr std::array all{
     multiply_x_arrived,
     multiply_sums_ready,
     multiply_sums_arrived,
-    inverse_l_used,
-    inverse_l_slot_free,
     inverse_l_packed,
     inverse_l_arrived,
     inverse_shares_ready,
-    inverse_shares_arrived,
     inverse_m_used,
     inverse_m_slot_free,
     inverse_part_ready,
