@@ -12,7 +12,7 @@ help: ## this list
 build: ## library and command line tool in build/release
 	@scripts/setup.sh build
 	@$(CONFIGURE)
-	@$(BUILD) shardsolve shardsolve_cli
+	@$(BUILD) libshardsolve.so shardsolve_cli
 
 .PHONY: demo
 demo: ## a real problem, from a file to a certified answer

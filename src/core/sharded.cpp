@@ -3,22 +3,22 @@
 
 #include <fmt/format.h>
 
-#include <new>
 #include <utility>
+
+#include "core/host_memory.hpp"
 
 namespace shardsolve {
 namespace {
 
-/// Cache-line aligned memory, not initialised.
+/// Memory for so many elements, not initialised.
 template <Scalar T>
 std::shared_ptr<T[]> allocate(std::int64_t elements) {
-  constexpr std::align_val_t line{128};
-  void* memory = ::operator new(static_cast<std::size_t>(elements) * sizeof(T), line, std::nothrow);
-  if (memory == nullptr) {
+  auto memory = core::allocate_host_memory(static_cast<std::size_t>(elements) * sizeof(T));
+  if (!memory) {
     throw Error(ErrorKind::out_of_memory,
                 fmt::format("could not allocate {} elements of {}", elements, name(dtype_of<T>)));
   }
-  return {static_cast<T*>(memory), [](T* data) { ::operator delete(data, line); }};
+  return {memory, static_cast<T*>(memory.get())};
 }
 
 /// One view a rank, each with the shape that `shape(rank)` gives.

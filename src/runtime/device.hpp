@@ -7,9 +7,9 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "runtime/queue.hpp"
 
@@ -18,21 +18,19 @@ namespace shardsolve::runtime {
 template <Scalar T>
 class Kernels;
 
-/// Owned device memory, aligned for any element type and for whole cache lines; not initialised.
+/// Device memory, aligned for any element type and for whole cache lines; not initialised. Released
+/// with the last copy.
 class Buffer {
  public:
-  using Release = std::function<void(void*)>;
+  Buffer(std::shared_ptr<void> memory, std::size_t bytes)
+      : memory_(std::move(memory)), bytes_(bytes) {}
 
-  Buffer() = default;
-  Buffer(void* data, std::size_t bytes, Release release)
-      : data_(data, std::move(release)), bytes_(bytes) {}
-
-  void* data() const { return data_.get(); }
+  void* data() const { return memory_.get(); }
   std::size_t bytes() const { return bytes_; }
 
  private:
-  std::unique_ptr<void, Release> data_{nullptr, [](void*) {}};
-  std::size_t bytes_ = 0;
+  std::shared_ptr<void> memory_;
+  std::size_t bytes_;
 };
 
 class Device {
@@ -48,23 +46,6 @@ class Device {
   virtual const Kernels<double>& kernels(const double*) const = 0;
   virtual const Kernels<std::complex<float>>& kernels(const std::complex<float>*) const = 0;
   virtual const Kernels<std::complex<double>>& kernels(const std::complex<double>*) const = 0;
-};
-
-/// A matrix with memory of its own on one device; columns are contiguous.
-template <class T>
-class DeviceMatrix {
- public:
-  DeviceMatrix() = default;
-  DeviceMatrix(Device& device, std::int64_t rows, std::int64_t columns)
-      : buffer_(device.allocate(static_cast<std::size_t>(rows * columns) * sizeof(T))),
-        view_(static_cast<T*>(buffer_.data()), rows, columns) {}
-
-  MatrixView<T> view() const { return view_; }
-  T* data() const { return view_.data(); }
-
- private:
-  Buffer buffer_;
-  MatrixView<T> view_;
 };
 
 }  // namespace shardsolve::runtime

@@ -65,7 +65,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const ::testing::TestParamInfo<WaitsCase>& case_info) {
       std::string name = "cut";
       for (const std::int64_t boundary : std::get<0>(case_info.param)) {
-        name += "_" + std::to_string(boundary);
+        name += '_';
+        name += std::to_string(boundary);
       }
       return name + (std::get<1>(case_info.param) == Windows::in_place ? "_in_place" : "_copied");
     });

@@ -77,7 +77,7 @@ TEST(PlanRequire, TooMuch_ThrowsBothFigures) {
       testing::thrown_by([&] { plan.require(143'000'000'000, 139'000'000'000, "the job"); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::out_of_memory);
-  for (const char* word : {"the job", "143.00 GB", "139.00 GB", "4 devices", "more devices"}) {
+  for (const char* word : {"the job", "143.00 GB", "139.00 GB", "4 devices", "smaller tile"}) {
     EXPECT_THAT(error->what(), HasSubstr(word));
   }
 }

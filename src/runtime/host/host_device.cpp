@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdlib>
+#include <utility>
 
+#include "core/host_memory.hpp"
 #include "runtime/host/blas.hpp"
 #include "runtime/host/host_queue.hpp"
 
@@ -21,14 +21,12 @@ std::unique_ptr<Queue> HostDevice::make_queue(const std::string& name) {
 std::unique_ptr<Event> HostDevice::make_event() { return std::make_unique<HostEvent>(); }
 
 Buffer HostDevice::allocate(std::size_t bytes) {
-  constexpr std::size_t line = 128;
-  const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + line - 1) / line * line;
-  void* data = std::aligned_alloc(line, rounded);
-  if (data == nullptr) {
+  auto memory = core::allocate_host_memory(bytes);
+  if (!memory) {
     throw Error(ErrorKind::out_of_memory,
                 fmt::format("could not allocate {} bytes of host memory", bytes));
   }
-  return {data, bytes, [](void* memory) { std::free(memory); }};
+  return {std::move(memory), bytes};
 }
 
 }  // namespace shardsolve::runtime::host

@@ -83,25 +83,37 @@ void fill_view(T value, MatrixView<T> target) {
   }
 }
 
-/// target = source^H, one small square at a time through a local copy: with a power of two as column
-/// stride, the lines of more columns would displace each other from the first cache.
+/// A square of at most 8 x 8 elements, through a local copy: with a power of two as column stride the
+/// lines of more columns would displace each other from the first cache.
+template <Scalar T>
+void conjugate_transpose_square(MatrixView<const T> source, MatrixView<T> target) {
+  constexpr std::int64_t side = 8;
+  std::array<T, side * side> local;
+  for (std::int64_t j = 0; j < source.columns(); ++j) {
+    const T* from = source.data() + j * source.stride();
+    for (std::int64_t i = 0; i < source.rows(); ++i) {
+      local[static_cast<std::size_t>(i * side + j)] = conjugate(from[i]);
+    }
+  }
+  for (std::int64_t i = 0; i < source.rows(); ++i) {
+    std::copy_n(local.data() + i * side, source.columns(), target.data() + i * target.stride());
+  }
+}
+
+/// target = source^H in squares; several of one column run follow each other, so that a page of the
+/// source is not looked up anew for each.
 template <Scalar T>
 void conjugate_transpose_blocks(MatrixView<const T> source, MatrixView<T> target) {
-  constexpr std::int64_t square = 8;
-  std::array<T, square * square> local;
-  for (std::int64_t i0 = 0; i0 < source.rows(); i0 += square) {
-    const std::int64_t rows = std::min(square, source.rows() - i0);
-    for (std::int64_t j0 = 0; j0 < source.columns(); j0 += square) {
-      const std::int64_t columns = std::min(square, source.columns() - j0);
-      for (std::int64_t j = 0; j < columns; ++j) {
-        const T* from = source.data() + i0 + (j0 + j) * source.stride();
-        for (std::int64_t i = 0; i < rows; ++i) {
-          local[static_cast<std::size_t>(i * square + j)] = conjugate(from[i]);
-        }
-      }
-      for (std::int64_t i = 0; i < rows; ++i) {
-        std::copy_n(local.data() + i * square, columns,
-                    target.data() + j0 + (i0 + i) * target.stride());
+  constexpr std::int64_t side = 8;
+  constexpr std::int64_t run = 64;
+  for (std::int64_t begin = 0; begin < source.rows(); begin += run) {
+    const std::int64_t end = std::min(begin + run, source.rows());
+    for (std::int64_t j = 0; j < source.columns(); j += side) {
+      const std::int64_t columns = std::min(side, source.columns() - j);
+      for (std::int64_t i = begin; i < end; i += side) {
+        const std::int64_t rows = std::min(side, end - i);
+        conjugate_transpose_square(source.block(i, j, rows, columns),
+                                   target.block(j, i, columns, rows));
       }
     }
   }

@@ -10,7 +10,7 @@ namespace {
 
 /// So many independent partial sums that the compiler may use vector registers; the order of the
 /// additions is fixed, so the bits are too.
-constexpr std::int64_t lanes = 8;
+constexpr std::int64_t lanes = 4;
 using Lanes = std::array<double, lanes>;
 
 double total(const Lanes& values) {
