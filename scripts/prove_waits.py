@@ -1,9 +1,10 @@
 """Proves that the tests notice a forgotten event wait.
 
-Every place where an algorithm waits for an event has a number (src/dense/wait_sites.hpp). Builds for
-ThreadSanitizer leave out the wait whose number is in SHARDSOLVE_SKIP_WAIT. This script leaves out each
-in turn, runs the tests made for it, and prints which removals were noticed and how. A removal that goes
-unnoticed is a failure: either the tests are too weak, or the wait is redundant and has to go.
+Every place where an algorithm waits for an event has a number (src/dense/wait_sites.hpp). Builds
+for ThreadSanitizer leave out the wait whose number is in SHARDSOLVE_SKIP_WAIT. This script leaves
+out each in turn, runs the tests made for it, and prints which removals were noticed and how. A
+removal that goes unnoticed is a failure: either the tests are too weak, or the wait is redundant
+and has to go.
 
 Usage: prove_waits.py [--sample] [--build build/tsan]
 """
@@ -24,7 +25,14 @@ SITES = ROOT / "src" / "dense" / "wait_sites.hpp"
 SANITIZER_EXIT_CODE = 66  # set by scripts/tsan_exec.sh
 TIME_LIMIT = 120  # seconds; a run with all waits takes a few
 TRIES = 3  # a race is seen at the first try nearly always, but threads are free to be lucky
-SAMPLE = ("step_flags", "panel_used", "next_column_ready", "forward_ahead", "inverse_m_used", "multiply_x_arrived")
+SAMPLE = (
+    "step_flags",
+    "panel_used",
+    "next_column_ready",
+    "forward_ahead",
+    "inverse_m_used",
+    "multiply_x_arrived",
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,9 @@ def read_sites() -> list[Site]:
     """
     text = SITES.read_text(encoding="utf-8")
     found = re.findall(r'constexpr WaitSite (\w+)\{\s*(\d+),\s*"([^"]+)"\}', text)
-    sites = sorted((Site(int(number), name, what) for name, number, what in found), key=lambda s: s.number)
+    sites = sorted(
+        (Site(int(number), name, what) for name, number, what in found), key=lambda s: s.number
+    )
     if not sites or len({site.number for site in sites}) != len(sites):
         sys.exit(f"{SITES}: no wait sites, or two with one number")
     return sites
@@ -62,11 +72,18 @@ def verdict(code: int | None) -> str:
 
 
 def run(binary: Path, number: int) -> int | None:
-    """Runs the tests without one wait (-1: with all); returns the exit code, None after the limit."""
-    command = [str(ROOT / "scripts" / "tsan_exec.sh"), str(binary), "--gtest_filter=*Waits*", "--gtest_brief=1"]
+    """Runs the tests without one wait (-1: with all); returns the exit code, None at the limit."""
+    command = [
+        str(ROOT / "scripts" / "tsan_exec.sh"),
+        str(binary),
+        "--gtest_filter=*Waits*",
+        "--gtest_brief=1",
+    ]
     environment = {**os.environ, "SHARDSOLVE_SKIP_WAIT": str(number)}
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, timeout=TIME_LIMIT, check=False)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, timeout=TIME_LIMIT, check=False
+        )
     except subprocess.TimeoutExpired:
         return None
     return done.returncode
@@ -85,7 +102,9 @@ def main() -> int:
     """Leaves out each wait in turn and prints the table; 1 if a removal went unnoticed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sample", action="store_true", help="only a few sites, for a quick run")
-    parser.add_argument("--build", type=Path, default=ROOT / "build" / "tsan", help="build folder with the tests")
+    parser.add_argument(
+        "--build", type=Path, default=ROOT / "build" / "tsan", help="build folder with the tests"
+    )
     arguments = parser.parse_args()
     binary = arguments.build / "tests" / "shardsolve_distributed_tests"
 
@@ -96,7 +115,9 @@ def main() -> int:
             sys.exit("prove_waits.py: the sample names a site that does not exist")
     complete = verdict(run(binary, -1))
     if complete:
-        sys.exit(f"prove_waits.py: the tests fail with all waits in place ({complete}): mend that first")
+        sys.exit(
+            f"prove_waits.py: the tests fail with all waits in place ({complete}): mend that first"
+        )
 
     missed = 0
     print(f"{'site':>4}  {'noticed':<14} {'seconds':>7}  wait that was left out")
@@ -104,7 +125,10 @@ def main() -> int:
         start = time.monotonic()
         how = prove(binary, site)
         missed += not how
-        print(f"{site.number:>4}  {how or 'NOT NOTICED':<14} {time.monotonic() - start:7.1f}  {site.what}", flush=True)
+        seconds = time.monotonic() - start
+        print(
+            f"{site.number:>4}  {how or 'NOT NOTICED':<14} {seconds:7.1f}  {site.what}", flush=True
+        )
     print(f"{len(sites) - missed} passed, {missed} failed")
     return 1 if missed else 0
 

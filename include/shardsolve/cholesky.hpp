@@ -15,10 +15,10 @@
 
 namespace shardsolve {
 
-/// P A P^T = L L^H for the elimination order P of the layout (see SlabLayout), kept to be used again.
-/// Lives in the memory of the matrix that it was made from: L replaces the entries on and below the
-/// diagonal in elimination order, the others are still A's. Together with A's saved diagonal that is
-/// what later certificates need. Copies share the memory.
+/// P A P^T = L L^H for the elimination order P of the layout (see SlabLayout), kept to be used
+/// again. Lives in the memory of the matrix that it was made from: L replaces the entries on and
+/// below the diagonal in elimination order, the others are still A's. Together with A's saved
+/// diagonal that is what later certificates need. Copies share the memory.
 template <Scalar T>
 struct CholeskyFactor {
   ShardedMatrix<T> slabs;
@@ -36,8 +36,8 @@ struct CholeskyFactor {
 ///
 /// `a`: n x n, both triangles valid, on as many slabs as `mesh` has ranks. Looks at A once before
 /// anything is written: refuses NaN, Inf and matrices that are not Hermitian (outcome, `a` intact).
-/// Costs n^3 / 3 operations (complex: four times that) spread evenly over the ranks, and moves about n^2 / 2 elements to
-/// each rank. Workspace on each rank: three panels of n x tile elements.
+/// Costs n^3 / 3 operations (complex: four times that) spread evenly over the ranks, and moves
+/// about n^2 / 2 elements to each rank. Workspace on each rank: three panels of n x tile elements.
 /// A matrix that is not positive definite ends the work early with the pivot in the outcome.
 /// Throws Error: invalid_argument if the layout does not fit the mesh, out_of_memory, cancelled,
 /// communication.
@@ -60,8 +60,8 @@ SHARDSOLVE_EXPORT Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& fa
 /// Replaces a factor by the full Hermitian inverse of A, in the same memory. LAPACK: potri.
 ///
 /// Costs 2 n^3 / 3 operations. The factor is consumed. The outcome holds the exact rcond and the
-/// residual of X on a probe vector (see Outcome::backward_error). Workspace on each rank: six panels
-/// of n x tile elements. Throws Error as cholesky_solve.
+/// residual of X on a probe vector (see Outcome::backward_error). Workspace on each rank: six
+/// panels of n x tile elements. Throws Error as cholesky_solve.
 template <Scalar T>
 SHARDSOLVE_EXPORT Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor,
                                            const RunOptions& options = {});

@@ -16,9 +16,9 @@ class MeshState;
 /// also when several threads make them; results do not depend on the load of the machine.
 class SHARDSOLVE_EXPORT Mesh {
  public:
-  /// `ranks` CPU devices inside this process: each rank has a few threads of its own that sleep when
-  /// there is nothing to do, so more ranks than cores is fine.
-  /// Throws Error(invalid_argument) unless 1 <= ranks <= max_host_ranks.
+  /// `ranks` CPU devices inside this process: each rank has a few threads of its own that sleep
+  /// when there is nothing to do, so more ranks than cores is fine. Throws Error(invalid_argument)
+  /// unless 1 <= ranks <= max_host_ranks.
   static Mesh host(std::int64_t ranks);
   static constexpr std::int64_t max_host_ranks = 64;
 

@@ -24,8 +24,8 @@ SHARDSOLVE_EXPORT std::string_view name(Status status);
 
 /// A pivot that was not positive.
 struct Pivot {
-  GlobalIndex row;              ///< row of the caller's matrix, 0-based
-  std::int64_t rows_before = 0; ///< rows eliminated before it (with one rank: LAPACK's info - 1)
+  GlobalIndex row;               ///< row of the caller's matrix, 0-based
+  std::int64_t rows_before = 0;  ///< rows eliminated before it (with one rank: LAPACK's info - 1)
 };
 
 /// An entry of the caller's matrix or right-hand sides, 0-based.

@@ -12,10 +12,10 @@ class Trace;
 
 /// Where a long call is.
 struct Progress {
-  std::string_view phase;     ///< "check", "factor", "solve", "invert", ...
-  double fraction = 0.0;      ///< share of the phase's work that is done, 0 to 1
-  double seconds = 0.0;       ///< since the phase began
-  double remaining = 0.0;     ///< estimated seconds to the end of the phase
+  std::string_view phase;  ///< "check", "factor", "solve", "invert", ...
+  double fraction = 0.0;   ///< share of the phase's work that is done, 0 to 1
+  double seconds = 0.0;    ///< since the phase began
+  double remaining = 0.0;  ///< estimated seconds to the end of the phase
 };
 
 /// Options of every call that runs on a mesh.

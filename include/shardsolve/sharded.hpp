@@ -25,9 +25,7 @@ class SHARDSOLVE_EXPORT ShardedMatrix {
   ShardedMatrix(SlabLayout layout, MatrixView<T> whole);
 
   const SlabLayout& layout() const { return layout_; }
-  MatrixView<T> slab(std::int64_t rank) const {
-    return slabs_.at(static_cast<std::size_t>(rank));
-  }
+  MatrixView<T> slab(std::int64_t rank) const { return slabs_.at(static_cast<std::size_t>(rank)); }
 
  private:
   SlabLayout layout_;

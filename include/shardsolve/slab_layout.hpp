@@ -11,9 +11,9 @@ namespace shardsolve {
 
 /// One run of consecutive rows inside one rank's segment.
 struct RowRun {
-  std::int64_t rank = 0;      ///< whose segment the rows lie in
-  GlobalRange rows;           ///< the rows, in the caller's order
-  std::int64_t packed = 0;    ///< place of the first one when the runs are stored one after another
+  std::int64_t rank = 0;    ///< whose segment the rows lie in
+  GlobalRange rows;         ///< the rows, in the caller's order
+  std::int64_t packed = 0;  ///< place of the first one when the runs are stored one after another
 
   friend bool operator==(const RowRun&, const RowRun&) = default;
 };
@@ -23,8 +23,8 @@ struct RowRun {
 /// of each, and so on; a rank that has run out of blocks is skipped. That is the Cholesky order of
 /// P A P^T for a known permutation P, with cyclic (balanced) ownership and no data moved.
 ///
-/// The rows are cut at the same places: a rank's segment is the rows with the indices of its columns.
-/// Pure functions of (boundaries, tile); no devices involved.
+/// The rows are cut at the same places: a rank's segment is the rows with the indices of its
+/// columns. Pure functions of (boundaries, tile); no devices involved.
 class SHARDSOLVE_EXPORT SlabLayout {
  public:
   /// Slabs that differ by at most one column, the wider ones first.
@@ -81,8 +81,8 @@ class SHARDSOLVE_EXPORT SlabLayout {
  private:
   struct Block {
     std::int64_t rank;
-    std::int64_t index;           // block number inside the rank's slab
-    std::int64_t rows_before;     // rows of all ranks eliminated before it
+    std::int64_t index;        // block number inside the rank's slab
+    std::int64_t rows_before;  // rows of all ranks eliminated before it
   };
   const Block& block(Step step) const;
 

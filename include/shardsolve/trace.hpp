@@ -16,8 +16,8 @@ struct TraceSpan {
   std::chrono::steady_clock::time_point begin;
   std::chrono::steady_clock::time_point end;
   double flops = 0.0;
-  double bytes = 0.0;       ///< bytes moved between ranks
-  std::int64_t step = -1;   ///< step of the elimination it belongs to, -1 if none
+  double bytes = 0.0;      ///< bytes moved between ranks
+  std::int64_t step = -1;  ///< step of the elimination it belongs to, -1 if none
 };
 
 /// A record of spans, filled by calls that get it through RunOptions::trace. Not thread-safe:

@@ -1,13 +1,13 @@
 /// Data movement between ranks.
 #pragma once
 
+#include "comm/window.hpp"
+#include "runtime/queue.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
-
-#include "comm/window.hpp"
-#include "runtime/queue.hpp"
 
 namespace shardsolve::comm {
 
@@ -37,8 +37,8 @@ class Communicator {
   /// send[r] goes to rank r, receive[r] comes from there; the own piece is left alone.
   virtual void all_to_all(runtime::Queue& queue, std::vector<Bytes> send,
                           std::vector<Bytes> receive) = 0;
-  /// A window over this rank's `memory` and the others', of the same size everywhere. All ranks make
-  /// the same windows in the same order; a call of the host that may wait for the other ranks.
+  /// A window over this rank's `memory` and the others', of the same size everywhere. All ranks
+  /// make the same windows in the same order; a call of the host that may wait for the other ranks.
   virtual std::unique_ptr<Window> make_window(Bytes memory) = 0;
 };
 

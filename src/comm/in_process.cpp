@@ -1,15 +1,15 @@
 #include "comm/in_process.hpp"
 
+#include "comm/copy_window.hpp"
+#include "comm/in_process_window.hpp"
+#include "runtime/host/host_queue.hpp"
+
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
 
 #include <cstring>
 #include <utility>
-
-#include "comm/copy_window.hpp"
-#include "comm/in_process_window.hpp"
-#include "runtime/host/host_queue.hpp"
 
 namespace shardsolve::comm {
 namespace {
@@ -30,12 +30,13 @@ std::int64_t end_of_chain(const InProcessGroup& group, std::int64_t rank) {
 [[noreturn]] void report_silence(const InProcessGroup& group, std::int64_t waiter,
                                  std::int64_t silent, const char* operation) {
   const runtime::Pulse& pulse = group.pulse(silent);
-  throw Error(ErrorKind::communication,
-              fmt::format("rank {} has been silent for more than {:g} s; it was last seen at step {} "
-                          "in '{}', while rank {} waited in '{}' of step {}. A longer limit helps if "
-                          "its device is only slow",
-                          silent, group.silence_limit().count(), pulse.step(), pulse.operation(),
-                          waiter, operation, group.pulse(waiter).step()));
+  throw Error(
+      ErrorKind::communication,
+      fmt::format("rank {} has been silent for more than {:g} s; it was last seen at step {} "
+                  "in '{}', while rank {} waited in '{}' of step {}. A longer limit helps if "
+                  "its device is only slow",
+                  silent, group.silence_limit().count(), pulse.step(), pulse.operation(), waiter,
+                  operation, group.pulse(waiter).step()));
 }
 
 std::vector<Bytes> nothing(const InProcessGroup& group) {
@@ -45,9 +46,7 @@ std::vector<Bytes> nothing(const InProcessGroup& group) {
 }  // namespace
 
 InProcessGroup::InProcessGroup(std::vector<runtime::Pulse*> pulses, Windows windows)
-    : pulses_(std::move(pulses)),
-      channels_(pulses_.size() * pulses_.size()),
-      windows_(windows) {}
+    : pulses_(std::move(pulses)), channels_(pulses_.size() * pulses_.size()), windows_(windows) {}
 
 void InProcessGroup::reset() {
   for (Channel& channel : channels_) {
@@ -171,11 +170,11 @@ void InProcess::exchange(const char* operation, const std::vector<Bytes>& send,
       InProcessGroup::Channel& channel = group_.channel(from, rank_);
       group_.wait(channel.posted, ++channel.receives, rank_, from, operation);
       if (channel.size != piece.size || std::strcmp(channel.operation, operation) != 0) {
-        throw Error(ErrorKind::internal,
-                    fmt::format("rank {} expects {} bytes by {} from rank {}, which sent {} by {}: "
-                                "this is a bug of shardsolve, please report it",
-                                rank_, piece.size, operation, from, channel.size,
-                                channel.operation));
+        throw Error(
+            ErrorKind::internal,
+            fmt::format("rank {} expects {} bytes by {} from rank {}, which sent {} by {}: "
+                        "this is a bug of shardsolve, please report it",
+                        rank_, piece.size, operation, from, channel.size, channel.operation));
       }
       std::memcpy(piece.data, channel.data, piece.size);
       channel.taken.store(channel.receives);

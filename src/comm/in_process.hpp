@@ -1,6 +1,10 @@
 /// Communication between ranks that are threads of one process.
 #pragma once
 
+#include "comm/communicator.hpp"
+#include "runtime/host/one_way_counter.hpp"
+#include "runtime/pulse.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -8,17 +12,13 @@
 #include <mutex>
 #include <vector>
 
-#include "comm/communicator.hpp"
-#include "runtime/host/one_way_counter.hpp"
-#include "runtime/pulse.hpp"
-
 namespace shardsolve::comm {
 
 /// What the ranks share: a channel from each to each.
 class InProcessGroup {
  public:
-  /// Whether windows read in place. If not they copy, as ranks that share no memory do: for tests of
-  /// that path.
+  /// Whether windows read in place. If not they copy, as ranks that share no memory do: for tests
+  /// of that path.
   enum class Windows : std::uint8_t { in_place, copied };
 
   /// One pulse a rank: how waiting ranks tell a slow one from a silent one.

@@ -1,8 +1,8 @@
 #include "comm/in_process_window.hpp"
 
-#include <utility>
-
 #include "runtime/host/host_queue.hpp"
+
+#include <utility>
 
 namespace shardsolve::comm {
 namespace {
@@ -40,11 +40,10 @@ void InProcessWindow::publish(runtime::Queue& queue, std::vector<WindowPart> par
     if (part.root != rank_ && part.size > 0) {
       const std::uint32_t count = published_[static_cast<std::size_t>(part.root)];
       auto& counter = shared_.members[static_cast<std::size_t>(part.root)].published;
-      as_host(queue).launch(
-          {.name = "await publish", .bytes = static_cast<double>(part.size)},
-          [this, &counter, count, root = part.root] {
-            group_.wait(counter, count, rank_, root, "publish");
-          });
+      as_host(queue).launch({.name = "await publish", .bytes = static_cast<double>(part.size)},
+                            [this, &counter, count, root = part.root] {
+                              group_.wait(counter, count, rank_, root, "publish");
+                            });
     }
   }
 }

@@ -1,11 +1,11 @@
 /// A window between threads: everybody reads the root's own memory.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "comm/in_process.hpp"
 #include "comm/window.hpp"
+
+#include <cstdint>
+#include <vector>
 
 namespace shardsolve::comm {
 

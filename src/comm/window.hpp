@@ -1,11 +1,11 @@
 /// Memory that every rank fills in part and all read.
 #pragma once
 
+#include "runtime/queue.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
-
-#include "runtime/queue.hpp"
 
 namespace shardsolve::comm {
 
@@ -20,9 +20,9 @@ struct WindowPart {
 /// read it, in place where they reach it and in a copy at the same offset of their own buffer where
 /// not. Parts of different ranks that are in use together therefore do not overlap.
 ///
-/// The life of a part: its root writes it (before: reclaim), all ranks publish it, all ranks read it,
-/// each rank releases it. All operations are enqueued, by all ranks in the same order, on the queue
-/// that the rank's communicator is used on.
+/// The life of a part: its root writes it (before: reclaim), all ranks publish it, all ranks read
+/// it, each rank releases it. All operations are enqueued, by all ranks in the same order, on the
+/// queue that the rank's communicator is used on.
 class Window {
  public:
   virtual ~Window() = default;

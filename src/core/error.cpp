@@ -39,8 +39,8 @@ void throw_bad_view(std::int64_t rows, std::int64_t columns, std::int64_t stride
                           rows, columns, stride));
 }
 
-void throw_bad_block(std::int64_t row, std::int64_t column, std::int64_t rows,
-                     std::int64_t columns, std::int64_t of_rows, std::int64_t of_columns) {
+void throw_bad_block(std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns,
+                     std::int64_t of_rows, std::int64_t of_columns) {
   throw Error(ErrorKind::internal,
               fmt::format("block of {} x {} at ({}, {}) is outside a matrix of {} x {}: "
                           "this is a bug of shardsolve, please report it",

@@ -11,7 +11,8 @@ std::shared_ptr<void> allocate_host_memory(std::size_t bytes) {
   constexpr std::size_t line = 128;
   constexpr std::size_t huge_page = std::size_t{2} << 20U;
   const std::size_t alignment = bytes >= 2 * huge_page ? huge_page : line;
-  const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+  const std::size_t rounded =
+      (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
   void* memory = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
   if (memory == nullptr) {
     return nullptr;

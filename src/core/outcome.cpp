@@ -26,7 +26,8 @@ std::string Outcome::message() const {
       return "";
     case Status::not_positive_definite:
       return fmt::format(
-          "the matrix is not positive definite: the pivot of row {} (0-based) is not positive after "
+          "the matrix is not positive definite: the pivot of row {} (0-based) is not positive "
+          "after "
           "{} rows were eliminated; add to the diagonal (regularise) or use a solver for "
           "indefinite matrices",
           pivot ? pivot->row.value() : -1, pivot ? pivot->rows_before : -1);
@@ -37,10 +38,11 @@ std::string Outcome::message() const {
           "(A + A^H) / 2 if the difference is meant",
           entry ? entry->row.value() : -1, entry ? entry->column.value() : -1);
     case Status::nonfinite_input:
-      return fmt::format("the {} holds a NaN or an infinity at row {}, column {} (0-based): find out where "
-                         "it was made, there is no answer to compute from it",
-                         entry_in_right_hand_side ? "right-hand side" : "matrix",
-                         entry ? entry->row.value() : -1, entry ? entry->column.value() : -1);
+      return fmt::format(
+          "the {} holds a NaN or an infinity at row {}, column {} (0-based): find out where "
+          "it was made, there is no answer to compute from it",
+          entry_in_right_hand_side ? "right-hand side" : "matrix", entry ? entry->row.value() : -1,
+          entry ? entry->column.value() : -1);
     case Status::overflow:
       return "the result does not fit the range of its dtype: scale the matrix or the right-hand "
              "sides, or use a wider dtype";

@@ -36,12 +36,13 @@ double multiply_add(Dtype dtype) {
 void Plan::require(std::int64_t needed, std::int64_t available, std::string_view job) const {
   if (needed > available) {
     constexpr double gigabyte = 1e9;
-    throw Error(ErrorKind::out_of_memory,
-                fmt::format("{} needs {:.2f} GB on each of {} devices; {:.2f} GB are free for each. Use "
-                            "devices with more memory of their own (CPU devices share theirs), a "
-                            "smaller tile or a narrower dtype",
-                            job, static_cast<double>(needed) / gigabyte, ranks,
-                            static_cast<double>(available) / gigabyte));
+    throw Error(
+        ErrorKind::out_of_memory,
+        fmt::format("{} needs {:.2f} GB on each of {} devices; {:.2f} GB are free for each. Use "
+                    "devices with more memory of their own (CPU devices share theirs), a "
+                    "smaller tile or a narrower dtype",
+                    job, static_cast<double>(needed) / gigabyte, ranks,
+                    static_cast<double>(available) / gigabyte));
   }
 }
 
@@ -65,7 +66,8 @@ Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype, std::int64_t col
   const std::int64_t some = std::min(columns, plan.tile);
   const std::int64_t width = layout.max_width();
   plan.right_hand_side_bytes = width * columns * element;
-  // a copy of B, X and its residual; sums, X and products of all rows; shares and tiles on their way
+  // a copy of B, X and its residual; sums, X and products of all rows; shares and tiles on their
+  // way
   plan.workspace_bytes =
       plan.right_hand_side_bytes +
       element * (some * (3 * layout.size() + width * (layout.ranks() + 2)) + plan.tile * plan.tile +
@@ -83,9 +85,8 @@ Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dtype) {
   const std::int64_t element = element_size(dtype);
   const std::int64_t width = layout.max_width();
   // two columns of L and of M each, this rank's shares, everybody's for its rows, tiles of X
-  plan.workspace_bytes =
-      element * plan.tile * (5 * layout.size() + width * (layout.ranks() + 1)) +
-      small_change(layout, 1);
+  plan.workspace_bytes = element * plan.tile * (5 * layout.size() + width * (layout.ranks() + 1)) +
+                         small_change(layout, 1);
   plan.flops = multiply_add(dtype) * n * n * n / 3.0;
   plan.bytes_moved =
       1.5 * n * n * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);

@@ -1,11 +1,11 @@
+#include "core/host_memory.hpp"
+
 #include <shardsolve/error.hpp>
 #include <shardsolve/sharded.hpp>
 
 #include <fmt/format.h>
 
 #include <utility>
-
-#include "core/host_memory.hpp"
 
 namespace shardsolve {
 namespace {
@@ -27,8 +27,8 @@ void check_shapes(const std::vector<MatrixView<T>>& views, const SlabLayout& lay
                   const char* what, Shape shape) {
   if (static_cast<std::int64_t>(views.size()) != layout.ranks()) {
     throw Error(ErrorKind::invalid_argument,
-                fmt::format("{} {} given for a layout of {} ranks; one a rank is needed", views.size(),
-                            what, layout.ranks()));
+                fmt::format("{} {} given for a layout of {} ranks; one a rank is needed",
+                            views.size(), what, layout.ranks()));
   }
   for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
     const MatrixView<T>& view = views[static_cast<std::size_t>(rank)];
@@ -67,8 +67,7 @@ ShardedMatrix<T>::ShardedMatrix(SlabLayout layout, MatrixView<T> whole)
                             whole.columns(), layout_.size(), layout_.size()));
   }
   for (std::int64_t rank = 0; rank < layout_.ranks(); ++rank) {
-    slabs_.push_back(
-        whole.columns_from(layout_.segment(rank).begin.value(), layout_.width(rank)));
+    slabs_.push_back(whole.columns_from(layout_.segment(rank).begin.value(), layout_.width(rank)));
   }
 }
 
@@ -103,8 +102,8 @@ RightHandSides<T>::RightHandSides(const SlabLayout& layout, MatrixView<T> whole)
                             layout_.size()));
   }
   for (std::int64_t rank = 0; rank < layout_.ranks(); ++rank) {
-    blocks_.push_back(whole.block(layout_.segment(rank).begin.value(), 0, layout_.width(rank),
-                                  columns_));
+    blocks_.push_back(
+        whole.block(layout_.segment(rank).begin.value(), 0, layout_.width(rank), columns_));
   }
 }
 

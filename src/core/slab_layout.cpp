@@ -147,9 +147,9 @@ Position SlabLayout::position(GlobalIndex row) const {
 
 GlobalIndex SlabLayout::row_at(Position position) const {
   // The last block that starts at or before the position.
-  const auto after = std::upper_bound(
-      blocks_.begin(), blocks_.end(), position.value(),
-      [](std::int64_t value, const Block& b) { return value < b.rows_before; });
+  const auto after =
+      std::upper_bound(blocks_.begin(), blocks_.end(), position.value(),
+                       [](std::int64_t value, const Block& b) { return value < b.rows_before; });
   const Step step(after - blocks_.begin() - 1);
   return rows(step).begin + (position.value() - block(step).rows_before);
 }

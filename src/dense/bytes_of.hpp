@@ -1,11 +1,11 @@
 /// From views to what communicators move.
 #pragma once
 
+#include "comm/communicator.hpp"
+
 #include <shardsolve/matrix_view.hpp>
 
 #include <type_traits>
-
-#include "comm/communicator.hpp"
 
 namespace shardsolve::dense {
 

@@ -1,6 +1,8 @@
 /// What the public calls share: from the caller's arguments to a rank program and back.
 #pragma once
 
+#include "mesh/mesh_state.hpp"
+
 #include <shardsolve/error.hpp>
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/outcome.hpp>
@@ -9,8 +11,6 @@
 
 #include <functional>
 #include <string_view>
-
-#include "mesh/mesh_state.hpp"
 
 namespace shardsolve::dense {
 

@@ -1,14 +1,5 @@
 // The public calls of cholesky.hpp: each checks its arguments and runs rank programs.
 
-#include <shardsolve/cholesky.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <complex>
-#include <utility>
-
 #include "dense/call.hpp"
 #include "dense/certified_solve.hpp"
 #include "dense/check_input.hpp"
@@ -17,6 +8,15 @@
 #include "dense/inverse.hpp"
 #include "dense/inverse_residual.hpp"
 #include "dense/mirror.hpp"
+
+#include <shardsolve/cholesky.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <utility>
 
 namespace shardsolve {
 namespace {
@@ -45,14 +45,13 @@ template <Scalar T>
 Outcome estimate_condition(Mesh& mesh, const CholeskyFactor<T>& factor, const RunOptions& options) {
   require_usable(factor);
   const Plan plan = plan_cholesky_solve(factor.layout(), dtype_of<T>, 1);
-  return dense::run_call(mesh, factor.layout(), plan, "condition_estimate", options,
-                         [factor](mesh::Rank& rank) {
-                           Outcome outcome;
-                           rank.report("condition", 0.0);
-                           outcome.rcond =
-                               dense::reciprocal_condition<T>(rank, part_of(factor, rank));
-                           return outcome;
-                         });
+  return dense::run_call(
+      mesh, factor.layout(), plan, "condition_estimate", options, [factor](mesh::Rank& rank) {
+        Outcome outcome;
+        rank.report("condition", 0.0);
+        outcome.rcond = dense::reciprocal_condition<T>(rank, part_of(factor, rank));
+        return outcome;
+      });
 }
 
 }  // namespace
@@ -85,11 +84,9 @@ CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptio
     return factor;
   }
   const Outcome checked = factor.outcome;
-  factor.outcome = dense::run_call(mesh, a.layout(), plan, "cholesky_factor", options,
-                                   [a](mesh::Rank& rank) {
-                                     return dense::cholesky<T>(rank, a.layout(),
-                                                               a.slab(rank.index()));
-                                   });
+  factor.outcome = dense::run_call(
+      mesh, a.layout(), plan, "cholesky_factor", options,
+      [a](mesh::Rank& rank) { return dense::cholesky<T>(rank, a.layout(), a.slab(rank.index())); });
   dense::add_cost(factor.outcome, checked);
   return factor;
 }
@@ -133,9 +130,8 @@ Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOption
     dense::mirror<T>(rank, used.layout(), used.slabs.slab(rank.index()));
     return Outcome{};
   });
-  Outcome outcome = call([used, residual](mesh::Rank& rank) {
-    return residual->after(rank, part_of(used, rank));
-  });
+  Outcome outcome = call(
+      [used, residual](mesh::Rank& rank) { return residual->after(rank, part_of(used, rank)); });
   dense::add_cost(outcome, before);
   dense::add_cost(outcome, inverted);
   dense::add_cost(outcome, mirrored);
@@ -181,13 +177,13 @@ Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOpti
   return outcome;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                                  \
-  template CholeskyFactor<T> cholesky_factor(Mesh&, ShardedMatrix<T>, const RunOptions&);         \
-  template Outcome cholesky_solve(Mesh&, const CholeskyFactor<T>&, RightHandSides<T>,             \
-                                  const RunOptions&);                                              \
-  template Outcome cholesky_inverse(Mesh&, CholeskyFactor<T>&&, const RunOptions&);               \
-  template double log_determinant(const CholeskyFactor<T>&);                                       \
-  template double condition_estimate(Mesh&, const CholeskyFactor<T>&, const RunOptions&);          \
+#define SHARDSOLVE_INSTANTIATE(T)                                                         \
+  template CholeskyFactor<T> cholesky_factor(Mesh&, ShardedMatrix<T>, const RunOptions&); \
+  template Outcome cholesky_solve(Mesh&, const CholeskyFactor<T>&, RightHandSides<T>,     \
+                                  const RunOptions&);                                     \
+  template Outcome cholesky_inverse(Mesh&, CholeskyFactor<T>&&, const RunOptions&);       \
+  template double log_determinant(const CholeskyFactor<T>&);                              \
+  template double condition_estimate(Mesh&, const CholeskyFactor<T>&, const RunOptions&); \
   template Outcome solve(Mesh&, ShardedMatrix<T>, RightHandSides<T>, const RunOptions&);
 
 SHARDSOLVE_INSTANTIATE(float)

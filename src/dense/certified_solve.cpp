@@ -1,14 +1,14 @@
 #include "dense/certified_solve.hpp"
 
+#include "dense/gather.hpp"
+#include "dense/hermitian_multiply.hpp"
+#include "dense/triangular_solve.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <limits>
 #include <vector>
-
-#include "dense/gather.hpp"
-#include "dense/hermitian_multiply.hpp"
-#include "dense/triangular_solve.hpp"
 
 namespace shardsolve::dense {
 namespace {
@@ -22,14 +22,16 @@ std::vector<double> column_maxima(mesh::Rank& rank, MatrixView<const T> a) {
   const MatrixView<double> device = rank.workspace<double>(a.columns(), 1);
   rank.kernels<T>().column_max(rank.update(), a, device.data());
   std::vector<double> maxima(static_cast<std::size_t>(a.columns()), 0.0);
-  for (const auto& one : gather_from_all(rank, rank.fetch(rank.update(), device.data(), a.columns()))) {
+  for (const auto& one :
+       gather_from_all(rank, rank.fetch(rank.update(), device.data(), a.columns()))) {
     std::transform(one.begin(), one.end(), maxima.begin(), maxima.begin(), largest);
   }
   return maxima;
 }
 
 bool all_finite(const std::vector<double>& values) {
-  return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+  return std::all_of(values.begin(), values.end(),
+                     [](double value) { return std::isfinite(value); });
 }
 
 /// The first entry, by rank, of a column of B that is not finite.
@@ -98,8 +100,8 @@ double backward_error(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<
     const std::vector<double> r_maxima = column_maxima<T>(rank, r);
     for (std::int64_t j = 0; j < count; ++j) {
       const auto column = static_cast<std::size_t>(first + j);
-      const Scaled size = factor.norm * Scaled{x_maxima[column], exponent} +
-                          Scaled{b_maxima[column], exponent};
+      const Scaled size =
+          factor.norm * Scaled{x_maxima[column], exponent} + Scaled{b_maxima[column], exponent};
       worst = largest(worst, ratio(Scaled{r_maxima[static_cast<std::size_t>(j)], 0}, size));
     }
   }

@@ -1,25 +1,25 @@
 #include "dense/check_input.hpp"
 
+#include "dense/bytes_of.hpp"
+#include "dense/gather.hpp"
+#include "dense/wait_sites.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <limits>
 #include <optional>
 
-#include "dense/gather.hpp"
-#include "dense/bytes_of.hpp"
-#include "dense/wait_sites.hpp"
-
 namespace shardsolve::dense {
 namespace {
 
 /// What one rank found, as it travels to the others.
 struct Findings {
-  double norm = 0.0;               // largest column sum of |scale * a_ij|
-  double peak = 0.0;               // largest |Re| or |Im| of scale * a_ij
-  bool odd = false;                // a column sum is not finite
-  double asymmetry = 0.0;          // largest violation of the probe, in units of its limit
-  std::int64_t asymmetric = -1;    // the global row where that is
+  double norm = 0.0;             // largest column sum of |scale * a_ij|
+  double peak = 0.0;             // largest |Re| or |Im| of scale * a_ij
+  bool odd = false;              // a column sum is not finite
+  double asymmetry = 0.0;        // largest violation of the probe, in units of its limit
+  std::int64_t asymmetric = -1;  // the global row where that is
 };
 
 /// A place in the matrix that one rank proposes; larger weights win, then lower ranks.
@@ -100,11 +100,10 @@ Findings InputPass<T>::sum_up(const runtime::Inspection& result) {
   const auto sums = rank_.fetch(rank_.update(), result.column_sums, width_);
   const auto peaks = rank_.fetch(rank_.update(), result.column_peaks, width_);
   const auto probe = rank_.fetch(rank_.update(), result.probe, parts * width_);
-  const auto own = rank_.fetch(rank_.update(), result.partial_product + parts * first_,
-                               parts * width_);
+  const auto own =
+      rank_.fetch(rank_.update(), result.partial_product + parts * first_, parts * width_);
   rank_.communicator().all_to_all(rank_.transfer(), std::move(send), std::move(receive));
-  const auto others =
-      rank_.fetch(rank_.transfer(), shares.data(), parts * width_ * rank_.count());
+  const auto others = rank_.fetch(rank_.transfer(), shares.data(), parts * width_ * rank_.count());
 
   const double limit = 16.0 * std::sqrt(static_cast<double>(layout_.size())) * unit_roundoff<T>;
   Findings found;
@@ -250,7 +249,8 @@ std::vector<double> probe_signs(std::int64_t n) {
 
 template InputCheck check_input(mesh::Rank&, const SlabLayout&, MatrixView<const float>);
 template InputCheck check_input(mesh::Rank&, const SlabLayout&, MatrixView<const double>);
-template InputCheck check_input(mesh::Rank&, const SlabLayout&, MatrixView<const std::complex<float>>);
+template InputCheck check_input(mesh::Rank&, const SlabLayout&,
+                                MatrixView<const std::complex<float>>);
 template InputCheck check_input(mesh::Rank&, const SlabLayout&,
                                 MatrixView<const std::complex<double>>);
 

@@ -1,13 +1,13 @@
 /// The one look at A before anything is written.
 #pragma once
 
+#include "mesh/rank.hpp"
+
 #include <shardsolve/outcome.hpp>
 #include <shardsolve/scaled.hpp>
 #include <shardsolve/slab_layout.hpp>
 
 #include <vector>
-
-#include "mesh/rank.hpp"
 
 namespace shardsolve::dense {
 

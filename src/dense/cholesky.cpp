@@ -15,16 +15,16 @@
 
 #include "dense/cholesky.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <vector>
-
 #include "dense/message_ring.hpp"
 #include "dense/step_flags.hpp"
 #include "dense/wait_sites.hpp"
 #include "layout/panel_chunks.hpp"
 #include "layout/staircase.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <vector>
 
 namespace shardsolve::dense {
 namespace {
@@ -67,8 +67,8 @@ class Cholesky {
       if (owns(step)) {
         factor_panel(step);
       }
-      // The next panel begins while this one is on its way. Its owner first waits for a part of this
-      // one, so by then its slot is free.
+      // The next panel begins while this one is on its way. Its owner first waits for a part of
+      // this one, so by then its slot is free.
       panels_.await_done(step.value() + 1, sites::panel_used);
       panels_.begin(step.value() + 1, owns(step + 1));
       send_panel(step);
@@ -152,8 +152,8 @@ class Cholesky {
                        sites::next_column_arrived);
     const MatrixView<T> right =
         panel(last).columns_from(arriving.front().packed, layout_.columns(step).size());
-    const MatrixView<T> left = panel(last).columns_from(
-        chunk->packed + (rows.begin - chunk->rows.begin), rows.size());
+    const MatrixView<T> left =
+        panel(last).columns_from(chunk->packed + (rows.begin - chunk->rows.begin), rows.size());
     if (rows == layout_.rows(step)) {
       kernels_.herk(rank_.panel(), Triangle::lower, Op::conjugate_transpose, -1, right, 1,
                     column(step, rows));
@@ -207,12 +207,11 @@ class Cholesky {
       return run.packed + (row - run.rows.begin);
     };
     for (const Piece& piece : layout::lower_staircase(layout_, rank_.index(), first, last)) {
-      const MatrixView<T> a22 =
-          slab_.block(piece.rows.begin.value(), piece.columns.begin.value(), piece.rows.size(),
-                      piece.columns.size());
-      const MatrixView<T> right = p.columns_from(
-          packed(layout_.global(rank_.index(), piece.columns.begin), rank_.index()),
-          piece.columns.size());
+      const MatrixView<T> a22 = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
+                                            piece.rows.size(), piece.columns.size());
+      const MatrixView<T> right =
+          p.columns_from(packed(layout_.global(rank_.index(), piece.columns.begin), rank_.index()),
+                         piece.columns.size());
       if (piece.diagonal) {
         kernels_.herk(queue, Triangle::lower, Op::conjugate_transpose, -1, right, 1, a22);
       } else {
@@ -236,8 +235,8 @@ class Cholesky {
   }
 
   void report(Step step) {
-    const double left = 1.0 - static_cast<double>(layout_.eliminated(step)) /
-                                  static_cast<double>(layout_.size());
+    const double left =
+        1.0 - static_cast<double>(layout_.eliminated(step)) / static_cast<double>(layout_.size());
     rank_.report("factor", 1.0 - left * left * left);
   }
 

@@ -1,10 +1,10 @@
 /// Right-looking Cholesky factorisation on slabs.
 #pragma once
 
+#include "mesh/rank.hpp"
+
 #include <shardsolve/outcome.hpp>
 #include <shardsolve/slab_layout.hpp>
-
-#include "mesh/rank.hpp"
 
 namespace shardsolve::dense {
 

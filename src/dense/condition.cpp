@@ -1,13 +1,13 @@
 #include "dense/condition.hpp"
 
+#include "dense/gather.hpp"
+#include "dense/triangular_solve.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <limits>
 #include <vector>
-
-#include "dense/gather.hpp"
-#include "dense/triangular_solve.hpp"
 
 namespace shardsolve::dense {
 namespace {
@@ -155,8 +155,7 @@ double reciprocal_condition(mesh::Rank& rank, const FactorPart<T>& factor) {
     return 1.0;
   }
   const Scaled norm = factor.norm.normalised();
-  const int exponent =
-      std::clamp(norm.exponent, Limits::min_exponent, Limits::max_exponent - 4);
+  const int exponent = std::clamp(norm.exponent, Limits::min_exponent, Limits::max_exponent - 4);
   const auto scale = static_cast<RealOf<T>>(std::ldexp(1.0, exponent));
   const double estimate = OneNormEstimator<T>(rank, factor, scale).run();
   if (!std::isfinite(estimate)) {

@@ -1,12 +1,12 @@
 /// Small values of all ranks, on all ranks: how they decide alike.
 #pragma once
 
+#include "comm/communicator.hpp"
+#include "mesh/rank.hpp"
+
 #include <cstring>
 #include <type_traits>
 #include <vector>
-
-#include "comm/communicator.hpp"
-#include "mesh/rank.hpp"
 
 namespace shardsolve::dense {
 

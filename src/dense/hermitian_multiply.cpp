@@ -1,10 +1,10 @@
 #include "dense/hermitian_multiply.hpp"
 
-#include <algorithm>
-
 #include "dense/bytes_of.hpp"
 #include "dense/wait_sites.hpp"
 #include "layout/staircase.hpp"
+
+#include <algorithm>
 
 namespace shardsolve::dense {
 

@@ -1,11 +1,11 @@
 /// Products with A after the factor has replaced half of it.
 #pragma once
 
+#include "mesh/rank.hpp"
+
 #include <shardsolve/slab_layout.hpp>
 
 #include <vector>
-
-#include "mesh/rank.hpp"
 
 namespace shardsolve::dense {
 

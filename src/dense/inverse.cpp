@@ -1,6 +1,6 @@
 // X = M^H M for M = L^-1, in one sweep from the last step to the first. At step t, with l11 the
-// diagonal tile of the owner's block and l21 the rows below it, the rows below in M are known (m22),
-// and column block t of M and row block t of X are made:
+// diagonal tile of the owner's block and l21 the rows below it, the rows below in M are known
+// (m22), and column block t of M and row block t of X are made:
 //
 //   l   = [l11; l21] -> all ranks                               owner, panel queue
 //   s   = -(m22 l21)          each rank from its own columns     panel queue
@@ -11,19 +11,19 @@
 // From the last step to the first because X = M^H M needs M L = I to be accurate: the other way
 // round makes L M = I accurate, and X is worse by about the square root of the condition number.
 //
-// In elimination order M lies in the lower triangle, X grows in the upper one, and the diagonal tiles
-// of X, which M's still cover, wait in memory of their own. What travels is packed transposed, like
-// the panels of the factorisation.
+// In elimination order M lies in the lower triangle, X grows in the upper one, and the diagonal
+// tiles of X, which M's still cover, wait in memory of their own. What travels is packed
+// transposed, like the panels of the factorisation.
 
 #include "dense/inverse.hpp"
-
-#include <vector>
 
 #include "dense/bytes_of.hpp"
 #include "dense/message_ring.hpp"
 #include "dense/step_flags.hpp"
 #include "dense/wait_sites.hpp"
 #include "layout/staircase.hpp"
+
+#include <vector>
 
 namespace shardsolve::dense {
 namespace {
@@ -74,9 +74,7 @@ class Inverse {
  private:
   bool owns(Step step) const { return layout_.owner(step) == rank_.index(); }
   std::int64_t size(Step step) const { return layout_.columns(step).size(); }
-  std::int64_t blocks() const {
-    return (slab_.columns() + layout_.tile() - 1) / layout_.tile();
-  }
+  std::int64_t blocks() const { return (slab_.columns() + layout_.tile() - 1) / layout_.tile(); }
   /// First block of this rank that was eliminated after `step`.
   std::int64_t block_after(Step step) const {
     return (layout_.eliminated(rank_.index(), step + 1).value() + layout_.tile() - 1) /
@@ -139,10 +137,9 @@ class Inverse {
          layout::lower_staircase(layout_, rank_.index(), block_after(step), blocks())) {
       const MatrixView<T> m22 = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
                                             piece.rows.size(), piece.columns.size());
-      const MatrixView<T> l21 = l_rows(
-          step,
-          place(rank_.index(), layout_.global(rank_.index(), piece.columns.begin)),
-          piece.columns.size());
+      const MatrixView<T> l21 =
+          l_rows(step, place(rank_.index(), layout_.global(rank_.index(), piece.columns.begin)),
+                 piece.columns.size());
       kernels_.gemm(rank_.panel(), Op::none, Op::conjugate_transpose, T{-1}, l21, m22, T{1},
                     share(step, place(piece.segment, piece.rows.begin), piece.rows.size()));
     }
@@ -160,8 +157,7 @@ class Inverse {
 
   /// What `from` has summed up for the rows of this rank's segment.
   MatrixView<T> incoming(Step step, std::int64_t from) const {
-    const std::int64_t count =
-        slab_.columns() - layout_.eliminated(rank_.index(), step).value();
+    const std::int64_t count = slab_.columns() - layout_.eliminated(rank_.index(), step).value();
     return {incoming_.columns_from(from, 1).data(), size(step), count};
   }
 
@@ -169,7 +165,8 @@ class Inverse {
   void send_column_of_m(Step step) {
     const std::vector<RowRun> runs = layout_.rows_from(step);
     const RowRun& own = runs[static_cast<std::size_t>(rank_.index())];
-    // Behind the exchange of the shares on the transfer queue: when the slot is free, they are here.
+    // Behind the exchange of the shares on the transfer queue: when the slot is free, they are
+    // here.
     m_.await_done(turn_, sites::inverse_m_used);
     m_.begin(turn_, true);
     m_.await_free(rank_.panel(), sites::inverse_m_slot_free);
@@ -222,9 +219,8 @@ class Inverse {
       const RowRun& run = runs[static_cast<std::size_t>(piece.segment)];
       const MatrixView<T> m22 = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
                                             piece.rows.size(), piece.columns.size());
-      const MatrixView<T> m =
-          m_rows(step, piece.segment, run.packed + (piece.rows.begin - run.rows.begin),
-                 piece.rows.size());
+      const MatrixView<T> m = m_rows(
+          step, piece.segment, run.packed + (piece.rows.begin - run.rows.begin), piece.rows.size());
       kernels_.gemm(rank_.update(), Op::none, Op::none, T{1}, m, m22, T{1},
                     x.columns_from(piece.columns.begin.value() - first, piece.columns.size()));
     }

@@ -1,18 +1,19 @@
 #include "dense/inverse_residual.hpp"
 
+#include "dense/check_input.hpp"
+#include "dense/gather.hpp"
+#include "dense/hermitian_multiply.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <limits>
 
-#include "dense/check_input.hpp"
-#include "dense/gather.hpp"
-#include "dense/hermitian_multiply.hpp"
-
 namespace shardsolve::dense {
 namespace {
 
-/// v is multiplied by 2^exponent, so that neither w = A v nor X w leaves the range: about 1 / sqrt(||A||).
+/// v is multiplied by 2^exponent, so that neither w = A v nor X w leaves the range: about 1 /
+/// sqrt(||A||).
 template <Scalar T>
 int probe_exponent(Scaled norm) {
   using Limits = std::numeric_limits<RealOf<T>>;

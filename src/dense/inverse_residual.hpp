@@ -1,17 +1,17 @@
 /// The certificate of an inverse that has overwritten A.
 #pragma once
 
+#include "dense/certified_solve.hpp"
+#include "mesh/rank.hpp"
+
 #include <shardsolve/outcome.hpp>
 
 #include <vector>
 
-#include "dense/certified_solve.hpp"
-#include "mesh/rank.hpp"
-
 namespace shardsolve::dense {
 
-/// Keeps w = A v for v of random signs before the factor is consumed, and compares X w with v after.
-/// One object for all ranks; each touches its own rows.
+/// Keeps w = A v for v of random signs before the factor is consumed, and compares X w with v
+/// after. One object for all ranks; each touches its own rows.
 template <Scalar T>
 class InverseResidual {
  public:

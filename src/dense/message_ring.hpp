@@ -1,30 +1,30 @@
 /// What travels at each step of an algorithm, and when its memory may be used again.
 #pragma once
 
+#include "comm/window.hpp"
+#include "dense/step_flags.hpp"
+#include "mesh/rank.hpp"
+
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
 
 #include <cstdint>
 #include <vector>
 
-#include "comm/window.hpp"
-#include "dense/step_flags.hpp"
-#include "mesh/rank.hpp"
-
 namespace shardsolve::dense {
 
 /// Slots that are used in turn. With three, the message of one step is being read, that of the next
-/// is arriving, the one after that is being written. A slot is a window of `capacity` elements behind one
-/// header. Each step goes await_done, begin, await_free, (written by its root), publish, (read), done;
-/// a wait that another one implies is left out.
+/// is arriving, the one after that is being written. A slot is a window of `capacity` elements
+/// behind one header. Each step goes await_done, begin, await_free, (written by its root), publish,
+/// (read), done; a wait that another one implies is left out.
 template <Scalar T>
 class MessageRing {
  public:
   MessageRing(mesh::Rank& rank, std::int64_t slots, std::int64_t capacity)
       : rank_(rank), free_(rank.event()), ring_(static_cast<std::size_t>(slots)) {
     for (Slot& slot : ring_) {
-      slot.window = &rank.window((header_elements + capacity) *
-                                 static_cast<std::int64_t>(sizeof(T)));
+      slot.window =
+          &rank.window((header_elements + capacity) * static_cast<std::int64_t>(sizeof(T)));
       slot.arrived = &rank.event();
       slot.done = &rank.event();
     }
@@ -67,8 +67,7 @@ class MessageRing {
 
   /// The header and the first `elements` of the payload of one rank, to all.
   void publish(std::int64_t step, std::int64_t root, std::int64_t elements) {
-    at(step).window->publish(rank_.transfer(),
-                             {{root, 0, bytes(header_elements + elements)}});
+    at(step).window->publish(rank_.transfer(), {{root, 0, bytes(header_elements + elements)}});
   }
   /// `elements` of the payload of one rank from `offset` on, to all.
   void publish_part(std::int64_t step, std::int64_t root, std::int64_t offset,
@@ -98,8 +97,7 @@ class MessageRing {
     runtime::Event* arrived = nullptr;
     runtime::Event* done = nullptr;
   };
-  static constexpr auto header_elements =
-      static_cast<std::int64_t>(sizeof(StepHeader) / sizeof(T));
+  static constexpr auto header_elements = static_cast<std::int64_t>(sizeof(StepHeader) / sizeof(T));
 
   static std::size_t bytes(std::int64_t elements) {
     return static_cast<std::size_t>(elements) * sizeof(T);

@@ -1,17 +1,17 @@
 #include "dense/mirror.hpp"
 
+#include "dense/bytes_of.hpp"
+#include "dense/wait_sites.hpp"
+
 #include <algorithm>
 #include <optional>
 #include <vector>
 
-#include "dense/bytes_of.hpp"
-#include "dense/wait_sites.hpp"
-
 namespace shardsolve::dense {
 namespace {
 
-/// In round i every rank gives what stands above the diagonal in its block i to the ranks whose rows
-/// those are; there it is what stands below, in the rows of the giver's block.
+/// In round i every rank gives what stands above the diagonal in its block i to the ranks whose
+/// rows those are; there it is what stands below, in the rows of the giver's block.
 template <Scalar T>
 class Mirror {
  public:
@@ -79,9 +79,8 @@ class Mirror {
                       columns.size());
       kernels_.conjugate_transpose(rank_.update(), above, target);
     }
-    const MatrixView<T> diagonal_tile =
-        slab_.block(layout_.rows(*step).begin.value(), columns.begin.value(), columns.size(),
-                    columns.size());
+    const MatrixView<T> diagonal_tile = slab_.block(
+        layout_.rows(*step).begin.value(), columns.begin.value(), columns.size(), columns.size());
     kernels_.diagonal(rank_.update(), diagonal_tile, diagonal_.data());
     kernels_.hermitian_tile(rank_.update(), diagonal_tile, diagonal_.data(), diagonal_tile);
   }
@@ -106,11 +105,10 @@ class Mirror {
       if (!step) {
         continue;
       }
-      const MatrixView<T> source =
-          from == rank_.index() ? outgoing(from) : incoming(from);
-      kernels_.copy(rank_.update(), source,
-                    slab_.block(layout_.rows(*step).begin.value(), 0, source.rows(),
-                                source.columns()));
+      const MatrixView<T> source = from == rank_.index() ? outgoing(from) : incoming(from);
+      kernels_.copy(
+          rank_.update(), source,
+          slab_.block(layout_.rows(*step).begin.value(), 0, source.rows(), source.columns()));
     }
   }
 

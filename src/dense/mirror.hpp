@@ -1,9 +1,9 @@
 /// The other triangle of a Hermitian matrix on slabs.
 #pragma once
 
-#include <shardsolve/slab_layout.hpp>
-
 #include "mesh/rank.hpp"
+
+#include <shardsolve/slab_layout.hpp>
 
 namespace shardsolve::dense {
 

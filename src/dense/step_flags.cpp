@@ -1,8 +1,8 @@
 #include "dense/step_flags.hpp"
 
-#include <shardsolve/error.hpp>
-
 #include "dense/wait_sites.hpp"
+
+#include <shardsolve/error.hpp>
 
 namespace shardsolve::dense {
 

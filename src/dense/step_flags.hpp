@@ -1,10 +1,10 @@
 /// How far the host may enqueue ahead, and how all ranks leave a loop at the same step.
 #pragma once
 
+#include "mesh/rank.hpp"
+
 #include <cstdint>
 #include <vector>
-
-#include "mesh/rank.hpp"
 
 namespace shardsolve::dense {
 

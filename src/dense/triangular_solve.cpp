@@ -10,13 +10,13 @@
 
 #include "dense/triangular_solve.hpp"
 
-#include <algorithm>
-#include <vector>
-
 #include "dense/bytes_of.hpp"
 #include "dense/message_ring.hpp"
 #include "dense/step_flags.hpp"
 #include "dense/wait_sites.hpp"
+
+#include <algorithm>
+#include <vector>
 
 namespace shardsolve::dense {
 namespace {
@@ -165,7 +165,7 @@ class Forward : Sweep<T> {
   }
 
   MatrixView<T> sums_;
-  MatrixView<T> z_;                        // as many columns of it as B has
+  MatrixView<T> z_;  // as many columns of it as B has
   std::vector<MatrixView<T>> outgoing_;
   std::vector<MatrixView<T>> incoming_;    // one column a rank
   std::vector<runtime::Event*> ready_;     // the sums to be sent are in their slot
@@ -257,8 +257,8 @@ class Backward : Sweep<T> {
   /// b -= (rows of the step in these columns of L)^H b1.
   void substitute(std::int64_t step, LocalRange columns) {
     const GlobalRange rows = layout_.rows(Step(step));
-    const MatrixView<const T> l = slab_.block(rows.begin.value(), columns.begin.value(),
-                                              rows.size(), columns.size());
+    const MatrixView<const T> l =
+        slab_.block(rows.begin.value(), columns.begin.value(), rows.size(), columns.size());
     kernels_.gemm(rank_.update(), Op::conjugate_transpose, Op::none, T{-1}, l, x1(step), T{1},
                   b_.block(columns.begin.value(), 0, columns.size(), b_.columns()));
   }
@@ -281,8 +281,8 @@ template <Scalar T>
 TriangularSolve<T>::TriangularSolve(mesh::Rank& rank, const SlabLayout& layout,
                                     MatrixView<const T> slab, std::int64_t columns)
     : rank_(rank), width_(std::min(layout.tile(), columns)) {
-  sweeps_ = std::make_unique<Sweeps>(
-      Sweeps{{rank, layout, slab, width_}, {rank, layout, slab, width_}});
+  sweeps_ =
+      std::make_unique<Sweeps>(Sweeps{{rank, layout, slab, width_}, {rank, layout, slab, width_}});
 }
 
 template <Scalar T>

@@ -1,11 +1,11 @@
 /// Solves with a Cholesky factor on slabs.
 #pragma once
 
+#include "mesh/rank.hpp"
+
 #include <shardsolve/slab_layout.hpp>
 
 #include <memory>
-
-#include "mesh/rank.hpp"
 
 namespace shardsolve::dense {
 

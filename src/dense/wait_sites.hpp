@@ -2,9 +2,9 @@
 /// race that the tests find (scripts/prove_waits.py leaves out each in turn).
 #pragma once
 
-#include <array>
-
 #include "runtime/queue.hpp"
+
+#include <array>
 
 namespace shardsolve::dense::sites {
 

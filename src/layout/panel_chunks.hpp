@@ -10,8 +10,8 @@ namespace shardsolve::layout {
 
 /// Rows of a panel that are computed and sent together.
 struct RowChunk {
-  GlobalRange rows;          ///< inside one segment
-  std::int64_t packed = 0;   ///< place of the first among all rows of the panel
+  GlobalRange rows;         ///< inside one segment
+  std::int64_t packed = 0;  ///< place of the first among all rows of the panel
 
   friend bool operator==(const RowChunk&, const RowChunk&) = default;
 };

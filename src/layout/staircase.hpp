@@ -12,20 +12,21 @@ namespace shardsolve::layout {
 struct Piece {
   std::int64_t segment = 0;  ///< rank whose segment the rows lie in
   GlobalRange rows;
-  LocalRange columns;        ///< of the slab
-  bool diagonal = false;     ///< a diagonal tile, of which only one triangle belongs to the update
+  LocalRange columns;     ///< of the slab
+  bool diagonal = false;  ///< a diagonal tile, of which only one triangle belongs to the update
 
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
-/// The entries of blocks [first, last) of `rank`'s slab (block numbers within the slab) that come on
-/// or below the diagonal in the elimination order: block b has the rows eliminated in its own step or
-/// later. In each segment that is a staircase; it is cut recursively into few wide rectangles, one
-/// diagonal tile a block, no entry twice. Empty pieces are left out.
+/// The entries of blocks [first, last) of `rank`'s slab (block numbers within the slab) that come
+/// on or below the diagonal in the elimination order: block b has the rows eliminated in its own
+/// step or later. In each segment that is a staircase; it is cut recursively into few wide
+/// rectangles, one diagonal tile a block, no entry twice. Empty pieces are left out.
 std::vector<Piece> lower_staircase(const SlabLayout& layout, std::int64_t rank, std::int64_t first,
                                    std::int64_t last);
 
-/// Likewise the entries on or above the diagonal: rows eliminated in the block's own step or before.
+/// Likewise the entries on or above the diagonal: rows eliminated in the block's own step or
+/// before.
 std::vector<Piece> upper_staircase(const SlabLayout& layout, std::int64_t rank, std::int64_t first,
                                    std::int64_t last);
 

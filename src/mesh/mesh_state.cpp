@@ -1,5 +1,7 @@
 #include "mesh/mesh_state.hpp"
 
+#include "runtime/host/host_queue.hpp"
+
 #include <shardsolve/error.hpp>
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/trace.hpp>
@@ -8,8 +10,6 @@
 
 #include <algorithm>
 #include <utility>
-
-#include "runtime/host/host_queue.hpp"
 
 namespace shardsolve::mesh {
 namespace {
@@ -32,8 +32,7 @@ MeshState::MeshState(std::int64_t ranks, Windows windows) {
     seat.pulse.on_failure = [this](std::exception_ptr reason) { fail(std::move(reason)); };
     seat.device = std::make_unique<runtime::host::HostDevice>(seat.pulse);
     seat.communicator = std::make_unique<comm::InProcess>(*group_, r);
-    seat.rank =
-        std::make_unique<Rank>(r, ranks, *seat.device, seat.pulse, *seat.communicator);
+    seat.rank = std::make_unique<Rank>(r, ranks, *seat.device, seat.pulse, *seat.communicator);
   }
 }
 

@@ -1,6 +1,10 @@
 /// The ranks of one process and the threads that run their programs.
 #pragma once
 
+#include "comm/in_process.hpp"
+#include "mesh/rank.hpp"
+#include "runtime/host/host_device.hpp"
+
 #include <shardsolve/run_options.hpp>
 
 #include <condition_variable>
@@ -12,16 +16,12 @@
 #include <thread>
 #include <vector>
 
-#include "comm/in_process.hpp"
-#include "mesh/rank.hpp"
-#include "runtime/host/host_device.hpp"
-
 namespace shardsolve::mesh {
 
 using RankProgram = std::function<void(Rank&)>;
 
-/// Runs one program on all ranks. Agreement: a rank that throws makes all others leave at their next
-/// wait; the call reports what the first one threw.
+/// Runs one program on all ranks. Agreement: a rank that throws makes all others leave at their
+/// next wait; the call reports what the first one threw.
 class MeshState {
  public:
   using Windows = comm::InProcessGroup::Windows;

@@ -15,8 +15,7 @@ Rank::Rank(std::int64_t index, std::int64_t count, runtime::Device& device, runt
 
 comm::Window& Rank::window(std::int64_t bytes) {
   const MatrixView<std::byte> memory = workspace<std::byte>(bytes, 1);
-  windows_.push_back(
-      communicator_.make_window({memory.data(), static_cast<std::size_t>(bytes)}));
+  windows_.push_back(communicator_.make_window({memory.data(), static_cast<std::size_t>(bytes)}));
   return *windows_.back();
 }
 

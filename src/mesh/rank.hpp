@@ -1,6 +1,11 @@
 /// What a rank program receives: one device, its queues and its line to the other ranks.
 #pragma once
 
+#include "comm/communicator.hpp"
+#include "runtime/device.hpp"
+#include "runtime/kernels.hpp"
+#include "runtime/pulse.hpp"
+
 #include <shardsolve/run_options.hpp>
 
 #include <chrono>
@@ -9,15 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.hpp"
-#include "runtime/device.hpp"
-#include "runtime/kernels.hpp"
-#include "runtime/pulse.hpp"
-
 namespace shardsolve::mesh {
 
-/// One rank during one call. Its program only enqueues; events and workspace that it takes here live
-/// until all ranks have finished the call, so that nobody reads memory that is gone.
+/// One rank during one call. Its program only enqueues; events and workspace that it takes here
+/// live until all ranks have finished the call, so that nobody reads memory that is gone.
 class Rank {
  public:
   Rank(std::int64_t index, std::int64_t count, runtime::Device& device, runtime::Pulse& pulse,
@@ -42,8 +42,7 @@ class Rank {
   /// Device memory for this call, not initialised. Throws Error(out_of_memory).
   template <class T>
   MatrixView<T> workspace(std::int64_t rows, std::int64_t columns) {
-    buffers_.push_back(
-        device_.allocate(static_cast<std::size_t>(rows * columns) * sizeof(T)));
+    buffers_.push_back(device_.allocate(static_cast<std::size_t>(rows * columns) * sizeof(T)));
     return {static_cast<T*>(buffers_.back().data()), rows, columns};
   }
   /// Host memory for this call that queues may write to, zeroed.
@@ -56,8 +55,8 @@ class Rank {
   comm::Window& window(std::int64_t bytes);
   runtime::Event& event();
 
-  /// Copies `count` values of device memory that `queue` has produced to the host, and waits for them.
-  /// Not for loops.
+  /// Copies `count` values of device memory that `queue` has produced to the host, and waits for
+  /// them. Not for loops.
   template <class T>
   std::vector<T> fetch(runtime::Queue& queue, const T* source, std::int64_t count) {
     std::vector<T> values(static_cast<std::size_t>(count));
@@ -84,9 +83,7 @@ class Rank {
   void begin_call(const RunOptions& options);
   void drain();
   void end_call();
-  std::vector<runtime::Queue*> queues() {
-    return {panel_.get(), update_.get(), transfer_.get()};
-  }
+  std::vector<runtime::Queue*> queues() { return {panel_.get(), update_.get(), transfer_.get()}; }
 
  private:
   std::int64_t index_;

@@ -1,6 +1,8 @@
 /// One rank's share of the hardware: its memory, its queues and its kernels.
 #pragma once
 
+#include "runtime/queue.hpp"
+
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
 
@@ -10,8 +12,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-
-#include "runtime/queue.hpp"
 
 namespace shardsolve::runtime {
 

@@ -7,9 +7,9 @@
 
 namespace shardsolve::runtime {
 
-/// A place in the code where something waits for an event. In builds with SHARDSOLVE_SKIPPABLE_WAITS
-/// the environment variable SHARDSOLVE_SKIP_WAIT=<number> makes that wait do nothing, which proves
-/// that the tests would notice if it were forgotten.
+/// A place in the code where something waits for an event. In builds with
+/// SHARDSOLVE_SKIPPABLE_WAITS the environment variable SHARDSOLVE_SKIP_WAIT=<number> makes that
+/// wait do nothing, which proves that the tests would notice if it were forgotten.
 struct WaitSite {
   int number;
   const char* what;

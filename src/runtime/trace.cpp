@@ -55,13 +55,14 @@ std::string Trace::to_json() const {
     events.push_back(metadata("process_name", lane.rank, tid, "rank " + std::to_string(lane.rank)));
     events.push_back(metadata("thread_name", lane.rank, tid, lane.queue));
     for (const TraceSpan& span : lane.spans) {
-      events.push_back({{"ph", "X"},
-                        {"name", span.name},
-                        {"pid", lane.rank},
-                        {"tid", tid},
-                        {"ts", microseconds(span.begin - origin)},
-                        {"dur", microseconds(span.end - span.begin)},
-                        {"args", {{"step", span.step}, {"flops", span.flops}, {"bytes", span.bytes}}}});
+      events.push_back(
+          {{"ph", "X"},
+           {"name", span.name},
+           {"pid", lane.rank},
+           {"tid", tid},
+           {"ts", microseconds(span.begin - origin)},
+           {"dur", microseconds(span.end - span.begin)},
+           {"args", {{"step", span.step}, {"flops", span.flops}, {"bytes", span.bytes}}}});
     }
   }
   return nlohmann::json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump();

@@ -1,12 +1,12 @@
 // What scripts/prove_waits.py runs under ThreadSanitizer with one event wait left out: every
 // algorithm, on enough ranks and steps that each wait has something to wait for.
 
-#include <shardsolve/cholesky.hpp>
-
 #include "mesh/mesh_state.hpp"
 #include "support/gates.hpp"
 #include "support/matrix_zoo.hpp"
 #include "support/sharded_problem.hpp"
+
+#include <shardsolve/cholesky.hpp>
 
 #include <gtest/gtest.h>
 
@@ -58,18 +58,19 @@ std::vector<std::vector<std::int64_t>> cuts() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Meshes, Waits,
-    ::testing::Combine(::testing::ValuesIn(cuts()),
-                       ::testing::Values(Windows::in_place, Windows::copied)),
-    [](const ::testing::TestParamInfo<WaitsCase>& case_info) {
-      std::string name = "cut";
-      for (const std::int64_t boundary : std::get<0>(case_info.param)) {
-        name += '_';
-        name += std::to_string(boundary);
-      }
-      return name + (std::get<1>(case_info.param) == Windows::in_place ? "_in_place" : "_copied");
-    });
+INSTANTIATE_TEST_SUITE_P(Meshes, Waits,
+                         ::testing::Combine(::testing::ValuesIn(cuts()),
+                                            ::testing::Values(Windows::in_place, Windows::copied)),
+                         [](const ::testing::TestParamInfo<WaitsCase>& case_info) {
+                           std::string name = "cut";
+                           for (const std::int64_t boundary : std::get<0>(case_info.param)) {
+                             name += '_';
+                             name += std::to_string(boundary);
+                           }
+                           return name + (std::get<1>(case_info.param) == Windows::in_place
+                                              ? "_in_place"
+                                              : "_copied");
+                         });
 
 }  // namespace
 }  // namespace shardsolve::testing

@@ -1,7 +1,8 @@
-#include <cstdio>
-#include <cstring>
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/version.hpp>
+
+#include <cstdio>
+#include <cstring>
 #include <vector>
 
 // Usage: consumer <expected version>

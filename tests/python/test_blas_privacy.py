@@ -15,10 +15,16 @@ LIBRARY = Path(os.environ["SHARDSOLVE_CLI"]).parent / "libshardsolve.so"
 
 def numpy_threads() -> list[tuple[str, int]]:
     """Returns file and number of threads of every BLAS that the process can see."""
-    return sorted((pool["filepath"], pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas")
+    return sorted(
+        (pool["filepath"], pool["num_threads"])
+        for pool in threadpool_info()
+        if pool["user_api"] == "blas"
+    )
 
 
-@pytest.mark.skipif("SHARDSOLVE_SANITIZER" in os.environ, reason="a sanitized library needs a sanitized Python")
+@pytest.mark.skipif(
+    "SHARDSOLVE_SANITIZER" in os.environ, reason="a sanitized library needs a sanitized Python"
+)
 def test_mesh_in_the_process_of_numpy_leaves_its_blas_alone() -> None:
     """Making a mesh sets our BLAS to one thread, and no other."""
     a = np.random.default_rng(0).standard_normal((64, 64))

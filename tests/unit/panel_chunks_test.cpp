@@ -9,8 +9,9 @@ namespace shardsolve::layout {
 namespace {
 
 std::vector<SlabLayout> layouts() {
-  return {SlabLayout::even(40, 1, 4), SlabLayout::even(41, 3, 4),        SlabLayout::even(64, 4, 5),
-          SlabLayout::even(5, 8, 2),  SlabLayout({0, 30, 30, 37, 60}, 4), SlabLayout::even(1, 2, 4)};
+  return {SlabLayout::even(40, 1, 4),         SlabLayout::even(41, 3, 4),
+          SlabLayout::even(64, 4, 5),         SlabLayout::even(5, 8, 2),
+          SlabLayout({0, 30, 30, 37, 60}, 4), SlabLayout::even(1, 2, 4)};
 }
 
 TEST(PanelChunks, AnyStep_CoversTheRemainingRowsOnceWhereTheyArePacked) {
@@ -28,8 +29,8 @@ TEST(PanelChunks, AnyStep_CoversTheRemainingRowsOnceWhereTheyArePacked) {
             EXPECT_GE(layout.position(row).value(), layout.eliminated(step + 1));
             EXPECT_TRUE(rows.insert(row.value()).second);
             EXPECT_TRUE(places.insert(chunk.packed + i).second);
-            const RowRun run = layout.rows_from(
-                step + 1)[static_cast<std::size_t>(layout.owner(row))];
+            const RowRun run =
+                layout.rows_from(step + 1)[static_cast<std::size_t>(layout.owner(row))];
             EXPECT_EQ(run.packed + (row - run.rows.begin), chunk.packed + i);
           }
         }

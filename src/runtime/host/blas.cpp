@@ -4,16 +4,16 @@
 
 #include <limits>
 
-// Fortran symbols of any BLAS and LAPACK: every argument by address, then one hidden length for each
-// character argument.
-#define SHARDSOLVE_DECLARE_BLAS(T, R, gemm, gemv, herk, trsm, potrf)                              \
-  void gemm(const char*, const char*, const int*, const int*, const int*, const T*, const T*,     \
+// Fortran symbols of any BLAS and LAPACK: every argument by address, then one hidden length for
+// each character argument.
+#define SHARDSOLVE_DECLARE_BLAS(T, R, gemm, gemv, herk, trsm, potrf)                               \
+  void gemm(const char*, const char*, const int*, const int*, const int*, const T*, const T*,      \
             const int*, const T*, const int*, const T*, T*, const int*, std::size_t, std::size_t); \
-  void gemv(const char*, const int*, const int*, const T*, const T*, const int*, const T*,        \
+  void gemv(const char*, const int*, const int*, const T*, const T*, const int*, const T*,         \
             const int*, const T*, T*, const int*, std::size_t);                                    \
-  void herk(const char*, const char*, const int*, const int*, const R*, const T*, const int*,     \
+  void herk(const char*, const char*, const int*, const int*, const R*, const T*, const int*,      \
             const R*, T*, const int*, std::size_t, std::size_t);                                   \
-  void trsm(const char*, const char*, const char*, const char*, const int*, const int*, const T*, \
+  void trsm(const char*, const char*, const char*, const char*, const int*, const int*, const T*,  \
             const T*, const int*, T*, const int*, std::size_t, std::size_t, std::size_t,           \
             std::size_t);                                                                          \
   void potrf(const char*, const int*, T*, const int*, int*, std::size_t);
@@ -70,10 +70,11 @@ struct Symbols<std::complex<double>> {
 /// The BLAS of this build counts in 32 bits.
 int checked(std::int64_t size) {
   if (size > std::numeric_limits<int>::max()) {
-    throw Error(ErrorKind::unsupported,
-                fmt::format("a tile operation of size {} exceeds the {} that the BLAS can count; use "
-                            "more ranks or smaller tiles",
-                            size, std::numeric_limits<int>::max()));
+    throw Error(
+        ErrorKind::unsupported,
+        fmt::format("a tile operation of size {} exceeds the {} that the BLAS can count; use "
+                    "more ranks or smaller tiles",
+                    size, std::numeric_limits<int>::max()));
   }
   return static_cast<int>(size);
 }

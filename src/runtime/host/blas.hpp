@@ -1,13 +1,13 @@
 /// The BLAS and LAPACK routines that the host kernels call, overloaded on the dtype, sizes checked.
 #pragma once
 
+#include "runtime/kernels.hpp"
+
 #include <shardsolve/error.hpp>
 #include <shardsolve/matrix_view.hpp>
 
 #include <complex>
 #include <cstdint>
-
-#include "runtime/kernels.hpp"
 
 namespace shardsolve::runtime::host::blas {
 

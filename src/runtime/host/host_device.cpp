@@ -1,14 +1,14 @@
 #include "runtime/host/host_device.hpp"
 
+#include "core/host_memory.hpp"
+#include "runtime/host/blas.hpp"
+#include "runtime/host/host_queue.hpp"
+
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
 
 #include <utility>
-
-#include "core/host_memory.hpp"
-#include "runtime/host/blas.hpp"
-#include "runtime/host/host_queue.hpp"
 
 namespace shardsolve::runtime::host {
 

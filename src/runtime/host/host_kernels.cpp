@@ -1,5 +1,9 @@
 #include "runtime/host/host_kernels.hpp"
 
+#include "runtime/host/blas.hpp"
+#include "runtime/host/inspect.hpp"
+#include "runtime/host/operands.hpp"
+
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
@@ -9,10 +13,6 @@
 #include <cmath>
 #include <complex>
 #include <limits>
-
-#include "runtime/host/blas.hpp"
-#include "runtime/host/inspect.hpp"
-#include "runtime/host/operands.hpp"
 
 namespace shardsolve::runtime::host {
 namespace {
@@ -28,9 +28,7 @@ double product(Sizes... sizes) {
   return (static_cast<double>(sizes) * ...);
 }
 
-Part part_of(Triangle triangle) {
-  return triangle == Triangle::lower ? Part::lower : Part::upper;
-}
+Part part_of(Triangle triangle) { return triangle == Triangle::lower ? Part::lower : Part::upper; }
 
 template <Scalar T>
 T conjugate(T value) {
@@ -44,9 +42,10 @@ T conjugate(T value) {
 /// Shapes are settled by the algorithms; a misfit is their bug and is found before it does harm.
 void require(bool fits, const char* kernel) {
   if (!fits) {
-    throw Error(ErrorKind::internal,
-                fmt::format("operands of {} do not fit: this is a bug of shardsolve, please report it",
-                            kernel));
+    throw Error(
+        ErrorKind::internal,
+        fmt::format("operands of {} do not fit: this is a bug of shardsolve, please report it",
+                    kernel));
   }
 }
 
@@ -83,8 +82,8 @@ void fill_view(T value, MatrixView<T> target) {
   }
 }
 
-/// A square of at most 8 x 8 elements, through a local copy: with a power of two as column stride the
-/// lines of more columns would displace each other from the first cache.
+/// A square of at most 8 x 8 elements, through a local copy: with a power of two as column stride
+/// the lines of more columns would displace each other from the first cache.
 template <Scalar T>
 void conjugate_transpose_square(MatrixView<const T> source, MatrixView<T> target) {
   constexpr std::int64_t side = 8;
@@ -125,9 +124,9 @@ template <Scalar T>
 void HostKernels<T>::gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta,
                           Out c) const {
   const std::int64_t k = columns_of(op_a, a);
-  require(rows_of(op_a, a) == c.rows() && columns_of(op_b, b) == c.columns() &&
-              rows_of(op_b, b) == k,
-          "gemm");
+  require(
+      rows_of(op_a, a) == c.rows() && columns_of(op_b, b) == c.columns() && rows_of(op_b, b) == k,
+      "gemm");
   if (c.empty()) {
     return;
   }

@@ -45,9 +45,9 @@ void HostQueue::wait(Event& event, const WaitSite& site) {
   }
   auto& host_event = static_cast<HostEvent&>(event);
   const std::uint32_t count = host_event.recorded_;
-  push({.info = {.name = "wait"},
-        .always = true,
-        .work = [&host_event, count] { host_event.completed_.wait(count); }});
+  push({.info = {.name = "wait"}, .always = true, .work = [&host_event, count] {
+          host_event.completed_.wait(count);
+        }});
 }
 
 void HostQueue::synchronize() {

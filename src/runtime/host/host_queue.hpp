@@ -1,6 +1,10 @@
 /// A queue that is a worker thread, and its events.
 #pragma once
 
+#include "runtime/host/one_way_counter.hpp"
+#include "runtime/pulse.hpp"
+#include "runtime/queue.hpp"
+
 #include <shardsolve/trace.hpp>
 
 #include <atomic>
@@ -13,10 +17,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include "runtime/host/one_way_counter.hpp"
-#include "runtime/pulse.hpp"
-#include "runtime/queue.hpp"
 
 namespace shardsolve::runtime::host {
 
@@ -89,7 +89,7 @@ class HostQueue final : public Queue {
   Item* last_;                // producer's end
   std::uint32_t pushes_ = 0;  // producer's count
   OneWayCounter pushed_;
-  Item* taken_;               // consumer's end
+  Item* taken_;  // consumer's end
   HostEvent drained_;
 
   bool tracing_ = false;

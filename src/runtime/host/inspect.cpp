@@ -13,9 +13,7 @@ namespace {
 constexpr std::int64_t lanes = 4;
 using Lanes = std::array<double, lanes>;
 
-double total(const Lanes& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0);
-}
+double total(const Lanes& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 /// What is summed over one column.
 struct ColumnSums {
@@ -25,8 +23,8 @@ struct ColumnSums {
   Lanes probe_imag{};
 };
 
-/// Takes the entries of `count` rows, at most one a lane: their real and imaginary parts alternate in
-/// `entries`. Adds v_j times each to `product`.
+/// Takes the entries of `count` rows, at most one a lane: their real and imaginary parts alternate
+/// in `entries`. Adds v_j times each to `product`.
 template <std::int64_t parts, class Real>
 void take_rows(std::int64_t count, const Real* entries, const double* signs, double scale,
                double column_sign, ColumnSums& sums, double* product) {

@@ -1,14 +1,14 @@
 /// One pass over columns of a matrix: sums, peaks and the probe of its symmetry.
 #pragma once
 
-#include <shardsolve/matrix_view.hpp>
-
 #include "runtime/kernels.hpp"
+
+#include <shardsolve/matrix_view.hpp>
 
 namespace shardsolve::runtime::host {
 
-/// The loop behind Kernels::inspect. Sums run in double, so that for float32 and complex64 the probe
-/// sees the matrix and not its own rounding.
+/// The loop behind Kernels::inspect. Sums run in double, so that for float32 and complex64 the
+/// probe sees the matrix and not its own rounding.
 template <Scalar T>
 void inspect_columns(MatrixView<const T> a, std::int64_t first, const double* signs, double scale,
                      const Inspection& result);

@@ -34,7 +34,8 @@ std::int64_t machine_memory() {
 std::int64_t group_memory() {
   const std::int64_t limit = read_number("/sys/fs/cgroup/memory.max");
   const std::int64_t used = read_number("/sys/fs/cgroup/memory.current");
-  return limit == unlimited || used == unlimited ? unlimited : std::max<std::int64_t>(limit - used, 0);
+  return limit == unlimited || used == unlimited ? unlimited
+                                                 : std::max<std::int64_t>(limit - used, 0);
 }
 
 }  // namespace

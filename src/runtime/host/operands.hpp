@@ -1,14 +1,14 @@
 /// The one way that a host kernel enters a queue: its operands are announced to ThreadSanitizer.
 #pragma once
 
+#include "runtime/host/host_queue.hpp"
+
 #include <shardsolve/matrix_view.hpp>
 
 #include <cstdint>
 #include <initializer_list>
 #include <utility>
 #include <vector>
-
-#include "runtime/host/host_queue.hpp"
 
 #if defined(__SANITIZE_THREAD__)
 #define SHARDSOLVE_THREAD_SANITIZER 1
