@@ -117,16 +117,22 @@ class Cholesky {
     // a11 = l11 l11^H
     kernels_.potrf(rank_.panel(), l11, &panels_.header(step.value(), rank_.index())->pivot);
     rank_.panel().record(factored_);
+    if (step.value() == 0) {
+      rank_.update().wait(factored_, sites::first_panel_shared);
+    }
     std::size_t number = 0;
     for (const RowChunk& chunk : chunks(step)) {
+      // Until the first panel is there, nobody has anything else to do: the update queue helps.
+      const bool helps = step.value() == 0 && number % 2 == 1;
+      runtime::Queue& queue = helps ? rank_.update() : rank_.panel();
       const MatrixView<T> l21 = column(step, chunk.rows);
       update_next_column(step, chunk.rows);
       // l21 = a21 l11^-H
-      kernels_.trsm(rank_.panel(), Side::right, Triangle::lower, Op::conjugate_transpose, l11, l21);
+      kernels_.trsm(queue, Side::right, Triangle::lower, Op::conjugate_transpose, l11, l21);
       // p = l21^H
-      kernels_.conjugate_transpose(rank_.panel(), l21,
+      kernels_.conjugate_transpose(queue, l21,
                                    panel(step).columns_from(chunk.packed, chunk.rows.size()));
-      rank_.panel().record(*packed_[number++]);
+      queue.record(*packed_[number++]);
     }
   }
 

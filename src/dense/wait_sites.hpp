@@ -4,8 +4,6 @@
 
 #include "runtime/queue.hpp"
 
-#include <array>
-
 namespace shardsolve::dense::sites {
 
 using runtime::WaitSite;
@@ -19,6 +17,7 @@ inline constexpr WaitSite panel_used{11, "panel is given up when used"};
 inline constexpr WaitSite next_column_arrived{12, "next column block uses a panel that arrived"};
 inline constexpr WaitSite next_column_ready{13, "next column block has its earlier updates"};
 inline constexpr WaitSite header_written{14, "header of a panel is sent when written"};
+inline constexpr WaitSite first_panel_shared{16, "update queue helps with the first panel"};
 inline constexpr WaitSite trailing_arrived{15, "trailing update uses a panel that arrived"};
 
 // triangular_solve
@@ -51,38 +50,5 @@ inline constexpr WaitSite inverse_finished{48, "inverse: tiles of X replace thos
 // mirror
 inline constexpr WaitSite mirror_packed{60, "mirror: blocks are sent when packed"};
 inline constexpr WaitSite mirror_arrived{61, "mirror: blocks are used when here"};
-
-inline constexpr std::array all{
-    step_flags,
-    panel_packed,
-    panel_used,
-    next_column_arrived,
-    next_column_ready,
-    header_written,
-    trailing_arrived,
-    forward_ahead,
-    forward_sums_used,
-    forward_sums_ready,
-    forward_sums_gathered,
-    backward_solved,
-    backward_used,
-    backward_slot_free,
-    backward_arrived,
-    multiply_x_ready,
-    multiply_x_arrived,
-    multiply_sums_ready,
-    multiply_sums_arrived,
-    inverse_l_packed,
-    inverse_l_arrived,
-    inverse_shares_ready,
-    inverse_m_used,
-    inverse_m_slot_free,
-    inverse_part_ready,
-    inverse_m_stored,
-    inverse_m_arrived,
-    inverse_finished,
-    mirror_packed,
-    mirror_arrived,
-};
 
 }  // namespace shardsolve::dense::sites
