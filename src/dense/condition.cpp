@@ -17,8 +17,8 @@ namespace {
 template <Scalar T>
 class OneNormEstimator {
  public:
-  /// `scale`: the s above, near ||A||_1, so that no product leaves the range unless the condition
-  /// number does.
+  /// `scale`: the s above, chosen so that no product leaves the range unless the condition number
+  /// does.
   OneNormEstimator(mesh::Rank& rank, const FactorPart<T>& factor, RealOf<T> scale)
       : rank_(rank),
         scale_(scale),
@@ -155,7 +155,11 @@ double reciprocal_condition(mesh::Rank& rank, const FactorPart<T>& factor) {
     return 1.0;
   }
   const Scaled norm = factor.norm.normalised();
-  const int exponent = std::clamp(norm.exponent, Limits::min_exponent, Limits::max_exponent - 4);
+  // Some way below ||A||: inside a solve, numbers are larger than b by the square root of the
+  // condition number.
+  const int exponent =
+      std::clamp(norm.exponent - Limits::digits, Limits::min_exponent + Limits::digits,
+                 Limits::max_exponent - Limits::digits);
   const auto scale = static_cast<RealOf<T>>(std::ldexp(1.0, exponent));
   const double estimate = OneNormEstimator<T>(rank, factor, scale).run();
   if (!std::isfinite(estimate)) {
