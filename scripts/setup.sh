@@ -14,7 +14,6 @@ usage() {
 build_packages=(g++ make cmake ninja-build libopenblas-pthread-dev libcli11-dev nlohmann-json3-dev libfmt-dev
   libgtest-dev libgmock-dev)
 peer_packages=(libopenblas0-pthread)
-bench_packages=(libbenchmark-dev)
 check_packages=(clang-format-19 clang-tidy-19)
 
 python=
@@ -94,7 +93,7 @@ for what in "$@"; do
     build) ;;
     test) requirements+=(test) ;;
     demo) packages+=("${peer_packages[@]}") requirements+=(demo) ;;
-    bench) packages+=("${peer_packages[@]}" "${bench_packages[@]}") requirements+=(bench) ;;
+    bench) packages+=("${peer_packages[@]}") requirements+=(bench) ;;
     check) packages+=("${check_packages[@]}") requirements+=(check) ;;
     *) usage ;;
   esac
