@@ -13,7 +13,8 @@ class MeshState;
 }
 
 /// A fixed set of ranks, each one device with its queues. Calls on one mesh run one after another,
-/// also when several threads make them; results do not depend on the load of the machine.
+/// also when several threads make them; results do not depend on the load of the machine. A mesh
+/// keeps the workspace of its calls (see Plan) for the next ones, until it is destroyed.
 class SHARDSOLVE_EXPORT Mesh {
  public:
   /// `ranks` CPU devices inside this process: each rank has a few threads of its own that sleep

@@ -15,12 +15,25 @@ namespace {
 
 /// What one rank found, as it travels to the others.
 struct Findings {
-  double norm = 0.0;             // largest column sum of |scale * a_ij|
-  double peak = 0.0;             // largest |Re| or |Im| of scale * a_ij
+  double norm = 0.0;             // largest finite column sum of |scale * a_ij|
   bool odd = false;              // a column sum is not finite
   double asymmetry = 0.0;        // largest violation of the probe, in units of its limit
   std::int64_t asymmetric = -1;  // the global row where that is
 };
+
+/// Magnitudes below may be lost from a column sum, as their squares are.
+constexpr double lost = 0x1p-530;
+
+/// Power of two by which the entries are to be multiplied so that their sums and squares stay in
+/// range, after a look at them as they are; 0 if they do.
+int safe_exponent(const Findings& found) {
+  constexpr int step = 600;
+  constexpr double comfortable = 0x1p-400;
+  if (found.odd) {
+    return -step;
+  }
+  return found.norm < comfortable ? step : 0;
+}
 
 /// A place in the matrix that one rank proposes; larger weights win, then lower ranks.
 struct Candidate {
@@ -77,7 +90,6 @@ Findings InputPass<T>::look(double scale) {
   const std::int64_t n = layout_.size();
   const MatrixView<double> signs = rank_.workspace<double>(n, 1);
   const runtime::Inspection result{rank_.workspace<double>(width_, 1).data(),
-                                   rank_.workspace<double>(width_, 1).data(),
                                    rank_.workspace<double>(parts * width_, 1).data(),
                                    rank_.workspace<double>(parts * n, 1).data()};
   rank_.update().copy(signs.data(), signs_.data(), signs_.size() * sizeof(double));
@@ -98,7 +110,6 @@ Findings InputPass<T>::sum_up(const runtime::Inspection& result) {
     receive.push_back(bytes_of(shares.columns_from(r, 1)));
   }
   const auto sums = rank_.fetch(rank_.update(), result.column_sums, width_);
-  const auto peaks = rank_.fetch(rank_.update(), result.column_peaks, width_);
   const auto probe = rank_.fetch(rank_.update(), result.probe, parts * width_);
   const auto own =
       rank_.fetch(rank_.update(), result.partial_product + parts * first_, parts * width_);
@@ -106,17 +117,16 @@ Findings InputPass<T>::sum_up(const runtime::Inspection& result) {
   const auto others = rank_.fetch(rank_.transfer(), shares.data(), parts * width_ * rank_.count());
 
   const double limit = 16.0 * std::sqrt(static_cast<double>(layout_.size())) * unit_roundoff<T>;
+  const double tiny = static_cast<double>(layout_.size()) * lost;
   Findings found;
   for (std::int64_t j = 0; j < width_; ++j) {
     const auto at = static_cast<std::size_t>(j);
     if (!std::isfinite(sums[at])) {
       found.odd = true;
       odd_columns_.push_back(j);
-      found.peak = std::max(found.peak, std::isfinite(peaks[at]) ? peaks[at] : 0.0);
       continue;
     }
     found.norm = std::max(found.norm, sums[at]);
-    found.peak = std::max(found.peak, peaks[at]);
     double difference = 0.0;
     for (std::size_t part = 0; part < parts; ++part) {
       double product = 0.0;
@@ -127,7 +137,8 @@ Findings InputPass<T>::sum_up(const runtime::Inspection& result) {
       }
       difference = std::hypot(difference, probe[parts * at + part] - product);
     }
-    const double violation = difference == 0.0 ? 0.0 : difference / (limit * sums[at]);
+    const double excess = difference - tiny;
+    const double violation = excess <= 0.0 ? 0.0 : excess / (limit * sums[at]);
     if (!(violation <= std::max(1.0, found.asymmetry))) {
       found.asymmetry = std::isnan(violation) ? std::numeric_limits<double>::infinity() : violation;
       found.asymmetric = first_ + j;
@@ -142,7 +153,6 @@ Findings InputPass<T>::combine(const Findings& mine) {
   for (const auto& one : gather_from_all(rank_, std::vector<Findings>{mine})) {
     const Findings& found = one[0];
     all.norm = std::max(all.norm, found.norm);
-    all.peak = std::max(all.peak, found.peak);
     all.odd = all.odd || found.odd;
     if (found.asymmetry > all.asymmetry) {
       all.asymmetry = found.asymmetry;
@@ -200,15 +210,6 @@ Entry InputPass<T>::worst_mirror(std::int64_t row) {
   return {GlobalIndex(worst.row), GlobalIndex(worst.column)};
 }
 
-/// Power of two by which entries with this peak are to be multiplied, so that their sums and
-/// squares stay in range.
-int safe_exponent(double peak) {
-  constexpr int comfortable = 400;
-  constexpr int largest = 1000;  // 2^1000 is a double, 2^1074 is not
-  const int exponent = peak > 0.0 ? std::ilogb(peak) : 0;
-  return std::abs(exponent) <= comfortable ? 0 : std::min(-exponent, largest);
-}
-
 }  // namespace
 
 template <Scalar T>
@@ -223,7 +224,7 @@ InputCheck check_input(mesh::Rank& rank, const SlabLayout& layout, MatrixView<co
       return check;
     }
   }
-  const int exponent = safe_exponent(found.peak);
+  const int exponent = safe_exponent(found);
   if (exponent != 0) {
     found = pass.look(std::ldexp(1.0, exponent));
   }

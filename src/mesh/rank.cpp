@@ -11,7 +11,8 @@ Rank::Rank(std::int64_t index, std::int64_t count, runtime::Device& device, runt
       communicator_(communicator),
       panel_(device.make_queue("panel")),
       update_(device.make_queue("update")),
-      transfer_(device.make_queue("transfer")) {}
+      transfer_(device.make_queue("transfer")),
+      workspace_(device) {}
 
 comm::Window& Rank::window(std::int64_t bytes) {
   const MatrixView<std::byte> memory = workspace<std::byte>(bytes, 1);
@@ -63,7 +64,7 @@ void Rank::drain() {
 
 void Rank::end_call() {
   windows_.clear();
-  buffers_.clear();
+  workspace_.give_back();
   host_buffers_.clear();
   events_in_use_ = 0;
   options_ = nullptr;

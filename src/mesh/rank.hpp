@@ -5,6 +5,7 @@
 #include "runtime/device.hpp"
 #include "runtime/kernels.hpp"
 #include "runtime/pulse.hpp"
+#include "runtime/workspace.hpp"
 
 #include <shardsolve/run_options.hpp>
 
@@ -42,8 +43,8 @@ class Rank {
   /// Device memory for this call, not initialised. Throws Error(out_of_memory).
   template <class T>
   MatrixView<T> workspace(std::int64_t rows, std::int64_t columns) {
-    buffers_.push_back(device_.allocate(static_cast<std::size_t>(rows * columns) * sizeof(T)));
-    return {static_cast<T*>(buffers_.back().data()), rows, columns};
+    const std::size_t bytes = static_cast<std::size_t>(rows * columns) * sizeof(T);
+    return {static_cast<T*>(workspace_.take(bytes)), rows, columns};
   }
   /// Host memory for this call that queues may write to, zeroed.
   template <class T>
@@ -96,7 +97,7 @@ class Rank {
   std::unique_ptr<runtime::Queue> transfer_;
 
   const RunOptions* options_ = nullptr;
-  std::vector<runtime::Buffer> buffers_;
+  runtime::Workspace workspace_;
   std::vector<std::vector<std::byte>> host_buffers_;
   std::vector<std::unique_ptr<comm::Window>> windows_;
   std::vector<std::unique_ptr<runtime::Event>> events_;

@@ -16,8 +16,7 @@ enum class Triangle : char { lower = 'L', upper = 'U' };
 
 /// What one pass over columns of a matrix finds; see Kernels::inspect. All in double precision.
 struct Inspection {
-  double* column_sums = nullptr;      ///< per column: sum of |scale * a_ij|
-  double* column_peaks = nullptr;     ///< per column: largest |Re| or |Im| of scale * a_ij
+  double* column_sums = nullptr;      ///< per column: sum of |scale * a_ij|, by plain squares
   double* probe = nullptr;            ///< per column: (A^H v)_j, `parts` doubles each
   double* partial_product = nullptr;  ///< per row: sum over these columns of a_ij v_j, likewise
 };

@@ -150,7 +150,7 @@ TYPED_TEST(HostEntryKernelsTest, ColumnMax_IsTheLargestModulusOrNaN) {
 }
 
 /// Columns 2 to 7 of a matrix that is not Hermitian: every sum in its own place.
-TYPED_TEST(HostEntryKernelsTest, Inspect_FindsSumsPeaksAndBothProducts) {
+TYPED_TEST(HostEntryKernelsTest, Inspect_FindsSumsAndBothProducts) {
   using T = TypeParam;
   constexpr std::int64_t rows = 19;
   constexpr std::int64_t columns = 5;
@@ -163,30 +163,26 @@ TYPED_TEST(HostEntryKernelsTest, Inspect_FindsSumsPeaksAndBothProducts) {
     signs.push_back(i % 3 == 0 ? -1.0 : 1.0);
   }
   std::vector<double> sums(columns);
-  std::vector<double> peaks(columns);
   std::vector<double> probe(static_cast<std::size_t>(parts * columns));
   std::vector<double> product(static_cast<std::size_t>(parts * rows));
   Embedded<T> view(a);
   this->kernels_.inspect(this->queue_, view.view(), first, signs.data(), scale,
-                         {sums.data(), peaks.data(), probe.data(), product.data()});
+                         {sums.data(), probe.data(), product.data()});
   this->queue_.synchronize();
 
   constexpr double tolerance = 1e-13;
   std::vector<std::complex<double>> row_sums(rows);
   for (std::int64_t j = 0; j < columns; ++j) {
     double sum = 0.0;
-    double peak = 0.0;
     std::complex<double> of_column;
     for (std::int64_t i = 0; i < rows; ++i) {
       const std::complex<double> entry = scale * std::complex<double>(a(i, j));
       sum += std::abs(entry);
-      peak = std::max({peak, std::abs(entry.real()), std::abs(entry.imag())});
       of_column += std::conj(entry) * signs[static_cast<std::size_t>(i)];
       row_sums[static_cast<std::size_t>(i)] += entry * signs[static_cast<std::size_t>(first + j)];
     }
     const auto at = static_cast<std::size_t>(j);
     EXPECT_NEAR(sums[at], sum, tolerance);
-    EXPECT_EQ(peaks[at], peak);
     EXPECT_NEAR(probe[parts * at], of_column.real(), tolerance);
     EXPECT_NEAR(probe[parts * at + parts - 1], parts == 2 ? of_column.imag() : of_column.real(),
                 tolerance);

@@ -5,18 +5,21 @@
 #include <limits>
 
 // Fortran symbols of any BLAS and LAPACK: every argument by address, then one hidden length for
-// each character argument.
-#define SHARDSOLVE_DECLARE_BLAS(T, R, gemm, gemv, herk, trsm, potrf)                               \
-  void gemm(const char*, const char*, const int*, const int*, const int*, const T*, const T*,      \
-            const int*, const T*, const int*, const T*, T*, const int*, std::size_t, std::size_t); \
-  void gemv(const char*, const int*, const int*, const T*, const T*, const int*, const T*,         \
-            const int*, const T*, T*, const int*, std::size_t);                                    \
-  void herk(const char*, const char*, const int*, const int*, const R*, const T*, const int*,      \
-            const R*, T*, const int*, std::size_t, std::size_t);                                   \
-  void trsm(const char*, const char*, const char*, const char*, const int*, const int*, const T*,  \
-            const T*, const int*, T*, const int*, std::size_t, std::size_t, std::size_t,           \
-            std::size_t);                                                                          \
-  void potrf(const char*, const int*, T*, const int*, int*, std::size_t);
+// each character argument. Some builds put a prefix before every symbol.
+#define SHARDSOLVE_BLAS_SYMBOL(name) __asm__(SHARDSOLVE_BLAS_PREFIX #name)
+#define SHARDSOLVE_DECLARE_BLAS(T, R, gemm, gemv, herk, trsm, potrf)                              \
+  void gemm(const char*, const char*, const int*, const int*, const int*, const T*, const T*,     \
+            const int*, const T*, const int*, const T*, T*, const int*, std::size_t, std::size_t) \
+      SHARDSOLVE_BLAS_SYMBOL(gemm);                                                               \
+  void gemv(const char*, const int*, const int*, const T*, const T*, const int*, const T*,        \
+            const int*, const T*, T*, const int*, std::size_t) SHARDSOLVE_BLAS_SYMBOL(gemv);      \
+  void herk(const char*, const char*, const int*, const int*, const R*, const T*, const int*,     \
+            const R*, T*, const int*, std::size_t, std::size_t) SHARDSOLVE_BLAS_SYMBOL(herk);     \
+  void trsm(const char*, const char*, const char*, const char*, const int*, const int*, const T*, \
+            const T*, const int*, T*, const int*, std::size_t, std::size_t, std::size_t,          \
+            std::size_t) SHARDSOLVE_BLAS_SYMBOL(trsm);                                            \
+  void potrf(const char*, const int*, T*, const int*, int*, std::size_t)                          \
+      SHARDSOLVE_BLAS_SYMBOL(potrf);
 
 extern "C" {
 SHARDSOLVE_DECLARE_BLAS(float, float, sgemm_, sgemv_, ssyrk_, strsm_, spotrf_)
@@ -24,7 +27,9 @@ SHARDSOLVE_DECLARE_BLAS(double, double, dgemm_, dgemv_, dsyrk_, dtrsm_, dpotrf_)
 SHARDSOLVE_DECLARE_BLAS(std::complex<float>, float, cgemm_, cgemv_, cherk_, ctrsm_, cpotrf_)
 SHARDSOLVE_DECLARE_BLAS(std::complex<double>, double, zgemm_, zgemv_, zherk_, ztrsm_, zpotrf_)
 #ifdef SHARDSOLVE_BLAS_PRIVATE
-void openblas_set_num_threads(int threads);
+void openblas_set_num_threads(int threads) SHARDSOLVE_BLAS_SYMBOL(openblas_set_num_threads);
+#endif
+#ifdef SHARDSOLVE_BLAS_SHUTDOWN
 int blas_thread_shutdown_();
 #endif
 }
@@ -85,7 +90,9 @@ void use_one_thread() {
 #ifdef SHARDSOLVE_BLAS_PRIVATE
   static const bool done = [] {
     openblas_set_num_threads(1);
-    blas_thread_shutdown_();  // the pool that OpenBLAS starts when it is loaded
+#ifdef SHARDSOLVE_BLAS_SHUTDOWN
+    blas_thread_shutdown_();  // the pool that OpenBLAS starts when it is loaded; else it sleeps
+#endif
     return true;
   }();
   static_cast<void>(done);

@@ -1,49 +1,76 @@
 #include "runtime/host/inspect.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 namespace shardsolve::runtime::host {
 namespace {
 
-/// So many independent partial sums that the compiler may use vector registers; the order of the
-/// additions is fixed, so the bits are too.
-constexpr std::int64_t lanes = 4;
-using Lanes = std::array<double, lanes>;
+/// Two sums side by side: what every vector unit has. Fixed, so that the order of the additions is
+/// fixed, and with it the bits.
+using Pair [[gnu::vector_size(2 * sizeof(double))]] = double;
+constexpr std::int64_t lanes = 2;
 
-double total(const Lanes& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+/// Columns taken together, so that v and the product are read once for all of them.
+constexpr std::int64_t most_columns = 4;
 
-/// What is summed over one column.
-struct ColumnSums {
-  Lanes size{};
-  Lanes peak{};
-  Lanes probe_real{};
-  Lanes probe_imag{};
-};
+Pair load(const double* from) { return Pair{from[0], from[1]}; }
 
-/// Takes the entries of `count` rows, at most one a lane: their real and imaginary parts alternate
-/// in `entries`. Adds v_j times each to `product`.
-template <std::int64_t parts, class Real>
-void take_rows(std::int64_t count, const Real* entries, const double* signs, double scale,
-               double column_sign, ColumnSums& sums, double* product) {
-  for (std::int64_t l = 0; l < count; ++l) {
-    const auto lane = static_cast<std::size_t>(l);
-    const double re = scale * double{entries[parts * l]};
-    product[parts * l] += column_sign * re;
-    sums.probe_real[lane] += signs[l] * re;
-    double size = std::abs(re);
-    double peak = size;
+Pair magnitude(Pair x) { return Pair{std::abs(x[0]), std::abs(x[1])}; }
+
+/// The columns [j, j + columns) of `a`, whose entries are taken as reals: for complex ones the real
+/// and the imaginary parts alternate. `signs` and `product` hold one value for each such real.
+template <Scalar T, std::int64_t columns>
+void take_columns(MatrixView<const T> a, std::int64_t j, const double* signs,
+                  const std::array<double, most_columns>& column_signs, double scale,
+                  double* product, const Inspection& result) {
+  constexpr std::int64_t parts = is_complex<T> ? 2 : 1;
+  std::array<const RealOf<T>*, columns> entries{};
+  for (std::int64_t c = 0; c < columns; ++c) {
+    entries[c] = reinterpret_cast<const RealOf<T>*>(a.data() + (j + c) * a.stride());
+  }
+  std::array<Pair, columns> size{};
+  std::array<Pair, columns> probe{};
+  const auto take = [&](Pair x, std::int64_t c, Pair sign, Pair& sum) {
+    x *= scale;
+    sum += column_signs[c] * x;
+    probe[c] += sign * x;
     if constexpr (parts == 2) {
-      const double im = scale * double{entries[parts * l + 1]};
-      product[parts * l + 1] += column_sign * im;
-      sums.probe_imag[lane] -= signs[l] * im;
-      size = std::sqrt(re * re + im * im);
-      peak = std::max(peak, std::abs(im));
+      const Pair squares = x * x;
+      size[c][0] += std::sqrt(squares[0] + squares[1]);
+    } else {
+      size[c] += magnitude(x);
     }
-    sums.size[lane] += size;
-    sums.peak[lane] = sums.peak[lane] >= peak ? sums.peak[lane] : peak;
+  };
+  const std::int64_t reals = parts * a.rows();
+  const std::int64_t whole = reals / lanes * lanes;
+  for (std::int64_t i = 0; i < whole; i += lanes) {
+    const Pair sign = load(signs + i);
+    Pair sum = load(product + i);
+    for (std::int64_t c = 0; c < columns; ++c) {
+      take(Pair{double{entries[c][i]}, double{entries[c][i + 1]}}, c, sign, sum);
+    }
+    product[i] = sum[0];
+    product[i + 1] = sum[1];
+  }
+  if (whole < reals) {
+    Pair sum{product[whole], 0.0};
+    for (std::int64_t c = 0; c < columns; ++c) {
+      take(Pair{double{entries[c][whole]}, 0.0}, c, Pair{signs[whole], 0.0}, sum);
+    }
+    product[whole] = sum[0];
+  }
+  for (std::int64_t c = 0; c < columns; ++c) {
+    result.column_sums[j + c] = size[c][0] + size[c][1];
+    if constexpr (parts == 2) {
+      result.probe[2 * (j + c)] = probe[c][0];
+      result.probe[2 * (j + c) + 1] = -probe[c][1];
+    } else {
+      result.probe[j + c] = probe[c][0] + probe[c][1];
+    }
   }
 }
 
@@ -54,24 +81,19 @@ void inspect_columns(MatrixView<const T> a, std::int64_t first, const double* si
                      const Inspection& result) {
   constexpr std::int64_t parts = is_complex<T> ? 2 : 1;
   double* const product = result.partial_product;
-  std::fill_n(product, parts * a.rows(), 0.0);
-  const std::int64_t whole = a.rows() / lanes * lanes;
-  for (std::int64_t j = 0; j < a.columns(); ++j) {
-    const auto* column = reinterpret_cast<const RealOf<T>*>(a.data() + j * a.stride());
-    const double column_sign = signs[first + j];
-    ColumnSums sums;
-    for (std::int64_t i = 0; i < whole; i += lanes) {
-      take_rows<parts>(lanes, column + parts * i, signs + i, scale, column_sign, sums,
-                       product + parts * i);
-    }
-    take_rows<parts>(a.rows() - whole, column + parts * whole, signs + whole, scale, column_sign,
-                     sums, product + parts * whole);
-    result.column_sums[j] = total(sums.size);
-    result.column_peaks[j] = *std::max_element(sums.peak.begin(), sums.peak.end());
-    result.probe[parts * j] = total(sums.probe_real);
-    if constexpr (parts == 2) {
-      result.probe[parts * j + 1] = total(sums.probe_imag);
-    }
+  std::vector<double> row_signs(static_cast<std::size_t>(parts * a.rows()));
+  for (std::int64_t i = 0; i < parts * a.rows(); ++i) {
+    row_signs[static_cast<std::size_t>(i)] = signs[i / parts];
+    product[i] = 0.0;
+  }
+  std::int64_t j = 0;
+  for (; j + most_columns <= a.columns(); j += most_columns) {
+    const double* sign = signs + first + j;
+    take_columns<T, most_columns>(a, j, row_signs.data(), {sign[0], sign[1], sign[2], sign[3]},
+                                  scale, product, result);
+  }
+  for (; j < a.columns(); ++j) {
+    take_columns<T, 1>(a, j, row_signs.data(), {signs[first + j]}, scale, product, result);
   }
 }
 

@@ -1,4 +1,4 @@
-/// One pass over columns of a matrix: sums, peaks and the probe of its symmetry.
+/// One pass over columns of a matrix: sums and the probe of its symmetry.
 #pragma once
 
 #include "runtime/kernels.hpp"

@@ -1,0 +1,111 @@
+#include "runtime/workspace.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace shardsolve::runtime {
+namespace {
+
+/// Counts the bytes that are out; has no queues and no kernels.
+class CountingDevice final : public Device {
+ public:
+  std::unique_ptr<Queue> make_queue(const std::string& /*name*/) override { return nullptr; }
+  std::unique_ptr<Event> make_event() override { return nullptr; }
+  Buffer allocate(std::size_t bytes) override {
+    if (out_ + bytes > limit_) {
+      throw Error(ErrorKind::out_of_memory, "full");
+    }
+    ++allocations_;
+    out_ += bytes;
+    most_ = std::max(most_, out_);
+    return {std::shared_ptr<void>(new char[bytes + 1],
+                                  [this, bytes](void* data) {
+                                    out_ -= bytes;
+                                    delete[] static_cast<char*>(data);
+                                  }),
+            bytes};
+  }
+  const Kernels<float>& kernels(const float* /*tag*/) const override { std::abort(); }
+  const Kernels<double>& kernels(const double* /*tag*/) const override { std::abort(); }
+  const Kernels<std::complex<float>>& kernels(const std::complex<float>* /*tag*/) const override {
+    std::abort();
+  }
+  const Kernels<std::complex<double>>& kernels(const std::complex<double>* /*tag*/) const override {
+    std::abort();
+  }
+
+  std::size_t out_ = 0;
+  std::size_t most_ = 0;
+  std::size_t limit_ = 1000;
+  int allocations_ = 0;
+};
+
+TEST(Workspace, SameCallAgain_AllocatesNothing) {
+  CountingDevice device;
+  Workspace workspace(device);
+  for (int call = 0; call < 3; ++call) {
+    void* const first = workspace.take(100);
+    void* const second = workspace.take(100);
+    EXPECT_NE(first, second);
+    workspace.take(40);
+    workspace.give_back();
+  }
+  EXPECT_EQ(device.allocations_, 3);
+  EXPECT_EQ(device.out_, 240U);
+}
+
+TEST(Workspace, OtherCalls_NeverHoldMoreThanTheLargestUses) {
+  CountingDevice device;
+  Workspace workspace(device);
+  for (const auto& call : {std::vector<std::size_t>{300, 200}, {50, 60}, {500}, {250, 250}, {10}}) {
+    for (const std::size_t bytes : call) {
+      workspace.take(bytes);
+    }
+    workspace.give_back();
+  }
+  EXPECT_EQ(device.most_, 500U);
+}
+
+TEST(Workspace, SmallCallBetween_LeavesTheLargeOnesMemory) {
+  CountingDevice device;
+  Workspace workspace(device);
+  workspace.take(400);
+  workspace.take(100);
+  workspace.give_back();
+  workspace.take(100);
+  workspace.give_back();
+  workspace.take(400);
+  EXPECT_EQ(device.allocations_, 2);
+}
+
+TEST(Workspace, FullDevice_GivesUpIdleMemoryFirst) {
+  CountingDevice device;
+  Workspace workspace(device);
+  workspace.take(600);
+  workspace.give_back();
+  workspace.take(900);
+  EXPECT_EQ(device.out_, 900U);
+}
+
+TEST(Workspace, Destroyed_ReleasesEverything) {
+  CountingDevice device;
+  {
+    Workspace workspace(device);
+    workspace.take(100);
+    workspace.give_back();
+    workspace.take(50);
+  }
+  EXPECT_EQ(device.out_, 0U);
+}
+
+}  // namespace
+}  // namespace shardsolve::runtime
