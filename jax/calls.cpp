@@ -1,0 +1,374 @@
+#include "jax/calls.hpp"
+
+#include "jax/records.hpp"
+#include "jax/session.hpp"
+
+#include <shardsolve/cholesky.hpp>
+#include <shardsolve/error.hpp>
+#include <shardsolve/plan.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace shardsolve::jax {
+namespace {
+
+SlabLayout layout_of(const Job& job) {
+  const std::int64_t tile = job.tile > 0 ? job.tile : default_tile(job.n, job.ranks, job.dtype);
+  return rows_layout(job.n, job.ranks, tile);
+}
+
+template <Scalar T>
+ShardedMatrix<T> matrix(const SlabLayout& layout, const std::vector<Seat>& seats,
+                        std::size_t buffer) {
+  std::vector<MatrixView<T>> slabs;
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+    slabs.emplace_back(static_cast<T*>(seats[rank].buffers[buffer]), layout.size(),
+                       layout.width(static_cast<std::int64_t>(rank)));
+  }
+  return {layout, std::move(slabs)};
+}
+
+/// Columns of right-hand sides, one after the other, each with a device's rows and its padding.
+template <Scalar T>
+RightHandSides<T> right_hand_sides(const Job& job, const SlabLayout& layout,
+                                   const std::vector<Seat>& seats, std::size_t buffer) {
+  const std::int64_t width = (job.n + job.ranks - 1) / job.ranks;
+  std::vector<MatrixView<T>> blocks;
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+    blocks.emplace_back(static_cast<T*>(seats[rank].buffers[buffer]),
+                        layout.width(static_cast<std::int64_t>(rank)), job.columns,
+                        std::max<std::int64_t>(width, 1));
+  }
+  return {layout, std::move(blocks)};
+}
+
+/// Throws if a factor was made of another matrix or on other devices.
+void require_made_for(const Job& job, const FactorRecord& record) {
+  if (record.n != job.n || record.devices != job.devices) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("this factor was made of {} rows on {} devices and is used as one of "
+                            "{} rows on {}: use it with the sharding that it was made on, or "
+                            "factor again",
+                            record.n, record.devices, job.n, job.devices));
+  }
+}
+
+/// The factor that lies in the buffers of a call that uses one.
+template <Scalar T>
+CholeskyFactor<T> adopt(const Job& job, const FactorRecord& record, const std::vector<Seat>& seats,
+                        std::size_t slab, std::size_t diagonal) {
+  require_made_for(job, record);
+  Job made = job;
+  made.tile = record.tile;
+  const SlabLayout layout = layout_of(made);
+  CholeskyFactor<T> factor{matrix<T>(layout, seats, slab),
+                           std::make_shared<std::vector<RealOf<T>>>(),
+                           record.norm(),
+                           {}};
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+    const auto* first = static_cast<const RealOf<T>*>(seats[rank].buffers[diagonal]);
+    factor.diagonal->insert(factor.diagonal->end(), first,
+                            first + layout.width(static_cast<std::int64_t>(rank)));
+  }
+  return factor;
+}
+
+/// Runs `body`, which returns an outcome, and gives the verdict; what is thrown is part of it.
+template <class Body>
+Verdict judge(Body body) {
+  try {
+    return verdict_of(body());
+  } catch (const Error& error) {
+    return verdict_of(error);
+  } catch (const std::bad_alloc&) {
+    return verdict_of(Error(ErrorKind::out_of_memory, "there is not enough memory for this call"));
+  } catch (const std::exception& error) {
+    return verdict_of(Error(ErrorKind::internal, error.what()));
+  }
+}
+
+template <Scalar T>
+constexpr T not_a_number = T(std::numeric_limits<RealOf<T>>::quiet_NaN());
+
+/// In rows of `length` elements, on all devices, padding and all.
+template <Scalar T>
+void fill_nan(const Job& job, const std::vector<Seat>& seats, std::size_t buffer,
+              std::int64_t length) {
+  const std::int64_t width = (job.n + job.ranks - 1) / job.ranks;
+  for (const Seat& seat : seats) {
+    std::fill_n(static_cast<T*>(seat.buffers[buffer]), width * length, not_a_number<T>);
+  }
+}
+
+template <Scalar T>
+RealOf<T> number(const std::optional<double>& value) {
+  return value ? static_cast<RealOf<T>>(*value) : not_a_number<RealOf<T>>;
+}
+
+template <Scalar T>
+void factor_typed(const Job& job, const std::vector<Seat>& seats) {
+  using Buffers = FactorBuffers;
+  const SlabLayout layout = layout_of(job);
+  FactorRecord record;
+  record.n = static_cast<std::int32_t>(job.n);
+  record.devices = static_cast<std::int32_t>(job.devices);
+  record.ranks = static_cast<std::int32_t>(job.ranks);
+  record.tile = static_cast<std::int32_t>(layout.tile());
+  RealOf<T> log_determinant = not_a_number<RealOf<T>>;
+  record.verdict = judge([&] {
+    const CholeskyFactor<T> factor = with_mesh(job.ranks, [&](Mesh& mesh, const RunOptions& run) {
+      return cholesky_factor(mesh, matrix<T>(layout, seats, Buffers::slab), run);
+    });
+    if (factor.outcome.ok()) {
+      record.set_norm(factor.norm);
+      log_determinant = static_cast<RealOf<T>>(shardsolve::log_determinant(factor));
+      for (std::int64_t rank = 0; rank < job.ranks; ++rank) {
+        const GlobalRange rows = layout.segment(rank);
+        std::copy_n(factor.diagonal->data() + rows.begin.value(), rows.size(),
+                    static_cast<RealOf<T>*>(
+                        seats[static_cast<std::size_t>(rank)].buffers[Buffers::diagonal]));
+      }
+    }
+    return factor.outcome;
+  });
+  if (!record.verdict.ok()) {
+    fill_nan<RealOf<T>>(job, seats, Buffers::diagonal, 1);
+  }
+  for (const Seat& seat : seats) {
+    write(record, seat.buffers[Buffers::record]);
+    *static_cast<RealOf<T>*>(seat.buffers[Buffers::log_determinant]) = log_determinant;
+  }
+}
+
+template <Scalar T>
+void solve_typed(const Job& job, const std::vector<Seat>& seats) {
+  using Buffers = SolveBuffers;
+  const auto record = read<FactorRecord>(seats[0].buffers[Buffers::record]);
+  RealOf<T> backward_error = not_a_number<RealOf<T>>;
+  Verdict verdict = record.verdict;
+  if (verdict.ok()) {
+    verdict = judge([&] {
+      const auto factor = adopt<T>(job, record, seats, Buffers::slab, Buffers::diagonal);
+      const RightHandSides<T> x = right_hand_sides<T>(job, factor.layout(), seats, Buffers::x);
+      const Outcome outcome = with_mesh(job.ranks, [&](Mesh& mesh, const RunOptions& run) {
+        return cholesky_solve(mesh, factor, x, run);
+      });
+      backward_error = number<T>(outcome.backward_error);
+      return outcome;
+    });
+  }
+  if (!verdict.ok()) {
+    fill_nan<T>(job, seats, Buffers::x, job.columns);
+    backward_error = not_a_number<RealOf<T>>;
+  }
+  for (const Seat& seat : seats) {
+    write(verdict, seat.buffers[Buffers::verdict]);
+    *static_cast<RealOf<T>*>(seat.buffers[Buffers::error]) = backward_error;
+  }
+}
+
+template <Scalar T>
+void invert_typed(const Job& job, const std::vector<Seat>& seats) {
+  using Buffers = InverseBuffers;
+  const auto record = read<FactorRecord>(seats[0].buffers[Buffers::record]);
+  Verdict verdict = record.verdict;
+  RealOf<T> numbers[2] = {not_a_number<RealOf<T>>, not_a_number<RealOf<T>>};
+  if (verdict.ok()) {
+    verdict = judge([&] {
+      auto factor = adopt<T>(job, record, seats, Buffers::inverse, Buffers::diagonal);
+      const Outcome outcome = with_mesh(job.ranks, [&](Mesh& mesh, const RunOptions& run) {
+        return cholesky_inverse(mesh, std::move(factor), run);
+      });
+      numbers[0] = number<T>(outcome.backward_error);
+      numbers[1] = number<T>(outcome.rcond);
+      return outcome;
+    });
+  }
+  if (!verdict.ok()) {
+    fill_nan<T>(job, seats, Buffers::inverse, job.n);
+  }
+  for (const Seat& seat : seats) {
+    write(verdict, seat.buffers[Buffers::verdict]);
+    std::copy_n(numbers, 2, static_cast<RealOf<T>*>(seat.buffers[Buffers::numbers]));
+  }
+}
+
+template <Scalar T>
+void condition_typed(const Job& job, const std::vector<Seat>& seats) {
+  using Buffers = ConditionBuffers;
+  const auto record = read<FactorRecord>(seats[0].buffers[Buffers::record]);
+  RealOf<T> rcond = not_a_number<RealOf<T>>;
+  Verdict verdict = record.verdict;
+  if (verdict.ok()) {
+    verdict = judge([&] {
+      const auto factor = adopt<T>(job, record, seats, Buffers::slab, Buffers::diagonal);
+      rcond = static_cast<RealOf<T>>(with_mesh(job.ranks, [&](Mesh& mesh, const RunOptions& run) {
+        return condition_estimate(mesh, factor, run);
+      }));
+      return Outcome{};
+    });
+  }
+  for (const Seat& seat : seats) {
+    write(verdict, seat.buffers[Buffers::verdict]);
+    *static_cast<RealOf<T>*>(seat.buffers[Buffers::rcond]) = rcond;
+  }
+}
+
+/// How one buffer of a seat is laid out, and whether the call writes it.
+struct Part {
+  enum Kind { unused, rows, columns, small };
+  Kind kind = unused;
+  std::int64_t length = 0;  // bytes of a row, of an element of a column, or of all
+  bool read = false;
+  bool written = false;
+};
+using Parts = std::vector<Part>;
+
+/// The call as one rank does it for all devices, with copies of their rows.
+void on_one_rank(const Job& job, const std::vector<Seat>& seats, const Parts& parts,
+                 void (*work)(const Job&, const std::vector<Seat>&)) {
+  const std::vector<std::int64_t> first = rows_layout(job.n, job.devices, 1).boundaries();
+  const std::int64_t width = (job.n + job.devices - 1) / job.devices;
+  Job alone = job;
+  alone.ranks = 1;
+  Seat seat = seats[0];
+  std::vector<std::vector<std::byte>> copies(parts.size());
+  // Calls body(a device's memory, the copy's, bytes) for every run of rows.
+  const auto each_run = [&](std::size_t buffer, auto body) {
+    const Part& part = parts[buffer];
+    const std::int64_t count = part.kind == Part::columns ? job.columns : 1;
+    for (std::size_t device = 0; device < seats.size(); ++device) {
+      for (std::int64_t column = 0; column < count; ++column) {
+        body(static_cast<std::byte*>(seats[device].buffers[buffer]) + column * width * part.length,
+             copies[buffer].data() + (column * job.n + first[device]) * part.length,
+             static_cast<std::size_t>((first[device + 1] - first[device]) * part.length));
+      }
+    }
+  };
+  for (std::size_t buffer = 0; buffer < parts.size(); ++buffer) {
+    const Part& part = parts[buffer];
+    if (part.kind != Part::rows && part.kind != Part::columns) {
+      continue;
+    }
+    const std::int64_t count = part.kind == Part::columns ? job.columns : 1;
+    copies[buffer].resize(static_cast<std::size_t>(job.n * count * part.length));
+    seat.buffers[buffer] = copies[buffer].data();
+    if (part.read) {
+      each_run(buffer, [](std::byte* own, std::byte* copy, std::size_t bytes) {
+        std::copy_n(own, bytes, copy);
+      });
+    }
+  }
+  work(alone, {seat});
+  for (std::size_t buffer = 0; buffer < parts.size(); ++buffer) {
+    const Part& part = parts[buffer];
+    if (!part.written) {
+      continue;
+    }
+    if (part.kind != Part::small) {
+      each_run(buffer, [](std::byte* own, std::byte* copy, std::size_t bytes) {
+        std::copy_n(copy, bytes, own);
+      });
+      continue;
+    }
+    for (std::size_t device = 1; device < seats.size(); ++device) {
+      std::copy_n(static_cast<std::byte*>(seat.buffers[buffer]), part.length,
+                  static_cast<std::byte*>(seats[device].buffers[buffer]));
+    }
+  }
+}
+
+/// Up to this size one rank is faster than several are woken. Not where a tile is asked for.
+std::atomic<std::int64_t> small_matrix{256};
+
+template <Scalar T>
+constexpr auto element = static_cast<std::int64_t>(sizeof(T));
+
+constexpr Part read_rows(std::int64_t bytes) { return {Part::rows, bytes, true, false}; }
+constexpr Part written_rows(std::int64_t bytes) { return {Part::rows, bytes, false, true}; }
+constexpr Part both_rows(std::int64_t bytes) { return {Part::rows, bytes, true, true}; }
+template <class Record>
+constexpr Part written_small(std::int64_t count = 1) {
+  return {Part::small, count * static_cast<std::int64_t>(sizeof(Record)), false, true};
+}
+constexpr Part read_small() { return {Part::small, 0, true, false}; }
+
+/// Runs `work` with the ranks that the factor was made with.
+void with_factor(const Job& job, const std::vector<Seat>& seats, std::size_t record_buffer,
+                 const Parts& parts, void (*work)(const Job&, const std::vector<Seat>&)) {
+  const auto record = read<FactorRecord>(seats[0].buffers[record_buffer]);
+  if (record.verdict.ok() && record.ranks == 1 && job.devices > 1) {
+    on_one_rank(job, seats, parts, work);
+  } else {
+    work(job, seats);
+  }
+}
+
+}  // namespace
+
+SlabLayout rows_layout(std::int64_t n, std::int64_t ranks, std::int64_t tile) {
+  const std::int64_t width = (n + ranks - 1) / ranks;
+  std::vector<std::int64_t> boundaries;
+  for (std::int64_t rank = 0; rank <= ranks; ++rank) {
+    boundaries.push_back(std::min(rank * width, n));
+  }
+  return {std::move(boundaries), tile};
+}
+
+void set_small_matrix(std::int64_t n) { small_matrix = n; }
+
+void factor(const Job& job, const std::vector<Seat>& seats) {
+  with_dtype(job.dtype, [&]<class T>() {
+    if (job.n > small_matrix || job.tile > 0 || job.devices == 1) {
+      return factor_typed<T>(job, seats);
+    }
+    using Real = RealOf<T>;
+    on_one_rank(job, seats,
+                {Part{}, both_rows(job.n * element<T>), written_rows(element<Real>),
+                 written_small<Real>(), written_small<FactorRecord>()},
+                factor_typed<T>);
+  });
+}
+
+void solve(const Job& job, const std::vector<Seat>& seats) {
+  with_dtype(job.dtype, [&]<class T>() {
+    using Real = RealOf<T>;
+    with_factor(job, seats, SolveBuffers::record,
+                {read_rows(job.n * element<T>), read_rows(element<Real>), read_small(), Part{},
+                 Part{Part::columns, element<T>, true, true}, written_small<Verdict>(),
+                 written_small<Real>()},
+                solve_typed<T>);
+  });
+}
+
+void invert(const Job& job, const std::vector<Seat>& seats) {
+  with_dtype(job.dtype, [&]<class T>() {
+    using Real = RealOf<T>;
+    with_factor(job, seats, InverseBuffers::record,
+                {Part{}, read_rows(element<Real>), read_small(), both_rows(job.n * element<T>),
+                 written_small<Verdict>(), written_small<Real>(2)},
+                invert_typed<T>);
+  });
+}
+
+void condition(const Job& job, const std::vector<Seat>& seats) {
+  with_dtype(job.dtype, [&]<class T>() {
+    using Real = RealOf<T>;
+    with_factor(job, seats, ConditionBuffers::record,
+                {read_rows(job.n * element<T>), read_rows(element<Real>), read_small(),
+                 written_small<Real>(), written_small<Verdict>()},
+                condition_typed<T>);
+  });
+}
+
+}  // namespace shardsolve::jax

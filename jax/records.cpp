@@ -1,0 +1,81 @@
+#include "jax/records.hpp"
+
+#include <cstddef>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::jax {
+namespace {
+
+/// The last messages of failures, as text does not fit an array.
+class Messages {
+ public:
+  std::int32_t keep(std::string message) {
+    const std::lock_guard lock(mutex_);
+    messages_[next_ % messages_.size()] = std::move(message);
+    return static_cast<std::int32_t>(next_++ % messages_.size());
+  }
+  std::string at(std::int32_t number) const {
+    const std::lock_guard lock(mutex_);
+    const auto index = static_cast<std::size_t>(number);
+    return index < messages_.size() ? messages_[index] : "";
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> messages_ = std::vector<std::string>(256);
+  std::size_t next_ = 0;
+};
+
+Messages& messages() {
+  static auto& all = *new Messages;
+  return all;
+}
+
+std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
+
+}  // namespace
+
+Verdict verdict_of(const Outcome& outcome) {
+  Verdict verdict;
+  verdict.status = static_cast<std::int32_t>(outcome.status);
+  if (outcome.pivot) {
+    verdict.row = narrow(outcome.pivot->row.value());
+    verdict.rows_before = narrow(outcome.pivot->rows_before);
+  }
+  if (outcome.entry) {
+    verdict.row = narrow(outcome.entry->row.value());
+    verdict.column = narrow(outcome.entry->column.value());
+    verdict.in_right_hand_side = outcome.entry_in_right_hand_side ? 1 : 0;
+    if (!outcome.entry_in_right_hand_side) {
+      std::swap(verdict.row, verdict.column);  // what we were given are rows, not columns
+    }
+  }
+  return verdict;
+}
+
+Verdict verdict_of(const Error& error) {
+  Verdict verdict;
+  verdict.status = Verdict::failure + static_cast<std::int32_t>(error.kind());
+  verdict.row = messages().keep(error.what());
+  return verdict;
+}
+
+std::string message_of(const Verdict& verdict) {
+  if (verdict.status >= Verdict::failure) {
+    return messages().at(verdict.row);
+  }
+  Outcome outcome;
+  outcome.status = static_cast<Status>(verdict.status);
+  if (verdict.rows_before >= 0) {
+    outcome.pivot = Pivot{GlobalIndex(verdict.row), verdict.rows_before};
+  }
+  if (verdict.column >= 0) {
+    outcome.entry = Entry{GlobalIndex(verdict.row), GlobalIndex(verdict.column)};
+  }
+  outcome.entry_in_right_hand_side = verdict.in_right_hand_side != 0;
+  return outcome.message();
+}
+
+}  // namespace shardsolve::jax

@@ -1,0 +1,83 @@
+#include "jax/session.hpp"
+
+#include "jax/gang.hpp"
+
+#include <shardsolve/trace.hpp>
+
+#include <atomic>
+#include <map>
+#include <utility>
+
+namespace shardsolve::jax {
+namespace {
+
+struct Session {
+  std::mutex mutex;  // guards the meshes
+  std::map<std::int64_t, std::shared_ptr<Mesh>> meshes;
+
+  std::mutex tracing;  // held by a call that is recorded: a record is of one call at a time
+  std::unique_ptr<Trace> trace;
+  std::atomic<bool> traced = false;
+
+  std::atomic<ProgressCallback> progress = nullptr;
+};
+
+/// Never destroyed: calls may be under way at the end of main.
+Session& session() {
+  static auto& all = *new Session;
+  return all;
+}
+
+}  // namespace
+
+Use use_mesh(std::int64_t ranks) {
+  Session& all = session();
+  Use use;
+  {
+    const std::lock_guard lock(all.mutex);
+    std::shared_ptr<Mesh>& mesh = all.meshes[ranks];
+    if (!mesh) {
+      mesh = std::make_shared<Mesh>(Mesh::host(ranks));
+    }
+    use.mesh = mesh;
+  }
+  use.run.silence_limit = time_limit();
+  if (all.traced) {
+    use.tracing = std::unique_lock(all.tracing);
+    use.run.trace = all.trace.get();
+  }
+  if (const ProgressCallback callback = all.progress) {
+    use.run.progress = [callback](const Progress& progress) {
+      callback(std::string(progress.phase).c_str(), progress.fraction, progress.remaining);
+    };
+  }
+  return use;
+}
+
+void abandon_mesh(const Use& use, std::int64_t ranks) {
+  Session& all = session();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.meshes.find(ranks);
+  if (found != all.meshes.end() && found->second == use.mesh) {
+    all.meshes.erase(found);
+  }
+}
+
+void begin_trace() {
+  Session& all = session();
+  const std::lock_guard lock(all.tracing);
+  all.trace = std::make_unique<Trace>();
+  all.traced = true;
+}
+
+std::string end_trace() {
+  Session& all = session();
+  const std::lock_guard lock(all.tracing);
+  all.traced = false;
+  const std::unique_ptr<Trace> trace = std::move(all.trace);
+  return trace ? trace->to_json() : "";
+}
+
+void set_progress(ProgressCallback callback) { session().progress = callback; }
+
+}  // namespace shardsolve::jax

@@ -1,0 +1,351 @@
+"""The library's calls as functions of whole arrays, on however many devices these lie.
+
+Each call is built in layers, from the inside: the FFI call on a device's own rows; `shard_map` or
+`custom_partitioning`, by what is known of the sharding; `custom_vmap`, one problem after the other.
+Derivatives come on top, in _cholesky.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.custom_batching import custom_vmap
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from shardsolve import _library
+from shardsolve._cut import Cut, row_axes
+from shardsolve._records import FACTOR_WORDS, VERDICT_WORDS
+
+Arrays = tuple[jax.Array, ...]
+
+
+class Call:
+    """One of the library's calls.
+
+    Operands and results are matrices whose first axis is cut along the devices (`rows`), or small
+    things that all devices have (`small`); the first operand is the n x n matrix or factor.
+
+    Args:
+        operands: "rows" or "small" for each operand.
+        results: Likewise.
+        local: The call on one device: (place, *operands, n=, ranks=, **options) -> results.
+        rule: The sharding rule for Shardy, in its Einstein-like notation.
+        empty: What to fill each result with where n = 0, without a call.
+    """
+
+    def __init__(
+        self,
+        operands: Sequence[str],
+        results: Sequence[str],
+        local: Callable[..., Arrays],
+        rule: str,
+        empty: Sequence[float | tuple[float, ...]],
+    ):
+        self.operands = tuple(operands)
+        self.results = tuple(results)
+        self.local = local
+        self.rule = rule
+        self.empty = tuple(empty)
+
+    def __call__(self, cut: Cut | None, *arguments: jax.Array, **options: int) -> Arrays:
+        """The results for whole arrays; inside of a shard_map for a device's own rows."""
+        if arguments[0].shape[1] == 0:
+            return self._nothing(arguments, options)
+        if cut is None:
+            return self._partitioned(options)(*arguments)
+        if cut.inside:
+            return self._run(cut.axes, cut.others, arguments[0].shape[1], options)(*arguments)
+        return self._mapped(cut, options)(*arguments)
+
+    def _run(
+        self, axes: tuple[str, ...], others: tuple[str, ...], n: int, options: dict
+    ) -> Callable:
+        """The local call for devices along `axes`; those along `others` do the same."""
+
+        def run(*arguments: jax.Array) -> Arrays:
+            rank = lax.axis_index(axes) if axes else 0
+            group = lax.axis_index(others) if others else 0
+            place = jnp.stack([jnp.int32(rank), jnp.int32(group)])
+            ranks = lax.axis_size(axes) if axes else 1
+            return self.local(place, *arguments, n=n, ranks=ranks, **options)
+
+        return run
+
+    def _shapes(
+        self, arguments: Sequence[jax.Array], options: dict
+    ) -> Sequence[jax.ShapeDtypeStruct]:
+        """Of the whole results."""
+        run = functools.partial(self.local, n=arguments[0].shape[1], ranks=1, **options)
+        return jax.eval_shape(run, jax.ShapeDtypeStruct((2,), jnp.int32), *arguments)
+
+    def _nothing(self, arguments: Sequence[jax.Array], options: dict) -> Arrays:
+        return tuple(
+            jnp.broadcast_to(jnp.asarray(fill, shape.dtype), shape.shape)
+            for fill, shape in zip(self.empty, self._shapes(arguments, options), strict=True)
+        )
+
+    def _mapped(self, cut: Cut, options: dict) -> Callable:
+        others = tuple(axis for axis in cut.known_mesh.axis_names if axis not in cut.axes)
+
+        def spec(kind: str, ndim: int) -> P:
+            return P(cut.axes, *(None,) * (ndim - 1)) if kind == "rows" else P()
+
+        def pad(a: jax.Array, missing: int) -> jax.Array:
+            if missing:
+                a = cut.place(a, cut_rows=False)
+                a = jnp.pad(a, ((0, missing),) + ((0, 0),) * (a.ndim - 1))
+            return cut.place(a)
+
+        def run(*arguments: jax.Array) -> Arrays:
+            n = arguments[0].shape[1]
+            local = self._run(cut.axes, others, n, options)
+            missing = -n % cut.parts
+            padded = [
+                pad(argument, missing) if kind == "rows" else cut.place(argument, cut_rows=False)
+                for kind, argument in zip(self.operands, arguments, strict=True)
+            ]
+            shapes = self._shapes(arguments, options)
+            mapped = jax.shard_map(
+                local,
+                mesh=cut.mesh,
+                in_specs=tuple(
+                    spec(kind, a.ndim) for kind, a in zip(self.operands, padded, strict=True)
+                ),
+                out_specs=tuple(
+                    spec(kind, len(shape.shape))
+                    for kind, shape in zip(self.results, shapes, strict=True)
+                ),
+                check_vma=False,
+            )
+            results = mapped(*padded)
+            if missing == 0:
+                return results
+            return tuple(
+                cut.place(result, cut_rows=False)[:n] if kind == "rows" else result
+                for kind, result in zip(self.results, results, strict=True)
+            )
+
+        return run
+
+    def _partitioned(self, options: dict) -> Callable:
+        return _partitioned(self, tuple(sorted(options.items())))
+
+
+@functools.cache
+def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
+    """The call where XLA knows the shardings and Python does not: under jit with Auto axes."""
+
+    @custom_partitioning
+    def whole(*arguments: jax.Array) -> Arrays:  # this body is what runs on a single device
+        return call._run((), (), arguments[0].shape[1], dict(options))(*arguments)
+
+    def shardings(mesh, arguments, results):
+        # Operands that nobody has placed come with a sharding of another kind, without a spec.
+        axes = row_axes(getattr(arguments[0].sharding, "spec", P()), mesh)
+
+        def of(kinds, shapes):
+            return tuple(
+                NamedSharding(
+                    mesh,
+                    P(axes, *(None,) * (len(shape.shape) - 1)) if kind == "rows" else P(),
+                )
+                for kind, shape in zip(kinds, shapes, strict=True)
+            )
+
+        return axes, of(call.operands, arguments), of(call.results, results)
+
+    def partition(mesh, arguments, results):
+        axes, before, after = shardings(mesh, arguments, results)
+        others = tuple(axis for axis in mesh.axis_names if axis not in axes)
+        n = arguments[0].shape[1]
+        return mesh, call._run(axes, others, n, dict(options)), after, before
+
+    def infer(mesh, arguments, results):
+        return shardings(mesh, arguments, results)[2]
+
+    whole.def_partition(
+        partition=partition,
+        infer_sharding_from_operands=infer,
+        sharding_rule=call.rule,
+    )
+    return whole
+
+
+def _real(dtype: jnp.dtype) -> jnp.dtype:
+    return jnp.finfo(dtype).dtype
+
+
+def _conjugate(a: jax.Array) -> jax.Array:
+    return jnp.conj(a) if jnp.iscomplexobj(a) else a
+
+
+def _factor_local(place, a, *, n, ranks, tile):
+    width, real = -(-n // ranks), _real(a.dtype)
+    call = jax.ffi.ffi_call(
+        _library.target("cholesky_factor"),
+        (
+            jax.ShapeDtypeStruct((width, n), a.dtype),
+            jax.ShapeDtypeStruct((width,), real),
+            jax.ShapeDtypeStruct((1,), real),
+            jax.ShapeDtypeStruct((FACTOR_WORDS,), jnp.int32),
+        ),
+        input_output_aliases={1: 0},
+    )
+    return tuple(call(place, a, n=np.int64(n), ranks=np.int64(ranks), tile=np.int64(tile)))
+
+
+def _solve_local(place, slab, diagonal, record, b, *, n, ranks):
+    # The library's right-hand sides are columns, and its matrix is conj(A).
+    columns = _conjugate(b.T)
+    call = jax.ffi.ffi_call(
+        _library.target("cholesky_solve"),
+        (
+            jax.ShapeDtypeStruct(columns.shape, columns.dtype),
+            jax.ShapeDtypeStruct((VERDICT_WORDS,), jnp.int32),
+            jax.ShapeDtypeStruct((1,), _real(b.dtype)),
+        ),
+        input_output_aliases={4: 0},
+    )
+    x, verdict, error = call(
+        place, slab, diagonal, record, columns, n=np.int64(n), ranks=np.int64(ranks)
+    )
+    return _conjugate(x).T, verdict, error
+
+
+def _inverse_local(place, slab, diagonal, record, *, n, ranks):
+    call = jax.ffi.ffi_call(
+        _library.target("cholesky_inverse"),
+        (
+            jax.ShapeDtypeStruct(slab.shape, slab.dtype),
+            jax.ShapeDtypeStruct((VERDICT_WORDS,), jnp.int32),
+            jax.ShapeDtypeStruct((2,), _real(slab.dtype)),
+        ),
+        input_output_aliases={1: 0},
+    )
+    return tuple(call(place, slab, diagonal, record, n=np.int64(n), ranks=np.int64(ranks)))
+
+
+def _condition_local(place, slab, diagonal, record, *, n, ranks):
+    call = jax.ffi.ffi_call(
+        _library.target("cholesky_condition"),
+        (
+            jax.ShapeDtypeStruct((1,), _real(slab.dtype)),
+            jax.ShapeDtypeStruct((VERDICT_WORDS,), jnp.int32),
+        ),
+    )
+    return tuple(call(place, slab, diagonal, record, n=np.int64(n), ranks=np.int64(ranks)))
+
+
+_FACTOR = Call(
+    operands=("rows",),
+    results=("rows", "rows", "small", "small"),
+    local=_factor_local,
+    rule="i j -> i j, i, l, m",
+    empty=(0, 0, 0, 0),
+)
+_SOLVE = Call(
+    operands=("rows", "rows", "small", "rows"),
+    results=("rows", "small", "small"),
+    local=_solve_local,
+    rule="i j, i, m, i k -> i k, v, l",
+    empty=(0, 0, 0),
+)
+_INVERSE = Call(
+    operands=("rows", "rows", "small"),
+    results=("rows", "small", "small"),
+    local=_inverse_local,
+    rule="i j, i, m -> i j, v, l",
+    empty=(0, 0, (0, 1)),
+)
+_CONDITION = Call(
+    operands=("rows", "rows", "small"),
+    results=("small", "small"),
+    local=_condition_local,
+    rule="i j, i, m -> l, v",
+    empty=(1, 0),
+)
+
+
+@functools.cache
+def factor(cut: Cut | None, tile: int) -> Callable[[jax.Array], Arrays]:
+    """A (n, n) -> slab (n, n), diagonal (n,), log-determinant (1,), record."""
+
+    @custom_vmap
+    def call(a: jax.Array) -> Arrays:
+        return _FACTOR(cut, a, tile=tile)
+
+    @call.def_vmap
+    def one_by_one(axis_size, batched, a):
+        return lax.map(call, a), (True,) * 4
+
+    return call
+
+
+@functools.cache
+def solve(cut: Cut | None) -> Callable[..., Arrays]:
+    """Slab, diagonal, record, b (n, k) -> x (n, k), verdict, backward error (1,)."""
+
+    @custom_vmap
+    def call(slab: jax.Array, diagonal: jax.Array, record: jax.Array, b: jax.Array) -> Arrays:
+        return _SOLVE(cut, slab, diagonal, record, b)
+
+    @call.def_vmap
+    def rule(axis_size, batched, slab, diagonal, record, b):
+        if not any(batched[:3]):
+            # Right-hand sides of one matrix: columns. The certificate is the worst of all.
+            n, k = b.shape[1:]
+            x, verdict, error = call(slab, diagonal, record, jnp.moveaxis(b, 0, 1).reshape(n, -1))
+            return (jnp.moveaxis(x.reshape(n, axis_size, k), 1, 0), verdict, error), (
+                True,
+                False,
+                False,
+            )
+        return _map(call, batched, (slab, diagonal, record, b)), (True,) * 3
+
+    return call
+
+
+def inverse(cut: Cut | None) -> Callable[..., Arrays]:
+    """Slab, diagonal, record -> inverse (n, n), verdict, backward error and rcond (2,)."""
+    return _of_factor(_INVERSE, cut)
+
+
+def condition(cut: Cut | None) -> Callable[..., Arrays]:
+    """Slab, diagonal, record -> reciprocal condition number (1,), verdict."""
+    return _of_factor(_CONDITION, cut)
+
+
+@functools.cache
+def _of_factor(what: Call, cut: Cut | None) -> Callable[..., Arrays]:
+    @custom_vmap
+    def call(slab: jax.Array, diagonal: jax.Array, record: jax.Array) -> Arrays:
+        return what(cut, slab, diagonal, record)
+
+    @call.def_vmap
+    def rule(axis_size, batched, *arguments):
+        return _map(call, batched, arguments), (True,) * len(what.results)
+
+    return call
+
+
+def _map(call: Callable, batched: Sequence[bool], arguments: Sequence[jax.Array]):
+    """Applies `call` to each problem of a batch in turn."""
+    mapped = [a for a, is_batched in zip(arguments, batched, strict=True) if is_batched]
+
+    def one(own):
+        remaining = iter(own)
+        return call(
+            *(
+                next(remaining) if is_batched else argument
+                for argument, is_batched in zip(arguments, batched, strict=True)
+            )
+        )
+
+    return lax.map(one, tuple(mapped))

@@ -1,0 +1,100 @@
+"""Arguments: what is accepted, and the errors for what is not."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Kind = TypeVar("Kind")
+DTYPES = ("float32", "float64", "complex64", "complex128")
+
+
+def require_assume_a(assume_a: str | None) -> None:
+    """`solve` takes positive definite matrices only, and says so."""
+    if assume_a in ("pos", "positive definite"):
+        return
+    given = "was not given" if assume_a is None else f"is {assume_a!r}"
+    raise ValueError(
+        f"assume_a {given}; pass assume_a='pos' if the matrix is Hermitian positive definite. "
+        "Other matrices are not solved yet (jax.scipy.linalg.solve assumes 'gen' by default, so "
+        "there is no default here)"
+    )
+
+
+def as_array(value: object, name: str) -> jax.Array:
+    """A JAX array of one of DTYPES, without a silent change of precision."""
+    if isinstance(value, np.ndarray | np.generic):
+        canonical = jax.dtypes.canonicalize_dtype(value.dtype)
+        if canonical != value.dtype and value.dtype.name in DTYPES:
+            raise TypeError(
+                f"{name} is a NumPy array of {value.dtype.name}, which JAX would turn into "
+                f"{canonical.name}, as 64-bit types are off: set jax.config.update("
+                f"'jax_enable_x64', True) first, or pass {name}.astype('{canonical.name}') if "
+                "that is meant"
+            )
+    tracer = isinstance(value, jax.core.Tracer)
+    if isinstance(value, jax.Array) and not tracer and value.is_deleted():
+        raise RuntimeError(
+            f"{name} has been deleted: its memory was given up, by overwrite_a=True or by "
+            "donation; keep a copy, or do not give it up"
+        )
+    if not isinstance(value, jax.Array | np.ndarray | np.generic | list | tuple):
+        raise TypeError(f"{name} is a {type(value).__name__}; pass an array")
+    array = jnp.asarray(value)
+    if array.dtype.name not in DTYPES:
+        raise TypeError(
+            f"{name} has dtype {array.dtype.name}; accepted are {', '.join(DTYPES)}: convert it, "
+            f"for example with {name}.astype(jnp.float32)"
+        )
+    return array
+
+
+def check_matrix(a: object, inside: bool) -> jax.Array:
+    """A square matrix; inside of a shard_map some rows of one."""
+    a = as_array(a, "a")
+    if a.ndim != 2 or (not inside and a.shape[0] != a.shape[1]):
+        raise ValueError(
+            f"a has shape {a.shape}; pass a square matrix, (n, n); several go through jax.vmap"
+        )
+    return a
+
+
+def check_tile(tile: object) -> int:
+    """Columns of a block; 0 stands for the library's choice."""
+    if tile is None:
+        return 0
+    if isinstance(tile, bool) or not isinstance(tile, int | np.integer) or tile < 1:
+        raise ValueError(
+            f"tile is {tile!r}; pass a positive whole number of columns, or leave it out"
+        )
+    return int(tile)
+
+
+def check_right_hand_side(shape: tuple[int, ...], dtype: np.dtype, b: object) -> jax.Array:
+    """(n,) or (n, k), of the matrix's dtype and rows."""
+    b = as_array(b, "b")
+    if b.dtype != dtype:
+        raise TypeError(
+            f"a has dtype {np.dtype(dtype).name} and b has dtype {b.dtype.name}; pass both in "
+            f"the same, for example b.astype(a.dtype)"
+        )
+    rows = shape[-2]
+    if b.ndim not in (1, 2) or b.shape[0] != rows:
+        raise ValueError(
+            f"b has shape {b.shape} and a has shape {tuple(shape)}; pass b as ({rows},) or "
+            f"({rows}, k)"
+        )
+    return b
+
+
+def check_factor(factor: object, kind: type[Kind]) -> Kind:
+    """What `cho_factor` has returned."""
+    if not isinstance(factor, kind):
+        raise TypeError(
+            f"the factor is a {type(factor).__name__}; pass what shardsolve.cho_factor returned "
+            "(that of jax.scipy.linalg is of another form)"
+        )
+    return factor

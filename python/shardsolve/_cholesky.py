@@ -1,0 +1,417 @@
+"""Hermitian positive definite systems: the public functions and their derivatives."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh
+
+from shardsolve import _calls
+from shardsolve._check import (
+    check_factor,
+    check_matrix,
+    check_right_hand_side,
+    check_tile,
+    require_assume_a,
+)
+from shardsolve._cut import Cut, find_cut, inside_shard_map
+from shardsolve._records import NOT_KNOWN, Info, raise_if_failed
+
+AxisName = str | Sequence[str]
+Arrays = tuple[jax.Array, ...]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Factor:
+    """A Cholesky factor, kept to be used again: made by `cho_factor`, opaque otherwise.
+
+    A pytree: it goes through `jit`, into containers and out again. It is used with the sharding
+    that it was made on. Its tangent is the tangent of the matrix, held where the slab is.
+    """
+
+    _slab: jax.Array  # (n, n): L in elimination order, and the entries of A that it leaves
+    _diagonal: jax.Array  # (n,): of A
+    _log_determinant: jax.Array  # (1,)
+    _record: jax.Array  # int32: see jax/records.hpp
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, n), or with leading batch dimensions."""
+        return self._slab.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the matrix."""
+        return self._slab.dtype
+
+    @property
+    def info(self) -> Info:
+        """How the factorisation ended; backward error and rcond are those of a solve: -1 here."""
+        shape, dtype = self._log_determinant.shape[:-1], self._log_determinant.dtype
+        unknown = jnp.full(shape, NOT_KNOWN, dtype)
+        return Info(self._record[..., :5], unknown, unknown)
+
+
+def solve(
+    a: jax.Array,
+    b: jax.Array,
+    *,
+    assume_a: str | None = None,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    tile: int | None = None,
+    overwrite_a: bool = False,
+    full_output: bool = False,
+) -> jax.Array | tuple[jax.Array, Info]:
+    """Solves a x = b for a Hermitian positive definite matrix.
+
+    Args:
+        a: (n, n), float32, float64, complex64 or complex128; both triangles are needed. Solved
+            where it lies if its rows are cut over devices, as by `P("x", None)`; any other
+            sharding is brought to that.
+        b: (n,) or (n, k), of the same dtype.
+        assume_a: "pos" or "positive definite"; no other kind of matrix is solved yet, and there
+            is no default, as `jax.scipy.linalg.solve` assumes a general one.
+        mesh: Devices to use, all its axes; by default those that hold `a`.
+        axis_name: Inside a `shard_map` only: the axes along which the rows of `a` and `b` are cut,
+            evenly; by default all of them, or none if `a` is square: every device then solves a
+            system of its own. That shard_map needs check_vma=False.
+        tile: Columns of a block; by default the library's choice.
+        overwrite_a: Give up `a`: its memory is used, and it cannot be used afterwards. Has no
+            meaning inside `jit`; donate the argument there.
+        full_output: Also return what is known of the answer.
+
+    Returns:
+        x, of b's shape; with full_output (x, Info), where Info has backward error and rcond.
+
+    Raises:
+        LinAlgError: Outside of `jit` and without full_output, if there is no answer; it says why.
+            Otherwise x is then NaN.
+        SolverError: Likewise, for lack of memory or a device that fails.
+        TypeError, ValueError: On arguments that do not fit.
+    """
+    require_assume_a(assume_a)
+    a = check_matrix(a, inside_shard_map())
+    b = check_right_hand_side(a.shape, a.dtype, b)
+    cut = find_cut(a, mesh, axis_name)
+    if overwrite_a and not isinstance(a, jax.core.Tracer):
+        x, info, _ = _solve_overwriting(a, b, cut, check_tile(tile), full_output)
+    else:
+        x, info = _solve(a, b, cut, check_tile(tile), full_output)
+    if full_output:
+        return x, info
+    raise_if_failed(info.verdict)
+    return x
+
+
+def cho_factor(
+    a: jax.Array,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    tile: int | None = None,
+    overwrite_a: bool = False,
+) -> Factor:
+    """Factors a Hermitian positive definite matrix, for `cho_solve`, `inv`, `logdet` and `cond`.
+
+    Arguments and errors as in `solve`.
+    """
+    a = check_matrix(a, inside_shard_map())
+    run = _factor_overwriting if overwrite_a and not isinstance(a, jax.core.Tracer) else _factor
+    factor = run(a, find_cut(a, mesh, axis_name), check_tile(tile))
+    raise_if_failed(factor._record)
+    return factor
+
+
+def cho_solve(
+    factor: Factor,
+    b: jax.Array,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    full_output: bool = False,
+) -> jax.Array | tuple[jax.Array, Info]:
+    """Solves a x = b with the factor of a. Arguments, results and errors as in `solve`."""
+    check_factor(factor, Factor)
+    b = check_right_hand_side(factor.shape, factor.dtype, b)
+    x, info = _cho_solve(factor, b, find_cut(factor._slab, mesh, axis_name), full_output)
+    if full_output:
+        return x, info
+    raise_if_failed(info.verdict)
+    return x
+
+
+def inv(
+    a: jax.Array | Factor,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    tile: int | None = None,
+    overwrite_a: bool = False,
+    full_output: bool = False,
+) -> jax.Array | tuple[jax.Array, Info]:
+    """The inverse, Hermitian to the last bit, of a matrix or of one that was factored.
+
+    Arguments, results and errors as in `solve`; the backward error is that of a probe vector.
+    """
+    if isinstance(a, Factor):
+        check_factor(a, Factor)
+        x, info = _inverse(a, find_cut(a._slab, mesh, axis_name))
+    else:
+        a = check_matrix(a, inside_shard_map())
+        run = _inv_overwriting if overwrite_a and not isinstance(a, jax.core.Tracer) else _inv
+        x, info = run(a, find_cut(a, mesh, axis_name), check_tile(tile))
+    if full_output:
+        return x, info
+    raise_if_failed(info.verdict)
+    return x
+
+
+def logdet(
+    a: jax.Array | Factor,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    tile: int | None = None,
+) -> jax.Array:
+    """log(det(a)) of a Hermitian positive definite matrix, or of one that was factored.
+
+    Arguments and errors as in `solve`. Its gradient is the inverse.
+    """
+    if isinstance(a, Factor):
+        factor = check_factor(a, Factor)
+    else:
+        factor = cho_factor(a, mesh=mesh, axis_name=axis_name, tile=tile)
+    raise_if_failed(factor._record)
+    return _logdet(factor, find_cut(factor._slab, mesh, axis_name))
+
+
+def slogdet(
+    a: jax.Array | Factor,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    tile: int | None = None,
+) -> tuple[jax.Array, jax.Array]:
+    """Sign, which is 1, and logarithm of the determinant, as `jnp.linalg.slogdet` gives them."""
+    value = logdet(a, mesh=mesh, axis_name=axis_name, tile=tile)
+    return jnp.where(jnp.isnan(value), value, 1).astype(a.dtype), value
+
+
+def cond(
+    a: jax.Array | Factor,
+    p: int,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    tile: int | None = None,
+) -> jax.Array:
+    """Condition number in the 1-norm, an estimate from the factor: about five solves.
+
+    Args:
+        a: As in `solve`, or a Factor.
+        p: 1. It must be given, as `jnp.linalg.cond` means the 2-norm by default.
+        mesh: As in `solve`.
+        axis_name: As in `solve`.
+        tile: As in `solve`.
+
+    Returns:
+        ||a|| est(||a^-1||): never above the true number but for rounding, rarely a third of it.
+        Infinite where it exceeds the dtype's range. Has no derivative: its gradient is zero.
+
+    Raises:
+        NotImplementedError: If p is not 1. Others as in `solve`.
+    """
+    if p != 1:
+        raise NotImplementedError(f"p = {p!r} was given; only the 1-norm, p=1, can be estimated")
+    if isinstance(a, Factor):
+        factor = check_factor(a, Factor)
+    else:
+        factor = cho_factor(a, mesh=mesh, axis_name=axis_name, tile=tile)
+    value, verdict = _cond(factor, find_cut(factor._slab, mesh, axis_name))
+    raise_if_failed(verdict)
+    return value
+
+
+# What follows is traced. Every public function runs one compiled program.
+
+
+def _hermitian_part(a: jax.Array, cut: Cut | None) -> jax.Array:
+    if cut is not None and cut.inside and cut.axes:
+        # Each device has a row of blocks; block (i, j) of the transpose comes from block (j, i).
+        rows, n = a.shape
+        blocks = jnp.moveaxis(a.reshape(rows, n // rows, rows), 1, 0)
+        mirrored = lax.all_to_all(blocks, cut.axes, split_axis=0, concat_axis=0)
+        mirrored = jnp.moveaxis(mirrored, 2, 0).reshape(rows, n)
+    else:
+        mirrored = a.T if cut is None else cut.place(a.T)
+    return (a + jnp.conj(mirrored)) / 2
+
+
+def _all_rows(a: jax.Array, cut: Cut | None) -> jax.Array:
+    """The whole of something whose rows are cut, on every device, where XLA does not do that."""
+    if cut is None:
+        return a
+    if not cut.inside:
+        return cut.place(a, cut_rows=False)
+    return lax.all_gather(a, cut.axes, tiled=True) if cut.axes else a
+
+
+def _multiply(a: jax.Array, b: jax.Array, cut: Cut | None) -> jax.Array:
+    """A @ b, rows of both and of the product cut."""
+    product = a @ _all_rows(b, cut)
+    return product if cut is None else cut.place(product)
+
+
+@functools.cache
+def _factor_of(cut: Cut | None, tile: int) -> Callable[[jax.Array], Factor]:
+    @jax.custom_jvp
+    def factor(a: jax.Array) -> Factor:
+        return Factor(*_calls.factor(cut, tile)(a))
+
+    @factor.defjvp
+    def rule(primals, tangents):
+        made = factor(*primals)
+        return made, Factor(
+            _hermitian_part(tangents[0], cut),
+            jnp.zeros_like(made._diagonal),
+            jnp.zeros_like(made._log_determinant),
+            np.zeros(made._record.shape, jax.dtypes.float0),
+        )
+
+    return factor
+
+
+def _solve_with(factor: Factor, b: jax.Array, cut: Cut | None) -> tuple[jax.Array, Arrays]:
+    """X, and (verdict, backward error)."""
+    call = _calls.solve(cut)
+    frozen = lax.stop_gradient(factor)
+
+    def forward(_: Callable, right: jax.Array) -> tuple[jax.Array, Arrays]:
+        columns = right[:, None] if right.ndim == 1 else right
+        x, verdict, error = call(frozen._slab, frozen._diagonal, frozen._record, columns)
+        return x.reshape(right.shape), (verdict, error)
+
+    def transposed(_: Callable, right: jax.Array) -> tuple[jax.Array, Arrays]:
+        x, rest = forward(_, jnp.conj(right))
+        return jnp.conj(x), rest
+
+    # JAX only differentiates the product, with respect to what stands for the matrix in it, and
+    # the slab's tangent is the matrix's. It never computes it.
+    x, rest = lax.custom_linear_solve(
+        lambda x: _multiply(factor._slab, x, cut),
+        b if cut is None else cut.place(b),
+        forward,
+        transpose_solve=transposed,
+        has_aux=True,
+    )
+    return x if cut is None else cut.place_like(x, b), rest
+
+
+@functools.partial(jax.jit, static_argnames=("cut", "full_output"))
+def _cho_solve(
+    factor: Factor, b: jax.Array, cut: Cut | None, full_output: bool
+) -> tuple[jax.Array, Info]:
+    x, (verdict, error) = _solve_with(factor, b, cut)
+    rcond = _rcond(factor, cut)[0] if full_output else jnp.full_like(error[0], NOT_KNOWN)
+    return x, Info(verdict, error[0], rcond)
+
+
+def _solve_traced(
+    a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, full_output: bool
+) -> tuple[jax.Array, Info]:
+    return _cho_solve(_factor_traced(a, cut, tile), b, cut, full_output)
+
+
+def _solve_keeping(
+    a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, full_output: bool
+) -> tuple[jax.Array, Info, jax.Array]:
+    """The same with the factor as a result: only then may it take the memory of `a`."""
+    factor = _factor_traced(a, cut, tile)
+    return *_cho_solve(factor, b, cut, full_output), factor._slab
+
+
+def _factor_traced(a: jax.Array, cut: Cut | None, tile: int) -> Factor:
+    return _factor_of(cut, tile)(a if cut is None else cut.place(a))
+
+
+def _inv_traced(a: jax.Array, cut: Cut | None, tile: int) -> tuple[jax.Array, Info]:
+    return _inverse(_factor_traced(a, cut, tile), cut)
+
+
+_solve = jax.jit(_solve_traced, static_argnums=(2, 3, 4))
+_solve_overwriting = jax.jit(_solve_keeping, static_argnums=(2, 3, 4), donate_argnums=(0,))
+_factor = jax.jit(_factor_traced, static_argnums=(1, 2))
+_factor_overwriting = jax.jit(_factor_traced, static_argnums=(1, 2), donate_argnums=(0,))
+_inv = jax.jit(_inv_traced, static_argnums=(1, 2))
+_inv_overwriting = jax.jit(_inv_traced, static_argnums=(1, 2), donate_argnums=(0,))
+
+
+@functools.cache
+def _inverse_of(cut: Cut | None) -> Callable[[Factor], tuple[jax.Array, Info]]:
+    @jax.custom_jvp
+    def inverse(factor: Factor) -> tuple[jax.Array, Info]:
+        x, verdict, numbers = _calls.inverse(cut)(factor._slab, factor._diagonal, factor._record)
+        return x, Info(verdict, numbers[0], numbers[1])
+
+    @inverse.defjvp
+    def rule(primals, tangents):
+        x, info = inverse(*primals)
+        change = tangents[0]._slab
+        return (x, info), (
+            -_multiply(_multiply(x, change, cut), x, cut),
+            Info(
+                np.zeros(info.verdict.shape, jax.dtypes.float0),
+                jnp.zeros_like(info.backward_error),
+                jnp.zeros_like(info.rcond),
+            ),
+        )
+
+    return inverse
+
+
+@functools.partial(jax.jit, static_argnames=("cut",))
+def _inverse(factor: Factor, cut: Cut | None) -> tuple[jax.Array, Info]:
+    return _inverse_of(cut)(factor)
+
+
+@functools.cache
+def _logdet_of(cut: Cut | None) -> Callable[[Factor], jax.Array]:
+    @jax.custom_jvp
+    def logdet(factor: Factor) -> jax.Array:
+        return factor._log_determinant[0]
+
+    @logdet.defjvp
+    def rule(primals, tangents):
+        x, _ = _inverse(primals[0], cut)
+        change = jnp.sum(jnp.real(jnp.conj(x) * tangents[0]._slab))
+        if cut is not None and cut.inside and cut.axes:
+            change = lax.psum(change, cut.axes)
+        return logdet(*primals), change
+
+    return logdet
+
+
+@functools.partial(jax.jit, static_argnames=("cut",))
+def _logdet(factor: Factor, cut: Cut | None) -> jax.Array:
+    return _logdet_of(cut)(factor)
+
+
+def _rcond(factor: Factor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
+    """Reciprocal condition number, verdict."""
+    frozen = lax.stop_gradient(factor)
+    rcond, verdict = _calls.condition(cut)(frozen._slab, frozen._diagonal, frozen._record)
+    return rcond[0], verdict
+
+
+@functools.partial(jax.jit, static_argnames=("cut",))
+def _cond(factor: Factor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
+    rcond, verdict = _rcond(factor, cut)
+    return 1 / rcond, verdict

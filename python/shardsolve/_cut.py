@@ -1,0 +1,159 @@
+"""How a matrix is cut: along which axes of which mesh its rows lie on the devices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+
+
+class Cut(NamedTuple):
+    """The rows of a matrix are cut along `axes` of `mesh`, in that order.
+
+    Without a mesh: the caller is inside of a shard_map, whose axes they are; the devices along
+    `others` each have a matrix of their own.
+    """
+
+    mesh: Mesh | AbstractMesh | None
+    axes: tuple[str, ...]
+    others: tuple[str, ...] = ()
+
+    @property
+    def explicit(self) -> bool:
+        """Whether shardings are part of the types on this mesh."""
+        return self.mesh is not None and any(
+            kind == AxisType.Explicit for kind in self.mesh.axis_types
+        )
+
+    @property
+    def inside(self) -> bool:
+        """Whether the caller is inside of a shard_map, and arrays are a device's own rows."""
+        return self.mesh is None
+
+    @property
+    def known_mesh(self) -> Mesh | AbstractMesh:
+        """The mesh; not inside of a shard_map."""
+        assert self.mesh is not None
+        return self.mesh
+
+    def place(self, a: jax.Array, cut_rows: bool = True) -> jax.Array:
+        """`a` with its rows on their devices, or whole on each, where types say where arrays lie.
+
+        Elsewhere XLA sees to that. Rows that do not divide evenly stay whole.
+        """
+        if not self.explicit:
+            return a
+        cut_rows = cut_rows and a.shape[0] % self.parts == 0
+        spec = PartitionSpec(self.axes if cut_rows else None, *(None,) * (a.ndim - 1))
+        return jax.sharding.reshard(a, NamedSharding(self.known_mesh, spec))
+
+    def place_like(self, a: jax.Array, other: jax.Array) -> jax.Array:
+        """`a` where `other` of the same shape lies, likewise."""
+        sharding = jax.typeof(other).sharding
+        known = self.explicit and not sharding.mesh.empty
+        return jax.sharding.reshard(a, sharding) if known else a
+
+    @property
+    def parts(self) -> int:
+        """Into how many parts the rows are cut; not inside of a shard_map."""
+        return math.prod(self.known_mesh.shape[axis] for axis in self.axes)
+
+
+def axes_of(entry: str | Sequence[str] | None) -> tuple[str, ...]:
+    """One entry of a PartitionSpec as a tuple of axis names."""
+    if entry is None or entry is PartitionSpec.UNCONSTRAINED:
+        return ()
+    return (entry,) if isinstance(entry, str) else tuple(entry)
+
+
+def row_axes(spec: PartitionSpec, mesh: Mesh | AbstractMesh) -> tuple[str, ...]:
+    """Axes to cut the rows along: those that cut the matrix, rows first; all of the mesh if none.
+
+    So a matrix whose rows are cut is used where it lies, and a replicated one by everybody.
+    """
+    used = [axis for entry in spec for axis in axes_of(entry)]
+    return tuple(used) if used else tuple(mesh.axis_names)
+
+
+def find_cut(
+    a: jax.Array, mesh: Mesh | AbstractMesh | None, axis_name: str | Sequence[str] | None
+) -> Cut | None:
+    """How to cut a matrix, or what is made of one, by what is known of it; None: XLA decides.
+
+    Args:
+        a: Two-dimensional, or with leading batch dimensions.
+        mesh: The user's wish, or None.
+        axis_name: Axes of the shard_map around the call, or None: all of them, if it is cut.
+    """
+    around = _manual_axes()
+    if axis_name is not None or around:
+        return _cut_inside(a.shape[-2:], around, axes_of(axis_name) or around)
+    if isinstance(a, jax.core.Tracer):
+        sharding = jax.typeof(a).sharding
+        if mesh is None and not any(kind == AxisType.Explicit for kind in sharding.mesh.axis_types):
+            return None  # under Auto axes the type's spec says nothing, whatever the sharding is
+        return Cut(
+            mesh or sharding.mesh, row_axes(_last_two(sharding.spec, a.ndim), mesh or sharding.mesh)
+        )
+    sharding = a.sharding
+    if isinstance(sharding, NamedSharding):
+        spec = _last_two(sharding.spec, a.ndim)
+        if mesh is None or mesh == sharding.mesh:
+            return Cut(sharding.mesh, row_axes(spec, sharding.mesh))
+        return Cut(mesh, tuple(mesh.axis_names))
+    context = jax.sharding.get_abstract_mesh()
+    if mesh is None and not context.empty:
+        return Cut(context, tuple(context.axis_names))
+    if mesh is None:
+        devices = sorted(sharding.device_set, key=_id)
+        mesh = Mesh(np.array(devices), ("devices",))
+    return Cut(mesh, tuple(mesh.axis_names))
+
+
+def _id(device: jax.Device) -> int:
+    return device.id
+
+
+def inside_shard_map() -> bool:
+    """Whether the caller is traced inside of a shard_map."""
+    return bool(_manual_axes())
+
+
+def _manual_axes() -> tuple[str, ...]:
+    """The axes of the shard_map around the caller; empty outside of one."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return tuple(
+        axis
+        for axis, kind in zip(mesh.axis_names, mesh.axis_types, strict=True)
+        if kind == AxisType.Manual
+    )
+
+
+def _cut_inside(shape: tuple[int, ...], around: tuple[str, ...], axes: tuple[str, ...]) -> Cut:
+    missing = [axis for axis in axes if axis not in around]
+    if missing:
+        raise ValueError(
+            f"axis_name is {axes!r}, but the axes of the shard_map around this call are "
+            f"{around!r}; leave axis_name out outside of shard_map"
+        )
+    rows, n = shape
+    if rows == n:
+        axes = ()  # every device has a whole matrix
+    else:
+        sizes = jax.sharding.get_abstract_mesh().shape
+        if rows * math.prod(sizes[axis] for axis in axes) != n:
+            raise ValueError(
+                f"inside of shard_map, a device has {rows} rows of {n} and the axes {axes!r} have "
+                f"{math.prod(sizes[axis] for axis in axes)} devices: pass rows that are cut "
+                "evenly, and in axis_name the axes that they are cut along"
+            )
+    return Cut(None, axes, tuple(axis for axis in around if axis not in axes))
+
+
+def _last_two(spec: PartitionSpec, ndim: int) -> PartitionSpec:
+    entries = tuple(spec) + (None,) * (ndim - len(spec))
+    return PartitionSpec(*entries[-2:])

@@ -1,0 +1,143 @@
+"""What a call reports: status, where, and how good the answer is."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from shardsolve import _library
+
+# As in jax/records.hpp. A verdict: status, row, column, rows eliminated before, in right-hand side.
+VERDICT_WORDS = 5
+FACTOR_WORDS = 12
+NOT_KNOWN = -1.0  # a figure that nobody has asked for; not NaN, which jax_debug_nans would find
+FACTOR_DEVICES = 6  # its place in the record of a factor
+
+
+class Status(enum.IntEnum):
+    """Why a call ended. Its `advice` says what to do about it."""
+
+    OK = 0
+    NOT_POSITIVE_DEFINITE = 1
+    NOT_HERMITIAN = 2
+    NONFINITE_INPUT = 3
+    OVERFLOW = 4
+    INVALID_ARGUMENT = 100
+    OUT_OF_MEMORY = 101
+    DEVICE = 102
+    COMMUNICATION = 103
+    IO = 104
+    CANCELLED = 105
+    UNSUPPORTED = 106
+    INTERNAL = 107
+
+    @property
+    def advice(self) -> str:
+        """One sentence: what to do."""
+        return _ADVICE[self]
+
+
+_ADVICE = {
+    Status.OK: "Nothing to do.",
+    Status.NOT_POSITIVE_DEFINITE: "Add to the diagonal, or check how the matrix was made.",
+    Status.NOT_HERMITIAN: "Both triangles are needed; pass (A + A^H) / 2 to accept the difference.",
+    Status.NONFINITE_INPUT: "Find out where the NaN or infinity was made.",
+    Status.OVERFLOW: "Scale the matrix or the right-hand sides, or use a wider dtype.",
+    Status.INVALID_ARGUMENT: "See the message.",
+    Status.OUT_OF_MEMORY: "Use more devices, a smaller problem, or overwrite_a=True.",
+    Status.DEVICE: "A device failed or is missing: see the message.",
+    Status.COMMUNICATION: "A device did not answer in time: see the message and set_timeout.",
+    Status.IO: "A file could not be read or written: see the message.",
+    Status.CANCELLED: "The call was cancelled.",
+    Status.UNSUPPORTED: "This build cannot do that: see the message.",
+    Status.INTERNAL: "A bug of shardsolve: please report it.",
+}
+
+
+class LinAlgError(np.linalg.LinAlgError):
+    """There is no answer, for a reason that lies in the numbers.
+
+    Attributes:
+        status: Why; a Status.
+        pivot: Row (0-based) whose pivot was not positive, or None.
+    """
+
+    def __init__(self, message: str, status: Status, pivot: int | None):
+        super().__init__(message)
+        self.status = status
+        self.pivot = pivot
+
+
+class SolverError(RuntimeError):
+    """There is no answer, for a reason outside of the numbers: memory, a device, a bug.
+
+    Attributes:
+        status: Why; a Status.
+    """
+
+    def __init__(self, message: str, status: Status):
+        super().__init__(message)
+        self.status = status
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Info:
+    """What is known of an answer; inside `jit` its fields are tracers.
+
+    Attributes:
+        verdict: int32[5]: status, row, column, rows eliminated before, in right-hand side.
+        backward_error: Normwise backward error, in the infinity norm: of a solve
+            ||b - A x|| / (||A|| ||x|| + ||b||), the largest over the right-hand sides; of an
+            inverse ||v - X w|| / (||A|| ||X|| ||v||) with v of random signs and w = A v. NaN
+            where there is no answer, -1 where it was not asked for. Rounding alone gives a small
+            multiple of eps / 2.
+        rcond: Reciprocal condition number in the 1-norm, an estimate: 1 / (||A|| ||A^-1||).
+    """
+
+    verdict: jax.Array
+    backward_error: jax.Array
+    rcond: jax.Array
+
+    @property
+    def status(self) -> jax.Array | Status:
+        """A Status, or inside `jit` its number."""
+        number = self.verdict[..., 0]
+        return number if isinstance(number, jax.core.Tracer) or number.ndim else Status(int(number))
+
+    @property
+    def pivot(self) -> jax.Array:
+        """Row (0-based) whose pivot was not positive; -1 if that is not what happened."""
+        failed = self.verdict[..., 0] == Status.NOT_POSITIVE_DEFINITE
+        return jax.numpy.where(failed, self.verdict[..., 1], -1)
+
+    @property
+    def message(self) -> str:
+        """One sentence: what happened, where, and what to do; empty if all is well.
+
+        Of a batch, the first that has no answer.
+        """
+        words = np.asarray(self.verdict).reshape(-1, VERDICT_WORDS)
+        return _library.message(words[np.argmax(words[:, 0] != 0)])
+
+
+def raise_if_failed(verdict: jax.Array | np.ndarray) -> None:
+    """Raises what a verdict says, if it can be read: not while JAX traces. Waits for it."""
+    if isinstance(verdict, jax.core.Tracer):
+        return
+    words = np.asarray(verdict).reshape(-1, verdict.shape[-1])
+    failed = np.flatnonzero(words[:, 0])
+    if failed.size == 0:
+        return
+    first = words[failed[0], :VERDICT_WORDS]
+    status = Status(int(first[0]))
+    text = _library.message(first)
+    if len(words) > 1:
+        text = f"problem {failed[0]} of the batch: {text}"
+    if status >= Status.INVALID_ARGUMENT:
+        raise SolverError(text, status)
+    pivot = int(first[1]) if status == Status.NOT_POSITIVE_DEFINITE else None
+    raise LinAlgError(text, status, pivot)

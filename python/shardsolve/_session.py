@@ -1,0 +1,97 @@
+"""Watching calls: a record of what the devices did, a progress display, the time limit."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from shardsolve import _library
+
+_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_double, ctypes.c_double)
+
+
+def set_timeout(seconds: float) -> None:
+    """How long a call waits for a device that does nothing, or does not come; 300 s unless set.
+
+    Raises:
+        ValueError: If it is not positive.
+    """
+    if not seconds > 0:
+        raise ValueError(f"the time limit is {seconds!r}; pass a positive number of seconds")
+    _library.library().shardsolve_set_time_limit(seconds)
+
+
+@contextlib.contextmanager
+def trace(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Records what every queue of every device does, for Perfetto or chrome://tracing.
+
+    Wait for the results (`jax.block_until_ready`) before the block ends: what is under way then
+    is recorded to its end, what has not begun is not. Calls run one at a time meanwhile.
+
+    Args:
+        path: JSON file; replaced if it exists.
+    """
+    target = Path(path)
+    target.open("ab").close()  # better now than after a long calculation
+    _library.library().shardsolve_begin_trace()
+    try:
+        yield
+    finally:
+        target.write_text(_library.end_trace(), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[None]:
+    """Shows how far long calls are: phase, share and time that remains, on standard error.
+
+    On a terminal as a line that changes, elsewhere as one line for each phase. Wait for the
+    results (`jax.block_until_ready`) inside of the block.
+    """
+    show = _Display(sys.stderr)
+    callback = _CALLBACK(show)
+    library = _library.library()
+    library.shardsolve_set_progress(ctypes.cast(callback, ctypes.c_void_p))
+    try:
+        yield
+    finally:
+        library.shardsolve_set_progress(None)
+        show.close()
+        _kept.append(callback)  # a call under way may still use it
+
+
+_kept: list[object] = []
+
+
+class _Display:
+    def __init__(self, stream) -> None:
+        self._stream = stream
+        self._terminal = stream.isatty()
+        self._lock = threading.Lock()
+        self._phase = ""
+        self._closed = False
+
+    def __call__(self, phase: bytes, fraction: float, remaining: float) -> None:
+        name = phase.decode()
+        with self._lock:
+            if self._closed:
+                return
+            if self._terminal:
+                bar = "#" * round(30 * fraction)
+                self._stream.write(
+                    f"\r{name:8} [{bar:30}] {fraction:4.0%}, {remaining:.0f} s left   "
+                )
+            elif name != self._phase:
+                self._stream.write(f"shardsolve: {name}\n")
+            self._phase = name
+            self._stream.flush()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._terminal and self._phase:
+                self._stream.write("\n")
+            self._closed = True

@@ -1,0 +1,1 @@
+"""Other packages' names for what shardsolve does."""

@@ -1,0 +1,141 @@
+"""JAXMg's names and arguments: change the import, keep the code.
+
+Of JAXMg 0.0.9 and 1.4, as far as these agree with each other: `potrs`, `potri` and their
+`_shardmap_ctx` forms. What is different: the devices may be CPUs, one process may drive them all,
+`T_A` may be anything (it is the largest block, no condition on the shape), there is no padding to
+choose, and gradients exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import shardsolve
+from shardsolve import _cholesky
+from shardsolve._check import check_matrix, check_right_hand_side, check_tile
+from shardsolve._cut import axes_of, find_cut, row_axes
+
+__all__ = ["potri", "potri_shardmap_ctx", "potrs", "potrs_shardmap_ctx"]
+
+Specs = P | Sequence[P] | None
+
+
+def potrs(
+    a: jax.Array,
+    b: jax.Array,
+    T_A: int,
+    mesh: Mesh | None = None,
+    in_specs: Specs = None,
+    return_status: bool = False,
+    pad: bool = True,
+    *,
+    matrix_specs: Specs = None,
+    return_logdet: bool = False,
+    donate: bool = False,
+) -> jax.Array | tuple[jax.Array, ...]:
+    """Solves a x = b, as `shardsolve.solve`; never raises for the numbers, as JAXMg.
+
+    Args:
+        a: (n, n), Hermitian positive definite.
+        b: (n, k) or (n,).
+        T_A: Largest columns of a block.
+        mesh: Devices; by default those of `a`.
+        in_specs: PartitionSpec of `a`, alone or the first of several.
+        return_status: Also return 0 or, as LAPACK, 1 + the number of rows before the bad pivot.
+        pad: Not needed; accepted.
+        matrix_specs: The name of `in_specs` in 1.4.
+        return_logdet: Also return log(det(a)).
+        donate: Give up `a`, as JAXMg does by default; here the caller keeps it by default.
+
+    Returns:
+        x, or (x, status), (x, logdet) or (x, logdet, status). NaN if there is no answer.
+    """
+    axes = _axes(matrix_specs if matrix_specs is not None else in_specs, mesh)
+    factor = _factor(_on(a, mesh, axes), T_A, mesh, donate)
+    b = check_right_hand_side(factor.shape, factor.dtype, b)
+    x, _ = _cholesky._cho_solve(factor, b, find_cut(factor._slab, mesh, None), full_output=False)
+    results = [x]
+    if return_logdet:
+        results.append(factor._log_determinant[0])
+    if return_status:
+        results.append(_status(factor))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def potri(
+    a: jax.Array,
+    T_A: int,
+    mesh: Mesh | None = None,
+    in_specs: Specs = None,
+    return_status: bool = False,
+    pad: bool = True,
+) -> jax.Array | tuple[jax.Array, jax.Array]:
+    """The whole inverse, as `shardsolve.inv`. Arguments as in `potrs`."""
+    a = _on(a, mesh, _axes(in_specs, mesh))
+    factor = _factor(a, T_A, mesh)
+    inverse, _ = shardsolve.inv(factor, full_output=True)
+    return (inverse, _status(factor)) if return_status else inverse
+
+
+def potrs_shardmap_ctx(
+    a: jax.Array, b: jax.Array, T_A: int, pad: bool = True
+) -> tuple[jax.Array, jax.Array]:
+    """`potrs` inside of the caller's shard_map, on a device's own rows of `a` and all of `b`.
+
+    Returns:
+        x, whole on every device as b is, and the status, (1,).
+    """
+    axes = tuple(jax.sharding.get_abstract_mesh().manual_axes)
+    rows = a.shape[0]
+    own = lax.dynamic_slice_in_dim(b, lax.axis_index(axes) * rows, rows)
+    factor = shardsolve.cho_factor(a, tile=T_A, axis_name=axes)
+    x = shardsolve.cho_solve(factor, own, axis_name=axes)
+    return lax.all_gather(x, axes, tiled=True), _status(factor)[None]
+
+
+def potri_shardmap_ctx(a: jax.Array, T_A: int, pad: bool = True) -> tuple[jax.Array, jax.Array]:
+    """`potri` inside of the caller's shard_map.
+
+    Returns:
+        A device's own rows of the whole inverse, and the status, (1,).
+    """
+    factor = shardsolve.cho_factor(a, tile=T_A)
+    inverse, _ = shardsolve.inv(factor, full_output=True)
+    return inverse, _status(factor)[None]
+
+
+def _axes(specs: Specs, mesh: Mesh | None) -> tuple[str, ...] | None:
+    if specs is None:
+        return None
+    spec = specs if isinstance(specs, P) else next(iter(specs))
+    if mesh is None:
+        return tuple(axis for entry in spec for axis in axes_of(entry)) or None
+    return row_axes(spec, mesh)
+
+
+def _on(a: jax.Array, mesh: Mesh | None, axes: tuple[str, ...] | None) -> jax.Array:
+    """`a` where mesh and specs say, if they do and it is not there."""
+    if mesh is None or isinstance(a, jax.core.Tracer) or a.shape[0] % mesh.size:
+        return a
+    wanted = NamedSharding(mesh, P(axes or tuple(mesh.axis_names), None))
+    return a if a.sharding == wanted else jax.device_put(a, wanted)
+
+
+def _factor(a: jax.Array, tile: int, mesh: Mesh | None, donate: bool = False) -> shardsolve.Factor:
+    """As cho_factor, but for raising: JAXMg never does for the numbers."""
+    a = check_matrix(a, inside=False)
+    donate = donate and not isinstance(a, jax.core.Tracer)
+    run = _cholesky._factor_overwriting if donate else _cholesky._factor
+    return run(a, find_cut(a, mesh, None), check_tile(tile))
+
+
+def _status(factor: shardsolve.Factor) -> jax.Array:
+    verdict = factor.info.verdict
+    pivot = verdict[3] + 1
+    return jnp.where(verdict[0] == 0, 0, jnp.where(pivot > 0, pivot, -verdict[0])).astype(jnp.int32)

@@ -1,0 +1,117 @@
+"""The documentation site says what is so: its Python runs, prints and raises what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import page as pages
+import pytest
+
+HERE = Path(__file__).parent
+SITE = HERE.parents[1] / "docs" / "site"
+PYTHON_SOURCES = HERE.parents[1] / "python" / "shardsolve"
+PAGES = sorted(SITE.glob("**/*.md"))
+SECONDS = float(os.environ.get("SHARDSOLVE_TEST_SECONDS", "300"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page_python_does_what_the_page_says(page: Path, tmp_path: Path):
+    """In a process of its own, with four CPU devices; precision is the page's affair."""
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_X64"}
+    environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+    environment["JAX_PLATFORMS"] = "cpu"
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", str(HERE / "page.py"), str(page)],
+        env=environment,
+        cwd=tmp_path,
+        timeout=SECONDS,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-6000:]
+
+
+def test_api_page_every_public_name_has_a_section():
+    package = (PYTHON_SOURCES / "__init__.py").read_text()
+    names = re.search(r"__all__ = \[(.*?)\]", package, re.DOTALL)
+    page = (SITE / "api.md").read_text()
+    sections = set(re.findall(r"^::: shardsolve\.([\w.]+)$", page, re.MULTILINE))
+    assert sections == {*re.findall(r'"(\w+)"', names[1]), "compat.jaxmg"}
+
+
+def test_figure_is_what_its_script_draws(tmp_path: Path):
+    script = SITE / "figures" / "slabs.py"
+    subprocess.run([sys.executable, str(script), str(tmp_path / "slabs.svg")], check=True)
+    assert (tmp_path / "slabs.svg").read_bytes() == script.with_suffix(".svg").read_bytes()
+
+
+# The checks check
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "found"),
+    [
+        ("ValueError: a has\n  shape (3,)", "a has shape (3,)", True),
+        ("ValueError: one, two, three", "one ... three", True),
+        ("ValueError: three, one", "one ... three", False),
+        ("ValueError: one", "two", False),
+    ],
+)
+def test_contains_pieces_in_order(text: str, expected: str, found: bool):
+    assert pages.contains(text, expected) is found
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected", "same"),
+    [
+        ("x = 1.00001\n", "x = 1.0", True),
+        ("x = 1.1", "x = 1.0", False),
+        ("error 3e-17", "error 1.2e-16", True),
+        ("error 3e-7", "error 1.2e-16", False),
+        ("y = 1.0", "x = 1.0", False),
+        ("[1. 2.]", "[1. 2. 3.]", False),
+        ("at 0x7f32 it is", "at ... it is", True),
+        ("", "x", False),
+    ],
+)
+def test_same_output_allows_for_rounding_only(printed: str, expected: str, same: bool):
+    assert pages.same_output(printed, expected) is same
+
+
+@pytest.mark.parametrize(
+    "markdown",
+    [
+        '```python title="wrong"\n1 / 0\n```\n',
+        '```python title="wrong"\n1 / 0\n```\n```python\n1\n```\n',
+        "```py\n1\n```\n",
+        '```python title="other"\n1\n```\n',
+        '```text title="prints"\n1\n```\n',
+        "```python\n1\n",
+    ],
+)
+def test_blocks_what_would_not_be_checked_is_refused(markdown: str):
+    with pytest.raises(ValueError, match="line"):
+        pages.blocks(markdown)
+
+
+def test_run_page_that_is_wrong_says_where(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        '```python\nprint(2)\n```\n```text title="prints"\n3\n```\n'
+        '```python title="wrong"\n1\n```\n```text\nValueError\n```\n'
+        "```python\n1 / 0\n```\n"
+    )
+    found = pages.run(page)
+    assert [re.search(r":(\d+):", text)[1] for text in found] == ["2", "8", "14"]
+
+
+def test_run_wrong_with_newer_jax_only_is_not_held_against_an_older_one(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text('```python title="wrong from jax 999.0"\n1\n```\n```text\nValueError\n```\n')
+    assert pages.run(page) == []
+    page.write_text('```python title="wrong from jax 0.1"\n1\n```\n```text\nValueError\n```\n')
+    assert len(pages.run(page)) == 1

@@ -1,0 +1,109 @@
+"""Set-up of the JAX tests: devices, precision, a guard against hangs.
+
+Read from the environment:
+    SHARDSOLVE_TEST_DEVICES    virtual devices of the process (4)
+    SHARDSOLVE_TEST_ROUNDS     rounds of the liveness tests (20; 500 for the long form)
+    SHARDSOLVE_TEST_EXAMPLES   examples of the hypothesis tests (25)
+    SHARDSOLVE_TEST_SECONDS    longest time of one test before the process is ended (120)
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+DEVICES = int(os.environ.get("SHARDSOLVE_TEST_DEVICES", "4"))
+SECONDS = float(os.environ.get("SHARDSOLVE_TEST_SECONDS", "120"))
+
+# All of this before jax starts, and inherited by the processes that tests start.
+_FLAGS = [
+    flag
+    for flag in os.environ.get("XLA_FLAGS", "").split()
+    if "host_platform_device_count" not in flag
+]
+os.environ["XLA_FLAGS"] = " ".join([*_FLAGS, f"--xla_force_host_platform_device_count={DEVICES}"])
+os.environ["JAX_ENABLE_X64"] = "1"
+os.environ["JAX_PLATFORMS"] = "cpu"
+# XLA:CPU itself, without shardsolve, hangs after some 32 calls on several devices for which
+# nobody waits, unless its thread pool, sized by this variable, has two threads a device.
+os.environ.setdefault("NPROC", str(max(2 * DEVICES, 4)))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "liveness: many calls at once; long with many rounds")
+    config.addinivalue_line("markers", "one_rank: small systems are solved by one rank, as usual")
+    config.addinivalue_line("markers", "slow: seconds rather than tenths of one")
+    config.stash[_STDERR] = os.fdopen(os.dup(sys.__stderr__.fileno()), "w")
+
+
+_STDERR = pytest.StashKey()
+
+
+# Tests that fail for a reason that is known: pattern of the name, reason, where. Each has to pass
+# once its reason is gone, and its line to go with it.
+KNOWN_BUGS = (
+    (
+        r"donated_matrix_is_one_slab\[.*solve",
+        "solve has no result that the memory of a could become: it is not donated inside jit",
+        True,
+    ),
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for pattern, reason, where in KNOWN_BUGS:
+            if where and re.search(pattern, item.name):
+                item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+@pytest.fixture(autouse=True)
+def every_rank_works(request: pytest.FixtureRequest):
+    """Small systems are solved by one rank; here by all, but in the tests of just that."""
+    if request.node.get_closest_marker("one_rank"):
+        yield
+        return
+    from shardsolve import _library
+
+    _library.library().shardsolve_set_small_matrix(0)
+    yield
+    _library.library().shardsolve_set_small_matrix(256)
+
+
+@pytest.fixture(autouse=True)
+def guard(request: pytest.FixtureRequest):
+    """Ends the process with the stacks of all threads if a test does not end."""
+    seconds = SECONDS * (10 if request.node.get_closest_marker("liveness") else 1)
+    faulthandler.dump_traceback_later(seconds, exit=True, file=request.config.stash[_STDERR])
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture
+def python():
+    """Runs a program in a process of its own, and returns what it printed."""
+
+    def run(
+        program: str,
+        *,
+        prefix: Sequence[str] = (),
+        seconds: float = SECONDS,
+        **environment: str,
+    ) -> str:
+        done = subprocess.run(
+            [*prefix, sys.executable, "-X", "faulthandler", "-c", program],
+            env={**os.environ, **environment},
+            timeout=seconds,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run

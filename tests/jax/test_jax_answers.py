@@ -1,0 +1,244 @@
+"""Every function against NumPy, for all dtypes and many sizes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+from systems import (
+    DTYPES,
+    gaussian_kernel,
+    hermitian,
+    inverts,
+    row_mesh,
+    sides,
+    solve_ratio,
+    solves,
+    spread,
+    unit_roundoff,
+)
+
+import shardsolve
+
+SIZES = (1, 2, 3, 5, 8, 17, 33, 64, 100)
+SOME_SIZES = (1, 5, 33, 64)
+SCALES = {"float32": 1e30, "float64": 1e300, "complex64": 1e30, "complex128": 1e300}
+
+every_dtype = pytest.mark.parametrize("dtype", DTYPES)
+every_size = pytest.mark.parametrize("n", SIZES)
+some_sizes = pytest.mark.parametrize("n", SOME_SIZES)
+
+
+@every_dtype
+@every_size
+def test_solve_any_size_passes_gate(n, dtype):
+    a, b = hermitian(n, dtype), sides(n, 3, dtype)
+    assert solves(a, shardsolve.solve(spread(a), b, assume_a="pos"), b)
+
+
+@pytest.mark.parametrize("k", (None, 1, 3, 40))
+@every_dtype
+def test_solve_every_shape_of_b_passes_gate(dtype, k):
+    a, b = hermitian(17, dtype), sides(17, k, dtype)
+    assert solves(a, shardsolve.solve(spread(a), spread(b), assume_a="pos"), b)
+
+
+@pytest.mark.parametrize("tile", (1, 4, 7, 33, 1000))
+def test_solve_any_tile_passes_gate(tile):
+    a, b = hermitian(33, "complex128"), sides(33, 2, "complex128")
+    assert solves(a, shardsolve.solve(spread(a), b, assume_a="pos", tile=tile), b)
+
+
+@pytest.mark.parametrize("assume_a", ("pos", "positive definite"))
+def test_solve_either_name_of_the_kind_solves(assume_a):
+    a, b = hermitian(5), sides(5)
+    assert solves(a, shardsolve.solve(a, b, assume_a=assume_a), b)
+
+
+@every_dtype
+@some_sizes
+def test_cho_solve_any_size_passes_gate(n, dtype):
+    a, b = hermitian(n, dtype), sides(n, None, dtype)
+    factor = shardsolve.cho_factor(spread(a))
+    assert (factor.shape, factor.dtype) == ((n, n), np.dtype(dtype))
+    assert factor.info.status is shardsolve.Status.OK
+    assert solves(a, shardsolve.cho_solve(factor, spread(b)), b)
+
+
+def test_factor_used_twice_gives_what_solve_gives():
+    a, b = hermitian(33), sides(33, 2)
+    factor = shardsolve.cho_factor(spread(a), tile=8)
+    once = shardsolve.cho_solve(factor, b)
+    assert np.array_equal(once, shardsolve.cho_solve(factor, b))
+    assert np.array_equal(once, shardsolve.solve(spread(a), b, assume_a="pos", tile=8))
+
+
+@every_dtype
+@some_sizes
+def test_inv_any_size_passes_gate(n, dtype):
+    a = hermitian(n, dtype)
+    x, info = shardsolve.inv(spread(a), full_output=True)
+    assert inverts(a, x)
+    assert float(info.backward_error) < 30 * unit_roundoff(dtype)
+
+
+def test_inv_of_factor_is_inv_of_matrix():
+    a = hermitian(33, "complex64")
+    x = shardsolve.inv(shardsolve.cho_factor(spread(a)))
+    assert inverts(a, x)
+    assert np.array_equal(x, shardsolve.inv(spread(a)))
+
+
+@every_dtype
+@some_sizes
+def test_logdet_any_size_agrees_with_numpy(n, dtype):
+    a = hermitian(n, dtype)
+    wide = a.astype(np.result_type(dtype, np.float64))
+    expected = np.linalg.slogdet(wide)[1]
+    error_bound = max(n, 2) * np.finfo(dtype).eps * np.linalg.cond(wide)
+    sign, value = shardsolve.slogdet(spread(a))
+    assert sign == 1
+    assert (sign.dtype, value.dtype) == (np.dtype(dtype), np.finfo(dtype).dtype)
+    assert abs(float(value) - expected) < error_bound
+    assert value == shardsolve.logdet(spread(a))
+    assert value == shardsolve.logdet(shardsolve.cho_factor(spread(a)))
+
+
+@every_dtype
+@some_sizes
+def test_cond_any_size_is_below_and_near_numpy(n, dtype):
+    a = hermitian(n, dtype)
+    expected = np.linalg.cond(a.astype(np.result_type(dtype, np.float64)), 1)
+    value = float(shardsolve.cond(spread(a), p=1))
+    assert expected / 4 < value < expected * (1 + 100 * n * unit_roundoff(dtype))
+
+
+@pytest.mark.parametrize("jitter", (1e-4, 1e-8, 1e-12))
+@pytest.mark.parametrize("n", (33, 100))
+def test_solve_gaussian_kernel_is_as_good_as_lapack(n, jitter):
+    a, b = gaussian_kernel(n, jitter), sides(n, 3)
+    x, info = shardsolve.solve(spread(a), b, assume_a="pos", full_output=True)
+    assert solves(a, x, b)
+    lapack = scipy.linalg.cho_solve(scipy.linalg.cho_factor(a), b)
+    assert solve_ratio(a, x, b) <= 4 * max(1.0, solve_ratio(a, lapack, b))
+    expected = 1 / np.linalg.cond(a, 1)
+    assert expected / 2 < float(info.rcond) < 4 * expected
+
+
+@pytest.mark.parametrize("direction", (-1, 1), ids=("tiny", "huge"))
+@every_dtype
+def test_solve_matrix_scaled_to_the_edge_passes_gate(dtype, direction):
+    scale = np.finfo(dtype).dtype.type(SCALES[dtype] ** direction)
+    a, b = hermitian(33, dtype) * scale, sides(33, 2, dtype)
+    b *= np.minimum(scale, 1)  # x stays in range
+    x, info = shardsolve.solve(spread(a), b, assume_a="pos", full_output=True)
+    assert info.status is shardsolve.Status.OK, info.message
+    assert solves(a, x, b)
+    unscaled = hermitian(33, dtype).astype(np.result_type(dtype, np.float64))
+    expected = np.linalg.slogdet(unscaled)[1] + 33 * np.log(float(scale))
+    assert abs(float(shardsolve.logdet(spread(a))) / expected - 1) < 1e3 * unit_roundoff(dtype)
+
+
+@every_dtype
+def test_full_output_good_system_says_how_good(dtype):
+    a, b = hermitian(40, dtype), sides(40, 2, dtype)
+    x, info = shardsolve.solve(spread(a), b, assume_a="pos", full_output=True)
+    assert info.status is shardsolve.Status.OK
+    assert info.pivot == -1
+    assert info.message == ""
+    # What it says is what can be measured, but for the rounding of the measurement.
+    u = unit_roundoff(dtype)
+    assert float(info.backward_error) / u == pytest.approx(solve_ratio(a, x, b), abs=1)
+    rcond = 1 / np.linalg.cond(a, 1)
+    assert 0.9 * rcond < float(info.rcond) < 4 * rcond
+
+
+def test_full_output_of_cho_solve_is_that_of_solve():
+    a, b = spread(hermitian(33)), sides(33)
+    x, info = shardsolve.solve(a, b, assume_a="pos", full_output=True)
+    again, same = shardsolve.cho_solve(shardsolve.cho_factor(a), b, full_output=True)
+    assert np.array_equal(x, again)
+    assert (info.backward_error, info.rcond) == (same.backward_error, same.rcond)
+
+
+@pytest.mark.parametrize("function", ("solve", "cho_factor", "inv", "logdet", "cond"))
+def test_arguments_without_overwrite_stay_as_they_were(function):
+    a, b = hermitian(32), sides(32)
+    given, right = spread(a), spread(b)
+    {
+        "solve": lambda: shardsolve.solve(given, right, assume_a="pos"),
+        "cho_factor": lambda: shardsolve.cho_solve(shardsolve.cho_factor(given), right),
+        "inv": lambda: shardsolve.inv(given),
+        "logdet": lambda: shardsolve.logdet(given),
+        "cond": lambda: shardsolve.cond(given, 1),
+    }[function]()
+    assert np.array_equal(given, a)
+    assert np.array_equal(right, b)
+
+
+@pytest.mark.parametrize("function", ("cho_solve", "inv", "logdet", "cond"))
+def test_factor_after_use_stays_as_it_was(function):
+    factor = shardsolve.cho_factor(spread(hermitian(32)))
+    before = [np.array(leaf) for leaf in jax.tree.leaves(factor)]
+    {
+        "cho_solve": lambda: shardsolve.cho_solve(factor, sides(32)),
+        "inv": lambda: shardsolve.inv(factor),
+        "logdet": lambda: shardsolve.logdet(factor),
+        "cond": lambda: shardsolve.cond(factor, 1),
+    }[function]()
+    for leaf, old in zip(jax.tree.leaves(factor), before, strict=True):
+        assert np.array_equal(leaf, old)
+
+
+def test_factor_through_jit_and_flattening_still_solves():
+    a, b = hermitian(24), sides(24)
+    leaves, form = jax.tree.flatten(jax.jit(shardsolve.cho_factor)(spread(a)))
+    factor = jax.tree.unflatten(form, [jnp.array(np.array(leaf)) for leaf in leaves])
+    factor = jax.tree.map(spread_if_matrix, factor)
+    assert solves(a, shardsolve.cho_solve(factor, b), b)
+    assert solves(a, jax.jit(shardsolve.cho_solve)(factor, b), b)
+
+
+def spread_if_matrix(leaf):
+    """As the factor was, before it went through NumPy."""
+    return spread(leaf) if leaf.shape[0] == 24 else jax.device_put(leaf, spread_nowhere())
+
+
+def spread_nowhere():
+    return jax.sharding.NamedSharding(row_mesh(), jax.sharding.PartitionSpec())
+
+
+def test_cho_factor_with_mesh_cuts_a_numpy_matrix():
+    a, b = hermitian(24), sides(24)
+    factor = shardsolve.cho_factor(a, mesh=row_mesh())
+    assert solves(a, shardsolve.cho_solve(factor, b), b)
+
+
+# Nothing in, nothing out. In processes of their own, as compilers have crashed on this.
+
+EMPTY = """
+import jax, numpy as np, shardsolve
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
+for spec in ((), ("x",)):
+    where = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
+    a, b = (jax.device_put(np.zeros(shape), where) for shape in ((0, 0), (0, 2)))
+    {statement}
+print("fine")
+"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    (
+        'assert shardsolve.solve(a, b, assume_a="pos").shape == (0, 2)',
+        'assert jax.jit(lambda a, b: shardsolve.solve(a, b, assume_a="pos"))(a, b).shape == (0, 2)',
+        "assert shardsolve.cho_solve(shardsolve.cho_factor(a), b[:, 0]).shape == (0,)",
+        "assert shardsolve.inv(a).shape == (0, 0)",
+        "assert shardsolve.logdet(a) == 0 and shardsolve.slogdet(a) == (1, 0)",
+        "assert shardsolve.cond(a, 1) == 1",
+        'assert shardsolve.solve(np.eye(4), np.ones((4, 0)), assume_a="pos").shape == (4, 0)',
+    ),
+    ids=("solve", "jit_solve", "cho_solve", "inv", "logdet", "cond", "no_columns"),
+)
+def test_empty_system_gives_an_empty_answer(python, statement):
+    assert python(EMPTY.format(statement=statement)) == "fine\n"

@@ -1,0 +1,63 @@
+"""save_factor and load_factor."""
+
+import jax
+import numpy as np
+import pytest
+from systems import DEVICES, DTYPES, hermitian, put, row_mesh, sides, solves, spread
+
+import shardsolve
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 8 * DEVICES, 33])
+def test_loaded_factor_gives_the_same_bits(tmp_path, n, dtype):
+    a, b = hermitian(n, dtype), sides(n, 2, dtype)
+    factor = shardsolve.cho_factor(spread(a))
+    shardsolve.save_factor(factor, tmp_path / "factor")
+    loaded = shardsolve.load_factor(tmp_path / "factor")
+    x = shardsolve.cho_solve(loaded, b)
+    assert solves(a, x, b)
+    assert np.array_equal(x, shardsolve.cho_solve(factor, b))
+    assert float(shardsolve.logdet(loaded)) == float(shardsolve.logdet(factor))
+
+
+def test_factor_lies_where_asked(tmp_path):
+    a = put(hermitian(4 * DEVICES), row_mesh(), "x")
+    shardsolve.save_factor(shardsolve.cho_factor(a), tmp_path / "factor")
+    loaded = shardsolve.load_factor(tmp_path / "factor", sharding=a.sharding)
+    assert loaded._slab.sharding == a.sharding
+
+
+def test_existing_file_is_left_alone(tmp_path):
+    path = tmp_path / "factor"
+    path.write_text("mine")
+    factor = shardsolve.cho_factor(hermitian(4))
+    with pytest.raises(shardsolve.SolverError, match="exists"):
+        shardsolve.save_factor(factor, path)
+    assert path.read_text() == "mine"
+    shardsolve.save_factor(factor, path, overwrite=True)
+    assert shardsolve.load_factor(path).shape == (4, 4)
+
+
+def test_damaged_file_is_refused(tmp_path):
+    path = tmp_path / "factor"
+    shardsolve.save_factor(shardsolve.cho_factor(hermitian(20)), path)
+    content = bytearray(path.read_bytes())
+    content[-100] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(shardsolve.SolverError):
+        shardsolve.load_factor(path)
+
+
+def test_missing_file_is_named(tmp_path):
+    with pytest.raises(shardsolve.SolverError, match="nothing"):
+        shardsolve.load_factor(tmp_path / "nothing")
+
+
+def test_other_number_of_devices_is_refused(tmp_path):
+    if DEVICES == 1:
+        pytest.skip("takes two devices")
+    shardsolve.save_factor(shardsolve.cho_factor(spread(hermitian(6))), tmp_path / "factor")
+    alone = put(np.eye(6), row_mesh(jax.devices()[:1]))
+    with pytest.raises(ValueError, match="devices"):
+        shardsolve.load_factor(tmp_path / "factor", sharding=alone.sharding)

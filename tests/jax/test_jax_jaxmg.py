@@ -1,0 +1,94 @@
+"""JAXMg's names: shardsolve.compat.jaxmg."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+from systems import DEVICES, close, hermitian, inverts, put, row_mesh, sides, solves
+
+from shardsolve.compat.jaxmg import potri, potri_shardmap_ctx, potrs, potrs_shardmap_ctx
+
+T_A = 3
+ROWS = 4 * DEVICES
+SPECS = (P("x", None),)
+
+
+def system(dtype="float64"):
+    mesh = row_mesh()
+    a, b = hermitian(ROWS, dtype), sides(ROWS, 2, dtype)
+    return mesh, a, b, put(a, mesh, "x"), put(b, mesh)
+
+
+def test_example_of_its_readme_gives_what_it_says():
+    """https://pypi.org/project/jaxmg/0.0.9: import and kind of device changed, nothing else."""
+    if 12 % DEVICES:
+        pytest.skip("the example's rows do not divide by this number of devices")
+    devices = jax.devices("cpu")
+    N = 12
+    T_A = 3
+    dtype = jnp.float64
+    A = jnp.diag(jnp.arange(N, dtype=dtype) + 1)
+    b = jnp.ones((N, 1), dtype=dtype)
+    ndev = len(devices)
+    mesh = jax.make_mesh((ndev,), ("x",))
+    A = jax.device_put(A, NamedSharding(mesh, P("x", None)))
+    b = jax.device_put(b, NamedSharding(mesh, P(None, None)))
+    out = potrs(A, b, T_A=T_A, mesh=mesh, in_specs=(P("x", None),))
+    expected_out = 1.0 / (jnp.arange(N, dtype=dtype) + 1)
+    assert jnp.allclose(out.flatten(), expected_out)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_potrs_returns_x_logdet_and_status(dtype):
+    mesh, a, b, cut, whole = system(dtype)
+    x, logdet, status = potrs(cut, whole, T_A, mesh, SPECS, return_status=True, return_logdet=True)
+    assert solves(a, x, b)
+    assert status == 0
+    assert close(logdet, np.linalg.slogdet(a)[1].astype(np.asarray(logdet).dtype))
+
+
+def test_bad_pivot_is_a_status_and_nan():
+    mesh, _, _, cut, whole = system()
+    x, status = potrs(-cut, whole, T_A, mesh, SPECS, return_status=True)
+    assert status == 1
+    assert np.isnan(x).all()
+
+
+def test_new_names_of_the_specs_are_taken():
+    mesh, a, b, cut, whole = system()
+    assert solves(a, potrs(cut, whole, T_A, mesh, matrix_specs=P("x", None)), b)
+    assert solves(a, potrs(cut, whole, T_A), b)
+
+
+def test_potri_gives_the_whole_inverse():
+    mesh, a, _, cut, _ = system("complex64")
+    inverse, status = potri(cut, T_A, mesh, SPECS, return_status=True)
+    assert inverts(a, inverse)
+    assert status == 0
+
+
+def test_shardmap_forms_agree():
+    mesh, a, b, cut, whole = system()
+
+    def inside(a, b):
+        x, status = potrs_shardmap_ctx(a, b, T_A)
+        inverse, _ = potri_shardmap_ctx(a, T_A)
+        return x, status, inverse
+
+    x, status, inverse = jax.jit(
+        jax.shard_map(
+            inside, mesh=mesh, in_specs=(P("x"), P()), out_specs=(P(), P(), P("x")), check_vma=False
+        )
+    )(cut, whole)
+    assert solves(a, x, b)
+    assert inverts(a, inverse)
+    assert status == 0
+
+
+def test_gradient_exists():
+    mesh, a, b, cut, whole = system()
+    ours = jax.grad(lambda a: jnp.sum(potrs(a, whole, T_A, mesh, SPECS) ** 2))(cut)
+    plain = jax.grad(lambda a: jnp.sum(jnp.linalg.solve((a + a.T) / 2, b) ** 2))(a)
+    assert close(ours, plain)

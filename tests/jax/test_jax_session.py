@@ -1,0 +1,69 @@
+"""trace, progress, set_timeout; and that small systems are solved by one rank."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from systems import hermitian, inverts, put, row_mesh, sides, solves, spread
+
+import shardsolve
+
+
+def test_trace_holds_one_process_a_rank(tmp_path):
+    a, b = spread(hermitian(24)), sides(24)
+    with shardsolve.trace(tmp_path / "t.json"):
+        jax.block_until_ready(shardsolve.solve(a, b, assume_a="pos", tile=2))
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert {event["pid"] for event in events} == set(range(len(jax.devices())))
+    assert {"potrf", "trsm"} <= {event["name"] for event in events}
+
+
+def test_trace_that_cannot_be_written_fails_before_the_work(tmp_path):
+    with pytest.raises(OSError), shardsolve.trace(tmp_path / "no" / "t.json"):
+        raise AssertionError("the block must not be entered")
+
+
+def test_progress_names_the_phases(capsys):
+    with shardsolve.progress():
+        jax.block_until_ready(shardsolve.solve(hermitian(300), sides(300), assume_a="pos"))
+    assert "shardsolve: factor" in capsys.readouterr().err
+
+
+def test_progress_ends_with_its_block(capsys):
+    with shardsolve.progress():
+        pass
+    shardsolve.solve(hermitian(40), sides(40), assume_a="pos")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_timeout_that_makes_no_sense_is_an_error(seconds):
+    with pytest.raises(ValueError, match="positive"):
+        shardsolve.set_timeout(seconds)
+
+
+@pytest.mark.one_rank
+@pytest.mark.parametrize("n", [1, 7, 24, 256])
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_small_system_is_solved_right_by_one_rank(tmp_path, n, dtype):
+    a, b = hermitian(n, dtype), sides(n, 3, dtype)
+    with shardsolve.trace(tmp_path / "t.json"):
+        factor = shardsolve.cho_factor(spread(a))
+        x = shardsolve.cho_solve(factor, b)
+        inverse = shardsolve.inv(factor)
+        cond = shardsolve.cond(factor, 1)
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert {event["pid"] for event in events} == {0}
+    assert solves(a, x, b)
+    assert inverts(a, inverse)
+    assert np.isfinite(cond)
+
+
+@pytest.mark.one_rank
+def test_small_factor_goes_to_a_file_and_other_devices(tmp_path):
+    a, b = hermitian(12), sides(12)
+    shardsolve.save_factor(shardsolve.cho_factor(spread(a)), tmp_path / "factor")
+    wanted = put(a, row_mesh(jax.devices()[:1])).sharding
+    loaded = shardsolve.load_factor(tmp_path / "factor", sharding=wanted)
+    assert solves(a, shardsolve.cho_solve(loaded, b), b)

@@ -1,0 +1,443 @@
+"""Wherever the arrays lie, and by whatever way the call comes in: the same answer, in place."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+from jax.sharding import SingleDeviceSharding
+from systems import (
+    DEVICES,
+    close,
+    compiled_text,
+    grid_mesh,
+    hermitian,
+    inverts,
+    largest_collective,
+    put,
+    row_mesh,
+    sides,
+    solves,
+    spread,
+)
+
+import shardsolve
+
+N = 24  # divisible by every number of devices that is tested
+solve = functools.partial(shardsolve.solve, assume_a="pos")
+several_devices = pytest.mark.skipif(DEVICES == 1, reason="one device has nobody to send to")
+
+# A matrix of a mesh with one axis, of one with two, and without any.
+PLACES = {
+    "rows": lambda a: put(a, row_mesh(), "x", None),
+    "columns": lambda a: put(a, row_mesh(), None, "x"),
+    "replicated": lambda a: put(a, row_mesh()),
+    "blocks": lambda a: put(a, grid_mesh(), "x", "y"),
+    "blocks_the_other_way": lambda a: put(a, grid_mesh(), "y", "x"),
+    "rows_along_both": lambda a: put(a, grid_mesh(), ("x", "y"), None),
+    "rows_along_both_reversed": lambda a: put(a, grid_mesh(), ("y", "x"), None),
+    "rows_along_x": lambda a: put(a, grid_mesh(), "x", None),
+    "rows_along_y": lambda a: put(a, grid_mesh(), "y", None),
+    "columns_along_y": lambda a: put(a, grid_mesh(), None, "y"),
+    "columns_along_both": lambda a: put(a, grid_mesh(), None, ("x", "y")),
+    "replicated_on_grid": lambda a: put(a, grid_mesh()),
+    "subset": lambda a: put(a, row_mesh(jax.devices()[DEVICES // 2 :]), "x"),
+    "permuted": lambda a: put(a, row_mesh(jax.devices()[::-1]), "x"),
+    "last_device": lambda a: jax.device_put(a, jax.devices()[-1]),
+    "uncommitted": jnp.asarray,
+    "numpy": np.asarray,
+}
+every_place = pytest.mark.parametrize("place", PLACES)
+
+SPECS = {
+    "rows": P("x", None),
+    "columns": P(None, "x"),
+    "blocks": P("x", "y"),
+    "rows_along_both": P(("x", "y"), None),
+    "rows_along_y": P("y", None),
+    "replicated": P(),
+}
+every_spec = pytest.mark.parametrize("spec", SPECS)
+
+
+def system(dtype="complex128", k=None):
+    return hermitian(N, dtype), sides(N, k, dtype)
+
+
+# Eager, and jit with Auto axes, where Python does not know the sharding
+
+
+@pytest.mark.parametrize("way", ("eager", "jit"))
+@every_place
+def test_solve_matrix_anywhere_passes_gate(place, way):
+    a, b = system()
+    run = jax.jit(solve) if way == "jit" else solve
+    assert solves(a, run(PLACES[place](a), b), b)
+
+
+@every_place
+def test_factor_made_anywhere_serves_every_function(place):
+    a, b = system("complex64", 2)
+
+    def functions(a, b):
+        factor = shardsolve.cho_factor(a)
+        return (
+            shardsolve.cho_solve(factor, b),
+            shardsolve.inv(factor),
+            shardsolve.logdet(factor),
+            shardsolve.cond(factor, 1),
+        )
+
+    x, inverse, logdet, cond = jax.jit(functions)(PLACES[place](a), b)
+    assert solves(a, x, b)
+    assert inverts(a, inverse)
+    wide = a.astype(np.complex128)
+    assert close(np.float32(logdet), np.float32(np.linalg.slogdet(wide)[1]))
+    assert 0.3 < float(cond) / np.linalg.cond(wide, 1) < 1.01
+
+
+@pytest.mark.parametrize("way", ("eager", "jit"))
+@pytest.mark.parametrize("spec_b", (("x",), ("x", None), (None, "x"), (), None), ids=str)
+@pytest.mark.parametrize("place", ("rows", "columns"))
+def test_solve_b_elsewhere_than_a_passes_gate(place, spec_b, way):
+    k = None if spec_b == ("x",) else 12
+    a, b = system("float64", k)
+    right = b if spec_b is None else put(b, row_mesh(), *spec_b)
+    run = jax.jit(solve) if way == "jit" else solve
+    assert solves(a, run(PLACES[place](a), right), b)
+
+
+@pytest.mark.parametrize("way", ("eager", "jit"))
+def test_solve_size_that_does_not_divide_passes_gate(way):
+    """All that XLA lets a user have: rows in unequal parts exist only inside of a program."""
+    n = 6 * DEVICES + 1
+    a, b = hermitian(n), sides(n, 2)
+
+    def padded(a, b):
+        sharding = jax.sharding.NamedSharding(row_mesh(), P("x"))
+        return solve(jax.lax.with_sharding_constraint(a, sharding), b)
+
+    run = jax.jit(padded) if way == "jit" else functools.partial(solve, mesh=row_mesh())
+    assert solves(a, run(put(a, row_mesh()), b), b)
+
+
+# mesh=
+
+
+@pytest.mark.parametrize("way", ("eager", "jit"))
+@pytest.mark.parametrize("mesh", (row_mesh, grid_mesh))
+@pytest.mark.parametrize("place", ("rows", "columns", "replicated", "uncommitted", "numpy"))
+def test_mesh_keyword_brings_the_matrix_there(place, mesh, way):
+    a, b = system()
+    run = functools.partial(solve, mesh=mesh())
+    x = (jax.jit(run) if way == "jit" else run)(PLACES[place](a), b)
+    assert solves(a, x, b)
+    assert len(x.sharding.device_set) == DEVICES
+
+
+@pytest.mark.parametrize("n", (1, 5, 25))
+@pytest.mark.parametrize("way", ("eager", "jit"))
+def test_mesh_keyword_size_that_does_not_divide_passes_gate(n, way):
+    a, b = hermitian(n, "complex128"), sides(n, 2, "complex128")
+
+    def functions(a, b):
+        factor = shardsolve.cho_factor(a, mesh=row_mesh())
+        x = shardsolve.cho_solve(factor, b, mesh=row_mesh())
+        return x, shardsolve.inv(factor, mesh=row_mesh()), shardsolve.logdet(a, mesh=row_mesh())
+
+    x, inverse, logdet = (jax.jit(functions) if way == "jit" else functions)(a, b)
+    assert solves(a, x, b)
+    assert inverts(a, inverse)
+    assert close(np.array(logdet), np.linalg.slogdet(a)[1])
+
+
+# Explicit axes, where types say it
+
+
+@pytest.mark.parametrize("way", ("eager", "jit", "eager_outside", "jit_outside"))
+@every_spec
+def test_explicit_axes_any_spec_passes_gate(spec, way):
+    a, b = system()
+    mesh = grid_mesh(explicit=True)
+    given, right = put(a, mesh, *SPECS[spec]), put(b, mesh)
+    run = jax.jit(solve) if "jit" in way else solve
+    if "outside" in way:
+        x = run(given, right)
+    else:
+        with jax.set_mesh(mesh):
+            x = run(given, right)
+    assert solves(a, x, b)
+    assert x.sharding.is_equivalent_to(right.sharding, x.ndim)
+
+
+@pytest.mark.parametrize("spec_b", ((), ("x",), ("y",), (("x", "y"),)), ids=str)
+def test_explicit_axes_result_lies_as_b(spec_b):
+    a, b = system()
+    mesh = grid_mesh(explicit=True)
+    with jax.set_mesh(mesh):
+        x = jax.jit(solve)(put(a, mesh, "x"), put(b, mesh, *spec_b))
+    assert solves(a, x, b)
+    assert x.sharding.is_equivalent_to(put(b, mesh, *spec_b).sharding, 1)
+
+
+@pytest.mark.parametrize("way", ("eager", "jit"))
+@every_spec
+def test_explicit_axes_every_function_agrees_with_numpy(spec, way):
+    a, b = system(k=2)
+    mesh = grid_mesh(explicit=True)
+
+    def functions(a, b):
+        factor = shardsolve.cho_factor(a)
+        return shardsolve.cho_solve(factor, b), shardsolve.inv(factor), shardsolve.logdet(a)
+
+    with jax.set_mesh(mesh):
+        run = jax.jit(functions) if way == "jit" else functions
+        x, inverse, logdet = run(put(a, mesh, *SPECS[spec]), put(b, mesh))
+    assert solves(a, x, b)
+    assert inverts(a, inverse)
+    assert close(np.array(logdet), np.linalg.slogdet(a)[1])
+
+
+@pytest.mark.parametrize("way", ("eager", "jit"))
+@pytest.mark.parametrize("place", ("rows", "columns", "replicated", "numpy"))
+def test_set_mesh_with_auto_axes_passes_gate(place, way):
+    a, b = system()
+    with jax.set_mesh(row_mesh()):
+        assert solves(a, (jax.jit(solve) if way == "jit" else solve)(PLACES[place](a), b), b)
+
+
+@pytest.mark.parametrize("n", (5, 25))
+def test_explicit_axes_size_that_does_not_divide_passes_gate(n):
+    a, b = hermitian(n), sides(n)
+    mesh = row_mesh(explicit=True)
+    with jax.set_mesh(mesh):
+        assert solves(a, jax.jit(solve)(put(a, mesh), put(b, mesh)), b)
+        assert inverts(a, jax.jit(shardsolve.inv)(put(a, mesh)))
+
+
+# axis_name=, inside a shard_map of the user
+
+
+def inside(function, mesh, axes, outputs, check_vma=False, **keywords):
+    """`function(a, b)` inside a shard_map, rows of both cut along `axes`."""
+    return jax.shard_map(
+        lambda a, b: function(a, b, **keywords, axis_name=axes),
+        mesh=mesh,
+        in_specs=(P(axes), P(axes)),
+        out_specs=outputs,
+        check_vma=check_vma,
+    )
+
+
+@pytest.mark.parametrize("axes", ("x", "y", ("x", "y"), ("y", "x")), ids=str)
+def test_axis_name_solve_passes_gate(axes):
+    a, b = system(k=2)
+    run = jax.jit(inside(solve, grid_mesh(), axes, P(axes)))
+    assert solves(a, run(a, b), b)
+
+
+@pytest.mark.skipif(jax.__version__.startswith("0.8."), reason="jax 0.8 takes it")
+def test_axis_name_under_check_vma_says_what_to_pass():
+    a, b = system(k=2)
+    with pytest.raises(ValueError, match="check_vma=False"):
+        inside(solve, row_mesh(), "x", P("x"), check_vma=True)(a, b)
+
+
+@several_devices
+def test_shard_map_of_rows_without_axis_name_takes_all_axes():
+    a, b = system(k=2)
+    both = ("x", "y")
+    mapped = jax.shard_map(
+        solve, mesh=grid_mesh(), in_specs=(P(both), P(both)), out_specs=P(both), check_vma=False
+    )
+    assert solves(a, jax.jit(mapped)(a, b), b)
+
+
+def test_shard_map_of_square_matrices_solves_each_on_its_device():
+    """No axis name is needed: every device has a system of its own."""
+    a = np.stack([hermitian(N, seed=seed) for seed in range(DEVICES)])
+    b = np.stack([sides(N, seed=seed) for seed in range(DEVICES)])
+    mapped = jax.shard_map(
+        lambda a, b: solve(a[0], b[0])[None],
+        mesh=row_mesh(),
+        in_specs=(P("x"), P("x")),
+        out_specs=P("x"),
+        check_vma=False,
+    )
+    x = jax.jit(mapped)(a, b)
+    assert all(solves(*one) for one in zip(a, x, b, strict=True))
+
+
+def test_axis_name_every_function_agrees_with_numpy():
+    a, b = system(k=2)
+
+    def functions(a, b, axis_name):
+        factor = shardsolve.cho_factor(a, axis_name=axis_name)
+        return (
+            shardsolve.cho_solve(factor, b, axis_name=axis_name),
+            shardsolve.inv(factor, axis_name=axis_name),
+            shardsolve.logdet(factor, axis_name=axis_name)[None],
+            shardsolve.cond(factor, 1, axis_name=axis_name)[None],
+        )
+
+    x, inverse, logdet, cond = inside(functions, row_mesh(), "x", P("x"))(a, b)
+    assert solves(a, x, b)
+    assert inverts(a, inverse)
+    assert close(np.array(logdet), np.full(DEVICES, np.linalg.slogdet(a)[1]))
+    assert np.all(np.abs(np.array(cond) / np.linalg.cond(a, 1) - 1) < 0.7)
+
+
+def test_axis_name_scalars_are_the_same_on_all_devices():
+    """So a replicated result is the right one."""
+    a, b = system()
+    run = inside(
+        lambda a, b, axis_name: shardsolve.logdet(a, axis_name=axis_name),
+        row_mesh(),
+        "x",
+        P(),
+    )
+    assert close(np.array(run(a, b)), np.linalg.slogdet(a)[1])
+
+
+@pytest.mark.parametrize("which", (0, 1), ids=("a", "b"))
+def test_axis_name_gradient_is_that_outside(which):
+    a, b = system("float64", 2)
+
+    def squares(mapped):
+        return lambda a, b: jnp.sum(mapped(a, b) ** 2)
+
+    mapped = inside(solve, row_mesh(), "x", P("x"))
+    gradient = jax.jit(jax.grad(squares(mapped), which))(a, b)
+    assert close(gradient, jax.grad(squares(solve), which)(spread(a), b))
+
+
+def test_axis_name_gradient_taken_inside_is_that_outside():
+    """Each device's own sum: the gradient of the sum of all."""
+    a, b = system("float64", 2)
+
+    def gradient(a, b, axis_name):
+        return jax.grad(lambda a: jnp.sum(solve(a, b, axis_name=axis_name) ** 2))(a)
+
+    got = inside(gradient, row_mesh(), "x", P("x"))(a, b)
+    expected = jax.grad(lambda a: jnp.sum(solve(a, b) ** 2))(spread(a))
+    assert close(got, expected)
+
+
+def test_axis_name_without_shard_map_says_so():
+    a, b = system()
+    with pytest.raises(Exception, match="x"):
+        solve(a, b, axis_name="x")
+
+
+# Where results lie, and what it costs
+
+
+@pytest.mark.parametrize("k", (None, 3))
+@pytest.mark.parametrize("way", ("eager", "jit", "mesh", "jit_mesh"))
+def test_row_sharded_system_has_a_row_sharded_solution(way, k):
+    a, b = system("float64", k)
+    given, right = spread(a), spread(b)
+    run = functools.partial(solve, mesh=row_mesh()) if "mesh" in way else solve
+    x = (jax.jit(run) if "jit" in way else run)(given, right)
+    assert x.sharding.is_equivalent_to(right.sharding, x.ndim), x.sharding
+
+
+@pytest.mark.parametrize("way", ("eager", "jit", "mesh"))
+def test_row_sharded_matrix_has_a_row_sharded_inverse(way):
+    given = spread(system()[0])
+    x = {
+        "eager": shardsolve.inv,
+        "jit": jax.jit(shardsolve.inv),
+        "mesh": functools.partial(shardsolve.inv, mesh=row_mesh()),
+    }[way](given)
+    assert x.sharding.is_equivalent_to(given.sharding, 2), x.sharding
+
+
+def test_matrix_on_one_device_has_its_solution_there():
+    a, b = system()
+    device = jax.devices()[-1]
+    for run in (solve, jax.jit(solve)):
+        x = run(jax.device_put(a, device), b)
+        assert x.sharding.is_equivalent_to(SingleDeviceSharding(device), 1), x.sharding
+
+
+FUNCTIONS = {
+    "solve": solve,
+    "inv": lambda a, b: shardsolve.inv(a),
+    "logdet": lambda a, b: shardsolve.logdet(a),
+    "cond": lambda a, b: shardsolve.cond(a, 1),
+    "gradient_of_b": jax.grad(lambda a, b: jnp.sum(solve(a, b) ** 2), 1),
+}
+
+
+@several_devices
+@pytest.mark.parametrize(
+    ("function", "axes"),
+    [
+        *((function, axes) for function in FUNCTIONS for axes in ("auto", "explicit")),
+        ("solve", "mesh"),
+    ],
+)
+def test_row_sharded_matrix_is_never_gathered(function, axes):
+    n = 16 * DEVICES
+    mesh = row_mesh(explicit=axes == "explicit")
+    a, b = put(hermitian(n), mesh, "x", None), put(sides(n), mesh, "x")
+    run = functools.partial(solve, mesh=mesh) if axes == "mesh" else FUNCTIONS[function]
+    text = compiled_text(run, a, b)
+    assert "shardsolve_cholesky_factor" in text
+    assert largest_collective(text) < n * n // DEVICES
+
+
+@several_devices
+@pytest.mark.parametrize("direction", ("gradient of a", "value of a column-sharded matrix"))
+def test_largest_collective_of_what_must_move_sees_it(direction):
+    """The measure of the test above is not blind."""
+    n = 16 * DEVICES
+    if direction == "gradient of a":
+        text = compiled_text(jax.grad(shardsolve.logdet), put(hermitian(n), row_mesh(), "x"))
+    else:
+        text = compiled_text(
+            lambda a: shardsolve.logdet(a), put(hermitian(n), row_mesh(), None, "x")
+        )
+    assert largest_collective(text) >= n * n // DEVICES**2
+
+
+# Memory: what XLA plans for a device, of which a slab is the unit
+
+
+def planned(run, *arguments, donated=()):
+    return jax.jit(run, donate_argnums=donated).lower(*arguments).compile().memory_analysis()
+
+
+def slabs(bytes_: int, n: int) -> float:
+    return bytes_ / (n * n * 8 / DEVICES)
+
+
+@pytest.mark.parametrize("axes", ("auto", "explicit"))
+def test_memory_of_solve_is_two_slabs(axes):
+    n = 48 * DEVICES
+    mesh = row_mesh(explicit=axes == "explicit")
+    plan = planned(solve, put(hermitian(n), mesh, "x"), put(sides(n), mesh, "x"))
+    total = plan.argument_size_in_bytes + plan.temp_size_in_bytes + plan.output_size_in_bytes
+    assert slabs(total, n) < 2.2
+
+
+@pytest.mark.parametrize("axes", ("auto", "explicit"))
+@pytest.mark.parametrize("function", ("cho_factor", "inv", "solve"))
+def test_memory_with_donated_matrix_is_one_slab(function, axes):
+    n = 48 * DEVICES
+    mesh = row_mesh(explicit=axes == "explicit")
+    a, b = put(hermitian(n), mesh, "x"), put(sides(n), mesh, "x")
+    run = {"cho_factor": shardsolve.cho_factor, "inv": shardsolve.inv, "solve": solve}[function]
+    arguments = (a, b) if function == "solve" else (a,)
+    plan = planned(run, *arguments, donated=(0,))
+    assert slabs(plan.alias_size_in_bytes, n) >= 1
+    total = (
+        plan.argument_size_in_bytes
+        + plan.temp_size_in_bytes
+        + plan.output_size_in_bytes
+        - plan.alias_size_in_bytes
+    )
+    assert slabs(total, n) < 1.2
