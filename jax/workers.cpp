@@ -1,5 +1,7 @@
 #include "jax/workers.hpp"
 
+#include "core/floating_point.hpp"
+
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -24,6 +26,7 @@ class Workers {
 
  private:
   [[noreturn]] void serve() {
+    core::use_ieee_arithmetic();
     std::unique_lock lock(mutex_);
     for (;;) {
       ++idle_;

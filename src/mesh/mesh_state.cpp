@@ -1,5 +1,6 @@
 #include "mesh/mesh_state.hpp"
 
+#include "core/floating_point.hpp"
 #include "runtime/host/host_queue.hpp"
 
 #include <shardsolve/error.hpp>
@@ -76,6 +77,7 @@ void MeshState::fail(std::exception_ptr reason) {
 }
 
 void MeshState::serve(std::int64_t index) {
+  core::use_ieee_arithmetic();
   Seat& seat = *seats_[static_cast<std::size_t>(index)];
   std::uint64_t served = 0;
   std::unique_lock lock(mutex_);

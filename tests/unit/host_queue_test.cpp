@@ -11,11 +11,16 @@
 #include <chrono>
 #include <cstdint>
 #include <future>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
+
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
 
 namespace shardsolve::runtime::host {
 namespace {
@@ -46,6 +51,21 @@ TEST_F(HostQueueTest, Work_RunsInOrder) {
   first_.synchronize();
   EXPECT_EQ(order, expected);
 }
+
+#ifdef __SSE2__
+TEST(HostQueueArithmetic, StartedWhereSubnormalsAreFlushed_KeepsThem) {
+  testing::HostRank rank;
+  const unsigned before = _mm_getcsr();
+  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
+  HostQueue queue("started with flushing", rank.pulse());
+  _mm_setcsr(before);
+  volatile double small = std::numeric_limits<double>::min();
+  double half = -1.0;
+  queue.launch({.name = "halve"}, [&] { half = small / 2.0; });
+  queue.synchronize();
+  EXPECT_GT(half, 0.0);
+}
+#endif
 
 TEST_F(HostQueueTest, Synchronize_OfAnIdleQueue_ReturnsAtOnce) {
   first_.synchronize();

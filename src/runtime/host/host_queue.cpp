@@ -1,5 +1,7 @@
 #include "runtime/host/host_queue.hpp"
 
+#include "core/floating_point.hpp"
+
 #include <cstring>
 #include <utility>
 
@@ -67,6 +69,7 @@ void HostQueue::copy(void* target, const void* source, std::size_t bytes) {
 }
 
 void HostQueue::run() {
+  core::use_ieee_arithmetic();
   for (std::uint32_t count = 1;; ++count) {
     pushed_.wait(count);
     Item* item = taken_->next;

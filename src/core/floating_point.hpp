@@ -1,0 +1,13 @@
+/// The arithmetic of a thread.
+#pragma once
+
+#include <cfenv>
+
+namespace shardsolve::core {
+
+/// Rounding to nearest and gradual underflow, whatever the thread that started this one had set: a
+/// new thread inherits, XLA flushes subnormal numbers to zero while it runs, and so do programs
+/// built with -ffast-math.
+inline void use_ieee_arithmetic() { std::fesetenv(FE_DFL_ENV); }
+
+}  // namespace shardsolve::core
