@@ -17,6 +17,7 @@
 #   SHARDSOLVE_BLAS_PREFIX   what stands before the name of every symbol, "" as a rule
 #   SHARDSOLVE_BLAS_PRIVATE  defined if it is an OpenBLAS that nobody else in the process uses
 #   SHARDSOLVE_BLAS_SHUTDOWN defined if its blas_thread_shutdown_ can be called
+#   SHARDSOLVE_OPENBLAS_DYNAMIC defined if it is linked in and chooses its kernels when loaded
 # Variable for the wheel: SHARDSOLVE_BLAS_BUNDLED, the shared library that has to lie beside ours, or empty.
 include(CheckCXXSourceCompiles)
 
@@ -112,6 +113,22 @@ if(blas_static OR SHARDSOLVE_BLAS_BUNDLED)
 endif()
 if(blas_static)
   target_compile_definitions(shardsolve_blas INTERFACE SHARDSOLVE_BLAS_SHUTDOWN)
+  # One build for all CPUs, as distributions make it, chooses its kernels when it is loaded.
+  set(CMAKE_REQUIRED_LIBRARIES ${blas_libraries})
+  check_cxx_source_compiles("
+    extern \"C\" { void gotoblas_dynamic_init(); void gotoblas_dynamic_quit(); char* gotoblas_corename();
+                   int support_avx2(); int support_avx512(); }
+    int main() {
+      gotoblas_dynamic_quit();
+      gotoblas_dynamic_init();
+      return gotoblas_corename()[0] + support_avx2() + support_avx512();
+    }" SHARDSOLVE_OPENBLAS_IS_DYNAMIC)
+  unset(CMAKE_REQUIRED_LIBRARIES)
+  if(SHARDSOLVE_OPENBLAS_IS_DYNAMIC)
+    # See src/runtime/host/openblas_kernels.cpp.
+    target_compile_definitions(shardsolve_blas INTERFACE SHARDSOLVE_OPENBLAS_DYNAMIC)
+    target_link_options(shardsolve_blas INTERFACE LINKER:--wrap=getenv LINKER:--wrap=gotoblas_dynamic_init)
+  endif()
 endif()
 if(blas_linkage STREQUAL "static")
   # No symbol of an archive is exported from our shared library, where it could take the place of another library's.
