@@ -29,7 +29,7 @@ TYPED_TEST_SUITE(Reuse, Dtypes, DtypeNames);
 TYPED_TEST(Reuse, FactorUsedAgain_GivesTheSameBits) {
   using T = TypeParam;
   const SlabLayout layout = uneven();
-  Mesh mesh = Mesh::host(layout.ranks());
+  Mesh mesh = make_mesh(layout.ranks());
   const DenseMatrix<T> a = dense<T>({.n = layout.size(), .seed = 3});
   const DenseMatrix<T> b = right_hand_sides<T>(layout.size(), 5);
   const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, layout));
@@ -50,7 +50,7 @@ TYPED_TEST(Reuse, FactorUsedAgain_GivesTheSameBits) {
 TYPED_TEST(Reuse, AnyNumberOfRightHandSides_IsSolved) {
   using T = TypeParam;
   const SlabLayout layout = uneven();
-  Mesh mesh = Mesh::host(layout.ranks());
+  Mesh mesh = make_mesh(layout.ranks());
   const DenseMatrix<T> a = dense<T>({.n = layout.size(), .seed = 3});
   const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, layout));
   for (const std::int64_t columns :
@@ -68,7 +68,7 @@ TYPED_TEST(Reuse, AnyNumberOfRightHandSides_IsSolved) {
 TYPED_TEST(Reuse, ZeroRightHandSides_GiveZero) {
   using T = TypeParam;
   const SlabLayout layout = uneven();
-  Mesh mesh = Mesh::host(layout.ranks());
+  Mesh mesh = make_mesh(layout.ranks());
   const DenseMatrix<T> a = dense<T>({.n = layout.size(), .seed = 3});
   const RightHandSides<T> x = shard_rows(DenseMatrix<T>(layout.size(), 2), layout);
   const Outcome outcome = solve(mesh, shard(a, layout), x);
@@ -80,29 +80,35 @@ TYPED_TEST(Reuse, ZeroRightHandSides_GiveZero) {
 TYPED_TEST(Reuse, EmptyMatrix_HasDeterminantOneAndConditionOne) {
   using T = TypeParam;
   const SlabLayout layout = SlabLayout::even(0, 3, tile);
-  Mesh mesh = Mesh::host(3);
-  CholeskyFactor<T> factor = cholesky_factor(mesh, ShardedMatrix<T>(layout));
+  Mesh mesh = make_mesh(3);
+  CholeskyFactor<T> factor = cholesky_factor(mesh, to_devices(ShardedMatrix<T>(layout)));
   ASSERT_TRUE(factor.outcome.ok());
   EXPECT_EQ(log_determinant(factor), 0.0);
   EXPECT_EQ(condition_estimate(mesh, factor), 1.0);
   for (const std::int64_t columns : {0, 3}) {
-    EXPECT_TRUE(cholesky_solve(mesh, factor, RightHandSides<T>(layout, columns)).ok());
+    EXPECT_TRUE(cholesky_solve(mesh, factor, to_devices(RightHandSides<T>(layout, columns))).ok());
   }
   EXPECT_TRUE(cholesky_inverse(mesh, std::move(factor)).ok());
 }
 
-/// The slabs of a matrix inside memory of the caller, with gaps between columns and no alignment.
+/// The slabs of a matrix inside memory of the caller, with gaps between columns. Each column is
+/// aligned as in memory of ours: the sums of some BLAS kernels (OpenBLAS's for old CPUs) depend on
+/// that.
 template <Scalar T>
 class Adopted {
  public:
   Adopted(const DenseMatrix<T>& a, const SlabLayout& layout) {
-    constexpr std::int64_t gap = 3;
+    constexpr std::int64_t line = 64;
+    constexpr std::int64_t gap = line / std::int64_t{sizeof(RealOf<T>)};
     const std::int64_t stride = a.rows() + gap;
     std::vector<MatrixView<T>> slabs;
     for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
       const GlobalRange columns = layout.segment(rank);
-      memory_.emplace_back(static_cast<std::size_t>(1 + stride * columns.size()), marker);
-      slabs.emplace_back(memory_.back().data() + 1, a.rows(), columns.size(), stride);
+      memory_.emplace_back(static_cast<std::size_t>(gap + stride * columns.size()), marker);
+      void* first = memory_.back().data();
+      std::size_t space = memory_.back().size() * sizeof(T);
+      std::align(line, 1, first, space);
+      slabs.emplace_back(static_cast<T*>(first), a.rows(), columns.size(), stride);
       copy_entries<T>(a.view().columns_from(columns.begin.value(), columns.size()), slabs.back());
     }
     matrix_.emplace(layout, slabs);
@@ -114,7 +120,7 @@ class Adopted {
     for (std::size_t rank = 0; rank < memory_.size(); ++rank) {
       const MatrixView<T> slab = matrix_->slab(static_cast<std::int64_t>(rank));
       for (std::size_t i = 0; i < memory_[rank].size(); ++i) {
-        const auto place = static_cast<std::int64_t>(i) - 1;
+        const auto place = static_cast<std::int64_t>(i) - (slab.data() - memory_[rank].data());
         const bool inside = place >= 0 && place % slab.stride() < slab.rows();
         if (!inside && memory_[rank][i] != marker) {
           return false;
@@ -157,7 +163,7 @@ void expect_same(const Everything<T>& a, const Everything<T>& b) {
 TYPED_TEST(Reuse, AdoptedMemory_GivesTheSameBitsAsOwnMemory) {
   using T = TypeParam;
   const SlabLayout layout = uneven();
-  Mesh mesh = Mesh::host(layout.ranks());
+  Mesh mesh = make_mesh(layout.ranks());
   DenseMatrix<T> a = dense<T>({.n = layout.size(), .seed = 3});
   for (const std::int64_t columns : {1, 11}) {
     DenseMatrix<T> b = right_hand_sides<T>(layout.size(), columns);
@@ -179,7 +185,7 @@ TYPED_TEST(Reuse, AdoptedMemory_GivesTheSameBitsAsOwnMemory) {
 TYPED_TEST(Reuse, FactorDamagedAfterwards_IsToldByTheCertificate) {
   using T = TypeParam;
   const SlabLayout layout = uneven();
-  Mesh mesh = Mesh::host(layout.ranks());
+  Mesh mesh = make_mesh(layout.ranks());
   const DenseMatrix<T> a = dense<T>({.n = layout.size(), .seed = 3});
   const DenseMatrix<T> b = right_hand_sides<T>(layout.size(), 2);
   CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, layout));
