@@ -1,5 +1,6 @@
 #include "input.hpp"
 
+#include <shardsolve/device_memory.hpp>
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
@@ -62,15 +63,18 @@ Input open_right_hand_sides(const std::string& path, const Input& a) {
 template <Scalar T>
 Loaded<ShardedMatrix<T>> load_matrix(Workplace& workplace, const Input& a,
                                      const SlabLayout& layout) {
-  const ShardedMatrix<T> matrix(layout);
+  const ShardedMatrix<T> matrix = make_matrix<T>(workplace.mesh(), layout);
   const double seconds = workplace.run([matrix, file = a.reader](mesh::Rank& rank) {
     const MatrixView<T> slab = matrix.slab(rank.index());
     const GlobalIndex begin = matrix.layout().segment(rank.index()).begin;
     const std::int64_t column_bytes = slab.rows() * std::int64_t{sizeof(T)};
+    Staging<T> staging;
     in_pieces(rank, "read", slab.columns(), column_bytes,
               [&](std::int64_t first, std::int64_t count) {
-                file->read_hermitian_columns<T>({begin + first, begin + first + count},
-                                                slab.columns_from(first, count));
+                const MatrixView<T> piece = slab.columns_from(first, count);
+                const MatrixView<T> room = staging.room(piece, matrix.memory());
+                file->read_hermitian_columns<T>({begin + first, begin + first + count}, room);
+                Staging<T>::move(rank, room, piece);
               });
   });
   return {matrix, seconds};
@@ -79,7 +83,7 @@ Loaded<ShardedMatrix<T>> load_matrix(Workplace& workplace, const Input& a,
 template <Scalar T>
 Loaded<RightHandSides<T>> load_right_hand_sides(Workplace& workplace, const Input& b,
                                                 const SlabLayout& layout) {
-  const RightHandSides<T> sides(layout, b.columns);
+  RightHandSides<T> sides(layout, b.columns);
   const double seconds = workplace.run([sides, file = b.reader](mesh::Rank& rank) {
     const MatrixView<T> block = sides.block(rank.index());
     const GlobalIndex begin = sides.layout().segment(rank.index()).begin;
@@ -89,6 +93,11 @@ Loaded<RightHandSides<T>> load_right_hand_sides(Workplace& workplace, const Inpu
                          block.block(first, 0, count, block.columns()));
     });
   });
+  if (workplace.mesh().memory() == Memory::device) {
+    const auto there = make_right_hand_sides<T>(workplace.mesh(), layout, b.columns);
+    copy(workplace.mesh(), sides, there);
+    sides = there;
+  }
   return {sides, seconds};
 }
 

@@ -29,11 +29,9 @@ Outcome invert(Workplace& workplace, const ShardedMatrix<T>& a) {
 }
 
 template <Scalar T>
-void invert_file(const Context& context, const Input& a, const SlabLayout& layout, Report& report) {
+void invert_file(const Context& context, Workplace& workplace, const Input& a, const SlabLayout& layout, Report& report) {
   const auto result = open_result(context.options, a.dtype(), a.shape(), a.fortran_order());
   const auto trace = open_trace(context.options);
-  Workplace workplace(context);
-
   const auto matrix = load_matrix<T>(workplace, a, layout);
   report.read_seconds = matrix.seconds;
 
@@ -52,8 +50,9 @@ void invert_file(const Context& context, const Input& a, const SlabLayout& layou
 Report inverse_job(const Context& context) {
   const Input a = open_matrix(context.options.matrix);
   require_distinct_files(context.options);
-  const SlabLayout layout = layout_for(context.options, a.columns, a.dtype());
-  require_memory(
+  Workplace workplace(context);
+  const SlabLayout layout = workplace.layout_for(context.options, a.columns, a.dtype());
+  workplace.require_memory(
       {plan_cholesky_factor(layout, a.dtype()), plan_cholesky_inverse(layout, a.dtype())},
       fmt::format("inverting '{}'", a.path()));
 
@@ -61,7 +60,7 @@ Report inverse_job(const Context& context) {
                 .dtype = a.dtype(),
                 .tile = layout.tile(),
                 .output_shape = io::format_shape(a.shape())};
-  with_dtype(a.dtype(), [&]<class T>(T) { invert_file<T>(context, a, layout, report); });
+  with_dtype(a.dtype(), [&]<class T>(T) { invert_file<T>(context, workplace, a, layout, report); });
   return report;
 }
 

@@ -14,11 +14,9 @@ namespace shardsolve::cli {
 namespace {
 
 template <Scalar T>
-void find_log_determinant(const Context& context, const Input& a, const SlabLayout& layout,
+void find_log_determinant(const Context& context, Workplace& workplace, const Input& a, const SlabLayout& layout,
                           Report& report) {
   const auto trace = open_trace(context.options);
-  Workplace workplace(context);
-
   const auto matrix = load_matrix<T>(workplace, a, layout);
   report.read_seconds = matrix.seconds;
 
@@ -39,13 +37,14 @@ void find_log_determinant(const Context& context, const Input& a, const SlabLayo
 Report logdet_job(const Context& context) {
   const Input a = open_matrix(context.options.matrix);
   require_distinct_files(context.options);
-  const SlabLayout layout = layout_for(context.options, a.columns, a.dtype());
-  require_memory(
+  Workplace workplace(context);
+  const SlabLayout layout = workplace.layout_for(context.options, a.columns, a.dtype());
+  workplace.require_memory(
       {plan_cholesky_factor(layout, a.dtype()), plan_cholesky_solve(layout, a.dtype(), 1)},
       fmt::format("factoring '{}'", a.path()));
 
   Report report{.n = a.columns, .dtype = a.dtype(), .tile = layout.tile()};
-  with_dtype(a.dtype(), [&]<class T>(T) { find_log_determinant<T>(context, a, layout, report); });
+  with_dtype(a.dtype(), [&]<class T>(T) { find_log_determinant<T>(context, workplace, a, layout, report); });
   return report;
 }
 

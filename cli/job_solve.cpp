@@ -15,13 +15,11 @@ namespace shardsolve::cli {
 namespace {
 
 template <Scalar T>
-void solve_files(const Context& context, const Input& a, const Input& b, const SlabLayout& layout,
+void solve_files(const Context& context, Workplace& workplace, const Input& a, const Input& b, const SlabLayout& layout,
                  Report& report) {
   // Claimed before the work, which may be long.
   const auto result = open_result(context.options, b.dtype(), b.shape(), b.fortran_order());
   const auto trace = open_trace(context.options);
-  Workplace workplace(context);
-
   const auto matrix = load_matrix<T>(workplace, a, layout);
   const auto sides = load_right_hand_sides<T>(workplace, b, layout);
   report.read_seconds = matrix.seconds + sides.seconds;
@@ -42,8 +40,9 @@ Report solve_job(const Context& context) {
   const Input a = open_matrix(context.options.matrix);
   const Input b = open_right_hand_sides(context.options.right_hand_sides, a);
   require_distinct_files(context.options);
-  const SlabLayout layout = layout_for(context.options, a.columns, a.dtype());
-  require_memory(
+  Workplace workplace(context);
+  const SlabLayout layout = workplace.layout_for(context.options, a.columns, a.dtype());
+  workplace.require_memory(
       {plan_cholesky_factor(layout, a.dtype()), plan_cholesky_solve(layout, a.dtype(), b.columns)},
       fmt::format("solving with '{}'", a.path()));
 
@@ -52,7 +51,7 @@ Report solve_job(const Context& context) {
                 .right_hand_sides = b.columns,
                 .tile = layout.tile(),
                 .output_shape = io::format_shape(b.shape())};
-  with_dtype(a.dtype(), [&]<class T>(T) { solve_files<T>(context, a, b, layout, report); });
+  with_dtype(a.dtype(), [&]<class T>(T) { solve_files<T>(context, workplace, a, b, layout, report); });
   return report;
 }
 

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -82,6 +83,12 @@ constexpr const char* logdet_footer =
     "positive, and often beyond the range of floating-point numbers.\n"
     "With --quiet the number alone is printed: ld=$(shardsolve logdet A.npy --quiet)";
 
+/// How --devices is meant: a number of CPU devices, or a list of GPUs.
+struct DeviceList {
+  std::string backend = "cpu";
+  std::string text;
+};
+
 std::int64_t default_devices() {
   constexpr std::int64_t most = 8;  // more on one CPU gain little
   // Cores that this process may run on: the standard library counts those of the machine.
@@ -91,17 +98,61 @@ std::int64_t default_devices() {
                                   1, most);
 }
 
+/// The whole number that the text is, if it is one of this range.
+std::optional<std::int64_t> to_whole_number(std::string_view text, std::int64_t least,
+                                            std::int64_t most) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  const bool good = error == std::errc{} && stopped == end && value >= least && value <= most;
+  return good ? std::optional(value) : std::nullopt;
+}
+
 /// Accepts whole numbers of a range; the message says which.
 CLI::Validator whole_number(std::int64_t least, std::int64_t most, const std::string& accepted) {
   return {[=](const std::string& text) {
-            std::int64_t value = 0;
-            const char* end = text.data() + text.size();
-            const auto [stopped, error] = std::from_chars(text.data(), end, value);
-            const bool good =
-                error == std::errc{} && stopped == end && value >= least && value <= most;
-            return good ? std::string() : fmt::format("'{}' given; {}", text, accepted);
+            return to_whole_number(text, least, most)
+                       ? std::string()
+                       : fmt::format("'{}' given; {}", text, accepted);
           },
           ""};
+}
+
+/// Throws what CLI11 shows as misuse.
+[[noreturn]] void reject_devices(const std::string& text, const std::string& accepted) {
+  throw CLI::ValidationError("--devices", fmt::format("'{}' given; {}", text, accepted));
+}
+
+void take_cpu_devices(const std::string& text, Options& options) {
+  const auto count = to_whole_number(text, 1, Mesh::max_host_ranks);
+  if (!count) {
+    reject_devices(text, fmt::format("1 to {} CPU devices are possible, and more than the machine "
+                                     "has cores gain no speed",
+                                     Mesh::max_host_ranks));
+  }
+  options.devices = *count;
+}
+
+void take_gpus(const std::string& text, Options& options) {
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const auto number = to_whole_number(std::string_view(text).substr(begin, end - begin), 0, 1023);
+    if (!number) {
+      reject_devices(text, "with --backend cuda the numbers of GPUs are accepted: 0 or 0,1,2,3");
+    }
+    options.gpus.push_back(static_cast<int>(*number));
+    begin = end + 1;
+  }
+  options.devices = static_cast<std::int64_t>(options.gpus.size());
+}
+
+void take_devices(const DeviceList& list, Options& options) {
+  if (list.backend == "cuda") {
+    options.backend = Backend::cuda;
+    take_gpus(list.text.empty() ? "0" : list.text, options);
+  } else if (!list.text.empty()) {
+    take_cpu_devices(list.text, options);
+  }
 }
 
 CLI::Validator positive_seconds() {
@@ -132,17 +183,17 @@ void add_output(CLI::App& command, Options& options, const char* what) {
                    "replace output files that exist (never an input file)");
 }
 
-void add_common(CLI::App& command, Options& options) {
+void add_common(CLI::App& command, Options& options, DeviceList& devices) {
   command
-      .add_option("--devices", options.devices,
+      .add_option("--backend", devices.backend, "what the devices are: cpu (default) or cuda")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command
+      .add_option("--devices", devices.text,
                   fmt::format("CPU devices that share the work, 1 to {} (default {}: the cores, at "
-                              "most 8)",
+                              "most 8); with --backend cuda the GPUs, as 0,1,2,3 (default 0)",
                               Mesh::max_host_ranks, options.devices))
-      ->type_name("N")
-      ->check(whole_number(1, Mesh::max_host_ranks,
-                           fmt::format("1 to {} CPU devices are possible, and more than the "
-                                       "machine has cores gain no speed",
-                                       Mesh::max_host_ranks)));
+      ->type_name("N");
   command
       .add_option("--tile", options.tile,
                   "columns eliminated in one step (default: chosen from n and the devices)")
@@ -165,30 +216,30 @@ void add_common(CLI::App& command, Options& options) {
   command.add_flag("-q,--quiet", options.quiet, "no progress and no report; errors are shown");
 }
 
-CLI::App* add_solve(CLI::App& app, Options& options) {
+CLI::App* add_solve(CLI::App& app, Options& options, DeviceList& devices) {
   CLI::App* command = app.add_subcommand("solve", solve_about)->footer(solve_footer);
   add_matrix(*command, options);
   command->add_option("b", options.right_hand_sides, "the right-hand sides, an .npy file")
       ->required()
       ->type_name("FILE");
   add_output(*command, options, "where x goes");
-  add_common(*command, options);
+  add_common(*command, options, devices);
   return command;
 }
 
-CLI::App* add_inverse(CLI::App& app, Options& options) {
+CLI::App* add_inverse(CLI::App& app, Options& options, DeviceList& devices) {
   CLI::App* command = app.add_subcommand("inverse", inverse_about)->footer(inverse_footer);
   add_matrix(*command, options);
   add_output(*command, options, "where the inverse goes");
-  add_common(*command, options);
+  add_common(*command, options, devices);
   return command;
 }
 
-CLI::App* add_logdet(CLI::App& app, Options& options) {
+CLI::App* add_logdet(CLI::App& app, Options& options, DeviceList& devices) {
   CLI::App* command = app.add_subcommand("logdet", logdet_about)->footer(logdet_footer);
   add_matrix(*command, options);
   command->add_flag("--force", options.force, "replace a trace file that exists");
-  add_common(*command, options);
+  add_common(*command, options, devices);
   return command;
 }
 
@@ -241,11 +292,13 @@ std::variant<Options, int> parse_command_line(int argc, const char* const* argv)
   app.footer(footer);
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text(), "version, and the BLAS that is used");
-  add_solve(app, options);
-  const CLI::App* inverse = add_inverse(app, options);
-  const CLI::App* logdet = add_logdet(app, options);
+  DeviceList devices;
+  add_solve(app, options, devices);
+  const CLI::App* inverse = add_inverse(app, options, devices);
+  const CLI::App* logdet = add_logdet(app, options, devices);
   try {
     app.parse(argc, argv);
+    take_devices(devices, options);
   } catch (const CLI::ParseError& error) {
     return answer(app, error, argc > 1 ? argv[1] : "");
   }

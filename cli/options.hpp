@@ -6,10 +6,12 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace shardsolve::cli {
 
 enum class Command : std::uint8_t { solve, inverse, logdet };
+enum class Backend : std::uint8_t { cpu, cuda };
 
 /// "solve", "inverse" or "logdet".
 std::string_view name(Command command);
@@ -20,7 +22,9 @@ struct Options {
   std::string right_hand_sides;  ///< path of b; solve only
   std::string output;            ///< path of x or of the inverse; empty for logdet
   std::string trace;             ///< path of the trace; empty for none
-  std::int64_t devices = 1;
+  Backend backend = Backend::cpu;
+  std::int64_t devices = 1;          ///< that share the work
+  std::vector<int> gpus;             ///< CUDA's numbers of them, if that is the backend
   std::optional<std::int64_t> tile;  ///< default_tile() if not given
   double timeout = 300.0;            ///< seconds without a sign of life from a device
   bool force = false;

@@ -1,5 +1,6 @@
 #include "output.hpp"
 
+#include <shardsolve/device_memory.hpp>
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
@@ -87,8 +88,13 @@ std::unique_ptr<io::OutputFile> open_trace(const Options& options) {
 }
 
 template <Scalar T>
-double write_solution(Workplace& workplace, const RightHandSides<T>& x,
+double write_solution(Workplace& workplace, const RightHandSides<T>& solution,
                       std::shared_ptr<ArrayFile> to) {
+  RightHandSides<T> x = solution;
+  if (solution.memory() == Memory::device) {
+    x = RightHandSides<T>(solution.layout(), solution.columns());
+    copy(workplace.mesh(), solution, x);
+  }
   return workplace.run([x, to = std::move(to)](mesh::Rank& rank) {
     const MatrixView<const T> block = x.block(rank.index());
     const GlobalIndex begin = x.layout().segment(rank.index()).begin;
@@ -104,12 +110,15 @@ template <Scalar T>
 double write_hermitian(Workplace& workplace, const ShardedMatrix<T>& x,
                        std::shared_ptr<ArrayFile> to) {
   return workplace.run([x, to = std::move(to)](mesh::Rank& rank) {
-    const MatrixView<const T> slab = x.slab(rank.index());
+    const MatrixView<T> slab = x.slab(rank.index());
     const GlobalIndex begin = x.layout().segment(rank.index()).begin;
+    Staging<T> staging;
     in_pieces(rank, "write", slab.columns(), bytes_of_line<T>(slab.rows()),
               [&](std::int64_t first, std::int64_t count) {
-                to->writer.write_hermitian_columns<T>({begin + first, begin + first + count},
-                                                      slab.columns_from(first, count));
+                const MatrixView<T> piece = slab.columns_from(first, count);
+                const MatrixView<T> room = staging.room(piece, x.memory());
+                Staging<T>::move(rank, piece, room);
+                to->writer.write_hermitian_columns<T>({begin + first, begin + first + count}, room);
               });
   });
 }

@@ -32,6 +32,7 @@ Json blank(const Options& options, std::string_view status, const std::string& m
           {"n", nullptr},
           {"dtype", nullptr},
           {"rhs", nullptr},
+          {"backend", options.backend == Backend::cuda ? "cuda" : "cpu"},
           {"devices", options.devices},
           {"tile", nullptr},
           {"backward_error", nullptr},

@@ -14,9 +14,10 @@
 namespace shardsolve::cli {
 namespace {
 
-Mesh make_mesh(std::int64_t devices) {
+Mesh make_mesh(const Options& options) {
+  const std::int64_t devices = options.devices;
   try {
-    return Mesh::host(devices);
+    return options.backend == Backend::cuda ? Mesh::cuda(options.gpus) : Mesh::host(devices);
   } catch (const std::system_error& error) {
     throw Error(ErrorKind::device,
                 fmt::format("the threads of {} CPU devices could not be started: {}; use fewer "
@@ -27,7 +28,7 @@ Mesh make_mesh(std::int64_t devices) {
 
 }  // namespace
 
-Workplace::Workplace(const Context& context) : mesh_(make_mesh(context.options.devices)) {
+Workplace::Workplace(const Context& context) : mesh_(make_mesh(context.options)) {
   run_options_.cancel = context.stop;
   run_options_.silence_limit = std::chrono::duration<double>(context.options.timeout);
   run_options_.progress = [display = context.progress](const Progress& progress) {
@@ -44,18 +45,18 @@ double Workplace::run(std::function<void(mesh::Rank&)> program) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-SlabLayout layout_for(const Options& options, std::int64_t n, Dtype dtype) {
-  const std::int64_t tile = options.tile.value_or(default_tile(n, options.devices, dtype));
-  return SlabLayout::even(n, options.devices, tile);
+SlabLayout Workplace::layout_for(const Options& options, std::int64_t n, Dtype dtype) const {
+  const std::int64_t tile = options.tile ? *options.tile : mesh_.default_tile(n, dtype);
+  return SlabLayout::even(n, mesh_.ranks(), tile);
 }
 
-void require_memory(std::initializer_list<Plan> plans, std::string_view job) {
+void Workplace::require_memory(std::initializer_list<Plan> plans, std::string_view job) const {
   Plan all = *plans.begin();
   for (const Plan& plan : plans) {
     all.right_hand_side_bytes = std::max(all.right_hand_side_bytes, plan.right_hand_side_bytes);
     all.workspace_bytes = std::max(all.workspace_bytes, plan.workspace_bytes);
   }
-  all.require(all.bytes(), available_host_memory() / all.ranks, job);
+  all.require(all.bytes(), mesh_.available_memory(), job);
 }
 
 void leave_if_stopped(const std::stop_token& stop) {

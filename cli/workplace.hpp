@@ -8,6 +8,7 @@
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/plan.hpp>
 #include <shardsolve/run_options.hpp>
+#include <shardsolve/sharded.hpp>
 #include <shardsolve/slab_layout.hpp>
 #include <shardsolve/trace.hpp>
 
@@ -18,6 +19,7 @@
 #include <memory>
 #include <stop_token>
 #include <string_view>
+#include <vector>
 
 namespace shardsolve::cli {
 
@@ -42,21 +44,46 @@ class Workplace {
   /// it also owns: a rank that never comes back keeps it.
   double run(std::function<void(mesh::Rank&)> program);
 
+  /// The layout that the options ask for, for a matrix of n x n.
+  SlabLayout layout_for(const Options& options, std::int64_t n, Dtype dtype) const;
+  /// Throws Error(out_of_memory) if calls with these plans, one after the other on the same slabs,
+  /// will not fit into the memory that is free now.
+  void require_memory(std::initializer_list<Plan> plans, std::string_view job) const;
+
  private:
   Mesh mesh_;
   Trace trace_;
   RunOptions run_options_;
 };
 
-/// The layout that the options ask for, for a matrix of n x n.
-SlabLayout layout_for(const Options& options, std::int64_t n, Dtype dtype);
-
-/// Throws Error(out_of_memory) if calls with these plans, one after the other on the same slabs,
-/// will not fit into the memory that is free now.
-void require_memory(std::initializer_list<Plan> plans, std::string_view job);
-
 /// Throws Error(cancelled) if a stop was requested.
 void leave_if_stopped(const std::stop_token& stop);
+
+/// Memory of the host for a piece of a file that belongs on the device: what is read from a file
+/// goes through it, and what is written to one.
+template <Scalar T>
+class Staging {
+ public:
+  /// The piece itself if it lies on the host, else room for it. Pieces are whole columns.
+  MatrixView<T> room(MatrixView<T> piece, Memory memory) {
+    if (memory == Memory::host) {
+      return piece;
+    }
+    values_.resize(static_cast<std::size_t>(piece.rows() * piece.columns()));
+    return {values_.data(), piece.rows(), piece.columns()};
+  }
+  /// Copies from one to the other, unless they are the same.
+  static void move(mesh::Rank& rank, MatrixView<const T> source, MatrixView<T> target) {
+    if (source.data() != target.data()) {
+      rank.update().copy(target.data(), source.data(),
+                         static_cast<std::size_t>(source.rows() * source.columns()) * sizeof(T));
+      rank.update().synchronize();
+    }
+  }
+
+ private:
+  std::vector<T> values_;
+};
 
 /// Calls body(first, count) for pieces of `lines` lines of a file, in between reports how far the
 /// rank is and leaves if another rank has failed or a stop was requested.

@@ -9,7 +9,7 @@ configure_file("${PROJECT_SOURCE_DIR}/include/shardsolve/version.hpp.in"
 
 # All rooms but two, which are for tests and benchmarks. GPU code is a shared library of its own, loaded at run time.
 shardsolve_sources(library_sources src)
-list(FILTER library_sources EXCLUDE REGEX "/src/(matgen|reference|runtime/cuda)/")
+list(FILTER library_sources EXCLUDE REGEX "/src/(matgen|reference|[a-z]+/cuda)/")
 
 add_library(shardsolve_objects OBJECT ${library_sources})
 set_target_properties(

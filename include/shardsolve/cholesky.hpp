@@ -9,6 +9,7 @@
 #include <shardsolve/scaled.hpp>
 #include <shardsolve/sharded.hpp>
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -28,6 +29,8 @@ struct CholeskyFactor {
   Scaled norm;
   /// ok, or why there is no factor; then the slabs hold nothing of use.
   Outcome outcome;
+  /// 2 sum log(L_ii); NaN if there is no factor.
+  double log_determinant = std::numeric_limits<double>::quiet_NaN();
 
   const SlabLayout& layout() const { return slabs.layout(); }
 };

@@ -1,12 +1,17 @@
 /// The devices that work on one problem together.
 #pragma once
 
+#include <shardsolve/dtype.hpp>
 #include <shardsolve/export.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace shardsolve {
+
+/// Where a matrix lies: in memory of the host or of the GPUs of a mesh.
+enum class Memory : std::uint8_t { host, device };
 
 namespace mesh {
 class MeshState;
@@ -22,12 +27,24 @@ class SHARDSOLVE_EXPORT Mesh {
   /// unless 1 <= ranks <= max_host_ranks.
   static Mesh host(std::int64_t ranks);
   static constexpr std::int64_t max_host_ranks = 64;
+  /// One rank on each of these GPUs, by CUDA's numbers (CUDA_VISIBLE_DEVICES renumbers them).
+  /// Matrices then lie in their memory (device_memory.hpp). Throws Error(device) with the reason if
+  /// the CUDA library of shardsolve, a driver that is new enough or one of the GPUs is not there,
+  /// Error(invalid_argument) if one is listed twice or none is.
+  static Mesh cuda(const std::vector<int>& devices);
 
   Mesh(Mesh&&) noexcept;
   Mesh& operator=(Mesh&&) noexcept;
   ~Mesh();
 
   std::int64_t ranks() const;
+  /// Where its matrices have to lie.
+  Memory memory() const;
+  /// The tile size that is used on these devices when none is asked for: a function of their kind
+  /// and of the shape alone, so that results are the same bits everywhere.
+  std::int64_t default_tile(std::int64_t n, Dtype dtype) const;
+  /// Bytes that each rank's device can still take, all at the same time.
+  std::int64_t available_memory() const;
 
   /// Inside shardsolve only: ranks that were set up in another way, and what the algorithms need.
   explicit Mesh(std::shared_ptr<mesh::MeshState> state);

@@ -4,8 +4,10 @@
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/export.hpp>
 #include <shardsolve/matrix_view.hpp>
+#include <shardsolve/mesh.hpp>
 #include <shardsolve/slab_layout.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -17,19 +19,24 @@ namespace shardsolve {
 template <Scalar T>
 class SHARDSOLVE_EXPORT ShardedMatrix {
  public:
-  /// Own memory, not initialised. Throws Error(out_of_memory).
+  /// Own memory on the host, not initialised (on GPUs: make_matrix of device_memory.hpp). Throws
+  /// Error(out_of_memory).
   explicit ShardedMatrix(SlabLayout layout);
-  /// Adopts one slab a rank. Throws Error(invalid_argument) if the shapes are not the layout's.
-  ShardedMatrix(SlabLayout layout, std::vector<MatrixView<T>> slabs);
+  /// Adopts one slab a rank; keeps `owner`, if any, as long as it is used. Throws
+  /// Error(invalid_argument) if the shapes are not the layout's.
+  ShardedMatrix(SlabLayout layout, std::vector<MatrixView<T>> slabs, Memory memory = Memory::host,
+                std::shared_ptr<void> owner = nullptr);
   /// Adopts a matrix that lies in one piece: its slabs are consecutive columns.
   ShardedMatrix(SlabLayout layout, MatrixView<T> whole);
 
   const SlabLayout& layout() const { return layout_; }
   MatrixView<T> slab(std::int64_t rank) const { return slabs_.at(static_cast<std::size_t>(rank)); }
+  Memory memory() const { return memory_; }
 
  private:
   SlabLayout layout_;
-  std::vector<std::shared_ptr<T[]>> memory_;  // empty if adopted
+  Memory memory_ = Memory::host;
+  std::shared_ptr<void> owner_;
   std::vector<MatrixView<T>> slabs_;
 };
 
@@ -39,7 +46,8 @@ template <Scalar T>
 class SHARDSOLVE_EXPORT RightHandSides {
  public:
   RightHandSides(const SlabLayout& layout, std::int64_t columns);
-  RightHandSides(const SlabLayout& layout, std::vector<MatrixView<T>> blocks);
+  RightHandSides(const SlabLayout& layout, std::vector<MatrixView<T>> blocks,
+                 Memory memory = Memory::host, std::shared_ptr<void> owner = nullptr);
   RightHandSides(const SlabLayout& layout, MatrixView<T> whole);
 
   const SlabLayout& layout() const { return layout_; }
@@ -47,11 +55,13 @@ class SHARDSOLVE_EXPORT RightHandSides {
   MatrixView<T> block(std::int64_t rank) const {
     return blocks_.at(static_cast<std::size_t>(rank));
   }
+  Memory memory() const { return memory_; }
 
  private:
   SlabLayout layout_;
   std::int64_t columns_;
-  std::vector<std::shared_ptr<T[]>> memory_;
+  Memory memory_ = Memory::host;
+  std::shared_ptr<void> owner_;
   std::vector<MatrixView<T>> blocks_;
 };
 

@@ -40,6 +40,9 @@ class Communicator {
   /// A window over this rank's `memory` and the others', of the same size everywhere. All ranks
   /// make the same windows in the same order; a call of the host that may wait for the other ranks.
   virtual std::unique_ptr<Window> make_window(Bytes memory) = 0;
+
+  /// No rank communicates: a new call begins, windows are counted from zero.
+  virtual void begin_call() = 0;
 };
 
 }  // namespace shardsolve::comm

@@ -10,16 +10,26 @@
 namespace shardsolve {
 namespace {
 
-/// Memory for so many elements, not initialised.
-template <Scalar T>
-std::shared_ptr<T[]> allocate(std::int64_t elements) {
-  auto memory = core::allocate_host_memory(static_cast<std::size_t>(elements) * sizeof(T));
-  if (!memory) {
-    throw Error(ErrorKind::out_of_memory,
-                fmt::format("could not allocate {} elements of {}", elements, name(dtype_of<T>)));
+/// One piece of memory a rank, kept together.
+class Pieces {
+ public:
+  /// Not initialised.
+  template <Scalar T>
+  MatrixView<T> add(std::int64_t rows, std::int64_t columns) {
+    pieces_->push_back(
+        core::allocate_host_memory(static_cast<std::size_t>(rows * columns) * sizeof(T)));
+    if (!pieces_->back()) {
+      throw Error(ErrorKind::out_of_memory, fmt::format("could not allocate {} elements of {}",
+                                                        rows * columns, name(dtype_of<T>)));
+    }
+    return {static_cast<T*>(pieces_->back().get()), rows, columns};
   }
-  return {memory, static_cast<T*>(memory.get())};
-}
+  std::shared_ptr<void> owner() const { return pieces_; }
+
+ private:
+  std::shared_ptr<std::vector<std::shared_ptr<void>>> pieces_ =
+      std::make_shared<std::vector<std::shared_ptr<void>>>();
+};
 
 /// One view a rank, each with the shape that `shape(rank)` gives.
 template <Scalar T, class Shape>
@@ -45,15 +55,20 @@ void check_shapes(const std::vector<MatrixView<T>>& views, const SlabLayout& lay
 
 template <Scalar T>
 ShardedMatrix<T>::ShardedMatrix(SlabLayout layout) : layout_(std::move(layout)) {
+  Pieces pieces;
   for (std::int64_t rank = 0; rank < layout_.ranks(); ++rank) {
-    memory_.push_back(allocate<T>(layout_.size() * layout_.width(rank)));
-    slabs_.emplace_back(memory_.back().get(), layout_.size(), layout_.width(rank));
+    slabs_.push_back(pieces.add<T>(layout_.size(), layout_.width(rank)));
   }
+  owner_ = pieces.owner();
 }
 
 template <Scalar T>
-ShardedMatrix<T>::ShardedMatrix(SlabLayout layout, std::vector<MatrixView<T>> slabs)
-    : layout_(std::move(layout)), slabs_(std::move(slabs)) {
+ShardedMatrix<T>::ShardedMatrix(SlabLayout layout, std::vector<MatrixView<T>> slabs, Memory memory,
+                                std::shared_ptr<void> owner)
+    : layout_(std::move(layout)),
+      memory_(memory),
+      owner_(std::move(owner)),
+      slabs_(std::move(slabs)) {
   check_shapes(slabs_, layout_, "slabs",
                [&](std::int64_t rank) { return std::pair(layout_.size(), layout_.width(rank)); });
 }
@@ -78,16 +93,20 @@ RightHandSides<T>::RightHandSides(const SlabLayout& layout, std::int64_t columns
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("{} right-hand sides given; at least 0 are needed", columns));
   }
+  Pieces pieces;
   for (std::int64_t rank = 0; rank < layout_.ranks(); ++rank) {
-    memory_.push_back(allocate<T>(layout_.width(rank) * columns));
-    blocks_.emplace_back(memory_.back().get(), layout_.width(rank), columns);
+    blocks_.push_back(pieces.add<T>(layout_.width(rank), columns));
   }
+  owner_ = pieces.owner();
 }
 
 template <Scalar T>
-RightHandSides<T>::RightHandSides(const SlabLayout& layout, std::vector<MatrixView<T>> blocks)
+RightHandSides<T>::RightHandSides(const SlabLayout& layout, std::vector<MatrixView<T>> blocks,
+                                  Memory memory, std::shared_ptr<void> owner)
     : layout_(layout),
       columns_(blocks.empty() ? 0 : blocks.front().columns()),
+      memory_(memory),
+      owner_(std::move(owner)),
       blocks_(std::move(blocks)) {
   check_shapes(blocks_, layout_, "blocks of right-hand sides",
                [&](std::int64_t rank) { return std::pair(layout_.width(rank), columns_); });

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <numeric>
@@ -16,7 +17,14 @@ Outcome run_call(Mesh& mesh, const SlabLayout& layout, const Plan& plan, std::st
                 fmt::format("the layout has {} slabs and the mesh {} ranks; they must be as many",
                             layout.ranks(), mesh.ranks()));
   }
-  plan.require(plan.workspace_bytes, available_host_memory() / mesh.ranks(),
+  const std::int64_t tile = std::min(layout.tile(), layout.max_width());
+  if (tile > mesh.state().backend().largest_tile()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("tiles of {} columns given; these devices take at most {}. "
+                            "Mesh::default_tile is a good choice",
+                            tile, mesh.state().backend().largest_tile()));
+  }
+  plan.require(plan.workspace_bytes, mesh.available_memory(),
                fmt::format("the workspace of {}", job));
   const auto begin = std::chrono::steady_clock::now();
   // Shared with the ranks: one that never comes back may still write to it.

@@ -5,6 +5,7 @@
 #include "dense/check_input.hpp"
 #include "dense/cholesky.hpp"
 #include "dense/condition.hpp"
+#include "dense/gather.hpp"
 #include "dense/inverse.hpp"
 #include "dense/inverse_residual.hpp"
 #include "dense/mirror.hpp"
@@ -40,6 +41,31 @@ dense::FactorPart<T> part_of(const CholeskyFactor<T>& factor, const mesh::Rank& 
           factor.norm};
 }
 
+/// The real diagonal of what stands in the slab of this rank, in the rows of its segment.
+template <Scalar T>
+std::vector<RealOf<T>> diagonal_of(mesh::Rank& rank, const ShardedMatrix<T>& a) {
+  const MatrixView<const T> slab = a.slab(rank.index());
+  const std::int64_t first = a.layout().segment(rank.index()).begin.value();
+  const std::int64_t columns = slab.columns();
+  const MatrixView<RealOf<T>> values = rank.workspace<RealOf<T>>(columns, 1);
+  rank.kernels<T>().diagonal(rank.update(), slab.block(first, 0, columns, columns), values.data());
+  return rank.fetch(rank.update(), values.data(), columns);
+}
+
+/// 2 sum log(L_ii): sums of the ranks, added in their order.
+template <Scalar T>
+double sum_of_logs(mesh::Rank& rank, const ShardedMatrix<T>& l) {
+  double mine = 0.0;
+  for (const RealOf<T> pivot : diagonal_of(rank, l)) {
+    mine += std::log(double{pivot});
+  }
+  double sum = 0.0;
+  for (const auto& one : dense::gather_from_all(rank, std::vector<double>{mine})) {
+    sum += one[0];
+  }
+  return 2.0 * sum;
+}
+
 /// The outcome has rcond and what it took to find it.
 template <Scalar T>
 Outcome estimate_condition(Mesh& mesh, const CholeskyFactor<T>& factor, const RunOptions& options) {
@@ -73,9 +99,8 @@ CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptio
         }
         if (check.outcome.ok()) {
           // A's diagonal, before L replaces it
-          const MatrixView<T> square = slab.block(first, 0, slab.columns(), slab.columns());
-          rank.kernels<T>().diagonal(rank.update(), square, diagonal->data() + first);
-          rank.update().synchronize();
+          const std::vector<RealOf<T>> own = diagonal_of(rank, a);
+          std::copy(own.begin(), own.end(), diagonal->begin() + first);
         }
         return check.outcome;
       });
@@ -84,9 +109,19 @@ CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptio
     return factor;
   }
   const Outcome checked = factor.outcome;
+  const auto logs = std::make_shared<double>(factor.log_determinant);
   factor.outcome = dense::run_call(
-      mesh, a.layout(), plan, "cholesky_factor", options,
-      [a](mesh::Rank& rank) { return dense::cholesky<T>(rank, a.layout(), a.slab(rank.index())); });
+      mesh, a.layout(), plan, "cholesky_factor", options, [a, logs](mesh::Rank& rank) {
+        const Outcome outcome = dense::cholesky<T>(rank, a.layout(), a.slab(rank.index()));
+        if (outcome.ok()) {
+          const double sum = sum_of_logs(rank, a);
+          if (rank.index() == 0) {
+            *logs = sum;
+          }
+        }
+        return outcome;
+      });
+  factor.log_determinant = *logs;
   dense::add_cost(factor.outcome, checked);
   return factor;
 }
@@ -141,15 +176,7 @@ Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOption
 template <Scalar T>
 double log_determinant(const CholeskyFactor<T>& factor) {
   require_usable(factor);
-  double sum = 0.0;
-  for (std::int64_t rank = 0; rank < factor.layout().ranks(); ++rank) {
-    const MatrixView<T> slab = factor.slabs.slab(rank);
-    const std::int64_t first = factor.layout().segment(rank).begin.value();
-    for (std::int64_t j = 0; j < slab.columns(); ++j) {
-      sum += std::log(double{std::real(slab(first + j, j))});
-    }
-  }
-  return 2.0 * sum;
+  return factor.log_determinant;
 }
 
 template <Scalar T>

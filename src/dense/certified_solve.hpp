@@ -14,7 +14,7 @@ template <Scalar T>
 struct FactorPart {
   const SlabLayout& layout;
   MatrixView<const T> slab;
-  const RealOf<T>* diagonal;  ///< of A; layout.width(rank) values
+  const RealOf<T>* diagonal;  ///< of A; layout.width(rank) values on the host
   Scaled norm;                ///< ||A||_1
 };
 

@@ -32,7 +32,6 @@ namespace {
 using layout::Piece;
 using layout::RowChunk;
 using runtime::Op;
-using runtime::Side;
 using runtime::Triangle;
 
 /// Panels in memory: one being used, one arriving, one being made.
@@ -50,6 +49,9 @@ class Cholesky {
         panels_(rank, slots, layout.size() * layout.tile()),
         factored_(rank.event()),
         column_ready_{&rank.event(), &rank.event()} {
+    for (MatrixView<T>& aid : aids_) {
+      aid = rank.workspace<T>(layout.tile(), kernels_.aid_columns(layout.tile()));
+    }
     const std::int64_t chunks = layout::most_panel_chunks(layout, chunk_rows());
     for (std::int64_t i = 0; i < chunks; ++i) {
       packed_.push_back(&rank.event());
@@ -114,8 +116,11 @@ class Cholesky {
     const MatrixView<T> l11 = column(step, layout_.rows(step));
     update_next_column(step, layout_.rows(step));
     panels_.stamp(rank_.panel(), step.value());
+    // The update queue may still be at work on this rank's first panel.
+    const MatrixView<T> aid = aids_[block_of(step) % 2].block(
+        0, 0, l11.rows(), kernels_.aid_columns(l11.columns()));
     // a11 = l11 l11^H
-    kernels_.potrf(rank_.panel(), l11, &panels_.header(step.value(), rank_.index())->pivot);
+    kernels_.potrf(rank_.panel(), l11, aid, &panels_.header(step.value(), rank_.index())->pivot);
     rank_.panel().record(factored_);
     if (step.value() == 0) {
       rank_.update().wait(factored_, sites::first_panel_shared);
@@ -125,13 +130,10 @@ class Cholesky {
       // Until the first panel is there, nobody has anything else to do: the update queue helps.
       const bool helps = step.value() == 0 && number % 2 == 1;
       runtime::Queue& queue = helps ? rank_.update() : rank_.panel();
-      const MatrixView<T> l21 = column(step, chunk.rows);
       update_next_column(step, chunk.rows);
-      // l21 = a21 l11^-H
-      kernels_.trsm(queue, Side::right, Triangle::lower, Op::conjugate_transpose, l11, l21);
-      // p = l21^H
-      kernels_.conjugate_transpose(queue, l21,
-                                   panel(step).columns_from(chunk.packed, chunk.rows.size()));
+      // l21 = a21 l11^-H, p = l21^H
+      kernels_.panel(queue, l11, aid, column(step, chunk.rows),
+                     panel(step).columns_from(chunk.packed, chunk.rows.size()));
       queue.record(*packed_[number++]);
     }
   }
@@ -252,6 +254,7 @@ class Cholesky {
   const runtime::Kernels<T>& kernels_;
   StepFlags flags_;
   MessageRing<T> panels_;
+  std::array<MatrixView<T>, 2> aids_;           // of own tiles, in turn
   runtime::Event& factored_;                    // the owner's header is written
   std::vector<runtime::Event*> packed_;         // a chunk of the owner's panel is
   std::vector<runtime::Event*> chunk_arrived_;  // one a slot and chunk

@@ -17,7 +17,7 @@ HermitianMultiply<T>::HermitianMultiply(mesh::Rank& rank, const SlabLayout& layo
     : rank_(rank),
       layout_(layout),
       slab_(slab),
-      diagonal_(diagonal),
+      diagonal_(rank.upload(rank.update(), diagonal, slab.columns())),
       kernels_(rank.kernels<T>()),
       x_(rank.workspace<T>(layout.size() * columns, 1)),
       sums_(rank.workspace<T>(layout.size() * columns, 1)),

@@ -14,7 +14,7 @@ namespace shardsolve::dense {
 template <Scalar T>
 class HermitianMultiply {
  public:
-  /// For X of up to `columns` columns. `diagonal`: layout.width(rank) values.
+  /// For X of up to `columns` columns. `diagonal`: layout.width(rank) values on the host.
   HermitianMultiply(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
                     const RealOf<T>* diagonal, std::int64_t columns);
 

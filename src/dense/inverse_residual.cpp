@@ -66,9 +66,10 @@ Outcome InverseResidual<T>::after(mesh::Rank& rank, const FactorPart<T>& inverse
   }
   const std::int64_t first = inverse.layout.segment(rank.index()).begin.value();
   const std::int64_t columns = inverse.slab.columns();
-  const MatrixView<RealOf<T>> diagonal = rank.workspace<RealOf<T>>(columns, 1);
+  const MatrixView<RealOf<T>> values = rank.workspace<RealOf<T>>(columns, 1);
   rank.kernels<T>().diagonal(rank.update(), inverse.slab.block(first, 0, columns, columns),
-                             diagonal.data());
+                             values.data());
+  const auto diagonal = rank.fetch(rank.update(), values.data(), columns);
   const FactorPart<T> x{inverse.layout, inverse.slab, diagonal.data(), check.norm};
   const std::vector<T> v = probe(rank, inverse);
   const std::vector<T> back = multiply(rank, x, product_.data() + first);

@@ -158,6 +158,22 @@ void require_complete(const CholeskyFactor<T>& factor) {
   }
 }
 
+/// 2 sum log(L_ii), added as cholesky_factor adds it.
+template <Scalar T>
+double sum_of_logs(const ShardedMatrix<T>& l) {
+  double sum = 0.0;
+  for (std::int64_t rank = 0; rank < l.layout().ranks(); ++rank) {
+    const MatrixView<T> slab = l.slab(rank);
+    const std::int64_t first = l.layout().segment(rank).begin.value();
+    double share = 0.0;
+    for (std::int64_t j = 0; j < slab.columns(); ++j) {
+      share += std::log(double{std::real(slab(first + j, j))});
+    }
+    sum += share;
+  }
+  return 2.0 * sum;
+}
+
 template <Scalar T>
 io::FactorHeader header_of(const CholeskyFactor<T>& factor) {
   const SlabLayout& layout = factor.layout();
@@ -240,6 +256,7 @@ CholeskyFactor<T> load_factor(const std::string& path) {
     require_checksum(read_section(file, path, front.sections[section], factor.slabs.slab(rank)),
                      section, fmt::format("slab {}", rank));
   });
+  factor.log_determinant = sum_of_logs(factor.slabs);
   return factor;
 }
 

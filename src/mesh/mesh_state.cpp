@@ -1,45 +1,42 @@
 #include "mesh/mesh_state.hpp"
 
 #include "core/floating_point.hpp"
-#include "runtime/host/host_queue.hpp"
+#include "mesh/cuda_loader.hpp"
+#include "mesh/host_backend.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/trace.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace shardsolve::mesh {
-namespace {
 
-runtime::host::HostQueue& as_host(runtime::Queue& queue) {
-  return static_cast<runtime::host::HostQueue&>(queue);
-}
-
-}  // namespace
-
-MeshState::MeshState(std::int64_t ranks, Windows windows) {
+MeshState::MeshState(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {
+  const std::int64_t ranks = backend_->ranks();
   std::vector<runtime::Pulse*> pulses;
   for (std::int64_t r = 0; r < ranks; ++r) {
     seats_.push_back(std::make_unique<Seat>());
     pulses.push_back(&seats_.back()->pulse);
   }
-  group_ = std::make_unique<comm::InProcessGroup>(pulses, windows);
+  group_ = std::make_unique<comm::InProcessGroup>(pulses);
   for (std::int64_t r = 0; r < ranks; ++r) {
     Seat& seat = *seats_[static_cast<std::size_t>(r)];
     seat.pulse.on_failure = [this](std::exception_ptr reason) { fail(std::move(reason)); };
-    seat.device = std::make_unique<runtime::host::HostDevice>(seat.pulse);
-    seat.communicator = std::make_unique<comm::InProcess>(*group_, r);
+    seat.device = backend_->make_device(r, seat.pulse);
+    seat.communicator = backend_->make_communicator(*group_, r);
     seat.rank = std::make_unique<Rank>(r, ranks, *seat.device, seat.pulse, *seat.communicator);
   }
 }
 
-std::shared_ptr<MeshState> MeshState::start(std::int64_t ranks, Windows windows) {
-  auto state = std::make_shared<MeshState>(ranks, windows);
-  for (std::int64_t r = 0; r < ranks; ++r) {
+std::shared_ptr<MeshState> MeshState::start(std::unique_ptr<Backend> backend) {
+  auto state = std::make_shared<MeshState>(std::move(backend));
+  for (std::int64_t r = 0; r < state->ranks(); ++r) {
     state->seats_[static_cast<std::size_t>(r)]->thread =
         std::thread([state, r] { state->serve(r); });
   }
@@ -90,6 +87,7 @@ void MeshState::serve(std::int64_t index) {
     const std::shared_ptr<const Call> call = current_;
     lock.unlock();
     try {
+      seat.rank->adopt_thread();
       seat.rank->begin_call(call->options);
       call->program(*seat.rank);
     } catch (...) {
@@ -121,7 +119,7 @@ void MeshState::begin(const RunOptions& options, RankProgram program) {
     seat->pulse.reset();
     seat->communicator->begin_call();
     for (runtime::Queue* queue : seat->rank->queues()) {
-      as_host(*queue).begin_call(options.trace != nullptr);
+      queue->begin_call(options.trace != nullptr);
     }
     seat->returned = false;
   }
@@ -171,7 +169,7 @@ std::vector<double> MeshState::run(const RunOptions& options, RankProgram progra
   for (auto& seat : seats_) {
     flops.push_back(0.0);
     for (runtime::Queue* queue : seat->rank->queues()) {
-      flops.back() += as_host(*queue).flops();
+      flops.back() += queue->flops();
     }
   }
   return flops;
@@ -180,7 +178,7 @@ std::vector<double> MeshState::run(const RunOptions& options, RankProgram progra
 void MeshState::collect_trace(Trace& trace) {
   for (auto& seat : seats_) {
     for (runtime::Queue* queue : seat->rank->queues()) {
-      trace.add(seat->rank->index(), as_host(*queue).name(), as_host(*queue).take_spans());
+      trace.add(seat->rank->index(), queue->name(), queue->take_spans());
     }
   }
 }
@@ -196,7 +194,19 @@ Mesh Mesh::host(std::int64_t ranks) {
                             "machine has cores gain no speed",
                             ranks, max_host_ranks));
   }
-  return Mesh(mesh::MeshState::start(ranks));
+  return Mesh(mesh::MeshState::start(std::make_unique<mesh::HostBackend>(ranks)));
+}
+
+Mesh Mesh::cuda(const std::vector<int>& devices) {
+  if (devices.empty()) {
+    throw Error(ErrorKind::invalid_argument, "no GPUs listed; at least one is needed");
+  }
+  const std::set<int> different(devices.begin(), devices.end());
+  if (different.size() != devices.size()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("GPUs {} listed; each may appear once", fmt::join(devices, ", ")));
+  }
+  return Mesh(mesh::MeshState::start(mesh::make_cuda_backend({.devices = devices, .delays = {}})));
 }
 
 Mesh::Mesh(std::shared_ptr<mesh::MeshState> state) : state_(std::move(state)) {}
@@ -212,5 +222,13 @@ Mesh::~Mesh() {
 }
 
 std::int64_t Mesh::ranks() const { return state_->ranks(); }
+
+Memory Mesh::memory() const { return state_->backend().memory(); }
+
+std::int64_t Mesh::default_tile(std::int64_t n, Dtype dtype) const {
+  return state_->backend().default_tile(n, dtype);
+}
+
+std::int64_t Mesh::available_memory() const { return state_->backend().available_memory(); }
 
 }  // namespace shardsolve

@@ -1,9 +1,8 @@
 /// The ranks of one process and the threads that run their programs.
 #pragma once
 
-#include "comm/in_process.hpp"
+#include "mesh/backend.hpp"
 #include "mesh/rank.hpp"
-#include "runtime/host/host_device.hpp"
 
 #include <shardsolve/run_options.hpp>
 
@@ -24,13 +23,16 @@ using RankProgram = std::function<void(Rank&)>;
 /// next wait; the call reports what the first one threw.
 class MeshState {
  public:
-  using Windows = comm::InProcessGroup::Windows;
-  MeshState(std::int64_t ranks, Windows windows);
+  explicit MeshState(std::unique_ptr<Backend> backend);
   /// With its threads started; they keep the state alive.
-  static std::shared_ptr<MeshState> start(std::int64_t ranks, Windows windows = Windows::in_place);
+  static std::shared_ptr<MeshState> start(std::unique_ptr<Backend> backend);
   void shut_down();
 
   std::int64_t ranks() const { return static_cast<std::int64_t>(seats_.size()); }
+  const Backend& backend() const { return *backend_; }
+  runtime::Device& device(std::int64_t rank) {
+    return *seats_[static_cast<std::size_t>(rank)]->device;
+  }
   /// Runs `program` on every rank and returns when all have finished, with the flops of each rank.
   /// One call at a time; further ones wait. If a rank never comes back, throws after the silence
   /// limit all the same, and every later call on this mesh throws.
@@ -45,8 +47,8 @@ class MeshState {
   /// One rank with what it is made of.
   struct Seat {
     runtime::Pulse pulse;
-    std::unique_ptr<runtime::host::HostDevice> device;
-    std::unique_ptr<comm::InProcess> communicator;
+    std::unique_ptr<runtime::Device> device;
+    std::unique_ptr<comm::Communicator> communicator;
     std::unique_ptr<Rank> rank;
     std::thread thread;
     double flops = 0.0;
@@ -60,8 +62,9 @@ class MeshState {
   bool all_returned() const;
   void collect_trace(Trace& trace);
 
-  std::vector<std::unique_ptr<Seat>> seats_;
+  std::unique_ptr<Backend> backend_;
   std::unique_ptr<comm::InProcessGroup> group_;
+  std::vector<std::unique_ptr<Seat>> seats_;
 
   std::mutex call_;  // held for the length of a call
 

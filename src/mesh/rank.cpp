@@ -12,7 +12,8 @@ Rank::Rank(std::int64_t index, std::int64_t count, runtime::Device& device, runt
       panel_(device.make_queue("panel")),
       update_(device.make_queue("update")),
       transfer_(device.make_queue("transfer")),
-      workspace_(device) {}
+      workspace_(device, &runtime::Device::allocate),
+      host_workspace_(device, &runtime::Device::allocate_host) {}
 
 comm::Window& Rank::window(std::int64_t bytes) {
   const MatrixView<std::byte> memory = workspace<std::byte>(bytes, 1);
@@ -65,7 +66,7 @@ void Rank::drain() {
 void Rank::end_call() {
   windows_.clear();
   workspace_.give_back();
-  host_buffers_.clear();
+  host_workspace_.give_back();
   events_in_use_ = 0;
   options_ = nullptr;
 }

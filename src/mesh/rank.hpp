@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,12 +50,18 @@ class Rank {
   /// Host memory for this call that queues may write to, zeroed.
   template <class T>
   T* host_workspace(std::int64_t count) {
-    host_buffers_.emplace_back(static_cast<std::size_t>(count) * sizeof(T), std::byte{0});
-    return reinterpret_cast<T*>(host_buffers_.back().data());
+    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+    return static_cast<T*>(std::memset(host_workspace_.take(bytes), 0, bytes));
   }
   /// A window over `bytes` of workspace on every rank; see comm::Window. Lives as long as the call.
   comm::Window& window(std::int64_t bytes);
   runtime::Event& event();
+
+  /// Throws Error(invalid_argument) if `memory`, which is `what`, does not lie where this rank's
+  /// device computes.
+  void require_device_memory(const void* memory, const char* what) const {
+    device_.require_device_memory(memory, what);
+  }
 
   /// Copies `count` values of device memory that `queue` has produced to the host, and waits for
   /// them. Not for loops.
@@ -65,6 +72,16 @@ class Rank {
     queue.synchronize();
     leave_if_failed();
     return values;
+  }
+
+  /// The reverse: device memory of this call with `count` values of the host, in place before what
+  /// `queue` holds next. Returns when the host's may change.
+  template <class T>
+  const T* upload(runtime::Queue& queue, const T* source, std::int64_t count) {
+    const MatrixView<T> target = workspace<T>(count, 1);
+    queue.copy(target.data(), source, static_cast<std::size_t>(count) * sizeof(T));
+    queue.synchronize();
+    return target.data();
   }
 
   /// Throws if this rank or another has failed: leaves the program.
@@ -81,6 +98,7 @@ class Rank {
   void set_step(std::int64_t step);
 
   // For the mesh.
+  void adopt_thread() { device_.adopt_thread(); }
   void begin_call(const RunOptions& options);
   void drain();
   void end_call();
@@ -98,7 +116,7 @@ class Rank {
 
   const RunOptions* options_ = nullptr;
   runtime::Workspace workspace_;
-  std::vector<std::vector<std::byte>> host_buffers_;
+  runtime::Workspace host_workspace_;
   std::vector<std::unique_ptr<comm::Window>> windows_;
   std::vector<std::unique_ptr<runtime::Event>> events_;
   std::size_t events_in_use_ = 0;

@@ -41,6 +41,14 @@ class Device {
   virtual std::unique_ptr<Event> make_event() = 0;
   /// Throws Error(out_of_memory).
   virtual Buffer allocate(std::size_t bytes) = 0;
+  /// Host memory that queues may write to while the host goes on. Throws Error(out_of_memory).
+  virtual Buffer allocate_host(std::size_t bytes) = 0;
+
+  /// What a thread does before it is the first time to enqueue work for this device.
+  virtual void adopt_thread() = 0;
+  /// Throws Error(invalid_argument) if `memory`, which is `what`, is none that this device computes
+  /// on.
+  virtual void require_device_memory(const void* memory, const char* what) const = 0;
 
   virtual const Kernels<float>& kernels(const float*) const = 0;
   virtual const Kernels<double>& kernels(const double*) const = 0;

@@ -38,9 +38,15 @@ class Kernels {
                     Out c) const = 0;
   /// Solves op(a) X = b (left) or X op(a) = b (right) for triangular a; X replaces b.
   virtual void trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const = 0;
+
   /// Cholesky factor of the lower triangle of one tile, LAPACK potrf. `info` receives 0, or the
   /// 1-based number of the column whose pivot was not positive (negated if it was not a number).
-  virtual void potrf(Queue& queue, Out a, std::int64_t* info) const = 0;
+  /// `aid`: as many rows as the tile and aid_columns() columns.
+  virtual void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const = 0;
+  /// l21 = a21 l11^-H in place of a21, and packed = l21^H. `l11` and `aid` as potrf left them.
+  virtual void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const = 0;
+  /// Columns of what a backend wants to know of a tile of so many columns beside its factor.
+  virtual std::int64_t aid_columns(std::int64_t tile) const = 0;
 
   virtual void copy(Queue& queue, In source, Out target) const = 0;
   /// target = source^H.

@@ -1,9 +1,12 @@
 /// Ordered asynchronous work on one device.
 #pragma once
 
+#include <shardsolve/trace.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace shardsolve::runtime {
 
@@ -17,6 +20,13 @@ struct WaitSite {
 
 /// True if the test build was told to leave this wait out; always false in other builds.
 bool skipped(const WaitSite& site);
+
+/// What a piece of work is called and costs.
+struct WorkInfo {
+  const char* name = "";
+  double flops = 0.0;
+  double bytes = 0.0;
+};
 
 /// A mark in a queue. Belongs to the queue that records it, outlives all work that waits for it.
 class Event {
@@ -47,6 +57,13 @@ class Queue {
 
   /// The step that what is enqueued from now on belongs to, for traces and error messages.
   virtual void set_step(std::int64_t step) = 0;
+
+  virtual const std::string& name() const = 0;
+  /// Only while the queue is idle: counts from zero, and records spans or not.
+  virtual void begin_call(bool tracing) = 0;
+  /// What it did since then, if it was recorded; only while the queue is idle.
+  virtual std::vector<TraceSpan> take_spans() = 0;
+  virtual double flops() const = 0;
 };
 
 }  // namespace shardsolve::runtime

@@ -13,7 +13,9 @@ namespace shardsolve::runtime {
 /// took most.
 class Workspace {
  public:
-  explicit Workspace(Device& device) : device_(device) {}
+  /// `allocate`: Device::allocate or Device::allocate_host.
+  Workspace(Device& device, Buffer (Device::*allocate)(std::size_t))
+      : device_(device), allocate_(allocate) {}
 
   /// Not initialised; valid until give_back. Throws Error(out_of_memory).
   void* take(std::size_t bytes);
@@ -22,6 +24,7 @@ class Workspace {
 
  private:
   Device& device_;
+  Buffer (Device::*allocate_)(std::size_t);
   std::vector<Buffer> taken_;
   std::vector<Buffer> idle_;
   std::size_t held_ = 0;  // bytes of both

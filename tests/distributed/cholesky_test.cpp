@@ -44,7 +44,7 @@ TYPED_TEST(CholeskyFamily, Factor_OnEveryCut_PassesTheGateAndKeepsAllOfA) {
   using T = TypeParam;
   for (const Cut& cut : cuts()) {
     SCOPED_TRACE(cut.name);
-    Mesh mesh = Mesh::host(cut.layout.ranks());
+    Mesh mesh = make_mesh(cut.layout.ranks());
     const DenseMatrix<T> a = dense<T>({.n = cut.layout.size(), .seed = 3});
     const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, cut.layout));
     ASSERT_TRUE(factor.outcome.ok()) << factor.outcome.message();
@@ -62,7 +62,7 @@ TYPED_TEST(CholeskyFamily, Factor_OnEveryCut_PassesTheGateAndKeepsAllOfA) {
 TYPED_TEST(CholeskyFamily, Solve_OnEveryCut_PassesTheGateAndCertifiesIt) {
   using T = TypeParam;
   for (const Cut& cut : cuts()) {
-    Mesh mesh = Mesh::host(cut.layout.ranks());
+    Mesh mesh = make_mesh(cut.layout.ranks());
     const DenseMatrix<T> a = dense<T>({.n = cut.layout.size(), .seed = 3});
     for (const std::int64_t columns : {1, 20}) {
       SCOPED_TRACE(cut.name + " columns " + std::to_string(columns));
@@ -82,7 +82,7 @@ TYPED_TEST(CholeskyFamily, Inverse_OnEveryCut_PassesTheGateAndIsHermitian) {
   using T = TypeParam;
   for (const Cut& cut : cuts()) {
     SCOPED_TRACE(cut.name);
-    Mesh mesh = Mesh::host(cut.layout.ranks());
+    Mesh mesh = make_mesh(cut.layout.ranks());
     const DenseMatrix<T> a = dense<T>({.n = cut.layout.size(), .seed = 3});
     CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, cut.layout));
     const ShardedMatrix<T> slabs = factor.slabs;

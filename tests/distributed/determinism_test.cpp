@@ -59,12 +59,12 @@ TYPED_TEST_SUITE(Determinism, Dtypes, DtypeNames);
 TYPED_TEST(Determinism, TwentyRunsOnALoadedMachine_GiveTheSameBits) {
   using T = TypeParam;
   constexpr int runs = 20;
-  Mesh mesh = Mesh::host(4);
+  Mesh mesh = make_mesh(4);
   const Answer<T> quiet = answer<T>(mesh);
   const BusyThreads busy(2);
   for (int run = 0; run < runs && !::testing::Test::HasFailure(); ++run) {
     if (run % 5 == 0) {
-      mesh = Mesh::host(4);
+      mesh = make_mesh(4);
     }
     expect_same(answer<T>(mesh), quiet);
   }
@@ -72,14 +72,14 @@ TYPED_TEST(Determinism, TwentyRunsOnALoadedMachine_GiveTheSameBits) {
 
 TYPED_TEST(Determinism, OtherMeshesAtWork_DoNotChangeTheBits) {
   using T = TypeParam;
-  Mesh mesh = Mesh::host(3);
+  Mesh mesh = make_mesh(3);
   const Answer<T> alone = answer<T>(mesh);
   std::vector<Answer<T>> answers(4);
   std::vector<std::thread> callers;
   callers.reserve(answers.size());
   for (Answer<T>& one : answers) {
     callers.emplace_back([&one] {
-      Mesh own = Mesh::host(3);
+      Mesh own = make_mesh(3);
       one = answer<T>(own);
     });
   }
@@ -93,7 +93,7 @@ TYPED_TEST(Determinism, OtherMeshesAtWork_DoNotChangeTheBits) {
 
 TYPED_TEST(Determinism, TwoThreadsCallingOneMesh_GetTheirOwnAnswers) {
   using T = TypeParam;
-  Mesh mesh = Mesh::host(3);
+  Mesh mesh = make_mesh(3);
   const Answer<T> alone = answer<T>(mesh);
   const auto call = [&] {
     for (int run = 0; run < 5; ++run) {

@@ -69,7 +69,7 @@ class Flops : public ::testing::TestWithParam<Share> {
  protected:
   SlabLayout layout_ =
       SlabLayout::even(GetParam().ranks * GetParam().blocks * tile, GetParam().ranks, tile);
-  Mesh mesh_ = Mesh::host(GetParam().ranks);
+  Mesh mesh_ = make_mesh(GetParam().ranks);
   double n_ = static_cast<double>(layout_.size());
 
   template <Scalar T>

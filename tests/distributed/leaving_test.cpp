@@ -42,7 +42,7 @@ Step step_of(const SlabLayout& layout, GlobalIndex row) {
 class Leaving : public ::testing::TestWithParam<std::int64_t> {
  protected:
   std::int64_t ranks_ = GetParam();
-  Mesh mesh_ = Mesh::host(ranks_);
+  Mesh mesh_ = make_mesh(ranks_);
   SlabLayout layout_ = SlabLayout::even(160, ranks_, 4);
 
   ShardedMatrix<double> matrix() const {
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Leaving, ::testing::Values(1, 2, 3, 4, 6));
 /// Slow enough to be heard more than once.
 TEST(LeavingALongCall, Progress_ComesSeveralTimesAndMovesOn) {
   const SlabLayout layout = SlabLayout::even(700, 2, 2);
-  Mesh mesh = Mesh::host(2);
+  Mesh mesh = make_mesh(2);
   std::vector<double> fractions;
   const RunOptions options{.progress = [&](const Progress& progress) {
     if (progress.phase == "factor") {

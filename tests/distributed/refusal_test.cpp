@@ -53,7 +53,7 @@ std::vector<T> odd_values() {
 template <class T>
 class Refusal : public ::testing::Test {
  protected:
-  Mesh mesh_ = Mesh::host(layout().ranks());
+  Mesh mesh_ = make_mesh(layout().ranks());
 
   /// Factors `a`, which has to be refused and left alone.
   Outcome refusal_of(const DenseMatrix<T>& a) {
@@ -229,7 +229,7 @@ TYPED_TEST(ComplexRefusal, SymmetricButNotHermitian_IsRefused) {
 // --------------------------------------------------------------------------------------
 
 TEST(Misuse, LayoutOfOtherRanksThanTheMesh_Throws) {
-  Mesh mesh = Mesh::host(3);
+  Mesh mesh = make_mesh(3);
   const SlabLayout two = SlabLayout::even(10, 2, 4);
   const DenseMatrix<double> a = dense<double>({.n = 10});
   const auto error = thrown_by([&] { cholesky_factor(mesh, shard(a, two)); });
@@ -239,7 +239,7 @@ TEST(Misuse, LayoutOfOtherRanksThanTheMesh_Throws) {
 }
 
 TEST(Misuse, RightHandSidesOnAnotherLayout_Throw) {
-  Mesh mesh = Mesh::host(2);
+  Mesh mesh = make_mesh(2);
   const SlabLayout right = SlabLayout::even(10, 2, 4);
   const DenseMatrix<double> a = dense<double>({.n = 10});
   const DenseMatrix<double> b = right_hand_sides<double>(10, 1);
@@ -253,7 +253,7 @@ TEST(Misuse, RightHandSidesOnAnotherLayout_Throw) {
 }
 
 TEST(Misuse, FactorThatFailed_IsRefusedEverywhere) {
-  Mesh mesh = Mesh::host(2);
+  Mesh mesh = make_mesh(2);
   const SlabLayout layout = SlabLayout::even(10, 2, 4);
   const DenseMatrix<double> a = dense<double>({.kind = matgen::Kind::indefinite, .n = 10});
   CholeskyFactor<double> factor = cholesky_factor(mesh, shard(a, layout));
@@ -268,7 +268,7 @@ TEST(Misuse, FactorThatFailed_IsRefusedEverywhere) {
 
 /// After the inverse has taken its memory there is no factor any more, and that is said.
 TEST(Misuse, FactorThatWasConsumed_IsRefused) {
-  Mesh mesh = Mesh::host(2);
+  Mesh mesh = make_mesh(2);
   const SlabLayout layout = SlabLayout::even(10, 2, 4);
   CholeskyFactor<double> factor = cholesky_factor(mesh, shard(dense<double>({.n = 10}), layout));
   ASSERT_TRUE(cholesky_inverse(mesh, std::move(factor)).ok());

@@ -85,7 +85,7 @@ TYPED_TEST_SUITE(Scaling, Dtypes, DtypeNames);
 
 TYPED_TEST(Scaling, Solve_NearTheEndsOfTheRange_IsCertified) {
   using T = TypeParam;
-  Mesh mesh = Mesh::host(3);
+  Mesh mesh = make_mesh(3);
   for (matgen::Recipe recipe : this->recipes()) {
     const double rcond = true_rcond<T>(recipe);
     const SlabLayout layout = this->layout(recipe.n);
@@ -110,7 +110,7 @@ TYPED_TEST(Scaling, Solve_NearTheEndsOfTheRange_IsCertified) {
 
 TYPED_TEST(Scaling, Inverse_NearTheEndsOfTheRange_IsCertified) {
   using T = TypeParam;
-  Mesh mesh = Mesh::host(3);
+  Mesh mesh = make_mesh(3);
   for (matgen::Recipe recipe : this->recipes()) {
     const double rcond = true_rcond<T>(recipe);
     const SlabLayout layout = this->layout(recipe.n);
@@ -132,7 +132,7 @@ TYPED_TEST(Scaling, Inverse_NearTheEndsOfTheRange_IsCertified) {
 
 TYPED_TEST(Scaling, SolutionBeyondTheRange_IsOverflow) {
   using T = TypeParam;
-  Mesh mesh = Mesh::host(3);
+  Mesh mesh = make_mesh(3);
   const SlabLayout layout = this->layout(20);
   const int exponent = near_the_end<T>;
   const DenseMatrix<T> a = dense<T>({.n = 20, .seed = 7, .scale_exponent = -exponent});
@@ -144,7 +144,7 @@ TYPED_TEST(Scaling, SolutionBeyondTheRange_IsOverflow) {
 
 TYPED_TEST(Scaling, InverseBeyondTheRange_IsOverflow) {
   using T = TypeParam;
-  Mesh mesh = Mesh::host(3);
+  Mesh mesh = make_mesh(3);
   const SlabLayout layout = this->layout(20);
   const int exponent = std::numeric_limits<RealOf<T>>::max_exponent + 6;
   const DenseMatrix<T> a = dense<T>({.kind = Kind::diagonal, .n = 20, .scale_exponent = -exponent});
@@ -155,7 +155,7 @@ TYPED_TEST(Scaling, InverseBeyondTheRange_IsOverflow) {
 /// A modulus beyond the range of its parts is no infinity.
 TEST(ScalingOfComplexNumbers, PartsInRange_AreNoNonfiniteInput) {
   using T = std::complex<float>;
-  Mesh mesh = Mesh::host(2);
+  Mesh mesh = make_mesh(2);
   const SlabLayout layout = SlabLayout::even(5, 2, 2);
   const DenseMatrix<T> a = dense<T>({.kind = Kind::diagonal, .n = 5});
   DenseMatrix<T> b(5, 2);
@@ -168,7 +168,7 @@ TEST(ScalingOfComplexNumbers, PartsInRange_AreNoNonfiniteInput) {
 
 TEST(ScalingOfComplexNumbers, MatrixWithPartsInRange_IsFactored) {
   using T = std::complex<double>;
-  Mesh mesh = Mesh::host(2);
+  Mesh mesh = make_mesh(2);
   const SlabLayout layout = SlabLayout::even(4, 2, 2);
   DenseMatrix<T> a = DenseMatrix<T>::identity(4);
   for (std::int64_t i = 0; i < 4; ++i) {
@@ -187,7 +187,7 @@ TYPED_TEST_SUITE(Condition, Dtypes, DtypeNames);
 TYPED_TEST(Condition, Estimate_OfKnownSpectra_IsCloseAndNeverTooSmall) {
   using T = TypeParam;
   const SlabLayout layout({0, 20, 20, 41, 60}, 7);
-  Mesh mesh = Mesh::host(layout.ranks());
+  Mesh mesh = make_mesh(layout.ranks());
   for (const ZooCase& zoo_case : matrix_zoo(dtype_of<T>, layout.size())) {
     const DenseMatrix<T> a = dense<T>(zoo_case.recipe);
     const double rcond = zoo_case.expect == Expect::ok ? true_rcond<T>(zoo_case.recipe) : 0.0;

@@ -1,6 +1,7 @@
 // What scripts/prove_waits.py runs under ThreadSanitizer with one event wait left out: every
 // algorithm, on enough ranks and steps that each wait has something to wait for.
 
+#include "mesh/host_backend.hpp"
 #include "mesh/mesh_state.hpp"
 #include "support/gates.hpp"
 #include "support/matrix_zoo.hpp"
@@ -18,7 +19,7 @@
 namespace shardsolve::testing {
 namespace {
 
-using Windows = mesh::MeshState::Windows;
+using Windows = mesh::HostBackend::Windows;
 
 /// How a matrix is cut, and whether the ranks read each other's memory or copy it.
 using WaitsCase = std::tuple<std::vector<std::int64_t>, Windows>;
@@ -27,7 +28,8 @@ class Waits : public ::testing::TestWithParam<WaitsCase> {
  protected:
   static constexpr std::int64_t tile = 8;
   SlabLayout layout_{std::get<0>(GetParam()), tile};
-  Mesh mesh_{mesh::MeshState::start(layout_.ranks(), std::get<1>(GetParam()))};
+  Mesh mesh_{mesh::MeshState::start(
+      std::make_unique<mesh::HostBackend>(layout_.ranks(), std::get<1>(GetParam())))};
   DenseMatrix<double> a_ = dense<double>({.n = layout_.size(), .seed = 5});
 };
 

@@ -101,7 +101,7 @@ std::vector<Tour> tours() {
 template <Scalar T, class Visit>
 void for_each_factor(Visit visit) {
   for (const Tour& tour : tours()) {
-    Mesh mesh = Mesh::host(tour.layout.ranks());
+    Mesh mesh = make_mesh(tour.layout.ranks());
     for (const ZooCase& zoo_case : matrix_zoo(dtype_of<T>, tour.layout.size())) {
       if (tour.kernels_only && zoo_case.name.find("jitter") == std::string::npos) {
         continue;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "reference/dense_matrix.hpp"
+#include "support/backend.hpp"
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/sharded.hpp>
@@ -22,7 +23,7 @@ void copy_entries(MatrixView<const T> source, MatrixView<T> target) {
   }
 }
 
-/// A copy of `a` in slabs with memory of their own.
+/// A copy of `a` in slabs with memory of their own, where the devices of the tests compute.
 template <Scalar T>
 ShardedMatrix<T> shard(const DenseMatrix<T>& a, const SlabLayout& layout) {
   ShardedMatrix<T> sharded(layout);
@@ -31,7 +32,7 @@ ShardedMatrix<T> shard(const DenseMatrix<T>& a, const SlabLayout& layout) {
     copy_entries<T>(a.view().columns_from(columns.begin.value(), columns.size()),
                     sharded.slab(rank));
   }
-  return sharded;
+  return to_devices(sharded);
 }
 
 template <Scalar T>
@@ -42,11 +43,12 @@ RightHandSides<T> shard_rows(const DenseMatrix<T>& b, const SlabLayout& layout) 
     copy_entries<T>(b.view().block(rows.begin.value(), 0, rows.size(), b.columns()),
                     sharded.block(rank));
   }
-  return sharded;
+  return to_devices(sharded);
 }
 
 template <Scalar T>
-DenseMatrix<T> whole(const ShardedMatrix<T>& sharded) {
+DenseMatrix<T> whole(const ShardedMatrix<T>& anywhere) {
+  const ShardedMatrix<T> sharded = to_host(anywhere);
   const SlabLayout& layout = sharded.layout();
   DenseMatrix<T> a(layout.size(), layout.size());
   for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
@@ -58,7 +60,8 @@ DenseMatrix<T> whole(const ShardedMatrix<T>& sharded) {
 }
 
 template <Scalar T>
-DenseMatrix<T> whole(const RightHandSides<T>& sharded) {
+DenseMatrix<T> whole(const RightHandSides<T>& anywhere) {
+  const RightHandSides<T> sharded = to_host(anywhere);
   const SlabLayout& layout = sharded.layout();
   DenseMatrix<T> b(layout.size(), sharded.columns());
   for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {

@@ -233,7 +233,7 @@ TYPED_TEST(HostKernelsTest, MisfittingOperands_AreRefusedBeforeTheyRun) {
   EXPECT_THROW(kernels.conjugate_transpose(queue, a.view(), b.view()), Error);
   EXPECT_THROW(kernels.identity(queue, a.view()), Error);
   EXPECT_THROW(kernels.diagonal(queue, a.view(), nullptr), Error);
-  EXPECT_THROW(kernels.potrf(queue, a.view(), nullptr), Error);
+  EXPECT_THROW(kernels.potrf(queue, a.view(), {}, nullptr), Error);
   EXPECT_THROW(kernels.hermitian_tile(queue, a.view(), nullptr, a.view()), Error);
 }
 
@@ -245,7 +245,7 @@ TYPED_TEST(HostKernelsTest, Potrf_OfATile_IsItsFactorAndLeavesTheOtherTriangle) 
     const DenseMatrix<T> odd = filled<T>(n, n, nan_of<T>);
     Embedded<T> tile(joined(Triangle::lower, a, odd));
     std::int64_t info = 77;
-    this->kernels_.potrf(this->queue_, tile.view(), &info);
+    this->kernels_.potrf(this->queue_, tile.view(), {}, &info);
     this->queue_.synchronize();
     EXPECT_EQ(info, 0);
     const DenseMatrix<T> zeros(n, n);
@@ -269,7 +269,7 @@ TYPED_TEST(HostKernelsTest, Potrf_OfABadPivot_NamesItsColumn) {
         a(column, j) = 0;  // the pivot is what stands there
       }
       std::int64_t info = 77;
-      this->kernels_.potrf(this->queue_, a.view(), &info);
+      this->kernels_.potrf(this->queue_, a.view(), {}, &info);
       this->queue_.synchronize();
       EXPECT_EQ(info, std::isfinite(pivot) ? column + 1 : -(column + 1));
     }

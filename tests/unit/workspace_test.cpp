@@ -34,6 +34,9 @@ class CountingDevice final : public Device {
                                   }),
             bytes};
   }
+  Buffer allocate_host(std::size_t bytes) override { return allocate(bytes); }
+  void adopt_thread() override {}
+  void require_device_memory(const void* /*memory*/, const char* /*what*/) const override {}
   const Kernels<float>& kernels(const float* /*tag*/) const override { std::abort(); }
   const Kernels<double>& kernels(const double* /*tag*/) const override { std::abort(); }
   const Kernels<std::complex<float>>& kernels(const std::complex<float>* /*tag*/) const override {
@@ -51,7 +54,7 @@ class CountingDevice final : public Device {
 
 TEST(Workspace, SameCallAgain_AllocatesNothing) {
   CountingDevice device;
-  Workspace workspace(device);
+  Workspace workspace(device, &Device::allocate);
   for (int call = 0; call < 3; ++call) {
     void* const first = workspace.take(100);
     void* const second = workspace.take(100);
@@ -65,7 +68,7 @@ TEST(Workspace, SameCallAgain_AllocatesNothing) {
 
 TEST(Workspace, OtherCalls_NeverHoldMoreThanTheLargestUses) {
   CountingDevice device;
-  Workspace workspace(device);
+  Workspace workspace(device, &Device::allocate);
   for (const auto& call : {std::vector<std::size_t>{300, 200}, {50, 60}, {500}, {250, 250}, {10}}) {
     for (const std::size_t bytes : call) {
       workspace.take(bytes);
@@ -77,7 +80,7 @@ TEST(Workspace, OtherCalls_NeverHoldMoreThanTheLargestUses) {
 
 TEST(Workspace, SmallCallBetween_LeavesTheLargeOnesMemory) {
   CountingDevice device;
-  Workspace workspace(device);
+  Workspace workspace(device, &Device::allocate);
   workspace.take(400);
   workspace.take(100);
   workspace.give_back();
@@ -89,7 +92,7 @@ TEST(Workspace, SmallCallBetween_LeavesTheLargeOnesMemory) {
 
 TEST(Workspace, FullDevice_GivesUpIdleMemoryFirst) {
   CountingDevice device;
-  Workspace workspace(device);
+  Workspace workspace(device, &Device::allocate);
   workspace.take(600);
   workspace.give_back();
   workspace.take(900);
@@ -99,7 +102,7 @@ TEST(Workspace, FullDevice_GivesUpIdleMemoryFirst) {
 TEST(Workspace, Destroyed_ReleasesEverything) {
   CountingDevice device;
   {
-    Workspace workspace(device);
+    Workspace workspace(device, &Device::allocate);
     workspace.take(100);
     workspace.give_back();
     workspace.take(50);

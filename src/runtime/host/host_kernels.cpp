@@ -3,10 +3,7 @@
 #include "runtime/host/blas.hpp"
 #include "runtime/host/inspect.hpp"
 #include "runtime/host/operands.hpp"
-
-#include <shardsolve/error.hpp>
-
-#include <fmt/format.h>
+#include "runtime/operand_shapes.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,15 +16,6 @@ namespace {
 
 using Part = Operand::Part;
 
-/// Real operations in one multiply-add of T.
-template <Scalar T>
-constexpr double multiply_add = is_complex<T> ? 8.0 : 2.0;
-
-template <class... Sizes>
-double product(Sizes... sizes) {
-  return (static_cast<double>(sizes) * ...);
-}
-
 Part part_of(Triangle triangle) { return triangle == Triangle::lower ? Part::lower : Part::upper; }
 
 template <Scalar T>
@@ -37,31 +25,6 @@ T conjugate(T value) {
   } else {
     return value;
   }
-}
-
-/// Shapes are settled by the algorithms; a misfit is their bug and is found before it does harm.
-void require(bool fits, const char* kernel) {
-  if (!fits) {
-    throw Error(
-        ErrorKind::internal,
-        fmt::format("operands of {} do not fit: this is a bug of shardsolve, please report it",
-                    kernel));
-  }
-}
-
-template <class T>
-std::int64_t rows_of(Op op, MatrixView<T> a) {
-  return op == Op::none ? a.rows() : a.columns();
-}
-
-template <class T>
-std::int64_t columns_of(Op op, MatrixView<T> a) {
-  return op == Op::none ? a.columns() : a.rows();
-}
-
-template <class A, class B>
-bool same_shape(MatrixView<A> a, MatrixView<B> b) {
-  return a.rows() == b.rows() && a.columns() == b.columns();
 }
 
 /// |value|; the largest double where finite parts have a modulus beyond it.
@@ -123,10 +86,7 @@ void conjugate_transpose_blocks(MatrixView<const T> source, MatrixView<T> target
 template <Scalar T>
 void HostKernels<T>::gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta,
                           Out c) const {
-  const std::int64_t k = columns_of(op_a, a);
-  require(
-      rows_of(op_a, a) == c.rows() && columns_of(op_b, b) == c.columns() && rows_of(op_b, b) == k,
-      "gemm");
+  const std::int64_t k = require_product(op_a, a, op_b, b, c);
   if (c.empty()) {
     return;
   }
@@ -172,7 +132,7 @@ void HostKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In 
 }
 
 template <Scalar T>
-void HostKernels<T>::potrf(Queue& queue, Out a, std::int64_t* info) const {
+void HostKernels<T>::potrf(Queue& queue, Out a, Out /*aid*/, std::int64_t* info) const {
   require(a.rows() == a.columns(), "potrf");
   const WorkInfo work{.name = "potrf",
                       .flops = multiply_add<T> / 6.0 * product(a.rows(), a.rows(), a.rows())};
@@ -187,6 +147,12 @@ void HostKernels<T>::potrf(Queue& queue, Out a, std::int64_t* info) const {
     }
     *info = failed;
   });
+}
+
+template <Scalar T>
+void HostKernels<T>::panel(Queue& queue, In l11, In /*aid*/, Out a21, Out packed) const {
+  trsm(queue, Side::right, Triangle::lower, Op::conjugate_transpose, l11, a21);
+  conjugate_transpose(queue, a21, packed);
 }
 
 template <Scalar T>

@@ -16,7 +16,10 @@ class HostKernels final : public Kernels<T> {
   void herk(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Real beta,
             Out c) const override;
   void trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const override;
-  void potrf(Queue& queue, Out a, std::int64_t* info) const override;
+  void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const override;
+  void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const override;
+  /// None: a triangular solve is as quick as a product.
+  std::int64_t aid_columns(std::int64_t) const override { return 0; }
   void copy(Queue& queue, In source, Out target) const override;
   void conjugate_transpose(Queue& queue, In source, Out target) const override;
   void fill(Queue& queue, T value, Out target) const override;

@@ -31,13 +31,6 @@ class HostEvent final : public Event {
   OneWayCounter completed_;
 };
 
-/// What a piece of work is called and costs.
-struct WorkInfo {
-  const char* name = "";
-  double flops = 0.0;
-  double bytes = 0.0;
-};
-
 class HostQueue final : public Queue {
  public:
   /// `pulse` is the rank's sign of life: moved on with every piece of work, and told of a failure.
@@ -58,15 +51,14 @@ class HostQueue final : public Queue {
   /// that it throws is the rank's failure.
   void launch(const WorkInfo& info, std::function<void()> work);
 
-  const std::string& name() const { return name_; }
-  /// Only while the queue is idle: counts from zero, and records spans or not.
-  void begin_call(bool tracing) {
+  const std::string& name() const override { return name_; }
+  void begin_call(bool tracing) override {
     tracing_ = tracing;
     flops_ = 0.0;
     spans_.clear();
   }
-  std::vector<TraceSpan> take_spans() { return std::exchange(spans_, {}); }
-  double flops() const { return flops_; }
+  std::vector<TraceSpan> take_spans() override { return std::exchange(spans_, {}); }
+  double flops() const override { return flops_; }
 
  private:
   struct Item {

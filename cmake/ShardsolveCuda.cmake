@@ -1,0 +1,53 @@
+# libshardsolve_cuda.so: the backend for NVIDIA GPUs, loaded at run time where there is a driver. Needs CUDA 13's
+# compiler and cuBLAS to build; without them everything else is built all the same.
+include(CheckLanguage)
+if(NOT SHARDSOLVE_CUDA STREQUAL OFF)
+  if(NOT CMAKE_CUDA_COMPILER)
+    find_program(nvcc nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda/bin NO_CACHE)
+    if(nvcc)
+      set(CMAKE_CUDA_COMPILER "${nvcc}")
+    endif()
+  endif()
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    # Machine code for A100, H100/H200 and B200, and PTX for what comes after.
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
+  endif()
+  check_language(CUDA)
+endif()
+if(SHARDSOLVE_CUDA STREQUAL ON AND NOT CMAKE_CUDA_COMPILER)
+  message(FATAL_ERROR "SHARDSOLVE_CUDA=ON, and no nvcc was found: put it on PATH or set CMAKE_CUDA_COMPILER")
+endif()
+if(SHARDSOLVE_CUDA STREQUAL OFF OR NOT CMAKE_CUDA_COMPILER)
+  message(STATUS "shardsolve: no CUDA backend")
+  return()
+endif()
+
+enable_language(CUDA)
+find_package(CUDAToolkit 13 REQUIRED)
+
+# nvcc compiles the kernels, g++ all else. CMake 3.25 does not know nvcc's flag for C++20.
+file(GLOB cuda_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/cuda/kernels/*.cu")
+add_library(shardsolve_cuda_kernels OBJECT ${cuda_kernels})
+set_target_properties(shardsolve_cuda_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_EXTENSIONS ON
+                                                         CUDA_VISIBILITY_PRESET hidden)
+target_compile_options(shardsolve_cuda_kernels PRIVATE -std=c++20 -lineinfo --diag-suppress=554)
+target_include_directories(shardsolve_cuda_kernels PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
+                                                           "${generated_include}")
+
+# Of the other rooms it takes what has no state and no BLAS.
+shardsolve_sources(cuda_sources src/runtime/cuda src/comm/cuda src/mesh/cuda)
+add_library(
+  shardsolve_cuda MODULE
+  ${cuda_sources} $<TARGET_OBJECTS:shardsolve_cuda_kernels> src/comm/in_process_group.cpp src/core/error.cpp
+  src/runtime/host/one_way_counter.cpp src/runtime/queue.cpp)
+set_target_properties(
+  shardsolve_cuda
+  PROPERTIES CXX_VISIBILITY_PRESET hidden
+             VISIBILITY_INLINES_HIDDEN ON
+             LINKER_LANGUAGE CXX)
+target_include_directories(shardsolve_cuda PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
+                                                   "${generated_include}")
+# Compiled in, not exported: nobody links this library.
+target_compile_definitions(shardsolve_cuda PRIVATE shardsolve_EXPORTS)
+target_link_libraries(shardsolve_cuda PRIVATE shardsolve_options CUDA::cudart_static CUDA::cublas
+                                              fmt::fmt-header-only Threads::Threads)

@@ -1,0 +1,115 @@
+#include "comm/cuda/peer_communicator.hpp"
+
+#include "comm/cuda/peer_window.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+namespace shardsolve::comm::cuda {
+namespace {
+
+constexpr runtime::WaitSite piece_ready{80, "a piece is taken when it is there"};
+constexpr runtime::WaitSite piece_delivered{81, "a piece's memory is used again when taken"};
+
+runtime::cuda::CudaQueue& as_cuda(runtime::Queue& queue) {
+  return static_cast<runtime::cuda::CudaQueue&>(queue);
+}
+
+}  // namespace
+
+void PeerCommunicator::broadcast(runtime::Queue& queue, Bytes data, std::int64_t root) {
+  std::vector<Bytes> send(group_.ranks());
+  std::vector<Bytes> receive(group_.ranks());
+  if (rank_ == root) {
+    send.assign(send.size(), data);
+  } else {
+    receive[static_cast<std::size_t>(root)] = data;
+  }
+  exchange(queue, "broadcast", send, receive);
+}
+
+void PeerCommunicator::all_gather(runtime::Queue& queue, std::vector<Bytes> pieces) {
+  const std::vector<Bytes> send(pieces.size(), pieces[static_cast<std::size_t>(rank_)]);
+  exchange(queue, "all_gather", send, pieces);
+}
+
+void PeerCommunicator::gather(runtime::Queue& queue, Bytes data, std::vector<Bytes> pieces,
+                              std::int64_t root) {
+  std::vector<Bytes> send(group_.ranks());
+  if (rank_ == root) {
+    exchange(queue, "gather", send, pieces);
+  } else {
+    send[static_cast<std::size_t>(root)] = data;
+    exchange(queue, "gather", send, std::vector<Bytes>(group_.ranks()));
+  }
+}
+
+void PeerCommunicator::all_to_all(runtime::Queue& queue, std::vector<Bytes> send,
+                                  std::vector<Bytes> receive) {
+  exchange(queue, "all_to_all", send, receive);
+}
+
+std::unique_ptr<Window> PeerCommunicator::make_window(Bytes memory) {
+  return std::make_unique<PeerWindow>(group_, group_.window(windows_made_++), rank_, memory);
+}
+
+void PeerCommunicator::begin_call() {
+  windows_made_ = 0;
+  if (rank_ == 0) {
+    group_.reset();
+  }
+}
+
+void PeerCommunicator::exchange(runtime::Queue& queue, const char* operation,
+                                const std::vector<Bytes>& send,
+                                const std::vector<Bytes>& receive) {
+  const auto ranks = static_cast<std::int64_t>(group_.ranks());
+  const auto piece = [](const std::vector<Bytes>& pieces, std::int64_t rank) {
+    return pieces[static_cast<std::size_t>(rank)];
+  };
+  for (std::int64_t to = 0; to < ranks; ++to) {
+    if (to == rank_ || piece(send, to).size == 0) {
+      continue;
+    }
+    PeerGroup::Channel& channel = group_.channel(rank_, to);
+    if (!channel.ready) {
+      channel.ready = std::make_unique<CudaEvent>();
+    }
+    queue.record(*channel.ready);
+    channel.data = piece(send, to).data;
+    channel.size = piece(send, to).size;
+    channel.posted.store(++channel.count);
+  }
+  for (std::int64_t distance = 1; distance < ranks; ++distance) {
+    const std::int64_t from = (rank_ + distance) % ranks;  // not all at the same source at once
+    const Bytes target = piece(receive, from);
+    if (target.size == 0) {
+      continue;
+    }
+    PeerGroup::Channel& channel = group_.channel(from, rank_);
+    group_.meet(channel.posted, ++channel.receives, rank_, from, operation);
+    if (channel.size != target.size) {
+      throw Error(ErrorKind::internal,
+                  fmt::format("rank {} expects {} bytes by {} from rank {}, which sent {}: this is "
+                              "a bug of shardsolve, please report it",
+                              rank_, target.size, operation, from, channel.size));
+    }
+    if (!channel.delivered) {
+      channel.delivered = std::make_unique<CudaEvent>();
+    }
+    queue.wait(*channel.ready, piece_ready);
+    as_cuda(queue).move(operation, target.data, channel.data, target.size);
+    queue.record(*channel.delivered);
+    channel.taken.store(channel.receives);
+  }
+  for (std::int64_t to = 0; to < ranks; ++to) {
+    if (to != rank_ && piece(send, to).size > 0) {
+      PeerGroup::Channel& channel = group_.channel(rank_, to);
+      group_.meet(channel.taken, channel.count, rank_, to, operation);
+      queue.wait(*channel.delivered, piece_delivered);
+    }
+  }
+}
+
+}  // namespace shardsolve::comm::cuda

@@ -1,0 +1,40 @@
+/// Communication between GPUs of one process: copy engines move, events order.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "comm/cuda/peer_group.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace shardsolve::comm::cuda {
+
+/// One rank's end. Every operation reads the other ranks' memory; where GPUs do not reach each
+/// other the driver takes the copies through the host.
+class PeerCommunicator final : public Communicator {
+ public:
+  PeerCommunicator(PeerGroup& group, std::int64_t rank) : group_(group), rank_(rank) {}
+
+  void broadcast(runtime::Queue& queue, Bytes data, std::int64_t root) override;
+  void all_gather(runtime::Queue& queue, std::vector<Bytes> pieces) override;
+  void gather(runtime::Queue& queue, Bytes data, std::vector<Bytes> pieces,
+              std::int64_t root) override;
+  void all_to_all(runtime::Queue& queue, std::vector<Bytes> send,
+                  std::vector<Bytes> receive) override;
+  std::unique_ptr<Window> make_window(Bytes memory) override;
+  void begin_call() override;
+
+ private:
+  /// Offers send[r] to every r and takes receive[r] from every r; what the queue holds next finds
+  /// everything taken. Pieces of no bytes do not take part.
+  void exchange(runtime::Queue& queue, const char* operation, const std::vector<Bytes>& send,
+                const std::vector<Bytes>& receive);
+
+  PeerGroup& group_;
+  std::int64_t rank_;
+  std::size_t windows_made_ = 0;
+};
+
+}  // namespace shardsolve::comm::cuda

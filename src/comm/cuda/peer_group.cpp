@@ -1,0 +1,51 @@
+#include "comm/cuda/peer_group.hpp"
+
+#include <chrono>
+
+namespace shardsolve::comm::cuda {
+
+PeerGroup::Window::Window(std::size_t ranks) : members(ranks) {
+  for (Member& member : members) {
+    member.from = std::vector<Arrivals>(ranks);
+  }
+}
+
+void PeerGroup::meet(const runtime::host::OneWayCounter& counter, std::uint32_t target,
+                     std::int64_t self, std::int64_t peer, const char* operation) const {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::microseconds(50);
+  while (Clock::now() < end) {
+    if (static_cast<std::int32_t>(counter.load() - target) >= 0) {
+      return;
+    }
+  }
+  host_.wait(counter, target, self, peer, operation);
+}
+
+PeerGroup::Window& PeerGroup::window(std::size_t index) {
+  const std::lock_guard lock(mutex_);
+  if (index == windows_.size()) {
+    windows_.push_back(std::make_unique<Window>(ranks()));
+  }
+  return *windows_[index];
+}
+
+void PeerGroup::reset() {
+  for (Channel& channel : channels_) {
+    channel.posted.reset();
+    channel.taken.reset();
+    channel.count = 0;
+    channel.receives = 0;
+  }
+  // Their events are kept: making one takes microseconds, and there are many.
+  for (const auto& window : windows_) {
+    for (Window::Member& member : window->members) {
+      member.joined.reset();
+      for (Window::Arrivals& arrivals : member.from) {
+        arrivals.enqueued.reset();
+      }
+    }
+  }
+}
+
+}  // namespace shardsolve::comm::cuda

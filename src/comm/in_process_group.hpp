@@ -1,0 +1,83 @@
+/// What the ranks of one process share to find each other.
+#pragma once
+
+#include "runtime/host/one_way_counter.hpp"
+#include "runtime/pulse.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace shardsolve::comm {
+
+/// A channel from each rank to each, and windows.
+class InProcessGroup {
+ public:
+  /// One pulse a rank: how waiting ranks tell a slow one from a silent one.
+  explicit InProcessGroup(std::vector<runtime::Pulse*> pulses);
+
+  std::int64_t ranks() const { return static_cast<std::int64_t>(pulses_.size()); }
+  runtime::Pulse& pulse(std::int64_t rank) const {
+    return *pulses_[static_cast<std::size_t>(rank)];
+  }
+  /// Only while no rank communicates.
+  void set_silence_limit(std::chrono::duration<double> limit) { silence_limit_ = limit; }
+  std::chrono::duration<double> silence_limit() const { return silence_limit_; }
+  /// Only while no rank communicates: forgets what the last call left, finished or not.
+  void reset();
+
+  /// Waits until `counter` has reached `target`, which rank `peer` sees to. Throws Abandoned if the
+  /// call has failed, Error(communication) if the rank that is really awaited has been silent.
+  void wait(const runtime::host::OneWayCounter& counter, std::uint32_t target, std::int64_t waiter,
+            std::int64_t peer, const char* operation) const;
+
+  /// One piece at a time from one rank to another: the sender posts where it lies, the receiver
+  /// copies it and says so. Both ends count alike.
+  struct alignas(64) Channel {
+    runtime::host::OneWayCounter posted;
+    runtime::host::OneWayCounter taken;
+    const void* data = nullptr;
+    std::size_t size = 0;
+    const char* operation = "";
+    std::uint32_t sends = 0;     // sender's count
+    std::uint32_t receives = 0;  // receiver's count
+  };
+  Channel& channel(std::int64_t from, std::int64_t to) {
+    return channels_[static_cast<std::size_t>(from * ranks() + to)];
+  }
+
+  /// What the ranks share of one window.
+  struct SharedWindow {
+    explicit SharedWindow(std::size_t count)
+        : ranks(count), members(count), released(count * count) {}
+
+    /// One rank's buffer and what it has published.
+    struct Member {
+      runtime::host::OneWayCounter joined;
+      std::byte* base = nullptr;
+      runtime::host::OneWayCounter published;
+    };
+    /// How many publications of `root` rank `reader` has released.
+    runtime::host::OneWayCounter& released_by(std::int64_t reader, std::int64_t root) {
+      return released[static_cast<std::size_t>(root) * ranks + static_cast<std::size_t>(reader)];
+    }
+
+    std::size_t ranks;
+    std::vector<Member> members;
+    std::vector<runtime::host::OneWayCounter> released;
+  };
+  /// The window number `index` of this call, made by the first rank that asks.
+  SharedWindow& shared_window(std::size_t index);
+
+ private:
+  std::vector<runtime::Pulse*> pulses_;
+  std::vector<Channel> channels_;
+  std::mutex mutex_;  // guards shared_windows_
+  std::vector<std::unique_ptr<SharedWindow>> shared_windows_;
+  std::chrono::duration<double> silence_limit_ = std::chrono::seconds(300);
+};
+
+}  // namespace shardsolve::comm

@@ -1,0 +1,35 @@
+/// The kinds of devices a mesh can be made of.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "comm/in_process_group.hpp"
+#include "runtime/device.hpp"
+#include "runtime/pulse.hpp"
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/sharded.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace shardsolve::mesh {
+
+/// Makes what the ranks of one mesh consist of: a device each, and how they reach each other.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::int64_t ranks() const = 0;
+  virtual Memory memory() const = 0;
+  virtual std::unique_ptr<runtime::Device> make_device(std::int64_t rank,
+                                                       runtime::Pulse& pulse) = 0;
+  virtual std::unique_ptr<comm::Communicator> make_communicator(comm::InProcessGroup& group,
+                                                                std::int64_t rank) = 0;
+  /// Bytes that every rank can still take at the same time.
+  virtual std::int64_t available_memory() const = 0;
+  virtual std::int64_t default_tile(std::int64_t n, Dtype dtype) const = 0;
+  /// The widest block of columns that can be eliminated in one step.
+  virtual std::int64_t largest_tile() const = 0;
+};
+
+}  // namespace shardsolve::mesh

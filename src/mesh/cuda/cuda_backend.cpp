@@ -1,0 +1,142 @@
+#include "mesh/cuda/cuda_backend.hpp"
+
+#include "comm/cuda/peer_communicator.hpp"
+#include "runtime/cuda/cuda_device.hpp"
+#include "runtime/cuda/cuda_queue.hpp"
+
+#include <shardsolve/error.hpp>
+#include <shardsolve/version.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace shardsolve::mesh::cuda {
+namespace {
+
+using runtime::cuda::check;
+using runtime::cuda::CurrentDevice;
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+/// Throws Error(device) unless there are GPUs that this build can use.
+int usable_devices() {
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  if (driver == 0) {
+    throw Error(ErrorKind::device,
+                "no NVIDIA driver was found (libcuda.so.1): install one, or use CPU devices");
+  }
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver) {
+    throw Error(ErrorKind::device,
+                fmt::format("the NVIDIA driver knows CUDA up to {}; this build of shardsolve needs "
+                            "{}: update the driver",
+                            version_text(driver), version_text(CUDART_VERSION)));
+  }
+  if (status != cudaSuccess || count == 0) {
+    cudaGetLastError();
+    throw Error(ErrorKind::device,
+                fmt::format("the NVIDIA driver shows no GPU to this process ({}): see nvidia-smi "
+                            "and CUDA_VISIBLE_DEVICES",
+                            cudaGetErrorString(status)));
+  }
+  return count;
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(CudaOptions options) : options_(std::move(options)) {
+  const int count = usable_devices();
+  for (const int device : options_.devices) {
+    if (device < 0 || device >= count) {
+      throw Error(ErrorKind::device,
+                  fmt::format("GPU {} asked for; this process sees {} (0 to {}, renumbered by "
+                              "CUDA_VISIBLE_DEVICES)",
+                              device, count, count - 1));
+    }
+  }
+  enable_peer_access();
+}
+
+/// Where two GPUs do not reach each other, copies between them go through the host.
+void CudaBackend::enable_peer_access() const {
+  for (const int device : options_.devices) {
+    const CurrentDevice scope(device);
+    for (const int peer : options_.devices) {
+      int possible = 0;
+      if (peer != device) {
+        check(cudaDeviceCanAccessPeer(&possible, device, peer), "asking for peer access");
+      }
+      if (possible != 0) {
+        const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
+        if (status == cudaErrorPeerAccessAlreadyEnabled) {
+          cudaGetLastError();
+        } else {
+          check(status, "enabling peer access");
+        }
+      }
+    }
+  }
+}
+
+std::unique_ptr<runtime::Device> CudaBackend::make_device(std::int64_t rank,
+                                                          runtime::Pulse& pulse) {
+  auto delays = options_.delays;
+  if (delays) {
+    *delays += static_cast<std::uint64_t>(rank);
+  }
+  return std::make_unique<runtime::cuda::CudaDevice>(
+      options_.devices[static_cast<std::size_t>(rank)], pulse, delays);
+}
+
+std::unique_ptr<comm::Communicator> CudaBackend::make_communicator(comm::InProcessGroup& group,
+                                                                   std::int64_t rank) {
+  if (!group_) {
+    group_ = std::make_unique<comm::cuda::PeerGroup>(group);
+  }
+  return std::make_unique<comm::cuda::PeerCommunicator>(*group_, rank);
+}
+
+std::int64_t CudaBackend::available_memory() const {
+  std::map<int, std::int64_t> ranks_on;
+  for (const int device : options_.devices) {
+    ++ranks_on[device];
+  }
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [device, ranks] : ranks_on) {
+    const CurrentDevice scope(device);
+    std::size_t free = 0;
+    std::size_t total = 0;
+    check(cudaMemGetInfo(&free, &total), "asking for free memory");
+    least = std::min(least, static_cast<std::int64_t>(free) / ranks);
+  }
+  return least;
+}
+
+std::int64_t CudaBackend::default_tile(std::int64_t n, Dtype) const {
+  // A wide tile keeps products near their best rate, a narrow one shortens the chain of tiles.
+  constexpr std::int64_t large = 65536;
+  const std::int64_t tile = n > large ? 1024 : 512;
+  constexpr std::int64_t step = 64;
+  const std::int64_t width = (n + ranks() - 1) / ranks();
+  return std::max(std::min(tile, (width + step - 1) / step * step), step);
+}
+
+}  // namespace shardsolve::mesh::cuda
+
+/// What libshardsolve looks up by name after loading this library.
+extern "C" __attribute__((visibility("default"))) shardsolve::mesh::Backend*
+shardsolve_make_cuda_backend(const shardsolve::mesh::CudaOptions* options) {
+  return new shardsolve::mesh::cuda::CudaBackend(*options);
+}
+
+extern "C" __attribute__((visibility("default"))) const char* shardsolve_cuda_version() {
+  return SHARDSOLVE_VERSION_STRING;
+}

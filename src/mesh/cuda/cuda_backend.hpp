@@ -1,0 +1,35 @@
+/// Ranks that are GPUs of this process.
+#pragma once
+
+#include "comm/cuda/peer_group.hpp"
+#include "mesh/backend.hpp"
+#include "mesh/cuda_options.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace shardsolve::mesh::cuda {
+
+class CudaBackend final : public Backend {
+ public:
+  /// Throws Error(device) with the reason if there is no driver, it is too old or a GPU is missing.
+  explicit CudaBackend(CudaOptions options);
+
+  std::int64_t ranks() const override { return static_cast<std::int64_t>(options_.devices.size()); }
+  Memory memory() const override { return Memory::device; }
+  std::unique_ptr<runtime::Device> make_device(std::int64_t rank, runtime::Pulse& pulse) override;
+  std::unique_ptr<comm::Communicator> make_communicator(comm::InProcessGroup& group,
+                                                        std::int64_t rank) override;
+  std::int64_t available_memory() const override;
+  std::int64_t default_tile(std::int64_t n, Dtype dtype) const override;
+  std::int64_t largest_tile() const override { return 1024; }
+
+ private:
+  void enable_peer_access() const;
+
+  CudaOptions options_;
+  std::unique_ptr<comm::cuda::PeerGroup> group_;
+};
+
+}  // namespace shardsolve::mesh::cuda

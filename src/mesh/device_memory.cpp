@@ -1,0 +1,120 @@
+#include "mesh/mesh_state.hpp"
+
+#include <shardsolve/device_memory.hpp>
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <complex>
+#include <memory>
+#include <vector>
+
+namespace shardsolve {
+namespace {
+
+void require_ranks(const Mesh& mesh, const SlabLayout& layout) {
+  if (layout.ranks() != mesh.ranks()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("the layout has {} slabs and the mesh {} ranks; they must be as many",
+                            layout.ranks(), mesh.ranks()));
+  }
+}
+
+/// `rows(rank)` x `columns(rank)` elements on the device of each rank.
+template <Scalar T, class Rows, class Columns>
+std::vector<MatrixView<T>> allocate(Mesh& mesh, std::vector<runtime::Buffer>& owner, Rows rows,
+                                    Columns columns) {
+  std::vector<MatrixView<T>> views;
+  for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    const std::size_t bytes = static_cast<std::size_t>(rows(rank) * columns(rank)) * sizeof(T);
+    owner.push_back(mesh.state().device(rank).allocate(bytes));
+    views.emplace_back(static_cast<T*>(owner.back().data()), rows(rank), columns(rank));
+  }
+  return views;
+}
+
+/// Columns without gaps in one piece, others one by one.
+template <Scalar T>
+void copy_view(runtime::Queue& queue, MatrixView<const T> source, MatrixView<T> target) {
+  const bool whole = source.stride() == source.rows() && target.stride() == target.rows();
+  const std::int64_t step = whole ? std::max<std::int64_t>(source.columns(), 1) : 1;
+  for (std::int64_t j = 0; j < source.columns() && source.rows() > 0; j += step) {
+    queue.copy(target.columns_from(j, step).data(), source.columns_from(j, step).data(),
+               static_cast<std::size_t>(source.rows() * step) * sizeof(T));
+  }
+}
+
+/// `view(object, rank)`: what each rank copies.
+template <class Object, class View>
+void copy_all(Mesh& mesh, const Object& source, const Object& target, View view) {
+  require_ranks(mesh, source.layout());
+  if (!(source.layout() == target.layout())) {
+    throw Error(ErrorKind::invalid_argument,
+                "source and target of a copy lie on different layouts: use the same for both");
+  }
+  mesh.state().run({}, [source, target, view](mesh::Rank& rank) {
+    copy_view<std::remove_pointer_t<decltype(view(source, 0).data())>>(
+        rank.update(), view(source, rank.index()), view(target, rank.index()));
+    rank.update().synchronize();
+  });
+}
+
+}  // namespace
+
+template <Scalar T>
+ShardedMatrix<T> make_matrix(Mesh& mesh, const SlabLayout& layout) {
+  require_ranks(mesh, layout);
+  const auto owner = std::make_shared<std::vector<runtime::Buffer>>();
+  auto slabs = allocate<T>(
+      mesh, *owner, [&](std::int64_t) { return layout.size(); },
+      [&](std::int64_t rank) { return layout.width(rank); });
+  return ShardedMatrix<T>(layout, std::move(slabs), mesh.memory(), owner);
+}
+
+template <Scalar T>
+RightHandSides<T> make_right_hand_sides(Mesh& mesh, const SlabLayout& layout,
+                                        std::int64_t columns) {
+  require_ranks(mesh, layout);
+  if (columns < 0) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} right-hand sides given; at least 0 are needed", columns));
+  }
+  const auto owner = std::make_shared<std::vector<runtime::Buffer>>();
+  auto blocks = allocate<T>(
+      mesh, *owner, [&](std::int64_t rank) { return layout.width(rank); },
+      [&](std::int64_t) { return columns; });
+  return RightHandSides<T>(layout, std::move(blocks), mesh.memory(), owner);
+}
+
+template <Scalar T>
+void copy(Mesh& mesh, const ShardedMatrix<T>& source, const ShardedMatrix<T>& target) {
+  copy_all(mesh, source, target,
+           [](const ShardedMatrix<T>& a, std::int64_t rank) { return a.slab(rank); });
+}
+
+template <Scalar T>
+void copy(Mesh& mesh, const RightHandSides<T>& source, const RightHandSides<T>& target) {
+  if (source.columns() != target.columns()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} right-hand sides cannot be copied to {}", source.columns(),
+                            target.columns()));
+  }
+  copy_all(mesh, source, target,
+           [](const RightHandSides<T>& b, std::int64_t rank) { return b.block(rank); });
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                          \
+  template ShardedMatrix<T> make_matrix<T>(Mesh&, const SlabLayout&);                      \
+  template RightHandSides<T> make_right_hand_sides<T>(Mesh&, const SlabLayout&,            \
+                                                      std::int64_t);                       \
+  template void copy(Mesh&, const ShardedMatrix<T>&, const ShardedMatrix<T>&);             \
+  template void copy(Mesh&, const RightHandSides<T>&, const RightHandSides<T>&);
+
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(std::complex<float>)
+SHARDSOLVE_INSTANTIATE(std::complex<double>)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve

@@ -1,0 +1,37 @@
+/// Kernels on a GPU: cuBLAS for the cubic work, kernels of our own for the rest.
+#pragma once
+
+#include "runtime/kernels.hpp"
+
+namespace shardsolve::runtime::cuda {
+
+template <Scalar T>
+class CudaKernels final : public Kernels<T> {
+ public:
+  using typename Kernels<T>::Real;
+  using typename Kernels<T>::In;
+  using typename Kernels<T>::Out;
+
+  void gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c) const override;
+  void herk(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Real beta,
+            Out c) const override;
+  void trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const override;
+  void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const override;
+  void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const override;
+  /// L with zeros above its diagonal, and its inverse.
+  std::int64_t aid_columns(std::int64_t tile) const override { return 2 * tile; }
+
+  void copy(Queue& queue, In source, Out target) const override;
+  void conjugate_transpose(Queue& queue, In source, Out target) const override;
+  void fill(Queue& queue, T value, Out target) const override;
+  void identity(Queue& queue, Out target) const override;
+  void add(Queue& queue, T alpha, In source, Out target) const override;
+  void scale(Queue& queue, Real factor, Out target) const override;
+  void diagonal(Queue& queue, In a, Real* target) const override;
+  void hermitian_tile(Queue& queue, In upper, const Real* diagonal, Out target) const override;
+  void column_max(Queue& queue, In a, double* target) const override;
+  void inspect(Queue& queue, In a, std::int64_t first, const double* signs, double scale,
+               Inspection result) const override;
+};
+
+}  // namespace shardsolve::runtime::cuda

@@ -1,0 +1,167 @@
+#include "runtime/cuda/cuda_queue.hpp"
+
+#include "runtime/cuda/device_kernels.hpp"
+
+#include <utility>
+
+namespace shardsolve::runtime::cuda {
+namespace {
+
+/// What cuBLAS asks for on Hopper; it splits sums by what it has, so this is part of the bits.
+constexpr std::size_t blas_workspace_bytes = std::size_t{32} << 20U;
+
+CudaEvent& as_cuda(Event& event) { return static_cast<CudaEvent&>(event); }
+
+}  // namespace
+
+CudaEvent::CudaEvent(bool timed) {
+  check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming),
+        "making an event");
+}
+
+CudaEvent::~CudaEvent() { cudaEventDestroy(event_); }
+
+void CudaEvent::synchronize(const WaitSite& site) {
+  if (!skipped(site)) {
+    check(cudaEventSynchronize(event_), "waiting for an event");
+  }
+}
+
+CudaQueue::CudaQueue(std::string name, Pulse& pulse, const QueueOptions& options)
+    : name_(std::move(name)), pulse_(pulse), device_(options.device) {
+  const CurrentDevice scope(device_);
+  // Independent of the legacy stream, which the caller's own work may be on.
+  check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, options.priority),
+        "making a stream");
+  if (options.delays) {
+    delays_.emplace(*options.delays);
+  }
+}
+
+CudaQueue::~CudaQueue() {
+  int before = 0;
+  cudaGetDevice(&before);
+  cudaSetDevice(device_);
+  cudaStreamSynchronize(stream_);
+  if (blas_ != nullptr) {
+    cublasDestroy(blas_);
+  }
+  cudaFree(blas_workspace_);
+  cudaFree(scratch_);
+  cudaStreamDestroy(stream_);
+  cudaSetDevice(before);
+}
+
+cublasHandle_t CudaQueue::blas() {
+  if (blas_ == nullptr) {
+    check(cudaMalloc(&blas_workspace_, blas_workspace_bytes), "allocating cuBLAS's workspace");
+    check(cublasCreate(&blas_), "cublasCreate");
+    check(cublasSetStream(blas_, stream_), "cublasSetStream");
+    check(cublasSetWorkspace(blas_, blas_workspace_, blas_workspace_bytes), "cublasSetWorkspace");
+    // No lower precision than the dtype's, whatever NVIDIA_TF32_OVERRIDE or a default say.
+    check(cublasSetMathMode(blas_, CUBLAS_DEFAULT_MATH), "cublasSetMathMode");
+    check(cublasSetAtomicsMode(blas_, CUBLAS_ATOMICS_NOT_ALLOWED), "cublasSetAtomicsMode");
+  }
+  return blas_;
+}
+
+void* CudaQueue::scratch(std::size_t bytes) {
+  if (bytes > scratch_bytes_) {
+    check(cudaFree(scratch_), "releasing scratch memory");  // waits for whoever uses it
+    scratch_ = nullptr;
+    check(cudaMalloc(&scratch_, bytes), "allocating scratch memory");
+    scratch_bytes_ = bytes;
+  }
+  return scratch_;
+}
+
+void CudaQueue::record(Event& event) {
+  check(cudaEventRecord(as_cuda(event).get(), stream_), "recording an event");
+}
+
+void CudaQueue::wait(Event& event, const WaitSite& site) {
+  if (!skipped(site)) {
+    check(cudaStreamWaitEvent(stream_, as_cuda(event).get()), "waiting for an event");
+  }
+}
+
+void CudaQueue::synchronize() { check(cudaStreamSynchronize(stream_), "the work of a stream"); }
+
+void CudaQueue::store(std::int64_t* target, std::int64_t value) {
+  launch({.name = "store"}, [&] { cuda::store(stream_, target, value); });
+}
+
+void CudaQueue::copy(void* target, const void* source, std::size_t bytes) {
+  if (bytes > 0) {
+    launch({.name = "copy"}, [&] {
+      check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream_), "a copy");
+    });
+  }
+}
+
+void CudaQueue::move(const char* operation, void* target, const void* source, std::size_t bytes) {
+  launch({.name = operation, .bytes = static_cast<double>(bytes)}, [&] {
+    check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream_), operation);
+  });
+}
+
+void CudaQueue::begin(const WorkInfo& info) {
+  pulse_.beat(info.name, step_);
+  if (delays_) {
+    // Most work is let through: a long delay now and then changes the order of things most.
+    constexpr std::int64_t longest = 400'000;
+    const std::uint64_t draw = (*delays_)();
+    if (draw % 4 == 0) {
+      delay(stream_, static_cast<std::int64_t>((draw >> 8U) % longest));
+    }
+  }
+  if (tracing_) {
+    marks_.push_back({info, step_, mark(), nullptr});
+  }
+}
+
+void CudaQueue::end(const WorkInfo& info) {
+  check(cudaGetLastError(), info.name);
+  flops_ += info.flops;
+  if (tracing_) {
+    marks_.back().end = mark();
+  }
+}
+
+std::unique_ptr<CudaEvent> CudaQueue::mark() {
+  auto event = std::make_unique<CudaEvent>(true);
+  record(*event);
+  return event;
+}
+
+void CudaQueue::begin_call(bool tracing) {
+  tracing_ = tracing;
+  flops_ = 0.0;
+  marks_.clear();
+  if (tracing_) {
+    const CurrentDevice scope(device_);
+    origin_ = mark();
+    synchronize();
+    origin_time_ = std::chrono::steady_clock::now();
+  }
+}
+
+std::vector<TraceSpan> CudaQueue::take_spans() {
+  const auto time = [&](const CudaEvent& event) {
+    float milliseconds = 0.0F;
+    check(cudaEventElapsedTime(&milliseconds, origin_->get(), event.get()), "reading a time");
+    return origin_time_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                              std::chrono::duration<double, std::milli>(milliseconds));
+  };
+  std::vector<TraceSpan> spans;
+  for (const Mark& mark : marks_) {
+    if (mark.end) {
+      spans.push_back({mark.info.name, time(*mark.begin), time(*mark.end), mark.info.flops,
+                       mark.info.bytes, mark.step});
+    }
+  }
+  marks_.clear();
+  return spans;
+}
+
+}  // namespace shardsolve::runtime::cuda

@@ -1,0 +1,126 @@
+/// A queue that is a CUDA stream, and its events.
+#pragma once
+
+#include "runtime/cuda/check.hpp"
+#include "runtime/pulse.hpp"
+#include "runtime/queue.hpp"
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace shardsolve::runtime::cuda {
+
+class CudaEvent final : public Event {
+ public:
+  /// `timed`: for elapsed times; others are cheaper.
+  explicit CudaEvent(bool timed = false);
+  ~CudaEvent() override;
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  void synchronize(const WaitSite& site) override;
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// Makes a device current for this thread until the end of the scope: a caller's thread keeps its
+/// own.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) {
+    check(cudaGetDevice(&before_), "asking for the current GPU");
+    check(cudaSetDevice(device), "choosing a GPU");
+  }
+  ~CurrentDevice() { cudaSetDevice(before_); }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+/// What distinguishes the queues of a device.
+struct QueueOptions {
+  int device = 0;
+  int priority = 0;                      ///< of its stream; lower numbers go first
+  std::optional<std::uint64_t> delays;   ///< seed of random delays in front of all work; for tests
+};
+
+class CudaQueue final : public Queue {
+ public:
+  CudaQueue(std::string name, Pulse& pulse, const QueueOptions& options);
+  ~CudaQueue() override;
+  CudaQueue(const CudaQueue&) = delete;
+  CudaQueue& operator=(const CudaQueue&) = delete;
+
+  void record(Event& event) override;
+  void wait(Event& event, const WaitSite& site) override;
+  void synchronize() override;
+  void store(std::int64_t* target, std::int64_t value) override;
+  void copy(void* target, const void* source, std::size_t bytes) override;
+  void set_step(std::int64_t step) override { step_ = step; }
+  const std::string& name() const override { return name_; }
+  void begin_call(bool tracing) override;
+  std::vector<TraceSpan> take_spans() override;
+  double flops() const override { return flops_; }
+
+  /// copy(), as what it is called in a trace: `bytes` from another rank's memory.
+  void move(const char* operation, void* target, const void* source, std::size_t bytes);
+
+  cudaStream_t stream() const { return stream_; }
+  /// A handle and workspace of this queue alone; its kernels' sums depend on nothing else.
+  cublasHandle_t blas();
+  /// Memory for kernels of ours that need some beside their operands: what one kernel leaves there
+  /// the next may overwrite. Kept, and made larger when more is asked for than before.
+  void* scratch(std::size_t bytes);
+
+  /// Enqueues what `work` enqueues on stream(), as one piece of the trace.
+  template <class Work>
+  void launch(const WorkInfo& info, Work work) {
+    begin(info);
+    work();
+    end(info);
+  }
+
+ private:
+  struct Mark {
+    WorkInfo info;
+    std::int64_t step;
+    std::unique_ptr<CudaEvent> begin;
+    std::unique_ptr<CudaEvent> end;
+  };
+  void begin(const WorkInfo& info);
+  void end(const WorkInfo& info);
+  std::unique_ptr<CudaEvent> mark();
+
+  std::string name_;
+  Pulse& pulse_;
+  int device_;
+  std::int64_t step_ = -1;
+  cudaStream_t stream_ = nullptr;
+  cublasHandle_t blas_ = nullptr;
+  void* blas_workspace_ = nullptr;
+  void* scratch_ = nullptr;
+  std::size_t scratch_bytes_ = 0;
+
+  std::optional<std::mt19937_64> delays_;
+
+  bool tracing_ = false;
+  std::unique_ptr<CudaEvent> origin_;
+  std::chrono::steady_clock::time_point origin_time_;
+  std::vector<Mark> marks_;
+  double flops_ = 0.0;
+};
+
+}  // namespace shardsolve::runtime::cuda

@@ -1,0 +1,66 @@
+/// The GPU kernels of our own. Their definitions are what nvcc compiles; g++ sees only this.
+#pragma once
+
+#include "runtime/kernels.hpp"
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/matrix_view.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace shardsolve::runtime::cuda {
+
+/// Enqueued on a stream of the current device; shapes were checked by the caller, every pointer is
+/// device memory. A view may be empty, and its stride any. What they compute is said in
+/// runtime/kernels.hpp. Sums are added in an order that depends on shapes alone. Launch errors are
+/// left for cudaGetLastError.
+template <Scalar T>
+struct DeviceKernels {
+  using Real = RealOf<T>;
+  using In = MatrixView<const T>;
+  using Out = MatrixView<T>;
+
+  static void copy(cudaStream_t stream, In source, Out target);
+  static void conjugate_transpose(cudaStream_t stream, In source, Out target);
+  static void fill(cudaStream_t stream, T value, Out target);
+  static void identity(cudaStream_t stream, Out target);
+  static void add(cudaStream_t stream, T alpha, In source, Out target);
+  static void scale(cudaStream_t stream, Real factor, Out target);
+  static void diagonal(cudaStream_t stream, In a, Real* target);
+  /// `target` may be `upper` itself.
+  static void hermitian_tile(cudaStream_t stream, In upper, const Real* diagonal, Out target);
+  /// target = the lower triangle of `a` and zeros above it; square.
+  static void lower_triangle(cudaStream_t stream, In a, Out target);
+  /// The lower triangle of `target` = that of `source`; the rest of it is not touched.
+  static void put_lower_triangle(cudaStream_t stream, In source, Out target);
+  /// Likewise what is strictly above the diagonal.
+  static void put_strictly_upper(cudaStream_t stream, In source, Out target);
+
+  static void column_max(cudaStream_t stream, In a, double* target);
+  static void inspect(cudaStream_t stream, In a, std::int64_t first, const double* signs,
+                      double scale, Inspection result, void* scratch, std::size_t scratch_bytes);
+  /// What inspect wants as scratch at the least for a matrix of so many rows and columns. It takes
+  /// more, up to what it can use, if there is more.
+  static std::size_t inspect_scratch(std::int64_t rows, std::int64_t columns);
+
+  /// Cholesky factor of a tile of any size up to 1024: the lower triangle of `a` becomes L, what is
+  /// above is not touched. `lower` (same size) receives L with zeros above the diagonal, `inverse`
+  /// its inverse, likewise. `info` receives 0, or the 1-based number of the column whose pivot was
+  /// not positive, negated if it was not finite; then the rest of L and the inverse are of no use,
+  /// but finding it takes no longer.
+  static void factor_tile(cudaStream_t stream, Out a, Out lower, Out inverse, std::int64_t* info);
+};
+
+/// info = `status` of cuSOLVER's potrf (0, or the 1-based column), unless a diagonal entry of the
+/// factor before that is not finite: then its column, negated.
+template <Scalar T>
+void check_tile(cudaStream_t stream, MatrixView<const T> l, const int* status, std::int64_t* info);
+
+void store(cudaStream_t stream, std::int64_t* target, std::int64_t value);
+/// Keeps the stream busy for so long.
+void delay(cudaStream_t stream, std::int64_t nanoseconds);
+
+}  // namespace shardsolve::runtime::cuda

@@ -1,0 +1,221 @@
+/// Kernels whose every output element depends on the input element at its own place.
+#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/kernels/launch.cuh"
+#include "runtime/cuda/kernels/matrix.cuh"
+#include "runtime/cuda/kernels/scalar.cuh"
+
+#include <complex>
+#include <cstdint>
+
+namespace shardsolve::runtime::cuda {
+namespace {
+
+constexpr int threads_a_block = 256;
+
+/// Elements that one thread has under way at once: 32 bytes a thread keep the memory busy.
+template <class E>
+constexpr int columns_a_thread = 32 / static_cast<int>(sizeof(E));
+
+/// An operation says by covers() which elements it writes, by value() what they become.
+template <class E>
+struct Operation {
+  using Value = E;
+  DeviceMatrix<E> target;
+  __device__ bool covers(std::int64_t, std::int64_t) const { return true; }
+};
+
+template <class E>
+struct Copy : Operation<E> {
+  DeviceMatrix<const E> source;
+  __device__ E value(std::int64_t i, std::int64_t j) const { return source(i, j); }
+};
+
+template <class E>
+struct CopyLower : Copy<E> {
+  __device__ bool covers(std::int64_t i, std::int64_t j) const { return i >= j; }
+};
+
+template <class E>
+struct CopyStrictlyUpper : Copy<E> {
+  __device__ bool covers(std::int64_t i, std::int64_t j) const { return i < j; }
+};
+
+template <class E>
+struct LowerOrZero : Operation<E> {
+  DeviceMatrix<const E> source;
+  __device__ E value(std::int64_t i, std::int64_t j) const {
+    return i >= j ? source(i, j) : from_real<E>(0);
+  }
+};
+
+template <class E>
+struct Fill : Operation<E> {
+  E everywhere;
+  __device__ E value(std::int64_t, std::int64_t) const { return everywhere; }
+};
+
+template <class E>
+struct Identity : Operation<E> {
+  __device__ E value(std::int64_t i, std::int64_t j) const { return from_real<E>(i == j ? 1 : 0); }
+};
+
+template <class E>
+struct Add : Operation<E> {
+  DeviceMatrix<const E> source;
+  E alpha;
+  __device__ E value(std::int64_t i, std::int64_t j) const {
+    return add_product(this->target(i, j), alpha, source(i, j));
+  }
+};
+
+template <class E>
+struct Scale : Operation<E> {
+  RealPart<E> factor;
+  __device__ E value(std::int64_t i, std::int64_t j) const {
+    return scaled(this->target(i, j), factor);
+  }
+};
+
+/// One block a tile of blockDim.x rows and blockDim.y * columns_a_thread columns. A thread computes
+/// all its values before it stores the first: loads do not move up across stores by themselves.
+template <class Op>
+__global__ void __launch_bounds__(threads_a_block) sweep(Op op, unsigned tile_rows) {
+  using E = typename Op::Value;
+  constexpr int count = columns_a_thread<E>;
+  const std::int64_t i = std::int64_t{blockIdx.x % tile_rows} * blockDim.x + threadIdx.x;
+  const std::int64_t first =
+      std::int64_t{blockIdx.x / tile_rows} * blockDim.y * count + threadIdx.y;
+  if (i >= op.target.rows) {
+    return;
+  }
+  E values[count];
+#pragma unroll
+  for (int c = 0; c < count; ++c) {
+    const std::int64_t j = first + c * blockDim.y;
+    if (j < op.target.columns && op.covers(i, j)) {
+      values[c] = op.value(i, j);
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < count; ++c) {
+    const std::int64_t j = first + c * blockDim.y;
+    if (j < op.target.columns && op.covers(i, j)) {
+      op.target(i, j) = values[c];
+    }
+  }
+}
+
+template <class Op>
+void run(cudaStream_t stream, const Op& op) {
+  using E = typename Op::Value;
+  // Few rows, then narrow tiles, so that the threads find work.
+  const unsigned height = op.target.rows <= 32 ? 32 : 128;
+  const unsigned width = threads_a_block / height;
+  const std::int64_t tile_rows = divide_up(op.target.rows, height);
+  const std::int64_t tile_columns = divide_up(op.target.columns, width * columns_a_thread<E>);
+  launch(stream, &sweep<Op>, tile_rows * tile_columns, {dim3(height, width)}, op,
+         static_cast<unsigned>(tile_rows));
+}
+
+template <class E>
+__global__ void take_diagonal(DeviceMatrix<const E> a, RealPart<E>* target) {
+  const std::int64_t j = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (j < a.columns) {
+    target[j] = real(a(j, j));
+  }
+}
+
+}  // namespace
+
+template <Scalar T>
+void DeviceKernels<T>::copy(cudaStream_t stream, In source, Out target) {
+  run(stream, Copy<Element<T>>{{device(target)}, device(source)});
+}
+
+template <Scalar T>
+void DeviceKernels<T>::fill(cudaStream_t stream, T value, Out target) {
+  run(stream, Fill<Element<T>>{{device(target)}, element(value)});
+}
+
+template <Scalar T>
+void DeviceKernels<T>::identity(cudaStream_t stream, Out target) {
+  run(stream, Identity<Element<T>>{{device(target)}});
+}
+
+template <Scalar T>
+void DeviceKernels<T>::add(cudaStream_t stream, T alpha, In source, Out target) {
+  run(stream, Add<Element<T>>{{device(target)}, device(source), element(alpha)});
+}
+
+template <Scalar T>
+void DeviceKernels<T>::scale(cudaStream_t stream, Real factor, Out target) {
+  run(stream, Scale<Element<T>>{{device(target)}, factor});
+}
+
+template <Scalar T>
+void DeviceKernels<T>::lower_triangle(cudaStream_t stream, In a, Out target) {
+  run(stream, LowerOrZero<Element<T>>{{device(target)}, device(a)});
+}
+
+template <Scalar T>
+void DeviceKernels<T>::put_lower_triangle(cudaStream_t stream, In source, Out target) {
+  run(stream, CopyLower<Element<T>>{{{device(target)}, device(source)}});
+}
+
+template <Scalar T>
+void DeviceKernels<T>::put_strictly_upper(cudaStream_t stream, In source, Out target) {
+  run(stream, CopyStrictlyUpper<Element<T>>{{{device(target)}, device(source)}});
+}
+
+template <Scalar T>
+void DeviceKernels<T>::diagonal(cudaStream_t stream, In a, Real* target) {
+  launch(stream, &take_diagonal<Element<T>>, divide_up(a.columns(), threads_a_block),
+         {dim3(threads_a_block)}, device(a), target);
+}
+
+template void DeviceKernels<float>::copy(cudaStream_t, In, Out);
+template void DeviceKernels<double>::copy(cudaStream_t, In, Out);
+template void DeviceKernels<std::complex<float>>::copy(cudaStream_t, In, Out);
+template void DeviceKernels<std::complex<double>>::copy(cudaStream_t, In, Out);
+
+template void DeviceKernels<float>::fill(cudaStream_t, float, Out);
+template void DeviceKernels<double>::fill(cudaStream_t, double, Out);
+template void DeviceKernels<std::complex<float>>::fill(cudaStream_t, std::complex<float>, Out);
+template void DeviceKernels<std::complex<double>>::fill(cudaStream_t, std::complex<double>, Out);
+
+template void DeviceKernels<float>::identity(cudaStream_t, Out);
+template void DeviceKernels<double>::identity(cudaStream_t, Out);
+template void DeviceKernels<std::complex<float>>::identity(cudaStream_t, Out);
+template void DeviceKernels<std::complex<double>>::identity(cudaStream_t, Out);
+
+template void DeviceKernels<float>::add(cudaStream_t, float, In, Out);
+template void DeviceKernels<double>::add(cudaStream_t, double, In, Out);
+template void DeviceKernels<std::complex<float>>::add(cudaStream_t, std::complex<float>, In, Out);
+template void DeviceKernels<std::complex<double>>::add(cudaStream_t, std::complex<double>, In, Out);
+
+template void DeviceKernels<float>::scale(cudaStream_t, Real, Out);
+template void DeviceKernels<double>::scale(cudaStream_t, Real, Out);
+template void DeviceKernels<std::complex<float>>::scale(cudaStream_t, Real, Out);
+template void DeviceKernels<std::complex<double>>::scale(cudaStream_t, Real, Out);
+
+template void DeviceKernels<float>::lower_triangle(cudaStream_t, In, Out);
+template void DeviceKernels<double>::lower_triangle(cudaStream_t, In, Out);
+template void DeviceKernels<std::complex<float>>::lower_triangle(cudaStream_t, In, Out);
+template void DeviceKernels<std::complex<double>>::lower_triangle(cudaStream_t, In, Out);
+
+template void DeviceKernels<float>::put_lower_triangle(cudaStream_t, In, Out);
+template void DeviceKernels<double>::put_lower_triangle(cudaStream_t, In, Out);
+template void DeviceKernels<std::complex<float>>::put_lower_triangle(cudaStream_t, In, Out);
+template void DeviceKernels<std::complex<double>>::put_lower_triangle(cudaStream_t, In, Out);
+
+template void DeviceKernels<float>::put_strictly_upper(cudaStream_t, In, Out);
+template void DeviceKernels<double>::put_strictly_upper(cudaStream_t, In, Out);
+template void DeviceKernels<std::complex<float>>::put_strictly_upper(cudaStream_t, In, Out);
+template void DeviceKernels<std::complex<double>>::put_strictly_upper(cudaStream_t, In, Out);
+
+template void DeviceKernels<float>::diagonal(cudaStream_t, In, Real*);
+template void DeviceKernels<double>::diagonal(cudaStream_t, In, Real*);
+template void DeviceKernels<std::complex<float>>::diagonal(cudaStream_t, In, Real*);
+template void DeviceKernels<std::complex<double>>::diagonal(cudaStream_t, In, Real*);
+
+}  // namespace shardsolve::runtime::cuda

@@ -1,0 +1,331 @@
+/// Cholesky factor of a tile and its inverse, on the critical path of every algorithm: as few
+/// launches one after another as there are columns of small squares.
+///
+/// The tile is cut into squares (i, j). Step k takes the trailing matrix A and the inverse so far,
+///
+///     A(k, k) = L(k, k) L(k, k)^H
+///     L(i, k) = A(i, k) L(k, k)^-H                     i > k
+///     W(c, k) = B(c, k) L(k, k)^-H                     c <= k
+///     A(i, j) = A(i, j) - L(i, k) L(j, k)^H            i >= j > k
+///     B(c, j) = B(c, j) - W(c, k) L(j, k)^H            c <= k < j
+///
+/// where B starts as the identity and W ends as L^-H: the rows of B are just more rows of A. One
+/// block of threads computes one square of A or B; it eliminates the rows of A and B that it needs
+/// by itself, because to wait for another block would take longer.
+///
+/// No square may be both read and written in one step by different blocks. So these live apart:
+/// A in `lower` below the diagonal (in `a` before the first step), L in `a` (its first column in
+/// `lower`), B in `inverse` above the diagonal, W in `lower` above it (its diagonal squares in
+/// `inverse`). The last launch puts all of it where the caller wants it.
+#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/kernels/factor_eliminate.cuh"
+#include "runtime/cuda/kernels/factor_shape.cuh"
+#include "runtime/cuda/kernels/factor_update.cuh"
+#include "runtime/cuda/kernels/launch.cuh"
+#include "runtime/cuda/kernels/matrix.cuh"
+#include "runtime/cuda/kernels/scalar.cuh"
+
+#include <algorithm>
+#include <complex>
+#include <cstdint>
+
+namespace shardsolve::runtime::cuda {
+namespace {
+
+/// The square that a block updates: row <= step means B, else A. In the last step there is no
+/// column left, and column == squares.
+struct Square {
+  int row;
+  int column;
+};
+
+std::int64_t squares_of(int step, int squares) {
+  const std::int64_t columns = squares - step - 1;
+  return (step + 1) * std::max<std::int64_t>(columns, 1) + columns * (columns + 1) / 2;
+}
+
+__device__ Square square_of(int block, int step, int squares) {
+  const int rows_of_inverse = step + 1;
+  const int of_inverse = rows_of_inverse * max(squares - step - 1, 1);
+  if (block < of_inverse) {
+    return {block % rows_of_inverse, step + 1 + block / rows_of_inverse};
+  }
+  int row = block - of_inverse;
+  int column = step + 1;
+  while (row >= squares - column) {
+    row -= squares - column;
+    ++column;
+  }
+  return {column + row, column};
+}
+
+template <class E>
+struct Factorization {
+  DeviceMatrix<E> a;
+  DeviceMatrix<E> lower;
+  DeviceMatrix<E> inverse;
+  std::int64_t* info;
+};
+
+/// One block's work in one step; see above.
+template <class E>
+class Step {
+ public:
+  using Shape = FactorShape<E>;
+  static constexpr int side = Shape::side;
+
+  __device__ Step(const Factorization<E>& all, int step, int squares)
+      : all_(all),
+        trailing_(choose(step == 0, all.a, all.lower)),
+        factor_(choose(step == 0, all.lower, all.a)),
+        square_(square_of(static_cast<int>(blockIdx.x), step, squares)),
+        n_(static_cast<int>(all.a.rows)),
+        step_(step),
+        top_(step * side),
+        row_(static_cast<int>(threadIdx.x) % side),
+        group_(static_cast<int>(threadIdx.x) / side) {}
+
+  __device__ void run() {
+    auto& shared = dynamic_shared<FactorShared<E>>();
+    ThreadRows<E> x;
+    load(x);
+    Elimination<E>(shared, x).run();
+    if (in_inverse() && square_.column == step_ + 1) {
+      store_inverse(x);
+    }
+    if (square_.row == step_ && square_.column == step_ + 1) {
+      store_diagonal(x);
+      report(shared);
+    }
+    if (square_.row == square_.column) {
+      store_panel(x);
+    }
+    if (square_.column * side < n_) {
+      update(shared, x);
+    }
+  }
+
+ private:
+  __device__ bool in_inverse() const { return square_.row <= step_; }
+  __device__ int column_of(int m) const { return group_ + Shape::groups * m; }
+
+  /// This thread's elements of one row in the columns of this step, `length` of them.
+  struct Walk {
+    E* next;
+    std::int64_t step;
+    int length;
+  };
+
+  /// Those in row i whose column in the square is below `end`, and which are inside the tile.
+  __device__ Walk walk(const DeviceMatrix<E>& matrix, int i, int end) const {
+    const int columns = min(end, n_ - top_) - group_ + Shape::groups - 1;
+    return {matrix.data + i + std::int64_t{top_ + group_} * matrix.stride,
+            Shape::groups * matrix.stride, i < n_ ? columns / Shape::groups : 0};
+  }
+
+  static __device__ void read(Walk from, E (&x)[Shape::own]) {
+#pragma unroll
+    for (int m = 0; m < Shape::own; ++m) {
+      if (m < from.length) {
+        x[m] = *from.next;
+      }
+      from.next += from.step;
+    }
+  }
+
+  static __device__ void write(Walk to, const E (&x)[Shape::own]) {
+#pragma unroll
+    for (int m = 0; m < Shape::own; ++m) {
+      if (m < to.length) {
+        *to.next = x[m];
+      }
+      to.next += to.step;
+    }
+  }
+
+  /// Beyond the edge of the tile the diagonal goes on with ones and the panels with zeros.
+  __device__ void load(ThreadRows<E>& x) const {
+#pragma unroll
+    for (int m = 0; m < Shape::own; ++m) {
+      const E identity = from_real<E>(row_ == column_of(m) ? 1 : 0);
+      x[0][m] = identity;
+      x[1][m] = square_.row == step_ ? identity : from_real<E>(0);
+      x[2][m] = from_real<E>(0);
+    }
+    read(walk(trailing_, top_ + row_, row_ + 1), x[0]);
+    if (square_.row != step_) {
+      const DeviceMatrix<E> panel = choose(in_inverse(), all_.inverse, trailing_);
+      read(walk(panel, square_.row * side + row_, side), x[1]);
+    }
+    if (square_.column != square_.row) {
+      read(walk(trailing_, square_.column * side + row_, side), x[2]);
+    }
+  }
+
+  __device__ void store_inverse(const ThreadRows<E>& x) const {
+    const DeviceMatrix<E> target = choose(square_.row == step_, all_.inverse, all_.lower);
+    write(walk(target, square_.row * side + row_, side), x[1]);
+  }
+
+  __device__ void store_diagonal(ThreadRows<E>& x) const {
+#pragma unroll
+    for (int m = 0; m < Shape::own; ++m) {
+      if (row_ == column_of(m)) {
+        x[0][m] = from_real<E>(real(x[0][m]));
+      }
+    }
+    write(walk(factor_, top_ + row_, row_ + 1), x[0]);
+  }
+
+  __device__ void store_panel(const ThreadRows<E>& x) const {
+    write(walk(factor_, square_.row * side + row_, side), x[1]);
+  }
+
+  /// The first warp looks for the first bad pivot; an earlier step's finding stays.
+  __device__ void report(const FactorShared<E>& shared) const {
+    if (threadIdx.x >= lanes_a_warp) {
+      return;
+    }
+    std::int64_t found = 0;
+#pragma unroll
+    for (int first = side - lanes_a_warp; first >= 0; first -= lanes_a_warp) {
+      const RealPart<E> pivot = shared.pivot[first + threadIdx.x];
+      const unsigned infinite = __ballot_sync(0xffffffffU, !isfinite(pivot));
+      const unsigned bad = __ballot_sync(0xffffffffU, !(pivot > 0)) | infinite;
+      if (bad != 0) {
+        const int lane = __ffs(static_cast<int>(bad)) - 1;
+        const std::int64_t column = top_ + first + lane + 1;
+        found = (infinite >> lane & 1U) != 0 ? -column : column;
+      }
+    }
+    if (threadIdx.x == 0 && (step_ == 0 || (found != 0 && *all_.info == 0))) {
+      *all_.info = found;
+    }
+  }
+
+  __device__ void update(FactorShared<E>& shared, const ThreadRows<E>& x) const {
+    using Tile = UpdateTile<E>;
+    const Tile tile;
+    const DeviceMatrix<E> target = choose(in_inverse(), all_.inverse, all_.lower);
+    const DeviceMatrix<E> old = choose(in_inverse(), all_.inverse, trailing_);
+    const bool diagonal = square_.row == square_.column;
+    const auto is_part = [&](int e) {
+      return square_.row * side + tile.row(e) < n_ && square_.column * side + tile.column(e) < n_ &&
+             (!diagonal || tile.row(e) >= tile.column(e));
+    };
+    E c[Tile::count];
+#pragma unroll
+    for (int e = 0; e < Tile::count; ++e) {
+      c[e] = square_.row != step_ && is_part(e)
+                 ? old(square_.row * side + tile.row(e), square_.column * side + tile.column(e))
+                 : from_real<E>(0);
+    }
+#pragma unroll
+    for (int m = 0; m < Shape::own; ++m) {
+      shared.panels[0][column_of(m)][row_] = x[1][m];
+      shared.panels[1][column_of(m)][row_] = x[2][m];
+    }
+    __syncthreads();
+    tile.subtract_product(c, shared.panels[0], shared.panels[diagonal ? 0 : 1]);
+#pragma unroll
+    for (int e = 0; e < Tile::count; ++e) {
+      if (is_part(e)) {
+        target(square_.row * side + tile.row(e), square_.column * side + tile.column(e)) = c[e];
+      }
+    }
+  }
+
+  const Factorization<E>& all_;
+  const DeviceMatrix<E> trailing_;
+  const DeviceMatrix<E> factor_;
+  Square square_;
+  int n_;
+  int step_;
+  int top_;
+  int row_;
+  int group_;
+};
+
+template <class E>
+__global__ void __launch_bounds__(FactorShape<E>::threads, 1)
+    factor_step(Factorization<E> all, int step, int squares) {
+  Step<E>(all, step, squares).run();
+}
+
+constexpr int patch = 32;
+constexpr int patch_lines = 8;
+
+/// One block a patch (row, column) on or below the diagonal and its mirror image: L goes to
+/// where it is missing, W turns over into the inverse, and what is above the diagonal becomes zero.
+template <class E>
+__global__ void __launch_bounds__(patch* patch_lines)
+    finish_factor(Factorization<E> all, int patches) {
+  constexpr int side = FactorShape<E>::side;
+  __shared__ E mirrored[patch][patch + 1];
+  const int top = static_cast<int>(blockIdx.x) % patches * patch;
+  const int left = static_cast<int>(blockIdx.x) / patches * patch;
+  if (top < left) {
+    return;
+  }
+  const int n = static_cast<int>(all.a.rows);
+  const int x = static_cast<int>(threadIdx.x);
+  const DeviceMatrix<E> w = choose(top / side == left / side, all.inverse, all.lower);
+  for (int y = static_cast<int>(threadIdx.y); y < patch; y += patch_lines) {
+    const int i = left + x;
+    const int j = top + y;
+    if (i <= j && j < n) {
+      mirrored[y][x] = w(i, j);
+    }
+  }
+  __syncthreads();
+  for (int y = static_cast<int>(threadIdx.y); y < patch; y += patch_lines) {
+    const int i = top + x;
+    const int j = left + y;
+    if (i >= j && i < n) {
+      all.inverse(i, j) = conjugate(mirrored[x][y]);
+      if (left < side) {
+        all.a(i, j) = all.lower(i, j);
+      } else {
+        all.lower(i, j) = all.a(i, j);
+      }
+    }
+    const int above = left + x;
+    const int right = top + y;
+    if (above < right && right < n) {
+      all.lower(above, right) = from_real<E>(0);
+      all.inverse(above, right) = from_real<E>(0);
+    }
+  }
+}
+
+}  // namespace
+
+template <Scalar T>
+void DeviceKernels<T>::factor_tile(cudaStream_t stream, Out a, Out lower, Out inverse,
+                                   std::int64_t* info) {
+  using E = Element<T>;
+  using Shape = FactorShape<E>;
+  if (a.empty()) {
+    store(stream, info, 0);
+    return;
+  }
+  const Factorization<E> all{device(a), device(lower), device(inverse), info};
+  const int squares = static_cast<int>(divide_up(a.rows(), Shape::side));
+  allow_shared(&factor_step<E>, sizeof(FactorShared<E>));
+  for (int step = 0; step < squares; ++step) {
+    launch(stream, &factor_step<E>, squares_of(step, squares),
+           {dim3(Shape::threads), sizeof(FactorShared<E>)}, all, step, squares);
+  }
+  const int patches = static_cast<int>(divide_up(a.rows(), patch));
+  launch(stream, &finish_factor<E>, std::int64_t{patches} * patches, {dim3(patch, patch_lines)},
+         all, patches);
+}
+
+template void DeviceKernels<float>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t*);
+template void DeviceKernels<double>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t*);
+template void DeviceKernels<std::complex<float>>::factor_tile(cudaStream_t, Out, Out, Out,
+                                                              std::int64_t*);
+template void DeviceKernels<std::complex<double>>::factor_tile(cudaStream_t, Out, Out, Out,
+                                                               std::int64_t*);
+
+}  // namespace shardsolve::runtime::cuda

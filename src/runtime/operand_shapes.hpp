@@ -1,0 +1,60 @@
+/// Shapes and costs of kernels: what every backend checks and counts alike.
+#pragma once
+
+#include "runtime/kernels.hpp"
+
+#include <shardsolve/error.hpp>
+#include <shardsolve/matrix_view.hpp>
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+namespace shardsolve::runtime {
+
+/// Real operations in one multiply-add of T.
+template <Scalar T>
+inline constexpr double multiply_add = is_complex<T> ? 8.0 : 2.0;
+
+template <class... Sizes>
+double product(Sizes... sizes) {
+  return (static_cast<double>(sizes) * ...);
+}
+
+/// Shapes are settled by the algorithms; a misfit is their bug and is found before it does harm.
+inline void require(bool fits, const char* kernel) {
+  if (!fits) {
+    throw Error(
+        ErrorKind::internal,
+        fmt::format("operands of {} do not fit: this is a bug of shardsolve, please report it",
+                    kernel));
+  }
+}
+
+template <class T>
+std::int64_t rows_of(Op op, MatrixView<T> a) {
+  return op == Op::none ? a.rows() : a.columns();
+}
+
+template <class T>
+std::int64_t columns_of(Op op, MatrixView<T> a) {
+  return op == Op::none ? a.columns() : a.rows();
+}
+
+template <class A, class B>
+bool same_shape(MatrixView<A> a, MatrixView<B> b) {
+  return a.rows() == b.rows() && a.columns() == b.columns();
+}
+
+/// The inner size of c = op(a) op(b).
+template <class T>
+std::int64_t require_product(Op op_a, MatrixView<const T> a, Op op_b, MatrixView<const T> b,
+                             MatrixView<T> c) {
+  const std::int64_t k = columns_of(op_a, a);
+  require(
+      rows_of(op_a, a) == c.rows() && columns_of(op_b, b) == c.columns() && rows_of(op_b, b) == k,
+      "gemm");
+  return k;
+}
+
+}  // namespace shardsolve::runtime

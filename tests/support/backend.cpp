@@ -1,0 +1,46 @@
+#include "tests/support/backend.hpp"
+
+#include "mesh/cuda_loader.hpp"
+#include "mesh/mesh_state.hpp"
+
+#include <cstdlib>
+#include <map>
+#include <sstream>
+#include <string>
+
+namespace shardsolve::testing {
+
+const std::vector<int>& test_gpus() {
+  static const std::vector<int> gpus = [] {
+    std::vector<int> listed;
+    if (const char* text = std::getenv("SHARDSOLVE_TEST_GPUS")) {
+      std::istringstream stream(text);
+      for (std::string number; std::getline(stream, number, ',');) {
+        listed.push_back(std::stoi(number));
+      }
+    }
+    return listed;
+  }();
+  return gpus;
+}
+
+Mesh make_mesh(std::int64_t ranks, std::optional<std::uint64_t> delays) {
+  const std::vector<int>& gpus = test_gpus();
+  if (gpus.empty()) {
+    return Mesh::host(ranks);
+  }
+  mesh::CudaOptions options{.devices = {}, .delays = delays};
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    options.devices.push_back(gpus[static_cast<std::size_t>(rank) % gpus.size()]);
+  }
+  return Mesh(mesh::MeshState::start(mesh::make_cuda_backend(options)));
+}
+
+Mesh& transfer_mesh(std::int64_t ranks) {
+  // Never destroyed: CUDA may be gone by the end of main.
+  static auto& meshes = *new std::map<std::int64_t, Mesh>;
+  const auto found = meshes.find(ranks);
+  return found != meshes.end() ? found->second : meshes.emplace(ranks, make_mesh(ranks)).first->second;
+}
+
+}  // namespace shardsolve::testing
