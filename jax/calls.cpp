@@ -115,32 +115,39 @@ RealOf<T> number(const std::optional<double>& value) {
   return value ? static_cast<RealOf<T>>(*value) : not_a_number<RealOf<T>>;
 }
 
+/// Does the call with the memory of the seats: if `before` is not ok, writes that this is how it
+/// ended.
+using TypedWork = void (*)(const Job& job, const std::vector<Seat>& seats, const Verdict& before);
+
 template <Scalar T>
-void factor_typed(const Job& job, const std::vector<Seat>& seats) {
+void factor_typed(const Job& job, const std::vector<Seat>& seats, const Verdict& before) {
   using Buffers = FactorBuffers;
-  const SlabLayout layout = layout_of(job);
   FactorRecord record;
   record.n = static_cast<std::int32_t>(job.n);
   record.devices = static_cast<std::int32_t>(job.devices);
   record.ranks = static_cast<std::int32_t>(job.ranks);
-  record.tile = static_cast<std::int32_t>(layout.tile());
   RealOf<T> log_determinant = not_a_number<RealOf<T>>;
-  record.verdict = judge([&] {
-    const CholeskyFactor<T> factor = with_mesh(job.ranks, [&](Mesh& mesh, const RunOptions& run) {
-      return cholesky_factor(mesh, matrix<T>(layout, seats, Buffers::slab), run);
-    });
-    if (factor.outcome.ok()) {
-      record.set_norm(factor.norm);
-      log_determinant = static_cast<RealOf<T>>(shardsolve::log_determinant(factor));
-      for (std::int64_t rank = 0; rank < job.ranks; ++rank) {
-        const GlobalRange rows = layout.segment(rank);
-        std::copy_n(factor.diagonal->data() + rows.begin.value(), rows.size(),
-                    static_cast<RealOf<T>*>(
-                        seats[static_cast<std::size_t>(rank)].buffers[Buffers::diagonal]));
+  record.verdict = before;
+  if (before.ok()) {
+    record.verdict = judge([&] {
+      const SlabLayout layout = layout_of(job);
+      record.tile = static_cast<std::int32_t>(layout.tile());
+      const CholeskyFactor<T> factor = with_mesh(job.ranks, [&](Mesh& mesh, const RunOptions& run) {
+        return cholesky_factor(mesh, matrix<T>(layout, seats, Buffers::slab), run);
+      });
+      if (factor.outcome.ok()) {
+        record.set_norm(factor.norm);
+        log_determinant = static_cast<RealOf<T>>(shardsolve::log_determinant(factor));
+        for (std::int64_t rank = 0; rank < job.ranks; ++rank) {
+          const GlobalRange rows = layout.segment(rank);
+          std::copy_n(factor.diagonal->data() + rows.begin.value(), rows.size(),
+                      static_cast<RealOf<T>*>(
+                          seats[static_cast<std::size_t>(rank)].buffers[Buffers::diagonal]));
+        }
       }
-    }
-    return factor.outcome;
-  });
+      return factor.outcome;
+    });
+  }
   if (!record.verdict.ok()) {
     fill_nan<RealOf<T>>(job, seats, Buffers::diagonal, 1);
   }
@@ -151,11 +158,11 @@ void factor_typed(const Job& job, const std::vector<Seat>& seats) {
 }
 
 template <Scalar T>
-void solve_typed(const Job& job, const std::vector<Seat>& seats) {
+void solve_typed(const Job& job, const std::vector<Seat>& seats, const Verdict& before) {
   using Buffers = SolveBuffers;
   const auto record = read<FactorRecord>(seats[0].buffers[Buffers::record]);
   RealOf<T> backward_error = not_a_number<RealOf<T>>;
-  Verdict verdict = record.verdict;
+  Verdict verdict = before.ok() ? record.verdict : before;
   if (verdict.ok()) {
     verdict = judge([&] {
       const auto factor = adopt<T>(job, record, seats, Buffers::slab, Buffers::diagonal);
@@ -178,10 +185,10 @@ void solve_typed(const Job& job, const std::vector<Seat>& seats) {
 }
 
 template <Scalar T>
-void invert_typed(const Job& job, const std::vector<Seat>& seats) {
+void invert_typed(const Job& job, const std::vector<Seat>& seats, const Verdict& before) {
   using Buffers = InverseBuffers;
   const auto record = read<FactorRecord>(seats[0].buffers[Buffers::record]);
-  Verdict verdict = record.verdict;
+  Verdict verdict = before.ok() ? record.verdict : before;
   RealOf<T> numbers[2] = {not_a_number<RealOf<T>>, not_a_number<RealOf<T>>};
   if (verdict.ok()) {
     verdict = judge([&] {
@@ -204,11 +211,11 @@ void invert_typed(const Job& job, const std::vector<Seat>& seats) {
 }
 
 template <Scalar T>
-void condition_typed(const Job& job, const std::vector<Seat>& seats) {
+void condition_typed(const Job& job, const std::vector<Seat>& seats, const Verdict& before) {
   using Buffers = ConditionBuffers;
   const auto record = read<FactorRecord>(seats[0].buffers[Buffers::record]);
   RealOf<T> rcond = not_a_number<RealOf<T>>;
-  Verdict verdict = record.verdict;
+  Verdict verdict = before.ok() ? record.verdict : before;
   if (verdict.ok()) {
     verdict = judge([&] {
       const auto factor = adopt<T>(job, record, seats, Buffers::slab, Buffers::diagonal);
@@ -234,14 +241,15 @@ struct Part {
 };
 using Parts = std::vector<Part>;
 
-/// The call as one rank does it for all devices, with copies of their rows.
+/// The call as one rank does it for all devices, with copies of their rows. Throws only before
+/// anything has been written.
 void on_one_rank(const Job& job, const std::vector<Seat>& seats, const Parts& parts,
-                 void (*work)(const Job&, const std::vector<Seat>&)) {
+                 TypedWork work) {
   const std::vector<std::int64_t> first = rows_layout(job.n, job.devices, 1).boundaries();
   const std::int64_t width = (job.n + job.devices - 1) / job.devices;
   Job alone = job;
   alone.ranks = 1;
-  Seat seat = seats[0];
+  std::vector<Seat> seat{seats[0]};
   std::vector<std::vector<std::byte>> copies(parts.size());
   // Calls body(a device's memory, the copy's, bytes) for every run of rows.
   const auto each_run = [&](std::size_t buffer, auto body) {
@@ -262,14 +270,14 @@ void on_one_rank(const Job& job, const std::vector<Seat>& seats, const Parts& pa
     }
     const std::int64_t count = part.kind == Part::columns ? job.columns : 1;
     copies[buffer].resize(static_cast<std::size_t>(job.n * count * part.length));
-    seat.buffers[buffer] = copies[buffer].data();
+    seat[0].buffers[buffer] = copies[buffer].data();
     if (part.read) {
       each_run(buffer, [](std::byte* own, std::byte* copy, std::size_t bytes) {
         std::copy_n(own, bytes, copy);
       });
     }
   }
-  work(alone, {seat});
+  work(alone, seat, Verdict{});
   for (std::size_t buffer = 0; buffer < parts.size(); ++buffer) {
     const Part& part = parts[buffer];
     if (!part.written) {
@@ -282,7 +290,7 @@ void on_one_rank(const Job& job, const std::vector<Seat>& seats, const Parts& pa
       continue;
     }
     for (std::size_t device = 1; device < seats.size(); ++device) {
-      std::copy_n(static_cast<std::byte*>(seat.buffers[buffer]), part.length,
+      std::copy_n(static_cast<std::byte*>(seat[0].buffers[buffer]), part.length,
                   static_cast<std::byte*>(seats[device].buffers[buffer]));
     }
   }
@@ -303,15 +311,26 @@ constexpr Part written_small(std::int64_t count = 1) {
 }
 constexpr Part read_small() { return {Part::small, 0, true, false}; }
 
-/// Runs `work` with the ranks that the factor was made with.
-void with_factor(const Job& job, const std::vector<Seat>& seats, std::size_t record_buffer,
-                 const Parts& parts, void (*work)(const Job&, const std::vector<Seat>&)) {
-  const auto record = read<FactorRecord>(seats[0].buffers[record_buffer]);
-  if (record.verdict.ok() && record.ranks == 1 && job.devices > 1) {
-    on_one_rank(job, seats, parts, work);
-  } else {
-    work(job, seats);
+/// Runs `work` on as many ranks as there are devices, or on one; `parts` are read then.
+template <class MakeParts>
+void run(const Job& job, const std::vector<Seat>& seats, bool alone, TypedWork work,
+         MakeParts parts) {
+  Verdict room;
+  if (alone) {
+    room = judge([&] {
+      on_one_rank(job, seats, parts(), work);
+      return Outcome{};
+    });
   }
+  if (!alone || !room.ok()) {
+    work(job, seats, room);
+  }
+}
+
+/// Whether the factor that lies in the buffers was made by one rank for several devices.
+bool made_alone(const Job& job, const std::vector<Seat>& seats, std::size_t record_buffer) {
+  const auto record = read<FactorRecord>(seats[0].buffers[record_buffer]);
+  return record.verdict.ok() && record.ranks == 1 && job.devices > 1;
 }
 
 }  // namespace
@@ -328,46 +347,55 @@ SlabLayout rows_layout(std::int64_t n, std::int64_t ranks, std::int64_t tile) {
 void set_small_matrix(std::int64_t n) { small_matrix = n; }
 
 void factor(const Job& job, const std::vector<Seat>& seats) {
+  const bool alone = job.n <= small_matrix && job.tile == 0 && job.devices > 1;
   with_dtype(job.dtype, [&]<class T>() {
-    if (job.n > small_matrix || job.tile > 0 || job.devices == 1) {
-      return factor_typed<T>(job, seats);
-    }
     using Real = RealOf<T>;
-    on_one_rank(job, seats,
-                {Part{}, both_rows(job.n * element<T>), written_rows(element<Real>),
-                 written_small<Real>(), written_small<FactorRecord>()},
-                factor_typed<T>);
+    run(job, seats, alone, factor_typed<T>, [&] {
+      return Parts{Part{}, both_rows(job.n * element<T>), written_rows(element<Real>),
+                   written_small<Real>(), written_small<FactorRecord>()};
+    });
   });
 }
 
 void solve(const Job& job, const std::vector<Seat>& seats) {
+  const bool alone = made_alone(job, seats, SolveBuffers::record);
   with_dtype(job.dtype, [&]<class T>() {
     using Real = RealOf<T>;
-    with_factor(job, seats, SolveBuffers::record,
-                {read_rows(job.n * element<T>), read_rows(element<Real>), read_small(), Part{},
-                 Part{Part::columns, element<T>, true, true}, written_small<Verdict>(),
-                 written_small<Real>()},
-                solve_typed<T>);
+    run(job, seats, alone, solve_typed<T>, [&] {
+      return Parts{read_rows(job.n * element<T>),
+                   read_rows(element<Real>),
+                   read_small(),
+                   Part{},
+                   Part{Part::columns, element<T>, true, true},
+                   written_small<Verdict>(),
+                   written_small<Real>()};
+    });
   });
 }
 
 void invert(const Job& job, const std::vector<Seat>& seats) {
+  const bool alone = made_alone(job, seats, InverseBuffers::record);
   with_dtype(job.dtype, [&]<class T>() {
     using Real = RealOf<T>;
-    with_factor(job, seats, InverseBuffers::record,
-                {Part{}, read_rows(element<Real>), read_small(), both_rows(job.n * element<T>),
-                 written_small<Verdict>(), written_small<Real>(2)},
-                invert_typed<T>);
+    run(job, seats, alone, invert_typed<T>, [&] {
+      return Parts{Part{},
+                   read_rows(element<Real>),
+                   read_small(),
+                   both_rows(job.n * element<T>),
+                   written_small<Verdict>(),
+                   written_small<Real>(2)};
+    });
   });
 }
 
 void condition(const Job& job, const std::vector<Seat>& seats) {
+  const bool alone = made_alone(job, seats, ConditionBuffers::record);
   with_dtype(job.dtype, [&]<class T>() {
     using Real = RealOf<T>;
-    with_factor(job, seats, ConditionBuffers::record,
-                {read_rows(job.n * element<T>), read_rows(element<Real>), read_small(),
-                 written_small<Real>(), written_small<Verdict>()},
-                condition_typed<T>);
+    run(job, seats, alone, condition_typed<T>, [&] {
+      return Parts{read_rows(job.n * element<T>), read_rows(element<Real>), read_small(),
+                   written_small<Real>(), written_small<Verdict>()};
+    });
   });
 }
 

@@ -96,10 +96,21 @@ class Gangs {
     }
     if (full) {
       run_soon([full, work = std::move(work)] {
-        work(full->seats);
+        std::string trouble;
+        try {
+          work(full->seats);
+        } catch (const std::exception& error) {  // a bug, or no memory left even to report that
+          trouble = error.what();
+        }
         // The rest of a device's program may run inside of this call, and wait for the others.
         for (Promise& waiting : full->promises) {
-          run_soon([promise = waiting]() mutable { promise.SetAvailable(); });
+          run_soon([promise = waiting, trouble]() mutable {
+            if (trouble.empty()) {
+              promise.SetAvailable();
+            } else {
+              promise.SetError(Error(XLA_FFI_Error_Code_INTERNAL, "shardsolve: " + trouble));
+            }
+          });
         }
       });
     }

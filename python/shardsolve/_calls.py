@@ -20,8 +20,8 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from shardsolve import _library
-from shardsolve._cut import Cut, row_axes
-from shardsolve._records import FACTOR_WORDS, VERDICT_WORDS
+from shardsolve._cut import Cut, cuts_columns, row_axes
+from shardsolve._records import FACTOR_WORDS, FAILURE, VERDICT_WORDS
 
 Arrays = tuple[jax.Array, ...]
 
@@ -38,6 +38,8 @@ class Call:
         local: The call on one device: (place, *operands, n=, ranks=, **options) -> results.
         rule: The sharding rule for Shardy, in its Einstein-like notation.
         empty: What to fill each result with where n = 0, without a call.
+        from_columns: Makes of the function of a device's rows that of its columns, for a first
+            operand that can be either.
     """
 
     def __init__(
@@ -47,12 +49,14 @@ class Call:
         local: Callable[..., Arrays],
         rule: str,
         empty: Sequence[float | tuple[float, ...]],
+        from_columns: Callable[[Callable[..., Arrays]], Callable[..., Arrays]] | None = None,
     ):
         self.operands = tuple(operands)
         self.results = tuple(results)
         self.local = local
         self.rule = rule
         self.empty = tuple(empty)
+        self.from_columns = from_columns
 
     def __call__(self, cut: Cut | None, *arguments: jax.Array, **options: int) -> Arrays:
         """The results for whole arrays; inside of a shard_map for a device's own rows."""
@@ -62,7 +66,10 @@ class Call:
             return self._partitioned(options)(*arguments)
         if cut.inside:
             return self._run(cut.axes, cut.others, arguments[0].shape[1], options)(*arguments)
-        return self._mapped(cut, options)(*arguments)
+        run = self._mapped(cut.by_rows, options)
+        if cut.columns and self.from_columns:
+            run = self.from_columns(run)  # XLA sees that no device needs another's columns
+        return run(*arguments)
 
     def _run(
         self, axes: tuple[str, ...], others: tuple[str, ...], n: int, options: dict
@@ -146,9 +153,15 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
     def whole(*arguments: jax.Array) -> Arrays:  # this body is what runs on a single device
         return call._run((), (), arguments[0].shape[1], dict(options))(*arguments)
 
-    def shardings(mesh, arguments, results):
+    def spec_of(argument):
         # Operands that nobody has placed come with a sharding of another kind, without a spec.
-        axes = row_axes(getattr(arguments[0].sharding, "spec", P()), mesh)
+        return getattr(argument.sharding, "spec", P())
+
+    def takes_columns(arguments):
+        return call.from_columns is not None and cuts_columns(spec_of(arguments[0]))
+
+    def shardings(mesh, arguments, results):
+        axes = row_axes(spec_of(arguments[0]), mesh)
 
         def of(kinds, shapes):
             return tuple(
@@ -164,8 +177,11 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
     def partition(mesh, arguments, results):
         axes, before, after = shardings(mesh, arguments, results)
         others = tuple(axis for axis in mesh.axis_names if axis not in axes)
-        n = arguments[0].shape[1]
-        return mesh, call._run(axes, others, n, dict(options)), after, before
+        run = call._run(axes, others, arguments[0].shape[1], dict(options))
+        if takes_columns(arguments):
+            run = call.from_columns(run)
+            before = (NamedSharding(mesh, P(None, axes)), *before[1:])
+        return mesh, run, after, before
 
     def infer(mesh, arguments, results):
         return shardings(mesh, arguments, results)[2]
@@ -184,6 +200,23 @@ def _real(dtype: jnp.dtype) -> jnp.dtype:
 
 def _conjugate(a: jax.Array) -> jax.Array:
     return jnp.conj(a) if jnp.iscomplexobj(a) else a
+
+
+def _factor_from_columns(run: Callable[[jax.Array], Arrays]) -> Callable[[jax.Array], Arrays]:
+    """The factorisation of rows, for somebody who has columns.
+
+    The conjugate transpose of columns are rows of A^H, which is A, or fails as A does: then the
+    entry that is named is A^H's.
+    """
+
+    def factor(a: jax.Array) -> Arrays:
+        slab, diagonal, log_determinant, record = run(_conjugate(a.T))
+        column = record[2]
+        is_entry = (record[0] < FAILURE) & (column >= 0)
+        swapped = record.at[2].set(record[1]).at[1].set(column)
+        return slab, diagonal, log_determinant, jnp.where(is_entry, swapped, record)
+
+    return factor
 
 
 def _factor_local(place, a, *, n, ranks, tile):
@@ -249,6 +282,7 @@ _FACTOR = Call(
     local=_factor_local,
     rule="i j -> i j, i, l, m",
     empty=(0, 0, 0, 0),
+    from_columns=_factor_from_columns,
 )
 _SOLVE = Call(
     operands=("rows", "rows", "small", "rows"),

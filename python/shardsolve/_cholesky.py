@@ -74,8 +74,8 @@ def solve(
 
     Args:
         a: (n, n), float32, float64, complex64 or complex128; both triangles are needed. Solved
-            where it lies if its rows are cut over devices, as by `P("x", None)`; any other
-            sharding is brought to that.
+            where it lies if its rows are cut over devices, as by `P("x", None)`, or its columns;
+            any other sharding is brought to that.
         b: (n,) or (n, k), of the same dtype.
         assume_a: "pos" or "positive definite"; no other kind of matrix is solved yet, and there
             is no default, as `jax.scipy.linalg.solve` assumes a general one.
@@ -250,8 +250,10 @@ def _hermitian_part(a: jax.Array, cut: Cut | None) -> jax.Array:
         blocks = jnp.moveaxis(a.reshape(rows, n // rows, rows), 1, 0)
         mirrored = lax.all_to_all(blocks, cut.axes, split_axis=0, concat_axis=0)
         mirrored = jnp.moveaxis(mirrored, 2, 0).reshape(rows, n)
+    elif cut is None:
+        mirrored = a.T
     else:
-        mirrored = a.T if cut is None else cut.place(a.T)
+        a, mirrored = cut.place(a), cut.place(a.T)
     return (a + jnp.conj(mirrored)) / 2
 
 
@@ -327,7 +329,7 @@ def _cho_solve(
 def _solve_traced(
     a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, full_output: bool
 ) -> tuple[jax.Array, Info]:
-    return _cho_solve(_factor_traced(a, cut, tile), b, cut, full_output)
+    return _cho_solve(_factor_traced(a, cut, tile), b, cut and cut.by_rows, full_output)
 
 
 def _solve_keeping(
@@ -335,15 +337,15 @@ def _solve_keeping(
 ) -> tuple[jax.Array, Info, jax.Array]:
     """The same with the factor as a result: only then may it take the memory of `a`."""
     factor = _factor_traced(a, cut, tile)
-    return *_cho_solve(factor, b, cut, full_output), factor._slab
+    return *_cho_solve(factor, b, cut and cut.by_rows, full_output), factor._slab
 
 
 def _factor_traced(a: jax.Array, cut: Cut | None, tile: int) -> Factor:
-    return _factor_of(cut, tile)(a if cut is None else cut.place(a))
+    return _factor_of(cut, tile)(a if cut is None or cut.columns else cut.place(a))
 
 
 def _inv_traced(a: jax.Array, cut: Cut | None, tile: int) -> tuple[jax.Array, Info]:
-    return _inverse(_factor_traced(a, cut, tile), cut)
+    return _inverse(_factor_traced(a, cut, tile), cut and cut.by_rows)
 
 
 _solve = jax.jit(_solve_traced, static_argnums=(2, 3, 4))

@@ -15,12 +15,19 @@ class Cut(NamedTuple):
     """The rows of a matrix are cut along `axes` of `mesh`, in that order.
 
     Without a mesh: the caller is inside of a shard_map, whose axes they are; the devices along
-    `others` each have a matrix of their own.
+    `others` each have a matrix of their own. With `columns` the columns are cut instead, which
+    concerns the matrix alone: everything that is made of it has its rows cut.
     """
 
     mesh: Mesh | AbstractMesh | None
     axes: tuple[str, ...]
     others: tuple[str, ...] = ()
+    columns: bool = False
+
+    @property
+    def by_rows(self) -> Cut:
+        """The same devices in the same order, with rows."""
+        return self._replace(columns=False)
 
     @property
     def explicit(self) -> bool:
@@ -79,6 +86,12 @@ def row_axes(spec: PartitionSpec, mesh: Mesh | AbstractMesh) -> tuple[str, ...]:
     return tuple(used) if used else tuple(mesh.axis_names)
 
 
+def cuts_columns(spec: PartitionSpec) -> bool:
+    """Whether each device has whole columns of a matrix, and not all of them."""
+    rows, columns = (*spec, None, None)[:2]
+    return not axes_of(rows) and bool(axes_of(columns))
+
+
 def find_cut(
     a: jax.Array, mesh: Mesh | AbstractMesh | None, axis_name: str | Sequence[str] | None
 ) -> Cut | None:
@@ -91,27 +104,48 @@ def find_cut(
     """
     around = _manual_axes()
     if axis_name is not None or around:
+        _require_unchecked(a)
         return _cut_inside(a.shape[-2:], around, axes_of(axis_name) or around)
+    typed = jax.typeof(a).sharding
+    explicit = any(kind == AxisType.Explicit for kind in typed.mesh.axis_types)
     if isinstance(a, jax.core.Tracer):
-        sharding = jax.typeof(a).sharding
-        if mesh is None and not any(kind == AxisType.Explicit for kind in sharding.mesh.axis_types):
+        if mesh is None and not explicit:
             return None  # under Auto axes the type's spec says nothing, whatever the sharding is
-        return Cut(
-            mesh or sharding.mesh, row_axes(_last_two(sharding.spec, a.ndim), mesh or sharding.mesh)
-        )
-    sharding = a.sharding
-    if isinstance(sharding, NamedSharding):
-        spec = _last_two(sharding.spec, a.ndim)
-        if mesh is None or mesh == sharding.mesh:
-            return Cut(sharding.mesh, row_axes(spec, sharding.mesh))
-        return Cut(mesh, tuple(mesh.axis_names))
+        cut = _cut_as(_last_two(typed.spec, a.ndim), mesh or typed.mesh)
+    elif isinstance(a.sharding, NamedSharding) and mesh in (None, a.sharding.mesh):
+        cut = _cut_as(_last_two(a.sharding.spec, a.ndim), a.sharding.mesh)
+    else:
+        cut = _cut_as(PartitionSpec(), mesh or _mesh_of(a))
+    if explicit:
+        _require_axes(typed, cut.known_mesh)
+    return cut
+
+
+def _cut_as(spec: PartitionSpec, mesh: Mesh | AbstractMesh) -> Cut:
+    return Cut(mesh, row_axes(spec, mesh), columns=cuts_columns(spec))
+
+
+def _mesh_of(a: jax.Array) -> Mesh | AbstractMesh:
+    """Of an array whose sharding has none: the mesh that is set, or one of the array's devices."""
     context = jax.sharding.get_abstract_mesh()
-    if mesh is None and not context.empty:
-        return Cut(context, tuple(context.axis_names))
-    if mesh is None:
-        devices = sorted(sharding.device_set, key=_id)
-        mesh = Mesh(np.array(devices), ("devices",))
-    return Cut(mesh, tuple(mesh.axis_names))
+    if not context.empty:
+        return context
+    return Mesh(np.array(sorted(a.sharding.device_set, key=_id)), ("devices",))
+
+
+def _require_axes(typed: NamedSharding, mesh: Mesh | AbstractMesh) -> None:
+    """Throws if an array is cut by its type along axes that the mesh to be used has not."""
+    missing = [
+        axis for entry in typed.spec for axis in axes_of(entry) if axis not in mesh.axis_names
+    ]
+    if missing:
+        raise ValueError(
+            f"the matrix or factor is cut along {tuple(missing)!r} by its type, on a mesh of "
+            f"Explicit axes, and is to be used on a mesh with the axes {tuple(mesh.axis_names)!r}. "
+            "A factor is used where it was made. A matrix is moved with jax.device_put(a, "
+            "NamedSharding(mesh, PartitionSpec())), or jax.sharding.reshard inside jit: put on a "
+            "bare device it keeps the type that it had"
+        )
 
 
 def _id(device: jax.Device) -> int:
@@ -131,6 +165,21 @@ def _manual_axes() -> tuple[str, ...]:
         for axis, kind in zip(mesh.axis_names, mesh.axis_types, strict=True)
         if kind == AxisType.Manual
     )
+
+
+def _require_unchecked(a: jax.Array) -> None:
+    """Throws inside of a shard_map with check_vma=True, if `a` differs between its devices.
+
+    JAX 0.8 would count all that comes out of a call as varying, and 0.10 nothing, so that rows of
+    a result would pass as replicated and their gradients be summed.
+    """
+    kind = jax.typeof(a)  # no common name: vma in jax 0.8, mat.varying in 0.10
+    varying = getattr(kind, "vma", None) or getattr(getattr(kind, "mat", None), "varying", None)
+    if varying:
+        raise ValueError(
+            "the shard_map around this call checks along which axes values vary, which "
+            "shardsolve's calls cannot declare in all versions of JAX: pass check_vma=False to it"
+        )
 
 
 def _cut_inside(shape: tuple[int, ...], around: tuple[str, ...], axes: tuple[str, ...]) -> Cut:

@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec as P
 from shardsolve import _calls
 from shardsolve._check import check_matrix, check_tile
 from shardsolve._cut import Cut, find_cut, inside_shard_map
-from shardsolve._records import raise_if_failed
+from shardsolve._records import FAILURE, raise_if_failed
 
 LARGEST_TILE = 384
 
@@ -54,7 +54,7 @@ def cholesky(
             "cholesky cannot be called inside of a shard_map; call it outside, or use cho_factor"
         )
     cut = find_cut(a, mesh, None) or _whole_context()
-    factor, record = _cholesky(a, cut, check_tile(tile) or LARGEST_TILE)
+    factor, record = _cholesky(a, cut.by_rows, check_tile(tile) or LARGEST_TILE)
     raise_if_failed(record)
     return jnp.conj(factor.T) if upper else factor
 
@@ -149,6 +149,6 @@ def _in_order(record: jax.Array, ranks: int, blocks: int, tile: int) -> jax.Arra
         natural = ((rest // tile) * ranks + rank) * tile + rest % tile
         return jnp.where(row >= 0, natural, row)
 
-    is_row = record[0] < 100  # otherwise it is the number of a message
+    is_row = record[0] < FAILURE
     named = record.at[1].set(original(record[1])).at[2].set(original(record[2]))
     return jnp.where(is_row, named, record)

@@ -13,6 +13,7 @@ from shardsolve import _library
 # As in jax/records.hpp. A verdict: status, row, column, rows eliminated before, in right-hand side.
 VERDICT_WORDS = 5
 FACTOR_WORDS = 12
+FAILURE = 100  # from this status on the second word is not a row but the number of a message
 NOT_KNOWN = -1.0  # a figure that nobody has asked for; not NaN, which jax_debug_nans would find
 FACTOR_DEVICES = 6  # its place in the record of a factor
 
@@ -25,7 +26,7 @@ class Status(enum.IntEnum):
     NOT_HERMITIAN = 2
     NONFINITE_INPUT = 3
     OVERFLOW = 4
-    INVALID_ARGUMENT = 100
+    INVALID_ARGUMENT = FAILURE
     OUT_OF_MEMORY = 101
     DEVICE = 102
     COMMUNICATION = 103

@@ -52,19 +52,17 @@ def progress() -> Iterator[None]:
     On a terminal as a line that changes, elsewhere as one line for each phase. Wait for the
     results (`jax.block_until_ready`) inside of the block.
     """
-    show = _Display(sys.stderr)
-    callback = _CALLBACK(show)
+    display = _Display(sys.stderr)
     library = _library.library()
-    library.shardsolve_set_progress(ctypes.cast(callback, ctypes.c_void_p))
+    _open_displays.append(display)
+    library.shardsolve_set_progress(ctypes.cast(_show, ctypes.c_void_p))
     try:
         yield
     finally:
-        library.shardsolve_set_progress(None)
-        show.close()
-        _kept.append(callback)  # a call under way may still use it
-
-
-_kept: list[object] = []
+        _open_displays.remove(display)
+        if not _open_displays:
+            library.shardsolve_set_progress(None)
+        display.close()
 
 
 class _Display:
@@ -95,3 +93,13 @@ class _Display:
             if self._terminal and self._phase:
                 self._stream.write("\n")
             self._closed = True
+
+
+_open_displays: list[_Display] = []
+
+
+# The only callback there is, and it stays: a call under way may use it after its block has ended.
+@_CALLBACK
+def _show(phase: bytes, fraction: float, remaining: float) -> None:
+    for display in _open_displays[-1:]:
+        display(phase, fraction, remaining)

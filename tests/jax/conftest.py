@@ -38,6 +38,7 @@ os.environ.setdefault("NPROC", str(max(2 * DEVICES, 4)))
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "liveness: many calls at once; long with many rounds")
     config.addinivalue_line("markers", "one_rank: small systems are solved by one rank, as usual")
+    config.addinivalue_line("markers", "devices: again with other numbers of devices than 4")
     config.addinivalue_line("markers", "slow: seconds rather than tenths of one")
     config.stash[_STDERR] = os.fdopen(os.dup(sys.__stderr__.fileno()), "w")
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+import shardsolve
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 DEVICES = len(jax.devices())
 FACTOR_CALL = "shardsolve_cholesky_factor"
+
+solve = functools.partial(shardsolve.solve, assume_a="pos")
 
 
 # Problems
@@ -167,3 +173,67 @@ def largest_collective(text: str) -> int:
 
 def hermitian_part(a: jax.Array) -> jax.Array:
     return (a + jnp.conj(jnp.swapaxes(a, -1, -2))) / 2
+
+
+# Functions and batches that several files transform
+
+# Ours, and the same on one device by JAX, as functions of any square matrix.
+FUNCTIONS = {
+    "solve": (solve, lambda a, b: jnp.linalg.solve(hermitian_part(a), b)),
+    "cho_solve": (
+        lambda a, b: shardsolve.cho_solve(shardsolve.cho_factor(a), b),
+        lambda a, b: jnp.linalg.solve(hermitian_part(a), b),
+    ),
+    "inv": (
+        lambda a, b: shardsolve.inv(a) @ b,
+        lambda a, b: jnp.linalg.inv(hermitian_part(a)) @ b,
+    ),
+    "logdet": (
+        lambda a, b: shardsolve.logdet(a) * b,
+        lambda a, b: jnp.linalg.slogdet(hermitian_part(a))[1] * b,
+    ),
+    "slogdet": (
+        lambda a, b: shardsolve.slogdet(shardsolve.cho_factor(a))[1] * b,
+        lambda a, b: jnp.linalg.slogdet(hermitian_part(a))[1] * b,
+    ),
+}
+some_functions = pytest.mark.parametrize("function", ("solve", "inv", "logdet"))
+
+# Ways to have a function compiled, and where its arguments lie then.
+WAYS = {
+    "eager": (lambda f: f, spread),
+    "jit": (jax.jit, spread),
+    "explicit": (jax.jit, lambda value: put(value, row_mesh(explicit=True), "x")),
+    "one_device": (jax.jit, jnp.asarray),
+}
+
+
+def scalar(f):
+    """A real, smooth, non-linear function of all entries."""
+    return lambda a, b: jnp.sum(jnp.abs(f(a, b)) ** 2) + jnp.sum(jnp.real(f(a, b)))
+
+
+def batch(count, n, dtype="float64"):
+    return np.stack([hermitian(n, dtype, seed) for seed in range(count)])
+
+
+def spread_batch(value):
+    """Each problem cut along its rows."""
+    return put(value, row_mesh(), None, "x")
+
+
+# in_axes of a and b.
+BATCHES = {
+    "matrices": (0, None),
+    "right_hand_sides": (None, 0),
+    "both": (0, 0),
+    "right_hand_sides_along_the_last_axis": (None, 1),
+}
+
+
+def batched_arguments(axes, n, dtype="float64"):
+    of_a, of_b = BATCHES[axes]
+    a = batch(3, n, dtype) if of_a == 0 else hermitian(n, dtype)
+    b = sides(n, 3, dtype)
+    b = b[:, 0] if of_b is None else (b.T.copy() if of_b == 0 else b)
+    return a, b

@@ -21,23 +21,25 @@ from systems import (
 import shardsolve
 
 SIZES = (1, 2, 3, 5, 8, 17, 33, 64, 100)
-SOME_SIZES = (1, 5, 33, 64)
+SOME_SIZES = (1, 33, 64)
 SCALES = {"float32": 1e30, "float64": 1e300, "complex64": 1e30, "complex128": 1e300}
 
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
-every_size = pytest.mark.parametrize("n", SIZES)
 some_sizes = pytest.mark.parametrize("n", SOME_SIZES)
 
 
-@every_dtype
-@every_size
+@pytest.mark.devices
+@pytest.mark.parametrize(
+    ("n", "dtype"),
+    [(n, dtype) for n in SIZES for dtype in DTYPES if dtype == "complex128" or n == 33],
+)
 def test_solve_any_size_passes_gate(n, dtype):
     a, b = hermitian(n, dtype), sides(n, 3, dtype)
     assert solves(a, shardsolve.solve(spread(a), b, assume_a="pos"), b)
 
 
 @pytest.mark.parametrize("k", (None, 1, 3, 40))
-@every_dtype
+@pytest.mark.parametrize("dtype", ("float32", "complex128"))
 def test_solve_every_shape_of_b_passes_gate(dtype, k):
     a, b = hermitian(17, dtype), sides(17, k, dtype)
     assert solves(a, shardsolve.solve(spread(a), spread(b), assume_a="pos"), b)
@@ -73,6 +75,7 @@ def test_factor_used_twice_gives_what_solve_gives():
     assert np.array_equal(once, shardsolve.solve(spread(a), b, assume_a="pos", tile=8))
 
 
+@pytest.mark.devices
 @every_dtype
 @some_sizes
 def test_inv_any_size_passes_gate(n, dtype):
@@ -89,6 +92,7 @@ def test_inv_of_factor_is_inv_of_matrix():
     assert np.array_equal(x, shardsolve.inv(spread(a)))
 
 
+@pytest.mark.devices
 @every_dtype
 @some_sizes
 def test_logdet_any_size_agrees_with_numpy(n, dtype):
@@ -104,6 +108,7 @@ def test_logdet_any_size_agrees_with_numpy(n, dtype):
     assert value == shardsolve.logdet(shardsolve.cho_factor(spread(a)))
 
 
+@pytest.mark.devices
 @every_dtype
 @some_sizes
 def test_cond_any_size_is_below_and_near_numpy(n, dtype):
@@ -214,31 +219,31 @@ def test_cho_factor_with_mesh_cuts_a_numpy_matrix():
     assert solves(a, shardsolve.cho_solve(factor, b), b)
 
 
-# Nothing in, nothing out. In processes of their own, as compilers have crashed on this.
+# Nothing in, nothing out. In a process of its own, as compilers have crashed on this.
 
 EMPTY = """
 import jax, numpy as np, shardsolve
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
+solve = lambda a, b: shardsolve.solve(a, b, assume_a="pos")
 for spec in ((), ("x",)):
     where = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
     a, b = (jax.device_put(np.zeros(shape), where) for shape in ((0, 0), (0, 2)))
-    {statement}
+    assert solve(a, b).shape == (0, 2)
+    print("jit", flush=True)
+    assert jax.jit(solve)(a, b).shape == (0, 2)
+    print("cho_solve", flush=True)
+    assert shardsolve.cho_solve(shardsolve.cho_factor(a), b[:, 0]).shape == (0,)
+    print("inv", flush=True)
+    assert shardsolve.inv(a).shape == (0, 0)
+    print("logdet", flush=True)
+    assert shardsolve.logdet(a) == 0 and shardsolve.slogdet(a) == (1, 0)
+    print("cond", flush=True)
+    assert shardsolve.cond(a, 1) == 1
+assert solve(np.eye(4), np.ones((4, 0))).shape == (4, 0)
 print("fine")
 """
 
 
-@pytest.mark.parametrize(
-    "statement",
-    (
-        'assert shardsolve.solve(a, b, assume_a="pos").shape == (0, 2)',
-        'assert jax.jit(lambda a, b: shardsolve.solve(a, b, assume_a="pos"))(a, b).shape == (0, 2)',
-        "assert shardsolve.cho_solve(shardsolve.cho_factor(a), b[:, 0]).shape == (0,)",
-        "assert shardsolve.inv(a).shape == (0, 0)",
-        "assert shardsolve.logdet(a) == 0 and shardsolve.slogdet(a) == (1, 0)",
-        "assert shardsolve.cond(a, 1) == 1",
-        'assert shardsolve.solve(np.eye(4), np.ones((4, 0)), assume_a="pos").shape == (4, 0)',
-    ),
-    ids=("solve", "jit_solve", "cho_solve", "inv", "logdet", "cond", "no_columns"),
-)
-def test_empty_system_gives_an_empty_answer(python, statement):
-    assert python(EMPTY.format(statement=statement)) == "fine\n"
+@pytest.mark.devices
+def test_empty_system_gives_an_empty_answer(python):
+    assert python(EMPTY).endswith("fine\n")

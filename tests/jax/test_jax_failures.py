@@ -62,6 +62,7 @@ every_function = pytest.mark.parametrize("function", FUNCTIONS)
 # Outside of jit: an exception
 
 
+@pytest.mark.devices
 @every_failure
 @every_function
 def test_bad_matrix_outside_jit_raises_with_status(function, status):
@@ -80,14 +81,16 @@ def test_bad_matrix_of_every_dtype_raises_with_status(status, dtype):
     assert raised.value.status is status
 
 
+@pytest.mark.devices
 @pytest.mark.parametrize("row", (0, 1, 12, 23))
 @pytest.mark.parametrize("tile", (None, 4))
-def test_indefinite_matrix_names_the_row(row, tile):
+@pytest.mark.parametrize("spec", (("x",), (None, "x")), ids=str)
+def test_indefinite_matrix_names_the_row(spec, row, tile):
     """A negative entry on the diagonal of a diagonal matrix: no other row can be meant."""
     a = np.eye(N)
     a[row, row] = -1
     with pytest.raises(shardsolve.LinAlgError, match=rf"\b{row}\b") as raised:
-        shardsolve.cho_factor(spread(a), tile=tile)
+        shardsolve.cho_factor(put(a, row_mesh(), *spec), tile=tile)
     assert raised.value.pivot == row
 
 
@@ -108,6 +111,7 @@ def test_nonfinite_matrix_names_row_and_column(entry, value):
     assert names(str(raised.value), entry), str(raised.value)
 
 
+@pytest.mark.devices
 @pytest.mark.parametrize("entry", ((2, 20), (20, 2)), ids=str)
 @pytest.mark.parametrize("spec", (("x",), (None, "x"), ()), ids=str)
 def test_nonfinite_matrix_in_any_sharding_names_row_and_column(spec, entry):
@@ -129,20 +133,23 @@ def names(text: str, entry: tuple[int, int]) -> bool:
     return list(entry) == numbers[:2]
 
 
+@pytest.mark.devices
 @pytest.mark.parametrize("entry", ((3, 17), (17, 3)), ids=str)
-def test_not_hermitian_matrix_names_an_entry_of_the_pair(entry):
+@pytest.mark.parametrize("spec", (("x",), (None, "x")), ids=str)
+def test_not_hermitian_matrix_names_an_entry_of_the_pair(spec, entry):
     a = with_entry(hermitian(N), *entry, 100.0)
     with pytest.raises(shardsolve.LinAlgError) as raised:
-        shardsolve.cho_factor(spread(a))
+        shardsolve.cho_factor(put(a, row_mesh(), *spec))
     assert raised.value.status is Status.NOT_HERMITIAN
     assert names(str(raised.value), (3, 17)) or names(str(raised.value), (17, 3))
 
 
-def test_complex_matrix_that_is_symmetric_is_not_hermitian():
+@pytest.mark.parametrize("spec", (("x",), (None, "x")), ids=str)
+def test_complex_matrix_that_is_symmetric_is_not_hermitian(spec):
     a = hermitian(N, "complex128")
     symmetric = np.tril(a) + np.tril(a, -1).T
     with pytest.raises(shardsolve.LinAlgError) as raised:
-        shardsolve.cho_factor(spread(symmetric))
+        shardsolve.cho_factor(put(symmetric, row_mesh(), *spec))
     assert raised.value.status is Status.NOT_HERMITIAN
 
 
@@ -189,6 +196,7 @@ def test_good_call_after_a_bad_one_is_good():
 # Inside of jit, or with full_output: NaN and an Info
 
 
+@pytest.mark.devices
 @pytest.mark.parametrize("way", ("eager", "jit", "explicit", "mesh"))
 @every_failure
 def test_bad_matrix_with_full_output_gives_nan_and_info(status, way):
@@ -294,6 +302,7 @@ def test_failed_factor_outside_jit_raises(use):
     assert raised.value.pivot == factor.info.pivot
 
 
+@pytest.mark.devices
 @several_devices
 @pytest.mark.parametrize("use", ("cho_solve", "inv", "cond"))
 def test_factor_on_another_number_of_devices_says_so(use):
@@ -304,6 +313,35 @@ def test_factor_on_another_number_of_devices_says_so(use):
     )
     with pytest.raises((shardsolve.SolverError, ValueError), match=rf"{DEVICES} devices"):
         FACTOR_USES[use](moved)
+
+
+TYPED_ELSEWHERE = {
+    "factor_on_a_device": lambda moved, factor, a: shardsolve.cho_solve(moved, sides(N)),
+    "factor_on_a_mesh": lambda moved, factor, a: jax.jit(
+        functools.partial(shardsolve.cho_solve, mesh=other_mesh())
+    )(factor, sides(N)),
+    "matrix_on_a_device": lambda moved, factor, a: solve(
+        jax.device_put(a, jax.devices()[0]), sides(N)
+    ),
+    "matrix_on_a_mesh": lambda moved, factor, a: jax.jit(
+        functools.partial(solve, mesh=other_mesh())
+    )(a, sides(N)),
+}
+
+
+def other_mesh():
+    return jax.sharding.Mesh(np.array(jax.devices()), ("other",))
+
+
+@several_devices
+@pytest.mark.parametrize("use", TYPED_ELSEWHERE)
+def test_explicit_type_of_another_mesh_says_what_to_do(use):
+    """Put on a bare device an array keeps its type: JAX's own words were KeyError('x')."""
+    a = put(hermitian(N), row_mesh(explicit=True), "x")
+    factor = shardsolve.cho_factor(a)
+    moved = jax.device_put(factor, jax.devices()[0])
+    with pytest.raises(ValueError, match=r"\('x',\) by its type.*where it was made.*device_put"):
+        TYPED_ELSEWHERE[use](moved, factor, a)
 
 
 @pytest.mark.parametrize("function", ("cho_solve", "solve", "logdet"))
@@ -425,6 +463,7 @@ def test_tile_that_makes_no_sense_is_refused(tile):
 # The usual mistakes with devices and memory
 
 
+@pytest.mark.devices
 @several_devices
 @pytest.mark.parametrize("way", ("eager", "jit"))
 def test_arrays_on_different_devices_are_refused(way):
@@ -489,3 +528,44 @@ def test_gradient_needs_no_synchronisation_before_it():
     at_once = run(jax.jit(lambda a: a * 2)(a))
     ready = jax.block_until_ready(jax.jit(lambda a: a * 2)(a))
     assert np.array_equal(at_once, run(ready))
+
+
+# Memory
+
+SHORT_OF_MEMORY = """
+import resource
+import jax, numpy as np, shardsolve
+from shardsolve import _library
+n = 4096
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
+rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+a, b = jax.device_put(np.eye(n), rows), jax.device_put(np.ones(n), rows)
+_library.library().shardsolve_set_small_matrix(n)  # one rank, with a copy of the whole matrix
+shardsolve.logdet(jax.device_put(np.eye(24), rows))
+
+def try_with(matrices, call):
+    with open("/proc/self/statm") as sizes:
+        used = int(sizes.read().split()[0]) * resource.getpagesize()
+    limit = used + int(matrices * a.nbytes)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+    try:
+        print("answered", call())
+    except shardsolve.SolverError as error:
+        print(error.status.name, error)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+
+try_with(1.25, lambda: shardsolve.cho_factor(a))  # room for the result alone
+factor = shardsolve.cho_factor(a)
+try_with(0.5, lambda: shardsolve.cho_solve(factor, b))
+print(bool((np.asarray(shardsolve.cho_solve(factor, b)) == 1).all()))
+"""
+
+
+@several_devices
+@pytest.mark.slow
+def test_copies_for_one_rank_without_memory_are_an_error_and_the_process_goes_on(python):
+    factor, solution, after = python(SHORT_OF_MEMORY).splitlines()
+    assert factor.startswith("OUT_OF_MEMORY there is not enough memory")
+    assert solution.startswith("OUT_OF_MEMORY there is not enough memory")
+    assert after == "True"

@@ -7,6 +7,8 @@ from systems import DEVICES, DTYPES, hermitian, put, row_mesh, sides, solves, sp
 
 import shardsolve
 
+pytestmark = pytest.mark.devices
+
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 8 * DEVICES, 33])

@@ -14,6 +14,8 @@ from systems import DEVICES, DTYPES, close, hermitian, inverts, put, sides, solv
 
 import shardsolve
 
+pytestmark = pytest.mark.devices
+
 EXAMPLES = int(os.environ.get("SHARDSOLVE_TEST_EXAMPLES", "25"))
 CLEAN = (shardsolve.LinAlgError, TypeError, ValueError)
 

@@ -10,6 +10,8 @@ from systems import DEVICES, close, hermitian, inverts, put, row_mesh, sides, so
 
 from shardsolve.compat.jaxmg import potri, potri_shardmap_ctx, potrs, potrs_shardmap_ctx
 
+pytestmark = pytest.mark.devices
+
 T_A = 3
 ROWS = 4 * DEVICES
 SPECS = (P("x", None),)

@@ -20,7 +20,7 @@ from systems import DEVICES, close, grid_mesh, hermitian, put, row_mesh, sides, 
 
 import shardsolve
 
-pytestmark = pytest.mark.liveness
+pytestmark = [pytest.mark.liveness, pytest.mark.devices]
 
 N = 12
 ROUNDS = int(os.environ.get("SHARDSOLVE_TEST_ROUNDS", "20"))
@@ -327,6 +327,7 @@ print("and on")
 
 
 @several_devices
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("who", "came", "missing"),
     (

@@ -1,5 +1,6 @@
 """trace, progress, set_timeout; and that small systems are solved by one rank."""
 
+import gc
 import json
 
 import jax
@@ -8,8 +9,10 @@ import pytest
 from systems import hermitian, inverts, put, row_mesh, sides, solves, spread
 
 import shardsolve
+from shardsolve import _session
 
 
+@pytest.mark.devices
 def test_trace_holds_one_process_a_rank(tmp_path):
     a, b = spread(hermitian(24)), sides(24)
     with shardsolve.trace(tmp_path / "t.json"):
@@ -37,12 +40,29 @@ def test_progress_ends_with_its_block(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_progress_inside_of_progress_shows_again_after_it(capsys):
+    with shardsolve.progress():
+        with shardsolve.progress():
+            pass
+        jax.block_until_ready(shardsolve.solve(hermitian(300), sides(300), assume_a="pos"))
+    assert "shardsolve: factor" in capsys.readouterr().err
+
+
+def test_progress_leaves_nothing_behind():
+    for _ in range(3):
+        with shardsolve.progress():
+            jax.block_until_ready(shardsolve.solve(hermitian(40), sides(40), assume_a="pos"))
+    gc.collect()
+    assert not [one for one in gc.get_objects() if type(one) is _session._Display]
+
+
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
 def test_timeout_that_makes_no_sense_is_an_error(seconds):
     with pytest.raises(ValueError, match="positive"):
         shardsolve.set_timeout(seconds)
 
 
+@pytest.mark.devices
 @pytest.mark.one_rank
 @pytest.mark.parametrize("n", [1, 7, 24, 256])
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])

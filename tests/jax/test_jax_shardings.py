@@ -24,6 +24,10 @@ from systems import (
 )
 
 import shardsolve
+from shardsolve import _cholesky
+from shardsolve._cut import find_cut
+
+pytestmark = pytest.mark.devices
 
 N = 24  # divisible by every number of devices that is tested
 solve = functools.partial(shardsolve.solve, assume_a="pos")
@@ -238,11 +242,16 @@ def test_axis_name_solve_passes_gate(axes):
     assert solves(a, run(a, b), b)
 
 
-@pytest.mark.skipif(jax.__version__.startswith("0.8."), reason="jax 0.8 takes it")
-def test_axis_name_under_check_vma_says_what_to_pass():
+@pytest.mark.parametrize("function", ("solve", "inv", "logdet"))
+def test_axis_name_under_check_vma_says_what_to_pass(function):
     a, b = system(k=2)
-    with pytest.raises(ValueError, match="check_vma=False"):
-        inside(solve, row_mesh(), "x", P("x"), check_vma=True)(a, b)
+    run = {
+        "solve": solve,
+        "inv": lambda a, b, axis_name: shardsolve.inv(a, axis_name=axis_name),
+        "logdet": lambda a, b, axis_name: shardsolve.logdet(a, axis_name=axis_name)[None],
+    }[function]
+    with pytest.raises(ValueError, match=r"shardsolve.*check_vma=False"):
+        inside(run, row_mesh(), "x", P("x"), check_vma=True)(a, b)
 
 
 @several_devices
@@ -390,17 +399,46 @@ def test_row_sharded_matrix_is_never_gathered(function, axes):
     assert largest_collective(text) < n * n // DEVICES
 
 
+COLUMNS = {
+    "cho_factor": lambda a: shardsolve.cho_factor(a),
+    "logdet": lambda a: shardsolve.logdet(a),
+    "inv": lambda a: shardsolve.inv(a),
+    "solve": lambda a: solve(a, put(sides(len(a), None, "complex128"), row_mesh(explicit=True))),
+}
+
+
 @several_devices
-@pytest.mark.parametrize("direction", ("gradient of a", "value of a column-sharded matrix"))
+@pytest.mark.parametrize(
+    ("function", "axes"), [*((function, "explicit") for function in COLUMNS), ("logdet", "auto")]
+)
+def test_column_sharded_matrix_is_not_moved(function, axes):
+    n = 16 * DEVICES
+    a = put(hermitian(n, "complex128"), row_mesh(explicit=axes == "explicit"), None, "x")
+    text = compiled_text(COLUMNS[function], a)
+    assert "shardsolve_cholesky_factor" in text
+    assert largest_collective(text) <= n
+
+
+@several_devices
+def test_column_sharded_matrix_is_not_moved_outside_of_jit():
+    n = 16 * DEVICES
+    a, b = put(hermitian(n), row_mesh(), None, "x"), put(sides(n), row_mesh(), "x")
+    text = _cholesky._solve.lower(a, b, find_cut(a, None, None), 0, True).compile().as_text()
+    assert "shardsolve_cholesky_factor" in text
+    assert largest_collective(text) == 0
+
+
+@several_devices
+@pytest.mark.parametrize("direction", ("gradient of a", "value with mesh="))
 def test_largest_collective_of_what_must_move_sees_it(direction):
     """The measure of the test above is not blind."""
     n = 16 * DEVICES
     if direction == "gradient of a":
         text = compiled_text(jax.grad(shardsolve.logdet), put(hermitian(n), row_mesh(), "x"))
     else:
-        text = compiled_text(
-            lambda a: shardsolve.logdet(a), put(hermitian(n), row_mesh(), None, "x")
-        )
+        # With mesh= under jit nobody asks XLA how a lies.
+        run = functools.partial(shardsolve.logdet, mesh=row_mesh())
+        text = compiled_text(run, put(hermitian(n), row_mesh(), None, "x"))
     assert largest_collective(text) >= n * n // DEVICES**2
 
 
