@@ -29,6 +29,7 @@
 namespace shardsolve::dense {
 namespace {
 
+using layout::Batch;
 using layout::Piece;
 using layout::RowChunk;
 using runtime::Op;
@@ -214,18 +215,24 @@ class Cholesky {
       const RowRun& run = runs[static_cast<std::size_t>(segment)];
       return run.packed + (row - run.rows.begin);
     };
-    for (const Piece& piece : layout::lower_staircase(layout_, rank_.index(), first, last)) {
+    for (const Batch& batch :
+         layout::in_batches(layout::lower_staircase(layout_, rank_.index(), first, last))) {
+      const Piece& piece = batch.first;
       const MatrixView<T> a22 = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
                                             piece.rows.size(), piece.columns.size());
+      const runtime::Steps steps{batch.count, batch.distance * p.stride(),
+                                 batch.distance * p.stride(),
+                                 batch.distance * (a22.stride() + 1)};
       const MatrixView<T> right =
           p.columns_from(packed(layout_.global(rank_.index(), piece.columns.begin), rank_.index()),
                          piece.columns.size());
       if (piece.diagonal) {
-        kernels_.herk(queue, Triangle::lower, Op::conjugate_transpose, -1, right, 1, a22);
+        kernels_.herk_batch(queue, Triangle::lower, Op::conjugate_transpose, -1, right, a22, steps);
       } else {
         const MatrixView<T> left =
             p.columns_from(packed(piece.rows.begin, piece.segment), piece.rows.size());
-        kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{-1}, left, right, T{1}, a22);
+        kernels_.gemm_batch(queue, Op::conjugate_transpose, Op::none, T{-1}, left, right, T{1}, a22,
+                            steps);
       }
     }
   }

@@ -28,6 +28,7 @@
 namespace shardsolve::dense {
 namespace {
 
+using layout::Batch;
 using layout::Piece;
 using runtime::Op;
 using runtime::Side;
@@ -133,15 +134,19 @@ class Inverse {
     };
     rank_.panel().wait(l_.arrived(turn_), sites::inverse_l_arrived);
     kernels_.fill(rank_.panel(), T{0}, share(step, 0, rows(step)));
-    for (const Piece& piece :
-         layout::lower_staircase(layout_, rank_.index(), block_after(step), blocks())) {
+    for (const Batch& batch : layout::in_batches(
+             layout::lower_staircase(layout_, rank_.index(), block_after(step), blocks()))) {
+      const Piece& piece = batch.first;
       const MatrixView<T> m22 = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
                                             piece.rows.size(), piece.columns.size());
       const MatrixView<T> l21 =
           l_rows(step, place(rank_.index(), layout_.global(rank_.index(), piece.columns.begin)),
                  piece.columns.size());
-      kernels_.gemm(rank_.panel(), Op::none, Op::conjugate_transpose, T{-1}, l21, m22, T{1},
-                    share(step, place(piece.segment, piece.rows.begin), piece.rows.size()));
+      const runtime::Steps steps{batch.count, batch.distance * size(step),
+                                 batch.distance * (m22.stride() + 1), batch.distance * size(step)};
+      kernels_.gemm_batch(
+          rank_.panel(), Op::none, Op::conjugate_transpose, T{-1}, l21, m22, T{1},
+          share(step, place(piece.segment, piece.rows.begin), piece.rows.size()), steps);
     }
     rank_.panel().record(shares_ready_);
 
@@ -214,15 +219,20 @@ class Inverse {
     const MatrixView<T> x =
         slab_.block(x_rows.begin.value(), first, x_rows.size(), slab_.columns() - first);
     kernels_.fill(rank_.update(), T{0}, x);
-    for (const Piece& piece :
-         layout::lower_staircase(layout_, rank_.index(), block_after(step), blocks())) {
+    for (const Batch& batch : layout::in_batches(
+             layout::lower_staircase(layout_, rank_.index(), block_after(step), blocks()))) {
+      const Piece& piece = batch.first;
       const RowRun& run = runs[static_cast<std::size_t>(piece.segment)];
       const MatrixView<T> m22 = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
                                             piece.rows.size(), piece.columns.size());
       const MatrixView<T> m = m_rows(
           step, piece.segment, run.packed + (piece.rows.begin - run.rows.begin), piece.rows.size());
-      kernels_.gemm(rank_.update(), Op::none, Op::none, T{1}, m, m22, T{1},
-                    x.columns_from(piece.columns.begin.value() - first, piece.columns.size()));
+      const runtime::Steps steps{batch.count, batch.distance * size(step),
+                                 batch.distance * (m22.stride() + 1),
+                                 batch.distance * x.stride()};
+      kernels_.gemm_batch(
+          rank_.update(), Op::none, Op::none, T{1}, m, m22, T{1},
+          x.columns_from(piece.columns.begin.value() - first, piece.columns.size()), steps);
     }
     rank_.update().record(m_.done(turn_));
   }

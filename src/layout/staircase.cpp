@@ -1,6 +1,8 @@
 #include "layout/staircase.hpp"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace shardsolve::layout {
 namespace {
@@ -43,6 +45,16 @@ class Slab {
   std::int64_t rank_;
 };
 
+/// The number strictly between two that the highest power of two divides: cut there, most pieces of
+/// a level are of one size.
+std::int64_t roundest_between(std::int64_t first, std::int64_t last) {
+  std::int64_t found = first + 1;
+  for (std::int64_t power = 2; (first / power + 1) * power < last; power *= 2) {
+    found = (first / power + 1) * power;
+  }
+  return found;
+}
+
 void add_rectangle(std::vector<Piece>& pieces, std::int64_t segment, GlobalRange rows,
                    LocalRange columns) {
   if (rows.begin < rows.end && !columns.empty()) {
@@ -62,7 +74,7 @@ void cut_lower(const Slab& slab, std::int64_t first, std::int64_t last, std::int
     }
     return;
   }
-  const std::int64_t middle = first + (last - first) / 2;
+  const std::int64_t middle = roundest_between(first, last);
   for (std::int64_t segment = 0; segment < slab.layout().ranks(); ++segment) {
     add_rectangle(pieces, segment, {slab.from(segment, middle), slab.from(segment, end)},
                   slab.columns(first, middle));
@@ -85,7 +97,7 @@ void cut_upper(const Slab& slab, std::int64_t first, std::int64_t last, std::int
     pieces.push_back({slab.rank(), slab.diagonal_rows(first), slab.columns(first, last), true});
     return;
   }
-  const std::int64_t middle = first + (last - first) / 2;
+  const std::int64_t middle = roundest_between(first, last);
   for (std::int64_t segment = 0; segment < slab.layout().ranks(); ++segment) {
     add_rectangle(pieces, segment, {first_row(segment), slab.from(segment, middle)},
                   slab.columns(middle, last));
@@ -114,6 +126,30 @@ std::vector<Piece> upper_staircase(const SlabLayout& layout, std::int64_t rank, 
     cut_upper(slab, first, last, -1, pieces);
   }
   return pieces;
+}
+
+std::vector<Batch> in_batches(std::vector<Piece> pieces) {
+  const auto shape = [](const Piece& piece) {
+    return std::tuple(piece.diagonal, piece.segment, piece.rows.size(), piece.columns.size());
+  };
+  std::stable_sort(pieces.begin(), pieces.end(), [&](const Piece& a, const Piece& b) {
+    return std::tuple(shape(a), a.columns.begin) < std::tuple(shape(b), b.columns.begin);
+  });
+  std::vector<Batch> batches;
+  for (const Piece& piece : pieces) {
+    if (!batches.empty() && shape(batches.back().first) == shape(piece)) {
+      Batch& batch = batches.back();
+      const std::int64_t down = piece.rows.begin - batch.first.rows.begin;
+      const std::int64_t right = piece.columns.begin - batch.first.columns.begin;
+      if (down == right && (batch.count == 1 || right == batch.count * batch.distance)) {
+        batch.distance = right / batch.count;
+        ++batch.count;
+        continue;
+      }
+    }
+    batches.push_back({piece, 1, 0});
+  }
+  return batches;
 }
 
 }  // namespace shardsolve::layout

@@ -30,4 +30,15 @@ std::vector<Piece> lower_staircase(const SlabLayout& layout, std::int64_t rank, 
 std::vector<Piece> upper_staircase(const SlabLayout& layout, std::int64_t rank, std::int64_t first,
                                    std::int64_t last);
 
+/// Pieces of one shape, each `distance` rows further down and columns further right than the one
+/// before.
+struct Batch {
+  Piece first;
+  std::int64_t count = 1;
+  std::int64_t distance = 0;
+};
+
+/// All of the pieces, few batches. Sorted by their places, not in the order given.
+std::vector<Batch> in_batches(std::vector<Piece> pieces);
+
 }  // namespace shardsolve::layout

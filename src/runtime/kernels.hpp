@@ -14,6 +14,20 @@ enum class Op : char { none = 'N', conjugate_transpose = 'C' };
 enum class Side : char { left = 'L', right = 'R' };
 enum class Triangle : char { lower = 'L', upper = 'U' };
 
+/// Operands of several kernels of one shape: element (0, 0) of the next comes so many elements
+/// after that of the last.
+struct Steps {
+  std::int64_t count = 1;
+  std::int64_t a = 0;
+  std::int64_t b = 0;
+  std::int64_t c = 0;
+};
+
+template <class T>
+MatrixView<T> moved(MatrixView<T> view, std::int64_t elements) {
+  return {view.data() + elements, view.rows(), view.columns(), view.stride()};
+}
+
 /// What one pass over columns of a matrix finds; see Kernels::inspect. All in double precision.
 struct Inspection {
   double* column_sums = nullptr;      ///< per column: sum of |scale * a_ij|, by plain squares
@@ -36,6 +50,23 @@ class Kernels {
   /// One triangle of c = alpha op(a) op(a)^H + beta c; the rest of c is neither read nor written.
   virtual void herk(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Real beta,
                     Out c) const = 0;
+  /// `count` products like that of gemm, of which none writes what another one touches; the
+  /// operands of each are those of the one before moved on by so many elements.
+  virtual void gemm_batch(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c,
+                          const Steps& steps) const {
+    for (std::int64_t i = 0; i < steps.count; ++i) {
+      gemm(queue, op_a, op_b, alpha, moved(a, i * steps.a), moved(b, i * steps.b), beta,
+           moved(c, i * steps.c));
+    }
+  }
+  /// Likewise herk with beta = 1; steps.b is not used.
+  virtual void herk_batch(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Out c,
+                          const Steps& steps) const {
+    for (std::int64_t i = 0; i < steps.count; ++i) {
+      herk(queue, triangle, op, alpha, moved(a, i * steps.a), 1, moved(c, i * steps.c));
+    }
+  }
+
   /// Solves op(a) X = b (left) or X op(a) = b (right) for triangular a; X replaces b.
   virtual void trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const = 0;
 

@@ -259,6 +259,29 @@ TYPED_TEST(DeviceKernelsTest, Products_AgreeToRounding) {
   }
 }
 
+TYPED_TEST(DeviceKernelsTest, Batches_AreTheProductsOneByOne) {
+  using T = TypeParam;
+  for (const std::int64_t tile : {5, 40, 70}) {
+    const std::int64_t k = 20;
+    const std::int64_t count = 5;
+    const std::int64_t n = 2 * tile * count;
+    this->expect_alike(
+        {framed<T>(k, n, 1), framed<T>(n, n, 2)}, 4 * k,
+        [=](const auto& kernels, auto& queue, const auto& x) {
+          const runtime::Steps steps{count, 2 * tile * x[0].stride(), 2 * tile * x[0].stride(),
+                                     2 * tile * (x[1].stride() + 1)};
+          const auto left = x[0].columns_from(tile, tile);
+          const auto right = x[0].columns_from(0, tile);
+          kernels.gemm_batch(queue, Op::conjugate_transpose, Op::none, T{-1}, left, right, T{1},
+                             x[1].block(tile, 0, tile, tile), steps);
+          for (const Triangle triangle : {Triangle::lower, Triangle::upper}) {
+            kernels.herk_batch(queue, triangle, Op::conjugate_transpose, RealOf<T>{-1}, right,
+                               x[1].block(0, 0, tile, tile), steps);
+          }
+        });
+  }
+}
+
 /// A tile whose factor is I plus small numbers, and what is above it.
 template <Scalar T>
 Framed<T> definite(std::int64_t n) {

@@ -148,7 +148,10 @@ TYPED_TEST(Scaling, InverseBeyondTheRange_IsOverflow) {
   const SlabLayout layout = this->layout(20);
   const int exponent = std::numeric_limits<RealOf<T>>::max_exponent + 6;
   const DenseMatrix<T> a = dense<T>({.kind = Kind::diagonal, .n = 20, .scale_exponent = -exponent});
-  const Outcome outcome = cholesky_inverse(mesh, cholesky_factor(mesh, shard(a, layout)));
+  CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, layout));
+  // GPUs invert the tiles of the factor already.
+  const Outcome outcome =
+      factor.outcome.ok() ? cholesky_inverse(mesh, std::move(factor)) : factor.outcome;
   EXPECT_EQ(outcome.status, Status::overflow) << outcome.message();
 }
 

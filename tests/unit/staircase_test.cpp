@@ -144,6 +144,35 @@ void expect_diagonals(Half half, const SlabLayout& layout, std::int64_t rank) {
   EXPECT_EQ(diagonals, blocks);
 }
 
+std::vector<Piece> taken_apart(const std::vector<Batch>& batches) {
+  std::vector<Piece> pieces;
+  for (const Batch& batch : batches) {
+    for (std::int64_t i = 0; i < batch.count; ++i) {
+      Piece one = batch.first;
+      one.rows = {one.rows.begin + i * batch.distance, one.rows.end + i * batch.distance};
+      one.columns = {one.columns.begin + i * batch.distance, one.columns.end + i * batch.distance};
+      pieces.push_back(one);
+    }
+  }
+  return pieces;
+}
+
+TEST(Staircase, InBatches_AreThePiecesAndFew) {
+  testing::fuzz(100, [](testing::Random& random) {
+    const std::int64_t ranks = 1 + random.below(4);
+    const SlabLayout layout = SlabLayout::even(1 + random.below(200), ranks, 1 + random.below(9));
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      const std::int64_t blocks = (layout.width(rank) + layout.tile() - 1) / layout.tile();
+      const auto pieces = lower_staircase(layout, rank, random.below(blocks + 1), blocks);
+      EXPECT_THAT(taken_apart(in_batches(pieces)), UnorderedElementsAreArray(pieces));
+    }
+  });
+  // 64 blocks of one rank: a level of the cuts is one batch
+  const SlabLayout layout = SlabLayout::even(64 * 8, 1, 8);
+  EXPECT_LE(in_batches(lower_staircase(layout, 0, 0, 64)).size(), 7U);
+  EXPECT_LE(in_batches(lower_staircase(layout, 0, 5, 64)).size(), 13U);
+}
+
 TEST(Staircase, RandomLayouts_CoverEachEntryOfTheTriangleOnce) {
   testing::fuzz(150, [](testing::Random& random) {
     std::vector<std::int64_t> boundaries{0};

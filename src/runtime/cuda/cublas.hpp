@@ -50,6 +50,7 @@ struct Cublas;
 template <>
 struct Cublas<float> {
   static constexpr auto gemm = cublasSgemm_64;
+  static constexpr auto gemm_batch = cublasSgemmStridedBatched_64;
   static constexpr auto gemv = cublasSgemv_64;
   static constexpr auto herk = cublasSsyrk_64;
   static constexpr auto trsm = cublasStrsm_64;
@@ -57,6 +58,7 @@ struct Cublas<float> {
 template <>
 struct Cublas<double> {
   static constexpr auto gemm = cublasDgemm_64;
+  static constexpr auto gemm_batch = cublasDgemmStridedBatched_64;
   static constexpr auto gemv = cublasDgemv_64;
   static constexpr auto herk = cublasDsyrk_64;
   static constexpr auto trsm = cublasDtrsm_64;
@@ -64,6 +66,7 @@ struct Cublas<double> {
 template <>
 struct Cublas<std::complex<float>> {
   static constexpr auto gemm = cublasCgemm_64;
+  static constexpr auto gemm_batch = cublasCgemmStridedBatched_64;
   static constexpr auto gemv = cublasCgemv_64;
   static constexpr auto herk = cublasCherk_64;
   static constexpr auto trsm = cublasCtrsm_64;
@@ -71,6 +74,7 @@ struct Cublas<std::complex<float>> {
 template <>
 struct Cublas<std::complex<double>> {
   static constexpr auto gemm = cublasZgemm_64;
+  static constexpr auto gemm_batch = cublasZgemmStridedBatched_64;
   static constexpr auto gemv = cublasZgemv_64;
   static constexpr auto herk = cublasZherk_64;
   static constexpr auto trsm = cublasZtrsm_64;

@@ -13,12 +13,16 @@ namespace {
 
 CudaQueue& as_cuda(Queue& queue) { return static_cast<CudaQueue&>(queue); }
 
-/// What the correction of a panel may take as scratch; longer panels are made in parts.
-constexpr std::size_t panel_scratch = std::size_t{32} << 20U;
+/// What kernels made of several may take as scratch; where that is not enough they work in parts.
+constexpr std::size_t own_scratch = std::size_t{32} << 20U;
 
+/// Width of the blocks of a panel; see panel().
+constexpr std::int64_t panel_block = 256;
+
+/// Rows of a panel that are taken at a time.
 template <Scalar T>
 std::int64_t panel_rows(std::int64_t tile) {
-  const auto elements = static_cast<std::int64_t>(panel_scratch / sizeof(T));
+  const auto elements = static_cast<std::int64_t>(own_scratch / sizeof(T));
   return std::max<std::int64_t>(elements / tile, 1);
 }
 
@@ -75,6 +79,56 @@ void CudaKernels<T>::herk(Queue& queue, Triangle triangle, Op op, Real alpha, In
 }
 
 template <Scalar T>
+void CudaKernels<T>::gemm_batch(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c,
+                                const Steps& steps) const {
+  const std::int64_t k = require_product(op_a, a, op_b, b, c);
+  if (steps.count == 1 || c.empty() || k == 0) {
+    Kernels<T>::gemm_batch(queue, op_a, op_b, alpha, a, b, beta, c, steps);
+    return;
+  }
+  CudaQueue& cuda = as_cuda(queue);
+  const WorkInfo info{
+      .name = "gemm",
+      .flops = multiply_add<T> * product(steps.count, c.rows(), c.columns(), k)};
+  cuda.launch(info, [&] {
+    check(Cublas<T>::gemm_batch(cuda.blas(), as_cublas(op_a), as_cublas(op_b), c.rows(),
+                                c.columns(), k, as_cublas(&alpha), as_cublas(a.data()), a.stride(),
+                                steps.a, as_cublas(b.data()), b.stride(), steps.b, as_cublas(&beta),
+                                as_cublas(c.data()), c.stride(), steps.c, steps.count),
+          "gemm");
+  });
+}
+
+// Tiles are too small to fill a GPU one by one, and cuBLAS has no batch of herk: whole products into
+// scratch memory, of which one triangle is added.
+template <Scalar T>
+void CudaKernels<T>::herk_batch(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Out c,
+                                const Steps& steps) const {
+  const std::int64_t n = c.rows();
+  require(c.columns() == n && rows_of(op, a) == n, "herk");
+  if (c.empty()) {
+    return;
+  }
+  CudaQueue& cuda = as_cuda(queue);
+  const auto tile_bytes = static_cast<std::size_t>(n * n) * sizeof(T);
+  const std::int64_t fit =
+      std::max<std::int64_t>(static_cast<std::int64_t>(own_scratch / tile_bytes), 1);
+  const Op other = op == Op::none ? Op::conjugate_transpose : Op::none;
+  for (std::int64_t first = 0; first < steps.count; first += fit) {
+    const std::int64_t count = std::min(fit, steps.count - first);
+    const Out products(
+        static_cast<T*>(cuda.scratch(std::max(own_scratch, tile_bytes))), n, n);
+    const In some_a = moved(a, first * steps.a);
+    gemm_batch(queue, op, other, T{alpha}, some_a, some_a, T{0}, products,
+               {count, steps.a, steps.a, n * n});
+    cuda.launch({.name = "add triangle"}, [&] {
+      DeviceKernels<T>::add_triangles(cuda.stream(), triangle, products,
+                                      moved(c, first * steps.c), {count, n * n, 0, steps.c});
+    });
+  }
+}
+
+template <Scalar T>
 void CudaKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const {
   require(a.rows() == a.columns() && a.rows() == (side == Side::left ? b.rows() : b.columns()),
           "trsm");
@@ -105,10 +159,12 @@ void CudaKernels<T>::potrf(Queue& queue, Out a, Out aid, std::int64_t* info) con
   });
 }
 
-// By products with the inverse of the tile, which a GPU does many times faster than a triangular
-// solve. That alone is not backward stable (an ill-conditioned tile costs what the solve would have
-// kept), one correction with the residual makes it so:
-//   p = inv(l11) a21^H,   p += inv(l11) (a21^H - l11 p)
+// By products with inverses, which a GPU does many times faster than triangular solves. Block row by
+// block row of p, with the diagonal block l of l11, the row l0 of blocks left of it, and p0 above:
+//   r = a21^H - l0 p0,   p = inv(l) r,   p += inv(l) (r - l p)
+// The first product alone is not backward stable (an ill-conditioned block costs what a solve would
+// have kept), the correction makes it so. Narrow blocks save operations: with one, three products of
+// the full width where a solve has half of one.
 template <Scalar T>
 void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) const {
   const std::int64_t n = l11.rows();
@@ -122,11 +178,22 @@ void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) co
     const std::int64_t count = std::min(panel_rows<T>(n), a21.rows() - first);
     const Out rows = a21.block(first, 0, count, n);
     const Out p = packed.columns_from(first, count);
-    const Out residual(static_cast<T*>(cuda.scratch(panel_scratch)), n, count);
+    const Out residual(static_cast<T*>(cuda.scratch(own_scratch)), n, count);
     conjugate_transpose(queue, rows, residual);
-    gemm(queue, Op::none, Op::none, T{1}, inverse, residual, T{0}, p);
-    gemm(queue, Op::none, Op::none, T{-1}, lower, p, T{1}, residual);
-    gemm(queue, Op::none, Op::none, T{1}, inverse, residual, T{1}, p);
+    for (std::int64_t begin = 0; begin < n; begin += panel_block) {
+      const std::int64_t width = std::min(panel_block, n - begin);
+      const In l = lower.block(begin, begin, width, width);
+      const In inverse_of_l = inverse.block(begin, begin, width, width);
+      const Out r = residual.block(begin, 0, width, count);
+      const Out p_block = p.block(begin, 0, width, count);
+      if (begin > 0) {
+        gemm(queue, Op::none, Op::none, T{-1}, lower.block(begin, 0, width, begin),
+             p.block(0, 0, begin, count), T{1}, r);
+      }
+      gemm(queue, Op::none, Op::none, T{1}, inverse_of_l, r, T{0}, p_block);
+      gemm(queue, Op::none, Op::none, T{-1}, l, p_block, T{1}, r);
+      gemm(queue, Op::none, Op::none, T{1}, inverse_of_l, r, T{1}, p_block);
+    }
     conjugate_transpose(queue, p, rows);
   }
 }

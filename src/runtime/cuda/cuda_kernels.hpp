@@ -15,6 +15,10 @@ class CudaKernels final : public Kernels<T> {
   void gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c) const override;
   void herk(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Real beta,
             Out c) const override;
+  void gemm_batch(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c,
+                  const Steps& steps) const override;
+  void herk_batch(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Out c,
+                  const Steps& steps) const override;
   void trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const override;
   void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const override;
   void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const override;

@@ -32,12 +32,11 @@ struct DeviceKernels {
   static void diagonal(cudaStream_t stream, In a, Real* target);
   /// `target` may be `upper` itself.
   static void hermitian_tile(cudaStream_t stream, In upper, const Real* diagonal, Out target);
-  /// target = the lower triangle of `a` and zeros above it; square.
-  static void lower_triangle(cudaStream_t stream, In a, Out target);
-  /// The lower triangle of `target` = that of `source`; the rest of it is not touched.
-  static void put_lower_triangle(cudaStream_t stream, In source, Out target);
-  /// Likewise what is strictly above the diagonal.
-  static void put_strictly_upper(cudaStream_t stream, In source, Out target);
+  /// One triangle of each of steps.count Hermitian tiles += that of its source; diagonals count as
+  /// real and become so. The rest of the targets is not touched. steps.a is the sources', steps.c the
+  /// targets'.
+  static void add_triangles(cudaStream_t stream, Triangle triangle, In source, Out target,
+                            const Steps& steps);
 
   static void column_max(cudaStream_t stream, In a, double* target);
   static void inspect(cudaStream_t stream, In a, std::int64_t first, const double* signs,
@@ -53,11 +52,6 @@ struct DeviceKernels {
   /// but finding it takes no longer.
   static void factor_tile(cudaStream_t stream, Out a, Out lower, Out inverse, std::int64_t* info);
 };
-
-/// info = `status` of cuSOLVER's potrf (0, or the 1-based column), unless a diagonal entry of the
-/// factor before that is not finite: then its column, negated.
-template <Scalar T>
-void check_tile(cudaStream_t stream, MatrixView<const T> l, const int* status, std::int64_t* info);
 
 void store(cudaStream_t stream, std::int64_t* target, std::int64_t value);
 /// Keeps the stream busy for so long.

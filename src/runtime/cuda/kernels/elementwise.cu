@@ -16,36 +16,17 @@ constexpr int threads_a_block = 256;
 template <class E>
 constexpr int columns_a_thread = 32 / static_cast<int>(sizeof(E));
 
-/// An operation says by covers() which elements it writes, by value() what they become.
+/// An operation says by value() what an element of its target becomes.
 template <class E>
 struct Operation {
   using Value = E;
   DeviceMatrix<E> target;
-  __device__ bool covers(std::int64_t, std::int64_t) const { return true; }
 };
 
 template <class E>
 struct Copy : Operation<E> {
   DeviceMatrix<const E> source;
   __device__ E value(std::int64_t i, std::int64_t j) const { return source(i, j); }
-};
-
-template <class E>
-struct CopyLower : Copy<E> {
-  __device__ bool covers(std::int64_t i, std::int64_t j) const { return i >= j; }
-};
-
-template <class E>
-struct CopyStrictlyUpper : Copy<E> {
-  __device__ bool covers(std::int64_t i, std::int64_t j) const { return i < j; }
-};
-
-template <class E>
-struct LowerOrZero : Operation<E> {
-  DeviceMatrix<const E> source;
-  __device__ E value(std::int64_t i, std::int64_t j) const {
-    return i >= j ? source(i, j) : from_real<E>(0);
-  }
 };
 
 template <class E>
@@ -92,14 +73,14 @@ __global__ void __launch_bounds__(threads_a_block) sweep(Op op, unsigned tile_ro
 #pragma unroll
   for (int c = 0; c < count; ++c) {
     const std::int64_t j = first + c * blockDim.y;
-    if (j < op.target.columns && op.covers(i, j)) {
+    if (j < op.target.columns) {
       values[c] = op.value(i, j);
     }
   }
 #pragma unroll
   for (int c = 0; c < count; ++c) {
     const std::int64_t j = first + c * blockDim.y;
-    if (j < op.target.columns && op.covers(i, j)) {
+    if (j < op.target.columns) {
       op.target(i, j) = values[c];
     }
   }
@@ -115,6 +96,31 @@ void run(cudaStream_t stream, const Op& op) {
   const std::int64_t tile_columns = divide_up(op.target.columns, width * columns_a_thread<E>);
   launch(stream, &sweep<Op>, tile_rows * tile_columns, {dim3(height, width)}, op,
          static_cast<unsigned>(tile_rows));
+}
+
+/// Blocks of 32 columns and 32 rows of one tile after the other; a thread has every eighth column.
+template <class E>
+__global__ void __launch_bounds__(threads_a_block)
+    add_triangle(bool lower, DeviceMatrix<const E> source, DeviceMatrix<E> target, Steps steps,
+                 unsigned tile_rows) {
+  constexpr int side = 32;
+  const std::int64_t number = blockIdx.x / (tile_rows * tile_rows);
+  const unsigned place = blockIdx.x % (tile_rows * tile_rows);
+  const std::int64_t i = std::int64_t{place % tile_rows} * side + threadIdx.x;
+  const std::int64_t left = std::int64_t{place / tile_rows} * side;
+  source.data += number * steps.a;
+  target.data += number * steps.c;
+#pragma unroll
+  for (int line = 0; line < side; line += threads_a_block / side) {
+    const std::int64_t j = left + line + threadIdx.y;
+    if (i < target.rows && j < target.columns) {
+      if (i == j) {
+        target(i, j) = from_real<E>(real(target(i, j)) + real(source(i, j)));
+      } else if ((i > j) == lower) {
+        target(i, j) = add_product(target(i, j), from_real<E>(1), source(i, j));
+      }
+    }
+  }
 }
 
 template <class E>
@@ -153,18 +159,12 @@ void DeviceKernels<T>::scale(cudaStream_t stream, Real factor, Out target) {
 }
 
 template <Scalar T>
-void DeviceKernels<T>::lower_triangle(cudaStream_t stream, In a, Out target) {
-  run(stream, LowerOrZero<Element<T>>{{device(target)}, device(a)});
-}
-
-template <Scalar T>
-void DeviceKernels<T>::put_lower_triangle(cudaStream_t stream, In source, Out target) {
-  run(stream, CopyLower<Element<T>>{{{device(target)}, device(source)}});
-}
-
-template <Scalar T>
-void DeviceKernels<T>::put_strictly_upper(cudaStream_t stream, In source, Out target) {
-  run(stream, CopyStrictlyUpper<Element<T>>{{{device(target)}, device(source)}});
+void DeviceKernels<T>::add_triangles(cudaStream_t stream, Triangle triangle, In source, Out target,
+                                     const Steps& steps) {
+  const std::int64_t tile_rows = divide_up(target.rows(), 32);
+  launch(stream, &add_triangle<Element<T>>, tile_rows * tile_rows * steps.count,
+         {dim3(32, threads_a_block / 32)}, triangle == Triangle::lower, device(source),
+         device(target), steps, static_cast<unsigned>(tile_rows));
 }
 
 template <Scalar T>
@@ -198,20 +198,12 @@ template void DeviceKernels<double>::scale(cudaStream_t, Real, Out);
 template void DeviceKernels<std::complex<float>>::scale(cudaStream_t, Real, Out);
 template void DeviceKernels<std::complex<double>>::scale(cudaStream_t, Real, Out);
 
-template void DeviceKernels<float>::lower_triangle(cudaStream_t, In, Out);
-template void DeviceKernels<double>::lower_triangle(cudaStream_t, In, Out);
-template void DeviceKernels<std::complex<float>>::lower_triangle(cudaStream_t, In, Out);
-template void DeviceKernels<std::complex<double>>::lower_triangle(cudaStream_t, In, Out);
-
-template void DeviceKernels<float>::put_lower_triangle(cudaStream_t, In, Out);
-template void DeviceKernels<double>::put_lower_triangle(cudaStream_t, In, Out);
-template void DeviceKernels<std::complex<float>>::put_lower_triangle(cudaStream_t, In, Out);
-template void DeviceKernels<std::complex<double>>::put_lower_triangle(cudaStream_t, In, Out);
-
-template void DeviceKernels<float>::put_strictly_upper(cudaStream_t, In, Out);
-template void DeviceKernels<double>::put_strictly_upper(cudaStream_t, In, Out);
-template void DeviceKernels<std::complex<float>>::put_strictly_upper(cudaStream_t, In, Out);
-template void DeviceKernels<std::complex<double>>::put_strictly_upper(cudaStream_t, In, Out);
+template void DeviceKernels<float>::add_triangles(cudaStream_t, Triangle, In, Out, const Steps&);
+template void DeviceKernels<double>::add_triangles(cudaStream_t, Triangle, In, Out, const Steps&);
+template void DeviceKernels<std::complex<float>>::add_triangles(cudaStream_t, Triangle, In, Out,
+                                                                const Steps&);
+template void DeviceKernels<std::complex<double>>::add_triangles(cudaStream_t, Triangle, In, Out,
+                                                                 const Steps&);
 
 template void DeviceKernels<float>::diagonal(cudaStream_t, In, Real*);
 template void DeviceKernels<double>::diagonal(cudaStream_t, In, Real*);
