@@ -49,5 +49,5 @@ target_include_directories(shardsolve_cuda PRIVATE "${PROJECT_SOURCE_DIR}/includ
                                                    "${generated_include}")
 # Compiled in, not exported: nobody links this library.
 target_compile_definitions(shardsolve_cuda PRIVATE shardsolve_EXPORTS)
-target_link_libraries(shardsolve_cuda PRIVATE shardsolve_options CUDA::cudart_static CUDA::cublas
+target_link_libraries(shardsolve_cuda PRIVATE shardsolve_options CUDA::cudart_static CUDA::cublas CUDA::cublasLt
                                               fmt::fmt-header-only Threads::Threads)

@@ -41,6 +41,14 @@ dense::FactorPart<T> part_of(const CholeskyFactor<T>& factor, const mesh::Rank& 
           factor.norm};
 }
 
+/// Throws Error(invalid_argument) unless this rank's device computes on the memory of the view.
+template <Scalar T>
+void require_reachable(const mesh::Rank& rank, MatrixView<const T> view, const char* what) {
+  if (!view.empty()) {
+    rank.require_device_memory(view.data(), what);
+  }
+}
+
 /// The real diagonal of what stands in the slab of this rank, in the rows of its segment.
 template <Scalar T>
 std::vector<RealOf<T>> diagonal_of(mesh::Rank& rank, const ShardedMatrix<T>& a) {
@@ -92,6 +100,7 @@ CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptio
       [a, diagonal = factor.diagonal, norm](mesh::Rank& rank) {
         const std::int64_t first = a.layout().segment(rank.index()).begin.value();
         const MatrixView<T> slab = a.slab(rank.index());
+        require_reachable<T>(rank, slab, "the matrix");
         rank.report("check", 0.0);
         const dense::InputCheck check = dense::check_input<T>(rank, a.layout(), slab);
         if (rank.index() == 0) {
@@ -138,6 +147,9 @@ Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSid
   return dense::run_call(mesh, factor.layout(), plan, "cholesky_solve", options,
                          [factor, b](mesh::Rank& rank) {
                            const dense::FactorPart<T> part = part_of(factor, rank);
+                           require_reachable<T>(rank, part.slab, "the factor");
+                           require_reachable<T>(rank, b.block(rank.index()),
+                                                "the right-hand sides");
                            return dense::certified_solve<T>(rank, part, b.block(rank.index()));
                          });
 }

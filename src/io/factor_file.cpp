@@ -140,6 +140,11 @@ MatrixView<Real> as_column(Real* data, std::int64_t n) {
 
 template <Scalar T>
 void require_complete(const CholeskyFactor<T>& factor) {
+  if (factor.slabs.memory() != Memory::host) {
+    throw Error(ErrorKind::invalid_argument,
+                "the factor lies in GPU memory, and files are written from the host: replace its "
+                "slabs by a copy there (copy of device_memory.hpp)");
+  }
   if (!factor.outcome.ok()) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("there is no factor to save: {}", factor.outcome.message()));

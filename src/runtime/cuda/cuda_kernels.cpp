@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <complex>
+#include <type_traits>
 
 namespace shardsolve::runtime::cuda {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 CudaQueue& as_cuda(Queue& queue) { return static_cast<CudaQueue&>(queue); }
 
 /// What kernels made of several may take as scratch; where that is not enough they work in parts.
-constexpr std::size_t own_scratch = std::size_t{32} << 20U;
+constexpr std::size_t own_scratch = std::size_t{64} << 20U;
 
 /// Width of the blocks of a panel; see panel().
 constexpr std::int64_t panel_block = 256;
@@ -24,6 +25,17 @@ template <Scalar T>
 std::int64_t panel_rows(std::int64_t tile) {
   const auto elements = static_cast<std::int64_t>(own_scratch / sizeof(T));
   return std::max<std::int64_t>(elements / tile, 1);
+}
+
+/// Whether WideGemm has taken the product.
+template <Scalar T>
+bool by_wide_gemm(CudaQueue& queue, Op op_a, Op op_b, T alpha, MatrixView<const T> a,
+                  MatrixView<const T> b, T beta, MatrixView<T> c, const Steps& steps) {
+  if constexpr (std::is_same_v<T, double>) {
+    return op_a == Op::conjugate_transpose && op_b == Op::none &&
+           queue.wide_gemm().enqueue(queue.stream(), alpha, a, b, beta, c, steps);
+  }
+  return false;
 }
 
 }  // namespace
@@ -49,6 +61,9 @@ void CudaKernels<T>::gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T
                             as_cublas(a.data()), a.stride(), as_cublas(b.data()), 1,
                             as_cublas(&beta), as_cublas(c.data()), 1),
             "gemv");
+      return;
+    }
+    if (by_wide_gemm<T>(cuda, op_a, op_b, alpha, a, b, beta, c, {})) {
       return;
     }
     check(Cublas<T>::gemm(cuda.blas(), as_cublas(op_a), as_cublas(op_b), c.rows(), c.columns(), k,
@@ -91,6 +106,9 @@ void CudaKernels<T>::gemm_batch(Queue& queue, Op op_a, Op op_b, T alpha, In a, I
       .name = "gemm",
       .flops = multiply_add<T> * product(steps.count, c.rows(), c.columns(), k)};
   cuda.launch(info, [&] {
+    if (by_wide_gemm<T>(cuda, op_a, op_b, alpha, a, b, beta, c, steps)) {
+      return;
+    }
     check(Cublas<T>::gemm_batch(cuda.blas(), as_cublas(op_a), as_cublas(op_b), c.rows(),
                                 c.columns(), k, as_cublas(&alpha), as_cublas(a.data()), a.stride(),
                                 steps.a, as_cublas(b.data()), b.stride(), steps.b, as_cublas(&beta),

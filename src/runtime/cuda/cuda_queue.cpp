@@ -65,6 +65,13 @@ cublasHandle_t CudaQueue::blas() {
   return blas_;
 }
 
+const WideGemm& CudaQueue::wide_gemm() {
+  if (!wide_gemm_) {
+    wide_gemm_.emplace(blas(), blas_workspace_, blas_workspace_bytes);
+  }
+  return *wide_gemm_;
+}
+
 void* CudaQueue::scratch(std::size_t bytes) {
   if (bytes > scratch_bytes_) {
     check(cudaFree(scratch_), "releasing scratch memory");  // waits for whoever uses it

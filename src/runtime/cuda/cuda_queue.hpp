@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/wide_gemm.hpp"
 #include "runtime/pulse.hpp"
 #include "runtime/queue.hpp"
 
@@ -81,6 +82,7 @@ class CudaQueue final : public Queue {
   cudaStream_t stream() const { return stream_; }
   /// A handle and workspace of this queue alone; its kernels' sums depend on nothing else.
   cublasHandle_t blas();
+  const WideGemm& wide_gemm();
   /// Memory for kernels of ours that need some beside their operands: what one kernel leaves there
   /// the next may overwrite. Kept, and made larger when more is asked for than before.
   void* scratch(std::size_t bytes);
@@ -111,6 +113,7 @@ class CudaQueue final : public Queue {
   cudaStream_t stream_ = nullptr;
   cublasHandle_t blas_ = nullptr;
   void* blas_workspace_ = nullptr;
+  std::optional<WideGemm> wide_gemm_;
   void* scratch_ = nullptr;
   std::size_t scratch_bytes_ = 0;
 

@@ -1,0 +1,40 @@
+/// Large products by algorithms that were measured, in place of those that cuBLAS takes by itself.
+#pragma once
+
+#include "runtime/kernels.hpp"
+
+#include <cublasLt.h>
+#include <cublas_v2.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace shardsolve::runtime::cuda {
+
+/// c_i = alpha a_i^T b_i + beta c_i in float64, k first in both operands: the updates that most of
+/// the time goes into. Which algorithm depends on the kind of GPU and on shapes alone, so that
+/// results are the same bits every time. Figures are in docs/performance.md.
+class WideGemm {
+ public:
+  /// `blas` is used for its library context, `workspace` while a product runs.
+  WideGemm(cublasHandle_t blas, void* workspace, std::size_t workspace_bytes);
+
+  /// False, and nothing is enqueued, where cuBLAS's own choice is as good.
+  bool enqueue(cudaStream_t stream, double alpha, MatrixView<const double> a,
+               MatrixView<const double> b, double beta, MatrixView<double> c,
+               const Steps& steps) const;
+
+ private:
+  using Algorithm = std::optional<cublasLtMatmulAlgo_t>;
+  /// The one with tiles of so many rows and columns, if the library has it for this GPU.
+  Algorithm find(cublasLtMatmulTile_t tile, std::int64_t k) const;
+
+  cublasLtHandle_t library_;
+  void* workspace_;
+  std::size_t workspace_bytes_;
+  Algorithm tiles_64x128_;
+  Algorithm tiles_128x128_;
+};
+
+}  // namespace shardsolve::runtime::cuda
