@@ -190,8 +190,8 @@ void add_common(CLI::App& command, Options& options, DeviceList& devices) {
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command
       .add_option("--devices", devices.text,
-                  fmt::format("CPU devices that share the work, 1 to {} (default {}: the cores, at "
-                              "most 8); with --backend cuda the GPUs, as 0,1,2,3 (default 0)",
+                  fmt::format("CPU devices, 1 to {} (default {}: the cores, at most 8), or GPUs: 0,1 "
+                              "(default 0)",
                               Mesh::max_host_ranks, options.devices))
       ->type_name("N");
   command

@@ -1,6 +1,7 @@
 """Help, version and misuse of the arguments."""
 
 import re
+import shutil
 
 import pytest
 from command import contents
@@ -48,6 +49,9 @@ def test_help_explains_with_examples(command, arguments, words):
         ([*SOLVE, "--devices", "two"], ["'two'", "1 to 64"]),
         ([*SOLVE, "--devices", "2.5"], ["'2.5'", "1 to 64"]),
         ([*SOLVE, "--devices", "99999999999999999999"], ["1 to 64"]),
+        ([*SOLVE, "--backend", "gpu"], ["gpu", "cpu", "cuda"]),
+        ([*SOLVE, "--backend", "cuda", "--devices", "0,one"], ["'0,one'", "0,1,2,3"]),
+        ([*SOLVE, "--backend", "cuda", "--devices", "0,"], ["'0,'", "0,1,2,3"]),
         ([*SOLVE, "--tile", "0"], ["'0'", "at least 1", "leave it out"]),
         ([*SOLVE, "--tile", "-5"], ["'-5'", "at least 1", "leave it out"]),
         ([*SOLVE, "--tile", "1e3"], ["'1e3'", "at least 1"]),
@@ -64,4 +68,14 @@ def test_misuse_is_explained_and_exits_2(command, system, arguments, words):
     result = command(*arguments)
     assert (result.code, result.out) == (2, "")
     assert result.says("shardsolve: error:", "--help", *words)
+    assert contents(system) == before
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there may be a GPU")
+def test_cuda_without_a_gpu_is_explained_and_exits_3(command, system):
+    before = contents(system)
+    result = command(*SOLVE, "--backend", "cuda")
+    assert (result.code, result.out) == (3, "")
+    # a build without CUDA lacks the library, one with it finds no driver
+    assert result.says("shardsolve: error:") and ("driver" in result.err or "CUDA" in result.err)
     assert contents(system) == before

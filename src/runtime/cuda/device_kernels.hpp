@@ -51,6 +51,11 @@ struct DeviceKernels {
   /// not positive, negated if it was not finite; then the rest of L and the inverse are of no use,
   /// but finding it takes no longer.
   static void factor_tile(cudaStream_t stream, Out a, Out lower, Out inverse, std::int64_t* info);
+
+  /// Solves op(a) X = b (triangular `a` of up to 1024 columns, one triangle of it is read) for few
+  /// right-hand sides, at most most_columns; X replaces b. By substitution, so as stable as trsm.
+  static constexpr std::int64_t most_columns = 8;
+  static void solve_tile(cudaStream_t stream, Triangle triangle, Op op, In a, Out b);
 };
 
 void store(cudaStream_t stream, std::int64_t* target, std::int64_t value);

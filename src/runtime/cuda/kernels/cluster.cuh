@@ -1,0 +1,167 @@
+/// Blocks that run at the same time and write to each other's shared memory: a cluster, on GPUs
+/// that have them (compute capability 9.0 and later). Elsewhere a cluster is one block.
+#pragma once
+
+#include "runtime/cuda/kernels/launch.cuh"
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace shardsolve::runtime::cuda {
+
+/// The most blocks that every GPU with clusters takes in one.
+inline constexpr int most_ranks = 8;
+
+namespace detail {
+/// Where in the shared memory of a block; what instructions of PTX take.
+inline __device__ std::uint32_t shared_address(const void* place) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(place));
+}
+
+inline __device__ std::uint32_t address_in_rank(const void* place, int rank) {
+  std::uint32_t there = 0;
+#if __CUDA_ARCH__ >= 900
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(place)), "r"(rank));
+#endif
+  return there;
+}
+}  // namespace detail
+
+/// A place in the cluster.
+class Cluster {
+ public:
+  static __device__ int rank() {
+    unsigned rank = 0;
+#if __CUDA_ARCH__ >= 900
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#endif
+    return static_cast<int>(rank);
+  }
+
+  /// A barrier for all threads of all blocks; what they wrote before it is seen behind it.
+  static __device__ void sync() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
+            : "memory");
+#else
+    __syncthreads();
+#endif
+  }
+};
+
+/// Mail that some block of the cluster has sent all of, into the shared memory where this lies. For
+/// one message: a block sets up as many as it will receive, and Cluster::sync() comes before the
+/// first is sent.
+class Arrival {
+ public:
+  /// Called by one thread: the message consists of so many elements of so many bytes.
+  __device__ void expect(int elements, int bytes) {
+    const std::uint32_t state = detail::shared_address(&state_);
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "mbarrier.init.shared::cta.b64 [%0], 1;\n\t"
+        "fence.mbarrier_init.release.cluster;\n\t"
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(state),
+        "r"(elements * bytes)
+        : "memory");
+#else
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(state), "r"(elements) : "memory");
+#endif
+  }
+
+  /// Sends one element to where `to` is in that rank, for the arrival that is there where this is
+  /// here.
+  template <class E>
+  __device__ void send(E element, E* to, int rank) {
+#if __CUDA_ARCH__ >= 900
+    const std::uint32_t place = detail::address_in_rank(to, rank);
+    const std::uint32_t state = detail::address_in_rank(&state_, rank);
+    if constexpr (sizeof(E) == 4) {
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(place),
+          "r"(reinterpret_cast<const std::uint32_t&>(element)), "r"(state)
+          : "memory");
+    } else if constexpr (sizeof(E) == 8) {
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(place),
+          "l"(reinterpret_cast<const std::uint64_t&>(element)), "r"(state)
+          : "memory");
+    } else {
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f64 [%0], {%1, %2}, [%3];" ::
+              "r"(place),
+          "d"(element.re), "d"(element.im), "r"(state)
+          : "memory");
+    }
+#else
+    *to = element;
+    asm volatile(
+        "{\n\t"
+        ".reg .b64 token;\n\t"
+        "mbarrier.arrive.shared.b64 token, [%0];\n\t"
+        "}" ::"r"(detail::shared_address(&state_))
+        : "memory");
+#endif
+  }
+
+  /// Until all of the message is there.
+  __device__ void wait() const {
+    std::uint32_t arrived = 0;
+    while (arrived == 0) {
+#if __CUDA_ARCH__ >= 900
+      asm volatile(
+          "{\n\t"
+          ".reg .pred arrived;\n\t"
+          "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 arrived, [%1], 0;\n\t"
+          "selp.u32 %0, 1, 0, arrived;\n\t"
+          "}"
+          : "=r"(arrived)
+          : "r"(detail::shared_address(&state_))
+          : "memory");
+#else
+      asm volatile(
+          "{\n\t"
+          ".reg .pred arrived;\n\t"
+          "mbarrier.test_wait.parity.shared.b64 arrived, [%1], 0;\n\t"
+          "selp.u32 %0, 1, 0, arrived;\n\t"
+          "}"
+          : "=r"(arrived)
+          : "r"(detail::shared_address(&state_))
+          : "memory");
+#endif
+    }
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// A barrier for so many threads of the block, whole warps. `number` is 1 to 15.
+inline __device__ void sync_some(int number, int threads) {
+  asm volatile("barrier.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+/// Enqueues `kernel` with one cluster of so many blocks.
+template <class... Parameters, class... Arguments>
+void launch_cluster(cudaStream_t stream, void (*kernel)(Parameters...), int ranks, Block block,
+                    const Arguments&... arguments) {
+  if (ranks == 1) {
+    launch(stream, kernel, 1, block, arguments...);
+    return;
+  }
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned>(ranks), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(ranks));
+  config.blockDim = block.threads;
+  config.dynamicSmemBytes = block.shared_bytes;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+}  // namespace shardsolve::runtime::cuda
