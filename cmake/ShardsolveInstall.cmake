@@ -9,6 +9,9 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" "${PROJECT_BINARY_DIR}/genera
         FILES_MATCHING PATTERN "*.hpp")
 install(TARGETS shardsolve EXPORT shardsolveTargets
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+if(TARGET shardsolve_cuda)
+  install(TARGETS shardsolve_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 if(TARGET shardsolve_cli)
   install(TARGETS shardsolve_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()

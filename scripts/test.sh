@@ -9,6 +9,7 @@
 # Without a stage: all of these. By name only:
 #   tsan-long   unit, distributed and fuzz tiers under ThreadSanitizer, three times
 #   waits-long  every event wait is removed in turn
+#   device      on the GPUs that SHARDSOLVE_TEST_GPUS lists ("0,1"): device tier, and the distributed tier there
 # SHARDSOLVE_TSAN_FILTER: regular expression of the distributed tests run by `tsan` (default: all).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -139,6 +140,15 @@ stage_waits_long() {
   "$python" scripts/prove_waits.py
 }
 
+# Left out are tests of what only CPU devices have: the host's memory, allocator and queues.
+stage_device() {
+  : "${SHARDSOLVE_TEST_GPUS:?list the GPUs, e.g. SHARDSOLVE_TEST_GPUS=0,1}"
+  build release
+  run_tier release device
+  run_tier release distributed --exclude-regex \
+    'Agreement|FactorFile|Flops|Leaving|Waits|Workspace|AdoptedMemory|FactorDamaged'
+}
+
 describe() {
   case $1 in
     release) echo "optimised build; unit, distributed, fuzz and install tiers" ;;
@@ -148,6 +158,7 @@ describe() {
     asan) echo "all tiers and the command line under AddressSanitizer and UBSan" ;;
     waits) echo "a sample of event waits removed: is each removal noticed?" ;;
     tsan-long) echo "all tiers under ThreadSanitizer, three times" ;;
+    device) echo "device and distributed tiers on GPUs" ;;
     waits-long) echo "every event wait removed in turn: is each removal noticed?" ;;
     *) return 1 ;;
   esac
@@ -163,7 +174,7 @@ finish() {
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all_stages[@]}"); fi
 for stage in "${stages[@]}"; do
   describe "$stage" >/dev/null || {
-    echo "no stage '$stage'; there are: ${all_stages[*]} tsan-long waits-long" >&2
+    echo "no stage '$stage'; there are: ${all_stages[*]} tsan-long waits-long device" >&2
     exit 2
   }
 done

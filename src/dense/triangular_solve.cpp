@@ -223,13 +223,13 @@ class Backward : Sweep<T> {
     const MatrixView<T> b1 = this->rows_of_b(step);
     kernels_.trsm(rank_.update(), Side::left, Triangle::lower, Op::conjugate_transpose,
                   this->diagonal_tile(step), b1);
-    messages_.stamp(rank_.update(), step);
     kernels_.copy(rank_.update(), b1, x1(step));
     rank_.update().record(solved_);
   }
 
   void send_tile(std::int64_t step) {
     if (owns(step)) {
+      messages_.stamp(rank_.transfer(), step);
       rank_.transfer().wait(solved_, sites::backward_solved);
     }
     const std::int64_t owner = layout_.owner(Step(step));

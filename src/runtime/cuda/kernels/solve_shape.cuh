@@ -26,7 +26,7 @@ struct SolveShape {
   static constexpr int strips_a_square = side / strip_columns;
   /// Buffers in a ring: what is in use and what is on its way. A diagonal square has to be there a
   /// step earlier than the one below it.
-  static constexpr int strips = sizeof(E) == 16 ? 8 : 3;
+  static constexpr int strips = sizeof(E) == 16 ? 6 : 3;
   static constexpr int diagonal_squares = sizeof(E) == 16 ? 3 : 4;
   static constexpr int lower_squares = diagonal_squares - 1;
 };
