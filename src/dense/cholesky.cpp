@@ -87,7 +87,9 @@ class Cholesky {
     return step.value() < layout_.steps() && layout_.owner(step) == rank_.index();
   }
   /// Rows of a chunk: about eight chunks a panel keep two owners busy at a time.
-  std::int64_t chunk_rows() const { return layout_.size() / 8; }
+  std::int64_t chunk_rows() const {
+    return std::max(layout_.size() / 8, kernels_.least_panel_rows());
+  }
   std::vector<RowChunk> chunks(Step step) const {
     return layout::panel_chunks(layout_, step, chunk_rows());
   }

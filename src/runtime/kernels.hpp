@@ -78,6 +78,8 @@ class Kernels {
   virtual void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const = 0;
   /// Columns of what a backend wants to know of a tile of so many columns beside its factor.
   virtual std::int64_t aid_columns(std::int64_t tile) const = 0;
+  /// Rows of a panel below which it does not pay to make and send fewer at a time.
+  virtual std::int64_t least_panel_rows() const = 0;
 
   virtual void copy(Queue& queue, In source, Out target) const = 0;
   /// target = source^H.

@@ -3,51 +3,35 @@
 #include "runtime/cuda/check.hpp"
 
 #include <array>
-#include <memory>
-#include <type_traits>
 
 namespace shardsolve::runtime::cuda {
 namespace {
 
-template <auto destroy>
-struct Destroyer {
-  template <class Handle>
-  void operator()(Handle handle) const {
-    destroy(handle);
-  }
-};
-template <class Handle, auto destroy>
-using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<destroy>>;
+// On the stack: these are made for every product.
 
-using Description = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
-using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
-using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
-
-Description transposed_times_plain() {
-  cublasLtMatmulDesc_t made = nullptr;
-  check(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_64F, CUDA_R_64F), "MatmulDescCreate");
-  Description description(made);
+cublasLtMatmulDescOpaque_t transposed_times_plain() {
+  cublasLtMatmulDescOpaque_t description{};
+  check(cublasLtMatmulDescInit(&description, CUBLAS_COMPUTE_64F, CUDA_R_64F), "MatmulDescInit");
   const cublasOperation_t transposed = CUBLAS_OP_T;
-  check(cublasLtMatmulDescSetAttribute(made, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
+  check(cublasLtMatmulDescSetAttribute(&description, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
                                        sizeof(transposed)),
         "MatmulDescSetAttribute");
   return description;
 }
 
-Layout layout(std::int64_t rows, std::int64_t columns, std::int64_t stride, std::int64_t step,
-              std::int64_t count) {
-  cublasLtMatrixLayout_t made = nullptr;
-  check(cublasLtMatrixLayoutCreate(&made, CUDA_R_64F, static_cast<std::uint64_t>(rows),
-                                   static_cast<std::uint64_t>(columns), stride),
-        "MatrixLayoutCreate");
-  Layout layout(made);
+cublasLtMatrixLayoutOpaque_t layout(std::int64_t rows, std::int64_t columns, std::int64_t stride,
+                                    std::int64_t step, std::int64_t count) {
+  cublasLtMatrixLayoutOpaque_t layout{};
+  check(cublasLtMatrixLayoutInit(&layout, CUDA_R_64F, static_cast<std::uint64_t>(rows),
+                                 static_cast<std::uint64_t>(columns), stride),
+        "MatrixLayoutInit");
   if (count > 1) {
     const auto batch = static_cast<std::int32_t>(count);
-    check(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
+    check(cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
                                            sizeof(batch)),
           "MatrixLayoutSetAttribute");
-    check(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step,
-                                           sizeof(step)),
+    check(cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                           &step, sizeof(step)),
           "MatrixLayoutSetAttribute");
   }
   return layout;
@@ -73,21 +57,19 @@ WideGemm::WideGemm(cublasHandle_t blas, void* workspace, std::size_t workspace_b
 
 WideGemm::Algorithm WideGemm::find(cublasLtMatmulTile_t tile, std::int64_t k) const {
   constexpr std::int64_t typical = 8192;
-  const Description description = transposed_times_plain();
-  const Layout operand = layout(k, typical, k, 0, 1);
-  const Layout result = layout(typical, typical, 4 * typical, 0, 1);
-  cublasLtMatmulPreference_t made = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&made), "MatmulPreferenceCreate");
-  const Preference preference(made);
-  check(cublasLtMatmulPreferenceSetAttribute(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+  cublasLtMatmulDescOpaque_t description = transposed_times_plain();
+  cublasLtMatrixLayoutOpaque_t operand = layout(k, typical, k, 0, 1);
+  cublasLtMatrixLayoutOpaque_t result = layout(typical, typical, 4 * typical, 0, 1);
+  cublasLtMatmulPreferenceOpaque_t preference{};
+  check(cublasLtMatmulPreferenceInit(&preference), "MatmulPreferenceInit");
+  check(cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                              &workspace_bytes_, sizeof(workspace_bytes_)),
         "MatmulPreferenceSetAttribute");
   std::array<cublasLtMatmulHeuristicResult_t, 32> proposals{};
   int count = 0;
-  if (cublasLtMatmulAlgoGetHeuristic(library_, description.get(), operand.get(), operand.get(),
-                                     result.get(), result.get(), made,
-                                     static_cast<int>(proposals.size()), proposals.data(),
-                                     &count) != CUBLAS_STATUS_SUCCESS) {
+  if (cublasLtMatmulAlgoGetHeuristic(library_, &description, &operand, &operand, &result, &result,
+                                     &preference, static_cast<int>(proposals.size()),
+                                     proposals.data(), &count) != CUBLAS_STATUS_SUCCESS) {
     return std::nullopt;
   }
   for (int i = 0; i < count; ++i) {
@@ -119,13 +101,14 @@ bool WideGemm::enqueue(cudaStream_t stream, double alpha, MatrixView<const doubl
   if (!algorithm) {
     return false;
   }
-  const Description description = transposed_times_plain();
-  const Layout of_a = layout(k, a.columns(), a.stride(), steps.a, steps.count);
-  const Layout of_b = layout(k, b.columns(), b.stride(), steps.b, steps.count);
-  const Layout of_c = layout(c.rows(), c.columns(), c.stride(), steps.c, steps.count);
-  return cublasLtMatmul(library_, description.get(), &alpha, a.data(), of_a.get(), b.data(),
-                        of_b.get(), &beta, c.data(), of_c.get(), c.data(), of_c.get(), &*algorithm,
-                        workspace_, workspace_bytes_, stream) == CUBLAS_STATUS_SUCCESS;
+  cublasLtMatmulDescOpaque_t description = transposed_times_plain();
+  cublasLtMatrixLayoutOpaque_t of_a = layout(k, a.columns(), a.stride(), steps.a, steps.count);
+  cublasLtMatrixLayoutOpaque_t of_b = layout(k, b.columns(), b.stride(), steps.b, steps.count);
+  cublasLtMatrixLayoutOpaque_t of_c =
+      layout(c.rows(), c.columns(), c.stride(), steps.c, steps.count);
+  return cublasLtMatmul(library_, &description, &alpha, a.data(), &of_a, b.data(), &of_b, &beta,
+                        c.data(), &of_c, c.data(), &of_c, &*algorithm, workspace_, workspace_bytes_,
+                        stream) == CUBLAS_STATUS_SUCCESS;
 }
 
 }  // namespace shardsolve::runtime::cuda

@@ -20,6 +20,7 @@ class HostKernels final : public Kernels<T> {
   void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const override;
   /// None: a triangular solve is as quick as a product.
   std::int64_t aid_columns(std::int64_t) const override { return 0; }
+  std::int64_t least_panel_rows() const override { return 1; }
   void copy(Queue& queue, In source, Out target) const override;
   void conjugate_transpose(Queue& queue, In source, Out target) const override;
   void fill(Queue& queue, T value, Out target) const override;

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "runtime/cuda/kernels/launch.cuh"
+#include "runtime/cuda/kernels/scalar.cuh"
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace shardsolve::runtime::cuda {
 
@@ -78,15 +80,21 @@ class Arrival {
 #if __CUDA_ARCH__ >= 900
     const std::uint32_t place = detail::address_in_rank(to, rank);
     const std::uint32_t state = detail::address_in_rank(&state_, rank);
-    if constexpr (sizeof(E) == 4) {
+    if constexpr (std::is_same_v<E, float>) {
       asm volatile(
-          "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(place),
-          "r"(reinterpret_cast<const std::uint32_t&>(element)), "r"(state)
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(place),
+          "f"(element), "r"(state)
           : "memory");
-    } else if constexpr (sizeof(E) == 8) {
+    } else if constexpr (std::is_same_v<E, double>) {
       asm volatile(
-          "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(place),
-          "l"(reinterpret_cast<const std::uint64_t&>(element)), "r"(state)
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.f64 [%0], %1, [%2];" ::"r"(place),
+          "d"(element), "r"(state)
+          : "memory");
+    } else if constexpr (std::is_same_v<RealPart<E>, float>) {
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::
+              "r"(place),
+          "f"(element.re), "f"(element.im), "r"(state)
           : "memory");
     } else {
       asm volatile(

@@ -121,8 +121,12 @@ __device__ E subtract_product(E sum, E x, E y) {
 }
 
 template <class E>
-__device__ E added(E x, E y) {
-  return add_product(x, from_real<E>(1), y);
+__device__ E sum_of(E x, E y) {
+  if constexpr (parts<E> == 2) {
+    return {x.re + y.re, x.im + y.im};
+  } else {
+    return x + y;
+  }
 }
 
 /// Divides by the larger part first, so that no square overflows.
@@ -190,7 +194,7 @@ class Solver {
     const int slot = step % Shape::diagonal_squares;
     const Strip<E, side>& diagonal = shared_.diagonal[slot];
     const Strip<E, side>& lower = shared_.lower[step % Shape::lower_squares];
-    const E y = added(next_, shared_.y[step % 2][column_].of[lane_]);
+    const E y = sum_of(next_, shared_.y[step % 2][column_].of[lane_]);
     E sum = product(y, shared_.inverse[slot].of[lane_]);
     E own = sum;
     next_ = from_real<E>(0);
@@ -274,7 +278,7 @@ __device__ void divide_rows(SolveShared<E>& shared, int step) {
   Strip<E, side>& square = shared.diagonal[slot];
   const E inverse = reciprocal(square[lane][lane]);
   shared.inverse[slot].of[lane] = inverse;
-#pragma unroll 8
+#pragma unroll
   for (int column = 0; column < side; ++column) {
     if (column < lane) {
       square[column][lane] = product(square[column][lane], inverse);
@@ -300,7 +304,7 @@ class Helper {
         all_(crew.ranks * crew.helpers),
         next_{0, first_, 0} {}
 
-  __device__ void run() {
+  __device__ void start() {
     for (int row = first_; row < crew_.squares; row += all_) {
       for (int column = 0; column < crew_.columns; ++column) {
         y(row, column) = system_.load(row * side + lane_, column);
@@ -309,6 +313,9 @@ class Helper {
     for (int strip = 0; strip < Shape::strips; ++strip) {
       fetch(strip);
     }
+  }
+
+  __device__ void run() {
     int slot = 0;
     for (int left = 0; left + 2 < crew_.squares; ++left) {
       for (int row = row_from(left + 2); row < crew_.squares; row += all_) {
@@ -390,7 +397,7 @@ class Helper {
     for (int c = 0; c < Shape::strip_columns; ++c) {
       sum[c % sums] = subtract_product(sum[c % sums], m[c], x[c]);
     }
-    return added(added(sum[0], sum[1]), added(sum[2], sum[3]));
+    return sum_of(sum_of(sum[0], sum[1]), sum_of(sum[2], sum[3]));
   }
 
   const LowerSystem<E>& system_;
@@ -404,52 +411,78 @@ class Helper {
   int lane_ = lane_of_thread();
 };
 
-/// The solvers of a block and its feeders, which are the warps after them.
+/// The solvers of rank 0 and its feeders, which are the warps after them.
 template <class E>
-__device__ void solve_in_steps(const LowerSystem<E>& system, const Crew& crew,
-                               const SolveMemory<E>& memory) {
+class Steps {
+ public:
   using Shape = SolveShape<E>;
-  const int warp = warp_of_thread();
-  const bool solves = warp < crew.columns;
-  const bool divides = warp == crew.columns;
-  Solver<E> solver(system, crew, memory, warp);
-  const Feeder<E, Shape::diagonal_squares> diagonal(system, memory.all.diagonal, 0);
-  const Feeder<E, Shape::lower_squares> lower(system, memory.all.lower, 1);
-  if (solves) {
-    solver.start();
-  } else if (divides) {
-    diagonal.start();
-    divide_rows(memory.all, 0);
-  } else {
-    lower.start();
-  }
-  for (int step = 0; step < crew.squares; ++step) {
-    sync_some(1, (crew.columns + feeders) * lanes_a_warp);
-    if (solves) {
-      solver.run(step);
-    } else if (divides) {
-      diagonal.run(step);
-      divide_rows(memory.all, step + 1);
+
+  __device__ Steps(const LowerSystem<E>& system, const Crew& crew, const SolveMemory<E>& memory)
+      : crew_(crew),
+        shared_(memory.all),
+        solver_(system, crew, memory, warp_of_thread()),
+        diagonal_(system, memory.all.diagonal, 0),
+        lower_(system, memory.all.lower, 1) {}
+
+  __device__ void start() {
+    if (solves_) {
+      solver_.start();
+    } else if (divides_) {
+      diagonal_.start();
+      divide_rows(shared_, 0);
     } else {
-      lower.run(step);
+      lower_.start();
     }
   }
-}
 
+  __device__ void run() {
+    for (int step = 0; step < crew_.squares; ++step) {
+      sync_some(1, (crew_.columns + feeders) * lanes_a_warp);
+      if (solves_) {
+        solver_.run(step);
+      } else if (divides_) {
+        diagonal_.run(step);
+        divide_rows(shared_, step + 1);
+      } else {
+        lower_.run(step);
+      }
+    }
+  }
+
+ private:
+  const Crew& crew_;
+  SolveShared<E>& shared_;
+  Solver<E> solver_;
+  Feeder<E, Shape::diagonal_squares> diagonal_;
+  Feeder<E, Shape::lower_squares> lower_;
+  bool solves_ = warp_of_thread() < crew_.columns;
+  bool divides_ = warp_of_thread() == crew_.columns;
+};
+
+/// Loads are under way before the blocks meet.
 template <class E>
 __global__ void __launch_bounds__(most_threads, 1) solve(LowerSystem<E> system, Crew crew) {
   const SolveMemory<E> memory = SolveMemory<E>::of(crew);
+  const int helper = warp_of_thread() - crew.columns - feeders;
+  const bool helps = helper >= 0;
+  const bool steps = !helps && Cluster::rank() == 0;
+  Helper<E> help(system, crew, memory, helper);
+  Steps<E> chain(system, crew, memory);
   const int thread = static_cast<int>(threadIdx.x);
-  for (int square = thread; square < crew.squares; square += static_cast<int>(blockDim.x)) {
-    memory.all.x_arrival[square].expect(crew.columns * side, sizeof(E));
-    memory.all.y_arrival[square].expect(crew.columns * side, sizeof(E));
+  if (thread < crew.squares) {
+    memory.all.x_arrival[thread].expect(crew.columns * side, sizeof(E));
+    memory.all.y_arrival[thread].expect(crew.columns * side, sizeof(E));
+  }
+  if (helps) {
+    help.start();
+  } else if (steps) {
+    chain.start();
   }
   Cluster::sync();
-  const int helper = warp_of_thread() - crew.columns - feeders;
-  if (helper >= 0) {
-    Helper<E>(system, crew, memory, helper).run();
-  } else if (Cluster::rank() == 0) {
-    solve_in_steps(system, crew, memory);
+  if (helps) {
+    help.run();
+  } else if (steps) {
+    chain.run();
   }
   // Nobody leaves while others may write to his memory.
   Cluster::sync();
@@ -463,29 +496,27 @@ int attribute(cudaDeviceAttr name) {
   return value;
 }
 
-/// As many helpers as have a row each, if the shared memory is enough; it always is for some.
+/// As many columns at a time as shared memory takes, then as many helpers as find a row; but rather
+/// fewer columns than a lonely helper. All this finds room where a block may have 160 KiB.
 template <class E>
 Crew crew_for(std::int64_t rows, std::int64_t columns) {
   const int squares = static_cast<int>(divide_up(rows, side));
   const int helped = std::max(squares - 2, 0);
   const auto limit = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
-  const unsigned ranks =
-      std::bit_ceil(static_cast<unsigned>((helped + most_helpers - 1) / most_helpers));
+  const auto ranks = std::bit_ceil(static_cast<unsigned>(divide_up(helped, most_helpers)));
   Crew crew{1, 0, squares, static_cast<int>(std::min<std::int64_t>(columns, most_columns))};
   if (attribute(cudaDevAttrClusterLaunch) != 0) {
     crew.ranks = std::min(static_cast<int>(ranks), most_ranks);
   }
-  for (;; --crew.columns) {
-    for (crew.helpers = std::min(helped, most_helpers);; --crew.helpers) {
-      const bool least = crew.helpers <= std::min(helped, 1);
-      if (shared_bytes<E>(crew) <= limit || (least && crew.columns == 1)) {
+  for (; crew.columns > 0; --crew.columns) {
+    const int fewest = std::min(helped, crew.columns > 1 ? 2 : 1);
+    for (crew.helpers = std::min(helped, most_helpers); crew.helpers >= fewest; --crew.helpers) {
+      if (shared_bytes<E>(crew) <= limit) {
         return crew;
-      }
-      if (least) {
-        break;
       }
     }
   }
+  return {1, std::min(helped, 1), squares, 1};
 }
 
 }  // namespace
