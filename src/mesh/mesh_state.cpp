@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -103,6 +104,14 @@ void MeshState::serve(std::int64_t index) {
     seat.returned = true;
     changed_.notify_all();
   }
+}
+
+std::int64_t MeshState::available_memory() const {
+  std::int64_t least_kept = std::numeric_limits<std::int64_t>::max();
+  for (const auto& seat : seats_) {
+    least_kept = std::min(least_kept, seat->rank->workspace_held());
+  }
+  return backend_->available_memory() + least_kept;
 }
 
 bool MeshState::all_returned() const {
@@ -229,6 +238,6 @@ std::int64_t Mesh::default_tile(std::int64_t n, Dtype dtype) const {
   return state_->backend().default_tile(n, dtype);
 }
 
-std::int64_t Mesh::available_memory() const { return state_->backend().available_memory(); }
+std::int64_t Mesh::available_memory() const { return state_->available_memory(); }
 
 }  // namespace shardsolve

@@ -30,6 +30,8 @@ class MeshState {
 
   std::int64_t ranks() const { return static_cast<std::int64_t>(seats_.size()); }
   const Backend& backend() const { return *backend_; }
+  /// Bytes that a call can have on each rank: what the devices have free and what the ranks keep.
+  std::int64_t available_memory() const;
   runtime::Device& device(std::int64_t rank) {
     return *seats_[static_cast<std::size_t>(rank)]->device;
   }

@@ -99,6 +99,8 @@ class Rank {
 
   // For the mesh.
   void adopt_thread() { device_.adopt_thread(); }
+  /// Bytes of device memory that it keeps for the next call.
+  std::int64_t workspace_held() const { return static_cast<std::int64_t>(workspace_.held()); }
   void begin_call(const RunOptions& options);
   void drain();
   void end_call();

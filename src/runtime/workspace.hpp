@@ -3,6 +3,7 @@
 
 #include "runtime/device.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <vector>
 
@@ -21,13 +22,15 @@ class Workspace {
   void* take(std::size_t bytes);
   /// The call has ended: all its memory may be taken again.
   void give_back();
+  /// Bytes that are kept, in use or not. Any thread may ask.
+  std::size_t held() const { return held_; }
 
  private:
   Device& device_;
   Buffer (Device::*allocate_)(std::size_t);
   std::vector<Buffer> taken_;
   std::vector<Buffer> idle_;
-  std::size_t held_ = 0;  // bytes of both
+  std::atomic<std::size_t> held_ = 0;  // bytes of both
   std::size_t in_use_ = 0;
   std::size_t most_ = 0;  // that a call has used
 };

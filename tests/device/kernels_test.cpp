@@ -282,6 +282,31 @@ TYPED_TEST(DeviceKernelsTest, Batches_AreTheProductsOneByOne) {
   }
 }
 
+/// Few right-hand sides: a kernel of ours, of blocks that speak to each other from some size on.
+TYPED_TEST(DeviceKernelsTest, SolvesWithATile_AgreeToRounding) {
+  using T = TypeParam;
+  for (const std::int64_t n : {1, 5, 31, 32, 33, 64, 100, 192, 193, 511, 512, 1000, 1024}) {
+    auto a = framed<T>(n, n, 3);
+    for (T& value : a.values) {
+      value *= static_cast<RealOf<T>>(0.5 / std::sqrt(static_cast<double>(n)));
+    }
+    for (std::int64_t j = 0; j < n; ++j) {
+      a(j, j) = T{4};
+    }
+    for (const std::int64_t columns : {1, 3, 8, 9}) {
+      for (const Triangle triangle : {Triangle::lower, Triangle::upper}) {
+        for (const Op op : {Op::none, Op::conjugate_transpose}) {
+          SCOPED_TRACE(std::to_string(n) + ", " + std::to_string(columns));
+          this->expect_alike({a, framed<T>(n, columns, 4)}, 16,
+                             [=](const auto& kernels, auto& queue, const auto& x) {
+                               kernels.trsm(queue, Side::left, triangle, op, x[0], x[1]);
+                             });
+        }
+      }
+    }
+  }
+}
+
 /// A tile whose factor is I plus small numbers, and what is above it.
 template <Scalar T>
 Framed<T> definite(std::int64_t n) {

@@ -99,6 +99,17 @@ TEST(Workspace, FullDevice_GivesUpIdleMemoryFirst) {
   EXPECT_EQ(device.out_, 900U);
 }
 
+TEST(Workspace, Held_IsWhatTheDeviceHasGiven) {
+  CountingDevice device;
+  Workspace workspace(device, &Device::allocate);
+  workspace.take(100);
+  EXPECT_EQ(workspace.held(), 100U);
+  workspace.give_back();
+  EXPECT_EQ(workspace.held(), 100U);
+  workspace.take(300);
+  EXPECT_EQ(workspace.held(), device.out_);
+}
+
 TEST(Workspace, Destroyed_ReleasesEverything) {
   CountingDevice device;
   {

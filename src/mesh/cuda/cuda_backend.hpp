@@ -4,6 +4,7 @@
 #include "comm/cuda/peer_group.hpp"
 #include "mesh/backend.hpp"
 #include "mesh/cuda_options.hpp"
+#include "runtime/cuda/device_kernels.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -23,7 +24,9 @@ class CudaBackend final : public Backend {
                                                         std::int64_t rank) override;
   std::int64_t available_memory() const override;
   std::int64_t default_tile(std::int64_t n, Dtype dtype) const override;
-  std::int64_t largest_tile() const override { return 1024; }
+  std::int64_t largest_tile() const override {
+    return runtime::cuda::DeviceKernels<double>::largest_tile;
+  }
 
  private:
   void enable_peer_access() const;

@@ -157,6 +157,11 @@ void CudaKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In 
   const WorkInfo info{.name = "trsm",
                       .flops = 0.5 * multiply_add<T> * product(b.rows(), b.columns(), a.rows())};
   cuda.launch(info, [&] {
+    if (side == Side::left && b.columns() <= DeviceKernels<T>::most_columns &&
+        a.rows() <= DeviceKernels<T>::largest_tile &&
+        DeviceKernels<T>::solve_tile(cuda.stream(), triangle, op, a, b)) {
+      return;
+    }
     const T one{1};
     check(Cublas<T>::trsm(cuda.blas(), as_cublas(side), as_cublas(triangle), as_cublas(op),
                           CUBLAS_DIAG_NON_UNIT, b.rows(), b.columns(), as_cublas(&one),

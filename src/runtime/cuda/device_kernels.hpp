@@ -45,17 +45,21 @@ struct DeviceKernels {
   /// more, up to what it can use, if there is more.
   static std::size_t inspect_scratch(std::int64_t rows, std::int64_t columns);
 
-  /// Cholesky factor of a tile of any size up to 1024: the lower triangle of `a` becomes L, what is
+  /// Columns that a tile may have.
+  static constexpr std::int64_t largest_tile = 1024;
+
+  /// Cholesky factor of a tile of any size up to largest_tile: the lower triangle of `a` becomes L, what is
   /// above is not touched. `lower` (same size) receives L with zeros above the diagonal, `inverse`
   /// its inverse, likewise. `info` receives 0, or the 1-based number of the column whose pivot was
   /// not positive, negated if it was not finite; then the rest of L and the inverse are of no use,
   /// but finding it takes no longer.
   static void factor_tile(cudaStream_t stream, Out a, Out lower, Out inverse, std::int64_t* info);
 
-  /// Solves op(a) X = b (triangular `a` of up to 1024 columns, one triangle of it is read) for few
-  /// right-hand sides, at most most_columns; X replaces b. By substitution, so as stable as trsm.
+  /// Solves op(a) X = b (triangular `a` of up to largest_tile columns, one triangle of it is read)
+  /// for few right-hand sides, at most most_columns; X replaces b. By substitution, so as stable as
+  /// trsm. False, and nothing is enqueued, on a GPU with too little shared memory.
   static constexpr std::int64_t most_columns = 8;
-  static void solve_tile(cudaStream_t stream, Triangle triangle, Op op, In a, Out b);
+  static bool solve_tile(cudaStream_t stream, Triangle triangle, Op op, In a, Out b);
 };
 
 void store(cudaStream_t stream, std::int64_t* target, std::int64_t value);

@@ -44,9 +44,7 @@ class Cluster {
   /// A barrier for all threads of all blocks; what they wrote before it is seen behind it.
   static __device__ void sync() {
 #if __CUDA_ARCH__ >= 900
-    asm volatile(
-        "barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
-            : "memory");
+    asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
 #else
     __syncthreads();
 #endif

@@ -1,10 +1,14 @@
-/// The triangle that solve_tile.cu works on, and how its parts come into shared memory.
+/// The triangle that solve_tile.cu works on, who works, and what lies where in shared memory.
 #pragma once
 
+#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/kernels/cluster.cuh"
+#include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 
 #include <cuda_pipeline_primitives.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace shardsolve::runtime::cuda {
@@ -80,6 +84,97 @@ __device__ void copy_strip(const LowerSystem<E>& system, int top, int left,
     column += right;
     from += from_step;
     to += to_step;
+  }
+}
+
+inline constexpr int most_columns = DeviceKernels<double>::most_columns;
+inline constexpr int most_helpers = 4;
+inline constexpr int feeders = 2;
+inline constexpr int most_threads = (most_columns + feeders + most_helpers) * lanes_a_warp;
+inline constexpr int most_squares = 32;
+
+/// One element for every row of a square.
+template <class E>
+struct alignas(16) Rows {
+  E of[side];
+};
+
+template <class E>
+struct SolveShared {
+  using Shape = SolveShape<E>;
+  alignas(16) Strip<E, side> diagonal[Shape::diagonal_squares];
+  alignas(16) Strip<E, side> lower[Shape::lower_squares];
+  /// 1 / the diagonal of m.
+  Rows<E> inverse[Shape::diagonal_squares];
+  /// From the helpers, for this step and for the next: it is sent by one who knows the x that the
+  /// last one in the same place went into.
+  Rows<E> y[2][most_columns];
+  Arrival y_arrival[most_squares];
+  Arrival x_arrival[most_squares];
+};
+
+template <class E>
+struct HelperShared {
+  alignas(16) Strip<E, SolveShape<E>::strip_columns> strips[SolveShape<E>::strips];
+};
+
+/// Who works, and where behind SolveShared the memory for it lies.
+struct Crew {
+  int ranks;
+  int helpers;
+  int squares;
+  int columns;
+
+  /// Rows of squares that a helper has; the first two rows need none.
+  __host__ __device__ int rows_a_helper() const {
+    const int all = ranks * helpers;
+    return squares > 2 && all > 0 ? (squares - 2 + all - 1) / all : 0;
+  }
+  __host__ __device__ int rows_of_y() const { return helpers * rows_a_helper() * columns; }
+  __host__ __device__ int rows_of_x() const { return squares * columns; }
+  __host__ __device__ int threads() const { return (columns + feeders + helpers) * lanes_a_warp; }
+};
+
+template <class E>
+std::size_t shared_bytes(const Crew& crew) {
+  const auto helpers = static_cast<std::size_t>(crew.helpers);
+  const auto rows = static_cast<std::size_t>(crew.rows_of_y() + crew.rows_of_x());
+  return sizeof(SolveShared<E>) + helpers * sizeof(HelperShared<E>) + rows * sizeof(Rows<E>);
+}
+
+/// The parts of a block's shared memory.
+template <class E>
+struct SolveMemory {
+  SolveShared<E>& all;
+  HelperShared<E>* helpers;
+  /// [helper][row of squares][right-hand side], what is left of y
+  Rows<E>* y;
+  /// [step][right-hand side]
+  Rows<E>* x;
+
+  static __device__ SolveMemory of(const Crew& crew) {
+    auto& all = dynamic_shared<SolveShared<E>>();
+    auto* const helpers = reinterpret_cast<HelperShared<E>*>(&all + 1);
+    auto* const y = reinterpret_cast<Rows<E>*>(helpers + crew.helpers);
+    return {all, helpers, y, y + crew.rows_of_y()};
+  }
+};
+
+inline __device__ int lane_of_thread() { return static_cast<int>(threadIdx.x) % lanes_a_warp; }
+inline __device__ int warp_of_thread() { return static_cast<int>(threadIdx.x) / lanes_a_warp; }
+
+/// sum - x y.
+template <class E>
+__device__ E subtract_product(E sum, E x, E y) {
+  return add_product(sum, scaled(x, RealPart<E>{-1}), y);
+}
+
+template <class E>
+__device__ E sum_of(E x, E y) {
+  if constexpr (parts<E> == 2) {
+    return {x.re + y.re, x.im + y.im};
+  } else {
+    return x + y;
   }
 }
 
