@@ -29,7 +29,8 @@ Outcome invert(Workplace& workplace, const ShardedMatrix<T>& a) {
 }
 
 template <Scalar T>
-void invert_file(const Context& context, Workplace& workplace, const Input& a, const SlabLayout& layout, Report& report) {
+void invert_file(const Context& context, Workplace& workplace, const Input& a,
+                 const SlabLayout& layout, Report& report) {
   const auto result = open_result(context.options, a.dtype(), a.shape(), a.fortran_order());
   const auto trace = open_trace(context.options);
   const auto matrix = load_matrix<T>(workplace, a, layout);

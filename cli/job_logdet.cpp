@@ -14,8 +14,8 @@ namespace shardsolve::cli {
 namespace {
 
 template <Scalar T>
-void find_log_determinant(const Context& context, Workplace& workplace, const Input& a, const SlabLayout& layout,
-                          Report& report) {
+void find_log_determinant(const Context& context, Workplace& workplace, const Input& a,
+                          const SlabLayout& layout, Report& report) {
   const auto trace = open_trace(context.options);
   const auto matrix = load_matrix<T>(workplace, a, layout);
   report.read_seconds = matrix.seconds;
@@ -44,7 +44,8 @@ Report logdet_job(const Context& context) {
       fmt::format("factoring '{}'", a.path()));
 
   Report report{.n = a.columns, .dtype = a.dtype(), .tile = layout.tile()};
-  with_dtype(a.dtype(), [&]<class T>(T) { find_log_determinant<T>(context, workplace, a, layout, report); });
+  with_dtype(a.dtype(),
+             [&]<class T>(T) { find_log_determinant<T>(context, workplace, a, layout, report); });
   return report;
 }
 

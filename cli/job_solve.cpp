@@ -15,8 +15,8 @@ namespace shardsolve::cli {
 namespace {
 
 template <Scalar T>
-void solve_files(const Context& context, Workplace& workplace, const Input& a, const Input& b, const SlabLayout& layout,
-                 Report& report) {
+void solve_files(const Context& context, Workplace& workplace, const Input& a, const Input& b,
+                 const SlabLayout& layout, Report& report) {
   // Claimed before the work, which may be long.
   const auto result = open_result(context.options, b.dtype(), b.shape(), b.fortran_order());
   const auto trace = open_trace(context.options);
@@ -51,7 +51,8 @@ Report solve_job(const Context& context) {
                 .right_hand_sides = b.columns,
                 .tile = layout.tile(),
                 .output_shape = io::format_shape(b.shape())};
-  with_dtype(a.dtype(), [&]<class T>(T) { solve_files<T>(context, workplace, a, b, layout, report); });
+  with_dtype(a.dtype(),
+             [&]<class T>(T) { solve_files<T>(context, workplace, a, b, layout, report); });
   return report;
 }
 

@@ -184,15 +184,15 @@ void add_output(CLI::App& command, Options& options, const char* what) {
 }
 
 void add_common(CLI::App& command, Options& options, DeviceList& devices) {
-  command
-      .add_option("--backend", devices.backend, "what the devices are: cpu (default) or cuda")
+  command.add_option("--backend", devices.backend, "what the devices are: cpu (default) or cuda")
       ->type_name("NAME")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command
-      .add_option("--devices", devices.text,
-                  fmt::format("CPU devices, 1 to {} (default {}: the cores, at most 8), or GPUs: 0,1 "
-                              "(default 0)",
-                              Mesh::max_host_ranks, options.devices))
+      .add_option(
+          "--devices", devices.text,
+          fmt::format("CPU devices, 1 to {} (default {}: the cores, at most 8), or GPUs: 0,1 "
+                      "(default 0)",
+                      Mesh::max_host_ranks, options.devices))
       ->type_name("N");
   command
       .add_option("--tile", options.tile,

@@ -87,10 +87,11 @@ std::string rcond_line(const Options& options, const Report& report) {
 std::string time_line(const Options& options, const Report& report) {
   const Outcome& outcome = report.outcome;
   constexpr double giga = 1e9;
-  std::string meaning = fmt::format(
-      "{:.1f} GFLOP/s on {}, tile {}; reading {}",
-      outcome.seconds > 0.0 ? outcome.flops / outcome.seconds / giga : 0.0,
-      plural(options.devices, options.backend == Backend::cuda ? "GPU" : "CPU device"), report.tile, precise_duration(report.read_seconds));
+  std::string meaning =
+      fmt::format("{:.1f} GFLOP/s on {}, tile {}; reading {}",
+                  outcome.seconds > 0.0 ? outcome.flops / outcome.seconds / giga : 0.0,
+                  plural(options.devices, options.backend == Backend::cuda ? "GPU" : "CPU device"),
+                  report.tile, precise_duration(report.read_seconds));
   if (!options.output.empty()) {
     meaning += fmt::format(", writing {}", precise_duration(report.write_seconds));
   }

@@ -43,8 +43,8 @@ class SHARDSOLVE_EXPORT Mesh {
   /// The tile size that is used on these devices when none is asked for: a function of their kind
   /// and of the shape alone, so that results are the same bits everywhere.
   std::int64_t default_tile(std::int64_t n, Dtype dtype) const;
-  /// Bytes that each rank's device can still take, all at the same time; what the mesh keeps for its
-  /// next call counts as free.
+  /// Bytes that each rank's device can still take, all at the same time; what the mesh keeps for
+  /// its next call counts as free.
   std::int64_t available_memory() const;
 
   /// Inside shardsolve only: ranks that were set up in another way, and what the algorithms need.

@@ -144,14 +144,13 @@ Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSid
                 "the right-hand sides lie on another layout than the factor: use factor.layout()");
   }
   const Plan plan = plan_cholesky_solve(factor.layout(), dtype_of<T>, b.columns());
-  return dense::run_call(mesh, factor.layout(), plan, "cholesky_solve", options,
-                         [factor, b](mesh::Rank& rank) {
-                           const dense::FactorPart<T> part = part_of(factor, rank);
-                           require_reachable<T>(rank, part.slab, "the factor");
-                           require_reachable<T>(rank, b.block(rank.index()),
-                                                "the right-hand sides");
-                           return dense::certified_solve<T>(rank, part, b.block(rank.index()));
-                         });
+  return dense::run_call(
+      mesh, factor.layout(), plan, "cholesky_solve", options, [factor, b](mesh::Rank& rank) {
+        const dense::FactorPart<T> part = part_of(factor, rank);
+        require_reachable<T>(rank, part.slab, "the factor");
+        require_reachable<T>(rank, b.block(rank.index()), "the right-hand sides");
+        return dense::certified_solve<T>(rank, part, b.block(rank.index()));
+      });
 }
 
 template <Scalar T>

@@ -111,10 +111,10 @@ Findings InputPass<T>::sum_up(const runtime::Inspection& result) {
   }
   const auto sums = rank_.fetch(rank_.update(), result.column_sums, width_);
   const auto probe = rank_.fetch(rank_.update(), result.probe, parts * width_);
-  const auto own =
-      rank_.fetch(rank_.update(), result.partial_product + parts * first_, parts * width_);
+  const comm::Bytes own = send[static_cast<std::size_t>(rank_.index())];
+  rank_.transfer().copy(receive[static_cast<std::size_t>(rank_.index())].data, own.data, own.size);
   rank_.communicator().all_to_all(rank_.transfer(), std::move(send), std::move(receive));
-  const auto others = rank_.fetch(rank_.transfer(), shares.data(), parts * width_ * rank_.count());
+  const auto all = rank_.fetch(rank_.transfer(), shares.data(), parts * width_ * rank_.count());
 
   const double limit = 16.0 * std::sqrt(static_cast<double>(layout_.size())) * unit_roundoff<T>;
   const double tiny = static_cast<double>(layout_.size()) * lost;
@@ -131,9 +131,7 @@ Findings InputPass<T>::sum_up(const runtime::Inspection& result) {
     for (std::size_t part = 0; part < parts; ++part) {
       double product = 0.0;
       for (std::int64_t r = 0; r < rank_.count(); ++r) {
-        product += r == rank_.index()
-                       ? own[parts * at + part]
-                       : others[static_cast<std::size_t>(r * parts * width_) + parts * at + part];
+        product += all[static_cast<std::size_t>(r * parts * width_) + parts * at + part];
       }
       difference = std::hypot(difference, probe[parts * at + part] - product);
     }

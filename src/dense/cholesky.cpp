@@ -120,8 +120,8 @@ class Cholesky {
     update_next_column(step, layout_.rows(step));
     panels_.stamp(rank_.panel(), step.value());
     // The update queue may still be at work on this rank's first panel.
-    const MatrixView<T> aid = aids_[block_of(step) % 2].block(
-        0, 0, l11.rows(), kernels_.aid_columns(l11.columns()));
+    const MatrixView<T> aid =
+        aids_[block_of(step) % 2].block(0, 0, l11.rows(), kernels_.aid_columns(l11.columns()));
     // a11 = l11 l11^H
     kernels_.potrf(rank_.panel(), l11, aid, &panels_.header(step.value(), rank_.index())->pivot);
     rank_.panel().record(factored_);
@@ -223,8 +223,7 @@ class Cholesky {
       const MatrixView<T> a22 = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
                                             piece.rows.size(), piece.columns.size());
       const runtime::Steps steps{batch.count, batch.distance * p.stride(),
-                                 batch.distance * p.stride(),
-                                 batch.distance * (a22.stride() + 1)};
+                                 batch.distance * p.stride(), batch.distance * (a22.stride() + 1)};
       const MatrixView<T> right =
           p.columns_from(packed(layout_.global(rank_.index(), piece.columns.begin), rank_.index()),
                          piece.columns.size());

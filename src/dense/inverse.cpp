@@ -144,9 +144,9 @@ class Inverse {
                  piece.columns.size());
       const runtime::Steps steps{batch.count, batch.distance * size(step),
                                  batch.distance * (m22.stride() + 1), batch.distance * size(step)};
-      kernels_.gemm_batch(
-          rank_.panel(), Op::none, Op::conjugate_transpose, T{-1}, l21, m22, T{1},
-          share(step, place(piece.segment, piece.rows.begin), piece.rows.size()), steps);
+      kernels_.gemm_batch(rank_.panel(), Op::none, Op::conjugate_transpose, T{-1}, l21, m22, T{1},
+                          share(step, place(piece.segment, piece.rows.begin), piece.rows.size()),
+                          steps);
     }
     rank_.panel().record(shares_ready_);
 
@@ -228,11 +228,10 @@ class Inverse {
       const MatrixView<T> m = m_rows(
           step, piece.segment, run.packed + (piece.rows.begin - run.rows.begin), piece.rows.size());
       const runtime::Steps steps{batch.count, batch.distance * size(step),
-                                 batch.distance * (m22.stride() + 1),
-                                 batch.distance * x.stride()};
-      kernels_.gemm_batch(
-          rank_.update(), Op::none, Op::none, T{1}, m, m22, T{1},
-          x.columns_from(piece.columns.begin.value() - first, piece.columns.size()), steps);
+                                 batch.distance * (m22.stride() + 1), batch.distance * x.stride()};
+      kernels_.gemm_batch(rank_.update(), Op::none, Op::none, T{1}, m, m22, T{1},
+                          x.columns_from(piece.columns.begin.value() - first, piece.columns.size()),
+                          steps);
     }
     rank_.update().record(m_.done(turn_));
   }

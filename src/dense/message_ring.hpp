@@ -61,8 +61,10 @@ class MessageRing {
   /// Fills in the header: asks all ranks to stop if this one was asked to.
   void stamp(runtime::Queue& writer, std::int64_t step) const {
     StepHeader* own = header(step, rank_.index());
-    writer.store(&own->pivot, 0);
-    writer.store(&own->stop, rank_.stop_requested() ? 1 : 0);
+    writer.store(&own->pivot, 0, sizeof(StepHeader) / sizeof(std::int64_t));
+    if (rank_.stop_requested()) {
+      writer.store(&own->stop, 1, 1);
+    }
   }
 
   /// The header and the first `elements` of the payload of one rank, to all.

@@ -65,8 +65,9 @@ Library load() {
   const auto version =
       reinterpret_cast<const char* (*)()>(::dlsym(handle, "shardsolve_cuda_version"));
   if (version == nullptr || std::string_view(version()) != SHARDSOLVE_VERSION_STRING) {
-    library.failure = fmt::format("{} is version {}, this is {}", library_name,
-                                  version == nullptr ? "unknown" : version(), SHARDSOLVE_VERSION_STRING);
+    library.failure =
+        fmt::format("{} is version {}, this is {}", library_name,
+                    version == nullptr ? "unknown" : version(), SHARDSOLVE_VERSION_STRING);
     return library;
   }
   library.make_backend = reinterpret_cast<Backend* (*)(const CudaOptions*)>(

@@ -104,11 +104,10 @@ void copy(Mesh& mesh, const RightHandSides<T>& source, const RightHandSides<T>& 
            [](const RightHandSides<T>& b, std::int64_t rank) { return b.block(rank); });
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                          \
-  template ShardedMatrix<T> make_matrix<T>(Mesh&, const SlabLayout&);                      \
-  template RightHandSides<T> make_right_hand_sides<T>(Mesh&, const SlabLayout&,            \
-                                                      std::int64_t);                       \
-  template void copy(Mesh&, const ShardedMatrix<T>&, const ShardedMatrix<T>&);             \
+#define SHARDSOLVE_INSTANTIATE(T)                                                              \
+  template ShardedMatrix<T> make_matrix<T>(Mesh&, const SlabLayout&);                          \
+  template RightHandSides<T> make_right_hand_sides<T>(Mesh&, const SlabLayout&, std::int64_t); \
+  template void copy(Mesh&, const ShardedMatrix<T>&, const ShardedMatrix<T>&);                 \
   template void copy(Mesh&, const RightHandSides<T>&, const RightHandSides<T>&);
 
 SHARDSOLVE_INSTANTIATE(float)

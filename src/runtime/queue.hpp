@@ -50,8 +50,8 @@ class Queue {
   /// Blocks the calling host thread until all enqueued work is complete.
   virtual void synchronize() = 0;
 
-  /// Stores `value` in device memory.
-  virtual void store(std::int64_t* target, std::int64_t value) = 0;
+  /// Stores `value` in `count` consecutive places of device memory.
+  virtual void store(std::int64_t* target, std::int64_t value, std::int64_t count) = 0;
   /// Copies between device and host memory.
   virtual void copy(void* target, const void* source, std::size_t bytes) = 0;
 

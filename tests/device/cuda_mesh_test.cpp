@@ -1,5 +1,5 @@
-// Meshes of GPUs: the order of work on their streams, what they keep, and what they refuse. Left out
-// without a GPU: see support/backend.hpp.
+// Meshes of GPUs: the order of work on their streams, what they keep, and what they refuse. Left
+// out without a GPU: see support/backend.hpp.
 
 #include "support/backend.hpp"
 #include "support/bits.hpp"

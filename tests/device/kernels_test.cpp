@@ -3,10 +3,11 @@
 // What a kernel does not own has to stay as it was, to the last bit; what it writes agrees to
 // rounding. Left out without a GPU: see support/backend.hpp.
 
+#include "runtime/kernels.hpp"
+
 #include "mesh/cuda_loader.hpp"
 #include "reference/dense_matrix.hpp"
 #include "runtime/host/host_device.hpp"
-#include "runtime/kernels.hpp"
 #include "support/backend.hpp"
 #include "support/dtypes.hpp"
 #include "support/host_rank.hpp"
@@ -87,8 +88,8 @@ template <Scalar T>
 Framed<T> framed(std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
   Framed<T> frame{rows, columns, {}};
   std::mt19937_64 random(seed);
-  frame.values.resize(static_cast<std::size_t>(frame.stride() *
-                                               (columns + frame.left + frame.right)));
+  frame.values.resize(
+      static_cast<std::size_t>(frame.stride() * (columns + frame.left + frame.right)));
   for (T& value : frame.values) {
     value = draw<T>(random);
   }
@@ -186,10 +187,9 @@ TYPED_TEST(DeviceKernelsTest, Elementwise_GivesTheHostsBits) {
                          [](const auto& kernels, auto& queue, const auto& x) {
                            kernels.conjugate_transpose(queue, x[0], x[1]);
                          });
-      this->expect_alike({framed<T>(rows, columns, 1)}, 0,
-                         [](const auto& kernels, auto& queue, const auto& x) {
-                           kernels.fill(queue, T{3}, x[0]);
-                         });
+      this->expect_alike(
+          {framed<T>(rows, columns, 1)}, 0,
+          [](const auto& kernels, auto& queue, const auto& x) { kernels.fill(queue, T{3}, x[0]); });
     }
   }
 }
@@ -198,21 +198,20 @@ TYPED_TEST(DeviceKernelsTest, SquareTiles_GiveTheHostsBits) {
   using T = TypeParam;
   for (const std::int64_t n : sizes) {
     SCOPED_TRACE(n);
-    this->expect_alike({framed<T>(n, n, 1)}, 0, [](const auto& kernels, auto& queue, const auto& x) {
-      kernels.identity(queue, x[0]);
-    });
+    this->expect_alike(
+        {framed<T>(n, n, 1)}, 0,
+        [](const auto& kernels, auto& queue, const auto& x) { kernels.identity(queue, x[0]); });
     // the diagonal comes from the real parts of a column of its own
     for (const bool in_place : {false, true}) {
-      this->expect_alike(
-          {framed<T>(n, n, 1), framed<T>(n, n, 2), framed<T>(n, n, 3)}, 0,
-          [in_place](const auto& kernels, auto& queue, const auto& x) {
-            if (x[0].empty()) {
-              return;
-            }
-            auto* values = reinterpret_cast<RealOf<T>*>(x[2].data());
-            kernels.diagonal(queue, x[0], values);
-            kernels.hermitian_tile(queue, x[0], values, in_place ? x[0] : x[1]);
-          });
+      this->expect_alike({framed<T>(n, n, 1), framed<T>(n, n, 2), framed<T>(n, n, 3)}, 0,
+                         [in_place](const auto& kernels, auto& queue, const auto& x) {
+                           if (x[0].empty()) {
+                             return;
+                           }
+                           auto* values = reinterpret_cast<RealOf<T>*>(x[2].data());
+                           kernels.diagonal(queue, x[0], values);
+                           kernels.hermitian_tile(queue, x[0], values, in_place ? x[0] : x[1]);
+                         });
     }
   }
 }
@@ -220,8 +219,11 @@ TYPED_TEST(DeviceKernelsTest, SquareTiles_GiveTheHostsBits) {
 TYPED_TEST(DeviceKernelsTest, Products_AgreeToRounding) {
   using T = TypeParam;
   const auto ops = {Op::none, Op::conjugate_transpose};
-  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{65, 33, 40}, {200, 1, 130}, {1, 1, 1},
-                                {64, 128, 1}, {40, 30, 0}}) {
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{65, 33, 40},
+                                {200, 1, 130},
+                                {1, 1, 1},
+                                {64, 128, 1},
+                                {40, 30, 0}}) {
     for (const Op op_a : ops) {
       for (const Op op_b : ops) {
         const bool flip_a = op_a != Op::none;
@@ -250,10 +252,11 @@ TYPED_TEST(DeviceKernelsTest, Products_AgreeToRounding) {
         for (std::int64_t j = 0; j < n; ++j) {
           a(j, j) = T{30};
         }
-        this->expect_alike({a, framed<T>(side == Side::left ? n : 21, side == Side::left ? 21 : n, 4)},
-                           n, [=](const auto& kernels, auto& queue, const auto& x) {
-                             kernels.trsm(queue, side, triangle, op, x[0], x[1]);
-                           });
+        this->expect_alike(
+            {a, framed<T>(side == Side::left ? n : 21, side == Side::left ? 21 : n, 4)}, n,
+            [=](const auto& kernels, auto& queue, const auto& x) {
+              kernels.trsm(queue, side, triangle, op, x[0], x[1]);
+            });
       }
     }
   }
@@ -322,27 +325,28 @@ Framed<T> definite(std::int64_t n) {
 
 TYPED_TEST(DeviceKernelsTest, Panel_IsTheHosts) {
   using T = TypeParam;
-  for (const std::int64_t n : {1, 5, 31, 32, 33, 63, 64, 65, 96, 100, 128, 200, 256, 500, 512, 1000, 1024}) {
+  for (const std::int64_t n :
+       {1, 5, 31, 32, 33, 63, 64, 65, 96, 100, 128, 200, 256, 500, 512, 1000, 1024}) {
     SCOPED_TRACE(n);
     const std::int64_t rows = 150;
-    this->expect_alike(
-        {definite<T>(n), framed<T>(rows, n, 6), framed<T>(n, rows, 7)}, 8 * n,
-        [&](const auto& kernels, auto& queue, const auto& x) {
-          const bool on_gpu = &queue == &this->gpu_->queue();
-          OneDevice& side = on_gpu ? *this->gpu_ : *this->host_;
-          const std::int64_t columns = kernels.aid_columns(n);
-          const auto memory = side.device().allocate(static_cast<std::size_t>(n * columns) * sizeof(T));
-          const MatrixView<T> aid(static_cast<T*>(memory.data()), n, columns);
-          const auto cell = side.device().allocate(sizeof(std::int64_t));
-          auto* info = static_cast<std::int64_t*>(cell.data());
-          queue.store(info, -77);
-          kernels.potrf(queue, x[0], aid, info);
-          kernels.panel(queue, x[0], aid, x[1], x[2]);
-          std::int64_t found = -1;
-          queue.copy(&found, info, sizeof(found));
-          queue.synchronize();
-          EXPECT_EQ(found, 0);
-        });
+    this->expect_alike({definite<T>(n), framed<T>(rows, n, 6), framed<T>(n, rows, 7)}, 8 * n,
+                       [&](const auto& kernels, auto& queue, const auto& x) {
+                         const bool on_gpu = &queue == &this->gpu_->queue();
+                         OneDevice& side = on_gpu ? *this->gpu_ : *this->host_;
+                         const std::int64_t columns = kernels.aid_columns(n);
+                         const auto memory = side.device().allocate(
+                             static_cast<std::size_t>(n * columns) * sizeof(T));
+                         const MatrixView<T> aid(static_cast<T*>(memory.data()), n, columns);
+                         const auto cell = side.device().allocate(sizeof(std::int64_t));
+                         auto* info = static_cast<std::int64_t*>(cell.data());
+                         queue.store(info, -77, 1);
+                         kernels.potrf(queue, x[0], aid, info);
+                         kernels.panel(queue, x[0], aid, x[1], x[2]);
+                         std::int64_t found = -1;
+                         queue.copy(&found, info, sizeof(found));
+                         queue.synchronize();
+                         EXPECT_EQ(found, 0);
+                       });
   }
 }
 
@@ -379,7 +383,8 @@ TYPED_TEST(DeviceKernelsTest, Potrf_NamesTheFirstPivotThatFails) {
 
 /// Doubles that a kernel fills, from one side.
 template <Scalar T, class Call>
-std::vector<double> doubles_of(OneDevice& side, const Framed<T>& frame, std::size_t count, Call call) {
+std::vector<double> doubles_of(OneDevice& side, const Framed<T>& frame, std::size_t count,
+                               Call call) {
   const std::size_t bytes = frame.values.size() * sizeof(T);
   const auto memory = side.device().allocate(bytes);
   const auto target = side.device().allocate(count * sizeof(double));

@@ -40,7 +40,8 @@ Mesh& transfer_mesh(std::int64_t ranks) {
   // Never destroyed: CUDA may be gone by the end of main.
   static auto& meshes = *new std::map<std::int64_t, Mesh>;
   const auto found = meshes.find(ranks);
-  return found != meshes.end() ? found->second : meshes.emplace(ranks, make_mesh(ranks)).first->second;
+  return found != meshes.end() ? found->second
+                               : meshes.emplace(ranks, make_mesh(ranks)).first->second;
 }
 
 }  // namespace shardsolve::testing

@@ -36,7 +36,7 @@ Object to_devices(const Object& object) {
           mesh, object.layout(), object.columns());
     } else {
       return make_matrix<std::remove_pointer_t<decltype(object.slab(0).data())>>(mesh,
-                                                                                object.layout());
+                                                                                 object.layout());
     }
   }();
   copy(mesh, object, target);

@@ -25,7 +25,7 @@ inline void run_on(Mesh& mesh, mesh::RankProgram program, const RunOptions& opti
 /// One value of `root`, broadcast and waited for.
 inline std::int64_t broadcast_value(mesh::Rank& rank, std::int64_t root, std::int64_t value) {
   const MatrixView<std::int64_t> cell = rank.workspace<std::int64_t>(1, 1);
-  rank.transfer().store(cell.data(), rank.index() == root ? value : -1);
+  rank.transfer().store(cell.data(), rank.index() == root ? value : -1, 1);
   rank.communicator().broadcast(rank.transfer(), {cell.data(), sizeof(std::int64_t)}, root);
   return rank.fetch(rank.transfer(), cell.data(), 1).front();
 }

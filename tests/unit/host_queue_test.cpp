@@ -148,7 +148,7 @@ TEST_F(HostQueueTest, EventSynchronize_BlocksTheHostUntilTheRecord) {
 TEST_F(HostQueueTest, StoreAndCopy_MoveBytes) {
   std::int64_t device = 0;
   std::int64_t host = 0;
-  first_.store(&device, 42);
+  first_.store(&device, 42, 1);
   first_.copy(&host, &device, sizeof(host));
   first_.copy(&host, &device, 0);
   first_.synchronize();

@@ -130,11 +130,11 @@ TEST_P(InProcessTest, MemorySentAndUsedAgain_ArrivesAsItWas) {
     const auto value = static_cast<std::int64_t>(round + 1);
     for (std::int64_t root = 0; root < rank.count(); ++root) {
       if (rank.index() == root) {
-        rank.transfer().store(static_cast<std::int64_t*>(data.data), value);
+        rank.transfer().store(static_cast<std::int64_t*>(data.data), value, 1);
       }
       rank.communicator().broadcast(rank.transfer(), data, root);
       rank.transfer().copy(copy.data, data.data, data.size);
-      rank.transfer().store(static_cast<std::int64_t*>(data.data), -value);
+      rank.transfer().store(static_cast<std::int64_t*>(data.data), -value, 1);
     }
     EXPECT_EQ(fetch(rank, copy).front(), round + 1);
   });

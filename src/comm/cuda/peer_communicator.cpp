@@ -62,8 +62,7 @@ void PeerCommunicator::begin_call() {
 }
 
 void PeerCommunicator::exchange(runtime::Queue& queue, const char* operation,
-                                const std::vector<Bytes>& send,
-                                const std::vector<Bytes>& receive) {
+                                const std::vector<Bytes>& send, const std::vector<Bytes>& receive) {
   const auto ranks = static_cast<std::int64_t>(group_.ranks());
   const auto piece = [](const std::vector<Bytes>& pieces, std::int64_t rank) {
     return pieces[static_cast<std::size_t>(rank)];

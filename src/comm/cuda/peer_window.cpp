@@ -13,8 +13,7 @@ constexpr runtime::WaitSite part_copied{83, "a window's memory is used again whe
 
 }  // namespace
 
-PeerWindow::PeerWindow(PeerGroup& group, PeerGroup::Window& shared, std::int64_t rank,
-                       Bytes memory)
+PeerWindow::PeerWindow(PeerGroup& group, PeerGroup::Window& shared, std::int64_t rank, Bytes memory)
     : group_(group),
       shared_(shared),
       own_(shared.members[static_cast<std::size_t>(rank)]),
@@ -78,9 +77,9 @@ void PeerWindow::bring(runtime::Queue& queue, const WindowPart& part) {
   }
 }
 
-/// An event may be recorded anew when everybody who was to wait for it has enqueued that. No rank is
-/// more than two quarters of a round behind, so nobody still needs the events of a round ago, and
-/// nobody has yet to release the message that they were part of.
+/// An event may be recorded anew when everybody who was to wait for it has enqueued that. No rank
+/// is more than two quarters of a round behind, so nobody still needs the events of a round ago,
+/// and nobody has yet to release the message that they were part of.
 void PeerWindow::await_event_free(std::int64_t root, std::uint32_t number) {
   constexpr std::uint32_t quarter = Arrivals::depth / 4;
   if (number < Arrivals::depth || number % quarter != 0) {

@@ -121,8 +121,8 @@ std::int64_t CudaBackend::available_memory() const {
 }
 
 std::int64_t CudaBackend::default_tile(std::int64_t n, Dtype) const {
-  // A wide tile keeps products near their best rate and the host's work small, a narrow one shortens
-  // the chain of tiles. Measured on H200s: docs/performance.md.
+  // A wide tile keeps products near their best rate and the host's work small, a narrow one
+  // shortens the chain of tiles. Measured on H200s: docs/performance.md.
   constexpr std::int64_t large = 8192;
   constexpr std::int64_t step = 64;
   const std::int64_t width = (n + ranks() - 1) / ranks();

@@ -10,8 +10,8 @@ void throw_cuda(cudaError_t status, const char* what) {
   int device = -1;
   cudaGetDevice(&device);
   cudaGetLastError();  // or the next check of a launch would find this one again
-  const auto kind = status == cudaErrorMemoryAllocation ? ErrorKind::out_of_memory
-                                                        : ErrorKind::device;
+  const auto kind =
+      status == cudaErrorMemoryAllocation ? ErrorKind::out_of_memory : ErrorKind::device;
   throw Error(kind, fmt::format("{} failed on GPU {}: {} ({})", what, device,
                                 cudaGetErrorString(status), cudaGetErrorName(status)));
 }
@@ -19,8 +19,8 @@ void throw_cuda(cudaError_t status, const char* what) {
 void throw_cublas(cublasStatus_t status, const char* what) {
   int device = -1;
   cudaGetDevice(&device);
-  const auto kind = status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorKind::out_of_memory
-                                                         : ErrorKind::device;
+  const auto kind =
+      status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorKind::out_of_memory : ErrorKind::device;
   throw Error(kind, fmt::format("cuBLAS: {} failed on GPU {}: {}", what, device,
                                 cublasGetStatusString(status)));
 }

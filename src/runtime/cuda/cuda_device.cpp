@@ -43,12 +43,12 @@ Buffer CudaDevice::allocate(std::size_t bytes) {
     std::size_t total = 0;
     check(cudaMemGetInfo(&free, &total), "asking for free memory");
     constexpr double gigabyte = 1e9;
-    throw Error(ErrorKind::out_of_memory,
-                fmt::format("GPU {} has {:.2f} of {:.2f} GB free, and not {:.2f} GB in one piece. "
-                            "Use more GPUs, or end what else uses this one",
-                            ordinal_, static_cast<double>(free) / gigabyte,
-                            static_cast<double>(total) / gigabyte,
-                            static_cast<double>(bytes) / gigabyte));
+    throw Error(
+        ErrorKind::out_of_memory,
+        fmt::format("GPU {} has {:.2f} of {:.2f} GB free, and not {:.2f} GB in one piece. "
+                    "Use more GPUs, or end what else uses this one",
+                    ordinal_, static_cast<double>(free) / gigabyte,
+                    static_cast<double>(total) / gigabyte, static_cast<double>(bytes) / gigabyte));
   }
   check(status, "allocating memory");
   return {std::shared_ptr<void>(memory, [](void* pointer) { cudaFree(pointer); }), bytes};

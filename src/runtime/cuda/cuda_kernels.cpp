@@ -102,9 +102,8 @@ void CudaKernels<T>::gemm_batch(Queue& queue, Op op_a, Op op_b, T alpha, In a, I
     return;
   }
   CudaQueue& cuda = as_cuda(queue);
-  const WorkInfo info{
-      .name = "gemm",
-      .flops = multiply_add<T> * product(steps.count, c.rows(), c.columns(), k)};
+  const WorkInfo info{.name = "gemm",
+                      .flops = multiply_add<T> * product(steps.count, c.rows(), c.columns(), k)};
   cuda.launch(info, [&] {
     if (by_wide_gemm<T>(cuda, op_a, op_b, alpha, a, b, beta, c, steps)) {
       return;
@@ -117,8 +116,8 @@ void CudaKernels<T>::gemm_batch(Queue& queue, Op op_a, Op op_b, T alpha, In a, I
   });
 }
 
-// Tiles are too small to fill a GPU one by one, and cuBLAS has no batch of herk: whole products into
-// scratch memory, of which one triangle is added.
+// Tiles are too small to fill a GPU one by one, and cuBLAS has no batch of herk: whole products
+// into scratch memory, of which one triangle is added.
 template <Scalar T>
 void CudaKernels<T>::herk_batch(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Out c,
                                 const Steps& steps) const {
@@ -134,14 +133,13 @@ void CudaKernels<T>::herk_batch(Queue& queue, Triangle triangle, Op op, Real alp
   const Op other = op == Op::none ? Op::conjugate_transpose : Op::none;
   for (std::int64_t first = 0; first < steps.count; first += fit) {
     const std::int64_t count = std::min(fit, steps.count - first);
-    const Out products(
-        static_cast<T*>(cuda.scratch(std::max(own_scratch, tile_bytes))), n, n);
+    const Out products(static_cast<T*>(cuda.scratch(std::max(own_scratch, tile_bytes))), n, n);
     const In some_a = moved(a, first * steps.a);
     gemm_batch(queue, op, other, T{alpha}, some_a, some_a, T{0}, products,
                {count, steps.a, steps.a, n * n});
     cuda.launch({.name = "add triangle"}, [&] {
-      DeviceKernels<T>::add_triangles(cuda.stream(), triangle, products,
-                                      moved(c, first * steps.c), {count, n * n, 0, steps.c});
+      DeviceKernels<T>::add_triangles(cuda.stream(), triangle, products, moved(c, first * steps.c),
+                                      {count, n * n, 0, steps.c});
     });
   }
 }
@@ -182,12 +180,13 @@ void CudaKernels<T>::potrf(Queue& queue, Out a, Out aid, std::int64_t* info) con
   });
 }
 
-// By products with inverses, which a GPU does many times faster than triangular solves. Block row by
-// block row of p, with the diagonal block l of l11, the row l0 of blocks left of it, and p0 above:
+// By products with inverses, which a GPU does many times faster than triangular solves. Block row
+// by block row of p, with the diagonal block l of l11, the row l0 of blocks left of it, and p0
+// above:
 //   r = a21^H - l0 p0,   p = inv(l) r,   p += inv(l) (r - l p)
 // The first product alone is not backward stable (an ill-conditioned block costs what a solve would
-// have kept), the correction makes it so. Narrow blocks save operations: with one, three products of
-// the full width where a solve has half of one.
+// have kept), the correction makes it so. Narrow blocks save operations: with one, three products
+// of the full width where a solve has half of one.
 template <Scalar T>
 void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) const {
   const std::int64_t n = l11.rows();
@@ -268,8 +267,7 @@ template <Scalar T>
 void CudaKernels<T>::diagonal(Queue& queue, In a, Real* target) const {
   require(a.rows() == a.columns(), "diagonal");
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "diagonal"},
-              [&] { DeviceKernels<T>::diagonal(cuda.stream(), a, target); });
+  cuda.launch({.name = "diagonal"}, [&] { DeviceKernels<T>::diagonal(cuda.stream(), a, target); });
 }
 
 template <Scalar T>
@@ -277,9 +275,8 @@ void CudaKernels<T>::hermitian_tile(Queue& queue, In upper, const Real* diagonal
                                     Out target) const {
   require(upper.rows() == upper.columns() && same_shape(upper, target), "hermitian_tile");
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "hermitian tile"}, [&] {
-    DeviceKernels<T>::hermitian_tile(cuda.stream(), upper, diagonal, target);
-  });
+  cuda.launch({.name = "hermitian tile"},
+              [&] { DeviceKernels<T>::hermitian_tile(cuda.stream(), upper, diagonal, target); });
 }
 
 template <Scalar T>

@@ -94,8 +94,8 @@ void CudaQueue::wait(Event& event, const WaitSite& site) {
 
 void CudaQueue::synchronize() { check(cudaStreamSynchronize(stream_), "the work of a stream"); }
 
-void CudaQueue::store(std::int64_t* target, std::int64_t value) {
-  launch({.name = "store"}, [&] { cuda::store(stream_, target, value); });
+void CudaQueue::store(std::int64_t* target, std::int64_t value, std::int64_t count) {
+  launch({.name = "store"}, [&] { cuda::store(stream_, target, value, count); });
 }
 
 void CudaQueue::copy(void* target, const void* source, std::size_t bytes) {

@@ -54,8 +54,8 @@ class CurrentDevice {
 /// What distinguishes the queues of a device.
 struct QueueOptions {
   int device = 0;
-  int priority = 0;                      ///< of its stream; lower numbers go first
-  std::optional<std::uint64_t> delays;   ///< seed of random delays in front of all work; for tests
+  int priority = 0;                     ///< of its stream; lower numbers go first
+  std::optional<std::uint64_t> delays;  ///< seed of random delays in front of all work; for tests
 };
 
 class CudaQueue final : public Queue {
@@ -68,7 +68,7 @@ class CudaQueue final : public Queue {
   void record(Event& event) override;
   void wait(Event& event, const WaitSite& site) override;
   void synchronize() override;
-  void store(std::int64_t* target, std::int64_t value) override;
+  void store(std::int64_t* target, std::int64_t value, std::int64_t count) override;
   void copy(void* target, const void* source, std::size_t bytes) override;
   void set_step(std::int64_t step) override { step_ = step; }
   const std::string& name() const override { return name_; }

@@ -33,8 +33,8 @@ struct DeviceKernels {
   /// `target` may be `upper` itself.
   static void hermitian_tile(cudaStream_t stream, In upper, const Real* diagonal, Out target);
   /// One triangle of each of steps.count Hermitian tiles += that of its source; diagonals count as
-  /// real and become so. The rest of the targets is not touched. steps.a is the sources', steps.c the
-  /// targets'.
+  /// real and become so. The rest of the targets is not touched. steps.a is the sources', steps.c
+  /// the targets'.
   static void add_triangles(cudaStream_t stream, Triangle triangle, In source, Out target,
                             const Steps& steps);
 
@@ -48,11 +48,11 @@ struct DeviceKernels {
   /// Columns that a tile may have.
   static constexpr std::int64_t largest_tile = 1024;
 
-  /// Cholesky factor of a tile of any size up to largest_tile: the lower triangle of `a` becomes L, what is
-  /// above is not touched. `lower` (same size) receives L with zeros above the diagonal, `inverse`
-  /// its inverse, likewise. `info` receives 0, or the 1-based number of the column whose pivot was
-  /// not positive, negated if it was not finite; then the rest of L and the inverse are of no use,
-  /// but finding it takes no longer.
+  /// Cholesky factor of a tile of any size up to largest_tile: the lower triangle of `a` becomes L,
+  /// what is above is not touched. `lower` (same size) receives L with zeros above the diagonal,
+  /// `inverse` its inverse, likewise. `info` receives 0, or the 1-based number of the column whose
+  /// pivot was not positive, negated if it was not finite; then the rest of L and the inverse are
+  /// of no use, but finding it takes no longer.
   static void factor_tile(cudaStream_t stream, Out a, Out lower, Out inverse, std::int64_t* info);
 
   /// Solves op(a) X = b (triangular `a` of up to largest_tile columns, one triangle of it is read)
@@ -62,7 +62,8 @@ struct DeviceKernels {
   static bool solve_tile(cudaStream_t stream, Triangle triangle, Op op, In a, Out b);
 };
 
-void store(cudaStream_t stream, std::int64_t* target, std::int64_t value);
+/// In `count` consecutive places, at most a block of threads.
+void store(cudaStream_t stream, std::int64_t* target, std::int64_t value, std::int64_t count);
 /// Keeps the stream busy for so long.
 void delay(cudaStream_t stream, std::int64_t nanoseconds);
 

@@ -264,7 +264,8 @@ void HostKernels<T>::inspect(Queue& queue, In a, std::int64_t first, const doubl
   require(first + n <= a.rows() || n == 0, "inspect");
   launch(queue, {.name = "inspect", .flops = 2.0 * multiply_add<T> * product(a.rows(), n)},
          {a, Operand(signs, a.rows())},
-         {Operand(result.column_sums, n), Operand(result.probe, parts * n), Operand(result.partial_product, parts * a.rows())},
+         {Operand(result.column_sums, n), Operand(result.probe, parts * n),
+          Operand(result.partial_product, parts * a.rows())},
          [=] { inspect_columns(a, first, signs, scale, result); });
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/floating_point.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -58,8 +59,8 @@ void HostQueue::synchronize() {
   drained_.synchronize(drain);
 }
 
-void HostQueue::store(std::int64_t* target, std::int64_t value) {
-  launch({.name = "store"}, [target, value] { *target = value; });
+void HostQueue::store(std::int64_t* target, std::int64_t value, std::int64_t count) {
+  launch({.name = "store"}, [=] { std::fill_n(target, count, value); });
 }
 
 void HostQueue::copy(void* target, const void* source, std::size_t bytes) {

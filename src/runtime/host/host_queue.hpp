@@ -43,7 +43,7 @@ class HostQueue final : public Queue {
   void record(Event& event) override;
   void wait(Event& event, const WaitSite& site) override;
   void synchronize() override;
-  void store(std::int64_t* target, std::int64_t value) override;
+  void store(std::int64_t* target, std::int64_t value, std::int64_t count) override;
   void copy(void* target, const void* source, std::size_t bytes) override;
   void set_step(std::int64_t step) override { step_ = step; }
 

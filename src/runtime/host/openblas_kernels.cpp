@@ -1,7 +1,7 @@
-// OpenBLAS looks at the CPU when it is loaded and takes the kernels made for it. A CPU that is newer
-// than the library it does not know, and then it takes those of the oldest: several times slower,
-// and wrong or crashing in places (0.3.21's strsm for SSE3 overruns its stack). Here it is asked
-// again, with the newest kernels that the CPU's instructions allow.
+// OpenBLAS looks at the CPU when it is loaded and takes the kernels made for it. A CPU that is
+// newer than the library it does not know, and then it takes those of the oldest: several times
+// slower, and wrong or crashing in places (0.3.21's strsm for SSE3 overruns its stack). Here it is
+// asked again, with the newest kernels that the CPU's instructions allow.
 //
 // The linker brings OpenBLAS's calls of these two functions to us (cmake/ShardsolveBlas.cmake); the
 // environment itself is not touched, and what the user says there goes first.
@@ -26,9 +26,9 @@ namespace {
 const char* kernels_to_take = nullptr;
 
 bool are_of_an_old_cpu(const char* name) {
-  constexpr std::array old{"Katmai",  "Coppermine", "Northwood", "Prescott",     "Banias",
-                           "Core2",   "Penryn",     "Dunnington", "Nehalem",     "Athlon",
-                           "Opteron", "Opteron_SSE3", "Barcelona", "Atom",       "Nano"};
+  constexpr std::array old{"Katmai",  "Coppermine",   "Northwood",  "Prescott", "Banias",
+                           "Core2",   "Penryn",       "Dunnington", "Nehalem",  "Athlon",
+                           "Opteron", "Opteron_SSE3", "Barcelona",  "Atom",     "Nano"};
   for (const char* one : old) {
     if (std::strcmp(name, one) == 0) {
       return true;

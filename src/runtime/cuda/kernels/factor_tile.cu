@@ -306,7 +306,7 @@ void DeviceKernels<T>::factor_tile(cudaStream_t stream, Out a, Out lower, Out in
   using E = Element<T>;
   using Shape = FactorShape<E>;
   if (a.empty()) {
-    store(stream, info, 0);
+    store(stream, info, 0, 1);
     return;
   }
   const Factorization<E> all{device(a), device(lower), device(inverse), info};

@@ -28,7 +28,7 @@ template <class E>
 constexpr int rows_a_thread = sizeof(E) <= 8 ? 4 : 2;
 
 template <class E>
-constexpr int rows_a_patch = rows_a_thread<E>* threads_a_block;
+constexpr int rows_a_patch = rows_a_thread<E> * threads_a_block;
 
 /// Sums of a column: its size and the parts of its probe.
 template <class E>

@@ -7,7 +7,9 @@
 namespace shardsolve::runtime::cuda {
 namespace {
 
-__global__ void store_value(std::int64_t* target, std::int64_t value) { *target = value; }
+__global__ void store_value(std::int64_t* target, std::int64_t value) {
+  target[threadIdx.x] = value;
+}
 
 __device__ std::int64_t nanoseconds_now() {
   std::int64_t now;
@@ -24,8 +26,8 @@ __global__ void spin(std::int64_t nanoseconds) {
 
 }  // namespace
 
-void store(cudaStream_t stream, std::int64_t* target, std::int64_t value) {
-  launch(stream, &store_value, 1, {dim3(1)}, target, value);
+void store(cudaStream_t stream, std::int64_t* target, std::int64_t value, std::int64_t count) {
+  launch(stream, &store_value, 1, {dim3(static_cast<unsigned>(count))}, target, value);
 }
 
 void delay(cudaStream_t stream, std::int64_t nanoseconds) {
