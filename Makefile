@@ -11,10 +11,10 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## library and command line tool in build/release
+build: ## library and command line tool in build/release, for GPUs too where CUDA 13 is
 	@scripts/setup.sh build
 	@$(CONFIGURE)
-	@$(BUILD) libshardsolve.so shardsolve_cli
+	@$(BUILD) libshardsolve.so shardsolve_cli shardsolve_backends
 
 .PHONY: demo
 demo: ## a real problem, from a file to a certified answer

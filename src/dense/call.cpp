@@ -1,5 +1,7 @@
 #include "dense/call.hpp"
 
+#include "mesh/require_ranks.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,11 +14,7 @@ namespace shardsolve::dense {
 
 Outcome run_call(Mesh& mesh, const SlabLayout& layout, const Plan& plan, std::string_view job,
                  const RunOptions& options, std::function<Outcome(mesh::Rank&)> program) {
-  if (layout.ranks() != mesh.ranks()) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("the layout has {} slabs and the mesh {} ranks; they must be as many",
-                            layout.ranks(), mesh.ranks()));
-  }
+  mesh::require_ranks(mesh, layout);
   const std::int64_t tile = std::min(layout.tile(), layout.max_width());
   if (tile > mesh.state().backend().largest_tile()) {
     throw Error(ErrorKind::invalid_argument,

@@ -1,4 +1,5 @@
 #include "mesh/mesh_state.hpp"
+#include "mesh/require_ranks.hpp"
 
 #include <shardsolve/device_memory.hpp>
 #include <shardsolve/error.hpp>
@@ -12,14 +13,6 @@
 
 namespace shardsolve {
 namespace {
-
-void require_ranks(const Mesh& mesh, const SlabLayout& layout) {
-  if (layout.ranks() != mesh.ranks()) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("the layout has {} slabs and the mesh {} ranks; they must be as many",
-                            layout.ranks(), mesh.ranks()));
-  }
-}
 
 /// `rows(rank)` x `columns(rank)` elements on the device of each rank.
 template <Scalar T, class Rows, class Columns>
@@ -48,7 +41,7 @@ void copy_view(runtime::Queue& queue, MatrixView<const T> source, MatrixView<T> 
 /// `view(object, rank)`: what each rank copies.
 template <class Object, class View>
 void copy_all(Mesh& mesh, const Object& source, const Object& target, View view) {
-  require_ranks(mesh, source.layout());
+  mesh::require_ranks(mesh, source.layout());
   if (!(source.layout() == target.layout())) {
     throw Error(ErrorKind::invalid_argument,
                 "source and target of a copy lie on different layouts: use the same for both");
@@ -64,7 +57,7 @@ void copy_all(Mesh& mesh, const Object& source, const Object& target, View view)
 
 template <Scalar T>
 ShardedMatrix<T> make_matrix(Mesh& mesh, const SlabLayout& layout) {
-  require_ranks(mesh, layout);
+  mesh::require_ranks(mesh, layout);
   const auto owner = std::make_shared<std::vector<runtime::Buffer>>();
   auto slabs = allocate<T>(
       mesh, *owner, [&](std::int64_t) { return layout.size(); },
@@ -75,7 +68,7 @@ ShardedMatrix<T> make_matrix(Mesh& mesh, const SlabLayout& layout) {
 template <Scalar T>
 RightHandSides<T> make_right_hand_sides(Mesh& mesh, const SlabLayout& layout,
                                         std::int64_t columns) {
-  require_ranks(mesh, layout);
+  mesh::require_ranks(mesh, layout);
   if (columns < 0) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("{} right-hand sides given; at least 0 are needed", columns));

@@ -295,8 +295,7 @@ void CudaKernels<T>::inspect(Queue& queue, In a, std::int64_t first, const doubl
                       .flops = 2.0 * multiply_add<T> * product(a.rows(), a.columns())};
   cuda.launch(info, [&] {
     const std::size_t bytes = DeviceKernels<T>::inspect_scratch(a.rows(), a.columns());
-    DeviceKernels<T>::inspect(cuda.stream(), a, first, signs, scale, result, cuda.scratch(bytes),
-                              bytes);
+    DeviceKernels<T>::inspect(cuda.stream(), a, first, signs, scale, result, cuda.scratch(bytes));
   });
 }
 

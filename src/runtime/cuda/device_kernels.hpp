@@ -40,9 +40,8 @@ struct DeviceKernels {
 
   static void column_max(cudaStream_t stream, In a, double* target);
   static void inspect(cudaStream_t stream, In a, std::int64_t first, const double* signs,
-                      double scale, Inspection result, void* scratch, std::size_t scratch_bytes);
-  /// What inspect wants as scratch at the least for a matrix of so many rows and columns. It takes
-  /// more, up to what it can use, if there is more.
+                      double scale, Inspection result, void* scratch);
+  /// Bytes of scratch that inspect takes for a matrix of so many rows and columns.
   static std::size_t inspect_scratch(std::int64_t rows, std::int64_t columns);
 
   /// Columns that a tile may have.

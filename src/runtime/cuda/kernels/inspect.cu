@@ -216,8 +216,7 @@ std::int64_t column_doubles(const Partition& cut, std::int64_t columns) {
 
 template <Scalar T>
 void DeviceKernels<T>::inspect(cudaStream_t stream, In a, std::int64_t first, const double* signs,
-                               double scale, Inspection result, void* scratch,
-                               [[maybe_unused]] std::size_t scratch_bytes) {
+                               double scale, Inspection result, void* scratch) {
   using E = Element<T>;
   const Partition cut = partition<E>(a.rows(), a.columns());
   double* const memory = static_cast<double*>(scratch);
@@ -238,15 +237,14 @@ std::size_t DeviceKernels<T>::inspect_scratch(std::int64_t rows, std::int64_t co
 }
 
 template void DeviceKernels<float>::inspect(cudaStream_t, In, std::int64_t, const double*, double,
-                                            Inspection, void*, std::size_t);
+                                            Inspection, void*);
 template void DeviceKernels<double>::inspect(cudaStream_t, In, std::int64_t, const double*, double,
-                                             Inspection, void*, std::size_t);
+                                             Inspection, void*);
 template void DeviceKernels<std::complex<float>>::inspect(cudaStream_t, In, std::int64_t,
-                                                          const double*, double, Inspection, void*,
-                                                          std::size_t);
+                                                          const double*, double, Inspection, void*);
 template void DeviceKernels<std::complex<double>>::inspect(cudaStream_t, In, std::int64_t,
-                                                           const double*, double, Inspection, void*,
-                                                           std::size_t);
+                                                           const double*, double, Inspection,
+                                                           void*);
 
 template std::size_t DeviceKernels<float>::inspect_scratch(std::int64_t, std::int64_t);
 template std::size_t DeviceKernels<double>::inspect_scratch(std::int64_t, std::int64_t);
