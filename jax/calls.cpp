@@ -1,11 +1,10 @@
 #include "jax/calls.hpp"
 
+#include "jax/devices.hpp"
 #include "jax/records.hpp"
-#include "jax/session.hpp"
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/error.hpp>
-#include <shardsolve/plan.hpp>
 
 #include <fmt/format.h>
 
@@ -22,34 +21,38 @@
 namespace shardsolve::jax {
 namespace {
 
-SlabLayout layout_of(const Job& job) {
-  const std::int64_t tile = job.tile > 0 ? job.tile : default_tile(job.n, job.ranks, job.dtype);
+/// How many rows every device has, its padding with them.
+std::int64_t width_of(const Job& job) { return (job.n + job.ranks - 1) / job.ranks; }
+
+SlabLayout layout_of(const Job& job, const Devices& devices) {
+  const std::int64_t tile = job.tile > 0 ? job.tile : devices.default_tile(job.n, job.dtype);
   return rows_layout(job.n, job.ranks, tile);
 }
 
 template <Scalar T>
 ShardedMatrix<T> matrix(const SlabLayout& layout, const std::vector<Seat>& seats,
-                        std::size_t buffer) {
+                        std::size_t buffer, Memory memory) {
   std::vector<MatrixView<T>> slabs;
   for (std::size_t rank = 0; rank < seats.size(); ++rank) {
     slabs.emplace_back(static_cast<T*>(seats[rank].buffers[buffer]), layout.size(),
                        layout.width(static_cast<std::int64_t>(rank)));
   }
-  return {layout, std::move(slabs)};
+  return {layout, std::move(slabs), memory};
 }
 
 /// Columns of right-hand sides, one after the other, each with a device's rows and its padding.
 template <Scalar T>
 RightHandSides<T> right_hand_sides(const Job& job, const SlabLayout& layout,
-                                   const std::vector<Seat>& seats, std::size_t buffer) {
-  const std::int64_t width = (job.n + job.ranks - 1) / job.ranks;
+                                   const std::vector<Seat>& seats, std::size_t buffer,
+                                   Memory memory) {
+  const std::int64_t width = width_of(job);
   std::vector<MatrixView<T>> blocks;
   for (std::size_t rank = 0; rank < seats.size(); ++rank) {
     blocks.emplace_back(static_cast<T*>(seats[rank].buffers[buffer]),
                         layout.width(static_cast<std::int64_t>(rank)), job.columns,
                         std::max<std::int64_t>(width, 1));
   }
-  return {layout, std::move(blocks)};
+  return {layout, std::move(blocks), memory};
 }
 
 /// Throws if a factor was made of another matrix or on other devices.
@@ -61,24 +64,27 @@ void require_made_for(const Job& job, const FactorRecord& record) {
                             "factor again",
                             record.n, record.devices, job.n, job.devices));
   }
+  if (record.ranks != job.ranks) {
+    throw Error(ErrorKind::invalid_argument,
+                "this factor was made by one CPU device for all, as small ones are, and is used "
+                "on GPUs: factor again there");
+  }
 }
 
 /// The factor that lies in the buffers of a call that uses one.
 template <Scalar T>
 CholeskyFactor<T> adopt(const Job& job, const FactorRecord& record, const std::vector<Seat>& seats,
-                        std::size_t slab, std::size_t diagonal) {
+                        const Devices& devices, std::size_t slab, std::size_t diagonal) {
   require_made_for(job, record);
-  Job made = job;
-  made.tile = record.tile;
-  const SlabLayout layout = layout_of(made);
-  CholeskyFactor<T> factor{matrix<T>(layout, seats, slab),
-                           std::make_shared<std::vector<RealOf<T>>>(),
+  const SlabLayout layout = rows_layout(job.n, job.ranks, record.tile);
+  CholeskyFactor<T> factor{matrix<T>(layout, seats, slab, devices.memory()),
+                           std::make_shared<std::vector<RealOf<T>>>(job.n),
                            record.norm(),
                            {}};
   for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    const auto* first = static_cast<const RealOf<T>*>(seats[rank].buffers[diagonal]);
-    factor.diagonal->insert(factor.diagonal->end(), first,
-                            first + layout.width(static_cast<std::int64_t>(rank)));
+    const GlobalRange rows = layout.segment(static_cast<std::int64_t>(rank));
+    devices.read(rank, seats[rank].buffers[diagonal], factor.diagonal->data() + rows.begin.value(),
+                 rows.size());
   }
   return factor;
 }
@@ -102,12 +108,28 @@ constexpr T not_a_number = T(std::numeric_limits<RealOf<T>>::quiet_NaN());
 
 /// In rows of `length` elements, on all devices, padding and all.
 template <Scalar T>
-void fill_nan(const Job& job, const std::vector<Seat>& seats, std::size_t buffer,
-              std::int64_t length) {
-  const std::int64_t width = (job.n + job.ranks - 1) / job.ranks;
-  for (const Seat& seat : seats) {
-    std::fill_n(static_cast<T*>(seat.buffers[buffer]), width * length, not_a_number<T>);
+void fill_nan(const Job& job, const std::vector<Seat>& seats, const Devices& devices,
+              std::size_t buffer, std::int64_t length) {
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+    devices.fill(rank, seats[rank].buffers[buffer], not_a_number<T>, width_of(job) * length);
   }
+}
+
+/// `count` values that are the same on all devices.
+template <class V>
+void write_to_all(const std::vector<Seat>& seats, const Devices& devices, std::size_t buffer,
+                  const V* values, std::int64_t count = 1) {
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+    devices.write(rank, seats[rank].buffers[buffer], values, count);
+  }
+}
+
+/// The record of a factor, from the device that has it.
+FactorRecord read_record(const std::vector<Seat>& seats, const Devices& devices,
+                         std::size_t buffer) {
+  FactorRecord record;
+  devices.read(0, seats[0].buffers[buffer], &record, 1);
+  return record;
 }
 
 template <Scalar T>
@@ -122,6 +144,9 @@ using TypedWork = void (*)(const Job& job, const std::vector<Seat>& seats, const
 template <Scalar T>
 void factor_typed(const Job& job, const std::vector<Seat>& seats, const Verdict& before) {
   using Buffers = FactorBuffers;
+  Devices devices(seats);
+  devices.bring(Buffers::matrix, Buffers::slab,
+                static_cast<std::size_t>(width_of(job) * job.n) * sizeof(T));
   FactorRecord record;
   record.n = static_cast<std::int32_t>(job.n);
   record.devices = static_cast<std::int32_t>(job.devices);
@@ -130,70 +155,70 @@ void factor_typed(const Job& job, const std::vector<Seat>& seats, const Verdict&
   record.verdict = before;
   if (before.ok()) {
     record.verdict = judge([&] {
-      const SlabLayout layout = layout_of(job);
+      const SlabLayout layout = layout_of(job, devices);
       record.tile = static_cast<std::int32_t>(layout.tile());
-      const CholeskyFactor<T> factor = with_mesh(job.ranks, [&](Mesh& mesh, const RunOptions& run) {
-        return cholesky_factor(mesh, matrix<T>(layout, seats, Buffers::slab), run);
-      });
+      const auto a = matrix<T>(layout, seats, Buffers::slab, devices.memory());
+      const CholeskyFactor<T> factor = devices.with_mesh(
+          [&](Mesh& mesh, const RunOptions& run) { return cholesky_factor(mesh, a, run); });
       if (factor.outcome.ok()) {
         record.set_norm(factor.norm);
         log_determinant = static_cast<RealOf<T>>(shardsolve::log_determinant(factor));
-        for (std::int64_t rank = 0; rank < job.ranks; ++rank) {
-          const GlobalRange rows = layout.segment(rank);
-          std::copy_n(factor.diagonal->data() + rows.begin.value(), rows.size(),
-                      static_cast<RealOf<T>*>(
-                          seats[static_cast<std::size_t>(rank)].buffers[Buffers::diagonal]));
+        for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+          const GlobalRange rows = layout.segment(static_cast<std::int64_t>(rank));
+          devices.write(rank, seats[rank].buffers[Buffers::diagonal],
+                        factor.diagonal->data() + rows.begin.value(), rows.size());
         }
       }
       return factor.outcome;
     });
   }
   if (!record.verdict.ok()) {
-    fill_nan<RealOf<T>>(job, seats, Buffers::diagonal, 1);
+    fill_nan<RealOf<T>>(job, seats, devices, Buffers::diagonal, 1);
   }
-  for (const Seat& seat : seats) {
-    write(record, seat.buffers[Buffers::record]);
-    *static_cast<RealOf<T>*>(seat.buffers[Buffers::log_determinant]) = log_determinant;
-  }
+  write_to_all(seats, devices, Buffers::record, &record);
+  write_to_all(seats, devices, Buffers::log_determinant, &log_determinant);
 }
 
 template <Scalar T>
 void solve_typed(const Job& job, const std::vector<Seat>& seats, const Verdict& before) {
   using Buffers = SolveBuffers;
-  const auto record = read<FactorRecord>(seats[0].buffers[Buffers::record]);
+  Devices devices(seats);
+  devices.bring(Buffers::b, Buffers::x,
+                static_cast<std::size_t>(width_of(job) * job.columns) * sizeof(T));
+  const FactorRecord record = read_record(seats, devices, Buffers::record);
   RealOf<T> backward_error = not_a_number<RealOf<T>>;
   Verdict verdict = before.ok() ? record.verdict : before;
   if (verdict.ok()) {
     verdict = judge([&] {
-      const auto factor = adopt<T>(job, record, seats, Buffers::slab, Buffers::diagonal);
-      const RightHandSides<T> x = right_hand_sides<T>(job, factor.layout(), seats, Buffers::x);
-      const Outcome outcome = with_mesh(job.ranks, [&](Mesh& mesh, const RunOptions& run) {
-        return cholesky_solve(mesh, factor, x, run);
-      });
+      const auto factor = adopt<T>(job, record, seats, devices, Buffers::slab, Buffers::diagonal);
+      const auto x = right_hand_sides<T>(job, factor.layout(), seats, Buffers::x, devices.memory());
+      const Outcome outcome = devices.with_mesh(
+          [&](Mesh& mesh, const RunOptions& run) { return cholesky_solve(mesh, factor, x, run); });
       backward_error = number<T>(outcome.backward_error);
       return outcome;
     });
   }
   if (!verdict.ok()) {
-    fill_nan<T>(job, seats, Buffers::x, job.columns);
+    fill_nan<T>(job, seats, devices, Buffers::x, job.columns);
     backward_error = not_a_number<RealOf<T>>;
   }
-  for (const Seat& seat : seats) {
-    write(verdict, seat.buffers[Buffers::verdict]);
-    *static_cast<RealOf<T>*>(seat.buffers[Buffers::error]) = backward_error;
-  }
+  write_to_all(seats, devices, Buffers::verdict, &verdict);
+  write_to_all(seats, devices, Buffers::error, &backward_error);
 }
 
 template <Scalar T>
 void invert_typed(const Job& job, const std::vector<Seat>& seats, const Verdict& before) {
   using Buffers = InverseBuffers;
-  const auto record = read<FactorRecord>(seats[0].buffers[Buffers::record]);
+  Devices devices(seats);
+  devices.bring(Buffers::slab, Buffers::inverse,
+                static_cast<std::size_t>(width_of(job) * job.n) * sizeof(T));
+  const FactorRecord record = read_record(seats, devices, Buffers::record);
   Verdict verdict = before.ok() ? record.verdict : before;
   RealOf<T> numbers[2] = {not_a_number<RealOf<T>>, not_a_number<RealOf<T>>};
   if (verdict.ok()) {
     verdict = judge([&] {
-      auto factor = adopt<T>(job, record, seats, Buffers::inverse, Buffers::diagonal);
-      const Outcome outcome = with_mesh(job.ranks, [&](Mesh& mesh, const RunOptions& run) {
+      auto factor = adopt<T>(job, record, seats, devices, Buffers::inverse, Buffers::diagonal);
+      const Outcome outcome = devices.with_mesh([&](Mesh& mesh, const RunOptions& run) {
         return cholesky_inverse(mesh, std::move(factor), run);
       });
       numbers[0] = number<T>(outcome.backward_error);
@@ -202,33 +227,30 @@ void invert_typed(const Job& job, const std::vector<Seat>& seats, const Verdict&
     });
   }
   if (!verdict.ok()) {
-    fill_nan<T>(job, seats, Buffers::inverse, job.n);
+    fill_nan<T>(job, seats, devices, Buffers::inverse, job.n);
   }
-  for (const Seat& seat : seats) {
-    write(verdict, seat.buffers[Buffers::verdict]);
-    std::copy_n(numbers, 2, static_cast<RealOf<T>*>(seat.buffers[Buffers::numbers]));
-  }
+  write_to_all(seats, devices, Buffers::verdict, &verdict);
+  write_to_all(seats, devices, Buffers::numbers, numbers, 2);
 }
 
 template <Scalar T>
 void condition_typed(const Job& job, const std::vector<Seat>& seats, const Verdict& before) {
   using Buffers = ConditionBuffers;
-  const auto record = read<FactorRecord>(seats[0].buffers[Buffers::record]);
+  Devices devices(seats);
+  const FactorRecord record = read_record(seats, devices, Buffers::record);
   RealOf<T> rcond = not_a_number<RealOf<T>>;
   Verdict verdict = before.ok() ? record.verdict : before;
   if (verdict.ok()) {
     verdict = judge([&] {
-      const auto factor = adopt<T>(job, record, seats, Buffers::slab, Buffers::diagonal);
-      rcond = static_cast<RealOf<T>>(with_mesh(job.ranks, [&](Mesh& mesh, const RunOptions& run) {
+      const auto factor = adopt<T>(job, record, seats, devices, Buffers::slab, Buffers::diagonal);
+      rcond = static_cast<RealOf<T>>(devices.with_mesh([&](Mesh& mesh, const RunOptions& run) {
         return condition_estimate(mesh, factor, run);
       }));
       return Outcome{};
     });
   }
-  for (const Seat& seat : seats) {
-    write(verdict, seat.buffers[Buffers::verdict]);
-    *static_cast<RealOf<T>*>(seat.buffers[Buffers::rcond]) = rcond;
-  }
+  write_to_all(seats, devices, Buffers::verdict, &verdict);
+  write_to_all(seats, devices, Buffers::rcond, &rcond);
 }
 
 /// How one buffer of a seat is laid out, and whether the call writes it.
@@ -327,10 +349,18 @@ void run(const Job& job, const std::vector<Seat>& seats, bool alone, TypedWork w
   }
 }
 
+/// Whether one rank may do the work of several devices: on GPUs it could not reach their rows.
+bool may_be_alone(const Job& job, const std::vector<Seat>& seats) {
+  return job.devices > 1 && !seats[0].gpu;
+}
+
 /// Whether the factor that lies in the buffers was made by one rank for several devices.
 bool made_alone(const Job& job, const std::vector<Seat>& seats, std::size_t record_buffer) {
+  if (!may_be_alone(job, seats)) {
+    return false;
+  }
   const auto record = read<FactorRecord>(seats[0].buffers[record_buffer]);
-  return record.verdict.ok() && record.ranks == 1 && job.devices > 1;
+  return record.verdict.ok() && record.ranks == 1;
 }
 
 }  // namespace
@@ -347,7 +377,7 @@ SlabLayout rows_layout(std::int64_t n, std::int64_t ranks, std::int64_t tile) {
 void set_small_matrix(std::int64_t n) { small_matrix = n; }
 
 void factor(const Job& job, const std::vector<Seat>& seats) {
-  const bool alone = job.n <= small_matrix && job.tile == 0 && job.devices > 1;
+  const bool alone = job.n <= small_matrix && job.tile == 0 && may_be_alone(job, seats);
   with_dtype(job.dtype, [&]<class T>() {
     using Real = RealOf<T>;
     run(job, seats, alone, factor_typed<T>, [&] {

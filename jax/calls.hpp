@@ -5,7 +5,7 @@
 /// passes conj(b) and takes conj(x). The rows may be followed by padding, which is not touched.
 #pragma once
 
-#include "jax/gang.hpp"
+#include "jax/seat.hpp"
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/slab_layout.hpp>
@@ -62,7 +62,7 @@ void with_dtype(Dtype dtype, Body body) {
 void set_small_matrix(std::int64_t n);
 
 // Results are the same on all devices, but for each one's own rows. Where there is no answer they
-// are NaN and the verdict says why. None of these throws.
+// are NaN and the verdict says why. These throw only where GPUs cannot be written to.
 void factor(const Job& job, const std::vector<Seat>& seats);
 void solve(const Job& job, const std::vector<Seat>& seats);
 void invert(const Job& job, const std::vector<Seat>& seats);

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,9 +21,6 @@ namespace shardsolve::jax {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using xla::ffi::Error;
-using xla::ffi::Future;
-using xla::ffi::Promise;
 
 std::atomic<double> limit_seconds{300.0};
 
@@ -38,7 +36,7 @@ struct Gang {
   std::vector<Seat> seats;
   std::vector<bool> come;
   std::size_t arrived = 0;
-  std::vector<Promise> promises;
+  std::vector<Done> waiting;
   Clock::time_point deadline;
   std::string failure;  // not empty: the time was over; those who come now are told at once
 };
@@ -55,10 +53,8 @@ std::string describe(const std::vector<bool>& come, bool wanted) {
 
 class Gangs {
  public:
-  Future join(const CallKey& key, std::int64_t rank, std::int64_t ranks, const Seat& seat,
-              Work work) {
-    Promise promise;
-    Future future(promise);
+  void join(const CallKey& key, std::int64_t rank, std::int64_t ranks, const Seat& seat, Work work,
+            Done done) {
     std::string failure;
     std::shared_ptr<Gang> full;
     {
@@ -79,7 +75,7 @@ class Gangs {
       ++gang.arrived;
       failure = gang.failure;
       if (failure.empty()) {
-        gang.promises.push_back(promise);
+        gang.waiting.push_back(done);
       }
       if (gang.complete()) {
         if (failure.empty()) {
@@ -92,32 +88,30 @@ class Gangs {
       }
     }
     if (!failure.empty()) {
-      promise.SetError(Error(XLA_FFI_Error_Code_DEADLINE_EXCEEDED, failure));
+      tell(done, Trouble{true, failure});
     }
     if (full) {
       run_soon([full, work = std::move(work)] {
-        std::string trouble;
+        std::optional<Trouble> trouble;
         try {
           work(full->seats);
-        } catch (const std::exception& error) {  // a bug, or no memory left even to report that
-          trouble = error.what();
+        } catch (const std::exception& error) {
+          trouble = Trouble{false, error.what()};
         }
-        // The rest of a device's program may run inside of this call, and wait for the others.
-        for (Promise& waiting : full->promises) {
-          run_soon([promise = waiting, trouble]() mutable {
-            if (trouble.empty()) {
-              promise.SetAvailable();
-            } else {
-              promise.SetError(Error(XLA_FFI_Error_Code_INTERNAL, "shardsolve: " + trouble));
-            }
-          });
+        for (const Done& waiting : full->waiting) {
+          tell(waiting, trouble);
         }
       });
     }
-    return future;
   }
 
  private:
+  /// Each on a thread of its own: the rest of a device's program may run inside of this, and wait
+  /// for the others.
+  static void tell(const Done& done, const std::optional<Trouble>& trouble) {
+    run_soon([done, trouble] { done(trouble ? &*trouble : nullptr); });
+  }
+
   /// With the lock held: there is a deadline to watch.
   void watch() {
     if (!watching_) {
@@ -132,7 +126,6 @@ class Gangs {
     for (;;) {
       const Clock::time_point now = Clock::now();
       auto next = Clock::time_point::max();
-      std::vector<std::pair<Promise, std::string>> failed;
       for (auto& [key, gangs] : open_) {
         for (const auto& gang : gangs) {
           if (!gang->failure.empty()) {
@@ -143,24 +136,16 @@ class Gangs {
             continue;
           }
           gang->failure = fmt::format(
-              "shardsolve: not all devices came to a solve in time. Ranks that came: {}; ranks "
+              "not all devices came to a solve in time. Ranks that came: {}; ranks "
               "that did not: {}. Every device of the mesh has to run the same program; see "
               "shardsolve.set_timeout for the limit.",
               describe(gang->come, true), describe(gang->come, false));
-          for (const Promise& promise : std::exchange(gang->promises, {})) {
-            failed.emplace_back(promise, gang->failure);
+          for (const Done& waiting : std::exchange(gang->waiting, {})) {
+            tell(waiting, Trouble{true, gang->failure});
           }
         }
       }
-      if (!failed.empty()) {
-        lock.unlock();
-        for (const auto& [promise, failure] : failed) {
-          run_soon([late = promise, failure]() mutable {
-            late.SetError(Error(XLA_FFI_Error_Code_DEADLINE_EXCEEDED, failure));
-          });
-        }
-        lock.lock();
-      } else if (next == Clock::time_point::max()) {
+      if (next == Clock::time_point::max()) {
         changed_.wait(lock);
       } else {
         changed_.wait_until(lock, next);
@@ -176,11 +161,11 @@ class Gangs {
 
 }  // namespace
 
-xla::ffi::Future join(const CallKey& key, std::int64_t rank, std::int64_t ranks, const Seat& seat,
-                      Work work) {
+void join(const CallKey& key, std::int64_t rank, std::int64_t ranks, const Seat& seat, Work work,
+          Done done) {
   // Never destroyed: its threads outlive the end of main.
   static auto& gangs = *new Gangs;
-  return gangs.join(key, rank, ranks, seat, std::move(work));
+  gangs.join(key, rank, ranks, seat, std::move(work), std::move(done));
 }
 
 void set_time_limit(std::chrono::duration<double> limit) { limit_seconds = limit.count(); }

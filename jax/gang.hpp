@@ -1,12 +1,12 @@
 /// Where the devices of one call meet.
 #pragma once
 
-#include <xla/ffi/api/ffi.h>
+#include "jax/seat.hpp"
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace shardsolve::jax {
@@ -22,21 +22,22 @@ struct CallKey {
   friend auto operator<=>(const CallKey&, const CallKey&) = default;
 };
 
-/// What one device brings: the memory of its operands and results, as the handler knows them.
-struct Seat {
-  static constexpr std::size_t most_buffers = 12;
-  std::array<void*, most_buffers> buffers{};
-};
-
-/// Does the work once all seats are taken; `seats` are in rank order.
+/// Does the work once all seats are taken; `seats` are in rank order. Throws only where nothing can
+/// be reported through the seats.
 using Work = std::function<void(const std::vector<Seat>& seats)>;
 
-/// Takes the seat of `rank` among `ranks`. Returns at once; what it returns completes when the work
-/// has been done, on a thread of its own, or fails when a rank has not come within the time limit:
-/// a handler must never wait, as the other devices may need its thread. The work of the rank that
-/// comes last is done, which is the same for all.
-xla::ffi::Future join(const CallKey& key, std::int64_t rank, std::int64_t ranks, const Seat& seat,
-                      Work work);
+/// Why a call has no results at all.
+struct Trouble {
+  bool late = false;  ///< a rank has not come within the time limit
+  std::string text;
+};
+/// Told on a thread of its own that the work has been done (null) or why not.
+using Done = std::function<void(const Trouble* trouble)>;
+
+/// Takes the seat of `rank` among `ranks` and returns at once. The work of the rank that comes last
+/// is done, which is the same for all, on a thread of its own; then every rank is told.
+void join(const CallKey& key, std::int64_t rank, std::int64_t ranks, const Seat& seat, Work work,
+          Done done);
 
 /// How long a gang waits for its last rank, and a solve for a silent one. 300 s unless set.
 void set_time_limit(std::chrono::duration<double> limit);

@@ -14,11 +14,14 @@
 #include <xla/ffi/api/ffi.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,17 +35,41 @@ namespace {
 /// Made once for each call in an executable, and shared by its devices: what tells one call from
 /// another. An attribute would not do, as two calls may be equal in everything.
 struct CallSite {
-  static ffi::TypeId id;
   std::int64_t number = 0;
 };
-ffi::TypeId CallSite::id = {};
-constexpr XLA_FFI_TypeInfo call_site_info = ffi::MakeTypeInfo<CallSite>();
+/// XLA's CPU and GPU parts each number the types that they know.
+struct CpuCallSite : CallSite {
+  static ffi::TypeId id;
+};
+struct GpuCallSite : CallSite {
+  static ffi::TypeId id;
+};
+ffi::TypeId CpuCallSite::id = {};
+ffi::TypeId GpuCallSite::id = {};
+constexpr XLA_FFI_TypeInfo cpu_call_site_info = ffi::MakeTypeInfo<CpuCallSite>();
+constexpr XLA_FFI_TypeInfo gpu_call_site_info = ffi::MakeTypeInfo<GpuCallSite>();
 
-ffi::ErrorOr<std::unique_ptr<CallSite>> instantiate(ffi::Dictionary /*attributes*/) {
+template <class Site>
+std::unique_ptr<Site> make_site() {
   static std::atomic<std::int64_t> made{0};
-  auto site = std::make_unique<CallSite>();
+  auto site = std::make_unique<Site>();
   site->number = made++;
   return site;
+}
+
+ffi::ErrorOr<std::unique_ptr<CpuCallSite>> instantiate_on_cpu(ffi::RemainingArgs,
+                                                              ffi::RemainingRets, ffi::Dictionary) {
+  return make_site<CpuCallSite>();
+}
+
+ffi::ErrorOr<std::unique_ptr<GpuCallSite>> instantiate_on_gpu(ffi::RemainingArgs,
+                                                              ffi::RemainingRets, ffi::Dictionary) {
+  try {
+    mesh::require_cuda_library();
+  } catch (const std::exception& error) {
+    return ffi::Unexpected(ffi::Error(XLA_FFI_Error_Code_FAILED_PRECONDITION, error.what()));
+  }
+  return make_site<GpuCallSite>();
 }
 
 std::optional<Dtype> dtype_of_buffer(ffi::DataType type) {
@@ -60,93 +87,178 @@ std::optional<Dtype> dtype_of_buffer(ffi::DataType type) {
   }
 }
 
-ffi::Future failed(const std::string& message) {
-  ffi::Promise promise;
-  ffi::Future future(promise);
-  promise.SetError(ffi::Error::InvalidArgument("shardsolve: " + message));
-  return future;
-}
-
 using Place = ffi::Buffer<ffi::S32>;
 using Words = ffi::Buffer<ffi::S32>;
 
-/// What all handlers get besides their arrays.
-struct Context {
-  CallSite* site;
-  ffi::RunId run;
-  const Place& place;  // rank, group
+/// A call as one device asks for it.
+struct Request {
+  ffi::AnyBuffer matrix;  // n columns; the device's rows
   std::int64_t n;
   std::int64_t ranks;
   std::int64_t tile;
+  std::int64_t columns;
+  std::array<void*, Seat::most_buffers> buffers;
+  void (*work)(const Job&, const std::vector<Seat>&);
+  // XLA puts a result where its operand was if it may; otherwise the operand is copied there.
+  std::optional<ffi::AnyBuffer> operand;
+  std::optional<ffi::AnyBuffer> result;
 };
 
+Request factor_request(ffi::AnyBuffer a, ffi::Result<ffi::AnyBuffer> slab,
+                       ffi::Result<ffi::AnyBuffer> diagonal,
+                       ffi::Result<ffi::AnyBuffer> log_determinant, ffi::Result<Words> record,
+                       std::int64_t n, std::int64_t ranks, std::int64_t tile) {
+  return {a,
+          n,
+          ranks,
+          tile,
+          0,
+          {a.untyped_data(), slab->untyped_data(), diagonal->untyped_data(),
+           log_determinant->untyped_data(), record->untyped_data()},
+          factor,
+          a,
+          *slab};
+}
+
+Request solve_request(ffi::AnyBuffer slab, ffi::AnyBuffer diagonal, Words record, ffi::AnyBuffer b,
+                      ffi::Result<ffi::AnyBuffer> x, ffi::Result<Words> verdict,
+                      ffi::Result<ffi::AnyBuffer> error, std::int64_t n, std::int64_t ranks) {
+  return {slab,
+          n,
+          ranks,
+          0,
+          b.dimensions()[0],
+          {slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(), b.untyped_data(),
+           x->untyped_data(), verdict->untyped_data(), error->untyped_data()},
+          solve,
+          b,
+          *x};
+}
+
+Request inverse_request(ffi::AnyBuffer slab, ffi::AnyBuffer diagonal, Words record,
+                        ffi::Result<ffi::AnyBuffer> inverse, ffi::Result<Words> verdict,
+                        ffi::Result<ffi::AnyBuffer> numbers, std::int64_t n, std::int64_t ranks) {
+  return {slab,
+          n,
+          ranks,
+          0,
+          0,
+          {slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(),
+           inverse->untyped_data(), verdict->untyped_data(), numbers->untyped_data()},
+          invert,
+          slab,
+          *inverse};
+}
+
+Request condition_request(ffi::AnyBuffer slab, ffi::AnyBuffer diagonal, Words record,
+                          ffi::Result<ffi::AnyBuffer> rcond, ffi::Result<Words> verdict,
+                          std::int64_t n, std::int64_t ranks) {
+  return {slab,
+          n,
+          ranks,
+          0,
+          0,
+          {slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(),
+           rcond->untyped_data(), verdict->untyped_data()},
+          condition,
+          std::nullopt,
+          std::nullopt};
+}
+
+/// Memory of XLA's, which has most of a GPU's. It is XLA's again when the handler returns.
+runtime::Buffer from_pool(ffi::ScratchAllocator& scratch, int device, std::size_t bytes) {
+  constexpr std::size_t largest_promise = 16;  // that XLA can be asked for; it keeps to 256
+  const std::optional<void*> memory =
+      scratch.Allocate(std::max<std::size_t>(bytes, 1), largest_promise);
+  if (!memory) {
+    throw Error(ErrorKind::out_of_memory,
+                fmt::format("XLA's memory pool of GPU {} has not {:.2f} GB more in one piece for "
+                            "the workspace of this call: delete arrays, pass overwrite_a=True, "
+                            "use more GPUs, or give the pool more of the memory "
+                            "(XLA_PYTHON_CLIENT_MEM_FRACTION, 0.75 unless set)",
+                            device, static_cast<double>(bytes) / 1e9));
+  }
+  return {std::shared_ptr<void>(*memory, [](void*) {}), bytes};
+}
+
+/// Where a device stands: its rank, and which group of devices it belongs to.
+using PlaceWords = std::array<std::int32_t, 2>;
+
+ffi::Error failed(XLA_FFI_Error_Code code, const std::string& text) {
+  return {code, "shardsolve: " + text};
+}
+
 /// Joins the gang of this call, after checks that only a bug of ours can fail: Python has looked
-/// at the shapes before.
-ffi::Future enter(const Context& context, const ffi::AnyBuffer& matrix, std::int64_t columns,
-                  const Seat& seat, void (*work)(const Job&, const std::vector<Seat>&)) {
-  const auto dtype = dtype_of_buffer(matrix.element_type());
-  const auto dimensions = matrix.dimensions();
-  const std::int64_t width =
-      context.ranks > 0 ? (context.n + context.ranks - 1) / context.ranks : -1;
-  const std::int64_t rank = context.place.typed_data()[0];
-  if (!dtype || dimensions.size() != 2 || dimensions[0] != width || dimensions[1] != context.n ||
-      rank < 0 || rank >= context.ranks) {
-    return failed(fmt::format("internal: rank {} of {} brought a {}-dimensional array for n = {}",
-                              rank, context.ranks, dimensions.size(), context.n));
+/// at the shapes before. `done` is told what became of it.
+void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const Request& request,
+           std::optional<Gpu> gpu, std::function<void(ffi::Error)> done) {
+  const auto dtype = dtype_of_buffer(request.matrix.element_type());
+  const auto dimensions = request.matrix.dimensions();
+  const std::int64_t n = request.n;
+  const std::int64_t width = request.ranks > 0 ? (n + request.ranks - 1) / request.ranks : -1;
+  const auto [rank, group] = place;
+  if (!dtype || dimensions.size() != 2 || dimensions[0] != width || dimensions[1] != n ||
+      rank < 0 || rank >= request.ranks) {
+    done(failed(XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                fmt::format("internal: rank {} of {} brought a {}-dimensional array for n = {}",
+                            rank, request.ranks, dimensions.size(), n)));
+    return;
   }
-  const CallKey key{context.site->number, context.run.run_id, context.place.typed_data()[1]};
-  const Job job{*dtype, context.n, context.ranks, context.ranks, context.tile, columns};
-  return join(key, rank, context.ranks, seat,
-              [job, work](const std::vector<Seat>& seats) { work(job, seats); });
+  const Job job{*dtype, n, request.ranks, request.ranks, request.tile, request.columns};
+  join(
+      {site.number, run.run_id, group}, rank, request.ranks, {request.buffers, std::move(gpu)},
+      [job, work = request.work](const std::vector<Seat>& seats) { work(job, seats); },
+      [done = std::move(done)](const Trouble* trouble) {
+        done(trouble == nullptr ? ffi::Error::Success()
+                                : failed(trouble->late ? XLA_FFI_Error_Code_DEADLINE_EXCEEDED
+                                                       : XLA_FFI_Error_Code_INTERNAL,
+                                         trouble->text));
+      });
 }
 
-/// XLA puts a result where its operand was if it may; otherwise the operand is copied there.
-void bring(const ffi::AnyBuffer& from, ffi::AnyBuffer& to) {
-  if (from.untyped_data() != to.untyped_data()) {
-    std::memcpy(to.untyped_data(), from.untyped_data(), to.size_bytes());
+template <auto request>
+struct Handler;
+/// One call's handlers, for operands, results and attributes as its request has them.
+template <class... Arguments, Request (*request)(Arguments...)>
+struct Handler<request> {
+  /// Must never wait, as the other devices may need its thread.
+  static ffi::Future on_cpu(CpuCallSite* site, ffi::RunId run, Place place,
+                            Arguments... arguments) {
+    const Request asked = request(arguments...);
+    if (asked.operand && asked.operand->untyped_data() != asked.result->untyped_data()) {
+      std::memcpy(asked.result->untyped_data(), asked.operand->untyped_data(),
+                  asked.result->size_bytes());
+    }
+    ffi::Promise promise;
+    ffi::Future future(promise);
+    const std::int32_t* words = place.typed_data();
+    enter(*site, run, {words[0], words[1]}, asked, std::nullopt,
+          [promise](const ffi::Error& error) mutable {
+            error.success() ? promise.SetAvailable() : promise.SetError(error);
+          });
+    return future;
   }
-}
 
-ffi::Future cholesky_factor(CallSite* site, ffi::RunId run, Place place, ffi::AnyBuffer a,
-                            ffi::Result<ffi::AnyBuffer> slab, ffi::Result<ffi::AnyBuffer> diagonal,
-                            ffi::Result<ffi::AnyBuffer> log_determinant, ffi::Result<Words> record,
-                            std::int64_t n, std::int64_t ranks, std::int64_t tile) {
-  bring(a, *slab);
-  const Seat seat{{a.untyped_data(), slab->untyped_data(), diagonal->untyped_data(),
-                   log_determinant->untyped_data(), record->untyped_data()}};
-  return enter({site, run, place, n, ranks, tile}, a, 0, seat, factor);
-}
-
-ffi::Future cholesky_solve(CallSite* site, ffi::RunId run, Place place, ffi::AnyBuffer slab,
-                           ffi::AnyBuffer diagonal, Words record, ffi::AnyBuffer b,
-                           ffi::Result<ffi::AnyBuffer> x, ffi::Result<Words> verdict,
-                           ffi::Result<ffi::AnyBuffer> error, std::int64_t n, std::int64_t ranks) {
-  bring(b, *x);
-  const Seat seat{{slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(),
-                   b.untyped_data(), x->untyped_data(), verdict->untyped_data(),
-                   error->untyped_data()}};
-  return enter({site, run, place, n, ranks, 0}, slab, b.dimensions()[0], seat, solve);
-}
-
-ffi::Future cholesky_inverse(CallSite* site, ffi::RunId run, Place place, ffi::AnyBuffer slab,
-                             ffi::AnyBuffer diagonal, Words record,
-                             ffi::Result<ffi::AnyBuffer> inverse, ffi::Result<Words> verdict,
-                             ffi::Result<ffi::AnyBuffer> numbers, std::int64_t n,
-                             std::int64_t ranks) {
-  bring(slab, *inverse);
-  const Seat seat{{slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(),
-                   inverse->untyped_data(), verdict->untyped_data(), numbers->untyped_data()}};
-  return enter({site, run, place, n, ranks, 0}, slab, 0, seat, invert);
-}
-
-ffi::Future cholesky_condition(CallSite* site, ffi::RunId run, Place place, ffi::AnyBuffer slab,
-                               ffi::AnyBuffer diagonal, Words record,
-                               ffi::Result<ffi::AnyBuffer> rcond, ffi::Result<Words> verdict,
-                               std::int64_t n, std::int64_t ranks) {
-  const Seat seat{{slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(),
-                   rcond->untyped_data(), verdict->untyped_data()}};
-  return enter({site, run, place, n, ranks, 0}, slab, 0, seat, condition);
-}
+  /// Each GPU has a thread of its own, which comes to the calls in the order of its program.
+  static ffi::Error on_gpu(GpuCallSite* site, ffi::RunId run, void* stream, std::int32_t device,
+                           ffi::ScratchAllocator scratch, Place place, Arguments... arguments) {
+    const mesh::CudaStream xla{device, stream};
+    PlaceWords words{};
+    try {
+      xla.copy(words.data(), place.untyped_data(), sizeof(words));
+      xla.synchronize();
+    } catch (const std::exception& error) {
+      return failed(XLA_FFI_Error_Code_INTERNAL, error.what());
+    }
+    const auto allocate = [&scratch, device](std::size_t bytes) {
+      return from_pool(scratch, device, bytes);
+    };
+    std::promise<ffi::Error> done;
+    enter(*site, run, words, request(arguments...), Gpu{xla, allocate},
+          [&done](ffi::Error error) { done.set_value(std::move(error)); });
+    return done.get_future().get();
+  }
+};
 
 /// Copies as much of `text` as fits, with an end; returns the length of all of it.
 std::int64_t copy_text(const std::string& text, char* to, std::int64_t size) {
@@ -179,57 +291,86 @@ namespace jax = shardsolve::jax;
 
 #define SHARDSOLVE_API extern "C" __attribute__((visibility("default")))
 
-#define SHARDSOLVE_BIND() \
-  ffi::Ffi::Bind().Ctx<ffi::State<jax::CallSite>>().Ctx<ffi::RunId>().Arg<ffi::Buffer<ffi::S32>>()
+// XLA shows the operands already, or does not, by version and platform.
+#define SHARDSOLVE_INSTANTIATE() ffi::Ffi::BindInstantiate().RemainingArgs().RemainingRets().Attrs()
+#define SHARDSOLVE_ON_CPU()                \
+  ffi::Ffi::Bind()                         \
+      .Ctx<ffi::State<jax::CpuCallSite>>() \
+      .Ctx<ffi::RunId>()                   \
+      .Arg<ffi::Buffer<ffi::S32>>()
+#define SHARDSOLVE_ON_GPU()                \
+  ffi::Ffi::Bind()                         \
+      .Ctx<ffi::State<jax::GpuCallSite>>() \
+      .Ctx<ffi::RunId>()                   \
+      .Ctx<ffi::PlatformStream<void*>>()   \
+      .Ctx<ffi::DeviceOrdinal>()           \
+      .Ctx<ffi::ScratchAllocator>()        \
+      .Arg<ffi::Buffer<ffi::S32>>()
+
+// Operands, results and attributes, alike on both.
+#define SHARDSOLVE_FACTOR           \
+  Arg<ffi::AnyBuffer>()             \
+      .Ret<ffi::AnyBuffer>()        \
+      .Ret<ffi::AnyBuffer>()        \
+      .Ret<ffi::AnyBuffer>()        \
+      .Ret<ffi::Buffer<ffi::S32>>() \
+      .Attr<std::int64_t>("n")      \
+      .Attr<std::int64_t>("ranks")  \
+      .Attr<std::int64_t>("tile")
+#define SHARDSOLVE_SOLVE            \
+  Arg<ffi::AnyBuffer>()             \
+      .Arg<ffi::AnyBuffer>()        \
+      .Arg<ffi::Buffer<ffi::S32>>() \
+      .Arg<ffi::AnyBuffer>()        \
+      .Ret<ffi::AnyBuffer>()        \
+      .Ret<ffi::Buffer<ffi::S32>>() \
+      .Ret<ffi::AnyBuffer>()        \
+      .Attr<std::int64_t>("n")      \
+      .Attr<std::int64_t>("ranks")
+#define SHARDSOLVE_INVERSE          \
+  Arg<ffi::AnyBuffer>()             \
+      .Arg<ffi::AnyBuffer>()        \
+      .Arg<ffi::Buffer<ffi::S32>>() \
+      .Ret<ffi::AnyBuffer>()        \
+      .Ret<ffi::Buffer<ffi::S32>>() \
+      .Ret<ffi::AnyBuffer>()        \
+      .Attr<std::int64_t>("n")      \
+      .Attr<std::int64_t>("ranks")
+#define SHARDSOLVE_CONDITION        \
+  Arg<ffi::AnyBuffer>()             \
+      .Arg<ffi::AnyBuffer>()        \
+      .Arg<ffi::Buffer<ffi::S32>>() \
+      .Ret<ffi::AnyBuffer>()        \
+      .Ret<ffi::Buffer<ffi::S32>>() \
+      .Attr<std::int64_t>("n")      \
+      .Attr<std::int64_t>("ranks")
+
+#define SHARDSOLVE_HANDLERS(NAME, REQUEST, ARGUMENTS)                                        \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_##NAME##_cpu, jax::Handler<jax::REQUEST>::on_cpu, \
+                                SHARDSOLVE_ON_CPU().ARGUMENTS);                              \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_##NAME##_gpu, jax::Handler<jax::REQUEST>::on_gpu, \
+                                SHARDSOLVE_ON_GPU().ARGUMENTS)
 
 #pragma GCC visibility push(default)
-XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_instantiate, jax::instantiate,
-                              ffi::Ffi::BindInstantiate().Attrs());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_cholesky_factor, jax::cholesky_factor,
-                              SHARDSOLVE_BIND()
-                                  .Arg<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::Buffer<ffi::S32>>()
-                                  .Attr<std::int64_t>("n")
-                                  .Attr<std::int64_t>("ranks")
-                                  .Attr<std::int64_t>("tile"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_cholesky_solve, jax::cholesky_solve,
-                              SHARDSOLVE_BIND()
-                                  .Arg<ffi::AnyBuffer>()
-                                  .Arg<ffi::AnyBuffer>()
-                                  .Arg<ffi::Buffer<ffi::S32>>()
-                                  .Arg<ffi::AnyBuffer>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::Buffer<ffi::S32>>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Attr<std::int64_t>("n")
-                                  .Attr<std::int64_t>("ranks"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_cholesky_inverse, jax::cholesky_inverse,
-                              SHARDSOLVE_BIND()
-                                  .Arg<ffi::AnyBuffer>()
-                                  .Arg<ffi::AnyBuffer>()
-                                  .Arg<ffi::Buffer<ffi::S32>>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::Buffer<ffi::S32>>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Attr<std::int64_t>("n")
-                                  .Attr<std::int64_t>("ranks"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_cholesky_condition, jax::cholesky_condition,
-                              SHARDSOLVE_BIND()
-                                  .Arg<ffi::AnyBuffer>()
-                                  .Arg<ffi::AnyBuffer>()
-                                  .Arg<ffi::Buffer<ffi::S32>>()
-                                  .Ret<ffi::AnyBuffer>()
-                                  .Ret<ffi::Buffer<ffi::S32>>()
-                                  .Attr<std::int64_t>("n")
-                                  .Attr<std::int64_t>("ranks"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_instantiate_cpu, jax::instantiate_on_cpu,
+                              SHARDSOLVE_INSTANTIATE());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_instantiate_gpu, jax::instantiate_on_gpu,
+                              SHARDSOLVE_INSTANTIATE());
+SHARDSOLVE_HANDLERS(cholesky_factor, factor_request, SHARDSOLVE_FACTOR);
+SHARDSOLVE_HANDLERS(cholesky_solve, solve_request, SHARDSOLVE_SOLVE);
+SHARDSOLVE_HANDLERS(cholesky_inverse, inverse_request, SHARDSOLVE_INVERSE);
+SHARDSOLVE_HANDLERS(cholesky_condition, condition_request, SHARDSOLVE_CONDITION);
 #pragma GCC visibility pop
 
 // What Python calls itself. Nothing here throws.
-SHARDSOLVE_API void* shardsolve_call_site_type() { return &jax::CallSite::id; }
-SHARDSOLVE_API const void* shardsolve_call_site_info() { return &jax::call_site_info; }
+SHARDSOLVE_API void* shardsolve_call_site_type_cpu() { return &jax::CpuCallSite::id; }
+SHARDSOLVE_API void* shardsolve_call_site_type_gpu() { return &jax::GpuCallSite::id; }
+SHARDSOLVE_API const void* shardsolve_call_site_info_cpu() { return &jax::cpu_call_site_info; }
+SHARDSOLVE_API const void* shardsolve_call_site_info_gpu() { return &jax::gpu_call_site_info; }
+/// Whether the backend for GPUs is there and finds one.
+SHARDSOLVE_API void shardsolve_check_cuda(std::int32_t* verdict) {
+  jax::report(verdict, [] { shardsolve::mesh::make_cuda_backend({.devices = {0}, .delays = {}}); });
+}
 SHARDSOLVE_API const char* shardsolve_version() { return SHARDSOLVE_VERSION_STRING; }
 SHARDSOLVE_API void shardsolve_set_time_limit(double seconds) {
   jax::set_time_limit(std::chrono::duration<double>(seconds));

@@ -13,7 +13,7 @@ namespace {
 
 struct Session {
   std::mutex mutex;  // guards the meshes
-  std::map<std::int64_t, std::shared_ptr<Mesh>> meshes;
+  std::map<MeshKey, std::shared_ptr<SharedMesh>> meshes;
 
   std::mutex tracing;  // held by a call that is recorded: a record is of one call at a time
   std::unique_ptr<Trace> trace;
@@ -30,17 +30,21 @@ Session& session() {
 
 }  // namespace
 
-Use use_mesh(std::int64_t ranks) {
+SharedMesh::SharedMesh(const MeshKey& key)
+    : mesh(key.gpus.empty() ? Mesh::host(key.ranks) : Mesh::cuda(key.gpus)) {}
+
+Use use_mesh(const MeshKey& key) {
   Session& all = session();
   Use use;
   {
     const std::lock_guard lock(all.mutex);
-    std::shared_ptr<Mesh>& mesh = all.meshes[ranks];
+    std::shared_ptr<SharedMesh>& mesh = all.meshes[key];
     if (!mesh) {
-      mesh = std::make_shared<Mesh>(Mesh::host(ranks));
+      mesh = std::make_shared<SharedMesh>(key);
     }
-    use.mesh = mesh;
+    use.shared = mesh;
   }
+  use.alone = std::unique_lock(use.shared->in_use);
   use.run.silence_limit = time_limit();
   if (all.traced) {
     use.tracing = std::unique_lock(all.tracing);
@@ -54,11 +58,11 @@ Use use_mesh(std::int64_t ranks) {
   return use;
 }
 
-void abandon_mesh(const Use& use, std::int64_t ranks) {
+void abandon_mesh(const Use& use, const MeshKey& key) {
   Session& all = session();
   const std::lock_guard lock(all.mutex);
-  const auto found = all.meshes.find(ranks);
-  if (found != all.meshes.end() && found->second == use.mesh) {
+  const auto found = all.meshes.find(key);
+  if (found != all.meshes.end() && found->second == use.shared) {
     all.meshes.erase(found);
   }
 }

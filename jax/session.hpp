@@ -5,34 +5,41 @@
 #include <shardsolve/run_options.hpp>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace shardsolve::jax {
 
-/// A mesh to use, and how; nobody else has its trace while this lives.
+/// Which devices a mesh is made of: GPUs by CUDA's numbers, or so many CPU devices.
+struct MeshKey {
+  std::int64_t ranks = 0;
+  std::vector<int> gpus;
+
+  friend auto operator<=>(const MeshKey&, const MeshKey&) = default;
+};
+
+/// A mesh of the process, made at its first use.
+struct SharedMesh {
+  explicit SharedMesh(const MeshKey& key);
+
+  Mesh mesh;
+  std::mutex in_use;
+};
+
+/// A mesh to use, and how; nobody else has it, or its trace, while this lives.
 struct Use {
-  std::shared_ptr<Mesh> mesh;
+  std::shared_ptr<SharedMesh> shared;
+  std::unique_lock<std::mutex> alone;
   RunOptions run;
   std::unique_lock<std::mutex> tracing;
-};
-Use use_mesh(std::int64_t ranks);
-/// Forgets a mesh that has failed: the next use makes another.
-void abandon_mesh(const Use& use, std::int64_t ranks);
 
-/// Calls body(mesh, options) on the process's mesh of so many CPU devices.
-template <class Body>
-auto with_mesh(std::int64_t ranks, Body body) {
-  Use use = use_mesh(ranks);
-  try {
-    return body(*use.mesh, use.run);
-  } catch (...) {
-    abandon_mesh(use, ranks);
-    throw;
-  }
-}
+  Mesh& mesh() const { return shared->mesh; }
+};
+Use use_mesh(const MeshKey& key);
+/// Forgets a mesh that has failed: the next use makes another.
+void abandon_mesh(const Use& use, const MeshKey& key);
 
 /// From now on calls record what they do; one record for all of them.
 void begin_trace();

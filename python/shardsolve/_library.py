@@ -11,6 +11,7 @@ import jax
 import jaxlib
 import numpy as np
 
+PLATFORMS = {"cpu": "cpu", "gpu": "CUDA"}  # our name for each and XLA's
 TARGETS = ("cholesky_factor", "cholesky_solve", "cholesky_inverse", "cholesky_condition")
 OLDEST, BEFORE = (0, 8, 1), (0, 12, 0)
 
@@ -36,8 +37,9 @@ def library() -> ctypes.CDLL:
         )
     loaded = ctypes.CDLL(str(path))  # its symbols stay its own: never RTLD_GLOBAL
     loaded.shardsolve_version.restype = ctypes.c_char_p
-    loaded.shardsolve_call_site_type.restype = ctypes.c_void_p
-    loaded.shardsolve_call_site_info.restype = ctypes.c_void_p
+    for kind in PLATFORMS:
+        getattr(loaded, f"shardsolve_call_site_type_{kind}").restype = ctypes.c_void_p
+        getattr(loaded, f"shardsolve_call_site_info_{kind}").restype = ctypes.c_void_p
     loaded.shardsolve_message.restype = ctypes.c_int64
     loaded.shardsolve_message.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64]
     loaded.shardsolve_set_time_limit.restype = None
@@ -80,25 +82,33 @@ def register() -> None:
             return
         _check_version()
         found = library()
-        # Types before handlers: a handler whose state has no type yet is refused, and a refused
-        # one that was queued before the backend started takes the backend down.
-        jax.ffi.register_ffi_type(
-            "shardsolve_call_site",
-            {
-                "type_id": jax.ffi.pycapsule(ctypes.c_void_p(found.shardsolve_call_site_type())),
-                "type_info": jax.ffi.pycapsule(ctypes.c_void_p(found.shardsolve_call_site_info())),
-            },
-            platform="cpu",
-        )
-        instantiate = jax.ffi.pycapsule(found.shardsolve_instantiate)
-        for name in TARGETS:
-            execute = jax.ffi.pycapsule(getattr(found, f"shardsolve_{name}"))
-            jax.ffi.register_ffi_target(
-                f"shardsolve_{name}",
-                {"instantiate": instantiate, "execute": execute},
-                platform="cpu",
-            )
+        for kind, platform in PLATFORMS.items():
+            _register_on(kind, platform)
         _registered = True
+
+
+def _register_on(kind: str, platform: str) -> None:
+    found = library()
+
+    def pointer(what: str) -> object:
+        function = getattr(found, f"shardsolve_call_site_{what}_{kind}")
+        return jax.ffi.pycapsule(ctypes.c_void_p(function()))
+
+    # Types before handlers: a handler whose state has no type yet is refused, and a refused one
+    # that was queued before the backend started takes the backend down.
+    jax.ffi.register_ffi_type(
+        "shardsolve_call_site",
+        {"type_id": pointer("type"), "type_info": pointer("info")},
+        platform=platform,
+    )
+    instantiate = jax.ffi.pycapsule(getattr(found, f"shardsolve_instantiate_{kind}"))
+    for name in TARGETS:
+        execute = jax.ffi.pycapsule(getattr(found, f"shardsolve_{name}_{kind}"))
+        jax.ffi.register_ffi_target(
+            f"shardsolve_{name}",
+            {"instantiate": instantiate, "execute": execute},
+            platform=platform,
+        )
 
 
 def message(verdict: np.ndarray) -> str:

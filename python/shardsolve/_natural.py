@@ -92,7 +92,7 @@ def _cholesky_of(cut: Cut, tile: int):
         middle = jnp.tril(lax.linalg.triangular_solve(factor, half, left_side=True, lower=True))
         middle = middle - jnp.diag(jnp.diag(middle)) / 2
         return (factor, record), (
-            factor @ middle,
+            jnp.matmul(factor, middle, precision=lax.Precision.HIGHEST),
             np.zeros(record.shape, jax.dtypes.float0),
         )
 

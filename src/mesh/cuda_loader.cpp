@@ -46,8 +46,15 @@ std::vector<std::string> candidates() {
 
 struct Library {
   Backend* (*make_backend)(const CudaOptions*) = nullptr;
+  void (*copy)(int, void*, void*, const void*, std::size_t) = nullptr;
+  void (*synchronize)(int, void*) = nullptr;
   std::string failure;
 };
+
+template <class Function>
+void look_up(void* handle, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(::dlsym(handle, name));
+}
 
 Library load() {
   Library library;
@@ -62,22 +69,21 @@ Library load() {
   if (handle == nullptr) {
     return library;
   }
-  const auto version =
-      reinterpret_cast<const char* (*)()>(::dlsym(handle, "shardsolve_cuda_version"));
+  const char* (*version)() = nullptr;
+  look_up(handle, "shardsolve_cuda_version", version);
   if (version == nullptr || std::string_view(version()) != SHARDSOLVE_VERSION_STRING) {
     library.failure =
         fmt::format("{} is version {}, this is {}", library_name,
                     version == nullptr ? "unknown" : version(), SHARDSOLVE_VERSION_STRING);
     return library;
   }
-  library.make_backend = reinterpret_cast<Backend* (*)(const CudaOptions*)>(
-      ::dlsym(handle, "shardsolve_make_cuda_backend"));
+  look_up(handle, "shardsolve_make_cuda_backend", library.make_backend);
+  look_up(handle, "shardsolve_cuda_copy", library.copy);
+  look_up(handle, "shardsolve_cuda_synchronize", library.synchronize);
   return library;
 }
 
-}  // namespace
-
-std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
+const Library& cuda_library() {
   static const Library library = load();
   if (library.make_backend == nullptr) {
     throw Error(ErrorKind::device,
@@ -86,7 +92,21 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
                             "libraries, or on LD_LIBRARY_PATH",
                             library.failure));
   }
-  return std::unique_ptr<Backend>(library.make_backend(&options));
+  return library;
 }
+
+}  // namespace
+
+void require_cuda_library() { cuda_library(); }
+
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
+  return std::unique_ptr<Backend>(cuda_library().make_backend(&options));
+}
+
+void CudaStream::copy(void* target, const void* source, std::size_t bytes) const {
+  cuda_library().copy(device, handle, target, source, bytes);
+}
+
+void CudaStream::synchronize() const { cuda_library().synchronize(device, handle); }
 
 }  // namespace shardsolve::mesh

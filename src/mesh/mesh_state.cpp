@@ -107,11 +107,29 @@ void MeshState::serve(std::int64_t index) {
 }
 
 std::int64_t MeshState::available_memory() const {
+  if (lent_) {
+    return std::numeric_limits<std::int64_t>::max();
+  }
   std::int64_t least_kept = std::numeric_limits<std::int64_t>::max();
   for (const auto& seat : seats_) {
     least_kept = std::min(least_kept, seat->rank->workspace_held());
   }
   return backend_->available_memory() + least_kept;
+}
+
+void MeshState::lend_memory(std::vector<runtime::Allocate> allocators) {
+  const std::lock_guard between_calls(call_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (broken_) {
+      return;  // a rank may still be using what it has
+    }
+  }
+  lent_ = !allocators.empty();
+  allocators.resize(seats_.size());
+  for (std::size_t r = 0; r < seats_.size(); ++r) {
+    seats_[r]->rank->lend_memory(std::move(allocators[r]));
+  }
 }
 
 bool MeshState::all_returned() const {

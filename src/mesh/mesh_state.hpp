@@ -6,6 +6,7 @@
 
 #include <shardsolve/run_options.hpp>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -31,7 +32,11 @@ class MeshState {
   std::int64_t ranks() const { return static_cast<std::int64_t>(seats_.size()); }
   const Backend& backend() const { return *backend_; }
   /// Bytes that a call can have on each rank: what the devices have free and what the ranks keep.
+  /// No limit is known of memory that is lent.
   std::int64_t available_memory() const;
+  /// From the next call on workspace comes from these, one a rank; from the devices again if there
+  /// are none. Only by who keeps others from calling.
+  void lend_memory(std::vector<runtime::Allocate> allocators);
   runtime::Device& device(std::int64_t rank) {
     return *seats_[static_cast<std::size_t>(rank)]->device;
   }
@@ -69,6 +74,7 @@ class MeshState {
   std::vector<std::unique_ptr<Seat>> seats_;
 
   std::mutex call_;  // held for the length of a call
+  std::atomic<bool> lent_ = false;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

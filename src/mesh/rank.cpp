@@ -1,5 +1,7 @@
 #include "mesh/rank.hpp"
 
+#include <utility>
+
 namespace shardsolve::mesh {
 
 Rank::Rank(std::int64_t index, std::int64_t count, runtime::Device& device, runtime::Pulse& pulse,
@@ -12,8 +14,15 @@ Rank::Rank(std::int64_t index, std::int64_t count, runtime::Device& device, runt
       panel_(device.make_queue("panel")),
       update_(device.make_queue("update")),
       transfer_(device.make_queue("transfer")),
-      workspace_(device, &runtime::Device::allocate),
-      host_workspace_(device, &runtime::Device::allocate_host) {}
+      workspace_([&device](std::size_t bytes) { return device.allocate(bytes); }),
+      host_workspace_([&device](std::size_t bytes) { return device.allocate_host(bytes); }) {}
+
+void Rank::lend_memory(runtime::Allocate allocate) {
+  lent_.reset();
+  if (allocate) {
+    lent_.emplace(std::move(allocate));
+  }
+}
 
 comm::Window& Rank::window(std::int64_t bytes) {
   const MatrixView<std::byte> memory = workspace<std::byte>(bytes, 1);
@@ -66,6 +75,9 @@ void Rank::drain() {
 void Rank::end_call() {
   windows_.clear();
   workspace_.give_back();
+  if (lent_) {
+    lent_->give_back();
+  }
   host_workspace_.give_back();
   events_in_use_ = 0;
   options_ = nullptr;

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,8 @@ class Rank {
   template <class T>
   MatrixView<T> workspace(std::int64_t rows, std::int64_t columns) {
     const std::size_t bytes = static_cast<std::size_t>(rows * columns) * sizeof(T);
-    return {static_cast<T*>(workspace_.take(bytes)), rows, columns};
+    runtime::Workspace& from = lent_ ? *lent_ : workspace_;
+    return {static_cast<T*>(from.take(bytes)), rows, columns};
   }
   /// Host memory for this call that queues may write to, zeroed.
   template <class T>
@@ -101,6 +103,9 @@ class Rank {
   void adopt_thread() { device_.adopt_thread(); }
   /// Bytes of device memory that it keeps for the next call.
   std::int64_t workspace_held() const { return static_cast<std::int64_t>(workspace_.held()); }
+  /// From the next call on workspace comes from there; from the device again if that is empty. Only
+  /// between calls.
+  void lend_memory(runtime::Allocate allocate);
   void begin_call(const RunOptions& options);
   void drain();
   void end_call();
@@ -118,6 +123,7 @@ class Rank {
 
   const RunOptions* options_ = nullptr;
   runtime::Workspace workspace_;
+  std::optional<runtime::Workspace> lent_;  // instead of it
   runtime::Workspace host_workspace_;
   std::vector<std::unique_ptr<comm::Window>> windows_;
   std::vector<std::unique_ptr<runtime::Event>> events_;

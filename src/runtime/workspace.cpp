@@ -16,7 +16,7 @@ void* Workspace::take(std::size_t bytes) {
       held_ -= idle_.back().bytes();
       idle_.pop_back();
     }
-    taken_.push_back((device_.*allocate_)(bytes));
+    taken_.push_back(allocate_(bytes));
     held_ += bytes;
   }
   in_use_ += bytes;

@@ -5,18 +5,21 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::runtime {
+
+/// Where memory comes from: so many bytes as a Buffer. Throws Error(out_of_memory).
+using Allocate = std::function<Buffer(std::size_t)>;
 
 /// Memory of one device for one call after the other. What a call gives back stays for the next, as
 /// new memory is slow: the system has to clear each page. Holds at no time more than the call that
 /// took most.
 class Workspace {
  public:
-  /// `allocate`: Device::allocate or Device::allocate_host.
-  Workspace(Device& device, Buffer (Device::*allocate)(std::size_t))
-      : device_(device), allocate_(allocate) {}
+  explicit Workspace(Allocate allocate) : allocate_(std::move(allocate)) {}
 
   /// Not initialised; valid until give_back. Throws Error(out_of_memory).
   void* take(std::size_t bytes);
@@ -26,8 +29,7 @@ class Workspace {
   std::size_t held() const { return held_; }
 
  private:
-  Device& device_;
-  Buffer (Device::*allocate_)(std::size_t);
+  Allocate allocate_;
   std::vector<Buffer> taken_;
   std::vector<Buffer> idle_;
   std::atomic<std::size_t> held_ = 0;  // bytes of both

@@ -1,7 +1,8 @@
 """Set-up of the JAX tests: devices, precision, a guard against hangs.
 
 Read from the environment:
-    SHARDSOLVE_TEST_DEVICES    virtual devices of the process (4)
+    SHARDSOLVE_TEST_PLATFORM   cpu, or cuda for the GPUs of this machine (cpu)
+    SHARDSOLVE_TEST_DEVICES    devices of the process: virtual ones of the CPU, or its first GPUs (4)
     SHARDSOLVE_TEST_ROUNDS     rounds of the liveness tests (20; 500 for the long form)
     SHARDSOLVE_TEST_EXAMPLES   examples of the hypothesis tests (25)
     SHARDSOLVE_TEST_SECONDS    longest time of one test before the process is ended (120)
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 import pytest
 
 DEVICES = int(os.environ.get("SHARDSOLVE_TEST_DEVICES", "4"))
+PLATFORM = os.environ.get("SHARDSOLVE_TEST_PLATFORM", "cpu")
 SECONDS = float(os.environ.get("SHARDSOLVE_TEST_SECONDS", "120"))
 
 # All of this before jax starts, and inherited by the processes that tests start.
@@ -29,7 +31,10 @@ _FLAGS = [
 ]
 os.environ["XLA_FLAGS"] = " ".join([*_FLAGS, f"--xla_force_host_platform_device_count={DEVICES}"])
 os.environ["JAX_ENABLE_X64"] = "1"
-os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["JAX_PLATFORMS"] = "cpu" if PLATFORM == "cpu" else "cuda,cpu"
+if PLATFORM == "cuda":
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(DEVICES)))
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # tests start processes
 # XLA:CPU itself, without shardsolve, hangs after some 32 calls on several devices for which
 # nobody waits, unless its thread pool, sized by this variable, has two threads a device.
 os.environ.setdefault("NPROC", str(max(2 * DEVICES, 4)))
@@ -38,6 +43,8 @@ os.environ.setdefault("NPROC", str(max(2 * DEVICES, 4)))
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "liveness: many calls at once; long with many rounds")
     config.addinivalue_line("markers", "one_rank: small systems are solved by one rank, as usual")
+    config.addinivalue_line("markers", "cpu_only: about what only CPU devices have")
+    config.addinivalue_line("markers", "gpu_only: about what only GPUs have")
     config.addinivalue_line("markers", "devices: again with other numbers of devices than 4")
     config.addinivalue_line("markers", "slow: seconds rather than tenths of one")
     config.stash[_STDERR] = os.fdopen(os.dup(sys.__stderr__.fileno()), "w")
@@ -58,7 +65,10 @@ KNOWN_BUGS = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    elsewhere = ("one_rank", "cpu_only") if PLATFORM == "cuda" else ("gpu_only",)
     for item in items:
+        if any(item.get_closest_marker(name) for name in elsewhere):
+            item.add_marker(pytest.mark.skip(reason=f"not on {PLATFORM}"))
         for pattern, reason, where in KNOWN_BUGS:
             if where and re.search(pattern, item.name):
                 item.add_marker(pytest.mark.xfail(reason=reason, strict=True))

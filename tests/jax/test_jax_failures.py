@@ -564,6 +564,7 @@ print(bool((np.asarray(shardsolve.cho_solve(factor, b)) == 1).all()))
 
 @several_devices
 @pytest.mark.slow
+@pytest.mark.one_rank
 def test_copies_for_one_rank_without_memory_are_an_error_and_the_process_goes_on(python):
     factor, solution, after = python(SHORT_OF_MEMORY).splitlines()
     assert factor.startswith("OUT_OF_MEMORY there is not enough memory")

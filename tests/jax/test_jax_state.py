@@ -72,6 +72,7 @@ print(len(jax.devices()))
 """
 
 
+@pytest.mark.cpu_only
 def test_import_does_not_ask_for_devices(python):
     """So the number of devices can still be set after it."""
     assert python(NO_DEVICES, XLA_FLAGS="") == "3\n"

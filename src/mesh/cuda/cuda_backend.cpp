@@ -132,12 +132,28 @@ std::int64_t CudaBackend::default_tile(std::int64_t n, Dtype) const {
 
 }  // namespace shardsolve::mesh::cuda
 
-/// What libshardsolve looks up by name after loading this library.
-extern "C" __attribute__((visibility("default"))) shardsolve::mesh::Backend*
-shardsolve_make_cuda_backend(const shardsolve::mesh::CudaOptions* options) {
+// What libshardsolve looks up by name after loading this library: cuda_loader.cpp.
+#define SHARDSOLVE_LOOKED_UP extern "C" __attribute__((visibility("default")))
+
+SHARDSOLVE_LOOKED_UP shardsolve::mesh::Backend* shardsolve_make_cuda_backend(
+    const shardsolve::mesh::CudaOptions* options) {
   return new shardsolve::mesh::cuda::CudaBackend(*options);
 }
 
-extern "C" __attribute__((visibility("default"))) const char* shardsolve_cuda_version() {
-  return SHARDSOLVE_VERSION_STRING;
+SHARDSOLVE_LOOKED_UP void shardsolve_cuda_copy(int device, void* stream, void* target,
+                                               const void* source, std::size_t bytes) {
+  using namespace shardsolve::runtime::cuda;
+  const CurrentDevice scope(device);
+  check(
+      cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)),
+      "a copy on a stream of the caller's");
 }
+
+SHARDSOLVE_LOOKED_UP void shardsolve_cuda_synchronize(int device, void* stream) {
+  using namespace shardsolve::runtime::cuda;
+  const CurrentDevice scope(device);
+  check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)),
+        "the work of a stream of the caller's");
+}
+
+SHARDSOLVE_LOOKED_UP const char* shardsolve_cuda_version() { return SHARDSOLVE_VERSION_STRING; }

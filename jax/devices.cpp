@@ -1,0 +1,90 @@
+#include "jax/devices.hpp"
+
+#include "mesh/mesh_state.hpp"
+
+#include <shardsolve/plan.hpp>
+
+#include <algorithm>
+#include <complex>
+#include <cstring>
+
+namespace shardsolve::jax {
+
+Devices::Devices(const std::vector<Seat>& seats) : seats_(seats) {
+  key_.ranks = static_cast<std::int64_t>(seats.size());
+  std::vector<runtime::Allocate> allocators;
+  for (const Seat& seat : seats) {
+    if (seat.gpu) {
+      key_.gpus.push_back(seat.gpu->stream.device);
+      allocators.push_back(seat.gpu->allocate);
+    }
+  }
+  if (!key_.gpus.empty()) {
+    use_ = use_mesh(key_);
+    use_->mesh().state().lend_memory(std::move(allocators));
+  }
+}
+
+Devices::~Devices() {
+  if (memory() == Memory::device) {
+    use_->mesh().state().lend_memory({});
+  }
+}
+
+std::int64_t Devices::default_tile(std::int64_t n, Dtype dtype) const {
+  return memory() == Memory::device ? use_->mesh().default_tile(n, dtype)
+                                    : shardsolve::default_tile(n, key_.ranks, dtype);
+}
+
+void Devices::copy(std::size_t rank, void* target, const void* source, std::size_t bytes) const {
+  if (seats_[rank].gpu) {
+    seats_[rank].gpu->stream.copy(target, source, bytes);
+  } else if (bytes > 0) {
+    std::memcpy(target, source, bytes);
+  }
+}
+
+void Devices::finish(std::size_t rank) const {
+  if (seats_[rank].gpu) {
+    seats_[rank].gpu->stream.synchronize();
+  }
+}
+
+template <Scalar T>
+void Devices::fill(std::size_t rank, void* buffer, T value, std::int64_t count) const {
+  if (count == 0) {
+    return;
+  }
+  auto* values = static_cast<T*>(buffer);
+  if (memory() == Memory::host) {
+    std::fill_n(values, count, value);
+    return;
+  }
+  // What is there already is copied behind itself.
+  write(rank, values, &value, 1);
+  for (std::int64_t done = 1; done < count; done += std::min(done, count - done)) {
+    write(rank, values + done, values, std::min(done, count - done));
+  }
+}
+
+void Devices::bring(std::size_t operand, std::size_t result, std::size_t bytes) const {
+  if (memory() == Memory::host) {
+    return;
+  }
+  for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+    const auto& buffers = seats_[rank].buffers;
+    if (buffers[operand] != buffers[result]) {
+      copy(rank, buffers[result], buffers[operand], bytes);
+    }
+  }
+  for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
+    finish(rank);
+  }
+}
+
+template void Devices::fill(std::size_t, void*, float, std::int64_t) const;
+template void Devices::fill(std::size_t, void*, double, std::int64_t) const;
+template void Devices::fill(std::size_t, void*, std::complex<float>, std::int64_t) const;
+template void Devices::fill(std::size_t, void*, std::complex<double>, std::int64_t) const;
+
+}  // namespace shardsolve::jax

@@ -1,0 +1,26 @@
+/// What one device brings to a call.
+#pragma once
+
+#include "mesh/cuda_loader.hpp"
+#include "runtime/workspace.hpp"
+
+#include <array>
+#include <cstddef>
+#include <optional>
+
+namespace shardsolve::jax {
+
+/// A GPU's side of a seat.
+struct Gpu {
+  mesh::CudaStream stream;     ///< XLA's; all that was enqueued there has been done
+  runtime::Allocate allocate;  ///< memory of XLA's pool, for as long as the call takes
+};
+
+/// The memory of a device's operands and results, as the handler knows them.
+struct Seat {
+  static constexpr std::size_t most_buffers = 8;
+  std::array<void*, most_buffers> buffers{};
+  std::optional<Gpu> gpu;  ///< none on the CPU
+};
+
+}  // namespace shardsolve::jax
