@@ -267,7 +267,7 @@ def _all_rows(a: jax.Array, cut: Cut | None) -> jax.Array:
 
 
 def _multiply(a: jax.Array, b: jax.Array, cut: Cut | None) -> jax.Array:
-    """A @ b, rows of both and of the product cut; in full precision, which GPUs leave by default."""
+    """A @ b, rows of both and of the product cut; GPUs would take fewer bits unless told not to."""
     product = jnp.matmul(a, _all_rows(b, cut), precision=lax.Precision.HIGHEST)
     return product if cut is None else cut.place(product)
 

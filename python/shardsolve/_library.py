@@ -81,7 +81,6 @@ def register() -> None:
         if _registered:
             return
         _check_version()
-        found = library()
         for kind, platform in PLATFORMS.items():
             _register_on(kind, platform)
         _registered = True

@@ -17,6 +17,17 @@ struct Bytes {
   std::size_t size = 0;
 };
 
+/// Memory of each rank that the devices of all ranks read and write by themselves.
+class PeerMemory {
+ public:
+  virtual ~PeerMemory() = default;
+
+  virtual void* of(std::int64_t rank) const = 0;
+  /// What a rank enqueues after this comes after all that any rank has enqueued on the queue that
+  /// it gave, up to here.
+  virtual void fence(runtime::Queue& queue) = 0;
+};
+
 /// Moves data between the ranks of a mesh; never computes (sums are gathers that a kernel of ours
 /// adds in rank order, so that results do not depend on timing). All ranks enqueue the same
 /// operations in the same order, all on one queue of theirs; an operation is complete on a rank
@@ -40,6 +51,9 @@ class Communicator {
   /// A window over this rank's `memory` and the others', of the same size everywhere. All ranks
   /// make the same windows in the same order; a call of the host that may wait for the other ranks.
   virtual std::unique_ptr<Window> make_window(Bytes memory) = 0;
+
+  /// Likewise memory that the others' devices reach; null, on all ranks, if they do not.
+  virtual std::unique_ptr<PeerMemory> make_peer_memory(Bytes /*memory*/) { return nullptr; }
 
   /// No rank communicates: a new call begins, windows are counted from zero.
   virtual void begin_call() = 0;

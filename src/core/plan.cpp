@@ -73,6 +73,9 @@ Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype, std::int64_t col
       element * (some * (3 * layout.size() + width * (layout.ranks() + 2)) + plan.tile * plan.tile +
                  3 * plan.tile * some * (layout.ranks() + 2)) +
       small_change(layout, columns);
+  if (columns == 1) {  // what a persistent solve takes, twice
+    plan.workspace_bytes += 2 * element * (layout.size() + width * (layout.ranks() + 1));
+  }
   plan.flops = 2.0 * multiply_add(dtype) * n * n * k;
   plan.bytes_moved =
       4.0 * n * k * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);

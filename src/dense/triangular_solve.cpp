@@ -6,7 +6,8 @@
 //   backward  b1 = l11^-H b1, to all ranks
 //             b -= (row block of L)^H b1                       each rank its own rows
 //
-// What the next step needs is computed first, the rest while the next step is under way.
+// What the next step needs is computed first, the rest while the next step is under way. One
+// right-hand side goes another way where there is one: dense/persistent_solve.hpp.
 
 #include "dense/triangular_solve.hpp"
 
@@ -281,6 +282,12 @@ template <Scalar T>
 TriangularSolve<T>::TriangularSolve(mesh::Rank& rank, const SlabLayout& layout,
                                     MatrixView<const T> slab, std::int64_t columns)
     : rank_(rank), width_(std::min(layout.tile(), columns)) {
+  if (columns == 1) {
+    persistent_ = PersistentSolve<T>::make(rank, layout, slab);
+  }
+  if (persistent_) {
+    return;
+  }
   sweeps_ =
       std::make_unique<Sweeps>(Sweeps{{rank, layout, slab, width_}, {rank, layout, slab, width_}});
 }
@@ -290,6 +297,11 @@ TriangularSolve<T>::~TriangularSolve() = default;
 
 template <Scalar T>
 void TriangularSolve<T>::run(MatrixView<T> b) {
+  if (persistent_) {
+    rank_.report("solve", 0.0);
+    persistent_->run(b);
+    return;
+  }
   for (std::int64_t first = 0; first < b.columns(); first += width_) {
     const MatrixView<T> some = b.columns_from(first, std::min(width_, b.columns() - first));
     rank_.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));

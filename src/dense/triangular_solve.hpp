@@ -1,6 +1,7 @@
 /// Solves with a Cholesky factor on slabs.
 #pragma once
 
+#include "dense/persistent_solve.hpp"
 #include "mesh/rank.hpp"
 
 #include <shardsolve/slab_layout.hpp>
@@ -26,6 +27,7 @@ class TriangularSolve {
   struct Sweeps;
   mesh::Rank& rank_;
   std::int64_t width_;
+  std::unique_ptr<PersistentSolve<T>> persistent_;  // or, if that is null,
   std::unique_ptr<Sweeps> sweeps_;
 };
 

@@ -11,6 +11,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 namespace shardsolve::mesh {
 
@@ -25,6 +27,8 @@ class Backend {
                                                        runtime::Pulse& pulse) = 0;
   virtual std::unique_ptr<comm::Communicator> make_communicator(comm::InProcessGroup& group,
                                                                 std::int64_t rank) = 0;
+  /// Held for the length of a call: keeps away the calls of other meshes that cannot run beside it.
+  virtual std::vector<std::unique_lock<std::mutex>> keep_others_away() { return {}; }
   /// Bytes that every rank can still take at the same time.
   virtual std::int64_t available_memory() const = 0;
   virtual std::int64_t default_tile(std::int64_t n, Dtype dtype) const = 0;

@@ -176,6 +176,7 @@ void MeshState::await_return(std::unique_lock<std::mutex>& lock) {
 
 std::vector<double> MeshState::run(const RunOptions& options, RankProgram program) {
   const std::lock_guard one_at_a_time(call_);
+  const auto others = backend_->keep_others_away();
   std::unique_lock lock(mutex_);
   if (broken_) {
     throw Error(ErrorKind::communication,

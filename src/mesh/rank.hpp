@@ -49,6 +49,12 @@ class Rank {
     runtime::Workspace& from = lent_ ? *lent_ : workspace_;
     return {static_cast<T*>(from.take(bytes)), rows, columns};
   }
+  /// Likewise memory of the device itself, whatever is lent: other devices may reach it.
+  template <class T>
+  MatrixView<T> reachable_workspace(std::int64_t rows, std::int64_t columns) {
+    const std::size_t bytes = static_cast<std::size_t>(rows * columns) * sizeof(T);
+    return {static_cast<T*>(workspace_.take(bytes)), rows, columns};
+  }
   /// Host memory for this call that queues may write to, zeroed.
   template <class T>
   T* host_workspace(std::int64_t count) {

@@ -1,6 +1,7 @@
 /// The tile kernels an algorithm may enqueue. Every backend has one implementation a dtype.
 #pragma once
 
+#include "runtime/persistent_solve.hpp"
 #include "runtime/queue.hpp"
 
 #include <shardsolve/dtype.hpp>
@@ -80,6 +81,11 @@ class Kernels {
   virtual std::int64_t aid_columns(std::int64_t tile) const = 0;
   /// Rows of a panel below which it does not pay to make and send fewer at a time.
   virtual std::int64_t least_panel_rows() const = 0;
+
+  /// Rows of a SolveBlock; 0 where there is no persistent_solve.
+  virtual std::int64_t solve_block_rows() const { return 0; }
+  /// See PersistentSolve. `flops`: those of this rank.
+  virtual void persistent_solve(Queue&, const PersistentSolve<T>&, double /*flops*/) const {}
 
   virtual void copy(Queue& queue, In source, Out target) const = 0;
   /// target = source^H.

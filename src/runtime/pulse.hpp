@@ -38,7 +38,15 @@ class Pulse {
 
   /// Once failed, what is enqueued is left out and blocked transfers give up.
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
-  void set_failed(bool failed) { failed_.store(failed, std::memory_order_relaxed); }
+  void set_failed(bool failed) {
+    failed_.store(failed, std::memory_order_relaxed);
+    if (copy_ != nullptr) {
+      *copy_ = failed ? 1 : 0;
+    }
+  }
+  /// Where work that cannot ask is told, for as long as this lives; set before any work is
+  /// enqueued.
+  void keep_copy(volatile std::uint32_t* copy) { copy_ = copy; }
 
   /// Told of the exception of the first piece of work that throws; set before any work is enqueued.
   std::function<void(std::exception_ptr)> on_failure;
@@ -49,6 +57,7 @@ class Pulse {
   std::atomic<std::int64_t> step_{-1};
   std::atomic<std::int64_t> waiting_for_{-1};
   std::atomic<bool> failed_{false};
+  volatile std::uint32_t* copy_ = nullptr;
 };
 
 }  // namespace shardsolve::runtime

@@ -2,7 +2,7 @@
 
 Read from the environment:
     SHARDSOLVE_TEST_PLATFORM   cpu, or cuda for the GPUs of this machine (cpu)
-    SHARDSOLVE_TEST_DEVICES    devices of the process: virtual ones of the CPU, or its first GPUs (4)
+    SHARDSOLVE_TEST_DEVICES    devices: virtual ones of the CPU, or the first GPUs (4)
     SHARDSOLVE_TEST_ROUNDS     rounds of the liveness tests (20; 500 for the long form)
     SHARDSOLVE_TEST_EXAMPLES   examples of the hypothesis tests (25)
     SHARDSOLVE_TEST_SECONDS    longest time of one test before the process is ended (120)

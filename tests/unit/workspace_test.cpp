@@ -52,9 +52,13 @@ class CountingDevice final : public Device {
   int allocations_ = 0;
 };
 
+Allocate from(Device& device) {
+  return [&device](std::size_t bytes) { return device.allocate(bytes); };
+}
+
 TEST(Workspace, SameCallAgain_AllocatesNothing) {
   CountingDevice device;
-  Workspace workspace(device, &Device::allocate);
+  Workspace workspace(from(device));
   for (int call = 0; call < 3; ++call) {
     void* const first = workspace.take(100);
     void* const second = workspace.take(100);
@@ -68,7 +72,7 @@ TEST(Workspace, SameCallAgain_AllocatesNothing) {
 
 TEST(Workspace, OtherCalls_NeverHoldMoreThanTheLargestUses) {
   CountingDevice device;
-  Workspace workspace(device, &Device::allocate);
+  Workspace workspace(from(device));
   for (const auto& call : {std::vector<std::size_t>{300, 200}, {50, 60}, {500}, {250, 250}, {10}}) {
     for (const std::size_t bytes : call) {
       workspace.take(bytes);
@@ -80,7 +84,7 @@ TEST(Workspace, OtherCalls_NeverHoldMoreThanTheLargestUses) {
 
 TEST(Workspace, SmallCallBetween_LeavesTheLargeOnesMemory) {
   CountingDevice device;
-  Workspace workspace(device, &Device::allocate);
+  Workspace workspace(from(device));
   workspace.take(400);
   workspace.take(100);
   workspace.give_back();
@@ -92,7 +96,7 @@ TEST(Workspace, SmallCallBetween_LeavesTheLargeOnesMemory) {
 
 TEST(Workspace, FullDevice_GivesUpIdleMemoryFirst) {
   CountingDevice device;
-  Workspace workspace(device, &Device::allocate);
+  Workspace workspace(from(device));
   workspace.take(600);
   workspace.give_back();
   workspace.take(900);
@@ -101,7 +105,7 @@ TEST(Workspace, FullDevice_GivesUpIdleMemoryFirst) {
 
 TEST(Workspace, Held_IsWhatTheDeviceHasGiven) {
   CountingDevice device;
-  Workspace workspace(device, &Device::allocate);
+  Workspace workspace(from(device));
   workspace.take(100);
   EXPECT_EQ(workspace.held(), 100U);
   workspace.give_back();
@@ -113,7 +117,7 @@ TEST(Workspace, Held_IsWhatTheDeviceHasGiven) {
 TEST(Workspace, Destroyed_ReleasesEverything) {
   CountingDevice device;
   {
-    Workspace workspace(device, &Device::allocate);
+    Workspace workspace(from(device));
     workspace.take(100);
     workspace.give_back();
     workspace.take(50);

@@ -1,5 +1,6 @@
 #include "comm/cuda/peer_communicator.hpp"
 
+#include "comm/cuda/direct_memory.hpp"
 #include "comm/cuda/peer_window.hpp"
 
 #include <shardsolve/error.hpp>
@@ -52,6 +53,13 @@ void PeerCommunicator::all_to_all(runtime::Queue& queue, std::vector<Bytes> send
 
 std::unique_ptr<Window> PeerCommunicator::make_window(Bytes memory) {
   return std::make_unique<PeerWindow>(group_, group_.window(windows_made_++), rank_, memory);
+}
+
+std::unique_ptr<PeerMemory> PeerCommunicator::make_peer_memory(Bytes memory) {
+  if (!group_.direct()) {
+    return nullptr;
+  }
+  return std::make_unique<DirectMemory>(group_, group_.window(windows_made_++), rank_, memory);
 }
 
 void PeerCommunicator::begin_call() {

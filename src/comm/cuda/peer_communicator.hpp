@@ -24,6 +24,7 @@ class PeerCommunicator final : public Communicator {
   void all_to_all(runtime::Queue& queue, std::vector<Bytes> send,
                   std::vector<Bytes> receive) override;
   std::unique_ptr<Window> make_window(Bytes memory) override;
+  std::unique_ptr<PeerMemory> make_peer_memory(Bytes memory) override;
   void begin_call() override;
 
  private:

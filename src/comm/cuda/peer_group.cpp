@@ -10,6 +10,22 @@ PeerGroup::Window::Window(std::size_t ranks) : members(ranks) {
   }
 }
 
+void PeerGroup::Window::join(const PeerGroup& group, std::int64_t rank, Bytes memory) {
+  Member& own = members[static_cast<std::size_t>(rank)];
+  own.base = static_cast<std::byte*>(memory.data);
+  for (Arrivals& arrivals : own.from) {
+    for (auto& event : arrivals.events) {
+      if (!event) {
+        event = std::make_unique<CudaEvent>();
+      }
+    }
+  }
+  own.joined.store(1);
+  for (std::size_t r = 0; r < members.size(); ++r) {
+    group.meet(members[r].joined, 1, rank, static_cast<std::int64_t>(r), "make_window");
+  }
+}
+
 void PeerGroup::meet(const runtime::host::OneWayCounter& counter, std::uint32_t target,
                      std::int64_t self, std::int64_t peer, const char* operation) const {
   using Clock = std::chrono::steady_clock;

@@ -1,6 +1,7 @@
 /// What the ranks of one process that are GPUs share to reach each other's memory.
 #pragma once
 
+#include "comm/communicator.hpp"
 #include "comm/in_process_group.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 
@@ -20,9 +21,12 @@ using runtime::cuda::CudaEvent;
 /// what every rank enqueues, never for work to be done.
 class PeerGroup {
  public:
-  explicit PeerGroup(InProcessGroup& host) : host_(host), channels_(ranks() * ranks()) {}
+  /// `direct`: whether every rank has a GPU of its own, which reaches the memory of all others.
+  PeerGroup(InProcessGroup& host, bool direct)
+      : host_(host), direct_(direct), channels_(ranks() * ranks()) {}
 
   InProcessGroup& host() { return host_; }
+  bool direct() const { return direct_; }
   std::size_t ranks() const { return static_cast<std::size_t>(host_.ranks()); }
 
   /// Waits until `peer` has counted to `target`. Spins first: it is nearly always there.
@@ -61,6 +65,8 @@ class PeerGroup {
       std::vector<Arrivals> from;  // one a root
     };
     explicit Window(std::size_t ranks);
+    /// Brings a rank's memory; waits until the other ranks have brought theirs.
+    void join(const PeerGroup& group, std::int64_t rank, Bytes memory);
     std::vector<Member> members;
   };
   /// The window number `index` of this call, made by the first rank that asks.
@@ -71,6 +77,7 @@ class PeerGroup {
 
  private:
   InProcessGroup& host_;
+  bool direct_;
   std::vector<Channel> channels_;
   std::mutex mutex_;  // guards windows_
   std::vector<std::unique_ptr<Window>> windows_;

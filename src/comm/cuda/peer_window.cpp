@@ -20,18 +20,7 @@ PeerWindow::PeerWindow(PeerGroup& group, PeerGroup::Window& shared, std::int64_t
       rank_(rank),
       published_(group.ranks(), 0),
       read_by_(group.ranks(), std::vector<std::uint32_t>(group.ranks(), 0)) {
-  own_.base = static_cast<std::byte*>(memory.data);
-  for (Arrivals& arrivals : own_.from) {
-    for (auto& event : arrivals.events) {
-      if (!event) {
-        event = std::make_unique<CudaEvent>();
-      }
-    }
-  }
-  own_.joined.store(1);
-  for (std::size_t r = 0; r < group_.ranks(); ++r) {
-    group_.meet(shared_.members[r].joined, 1, rank_, static_cast<std::int64_t>(r), "make_window");
-  }
+  shared_.join(group_, rank_, memory);
 }
 
 std::int64_t PeerWindow::source(std::int64_t reader, const WindowPart& part) const {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace shardsolve::mesh::cuda {
@@ -62,18 +63,23 @@ CudaBackend::CudaBackend(CudaOptions options) : options_(std::move(options)) {
                               device, count, count - 1));
     }
   }
-  enable_peer_access();
+  // Kernels of two ranks on one GPU could not be relied on to run side by side.
+  const std::set<int> different(options_.devices.begin(), options_.devices.end());
+  direct_ = enable_peer_access() && different.size() == options_.devices.size();
 }
 
 /// Where two GPUs do not reach each other, copies between them go through the host.
-void CudaBackend::enable_peer_access() const {
+bool CudaBackend::enable_peer_access() const {
+  bool everywhere = true;
   for (const int device : options_.devices) {
     const CurrentDevice scope(device);
     for (const int peer : options_.devices) {
-      int possible = 0;
-      if (peer != device) {
-        check(cudaDeviceCanAccessPeer(&possible, device, peer), "asking for peer access");
+      if (peer == device) {
+        continue;
       }
+      int possible = 0;
+      check(cudaDeviceCanAccessPeer(&possible, device, peer), "asking for peer access");
+      everywhere = everywhere && possible != 0;
       if (possible != 0) {
         const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
         if (status == cudaErrorPeerAccessAlreadyEnabled) {
@@ -84,6 +90,7 @@ void CudaBackend::enable_peer_access() const {
       }
     }
   }
+  return everywhere;
 }
 
 std::unique_ptr<runtime::Device> CudaBackend::make_device(std::int64_t rank,
@@ -99,9 +106,24 @@ std::unique_ptr<runtime::Device> CudaBackend::make_device(std::int64_t rank,
 std::unique_ptr<comm::Communicator> CudaBackend::make_communicator(comm::InProcessGroup& group,
                                                                    std::int64_t rank) {
   if (!group_) {
-    group_ = std::make_unique<comm::cuda::PeerGroup>(group);
+    group_ = std::make_unique<comm::cuda::PeerGroup>(group, direct_);
   }
   return std::make_unique<comm::cuda::PeerCommunicator>(*group_, rank);
+}
+
+/// Kernels that wait for those of other ranks need room for all of them at once: of two meshes on
+/// the same GPUs each could have the room that the other waits for.
+std::vector<std::unique_lock<std::mutex>> CudaBackend::keep_others_away() {
+  static std::mutex mutex;  // guards the map; what is in it stays where it is
+  static std::map<int, std::mutex> gpus;
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (const int device : std::set<int>(options_.devices.begin(), options_.devices.end())) {
+    std::unique_lock guard(mutex);
+    std::mutex& gpu = gpus[device];
+    guard.unlock();
+    locks.emplace_back(gpu);  // in one order everywhere
+  }
+  return locks;
 }
 
 std::int64_t CudaBackend::available_memory() const {

@@ -22,6 +22,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<runtime::Device> make_device(std::int64_t rank, runtime::Pulse& pulse) override;
   std::unique_ptr<comm::Communicator> make_communicator(comm::InProcessGroup& group,
                                                         std::int64_t rank) override;
+  std::vector<std::unique_lock<std::mutex>> keep_others_away() override;
   std::int64_t available_memory() const override;
   std::int64_t default_tile(std::int64_t n, Dtype dtype) const override;
   std::int64_t largest_tile() const override {
@@ -29,9 +30,11 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  void enable_peer_access() const;
+  /// Whether every GPU reaches every other.
+  bool enable_peer_access() const;
 
   CudaOptions options_;
+  bool direct_ = true;
   std::unique_ptr<comm::cuda::PeerGroup> group_;
 };
 

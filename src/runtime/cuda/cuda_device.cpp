@@ -12,10 +12,19 @@
 namespace shardsolve::runtime::cuda {
 
 CudaDevice::CudaDevice(int ordinal, Pulse& pulse, std::optional<std::uint64_t> delays)
-    : ordinal_(ordinal), pulse_(pulse), delays_(delays) {}
+    : ordinal_(ordinal),
+      pulse_(pulse),
+      delays_(delays),
+      failed_(allocate_host(sizeof(std::uint32_t))) {
+  pulse_.keep_copy(static_cast<std::uint32_t*>(failed_.data()));
+  pulse_.set_failed(false);
+}
+
+CudaDevice::~CudaDevice() { pulse_.keep_copy(nullptr); }
 
 std::unique_ptr<Queue> CudaDevice::make_queue(const std::string& name) {
-  QueueOptions options{.device = ordinal_};
+  QueueOptions options{.device = ordinal_,
+                       .failed = static_cast<const std::uint32_t*>(failed_.data())};
   if (delays_) {
     options.delays = *delays_ ^ std::hash<std::string>{}(name);
   }

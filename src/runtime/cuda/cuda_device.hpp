@@ -18,6 +18,10 @@ class CudaDevice final : public Device {
   /// `ordinal`: CUDA's number of the GPU. `delays`: see QueueOptions.
   CudaDevice(int ordinal, Pulse& pulse, std::optional<std::uint64_t> delays);
 
+  ~CudaDevice() override;
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
   std::unique_ptr<Queue> make_queue(const std::string& name) override;
   std::unique_ptr<Event> make_event() override;
   Buffer allocate(std::size_t bytes) override;
@@ -38,6 +42,7 @@ class CudaDevice final : public Device {
   int ordinal_;
   Pulse& pulse_;
   std::optional<std::uint64_t> delays_;
+  Buffer failed_;  // the pulse's copy
   CudaKernels<float> float32_;
   CudaKernels<double> float64_;
   CudaKernels<std::complex<float>> complex64_;

@@ -169,6 +169,14 @@ void CudaKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In 
 }
 
 template <Scalar T>
+void CudaKernels<T>::persistent_solve(Queue& queue, const PersistentSolve<T>& solve,
+                                      double flops) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch({.name = "solve", .flops = flops},
+              [&] { DeviceKernels<T>::persistent_solve(cuda.stream(), solve, cuda.failed()); });
+}
+
+template <Scalar T>
 void CudaKernels<T>::potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const {
   const std::int64_t n = a.rows();
   require(a.columns() == n && aid.rows() >= n && aid.columns() >= 2 * n, "potrf");

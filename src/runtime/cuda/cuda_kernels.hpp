@@ -1,6 +1,7 @@
 /// Kernels on a GPU: cuBLAS for the cubic work, kernels of our own for the rest.
 #pragma once
 
+#include "runtime/cuda/device_kernels.hpp"
 #include "runtime/kernels.hpp"
 
 namespace shardsolve::runtime::cuda {
@@ -26,6 +27,11 @@ class CudaKernels final : public Kernels<T> {
   std::int64_t aid_columns(std::int64_t tile) const override { return 2 * tile; }
   /// Enqueuing a chunk takes the host some 50 us, more than the GPU needs for fewer rows.
   std::int64_t least_panel_rows() const override { return 4096; }
+
+  std::int64_t solve_block_rows() const override {
+    return DeviceKernels<T>::has_persistent_solve() ? DeviceKernels<T>::solve_block : 0;
+  }
+  void persistent_solve(Queue& queue, const PersistentSolve<T>& solve, double flops) const override;
 
   void copy(Queue& queue, In source, Out target) const override;
   void conjugate_transpose(Queue& queue, In source, Out target) const override;

@@ -28,7 +28,7 @@ void CudaEvent::synchronize(const WaitSite& site) {
 }
 
 CudaQueue::CudaQueue(std::string name, Pulse& pulse, const QueueOptions& options)
-    : name_(std::move(name)), pulse_(pulse), device_(options.device) {
+    : name_(std::move(name)), pulse_(pulse), device_(options.device), failed_(options.failed) {
   const CurrentDevice scope(device_);
   // Independent of the legacy stream, which the caller's own work may be on.
   check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, options.priority),

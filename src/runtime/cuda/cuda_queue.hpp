@@ -56,6 +56,8 @@ struct QueueOptions {
   int device = 0;
   int priority = 0;                     ///< of its stream; lower numbers go first
   std::optional<std::uint64_t> delays;  ///< seed of random delays in front of all work; for tests
+  /// Not 0 when a rank has failed, as kernels see it.
+  const volatile std::uint32_t* failed = nullptr;
 };
 
 class CudaQueue final : public Queue {
@@ -80,6 +82,7 @@ class CudaQueue final : public Queue {
   void move(const char* operation, void* target, const void* source, std::size_t bytes);
 
   cudaStream_t stream() const { return stream_; }
+  const volatile std::uint32_t* failed() const { return failed_; }
   /// A handle and workspace of this queue alone; its kernels' sums depend on nothing else.
   cublasHandle_t blas();
   const WideGemm& wide_gemm();
@@ -109,6 +112,7 @@ class CudaQueue final : public Queue {
   std::string name_;
   Pulse& pulse_;
   int device_;
+  const volatile std::uint32_t* failed_;
   std::int64_t step_ = -1;
   cudaStream_t stream_ = nullptr;
   cublasHandle_t blas_ = nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/kernels.hpp"
+#include "runtime/persistent_solve.hpp"
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
@@ -59,6 +60,14 @@ struct DeviceKernels {
   /// trsm. False, and nothing is enqueued, on a GPU with too little shared memory.
   static constexpr std::int64_t most_columns = 8;
   static bool solve_tile(cudaStream_t stream, Triangle triangle, Op op, In a, Out b);
+
+  /// Columns and rows of its blocks.
+  static constexpr std::int64_t solve_block = 64;
+  /// Not on a GPU with too little shared memory.
+  static bool has_persistent_solve();
+  /// Waits end when `failed` is not 0.
+  static void persistent_solve(cudaStream_t stream, const PersistentSolve<T>& solve,
+                               const volatile std::uint32_t* failed);
 };
 
 /// In `count` consecutive places, at most a block of threads.

@@ -1,0 +1,33 @@
+/// GPUs that write to each other's memory.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "comm/cuda/peer_group.hpp"
+
+#include <cstdint>
+
+namespace shardsolve::comm::cuda {
+
+class DirectMemory final : public PeerMemory {
+ public:
+  /// Waits until the other ranks have brought their memory too.
+  DirectMemory(PeerGroup& group, PeerGroup::Window& shared, std::int64_t rank, Bytes memory);
+
+  void* of(std::int64_t rank) const override {
+    return shared_.members[static_cast<std::size_t>(rank)].base;
+  }
+  void fence(runtime::Queue& queue) override;
+
+ private:
+  /// A rank's fences are the arrivals of parts of its own.
+  PeerGroup::Window::Arrivals& fences(std::int64_t rank) const {
+    return shared_.members[static_cast<std::size_t>(rank)].from[static_cast<std::size_t>(rank)];
+  }
+
+  PeerGroup& group_;
+  PeerGroup::Window& shared_;
+  std::int64_t rank_;
+  std::uint32_t fences_ = 0;
+};
+
+}  // namespace shardsolve::comm::cuda

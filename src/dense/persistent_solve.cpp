@@ -1,0 +1,99 @@
+#include "dense/persistent_solve.hpp"
+
+#include "dense/bytes_of.hpp"
+
+#include <algorithm>
+#include <complex>
+#include <limits>
+#include <vector>
+
+namespace shardsolve::dense {
+
+using runtime::SolveBlock;
+
+template <Scalar T>
+std::unique_ptr<PersistentSolve<T>> PersistentSolve<T>::make(mesh::Rank& rank,
+                                                             const SlabLayout& layout,
+                                                             MatrixView<const T> slab) {
+  if (rank.kernels<T>().solve_block_rows() == 0 || rank.count() > Job::most_ranks ||
+      layout.size() == 0) {
+    return nullptr;
+  }
+  std::unique_ptr<PersistentSolve> solve(new PersistentSolve(rank, layout, slab));
+  const bool possible = std::all_of(solve->turns_.begin(), solve->turns_.end(),
+                                    [](const Turn& turn) { return turn.memory != nullptr; });
+  return possible ? std::move(solve) : nullptr;
+}
+
+template <Scalar T>
+PersistentSolve<T>::PersistentSolve(mesh::Rank& rank, const SlabLayout& layout,
+                                    MatrixView<const T> slab)
+    : rank_(rank) {
+  job_.slab = slab;
+  job_.rank = static_cast<std::int32_t>(rank.index());
+  job_.ranks = static_cast<std::int32_t>(rank.count());
+  job_.width = layout.max_width();
+  list_blocks(layout, rank.kernels<T>().solve_block_rows());
+  for (Turn& turn : turns_) {
+    turn.own = rank.reachable_workspace<T>(job_.memory_size(), 1);
+    turn.memory = rank.communicator().make_peer_memory(bytes_of(turn.own));
+  }
+}
+
+template <Scalar T>
+void PersistentSolve<T>::list_blocks(const SlabLayout& layout, std::int64_t most_rows) {
+  std::vector<SolveBlock> blocks;
+  std::vector<SolveBlock> own;
+  job_.first.fill(std::numeric_limits<std::int32_t>::max());
+  for (Step step(0); step.value() < layout.steps(); ++step) {
+    const std::int64_t owner = layout.owner(step);
+    const std::int64_t rows = layout.rows(step).size();
+    for (std::int64_t done = 0; done < rows; done += most_rows) {
+      const SolveBlock block{layout.rows(step).begin.value() + done,
+                             layout.columns(step).begin.value() + done,
+                             static_cast<std::int32_t>(std::min(most_rows, rows - done)),
+                             static_cast<std::int32_t>(owner),
+                             static_cast<std::int32_t>(blocks.size()),
+                             static_cast<std::int32_t>(own.size())};
+      std::int32_t& first = job_.first[static_cast<std::size_t>(owner)];
+      first = std::min(first, block.number);
+      blocks.push_back(block);
+      if (owner == rank_.index()) {
+        own.push_back(block);
+        // this column block of L, there and back
+        flops_ += 4.0 * static_cast<double>(block.size) *
+                  static_cast<double>(layout.size() - layout.eliminated(step) - done);
+      }
+    }
+  }
+  job_.count = static_cast<std::int32_t>(blocks.size());
+  job_.own_count = static_cast<std::int32_t>(own.size());
+  blocks.insert(blocks.end(), own.begin(), own.end());
+  job_.blocks =
+      rank_.upload(rank_.update(), blocks.data(), static_cast<std::int64_t>(blocks.size()));
+  job_.own = job_.blocks + job_.count;
+}
+
+template <Scalar T>
+void PersistentSolve<T>::clear() {
+  const Turn& turn = turns_[runs_ % turns];
+  rank_.kernels<T>().fill(rank_.update(), Job::unwritten(), turn.own);
+  turn.memory->fence(rank_.update());
+}
+
+template <Scalar T>
+void PersistentSolve<T>::start(MatrixView<T> b) {
+  const Turn& turn = turns_[runs_++ % turns];
+  job_.b = b.data();
+  for (std::int64_t r = 0; r < rank_.count(); ++r) {
+    job_.memory[static_cast<std::size_t>(r)] = static_cast<T*>(turn.memory->of(r));
+  }
+  rank_.kernels<T>().persistent_solve(rank_.update(), job_, is_complex<T> ? 4 * flops_ : flops_);
+}
+
+template class PersistentSolve<float>;
+template class PersistentSolve<double>;
+template class PersistentSolve<std::complex<float>>;
+template class PersistentSolve<std::complex<double>>;
+
+}  // namespace shardsolve::dense

@@ -1,0 +1,52 @@
+/// Solves for one right-hand side where the backend does it in one kernel a device.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "mesh/rank.hpp"
+#include "runtime/persistent_solve.hpp"
+
+#include <shardsolve/slab_layout.hpp>
+
+#include <array>
+#include <memory>
+
+namespace shardsolve::dense {
+
+/// L L^H (P x) = P b with the rank's slab of the factor. LAPACK: potrs.
+template <Scalar T>
+class PersistentSolve {
+ public:
+  /// Null, on all ranks, where it is not possible: the backend has no such kernel, or the devices
+  /// do not reach each other's memory.
+  static std::unique_ptr<PersistentSolve> make(mesh::Rank& rank, const SlabLayout& layout,
+                                               MatrixView<const T> slab);
+
+  /// Overwrites the rank's rows of b, one column, with those of x; enqueued on the update queue.
+  void run(MatrixView<T> b) {
+    clear();
+    start(b);
+  }
+  // The two parts of a run, apart for a test of a rank that fails between them.
+  void clear();
+  void start(MatrixView<T> b);
+
+ private:
+  using Job = runtime::PersistentSolve<T>;
+  /// Ranks may still write to the memory of the last run when one clears that of the next.
+  static constexpr std::size_t turns = 2;
+  struct Turn {
+    MatrixView<T> own;
+    std::unique_ptr<comm::PeerMemory> memory;
+  };
+
+  PersistentSolve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab);
+  void list_blocks(const SlabLayout& layout, std::int64_t most_rows);
+
+  mesh::Rank& rank_;
+  Job job_;
+  double flops_ = 0.0;
+  std::array<Turn, turns> turns_;
+  std::size_t runs_ = 0;
+};
+
+}  // namespace shardsolve::dense

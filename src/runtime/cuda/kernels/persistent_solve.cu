@@ -1,0 +1,537 @@
+// A solve as one kernel a GPU, without a wait between steps but those for numbers. L is cut into
+// blocks of 64 rows and columns in elimination order. Going forward, the thread block that has row
+// block i takes the products with this rank's columns before it, each as soon as its part of y is
+// there; the owner of the rows adds up what all ranks have, solves with the diagonal block, and
+// makes its part of y known. Going backward, the thread block that has column block i does the same
+// with the rows after it, and makes its part of x known to all ranks. While it waits for a number,
+// the block of L that goes with it is on its way.
+//
+// A number is there when it is not `unwritten`: no flags, no fences. (Liu, Li, Hogg, Duff and
+// Vinter, Fast synchronization-free algorithms for parallel sparse triangular solves, 2017, wait
+// for counters instead.) Nobody waits for a block with a higher number, and every thread block
+// goes through its blocks in order; so the lowest unfinished one always goes on, if all thread
+// blocks of all ranks are on their GPUs at the same time. There are no more than fit, and the mesh
+// lets no other mesh's solve come between.
+#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/kernels/launch.cuh"
+#include "runtime/cuda/kernels/scalar.cuh"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <type_traits>
+
+namespace shardsolve::runtime::cuda {
+namespace {
+
+constexpr int rows = 64;  // of a block
+constexpr int lanes = 32;
+constexpr int warps = 8;
+constexpr int columns = rows / warps;  // of a block, for each warp
+constexpr int halves = rows / lanes;   // rows of a lane: `lane` and `lane` + 32
+constexpr int padded = rows + 1;       // so that rows of a tile are in different banks too
+constexpr unsigned all_lanes = 0xffffffff;
+
+static_assert(rows == DeviceKernels<double>::solve_block);
+
+template <class E>
+struct Job {
+  const E* slab;
+  std::int64_t n;
+  std::int64_t stride;
+  E* b;
+  const SolveBlock* blocks;
+  const SolveBlock* own;
+  std::int32_t count;
+  std::int32_t own_count;
+  std::int32_t rank;
+  std::int32_t ranks;
+  std::int64_t width;
+  std::int32_t first[PersistentSolve<double>::most_ranks];
+  E* memory[PersistentSolve<double>::most_ranks];
+  const volatile std::uint32_t* failed;
+
+  __device__ E* x(int of) const { return memory[of]; }
+  __device__ E* sums(int of, int from) const { return memory[of] + n + from * width; }
+  __device__ E* y() const { return sums(rank, ranks); }
+};
+
+constexpr int threads = warps * lanes;
+constexpr int quarters = threads / rows;  // of a product with a tile
+
+template <class E>
+struct Shared {
+  E tile[rows * padded];     // the diagonal block l, column by column, zero above its diagonal
+  E inverse[rows * padded];  // l^-1, likewise
+  E parts[warps][rows];      // what each warp has summed up
+  E v[rows];
+  E w[rows];
+};
+
+// Numbers that others write. A piece of up to eight bytes is read and written as a whole.
+template <class E>
+constexpr int pieces = sizeof(E) > sizeof(std::uint64_t) ? 2 : 1;
+template <class E>
+using Piece = std::conditional_t<sizeof(E) == sizeof(std::uint32_t), std::uint32_t, std::uint64_t>;
+
+template <class E>
+union Pieces {
+  E value;
+  Piece<E> piece[pieces<E>];
+  __device__ Pieces() {}
+};
+
+template <class E>
+__device__ bool is_written(const Pieces<E>& number) {
+  bool all = true;
+  for (int i = 0; i < pieces<E>; ++i) {
+    all = all && number.piece[i] != static_cast<Piece<E>>(~Piece<E>{0});
+  }
+  return all;
+}
+
+template <class E>
+__device__ Pieces<E> look(const E* place) {
+  Pieces<E> number;
+  for (int i = 0; i < pieces<E>; ++i) {
+    number.piece[i] = reinterpret_cast<const volatile Piece<E>*>(place)[i];
+  }
+  return number;
+}
+
+/// Not a number that happens to look like no number.
+template <class R>
+__device__ R quiet(R x) {
+  return x == x ? x : R(NAN);
+}
+
+template <class E>
+__device__ void publish(E* place, E value) {
+  Pieces<E> number;
+  if constexpr (parts<E> == 2) {
+    number.value = {quiet(value.re), quiet(value.im)};
+  } else {
+    number.value = quiet(value);
+  }
+  for (int i = 0; i < pieces<E>; ++i) {
+    reinterpret_cast<volatile Piece<E>*>(place)[i] = number.piece[i];
+  }
+}
+
+/// A thread's waiting, which ends when a rank has failed.
+class Waiter {
+ public:
+  __device__ explicit Waiter(const volatile std::uint32_t* failed) : failed_(failed) {}
+
+  /// The number at `place`, of which `seen` was seen before.
+  template <class E>
+  __device__ E await(const E* place, Pieces<E> seen) {
+    constexpr unsigned between_looks_around = 2048;
+    for (unsigned spins = 1; !is_written(seen) && !given_up_; ++spins) {
+      seen = look(place);
+      given_up_ = spins % between_looks_around == 0 && *failed_ != 0;
+    }
+    return seen.value;
+  }
+
+ private:
+  const volatile std::uint32_t* failed_;
+  bool given_up_ = false;
+};
+
+template <class E>
+__device__ E from_lane(E value, int lane) {
+  if constexpr (parts<E> == 2) {
+    return {__shfl_sync(all_lanes, value.re, lane), __shfl_sync(all_lanes, value.im, lane)};
+  } else {
+    return __shfl_sync(all_lanes, value, lane);
+  }
+}
+
+/// The sum over all lanes, on all lanes.
+template <class R>
+__device__ R over_lanes(R value) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(all_lanes, value, distance);
+  }
+  return value;
+}
+template <class R>
+__device__ Complex<R> over_lanes(Complex<R> value) {
+  return {over_lanes(value.re), over_lanes(value.im)};
+}
+
+template <class E>
+__device__ E difference(E x, E y) {
+  return add_product(x, from_real<E>(-1), y);
+}
+
+/// A warp's columns of a block of L, and the numbers that go with them as far as they are there.
+template <class E, int numbers>
+struct Arriving {
+  E l[columns][halves];
+  const E* place[numbers];
+  Pieces<E> seen[numbers];
+};
+
+template <class E>
+class Solver {
+ public:
+  __device__ Solver(const Job<E>& job, Shared<E>& shared)
+      : job_(job),
+        shared_(shared),
+        wait_(job.failed),
+        lane_(static_cast<int>(threadIdx.x) % lanes),
+        warp_(static_cast<int>(threadIdx.x) / lanes),
+        row_(static_cast<int>(threadIdx.x) % rows),
+        quarter_(static_cast<int>(threadIdx.x) / rows) {}
+
+  __device__ void forward() {
+    for (int i = static_cast<int>(blockIdx.x); i < job_.count; i += static_cast<int>(gridDim.x)) {
+      const SolveBlock me = job_.blocks[i];
+      const bool mine = me.owner == job_.rank;
+      if (!mine && me.before == 0) {
+        continue;
+      }
+      E given = from_real<E>(0);
+      if (mine) {
+        prepare_tile(me);
+        given = solves_row(me) ? job_.b[me.column + row_] : given;
+      }
+      sum_rows(me);
+      __syncthreads();
+      mine ? solve_rows(me, given) : send_sums(me);
+      __syncthreads();
+    }
+  }
+
+  __device__ void backward() {
+    for (int i = job_.own_count - 1 - static_cast<int>(blockIdx.x); i >= 0;
+         i -= static_cast<int>(gridDim.x)) {
+      const SolveBlock me = job_.own[i];
+      prepare_tile(me);
+      Pieces<E> y;
+      if (solves_row(me)) {
+        y = look(job_.y() + me.column + row_);
+      }
+      sum_columns(me);
+      __syncthreads();
+      solve_columns(me, y);
+      __syncthreads();
+    }
+  }
+
+ private:
+  /// A warp's columns of the block of L in the rows of one block and the columns of another.
+  __device__ void load(E (&l)[columns][halves], const SolveBlock& in_rows,
+                       const SolveBlock& in_columns) const {
+    const E* corner = job_.slab + in_rows.row + lane_ + in_columns.column * job_.stride;
+#pragma unroll
+    for (int j = 0; j < columns; ++j) {
+      const int column = warp_ * columns + j;
+#pragma unroll
+      for (int half = 0; half < halves; ++half) {
+        const bool inside = lane_ + half * lanes < in_rows.size && column < in_columns.size;
+        l[j][half] = inside ? corner[half * lanes + column * job_.stride] : from_real<E>(0);
+      }
+    }
+  }
+
+  /// Whether this thread is the one that finds one of the block's numbers.
+  __device__ bool solves_row(const SolveBlock& me) const { return quarter_ == 0 && row_ < me.size; }
+
+  /// The diagonal block of L and its inverse, padded by the identity; while the numbers for the
+  /// products are on their way.
+  __device__ void prepare_tile(const SolveBlock& me) {
+    for (int column = warp_; column < rows; column += warps) {
+      for (int row = lane_; row < rows; row += lanes) {
+        const bool inside = row < me.size && column <= row;
+        shared_.tile[column * padded + row] =
+            inside ? job_.slab[me.row + row + (me.column + column) * job_.stride]
+                   : from_real<E>(row == column ? 1 : 0);
+      }
+    }
+    __syncthreads();
+    if (quarter_ == 0) {  // a column of the inverse each, by substitution
+      E* x = shared_.inverse + row_ * padded;
+      for (int i = 0; i < rows; ++i) {
+        E sum[4] = {from_real<E>(i == row_ ? -1 : 0), from_real<E>(0), from_real<E>(0),
+                    from_real<E>(0)};
+        for (int k = 0; k < i; k += 4) {
+#pragma unroll
+          for (int j = 0; j < 4; ++j) {
+            if (k + j < i) {
+              sum[j] = add_product(sum[j], shared_.tile[(k + j) * padded + i], x[k + j]);
+            }
+          }
+        }
+        const E total = total_of(sum[0], sum[1], sum[2], sum[3]);
+        x[i] = scaled(total, RealPart<E>(-1) / real(shared_.tile[i * padded + i]));
+      }
+    }
+  }
+
+  /// Products of the rows of `me` with this rank's part of y before them.
+  __device__ void sum_rows(const SolveBlock& me) {
+    E sum[halves] = {from_real<E>(0), from_real<E>(0)};
+    const auto fetch = [&](int k, Arriving<E, 1>& next) {
+      const SolveBlock from = job_.own[k];
+      load(next.l, me, from);
+      const int column = warp_ * columns + lane_;
+      next.place[0] = job_.y() + from.column + column;
+      next.seen[0].value = from_real<E>(0);
+      if (lane_ < columns && column < from.size) {
+        next.seen[0] = look(next.place[0]);
+      }
+    };
+    const auto use = [&](const Arriving<E, 1>& here) {
+      const E y = wait_.await(here.place[0], here.seen[0]);
+#pragma unroll
+      for (int j = 0; j < columns; ++j) {
+        const E yj = from_lane(y, j);
+#pragma unroll
+        for (int half = 0; half < halves; ++half) {
+          sum[half] = add_product(sum[half], here.l[j][half], yj);
+        }
+      }
+    };
+    stream<Arriving<E, 1>>(0, me.before, 1, fetch, use);
+    for (int half = 0; half < halves; ++half) {
+      shared_.parts[warp_][lane_ + half * lanes] = sum[half];
+    }
+  }
+
+  /// Products of the columns of `me`, conjugated, with x after them.
+  __device__ void sum_columns(const SolveBlock& me) {
+    E sum[columns];
+    for (E& value : sum) {
+      value = from_real<E>(0);
+    }
+    const auto fetch = [&](int k, Arriving<E, halves>& next) {
+      const SolveBlock from = job_.blocks[k];
+      load(next.l, from, me);
+#pragma unroll
+      for (int half = 0; half < halves; ++half) {
+        const int row = lane_ + half * lanes;
+        next.place[half] = job_.x(job_.rank) + from.row + row;
+        next.seen[half].value = from_real<E>(0);
+        if (row < from.size) {
+          next.seen[half] = look(next.place[half]);
+        }
+      }
+    };
+    const auto use = [&](const Arriving<E, halves>& here) {
+#pragma unroll
+      for (int half = 0; half < halves; ++half) {
+        const E x = wait_.await(here.place[half], here.seen[half]);
+#pragma unroll
+        for (int j = 0; j < columns; ++j) {
+          sum[j] = add_product(sum[j], conjugate(here.l[j][half]), x);
+        }
+      }
+    };
+    stream<Arriving<E, halves>>(job_.count - 1, job_.count - 1 - me.number, -1, fetch, use);
+#pragma unroll
+    for (int j = 0; j < columns; ++j) {
+      const E total = over_lanes(sum[j]);
+      if (lane_ == 0) {
+        shared_.parts[0][warp_ * columns + j] = total;
+      }
+    }
+  }
+
+  /// fetch(k), then use of what came, for `count` values of k; one is on its way while another is
+  /// used.
+  template <class Next, class Fetch, class Use>
+  __device__ void stream(int k, int count, int step, Fetch fetch, Use use) {
+    Next even;
+    Next odd;
+    if (count > 0) {
+      fetch(k, even);
+    }
+    for (int done = 0; done < count; done += 2) {
+      if (done + 1 < count) {
+        fetch(k + (done + 1) * step, odd);
+      }
+      use(even);
+      if (done + 2 < count) {
+        fetch(k + (done + 2) * step, even);
+      }
+      if (done + 1 < count) {
+        use(odd);
+      }
+    }
+  }
+
+  /// What all warps have summed up for this thread's row.
+  __device__ E sum_of_warps() const {
+    E sum = shared_.parts[0][row_];
+    for (int warp = 1; warp < warps; ++warp) {
+      sum = total_of(sum, shared_.parts[warp][row_]);
+    }
+    return sum;
+  }
+
+  __device__ void send_sums(const SolveBlock& me) {
+    if (solves_row(me)) {
+      publish(job_.sums(me.owner, job_.rank) + me.column + row_, sum_of_warps());
+    }
+  }
+
+  /// y = l^-1 (b - what all ranks have summed up, in their order).
+  __device__ void solve_rows(const SolveBlock& me, E given) {
+    E v = given;
+    if (solves_row(me)) {
+      for (int from = 0; from < job_.ranks; ++from) {
+        if (job_.first[from] < me.number) {
+          const E* place = job_.sums(job_.rank, from) + me.column + row_;
+          v = difference(v, from == job_.rank ? sum_of_warps() : wait_.await(place, look(place)));
+        }
+      }
+    }
+    const E y = solve_tile<false>(v);
+    if (solves_row(me)) {
+      publish(job_.y() + me.column + row_, y);
+    }
+  }
+
+  /// x = l^-H (y - the sums), to all ranks.
+  __device__ void solve_columns(const SolveBlock& me, Pieces<E> seen) {
+    E v = from_real<E>(0);
+    if (solves_row(me)) {
+      v = difference(wait_.await(job_.y() + me.column + row_, seen), shared_.parts[0][row_]);
+    }
+    const E x = solve_tile<true>(v);
+    if (solves_row(me)) {
+      for (int to = 0; to < job_.ranks; ++to) {
+        publish(job_.x(to) + me.row + row_, x);
+      }
+      job_.b[me.column + row_] = x;
+    }
+  }
+
+  /// l^-1 v, or l^-H v, for the v of the first quarter's threads, there. The product with the
+  /// inverse alone would not be backward stable: see DeviceKernels::panel.
+  template <bool conjugate_transpose>
+  __device__ E solve_tile(E v) {
+    __syncthreads();  // the inverse is there, and the parts have been read
+    if (quarter_ == 0) {
+      shared_.v[row_] = v;
+    }
+    __syncthreads();
+    const E first = product<conjugate_transpose>(shared_.inverse, shared_.v);
+    if (quarter_ == 0) {
+      shared_.w[row_] = first;
+    }
+    __syncthreads();
+    const E back = product<conjugate_transpose>(shared_.tile, shared_.w);
+    if (quarter_ == 0) {
+      shared_.v[row_] = difference(v, back);
+    }
+    __syncthreads();
+    return total_of(first, product<conjugate_transpose>(shared_.inverse, shared_.v));
+  }
+
+  /// A row of m x, or of m^H x, on the first quarter's threads.
+  template <bool conjugate_transpose>
+  __device__ E product(const E* m, const E* x) {
+    constexpr int count = rows / quarters;
+    E sum[2] = {from_real<E>(0), from_real<E>(0)};
+#pragma unroll
+    for (int j = 0; j < count; ++j) {
+      const int k = quarter_ * count + j;
+      const E entry = conjugate_transpose ? conjugate(m[row_ * padded + k]) : m[k * padded + row_];
+      sum[j % 2] = add_product(sum[j % 2], entry, x[k]);
+    }
+    shared_.parts[quarter_][row_] = total_of(sum[0], sum[1]);
+    __syncthreads();
+    E total = shared_.parts[0][row_];
+    for (int quarter = 1; quarter < quarters; ++quarter) {
+      total = total_of(total, shared_.parts[quarter][row_]);
+    }
+    return total;
+  }
+
+  template <class... Others>
+  __device__ static E total_of(E sum, Others... others) {
+    ((sum = add_product(sum, from_real<E>(1), others)), ...);
+    return sum;
+  }
+
+  const Job<E>& job_;
+  Shared<E>& shared_;
+  Waiter wait_;
+  int lane_;
+  int warp_;
+  // In the work on a diagonal block
+  int row_;
+  int quarter_;
+};
+
+template <class E>
+__global__ void __launch_bounds__(threads, 1) solve_kernel(const __grid_constant__ Job<E> job) {
+  Solver<E> solver(job, dynamic_shared<Shared<E>>());
+  solver.forward();
+  solver.backward();
+}
+
+/// Thread blocks of the kernel that are on the current GPU at the same time.
+template <class E>
+int resident_blocks() {
+  int device = 0;
+  int multiprocessors = 0;
+  int blocks = 0;
+  cudaGetDevice(&device);
+  allow_shared(&solve_kernel<E>, sizeof(Shared<E>));
+  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, solve_kernel<E>, threads,
+                                                sizeof(Shared<E>));
+  cudaGetLastError();                            // too little shared memory is no error here
+  return multiprocessors * std::min(blocks, 1);  // more would gain nothing
+}
+
+}  // namespace
+
+template <Scalar T>
+bool DeviceKernels<T>::has_persistent_solve() {
+  return resident_blocks<Element<T>>() > 0;
+}
+
+template <Scalar T>
+void DeviceKernels<T>::persistent_solve(cudaStream_t stream, const PersistentSolve<T>& solve,
+                                        const volatile std::uint32_t* failed) {
+  using E = Element<T>;
+  Job<E> job{reinterpret_cast<const E*>(solve.slab.data()),
+             solve.slab.rows(),
+             solve.slab.stride(),
+             reinterpret_cast<E*>(solve.b),
+             solve.blocks,
+             solve.own,
+             solve.count,
+             solve.own_count,
+             solve.rank,
+             solve.ranks,
+             solve.width,
+             {},
+             {},
+             failed};
+  for (std::int32_t r = 0; r < solve.ranks; ++r) {
+    job.first[r] = solve.first[static_cast<std::size_t>(r)];
+    job.memory[r] = reinterpret_cast<E*>(solve.memory[static_cast<std::size_t>(r)]);
+  }
+  launch(stream, &solve_kernel<E>, std::min(resident_blocks<E>(), solve.count),
+         {dim3(threads), sizeof(Shared<E>)}, job);
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                           \
+  template bool DeviceKernels<T>::has_persistent_solve();                                   \
+  template void DeviceKernels<T>::persistent_solve(cudaStream_t, const PersistentSolve<T>&, \
+                                                   const volatile std::uint32_t*);
+
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(std::complex<float>)
+SHARDSOLVE_INSTANTIATE(std::complex<double>)
+
+}  // namespace shardsolve::runtime::cuda

@@ -1,0 +1,138 @@
+// Solves for one right-hand side, which GPUs do in one kernel each. Left out without a GPU: see
+// support/backend.hpp.
+
+#include "dense/persistent_solve.hpp"
+
+#include "mesh/mesh_state.hpp"
+#include "support/backend.hpp"
+#include "support/bits.hpp"
+#include "support/dtypes.hpp"
+#include "support/gates.hpp"
+#include "support/matrix_zoo.hpp"
+#include "support/sharded_problem.hpp"
+#include "support/thrown.hpp"
+
+#include <shardsolve/cholesky.hpp>
+#include <shardsolve/device_memory.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <thread>
+
+namespace shardsolve::testing {
+namespace {
+
+class PersistentSolve : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (test_gpus().empty()) {
+      GTEST_SKIP() << "no GPU: set SHARDSOLVE_TEST_GPUS";
+    }
+  }
+};
+
+/// The column that solves for some column of b alone.
+template <Scalar T>
+DenseMatrix<T> solved(Mesh& mesh, const CholeskyFactor<T>& factor, const DenseMatrix<T>& b) {
+  const RightHandSides<T> x = shard_rows(b, factor.layout());
+  const Outcome outcome = cholesky_solve(mesh, factor, x);
+  EXPECT_TRUE(outcome.ok()) << outcome.message();
+  EXPECT_LT(*outcome.backward_error, solve_gate * unit_roundoff<T>);
+  return whole(x);
+}
+
+template <class T>
+class PersistentSolveOf : public PersistentSolve {};
+TYPED_TEST_SUITE(PersistentSolveOf, Dtypes, DtypeNames);
+
+/// Blocks of 64 rows that are full, short, and cut by tiles; ranks without any.
+TYPED_TEST(PersistentSolveOf, AnySize_PassesItsGate) {
+  using T = TypeParam;
+  for (const std::int64_t ranks : {1, 2, 3, 5}) {
+    Mesh mesh = make_mesh(ranks);
+    for (const std::int64_t n : {1, 2, 63, 64, 65, 129, 700}) {
+      for (const std::int64_t tile : {7, 64, 100, 512}) {
+        SCOPED_TRACE(std::to_string(n) + " on " + std::to_string(ranks) + " ranks, tile " +
+                     std::to_string(tile));
+        const SlabLayout layout = SlabLayout::even(n, ranks, tile);
+        const DenseMatrix<T> a = dense<T>({.n = n, .seed = 5});
+        const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, layout));
+        ASSERT_TRUE(factor.outcome.ok()) << factor.outcome.message();
+        const DenseMatrix<T> b = right_hand_sides<T>(n, 1);
+        const DenseMatrix<T> x = solved(mesh, factor, b);
+        ASSERT_TRUE(solves(a, x, b));
+        ASSERT_TRUE(same_bits(solved(mesh, factor, b), x));
+      }
+    }
+  }
+}
+
+TYPED_TEST(PersistentSolveOf, NearlySingularKernelMatrix_PassesItsGate) {
+  using T = TypeParam;
+  const double jitter = sizeof(RealOf<T>) == sizeof(double) ? 1e-12 : 1e-4;
+  const SlabLayout layout = SlabLayout::even(1500, 3, 256);
+  const DenseMatrix<T> a = dense<T>(
+      {.kind = matgen::Kind::gaussian_line, .n = layout.size(), .seed = 3, .jitter = jitter});
+  Mesh mesh = make_mesh(3);
+  const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, layout));
+  ASSERT_TRUE(factor.outcome.ok()) << factor.outcome.message();
+  const DenseMatrix<T> b = right_hand_sides<T>(layout.size(), 1);
+  EXPECT_TRUE(solves(a, solved(mesh, factor, b), b));
+}
+
+/// Each would wait for ever if it had half of the GPUs' room and another mesh the other half.
+TEST_F(PersistentSolve, TwoMeshesOnTheSameGpusAtOnce_DoNotWaitForEachOther) {
+  constexpr std::int64_t n = 20000;
+  const SlabLayout layout = SlabLayout::even(n, 2, 512);
+  const auto work = [&] {
+    Mesh mesh = make_mesh(2);
+    const ShardedMatrix<double> a = make_matrix<double>(mesh, layout);
+    mesh.state().run({}, [&](mesh::Rank& rank) {
+      const MatrixView<double> slab = a.slab(rank.index());
+      const std::int64_t first = layout.segment(rank.index()).begin.value();
+      rank.kernels<double>().fill(rank.update(), 0.0, slab);
+      rank.kernels<double>().identity(rank.update(), slab.block(first, 0, n / 2, n / 2));
+      rank.update().synchronize();
+    });
+    const CholeskyFactor<double> factor = cholesky_factor(mesh, a);
+    ASSERT_TRUE(factor.outcome.ok()) << factor.outcome.message();
+    const DenseMatrix<double> b = right_hand_sides<double>(layout.size(), 1);
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE(same_bits(solved(mesh, factor, b), b));
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+}
+
+TEST_F(PersistentSolve, RankThatFailsBeforeItsKernel_EndsTheOthersAndTheNextSolveWorks) {
+  const SlabLayout layout = SlabLayout::even(500, 2, 64);
+  Mesh mesh = make_mesh(2);
+  const DenseMatrix<double> a = dense<double>({.n = layout.size(), .seed = 5});
+  const CholeskyFactor<double> factor = cholesky_factor(mesh, shard(a, layout));
+  const DenseMatrix<double> b = right_hand_sides<double>(layout.size(), 1);
+  const DenseMatrix<double> before = solved(mesh, factor, b);
+  for (const std::int64_t failing : {0, 1}) {
+    const RightHandSides<double> x = shard_rows(b, layout);
+    EXPECT_TRUE(throws(ErrorKind::device, [&] {
+      mesh.state().run({}, [&](mesh::Rank& rank) {
+        const auto solve =
+            dense::PersistentSolve<double>::make(rank, layout, factor.slabs.slab(rank.index()));
+        ASSERT_NE(solve, nullptr);
+        solve->clear();
+        if (rank.index() == failing) {
+          throw Error(ErrorKind::device, "as if this rank's GPU had failed");
+        }
+        solve->start(x.block(rank.index()));  // and waits in it for numbers of the other rank
+        rank.update().synchronize();
+      });
+    }));
+    EXPECT_TRUE(same_bits(solved(mesh, factor, b), before));
+  }
+}
+
+}  // namespace
+}  // namespace shardsolve::testing
