@@ -1,9 +1,10 @@
-/// The GPU kernels of our own. Their definitions are what nvcc compiles; g++ sees only this.
+/// The GPU kernels of our own. Their definitions are what nvcc compiles; the C++ compiler sees only
+/// this.
 #pragma once
 
+#include "runtime/cuda/element.hpp"
 #include "runtime/kernels.hpp"
 
-#include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
 
 #include <cuda_runtime_api.h>
@@ -17,17 +18,17 @@ namespace shardsolve::runtime::cuda {
 /// device memory. A view may be empty, and its stride any. What they compute is said in
 /// runtime/kernels.hpp. Sums are added in an order that depends on shapes alone. Launch errors are
 /// left for cudaGetLastError.
-template <Scalar T>
+template <class E>
 struct DeviceKernels {
-  using Real = RealOf<T>;
-  using In = MatrixView<const T>;
-  using Out = MatrixView<T>;
+  using Real = RealPart<E>;
+  using In = MatrixView<const E>;
+  using Out = MatrixView<E>;
 
   static void copy(cudaStream_t stream, In source, Out target);
   static void conjugate_transpose(cudaStream_t stream, In source, Out target);
-  static void fill(cudaStream_t stream, T value, Out target);
+  static void fill(cudaStream_t stream, E value, Out target);
   static void identity(cudaStream_t stream, Out target);
-  static void add(cudaStream_t stream, T alpha, In source, Out target);
+  static void add(cudaStream_t stream, E alpha, In source, Out target);
   static void scale(cudaStream_t stream, Real factor, Out target);
   static void diagonal(cudaStream_t stream, In a, Real* target);
   /// `target` may be `upper` itself.
