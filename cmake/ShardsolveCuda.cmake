@@ -53,3 +53,4 @@ target_include_directories(shardsolve_cuda PRIVATE "${PROJECT_SOURCE_DIR}/includ
 target_compile_definitions(shardsolve_cuda PRIVATE shardsolve_EXPORTS)
 target_link_libraries(shardsolve_cuda PRIVATE shardsolve_options CUDA::cudart_static CUDA::cublas CUDA::cublasLt
                                               fmt::fmt-header-only Threads::Threads)
+shardsolve_types_by_name(shardsolve_cuda)

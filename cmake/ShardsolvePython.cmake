@@ -29,6 +29,7 @@ target_include_directories(
 target_include_directories(shardsolve_jax SYSTEM PRIVATE "${xla_include}")
 target_link_libraries(shardsolve_jax PRIVATE shardsolve_options shardsolve_blas fmt::fmt-header-only
                                              nlohmann_json::nlohmann_json Threads::Threads)
+shardsolve_types_by_name(shardsolve_jax)
 # XLA's C header names members like their types: no standard C++, and an error for GCC.
 target_compile_options(shardsolve_jax PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpermissive>)
 target_link_options(shardsolve_jax PRIVATE "LINKER:--version-script=${export_map}")
