@@ -62,7 +62,7 @@ assert backend.exists() == (sys.argv[1] == "yes"), f"nvcc of CUDA 13: {sys.argv[
 if backend.exists():
     version = ctypes.CDLL(str(backend)).shardsolve_cuda_version
     version.restype = ctypes.c_char_p
-    assert version().decode() == shardsolve.__version__, version()
+    assert version().decode() == shardsolve.__version__ + " for libc++", version()
     cublas = backend.resolve().parents[2] / "nvidia" / "cu13" / "lib" / "libcublas.so.13"
     loaded = Path("/proc/self/maps").read_text()
     assert str(cublas) in loaded, loaded

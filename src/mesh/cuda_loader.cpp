@@ -1,7 +1,8 @@
 #include "mesh/cuda_loader.hpp"
 
+#include "mesh/cuda_version.hpp"
+
 #include <shardsolve/error.hpp>
-#include <shardsolve/version.hpp>
 
 #include <fmt/format.h>
 
@@ -79,10 +80,10 @@ Library load() {
   }
   const auto version =
       reinterpret_cast<const char* (*)()>(::dlsym(handle, "shardsolve_cuda_version"));
-  if (version == nullptr || std::string_view(version()) != SHARDSOLVE_VERSION_STRING) {
+  if (version == nullptr || std::string_view(version()) != cuda_library_version) {
     library.failure =
         fmt::format("{} is version {}, this is {}: install both from one build", library_name,
-                    version == nullptr ? "unknown" : version(), SHARDSOLVE_VERSION_STRING);
+                    version == nullptr ? "unknown" : version(), cuda_library_version);
     return library;
   }
   library.make_backend = reinterpret_cast<Backend* (*)(const CudaOptions*)>(

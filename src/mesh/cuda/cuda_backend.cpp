@@ -1,11 +1,11 @@
 #include "mesh/cuda/cuda_backend.hpp"
 
 #include "comm/cuda/peer_communicator.hpp"
+#include "mesh/cuda_version.hpp"
 #include "runtime/cuda/cuda_device.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 
 #include <shardsolve/error.hpp>
-#include <shardsolve/version.hpp>
 
 #include <fmt/format.h>
 
@@ -139,5 +139,5 @@ shardsolve_make_cuda_backend(const shardsolve::mesh::CudaOptions* options) {
 }
 
 extern "C" __attribute__((visibility("default"))) const char* shardsolve_cuda_version() {
-  return SHARDSOLVE_VERSION_STRING;
+  return shardsolve::mesh::cuda_library_version;
 }
