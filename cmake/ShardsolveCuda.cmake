@@ -3,7 +3,7 @@
 include(CheckLanguage)
 if(NOT SHARDSOLVE_CUDA STREQUAL OFF)
   if(NOT CMAKE_CUDA_COMPILER)
-    find_program(nvcc nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda/bin NO_CACHE)
+    find_program(nvcc nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin NO_CACHE)
     if(nvcc)
       set(CMAKE_CUDA_COMPILER "${nvcc}")
     endif()
@@ -17,22 +17,31 @@ endif()
 if(CMAKE_CUDA_COMPILER)
   find_package(CUDAToolkit 13 QUIET)
 endif()
-if(SHARDSOLVE_CUDA STREQUAL ON AND NOT CUDAToolkit_FOUND)
+set(cuda_found FALSE)
+if(CUDAToolkit_FOUND AND TARGET CUDA::cudart_static AND TARGET CUDA::cublas AND TARGET CUDA::cublasLt)
+  set(cuda_found TRUE)
+endif()
+if(SHARDSOLVE_CUDA STREQUAL ON AND NOT cuda_found)
   message(FATAL_ERROR "SHARDSOLVE_CUDA=ON, and CUDA 13 with nvcc and cuBLAS was not found: put nvcc on PATH or set "
                       "CMAKE_CUDA_COMPILER")
 endif()
-if(SHARDSOLVE_CUDA STREQUAL OFF OR NOT CUDAToolkit_FOUND)
-  message(STATUS "No CUDA backend (it needs CUDA 13)")
+if(SHARDSOLVE_CUDA STREQUAL OFF OR NOT cuda_found)
+  message(STATUS "No CUDA backend (it needs nvcc and cuBLAS of CUDA 13)")
   return()
 endif()
 enable_language(CUDA)
+message(STATUS "CUDA backend: CUDA ${CUDAToolkit_VERSION}, for architectures ${CMAKE_CUDA_ARCHITECTURES}")
+# The C++ compiler links, with its own runtime; nvcc's host compiler, which may be another one, adds nothing.
+set(CMAKE_CUDA_IMPLICIT_LINK_LIBRARIES "")
+set(CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES "")
 
-# nvcc compiles the kernels, g++ all else. CMake 3.25 does not know nvcc's flag for C++20.
+# nvcc compiles the kernels with the system's g++, which it needs, and our compiler all else: nothing of the C++ standard
+# library stands between the two. CMake 3.25 does not know nvcc's flag for C++20.
 file(GLOB cuda_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/cuda/kernels/*.cu")
 add_library(shardsolve_cuda_kernels OBJECT ${cuda_kernels})
 set_target_properties(shardsolve_cuda_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_EXTENSIONS ON
                                                          CUDA_VISIBILITY_PRESET hidden)
-target_compile_options(shardsolve_cuda_kernels PRIVATE -std=c++20 -lineinfo --diag-suppress=554)
+target_compile_options(shardsolve_cuda_kernels PRIVATE -std=c++20 $<$<NOT:$<CONFIG:Release>>:-lineinfo> --diag-suppress=554)
 target_include_directories(shardsolve_cuda_kernels PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
                                                            "${generated_include}")
 
@@ -42,14 +51,22 @@ add_library(
   shardsolve_cuda MODULE
   ${cuda_sources} $<TARGET_OBJECTS:shardsolve_cuda_kernels> src/comm/in_process_group.cpp src/core/error.cpp
   src/runtime/host/one_way_counter.cpp src/runtime/queue.cpp)
+set(export_map "${PROJECT_SOURCE_DIR}/cmake/shardsolve_cuda.map")
 set_target_properties(
   shardsolve_cuda
   PROPERTIES CXX_VISIBILITY_PRESET hidden
              VISIBILITY_INLINES_HIDDEN ON
-             LINKER_LANGUAGE CXX)
+             CUDA_RUNTIME_LIBRARY None # named below
+             LINKER_LANGUAGE CXX
+             LINK_DEPENDS "${export_map}")
+target_link_options(shardsolve_cuda PRIVATE "LINKER:--version-script=${export_map}")
+if(NOT SHARDSOLVE_SANITIZE)
+  target_link_options(shardsolve_cuda PRIVATE LINKER:-z,defs)
+endif()
 target_include_directories(shardsolve_cuda PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
                                                    "${generated_include}")
 # Compiled in, not exported: nobody links this library.
 target_compile_definitions(shardsolve_cuda PRIVATE shardsolve_EXPORTS)
 target_link_libraries(shardsolve_cuda PRIVATE shardsolve_options CUDA::cudart_static CUDA::cublas CUDA::cublasLt
                                               fmt::fmt-header-only Threads::Threads)
+shardsolve_types_by_name(shardsolve_cuda)

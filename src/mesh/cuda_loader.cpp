@@ -1,7 +1,8 @@
 #include "mesh/cuda_loader.hpp"
 
+#include "mesh/cuda_version.hpp"
+
 #include <shardsolve/error.hpp>
-#include <shardsolve/version.hpp>
 
 #include <fmt/format.h>
 
@@ -19,21 +20,21 @@ namespace {
 
 constexpr const char* library_name = "libshardsolve_cuda.so";
 
-/// Where this code is, a library or a program.
-std::filesystem::path own_directory() {
+/// The file that this code is in, a library or a program; empty if unknown.
+std::filesystem::path own_file() {
   static const int here = 0;
   Dl_info info{};
   if (::dladdr(&here, &info) == 0 || info.dli_fname == nullptr) {
-    return ".";
+    return {};
   }
   std::error_code error;
   const auto path = std::filesystem::canonical(info.dli_fname, error);
-  return error ? std::filesystem::path(".") : path.parent_path();
+  return error ? std::filesystem::path() : path;
 }
 
 /// Beside us; beside bin/; one up, as the tests of a build tree are; then where the system looks.
 std::vector<std::string> candidates() {
-  const std::filesystem::path here = own_directory();
+  const std::filesystem::path here = own_file().parent_path();
   std::vector<std::string> paths;
   for (const auto& directory : {here, here / ".." / "lib", here / ".."}) {
     if (std::filesystem::exists(directory / library_name)) {
@@ -42,6 +43,19 @@ std::vector<std::string> candidates() {
   }
   paths.emplace_back(library_name);
   return paths;
+}
+
+/// What to do where the last candidate could not be loaded either.
+std::string advice(bool exists) {
+  if (!exists) {
+    return "This shardsolve was built where CUDA 13 was not found: build it where nvcc and cuBLAS "
+           "of CUDA 13 are";
+  }
+  const bool python = own_file().filename() == "libshardsolve_jax.so";
+  return fmt::format(
+      "It needs cuBLAS of CUDA 13{} where the system looks for libraries, or on "
+      "LD_LIBRARY_PATH",
+      python ? ": pip install 'shardsolve[cuda13]', or have it" : " (pip: nvidia-cublas)");
 }
 
 struct Library {
@@ -59,7 +73,8 @@ void look_up(void* handle, const char* name, Function*& function) {
 Library load() {
   Library library;
   void* handle = nullptr;
-  for (const std::string& path : candidates()) {
+  const std::vector<std::string> paths = candidates();
+  for (const std::string& path : paths) {
     handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) {
       break;
@@ -67,14 +82,15 @@ Library load() {
     library.failure = library.failure.empty() ? ::dlerror() : library.failure;
   }
   if (handle == nullptr) {
+    library.failure += ". " + advice(paths.size() > 1);
     return library;
   }
   const char* (*version)() = nullptr;
   look_up(handle, "shardsolve_cuda_version", version);
-  if (version == nullptr || std::string_view(version()) != SHARDSOLVE_VERSION_STRING) {
+  if (version == nullptr || std::string_view(version()) != cuda_library_version) {
     library.failure =
-        fmt::format("{} is version {}, this is {}", library_name,
-                    version == nullptr ? "unknown" : version(), SHARDSOLVE_VERSION_STRING);
+        fmt::format("{} is version {}, this is {}: install both from one build", library_name,
+                    version == nullptr ? "unknown" : version(), cuda_library_version);
     return library;
   }
   look_up(handle, "shardsolve_make_cuda_backend", library.make_backend);
@@ -87,10 +103,7 @@ const Library& cuda_library() {
   static const Library library = load();
   if (library.make_backend == nullptr) {
     throw Error(ErrorKind::device,
-                fmt::format("the CUDA library of shardsolve could not be loaded: {}. It needs "
-                            "cuBLAS of CUDA 13 (pip: nvidia-cublas) where the system looks for "
-                            "libraries, or on LD_LIBRARY_PATH",
-                            library.failure));
+                "the CUDA library of shardsolve could not be loaded: " + library.failure);
   }
   return library;
 }

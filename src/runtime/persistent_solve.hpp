@@ -1,13 +1,9 @@
 /// A solve with a whole factor as one kernel a device.
 #pragma once
 
-#include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
 
-#include <array>
-#include <bit>
 #include <cstdint>
-#include <type_traits>
 
 namespace shardsolve::runtime {
 
@@ -22,21 +18,11 @@ struct SolveBlock {
 };
 
 /// L L^H x = b for one right-hand side. Ranks write to each other's memory while their kernels run
-/// side by side, and wait for each other in them; so all of them must be started.
-template <Scalar T>
+/// side by side, and wait for each other in them; so all of them must be started. Every bit of that
+/// memory is set at the start.
+template <class T>
 struct PersistentSolve {
-  static constexpr std::int64_t most_ranks = 16;
-  /// What is everywhere in the ranks' memory at the start: no result of a calculation.
-  static T unwritten() {
-    using Real = RealOf<T>;
-    using Bits = std::conditional_t<sizeof(Real) == 8, std::uint64_t, std::uint32_t>;
-    const auto ones = std::bit_cast<Real>(static_cast<Bits>(~Bits{0}));
-    if constexpr (is_complex<T>) {
-      return {ones, ones};
-    } else {
-      return ones;
-    }
-  }
+  static constexpr std::int32_t most_ranks = 16;
 
   MatrixView<const T> slab;            ///< this rank's columns of L
   T* b = nullptr;                      ///< this rank's rows; x replaces them
@@ -46,15 +32,13 @@ struct PersistentSolve {
   std::int32_t own_count = 0;
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
-  std::array<std::int32_t, most_ranks> first{};  ///< number of each rank's first block
-  std::int64_t width = 0;                        ///< columns of the widest slab
-  std::array<T*, most_ranks> memory{};           ///< memory_size() elements of each rank
+  std::int32_t first[most_ranks] = {};  ///< number of each rank's first block
+  std::int64_t width = 0;               ///< columns of the widest slab
+  T* memory[most_ranks] = {};           ///< memory_size() elements of each rank
 
   /// What is in a rank's memory: x; for each rank what it has summed up for this rank's rows; and
   /// this rank's rows of the solution of L y = b.
-  std::int64_t sums(std::int64_t from) const { return slab.rows() + from * width; }
-  std::int64_t forward() const { return sums(ranks); }
-  std::int64_t memory_size() const { return sums(ranks + 1); }
+  std::int64_t memory_size() const { return slab.rows() + (ranks + 1) * width; }
 };
 
 }  // namespace shardsolve::runtime

@@ -1,11 +1,11 @@
 #include "mesh/cuda/cuda_backend.hpp"
 
 #include "comm/cuda/peer_communicator.hpp"
+#include "mesh/cuda_version.hpp"
 #include "runtime/cuda/cuda_device.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 
 #include <shardsolve/error.hpp>
-#include <shardsolve/version.hpp>
 
 #include <fmt/format.h>
 
@@ -178,4 +178,6 @@ SHARDSOLVE_LOOKED_UP void shardsolve_cuda_synchronize(int device, void* stream) 
         "the work of a stream of the caller's");
 }
 
-SHARDSOLVE_LOOKED_UP const char* shardsolve_cuda_version() { return SHARDSOLVE_VERSION_STRING; }
+SHARDSOLVE_LOOKED_UP const char* shardsolve_cuda_version() {
+  return shardsolve::mesh::cuda_library_version;
+}

@@ -12,6 +12,25 @@
 namespace shardsolve::runtime::cuda {
 namespace {
 
+/// The kernels of our own for T.
+template <Scalar T>
+using Own = DeviceKernels<Element<T>>;
+
+template <Scalar T>
+PersistentSolve<Element<T>> with_elements(const PersistentSolve<T>& solve) {
+  using E = Element<T>;
+  PersistentSolve<E> same{elements(solve.slab), reinterpret_cast<E*>(solve.b),
+                          solve.blocks,         solve.own,
+                          solve.count,          solve.own_count,
+                          solve.rank,           solve.ranks};
+  same.width = solve.width;
+  for (std::int32_t r = 0; r < solve.ranks; ++r) {
+    same.first[r] = solve.first[r];
+    same.memory[r] = reinterpret_cast<E*>(solve.memory[r]);
+  }
+  return same;
+}
+
 CudaQueue& as_cuda(Queue& queue) { return static_cast<CudaQueue&>(queue); }
 
 /// What kernels made of several may take as scratch; where that is not enough they work in parts.
@@ -52,7 +71,7 @@ void CudaKernels<T>::gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T
   cuda.launch(info, [&] {
     if (k == 0) {
       if (beta == T{0}) {
-        DeviceKernels<T>::fill(cuda.stream(), T{0}, c);
+        Own<T>::fill(cuda.stream(), Element<T>{}, elements(c));
       }
       return;
     }
@@ -138,8 +157,8 @@ void CudaKernels<T>::herk_batch(Queue& queue, Triangle triangle, Op op, Real alp
     gemm_batch(queue, op, other, T{alpha}, some_a, some_a, T{0}, products,
                {count, steps.a, steps.a, n * n});
     cuda.launch({.name = "add triangle"}, [&] {
-      DeviceKernels<T>::add_triangles(cuda.stream(), triangle, products, moved(c, first * steps.c),
-                                      {count, n * n, 0, steps.c});
+      Own<T>::add_triangles(cuda.stream(), triangle, elements(products),
+                            elements(moved(c, first * steps.c)), {count, n * n, 0, steps.c});
     });
   }
 }
@@ -155,9 +174,9 @@ void CudaKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In 
   const WorkInfo info{.name = "trsm",
                       .flops = 0.5 * multiply_add<T> * product(b.rows(), b.columns(), a.rows())};
   cuda.launch(info, [&] {
-    if (side == Side::left && b.columns() <= DeviceKernels<T>::most_columns &&
-        a.rows() <= DeviceKernels<T>::largest_tile &&
-        DeviceKernels<T>::solve_tile(cuda.stream(), triangle, op, a, b)) {
+    if (side == Side::left && b.columns() <= Own<T>::most_columns &&
+        a.rows() <= Own<T>::largest_tile &&
+        Own<T>::solve_tile(cuda.stream(), triangle, op, elements(a), elements(b))) {
       return;
     }
     const T one{1};
@@ -172,8 +191,9 @@ template <Scalar T>
 void CudaKernels<T>::persistent_solve(Queue& queue, const PersistentSolve<T>& solve,
                                       double flops) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "solve", .flops = flops},
-              [&] { DeviceKernels<T>::persistent_solve(cuda.stream(), solve, cuda.failed()); });
+  cuda.launch({.name = "solve", .flops = flops}, [&] {
+    Own<T>::persistent_solve(cuda.stream(), with_elements(solve), cuda.failed());
+  });
 }
 
 template <Scalar T>
@@ -183,8 +203,8 @@ void CudaKernels<T>::potrf(Queue& queue, Out a, Out aid, std::int64_t* info) con
   CudaQueue& cuda = as_cuda(queue);
   const WorkInfo work{.name = "potrf", .flops = multiply_add<T> / 3.0 * product(n, n, n)};
   cuda.launch(work, [&] {
-    DeviceKernels<T>::factor_tile(cuda.stream(), a, aid.block(0, 0, n, n), aid.block(0, n, n, n),
-                                  info);
+    Own<T>::factor_tile(cuda.stream(), elements(a), elements(aid.block(0, 0, n, n)),
+                        elements(aid.block(0, n, n, n)), info);
   });
 }
 
@@ -232,7 +252,8 @@ template <Scalar T>
 void CudaKernels<T>::copy(Queue& queue, In source, Out target) const {
   require(same_shape(source, target), "copy");
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "copy"}, [&] { DeviceKernels<T>::copy(cuda.stream(), source, target); });
+  cuda.launch({.name = "copy"},
+              [&] { Own<T>::copy(cuda.stream(), elements(source), elements(target)); });
 }
 
 template <Scalar T>
@@ -240,42 +261,45 @@ void CudaKernels<T>::conjugate_transpose(Queue& queue, In source, Out target) co
   require(source.rows() == target.columns() && source.columns() == target.rows(),
           "conjugate_transpose");
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "transpose"},
-              [&] { DeviceKernels<T>::conjugate_transpose(cuda.stream(), source, target); });
+  cuda.launch({.name = "transpose"}, [&] {
+    Own<T>::conjugate_transpose(cuda.stream(), elements(source), elements(target));
+  });
 }
 
 template <Scalar T>
 void CudaKernels<T>::fill(Queue& queue, T value, Out target) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "fill"}, [&] { DeviceKernels<T>::fill(cuda.stream(), value, target); });
+  cuda.launch({.name = "fill"},
+              [&] { Own<T>::fill(cuda.stream(), element(value), elements(target)); });
 }
 
 template <Scalar T>
 void CudaKernels<T>::identity(Queue& queue, Out target) const {
   require(target.rows() == target.columns(), "identity");
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "identity"}, [&] { DeviceKernels<T>::identity(cuda.stream(), target); });
+  cuda.launch({.name = "identity"}, [&] { Own<T>::identity(cuda.stream(), elements(target)); });
 }
 
 template <Scalar T>
 void CudaKernels<T>::add(Queue& queue, T alpha, In source, Out target) const {
   require(same_shape(source, target), "add");
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "add"},
-              [&] { DeviceKernels<T>::add(cuda.stream(), alpha, source, target); });
+  cuda.launch({.name = "add"}, [&] {
+    Own<T>::add(cuda.stream(), element(alpha), elements(source), elements(target));
+  });
 }
 
 template <Scalar T>
 void CudaKernels<T>::scale(Queue& queue, Real factor, Out target) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "scale"}, [&] { DeviceKernels<T>::scale(cuda.stream(), factor, target); });
+  cuda.launch({.name = "scale"}, [&] { Own<T>::scale(cuda.stream(), factor, elements(target)); });
 }
 
 template <Scalar T>
 void CudaKernels<T>::diagonal(Queue& queue, In a, Real* target) const {
   require(a.rows() == a.columns(), "diagonal");
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "diagonal"}, [&] { DeviceKernels<T>::diagonal(cuda.stream(), a, target); });
+  cuda.launch({.name = "diagonal"}, [&] { Own<T>::diagonal(cuda.stream(), elements(a), target); });
 }
 
 template <Scalar T>
@@ -283,15 +307,16 @@ void CudaKernels<T>::hermitian_tile(Queue& queue, In upper, const Real* diagonal
                                     Out target) const {
   require(upper.rows() == upper.columns() && same_shape(upper, target), "hermitian_tile");
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "hermitian tile"},
-              [&] { DeviceKernels<T>::hermitian_tile(cuda.stream(), upper, diagonal, target); });
+  cuda.launch({.name = "hermitian tile"}, [&] {
+    Own<T>::hermitian_tile(cuda.stream(), elements(upper), diagonal, elements(target));
+  });
 }
 
 template <Scalar T>
 void CudaKernels<T>::column_max(Queue& queue, In a, double* target) const {
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch({.name = "column max"},
-              [&] { DeviceKernels<T>::column_max(cuda.stream(), a, target); });
+              [&] { Own<T>::column_max(cuda.stream(), elements(a), target); });
 }
 
 template <Scalar T>
@@ -302,8 +327,8 @@ void CudaKernels<T>::inspect(Queue& queue, In a, std::int64_t first, const doubl
   const WorkInfo info{.name = "inspect",
                       .flops = 2.0 * multiply_add<T> * product(a.rows(), a.columns())};
   cuda.launch(info, [&] {
-    const std::size_t bytes = DeviceKernels<T>::inspect_scratch(a.rows(), a.columns());
-    DeviceKernels<T>::inspect(cuda.stream(), a, first, signs, scale, result, cuda.scratch(bytes));
+    const std::size_t bytes = Own<T>::inspect_scratch(a.rows(), a.columns());
+    Own<T>::inspect(cuda.stream(), elements(a), first, signs, scale, result, cuda.scratch(bytes));
   });
 }
 

@@ -29,7 +29,8 @@ class CudaKernels final : public Kernels<T> {
   std::int64_t least_panel_rows() const override { return 4096; }
 
   std::int64_t solve_block_rows() const override {
-    return DeviceKernels<T>::has_persistent_solve() ? DeviceKernels<T>::solve_block : 0;
+    using Own = DeviceKernels<Element<T>>;
+    return Own::has_persistent_solve() ? Own::solve_block : 0;
   }
   void persistent_solve(Queue& queue, const PersistentSolve<T>& solve, double flops) const override;
 

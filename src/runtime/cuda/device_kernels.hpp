@@ -1,10 +1,11 @@
-/// The GPU kernels of our own. Their definitions are what nvcc compiles; g++ sees only this.
+/// The GPU kernels of our own. Their definitions are what nvcc compiles; the C++ compiler sees only
+/// this.
 #pragma once
 
+#include "runtime/cuda/element.hpp"
 #include "runtime/kernels.hpp"
 #include "runtime/persistent_solve.hpp"
 
-#include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
 
 #include <cuda_runtime_api.h>
@@ -18,17 +19,17 @@ namespace shardsolve::runtime::cuda {
 /// device memory. A view may be empty, and its stride any. What they compute is said in
 /// runtime/kernels.hpp. Sums are added in an order that depends on shapes alone. Launch errors are
 /// left for cudaGetLastError.
-template <Scalar T>
+template <class E>
 struct DeviceKernels {
-  using Real = RealOf<T>;
-  using In = MatrixView<const T>;
-  using Out = MatrixView<T>;
+  using Real = RealPart<E>;
+  using In = MatrixView<const E>;
+  using Out = MatrixView<E>;
 
   static void copy(cudaStream_t stream, In source, Out target);
   static void conjugate_transpose(cudaStream_t stream, In source, Out target);
-  static void fill(cudaStream_t stream, T value, Out target);
+  static void fill(cudaStream_t stream, E value, Out target);
   static void identity(cudaStream_t stream, Out target);
-  static void add(cudaStream_t stream, T alpha, In source, Out target);
+  static void add(cudaStream_t stream, E alpha, In source, Out target);
   static void scale(cudaStream_t stream, Real factor, Out target);
   static void diagonal(cudaStream_t stream, In a, Real* target);
   /// `target` may be `upper` itself.
@@ -66,7 +67,7 @@ struct DeviceKernels {
   /// Not on a GPU with too little shared memory.
   static bool has_persistent_solve();
   /// Waits end when `failed` is not 0.
-  static void persistent_solve(cudaStream_t stream, const PersistentSolve<T>& solve,
+  static void persistent_solve(cudaStream_t stream, const PersistentSolve<E>& solve,
                                const volatile std::uint32_t* failed);
 };
 

@@ -5,7 +5,6 @@
 #include "runtime/cuda/kernels/scalar.cuh"
 
 #include <cfloat>
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 
@@ -64,21 +63,21 @@ __global__ void __launch_bounds__(threads_a_block)
 
 }  // namespace
 
-template <Scalar T>
-void DeviceKernels<T>::column_max(cudaStream_t stream, In a, double* target) {
+template <class E>
+void DeviceKernels<E>::column_max(cudaStream_t stream, In a, double* target) {
   static_assert(sizeof(Bits) == sizeof(double));
   if (a.columns() == 0) {
     return;
   }
   cudaMemsetAsync(target, 0, static_cast<std::size_t>(a.columns()) * sizeof(double), stream);
   const std::int64_t chunks = divide_up(a.rows(), rows_a_block);
-  launch(stream, &raise_to_column_max<Element<T>>, chunks * a.columns(), {dim3(threads_a_block)},
-         device(a), reinterpret_cast<Bits*>(target), static_cast<unsigned>(chunks));
+  launch(stream, &raise_to_column_max<E>, chunks * a.columns(), {dim3(threads_a_block)}, device(a),
+         reinterpret_cast<Bits*>(target), static_cast<unsigned>(chunks));
 }
 
 template void DeviceKernels<float>::column_max(cudaStream_t, In, double*);
 template void DeviceKernels<double>::column_max(cudaStream_t, In, double*);
-template void DeviceKernels<std::complex<float>>::column_max(cudaStream_t, In, double*);
-template void DeviceKernels<std::complex<double>>::column_max(cudaStream_t, In, double*);
+template void DeviceKernels<Complex<float>>::column_max(cudaStream_t, In, double*);
+template void DeviceKernels<Complex<double>>::column_max(cudaStream_t, In, double*);
 
 }  // namespace shardsolve::runtime::cuda

@@ -4,7 +4,6 @@
 #include "runtime/cuda/kernels/matrix.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 
-#include <complex>
 #include <cstdint>
 
 namespace shardsolve::runtime::cuda {
@@ -133,81 +132,81 @@ __global__ void take_diagonal(DeviceMatrix<const E> a, RealPart<E>* target) {
 
 }  // namespace
 
-template <Scalar T>
-void DeviceKernels<T>::copy(cudaStream_t stream, In source, Out target) {
-  run(stream, Copy<Element<T>>{{device(target)}, device(source)});
+template <class E>
+void DeviceKernels<E>::copy(cudaStream_t stream, In source, Out target) {
+  run(stream, Copy<E>{{device(target)}, device(source)});
 }
 
-template <Scalar T>
-void DeviceKernels<T>::fill(cudaStream_t stream, T value, Out target) {
-  run(stream, Fill<Element<T>>{{device(target)}, element(value)});
+template <class E>
+void DeviceKernels<E>::fill(cudaStream_t stream, E value, Out target) {
+  run(stream, Fill<E>{{device(target)}, value});
 }
 
-template <Scalar T>
-void DeviceKernels<T>::identity(cudaStream_t stream, Out target) {
-  run(stream, Identity<Element<T>>{{device(target)}});
+template <class E>
+void DeviceKernels<E>::identity(cudaStream_t stream, Out target) {
+  run(stream, Identity<E>{{device(target)}});
 }
 
-template <Scalar T>
-void DeviceKernels<T>::add(cudaStream_t stream, T alpha, In source, Out target) {
-  run(stream, Add<Element<T>>{{device(target)}, device(source), element(alpha)});
+template <class E>
+void DeviceKernels<E>::add(cudaStream_t stream, E alpha, In source, Out target) {
+  run(stream, Add<E>{{device(target)}, device(source), alpha});
 }
 
-template <Scalar T>
-void DeviceKernels<T>::scale(cudaStream_t stream, Real factor, Out target) {
-  run(stream, Scale<Element<T>>{{device(target)}, factor});
+template <class E>
+void DeviceKernels<E>::scale(cudaStream_t stream, Real factor, Out target) {
+  run(stream, Scale<E>{{device(target)}, factor});
 }
 
-template <Scalar T>
-void DeviceKernels<T>::add_triangles(cudaStream_t stream, Triangle triangle, In source, Out target,
+template <class E>
+void DeviceKernels<E>::add_triangles(cudaStream_t stream, Triangle triangle, In source, Out target,
                                      const Steps& steps) {
   const std::int64_t tile_rows = divide_up(target.rows(), 32);
-  launch(stream, &add_triangle<Element<T>>, tile_rows * tile_rows * steps.count,
+  launch(stream, &add_triangle<E>, tile_rows * tile_rows * steps.count,
          {dim3(32, threads_a_block / 32)}, triangle == Triangle::lower, device(source),
          device(target), steps, static_cast<unsigned>(tile_rows));
 }
 
-template <Scalar T>
-void DeviceKernels<T>::diagonal(cudaStream_t stream, In a, Real* target) {
-  launch(stream, &take_diagonal<Element<T>>, divide_up(a.columns(), threads_a_block),
+template <class E>
+void DeviceKernels<E>::diagonal(cudaStream_t stream, In a, Real* target) {
+  launch(stream, &take_diagonal<E>, divide_up(a.columns(), threads_a_block),
          {dim3(threads_a_block)}, device(a), target);
 }
 
 template void DeviceKernels<float>::copy(cudaStream_t, In, Out);
 template void DeviceKernels<double>::copy(cudaStream_t, In, Out);
-template void DeviceKernels<std::complex<float>>::copy(cudaStream_t, In, Out);
-template void DeviceKernels<std::complex<double>>::copy(cudaStream_t, In, Out);
+template void DeviceKernels<Complex<float>>::copy(cudaStream_t, In, Out);
+template void DeviceKernels<Complex<double>>::copy(cudaStream_t, In, Out);
 
 template void DeviceKernels<float>::fill(cudaStream_t, float, Out);
 template void DeviceKernels<double>::fill(cudaStream_t, double, Out);
-template void DeviceKernels<std::complex<float>>::fill(cudaStream_t, std::complex<float>, Out);
-template void DeviceKernels<std::complex<double>>::fill(cudaStream_t, std::complex<double>, Out);
+template void DeviceKernels<Complex<float>>::fill(cudaStream_t, Complex<float>, Out);
+template void DeviceKernels<Complex<double>>::fill(cudaStream_t, Complex<double>, Out);
 
 template void DeviceKernels<float>::identity(cudaStream_t, Out);
 template void DeviceKernels<double>::identity(cudaStream_t, Out);
-template void DeviceKernels<std::complex<float>>::identity(cudaStream_t, Out);
-template void DeviceKernels<std::complex<double>>::identity(cudaStream_t, Out);
+template void DeviceKernels<Complex<float>>::identity(cudaStream_t, Out);
+template void DeviceKernels<Complex<double>>::identity(cudaStream_t, Out);
 
 template void DeviceKernels<float>::add(cudaStream_t, float, In, Out);
 template void DeviceKernels<double>::add(cudaStream_t, double, In, Out);
-template void DeviceKernels<std::complex<float>>::add(cudaStream_t, std::complex<float>, In, Out);
-template void DeviceKernels<std::complex<double>>::add(cudaStream_t, std::complex<double>, In, Out);
+template void DeviceKernels<Complex<float>>::add(cudaStream_t, Complex<float>, In, Out);
+template void DeviceKernels<Complex<double>>::add(cudaStream_t, Complex<double>, In, Out);
 
 template void DeviceKernels<float>::scale(cudaStream_t, Real, Out);
 template void DeviceKernels<double>::scale(cudaStream_t, Real, Out);
-template void DeviceKernels<std::complex<float>>::scale(cudaStream_t, Real, Out);
-template void DeviceKernels<std::complex<double>>::scale(cudaStream_t, Real, Out);
+template void DeviceKernels<Complex<float>>::scale(cudaStream_t, Real, Out);
+template void DeviceKernels<Complex<double>>::scale(cudaStream_t, Real, Out);
 
 template void DeviceKernels<float>::add_triangles(cudaStream_t, Triangle, In, Out, const Steps&);
 template void DeviceKernels<double>::add_triangles(cudaStream_t, Triangle, In, Out, const Steps&);
-template void DeviceKernels<std::complex<float>>::add_triangles(cudaStream_t, Triangle, In, Out,
-                                                                const Steps&);
-template void DeviceKernels<std::complex<double>>::add_triangles(cudaStream_t, Triangle, In, Out,
-                                                                 const Steps&);
+template void DeviceKernels<Complex<float>>::add_triangles(cudaStream_t, Triangle, In, Out,
+                                                           const Steps&);
+template void DeviceKernels<Complex<double>>::add_triangles(cudaStream_t, Triangle, In, Out,
+                                                            const Steps&);
 
 template void DeviceKernels<float>::diagonal(cudaStream_t, In, Real*);
 template void DeviceKernels<double>::diagonal(cudaStream_t, In, Real*);
-template void DeviceKernels<std::complex<float>>::diagonal(cudaStream_t, In, Real*);
-template void DeviceKernels<std::complex<double>>::diagonal(cudaStream_t, In, Real*);
+template void DeviceKernels<Complex<float>>::diagonal(cudaStream_t, In, Real*);
+template void DeviceKernels<Complex<double>>::diagonal(cudaStream_t, In, Real*);
 
 }  // namespace shardsolve::runtime::cuda

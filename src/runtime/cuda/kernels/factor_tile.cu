@@ -26,7 +26,6 @@
 #include "runtime/cuda/kernels/scalar.cuh"
 
 #include <algorithm>
-#include <complex>
 #include <cstdint>
 
 namespace shardsolve::runtime::cuda {
@@ -300,10 +299,9 @@ __global__ void __launch_bounds__(patch* patch_lines)
 
 }  // namespace
 
-template <Scalar T>
-void DeviceKernels<T>::factor_tile(cudaStream_t stream, Out a, Out lower, Out inverse,
+template <class E>
+void DeviceKernels<E>::factor_tile(cudaStream_t stream, Out a, Out lower, Out inverse,
                                    std::int64_t* info) {
-  using E = Element<T>;
   using Shape = FactorShape<E>;
   if (a.empty()) {
     store(stream, info, 0, 1);
@@ -323,9 +321,9 @@ void DeviceKernels<T>::factor_tile(cudaStream_t stream, Out a, Out lower, Out in
 
 template void DeviceKernels<float>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t*);
 template void DeviceKernels<double>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t*);
-template void DeviceKernels<std::complex<float>>::factor_tile(cudaStream_t, Out, Out, Out,
-                                                              std::int64_t*);
-template void DeviceKernels<std::complex<double>>::factor_tile(cudaStream_t, Out, Out, Out,
-                                                               std::int64_t*);
+template void DeviceKernels<Complex<float>>::factor_tile(cudaStream_t, Out, Out, Out,
+                                                         std::int64_t*);
+template void DeviceKernels<Complex<double>>::factor_tile(cudaStream_t, Out, Out, Out,
+                                                          std::int64_t*);
 
 }  // namespace shardsolve::runtime::cuda

@@ -5,7 +5,6 @@
 #include "runtime/cuda/kernels/scalar.cuh"
 
 #include <algorithm>
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 
@@ -214,10 +213,9 @@ std::int64_t column_doubles(const Partition& cut, std::int64_t columns) {
 
 }  // namespace
 
-template <Scalar T>
-void DeviceKernels<T>::inspect(cudaStream_t stream, In a, std::int64_t first, const double* signs,
+template <class E>
+void DeviceKernels<E>::inspect(cudaStream_t stream, In a, std::int64_t first, const double* signs,
                                double scale, Inspection result, void* scratch) {
-  using E = Element<T>;
   const Partition cut = partition<E>(a.rows(), a.columns());
   double* const memory = static_cast<double*>(scratch);
   const Scratch<E> sums_of{memory, memory + column_doubles<E>(cut, a.columns())};
@@ -228,9 +226,8 @@ void DeviceKernels<T>::inspect(cudaStream_t stream, In a, std::int64_t first, co
          a.rows(), a.columns(), cut, sums_of, result);
 }
 
-template <Scalar T>
-std::size_t DeviceKernels<T>::inspect_scratch(std::int64_t rows, std::int64_t columns) {
-  using E = Element<T>;
+template <class E>
+std::size_t DeviceKernels<E>::inspect_scratch(std::int64_t rows, std::int64_t columns) {
   const Partition cut = partition<E>(rows, columns);
   const std::int64_t doubles = column_doubles<E>(cut, columns) + cut.groups * rows * parts<E>;
   return static_cast<std::size_t>(doubles) * sizeof(double);
@@ -240,17 +237,14 @@ template void DeviceKernels<float>::inspect(cudaStream_t, In, std::int64_t, cons
                                             Inspection, void*);
 template void DeviceKernels<double>::inspect(cudaStream_t, In, std::int64_t, const double*, double,
                                              Inspection, void*);
-template void DeviceKernels<std::complex<float>>::inspect(cudaStream_t, In, std::int64_t,
-                                                          const double*, double, Inspection, void*);
-template void DeviceKernels<std::complex<double>>::inspect(cudaStream_t, In, std::int64_t,
-                                                           const double*, double, Inspection,
-                                                           void*);
+template void DeviceKernels<Complex<float>>::inspect(cudaStream_t, In, std::int64_t, const double*,
+                                                     double, Inspection, void*);
+template void DeviceKernels<Complex<double>>::inspect(cudaStream_t, In, std::int64_t, const double*,
+                                                      double, Inspection, void*);
 
 template std::size_t DeviceKernels<float>::inspect_scratch(std::int64_t, std::int64_t);
 template std::size_t DeviceKernels<double>::inspect_scratch(std::int64_t, std::int64_t);
-template std::size_t DeviceKernels<std::complex<float>>::inspect_scratch(std::int64_t,
-                                                                         std::int64_t);
-template std::size_t DeviceKernels<std::complex<double>>::inspect_scratch(std::int64_t,
-                                                                          std::int64_t);
+template std::size_t DeviceKernels<Complex<float>>::inspect_scratch(std::int64_t, std::int64_t);
+template std::size_t DeviceKernels<Complex<double>>::inspect_scratch(std::int64_t, std::int64_t);
 
 }  // namespace shardsolve::runtime::cuda

@@ -1,13 +1,9 @@
 /// A column-major matrix as kernels take it.
 #pragma once
 
-#include "runtime/cuda/kernels/scalar.cuh"
-
-#include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
 
 #include <cstdint>
-#include <type_traits>
 
 namespace shardsolve::runtime::cuda {
 
@@ -30,14 +26,9 @@ __device__ DeviceMatrix<E> choose(bool first, const DeviceMatrix<E>& one,
   return {first ? one.data : other.data, one.rows, one.columns, first ? one.stride : other.stride};
 }
 
-template <Scalar T>
-DeviceMatrix<Element<T>> device(MatrixView<T> view) {
-  return {reinterpret_cast<Element<T>*>(view.data()), view.rows(), view.columns(), view.stride()};
-}
-template <Scalar T>
-DeviceMatrix<const Element<T>> device(MatrixView<const T> view) {
-  return {reinterpret_cast<const Element<T>*>(view.data()), view.rows(), view.columns(),
-          view.stride()};
+template <class E>
+DeviceMatrix<E> device(MatrixView<E> view) {
+  return {view.data(), view.rows(), view.columns(), view.stride()};
 }
 
 }  // namespace shardsolve::runtime::cuda

@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <cstdint>
 #include <type_traits>
 
@@ -35,38 +34,35 @@ constexpr unsigned all_lanes = 0xffffffff;
 
 static_assert(rows == DeviceKernels<double>::solve_block);
 
+/// How the memory of a rank is divided: see PersistentSolve.
 template <class E>
-struct Job {
-  const E* slab;
+struct Job : PersistentSolve<E> {
+  const volatile std::uint32_t* failed;
+  // of the slab, as kernels call no functions of the host's
+  const E* l;
   std::int64_t n;
   std::int64_t stride;
-  E* b;
-  const SolveBlock* blocks;
-  const SolveBlock* own;
-  std::int32_t count;
-  std::int32_t own_count;
-  std::int32_t rank;
-  std::int32_t ranks;
-  std::int64_t width;
-  std::int32_t first[PersistentSolve<double>::most_ranks];
-  E* memory[PersistentSolve<double>::most_ranks];
-  const volatile std::uint32_t* failed;
 
-  __device__ E* x(int of) const { return memory[of]; }
-  __device__ E* sums(int of, int from) const { return memory[of] + n + from * width; }
-  __device__ E* y() const { return sums(rank, ranks); }
+  __device__ E* x(int of) const { return this->memory[of]; }
+  __device__ E* sums(int of, int from) const { return this->memory[of] + n + from * this->width; }
+  __device__ E* y() const { return sums(this->rank, this->ranks); }
 };
 
 constexpr int threads = warps * lanes;
-constexpr int quarters = threads / rows;  // of a product with a tile
+constexpr int quarters = threads / rows;  // of a row of a product with a tile, one a thread
+constexpr int quarter_size = rows / quarters;
+
+/// Whether a thread keeps its part of the tiles in registers, out of the way of the sums.
+template <class E>
+constexpr bool tiles_in_registers = sizeof(E) <= 8;
 
 template <class E>
 struct Shared {
   E tile[rows * padded];     // the diagonal block l, column by column, zero above its diagonal
   E inverse[rows * padded];  // l^-1, likewise
   E parts[warps][rows];      // what each warp has summed up
-  E v[rows];
-  E w[rows];
+  alignas(16) E v[rows];
+  alignas(16) E w[rows];
 };
 
 // Numbers that others write. A piece of up to eight bytes is read and written as a whole.
@@ -195,13 +191,15 @@ class Solver {
         continue;
       }
       E given = from_real<E>(0);
+      Tile tile;
       if (mine) {
         prepare_tile(me);
+        early_tile<false>(tile);
         given = solves_row(me) ? job_.b[me.column + row_] : given;
       }
       sum_rows(me);
       __syncthreads();
-      mine ? solve_rows(me, given) : send_sums(me);
+      mine ? solve_rows(me, tile, given) : send_sums(me);
       __syncthreads();
     }
   }
@@ -211,22 +209,31 @@ class Solver {
          i -= static_cast<int>(gridDim.x)) {
       const SolveBlock me = job_.own[i];
       prepare_tile(me);
+      Tile tile;
+      early_tile<true>(tile);
       Pieces<E> y;
       if (solves_row(me)) {
         y = look(job_.y() + me.column + row_);
       }
       sum_columns(me);
       __syncthreads();
-      solve_columns(me, y);
+      solve_columns(me, tile, y);
       __syncthreads();
     }
   }
 
  private:
+  /// This thread's quarter of a row of the diagonal block and of its inverse, or of their conjugate
+  /// transposes.
+  struct Tile {
+    E l[quarter_size];
+    E inverse[quarter_size];
+  };
+
   /// A warp's columns of the block of L in the rows of one block and the columns of another.
   __device__ void load(E (&l)[columns][halves], const SolveBlock& in_rows,
                        const SolveBlock& in_columns) const {
-    const E* corner = job_.slab + in_rows.row + lane_ + in_columns.column * job_.stride;
+    const E* corner = job_.l + in_rows.row + lane_ + in_columns.column * job_.stride;
 #pragma unroll
     for (int j = 0; j < columns; ++j) {
       const int column = warp_ * columns + j;
@@ -248,7 +255,7 @@ class Solver {
       for (int row = lane_; row < rows; row += lanes) {
         const bool inside = row < me.size && column <= row;
         shared_.tile[column * padded + row] =
-            inside ? job_.slab[me.row + row + (me.column + column) * job_.stride]
+            inside ? job_.l[me.row + row + (me.column + column) * job_.stride]
                    : from_real<E>(row == column ? 1 : 0);
       }
     }
@@ -269,6 +276,29 @@ class Solver {
         const E total = total_of(sum[0], sum[1], sum[2], sum[3]);
         x[i] = scaled(total, RealPart<E>(-1) / real(shared_.tile[i * padded + i]));
       }
+    }
+  }
+
+  template <bool conjugate_transpose>
+  __device__ void load_tile(Tile& tile) const {
+#pragma unroll
+    for (int j = 0; j < quarter_size; ++j) {
+      const int k = quarter_ * quarter_size + j;
+      const int place = conjugate_transpose ? row_ * padded + k : k * padded + row_;
+      tile.l[j] = shared_.tile[place];
+      tile.inverse[j] = shared_.inverse[place];
+      if constexpr (conjugate_transpose) {
+        tile.l[j] = conjugate(tile.l[j]);
+        tile.inverse[j] = conjugate(tile.inverse[j]);
+      }
+    }
+  }
+  /// If it is to be in registers while the sums are made.
+  template <bool conjugate_transpose>
+  __device__ void early_tile(Tile& tile) const {
+    if constexpr (tiles_in_registers<E>) {
+      __syncthreads();
+      load_tile<conjugate_transpose>(tile);
     }
   }
 
@@ -380,7 +410,7 @@ class Solver {
   }
 
   /// y = l^-1 (b - what all ranks have summed up, in their order).
-  __device__ void solve_rows(const SolveBlock& me, E given) {
+  __device__ void solve_rows(const SolveBlock& me, Tile& tile, E given) {
     E v = given;
     if (solves_row(me)) {
       for (int from = 0; from < job_.ranks; ++from) {
@@ -390,19 +420,19 @@ class Solver {
         }
       }
     }
-    const E y = solve_tile<false>(v);
+    const E y = solve_tile<false>(tile, v);
     if (solves_row(me)) {
       publish(job_.y() + me.column + row_, y);
     }
   }
 
   /// x = l^-H (y - the sums), to all ranks.
-  __device__ void solve_columns(const SolveBlock& me, Pieces<E> seen) {
+  __device__ void solve_columns(const SolveBlock& me, Tile& tile, Pieces<E> seen) {
     E v = from_real<E>(0);
     if (solves_row(me)) {
       v = difference(wait_.await(job_.y() + me.column + row_, seen), shared_.parts[0][row_]);
     }
-    const E x = solve_tile<true>(v);
+    const E x = solve_tile<true>(tile, v);
     if (solves_row(me)) {
       for (int to = 0; to < job_.ranks; ++to) {
         publish(job_.x(to) + me.row + row_, x);
@@ -414,35 +444,33 @@ class Solver {
   /// l^-1 v, or l^-H v, for the v of the first quarter's threads, there. The product with the
   /// inverse alone would not be backward stable: see DeviceKernels::panel.
   template <bool conjugate_transpose>
-  __device__ E solve_tile(E v) {
-    __syncthreads();  // the inverse is there, and the parts have been read
+  __device__ E solve_tile(Tile& tile, E v) {
     if (quarter_ == 0) {
       shared_.v[row_] = v;
     }
+    if constexpr (!tiles_in_registers<E>) {
+      load_tile<conjugate_transpose>(tile);
+    }
     __syncthreads();
-    const E first = product<conjugate_transpose>(shared_.inverse, shared_.v);
+    const E first = product(tile.inverse, shared_.v);
     if (quarter_ == 0) {
       shared_.w[row_] = first;
     }
     __syncthreads();
-    const E back = product<conjugate_transpose>(shared_.tile, shared_.w);
+    const E back = product(tile.l, shared_.w);
     if (quarter_ == 0) {
       shared_.v[row_] = difference(v, back);
     }
     __syncthreads();
-    return total_of(first, product<conjugate_transpose>(shared_.inverse, shared_.v));
+    return total_of(first, product(tile.inverse, shared_.v));
   }
 
-  /// A row of m x, or of m^H x, on the first quarter's threads.
-  template <bool conjugate_transpose>
-  __device__ E product(const E* m, const E* x) {
-    constexpr int count = rows / quarters;
+  /// A row of a product, on the first quarter's threads.
+  __device__ E product(const E (&row)[quarter_size], const E* x) {
     E sum[2] = {from_real<E>(0), from_real<E>(0)};
 #pragma unroll
-    for (int j = 0; j < count; ++j) {
-      const int k = quarter_ * count + j;
-      const E entry = conjugate_transpose ? conjugate(m[row_ * padded + k]) : m[k * padded + row_];
-      sum[j % 2] = add_product(sum[j % 2], entry, x[k]);
+    for (int j = 0; j < quarter_size; ++j) {
+      sum[j % 2] = add_product(sum[j % 2], row[j], x[quarter_ * quarter_size + j]);
     }
     shared_.parts[quarter_][row_] = total_of(sum[0], sum[1]);
     __syncthreads();
@@ -493,45 +521,27 @@ int resident_blocks() {
 
 }  // namespace
 
-template <Scalar T>
-bool DeviceKernels<T>::has_persistent_solve() {
-  return resident_blocks<Element<T>>() > 0;
+template <class E>
+bool DeviceKernels<E>::has_persistent_solve() {
+  return resident_blocks<E>() > 0;
 }
 
-template <Scalar T>
-void DeviceKernels<T>::persistent_solve(cudaStream_t stream, const PersistentSolve<T>& solve,
+template <class E>
+void DeviceKernels<E>::persistent_solve(cudaStream_t stream, const PersistentSolve<E>& solve,
                                         const volatile std::uint32_t* failed) {
-  using E = Element<T>;
-  Job<E> job{reinterpret_cast<const E*>(solve.slab.data()),
-             solve.slab.rows(),
-             solve.slab.stride(),
-             reinterpret_cast<E*>(solve.b),
-             solve.blocks,
-             solve.own,
-             solve.count,
-             solve.own_count,
-             solve.rank,
-             solve.ranks,
-             solve.width,
-             {},
-             {},
-             failed};
-  for (std::int32_t r = 0; r < solve.ranks; ++r) {
-    job.first[r] = solve.first[static_cast<std::size_t>(r)];
-    job.memory[r] = reinterpret_cast<E*>(solve.memory[static_cast<std::size_t>(r)]);
-  }
+  const Job<E> job{solve, failed, solve.slab.data(), solve.slab.rows(), solve.slab.stride()};
   launch(stream, &solve_kernel<E>, std::min(resident_blocks<E>(), solve.count),
          {dim3(threads), sizeof(Shared<E>)}, job);
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                           \
-  template bool DeviceKernels<T>::has_persistent_solve();                                   \
-  template void DeviceKernels<T>::persistent_solve(cudaStream_t, const PersistentSolve<T>&, \
+#define SHARDSOLVE_INSTANTIATE(E)                                                           \
+  template bool DeviceKernels<E>::has_persistent_solve();                                   \
+  template void DeviceKernels<E>::persistent_solve(cudaStream_t, const PersistentSolve<E>&, \
                                                    const volatile std::uint32_t*);
 
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_INSTANTIATE(Complex<float>)
+SHARDSOLVE_INSTANTIATE(Complex<double>)
 
 }  // namespace shardsolve::runtime::cuda

@@ -1,59 +1,9 @@
-/// Arithmetic of the four element types in device code, where std::complex has no functions.
+/// Arithmetic of the four element types in device code.
 #pragma once
 
-#include <shardsolve/dtype.hpp>
-
-#include <complex>
+#include "runtime/cuda/element.hpp"
 
 namespace shardsolve::runtime::cuda {
-
-/// Laid out as std::complex<R>; loaded and stored as one piece, which device memory is aligned for.
-template <class R>
-struct alignas(2 * sizeof(R)) Complex {
-  R re;
-  R im;
-};
-
-namespace detail {
-template <class T>
-struct ElementOf {
-  using Type = T;
-};
-template <class R>
-struct ElementOf<std::complex<R>> {
-  using Type = Complex<R>;
-};
-template <class E>
-struct PartsOf {
-  using Real = E;
-  static constexpr int count = 1;
-};
-template <class R>
-struct PartsOf<Complex<R>> {
-  using Real = R;
-  static constexpr int count = 2;
-};
-}  // namespace detail
-
-/// What kernels compute with in place of T: float, double, Complex<float> or Complex<double>.
-template <Scalar T>
-using Element = typename detail::ElementOf<T>::Type;
-
-template <class E>
-using RealPart = typename detail::PartsOf<E>::Real;
-
-/// Reals in one element.
-template <class E>
-inline constexpr int parts = detail::PartsOf<E>::count;
-
-template <Scalar T>
-Element<T> element(T value) {
-  if constexpr (is_complex<T>) {
-    return {value.real(), value.imag()};
-  } else {
-    return value;
-  }
-}
 
 template <class E>
 __device__ E from_real(RealPart<E> value) {

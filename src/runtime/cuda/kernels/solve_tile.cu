@@ -27,7 +27,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 
@@ -97,9 +96,8 @@ Crew crew_for(std::int64_t rows, std::int64_t columns) {
 
 }  // namespace
 
-template <Scalar T>
-bool DeviceKernels<T>::solve_tile(cudaStream_t stream, Triangle triangle, Op op, In a, Out b) {
-  using E = Element<T>;
+template <class E>
+bool DeviceKernels<E>::solve_tile(cudaStream_t stream, Triangle triangle, Op op, In a, Out b) {
   if (b.empty()) {
     return true;
   }
@@ -136,7 +134,7 @@ bool DeviceKernels<T>::solve_tile(cudaStream_t stream, Triangle triangle, Op op,
 
 template bool DeviceKernels<float>::solve_tile(cudaStream_t, Triangle, Op, In, Out);
 template bool DeviceKernels<double>::solve_tile(cudaStream_t, Triangle, Op, In, Out);
-template bool DeviceKernels<std::complex<float>>::solve_tile(cudaStream_t, Triangle, Op, In, Out);
-template bool DeviceKernels<std::complex<double>>::solve_tile(cudaStream_t, Triangle, Op, In, Out);
+template bool DeviceKernels<Complex<float>>::solve_tile(cudaStream_t, Triangle, Op, In, Out);
+template bool DeviceKernels<Complex<double>>::solve_tile(cudaStream_t, Triangle, Op, In, Out);
 
 }  // namespace shardsolve::runtime::cuda

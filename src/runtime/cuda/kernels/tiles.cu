@@ -4,7 +4,6 @@
 #include "runtime/cuda/kernels/matrix.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 
-#include <complex>
 #include <cstdint>
 
 namespace shardsolve::runtime::cuda {
@@ -101,33 +100,30 @@ __global__ void __launch_bounds__(side* lines)
 
 }  // namespace
 
-template <Scalar T>
-void DeviceKernels<T>::conjugate_transpose(cudaStream_t stream, In source, Out target) {
+template <class E>
+void DeviceKernels<E>::conjugate_transpose(cudaStream_t stream, In source, Out target) {
   const std::int64_t tile_rows = divide_up(source.rows(), side);
   const std::int64_t tile_columns = divide_up(source.columns(), side);
-  launch(stream, &transpose_tiles<Element<T>>, tile_rows * tile_columns, {dim3(side, lines)},
-         device(source), device(target), static_cast<unsigned>(tile_rows),
-         static_cast<unsigned>(tile_columns));
+  launch(stream, &transpose_tiles<E>, tile_rows * tile_columns, {dim3(side, lines)}, device(source),
+         device(target), static_cast<unsigned>(tile_rows), static_cast<unsigned>(tile_columns));
 }
 
-template <Scalar T>
-void DeviceKernels<T>::hermitian_tile(cudaStream_t stream, In upper, const Real* diagonal,
+template <class E>
+void DeviceKernels<E>::hermitian_tile(cudaStream_t stream, In upper, const Real* diagonal,
                                       Out target) {
   const std::int64_t tiles = divide_up(upper.rows(), side);
-  launch(stream, &mirror_tiles<Element<T>>, tiles * tiles, {dim3(side, lines)}, device(upper),
-         diagonal, device(target), static_cast<unsigned>(tiles));
+  launch(stream, &mirror_tiles<E>, tiles * tiles, {dim3(side, lines)}, device(upper), diagonal,
+         device(target), static_cast<unsigned>(tiles));
 }
 
 template void DeviceKernels<float>::conjugate_transpose(cudaStream_t, In, Out);
 template void DeviceKernels<double>::conjugate_transpose(cudaStream_t, In, Out);
-template void DeviceKernels<std::complex<float>>::conjugate_transpose(cudaStream_t, In, Out);
-template void DeviceKernels<std::complex<double>>::conjugate_transpose(cudaStream_t, In, Out);
+template void DeviceKernels<Complex<float>>::conjugate_transpose(cudaStream_t, In, Out);
+template void DeviceKernels<Complex<double>>::conjugate_transpose(cudaStream_t, In, Out);
 
 template void DeviceKernels<float>::hermitian_tile(cudaStream_t, In, const Real*, Out);
 template void DeviceKernels<double>::hermitian_tile(cudaStream_t, In, const Real*, Out);
-template void DeviceKernels<std::complex<float>>::hermitian_tile(cudaStream_t, In, const Real*,
-                                                                 Out);
-template void DeviceKernels<std::complex<double>>::hermitian_tile(cudaStream_t, In, const Real*,
-                                                                  Out);
+template void DeviceKernels<Complex<float>>::hermitian_tile(cudaStream_t, In, const Real*, Out);
+template void DeviceKernels<Complex<double>>::hermitian_tile(cudaStream_t, In, const Real*, Out);
 
 }  // namespace shardsolve::runtime::cuda

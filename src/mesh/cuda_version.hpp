@@ -1,0 +1,17 @@
+/// What libshardsolve_cuda.so and whoever loads it have to share.
+#pragma once
+
+#include <shardsolve/version.hpp>
+
+#include <string>  // and with it the name of the C++ library
+
+namespace shardsolve::mesh {
+
+/// Interfaces with types of the C++ library stand between the two.
+#ifdef _LIBCPP_VERSION
+inline constexpr const char* cuda_library_version = SHARDSOLVE_VERSION_STRING " for libc++";
+#else
+inline constexpr const char* cuda_library_version = SHARDSOLVE_VERSION_STRING " for libstdc++";
+#endif
+
+}  // namespace shardsolve::mesh
