@@ -51,7 +51,9 @@ import sys
 from pathlib import Path
 
 import jax.numpy as jnp
+import numpy as np
 import shardsolve
+from shardsolve import _library
 
 x = shardsolve.solve(2 * jnp.eye(100), jnp.ones(100), assume_a="pos")
 assert abs(x - 0.5).max() < 1e-6, x
@@ -67,6 +69,13 @@ if backend.exists():
     loaded = Path("/proc/self/maps").read_text()
     assert str(cublas) in loaded, loaded
     print("its library for GPUs finds the cuBLAS of the package nvidia-cublas")
+
+    # An Error of that library has to arrive as one in libshardsolve_jax.so. Without a GPU there is one to be had.
+    verdict = np.zeros(5, np.int32)
+    _library.library().shardsolve_check_cuda(verdict.ctypes.data_as(ctypes.c_void_p))
+    message = _library.message(verdict)
+    assert not message or "NVIDIA driver" in message, message
+    print("GPUs:", message or "usable")
 PYTHON
 )
 rm -rf "$room/try"
