@@ -25,7 +25,33 @@ HermitianMultiply<T>::HermitianMultiply(mesh::Rank& rank, const SlabLayout& layo
       tile_(rank.workspace<T>(std::min(layout.tile(), slab.columns()),
                               std::min(layout.tile(), slab.columns()))),
       ready_(rank.event()),
-      arrived_(rank.event()) {}
+      arrived_(rank.event()) {
+  if (columns == 1 && rank.count() <= upper_.most_ranks && kernels_.multiplies_at_once()) {
+    describe_upper_part();
+  }
+}
+
+template <Scalar T>
+void HermitianMultiply<T>::describe_upper_part() {
+  upper_.slab = slab_;
+  upper_.diagonal = diagonal_;
+  upper_.rank = static_cast<std::int32_t>(rank_.index());
+  upper_.ranks = static_cast<std::int32_t>(rank_.count());
+  upper_.tile = layout_.tile();
+  for (std::int64_t r = 0; r < layout_.ranks(); ++r) {
+    upper_.begin[r] = layout_.segment(r).begin.value();
+  }
+  upper_.begin[layout_.ranks()] = layout_.size();
+  std::vector<std::int64_t> eliminated;
+  for (Step step = layout_.next_owned(rank_.index(), Step(0)); step.value() < layout_.steps();
+       step = layout_.next_owned(rank_.index(), step + 1)) {
+    for (std::int64_t r = 0; r < layout_.ranks(); ++r) {
+      eliminated.push_back(layout_.eliminated(r, step).value());
+    }
+  }
+  upper_.eliminated =
+      rank_.upload(rank_.update(), eliminated.data(), static_cast<std::int64_t>(eliminated.size()));
+}
 
 template <Scalar T>
 MatrixView<T> HermitianMultiply<T>::part(MatrixView<T> memory, std::int64_t segment,
@@ -58,7 +84,11 @@ void HermitianMultiply<T>::run(MatrixView<const T> x, MatrixView<T> y) {
   rank_.transfer().record(arrived_);
 
   rank_.update().wait(arrived_, sites::multiply_x_arrived);
-  multiply(k);
+  if (upper_.ranks > 0) {
+    kernels_.hermitian_multiply(rank_.update(), upper_, x_.data(), sums_.data());
+  } else {
+    multiply(k);
+  }
 
   // Each rank its rows of Y: the shares of all ranks, added in rank order
   rank_.update().record(ready_);

@@ -25,6 +25,8 @@ class HermitianMultiply {
   /// Rows of one segment of X, or of the sums, without gaps.
   MatrixView<T> part(MatrixView<T> memory, std::int64_t segment, std::int64_t columns) const;
   void multiply(std::int64_t columns);
+  /// What a kernel that does all of it at once has to know.
+  void describe_upper_part();
 
   mesh::Rank& rank_;
   const SlabLayout& layout_;
@@ -35,6 +37,7 @@ class HermitianMultiply {
   MatrixView<T> sums_;      // this rank's share of all of Y
   MatrixView<T> incoming_;  // everybody's share of this rank's rows of Y
   MatrixView<T> tile_;
+  runtime::UpperPart<T, RealOf<T>> upper_;  // of no ranks: the kernel is not to be used
   runtime::Event& ready_;
   runtime::Event& arrived_;
 };

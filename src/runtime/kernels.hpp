@@ -3,6 +3,7 @@
 
 #include "runtime/persistent_solve.hpp"
 #include "runtime/queue.hpp"
+#include "runtime/upper_part.hpp"
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
@@ -81,6 +82,13 @@ class Kernels {
   virtual std::int64_t aid_columns(std::int64_t tile) const = 0;
   /// Rows of a panel below which it does not pay to make and send fewer at a time.
   virtual std::int64_t least_panel_rows() const = 0;
+
+  /// Whether there is a hermitian_multiply.
+  virtual bool multiplies_at_once() const { return false; }
+  /// y = A x, what these columns and, A being Hermitian, the rows of the same numbers have to do
+  /// with it. `x`, `y`: as many elements as A has rows.
+  virtual void hermitian_multiply(Queue&, const UpperPart<T, Real>&, const T* /*x*/,
+                                  T* /*y*/) const {}
 
   /// Rows of a SolveBlock; 0 where there is no persistent_solve.
   virtual std::int64_t solve_block_rows() const { return 0; }

@@ -188,6 +188,24 @@ void CudaKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In 
 }
 
 template <Scalar T>
+void CudaKernels<T>::hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x,
+                                        T* y) const {
+  using E = Element<T>;
+  UpperPart<E, Real> same{elements(a.slab), a.diagonal, a.rank, a.ranks};
+  std::copy_n(a.begin, a.ranks + 1, same.begin);
+  same.tile = a.tile;
+  same.eliminated = a.eliminated;
+  CudaQueue& cuda = as_cuda(queue);
+  const WorkInfo info{.name = "multiply",
+                      .flops = multiply_add<T> * product(a.slab.rows(), a.slab.columns())};
+  cuda.launch(info, [&] {
+    Own<T>::hermitian_multiply(cuda.stream(), same, reinterpret_cast<const E*>(x),
+                               reinterpret_cast<E*>(y),
+                               cuda.scratch(Own<T>::hermitian_multiply_scratch(same)));
+  });
+}
+
+template <Scalar T>
 void CudaKernels<T>::persistent_solve(Queue& queue, const PersistentSolve<T>& solve,
                                       double flops) const {
   CudaQueue& cuda = as_cuda(queue);

@@ -5,6 +5,7 @@
 #include "runtime/cuda/element.hpp"
 #include "runtime/kernels.hpp"
 #include "runtime/persistent_solve.hpp"
+#include "runtime/upper_part.hpp"
 
 #include <shardsolve/matrix_view.hpp>
 
@@ -61,6 +62,13 @@ struct DeviceKernels {
   /// trsm. False, and nothing is enqueued, on a GPU with too little shared memory.
   static constexpr std::int64_t most_columns = 8;
   static bool solve_tile(cudaStream_t stream, Triangle triangle, Op op, In a, Out b);
+
+  /// y = A x, for vectors of as many elements as the matrix has rows: of the columns that are here
+  /// and, as A is Hermitian, of the rows of the same numbers.
+  using Upper = UpperPart<E, Real>;
+  static void hermitian_multiply(cudaStream_t stream, const Upper& a, const E* x, E* y,
+                                 void* scratch);
+  static std::size_t hermitian_multiply_scratch(const Upper& a);
 
   /// Columns and rows of its blocks.
   static constexpr std::int64_t solve_block = 64;

@@ -3,6 +3,7 @@
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
+#include "runtime/cuda/kernels/warp_sums.cuh"
 
 #include <algorithm>
 #include <cstddef>
@@ -60,24 +61,6 @@ struct Scratch {
   double* of_columns;
   double* of_rows;
 };
-
-/// The sums over a warp of four values a lane, each in the eight lanes of one quarter: two halvings
-/// and three exchanges instead of four times five exchanges.
-__device__ double sum_four(const double (&values)[together]) {
-  constexpr unsigned all = 0xffffffffU;
-  const bool upper_half = (threadIdx.x & 16) != 0;
-  const bool odd_quarter = (threadIdx.x & 8) != 0;
-  const double first = (upper_half ? values[2] : values[0]) +
-                       __shfl_xor_sync(all, upper_half ? values[0] : values[2], 16);
-  const double second = (upper_half ? values[3] : values[1]) +
-                        __shfl_xor_sync(all, upper_half ? values[1] : values[3], 16);
-  double sum =
-      (odd_quarter ? second : first) + __shfl_xor_sync(all, odd_quarter ? first : second, 8);
-  sum += __shfl_xor_sync(all, sum, 4);
-  sum += __shfl_xor_sync(all, sum, 2);
-  sum += __shfl_xor_sync(all, sum, 1);
-  return sum;
-}
 
 /// What the rows of one thread add to the sums of one column, and that column to the rows.
 template <class E>
