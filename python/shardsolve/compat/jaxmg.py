@@ -2,7 +2,7 @@
 
 Of JAXMg 0.0.9 and 1.4, as far as these agree with each other: `potrs`, `potri` and their
 `_shardmap_ctx` forms. What is different: the devices may be CPUs, one process may drive them all,
-`T_A` may be anything (it is the largest block, no condition on the shape), there is no padding to
+`T_A` may be anything (the largest block, up to 1024; no condition on the shape), there is no padding to
 choose, and gradients exist.
 """
 
@@ -94,7 +94,7 @@ def potrs_shardmap_ctx(
     axes = tuple(jax.sharding.get_abstract_mesh().manual_axes)
     rows = a.shape[0]
     own = lax.dynamic_slice_in_dim(b, lax.axis_index(axes) * rows, rows)
-    factor = shardsolve.cho_factor(a, tile=T_A, axis_name=axes)
+    factor = shardsolve.cho_factor(a, tile=_tile(T_A), axis_name=axes)
     x = shardsolve.cho_solve(factor, own, axis_name=axes)
     return lax.all_gather(x, axes, tiled=True), _status(factor)[None]
 
@@ -105,7 +105,7 @@ def potri_shardmap_ctx(a: jax.Array, T_A: int, pad: bool = True) -> tuple[jax.Ar
     Returns:
         A device's own rows of the whole inverse, and the status, (1,).
     """
-    factor = shardsolve.cho_factor(a, tile=T_A)
+    factor = shardsolve.cho_factor(a, tile=_tile(T_A))
     inverse, _ = shardsolve.inv(factor, full_output=True)
     return inverse, _status(factor)[None]
 
@@ -132,7 +132,12 @@ def _factor(a: jax.Array, tile: int, mesh: Mesh | None, donate: bool = False) ->
     a = check_matrix(a, inside=False)
     donate = donate and not isinstance(a, jax.core.Tracer)
     run = _cholesky._factor_overwriting if donate else _cholesky._factor
-    return run(a, find_cut(a, mesh, None), check_tile(tile))
+    return run(a, find_cut(a, mesh, None), _tile(tile))
+
+
+def _tile(largest: int) -> int:
+    """No more than GPUs can do."""
+    return min(check_tile(largest), 1024)
 
 
 def _status(factor: shardsolve.Factor) -> jax.Array:
