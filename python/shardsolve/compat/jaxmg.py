@@ -2,8 +2,8 @@
 
 Of JAXMg 0.0.9 and 1.4, as far as these agree with each other: `potrs`, `potri` and their
 `_shardmap_ctx` forms. What is different: the devices may be CPUs, one process may drive them all,
-`T_A` may be anything (the largest block, up to 1024; no condition on the shape), there is no padding to
-choose, and gradients exist.
+`T_A` may be anything (the largest block, up to 1024; no condition on the shape), there is no
+padding to choose, and gradients exist.
 """
 
 from __future__ import annotations
