@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,17 +16,19 @@ import gpus
 from contest import Measurement
 from protocol import BenchError, Contestant, Residual, Run
 
-OURS, DN, MG, MP = "shardsolve", "cusolver", "cusolver_mg", "cusolver_mp"
+OURS, OURS_JAX = "shardsolve", "shardsolve_jax"
+DN, MG, MP = "cusolver", "cusolver_mg", "cusolver_mp"
 PEERS = (DN, MG, MP)
 PROGRAMS = {
     OURS: "shardsolve_bench_cuda",
+    OURS_JAX: "ours_jax.py",
     DN: "shardsolve_bench_cusolver",
     MG: "shardsolve_bench_cusolver_mg",
     MP: "shardsolve_bench_cusolver_mp",
 }
 CEILING = "shardsolve_bench_ceiling"
 # One device's memory, by its share of the matrix: what is held between two runs.
-MEMORY_FACTORS = {OURS: 1.3, DN: 1.2, MG: 1.4, MP: 1.4}
+MEMORY_FACTORS = {OURS: 1.3, OURS_JAX: 2.2, DN: 1.2, MG: 1.4, MP: 1.4}
 CONTEXT_BYTES = 2e9
 USABLE = 0.92
 # The peers' tiles; each runs with the one that is fastest here.
@@ -195,8 +198,15 @@ class GpuMeasurement(Measurement):
 
 def best_peer(rows: Iterable[GpuMeasurement]) -> GpuMeasurement | None:
     """The fastest right answer that is not ours."""
-    peers = [row for row in rows if row.contestant.name != OURS and row.passed]
+    peers = [row for row in rows if row.contestant.name in PEERS and row.passed]
     return min(peers, key=lambda row: row.minimum, default=None)
+
+
+def command_of(name: str, build: Path) -> list[str]:
+    """How a program is started."""
+    if name == OURS_JAX:
+        return [sys.executable, str(Path(__file__).parent / PROGRAMS[name])]
+    return [str(build / PROGRAMS[name])]
 
 
 @contextmanager
@@ -221,7 +231,7 @@ def contestants(
     started: list[GpuContestant] = []
     try:
         for name in names:
-            command = [str(build / PROGRAMS[name]), *setting.arguments(name)]
+            command = [*command_of(name, build), *setting.arguments(name)]
             # Our CUDA backend is loaded at run time; it lies at the root of the build.
             folders = {OURS: str(build.parent.parent), MP: mp_libraries}
             environment = gpus.environment(folders.get(name, ""))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib.util
 import json
 import os
 import subprocess
@@ -32,6 +33,7 @@ from gpu_contest import (
     JOBS,
     MP,
     OURS,
+    OURS_JAX,
     PEER_TILES,
     PEERS,
     PROGRAMS,
@@ -192,14 +194,19 @@ def fits(setting: Setting, memory: float, display: GpuDisplay) -> bool:
 def present(options: argparse.Namespace, gpu_count: int, display: GpuDisplay) -> list[str]:
     """The programs that take part, of those that were built."""
     names = []
-    for name in (OURS, *options.peers):
-        if not (options.build / PROGRAMS[name]).exists():
+    for name in (OURS, OURS_JAX, *options.peers):
+        if name == OURS_JAX:
+            if all(importlib.util.find_spec(package) for package in ("jax", "shardsolve")):
+                names.append(name)
+            else:
+                display.say("left out: shardsolve from JAX, which this Python has not installed")
+        elif not (options.build / PROGRAMS[name]).exists():
             display.say(f"left out: {PROGRAMS[name]} is not in {options.build}")
         elif name == MP and not options.mp_libraries:
             display.say("left out: cuSOLVERMp needs --mp-libraries or SHARDSOLVE_MP_LIBRARIES")
         else:
             names.append(name)
-    if not names:
+    if OURS not in names:
         raise BenchError(f"no program in {options.build}; build the target bench/cuda/all")
     if gpu_count > 1 and DN in names:
         display.say("cuSOLVER (not Mg, not Mp) uses the first GPU alone")
