@@ -1,92 +1,24 @@
 #include "mesh/cuda_loader.hpp"
 
+#include "mesh/plugin.hpp"
+
 #include <shardsolve/error.hpp>
-#include <shardsolve/version.hpp>
 
 #include <fmt/format.h>
 
-#include <dlfcn.h>
-
-#include <array>
-#include <filesystem>
-#include <mutex>
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace shardsolve::mesh {
-namespace {
-
-constexpr const char* library_name = "libshardsolve_cuda.so";
-
-/// Where this code is, a library or a program.
-std::filesystem::path own_directory() {
-  static const int here = 0;
-  Dl_info info{};
-  if (::dladdr(&here, &info) == 0 || info.dli_fname == nullptr) {
-    return ".";
-  }
-  std::error_code error;
-  const auto path = std::filesystem::canonical(info.dli_fname, error);
-  return error ? std::filesystem::path(".") : path.parent_path();
-}
-
-/// Beside us; beside bin/; one up, as the tests of a build tree are; then where the system looks.
-std::vector<std::string> candidates() {
-  const std::filesystem::path here = own_directory();
-  std::vector<std::string> paths;
-  for (const auto& directory : {here, here / ".." / "lib", here / ".."}) {
-    if (std::filesystem::exists(directory / library_name)) {
-      paths.push_back((directory / library_name).string());
-    }
-  }
-  paths.emplace_back(library_name);
-  return paths;
-}
-
-struct Library {
-  Backend* (*make_backend)(const CudaOptions*) = nullptr;
-  std::string failure;
-};
-
-Library load() {
-  Library library;
-  void* handle = nullptr;
-  for (const std::string& path : candidates()) {
-    handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) {
-      break;
-    }
-    library.failure = library.failure.empty() ? ::dlerror() : library.failure;
-  }
-  if (handle == nullptr) {
-    return library;
-  }
-  const auto version =
-      reinterpret_cast<const char* (*)()>(::dlsym(handle, "shardsolve_cuda_version"));
-  if (version == nullptr || std::string_view(version()) != SHARDSOLVE_VERSION_STRING) {
-    library.failure =
-        fmt::format("{} is version {}, this is {}", library_name,
-                    version == nullptr ? "unknown" : version(), SHARDSOLVE_VERSION_STRING);
-    return library;
-  }
-  library.make_backend = reinterpret_cast<Backend* (*)(const CudaOptions*)>(
-      ::dlsym(handle, "shardsolve_make_cuda_backend"));
-  return library;
-}
-
-}  // namespace
 
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
-  static const Library library = load();
-  if (library.make_backend == nullptr) {
+  static const Plugin library("cuda");
+  if (!library.failure().empty()) {
     throw Error(ErrorKind::device,
                 fmt::format("the CUDA library of shardsolve could not be loaded: {}. It needs "
                             "cuBLAS of CUDA 13 (pip: nvidia-cublas) where the system looks for "
                             "libraries, or on LD_LIBRARY_PATH",
-                            library.failure));
+                            library.failure()));
   }
-  return std::unique_ptr<Backend>(library.make_backend(&options));
+  auto* const make = library.function<Backend*(const CudaOptions*)>("shardsolve_make_cuda_backend");
+  return std::unique_ptr<Backend>(make(&options));
 }
 
 }  // namespace shardsolve::mesh

@@ -1,0 +1,66 @@
+#include "mesh/plugin.hpp"
+
+#include <shardsolve/version.hpp>
+
+#include <fmt/format.h>
+
+#include <dlfcn.h>
+
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+namespace shardsolve::mesh {
+namespace {
+
+/// Where this code is, a library or a program.
+std::filesystem::path own_directory() {
+  static const int here = 0;
+  Dl_info info{};
+  if (::dladdr(&here, &info) == 0 || info.dli_fname == nullptr) {
+    return ".";
+  }
+  std::error_code error;
+  const auto path = std::filesystem::canonical(info.dli_fname, error);
+  return error ? std::filesystem::path(".") : path.parent_path();
+}
+
+/// Beside us; beside bin/; one up, as the tests of a build tree are; then where the system looks.
+std::vector<std::string> candidates(const std::string& file) {
+  const std::filesystem::path here = own_directory();
+  std::vector<std::string> paths;
+  for (const auto& directory : {here, here / ".." / "lib", here / ".."}) {
+    if (std::filesystem::exists(directory / file)) {
+      paths.push_back((directory / file).string());
+    }
+  }
+  paths.emplace_back(file);
+  return paths;
+}
+
+}  // namespace
+
+Plugin::Plugin(const std::string& name) {
+  const std::string file = fmt::format("libshardsolve_{}.so", name);
+  for (const std::string& path : candidates(file)) {
+    handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ != nullptr) {
+      break;
+    }
+    failure_ = failure_.empty() ? ::dlerror() : failure_;
+  }
+  if (handle_ == nullptr) {
+    return;
+  }
+  failure_.clear();
+  auto* const version = function<const char*()>(fmt::format("shardsolve_{}_version", name).c_str());
+  if (version == nullptr || std::string_view(version()) != SHARDSOLVE_VERSION_STRING) {
+    failure_ = fmt::format("{} is version {}, this is {}", file,
+                           version == nullptr ? "unknown" : version(), SHARDSOLVE_VERSION_STRING);
+  }
+}
+
+void* Plugin::find(const char* symbol) const { return ::dlsym(handle_, symbol); }
+
+}  // namespace shardsolve::mesh
