@@ -309,8 +309,13 @@ Verdict ProcessGroup::judge(const std::optional<Failure>& own, double flops,
 }
 
 /// Throws SilentRank. A process may take as long as it needs for what nobody waits for, a file for
-/// example, as long as it is there; after a failure it has to move.
+/// example, as long as it is there; after a failure it has to move. Who was told to stop does not
+/// wait for long: launchers kill after a second or two, and there may be files to remove before.
 void ProcessGroup::require_life(const Peer& peer, Watch& watch, bool failing) const {
+  const bool stopping = stop_seen_ != Clock::time_point{};
+  if (failing && stopping && Clock::now() - stop_seen_ > 3 * stop_patience) {
+    watch.report(peer.rank);
+  }
   if (failing) {
     watch.look_for_silence(peer.rank);
   } else if (Clock::now() - peer.last_note > ranks_->silence_limit()) {
