@@ -94,7 +94,7 @@ for what in "$@"; do
     build) ;;
     test) packages+=("${mpi_packages[@]}") requirements+=(test) ;;
     demo) packages+=("${peer_packages[@]}") requirements+=(demo) ;;
-    bench) packages+=("${peer_packages[@]}") requirements+=(bench) ;;
+    bench) packages+=("${peer_packages[@]}" "${mpi_packages[@]}" libscalapack-openmpi-dev) requirements+=(bench) ;;
     check) packages+=("${mpi_packages[@]}" "${check_packages[@]}") requirements+=(check docs) ;;
     *) usage ;;
   esac
