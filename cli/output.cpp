@@ -80,31 +80,32 @@ void require_distinct_files(const Options& options) {
 std::shared_ptr<ArrayFile> open_result(Workplace& workplace, Dtype dtype,
                                        const std::vector<std::int64_t>& shape, bool fortran_order) {
   const Options& options = workplace.options();
-  const auto open = [&](const auto& origin) {
-    return std::make_shared<ArrayFile>(options.output, options.force, origin, dtype, shape,
-                                       fortran_order);
-  };
   std::string problem;
   for (const auto temporary :
        {io::OutputFile::Temporary::unnamed, io::OutputFile::Temporary::named}) {
-    auto file = workplace.on_rank_0([=, &options] {
-      return std::make_shared<ArrayFile>(options.output, options.force, temporary, dtype, shape,
-                                         fortran_order);
-    });
+    std::shared_ptr<ArrayFile> file =
+        workplace
+            .on_rank_0([=, &options] {
+              return std::make_shared<ArrayFile>(options.output, options.force, temporary, dtype,
+                                                 shape, fortran_order);
+            })
+            .value_or(nullptr);
     if (!workplace.has_processes()) {
-      return *file;
+      return file;
     }
-    const std::string name = workplace.texts(file ? (*file)->file.shared_name() : "").front();
+    const std::string name = workplace.texts(file ? file->file.shared_name() : "").front();
     problem.clear();
     try {
-      file = file ? file : open(name);
+      file = file ? file
+                  : std::make_shared<ArrayFile>(options.output, options.force, name, dtype, shape,
+                                                fortran_order);
     } catch (const Error& error) {
       problem = error.what();
     }
     const auto problems = workplace.texts(problem);
     const auto worst = std::max_element(problems.begin(), problems.end());
     if (worst->empty()) {
-      return *file;
+      return file;
     }
     problem = *worst;
   }

@@ -6,6 +6,7 @@
 #include "options.hpp"
 #include "progress.hpp"
 
+#include <shardsolve/error.hpp>
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/plan.hpp>
 #include <shardsolve/run_options.hpp>
@@ -56,7 +57,12 @@ class Workplace {
   /// the same in all.
   template <class Work>
   auto everywhere(Work work) {
-    return on(&mesh::Rank::leads, std::move(work)).value();
+    auto result = on(&mesh::Rank::leads, std::move(work));
+    if (!result) {
+      throw Error(ErrorKind::internal,
+                  "no rank leads in this process: this is a bug of shardsolve");
+    }
+    return *std::move(result);
   }
   /// The same in the process of rank 0 alone; nothing in the others.
   template <class Work>
