@@ -48,6 +48,14 @@ bench: ## speed and memory against LAPACK, SciPy and JAX
 	@$(BUILD) shardsolve_cli
 	@SHARDSOLVE_BUILD=build/release $(PYTHON) bench/run.py
 
+.PHONY: bench-engines
+bench-engines: ## the factorisation in one process, over MPI, by ScaLAPACK and by LAPACK
+	@scripts/setup.sh bench
+	@$(CONFIGURE) -DSHARDSOLVE_BUILD_BENCH=ON
+	@$(BUILD) bench/all
+	@$(BUILD) shardsolve_backends
+	@SHARDSOLVE_BUILD=build/release $(PYTHON) bench/engines.py
+
 .PHONY: check
 check: ## format, lint and types: clang-format, clang-tidy, ruff, mypy; builds the documentation
 	@scripts/setup.sh check

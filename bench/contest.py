@@ -21,8 +21,14 @@ TARGET_RUNS = 5
 
 OURS, LAPACK, SCIPY, JAX = "shardsolve", "lapack", "scipy", "jax"
 PEERS = (LAPACK, SCIPY, JAX)
+OURS_MPI, SCALAPACK = "shardsolve-mpi", "scalapack"  # of bench/engines.py
 LABELS = {
-    "factor": {OURS: "shardsolve cholesky_factor", LAPACK: "LAPACK potrf"},
+    "factor": {
+        OURS: "shardsolve cholesky_factor",
+        OURS_MPI: "shardsolve cholesky_factor, MPI",
+        SCALAPACK: "ScaLAPACK potrf",
+        LAPACK: "LAPACK potrf",
+    },
     "solve": {
         OURS: "shardsolve solve",
         LAPACK: "LAPACK potrf, potrs",

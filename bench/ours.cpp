@@ -3,7 +3,9 @@
 #include "bench/support/problem.hpp"
 #include "bench/support/residuals.hpp"
 #include "bench/support/serve.hpp"
+#include "dense/bytes_of.hpp"
 #include "io/npy.hpp"
+#include "mesh/mesh_state.hpp"
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/plan.hpp>
@@ -34,6 +36,7 @@ namespace {
 struct Options : ProblemOptions {
   std::int64_t ranks = 4;
   std::int64_t tile = 0;  // 0 asks for the default
+  bool mpi = false;
 };
 
 nlohmann::json describe_blas() {
@@ -63,12 +66,14 @@ template <Scalar T>
 class Ours {
  public:
   explicit Ours(const Options& options)
-      : mesh_(Mesh::host(options.ranks)),
-        tile_(options.tile > 0 ? options.tile
-                               : default_tile(options.n, options.ranks, dtype_of<T>)),
+      : mesh_(options.mpi ? Mesh::mpi() : Mesh::host(options.ranks)),
+        tile_(options.tile > 0 ? options.tile : mesh_.default_tile(options.n, dtype_of<T>)),
         problem_(layout(options.n, tile_)),
         a_(problem_.a().layout()),
         b_(problem_.b().layout(), 1) {}
+
+  /// Whether it is this process that answers.
+  bool speaks() const { return mesh_.is_here(0); }
 
   nlohmann::json hello() const {
     return {{"program", "shardsolve " SHARDSOLVE_VERSION_STRING},
@@ -108,8 +113,9 @@ class Ours {
     std::vector<MatrixView<T>> slabs;
     std::vector<MatrixView<T>> blocks;
     for (std::int64_t rank = 0; rank < wanted.ranks(); ++rank) {
-      slabs.push_back(a_.slab(rank));
-      blocks.push_back(b_.block(rank));
+      const bool here = mesh_.is_here(rank);
+      slabs.push_back(here ? a_.slab(rank) : MatrixView<T>());
+      blocks.push_back(here ? b_.block(rank) : MatrixView<T>());
     }
     problem_.restore(a_);
     problem_.restore(b_);
@@ -122,7 +128,8 @@ class Ours {
     require_ok(result->outcome);
     const Outcome solved = cholesky_solve(mesh_, *result, b);
     require_ok(solved);
-    return timed(seconds, {factor_residual(problem_.a(), a), solution_residual(b),
+    const auto [l, x] = whole(a.layout());
+    return timed(seconds, {factor_residual(problem_.a(), l), solution_residual(x),
                            certificate<T>(solved, 10.0)});
   }
 
@@ -130,7 +137,8 @@ class Ours {
     Outcome outcome;
     const double seconds = time([&] { outcome = solve(mesh_, a, b); });
     require_ok(outcome);
-    return timed(seconds, {solution_residual(b), certificate<T>(outcome, 10.0)});
+    return timed(seconds,
+                 {solution_residual(whole(a.layout()).second), certificate<T>(outcome, 10.0)});
   }
 
   nlohmann::json invert(const ShardedMatrix<T>& a) {
@@ -141,7 +149,29 @@ class Ours {
       outcome = cholesky_inverse(mesh_, std::move(factor));
     });
     require_ok(outcome);
-    return timed(seconds, {inverse_residual(problem_.a(), a), certificate<T>(outcome, 30.0)});
+    return timed(seconds, {inverse_residual(problem_.a(), whole(a.layout()).first),
+                           certificate<T>(outcome, 30.0)});
+  }
+
+  /// What all ranks have computed, with the tile that they have used.
+  std::pair<ShardedMatrix<T>, RightHandSides<T>> whole(const SlabLayout& computed) {
+    std::vector<MatrixView<T>> slabs;
+    std::vector<MatrixView<T>> blocks;
+    std::vector<comm::Bytes> columns;
+    std::vector<comm::Bytes> rows;
+    for (std::int64_t rank = 0; rank < computed.ranks(); ++rank) {
+      slabs.push_back(a_.slab(rank));
+      blocks.push_back(b_.block(rank));
+      columns.push_back(dense::bytes_of(slabs.back()));
+      rows.push_back(dense::bytes_of(blocks.back()));
+    }
+    if (!mesh_.is_here(0) || !mesh_.is_here(computed.ranks() - 1)) {
+      mesh_.state().run({}, [columns, rows](mesh::Rank& rank) {
+        rank.communicator().all_gather(rank.transfer(), columns);
+        rank.communicator().all_gather(rank.transfer(), rows);
+      });
+    }
+    return {ShardedMatrix<T>(computed, slabs), RightHandSides<T>(computed, blocks)};
   }
 
   Residual solution_residual(const RightHandSides<T>& x) const {
@@ -180,14 +210,15 @@ int main(int argc, char** argv) {
   shardsolve::bench::Options options;
   shardsolve::bench::add_problem_options(app, options);
   app.add_option("--ranks", options.ranks, "CPU devices")->check(CLI::PositiveNumber);
+  app.add_flag("--mpi", options.mpi, "One rank in each process; all read the same lines");
   app.add_option("--tile", options.tile, "Columns of a block; by default the library's choice")
       ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   try {
     shardsolve::bench::with_dtype(options.dtype, [&]<class T>() {
       shardsolve::bench::Ours<T> ours(options);
-      shardsolve::bench::serve(ours.hello(),
-                               [&](const auto& request) { return ours.answer(request); });
+      shardsolve::bench::serve(
+          ours.hello(), [&](const auto& request) { return ours.answer(request); }, ours.speaks());
     });
   } catch (const std::exception& error) {
     std::cerr << "shardsolve_bench: " << error.what() << '\n';

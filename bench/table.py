@@ -115,6 +115,20 @@ class Display:
         for row in [*rows, *([] if peer is None else [peer])]:
             self._missed_gates(row)
 
+    def engines(
+        self, setting: Setting, rows: Sequence[Measurement], ratios: Sequence[Comparison]
+    ) -> None:
+        """The factorisation by all engines, and how fast ours with MPI is beside each."""
+        self.say(f"\n{TITLES['factor']}   n = {setting.n}, {setting.dtype}, {setting.ranks} ranks")
+        table = self._timings("Engine", "Block", "Ours with MPI is")
+        for row, ratio in zip(rows, ratios, strict=True):
+            block = row.tile or row.contestant.hello.get("tile", "")
+            speed = ratio.refused or f"{ratio.ratio:.3f} x as fast"
+            self._add(table, row, [row.label, str(block), speed])
+        self._print(table)
+        for row in rows:
+            self._missed_gates(row)
+
     def memory(self, use: MemoryUse) -> None:
         """Peak memory beside its bound."""
         mega = 1e6

@@ -5,6 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <complex>
 #include <string_view>
 #include <utility>
@@ -47,6 +50,17 @@ Input open_matrix(const std::string& path) {
   return {std::move(reader), n};
 }
 
+std::string identity(const Input& input) {
+  struct stat status{};
+  if (::stat(input.path().c_str(), &status) != 0) {
+    io::throw_system_error("read", input.path(), errno);
+  }
+  return fmt::format("{} (order {}, {} bytes, written at {}.{:09} s)\n",
+                     io::describe(input.reader->header(), input.path()),
+                     input.fortran_order() ? "F" : "C", status.st_size, status.st_mtim.tv_sec,
+                     status.st_mtim.tv_nsec);
+}
+
 Input open_right_hand_sides(const std::string& path, const Input& a) {
   auto reader = std::make_shared<const io::NpyReader>(path);
   const std::int64_t columns = io::require_right_hand_sides(reader->header(), a.columns, path);
@@ -83,7 +97,9 @@ Loaded<ShardedMatrix<T>> load_matrix(Workplace& workplace, const Input& a,
 template <Scalar T>
 Loaded<RightHandSides<T>> load_right_hand_sides(Workplace& workplace, const Input& b,
                                                 const SlabLayout& layout) {
-  RightHandSides<T> sides(layout, b.columns);
+  RightHandSides<T> sides = workplace.mesh().memory() == Memory::device
+                                ? RightHandSides<T>(layout, b.columns)
+                                : make_right_hand_sides<T>(workplace.mesh(), layout, b.columns);
   const double seconds = workplace.run([sides, file = b.reader](mesh::Rank& rank) {
     const MatrixView<T> block = sides.block(rank.index());
     const GlobalIndex begin = sides.layout().segment(rank.index()).begin;

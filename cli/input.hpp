@@ -32,6 +32,9 @@ struct Input {
 /// Throws Error(io) if the file cannot be read, Error(invalid_argument) if it is no square matrix.
 Input open_matrix(const std::string& path);
 
+/// What tells the file from others, a line: what it holds, its size and when it was last written.
+std::string identity(const Input& input);
+
 /// Throws as open_matrix, if rows or dtype are not those of the matrix `a`.
 Input open_right_hand_sides(const std::string& path, const Input& a);
 

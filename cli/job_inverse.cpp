@@ -29,10 +29,9 @@ Outcome invert(Workplace& workplace, const ShardedMatrix<T>& a) {
 }
 
 template <Scalar T>
-void invert_file(const Context& context, Workplace& workplace, const Input& a,
-                 const SlabLayout& layout, Report& report) {
-  const auto result = open_result(context.options, a.dtype(), a.shape(), a.fortran_order());
-  const auto trace = open_trace(context.options);
+void invert_file(Workplace& workplace, const Input& a, const SlabLayout& layout, Report& report) {
+  const auto result = open_result(workplace, a.dtype(), a.shape(), a.fortran_order());
+  const auto trace = open_trace(workplace.options());
   const auto matrix = load_matrix<T>(workplace, a, layout);
   report.read_seconds = matrix.seconds;
 
@@ -40,7 +39,7 @@ void invert_file(const Context& context, Workplace& workplace, const Input& a,
   report.outcome = invert(workplace, matrix.data);
   if (report.outcome.ok()) {
     report.write_seconds = write_hermitian(workplace, matrix.data, result);
-    report.write_seconds += commit(workplace, result.get(), trace.get());
+    report.write_seconds += commit(workplace, result, trace);
   } else {
     report.outcome.entry = place_in_file(report.outcome, a);
   }
@@ -48,11 +47,14 @@ void invert_file(const Context& context, Workplace& workplace, const Input& a,
 
 }  // namespace
 
-Report inverse_job(const Context& context) {
-  const Input a = open_matrix(context.options.matrix);
-  require_distinct_files(context.options);
-  Workplace workplace(context);
-  const SlabLayout layout = workplace.layout_for(context.options, a.columns, a.dtype());
+Report inverse_job(Workplace& workplace) {
+  const Input a = workplace.everywhere([&options = workplace.options()] {
+    const Input matrix = open_matrix(options.matrix);
+    require_distinct_files(options);
+    return matrix;
+  });
+  workplace.require_same(identity(a));
+  const SlabLayout layout = workplace.layout_for(a.columns, a.dtype());
   workplace.require_memory(
       {plan_cholesky_factor(layout, a.dtype()), plan_cholesky_inverse(layout, a.dtype())},
       fmt::format("inverting '{}'", a.path()));
@@ -61,7 +63,7 @@ Report inverse_job(const Context& context) {
                 .dtype = a.dtype(),
                 .tile = layout.tile(),
                 .output_shape = io::format_shape(a.shape())};
-  with_dtype(a.dtype(), [&]<class T>(T) { invert_file<T>(context, workplace, a, layout, report); });
+  with_dtype(a.dtype(), [&]<class T>(T) { invert_file<T>(workplace, a, layout, report); });
   return report;
 }
 

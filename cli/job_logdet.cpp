@@ -14,9 +14,9 @@ namespace shardsolve::cli {
 namespace {
 
 template <Scalar T>
-void find_log_determinant(const Context& context, Workplace& workplace, const Input& a,
-                          const SlabLayout& layout, Report& report) {
-  const auto trace = open_trace(context.options);
+void find_log_determinant(Workplace& workplace, const Input& a, const SlabLayout& layout,
+                          Report& report) {
+  const auto trace = open_trace(workplace.options());
   const auto matrix = load_matrix<T>(workplace, a, layout);
   report.read_seconds = matrix.seconds;
 
@@ -26,7 +26,7 @@ void find_log_determinant(const Context& context, Workplace& workplace, const In
   if (report.outcome.ok()) {
     report.log_determinant = log_determinant(factor);
     report.outcome.rcond = condition_estimate(workplace.mesh(), factor, workplace.run_options());
-    commit(workplace, nullptr, trace.get());
+    commit(workplace, nullptr, trace);
   } else {
     report.outcome.entry = place_in_file(report.outcome, a);
   }
@@ -34,18 +34,20 @@ void find_log_determinant(const Context& context, Workplace& workplace, const In
 
 }  // namespace
 
-Report logdet_job(const Context& context) {
-  const Input a = open_matrix(context.options.matrix);
-  require_distinct_files(context.options);
-  Workplace workplace(context);
-  const SlabLayout layout = workplace.layout_for(context.options, a.columns, a.dtype());
+Report logdet_job(Workplace& workplace) {
+  const Input a = workplace.everywhere([&options = workplace.options()] {
+    const Input matrix = open_matrix(options.matrix);
+    require_distinct_files(options);
+    return matrix;
+  });
+  workplace.require_same(identity(a));
+  const SlabLayout layout = workplace.layout_for(a.columns, a.dtype());
   workplace.require_memory(
       {plan_cholesky_factor(layout, a.dtype()), plan_cholesky_solve(layout, a.dtype(), 1)},
       fmt::format("factoring '{}'", a.path()));
 
   Report report{.n = a.columns, .dtype = a.dtype(), .tile = layout.tile()};
-  with_dtype(a.dtype(),
-             [&]<class T>(T) { find_log_determinant<T>(context, workplace, a, layout, report); });
+  with_dtype(a.dtype(), [&]<class T>(T) { find_log_determinant<T>(workplace, a, layout, report); });
   return report;
 }
 

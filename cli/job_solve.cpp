@@ -10,16 +10,17 @@
 #include <fmt/format.h>
 
 #include <complex>
+#include <utility>
 
 namespace shardsolve::cli {
 namespace {
 
 template <Scalar T>
-void solve_files(const Context& context, Workplace& workplace, const Input& a, const Input& b,
-                 const SlabLayout& layout, Report& report) {
+void solve_files(Workplace& workplace, const Input& a, const Input& b, const SlabLayout& layout,
+                 Report& report) {
   // Claimed before the work, which may be long.
-  const auto result = open_result(context.options, b.dtype(), b.shape(), b.fortran_order());
-  const auto trace = open_trace(context.options);
+  const auto result = open_result(workplace, b.dtype(), b.shape(), b.fortran_order());
+  const auto trace = open_trace(workplace.options());
   const auto matrix = load_matrix<T>(workplace, a, layout);
   const auto sides = load_right_hand_sides<T>(workplace, b, layout);
   report.read_seconds = matrix.seconds + sides.seconds;
@@ -28,7 +29,7 @@ void solve_files(const Context& context, Workplace& workplace, const Input& a, c
   report.outcome = solve(workplace.mesh(), matrix.data, sides.data, workplace.run_options());
   if (report.outcome.ok()) {
     report.write_seconds = write_solution(workplace, sides.data, result);
-    report.write_seconds += commit(workplace, result.get(), trace.get());
+    report.write_seconds += commit(workplace, result, trace);
   } else {
     report.outcome.entry = place_in_file(report.outcome, a);
   }
@@ -36,12 +37,15 @@ void solve_files(const Context& context, Workplace& workplace, const Input& a, c
 
 }  // namespace
 
-Report solve_job(const Context& context) {
-  const Input a = open_matrix(context.options.matrix);
-  const Input b = open_right_hand_sides(context.options.right_hand_sides, a);
-  require_distinct_files(context.options);
-  Workplace workplace(context);
-  const SlabLayout layout = workplace.layout_for(context.options, a.columns, a.dtype());
+Report solve_job(Workplace& workplace) {
+  const auto [a, b] = workplace.everywhere([&options = workplace.options()] {
+    const Input matrix = open_matrix(options.matrix);
+    const Input sides = open_right_hand_sides(options.right_hand_sides, matrix);
+    require_distinct_files(options);
+    return std::pair(matrix, sides);
+  });
+  workplace.require_same(identity(a) + identity(b));
+  const SlabLayout layout = workplace.layout_for(a.columns, a.dtype());
   workplace.require_memory(
       {plan_cholesky_factor(layout, a.dtype()), plan_cholesky_solve(layout, a.dtype(), b.columns)},
       fmt::format("solving with '{}'", a.path()));
@@ -52,7 +56,7 @@ Report solve_job(const Context& context) {
                 .tile = layout.tile(),
                 .output_shape = io::format_shape(b.shape())};
   with_dtype(a.dtype(),
-             [&]<class T>(T) { solve_files<T>(context, workplace, a, b, layout, report); });
+             [&, &a = a, &b = b]<class T>(T) { solve_files<T>(workplace, a, b, layout, report); });
   return report;
 }
 

@@ -8,8 +8,8 @@ namespace shardsolve::cli {
 
 /// Output files are written if and only if the outcome in the report is ok. Throws Error, and then
 /// none is written either.
-Report solve_job(const Context& context);
-Report inverse_job(const Context& context);
-Report logdet_job(const Context& context);
+Report solve_job(Workplace& workplace);
+Report inverse_job(Workplace& workplace);
+Report logdet_job(Workplace& workplace);
 
 }  // namespace shardsolve::cli

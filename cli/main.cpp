@@ -7,6 +7,7 @@
 #include "report.hpp"
 #include "signals.hpp"
 #include "terminal.hpp"
+#include "workplace.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -18,24 +19,33 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
-#include <variant>
 
 namespace shardsolve::cli {
 namespace {
 
-Report run_job(const Context& context) {
-  switch (context.options.command) {
+Report run_job(Workplace& workplace) {
+  switch (workplace.options().command) {
     case Command::solve:
-      return solve_job(context);
+      return solve_job(workplace);
     case Command::inverse:
-      return inverse_job(context);
+      return inverse_job(workplace);
     case Command::logdet:
       break;
   }
-  return logdet_job(context);
+  return logdet_job(workplace);
+}
+
+/// Help, version, or what was wrong with the arguments.
+int tell(const Answer& answer) {
+  if (answer.code == exit_ok) {
+    return print(stdout, answer.text) ? exit_ok : exit_environment;
+  }
+  print_error(answer.text);
+  return answer.code;
 }
 
 std::string answer(const Options& options, const Report& report) {
@@ -52,7 +62,11 @@ std::string answer(const Options& options, const Report& report) {
 }
 
 /// Prints the answer, or the reason why there is none.
-int conclude(const Options& options, const Report& report) {
+int conclude(const Workplace& workplace, const Report& report) {
+  const Options& options = workplace.options();
+  if (!workplace.speaks()) {
+    return report.outcome.ok() ? exit_ok : exit_numerical;
+  }
   const bool printed = print(stdout, answer(options, report));
   if (!report.outcome.ok()) {
     print_error(numerical_failure(options, report));
@@ -78,38 +92,72 @@ std::string_view name_of_signal(int signal) {
   }
 }
 
-/// Tells of a job that threw, and ends the process. Threads of a rank that never came back may
-/// still run, so nothing is destroyed.
-[[noreturn]] void fail(const Options& options, ErrorKind kind, std::string message) {
-  const int signal = Signals::received();
-  if (kind == ErrorKind::cancelled) {
-    message = fmt::format("interrupted ({}): nothing was written", name_of_signal(signal));
-  } else if (kind == ErrorKind::communication) {
-    message += fmt::format(" (--timeout, now {:g} s)", options.timeout);
-  }
-  if (options.json) {
-    print(stdout, json_failure(options, name(kind), message));
-  }
-  print_error(message);
-  std::_Exit(exit_code(kind, signal));
+/// Exit code of a job that threw. Of several processes one has been told to stop, or all have.
+int exit_code_of(ErrorKind kind) {
+  return exit_code(kind, Signals::received() != 0 ? Signals::received() : SIGTERM);
 }
 
-int run(const Options& options, const std::shared_ptr<ProgressDisplay>& progress) {
+/// What the user is told of a job that threw.
+std::string message_of(const Options& options, const Workplace* workplace, ErrorKind kind,
+                       const std::string& what) {
+  if (kind == ErrorKind::cancelled) {
+    return Signals::received() != 0 ? fmt::format("interrupted ({}): nothing was written",
+                                                  name_of_signal(Signals::received()))
+                                    : "interrupted in another process: nothing was written";
+  }
+  if (kind == ErrorKind::communication) {
+    return what + fmt::format(" (--timeout, now {:g} s)", options.timeout);
+  }
+  const bool in_one_place = exit_code_of(kind) == exit_environment;
+  if (in_one_place && workplace != nullptr && workplace->has_processes()) {
+    return fmt::format("{} ({})", what, workplace->whereabouts());
+  }
+  return what;
+}
+
+/// Tells of a job that threw, and ends the process. Threads of a rank that never came back may
+/// still run, so nothing is destroyed, unless processes are to end in good order.
+[[noreturn]] void fail(const Options& options, std::optional<Workplace>& workplace, ErrorKind kind,
+                       const std::string& what) {
+  if (!workplace || workplace->speaks()) {
+    const std::string message = message_of(options, workplace ? &*workplace : nullptr, kind, what);
+    if (options.json) {
+      print(stdout, json_failure(options, name(kind), message));
+    }
+    print_error(message);
+  }
+  const int code = exit_code_of(kind);
+  if (workplace && workplace->has_processes() && !workplace->broken()) {
+    workplace.reset();
+    std::exit(code);
+  }
+  std::_Exit(code);
+}
+
+int run(const CommandLine& line, std::optional<Workplace>& workplace,
+        const std::shared_ptr<ProgressDisplay>& progress) {
   const Signals signals;
   const std::stop_callback announce(
       signals.token(), [&] { progress->say("stopping; a second signal ends at once"); });
-  const Report report = run_job({options, signals.token(), progress});
+  workplace.emplace(line.options, signals.token(), progress);
+  workplace->require_same(line.summary);
+  if (line.answer) {
+    return workplace->speaks() ? tell(*line.answer) : line.answer->code;
+  }
+  const Report report = run_job(*workplace);
   progress->finish();
-  return conclude(options, report);
+  return conclude(*workplace, report);
 }
 
-int run(const Options& options) {
+int run(const CommandLine& line) {
   const auto progress = std::make_shared<ProgressDisplay>(
-      options.quiet ? ProgressDisplay::Style::none : ProgressDisplay::style_of_standard_error());
+      line.options.quiet ? ProgressDisplay::Style::none
+                         : ProgressDisplay::style_of_standard_error());
+  std::optional<Workplace> workplace;
   ErrorKind kind = ErrorKind::internal;
   std::string message;
   try {
-    return run(options, progress);
+    return run(line, workplace, progress);
   } catch (const Error& error) {
     kind = error.kind();
     message = error.what();
@@ -120,7 +168,7 @@ int run(const Options& options) {
     message = fmt::format("{}: this is a bug of shardsolve, please report it", error.what());
   }
   progress->finish();
-  fail(options, kind, message);
+  fail(line.options, workplace, kind, message);
 }
 
 }  // namespace
@@ -128,7 +176,6 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   using namespace shardsolve::cli;
-  const auto parsed = parse_command_line(argc, argv);
-  return std::holds_alternative<int>(parsed) ? std::get<int>(parsed)
-                                             : run(std::get<Options>(parsed));
+  const CommandLine line = parse_command_line(argc, argv);
+  return line.answer && !line.options.mpi ? tell(*line.answer) : run(line);
 }

@@ -1,7 +1,7 @@
 #include "options.hpp"
 
 #include "exit_code.hpp"
-#include "terminal.hpp"
+#include "launch.hpp"
 #include "version.hpp"
 
 #include <shardsolve/mesh.hpp>
@@ -34,6 +34,7 @@ constexpr const char* footer =
     "  shardsolve solve A.npy b.npy -o x.npy --devices 4 --trace trace.json\n"
     "  shardsolve inverse A.npy -o Ainv.npy --force\n"
     "  shardsolve logdet A.npy --json\n"
+    "  mpirun -np 4 shardsolve solve A.npy b.npy -o x.npy\n"
     "\n"
     "'shardsolve solve --help' and so on say more about each command.\n"
     "\n"
@@ -83,10 +84,12 @@ constexpr const char* logdet_footer =
     "positive, and often beyond the range of floating-point numbers.\n"
     "With --quiet the number alone is printed: ld=$(shardsolve logdet A.npy --quiet)";
 
-/// How --devices is meant: a number of CPU devices, or a list of GPUs.
+/// How --devices is meant: a number of CPU devices, a list of GPUs, or nothing where each process
+/// is one.
 struct DeviceList {
   std::string backend = "cpu";
   std::string text;
+  std::string mpi = "auto";
 };
 
 std::int64_t default_devices() {
@@ -146,8 +149,35 @@ void take_gpus(const std::string& text, Options& options) {
   options.devices = static_cast<std::int64_t>(options.gpus.size());
 }
 
-void take_devices(const DeviceList& list, Options& options) {
+bool wants_mpi(const DeviceList& list) {
+  return list.mpi == "on" || (list.mpi == "auto" && launched_processes() > 1);
+}
+
+void take_processes(const DeviceList& list, const Options& options) {
+  constexpr const char* advice = "; --mpi off makes each process work on its own";
   if (list.backend == "cuda") {
+    throw CLI::ValidationError(
+        "--backend", fmt::format("'cuda' given, and several processes work on CPU devices only: "
+                                 "leave out mpirun or srun, one process drives all GPUs{}",
+                                 advice));
+  }
+  if (!list.text.empty()) {
+    reject_devices(list.text,
+                   fmt::format("each of the processes is one device: leave it out{}", advice));
+  }
+  if (!options.trace.empty()) {
+    throw CLI::ValidationError(
+        "--trace", fmt::format("'{}' given; of several processes there is no trace yet: trace a "
+                               "run of one process with --devices",
+                               options.trace));
+  }
+}
+
+void take_devices(const DeviceList& list, Options& options) {
+  options.mpi = wants_mpi(list);
+  if (options.mpi) {
+    take_processes(list, options);
+  } else if (list.backend == "cuda") {
     options.backend = Backend::cuda;
     take_gpus(list.text.empty() ? "0" : list.text, options);
   } else if (!list.text.empty()) {
@@ -194,6 +224,12 @@ void add_common(CLI::App& command, Options& options, DeviceList& devices) {
                       "(default 0)",
                       Mesh::max_host_ranks, options.devices))
       ->type_name("N");
+  command
+      .add_option(
+          "--mpi", devices.mpi,
+          "each process is one device of the job: on, off or auto (several of mpirun, srun)")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "on", "off"}));
   command
       .add_option("--tile", options.tile,
                   "columns eliminated in one step (default: chosen from n and the devices)")
@@ -250,25 +286,32 @@ const char* usage_of(std::string_view command) {
   return command == "inverse" ? inverse_usage : logdet_usage;
 }
 
-/// Tells what was wrong, or prints the help or version that was asked for.
-int answer(const CLI::App& app, const CLI::ParseError& error, const std::string& first_argument) {
+/// What was wrong, or the help or version that was asked for.
+Answer answer(const CLI::App& app, const CLI::ParseError& error,
+              const std::string& first_argument) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
-    return print(stdout, error.get_name() == "CallForVersion" ? version_text() : app.help())
-               ? exit_ok
-               : exit_environment;
+    return {exit_ok, error.get_name() == "CallForVersion" ? version_text() : app.help()};
   }
   const auto chosen = app.get_subcommands();
   if (chosen.empty()) {
-    print_error(fmt::format(
-        "{}; the commands are solve, inverse and logdet\n"
-        "Try 'shardsolve --help'.",
-        first_argument.empty() ? "no command given" : "'" + first_argument + "' is not a command"));
-  } else {
-    const std::string command = chosen.front()->get_name();
-    print_error(fmt::format("{}\nUsage: {}\nTry 'shardsolve {} --help'.", error.what(),
-                            usage_of(command), command));
+    return {exit_misuse,
+            fmt::format("{}; the commands are solve, inverse and logdet\n"
+                        "Try 'shardsolve --help'.",
+                        first_argument.empty() ? "no command given"
+                                               : "'" + first_argument + "' is not a command")};
   }
-  return exit_misuse;
+  const std::string command = chosen.front()->get_name();
+  return {exit_misuse, fmt::format("{}\nUsage: {}\nTry 'shardsolve {} --help'.", error.what(),
+                                   usage_of(command), command)};
+}
+
+/// The version, then the arguments as they were given.
+std::string summary_of(int argc, const char* const* argv) {
+  std::string summary = fmt::format("shardsolve {} with the BLAS {}", version, blas);
+  for (int i = 1; i < argc; ++i) {
+    summary += fmt::format("\nthe argument '{}'", argv[i]);
+  }
+  return summary;
 }
 
 }  // namespace
@@ -285,8 +328,10 @@ std::string_view name(Command command) {
   return "unknown";
 }
 
-std::variant<Options, int> parse_command_line(int argc, const char* const* argv) {
-  Options options;
+CommandLine parse_command_line(int argc, const char* const* argv) {
+  CommandLine line;
+  line.summary = summary_of(argc, argv);
+  Options& options = line.options;
   options.devices = default_devices();
   CLI::App app(about, "shardsolve");
   app.footer(footer);
@@ -300,14 +345,15 @@ std::variant<Options, int> parse_command_line(int argc, const char* const* argv)
     app.parse(argc, argv);
     take_devices(devices, options);
   } catch (const CLI::ParseError& error) {
-    return answer(app, error, argc > 1 ? argv[1] : "");
+    options.mpi = wants_mpi(devices);
+    line.answer = answer(app, error, argc > 1 ? argv[1] : "");
   }
   if (inverse->parsed()) {
     options.command = Command::inverse;
   } else if (logdet->parsed()) {
     options.command = Command::logdet;
   }
-  return options;
+  return line;
 }
 
 }  // namespace shardsolve::cli

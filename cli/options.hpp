@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 namespace shardsolve::cli {
@@ -24,6 +23,7 @@ struct Options {
   std::string trace;             ///< path of the trace; empty for none
   Backend backend = Backend::cpu;
   std::int64_t devices = 1;          ///< that share the work
+  bool mpi = false;                  ///< each device is a process, started by an MPI launcher
   std::vector<int> gpus;             ///< CUDA's numbers of them, if that is the backend
   std::optional<std::int64_t> tile;  ///< default_tile() if not given
   double timeout = 300.0;            ///< seconds without a sign of life from a device
@@ -32,8 +32,19 @@ struct Options {
   bool quiet = false;
 };
 
-/// The options, or the exit code where there is nothing more to do: --help, --version and misuse,
-/// of which the user has been told.
-std::variant<Options, int> parse_command_line(int argc, const char* const* argv);
+/// What the user is told where there is nothing more to do: help, version, or what was wrong.
+struct Answer {
+  int code = 0;
+  std::string text;
+};
+
+struct CommandLine {
+  Options options;
+  std::optional<Answer> answer;  ///< if there is one, only `mpi` of the options has a meaning
+  /// The same in all processes of a job, or they were started wrongly.
+  std::string summary;
+};
+
+CommandLine parse_command_line(int argc, const char* const* argv);
 
 }  // namespace shardsolve::cli

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <complex>
@@ -76,15 +77,44 @@ void require_distinct_files(const Options& options) {
   require_distinct(trace, result);
 }
 
-std::shared_ptr<ArrayFile> open_result(const Options& options, Dtype dtype,
-                                       std::vector<std::int64_t> shape, bool fortran_order) {
-  return std::make_shared<ArrayFile>(options.output, options.force, dtype, std::move(shape),
-                                     fortran_order);
+std::shared_ptr<ArrayFile> open_result(Workplace& workplace, Dtype dtype,
+                                       const std::vector<std::int64_t>& shape, bool fortran_order) {
+  const Options& options = workplace.options();
+  std::string problem;
+  for (const auto temporary :
+       {io::OutputFile::Temporary::unnamed, io::OutputFile::Temporary::named}) {
+    std::shared_ptr<ArrayFile> file =
+        workplace
+            .on_rank_0([=, &options] {
+              return std::make_shared<ArrayFile>(options.output, options.force, temporary, dtype,
+                                                 shape, fortran_order);
+            })
+            .value_or(nullptr);
+    if (!workplace.has_processes()) {
+      return file;
+    }
+    const std::string name = workplace.texts(file ? file->file.shared_name() : "").front();
+    problem.clear();
+    try {
+      file = file ? file
+                  : std::make_shared<ArrayFile>(options.output, options.force, name, dtype, shape,
+                                                fortran_order);
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+    const auto problems = workplace.texts(problem);
+    const auto worst = std::max_element(problems.begin(), problems.end());
+    if (worst->empty()) {
+      return file;
+    }
+    problem = *worst;
+  }
+  throw Error(ErrorKind::io, problem);
 }
 
-std::unique_ptr<io::OutputFile> open_trace(const Options& options) {
+std::shared_ptr<io::OutputFile> open_trace(const Options& options) {
   return options.trace.empty() ? nullptr
-                               : std::make_unique<io::OutputFile>(options.trace, options.force);
+                               : std::make_shared<io::OutputFile>(options.trace, options.force);
 }
 
 template <Scalar T>
@@ -123,19 +153,31 @@ double write_hermitian(Workplace& workplace, const ShardedMatrix<T>& x,
   });
 }
 
-double commit(const Workplace& workplace, ArrayFile* result, io::OutputFile* trace) {
+double commit(Workplace& workplace, const std::shared_ptr<ArrayFile>& result,
+              const std::shared_ptr<io::OutputFile>& trace) {
   const auto begin = std::chrono::steady_clock::now();
   if (trace != nullptr) {
     const std::string text = workplace.trace().to_json();
     trace->pwrite_all(text.data(), static_cast<std::int64_t>(text.size()), 0);
   }
-  leave_if_stopped(workplace.run_options().cancel);
-  if (result != nullptr) {
-    result->file.commit();
+  const std::stop_token stop = workplace.run_options().cancel;
+  if (result != nullptr && workplace.has_processes()) {
+    workplace.everywhere([result, stop] {
+      leave_if_stopped(stop);
+      result->file.sync();
+      return true;
+    });
   }
-  if (trace != nullptr) {
-    commit_last(*trace, result);
-  }
+  workplace.on_rank_0([result, trace, stop] {
+    leave_if_stopped(stop);
+    if (result != nullptr) {
+      result->file.commit();
+    }
+    if (trace != nullptr) {
+      commit_last(*trace, result.get());
+    }
+    return true;
+  });
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 

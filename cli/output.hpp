@@ -19,9 +19,11 @@ namespace shardsolve::cli {
 
 /// An array in the making.
 struct ArrayFile {
-  ArrayFile(const std::string& path, bool force, Dtype dtype, std::vector<std::int64_t> shape,
-            bool fortran_order)
-      : file(path, force), writer(file, dtype, std::move(shape), fortran_order) {}
+  /// `origin`: what OutputFile takes, the kind of temporary file or the one to join in on.
+  template <class Origin>
+  ArrayFile(const std::string& path, bool force, const Origin& origin, Dtype dtype,
+            std::vector<std::int64_t> shape, bool fortran_order)
+      : file(path, force, origin), writer(file, dtype, std::move(shape), fortran_order) {}
 
   io::OutputFile file;
   io::NpyWriter writer;
@@ -31,13 +33,14 @@ struct ArrayFile {
 /// also through links.
 void require_distinct_files(const Options& options);
 
-/// Claims the name and the disk space of the result. Throws Error(invalid_argument) if the name is
-/// taken and may not be replaced, Error(io) if it cannot be written.
-std::shared_ptr<ArrayFile> open_result(const Options& options, Dtype dtype,
-                                       std::vector<std::int64_t> shape, bool fortran_order);
+/// Claims the name and the disk space of the result. Several processes write to one file, which the
+/// one of rank 0 makes: without a name, if all are on one machine. Throws Error(invalid_argument)
+/// if the name is taken and may not be replaced, Error(io) if it cannot be written.
+std::shared_ptr<ArrayFile> open_result(Workplace& workplace, Dtype dtype,
+                                       const std::vector<std::int64_t>& shape, bool fortran_order);
 
 /// The same for the trace; nothing if none is asked for.
-std::unique_ptr<io::OutputFile> open_trace(const Options& options);
+std::shared_ptr<io::OutputFile> open_trace(const Options& options);
 
 /// Each rank writes the rows of its segment. Returns the seconds.
 template <Scalar T>
@@ -51,6 +54,7 @@ double write_hermitian(Workplace& workplace, const ShardedMatrix<T>& x,
 
 /// Gives the outputs their names, all bytes of all of them being written first. Either may be null.
 /// Up to here a request to stop is obeyed: Error(cancelled). Returns the seconds.
-double commit(const Workplace& workplace, ArrayFile* result, io::OutputFile* trace);
+double commit(Workplace& workplace, const std::shared_ptr<ArrayFile>& result,
+              const std::shared_ptr<io::OutputFile>& trace);
 
 }  // namespace shardsolve::cli

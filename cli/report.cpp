@@ -24,6 +24,13 @@ std::string line(std::string_view label, std::string_view value, std::string_vie
   return fmt::format("  {:<15} {:<9} {}\n", label, value, meaning);
 }
 
+std::string_view kind_of_device(const Options& options) {
+  if (options.mpi) {
+    return "MPI rank";
+  }
+  return options.backend == Backend::cuda ? "GPU" : "CPU device";
+}
+
 std::string headline(const Options& options, const Report& report) {
   const std::string matrix =
       fmt::format("'{}': {} x {}, {}", options.matrix, report.n, report.n, name(report.dtype));
@@ -90,8 +97,8 @@ std::string time_line(const Options& options, const Report& report) {
   std::string meaning =
       fmt::format("{:.1f} GFLOP/s on {}, tile {}; reading {}",
                   outcome.seconds > 0.0 ? outcome.flops / outcome.seconds / giga : 0.0,
-                  plural(options.devices, options.backend == Backend::cuda ? "GPU" : "CPU device"),
-                  report.tile, precise_duration(report.read_seconds));
+                  plural(options.devices, kind_of_device(options)), report.tile,
+                  precise_duration(report.read_seconds));
   if (!options.output.empty()) {
     meaning += fmt::format(", writing {}", precise_duration(report.write_seconds));
   }

@@ -34,6 +34,7 @@ Json blank(const Options& options, std::string_view status, const std::string& m
           {"rhs", nullptr},
           {"backend", options.backend == Backend::cuda ? "cuda" : "cpu"},
           {"devices", options.devices},
+          {"processes", options.mpi ? options.devices : 1},
           {"tile", nullptr},
           {"backward_error", nullptr},
           {"unit_roundoff", nullptr},

@@ -1,10 +1,12 @@
 /// The devices of a job, and whether it fits on them.
 #pragma once
 
+#include "mesh/mesh_state.hpp"
 #include "mesh/rank.hpp"
 #include "options.hpp"
 #include "progress.hpp"
 
+#include <shardsolve/error.hpp>
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/plan.hpp>
 #include <shardsolve/run_options.hpp>
@@ -17,26 +19,25 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <stop_token>
+#include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::cli {
 
-/// What every job is given.
-struct Context {
-  const Options& options;
-  std::stop_token stop;
-  std::shared_ptr<ProgressDisplay> progress;
-};
-
 class Workplace {
  public:
-  /// Throws Error(device) if the system has no threads to spare.
-  explicit Workplace(const Context& context);
+  /// Throws Error(device) if the system has no threads to spare, or if the processes that a
+  /// launcher has started do not find each other.
+  Workplace(Options options, std::stop_token stop, std::shared_ptr<ProgressDisplay> progress);
   Workplace(const Workplace&) = delete;
   Workplace& operator=(const Workplace&) = delete;
 
+  const Options& options() const { return options_; }
   Mesh& mesh() { return mesh_; }
   const RunOptions& run_options() const { return run_options_; }
   const Trace& trace() const { return trace_; }
@@ -44,13 +45,55 @@ class Workplace {
   /// it also owns: a rank that never comes back keeps it.
   double run(std::function<void(mesh::Rank&)> program);
 
+  /// Whether the job is done by several processes, each of which has one rank.
+  bool has_processes() const { return options_.mpi; }
+  /// Whether it is this process that tells the user: one of them does.
+  bool speaks() const { return mesh_.state().speaks(); }
+  /// Whether a rank never came back.
+  bool broken() const { return mesh_.state().broken(); }
+  /// Who this process is among the others: "rank 2 of 4, on node7"; empty if there are none.
+  std::string whereabouts() const;
+  /// What `work` returns, which is called once in each process. If it throws in one, this throws
+  /// the same in all.
+  template <class Work>
+  auto everywhere(Work work) {
+    auto result = on(&mesh::Rank::leads, std::move(work));
+    if (!result) {
+      throw Error(ErrorKind::internal,
+                  "no rank leads in this process: this is a bug of shardsolve");
+    }
+    return *std::move(result);
+  }
+  /// The same in the process of rank 0 alone; nothing in the others.
+  template <class Work>
+  auto on_rank_0(Work work) {
+    return on([](const mesh::Rank& rank) { return rank.index() == 0; }, std::move(work));
+  }
+  /// The texts that the processes give, by rank; in one process its own alone.
+  std::vector<std::string> texts(const std::string& own);
+  /// Throws Error(invalid_argument) unless all processes give the same text. Names the first line
+  /// that differs.
+  void require_same(const std::string& text);
+
   /// The layout that the options ask for, for a matrix of n x n.
-  SlabLayout layout_for(const Options& options, std::int64_t n, Dtype dtype) const;
+  SlabLayout layout_for(std::int64_t n, Dtype dtype) const;
   /// Throws Error(out_of_memory) if calls with these plans, one after the other on the same slabs,
   /// will not fit into the memory that is free now.
-  void require_memory(std::initializer_list<Plan> plans, std::string_view job) const;
+  void require_memory(std::initializer_list<Plan> plans, const std::string& job);
 
  private:
+  template <class Which, class Work>
+  auto on(Which which, Work work) {
+    const auto result = std::make_shared<std::optional<std::invoke_result_t<Work>>>();
+    run([result, which, work = std::move(work)](mesh::Rank& rank) {
+      if (std::invoke(which, rank)) {
+        result->emplace(work());
+      }
+    });
+    return std::move(*result);
+  }
+
+  Options options_;
   Mesh mesh_;
   Trace trace_;
   RunOptions run_options_;

@@ -7,9 +7,10 @@ set(generated_include "${PROJECT_BINARY_DIR}/generated/include")
 configure_file("${PROJECT_SOURCE_DIR}/include/shardsolve/version.hpp.in"
                "${generated_include}/shardsolve/version.hpp" @ONLY)
 
-# All rooms but two, which are for tests and benchmarks. GPU code is a shared library of its own, loaded at run time.
+# All rooms but two, which are for tests and benchmarks. What needs CUDA or MPI are shared libraries of their own, loaded
+# at run time.
 shardsolve_sources(library_sources src)
-list(FILTER library_sources EXCLUDE REGEX "/src/(matgen|reference|[a-z]+/cuda)/")
+list(FILTER library_sources EXCLUDE REGEX "/src/(matgen|reference|[a-z]+/(cuda|mpi))/")
 
 add_library(shardsolve_objects OBJECT ${library_sources})
 set_target_properties(

@@ -37,6 +37,7 @@ step "ruff check" "$ruff" check .
 step "ruff format" "$ruff" format --check .
 step "documentation" .venv/bin/mkdocs build --strict --quiet
 step "mypy" .venv/bin/mypy python/shardsolve
+step "shellcheck" shellcheck examples/*.sh tests/mpi/run.sh
 step "clang-tidy" tidy
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -14,7 +14,8 @@ usage() {
 build_packages=(g++ make cmake ninja-build libopenblas-pthread-dev libcli11-dev nlohmann-json3-dev libfmt-dev
   libgtest-dev libgmock-dev)
 peer_packages=(libopenblas0-pthread)
-check_packages=(clang-format-19 clang-tidy-19)
+mpi_packages=(libopenmpi-dev openmpi-bin)
+check_packages=(clang-format-19 clang-tidy-19 shellcheck)
 
 python=
 # A Python that can make virtual environments: the one on PATH, or else the system's.
@@ -91,10 +92,10 @@ requirements=()
 for what in "$@"; do
   case $what in
     build) ;;
-    test) requirements+=(test) ;;
+    test) packages+=("${mpi_packages[@]}") requirements+=(test) ;;
     demo) packages+=("${peer_packages[@]}") requirements+=(demo) ;;
-    bench) packages+=("${peer_packages[@]}") requirements+=(bench) ;;
-    check) packages+=("${check_packages[@]}") requirements+=(check docs) ;;
+    bench) packages+=("${peer_packages[@]}" "${mpi_packages[@]}" libscalapack-openmpi-dev) requirements+=(bench) ;;
+    check) packages+=("${mpi_packages[@]}" "${check_packages[@]}") requirements+=(check docs) ;;
     *) usage ;;
   esac
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests, stage by stage:  scripts/test.sh [stage...]
-#   release  optimised build; unit, distributed, fuzz and install tiers
+#   release  optimised build; unit, distributed, mpi, fuzz and install tiers
 #   cli      the command line tool of the release build
 #   jax      the wheel as it is released, with the oldest and a new jax, on 1, 2, 4 and 6 devices
 #   tsan     distributed tier under ThreadSanitizer
@@ -51,7 +51,7 @@ run_python() {
 
 stage_release() {
   build release
-  for label in unit distributed fuzz install; do run_tier release "$label"; done
+  for label in unit distributed mpi fuzz install; do run_tier release "$label"; done
 }
 
 stage_cli() {
@@ -151,7 +151,7 @@ stage_device() {
 
 describe() {
   case $1 in
-    release) echo "optimised build; unit, distributed, fuzz and install tiers" ;;
+    release) echo "optimised build; unit, distributed, mpi, fuzz and install tiers" ;;
     cli) echo "the command line tool of the release build" ;;
     jax) echo "the wheel as it is released, with the oldest and a new jax" ;;
     tsan) echo "distributed tier under ThreadSanitizer" ;;

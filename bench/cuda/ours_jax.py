@@ -34,6 +34,7 @@ def main() -> None:
 def serve(options: argparse.Namespace) -> None:
     """Answers one line for each line, as bench/support/serve.hpp says."""
     import jax
+
     import shardsolve
 
     jax.config.update("jax_enable_x64", True)
@@ -57,9 +58,10 @@ def system(n: int, dtype: str) -> Callable[[], dict[str, Any]]:
     import jax
     import jax.numpy as jnp
     import numpy as np
-    import shardsolve
     from jax.sharding import Mesh, NamedSharding
     from jax.sharding import PartitionSpec as P
+
+    import shardsolve
 
     mesh = Mesh(np.array(jax.devices()), ("x",))
     rows = NamedSharding(mesh, P("x") if n % mesh.size == 0 else P())

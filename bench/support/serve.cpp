@@ -44,9 +44,14 @@ double time(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-void serve(const nlohmann::json& hello,
-           const std::function<nlohmann::json(const Request&)>& answer) {
-  std::cout << hello.dump() << std::endl;
+void serve(const nlohmann::json& hello, const std::function<nlohmann::json(const Request&)>& answer,
+           bool speaks) {
+  const auto say = [speaks](const nlohmann::json& object) {
+    if (speaks) {
+      std::cout << object.dump() << std::endl;
+    }
+  };
+  say(hello);
   std::string line;
   while (std::getline(std::cin, line)) {
     Request request;
@@ -58,7 +63,7 @@ void serve(const nlohmann::json& hello,
     } catch (const std::exception& error) {
       reply = {{"error", error.what()}};
     }
-    std::cout << reply.dump() << std::endl;
+    say(reply);
   }
 }
 

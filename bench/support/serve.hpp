@@ -64,8 +64,9 @@ nlohmann::json timed(double seconds, const std::vector<Residual>& residuals);
 /// Seconds of wall-clock time that `work` takes.
 double time(const std::function<void()>& work);
 
-/// Says `hello`, then serves requests until the input ends.
-void serve(const nlohmann::json& hello,
-           const std::function<nlohmann::json(const Request&)>& answer);
+/// Says `hello`, then serves requests until the input ends. Of several processes that read the same
+/// lines one `speaks`.
+void serve(const nlohmann::json& hello, const std::function<nlohmann::json(const Request&)>& answer,
+           bool speaks = true);
 
 }  // namespace shardsolve::bench

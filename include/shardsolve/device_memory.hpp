@@ -11,9 +11,9 @@
 
 namespace shardsolve {
 
-/// Memory for a matrix where the ranks of `mesh` compute: slab r on the device of rank r, not
-/// initialised. Throws Error(invalid_argument) if the layout has not as many slabs as the mesh has
-/// ranks, Error(out_of_memory) with figures if it does not fit.
+/// Memory for a matrix where the ranks of `mesh` compute: slab r on the device of rank r, for the
+/// ranks of this process, not initialised. Throws Error(invalid_argument) if the layout has not as
+/// many slabs as the mesh has ranks, Error(out_of_memory) with figures if it does not fit.
 template <Scalar T>
 SHARDSOLVE_EXPORT ShardedMatrix<T> make_matrix(Mesh& mesh, const SlabLayout& layout);
 /// Likewise for n x `columns` right-hand sides.

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace shardsolve {
@@ -32,12 +33,34 @@ class SHARDSOLVE_EXPORT Mesh {
   /// the CUDA library of shardsolve, a driver that is new enough or one of the GPUs is not there,
   /// Error(invalid_argument) if one is listed twice or none is.
   static Mesh cuda(const std::vector<int>& devices);
+  /// One rank in each process of an MPI program, a CPU device with the number that the process has
+  /// in MPI. `communicator`: MPI_Comm_c2f of one, copied here; MPI_COMM_WORLD if none is given.
+  ///
+  /// All its processes call this, and then every function that takes the mesh, in the same order
+  /// and with the same arguments but for the memory: matrices and right-hand sides have the slab of
+  /// the rank that is here, the views of the others are empty (make_matrix of device_memory.hpp
+  /// makes such). Outcomes, factors and errors are then the same in all processes, but for the
+  /// seconds, which each counts itself.
+  ///
+  /// Starts MPI if the program has not, and ends it at the end of the process then. Threads of the
+  /// mesh call MPI, one at a time and only while a call runs on the mesh: a program that starts MPI
+  /// itself asks for MPI_THREAD_SERIALIZED at least, and for MPI_THREAD_MULTIPLE if other threads
+  /// of it use MPI meanwhile. Destroying the mesh takes all processes too.
+  ///
+  /// A process that dies or stops is reported in the others (RunOptions::silence_limit, at least
+  /// 0.2 s); later calls on the mesh then throw. After other failures it can be used again.
+  ///
+  /// Throws Error(device) if the MPI library of shardsolve or MPI is not there, Error(unsupported)
+  /// if MPI was started with less than MPI_THREAD_SERIALIZED or has been ended.
+  static Mesh mpi(std::optional<int> communicator = std::nullopt);
 
   Mesh(Mesh&&) noexcept;
   Mesh& operator=(Mesh&&) noexcept;
   ~Mesh();
 
   std::int64_t ranks() const;
+  /// Whether a rank is in this process: always, but on a mesh of several processes.
+  bool is_here(std::int64_t rank) const;
   /// Where its matrices have to lie.
   Memory memory() const;
   /// The tile size that is used on these devices when none is asked for: a function of their kind

@@ -15,15 +15,16 @@ namespace shardsolve {
 
 /// An n x n matrix as slabs of whole columns, column-major: slab r has n rows and layout.width(r)
 /// columns. Either owns its memory or adopts the caller's, which then outlives it. Copies share the
-/// memory.
+/// memory. On a mesh of several processes each has the slab of its own rank, and empty views
+/// (MatrixView's default) in place of the others.
 template <Scalar T>
 class SHARDSOLVE_EXPORT ShardedMatrix {
  public:
-  /// Own memory on the host, not initialised (on GPUs: make_matrix of device_memory.hpp). Throws
-  /// Error(out_of_memory).
+  /// Own memory on the host for all slabs, not initialised (on GPUs and in several processes:
+  /// make_matrix of device_memory.hpp). Throws Error(out_of_memory).
   explicit ShardedMatrix(SlabLayout layout);
-  /// Adopts one slab a rank; keeps `owner`, if any, as long as it is used. Throws
-  /// Error(invalid_argument) if the shapes are not the layout's.
+  /// Adopts one slab a rank, empty for those of other processes; keeps `owner`, if any, as long as
+  /// it is used. Throws Error(invalid_argument) if the shapes are not the layout's.
   ShardedMatrix(SlabLayout layout, std::vector<MatrixView<T>> slabs, Memory memory = Memory::host,
                 std::shared_ptr<void> owner = nullptr);
   /// Adopts a matrix that lies in one piece: its slabs are consecutive columns.

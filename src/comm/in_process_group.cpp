@@ -1,7 +1,5 @@
 #include "comm/in_process_group.hpp"
 
-#include <shardsolve/error.hpp>
-
 #include <fmt/format.h>
 
 #include <utility>
@@ -20,18 +18,6 @@ std::int64_t end_of_chain(const InProcessGroup& group, std::int64_t rank) {
     rank = next;
   }
   return rank;
-}
-
-[[noreturn]] void report_silence(const InProcessGroup& group, std::int64_t waiter,
-                                 std::int64_t silent, const char* operation) {
-  const runtime::Pulse& pulse = group.pulse(silent);
-  throw Error(
-      ErrorKind::communication,
-      fmt::format("rank {} has been silent for more than {:g} s; it was last seen at step {} "
-                  "in '{}', while rank {} waited in '{}' of step {}. A longer limit helps if "
-                  "its device is only slow",
-                  silent, group.silence_limit().count(), pulse.step(), pulse.operation(), waiter,
-                  operation, group.pulse(waiter).step()));
 }
 
 }  // namespace
@@ -59,31 +45,46 @@ InProcessGroup::SharedWindow& InProcessGroup::shared_window(std::size_t index) {
 
 void InProcessGroup::wait(const runtime::host::OneWayCounter& counter, std::uint32_t target,
                           std::int64_t waiter, std::int64_t peer, const char* operation) const {
-  using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds look_around(20);
   if (counter.wait_for(target, look_around)) {
     return;
   }
-  runtime::Pulse& own = pulse(waiter);
-  own.set_waiting_for(peer);
-  std::int64_t awaited = -1;
-  std::uint64_t beats = 0;
-  auto last_sign = Clock::now();
-  while (!counter.wait_for(target, look_around)) {
-    if (own.failed()) {
-      throw runtime::Abandoned{};
-    }
-    const std::int64_t now_awaited = end_of_chain(*this, peer);
-    const std::uint64_t now_beats = pulse(now_awaited).beats();
-    if (now_awaited != awaited || now_beats != beats) {
-      awaited = now_awaited;
-      beats = now_beats;
-      last_sign = Clock::now();
-    } else if (Clock::now() - last_sign > silence_limit_) {
-      report_silence(*this, waiter, awaited, operation);
-    }
+  Watch watch(*this, waiter, operation);
+  do {
+    watch.look(peer);
+  } while (!counter.wait_for(target, look_around));
+}
+
+Watch::~Watch() { group_.pulse(waiter_).set_waiting_for(-1); }
+
+void Watch::look(std::int64_t peer) {
+  if (group_.pulse(waiter_).failed()) {
+    throw runtime::Abandoned{};
   }
-  own.set_waiting_for(-1);
+  look_for_silence(peer);
+}
+
+void Watch::look_for_silence(std::int64_t peer) {
+  group_.pulse(waiter_).set_waiting_for(peer);
+  const std::int64_t now_awaited = end_of_chain(group_, peer);
+  const std::uint64_t now_beats = group_.pulse(now_awaited).beats();
+  if (now_awaited != awaited_ || now_beats != beats_) {
+    awaited_ = now_awaited;
+    beats_ = now_beats;
+    last_sign_ = Clock::now();
+  } else if (Clock::now() - last_sign_ > group_.silence_limit()) {
+    report(awaited_);
+  }
+}
+
+void Watch::report(std::int64_t silent) const {
+  const runtime::Pulse& pulse = group_.pulse(silent);
+  throw SilentRank(
+      silent, fmt::format("rank {} has been silent for more than {:g} s; it was last seen at step "
+                          "{} in '{}', while rank {} waited in '{}' of step {}. A longer limit "
+                          "helps if its device is only slow",
+                          silent, group_.silence_limit().count(), pulse.step(), pulse.operation(),
+                          waiter_, operation_, group_.pulse(waiter_).step()));
 }
 
 }  // namespace shardsolve::comm

@@ -4,14 +4,59 @@
 #include "runtime/host/one_way_counter.hpp"
 #include "runtime/pulse.hpp"
 
+#include <shardsolve/error.hpp>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace shardsolve::comm {
+
+class InProcessGroup;
+
+/// One rank's wait for another: how it finds out that there is nothing left to wait for. For
+/// whoever waits, that rank's pulse says so while this lives.
+class Watch {
+ public:
+  Watch(const InProcessGroup& group, std::int64_t waiter, const char* operation)
+      : group_(group), waiter_(waiter), operation_(operation) {}
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch();
+
+  /// To be called now and then while rank `peer` is waited for. Throws Abandoned if the call has
+  /// failed, SilentRank if the rank that is really awaited has been silent.
+  void look(std::int64_t peer);
+  /// The same without a throw for a call that has failed.
+  void look_for_silence(std::int64_t peer);
+  /// Throws SilentRank.
+  [[noreturn]] void report(std::int64_t silent) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const InProcessGroup& group_;
+  std::int64_t waiter_;
+  const char* operation_;
+  std::int64_t awaited_ = -1;
+  std::uint64_t beats_ = 0;
+  Clock::time_point last_sign_;
+};
+
+/// Error(communication): a rank has been silent.
+class SilentRank : public Error {
+ public:
+  SilentRank(std::int64_t rank, const std::string& message)
+      : Error(ErrorKind::communication, message), rank_(rank) {}
+  std::int64_t rank() const { return rank_; }
+
+ private:
+  std::int64_t rank_;
+};
 
 /// A channel from each rank to each, and windows.
 class InProcessGroup {
@@ -29,8 +74,7 @@ class InProcessGroup {
   /// Only while no rank communicates: forgets what the last call left, finished or not.
   void reset();
 
-  /// Waits until `counter` has reached `target`, which rank `peer` sees to. Throws Abandoned if the
-  /// call has failed, Error(communication) if the rank that is really awaited has been silent.
+  /// Waits until `counter` has reached `target`, which rank `peer` sees to. Throws as Watch::look.
   void wait(const runtime::host::OneWayCounter& counter, std::uint32_t target, std::int64_t waiter,
             std::int64_t peer, const char* operation) const;
 

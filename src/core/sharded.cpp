@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace shardsolve {
@@ -31,7 +32,20 @@ class Pieces {
       std::make_shared<std::vector<std::shared_ptr<void>>>();
 };
 
-/// One view a rank, each with the shape that `shape(rank)` gives.
+/// A view in place of what lies in another process.
+template <Scalar T>
+bool is_elsewhere(const MatrixView<T>& view) {
+  return view.data() == nullptr && view.rows() == 0 && view.columns() == 0;
+}
+
+/// Columns of the right-hand sides of which these are the blocks.
+template <Scalar T>
+std::int64_t columns_of(const std::vector<MatrixView<T>>& blocks) {
+  const auto here = std::find_if_not(blocks.begin(), blocks.end(), is_elsewhere<T>);
+  return here == blocks.end() ? 0 : here->columns();
+}
+
+/// One view a rank, each with the shape that `shape(rank)` gives or elsewhere.
 template <Scalar T, class Shape>
 void check_shapes(const std::vector<MatrixView<T>>& views, const SlabLayout& layout,
                   const char* what, Shape shape) {
@@ -43,7 +57,7 @@ void check_shapes(const std::vector<MatrixView<T>>& views, const SlabLayout& lay
   for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
     const MatrixView<T>& view = views[static_cast<std::size_t>(rank)];
     const auto [rows, columns] = shape(rank);
-    if (view.rows() != rows || view.columns() != columns) {
+    if (!is_elsewhere(view) && (view.rows() != rows || view.columns() != columns)) {
       throw Error(ErrorKind::invalid_argument,
                   fmt::format("{} of rank {} is {} x {}; the layout needs {} x {}", what, rank,
                               view.rows(), view.columns(), rows, columns));
@@ -104,7 +118,7 @@ template <Scalar T>
 RightHandSides<T>::RightHandSides(const SlabLayout& layout, std::vector<MatrixView<T>> blocks,
                                   Memory memory, std::shared_ptr<void> owner)
     : layout_(layout),
-      columns_(blocks.empty() ? 0 : blocks.front().columns()),
+      columns_(columns_of(blocks)),
       memory_(memory),
       owner_(std::move(owner)),
       blocks_(std::move(blocks)) {

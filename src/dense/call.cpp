@@ -22,15 +22,18 @@ Outcome run_call(Mesh& mesh, const SlabLayout& layout, const Plan& plan, std::st
                             "Mesh::default_tile is a good choice",
                             tile, mesh.state().backend().largest_tile()));
   }
-  plan.require(plan.workspace_bytes, mesh.available_memory(),
-               fmt::format("the workspace of {}", job));
+  const std::int64_t available = mesh.available_memory();
   const auto begin = std::chrono::steady_clock::now();
   // Shared with the ranks: one that never comes back may still write to it.
   const auto outcome = std::make_shared<Outcome>();
   const std::vector<double> flops =
-      mesh.state().run(options, [outcome, program = std::move(program)](mesh::Rank& rank) {
+      mesh.state().run(options, [=, job = fmt::format("the workspace of {}", job),
+                                 program = std::move(program)](mesh::Rank& rank) {
+        if (rank.leads()) {  // each process has memory of its own
+          plan.require(plan.workspace_bytes, available, job);
+        }
         const Outcome mine = program(rank);
-        if (rank.index() == 0) {
+        if (rank.leads()) {
           *outcome = mine;
         }
       });

@@ -15,7 +15,7 @@
 namespace shardsolve::dense {
 
 /// Checks that the layout is the mesh's and that the plan's workspace fits, runs `program` on all
-/// ranks, and returns rank 0's outcome (all are the same) with seconds and flops.
+/// ranks, and returns their outcome (all have the same one) with seconds and flops.
 Outcome run_call(Mesh& mesh, const SlabLayout& layout, const Plan& plan, std::string_view job,
                  const RunOptions& options, std::function<Outcome(mesh::Rank&)> program);
 

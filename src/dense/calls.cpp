@@ -41,12 +41,30 @@ dense::FactorPart<T> part_of(const CholeskyFactor<T>& factor, const mesh::Rank& 
           factor.norm};
 }
 
-/// Throws Error(invalid_argument) unless this rank's device computes on the memory of the view.
+/// Throws Error(invalid_argument) unless this rank's part, of so many elements, is in this process
+/// and its device computes on its memory.
 template <Scalar T>
-void require_reachable(const mesh::Rank& rank, MatrixView<const T> view, const char* what) {
+void require_reachable(const mesh::Rank& rank, MatrixView<const T> view, std::int64_t elements,
+                       const char* what) {
+  if (view.rows() * view.columns() != elements) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} has no memory for rank {} in the process of that rank: each "
+                            "process gives the part of its own rank",
+                            what, rank.index()));
+  }
   if (!view.empty()) {
     rank.require_device_memory(view.data(), what);
   }
+}
+template <Scalar T>
+void require_reachable(const mesh::Rank& rank, const ShardedMatrix<T>& a, const char* what) {
+  require_reachable<T>(rank, a.slab(rank.index()),
+                       a.layout().size() * a.layout().width(rank.index()), what);
+}
+template <Scalar T>
+void require_reachable(const mesh::Rank& rank, const RightHandSides<T>& b, const char* what) {
+  require_reachable<T>(rank, b.block(rank.index()), b.layout().width(rank.index()) * b.columns(),
+                       what);
 }
 
 /// The real diagonal of what stands in the slab of this rank, in the rows of its segment.
@@ -81,6 +99,7 @@ Outcome estimate_condition(Mesh& mesh, const CholeskyFactor<T>& factor, const Ru
   const Plan plan = plan_cholesky_solve(factor.layout(), dtype_of<T>, 1);
   return dense::run_call(
       mesh, factor.layout(), plan, "condition_estimate", options, [factor](mesh::Rank& rank) {
+        require_reachable(rank, factor.slabs, "the factor");
         Outcome outcome;
         rank.report("condition", 0.0);
         outcome.rcond = dense::reciprocal_condition<T>(rank, part_of(factor, rank));
@@ -98,18 +117,19 @@ CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptio
   factor.outcome = dense::run_call(
       mesh, a.layout(), plan, "cholesky_factor", options,
       [a, diagonal = factor.diagonal, norm](mesh::Rank& rank) {
-        const std::int64_t first = a.layout().segment(rank.index()).begin.value();
-        const MatrixView<T> slab = a.slab(rank.index());
-        require_reachable<T>(rank, slab, "the matrix");
+        require_reachable(rank, a, "the matrix");
         rank.report("check", 0.0);
-        const dense::InputCheck check = dense::check_input<T>(rank, a.layout(), slab);
-        if (rank.index() == 0) {
-          *norm = check.norm;
-        }
+        const dense::InputCheck check =
+            dense::check_input<T>(rank, a.layout(), a.slab(rank.index()));
         if (check.outcome.ok()) {
           // A's diagonal, before L replaces it
-          const std::vector<RealOf<T>> own = diagonal_of(rank, a);
-          std::copy(own.begin(), own.end(), diagonal->begin() + first);
+          const auto all = dense::gather_rows(rank, a.layout(), diagonal_of(rank, a));
+          if (rank.leads()) {
+            *diagonal = all;
+          }
+        }
+        if (rank.leads()) {
+          *norm = check.norm;
         }
         return check.outcome;
       });
@@ -124,7 +144,7 @@ CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptio
         const Outcome outcome = dense::cholesky<T>(rank, a.layout(), a.slab(rank.index()));
         if (outcome.ok()) {
           const double sum = sum_of_logs(rank, a);
-          if (rank.index() == 0) {
+          if (rank.leads()) {
             *logs = sum;
           }
         }
@@ -144,13 +164,13 @@ Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSid
                 "the right-hand sides lie on another layout than the factor: use factor.layout()");
   }
   const Plan plan = plan_cholesky_solve(factor.layout(), dtype_of<T>, b.columns());
-  return dense::run_call(
-      mesh, factor.layout(), plan, "cholesky_solve", options, [factor, b](mesh::Rank& rank) {
-        const dense::FactorPart<T> part = part_of(factor, rank);
-        require_reachable<T>(rank, part.slab, "the factor");
-        require_reachable<T>(rank, b.block(rank.index()), "the right-hand sides");
-        return dense::certified_solve<T>(rank, part, b.block(rank.index()));
-      });
+  return dense::run_call(mesh, factor.layout(), plan, "cholesky_solve", options,
+                         [factor, b](mesh::Rank& rank) {
+                           const dense::FactorPart<T> part = part_of(factor, rank);
+                           require_reachable(rank, factor.slabs, "the factor");
+                           require_reachable(rank, b, "the right-hand sides");
+                           return dense::certified_solve<T>(rank, part, b.block(rank.index()));
+                         });
 }
 
 template <Scalar T>
@@ -165,6 +185,7 @@ Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOption
     return dense::run_call(mesh, layout, plan, "cholesky_inverse", options, std::move(program));
   };
   const Outcome before = call([used, residual](mesh::Rank& rank) {
+    require_reachable(rank, used.slabs, "the factor");
     residual->before(rank, part_of(used, rank));
     return Outcome{};
   });

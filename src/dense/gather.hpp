@@ -4,6 +4,8 @@
 #include "comm/communicator.hpp"
 #include "mesh/rank.hpp"
 
+#include <shardsolve/slab_layout.hpp>
+
 #include <cstring>
 #include <type_traits>
 #include <vector>
@@ -17,6 +19,7 @@ std::vector<std::vector<V>> gather_from_all(mesh::Rank& rank, const std::vector<
   const auto count = static_cast<std::int64_t>(mine.size());
   const MatrixView<V> table = rank.workspace<V>(count, rank.count());
   std::vector<comm::Bytes> pieces;
+  pieces.reserve(static_cast<std::size_t>(rank.count()));
   for (std::int64_t r = 0; r < rank.count(); ++r) {
     pieces.push_back({table.data() + r * count, mine.size() * sizeof(V)});
   }
@@ -25,10 +28,28 @@ std::vector<std::vector<V>> gather_from_all(mesh::Rank& rank, const std::vector<
   rank.communicator().all_gather(rank.transfer(), std::move(pieces));
   const std::vector<V> flat = rank.fetch(rank.transfer(), table.data(), count * rank.count());
   std::vector<std::vector<V>> values;
+  values.reserve(static_cast<std::size_t>(rank.count()));
   for (std::int64_t r = 0; r < rank.count(); ++r) {
     values.emplace_back(flat.begin() + r * count, flat.begin() + (r + 1) * count);
   }
   return values;
+}
+
+/// One value a row, of all ranks, on all ranks: each gives those of its segment. As above.
+template <class V>
+std::vector<V> gather_rows(mesh::Rank& rank, const SlabLayout& layout, const std::vector<V>& mine) {
+  static_assert(std::is_trivially_copyable_v<V>);
+  const MatrixView<V> all = rank.workspace<V>(layout.size(), 1);
+  std::vector<comm::Bytes> pieces;
+  pieces.reserve(static_cast<std::size_t>(rank.count()));
+  for (std::int64_t r = 0; r < rank.count(); ++r) {
+    pieces.push_back({all.data() + layout.segment(r).begin.value(),
+                      static_cast<std::size_t>(layout.width(r)) * sizeof(V)});
+  }
+  const comm::Bytes own = pieces[static_cast<std::size_t>(rank.index())];
+  rank.transfer().copy(own.data, mine.data(), own.size);
+  rank.communicator().all_gather(rank.transfer(), std::move(pieces));
+  return rank.fetch(rank.transfer(), all.data(), layout.size());
 }
 
 }  // namespace shardsolve::dense

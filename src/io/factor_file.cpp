@@ -155,6 +155,13 @@ void require_complete(const CholeskyFactor<T>& factor) {
                 "there is no factor to save: it was consumed, by cholesky_inverse or a move; save "
                 "it before");
   }
+  for (std::int64_t rank = 0; rank < factor.layout().ranks(); ++rank) {
+    if (factor.slabs.slab(rank).columns() != factor.layout().width(rank)) {
+      throw Error(ErrorKind::unsupported,
+                  "the factor is spread over several processes, and a file is written by one: save "
+                  "a factor that was made on a mesh inside one process");
+    }
+  }
   if (std::ssize(*factor.diagonal) != factor.layout().size() ||
       !std::isfinite(factor.norm.fraction) || std::signbit(factor.norm.fraction)) {
     throw Error(ErrorKind::invalid_argument,

@@ -10,6 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -126,13 +127,48 @@ void sync_directory(const FileDescriptor& directory) {
 
 OutputFile::OutputFile(std::string path, bool overwrite, Temporary temporary)
     : path_(std::move(path)), overwrite_(overwrite) {
-  const std::filesystem::path target(final_target(path_, overwrite));
+  find_place();
+  open_temporary(temporary);
+}
+
+OutputFile::OutputFile(std::string path, bool overwrite, const std::string& shared_name)
+    : path_(std::move(path)), overwrite_(overwrite), joined_(true) {
+  find_place();
+  const auto space = shared_name.find(' ');
+  const std::string inode = shared_name.substr(0, space);
+  const std::string name = shared_name.substr(std::min(space, shared_name.size() - 1) + 1);
+  const bool has_name = !name.empty() && name.front() != '/';
+  file_ = FileDescriptor(
+      ::openat(has_name ? directory_.get() : AT_FDCWD, name.c_str(), O_WRONLY | O_CLOEXEC));
+  struct stat status{};
+  if (!file_.is_open() || ::fstat(file_.get(), &status) != 0 ||
+      std::to_string(status.st_ino) != inode) {
+    throw Error(ErrorKind::io,
+                fmt::format("cannot write '{}': the file that rank 0 has begun there cannot be "
+                            "opened by this process; give a place that all processes share",
+                            path_));
+  }
+  temporary_name_ = has_name ? name : "";
+}
+
+void OutputFile::find_place() {
+  const std::filesystem::path target(final_target(path_, overwrite_));
   name_ = target.filename().string();
   if (name_.empty()) {
     throw_system_error("write", path_, EISDIR);
   }
   open_directory(target.parent_path().string());
-  open_temporary(temporary);
+}
+
+std::string OutputFile::shared_name() const {
+  struct stat status{};
+  if (::fstat(file_.get(), &status) != 0) {
+    throw_system_error("write", path_, errno);
+  }
+  return fmt::format("{} {}", status.st_ino,
+                     temporary_name_.empty()
+                         ? fmt::format("/proc/{}/fd/{}", ::getpid(), file_.get())
+                         : temporary_name_);
 }
 
 OutputFile::~OutputFile() {
@@ -178,7 +214,7 @@ void OutputFile::open_named_temporary() {
 }
 
 void OutputFile::reserve(std::int64_t bytes) {
-  if (bytes <= 0) {
+  if (bytes <= 0 || joined_) {
     return;
   }
   // Asked first: some file systems fill the disk before they say that it is too small.
@@ -218,11 +254,14 @@ void OutputFile::pwrite_all(const void* data, std::int64_t bytes, std::int64_t o
   }
 }
 
-void OutputFile::commit() {
-  // Before the name: after a power cut a name must not lead to missing bytes.
+void OutputFile::sync() {
   if (::fsync(file_.get()) != 0) {
     throw_system_error("write", path_, errno);
   }
+}
+
+void OutputFile::commit() {
+  sync();  // before the name: after a power cut a name must not lead to missing bytes
   if (overwrite_) {
     publish_over();
   } else {

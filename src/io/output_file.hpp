@@ -31,12 +31,20 @@ class OutputFile {
   /// replaced. A link that points nowhere is refused.
   explicit OutputFile(std::string path, bool overwrite = false,
                       Temporary temporary = Temporary::unnamed);
+  /// Joins in on a file that another process has in the making, with the same path and this
+  /// shared_name(): to write to it, and for sync(). Its maker has claimed the space and commits it
+  /// when nobody writes any longer. Throws Error(io) if it cannot be opened from here.
+  OutputFile(std::string path, bool overwrite, const std::string& shared_name);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();
 
   /// The target, as the caller gave it.
   const std::string& path() const { return path_; }
+
+  /// What another process needs to join in. A file without a name can be joined on the same machine
+  /// only, and where that one may look into this process.
+  std::string shared_name() const;
 
   /// Claims the disk space of a file of `bytes` bytes, so that a full disk is found before the work
   /// rather than after it. Of a file system that cannot claim space it is only asked that so much
@@ -47,12 +55,16 @@ class OutputFile {
   /// device fails or is full.
   void pwrite_all(const void* data, std::int64_t bytes, std::int64_t offset);
 
+  /// Brings the bytes that this process has written to the disk.
+  void sync();
+
   /// Brings the bytes to the disk and gives the file its name, with the permissions 0666 & ~umask.
   /// Without `overwrite` a target that has appeared meanwhile is left alone:
   /// Error(invalid_argument) and nothing is written. To be called once, after the last write.
   void commit();
 
  private:
+  void find_place();
   void open_directory(const std::string& directory);
   void open_temporary(Temporary temporary);
   void open_named_temporary();
@@ -65,6 +77,7 @@ class OutputFile {
 
   std::string path_;
   bool overwrite_;
+  bool joined_ = false;
   std::string directory_path_;
   FileDescriptor directory_;
   std::string name_;            // of the target, inside the directory

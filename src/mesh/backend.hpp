@@ -3,6 +3,7 @@
 
 #include "comm/communicator.hpp"
 #include "comm/in_process_group.hpp"
+#include "comm/process_group.hpp"
 #include "runtime/device.hpp"
 #include "runtime/pulse.hpp"
 
@@ -17,11 +18,14 @@
 namespace shardsolve::mesh {
 
 /// Makes what the ranks of one mesh consist of: a device each, and how they reach each other.
+/// Devices and communicators are asked for only for ranks of this process.
 class Backend {
  public:
   virtual ~Backend() = default;
 
   virtual std::int64_t ranks() const = 0;
+  /// The processes that the ranks are, one each; null if all ranks are in this process.
+  virtual comm::ProcessGroup* processes() { return nullptr; }
   virtual Memory memory() const = 0;
   virtual std::unique_ptr<runtime::Device> make_device(std::int64_t rank,
                                                        runtime::Pulse& pulse) = 0;

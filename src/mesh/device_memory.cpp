@@ -14,12 +14,16 @@
 namespace shardsolve {
 namespace {
 
-/// `rows(rank)` x `columns(rank)` elements on the device of each rank.
+/// `rows(rank)` x `columns(rank)` elements on the device of each rank of this process.
 template <Scalar T, class Rows, class Columns>
 std::vector<MatrixView<T>> allocate(Mesh& mesh, std::vector<runtime::Buffer>& owner, Rows rows,
                                     Columns columns) {
   std::vector<MatrixView<T>> views;
   for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    if (!mesh.is_here(rank)) {
+      views.emplace_back();
+      continue;
+    }
     const std::size_t bytes = static_cast<std::size_t>(rows(rank) * columns(rank)) * sizeof(T);
     owner.push_back(mesh.state().device(rank).allocate(bytes));
     views.emplace_back(static_cast<T*>(owner.back().data()), rows(rank), columns(rank));

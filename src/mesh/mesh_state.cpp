@@ -3,6 +3,8 @@
 #include "core/floating_point.hpp"
 #include "mesh/cuda_loader.hpp"
 #include "mesh/host_backend.hpp"
+#include "mesh/mpi_loader.hpp"
+#include "mesh/process_backend.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/mesh.hpp>
@@ -13,35 +15,81 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
+#include <optional>
 #include <set>
 #include <utility>
 
 namespace shardsolve::mesh {
+namespace {
+
+/// What other processes are told of an exception; nothing if it only follows another one.
+std::optional<comm::Failure> describe(const std::exception_ptr& reason) {
+  try {
+    std::rethrow_exception(reason);
+  } catch (const runtime::Abandoned&) {
+    return std::nullopt;
+  } catch (const Error& error) {
+    return comm::Failure{error.kind(), error.what()};
+  } catch (const std::bad_alloc&) {
+    return comm::Failure{ErrorKind::out_of_memory, "the system has no memory left"};
+  } catch (const std::exception& error) {
+    return comm::Failure{ErrorKind::internal, error.what()};
+  } catch (...) {
+    return comm::Failure{ErrorKind::internal, "something was thrown that is no exception"};
+  }
+}
+
+}  // namespace
 
 MeshState::MeshState(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {
-  const std::int64_t ranks = backend_->ranks();
+  comm::ProcessGroup* processes = backend_->processes();
   std::vector<runtime::Pulse*> pulses;
-  for (std::int64_t r = 0; r < ranks; ++r) {
-    seats_.push_back(std::make_unique<Seat>());
-    pulses.push_back(&seats_.back()->pulse);
+  for (std::int64_t r = 0; r < ranks(); ++r) {
+    pulses_.push_back(std::make_unique<runtime::Pulse>());
+    pulses.push_back(pulses_.back().get());
   }
   group_ = std::make_unique<comm::InProcessGroup>(pulses);
-  for (std::int64_t r = 0; r < ranks; ++r) {
-    Seat& seat = *seats_[static_cast<std::size_t>(r)];
-    seat.pulse.on_failure = [this](std::exception_ptr reason) { fail(std::move(reason)); };
+  const auto on_failure = [this](std::exception_ptr reason) { fail(std::move(reason)); };
+  for (std::int64_t r = 0; r < ranks(); ++r) {
+    if (processes != nullptr && processes->rank() != r) {
+      continue;
+    }
+    seats_.push_back(std::make_unique<Seat>(*pulses[static_cast<std::size_t>(r)]));
+    Seat& seat = *seats_.back();
+    seat.pulse.on_failure = on_failure;
     seat.device = backend_->make_device(r, seat.pulse);
     seat.communicator = backend_->make_communicator(*group_, r);
-    seat.rank = std::make_unique<Rank>(r, ranks, *seat.device, seat.pulse, *seat.communicator);
+    seat.rank = std::make_unique<Rank>(r, ranks(), seats_.size() == 1, *seat.device, seat.pulse,
+                                       *seat.communicator);
+  }
+  if (processes != nullptr) {
+    processes->attach(*group_, on_failure);
   }
 }
 
 std::shared_ptr<MeshState> MeshState::start(std::unique_ptr<Backend> backend) {
   auto state = std::make_shared<MeshState>(std::move(backend));
-  for (std::int64_t r = 0; r < state->ranks(); ++r) {
-    state->seats_[static_cast<std::size_t>(r)]->thread =
-        std::thread([state, r] { state->serve(r); });
+  for (auto& seat : state->seats_) {
+    seat->thread = std::thread([state, &seat = *seat] { state->serve(seat); });
   }
   return state;
+}
+
+MeshState::Seat* MeshState::seat(std::int64_t rank) const {
+  const auto found = std::find_if(seats_.begin(), seats_.end(),
+                                  [rank](const auto& seat) { return seat->rank->index() == rank; });
+  return found == seats_.end() ? nullptr : found->get();
+}
+
+bool MeshState::speaks() const {
+  const std::lock_guard lock(mutex_);
+  return verdict_.origin < 0 ? is_here(0) : is_here(verdict_.origin);
+}
+
+bool MeshState::broken() const {
+  const std::lock_guard lock(mutex_);
+  return broken_;
 }
 
 void MeshState::shut_down() {
@@ -57,26 +105,23 @@ void MeshState::shut_down() {
 }
 
 void MeshState::fail(std::exception_ptr reason) {
-  bool follows_another = false;
-  try {
-    std::rethrow_exception(reason);
-  } catch (const runtime::Abandoned&) {
-    follows_another = true;
-  } catch (...) {
-    follows_another = false;
+  const std::optional<comm::Failure> own = describe(reason);
+  {
+    const std::lock_guard lock(mutex_);
+    if (own && !failure_) {
+      failure_ = std::move(reason);
+    }
+    for (auto& seat : seats_) {
+      seat->pulse.set_failed(true);
+    }
   }
-  const std::lock_guard lock(mutex_);
-  if (!follows_another && !failure_) {
-    failure_ = std::move(reason);
-  }
-  for (auto& seat : seats_) {
-    seat->pulse.set_failed(true);
+  if (own && backend_->processes() != nullptr) {
+    backend_->processes()->tell_failure(*own);
   }
 }
 
-void MeshState::serve(std::int64_t index) {
+void MeshState::serve(Seat& seat) {
   core::use_ieee_arithmetic();
-  Seat& seat = *seats_[static_cast<std::size_t>(index)];
   std::uint64_t served = 0;
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -96,14 +141,44 @@ void MeshState::serve(std::int64_t index) {
     }
     seat.rank->drain();
     lock.lock();
+    if (drained_ + 1 == seats_.size()) {
+      conclude(lock);
+    }
     ++drained_;
     changed_.notify_all();
     // Workspace goes only when no rank can still be copying from it.
-    changed_.wait(lock, [&] { return drained_ == ranks(); });
+    changed_.wait(lock, [&] { return drained_ == seats_.size(); });
+    if (!verdict_.usable) {
+      seat.returned = true;
+      broken_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, [] { return false; });  // and keeps what may still be in use
+    }
     seat.rank->end_call();
     seat.returned = true;
     changed_.notify_all();
   }
+}
+
+/// The last rank of this process has finished: waits for the other processes, and takes over what
+/// all have agreed on.
+void MeshState::conclude(std::unique_lock<std::mutex>& lock) {
+  comm::ProcessGroup* processes = backend_->processes();
+  if (processes == nullptr) {
+    return;
+  }
+  const std::optional<comm::Failure> own = failure_ ? describe(failure_) : std::nullopt;
+  double flops = 0.0;
+  for (runtime::Queue* queue : seats_.front()->rank->queues()) {
+    flops += queue->flops();
+  }
+  lock.unlock();
+  comm::Verdict verdict = processes->conclude(own, flops);
+  lock.lock();
+  if (verdict.failure && (verdict.origin != processes->rank() || !failure_)) {
+    failure_ = std::make_exception_ptr(Error(verdict.failure->kind, verdict.failure->message));
+  }
+  verdict_ = std::move(verdict);
 }
 
 std::int64_t MeshState::available_memory() const {
@@ -139,11 +214,21 @@ bool MeshState::all_returned() const {
 void MeshState::begin(const RunOptions& options, RankProgram program) {
   group_->reset();
   group_->set_silence_limit(options.silence_limit);
+  if (backend_->processes() != nullptr) {
+    group_->set_silence_limit(std::max<std::chrono::duration<double>>(
+        options.silence_limit, comm::ProcessGroup::least_silence_limit));
+  }
   failure_ = nullptr;
+  verdict_ = {};
   drained_ = 0;
   current_ = std::make_shared<const Call>(Call{options, std::move(program)});
+  for (auto& pulse : pulses_) {
+    pulse->reset();
+  }
+  if (backend_->processes() != nullptr) {
+    backend_->processes()->begin_call(options.cancel);
+  }
   for (auto& seat : seats_) {
-    seat->pulse.reset();
     seat->communicator->begin_call();
     for (runtime::Queue* queue : seat->rank->queues()) {
       queue->begin_call(options.trace != nullptr);
@@ -193,8 +278,11 @@ std::vector<double> MeshState::run(const RunOptions& options, RankProgram progra
   if (options.trace != nullptr) {
     collect_trace(*options.trace);
   }
-  std::vector<double> flops;
+  std::vector<double> flops = verdict_.flops;
   for (auto& seat : seats_) {
+    if (backend_->processes() != nullptr) {
+      break;  // those of all ranks came with the verdict
+    }
     flops.push_back(0.0);
     for (runtime::Queue* queue : seat->rank->queues()) {
       flops.back() += queue->flops();
@@ -237,6 +325,11 @@ Mesh Mesh::cuda(const std::vector<int>& devices) {
   return Mesh(mesh::MeshState::start(mesh::make_cuda_backend({.devices = devices, .delays = {}})));
 }
 
+Mesh Mesh::mpi(std::optional<int> communicator) {
+  return Mesh(mesh::MeshState::start(
+      std::make_unique<mesh::ProcessBackend>(mesh::make_mpi_transport(communicator))));
+}
+
 Mesh::Mesh(std::shared_ptr<mesh::MeshState> state) : state_(std::move(state)) {}
 Mesh::Mesh(Mesh&&) noexcept = default;
 Mesh& Mesh::operator=(Mesh&& other) noexcept {
@@ -250,6 +343,8 @@ Mesh::~Mesh() {
 }
 
 std::int64_t Mesh::ranks() const { return state_->ranks(); }
+
+bool Mesh::is_here(std::int64_t rank) const { return state_->is_here(rank); }
 
 Memory Mesh::memory() const { return state_->backend().memory(); }
 

@@ -1,4 +1,4 @@
-/// The ranks of one process and the threads that run their programs.
+/// The ranks of a mesh that are in this process, and the threads that run their programs.
 #pragma once
 
 #include "mesh/backend.hpp"
@@ -21,7 +21,7 @@ namespace shardsolve::mesh {
 using RankProgram = std::function<void(Rank&)>;
 
 /// Runs one program on all ranks. Agreement: a rank that throws makes all others leave at their
-/// next wait; the call reports what the first one threw.
+/// next wait; the call reports what the first one threw, in every process of the mesh.
 class MeshState {
  public:
   explicit MeshState(std::unique_ptr<Backend> backend);
@@ -29,17 +29,22 @@ class MeshState {
   static std::shared_ptr<MeshState> start(std::unique_ptr<Backend> backend);
   void shut_down();
 
-  std::int64_t ranks() const { return static_cast<std::int64_t>(seats_.size()); }
+  std::int64_t ranks() const { return backend_->ranks(); }
+  /// Whether the rank is in this process.
+  bool is_here(std::int64_t rank) const { return seat(rank) != nullptr; }
   const Backend& backend() const { return *backend_; }
   /// Bytes that a call can have on each rank: what the devices have free and what the ranks keep.
   /// No limit is known of memory that is lent.
   std::int64_t available_memory() const;
   /// From the next call on workspace comes from these, one a rank; from the devices again if there
-  /// are none. Only by who keeps others from calling.
+  /// are none. Only by who keeps others from calling, where all ranks are in this process.
   void lend_memory(std::vector<runtime::Allocate> allocators);
-  runtime::Device& device(std::int64_t rank) {
-    return *seats_[static_cast<std::size_t>(rank)]->device;
-  }
+  runtime::Device& device(std::int64_t rank) { return *seat(rank)->device; }
+  /// Whether this process is the one to tell the user of the last call: the one in which it failed,
+  /// else that of rank 0.
+  bool speaks() const;
+  /// Whether a rank has not come back from a call: every later one throws.
+  bool broken() const;
   /// Runs `program` on every rank and returns when all have finished, with the flops of each rank.
   /// One call at a time; further ones wait. If a rank never comes back, throws after the silence
   /// limit all the same, and every later call on this mesh throws.
@@ -53,7 +58,9 @@ class MeshState {
   };
   /// One rank with what it is made of.
   struct Seat {
-    runtime::Pulse pulse;
+    explicit Seat(runtime::Pulse& of_rank) : pulse(of_rank) {}
+
+    runtime::Pulse& pulse;
     std::unique_ptr<runtime::Device> device;
     std::unique_ptr<comm::Communicator> communicator;
     std::unique_ptr<Rank> rank;
@@ -62,7 +69,9 @@ class MeshState {
     bool returned = true;
   };
 
-  void serve(std::int64_t index);
+  Seat* seat(std::int64_t rank) const;
+  void serve(Seat& seat);
+  void conclude(std::unique_lock<std::mutex>& lock);
   void fail(std::exception_ptr reason);
   void begin(const RunOptions& options, RankProgram program);
   void await_return(std::unique_lock<std::mutex>& lock);
@@ -70,20 +79,22 @@ class MeshState {
   void collect_trace(Trace& trace);
 
   std::unique_ptr<Backend> backend_;
+  std::vector<std::unique_ptr<runtime::Pulse>> pulses_;  // of all ranks
   std::unique_ptr<comm::InProcessGroup> group_;
-  std::vector<std::unique_ptr<Seat>> seats_;
+  std::vector<std::unique_ptr<Seat>> seats_;  // of the ranks of this process
 
   std::mutex call_;  // held for the length of a call
   std::atomic<bool> lent_ = false;
 
-  std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::uint64_t calls_ = 0;
   bool closing_ = false;
   bool broken_ = false;
   std::shared_ptr<const Call> current_;
   std::exception_ptr failure_;
-  std::int64_t drained_ = 0;
+  std::size_t drained_ = 0;
+  comm::Verdict verdict_;  // of the processes, if there are several
 };
 
 }  // namespace shardsolve::mesh

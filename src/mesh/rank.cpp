@@ -4,10 +4,11 @@
 
 namespace shardsolve::mesh {
 
-Rank::Rank(std::int64_t index, std::int64_t count, runtime::Device& device, runtime::Pulse& pulse,
-           comm::Communicator& communicator)
+Rank::Rank(std::int64_t index, std::int64_t count, bool leads, runtime::Device& device,
+           runtime::Pulse& pulse, comm::Communicator& communicator)
     : index_(index),
       count_(count),
+      leads_(leads),
       device_(device),
       pulse_(pulse),
       communicator_(communicator),

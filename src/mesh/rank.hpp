@@ -23,11 +23,14 @@ namespace shardsolve::mesh {
 /// live until all ranks have finished the call, so that nobody reads memory that is gone.
 class Rank {
  public:
-  Rank(std::int64_t index, std::int64_t count, runtime::Device& device, runtime::Pulse& pulse,
-       comm::Communicator& communicator);
+  Rank(std::int64_t index, std::int64_t count, bool leads, runtime::Device& device,
+       runtime::Pulse& pulse, comm::Communicator& communicator);
 
   std::int64_t index() const { return index_; }
   std::int64_t count() const { return count_; }
+  /// Whether it is the first of the ranks of its process: the one that does, for a program, what is
+  /// done once in each process.
+  bool leads() const { return leads_; }
 
   /// The critical path: diagonal tiles and panels.
   runtime::Queue& panel() { return *panel_; }
@@ -120,6 +123,7 @@ class Rank {
  private:
   std::int64_t index_;
   std::int64_t count_;
+  bool leads_;
   runtime::Device& device_;
   runtime::Pulse& pulse_;
   comm::Communicator& communicator_;

@@ -21,6 +21,12 @@ class Pulse {
     operation_.store(operation, std::memory_order_relaxed);
     step_.store(step, std::memory_order_relaxed);
   }
+  /// Of a rank in another process: what that one has told of its pulse.
+  void show(std::uint64_t beats, const char* operation, std::int64_t step) {
+    beats_.store(beats, std::memory_order_relaxed);
+    operation_.store(operation, std::memory_order_relaxed);
+    step_.store(step, std::memory_order_relaxed);
+  }
   std::uint64_t beats() const { return beats_.load(std::memory_order_relaxed); }
   const char* operation() const { return operation_.load(std::memory_order_relaxed); }
   std::int64_t step() const { return step_.load(std::memory_order_relaxed); }

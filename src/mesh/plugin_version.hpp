@@ -1,4 +1,4 @@
-/// What libshardsolve_cuda.so and whoever loads it have to share.
+/// What a library of ours and whoever loads it have to share.
 #pragma once
 
 #include <shardsolve/version.hpp>
@@ -9,9 +9,9 @@ namespace shardsolve::mesh {
 
 /// Interfaces with types of the C++ library stand between the two.
 #ifdef _LIBCPP_VERSION
-inline constexpr const char* cuda_library_version = SHARDSOLVE_VERSION_STRING " for libc++";
+inline constexpr const char* plugin_version = SHARDSOLVE_VERSION_STRING " for libc++";
 #else
-inline constexpr const char* cuda_library_version = SHARDSOLVE_VERSION_STRING " for libstdc++";
+inline constexpr const char* plugin_version = SHARDSOLVE_VERSION_STRING " for libstdc++";
 #endif
 
 }  // namespace shardsolve::mesh

@@ -1,0 +1,115 @@
+"""The factorisation by several engines: ours in one process and over MPI, ScaLAPACK, LAPACK.
+
+All on the same cores with the same OpenBLAS, each program in processes that stay alive; their runs
+take turns, and the smallest of at least five counts. Every answer is checked.
+
+    SHARDSOLVE_BUILD=build/release .venv/bin/python bench/engines.py --n 4096 8192 --ranks 2
+
+Exit status: 0, or 1 if an answer is wrong or two programs do not have the same BLAS or matrix; 3 if
+a program is missing or fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import machine
+from contest import LAPACK, OURS, OURS_MPI, SCALAPACK, Comparison, Measurement, Setting, take_turns
+from protocol import BenchError, Contestant
+from run import as_json
+from table import Display
+
+BLOCKS = (64, 128, 256)  # of ScaLAPACK; the best of them counts
+ENVIRONMENT_ERROR = 3
+PROCESSES = Path(__file__).resolve().parent / "engines/processes.sh"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--n", type=int, nargs="+", default=[4096, 8192])
+    parser.add_argument("--ranks", type=int, default=2, help="devices or processes of each engine")
+    parser.add_argument("--runs", type=int, default=5, help="timed runs of each")
+    parser.add_argument("--output", type=Path, default=machine.ROOT / "out/engines.json")
+    options = parser.parse_args()
+    build = Path(os.environ.get("SHARDSOLVE_BUILD", machine.ROOT / "build/release")).absolute()
+    report: dict[str, Any] = {"machine": machine.describe(), "sizes": []}
+    with Display() as display:
+        display.machine(report["machine"])
+        for n in options.n:
+            setting = Setting(n, "float64", options.ranks, None, options.runs)
+            report["sizes"].append(bench_size(setting, build, display))
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(report, indent=2) + "\n")
+    return 0 if all(size["good"] for size in report["sizes"]) else 1
+
+
+def bench_size(setting: Setting, build: Path, display: Display) -> dict[str, Any]:
+    """All engines at one size: shown, and returned for the file of results."""
+    display.doing(f"n = {setting.n}: starting the programs")
+    with engines(setting, build) as all_of:
+        display.programs(all_of)
+        rows = [row for contestant in all_of for row in rows_of(contestant, setting)]
+        take_turns(rows, setting.runs, display.run_of(setting.runs))
+        ours = next(row for row in rows if row.contestant.name == OURS_MPI)
+        ratios = [Comparison(ours, row, setting) for row in rows]
+        display.engines(setting, rows, ratios)
+        return {
+            "n": setting.n,
+            "ranks": setting.ranks,
+            "programs": {contestant.name: contestant.hello for contestant in all_of},
+            "measurements": [
+                as_json(row) | {"speed_of_ours_with_mpi": ratio.ratio}
+                for row, ratio in zip(rows, ratios, strict=True)
+            ],
+            "good": all(ratio.refused is None for ratio in ratios),
+        }
+
+
+def rows_of(contestant: Contestant, setting: Setting) -> list[Measurement]:
+    blocks: Sequence[int | None] = BLOCKS if contestant.name == SCALAPACK else (None,)
+    return [Measurement("factor", contestant, setting.n, setting.dtype, nb) for nb in blocks]
+
+
+@contextmanager
+def engines(setting: Setting, build: Path) -> Iterator[list[Contestant]]:
+    """Starts all engines, and ends them afterwards."""
+    problem = ["--n", str(setting.n)]
+    ours = [str(build / "bench/shardsolve_bench"), *problem]
+    processes = [str(PROCESSES), str(setting.ranks)]
+    commands = {
+        OURS: [*ours, "--ranks", str(setting.ranks)],
+        OURS_MPI: [*processes, *ours, "--mpi"],
+        SCALAPACK: [*processes, str(build / "bench/shardsolve_bench_scalapack"), *problem],
+        LAPACK: [str(build / "bench/shardsolve_bench_peer"), *problem],
+    }
+    started: list[Contestant] = []
+    try:
+        for name, command in commands.items():
+            threads = machine.cores() if name == LAPACK else 1
+            environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(threads)}
+            if (
+                started
+            ):  # an OpenBLAS that does not know the CPU would take slower kernels than ours
+                environment["OPENBLAS_CORETYPE"] = started[0].hello["blas"]["core"]
+            started.append(Contestant(name, command, environment))
+        yield started
+    finally:
+        for contestant in started:
+            contestant.close()
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        sys.exit(ENVIRONMENT_ERROR)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,432 @@
+#include "comm/process_group.hpp"
+
+#include "comm/patience.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+namespace shardsolve::comm {
+namespace {
+
+constexpr std::chrono::milliseconds look_interval(10);
+/// A stop that was asked for and that the ranks have not agreed on for so long ends the call.
+constexpr std::chrono::milliseconds stop_patience(300);
+
+template <class Done>
+void await(Done done, std::chrono::steady_clock::time_point deadline) {
+  for (Patience patience; !done(); patience.pause()) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      throw Error(ErrorKind::communication, "a message of a call that failed is not taken");
+    }
+  }
+}
+
+/// How often a process tells how far it is.
+std::chrono::duration<double> pulse_interval(std::chrono::duration<double> silence_limit) {
+  constexpr double shortest = 0.01;
+  constexpr double longest = 0.5;
+  return std::chrono::duration<double>(std::clamp(silence_limit.count() / 5, shortest, longest));
+}
+
+}  // namespace
+
+ProcessGroup::ProcessGroup(std::unique_ptr<Transport> transport)
+    : transport_(std::move(transport)), peers_(static_cast<std::size_t>(transport_->ranks())) {
+  for (std::size_t r = 0; r < peers_.size(); ++r) {
+    peers_[r].rank = static_cast<std::int64_t>(r);
+  }
+}
+
+ProcessGroup::~ProcessGroup() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    changed_.notify_all();
+  }
+  if (watcher_.joinable()) {
+    watcher_.join();
+  }
+}
+
+void ProcessGroup::attach(const InProcessGroup& pulses,
+                          std::function<void(std::exception_ptr)> on_failure) {
+  ranks_ = &pulses;
+  on_failure_ = std::move(on_failure);
+  watcher_ = std::thread([this] { watch(); });
+}
+
+void ProcessGroup::begin_call(std::stop_token cancel) {
+  const std::lock_guard lock(mutex_);
+  ++call_;
+  cancel_ = std::move(cancel);
+  to_tell_.reset();
+  silent_ = -1;
+  leftovers_.clear();
+  stop_seen_ = {};
+  last_pulses_ = {};
+  for_each_peer([this](Peer& peer) {
+    peer.end.reset();
+    peer.last_note = Clock::now();
+    peer.sent = 0;
+    peer.received = 0;
+    expect_note(peer);
+  });
+  in_call_ = true;
+  changed_.notify_all();
+}
+
+void ProcessGroup::tell_failure(const Failure& failure) {
+  const std::lock_guard lock(mutex_);
+  to_tell_ = failure;
+  changed_.notify_all();
+}
+
+// ---- notes
+
+void ProcessGroup::watch() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return in_call_ || closing_; });
+    if (closing_) {
+      return;
+    }
+    if (const std::exception_ptr reason = look_around()) {
+      calling_back_ = true;
+      lock.unlock();
+      on_failure_(reason);
+      lock.lock();
+      calling_back_ = false;
+      changed_.notify_all();
+    }
+    changed_.wait_for(lock, look_interval, [&] { return closing_ || to_tell_.has_value(); });
+  }
+}
+
+/// Takes the notes that have come and sends those that are due. Why the call has failed, if it has.
+std::exception_ptr ProcessGroup::look_around() {
+  try {
+    bool failed = false;
+    for_each_peer([&](Peer& peer) { failed = take_notes(peer) || failed; });
+    if (in_call_) {
+      tell();
+    }
+    outgoing_.remove_if([](const Outgoing& one) { return one.message->test(); });
+    if (failed) {
+      return std::make_exception_ptr(runtime::Abandoned{});
+    }
+    // Ranks leave together at a step, but not where one of them is gone.
+    if (in_call_ && !own_pulse().failed() && stop_overdue()) {
+      return std::make_exception_ptr(
+          Error(ErrorKind::cancelled, "the call was cancelled as asked"));
+    }
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+void ProcessGroup::expect_note(Peer& peer) {
+  peer.receive = transport_->receive(peer.rank, Transport::Channel::control, 0,
+                                     {&peer.incoming, sizeof(Note)});
+}
+
+/// True if they say that the call has failed.
+bool ProcessGroup::take_notes(Peer& peer) {
+  bool failed = false;
+  while (peer.receive && peer.receive->test()) {
+    peer.receive.reset();
+    failed = take(peer) || failed;
+    if (!peer.end) {
+      expect_note(peer);
+    }
+  }
+  return failed;
+}
+
+bool ProcessGroup::take(Peer& peer) {
+  const Note& note = peer.incoming;
+  peer.last_note = Clock::now();
+  runtime::Pulse& pulse = ranks_->pulse(peer.rank);
+  pulse.show(note.beats, operations_.emplace(note.operation.data()).first->c_str(), note.step);
+  pulse.set_waiting_for(note.kind == NoteKind::end ? -1 : note.waiting_for);
+  if (note.silent >= 0) {
+    peers_[static_cast<std::size_t>(note.silent)].silent = true;
+  }
+  if (note.kind == NoteKind::end) {
+    peer.end = note;
+  }
+  return note.kind == NoteKind::failure || note.failed;
+}
+
+ProcessGroup::Note ProcessGroup::make_note(NoteKind kind,
+                                           const std::optional<Failure>& failure) const {
+  const runtime::Pulse& pulse = own_pulse();
+  Note note;
+  note.kind = kind;
+  note.silent = silent_;
+  note.beats = pulse.beats();
+  note.step = pulse.step();
+  note.waiting_for = pulse.waiting_for();
+  std::strncpy(note.operation.data(), pulse.operation(), note.operation.size() - 1);
+  if (failure) {
+    note.failed = true;
+    note.error = failure->kind;
+    note.length = std::min(failure->message.size(), note.text.size());
+    std::memcpy(note.text.data(), failure->message.data(), note.length);
+  }
+  return note;
+}
+
+/// Also to one that has been silent: should it come back, it is to know why nobody is there.
+void ProcessGroup::send(Peer& peer, const Note& note) {
+  auto copy = std::make_unique<Note>(note);
+  const Bytes bytes{copy.get(), offsetof(Note, text) + note.length};
+  std::shared_ptr<Message> message =
+      transport_->send(peer.rank, Transport::Channel::control, 0, bytes);
+  if (note.kind == NoteKind::pulse) {
+    peer.last_pulse = message;
+  }
+  outgoing_.push_back({peer, std::move(copy), std::move(message)});
+}
+
+/// To everybody: that this process has failed, or how far it is.
+void ProcessGroup::tell() {
+  if (to_tell_) {
+    const Note note = make_note(NoteKind::failure, to_tell_);
+    for_each_peer([&](Peer& peer) { send(peer, note); });
+    to_tell_.reset();
+  }
+  const auto now = Clock::now();
+  if (now - last_pulses_ >= pulse_interval(ranks_->silence_limit())) {
+    last_pulses_ = now;
+    const Note note = make_note(NoteKind::pulse, std::nullopt);
+    for_each_peer([&](Peer& peer) {
+      if (peer.last_pulse.expired()) {  // no more than one to a process that takes none
+        send(peer, note);
+      }
+    });
+  }
+}
+
+bool ProcessGroup::stop_overdue() {
+  if (!cancel_.stop_requested()) {
+    return false;
+  }
+  const auto now = Clock::now();
+  stop_seen_ = stop_seen_ == Clock::time_point{} ? now : stop_seen_;
+  return now - stop_seen_ > stop_patience;
+}
+
+void ProcessGroup::lose(std::int64_t rank) {
+  const std::lock_guard lock(mutex_);
+  silent_ = rank;
+  peers_[static_cast<std::size_t>(rank)].silent = true;
+}
+
+// ---- the end of a call
+
+Verdict ProcessGroup::conclude(const std::optional<Failure>& own, double flops) {
+  {
+    std::unique_lock lock(mutex_);
+    in_call_ = false;  // this thread looks around from here on
+    changed_.wait(lock, [&] { return !calling_back_; });
+    send_ends(own, flops);
+  }
+  const std::optional<Failure> late = await_ends();
+  Verdict verdict = judge(own, flops, late);
+  verdict.usable = verdict.usable && (!verdict.failure || settle());
+  if (!verdict.usable) {
+    transport_->abandon();
+  }
+  return verdict;
+}
+
+void ProcessGroup::send_ends(const std::optional<Failure>& own, double flops) {
+  Note note = make_note(NoteKind::end, own);
+  note.flops = flops;
+  for_each_peer([&](Peer& peer) {
+    note.messages = peer.sent;
+    send(peer, note);
+  });
+}
+
+/// Waits for the last note of everybody who is not silent. If somebody falls silent meanwhile: who.
+std::optional<Failure> ProcessGroup::await_ends() {
+  constexpr const char* operation = "the end of the call";
+  std::optional<Failure> late;
+  bool failing = own_pulse().failed();
+  Watch watch(*ranks_, rank(), operation);
+  for (Patience patience;; patience.pause()) {
+    const std::lock_guard lock(mutex_);
+    try {
+      failing = look_around() != nullptr || failing;
+      own_pulse().beat(operation, own_pulse().step());
+      const auto missing = std::find_if(peers_.begin(), peers_.end(), [this](const Peer& peer) {
+        return peer.rank != rank() && !peer.end && !peer.silent;
+      });
+      if (missing != peers_.end()) {
+        require_life(*missing, watch, failing);
+      } else if (std::all_of(outgoing_.begin(), outgoing_.end(),
+                             [](const Outgoing& one) { return one.to.silent; })) {
+        return late;
+      }
+    } catch (const SilentRank& silence) {
+      peers_[static_cast<std::size_t>(silence.rank())].silent = true;
+      late = late ? late : Failure{silence.kind(), silence.what()};
+    }
+  }
+}
+
+/// The failure of the lowest rank that has one, and what everybody has done.
+Verdict ProcessGroup::judge(const std::optional<Failure>& own, double flops,
+                            const std::optional<Failure>& late) const {
+  Verdict verdict;
+  for (const Peer& peer : peers_) {
+    const bool self = peer.rank == rank();
+    verdict.flops.push_back(self ? flops : peer.end ? peer.end->flops : 0.0);
+    verdict.usable = verdict.usable && !peer.silent;
+    std::optional<Failure> failure = self ? own : std::nullopt;
+    if (peer.end && peer.end->failed) {
+      failure = Failure{peer.end->error,
+                        {peer.end->text.data(), static_cast<std::size_t>(peer.end->length)}};
+    }
+    if (failure && !verdict.failure) {
+      verdict.failure = failure;
+      verdict.origin = peer.rank;
+    }
+  }
+  if (late && !verdict.failure) {
+    verdict.failure = late;
+    verdict.origin = std::find_if(peers_.begin(), peers_.end(), [](const Peer& peer) {
+                       return !peer.silent;
+                     })->rank;
+  }
+  return verdict;
+}
+
+/// Throws SilentRank. A process may take as long as it needs for what nobody waits for, a file for
+/// example, as long as it is there; after a failure it has to move. Who was told to stop does not
+/// wait for long: launchers kill after a second or two, and there may be files to remove before.
+void ProcessGroup::require_life(const Peer& peer, Watch& watch, bool failing) const {
+  const bool stopping = stop_seen_ != Clock::time_point{};
+  if (failing && stopping && Clock::now() - stop_seen_ > 3 * stop_patience) {
+    watch.report(peer.rank);
+  }
+  if (failing) {
+    watch.look_for_silence(peer.rank);
+  } else if (Clock::now() - peer.last_note > ranks_->silence_limit()) {
+    watch.report(peer.rank);
+  }
+}
+
+/// After a failure: nothing of this call is to arrive in the next one, and no memory that is given
+/// back may be in use. False if that cannot be had in time.
+bool ProcessGroup::settle() {
+  const auto deadline =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(ranks_->silence_limit());
+  try {
+    for (Piece& leftover : leftovers_) {
+      if (leftover.is_receive) {
+        leftover.message->give_up();
+        await([&] { return leftover.message->test(); }, deadline);
+        leftover.peer.received += leftover.message->given_up() ? 0 : 1;
+      }
+    }
+    for_each_peer([&](Peer& peer) {
+      for (; peer.received < peer.end->messages; ++peer.received) {
+        drop_message(peer, deadline);
+      }
+    });
+    for (Piece& leftover : leftovers_) {
+      await([&] { return leftover.message->test(); }, deadline);
+    }
+  } catch (const Error&) {
+    return false;
+  }
+  leftovers_.clear();
+  return true;
+}
+
+/// Takes a message that nobody wants.
+void ProcessGroup::drop_message(const Peer& peer, Clock::time_point deadline) {
+  std::int64_t size = -1;
+  await([&] { return (size = transport_->arrived(peer.rank, tag())) >= 0; }, deadline);
+  std::vector<std::byte> unwanted(static_cast<std::size_t>(size));
+  const auto message = transport_->receive(peer.rank, Transport::Channel::data, tag(),
+                                           {unwanted.data(), unwanted.size()});
+  await([&] { return message->test(); }, deadline);
+}
+
+// ---- data
+
+void ProcessGroup::exchange(const char* operation, const std::vector<Bytes>& send,
+                            const std::vector<Bytes>& receive) {
+  std::vector<Piece> pieces;
+  pieces.reserve(2 * peers_.size());
+  try {
+    // Receives first: what arrives goes straight to its place.
+    for_each_peer([&](Peer& peer) {
+      const Bytes& bytes = receive[static_cast<std::size_t>(peer.rank)];
+      if (bytes.size > 0) {
+        pieces.push_back({peer, true, bytes.size,
+                          transport_->receive(peer.rank, Transport::Channel::data, tag(), bytes)});
+      }
+    });
+    for_each_peer([&](Peer& peer) {
+      const Bytes& bytes = send[static_cast<std::size_t>(peer.rank)];
+      if (bytes.size > 0) {
+        pieces.push_back({peer, false, bytes.size,
+                          transport_->send(peer.rank, Transport::Channel::data, tag(), bytes)});
+        ++peer.sent;
+      }
+    });
+    for (Piece& piece : pieces) {
+      complete(piece, operation);
+    }
+  } catch (const SilentRank& silence) {
+    lose(silence.rank());
+    keep_leftovers(std::move(pieces));
+    throw;
+  } catch (...) {
+    keep_leftovers(std::move(pieces));
+    throw;
+  }
+}
+
+void ProcessGroup::complete(Piece& piece, const char* operation) {
+  Watch watch(*ranks_, rank(), operation);
+  auto next_look = Clock::now() + 2 * look_interval;
+  for (Patience patience; !piece.message->test(); patience.pause()) {
+    if (Clock::now() > next_look) {
+      next_look = Clock::now() + 2 * look_interval;
+      watch.look(piece.peer.rank);
+    }
+  }
+  const std::unique_ptr<Message> message = std::move(piece.message);
+  if (!piece.is_receive) {
+    return;
+  }
+  ++piece.peer.received;
+  const std::size_t got = message->received();
+  if (got != piece.size) {
+    throw Error(ErrorKind::internal,
+                fmt::format("rank {} expects {} bytes by {} from rank {}, which sent {}: this is a "
+                            "bug of shardsolve, please report it",
+                            rank(), piece.size, operation, piece.peer.rank,
+                            got > piece.size ? "more" : std::to_string(got)));
+  }
+}
+
+void ProcessGroup::keep_leftovers(std::vector<Piece> pieces) {
+  for (Piece& piece : pieces) {
+    if (piece.message) {
+      leftovers_.push_back(std::move(piece));
+    }
+  }
+}
+
+}  // namespace shardsolve::comm

@@ -1,0 +1,182 @@
+/// What the processes of a mesh tell each other beside the data.
+#pragma once
+
+#include "comm/in_process_group.hpp"
+#include "comm/transport.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace shardsolve::comm {
+
+/// Why a call has failed.
+struct Failure {
+  ErrorKind kind = ErrorKind::internal;
+  std::string message;
+};
+
+/// What became of a call: the same in all processes.
+struct Verdict {
+  std::optional<Failure> failure;
+  /// The rank that has failed first; of several at a time the lowest.
+  std::int64_t origin = -1;
+  /// Operations of each rank.
+  std::vector<double> flops;
+  /// Whether the processes can make another call together: all have left this one in good order.
+  bool usable = true;
+};
+
+/// The processes of a mesh, one rank each, during a call: each tells the others how far it is and
+/// whether it has failed, and at the end all agree on what became of the call. Between calls
+/// nothing is sent and nothing looked at.
+///
+/// Each process sends each other one a series of notes a call: how far it is, a few times before
+/// the silence limit would be over; that it has failed; and, last, how the call has ended for it.
+/// Nobody returns from a call before it has that last note of everybody. So no note of one call is
+/// ever met in the next one, and a failure in one process is the outcome in all.
+class ProcessGroup {
+ public:
+  explicit ProcessGroup(std::unique_ptr<Transport> transport);
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+  ~ProcessGroup();
+
+  std::int64_t ranks() const { return transport_->ranks(); }
+  std::int64_t rank() const { return transport_->rank(); }
+  std::int64_t ranks_on_host() const { return transport_->ranks_on_host(); }
+
+  /// The silence limit is at least this: notes take their time.
+  static constexpr std::chrono::milliseconds least_silence_limit{200};
+
+  /// `pulses`: of all ranks; those of other processes become copies of what these send.
+  /// `on_failure` is called when the call has failed elsewhere (with Abandoned) or because of this
+  /// group.
+  void attach(const InProcessGroup& pulses, std::function<void(std::exception_ptr)> on_failure);
+
+  void begin_call(std::stop_token cancel);
+  /// Tells the others that they wait in vain. Any thread, never waits.
+  void tell_failure(const Failure& failure);
+  /// Ends the call when this process has nothing more to do for it: waits for the others.
+  Verdict conclude(const std::optional<Failure>& own, double flops);
+
+  /// Sends and receives as HostCommunicator has it. Throws as Watch::look.
+  void exchange(const char* operation, const std::vector<Bytes>& send,
+                const std::vector<Bytes>& receive);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class NoteKind : std::uint8_t { pulse, failure, end };
+
+  /// What travels. Of the text only as much as there is.
+  struct Note {
+    NoteKind kind = NoteKind::pulse;
+    bool failed = false;       // end: this process has failed on its own
+    ErrorKind error{};         // failure, end
+    std::int64_t silent = -1;  // failure: the rank that is not waited for any longer
+    std::uint64_t beats = 0;   // this and the next three as in Pulse
+    std::int64_t step = -1;
+    std::int64_t waiting_for = -1;
+    std::array<char, 48> operation{};
+    double flops = 0.0;          // end
+    std::uint64_t messages = 0;  // end: data messages sent to the receiver
+    std::uint64_t length = 0;
+    std::array<char, 1800> text{};
+  };
+
+  /// Another process during a call.
+  struct Peer {
+    std::int64_t rank = 0;
+    Note incoming;
+    std::unique_ptr<Message> receive;  // of the next note
+    std::optional<Note> end;           // its last one
+    Clock::time_point last_note;
+    bool silent = false;                // not waited for any longer
+    std::weak_ptr<Message> last_pulse;  // gone when it has been sent
+    std::uint64_t sent = 0;             // data messages
+    std::uint64_t received = 0;
+  };
+  /// A note on its way.
+  struct Outgoing {
+    const Peer& to;
+    std::unique_ptr<Note> note;
+    std::shared_ptr<Message> message;
+  };
+  /// A data message on its way.
+  struct Piece {
+    Peer& peer;
+    bool is_receive = false;
+    std::size_t size = 0;
+    std::unique_ptr<Message> message;
+  };
+
+  void watch();
+  std::exception_ptr look_around();
+  bool take_notes(Peer& peer);
+  bool take(Peer& peer);
+  void expect_note(Peer& peer);
+  Note make_note(NoteKind kind, const std::optional<Failure>& failure) const;
+  void send(Peer& peer, const Note& note);
+  void tell();
+  bool stop_overdue();
+
+  void send_ends(const std::optional<Failure>& own, double flops);
+  std::optional<Failure> await_ends();
+  void require_life(const Peer& peer, Watch& watch, bool failing) const;
+  Verdict judge(const std::optional<Failure>& own, double flops,
+                const std::optional<Failure>& late) const;
+  bool settle();
+  void drop_message(const Peer& peer, Clock::time_point deadline);
+
+  void complete(Piece& piece, const char* operation);
+  void keep_leftovers(std::vector<Piece> pieces);
+  void lose(std::int64_t rank);
+
+  runtime::Pulse& own_pulse() const { return ranks_->pulse(rank()); }
+  int tag() const { return static_cast<int>(call_ % Transport::tags); }
+  template <class Body>
+  void for_each_peer(Body body) {
+    for (Peer& peer : peers_) {
+      if (peer.rank != rank()) {
+        body(peer);
+      }
+    }
+  }
+
+  std::unique_ptr<Transport> transport_;
+  const InProcessGroup* ranks_ = nullptr;
+  std::function<void(std::exception_ptr)> on_failure_;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<Peer> peers_;  // one a rank; the own one is not used
+  std::list<Outgoing> outgoing_;
+  std::vector<Piece> leftovers_;      // of this call; nobody waits for them any longer
+  std::set<std::string> operations_;  // names that others have told, for as long as the mesh lives
+  std::optional<Failure> to_tell_;
+  std::int64_t silent_ = -1;  // the rank that this process has found silent
+  std::stop_token cancel_;
+  Clock::time_point stop_seen_;
+  Clock::time_point last_pulses_;
+  std::uint64_t call_ = 0;
+  bool in_call_ = false;
+  bool calling_back_ = false;
+  bool closing_ = false;
+  std::thread watcher_;
+};
+
+}  // namespace shardsolve::comm

@@ -1,0 +1,55 @@
+/// How bytes get from one process of a mesh to another. Implemented by libraries of their own.
+#pragma once
+
+#include "comm/communicator.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace shardsolve::comm {
+
+/// A message that is being sent or received. Its memory stays in use until it is complete.
+class Message {
+ public:
+  virtual ~Message() = default;
+
+  /// Whether it is complete; never waits. Each look also helps all other messages along.
+  /// Throws Error(communication) if it cannot arrive.
+  virtual bool test() = 0;
+  /// Of a receive: asks for it to be given up. It completes all the same, soon, and `given_up` says
+  /// which of the two has happened.
+  virtual void give_up() = 0;
+  /// Of a complete receive.
+  virtual bool given_up() const = 0;
+  virtual std::size_t received() const = 0;
+};
+
+/// The processes, one rank each. Any thread may call it, also several at once. Messages from one
+/// rank to another with the same channel and tag arrive in the order in which they were sent.
+class Transport {
+ public:
+  enum class Channel : std::uint8_t { data, control };
+
+  virtual ~Transport() = default;
+
+  virtual std::int64_t ranks() const = 0;
+  virtual std::int64_t rank() const = 0;
+  /// Processes of this mesh on this machine, which share its memory.
+  virtual std::int64_t ranks_on_host() const = 0;
+
+  /// Tags are below `tags`.
+  static constexpr int tags = 1 << 14;
+  virtual std::unique_ptr<Message> send(std::int64_t to, Channel channel, int tag, Bytes data) = 0;
+  /// `room` may be larger than what arrives. What is larger than `room` is an Error(internal) when
+  /// the message is tested.
+  virtual std::unique_ptr<Message> receive(std::int64_t from, Channel channel, int tag,
+                                           Bytes room) = 0;
+  /// Bytes of a data message that has arrived and that no receive waits for; -1 if there is none.
+  virtual std::int64_t arrived(std::int64_t from, int tag) = 0;
+  /// Messages may be on their way that never complete: what ends a transport in good order would
+  /// wait for them, and is left out.
+  virtual void abandon() = 0;
+};
+
+}  // namespace shardsolve::comm

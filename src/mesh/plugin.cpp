@@ -1,0 +1,70 @@
+#include "mesh/plugin.hpp"
+
+#include "mesh/plugin_version.hpp"
+
+#include <fmt/format.h>
+
+#include <dlfcn.h>
+
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+namespace shardsolve::mesh {
+namespace {
+
+/// The file that this code is in, a library or a program; empty if unknown.
+std::filesystem::path own_file() {
+  static const int here = 0;
+  Dl_info info{};
+  if (::dladdr(&here, &info) == 0 || info.dli_fname == nullptr) {
+    return {};
+  }
+  std::error_code error;
+  const auto path = std::filesystem::canonical(info.dli_fname, error);
+  return error ? std::filesystem::path() : path;
+}
+
+/// Beside us; beside bin/; one up, as the tests of a build tree are; then where the system looks.
+std::vector<std::string> candidates(const std::string& file) {
+  const std::filesystem::path here = own_file().parent_path();
+  std::vector<std::string> paths;
+  for (const auto& directory : {here, here / ".." / "lib", here / ".."}) {
+    if (std::filesystem::exists(directory / file)) {
+      paths.push_back((directory / file).string());
+    }
+  }
+  paths.emplace_back(file);
+  return paths;
+}
+
+}  // namespace
+
+Plugin::Plugin(const std::string& name) {
+  const std::string file = fmt::format("libshardsolve_{}.so", name);
+  const std::vector<std::string> paths = candidates(file);
+  lies_beside_ = paths.size() > 1;
+  for (const std::string& path : paths) {
+    handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ != nullptr) {
+      break;
+    }
+    failure_ = failure_.empty() ? ::dlerror() : failure_;
+  }
+  if (handle_ == nullptr) {
+    return;
+  }
+  failure_.clear();
+  auto* const version = function<const char*()>(fmt::format("shardsolve_{}_version", name).c_str());
+  if (version == nullptr || std::string_view(version()) != plugin_version) {
+    failure_ = fmt::format("{} is version {}, this is {}: install both from one build", file,
+                           version == nullptr ? "unknown" : version(), plugin_version);
+  }
+}
+
+bool in_python_package() { return own_file().filename() == "libshardsolve_jax.so"; }
+
+void* Plugin::find(const char* symbol) const { return ::dlsym(handle_, symbol); }
+
+}  // namespace shardsolve::mesh

@@ -1,0 +1,35 @@
+/// Parts of shardsolve that are libraries of their own, loaded when they are asked for.
+#pragma once
+
+#include <string>
+
+namespace shardsolve::mesh {
+
+/// libshardsolve_<name>.so.
+class Plugin {
+ public:
+  /// Looks for it beside this code and where the system does. It stays loaded.
+  explicit Plugin(const std::string& name);
+
+  /// Why it cannot be used; empty if it can.
+  const std::string& failure() const { return failure_; }
+  /// Whether it was built with this code; the system may have it all the same.
+  bool lies_beside() const { return lies_beside_; }
+  /// A function of it, which is there.
+  template <class Function>
+  Function* function(const char* symbol) const {
+    return reinterpret_cast<Function*>(find(symbol));
+  }
+
+ private:
+  void* find(const char* symbol) const;
+
+  void* handle_ = nullptr;
+  bool lies_beside_ = false;
+  std::string failure_;
+};
+
+/// Whether this code is part of the Python package.
+bool in_python_package();
+
+}  // namespace shardsolve::mesh

@@ -1,0 +1,46 @@
+/// Ranks that are processes, each with its share of the CPU.
+#pragma once
+
+#include "comm/process_communicator.hpp"
+#include "comm/process_group.hpp"
+#include "mesh/backend.hpp"
+#include "runtime/host/host_device.hpp"
+
+#include <shardsolve/plan.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+
+namespace shardsolve::mesh {
+
+class ProcessBackend final : public Backend {
+ public:
+  explicit ProcessBackend(std::unique_ptr<comm::Transport> transport)
+      : processes_(std::move(transport)) {}
+
+  std::int64_t ranks() const override { return processes_.ranks(); }
+  comm::ProcessGroup* processes() override { return &processes_; }
+  Memory memory() const override { return Memory::host; }
+  std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
+    return std::make_unique<runtime::host::HostDevice>(pulse);
+  }
+  std::unique_ptr<comm::Communicator> make_communicator(comm::InProcessGroup&,
+                                                        std::int64_t) override {
+    return std::make_unique<comm::ProcessCommunicator>(processes_);
+  }
+  std::int64_t available_memory() const override {
+    return available_host_memory() / processes_.ranks_on_host();
+  }
+  /// The same as for as many ranks in one process: so are the bits.
+  std::int64_t default_tile(std::int64_t n, Dtype dtype) const override {
+    return shardsolve::default_tile(n, ranks(), dtype);
+  }
+  std::int64_t largest_tile() const override { return std::numeric_limits<std::int64_t>::max(); }
+
+ private:
+  comm::ProcessGroup processes_;
+};
+
+}  // namespace shardsolve::mesh

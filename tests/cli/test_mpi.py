@@ -1,0 +1,276 @@
+"""Several processes under mpirun: one answer, and one end whatever happens to one of them."""
+
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from command import Command, contents
+from mpi import OPEN_MPI, Processes, missing
+from problems import hermitian, save, save_system, sides
+
+SOLVE = ("solve", "A.npy", "b.npy", "-o", "x.npy")
+
+
+@pytest.fixture
+def mpirun(command: Command) -> Processes:
+    if reason := missing(command.binary):
+        pytest.skip(reason)
+    return Processes(command)
+
+
+@pytest.fixture
+def slow_job(slow) -> list[str]:
+    """As `slow`, without the devices."""
+    at = slow.index("--devices")
+    return [*slow[:at], *slow[at + 2 :]]
+
+
+# ---- answers
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize(
+    ("dtype", "order"), [("float64", "C"), ("float32", "F"), ("complex128", "C")]
+)
+def test_processes_write_the_bits_of_one_process(mpirun, command, tmp_path, count, dtype, order):
+    save(tmp_path / "A.npy", hermitian(130, dtype, order))
+    save(tmp_path / "b.npy", sides(130, 7, dtype, order))
+    for job in (["solve", "A.npy", "b.npy"], ["inverse", "A.npy"]):
+        ours = mpirun(count, *job, "-o", "ours.npy", "--force")
+        assert ours.code == 0, ours.err
+        theirs = command(*job, "-o", "theirs.npy", "--force", "--devices", count)
+        assert theirs.code == 0, theirs.err
+        assert (tmp_path / "ours.npy").read_bytes() == (tmp_path / "theirs.npy").read_bytes()
+    assert sorted(contents(tmp_path)) == ["A.npy", "b.npy", "ours.npy", "theirs.npy"]
+
+
+def test_only_rank_0_prints(mpirun, command, system):
+    result = mpirun(3, *SOLVE, "--json")
+    assert (result.code, result.err) == (0, "")
+    ours = result.json()
+    assert (ours["devices"], ours["processes"]) == (3, 3)
+    theirs = command(*SOLVE, "--json", "--force", "--devices", 3).json()
+    same = ("backward_error", "rcond", "flops", "tile", "n", "rhs")
+    assert [ours[key] for key in same] == [theirs[key] for key in same]
+    text = mpirun(2, *SOLVE, "--force")
+    assert text.out.count("Solved") == 1
+    assert "on 2 MPI ranks" in text.out
+
+
+def test_logdet_is_that_of_one_process(mpirun, command, system):
+    ours = mpirun(2, "logdet", "A.npy", "--quiet")
+    assert ours.code == 0, ours.err
+    assert ours.out == command("logdet", "A.npy", "--quiet", "--devices", 2).out
+
+
+def test_more_processes_than_rows(mpirun, tmp_path):
+    save(tmp_path / "A.npy", np.diag([4.0, 4.0]))
+    assert mpirun(4, "inverse", "A.npy", "-o", "X.npy").code == 0
+    assert np.array_equal(np.load(tmp_path / "X.npy"), np.diag([0.25, 0.25]))
+
+
+def test_no_answer_has_one_reason(mpirun, system):
+    save(system / "A.npy", -np.eye(50))
+    before = contents(system)
+    result = mpirun(3, *SOLVE)
+    assert (result.code, result.out) == (1, "")
+    assert result.err.count("not positive definite") == 1
+    assert contents(system) == before
+
+
+def test_off_makes_each_process_work_alone(mpirun, system):
+    result = mpirun(2, "logdet", "A.npy", "--quiet", "--devices", 1, "--mpi", "off")
+    assert result.code == 0
+    assert len(set(result.out.split())) == 1
+    assert len(result.out.split()) == 2
+
+
+def test_one_process_of_mpirun_has_devices(mpirun, system):
+    result = mpirun(1, "logdet", "A.npy", "--json", "--devices", 3)
+    assert (result.json()["devices"], result.json()["processes"]) == (3, 1)
+
+
+# ---- misuse
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["solve", "A.npy"], ["b is required"]),
+        ([*SOLVE, "--devices", "2"], ["'2'", "each of the processes is one device"]),
+        ([*SOLVE, "--backend", "cuda"], ["CPU devices only"]),
+        ([*SOLVE, "--trace", "t.json"], ["t.json", "no trace yet"]),
+        (["solve", "A.npy", "missing.npy", "-o", "x.npy"], ["missing.npy"]),
+        (["solve", "A.npy", "A.npy", "-o", "A.npy"], ["same file"]),
+        ([*SOLVE, "--mpi", "perhaps"], ["perhaps", "auto", "on", "off"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_misuse_is_explained_once(mpirun, system, arguments, words):
+    before = contents(system)
+    result = mpirun(3, *arguments)
+    assert result.code == (3 if "missing.npy" in arguments else 2)
+    assert result.out == ""
+    assert result.says(*words)
+    assert result.err.count("shardsolve: error") == 1
+    assert contents(system) == before
+
+
+def test_help_comes_once(mpirun):
+    result = mpirun(2, "solve", "--help")
+    assert result.code == 0
+    assert result.out.count("Usage:") == 1
+
+
+def test_existing_output_is_kept(mpirun, system):
+    (system / "x.npy").write_text("precious")
+    result = mpirun(2, *SOLVE)
+    assert result.code == 2
+    assert result.says("exists already", "--force")
+    assert (system / "x.npy").read_text() == "precious"
+
+
+def test_different_arguments_are_found_before_the_start(mpirun, command, system):
+    before = contents(system)
+    one = ["-np", "1", str(command.binary), *SOLVE]
+    result = mpirun.run([*one, ":", *one, "--tile", "7"])
+    assert (result.code, result.out) == (2, "")
+    assert result.says("not given the same job", "rank 1", "'--tile'", "--mpi off")
+    assert contents(system) == before
+
+
+def test_different_files_are_found_before_the_start(mpirun, command, system):
+    (system / "other").mkdir()
+    save_system(system / "other")
+    before = contents(system)
+    one = ["-np", "1"]
+    job = [str(command.binary), *SOLVE]
+    result = mpirun.run([*one, *job, ":", *one, "-wdir", str(system / "other"), *job])
+    assert (result.code, result.out) == (2, "")
+    assert result.says("not given the same job", "rank 1", "A.npy", "written at")
+    assert contents(system) == before
+
+
+def test_file_that_one_process_lacks_is_reported(mpirun, command, system):
+    (system / "empty").mkdir()
+    before = contents(system)
+    one = ["-np", "1"]
+    job = [str(command.binary), *SOLVE]
+    result = mpirun.run([*one, *job, ":", *one, "-wdir", str(system / "empty"), *job])
+    assert (result.code, result.out) == (3, "")
+    assert result.says("cannot read 'A.npy'", "rank 1 of 2")
+    assert contents(system) == before
+
+
+def test_processes_that_mpi_does_not_connect_are_explained(mpirun, command, system):
+    # As under srun of a Slurm that knows another MPI.
+    result = command(*SOLVE, env={**OPEN_MPI, "SLURM_STEP_NUM_TASKS": "2"})
+    assert result.code == 3
+    assert result.says("2 processes were started", "MPI connects 1", "--mpi=pmix")
+
+
+def test_batch_job_without_srun_is_one_process(command, system):
+    environment = {"SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_JOB_ID": "1"}
+    result = command("logdet", "A.npy", "--json", env=environment)
+    assert (result.code, result.json()["processes"]) == (0, 1)
+
+
+# ---- disks
+
+
+def test_disk_that_is_full_for_one_process_leaves_nothing(mpirun, command, system):
+    save(system / "b.npy", sides(50, 30))
+    job = f"{command.binary} {' '.join(SOLVE)}"
+    limited = ["sh", "-c", f"ulimit -f 1; exec {job}"]
+    before = contents(system)
+    result = mpirun.run(["-np", "2", *job.split(), ":", "-np", "1", *limited])
+    assert (result.code, result.out) == (3, "")
+    assert result.says("cannot write 'x.npy'", "ulimit -f", "rank 2 of 3")
+    assert contents(system) == before
+
+
+def run_in_own_mounts(system, command, prepare, count, *arguments):
+    """Runs mpirun with mounts of its own; skips where none can be made."""
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    if subprocess.run([*unshare, "sh", "-c", prepare], cwd=system, check=False).returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    job = f"mpirun -np {count} {command.binary} {' '.join(map(str, arguments))}"
+    return subprocess.run(
+        [*unshare, "sh", "-c", f"{prepare} && {job}; code=$?; ls -A disk; exit $code"],
+        cwd=system,
+        env={**os.environ, **OPEN_MPI},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_full_disk_is_found_before_the_work(mpirun, command, system):
+    (system / "disk").mkdir()
+    save(system / "A.npy", hermitian(300))
+    prepare = "mount -t tmpfs -o size=256k none disk"
+    done = run_in_own_mounts(system, command, prepare, 2, "inverse", "A.npy", "-o", "disk/X.npy")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "720128 bytes are needed" in done.stderr
+
+
+def test_file_that_needs_a_name_is_written_by_all(mpirun, command, system):
+    # Without /proc other processes cannot open a file that has no name.
+    (system / "disk").mkdir()
+    prepare = "mount -t tmpfs none disk && mount -t tmpfs none /proc"
+    done = run_in_own_mounts(
+        system, command, prepare, 3, "solve", "A.npy", "b.npy", "-o", "disk/x.npy", "--quiet"
+    )
+    assert (done.returncode, done.stdout) == (0, "x.npy\n"), done.stderr
+
+
+# ---- processes that stop or die
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_stopped_process_is_named_in_time(mpirun, tmp_path, slow_job, victim):
+    running = mpirun.start(3, *slow_job, "-o", "x.npy", "--timeout", 2)
+    running.send(signal.SIGSTOP, victim)
+    begin = time.monotonic()
+    result = running.finish()
+    waited = time.monotonic() - begin
+    assert (result.code, result.out) == (3, "")
+    assert result.says(f"rank {victim} has been silent", "at step", "waited in", "--timeout")
+    assert result.err.count("shardsolve: error") == 1
+    assert waited < 3.5, "the limit is 2 s, mpirun takes some time to end"
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_killed_process_ends_the_job_and_leaves_nothing(mpirun, tmp_path, slow_job, victim):
+    running = mpirun.start(3, *slow_job, "-o", "x.npy")
+    running.send(signal.SIGKILL, victim)
+    result = running.finish()
+    assert result.code != 0
+    assert f"rank {victim}" in result.err
+    assert "Killed" in result.err
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_to_mpirun_cancels_and_leaves_nothing(mpirun, tmp_path, slow_job, number):
+    running = mpirun.start(3, *slow_job, "-o", "x.npy")
+    running.send(number)
+    result = running.finish()
+    assert result.code != 0
+    assert result.says("interrupted", "nothing was written")
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_signal_to_one_process_cancels_all(mpirun, tmp_path, slow_job, rank):
+    running = mpirun.start(2, *slow_job, "-o", "x.npy")
+    running.send(signal.SIGTERM, rank)
+    result = running.finish()
+    assert result.code == 143
+    assert result.err.count("shardsolve: error: interrupted") == 1
+    assert contents(tmp_path) == {}

@@ -1,0 +1,127 @@
+// Ranks that are processes give the same bits as ranks that are threads.
+
+#include "mpi/processes.hpp"
+#include "support/bits.hpp"
+#include "support/cuts.hpp"
+#include "support/dtypes.hpp"
+#include "support/matrix_zoo.hpp"
+
+#include <shardsolve/cholesky.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::testing {
+namespace {
+
+/// What one rank sees of everything that one problem gives.
+template <Scalar T>
+struct Share {
+  DenseMatrix<T> factor;
+  DenseMatrix<T> x;
+  DenseMatrix<T> inverse;
+  std::vector<RealOf<T>> diagonal;
+  std::vector<double> numbers;  // certificates and the like
+  std::vector<double> flops;
+};
+
+template <Scalar T>
+Share<T> solve_all(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
+                   std::int64_t rank) {
+  CholeskyFactor<T> factor = cholesky_factor(mesh, a);
+  EXPECT_TRUE(factor.outcome.ok()) << factor.outcome.message();
+  const DenseMatrix<T> l = copy_of(factor.slabs.slab(rank));
+  const std::vector<RealOf<T>> diagonal = *factor.diagonal;
+  const Scaled norm = factor.norm;
+  const Outcome solved = cholesky_solve(mesh, factor, b);
+  const double rcond = condition_estimate(mesh, factor);
+  const double determinant = log_determinant(factor);
+  const double factor_flops = factor.outcome.flops;
+  const Outcome inverted = cholesky_inverse(mesh, std::move(factor));
+  return {l,
+          copy_of(b.block(rank)),
+          copy_of(a.slab(rank)),
+          diagonal,
+          {norm.value(), solved.backward_error.value_or(-1), rcond, determinant,
+           inverted.backward_error.value_or(-1), inverted.rcond.value_or(-1)},
+          {factor_flops, solved.flops, inverted.flops}};
+}
+
+template <class T>
+class ProcessAnswers : public ::testing::Test {};
+TYPED_TEST_SUITE(ProcessAnswers, Dtypes, DtypeNames);
+
+TYPED_TEST(ProcessAnswers, EveryCut_GivesTheBitsOfThreads) {
+  using T = TypeParam;
+  Mesh processes = make_process_mesh();
+  Mesh threads = Mesh::host(processes.ranks());
+  const std::int64_t rank = own_rank(processes);
+  std::int64_t compared = 0;
+  for (const Cut& cut : cuts()) {
+    const SlabLayout& layout = cut.layout;
+    if (layout.ranks() != processes.ranks()) {
+      continue;
+    }
+    ++compared;
+    SCOPED_TRACE(cut.name + " on rank " + std::to_string(rank));
+    const DenseMatrix<T> a = dense<T>({.n = layout.size(), .seed = 3});
+    const DenseMatrix<T> b = right_hand_sides<T>(layout.size(), 9);
+    const Share<T> ours = solve_all<T>(processes, share_of(processes, a, layout),
+                                       share_of_rows(processes, b, layout), rank);
+    const Share<T> theirs = solve_all<T>(threads, shard(a, layout), shard_rows(b, layout), rank);
+    EXPECT_TRUE(same_bits(ours.factor, theirs.factor));
+    EXPECT_TRUE(same_bits(ours.x, theirs.x));
+    EXPECT_TRUE(same_bits(ours.inverse, theirs.inverse));
+    EXPECT_EQ(ours.diagonal, theirs.diagonal);
+    EXPECT_EQ(ours.numbers, theirs.numbers);
+    EXPECT_EQ(ours.flops, theirs.flops);
+  }
+  EXPECT_GT(compared, 0);
+}
+
+/// Messages that MPI does not send at once but by rendezvous.
+TEST(ProcessAnswersLarge, SeveralTilesOfSomeSize_GiveTheBitsOfThreads) {
+  Mesh processes = make_process_mesh();
+  Mesh threads = Mesh::host(processes.ranks());
+  const SlabLayout layout = SlabLayout::even(700, processes.ranks(), 64);
+  const DenseMatrix<double> a = dense<double>({.n = layout.size(), .seed = 5});
+  const DenseMatrix<double> b = right_hand_sides<double>(layout.size(), 70);
+  const std::int64_t rank = own_rank(processes);
+  const auto ours = solve_all<double>(processes, share_of(processes, a, layout),
+                                      share_of_rows(processes, b, layout), rank);
+  const auto theirs = solve_all<double>(threads, shard(a, layout), shard_rows(b, layout), rank);
+  EXPECT_TRUE(same_bits(ours.factor, theirs.factor));
+  EXPECT_TRUE(same_bits(ours.x, theirs.x));
+  EXPECT_TRUE(same_bits(ours.inverse, theirs.inverse));
+  EXPECT_EQ(ours.numbers, theirs.numbers);
+}
+
+TEST(ProcessOutcomes, MatrixThatIsNotDefinite_HasTheSameReasonInAllProcesses) {
+  Mesh mesh = make_process_mesh();
+  const SlabLayout layout = SlabLayout::even(50, mesh.ranks(), 8);
+  DenseMatrix<double> a = dense<double>({.n = layout.size(), .seed = 3});
+  a(37, 37) = -1.0;
+  const CholeskyFactor<double> factor = cholesky_factor(mesh, share_of(mesh, a, layout));
+  EXPECT_EQ(factor.outcome.status, Status::not_positive_definite);
+  Mesh threads = Mesh::host(mesh.ranks());
+  const CholeskyFactor<double> expected = cholesky_factor(threads, shard(a, layout));
+  ASSERT_TRUE(factor.outcome.pivot.has_value());
+  EXPECT_EQ(factor.outcome.pivot->row, expected.outcome.pivot->row);
+}
+
+TEST(ProcessOutcomes, EntryThatIsNaNOnOneRank_IsNamedInAllProcesses) {
+  Mesh mesh = make_process_mesh();
+  const SlabLayout layout = SlabLayout::even(50, mesh.ranks(), 8);
+  DenseMatrix<double> a = dense<double>({.n = layout.size(), .seed = 3});
+  a(3, 49) = std::numeric_limits<double>::quiet_NaN();
+  const CholeskyFactor<double> factor = cholesky_factor(mesh, share_of(mesh, a, layout));
+  EXPECT_EQ(factor.outcome.status, Status::nonfinite_input);
+  ASSERT_TRUE(factor.outcome.entry.has_value());
+  EXPECT_EQ(factor.outcome.entry->column, GlobalIndex(49));
+}
+
+}  // namespace
+}  // namespace shardsolve::testing
