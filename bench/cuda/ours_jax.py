@@ -28,6 +28,8 @@ def main() -> None:
     parser.add_argument("--devices", required=True)
     options = parser.parse_args()
     os.environ["CUDA_VISIBLE_DEVICES"] = options.devices
+    # The other programs need memory too.
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     serve(options)
 
 
