@@ -35,6 +35,7 @@ def main() -> None:
 
 def serve(options: argparse.Namespace) -> None:
     """Answers one line for each line, as bench/support/serve.hpp says."""
+    begin = time.perf_counter()
     import jax
 
     import shardsolve
@@ -42,7 +43,14 @@ def serve(options: argparse.Namespace) -> None:
     jax.config.update("jax_enable_x64", True)
     able = options.dtype in ("float64", "complex128") and options.matrix == "well_conditioned"
     program = f"shardsolve {shardsolve.__version__} in jax {jax.__version__}"
-    print(json.dumps({"program": program, "jobs": ["one_call"] if able else []}), flush=True)
+    jax.devices()
+    hello = {
+        "program": program,
+        "jobs": ["one_call"] if able else [],
+        "setup_seconds": time.perf_counter() - begin,
+        "tile": 0,
+    }
+    print(json.dumps(hello), flush=True)
     run = functools.cache(lambda: system(options.n, options.dtype))
     first = True
     for line in sys.stdin:

@@ -19,7 +19,8 @@ def test_trace_holds_one_process_a_rank(tmp_path):
         jax.block_until_ready(shardsolve.solve(a, b, assume_a="pos", tile=2))
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     assert {event["pid"] for event in events} == set(range(len(jax.devices())))
-    assert {"potrf", "trsm"} <= {event["name"] for event in events}
+    names = {event["name"] for event in events}
+    assert "potrf" in names and {"trsm", "solve"} & names  # GPUs solve in one piece
 
 
 def test_trace_that_cannot_be_written_fails_before_the_work(tmp_path):
