@@ -253,10 +253,11 @@ struct Handler<request> {
     const auto allocate = [&scratch, device](std::size_t bytes) {
       return from_pool(scratch, device, bytes);
     };
-    std::promise<ffi::Error> done;
+    // Its last user may be the thread that sets it, when this one has gone on.
+    const auto done = std::make_shared<std::promise<ffi::Error>>();
     enter(*site, run, words, request(arguments...), Gpu{xla, allocate},
-          [&done](ffi::Error error) { done.set_value(std::move(error)); });
-    return done.get_future().get();
+          [done](ffi::Error error) { done->set_value(std::move(error)); });
+    return done->get_future().get();
   }
 };
 
