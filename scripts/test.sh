@@ -10,6 +10,7 @@
 #   tsan-long   unit, distributed and fuzz tiers under ThreadSanitizer, three times
 #   waits-long  every event wait is removed in turn
 #   device      on the GPUs that SHARDSOLVE_TEST_GPUS lists ("0,1"): device tier, and the distributed tier there
+#   device-jax  the JAX tests on the first SHARDSOLVE_TEST_DEVICES GPUs, by $PYTHON, where jax and the package are installed
 # SHARDSOLVE_TSAN_FILTER: regular expression of the distributed tests run by `tsan` (default: all).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -149,6 +150,11 @@ stage_device() {
     'Agreement|FactorFile|Flops|Leaving|Waits|Workspace|AdoptedMemory|FactorDamaged'
 }
 
+stage_device_jax() {
+  : "${SHARDSOLVE_TEST_DEVICES:?say how many GPUs, e.g. SHARDSOLVE_TEST_DEVICES=2}"
+  SHARDSOLVE_TEST_PLATFORM=cuda "${PYTHON:-python3}" -m pytest -q -p no:cacheprovider tests/jax
+}
+
 describe() {
   case $1 in
     release) echo "optimised build; unit, distributed, mpi, fuzz and install tiers" ;;
@@ -159,6 +165,7 @@ describe() {
     waits) echo "a sample of event waits removed: is each removal noticed?" ;;
     tsan-long) echo "all tiers under ThreadSanitizer, three times" ;;
     device) echo "device and distributed tiers on GPUs" ;;
+    device-jax) echo "the JAX tests on GPUs" ;;
     waits-long) echo "every event wait removed in turn: is each removal noticed?" ;;
     *) return 1 ;;
   esac
@@ -174,7 +181,7 @@ finish() {
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all_stages[@]}"); fi
 for stage in "${stages[@]}"; do
   describe "$stage" >/dev/null || {
-    echo "no stage '$stage'; there are: ${all_stages[*]} tsan-long waits-long device" >&2
+    echo "no stage '$stage'; there are: ${all_stages[*]} tsan-long waits-long device device-jax" >&2
     exit 2
   }
 done
