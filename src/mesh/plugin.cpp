@@ -1,6 +1,6 @@
 #include "mesh/plugin.hpp"
 
-#include "mesh/plugin_version.hpp"
+#include "core/plugin_version.hpp"
 
 #include <fmt/format.h>
 
@@ -57,9 +57,9 @@ Plugin::Plugin(const std::string& name) {
   }
   failure_.clear();
   auto* const version = function<const char*()>(fmt::format("shardsolve_{}_version", name).c_str());
-  if (version == nullptr || std::string_view(version()) != plugin_version) {
+  if (version == nullptr || std::string_view(version()) != core::plugin_version) {
     failure_ = fmt::format("{} is version {}, this is {}: install both from one build", file,
-                           version == nullptr ? "unknown" : version(), plugin_version);
+                           version == nullptr ? "unknown" : version(), core::plugin_version);
   }
 }
 

@@ -1,6 +1,6 @@
 #include "comm/mpi/mpi_transport.hpp"
 
-#include "mesh/plugin_version.hpp"
+#include "core/plugin_version.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -255,5 +255,5 @@ shardsolve_make_mpi_transport(const int* communicator) {
 }
 
 extern "C" __attribute__((visibility("default"))) const char* shardsolve_mpi_version() {
-  return shardsolve::mesh::plugin_version;
+  return shardsolve::core::plugin_version;
 }

@@ -1,7 +1,7 @@
 #include "mesh/cuda/cuda_backend.hpp"
 
 #include "comm/cuda/peer_communicator.hpp"
-#include "mesh/plugin_version.hpp"
+#include "core/plugin_version.hpp"
 #include "runtime/cuda/cuda_device.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 
@@ -179,5 +179,5 @@ SHARDSOLVE_LOOKED_UP void shardsolve_cuda_synchronize(int device, void* stream) 
 }
 
 SHARDSOLVE_LOOKED_UP const char* shardsolve_cuda_version() {
-  return shardsolve::mesh::plugin_version;
+  return shardsolve::core::plugin_version;
 }

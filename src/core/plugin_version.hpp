@@ -5,7 +5,7 @@
 
 #include <string>  // and with it the name of the C++ library
 
-namespace shardsolve::mesh {
+namespace shardsolve::core {
 
 /// Interfaces with types of the C++ library stand between the two.
 #ifdef _LIBCPP_VERSION
@@ -14,4 +14,4 @@ inline constexpr const char* plugin_version = SHARDSOLVE_VERSION_STRING " for li
 inline constexpr const char* plugin_version = SHARDSOLVE_VERSION_STRING " for libstdc++";
 #endif
 
-}  // namespace shardsolve::mesh
+}  // namespace shardsolve::core
