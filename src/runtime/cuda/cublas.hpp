@@ -18,7 +18,8 @@ inline cublasSideMode_t as_cublas(Side side) {
   return side == Side::left ? CUBLAS_SIDE_LEFT : CUBLAS_SIDE_RIGHT;
 }
 
-/// std::complex and cuComplex have one layout.
+/// std::complex and cuComplex have one layout, but cuBLAS takes the alignment of its own for
+/// granted where it reads on the host: see cublas_scalar.
 template <class T>
 struct CublasType {
   using type = T;
@@ -41,6 +42,17 @@ const CublasTypeOf<T>* as_cublas(const T* pointer) {
 template <class T>
 CublasTypeOf<T>* as_cublas(T* pointer) {
   return reinterpret_cast<CublasTypeOf<T>*>(pointer);
+}
+
+/// A factor as cuBLAS reads it: cublasZgemv by an aligned load, which std::complex<double> on a
+/// stack need not bear.
+template <Scalar T>
+CublasTypeOf<T> cublas_scalar(T value) {
+  if constexpr (is_complex<T>) {
+    return {value.real(), value.imag()};
+  } else {
+    return value;
+  }
 }
 
 /// The routines of one dtype.

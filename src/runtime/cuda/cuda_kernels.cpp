@@ -75,10 +75,12 @@ void CudaKernels<T>::gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T
       }
       return;
     }
+    const auto factor = cublas_scalar(alpha);
+    const auto keep = cublas_scalar(beta);
     if (c.columns() == 1 && op_b == Op::none) {
-      check(Cublas<T>::gemv(cuda.blas(), as_cublas(op_a), a.rows(), a.columns(), as_cublas(&alpha),
-                            as_cublas(a.data()), a.stride(), as_cublas(b.data()), 1,
-                            as_cublas(&beta), as_cublas(c.data()), 1),
+      check(Cublas<T>::gemv(cuda.blas(), as_cublas(op_a), a.rows(), a.columns(), &factor,
+                            as_cublas(a.data()), a.stride(), as_cublas(b.data()), 1, &keep,
+                            as_cublas(c.data()), 1),
             "gemv");
       return;
     }
@@ -86,8 +88,8 @@ void CudaKernels<T>::gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T
       return;
     }
     check(Cublas<T>::gemm(cuda.blas(), as_cublas(op_a), as_cublas(op_b), c.rows(), c.columns(), k,
-                          as_cublas(&alpha), as_cublas(a.data()), a.stride(), as_cublas(b.data()),
-                          b.stride(), as_cublas(&beta), as_cublas(c.data()), c.stride()),
+                          &factor, as_cublas(a.data()), a.stride(), as_cublas(b.data()), b.stride(),
+                          &keep, as_cublas(c.data()), c.stride()),
           "gemm");
   });
 }
@@ -127,9 +129,11 @@ void CudaKernels<T>::gemm_batch(Queue& queue, Op op_a, Op op_b, T alpha, In a, I
     if (by_wide_gemm<T>(cuda, op_a, op_b, alpha, a, b, beta, c, steps)) {
       return;
     }
+    const auto factor = cublas_scalar(alpha);
+    const auto keep = cublas_scalar(beta);
     check(Cublas<T>::gemm_batch(cuda.blas(), as_cublas(op_a), as_cublas(op_b), c.rows(),
-                                c.columns(), k, as_cublas(&alpha), as_cublas(a.data()), a.stride(),
-                                steps.a, as_cublas(b.data()), b.stride(), steps.b, as_cublas(&beta),
+                                c.columns(), k, &factor, as_cublas(a.data()), a.stride(), steps.a,
+                                as_cublas(b.data()), b.stride(), steps.b, &keep,
                                 as_cublas(c.data()), c.stride(), steps.c, steps.count),
           "gemm");
   });
@@ -179,10 +183,10 @@ void CudaKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In 
         Own<T>::solve_tile(cuda.stream(), triangle, op, elements(a), elements(b))) {
       return;
     }
-    const T one{1};
+    const auto one = cublas_scalar(T{1});
     check(Cublas<T>::trsm(cuda.blas(), as_cublas(side), as_cublas(triangle), as_cublas(op),
-                          CUBLAS_DIAG_NON_UNIT, b.rows(), b.columns(), as_cublas(&one),
-                          as_cublas(a.data()), a.stride(), as_cublas(b.data()), b.stride()),
+                          CUBLAS_DIAG_NON_UNIT, b.rows(), b.columns(), &one, as_cublas(a.data()),
+                          a.stride(), as_cublas(b.data()), b.stride()),
           "trsm");
   });
 }
