@@ -3,6 +3,8 @@
 
 #include <shardsolve/slab_layout.hpp>
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,8 +24,7 @@ inline std::vector<Cut> cuts() {
   for (const std::int64_t ranks : {1, 2, 3, 4, 6}) {
     for (const std::int64_t n : {std::int64_t{0}, std::int64_t{1}, tile - 1, tile, tile + 1,
                                  5 * tile + 3, 12 * tile + 3}) {
-      all.push_back({"n" + std::to_string(n) + "_ranks" + std::to_string(ranks),
-                     SlabLayout::even(n, ranks, tile)});
+      all.push_back({fmt::format("n{}_ranks{}", n, ranks), SlabLayout::even(n, ranks, tile)});
     }
   }
   all.push_back({"padded_like_jax", SlabLayout({0, 30, 60, 90, 90}, tile)});
