@@ -93,76 +93,69 @@ using Words = ffi::Buffer<ffi::S32>;
 /// A call as one device asks for it.
 struct Request {
   ffi::AnyBuffer matrix;  // n columns; the device's rows
-  std::int64_t n;
-  std::int64_t ranks;
-  std::int64_t tile;
-  std::int64_t columns;
-  std::array<void*, Seat::most_buffers> buffers;
-  void (*work)(const Job&, const std::vector<Seat>&);
+  std::int64_t n = 0;
+  std::int64_t ranks = 0;
+  std::int64_t tile = 0;
+  std::int64_t columns = 0;
+  std::array<void*, Seat::most_buffers> buffers{};
+  void (*work)(const Job&, const std::vector<Seat>&) = nullptr;
   // XLA puts a result where its operand was if it may; otherwise the operand is copied there.
-  std::optional<ffi::AnyBuffer> operand;
-  std::optional<ffi::AnyBuffer> result;
+  std::optional<ffi::AnyBuffer> operand = std::nullopt;
+  std::optional<ffi::AnyBuffer> result = std::nullopt;
 };
 
 Request factor_request(ffi::AnyBuffer a, ffi::Result<ffi::AnyBuffer> slab,
                        ffi::Result<ffi::AnyBuffer> diagonal,
                        ffi::Result<ffi::AnyBuffer> log_determinant, ffi::Result<Words> record,
                        std::int64_t n, std::int64_t ranks, std::int64_t tile) {
-  return {a,
-          n,
-          ranks,
-          tile,
-          0,
-          {a.untyped_data(), slab->untyped_data(), diagonal->untyped_data(),
-           log_determinant->untyped_data(), record->untyped_data()},
-          factor,
-          a,
-          *slab};
+  return {.matrix = a,
+          .n = n,
+          .ranks = ranks,
+          .tile = tile,
+          .buffers = {a.untyped_data(), slab->untyped_data(), diagonal->untyped_data(),
+                      log_determinant->untyped_data(), record->untyped_data()},
+          .work = factor,
+          .operand = a,
+          .result = *slab};
 }
 
 Request solve_request(ffi::AnyBuffer slab, ffi::AnyBuffer diagonal, Words record, ffi::AnyBuffer b,
                       ffi::Result<ffi::AnyBuffer> x, ffi::Result<Words> verdict,
                       ffi::Result<ffi::AnyBuffer> error, std::int64_t n, std::int64_t ranks) {
-  return {slab,
-          n,
-          ranks,
-          0,
-          b.dimensions()[0],
-          {slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(), b.untyped_data(),
-           x->untyped_data(), verdict->untyped_data(), error->untyped_data()},
-          solve,
-          b,
-          *x};
+  return {.matrix = slab,
+          .n = n,
+          .ranks = ranks,
+          .columns = b.dimensions()[0],
+          .buffers = {slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(),
+                      b.untyped_data(), x->untyped_data(), verdict->untyped_data(),
+                      error->untyped_data()},
+          .work = solve,
+          .operand = b,
+          .result = *x};
 }
 
 Request inverse_request(ffi::AnyBuffer slab, ffi::AnyBuffer diagonal, Words record,
                         ffi::Result<ffi::AnyBuffer> inverse, ffi::Result<Words> verdict,
                         ffi::Result<ffi::AnyBuffer> numbers, std::int64_t n, std::int64_t ranks) {
-  return {slab,
-          n,
-          ranks,
-          0,
-          0,
-          {slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(),
-           inverse->untyped_data(), verdict->untyped_data(), numbers->untyped_data()},
-          invert,
-          slab,
-          *inverse};
+  return {.matrix = slab,
+          .n = n,
+          .ranks = ranks,
+          .buffers = {slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(),
+                      inverse->untyped_data(), verdict->untyped_data(), numbers->untyped_data()},
+          .work = invert,
+          .operand = slab,
+          .result = *inverse};
 }
 
 Request condition_request(ffi::AnyBuffer slab, ffi::AnyBuffer diagonal, Words record,
                           ffi::Result<ffi::AnyBuffer> rcond, ffi::Result<Words> verdict,
                           std::int64_t n, std::int64_t ranks) {
-  return {slab,
-          n,
-          ranks,
-          0,
-          0,
-          {slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(),
-           rcond->untyped_data(), verdict->untyped_data()},
-          condition,
-          std::nullopt,
-          std::nullopt};
+  return {.matrix = slab,
+          .n = n,
+          .ranks = ranks,
+          .buffers = {slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(),
+                      rcond->untyped_data(), verdict->untyped_data()},
+          .work = condition};
 }
 
 /// Memory of XLA's, which has most of a GPU's. It is XLA's again when the handler returns.
