@@ -13,13 +13,12 @@
 // blocks of all ranks are on their GPUs at the same time. There are no more than fit, and the mesh
 // lets no other mesh's solve come between.
 #include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/kernels/awaited_numbers.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <type_traits>
 
 namespace shardsolve::runtime::cuda {
 namespace {
@@ -63,77 +62,6 @@ struct Shared {
   E parts[warps][rows];      // what each warp has summed up
   alignas(16) E v[rows];
   alignas(16) E w[rows];
-};
-
-// Numbers that others write. A piece of up to eight bytes is read and written as a whole.
-template <class E>
-constexpr int pieces = sizeof(E) > sizeof(std::uint64_t) ? 2 : 1;
-template <class E>
-using Piece = std::conditional_t<sizeof(E) == sizeof(std::uint32_t), std::uint32_t, std::uint64_t>;
-
-template <class E>
-union Pieces {
-  E value;
-  Piece<E> piece[pieces<E>];
-  __device__ Pieces() {}
-};
-
-template <class E>
-__device__ bool is_written(const Pieces<E>& number) {
-  bool all = true;
-  for (int i = 0; i < pieces<E>; ++i) {
-    all = all && number.piece[i] != static_cast<Piece<E>>(~Piece<E>{0});
-  }
-  return all;
-}
-
-template <class E>
-__device__ Pieces<E> look(const E* place) {
-  Pieces<E> number;
-  for (int i = 0; i < pieces<E>; ++i) {
-    number.piece[i] = reinterpret_cast<const volatile Piece<E>*>(place)[i];
-  }
-  return number;
-}
-
-/// Not a number that happens to look like no number.
-template <class R>
-__device__ R quiet(R x) {
-  return x == x ? x : R(NAN);
-}
-
-template <class E>
-__device__ void publish(E* place, E value) {
-  Pieces<E> number;
-  if constexpr (parts<E> == 2) {
-    number.value = {quiet(value.re), quiet(value.im)};
-  } else {
-    number.value = quiet(value);
-  }
-  for (int i = 0; i < pieces<E>; ++i) {
-    reinterpret_cast<volatile Piece<E>*>(place)[i] = number.piece[i];
-  }
-}
-
-/// A thread's waiting, which ends when a rank has failed.
-class Waiter {
- public:
-  __device__ explicit Waiter(const volatile std::uint32_t* failed) : failed_(failed) {}
-
-  /// The number at `place`, of which `seen` was seen before.
-  template <class E>
-  __device__ E await(const E* place, Pieces<E> seen) {
-    constexpr unsigned between_looks_around = 2048;
-    for (unsigned spins = 1; !is_written(seen) && !given_up_; ++spins) {
-      seen = look(place);
-      given_up_ = spins % between_looks_around == 0 && *failed_ != 0;
-    }
-    return seen.value;
-  }
-
- private:
-  const volatile std::uint32_t* failed_;
-  bool given_up_ = false;
 };
 
 template <class E>
