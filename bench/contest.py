@@ -214,7 +214,7 @@ def contestants(
     started: list[Contestant] = []
     try:
         for name in (OURS, *(peer for peer in PEERS if peer in peers)):
-            started.append(Contestant(name, commands[name], _environment(cores)))
+            started.append(Contestant(name, commands[name], environment(cores, started)))
             if name == OURS:
                 started[0].save(str(folder))
         yield started
@@ -223,8 +223,14 @@ def contestants(
             contestant.close()
 
 
-def _environment(cores: int) -> dict[str, str]:
-    threads = dict.fromkeys(
-        ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"), str(cores)
-    )
-    return {**os.environ, **threads, "JAX_PLATFORMS": "cpu"}
+def environment(threads: int, started: Sequence[Contestant]) -> dict[str, str]:
+    """Of the next contestant: `threads` for its BLAS, and the kernels of the first's.
+
+    Debian's OpenBLAS takes its slowest kernels on a CPU that is newer than itself. Ours chooses
+    again (src/runtime/host/openblas_kernels.cpp); peers have to be told, or the ratio is luck.
+    """
+    blas = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+    chosen = {**os.environ, **dict.fromkeys(blas, str(threads)), "JAX_PLATFORMS": "cpu"}
+    if started:
+        chosen["OPENBLAS_CORETYPE"] = started[0].hello["blas"]["core"]
+    return chosen

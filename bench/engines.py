@@ -21,7 +21,17 @@ from pathlib import Path
 from typing import Any
 
 import machine
-from contest import LAPACK, OURS, OURS_MPI, SCALAPACK, Comparison, Measurement, Setting, take_turns
+from contest import (
+    LAPACK,
+    OURS,
+    OURS_MPI,
+    SCALAPACK,
+    Comparison,
+    Measurement,
+    Setting,
+    environment,
+    take_turns,
+)
 from protocol import BenchError, Contestant
 from run import as_json
 from table import Display
@@ -93,12 +103,7 @@ def engines(setting: Setting, build: Path) -> Iterator[list[Contestant]]:
     try:
         for name, command in commands.items():
             threads = machine.cores() if name == LAPACK else 1
-            environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(threads)}
-            if (
-                started
-            ):  # an OpenBLAS that does not know the CPU would take slower kernels than ours
-                environment["OPENBLAS_CORETYPE"] = started[0].hello["blas"]["core"]
-            started.append(Contestant(name, command, environment))
+            started.append(Contestant(name, command, environment(threads, started)))
         yield started
     finally:
         for contestant in started:

@@ -6,7 +6,6 @@
 #include "runtime/operand_shapes.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -45,37 +44,16 @@ void fill_view(T value, MatrixView<T> target) {
   }
 }
 
-/// A square of at most 8 x 8 elements, through a local copy: with a power of two as column stride
-/// the lines of more columns would displace each other from the first cache.
+/// target = source^H, by as many rows of the source as share a line of the cache: each line is read
+/// once and whole, and the target is written from front to end.
 template <Scalar T>
-void conjugate_transpose_square(MatrixView<const T> source, MatrixView<T> target) {
-  constexpr std::int64_t side = 8;
-  std::array<T, side * side> local;
-  for (std::int64_t j = 0; j < source.columns(); ++j) {
-    const T* from = source.data() + j * source.stride();
-    for (std::int64_t i = 0; i < source.rows(); ++i) {
-      local[static_cast<std::size_t>(i * side + j)] = conjugate(from[i]);
-    }
-  }
-  for (std::int64_t i = 0; i < source.rows(); ++i) {
-    std::copy_n(local.data() + i * side, source.columns(), target.data() + i * target.stride());
-  }
-}
-
-/// target = source^H in squares; several of one column run follow each other, so that a page of the
-/// source is not looked up anew for each.
-template <Scalar T>
-void conjugate_transpose_blocks(MatrixView<const T> source, MatrixView<T> target) {
-  constexpr std::int64_t side = 8;
-  constexpr std::int64_t run = 64;
-  for (std::int64_t begin = 0; begin < source.rows(); begin += run) {
-    const std::int64_t end = std::min(begin + run, source.rows());
-    for (std::int64_t j = 0; j < source.columns(); j += side) {
-      const std::int64_t columns = std::min(side, source.columns() - j);
-      for (std::int64_t i = begin; i < end; i += side) {
-        const std::int64_t rows = std::min(side, end - i);
-        conjugate_transpose_square(source.block(i, j, rows, columns),
-                                   target.block(j, i, columns, rows));
+void conjugate_transpose_lines(MatrixView<const T> source, MatrixView<T> target) {
+  constexpr std::int64_t line = 64 / sizeof(T);
+  for (std::int64_t begin = 0; begin < source.rows(); begin += line) {
+    const std::int64_t end = std::min(begin + line, source.rows());
+    for (std::int64_t j = 0; j < source.columns(); ++j) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        target(j, i) = conjugate(source(i, j));
       }
     }
   }
@@ -170,7 +148,7 @@ void HostKernels<T>::conjugate_transpose(Queue& queue, In source, Out target) co
   require(source.rows() == target.columns() && source.columns() == target.rows(),
           "conjugate_transpose");
   launch(queue, {.name = "transpose"}, {source}, {target},
-         [=] { conjugate_transpose_blocks(source, target); });
+         [=] { conjugate_transpose_lines(source, target); });
 }
 
 template <Scalar T>
