@@ -149,19 +149,19 @@ inline __device__ void sync_some(int number, int threads) {
   asm volatile("barrier.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-/// Enqueues `kernel` with one cluster of so many blocks.
+/// Enqueues `kernel` with so many clusters of so many blocks.
 template <class... Parameters, class... Arguments>
-void launch_cluster(cudaStream_t stream, void (*kernel)(Parameters...), int ranks, Block block,
-                    const Arguments&... arguments) {
+void launch_clusters(cudaStream_t stream, void (*kernel)(Parameters...), int clusters, int ranks,
+                     Block block, const Arguments&... arguments) {
   if (ranks == 1) {
-    launch(stream, kernel, 1, block, arguments...);
+    launch(stream, kernel, clusters, block, arguments...);
     return;
   }
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim = {static_cast<unsigned>(ranks), 1, 1};
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(ranks));
+  config.gridDim = dim3(static_cast<unsigned>(clusters * ranks));
   config.blockDim = block.threads;
   config.dynamicSmemBytes = block.shared_bytes;
   config.stream = stream;

@@ -46,18 +46,29 @@ struct LowerSystem {
   std::int64_t y_row;
   std::int64_t y_column;
   int n;
+  int columns;  // of y
   /// Rows of m are contiguous in memory, instead of columns; y is conjugated.
   bool transposed;
 
+  /// Zero outside of y.
   __device__ E load(int row, int column) const {
-    return turned(row < n ? y[row * y_row + column * y_column] : from_real<E>(0));
+    return turned(is_in_y(row, column) ? y[row * y_row + column * y_column] : from_real<E>(0));
   }
   __device__ void store(int row, int column, E value) const {
-    if (row < n) {
+    if (is_in_y(row, column)) {
       y[row * y_row + column * y_column] = turned(value);
     }
   }
+  __device__ bool is_in_y(int row, int column) const { return row < n && column < columns; }
   __device__ E turned(E value) const { return transposed ? conjugate(value) : value; }
+
+  /// For the right-hand sides from `column` on.
+  __device__ LowerSystem from_column(int column) const {
+    LowerSystem part = *this;
+    part.y += column * y_column;
+    part.columns -= column;
+    return part;
+  }
 };
 
 /// Starts to copy the part of m from (top, left), called by a warp: consecutive lanes read
@@ -87,7 +98,8 @@ __device__ void copy_strip(const LowerSystem<E>& system, int top, int left,
   }
 }
 
-inline constexpr int most_columns = DeviceKernels<double>::most_columns;
+/// Right-hand sides of a cluster.
+inline constexpr int most_columns = 8;
 inline constexpr int most_helpers = 4;
 inline constexpr int feeders = 2;
 inline constexpr int most_threads = (most_columns + feeders + most_helpers) * lanes_a_warp;

@@ -1,5 +1,6 @@
 /// Triangular solve with one tile and few right-hand sides, on the critical path of every solve: a
-/// chain of n unknowns, whose latency is all that matters.
+/// chain of n unknowns, whose latency is all that matters. A cluster takes some right-hand sides;
+/// further ones are the next cluster's.
 ///
 /// The system is brought to the form m x = y with m lower triangular by counting rows in the order
 /// in which they are solved, and cut into squares (i, j) of 32 x 32:
@@ -35,7 +36,9 @@ namespace {
 
 /// Loads are under way before the blocks meet.
 template <class E>
-__global__ void __launch_bounds__(most_threads, 1) solve(LowerSystem<E> system, Crew crew) {
+__global__ void __launch_bounds__(most_threads, 1) solve(LowerSystem<E> all, Crew crew) {
+  const LowerSystem<E> system =
+      all.from_column(static_cast<int>(blockIdx.x) / crew.ranks * crew.columns);
   const SolveMemory<E> memory = SolveMemory<E>::of(crew);
   const int helper = warp_of_thread() - crew.columns - feeders;
   const bool helps = helper >= 0;
@@ -70,19 +73,23 @@ int attribute(cudaDeviceAttr name) {
   return value;
 }
 
-/// As many columns at a time as shared memory takes, then as many helpers as find a row; but rather
-/// fewer columns than a lonely helper. All this finds room where a block may have 160 KiB.
+/// As few columns a cluster as let all clusters run at once; of these as many as shared memory
+/// takes, then as many helpers as find a row; but rather fewer columns than a lonely helper. All
+/// this finds room where a block may have 160 KiB.
 template <class E>
 Crew crew_for(std::int64_t rows, std::int64_t columns) {
   const int squares = static_cast<int>(divide_up(rows, side));
   const int helped = std::max(squares - 2, 0);
   const auto limit = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
   const auto ranks = std::bit_ceil(static_cast<unsigned>(divide_up(helped, most_helpers)));
-  Crew crew{1, 0, squares, static_cast<int>(std::min<std::int64_t>(columns, most_columns))};
+  Crew crew{1, 0, squares, 0};
   // Mail to itself is an illegal instruction for a block that was not started in a cluster (H200).
   if (helped > 0 && attribute(cudaDevAttrClusterLaunch) != 0) {
     crew.ranks = std::clamp(static_cast<int>(ranks), 2, most_ranks);
   }
+  const int at_once = std::max(attribute(cudaDevAttrMultiProcessorCount) / crew.ranks, 1);
+  crew.columns =
+      static_cast<int>(std::min<std::int64_t>(divide_up(columns, at_once), most_columns));
   for (; crew.columns > 0; --crew.columns) {
     const int fewest = std::min(helped, crew.columns > 1 ? 2 : 1);
     for (crew.helpers = std::min(helped, most_helpers); crew.helpers >= fewest; --crew.helpers) {
@@ -114,21 +121,18 @@ bool DeviceKernels<E>::solve_tile(cudaStream_t stream, Triangle triangle, Op op,
   // The same whatever the size, as other threads may launch it on this GPU too.
   allow_shared(&solve<E>,
                static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)));
-  for (std::int64_t column = 0; column < b.columns(); column += crew.columns) {
-    const Out x =
-        b.columns_from(column, std::min<std::int64_t>(crew.columns, b.columns() - column));
-    const LowerSystem<E> system{device(a).data + first * (1 + a.stride()),
-                                step * (transposed ? a.stride() : 1),
-                                step * (transposed ? 1 : a.stride()),
-                                device(x).data + first,
-                                step,
-                                x.stride(),
-                                static_cast<int>(n),
-                                transposed};
-    Crew now = crew;
-    now.columns = static_cast<int>(x.columns());
-    launch_cluster(stream, &solve<E>, now.ranks, {dim3(now.threads()), bytes}, system, now);
-  }
+  const LowerSystem<E> system{device(a).data + first * (1 + a.stride()),
+                              step * (transposed ? a.stride() : 1),
+                              step * (transposed ? 1 : a.stride()),
+                              device(b).data + first,
+                              step,
+                              b.stride(),
+                              static_cast<int>(n),
+                              static_cast<int>(b.columns()),
+                              transposed};
+  const auto clusters = static_cast<int>(divide_up(b.columns(), crew.columns));
+  launch_clusters(stream, &solve<E>, clusters, crew.ranks, {dim3(crew.threads()), bytes}, system,
+                  crew);
   return true;
 }
 
