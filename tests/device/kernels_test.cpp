@@ -296,7 +296,7 @@ TYPED_TEST(DeviceKernelsTest, SolvesWithATile_AgreeToRounding) {
     for (std::int64_t j = 0; j < n; ++j) {
       a(j, j) = T{4};
     }
-    for (const std::int64_t columns : {1, 3, 8, 9, 64, 65}) {
+    for (const std::int64_t columns : {1, 3, 9, 64, 257}) {
       for (const Triangle triangle : {Triangle::lower, Triangle::upper}) {
         for (const Op op : {Op::none, Op::conjugate_transpose}) {
           SCOPED_TRACE(std::to_string(n) + ", " + std::to_string(columns));

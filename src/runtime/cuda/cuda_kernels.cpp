@@ -39,6 +39,9 @@ constexpr std::size_t own_scratch = std::size_t{64} << 20U;
 /// Width of the blocks of a panel; see panel().
 constexpr std::int64_t panel_block = 256;
 
+/// Columns up to which herk_batch makes both triangles of a tile.
+constexpr std::int64_t narrow_tile = 256;
+
 /// Rows of a panel that are taken at a time.
 template <Scalar T>
 std::int64_t panel_rows(std::int64_t tile) {
@@ -139,8 +142,9 @@ void CudaKernels<T>::gemm_batch(Queue& queue, Op op_a, Op op_b, T alpha, In a, I
   });
 }
 
-// Tiles are too small to fill a GPU one by one, and cuBLAS has no batch of herk: whole products
-// into scratch memory, of which one triangle is added.
+// Tiles are too small to fill a GPU one by one, and cuBLAS has no batch of herk: what lies beside
+// the diagonal by products, in halves down to narrow tiles; of these whole products into scratch
+// memory, of which one triangle is added.
 template <Scalar T>
 void CudaKernels<T>::herk_batch(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Out c,
                                 const Steps& steps) const {
@@ -149,11 +153,26 @@ void CudaKernels<T>::herk_batch(Queue& queue, Triangle triangle, Op op, Real alp
   if (c.empty()) {
     return;
   }
+  const Op other = op == Op::none ? Op::conjugate_transpose : Op::none;
+  if (n > narrow_tile) {
+    const std::int64_t half = n / 2;
+    const auto rows_of_a = [&](std::int64_t first, std::int64_t count) {
+      return op == Op::none ? a.block(first, 0, count, a.columns()) : a.columns_from(first, count);
+    };
+    const In a1 = rows_of_a(0, half);
+    const In a2 = rows_of_a(half, n - half);
+    const bool lower = triangle == Triangle::lower;
+    gemm_batch(queue, op, other, T{alpha}, lower ? a2 : a1, lower ? a1 : a2, T{1},
+               lower ? c.block(half, 0, n - half, half) : c.block(0, half, half, n - half),
+               {steps.count, steps.a, steps.a, steps.c});
+    herk_batch(queue, triangle, op, alpha, a1, c.block(0, 0, half, half), steps);
+    herk_batch(queue, triangle, op, alpha, a2, c.block(half, half, n - half, n - half), steps);
+    return;
+  }
   CudaQueue& cuda = as_cuda(queue);
   const auto tile_bytes = static_cast<std::size_t>(n * n) * sizeof(T);
   const std::int64_t fit =
       std::max<std::int64_t>(static_cast<std::int64_t>(own_scratch / tile_bytes), 1);
-  const Op other = op == Op::none ? Op::conjugate_transpose : Op::none;
   for (std::int64_t first = 0; first < steps.count; first += fit) {
     const std::int64_t count = std::min(fit, steps.count - first);
     const Out products(static_cast<T*>(cuda.scratch(std::max(own_scratch, tile_bytes))), n, n);

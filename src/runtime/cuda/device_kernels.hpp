@@ -60,7 +60,7 @@ struct DeviceKernels {
   /// Solves op(a) X = b (triangular `a` of up to largest_tile columns, one triangle of it is read)
   /// for few right-hand sides, at most most_columns; X replaces b. By substitution, so as stable as
   /// trsm. False, and nothing is enqueued, on a GPU with too little shared memory.
-  static constexpr std::int64_t most_columns = 64;
+  static constexpr std::int64_t most_columns = 256;
   static bool solve_tile(cudaStream_t stream, Triangle triangle, Op op, In a, Out b);
 
   /// y = A x, for vectors of as many elements as the matrix has rows: of the columns that are here

@@ -73,9 +73,10 @@ int attribute(cudaDeviceAttr name) {
   return value;
 }
 
-/// As few columns a cluster as let all clusters run at once; of these as many as shared memory
-/// takes, then as many helpers as find a row; but rather fewer columns than a lonely helper. All
-/// this finds room where a block may have 160 KiB.
+/// As few columns a cluster as let all clusters run at once, for which two thirds of a GPU have
+/// room (measured on an H200); of these as many as shared memory takes, then as many helpers as
+/// find a row; but rather fewer columns than a lonely helper. All this finds room where a block may
+/// have 160 KiB.
 template <class E>
 Crew crew_for(std::int64_t rows, std::int64_t columns) {
   const int squares = static_cast<int>(divide_up(rows, side));
@@ -87,7 +88,7 @@ Crew crew_for(std::int64_t rows, std::int64_t columns) {
   if (helped > 0 && attribute(cudaDevAttrClusterLaunch) != 0) {
     crew.ranks = std::clamp(static_cast<int>(ranks), 2, most_ranks);
   }
-  const int at_once = std::max(attribute(cudaDevAttrMultiProcessorCount) / crew.ranks, 1);
+  const int at_once = std::max(attribute(cudaDevAttrMultiProcessorCount) * 2 / 3 / crew.ranks, 1);
   crew.columns =
       static_cast<int>(std::min<std::int64_t>(divide_up(columns, at_once), most_columns));
   for (; crew.columns > 0; --crew.columns) {
