@@ -17,23 +17,26 @@ from contest import Measurement
 from protocol import BenchError, Contestant, Residual, Run
 
 OURS, OURS_JAX = "shardsolve", "shardsolve_jax"
-DN, MG, MP = "cusolver", "cusolver_mg", "cusolver_mp"
-PEERS = (DN, MG, MP)
+DN, MG, MP, JAXMG = "cusolver", "cusolver_mg", "cusolver_mp", "jaxmg"
+PEERS = (DN, MG, MP, JAXMG)
 PROGRAMS = {
     OURS: "shardsolve_bench_cuda",
     OURS_JAX: "ours_jax.py",
     DN: "shardsolve_bench_cusolver",
     MG: "shardsolve_bench_cusolver_mg",
     MP: "shardsolve_bench_cusolver_mp",
+    JAXMG: "peer_jaxmg.py",
 }
+# The packages without which a program in Python takes no part.
+PACKAGES = {OURS_JAX: ("jax", "shardsolve"), JAXMG: ("jax", "jaxmg")}
 CEILING = "shardsolve_bench_ceiling"
 # One device's memory, by its share of the matrix: what is held between two runs.
-MEMORY_FACTORS = {OURS: 1.3, OURS_JAX: 2.2, DN: 1.2, MG: 1.4, MP: 1.4}
+MEMORY_FACTORS = {OURS: 1.3, OURS_JAX: 2.2, DN: 1.2, MG: 1.4, MP: 1.4, JAXMG: 3.2}
 CONTEXT_BYTES = 2e9
 USABLE = 0.92
 # The peers' tiles; each runs with the one that is fastest here.
-PEER_TILES = {DN: (), MG: (256, 512, 1024), MP: (512, 1024, 2048)}
-QUICK_TILES = {DN: (), MG: (512,), MP: (1024,)}
+PEER_TILES = {DN: (), MG: (256, 512, 1024), MP: (512, 1024, 2048), JAXMG: (512, 1024)}
+QUICK_TILES = {DN: (), MG: (512,), MP: (1024,), JAXMG: (512,)}
 JOBS = ("factor", "solve", "solve_many", "one_call", "inverse")
 ELEMENT_BYTES = {"float32": 4, "float64": 8, "complex64": 8, "complex128": 16}
 # A turn that follows others of the same memory: its first run is not counted.
@@ -204,7 +207,7 @@ def best_peer(rows: Iterable[GpuMeasurement]) -> GpuMeasurement | None:
 
 def command_of(name: str, build: Path) -> list[str]:
     """How a program is started."""
-    if name == OURS_JAX:
+    if name in PACKAGES:
         return [sys.executable, str(Path(__file__).parent / PROGRAMS[name])]
     return [str(build / PROGRAMS[name])]
 
@@ -233,8 +236,10 @@ def contestants(
         for name in names:
             command = [*command_of(name, build), *setting.arguments(name)]
             # Our CUDA backend is loaded at run time; it lies at the root of the build.
-            folders = {OURS: str(build.parent.parent), MP: mp_libraries}
+            folders = {OURS: str(build.parent.parent), MP: mp_libraries, JAXMG: mp_libraries}
             environment = gpus.environment(folders.get(name, ""))
+            if name == JAXMG:
+                environment |= gpus.newest_nccl(mp_libraries)
             try:
                 started.append(GpuContestant(name, command, environment, timeout))
             except BenchError as error:

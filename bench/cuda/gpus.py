@@ -61,6 +61,13 @@ def environment(first: str = "") -> dict[str, str]:
     return {**kept, **NO_MULTICAST, "LD_LIBRARY_PATH": ":".join(filter(None, folders))}
 
 
+def newest_nccl(folders: str) -> dict[str, str]:
+    """Has a program take the NCCL in one of `folders` instead of its own, if one is there."""
+    candidates = [Path(folder) / "libnccl.so.2" for folder in folders.split(":") if folder]
+    found = next((library for library in candidates if library.is_file()), None)
+    return {"LD_PRELOAD": str(found)} if found else {}
+
+
 def _library_folders() -> list[str]:
     """CUDA's toolkit, then Python's wheels."""
     toolkit = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))

@@ -1,4 +1,4 @@
-"""Speed of shardsolve on GPUs beside cuSOLVER, cuSOLVERMg and cuSOLVERMp.
+"""Speed of shardsolve on GPUs beside cuSOLVER, cuSOLVERMg, cuSOLVERMp and JAXMg.
 
 Every program runs in a process of its own that stays alive; their runs take turns, each peer with
 the tile that is fastest here. Every answer is checked on the GPUs, and a program whose answer is
@@ -34,6 +34,7 @@ from gpu_contest import (
     MP,
     OURS,
     OURS_JAX,
+    PACKAGES,
     PEER_TILES,
     PEERS,
     PROGRAMS,
@@ -195,11 +196,11 @@ def present(options: argparse.Namespace, gpu_count: int, display: GpuDisplay) ->
     """The programs that take part, of those that were built."""
     names = []
     for name in (OURS, OURS_JAX, *options.peers):
-        if name == OURS_JAX:
-            if all(importlib.util.find_spec(package) for package in ("jax", "shardsolve")):
-                names.append(name)
-            else:
-                display.say("left out: shardsolve from JAX, which this Python has not installed")
+        missing = [one for one in PACKAGES.get(name, ()) if not importlib.util.find_spec(one)]
+        if missing:
+            display.say(f"left out: {PROGRAMS[name]}; this Python has no {', '.join(missing)}")
+        elif name in PACKAGES:
+            names.append(name)
         elif not (options.build / PROGRAMS[name]).exists():
             display.say(f"left out: {PROGRAMS[name]} is not in {options.build}")
         elif name == MP and not options.mp_libraries:
