@@ -69,12 +69,14 @@ def serve(options: argparse.Namespace, processes: int, others: list[subprocess.P
 
     jax.config.update("jax_enable_x64", True)
     jax.distributed.initialize(options.coordinator, processes, options.process)
-    from jax.sharding import NamedSharding
+    from jax.sharding import AxisType, NamedSharding
     from jax.sharding import PartitionSpec as P
     from jaxmg import potrs
 
     columns = max(d for d in range(1, math.isqrt(processes) + 1) if processes % d == 0)
-    mesh = jax.make_mesh((processes // columns, columns), ("rows", "columns"))
+    mesh = jax.make_mesh(
+        (processes // columns, columns), ("rows", "columns"), (AxisType.Auto, AxisType.Auto)
+    )
     spec = P("rows", "columns")
     solve = functools.cache(
         lambda tile: functools.partial(potrs, T_A=tile, mesh=mesh, matrix_specs=spec, donate=False)
