@@ -88,12 +88,11 @@ class InputPass {
 template <Scalar T>
 Findings InputPass<T>::look(double scale) {
   const std::int64_t n = layout_.size();
-  const MatrixView<double> signs = rank_.workspace<double>(n, 1);
+  const double* signs = rank_.upload(rank_.update(), signs_.data(), n);
   const runtime::Inspection result{rank_.workspace<double>(width_, 1).data(),
                                    rank_.workspace<double>(parts * width_, 1).data(),
                                    rank_.workspace<double>(parts * n, 1).data()};
-  rank_.update().copy(signs.data(), signs_.data(), signs_.size() * sizeof(double));
-  rank_.kernels<T>().inspect(rank_.update(), slab_, first_, signs.data(), scale, result);
+  rank_.kernels<T>().inspect(rank_.update(), slab_, first_, signs, scale, result);
   return combine(sum_up(result));
 }
 

@@ -25,6 +25,7 @@ std::vector<std::vector<V>> gather_from_all(mesh::Rank& rank, const std::vector<
   }
   rank.transfer().copy(pieces[static_cast<std::size_t>(rank.index())].data, mine.data(),
                        mine.size() * sizeof(V));
+  rank.transfer().synchronize();  // `mine` is on its way no longer, whatever happens next
   rank.communicator().all_gather(rank.transfer(), std::move(pieces));
   const std::vector<V> flat = rank.fetch(rank.transfer(), table.data(), count * rank.count());
   std::vector<std::vector<V>> values;
@@ -48,6 +49,7 @@ std::vector<V> gather_rows(mesh::Rank& rank, const SlabLayout& layout, const std
   }
   const comm::Bytes own = pieces[static_cast<std::size_t>(rank.index())];
   rank.transfer().copy(own.data, mine.data(), own.size);
+  rank.transfer().synchronize();  // as above
   rank.communicator().all_gather(rank.transfer(), std::move(pieces));
   return rank.fetch(rank.transfer(), all.data(), layout.size());
 }

@@ -38,11 +38,9 @@ std::vector<T> probe(const mesh::Rank& rank, const FactorPart<T>& factor) {
 template <Scalar T>
 std::vector<T> multiply(mesh::Rank& rank, const FactorPart<T>& factor, const T* x) {
   const std::int64_t rows = factor.slab.columns();
-  const MatrixView<T> in = rank.workspace<T>(rows, 1);
   const MatrixView<T> out = rank.workspace<T>(rows, 1);
   HermitianMultiply<T> product(rank, factor.layout, factor.slab, factor.diagonal, 1);
-  rank.update().copy(in.data(), x, static_cast<std::size_t>(rows) * sizeof(T));
-  product.run(in, out);
+  product.run({rank.upload(rank.update(), x, rows), rows, 1}, out);
   return rank.fetch(rank.update(), out.data(), rows);
 }
 

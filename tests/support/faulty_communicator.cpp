@@ -1,0 +1,94 @@
+#include "tests/support/faulty_communicator.hpp"
+
+#include "runtime/host/host_queue.hpp"
+
+#include <thread>
+#include <utility>
+
+namespace shardsolve::testing {
+
+/// A window whose operations count as calls of the communicator.
+class FaultyWindow final : public comm::Window {
+ public:
+  FaultyWindow(std::unique_ptr<comm::Window> inner, FaultyCommunicator& communicator)
+      : inner_(std::move(inner)), communicator_(communicator) {}
+
+  std::byte* base(std::int64_t root) const override { return inner_->base(root); }
+  void publish(runtime::Queue& queue, std::vector<comm::WindowPart> parts) override {
+    communicator_.meet(queue, "publish");
+    inner_->publish(queue, std::move(parts));
+  }
+  void release(runtime::Queue& queue) override {
+    communicator_.meet(queue, "release");
+    inner_->release(queue);
+  }
+  void reclaim(runtime::Queue& queue) override {
+    communicator_.meet(queue, "reclaim");
+    inner_->reclaim(queue);
+  }
+
+ private:
+  std::unique_ptr<comm::Window> inner_;
+  FaultyCommunicator& communicator_;
+};
+
+void FaultyCommunicator::meet(runtime::Queue& queue, const char* operation) {
+  const std::optional<Fault> fault = faults_.next_call(rank_);
+  if (!fault) {
+    return;
+  }
+  if (*fault == Fault::refused) {
+    throw faults_.planted();
+  }
+  static_cast<runtime::host::HostQueue&>(queue).launch(
+      {.name = operation}, [fails = *fault == Fault::failed, &faults = faults_] {
+        if (fails) {
+          throw faults.planted();
+        }
+        std::this_thread::sleep_for(faults.late());
+      });
+}
+
+void FaultyCommunicator::meet() {
+  const std::optional<Fault> fault = faults_.next_call(rank_);
+  if (fault == Fault::refused || fault == Fault::failed) {
+    throw faults_.planted();
+  }
+  if (fault) {
+    std::this_thread::sleep_for(faults_.late());
+  }
+}
+
+void FaultyCommunicator::broadcast(runtime::Queue& queue, comm::Bytes data, std::int64_t root) {
+  meet(queue, "broadcast");
+  inner_->broadcast(queue, data, root);
+}
+
+void FaultyCommunicator::all_gather(runtime::Queue& queue, std::vector<comm::Bytes> pieces) {
+  meet(queue, "all_gather");
+  inner_->all_gather(queue, std::move(pieces));
+}
+
+void FaultyCommunicator::gather(runtime::Queue& queue, comm::Bytes data,
+                                std::vector<comm::Bytes> pieces, std::int64_t root) {
+  meet(queue, "gather");
+  inner_->gather(queue, data, std::move(pieces), root);
+}
+
+void FaultyCommunicator::all_to_all(runtime::Queue& queue, std::vector<comm::Bytes> send,
+                                    std::vector<comm::Bytes> receive) {
+  meet(queue, "all_to_all");
+  inner_->all_to_all(queue, std::move(send), std::move(receive));
+}
+
+std::unique_ptr<comm::Window> FaultyCommunicator::make_window(comm::Bytes memory) {
+  meet();
+  return std::make_unique<FaultyWindow>(inner_->make_window(memory), *this);
+}
+
+std::unique_ptr<comm::PeerMemory> FaultyCommunicator::make_peer_memory(comm::Bytes memory) {
+  meet();
+  return inner_->make_peer_memory(memory);
+}
+
+}  // namespace shardsolve::testing

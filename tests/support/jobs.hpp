@@ -1,0 +1,171 @@
+/// Every algorithm once, on a small system: what tests make fail in the middle.
+#pragma once
+
+#include "tests/support/matrix_zoo.hpp"
+#include "tests/support/sharded_problem.hpp"
+
+#include <shardsolve/cholesky.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::testing {
+
+/// The slabs of the ranks that are in this process; empty views for the others.
+template <Scalar T>
+ShardedMatrix<T> only_here(const Mesh& mesh, const ShardedMatrix<T>& a) {
+  std::vector<MatrixView<T>> slabs;
+  for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    slabs.push_back(mesh.is_here(rank) ? a.slab(rank) : MatrixView<T>());
+  }
+  return {a.layout(), std::move(slabs), a.memory(), std::make_shared<ShardedMatrix<T>>(a)};
+}
+template <Scalar T>
+RightHandSides<T> only_here(const Mesh& mesh, const RightHandSides<T>& b) {
+  std::vector<MatrixView<T>> blocks;
+  for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    blocks.push_back(mesh.is_here(rank) ? b.block(rank) : MatrixView<T>());
+  }
+  return {b.layout(), std::move(blocks), b.memory(), std::make_shared<RightHandSides<T>>(b)};
+}
+
+/// All that a job gives, to be compared bit for bit.
+struct Answer {
+  std::vector<double> numbers;             ///< the same in all processes
+  std::vector<std::vector<double>> parts;  ///< of each rank; empty if it is in another process
+
+  template <Scalar T>
+  void add(std::int64_t rank, MatrixView<T> part) {
+    parts.resize(std::max(parts.size(), static_cast<std::size_t>(rank) + 1));
+    for (std::int64_t j = 0; j < part.columns(); ++j) {
+      for (std::int64_t i = 0; i < part.rows(); ++i) {
+        parts[static_cast<std::size_t>(rank)].push_back(double{std::real(part(i, j))});
+        parts[static_cast<std::size_t>(rank)].push_back(double{std::imag(part(i, j))});
+      }
+    }
+  }
+};
+
+inline bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0);
+}
+
+/// Whether the parts that `ours` has are those of `theirs`, and its numbers too.
+inline ::testing::AssertionResult same_bits(const Answer& ours, const Answer& theirs) {
+  if (!same_bits(ours.numbers, theirs.numbers)) {
+    return ::testing::AssertionFailure() << "certificates or the like differ";
+  }
+  for (std::size_t rank = 0; rank < theirs.parts.size(); ++rank) {
+    if (rank >= ours.parts.size() ||
+        (!ours.parts[rank].empty() && !same_bits(ours.parts[rank], theirs.parts[rank]))) {
+      return ::testing::AssertionFailure() << "what rank " << rank << " has differs";
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+/// A system of `n` unknowns on a mesh.
+template <Scalar T>
+struct SmallSystem {
+  Mesh& mesh;
+  SlabLayout layout;
+
+  SmallSystem(Mesh& on, std::int64_t n, std::int64_t tile)
+      : mesh(on), layout(SlabLayout::even(n, on.ranks(), tile)) {}
+
+  ShardedMatrix<T> matrix(const matgen::Recipe& recipe) const {
+    return only_here(mesh, shard(dense<T>(recipe), layout));
+  }
+  ShardedMatrix<T> matrix() const { return matrix({.n = layout.size(), .seed = 3}); }
+  RightHandSides<T> sides(std::int64_t columns) const {
+    return only_here(mesh, shard_rows(right_hand_sides<T>(layout.size(), columns), layout));
+  }
+  void add(Answer& answer, const ShardedMatrix<T>& a) const {
+    for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+      answer.add(rank, a.slab(rank));
+    }
+  }
+  void add(Answer& answer, const RightHandSides<T>& b) const {
+    for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+      answer.add(rank, b.block(rank));
+    }
+  }
+};
+
+/// A public call, or several, with what they give. Throws what they throw.
+struct Job {
+  std::string name;
+  std::function<Answer(Mesh&, const RunOptions&)> run;
+
+  friend std::ostream& operator<<(std::ostream& out, const Job& job) { return out << job.name; }
+};
+
+template <Scalar T>
+Answer run_solve(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
+                 std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const RightHandSides<T> x = system.sides(2);
+  const Outcome outcome = solve(mesh, system.matrix(), x, options);
+  EXPECT_TRUE(outcome.ok()) << outcome.message();
+  Answer answer{{outcome.backward_error.value_or(-1), outcome.rcond.value_or(-1)}, {}};
+  system.add(answer, x);
+  return answer;
+}
+
+template <Scalar T>
+Answer run_inverse(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
+                   std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const ShardedMatrix<T> a = system.matrix();
+  const Outcome outcome = cholesky_inverse(mesh, cholesky_factor(mesh, a, options), options);
+  EXPECT_TRUE(outcome.ok()) << outcome.message();
+  Answer answer{{outcome.backward_error.value_or(-1), outcome.rcond.value_or(-1)}, {}};
+  system.add(answer, a);
+  return answer;
+}
+
+template <Scalar T>
+Answer run_log_determinant(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
+                           std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  return {{log_determinant(cholesky_factor(mesh, system.matrix(), options))}, {}};
+}
+
+template <Scalar T>
+Answer run_reuse(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
+                 std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const CholeskyFactor<T> factor = cholesky_factor(mesh, system.matrix(), options);
+  Answer answer{{condition_estimate(mesh, factor, options)}, {}};
+  for (const std::int64_t columns : {1, 7}) {
+    const RightHandSides<T> x = system.sides(columns);
+    const Outcome outcome = cholesky_solve(mesh, factor, x, options);
+    EXPECT_TRUE(outcome.ok()) << outcome.message();
+    answer.numbers.push_back(outcome.backward_error.value_or(-1));
+    system.add(answer, x);
+  }
+  return answer;
+}
+
+inline std::vector<Job> jobs() {
+  const auto job = [](std::string name, auto run) {
+    return Job{std::move(name),
+               [run](Mesh& mesh, const RunOptions& options) { return run(mesh, options, 22, 3); }};
+  };
+  return {job("solve", run_solve<double>), job("inverse", run_inverse<std::complex<double>>),
+          job("log_determinant", run_log_determinant<float>),
+          job("reuse", run_reuse<std::complex<float>>)};
+}
+
+}  // namespace shardsolve::testing
