@@ -49,8 +49,8 @@ target_include_directories(shardsolve_cuda_kernels PRIVATE "${PROJECT_SOURCE_DIR
 shardsolve_sources(cuda_sources src/runtime/cuda src/comm/cuda src/mesh/cuda)
 add_library(
   shardsolve_cuda MODULE
-  ${cuda_sources} $<TARGET_OBJECTS:shardsolve_cuda_kernels> src/comm/in_process_group.cpp src/core/error.cpp
-  src/runtime/host/one_way_counter.cpp src/runtime/queue.cpp)
+  ${cuda_sources} $<TARGET_OBJECTS:shardsolve_cuda_kernels> src/comm/in_process_group.cpp src/comm/ring.cpp
+  src/comm/topology.cpp src/core/error.cpp src/runtime/host/one_way_counter.cpp src/runtime/queue.cpp)
 set(export_map "${PROJECT_SOURCE_DIR}/cmake/shardsolve_cuda.map")
 set_target_properties(
   shardsolve_cuda

@@ -18,6 +18,9 @@ struct TraceSpan {
   double flops = 0.0;
   double bytes = 0.0;      ///< bytes moved between ranks
   std::int64_t step = -1;  ///< step of the elimination it belongs to, -1 if none
+  /// What the bytes went over where ranks are GPUs: "NVLink", "PCIe", "host" (the GPUs do not reach
+  /// each other) or "same device"; else empty. A string literal.
+  const char* link = "";
 };
 
 /// A record of spans, filled by calls that get it through RunOptions::trace. Not thread-safe:

@@ -58,7 +58,7 @@ class ProcessGroup {
 
   std::int64_t ranks() const { return transport_->ranks(); }
   std::int64_t rank() const { return transport_->rank(); }
-  std::int64_t ranks_on_host() const { return transport_->ranks_on_host(); }
+  const std::vector<std::int64_t>& hosts() const { return transport_->hosts(); }
 
   /// The silence limit is at least this: notes take their time.
   static constexpr std::chrono::milliseconds least_silence_limit{200};

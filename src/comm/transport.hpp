@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace shardsolve::comm {
 
@@ -36,8 +37,9 @@ class Transport {
 
   virtual std::int64_t ranks() const = 0;
   virtual std::int64_t rank() const = 0;
-  /// Processes of this mesh on this machine, which share its memory.
-  virtual std::int64_t ranks_on_host() const = 0;
+  /// The host of each rank, by any number: processes with the same one share its memory. The same
+  /// on all ranks.
+  virtual const std::vector<std::int64_t>& hosts() const = 0;
 
   /// Tags are below `tags`.
   static constexpr int tags = 1 << 14;

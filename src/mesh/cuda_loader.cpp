@@ -31,6 +31,12 @@ const Plugin& cuda_library() {
   return library;
 }
 
+comm::Topology topology(const std::vector<int>& devices, bool measured) {
+  using Make = comm::Topology*(const std::vector<int>*, bool);
+  return *std::unique_ptr<comm::Topology>(
+      cuda_library().function<Make>("shardsolve_cuda_topology")(&devices, measured));
+}
+
 }  // namespace
 
 void require_cuda_library() { cuda_library(); }
@@ -39,6 +45,12 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
   using Make = Backend*(const CudaOptions*);
   return std::unique_ptr<Backend>(
       cuda_library().function<Make>("shardsolve_make_cuda_backend")(&options));
+}
+
+comm::Topology cuda_topology(const std::vector<int>& devices) { return topology(devices, false); }
+
+comm::Topology measure_cuda_topology(const std::vector<int>& devices) {
+  return topology(devices, true);
 }
 
 void CudaStream::copy(void* target, const void* source, std::size_t bytes) const {

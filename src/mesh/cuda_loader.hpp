@@ -1,11 +1,13 @@
 /// The CUDA backend, which is a library of its own.
 #pragma once
 
+#include "comm/topology.hpp"
 #include "mesh/backend.hpp"
 #include "mesh/cuda_options.hpp"
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 namespace shardsolve::mesh {
 
@@ -15,6 +17,12 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
 
 /// Throws Error(device) as make_cuda_backend does if the library is not there.
 void require_cuda_library();
+
+/// The links between GPUs of this process, by CUDA's numbers. Bandwidths are nominal, or those of
+/// copies between each two of them in turn (some seconds where these go through the host, 128 MB on
+/// each GPU). Throws Error(device) as make_cuda_backend does, and Error(out_of_memory).
+comm::Topology cuda_topology(const std::vector<int>& devices);
+comm::Topology measure_cuda_topology(const std::vector<int>& devices);
 
 /// A stream that is not ours: that of the program that calls us. Only where the library is there.
 struct CudaStream {

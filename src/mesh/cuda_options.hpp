@@ -13,6 +13,9 @@ struct CudaOptions {
   /// For tests: seed of random delays on the GPU in front of what is enqueued. Results must not
   /// depend on them.
   std::optional<std::uint64_t> delays;
+  /// For tests: the ranks in the order of the ring, in place of the one that suits the links.
+  /// Results must not depend on it.
+  std::vector<std::int64_t> ring;
 };
 
 }  // namespace shardsolve::mesh

@@ -8,10 +8,12 @@
 
 #include <shardsolve/plan.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace shardsolve::mesh {
 
@@ -31,7 +33,9 @@ class ProcessBackend final : public Backend {
     return std::make_unique<comm::ProcessCommunicator>(processes_);
   }
   std::int64_t available_memory() const override {
-    return available_host_memory() / processes_.ranks_on_host();
+    const std::vector<std::int64_t>& hosts = processes_.hosts();
+    const std::int64_t own = hosts[static_cast<std::size_t>(processes_.rank())];
+    return available_host_memory() / std::count(hosts.begin(), hosts.end(), own);
   }
   /// The same as for as many ranks in one process: so are the bits.
   std::int64_t default_tile(std::int64_t n, Dtype dtype) const override {

@@ -26,6 +26,7 @@ struct WorkInfo {
   const char* name = "";
   double flops = 0.0;
   double bytes = 0.0;
+  const char* link = "";  ///< what the bytes go over, as in TraceSpan
 };
 
 /// A mark in a queue. Belongs to the queue that records it, outlives all work that waits for it.

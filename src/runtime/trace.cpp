@@ -55,14 +55,17 @@ std::string Trace::to_json() const {
     events.push_back(metadata("process_name", lane.rank, tid, "rank " + std::to_string(lane.rank)));
     events.push_back(metadata("thread_name", lane.rank, tid, lane.queue));
     for (const TraceSpan& span : lane.spans) {
-      events.push_back(
-          {{"ph", "X"},
-           {"name", span.name},
-           {"pid", lane.rank},
-           {"tid", tid},
-           {"ts", microseconds(span.begin - origin)},
-           {"dur", microseconds(span.end - span.begin)},
-           {"args", {{"step", span.step}, {"flops", span.flops}, {"bytes", span.bytes}}}});
+      nlohmann::json args{{"step", span.step}, {"flops", span.flops}, {"bytes", span.bytes}};
+      if (*span.link != '\0') {
+        args["link"] = span.link;
+      }
+      events.push_back({{"ph", "X"},
+                        {"name", span.name},
+                        {"pid", lane.rank},
+                        {"tid", tid},
+                        {"ts", microseconds(span.begin - origin)},
+                        {"dur", microseconds(span.end - span.begin)},
+                        {"args", std::move(args)}});
     }
   }
   return nlohmann::json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump();

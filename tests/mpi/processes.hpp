@@ -1,6 +1,10 @@
 /// The processes that the tests of this tier run in: started by mpirun, all run all tests together.
 #pragma once
 
+#include "mesh/mesh_state.hpp"
+#include "mesh/mpi_loader.hpp"
+#include "mesh/process_backend.hpp"
+#include "mpi/other_hosts.hpp"
 #include "reference/dense_matrix.hpp"
 #include "support/sharded_problem.hpp"
 
@@ -8,7 +12,10 @@
 #include <shardsolve/mesh.hpp>
 
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <optional>
+#include <string>
 
 namespace shardsolve::testing {
 
@@ -18,7 +25,16 @@ inline std::optional<int>& test_communicator() {
   return handle;
 }
 
-inline Mesh make_process_mesh() { return Mesh::mpi(test_communicator()); }
+/// With SHARDSOLVE_TEST_HOSTS=<count> in the environment, as if it were on so many hosts.
+inline Mesh make_process_mesh() {
+  const char* hosts = std::getenv("SHARDSOLVE_TEST_HOSTS");
+  if (hosts == nullptr) {
+    return Mesh::mpi(test_communicator());
+  }
+  return Mesh(
+      mesh::MeshState::start(std::make_unique<mesh::ProcessBackend>(std::make_unique<OtherHosts>(
+          mesh::make_mpi_transport(test_communicator()), std::stoi(hosts)))));
+}
 
 /// The rank that this process is.
 inline std::int64_t own_rank(const Mesh& mesh) {

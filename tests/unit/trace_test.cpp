@@ -108,6 +108,16 @@ TEST(TraceJson, Spans_HaveTheirTimesAndCosts) {
   }
 }
 
+TEST(TraceJson, SpanOverALink_SaysWhich) {
+  Trace trace;
+  TraceSpan copy = span("publish", 0, 3, 0.0, 4096.0);
+  copy.link = "PCIe";
+  trace.add(0, "transfer", {copy, span("copy", 4, 1)});
+  const std::vector<json> spans = events(trace, "X");
+  EXPECT_EQ(spans.at(0).at("args").at("link"), "PCIe");
+  EXPECT_FALSE(spans.at(1).at("args").contains("link"));
+}
+
 TEST(TraceJson, OfNothing_IsValidAndEmpty) {
   EXPECT_TRUE(json::parse(Trace().to_json()).at("traceEvents").empty());
 }

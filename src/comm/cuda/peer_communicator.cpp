@@ -106,7 +106,8 @@ void PeerCommunicator::exchange(runtime::Queue& queue, const char* operation,
       channel.delivered = std::make_unique<CudaEvent>();
     }
     queue.wait(*channel.ready, piece_ready);
-    as_cuda(queue).move(operation, target.data, channel.data, target.size);
+    as_cuda(queue).move(operation, group_.link(from, rank_), target.data, channel.data,
+                        target.size);
     queue.record(*channel.delivered);
     channel.taken.store(channel.receives);
   }

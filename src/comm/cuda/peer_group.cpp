@@ -1,8 +1,32 @@
 #include "comm/cuda/peer_group.hpp"
 
 #include <chrono>
+#include <utility>
 
 namespace shardsolve::comm::cuda {
+namespace {
+
+/// Kernels of two ranks on one GPU could not be relied on to run side by side.
+bool all_reach_each_other(const Topology& topology) {
+  for (std::int64_t from = 0; from < topology.ranks(); ++from) {
+    for (std::int64_t to = 0; to < topology.ranks(); ++to) {
+      const LinkKind kind = topology.link(from, to).kind;
+      if (from != to && kind != LinkKind::nvlink && kind != LinkKind::pcie) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+PeerGroup::PeerGroup(InProcessGroup& host, const Topology& topology, Ring ring)
+    : host_(host),
+      topology_(topology),
+      ring_(std::move(ring)),
+      direct_(all_reach_each_other(topology)),
+      channels_(ranks() * ranks()) {}
 
 PeerGroup::Window::Window(std::size_t ranks) : members(ranks) {
   for (Member& member : members) {

@@ -3,6 +3,8 @@
 
 #include "comm/communicator.hpp"
 #include "comm/in_process_group.hpp"
+#include "comm/ring.hpp"
+#include "comm/topology.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 
 #include <array>
@@ -21,12 +23,17 @@ using runtime::cuda::CudaEvent;
 /// what every rank enqueues, never for work to be done.
 class PeerGroup {
  public:
-  /// `direct`: whether every rank has a GPU of its own, which reaches the memory of all others.
-  PeerGroup(InProcessGroup& host, bool direct)
-      : host_(host), direct_(direct), channels_(ranks() * ranks()) {}
+  /// `ring`: the order in which large parts of windows go from GPU to GPU.
+  PeerGroup(InProcessGroup& host, const Topology& topology, Ring ring);
 
   InProcessGroup& host() { return host_; }
+  /// Whether every rank has a GPU of its own, which reaches the memory of all others.
   bool direct() const { return direct_; }
+  const Ring& ring() const { return ring_; }
+  /// What copies from one rank to another go over, for traces.
+  const char* link(std::int64_t from, std::int64_t to) const {
+    return name(topology_.link(from, to).kind);
+  }
   std::size_t ranks() const { return static_cast<std::size_t>(host_.ranks()); }
 
   /// Waits until `peer` has counted to `target`. Spins first: it is nearly always there.
@@ -77,6 +84,8 @@ class PeerGroup {
 
  private:
   InProcessGroup& host_;
+  Topology topology_;
+  Ring ring_;
   bool direct_;
   std::vector<Channel> channels_;
   std::mutex mutex_;  // guards windows_

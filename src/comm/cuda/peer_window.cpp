@@ -24,17 +24,17 @@ PeerWindow::PeerWindow(PeerGroup& group, PeerGroup::Window& shared, std::int64_t
 }
 
 std::int64_t PeerWindow::source(std::int64_t reader, const WindowPart& part) const {
-  const auto ranks = static_cast<std::int64_t>(group_.ranks());
-  return part.size < large ? part.root : (reader + ranks - 1) % ranks;
+  return part.size < large ? part.root : group_.ring().before(reader);
 }
 
 void PeerWindow::publish(runtime::Queue& queue, std::vector<WindowPart> parts) {
-  const auto ranks = static_cast<std::int64_t>(group_.ranks());
   parts.erase(std::remove_if(parts.begin(), parts.end(),
                              [](const WindowPart& part) { return part.size == 0; }),
               parts.end());
   // The nearest first: by then those before have brought what is further away to their neighbours.
-  const auto distance = [&](const WindowPart& part) { return (rank_ - part.root + ranks) % ranks; };
+  const auto distance = [&](const WindowPart& part) {
+    return group_.ring().distance(part.root, rank_);
+  };
   std::stable_sort(parts.begin(), parts.end(), [&](const WindowPart& a, const WindowPart& b) {
     return distance(a) < distance(b);
   });
@@ -54,8 +54,9 @@ void PeerWindow::bring(runtime::Queue& queue, const WindowPart& part) {
     group_.meet(theirs.enqueued, number + 1, rank_, from, "publish");
     queue.wait(theirs.event(number), part_there);
     const std::byte* data = shared_.members[static_cast<std::size_t>(from)].base;
-    static_cast<runtime::cuda::CudaQueue&>(queue).move("publish", own_.base + part.offset,
-                                                       data + part.offset, part.size);
+    static_cast<runtime::cuda::CudaQueue&>(queue).move("publish", group_.link(from, rank_),
+                                                       own_.base + part.offset, data + part.offset,
+                                                       part.size);
   }
   queue.record(mine.event(number));
   mine.enqueued.store(number + 1);

@@ -138,14 +138,22 @@ MPI_Comm duplicate(MPI_Comm communicator) {
   return copy;
 }
 
-int processes_on_this_host(MPI_Comm communicator) {
+/// The host of each process: the number of the first process there.
+std::vector<std::int64_t> find_hosts(MPI_Comm communicator) {
+  constexpr const char* doing = "looking for processes on the same host";
   MPI_Comm host = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
-        "looking for processes on this host");
-  int count = 0;
-  MPI_Comm_size(host, &count);
+  check(MPI_Comm_split_type(communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host), doing);
+  int rank = 0;
+  int ranks = 0;
+  MPI_Comm_rank(communicator, &rank);
+  MPI_Comm_size(communicator, &ranks);
+  const std::int64_t own = rank;
+  std::int64_t first = 0;
+  check(MPI_Allreduce(&own, &first, 1, MPI_INT64_T, MPI_MIN, host), doing);
   MPI_Comm_free(&host);
-  return count;
+  std::vector<std::int64_t> hosts(static_cast<std::size_t>(ranks));
+  check(MPI_Allgather(&first, 1, MPI_INT64_T, hosts.data(), 1, MPI_INT64_T, communicator), doing);
+  return hosts;
 }
 
 bool has_ended() {
@@ -198,7 +206,7 @@ MpiTransport::MpiTransport(MPI_Comm communicator) {
   control_ = duplicate(communicator);
   MPI_Comm_size(data_, &ranks_);
   MPI_Comm_rank(data_, &rank_);
-  ranks_on_host_ = processes_on_this_host(data_);
+  hosts_ = find_hosts(data_);
 }
 
 MpiTransport::~MpiTransport() {

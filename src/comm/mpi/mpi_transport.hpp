@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace shardsolve::comm::mpi {
 
@@ -22,7 +23,7 @@ class MpiTransport final : public Transport {
 
   std::int64_t ranks() const override { return ranks_; }
   std::int64_t rank() const override { return rank_; }
-  std::int64_t ranks_on_host() const override { return ranks_on_host_; }
+  const std::vector<std::int64_t>& hosts() const override { return hosts_; }
 
   std::unique_ptr<Message> send(std::int64_t to, Channel channel, int tag, Bytes data) override;
   std::unique_ptr<Message> receive(std::int64_t from, Channel channel, int tag,
@@ -39,7 +40,7 @@ class MpiTransport final : public Transport {
   MPI_Comm control_ = MPI_COMM_NULL;
   int ranks_ = 0;
   int rank_ = 0;
-  int ranks_on_host_ = 0;
+  std::vector<std::int64_t> hosts_;
   bool abandoned_ = false;
 };
 

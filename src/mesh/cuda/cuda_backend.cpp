@@ -1,6 +1,8 @@
 #include "mesh/cuda/cuda_backend.hpp"
 
+#include "comm/cuda/gpu_topology.hpp"
 #include "comm/cuda/peer_communicator.hpp"
+#include "comm/ring.hpp"
 #include "core/plugin_version.hpp"
 #include "runtime/cuda/cuda_device.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
@@ -51,11 +53,10 @@ int usable_devices() {
   return count;
 }
 
-}  // namespace
-
-CudaBackend::CudaBackend(CudaOptions options) : options_(std::move(options)) {
+/// Throws Error(device) unless this process sees all of them.
+void require_devices(const std::vector<int>& devices) {
   const int count = usable_devices();
-  for (const int device : options_.devices) {
+  for (const int device : devices) {
     if (device < 0 || device >= count) {
       throw Error(ErrorKind::device,
                   fmt::format("GPU {} asked for; this process sees {} (0 to {}, renumbered by "
@@ -63,35 +64,22 @@ CudaBackend::CudaBackend(CudaOptions options) : options_(std::move(options)) {
                               device, count, count - 1));
     }
   }
-  // Kernels of two ranks on one GPU could not be relied on to run side by side.
-  const std::set<int> different(options_.devices.begin(), options_.devices.end());
-  direct_ = enable_peer_access() && different.size() == options_.devices.size();
 }
 
-/// Where two GPUs do not reach each other, copies between them go through the host.
-bool CudaBackend::enable_peer_access() const {
-  bool everywhere = true;
-  for (const int device : options_.devices) {
-    const CurrentDevice scope(device);
-    for (const int peer : options_.devices) {
-      if (peer == device) {
-        continue;
-      }
-      int possible = 0;
-      check(cudaDeviceCanAccessPeer(&possible, device, peer), "asking for peer access");
-      everywhere = everywhere && possible != 0;
-      if (possible != 0) {
-        const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
-        if (status == cudaErrorPeerAccessAlreadyEnabled) {
-          cudaGetLastError();
-        } else {
-          check(status, "enabling peer access");
-        }
-      }
-    }
-  }
-  return everywhere;
+comm::Topology connect(const std::vector<int>& devices) {
+  require_devices(devices);
+  return comm::cuda::connect_gpus(devices);
 }
+
+comm::Topology measure(const std::vector<int>& devices) {
+  require_devices(devices);
+  return comm::cuda::measure_gpus(devices);
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend(CudaOptions options)
+    : options_(std::move(options)), topology_(connect(options_.devices)) {}
 
 std::unique_ptr<runtime::Device> CudaBackend::make_device(std::int64_t rank,
                                                           runtime::Pulse& pulse) {
@@ -106,7 +94,8 @@ std::unique_ptr<runtime::Device> CudaBackend::make_device(std::int64_t rank,
 std::unique_ptr<comm::Communicator> CudaBackend::make_communicator(comm::InProcessGroup& group,
                                                                    std::int64_t rank) {
   if (!group_) {
-    group_ = std::make_unique<comm::cuda::PeerGroup>(group, direct_);
+    comm::Ring ring(options_.ring.empty() ? comm::ring_order(topology_) : options_.ring);
+    group_ = std::make_unique<comm::cuda::PeerGroup>(group, topology_, std::move(ring));
   }
   return std::make_unique<comm::cuda::PeerCommunicator>(*group_, rank);
 }
@@ -160,6 +149,12 @@ std::int64_t CudaBackend::default_tile(std::int64_t n, Dtype) const {
 SHARDSOLVE_LOOKED_UP shardsolve::mesh::Backend* shardsolve_make_cuda_backend(
     const shardsolve::mesh::CudaOptions* options) {
   return new shardsolve::mesh::cuda::CudaBackend(*options);
+}
+
+SHARDSOLVE_LOOKED_UP shardsolve::comm::Topology* shardsolve_cuda_topology(
+    const std::vector<int>* devices, bool measured) {
+  using namespace shardsolve::mesh::cuda;
+  return new shardsolve::comm::Topology(measured ? measure(*devices) : connect(*devices));
 }
 
 SHARDSOLVE_LOOKED_UP void shardsolve_cuda_copy(int device, void* stream, void* target,

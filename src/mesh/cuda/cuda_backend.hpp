@@ -2,6 +2,7 @@
 #pragma once
 
 #include "comm/cuda/peer_group.hpp"
+#include "comm/topology.hpp"
 #include "mesh/backend.hpp"
 #include "mesh/cuda_options.hpp"
 #include "runtime/cuda/device_kernels.hpp"
@@ -30,11 +31,8 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  /// Whether every GPU reaches every other.
-  bool enable_peer_access() const;
-
   CudaOptions options_;
-  bool direct_ = true;
+  comm::Topology topology_;
   std::unique_ptr<comm::cuda::PeerGroup> group_;
 };
 

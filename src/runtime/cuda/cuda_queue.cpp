@@ -106,8 +106,9 @@ void CudaQueue::copy(void* target, const void* source, std::size_t bytes) {
   }
 }
 
-void CudaQueue::move(const char* operation, void* target, const void* source, std::size_t bytes) {
-  launch({.name = operation, .bytes = static_cast<double>(bytes)}, [&] {
+void CudaQueue::move(const char* operation, const char* link, void* target, const void* source,
+                     std::size_t bytes) {
+  launch({.name = operation, .bytes = static_cast<double>(bytes), .link = link}, [&] {
     check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream_), operation);
   });
 }
@@ -164,7 +165,7 @@ std::vector<TraceSpan> CudaQueue::take_spans() {
   for (const Mark& mark : marks_) {
     if (mark.end) {
       spans.push_back({mark.info.name, time(*mark.begin), time(*mark.end), mark.info.flops,
-                       mark.info.bytes, mark.step});
+                       mark.info.bytes, mark.step, mark.info.link});
     }
   }
   marks_.clear();

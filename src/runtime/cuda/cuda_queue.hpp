@@ -78,8 +78,9 @@ class CudaQueue final : public Queue {
   std::vector<TraceSpan> take_spans() override;
   double flops() const override { return flops_; }
 
-  /// copy(), as what it is called in a trace: `bytes` from another rank's memory.
-  void move(const char* operation, void* target, const void* source, std::size_t bytes);
+  /// copy(), as what a trace is told of it: `bytes` from another rank's memory, over `link`.
+  void move(const char* operation, const char* link, void* target, const void* source,
+            std::size_t bytes);
 
   cudaStream_t stream() const { return stream_; }
   const volatile std::uint32_t* failed() const { return failed_; }

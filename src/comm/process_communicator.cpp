@@ -1,0 +1,40 @@
+#include "comm/process_communicator.hpp"
+
+#include "comm/broadcast_ways.hpp"
+#include "comm/topology.hpp"
+
+#include <utility>
+
+namespace shardsolve::comm {
+
+ProcessCommunicator::ProcessCommunicator(ProcessGroup& group)
+    : HostCommunicator(group.ranks(), group.rank()), group_(group) {
+  const BroadcastWays ways(topology_of_processes(group.hosts()));
+  for (std::int64_t root = 0; root < ranks(); ++root) {
+    Relay relay{.source = ways.source(root, rank()), .readers = {}};
+    for (std::int64_t reader = 0; reader < ranks(); ++reader) {
+      if (reader != root && ways.source(root, reader) == rank()) {
+        relay.readers.push_back(reader);
+      }
+    }
+    relays_.push_back(std::move(relay));
+  }
+}
+
+void ProcessCommunicator::broadcast(runtime::Queue& queue, Bytes data, std::int64_t root) {
+  const Relay& relay = relays_[static_cast<std::size_t>(root)];
+  if (rank() != root) {
+    auto receive = nothing();
+    receive[static_cast<std::size_t>(relay.source)] = data;
+    enqueue(queue, "broadcast", nothing(), std::move(receive));
+  }
+  if (!relay.readers.empty()) {
+    auto send = nothing();
+    for (const std::int64_t reader : relay.readers) {
+      send[static_cast<std::size_t>(reader)] = data;
+    }
+    enqueue(queue, "broadcast", std::move(send), nothing());
+  }
+}
+
+}  // namespace shardsolve::comm
