@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 import threading
 from pathlib import Path
 
@@ -27,11 +28,14 @@ def target(name: str) -> str:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The shared library beside this file, with its functions declared."""
-    path = Path(__file__).parent / "lib" / "libshardsolve_jax.so"
-    if not path.exists():
+    """The shared library in the package, with its functions declared."""
+    # Of an editable installation the package has two folders: the sources and what is compiled.
+    folders = [Path(folder) / "lib" for folder in sys.modules[__package__].__path__]
+    paths = [folder / "libshardsolve_jax.so" for folder in folders]
+    path = next((path for path in paths if path.exists()), None)
+    if path is None:
         raise ImportError(
-            f"shardsolve's compiled library is not at {path}: this is a source tree, or the "
+            f"shardsolve's compiled library is not at {paths[0]}: this is a source tree, or the "
             "installation is damaged; install the package with 'pip install shardsolve' or, in "
             "the source tree, 'pip install .'"
         )
