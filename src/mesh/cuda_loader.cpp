@@ -21,12 +21,23 @@ std::string advice(const Plugin& library) {
                           : " (pip: nvidia-cublas)");
 }
 
-const Plugin& cuda_library() {
+const Plugin& loaded_library() {
   static const Plugin library("cuda");
+  return library;
+}
+
+/// Why it cannot be used, and what to do; empty if it can.
+std::string failure_of(const Plugin& library) {
+  return library.failure().empty()
+             ? ""
+             : fmt::format("the CUDA library of shardsolve could not be loaded: {}. {}",
+                           library.failure(), advice(library));
+}
+
+const Plugin& cuda_library() {
+  const Plugin& library = loaded_library();
   if (!library.failure().empty()) {
-    throw Error(ErrorKind::device,
-                fmt::format("the CUDA library of shardsolve could not be loaded: {}. {}",
-                            library.failure(), advice(library)));
+    throw Error(ErrorKind::device, failure_of(library));
   }
   return library;
 }
@@ -39,6 +50,15 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
   using Make = Backend*(const CudaOptions*);
   return std::unique_ptr<Backend>(
       cuda_library().function<Make>("shardsolve_make_cuda_backend")(&options));
+}
+
+CudaFacts cuda_facts() {
+  const Plugin& library = loaded_library();
+  CudaFacts facts{.library = library.path(), .failure = failure_of(library)};
+  if (facts.failure.empty()) {
+    library.function<void(CudaFacts*)>("shardsolve_cuda_facts")(&facts);
+  }
+  return facts;
 }
 
 void CudaStream::copy(void* target, const void* source, std::size_t bytes) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mesh/backend.hpp"
+#include "mesh/cuda_facts.hpp"
 #include "mesh/cuda_options.hpp"
 
 #include <cstddef>
@@ -15,6 +16,9 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
 
 /// Throws Error(device) as make_cuda_backend does if the library is not there.
 void require_cuda_library();
+
+/// What there is; never throws. A GPU that can be used has a context of this process afterwards.
+CudaFacts cuda_facts();
 
 /// A stream that is not ours: that of the program that calls us. Only where the library is there.
 struct CudaStream {
