@@ -1,6 +1,7 @@
 /// The three jobs, from files to a report.
 #pragma once
 
+#include "options.hpp"
 #include "report.hpp"
 #include "workplace.hpp"
 
@@ -11,5 +12,8 @@ namespace shardsolve::cli {
 Report solve_job(Workplace& workplace);
 Report inverse_job(Workplace& workplace);
 Report logdet_job(Workplace& workplace);
+
+/// Prints what it finds; the exit code. Takes no workplace: it is for where there may be none.
+int doctor_job(const Options& options);
 
 }  // namespace shardsolve::cli

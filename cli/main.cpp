@@ -34,6 +34,7 @@ Report run_job(Workplace& workplace) {
     case Command::inverse:
       return inverse_job(workplace);
     case Command::logdet:
+    case Command::doctor:  // has no workplace
       break;
   }
   return logdet_job(workplace);
@@ -177,5 +178,8 @@ int run(const CommandLine& line) {
 int main(int argc, char** argv) {
   using namespace shardsolve::cli;
   const CommandLine line = parse_command_line(argc, argv);
+  if (line.options.command == Command::doctor && !line.answer) {
+    return doctor_job(line.options);
+  }
   return line.answer && !line.options.mpi ? tell(*line.answer) : run(line);
 }

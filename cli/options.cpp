@@ -35,6 +35,7 @@ constexpr const char* footer =
     "  shardsolve inverse A.npy -o Ainv.npy --force\n"
     "  shardsolve logdet A.npy --json\n"
     "  mpirun -np 4 shardsolve solve A.npy b.npy -o x.npy\n"
+    "  shardsolve doctor\n"
     "\n"
     "'shardsolve solve --help' and so on say more about each command.\n"
     "\n"
@@ -83,6 +84,23 @@ constexpr const char* logdet_footer =
     "is\n"
     "positive, and often beyond the range of floating-point numbers.\n"
     "With --quiet the number alone is printed: ld=$(shardsolve logdet A.npy --quiet)";
+
+constexpr const char* doctor_about =
+    "show what there is to compute with, and what is wrong with it";
+
+constexpr const char* doctor_usage = "shardsolve doctor [options]";
+
+constexpr const char* doctor_footer =
+    "Devices, libraries and their versions, what 'shardsolve solve' would use with the same\n"
+    "--backend and --devices and why, and the usual misconfigurations: each with why it matters "
+    "and\n"
+    "what to do. JAX is that of the python3 on PATH; it is not imported.\n"
+    "\n"
+    "Exit codes: 0 no errors among the findings; 3 errors; 2 misuse.\n"
+    "\n"
+    "Examples:\n"
+    "  shardsolve doctor --backend cuda --devices 0,1\n"
+    "  shardsolve doctor --measure --json";
 
 /// How --devices is meant: a number of CPU devices, a list of GPUs, or nothing where each process
 /// is one.
@@ -165,6 +183,11 @@ void take_processes(const DeviceList& list, const Options& options) {
     reject_devices(list.text,
                    fmt::format("each of the processes is one device: leave it out{}", advice));
   }
+  if (options.measure) {
+    throw CLI::ValidationError(
+        "--measure",
+        fmt::format("rates are measured by one process: leave out mpirun or srun{}", advice));
+  }
   if (!options.trace.empty()) {
     throw CLI::ValidationError(
         "--trace", fmt::format("'{}' given; of several processes there is no trace yet: trace a "
@@ -213,7 +236,7 @@ void add_output(CLI::App& command, Options& options, const char* what) {
                    "replace output files that exist (never an input file)");
 }
 
-void add_common(CLI::App& command, Options& options, DeviceList& devices) {
+void add_devices(CLI::App& command, const Options& options, DeviceList& devices) {
   command.add_option("--backend", devices.backend, "what the devices are: cpu (default) or cuda")
       ->type_name("NAME")
       ->check(CLI::IsMember({"cpu", "cuda"}));
@@ -230,6 +253,14 @@ void add_common(CLI::App& command, Options& options, DeviceList& devices) {
           "each process is one device of the job: on, off or auto (several of mpirun, srun)")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "on", "off"}));
+}
+
+void add_json(CLI::App& command, Options& options) {
+  command.add_flag("--json", options.json, "print one JSON object in place of text");
+}
+
+void add_common(CLI::App& command, Options& options, DeviceList& devices) {
+  add_devices(command, options, devices);
   command
       .add_option("--tile", options.tile,
                   "columns eliminated in one step (default: chosen from n and the devices)")
@@ -248,7 +279,7 @@ void add_common(CLI::App& command, Options& options, DeviceList& devices) {
                               options.timeout))
       ->type_name("SECONDS")
       ->check(positive_seconds());
-  command.add_flag("--json", options.json, "print one JSON object in place of text");
+  add_json(command, options);
   command.add_flag("-q,--quiet", options.quiet, "no progress and no report; errors are shown");
 }
 
@@ -279,9 +310,21 @@ CLI::App* add_logdet(CLI::App& app, Options& options, DeviceList& devices) {
   return command;
 }
 
+CLI::App* add_doctor(CLI::App& app, Options& options, DeviceList& devices) {
+  CLI::App* command = app.add_subcommand("doctor", doctor_about)->footer(doctor_footer);
+  add_devices(*command, options, devices);
+  command->add_flag("--measure", options.measure,
+                    "measure rates of the devices now: copy, gemm, broadcast");
+  add_json(*command, options);
+  return command;
+}
+
 const char* usage_of(std::string_view command) {
   if (command == "solve") {
     return solve_usage;
+  }
+  if (command == "doctor") {
+    return doctor_usage;
   }
   return command == "inverse" ? inverse_usage : logdet_usage;
 }
@@ -295,7 +338,7 @@ Answer answer(const CLI::App& app, const CLI::ParseError& error,
   const auto chosen = app.get_subcommands();
   if (chosen.empty()) {
     return {exit_misuse,
-            fmt::format("{}; the commands are solve, inverse and logdet\n"
+            fmt::format("{}; the commands are solve, inverse, logdet and doctor\n"
                         "Try 'shardsolve --help'.",
                         first_argument.empty() ? "no command given"
                                                : "'" + first_argument + "' is not a command")};
@@ -324,6 +367,8 @@ std::string_view name(Command command) {
       return "inverse";
     case Command::logdet:
       return "logdet";
+    case Command::doctor:
+      return "doctor";
   }
   return "unknown";
 }
@@ -341,6 +386,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   add_solve(app, options, devices);
   const CLI::App* inverse = add_inverse(app, options, devices);
   const CLI::App* logdet = add_logdet(app, options, devices);
+  const CLI::App* doctor = add_doctor(app, options, devices);
   try {
     app.parse(argc, argv);
     take_devices(devices, options);
@@ -352,6 +398,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     options.command = Command::inverse;
   } else if (logdet->parsed()) {
     options.command = Command::logdet;
+  } else if (doctor->parsed()) {
+    options.command = Command::doctor;
   }
   return line;
 }

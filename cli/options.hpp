@@ -9,10 +9,10 @@
 
 namespace shardsolve::cli {
 
-enum class Command : std::uint8_t { solve, inverse, logdet };
+enum class Command : std::uint8_t { solve, inverse, logdet, doctor };
 enum class Backend : std::uint8_t { cpu, cuda };
 
-/// "solve", "inverse" or "logdet".
+/// "solve", "inverse", "logdet" or "doctor".
 std::string_view name(Command command);
 
 struct Options {
@@ -30,6 +30,7 @@ struct Options {
   bool force = false;
   bool json = false;
   bool quiet = false;
+  bool measure = false;  ///< rates of the devices; doctor only
 };
 
 /// What the user is told where there is nothing more to do: help, version, or what was wrong.

@@ -44,6 +44,8 @@ std::string headline(const Options& options, const Report& report) {
     case Command::logdet:
       return fmt::format("log(det(A)) = {:.17g}\n  A {}; its determinant is positive\n",
                          report.log_determinant.value_or(0.0), matrix);
+    case Command::doctor:  // has a report of its own
+      break;
   }
   return "";
 }

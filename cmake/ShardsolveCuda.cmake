@@ -67,6 +67,9 @@ target_include_directories(shardsolve_cuda PRIVATE "${PROJECT_SOURCE_DIR}/includ
                                                    "${generated_include}")
 # Compiled in, not exported: nobody links this library.
 target_compile_definitions(shardsolve_cuda PRIVATE shardsolve_EXPORTS)
+list(JOIN CMAKE_CUDA_ARCHITECTURES " " architectures)
+set_source_files_properties("${PROJECT_SOURCE_DIR}/src/mesh/cuda/cuda_facts.cpp"
+                            PROPERTIES COMPILE_DEFINITIONS SHARDSOLVE_CUDA_ARCHITECTURES="${architectures}")
 target_link_libraries(shardsolve_cuda PRIVATE shardsolve_options CUDA::cudart_static CUDA::cublas CUDA::cublasLt
                                               fmt::fmt-header-only Threads::Threads)
 shardsolve_types_by_name(shardsolve_cuda)

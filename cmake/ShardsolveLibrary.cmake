@@ -72,3 +72,7 @@ if(SHARDSOLVE_BUILD_TESTS OR SHARDSOLVE_BUILD_BENCH)
   shardsolve_room(shardsolve_matgen src/matgen)
   shardsolve_room(shardsolve_reference src/reference)
 endif()
+# The command's doctor, apart from the command for the sake of its tests.
+if(SHARDSOLVE_BUILD_CLI OR SHARDSOLVE_BUILD_TESTS)
+  shardsolve_room(shardsolve_doctor cli/doctor)
+endif()

@@ -21,12 +21,23 @@ std::string advice(const Plugin& library) {
                           : " (pip: nvidia-cublas)");
 }
 
-const Plugin& cuda_library() {
+const Plugin& loaded_library() {
   static const Plugin library("cuda");
+  return library;
+}
+
+/// Why it cannot be used, and what to do; empty if it can.
+std::string failure_of(const Plugin& library) {
+  return library.failure().empty()
+             ? ""
+             : fmt::format("the CUDA library of shardsolve could not be loaded: {}. {}",
+                           library.failure(), advice(library));
+}
+
+const Plugin& cuda_library() {
+  const Plugin& library = loaded_library();
   if (!library.failure().empty()) {
-    throw Error(ErrorKind::device,
-                fmt::format("the CUDA library of shardsolve could not be loaded: {}. {}",
-                            library.failure(), advice(library)));
+    throw Error(ErrorKind::device, failure_of(library));
   }
   return library;
 }
@@ -51,6 +62,15 @@ comm::Topology cuda_topology(const std::vector<int>& devices) { return topology(
 
 comm::Topology measure_cuda_topology(const std::vector<int>& devices) {
   return topology(devices, true);
+}
+
+CudaFacts cuda_facts() {
+  const Plugin& library = loaded_library();
+  CudaFacts facts{.library = library.path(), .failure = failure_of(library)};
+  if (facts.failure.empty()) {
+    library.function<void(CudaFacts*)>("shardsolve_cuda_facts")(&facts);
+  }
+  return facts;
 }
 
 void CudaStream::copy(void* target, const void* source, std::size_t bytes) const {

@@ -3,6 +3,7 @@
 
 #include "comm/topology.hpp"
 #include "mesh/backend.hpp"
+#include "mesh/cuda_facts.hpp"
 #include "mesh/cuda_options.hpp"
 
 #include <cstddef>
@@ -23,6 +24,9 @@ void require_cuda_library();
 /// each GPU). Throws Error(device) as make_cuda_backend does, and Error(out_of_memory).
 comm::Topology cuda_topology(const std::vector<int>& devices);
 comm::Topology measure_cuda_topology(const std::vector<int>& devices);
+
+/// What there is; never throws. A GPU that can be used has a context of this process afterwards.
+CudaFacts cuda_facts();
 
 /// A stream that is not ours: that of the program that calls us. Only where the library is there.
 struct CudaStream {

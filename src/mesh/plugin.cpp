@@ -14,16 +14,21 @@
 namespace shardsolve::mesh {
 namespace {
 
-/// The file that this code is in, a library or a program; empty if unknown.
-std::filesystem::path own_file() {
-  static const int here = 0;
+/// The file that an address of this process is in, a library or a program; empty if unknown.
+std::filesystem::path file_of(const void* address) {
   Dl_info info{};
-  if (::dladdr(&here, &info) == 0 || info.dli_fname == nullptr) {
+  if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) {
     return {};
   }
   std::error_code error;
   const auto path = std::filesystem::canonical(info.dli_fname, error);
   return error ? std::filesystem::path() : path;
+}
+
+/// The file that this code is in.
+std::filesystem::path own_file() {
+  static const int here = 0;
+  return file_of(&here);
 }
 
 /// Beside us; beside bin/; one up, as the tests of a build tree are; then where the system looks.
@@ -57,6 +62,7 @@ Plugin::Plugin(const std::string& name) {
   }
   failure_.clear();
   auto* const version = function<const char*()>(fmt::format("shardsolve_{}_version", name).c_str());
+  path_ = file_of(reinterpret_cast<const void*>(version)).string();
   if (version == nullptr || std::string_view(version()) != core::plugin_version) {
     failure_ = fmt::format("{} is version {}, this is {}: install both from one build", file,
                            version == nullptr ? "unknown" : version(), core::plugin_version);

@@ -13,6 +13,8 @@ class Plugin {
 
   /// Why it cannot be used; empty if it can.
   const std::string& failure() const { return failure_; }
+  /// The file that was loaded; empty if none was.
+  const std::string& path() const { return path_; }
   /// Whether it was built with this code; the system may have it all the same.
   bool lies_beside() const { return lies_beside_; }
   /// A function of it, which is there.
@@ -26,6 +28,7 @@ class Plugin {
 
   void* handle_ = nullptr;
   bool lies_beside_ = false;
+  std::string path_;
   std::string failure_;
 };
 

@@ -18,10 +18,11 @@ def test_version_names_version_and_blas(command):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--help"], ["solve", "inverse", "logdet", "Exit codes", "Examples"]),
+        (["--help"], ["solve", "inverse", "logdet", "doctor", "Exit codes", "Examples"]),
         (["solve", "--help"], ["numpy.save", "--devices", "--tile", "--timeout", "--force"]),
         (["inverse", "-h"], ["--output", "Example"]),
         (["logdet", "-h"], ["--quiet", "--json", "--trace"]),
+        (["doctor", "-h"], ["--measure", "--json", "--backend", "Exit codes"]),
     ],
     ids=lambda value: " ".join(value),
 )
@@ -35,8 +36,8 @@ def test_help_explains_with_examples(command, arguments, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["no command", "solve, inverse and logdet"]),
-        (["slove", "A.npy"], ["'slove'", "solve, inverse and logdet"]),
+        ([], ["no command", "solve, inverse, logdet and doctor"]),
+        (["slove", "A.npy"], ["'slove'", "solve, inverse, logdet and doctor"]),
         (["solve"], ["A is required", "Usage: shardsolve solve A.npy b.npy -o x.npy"]),
         (["solve", "A.npy", "-o", "x.npy"], ["b is required", "Usage: shardsolve solve"]),
         (["solve", "A.npy", "b.npy"], ["--output is required", "-o x.npy"]),

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#ifndef SHARDSOLVE_BLAS_PRIVATE
+#include <dlfcn.h>
+#endif
+
 #include <limits>
+#include <string>
 
 // Fortran symbols of any BLAS and LAPACK: every argument by address, then one hidden length for
 // each character argument. Some builds put a prefix before every symbol.
@@ -28,6 +33,8 @@ SHARDSOLVE_DECLARE_BLAS(std::complex<float>, float, cgemm_, cgemv_, cherk_, ctrs
 SHARDSOLVE_DECLARE_BLAS(std::complex<double>, double, zgemm_, zgemv_, zherk_, ztrsm_, zpotrf_)
 #ifdef SHARDSOLVE_BLAS_PRIVATE
 void openblas_set_num_threads(int threads) SHARDSOLVE_BLAS_SYMBOL(openblas_set_num_threads);
+char* openblas_get_config() SHARDSOLVE_BLAS_SYMBOL(openblas_get_config);
+char* openblas_get_corename() SHARDSOLVE_BLAS_SYMBOL(openblas_get_corename);
 #endif
 #ifdef SHARDSOLVE_BLAS_SHUTDOWN
 int blas_thread_shutdown_();
@@ -97,6 +104,25 @@ void use_one_thread() {
   }();
   static_cast<void>(done);
 #endif
+}
+
+Description describe() {
+#ifdef SHARDSOLVE_BLAS_PRIVATE
+  const char* const config = openblas_get_config();
+  const char* const kernels = openblas_get_corename();
+#else
+  using Text = char*();
+  auto* const config_of = reinterpret_cast<Text*>(::dlsym(RTLD_DEFAULT, "openblas_get_config"));
+  auto* const kernels_of = reinterpret_cast<Text*>(::dlsym(RTLD_DEFAULT, "openblas_get_corename"));
+  if (config_of == nullptr || kernels_of == nullptr) {
+    return {};
+  }
+  const char* const config = config_of();
+  const char* const kernels = kernels_of();
+#endif
+  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+  const std::string all = config;
+  return {all.substr(0, all.find(' ', all.find(' ') + 1)), kernels};
 }
 
 template <Scalar T>

@@ -8,12 +8,20 @@
 
 #include <complex>
 #include <cstdint>
+#include <string>
 
 namespace shardsolve::runtime::host::blas {
 
 /// Sets a BLAS that is ours alone to one thread, once: the ranks are the threads. A BLAS that is
 /// shared with the process is left as it is.
 void use_one_thread();
+
+/// What the BLAS says of itself; empty where it is no OpenBLAS.
+struct Description {
+  std::string version;  ///< "OpenBLAS 0.3.21"
+  std::string kernels;  ///< the CPU that they were made for: "SkylakeX"
+};
+Description describe();
 
 /// One dtype's routines; all static. Instantiated for the four dtypes.
 template <Scalar T>

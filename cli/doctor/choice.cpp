@@ -1,0 +1,89 @@
+#include "choice.hpp"
+
+#include "jax_support.hpp"
+#include "text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardsolve::cli::doctor {
+namespace {
+
+void choose_for_command(const Surroundings& s, Choice& choice) {
+  const std::string against = reason_against_cuda(s);
+  if (s.job.cuda) {
+    choice.backend = "cuda";
+    choice.devices =
+        fmt::format("GPU{} {}", s.job.gpus.size() == 1 ? "" : "s", fmt::join(s.job.gpus, ", "));
+    choice.why =
+        against.empty() ? "as --backend cuda asks" : fmt::format("as asked, but {}", against);
+    return;
+  }
+  choice.backend = "cpu";
+  if (s.launch.processes > 1) {
+    choice.devices = fmt::format("{} processes, a CPU device each", s.launch.processes);
+    choice.why = "each process that was started is one device";
+    return;
+  }
+  choice.devices = fmt::format("{} CPU device{}", s.job.devices, s.job.devices == 1 ? "" : "s");
+  if (!s.has_gpu()) {
+    choice.why = "the default; there is no GPU";
+  } else {
+    choice.why = against.empty() ? "the default; --backend cuda takes GPUs"
+                                 : fmt::format("the default; no GPU can be used: {}", against);
+  }
+}
+
+void choose_for_jax(const Surroundings& s, Choice& choice) {
+  if (s.python.version_of("jaxlib").empty()) {
+    choice.jax_why = s.python.path.empty() ? "there is no python3 on PATH"
+                                           : fmt::format("{} has no JAX", s.python.path);
+    return;
+  }
+  const auto platforms = jax_platforms(s.environment);
+  const bool has_plugin = !jax_cuda_versions(s.python).empty();
+  choice.jax = "cpu";
+  if (!platforms.empty()) {
+    choice.jax = platforms.front() == "gpu" ? "cuda" : platforms.front();
+    choice.jax_why = "as JAX_PLATFORMS says";
+  } else if (!has_plugin) {
+    choice.jax_why = "JAX has no support for GPUs installed";
+  } else if (s.cuda.gpus.empty()) {
+    choice.jax_why = "no GPU is seen";
+  } else {
+    choice.jax = "cuda";
+    choice.jax_why = "JAX's default where it sees GPUs";
+  }
+}
+
+}  // namespace
+
+std::string reason_against_cuda(const Surroundings& s) {
+  if (!s.cuda.failure.empty()) {
+    return s.cuda.failure;
+  }
+  if (s.cuda.driver == 0) {
+    return "no NVIDIA driver was found (libcuda.so.1)";
+  }
+  // Inside a major version new libraries run on older drivers.
+  if (s.cuda.driver / 1000 < s.cuda.runtime / 1000) {
+    return fmt::format(
+        "the NVIDIA driver knows CUDA up to {}, shardsolve needs {}: update the "
+        "driver",
+        cuda_version_text(s.cuda.driver), cuda_version_text(s.cuda.runtime));
+  }
+  if (s.cuda.gpus.empty()) {
+    return "the NVIDIA driver shows no GPU to this process";
+  }
+  return "";
+}
+
+Choice choose(const Surroundings& s) {
+  Choice choice;
+  choose_for_command(s, choice);
+  choose_for_jax(s, choice);
+  return choice;
+}
+
+}  // namespace shardsolve::cli::doctor

@@ -1,0 +1,161 @@
+#include "collect.hpp"
+
+#include "launch.hpp"
+#include "mesh/cuda_loader.hpp"
+#include "mesh/mpi_loader.hpp"
+#include "program.hpp"
+#include "runtime/host/blas.hpp"
+#include "text.hpp"
+
+#include <fmt/format.h>
+
+#include <dlfcn.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+namespace shardsolve::cli::doctor {
+namespace {
+
+constexpr std::string_view blas_linkage = SHARDSOLVE_BLAS_LINKAGE;
+
+/// The path of a library that is in this process, by the beginning of its file name.
+std::string loaded_library(const std::string& beginning) {
+  struct Search {
+    const std::string& beginning;
+    std::string path;
+  } search{beginning, ""};
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* library, std::size_t, void* data) {
+        auto& [wanted, path] = *static_cast<Search*>(data);
+        const std::filesystem::path file(library->dlpi_name);
+        if (file.filename().string().compare(0, wanted.size(), wanted) == 0) {
+          path = file.string();
+        }
+        return path.empty() ? 0 : 1;
+      },
+      &search);
+  return search.path;
+}
+
+Blas look_at_blas() {
+  const auto [version, kernels] = runtime::host::blas::describe();
+  return {SHARDSOLVE_BLAS_LIBRARY, blas_linkage == "shared", version, kernels};
+}
+
+/// Libraries of CUDA in the directories of LD_LIBRARY_PATH.
+std::vector<std::string> cuda_libraries(const Environment& environment) {
+  std::vector<std::string> libraries;
+  const std::string path = value_of(environment, "LD_LIBRARY_PATH");
+  for (const std::string& directory : split(path, ':')) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+      const std::string name = entry.path().filename().string();
+      for (const std::string_view wanted : {"libcublas.so.", "libcudart.so.", "libcudnn.so."}) {
+        // one for each major version: "libcublas.so.12", not "libcublas.so.12.4.5.8"
+        if (name.compare(0, wanted.size(), wanted) == 0 &&
+            name.find('.', wanted.size()) == std::string::npos) {
+          libraries.push_back(entry.path().string());
+        }
+      }
+    }
+  }
+  return libraries;
+}
+
+Launcher look_for_mpirun(const Environment& environment) {
+  Launcher mpirun{find_program("mpirun", value_of(environment, "PATH")), ""};
+  if (!mpirun.path.empty()) {
+    const std::string says = ask_program({mpirun.path, "--version"}, std::chrono::seconds(20)).out;
+    mpirun.says = trimmed(says.substr(0, says.find('\n')));
+  }
+  return mpirun;
+}
+
+std::optional<std::string> contents_of(const std::string& path) {
+  std::ifstream file(path);
+  std::error_code error;
+  if (path.empty() || !std::filesystem::is_regular_file(path, error) || !file) {
+    return std::nullopt;
+  }
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::string nccl_version(void* library) {
+  auto* const ask = reinterpret_cast<int (*)(int*)>(::dlsym(library, "ncclGetVersion"));
+  int version = 0;
+  if (ask == nullptr || ask(&version) != 0) {
+    return "";
+  }
+  // 2.9 and later: 22703 is 2.27.3
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+/// Lines "NAME=value" of one of NCCL's files; what a file before it has set stays.
+void read_nccl_file(const std::string& path, Nccl& nccl) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const std::string text = trimmed(line);
+    const std::size_t equals = text.find('=');
+    if (!text.empty() && text.front() != '#' && equals != std::string::npos) {
+      const std::string name = trimmed(text.substr(0, equals));
+      if (nccl.settings.emplace(name, trimmed(text.substr(equals + 1))).second) {
+        nccl.file_of.emplace(name, path);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Environment own_environment() {
+  Environment environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string_view::npos) {
+      environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+  }
+  return environment;
+}
+
+Nccl look_for_nccl(const Environment& environment) {
+  Nccl nccl;
+  if (void* const library = ::dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL)) {
+    nccl.path = loaded_library("libnccl.so");
+    nccl.version = nccl_version(library);
+  }
+  // In this order: what the user has set goes before what the machine has.
+  const std::string named = value_of(environment, "NCCL_CONF_FILE");
+  read_nccl_file(named.empty() ? value_of(environment, "HOME") + "/.nccl.conf" : named, nccl);
+  read_nccl_file("/etc/nccl.conf", nccl);
+  return nccl;
+}
+
+Surroundings look_around(const Job& job, std::int64_t processes) {
+  Surroundings s;
+  s.environment = own_environment();
+  s.job = job;
+  s.launch = launch_of(s.environment, processes);
+  s.host = look_at_host();
+  s.blas = look_at_blas();
+  s.driver = look_at_driver();
+  s.cuda = mesh::cuda_facts();
+  s.cublas = loaded_library("libcublas.so");
+  s.cuda_libraries = cuda_libraries(s.environment);
+  s.mpi = mesh::mpi_facts();
+  s.mpirun = look_for_mpirun(s.environment);
+  s.nccl = look_for_nccl(s.environment);
+  const std::string flags = trimmed(value_of(s.environment, "XLA_FLAGS"));
+  s.python = look_at_python(s.environment, !flags.empty());
+  s.xla_flags_file = contents_of(flags);
+  return s;
+}
+
+}  // namespace shardsolve::cli::doctor

@@ -1,0 +1,32 @@
+/// Looking around: everything that findings.hpp judges.
+#pragma once
+
+#include "surroundings.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+namespace shardsolve::cli::doctor {
+
+/// Variables of this process.
+Environment own_environment();
+
+/// Asks the system, the libraries of shardsolve and the `python3` on PATH, whatever is missing;
+/// never throws but std::bad_alloc. `processes`: how many were started together.
+Surroundings look_around(const Job& job, std::int64_t processes);
+
+// The parts of it.
+Host look_at_host();
+/// Cores' worth of CPU time that the control groups (version 2 or 1) of a process leave it, the
+/// least of its group and those around that. `own_groups`: /proc/self/cgroup; `tree`:
+/// /sys/fs/cgroup. In a container the first may name a path of the host: then the root of the tree
+/// counts, which is the container's group.
+std::optional<double> cpu_quota(const std::filesystem::path& own_groups,
+                                const std::filesystem::path& tree);
+Driver look_at_driver();
+Nccl look_for_nccl(const Environment& environment);
+/// Whether its jaxlib's flags are read, which takes a tenth of a second, is for the caller to say.
+Python look_at_python(const Environment& environment, bool with_xla_flags);
+
+}  // namespace shardsolve::cli::doctor

@@ -1,0 +1,155 @@
+// CPU, memory and limits, as Linux tells them.
+
+#include "collect.hpp"
+#include "text.hpp"
+
+#include <shardsolve/plan.hpp>
+
+#include <fmt/format.h>
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+namespace shardsolve::cli::doctor {
+namespace {
+
+std::string first_line(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// What stands behind the first "key :" of such a file; empty if nothing does.
+std::string entry(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon != std::string::npos && trimmed(line.substr(0, colon)) == key) {
+      return trimmed(line.substr(colon + 1));
+    }
+  }
+  return "";
+}
+
+/// Bytes: the entries of /proc/meminfo are in kB.
+std::int64_t memory_entry(const std::string& key) {
+  std::istringstream text(entry("/proc/meminfo", key));
+  std::int64_t kilobytes = 0;
+  text >> kilobytes;
+  return 1024 * kilobytes;
+}
+
+/// Cores' worth of CPU time of one control group, version 2 or 1.
+std::optional<double> quota_of(const std::filesystem::path& group, bool unified) {
+  std::istringstream text(unified ? first_line(group / "cpu.max")
+                                  : fmt::format("{} {}", first_line(group / "cpu.cfs_quota_us"),
+                                                first_line(group / "cpu.cfs_period_us")));
+  double quota = 0.0;
+  double period = 0.0;
+  text >> quota >> period;  // fails at "max"
+  return text && quota > 0.0 && period > 0.0 ? std::optional(quota / period) : std::nullopt;
+}
+
+/// Whether a line of /proc/self/cgroup, "4:cpu,cpuacct:/a/b", is of the one that rations CPU time.
+bool rations_cpu(const std::string& controllers) {
+  for (const std::string& one : split(controllers, ',')) {
+    if (one == "cpu") {
+      return true;
+    }
+  }
+  return controllers.empty();  // version 2
+}
+
+std::optional<std::int64_t> limit(__rlimit_resource resource) {
+  rlimit limits{};
+  return ::getrlimit(resource, &limits) == 0 && limits.rlim_cur != RLIM_INFINITY
+             ? std::optional(static_cast<std::int64_t>(limits.rlim_cur))
+             : std::nullopt;
+}
+
+std::int64_t allowed_cores(std::int64_t otherwise) {
+  cpu_set_t cores;
+  return ::sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : otherwise;
+}
+
+}  // namespace
+
+std::optional<double> cpu_quota(const std::filesystem::path& own_groups,
+                                const std::filesystem::path& tree) {
+  std::optional<double> least;
+  std::ifstream groups(own_groups);
+  for (std::string line; std::getline(groups, line);) {
+    const std::vector<std::string> parts = split(line, ':');
+    if (parts.size() < 3 || !rations_cpu(parts[1])) {
+      continue;
+    }
+    const bool unified = parts[1].empty();
+    const std::filesystem::path root = unified ? tree : tree / "cpu";
+    std::filesystem::path path = parts[2];
+    for (;;) {
+      const auto quota = quota_of(root / path.relative_path(), unified);
+      if (quota) {
+        least = std::min(least.value_or(*quota), *quota);
+      }
+      if (!path.has_relative_path()) {
+        break;
+      }
+      path = path.parent_path();
+    }
+  }
+  return least;
+}
+
+Host look_at_host() {
+  Host host;
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  host.name = name.data();
+  host.cpu = entry("/proc/cpuinfo", "model name");
+  const std::string flags = fmt::format(" {} ", entry("/proc/cpuinfo", "flags"));
+  host.avx2 = flags.find(" avx2 ") != std::string::npos;
+  host.cores = std::max<long>(1, ::sysconf(_SC_NPROCESSORS_ONLN));
+  host.allowed_cores = allowed_cores(host.cores);
+  host.quota = cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+  host.memory = memory_entry("MemTotal");
+  host.available_memory = std::min(available_host_memory(), host.memory);
+  host.address_space = limit(RLIMIT_AS);
+  if (::geteuid() != 0) {  // whom it does not hold
+    host.threads = limit(RLIMIT_NPROC);
+  }
+  host.strict_commit = first_line("/proc/sys/vm/overcommit_memory") == "2";
+  host.commit_left = memory_entry("CommitLimit") - memory_entry("Committed_AS");
+  struct statvfs shared{};
+  if (::statvfs("/dev/shm", &shared) == 0) {
+    host.shared_memory = static_cast<std::int64_t>(shared.f_bavail * shared.f_frsize);
+  }
+  return host;
+}
+
+Driver look_at_driver() {
+  Driver driver;
+  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul ..."
+  std::istringstream words(first_line("/proc/driver/nvidia/version"));
+  for (std::string word; driver.version.empty() && words >> word;) {
+    if (version_numbers(word).size() > 1) {
+      driver.version = word;
+    }
+  }
+  std::error_code error;
+  for ([[maybe_unused]] const auto& gpu :
+       std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", error)) {
+    ++driver.gpus;
+  }
+  return driver;
+}
+
+}  // namespace shardsolve::cli::doctor

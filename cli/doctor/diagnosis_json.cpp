@@ -1,0 +1,155 @@
+#include "diagnosis.hpp"
+#include "jax_support.hpp"
+#include "text.hpp"
+
+#include <shardsolve/version.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace shardsolve::cli::doctor {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json text(const std::string& value) { return value.empty() ? Json(nullptr) : Json(value); }
+
+template <class Number>
+Json number(const std::optional<Number>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json cuda_version(int version) {
+  return version == 0 ? Json(nullptr) : Json(cuda_version_text(version));
+}
+
+Json host(const Host& host) {
+  return {{"name", host.name},
+          {"cpu", text(host.cpu)},
+          {"cores", host.cores},
+          {"usable_cores", host.usable_cores()},
+          {"affinity_cores", host.allowed_cores},
+          {"quota_cores", number(host.quota)},
+          {"memory_bytes", host.memory},
+          {"available_memory_bytes", host.available_memory}};
+}
+
+Json gpus(const mesh::CudaFacts& cuda) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < cuda.gpus.size(); ++i) {
+    const mesh::GpuFacts& gpu = cuda.gpus[i];
+    list.push_back({{"number", i},
+                    {"name", gpu.name},
+                    {"bus_id", text(gpu.bus_id)},
+                    {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
+                    {"memory_bytes", gpu.memory},
+                    {"free_memory_bytes", number(gpu.free_memory)},
+                    {"failure", text(gpu.failure)}});
+  }
+  return list;
+}
+
+Json cuda(const Surroundings& s) {
+  return {{"library", text(s.cuda.library)},
+          {"failure", text(s.cuda.failure)},
+          {"runtime", cuda_version(s.cuda.runtime)},
+          {"architectures", text(s.cuda.architectures)},
+          {"driver", text(s.driver.version)},
+          {"driver_cuda", cuda_version(s.cuda.driver)},
+          {"cublas", text(s.cublas)},
+          {"gpus_of_machine", s.driver.gpus}};
+}
+
+Json mpi(const Surroundings& s) {
+  return {{"library", text(s.mpi.library)},
+          {"failure", text(s.mpi.failure)},
+          {"mpi", text(s.mpi.mpi)},
+          {"version", text(s.mpi.version)},
+          {"mpirun", text(s.mpirun.path)},
+          {"mpirun_version", text(s.mpirun.says)},
+          {"processes", s.launch.processes},
+          {"rank", s.launch.rank},
+          {"launcher", text(s.launch.launcher)}};
+}
+
+Json jax(const Surroundings& s) {
+  return {{"python", text(s.python.path)},
+          {"python_version", text(s.python.version)},
+          {"failure", text(s.python.failure)},
+          {"jax", text(s.python.version_of("jax"))},
+          {"jaxlib", text(s.python.version_of("jaxlib"))},
+          {"shardsolve", text(s.python.version_of("shardsolve"))},
+          {"oldest_supported", oldest_jax},
+          {"before", first_jax_too_new},
+          {"packages", s.python.packages}};
+}
+
+Json backend(const Choice& choice) {
+  return {{"command", choice.backend},
+          {"devices", choice.devices},
+          {"why", choice.why},
+          {"jax", text(choice.jax)},
+          {"jax_why", choice.jax_why}};
+}
+
+Json measured(const std::optional<Rates>& rates) {
+  if (!rates) {
+    return nullptr;
+  }
+  constexpr double giga = 1e9;
+  Json devices = Json::array();
+  for (const DeviceRates& one : rates->devices) {
+    devices.push_back({{"copy_gbytes_per_s", one.copy / giga}, {"gemm_gflops", one.gemm / giga}});
+  }
+  return {{"devices", devices},
+          {"broadcast_gbytes_per_s",
+           rates->broadcast ? Json(*rates->broadcast / giga) : Json(nullptr)}};
+}
+
+Json list(const Findings& findings) {
+  Json all = Json::array();
+  for (const Finding& one : findings) {
+    all.push_back({{"severity", name(one.severity)},
+                   {"code", one.code},
+                   {"found", one.found},
+                   {"why", one.why},
+                   {"remedy", one.remedy}});
+  }
+  return all;
+}
+
+}  // namespace
+
+bool Diagnosis::has_errors() const {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& one) { return one.severity == Severity::error; });
+}
+
+std::string json_of(const Diagnosis& diagnosis) {
+  const Surroundings& s = diagnosis.surroundings;
+  const Json object = {
+      {"command", "doctor"},
+      {"status", diagnosis.has_errors() ? "errors" : "ok"},
+      {"host", host(s.host)},
+      {"gpus", gpus(s.cuda)},
+      {"cuda", cuda(s)},
+      {"blas",
+       {{"file", s.blas.file},
+        {"linkage", s.blas.shared ? "shared" : "static"},
+        {"version", text(s.blas.version)},
+        {"kernels", text(s.blas.kernels)}}},
+      {"mpi", mpi(s)},
+      {"nccl", {{"library", text(s.nccl.path)}, {"version", text(s.nccl.version)}}},
+      {"jax", jax(s)},
+      {"backend", backend(diagnosis.choice)},
+      {"measured", measured(diagnosis.rates)},
+      {"findings", list(diagnosis.findings)},
+      {"version", SHARDSOLVE_VERSION_STRING}};
+  // Paths and names need not be UTF-8, JSON does.
+  constexpr int indent = 2;
+  return object.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace shardsolve::cli::doctor

@@ -1,0 +1,233 @@
+#include "diagnosis.hpp"
+#include "jax_support.hpp"
+#include "text.hpp"
+
+#include <shardsolve/version.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace shardsolve::cli::doctor {
+namespace {
+
+constexpr double giga = 1e9;
+
+/// Words filled into lines of at most 100 characters, each after `margin` blanks.
+std::string filled(const std::string& text, std::size_t margin) {
+  constexpr std::size_t width = 100;
+  std::istringstream words(text);
+  std::string lines;
+  std::string line;
+  for (std::string word; words >> word;) {
+    if (!line.empty() && margin + line.size() + 1 + word.size() > width) {
+      lines += fmt::format("{:{}}{}\n", "", margin, line);
+      line.clear();
+    }
+    line += line.empty() ? word : fmt::format(" {}", word);
+  }
+  return lines + fmt::format("{:{}}{}\n", "", margin, line);
+}
+
+std::string row(const std::string& label, const std::string& text) {
+  constexpr std::size_t margin = 12;
+  std::string lines = filled(text, margin);
+  lines.replace(2, label.size(), label);
+  return lines;
+}
+
+std::string gigabytes(std::int64_t bytes) {
+  return fmt::format("{:.1f} GB", static_cast<double>(bytes) / giga);
+}
+
+std::string plural(std::size_t count, const char* thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+std::string host_rows(const Surroundings& s) {
+  const Host& host = s.host;
+  std::string cores = fmt::format("{} of {} cores usable", host.usable_cores(), host.cores);
+  if (host.allowed_cores < host.cores) {
+    cores += fmt::format(" (affinity: {})", host.allowed_cores);
+  }
+  if (host.quota) {
+    cores += fmt::format(" (control group: {:.3g})", *host.quota);
+  }
+  return row("CPU", fmt::format("{}; {}", cores, host.cpu.empty() ? "unknown model" : host.cpu)) +
+         row("memory", fmt::format("{} of {} available", gigabytes(host.available_memory),
+                                   gigabytes(host.memory)));
+}
+
+std::string blas_row(const Surroundings& s) {
+  std::string text = fmt::format("{} ({})", s.blas.file, s.blas.shared ? "shared" : "static");
+  if (!s.blas.version.empty()) {
+    text += fmt::format(", {}, kernels {}", s.blas.version, s.blas.kernels);
+  }
+  return row("BLAS", text);
+}
+
+std::string gpu_rows(const Surroundings& s) {
+  if (s.cuda.gpus.empty()) {
+    return row("GPUs", s.driver.gpus > 0
+                           ? fmt::format("{} in this machine, none seen by CUDA", s.driver.gpus)
+                           : "none");
+  }
+  std::string rows;
+  for (std::size_t i = 0; i < s.cuda.gpus.size(); ++i) {
+    const mesh::GpuFacts& gpu = s.cuda.gpus[i];
+    const std::string memory =
+        gpu.free_memory
+            ? fmt::format("{} of {} free", gigabytes(*gpu.free_memory), gigabytes(gpu.memory))
+            : fmt::format("unusable: {}", gpu.failure);
+    rows += row(fmt::format("GPU {}", i),
+                fmt::format("{}, {}, compute capability {}.{}, at {}", gpu.name, memory, gpu.major,
+                            gpu.minor, gpu.bus_id));
+  }
+  return rows;
+}
+
+std::string cuda_row(const Surroundings& s) {
+  if (!s.cuda.failure.empty()) {
+    return row("CUDA", s.cuda.failure);
+  }
+  std::string text = fmt::format("{}, built with CUDA {} for {}", s.cuda.library,
+                                 cuda_version_text(s.cuda.runtime), s.cuda.architectures);
+  text += s.cuda.driver == 0
+              ? "; no driver"
+              : fmt::format("; driver {} knows CUDA up to {}",
+                            s.driver.version.empty() ? "of unknown version" : s.driver.version,
+                            cuda_version_text(s.cuda.driver));
+  if (!s.cublas.empty()) {
+    text += fmt::format("; {}", s.cublas);
+  }
+  return row("CUDA", text);
+}
+
+std::string mpi_row(const Surroundings& s) {
+  std::string text = s.mpi.failure;
+  if (text.empty()) {
+    text = fmt::format("{}, with {}: {}", s.mpi.library, s.mpi.mpi,
+                       s.mpi.version.substr(0, s.mpi.version.find_first_of(",\n")));
+  }
+  if (!s.mpirun.path.empty()) {
+    text += fmt::format("; {}: {}", s.mpirun.path, s.mpirun.says);
+  }
+  return row("MPI", text);
+}
+
+std::string nccl_row(const Surroundings& s) {
+  std::string text = s.nccl.path.empty()
+                         ? "not found by the system"
+                         : fmt::format("{}, version {}", s.nccl.path, s.nccl.version);
+  for (const auto& [name, version] : s.python.packages) {
+    if (name.compare(0, 11, "nvidia-nccl") == 0) {
+      text += fmt::format("; in Python {} {}", name, version);
+    }
+  }
+  return row("NCCL", text);
+}
+
+std::string jax_row(const Surroundings& s) {
+  if (s.python.path.empty()) {
+    return row("JAX", "there is no python3 on PATH to ask");
+  }
+  const std::string python = fmt::format("{} {}", s.python.path, s.python.version);
+  if (!s.python.failure.empty()) {
+    return row("JAX", fmt::format("{} was asked: {}", s.python.path, s.python.failure));
+  }
+  std::string packages;
+  for (const auto& [name, version] : s.python.packages) {
+    if (name.compare(0, 3, "jax") == 0 || name == "shardsolve") {
+      packages += fmt::format("{}{} {}", packages.empty() ? "" : ", ", name, version);
+    }
+  }
+  return row("JAX", fmt::format("{}; supported: {} and later, before {}; {}",
+                                packages.empty() ? "not installed" : packages, oldest_jax,
+                                first_jax_too_new, python));
+}
+
+std::string choice_rows(const Choice& choice) {
+  const std::string jax =
+      choice.jax.empty() ? choice.jax_why : fmt::format("{}: {}", choice.jax, choice.jax_why);
+  return row("command", fmt::format("{}: {}", choice.devices, choice.why)) + row("from JAX", jax);
+}
+
+/// "12.3" or, of several devices that differ, "12.1 to 12.9".
+std::string range(const std::vector<DeviceRates>& devices, double DeviceRates::* rate) {
+  const auto [least, most] = std::minmax_element(
+      devices.begin(), devices.end(),
+      [&](const auto& one, const auto& other) { return one.*rate < other.*rate; });
+  const std::string low = fmt::format("{:.4g}", *least.*rate / giga);
+  const std::string high = fmt::format("{:.4g}", *most.*rate / giga);
+  return low == high ? low : fmt::format("{} to {}", low, high);
+}
+
+std::string rate_rows(const Rates& rates) {
+  const std::string each =
+      rates.devices.size() > 1 ? fmt::format(" on each of {} devices", rates.devices.size()) : "";
+  std::string rows = row("copy", fmt::format("{} GB/s{}, read and written",
+                                             range(rates.devices, &DeviceRates::copy), each)) +
+                     row("gemm", fmt::format("{} GFLOP/s{}, float64",
+                                             range(rates.devices, &DeviceRates::gemm), each));
+  if (rates.broadcast) {
+    rows += row("broadcast",
+                fmt::format("{:.4g} GB/s from device 0 to all others", *rates.broadcast / giga));
+  }
+  return rows;
+}
+
+std::string finding_text(const Finding& finding) {
+  constexpr std::size_t margin = 10;
+  std::string text = filled(finding.found + ":", margin);
+  const std::string_view severity = name(finding.severity);
+  text.replace(0, severity.size(), severity);
+  return text + filled(finding.why + ".", margin) +
+         filled(fmt::format("-> {}", finding.remedy), margin);
+}
+
+std::string findings_text(const Findings& findings) {
+  if (findings.empty()) {
+    return "Nothing is wrong, as far as can be seen from here.\n";
+  }
+  std::vector<std::string> counts;
+  for (const auto& [severity, thing] : {std::pair{Severity::error, "error"},
+                                        {Severity::warning, "warning"},
+                                        {Severity::note, "note"}}) {
+    const auto count = static_cast<std::size_t>(
+        std::count_if(findings.begin(), findings.end(),
+                      [wanted = severity](const Finding& one) { return one.severity == wanted; }));
+    if (count > 0) {
+      counts.push_back(plural(count, thing));
+    }
+  }
+  std::string text = fmt::format("Found: {}\n", fmt::join(counts, ", "));
+  for (const Finding& finding : findings) {
+    text += fmt::format("\n{}", finding_text(finding));
+  }
+  return text;
+}
+
+std::string headline(const Surroundings& s) {
+  std::string text = fmt::format("shardsolve {} on {}", SHARDSOLVE_VERSION_STRING, s.host.name);
+  if (s.launch.processes > 1) {
+    text += fmt::format(", rank {} of {} processes: what follows is of this one, on its host",
+                        s.launch.rank, s.launch.processes);
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string text_of(const Diagnosis& diagnosis) {
+  const Surroundings& s = diagnosis.surroundings;
+  std::string text = headline(s) + host_rows(s) + blas_row(s) + gpu_rows(s) + cuda_row(s) +
+                     mpi_row(s) + nccl_row(s) + jax_row(s);
+  text += fmt::format("\nWhat computes\n{}", choice_rows(diagnosis.choice));
+  if (diagnosis.rates) {
+    text += fmt::format("\nMeasured now\n{}", rate_rows(*diagnosis.rates));
+  }
+  return text + "\n" + findings_text(diagnosis.findings);
+}
+
+}  // namespace shardsolve::cli::doctor

@@ -1,0 +1,114 @@
+// shardsolve's CUDA library, the driver, and the GPUs that the job asks for.
+
+#include "choice.hpp"
+#include "findings.hpp"
+#include "text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace shardsolve::cli::doctor {
+namespace {
+
+void judge_library(const Surroundings& s, Findings& findings) {
+  const std::string against = reason_against_cuda(s);
+  if (against.empty() || !(s.job.cuda || s.has_gpu())) {
+    return;
+  }
+  findings.push_back({s.job.cuda ? Severity::error : Severity::warning, "cuda-not-usable", against,
+                      s.job.cuda ? "--backend cuda fails, with this message"
+                                 : "there is a GPU, and shardsolve cannot use it",
+                      s.job.cuda ? "CPU devices work all the same: --backend cpu"
+                                 : "see the reason; CPU devices work all the same"});
+}
+
+void judge_asked(const Surroundings& s, Findings& findings) {
+  if (!s.job.cuda || !reason_against_cuda(s).empty()) {
+    return;
+  }
+  const auto count = static_cast<int>(s.cuda.gpus.size());
+  for (const int gpu : s.job.gpus) {
+    if (gpu >= count) {
+      findings.push_back({Severity::error, "gpu-missing",
+                          fmt::format("GPU {} is asked for, this process sees {}", gpu, count),
+                          "CUDA counts from 0 what CUDA_VISIBLE_DEVICES leaves",
+                          fmt::format("--devices with numbers up to {}, or another "
+                                      "CUDA_VISIBLE_DEVICES",
+                                      count - 1)});
+    }
+  }
+}
+
+/// The least compute capability that there are kernels for, times 10; of "80-real 90-real" it is
+/// 80.
+int least_architecture(const std::string& architectures) {
+  int least = std::numeric_limits<int>::max();
+  for (const std::string& one : split(architectures, ' ')) {
+    const std::size_t digits = std::min(one.find_first_not_of("0123456789"), one.size());
+    least = std::min(least, to_number<int>(one.substr(0, digits)).value_or(least));
+  }
+  return least == std::numeric_limits<int>::max() ? 0 : least;
+}
+
+void judge_gpus(const Surroundings& s, Findings& findings) {
+  const int least = least_architecture(s.cuda.architectures);
+  for (std::size_t i = 0; i < s.cuda.gpus.size(); ++i) {
+    const mesh::GpuFacts& gpu = s.cuda.gpus[i];
+    const bool asked = s.job.cuda && std::find(s.job.gpus.begin(), s.job.gpus.end(),
+                                               static_cast<int>(i)) != s.job.gpus.end();
+    const Severity severity = asked ? Severity::error : Severity::warning;
+    if (!gpu.failure.empty()) {
+      findings.push_back({severity, "gpu-unusable",
+                          fmt::format("GPU {} cannot be used: {}", i, gpu.failure),
+                          "a solve on it fails the same way",
+                          "see nvidia-smi: another program may have it for itself alone, or all of "
+                          "its memory"});
+    } else if (10 * gpu.major + gpu.minor < least) {
+      findings.push_back(
+          {severity, "gpu-too-old",
+           fmt::format("GPU {} ({}) has compute capability {}.{}, shardsolve's kernels need {}.{}",
+                       i, gpu.name, gpu.major, gpu.minor, least / 10, least % 10),
+           "its kernels do not run there",
+           "use other GPUs or CPU devices; -DCMAKE_CUDA_ARCHITECTURES chooses what is built"});
+    }
+  }
+}
+
+void judge_launch_blocking(const Surroundings& s, Findings& findings) {
+  const std::string value = trimmed(value_of(s.environment, "CUDA_LAUNCH_BLOCKING"));
+  if (s.has_gpu() && !value.empty() && value != "0") {
+    findings.push_back({Severity::warning, "cuda-launch-blocking",
+                        fmt::format("CUDA_LAUNCH_BLOCKING={}", value),
+                        "every kernel is waited for before the next: nothing runs side by side",
+                        "unset CUDA_LAUNCH_BLOCKING, which is for finding faults"});
+  }
+}
+
+/// JAX's wheels bring CUDA's libraries; what LD_LIBRARY_PATH names is found before them.
+void judge_library_path(const Surroundings& s, Findings& findings) {
+  const bool by_pip = std::any_of(
+      s.python.packages.begin(), s.python.packages.end(),
+      [](const auto& package) { return package.first.compare(0, 13, "nvidia-cublas") == 0; });
+  if (!by_pip || s.cuda_libraries.empty()) {
+    return;
+  }
+  findings.push_back({Severity::warning, "ld-library-path-cuda",
+                      fmt::format("LD_LIBRARY_PATH leads to {}", fmt::join(s.cuda_libraries, ", ")),
+                      "they take the place of those that pip has installed for JAX, whose versions "
+                      "fit: a usual reason why JAX finds no GPU",
+                      "unset LD_LIBRARY_PATH, or take these directories out of it"});
+}
+
+}  // namespace
+
+void judge_cuda(const Surroundings& s, Findings& findings) {
+  judge_library(s, findings);
+  judge_asked(s, findings);
+  judge_gpus(s, findings);
+  judge_launch_blocking(s, findings);
+  judge_library_path(s, findings);
+}
+
+}  // namespace shardsolve::cli::doctor

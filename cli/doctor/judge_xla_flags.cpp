@@ -1,0 +1,192 @@
+// XLA_FLAGS: what is not understood there ends the program when JAX starts.
+
+#include "findings.hpp"
+#include "text.hpp"
+#include "xla_flags.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace shardsolve::cli::doctor {
+namespace {
+
+constexpr const char* device_count = "xla_force_host_platform_device_count";
+constexpr const char* fatal =
+    "XLA ends the program with 'Unknown flag in XLA_FLAGS' when it starts";
+
+/// Whether a text is the name of an environment variable: "XLA_PYTHON_CLIENT_PREALLOCATE".
+bool is_variable(const std::string& text) {
+  return text.find('_') != std::string::npos && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+         });
+}
+
+/// What is written, less leading dashes; before '='.
+std::string bare_name(const std::string& text) {
+  const std::size_t begin = std::min(text.find_first_not_of('-'), text.size());
+  return text.substr(begin, std::min(text.find('=', begin), text.size()) - begin);
+}
+
+std::string bare(const std::string& text) {
+  return text.substr(std::min(text.find_first_not_of('-'), text.size()));
+}
+
+void add(Findings& findings, const char* code, std::string found, std::string remedy) {
+  findings.push_back({Severity::error, code, std::move(found), fatal, std::move(remedy)});
+}
+
+/// A text that XLA takes for the name of a file, as it does not begin with a dash.
+void judge_file_name(const std::string& text, Findings& findings) {
+  const std::string name = bare_name(text);
+  const bool variable = is_variable(name);
+  findings.push_back(
+      {Severity::error, variable ? "xla-not-a-flag" : "xla-missing-dashes",
+       fmt::format("XLA_FLAGS is '{}', which does not begin with '--'", text),
+       "XLA takes it for the name of a file with flags, and ends the program when there is none",
+       variable ? fmt::format("{} is an environment variable of its own: export {}", name, text)
+                : fmt::format("XLA_FLAGS='--{}'", text)});
+}
+
+/// Names that are known not to be XLA's flags. Whether this is one.
+bool judge_other_setting(const XlaWord& word, Findings& findings) {
+  const std::string name = bare_name(word.text);
+  if (is_variable(name)) {
+    add(findings, "xla-not-a-flag", fmt::format("XLA_FLAGS holds '{}'", word.text),
+        fmt::format("{} is an environment variable of its own: export {}", name, bare(word.text)));
+    return true;
+  }
+  if (name.compare(0, 4, "jax_") == 0) {
+    std::string variable = name;
+    std::transform(variable.begin(), variable.end(), variable.begin(),
+                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+    add(findings, "xla-not-a-flag", fmt::format("XLA_FLAGS holds '{}'", word.text),
+        fmt::format("it is a setting of JAX: export {}={}, or jax.config.update in the program",
+                    variable, word.value.value_or("true")));
+    return true;
+  }
+  if (name.compare(0, 8, "xla_tpu_") == 0) {
+    add(findings, "xla-not-a-flag", fmt::format("XLA_FLAGS holds '{}'", word.text),
+        "flags for TPUs go into LIBTPU_INIT_ARGS");
+    return true;
+  }
+  return false;
+}
+
+/// A word without two dashes. XLA reads on behind those that do not begin with a dash at all.
+void judge_stray(const XlaWord& word, const XlaWord* before, Findings& findings) {
+  const std::string name = bare_name(word.text);
+  const std::string found = fmt::format("XLA_FLAGS holds '{}'", word.text);
+  if (word.text.front() == '-') {
+    add(findings, "xla-missing-dashes", found,
+        fmt::format("put two dashes before it: --{}", bare(word.text)));
+  } else if (name.compare(0, 4, "xla_") == 0) {
+    findings.push_back({Severity::warning, "xla-missing-dashes", found, "XLA ignores it",
+                        fmt::format("put two dashes before it: --{}", word.text)});
+  } else if (before != nullptr && !before->name.empty() && !before->value) {
+    findings.push_back({before->name == device_count ? Severity::error : Severity::warning,
+                        "xla-missing-equals",
+                        fmt::format("XLA_FLAGS holds '{} {}'", before->text, word.text),
+                        "XLA ignores the second word, and ends the program if the first needs a "
+                        "value",
+                        fmt::format("put = between them: {}={}", before->text, word.text)});
+  } else {
+    findings.push_back({Severity::warning, "xla-not-a-flag", found, "XLA ignores it",
+                        "remove it; flags are --name=value, with blanks between them"});
+  }
+}
+
+void judge_unknown(const XlaWord& word, const Surroundings& s, Findings& findings) {
+  const bool asked = s.python.xla_flags.has_value();
+  std::string meant = nearest(word.name, common_xla_flags());
+  if (asked && (meant.empty() || s.python.xla_flags->count(meant) == 0)) {
+    meant = nearest(word.name, *s.python.xla_flags);
+  }
+  const std::string where =
+      asked ? fmt::format("jaxlib {} does not know", s.python.version_of("jaxlib"))
+            : "is not one of the flags in common use (there is no jaxlib here to ask)";
+  const std::string found = fmt::format("XLA_FLAGS holds --{}, which {}", word.name, where);
+  const std::string remedy = meant.empty()
+                                 ? "remove it, or look its name up: flags come and go with versions"
+                                 : fmt::format("--{} is probably meant", meant);
+  const bool certain = asked || !meant.empty();
+  findings.push_back(
+      {certain ? Severity::error : Severity::warning, "xla-unknown-flag", found, fatal, remedy});
+}
+
+/// Values of the flag that shardsolve's users need most.
+void judge_device_count(const XlaWord& word, Findings& findings) {
+  if (word.name != device_count) {
+    return;
+  }
+  const auto count = to_number<std::int64_t>(word.value.value_or(""));
+  if (!count || *count < 1) {
+    add(findings, "xla-bad-value", fmt::format("XLA_FLAGS holds '{}'", word.text),
+        fmt::format("give the number of CPU devices: --{}=4", device_count));
+  }
+}
+
+void judge_word(const XlaWord& word, const XlaWord* before, const XlaWord* next,
+                const Surroundings& s, Findings& findings) {
+  if (word.text.find(",--") != std::string::npos || word.text.back() == ',') {
+    findings.push_back({Severity::error, "xla-comma",
+                        fmt::format("XLA_FLAGS holds '{}', with a comma", word.text),
+                        "XLA takes the comma and what follows for a part of the value: it ends the "
+                        "program, or ignores the flags that are meant",
+                        "put blanks between flags, no commas"});
+    return;
+  }
+  if (judge_other_setting(word, findings)) {
+    return;
+  }
+  if (word.name.empty()) {
+    judge_stray(word, before, findings);
+    return;
+  }
+  const auto& known = s.python.xla_flags ? *s.python.xla_flags : common_xla_flags();
+  if (known.count(word.name) == 0) {
+    judge_unknown(word, s, findings);
+  } else if (word.value || next == nullptr || !next->name.empty()) {
+    judge_device_count(word, findings);
+  }
+}
+
+void judge_twice(const std::vector<XlaWord>& words, Findings& findings) {
+  std::map<std::string, const XlaWord*> last;
+  for (const XlaWord& word : words) {
+    const XlaWord*& before = last[word.name];
+    if (before != nullptr && !word.name.empty() && before->value != word.value) {
+      findings.push_back({Severity::warning, "xla-flag-twice",
+                          fmt::format("XLA_FLAGS holds {} and {}", before->text, word.text),
+                          "the last one counts", fmt::format("remove {}", before->text)});
+    }
+    before = &word;
+  }
+}
+
+}  // namespace
+
+void judge_xla_flags(const Surroundings& s, Findings& findings) {
+  std::string text = trimmed(value_of(s.environment, "XLA_FLAGS"));
+  if (text.empty()) {
+    return;
+  }
+  if (text.front() != '-') {
+    if (!s.xla_flags_file) {
+      judge_file_name(text, findings);
+      return;
+    }
+    text = *s.xla_flags_file;
+  }
+  const std::vector<XlaWord> words = xla_words(text);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].text.empty()) {
+      judge_word(words[i], i > 0 ? &words[i - 1] : nullptr,
+                 i + 1 < words.size() ? &words[i + 1] : nullptr, s, findings);
+    }
+  }
+  judge_twice(words, findings);
+}
+
+}  // namespace shardsolve::cli::doctor

@@ -1,0 +1,128 @@
+/// What a job would run in, as values: collect.hpp fills them in, findings.hpp judges them.
+#pragma once
+
+#include "comm/mpi_facts.hpp"
+#include "mesh/cuda_facts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace shardsolve::cli::doctor {
+
+/// Variables by name.
+using Environment = std::map<std::string, std::string>;
+
+/// The value of a variable; empty if it is not set.
+inline std::string value_of(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+/// The job that is meant: the devices that `shardsolve solve` would take with these options.
+struct Job {
+  bool cuda = false;
+  std::int64_t devices = 1;  ///< of this process
+  std::vector<int> gpus;     ///< CUDA's numbers of them
+};
+
+/// How the process was started.
+struct Launch {
+  std::int64_t processes = 1;  ///< started together
+  std::int64_t on_host = 1;    ///< of them on this host, as far as the launcher tells
+  std::int64_t rank = 0;
+  std::string launcher;  ///< "Open MPI", "MPICH" (and its relatives), "Slurm"; empty if unknown
+  bool connects = true;  ///< whether the launcher gave what an MPI needs to find the others
+};
+
+struct Host {
+  std::string name;
+  std::string cpu;  ///< model
+  bool avx2 = false;
+  std::int64_t cores = 1;                     ///< of the machine
+  std::int64_t allowed_cores = 1;             ///< that the process may run on (affinity)
+  std::optional<double> quota;                ///< cores' worth of CPU time, by the control group
+  std::int64_t memory = 0;                    ///< bytes of the machine
+  std::int64_t available_memory = 0;          ///< bytes, less what the control group forbids
+  std::optional<std::int64_t> address_space;  ///< bytes, ulimit -v
+  std::optional<std::int64_t> threads;        ///< of this user, ulimit -u
+  bool strict_commit = false;                 ///< vm.overcommit_memory = 2
+  std::int64_t commit_left = 0;               ///< bytes that may still be reserved then
+  std::optional<std::int64_t> shared_memory;  ///< bytes free in /dev/shm
+
+  /// Cores that all threads of the process together can keep busy, at least 1.
+  std::int64_t usable_cores() const {
+    const double most = std::min(static_cast<double>(allowed_cores),
+                                 quota.value_or(static_cast<double>(allowed_cores)));
+    return std::max<std::int64_t>(1, std::llround(std::ceil(most)));
+  }
+};
+
+struct Blas {
+  std::string file;
+  bool shared = false;  ///< with the rest of the process, its threads too
+  std::string version;  ///< empty where it is no OpenBLAS
+  std::string kernels;
+};
+
+/// NVIDIA's kernel driver, asked without CUDA: it shows what CUDA_VISIBLE_DEVICES hides.
+struct Driver {
+  std::string version;    ///< "580.65.06"; empty if there is none
+  std::int64_t gpus = 0;  ///< of this machine or container
+};
+
+/// A program that starts processes.
+struct Launcher {
+  std::string path;  ///< of mpirun; empty if there is none on PATH
+  std::string says;  ///< first line of --version
+};
+
+struct Nccl {
+  std::string path;  ///< of the library that the system finds; empty if it finds none
+  std::string version;
+  /// Variables that its configuration files set, with the file that says so.
+  std::map<std::string, std::string> file_of;
+  Environment settings;  ///< of these files
+};
+
+/// The `python3` on PATH, by the metadata of its packages; nothing is imported.
+struct Python {
+  std::string path;     ///< empty if there is none
+  std::string failure;  ///< why it did not answer
+  std::string version;
+  std::map<std::string, std::string> packages;  ///< version by name: jax..., nvidia-..., shardsolve
+  std::string jaxlib;                           ///< its directory
+  /// Flags that jaxlib knows, read from its library; nothing if that was not asked or found.
+  std::optional<std::set<std::string>> xla_flags;
+
+  /// Version of a package; empty if it is not there.
+  std::string version_of(const std::string& package) const { return value_of(packages, package); }
+};
+
+struct Surroundings {
+  Environment environment;
+  Job job;
+  Launch launch;
+  Host host;
+  Blas blas;
+  Driver driver;
+  mesh::CudaFacts cuda;
+  std::string cublas;  ///< path of the one that was loaded with our library
+  std::vector<std::string>
+      cuda_libraries;  ///< found on LD_LIBRARY_PATH: "/opt/cuda/libcublas.so.12"
+  comm::MpiFacts mpi;
+  Launcher mpirun;
+  Nccl nccl;
+  Python python;
+  /// Contents of the file that XLA_FLAGS names; nothing if it names none that can be read.
+  std::optional<std::string> xla_flags_file;
+
+  bool has_gpu() const { return driver.gpus > 0 || !cuda.gpus.empty(); }
+};
+
+}  // namespace shardsolve::cli::doctor

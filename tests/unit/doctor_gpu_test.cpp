@@ -1,0 +1,266 @@
+// Findings about CUDA, GPUs, NCCL and the memory that JAX takes.
+
+#include "tests/support/case_name.hpp"
+#include "tests/support/doctor_surroundings.hpp"
+
+#include <gtest/gtest.h>
+
+namespace shardsolve::cli::doctor {
+namespace {
+
+template <int gpus>
+Surroundings cpu_job_beside_gpus() {
+  Surroundings s = healthy_with_gpus();
+  s.driver.gpus = gpus;
+  return s;
+}
+
+std::vector<Case> cuda_cases() {
+  return {
+      {"library_missing",
+       healthy_gpu_job,
+       [](Surroundings& s) {
+         s.cuda = {.failure = "no libcublas.so.13: pip install 'shardsolve[cuda13]'"};
+       },
+       "cuda-not-usable",
+       Severity::error,
+       {"libcublas.so.13", "--backend cuda fails"}},
+      {"library_missing_beside_gpu",
+       healthy_with_gpus,
+       [](Surroundings& s) { s.cuda = {.failure = "built where CUDA 13 was not found"}; },
+       "cuda-not-usable",
+       Severity::warning,
+       {"built where", "cannot use it"}},
+      {"no_gpu_at_all",
+       healthy,
+       [](Surroundings& s) { s.job = {.cuda = true, .gpus = {0}}; },
+       "cuda-not-usable",
+       Severity::error,
+       {"could not be loaded"}},
+      {"no_driver",
+       healthy_gpu_job,
+       [](Surroundings& s) {
+         s.cuda.driver = 0;
+         s.cuda.gpus.clear();
+       },
+       "cuda-not-usable",
+       Severity::error,
+       {"no NVIDIA driver"}},
+      {"old_driver",
+       healthy_gpu_job,
+       [](Surroundings& s) {
+         s.cuda.driver = 12040;
+         s.cuda.gpus.clear();
+       },
+       "cuda-not-usable",
+       Severity::error,
+       {"up to 12.4", "needs 13.0", "update the driver"}},
+      {"gpu_number_too_large",
+       healthy_gpu_job,
+       [](Surroundings& s) { s.job.gpus = {0, 5}; },
+       "gpu-missing",
+       Severity::error,
+       {"GPU 5", "sees 2", "up to 1"}},
+      {"gpu_busy",
+       healthy_gpu_job,
+       [](Surroundings& s) {
+         s.cuda.gpus[1].free_memory.reset();
+         s.cuda.gpus[1].failure = "all CUDA-capable devices are busy or unavailable";
+       },
+       "gpu-unusable",
+       Severity::error,
+       {"GPU 1", "busy or unavailable"}},
+      {"gpu_busy_not_asked_for",
+       healthy_with_gpus,
+       [](Surroundings& s) { s.cuda.gpus[0].failure = "out of memory"; },
+       "gpu-unusable",
+       Severity::warning,
+       {"GPU 0", "out of memory"}},
+      {"gpu_too_old",
+       healthy_gpu_job,
+       [](Surroundings& s) {
+         s.cuda.gpus[0].major = 7;
+         s.cuda.gpus[0].minor = 5;
+       },
+       "gpu-too-old",
+       Severity::error,
+       {"7.5", "8.0"}},
+      {"launch_blocking",
+       healthy_with_gpus,
+       [](Surroundings& s) { s.environment["CUDA_LAUNCH_BLOCKING"] = "1"; },
+       "cuda-launch-blocking",
+       Severity::warning,
+       {"CUDA_LAUNCH_BLOCKING=1"}},
+      {"library_path",
+       healthy_with_gpus,
+       [](Surroundings& s) {
+         s.python.packages["nvidia-cublas"] = "13.0.2";
+         s.cuda_libraries = {"/opt/cuda/libcublas.so.12"};
+       },
+       "ld-library-path-cuda",
+       Severity::warning,
+       {"/opt/cuda/libcublas.so.12"}},
+      // ---- CUDA_VISIBLE_DEVICES
+      {"all_hidden",
+       cpu_job_beside_gpus<2>,
+       [](Surroundings& s) { s.environment["CUDA_VISIBLE_DEVICES"] = ""; },
+       "gpus-hidden",
+       Severity::warning,
+       {"hides all 2"}},
+      {"all_hidden_by_number",
+       healthy_gpu_job,
+       [](Surroundings& s) { s.environment["CUDA_VISIBLE_DEVICES"] = "-1"; },
+       "gpus-hidden",
+       Severity::error,
+       {"hides all 2", "unset CUDA_VISIBLE_DEVICES"}},
+      {"some_hidden",
+       cpu_job_beside_gpus<4>,
+       [](Surroundings& s) { s.environment["CUDA_VISIBLE_DEVICES"] = "2, 3,-1"; },
+       "gpus-hidden",
+       Severity::note,
+       {"2 of 4"}},
+      {"semicolon",
+       cpu_job_beside_gpus<2>,
+       [](Surroundings& s) { s.environment["CUDA_VISIBLE_DEVICES"] = "0;1"; },
+       "visible-devices-malformed",
+       Severity::warning,
+       {"'0;1'", "commas"}},
+      {"empty_entry",
+       cpu_job_beside_gpus<2>,
+       [](Surroundings& s) { s.environment["CUDA_VISIBLE_DEVICES"] = "0,,1"; },
+       "visible-devices-malformed",
+       Severity::warning,
+       {"an empty entry"}},
+      {"number_too_large",
+       healthy_gpu_job,
+       [](Surroundings& s) { s.environment["CUDA_VISIBLE_DEVICES"] = "0,2"; },
+       "visible-devices-malformed",
+       Severity::error,
+       {"holds 2", "0 to 1"}},
+      {"twice",
+       cpu_job_beside_gpus<2>,
+       [](Surroundings& s) { s.environment["CUDA_VISIBLE_DEVICES"] = "1,1"; },
+       "visible-devices-malformed",
+       Severity::warning,
+       {"1 twice"}},
+      // ---- NCCL
+      {"p2p_off",
+       healthy_with_gpus,
+       [](Surroundings& s) { s.environment["NCCL_P2P_DISABLE"] = "1"; },
+       "nccl-p2p-off",
+       Severity::warning,
+       {"NCCL_P2P_DISABLE=1", "unset NCCL_P2P_DISABLE"}},
+      {"p2p_level",
+       healthy_with_gpus,
+       [](Surroundings& s) { s.environment["NCCL_P2P_LEVEL"] = "LOC"; },
+       "nccl-p2p-off",
+       Severity::warning,
+       {"NCCL_P2P_LEVEL=LOC"}},
+      {"p2p_off_by_file",
+       healthy_with_gpus,
+       [](Surroundings& s) {
+         s.nccl.settings["NCCL_P2P_DISABLE"] = "1";
+         s.nccl.file_of["NCCL_P2P_DISABLE"] = "/etc/nccl.conf";
+       },
+       "nccl-p2p-off",
+       Severity::warning,
+       {"remove it from /etc/nccl.conf"}},
+      {"shm_off",
+       healthy_with_gpus,
+       [](Surroundings& s) { s.environment["NCCL_SHM_DISABLE"] = "1"; },
+       "nccl-shm-off",
+       Severity::warning,
+       {"NCCL_SHM_DISABLE=1"}},
+      {"ib_off",
+       healthy_with_gpus,
+       [](Surroundings& s) { s.environment["NCCL_IB_DISABLE"] = "1"; },
+       "nccl-ib-off",
+       Severity::note,
+       {"NCCL_IB_DISABLE=1", "TCP"}},
+      // ---- JAX's memory
+      {"fraction_of_all",
+       healthy_with_gpus,
+       [](Surroundings& s) { s.environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] = ".99"; },
+       "jax-pool-fraction",
+       Severity::warning,
+       {"MEM_FRACTION=.99", "0.9 or less"}},
+      {"fraction_in_percent_sign",
+       healthy_with_gpus,
+       [](Surroundings& s) { s.environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] = "75%"; },
+       "jax-pool-fraction",
+       Severity::error,
+       {"75%", "no number above 0"}},
+      {"fraction_twice",
+       healthy_with_gpus,
+       [](Surroundings& s) {
+         s.environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] = "0.5";
+         s.environment["XLA_CLIENT_MEM_FRACTION"] = "0.5";
+       },
+       "jax-pool-fraction",
+       Severity::error,
+       {"both set", "older name"}},
+      {"pool_grows",
+       healthy_with_gpus,
+       [](Surroundings& s) { s.environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"; },
+       "jax-pool-grows",
+       Severity::note,
+       {"in one piece"}},
+      {"preallocate_off",
+       healthy_with_gpus,
+       [](Surroundings& s) { s.environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "off"; },
+       "jax-preallocate-value",
+       Severity::warning,
+       {"for true", "=false"}},
+      {"allocator_unknown",
+       healthy_with_gpus,
+       [](Surroundings& s) { s.environment["XLA_PYTHON_CLIENT_ALLOCATOR"] = "malloc"; },
+       "jax-allocator",
+       Severity::error,
+       {"malloc", "cuda_async"}},
+      {"allocator_platform",
+       healthy_with_gpus,
+       [](Surroundings& s) { s.environment["XLA_PYTHON_CLIENT_ALLOCATOR"] = "platform"; },
+       "jax-allocator",
+       Severity::warning,
+       {"asks the driver"}},
+      {"memory_taken",
+       healthy_with_gpus,
+       [](Surroundings& s) { s.cuda.gpus[1].free_memory = std::int64_t{30} << 30U; },
+       "gpu-memory-taken",
+       Severity::warning,
+       {"GPU 1", "32.2 of 150 GB", "nvidia-smi"}},
+  };
+}
+
+class DoctorOfGpus : public ::testing::TestWithParam<Case> {};
+
+TEST_P(DoctorOfGpus, OneThingIsWrong_ExactlyThatIsFound) { expect_finding(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(All, DoctorOfGpus, ::testing::ValuesIn(cuda_cases()), testing::CaseName());
+
+TEST(Doctor, NcclSettingIsOffInTheEnvironment_TheFileDoesNotCount) {
+  Surroundings s = healthy_with_gpus();
+  s.nccl.settings["NCCL_P2P_DISABLE"] = "1";
+  s.nccl.file_of["NCCL_P2P_DISABLE"] = "/etc/nccl.conf";
+  s.environment["NCCL_P2P_DISABLE"] = "0";
+  EXPECT_TRUE(judge(s).empty());
+}
+
+TEST(Doctor, GpuIdentifiers_AreAccepted) {
+  Surroundings s = healthy_with_gpus();
+  s.environment["CUDA_VISIBLE_DEVICES"] = "GPU-5ebe9f43, MIG-7e0a";
+  EXPECT_TRUE(judge(s).empty());
+}
+
+TEST(Doctor, SettingsForGpusWithoutAGpu_NothingIsFound) {
+  Surroundings s = healthy();
+  s.environment = {{"NCCL_P2P_DISABLE", "1"},
+                   {"CUDA_VISIBLE_DEVICES", "0;1"},
+                   {"CUDA_LAUNCH_BLOCKING", "1"},
+                   {"XLA_PYTHON_CLIENT_MEM_FRACTION", "2"},
+                   {"JAX_PLATFORMS", "cpu"}};
+  EXPECT_TRUE(judge(s).empty());
+}
+
+}  // namespace
+}  // namespace shardsolve::cli::doctor
