@@ -65,6 +65,7 @@ void ProcessGroup::begin_call(std::stop_token cancel) {
   cancel_ = std::move(cancel);
   to_tell_.reset();
   silent_ = -1;
+  lost_.reset();
   leftovers_.clear();
   stop_seen_ = {};
   last_pulses_ = {};
@@ -73,7 +74,7 @@ void ProcessGroup::begin_call(std::stop_token cancel) {
     peer.last_note = Clock::now();
     peer.sent = 0;
     peer.received = 0;
-    expect_note(peer);
+    reach(peer, [&] { expect_note(peer); });
   });
   in_call_ = true;
   changed_.notify_all();
@@ -110,11 +111,18 @@ void ProcessGroup::watch() {
 std::exception_ptr ProcessGroup::look_around() {
   try {
     bool failed = false;
-    for_each_peer([&](Peer& peer) { failed = take_notes(peer) || failed; });
+    for_each_peer([&](Peer& peer) { reach(peer, [&] { failed = take_notes(peer) || failed; }); });
     if (in_call_) {
       tell();
     }
-    outgoing_.remove_if([](const Outgoing& one) { return one.message->test(); });
+    outgoing_.remove_if([this](const Outgoing& one) {
+      bool gone = true;  // also if it can never be
+      reach(one.to, [&] { gone = one.message->test(); });
+      return gone;
+    });
+    if (lost_ && !std::exchange(lost_->told, true)) {
+      return std::make_exception_ptr(Error(lost_->why.kind, lost_->why.message));
+    }
     if (failed) {
       return std::make_exception_ptr(runtime::Abandoned{});
     }
@@ -183,14 +191,32 @@ ProcessGroup::Note ProcessGroup::make_note(NoteKind kind,
 
 /// Also to one that has been silent: should it come back, it is to know why nobody is there.
 void ProcessGroup::send(Peer& peer, const Note& note) {
-  auto copy = std::make_unique<Note>(note);
-  const Bytes bytes{copy.get(), offsetof(Note, text) + note.length};
-  std::shared_ptr<Message> message =
-      transport_->send(peer.rank, Transport::Channel::control, 0, bytes);
-  if (note.kind == NoteKind::pulse) {
-    peer.last_pulse = message;
+  reach(peer, [&] {
+    auto copy = std::make_unique<Note>(note);
+    const Bytes bytes{copy.get(), offsetof(Note, text) + note.length};
+    std::shared_ptr<Message> message =
+        transport_->send(peer.rank, Transport::Channel::control, 0, bytes);
+    if (note.kind == NoteKind::pulse) {
+      peer.last_pulse = message;
+    }
+    outgoing_.push_back({peer, std::move(copy), std::move(message)});
+  });
+}
+
+/// Notes with a process. One that the transport does not get them to or from is lost, like one that
+/// is silent: what it knows of the call cannot be found out.
+template <class Body>
+void ProcessGroup::reach(Peer& peer, Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    peer.receive.reset();
+    peer.silent = true;
+    silent_ = peer.rank;
+    if (!lost_) {
+      lost_ = Lost{{error.kind(), error.what()}};
+    }
   }
-  outgoing_.push_back({peer, std::move(copy), std::move(message)});
 }
 
 /// To everybody: that this process has failed, or how far it is.
@@ -272,7 +298,7 @@ std::optional<Failure> ProcessGroup::await_ends() {
         require_life(*missing, watch, failing);
       } else if (std::all_of(outgoing_.begin(), outgoing_.end(),
                              [](const Outgoing& one) { return one.to.silent; })) {
-        return late;
+        return late || !lost_ ? late : lost_->why;
       }
     } catch (const SilentRank& silence) {
       peers_[static_cast<std::size_t>(silence.rank())].silent = true;
@@ -363,6 +389,18 @@ void ProcessGroup::drop_message(const Peer& peer, Clock::time_point deadline) {
 
 // ---- data
 
+/// Data to or from a process. Where the transport fails nobody knows what has arrived: the process
+/// is lost.
+template <class Call>
+auto ProcessGroup::transfer(const Peer& peer, Call call) {
+  try {
+    return call();
+  } catch (const Error&) {
+    lose(peer.rank);
+    throw;
+  }
+}
+
 void ProcessGroup::exchange(const char* operation, const std::vector<Bytes>& send,
                             const std::vector<Bytes>& receive) {
   std::vector<Piece> pieces;
@@ -372,15 +410,19 @@ void ProcessGroup::exchange(const char* operation, const std::vector<Bytes>& sen
     for_each_peer([&](Peer& peer) {
       const Bytes& bytes = receive[static_cast<std::size_t>(peer.rank)];
       if (bytes.size > 0) {
-        pieces.push_back({peer, true, bytes.size,
-                          transport_->receive(peer.rank, Transport::Channel::data, tag(), bytes)});
+        pieces.push_back({peer, true, bytes.size, transfer(peer, [&] {
+                            return transport_->receive(peer.rank, Transport::Channel::data, tag(),
+                                                       bytes);
+                          })});
       }
     });
     for_each_peer([&](Peer& peer) {
       const Bytes& bytes = send[static_cast<std::size_t>(peer.rank)];
       if (bytes.size > 0) {
-        pieces.push_back({peer, false, bytes.size,
-                          transport_->send(peer.rank, Transport::Channel::data, tag(), bytes)});
+        pieces.push_back({peer, false, bytes.size, transfer(peer, [&] {
+                            return transport_->send(peer.rank, Transport::Channel::data, tag(),
+                                                    bytes);
+                          })});
         ++peer.sent;
       }
     });
@@ -400,7 +442,8 @@ void ProcessGroup::exchange(const char* operation, const std::vector<Bytes>& sen
 void ProcessGroup::complete(Piece& piece, const char* operation) {
   Watch watch(*ranks_, rank(), operation);
   auto next_look = Clock::now() + 2 * look_interval;
-  for (Patience patience; !piece.message->test(); patience.pause()) {
+  const auto done = [&] { return transfer(piece.peer, [&] { return piece.message->test(); }); };
+  for (Patience patience; !done(); patience.pause()) {
     if (Clock::now() > next_look) {
       next_look = Clock::now() + 2 * look_interval;
       watch.look(piece.peer.rank);

@@ -112,9 +112,14 @@ class ProcessGroup {
   };
   /// A note on its way.
   struct Outgoing {
-    const Peer& to;
+    Peer& to;
     std::unique_ptr<Note> note;
     std::shared_ptr<Message> message;
+  };
+  /// Why a process cannot be reached.
+  struct Lost {
+    Failure why;
+    bool told = false;
   };
   /// A data message on its way.
   struct Piece {
@@ -131,6 +136,8 @@ class ProcessGroup {
   void expect_note(Peer& peer);
   Note make_note(NoteKind kind, const std::optional<Failure>& failure) const;
   void send(Peer& peer, const Note& note);
+  template <class Body>
+  void reach(Peer& peer, Body body);
   void tell();
   bool stop_overdue();
 
@@ -142,6 +149,8 @@ class ProcessGroup {
   bool settle();
   void drop_message(const Peer& peer, Clock::time_point deadline);
 
+  template <class Call>
+  auto transfer(const Peer& peer, Call call);
   void complete(Piece& piece, const char* operation);
   void keep_leftovers(std::vector<Piece> pieces);
   void lose(std::int64_t rank);
@@ -168,7 +177,8 @@ class ProcessGroup {
   std::vector<Piece> leftovers_;      // of this call; nobody waits for them any longer
   std::set<std::string> operations_;  // names that others have told, for as long as the mesh lives
   std::optional<Failure> to_tell_;
-  std::int64_t silent_ = -1;  // the rank that this process has found silent
+  std::int64_t silent_ = -1;  // the rank that this process has found silent or cannot reach
+  std::optional<Lost> lost_;
   std::stop_token cancel_;
   Clock::time_point stop_seen_;
   Clock::time_point last_pulses_;

@@ -26,7 +26,8 @@ class Message {
 };
 
 /// The processes, one rank each. Any thread may call it, also several at once. Messages from one
-/// rank to another with the same channel and tag arrive in the order in which they were sent.
+/// rank to another with the same channel and tag arrive in the order in which they were sent. What
+/// it cannot do it throws as Error(communication).
 class Transport {
  public:
   enum class Channel : std::uint8_t { data, control };
@@ -41,8 +42,8 @@ class Transport {
   /// Tags are below `tags`.
   static constexpr int tags = 1 << 14;
   virtual std::unique_ptr<Message> send(std::int64_t to, Channel channel, int tag, Bytes data) = 0;
-  /// `room` may be larger than what arrives. What is larger than `room` is an Error(internal) when
-  /// the message is tested.
+  /// `room` may be larger than what arrives. Of what is larger than `room` nothing is of use:
+  /// `received` is then larger too.
   virtual std::unique_ptr<Message> receive(std::int64_t from, Channel channel, int tag,
                                            Bytes room) = 0;
   /// Bytes of a data message that has arrived and that no receive waits for; -1 if there is none.

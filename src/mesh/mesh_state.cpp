@@ -265,7 +265,7 @@ std::vector<double> MeshState::run(const RunOptions& options, RankProgram progra
   std::unique_lock lock(mutex_);
   if (broken_) {
     throw Error(ErrorKind::communication,
-                "a rank of this mesh never came back from an earlier call: make a new mesh");
+                "a rank of this mesh was lost in an earlier call: make a new mesh");
   }
   begin(options, std::move(program));
   await_return(lock);
