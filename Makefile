@@ -40,6 +40,11 @@ test-waits-long: ## every event wait removed in turn: is each removal noticed?
 	@scripts/setup.sh test
 	@scripts/test.sh waits-long
 
+.PHONY: test-faults-long
+test-faults-long: ## each call, message and allocation of each rank fails in turn; 1000 calls leave nothing behind
+	@scripts/setup.sh test
+	@scripts/test.sh faults-long
+
 .PHONY: bench
 bench: ## speed and memory against LAPACK, SciPy and JAX
 	@scripts/setup.sh bench

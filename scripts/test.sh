@@ -9,6 +9,7 @@
 # Without a stage: all of these. By name only:
 #   tsan-long   unit, distributed and fuzz tiers under ThreadSanitizer, three times
 #   waits-long  every event wait is removed in turn
+#   faults-long  each call, message and allocation of each rank fails in turn; 1000 calls that leave nothing behind
 #   device      on the GPUs that SHARDSOLVE_TEST_GPUS lists ("0,1"): device tier, and the distributed tier there
 #   device-jax  the JAX tests on the first SHARDSOLVE_TEST_DEVICES GPUs, by $PYTHON, where jax and the package are installed
 # SHARDSOLVE_TSAN_FILTER: regular expression of the distributed tests run by `tsan` (default: all).
@@ -141,13 +142,20 @@ stage_waits_long() {
   "$python" scripts/prove_waits.py
 }
 
+stage_faults_long() {
+  export SHARDSOLVE_TEST_ALL_FAULTS=1 SHARDSOLVE_SOAK_SOLVES=1000
+  build release
+  build/release/tests/shardsolve_distributed_tests --gtest_brief=1 \
+    --gtest_filter='*InjectedFault*:*ProcessMesh*:*MessageThatFails*:*Soak*'
+}
+
 # Left out are tests of what only CPU devices have: the host's memory, allocator and queues.
 stage_device() {
   : "${SHARDSOLVE_TEST_GPUS:?list the GPUs, e.g. SHARDSOLVE_TEST_GPUS=0,1}"
   build release
   run_tier release device
   run_tier release distributed --exclude-regex \
-    'Agreement|FactorFile|Flops|Leaving|Waits|Workspace|AdoptedMemory|FactorDamaged'
+    'Agreement|FactorFile|Flops|Leaving|Waits|Workspace|AdoptedMemory|FactorDamaged|InjectedFault|ProcessMesh|MessageThatFails|Soak'
 }
 
 stage_device_jax() {
@@ -164,6 +172,7 @@ describe() {
     asan) echo "all tiers and the command line under AddressSanitizer and UBSan" ;;
     waits) echo "a sample of event waits removed: is each removal noticed?" ;;
     tsan-long) echo "all tiers under ThreadSanitizer, three times" ;;
+    faults-long) echo "each call, message and allocation fails in turn; 1000 calls that leave nothing behind" ;;
     device) echo "device and distributed tiers on GPUs" ;;
     device-jax) echo "the JAX tests on GPUs" ;;
     waits-long) echo "every event wait removed in turn: is each removal noticed?" ;;
@@ -181,7 +190,7 @@ finish() {
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all_stages[@]}"); fi
 for stage in "${stages[@]}"; do
   describe "$stage" >/dev/null || {
-    echo "no stage '$stage'; there are: ${all_stages[*]} tsan-long waits-long device device-jax" >&2
+    echo "no stage '$stage'; there are: ${all_stages[*]} tsan-long waits-long faults-long device device-jax" >&2
     exit 2
   }
 done
