@@ -18,6 +18,7 @@ class MemoryMessage final : public comm::Message {
     const std::lock_guard lock(post_->mutex_);
     if (!end_->complete) {
       post_->withdraw(line_, end_);
+      post_->dropped_ = true;
     }
   }
 
@@ -58,6 +59,14 @@ void MemoryPost::withdraw(const Line& line, const std::shared_ptr<End>& end) {
   for (auto* ends : {&waiting.sends, &waiting.receives}) {
     ends->erase(std::remove(ends->begin(), ends->end(), end), ends->end());
   }
+  forget_if_empty(line);
+}
+
+void MemoryPost::forget_if_empty(const Line& line) {
+  const auto found = waiting_.find(line);
+  if (found->second.sends.empty() && found->second.receives.empty()) {
+    waiting_.erase(found);
+  }
 }
 
 std::unique_ptr<comm::Message> MemoryTransport::send(std::int64_t to, Channel channel, int tag,
@@ -70,6 +79,7 @@ std::unique_ptr<comm::Message> MemoryTransport::send(std::int64_t to, Channel ch
   if (!waiting.receives.empty()) {
     MemoryPost::deliver(*end, *waiting.receives.front());
     waiting.receives.pop_front();
+    post_->forget_if_empty(line);
   } else {
     if (data.size <= post_->eager_) {
       const auto* bytes = static_cast<const std::byte*>(data.data);
@@ -92,6 +102,7 @@ std::unique_ptr<comm::Message> MemoryTransport::receive(std::int64_t from, Chann
   if (!waiting.sends.empty()) {
     MemoryPost::deliver(*waiting.sends.front(), *end);
     waiting.sends.pop_front();
+    post_->forget_if_empty(line);
   } else {
     waiting.receives.push_back(end);
   }
@@ -100,8 +111,11 @@ std::unique_ptr<comm::Message> MemoryTransport::receive(std::int64_t from, Chann
 
 std::int64_t MemoryTransport::arrived(std::int64_t from, int tag) {
   const std::lock_guard lock(post_->mutex_);
-  const auto& sends = post_->waiting_[{from, rank_, Channel::data, tag}].sends;
-  return sends.empty() ? -1 : static_cast<std::int64_t>(sends.front()->memory.size);
+  const auto found = post_->waiting_.find({from, rank_, Channel::data, tag});
+  if (found == post_->waiting_.end() || found->second.sends.empty()) {
+    return -1;
+  }
+  return static_cast<std::int64_t>(found->second.sends.front()->memory.size);
 }
 
 }  // namespace shardsolve::testing

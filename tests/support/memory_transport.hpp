@@ -23,6 +23,12 @@ class MemoryPost {
   MemoryPost(std::int64_t ranks, std::size_t eager) : ranks_(ranks), eager_(eager) {}
 
   std::int64_t ranks() const { return ranks_; }
+  /// Whether nothing is on its way or awaited, and no message ever went away before it was
+  /// complete: MPI would go on using its memory.
+  bool in_good_order() const {
+    const std::lock_guard lock(mutex_);
+    return waiting_.empty() && !dropped_;
+  }
 
  private:
   friend class MemoryMessage;
@@ -45,13 +51,15 @@ class MemoryPost {
   };
 
   static void deliver(End& send, End& receive);
+  void forget_if_empty(const Line& line);
   /// Takes an end out that waits.
   void withdraw(const Line& line, const std::shared_ptr<End>& end);
 
   std::int64_t ranks_;
   std::size_t eager_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<Line, Waiting> waiting_;
+  bool dropped_ = false;
 };
 
 /// One rank's end.

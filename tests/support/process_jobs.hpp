@@ -30,9 +30,12 @@ inline ::testing::AssertionResult all_threw(const Errors& errors, const Error& e
   return ::testing::AssertionSuccess();
 }
 
-/// Whether a job gives what it gives on a mesh of one process.
+/// Whether a job gives what it gives on a mesh of one process, and leaves no message behind.
 inline ::testing::AssertionResult agrees(ProcessMeshes& on, const Job& job,
                                          const Answer& expected) {
+  if (!on.in_good_order()) {
+    return ::testing::AssertionFailure() << "an earlier call has left messages behind";
+  }
   std::vector<Answer> answers(static_cast<std::size_t>(on.ranks()));
   const Errors errors = on.together([&](Mesh& mesh, std::int64_t rank) {
     answers[static_cast<std::size_t>(rank)] = job.run(mesh, {});
@@ -45,6 +48,9 @@ inline ::testing::AssertionResult agrees(ProcessMeshes& on, const Job& job,
     if (!same) {
       return ::testing::AssertionFailure() << "process " << rank << ": " << same.message();
     }
+  }
+  if (!on.in_good_order()) {
+    return ::testing::AssertionFailure() << "messages are left behind";
   }
   return ::testing::AssertionSuccess();
 }

@@ -26,12 +26,12 @@ class ProcessMeshes {
   static constexpr std::size_t usual_eager = 4096;
 
   explicit ProcessMeshes(std::int64_t ranks, std::size_t eager = usual_eager) {
-    const auto post = std::make_shared<MemoryPost>(ranks, eager);
+    post_ = std::make_shared<MemoryPost>(ranks, eager);
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       faults_.push_back(std::make_shared<Faults>(ranks));
       messages_.push_back(std::make_shared<MessageFaults>());
       auto transport = std::make_unique<FaultyTransport>(
-          std::make_unique<MemoryTransport>(post, rank), messages_.back());
+          std::make_unique<MemoryTransport>(post_, rank), messages_.back());
       meshes_.emplace_back(mesh::MeshState::start(std::make_unique<FaultyBackend>(
           std::make_unique<mesh::ProcessBackend>(std::move(transport)), faults_.back())));
     }
@@ -47,6 +47,9 @@ class ProcessMeshes {
       messages(rank).clear();
     }
   }
+
+  /// Whether the last call has left no message behind.
+  bool in_good_order() const { return post_->in_good_order(); }
 
   /// call(mesh, rank) in all processes at once; the Error that came out of each, if one did.
   template <class Call>
@@ -69,6 +72,7 @@ class ProcessMeshes {
   }
 
  private:
+  std::shared_ptr<MemoryPost> post_;
   std::vector<std::shared_ptr<Faults>> faults_;
   std::vector<std::shared_ptr<MessageFaults>> messages_;
   std::vector<Mesh> meshes_;
