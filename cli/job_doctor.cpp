@@ -6,6 +6,7 @@
 #include "exit_code.hpp"
 #include "jobs.hpp"
 #include "launch.hpp"
+#include "mesh/cuda_loader.hpp"
 #include "terminal.hpp"
 
 #include <shardsolve/error.hpp>
@@ -33,6 +34,10 @@ void measure(const Options& options, Diagnosis& diagnosis) {
   try {
     Mesh mesh = cuda ? Mesh::cuda(options.gpus) : Mesh::host(options.devices);
     diagnosis.rates = doctor::measure(mesh);
+    if (cuda && options.gpus.size() > 1) {
+      diagnosis.surroundings.links = {options.gpus, mesh::measure_cuda_topology(options.gpus),
+                                      true};
+    }
   } catch (const std::exception& error) {
     diagnosis.findings.insert(diagnosis.findings.begin(),
                               {Severity::error, "measure-failed", error.what(),

@@ -138,6 +138,24 @@ Nccl look_for_nccl(const Environment& environment) {
   return nccl;
 }
 
+std::optional<Links> look_at_links(const mesh::CudaFacts& cuda) {
+  Links links;
+  for (std::size_t i = 0; i < cuda.gpus.size(); ++i) {
+    if (cuda.gpus[i].free_memory) {
+      links.gpus.push_back(static_cast<int>(i));
+    }
+  }
+  if (links.gpus.size() < 2) {
+    return std::nullopt;
+  }
+  try {
+    links.topology = mesh::cuda_topology(links.gpus);
+  } catch (const Error&) {
+    return std::nullopt;  // whoever uses them is told why
+  }
+  return links;
+}
+
 Surroundings look_around(const Job& job, std::int64_t processes) {
   Surroundings s;
   s.environment = own_environment();
@@ -147,6 +165,7 @@ Surroundings look_around(const Job& job, std::int64_t processes) {
   s.blas = look_at_blas();
   s.driver = look_at_driver();
   s.cuda = mesh::cuda_facts();
+  s.links = look_at_links(s.cuda);
   s.cublas = loaded_library("libcublas.so");
   s.cuda_libraries = cuda_libraries(s.environment);
   s.mpi = mesh::mpi_facts();

@@ -1,3 +1,4 @@
+#include "comm/ring.hpp"
 #include "diagnosis.hpp"
 #include "jax_support.hpp"
 #include "text.hpp"
@@ -60,6 +61,31 @@ Json cuda(const Surroundings& s) {
           {"driver_cuda", cuda_version(s.cuda.driver)},
           {"cublas", text(s.cublas)},
           {"gpus_of_machine", s.driver.gpus}};
+}
+
+Json links(const std::optional<Links>& links) {
+  if (!links) {
+    return nullptr;
+  }
+  const std::int64_t ranks = links->topology.ranks();
+  const auto gpu = [&](std::int64_t rank) { return links->gpus[static_cast<std::size_t>(rank)]; };
+  Json all = Json::array();
+  for (std::int64_t from = 0; from < ranks; ++from) {
+    for (std::int64_t to = 0; to < ranks; ++to) {
+      if (from != to) {
+        const comm::Link& link = links->topology.link(from, to);
+        all.push_back({{"from", gpu(from)},
+                       {"to", gpu(to)},
+                       {"kind", comm::name(link.kind)},
+                       {"gbytes_per_s", link.gigabytes_per_second}});
+      }
+    }
+  }
+  Json ring = Json::array();
+  for (const std::int64_t rank : comm::ring_order(links->topology)) {
+    ring.push_back(gpu(rank));
+  }
+  return {{"measured", links->measured}, {"links", all}, {"ring", ring}};
 }
 
 Json mpi(const Surroundings& s) {
@@ -134,6 +160,7 @@ std::string json_of(const Diagnosis& diagnosis) {
       {"status", diagnosis.has_errors() ? "errors" : "ok"},
       {"host", host(s.host)},
       {"gpus", gpus(s.cuda)},
+      {"links", links(s.links)},
       {"cuda", cuda(s)},
       {"blas",
        {{"file", s.blas.file},

@@ -1,3 +1,4 @@
+#include "comm/ring.hpp"
 #include "diagnosis.hpp"
 #include "jax_support.hpp"
 #include "text.hpp"
@@ -85,6 +86,30 @@ std::string gpu_rows(const Surroundings& s) {
                             gpu.minor, gpu.bus_id));
   }
   return rows;
+}
+
+std::string link_rows(const Links& links) {
+  std::string rows;
+  const std::int64_t ranks = links.topology.ranks();
+  const auto gpu = [&](std::int64_t rank) { return links.gpus[static_cast<std::size_t>(rank)]; };
+  for (std::int64_t from = 0; from < ranks; ++from) {
+    std::vector<std::string> others;
+    for (std::int64_t to = 0; to < ranks; ++to) {
+      if (to != from) {
+        const comm::Link& link = links.topology.link(from, to);
+        others.push_back(fmt::format("GPU {} {} {:.3g} GB/s", gpu(to), comm::name(link.kind),
+                                     link.gigabytes_per_second));
+      }
+    }
+    rows += row(
+        fmt::format("GPU {} to", gpu(from)),
+        fmt::format("{} ({})", fmt::join(others, ", "), links.measured ? "measured" : "nominal"));
+  }
+  std::vector<int> ring;
+  for (const std::int64_t rank : comm::ring_order(links.topology)) {
+    ring.push_back(gpu(rank));
+  }
+  return rows + row("ring", fmt::format("GPUs {}", fmt::join(ring, ", ")));
 }
 
 std::string cuda_row(const Surroundings& s) {
@@ -221,8 +246,9 @@ std::string headline(const Surroundings& s) {
 
 std::string text_of(const Diagnosis& diagnosis) {
   const Surroundings& s = diagnosis.surroundings;
-  std::string text = headline(s) + host_rows(s) + blas_row(s) + gpu_rows(s) + cuda_row(s) +
-                     mpi_row(s) + nccl_row(s) + jax_row(s);
+  std::string text = headline(s) + host_rows(s) + blas_row(s) + gpu_rows(s) +
+                     (s.links ? link_rows(*s.links) : "") + cuda_row(s) + mpi_row(s) + nccl_row(s) +
+                     jax_row(s);
   text += fmt::format("\nWhat computes\n{}", choice_rows(diagnosis.choice));
   if (diagnosis.rates) {
     text += fmt::format("\nMeasured now\n{}", rate_rows(*diagnosis.rates));

@@ -40,6 +40,7 @@ void judge_xla_flags(const Surroundings& surroundings, Findings& findings);
 void judge_jax(const Surroundings& surroundings, Findings& findings);
 void judge_jax_pool(const Surroundings& surroundings, Findings& findings);
 void judge_cuda(const Surroundings& surroundings, Findings& findings);
+void judge_links(const Surroundings& surroundings, Findings& findings);
 void judge_visible_gpus(const Surroundings& surroundings, Findings& findings);
 void judge_nccl(const Surroundings& surroundings, Findings& findings);
 void judge_mpi(const Surroundings& surroundings, Findings& findings);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "comm/mpi_facts.hpp"
+#include "comm/topology.hpp"
 #include "mesh/cuda_facts.hpp"
 
 #include <algorithm>
@@ -104,6 +105,13 @@ struct Python {
   std::string version_of(const std::string& package) const { return value_of(packages, package); }
 };
 
+/// What lies between GPUs of this process.
+struct Links {
+  std::vector<int> gpus;  ///< CUDA's numbers; the ranks of `topology`
+  comm::Topology topology{0};
+  bool measured = false;  ///< else bandwidths are nominal
+};
+
 struct Surroundings {
   Environment environment;
   Job job;
@@ -112,7 +120,8 @@ struct Surroundings {
   Blas blas;
   Driver driver;
   mesh::CudaFacts cuda;
-  std::string cublas;  ///< path of the one that was loaded with our library
+  std::optional<Links> links;  ///< if there are several GPUs that can be used
+  std::string cublas;          ///< path of the one that was loaded with our library
   std::vector<std::string>
       cuda_libraries;  ///< found on LD_LIBRARY_PATH: "/opt/cuda/libcublas.so.12"
   comm::MpiFacts mpi;

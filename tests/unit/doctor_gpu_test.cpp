@@ -37,6 +37,22 @@ std::vector<Case> cuda_cases() {
        "cuda-not-usable",
        Severity::error,
        {"could not be loaded"}},
+      {"no_peer_access",
+       healthy_gpu_job,
+       [](Surroundings& s) {
+         s.links->topology.set_link(0, 1, comm::nominal_link(comm::LinkKind::host));
+       },
+       "no-peer-access",
+       Severity::warning,
+       {"GPU 1 does not reach the memory of GPU 0", "through the memory of the host", "IOMMU"}},
+      {"no_peer_access_beside_cpu_job",
+       healthy_with_gpus,
+       [](Surroundings& s) {
+         s.links->topology.set_link(1, 0, comm::nominal_link(comm::LinkKind::host));
+       },
+       "no-peer-access",
+       Severity::note,
+       {"GPU 0 does not reach the memory of GPU 1"}},
       {"no_driver",
        healthy_gpu_job,
        [](Surroundings& s) {
