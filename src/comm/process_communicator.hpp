@@ -19,7 +19,6 @@ class ProcessCommunicator final : public HostCommunicator {
   std::unique_ptr<Window> make_window(Bytes memory) override {
     return std::make_unique<CopyWindow>(*this, ranks(), rank(), memory);
   }
-  void begin_call() override {}
 
  private:
   void exchange(const char* operation, const std::vector<Bytes>& send,
