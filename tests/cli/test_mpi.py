@@ -118,7 +118,7 @@ def test_trace_is_one_file_of_all_processes(mpirun, tmp_path, job):
     assert sorted(spans) == [0, 1, 2]
     events = document["traceEvents"]
     flops = sum(span["args"]["flops"] for rank in spans.values() for span in rank)
-    assert flops >= result.json()["flops"]
+    assert flops > 0.999 * result.json()["flops"]
     starts = {event["id"]: event for event in events if event["ph"] == "s"}
     finishes = {event["id"]: event for event in events if event["ph"] == "f"}
     assert len(starts) > 50
