@@ -31,7 +31,7 @@ Outcome invert(Workplace& workplace, const ShardedMatrix<T>& a) {
 template <Scalar T>
 void invert_file(Workplace& workplace, const Input& a, const SlabLayout& layout, Report& report) {
   const auto result = open_result(workplace, a.dtype(), a.shape(), a.fortran_order());
-  const auto trace = open_trace(workplace.options());
+  const auto trace = open_trace(workplace);
   const auto matrix = load_matrix<T>(workplace, a, layout);
   report.read_seconds = matrix.seconds;
 

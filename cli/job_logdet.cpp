@@ -16,7 +16,7 @@ namespace {
 template <Scalar T>
 void find_log_determinant(Workplace& workplace, const Input& a, const SlabLayout& layout,
                           Report& report) {
-  const auto trace = open_trace(workplace.options());
+  const auto trace = open_trace(workplace);
   const auto matrix = load_matrix<T>(workplace, a, layout);
   report.read_seconds = matrix.seconds;
 

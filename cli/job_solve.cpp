@@ -20,7 +20,7 @@ void solve_files(Workplace& workplace, const Input& a, const Input& b, const Sla
                  Report& report) {
   // Claimed before the work, which may be long.
   const auto result = open_result(workplace, b.dtype(), b.shape(), b.fortran_order());
-  const auto trace = open_trace(workplace.options());
+  const auto trace = open_trace(workplace);
   const auto matrix = load_matrix<T>(workplace, a, layout);
   const auto sides = load_right_hand_sides<T>(workplace, b, layout);
   report.read_seconds = matrix.seconds + sides.seconds;

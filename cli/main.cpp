@@ -10,6 +10,7 @@
 #include "workplace.hpp"
 
 #include <shardsolve/error.hpp>
+#include <shardsolve/trace_summary.hpp>
 
 #include <fmt/format.h>
 
@@ -145,7 +146,10 @@ int run(const CommandLine& line, std::optional<Workplace>& workplace,
   if (line.answer) {
     return workplace->speaks() ? tell(*line.answer) : line.answer->code;
   }
-  const Report report = run_job(*workplace);
+  Report report = run_job(*workplace);
+  if (!line.options.trace.empty() && report.outcome.ok() && workplace->speaks()) {
+    report.trace = summarize(workplace->trace());
+  }
   progress->finish();
   return conclude(*workplace, report);
 }

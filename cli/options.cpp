@@ -171,7 +171,7 @@ bool wants_mpi(const DeviceList& list) {
   return list.mpi == "on" || (list.mpi == "auto" && launched_processes() > 1);
 }
 
-void take_processes(const DeviceList& list, const Options& options) {
+void take_processes(const DeviceList& list) {
   constexpr const char* advice = "; --mpi off makes each process work on its own";
   if (list.backend == "cuda") {
     throw CLI::ValidationError(
@@ -188,18 +188,12 @@ void take_processes(const DeviceList& list, const Options& options) {
         "--measure",
         fmt::format("rates are measured by one process: leave out mpirun or srun{}", advice));
   }
-  if (!options.trace.empty()) {
-    throw CLI::ValidationError(
-        "--trace", fmt::format("'{}' given; of several processes there is no trace yet: trace a "
-                               "run of one process with --devices",
-                               options.trace));
-  }
 }
 
 void take_devices(const DeviceList& list, Options& options) {
   options.mpi = wants_mpi(list);
   if (options.mpi) {
-    take_processes(list, options);
+    take_processes(list);
   } else if (list.backend == "cuda") {
     options.backend = Backend::cuda;
     take_gpus(list.text.empty() ? "0" : list.text, options);
@@ -269,8 +263,9 @@ void add_common(CLI::App& command, Options& options, DeviceList& devices) {
                            "a whole number of columns, at least 1, is accepted; leave it out for a "
                            "good choice"));
   command
-      .add_option("--trace", options.trace,
-                  "write what every queue of every device did, for ui.perfetto.dev")
+      .add_option(
+          "--trace", options.trace,
+          "write what every queue of every device did, for ui.perfetto.dev, and print a summary")
       ->type_name("FILE");
   command
       .add_option("--timeout", options.timeout,

@@ -112,9 +112,15 @@ std::shared_ptr<ArrayFile> open_result(Workplace& workplace, Dtype dtype,
   throw Error(ErrorKind::io, problem);
 }
 
-std::shared_ptr<io::OutputFile> open_trace(const Options& options) {
-  return options.trace.empty() ? nullptr
-                               : std::make_shared<io::OutputFile>(options.trace, options.force);
+std::shared_ptr<io::OutputFile> open_trace(Workplace& workplace) {
+  const Options& options = workplace.options();
+  if (options.trace.empty()) {
+    return nullptr;
+  }
+  return workplace
+      .on_rank_0(
+          [&options] { return std::make_shared<io::OutputFile>(options.trace, options.force); })
+      .value_or(nullptr);
 }
 
 template <Scalar T>
@@ -156,10 +162,13 @@ double write_hermitian(Workplace& workplace, const ShardedMatrix<T>& x,
 double commit(Workplace& workplace, const std::shared_ptr<ArrayFile>& result,
               const std::shared_ptr<io::OutputFile>& trace) {
   const auto begin = std::chrono::steady_clock::now();
-  if (trace != nullptr) {
-    const std::string text = workplace.trace().to_json();
-    trace->pwrite_all(text.data(), static_cast<std::int64_t>(text.size()), 0);
-  }
+  workplace.on_rank_0([trace, &spans = workplace.trace()] {
+    if (trace != nullptr) {
+      const std::string text = spans.to_json();
+      trace->pwrite_all(text.data(), static_cast<std::int64_t>(text.size()), 0);
+    }
+    return true;
+  });
   const std::stop_token stop = workplace.run_options().cancel;
   if (result != nullptr && workplace.has_processes()) {
     workplace.everywhere([result, stop] {

@@ -39,8 +39,9 @@ void require_distinct_files(const Options& options);
 std::shared_ptr<ArrayFile> open_result(Workplace& workplace, Dtype dtype,
                                        const std::vector<std::int64_t>& shape, bool fortran_order);
 
-/// The same for the trace; nothing if none is asked for.
-std::shared_ptr<io::OutputFile> open_trace(const Options& options);
+/// Claims the name of the trace, in the process of rank 0, which holds that of all; null in the
+/// others, and if none is asked for. Throws as open_result().
+std::shared_ptr<io::OutputFile> open_trace(Workplace& workplace);
 
 /// Each rank writes the rows of its segment. Returns the seconds.
 template <Scalar T>

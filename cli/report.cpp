@@ -1,5 +1,8 @@
 #include "report.hpp"
 
+#include "report_lines.hpp"
+#include "trace_lines.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,20 +12,6 @@ namespace shardsolve::cli {
 namespace {
 
 constexpr double honest_backward_error = 10.0;  // in units of u: the gate of the project's tests
-
-std::string precise_duration(double seconds) {
-  constexpr double milli = 1e3;
-  return seconds < 1.0 ? fmt::format("{:.3g} ms", milli * seconds)
-                       : fmt::format("{:.2f} s", seconds);
-}
-
-std::string plural(std::int64_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
-std::string line(std::string_view label, std::string_view value, std::string_view meaning) {
-  return fmt::format("  {:<15} {:<9} {}\n", label, value, meaning);
-}
 
 std::string_view kind_of_device(const Options& options) {
   if (options.mpi) {
@@ -118,7 +107,7 @@ std::string file_lines(const Options& options, const Report& report) {
     text +=
         fmt::format("  {:<15} '{}', open it at https://ui.perfetto.dev\n", "trace", options.trace);
   }
-  return text;
+  return report.trace ? text + trace_lines(*report.trace) : text;
 }
 
 }  // namespace

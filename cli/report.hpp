@@ -5,6 +5,7 @@
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/outcome.hpp>
+#include <shardsolve/trace_summary.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -24,6 +25,7 @@ struct Report {
   std::string output_shape;  ///< "(1797, 10)"
   double read_seconds = 0.0;
   double write_seconds = 0.0;
+  std::optional<TraceSummary> trace;
 };
 
 /// For people. The certificate says what its numbers mean.

@@ -1,4 +1,5 @@
 #include "report.hpp"
+#include "runtime/trace_json.hpp"
 #include "version.hpp"
 
 #include <fmt/format.h>
@@ -52,6 +53,7 @@ Json blank(const Options& options, std::string_view status, const std::string& m
           {"right_hand_sides", text(options.right_hand_sides)},
           {"output", nullptr},
           {"trace", nullptr},
+          {"trace_summary", nullptr},
           {"version", version},
           {"blas", blas}};
 }
@@ -108,6 +110,9 @@ std::string json_report(const Options& options, const Report& report) {
   if (outcome.ok()) {
     object["output"] = text(options.output);
     object["trace"] = text(options.trace);
+    if (report.trace) {
+      object["trace_summary"] = runtime::to_json(*report.trace);
+    }
   }
   return serialise(object);
 }

@@ -132,8 +132,10 @@ void Workplace::require_same(const std::string& text) {
 }
 
 double Workplace::run(std::function<void(mesh::Rank&)> program) {
+  RunOptions options = run_options_;
+  options.trace = nullptr;
   const auto begin = std::chrono::steady_clock::now();
-  mesh_.state().run(run_options_, std::move(program));
+  mesh_.state().run(options, std::move(program));
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 

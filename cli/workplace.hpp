@@ -42,7 +42,7 @@ class Workplace {
   const RunOptions& run_options() const { return run_options_; }
   const Trace& trace() const { return trace_; }
   /// Runs the program on every rank and returns the seconds that took. What the program refers to
-  /// it also owns: a rank that never comes back keeps it.
+  /// it also owns: a rank that never comes back keeps it. It is no part of the trace.
   double run(std::function<void(mesh::Rank&)> program);
 
   /// Whether the job is done by several processes, each of which has one rank.

@@ -15,7 +15,8 @@ std::unique_ptr<Window> InProcess::make_window(Bytes memory) {
   if (windows_ == Windows::copied) {
     return std::make_unique<CopyWindow>(*this, ranks(), rank(), memory);
   }
-  return std::make_unique<InProcessWindow>(group_, group_.shared_window(windows_made_++), rank(),
+  const std::size_t index = windows_made_++;
+  return std::make_unique<InProcessWindow>(group_, group_.shared_window(index), index, rank(),
                                            memory);
 }
 

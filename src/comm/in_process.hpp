@@ -23,7 +23,10 @@ class InProcess final : public HostCommunicator {
 
   std::unique_ptr<Window> make_window(Bytes memory) override;
 
-  void begin_call() override { windows_made_ = 0; }
+  void begin_call() override {
+    HostCommunicator::begin_call();
+    windows_made_ = 0;
+  }
 
  private:
   void exchange(const char* operation, const std::vector<Bytes>& send,

@@ -21,7 +21,6 @@ class ProcessCommunicator final : public HostCommunicator {
   std::unique_ptr<Window> make_window(Bytes memory) override {
     return std::make_unique<CopyWindow>(*this, ranks(), rank(), memory);
   }
-  void begin_call() override {}
 
  private:
   /// This rank's part in the broadcasts of one root.

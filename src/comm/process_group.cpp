@@ -59,13 +59,15 @@ void ProcessGroup::attach(const InProcessGroup& pulses,
   watcher_ = std::thread([this] { watch(); });
 }
 
-void ProcessGroup::begin_call(std::stop_token cancel) {
+void ProcessGroup::begin_call(std::stop_token cancel, bool traced) {
   const std::lock_guard lock(mutex_);
   ++call_;
+  traced_ = traced;
   cancel_ = std::move(cancel);
   to_tell_.reset();
   silent_ = -1;
   lost_.reset();
+  unlike_ = -1;
   leftovers_.clear();
   stop_seen_ = {};
   last_pulses_ = {};
@@ -123,6 +125,14 @@ std::exception_ptr ProcessGroup::look_around() {
     if (lost_ && !std::exchange(lost_->told, true)) {
       return std::make_exception_ptr(Error(lost_->why.kind, lost_->why.message));
     }
+    // Before what others say: what they have met is a consequence.
+    if (in_call_ && !own_pulse().failed() && unlike_ >= 0) {
+      return std::make_exception_ptr(
+          Error(ErrorKind::invalid_argument,
+                fmt::format("rank {} was given a trace to record in and rank {} none: give one "
+                            "(RunOptions::trace) in all processes of a mesh or in none",
+                            traced_ ? rank() : unlike_, traced_ ? unlike_ : rank())));
+    }
     if (failed) {
       return std::make_exception_ptr(runtime::Abandoned{});
     }
@@ -167,6 +177,9 @@ bool ProcessGroup::take(Peer& peer) {
   if (note.kind == NoteKind::end) {
     peer.end = note;
   }
+  if (note.traced != traced_) {
+    unlike_ = peer.rank;
+  }
   return note.kind == NoteKind::failure || note.failed;
 }
 
@@ -175,6 +188,7 @@ ProcessGroup::Note ProcessGroup::make_note(NoteKind kind,
   const runtime::Pulse& pulse = own_pulse();
   Note note;
   note.kind = kind;
+  note.traced = traced_;
   note.silent = silent_;
   note.beats = pulse.beats();
   note.step = pulse.step();
@@ -380,10 +394,12 @@ bool ProcessGroup::settle() {
 /// Takes a message that nobody wants.
 void ProcessGroup::drop_message(const Peer& peer, Clock::time_point deadline) {
   std::int64_t size = -1;
-  await([&] { return (size = transport_->arrived(peer.rank, tag())) >= 0; }, deadline);
+  await([&] { return (size = transport_->arrived(peer.rank, tag(peer.end->traced))) >= 0; },
+        deadline);
   std::vector<std::byte> unwanted(static_cast<std::size_t>(size));
-  const auto message = transport_->receive(peer.rank, Transport::Channel::data, tag(),
-                                           {unwanted.data(), unwanted.size()});
+  const auto message =
+      transport_->receive(peer.rank, Transport::Channel::data, tag(peer.end->traced),
+                          {unwanted.data(), unwanted.size()});
   await([&] { return message->test(); }, deadline);
 }
 
@@ -411,7 +427,7 @@ void ProcessGroup::exchange(const char* operation, const std::vector<Bytes>& sen
       const Bytes& bytes = receive[static_cast<std::size_t>(peer.rank)];
       if (bytes.size > 0) {
         pieces.push_back({peer, true, bytes.size, transfer(peer, [&] {
-                            return transport_->receive(peer.rank, Transport::Channel::data, tag(),
+                            return transport_->receive(peer.rank, Transport::Channel::data, tag(traced_),
                                                        bytes);
                           })});
       }
@@ -420,7 +436,7 @@ void ProcessGroup::exchange(const char* operation, const std::vector<Bytes>& sen
       const Bytes& bytes = send[static_cast<std::size_t>(peer.rank)];
       if (bytes.size > 0) {
         pieces.push_back({peer, false, bytes.size, transfer(peer, [&] {
-                            return transport_->send(peer.rank, Transport::Channel::data, tag(),
+                            return transport_->send(peer.rank, Transport::Channel::data, tag(traced_),
                                                     bytes);
                           })});
         ++peer.sent;

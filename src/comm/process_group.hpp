@@ -68,7 +68,8 @@ class ProcessGroup {
   /// group.
   void attach(const InProcessGroup& pulses, std::function<void(std::exception_ptr)> on_failure);
 
-  void begin_call(std::stop_token cancel);
+  /// `traced`: must be the same in all processes, or the call fails with Error(invalid_argument).
+  void begin_call(std::stop_token cancel, bool traced);
   /// Tells the others that they wait in vain. Any thread, never waits.
   void tell_failure(const Failure& failure);
   /// Ends the call when this process has nothing more to do for it: waits for the others.
@@ -85,6 +86,7 @@ class ProcessGroup {
   /// What travels. Of the text only as much as there is.
   struct Note {
     NoteKind kind = NoteKind::pulse;
+    bool traced = false;       // as begin_call() was told
     bool failed = false;       // end: this process has failed on its own
     ErrorKind error{};         // failure, end
     std::int64_t silent = -1;  // failure: the rank that is not waited for any longer
@@ -156,7 +158,11 @@ class ProcessGroup {
   void lose(std::int64_t rank);
 
   runtime::Pulse& own_pulse() const { return ranks_->pulse(rank()); }
-  int tag() const { return static_cast<int>(call_ % Transport::tags); }
+  /// Of this call's data. Processes that are not alike in tracing do not take each other's: they
+  /// exchange other messages, and are to find out by notes.
+  int tag(bool traced) const {
+    return static_cast<int>((2 * call_ + (traced ? 1 : 0)) % Transport::tags);
+  }
   template <class Body>
   void for_each_peer(Body body) {
     for (Peer& peer : peers_) {
@@ -179,11 +185,13 @@ class ProcessGroup {
   std::optional<Failure> to_tell_;
   std::int64_t silent_ = -1;  // the rank that this process has found silent or cannot reach
   std::optional<Lost> lost_;
+  std::int64_t unlike_ = -1;  // a rank that has a trace where this process has none, or the reverse
   std::stop_token cancel_;
   Clock::time_point stop_seen_;
   Clock::time_point last_pulses_;
   std::uint64_t call_ = 0;
   bool in_call_ = false;
+  bool traced_ = false;
   bool calling_back_ = false;
   bool closing_ = false;
   std::thread watcher_;

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -23,10 +22,9 @@ Outcome run_call(Mesh& mesh, const SlabLayout& layout, const Plan& plan, std::st
                             tile, mesh.state().backend().largest_tile()));
   }
   const std::int64_t available = mesh.available_memory();
-  const auto begin = std::chrono::steady_clock::now();
   // Shared with the ranks: one that never comes back may still write to it.
   const auto outcome = std::make_shared<Outcome>();
-  const std::vector<double> flops =
+  const mesh::CallCost cost =
       mesh.state().run(options, [=, job = fmt::format("the workspace of {}", job),
                                  program = std::move(program)](mesh::Rank& rank) {
         if (rank.leads()) {  // each process has memory of its own
@@ -37,9 +35,8 @@ Outcome run_call(Mesh& mesh, const SlabLayout& layout, const Plan& plan, std::st
           *outcome = mine;
         }
       });
-  outcome->seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  outcome->flops = std::accumulate(flops.begin(), flops.end(), 0.0);
+  outcome->seconds = cost.seconds;
+  outcome->flops = std::accumulate(cost.flops.begin(), cost.flops.end(), 0.0);
   return *outcome;
 }
 

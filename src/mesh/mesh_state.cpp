@@ -18,6 +18,7 @@
 #include <new>
 #include <optional>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 namespace shardsolve::mesh {
@@ -226,7 +227,7 @@ void MeshState::begin(const RunOptions& options, RankProgram program) {
     pulse->reset();
   }
   if (backend_->processes() != nullptr) {
-    backend_->processes()->begin_call(options.cancel);
+    backend_->processes()->begin_call(options.cancel, options.trace != nullptr);
   }
   for (auto& seat : seats_) {
     seat->communicator->begin_call();
@@ -259,7 +260,68 @@ void MeshState::await_return(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-std::vector<double> MeshState::run(const RunOptions& options, RankProgram program) {
+/// One call from begin to end; what it has failed with is in failure_.
+void MeshState::perform(std::unique_lock<std::mutex>& lock, const RunOptions& options,
+                        RankProgram program) {
+  begin(options, std::move(program));
+  await_return(lock);
+  if (!broken_) {
+    current_.reset();  // and with it what the program holds of the caller's
+  }
+}
+
+/// What meeting(processes, pulse) returns, in a call of all processes for nothing else.
+template <class Meeting>
+auto MeshState::meet(std::unique_lock<std::mutex>& lock, const RunOptions& options,
+                     Meeting meeting) {
+  using Result = std::invoke_result_t<Meeting, comm::ProcessGroup&, runtime::Pulse&>;
+  const auto result = std::make_shared<Result>();
+  perform(lock, options,
+          [result, meeting = std::move(meeting), processes = backend_->processes(),
+           &pulse = seats_.front()->pulse](Rank&) { *result = meeting(*processes, pulse); });
+  if (failure_) {
+    std::rethrow_exception(failure_);
+  }
+  return std::move(*result);
+}
+
+/// Adds what the last call has left, of all processes to the trace of rank 0's. That a call has
+/// failed is more important than that its trace is not to be had.
+void MeshState::add_trace(std::unique_lock<std::mutex>& lock, const RunOptions& options,
+                          const std::vector<comm::ClockReading>& clocks) {
+  const std::exception_ptr failure = failure_;
+  const comm::Verdict verdict = verdict_;
+  try {
+    GatheredTrace all;
+    for (auto& seat : seats_) {
+      for (runtime::Queue* queue : seat->rank->queues()) {
+        all.lanes.push_back({seat->rank->index(), queue->name(), queue->take_spans()});
+      }
+    }
+    if (backend_->processes() != nullptr) {
+      all = meet(lock, options,
+                 [clocks, own = std::move(all.lanes)](comm::ProcessGroup& processes,
+                                                      runtime::Pulse& pulse) {
+                   return gather_trace(processes, pulse, clocks, own);
+                 });
+    }
+    options.trace->begin_call();
+    for (Trace::Lane& lane : all.lanes) {
+      options.trace->add(lane.rank, lane.queue, std::move(lane.spans));
+    }
+    for (const TraceClock& clock : all.clocks) {
+      options.trace->set_clock(clock);
+    }
+  } catch (...) {
+    if (!failure) {
+      throw;
+    }
+  }
+  failure_ = failure;
+  verdict_ = verdict;
+}
+
+CallCost MeshState::run(const RunOptions& options, RankProgram program) {
   const std::lock_guard one_at_a_time(call_);
   const auto others = backend_->keep_others_away();
   std::unique_lock lock(mutex_);
@@ -267,36 +329,35 @@ std::vector<double> MeshState::run(const RunOptions& options, RankProgram progra
     throw Error(ErrorKind::communication,
                 "a rank of this mesh was lost in an earlier call: make a new mesh");
   }
-  begin(options, std::move(program));
-  await_return(lock);
-  if (!broken_) {
-    current_.reset();  // and with it what the program holds of the caller's
+  std::vector<comm::ClockReading> clocks;
+  if (options.trace != nullptr && backend_->processes() != nullptr) {
+    clocks = meet(lock, options, read_clocks);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  perform(lock, options, std::move(program));
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  const CallCost cost{taken.count(), failure_ ? std::vector<double>{} : flops()};
+  if (options.trace != nullptr && !broken_) {
+    add_trace(lock, options, clocks);
   }
   if (failure_) {
     std::rethrow_exception(failure_);
   }
-  if (options.trace != nullptr) {
-    collect_trace(*options.trace);
-  }
-  std::vector<double> flops = verdict_.flops;
-  for (auto& seat : seats_) {
-    if (backend_->processes() != nullptr) {
-      break;  // those of all ranks came with the verdict
-    }
-    flops.push_back(0.0);
-    for (runtime::Queue* queue : seat->rank->queues()) {
-      flops.back() += queue->flops();
-    }
-  }
-  return flops;
+  return cost;
 }
 
-void MeshState::collect_trace(Trace& trace) {
-  for (auto& seat : seats_) {
-    for (runtime::Queue* queue : seat->rank->queues()) {
-      trace.add(seat->rank->index(), queue->name(), queue->take_spans());
+std::vector<double> MeshState::flops() const {
+  if (backend_->processes() != nullptr) {
+    return verdict_.flops;
+  }
+  std::vector<double> by_rank;
+  for (const auto& seat : seats_) {
+    by_rank.push_back(0.0);
+    for (const runtime::Queue* queue : seat->rank->queues()) {
+      by_rank.back() += queue->flops();
     }
   }
+  return by_rank;
 }
 
 }  // namespace shardsolve::mesh

@@ -3,6 +3,7 @@
 
 #include "mesh/backend.hpp"
 #include "mesh/rank.hpp"
+#include "mesh/trace_gathering.hpp"
 
 #include <shardsolve/run_options.hpp>
 
@@ -19,6 +20,12 @@
 namespace shardsolve::mesh {
 
 using RankProgram = std::function<void(Rank&)>;
+
+/// What a call has taken.
+struct CallCost {
+  double seconds = 0.0;
+  std::vector<double> flops;  ///< by rank
+};
 
 /// Runs one program on all ranks. Agreement: a rank that throws makes all others leave at their
 /// next wait; the call reports what the first one threw, in every process of the mesh.
@@ -45,10 +52,11 @@ class MeshState {
   bool speaks() const;
   /// Whether a rank has not come back from a call: every later one throws.
   bool broken() const;
-  /// Runs `program` on every rank and returns when all have finished, with the flops of each rank.
-  /// One call at a time; further ones wait. If a rank never comes back, throws after the silence
-  /// limit all the same, and every later call on this mesh throws.
-  std::vector<double> run(const RunOptions& options, RankProgram program);
+  /// Runs `program` on every rank and returns when all have finished. One call at a time; further
+  /// ones wait. If a rank never comes back, throws after the silence limit all the same, and every
+  /// later call on this mesh throws. If it is traced processes meet before and after, which is not
+  /// part of its cost.
+  CallCost run(const RunOptions& options, RankProgram program);
 
  private:
   /// What the ranks of one call share; a rank that never comes back keeps it.
@@ -75,8 +83,14 @@ class MeshState {
   void fail(std::exception_ptr reason);
   void begin(const RunOptions& options, RankProgram program);
   void await_return(std::unique_lock<std::mutex>& lock);
+  void perform(std::unique_lock<std::mutex>& lock, const RunOptions& options, RankProgram program);
   bool all_returned() const;
-  void collect_trace(Trace& trace);
+  std::vector<double> flops() const;
+
+  template <class Meeting>
+  auto meet(std::unique_lock<std::mutex>& lock, const RunOptions& options, Meeting meeting);
+  void add_trace(std::unique_lock<std::mutex>& lock, const RunOptions& options,
+                 const std::vector<comm::ClockReading>& clocks);
 
   std::unique_ptr<Backend> backend_;
   std::vector<std::unique_ptr<runtime::Pulse>> pulses_;  // of all ranks

@@ -56,7 +56,8 @@ class Queue {
   /// Copies between device and host memory.
   virtual void copy(void* target, const void* source, std::size_t bytes) = 0;
 
-  /// The step that what is enqueued from now on belongs to, for traces and error messages.
+  /// The step that what is enqueued from now on belongs to, for traces and error messages. For
+  /// traces each call of this begins a turn of its own, counted from begin_call() on.
   virtual void set_step(std::int64_t step) = 0;
 
   virtual const std::string& name() const = 0;

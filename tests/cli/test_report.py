@@ -38,6 +38,7 @@ KEYS = [
     "right_hand_sides",
     "output",
     "trace",
+    "trace_summary",
     "version",
     "blas",
 ]
@@ -198,6 +199,37 @@ def test_trace_holds_all_ranks_and_the_flops(command, system, job):
     assert all(event["dur"] >= 0 and event["ts"] >= 0 for event in spans)
     flops = sum(event["args"]["flops"] for event in spans)
     assert flops >= report["flops"] > n**3 / 3
+
+
+def test_trace_is_summed_up(command, system):
+    arguments = ["--trace", "t.json", "--devices", 3, "--tile", 8]
+    report = command(*JOBS["solve"], *arguments, "--json").json()
+    summary = report["trace_summary"]
+    written = json.loads((system / "t.json").read_text())["otherData"]
+    assert written == {"clocks": [], "summary": summary}
+    assert [rank["rank"] for rank in summary["ranks"]] == [0, 1, 2]
+    assert all(0 < rank["busy"] <= 1 for rank in summary["ranks"])
+    assert len(summary["links"]) == 6
+    assert 0 < summary["steps"]["p50"] <= summary["steps"]["p95"] <= summary["steps"]["p99"]
+    assert summary["straggler"]["rank"] in (0, 1, 2)
+    text = command(*JOBS["solve"], *arguments, "--force").out
+    for words in (
+        r"busy +\d+ % +of .*; from \d+ % \(rank \d\) to \d+ % \(rank \d\)",
+        r"straggler +rank \d +waited for most, \S+ m?s by all others; rank \d waited most",
+        r"moved +\S+ kB +over 6 links; most from rank \d to \d, \S+ kB in \d+ messages",
+        r"step +\S+ m?s +in the median of \d+ steps; p95 \S+ m?s, p99 \S+ m?s",
+    ):
+        assert re.search(words, text), text
+
+
+def test_trace_of_one_device_has_nobody_to_wait_for(command, system):
+    arguments = ["--trace", "t.json", "--devices", 1]
+    summary = command(*JOBS["logdet"], *arguments, "--json").json()["trace_summary"]
+    assert (summary["links"], summary["straggler"]) == ([], None)
+    text = command(*JOBS["logdet"], *arguments, "--force").out
+    assert "busy" in text
+    assert "straggler" not in text
+    assert "moved" not in text
 
 
 def start_on_terminal(command, arguments):

@@ -142,5 +142,23 @@ TEST(Mesh, SecondCallWithATrace_AddsToIt) {
   EXPECT_EQ(count(), 2 * once);
 }
 
+TEST(Mesh, TraceOfACallThatFailed_HoldsWhatWasDone) {
+  Mesh mesh = Mesh::host(2);
+  Trace trace;
+  const auto program = [](mesh::Rank& rank) {
+    testing::enqueue(rank.update(), "work", [] {});
+    rank.update().synchronize();
+    throw Error(ErrorKind::io, "planted");
+  };
+  EXPECT_THROW(run_on(mesh, program, {.trace = &trace}), Error);
+  std::set<std::int64_t> ranks;
+  for (const Trace::Lane& lane : trace.lanes()) {
+    if (!lane.spans.empty()) {
+      ranks.insert(lane.rank);
+    }
+  }
+  EXPECT_FALSE(ranks.empty());
+}
+
 }  // namespace
 }  // namespace shardsolve

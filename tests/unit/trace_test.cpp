@@ -118,6 +118,84 @@ TEST(TraceJson, SpanOverALink_SaysWhich) {
   EXPECT_FALSE(spans.at(1).at("args").contains("link"));
 }
 
+TraceSpan with_messages(TraceSpan span, std::vector<TraceMessage> messages) {
+  span.messages = std::move(messages);
+  return span;
+}
+
+/// Two calls in which rank 0 sends to ranks 1 and 2, and a message that nobody has sent.
+Trace example_of_messages() {
+  Trace trace;
+  for (int call = 0; call < 2; ++call) {
+    trace.begin_call();
+    const int t = 100 * call;
+    const std::vector<TraceMessage> messages = {{0, 1, 1, 64.0}, {0, 2, 1, 32.0}};
+    trace.add(0, "transfer", {with_messages(span("publish", t + 20, 5), messages)});
+    trace.add(1, "transfer", {with_messages(span("await", t + 10, 20), {messages[0]})});
+    trace.add(2, "transfer",
+              {with_messages(span("await", t + 30, 5), {messages[1]}),
+               with_messages(span("reclaim", t + 40, 5), {{1, 2, 9, 0.0}})});
+  }
+  return trace;
+}
+
+/// Whether a span of its thread is open when an end of an arrow is met.
+bool lies_in_a_span(const Trace& trace, const json& flow) {
+  for (const json& span : events(trace, "X")) {
+    const double begin = span.at("ts");
+    const double end = begin + span.at("dur").get<double>();
+    if (span.at("pid") == flow.at("pid") && span.at("tid") == flow.at("tid") &&
+        begin <= flow.at("ts") && flow.at("ts") < end) {
+      return true;
+    }
+  }
+  return false;
+}
+
+TEST(TraceJson, EveryMessage_IsAnArrowBetweenTwoSpans) {
+  const Trace trace = example_of_messages();
+  std::map<int, json> starts;
+  for (const json& start : events(trace, "s")) {
+    EXPECT_TRUE(starts.emplace(start.at("id"), start).second) << "one arrow from each start";
+    EXPECT_TRUE(lies_in_a_span(trace, start));
+  }
+  EXPECT_EQ(starts.size(), 4U);
+  std::set<int> finished;
+  for (const json& finish : events(trace, "f")) {
+    const int id = finish.at("id");
+    ASSERT_EQ(starts.count(id), 1U);
+    const json& start = starts.at(id);
+    EXPECT_TRUE(finished.insert(id).second);
+    EXPECT_TRUE(lies_in_a_span(trace, finish));
+    EXPECT_EQ(finish.at("bp"), "e") << "the span around it, not the next one";
+    EXPECT_EQ(finish.at("cat"), start.at("cat"));
+    EXPECT_EQ(finish.at("name"), start.at("name"));
+    EXPECT_EQ(start.at("pid"), 0);
+    EXPECT_EQ(start.at("args").at("to"), finish.at("pid"));
+    const double length = finish.at("ts").get<double>() - start.at("ts").get<double>();
+    EXPECT_GE(length, 0.0);
+    EXPECT_LT(length, 50.0) << "from one call into another";
+  }
+  EXPECT_EQ(finished.size(), starts.size());
+}
+
+TEST(TraceJson, Metadata_HoldsClocksAndSummary) {
+  Trace trace = example_of_messages();
+  trace.set_clock({0, "node1", 0.0, 0.0});
+  trace.set_clock({1, "node2", 2.0, 3e-6});
+  trace.set_clock({1, "node2", 2.5, 1e-6});
+  const json document = json::parse(trace.to_json());
+  const json& other = document.at("otherData");
+  ASSERT_EQ(other.at("clocks").size(), 2U);
+  EXPECT_EQ(other.at("clocks")[1].at("host"), "node2");
+  EXPECT_DOUBLE_EQ(other.at("clocks")[1].at("offset_us"), 2.5e6) << "the last";
+  EXPECT_DOUBLE_EQ(other.at("clocks")[1].at("uncertainty_us"), 3.0) << "the largest";
+  EXPECT_EQ(other.at("summary").at("ranks").size(), 3U);
+  EXPECT_EQ(other.at("summary").at("links")[0].at("bytes"), 128.0);
+  EXPECT_EQ(other.at("summary").at("straggler").at("rank"), 0);
+  EXPECT_EQ(events(trace, "M").at(0).at("args").at("name"), "rank 0 on node1");
+}
+
 TEST(TraceJson, OfNothing_IsValidAndEmpty) {
   EXPECT_TRUE(json::parse(Trace().to_json()).at("traceEvents").empty());
 }

@@ -124,7 +124,7 @@ void CudaQueue::begin(const WorkInfo& info) {
     }
   }
   if (tracing_) {
-    marks_.push_back({info, step_, mark(), nullptr});
+    marks_.push_back({info, step_, turn_, mark(), nullptr});
   }
 }
 
@@ -145,6 +145,7 @@ std::unique_ptr<CudaEvent> CudaQueue::mark() {
 void CudaQueue::begin_call(bool tracing) {
   tracing_ = tracing;
   flops_ = 0.0;
+  turn_ = 0;
   marks_.clear();
   if (tracing_) {
     const CurrentDevice scope(device_);
@@ -165,7 +166,7 @@ std::vector<TraceSpan> CudaQueue::take_spans() {
   for (const Mark& mark : marks_) {
     if (mark.end) {
       spans.push_back({mark.info.name, time(*mark.begin), time(*mark.end), mark.info.flops,
-                       mark.info.bytes, mark.step, mark.info.link});
+                       mark.info.bytes, mark.step, mark.info.link, mark.turn});
     }
   }
   marks_.clear();

@@ -72,7 +72,10 @@ class CudaQueue final : public Queue {
   void synchronize() override;
   void store(std::int64_t* target, std::int64_t value, std::int64_t count) override;
   void copy(void* target, const void* source, std::size_t bytes) override;
-  void set_step(std::int64_t step) override { step_ = step; }
+  void set_step(std::int64_t step) override {
+    step_ = step;
+    ++turn_;
+  }
   const std::string& name() const override { return name_; }
   void begin_call(bool tracing) override;
   std::vector<TraceSpan> take_spans() override;
@@ -103,6 +106,7 @@ class CudaQueue final : public Queue {
   struct Mark {
     WorkInfo info;
     std::int64_t step;
+    std::int64_t turn;
     std::unique_ptr<CudaEvent> begin;
     std::unique_ptr<CudaEvent> end;
   };
@@ -115,6 +119,7 @@ class CudaQueue final : public Queue {
   int device_;
   const volatile std::uint32_t* failed_;
   std::int64_t step_ = -1;
+  std::int64_t turn_ = 0;
   cudaStream_t stream_ = nullptr;
   cublasHandle_t blas_ = nullptr;
   void* blas_workspace_ = nullptr;

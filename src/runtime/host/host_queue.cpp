@@ -27,13 +27,15 @@ HostQueue::~HostQueue() {
 
 void HostQueue::push(Item item) {
   item.step = step_;
+  item.turn = turn_;
   last_->next = new Item(std::move(item));
   last_ = last_->next;
   pushed_.store(++pushes_);
 }
 
-void HostQueue::launch(const WorkInfo& info, std::function<void()> work) {
-  push({.info = info, .work = std::move(work)});
+void HostQueue::launch(const WorkInfo& info, std::function<void()> work,
+                       std::vector<TraceMessage> messages) {
+  push({.info = info, .work = std::move(work), .messages = std::move(messages)});
 }
 
 void HostQueue::record(Event& event) {
@@ -104,7 +106,8 @@ void HostQueue::execute(Item& item) {
   flops_ += item.info.flops;
   if (tracing_) {
     spans_.push_back({item.info.name, begin, std::chrono::steady_clock::now(), item.info.flops,
-                      item.info.bytes, item.step, item.info.link});
+                      item.info.bytes, item.step, item.info.link, item.turn,
+                      std::move(item.messages)});
   }
 }
 

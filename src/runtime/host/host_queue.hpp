@@ -45,16 +45,23 @@ class HostQueue final : public Queue {
   void synchronize() override;
   void store(std::int64_t* target, std::int64_t value, std::int64_t count) override;
   void copy(void* target, const void* source, std::size_t bytes) override;
-  void set_step(std::int64_t step) override { step_ = step; }
+  void set_step(std::int64_t step) override {
+    step_ = step;
+    ++turn_;
+  }
 
   /// Enqueues `work`. It is left out if the rank has failed before its turn comes; an exception
-  /// that it throws is the rank's failure.
-  void launch(const WorkInfo& info, std::function<void()> work);
+  /// that it throws is the rank's failure. `messages`: those it sends and receives, for the trace.
+  void launch(const WorkInfo& info, std::function<void()> work,
+              std::vector<TraceMessage> messages = {});
+  /// Whether this call is traced.
+  bool tracing() const { return tracing_; }
 
   const std::string& name() const override { return name_; }
   void begin_call(bool tracing) override {
     tracing_ = tracing;
     flops_ = 0.0;
+    turn_ = 0;
     spans_.clear();
   }
   std::vector<TraceSpan> take_spans() override { return std::exchange(spans_, {}); }
@@ -64,8 +71,10 @@ class HostQueue final : public Queue {
   struct Item {
     WorkInfo info;
     std::int64_t step = -1;
+    std::int64_t turn = 0;
     bool always = false;  // runs after a failure too, so that no waiter is left behind
     std::function<void()> work;
+    std::vector<TraceMessage> messages = {};
     Item* next = nullptr;
   };
   void push(Item item);
@@ -75,6 +84,7 @@ class HostQueue final : public Queue {
   std::string name_;
   Pulse& pulse_;
   std::int64_t step_ = -1;
+  std::int64_t turn_ = 0;
 
   // A linked list with one producer and one consumer; `pushed_` publishes each new item. The
   // consumer keeps the item it took last, so that the producer may still link to it.
