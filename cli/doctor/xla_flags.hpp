@@ -19,7 +19,7 @@ struct XlaWord {
 /// The words as XLA takes them apart: at blanks, but not between quotes.
 std::vector<XlaWord> xla_words(std::string_view text);
 
-/// Flags that are in common use, of XLA in jaxlib 0.8 to 0.11. There are hundreds more, and they
+/// Flags that are in common use, of XLA in jaxlib 0.10.2. There are hundreds more, and they
 /// change: jaxlib itself knows better (Python::xla_flags).
 const std::set<std::string>& common_xla_flags();
 

@@ -33,10 +33,10 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
     Wait for the results (`jax.block_until_ready`) before the block ends: what is under way then
     is recorded to its end, what has not begun is not. Calls run one at a time meanwhile.
 
-    Under `otherData`, `summary` the file also holds, times in seconds: of each rank the share of time
-    in which it worked and how long it waited for each other one, bytes and messages by link, the time
-    of a step (p50, p95, p99), and the rank that was waited for most. GPUs tell no messages: waits and
-    links are of CPU devices only.
+    Under `otherData`, `summary` the file also holds, times in seconds: of each rank the share of
+    time in which it worked and how long it waited for each other one, bytes and messages by link,
+    the time of a step (p50, p95, p99), and the rank that was waited for most. GPUs tell no
+    messages: waits and links are of CPU devices only.
 
     Args:
         path: JSON file; replaced if it exists.
