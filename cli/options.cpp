@@ -171,7 +171,7 @@ bool wants_mpi(const DeviceList& list) {
   return list.mpi == "on" || (list.mpi == "auto" && launched_processes() > 1);
 }
 
-void take_processes(const DeviceList& list) {
+void take_processes(const DeviceList& list, const Options& options) {
   constexpr const char* advice = "; --mpi off makes each process work on its own";
   if (list.backend == "cuda") {
     throw CLI::ValidationError(
@@ -193,7 +193,7 @@ void take_processes(const DeviceList& list) {
 void take_devices(const DeviceList& list, Options& options) {
   options.mpi = wants_mpi(list);
   if (options.mpi) {
-    take_processes(list);
+    take_processes(list, options);
   } else if (list.backend == "cuda") {
     options.backend = Backend::cuda;
     take_gpus(list.text.empty() ? "0" : list.text, options);

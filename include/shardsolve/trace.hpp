@@ -27,13 +27,13 @@ struct TraceSpan {
   double flops = 0.0;
   double bytes = 0.0;      ///< bytes moved between ranks
   std::int64_t step = -1;  ///< step of the elimination it belongs to, -1 if none
-  /// What the bytes went over where ranks are GPUs: "NVLink", "PCIe", "host" (the GPUs do not reach
-  /// each other) or "same device"; else empty. A string literal.
-  const char* link = "";
   /// Counts the steps of a call, forward and backward, alike on all ranks.
   std::int64_t turn = 0;
   std::vector<TraceMessage> messages = {};  ///< on CPU devices; GPUs do not tell
   std::int64_t call = 0;                    ///< set by Trace::add
+  /// What the bytes went over where ranks are GPUs: "NVLink", "PCIe", "host" (the GPUs do not reach
+  /// each other) or "same device"; else empty. A string literal.
+  const char* link = "";
 };
 
 /// How a rank's times have come to be on the clock of rank 0, in another process.

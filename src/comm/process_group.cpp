@@ -427,8 +427,8 @@ void ProcessGroup::exchange(const char* operation, const std::vector<Bytes>& sen
       const Bytes& bytes = receive[static_cast<std::size_t>(peer.rank)];
       if (bytes.size > 0) {
         pieces.push_back({peer, true, bytes.size, transfer(peer, [&] {
-                            return transport_->receive(peer.rank, Transport::Channel::data, tag(traced_),
-                                                       bytes);
+                            return transport_->receive(peer.rank, Transport::Channel::data,
+                                                       tag(traced_), bytes);
                           })});
       }
     });
@@ -436,8 +436,8 @@ void ProcessGroup::exchange(const char* operation, const std::vector<Bytes>& sen
       const Bytes& bytes = send[static_cast<std::size_t>(peer.rank)];
       if (bytes.size > 0) {
         pieces.push_back({peer, false, bytes.size, transfer(peer, [&] {
-                            return transport_->send(peer.rank, Transport::Channel::data, tag(traced_),
-                                                    bytes);
+                            return transport_->send(peer.rank, Transport::Channel::data,
+                                                    tag(traced_), bytes);
                           })});
         ++peer.sent;
       }

@@ -67,7 +67,7 @@ class FaultyTransport final : public comm::Transport {
 
   std::int64_t ranks() const override { return inner_->ranks(); }
   std::int64_t rank() const override { return inner_->rank(); }
-  std::int64_t ranks_on_host() const override { return inner_->ranks_on_host(); }
+  const std::vector<std::int64_t>& hosts() const override { return inner_->hosts(); }
   std::unique_ptr<comm::Message> send(std::int64_t to, Channel channel, int tag,
                                       comm::Bytes data) override {
     return meet(channel, [&] { return inner_->send(to, channel, tag, data); });

@@ -66,11 +66,11 @@ class MemoryPost {
 class MemoryTransport final : public comm::Transport {
  public:
   MemoryTransport(std::shared_ptr<MemoryPost> post, std::int64_t rank)
-      : post_(std::move(post)), rank_(rank) {}
+      : post_(std::move(post)), rank_(rank), hosts_(static_cast<std::size_t>(post_->ranks()), 0) {}
 
   std::int64_t ranks() const override { return post_->ranks(); }
   std::int64_t rank() const override { return rank_; }
-  std::int64_t ranks_on_host() const override { return ranks(); }
+  const std::vector<std::int64_t>& hosts() const override { return hosts_; }
 
   std::unique_ptr<comm::Message> send(std::int64_t to, Channel channel, int tag,
                                       comm::Bytes data) override;
@@ -82,6 +82,7 @@ class MemoryTransport final : public comm::Transport {
  private:
   std::shared_ptr<MemoryPost> post_;
   std::int64_t rank_;
+  std::vector<std::int64_t> hosts_;
 };
 
 }  // namespace shardsolve::testing

@@ -122,11 +122,11 @@ TEST(DoctorText, Rates_AreOneRangeOverDevices) {
 TEST(DoctorText, Links_AreThoseOfEachGpuAndTheirRing) {
   Surroundings s = healthy_with_gpus();
   s.links->gpus = {2, 5};
-  EXPECT_THAT(text_of(diagnosis_of(s)), HasSubstr("GPU 2 to    GPU 5 NVLink 200 GB/s (nominal)"));
-  EXPECT_THAT(text_of(diagnosis_of(s)), HasSubstr("ring        GPUs 2, 5"));
+  EXPECT_THAT(text_of(diagnosis_of(s)), HasSubstr("GPU 2 to  GPU 5 NVLink 200 GB/s (nominal)"));
+  EXPECT_THAT(text_of(diagnosis_of(s)), HasSubstr("ring      GPUs 2, 5"));
   s.links->measured = true;
   s.links->topology.set_link(0, 1, {comm::LinkKind::pcie, 21.5});
-  EXPECT_THAT(text_of(diagnosis_of(s)), HasSubstr("GPU 2 to    GPU 5 PCIe 21.5 GB/s (measured)"));
+  EXPECT_THAT(text_of(diagnosis_of(s)), HasSubstr("GPU 2 to  GPU 5 PCIe 21.5 GB/s (measured)"));
 }
 
 TEST(DoctorText, RankOfSeveral_SaysWhoseViewItIs) {

@@ -165,8 +165,10 @@ std::vector<TraceSpan> CudaQueue::take_spans() {
   std::vector<TraceSpan> spans;
   for (const Mark& mark : marks_) {
     if (mark.end) {
-      spans.push_back({mark.info.name, time(*mark.begin), time(*mark.end), mark.info.flops,
-                       mark.info.bytes, mark.step, mark.info.link, mark.turn});
+      TraceSpan span{mark.info.name,  time(*mark.begin), time(*mark.end), mark.info.flops,
+                     mark.info.bytes, mark.step,         mark.turn};
+      span.link = mark.info.link;
+      spans.push_back(std::move(span));
     }
   }
   marks_.clear();

@@ -106,8 +106,7 @@ void HostQueue::execute(Item& item) {
   flops_ += item.info.flops;
   if (tracing_) {
     spans_.push_back({item.info.name, begin, std::chrono::steady_clock::now(), item.info.flops,
-                      item.info.bytes, item.step, item.info.link, item.turn,
-                      std::move(item.messages)});
+                      item.info.bytes, item.step, item.turn, std::move(item.messages)});
   }
 }
 
