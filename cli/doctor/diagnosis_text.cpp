@@ -163,7 +163,8 @@ std::string jax_row(const Surroundings& s) {
   }
   std::string packages;
   for (const auto& [name, version] : s.python.packages) {
-    if (name.compare(0, 3, "jax") == 0 || name == "shardsolve") {
+    if (name == "jax" || name == "jaxlib" || name.compare(0, 4, "jax-") == 0 ||
+        name == "shardsolve") {
       packages += fmt::format("{}{} {}", packages.empty() ? "" : ", ", name, version);
     }
   }
@@ -183,8 +184,11 @@ std::string range(const std::vector<DeviceRates>& devices, double DeviceRates::*
   const auto [least, most] = std::minmax_element(
       devices.begin(), devices.end(),
       [&](const auto& one, const auto& other) { return one.*rate < other.*rate; });
-  const std::string low = fmt::format("{:.4g}", *least.*rate / giga);
-  const std::string high = fmt::format("{:.4g}", *most.*rate / giga);
+  const auto text = [](double value) {
+    return value < 1000.0 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
+  };
+  const std::string low = text(*least.*rate / giga);
+  const std::string high = text(*most.*rate / giga);
   return low == high ? low : fmt::format("{} to {}", low, high);
 }
 
