@@ -28,7 +28,7 @@ void ProcessCommunicator::broadcast(runtime::Queue& queue, Bytes data, std::int6
     receive[static_cast<std::size_t>(relay.source)] = data;
     enqueue(queue, "broadcast", nothing(), std::move(receive));
   }
-  if (!relay.readers.empty()) {
+  if (rank() == root || !relay.readers.empty()) {
     auto send = nothing();
     for (const std::int64_t reader : relay.readers) {
       send[static_cast<std::size_t>(reader)] = data;

@@ -26,8 +26,10 @@ inline std::optional<int>& test_communicator() {
 }
 
 /// With SHARDSOLVE_TEST_HOSTS=<count> in the environment, as if it were on so many hosts.
+inline const char* pretended_hosts() { return std::getenv("SHARDSOLVE_TEST_HOSTS"); }
+
 inline Mesh make_process_mesh() {
-  const char* hosts = std::getenv("SHARDSOLVE_TEST_HOSTS");
+  const char* hosts = pretended_hosts();
   if (hosts == nullptr) {
     return Mesh::mpi(test_communicator());
   }
