@@ -265,7 +265,7 @@ void add_common(CLI::App& command, Options& options, DeviceList& devices) {
   command
       .add_option(
           "--trace", options.trace,
-          "write what every queue of every device did, for ui.perfetto.dev, and print a summary")
+          "write what every queue did, for ui.perfetto.dev, and print a summary of it")
       ->type_name("FILE");
   command
       .add_option("--timeout", options.timeout,
