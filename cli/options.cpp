@@ -263,9 +263,8 @@ void add_common(CLI::App& command, Options& options, DeviceList& devices) {
                            "a whole number of columns, at least 1, is accepted; leave it out for a "
                            "good choice"));
   command
-      .add_option(
-          "--trace", options.trace,
-          "write what every queue did, for ui.perfetto.dev, and print a summary of it")
+      .add_option("--trace", options.trace,
+                  "write what every queue did, for ui.perfetto.dev, and print a summary of it")
       ->type_name("FILE");
   command
       .add_option("--timeout", options.timeout,

@@ -45,8 +45,11 @@ void choose_for_jax(const Surroundings& s, Choice& choice) {
   const bool has_plugin = !jax_cuda_versions(s.python).empty();
   choice.jax = "cpu";
   if (!platforms.empty()) {
-    choice.jax = platforms.front() == "gpu" ? "cuda" : platforms.front();
-    choice.jax_why = "as JAX_PLATFORMS says";
+    const bool is_gpu = platforms.front() == "gpu" || platforms.front() == "cuda";
+    const bool passed_over = is_gpu && !has_plugin && platforms.size() > 1;
+    choice.jax = passed_over ? platforms[1] : is_gpu ? "cuda" : platforms.front();
+    choice.jax_why = passed_over ? "of JAX_PLATFORMS, as JAX has no support for GPUs installed"
+                                 : "as JAX_PLATFORMS says";
   } else if (!has_plugin) {
     choice.jax_why = "JAX has no support for GPUs installed";
   } else if (s.cuda.gpus.empty()) {

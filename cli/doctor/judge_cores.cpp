@@ -95,19 +95,26 @@ void judge_variable(const Surroundings& s, const std::string& variable, Findings
        fmt::format("export {}={}", variable, std::max<std::int64_t>(1, cores / processes))});
 }
 
+/// CPU devices that JAX is told to have; its own variable goes before XLA's flag.
+std::int64_t jax_cpu_devices(const Environment& environment) {
+  const std::string variable = trimmed(value_of(environment, "JAX_NUM_CPU_DEVICES"));
+  if (const auto devices = to_number<std::int64_t>(variable)) {
+    return *devices;
+  }
+  const std::string flag = "--xla_force_host_platform_device_count=";
+  const std::string flags = value_of(environment, "XLA_FLAGS");
+  const std::size_t at = flags.rfind(flag);
+  if (at == std::string::npos) {
+    return 0;
+  }
+  const std::size_t begin = at + flag.size();
+  const std::size_t end = flags.find_first_not_of("0123456789", begin);
+  return to_number<std::int64_t>(flags.substr(begin, end - begin)).value_or(0);
+}
+
 /// XLA hangs when calls over several CPU devices outnumber the threads of its pool.
 void judge_nproc(const Surroundings& s, Findings& findings) {
-  const std::string flag = "--xla_force_host_platform_device_count=";
-  const std::string flags = value_of(s.environment, "XLA_FLAGS");
-  const std::size_t at = flags.rfind(flag);
-  std::int64_t devices = 0;
-  if (at != std::string::npos) {
-    const std::size_t begin = at + flag.size();
-    const std::size_t end = flags.find_first_not_of("0123456789", begin);
-    devices = to_number<std::int64_t>(flags.substr(begin, end - begin)).value_or(0);
-  }
-  const std::string variable = trimmed(value_of(s.environment, "JAX_NUM_CPU_DEVICES"));
-  devices = std::max(devices, to_number<std::int64_t>(variable).value_or(0));
+  const std::int64_t devices = jax_cpu_devices(s.environment);
   const std::string given = trimmed(value_of(s.environment, "NPROC"));
   const std::int64_t threads = to_number<std::int64_t>(given).value_or(s.host.allowed_cores);
   if (devices < 2 || threads >= 2 * devices) {

@@ -119,7 +119,8 @@ void judge_platforms(const Surroundings& s, Findings& findings) {
   for (const std::string& one : platforms) {
     judge_platform_name(one, setting, findings);
   }
-  const bool wants_gpu = std::any_of(platforms.begin(), platforms.end(),
+  // With another platform beside it ("cuda,cpu") JAX takes that.
+  const bool needs_gpu = std::all_of(platforms.begin(), platforms.end(),
                                      [](const auto& one) { return one == "cuda" || one == "gpu"; });
   const bool with_jax = !s.python.version_of("jaxlib").empty();
   if (platforms.front() == "cpu" && s.has_gpu()) {
@@ -129,7 +130,7 @@ void judge_platforms(const Surroundings& s, Findings& findings) {
                         "solves them there",
                         "unset JAX_PLATFORMS, or set it to cuda,cpu"});
   }
-  if (wants_gpu && with_jax && jax_cuda_versions(s.python).empty()) {
+  if (needs_gpu && with_jax && jax_cuda_versions(s.python).empty()) {
     findings.push_back(
         {Severity::error, "jax-platform-missing",
          fmt::format("{}, and the JAX of {} has no support for GPUs", setting, s.python.path),

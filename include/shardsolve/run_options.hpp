@@ -28,8 +28,9 @@ struct RunOptions {
   /// A rank that others wait for and that has done nothing for this long is reported as silent with
   /// its number, step and operation: Error(communication).
   std::chrono::duration<double> silence_limit = std::chrono::seconds(300);
-  /// If set, receives what every queue did, also in a call that fails. On a mesh of processes all
-  /// give one, or the call fails with Error(invalid_argument); rank 0's receives that of all ranks.
+  /// If set, receives what every queue did, also in a call that fails, unless a rank is lost. On a
+  /// mesh of processes all give one, or the call fails with Error(invalid_argument); rank 0's
+  /// receives that of all ranks, and where it cannot be brought there the call has failed.
   Trace* trace = nullptr;
 };
 

@@ -9,8 +9,10 @@ BroadcastWays::BroadcastWays(const Topology& topology)
     while (host < rank && topology.link(host, rank).kind == LinkKind::network) {
       ++host;
     }
+    std::vector<std::int64_t>& ranks = on_host_[static_cast<std::size_t>(host)];
     host_.push_back(host);
-    on_host_[static_cast<std::size_t>(host)].push_back(rank);
+    place_.push_back(ranks.size());
+    ranks.push_back(rank);
   }
 }
 
@@ -20,7 +22,7 @@ std::int64_t BroadcastWays::source(std::int64_t root, std::int64_t rank) const {
     return root;
   }
   const std::vector<std::int64_t>& ranks = on_host_[static_cast<std::size_t>(host)];
-  const std::int64_t relay = ranks[static_cast<std::size_t>(root) % ranks.size()];
+  const std::int64_t relay = ranks[place_[static_cast<std::size_t>(root)] % ranks.size()];
   return relay == rank ? root : relay;
 }
 

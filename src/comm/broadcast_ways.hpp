@@ -3,6 +3,7 @@
 
 #include "comm/topology.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +21,7 @@ class BroadcastWays {
 
  private:
   std::vector<std::int64_t> host_;                  // of each rank: the first rank there
+  std::vector<std::size_t> place_;                  // of each rank among those there
   std::vector<std::vector<std::int64_t>> on_host_;  // the ranks of each such host
 };
 

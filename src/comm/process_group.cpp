@@ -341,8 +341,8 @@ Verdict ProcessGroup::judge(const std::optional<Failure>& own, double flops,
   }
   if (late && !verdict.failure) {
     verdict.failure = late;
-    verdict.origin = std::find_if(peers_.begin(), peers_.end(), [](const Peer& peer) {
-                       return !peer.silent;
+    verdict.origin = std::find_if(peers_.begin(), peers_.end(), [this](const Peer& peer) {
+                       return peer.rank == rank() || !peer.silent;
                      })->rank;
   }
   return verdict;

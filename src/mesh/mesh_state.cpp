@@ -321,17 +321,22 @@ void MeshState::add_trace(std::unique_lock<std::mutex>& lock, const RunOptions& 
   verdict_ = verdict;
 }
 
-CallCost MeshState::run(const RunOptions& options, RankProgram program) {
-  const std::lock_guard one_at_a_time(call_);
-  const auto others = backend_->keep_others_away();
-  std::unique_lock lock(mutex_);
+void MeshState::require_whole() const {
   if (broken_) {
     throw Error(ErrorKind::communication,
                 "a rank of this mesh was lost in an earlier call: make a new mesh");
   }
+}
+
+CallCost MeshState::run(const RunOptions& options, RankProgram program) {
+  const std::lock_guard one_at_a_time(call_);
+  const auto others = backend_->keep_others_away();
+  std::unique_lock lock(mutex_);
+  require_whole();
   std::vector<comm::ClockReading> clocks;
   if (options.trace != nullptr && backend_->processes() != nullptr) {
     clocks = meet(lock, options, read_clocks);
+    require_whole();
   }
   const auto start = std::chrono::steady_clock::now();
   perform(lock, options, std::move(program));

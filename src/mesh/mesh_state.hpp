@@ -80,6 +80,7 @@ class MeshState {
   Seat* seat(std::int64_t rank) const;
   void serve(Seat& seat);
   void conclude(std::unique_lock<std::mutex>& lock);
+  void require_whole() const;
   void fail(std::exception_ptr reason);
   void begin(const RunOptions& options, RankProgram program);
   void await_return(std::unique_lock<std::mutex>& lock);

@@ -57,6 +57,14 @@ TEST(DoctorChoice, JaxPlatforms_TheFirstOneCounts) {
   EXPECT_EQ(choose(s).jax, "cpu");
 }
 
+TEST(DoctorChoice, JaxPlatformWithoutSupport_IsPassedOver) {
+  Surroundings s = healthy();
+  s.environment["JAX_PLATFORMS"] = "cuda,cpu";
+  EXPECT_EQ(choose(s).jax, "cpu");
+  EXPECT_THAT(choose(s).jax_why, HasSubstr("of JAX_PLATFORMS"));
+  EXPECT_TRUE(judge(s).empty());
+}
+
 TEST(DoctorChoice, NoGpuIsSeen_JaxTakesTheCpu) {
   Surroundings s = healthy_with_gpus();
   s.cuda.gpus.clear();
@@ -86,6 +94,14 @@ TEST(DoctorHost, UsableCores_AreTheLeastOfAffinityAndQuota) {
   EXPECT_EQ(host.usable_cores(), 1);
   host.quota = 100.0;
   EXPECT_EQ(host.usable_cores(), 8);
+}
+
+/// Seen with jax 0.10.2: its own variable goes before XLA's flag.
+TEST(DoctorHost, JaxCpuDevices_AreThoseOfItsOwnVariable) {
+  Surroundings s = healthy();
+  s.environment = {{"JAX_NUM_CPU_DEVICES", "2"},
+                   {"XLA_FLAGS", "--xla_force_host_platform_device_count=8"}};
+  EXPECT_TRUE(judge(s).empty());
 }
 
 TEST(DoctorText, NothingIsWrong_SaysSoAndShowsWhatThereIs) {

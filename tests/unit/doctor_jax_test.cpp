@@ -270,7 +270,7 @@ std::vector<Case> jax_cases() {
        {"unless a plugin"}},
       {"platform_without_support",
        healthy,
-       [](Surroundings& s) { s.environment["JAX_PLATFORMS"] = "cuda,cpu"; },
+       [](Surroundings& s) { s.environment["JAX_PLATFORMS"] = "cuda"; },
        "jax-platform-missing",
        Severity::error,
        {"no support for GPUs", "does not start"}},
