@@ -33,7 +33,8 @@ std::vector<std::uint8_t> to_bytes(const Trace::Lane& lane) {
 }
 
 Trace::Lane lane_from_bytes(const std::vector<std::uint8_t>& bytes) {
-  const json document = json::from_cbor(bytes);
+  const auto* const begin = reinterpret_cast<const char*>(bytes.data());
+  const json document = json::from_cbor(begin, begin + bytes.size());
   Trace::Lane lane{document[0], document[1], {}};
   for (const json& from : document[2]) {
     TraceSpan span{from[0], time_of(from[1]), time_of(from[2]), from[3], from[4], from[5], from[6]};
