@@ -6,7 +6,6 @@ import argparse
 import functools
 import json
 import math
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -139,4 +138,3 @@ def serve(
             answer = {**kept().timed(solve(tile)), "first": first}
             first = False
         print(json.dumps(answer), flush=True)
-    sys.stdout.flush()

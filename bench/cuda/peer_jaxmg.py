@@ -1,4 +1,4 @@
-"""Times JAXMg's `potrs` under `jit`, A cut over the squarest mesh; started by run.py.
+"""Times JAXMg's `potrs`, which compiles itself, A cut over the squarest mesh; started by run.py.
 
 JAXMg wants one process a GPU. The first one starts the others, and passes on what it is asked for.
 """
