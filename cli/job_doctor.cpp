@@ -21,8 +21,10 @@ using doctor::Diagnosis;
 using doctor::Severity;
 
 doctor::Job job_of(const Options& options) {
-  return {
-      .cuda = options.backend == Backend::cuda, .devices = options.devices, .gpus = options.gpus};
+  return {.cuda = options.backend == Backend::cuda,
+          .devices = options.devices,
+          .gpus = options.gpus,
+          .tile_table = options.tile_table};
 }
 
 /// Where devices cannot be had, the findings say so.

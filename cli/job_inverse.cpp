@@ -54,14 +54,15 @@ Report inverse_job(Workplace& workplace) {
     return matrix;
   });
   workplace.require_same(identity(a));
-  const SlabLayout layout = workplace.layout_for(a.columns, a.dtype());
+  const TileChoice tile = workplace.tile_for(a.columns, a.dtype());
+  const SlabLayout layout = workplace.layout(a.columns, tile);
   workplace.require_memory(
       {plan_cholesky_factor(layout, a.dtype()), plan_cholesky_inverse(layout, a.dtype())},
       fmt::format("inverting '{}'", a.path()));
 
   Report report{.n = a.columns,
                 .dtype = a.dtype(),
-                .tile = layout.tile(),
+                .tile = tile,
                 .output_shape = io::format_shape(a.shape())};
   with_dtype(a.dtype(), [&]<class T>(T) { invert_file<T>(workplace, a, layout, report); });
   return report;

@@ -41,12 +41,13 @@ Report logdet_job(Workplace& workplace) {
     return matrix;
   });
   workplace.require_same(identity(a));
-  const SlabLayout layout = workplace.layout_for(a.columns, a.dtype());
+  const TileChoice tile = workplace.tile_for(a.columns, a.dtype());
+  const SlabLayout layout = workplace.layout(a.columns, tile);
   workplace.require_memory(
       {plan_cholesky_factor(layout, a.dtype()), plan_cholesky_solve(layout, a.dtype(), 1)},
       fmt::format("factoring '{}'", a.path()));
 
-  Report report{.n = a.columns, .dtype = a.dtype(), .tile = layout.tile()};
+  Report report{.n = a.columns, .dtype = a.dtype(), .tile = tile};
   with_dtype(a.dtype(), [&]<class T>(T) { find_log_determinant<T>(workplace, a, layout, report); });
   return report;
 }

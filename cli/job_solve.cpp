@@ -45,7 +45,8 @@ Report solve_job(Workplace& workplace) {
     return std::pair(matrix, sides);
   });
   workplace.require_same(identity(a) + identity(b));
-  const SlabLayout layout = workplace.layout_for(a.columns, a.dtype());
+  const TileChoice tile = workplace.tile_for(a.columns, a.dtype());
+  const SlabLayout layout = workplace.layout(a.columns, tile);
   workplace.require_memory(
       {plan_cholesky_factor(layout, a.dtype()), plan_cholesky_solve(layout, a.dtype(), b.columns)},
       fmt::format("solving with '{}'", a.path()));
@@ -53,7 +54,7 @@ Report solve_job(Workplace& workplace) {
   Report report{.n = a.columns,
                 .dtype = a.dtype(),
                 .right_hand_sides = b.columns,
-                .tile = layout.tile(),
+                .tile = tile,
                 .output_shape = io::format_shape(b.shape())};
   with_dtype(a.dtype(),
              [&, &a = a, &b = b]<class T>(T) { solve_files<T>(workplace, a, b, layout, report); });

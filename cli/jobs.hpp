@@ -13,6 +13,11 @@ Report solve_job(Workplace& workplace);
 Report inverse_job(Workplace& workplace);
 Report logdet_job(Workplace& workplace);
 
+/// Both print what they measure and return the exit code. `progress` is taken away before. Throw
+/// Error; then tune has written nothing.
+int tune_job(Workplace& workplace, ProgressDisplay& progress);
+int bench_job(Workplace& workplace, ProgressDisplay& progress);
+
 /// Prints what it finds; the exit code. Takes no workplace: it is for where there may be none.
 int doctor_job(const Options& options);
 

@@ -35,7 +35,9 @@ Report run_job(Workplace& workplace) {
     case Command::inverse:
       return inverse_job(workplace);
     case Command::logdet:
-    case Command::doctor:  // has no workplace
+    case Command::doctor:  // have reports of their own
+    case Command::tune:
+    case Command::bench:
       break;
   }
   return logdet_job(workplace);
@@ -145,6 +147,13 @@ int run(const CommandLine& line, std::optional<Workplace>& workplace,
   workplace->require_same(line.summary);
   if (line.answer) {
     return workplace->speaks() ? tell(*line.answer) : line.answer->code;
+  }
+  if (line.options.command == Command::tune) {
+    return tune_job(*workplace, *progress);
+  }
+  workplace->take_tile_table();
+  if (line.options.command == Command::bench) {
+    return bench_job(*workplace, *progress);
   }
   Report report = run_job(*workplace);
   if (!line.options.trace.empty() && report.outcome.ok() && workplace->speaks()) {

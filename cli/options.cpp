@@ -2,6 +2,8 @@
 
 #include "exit_code.hpp"
 #include "launch.hpp"
+#include "option_values.hpp"
+#include "options_measured.hpp"
 #include "version.hpp"
 
 #include <shardsolve/mesh.hpp>
@@ -12,16 +14,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <optional>
 #include <string>
 #include <thread>
 
 namespace shardsolve::cli {
 namespace {
-
-constexpr double longest_timeout = 1e8;  // three years; what the clock can count is not far away
 
 constexpr const char* about =
     "Solves dense Hermitian positive definite systems over many devices. Matrices come from .npy\n"
@@ -36,6 +34,7 @@ constexpr const char* footer =
     "  shardsolve logdet A.npy --json\n"
     "  mpirun -np 4 shardsolve solve A.npy b.npy -o x.npy\n"
     "  shardsolve doctor\n"
+    "  shardsolve bench cholesky --n 8192\n"
     "\n"
     "'shardsolve solve --help' and so on say more about each command.\n"
     "\n"
@@ -119,26 +118,6 @@ std::int64_t default_devices() {
                                   1, most);
 }
 
-/// The whole number that the text is, if it is one of this range.
-std::optional<std::int64_t> to_whole_number(std::string_view text, std::int64_t least,
-                                            std::int64_t most) {
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  const bool good = error == std::errc{} && stopped == end && value >= least && value <= most;
-  return good ? std::optional(value) : std::nullopt;
-}
-
-/// Accepts whole numbers of a range; the message says which.
-CLI::Validator whole_number(std::int64_t least, std::int64_t most, const std::string& accepted) {
-  return {[=](const std::string& text) {
-            return to_whole_number(text, least, most)
-                       ? std::string()
-                       : fmt::format("'{}' given; {}", text, accepted);
-          },
-          ""};
-}
-
 /// Throws what CLI11 shows as misuse.
 [[noreturn]] void reject_devices(const std::string& text, const std::string& accepted) {
   throw CLI::ValidationError("--devices", fmt::format("'{}' given; {}", text, accepted));
@@ -155,14 +134,12 @@ void take_cpu_devices(const std::string& text, Options& options) {
 }
 
 void take_gpus(const std::string& text, Options& options) {
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const auto number = to_whole_number(std::string_view(text).substr(begin, end - begin), 0, 1023);
+  for (const std::string& part : parts_of(text)) {
+    const auto number = to_whole_number(part, 0, 1023);
     if (!number) {
       reject_devices(text, "with --backend cuda the numbers of GPUs are accepted: 0 or 0,1,2,3");
     }
     options.gpus.push_back(static_cast<int>(*number));
-    begin = end + 1;
   }
   options.devices = static_cast<std::int64_t>(options.gpus.size());
 }
@@ -183,6 +160,12 @@ void take_processes(const DeviceList& list, const Options& options) {
     reject_devices(list.text,
                    fmt::format("each of the processes is one device: leave it out{}", advice));
   }
+  if (options.command == Command::tune) {
+    throw CLI::ValidationError(
+        "tune",
+        "one process measures the devices of its machine: leave out mpirun or srun. What "
+        "it finds for --devices 4 also holds for 4 processes on such a machine");
+  }
   if (options.measure) {
     throw CLI::ValidationError(
         "--measure",
@@ -200,22 +183,6 @@ void take_devices(const DeviceList& list, Options& options) {
   } else if (!list.text.empty()) {
     take_cpu_devices(list.text, options);
   }
-}
-
-CLI::Validator positive_seconds() {
-  return {[](const std::string& text) {
-            double value = 0.0;
-            const char* end = text.data() + text.size();
-            const auto [stopped, error] = std::from_chars(text.data(), end, value);
-            const bool good =
-                error == std::errc{} && stopped == end && value > 0.0 && value <= longest_timeout;
-            return good ? std::string()
-                        : fmt::format(
-                              "'{}' given; a number of seconds above 0 and up to {:g} is "
-                              "accepted",
-                              text, longest_timeout);
-          },
-          ""};
 }
 
 void add_matrix(CLI::App& command, Options& options) {
@@ -253,8 +220,14 @@ void add_json(CLI::App& command, Options& options) {
   command.add_flag("--json", options.json, "print one JSON object in place of text");
 }
 
-void add_common(CLI::App& command, Options& options, DeviceList& devices) {
-  add_devices(command, options, devices);
+void add_tile_table(CLI::App& command, Options& options) {
+  command
+      .add_option("--tile-table", options.tile_table,
+                  "table of 'shardsolve tune' (default: this user's; none: the library's choice)")
+      ->type_name("FILE");
+}
+
+void add_tile(CLI::App& command, Options& options) {
   command
       .add_option("--tile", options.tile,
                   "columns eliminated in one step (default: chosen from n and the devices)")
@@ -262,10 +235,10 @@ void add_common(CLI::App& command, Options& options, DeviceList& devices) {
       ->check(whole_number(1, std::int64_t{1} << 40,
                            "a whole number of columns, at least 1, is accepted; leave it out for a "
                            "good choice"));
-  command
-      .add_option("--trace", options.trace,
-                  "write what every queue did, for ui.perfetto.dev, and print a summary of it")
-      ->type_name("FILE");
+  add_tile_table(command, options);
+}
+
+void add_timeout(CLI::App& command, Options& options) {
   command
       .add_option("--timeout", options.timeout,
                   fmt::format("give up when a device has shown no sign of life for this long "
@@ -273,6 +246,16 @@ void add_common(CLI::App& command, Options& options, DeviceList& devices) {
                               options.timeout))
       ->type_name("SECONDS")
       ->check(positive_seconds());
+}
+
+void add_common(CLI::App& command, Options& options, DeviceList& devices) {
+  add_devices(command, options, devices);
+  add_tile(command, options);
+  command
+      .add_option("--trace", options.trace,
+                  "write what every queue did, for ui.perfetto.dev, and print a summary of it")
+      ->type_name("FILE");
+  add_timeout(command, options);
   add_json(command, options);
   command.add_flag("-q,--quiet", options.quiet, "no progress and no report; errors are shown");
 }
@@ -309,8 +292,23 @@ CLI::App* add_doctor(CLI::App& app, Options& options, DeviceList& devices) {
   add_devices(*command, options, devices);
   command->add_flag("--measure", options.measure,
                     "measure rates of the devices now: copy, gemm, broadcast");
+  add_tile_table(*command, options);
   add_json(*command, options);
   return command;
+}
+
+/// tune and bench, with what they share with the other commands.
+void add_measured(CLI::App& app, Options& options, DeviceList& devices, MeasuredLists& lists) {
+  CLI::App* tune = add_tune(app, options, lists);
+  CLI::App* bench = add_bench(app, options, lists);
+  add_tile_table(*tune, options);
+  add_tile(*bench, options);
+  for (CLI::App* command : {tune, bench}) {
+    add_devices(*command, options, devices);
+    add_timeout(*command, options);
+    add_json(*command, options);
+    command->add_flag("-q,--quiet", options.quiet, "no progress and no report; errors are shown");
+  }
 }
 
 const char* usage_of(std::string_view command) {
@@ -319,6 +317,9 @@ const char* usage_of(std::string_view command) {
   }
   if (command == "doctor") {
     return doctor_usage;
+  }
+  if (command == "tune" || command == "bench") {
+    return command == "tune" ? tune_usage : bench_usage;
   }
   return command == "inverse" ? inverse_usage : logdet_usage;
 }
@@ -332,7 +333,7 @@ Answer answer(const CLI::App& app, const CLI::ParseError& error,
   const auto chosen = app.get_subcommands();
   if (chosen.empty()) {
     return {exit_misuse,
-            fmt::format("{}; the commands are solve, inverse, logdet and doctor\n"
+            fmt::format("{}; the commands are solve, inverse, logdet, doctor, tune and bench\n"
                         "Try 'shardsolve --help'.",
                         first_argument.empty() ? "no command given"
                                                : "'" + first_argument + "' is not a command")};
@@ -340,6 +341,18 @@ Answer answer(const CLI::App& app, const CLI::ParseError& error,
   const std::string command = chosen.front()->get_name();
   return {exit_misuse, fmt::format("{}\nUsage: {}\nTry 'shardsolve {} --help'.", error.what(),
                                    usage_of(command), command)};
+}
+
+/// The command that was given; solve if none was.
+Command chosen(const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  for (const Command command :
+       {Command::inverse, Command::logdet, Command::doctor, Command::tune, Command::bench}) {
+    if (!commands.empty() && commands.front()->get_name() == name(command)) {
+      return command;
+    }
+  }
+  return Command::solve;
 }
 
 /// The version, then the arguments as they were given.
@@ -363,6 +376,10 @@ std::string_view name(Command command) {
       return "logdet";
     case Command::doctor:
       return "doctor";
+    case Command::tune:
+      return "tune";
+    case Command::bench:
+      return "bench";
   }
   return "unknown";
 }
@@ -377,23 +394,21 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text(), "version, and the BLAS that is used");
   DeviceList devices;
+  MeasuredLists lists;
   add_solve(app, options, devices);
-  const CLI::App* inverse = add_inverse(app, options, devices);
-  const CLI::App* logdet = add_logdet(app, options, devices);
-  const CLI::App* doctor = add_doctor(app, options, devices);
+  add_inverse(app, options, devices);
+  add_logdet(app, options, devices);
+  add_doctor(app, options, devices);
+  add_measured(app, options, devices, lists);
   try {
     app.parse(argc, argv);
+    options.command = chosen(app);
     take_devices(devices, options);
+    take_measured(lists, options);
   } catch (const CLI::ParseError& error) {
     options.mpi = wants_mpi(devices);
+    options.command = chosen(app);
     line.answer = answer(app, error, argc > 1 ? argv[1] : "");
-  }
-  if (inverse->parsed()) {
-    options.command = Command::inverse;
-  } else if (logdet->parsed()) {
-    options.command = Command::logdet;
-  } else if (doctor->parsed()) {
-    options.command = Command::doctor;
   }
   return line;
 }

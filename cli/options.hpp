@@ -1,6 +1,8 @@
 /// The command line: what is asked for.
 #pragma once
 
+#include <shardsolve/dtype.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,10 +11,10 @@
 
 namespace shardsolve::cli {
 
-enum class Command : std::uint8_t { solve, inverse, logdet, doctor };
+enum class Command : std::uint8_t { solve, inverse, logdet, doctor, tune, bench };
 enum class Backend : std::uint8_t { cpu, cuda };
 
-/// "solve", "inverse", "logdet" or "doctor".
+/// "solve", "inverse", ...
 std::string_view name(Command command);
 
 struct Options {
@@ -26,6 +28,11 @@ struct Options {
   bool mpi = false;                  ///< each device is a process, started by an MPI launcher
   std::vector<int> gpus;             ///< CUDA's numbers of them, if that is the backend
   std::optional<std::int64_t> tile;  ///< default_tile() if not given
+  std::string tile_table;            ///< path of it, or "none"; empty for this user's
+  std::vector<std::int64_t> sizes;   ///< rows of the matrices that tune and bench make
+  std::vector<Dtype> dtypes;         ///< of tune and bench; bench takes one
+  double budget = 120.0;             ///< seconds that tune may take
+  std::int64_t runs = 5;             ///< of each job of bench
   double timeout = 300.0;            ///< seconds without a sign of life from a device
   bool force = false;
   bool json = false;

@@ -126,6 +126,19 @@ void ProgressDisplay::say(const std::string& text) {
   }
 }
 
+void RunsProgress::show(const std::string& what, double fraction) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!(fraction > 0.0)) {
+    begin_ = now;
+    fraction = 0.0;
+  }
+  const double taken = std::chrono::duration<double>(now - begin_).count();
+  display_.show({.phase = what,
+                 .fraction = fraction,
+                 .seconds = taken,
+                 .remaining = fraction > 0.0 ? taken * (1.0 - fraction) / fraction : 0.0});
+}
+
 std::string rough_duration(double seconds) {
   constexpr double minute = 60.0;
   constexpr double hour = 60.0 * minute;

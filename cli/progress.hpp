@@ -44,6 +44,19 @@ class ProgressDisplay {
   int tenth_ = -1;
 };
 
+/// Progress through timed runs of about equal length.
+class RunsProgress {
+ public:
+  explicit RunsProgress(ProgressDisplay& display) : display_(display) {}
+
+  /// What is being timed, and the share of the runs that is done: 0 for the first one.
+  void show(const std::string& what, double fraction);
+
+ private:
+  ProgressDisplay& display_;
+  std::chrono::steady_clock::time_point begin_;
+};
+
 /// "4.1 s", "35 s", "12 min" or "2.5 h": for estimates.
 std::string rough_duration(double seconds);
 

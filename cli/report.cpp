@@ -33,7 +33,9 @@ std::string headline(const Options& options, const Report& report) {
     case Command::logdet:
       return fmt::format("log(det(A)) = {:.17g}\n  A {}; its determinant is positive\n",
                          report.log_determinant.value_or(0.0), matrix);
-    case Command::doctor:  // has a report of its own
+    case Command::doctor:  // have reports of their own
+    case Command::tune:
+    case Command::bench:
       break;
   }
   return "";
@@ -88,7 +90,7 @@ std::string time_line(const Options& options, const Report& report) {
   std::string meaning =
       fmt::format("{:.1f} GFLOP/s on {}, tile {}; reading {}",
                   outcome.seconds > 0.0 ? outcome.flops / outcome.seconds / giga : 0.0,
-                  plural(options.devices, kind_of_device(options)), report.tile,
+                  plural(options.devices, kind_of_device(options)), tile_text(report.tile),
                   precise_duration(report.read_seconds));
   if (!options.output.empty()) {
     meaning += fmt::format(", writing {}", precise_duration(report.write_seconds));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "options.hpp"
+#include "tile_choice.hpp"
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/outcome.hpp>
@@ -19,7 +20,7 @@ struct Report {
   std::int64_t n = 0;
   Dtype dtype = Dtype::float64;
   std::optional<std::int64_t> right_hand_sides;
-  std::int64_t tile = 0;
+  TileChoice tile;
   Outcome outcome;
   std::optional<double> log_determinant;
   std::string output_shape;  ///< "(1797, 10)"

@@ -37,6 +37,9 @@ Json blank(const Options& options, std::string_view status, const std::string& m
           {"devices", options.devices},
           {"processes", options.mpi ? options.devices : 1},
           {"tile", nullptr},
+          {"tile_from", nullptr},
+          {"tile_table", nullptr},
+          {"tile_date", nullptr},
           {"backward_error", nullptr},
           {"unit_roundoff", nullptr},
           {"rcond", nullptr},
@@ -64,7 +67,12 @@ void fill_problem(Json& object, const Report& report) {
   if (report.right_hand_sides) {
     object["rhs"] = *report.right_hand_sides;
   }
-  object["tile"] = report.tile;
+  object["tile"] = report.tile.tile;
+  object["tile_from"] = tile_origin(report.tile);
+  if (report.tile.entry) {
+    object["tile_table"] = text(report.tile.table);
+    object["tile_date"] = report.tile.entry->measured.date;
+  }
   object["unit_roundoff"] = unit_roundoff_of(report.dtype);
 }
 

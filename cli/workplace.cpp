@@ -1,6 +1,7 @@
 #include "workplace.hpp"
 
 #include "dense/gather.hpp"
+#include "io/tile_table_file.hpp"
 #include "launch.hpp"
 #include "mesh/mesh_state.hpp"
 
@@ -139,9 +140,32 @@ double Workplace::run(std::function<void(mesh::Rank&)> program) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-SlabLayout Workplace::layout_for(std::int64_t n, Dtype dtype) const {
-  const std::int64_t tile = options_.tile ? *options_.tile : mesh_.default_tile(n, dtype);
-  return SlabLayout::even(n, mesh_.ranks(), tile);
+void Workplace::take_tile_table() {
+  if (!options_.tile) {
+    mesh_.use_tile_table(everywhere([option = options_.tile_table] {
+      return io::read_tile_table(io::tile_table_path(option));
+    }));
+  }
+}
+
+TileChoice Workplace::tile_for(std::int64_t n, Dtype dtype) {
+  TileChoice choice{.tile = options_.tile.value_or(0), .asked_for = options_.tile.has_value()};
+  if (!choice.asked_for) {
+    choice.tile = mesh_.default_tile(n, dtype);
+    choice.table = mesh_.tile_table().path();
+    if (const TileEntry* entry = mesh_.tile_entry(n, dtype)) {
+      choice.entry = *entry;
+    }
+  }
+  choice.tile = layout(n, choice).tile();
+  // Processes on several machines may have tables of their own.
+  require_same(
+      fmt::format("the tile {} (tables of tile sizes: --tile-table, --tile)", choice.tile));
+  return choice;
+}
+
+SlabLayout Workplace::layout(std::int64_t n, const TileChoice& tile) const {
+  return SlabLayout::even(n, mesh_.ranks(), tile.tile);
 }
 
 void Workplace::require_memory(std::initializer_list<Plan> plans, const std::string& job) {

@@ -5,6 +5,7 @@
 #include "mesh/rank.hpp"
 #include "options.hpp"
 #include "progress.hpp"
+#include "tile_choice.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/mesh.hpp>
@@ -75,8 +76,14 @@ class Workplace {
   /// that differs.
   void require_same(const std::string& text);
 
-  /// The layout that the options ask for, for a matrix of n x n.
-  SlabLayout layout_for(std::int64_t n, Dtype dtype) const;
+  /// Reads the table of tile sizes, unless the options say the tile. Throws as TileTable::load(),
+  /// in all processes.
+  void take_tile_table();
+  /// The tile that the options or the table ask for, else the library's choice. Throws
+  /// Error(invalid_argument) unless it is the same in all processes.
+  TileChoice tile_for(std::int64_t n, Dtype dtype);
+  /// The layout with that tile, for a matrix of n x n.
+  SlabLayout layout(std::int64_t n, const TileChoice& tile) const;
   /// Throws Error(out_of_memory) if calls with these plans, one after the other on the same slabs,
   /// will not fit into the memory that is free now.
   void require_memory(std::initializer_list<Plan> plans, const std::string& job);

@@ -7,8 +7,8 @@ set(generated_include "${PROJECT_BINARY_DIR}/generated/include")
 configure_file("${PROJECT_SOURCE_DIR}/include/shardsolve/version.hpp.in"
                "${generated_include}/shardsolve/version.hpp" @ONLY)
 
-# All rooms but two, which are for tests and benchmarks. What needs CUDA or MPI are shared libraries of their own, loaded
-# at run time.
+# All rooms but two, which are for tests, benchmarks and the command's measurements. What needs CUDA or MPI are shared
+# libraries of their own, loaded at run time.
 shardsolve_sources(library_sources src)
 list(FILTER library_sources EXCLUDE REGEX "/src/(matgen|reference|[a-z]+/(cuda|mpi))/")
 
@@ -68,11 +68,14 @@ macro(shardsolve_room name directory)
   endif()
 endmacro()
 
-if(SHARDSOLVE_BUILD_TESTS OR SHARDSOLVE_BUILD_BENCH)
+if(SHARDSOLVE_BUILD_TESTS OR SHARDSOLVE_BUILD_BENCH OR SHARDSOLVE_BUILD_CLI)
   shardsolve_room(shardsolve_matgen src/matgen)
   shardsolve_room(shardsolve_reference src/reference)
 endif()
-# The command's doctor, apart from the command for the sake of its tests.
+# The command's doctor and what it measures with, apart from the command for the sake of their tests.
 if(SHARDSOLVE_BUILD_CLI OR SHARDSOLVE_BUILD_TESTS)
   shardsolve_room(shardsolve_doctor cli/doctor)
+  shardsolve_room(shardsolve_measure cli/bench)
+  target_include_directories(shardsolve_measure PRIVATE "${PROJECT_SOURCE_DIR}/cli")
+  target_link_libraries(shardsolve_measure PUBLIC shardsolve_doctor shardsolve_matgen)
 endif()

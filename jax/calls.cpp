@@ -24,7 +24,7 @@ namespace {
 /// How many rows every device has, its padding with them.
 std::int64_t width_of(const Job& job) { return (job.n + job.ranks - 1) / job.ranks; }
 
-SlabLayout layout_of(const Job& job, const Devices& devices) {
+SlabLayout layout_of(const Job& job, Devices& devices) {
   const std::int64_t tile = job.tile > 0 ? job.tile : devices.default_tile(job.n, job.dtype);
   return rows_layout(job.n, job.ranks, tile);
 }

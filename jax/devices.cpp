@@ -2,7 +2,7 @@
 
 #include "mesh/mesh_state.hpp"
 
-#include <shardsolve/plan.hpp>
+#include <shardsolve/tile_table.hpp>
 
 #include <algorithm>
 #include <complex>
@@ -31,9 +31,15 @@ Devices::~Devices() {
   }
 }
 
-std::int64_t Devices::default_tile(std::int64_t n, Dtype dtype) const {
-  return memory() == Memory::device ? use_->mesh().default_tile(n, dtype)
-                                    : shardsolve::default_tile(n, key_.ranks, dtype);
+std::int64_t Devices::default_tile(std::int64_t n, Dtype dtype) {
+  if (!use_) {
+    use_ = use_mesh(key_);
+  }
+  if (!use_->shared->has_tiles) {
+    use_->mesh().use_tile_table(TileTable::find());
+    use_->shared->has_tiles = true;
+  }
+  return use_->mesh().default_tile(n, dtype);
 }
 
 void Devices::copy(std::size_t rank, void* target, const void* source, std::size_t bytes) const {

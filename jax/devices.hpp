@@ -27,7 +27,9 @@ class Devices {
   Devices& operator=(const Devices&) = delete;
 
   Memory memory() const { return key_.gpus.empty() ? Memory::host : Memory::device; }
-  std::int64_t default_tile(std::int64_t n, Dtype dtype) const;
+  /// What Mesh::default_tile() says with the user's table of tile sizes (TileTable::find()), which
+  /// each mesh reads once. Throws as that does.
+  std::int64_t default_tile(std::int64_t n, Dtype dtype);
 
   /// Calls body(mesh, options); if it throws, the next call gets another mesh.
   template <class Body>

@@ -26,6 +26,7 @@ struct SharedMesh {
 
   Mesh mesh;
   std::mutex in_use;
+  bool has_tiles = false;  ///< whether the mesh was given the user's table of tile sizes
 };
 
 /// A mesh to use, and how; nobody else has it, or its trace, while this lives.

@@ -1,7 +1,9 @@
 #include "collect.hpp"
 
+#include "io/tile_table_file.hpp"
 #include "launch.hpp"
 #include "mesh/cuda_loader.hpp"
+#include "mesh/device_kind.hpp"
 #include "mesh/mpi_loader.hpp"
 #include "program.hpp"
 #include "runtime/host/blas.hpp"
@@ -17,6 +19,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string_view>
 
 namespace shardsolve::cli::doctor {
@@ -156,6 +159,33 @@ std::optional<Links> look_at_links(const mesh::CudaFacts& cuda) {
   return links;
 }
 
+Tiles look_for_tiles(const std::string& option, const std::string& device) {
+  const io::TilePath place = io::tile_table_path(option);
+  Tiles tiles{.path = place.path, .failure = "", .entries = {}, .device = device};
+  try {
+    const TileTable table = io::read_tile_table(place);
+    tiles.found = !table.path().empty();
+    tiles.entries = table.entries();
+  } catch (const Error& error) {
+    tiles.failure = error.what();
+  }
+  return tiles;
+}
+
+/// What tables of tile sizes know the devices of the job by; empty where there is none of them.
+std::string device_kind(const Job& job, const mesh::CudaFacts& cuda) {
+  if (!job.cuda) {
+    return mesh::host_kind();
+  }
+  std::set<std::string> names;
+  for (const int gpu : job.gpus) {
+    if (static_cast<std::size_t>(gpu) < cuda.gpus.size()) {
+      names.insert(cuda.gpus[static_cast<std::size_t>(gpu)].name);
+    }
+  }
+  return mesh::gpu_kind(names);
+}
+
 Surroundings look_around(const Job& job, std::int64_t processes) {
   Surroundings s;
   s.environment = own_environment();
@@ -171,6 +201,7 @@ Surroundings look_around(const Job& job, std::int64_t processes) {
   s.mpi = mesh::mpi_facts();
   s.mpirun = look_for_mpirun(s.environment);
   s.nccl = look_for_nccl(s.environment);
+  s.tiles = look_for_tiles(job.tile_table, device_kind(job, s.cuda));
   const std::string flags = trimmed(value_of(s.environment, "XLA_FLAGS"));
   s.python = look_at_python(s.environment, !flags.empty());
   s.xla_flags_file = contents_of(flags);

@@ -26,6 +26,8 @@ std::optional<double> cpu_quota(const std::filesystem::path& own_groups,
                                 const std::filesystem::path& tree);
 Driver look_at_driver();
 std::optional<Links> look_at_links(const mesh::CudaFacts& cuda);
+/// `device`: as Mesh::device_kind().
+Tiles look_for_tiles(const std::string& option, const std::string& device);
 Nccl look_for_nccl(const Environment& environment);
 /// Whether its jaxlib's flags are read, which takes a tenth of a second, is for the caller to say.
 Python look_at_python(const Environment& environment, bool with_xla_flags);

@@ -134,6 +134,12 @@ Json measured(const std::optional<Rates>& rates) {
            rates->broadcast ? Json(*rates->broadcast / giga) : Json(nullptr)}};
 }
 
+Json tiles(const Tiles& tiles) {
+  return {{"table", text(tiles.path)},       {"found", tiles.found},
+          {"failure", text(tiles.failure)},  {"device", text(tiles.device)},
+          {"entries", tiles.entries.size()}, {"entries_for_device", tiles.for_device()}};
+}
+
 Json list(const Findings& findings) {
   Json all = Json::array();
   for (const Finding& one : findings) {
@@ -170,6 +176,7 @@ std::string json_of(const Diagnosis& diagnosis) {
       {"mpi", mpi(s)},
       {"nccl", {{"library", text(s.nccl.path)}, {"version", text(s.nccl.version)}}},
       {"jax", jax(s)},
+      {"tiles", tiles(s.tiles)},
       {"backend", backend(diagnosis.choice)},
       {"measured", measured(diagnosis.rates)},
       {"findings", list(diagnosis.findings)},

@@ -179,6 +179,18 @@ std::string choice_rows(const Choice& choice) {
   return row("command", fmt::format("{}: {}", choice.devices, choice.why)) + row("from JAX", jax);
 }
 
+std::string tiles_row(const Tiles& tiles) {
+  if (!tiles.failure.empty()) {
+    return row("tiles", tiles.failure);
+  }
+  if (!tiles.found) {
+    return row("tiles", "chosen by the library; 'shardsolve tune' looks for faster ones");
+  }
+  return row("tiles",
+             fmt::format("'{}': {}, {} for {}; for other sizes the library's choice", tiles.path,
+                         plural(tiles.entries.size(), "size"), tiles.for_device(), tiles.device));
+}
+
 /// "12.3" or, of several devices that differ, "12.1 to 12.9".
 std::string range(const std::vector<DeviceRates>& devices, double DeviceRates::* rate) {
   const auto [least, most] = std::minmax_element(
@@ -253,7 +265,7 @@ std::string text_of(const Diagnosis& diagnosis) {
   std::string text = headline(s) + host_rows(s) + blas_row(s) + gpu_rows(s) +
                      (s.links ? link_rows(*s.links) : "") + cuda_row(s) + mpi_row(s) + nccl_row(s) +
                      jax_row(s);
-  text += fmt::format("\nWhat computes\n{}", choice_rows(diagnosis.choice));
+  text += fmt::format("\nWhat computes\n{}", choice_rows(diagnosis.choice) + tiles_row(s.tiles));
   if (diagnosis.rates) {
     text += fmt::format("\nMeasured now\n{}", rate_rows(*diagnosis.rates));
   }

@@ -43,6 +43,7 @@ void judge_cuda(const Surroundings& surroundings, Findings& findings);
 void judge_links(const Surroundings& surroundings, Findings& findings);
 void judge_visible_gpus(const Surroundings& surroundings, Findings& findings);
 void judge_nccl(const Surroundings& surroundings, Findings& findings);
+void judge_tiles(const Surroundings& surroundings, Findings& findings);
 void judge_mpi(const Surroundings& surroundings, Findings& findings);
 
 }  // namespace shardsolve::cli::doctor

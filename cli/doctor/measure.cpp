@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <complex>
 #include <memory>
 
 namespace shardsolve::cli::doctor {
@@ -64,16 +65,18 @@ double seconds_of(mesh::Rank& rank, runtime::Queue& queue, Enqueue enqueue) {
   return seconds[seconds.size() / 2];
 }
 
+template <Scalar T>
 double gemm_rate(mesh::Rank& rank, std::int64_t n) {
-  const std::vector<double> values = numbers(n * n);
-  const MatrixView<const double> a(rank.upload(rank.update(), values.data(), n * n), n, n);
-  const MatrixView<const double> b(rank.upload(rank.update(), values.data(), n * n), n, n);
-  const MatrixView<double> c = rank.workspace<double>(n, n);
-  const double flops =
-      2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+  const std::vector<double> reals = numbers(n * n);
+  const std::vector<T> values(reals.begin(), reals.end());
+  const MatrixView<const T> a(rank.upload(rank.update(), values.data(), n * n), n, n);
+  const MatrixView<const T> b(rank.upload(rank.update(), values.data(), n * n), n, n);
+  const MatrixView<T> c = rank.workspace<T>(n, n);
+  const double flops = (is_complex<T> ? 8.0 : 2.0) * static_cast<double>(n) *
+                       static_cast<double>(n) * static_cast<double>(n);
   return flops / seconds_of(rank, rank.update(), [&] {
-           rank.kernels<double>().gemm(rank.update(), Op::conjugate_transpose, Op::none, 1.0, a, b,
-                                       0.0, c);
+           rank.kernels<T>().gemm(rank.update(), Op::conjugate_transpose, Op::none, T{1}, a, b,
+                                  T{0}, c);
          });
 }
 
@@ -116,7 +119,7 @@ Rates measure(Mesh& mesh) {
     const MatrixView<double> target = rank.workspace<double>(rows, sizes.copy / rows);
     DeviceRates& own = rates->devices[static_cast<std::size_t>(rank.index())];
     own.copy = copy_rate(rank, source, target);
-    own.gemm = gemm_rate(rank, sizes.gemm);
+    own.gemm = gemm_rate<double>(rank, sizes.gemm);
     if (rank.count() > 1) {
       const double broadcast = broadcast_rate(rank, target);
       if (rank.index() == 0) {
@@ -126,5 +129,25 @@ Rates measure(Mesh& mesh) {
   });
   return *rates;
 }
+
+template <Scalar T>
+double measure_gemm(Mesh& mesh, const RunOptions& options) {
+  const std::int64_t n = sizes_for(mesh.memory()).gemm;
+  const auto sum = std::make_shared<double>(0.0);
+  mesh.state().run(options, [sum, n](mesh::Rank& rank) {
+    const auto rates = dense::gather_from_all(rank, std::vector<double>{gemm_rate<T>(rank, n)});
+    if (rank.leads()) {
+      for (const auto& rate : rates) {
+        *sum += rate.front();
+      }
+    }
+  });
+  return *sum;
+}
+
+template double measure_gemm<float>(Mesh&, const RunOptions&);
+template double measure_gemm<double>(Mesh&, const RunOptions&);
+template double measure_gemm<std::complex<float>>(Mesh&, const RunOptions&);
+template double measure_gemm<std::complex<double>>(Mesh&, const RunOptions&);
 
 }  // namespace shardsolve::cli::doctor

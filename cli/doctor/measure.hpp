@@ -1,7 +1,9 @@
 /// Rates of the devices of a job, measured now.
 #pragma once
 
+#include <shardsolve/dtype.hpp>
 #include <shardsolve/mesh.hpp>
+#include <shardsolve/run_options.hpp>
 
 #include <optional>
 #include <vector>
@@ -23,5 +25,10 @@ struct Rates {
 /// The median of five runs each; takes a second or two. Throws Error(out_of_memory) where there is
 /// not enough for it, Error(device) if a device fails.
 Rates measure(Mesh& mesh);
+
+/// Flops per second of products in T, of all devices together while all compute: the median of five
+/// runs. In all processes of a mesh. Throws as measure().
+template <Scalar T>
+double measure_gemm(Mesh& mesh, const RunOptions& options);
 
 }  // namespace shardsolve::cli::doctor

@@ -5,6 +5,8 @@
 #include "comm/topology.hpp"
 #include "mesh/cuda_facts.hpp"
 
+#include <shardsolve/tile_table.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -30,6 +32,7 @@ struct Job {
   bool cuda = false;
   std::int64_t devices = 1;  ///< of this process
   std::vector<int> gpus;     ///< CUDA's numbers of them
+  std::string tile_table;    ///< --tile-table; empty for this user's
 };
 
 /// How the process was started.
@@ -112,6 +115,21 @@ struct Links {
   bool measured = false;  ///< else bandwidths are nominal
 };
 
+/// The user's table of tile sizes.
+struct Tiles {
+  std::string path;     ///< where it is, or would be; empty for none
+  std::string failure;  ///< why it cannot be used
+  bool found = false;
+  std::vector<TileEntry> entries;
+  std::string device;  ///< what entries for the devices of the job are for
+
+  /// Those for the devices of the job, however many of them share a matrix.
+  std::int64_t for_device() const {
+    return std::count_if(entries.begin(), entries.end(),
+                         [this](const TileEntry& entry) { return entry.device == device; });
+  }
+};
+
 struct Surroundings {
   Environment environment;
   Job job;
@@ -127,6 +145,7 @@ struct Surroundings {
   comm::MpiFacts mpi;
   Launcher mpirun;
   Nccl nccl;
+  Tiles tiles;
   Python python;
   /// Contents of the file that XLA_FLAGS names; nothing if it names none that can be read.
   std::optional<std::string> xla_flags_file;

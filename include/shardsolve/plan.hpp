@@ -34,8 +34,8 @@ SHARDSOLVE_EXPORT Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype
 /// cholesky_inverse, the factor given.
 SHARDSOLVE_EXPORT Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dtype);
 
-/// The tile size that is used when none is asked for: a function of the shape alone, so that
-/// results are the same bits everywhere.
+/// The tile size that CPU devices use when none is asked for and no TileTable has another: a
+/// function of the shape alone, so that results are the same bits everywhere.
 SHARDSOLVE_EXPORT std::int64_t default_tile(std::int64_t n, std::int64_t ranks, Dtype dtype);
 
 /// Bytes of host memory that this process can still take: the machine's, or its control group's.

@@ -83,7 +83,8 @@ def solve(
         axis_name: Inside a `shard_map` only: the axes along which the rows of `a` and `b` are cut,
             evenly; by default all of them, or none if `a` is square: every device then solves a
             system of its own. That shard_map needs check_vma=False.
-        tile: Columns of a block; by default the library's choice.
+        tile: Columns of a block; by default what `shardsolve tune` has found for these devices, or
+            else the library's choice.
         overwrite_a: Give up `a`: its memory is used, and it cannot be used afterwards. Has no
             meaning inside `jit`; donate the argument there.
         full_output: Also return what is known of the answer.

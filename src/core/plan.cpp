@@ -1,3 +1,5 @@
+#include "core/tile_rules.hpp"
+
 #include <shardsolve/error.hpp>
 #include <shardsolve/plan.hpp>
 
@@ -97,15 +99,7 @@ Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dtype) {
 }
 
 std::int64_t default_tile(std::int64_t n, std::int64_t ranks, Dtype) {
-  // Equal blocks, three a rank or more, so that the ranks share the work evenly. Wider ones make
-  // updates quicker up to 384 columns, the depth at which OpenBLAS cuts products on x86-64 with
-  // AVX-512. Measured in docs/design/decisions.md.
-  constexpr std::int64_t widest = 384;
-  constexpr std::int64_t step = 32;
-  const std::int64_t width = n / std::max<std::int64_t>(ranks, 1);
-  const std::int64_t blocks = std::max<std::int64_t>(3, (width + widest - 1) / widest);
-  const std::int64_t even = (width + blocks - 1) / blocks;
-  return std::max<std::int64_t>((even + step - 1) / step * step, 64);
+  return core::cpu_tile(n, ranks);
 }
 
 }  // namespace shardsolve

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace shardsolve::mesh {
@@ -35,7 +36,10 @@ class Backend {
   virtual std::vector<std::unique_lock<std::mutex>> keep_others_away() { return {}; }
   /// Bytes that every rank can still take at the same time.
   virtual std::int64_t available_memory() const = 0;
+  /// Where no table says another: core/tile_rules.hpp.
   virtual std::int64_t default_tile(std::int64_t n, Dtype dtype) const = 0;
+  /// What tables of tile sizes know such devices by: the same on every machine that has them.
+  virtual std::string device_kind() const = 0;
   /// The widest block of columns that can be eliminated in one step.
   virtual std::int64_t largest_tile() const = 0;
 };

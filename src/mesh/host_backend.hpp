@@ -3,6 +3,7 @@
 
 #include "comm/in_process.hpp"
 #include "mesh/backend.hpp"
+#include "mesh/device_kind.hpp"
 #include "runtime/host/host_device.hpp"
 
 #include <shardsolve/plan.hpp>
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string>
 
 namespace shardsolve::mesh {
 
@@ -32,6 +34,7 @@ class HostBackend final : public Backend {
   std::int64_t default_tile(std::int64_t n, Dtype dtype) const override {
     return shardsolve::default_tile(n, ranks_, dtype);
   }
+  std::string device_kind() const override { return host_kind(); }
   std::int64_t largest_tile() const override { return std::numeric_limits<std::int64_t>::max(); }
 
  private:

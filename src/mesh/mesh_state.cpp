@@ -415,8 +415,21 @@ bool Mesh::is_here(std::int64_t rank) const { return state_->is_here(rank); }
 Memory Mesh::memory() const { return state_->backend().memory(); }
 
 std::int64_t Mesh::default_tile(std::int64_t n, Dtype dtype) const {
-  return state_->backend().default_tile(n, dtype);
+  const TileEntry* entry = tile_entry(n, dtype);
+  return entry != nullptr ? entry->tile : state_->backend().default_tile(n, dtype);
 }
+
+void Mesh::use_tile_table(TileTable table) { state_->tiles = std::move(table); }
+
+const TileTable& Mesh::tile_table() const { return state_->tiles; }
+
+const TileEntry* Mesh::tile_entry(std::int64_t n, Dtype dtype) const {
+  return state_->tiles.entries().empty()
+             ? nullptr
+             : state_->tiles.entry_for(device_kind(), dtype, ranks(), n);
+}
+
+std::string Mesh::device_kind() const { return state_->backend().device_kind(); }
 
 std::int64_t Mesh::available_memory() const { return state_->available_memory(); }
 

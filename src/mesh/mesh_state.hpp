@@ -6,6 +6,7 @@
 #include "mesh/trace_gathering.hpp"
 
 #include <shardsolve/run_options.hpp>
+#include <shardsolve/tile_table.hpp>
 
 #include <atomic>
 #include <condition_variable>
@@ -57,6 +58,9 @@ class MeshState {
   /// later call on this mesh throws. If it is traced processes meet before and after, which is not
   /// part of its cost.
   CallCost run(const RunOptions& options, RankProgram program);
+
+  /// What Mesh::default_tile() looks at; no part of a call.
+  TileTable tiles;
 
  private:
   /// What the ranks of one call share; a rank that never comes back keeps it.

@@ -4,6 +4,7 @@
 #include "comm/process_communicator.hpp"
 #include "comm/process_group.hpp"
 #include "mesh/backend.hpp"
+#include "mesh/device_kind.hpp"
 #include "runtime/host/host_device.hpp"
 
 #include <shardsolve/plan.hpp>
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -41,6 +43,7 @@ class ProcessBackend final : public Backend {
   std::int64_t default_tile(std::int64_t n, Dtype dtype) const override {
     return shardsolve::default_tile(n, ranks(), dtype);
   }
+  std::string device_kind() const override { return host_kind(); }
   std::int64_t largest_tile() const override { return std::numeric_limits<std::int64_t>::max(); }
 
  private:

@@ -11,6 +11,12 @@ from command import Command
 from problems import save, save_system
 
 
+@pytest.fixture(autouse=True)
+def no_tile_table(monkeypatch):
+    """What `shardsolve tune` has found for whoever runs the tests is not for them."""
+    monkeypatch.setenv("SHARDSOLVE_TILE_TABLE", "none")
+
+
 @pytest.fixture(scope="session")
 def binary() -> Path:
     path = Path(os.environ.get("SHARDSOLVE_CLI", "build/release/shardsolve")).resolve()

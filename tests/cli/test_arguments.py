@@ -23,6 +23,8 @@ def test_version_names_version_and_blas(command):
         (["inverse", "-h"], ["--output", "Example"]),
         (["logdet", "-h"], ["--quiet", "--json", "--trace"]),
         (["doctor", "-h"], ["--measure", "--json", "--backend", "Exit codes"]),
+        (["tune", "-h"], ["--n", "--dtype", "--budget", "XDG_CONFIG_HOME", "Examples"]),
+        (["bench", "-h"], ["cholesky", "--n", "--runs", "bench/cuda/run.py", "Exit codes"]),
     ],
     ids=lambda value: " ".join(value),
 )
@@ -36,8 +38,8 @@ def test_help_explains_with_examples(command, arguments, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["no command", "solve, inverse, logdet and doctor"]),
-        (["slove", "A.npy"], ["'slove'", "solve, inverse, logdet and doctor"]),
+        ([], ["no command", "solve, inverse, logdet, doctor, tune and bench"]),
+        (["slove", "A.npy"], ["'slove'", "solve, inverse, logdet, doctor, tune and bench"]),
         (["solve"], ["A is required", "Usage: shardsolve solve A.npy b.npy -o x.npy"]),
         (["solve", "A.npy", "-o", "x.npy"], ["b is required", "Usage: shardsolve solve"]),
         (["solve", "A.npy", "b.npy"], ["--output is required", "-o x.npy"]),
@@ -61,6 +63,15 @@ def test_help_explains_with_examples(command, arguments, words):
         ([*SOLVE, "--timeout", "-3"], ["'-3'", "above 0"]),
         ([*SOLVE, "--timeout", "nan"], ["'nan'", "above 0"]),
         ([*SOLVE, "--timeout", "inf"], ["'inf'", "above 0"]),
+        (["tune", "--n", "64,x"], ["'x'", "1024,2048", "Usage: shardsolve tune"]),
+        (["tune", "--n", "0"], ["'0'", "1024,2048"]),
+        (["tune", "--dtype", "float16"], ["'float16'", "complex128"]),
+        (["tune", "--budget", "0"], ["'0'", "above 0"]),
+        (["bench"], ["JOB is required", "Usage: shardsolve bench cholesky"]),
+        (["bench", "qr"], ["qr", "cholesky"]),
+        (["bench", "cholesky", "--n", "64,128"], ["'64,128'", "takes one"]),
+        (["bench", "cholesky", "--dtype", "float32,float64"], ["takes one"]),
+        (["bench", "cholesky", "--runs", "0"], ["'0'", "1 to 1000"]),
     ],
     ids=lambda value: " ".join(value),
 )

@@ -31,6 +31,7 @@ _FLAGS = [
 ]
 os.environ["XLA_FLAGS"] = " ".join([*_FLAGS, f"--xla_force_host_platform_device_count={DEVICES}"])
 os.environ["JAX_ENABLE_X64"] = "1"
+os.environ["SHARDSOLVE_TILE_TABLE"] = "none"  # that of whoever runs the tests
 os.environ["JAX_PLATFORMS"] = "cpu" if PLATFORM == "cpu" else "cuda,cpu"
 if PLATFORM == "cuda":
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(DEVICES)))

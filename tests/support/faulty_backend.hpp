@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,7 @@ class FaultyBackend final : public mesh::Backend {
   std::int64_t default_tile(std::int64_t n, Dtype dtype) const override {
     return inner_->default_tile(n, dtype);
   }
+  std::string device_kind() const override { return inner_->device_kind(); }
   std::int64_t largest_tile() const override { return inner_->largest_tile(); }
 
  private:

@@ -4,6 +4,8 @@
 #include "comm/cuda/peer_communicator.hpp"
 #include "comm/ring.hpp"
 #include "core/plugin_version.hpp"
+#include "core/tile_rules.hpp"
+#include "mesh/device_kind.hpp"
 #include "runtime/cuda/cuda_device.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 
@@ -15,6 +17,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 
 namespace shardsolve::mesh::cuda {
@@ -132,13 +135,17 @@ std::int64_t CudaBackend::available_memory() const {
 }
 
 std::int64_t CudaBackend::default_tile(std::int64_t n, Dtype) const {
-  // A wide tile keeps products near their best rate and the host's work small, a narrow one
-  // shortens the chain of tiles. Measured on H200s: docs/performance.md.
-  constexpr std::int64_t large = 8192;
-  constexpr std::int64_t step = 64;
-  const std::int64_t width = (n + ranks() - 1) / ranks();
-  const std::int64_t tile = width >= large ? 1024 : 512;
-  return std::max(std::min(tile, (width + step - 1) / step * step), step);
+  return core::gpu_tile(n, ranks());
+}
+
+std::string CudaBackend::device_kind() const {
+  std::set<std::string> names;
+  for (const int device : options_.devices) {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, device), "asking for the name of a GPU");
+    names.emplace(properties.name);
+  }
+  return gpu_kind(names);
 }
 
 }  // namespace shardsolve::mesh::cuda

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace shardsolve::mesh::cuda {
@@ -26,6 +27,7 @@ class CudaBackend final : public Backend {
   std::vector<std::unique_lock<std::mutex>> keep_others_away() override;
   std::int64_t available_memory() const override;
   std::int64_t default_tile(std::int64_t n, Dtype dtype) const override;
+  std::string device_kind() const override;
   std::int64_t largest_tile() const override {
     return runtime::cuda::DeviceKernels<double>::largest_tile;
   }

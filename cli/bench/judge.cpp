@@ -1,0 +1,259 @@
+#include "judge.hpp"
+
+#include "dense/gather.hpp"
+#include "matgen/matrices.hpp"
+#include "matgen/philox.hpp"
+#include "mesh/mesh_state.hpp"
+#include "mesh/rank.hpp"
+#include "reference/wide.hpp"
+#include "system.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <cmath>
+#include <complex>
+#include <memory>
+#include <set>
+#include <utility>
+
+namespace shardsolve::cli::bench {
+namespace {
+
+using reference::conjugate;
+using reference::product;
+using reference::Wide;
+using reference::widen;
+using reference::WideReal;
+
+template <Scalar T>
+using Vector = std::vector<Wide<T>>;
+
+constexpr double solve_limit = 10.0;
+constexpr double factor_limit = 30.0;
+constexpr double inverse_limit = 30.0;
+
+std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// Signs, the same in every run.
+template <Scalar T>
+Vector<T> random_signs(std::int64_t n) {
+  constexpr std::uint64_t key = 7;
+  Vector<T> v(index(n));
+  for (std::int64_t i = 0; i < n; ++i) {
+    v[index(i)] = matgen::uniform_pair(key, matgen::Stream::point, i, 0)[0] < 0 ? -1 : 1;
+  }
+  return v;
+}
+
+template <Scalar T>
+WideReal<T> inf_norm(const Wide<T>* x, std::int64_t n) {
+  WideReal<T> largest = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    largest = reference::larger(largest, static_cast<WideReal<T>>(std::abs(x[i])));
+  }
+  return largest;
+}
+
+/// Sums of `length` numbers over all ranks, in all processes; give(rank, sums) adds what a rank
+/// has.
+template <Scalar T, class Give>
+Vector<T> sum_over_ranks(Mesh& mesh, const RunOptions& options, std::int64_t length, Give give) {
+  const auto total = std::make_shared<Vector<T>>(index(length));
+  mesh.state().run(options, [total, length, give = std::move(give)](mesh::Rank& rank) {
+    Vector<T> own(index(length));
+    give(rank, own);
+    const auto all = dense::gather_from_all(rank, own);
+    if (rank.leads()) {
+      for (const Vector<T>& one : all) {
+        for (std::size_t i = 0; i < one.size(); ++i) {
+          (*total)[i] += one[i];
+        }
+      }
+    }
+  });
+  return std::move(*total);
+}
+
+/// Sums over all columns of the matrix: add(j, column j, sums) for each, in the caller's order.
+template <Scalar T, class Add>
+Vector<T> sum_over_columns(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a,
+                           std::int64_t length, Add add) {
+  return sum_over_ranks<T>(
+      mesh, options, length, [a, add = std::move(add)](mesh::Rank& rank, Vector<T>& sums) {
+        const std::int64_t begin = a.layout().segment(rank.index()).begin.value();
+        for_each_piece(a, rank.index(),
+                       [&](std::int64_t first, MatrixView<T> piece, MatrixView<T> room) {
+                         rank.leave_if_failed();
+                         if (rank.stop_requested()) {
+                           throw Error(ErrorKind::cancelled, "interrupted");
+                         }
+                         if (room.data() != piece.data()) {
+                           rank.update().copy(room.data(), piece.data(),
+                                              index(room.rows() * room.columns()) * sizeof(T));
+                           rank.update().synchronize();
+                         }
+                         for (std::int64_t j = 0; j < room.columns(); ++j) {
+                           add(begin + first + j, room.columns_from(j, 1).data(), sums);
+                         }
+                       });
+      });
+}
+
+/// A V of a Hermitian matrix, which lies in full, column after column; then the sums of the
+/// absolute values of its columns.
+template <Scalar T>
+Vector<T> multiply(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a, Vector<T> v) {
+  const std::int64_t n = a.layout().size();
+  const std::int64_t columns = static_cast<std::int64_t>(v.size()) / n;
+  return sum_over_columns<T>(
+      mesh, options, a, n * (columns + 1),
+      [n, columns, v = std::move(v)](std::int64_t j, const T* column, Vector<T>& sums) {
+        for (std::int64_t c = 0; c < columns; ++c) {
+          Wide<T> sum{};
+          for (std::int64_t i = 0; i < n; ++i) {
+            sum += product(conjugate(widen(column[i])), v[index(c * n + i)]);
+          }
+          sums[index(c * n + j)] = sum;
+        }
+        WideReal<T> magnitude = 0;
+        for (std::int64_t i = 0; i < n; ++i) {
+          magnitude += std::abs(column[i]);
+        }
+        sums[index(columns * n + j)] = magnitude;
+      });
+}
+
+/// L L^H v, rows in the caller's order: of column j, L has the rows that are eliminated with or
+/// after it; the others are A's. Then sum log(L_jj), and the sum of the absolute values.
+template <Scalar T>
+Vector<T> multiply_factor(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& l,
+                          Vector<T> v) {
+  const std::int64_t n = l.layout().size();
+  std::vector<std::int64_t> position;
+  for (std::int64_t row = 0; row < n; ++row) {
+    position.push_back(l.layout().position(GlobalIndex(row)).value());
+  }
+  return sum_over_columns<T>(mesh, options, l, n + 2,
+                             [n, v = std::move(v), position = std::move(position)](
+                                 std::int64_t j, const T* column, Vector<T>& sums) {
+                               Wide<T> w{};
+                               for (std::int64_t i = 0; i < n; ++i) {
+                                 if (position[index(i)] >= position[index(j)]) {
+                                   w += product(conjugate(widen(column[i])), v[index(i)]);
+                                 }
+                               }
+                               for (std::int64_t i = 0; i < n; ++i) {
+                                 if (position[index(i)] >= position[index(j)]) {
+                                   sums[index(i)] += product(widen(column[i]), w);
+                                 }
+                               }
+                               const WideReal<T> log = std::log(std::real(widen(column[j])));
+                               sums[index(n)] += log;
+                               sums[index(n + 1)] += std::abs(log);
+                             });
+}
+
+/// The columns `which` of the solutions, one after the other.
+template <Scalar T>
+Vector<T> columns_of(Mesh& mesh, const RunOptions& options, const RightHandSides<T>& x,
+                     const std::vector<std::int64_t>& which) {
+  const std::int64_t n = x.layout().size();
+  return sum_over_ranks<T>(
+      mesh, options, n * static_cast<std::int64_t>(which.size()),
+      [x, which, n](mesh::Rank& rank, Vector<T>& values) {
+        const MatrixView<T> block = x.block(rank.index());
+        const std::int64_t begin = x.layout().segment(rank.index()).begin.value();
+        for (std::size_t c = 0; c < which.size(); ++c) {
+          const std::vector<T> column =
+              rank.fetch(rank.update(), block.columns_from(which[c], 1).data(), block.rows());
+          for (std::size_t i = 0; i < column.size(); ++i) {
+            values[c * index(n) + index(begin) + i] = widen(column[i]);
+          }
+        }
+      });
+}
+
+template <Scalar T>
+double in_roundoffs(WideReal<T> ratio) {
+  return static_cast<double>(ratio / WideReal<T>{unit_roundoff<T>});
+}
+
+}  // namespace
+
+template <Scalar T>
+Gate judge_solution(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a,
+                    const RightHandSides<T>& x) {
+  const std::int64_t n = a.layout().size();
+  const std::int64_t last = x.columns() - 1;
+  const std::set<std::int64_t> some = {0, last / 3, 2 * last / 3, last};
+  const std::vector<std::int64_t> which(some.begin(), some.end());
+  const Vector<T> solutions = columns_of(mesh, options, x, which);
+  const Vector<T> products = multiply(mesh, options, a, solutions);
+  const WideReal<T> norm = inf_norm<T>(products.data() + index(n) * which.size(), n);
+  WideReal<T> worst = 0;
+  for (std::size_t c = 0; c < which.size(); ++c) {
+    Vector<T> b;
+    Vector<T> residual;
+    for (std::int64_t i = 0; i < n; ++i) {
+      b.push_back(widen(matgen::rhs<T>(seed, GlobalIndex(i), which[c])));
+      residual.push_back(b.back() - products[c * index(n) + index(i)]);
+    }
+    const WideReal<T> scale =
+        norm * inf_norm<T>(solutions.data() + c * index(n), n) + inf_norm<T>(b.data(), n);
+    worst = reference::larger(worst, inf_norm<T>(residual.data(), n) / scale);
+  }
+  return {"solve", in_roundoffs<T>(worst), solve_limit};
+}
+
+template <Scalar T>
+std::vector<Gate> judge_factor(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a,
+                               const ShardedMatrix<T>& l, double log_determinant) {
+  const std::int64_t n = a.layout().size();
+  const Vector<T> v = random_signs<T>(n);
+  const Vector<T> by_a = multiply(mesh, options, a, v);
+  const Vector<T> by_l = multiply_factor(mesh, options, l, v);
+  Vector<T> residual;
+  for (std::size_t i = 0; i < index(n); ++i) {
+    residual.push_back(by_a[i] - by_l[i]);
+  }
+  const WideReal<T> norm = inf_norm<T>(by_a.data() + n, n);
+  const auto twice = static_cast<double>(2 * std::real(by_l[index(n)]));
+  const auto size = std::max(1.0, static_cast<double>(2 * std::real(by_l[index(n + 1)])));
+  // the library adds n logarithms in double
+  const double rounding = unit_roundoff<double> * size * std::sqrt(static_cast<double>(n));
+  return {{"factor", in_roundoffs<T>(inf_norm<T>(residual.data(), n) / norm), factor_limit},
+          {"log-determinant", std::abs(log_determinant - twice) / rounding, solve_limit}};
+}
+
+template <Scalar T>
+Gate judge_inverse(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a,
+                   const ShardedMatrix<T>& x) {
+  const std::int64_t n = a.layout().size();
+  const Vector<T> v = random_signs<T>(n);
+  Vector<T> by_a = multiply(mesh, options, a, v);
+  const WideReal<T> norm_a = inf_norm<T>(by_a.data() + n, n);
+  by_a.resize(index(n));
+  const Vector<T> by_x = multiply(mesh, options, x, by_a);
+  const WideReal<T> norm_x = inf_norm<T>(by_x.data() + n, n);
+  Vector<T> residual;
+  for (std::size_t i = 0; i < index(n); ++i) {
+    residual.push_back(v[i] - by_x[i]);
+  }
+  return {"inverse", in_roundoffs<T>(inf_norm<T>(residual.data(), n) / (norm_a * norm_x)),
+          inverse_limit};
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                            \
+  template Gate judge_solution(Mesh&, const RunOptions&, const ShardedMatrix<T>&,            \
+                               const RightHandSides<T>&);                                    \
+  template std::vector<Gate> judge_factor(Mesh&, const RunOptions&, const ShardedMatrix<T>&, \
+                                          const ShardedMatrix<T>&, double);                  \
+  template Gate judge_inverse(Mesh&, const RunOptions&, const ShardedMatrix<T>&,             \
+                              const ShardedMatrix<T>&);
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(std::complex<float>)
+SHARDSOLVE_INSTANTIATE(std::complex<double>)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::cli::bench

@@ -1,0 +1,167 @@
+#include "tuning.hpp"
+
+#include "core/tile_rules.hpp"
+#include "mesh/mesh_state.hpp"
+#include "system.hpp"
+
+#include <shardsolve/cholesky.hpp>
+#include <shardsolve/error.hpp>
+#include <shardsolve/slab_layout.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <complex>
+
+namespace shardsolve::cli::bench {
+namespace {
+
+constexpr int rounds = 3;        // with every candidate
+constexpr int final_rounds = 5;  // with the best and the library's choice
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Times factorisations of one matrix.
+template <Scalar T>
+class Race {
+ public:
+  Race(Mesh& mesh, std::int64_t n, const RunOptions& options)
+      : mesh_(mesh), options_(options), system_(mesh, n, 1, options) {}
+
+  double seconds(std::int64_t tile) {
+    const ShardedMatrix<T> a = system_.fresh_matrix(tile);
+    const auto begin = Clock::now();
+    const CholeskyFactor<T> factor = cholesky_factor(mesh_, a, options_);
+    const double taken = seconds_since(begin);
+    require_ok(factor.outcome);
+    return taken;
+  }
+
+  /// In units of u.
+  double backward_error(std::int64_t tile) {
+    const CholeskyFactor<T> factor = cholesky_factor(mesh_, system_.fresh_matrix(tile), options_);
+    require_ok(factor.outcome);
+    const Outcome solved = cholesky_solve(mesh_, factor, system_.fresh_sides(tile, 1), options_);
+    require_ok(solved);
+    return solved.backward_error.value_or(HUGE_VAL) / unit_roundoff<T>;
+  }
+
+ private:
+  static void require_ok(const Outcome& outcome) {
+    if (!outcome.ok()) {
+      throw Error(ErrorKind::internal, outcome.message());
+    }
+  }
+
+  Mesh& mesh_;
+  const RunOptions& options_;
+  System<T> system_;
+};
+
+/// The tile whose least time is the least; `samples` are by tile, without the library's.
+std::size_t fastest(const std::vector<Samples>& samples) {
+  return static_cast<std::size_t>(
+      std::min_element(samples.begin(), samples.end(),
+                       [](const Samples& a, const Samples& b) { return a.least() < b.least(); }) -
+      samples.begin());
+}
+
+}  // namespace
+
+std::vector<std::int64_t> candidate_tiles(const Mesh& mesh, std::int64_t n, Dtype dtype) {
+  constexpr std::array on_cpus = {96, 128, 160, 192, 256, 320, 384, 448, 512, 640, 768};
+  constexpr std::array on_gpus = {256, 384, 512, 768, 1024, 1536, 2048};
+  const mesh::Backend& backend = mesh.state().backend();
+  std::vector<std::int64_t> tiles;
+  const auto add = [&](std::int64_t tile) {
+    const std::int64_t effective = SlabLayout::even(n, mesh.ranks(), tile).tile();
+    if (effective <= backend.largest_tile() &&
+        std::find(tiles.begin(), tiles.end(), effective) == tiles.end()) {
+      tiles.push_back(effective);
+    }
+  };
+  add(backend.default_tile(n, dtype));
+  if (mesh.memory() == Memory::device) {
+    std::for_each(on_gpus.begin(), on_gpus.end(), add);
+    return tiles;
+  }
+  for (const int widest : on_cpus) {  // evenly cut, as the library's choice is
+    add(core::even_tile(n / mesh.ranks(), widest, 1));
+  }
+  return tiles;
+}
+
+double Tuned::noise() const {
+  constexpr double nobody_notices = 0.01;
+  return std::max({shipped.noise(), best.noise(), nobody_notices});
+}
+
+bool Tuned::kept() const {
+  constexpr double gate = 10.0;
+  return left_out.empty() && best_tile > 0 && backward_error < gate &&
+         best.least() * (1.0 + noise()) < shipped.least();
+}
+
+template <Scalar T>
+Tuned tune(Mesh& mesh, std::int64_t n, const RunOptions& options, const TuneLimits& limits) {
+  const std::vector<std::int64_t> tiles = candidate_tiles(mesh, n, dtype_of<T>);
+  Tuned tuned{.n = n, .dtype = dtype_of<T>, .shipped_tile = tiles.front()};
+  if (tiles.size() == 1) {
+    tuned.left_out = "there is only one tile size worth a try";
+    return tuned;
+  }
+  if (Clock::now() >= limits.end) {
+    tuned.left_out = "no time is left for it: give a longer --budget";
+    return tuned;
+  }
+  limits.progress(tuned.shipped_tile, 0.0);
+  Race<T> race(mesh, n, options);
+  race.seconds(tuned.shipped_tile);  // the first time costs more
+  const auto begin = Clock::now();
+  race.seconds(tuned.shipped_tile);
+  const std::size_t runs = rounds * tiles.size() + 2 * final_rounds;
+  const double needed = static_cast<double>(runs) * seconds_since(begin);
+  const double left = std::chrono::duration<double>(limits.end - Clock::now()).count();
+  if (needed > left) {
+    tuned.left_out =
+        fmt::format("it needs about {:.2g} s, {:.2g} s are left: give a longer --budget", needed,
+                    std::max(left, 0.0));
+    return tuned;
+  }
+
+  std::size_t done = 0;
+  const auto timed = [&](std::int64_t tile) {
+    limits.progress(tile, static_cast<double>(done++) / static_cast<double>(runs));
+    return race.seconds(tile);
+  };
+  std::vector<Samples> samples(tiles.size());
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < tiles.size(); ++i) {
+      samples[i].seconds.push_back(timed(tiles[i]));
+    }
+  }
+  samples.erase(samples.begin());
+  tuned.best_tile = tiles[fastest(samples) + 1];
+  for (int round = 0; round < final_rounds; ++round) {
+    tuned.shipped.seconds.push_back(timed(tuned.shipped_tile));
+    tuned.best.seconds.push_back(timed(tuned.best_tile));
+  }
+  tuned.backward_error = race.backward_error(tuned.best_tile);
+  return tuned;
+}
+
+#define SHARDSOLVE_INSTANTIATE(T) \
+  template Tuned tune<T>(Mesh&, std::int64_t, const RunOptions&, const TuneLimits&);
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(std::complex<float>)
+SHARDSOLVE_INSTANTIATE(std::complex<double>)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::cli::bench

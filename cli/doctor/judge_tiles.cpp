@@ -1,0 +1,16 @@
+// The table of tile sizes that `shardsolve tune` writes.
+
+#include "findings.hpp"
+
+namespace shardsolve::cli::doctor {
+
+void judge_tiles(const Surroundings& s, Findings& findings) {
+  if (!s.tiles.failure.empty()) {
+    findings.push_back({Severity::error, "tile-table",
+                        "the table of tile sizes cannot be used: " + s.tiles.failure,
+                        "every solve that is given no --tile fails",
+                        "move it away, or say --tile-table none"});
+  }
+}
+
+}  // namespace shardsolve::cli::doctor

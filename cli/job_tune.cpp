@@ -1,0 +1,152 @@
+// The fastest tiles on these devices, into the table of tile sizes.
+
+#include "bench/tune_report.hpp"
+#include "bench/tuning.hpp"
+#include "core/tile_merge.hpp"
+#include "exit_code.hpp"
+#include "input.hpp"
+#include "io/output_file.hpp"
+#include "io/tile_table_file.hpp"
+#include "jobs.hpp"
+#include "terminal.hpp"
+
+#include <shardsolve/plan.hpp>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <utility>
+
+namespace shardsolve::cli {
+namespace {
+
+using bench::Tuned;
+
+/// The matrix twice, and the workspace of a factorisation with any tile that is tried.
+Plan plan_for(const Mesh& mesh, std::int64_t n, Dtype dtype) {
+  const auto tiles = bench::candidate_tiles(mesh, n, dtype);
+  const std::int64_t widest = *std::max_element(tiles.begin(), tiles.end());
+  Plan plan = plan_cholesky_factor(SlabLayout::even(n, mesh.ranks(), widest), dtype);
+  plan.matrix_bytes *= 2;
+  return plan;
+}
+
+/// The sizes that were asked for, or powers of two of which both copies fit.
+std::vector<std::int64_t> sizes_for(Workplace& workplace, Dtype dtype) {
+  const Options& options = workplace.options();
+  if (!options.sizes.empty()) {
+    for (const std::int64_t n : options.sizes) {
+      workplace.require_memory({plan_for(workplace.mesh(), n, dtype)},
+                               fmt::format("tuning for n = {} in {}", n, name(dtype)));
+    }
+    return options.sizes;
+  }
+  const bool on_gpus = options.backend == Backend::cuda;
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t n = on_gpus ? 4096 : 1024; n <= (on_gpus ? 65536 : 8192); n *= 2) {
+    if (plan_for(workplace.mesh(), n, dtype).bytes() < workplace.mesh().available_memory()) {
+      sizes.push_back(n);
+    }
+  }
+  return sizes;
+}
+
+/// The table's file: read and claimed before the work, which may be long.
+class TableFile {
+ public:
+  explicit TableFile(const std::string& option) : place_(io::tile_table_path(option)) {
+    if (place_.path.empty()) {
+      throw Error(ErrorKind::invalid_argument,
+                  place_.named_by.empty()
+                      ? "there is no directory for the table (neither XDG_CONFIG_HOME nor HOME is "
+                        "set): say where it goes with --tile-table FILE"
+                      : fmt::format("{} says 'none', and tune needs a file for the table: "
+                                    "--tile-table FILE",
+                                    place_.named_by));
+    }
+    read();  // one that cannot be used is not replaced
+    if (!place_.required) {
+      std::error_code error;  // a directory that is missing is reported next
+      std::filesystem::create_directories(std::filesystem::path(place_.path).parent_path(), error);
+    }
+    file_.emplace(place_.path, true);
+  }
+
+  const std::string& path() const { return place_.path; }
+  /// What is there now.
+  std::vector<TileEntry> read() const {
+    io::TilePath place = place_;
+    place.required = false;  // it need not be there yet
+    return io::read_tile_table(place).entries();
+  }
+  void write(const std::vector<TileEntry>& entries) {
+    const std::string text = io::to_json(entries);
+    file_->pwrite_all(text.data(), std::ssize(text), 0);
+    file_->commit();
+  }
+
+ private:
+  io::TilePath place_;
+  std::optional<io::OutputFile> file_;
+};
+
+void measure(Workplace& workplace, ProgressDisplay& progress, bench::TuneReport& report) {
+  using Clock = std::chrono::steady_clock;
+  const Options& options = workplace.options();
+  const std::chrono::duration<double> budget(options.budget);
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(budget);
+  RunOptions run = workplace.run_options();
+  run.progress = nullptr;  // of one factorisation
+  RunsProgress runs(progress);
+  for (const Dtype dtype : options.dtypes) {
+    for (const std::int64_t n : sizes_for(workplace, dtype)) {
+      const bench::TuneLimits limits{
+          .end = end, .progress = [&](std::int64_t tile, double fraction) {
+            runs.show(fmt::format("{}, n = {}, tile {}", name(dtype), n, tile), fraction);
+          }};
+      report.sizes.push_back(with_dtype(
+          dtype, [&]<class T>(T) { return bench::tune<T>(workplace.mesh(), n, run, limits); }));
+    }
+  }
+}
+
+}  // namespace
+
+int tune_job(Workplace& workplace, ProgressDisplay& progress) {
+  const Options& options = workplace.options();
+  TableFile table(options.tile_table);
+  bench::TuneReport report{.device = workplace.mesh().device_kind(),
+                           .ranks = workplace.mesh().ranks(),
+                           .backend = options.backend == Backend::cuda ? "cuda" : "cpu",
+                           .path = table.path()};
+  measure(workplace, progress, report);
+  const std::string date = fmt::format("{:%F}", fmt::gmtime(std::time(nullptr)));
+  for (const Tuned& tuned : report.sizes) {
+    if (tuned.left_out.empty()) {
+      report.results.push_back(bench::result_of(tuned, report, date));
+    }
+  }
+  const std::vector<TileEntry> old = table.read();  // another tune may have written meanwhile
+  core::divide_sizes(report.results, old);
+  const std::vector<TileEntry> entries = core::merge(old, report.results);
+  report.entries = entries.size();
+  leave_if_stopped(workplace.run_options().cancel);
+  report.written = io::to_json(entries) != io::to_json(old);
+  if (report.written) {
+    table.write(TileTable(entries).entries());
+  }
+  progress.finish();
+  if (!print(stdout, options.json    ? bench::json_of(report)
+                     : options.quiet ? ""
+                                     : bench::text_of(report))) {
+    print_error("the report could not be written to standard output");
+    return exit_environment;
+  }
+  return exit_ok;
+}
+
+}  // namespace shardsolve::cli

@@ -1,0 +1,27 @@
+/// What values of options are checked by; messages say what was given and what is accepted.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsolve::cli {
+
+/// The whole number that the text is, if it is one of this range.
+std::optional<std::int64_t> to_whole_number(std::string_view text, std::int64_t least,
+                                            std::int64_t most);
+
+/// The parts between commas, empty ones too.
+std::vector<std::string> parts_of(const std::string& list);
+
+/// Accepts whole numbers of a range; the message says which.
+CLI::Validator whole_number(std::int64_t least, std::int64_t most, const std::string& accepted);
+
+/// Accepts seconds above 0.
+CLI::Validator positive_seconds();
+
+}  // namespace shardsolve::cli

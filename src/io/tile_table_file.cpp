@@ -1,0 +1,255 @@
+#include "io/tile_table_file.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <utility>
+
+namespace shardsolve::io {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* format = "shardsolve tile table";
+constexpr std::int64_t format_version = 1;
+
+[[noreturn]] void reject(const std::string& path, const std::string& what) {
+  throw Error(
+      ErrorKind::invalid_argument,
+      fmt::format("'{}' is no table of tile sizes that can be used: {}. Move it away and run "
+                  "'shardsolve tune' again, name another (--tile-table, "
+                  "SHARDSOLVE_TILE_TABLE), or 'none' for no table",
+                  path, what));
+}
+
+/// Reads the values of one object; each has to be there, of its type, and no others.
+class Fields {
+ public:
+  Fields(const Json& object, const std::string& path, std::string what,
+         std::initializer_list<const char*> keys)
+      : object_(object), path_(path), what_(std::move(what)) {
+    if (!object.is_object()) {
+      reject(path_, fmt::format("{} is no JSON object", what_));
+    }
+    for (const char* key : keys) {
+      if (!object.contains(key)) {
+        reject(path_, fmt::format("{} has no \"{}\"", what_, key));
+      }
+    }
+    for (const auto& [key, value] : object.items()) {
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+        reject(path_, fmt::format("{} has \"{}\", which is not known", what_, key));
+      }
+    }
+  }
+
+  const Json& operator[](const char* key) const { return object_[key]; }
+  std::string text(const char* key) const {
+    require(key, object_[key].is_string(), "a text");
+    return object_[key].get<std::string>();
+  }
+  std::int64_t integer(const char* key) const { return integer(key, object_[key]); }
+  std::int64_t integer(const char* key, const Json& value) const {
+    constexpr std::int64_t most = std::int64_t{1} << 40;
+    require(key, value.is_number_integer() && value >= 0 && value <= most,
+            "a whole number from 0 to 2^40");
+    return value.get<std::int64_t>();
+  }
+  double number(const char* key) const {
+    require(key, object_[key].is_number(), "a number");
+    return object_[key].get<double>();
+  }
+  std::pair<std::int64_t, std::int64_t> range(const char* key) const {
+    const Json& value = object_[key];
+    require(key, value.is_array() && value.size() == 2, "two whole numbers");
+    return {integer(key, value[0]), integer(key, value[1])};
+  }
+
+ private:
+  void require(const char* key, bool good, const char* wanted) const {
+    if (!good) {
+      reject(path_, fmt::format("\"{}\" of {} is not {}", key, what_, wanted));
+    }
+  }
+
+  const Json& object_;
+  const std::string& path_;
+  std::string what_;
+};
+
+Dtype dtype_named(const std::string& text, const std::string& path, const std::string& what) {
+  for (const Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128}) {
+    if (name(dtype) == text) {
+      return dtype;
+    }
+  }
+  reject(path, fmt::format("the dtype of {} is '{}'", what, text));
+}
+
+TileEntry entry_of(const Json& object, const std::string& path, std::size_t index) {
+  const std::string what = fmt::format("entry {}", index);
+  const Fields fields(object, path, what, {"device", "dtype", "ranks", "n", "tile", "measured"});
+  const Fields measured(
+      fields["measured"], path, fmt::format("\"measured\" of {}", what),
+      {"n", "seconds", "shipped_tile", "shipped_seconds", "noise", "date", "version"});
+  const auto [from_n, to_n] = fields.range("n");
+  return {.device = fields.text("device"),
+          .dtype = dtype_named(fields.text("dtype"), path, what),
+          .ranks = fields.integer("ranks"),
+          .from_n = from_n,
+          .to_n = to_n,
+          .tile = fields.integer("tile"),
+          .measured = {.n = measured.integer("n"),
+                       .seconds = measured.number("seconds"),
+                       .shipped_tile = measured.integer("shipped_tile"),
+                       .shipped_seconds = measured.number("shipped_seconds"),
+                       .noise = measured.number("noise"),
+                       .date = measured.text("date"),
+                       .version = measured.text("version")}};
+}
+
+Json object_of(const TileEntry& entry) {
+  const TileMeasurement& measured = entry.measured;
+  return {{"device", entry.device},
+          {"dtype", name(entry.dtype)},
+          {"ranks", entry.ranks},
+          {"n", {entry.from_n, entry.to_n}},
+          {"tile", entry.tile},
+          {"measured",
+           {{"n", measured.n},
+            {"seconds", measured.seconds},
+            {"shipped_tile", measured.shipped_tile},
+            {"shipped_seconds", measured.shipped_seconds},
+            {"noise", measured.noise},
+            {"date", measured.date},
+            {"version", measured.version}}}};
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// The directory of this user's settings, as the XDG base directory specification has it; empty if
+/// there is none.
+std::filesystem::path config_directory() {
+  const std::filesystem::path given = variable("XDG_CONFIG_HOME");
+  if (given.is_absolute()) {  // others are to be ignored
+    return given;
+  }
+  const std::string home = variable("HOME");
+  return home.empty() ? std::filesystem::path() : std::filesystem::path(home) / ".config";
+}
+
+std::string contents_of(const std::string& path) {
+  constexpr std::uintmax_t most = std::uintmax_t{1} << 24U;
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw Error(ErrorKind::io, fmt::format("'{}' is no regular file: a table of tile sizes is one "
+                                           "(--tile-table, SHARDSOLVE_TILE_TABLE)",
+                                           path));
+  }
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw Error(ErrorKind::io,
+                fmt::format("the table of tile sizes '{}' cannot be read: {}. 'shardsolve tune' "
+                            "writes one; 'none' in place of a name is for no table",
+                            path, std::strerror(errno)));
+  }
+  if (std::filesystem::file_size(path, error) > most && !error) {
+    reject(path, "it is larger than 16 MB");
+  }
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TilePath named(const std::string& path, const char* by) {
+  return {path == "none" ? "" : path, true, by};
+}
+
+}  // namespace
+
+TilePath tile_table_path(const std::string& option) {
+  if (!option.empty()) {
+    return named(option, "--tile-table");
+  }
+  const std::string set = variable("SHARDSOLVE_TILE_TABLE");
+  if (!set.empty()) {
+    return named(set, "SHARDSOLVE_TILE_TABLE");
+  }
+  const std::filesystem::path directory = config_directory();
+  return {directory.empty() ? "" : (directory / "shardsolve" / "tiles.json").string(), false, ""};
+}
+
+TileTable read_tile_table(const TilePath& place) {
+  std::error_code error;
+  if (place.path.empty() || (!place.required && !std::filesystem::exists(place.path, error))) {
+    return {};
+  }
+  return TileTable::load(place.path);
+}
+
+std::string to_json(const std::vector<TileEntry>& entries) {
+  Json list = Json::array();
+  for (const TileEntry& entry : entries) {
+    list.push_back(object_of(entry));
+  }
+  constexpr int indent = 2;
+  return Json{{"format", format}, {"version", format_version}, {"entries", list}}.dump(
+             indent, ' ', false, Json::error_handler_t::replace) +
+         "\n";
+}
+
+std::vector<TileEntry> tile_entries(std::string_view text, const std::string& path) {
+  const Json table = Json::parse(text, nullptr, false);
+  if (!table.is_object() || !table.contains("format") || table["format"] != format) {
+    reject(path, fmt::format("it is not JSON with \"format\": \"{}\"", format));
+  }
+  if (table.contains("version") && table["version"].is_number_integer() &&
+      table["version"] != format_version) {
+    throw Error(
+        ErrorKind::unsupported,
+        fmt::format("'{}' is a table of tile sizes of version {}, and this shardsolve knows "
+                    "version {}: use the shardsolve that has written it, or another table "
+                    "(--tile-table, SHARDSOLVE_TILE_TABLE; 'none' for none)",
+                    path, table["version"].dump(), format_version));
+  }
+  const Fields fields(table, path, "it", {"format", "version", "entries"});
+  if (fields.integer("version") != format_version || !fields["entries"].is_array()) {
+    reject(path, "its version is no number, or its entries are no list");
+  }
+  std::vector<TileEntry> entries;
+  for (const Json& object : fields["entries"]) {
+    entries.push_back(entry_of(object, path, entries.size() + 1));
+  }
+  try {
+    return TileTable(std::move(entries)).entries();
+  } catch (const Error& error) {
+    reject(path, error.what());
+  }
+}
+
+}  // namespace shardsolve::io
+
+namespace shardsolve {
+
+TileTable TileTable::load(const std::string& path) {
+  TileTable table(io::tile_entries(io::contents_of(path), path));
+  table.path_ = path;
+  return table;
+}
+
+TileTable TileTable::find() { return io::read_tile_table(io::tile_table_path("")); }
+
+}  // namespace shardsolve

@@ -1,0 +1,60 @@
+"""`shardsolve bench cholesky` at sizes at which speed means nothing."""
+
+import pytest
+from mpi import Processes, missing
+from tiles import device_of, entry, write_table
+
+BENCH = ("bench", "cholesky", "--n", 200, "--runs", 2)
+QUIET = ("--quiet", "--json")  # lines of progress come after two seconds
+JOBS = ["factor", "solve_1", "solve_64", "one_call", "inverse"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_every_call_is_timed_and_judged(command, dtype):
+    result = command(*BENCH, "--devices", 3, "--dtype", dtype, *QUIET)
+    assert (result.code, result.err) == (0, "")
+    report = result.json()
+    expected = {"status": "ok", "n": 200, "dtype": dtype, "devices": 3, "processes": 1}
+    assert {key: report[key] for key in expected} == expected
+    assert [one["job"] for one in report["timings"]] == [*JOBS, "lapack_potrf"]
+    assert report["gemm_gflops"] > 0
+    for one in report["timings"]:
+        assert one["passed"] and one["gates"] and all(gate["passed"] for gate in one["gates"])
+        assert len(one["all_seconds"]) == 2
+        assert 0 < one["seconds"] <= one["median_seconds"]
+        assert one["gflops"] == pytest.approx(one["flops"] / one["seconds"] / 1e9)
+
+
+def test_text_is_a_table(command):
+    result = command(*BENCH, "--devices", 2, "--tile", 16)
+    assert result.code == 0
+    assert "200 x 200" in result.out and "tile 16" in result.out
+    lines = result.out.splitlines()
+    for what in ("factor, log-determinant", "solve, 64 right-hand sides", "factor, inverse"):
+        assert any(what in line and "%" in line and " MB" in line for line in lines)
+    assert any("LAPACK potrf, one core" in line for line in lines)
+
+
+def test_tile_of_the_table_is_named(command, tmp_path):
+    own = entry(device_of(command), n=[150, 250], measured={"n": 200})
+    write_table(tmp_path / "tiles.json", own)
+    report = command(*BENCH, "--devices", 2, "--tile-table", "tiles.json", "--json").json()
+    found = [report[key] for key in ("tile", "tile_from", "tile_table")]
+    assert found == [10, "table", "tiles.json"]
+
+
+def test_processes_are_devices(command):
+    if reason := missing(command.binary):
+        pytest.skip(reason)
+    result = Processes(command)(2, *BENCH, *QUIET)
+    assert (result.code, result.err) == (0, "")
+    report = result.json()
+    assert (report["devices"], report["processes"]) == (2, 2)
+    assert [one["job"] for one in report["timings"]] == JOBS
+    assert all(one["passed"] for one in report["timings"])
+
+
+def test_size_that_does_not_fit_is_refused_with_figures(command):
+    result = command("bench", "cholesky", "--n", 2_000_000)
+    assert (result.code, result.out) == (3, "")
+    assert result.says("n = 2000000", "GB", "free")
