@@ -34,7 +34,7 @@ constexpr const char* footer =
     "  shardsolve solve A.npy b.npy -o x.npy --devices 4 --trace trace.json\n"
     "  shardsolve inverse A.npy -o Ainv.npy --force\n"
     "  shardsolve logdet A.npy --json\n"
-    "  mpirun -np 4 shardsolve solve A.npy b.npy -o x.npy\n"
+    "  mpirun -np 4 shardsolve solve A.npy b.npy -o x.npy --backend cuda\n"
     "  shardsolve doctor\n"
     "\n"
     "'shardsolve solve --help' and so on say more about each command.\n"
@@ -102,12 +102,13 @@ constexpr const char* doctor_footer =
     "  shardsolve doctor --backend cuda --devices 0,1\n"
     "  shardsolve doctor --measure --json";
 
-/// How --devices is meant: a number of CPU devices, a list of GPUs, or nothing where each process
-/// is one.
+/// How --devices is meant: a number of CPU devices, a list of GPUs, of which each process takes one
+/// if there are several, or nothing where each process is a CPU device.
 struct DeviceList {
   std::string backend = "cpu";
   std::string text;
   std::string mpi = "auto";
+  std::string communicator = "auto";
 };
 
 std::int64_t default_devices() {
@@ -171,23 +172,38 @@ bool wants_mpi(const DeviceList& list) {
   return list.mpi == "on" || (list.mpi == "auto" && launched_processes() > 1);
 }
 
-void take_processes(const DeviceList& list, const Options& options) {
+void take_processes(const DeviceList& list, Options& options) {
   constexpr const char* advice = "; --mpi off makes each process work on its own";
-  if (list.backend == "cuda") {
-    throw CLI::ValidationError(
-        "--backend", fmt::format("'cuda' given, and several processes work on CPU devices only: "
-                                 "leave out mpirun or srun, one process drives all GPUs{}",
-                                 advice));
-  }
-  if (!list.text.empty()) {
-    reject_devices(list.text,
-                   fmt::format("each of the processes is one device: leave it out{}", advice));
-  }
   if (options.measure) {
     throw CLI::ValidationError(
         "--measure",
         fmt::format("rates are measured by one process: leave out mpirun or srun{}", advice));
   }
+  if (list.backend == "cuda") {
+    options.backend = Backend::cuda;
+    if (!list.text.empty()) {
+      take_gpus(list.text, options);
+    }
+    return;
+  }
+  if (!list.text.empty()) {
+    reject_devices(list.text,
+                   fmt::format("each of the processes is one device: leave it out{}", advice));
+  }
+}
+
+void take_communicator(const DeviceList& list, Options& options) {
+  if (list.communicator == "auto") {
+    return;
+  }
+  if (!options.mpi || options.backend != Backend::cuda) {
+    throw CLI::ValidationError(
+        "--communicator",
+        fmt::format("'{}' given; it is for GPUs of several processes (--backend cuda, mpirun or "
+                    "srun): leave it out",
+                    list.communicator));
+  }
+  options.communicator = list.communicator == "ipc" ? GpuCommunicator::ipc : GpuCommunicator::nccl;
 }
 
 void take_devices(const DeviceList& list, Options& options) {
@@ -200,6 +216,7 @@ void take_devices(const DeviceList& list, Options& options) {
   } else if (!list.text.empty()) {
     take_cpu_devices(list.text, options);
   }
+  take_communicator(list, options);
 }
 
 CLI::Validator positive_seconds() {
@@ -238,7 +255,7 @@ void add_devices(CLI::App& command, const Options& options, DeviceList& devices)
       .add_option(
           "--devices", devices.text,
           fmt::format("CPU devices, 1 to {} (default {}: the cores, at most 8), or GPUs: 0,1 "
-                      "(default 0)",
+                      "(default 0; of several processes each takes one of those of its host)",
                       Mesh::max_host_ranks, options.devices))
       ->type_name("N");
   command
@@ -247,6 +264,12 @@ void add_devices(CLI::App& command, const Options& options, DeviceList& devices)
           "each process is one device of the job: on, off or auto (several of mpirun, srun)")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "on", "off"}));
+  command
+      .add_option("--communicator", devices.communicator,
+                  "between GPUs of several processes: ipc, nccl or auto (default: ipc where it can "
+                  "be had)")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"auto", "ipc", "nccl"}));
 }
 
 void add_json(CLI::App& command, Options& options) {

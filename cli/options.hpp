@@ -1,6 +1,8 @@
 /// The command line: what is asked for.
 #pragma once
 
+#include <shardsolve/mesh.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,11 +24,12 @@ struct Options {
   std::string output;            ///< path of x or of the inverse; empty for logdet
   std::string trace;             ///< path of the trace; empty for none
   Backend backend = Backend::cpu;
-  std::int64_t devices = 1;          ///< that share the work
-  bool mpi = false;                  ///< each device is a process, started by an MPI launcher
-  std::vector<int> gpus;             ///< CUDA's numbers of them, if that is the backend
-  std::optional<std::int64_t> tile;  ///< default_tile() if not given
-  double timeout = 300.0;            ///< seconds without a sign of life from a device
+  std::int64_t devices = 1;  ///< that share the work
+  bool mpi = false;          ///< each device is a process, started by an MPI launcher
+  std::vector<int> gpus;     ///< CUDA's numbers of them, if that is the backend
+  GpuCommunicator communicator = GpuCommunicator::automatic;  ///< between GPUs of processes
+  std::optional<std::int64_t> tile;                           ///< default_tile() if not given
+  double timeout = 300.0;  ///< seconds without a sign of life from a device
   bool force = false;
   bool json = false;
   bool quiet = false;
