@@ -180,10 +180,10 @@ void take_processes(const DeviceList& list, Options& options) {
         fmt::format("rates are measured by one process: leave out mpirun or srun{}", advice));
   }
   if (list.backend == "cuda") {
-    options.backend = Backend::cuda;
     if (!list.text.empty()) {
       take_gpus(list.text, options);
     }
+    options.backend = Backend::cuda;
     return;
   }
   if (!list.text.empty()) {
@@ -255,7 +255,7 @@ void add_devices(CLI::App& command, const Options& options, DeviceList& devices)
       .add_option(
           "--devices", devices.text,
           fmt::format("CPU devices, 1 to {} (default {}: the cores, at most 8), or GPUs: 0,1 "
-                      "(default 0; of several processes each takes one of those of its host)",
+                      "(default 0)",
                       Mesh::max_host_ranks, options.devices))
       ->type_name("N");
   command
@@ -266,8 +266,7 @@ void add_devices(CLI::App& command, const Options& options, DeviceList& devices)
       ->check(CLI::IsMember({"auto", "on", "off"}));
   command
       .add_option("--communicator", devices.communicator,
-                  "between GPUs of several processes: ipc, nccl or auto (default: ipc where it can "
-                  "be had)")
+                  "between GPUs of several processes: auto (default), ipc or nccl")
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "ipc", "nccl"}));
 }
