@@ -32,7 +32,7 @@ constexpr const char* footer =
     "  shardsolve solve A.npy b.npy -o x.npy --devices 4 --trace trace.json\n"
     "  shardsolve inverse A.npy -o Ainv.npy --force\n"
     "  shardsolve logdet A.npy --json\n"
-    "  mpirun -np 4 shardsolve solve A.npy b.npy -o x.npy\n"
+    "  mpirun -np 4 shardsolve solve A.npy b.npy -o x.npy --backend cuda\n"
     "  shardsolve doctor\n"
     "  shardsolve bench cholesky --n 8192\n"
     "\n"
@@ -101,12 +101,13 @@ constexpr const char* doctor_footer =
     "  shardsolve doctor --backend cuda --devices 0,1\n"
     "  shardsolve doctor --measure --json";
 
-/// How --devices is meant: a number of CPU devices, a list of GPUs, or nothing where each process
-/// is one.
+/// How --devices is meant: a number of CPU devices, a list of GPUs, of which each process takes one
+/// if there are several, or nothing where each process is a CPU device.
 struct DeviceList {
   std::string backend = "cpu";
   std::string text;
   std::string mpi = "auto";
+  std::string communicator = "auto";
 };
 
 std::int64_t default_devices() {
@@ -148,18 +149,8 @@ bool wants_mpi(const DeviceList& list) {
   return list.mpi == "on" || (list.mpi == "auto" && launched_processes() > 1);
 }
 
-void take_processes(const DeviceList& list, const Options& options) {
+void take_processes(const DeviceList& list, Options& options) {
   constexpr const char* advice = "; --mpi off makes each process work on its own";
-  if (list.backend == "cuda") {
-    throw CLI::ValidationError(
-        "--backend", fmt::format("'cuda' given, and several processes work on CPU devices only: "
-                                 "leave out mpirun or srun, one process drives all GPUs{}",
-                                 advice));
-  }
-  if (!list.text.empty()) {
-    reject_devices(list.text,
-                   fmt::format("each of the processes is one device: leave it out{}", advice));
-  }
   if (options.command == Command::tune) {
     throw CLI::ValidationError(
         "tune",
@@ -171,6 +162,31 @@ void take_processes(const DeviceList& list, const Options& options) {
         "--measure",
         fmt::format("rates are measured by one process: leave out mpirun or srun{}", advice));
   }
+  if (list.backend == "cuda") {
+    if (!list.text.empty()) {
+      take_gpus(list.text, options);
+    }
+    options.backend = Backend::cuda;
+    return;
+  }
+  if (!list.text.empty()) {
+    reject_devices(list.text,
+                   fmt::format("each of the processes is one device: leave it out{}", advice));
+  }
+}
+
+void take_communicator(const DeviceList& list, Options& options) {
+  if (list.communicator == "auto") {
+    return;
+  }
+  if (!options.mpi || options.backend != Backend::cuda) {
+    throw CLI::ValidationError(
+        "--communicator",
+        fmt::format("'{}' given; it is for GPUs of several processes (--backend cuda, mpirun or "
+                    "srun): leave it out",
+                    list.communicator));
+  }
+  options.communicator = list.communicator == "ipc" ? GpuCommunicator::ipc : GpuCommunicator::nccl;
 }
 
 void take_devices(const DeviceList& list, Options& options) {
@@ -183,6 +199,7 @@ void take_devices(const DeviceList& list, Options& options) {
   } else if (!list.text.empty()) {
     take_cpu_devices(list.text, options);
   }
+  take_communicator(list, options);
 }
 
 void add_matrix(CLI::App& command, Options& options) {
@@ -214,6 +231,11 @@ void add_devices(CLI::App& command, const Options& options, DeviceList& devices)
           "each process is one device of the job: on, off or auto (several of mpirun, srun)")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "on", "off"}));
+  command
+      .add_option("--communicator", devices.communicator,
+                  "between GPUs of several processes: auto (default), ipc or nccl")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"auto", "ipc", "nccl"}));
 }
 
 void add_json(CLI::App& command, Options& options) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <shardsolve/dtype.hpp>
+#include <shardsolve/mesh.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -24,16 +25,17 @@ struct Options {
   std::string output;            ///< path of x or of the inverse; empty for logdet
   std::string trace;             ///< path of the trace; empty for none
   Backend backend = Backend::cpu;
-  std::int64_t devices = 1;          ///< that share the work
-  bool mpi = false;                  ///< each device is a process, started by an MPI launcher
-  std::vector<int> gpus;             ///< CUDA's numbers of them, if that is the backend
-  std::optional<std::int64_t> tile;  ///< default_tile() if not given
-  std::string tile_table;            ///< path of it, or "none"; empty for this user's
-  std::vector<std::int64_t> sizes;   ///< rows of the matrices that tune and bench make
-  std::vector<Dtype> dtypes;         ///< of tune and bench; bench takes one
-  double budget = 120.0;             ///< seconds that tune may take
-  std::int64_t runs = 5;             ///< of each job of bench
-  double timeout = 300.0;            ///< seconds without a sign of life from a device
+  std::int64_t devices = 1;  ///< that share the work
+  bool mpi = false;          ///< each device is a process, started by an MPI launcher
+  std::vector<int> gpus;     ///< CUDA's numbers of them, if that is the backend
+  GpuCommunicator communicator = GpuCommunicator::automatic;  ///< between GPUs of processes
+  std::optional<std::int64_t> tile;                           ///< default_tile() if not given
+  std::string tile_table;           ///< path of it, or "none"; empty for this user's
+  std::vector<std::int64_t> sizes;  ///< rows of the matrices that tune and bench make
+  std::vector<Dtype> dtypes;        ///< of tune and bench; bench takes one
+  double budget = 120.0;            ///< seconds that tune may take
+  std::int64_t runs = 5;            ///< of each job of bench
+  double timeout = 300.0;           ///< seconds without a sign of life from a device
   bool force = false;
   bool json = false;
   bool quiet = false;

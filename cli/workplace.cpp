@@ -21,8 +21,11 @@
 namespace shardsolve::cli {
 namespace {
 
-Mesh make_process_mesh() {
-  Mesh mesh = Mesh::mpi();
+Mesh make_process_mesh(const Options& options) {
+  Mesh mesh = options.backend == Backend::cuda
+                  ? Mesh::mpi_cuda(
+                        {.communicator = {}, .devices = options.gpus, .path = options.communicator})
+                  : Mesh::mpi();
   const std::int64_t launched = launched_processes();
   if (launched > 1 && mesh.ranks() != launched) {
     throw Error(
@@ -39,7 +42,7 @@ Mesh make_mesh(const Options& options) {
   const std::int64_t devices = options.mpi ? 1 : options.devices;
   try {
     if (options.mpi) {
-      return make_process_mesh();
+      return make_process_mesh(options);
     }
     return options.backend == Backend::cuda ? Mesh::cuda(options.gpus) : Mesh::host(devices);
   } catch (const std::system_error& error) {

@@ -49,8 +49,10 @@ target_include_directories(shardsolve_cuda_kernels PRIVATE "${PROJECT_SOURCE_DIR
 shardsolve_sources(cuda_sources src/runtime/cuda src/comm/cuda src/mesh/cuda)
 add_library(
   shardsolve_cuda MODULE
-  ${cuda_sources} $<TARGET_OBJECTS:shardsolve_cuda_kernels> src/comm/in_process_group.cpp src/comm/ring.cpp
-  src/comm/topology.cpp src/core/error.cpp src/runtime/host/one_way_counter.cpp src/runtime/queue.cpp)
+  ${cuda_sources} $<TARGET_OBJECTS:shardsolve_cuda_kernels> src/comm/copy_window.cpp
+  src/comm/in_process_group.cpp src/comm/process_group.cpp src/comm/ring.cpp src/comm/shared_memory.cpp
+  src/comm/tell_all.cpp src/comm/topology.cpp src/core/error.cpp src/mesh/gpu_seats.cpp
+  src/runtime/host/one_way_counter.cpp src/runtime/queue.cpp)
 set(export_map "${PROJECT_SOURCE_DIR}/cmake/shardsolve_cuda.map")
 set_target_properties(
   shardsolve_cuda
@@ -71,5 +73,5 @@ list(JOIN CMAKE_CUDA_ARCHITECTURES " " architectures)
 set_source_files_properties("${PROJECT_SOURCE_DIR}/src/mesh/cuda/cuda_facts.cpp"
                             PROPERTIES COMPILE_DEFINITIONS SHARDSOLVE_CUDA_ARCHITECTURES="${architectures}")
 target_link_libraries(shardsolve_cuda PRIVATE shardsolve_options CUDA::cudart_static CUDA::cublas CUDA::cublasLt
-                                              fmt::fmt-header-only Threads::Threads)
+                                              fmt::fmt-header-only Threads::Threads ${CMAKE_DL_LIBS})
 shardsolve_types_by_name(shardsolve_cuda)

@@ -16,11 +16,12 @@ import gpus
 from contest import Measurement
 from protocol import BenchError, Contestant, Residual, Run
 
-OURS, OURS_JAX = "shardsolve", "shardsolve_jax"
+OURS, OURS_MPI, OURS_JAX = "shardsolve", "shardsolve_mpi", "shardsolve_jax"
 DN, MG, MP, JAXMG = "cusolver", "cusolver_mg", "cusolver_mp", "jaxmg"
 PEERS = (DN, MG, MP, JAXMG)
 PROGRAMS = {
     OURS: "shardsolve_bench_cuda",
+    OURS_MPI: "shardsolve_bench_cuda_mpi",
     OURS_JAX: "ours_jax.py",
     DN: "shardsolve_bench_cusolver",
     MG: "shardsolve_bench_cusolver_mg",
@@ -31,9 +32,11 @@ PROGRAMS = {
 PACKAGES = {OURS_JAX: ("jax", "shardsolve"), JAXMG: ("jax", "jaxmg")}
 CEILING = "shardsolve_bench_ceiling"
 # One device's memory, by its share of the matrix: what is held between two runs.
-MEMORY_FACTORS = {OURS: 1.3, OURS_JAX: 2.2, DN: 1.2, MG: 1.4, MP: 1.4, JAXMG: 3.2}
+MEMORY_FACTORS = {OURS: 1.3, OURS_MPI: 1.3, OURS_JAX: 2.2, DN: 1.2, MG: 1.4, MP: 1.4, JAXMG: 3.2}
 CONTEXT_BYTES = 2e9
 USABLE = 0.92
+# A process for each GPU. Open MPI would bind each to one core, and refuses root, unless it is told.
+MPIRUN = ("mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none")
 # The peers' tiles; each runs with the one that is fastest here.
 PEER_TILES = {DN: (), MG: (256, 512, 1024), MP: (512, 1024, 2048), JAXMG: (512, 1024)}
 QUICK_TILES = {DN: (), MG: (512,), MP: (1024,), JAXMG: (512,)}
@@ -205,8 +208,10 @@ def best_peer(rows: Iterable[GpuMeasurement]) -> GpuMeasurement | None:
     return min(peers, key=lambda row: row.minimum, default=None)
 
 
-def command_of(name: str, build: Path) -> list[str]:
+def command_of(name: str, build: Path, gpu_count: int) -> list[str]:
     """How a program is started."""
+    if name == OURS_MPI:
+        return [*MPIRUN, "-np", str(gpu_count), str(build / PROGRAMS[name])]
     if name in PACKAGES:
         return [sys.executable, str(Path(__file__).parent / PROGRAMS[name])]
     return [str(build / PROGRAMS[name])]
@@ -234,9 +239,10 @@ def contestants(
     started: list[GpuContestant] = []
     try:
         for name in names:
-            command = [*command_of(name, build), *setting.arguments(name)]
-            # Our CUDA backend is loaded at run time; it lies at the root of the build.
-            folders = {OURS: str(build.parent.parent), MP: mp_libraries, JAXMG: mp_libraries}
+            command = [*command_of(name, build, len(setting.devices)), *setting.arguments(name)]
+            # Our backends are loaded at run time; they lie at the root of the build.
+            root = str(build.parent.parent)
+            folders = {OURS: root, OURS_MPI: root, MP: mp_libraries, JAXMG: mp_libraries}
             environment = gpus.environment(folders.get(name, ""))
             if name == JAXMG:
                 environment |= gpus.newest_nccl(mp_libraries)

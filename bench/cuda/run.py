@@ -15,6 +15,7 @@ import dataclasses
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -34,6 +35,7 @@ from gpu_contest import (
     MP,
     OURS,
     OURS_JAX,
+    OURS_MPI,
     PACKAGES,
     PEER_TILES,
     PEERS,
@@ -195,7 +197,7 @@ def fits(setting: Setting, memory: float, display: GpuDisplay) -> bool:
 def present(options: argparse.Namespace, gpu_count: int, display: GpuDisplay) -> list[str]:
     """The programs that take part, of those that were built."""
     names = []
-    for name in (OURS, OURS_JAX, *options.peers):
+    for name in (OURS, OURS_MPI, OURS_JAX, *options.peers):
         missing = [one for one in PACKAGES.get(name, ()) if not importlib.util.find_spec(one)]
         if missing:
             display.say(f"left out: {PROGRAMS[name]}; this Python has no {', '.join(missing)}")
@@ -203,6 +205,8 @@ def present(options: argparse.Namespace, gpu_count: int, display: GpuDisplay) ->
             names.append(name)
         elif not (options.build / PROGRAMS[name]).exists():
             display.say(f"left out: {PROGRAMS[name]} is not in {options.build}")
+        elif name == OURS_MPI and (gpu_count == 1 or shutil.which("mpirun") is None):
+            display.say("left out: ours with a process for each GPU; it needs two GPUs and mpirun")
         elif name == MP and not options.mp_libraries:
             display.say("left out: cuSOLVERMp needs --mp-libraries or SHARDSOLVE_MP_LIBRARIES")
         else:

@@ -14,8 +14,10 @@ void choose_for_command(const Surroundings& s, Choice& choice) {
   const std::string against = reason_against_cuda(s);
   if (s.job.cuda) {
     choice.backend = "cuda";
-    choice.devices =
-        fmt::format("GPU{} {}", s.job.gpus.size() == 1 ? "" : "s", fmt::join(s.job.gpus, ", "));
+    choice.devices = s.launch.processes > 1
+                         ? fmt::format("{} processes, a GPU each", s.launch.processes)
+                         : fmt::format("GPU{} {}", s.job.gpus.size() == 1 ? "" : "s",
+                                       fmt::join(s.job.gpus, ", "));
     choice.why =
         against.empty() ? "as --backend cuda asks" : fmt::format("as asked, but {}", against);
     return;

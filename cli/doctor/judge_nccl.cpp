@@ -1,4 +1,5 @@
-// Settings of NCCL, which JAX's own collectives use; shardsolve copies without it.
+// Settings of NCCL, which JAX's own collectives use, and shardsolve between processes without CUDA
+// IPC.
 
 #include "findings.hpp"
 #include "text.hpp"
@@ -50,13 +51,14 @@ void judge_nccl(const Surroundings& s, Findings& findings) {
   }
   judge_switch(s, "NCCL_P2P_DISABLE", Severity::warning, "nccl-p2p-off",
                "NCCL does not use NVLink or peer access: JAX's collectives go through the host, "
-               "many times slower. shardsolve's copies do not ask NCCL",
+               "many times slower. shardsolve asks NCCL only between processes without CUDA IPC",
                findings);
   const Setting level = setting(s, "NCCL_P2P_LEVEL");
   if (lower_case(level.value) == "loc" || level.value == "0") {
     findings.push_back({Severity::warning, "nccl-p2p-off", level.text,
                         "at this level NCCL never uses peer access: JAX's collectives go through "
-                        "the host, many times slower. shardsolve's copies do not ask NCCL",
+                        "the host, many times slower. shardsolve asks NCCL only between processes "
+                        "without CUDA IPC",
                         level.remedy});
   }
   judge_switch(s, "NCCL_SHM_DISABLE", Severity::warning, "nccl-shm-off",

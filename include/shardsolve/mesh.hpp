@@ -20,6 +20,24 @@ namespace mesh {
 class MeshState;
 }
 
+/// How GPUs of different processes exchange data.
+enum class GpuCommunicator : std::uint8_t {
+  automatic,  ///< ipc where it can be had, else nccl
+  ipc,        ///< copy engines, through CUDA IPC: all processes on one machine
+  nccl        ///< kernels of NVIDIA's NCCL (2.13 or newer for CUDA 13), also between machines
+};
+
+/// What a mesh of processes with a GPU each is made of.
+struct GpuProcesses {
+  /// MPI_Comm_c2f of a communicator, copied; MPI_COMM_WORLD if none is given.
+  std::optional<int> communicator;
+  /// CUDA's numbers of the GPUs of this host, for the processes of the mesh on it in the order of
+  /// their ranks. Empty: 0, 1, 2, ...; where a process sees one GPU only, that one.
+  std::vector<int> devices;
+  /// The same in all processes.
+  GpuCommunicator path = GpuCommunicator::automatic;
+};
+
 /// A fixed set of ranks, each one device with its queues. Calls on one mesh run one after another,
 /// also when several threads make them; results do not depend on the load of the machine. A mesh
 /// keeps the workspace of its calls (see Plan) for the next ones, until it is destroyed.
@@ -55,6 +73,19 @@ class SHARDSOLVE_EXPORT Mesh {
   /// Throws Error(device) if the MPI library of shardsolve or MPI is not there, Error(unsupported)
   /// if MPI was started with less than MPI_THREAD_SERIALIZED or has been ended.
   static Mesh mpi(std::optional<int> communicator = std::nullopt);
+
+  /// One rank in each process of an MPI program, each on a GPU of its own, which becomes the
+  /// current one of the calling thread. For the rest as mpi(), with matrices in the memory of GPUs
+  /// as for cuda(); results are the same bits as those of cuda() with as many GPUs.
+  ///
+  /// GPUs reach each other's memory through CUDA IPC where all processes are on one machine, each
+  /// sees the GPUs of all (CUDA_VISIBLE_DEVICES) and these have peer access; matrices then come
+  /// from cudaMalloc, as make_matrix() takes it. Elsewhere NCCL is loaded (libnccl.so.2, at run
+  /// time). Solves of one right-hand side are faster with IPC.
+  ///
+  /// Throws, the same in all processes, as mpi() does; Error(device) if one of them has no GPU of
+  /// its own, or not what `path` needs; Error(invalid_argument) if `devices` is too short.
+  static Mesh mpi_cuda(const GpuProcesses& processes = {});
 
   Mesh(Mesh&&) noexcept;
   Mesh& operator=(Mesh&&) noexcept;

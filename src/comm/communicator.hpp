@@ -57,6 +57,12 @@ class Communicator {
 
   /// No rank communicates: a new call begins, windows are counted from zero.
   virtual void begin_call() = 0;
+  /// This rank's queues are idle and hold nothing more of the call: it gives back what it has of
+  /// other processes, whose memory goes when all have done so.
+  virtual void end_call() {}
+  /// The call has failed: nothing that this rank has enqueued may wait for other ranks for ever.
+  /// Any thread, also several times.
+  virtual void give_up() {}
 };
 
 }  // namespace shardsolve::comm

@@ -71,6 +71,10 @@ void ProcessGroup::begin_call(std::stop_token cancel, bool traced) {
   leftovers_.clear();
   stop_seen_ = {};
   last_pulses_ = {};
+  for (Peer& each : peers_) {
+    each.beats = 0;
+    each.last_beat = Clock::now();
+  }
   for_each_peer([this](Peer& peer) {
     peer.end.reset();
     peer.last_note = Clock::now();
@@ -140,6 +144,9 @@ std::exception_ptr ProcessGroup::look_around() {
     if (in_call_ && !own_pulse().failed() && stop_overdue()) {
       return std::make_exception_ptr(
           Error(ErrorKind::cancelled, "the call was cancelled as asked"));
+    }
+    if (in_call_ && !own_pulse().failed() && watches_progress_) {
+      require_progress();
     }
     return nullptr;
   } catch (...) {
@@ -259,6 +266,33 @@ bool ProcessGroup::stop_overdue() {
   const auto now = Clock::now();
   stop_seen_ = stop_seen_ == Clock::time_point{} ? now : stop_seen_;
   return now - stop_seen_ > stop_patience;
+}
+
+/// Throws SilentRank. When one rank stops the others soon do: the first is to be named.
+void ProcessGroup::require_progress() {
+  const auto now = Clock::now();
+  for (Peer& each : peers_) {
+    const std::uint64_t beats = ranks_->pulse(each.rank).beats();
+    if (beats != each.beats) {
+      each.beats = beats;
+      each.last_beat = now;
+    }
+  }
+  const auto first =
+      std::min_element(peers_.begin(), peers_.end(),
+                       [](const Peer& a, const Peer& b) { return a.last_beat < b.last_beat; });
+  const Peer& own = peers_[static_cast<std::size_t>(rank())];
+  if (first->rank == rank() || now - own.last_beat <= ranks_->silence_limit()) {
+    return;
+  }
+  silent_ = first->rank;
+  first->silent = true;
+  Watch(*ranks_, rank(), own_pulse().operation()).report(first->rank);
+}
+
+bool ProcessGroup::lost(std::int64_t rank) const {
+  const std::lock_guard lock(mutex_);
+  return peers_[static_cast<std::size_t>(rank)].silent;
 }
 
 void ProcessGroup::lose(std::int64_t rank) {

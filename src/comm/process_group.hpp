@@ -68,12 +68,21 @@ class ProcessGroup {
   /// group.
   void attach(const InProcessGroup& pulses, std::function<void(std::exception_ptr)> on_failure);
 
+  /// For ranks whose devices wait for each other, not their threads: from now on a call fails when
+  /// neither this rank nor the one that stopped first have shown life for the silence limit.
+  void watch_progress() { watches_progress_ = true; }
+
   /// `traced`: must be the same in all processes, or the call fails with Error(invalid_argument).
   void begin_call(std::stop_token cancel, bool traced);
   /// Tells the others that they wait in vain. Any thread, never waits.
   void tell_failure(const Failure& failure);
   /// Ends the call when this process has nothing more to do for it: waits for the others.
   Verdict conclude(const std::optional<Failure>& own, double flops);
+
+  /// A rank is not waited for any longer: who waits for it in another way has found it silent.
+  void lose(std::int64_t rank);
+  /// Whether it is not.
+  bool lost(std::int64_t rank) const;
 
   /// Sends and receives as HostCommunicator has it. Throws as Watch::look.
   void exchange(const char* operation, const std::vector<Bytes>& send,
@@ -111,6 +120,8 @@ class ProcessGroup {
     std::weak_ptr<Message> last_pulse;  // gone when it has been sent
     std::uint64_t sent = 0;             // data messages
     std::uint64_t received = 0;
+    std::uint64_t beats = 0;      // of its pulse, the own rank's too
+    Clock::time_point last_beat;  // seen here
   };
   /// A note on its way.
   struct Outgoing {
@@ -142,6 +153,7 @@ class ProcessGroup {
   void reach(Peer& peer, Body body);
   void tell();
   bool stop_overdue();
+  void require_progress();
 
   void send_ends(const std::optional<Failure>& own, double flops);
   std::optional<Failure> await_ends();
@@ -155,7 +167,6 @@ class ProcessGroup {
   auto transfer(const Peer& peer, Call call);
   void complete(Piece& piece, const char* operation);
   void keep_leftovers(std::vector<Piece> pieces);
-  void lose(std::int64_t rank);
 
   runtime::Pulse& own_pulse() const { return ranks_->pulse(rank()); }
   /// Of this call's data. Processes that are not alike in tracing do not take each other's: they
@@ -176,7 +187,7 @@ class ProcessGroup {
   const InProcessGroup* ranks_ = nullptr;
   std::function<void(std::exception_ptr)> on_failure_;
 
-  std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<Peer> peers_;  // one a rank; the own one is not used
   std::list<Outgoing> outgoing_;
@@ -194,6 +205,7 @@ class ProcessGroup {
   bool traced_ = false;
   bool calling_back_ = false;
   bool closing_ = false;
+  std::atomic<bool> watches_progress_ = false;
   std::thread watcher_;
 };
 

@@ -1,5 +1,6 @@
 #include "mesh/cuda_loader.hpp"
 
+#include "mesh/gpu_seats.hpp"
 #include "mesh/plugin.hpp"
 
 #include <shardsolve/error.hpp>
@@ -56,6 +57,22 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
   using Make = Backend*(const CudaOptions*);
   return std::unique_ptr<Backend>(
       cuda_library().function<Make>("shardsolve_make_cuda_backend")(&options));
+}
+
+/// A process without the library tells the others: they are not to wait for it.
+std::unique_ptr<Backend> make_cuda_process_backend(std::unique_ptr<comm::Transport> transport,
+                                                   const CudaProcessOptions& options) {
+  const std::string failure = failure_of(loaded_library());
+  if (!failure.empty()) {
+    GpuSeat seat;
+    seat.error = ErrorKind::device;
+    seat.failure = failure;
+    seat.communicator = options.communicator;
+    require_seats(tell_seats(*transport, seat), options.may_share);  // throws
+  }
+  using Make = Backend*(comm::Transport*, const CudaProcessOptions*);
+  return std::unique_ptr<Backend>(loaded_library().function<Make>(
+      "shardsolve_make_cuda_process_backend")(transport.release(), &options));
 }
 
 comm::Topology cuda_topology(const std::vector<int>& devices) { return topology(devices, false); }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "comm/topology.hpp"
+#include "comm/transport.hpp"
 #include "mesh/backend.hpp"
 #include "mesh/cuda_facts.hpp"
 #include "mesh/cuda_options.hpp"
+#include "mesh/cuda_process_options.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -15,6 +17,10 @@ namespace shardsolve::mesh {
 /// Loads the library at the first call. Throws Error(device) if it, or a library of NVIDIA's that
 /// it needs, is not there, or if the backend finds no GPU that it can use.
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
+
+/// The same for ranks that are the processes of the transport, which all call this.
+std::unique_ptr<Backend> make_cuda_process_backend(std::unique_ptr<comm::Transport> transport,
+                                                   const CudaProcessOptions& options);
 
 /// Throws Error(device) as make_cuda_backend does if the library is not there.
 void require_cuda_library();

@@ -119,6 +119,9 @@ void MeshState::fail(std::exception_ptr reason) {
   if (own && backend_->processes() != nullptr) {
     backend_->processes()->tell_failure(*own);
   }
+  for (auto& seat : seats_) {
+    seat->communicator->give_up();
+  }
 }
 
 void MeshState::serve(Seat& seat) {
@@ -141,6 +144,7 @@ void MeshState::serve(Seat& seat) {
       fail(std::current_exception());
     }
     seat.rank->drain();
+    seat.communicator->end_call();
     lock.lock();
     if (drained_ + 1 == seats_.size()) {
       conclude(lock);
@@ -394,6 +398,12 @@ Mesh Mesh::cuda(const std::vector<int>& devices) {
 Mesh Mesh::mpi(std::optional<int> communicator) {
   return Mesh(mesh::MeshState::start(
       std::make_unique<mesh::ProcessBackend>(mesh::make_mpi_transport(communicator))));
+}
+
+Mesh Mesh::mpi_cuda(const GpuProcesses& processes) {
+  return Mesh(mesh::MeshState::start(mesh::make_cuda_process_backend(
+      mesh::make_mpi_transport(processes.communicator),
+      {.devices = processes.devices, .communicator = processes.path, .delays = {}})));
 }
 
 Mesh::Mesh(std::shared_ptr<mesh::MeshState> state) : state_(std::move(state)) {}

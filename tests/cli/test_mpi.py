@@ -174,7 +174,9 @@ def test_trace_of_a_job_that_fails_is_not_written(mpirun, tmp_path, slow_job, nu
     [
         (["solve", "A.npy"], ["b is required"]),
         ([*SOLVE, "--devices", "2"], ["'2'", "each of the processes is one device"]),
-        ([*SOLVE, "--backend", "cuda"], ["CPU devices only"]),
+        ([*SOLVE, "--communicator", "ipc"], ["'ipc'", "several processes"]),
+        ([*SOLVE, "--communicator", "tcp"], ["tcp", "nccl"]),
+        ([*SOLVE, "--backend", "cuda", "--devices", "0,x"], ["'0,x'", "numbers of GPUs"]),
         ([*SOLVE, "--trace", "A.npy"], ["the trace", "same file"]),
         ([*SOLVE, "--trace", "missing/t.json"], ["missing/t.json"]),
         (["solve", "A.npy", "missing.npy", "-o", "x.npy"], ["missing.npy"]),
@@ -190,6 +192,15 @@ def test_misuse_is_explained_once(mpirun, system, arguments, words):
     assert result.out == ""
     assert result.says(*words)
     assert result.err.count("shardsolve: error") == 1
+    assert contents(system) == before
+
+
+def test_gpus_that_are_not_there_are_missed_by_all(mpirun, system):
+    env = {"CUDA_VISIBLE_DEVICES": ""}
+    before = contents(system)
+    result = mpirun(2, *SOLVE, "--backend", "cuda", env=env)
+    assert (result.code, result.out) == (3, "")
+    assert result.says("shardsolve: error", "rank 0: ")
     assert contents(system) == before
 
 

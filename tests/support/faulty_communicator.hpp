@@ -26,6 +26,8 @@ class FaultyCommunicator final : public comm::Communicator {
   std::unique_ptr<comm::Window> make_window(comm::Bytes memory) override;
   std::unique_ptr<comm::PeerMemory> make_peer_memory(comm::Bytes memory) override;
   void begin_call() override { inner_->begin_call(); }
+  void end_call() override { inner_->end_call(); }
+  void give_up() override { inner_->give_up(); }
 
  private:
   friend class FaultyWindow;

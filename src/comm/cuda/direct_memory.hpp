@@ -13,21 +13,17 @@ class DirectMemory final : public PeerMemory {
   /// Waits until the other ranks have brought their memory too.
   DirectMemory(PeerGroup& group, PeerGroup::Window& shared, std::int64_t rank, Bytes memory);
 
-  void* of(std::int64_t rank) const override {
-    return shared_.members[static_cast<std::size_t>(rank)].base;
-  }
+  void* of(std::int64_t rank) const override { return shared_.base(rank); }
   void fence(runtime::Queue& queue) override;
 
  private:
   /// A rank's fences are the arrivals of parts of its own.
-  PeerGroup::Window::Arrivals& fences(std::int64_t rank) const {
-    return shared_.members[static_cast<std::size_t>(rank)].from[static_cast<std::size_t>(rank)];
-  }
+  Marks& fences(std::int64_t rank) const { return shared_.arrivals(rank, rank); }
 
   PeerGroup& group_;
   PeerGroup::Window& shared_;
   std::int64_t rank_;
-  std::uint32_t fences_ = 0;
+  std::uint32_t next_;  // number of a fence
 };
 
 }  // namespace shardsolve::comm::cuda

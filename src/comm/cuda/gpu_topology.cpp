@@ -19,11 +19,15 @@ using runtime::cuda::CudaEvent;
 using runtime::cuda::CudaQueue;
 using runtime::cuda::CurrentDevice;
 
-/// Whether `reader` now reads the memory of `owner` by itself.
-bool enable(int reader, int owner) {
+bool can_access(int reader, int owner) {
   int possible = 0;
   check(cudaDeviceCanAccessPeer(&possible, reader, owner), "asking for peer access");
-  if (possible == 0) {
+  return possible != 0;
+}
+
+/// Whether `reader` now reads the memory of `owner` by itself.
+bool enable(int reader, int owner) {
+  if (!can_access(reader, owner)) {
     return false;
   }
   const CurrentDevice scope(reader);
@@ -46,16 +50,27 @@ int attribute(cudaDeviceP2PAttr which, int reader, int owner) {
   return value;
 }
 
-PeerAccess access(int owner, int reader) {
+PeerAccess access(int owner, int reader, bool connects) {
   if (owner == reader) {
     return {.same_gpu = true};
   }
-  if (!enable(reader, owner)) {
+  if (!(connects ? enable(reader, owner) : can_access(reader, owner))) {
     return {};
   }
   return {.possible = true,
           .native_atomics = attribute(cudaDevP2PAttrNativeAtomicSupported, reader, owner) != 0,
           .performance_rank = attribute(cudaDevP2PAttrPerformanceRank, reader, owner)};
+}
+
+Topology read_topology(const std::vector<int>& gpus, bool connects) {
+  std::vector<std::vector<PeerAccess>> accesses;
+  for (const int owner : gpus) {
+    accesses.emplace_back();
+    for (const int reader : gpus) {
+      accesses.back().push_back(access(owner, reader, connects));
+    }
+  }
+  return topology_of_gpus(accesses);
 }
 
 /// A GPU with memory to copy from and to, and the stream to copy on.
@@ -102,16 +117,9 @@ double bandwidth(const Bench& owner, Bench& reader, const char* link) {
 
 }  // namespace
 
-Topology connect_gpus(const std::vector<int>& gpus) {
-  std::vector<std::vector<PeerAccess>> accesses;
-  for (const int owner : gpus) {
-    accesses.emplace_back();
-    for (const int reader : gpus) {
-      accesses.back().push_back(access(owner, reader));
-    }
-  }
-  return topology_of_gpus(accesses);
-}
+Topology connect_gpus(const std::vector<int>& gpus) { return read_topology(gpus, true); }
+
+Topology look_at_gpus(const std::vector<int>& gpus) { return read_topology(gpus, false); }
 
 Topology measure_gpus(const std::vector<int>& gpus) {
   Topology topology = connect_gpus(gpus);

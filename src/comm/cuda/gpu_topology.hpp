@@ -12,9 +12,12 @@ namespace shardsolve::comm::cuda {
 /// times. Bandwidths are nominal.
 Topology connect_gpus(const std::vector<int>& gpus);
 
-/// The same with the bandwidth of copies, one pair of GPUs at a time: 64 MB from memory of one to
-/// memory of the other, the best of three runs; for a GPU and itself, what it copies. Takes 128 MB
-/// of each GPU, and some 5 s for 8 GPUs whose copies all go through the host.
+/// The same without letting them: nothing is made on any of them.
+Topology look_at_gpus(const std::vector<int>& gpus);
+
+/// As connect_gpus() with the bandwidth of copies, one pair of GPUs at a time: 64 MB from memory of
+/// one to memory of the other, the best of three runs; for a GPU and itself, what it copies. Takes
+/// 128 MB of each GPU, and some 5 s for 8 GPUs whose copies all go through the host.
 Topology measure_gpus(const std::vector<int>& gpus);
 
 }  // namespace shardsolve::comm::cuda

@@ -64,9 +64,7 @@ std::unique_ptr<PeerMemory> PeerCommunicator::make_peer_memory(Bytes memory) {
 
 void PeerCommunicator::begin_call() {
   windows_made_ = 0;
-  if (rank_ == 0) {
-    group_.reset();
-  }
+  group_.begin_call(rank_);
 }
 
 void PeerCommunicator::exchange(runtime::Queue& queue, const char* operation,
@@ -80,13 +78,8 @@ void PeerCommunicator::exchange(runtime::Queue& queue, const char* operation,
       continue;
     }
     PeerGroup::Channel& channel = group_.channel(rank_, to);
-    if (!channel.ready) {
-      channel.ready = std::make_unique<CudaEvent>();
-    }
-    queue.record(*channel.ready);
-    channel.data = piece(send, to).data;
-    channel.size = piece(send, to).size;
-    channel.posted.store(++channel.count);
+    group_.offer(rank_, to, piece(send, to));
+    channel.ready->record(queue, channel.sent++);
   }
   for (std::int64_t distance = 1; distance < ranks; ++distance) {
     const std::int64_t from = (rank_ + distance) % ranks;  // not all at the same source at once
@@ -95,27 +88,24 @@ void PeerCommunicator::exchange(runtime::Queue& queue, const char* operation,
       continue;
     }
     PeerGroup::Channel& channel = group_.channel(from, rank_);
-    group_.meet(channel.posted, ++channel.receives, rank_, from, operation);
-    if (channel.size != target.size) {
+    const std::uint32_t number = channel.received++;
+    group_.meet(channel.ready->enqueued(), number + 1, rank_, from, operation);
+    const Bytes source = group_.offered(from, rank_);
+    if (source.size != target.size) {
       throw Error(ErrorKind::internal,
                   fmt::format("rank {} expects {} bytes by {} from rank {}, which sent {}: this is "
                               "a bug of shardsolve, please report it",
-                              rank_, target.size, operation, from, channel.size));
+                              rank_, target.size, operation, from, source.size));
     }
-    if (!channel.delivered) {
-      channel.delivered = std::make_unique<CudaEvent>();
-    }
-    queue.wait(*channel.ready, piece_ready);
-    as_cuda(queue).move(operation, group_.link(from, rank_), target.data, channel.data,
-                        target.size);
-    queue.record(*channel.delivered);
-    channel.taken.store(channel.receives);
+    channel.ready->wait(queue, number, piece_ready);
+    as_cuda(queue).move(operation, group_.link(from, rank_), target.data, source.data, target.size);
+    channel.delivered->record(queue, number);
   }
   for (std::int64_t to = 0; to < ranks; ++to) {
     if (to != rank_ && piece(send, to).size > 0) {
       PeerGroup::Channel& channel = group_.channel(rank_, to);
-      group_.meet(channel.taken, channel.count, rank_, to, operation);
-      queue.wait(*channel.delivered, piece_delivered);
+      group_.meet(channel.delivered->enqueued(), channel.sent, rank_, to, operation);
+      channel.delivered->wait(queue, channel.sent - 1, piece_delivered);
     }
   }
 }

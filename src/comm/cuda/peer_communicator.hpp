@@ -1,4 +1,4 @@
-/// Communication between GPUs of one process: copy engines move, events order.
+/// Communication between GPUs of one machine: copy engines move, marks in streams order.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -26,6 +26,8 @@ class PeerCommunicator final : public Communicator {
   std::unique_ptr<Window> make_window(Bytes memory) override;
   std::unique_ptr<PeerMemory> make_peer_memory(Bytes memory) override;
   void begin_call() override;
+  void end_call() override { group_.end_call(); }
+  void give_up() override { group_.give_up(); }
 
  private:
   /// Offers send[r] to every r and takes receive[r] from every r; what the queue holds next finds

@@ -1,13 +1,12 @@
-/// What the ranks of one process that are GPUs share to reach each other's memory.
+/// What ranks that are GPUs of one machine share to reach each other's memory.
 #pragma once
 
 #include "comm/communicator.hpp"
+#include "comm/cuda/marks.hpp"
 #include "comm/in_process_group.hpp"
 #include "comm/ring.hpp"
 #include "comm/topology.hpp"
-#include "runtime/cuda/cuda_queue.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,17 +15,45 @@
 
 namespace shardsolve::comm::cuda {
 
-using runtime::cuda::CudaEvent;
-
-/// Ranks meet on the host, in the threads that enqueue, to tell each other addresses and events;
+/// Ranks meet on the host, in the threads that enqueue, to tell each other addresses and marks;
 /// what they then enqueue waits on the GPUs alone. A thread waits only for others to have enqueued
 /// what every rank enqueues, never for work to be done.
 class PeerGroup {
  public:
+  /// One piece at a time from one rank to another.
+  struct Channel {
+    std::unique_ptr<Marks> ready;      // sender's: the piece may be read
+    std::unique_ptr<Marks> delivered;  // receiver's: it has been
+    std::uint32_t sent = 0;            // sender's count
+    std::uint32_t received = 0;        // receiver's count
+  };
+
+  /// What the ranks share of one window.
+  class Window {
+   public:
+    virtual ~Window() = default;
+    /// Brings a rank's memory; waits until the other ranks have brought theirs.
+    virtual void join(std::int64_t rank, Bytes memory) = 0;
+    /// The memory that a rank has brought, as this process reaches it.
+    virtual std::byte* base(std::int64_t rank) const = 0;
+
+    /// When a rank has each part of a root.
+    Marks& arrivals(std::int64_t rank, std::int64_t root) const {
+      return *arrivals_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(root)];
+    }
+
+   protected:
+    std::vector<std::vector<std::unique_ptr<Marks>>> arrivals_;  // by rank, by root
+  };
+  /// Marks of a window that are different ones: many times what one message has parts.
+  static constexpr std::uint32_t depth = 64;
+
   /// `ring`: the order in which large parts of windows go from GPU to GPU.
   PeerGroup(InProcessGroup& host, const Topology& topology, Ring ring);
+  PeerGroup(const PeerGroup&) = delete;
+  PeerGroup& operator=(const PeerGroup&) = delete;
+  virtual ~PeerGroup() = default;
 
-  InProcessGroup& host() { return host_; }
   /// Whether every rank has a GPU of its own, which reaches the memory of all others.
   bool direct() const { return direct_; }
   const Ring& ring() const { return ring_; }
@@ -40,49 +67,54 @@ class PeerGroup {
   void meet(const runtime::host::OneWayCounter& counter, std::uint32_t target, std::int64_t self,
             std::int64_t peer, const char* operation) const;
 
-  /// One piece at a time from one rank to another.
-  struct Channel {
-    runtime::host::OneWayCounter posted;
-    runtime::host::OneWayCounter taken;
-    const void* data = nullptr;
-    std::size_t size = 0;
-    std::uint32_t count = 0;               // sender's
-    std::uint32_t receives = 0;            // receiver's
-    std::unique_ptr<CudaEvent> ready;      // sender's: the piece may be read
-    std::unique_ptr<CudaEvent> delivered;  // receiver's: it has been
-  };
   Channel& channel(std::int64_t from, std::int64_t to) {
     return channels_[static_cast<std::size_t>(from) * ranks() + static_cast<std::size_t>(to)];
   }
+  /// Says where the next piece of a channel lies: before its mark is recorded.
+  virtual void offer(std::int64_t from, std::int64_t to, Bytes piece) = 0;
+  /// What was offered, as this process reaches it: when its mark is enqueued.
+  virtual Bytes offered(std::int64_t from, std::int64_t to) = 0;
 
-  /// What the ranks share of one window.
-  struct Window {
-    /// How many parts of one root a rank has enqueued the arrival of, and when each arrives. An
-    /// event is used again after `depth` parts, many times what one message has.
-    struct Arrivals {
-      static constexpr std::uint32_t depth = 64;
-      runtime::host::OneWayCounter enqueued;
-      std::array<std::unique_ptr<CudaEvent>, depth> events;
-
-      CudaEvent& event(std::uint32_t number) { return *events[number % depth]; }
-    };
-    struct Member {
-      runtime::host::OneWayCounter joined;
-      std::byte* base = nullptr;
-      std::vector<Arrivals> from;  // one a root
-    };
-    explicit Window(std::size_t ranks);
-    /// Brings a rank's memory; waits until the other ranks have brought theirs.
-    void join(const PeerGroup& group, std::int64_t rank, Bytes memory);
-    std::vector<Member> members;
-  };
   /// The window number `index` of this call, made by the first rank that asks.
   Window& window(std::size_t index);
 
-  /// Only while no rank communicates: counts from zero.
-  void reset();
+  /// The number of the first mark of this call, everywhere.
+  virtual std::uint32_t first() const = 0;
+  /// Called for every rank of this process while none of them communicates: counts from first().
+  virtual void begin_call(std::int64_t rank) = 0;
+  /// A rank of this process has finished what it has enqueued in this call.
+  virtual void end_call() {}
+  /// The call has failed: nothing of this process may wait for ranks that are gone. Any thread.
+  virtual void give_up() {}
+
+ protected:
+  InProcessGroup& host() const { return host_; }
+  /// marks(from, to, delivered): of each channel, the sender's and the receiver's.
+  template <class Make>
+  void make_channels(Make marks) {
+    for (std::size_t i = 0; i < channels_.size(); ++i) {
+      const auto from = static_cast<std::int64_t>(i / ranks());
+      const auto to = static_cast<std::int64_t>(i % ranks());
+      channels_[i].ready = marks(from, to, false);
+      channels_[i].delivered = marks(from, to, true);
+    }
+  }
+  template <class Body>
+  void for_each_channel(Body body) {
+    for (Channel& channel : channels_) {
+      body(channel);
+    }
+  }
+  std::vector<std::unique_ptr<Window>>& windows() { return windows_; }
 
  private:
+  /// Waits for long.
+  virtual void wait(const runtime::host::OneWayCounter& counter, std::uint32_t target,
+                    std::int64_t self, std::int64_t peer, const char* operation) const {
+    host_.wait(counter, target, self, peer, operation);
+  }
+  virtual std::unique_ptr<Window> make_window(std::size_t index) = 0;
+
   InProcessGroup& host_;
   Topology topology_;
   Ring ring_;

@@ -16,11 +16,10 @@ constexpr runtime::WaitSite part_copied{83, "a window's memory is used again whe
 PeerWindow::PeerWindow(PeerGroup& group, PeerGroup::Window& shared, std::int64_t rank, Bytes memory)
     : group_(group),
       shared_(shared),
-      own_(shared.members[static_cast<std::size_t>(rank)]),
       rank_(rank),
-      published_(group.ranks(), 0),
-      read_by_(group.ranks(), std::vector<std::uint32_t>(group.ranks(), 0)) {
-  shared_.join(group_, rank_, memory);
+      published_(group.ranks(), group.first()),
+      read_by_(group.ranks(), std::vector<std::optional<std::uint32_t>>(group.ranks())) {
+  shared_.join(rank_, memory);
 }
 
 std::int64_t PeerWindow::source(std::int64_t reader, const WindowPart& part) const {
@@ -47,37 +46,34 @@ void PeerWindow::bring(runtime::Queue& queue, const WindowPart& part) {
   const auto root = static_cast<std::size_t>(part.root);
   const std::uint32_t number = published_[root]++;
   await_event_free(part.root, number);
-  Arrivals& mine = arrivals(rank_, part.root);
   if (rank_ != part.root) {
     const std::int64_t from = source(rank_, part);
-    Arrivals& theirs = arrivals(from, part.root);
-    group_.meet(theirs.enqueued, number + 1, rank_, from, "publish");
-    queue.wait(theirs.event(number), part_there);
-    const std::byte* data = shared_.members[static_cast<std::size_t>(from)].base;
+    Marks& theirs = shared_.arrivals(from, part.root);
+    group_.meet(theirs.enqueued(), number + 1, rank_, from, "publish");
+    theirs.wait(queue, number, part_there);
     static_cast<runtime::cuda::CudaQueue&>(queue).move("publish", group_.link(from, rank_),
-                                                       own_.base + part.offset, data + part.offset,
-                                                       part.size);
+                                                       shared_.base(rank_) + part.offset,
+                                                       shared_.base(from) + part.offset, part.size);
   }
-  queue.record(mine.event(number));
-  mine.enqueued.store(number + 1);
+  shared_.arrivals(rank_, part.root).record(queue, number);
   for (std::int64_t reader = 0; reader < static_cast<std::int64_t>(group_.ranks()); ++reader) {
     if (reader != part.root && reader != rank_ && source(reader, part) == rank_) {
-      read_by_[static_cast<std::size_t>(reader)][root] = number + 1;
+      read_by_[static_cast<std::size_t>(reader)][root] = number;
     }
   }
 }
 
-/// An event may be recorded anew when everybody who was to wait for it has enqueued that. No rank
-/// is more than two quarters of a round behind, so nobody still needs the events of a round ago,
+/// A mark may be recorded anew when everybody who was to wait for it has enqueued that. No rank
+/// is more than two quarters of a round behind, so nobody still needs the marks of a round ago,
 /// and nobody has yet to release the message that they were part of.
 void PeerWindow::await_event_free(std::int64_t root, std::uint32_t number) {
-  constexpr std::uint32_t quarter = Arrivals::depth / 4;
-  if (number < Arrivals::depth || number % quarter != 0) {
+  constexpr std::uint32_t quarter = PeerGroup::depth / 4;
+  if (number - group_.first() < PeerGroup::depth || number % quarter != 0) {
     return;
   }
   for (std::int64_t r = 0; r < static_cast<std::int64_t>(group_.ranks()); ++r) {
     if (r != rank_) {
-      group_.meet(arrivals(r, root).enqueued, number - quarter, rank_, r, "publish");
+      group_.meet(shared_.arrivals(r, root).enqueued(), number - quarter, rank_, r, "publish");
     }
   }
 }
@@ -85,13 +81,13 @@ void PeerWindow::await_event_free(std::int64_t root, std::uint32_t number) {
 void PeerWindow::release(runtime::Queue& queue) {
   for (std::size_t reader = 0; reader < read_by_.size(); ++reader) {
     for (std::size_t root = 0; root < read_by_.size(); ++root) {
-      std::uint32_t& count = read_by_[reader][root];
-      if (count > 0) {
+      std::optional<std::uint32_t>& last = read_by_[reader][root];
+      if (last) {
         const auto rank = static_cast<std::int64_t>(reader);
-        Arrivals& theirs = arrivals(rank, static_cast<std::int64_t>(root));
-        group_.meet(theirs.enqueued, count, rank_, rank, "release");
-        queue.wait(theirs.event(count - 1), part_copied);
-        count = 0;
+        Marks& theirs = shared_.arrivals(rank, static_cast<std::int64_t>(root));
+        group_.meet(theirs.enqueued(), *last + 1, rank_, rank, "release");
+        theirs.wait(queue, *last, part_copied);
+        last.reset();
       }
     }
   }

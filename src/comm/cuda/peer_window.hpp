@@ -6,6 +6,7 @@
 #include "comm/window.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace shardsolve::comm::cuda {
@@ -18,7 +19,7 @@ class PeerWindow final : public Window {
   /// Waits until the other ranks have brought their memory too.
   PeerWindow(PeerGroup& group, PeerGroup::Window& shared, std::int64_t rank, Bytes memory);
 
-  std::byte* base(std::int64_t) const override { return own_.base; }
+  std::byte* base(std::int64_t) const override { return shared_.base(rank_); }
   void publish(runtime::Queue& queue, std::vector<WindowPart> parts) override;
   /// Also keeps the copies of this rank until those who read them have: what comes next into the
   /// window is enqueued behind this.
@@ -26,23 +27,17 @@ class PeerWindow final : public Window {
   void reclaim(runtime::Queue&) override {}
 
  private:
-  using Arrivals = PeerGroup::Window::Arrivals;
-
   /// The rank that `reader` copies a part of `root` from.
   std::int64_t source(std::int64_t reader, const WindowPart& part) const;
-  Arrivals& arrivals(std::int64_t rank, std::int64_t root) const {
-    return shared_.members[static_cast<std::size_t>(rank)].from[static_cast<std::size_t>(root)];
-  }
   void bring(runtime::Queue& queue, const WindowPart& part);
   void await_event_free(std::int64_t root, std::uint32_t number);
 
   PeerGroup& group_;
   PeerGroup::Window& shared_;
-  PeerGroup::Window::Member& own_;
   std::int64_t rank_;
   std::vector<std::uint32_t> published_;  // parts of each root
-  /// The last part of each root that each rank has copied from this one: number + 1, 0 if none.
-  std::vector<std::vector<std::uint32_t>> read_by_;
+  /// The last part of each root that each rank has copied from this one; nothing if none.
+  std::vector<std::vector<std::optional<std::uint32_t>>> read_by_;
 };
 
 }  // namespace shardsolve::comm::cuda

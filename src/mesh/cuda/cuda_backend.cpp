@@ -30,32 +30,6 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-/// Throws Error(device) unless there are GPUs that this build can use.
-int usable_devices() {
-  int driver = 0;
-  cudaDriverGetVersion(&driver);
-  if (driver == 0) {
-    throw Error(ErrorKind::device,
-                "no NVIDIA driver was found (libcuda.so.1): install one, or use CPU devices");
-  }
-  int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status == cudaErrorInsufficientDriver) {
-    throw Error(ErrorKind::device,
-                fmt::format("the NVIDIA driver knows CUDA up to {}; this build of shardsolve needs "
-                            "{}: update the driver",
-                            version_text(driver), version_text(CUDART_VERSION)));
-  }
-  if (status != cudaSuccess || count == 0) {
-    cudaGetLastError();
-    throw Error(ErrorKind::device,
-                fmt::format("the NVIDIA driver shows no GPU to this process ({}): see nvidia-smi "
-                            "and CUDA_VISIBLE_DEVICES",
-                            cudaGetErrorString(status)));
-  }
-  return count;
-}
-
 /// Throws Error(device) unless this process sees all of them.
 void require_devices(const std::vector<int>& devices) {
   const int count = usable_devices();
@@ -81,6 +55,31 @@ comm::Topology measure(const std::vector<int>& devices) {
 
 }  // namespace
 
+int usable_devices() {
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  if (driver == 0) {
+    throw Error(ErrorKind::device,
+                "no NVIDIA driver was found (libcuda.so.1): install one, or use CPU devices");
+  }
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver) {
+    throw Error(ErrorKind::device,
+                fmt::format("the NVIDIA driver knows CUDA up to {}; this build of shardsolve needs "
+                            "{}: update the driver",
+                            version_text(driver), version_text(CUDART_VERSION)));
+  }
+  if (status != cudaSuccess || count == 0) {
+    cudaGetLastError();
+    throw Error(ErrorKind::device,
+                fmt::format("the NVIDIA driver shows no GPU to this process ({}): see nvidia-smi "
+                            "and CUDA_VISIBLE_DEVICES",
+                            cudaGetErrorString(status)));
+  }
+  return count;
+}
+
 CudaBackend::CudaBackend(CudaOptions options)
     : options_(std::move(options)), topology_(connect(options_.devices)) {}
 
@@ -98,24 +97,32 @@ std::unique_ptr<comm::Communicator> CudaBackend::make_communicator(comm::InProce
                                                                    std::int64_t rank) {
   if (!group_) {
     comm::Ring ring(options_.ring.empty() ? comm::ring_order(topology_) : options_.ring);
-    group_ = std::make_unique<comm::cuda::PeerGroup>(group, topology_, std::move(ring));
+    group_ = std::make_unique<comm::cuda::ThreadPeers>(group, topology_, std::move(ring));
   }
   return std::make_unique<comm::cuda::PeerCommunicator>(*group_, rank);
 }
 
 /// Kernels that wait for those of other ranks need room for all of them at once: of two meshes on
 /// the same GPUs each could have the room that the other waits for.
-std::vector<std::unique_lock<std::mutex>> CudaBackend::keep_others_away() {
+std::vector<std::unique_lock<std::mutex>> keep_others_from(const std::set<int>& devices) {
   static std::mutex mutex;  // guards the map; what is in it stays where it is
   static std::map<int, std::mutex> gpus;
   std::vector<std::unique_lock<std::mutex>> locks;
-  for (const int device : std::set<int>(options_.devices.begin(), options_.devices.end())) {
+  for (const int device : devices) {
     std::unique_lock guard(mutex);
     std::mutex& gpu = gpus[device];
     guard.unlock();
     locks.emplace_back(gpu);  // in one order everywhere
   }
   return locks;
+}
+
+std::int64_t free_memory(int device) {
+  const CurrentDevice scope(device);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for free memory");
+  return static_cast<std::int64_t>(free);
 }
 
 std::int64_t CudaBackend::available_memory() const {
@@ -125,11 +132,7 @@ std::int64_t CudaBackend::available_memory() const {
   }
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const auto& [device, ranks] : ranks_on) {
-    const CurrentDevice scope(device);
-    std::size_t free = 0;
-    std::size_t total = 0;
-    check(cudaMemGetInfo(&free, &total), "asking for free memory");
-    least = std::min(least, static_cast<std::int64_t>(free) / ranks);
+    least = std::min(least, free_memory(device) / ranks);
   }
   return least;
 }
@@ -138,12 +141,16 @@ std::int64_t CudaBackend::default_tile(std::int64_t n, Dtype) const {
   return core::gpu_tile(n, ranks());
 }
 
+std::string gpu_name(int device) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "asking for the name of a GPU");
+  return properties.name;
+}
+
 std::string CudaBackend::device_kind() const {
   std::set<std::string> names;
   for (const int device : options_.devices) {
-    cudaDeviceProp properties{};
-    check(cudaGetDeviceProperties(&properties, device), "asking for the name of a GPU");
-    names.emplace(properties.name);
+    names.insert(gpu_name(device));
   }
   return gpu_kind(names);
 }

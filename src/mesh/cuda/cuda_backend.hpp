@@ -1,7 +1,7 @@
 /// Ranks that are GPUs of this process.
 #pragma once
 
-#include "comm/cuda/peer_group.hpp"
+#include "comm/cuda/thread_peers.hpp"
 #include "comm/topology.hpp"
 #include "mesh/backend.hpp"
 #include "mesh/cuda_options.hpp"
@@ -9,10 +9,21 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace shardsolve::mesh::cuda {
+
+/// How many GPUs this process sees. Throws Error(device) if there is none that this build can use.
+int usable_devices();
+/// As Backend::keep_others_away() for meshes of this process on these GPUs.
+std::vector<std::unique_lock<std::mutex>> keep_others_from(const std::set<int>& devices);
+/// Bytes that are free on the GPU.
+std::int64_t free_memory(int device);
+/// CUDA's name of the GPU: "NVIDIA H200".
+std::string gpu_name(int device);
 
 class CudaBackend final : public Backend {
  public:
@@ -24,7 +35,9 @@ class CudaBackend final : public Backend {
   std::unique_ptr<runtime::Device> make_device(std::int64_t rank, runtime::Pulse& pulse) override;
   std::unique_ptr<comm::Communicator> make_communicator(comm::InProcessGroup& group,
                                                         std::int64_t rank) override;
-  std::vector<std::unique_lock<std::mutex>> keep_others_away() override;
+  std::vector<std::unique_lock<std::mutex>> keep_others_away() override {
+    return keep_others_from({options_.devices.begin(), options_.devices.end()});
+  }
   std::int64_t available_memory() const override;
   std::int64_t default_tile(std::int64_t n, Dtype dtype) const override;
   std::string device_kind() const override;
@@ -35,7 +48,7 @@ class CudaBackend final : public Backend {
  private:
   CudaOptions options_;
   comm::Topology topology_;
-  std::unique_ptr<comm::cuda::PeerGroup> group_;
+  std::unique_ptr<comm::cuda::ThreadPeers> group_;
 };
 
 }  // namespace shardsolve::mesh::cuda

@@ -11,10 +11,12 @@
 
 namespace shardsolve::runtime::cuda {
 
-CudaDevice::CudaDevice(int ordinal, Pulse& pulse, std::optional<std::uint64_t> delays)
+CudaDevice::CudaDevice(int ordinal, Pulse& pulse, std::optional<std::uint64_t> delays,
+                       std::size_t block)
     : ordinal_(ordinal),
       pulse_(pulse),
       delays_(delays),
+      block_(block),
       failed_(allocate_host(sizeof(std::uint32_t))) {
   pulse_.keep_copy(static_cast<std::uint32_t*>(failed_.data()));
   pulse_.set_failed(false);
@@ -45,7 +47,8 @@ std::unique_ptr<Event> CudaDevice::make_event() {
 Buffer CudaDevice::allocate(std::size_t bytes) {
   const CurrentDevice scope(ordinal_);
   void* memory = nullptr;
-  const cudaError_t status = cudaMalloc(&memory, std::max<std::size_t>(bytes, 1));
+  const std::size_t blocks = std::max<std::size_t>((bytes + block_ - 1) / block_, 1);
+  const cudaError_t status = cudaMalloc(&memory, blocks * block_);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     std::size_t free = 0;

@@ -6,6 +6,7 @@
 #include "runtime/pulse.hpp"
 
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,7 +17,8 @@ namespace shardsolve::runtime::cuda {
 class CudaDevice final : public Device {
  public:
   /// `ordinal`: CUDA's number of the GPU. `delays`: see QueueOptions.
-  CudaDevice(int ordinal, Pulse& pulse, std::optional<std::uint64_t> delays);
+  /// `block`: bytes that allocations are whole multiples of.
+  CudaDevice(int ordinal, Pulse& pulse, std::optional<std::uint64_t> delays, std::size_t block = 1);
 
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
@@ -42,6 +44,7 @@ class CudaDevice final : public Device {
   int ordinal_;
   Pulse& pulse_;
   std::optional<std::uint64_t> delays_;
+  std::size_t block_;
   Buffer failed_;  // the pulse's copy
   CudaKernels<float> float32_;
   CudaKernels<double> float64_;

@@ -13,6 +13,10 @@ namespace shardsolve::runtime::host {
 /// Sleeps in the kernel (Linux futex), never spins. Counts modulo 2^32.
 class OneWayCounter {
  public:
+  /// Who waits: threads of this process, or of any that has mapped the memory it lies in.
+  enum class Scope : std::uint8_t { process, machine };
+  explicit OneWayCounter(Scope scope = Scope::process) : scope_(scope) {}
+
   std::uint32_t load() const { return count_.load(std::memory_order_acquire); }
   /// One raiser only.
   void store(std::uint32_t count);
@@ -22,13 +26,15 @@ class OneWayCounter {
   void wait(std::uint32_t target) const;
   /// The same for at most `limit`; false if it has not.
   bool wait_for(std::uint32_t target, std::chrono::milliseconds limit) const;
-  void reset() { count_.store(0, std::memory_order_relaxed); }
+  /// Only while nobody waits.
+  void reset(std::uint32_t count = 0) { count_.store(count, std::memory_order_relaxed); }
 
  private:
   static bool reached(std::uint32_t count, std::uint32_t target) {
     return static_cast<std::int32_t>(count - target) >= 0;
   }
   std::atomic<std::uint32_t> count_{0};
+  Scope scope_;
 };
 
 }  // namespace shardsolve::runtime::host

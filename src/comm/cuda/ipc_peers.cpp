@@ -1,0 +1,147 @@
+#include "comm/cuda/ipc_peers.hpp"
+
+#include "runtime/cuda/driver.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::comm::cuda {
+namespace {
+
+cudaStream_t stream_of(runtime::Queue& queue) {
+  return static_cast<runtime::cuda::CudaQueue&>(queue).stream();
+}
+
+std::size_t at(std::int64_t rank) { return static_cast<std::size_t>(rank); }
+
+}  // namespace
+
+class IpcPeers::IpcMarks final : public Marks {
+ public:
+  IpcMarks(const IpcPeers& group, IpcBoard::Slot& slot)
+      : group_(group), slot_(slot), passed_(group.board_->for_gpus(slot)) {}
+
+  const runtime::host::OneWayCounter& enqueued() const override { return slot_.enqueued; }
+  void record(runtime::Queue& queue, std::uint32_t number) override {
+    if (number - group_.first() >= numbers_of_a_call - 1) {
+      throw Error(ErrorKind::unsupported,
+                  fmt::format("a call with more than {} messages from one rank to another: use "
+                              "larger tiles",
+                              numbers_of_a_call - 1));
+    }
+    runtime::cuda::write_value(stream_of(queue), passed_, number + 1);
+    slot_.enqueued.store(number + 1);
+  }
+  void wait(runtime::Queue& queue, std::uint32_t number, const runtime::WaitSite& site) override {
+    if (!runtime::skipped(site)) {
+      runtime::cuda::wait_for_value(stream_of(queue), passed_, number + 1);
+    }
+  }
+
+ private:
+  const IpcPeers& group_;
+  IpcBoard::Slot& slot_;
+  std::uint32_t* passed_;
+};
+
+class IpcPeers::IpcWindow final : public PeerGroup::Window {
+ public:
+  IpcWindow(IpcPeers& group, std::size_t index)
+      : group_(group), index_(index), bases_(group.ranks(), nullptr) {
+    arrivals_.resize(group.ranks());
+    for (std::size_t rank = 0; rank < group.ranks(); ++rank) {
+      for (std::size_t root = 0; root < group.ranks(); ++root) {
+        arrivals_[rank].push_back(
+            std::make_unique<IpcMarks>(group, group.board_->arrivals(index, rank, root)));
+      }
+    }
+  }
+
+  void join(std::int64_t rank, Bytes memory) override {
+    const IpcBoard& board = *group_.board_;
+    board.memory(index_, at(rank)) = export_memory(memory);
+    board.joined(index_, at(rank)).enqueued.store(group_.first() + 1);
+    for (std::size_t r = 0; r < bases_.size(); ++r) {
+      const auto peer = static_cast<std::int64_t>(r);
+      group_.meet(board.joined(index_, r).enqueued, group_.first() + 1, rank, peer, "make_window");
+      bases_[r] = static_cast<std::byte*>(
+          peer == rank ? memory.data : group_.imports_.open(board.memory(index_, r)).data);
+    }
+  }
+  std::byte* base(std::int64_t rank) const override { return bases_[at(rank)]; }
+
+ private:
+  IpcPeers& group_;
+  std::size_t index_;
+  std::vector<std::byte*> bases_;
+};
+
+IpcPeers::IpcPeers(ProcessGroup& processes, InProcessGroup& host, const Topology& topology,
+                   Ring ring, std::unique_ptr<IpcBoard> board)
+    : PeerGroup(host, topology, std::move(ring)), processes_(processes), board_(std::move(board)) {
+  make_channels([this](std::int64_t from, std::int64_t to, bool delivered) {
+    return std::make_unique<IpcMarks>(
+        *this, delivered ? board_->delivered(at(from), at(to)) : board_->ready(at(from), at(to)));
+  });
+}
+
+void IpcPeers::offer(std::int64_t from, std::int64_t to, Bytes piece) {
+  board_->piece(at(from), at(to)) = export_memory(piece);
+}
+
+Bytes IpcPeers::offered(std::int64_t from, std::int64_t to) {
+  return imports_.open(board_->piece(at(from), at(to)));
+}
+
+std::unique_ptr<PeerGroup::Window> IpcPeers::make_window(std::size_t index) {
+  if (index >= IpcBoard::most_windows) {
+    throw Error(ErrorKind::internal,
+                fmt::format("a call with more than {} windows: this is a bug of shardsolve, please "
+                            "report it",
+                            IpcBoard::most_windows));
+  }
+  return std::make_unique<IpcWindow>(*this, index);
+}
+
+/// This rank's queues are idle, and those of others do not wait for its marks any longer: it sets
+/// its own counts, and finds those of others there or behind.
+void IpcPeers::begin_call(std::int64_t rank) {
+  first_ += numbers_of_a_call;
+  board_->for_each_slot_of(at(rank), [this](IpcBoard::Slot& slot) {
+    std::atomic_ref(slot.passed).store(first_, std::memory_order_relaxed);
+    slot.enqueued.reset(first_);
+  });
+  for_each_channel([this](Channel& channel) {
+    channel.sent = first_;
+    channel.received = first_;
+  });
+}
+
+/// A process that is gone passes no marks any longer. The call has failed everywhere: what is
+/// copied too early is not looked at.
+void IpcPeers::give_up() {
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    if (processes_.lost(static_cast<std::int64_t>(rank))) {
+      board_->for_each_slot_of(rank, [this](IpcBoard::Slot& slot) {
+        std::atomic_ref(slot.passed).store(first_ + numbers_of_a_call - 1);
+      });
+    }
+  }
+}
+
+void IpcPeers::wait(const runtime::host::OneWayCounter& counter, std::uint32_t target,
+                    std::int64_t self, std::int64_t peer, const char* operation) const {
+  try {
+    host().wait(counter, target, self, peer, operation);
+  } catch (const SilentRank& silence) {
+    processes_.lose(silence.rank());
+    throw;
+  }
+}
+
+}  // namespace shardsolve::comm::cuda

@@ -1,0 +1,136 @@
+#include "mesh/gpu_seats.hpp"
+
+#include "comm/tell_all.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <sstream>
+
+namespace shardsolve::mesh {
+namespace {
+
+const char* name(GpuCommunicator communicator) {
+  switch (communicator) {
+    case GpuCommunicator::ipc:
+      return "ipc";
+    case GpuCommunicator::nccl:
+      return "nccl";
+    case GpuCommunicator::automatic:
+      break;
+  }
+  return "automatic";
+}
+
+/// Messages have one line each.
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+int choose_gpu(const std::vector<int>& devices, std::int64_t place, std::int64_t processes,
+               std::int64_t visible) {
+  if (!devices.empty()) {
+    if (place >= static_cast<std::int64_t>(devices.size())) {
+      throw Error(
+          ErrorKind::invalid_argument,
+          fmt::format("{} GPUs listed, and this host has {} processes of the mesh: list one "
+                      "for each, or start fewer",
+                      devices.size(), processes));
+    }
+    return devices[static_cast<std::size_t>(place)];
+  }
+  if (visible == 1) {
+    return 0;  // a launcher has chosen
+  }
+  if (place >= visible) {
+    throw Error(
+        ErrorKind::device,
+        fmt::format("this host has {} processes of the mesh and {} GPUs; each process needs "
+                    "one of its own: start fewer (see also CUDA_VISIBLE_DEVICES)",
+                    processes, visible));
+  }
+  return static_cast<int>(place);
+}
+
+std::string GpuSeat::text() const {
+  std::string text = fmt::format("{}\n{}\n{}\n{}\n", static_cast<int>(error), one_line(failure),
+                                 gpu, static_cast<int>(communicator));
+  for (const std::string& one : visible) {
+    text += one + '\n';
+  }
+  return text;
+}
+
+GpuSeat GpuSeat::of_text(const std::string& text) {
+  std::istringstream lines(text);
+  GpuSeat seat;
+  std::string line;
+  std::getline(lines, line);
+  seat.error = static_cast<ErrorKind>(std::stoi(line));
+  std::getline(lines, seat.failure);
+  std::getline(lines, seat.gpu);
+  std::getline(lines, line);
+  seat.communicator = static_cast<GpuCommunicator>(std::stoi(line));
+  while (std::getline(lines, line)) {
+    seat.visible.push_back(line);
+  }
+  return seat;
+}
+
+std::vector<GpuSeat> tell_seats(comm::Transport& transport, const GpuSeat& own) {
+  std::vector<GpuSeat> seats;
+  for (const std::string& text : comm::tell_all(transport, own.text())) {
+    seats.push_back(GpuSeat::of_text(text));
+  }
+  return seats;
+}
+
+void require_seats(const std::vector<GpuSeat>& seats, bool may_share) {
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+    if (!seats[rank].failure.empty()) {
+      throw Error(seats[rank].error, fmt::format("rank {}: {}", rank, seats[rank].failure));
+    }
+  }
+  for (std::size_t rank = 1; rank < seats.size(); ++rank) {
+    if (seats[rank].communicator != seats[0].communicator) {
+      throw Error(ErrorKind::invalid_argument,
+                  fmt::format("rank 0 asks for the communicator {}, rank {} for {}: give the same "
+                              "in all processes",
+                              name(seats[0].communicator), rank, name(seats[rank].communicator)));
+    }
+  }
+  for (std::size_t rank = 0; rank < seats.size() && !may_share; ++rank) {
+    for (std::size_t other = 0; other < rank; ++other) {
+      if (seats[other].gpu == seats[rank].gpu) {
+        throw Error(ErrorKind::device,
+                    fmt::format("ranks {} and {} have the same GPU ({}); each process needs one of "
+                                "its own: start fewer processes, or let each see another GPU",
+                                other, rank, seats[rank].gpu));
+      }
+    }
+  }
+}
+
+std::string without_ipc(const std::vector<GpuSeat>& seats, const std::vector<std::int64_t>& hosts) {
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+    if (hosts[rank] != hosts[0]) {
+      return fmt::format("ranks 0 and {} are on different hosts", rank);
+    }
+    const std::vector<std::string>& seen = seats[rank].visible;
+    for (std::size_t other = 0; other < seats.size(); ++other) {
+      if (std::find(seen.begin(), seen.end(), seats[other].gpu) == seen.end()) {
+        return fmt::format(
+            "rank {} does not see the GPU of rank {}: let every process see all GPUs of the mesh "
+            "(CUDA_VISIBLE_DEVICES; srun --gpu-bind=none)",
+            rank, other);
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace shardsolve::mesh

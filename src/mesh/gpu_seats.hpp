@@ -1,0 +1,45 @@
+/// Which GPU each process of a mesh has, and what it tells the others of it.
+#pragma once
+
+#include "comm/transport.hpp"
+
+#include <shardsolve/error.hpp>
+#include <shardsolve/mesh.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace shardsolve::mesh {
+
+/// CUDA's number of the GPU of a process: what `devices` has for its place among the processes of
+/// its host, or, if that is empty, the GPU with the number of that place; the only one that it sees
+/// where it sees one. Throws Error(device) if there is none, Error(invalid_argument) if `devices`
+/// is too short.
+int choose_gpu(const std::vector<int>& devices, std::int64_t place, std::int64_t processes,
+               std::int64_t visible);
+
+/// What a process tells the others of its GPU, as text.
+struct GpuSeat {
+  ErrorKind error = ErrorKind::internal;
+  std::string failure;               ///< why it has none; empty if it has
+  std::string gpu;                   ///< the same for nobody else: its UUID
+  std::vector<std::string> visible;  ///< UUIDs of the GPUs that this process sees
+  GpuCommunicator communicator = GpuCommunicator::automatic;  ///< asked for
+
+  std::string text() const;
+  static GpuSeat of_text(const std::string& text);
+};
+
+/// Those of all processes, by rank; all call it together.
+std::vector<GpuSeat> tell_seats(comm::Transport& transport, const GpuSeat& own);
+
+/// Throws, the same in all processes, unless each has a GPU of its own and all ask for the same
+/// communicator; of failures that of the lowest rank.
+void require_seats(const std::vector<GpuSeat>& seats, bool may_share);
+
+/// Why the ranks cannot reach each other's memory by CUDA IPC, as far as this says; empty if they
+/// may. `hosts`: of each rank.
+std::string without_ipc(const std::vector<GpuSeat>& seats, const std::vector<std::int64_t>& hosts);
+
+}  // namespace shardsolve::mesh

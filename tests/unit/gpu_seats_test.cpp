@@ -1,0 +1,103 @@
+#include "mesh/gpu_seats.hpp"
+
+#include "tests/support/thrown.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace shardsolve::testing {
+namespace {
+
+using mesh::choose_gpu;
+using mesh::GpuSeat;
+using ::testing::HasSubstr;
+
+struct Choice {
+  std::vector<int> devices;
+  std::int64_t place, processes, visible;
+  int gpu;
+};
+
+TEST(ChooseGpu, PlaceAmongTheProcessesOfAHost_Decides) {
+  for (const Choice& c : {Choice{{}, 0, 4, 4, 0}, Choice{{}, 3, 4, 8, 3},
+                          Choice{{2, 5}, 1, 2, 8, 5}, Choice{{7, 1, 0}, 0, 2, 8, 7}}) {
+    EXPECT_EQ(choose_gpu(c.devices, c.place, c.processes, c.visible), c.gpu);
+  }
+}
+
+TEST(ChooseGpu, WhereOneIsSeen_TakesThat) { EXPECT_EQ(choose_gpu({}, 3, 4, 1), 0); }
+
+TEST(ChooseGpu, MoreProcessesThanGpus_AreRefusedWithFigures) {
+  auto error = thrown_by([] { choose_gpu({}, 2, 3, 2); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::device);
+  EXPECT_THAT(error->what(), HasSubstr("3 processes of the mesh and 2 GPUs"));
+  error = thrown_by([] { choose_gpu({4, 6}, 2, 3, 8); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::invalid_argument);
+  EXPECT_THAT(error->what(), HasSubstr("2 GPUs listed, and this host has 3 processes"));
+}
+
+GpuSeat seat(const std::string& gpu, const std::vector<std::string>& visible) {
+  GpuSeat one;
+  one.gpu = gpu;
+  one.visible = visible;
+  return one;
+}
+
+TEST(GpuSeat, Text_BringsEverything) {
+  GpuSeat one = seat("GPU-1", {"GPU-0", "GPU-1"});
+  one.error = ErrorKind::device;
+  one.failure = "two\nlines";
+  one.communicator = GpuCommunicator::nccl;
+  const GpuSeat back = GpuSeat::of_text(one.text());
+  EXPECT_EQ(back.error, one.error);
+  EXPECT_EQ(back.failure, "two lines");
+  EXPECT_EQ(back.gpu, one.gpu);
+  EXPECT_EQ(back.communicator, one.communicator);
+  EXPECT_EQ(back.visible, one.visible);
+  EXPECT_EQ(GpuSeat::of_text(GpuSeat().text()).text(), GpuSeat().text());
+}
+
+TEST(GpuSeats, OfAProcessWithoutGpu_AreRefusedInItsWords) {
+  std::vector<GpuSeat> seats = {seat("a", {"a"}), GpuSeat(), GpuSeat()};
+  seats[1].error = ErrorKind::device;
+  seats[1].failure = "no driver";
+  seats[2].error = ErrorKind::invalid_argument;
+  seats[2].failure = "something else";
+  const auto error = thrown_by([&] { mesh::require_seats(seats, false); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::device);
+  EXPECT_EQ(std::string(error->what()), "rank 1: no driver");
+}
+
+TEST(GpuSeats, OnOneGpu_AreRefusedUnlessTheyMayShare) {
+  const std::vector<GpuSeat> seats = {seat("a", {"a"}), seat("b", {"b"}), seat("a", {"a"})};
+  const auto error = thrown_by([&] { mesh::require_seats(seats, false); });
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(), HasSubstr("ranks 0 and 2 have the same GPU (a)"));
+  mesh::require_seats(seats, true);
+}
+
+TEST(GpuSeats, ThatAskForDifferentCommunicators_AreRefused) {
+  std::vector<GpuSeat> seats = {seat("a", {"a"}), seat("b", {"b"})};
+  seats[1].communicator = GpuCommunicator::nccl;
+  const auto error = thrown_by([&] { mesh::require_seats(seats, false); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::invalid_argument);
+  EXPECT_THAT(error->what(), HasSubstr("automatic, rank 1 for nccl"));
+}
+
+TEST(GpuSeats, ThatSeeEachOtherOnOneHost_MayHaveIpc) {
+  const std::vector<GpuSeat> seats = {seat("a", {"a", "b"}), seat("b", {"b", "a"})};
+  EXPECT_EQ(mesh::without_ipc(seats, {0, 0}), "");
+  EXPECT_THAT(mesh::without_ipc(seats, {0, 1}), HasSubstr("ranks 0 and 1 are on different hosts"));
+  EXPECT_THAT(mesh::without_ipc({seats[0], seat("b", {"b"})}, {0, 0}),
+              HasSubstr("rank 1 does not see the GPU of rank 0"));
+}
+
+}  // namespace
+}  // namespace shardsolve::testing
