@@ -1,6 +1,7 @@
 /// What the processes of a mesh tell each other beside the data.
 #pragma once
 
+#include "comm/failure.hpp"
 #include "comm/in_process_group.hpp"
 #include "comm/transport.hpp"
 
@@ -23,12 +24,6 @@
 #include <vector>
 
 namespace shardsolve::comm {
-
-/// Why a call has failed.
-struct Failure {
-  ErrorKind kind = ErrorKind::internal;
-  std::string message;
-};
 
 /// What became of a call: the same in all processes.
 struct Verdict {
@@ -67,6 +62,9 @@ class ProcessGroup {
   /// `on_failure` is called when the call has failed elsewhere (with Abandoned) or because of this
   /// group.
   void attach(const InProcessGroup& pulses, std::function<void(std::exception_ptr)> on_failure);
+
+  /// This process will make no call: the others may wait for its messages.
+  void abandon() { transport_->abandon(); }
 
   /// `traced`: must be the same in all processes, or the call fails with Error(invalid_argument).
   void begin_call(std::stop_token cancel, bool traced);
