@@ -65,6 +65,7 @@ void ProcessGroup::begin_call(std::stop_token cancel, bool traced) {
   traced_ = traced;
   cancel_ = std::move(cancel);
   to_tell_.reset();
+  found_.reset();
   silent_ = -1;
   lost_.reset();
   unlike_ = -1;
@@ -98,6 +99,7 @@ void ProcessGroup::watch() {
       return;
     }
     if (const std::exception_ptr reason = look_around()) {
+      found_ = found_ ? found_ : describe(reason);
       calling_back_ = true;
       lock.unlock();
       on_failure_(reason);
@@ -269,11 +271,13 @@ void ProcessGroup::lose(std::int64_t rank) {
 
 // ---- the end of a call
 
-Verdict ProcessGroup::conclude(const std::optional<Failure>& own, double flops) {
+Verdict ProcessGroup::conclude(const std::optional<Failure>& known, double flops) {
+  std::optional<Failure> own = known;
   {
     std::unique_lock lock(mutex_);
     in_call_ = false;  // this thread looks around from here on
     changed_.wait(lock, [&] { return !calling_back_; });
+    own = own ? own : found_;  // after `known` was looked at, perhaps
     send_ends(own, flops);
   }
   const std::optional<Failure> late = await_ends();

@@ -70,8 +70,9 @@ class ProcessGroup {
   void begin_call(std::stop_token cancel, bool traced);
   /// Tells the others that they wait in vain. Any thread, never waits.
   void tell_failure(const Failure& failure);
-  /// Ends the call when this process has nothing more to do for it: waits for the others.
-  Verdict conclude(const std::optional<Failure>& own, double flops);
+  /// Ends the call when this process has nothing more to do for it: waits for the others. `known`:
+  /// its failure, if it has one; what this group has found meanwhile is added here.
+  Verdict conclude(const std::optional<Failure>& known, double flops);
 
   /// Sends and receives as HostCommunicator has it. Throws as Watch::look.
   void exchange(const char* operation, const std::vector<Bytes>& send,
@@ -181,7 +182,8 @@ class ProcessGroup {
   std::vector<Piece> leftovers_;      // of this call; nobody waits for them any longer
   std::set<std::string> operations_;  // names that others have told, for as long as the mesh lives
   std::optional<Failure> to_tell_;
-  std::int64_t silent_ = -1;  // the rank that this process has found silent or cannot reach
+  std::optional<Failure> found_;  // the first failure of this call that the watcher has met
+  std::int64_t silent_ = -1;      // the rank that this process has found silent or cannot reach
   std::optional<Lost> lost_;
   std::int64_t unlike_ = -1;  // a rank that has a trace where this process has none, or the reverse
   std::stop_token cancel_;
