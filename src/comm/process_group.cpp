@@ -169,6 +169,10 @@ bool ProcessGroup::take_notes(Peer& peer) {
 
 bool ProcessGroup::take(Peer& peer) {
   const Note& note = peer.incoming;
+  if (note.kind == NoteKind::farewell) {
+    throw Error(ErrorKind::communication,
+                fmt::format("rank {} was lost in an earlier call: make a new mesh", peer.rank));
+  }
   peer.last_note = Clock::now();
   runtime::Pulse& pulse = ranks_->pulse(peer.rank);
   pulse.show(note.beats, operations_.emplace(note.operation.data()).first->c_str(), note.step);
@@ -284,6 +288,7 @@ Verdict ProcessGroup::conclude(const std::optional<Failure>& known, double flops
   Verdict verdict = judge(own, flops, late);
   verdict.usable = verdict.usable && (!verdict.failure || settle());
   if (!verdict.usable) {
+    say_farewell();
     transport_->abandon();
   }
   return verdict;
@@ -322,6 +327,28 @@ std::optional<Failure> ProcessGroup::await_ends() {
       peers_[static_cast<std::size_t>(silence.rank())].silent = true;
       late = late ? late : Failure{silence.kind(), silence.what()};
     }
+  }
+}
+
+/// That this process makes no further call: only it may know. The others find this in their next
+/// one, instead of silence. Who does not take it soon is not waited for.
+void ProcessGroup::say_farewell() {
+  const auto deadline = Clock::now() + least_silence_limit;
+  std::unique_lock lock(mutex_);
+  const Note note = make_note(NoteKind::farewell, std::nullopt);
+  for_each_peer([&](Peer& peer) { send(peer, note); });
+  const auto is_on_its_way = [this](const Outgoing& one) {
+    bool gone = one.to.silent;
+    if (!gone) {
+      reach(one.to, [&] { gone = one.message->test(); });
+    }
+    return !gone;
+  };
+  for (Patience patience;
+       std::any_of(outgoing_.begin(), outgoing_.end(), is_on_its_way) && Clock::now() < deadline;) {
+    lock.unlock();
+    patience.pause();
+    lock.lock();
   }
 }
 

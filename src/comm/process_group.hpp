@@ -43,7 +43,8 @@ struct Verdict {
 /// Each process sends each other one a series of notes a call: how far it is, a few times before
 /// the silence limit would be over; that it has failed; and, last, how the call has ended for it.
 /// Nobody returns from a call before it has that last note of everybody. So no note of one call is
-/// ever met in the next one, and a failure in one process is the outcome in all.
+/// ever met in the next one, and a failure in one process is the outcome in all. One is: who cannot
+/// make another call says so after the end, as the others may not know.
 class ProcessGroup {
  public:
   explicit ProcessGroup(std::unique_ptr<Transport> transport);
@@ -80,7 +81,7 @@ class ProcessGroup {
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class NoteKind : std::uint8_t { pulse, failure, end };
+  enum class NoteKind : std::uint8_t { pulse, failure, end, farewell };
 
   /// What travels. Of the text only as much as there is.
   struct Note {
@@ -145,6 +146,7 @@ class ProcessGroup {
   void send_ends(const std::optional<Failure>& own, double flops);
   std::optional<Failure> await_ends();
   void require_life(const Peer& peer, Watch& watch, bool failing) const;
+  void say_farewell();
   Verdict judge(const std::optional<Failure>& own, double flops,
                 const std::optional<Failure>& late) const;
   bool settle();
