@@ -23,6 +23,7 @@ struct Options {
   std::string trace;             ///< path of the trace; empty for none
   Backend backend = Backend::cpu;
   std::int64_t devices = 1;          ///< that share the work
+  bool devices_chosen = false;       ///< by --devices
   bool mpi = false;                  ///< each device is a process, started by an MPI launcher
   std::vector<int> gpus;             ///< CUDA's numbers of them, if that is the backend
   std::optional<std::int64_t> tile;  ///< default_tile() if not given
