@@ -1,13 +1,14 @@
 /// What the processes of a mesh tell each other beside the data.
 #pragma once
 
+#include "comm/data_messages.hpp"
 #include "comm/failure.hpp"
 #include "comm/in_process_group.hpp"
+#include "comm/note.hpp"
 #include "comm/transport.hpp"
 
 #include <shardsolve/error.hpp>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -81,24 +82,6 @@ class ProcessGroup {
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class NoteKind : std::uint8_t { pulse, failure, end, farewell };
-
-  /// What travels. Of the text only as much as there is.
-  struct Note {
-    NoteKind kind = NoteKind::pulse;
-    bool traced = false;       // as begin_call() was told
-    bool failed = false;       // end: this process has failed on its own
-    ErrorKind error{};         // failure, end
-    std::int64_t silent = -1;  // failure: the rank that is not waited for any longer
-    std::uint64_t beats = 0;   // this and the next three as in Pulse
-    std::int64_t step = -1;
-    std::int64_t waiting_for = -1;
-    std::array<char, 48> operation{};
-    double flops = 0.0;          // end
-    std::uint64_t messages = 0;  // end: data messages sent to the receiver
-    std::uint64_t length = 0;
-    std::array<char, 1800> text{};
-  };
 
   /// Another process during a call.
   struct Peer {
@@ -109,8 +92,6 @@ class ProcessGroup {
     Clock::time_point last_note;
     bool silent = false;                // not waited for any longer
     std::weak_ptr<Message> last_pulse;  // gone when it has been sent
-    std::uint64_t sent = 0;             // data messages
-    std::uint64_t received = 0;
   };
   /// A note on its way.
   struct Outgoing {
@@ -122,13 +103,6 @@ class ProcessGroup {
   struct Lost {
     Failure why;
     bool told = false;
-  };
-  /// A data message on its way.
-  struct Piece {
-    Peer& peer;
-    bool is_receive = false;
-    std::size_t size = 0;
-    std::unique_ptr<Message> message;
   };
 
   void watch();
@@ -150,20 +124,9 @@ class ProcessGroup {
   Verdict judge(const std::optional<Failure>& own, double flops,
                 const std::optional<Failure>& late) const;
   bool settle();
-  void drop_message(const Peer& peer, Clock::time_point deadline);
-
-  template <class Call>
-  auto transfer(const Peer& peer, Call call);
-  void complete(Piece& piece, const char* operation);
-  void keep_leftovers(std::vector<Piece> pieces);
   void lose(std::int64_t rank);
 
   runtime::Pulse& own_pulse() const { return ranks_->pulse(rank()); }
-  /// Of this call's data. Processes that are not alike in tracing do not take each other's: they
-  /// exchange other messages, and are to find out by notes.
-  int tag(bool traced) const {
-    return static_cast<int>((2 * call_ + (traced ? 1 : 0)) % Transport::tags);
-  }
   template <class Body>
   void for_each_peer(Body body) {
     for (Peer& peer : peers_) {
@@ -174,6 +137,7 @@ class ProcessGroup {
   }
 
   std::unique_ptr<Transport> transport_;
+  DataMessages data_;
   const InProcessGroup* ranks_ = nullptr;
   std::function<void(std::exception_ptr)> on_failure_;
 
@@ -181,7 +145,6 @@ class ProcessGroup {
   std::condition_variable changed_;
   std::vector<Peer> peers_;  // one a rank; the own one is not used
   std::list<Outgoing> outgoing_;
-  std::vector<Piece> leftovers_;      // of this call; nobody waits for them any longer
   std::set<std::string> operations_;  // names that others have told, for as long as the mesh lives
   std::optional<Failure> to_tell_;
   std::optional<Failure> found_;  // the first failure of this call that the watcher has met
@@ -191,7 +154,6 @@ class ProcessGroup {
   std::stop_token cancel_;
   Clock::time_point stop_seen_;
   Clock::time_point last_pulses_;
-  std::uint64_t call_ = 0;
   bool in_call_ = false;
   bool traced_ = false;
   bool calling_back_ = false;
