@@ -268,9 +268,14 @@ Verdict ProcessGroup::conclude(const std::optional<Failure>& known, double flops
   std::optional<Failure> own = known;
   {
     std::unique_lock lock(mutex_);
-    in_call_ = false;  // this thread looks around from here on
     changed_.wait(lock, [&] { return !calling_back_; });
-    own = own ? own : found_;  // after `known` was looked at, perhaps
+    // Once more: of what is found later the others cannot be told.
+    if (const std::exception_ptr reason = look_around()) {
+      found_ = found_ ? found_ : describe(reason);
+      own_pulse().set_failed(true);
+    }
+    in_call_ = false;  // this thread looks around from here on
+    own = own ? own : found_;
     send_ends(own, flops);
   }
   const std::optional<Failure> late = await_ends();

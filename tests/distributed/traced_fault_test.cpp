@@ -17,7 +17,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <thread>
 #include <vector>
 
@@ -29,17 +28,6 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
 constexpr std::int64_t ranks = 3;
-
-/// Ranks that have recorded something.
-std::set<std::int64_t> ranks_of(const Trace& trace) {
-  std::set<std::int64_t> found;
-  for (const Trace::Lane& lane : trace.lanes()) {
-    if (!lane.spans.empty()) {
-      found.insert(lane.rank);
-    }
-  }
-  return found;
-}
 
 class TracedCallThatFails : public ::testing::TestWithParam<Job> {
  protected:
@@ -67,8 +55,7 @@ TEST_P(TracedCallThatFails, InOneProcess_IsTheSameErrorInAllAndHasATrace) {
         SCOPED_TRACE(fmt::format("call {} on rank {} is {}", call, rank, name(fault)));
         on.faults(rank).strike_call(rank, call, fault);
         EXPECT_TRUE(all_threw(run(on, limit), on.faults(rank).planted()));
-        EXPECT_EQ(ranks_of(traces_[0]).size(), std::size_t{ranks});
-        EXPECT_EQ(ranks_of(traces_[1]), std::set<std::int64_t>{1});
+        EXPECT_EQ(traces_[0].clocks().size(), std::size_t{ranks}) << "it was not gathered";
         on.clear_faults();
         ASSERT_TRUE(agrees(on, job_, expected_));
       }
