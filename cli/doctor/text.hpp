@@ -64,9 +64,9 @@ inline std::string lower_case(std::string text) {
 template <class Number>
 std::optional<Number> to_number(std::string_view text) {
   Number value{};
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc{} && stopped == end ? std::optional(value) : std::nullopt;
+  const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = stopped == text.data() + text.size();
+  return error == std::errc{} && whole ? std::optional(value) : std::nullopt;
 }
 
 /// CUDA's way of counting versions, 13020, as users know it: "13.2".
