@@ -24,7 +24,9 @@ doctor::Job job_of(const Options& options) {
   return {.cuda = options.backend == Backend::cuda,
           .devices = options.devices,
           .gpus = options.gpus,
-          .tile_table = options.tile_table};
+          .tile_table = options.tile_table,
+          .chosen = options.devices_chosen,
+          .mpi = options.mpi};
 }
 
 /// Where devices cannot be had, the findings say so.
@@ -50,10 +52,11 @@ void measure(const Options& options, Diagnosis& diagnosis) {
 }  // namespace
 
 int doctor_job(const Options& options) {
-  const std::int64_t processes = options.mpi ? launched_processes() : 1;
-  if (doctor::launch_of(doctor::own_environment(), processes).rank != 0) {
-    return exit_ok;  // one of them speaks
+  const std::int64_t launched = launched_processes();
+  if (doctor::launch_of(doctor::own_environment(), launched).rank != 0) {
+    return exit_ok;  // one of them speaks, also where each is to work on its own
   }
+  const std::int64_t processes = options.mpi ? launched : 1;
   Diagnosis diagnosis;
   diagnosis.surroundings = doctor::look_around(job_of(options), processes);
   diagnosis.choice = doctor::choose(diagnosis.surroundings);

@@ -140,6 +140,9 @@ void take_gpus(const std::string& text, Options& options) {
     if (!number) {
       reject_devices(text, "with --backend cuda the numbers of GPUs are accepted: 0 or 0,1,2,3");
     }
+    if (std::find(options.gpus.begin(), options.gpus.end(), *number) != options.gpus.end()) {
+      reject_devices(text, fmt::format("GPU {} is there twice: each one is one device", *number));
+    }
     options.gpus.push_back(static_cast<int>(*number));
   }
   options.devices = static_cast<std::int64_t>(options.gpus.size());
@@ -191,6 +194,7 @@ void take_communicator(const DeviceList& list, Options& options) {
 
 void take_devices(const DeviceList& list, Options& options) {
   options.mpi = wants_mpi(list);
+  options.devices_chosen = !list.text.empty();
   if (options.mpi) {
     take_processes(list, options);
   } else if (list.backend == "cuda") {
@@ -276,7 +280,13 @@ void add_common(CLI::App& command, Options& options, DeviceList& devices) {
   command
       .add_option("--trace", options.trace,
                   "write what every queue did, for ui.perfetto.dev, and print a summary of it")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return text.empty() ? std::string("'' given; the name of a file is accepted")
+                                : std::string();
+          },
+          ""));
   add_timeout(command, options);
   add_json(command, options);
   command.add_flag("-q,--quiet", options.quiet, "no progress and no report; errors are shown");

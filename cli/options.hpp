@@ -25,9 +25,10 @@ struct Options {
   std::string output;            ///< path of x or of the inverse; empty for logdet
   std::string trace;             ///< path of the trace; empty for none
   Backend backend = Backend::cpu;
-  std::int64_t devices = 1;  ///< that share the work
-  bool mpi = false;          ///< each device is a process, started by an MPI launcher
-  std::vector<int> gpus;     ///< CUDA's numbers of them, if that is the backend
+  std::int64_t devices = 1;     ///< that share the work
+  bool devices_chosen = false;  ///< by --devices
+  bool mpi = false;             ///< each device is a process, started by an MPI launcher
+  std::vector<int> gpus;        ///< CUDA's numbers of them, if that is the backend
   GpuCommunicator communicator = GpuCommunicator::automatic;  ///< between GPUs of processes
   std::optional<std::int64_t> tile;                           ///< default_tile() if not given
   std::string tile_table;           ///< path of it, or "none"; empty for this user's

@@ -1,5 +1,6 @@
 #include "signals.hpp"
 
+#include "core/threads.hpp"
 #include "exit_code.hpp"
 
 #include <shardsolve/error.hpp>
@@ -11,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <system_error>
 
 namespace shardsolve::cli {
 namespace {
@@ -54,7 +56,13 @@ Signals::Signals() {
   }
   read_end_ = ends[0];
   write_end.store(ends[1]);
-  watcher_ = std::thread([this] { watch(); });
+  try {
+    watcher_ = std::thread([this] { watch(); });
+  } catch (const std::system_error& none) {
+    ::close(write_end.exchange(-1));
+    ::close(read_end_);
+    throw core::no_thread_error("noticing signals", none);
+  }
   for (const int signal : stopping) {
     if (!is_ignored(signal)) {
       handle(signal, take_signal);

@@ -15,7 +15,6 @@
 #include <array>
 #include <chrono>
 #include <sstream>
-#include <system_error>
 #include <utility>
 
 namespace shardsolve::cli {
@@ -39,18 +38,10 @@ Mesh make_process_mesh(const Options& options) {
 }
 
 Mesh make_mesh(const Options& options) {
-  const std::int64_t devices = options.mpi ? 1 : options.devices;
-  try {
-    if (options.mpi) {
-      return make_process_mesh(options);
-    }
-    return options.backend == Backend::cuda ? Mesh::cuda(options.gpus) : Mesh::host(devices);
-  } catch (const std::system_error& error) {
-    throw Error(ErrorKind::device,
-                fmt::format("the threads of {} CPU devices could not be started: {}; use fewer "
-                            "devices or raise the limit (ulimit -u)",
-                            devices, error.code().message()));
+  if (options.mpi) {
+    return make_process_mesh(options);
   }
+  return options.backend == Backend::cuda ? Mesh::cuda(options.gpus) : Mesh::host(options.devices);
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

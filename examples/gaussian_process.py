@@ -13,13 +13,10 @@ import math
 import os
 import re
 import sys
-import time
-import timeit
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-# Both are read when JAX starts: the processor poses as four devices.
+# Both are read when JAX starts: the processor poses as four devices (DEVICES).
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + (
     " --xla_force_host_platform_device_count=4"
@@ -27,173 +24,39 @@ os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + (
 
 import jax
 import jax.numpy as jnp
-import matplotlib
 import numpy as np
-from digits_picture import FAINT, INK, RIGHT, WRONG
+from gaussian_process_model import (
+    DEVICES,
+    NAMES,
+    NORMAL_95,
+    START,
+    STEPS,
+    Data,
+    Fit,
+    Prediction,
+    Terms,
+    covariance,
+    kernel,
+    linear_prediction,
+    loss,
+    maximise,
+    plain_terms,
+    read_data,
+    sharded_terms,
+    squared_distances,
+)
+from gaussian_process_picture import draw
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from report import Report
 from shardsolve_tool import ENVIRONMENT_ERROR, SOLVE_BOUND, backward_error
-from sklearn.datasets import load_digits
 
 import shardsolve
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
-from matplotlib.figure import SubFigure
 
 jax.config.update("jax_enable_x64", True)
 
 OUT = Path(__file__).resolve().parent.parent / "out"
-DEVICES = 4  # as above
-TRAIN = 1000  # divides by DEVICES, as the rows of an array cut with P("x", None) must
-SEED = 0  # of the split
 UNIT_ROUNDOFF = np.finfo(np.float64).eps / 2
-NORMAL_95 = 1.96
-
-# The logarithms of these are learned: length scale, then standard deviation of signal and noise
-# (ink is scaled to mean 0 and standard deviation 1). The start is a plain guess.
-NAMES = ("length scale", "signal", "noise")
-START = np.log([3.0, 1.0, 1.0])
-STEPS = 40
-# Three well-scaled unknowns: with less memory than Adam's usual 0.9 and 0.999, and a rate that
-# falls to 0, it stands still at the optimum after 30 steps instead of circling it.
-RATE, MOMENTUM, MOMENTUM_OF_SQUARES = 0.2, 0.7, 0.9
-
-Terms = Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]
-
-
-@dataclass(frozen=True)
-class Data:
-    """Upper halves of images, one a row of 32 pixels in 0..1, and the ink below, scaled."""
-
-    images: np.ndarray  # (m, 8, 8), of those held out
-    x: np.ndarray
-    y: np.ndarray
-    x_new: np.ndarray
-    y_new: np.ndarray
-    mean: float
-    deviation: float
-
-    def ink(self, y: np.ndarray) -> np.ndarray:
-        """In pixels of full black, from 0 to 32."""
-        return self.mean + self.deviation * y
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Mean and half width of the 95 % interval for each image held out, scaled as the targets."""
-
-    mean: np.ndarray
-    half_width: np.ndarray
-
-    def error(self, truth: np.ndarray) -> float:
-        """Root mean square error."""
-        return float(np.sqrt(np.mean((self.mean - truth) ** 2)))
-
-    def coverage(self, truth: np.ndarray) -> float:
-        """The part of the truth that lies within its interval."""
-        return float(np.mean(np.abs(self.mean - truth) < self.half_width))
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What gradient descent did, and how long a step takes where nothing disturbs it."""
-
-    hyper: np.ndarray  # (3,) logarithms
-    values: np.ndarray  # (STEPS + 1,) log marginal likelihoods, the last at `hyper`
-    gradients: np.ndarray  # (STEPS + 1, 3)
-    step_seconds: float
-    value_seconds: float  # without the gradient
-
-
-def read_data() -> Data:
-    images = load_digits().images / 16
-    # At random. With the last 797 of the file held out, which look less like the rest, the error
-    # is 1.54 pixels (linear model 1.84), and the 95 % intervals hold 90.7 % (92.2 %).
-    order = np.random.default_rng(SEED).permutation(len(images))
-    top = images[:, :4].reshape(len(images), -1)[order]
-    ink = images[:, 4:].sum(axis=(1, 2))[order]
-    mean, deviation = ink[:TRAIN].mean(), ink[:TRAIN].std()
-    y = (ink - mean) / deviation
-    held_out = images[order[TRAIN:]]
-    return Data(held_out, top[:TRAIN], y[:TRAIN], top[TRAIN:], y[TRAIN:], mean, deviation)
-
-
-def squared_distances(x: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """|x_i - z_j|^2; shape (len(x), len(z))."""
-    squares = (x**2).sum(axis=1)[:, None] + (z**2).sum(axis=1) - 2 * (x @ z.T)
-    return np.maximum(squares, 0)
-
-
-# The model.
-
-
-def kernel(hyper: jax.Array, distances: jax.Array) -> jax.Array:
-    length, signal, _ = jnp.exp(hyper)
-    return signal**2 * jnp.exp(-distances / (2 * length**2))
-
-
-def covariance(hyper: jax.Array, distances: jax.Array) -> jax.Array:
-    """A = K + noise^2 I, its rows where those of the distances are."""
-    return kernel(hyper, distances) + jnp.exp(2 * hyper[2]) * jnp.eye(len(distances))
-
-
-def sharded_terms(a: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """A^-1 y and log det A by shardsolve: one factorisation, used for both."""
-    factor = shardsolve.cho_factor(a)
-    return shardsolve.cho_solve(factor, y), shardsolve.logdet(factor)
-
-
-def plain_terms(a: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The same by jax.scipy."""
-    factor = jax.scipy.linalg.cho_factor(a, lower=True)
-    logdet = 2 * jnp.log(jnp.diagonal(factor[0])).sum()
-    return jax.scipy.linalg.cho_solve(factor, y), logdet
-
-
-def loss(terms: Terms, hyper: jax.Array, distances: jax.Array, y: jax.Array) -> jax.Array:
-    """The negative log marginal likelihood."""
-    alpha, logdet = terms(covariance(hyper, distances), y)
-    return (y @ alpha + logdet + len(y) * jnp.log(2 * jnp.pi)) / 2
-
-
-def maximise(step: jax.stages.Compiled, value: jax.stages.Compiled, *data: jax.Array) -> Fit:
-    """Adam from START; `step` gives the loss and its gradient, `value` the loss alone."""
-    hyper, first, second = START, np.zeros(3), np.zeros(3)
-    values, gradients, seconds = [], [], []
-    for count in range(STEPS + 1):
-        began = time.perf_counter()
-        at_hyper, gradient = step(hyper, *data)
-        values.append(-float(at_hyper))  # waits for the step
-        gradients.append(np.asarray(gradient))
-        seconds.append(time.perf_counter() - began)
-        if count == STEPS:
-            break
-        first = MOMENTUM * first + (1 - MOMENTUM) * gradients[-1]
-        second = MOMENTUM_OF_SQUARES * second + (1 - MOMENTUM_OF_SQUARES) * gradients[-1] ** 2
-        unbiased = first / (1 - MOMENTUM ** (count + 1))
-        scale = np.sqrt(second / (1 - MOMENTUM_OF_SQUARES ** (count + 1)))
-        rate = RATE * (1 + np.cos(np.pi * count / STEPS)) / 2
-        hyper = hyper - rate * unbiased / (scale + 1e-8)
-    alone = min(timeit.repeat(lambda: float(value(hyper, *data)), number=1, repeat=10))
-    return Fit(hyper, np.array(values), np.array(gradients), min(seconds), alone)
-
-
-def linear_prediction(data: Data) -> Prediction:
-    """Ordinary least squares on the same 32 pixels, with its textbook interval."""
-    x = np.column_stack([np.ones(len(data.x)), data.x])
-    x_new = np.column_stack([np.ones(len(data.x_new)), data.x_new])
-    inverse = np.linalg.pinv(x.T @ x, rcond=1e-12, hermitian=True)
-    weights = inverse @ (x.T @ data.y)
-    freedom = len(x) - np.linalg.matrix_rank(x)
-    variance = ((data.y - x @ weights) ** 2).sum() / freedom
-    spread = 1 + ((x_new @ inverse) * x_new).sum(axis=1)
-    return Prediction(x_new @ weights, NORMAL_95 * np.sqrt(variance * spread))
-
-
-# What is run and said.
 
 
 def explain_problem(report: Report, data: Data) -> None:
@@ -375,106 +238,6 @@ def compare_predictions(report: Report, data: Data, ours: Prediction, linear: Pr
     report.check(
         f"{coverage:.1%} of the truth in the 95 % intervals (93 to 97 %)", 0.93 <= coverage <= 0.97
     )
-
-
-# The picture.
-
-
-def draw(
-    path: Path,
-    data: Data,
-    ours: Prediction,
-    linear: Prediction,
-    fits: dict[str, Fit],
-    certificate: str,
-) -> None:
-    """Draws some digits, predictions against truth, and the climb of both fits."""
-    figure = plt.figure(figsize=(13, 10.4), dpi=110, facecolor="white")
-    header, row, bottom = figure.subfigures(3, 1, height_ratios=[1.25, 2.0, 6])
-    title = "How much ink is in the half that is hidden?"
-    header.text(0.03, 0.72, title, fontsize=20, weight="bold", color=INK, va="center")
-    note = (
-        f"A Gaussian process, trained on {len(data.y)} digits through JAX; its kernel matrix lies "
-        f"in rows on {DEVICES} devices.\nCertificate of the solve behind the predictions: "
-        f"{certificate}."
-    )
-    header.text(0.03, 0.3, note, fontsize=12, color=FAINT, va="center", linespacing=1.5)
-    _draw_digits(row, data, ours)
-    left, right = bottom.subfigures(1, 2, width_ratios=[1.1, 1])
-    _draw_predictions(left, data, ours, linear)
-    _draw_climb(right, fits)
-    figure.savefig(path)
-    plt.close(figure)
-
-
-def _draw_digits(figure: SubFigure, data: Data, ours: Prediction) -> None:
-    title = "Ten that it never saw: shown the upper half, it says how much ink is in the shaded one"
-    figure.text(0.03, 0.95, title, fontsize=13, weight="bold", color=INK, va="center")
-    grid = figure.add_gridspec(1, 10, left=0.03, right=0.97, top=0.84, bottom=0.25, wspace=0.3)
-    for place in range(10):
-        axes = figure.add_subplot(grid[0, place])
-        axes.imshow(data.images[place], cmap="gray_r", vmin=0, vmax=1)
-        axes.axhspan(3.5, 7.5, color=RIGHT, alpha=0.22)
-        axes.set_xticks([])
-        axes.set_yticks([])
-        axes.spines[:].set_color("#d5dbe1")
-        mean, truth = data.ink(ours.mean[place]), data.ink(data.y_new[place])
-        bar = data.deviation * ours.half_width[place]
-        color = RIGHT if abs(mean - truth) < bar else WRONG
-        label = f"{mean:.1f} ± {bar:.1f}\nis {truth:.1f}"
-        axes.set_xlabel(label, fontsize=10.5, labelpad=5, color=color)
-
-
-def _draw_title(figure: SubFigure, title: str, note: str) -> None:
-    figure.text(0.07, 0.95, title, fontsize=13, weight="bold", color=INK, va="center")
-    figure.text(0.07, 0.92, note, fontsize=10.5, color=FAINT, va="top", linespacing=1.4)
-
-
-def _draw_predictions(figure: SubFigure, data: Data, ours: Prediction, linear: Prediction) -> None:
-    errors = [data.deviation * it.error(data.y_new) for it in (ours, linear)]
-    _draw_title(
-        figure,
-        f"Prediction against truth, {len(data.y_new)} digits held out",
-        f"Every tenth with its 95 % interval; {ours.coverage(data.y_new):.1%} of all lie in theirs."
-        f"\nError (RMS) {errors[0]:.2f}; of a linear model {errors[1]:.2f}.",
-    )
-    axes = figure.add_axes((0.11, 0.1, 0.83, 0.73))
-    truth, mean, bar = data.ink(data.y_new), data.ink(ours.mean), data.deviation * ours.half_width
-    axes.plot(truth, mean, ".", color=FAINT, alpha=0.45, markersize=6, markeredgewidth=0)
-    shown = np.arange(len(truth)) % 10 == 0
-    inside = np.abs(mean - truth) < bar
-    for which, color, label in (
-        (shown & inside, RIGHT, "truth is in the interval"),
-        (shown & ~inside, WRONG, "truth is outside"),
-    ):
-        points = (truth[which], mean[which], bar[which])
-        axes.errorbar(
-            *points, fmt="o", color=color, label=label, alpha=0.85, markersize=4, elinewidth=1
-        )
-    axes.axline((10, 10), slope=1, color=INK, linewidth=1)
-    axes.set_xlabel("ink in the hidden half, in pixels of full black (of 32)", color=INK)
-    axes.set_ylabel("predicted", color=INK)
-    axes.legend(frameon=False, loc="upper left")
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _draw_climb(figure: SubFigure, fits: dict[str, Fit]) -> None:
-    ours, theirs = fits.values()
-    learned = zip(NAMES, np.exp(ours.hyper), strict=True)
-    _draw_title(
-        figure,
-        "Learning: the same climb by both",
-        f"Log marginal likelihood; the ends differ by {abs(ours.values - theirs.values)[-1]:.0e}."
-        "\nLearned: " + ", ".join(f"{name} {value:.3f}" for name, value in learned),
-    )
-    axes = figure.add_axes((0.13, 0.1, 0.82, 0.73))
-    styles = ({"color": RIGHT, "linewidth": 3}, {"color": INK, "marker": "o", "linestyle": ""})
-    for (name, fit), style in zip(fits.items(), styles, strict=True):
-        axes.plot(fit.values, label=name, fillstyle="none", **style)
-    axes.set_xlabel("step of Adam", color=INK)
-    axes.set_ylabel("log p(y)", color=INK)
-    axes.legend(frameon=False, loc="lower right")
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def main() -> int:

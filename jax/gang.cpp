@@ -1,5 +1,6 @@
 #include "jax/gang.hpp"
 
+#include "core/threads.hpp"
 #include "jax/workers.hpp"
 
 #include <fmt/format.h>
@@ -14,8 +15,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace shardsolve::jax {
 namespace {
@@ -38,7 +41,7 @@ struct Gang {
   std::size_t arrived = 0;
   std::vector<Done> waiting;
   Clock::time_point deadline;
-  std::string failure;  // not empty: the time was over; those who come now are told at once
+  std::optional<Trouble> failure;  // it will not be; those who come now are told at once
 };
 
 std::string describe(const std::vector<bool>& come, bool wanted) {
@@ -55,7 +58,7 @@ class Gangs {
  public:
   void join(const CallKey& key, std::int64_t rank, std::int64_t ranks, const Seat& seat, Work work,
             Done done) {
-    std::string failure;
+    std::optional<Trouble> failure;
     std::shared_ptr<Gang> full;
     {
       const std::lock_guard lock(mutex_);
@@ -67,18 +70,22 @@ class Gangs {
       if (place == gangs.end()) {
         const auto wait = std::chrono::duration_cast<Clock::duration>(time_limit());
         place = gangs.insert(place, std::make_shared<Gang>(ranks, Clock::now() + wait));
-        watch();
+        try {
+          watch();
+        } catch (const std::system_error& none) {
+          (*place)->failure = no_thread(none);
+        }
       }
       Gang& gang = **place;
       gang.come[index] = true;
       gang.seats[index] = seat;
       ++gang.arrived;
       failure = gang.failure;
-      if (failure.empty()) {
+      if (!failure) {
         gang.waiting.push_back(done);
       }
       if (gang.complete()) {
-        if (failure.empty()) {
+        if (!failure) {
           full = *place;
         }
         gangs.erase(place);
@@ -87,10 +94,22 @@ class Gangs {
         }
       }
     }
-    if (!failure.empty()) {
-      tell(done, Trouble{true, failure});
+    if (failure) {
+      tell({done}, failure);
     }
     if (full) {
+      begin(full, std::move(work));
+    }
+  }
+
+ private:
+  static Trouble no_thread(const std::system_error& thrown) {
+    return {false, core::no_thread_error("a solve from JAX", thrown).what()};
+  }
+
+  /// Does the work of a gang that is complete.
+  static void begin(const std::shared_ptr<Gang>& full, Work work) {
+    try {
       run_soon([full, work = std::move(work)] {
         std::optional<Trouble> trouble;
         try {
@@ -98,25 +117,31 @@ class Gangs {
         } catch (const std::exception& error) {
           trouble = Trouble{false, error.what()};
         }
-        for (const Done& waiting : full->waiting) {
-          tell(waiting, trouble);
-        }
+        tell(full->waiting, trouble);
       });
+    } catch (const std::system_error& none) {
+      tell(full->waiting, no_thread(none));
     }
   }
 
- private:
   /// Each on a thread of its own: the rest of a device's program may run inside of this, and wait
-  /// for the others.
-  static void tell(const Done& done, const std::optional<Trouble>& trouble) {
-    run_soon([done, trouble] { done(trouble ? &*trouble : nullptr); });
+  /// for the others. Where there is no thread for one, its program fails, and waits for nobody.
+  static void tell(const std::vector<Done>& waiting, const std::optional<Trouble>& trouble) {
+    for (const Done& done : waiting) {
+      try {
+        run_soon([done, trouble] { done(trouble ? &*trouble : nullptr); });
+      } catch (const std::system_error& none) {
+        const Trouble instead = trouble.value_or(no_thread(none));
+        done(&instead);
+      }
+    }
   }
 
   /// With the lock held: there is a deadline to watch.
   void watch() {
     if (!watching_) {
-      watching_ = true;
       std::thread([this] { expire(); }).detach();
+      watching_ = true;
     }
     changed_.notify_one();
   }
@@ -124,33 +149,45 @@ class Gangs {
   [[noreturn]] void expire() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      const Clock::time_point now = Clock::now();
       auto next = Clock::time_point::max();
-      for (auto& [key, gangs] : open_) {
-        for (const auto& gang : gangs) {
-          if (!gang->failure.empty()) {
-            continue;
-          }
-          if (gang->deadline > now) {
-            next = std::min(next, gang->deadline);
-            continue;
-          }
-          gang->failure = fmt::format(
-              "not all devices came to a solve in time. Ranks that came: {}; ranks "
-              "that did not: {}. Every device of the mesh has to run the same program; see "
-              "shardsolve.set_timeout for the limit.",
-              describe(gang->come, true), describe(gang->come, false));
-          for (const Done& waiting : std::exchange(gang->waiting, {})) {
-            tell(waiting, Trouble{true, gang->failure});
-          }
+      const std::vector<std::shared_ptr<Gang>> late = take_late(next);
+      if (!late.empty()) {
+        lock.unlock();  // who is told may join the next gang
+        for (const auto& gang : late) {
+          tell(std::exchange(gang->waiting, {}), gang->failure);
         }
-      }
-      if (next == Clock::time_point::max()) {
+        lock.lock();
+      } else if (next == Clock::time_point::max()) {
         changed_.wait(lock);
       } else {
         changed_.wait_until(lock, next);
       }
     }
+  }
+
+  /// Gangs whose time is over, which have failed from now on; when that of the `next` one is.
+  std::vector<std::shared_ptr<Gang>> take_late(Clock::time_point& next) {
+    const Clock::time_point now = Clock::now();
+    std::vector<std::shared_ptr<Gang>> late;
+    for (auto& [key, gangs] : open_) {
+      for (const auto& gang : gangs) {
+        if (gang->failure) {
+          continue;
+        }
+        if (gang->deadline > now) {
+          next = std::min(next, gang->deadline);
+          continue;
+        }
+        gang->failure = Trouble{
+            true,
+            fmt::format("not all devices came to a solve in time. Ranks that came: {}; ranks "
+                        "that did not: {}. Every device of the mesh has to run the same program; "
+                        "see shardsolve.set_timeout for the limit.",
+                        describe(gang->come, true), describe(gang->come, false))};
+        late.push_back(gang);
+      }
+    }
+    return late;
   }
 
   std::mutex mutex_;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -20,7 +21,12 @@ class Workers {
     if (idle_ >= waiting_.size()) {
       changed_.notify_one();
     } else {
-      std::thread([this] { serve(); }).detach();
+      try {
+        std::thread([this] { serve(); }).detach();
+      } catch (const std::system_error&) {
+        waiting_.pop_back();
+        throw;
+      }
     }
   }
 

@@ -23,17 +23,21 @@ void choose_for_command(const Surroundings& s, Choice& choice) {
     return;
   }
   choice.backend = "cpu";
-  if (s.launch.processes > 1) {
-    choice.devices = fmt::format("{} processes, a CPU device each", s.launch.processes);
-    choice.why = "each process that was started is one device";
+  if (s.job.mpi) {
+    choice.devices = s.launch.processes == 1
+                         ? "1 process, a CPU device"
+                         : fmt::format("{} processes, a CPU device each", s.launch.processes);
+    choice.why = s.launch.processes == 1 ? "as --mpi on asks, and no launcher has started others"
+                                         : "each process that was started is one device";
     return;
   }
   choice.devices = fmt::format("{} CPU device{}", s.job.devices, s.job.devices == 1 ? "" : "s");
+  const std::string begin = s.job.chosen ? "as --devices asks" : "the default";
   if (!s.has_gpu()) {
-    choice.why = "the default; there is no GPU";
+    choice.why = begin + "; there is no GPU";
   } else {
-    choice.why = against.empty() ? "the default; --backend cuda takes GPUs"
-                                 : fmt::format("the default; no GPU can be used: {}", against);
+    choice.why = begin + (against.empty() ? "; --backend cuda takes GPUs"
+                                          : fmt::format("; no GPU can be used: {}", against));
   }
 }
 

@@ -24,6 +24,9 @@ Host look_at_host();
 /// counts, which is the container's group.
 std::optional<double> cpu_quota(const std::filesystem::path& own_groups,
                                 const std::filesystem::path& tree);
+/// Likewise threads and processes that they still allow.
+std::optional<std::int64_t> threads_left(const std::filesystem::path& own_groups,
+                                         const std::filesystem::path& tree);
 Driver look_at_driver();
 std::optional<Links> look_at_links(const mesh::CudaFacts& cuda);
 /// `device`: as Mesh::device_kind().

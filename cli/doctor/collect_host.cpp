@@ -59,14 +59,51 @@ std::optional<double> quota_of(const std::filesystem::path& group, bool unified)
   return text && quota > 0.0 && period > 0.0 ? std::optional(quota / period) : std::nullopt;
 }
 
-/// Whether a line of /proc/self/cgroup, "4:cpu,cpuacct:/a/b", is of the one that rations CPU time.
-bool rations_cpu(const std::string& controllers) {
+/// Threads that one control group still allows.
+std::optional<std::int64_t> threads_left_in(const std::filesystem::path& group) {
+  const auto most = to_number<std::int64_t>(trimmed(first_line(group / "pids.max")));
+  const auto current = to_number<std::int64_t>(trimmed(first_line(group / "pids.current")));
+  return most ? std::optional(std::max<std::int64_t>(0, *most - current.value_or(0)))
+              : std::nullopt;  // "max"
+}
+
+/// Whether a line of /proc/self/cgroup, "4:cpu,cpuacct:/a/b", is of that controller.
+bool is_of(const std::string& controller, const std::string& controllers) {
   for (const std::string& one : split(controllers, ',')) {
-    if (one == "cpu") {
+    if (one == controller) {
       return true;
     }
   }
   return controllers.empty();  // version 2
+}
+
+/// The least that limit_of(group, unified) gives for the groups that this process is in and those
+/// around them. `unified`: version 2.
+template <class LimitOf>
+auto least_of_groups(const std::filesystem::path& own_groups, const std::filesystem::path& tree,
+                     const std::string& controller, LimitOf limit_of) {
+  decltype(limit_of(tree, true)) least;
+  std::ifstream groups(own_groups);
+  for (std::string line; std::getline(groups, line);) {
+    const std::vector<std::string> parts = split(line, ':');
+    if (parts.size() < 3 || !is_of(controller, parts[1])) {
+      continue;
+    }
+    const bool unified = parts[1].empty();
+    const std::filesystem::path root = unified ? tree : tree / controller;
+    std::filesystem::path path = parts[2];
+    for (;;) {
+      const auto limit = limit_of(root / path.relative_path(), unified);
+      if (limit) {
+        least = std::min(least.value_or(*limit), *limit);
+      }
+      if (!path.has_relative_path()) {
+        break;
+      }
+      path = path.parent_path();
+    }
+  }
+  return least;
 }
 
 std::optional<std::int64_t> limit(__rlimit_resource resource) {
@@ -74,6 +111,20 @@ std::optional<std::int64_t> limit(__rlimit_resource resource) {
   return ::getrlimit(resource, &limits) == 0 && limits.rlim_cur != RLIM_INFINITY
              ? std::optional(static_cast<std::int64_t>(limits.rlim_cur))
              : std::nullopt;
+}
+
+/// Those that /proc shows.
+std::int64_t threads_of_this_user() {
+  std::int64_t threads = 0;
+  std::error_code error;
+  for (const auto& process : std::filesystem::directory_iterator("/proc", error)) {
+    const std::string status = (process.path() / "status").string();
+    const std::string user = entry(status.c_str(), "Uid");  // real, effective, ...
+    if (to_number<::uid_t>(user.substr(0, user.find('\t'))) == ::getuid()) {
+      threads += to_number<std::int64_t>(entry(status.c_str(), "Threads")).value_or(0);
+    }
+  }
+  return threads;
 }
 
 std::int64_t allowed_cores(std::int64_t otherwise) {
@@ -85,28 +136,13 @@ std::int64_t allowed_cores(std::int64_t otherwise) {
 
 std::optional<double> cpu_quota(const std::filesystem::path& own_groups,
                                 const std::filesystem::path& tree) {
-  std::optional<double> least;
-  std::ifstream groups(own_groups);
-  for (std::string line; std::getline(groups, line);) {
-    const std::vector<std::string> parts = split(line, ':');
-    if (parts.size() < 3 || !rations_cpu(parts[1])) {
-      continue;
-    }
-    const bool unified = parts[1].empty();
-    const std::filesystem::path root = unified ? tree : tree / "cpu";
-    std::filesystem::path path = parts[2];
-    for (;;) {
-      const auto quota = quota_of(root / path.relative_path(), unified);
-      if (quota) {
-        least = std::min(least.value_or(*quota), *quota);
-      }
-      if (!path.has_relative_path()) {
-        break;
-      }
-      path = path.parent_path();
-    }
-  }
-  return least;
+  return least_of_groups(own_groups, tree, "cpu", quota_of);
+}
+
+std::optional<std::int64_t> threads_left(const std::filesystem::path& own_groups,
+                                         const std::filesystem::path& tree) {
+  return least_of_groups(own_groups, tree, "pids",
+                         [](const auto& group, bool) { return threads_left_in(group); });
 }
 
 Host look_at_host() {
@@ -125,7 +161,9 @@ Host look_at_host() {
   host.address_space = limit(RLIMIT_AS);
   if (::geteuid() != 0) {  // whom it does not hold
     host.threads = limit(RLIMIT_NPROC);
+    host.threads_in_use = host.threads ? threads_of_this_user() : 0;
   }
+  host.group_threads = threads_left("/proc/self/cgroup", "/sys/fs/cgroup");
   host.strict_commit = first_line("/proc/sys/vm/overcommit_memory") == "2";
   host.commit_left = memory_entry("CommitLimit") - memory_entry("Committed_AS");
   struct statvfs shared{};

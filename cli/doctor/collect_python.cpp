@@ -29,7 +29,7 @@ import importlib.metadata, json, platform
 packages, jaxlib = {}, ""
 for found in importlib.metadata.distributions():
     name = (found.metadata["Name"] or "").lower().replace("_", "-").replace(".", "-")
-    if name.startswith(("jax", "nvidia-", "shardsolve")) and name not in packages:
+    if name.startswith(("jax", "libtpu", "nvidia-", "shardsolve")) and name not in packages:
         packages[name] = found.version or ""
         if name == "jaxlib":
             jaxlib = str(found.locate_file("jaxlib"))

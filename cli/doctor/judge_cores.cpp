@@ -121,14 +121,14 @@ void judge_nproc(const Surroundings& s, Findings& findings) {
     return;
   }
   findings.push_back(
-      {Severity::warning, "nproc-below-devices",
+      {Severity::note, "nproc-below-devices",
        fmt::format("JAX is to have {} CPU devices, and XLA {} threads for them ({})", devices,
                    threads,
                    given.empty() ? "the cores; NPROC is not set" : fmt::format("NPROC={}", given)),
-       "XLA can hang when some 32 calls over several CPU devices are dispatched and nobody waits "
-       "for them, with shardsolve or without",
-       fmt::format("export NPROC={} before Python starts, or call jax.block_until_ready now and "
-                   "then",
+       "a program that dispatches some 32 calls over several CPU devices and waits for none of "
+       "them can hang in XLA, with shardsolve or without",
+       fmt::format("for such a program: export NPROC={} before Python starts, or call "
+                   "jax.block_until_ready now and then",
                    2 * devices)});
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 namespace shardsolve::cli::doctor {
 namespace {
@@ -102,12 +103,41 @@ void judge_platform_name(const std::string& platform, const std::string& setting
   if (known.count(platform) != 0) {
     return;
   }
-  const std::string meant = nearest(lower_case(trimmed(platform)), known);
+  const std::string written = lower_case(trimmed(platform));
+  const std::string meant = written == "metal" ? "METAL" : nearest(written, known);
   findings.push_back({meant.empty() ? Severity::warning : Severity::error, "jax-unknown-platform",
                       fmt::format("{}: '{}' is no platform that JAX brings", setting, platform),
                       "JAX does not start, unless a plugin of that name is installed",
                       meant.empty() ? "use cpu, cuda or tpu, several with commas and no blanks"
                                     : fmt::format("'{}' is probably meant", meant)});
+}
+
+/// Whether the package is there that brings a platform other than the CPU and NVIDIA's GPUs.
+bool has_support(const Surroundings& s, const std::string& platform) {
+  const auto has = [&](const char* beginning) {
+    return std::any_of(s.python.packages.begin(), s.python.packages.end(), [&](const auto& one) {
+      return one.first.compare(0, std::string_view(beginning).size(), beginning) == 0;
+    });
+  };
+  if (platform == "tpu") {
+    return has("libtpu") || !value_of(s.environment, "TPU_LIBRARY_PATH").empty();
+  }
+  return platform == "rocm" ? has("jax-rocm") : platform != "METAL" || has("jax-metal");
+}
+
+/// These JAX does not pass over, wherever in the list they stand.
+void judge_other_platforms(const Surroundings& s, const std::string& setting,
+                           const std::string& platform, Findings& findings) {
+  if (has_support(s, platform) || s.python.version_of("jaxlib").empty()) {
+    return;
+  }
+  findings.push_back(
+      {Severity::error, "jax-platform-missing",
+       fmt::format("{}, and the JAX of {} has no support for {}", setting, s.python.path, platform),
+       "JAX does not start: it is told to use what it has not",
+       platform == "tpu" ? "pip install 'jax[tpu]', or unset JAX_PLATFORMS"
+                         : fmt::format("install its plugin ({}), or unset JAX_PLATFORMS",
+                                       platform == "rocm" ? "jax-rocm7-plugin" : "jax-metal")});
 }
 
 void judge_platforms(const Surroundings& s, Findings& findings) {
@@ -118,6 +148,7 @@ void judge_platforms(const Surroundings& s, Findings& findings) {
   const std::string setting = fmt::format("JAX_PLATFORMS={}", fmt::join(platforms, ","));
   for (const std::string& one : platforms) {
     judge_platform_name(one, setting, findings);
+    judge_other_platforms(s, setting, one, findings);
   }
   // With another platform beside it ("cuda,cpu") JAX takes that.
   const bool needs_gpu = std::all_of(platforms.begin(), platforms.end(),

@@ -49,14 +49,26 @@ void judge_commit(const Surroundings& s, Findings& findings) {
 void judge_thread_limit(const Surroundings& s, Findings& findings) {
   const std::int64_t ranks = s.launch.processes > 1 ? s.launch.on_host : s.job.devices;
   const std::int64_t needed = ranks * threads_of_a_rank;
-  if (!s.host.threads || *s.host.threads >= needed) {
-    return;
+  const std::string why = fmt::format("{} devices need {} threads", ranks, needed);
+  if (s.host.threads && *s.host.threads - s.host.threads_in_use < needed) {
+    findings.push_back(
+        {Severity::error, "thread-limit",
+         fmt::format("ulimit -u allows this user {} threads and processes, and {} are there",
+                     *s.host.threads, s.host.threads_in_use),
+         why,
+         fmt::format("ulimit -u {} or more, or fewer devices",
+                     s.host.threads_in_use + 4 * needed)});
   }
-  findings.push_back(
-      {Severity::error, "thread-limit",
-       fmt::format("ulimit -u allows this user {} threads and processes", *s.host.threads),
-       fmt::format("{} devices need {} threads", ranks, needed),
-       fmt::format("ulimit -u {} or more, or fewer devices", 4 * needed)});
+  if (s.host.group_threads && *s.host.group_threads < needed) {
+    findings.push_back(
+        {Severity::error, "thread-limit",
+         fmt::format("the control group allows {} threads and processes more (pids.max)",
+                     *s.host.group_threads),
+         why,
+         fmt::format("raise it by {} or more (docker --pids-limit, TasksMax of systemd, the pod's "
+                     "limit of Kubernetes), or use fewer devices",
+                     4 * needed)});
+  }
 }
 
 /// MPI and NCCL pass messages inside a host through files in /dev/shm.

@@ -52,6 +52,21 @@ void judge_launch(const Surroundings& s, Findings& findings) {
   }
 }
 
+/// --mpi on, and nothing that a launcher would have set.
+void judge_alone(const Surroundings& s, Findings& findings) {
+  if (!s.mpi.failure.empty()) {
+    findings.push_back({Severity::error, "mpi-missing", s.mpi.failure, "--mpi on needs it",
+                        "leave out --mpi on: one process has many devices by --devices"});
+    return;
+  }
+  findings.push_back({Severity::warning, "mpi-alone",
+                      "--mpi on, and no launcher has started this process",
+                      "it is the only one, on one device; or its launcher is none that shardsolve "
+                      "knows (Open MPI, "
+                      "MPICH and its relatives, srun)",
+                      "mpirun -np 4 shardsolve ..., or leave out --mpi on"});
+}
+
 void judge_mpirun(const Surroundings& s, Findings& findings) {
   const std::string ours = family_of(s.mpi.version);
   const std::string theirs = family_of(s.mpirun.says);
@@ -70,6 +85,8 @@ void judge_mpirun(const Surroundings& s, Findings& findings) {
 void judge_mpi(const Surroundings& s, Findings& findings) {
   if (s.launch.processes > 1) {
     judge_launch(s, findings);
+  } else if (s.job.mpi) {
+    judge_alone(s, findings);
   } else {
     judge_mpirun(s, findings);
   }

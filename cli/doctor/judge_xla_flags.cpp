@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace shardsolve::cli::doctor {
 namespace {
@@ -33,6 +34,19 @@ std::string bare(const std::string& text) {
   return text.substr(std::min(text.find_first_not_of('-'), text.size()));
 }
 
+/// Of flags that are not in common use nothing is known.
+bool needs_value(const std::string& name) {
+  return common_xla_flags().count(name) != 0 && common_xla_switches().count(name) == 0;
+}
+
+/// How to set what is no flag: "XLA_PYTHON_CLIENT_PREALLOCATE=false".
+std::string variable_of_its_own(const std::string& text) {
+  const std::size_t equals = std::min(text.find('='), text.size());
+  const std::string name = text.substr(0, equals);
+  return fmt::format("{} is an environment variable of its own: export {}", name,
+                     equals < text.size() ? shell_setting(name, text.substr(equals + 1)) : name);
+}
+
 void add(Findings& findings, const char* code, std::string found, std::string remedy) {
   findings.push_back({Severity::error, code, std::move(found), fatal, std::move(remedy)});
 }
@@ -45,8 +59,8 @@ void judge_file_name(const std::string& text, Findings& findings) {
       {Severity::error, variable ? "xla-not-a-flag" : "xla-missing-dashes",
        fmt::format("XLA_FLAGS is '{}', which does not begin with '--'", text),
        "XLA takes it for the name of a file with flags, and ends the program when there is none",
-       variable ? fmt::format("{} is an environment variable of its own: export {}", name, text)
-                : fmt::format("XLA_FLAGS='--{}'", text)});
+       variable ? variable_of_its_own(text)
+                : fmt::format("export {}", shell_setting("XLA_FLAGS", "--" + text))});
 }
 
 /// Names that are known not to be XLA's flags. Whether this is one.
@@ -54,7 +68,7 @@ bool judge_other_setting(const XlaWord& word, Findings& findings) {
   const std::string name = bare_name(word.text);
   if (is_variable(name)) {
     add(findings, "xla-not-a-flag", fmt::format("XLA_FLAGS holds '{}'", word.text),
-        fmt::format("{} is an environment variable of its own: export {}", name, bare(word.text)));
+        variable_of_its_own(bare(word.text)));
     return true;
   }
   if (name.compare(0, 4, "jax_") == 0) {
@@ -62,8 +76,8 @@ bool judge_other_setting(const XlaWord& word, Findings& findings) {
     std::transform(variable.begin(), variable.end(), variable.begin(),
                    [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
     add(findings, "xla-not-a-flag", fmt::format("XLA_FLAGS holds '{}'", word.text),
-        fmt::format("it is a setting of JAX: export {}={}, or jax.config.update in the program",
-                    variable, word.value.value_or("true")));
+        fmt::format("it is a setting of JAX: export {}, or jax.config.update in the program",
+                    shell_setting(variable, word.value.value_or("true"))));
     return true;
   }
   if (name.compare(0, 8, "xla_tpu_") == 0) {
@@ -85,7 +99,7 @@ void judge_stray(const XlaWord& word, const XlaWord* before, Findings& findings)
     findings.push_back({Severity::warning, "xla-missing-dashes", found, "XLA ignores it",
                         fmt::format("put two dashes before it: --{}", word.text)});
   } else if (before != nullptr && !before->name.empty() && !before->value) {
-    findings.push_back({before->name == device_count ? Severity::error : Severity::warning,
+    findings.push_back({needs_value(before->name) ? Severity::error : Severity::warning,
                         "xla-missing-equals",
                         fmt::format("XLA_FLAGS holds '{} {}'", before->text, word.text),
                         "XLA ignores the second word, and ends the program if the first needs a "
@@ -115,15 +129,24 @@ void judge_unknown(const XlaWord& word, const Surroundings& s, Findings& finding
       {certain ? Severity::error : Severity::warning, "xla-unknown-flag", found, fatal, remedy});
 }
 
-/// Values of the flag that shardsolve's users need most.
-void judge_device_count(const XlaWord& word, Findings& findings) {
-  if (word.name != device_count) {
-    return;
-  }
-  const auto count = to_number<std::int64_t>(word.value.value_or(""));
-  if (!count || *count < 1) {
-    add(findings, "xla-bad-value", fmt::format("XLA_FLAGS holds '{}'", word.text),
-        fmt::format("give the number of CPU devices: --{}=4", device_count));
+/// Values of flags in common use, as far as their kind goes.
+void judge_value(const XlaWord& word, Findings& findings) {
+  const std::string found = fmt::format("XLA_FLAGS holds '{}'", word.text);
+  if (word.name == device_count) {
+    const auto count = to_number<std::int64_t>(word.value.value_or(""));
+    if (!count || *count < 1) {
+      add(findings, "xla-bad-value", found,
+          fmt::format("give the number of CPU devices: --{}=4", device_count));
+    }
+  } else if (!word.value && needs_value(word.name)) {
+    add(findings, "xla-bad-value", found, fmt::format("give its value: --{}=...", word.name));
+  } else if (word.value && common_xla_switches().count(word.name) != 0) {
+    static const std::set<std::string> understood{"true", "false", "1", "0"};
+    if (understood.count(lower_case(*word.value)) == 0) {
+      findings.push_back({Severity::error, "xla-bad-value", found,
+                          "XLA ends the program with 'Couldn't interpret value' when it starts",
+                          fmt::format("--{0}=true or --{0}=false", word.name)});
+    }
   }
 }
 
@@ -148,7 +171,7 @@ void judge_word(const XlaWord& word, const XlaWord* before, const XlaWord* next,
   if (known.count(word.name) == 0) {
     judge_unknown(word, s, findings);
   } else if (word.value || next == nullptr || !next->name.empty()) {
-    judge_device_count(word, findings);
+    judge_value(word, findings);
   }
 }
 

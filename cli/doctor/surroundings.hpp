@@ -33,6 +33,8 @@ struct Job {
   std::int64_t devices = 1;  ///< of this process
   std::vector<int> gpus;     ///< CUDA's numbers of them
   std::string tile_table;    ///< --tile-table; empty for this user's
+  bool chosen = false;       ///< by --devices
+  bool mpi = false;          ///< each process is one device, by --mpi or as a launcher is there
 };
 
 /// How the process was started.
@@ -55,6 +57,8 @@ struct Host {
   std::int64_t available_memory = 0;          ///< bytes, less what the control group forbids
   std::optional<std::int64_t> address_space;  ///< bytes, ulimit -v
   std::optional<std::int64_t> threads;        ///< of this user, ulimit -u
+  std::int64_t threads_in_use = 0;            ///< of them, if there is a limit
+  std::optional<std::int64_t> group_threads;  ///< that the control group still allows
   bool strict_commit = false;                 ///< vm.overcommit_memory = 2
   std::int64_t commit_left = 0;               ///< bytes that may still be reserved then
   std::optional<std::int64_t> shared_memory;  ///< bytes free in /dev/shm

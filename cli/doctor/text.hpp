@@ -34,6 +34,25 @@ inline std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
+/// As one word of a shell's: in quotes if there is anything in it that the shell would take apart.
+inline std::string shell_word(const std::string& text) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) {
+    return text;
+  }
+  std::string word = "'";
+  for (const char c : text) {
+    word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return word + "'";
+}
+
+/// "NAME=value" for a shell, the value as one word.
+inline std::string shell_setting(const std::string& name, const std::string& value) {
+  return fmt::format("{}={}", name, shell_word(value));
+}
+
 inline std::string lower_case(std::string text) {
   for (char& c : text) {
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -45,9 +64,9 @@ inline std::string lower_case(std::string text) {
 template <class Number>
 std::optional<Number> to_number(std::string_view text) {
   Number value{};
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc{} && stopped == end ? std::optional(value) : std::nullopt;
+  const auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = stopped == text.data() + text.size();
+  return error == std::errc{} && whole ? std::optional(value) : std::nullopt;
 }
 
 /// CUDA's way of counting versions, 13020, as users know it: "13.2".

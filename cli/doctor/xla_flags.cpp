@@ -51,38 +51,19 @@ std::vector<XlaWord> xla_words(std::string_view text) {
   return words;
 }
 
-const std::set<std::string>& common_xla_flags() {
+const std::set<std::string>& common_xla_switches() {
   static const std::set<std::string> names{
       "xla_allow_excess_precision",
-      "xla_backend_extra_options",
-      "xla_backend_optimization_level",
-      "xla_cpu_collective_call_terminate_timeout_seconds",
-      "xla_cpu_collective_call_warn_stuck_timeout_seconds",
-      "xla_cpu_collective_timeout_seconds",
       "xla_cpu_enable_concurrency_optimized_scheduler",
       "xla_cpu_enable_fast_math",
       "xla_cpu_enable_fast_min_max",
-      "xla_cpu_max_isa",
       "xla_cpu_multi_thread_eigen",
-      "xla_cpu_parallel_codegen_split_count",
-      "xla_cpu_prefer_vector_width",
       "xla_cpu_use_thunk_runtime",
-      "xla_disable_hlo_passes",
       "xla_dump_hlo_as_dot",
       "xla_dump_hlo_as_html",
       "xla_dump_hlo_as_proto",
       "xla_dump_hlo_as_text",
-      "xla_dump_hlo_module_re",
-      "xla_dump_hlo_pass_re",
-      "xla_dump_to",
-      "xla_force_host_platform_device_count",
-      "xla_gpu_all_gather_combine_threshold_bytes",
-      "xla_gpu_all_reduce_combine_threshold_bytes",
-      "xla_gpu_autotune_level",
-      "xla_gpu_collective_permute_decomposer_threshold",
-      "xla_gpu_cuda_data_dir",
       "xla_gpu_deterministic_ops",
-      "xla_gpu_enable_command_buffer",
       "xla_gpu_enable_cublaslt",
       "xla_gpu_enable_cudnn_fmha",
       "xla_gpu_enable_fast_min_max",
@@ -95,15 +76,44 @@ const std::set<std::string>& common_xla_flags() {
       "xla_gpu_enable_triton_gemm",
       "xla_gpu_enable_while_loop_double_buffering",
       "xla_gpu_exclude_nondeterministic_ops",
-      "xla_gpu_force_compilation_parallelism",
-      "xla_gpu_memory_limit_slop_factor",
-      "xla_gpu_per_fusion_autotune_cache_dir",
-      "xla_gpu_reduce_scatter_combine_threshold_bytes",
       "xla_gpu_shard_autotuning",
       "xla_gpu_strict_conv_algorithm_picker",
       "xla_gpu_triton_gemm_any",
       "xla_hlo_profile",
   };
+  return names;
+}
+
+const std::set<std::string>& common_xla_flags() {
+  static const std::set<std::string> names = [] {
+    std::set<std::string> all{
+        "xla_backend_extra_options",
+        "xla_backend_optimization_level",
+        "xla_cpu_collective_call_terminate_timeout_seconds",
+        "xla_cpu_collective_call_warn_stuck_timeout_seconds",
+        "xla_cpu_collective_timeout_seconds",
+        "xla_cpu_max_isa",
+        "xla_cpu_parallel_codegen_split_count",
+        "xla_cpu_prefer_vector_width",
+        "xla_disable_hlo_passes",
+        "xla_dump_hlo_module_re",
+        "xla_dump_hlo_pass_re",
+        "xla_dump_to",
+        "xla_force_host_platform_device_count",
+        "xla_gpu_all_gather_combine_threshold_bytes",
+        "xla_gpu_all_reduce_combine_threshold_bytes",
+        "xla_gpu_autotune_level",
+        "xla_gpu_collective_permute_decomposer_threshold",
+        "xla_gpu_cuda_data_dir",
+        "xla_gpu_enable_command_buffer",
+        "xla_gpu_force_compilation_parallelism",
+        "xla_gpu_memory_limit_slop_factor",
+        "xla_gpu_per_fusion_autotune_cache_dir",
+        "xla_gpu_reduce_scatter_combine_threshold_bytes",
+    };
+    all.insert(common_xla_switches().begin(), common_xla_switches().end());
+    return all;
+  }();
   return names;
 }
 

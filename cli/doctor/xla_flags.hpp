@@ -23,6 +23,9 @@ std::vector<XlaWord> xla_words(std::string_view text);
 /// change: jaxlib itself knows better (Python::xla_flags).
 const std::set<std::string>& common_xla_flags();
 
+/// Those of them that are on or off, by themselves or with a value; the others need one.
+const std::set<std::string>& common_xla_switches();
+
 /// Changes of one character that lead from one to the other: one more, one less, another one, two
 /// neighbours exchanged.
 std::size_t edit_distance(std::string_view one, std::string_view other);

@@ -45,7 +45,8 @@ class SHARDSOLVE_EXPORT Mesh {
  public:
   /// `ranks` CPU devices inside this process: each rank has a few threads of its own that sleep
   /// when there is nothing to do, so more ranks than cores is fine. Throws Error(invalid_argument)
-  /// unless 1 <= ranks <= max_host_ranks.
+  /// unless 1 <= ranks <= max_host_ranks, Error(device) if the system has not so many threads to
+  /// spare.
   static Mesh host(std::int64_t ranks);
   static constexpr std::int64_t max_host_ranks = 64;
   /// One rank on each of these GPUs, by CUDA's numbers (CUDA_VISIBLE_DEVICES renumbers them).

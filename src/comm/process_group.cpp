@@ -16,15 +16,6 @@ constexpr std::chrono::milliseconds look_interval(10);
 /// A stop that was asked for and that the ranks have not agreed on for so long ends the call.
 constexpr std::chrono::milliseconds stop_patience(300);
 
-template <class Done>
-void await(Done done, std::chrono::steady_clock::time_point deadline) {
-  for (Patience patience; !done(); patience.pause()) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      throw Error(ErrorKind::communication, "a message of a call that failed is not taken");
-    }
-  }
-}
-
 /// How often a process tells how far it is.
 std::chrono::duration<double> pulse_interval(std::chrono::duration<double> silence_limit) {
   constexpr double shortest = 0.01;
@@ -35,7 +26,9 @@ std::chrono::duration<double> pulse_interval(std::chrono::duration<double> silen
 }  // namespace
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Transport> transport)
-    : transport_(std::move(transport)), peers_(static_cast<std::size_t>(transport_->ranks())) {
+    : transport_(std::move(transport)),
+      data_(*transport_),
+      peers_(static_cast<std::size_t>(transport_->ranks())) {
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     peers_[r].rank = static_cast<std::int64_t>(r);
   }
@@ -61,14 +54,14 @@ void ProcessGroup::attach(const InProcessGroup& pulses,
 
 void ProcessGroup::begin_call(std::stop_token cancel, bool traced) {
   const std::lock_guard lock(mutex_);
-  ++call_;
   traced_ = traced;
+  data_.begin_call(traced);
   cancel_ = std::move(cancel);
   to_tell_.reset();
+  found_.reset();
   silent_ = -1;
   lost_.reset();
   unlike_ = -1;
-  leftovers_.clear();
   stop_seen_ = {};
   last_pulses_ = {};
   for (Peer& each : peers_) {
@@ -78,8 +71,6 @@ void ProcessGroup::begin_call(std::stop_token cancel, bool traced) {
   for_each_peer([this](Peer& peer) {
     peer.end.reset();
     peer.last_note = Clock::now();
-    peer.sent = 0;
-    peer.received = 0;
     reach(peer, [&] { expect_note(peer); });
   });
   in_call_ = true;
@@ -102,6 +93,7 @@ void ProcessGroup::watch() {
       return;
     }
     if (const std::exception_ptr reason = look_around()) {
+      found_ = found_ ? found_ : describe(reason);
       calling_back_ = true;
       lock.unlock();
       on_failure_(reason);
@@ -174,6 +166,10 @@ bool ProcessGroup::take_notes(Peer& peer) {
 
 bool ProcessGroup::take(Peer& peer) {
   const Note& note = peer.incoming;
+  if (note.kind == NoteKind::farewell) {
+    throw Error(ErrorKind::communication,
+                fmt::format("rank {} was lost in an earlier call: make a new mesh", peer.rank));
+  }
   peer.last_note = Clock::now();
   runtime::Pulse& pulse = ranks_->pulse(peer.rank);
   pulse.show(note.beats, operations_.emplace(note.operation.data()).first->c_str(), note.step);
@@ -190,8 +186,7 @@ bool ProcessGroup::take(Peer& peer) {
   return note.kind == NoteKind::failure || note.failed;
 }
 
-ProcessGroup::Note ProcessGroup::make_note(NoteKind kind,
-                                           const std::optional<Failure>& failure) const {
+Note ProcessGroup::make_note(NoteKind kind, const std::optional<Failure>& failure) const {
   const runtime::Pulse& pulse = own_pulse();
   Note note;
   note.kind = kind;
@@ -303,17 +298,25 @@ void ProcessGroup::lose(std::int64_t rank) {
 
 // ---- the end of a call
 
-Verdict ProcessGroup::conclude(const std::optional<Failure>& own, double flops) {
+Verdict ProcessGroup::conclude(const std::optional<Failure>& known, double flops) {
+  std::optional<Failure> own = known;
   {
     std::unique_lock lock(mutex_);
-    in_call_ = false;  // this thread looks around from here on
     changed_.wait(lock, [&] { return !calling_back_; });
+    // Once more: of what is found later the others cannot be told.
+    if (const std::exception_ptr reason = look_around()) {
+      found_ = found_ ? found_ : describe(reason);
+      own_pulse().set_failed(true);
+    }
+    in_call_ = false;  // this thread looks around from here on
+    own = own ? own : found_;
     send_ends(own, flops);
   }
   const std::optional<Failure> late = await_ends();
   Verdict verdict = judge(own, flops, late);
   verdict.usable = verdict.usable && (!verdict.failure || settle());
   if (!verdict.usable) {
+    say_farewell();
     transport_->abandon();
   }
   return verdict;
@@ -323,7 +326,7 @@ void ProcessGroup::send_ends(const std::optional<Failure>& own, double flops) {
   Note note = make_note(NoteKind::end, own);
   note.flops = flops;
   for_each_peer([&](Peer& peer) {
-    note.messages = peer.sent;
+    note.messages = data_.sent_to(peer.rank);
     send(peer, note);
   });
 }
@@ -352,6 +355,28 @@ std::optional<Failure> ProcessGroup::await_ends() {
       peers_[static_cast<std::size_t>(silence.rank())].silent = true;
       late = late ? late : Failure{silence.kind(), silence.what()};
     }
+  }
+}
+
+/// That this process makes no further call: only it may know. The others find this in their next
+/// one, instead of silence. Who does not take it soon is not waited for.
+void ProcessGroup::say_farewell() {
+  const auto deadline = Clock::now() + least_silence_limit;
+  std::unique_lock lock(mutex_);
+  const Note note = make_note(NoteKind::farewell, std::nullopt);
+  for_each_peer([&](Peer& peer) { send(peer, note); });
+  const auto is_on_its_way = [this](const Outgoing& one) {
+    bool gone = one.to.silent;
+    if (!gone) {
+      reach(one.to, [&] { gone = one.message->test(); });
+    }
+    return !gone;
+  };
+  for (Patience patience;
+       std::any_of(outgoing_.begin(), outgoing_.end(), is_on_its_way) && Clock::now() < deadline;) {
+    lock.unlock();
+    patience.pause();
+    lock.lock();
   }
 }
 
@@ -397,129 +422,18 @@ void ProcessGroup::require_life(const Peer& peer, Watch& watch, bool failing) co
   }
 }
 
-/// After a failure: nothing of this call is to arrive in the next one, and no memory that is given
-/// back may be in use. False if that cannot be had in time.
+/// After a failure: whether nothing of this call is left.
 bool ProcessGroup::settle() {
-  const auto deadline =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(ranks_->silence_limit());
-  try {
-    for (Piece& leftover : leftovers_) {
-      if (leftover.is_receive) {
-        leftover.message->give_up();
-        await([&] { return leftover.message->test(); }, deadline);
-        leftover.peer.received += leftover.message->given_up() ? 0 : 1;
-      }
-    }
-    for_each_peer([&](Peer& peer) {
-      for (; peer.received < peer.end->messages; ++peer.received) {
-        drop_message(peer, deadline);
-      }
-    });
-    for (Piece& leftover : leftovers_) {
-      await([&] { return leftover.message->test(); }, deadline);
-    }
-  } catch (const Error&) {
-    return false;
-  }
-  leftovers_.clear();
-  return true;
-}
-
-/// Takes a message that nobody wants.
-void ProcessGroup::drop_message(const Peer& peer, Clock::time_point deadline) {
-  std::int64_t size = -1;
-  await([&] { return (size = transport_->arrived(peer.rank, tag(peer.end->traced))) >= 0; },
-        deadline);
-  std::vector<std::byte> unwanted(static_cast<std::size_t>(size));
-  const auto message =
-      transport_->receive(peer.rank, Transport::Channel::data, tag(peer.end->traced),
-                          {unwanted.data(), unwanted.size()});
-  await([&] { return message->test(); }, deadline);
-}
-
-// ---- data
-
-/// Data to or from a process. Where the transport fails nobody knows what has arrived: the process
-/// is lost.
-template <class Call>
-auto ProcessGroup::transfer(const Peer& peer, Call call) {
-  try {
-    return call();
-  } catch (const Error&) {
-    lose(peer.rank);
-    throw;
-  }
+  std::vector<DataMessages::Sent> sent;
+  for_each_peer(
+      [&](Peer& peer) { sent.push_back({peer.rank, peer.end->messages, peer.end->traced}); });
+  return data_.settle(
+      sent, Clock::now() + std::chrono::duration_cast<Clock::duration>(ranks_->silence_limit()));
 }
 
 void ProcessGroup::exchange(const char* operation, const std::vector<Bytes>& send,
                             const std::vector<Bytes>& receive) {
-  std::vector<Piece> pieces;
-  pieces.reserve(2 * peers_.size());
-  try {
-    // Receives first: what arrives goes straight to its place.
-    for_each_peer([&](Peer& peer) {
-      const Bytes& bytes = receive[static_cast<std::size_t>(peer.rank)];
-      if (bytes.size > 0) {
-        pieces.push_back({peer, true, bytes.size, transfer(peer, [&] {
-                            return transport_->receive(peer.rank, Transport::Channel::data,
-                                                       tag(traced_), bytes);
-                          })});
-      }
-    });
-    for_each_peer([&](Peer& peer) {
-      const Bytes& bytes = send[static_cast<std::size_t>(peer.rank)];
-      if (bytes.size > 0) {
-        pieces.push_back({peer, false, bytes.size, transfer(peer, [&] {
-                            return transport_->send(peer.rank, Transport::Channel::data,
-                                                    tag(traced_), bytes);
-                          })});
-        ++peer.sent;
-      }
-    });
-    for (Piece& piece : pieces) {
-      complete(piece, operation);
-    }
-  } catch (const SilentRank& silence) {
-    lose(silence.rank());
-    keep_leftovers(std::move(pieces));
-    throw;
-  } catch (...) {
-    keep_leftovers(std::move(pieces));
-    throw;
-  }
-}
-
-void ProcessGroup::complete(Piece& piece, const char* operation) {
-  Watch watch(*ranks_, rank(), operation);
-  auto next_look = Clock::now() + 2 * look_interval;
-  const auto done = [&] { return transfer(piece.peer, [&] { return piece.message->test(); }); };
-  for (Patience patience; !done(); patience.pause()) {
-    if (Clock::now() > next_look) {
-      next_look = Clock::now() + 2 * look_interval;
-      watch.look(piece.peer.rank);
-    }
-  }
-  const std::unique_ptr<Message> message = std::move(piece.message);
-  if (!piece.is_receive) {
-    return;
-  }
-  ++piece.peer.received;
-  const std::size_t got = message->received();
-  if (got != piece.size) {
-    throw Error(ErrorKind::internal,
-                fmt::format("rank {} expects {} bytes by {} from rank {}, which sent {}: this is a "
-                            "bug of shardsolve, please report it",
-                            rank(), piece.size, operation, piece.peer.rank,
-                            got > piece.size ? "more" : std::to_string(got)));
-  }
-}
-
-void ProcessGroup::keep_leftovers(std::vector<Piece> pieces) {
-  for (Piece& piece : pieces) {
-    if (piece.message) {
-      leftovers_.push_back(std::move(piece));
-    }
-  }
+  data_.exchange(*ranks_, operation, send, receive, [this](std::int64_t rank) { lose(rank); });
 }
 
 }  // namespace shardsolve::comm

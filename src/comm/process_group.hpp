@@ -1,12 +1,14 @@
 /// What the processes of a mesh tell each other beside the data.
 #pragma once
 
+#include "comm/data_messages.hpp"
+#include "comm/failure.hpp"
 #include "comm/in_process_group.hpp"
+#include "comm/note.hpp"
 #include "comm/transport.hpp"
 
 #include <shardsolve/error.hpp>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -23,12 +25,6 @@
 #include <vector>
 
 namespace shardsolve::comm {
-
-/// Why a call has failed.
-struct Failure {
-  ErrorKind kind = ErrorKind::internal;
-  std::string message;
-};
 
 /// What became of a call: the same in all processes.
 struct Verdict {
@@ -48,7 +44,8 @@ struct Verdict {
 /// Each process sends each other one a series of notes a call: how far it is, a few times before
 /// the silence limit would be over; that it has failed; and, last, how the call has ended for it.
 /// Nobody returns from a call before it has that last note of everybody. So no note of one call is
-/// ever met in the next one, and a failure in one process is the outcome in all.
+/// ever met in the next one, and a failure in one process is the outcome in all. One is: who cannot
+/// make another call says so after the end, as the others may not know.
 class ProcessGroup {
  public:
   explicit ProcessGroup(std::unique_ptr<Transport> transport);
@@ -68,6 +65,8 @@ class ProcessGroup {
   /// group.
   void attach(const InProcessGroup& pulses, std::function<void(std::exception_ptr)> on_failure);
 
+  /// This process will make no call: the others may wait for its messages.
+  void abandon() { transport_->abandon(); }
   /// For ranks whose devices wait for each other, not their threads: from now on a call fails when
   /// neither this rank nor the one that stopped first have shown life for the silence limit.
   void watch_progress() { watches_progress_ = true; }
@@ -76,8 +75,9 @@ class ProcessGroup {
   void begin_call(std::stop_token cancel, bool traced);
   /// Tells the others that they wait in vain. Any thread, never waits.
   void tell_failure(const Failure& failure);
-  /// Ends the call when this process has nothing more to do for it: waits for the others.
-  Verdict conclude(const std::optional<Failure>& own, double flops);
+  /// Ends the call when this process has nothing more to do for it: waits for the others. `known`:
+  /// its failure, if it has one; what this group has found meanwhile is added here.
+  Verdict conclude(const std::optional<Failure>& known, double flops);
 
   /// A rank is not waited for any longer: who waits for it in another way has found it silent.
   void lose(std::int64_t rank);
@@ -90,24 +90,6 @@ class ProcessGroup {
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class NoteKind : std::uint8_t { pulse, failure, end };
-
-  /// What travels. Of the text only as much as there is.
-  struct Note {
-    NoteKind kind = NoteKind::pulse;
-    bool traced = false;       // as begin_call() was told
-    bool failed = false;       // end: this process has failed on its own
-    ErrorKind error{};         // failure, end
-    std::int64_t silent = -1;  // failure: the rank that is not waited for any longer
-    std::uint64_t beats = 0;   // this and the next three as in Pulse
-    std::int64_t step = -1;
-    std::int64_t waiting_for = -1;
-    std::array<char, 48> operation{};
-    double flops = 0.0;          // end
-    std::uint64_t messages = 0;  // end: data messages sent to the receiver
-    std::uint64_t length = 0;
-    std::array<char, 1800> text{};
-  };
 
   /// Another process during a call.
   struct Peer {
@@ -118,10 +100,8 @@ class ProcessGroup {
     Clock::time_point last_note;
     bool silent = false;                // not waited for any longer
     std::weak_ptr<Message> last_pulse;  // gone when it has been sent
-    std::uint64_t sent = 0;             // data messages
-    std::uint64_t received = 0;
-    std::uint64_t beats = 0;      // of its pulse, the own rank's too
-    Clock::time_point last_beat;  // seen here
+    std::uint64_t beats = 0;            // of its pulse, the own rank's too
+    Clock::time_point last_beat;        // seen here
   };
   /// A note on its way.
   struct Outgoing {
@@ -133,13 +113,6 @@ class ProcessGroup {
   struct Lost {
     Failure why;
     bool told = false;
-  };
-  /// A data message on its way.
-  struct Piece {
-    Peer& peer;
-    bool is_receive = false;
-    std::size_t size = 0;
-    std::unique_ptr<Message> message;
   };
 
   void watch();
@@ -158,22 +131,12 @@ class ProcessGroup {
   void send_ends(const std::optional<Failure>& own, double flops);
   std::optional<Failure> await_ends();
   void require_life(const Peer& peer, Watch& watch, bool failing) const;
+  void say_farewell();
   Verdict judge(const std::optional<Failure>& own, double flops,
                 const std::optional<Failure>& late) const;
   bool settle();
-  void drop_message(const Peer& peer, Clock::time_point deadline);
-
-  template <class Call>
-  auto transfer(const Peer& peer, Call call);
-  void complete(Piece& piece, const char* operation);
-  void keep_leftovers(std::vector<Piece> pieces);
 
   runtime::Pulse& own_pulse() const { return ranks_->pulse(rank()); }
-  /// Of this call's data. Processes that are not alike in tracing do not take each other's: they
-  /// exchange other messages, and are to find out by notes.
-  int tag(bool traced) const {
-    return static_cast<int>((2 * call_ + (traced ? 1 : 0)) % Transport::tags);
-  }
   template <class Body>
   void for_each_peer(Body body) {
     for (Peer& peer : peers_) {
@@ -184,6 +147,7 @@ class ProcessGroup {
   }
 
   std::unique_ptr<Transport> transport_;
+  DataMessages data_;
   const InProcessGroup* ranks_ = nullptr;
   std::function<void(std::exception_ptr)> on_failure_;
 
@@ -191,16 +155,15 @@ class ProcessGroup {
   std::condition_variable changed_;
   std::vector<Peer> peers_;  // one a rank; the own one is not used
   std::list<Outgoing> outgoing_;
-  std::vector<Piece> leftovers_;      // of this call; nobody waits for them any longer
   std::set<std::string> operations_;  // names that others have told, for as long as the mesh lives
   std::optional<Failure> to_tell_;
-  std::int64_t silent_ = -1;  // the rank that this process has found silent or cannot reach
+  std::optional<Failure> found_;  // the first failure of this call that the watcher has met
+  std::int64_t silent_ = -1;      // the rank that this process has found silent or cannot reach
   std::optional<Lost> lost_;
   std::int64_t unlike_ = -1;  // a rank that has a trace where this process has none, or the reverse
   std::stop_token cancel_;
   Clock::time_point stop_seen_;
   Clock::time_point last_pulses_;
-  std::uint64_t call_ = 0;
   bool in_call_ = false;
   bool traced_ = false;
   bool calling_back_ = false;

@@ -322,15 +322,17 @@ void OutputFile::name_temporary() {
 }
 
 void OutputFile::throw_bad_directory(int error) const {
-  if (error == ENOENT) {
+  if (error == ENOENT && !directory_.is_open()) {
     throw Error(ErrorKind::io,
                 fmt::format("cannot write '{}': the directory '{}' does not exist; create it first",
                             path_, directory_path_));
   }
+  const std::string why = error == ENOENT ? "it was removed, or is one of the system's own (/proc)"
+                                          : std::generic_category().message(error);
   throw Error(ErrorKind::io,
               fmt::format("cannot write '{}': no file can be created in the directory '{}': {}; "
                           "choose another directory",
-                          path_, directory_path_, std::generic_category().message(error)));
+                          path_, directory_path_, why));
 }
 
 void OutputFile::throw_no_space(std::int64_t bytes, int error) const {

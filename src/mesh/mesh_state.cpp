@@ -1,6 +1,7 @@
 #include "mesh/mesh_state.hpp"
 
 #include "core/floating_point.hpp"
+#include "core/threads.hpp"
 #include "mesh/cuda_loader.hpp"
 #include "mesh/host_backend.hpp"
 #include "mesh/mpi_loader.hpp"
@@ -15,35 +16,36 @@
 
 #include <algorithm>
 #include <limits>
-#include <new>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
 namespace shardsolve::mesh {
-namespace {
 
-/// What other processes are told of an exception; nothing if it only follows another one.
-std::optional<comm::Failure> describe(const std::exception_ptr& reason) {
+MeshState::MeshState(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+
+std::shared_ptr<MeshState> MeshState::start(std::unique_ptr<Backend> backend) {
+  auto state = std::make_shared<MeshState>(std::move(backend));
   try {
-    std::rethrow_exception(reason);
-  } catch (const runtime::Abandoned&) {
-    return std::nullopt;
-  } catch (const Error& error) {
-    return comm::Failure{error.kind(), error.what()};
-  } catch (const std::bad_alloc&) {
-    return comm::Failure{ErrorKind::out_of_memory, "the system has no memory left"};
-  } catch (const std::exception& error) {
-    return comm::Failure{ErrorKind::internal, error.what()};
+    state->make_ranks();
+    for (auto& seat : state->seats_) {
+      seat->thread = std::thread([state, &seat = *seat] { state->serve(seat); });
+    }
+  } catch (const std::system_error& none) {
+    state->give_up();
+    throw core::no_thread_error(fmt::format("a mesh of {} device{} (on the CPU each takes four)",
+                                            state->ranks(), state->ranks() == 1 ? "" : "s"),
+                                none);
   } catch (...) {
-    return comm::Failure{ErrorKind::internal, "something was thrown that is no exception"};
+    state->give_up();
+    throw;
   }
+  return state;
 }
 
-}  // namespace
-
-MeshState::MeshState(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {
+void MeshState::make_ranks() {
   comm::ProcessGroup* processes = backend_->processes();
   std::vector<runtime::Pulse*> pulses;
   for (std::int64_t r = 0; r < ranks(); ++r) {
@@ -69,12 +71,12 @@ MeshState::MeshState(std::unique_ptr<Backend> backend) : backend_(std::move(back
   }
 }
 
-std::shared_ptr<MeshState> MeshState::start(std::unique_ptr<Backend> backend) {
-  auto state = std::make_shared<MeshState>(std::move(backend));
-  for (auto& seat : state->seats_) {
-    seat->thread = std::thread([state, &seat = *seat] { state->serve(seat); });
+/// The ranks could not be made, or not all of their threads started.
+void MeshState::give_up() {
+  shut_down();
+  if (backend_->processes() != nullptr) {
+    backend_->processes()->abandon();
   }
-  return state;
 }
 
 MeshState::Seat* MeshState::seat(std::int64_t rank) const {
@@ -100,13 +102,15 @@ void MeshState::shut_down() {
     changed_.notify_all();
   }
   for (auto& seat : seats_) {
-    // A rank that never came back keeps its thread, and the state that the thread uses.
-    broken_ ? seat->thread.detach() : seat->thread.join();
+    if (seat->thread.joinable()) {  // not if there was none to be had for it
+      // A rank that never came back keeps its thread, and the state that the thread uses.
+      broken_ ? seat->thread.detach() : seat->thread.join();
+    }
   }
 }
 
 void MeshState::fail(std::exception_ptr reason) {
-  const std::optional<comm::Failure> own = describe(reason);
+  const std::optional<comm::Failure> own = comm::describe(reason);
   {
     const std::lock_guard lock(mutex_);
     if (own && !failure_) {
@@ -172,7 +176,7 @@ void MeshState::conclude(std::unique_lock<std::mutex>& lock) {
   if (processes == nullptr) {
     return;
   }
-  const std::optional<comm::Failure> own = failure_ ? describe(failure_) : std::nullopt;
+  const std::optional<comm::Failure> own = failure_ ? comm::describe(failure_) : std::nullopt;
   double flops = 0.0;
   for (runtime::Queue* queue : seats_.front()->rank->queues()) {
     flops += queue->flops();

@@ -32,8 +32,10 @@ struct CallCost {
 /// next wait; the call reports what the first one threw, in every process of the mesh.
 class MeshState {
  public:
+  /// For start().
   explicit MeshState(std::unique_ptr<Backend> backend);
-  /// With its threads started; they keep the state alive.
+  /// With its threads started; they keep the state alive. Throws Error(device), with nothing left
+  /// behind, if the system has no threads to spare.
   static std::shared_ptr<MeshState> start(std::unique_ptr<Backend> backend);
   void shut_down();
 
@@ -81,6 +83,8 @@ class MeshState {
     bool returned = true;
   };
 
+  void make_ranks();
+  void give_up();
   Seat* seat(std::int64_t rank) const;
   void serve(Seat& seat);
   void conclude(std::unique_lock<std::mutex>& lock);

@@ -129,6 +129,10 @@ def test_report_that_cannot_be_written_exits_3(command):
         (["doctor", "A.npy"], ["not expected", "A.npy"]),
         (["doctor", "--devices", "0"], ["'0'", "1 to 64"]),
         (["doctor", "--tile", "3"], ["not expected", "--tile"]),
+        (
+            ["doctor", "--backend", "cuda", "--devices", "1,0,1"],
+            ["'1,0,1'", "GPU 1 is there twice"],
+        ),
     ],
     ids=lambda value: " ".join(value),
 )
@@ -251,6 +255,41 @@ def test_threads_are_counted_against_cores(command):
     )
 
 
+def test_default_and_chosen_devices_are_told_apart(command):
+    def why(*arguments: str | int) -> str:
+        return command("doctor", "--json", *arguments).json()["backend"]["why"]
+
+    assert why().startswith("the default")
+    assert why("--devices", 64).startswith("as --devices asks")
+
+
+def test_mpi_without_a_launcher_is_told(command):
+    if reason := missing(command.binary):
+        pytest.skip(reason)
+    result = command("doctor", "--json", "--mpi", "on")
+    assert result.json()["backend"]["devices"] == "1 process, a CPU device"
+    assert "mpi-alone" in codes(result)
+
+
+def test_example_of_the_readme_is_no_misconfiguration(command, python, tmp_path):
+    fake_jax(tmp_path, jax="0.10.2", jaxlib="0.10.2")
+    readme = (SOURCE / "README.md").read_text()
+    flags = re.search(r'os\.environ\["XLA_FLAGS"\] = "(.*)"', readme)[1]
+    result = command(
+        "doctor",
+        "--json",
+        *("--devices", 1),
+        env={**python, "XLA_FLAGS": flags},
+        before=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}),
+    )
+    about_jax = {
+        one["code"]: one["severity"]
+        for one in result.json()["findings"]
+        if one["code"].startswith(("xla-", "jax", "nproc-"))
+    }
+    assert about_jax == {"nproc-below-devices": "note"}
+
+
 def test_kernels_of_an_old_cpu_are_found(command):
     facts = command("doctor", "--json").json()
     if facts["blas"]["linkage"] != "static" or "avx2" not in Path("/proc/cpuinfo").read_text():
@@ -286,6 +325,12 @@ def test_rank_0_speaks(mpirun):
     assert facts["mpi"]["launcher"] == "Open MPI"
     assert "3 processes" in facts["backend"]["devices"]
     assert "mpi-mismatch" not in codes(result)
+
+
+def test_rank_0_speaks_also_where_each_works_on_its_own(mpirun):
+    result = mpirun(2, "doctor", "--mpi", "off", "--json")
+    facts = json.loads(result.out)
+    assert facts["mpi"]["processes"] == 1
 
 
 def test_measure_under_mpirun_is_refused_once(mpirun):

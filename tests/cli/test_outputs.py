@@ -93,6 +93,7 @@ BAD_PLACES = {
     "with_a_slash": ("folder/", ["Is a directory"]),
     "a_device": ("/dev/full", ["not a regular file"]),
     "dangling_link": ("dangling", ["points to nothing"]),
+    "file_system_without_files": ("/proc/x.npy", ["no file can be created", "system's own"]),
     "directory_without_files": ("/sys/x.npy", ["no file can be created", "another directory"]),
 }
 

@@ -61,6 +61,21 @@ TEST(DoctorQuota, NoLimit_IsNone) {
   EXPECT_EQ(cpu_quota(tree / "own", tree.path()), std::nullopt);
 }
 
+TEST(DoctorThreads, ControlGroups_TheLeastThatIsLeft) {
+  const TemporaryDirectory tree;
+  EXPECT_EQ(threads_left(tree / "own", tree.path()), std::nullopt);
+  put(tree, "own", "0::/jobs/17\n");
+  put(tree, "jobs/17/pids.max", "max\n");
+  EXPECT_EQ(threads_left(tree / "own", tree.path()), std::nullopt);
+  put(tree, "jobs/pids.max", "100\n");
+  put(tree, "jobs/pids.current", "70\n");
+  EXPECT_EQ(threads_left(tree / "own", tree.path()), 30);
+  put(tree, "own", "7:pids:/b\n0::/\n");  // version 1
+  put(tree, "pids/b/pids.max", "12\n");
+  put(tree, "pids/b/pids.current", "20\n");
+  EXPECT_EQ(threads_left(tree / "own", tree.path()), 0);
+}
+
 TEST(DoctorNccl, ConfigurationFile_IsReadWithoutItsComments) {
   const TemporaryDirectory home;
   write_file(home / ".nccl.conf", "# NCCL_DEBUG=INFO\n\nNCCL_P2P_DISABLE = 1\nnonsense\n");

@@ -47,8 +47,18 @@ TEST(DoctorChoice, GpuJob_NamesTheGpus) {
 
 TEST(DoctorChoice, Processes_AreDevices) {
   Surroundings s = healthy();
+  s.job.mpi = true;
+  EXPECT_EQ(choose(s).devices, "1 process, a CPU device");
+  EXPECT_THAT(choose(s).why, HasSubstr("no launcher"));
   s.launch.processes = 3;
   EXPECT_THAT(choose(s).devices, HasSubstr("3 processes"));
+}
+
+TEST(DoctorChoice, DevicesThatWereAskedFor_AreNoDefault) {
+  Surroundings s = healthy();
+  EXPECT_THAT(choose(s).why, HasSubstr("the default"));
+  s.job.chosen = true;
+  EXPECT_THAT(choose(s).why, HasSubstr("as --devices asks"));
 }
 
 TEST(DoctorChoice, JaxPlatforms_TheFirstOneCounts) {

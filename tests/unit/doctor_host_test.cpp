@@ -29,7 +29,13 @@ TEST(Doctor, SeveralFindings_ErrorsComeFirst) {
 Surroundings under_mpirun() {
   Surroundings s = healthy();
   s.launch = {.processes = 4, .on_host = 4, .rank = 0, .launcher = "Open MPI"};
-  s.job.devices = 1;
+  s.job = {.devices = 1, .mpi = true};
+  return s;
+}
+
+Surroundings with_mpi_on() {
+  Surroundings s = healthy();
+  s.job = {.devices = 1, .mpi = true};
   return s;
 }
 
@@ -100,13 +106,13 @@ std::vector<Case> cases() {
          s.environment["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4";
        },
        "nproc-below-devices",
-       Severity::warning,
-       {"4 CPU devices", "4 threads", "NPROC=8"}},
+       Severity::note,
+       {"4 CPU devices", "4 threads", "waits for none", "NPROC=8"}},
       {"nproc_too_small",
        healthy,
        [](Surroundings& s) { s.environment = {{"JAX_NUM_CPU_DEVICES", "3"}, {"NPROC", "5"}}; },
        "nproc-below-devices",
-       Severity::warning,
+       Severity::note,
        {"3 CPU devices", "NPROC=5", "NPROC=6"}},
       // ---- memory and limits
       {"address_space",
@@ -142,6 +148,21 @@ std::vector<Case> cases() {
        "thread-limit",
        Severity::error,
        {"ulimit -u allows this user 10", "4 devices need 16"}},
+      {"many_threads_in_use",
+       healthy,
+       [](Surroundings& s) {
+         s.host.threads = 1000;
+         s.host.threads_in_use = 990;
+       },
+       "thread-limit",
+       Severity::error,
+       {"1000 threads and processes, and 990 are there", "ulimit -u 1054"}},
+      {"few_threads_of_the_group",
+       healthy,
+       [](Surroundings& s) { s.host.group_threads = 15; },
+       "thread-limit",
+       Severity::error,
+       {"control group allows 15", "4 devices need 16", "--pids-limit"}},
       {"small_shm_under_mpirun",
        under_mpirun,
        [](Surroundings& s) { s.host.shared_memory = 64 << 20; },
@@ -198,6 +219,18 @@ std::vector<Case> cases() {
        "srun-without-pmi",
        Severity::error,
        {"srun --mpi=pmix"}},
+      {"mpi_on_without_a_launcher",
+       with_mpi_on,
+       [](Surroundings&) {},
+       "mpi-alone",
+       Severity::warning,
+       {"no launcher", "mpirun -np 4"}},
+      {"mpi_on_without_mpi",
+       with_mpi_on,
+       [](Surroundings& s) { s.mpi.failure = "no libmpi.so.40"; },
+       "mpi-missing",
+       Severity::error,
+       {"no libmpi.so.40"}},
       {"mpirun_of_another_mpi",
        healthy,
        [](Surroundings& s) { s.mpirun.says = "HYDRA build details:"; },
@@ -217,6 +250,14 @@ TEST(Doctor, SharedBlasWithOneThread_NothingIsFound) {
   Surroundings s = healthy();
   s.blas.shared = true;
   s.environment["OPENBLAS_NUM_THREADS"] = "1";
+  EXPECT_TRUE(judge(s).empty());
+}
+
+TEST(Doctor, EnoughThreads_NothingIsFound) {
+  Surroundings s = healthy();
+  s.host.threads = 1000;
+  s.host.threads_in_use = 984;
+  s.host.group_threads = 16;
   EXPECT_TRUE(judge(s).empty());
 }
 

@@ -4,9 +4,12 @@
 #include "tests/support/case_name.hpp"
 #include "tests/support/doctor_surroundings.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
+#include <utility>
 
 namespace shardsolve::cli::doctor {
 namespace {
@@ -21,7 +24,7 @@ Surroundings with_flags_of_jaxlib() {
   return s;
 }
 
-void flags(Surroundings& s, const char* text) { s.environment["XLA_FLAGS"] = text; }
+void flags(Surroundings& s, const std::string& text) { s.environment["XLA_FLAGS"] = text; }
 
 std::vector<Case> flag_cases() {
   return {
@@ -61,7 +64,19 @@ std::vector<Case> flag_cases() {
        [](Surroundings& s) { flags(s, " xla_dump_to=/tmp"); },
        "xla-missing-dashes",
        Severity::error,
-       {"name of a file", "XLA_FLAGS='--xla_dump_to=/tmp'"}},
+       {"name of a file", "export XLA_FLAGS=--xla_dump_to=/tmp"}},
+      {"no_dashes_and_a_path_with_blanks",
+       healthy,
+       [](Surroundings& s) { flags(s, "xla_dump_to=/my 'old' dumps"); },
+       "xla-missing-dashes",
+       Severity::error,
+       {R"(export XLA_FLAGS='--xla_dump_to=/my '\''old'\'' dumps')"}},
+      {"variable_with_a_value_of_several_words",
+       healthy,
+       [](Surroundings& s) { flags(s, "--xla_hlo_profile XLA_DUMP='a b'"); },
+       "xla-not-a-flag",
+       Severity::error,
+       {"export XLA_DUMP='a b'"}},
       {"one_dash",
        healthy,
        [](Surroundings& s) { flags(s, "-xla_dump_to=/tmp"); },
@@ -140,6 +155,30 @@ std::vector<Case> flag_cases() {
        "xla-bad-value",
        Severity::error,
        {"number of CPU devices"}},
+      {"value_is_missing",
+       healthy,
+       [](Surroundings& s) { flags(s, "--xla_dump_to --xla_gpu_deterministic_ops"); },
+       "xla-bad-value",
+       Severity::error,
+       {"'--xla_dump_to'", "--xla_dump_to=...", "Unknown flag"}},
+      {"blank_for_equals_of_a_value",
+       healthy,
+       [](Surroundings& s) { flags(s, "--xla_dump_to /tmp"); },
+       "xla-missing-equals",
+       Severity::error,
+       {"--xla_dump_to=/tmp"}},
+      {"yes_for_true",
+       healthy,
+       [](Surroundings& s) { flags(s, "--xla_gpu_deterministic_ops=yes"); },
+       "xla-bad-value",
+       Severity::error,
+       {"Couldn't interpret", "--xla_gpu_deterministic_ops=true"}},
+      {"nothing_for_true",
+       healthy,
+       [](Surroundings& s) { flags(s, "--xla_gpu_deterministic_ops="); },
+       "xla-bad-value",
+       Severity::error,
+       {"--xla_gpu_deterministic_ops=false"}},
       {"twice",
        healthy,
        [](Surroundings& s) {
@@ -274,6 +313,33 @@ std::vector<Case> jax_cases() {
        "jax-platform-missing",
        Severity::error,
        {"no support for GPUs", "does not start"}},
+      {"tpu_without_its_library",
+       healthy,
+       [](Surroundings& s) { s.environment["JAX_PLATFORMS"] = "tpu"; },
+       "jax-platform-missing",
+       Severity::error,
+       {"no support for tpu", "jax[tpu]"}},
+      {"rocm_behind_the_cpu",
+       healthy,
+       [](Surroundings& s) { s.environment["JAX_PLATFORMS"] = "cpu,rocm"; },
+       "jax-platform-missing",
+       Severity::error,
+       {"no support for rocm", "jax-rocm7-plugin"}},
+      {"metal_without_its_plugin",
+       healthy,
+       [](Surroundings& s) { s.environment["JAX_PLATFORMS"] = "METAL"; },
+       "jax-platform-missing",
+       Severity::error,
+       {"jax-metal"}},
+      {"metal_in_small_letters",
+       healthy,
+       [](Surroundings& s) {
+         s.environment["JAX_PLATFORMS"] = "metal";
+         s.python.packages["jax-metal"] = "0.1.1";
+       },
+       "jax-unknown-platform",
+       Severity::error,
+       {"'METAL' is probably meant"}},
       {"debug_nans",
        healthy,
        [](Surroundings& s) { s.environment["JAX_DEBUG_NANS"] = "True"; },
@@ -292,11 +358,33 @@ INSTANTIATE_TEST_SUITE_P(Flags, DoctorOfJax, ::testing::ValuesIn(flag_cases()),
 INSTANTIATE_TEST_SUITE_P(Packages, DoctorOfJax, ::testing::ValuesIn(jax_cases()),
                          testing::CaseName());
 
+TEST(Doctor, ValuesOfSwitches_NothingIsFound) {
+  for (const char* value : {"", "=true", "=False", "=1", "=0", "=TRUE"}) {
+    Surroundings s = healthy();
+    flags(s, fmt::format("--xla_gpu_deterministic_ops{}", value));
+    EXPECT_TRUE(judge(s).empty()) << value;
+  }
+}
+
 TEST(Doctor, KnownFlags_NothingIsFound) {
   Surroundings s = with_flags_of_jaxlib();
   flags(s, "--xla_dump_to='/a b' --xla_new_one --xla_gpu_autotune_level=2 --xla_dump_to=\"/a b\"");
   EXPECT_TRUE(judge(s).empty());
   flags(s, "  ");
+  EXPECT_TRUE(judge(s).empty());
+}
+
+TEST(Doctor, PlatformWithItsPlugin_NothingIsFound) {
+  for (const auto& [platform, package] :
+       {std::pair{"tpu", "libtpu"}, std::pair{"rocm,cpu", "jax-rocm60-plugin"},
+        std::pair{"METAL", "jax-metal"}}) {
+    Surroundings s = healthy();
+    s.environment["JAX_PLATFORMS"] = platform;
+    s.python.packages[package] = "0.1";
+    EXPECT_TRUE(judge(s).empty()) << platform;
+  }
+  Surroundings s = healthy();
+  s.environment = {{"JAX_PLATFORMS", "tpu"}, {"TPU_LIBRARY_PATH", "/lib/libtpu.so"}};
   EXPECT_TRUE(judge(s).empty());
 }
 

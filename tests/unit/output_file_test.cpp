@@ -328,6 +328,7 @@ TEST(OutputFile, ImpossibleTarget_IsRefusedAtOnce) {
       {directory.path().string(), ErrorKind::io, {"Is a directory"}},
       {directory / "new/", ErrorKind::io, {"Is a directory"}},
       {directory / "missing/x.npy", ErrorKind::io, {"missing' does not exist", "create it first"}},
+      {"/proc/x.npy", ErrorKind::io, {"no file can be created in the directory '/proc'"}},
       {directory / "file/x.npy", ErrorKind::io, {"Not a directory"}},
       {directory / "pipe", ErrorKind::io, {"not a regular file"}},
       {directory / "link", ErrorKind::io, {"symbolic link that points to nothing"}},

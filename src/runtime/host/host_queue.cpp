@@ -15,14 +15,14 @@ void HostEvent::synchronize(const WaitSite& site) {
 }
 
 HostQueue::HostQueue(std::string name, Pulse& pulse)
-    : name_(std::move(name)), pulse_(pulse), last_(new Item), taken_(last_) {
+    : name_(std::move(name)), pulse_(pulse), taken_(std::make_unique<Item>()) {
+  last_ = taken_.get();
   worker_ = std::thread([this] { run(); });
 }
 
 HostQueue::~HostQueue() {
   push({.always = true, .work = nullptr});  // no work: the end
   worker_.join();
-  delete taken_;
 }
 
 void HostQueue::push(Item item) {
@@ -76,7 +76,7 @@ void HostQueue::run() {
   for (std::uint32_t count = 1;; ++count) {
     pushed_.wait(count);
     Item* item = taken_->next;
-    delete std::exchange(taken_, item);
+    taken_.reset(item);
     if (!item->work) {
       return;
     }

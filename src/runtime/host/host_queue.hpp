@@ -34,6 +34,7 @@ class HostEvent final : public Event {
 class HostQueue final : public Queue {
  public:
   /// `pulse` is the rank's sign of life: moved on with every piece of work, and told of a failure.
+  /// Throws std::system_error if the system has no thread to spare.
   HostQueue(std::string name, Pulse& pulse);
   /// Runs what is enqueued, then ends the worker.
   ~HostQueue() override;
@@ -88,10 +89,10 @@ class HostQueue final : public Queue {
 
   // A linked list with one producer and one consumer; `pushed_` publishes each new item. The
   // consumer keeps the item it took last, so that the producer may still link to it.
-  Item* last_;                // producer's end
+  Item* last_ = nullptr;      // producer's end
   std::uint32_t pushes_ = 0;  // producer's count
   OneWayCounter pushed_;
-  Item* taken_;  // consumer's end
+  std::unique_ptr<Item> taken_;  // consumer's end
   HostEvent drained_;
 
   bool tracing_ = false;

@@ -1,0 +1,25 @@
+#include "comm/failure.hpp"
+
+#include "runtime/pulse.hpp"
+
+#include <new>
+
+namespace shardsolve::comm {
+
+std::optional<Failure> describe(const std::exception_ptr& reason) {
+  try {
+    std::rethrow_exception(reason);
+  } catch (const runtime::Abandoned&) {
+    return std::nullopt;
+  } catch (const Error& error) {
+    return Failure{error.kind(), error.what()};
+  } catch (const std::bad_alloc&) {
+    return Failure{ErrorKind::out_of_memory, "the system has no memory left"};
+  } catch (const std::exception& error) {
+    return Failure{ErrorKind::internal, error.what()};
+  } catch (...) {
+    return Failure{ErrorKind::internal, "something was thrown that is no exception"};
+  }
+}
+
+}  // namespace shardsolve::comm

@@ -1,0 +1,283 @@
+"""What is not accepted, each mistake by its name, and what is then said."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from functions import FACTOR_USES, FUNCTIONS, N, every_function, several_devices, solve
+from systems import (
+    DEVICES,
+    DTYPES,
+    hermitian,
+    put,
+    row_mesh,
+    sides,
+    solves,
+    spread,
+)
+
+import shardsolve
+
+# Arguments
+
+
+@pytest.mark.parametrize("assume_a", (None, "gen", "sym", "her", "POS", 1))
+def test_assume_a_missing_or_other_says_what_to_pass(assume_a):
+    keywords = {} if assume_a is None else {"assume_a": assume_a}
+    with pytest.raises(ValueError, match="assume_a='pos'"):
+        shardsolve.solve(hermitian(N), sides(N), **keywords)
+
+
+@pytest.mark.parametrize("shape", ((), (N,), (N, N + 1), (2, N, N), (0, 3)), ids=str)
+@every_function
+def test_matrix_of_wrong_shape_is_a_value_error(function, shape):
+    with pytest.raises(ValueError, match="square"):
+        FUNCTIONS[function](jnp.zeros(shape))
+
+
+@pytest.mark.parametrize("shape", ((), (N + 1,), (N - 1, 2), (1, N), (2, N, 1)), ids=str)
+@pytest.mark.parametrize("way", ("eager", "jit"))
+def test_right_hand_side_of_wrong_shape_is_a_value_error(shape, way):
+    run = jax.jit(solve) if way == "jit" else solve
+    with pytest.raises(ValueError, match="b has shape"):
+        run(spread(hermitian(N)), np.zeros(shape))
+    with pytest.raises(ValueError, match="b has shape"):
+        shardsolve.cho_solve(shardsolve.cho_factor(spread(hermitian(N))), np.zeros(shape))
+
+
+@pytest.mark.parametrize("dtype", ("int32", "int64", "bool", "float16", "bfloat16", "uint8"))
+def test_matrix_of_integers_or_halves_is_a_type_error(dtype):
+    with pytest.raises(TypeError, match=rf"a has dtype {dtype}.*float32"):
+        solve(jnp.eye(N, dtype=dtype), sides(N))
+    with pytest.raises(TypeError, match=rf"b has dtype {dtype}"):
+        solve(hermitian(N), jnp.ones(N, dtype))
+
+
+@pytest.mark.parametrize("dtype_b", DTYPES)
+@pytest.mark.parametrize("dtype_a", DTYPES)
+def test_mixed_dtypes_are_a_type_error(dtype_a, dtype_b):
+    a, b = hermitian(N, dtype_a), sides(N, None, dtype_b)
+    if dtype_a == dtype_b:
+        assert solves(a, solve(a, b), b)
+        return
+    with pytest.raises(TypeError, match=rf"{dtype_a} .*{dtype_b}"):
+        solve(a, b)
+    with pytest.raises(TypeError, match=rf"{dtype_a} .*{dtype_b}"):
+        jax.jit(solve)(a, b)
+
+
+@pytest.mark.parametrize("value", (None, "abc", {}, object(), 1.0, (x for x in ())), ids=repr)
+@pytest.mark.parametrize("argument", ("a", "b"))
+def test_object_that_is_no_array_is_a_type_error(argument, value):
+    with pytest.raises(TypeError, match=rf"{argument} is a "):
+        solve(*((value, sides(N)) if argument == "a" else (hermitian(N), value)))
+
+
+def test_ragged_or_worded_lists_are_an_error():
+    with pytest.raises((TypeError, ValueError)):
+        solve([[1.0, 2.0], [3.0]], [1.0, 2.0])
+    with pytest.raises((TypeError, ValueError)):
+        solve([["a", "b"], ["c", "d"]], [1.0, 2.0])
+
+
+def test_lists_of_numbers_are_solved():
+    assert np.allclose(solve([[2.0, 1.0], [1.0, 2.0]], [3.0, 3.0]), [1, 1])
+
+
+def test_numpy_double_with_x64_off_says_so(python):
+    """float32 because x64 is off: no silent loss of precision."""
+    out = python(
+        """
+import numpy as np, shardsolve, jax.numpy as jnp
+for a, b in ((np.eye(4), np.ones(4, np.float32)), (np.eye(4, dtype=np.float32), np.ones(4))):
+    try:
+        shardsolve.solve(a, b, assume_a="pos")
+    except TypeError as error:
+        print(error)
+x = shardsolve.solve(jnp.eye(4) * 2, jnp.ones(4), assume_a="pos")
+assert x.dtype == "float32" and np.allclose(x, 0.5, rtol=1e-6)
+""",
+        JAX_ENABLE_X64="0",
+    )
+    first, second = out.splitlines()
+    assert first.startswith("a is a NumPy array of float64")
+    assert second.startswith("b is a NumPy array of float64")
+    assert "jax_enable_x64" in first
+
+
+@pytest.mark.parametrize("p", (2, None, np.inf, "fro"))
+def test_cond_other_norm_is_not_implemented(p):
+    with pytest.raises(NotImplementedError, match="p=1"):
+        shardsolve.cond(hermitian(N), p)
+
+
+@pytest.mark.parametrize("tile", (-1, 2**40, 1.5, "big"))
+def test_tile_that_makes_no_sense_is_refused(tile):
+    if tile == 2**40:  # more than there are columns: one tile
+        assert solves(hermitian(N), solve(hermitian(N), sides(N), tile=tile), sides(N))
+        return
+    with pytest.raises((TypeError, ValueError)):
+        solve(spread(hermitian(N)), sides(N), tile=tile)
+
+
+# A factor that is used where it was not made, or is none
+
+
+@pytest.mark.devices
+@several_devices
+@pytest.mark.parametrize("use", ("cho_solve", "inv", "cond"))
+def test_factor_on_another_number_of_devices_says_so(use):
+    factor = shardsolve.cho_factor(spread(hermitian(N)))
+    half = row_mesh(jax.devices()[: DEVICES // 2])
+    moved = jax.tree.map(
+        lambda leaf: put(np.array(leaf), half, *(("x",) if leaf.shape[0] == N else ())), factor
+    )
+    with pytest.raises((shardsolve.SolverError, ValueError), match=rf"{DEVICES} devices"):
+        FACTOR_USES[use](moved)
+
+
+TYPED_ELSEWHERE = {
+    "factor_on_a_device": lambda moved, factor, a: shardsolve.cho_solve(moved, sides(N)),
+    "factor_on_a_mesh": lambda moved, factor, a: jax.jit(
+        functools.partial(shardsolve.cho_solve, mesh=other_mesh())
+    )(factor, sides(N)),
+    "matrix_on_a_device": lambda moved, factor, a: solve(
+        jax.device_put(a, jax.devices()[0]), sides(N)
+    ),
+    "matrix_on_a_mesh": lambda moved, factor, a: jax.jit(
+        functools.partial(solve, mesh=other_mesh())
+    )(a, sides(N)),
+}
+
+
+def other_mesh():
+    return jax.sharding.Mesh(np.array(jax.devices()), ("other",))
+
+
+@several_devices
+@pytest.mark.parametrize("use", TYPED_ELSEWHERE)
+def test_explicit_type_of_another_mesh_says_what_to_do(use):
+    """Put on a bare device an array keeps its type: JAX's own words were KeyError('x')."""
+    a = put(hermitian(N), row_mesh(explicit=True), "x")
+    factor = shardsolve.cho_factor(a)
+    moved = jax.device_put(factor, jax.devices()[0])
+    with pytest.raises(ValueError, match=r"\('x',\) by its type.*where it was made.*device_put"):
+        TYPED_ELSEWHERE[use](moved, factor, a)
+
+
+@pytest.mark.parametrize("function", ("cho_solve", "solve", "logdet"))
+def test_scipy_factor_is_refused(function):
+    import jax.scipy.linalg
+
+    theirs = jax.scipy.linalg.cho_factor(hermitian(N))
+    with pytest.raises(TypeError, match=r"cho_factor|array"):
+        if function == "cho_solve":
+            shardsolve.cho_solve(theirs, sides(N))
+        elif function == "solve":
+            solve(theirs, sides(N))
+        else:
+            shardsolve.logdet(theirs)
+
+
+# The usual mistakes with devices and memory
+
+
+@pytest.mark.devices
+@several_devices
+@pytest.mark.parametrize("way", ("eager", "jit"))
+def test_arrays_on_different_devices_are_refused(way):
+    first, last = jax.devices()[0], jax.devices()[-1]
+    a, b = jax.device_put(hermitian(N), first), jax.device_put(sides(N), last)
+    run = jax.jit(solve) if way == "jit" else solve
+    with pytest.raises(ValueError, match="devices"):
+        run(a, b)
+
+
+DELETED = """
+import jax, numpy as np, shardsolve
+where = jax.sharding.NamedSharding(
+    jax.sharding.Mesh(np.array(jax.devices()), ("x",)), jax.sharding.PartitionSpec("x")
+)
+def use(a, **keywords):
+    return shardsolve.{use}
+if {warm}:
+    use(jax.device_put(np.eye(24), where))
+a = jax.device_put(np.eye(24), where)
+shardsolve.{use_up}
+try:
+    print("answered", use(a))
+except (RuntimeError, ValueError) as error:
+    print(error)
+"""
+USES_OF_A = {
+    "solve": 'solve(a, np.ones(24), assume_a="pos"{})',
+    "cho_factor": "cho_factor(a{})",
+    "inv": "inv(a{})",
+}
+
+
+@pytest.mark.parametrize("warm", (False, True), ids=("first_call", "compiled_before"))
+@pytest.mark.parametrize("function", USES_OF_A)
+def test_overwritten_matrix_used_again_is_an_error(python, function, warm):
+    """In a process of its own: jax 0.10.2 crashes where its own functions get such an array."""
+    use_up = USES_OF_A[function].format(", overwrite_a=True")
+    use = USES_OF_A[function].format("")
+    out = python(DELETED.format(use=use, use_up=use_up, warm=warm))
+    assert "deleted" in out, out
+
+
+def test_tracer_without_sharding_is_solved_on_one_device():
+    a, b = hermitian(N), sides(N)
+    assert solves(a, jax.jit(lambda: solve(jnp.asarray(a), jnp.asarray(b)))(), b)
+
+
+def test_gradient_needs_no_synchronisation_before_it():
+    a, b = spread(hermitian(N)), spread(sides(N))
+    run = jax.jit(jax.grad(lambda a: jnp.sum(solve(a, b) ** 2)))
+    at_once = run(jax.jit(lambda a: a * 2)(a))
+    ready = jax.block_until_ready(jax.jit(lambda a: a * 2)(a))
+    assert np.array_equal(at_once, run(ready))
+
+
+# Memory
+
+SHORT_OF_MEMORY = """
+import resource
+import jax, numpy as np, shardsolve
+from shardsolve import _library
+n = 4096
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
+rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+a, b = jax.device_put(np.eye(n), rows), jax.device_put(np.ones(n), rows)
+_library.library().shardsolve_set_small_matrix(n)  # one rank, with a copy of the whole matrix
+shardsolve.logdet(jax.device_put(np.eye(24), rows))
+
+def try_with(matrices, call):
+    with open("/proc/self/statm") as sizes:
+        used = int(sizes.read().split()[0]) * resource.getpagesize()
+    limit = used + int(matrices * a.nbytes)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+    try:
+        print("answered", call())
+    except shardsolve.SolverError as error:
+        print(error.status.name, error)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+
+try_with(1.25, lambda: shardsolve.cho_factor(a))  # room for the result alone
+factor = shardsolve.cho_factor(a)
+try_with(0.5, lambda: shardsolve.cho_solve(factor, b))
+print(bool((np.asarray(shardsolve.cho_solve(factor, b)) == 1).all()))
+"""
+
+
+@several_devices
+@pytest.mark.slow
+@pytest.mark.one_rank
+def test_copies_for_one_rank_without_memory_are_an_error_and_the_process_goes_on(python):
+    factor, solution, after = python(SHORT_OF_MEMORY).splitlines()
+    assert factor.startswith("OUT_OF_MEMORY there is not enough memory")
+    assert solution.startswith("OUT_OF_MEMORY there is not enough memory")
+    assert after == "True"
