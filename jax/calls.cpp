@@ -2,6 +2,7 @@
 
 #include "jax/devices.hpp"
 #include "jax/records.hpp"
+#include "mesh/mesh_state.hpp"
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/error.hpp>
@@ -16,6 +17,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace shardsolve::jax {
@@ -32,10 +34,10 @@ SlabLayout layout_of(const Job& job, const Devices& devices) {
 template <Scalar T>
 ShardedMatrix<T> matrix(const SlabLayout& layout, const std::vector<Seat>& seats,
                         std::size_t buffer, Memory memory) {
-  std::vector<MatrixView<T>> slabs;
-  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    slabs.emplace_back(static_cast<T*>(seats[rank].buffers[buffer]), layout.size(),
-                       layout.width(static_cast<std::int64_t>(rank)));
+  std::vector<MatrixView<T>> slabs(static_cast<std::size_t>(layout.ranks()));
+  for (const Seat& seat : seats) {
+    slabs[static_cast<std::size_t>(seat.rank)] = {static_cast<T*>(seat.buffers[buffer]),
+                                                  layout.size(), layout.width(seat.rank)};
   }
   return {layout, std::move(slabs), memory};
 }
@@ -46,11 +48,11 @@ RightHandSides<T> right_hand_sides(const Job& job, const SlabLayout& layout,
                                    const std::vector<Seat>& seats, std::size_t buffer,
                                    Memory memory) {
   const std::int64_t width = width_of(job);
-  std::vector<MatrixView<T>> blocks;
-  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    blocks.emplace_back(static_cast<T*>(seats[rank].buffers[buffer]),
-                        layout.width(static_cast<std::int64_t>(rank)), job.columns,
-                        std::max<std::int64_t>(width, 1));
+  std::vector<MatrixView<T>> blocks(static_cast<std::size_t>(layout.ranks()));
+  for (const Seat& seat : seats) {
+    blocks[static_cast<std::size_t>(seat.rank)] = {static_cast<T*>(seat.buffers[buffer]),
+                                                   layout.width(seat.rank), job.columns,
+                                                   std::max<std::int64_t>(width, 1)};
   }
   return {layout, std::move(blocks), memory};
 }
@@ -81,9 +83,9 @@ CholeskyFactor<T> adopt(const Job& job, const FactorRecord& record, const std::v
                            std::make_shared<std::vector<RealOf<T>>>(job.n),
                            record.norm(),
                            {}};
-  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    const GlobalRange rows = layout.segment(static_cast<std::int64_t>(rank));
-    devices.read(rank, seats[rank].buffers[diagonal], factor.diagonal->data() + rows.begin.value(),
+  for (std::size_t seat = 0; seat < seats.size(); ++seat) {
+    const GlobalRange rows = layout.segment(seats[seat].rank);
+    devices.read(seat, seats[seat].buffers[diagonal], factor.diagonal->data() + rows.begin.value(),
                  rows.size());
   }
   return factor;
@@ -110,8 +112,8 @@ constexpr T not_a_number = T(std::numeric_limits<RealOf<T>>::quiet_NaN());
 template <Scalar T>
 void fill_nan(const Job& job, const std::vector<Seat>& seats, const Devices& devices,
               std::size_t buffer, std::int64_t length) {
-  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    devices.fill(rank, seats[rank].buffers[buffer], not_a_number<T>, width_of(job) * length);
+  for (std::size_t seat = 0; seat < seats.size(); ++seat) {
+    devices.fill(seat, seats[seat].buffers[buffer], not_a_number<T>, width_of(job) * length);
   }
 }
 
@@ -119,8 +121,8 @@ void fill_nan(const Job& job, const std::vector<Seat>& seats, const Devices& dev
 template <class V>
 void write_to_all(const std::vector<Seat>& seats, const Devices& devices, std::size_t buffer,
                   const V* values, std::int64_t count = 1) {
-  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    devices.write(rank, seats[rank].buffers[buffer], values, count);
+  for (std::size_t seat = 0; seat < seats.size(); ++seat) {
+    devices.write(seat, seats[seat].buffers[buffer], values, count);
   }
 }
 
@@ -163,9 +165,9 @@ void factor_typed(const Job& job, const std::vector<Seat>& seats, const Verdict&
       if (factor.outcome.ok()) {
         record.set_norm(factor.norm);
         log_determinant = static_cast<RealOf<T>>(shardsolve::log_determinant(factor));
-        for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-          const GlobalRange rows = layout.segment(static_cast<std::int64_t>(rank));
-          devices.write(rank, seats[rank].buffers[Buffers::diagonal],
+        for (std::size_t seat = 0; seat < seats.size(); ++seat) {
+          const GlobalRange rows = layout.segment(seats[seat].rank);
+          devices.write(seat, seats[seat].buffers[Buffers::diagonal],
                         factor.diagonal->data() + rows.begin.value(), rows.size());
         }
       }
@@ -260,6 +262,7 @@ struct Part {
   std::int64_t length = 0;  // bytes of a row, of an element of a column, or of all
   bool read = false;
   bool written = false;
+  bool verdict = false;  // begins with one
 };
 using Parts = std::vector<Part>;
 
@@ -318,6 +321,138 @@ void on_one_rank(const Job& job, const std::vector<Seat>& seats, const Parts& pa
   }
 }
 
+/// Bytes of a part on each device, padding and all.
+std::size_t bytes_of(const Part& part, const Job& job) {
+  const std::int64_t width = (job.n + job.devices - 1) / job.devices;
+  switch (part.kind) {
+    case Part::unused:
+      return 0;
+    case Part::rows:
+      return static_cast<std::size_t>(width * part.length);
+    case Part::columns:
+      return static_cast<std::size_t>(width * part.length * job.columns);
+    case Part::small:
+      return static_cast<std::size_t>(part.length);
+  }
+  return 0;
+}
+
+/// What the seats of other processes hold, where their rank 0 does the work of all.
+class StandIns {
+ public:
+  /// `own` is the seat that is here; on rank 0 there is a stand-in for each other one.
+  StandIns(const Job& job, const Seat& own, Parts parts)
+      : job_(job), own_(own), parts_(std::move(parts)), memory_(own.rank == 0 ? job.devices : 1) {
+    std::size_t size = 0;
+    for (const Part& part : parts_) {
+      size += bytes_of(part, job_);
+    }
+    for (auto& memory : memory_) {
+      memory.resize(size);
+    }
+  }
+
+  const Job& job() const { return job_; }
+  const Parts& parts() const { return parts_; }
+  /// Every rank's memory: on rank 0 of all, elsewhere the own one.
+  std::vector<std::byte>& of(std::int64_t rank) {
+    return memory_[own_.rank == 0 ? static_cast<std::size_t>(rank) : 0];
+  }
+  std::vector<Seat> seats() {
+    std::vector<Seat> all;
+    for (std::int64_t rank = 0; rank < job_.devices; ++rank) {
+      Seat seat = own_;
+      seat.rank = rank;
+      seat.others = nullptr;
+      each_part(of(rank), [&](std::size_t buffer, std::byte* memory, std::size_t) {
+        seat.buffers[buffer] = memory;
+      });
+      all.push_back(seat);
+    }
+    return all;
+  }
+  /// From the own seat, what is read.
+  void fill() {
+    each_part(of(own_.rank), [&](std::size_t buffer, std::byte* memory, std::size_t size) {
+      if (parts_[buffer].read) {
+        std::copy_n(static_cast<std::byte*>(own_.buffers[buffer]), size, memory);
+      }
+    });
+  }
+  /// To the own seat, what was written.
+  void empty() {
+    each_part(of(own_.rank), [&](std::size_t buffer, std::byte* memory, std::size_t size) {
+      if (parts_[buffer].written) {
+        std::copy_n(memory, size, static_cast<std::byte*>(own_.buffers[buffer]));
+      }
+    });
+  }
+
+ private:
+  template <class Body>
+  void each_part(std::vector<std::byte>& all, Body body) {
+    std::byte* memory = all.data();
+    for (std::size_t buffer = 0; buffer < parts_.size(); ++buffer) {
+      const std::size_t size = bytes_of(parts_[buffer], job_);
+      if (parts_[buffer].kind != Part::unused) {
+        body(buffer, memory, size);
+      }
+      memory += size;
+    }
+  }
+
+  Job job_;
+  Seat own_;
+  Parts parts_;
+  std::vector<std::vector<std::byte>> memory_;
+};
+
+/// A failure is thrown again where all ranks hear of it: its message is known in this process only.
+void throw_failure(const Seat& seat, const Parts& parts) {
+  for (std::size_t buffer = 0; buffer < parts.size(); ++buffer) {
+    if (parts[buffer].verdict) {
+      const auto verdict = read<Verdict>(seat.buffers[buffer]);
+      if (verdict.status >= Verdict::failure) {
+        throw Error(static_cast<ErrorKind>(verdict.status - Verdict::failure), message_of(verdict));
+      }
+    }
+  }
+}
+
+/// The call as rank 0 does it for all, where the others are in other processes.
+void on_rank_0(const Job& job, const Seat& own, const Parts& parts, TypedWork work) {
+  // A rank that is given up keeps what it may still use.
+  const auto stand_ins = std::make_shared<StandIns>(job, own, parts);
+  stand_ins->fill();
+  const Turn turn = take_turn(*own.others, own.rank, false);  // the one rank's call is recorded
+  turn.mesh().state().run(turn.run, [stand_ins, work](mesh::Rank& rank) {
+    const auto bytes = [&](std::int64_t of) {
+      std::vector<std::byte>& memory = stand_ins->of(of);
+      return comm::Bytes{memory.data(), memory.size()};
+    };
+    const comm::Bytes mine = bytes(rank.index());
+    std::vector<comm::Bytes> theirs(static_cast<std::size_t>(rank.count()));
+    std::vector<comm::Bytes> back(theirs.size());
+    if (rank.index() != 0) {
+      back[0] = mine;
+    } else {
+      for (std::int64_t other = 1; other < rank.count(); ++other) {
+        theirs[static_cast<std::size_t>(other)] = bytes(other);
+      }
+    }
+    rank.communicator().gather(rank.transfer(), mine, theirs, 0);
+    rank.transfer().synchronize();
+    if (rank.index() == 0) {
+      const std::vector<Seat> seats = stand_ins->seats();
+      on_one_rank(stand_ins->job(), seats, stand_ins->parts(), work);
+      throw_failure(seats.front(), stand_ins->parts());
+    }
+    rank.communicator().all_to_all(rank.transfer(), theirs, back);
+    rank.transfer().synchronize();
+  });
+  stand_ins->empty();
+}
+
 /// Up to this size one rank is faster than several are woken. Not where a tile is asked for.
 std::atomic<std::int64_t> small_matrix{256};
 
@@ -329,9 +464,13 @@ constexpr Part written_rows(std::int64_t bytes) { return {Part::rows, bytes, fal
 constexpr Part both_rows(std::int64_t bytes) { return {Part::rows, bytes, true, true}; }
 template <class Record>
 constexpr Part written_small(std::int64_t count = 1) {
-  return {Part::small, count * static_cast<std::int64_t>(sizeof(Record)), false, true};
+  constexpr bool verdict = std::is_same_v<Record, Verdict> || std::is_same_v<Record, FactorRecord>;
+  return {Part::small, count * static_cast<std::int64_t>(sizeof(Record)), false, true, verdict};
 }
-constexpr Part read_small() { return {Part::small, 0, true, false}; }
+template <class Record>
+constexpr Part read_small() {
+  return {Part::small, static_cast<std::int64_t>(sizeof(Record)), true, false};
+}
 
 /// Runs `work` on as many ranks as there are devices, or on one; `parts` are read then.
 template <class MakeParts>
@@ -340,7 +479,11 @@ void run(const Job& job, const std::vector<Seat>& seats, bool alone, TypedWork w
   Verdict room;
   if (alone) {
     room = judge([&] {
-      on_one_rank(job, seats, parts(), work);
+      if (seats.front().others) {
+        on_rank_0(job, seats.front(), parts(), work);
+      } else {
+        on_one_rank(job, seats, parts(), work);
+      }
       return Outcome{};
     });
   }
@@ -394,7 +537,7 @@ void solve(const Job& job, const std::vector<Seat>& seats) {
     run(job, seats, alone, solve_typed<T>, [&] {
       return Parts{read_rows(job.n * element<T>),
                    read_rows(element<Real>),
-                   read_small(),
+                   read_small<FactorRecord>(),
                    Part{},
                    Part{Part::columns, element<T>, true, true},
                    written_small<Verdict>(),
@@ -410,7 +553,7 @@ void invert(const Job& job, const std::vector<Seat>& seats) {
     run(job, seats, alone, invert_typed<T>, [&] {
       return Parts{Part{},
                    read_rows(element<Real>),
-                   read_small(),
+                   read_small<FactorRecord>(),
                    both_rows(job.n * element<T>),
                    written_small<Verdict>(),
                    written_small<Real>(2)};
@@ -423,8 +566,8 @@ void condition(const Job& job, const std::vector<Seat>& seats) {
   with_dtype(job.dtype, [&]<class T>() {
     using Real = RealOf<T>;
     run(job, seats, alone, condition_typed<T>, [&] {
-      return Parts{read_rows(job.n * element<T>), read_rows(element<Real>), read_small(),
-                   written_small<Real>(), written_small<Verdict>()};
+      return Parts{read_rows(job.n * element<T>), read_rows(element<Real>),
+                   read_small<FactorRecord>(), written_small<Real>(), written_small<Verdict>()};
     });
   });
 }

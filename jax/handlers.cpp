@@ -4,8 +4,10 @@
 #include "jax/calls.hpp"
 #include "jax/factor_files.hpp"
 #include "jax/gang.hpp"
+#include "jax/invitation.hpp"
 #include "jax/records.hpp"
 #include "jax/session.hpp"
+#include "jax/workers.hpp"
 
 #include <shardsolve/version.hpp>
 
@@ -174,8 +176,18 @@ runtime::Buffer from_pool(ffi::ScratchAllocator& scratch, int device, std::size_
   return {std::shared_ptr<void>(*memory, [](void*) {}), bytes};
 }
 
-/// Where a device stands: its rank, and which group of devices it belongs to.
-using PlaceWords = std::array<std::int32_t, 2>;
+/// Where a device stands: its rank, and which group of devices it belongs to. Where there are
+/// several processes the invitations of all ranks follow.
+using PlaceWords = std::vector<std::int32_t>;
+constexpr std::size_t own_words = 2;
+
+Invitations invitations_in(const PlaceWords& place) {
+  Invitations all;
+  for (std::size_t at = own_words; at < place.size(); at += invitation_words) {
+    all.push_back(read<Invitation>(place.data() + at));
+  }
+  return all;
+}
 
 ffi::Error failed(XLA_FFI_Error_Code code, const std::string& text) {
   return {code, "shardsolve: " + text};
@@ -189,17 +201,41 @@ void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const 
   const auto dimensions = request.matrix.dimensions();
   const std::int64_t n = request.n;
   const std::int64_t width = request.ranks > 0 ? (n + request.ranks - 1) / request.ranks : -1;
-  const auto [rank, group] = place;
+  const std::int64_t rank = place[0];
+  const std::int64_t group = place[1];
+  const auto others = std::make_shared<const Invitations>(invitations_in(place));
+  const auto invited = static_cast<std::int64_t>(others->size());
   if (!dtype || dimensions.size() != 2 || dimensions[0] != width || dimensions[1] != n ||
-      rank < 0 || rank >= request.ranks) {
+      rank < 0 || rank >= request.ranks || (invited != 0 && invited != request.ranks)) {
     done(failed(XLA_FFI_Error_Code_INVALID_ARGUMENT,
                 fmt::format("internal: rank {} of {} brought a {}-dimensional array for n = {}",
                             rank, request.ranks, dimensions.size(), n)));
     return;
   }
   const Job job{*dtype, n, request.ranks, request.ranks, request.tile, request.columns};
+  Seat seat{request.buffers, std::move(gpu), rank, nullptr};
+  if (invited > 0 && (is_missing(others->front()) || !all_here(*others))) {
+    if (seat.gpu) {
+      done(failed(XLA_FFI_Error_Code_UNIMPLEMENTED,
+                  "GPUs of several processes cannot solve together yet: use those of one process, "
+                  "or CPU devices"));
+      return;
+    }
+    seat.others = others;
+    // Its ranks each do their own part: no device waits here for another.
+    run_soon([job, work = request.work, seat, done = std::move(done)] {
+      try {
+        work(job, {seat});
+      } catch (const std::exception& error) {
+        done(failed(XLA_FFI_Error_Code_INTERNAL, error.what()));
+        return;
+      }
+      done(ffi::Error::Success());
+    });
+    return;
+  }
   join(
-      {site.number, run.run_id, group}, rank, request.ranks, {request.buffers, std::move(gpu)},
+      {site.number, run.run_id, group}, rank, request.ranks, seat,
       [job, work = request.work](const std::vector<Seat>& seats) { work(job, seats); },
       [done = std::move(done)](const Trouble* trouble) {
         done(trouble == nullptr ? ffi::Error::Success()
@@ -225,7 +261,7 @@ struct Handler<request> {
     ffi::Promise promise;
     ffi::Future future(promise);
     const std::int32_t* words = place.typed_data();
-    enter(*site, run, {words[0], words[1]}, asked, std::nullopt,
+    enter(*site, run, {words, words + place.element_count()}, asked, std::nullopt,
           [promise](const ffi::Error& error) mutable {
             error.success() ? promise.SetAvailable() : promise.SetError(error);
           });
@@ -236,9 +272,9 @@ struct Handler<request> {
   static ffi::Error on_gpu(GpuCallSite* site, ffi::RunId run, void* stream, std::int32_t device,
                            ffi::ScratchAllocator scratch, Place place, Arguments... arguments) {
     const mesh::CudaStream xla{device, stream};
-    PlaceWords words{};
+    PlaceWords words(place.element_count());
     try {
-      xla.copy(words.data(), place.untyped_data(), sizeof(words));
+      xla.copy(words.data(), place.untyped_data(), place.size_bytes());
       xla.synchronize();
     } catch (const std::exception& error) {
       return failed(XLA_FFI_Error_Code_INTERNAL, error.what());
@@ -253,6 +289,54 @@ struct Handler<request> {
     return done->get_future().get();
   }
 };
+
+/// One device's invitation to a call of which `operands` are what it brings: they are here so that
+/// there is one invitation a call, and none before its operands are there.
+ffi::ErrorOr<Invitation> invitation_for(const ffi::RemainingArgs& operands, CallKind kind,
+                                        std::int64_t n, std::int64_t ranks, std::int64_t tile,
+                                        std::int64_t columns) {
+  const auto matrix = operands.get<ffi::AnyBuffer>(0);
+  const auto dtype = matrix ? dtype_of_buffer(matrix->element_type()) : std::nullopt;
+  if (!dtype) {
+    return ffi::Unexpected(
+        failed(XLA_FFI_Error_Code_INVALID_ARGUMENT, "internal: an invitation without a matrix"));
+  }
+  try {
+    return invite(kind, Job{*dtype, n, ranks, ranks, tile, columns});
+  } catch (const std::exception& error) {
+    return ffi::Unexpected(failed(XLA_FFI_Error_Code_INTERNAL, error.what()));
+  }
+}
+
+ffi::Error invite_on_cpu(ffi::RemainingArgs operands, ffi::Result<Words> words, std::int32_t kind,
+                         std::int64_t n, std::int64_t ranks, std::int64_t tile,
+                         std::int64_t columns) {
+  const auto invitation =
+      invitation_for(operands, static_cast<CallKind>(kind), n, ranks, tile, columns);
+  if (invitation.has_error()) {
+    return invitation.error();
+  }
+  write(*invitation, words->untyped_data());
+  return ffi::Error::Success();
+}
+
+ffi::Error invite_on_gpu(void* stream, std::int32_t device, ffi::RemainingArgs operands,
+                         ffi::Result<Words> words, std::int32_t kind, std::int64_t n,
+                         std::int64_t ranks, std::int64_t tile, std::int64_t columns) {
+  const auto invitation =
+      invitation_for(operands, static_cast<CallKind>(kind), n, ranks, tile, columns);
+  if (invitation.has_error()) {
+    return invitation.error();
+  }
+  try {
+    const mesh::CudaStream xla{device, stream};
+    xla.copy(words->untyped_data(), &*invitation, sizeof(Invitation));
+    xla.synchronize();
+  } catch (const std::exception& error) {
+    return failed(XLA_FFI_Error_Code_INTERNAL, error.what());
+  }
+  return ffi::Error::Success();
+}
 
 /// Copies as much of `text` as fits, with an end; returns the length of all of it.
 std::int64_t copy_text(const std::string& text, char* to, std::int64_t size) {
@@ -339,6 +423,15 @@ namespace jax = shardsolve::jax;
       .Attr<std::int64_t>("n")      \
       .Attr<std::int64_t>("ranks")
 
+#define SHARDSOLVE_INVITE           \
+  RemainingArgs()                   \
+      .Ret<ffi::Buffer<ffi::S32>>() \
+      .Attr<std::int32_t>("kind")   \
+      .Attr<std::int64_t>("n")      \
+      .Attr<std::int64_t>("ranks")  \
+      .Attr<std::int64_t>("tile")   \
+      .Attr<std::int64_t>("columns")
+
 #define SHARDSOLVE_HANDLERS(NAME, REQUEST, ARGUMENTS)                                        \
   XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_##NAME##_cpu, jax::Handler<jax::REQUEST>::on_cpu, \
                                 SHARDSOLVE_ON_CPU().ARGUMENTS);                              \
@@ -350,6 +443,11 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_instantiate_cpu, jax::instantiate_on_cp
                               SHARDSOLVE_INSTANTIATE());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_instantiate_gpu, jax::instantiate_on_gpu,
                               SHARDSOLVE_INSTANTIATE());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_invitation_cpu, jax::invite_on_cpu,
+                              ffi::Ffi::Bind().SHARDSOLVE_INVITE);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    shardsolve_invitation_gpu, jax::invite_on_gpu,
+    ffi::Ffi::Bind().Ctx<ffi::PlatformStream<void*>>().Ctx<ffi::DeviceOrdinal>().SHARDSOLVE_INVITE);
 SHARDSOLVE_HANDLERS(cholesky_factor, factor_request, SHARDSOLVE_FACTOR);
 SHARDSOLVE_HANDLERS(cholesky_solve, solve_request, SHARDSOLVE_SOLVE);
 SHARDSOLVE_HANDLERS(cholesky_inverse, inverse_request, SHARDSOLVE_INVERSE);
@@ -369,6 +467,8 @@ SHARDSOLVE_API const char* shardsolve_version() { return SHARDSOLVE_VERSION_STRI
 SHARDSOLVE_API void shardsolve_set_time_limit(double seconds) {
   jax::set_time_limit(std::chrono::duration<double>(seconds));
 }
+/// Words (int32) of an invitation.
+SHARDSOLVE_API std::int64_t shardsolve_invitation_words() { return jax::invitation_words; }
 SHARDSOLVE_API void shardsolve_set_small_matrix(std::int64_t n) { jax::set_small_matrix(n); }
 /// The sentence of a verdict (int32[5]) as text; returns its whole length.
 SHARDSOLVE_API std::int64_t shardsolve_message(const std::int32_t* verdict, char* to,
