@@ -3,6 +3,7 @@
 
 #include "jax/calls.hpp"
 #include "jax/factor_files.hpp"
+#include "jax/ffi_buffers.hpp"
 #include "jax/gang.hpp"
 #include "jax/invitation.hpp"
 #include "jax/records.hpp"
@@ -74,23 +75,7 @@ ffi::ErrorOr<std::unique_ptr<GpuCallSite>> instantiate_on_gpu(ffi::RemainingArgs
   return make_site<GpuCallSite>();
 }
 
-std::optional<Dtype> dtype_of_buffer(ffi::DataType type) {
-  switch (type) {
-    case ffi::DataType::F32:
-      return Dtype::float32;
-    case ffi::DataType::F64:
-      return Dtype::float64;
-    case ffi::DataType::C64:
-      return Dtype::complex64;
-    case ffi::DataType::C128:
-      return Dtype::complex128;
-    default:
-      return std::nullopt;
-  }
-}
-
 using Place = ffi::Buffer<ffi::S32>;
-using Words = ffi::Buffer<ffi::S32>;
 
 /// A call as one device asks for it.
 struct Request {
@@ -187,10 +172,6 @@ Invitations invitations_in(const PlaceWords& place) {
     all.push_back(read<Invitation>(place.data() + at));
   }
   return all;
-}
-
-ffi::Error failed(XLA_FFI_Error_Code code, const std::string& text) {
-  return {code, "shardsolve: " + text};
 }
 
 /// Joins the gang of this call, after checks that only a bug of ours can fail: Python has looked
@@ -290,54 +271,6 @@ struct Handler<request> {
   }
 };
 
-/// One device's invitation to a call of which `operands` are what it brings: they are here so that
-/// there is one invitation a call, and none before its operands are there.
-ffi::ErrorOr<Invitation> invitation_for(const ffi::RemainingArgs& operands, CallKind kind,
-                                        std::int64_t n, std::int64_t ranks, std::int64_t tile,
-                                        std::int64_t columns) {
-  const auto matrix = operands.get<ffi::AnyBuffer>(0);
-  const auto dtype = matrix ? dtype_of_buffer(matrix->element_type()) : std::nullopt;
-  if (!dtype) {
-    return ffi::Unexpected(
-        failed(XLA_FFI_Error_Code_INVALID_ARGUMENT, "internal: an invitation without a matrix"));
-  }
-  try {
-    return invite(kind, Job{*dtype, n, ranks, ranks, tile, columns});
-  } catch (const std::exception& error) {
-    return ffi::Unexpected(failed(XLA_FFI_Error_Code_INTERNAL, error.what()));
-  }
-}
-
-ffi::Error invite_on_cpu(ffi::RemainingArgs operands, ffi::Result<Words> words, std::int32_t kind,
-                         std::int64_t n, std::int64_t ranks, std::int64_t tile,
-                         std::int64_t columns) {
-  const auto invitation =
-      invitation_for(operands, static_cast<CallKind>(kind), n, ranks, tile, columns);
-  if (invitation.has_error()) {
-    return invitation.error();
-  }
-  write(*invitation, words->untyped_data());
-  return ffi::Error::Success();
-}
-
-ffi::Error invite_on_gpu(void* stream, std::int32_t device, ffi::RemainingArgs operands,
-                         ffi::Result<Words> words, std::int32_t kind, std::int64_t n,
-                         std::int64_t ranks, std::int64_t tile, std::int64_t columns) {
-  const auto invitation =
-      invitation_for(operands, static_cast<CallKind>(kind), n, ranks, tile, columns);
-  if (invitation.has_error()) {
-    return invitation.error();
-  }
-  try {
-    const mesh::CudaStream xla{device, stream};
-    xla.copy(words->untyped_data(), &*invitation, sizeof(Invitation));
-    xla.synchronize();
-  } catch (const std::exception& error) {
-    return failed(XLA_FFI_Error_Code_INTERNAL, error.what());
-  }
-  return ffi::Error::Success();
-}
-
 /// Copies as much of `text` as fits, with an end; returns the length of all of it.
 std::int64_t copy_text(const std::string& text, char* to, std::int64_t size) {
   if (size > 0) {
@@ -423,15 +356,6 @@ namespace jax = shardsolve::jax;
       .Attr<std::int64_t>("n")      \
       .Attr<std::int64_t>("ranks")
 
-#define SHARDSOLVE_INVITE           \
-  RemainingArgs()                   \
-      .Ret<ffi::Buffer<ffi::S32>>() \
-      .Attr<std::int32_t>("kind")   \
-      .Attr<std::int64_t>("n")      \
-      .Attr<std::int64_t>("ranks")  \
-      .Attr<std::int64_t>("tile")   \
-      .Attr<std::int64_t>("columns")
-
 #define SHARDSOLVE_HANDLERS(NAME, REQUEST, ARGUMENTS)                                        \
   XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_##NAME##_cpu, jax::Handler<jax::REQUEST>::on_cpu, \
                                 SHARDSOLVE_ON_CPU().ARGUMENTS);                              \
@@ -443,11 +367,6 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_instantiate_cpu, jax::instantiate_on_cp
                               SHARDSOLVE_INSTANTIATE());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_instantiate_gpu, jax::instantiate_on_gpu,
                               SHARDSOLVE_INSTANTIATE());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_invitation_cpu, jax::invite_on_cpu,
-                              ffi::Ffi::Bind().SHARDSOLVE_INVITE);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    shardsolve_invitation_gpu, jax::invite_on_gpu,
-    ffi::Ffi::Bind().Ctx<ffi::PlatformStream<void*>>().Ctx<ffi::DeviceOrdinal>().SHARDSOLVE_INVITE);
 SHARDSOLVE_HANDLERS(cholesky_factor, factor_request, SHARDSOLVE_FACTOR);
 SHARDSOLVE_HANDLERS(cholesky_solve, solve_request, SHARDSOLVE_SOLVE);
 SHARDSOLVE_HANDLERS(cholesky_inverse, inverse_request, SHARDSOLVE_INVERSE);
