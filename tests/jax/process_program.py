@@ -179,6 +179,11 @@ def differ() -> None:
         assert error.status == shardsolve.Status.INVALID_ARGUMENT, error
         assert "do not make the same call: rank 0 has a factorisation of n = 300" in str(error)
         assert "tile 16, rank 2 has" in str(error) and "tile 32. Every" in str(error), error
+    try:
+        shardsolve.save_factor(shardsolve.cho_factor(a), f"{FOLDER}/factor")
+        raise AssertionError("no error")
+    except ValueError as error:
+        assert "several processes" in str(error), error
     jax.block_until_ready(solve(a, b))
 
 
