@@ -1,6 +1,7 @@
 #include "jax/calls.hpp"
 
 #include "jax/devices.hpp"
+#include "jax/one_rank.hpp"
 #include "jax/records.hpp"
 
 #include <shardsolve/cholesky.hpp>
@@ -11,11 +12,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <cstring>
 #include <exception>
 #include <limits>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace shardsolve::jax {
@@ -32,10 +33,10 @@ SlabLayout layout_of(const Job& job, Devices& devices) {
 template <Scalar T>
 ShardedMatrix<T> matrix(const SlabLayout& layout, const std::vector<Seat>& seats,
                         std::size_t buffer, Memory memory) {
-  std::vector<MatrixView<T>> slabs;
-  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    slabs.emplace_back(static_cast<T*>(seats[rank].buffers[buffer]), layout.size(),
-                       layout.width(static_cast<std::int64_t>(rank)));
+  std::vector<MatrixView<T>> slabs(static_cast<std::size_t>(layout.ranks()));
+  for (const Seat& seat : seats) {
+    slabs[static_cast<std::size_t>(seat.rank)] = {static_cast<T*>(seat.buffers[buffer]),
+                                                  layout.size(), layout.width(seat.rank)};
   }
   return {layout, std::move(slabs), memory};
 }
@@ -46,11 +47,11 @@ RightHandSides<T> right_hand_sides(const Job& job, const SlabLayout& layout,
                                    const std::vector<Seat>& seats, std::size_t buffer,
                                    Memory memory) {
   const std::int64_t width = width_of(job);
-  std::vector<MatrixView<T>> blocks;
-  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    blocks.emplace_back(static_cast<T*>(seats[rank].buffers[buffer]),
-                        layout.width(static_cast<std::int64_t>(rank)), job.columns,
-                        std::max<std::int64_t>(width, 1));
+  std::vector<MatrixView<T>> blocks(static_cast<std::size_t>(layout.ranks()));
+  for (const Seat& seat : seats) {
+    blocks[static_cast<std::size_t>(seat.rank)] = {static_cast<T*>(seat.buffers[buffer]),
+                                                   layout.width(seat.rank), job.columns,
+                                                   std::max<std::int64_t>(width, 1)};
   }
   return {layout, std::move(blocks), memory};
 }
@@ -81,9 +82,9 @@ CholeskyFactor<T> adopt(const Job& job, const FactorRecord& record, const std::v
                            std::make_shared<std::vector<RealOf<T>>>(job.n),
                            record.norm(),
                            {}};
-  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    const GlobalRange rows = layout.segment(static_cast<std::int64_t>(rank));
-    devices.read(rank, seats[rank].buffers[diagonal], factor.diagonal->data() + rows.begin.value(),
+  for (std::size_t seat = 0; seat < seats.size(); ++seat) {
+    const GlobalRange rows = layout.segment(seats[seat].rank);
+    devices.read(seat, seats[seat].buffers[diagonal], factor.diagonal->data() + rows.begin.value(),
                  rows.size());
   }
   return factor;
@@ -110,8 +111,8 @@ constexpr T not_a_number = T(std::numeric_limits<RealOf<T>>::quiet_NaN());
 template <Scalar T>
 void fill_nan(const Job& job, const std::vector<Seat>& seats, const Devices& devices,
               std::size_t buffer, std::int64_t length) {
-  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    devices.fill(rank, seats[rank].buffers[buffer], not_a_number<T>, width_of(job) * length);
+  for (std::size_t seat = 0; seat < seats.size(); ++seat) {
+    devices.fill(seat, seats[seat].buffers[buffer], not_a_number<T>, width_of(job) * length);
   }
 }
 
@@ -119,8 +120,8 @@ void fill_nan(const Job& job, const std::vector<Seat>& seats, const Devices& dev
 template <class V>
 void write_to_all(const std::vector<Seat>& seats, const Devices& devices, std::size_t buffer,
                   const V* values, std::int64_t count = 1) {
-  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    devices.write(rank, seats[rank].buffers[buffer], values, count);
+  for (std::size_t seat = 0; seat < seats.size(); ++seat) {
+    devices.write(seat, seats[seat].buffers[buffer], values, count);
   }
 }
 
@@ -136,10 +137,6 @@ template <Scalar T>
 RealOf<T> number(const std::optional<double>& value) {
   return value ? static_cast<RealOf<T>>(*value) : not_a_number<RealOf<T>>;
 }
-
-/// Does the call with the memory of the seats: if `before` is not ok, writes that this is how it
-/// ended.
-using TypedWork = void (*)(const Job& job, const std::vector<Seat>& seats, const Verdict& before);
 
 template <Scalar T>
 void factor_typed(const Job& job, const std::vector<Seat>& seats, const Verdict& before) {
@@ -163,9 +160,9 @@ void factor_typed(const Job& job, const std::vector<Seat>& seats, const Verdict&
       if (factor.outcome.ok()) {
         record.set_norm(factor.norm);
         log_determinant = static_cast<RealOf<T>>(shardsolve::log_determinant(factor));
-        for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-          const GlobalRange rows = layout.segment(static_cast<std::int64_t>(rank));
-          devices.write(rank, seats[rank].buffers[Buffers::diagonal],
+        for (std::size_t seat = 0; seat < seats.size(); ++seat) {
+          const GlobalRange rows = layout.segment(seats[seat].rank);
+          devices.write(seat, seats[seat].buffers[Buffers::diagonal],
                         factor.diagonal->data() + rows.begin.value(), rows.size());
         }
       }
@@ -253,71 +250,6 @@ void condition_typed(const Job& job, const std::vector<Seat>& seats, const Verdi
   write_to_all(seats, devices, Buffers::rcond, &rcond);
 }
 
-/// How one buffer of a seat is laid out, and whether the call writes it.
-struct Part {
-  enum Kind { unused, rows, columns, small };
-  Kind kind = unused;
-  std::int64_t length = 0;  // bytes of a row, of an element of a column, or of all
-  bool read = false;
-  bool written = false;
-};
-using Parts = std::vector<Part>;
-
-/// The call as one rank does it for all devices, with copies of their rows. Throws only before
-/// anything has been written.
-void on_one_rank(const Job& job, const std::vector<Seat>& seats, const Parts& parts,
-                 TypedWork work) {
-  const std::vector<std::int64_t> first = rows_layout(job.n, job.devices, 1).boundaries();
-  const std::int64_t width = (job.n + job.devices - 1) / job.devices;
-  Job alone = job;
-  alone.ranks = 1;
-  std::vector<Seat> seat{seats[0]};
-  std::vector<std::vector<std::byte>> copies(parts.size());
-  // Calls body(a device's memory, the copy's, bytes) for every run of rows.
-  const auto each_run = [&](std::size_t buffer, auto body) {
-    const Part& part = parts[buffer];
-    const std::int64_t count = part.kind == Part::columns ? job.columns : 1;
-    for (std::size_t device = 0; device < seats.size(); ++device) {
-      for (std::int64_t column = 0; column < count; ++column) {
-        body(static_cast<std::byte*>(seats[device].buffers[buffer]) + column * width * part.length,
-             copies[buffer].data() + (column * job.n + first[device]) * part.length,
-             static_cast<std::size_t>((first[device + 1] - first[device]) * part.length));
-      }
-    }
-  };
-  for (std::size_t buffer = 0; buffer < parts.size(); ++buffer) {
-    const Part& part = parts[buffer];
-    if (part.kind != Part::rows && part.kind != Part::columns) {
-      continue;
-    }
-    const std::int64_t count = part.kind == Part::columns ? job.columns : 1;
-    copies[buffer].resize(static_cast<std::size_t>(job.n * count * part.length));
-    seat[0].buffers[buffer] = copies[buffer].data();
-    if (part.read) {
-      each_run(buffer, [](std::byte* own, std::byte* copy, std::size_t bytes) {
-        std::copy_n(own, bytes, copy);
-      });
-    }
-  }
-  work(alone, seat, Verdict{});
-  for (std::size_t buffer = 0; buffer < parts.size(); ++buffer) {
-    const Part& part = parts[buffer];
-    if (!part.written) {
-      continue;
-    }
-    if (part.kind != Part::small) {
-      each_run(buffer, [](std::byte* own, std::byte* copy, std::size_t bytes) {
-        std::copy_n(copy, bytes, own);
-      });
-      continue;
-    }
-    for (std::size_t device = 1; device < seats.size(); ++device) {
-      std::copy_n(static_cast<std::byte*>(seat[0].buffers[buffer]), part.length,
-                  static_cast<std::byte*>(seats[device].buffers[buffer]));
-    }
-  }
-}
-
 /// Up to this size one rank is faster than several are woken. Not where a tile is asked for.
 std::atomic<std::int64_t> small_matrix{256};
 
@@ -329,9 +261,13 @@ constexpr Part written_rows(std::int64_t bytes) { return {Part::rows, bytes, fal
 constexpr Part both_rows(std::int64_t bytes) { return {Part::rows, bytes, true, true}; }
 template <class Record>
 constexpr Part written_small(std::int64_t count = 1) {
-  return {Part::small, count * static_cast<std::int64_t>(sizeof(Record)), false, true};
+  constexpr bool verdict = std::is_same_v<Record, Verdict> || std::is_same_v<Record, FactorRecord>;
+  return {Part::small, count * static_cast<std::int64_t>(sizeof(Record)), false, true, verdict};
 }
-constexpr Part read_small() { return {Part::small, 0, true, false}; }
+template <class Record>
+constexpr Part read_small() {
+  return {Part::small, static_cast<std::int64_t>(sizeof(Record)), true, false};
+}
 
 /// Runs `work` on as many ranks as there are devices, or on one; `parts` are read then.
 template <class MakeParts>
@@ -394,7 +330,7 @@ void solve(const Job& job, const std::vector<Seat>& seats) {
     run(job, seats, alone, solve_typed<T>, [&] {
       return Parts{read_rows(job.n * element<T>),
                    read_rows(element<Real>),
-                   read_small(),
+                   read_small<FactorRecord>(),
                    Part{},
                    Part{Part::columns, element<T>, true, true},
                    written_small<Verdict>(),
@@ -410,7 +346,7 @@ void invert(const Job& job, const std::vector<Seat>& seats) {
     run(job, seats, alone, invert_typed<T>, [&] {
       return Parts{Part{},
                    read_rows(element<Real>),
-                   read_small(),
+                   read_small<FactorRecord>(),
                    both_rows(job.n * element<T>),
                    written_small<Verdict>(),
                    written_small<Real>(2)};
@@ -423,8 +359,8 @@ void condition(const Job& job, const std::vector<Seat>& seats) {
   with_dtype(job.dtype, [&]<class T>() {
     using Real = RealOf<T>;
     run(job, seats, alone, condition_typed<T>, [&] {
-      return Parts{read_rows(job.n * element<T>), read_rows(element<Real>), read_small(),
-                   written_small<Real>(), written_small<Verdict>()};
+      return Parts{read_rows(job.n * element<T>), read_rows(element<Real>),
+                   read_small<FactorRecord>(), written_small<Real>(), written_small<Verdict>()};
     });
   });
 }

@@ -11,7 +11,8 @@
 namespace shardsolve::jax {
 
 Devices::Devices(const std::vector<Seat>& seats) : seats_(seats) {
-  key_.ranks = static_cast<std::int64_t>(seats.size());
+  const auto& others = seats.front().others;
+  key_.ranks = static_cast<std::int64_t>(others ? others->size() : seats.size());
   std::vector<runtime::Allocate> allocators;
   for (const Seat& seat : seats) {
     if (seat.gpu) {
@@ -42,22 +43,22 @@ std::int64_t Devices::default_tile(std::int64_t n, Dtype dtype) {
   return use_->mesh().default_tile(n, dtype);
 }
 
-void Devices::copy(std::size_t rank, void* target, const void* source, std::size_t bytes) const {
-  if (seats_[rank].gpu) {
-    seats_[rank].gpu->stream.copy(target, source, bytes);
+void Devices::copy(std::size_t seat, void* target, const void* source, std::size_t bytes) const {
+  if (seats_[seat].gpu) {
+    seats_[seat].gpu->stream.copy(target, source, bytes);
   } else if (bytes > 0) {
     std::memcpy(target, source, bytes);
   }
 }
 
-void Devices::finish(std::size_t rank) const {
-  if (seats_[rank].gpu) {
-    seats_[rank].gpu->stream.synchronize();
+void Devices::finish(std::size_t seat) const {
+  if (seats_[seat].gpu) {
+    seats_[seat].gpu->stream.synchronize();
   }
 }
 
 template <Scalar T>
-void Devices::fill(std::size_t rank, void* buffer, T value, std::int64_t count) const {
+void Devices::fill(std::size_t seat, void* buffer, T value, std::int64_t count) const {
   if (count == 0) {
     return;
   }
@@ -67,9 +68,9 @@ void Devices::fill(std::size_t rank, void* buffer, T value, std::int64_t count) 
     return;
   }
   // What is there already is copied behind itself.
-  write(rank, values, &value, 1);
+  write(seat, values, &value, 1);
   for (std::int64_t done = 1; done < count; done += std::min(done, count - done)) {
-    write(rank, values + done, values, std::min(done, count - done));
+    write(seat, values + done, values, std::min(done, count - done));
   }
 }
 
@@ -77,14 +78,14 @@ void Devices::bring(std::size_t operand, std::size_t result, std::size_t bytes) 
   if (memory() == Memory::host) {
     return;
   }
-  for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
-    const auto& buffers = seats_[rank].buffers;
+  for (std::size_t seat = 0; seat < seats_.size(); ++seat) {
+    const auto& buffers = seats_[seat].buffers;
     if (buffers[operand] != buffers[result]) {
-      copy(rank, buffers[result], buffers[operand], bytes);
+      copy(seat, buffers[result], buffers[operand], bytes);
     }
   }
-  for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
-    finish(rank);
+  for (std::size_t seat = 0; seat < seats_.size(); ++seat) {
+    finish(seat);
   }
 }
 

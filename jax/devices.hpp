@@ -1,6 +1,7 @@
 /// The devices of one call: their mesh, and the way to the buffers of its seats.
 #pragma once
 
+#include "jax/processes.hpp"
 #include "jax/seat.hpp"
 #include "jax/session.hpp"
 
@@ -20,7 +21,8 @@ namespace shardsolve::jax {
 /// next.
 class Devices {
  public:
-  /// One rank a seat. Throws Error(device) where GPUs cannot be used at all.
+  /// One rank a seat, of all ranks or of the one that is in reach. Throws Error(device) where GPUs
+  /// cannot be used at all.
   explicit Devices(const std::vector<Seat>& seats);
   ~Devices();
   Devices(const Devices&) = delete;
@@ -31,9 +33,16 @@ class Devices {
   /// each mesh reads once. Throws as that does.
   std::int64_t default_tile(std::int64_t n, Dtype dtype);
 
-  /// Calls body(mesh, options); if it throws, the next call gets another mesh.
+  /// Calls body(mesh, options); if it throws, the next call gets another mesh, unless all ranks
+  /// have agreed on it.
   template <class Body>
   auto with_mesh(Body body) {
+    if (seats_.front().others) {
+      if (!turn_) {
+        turn_.emplace(take_turn(*seats_.front().others, seats_.front().rank));
+      }
+      return body(turn_->mesh(), turn_->run);
+    }
     if (!use_) {
       use_ = use_mesh(key_);
     }
@@ -45,32 +54,33 @@ class Devices {
     }
   }
 
-  /// `count` values from a buffer of one rank.
+  /// `count` values from a buffer of one seat.
   template <class V>
-  void read(std::size_t rank, const void* buffer, V* values, std::int64_t count) const {
-    copy(rank, values, buffer, static_cast<std::size_t>(count) * sizeof(V));
-    finish(rank);
+  void read(std::size_t seat, const void* buffer, V* values, std::int64_t count) const {
+    copy(seat, values, buffer, static_cast<std::size_t>(count) * sizeof(V));
+    finish(seat);
   }
   /// Likewise to a buffer.
   template <class V>
-  void write(std::size_t rank, void* buffer, const V* values, std::int64_t count) const {
-    copy(rank, buffer, values, static_cast<std::size_t>(count) * sizeof(V));
+  void write(std::size_t seat, void* buffer, const V* values, std::int64_t count) const {
+    copy(seat, buffer, values, static_cast<std::size_t>(count) * sizeof(V));
   }
-  /// `value` in all of a buffer of one rank.
+  /// `value` in all of a buffer of one seat.
   template <Scalar T>
-  void fill(std::size_t rank, void* buffer, T value, std::int64_t count) const;
+  void fill(std::size_t seat, void* buffer, T value, std::int64_t count) const;
   /// XLA puts a result where its operand was if it may; otherwise the operand is copied there, of
   /// all ranks: `bytes` of it. On the CPU the handler has done that.
   void bring(std::size_t operand, std::size_t result, std::size_t bytes) const;
 
  private:
-  void copy(std::size_t rank, void* target, const void* source, std::size_t bytes) const;
+  void copy(std::size_t seat, void* target, const void* source, std::size_t bytes) const;
   /// What was copied is there.
-  void finish(std::size_t rank) const;
+  void finish(std::size_t seat) const;
 
   const std::vector<Seat>& seats_;
   MeshKey key_;
   std::optional<Use> use_;
+  std::optional<Turn> turn_;  // in place of it, with other processes
 };
 
 }  // namespace shardsolve::jax

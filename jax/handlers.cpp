@@ -3,9 +3,12 @@
 
 #include "jax/calls.hpp"
 #include "jax/factor_files.hpp"
+#include "jax/ffi_buffers.hpp"
 #include "jax/gang.hpp"
+#include "jax/invitation.hpp"
 #include "jax/records.hpp"
 #include "jax/session.hpp"
+#include "jax/workers.hpp"
 
 #include <shardsolve/version.hpp>
 
@@ -72,23 +75,7 @@ ffi::ErrorOr<std::unique_ptr<GpuCallSite>> instantiate_on_gpu(ffi::RemainingArgs
   return make_site<GpuCallSite>();
 }
 
-std::optional<Dtype> dtype_of_buffer(ffi::DataType type) {
-  switch (type) {
-    case ffi::DataType::F32:
-      return Dtype::float32;
-    case ffi::DataType::F64:
-      return Dtype::float64;
-    case ffi::DataType::C64:
-      return Dtype::complex64;
-    case ffi::DataType::C128:
-      return Dtype::complex128;
-    default:
-      return std::nullopt;
-  }
-}
-
 using Place = ffi::Buffer<ffi::S32>;
-using Words = ffi::Buffer<ffi::S32>;
 
 /// A call as one device asks for it.
 struct Request {
@@ -174,11 +161,17 @@ runtime::Buffer from_pool(ffi::ScratchAllocator& scratch, int device, std::size_
   return {std::shared_ptr<void>(*memory, [](void*) {}), bytes};
 }
 
-/// Where a device stands: its rank, and which group of devices it belongs to.
-using PlaceWords = std::array<std::int32_t, 2>;
+/// Where a device stands: its rank, and which group of devices it belongs to. Where there are
+/// several processes the invitations of all ranks follow.
+using PlaceWords = std::vector<std::int32_t>;
+constexpr std::size_t own_words = 2;
 
-ffi::Error failed(XLA_FFI_Error_Code code, const std::string& text) {
-  return {code, "shardsolve: " + text};
+Invitations invitations_in(const PlaceWords& place) {
+  Invitations all;
+  for (std::size_t at = own_words; at < place.size(); at += invitation_words) {
+    all.push_back(read<Invitation>(place.data() + at));
+  }
+  return all;
 }
 
 /// Joins the gang of this call, after checks that only a bug of ours can fail: Python has looked
@@ -189,17 +182,41 @@ void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const 
   const auto dimensions = request.matrix.dimensions();
   const std::int64_t n = request.n;
   const std::int64_t width = request.ranks > 0 ? (n + request.ranks - 1) / request.ranks : -1;
-  const auto [rank, group] = place;
+  const std::int64_t rank = place[0];
+  const std::int64_t group = place[1];
+  const auto others = std::make_shared<const Invitations>(invitations_in(place));
+  const auto invited = static_cast<std::int64_t>(others->size());
   if (!dtype || dimensions.size() != 2 || dimensions[0] != width || dimensions[1] != n ||
-      rank < 0 || rank >= request.ranks) {
+      rank < 0 || rank >= request.ranks || (invited != 0 && invited != request.ranks)) {
     done(failed(XLA_FFI_Error_Code_INVALID_ARGUMENT,
                 fmt::format("internal: rank {} of {} brought a {}-dimensional array for n = {}",
                             rank, request.ranks, dimensions.size(), n)));
     return;
   }
   const Job job{*dtype, n, request.ranks, request.ranks, request.tile, request.columns};
+  Seat seat{request.buffers, std::move(gpu), rank, nullptr};
+  if (invited > 0 && (is_missing(others->front()) || !all_here(*others))) {
+    if (seat.gpu) {
+      done(failed(XLA_FFI_Error_Code_UNIMPLEMENTED,
+                  "GPUs of several processes cannot solve together yet: use those of one process, "
+                  "or CPU devices"));
+      return;
+    }
+    seat.others = others;
+    // Its ranks each do their own part: no device waits here for another.
+    run_soon([job, work = request.work, seat, done = std::move(done)] {
+      try {
+        work(job, {seat});
+      } catch (const std::exception& error) {
+        done(failed(XLA_FFI_Error_Code_INTERNAL, error.what()));
+        return;
+      }
+      done(ffi::Error::Success());
+    });
+    return;
+  }
   join(
-      {site.number, run.run_id, group}, rank, request.ranks, {request.buffers, std::move(gpu)},
+      {site.number, run.run_id, group}, rank, request.ranks, seat,
       [job, work = request.work](const std::vector<Seat>& seats) { work(job, seats); },
       [done = std::move(done)](const Trouble* trouble) {
         done(trouble == nullptr ? ffi::Error::Success()
@@ -225,7 +242,7 @@ struct Handler<request> {
     ffi::Promise promise;
     ffi::Future future(promise);
     const std::int32_t* words = place.typed_data();
-    enter(*site, run, {words[0], words[1]}, asked, std::nullopt,
+    enter(*site, run, {words, words + place.element_count()}, asked, std::nullopt,
           [promise](const ffi::Error& error) mutable {
             error.success() ? promise.SetAvailable() : promise.SetError(error);
           });
@@ -236,9 +253,9 @@ struct Handler<request> {
   static ffi::Error on_gpu(GpuCallSite* site, ffi::RunId run, void* stream, std::int32_t device,
                            ffi::ScratchAllocator scratch, Place place, Arguments... arguments) {
     const mesh::CudaStream xla{device, stream};
-    PlaceWords words{};
+    PlaceWords words(place.element_count());
     try {
-      xla.copy(words.data(), place.untyped_data(), sizeof(words));
+      xla.copy(words.data(), place.untyped_data(), place.size_bytes());
       xla.synchronize();
     } catch (const std::exception& error) {
       return failed(XLA_FFI_Error_Code_INTERNAL, error.what());
@@ -369,6 +386,8 @@ SHARDSOLVE_API const char* shardsolve_version() { return SHARDSOLVE_VERSION_STRI
 SHARDSOLVE_API void shardsolve_set_time_limit(double seconds) {
   jax::set_time_limit(std::chrono::duration<double>(seconds));
 }
+/// Words (int32) of an invitation.
+SHARDSOLVE_API std::int64_t shardsolve_invitation_words() { return jax::invitation_words; }
 SHARDSOLVE_API void shardsolve_set_small_matrix(std::int64_t n) { jax::set_small_matrix(n); }
 /// The sentence of a verdict (int32[5]) as text; returns its whole length.
 SHARDSOLVE_API std::int64_t shardsolve_message(const std::int32_t* verdict, char* to,

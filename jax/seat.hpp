@@ -6,7 +6,10 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
 namespace shardsolve::jax {
 
@@ -16,11 +19,17 @@ struct Gpu {
   runtime::Allocate allocate;  ///< memory of XLA's pool, for as long as the call takes
 };
 
+struct Invitation;
+
 /// The memory of a device's operands and results, as the handler knows them.
 struct Seat {
   static constexpr std::size_t most_buffers = 8;
   std::array<void*, most_buffers> buffers{};
   std::optional<Gpu> gpu;  ///< none on the CPU
+  std::int64_t rank = 0;
+  /// Of all ranks, where they are in several processes: then this is the only seat of its call
+  /// here. Null where all have their seats in one place.
+  std::shared_ptr<const std::vector<Invitation>> others;
 };
 
 }  // namespace shardsolve::jax

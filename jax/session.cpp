@@ -2,8 +2,6 @@
 
 #include "jax/gang.hpp"
 
-#include <shardsolve/trace.hpp>
-
 #include <atomic>
 #include <map>
 #include <utility>
@@ -45,17 +43,30 @@ Use use_mesh(const MeshKey& key) {
     use.shared = mesh;
   }
   use.alone = std::unique_lock(use.shared->in_use);
-  use.run.silence_limit = time_limit();
-  if (all.traced) {
-    use.tracing = std::unique_lock(all.tracing);
-    use.run.trace = all.trace.get();
+  Watching watching = watch_call(true);
+  use.run = std::move(watching.run);
+  use.tracing = std::move(watching.tracing);
+  return use;
+}
+
+Watching watch_call(bool reports) {
+  Session& all = session();
+  Watching watching;
+  watching.run.silence_limit = time_limit();
+  if (all.traced && reports) {
+    watching.tracing = std::unique_lock(all.tracing);
+    watching.run.trace = all.trace.get();
+  } else if (all.traced) {
+    watching.own_trace = std::make_unique<Trace>();
+    watching.run.trace = watching.own_trace.get();
   }
-  if (const ProgressCallback callback = all.progress) {
-    use.run.progress = [callback](const Progress& progress) {
+  const ProgressCallback callback = all.progress;
+  if (callback != nullptr && reports) {
+    watching.run.progress = [callback](const Progress& progress) {
       callback(std::string(progress.phase).c_str(), progress.fraction, progress.remaining);
     };
   }
-  return use;
+  return watching;
 }
 
 void abandon_mesh(const Use& use, const MeshKey& key) {

@@ -3,6 +3,7 @@
 
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/run_options.hpp>
+#include <shardsolve/trace.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -41,6 +42,15 @@ struct Use {
 Use use_mesh(const MeshKey& key);
 /// Forgets a mesh that has failed: the next use makes another.
 void abandon_mesh(const Use& use, const MeshKey& key);
+
+/// How a call is watched: what the user has asked for.
+struct Watching {
+  RunOptions run;
+  std::unique_ptr<Trace> own_trace;  ///< where the record is another's: one for the call alone
+  std::unique_lock<std::mutex> tracing;
+};
+/// `reports`: whether it is the one of its call that shows progress and has the record.
+Watching watch_call(bool reports);
 
 /// From now on calls record what they do; one record for all of them.
 void begin_trace();

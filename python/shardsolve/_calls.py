@@ -35,6 +35,7 @@ class Call:
     Args:
         operands: "rows" or "small" for each operand.
         results: Likewise.
+        number: CallKind in jax/invitation.hpp.
         local: The call on one device: (place, *operands, n=, ranks=, **options) -> results.
         rule: The sharding rule for Shardy, in its Einstein-like notation.
         empty: What to fill each result with where n = 0, without a call.
@@ -46,6 +47,7 @@ class Call:
         self,
         operands: Sequence[str],
         results: Sequence[str],
+        number: int,
         local: Callable[..., Arrays],
         rule: str,
         empty: Sequence[float | tuple[float, ...]],
@@ -53,6 +55,7 @@ class Call:
     ):
         self.operands = tuple(operands)
         self.results = tuple(results)
+        self.number = number
         self.local = local
         self.rule = rule
         self.empty = tuple(empty)
@@ -81,9 +84,48 @@ class Call:
             group = lax.axis_index(others) if others else 0
             place = jnp.stack([jnp.int32(rank), jnp.int32(group)])
             ranks = lax.axis_size(axes) if axes else 1
+            if ranks > 1 and jax.process_count() > 1:
+                place = self._meet(place, axes, arguments, n, ranks, options)
             return self.local(place, *arguments, n=n, ranks=ranks, **options)
 
         return run
+
+    def _meet(
+        self,
+        place: jax.Array,
+        axes: tuple[str, ...],
+        arguments: Sequence[jax.Array],
+        n: int,
+        ranks: int,
+        options: dict,
+    ) -> jax.Array:
+        """`place`, followed by how the ranks of this call reach each other, for other processes.
+
+        What tells one call from another is local to a process. But XLA knows which are the same
+        one: what it gathers here has been written for this call.
+        """
+        invite = jax.ffi.ffi_call(
+            _library.target("invitation"),
+            jax.ShapeDtypeStruct((_library.invitation_words(),), jnp.int32),
+        )
+
+        def meet() -> jax.Array:
+            own = invite(
+                *arguments,
+                kind=np.int32(self.number),
+                n=np.int64(n),
+                ranks=np.int64(ranks),
+                tile=np.int64(options.get("tile", 0)),
+                columns=np.int64(arguments[3].shape[1] if len(arguments) > 3 else 0),
+            )
+            return lax.all_gather(own, axes).ravel()
+
+        if len(arguments) == 1:
+            return jnp.concatenate([place, meet()])
+        # Without a factor nobody has to meet, and somebody may be lost: XLA would wait for them.
+        record = arguments[2]
+        nobody = jnp.zeros(ranks * _library.invitation_words(), jnp.int32)
+        return jnp.concatenate([place, lax.cond(record[0] == 0, meet, lambda: nobody)])
 
     def _shapes(
         self, arguments: Sequence[jax.Array], options: dict
@@ -279,6 +321,7 @@ def _condition_local(place, slab, diagonal, record, *, n, ranks):
 _FACTOR = Call(
     operands=("rows",),
     results=("rows", "rows", "small", "small"),
+    number=0,
     local=_factor_local,
     rule="i j -> i j, i, l, m",
     empty=(0, 0, 0, 0),
@@ -287,6 +330,7 @@ _FACTOR = Call(
 _SOLVE = Call(
     operands=("rows", "rows", "small", "rows"),
     results=("rows", "small", "small"),
+    number=1,
     local=_solve_local,
     rule="i j, i, m, i k -> i k, v, l",
     empty=(0, 0, 0),
@@ -294,6 +338,7 @@ _SOLVE = Call(
 _INVERSE = Call(
     operands=("rows", "rows", "small"),
     results=("rows", "small", "small"),
+    number=2,
     local=_inverse_local,
     rule="i j, i, m -> i j, v, l",
     empty=(0, 0, (0, 1)),
@@ -301,6 +346,7 @@ _INVERSE = Call(
 _CONDITION = Call(
     operands=("rows", "rows", "small"),
     results=("small", "small"),
+    number=3,
     local=_condition_local,
     rule="i j, i, m -> l, v",
     empty=(1, 0),

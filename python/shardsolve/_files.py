@@ -49,9 +49,15 @@ def save_factor(factor: Factor, path: str | os.PathLike[str], *, overwrite: bool
     Raises:
         SolverError: If the file exists or cannot be written.
         LinAlgError: If there is no factor.
+        ValueError: If it lies on devices of several processes.
     """
     check_factor(factor, Factor)
     raise_if_failed(factor._record)
+    if not factor._slab.is_fully_addressable:
+        raise ValueError(
+            "this factor lies on devices of several processes, and can only be saved from one: "
+            "factor again on devices of one process (jax.local_devices())"
+        )
     # The arrays are those of conj(A); the file is about A.
     arrays = (
         np.conj(np.asarray(factor._slab, order="C")),

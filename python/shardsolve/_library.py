@@ -13,7 +13,8 @@ import jaxlib
 import numpy as np
 
 PLATFORMS = {"cpu": "cpu", "gpu": "CUDA"}  # our name for each and XLA's
-TARGETS = ("cholesky_factor", "cholesky_solve", "cholesky_inverse", "cholesky_condition")
+CALLS = ("cholesky_factor", "cholesky_solve", "cholesky_inverse", "cholesky_condition")
+TARGETS = (*CALLS, "invitation")
 OLDEST, BEFORE = (0, 8, 1), (0, 12, 0)
 
 _lock = threading.Lock()
@@ -48,6 +49,7 @@ def library() -> ctypes.CDLL:
     loaded.shardsolve_message.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64]
     loaded.shardsolve_set_time_limit.restype = None
     loaded.shardsolve_set_time_limit.argtypes = [ctypes.c_double]
+    loaded.shardsolve_invitation_words.restype = ctypes.c_int64
     loaded.shardsolve_set_small_matrix.restype = None
     loaded.shardsolve_set_small_matrix.argtypes = [ctypes.c_int64]
     loaded.shardsolve_begin_trace.restype = None
@@ -68,6 +70,11 @@ def library() -> ctypes.CDLL:
     loaded.shardsolve_factor_shape.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
     loaded.shardsolve_load_factor.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
     return loaded
+
+
+def invitation_words() -> int:
+    """The length of an invitation; see jax/invitation.hpp."""
+    return library().shardsolve_invitation_words()
 
 
 def version() -> str:
@@ -106,12 +113,10 @@ def _register_on(kind: str, platform: str) -> None:
     )
     instantiate = jax.ffi.pycapsule(getattr(found, f"shardsolve_instantiate_{kind}"))
     for name in TARGETS:
-        execute = jax.ffi.pycapsule(getattr(found, f"shardsolve_{name}_{kind}"))
-        jax.ffi.register_ffi_target(
-            f"shardsolve_{name}",
-            {"instantiate": instantiate, "execute": execute},
-            platform=platform,
-        )
+        handlers = {"execute": jax.ffi.pycapsule(getattr(found, f"shardsolve_{name}_{kind}"))}
+        if name in CALLS:
+            handlers["instantiate"] = instantiate
+        jax.ffi.register_ffi_target(f"shardsolve_{name}", handlers, platform=platform)
 
 
 def message(verdict: np.ndarray) -> str:

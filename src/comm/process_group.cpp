@@ -417,7 +417,9 @@ void ProcessGroup::require_life(const Peer& peer, Watch& watch, bool failing) co
   }
   if (failing) {
     watch.look_for_silence(peer.rank);
-  } else if (Clock::now() - peer.last_note > ranks_->silence_limit()) {
+  }
+  // Not even a pulse: another limit need not pass for each rank of a process that is gone.
+  if (Clock::now() - peer.last_note > ranks_->silence_limit()) {
     watch.report(peer.rank);
   }
 }

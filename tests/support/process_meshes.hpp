@@ -28,12 +28,14 @@ class ProcessMeshes {
   explicit ProcessMeshes(std::int64_t ranks, std::size_t eager = usual_eager) {
     post_ = std::make_shared<MemoryPost>(ranks, eager);
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      faults_.push_back(std::make_shared<Faults>(ranks));
-      messages_.push_back(std::make_shared<MessageFaults>());
-      auto transport = std::make_unique<FaultyTransport>(
-          std::make_unique<MemoryTransport>(post_, rank), messages_.back());
-      meshes_.emplace_back(mesh::MeshState::start(std::make_unique<FaultyBackend>(
-          std::make_unique<mesh::ProcessBackend>(std::move(transport)), faults_.back())));
+      add(std::make_unique<MemoryTransport>(post_, rank), ranks);
+    }
+  }
+  /// Over other transports: of all ranks, in their order.
+  explicit ProcessMeshes(std::vector<std::unique_ptr<comm::Transport>> transports) {
+    const auto ranks = static_cast<std::int64_t>(transports.size());
+    for (auto& transport : transports) {
+      add(std::move(transport), ranks);
     }
   }
 
@@ -48,8 +50,8 @@ class ProcessMeshes {
     }
   }
 
-  /// Whether the last call has left no message behind.
-  bool in_good_order() const { return post_->in_good_order(); }
+  /// Whether the last call has left no message behind, as far as that can be seen.
+  bool in_good_order() const { return !post_ || post_->in_good_order(); }
 
   /// call(mesh, rank) in all processes at once; the Error that came out of each, if one did.
   template <class Call>
@@ -72,7 +74,15 @@ class ProcessMeshes {
   }
 
  private:
-  std::shared_ptr<MemoryPost> post_;
+  void add(std::unique_ptr<comm::Transport> transport, std::int64_t ranks) {
+    faults_.push_back(std::make_shared<Faults>(ranks));
+    messages_.push_back(std::make_shared<MessageFaults>());
+    auto faulty = std::make_unique<FaultyTransport>(std::move(transport), messages_.back());
+    meshes_.emplace_back(mesh::MeshState::start(std::make_unique<FaultyBackend>(
+        std::make_unique<mesh::ProcessBackend>(std::move(faulty)), faults_.back())));
+  }
+
+  std::shared_ptr<MemoryPost> post_;  // none over other transports
   std::vector<std::shared_ptr<Faults>> faults_;
   std::vector<std::shared_ptr<MessageFaults>> messages_;
   std::vector<Mesh> meshes_;

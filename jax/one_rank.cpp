@@ -1,0 +1,213 @@
+#include "jax/one_rank.hpp"
+
+#include "jax/processes.hpp"
+#include "mesh/mesh_state.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace shardsolve::jax {
+namespace {
+
+/// With all seats in reach.
+void on_one_rank_here(const Job& job, const std::vector<Seat>& seats, const Parts& parts,
+                      TypedWork work) {
+  const std::vector<std::int64_t> first = rows_layout(job.n, job.devices, 1).boundaries();
+  const std::int64_t width = (job.n + job.devices - 1) / job.devices;
+  Job alone = job;
+  alone.ranks = 1;
+  std::vector<Seat> seat{seats[0]};
+  std::vector<std::vector<std::byte>> copies(parts.size());
+  // Calls body(a device's memory, the copy's, bytes) for every run of rows.
+  const auto each_run = [&](std::size_t buffer, auto body) {
+    const Part& part = parts[buffer];
+    const std::int64_t count = part.kind == Part::columns ? job.columns : 1;
+    for (std::size_t device = 0; device < seats.size(); ++device) {
+      for (std::int64_t column = 0; column < count; ++column) {
+        body(static_cast<std::byte*>(seats[device].buffers[buffer]) + column * width * part.length,
+             copies[buffer].data() + (column * job.n + first[device]) * part.length,
+             static_cast<std::size_t>((first[device + 1] - first[device]) * part.length));
+      }
+    }
+  };
+  for (std::size_t buffer = 0; buffer < parts.size(); ++buffer) {
+    const Part& part = parts[buffer];
+    if (part.kind != Part::rows && part.kind != Part::columns) {
+      continue;
+    }
+    const std::int64_t count = part.kind == Part::columns ? job.columns : 1;
+    copies[buffer].resize(static_cast<std::size_t>(job.n * count * part.length));
+    seat[0].buffers[buffer] = copies[buffer].data();
+    if (part.read) {
+      each_run(buffer, [](std::byte* own, std::byte* copy, std::size_t bytes) {
+        std::copy_n(own, bytes, copy);
+      });
+    }
+  }
+  work(alone, seat, Verdict{});
+  for (std::size_t buffer = 0; buffer < parts.size(); ++buffer) {
+    const Part& part = parts[buffer];
+    if (!part.written) {
+      continue;
+    }
+    if (part.kind != Part::small) {
+      each_run(buffer, [](std::byte* own, std::byte* copy, std::size_t bytes) {
+        std::copy_n(copy, bytes, own);
+      });
+      continue;
+    }
+    for (std::size_t device = 1; device < seats.size(); ++device) {
+      std::copy_n(static_cast<std::byte*>(seat[0].buffers[buffer]), part.length,
+                  static_cast<std::byte*>(seats[device].buffers[buffer]));
+    }
+  }
+}
+
+/// Bytes of a part on each device, padding and all.
+std::size_t bytes_of(const Part& part, const Job& job) {
+  const std::int64_t width = (job.n + job.devices - 1) / job.devices;
+  switch (part.kind) {
+    case Part::unused:
+      return 0;
+    case Part::rows:
+      return static_cast<std::size_t>(width * part.length);
+    case Part::columns:
+      return static_cast<std::size_t>(width * part.length * job.columns);
+    case Part::small:
+      return static_cast<std::size_t>(part.length);
+  }
+  return 0;
+}
+
+/// What the seats of other processes hold, where their rank 0 does the work of all.
+class StandIns {
+ public:
+  /// `own` is the seat that is here; on rank 0 there is a stand-in for each other one.
+  StandIns(const Job& job, const Seat& own, Parts parts)
+      : job_(job), own_(own), parts_(std::move(parts)), memory_(own.rank == 0 ? job.devices : 1) {
+    std::size_t size = 0;
+    for (const Part& part : parts_) {
+      size += bytes_of(part, job_);
+    }
+    for (auto& memory : memory_) {
+      memory.resize(size);
+    }
+  }
+
+  const Job& job() const { return job_; }
+  const Parts& parts() const { return parts_; }
+  /// Every rank's memory: on rank 0 of all, elsewhere the own one.
+  std::vector<std::byte>& of(std::int64_t rank) {
+    return memory_[own_.rank == 0 ? static_cast<std::size_t>(rank) : 0];
+  }
+  std::vector<Seat> seats() {
+    std::vector<Seat> all;
+    for (std::int64_t rank = 0; rank < job_.devices; ++rank) {
+      Seat seat = own_;
+      seat.rank = rank;
+      seat.others = nullptr;
+      each_part(of(rank), [&](std::size_t buffer, std::byte* memory, std::size_t) {
+        seat.buffers[buffer] = memory;
+      });
+      all.push_back(seat);
+    }
+    return all;
+  }
+  /// From the own seat, what is read.
+  void fill() {
+    each_part(of(own_.rank), [&](std::size_t buffer, std::byte* memory, std::size_t size) {
+      if (parts_[buffer].read) {
+        std::copy_n(static_cast<std::byte*>(own_.buffers[buffer]), size, memory);
+      }
+    });
+  }
+  /// To the own seat, what was written.
+  void empty() {
+    each_part(of(own_.rank), [&](std::size_t buffer, std::byte* memory, std::size_t size) {
+      if (parts_[buffer].written) {
+        std::copy_n(memory, size, static_cast<std::byte*>(own_.buffers[buffer]));
+      }
+    });
+  }
+
+ private:
+  template <class Body>
+  void each_part(std::vector<std::byte>& all, Body body) {
+    std::byte* memory = all.data();
+    for (std::size_t buffer = 0; buffer < parts_.size(); ++buffer) {
+      const std::size_t size = bytes_of(parts_[buffer], job_);
+      if (parts_[buffer].kind != Part::unused) {
+        body(buffer, memory, size);
+      }
+      memory += size;
+    }
+  }
+
+  Job job_;
+  Seat own_;
+  Parts parts_;
+  std::vector<std::vector<std::byte>> memory_;
+};
+
+/// A failure is thrown again where all ranks hear of it: its message is known in this process only.
+void throw_failure(const Seat& seat, const Parts& parts) {
+  for (std::size_t buffer = 0; buffer < parts.size(); ++buffer) {
+    if (parts[buffer].verdict) {
+      const auto verdict = read<Verdict>(seat.buffers[buffer]);
+      if (verdict.status >= Verdict::failure) {
+        throw Error(static_cast<ErrorKind>(verdict.status - Verdict::failure), message_of(verdict));
+      }
+    }
+  }
+}
+
+/// The call as rank 0 does it for all, where the others are in other processes.
+void on_rank_0(const Job& job, const Seat& own, const Parts& parts, TypedWork work) {
+  // A rank that is given up keeps what it may still use.
+  const auto stand_ins = std::make_shared<StandIns>(job, own, parts);
+  stand_ins->fill();
+  const Turn turn = take_turn(*own.others, own.rank, false);  // the one rank's call is recorded
+  turn.mesh().state().run(turn.run, [stand_ins, work](mesh::Rank& rank) {
+    const auto bytes = [&](std::int64_t of) {
+      std::vector<std::byte>& memory = stand_ins->of(of);
+      return comm::Bytes{memory.data(), memory.size()};
+    };
+    const comm::Bytes mine = bytes(rank.index());
+    std::vector<comm::Bytes> theirs(static_cast<std::size_t>(rank.count()));
+    std::vector<comm::Bytes> back(theirs.size());
+    if (rank.index() != 0) {
+      back[0] = mine;
+    } else {
+      for (std::int64_t other = 1; other < rank.count(); ++other) {
+        theirs[static_cast<std::size_t>(other)] = bytes(other);
+      }
+    }
+    rank.communicator().gather(rank.transfer(), mine, theirs, 0);
+    rank.transfer().synchronize();
+    if (rank.index() == 0) {
+      const std::vector<Seat> seats = stand_ins->seats();
+      on_one_rank_here(stand_ins->job(), seats, stand_ins->parts(), work);
+      throw_failure(seats.front(), stand_ins->parts());
+    }
+    rank.communicator().all_to_all(rank.transfer(), theirs, back);
+    rank.transfer().synchronize();
+  });
+  stand_ins->empty();
+}
+
+}  // namespace
+
+void on_one_rank(const Job& job, const std::vector<Seat>& seats, const Parts& parts,
+                 TypedWork work) {
+  if (seats.front().others) {
+    on_rank_0(job, seats.front(), parts, work);
+  } else {
+    on_one_rank_here(job, seats, parts, work);
+  }
+}
+
+}  // namespace shardsolve::jax
