@@ -88,7 +88,10 @@ class StandIns {
  public:
   /// `own` is the seat that is here; on rank 0 there is a stand-in for each other one.
   StandIns(const Job& job, const Seat& own, Parts parts)
-      : job_(job), own_(own), parts_(std::move(parts)), memory_(own.rank == 0 ? job.devices : 1) {
+      : job_(job),
+        own_(own),
+        parts_(std::move(parts)),
+        memory_(static_cast<std::size_t>(own.rank == 0 ? job.devices : 1)) {
     std::size_t size = 0;
     for (const Part& part : parts_) {
       size += bytes_of(part, job_);
