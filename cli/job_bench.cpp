@@ -52,8 +52,10 @@ int bench_job(Workplace& workplace, ProgressDisplay& progress) {
   RunOptions run = workplace.run_options();
   run.progress = nullptr;  // of one call
   RunsProgress runs(progress);
-  const auto show = [&runs](const std::string& what, double fraction) {
-    runs.show(what, fraction);
+  const auto show = [&](const std::string& what, double fraction) {
+    if (workplace.speaks()) {
+      runs.show(what, fraction);
+    }
   };
   const bench::CholeskyBench result = with_dtype(dtype, [&]<class T>(T) {
     auto all = bench::bench_cholesky<T>(workplace.mesh(), n, tile.tile, options.runs, run, show);
@@ -82,6 +84,12 @@ int bench_job(Workplace& workplace, ProgressDisplay& progress) {
   if (workplace.speaks() && !print(stdout, report)) {
     print_error("the report could not be written to standard output");
     return exit_environment;
+  }
+  for (const bench::Timing& timing : result.timings) {
+    if (!timing.passed() && workplace.speaks()) {
+      print_error(fmt::format("{}: {} {:.3g} u, and the limit is {:g} u: no speed", timing.what,
+                              timing.worst().name, timing.worst().value, timing.worst().limit));
+    }
   }
   return code;
 }

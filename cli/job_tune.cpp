@@ -70,8 +70,15 @@ class TableFile {
     }
     read();  // one that cannot be used is not replaced
     if (!place_.required) {
-      std::error_code error;  // a directory that is missing is reported next
-      std::filesystem::create_directories(std::filesystem::path(place_.path).parent_path(), error);
+      const std::filesystem::path directory = std::filesystem::path(place_.path).parent_path();
+      std::error_code error;
+      std::filesystem::create_directories(directory, error);
+      if (error) {
+        throw Error(ErrorKind::io,
+                    fmt::format("cannot create '{}': {}; say where the table goes with "
+                                "--tile-table FILE",
+                                directory.string(), error.message()));
+      }
     }
     file_.emplace(place_.path, true);
   }
@@ -102,8 +109,13 @@ void measure(Workplace& workplace, ProgressDisplay& progress, bench::TuneReport&
   RunOptions run = workplace.run_options();
   run.progress = nullptr;  // of one factorisation
   RunsProgress runs(progress);
+  std::vector<std::vector<std::int64_t>> sizes;  // of all dtypes, so that none is refused half-way
   for (const Dtype dtype : options.dtypes) {
-    for (const std::int64_t n : sizes_for(workplace, dtype)) {
+    sizes.push_back(sizes_for(workplace, dtype));
+  }
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const Dtype dtype = options.dtypes[i];
+    for (const std::int64_t n : sizes[i]) {
       const bench::TuneLimits limits{
           .end = end, .progress = [&](std::int64_t tile, double fraction) {
             runs.show(fmt::format("{}, n = {}, tile {}", name(dtype), n, tile), fraction);

@@ -35,6 +35,13 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most, const std::st
           ""};
 }
 
+CLI::Validator not_empty(const std::string& accepted) {
+  return {[=](const std::string& text) {
+            return text.empty() ? fmt::format("'' given; {}", accepted) : std::string();
+          },
+          ""};
+}
+
 CLI::Validator positive_seconds() {
   constexpr double longest = 1e8;  // three years; what the clock can count is not far away
   return {[=](const std::string& text) {

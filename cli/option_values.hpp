@@ -21,6 +21,9 @@ std::vector<std::string> parts_of(const std::string& list);
 /// Accepts whole numbers of a range; the message says which.
 CLI::Validator whole_number(std::int64_t least, std::int64_t most, const std::string& accepted);
 
+/// Accepts all but the empty text; `accepted` says what that is.
+CLI::Validator not_empty(const std::string& accepted);
+
 /// Accepts seconds above 0.
 CLI::Validator positive_seconds();
 

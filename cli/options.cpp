@@ -250,7 +250,8 @@ void add_tile_table(CLI::App& command, Options& options) {
   command
       .add_option("--tile-table", options.tile_table,
                   "table of 'shardsolve tune' (default: this user's; none: the library's choice)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_empty("the name of a file is accepted, or none"));
 }
 
 void add_tile(CLI::App& command, Options& options) {
@@ -281,12 +282,7 @@ void add_common(CLI::App& command, Options& options, DeviceList& devices) {
       .add_option("--trace", options.trace,
                   "write what every queue did, for ui.perfetto.dev, and print a summary of it")
       ->type_name("FILE")
-      ->check(CLI::Validator(
-          [](const std::string& text) {
-            return text.empty() ? std::string("'' given; the name of a file is accepted")
-                                : std::string();
-          },
-          ""));
+      ->check(not_empty("the name of a file is accepted"));
   add_timeout(command, options);
   add_json(command, options);
   command.add_flag("-q,--quiet", options.quiet, "no progress and no report; errors are shown");

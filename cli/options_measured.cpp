@@ -52,7 +52,8 @@ constexpr const char* bench_footer =
     "  shardsolve bench cholesky --n 8192 --devices 4\n"
     "  shardsolve bench cholesky --backend cuda --devices 0,1 --n 32768 --dtype float32 --json";
 
-constexpr std::int64_t largest_n = std::int64_t{1} << 30;
+/// The bytes of two such matrices can still be counted.
+constexpr std::int64_t largest_n = std::int64_t{1} << 28;
 
 [[noreturn]] void reject(const char* option, const std::string& text, const char* accepted) {
   throw CLI::ValidationError(option, fmt::format("'{}' given; {}", text, accepted));
@@ -74,9 +75,11 @@ CLI::App* add_tune(CLI::App& app, Options& options, MeasuredLists& lists) {
   command
       ->add_option("--n", lists.sizes,
                    "rows of the matrices: 1024,2048 (default: sizes that fit these devices)")
-      ->type_name("LIST");
+      ->type_name("LIST")
+      ->check(not_empty("numbers of rows are accepted: 1024 or 1024,2048"));
   command->add_option("--dtype", lists.dtypes, "element types (default float64)")
-      ->type_name("LIST");
+      ->type_name("LIST")
+      ->check(not_empty("float32, float64, complex64 and complex128 are accepted"));
   command
       ->add_option("--budget", options.budget,
                    fmt::format("begin no size that would take longer than what is left of this "
@@ -94,8 +97,11 @@ CLI::App* add_bench(CLI::App& app, Options& options, MeasuredLists& lists) {
       ->type_name("NAME")
       ->check(CLI::IsMember({"cholesky"}));
   command->add_option("--n", lists.sizes, "rows of the matrix (default 4096, on GPUs 16384)")
-      ->type_name("N");
-  command->add_option("--dtype", lists.dtypes, "element type (default float64)")->type_name("NAME");
+      ->type_name("N")
+      ->check(not_empty("a number of rows is accepted"));
+  command->add_option("--dtype", lists.dtypes, "element type (default float64)")
+      ->type_name("NAME")
+      ->check(not_empty("float32, float64, complex64 or complex128 is accepted"));
   command
       ->add_option(
           "--runs", options.runs,
@@ -113,7 +119,10 @@ void take_measured(const MeasuredLists& lists, Options& options) {
     for (const std::string& text : parts_of(lists.sizes)) {
       const auto n = to_whole_number(text, 1, largest_n);
       if (!n) {
-        reject("--n", text, "numbers of rows are accepted: 1024 or 1024,2048");
+        reject(
+            "--n", text,
+            fmt::format("numbers of rows from 1 to {} are accepted: 1024 or 1024,2048", largest_n)
+                .c_str());
       }
       options.sizes.push_back(*n);
     }

@@ -1,7 +1,9 @@
 #include "jax/devices.hpp"
 
+#include "mesh/device_kind.hpp"
 #include "mesh/mesh_state.hpp"
 
+#include <shardsolve/plan.hpp>
 #include <shardsolve/tile_table.hpp>
 
 #include <algorithm>
@@ -33,6 +35,11 @@ Devices::~Devices() {
 }
 
 std::int64_t Devices::default_tile(std::int64_t n, Dtype dtype) {
+  if (seats_.front().others) {  // without a mesh and its lock, for which other ranks may wait
+    static const TileTable table = TileTable::find();
+    const TileEntry* entry = table.entry_for(mesh::host_kind(), dtype, key_.ranks, n);
+    return entry != nullptr ? entry->tile : shardsolve::default_tile(n, key_.ranks, dtype);
+  }
   if (!use_) {
     use_ = use_mesh(key_);
   }

@@ -1,6 +1,7 @@
 // XLA FFI handlers: decode, validate, hand over to the gang. Loaded with ctypes, without Python.h;
 // python/shardsolve/_library.py registers what is exported here.
 
+#include "core/threads.hpp"
 #include "jax/calls.hpp"
 #include "jax/factor_files.hpp"
 #include "jax/ffi_buffers.hpp"
@@ -28,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace ffi = xla::ffi;
@@ -204,15 +206,20 @@ void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const 
     }
     seat.others = others;
     // Its ranks each do their own part: no device waits here for another.
-    run_soon([job, work = request.work, seat, done = std::move(done)] {
-      try {
-        work(job, {seat});
-      } catch (const std::exception& error) {
-        done(failed(XLA_FFI_Error_Code_INTERNAL, error.what()));
-        return;
-      }
-      done(ffi::Error::Success());
-    });
+    try {
+      run_soon([job, work = request.work, seat, done] {
+        try {
+          work(job, {seat});
+        } catch (const std::exception& error) {
+          done(failed(XLA_FFI_Error_Code_INTERNAL, error.what()));
+          return;
+        }
+        done(ffi::Error::Success());
+      });
+    } catch (const std::system_error& none) {
+      done(failed(XLA_FFI_Error_Code_INTERNAL,
+                  core::no_thread_error("a solve from JAX", none).what()));
+    }
     return;
   }
   join(

@@ -317,7 +317,14 @@ Turn::Turn(std::shared_ptr<ProcessRank> rank, std::uint32_t ticket, bool watched
   if (!watched) {
     return;
   }
-  Watching watching = watch_call(rank_->rank() == 0);
+  Watching watching = [this] {
+    try {
+      return watch_call(rank_->rank() == 0);
+    } catch (...) {
+      rank_->end();
+      throw;
+    }
+  }();
   run = std::move(watching.run);
   own_trace_ = std::move(watching.own_trace);
   tracing_ = std::move(watching.tracing);

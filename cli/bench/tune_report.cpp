@@ -20,6 +20,9 @@ std::string verdict(const Tuned& tuned, const core::TuneResult& result) {
   if (tuned.kept()) {
     return fmt::format("kept for n from {} to {}", result.entry.from_n, result.entry.to_n);
   }
+  if (!tuned.right()) {
+    return fmt::format("not kept: its answer misses the gate ({:.2g} u)", tuned.backward_error);
+  }
   return tuned.best.least() < tuned.shipped.least() ? "not kept: no more than noise" : "not kept";
 }
 
@@ -58,6 +61,7 @@ Json json_of_size(const Tuned& tuned, const core::TuneResult* result) {
     object["best_tile"] = tuned.best_tile;
     object["best_seconds"] = tuned.best.seconds;
     object["noise"] = tuned.noise();
+    object["backward_error_in_u"] = tuned.backward_error;
     object["range"] = {result->entry.from_n, result->entry.to_n};
   }
   return object;

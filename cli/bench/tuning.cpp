@@ -72,6 +72,11 @@ std::size_t fastest(const std::vector<Samples>& samples) {
       samples.begin());
 }
 
+/// Seconds, whole ones where there are many.
+std::string rough(double seconds) {
+  return seconds < 10.0 ? fmt::format("{:.2g}", seconds) : fmt::format("{:.0f}", seconds);
+}
+
 }  // namespace
 
 std::vector<std::int64_t> candidate_tiles(const Mesh& mesh, std::int64_t n, Dtype dtype) {
@@ -102,9 +107,13 @@ double Tuned::noise() const {
   return std::max({shipped.noise(), best.noise(), nobody_notices});
 }
 
-bool Tuned::kept() const {
+bool Tuned::right() const {
   constexpr double gate = 10.0;
-  return left_out.empty() && best_tile > 0 && backward_error < gate &&
+  return backward_error < gate;
+}
+
+bool Tuned::kept() const {
+  return left_out.empty() && best_tile > 0 && right() &&
          best.least() * (1.0 + noise()) < shipped.least();
 }
 
@@ -129,9 +138,8 @@ Tuned tune(Mesh& mesh, std::int64_t n, const RunOptions& options, const TuneLimi
   const double needed = static_cast<double>(runs) * seconds_since(begin);
   const double left = std::chrono::duration<double>(limits.end - Clock::now()).count();
   if (needed > left) {
-    tuned.left_out =
-        fmt::format("it needs about {:.2g} s, {:.2g} s are left: give a longer --budget", needed,
-                    std::max(left, 0.0));
+    tuned.left_out = fmt::format("it needs about {} s, {} s are left: give a longer --budget",
+                                 rough(needed), rough(std::max(left, 0.0)));
     return tuned;
   }
 

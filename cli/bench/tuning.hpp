@@ -32,6 +32,8 @@ struct Tuned {
   /// By which share of the time the runs of one tile differ, in the median, and no less than what
   /// nobody would notice.
   double noise() const;
+  /// Whether the answer with the best tile passes its gate.
+  bool right() const;
   /// Whether the best tile is faster by more than the noise, and its answers are right.
   bool kept() const;
 };

@@ -16,8 +16,9 @@ void choose_for_command(const Surroundings& s, Choice& choice) {
     choice.backend = "cuda";
     choice.devices = s.launch.processes > 1
                          ? fmt::format("{} processes, a GPU each", s.launch.processes)
-                         : fmt::format("GPU{} {}", s.job.gpus.size() == 1 ? "" : "s",
-                                       fmt::join(s.job.gpus, ", "));
+                     : s.job.mpi ? std::string("1 process, a GPU")
+                                 : fmt::format("GPU{} {}", s.job.gpus.size() == 1 ? "" : "s",
+                                               fmt::join(s.job.gpus, ", "));
     choice.why =
         against.empty() ? "as --backend cuda asks" : fmt::format("as asked, but {}", against);
     return;

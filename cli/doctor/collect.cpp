@@ -178,6 +178,11 @@ std::string device_kind(const Job& job, const mesh::CudaFacts& cuda) {
     return mesh::host_kind();
   }
   std::set<std::string> names;
+  if (job.gpus.empty()) {  // each process chooses its own
+    for (const auto& gpu : cuda.gpus) {
+      names.insert(gpu.name);
+    }
+  }
   for (const int gpu : job.gpus) {
     if (static_cast<std::size_t>(gpu) < cuda.gpus.size()) {
       names.insert(cuda.gpus[static_cast<std::size_t>(gpu)].name);

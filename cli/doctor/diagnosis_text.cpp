@@ -186,6 +186,9 @@ std::string tiles_row(const Tiles& tiles) {
   if (!tiles.found) {
     return row("tiles", "chosen by the library; 'shardsolve tune' looks for faster ones");
   }
+  if (tiles.device.empty()) {
+    return row("tiles", fmt::format("'{}': {}", tiles.path, plural(tiles.entries.size(), "size")));
+  }
   return row("tiles",
              fmt::format("'{}': {}, {} for {}; for other sizes the library's choice", tiles.path,
                          plural(tiles.entries.size(), "size"), tiles.for_device(), tiles.device));

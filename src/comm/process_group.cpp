@@ -273,11 +273,20 @@ void ProcessGroup::require_progress() {
       each.last_beat = now;
     }
   }
-  const auto first =
-      std::min_element(peers_.begin(), peers_.end(),
-                       [](const Peer& a, const Peer& b) { return a.last_beat < b.last_beat; });
+  Peer* first = nullptr;  // of the others that have not ended
+  for_each_peer([&](Peer& peer) {
+    if (!peer.end && (first == nullptr || peer.last_beat < first->last_beat)) {
+      first = &peer;
+    }
+  });
   const Peer& own = peers_[static_cast<std::size_t>(rank())];
-  if (first->rank == rank() || now - own.last_beat <= ranks_->silence_limit()) {
+  const auto limit = ranks_->silence_limit();
+  if (first == nullptr || now - own.last_beat <= limit) {
+    return;
+  }
+  // If it may have been this one, the others speak first; but somebody has to.
+  const bool others_first = own.last_beat <= first->last_beat;
+  if (now - first->last_beat <= (others_first ? limit + limit / 2 : limit)) {
     return;
   }
   silent_ = first->rank;

@@ -183,6 +183,12 @@ void MeshState::conclude(std::unique_lock<std::mutex>& lock) {
   }
   lock.unlock();
   comm::Verdict verdict = processes->conclude(own, flops);
+  if (verdict
+          .failure) {  // perhaps found only now: in all processes, or they differ in the next call
+    for (const auto& seat : seats_) {
+      seat->communicator->give_up();
+    }
+  }
   lock.lock();
   if (verdict.failure && (verdict.origin != processes->rank() || !failure_)) {
     failure_ = std::make_exception_ptr(Error(verdict.failure->kind, verdict.failure->message));

@@ -64,6 +64,14 @@ void wait_for_nobody(mesh::Rank& rank, milliseconds longest) {
   }
 }
 
+TEST(Progress, RanksThatStopTogether_AreFound) {
+  const auto errors =
+      errors_of(3, limit, [](mesh::Rank& rank) { wait_for_nobody(rank, 30 * limit); });
+  for (const std::string& error : errors) {
+    EXPECT_THAT(error, HasSubstr("has been silent"));
+  }
+}
+
 TEST(Progress, RankThatStopsFirst_IsNamedByAll) {
   constexpr std::int64_t culprit = 1;
   const auto errors = errors_of(3, limit, [](mesh::Rank& rank) {

@@ -27,7 +27,7 @@ template <class Body>
 std::string failure_of(Body body) {
   try {
     body();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     return error.what();
   }
   return "";

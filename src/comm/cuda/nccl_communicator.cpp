@@ -117,6 +117,10 @@ void NcclCommunicator::connect(runtime::Queue& queue) {
   NcclComm comm = join(agree_on_id());
   {
     const std::lock_guard lock(mutex_);
+    if (given_up_) {
+      nccl().abort(comm);
+      throw runtime::Abandoned{};
+    }
     comm_ = comm;
     runtime::cuda::check(cudaGetDevice(&device_), "asking for the current GPU");
   }

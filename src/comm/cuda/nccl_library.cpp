@@ -19,7 +19,7 @@ std::vector<std::string> candidates() {
   static const int here = 0;
   Dl_info info{};
   if (::dladdr(&here, &info) != 0 && info.dli_fname != nullptr) {
-    const auto packages = std::filesystem::path(info.dli_fname).parent_path() / "..";
+    const auto packages = std::filesystem::path(info.dli_fname).parent_path() / ".." / "..";
     paths.push_back((packages / "nvidia" / "nccl" / "lib" / name).string());
   }
   return paths;

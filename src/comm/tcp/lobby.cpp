@@ -35,7 +35,7 @@ constexpr char accepted = 'y';
 constexpr seconds patience_with_guests(10);
 /// A connection that nobody asks for: its call has failed before.
 constexpr seconds patience_for_ranks(3600);
-constexpr std::size_t most_guests = 1024;
+constexpr std::size_t most_guests = 128;
 /// For one of several addresses, of which some may lead nowhere.
 constexpr seconds patience_with_addresses(3);
 
@@ -210,11 +210,13 @@ Lobby::~Lobby() {
 
 void Lobby::receive_guests() {
   for (;;) {
-    std::vector<pollfd> looks = {{wake_[0].get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+    // Who comes when there are many waits outside; poll passes over -1.
+    const int door = guests_.size() < most_guests ? listener_.get() : -1;
+    std::vector<pollfd> looks = {{wake_[0].get(), POLLIN, 0}, {door, POLLIN, 0}};
     for (const Guest& guest : guests_) {
       looks.push_back({guest.socket.get(), POLLIN, 0});
     }
-    ::poll(looks.data(), looks.size(), guests_.empty() ? -1 : 1000);
+    ::poll(looks.data(), looks.size(), guests_.empty() ? 60'000 : 1000);
     {
       const std::lock_guard lock(mutex_);
       if (closing_) {
@@ -232,10 +234,14 @@ void Lobby::receive_guests() {
 
 void Lobby::welcome() {
   Socket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (socket && guests_.size() < most_guests) {
-    send_at_once(socket);
-    guests_.push_back({std::move(socket), {}, 0, Clock::now() + patience_with_guests});
+  if (!socket) {
+    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+      std::this_thread::sleep_for(milliseconds(100));  // no descriptors: the caller still waits
+    }
+    return;
   }
+  send_at_once(socket);
+  guests_.push_back({std::move(socket), {}, 0, Clock::now() + patience_with_guests});
 }
 
 /// False when it is not a guest any more.
@@ -301,10 +307,10 @@ Socket Lobby::call(const Address& address, const Greeting& greeting, const std::
   std::vector<std::uint32_t> ways;
   if (address.host == address_.host) {
     ways.push_back(htonl(INADDR_LOOPBACK));
-  } else {
-    std::copy_if(address.ipv4.begin(), address.ipv4.end(), std::back_inserter(ways),
-                 [](std::uint32_t ipv4) { return ipv4 != 0; });
   }
+  // Also on the same host: copies of one virtual machine have the same number.
+  std::copy_if(address.ipv4.begin(), address.ipv4.end(), std::back_inserter(ways),
+               [](std::uint32_t ipv4) { return ipv4 != 0; });
   std::string troubles = ways.empty() ? "its host has no IPv4 address" : "";
   for (const std::uint32_t way : ways) {
     const auto until =
