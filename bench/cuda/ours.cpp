@@ -1,5 +1,6 @@
 // shardsolve_bench_cuda: times the public calls of shardsolve on GPUs.
 
+#include "bench/cuda/certificate.hpp"
 #include "bench/cuda/jobs.hpp"
 
 #include <shardsolve/cholesky.hpp>
@@ -138,13 +139,7 @@ class Ours final : public Solver<T> {
       synchronize(each);
     }
     require_ok(outcome);
-    certificate_ = {{"seconds", outcome.seconds}, {"flops", outcome.flops}};
-    if (outcome.backward_error) {
-      certificate_["backward_error_in_u"] = *outcome.backward_error / unit_roundoff<T>;
-    }
-    if (outcome.rcond) {
-      certificate_["rcond"] = *outcome.rcond;
-    }
+    certificate_ = certificate_of<T>(outcome);
   }
 
   std::vector<int> devices_;

@@ -1,6 +1,7 @@
 // shardsolve_bench_cuda_mpi: times the public calls of shardsolve on GPUs with a process for each,
 // started by mpirun. What it is asked for it reads in the process of rank 0.
 
+#include "bench/cuda/certificate.hpp"
 #include "bench/cuda/jobs.hpp"
 #include "comm/tell_all.hpp"
 #include "mesh/mpi_loader.hpp"
@@ -79,9 +80,7 @@ class OursInProcesses final : public Solver<T> {
   }
   void solve() override { finish(cholesky_solve(*mesh_, *factor_, *b_)); }
   void one_call() override { finish(shardsolve::solve(*mesh_, *a_, *b_)); }
-  void factor_and_invert() override {
-    throw Error(ErrorKind::unsupported, "inverses are timed in one process");
-  }
+  void factor_and_invert() override { refuse_inverse(); }
 
   /// In all processes.
   std::vector<T> solution() override {
@@ -108,7 +107,7 @@ class OursInProcesses final : public Solver<T> {
     return x;
   }
 
-  double inverse_residual() override { return 0.0; }
+  double inverse_residual() override { refuse_inverse(); }
   nlohmann::json certificate() const override { return certificate_; }
 
   void release() override {
@@ -123,6 +122,9 @@ class OursInProcesses final : public Solver<T> {
   bool leads() const override { return rank_ == 0; }
 
  private:
+  [[noreturn]] static void refuse_inverse() {
+    throw Error(ErrorKind::unsupported, "inverses are timed in one process");
+  }
   Mesh make_mesh() const {
     return Mesh::mpi_cuda(
         {.communicator = {}, .devices = options_.devices, .path = options_.communicator});
@@ -132,13 +134,7 @@ class OursInProcesses final : public Solver<T> {
   void finish(const Outcome& outcome) {
     synchronize(device_);
     require_ok(outcome);
-    certificate_ = {{"seconds", outcome.seconds}, {"flops", outcome.flops}};
-    if (outcome.backward_error) {
-      certificate_["backward_error_in_u"] = *outcome.backward_error / unit_roundoff<T>;
-    }
-    if (outcome.rcond) {
-      certificate_["rcond"] = *outcome.rcond;
-    }
+    certificate_ = certificate_of<T>(outcome);
   }
 
   ProcessOptions options_;

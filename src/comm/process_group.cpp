@@ -286,7 +286,7 @@ void ProcessGroup::require_progress() {
   }
   // If it may have been this one, the others speak first; but somebody has to.
   const bool others_first = own.last_beat <= first->last_beat;
-  if (now - first->last_beat <= (others_first ? limit + limit / 2 : limit)) {
+  if (now - first->last_beat <= limit + (others_first ? 2.0 : 0.0) * pulse_interval(limit)) {
     return;
   }
   silent_ = first->rank;

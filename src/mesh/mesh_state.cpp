@@ -183,8 +183,8 @@ void MeshState::conclude(std::unique_lock<std::mutex>& lock) {
   }
   lock.unlock();
   comm::Verdict verdict = processes->conclude(own, flops);
-  if (verdict
-          .failure) {  // perhaps found only now: in all processes, or they differ in the next call
+  // Perhaps it was found only now: in all processes, or they differ in the next call.
+  if (verdict.failure) {
     for (const auto& seat : seats_) {
       seat->communicator->give_up();
     }
