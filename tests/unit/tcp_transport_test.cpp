@@ -246,6 +246,16 @@ TEST_F(TcpTransport, EndThatIsClosedInAMessage_FailsTheReceive) {
   EXPECT_TRUE(thrown_by([&] { look(*received); }));
 }
 
+TEST_F(TcpTransport, EndThatIsClosedWithUnreadData_IsNamedAsClosedToo) {
+  Data data = pattern(10);
+  const Message sent = send(data);
+  ASSERT_TRUE(sent->test());
+  ends_[1].reset();
+  const auto error = thrown_by([&] { ends_[0]->arrived(1, 0); });
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(), HasSubstr("rank 1 (the other end) was closed"));
+}
+
 TEST_F(TcpTransport, EndThatIsAbandoned_IsAsIfClosedForTheOther) {
   ends_[0]->abandon();
   Data room(10);

@@ -197,9 +197,14 @@ void TcpTransport::require_whole(const Line& line) {
   }
 }
 
-void TcpTransport::fail(Line& line, const std::string& why) {
+/// A process that ends closes its connections; those with data that it has not read are reset.
+void TcpTransport::lose(Line& line, int error) {
   if (line.failure.empty()) {
-    line.failure = fmt::format("the connection to {} {}", line.peer.name, why);
+    const bool closed = error == ECONNRESET || error == EPIPE;
+    line.failure = fmt::format(
+        "the connection to {} {}", line.peer.name,
+        closed ? "was closed: it has ended, or has given up this mesh after a failure"
+               : fmt::format("is broken: {}", text_of(error)));
   }
 }
 
@@ -245,7 +250,7 @@ void TcpTransport::write_some(Line& line) {
       const int error = errno;
       if (!would_wait(error)) {
         read_some(line);  // its last words
-        fail(line, fmt::format("is broken: {}", text_of(error)));
+        lose(line, error);
       }
       return;
     }
@@ -284,13 +289,13 @@ std::size_t TcpTransport::read_more(Line& line) {
   }
   const ssize_t got = ::recv(line.peer.socket.get(), to, wanted, MSG_DONTWAIT);
   if (got == 0) {
-    fail(line, "was closed: it has ended, or has given up this mesh after a failure");
+    lose(line, ECONNRESET);
     return 0;
   }
   if (got < 0) {
     const int error = errno;
     if (!would_wait(error)) {
-      fail(line, fmt::format("is broken: {}", text_of(error)));
+      lose(line, error);
     }
     return 0;
   }

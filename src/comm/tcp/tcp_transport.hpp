@@ -100,7 +100,7 @@ class TcpTransport final : public Transport {
   std::size_t read_more(Line& line);
   void begin_body(Line& line);
   void end_body(Line& line);
-  static void fail(Line& line, const std::string& why);
+  static void lose(Line& line, int error);
   static void require_whole(const Line& line);
   static void deliver(Kept& message, Incoming& to);
 
