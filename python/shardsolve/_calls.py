@@ -131,8 +131,7 @@ class Call:
         self, arguments: Sequence[jax.Array], options: dict
     ) -> Sequence[jax.ShapeDtypeStruct]:
         """Of the whole results."""
-        run = functools.partial(self.local, n=arguments[0].shape[1], ranks=1, **options)
-        return jax.eval_shape(run, jax.ShapeDtypeStruct((2,), jnp.int32), *arguments)
+        return jax.eval_shape(self._run((), (), arguments[0].shape[1], options), *arguments)
 
     def _nothing(self, arguments: Sequence[jax.Array], options: dict) -> Arrays:
         return tuple(
@@ -240,7 +239,7 @@ def _real(dtype: jnp.dtype) -> jnp.dtype:
     return jnp.finfo(dtype).dtype
 
 
-def _conjugate(a: jax.Array) -> jax.Array:
+def conjugate(a: jax.Array) -> jax.Array:
     return jnp.conj(a) if jnp.iscomplexobj(a) else a
 
 
@@ -252,11 +251,11 @@ def _factor_from_columns(run: Callable[[jax.Array], Arrays]) -> Callable[[jax.Ar
     """
 
     def factor(a: jax.Array) -> Arrays:
-        slab, diagonal, log_determinant, record = run(_conjugate(a.T))
+        *made, record = run(conjugate(a.T))
         column = record[2]
         is_entry = (record[0] < FAILURE) & (column >= 0)
         swapped = record.at[2].set(record[1]).at[1].set(column)
-        return slab, diagonal, log_determinant, jnp.where(is_entry, swapped, record)
+        return *made, jnp.where(is_entry, swapped, record)
 
     return factor
 
@@ -278,7 +277,7 @@ def _factor_local(place, a, *, n, ranks, tile):
 
 def _solve_local(place, slab, diagonal, record, b, *, n, ranks):
     # The library's right-hand sides are columns, and its matrix is conj(A).
-    columns = _conjugate(b.T)
+    columns = conjugate(b.T)
     call = jax.ffi.ffi_call(
         _library.target("cholesky_solve"),
         (
@@ -291,7 +290,7 @@ def _solve_local(place, slab, diagonal, record, b, *, n, ranks):
     x, verdict, error = call(
         place, slab, diagonal, record, columns, n=np.int64(n), ranks=np.int64(ranks)
     )
-    return _conjugate(x).T, verdict, error
+    return conjugate(x).T, verdict, error
 
 
 def _inverse_local(place, slab, diagonal, record, *, n, ranks):
@@ -318,7 +317,7 @@ def _condition_local(place, slab, diagonal, record, *, n, ranks):
     return tuple(call(place, slab, diagonal, record, n=np.int64(n), ranks=np.int64(ranks)))
 
 
-_FACTOR = Call(
+FACTOR = Call(
     operands=("rows",),
     results=("rows", "rows", "small", "small"),
     number=0,
@@ -359,7 +358,7 @@ def factor(cut: Cut | None, tile: int) -> Callable[[jax.Array], Arrays]:
 
     @custom_vmap
     def call(a: jax.Array) -> Arrays:
-        return _FACTOR(cut, a, tile=tile)
+        return FACTOR(cut, a, tile=tile)
 
     @call.def_vmap
     def one_by_one(axis_size, batched, a):

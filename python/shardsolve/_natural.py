@@ -3,21 +3,22 @@
 The library eliminates in an order that keeps all devices busy without moving anything, so what it
 leaves is the factor of a permuted matrix. To have the factor of the matrix itself, blocks of rows
 are dealt out first, such that the order of elimination is the natural one, and collected again
-afterwards: two all-to-all exchanges, and a third that transposes.
+afterwards: two all-to-all exchanges, and for the lower factor a third that transposes.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.custom_batching import custom_vmap
+from jax.sharding import Mesh
 
-from shardsolve import _calls
+from shardsolve._calls import FACTOR, Arrays, Call, conjugate
 from shardsolve._check import check_matrix, check_tile
 from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._records import FAILURE, raise_if_failed
@@ -53,102 +54,196 @@ def cholesky(
         raise NotImplementedError(
             "cholesky cannot be called inside of a shard_map; call it outside, or use cho_factor"
         )
-    cut = find_cut(a, mesh, None) or _whole_context()
-    factor, record = _cholesky(a, cut.by_rows, check_tile(tile) or LARGEST_TILE)
+    cut = find_cut(a, mesh, None)
+    factor, record = _cholesky(a, cut, check_tile(tile) or LARGEST_TILE, bool(upper))
     raise_if_failed(record)
-    return jnp.conj(factor.T) if upper else factor
+    return factor
 
 
-def _whole_context() -> Cut:
-    """Under jit with Auto axes: the mesh that is set, if one is."""
-    mesh = jax.sharding.get_abstract_mesh()
-    if mesh.empty:
-        raise ValueError(
-            "cholesky does not know the devices of a here: under jit, pass mesh= or use "
-            "jax.set_mesh; cho_factor needs neither"
-        )
-    return Cut(mesh, tuple(mesh.axis_names))
-
-
-@functools.partial(jax.jit, static_argnames=("cut", "tile"))
-def _cholesky(a: jax.Array, cut: Cut, tile: int) -> tuple[jax.Array, jax.Array]:
-    return _cholesky_of(cut, tile)(a)
+@functools.partial(jax.jit, static_argnames=("cut", "tile", "upper"))
+def _cholesky(a: jax.Array, cut: Cut | None, tile: int, upper: bool) -> Arrays:
+    return _cholesky_of(cut, tile, upper)(a)
 
 
 @functools.cache
-def _cholesky_of(cut: Cut, tile: int):
+def _cholesky_of(cut: Cut | None, tile: int, upper: bool) -> Callable[[jax.Array], Arrays]:
+    @custom_vmap
+    def call(a: jax.Array) -> Arrays:
+        return _IN_ORDER(cut, a, tile=tile, upper=upper)
+
+    @call.def_vmap
+    def one_by_one(axis_size, batched, a):
+        return lax.map(call, a), (True, True)
+
+    def adjoint(a: jax.Array) -> jax.Array:
+        return jnp.conj(a.T)
+
     @jax.custom_jvp
-    def cholesky(a: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return _natural(a, cut, tile)
+    def cholesky(a: jax.Array) -> Arrays:
+        return call(a)
 
     @cholesky.defjvp
     def rule(primals, tangents):
         # Murray, arXiv:1602.07527, equation 8.
         factor, record = cholesky(*primals)
-        change = (tangents[0] + jnp.conj(tangents[0].T)) / 2
+        lower = adjoint(factor) if upper else factor
+        change = (tangents[0] + adjoint(tangents[0])) / 2
         half = lax.linalg.triangular_solve(
-            factor, change, left_side=False, lower=True, transpose_a=True, conjugate_a=True
+            lower, change, left_side=False, lower=True, transpose_a=True, conjugate_a=True
         )
-        middle = jnp.tril(lax.linalg.triangular_solve(factor, half, left_side=True, lower=True))
+        middle = jnp.tril(lax.linalg.triangular_solve(lower, half, left_side=True, lower=True))
         middle = middle - jnp.diag(jnp.diag(middle)) / 2
+        change = jnp.matmul(lower, middle, precision=lax.Precision.HIGHEST)
         return (factor, record), (
-            jnp.matmul(factor, middle, precision=lax.Precision.HIGHEST),
+            adjoint(change) if upper else change,
             np.zeros(record.shape, jax.dtypes.float0),
         )
 
     return cholesky
 
 
-def _natural(a: jax.Array, cut: Cut, tile: int) -> tuple[jax.Array, jax.Array]:
-    n, ranks = a.shape[0], cut.parts
-    # Every device gets as many whole blocks as every other: `turns` from each device.
-    turns = max(1, -(-n // (ranks * ranks * tile)))
-    tile = max(1, -(-n // (ranks * ranks * turns)))
-    padded = ranks * ranks * turns * tile
-    blocks = ranks * turns  # on each device
-    a = cut.place(a, cut_rows=False) if padded != n else a
-    a = jnp.pad(a, ((0, padded - n), (0, padded - n)))
-    a = a + jnp.diag((jnp.arange(padded) >= n).astype(a.dtype))  # the identity, behind the matrix
-    rows = P(cut.axes, None)
+class _InOrder(Call):
+    """The factorisation of a matrix whose blocks have been dealt out."""
 
-    def deal(own: jax.Array) -> jax.Array:
-        own = own.reshape(turns, ranks, tile, padded)
-        own = lax.all_to_all(own, cut.axes, split_axis=1, concat_axis=0, tiled=True)
-        own = own.reshape(blocks * tile, blocks, ranks, tile)
-        return own.swapaxes(1, 2).reshape(blocks * tile, padded)
+    def _run(
+        self, axes: tuple[str, ...], others: tuple[str, ...], n: int, options: dict
+    ) -> Callable[[jax.Array], Arrays]:
+        def run(own: jax.Array) -> Arrays:
+            order = _Order(n, axes, options["tile"])
+            factor = super(_InOrder, self)._run(axes, others, order.padded, {"tile": order.tile})
+            slab, _, _, record = factor(order.deal(own))
+            factored = order.collect(slab)  # column j of conj(l) is row j: that is u
+            factored = jnp.where(order.rows[:, None] <= jnp.arange(n), factored, 0)
+            if not options["upper"]:
+                factored = order.adjoint(factored)
+            failed = record[0] != 0
+            return jnp.where(failed, jnp.nan, factored), order.named(record)
 
-    def collect(own: jax.Array) -> jax.Array:
-        own = own.reshape(blocks * tile, ranks, blocks, tile)
-        own = own.swapaxes(1, 2).reshape(blocks, 1, tile, padded)
-        own = lax.all_to_all(own, cut.axes, split_axis=0, concat_axis=1, tiled=True)
-        return own.reshape(blocks * tile, padded)
+        return run
 
-    def on_rows(function):
-        return jax.shard_map(
-            function, mesh=cut.mesh, in_specs=rows, out_specs=rows, check_vma=False
+
+class _Order:
+    """Where the rows of a matrix go, so that its blocks are eliminated one after the other.
+
+    Of the `ranks` devices along `axes` each has `width` rows, the last ones fewer. Block b of
+    `tile` rows is dealt to device b % ranks. Every device gets `blocks` whole ones; what they hold
+    beyond the matrix is the identity's.
+    """
+
+    def __init__(self, n: int, axes: tuple[str, ...], largest_tile: int):
+        self.axes = axes
+        ranks = lax.axis_size(axes) if axes else 1
+        turns = max(1, -(-n // (ranks * ranks * largest_tile)))
+        self.n, self.ranks, self.width = n, ranks, -(-n // ranks)
+        self.tile = max(1, -(-n // (ranks * ranks * turns)))
+        self.blocks = ranks * turns
+        self.padded = self.blocks * self.tile * ranks
+        if ranks == 1:  # the order is that of the matrix anyway
+            self.tile, self.padded = min(largest_tile, n), n
+
+    @property
+    def rows(self) -> jax.Array:
+        """(width,): a device's rows of the matrix, and past its end."""
+        rank = lax.axis_index(self.axes) if self.axes else 0
+        return rank * self.width + jnp.arange(self.width)
+
+    def deal(self, own: jax.Array) -> jax.Array:
+        """Of a device's rows of the matrix, those of the matrix to be factored."""
+        if self.ranks == 1:
+            return own
+        send, place, _, _ = self._routes
+        rows = _exchange(own, self.axes, send, place)
+        rows = jnp.pad(rows, ((0, 0), (0, self.padded - self.n)))
+        number = jnp.asarray(self._dealt)[lax.axis_index(self.axes)][:, None]
+        behind = (number == jnp.arange(self.padded)).astype(own.dtype)
+        rows = jnp.where(number < self.n, rows, behind)
+        columns = rows.reshape(-1, self.blocks, self.ranks, self.tile)
+        return columns.swapaxes(1, 2).reshape(-1, self.padded)
+
+    def collect(self, own: jax.Array) -> jax.Array:
+        """The way back, for the rows of the factor."""
+        if self.ranks == 1:
+            return own
+        _, _, send, place = self._routes
+        columns = own.reshape(-1, self.ranks, self.blocks, self.tile).swapaxes(1, 2)
+        return _exchange(columns.reshape(-1, self.padded)[:, : self.n], self.axes, send, place)
+
+    def adjoint(self, own: jax.Array) -> jax.Array:
+        """A device's rows of the conjugate transpose."""
+        if self.ranks == 1:
+            return conjugate(own.T)
+        own = jnp.pad(own, ((0, 0), (0, self.ranks * self.width - self.n)))
+        columns = lax.all_to_all(own, self.axes, split_axis=1, concat_axis=0, tiled=True)
+        return conjugate(columns.T)[:, : self.n]
+
+    def named(self, record: jax.Array) -> jax.Array:
+        """The record with the rows that it names as they are in the matrix."""
+
+        def original(row: jax.Array) -> jax.Array:
+            return jnp.where(row >= 0, jnp.asarray(self._dealt.ravel())[row], row)
+
+        if self.ranks == 1:
+            return record
+        named = record.at[1].set(original(record[1])).at[2].set(original(record[2]))
+        return jnp.where(record[0] < FAILURE, named, record)
+
+    @functools.cached_property
+    def _dealt(self) -> np.ndarray:
+        """(ranks, rows of each): the rows of the matrix that a device is dealt."""
+        rows = np.arange(self.padded, dtype=np.int32).reshape(self.blocks, self.ranks, self.tile)
+        return rows.swapaxes(0, 1).reshape(self.ranks, -1)
+
+    @functools.cached_property
+    def _routes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """`send` and `place` of `_exchange`, to deal rows out and then to collect them."""
+        row = np.arange(self.n)
+        source, held = row // self.width, row % self.width
+        block, inside = row // self.tile, row % self.tile
+        target, dealt = block % self.ranks, block // self.ranks * self.tile + inside
+        pair = source * self.ranks + target
+        count = np.bincount(pair, minlength=self.ranks**2)
+        by_pair = np.argsort(pair, kind="stable")
+        number = np.empty_like(row)  # among the rows of its pair
+        number[by_pair] = row - (np.cumsum(count) - count)[pair[by_pair]]
+        most = max(1, int(count.max()))
+
+        def table(shape: tuple[int, ...], *places_and_value: np.ndarray) -> np.ndarray:
+            *places, value = places_and_value
+            filled = np.zeros(shape, np.int32)
+            filled[tuple(places)] = value
+            return filled
+
+        pairs, rows = (self.ranks, self.ranks, most), self.padded // self.ranks
+        return (
+            table(pairs, source, target, number, held),
+            table((self.ranks, rows), target, dealt, source * most + number),
+            table(pairs, target, source, number, dealt),
+            table((self.ranks, self.width), source, held, target * most + number),
         )
 
-    slab, _, _, record = _calls.factor(cut, tile)(on_rows(deal)(cut.place(a)))
-    upper = on_rows(collect)(slab)  # row j is column j of the factor of conj(a)
-    lower = jnp.tril(jnp.conj(upper.T)) if jnp.iscomplexobj(a) else jnp.tril(upper.T)
-    lower = lower[:n, :n] if padded != n else lower
-    failed = record[0] != 0
-    lower = jnp.where(failed, jnp.nan, lower)
-    if cut.explicit:
-        lower = cut.place(lower)
-    elif n % ranks == 0:
-        lower = lax.with_sharding_constraint(lower, NamedSharding(cut.known_mesh, rows))
-    return lower, _in_order(record, ranks, blocks, tile)
+
+def _exchange(
+    own: jax.Array, axes: tuple[str, ...], send: np.ndarray, place: np.ndarray
+) -> jax.Array:
+    """Rows from all devices to all devices.
+
+    Args:
+        own: This device's rows.
+        axes: Along which the devices lie.
+        send: (ranks, ranks, most): which of its rows each device sends to each.
+        place: (ranks, rows): which of all that it receives, device by device, is each row.
+    """
+    rank = lax.axis_index(axes)
+    parts = lax.all_to_all(own[jnp.asarray(send)[rank]], axes, split_axis=0, concat_axis=0)
+    return parts.reshape(-1, own.shape[1])[jnp.asarray(place)[rank]]
 
 
-def _in_order(record: jax.Array, ranks: int, blocks: int, tile: int) -> jax.Array:
-    """The record with the rows that it names as they are in the matrix."""
-
-    def original(row: jax.Array) -> jax.Array:
-        rank, rest = row // (blocks * tile), row % (blocks * tile)
-        natural = ((rest // tile) * ranks + rank) * tile + rest % tile
-        return jnp.where(row >= 0, natural, row)
-
-    is_row = record[0] < FAILURE
-    named = record.at[1].set(original(record[1])).at[2].set(original(record[2]))
-    return jnp.where(is_row, named, record)
+_IN_ORDER = _InOrder(
+    operands=FACTOR.operands,
+    results=("rows", "small"),
+    number=FACTOR.number,
+    local=FACTOR.local,
+    rule="i j -> i j, m",
+    empty=(0, 0),
+    from_columns=FACTOR.from_columns,
+)

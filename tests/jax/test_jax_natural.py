@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import systems
+from jax.sharding import NamedSharding, PartitionSpec
 from systems import DTYPES, close, hermitian, put, row_mesh, spread
 
 import shardsolve
@@ -48,18 +49,51 @@ def test_pivot_is_named_as_in_the_matrix(row):
     assert caught.value.pivot == row
 
 
+@pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_gradient_is_that_of_jax(dtype):
-    a, mesh = hermitian(9, dtype), row_mesh()
+def test_gradient_is_that_of_jax(dtype, upper):
+    a = hermitian(9, dtype)
 
     def value(factor):
-        return lambda a: jnp.sum(jnp.abs(factor(a)) ** 3)
+        # Its second factor tells the entries apart, so that a transposed gradient is another one.
+        return lambda a: jnp.sum(jnp.abs(factor(a)) ** 3 * jnp.arange(81).reshape(9, 9))
 
-    ours = jax.grad(value(lambda a: shardsolve.cholesky(a, mesh=mesh)))(a)
-    plain = lambda a: jnp.linalg.cholesky(systems.hermitian_part(a), symmetrize_input=False)  # noqa: E731
+    def plain(a):
+        lower = jnp.linalg.cholesky(systems.hermitian_part(a), symmetrize_input=False)
+        return lower.conj().T if upper else lower
+
+    ours = jax.grad(value(lambda a: shardsolve.cholesky(a, upper=upper)))(spread(a))
     assert close(ours, jax.grad(value(plain))(a))
 
 
-def test_jit_without_a_mesh_says_what_to_pass():
-    with pytest.raises(ValueError, match="mesh="):
-        jax.jit(shardsolve.cholesky)(hermitian(4))
+@pytest.mark.parametrize("upper", [False, True])
+def test_batch_is_factored_one_by_one(upper):
+    batch = np.stack([hermitian(7, seed=seed) for seed in range(3)])
+    lower = np.linalg.cholesky(batch)
+    factors = jax.vmap(lambda a: shardsolve.cholesky(a, upper=upper))(batch)
+    assert close(factors, lower.swapaxes(1, 2) if upper else lower)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("n", [2, 13, 6 * systems.DEVICES + 1, 41])
+def test_rows_in_unequal_parts_inside_of_a_program(n, upper):
+    """There each device has as many as the first, and what it has beyond the matrix is anything."""
+    rows = NamedSharding(row_mesh(), PartitionSpec("x", None))
+
+    @jax.jit
+    def run(a):
+        return shardsolve.cholesky(jax.lax.with_sharding_constraint(a, rows), tile=2, upper=upper)
+
+    a = hermitian(n, "complex128")
+    lower = np.linalg.cholesky(a)
+    assert close(run(a), lower.conj().T if upper else lower)
+
+
+@pytest.mark.skipif(systems.DEVICES == 1, reason="one device has nobody to send to")
+@pytest.mark.parametrize("cut", [("x", None), (None, "x")], ids=["rows", "columns"])
+def test_matrix_is_never_gathered(cut):
+    n = 16 * systems.DEVICES
+    text = systems.compiled_text(shardsolve.cholesky, put(hermitian(n), row_mesh(), *cut))
+    assert systems.FACTOR_CALL in text
+    assert "all-gather" not in text
+    assert systems.largest_collective(text) <= n * n // systems.DEVICES

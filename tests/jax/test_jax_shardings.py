@@ -103,6 +103,14 @@ def test_factor_made_anywhere_serves_every_function(place):
 
 
 @pytest.mark.parametrize("way", ("eager", "jit"))
+@every_place
+def test_cholesky_of_matrix_anywhere_is_that_of_numpy(place, way):
+    a, _ = system()
+    run = jax.jit(shardsolve.cholesky) if way == "jit" else shardsolve.cholesky
+    assert close(run(PLACES[place](a)), np.linalg.cholesky(a))
+
+
+@pytest.mark.parametrize("way", ("eager", "jit"))
 @pytest.mark.parametrize("spec_b", (("x",), ("x", None), (None, "x"), (), None), ids=str)
 @pytest.mark.parametrize("place", ("rows", "columns"))
 def test_solve_b_elsewhere_than_a_passes_gate(place, spec_b, way):
