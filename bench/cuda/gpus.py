@@ -77,10 +77,11 @@ def _library_folders() -> list[str]:
 
 
 def loaded_libraries(process: int) -> list[str]:
-    """The files of CUDA's libraries, and ours, that a process has loaded."""
+    """The files of CUDA's libraries, and ours, that a process has loaded, each with its folder."""
     try:
         maps = Path(f"/proc/{process}/maps").read_text()
     except OSError:
         return []
     files = {line.split(maxsplit=5)[5] for line in maps.splitlines() if line.count("/")}
-    return sorted(file for file in files if Path(file).name.startswith(LIBRARIES))
+    loaded = {Path(file) for file in files if Path(file).name.startswith(LIBRARIES)}
+    return sorted(f"{file.parent.name}/{file.name}" for file in loaded)

@@ -158,7 +158,8 @@ def describe(found: list[dict[str, str]], devices: list[int]) -> dict[str, Any]:
     # A copy of the tree has no history; its sender may say what it is a copy of.
     described["commit"] = os.environ.get("SHARDSOLVE_COMMIT", described["commit"])
     return {
-        "command": sys.argv,
+        # Without folders of the machine, as the report may be published.
+        "command": [Path(word).name if Path(word).is_absolute() else word for word in sys.argv],
         "machine": described,
         "gpus": found,
         "devices": devices,
