@@ -61,6 +61,15 @@ bench-engines: ## the factorisation in one process, over MPI, by ScaLAPACK and b
 	@$(BUILD) shardsolve_backends
 	@SHARDSOLVE_BUILD=build/release $(PYTHON) bench/engines.py
 
+.PHONY: bench-jax
+bench-jax: ## what a call from JAX costs, beside C++ and beside jax.scipy on one device
+	@scripts/setup.sh bench
+	@$(CONFIGURE) -DSHARDSOLVE_BUILD_BENCH=ON $(WITH_PYTHON)
+	@$(BUILD) bench/all
+	@$(BUILD) shardsolve_jax
+	@cmake --install build/release --component python --prefix python > build/python-install.log
+	@SHARDSOLVE_BUILD=build/release PYTHONPATH=python $(PYTHON) bench/front.py
+
 .PHONY: check
 check: ## format, lint and types: clang-format, clang-tidy, ruff, mypy; builds the documentation
 	@scripts/setup.sh check

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ TARGET_RUNS = 5
 OURS, LAPACK, SCIPY, JAX = "shardsolve", "lapack", "scipy", "jax"
 PEERS = (LAPACK, SCIPY, JAX)
 OURS_MPI, SCALAPACK = "shardsolve-mpi", "scalapack"  # of bench/engines.py
+OURS_JAX = "shardsolve-jax"  # of bench/front.py
 LABELS = {
     "factor": {
         OURS: "shardsolve cholesky_factor",
@@ -31,6 +32,7 @@ LABELS = {
     },
     "solve": {
         OURS: "shardsolve solve",
+        OURS_JAX: "shardsolve.solve in JAX",
         LAPACK: "LAPACK potrf, potrs",
         SCIPY: "scipy.linalg.solve pos",
         JAX: "jax cho_factor, cho_solve",
@@ -211,15 +213,31 @@ def contestants(
         SCIPY: [sys.executable, str(HERE / "peer_scipy.py"), str(folder)],
         JAX: [sys.executable, str(HERE / "peer_jax.py"), str(folder)],
     }
-    started: list[Contestant] = []
+    wanted = (OURS, *(peer for peer in PEERS if peer in peers))
+    with started({name: commands[name] for name in wanted}, lambda _: cores, folder) as all_of:
+        yield all_of
+
+
+@contextmanager
+def started(
+    commands: Mapping[str, Sequence[str]], threads: Callable[[str], int], folder: Path | None = None
+) -> Iterator[list[Contestant]]:
+    """Starts contestants, each in processes of its own; ends them afterwards.
+
+    Args:
+        commands: By name; the first is one of ours.
+        threads: How many the BLAS of each takes.
+        folder: The first one writes a.npy and b.npy to it before the others start.
+    """
+    all_of: list[Contestant] = []
     try:
-        for name in (OURS, *(peer for peer in PEERS if peer in peers)):
-            started.append(Contestant(name, commands[name], environment(cores, started)))
-            if name == OURS:
-                started[0].save(str(folder))
-        yield started
+        for name, command in commands.items():
+            all_of.append(Contestant(name, command, environment(threads(name), all_of)))
+            if folder is not None and len(all_of) == 1:
+                all_of[0].save(str(folder))
+        yield all_of
     finally:
-        for contestant in started:
+        for contestant in all_of:
             contestant.close()
 
 

@@ -29,7 +29,7 @@ from contest import (
     Comparison,
     Measurement,
     Setting,
-    environment,
+    started,
     take_turns,
 )
 from protocol import BenchError, Contestant
@@ -99,15 +99,8 @@ def engines(setting: Setting, build: Path) -> Iterator[list[Contestant]]:
         SCALAPACK: [*processes, str(build / "bench/shardsolve_bench_scalapack"), *problem],
         LAPACK: [str(build / "bench/shardsolve_bench_peer"), *problem],
     }
-    started: list[Contestant] = []
-    try:
-        for name, command in commands.items():
-            threads = machine.cores() if name == LAPACK else 1
-            started.append(Contestant(name, command, environment(threads, started)))
-        yield started
-    finally:
-        for contestant in started:
-            contestant.close()
+    with started(commands, lambda name: machine.cores() if name == LAPACK else 1) as all_of:
+        yield all_of
 
 
 if __name__ == "__main__":

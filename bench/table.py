@@ -129,6 +129,18 @@ class Display:
         for row in rows:
             self._missed_gates(row)
 
+    def front(self, setting: Setting, rows: Sequence[Measurement]) -> None:
+        """The solve in C++, then in JAX: seconds of each beside those of the first."""
+        self.say(f"\n{TITLES['solve']}   n = {setting.n}, {setting.dtype}, {setting.ranks} devices")
+        table = self._timings("Program", "Seconds, C++ = 1")
+        for row in rows:
+            both = row.passed and rows[0].passed
+            ratio = f"{row.minimum / rows[0].minimum:.2f}" if both else "-"
+            self._add(table, row, [row.label, ratio])
+        self._print(table)
+        for row in rows:
+            self._missed_gates(row)
+
     def memory(self, use: MemoryUse) -> None:
         """Peak memory beside its bound."""
         mega = 1e6

@@ -44,16 +44,18 @@ void fill_view(T value, MatrixView<T> target) {
   }
 }
 
-/// target = source^H, by as many rows of the source as share a line of the cache: each line is read
-/// once and whole, and the target is written from front to end.
+/// target = source^H, by squares of a cache line a side: lines are read and written whole.
 template <Scalar T>
-void conjugate_transpose_lines(MatrixView<const T> source, MatrixView<T> target) {
+void conjugate_transpose_squares(MatrixView<const T> source, MatrixView<T> target) {
   constexpr std::int64_t line = 64 / sizeof(T);
-  for (std::int64_t begin = 0; begin < source.rows(); begin += line) {
-    const std::int64_t end = std::min(begin + line, source.rows());
-    for (std::int64_t j = 0; j < source.columns(); ++j) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        target(j, i) = conjugate(source(i, j));
+  for (std::int64_t row = 0; row < source.rows(); row += line) {
+    const std::int64_t last_row = std::min(row + line, source.rows());
+    for (std::int64_t column = 0; column < source.columns(); column += line) {
+      const std::int64_t last_column = std::min(column + line, source.columns());
+      for (std::int64_t i = row; i < last_row; ++i) {
+        for (std::int64_t j = column; j < last_column; ++j) {
+          target(j, i) = conjugate(source(i, j));
+        }
       }
     }
   }
@@ -148,7 +150,7 @@ void HostKernels<T>::conjugate_transpose(Queue& queue, In source, Out target) co
   require(source.rows() == target.columns() && source.columns() == target.rows(),
           "conjugate_transpose");
   launch(queue, {.name = "transpose"}, {source}, {target},
-         [=] { conjugate_transpose_lines(source, target); });
+         [=] { conjugate_transpose_squares(source, target); });
 }
 
 template <Scalar T>
