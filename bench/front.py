@@ -23,7 +23,16 @@ from pathlib import Path
 from typing import Any
 
 import machine
-from contest import JAX, OURS, OURS_JAX, Measurement, Setting, started, take_turns
+from contest import (
+    JAX,
+    OURS,
+    OURS_JAX,
+    Measurement,
+    Setting,
+    environment,
+    started,
+    take_turns,
+)
 from protocol import BenchError
 from run import as_json
 from table import Display
@@ -45,6 +54,8 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5, help="timed runs of each")
     parser.add_argument("--output", type=Path, default=machine.ROOT / "out/front.json")
     options = parser.parse_args()
+    if uneven := [n for n in options.n if n % options.devices != 0]:
+        parser.error(f"--n {uneven[0]}: JAX cuts rows only into {options.devices} equal parts")
     build = Path(os.environ.get("SHARDSOLVE_BUILD", machine.ROOT / "build/release")).absolute()
     options.output.parent.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {"machine": machine.describe(), "sizes": []}
@@ -64,7 +75,9 @@ def bench_small(devices: int, display: Display) -> dict[str, Any]:
     """A 4 x 4 solve: median and 95th percentile of its seconds."""
     display.doing("a 4 x 4 solve")
     command = [*program(devices), "--latency", str(CALLS)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=environment(machine.cores(), []), capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         raise BenchError(f"{OURS_JAX}: exit status {done.returncode}\n{done.stderr}")
     seconds = json.loads(done.stdout)
@@ -105,7 +118,7 @@ def bench_size(setting: Setting, build: Path, output: Path, display: Display) ->
 
 
 def program(devices: int) -> list[str]:
-    return [sys.executable, str(HERE / "ours_jax.py"), "--devices", str(devices)]
+    return [sys.executable, str(HERE / "ours_in_jax.py"), "--devices", str(devices)]
 
 
 def verdict(reached: bool, target: str) -> str:

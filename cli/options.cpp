@@ -246,13 +246,12 @@ void add_json(CLI::App& command, Options& options) {
   command.add_flag("--json", options.json, "print one JSON object in place of text");
 }
 
-constexpr const char* table_to_use =
-    "table of 'shardsolve tune' (default: this user's; none: the library's choice)";
-
-void add_tile_table(CLI::App& command, Options& options, const char* about = table_to_use) {
-  command.add_option("--tile-table", options.tile_table, about)
+void add_tile_table(CLI::App& command, Options& options) {
+  command
+      .add_option("--tile-table", options.tile_table,
+                  "table of 'shardsolve tune' (default: this user's; none: the library's choice)")
       ->type_name("FILE")
-      ->check(not_empty("the name of a file is accepted"));
+      ->check(not_empty("the name of a file is accepted, or none"));
 }
 
 void add_tile(CLI::App& command, Options& options) {
@@ -330,7 +329,10 @@ CLI::App* add_doctor(CLI::App& app, Options& options, DeviceList& devices) {
 void add_measured(CLI::App& app, Options& options, DeviceList& devices, MeasuredLists& lists) {
   CLI::App* tune = add_tune(app, options, lists);
   CLI::App* bench = add_bench(app, options, lists);
-  add_tile_table(*tune, options, "table to write, or to add to (default: this user's)");
+  tune->add_option("--tile-table", options.tile_table,
+                   "table to write, or to add to (default: this user's)")
+      ->type_name("FILE")
+      ->check(not_empty("the name of a file is accepted"));
   add_tile(*bench, options);
   for (CLI::App* command : {tune, bench}) {
     add_devices(*command, options, devices);

@@ -158,14 +158,19 @@ def describe(found: list[dict[str, str]], devices: list[int]) -> dict[str, Any]:
     # A copy of the tree has no history; its sender may say what it is a copy of.
     described["commit"] = os.environ.get("SHARDSOLVE_COMMIT", described["commit"])
     return {
-        # Without folders of the machine, as the report may be published.
-        "command": [Path(word).name if Path(word).is_absolute() else word for word in sys.argv],
+        "command": [without_folder(word) for word in sys.argv],
         "machine": described,
         "gpus": found,
         "devices": devices,
         "ceilings": [],
         "stages": [],
     }
+
+
+def without_folder(word: str) -> str:
+    """A word of the command without folders of this machine, as the report may be published."""
+    option, equals, value = word.rpartition("=")
+    return option + equals + (Path(value).name if Path(value).is_absolute() else value)
 
 
 def plan(options: argparse.Namespace, devices: list[int]) -> list[Setting]:

@@ -31,10 +31,10 @@ def cholesky(
 ) -> jax.Array:
     """The Cholesky factor: a = l l^H with l lower triangular, or a = u^H u with upper=True.
 
-    Out of place: each device holds its rows of `a`, and up to three times as much besides. To
-    solve, take `cho_factor`, which moves and copies nothing. Not to be called inside of a
-    `shard_map`. Its derivative solves triangular systems by `jax.lax.linalg`, for which XLA may
-    bring the whole factor to every device.
+    Out of place: each device holds its rows of `a`, and up to three times as much besides, if the
+    rows divide evenly. To solve, take `cho_factor`, which moves and copies nothing. Not to be
+    called inside of a `shard_map`. Its derivative solves triangular systems by `jax.lax.linalg`,
+    for which the whole factor may come to every device.
 
     Args:
         a: As in `solve`.
@@ -43,7 +43,9 @@ def cholesky(
         tile: Columns of a block at most; by default 384.
 
     Returns:
-        (n, n), of a's dtype, its rows cut as those of `a`.
+        (n, n), of a's dtype, its rows cut as those of `a`. Under `jit` with Auto axes, if the rows
+        of `a` are not cut, XLA decides where it lies: for a replicated `a` whole on each device,
+        unless mesh= is passed.
 
     Raises:
         LinAlgError: As `solve`. The pivot's row is a's.
@@ -78,6 +80,10 @@ def _cholesky_of(cut: Cut | None, tile: int, upper: bool) -> Callable[[jax.Array
     def adjoint(a: jax.Array) -> jax.Array:
         return jnp.conj(a.T)
 
+    def whole(a: jax.Array) -> jax.Array:
+        """On every device where types say where arrays lie; else XLA decides."""
+        return a if cut is None else cut.place(a, cut_rows=False)
+
     @jax.custom_jvp
     def cholesky(a: jax.Array) -> Arrays:
         return call(a)
@@ -86,16 +92,18 @@ def _cholesky_of(cut: Cut | None, tile: int, upper: bool) -> Callable[[jax.Array
     def rule(primals, tangents):
         # Murray, arXiv:1602.07527, equation 8.
         factor, record = cholesky(*primals)
-        lower = adjoint(factor) if upper else factor
-        change = (tangents[0] + adjoint(tangents[0])) / 2
+        lower = whole(adjoint(factor) if upper else factor)
+        change = whole(tangents[0])
+        change = (change + adjoint(change)) / 2
         half = lax.linalg.triangular_solve(
             lower, change, left_side=False, lower=True, transpose_a=True, conjugate_a=True
         )
         middle = jnp.tril(lax.linalg.triangular_solve(lower, half, left_side=True, lower=True))
         middle = middle - jnp.diag(jnp.diag(middle)) / 2
         change = jnp.matmul(lower, middle, precision=lax.Precision.HIGHEST)
+        change = adjoint(change) if upper else change
         return (factor, record), (
-            adjoint(change) if upper else change,
+            change if cut is None else cut.place_like(change, factor),
             np.zeros(record.shape, jax.dtypes.float0),
         )
 

@@ -36,9 +36,12 @@ def test_upper_is_the_conjugate_transpose():
     assert np.array_equal(shardsolve.cholesky(a, upper=True), lower.conj().T)
 
 
-def test_rows_lie_where_those_of_the_matrix_do():
-    a = put(hermitian(8 * systems.DEVICES), row_mesh(), "x")
-    assert shardsolve.cholesky(a).sharding.is_equivalent_to(a.sharding, 2)
+@pytest.mark.parametrize("explicit", [False, True])
+@pytest.mark.parametrize("upper", [False, True])
+def test_rows_lie_where_those_of_the_matrix_do(upper, explicit):
+    a = put(hermitian(8 * systems.DEVICES), row_mesh(explicit=explicit), "x")
+    for run in (shardsolve.cholesky, jax.jit(shardsolve.cholesky, static_argnames="upper")):
+        assert run(a, upper=upper).sharding.is_equivalent_to(a.sharding, 2)
 
 
 @pytest.mark.parametrize("row", [0, 7, 23])
@@ -49,29 +52,51 @@ def test_pivot_is_named_as_in_the_matrix(row):
     assert caught.value.pivot == row
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("cut", [("x", None), (None, "x"), ()], ids=["rows", "columns", "whole"])
+@pytest.mark.parametrize("where", [(19, 19), (19, 4), (4, 19)])
+def test_bad_entry_is_named_as_in_the_matrix(where, cut, compiled):
+    a = np.eye(24)
+    a[where] = np.nan
+    if where[0] != where[1]:
+        a[where[::-1]] = 0.0
+    given = put(a, row_mesh(), *cut)
+    if compiled:
+        assert np.isnan(jax.jit(lambda a: shardsolve.cholesky(a, tile=1))(given)).all()
+        return
+    with pytest.raises(shardsolve.LinAlgError, match=rf"\b{where[0]}\b.*\b{where[1]}\b"):
+        shardsolve.cholesky(given, tile=1)
+
+
+@pytest.mark.parametrize("way", systems.WAYS)
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_gradient_is_that_of_jax(dtype, upper):
-    a = hermitian(9, dtype)
+def test_gradient_is_that_of_jax(dtype, upper, way):
+    n = 12
+    a = hermitian(n, dtype)
 
     def value(factor):
         # Its second factor tells the entries apart, so that a transposed gradient is another one.
-        return lambda a: jnp.sum(jnp.abs(factor(a)) ** 3 * jnp.arange(81).reshape(9, 9))
+        weights = jnp.arange(n * n).reshape(n, n)
+        return lambda a: jnp.sum(jnp.abs(factor(a)) ** 3 * weights)
 
     def plain(a):
         lower = jnp.linalg.cholesky(systems.hermitian_part(a), symmetrize_input=False)
         return lower.conj().T if upper else lower
 
-    ours = jax.grad(value(lambda a: shardsolve.cholesky(a, upper=upper)))(spread(a))
+    compiled, place = systems.WAYS[way]
+    ours = compiled(jax.grad(value(lambda a: shardsolve.cholesky(a, upper=upper))))(place(a))
     assert close(ours, jax.grad(value(plain))(a))
 
 
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("upper", [False, True])
-def test_batch_is_factored_one_by_one(upper):
-    batch = np.stack([hermitian(7, seed=seed) for seed in range(3)])
+def test_batch_is_factored_one_by_one(upper, compiled):
+    batch = systems.batch(3, 12, "complex128")
+    run = jax.vmap(lambda a: shardsolve.cholesky(a, upper=upper))
+    factors = (jax.jit(run) if compiled else run)(systems.spread_batch(batch))
     lower = np.linalg.cholesky(batch)
-    factors = jax.vmap(lambda a: shardsolve.cholesky(a, upper=upper))(batch)
-    assert close(factors, lower.swapaxes(1, 2) if upper else lower)
+    assert close(factors, lower.conj().swapaxes(1, 2) if upper else lower)
 
 
 @pytest.mark.parametrize("upper", [False, True])

@@ -78,13 +78,12 @@ def serve_solve(folder: Path) -> None:
 
 
 def on_devices(a: np.ndarray):
-    """`a` with its rows cut over all devices, as far as they divide."""
+    """`a` with its rows cut over all devices."""
     import jax
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     mesh = Mesh(np.array(jax.devices()), ("x",))
-    spec = PartitionSpec("x") if len(a) % mesh.size == 0 else PartitionSpec()
-    return jax.block_until_ready(jax.device_put(a, NamedSharding(mesh, spec)))
+    return jax.block_until_ready(jax.device_put(a, NamedSharding(mesh, PartitionSpec("x"))))
 
 
 if __name__ == "__main__":
