@@ -92,7 +92,7 @@ requirements=()
 for what in "$@"; do
   case $what in
     build) ;;
-    test) packages+=("${mpi_packages[@]}") requirements+=(test) ;;
+    test) packages+=("${mpi_packages[@]}" iproute2) requirements+=(test) ;;
     demo) packages+=("${peer_packages[@]}") requirements+=(demo) ;;
     bench) packages+=("${peer_packages[@]}" "${mpi_packages[@]}" libscalapack-openmpi-dev) requirements+=(bench) ;;
     check) packages+=("${mpi_packages[@]}" "${check_packages[@]}") requirements+=(check docs) ;;

@@ -1,6 +1,6 @@
 """One of several processes that solve together: started by test_jax_processes.py.
 
-    process_program.py <part> <number> <processes> <port> <folder>
+    process_program.py <part> <number> <processes> <address:port> <folder>
 
 With one process it drives all four devices and leaves whole arrays in the folder; each of several
 leaves the pieces of its own devices, and those have to be the same bits. How many devices a process
@@ -24,10 +24,11 @@ from jax.sharding import PartitionSpec as P
 import shardsolve
 
 DEVICES = 4
-PART, NUMBER, PROCESSES, PORT, FOLDER = sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5]
+PART, NUMBER, PROCESSES = sys.argv[1], *map(int, sys.argv[2:4])
+COORDINATOR, FOLDER = sys.argv[4:6]
 if PROCESSES > 1:
     jax.distributed.initialize(
-        coordinator_address=f"127.0.0.1:{PORT}", num_processes=PROCESSES, process_id=NUMBER
+        coordinator_address=COORDINATOR, num_processes=PROCESSES, process_id=NUMBER
     )
 shardsolve.set_timeout(60)
 ROWS = P("x")
@@ -187,8 +188,11 @@ def differ() -> None:
     jax.block_until_ready(solve(a, b))
 
 
-def lose(signal_number: int) -> None:
-    """The last process gets a signal in the middle of a call: the others name one of its ranks."""
+def lose(signal_number: int | None) -> None:
+    """The last process is lost in the middle of a call: the others name one of its ranks.
+
+    By a signal to itself; without one, by whoever reads how long a call takes.
+    """
     n = 2500
     a, b = put(matrix(n)), put(right(n))
     solve(a, b)
@@ -196,7 +200,8 @@ def lose(signal_number: int) -> None:
     solve(a, b)
     took = time.monotonic() - begin
     shardsolve.set_timeout(2)
-    if NUMBER == PROCESSES - 1:
+    print(f"TAKES {took}", flush=True)
+    if NUMBER == PROCESSES - 1 and signal_number is not None:
         threading.Timer(took / 3, lambda: os.kill(os.getpid(), signal_number)).start()
     begin = time.monotonic()
     try:
@@ -211,8 +216,8 @@ def lose(signal_number: int) -> None:
 parts = {
     part.__name__: part for part in (eager, shardings, traced, flight, reasons, traces, differ)
 }
-if PART in ("kill", "stop"):
-    lose({"kill": 9, "stop": 19}[PART])
+if PART in ("kill", "stop", "cut"):
+    lose({"kill": 9, "stop": 19, "cut": None}[PART])
 for name in PART.split(","):
     parts[name]()
 np.savez(f"{FOLDER}/{PROCESSES}-{NUMBER}.npz", **saved)

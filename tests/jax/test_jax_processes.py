@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hosts import Hosts
 
 pytestmark = pytest.mark.cpu_only
 PROGRAM = Path(__file__).with_name("process_program.py")
@@ -26,16 +27,22 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
-def start(part: str, processes: int, folder: Path) -> list[subprocess.Popen]:
-    port = free_port()
+def start(
+    part: str, processes: int, folder: Path, hosts: Hosts | None = None
+) -> list[subprocess.Popen]:
+    """One on each of the hosts, if there are any."""
+    address = hosts.addresses[0] if hosts else "127.0.0.1"
+    arguments = [str(processes), f"{address}:{free_port()}", str(folder)]
     flags = [flag for flag in os.environ["XLA_FLAGS"].split() if "device_count" not in flag]
     flags.append(f"--xla_force_host_platform_device_count={DEVICES // processes}")
+
+    def command(number: int) -> list[str]:
+        program = [sys.executable, "-X", "faulthandler", str(PROGRAM), part, str(number)]
+        return hosts.on(number, [*program, *arguments]) if hosts else [*program, *arguments]
+
     return [
         subprocess.Popen(
-            [
-                *(sys.executable, "-X", "faulthandler", str(PROGRAM), part),
-                *(str(number), str(processes), str(port), str(folder)),
-            ],
+            command(number),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -58,8 +65,8 @@ def finish(running: list[subprocess.Popen]) -> list[str]:
     return printed
 
 
-def run(part: str, processes: int, folder: Path) -> None:
-    running = start(part, processes, folder)
+def run(part: str, processes: int, folder: Path, hosts: Hosts | None = None) -> None:
+    running = start(part, processes, folder, hosts)
     for process, printed in zip(running, finish(running), strict=True):
         assert process.returncode == 0, printed
 
@@ -83,6 +90,42 @@ def test_Processes_EveryCall_GivesTheBitsOfOneProcess(processes, parts, one_proc
                 assert piece.tobytes() == one_process[name].tobytes(), name
                 seen.add(name)
     assert seen == set(one_process) or (seen and parts != ANSWERS)
+
+
+@pytest.fixture
+def two_hosts():
+    try:
+        hosts = Hosts()
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    with hosts:
+        yield hosts
+
+
+def test_TwoHosts_GiveTheBitsOfOneProcess(two_hosts, one_process, tmp_path):
+    run("eager,reasons", 2, tmp_path, two_hosts)
+    for number in range(2):
+        with np.load(tmp_path / f"2-{number}.npz") as file:
+            assert len(file) > 10
+            for name, piece in file.items():
+                assert piece.tobytes() == one_process[name].tobytes(), name
+
+
+def test_TwoHosts_WhoseCableIsCutInACall_NameARankOfTheOther(two_hosts, tmp_path):
+    running = start("cut", 2, tmp_path, two_hosts)
+    lines = iter(running[0].stdout.readline, "")
+    try:
+        takes = next(line for line in lines if line.startswith("TAKES"))
+        time.sleep(float(takes.split()[1]) / 3)
+        two_hosts.cut_cable()
+        report = next(line for line in lines if line.startswith("REPORT"))
+    finally:
+        two_hosts.close()
+        for process in running:
+            process.communicate()
+    _, seconds, alone, text = report.split(maxsplit=3)
+    assert "rank 2 has been silent" in text or "rank 3 has been silent" in text, report
+    assert float(seconds) < float(alone) + 2 + 3, report
 
 
 def test_Processes_ThatMakeDifferentCalls_AreToldWhatDiffers(tmp_path):
