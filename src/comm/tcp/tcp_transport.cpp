@@ -201,10 +201,10 @@ void TcpTransport::require_whole(const Line& line) {
 void TcpTransport::lose(Line& line, int error) {
   if (line.failure.empty()) {
     const bool closed = error == ECONNRESET || error == EPIPE;
-    line.failure = fmt::format(
-        "the connection to {} {}", line.peer.name,
-        closed ? "was closed: it has ended, or has given up this mesh after a failure"
-               : fmt::format("is broken: {}", text_of(error)));
+    line.failure =
+        fmt::format("the connection to {} {}", line.peer.name,
+                    closed ? "was closed: it has ended, or has given up this mesh after a failure"
+                           : fmt::format("is broken: {}", text_of(error)));
   }
 }
 
