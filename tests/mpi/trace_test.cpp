@@ -132,7 +132,9 @@ TEST_F(ProcessTrace, OfACallThatFailed_IsStillGathered) {
   const auto error = thrown_by([&] {
     run_on(mesh_,
            [culprit](mesh::Rank& rank) {
-             broadcast_value(rank, 0, 1);
+             for (std::int64_t root = 0; root < culprit; ++root) {
+               broadcast_value(rank, root, 1);  // so each has done something before it hears
+             }
              if (rank.index() == culprit) {
                throw Error(ErrorKind::io, "planted");
              }

@@ -11,6 +11,8 @@
 #include <array>
 #include <cstring>
 
+// The linker's names.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" {
 char* __real_getenv(const char* name);
 void __real_gotoblas_dynamic_init();
@@ -59,5 +61,6 @@ extern "C" void __wrap_gotoblas_dynamic_init() {
   __real_gotoblas_dynamic_init();
   kernels_to_take = nullptr;
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 #endif
