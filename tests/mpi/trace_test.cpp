@@ -132,7 +132,7 @@ TEST_F(ProcessTrace, OfACallThatFailed_IsStillGathered) {
   const auto error = thrown_by([&] {
     run_on(mesh_,
            [culprit](mesh::Rank& rank) {
-             for (std::int64_t root = 0; root < culprit; ++root) {
+             for (std::int64_t root = 0; root <= culprit; ++root) {
                broadcast_value(rank, root, 1);  // so each has done something before it hears
              }
              if (rank.index() == culprit) {
