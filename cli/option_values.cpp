@@ -11,6 +11,7 @@ std::optional<std::int64_t> to_whole_number(std::string_view text, std::int64_t 
                                             std::int64_t most) {
   std::int64_t value = 0;
   const char* end = text.data() + text.size();
+  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): up to `end`
   const auto [stopped, error] = std::from_chars(text.data(), end, value);
   const bool good = error == std::errc{} && stopped == end && value >= least && value <= most;
   return good ? std::optional(value) : std::nullopt;
@@ -47,6 +48,7 @@ CLI::Validator positive_seconds() {
   return {[=](const std::string& text) {
             double value = 0.0;
             const char* end = text.data() + text.size();
+            // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): up to `end`
             const auto [stopped, error] = std::from_chars(text.data(), end, value);
             const bool good =
                 error == std::errc{} && stopped == end && value > 0.0 && value <= longest;

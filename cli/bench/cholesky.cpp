@@ -64,8 +64,9 @@ class Calls {
       timing.flops = factor_->outcome.flops;
       return seconds;
     });
-    const double logdet = log_determinant(*factor_);
-    timing.gates = judge_factor(mesh_, options_, system_.a(), factor_->slabs, logdet);
+    const CholeskyFactor<T>& factor = *factor_;  // NOLINT(bugprone-unchecked-optional-access)
+    timing.gates =
+        judge_factor(mesh_, options_, system_.a(), factor.slabs, log_determinant(factor));
     timing.bytes = plan_cholesky_factor(layout_, dtype_of<T>).bytes();
     return timing;
   }
