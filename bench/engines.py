@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,12 +31,11 @@ from contest import (
     started,
     take_turns,
 )
-from protocol import BenchError, Contestant
+from protocol import Contestant, end_with
 from run import as_json
 from table import Display
 
 BLOCKS = (64, 128, 256)  # of ScaLAPACK; the best of them counts
-ENVIRONMENT_ERROR = 3
 PROCESSES = Path(__file__).resolve().parent / "engines/processes.sh"
 
 
@@ -104,10 +102,4 @@ def engines(setting: Setting, build: Path) -> Iterator[list[Contestant]]:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BenchError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        sys.exit(ENVIRONMENT_ERROR)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    end_with(main)

@@ -33,12 +33,11 @@ from contest import (
     started,
     take_turns,
 )
-from protocol import BenchError
+from protocol import BenchError, end_with
 from run import as_json
 from table import Display
 
 HERE = Path(__file__).resolve().parent
-ENVIRONMENT_ERROR = 3
 CALLS = 500  # of the small solve
 # Targets: the call from JAX takes at most so many times the C++ call; it is ahead of one device
 # from so many rows on; a small solve takes so many seconds (median).
@@ -126,10 +125,4 @@ def verdict(reached: bool, target: str) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BenchError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        sys.exit(ENVIRONMENT_ERROR)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    end_with(main)

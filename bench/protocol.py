@@ -11,14 +11,28 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 # The threads of a BLAS spin for some 30 ms after its last call: the next contestant waits for that.
 PAUSE_SECONDS = 0.1
 
 
+ENVIRONMENT_ERROR = 3
+
+
 class BenchError(Exception):
     """Ends the benchmark with a message for the reader."""
+
+
+def end_with(main: Callable[[], int]) -> NoReturn:
+    """Runs a benchmark and ends the process with its exit status; 3 after a BenchError."""
+    try:
+        sys.exit(main())
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        sys.exit(ENVIRONMENT_ERROR)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 @dataclass(frozen=True)

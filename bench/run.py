@@ -13,7 +13,6 @@ import argparse
 import dataclasses
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,13 +35,12 @@ from contest import (
     contestants,
     take_turns,
 )
-from protocol import BenchError, Contestant
+from protocol import Contestant, end_with
 from table import Display
 
 SWEEP_TILES = (64, 96, 128, 160, 192, 256, 320, 384, 512)
 QUICK_SIZE = 1024
 DTYPES = ("float32", "float64", "complex64", "complex128")
-ENVIRONMENT_ERROR = 3
 
 
 def main() -> int:
@@ -185,10 +183,4 @@ def as_json(row: Measurement) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BenchError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        sys.exit(ENVIRONMENT_ERROR)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    end_with(main)

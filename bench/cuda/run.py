@@ -49,9 +49,8 @@ from gpu_contest import (
     time_job,
 )
 from gpu_table import GpuDisplay
-from protocol import BenchError
+from protocol import ENVIRONMENT_ERROR, BenchError, end_with
 
-ENVIRONMENT_ERROR = 3
 MATRICES = ("well_conditioned", "gaussian")
 SIZES = (8192, 16384, 32768, 65536, 131072)
 # (dtype, matrix, sizes, jobs) in the order in which they are timed when nothing else is asked for.
@@ -309,10 +308,4 @@ def picture(report: dict[str, Any], target: Path, display: GpuDisplay) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BenchError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        sys.exit(ENVIRONMENT_ERROR)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    end_with(main)
