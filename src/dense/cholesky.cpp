@@ -7,8 +7,8 @@
 //   a22 -= p^H p             each rank its own columns            update queue
 //
 // The column block of the next step is the exception: its owner's panel queue updates it. All that
-// the panel queue does and that is sent goes in chunks of rows (layout/panel_chunks.hpp), the rows
-// of the next diagonal tile first, so that the panels of consecutive steps are computed side by
+// the panel queue does and that is sent goes in chunks of rows (layout/panel_chunks.hpp), those
+// that the next owner waits for first, so that the panels of consecutive steps are computed side by
 // side by their owners, while everybody's update queue is busy with the step before. The rows that
 // remain are one run a segment (SlabLayout::rows_from), and the update of a slab is a staircase
 // (layout/staircase.hpp).
@@ -86,8 +86,12 @@ class Cholesky {
   bool owns(Step step) const {
     return step.value() < layout_.steps() && layout_.owner(step) == rank_.index();
   }
-  /// Rows of a chunk: about eight chunks a panel keep two owners busy at a time.
+  /// Rows of a chunk: about eight chunks a panel keep two owners busy at a time. One rank waits for
+  /// none of them; its two queues share the first panel.
   std::int64_t chunk_rows() const {
+    if (layout_.ranks() == 1) {
+      return layout_.size() / 2;
+    }
     return std::max(layout_.size() / 8, kernels_.least_panel_rows());
   }
   std::vector<RowChunk> chunks(Step step) const {
@@ -161,8 +165,8 @@ class Cholesky {
     const auto chunk = std::find_if(arriving.begin(), arriving.end(), holds);
     rank_.panel().wait(chunk_arrived(last, static_cast<std::size_t>(chunk - arriving.begin())),
                        sites::next_column_arrived);
-    const MatrixView<T> right =
-        panel(last).columns_from(arriving.front().packed, layout_.columns(step).size());
+    const RowRun tile = rows_after(last)[static_cast<std::size_t>(layout_.owner(step))];
+    const MatrixView<T> right = panel(last).columns_from(tile.packed, layout_.columns(step).size());
     const MatrixView<T> left =
         panel(last).columns_from(chunk->packed + (rows.begin - chunk->rows.begin), rows.size());
     if (rows == layout_.rows(step)) {

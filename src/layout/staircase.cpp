@@ -132,9 +132,13 @@ std::vector<Batch> in_batches(std::vector<Piece> pieces) {
   const auto shape = [](const Piece& piece) {
     return std::tuple(piece.diagonal, piece.segment, piece.rows.size(), piece.columns.size());
   };
-  std::stable_sort(pieces.begin(), pieces.end(), [&](const Piece& a, const Piece& b) {
-    return std::tuple(shape(a), a.columns.begin) < std::tuple(shape(b), b.columns.begin);
-  });
+  // Those of a batch lie on one diagonal.
+  const auto place = [&](const Piece& piece) {
+    return std::tuple(shape(piece), piece.rows.begin.value() - piece.columns.begin.value(),
+                      piece.columns.begin);
+  };
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [&](const Piece& a, const Piece& b) { return place(a) < place(b); });
   std::vector<Batch> batches;
   for (const Piece& piece : pieces) {
     if (!batches.empty() && shape(batches.back().first) == shape(piece)) {

@@ -273,15 +273,36 @@ TYPED_TEST(DeviceKernelsTest, Batches_AreTheProductsOneByOne) {
         [=](const auto& kernels, auto& queue, const auto& x) {
           const runtime::Steps steps{count, 2 * tile * x[0].stride(), 2 * tile * x[0].stride(),
                                      2 * tile * (x[1].stride() + 1)};
-          const auto left = x[0].columns_from(tile, tile);
-          const auto right = x[0].columns_from(0, tile);
-          kernels.gemm_batch(queue, Op::conjugate_transpose, Op::none, T{-1}, left, right, T{1},
+          kernels.gemm_batch(queue, Op::conjugate_transpose, Op::none, T{-1},
+                             x[0].columns_from(tile, tile), x[0].columns_from(0, tile), T{1},
                              x[1].block(tile, 0, tile, tile), steps);
-          for (const Triangle triangle : {Triangle::lower, Triangle::upper}) {
-            kernels.herk_batch(queue, triangle, Op::conjugate_transpose, RealOf<T>{-1}, right,
-                               x[1].block(0, 0, tile, tile), steps);
-          }
         });
+  }
+}
+
+/// Narrow tiles, and those that are halved: of even and odd width, side by side and apart.
+TYPED_TEST(DeviceKernelsTest, BatchesOfDiagonalTiles_AreTheProductsOneByOne) {
+  using T = TypeParam;
+  for (const std::int64_t tile : {40, 515, 520}) {
+    for (const std::int64_t apart : {tile, tile + 3}) {
+      for (const Op op : {Op::none, Op::conjugate_transpose}) {
+        const std::int64_t k = 20;
+        const std::int64_t count = 2;
+        const std::int64_t n = count * apart;
+        const bool by_rows = op == Op::none;
+        this->expect_alike(
+            {framed<T>(by_rows ? n : k, by_rows ? k : n, 1), framed<T>(n, n, 2)}, 4 * k,
+            [=](const auto& kernels, auto& queue, const auto& x) {
+              const std::int64_t step = apart * (by_rows ? 1 : x[0].stride());
+              const runtime::Steps steps{count, step, step, apart * (x[1].stride() + 1)};
+              const auto a = by_rows ? x[0].block(0, 0, tile, k) : x[0].columns_from(0, tile);
+              for (const Triangle triangle : {Triangle::lower, Triangle::upper}) {
+                kernels.herk_batch(queue, triangle, op, RealOf<T>{-1}, a,
+                                   x[1].block(0, 0, tile, tile), steps);
+              }
+            });
+      }
+    }
   }
 }
 

@@ -40,11 +40,30 @@ TEST(PanelChunks, AnyStep_CoversTheRemainingRowsOnceWhereTheyArePacked) {
   }
 }
 
-TEST(PanelChunks, FirstChunk_IsTheNextDiagonalTile) {
+TEST(PanelChunks, FirstChunk_IsTheNextDiagonalTileOfAnotherRank) {
   for (const SlabLayout& layout : layouts()) {
     for (Step step(0); step.value() + 1 < layout.steps(); ++step) {
-      EXPECT_EQ(panel_chunks(layout, step, 8).front().rows, layout.rows(step + 1));
+      if (layout.owner(step + 1) != layout.owner(step)) {
+        EXPECT_EQ(panel_chunks(layout, step, 8).front().rows, layout.rows(step + 1));
+      }
     }
+  }
+}
+
+TEST(PanelChunks, SecondChunk_HoldsTheTileOfTheStepAfterNext) {
+  const SlabLayout layout = SlabLayout::even(96, 3, 4);
+  for (Step step(0); step.value() + 2 < layout.steps(); ++step) {
+    const GlobalRange second = panel_chunks(layout, step, 8)[1].rows;
+    const GlobalRange tile = layout.rows(step + 2);
+    EXPECT_LE(second.begin, tile.begin) << step.value();
+    EXPECT_GE(second.end, tile.end) << step.value();
+  }
+}
+
+TEST(PanelChunks, OneRank_HasTheLongestChunksThatThereAre) {
+  const SlabLayout layout = SlabLayout::even(40, 1, 4);
+  for (Step step(0); step.value() + 1 < layout.steps(); ++step) {
+    EXPECT_EQ(panel_chunks(layout, step, 40).size(), 1U);
   }
 }
 

@@ -171,6 +171,9 @@ TEST(Staircase, InBatches_AreThePiecesAndFew) {
   const SlabLayout layout = SlabLayout::even(64 * 8, 1, 8);
   EXPECT_LE(in_batches(lower_staircase(layout, 0, 0, 64)).size(), 7U);
   EXPECT_LE(in_batches(lower_staircase(layout, 0, 5, 64)).size(), 13U);
+  // the segments of other ranks have tiles beside the diagonal, too: one batch more each
+  const SlabLayout shared = SlabLayout::even(4 * 64 * 8, 4, 8);
+  EXPECT_LE(in_batches(lower_staircase(shared, 1, 0, 64)).size(), 4U * 8U);
 }
 
 TEST(Staircase, RandomLayouts_CoverEachEntryOfTheTriangleOnce) {

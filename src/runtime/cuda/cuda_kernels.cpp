@@ -36,8 +36,11 @@ CudaQueue& as_cuda(Queue& queue) { return static_cast<CudaQueue&>(queue); }
 /// What kernels made of several may take as scratch; where that is not enough they work in parts.
 constexpr std::size_t own_scratch = std::size_t{64} << 20U;
 
-/// Width of the blocks of a panel; see panel().
+/// Width of the blocks of a panel; see panel(). Wide ones, which have an inverse too, make few
+/// products one after another of few rows: of those that the next tile waits for.
 constexpr std::int64_t panel_block = 256;
+constexpr std::int64_t wide_panel_block = 512;
+constexpr std::int64_t few_rows = 1024;
 
 /// Columns up to which herk_batch makes both triangles of a tile.
 constexpr std::int64_t narrow_tile = 256;
@@ -165,6 +168,15 @@ void CudaKernels<T>::herk_batch(Queue& queue, Triangle triangle, Op op, Real alp
     gemm_batch(queue, op, other, T{alpha}, lower ? a2 : a1, lower ? a1 : a2, T{1},
                lower ? c.block(half, 0, n - half, half) : c.block(0, half, half, n - half),
                {steps.count, steps.a, steps.a, steps.c});
+    const std::int64_t row_of_a = op == Op::none ? 1 : a.stride();
+    const bool in_line =
+        steps.count == 1 || (steps.a == n * row_of_a && steps.c == n * (c.stride() + 1));
+    if (in_line && n == 2 * half) {
+      const std::int64_t step_of_a = half * row_of_a;
+      herk_batch(queue, triangle, op, alpha, a1, c.block(0, 0, half, half),
+                 {2 * steps.count, step_of_a, step_of_a, half * (c.stride() + 1)});
+      return;
+    }
     herk_batch(queue, triangle, op, alpha, a1, c.block(0, 0, half, half), steps);
     herk_batch(queue, triangle, op, alpha, a2, c.block(half, half, n - half, n - half), steps);
     return;
@@ -245,7 +257,7 @@ void CudaKernels<T>::potrf(Queue& queue, Out a, Out aid, std::int64_t* info) con
   const WorkInfo work{.name = "potrf", .flops = multiply_add<T> / 3.0 * product(n, n, n)};
   cuda.launch(work, [&] {
     Own<T>::factor_tile(cuda.stream(), elements(a), elements(aid.block(0, 0, n, n)),
-                        elements(aid.block(0, n, n, n)), info);
+                        elements(aid.block(0, n, n, n)), wide_panel_block, info);
   });
 }
 
@@ -271,8 +283,9 @@ void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) co
     const Out p = packed.columns_from(first, count);
     const Out residual(static_cast<T*>(cuda.scratch(own_scratch)), n, count);
     conjugate_transpose(queue, rows, residual);
-    for (std::int64_t begin = 0; begin < n; begin += panel_block) {
-      const std::int64_t width = std::min(panel_block, n - begin);
+    const std::int64_t most = count <= few_rows ? wide_panel_block : panel_block;
+    for (std::int64_t begin = 0; begin < n; begin += most) {
+      const std::int64_t width = std::min(most, n - begin);
       const In l = lower.block(begin, begin, width, width);
       const In inverse_of_l = inverse.block(begin, begin, width, width);
       const Out r = residual.block(begin, 0, width, count);

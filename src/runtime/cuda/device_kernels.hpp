@@ -52,10 +52,12 @@ struct DeviceKernels {
 
   /// Cholesky factor of a tile of any size up to largest_tile: the lower triangle of `a` becomes L,
   /// what is above is not touched. `lower` (same size) receives L with zeros above the diagonal,
-  /// `inverse` its inverse, likewise. `info` receives 0, or the 1-based number of the column whose
-  /// pivot was not positive, negated if it was not finite; then the rest of L and the inverse are
-  /// of no use, but finding it takes no longer.
-  static void factor_tile(cudaStream_t stream, Out a, Out lower, Out inverse, std::int64_t* info);
+  /// `inverse` the inverses, likewise, of its diagonal blocks of `inverted` columns (a multiple of
+  /// 64; in the other blocks it is not written). `info` receives 0, or the 1-based number of the
+  /// column whose pivot was not positive, negated if it was not finite; then the rest of L and the
+  /// inverse are of no use, but finding it takes no longer.
+  static void factor_tile(cudaStream_t stream, Out a, Out lower, Out inverse, std::int64_t inverted,
+                          std::int64_t* info);
 
   /// Solves op(a) X = b (triangular `a` of up to largest_tile columns, one triangle of it is read)
   /// for few right-hand sides, at most most_columns; X replaces b. By substitution, so as stable as

@@ -9,7 +9,9 @@
 ///     A(i, j) = A(i, j) - L(i, k) L(j, k)^H            i >= j > k
 ///     B(c, j) = B(c, j) - W(c, k) L(j, k)^H            c <= k < j
 ///
-/// where B starts as the identity and W ends as L^-H: the rows of B are just more rows of A. One
+/// where B starts as the identity and W ends as L^-H: the rows of B are just more rows of A. What
+/// is wanted is the inverse of wide diagonal blocks only: each is a group of squares, and c and j
+/// in B and W stay in the group of k. One
 /// block of threads computes one square of A or B; it eliminates the rows of A and B that it needs
 /// by itself, because to wait for another block would take longer.
 ///
@@ -31,28 +33,47 @@
 namespace shardsolve::runtime::cuda {
 namespace {
 
-/// The square that a block updates: row <= step means B, else A. In the last step there is no
-/// column left, and column == squares.
+/// The square that a block updates: row <= step means B, else A. Where B has no column left, in the
+/// last step of a group, its blocks come with the column behind.
 struct Square {
   int row;
   int column;
 };
 
-std::int64_t squares_of(int step, int squares) {
-  const std::int64_t columns = squares - step - 1;
-  return (step + 1) * std::max<std::int64_t>(columns, 1) + columns * (columns + 1) / 2;
-}
+/// The squares of one tile, and the groups in which it is inverted.
+struct Squares {
+  int count;
+  int group;
 
-__device__ Square square_of(int block, int step, int squares) {
-  const int rows_of_inverse = step + 1;
-  const int of_inverse = rows_of_inverse * max(squares - step - 1, 1);
+  __host__ __device__ int group_begin(int step) const { return step / group * group; }
+  __host__ __device__ int group_end(int step) const {
+    const int end = group_begin(step) + group;
+    return end < count ? end : count;
+  }
+  __host__ __device__ int rows_of_inverse(int step) const { return step + 1 - group_begin(step); }
+  __host__ __device__ int columns_of_inverse(int step) const {
+    const int left = group_end(step) - step - 1;
+    return left > 1 ? left : 1;
+  }
+  /// How many are updated in a step.
+  __host__ std::int64_t updated(int step) const {
+    const std::int64_t columns = count - step - 1;
+    return std::int64_t{rows_of_inverse(step)} * columns_of_inverse(step) +
+           columns * (columns + 1) / 2;
+  }
+};
+
+__device__ Square square_of(int block, int step, Squares squares) {
+  const int rows_of_inverse = squares.rows_of_inverse(step);
+  const int of_inverse = rows_of_inverse * squares.columns_of_inverse(step);
   if (block < of_inverse) {
-    return {block % rows_of_inverse, step + 1 + block / rows_of_inverse};
+    return {squares.group_begin(step) + block % rows_of_inverse,
+            step + 1 + block / rows_of_inverse};
   }
   int row = block - of_inverse;
   int column = step + 1;
-  while (row >= squares - column) {
-    row -= squares - column;
+  while (row >= squares.count - column) {
+    row -= squares.count - column;
     ++column;
   }
   return {column + row, column};
@@ -73,11 +94,12 @@ class Step {
   using Shape = FactorShape<E>;
   static constexpr int side = Shape::side;
 
-  __device__ Step(const Factorization<E>& all, int step, int squares)
+  __device__ Step(const Factorization<E>& all, int step, Squares squares)
       : all_(all),
         trailing_(choose(step == 0, all.a, all.lower)),
         factor_(choose(step == 0, all.lower, all.a)),
         square_(square_of(static_cast<int>(blockIdx.x), step, squares)),
+        end_(square_.row <= step ? squares.group_end(step) : squares.count),
         n_(static_cast<int>(all.a.rows)),
         step_(step),
         top_(step * side),
@@ -99,7 +121,7 @@ class Step {
     if (square_.row == square_.column) {
       store_panel(x);
     }
-    if (square_.column * side < n_) {
+    if (square_.column < end_) {
       update(shared, x);
     }
   }
@@ -156,7 +178,7 @@ class Step {
       const DeviceMatrix<E> panel = choose(in_inverse(), all_.inverse, trailing_);
       read(walk(panel, square_.row * side + row_, side), x[1]);
     }
-    if (square_.column != square_.row) {
+    if (square_.column != square_.row && square_.column < end_) {
       read(walk(trailing_, square_.column * side + row_, side), x[2]);
     }
   }
@@ -238,6 +260,7 @@ class Step {
   const DeviceMatrix<E> trailing_;
   const DeviceMatrix<E> factor_;
   Square square_;
+  int end_;  // of the columns that are updated
   int n_;
   int step_;
   int top_;
@@ -247,7 +270,8 @@ class Step {
 
 template <class E>
 __global__ void __launch_bounds__(FactorShape<E>::threads, 1)
-    factor_step(Factorization<E> all, int step, int squares) {
+    factor_step(Factorization<E> all, int step, Squares squares) {
+  begin_after_last();
   Step<E>(all, step, squares).run();
 }
 
@@ -256,9 +280,10 @@ constexpr int patch_lines = 8;
 
 /// One block a patch (row, column) on or below the diagonal and its mirror image: L goes to
 /// where it is missing, W turns over into the inverse, and what is above the diagonal becomes zero.
+/// `group`: columns that are inverted together; nothing is inverted outside of these squares.
 template <class E>
 __global__ void __launch_bounds__(patch* patch_lines)
-    finish_factor(Factorization<E> all, int patches) {
+    finish_factor(Factorization<E> all, int patches, int group) {
   constexpr int side = FactorShape<E>::side;
   __shared__ E mirrored[patch][patch + 1];
   const int top = static_cast<int>(blockIdx.x) % patches * patch;
@@ -266,13 +291,15 @@ __global__ void __launch_bounds__(patch* patch_lines)
   if (top < left) {
     return;
   }
+  begin_after_last();
+  const bool inverted = top / group == left / group;
   const int n = static_cast<int>(all.a.rows);
   const int x = static_cast<int>(threadIdx.x);
   const DeviceMatrix<E> w = choose(top / side == left / side, all.inverse, all.lower);
   for (int y = static_cast<int>(threadIdx.y); y < patch; y += patch_lines) {
     const int i = left + x;
     const int j = top + y;
-    if (i <= j && j < n) {
+    if (inverted && i <= j && j < n) {
       mirrored[y][x] = w(i, j);
     }
   }
@@ -281,7 +308,9 @@ __global__ void __launch_bounds__(patch* patch_lines)
     const int i = top + x;
     const int j = left + y;
     if (i >= j && i < n) {
-      all.inverse(i, j) = conjugate(mirrored[x][y]);
+      if (inverted) {
+        all.inverse(i, j) = conjugate(mirrored[x][y]);
+      }
       if (left < side) {
         all.a(i, j) = all.lower(i, j);
       } else {
@@ -301,29 +330,33 @@ __global__ void __launch_bounds__(patch* patch_lines)
 
 template <class E>
 void DeviceKernels<E>::factor_tile(cudaStream_t stream, Out a, Out lower, Out inverse,
-                                   std::int64_t* info) {
+                                   std::int64_t inverted, std::int64_t* info) {
   using Shape = FactorShape<E>;
   if (a.empty()) {
     store(stream, info, 0, 1);
     return;
   }
   const Factorization<E> all{device(a), device(lower), device(inverse), info};
-  const int squares = static_cast<int>(divide_up(a.rows(), Shape::side));
+  const Squares squares{static_cast<int>(divide_up(a.rows(), Shape::side)),
+                        static_cast<int>(divide_up(inverted, Shape::side))};
   allow_shared(&factor_step<E>, sizeof(FactorShared<E>));
-  for (int step = 0; step < squares; ++step) {
-    launch(stream, &factor_step<E>, squares_of(step, squares),
-           {dim3(Shape::threads), sizeof(FactorShared<E>)}, all, step, squares);
+  const Block block{dim3(Shape::threads), sizeof(FactorShared<E>)};
+  launch(stream, &factor_step<E>, squares.updated(0), block, all, 0, squares);
+  for (int step = 1; step < squares.count; ++step) {
+    launch_early(stream, &factor_step<E>, squares.updated(step), block, all, step, squares);
   }
   const int patches = static_cast<int>(divide_up(a.rows(), patch));
-  launch(stream, &finish_factor<E>, std::int64_t{patches} * patches, {dim3(patch, patch_lines)},
-         all, patches);
+  launch_early(stream, &finish_factor<E>, std::int64_t{patches} * patches,
+               {dim3(patch, patch_lines)}, all, patches, squares.group * Shape::side);
 }
 
-template void DeviceKernels<float>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t*);
-template void DeviceKernels<double>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t*);
-template void DeviceKernels<Complex<float>>::factor_tile(cudaStream_t, Out, Out, Out,
+template void DeviceKernels<float>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t,
+                                                std::int64_t*);
+template void DeviceKernels<double>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t,
+                                                 std::int64_t*);
+template void DeviceKernels<Complex<float>>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t,
                                                          std::int64_t*);
-template void DeviceKernels<Complex<double>>::factor_tile(cudaStream_t, Out, Out, Out,
+template void DeviceKernels<Complex<double>>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t,
                                                           std::int64_t*);
 
 }  // namespace shardsolve::runtime::cuda

@@ -24,6 +24,43 @@ void launch(cudaStream_t stream, void (*kernel)(Parameters...), std::int64_t blo
   }
 }
 
+/// Like launch, right after another kernel in the same stream that calls begin_after_last(): blocks
+/// of this one may take their multiprocessors while that one still works, and wait in
+/// begin_after_last(), which this kernel has to call too before it touches memory. GPUs before
+/// sm_90 start it when the other one has ended. CUDA calls this programmatic dependent launch.
+template <class... Parameters, class... Arguments>
+void launch_early(cudaStream_t stream, void (*kernel)(Parameters...), std::int64_t blocks,
+                  Block block, const Arguments&... arguments) {
+  int device = 0;
+  int major = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  if (major < 9) {
+    launch(stream, kernel, blocks, block, arguments...);
+    return;
+  }
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = block.threads;
+  config.dynamicSmemBytes = block.shared_bytes;
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
+}
+
+/// All that was enqueued before this kernel has ended, and is seen, when this returns. From then on
+/// the kernel after this one may be launched early.
+inline __device__ void begin_after_last() {
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
 /// Lets `kernel` have so much dynamic shared memory on the current device. Cheap, so it is said
 /// before every launch instead of remembered for each device.
 template <class... Parameters>
