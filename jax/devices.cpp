@@ -22,21 +22,37 @@ Devices::Devices(const std::vector<Seat>& seats) : seats_(seats) {
       allocators.push_back(seat.gpu->allocate);
     }
   }
-  if (!key_.gpus.empty()) {
+  if (!key_.gpus.empty() && !others) {
     use_ = use_mesh(key_);
     use_->mesh().state().lend_memory(std::move(allocators));
   }
 }
 
 Devices::~Devices() {
-  if (memory() == Memory::device) {
-    use_->mesh().state().lend_memory({});
+  if (memory() == Memory::device && (use_ || turn_)) {
+    (turn_ ? turn_->mesh() : use_->mesh()).state().lend_memory({});
   }
 }
 
+Turn& Devices::turn() {
+  if (!turn_) {
+    const Seat& own = seats_.front();
+    turn_.emplace(take_turn(*own.others, own.rank, true, own.buffers.front()));
+    if (own.gpu) {
+      turn_->mesh().state().lend_memory({own.gpu->allocate});
+    }
+  }
+  return *turn_;
+}
+
 std::int64_t Devices::default_tile(std::int64_t n, Dtype dtype) {
-  if (seats_.front().others) {  // without a mesh and its lock, for which other ranks may wait
+  if (seats_.front().others) {  // without a mesh of this process, for which other ranks may wait
     static const TileTable table = TileTable::find();
+    if (memory() == Memory::device) {  // the others take their turns, too
+      Mesh& mesh = turn().mesh();
+      mesh.use_tile_table(table);
+      return mesh.default_tile(n, dtype);
+    }
     const TileEntry* entry = table.entry_for(mesh::host_kind(), dtype, key_.ranks, n);
     return entry != nullptr ? entry->tile : shardsolve::default_tile(n, key_.ranks, dtype);
   }

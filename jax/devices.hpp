@@ -18,7 +18,8 @@ namespace shardsolve::jax {
 
 /// On the CPU buffers are memory like any other. On GPUs the mesh works in memory of XLA's pool,
 /// and what is written to a buffer is written on XLA's stream: it is there for what XLA enqueues
-/// next.
+/// next. A mesh with ranks in other processes is taken when it is needed: a call without a factor
+/// to work with does not need it.
 class Devices {
  public:
   /// One rank a seat, of all ranks or of the one that is in reach. Throws Error(device) where GPUs
@@ -38,10 +39,8 @@ class Devices {
   template <class Body>
   auto with_mesh(Body body) {
     if (seats_.front().others) {
-      if (!turn_) {
-        turn_.emplace(take_turn(*seats_.front().others, seats_.front().rank));
-      }
-      return body(turn_->mesh(), turn_->run);
+      Turn& own = turn();
+      return body(own.mesh(), own.run);
     }
     if (!use_) {
       use_ = use_mesh(key_);
@@ -73,6 +72,8 @@ class Devices {
   void bring(std::size_t operand, std::size_t result, std::size_t bytes) const;
 
  private:
+  /// This call's turn on a mesh with ranks in other processes.
+  Turn& turn();
   void copy(std::size_t seat, void* target, const void* source, std::size_t bytes) const;
   /// What was copied is there.
   void finish(std::size_t seat) const;

@@ -198,12 +198,6 @@ void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const 
   const Job job{*dtype, n, request.ranks, request.ranks, request.tile, request.columns};
   Seat seat{request.buffers, std::move(gpu), rank, nullptr};
   if (invited > 0 && (is_missing(others->front()) || !all_here(*others))) {
-    if (seat.gpu) {
-      done(failed(XLA_FFI_Error_Code_UNIMPLEMENTED,
-                  "GPUs of several processes cannot solve together yet: use those of one process, "
-                  "or CPU devices"));
-      return;
-    }
     seat.others = others;
     // Its ranks each do their own part: no device waits here for another.
     try {

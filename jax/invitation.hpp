@@ -30,9 +30,12 @@ struct Invitation {
   std::int32_t ranks = 0;
   std::int32_t tile = 0;
   std::int32_t columns = 0;
+  std::int32_t gpu = cpu;  ///< CUDA's number of its GPU in its process
+
+  static constexpr std::int32_t cpu = -1;
 };
 constexpr std::int64_t invitation_words = sizeof(Invitation) / sizeof(std::int32_t);
-static_assert(invitation_words == 21 && alignof(Invitation) == alignof(std::int32_t));
+static_assert(invitation_words == 22 && alignof(Invitation) == alignof(std::int32_t));
 
 using Invitations = std::vector<Invitation>;
 

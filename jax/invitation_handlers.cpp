@@ -49,9 +49,11 @@ ffi::Error invite_on_gpu(void* stream, std::int32_t device, ffi::RemainingArgs o
   if (invitation.has_error()) {
     return invitation.error();
   }
+  Invitation own = *invitation;
+  own.gpu = device;
   try {
     const mesh::CudaStream xla{device, stream};
-    xla.copy(words->untyped_data(), &*invitation, sizeof(Invitation));
+    xla.copy(words->untyped_data(), &own, sizeof(Invitation));
     xla.synchronize();
   } catch (const std::exception& error) {
     return failed(XLA_FFI_Error_Code_INTERNAL, error.what());

@@ -4,6 +4,7 @@
 #include "comm/tcp/lobby.hpp"
 #include "jax/gang.hpp"
 #include "jax/session.hpp"
+#include "mesh/cuda_loader.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/process_backend.hpp"
 
@@ -55,17 +56,18 @@ std::vector<Address> addresses_of(const Invitations& all) {
   return addresses;
 }
 
-/// Equal for equal processes, rank by rank.
-using Tokens = std::vector<std::uint32_t>;
+/// Equal for equal ranks, one by one: the process, and which GPU of it.
+using Members = std::vector<std::uint32_t>;
 /// How many meshes each rank's process had lost: a new mesh wherever one has lost any.
 using Epochs = std::vector<std::uint32_t>;
 
-Tokens tokens_of(const Invitations& all) {
-  Tokens tokens;
+Members members_of(const Invitations& all) {
+  Members members;
   for (const Invitation& one : all) {
-    tokens.insert(tokens.end(), one.address.token.begin(), one.address.token.end());
+    members.insert(members.end(), one.address.token.begin(), one.address.token.end());
+    members.push_back(static_cast<std::uint32_t>(one.gpu));
   }
-  return tokens;
+  return members;
 }
 
 Epochs epochs_of(const Invitations& all) {
@@ -76,9 +78,9 @@ Epochs epochs_of(const Invitations& all) {
   return epochs;
 }
 
-std::uint64_t mesh_number(const Tokens& tokens, const Epochs& epochs) {
+std::uint64_t mesh_number(const Members& members, const Epochs& epochs) {
   std::uint64_t value = 14695981039346656037U;  // FNV-1a
-  for (const auto* words : {&tokens, &epochs}) {
+  for (const auto* words : {&members, &epochs}) {
     for (const std::uint32_t word : *words) {
       value = (value ^ word) * 1099511628211U;
     }
@@ -86,14 +88,25 @@ std::uint64_t mesh_number(const Tokens& tokens, const Epochs& epochs) {
   return value;
 }
 
+/// Of the device that this rank is.
+std::unique_ptr<mesh::Backend> make_backend(std::unique_ptr<Transport> transport, std::int32_t gpu,
+                                            void* memory) {
+  if (gpu == Invitation::cpu) {
+    return std::make_unique<mesh::ProcessBackend>(std::move(transport));
+  }
+  return mesh::make_cuda_process_backend(std::move(transport),
+                                         {.delays = {}, .device = gpu, .memory = memory});
+}
+
 }  // namespace
 
 /// One rank of a mesh that other processes have ranks of, and whose turn it is there.
 class ProcessRank {
  public:
-  ProcessRank(const Invitations& all, std::int64_t rank)
+  ProcessRank(const Invitations& all, std::int64_t rank, void* memory)
       : ProcessRank(lobby().connect(addresses_of(all), rank,
-                                    mesh_number(tokens_of(all), epochs_of(all)), time_limit())) {}
+                                    mesh_number(members_of(all), epochs_of(all)), time_limit()),
+                    all[static_cast<std::size_t>(rank)].gpu, memory) {}
 
   Mesh& mesh() { return mesh_; }
   std::int64_t rank() const { return transport_.rank(); }
@@ -124,10 +137,9 @@ class ProcessRank {
   }
 
  private:
-  explicit ProcessRank(std::unique_ptr<Transport> transport)
+  ProcessRank(std::unique_ptr<Transport> transport, std::int32_t gpu, void* memory)
       : transport_(*transport),
-        mesh_(
-            mesh::MeshState::start(std::make_unique<mesh::ProcessBackend>(std::move(transport)))) {}
+        mesh_(mesh::MeshState::start(make_backend(std::move(transport), gpu, memory))) {}
 
   void announce(std::unique_lock<std::mutex>& lock, std::uint32_t ticket) {
     changed_.wait(lock, [this] { return lost_ || !busy_; });
@@ -241,7 +253,7 @@ namespace {
 /// The ranks of this process on all of its meshes.
 class ProcessRanks {
  public:
-  std::shared_ptr<ProcessRank> of(const Invitations& all, std::int64_t rank) {
+  std::shared_ptr<ProcessRank> of(const Invitations& all, std::int64_t rank, void* memory) {
     const std::shared_ptr<Place> place = place_of(all, rank);
     const std::lock_guard lock(place->mutex);
     if (place->rank && place->rank->lost()) {
@@ -252,7 +264,7 @@ class ProcessRanks {
     }
     if (!place->rank) {
       try {
-        place->rank = std::make_shared<ProcessRank>(all, rank);
+        place->rank = std::make_shared<ProcessRank>(all, rank, memory);
       } catch (...) {
         ++meshes_lost;
         leave(*place);
@@ -276,7 +288,7 @@ class ProcessRanks {
 
   std::shared_ptr<Place> place_of(const Invitations& all, std::int64_t rank) {
     const std::lock_guard lock(mutex_);
-    auto& places = places_[{tokens_of(all), rank}];
+    auto& places = places_[{members_of(all), rank}];
     std::shared_ptr<Place>& place = places[epochs_of(all)];
     if (!place) {
       // Nobody will come to the earlier ones again.
@@ -292,7 +304,7 @@ class ProcessRanks {
   }
 
   std::mutex mutex_;  // guards the map
-  std::map<std::pair<Tokens, std::int64_t>, std::map<Epochs, std::shared_ptr<Place>>> places_;
+  std::map<std::pair<Members, std::int64_t>, std::map<Epochs, std::shared_ptr<Place>>> places_;
 };
 
 }  // namespace
@@ -338,12 +350,12 @@ Turn::~Turn() {
 
 Mesh& Turn::mesh() const { return rank_->mesh(); }
 
-Turn take_turn(const Invitations& all, std::int64_t rank, bool watched) {
+Turn take_turn(const Invitations& all, std::int64_t rank, bool watched, void* memory) {
   if (const std::string text = difference(all); !text.empty()) {
     throw Error(ErrorKind::invalid_argument, text);
   }
   static auto& ranks = *new ProcessRanks;
-  return {ranks.of(all, rank), all.front().ticket, watched};
+  return {ranks.of(all, rank, memory), all.front().ticket, watched};
 }
 
 }  // namespace shardsolve::jax

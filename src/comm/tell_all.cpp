@@ -2,32 +2,44 @@
 
 #include "comm/patience.hpp"
 
+#include <shardsolve/error.hpp>
+
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 namespace shardsolve::comm {
 namespace {
 
 /// Sends `own` to all others, and takes what each of them sends into its piece.
 void exchange(Transport& transport, Bytes own, const std::vector<Bytes>& pieces) {
+  using Clock = std::chrono::steady_clock;
   constexpr int tag = 0;
-  std::vector<std::unique_ptr<Message>> messages;
+  std::vector<std::pair<std::int64_t, std::unique_ptr<Message>>> messages;
   for (std::int64_t peer = 0; peer < transport.ranks(); ++peer) {
     const Bytes piece = pieces[static_cast<std::size_t>(peer)];
     if (peer != transport.rank() && piece.size > 0) {
-      messages.push_back(transport.receive(peer, Transport::Channel::data, tag, piece));
+      messages.emplace_back(peer, transport.receive(peer, Transport::Channel::data, tag, piece));
     }
   }
   for (std::int64_t peer = 0; peer < transport.ranks(); ++peer) {
     if (peer != transport.rank() && own.size > 0) {
-      messages.push_back(transport.send(peer, Transport::Channel::data, tag, own));
+      messages.emplace_back(peer, transport.send(peer, Transport::Channel::data, tag, own));
     }
   }
-  for (const auto& message : messages) {
+  const Clock::time_point begin = Clock::now();
+  for (const auto& [peer, message] : messages) {
     for (Patience patience; !message->test(); patience.pause()) {
+      if (transport.patience() && Clock::now() - begin > *transport.patience()) {
+        throw Error(ErrorKind::communication,
+                    fmt::format("rank {} has been silent for more than {:g} s while a mesh was "
+                                "made: it was stopped, or its host is gone",
+                                peer, transport.patience()->count()));
+      }
     }
   }
 }

@@ -8,8 +8,8 @@
 
 namespace shardsolve::comm {
 
-/// The texts of all processes, by rank. All call it together; it waits for all, as making the
-/// transport does. Throws Error(communication).
+/// The texts of all processes, by rank. All call it together; it waits for all, for as long as the
+/// transport has patience. Throws Error(communication).
 std::vector<std::string> tell_all(Transport& transport, const std::string& own);
 
 /// The first text that is not empty, with its rank: "rank 2: ..."; empty if all are. The same in

@@ -3,9 +3,11 @@
 
 #include "comm/communicator.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace shardsolve::comm {
@@ -40,6 +42,8 @@ class Transport {
   /// The host of each rank, by any number: processes with the same one share its memory. The same
   /// on all ranks.
   virtual const std::vector<std::int64_t>& hosts() const = 0;
+  /// How long ranks wait for each other outside of calls, where no notes say who is there.
+  virtual std::optional<std::chrono::duration<double>> patience() const { return std::nullopt; }
 
   /// Tags are below `tags`.
   static constexpr int tags = 1 << 14;

@@ -57,8 +57,8 @@ int choose_gpu(const std::vector<int>& devices, std::int64_t place, std::int64_t
 }
 
 std::string GpuSeat::text() const {
-  std::string text = fmt::format("{}\n{}\n{}\n{}\n", static_cast<int>(error), one_line(failure),
-                                 gpu, static_cast<int>(communicator));
+  std::string text = fmt::format("{}\n{}\n{}\n{}\n{}\n", static_cast<int>(error), one_line(failure),
+                                 gpu, static_cast<int>(communicator), process);
   for (const std::string& one : visible) {
     text += one + '\n';
   }
@@ -75,6 +75,8 @@ GpuSeat GpuSeat::of_text(const std::string& text) {
   std::getline(lines, seat.gpu);
   std::getline(lines, line);
   seat.communicator = static_cast<GpuCommunicator>(std::stoi(line));
+  std::getline(lines, line);
+  seat.process = std::stoll(line);
   while (std::getline(lines, line)) {
     seat.visible.push_back(line);
   }
@@ -127,6 +129,10 @@ std::string without_ipc(const std::vector<GpuSeat>& seats, const std::vector<std
             "rank {} does not see the GPU of rank {}: let every process see all GPUs of the mesh "
             "(CUDA_VISIBLE_DEVICES; srun --gpu-bind=none)",
             rank, other);
+      }
+      if (other < rank && seats[other].process == seats[rank].process) {
+        return fmt::format("ranks {} and {} are in the same process: have one process for each GPU",
+                           other, rank);
       }
     }
   }

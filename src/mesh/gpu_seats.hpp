@@ -19,13 +19,14 @@ namespace shardsolve::mesh {
 int choose_gpu(const std::vector<int>& devices, std::int64_t place, std::int64_t processes,
                std::int64_t visible);
 
-/// What a process tells the others of its GPU, as text.
+/// What a rank tells the others of its GPU, as text.
 struct GpuSeat {
   ErrorKind error = ErrorKind::internal;
   std::string failure;               ///< why it has none; empty if it has
   std::string gpu;                   ///< the same for nobody else: its UUID
   std::vector<std::string> visible;  ///< UUIDs of the GPUs that this process sees
   GpuCommunicator communicator = GpuCommunicator::automatic;  ///< asked for
+  std::int64_t process = 0;                                   ///< its number on its host
 
   std::string text() const;
   static GpuSeat of_text(const std::string& text);

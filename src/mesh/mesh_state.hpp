@@ -46,8 +46,9 @@ class MeshState {
   /// Bytes that a call can have on each rank: what the devices have free and what the ranks keep.
   /// No limit is known of memory that is lent.
   std::int64_t available_memory() const;
-  /// From the next call on workspace comes from these, one a rank; from the devices again if there
-  /// are none. Only by who keeps others from calling, where all ranks are in this process.
+  /// From the next call on workspace comes from these, one for each rank of this process; from the
+  /// devices again if there are none. Only by who keeps others from calling, and where there are
+  /// several processes in all of them.
   void lend_memory(std::vector<runtime::Allocate> allocators);
   runtime::Device& device(std::int64_t rank) { return *seat(rank)->device; }
   /// Whether this process is the one to tell the user of the last call: the one in which it failed,

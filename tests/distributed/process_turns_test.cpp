@@ -139,5 +139,18 @@ TEST_F(ProcessTurns, CallThatRank0DoesNotBegin_IsReportedAndTheNextHasANewMesh) 
   expect_works(new_call());
 }
 
+TEST_F(ProcessTurns, OfGpusThatAreNotThere_AreAnErrorOfAllRanks) {
+  jax::Invitations all = new_call();
+  for (jax::Invitation& one : all) {
+    one.gpu = 1000;
+  }
+  for (const auto& error : on_all(all)) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::device);
+    EXPECT_THAT(error->what(), HasSubstr("rank 0: "));
+  }
+  expect_works(new_call());
+}
+
 }  // namespace
 }  // namespace shardsolve::testing

@@ -2,9 +2,9 @@
 
     process_program.py <part> <number> <processes> <address:port> <folder>
 
-With one process it drives all four devices and leaves whole arrays in the folder; each of several
-leaves the pieces of its own devices, and those have to be the same bits. How many devices a process
-has is in its environment.
+With one process it drives all devices and leaves whole arrays in the folder; each of several leaves
+the pieces of its own devices, and those have to be the same bits. Which devices a process has is in
+its environment.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from jax.sharding import PartitionSpec as P
 
 import shardsolve
 
-DEVICES = 4
 PART, NUMBER, PROCESSES = sys.argv[1], *map(int, sys.argv[2:4])
 COORDINATOR, FOLDER = sys.argv[4:6]
 if PROCESSES > 1:
     jax.distributed.initialize(
-        coordinator_address=COORDINATOR, num_processes=PROCESSES, process_id=NUMBER
+        coordinator_address=COORDINATOR,
+        num_processes=PROCESSES,
+        process_id=NUMBER,
+        local_device_ids=[int(gpu) for gpu in os.environ.get("OWN_GPUS", "").split()] or None,
     )
+DEVICES = len(jax.devices())
 shardsolve.set_timeout(60)
 ROWS = P("x")
 MESH = jax.make_mesh((DEVICES,), ("x",), axis_types=(AxisType.Auto,))
@@ -91,9 +94,9 @@ def shardings() -> None:
     keep("replicated", solve(put(matrix(301), P()), put(right(301), P())))
     keep("columns", solve(put(matrix(300), P(None, "x")), put(right(300))))
     devices = np.array(jax.devices())
-    square = Mesh(devices.reshape(2, 2), ("x", "y"))
+    square = Mesh(devices.reshape(2, -1), ("x", "y"))
     keep("groups", solve(put(matrix(300), P("x", None), square), put(right(300), P(), square)))
-    turned = Mesh(devices[[2, 0, 3, 1]], ("x",))
+    turned = Mesh(devices.reshape(2, -1)[::-1].T.ravel(), ("x",))  # 2, 0, 3, 1
     keep("turned", solve(put(matrix(300), mesh=turned), put(right(300), mesh=turned)))
     keep("natural", shardsolve.cholesky(put(matrix(256))))
     typed = jax.make_mesh((DEVICES,), ("x",), axis_types=(AxisType.Explicit,))
@@ -103,6 +106,12 @@ def shardings() -> None:
         own = Mesh(np.array(jax.local_devices()), ("x",))
         x = solve(put(matrix(300), mesh=own), put(right(300), mesh=own))
         assert np.abs(matrix(300) @ np.asarray(x) - right(300)).max() < 1e-12
+
+
+def vector() -> None:
+    """One right-hand side, for which GPUs that reach each other's memory have a kernel."""
+    with shardsolve.trace(f"{FOLDER}/vector{NUMBER}.json"):
+        keep("vector", solve(put(matrix(300)), put(right(300, 1)[:, 0])))
 
 
 def traced() -> None:
@@ -179,7 +188,8 @@ def differ() -> None:
     except shardsolve.SolverError as error:
         assert error.status == shardsolve.Status.INVALID_ARGUMENT, error
         assert "do not make the same call: rank 0 has a factorisation of n = 300" in str(error)
-        assert "tile 16, rank 2 has" in str(error) and "tile 32. Every" in str(error), error
+        assert f"tile 16, rank {DEVICES // 2} has" in str(error), error
+        assert "tile 32. Every" in str(error), error
     try:
         shardsolve.save_factor(shardsolve.cho_factor(a), f"{FOLDER}/factor")
         raise AssertionError("no error")
@@ -193,11 +203,14 @@ def lose(signal_number: int | None) -> None:
 
     By a signal to itself; without one, by whoever reads how long a call takes.
     """
-    n = 2500
-    a, b = put(matrix(n)), put(right(n))
-    solve(a, b)
+    # On GPUs large, and in narrow tiles: what takes no time cannot be interrupted.
+    n, tile = (2500, None) if jax.default_backend() == "cpu" else (24576, 64)
+    rows = NamedSharding(MESH, ROWS)
+    a = jax.jit(lambda: jnp.ones((n, n)) + n * jnp.eye(n), out_shardings=rows)()
+    b = put(right(n))
+    solve(a, b, tile=tile)
     begin = time.monotonic()
-    solve(a, b)
+    solve(a, b, tile=tile)
     took = time.monotonic() - begin
     shardsolve.set_timeout(2)
     print(f"TAKES {took}", flush=True)
@@ -205,7 +218,7 @@ def lose(signal_number: int | None) -> None:
         threading.Timer(took / 3, lambda: os.kill(os.getpid(), signal_number)).start()
     begin = time.monotonic()
     try:
-        solve(a, b)
+        solve(a, b, tile=tile)
         text = "no error"
     except shardsolve.SolverError as error:
         text = str(error)
@@ -214,7 +227,8 @@ def lose(signal_number: int | None) -> None:
 
 
 parts = {
-    part.__name__: part for part in (eager, shardings, traced, flight, reasons, traces, differ)
+    part.__name__: part
+    for part in (eager, shardings, vector, traced, flight, reasons, traces, differ)
 }
 if PART in ("kill", "stop", "cut"):
     lose({"kill": 9, "stop": 19, "cut": None}[PART])

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -22,7 +23,8 @@ namespace shardsolve::testing {
 using Transports = std::vector<std::unique_ptr<comm::Transport>>;
 
 /// So many ranks, each connected to each by a pair of sockets of the system.
-inline Transports socket_pairs(std::int64_t ranks) {
+inline Transports socket_pairs(
+    std::int64_t ranks, std::optional<std::chrono::duration<double>> patience = std::nullopt) {
   const auto count = static_cast<std::size_t>(ranks);
   std::vector<std::vector<comm::tcp::Peer>> peers(count);
   for (auto& of_rank : peers) {
@@ -40,9 +42,9 @@ inline Transports socket_pairs(std::int64_t ranks) {
   }
   Transports all;
   for (std::size_t rank = 0; rank < count; ++rank) {
-    all.push_back(std::make_unique<comm::tcp::TcpTransport>(static_cast<std::int64_t>(rank),
-                                                            std::move(peers[rank]),
-                                                            std::vector<std::int64_t>(count, 0)));
+    all.push_back(std::make_unique<comm::tcp::TcpTransport>(
+        static_cast<std::int64_t>(rank), std::move(peers[rank]),
+        std::vector<std::int64_t>(count, 0), patience));
   }
   return all;
 }

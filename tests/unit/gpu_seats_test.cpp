@@ -45,6 +45,7 @@ GpuSeat seat(const std::string& gpu, const std::vector<std::string>& visible) {
   GpuSeat one;
   one.gpu = gpu;
   one.visible = visible;
+  one.process = gpu.front();
   return one;
 }
 
@@ -58,6 +59,7 @@ TEST(GpuSeat, Text_BringsEverything) {
   EXPECT_EQ(back.failure, "two lines");
   EXPECT_EQ(back.gpu, one.gpu);
   EXPECT_EQ(back.communicator, one.communicator);
+  EXPECT_EQ(back.process, one.process);
   EXPECT_EQ(back.visible, one.visible);
   EXPECT_EQ(GpuSeat::of_text(GpuSeat().text()).text(), GpuSeat().text());
 }
@@ -97,6 +99,14 @@ TEST(GpuSeats, ThatSeeEachOtherOnOneHost_MayHaveIpc) {
   EXPECT_THAT(mesh::without_ipc(seats, {0, 1}), HasSubstr("ranks 0 and 1 are on different hosts"));
   EXPECT_THAT(mesh::without_ipc({seats[0], seat("b", {"b"})}, {0, 0}),
               HasSubstr("rank 1 does not see the GPU of rank 0"));
+}
+
+TEST(GpuSeats, OfOneProcess_HaveNoIpc) {
+  std::vector<GpuSeat> seats = {seat("a", {"a", "b", "c"}), seat("b", {"a", "b", "c"}),
+                                seat("c", {"a", "b", "c"})};
+  seats[2].process = seats[1].process;
+  EXPECT_THAT(mesh::without_ipc(seats, {0, 0, 0}),
+              HasSubstr("ranks 1 and 2 are in the same process"));
 }
 
 }  // namespace

@@ -1,11 +1,19 @@
 #include "comm/tell_all.hpp"
 
 #include "tests/support/memory_transport.hpp"
+#include "tests/support/tcp_transports.hpp"
+#include "tests/support/thrown.hpp"
 
+#include <shardsolve/error.hpp>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -41,6 +49,25 @@ TEST(TellAll, TextsOfAnyLength_ArriveEverywhereByRank) {
   });
   for (const std::vector<std::string>& one : heard) {
     EXPECT_EQ(one, texts);
+  }
+}
+
+TEST(TellAll, WithoutAWordOfARank_NamesItWhenPatienceIsOver) {
+  const Transports transports = socket_pairs(3, std::chrono::milliseconds(100));
+  std::vector<std::optional<Error>> errors(2);
+  std::vector<std::thread> processes;
+  for (const std::size_t rank : {0U, 1U}) {
+    processes.emplace_back([&, rank] {
+      errors[rank] = thrown_by([&] { comm::tell_all(*transports[rank], "here"); });
+    });
+  }
+  for (std::thread& process : processes) {
+    process.join();
+  }
+  for (const std::optional<Error>& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::communication);
+    EXPECT_THAT(error->what(), ::testing::HasSubstr("rank 2 has been silent for more than 0.1 s"));
   }
 }
 

@@ -299,7 +299,7 @@ std::unique_ptr<TcpTransport> Lobby::connect(const std::vector<Address>& members
     Peer& peer = peers[static_cast<std::size_t>(other)];
     peer.socket = await({mesh, other, rank}, peer.name, deadline);
   }
-  return std::make_unique<TcpTransport>(rank, std::move(peers), std::move(hosts));
+  return std::make_unique<TcpTransport>(rank, std::move(peers), std::move(hosts), limit);
 }
 
 Socket Lobby::call(const Address& address, const Greeting& greeting, const std::string& name,

@@ -47,7 +47,8 @@ class Lobby {
 
   /// A transport for `rank` among the members of a mesh, each at the address of its process; all of
   /// them call this. `mesh`: a number that no other mesh of these processes has. Throws
-  /// Error(communication) that names who has not come within `limit`.
+  /// Error(communication) that names who has not come within `limit`, which is also the patience of
+  /// the transport.
   std::unique_ptr<TcpTransport> connect(const std::vector<Address>& members, std::int64_t rank,
                                         std::uint64_t mesh, std::chrono::duration<double> limit);
 

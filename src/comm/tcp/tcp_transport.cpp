@@ -128,8 +128,9 @@ class ReceiveMessage final : public Message {
 };
 
 TcpTransport::TcpTransport(std::int64_t rank, std::vector<Peer> peers,
-                           std::vector<std::int64_t> hosts)
-    : rank_(rank), hosts_(std::move(hosts)), lines_(peers.size()) {
+                           std::vector<std::int64_t> hosts,
+                           std::optional<std::chrono::duration<double>> patience)
+    : rank_(rank), hosts_(std::move(hosts)), patience_(patience), lines_(peers.size()) {
   for (std::size_t r = 0; r < peers.size(); ++r) {
     lines_[r].peer = std::move(peers[r]);
   }

@@ -4,11 +4,13 @@
 #include "comm/tcp/socket.hpp"
 #include "comm/transport.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +29,8 @@ class TcpTransport final : public Transport {
  public:
   /// `peers`: of all ranks, with connected stream sockets; without one at the place of `rank`. The
   /// same `hosts` on all ranks, see Transport.
-  TcpTransport(std::int64_t rank, std::vector<Peer> peers, std::vector<std::int64_t> hosts);
+  TcpTransport(std::int64_t rank, std::vector<Peer> peers, std::vector<std::int64_t> hosts,
+               std::optional<std::chrono::duration<double>> patience = std::nullopt);
   TcpTransport(const TcpTransport&) = delete;
   TcpTransport& operator=(const TcpTransport&) = delete;
   /// Its messages are gone before it is. Closes the connections.
@@ -36,6 +39,7 @@ class TcpTransport final : public Transport {
   std::int64_t ranks() const override { return static_cast<std::int64_t>(lines_.size()); }
   std::int64_t rank() const override { return rank_; }
   const std::vector<std::int64_t>& hosts() const override { return hosts_; }
+  std::optional<std::chrono::duration<double>> patience() const override { return patience_; }
 
   std::unique_ptr<Message> send(std::int64_t to, Channel channel, int tag, Bytes data) override;
   std::unique_ptr<Message> receive(std::int64_t from, Channel channel, int tag,
@@ -106,6 +110,7 @@ class TcpTransport final : public Transport {
 
   std::int64_t rank_;
   std::vector<std::int64_t> hosts_;
+  std::optional<std::chrono::duration<double>> patience_;
   std::mutex mutex_;  // guards what follows
   std::vector<Line> lines_;
 };

@@ -17,6 +17,8 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -42,17 +44,19 @@ std::string uuid_of(int device) {
   return text;
 }
 
-/// This process's GPU, which is made the current one.
+/// This rank's GPU, which is made the current one.
 GpuSeat take_seat(const comm::Transport& transport, const CudaProcessOptions& options,
                   int& device) {
   GpuSeat seat;
   seat.communicator = options.communicator;
+  seat.process = ::getpid();
   try {
     const std::vector<std::int64_t>& hosts = transport.hosts();
     const auto own = hosts.begin() + transport.rank();
     const int visible = usable_devices();
-    device = choose_gpu(options.devices, std::count(hosts.begin(), own, *own),
-                        std::count(hosts.begin(), hosts.end(), *own), visible);
+    device = options.device ? *options.device
+                            : choose_gpu(options.devices, std::count(hosts.begin(), own, *own),
+                                         std::count(hosts.begin(), hosts.end(), *own), visible);
     if (device < 0 || device >= visible) {
       throw Error(ErrorKind::device,
                   fmt::format("GPU {} asked for; this process sees {} (0 to {}, renumbered by "
@@ -120,7 +124,7 @@ CudaProcessBackend::CudaProcessBackend(std::unique_ptr<comm::Transport> transpor
   sharers_ = std::count_if(seats.begin(), seats.end(),
                            [&own](const GpuSeat& seat) { return seat.gpu == own.gpu; });
   topology_ = look_at(seats, own, transport->hosts());
-  choose_communicator(*transport, seats, options.communicator);
+  choose_communicator(*transport, seats, options);
   processes_.emplace(std::move(transport));
   // Streams wait for other GPUs, where no thread sees that one is gone.
   processes_->watch_progress();
@@ -134,19 +138,19 @@ CudaProcessBackend::~CudaProcessBackend() {
 
 void CudaProcessBackend::choose_communicator(comm::Transport& transport,
                                              const std::vector<GpuSeat>& seats,
-                                             GpuCommunicator wanted) {
+                                             const CudaProcessOptions& options) {
   std::string why;
-  if (wanted != GpuCommunicator::nccl) {
+  if (options.communicator != GpuCommunicator::nccl) {
     why = without_ipc(seats, transport.hosts());
     why = comm::first_said(transport, why.empty() ? without_peer_access(*topology_) : why);
     if (why.empty()) {
-      ipc_ = comm::cuda::try_ipc(transport);
+      ipc_ = comm::cuda::try_ipc(transport, options.memory);
       why = ipc_.failure;
     }
     if (why.empty()) {
       return;
     }
-    if (wanted == GpuCommunicator::ipc) {
+    if (options.communicator == GpuCommunicator::ipc) {
       throw Error(ErrorKind::device,
                   fmt::format("CUDA IPC is not to be had: {}. Leave the choice to shardsolve, or "
                               "use NCCL",

@@ -44,7 +44,7 @@ class CudaProcessBackend final : public Backend {
 
  private:
   void choose_communicator(comm::Transport& transport, const std::vector<GpuSeat>& seats,
-                           GpuCommunicator wanted);
+                           const CudaProcessOptions& options);
 
   int device_ = 0;
   std::optional<std::uint64_t> delays_;
