@@ -55,6 +55,14 @@ class Communicator {
   /// Likewise memory that the others' devices reach; null, on all ranks, if they do not.
   virtual std::unique_ptr<PeerMemory> make_peer_memory(Bytes /*memory*/) { return nullptr; }
 
+  /// Workspace of this rank, at least so many bytes, that the other ranks keep within reach from
+  /// call to call; none where reaching memory anew costs nothing. All ranks ask for theirs at the
+  /// same point of a call, before they use it, and once at most: may wait for the others, and frees
+  /// a smaller one from before. Throws Error(out_of_memory).
+  virtual Bytes make_workspace(std::size_t /*bytes*/) { return {}; }
+  /// What there is of that.
+  virtual Bytes workspace() const { return {}; }
+
   /// No rank communicates: a new call begins, windows are counted from zero.
   virtual void begin_call() = 0;
   /// This rank's queues are idle and hold nothing more of the call: it gives back what it has of

@@ -30,6 +30,7 @@ Outcome run_call(Mesh& mesh, const SlabLayout& layout, const Plan& plan, std::st
         if (rank.leads()) {  // each process has memory of its own
           plan.require(plan.workspace_bytes, available, job);
         }
+        rank.expect_workspace(plan.workspace_bytes);
         const Outcome mine = program(rank);
         if (rank.leads()) {
           *outcome = mine;

@@ -25,6 +25,10 @@ void Rank::lend_memory(runtime::Allocate allocate) {
   }
 }
 
+void Rank::expect_workspace(std::int64_t bytes) {
+  use_room(communicator_.make_workspace(workspace_.room_for(static_cast<std::size_t>(bytes))));
+}
+
 comm::Window& Rank::window(std::int64_t bytes) {
   const MatrixView<std::byte> memory = workspace<std::byte>(bytes, 1);
   windows_.push_back(communicator_.make_window({memory.data(), static_cast<std::size_t>(bytes)}));
@@ -79,6 +83,7 @@ void Rank::end_call() {
   if (lent_) {
     lent_->give_back();
   }
+  use_room(communicator_.workspace());  // also if the call has failed to make it
   host_workspace_.give_back();
   events_in_use_ = 0;
   options_ = nullptr;

@@ -45,6 +45,9 @@ class Rank {
     return device_.kernels(static_cast<const T*>(nullptr));
   }
 
+  /// What this call takes of workspace, about: all ranks say so before they take any, if they do.
+  /// Throws Error(out_of_memory).
+  void expect_workspace(std::int64_t bytes);
   /// Device memory for this call, not initialised. Throws Error(out_of_memory).
   template <class T>
   MatrixView<T> workspace(std::int64_t rows, std::int64_t columns) {
@@ -121,6 +124,10 @@ class Rank {
   std::vector<runtime::Queue*> queues() { return {panel_.get(), update_.get(), transfer_.get()}; }
 
  private:
+  void use_room(comm::Bytes room) {
+    workspace_.use({static_cast<std::byte*>(room.data), room.size});
+  }
+
   std::int64_t index_;
   std::int64_t count_;
   bool leads_;

@@ -2,10 +2,27 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
+#include <utility>
 
 namespace shardsolve::runtime {
+namespace {
+
+/// Pieces of a room begin at multiples of this, as those that a device allocates.
+constexpr std::size_t alignment = 512;
+/// For so many bytes more a room takes four thousand pieces.
+constexpr std::size_t between_pieces = 4096 * alignment;
+
+std::size_t aligned(std::size_t bytes) {
+  return (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+}
+
+}  // namespace
 
 void* Workspace::take(std::size_t bytes) {
+  if (!room_.empty()) {
+    return take_of_room(bytes);
+  }
   const auto fits = std::find_if(idle_.begin(), idle_.end(),
                                  [&](const Buffer& buffer) { return buffer.bytes() == bytes; });
   if (fits != idle_.end()) {
@@ -24,10 +41,43 @@ void* Workspace::take(std::size_t bytes) {
   return taken_.back().data();
 }
 
+void* Workspace::take_of_room(std::size_t bytes) {
+  const std::size_t size = aligned(bytes);
+  in_use_ += size;
+  most_ = std::max(most_, in_use_);
+  if (size <= room_.size() - room_used_) {
+    return room_.data() + std::exchange(room_used_, room_used_ + size);
+  }
+  taken_.push_back(allocate_(bytes));
+  held_ += bytes;
+  return taken_.back().data();
+}
+
 void Workspace::give_back() {
-  std::move(taken_.begin(), taken_.end(), std::back_inserter(idle_));
+  if (room_.empty()) {
+    std::move(taken_.begin(), taken_.end(), std::back_inserter(idle_));
+  } else {
+    held_ = room_.size();
+  }
   taken_.clear();
+  room_used_ = 0;
   in_use_ = 0;
+}
+
+void Workspace::use(std::span<std::byte> room) {
+  if (!room.empty()) {
+    idle_.clear();
+  } else if (!room_.empty()) {
+    most_ = 0;  // so much is perhaps not to be had again
+  }
+  room_ = room;
+  held_ =
+      std::accumulate(idle_.begin(), idle_.end(), room.size(),
+                      [](std::size_t sum, const Buffer& buffer) { return sum + buffer.bytes(); });
+}
+
+std::size_t Workspace::room_for(std::size_t bytes) const {
+  return std::max(bytes + between_pieces, most_);
 }
 
 }  // namespace shardsolve::runtime

@@ -274,6 +274,69 @@ TEST_P(ProcessGpus, FailureOfOneRank_IsThatOfAllAndTheNextSolveWorks) {
   }
 }
 
+/// With CUDA IPC the workspace is made anew where it grows, while the others have it open; also
+/// after a call that has failed.
+TEST_P(ProcessGpus, CallsThatGrowAndShrink_GiveTheBitsOfOneProcess) {
+  Mesh mesh = make_gpu_mesh(GetParam());
+  std::int64_t culprit = 0;
+  for (const std::int64_t n : {300, 2500, 700, 4000, 300}) {
+    SCOPED_TRACE(n);
+    compare(mesh, problem<double>(n, mesh.ranks(), n < 1000 ? 32 : 256));
+    const auto error = thrown_by([&] {
+      run_on(mesh, [culprit](mesh::Rank& rank) {
+        if (rank.index() == culprit) {
+          throw Error(ErrorKind::io, "planted");
+        }
+        rank.expect_workspace(std::int64_t{256} << 20);
+        broadcast_value(rank, 0, 1);
+        rank.fetch(rank.transfer(), rank.workspace<double>(1, 1).data(), 1);
+      });
+    });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(std::string(error->what()), "planted");
+    culprit = (culprit + 1) % mesh.ranks();
+  }
+}
+
+TEST_P(ProcessGpus, DestroyedMeshes_GiveTheirMemoryBack) {
+  if (GetParam() == GpuCommunicator::nccl) {
+    GTEST_SKIP() << "NCCL keeps what it likes";
+  }
+  const auto available_after = [](const std::vector<std::int64_t>& sizes) {
+    Mesh mesh = make_gpu_mesh(GetParam());
+    for (const std::int64_t n : sizes) {
+      in_processes(mesh, problem<double>(n, mesh.ranks(), 256));
+    }
+    return mesh.available_memory();
+  };
+  const std::vector<std::int64_t> sizes = {500, 2000, 4500};
+  available_after(sizes);  // kernels that were loaded stay
+  const std::int64_t before = available_after({260});
+  for (int round = 0; round < 3; ++round) {
+    available_after(sizes);
+  }
+  EXPECT_GE(available_after({260}), before - (std::int64_t{64} << 20));
+}
+
+/// Others have its memory open when it goes. Two meshes of the same processes.
+TEST_P(ProcessGpus, MeshDestroyedEarlyInOneProcess_LeavesTheOthersWhole) {
+  if (GetParam() == GpuCommunicator::nccl) {
+    GTEST_SKIP() << "NCCL frees what it has of others by itself";
+  }
+  std::optional<Mesh> first = make_gpu_mesh(GetParam());
+  Mesh second = make_gpu_mesh(GetParam());
+  const Problem<double> p = problem<double>(700, second.ranks(), 64);
+  const std::vector<std::int64_t> expected = in_processes(*first, p);
+  if (second.is_here(0)) {
+    first.reset();
+  }
+  EXPECT_TRUE(in_processes(second, p) == expected);
+  first.reset();
+  EXPECT_TRUE(in_processes(second, p) == expected);
+  Mesh third = make_gpu_mesh(GetParam());
+  EXPECT_TRUE(in_processes(third, p) == expected);
+}
+
 std::int64_t open_files() {
   const std::filesystem::directory_iterator files("/proc/self/fd");
   return std::distance(begin(files), end(files));

@@ -114,6 +114,61 @@ TEST(Workspace, Held_IsWhatTheDeviceHasGiven) {
   EXPECT_EQ(workspace.held(), device.out_);
 }
 
+constexpr std::size_t line = 512;  // pieces of a room begin at multiples
+
+TEST(Workspace, InARoom_TakesPiecesOfItAndAllocatesNothing) {
+  CountingDevice device;
+  Workspace workspace(from(device));
+  workspace.take(100);
+  workspace.give_back();
+  std::vector<std::byte> room(5 * line);
+  workspace.use(room);
+  EXPECT_EQ(device.out_, 0U);
+  for (int call = 0; call < 3; ++call) {
+    EXPECT_EQ(workspace.take(100), room.data());
+    EXPECT_EQ(workspace.take(line + 1), room.data() + line);
+    EXPECT_EQ(workspace.take(0), room.data() + 3 * line);
+    EXPECT_EQ(workspace.take(line), room.data() + 4 * line);
+    EXPECT_EQ(workspace.held(), room.size());
+    workspace.give_back();
+  }
+  EXPECT_EQ(device.allocations_, 1);
+}
+
+TEST(Workspace, WhatDoesNotFitARoom_GoesAfterTheCallAndIsAskedForNext) {
+  CountingDevice device;
+  Workspace workspace(from(device));
+  std::vector<std::byte> room(2 * line);
+  workspace.use(room);
+  workspace.take(2 * line - 1);
+  workspace.take(900);
+  EXPECT_EQ(device.out_, 900U);
+  EXPECT_EQ(workspace.held(), room.size() + 900);
+  workspace.give_back();
+  EXPECT_EQ(device.out_, 0U);
+  EXPECT_EQ(workspace.held(), room.size());
+
+  constexpr std::size_t million = 1'000'000;
+  EXPECT_GE(workspace.room_for(million), million);
+  workspace.use({});
+  EXPECT_EQ(workspace.held(), 0U);
+}
+
+TEST(Workspace, RoomForACall_IsAtLeastWhatOneHasTaken) {
+  std::vector<std::byte> room(2 * line);
+  CountingDevice device;
+  device.limit_ = std::size_t{1} << 30U;
+  Workspace workspace(from(device));
+  workspace.use(room);
+  constexpr std::size_t large = std::size_t{16} << 20U;
+  workspace.take(100);
+  workspace.take(large);
+  workspace.give_back();
+  EXPECT_EQ(workspace.room_for(50), line + large);
+  workspace.use({});  // is not to be had
+  EXPECT_LT(workspace.room_for(50), large);
+}
+
 TEST(Workspace, Destroyed_ReleasesEverything) {
   CountingDevice device;
   {

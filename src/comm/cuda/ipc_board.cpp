@@ -16,6 +16,7 @@ IpcBoard::Table::Table(std::size_t ranks) {
   delivered = take(pairs, sizeof(Slot));
   joined = take(most_windows * ranks, sizeof(Slot));
   arrivals = take(most_windows * pairs, sizeof(Slot));
+  words = take(ranks, sizeof(ReleaseAgreement::Word));
   pieces = take(pairs, sizeof(IpcPlace));
   memories = take(most_windows * ranks, sizeof(IpcPlace));
   end = used;
@@ -26,6 +27,9 @@ IpcBoard::IpcBoard(SharedMemory memory, std::size_t ranks, bool makes)
   if (makes) {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       for_each_slot_of(rank, [](Slot& slot) { new (&slot) Slot; });
+    }
+    for (ReleaseAgreement::Word& word : words()) {
+      new (&word) ReleaseAgreement::Word;
     }
   }
   runtime::cuda::check(cudaHostRegister(memory_.data(), memory_.size(),

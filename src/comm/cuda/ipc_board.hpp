@@ -2,11 +2,13 @@
 #pragma once
 
 #include "comm/cuda/ipc_memory.hpp"
+#include "comm/release_agreement.hpp"
 #include "comm/shared_memory.hpp"
 #include "runtime/host/one_way_counter.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -52,6 +54,10 @@ class IpcBoard {
   Slot& arrivals(std::size_t window, std::size_t rank, std::size_t root) const {
     return at<Slot>(table_.arrivals, (window * ranks_ + rank) * ranks_ + root);
   }
+  /// One of each rank.
+  std::span<ReleaseAgreement::Word> words() const {
+    return {&at<ReleaseAgreement::Word>(table_.words, 0), ranks_};
+  }
   /// All slots that `rank` writes to.
   template <class Body>
   void for_each_slot_of(std::size_t rank, Body body) const {
@@ -77,7 +83,7 @@ class IpcBoard {
   /// Where each kind begins.
   struct Table {
     explicit Table(std::size_t ranks);
-    std::size_t ready, delivered, joined, arrivals, pieces, memories, end;
+    std::size_t ready, delivered, joined, arrivals, words, pieces, memories, end;
   };
 
   template <class Entry>

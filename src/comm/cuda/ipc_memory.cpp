@@ -46,17 +46,28 @@ Bytes IpcImports::open(const IpcPlace& place) {
     void* base = nullptr;
     check(cudaIpcOpenMemHandle(&base, place.handle, cudaIpcMemLazyEnablePeerAccess),
           "opening memory of another process");
-    found = opened_.emplace(key, static_cast<std::byte*>(base)).first;
+    found = opened_.emplace(key, Opened{static_cast<std::byte*>(base), place.stays}).first;
   }
-  return {found->second + place.offset, static_cast<std::size_t>(place.size)};
+  return {found->second.base + place.offset, static_cast<std::size_t>(place.size)};
 }
 
 void IpcImports::close() {
-  for (const auto& [handle, base] : opened_) {
-    cudaIpcCloseMemHandle(base);
+  for (const auto& [handle, memory] : opened_) {
+    cudaIpcCloseMemHandle(memory.base);
   }
   cudaGetLastError();  // should a process have gone
   opened_.clear();
+}
+
+void IpcImports::close_passing() {
+  std::erase_if(opened_, [](const auto& one) {
+    const Opened& memory = one.second;
+    if (!memory.stays) {
+      cudaIpcCloseMemHandle(memory.base);
+    }
+    return !memory.stays;
+  });
+  cudaGetLastError();
 }
 
 }  // namespace shardsolve::comm::cuda

@@ -17,6 +17,7 @@ struct IpcPlace {
   cudaIpcMemHandle_t handle{};  // of the allocation
   std::uint64_t offset = 0;     // in it
   std::uint64_t size = 0;
+  bool stays = false;  // allocated until all have agreed that it goes: may be kept open
 };
 
 /// Of memory that cudaMalloc has given. Throws Error(invalid_argument) for other memory.
@@ -30,13 +31,20 @@ class IpcImports {
   IpcImports& operator=(const IpcImports&) = delete;
   ~IpcImports() { close(); }
 
-  /// Opens an allocation once, until close(). Throws Error(device).
+  /// Opens an allocation once, until it is closed. Throws Error(device).
   Bytes open(const IpcPlace& place);
   void close();
+  /// The same of those that do not stay.
+  void close_passing();
 
  private:
   using Key = std::array<char, sizeof(cudaIpcMemHandle_t)>;
-  std::map<Key, std::byte*> opened_;
+  struct Opened {
+    std::byte* base;
+    bool stays;
+  };
+
+  std::map<Key, Opened> opened_;
 };
 
 }  // namespace shardsolve::comm::cuda

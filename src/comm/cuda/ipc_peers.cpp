@@ -7,11 +7,16 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 namespace shardsolve::comm::cuda {
 namespace {
+
+/// For those who end their meshes a little later.
+constexpr std::chrono::milliseconds patience_at_the_end(1000);
 
 cudaStream_t stream_of(runtime::Queue& queue) {
   return static_cast<runtime::cuda::CudaQueue&>(queue).stream();
@@ -64,7 +69,7 @@ class IpcPeers::IpcWindow final : public PeerGroup::Window {
 
   void join(std::int64_t rank, Bytes memory) override {
     const IpcBoard& board = *group_.board_;
-    board.memory(index_, at(rank)) = export_memory(memory);
+    board.memory(index_, at(rank)) = group_.place_of(memory);
     board.joined(index_, at(rank)).enqueued.store(group_.first() + 1);
     for (std::size_t r = 0; r < bases_.size(); ++r) {
       const auto peer = static_cast<std::int64_t>(r);
@@ -82,16 +87,42 @@ class IpcPeers::IpcWindow final : public PeerGroup::Window {
 };
 
 IpcPeers::IpcPeers(ProcessGroup& processes, InProcessGroup& host, const Topology& topology,
-                   Ring ring, std::unique_ptr<IpcBoard> board)
-    : PeerGroup(host, topology, std::move(ring)), processes_(processes), board_(std::move(board)) {
+                   Ring ring, std::unique_ptr<IpcBoard> board, runtime::Allocate allocate)
+    : PeerGroup(host, topology, std::move(ring)),
+      processes_(processes),
+      board_(std::move(board)),
+      allocate_(std::move(allocate)),
+      release_(board_->words(), processes.rank()) {
   make_channels([this](std::int64_t from, std::int64_t to, bool delivered) {
     return std::make_unique<IpcMarks>(
         *this, delivered ? board_->delivered(at(from), at(to)) : board_->ready(at(from), at(to)));
   });
 }
 
+IpcPeers::~IpcPeers() {
+  imports_.close();
+  release_.leave();
+  if (workspace_ && !release_.all_have_left(patience_at_the_end)) {
+    // Somebody has it open, and nobody is there to be told when that ends: it is never freed.
+    new runtime::Buffer(*std::move(workspace_));
+  }
+}
+
+IpcPlace IpcPeers::place_of(Bytes piece) const {
+  const Bytes whole = workspace();
+  const auto begin = reinterpret_cast<std::uintptr_t>(whole.data);
+  const auto address = reinterpret_cast<std::uintptr_t>(piece.data);
+  if (address < begin || address >= begin + whole.size) {
+    return export_memory(piece);
+  }
+  IpcPlace place = place_;
+  place.offset += address - begin;
+  place.size = piece.size;
+  return place;
+}
+
 void IpcPeers::offer(std::int64_t from, std::int64_t to, Bytes piece) {
-  board_->piece(at(from), at(to)) = export_memory(piece);
+  board_->piece(at(from), at(to)) = place_of(piece);
 }
 
 Bytes IpcPeers::offered(std::int64_t from, std::int64_t to) {
@@ -108,6 +139,27 @@ std::unique_ptr<PeerGroup::Window> IpcPeers::make_window(std::size_t index) {
   return std::make_unique<IpcWindow>(*this, index);
 }
 
+Bytes IpcPeers::workspace() const {
+  return workspace_ ? Bytes{workspace_->data(), workspace_->bytes()} : Bytes{};
+}
+
+Bytes IpcPeers::make_workspace(std::int64_t rank, std::size_t bytes) {
+  const bool renews = workspace().size < bytes;
+  release_.meet(
+      renews && workspace_,
+      [this, rank](const runtime::host::OneWayCounter& counter, std::uint32_t target,
+                   std::int64_t peer) { meet(counter, target, rank, peer, "make_workspace"); },
+      [this] { imports_.close(); });
+  if (renews) {
+    workspace_.reset();
+    runtime::Buffer memory = allocate_(bytes);
+    place_ = export_memory({memory.data(), bytes});
+    place_.stays = true;
+    workspace_ = std::move(memory);
+  }
+  return workspace();
+}
+
 /// This rank's queues are idle, and those of others do not wait for its marks any longer: it sets
 /// its own counts, and finds those of others there or behind.
 void IpcPeers::begin_call(std::int64_t rank) {
@@ -116,17 +168,27 @@ void IpcPeers::begin_call(std::int64_t rank) {
     std::atomic_ref(slot.passed).store(first_, std::memory_order_relaxed);
     slot.enqueued.reset(first_);
   });
+  release_.begin_call(first_);
   for_each_channel([this](Channel& channel) {
     channel.sent = first_;
     channel.received = first_;
   });
 }
 
+void IpcPeers::end_call() {
+  imports_.close_passing();
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    if (lost(rank)) {
+      imports_.close();  // there is no further call
+    }
+  }
+}
+
 /// A process that is gone passes no marks any longer. The call has failed everywhere: what is
 /// copied too early is not looked at.
 void IpcPeers::give_up() {
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
-    if (processes_.lost(static_cast<std::int64_t>(rank))) {
+    if (lost(rank)) {
       board_->for_each_slot_of(rank, [this](IpcBoard::Slot& slot) {
         std::atomic_ref(slot.passed).store(first_ + numbers_of_a_call - 1);
       });

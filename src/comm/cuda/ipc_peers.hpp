@@ -5,29 +5,43 @@
 #include "comm/cuda/ipc_memory.hpp"
 #include "comm/cuda/peer_group.hpp"
 #include "comm/process_group.hpp"
+#include "comm/release_agreement.hpp"
+#include "runtime/workspace.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace shardsolve::comm::cuda {
 
-/// Ranks are processes. Memory is opened when it is used first in a call, and closed when its rank
-/// has nothing left to do in that call; nobody frees his before all have. Marks are numbers that
-/// the GPUs write to the board and wait for there.
+/// Ranks are processes. Marks are numbers that the GPUs write to the board and wait for there.
+///
+/// Memory is opened when it is used first. Each rank's workspace, one allocation that this group
+/// makes, stays open from call to call, until its rank and all others agree that it goes. All else
+/// is closed when the rank that has it open has nothing left to do in the call. So nobody frees
+/// what another has open.
 ///
 /// Counts go on from call to call, each of which has so many numbers of its own: what is left of
 /// the last one lies behind, and no process has to wait for another to have set its counts back.
 class IpcPeers final : public PeerGroup {
  public:
+  /// `allocate`: memory of this process's GPU.
   IpcPeers(ProcessGroup& processes, InProcessGroup& host, const Topology& topology, Ring ring,
-           std::unique_ptr<IpcBoard> board);
+           std::unique_ptr<IpcBoard> board, runtime::Allocate allocate);
+  /// Waits for the others to leave their meshes, for a second at most. Memory that somebody may
+  /// have open then stays until the process ends.
+  ~IpcPeers() override;
+  IpcPeers(const IpcPeers&) = delete;
+  IpcPeers& operator=(const IpcPeers&) = delete;
 
   void offer(std::int64_t from, std::int64_t to, Bytes piece) override;
   Bytes offered(std::int64_t from, std::int64_t to) override;
+  Bytes make_workspace(std::int64_t rank, std::size_t bytes) override;
+  Bytes workspace() const override;
   std::uint32_t first() const override { return first_; }
   void begin_call(std::int64_t rank) override;
-  void end_call() override { imports_.close(); }
+  void end_call() override;
   void give_up() override;
 
  private:
@@ -39,8 +53,16 @@ class IpcPeers final : public PeerGroup {
   void wait(const runtime::host::OneWayCounter& counter, std::uint32_t target, std::int64_t self,
             std::int64_t peer, const char* operation) const override;
 
+  bool lost(std::size_t rank) const { return processes_.lost(static_cast<std::int64_t>(rank)); }
+  /// Where a piece of this rank lies, for others.
+  IpcPlace place_of(Bytes piece) const;
+
   ProcessGroup& processes_;
   std::unique_ptr<IpcBoard> board_;
+  runtime::Allocate allocate_;
+  ReleaseAgreement release_;
+  std::optional<runtime::Buffer> workspace_;
+  IpcPlace place_;  // of the workspace
   IpcImports imports_;
   std::uint32_t first_ = 0;
 };

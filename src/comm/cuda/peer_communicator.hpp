@@ -25,6 +25,8 @@ class PeerCommunicator final : public Communicator {
                   std::vector<Bytes> receive) override;
   std::unique_ptr<Window> make_window(Bytes memory) override;
   std::unique_ptr<PeerMemory> make_peer_memory(Bytes memory) override;
+  Bytes make_workspace(std::size_t bytes) override { return group_.make_workspace(rank_, bytes); }
+  Bytes workspace() const override { return group_.workspace(); }
   void begin_call() override;
   void end_call() override { group_.end_call(); }
   void give_up() override { group_.give_up(); }

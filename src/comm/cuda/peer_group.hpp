@@ -78,6 +78,10 @@ class PeerGroup {
   /// The window number `index` of this call, made by the first rank that asks.
   Window& window(std::size_t index);
 
+  /// See Communicator; of a rank of this process.
+  virtual Bytes make_workspace(std::int64_t /*rank*/, std::size_t /*bytes*/) { return {}; }
+  virtual Bytes workspace() const { return {}; }
+
   /// The number of the first mark of this call, everywhere.
   virtual std::uint32_t first() const = 0;
   /// Called for every rank of this process while none of them communicates: counts from first().

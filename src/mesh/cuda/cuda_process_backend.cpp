@@ -176,9 +176,11 @@ std::unique_ptr<comm::Communicator> CudaProcessBackend::make_communicator(
                                                           *topology_);
   }
   const CurrentDevice scope(device_);
-  peers_ = std::make_unique<comm::cuda::IpcPeers>(*processes_, group, *topology_,
-                                                  comm::Ring(comm::ring_order(*topology_)),
-                                                  std::move(ipc_.board));
+  peers_ = std::make_unique<comm::cuda::IpcPeers>(
+      *processes_, group, *topology_, comm::Ring(comm::ring_order(*topology_)),
+      std::move(ipc_.board), [device = device_](std::size_t bytes) {
+        return runtime::cuda::allocate(device, bytes, block);
+      });
   return std::make_unique<comm::cuda::PeerCommunicator>(*peers_, rank);
 }
 

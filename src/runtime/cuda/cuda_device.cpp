@@ -44,11 +44,11 @@ std::unique_ptr<Event> CudaDevice::make_event() {
   return std::make_unique<CudaEvent>();
 }
 
-Buffer CudaDevice::allocate(std::size_t bytes) {
-  const CurrentDevice scope(ordinal_);
+Buffer allocate(int ordinal, std::size_t bytes, std::size_t block) {
+  const CurrentDevice scope(ordinal);
   void* memory = nullptr;
-  const std::size_t blocks = std::max<std::size_t>((bytes + block_ - 1) / block_, 1);
-  const cudaError_t status = cudaMalloc(&memory, blocks * block_);
+  const std::size_t blocks = std::max<std::size_t>((bytes + block - 1) / block, 1);
+  const cudaError_t status = cudaMalloc(&memory, blocks * block);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     std::size_t free = 0;
@@ -59,12 +59,14 @@ Buffer CudaDevice::allocate(std::size_t bytes) {
         ErrorKind::out_of_memory,
         fmt::format("GPU {} has {:.2f} of {:.2f} GB free, and not {:.2f} GB in one piece. "
                     "Use more GPUs, or end what else uses this one",
-                    ordinal_, static_cast<double>(free) / gigabyte,
+                    ordinal, static_cast<double>(free) / gigabyte,
                     static_cast<double>(total) / gigabyte, static_cast<double>(bytes) / gigabyte));
   }
   check(status, "allocating memory");
   return {std::shared_ptr<void>(memory, [](void* pointer) { cudaFree(pointer); }), bytes};
 }
+
+Buffer CudaDevice::allocate(std::size_t bytes) { return cuda::allocate(ordinal_, bytes, block_); }
 
 Buffer CudaDevice::allocate_host(std::size_t bytes) {
   const CurrentDevice scope(ordinal_);

@@ -14,6 +14,10 @@
 
 namespace shardsolve::runtime::cuda {
 
+/// Memory of the GPU that CUDA numbers `ordinal`. `block`: bytes that it is a whole multiple of.
+/// Throws Error(out_of_memory).
+Buffer allocate(int ordinal, std::size_t bytes, std::size_t block);
+
 class CudaDevice final : public Device {
  public:
   /// `ordinal`: CUDA's number of the GPU. `delays`: see QueueOptions.
