@@ -24,13 +24,16 @@ NcclCommunicator::~NcclCommunicator() {
   }
 }
 
+/// NCCL takes it round a ring of its own: for traces it goes from the root to each.
 void NcclCommunicator::broadcast(runtime::Queue& queue, Bytes data, std::int64_t root) {
-  connect(queue);
-  if (data.size == 0 || ranks() == 1) {
-    return;
+  std::vector<Bytes> send = nothing();
+  std::vector<Bytes> receive = nothing();
+  if (rank() == root) {
+    send.assign(send.size(), data);
+  } else {
+    receive[static_cast<std::size_t>(root)] = data;
   }
-  const double bytes = rank() == root ? 0.0 : static_cast<double>(data.size);
-  as_cuda(queue).launch({.name = "broadcast", .bytes = bytes, .link = link(root)}, [&] {
+  launch(queue, "broadcast", send, receive, [&] {
     const std::lock_guard lock(mutex_);
     if (given_up_) {
       throw runtime::Abandoned{};
@@ -64,9 +67,16 @@ void NcclCommunicator::all_to_all(runtime::Queue& queue, std::vector<Bytes> send
 
 void NcclCommunicator::exchange(runtime::Queue& queue, const char* operation,
                                 const std::vector<Bytes>& send, const std::vector<Bytes>& receive) {
+  launch(queue, operation, send, receive,
+         [&] { enqueue(as_cuda(queue).stream(), operation, send, receive); });
+}
+
+template <class Enqueue>
+void NcclCommunicator::launch(runtime::Queue& queue, const char* operation,
+                              const std::vector<Bytes>& send, const std::vector<Bytes>& receive,
+                              Enqueue enqueue) {
   connect(queue);
-  double received = 0.0;
-  std::int64_t source = rank();
+  runtime::WorkInfo info{.name = operation};
   bool any = false;
   for (std::int64_t peer = 0; peer < ranks(); ++peer) {
     const auto at = static_cast<std::size_t>(peer);
@@ -75,13 +85,14 @@ void NcclCommunicator::exchange(runtime::Queue& queue, const char* operation,
     }
     any = any || send[at].size > 0 || receive[at].size > 0;
     if (receive[at].size > 0) {
-      received += static_cast<double>(receive[at].size);
-      source = peer;
+      info.bytes += static_cast<double>(receive[at].size);
+      info.link = link(peer);
     }
   }
   if (any) {
-    as_cuda(queue).launch({.name = operation, .bytes = received, .link = link(source)},
-                          [&] { enqueue(as_cuda(queue).stream(), operation, send, receive); });
+    as_cuda(queue).launch(
+        info, enqueue,
+        as_cuda(queue).tracing() ? messages_.next(send, receive) : std::vector<TraceMessage>{});
   }
 }
 
