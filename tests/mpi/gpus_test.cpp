@@ -18,21 +18,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <complex>
-#include <csignal>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -388,44 +383,6 @@ TEST_P(ProcessGpus, GpuThatOneProcessLacks_IsMissedByAll) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::device);
   EXPECT_THAT(error->what(), HasSubstr("rank 0: GPU 99 asked for"));
-}
-
-/// Ends the processes, so it is run alone: --gtest_also_run_disabled_tests, and its name.
-TEST_P(ProcessGpus, DISABLED_StoppedProcess_IsNamedByTheOthers) {
-  Mesh mesh = make_gpu_mesh(GetParam());
-  ASSERT_GT(mesh.ranks(), 1);
-  std::vector<std::int64_t> processes;
-  run_on(mesh, [&processes](mesh::Rank& rank) {
-    for (const auto& one : dense::gather_from_all<std::int64_t>(rank, {::getpid()})) {
-      processes.push_back(one.front());
-    }
-  });
-  constexpr double limit = 3.0;
-  const auto begin = std::chrono::steady_clock::now();
-  const auto error = thrown_by([&] {
-    run_on(mesh,
-           [](mesh::Rank& rank) {
-             for (int turn = 0; turn < 1000; ++turn) {
-               if (turn == 5 && rank.index() == 1) {
-                 std::raise(SIGSTOP);
-               }
-               broadcast_value(rank, turn % rank.count(), turn);
-             }
-           },
-           {.silence_limit = std::chrono::duration<double>(limit)});
-  });
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-  if (mesh.is_here(0)) {
-    EXPECT_THAT(error->what(), HasSubstr("rank 1 has been silent"));
-    EXPECT_LT(taken.count(), 2 * limit + 2);
-    std::printf("  after %.1f s: %s\n", taken.count(), error->what());
-    std::fflush(stdout);
-    ::kill(static_cast<pid_t>(processes[1]), SIGCONT);
-  } else {
-    std::this_thread::sleep_for(
-        std::chrono::seconds(5));  // mpirun ends all when one exits like this
-  }
-  ::_exit(HasFailure() ? 1 : 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(By, ProcessGpus,
