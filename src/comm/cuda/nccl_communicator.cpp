@@ -125,14 +125,13 @@ void NcclCommunicator::connect(runtime::Queue& queue) {
   if (comm_ != nullptr || ranks() == 1) {
     return;
   }
-  NcclComm comm = join(agree_on_id());
+  OwnedNcclComm comm = join(agree_on_id());
   {
     const std::lock_guard lock(mutex_);
     if (given_up_) {
-      nccl().abort(comm);
       throw runtime::Abandoned{};
     }
-    comm_ = comm;
+    comm_ = comm.release();
     runtime::cuda::check(cudaGetDevice(&device_), "asking for the current GPU");
   }
   send_to_each(as_cuda(queue).stream());
@@ -155,20 +154,21 @@ NcclUniqueId NcclCommunicator::agree_on_id() {
 }
 
 /// NCCL waits for all ranks for as long as it takes, so a thread of its own does that. This one
-/// shows life meanwhile, but not for ever, and leaves if the call fails.
-NcclComm NcclCommunicator::join(const NcclUniqueId& id) {
+/// shows life meanwhile, but not for ever, and leaves if the call fails: if the connection is made
+/// after all, the last to have the task aborts it.
+OwnedNcclComm NcclCommunicator::join(const NcclUniqueId& id) {
   constexpr std::chrono::seconds patience(60);
   int device = 0;
   runtime::cuda::check(cudaGetDevice(&device), "asking for the current GPU");
-  const auto task = std::make_shared<std::packaged_task<NcclComm()>>(
+  auto task = std::make_shared<std::packaged_task<OwnedNcclComm()>>(
       [id, device, ranks = static_cast<int>(ranks()), rank = static_cast<int>(rank())] {
         runtime::cuda::check(cudaSetDevice(device), "choosing a GPU");
         NcclComm comm = nullptr;
         nccl().check(nccl().init_rank(&comm, ranks, id, rank), "connecting the ranks");
-        return comm;
+        return OwnedNcclComm(comm);
       });
-  std::future<NcclComm> joined = task->get_future();
-  std::thread([task] { (*task)(); }).detach();
+  std::future<OwnedNcclComm> joined = task->get_future();
+  std::thread([task = std::move(task)] { (*task)(); }).detach();
   const auto begin = std::chrono::steady_clock::now();
   while (joined.wait_for(std::chrono::milliseconds(10)) != std::future_status::ready) {
     if (pulse_.failed()) {

@@ -58,7 +58,7 @@ class NcclCommunicator final : public Communicator {
   /// The first operation of a call that has no connection makes one: all ranks come to it.
   void connect(runtime::Queue& queue);
   NcclUniqueId agree_on_id();
-  NcclComm join(const NcclUniqueId& id);
+  OwnedNcclComm join(const NcclUniqueId& id);
   void send_to_each(cudaStream_t stream);
   /// enqueue() as one piece of work, unless nothing goes anywhere.
   template <class Enqueue>
