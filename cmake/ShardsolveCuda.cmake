@@ -52,7 +52,8 @@ add_library(
   ${cuda_sources} $<TARGET_OBJECTS:shardsolve_cuda_kernels> src/comm/copy_window.cpp
   src/comm/data_messages.cpp src/comm/failure.cpp src/comm/in_process_group.cpp src/comm/process_group.cpp
   src/comm/release_agreement.cpp src/comm/ring.cpp src/comm/shared_memory.cpp
-  src/comm/tell_all.cpp src/comm/topology.cpp src/core/error.cpp src/mesh/gpu_seats.cpp
+  src/comm/tell_all.cpp src/comm/topology.cpp src/comm/traced_messages.cpp src/core/error.cpp
+  src/mesh/gpu_seats.cpp
   src/runtime/host/one_way_counter.cpp src/runtime/queue.cpp)
 set(export_map "${PROJECT_SOURCE_DIR}/cmake/shardsolve_cuda.map")
 set_target_properties(

@@ -29,11 +29,11 @@ struct TraceSpan {
   std::int64_t step = -1;  ///< step of the elimination it belongs to, -1 if none
   /// Counts the steps of a call, forward and backward, alike on all ranks.
   std::int64_t turn = 0;
-  std::vector<TraceMessage> messages = {};  ///< on CPU devices; GPUs do not tell
-  std::int64_t call = 0;                    ///< set by Trace::add
+  std::vector<TraceMessage> messages = {};
+  std::int64_t call = 0;  ///< set by Trace::add
   /// What the bytes went over where ranks are GPUs: "NVLink", "PCIe", "host" (the GPUs do not reach
-  /// each other) or "same device"; else empty. A string literal.
-  const char* link = "";
+  /// each other) or "same device"; else empty. Of several the last.
+  std::string link = {};
 };
 
 /// How a rank's times have come to be on the clock of rank 0, in another process.

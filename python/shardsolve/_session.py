@@ -35,8 +35,7 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
 
     Under `otherData`, `summary` the file also holds, times in seconds: of each rank the share of
     time in which it worked and how long it waited for each other one, bytes and messages by link,
-    the time of a step (p50, p95, p99), and the rank that was waited for most. GPUs tell no
-    messages: waits and links are of CPU devices only.
+    the time of a step (p50, p95, p99), and the rank that was waited for most.
 
     Args:
         path: JSON file; replaced if it exists.

@@ -47,28 +47,13 @@ void HostCommunicator::enqueue(runtime::Queue& queue, const char* operation,
     bytes += static_cast<double>(piece.size);
   }
   auto& host_queue = static_cast<runtime::host::HostQueue&>(queue);
-  auto traced = host_queue.tracing() ? messages(send, receive) : std::vector<TraceMessage>{};
+  auto traced = host_queue.tracing() ? messages_.next(send, receive) : std::vector<TraceMessage>{};
   host_queue.launch(
       {.name = operation, .bytes = bytes},
       [this, operation, send = std::move(send), receive = std::move(receive)] {
         exchange(operation, send, receive);
       },
       std::move(traced));
-}
-
-std::vector<TraceMessage> HostCommunicator::messages(const std::vector<Bytes>& send,
-                                                     const std::vector<Bytes>& receive) {
-  std::vector<TraceMessage> ends;
-  for (std::int64_t peer = 0; peer < ranks_; ++peer) {
-    const auto at = static_cast<std::size_t>(peer);
-    if (send[at].size > 0) {
-      ends.push_back({rank_, peer, ++sent_[at], static_cast<double>(send[at].size)});
-    }
-    if (receive[at].size > 0) {
-      ends.push_back({peer, rank_, ++received_[at], static_cast<double>(receive[at].size)});
-    }
-  }
-  return ends;
 }
 
 }  // namespace shardsolve::comm

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "comm/communicator.hpp"
-
-#include <shardsolve/trace.hpp>
+#include "comm/traced_messages.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,10 +15,7 @@ namespace shardsolve::comm {
 class HostCommunicator : public Communicator {
  public:
   HostCommunicator(std::int64_t ranks, std::int64_t rank)
-      : ranks_(ranks),
-        rank_(rank),
-        sent_(static_cast<std::size_t>(ranks), 0),
-        received_(static_cast<std::size_t>(ranks), 0) {}
+      : ranks_(ranks), rank_(rank), messages_(ranks, rank) {}
 
   void broadcast(runtime::Queue& queue, Bytes data, std::int64_t root) override;
   void all_gather(runtime::Queue& queue, std::vector<Bytes> pieces) final;
@@ -27,10 +23,7 @@ class HostCommunicator : public Communicator {
               std::int64_t root) final;
   void all_to_all(runtime::Queue& queue, std::vector<Bytes> send, std::vector<Bytes> receive) final;
 
-  void begin_call() override {
-    sent_.assign(sent_.size(), 0);
-    received_.assign(received_.size(), 0);
-  }
+  void begin_call() override { messages_.begin_call(); }
 
  protected:
   std::int64_t ranks() const { return ranks_; }
@@ -39,9 +32,6 @@ class HostCommunicator : public Communicator {
   /// Pieces of no bytes do not take part, nor do the own ones.
   void enqueue(runtime::Queue& queue, const char* operation, std::vector<Bytes> send,
                std::vector<Bytes> receive);
-  /// Both ends of the exchange as the trace has them.
-  std::vector<TraceMessage> messages(const std::vector<Bytes>& send,
-                                     const std::vector<Bytes>& receive);
   std::vector<Bytes> nothing() const {
     return std::vector<Bytes>(static_cast<std::size_t>(ranks_));
   }
@@ -54,8 +44,7 @@ class HostCommunicator : public Communicator {
 
   std::int64_t ranks_;
   std::int64_t rank_;
-  std::vector<std::uint64_t> sent_;  // messages of this call to each rank, as the trace counts them
-  std::vector<std::uint64_t> received_;
+  ExchangeMessages messages_;
 };
 
 }  // namespace shardsolve::comm

@@ -19,11 +19,10 @@ std::vector<TraceMessage> traced(runtime::Queue& queue, const TraceMessage& mess
 
 }  // namespace
 
-TraceMessage InProcessWindow::message(Notice notice, std::int64_t from, std::int64_t to,
+TraceMessage InProcessWindow::message(WindowNotice notice, std::int64_t from, std::int64_t to,
                                       std::uint32_t count, std::size_t bytes) const {
-  // Beside the numbers of exchanges, which are small: window, kind, count.
-  const std::uint64_t window = 2 * (index_ + 1) + (notice == Notice::released ? 1 : 0);
-  return {from, to, (window << 32U) | count, static_cast<double>(bytes)};
+  const std::int64_t root = notice == WindowNotice::published ? from : to;
+  return {from, to, window_number(notice, index_, root, count), static_cast<double>(bytes)};
 }
 
 InProcessWindow::InProcessWindow(InProcessGroup& group, InProcessGroup::SharedWindow& shared,
@@ -50,7 +49,7 @@ void InProcessWindow::publish(runtime::Queue& queue, std::vector<WindowPart> par
       std::vector<TraceMessage> messages;
       for (std::int64_t r = 0; as_host(queue).tracing() && r < group_.ranks(); ++r) {
         if (r != rank_ && part.size > 0) {
-          messages.push_back(message(Notice::published, rank_, r, count, part.size));
+          messages.push_back(message(WindowNotice::published, rank_, r, count, part.size));
         }
       }
       as_host(queue).launch(
@@ -66,7 +65,7 @@ void InProcessWindow::publish(runtime::Queue& queue, std::vector<WindowPart> par
           [this, &counter, count, root = part.root] {
             group_.wait(counter, count, rank_, root, "publish");
           },
-          traced(queue, message(Notice::published, part.root, rank_, count, part.size)));
+          traced(queue, message(WindowNotice::published, part.root, rank_, count, part.size)));
     }
   }
 }
@@ -79,7 +78,7 @@ void InProcessWindow::release(runtime::Queue& queue) {
       auto& counter = shared_.released_by(rank_, root);
       as_host(queue).launch(
           {.name = "release"}, [&counter, count = published_[at]] { counter.store(count); },
-          traced(queue, message(Notice::released, rank_, root, released_[at], 0)));
+          traced(queue, message(WindowNotice::released, rank_, root, released_[at], 0)));
     }
   }
 }
@@ -93,7 +92,7 @@ void InProcessWindow::reclaim(runtime::Queue& queue) {
           [this, count, reader] {
             group_.wait(shared_.released_by(reader, rank_), count, rank_, reader, "reclaim");
           },
-          traced(queue, message(Notice::released, reader, rank_, count, 0)));
+          traced(queue, message(WindowNotice::released, reader, rank_, count, 0)));
     }
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "comm/in_process.hpp"
+#include "comm/traced_messages.hpp"
 #include "comm/window.hpp"
 
 #include <shardsolve/trace.hpp>
@@ -27,10 +28,9 @@ class InProcessWindow final : public Window {
   void reclaim(runtime::Queue& queue) override;
 
  private:
-  enum class Notice : std::uint8_t { published, released };
   /// One end of what a rank tells another about this window, as the trace has it; `count`: of the
   /// parts published by whose memory it is about.
-  TraceMessage message(Notice notice, std::int64_t from, std::int64_t to, std::uint32_t count,
+  TraceMessage message(WindowNotice notice, std::int64_t from, std::int64_t to, std::uint32_t count,
                        std::size_t bytes) const;
 
   InProcessGroup& group_;

@@ -129,7 +129,11 @@ std::exception_ptr ProcessGroup::look_around() {
                             "(RunOptions::trace) in all processes of a mesh or in none",
                             traced_ ? rank() : unlike_, traced_ ? unlike_ : rank())));
     }
-    if (failed) {
+    // Again and again where a process is gone: what it had begun may go on for a while, and undo
+    // what was done so that nobody waits for it.
+    const bool gone =
+        std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.silent; });
+    if (failed || (in_call_ && gone)) {
       return std::make_exception_ptr(runtime::Abandoned{});
     }
     // Ranks leave together at a step, but not where one of them is gone.

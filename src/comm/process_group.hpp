@@ -62,7 +62,8 @@ class ProcessGroup {
 
   /// `pulses`: of all ranks; those of other processes become copies of what these send.
   /// `on_failure` is called when the call has failed elsewhere (with Abandoned) or because of this
-  /// group.
+  /// group; if a process is gone, again and again until this one has nothing more to do for the
+  /// call.
   void attach(const InProcessGroup& pulses, std::function<void(std::exception_ptr)> on_failure);
 
   /// This process will make no call: the others may wait for its messages.

@@ -21,7 +21,7 @@ Outcome run_call(Mesh& mesh, const SlabLayout& layout, const Plan& plan, std::st
                             "Mesh::default_tile is a good choice",
                             tile, mesh.state().backend().largest_tile()));
   }
-  const std::int64_t available = mesh.available_memory();
+  const std::int64_t available = mesh.state().available_memory(plan.workspace_bytes);
   // Shared with the ranks: one that never comes back may still write to it.
   const auto outcome = std::make_shared<Outcome>();
   const mesh::CallCost cost =

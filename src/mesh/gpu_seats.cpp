@@ -1,5 +1,6 @@
 #include "mesh/gpu_seats.hpp"
 
+#include "comm/failure.hpp"
 #include "comm/tell_all.hpp"
 
 #include <fmt/format.h>
@@ -54,6 +55,12 @@ int choose_gpu(const std::vector<int>& devices, std::int64_t place, std::int64_t
                     processes, visible));
   }
   return static_cast<int>(place);
+}
+
+void GpuSeat::set_failure(const std::exception_ptr& reason) {
+  const comm::Failure described = comm::describe(reason).value_or(comm::Failure{});
+  error = described.kind;
+  failure = described.message.empty() ? "it has failed" : described.message;
 }
 
 std::string GpuSeat::text() const {

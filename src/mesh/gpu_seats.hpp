@@ -7,7 +7,11 @@
 #include <shardsolve/mesh.hpp>
 
 #include <cstdint>
+#include <exception>
+#include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::mesh {
@@ -28,6 +32,8 @@ struct GpuSeat {
   GpuCommunicator communicator = GpuCommunicator::automatic;  ///< asked for
   std::int64_t process = 0;                                   ///< its number on its host
 
+  /// `reason`: what was thrown on the way to it.
+  void set_failure(const std::exception_ptr& reason);
   std::string text() const;
   static GpuSeat of_text(const std::string& text);
 };
@@ -38,6 +44,21 @@ std::vector<GpuSeat> tell_seats(comm::Transport& transport, const GpuSeat& own);
 /// Throws, the same in all processes, unless each has a GPU of its own and all ask for the same
 /// communicator; of failures that of the lowest rank.
 void require_seats(const std::vector<GpuSeat>& seats, bool may_share);
+
+/// What body() returns; all call it together. Throws, the same in all processes, if it throws in
+/// one: what it throws in the lowest of them.
+template <class Body>
+auto in_all_or_none(comm::Transport& transport, Body body) {
+  std::optional<std::invoke_result_t<Body>> result;
+  GpuSeat seat;
+  try {
+    result.emplace(body());
+  } catch (...) {
+    seat.set_failure(std::current_exception());
+  }
+  require_seats(tell_seats(transport, seat), true);
+  return std::move(*result);
+}
 
 /// Why the ranks cannot reach each other's memory by CUDA IPC, as far as this says; empty if they
 /// may. `hosts`: of each rank.

@@ -196,7 +196,7 @@ void MeshState::conclude(std::unique_lock<std::mutex>& lock) {
   verdict_ = std::move(verdict);
 }
 
-std::int64_t MeshState::available_memory() const {
+std::int64_t MeshState::available_memory(std::int64_t enough) const {
   if (lent_) {
     return std::numeric_limits<std::int64_t>::max();
   }
@@ -204,7 +204,7 @@ std::int64_t MeshState::available_memory() const {
   for (const auto& seat : seats_) {
     least_kept = std::min(least_kept, seat->rank->workspace_held());
   }
-  return backend_->available_memory() + least_kept;
+  return least_kept >= enough ? least_kept : backend_->available_memory() + least_kept;
 }
 
 void MeshState::lend_memory(std::vector<runtime::Allocate> allocators) {
@@ -451,6 +451,8 @@ const TileEntry* Mesh::tile_entry(std::int64_t n, Dtype dtype) const {
 
 std::string Mesh::device_kind() const { return state_->backend().device_kind(); }
 
-std::int64_t Mesh::available_memory() const { return state_->available_memory(); }
+std::int64_t Mesh::available_memory() const {
+  return state_->available_memory(std::numeric_limits<std::int64_t>::max());
+}
 
 }  // namespace shardsolve

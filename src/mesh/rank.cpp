@@ -3,6 +3,12 @@
 #include <utility>
 
 namespace shardsolve::mesh {
+namespace {
+
+/// What a call of one kind takes of the host is little, and locking memory for GPUs is slow.
+constexpr std::size_t host_memory_besides = std::size_t{16} << 20U;
+
+}  // namespace
 
 Rank::Rank(std::int64_t index, std::int64_t count, bool leads, runtime::Device& device,
            runtime::Pulse& pulse, comm::Communicator& communicator)
@@ -16,7 +22,8 @@ Rank::Rank(std::int64_t index, std::int64_t count, bool leads, runtime::Device& 
       update_(device.make_queue("update")),
       transfer_(device.make_queue("transfer")),
       workspace_([&device](std::size_t bytes) { return device.allocate(bytes); }),
-      host_workspace_([&device](std::size_t bytes) { return device.allocate_host(bytes); }) {}
+      host_workspace_([&device](std::size_t bytes) { return device.allocate_host(bytes); },
+                      host_memory_besides) {}
 
 void Rank::lend_memory(runtime::Allocate allocate) {
   lent_.reset();
@@ -26,7 +33,20 @@ void Rank::lend_memory(runtime::Allocate allocate) {
 }
 
 void Rank::expect_workspace(std::int64_t bytes) {
-  use_room(communicator_.make_workspace(workspace_.room_for(static_cast<std::size_t>(bytes))));
+  if (lent_) {
+    return;
+  }
+  const std::size_t room = workspace_.room_for(static_cast<std::size_t>(bytes));
+  try {
+    if (const comm::Bytes kept = communicator_.make_workspace(room); kept.size > 0) {
+      use_room(kept);
+    } else {
+      workspace_.make_room(room);
+    }
+  } catch (...) {
+    use_room(communicator_.workspace());
+    throw;
+  }
 }
 
 comm::Window& Rank::window(std::int64_t bytes) {
@@ -83,7 +103,6 @@ void Rank::end_call() {
   if (lent_) {
     lent_->give_back();
   }
-  use_room(communicator_.workspace());  // also if the call has failed to make it
   host_workspace_.give_back();
   events_in_use_ = 0;
   options_ = nullptr;

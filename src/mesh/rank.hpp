@@ -115,6 +115,8 @@ class Rank {
   void adopt_thread() { device_.adopt_thread(); }
   /// Bytes of device memory that it keeps for the next call.
   std::int64_t workspace_held() const { return static_cast<std::int64_t>(workspace_.held()); }
+  /// Bytes that a call has taken of it, the one that took most.
+  std::int64_t most_workspace() const { return static_cast<std::int64_t>(workspace_.most()); }
   /// From the next call on workspace comes from there; from the device again if that is empty. Only
   /// between calls.
   void lend_memory(runtime::Allocate allocate);

@@ -54,7 +54,7 @@ void add_spans(const Trace& trace, TimePoint origin, json& events) {
     events.push_back(metadata("thread_name", lane.rank, tid, lane.queue));
     for (const TraceSpan& span : lane.spans) {
       json args = {{"step", span.step}, {"flops", span.flops}, {"bytes", span.bytes}};
-      if (*span.link != '\0') {
+      if (!span.link.empty()) {
         args["link"] = span.link;
       }
       events.push_back({{"ph", "X"},

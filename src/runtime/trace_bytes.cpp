@@ -26,8 +26,9 @@ std::vector<std::uint8_t> to_bytes(const Trace::Lane& lane) {
     for (const TraceMessage& message : span.messages) {
       messages.push_back(json::array({message.from, message.to, message.number, message.bytes}));
     }
-    spans.push_back(json::array({span.name, count_of(span.begin), count_of(span.end), span.flops,
-                                 span.bytes, span.step, span.turn, std::move(messages)}));
+    spans.push_back(
+        json::array({span.name, count_of(span.begin), count_of(span.end), span.flops, span.bytes,
+                     span.step, span.turn, std::move(messages), span.link}));
   }
   return json::to_cbor(json::array({lane.rank, lane.queue, std::move(spans)}));
 }
@@ -41,6 +42,7 @@ Trace::Lane lane_from_bytes(const std::vector<std::uint8_t>& bytes) {
     for (const json& message : from[7]) {
       span.messages.push_back({message[0], message[1], message[2], message[3]});
     }
+    span.link = from[8];
     lane.spans.push_back(std::move(span));
   }
   return lane;

@@ -29,7 +29,7 @@ void* Workspace::take(std::size_t bytes) {
     taken_.push_back(std::move(*fits));
     idle_.erase(fits);
   } else {
-    while (!idle_.empty() && held_ + bytes > std::max(most_, in_use_ + bytes)) {
+    while (!idle_.empty() && held_ + bytes > std::max(most_, in_use_ + bytes) + besides_) {
       held_ -= idle_.back().bytes();
       idle_.pop_back();
     }
@@ -74,6 +74,19 @@ void Workspace::use(std::span<std::byte> room) {
   held_ =
       std::accumulate(idle_.begin(), idle_.end(), room.size(),
                       [](std::size_t sum, const Buffer& buffer) { return sum + buffer.bytes(); });
+}
+
+void Workspace::make_room(std::size_t bytes) {
+  if (room_.size() >= bytes) {
+    return;
+  }
+  const std::size_t most = most_;
+  idle_.clear();
+  use({});
+  own_.reset();
+  own_ = allocate_(bytes);
+  use({static_cast<std::byte*>(own_->data()), bytes});
+  most_ = most;
 }
 
 std::size_t Workspace::room_for(std::size_t bytes) const {

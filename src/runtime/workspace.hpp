@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -16,14 +17,17 @@ namespace shardsolve::runtime {
 using Allocate = std::function<Buffer(std::size_t)>;
 
 /// Memory of one device for one call after the other. What a call gives back stays for the next, as
-/// new memory is slow: the system has to clear each page. Holds at no time more than the call that
-/// took most.
+/// new memory is slow: the system has to clear each page, and a GPU to come to a halt. Holds at no
+/// time more than the call that took most, and what it may hold besides.
 ///
-/// Or it lies in a room: one piece of memory that somebody else keeps, which calls take from its
-/// beginning on. What does not fit is allocated, and goes when the call has ended.
+/// Or it lies in a room: one piece of memory, of its own or kept by somebody else, which calls take
+/// from its beginning on. What does not fit is allocated, and goes when the call has ended. Calls
+/// of different kinds take turns without allocating anything.
 class Workspace {
  public:
-  explicit Workspace(Allocate allocate) : allocate_(std::move(allocate)) {}
+  /// `besides`: bytes of idle memory that may stay beside that of the largest call.
+  explicit Workspace(Allocate allocate, std::size_t besides = 0)
+      : allocate_(std::move(allocate)), besides_(besides) {}
 
   /// Not initialised; valid until give_back. Throws Error(out_of_memory).
   void* take(std::size_t bytes);
@@ -31,10 +35,15 @@ class Workspace {
   void give_back();
   /// Bytes that are kept, in use or not. Any thread may ask.
   std::size_t held() const { return held_; }
+  /// Bytes that a call has taken, the one that took most.
+  std::size_t most() const { return most_; }
 
   /// Takes from `room` from now on; from the device again if it is empty. Only while nothing is
   /// taken. The room is kept by others until this is told of another.
   void use(std::span<std::byte> room);
+  /// Takes from a room of its own of at least so many bytes; a smaller one goes first. Only while
+  /// nothing is taken. Throws Error(out_of_memory), and has no room then.
+  void make_room(std::size_t bytes);
   /// How large a room has to be for a call that says it takes `bytes`: with what is lost between
   /// pieces, and at least what a call has taken.
   std::size_t room_for(std::size_t bytes) const;
@@ -43,6 +52,8 @@ class Workspace {
   void* take_of_room(std::size_t bytes);
 
   Allocate allocate_;
+  std::size_t besides_;
+  std::optional<Buffer> own_;  // room
   std::span<std::byte> room_;
   std::size_t room_used_ = 0;
   std::vector<Buffer> taken_;

@@ -114,7 +114,7 @@ TEST_F(CudaLinks, TraceOfCopies_SaysWhatTheyWentOver) {
     for (const TraceSpan& span : lane.spans) {
       if (std::string(span.name) == "publish" && span.bytes >= 1 << 20) {
         ++copies;
-        EXPECT_STREQ(span.link, comm::name(topology.link(ring.before(lane.rank), lane.rank).kind));
+        EXPECT_EQ(span.link, comm::name(topology.link(ring.before(lane.rank), lane.rank).kind));
       }
     }
   }

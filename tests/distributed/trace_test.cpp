@@ -1,4 +1,5 @@
-// What a traced solve records of messages and steps, whatever the windows are.
+// What a traced solve records of messages and steps, whatever the windows are: between threads, and
+// between GPUs if there are some (support/backend.hpp).
 
 #include "mesh/host_backend.hpp"
 #include "mesh/mesh_state.hpp"
@@ -13,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,6 +25,11 @@ namespace shardsolve::testing {
 namespace {
 
 using Windows = mesh::HostBackend::Windows;
+
+/// Times of GPUs are read from their own clocks.
+std::chrono::microseconds clock_error() {
+  return std::chrono::microseconds(test_gpus().empty() ? 0 : 500);
+}
 
 /// Of a solve in which every rank owns `rounds` blocks.
 Trace traced_solve(Mesh& mesh, std::int64_t rounds) {
@@ -47,11 +54,14 @@ std::size_t count_spans(const Trace& trace) {
 class TraceOfASolve : public ::testing::TestWithParam<Windows> {
  protected:
   void SetUp() override {
-    if (!test_gpus().empty()) {
-      GTEST_SKIP() << "GPUs do not tell which messages they take";
+    if (!test_gpus().empty() && GetParam() == Windows::copied) {
+      GTEST_SKIP() << "GPUs have windows of one kind";
     }
   }
   static Mesh make_mesh(std::int64_t ranks) {
+    if (!test_gpus().empty()) {
+      return testing::make_mesh(ranks);
+    }
     return Mesh(mesh::MeshState::start(std::make_unique<mesh::HostBackend>(ranks, GetParam())));
   }
 };
@@ -76,7 +86,8 @@ TEST_P(TraceOfASolve, EveryEndOfAMessage_HasItsOther) {
   std::set<const TraceSpan*> senders;
   for (const auto& flow : flows) {
     EXPECT_EQ(trace.lanes()[flow.sender.lane].rank, flow.message.from);
-    EXPECT_LE(flow.sender.span->begin, flow.receiver.span->end) << flow.receiver.span->name;
+    EXPECT_LE(flow.sender.span->begin, flow.receiver.span->end + clock_error())
+        << flow.receiver.span->name;
     EXPECT_EQ(flow.sender.span->call, flow.receiver.span->call);
     senders.insert(flow.sender.span);
   }
@@ -100,6 +111,9 @@ TEST_P(TraceOfASolve, Summary_KnowsAllLinksAndSteps) {
 
 /// The cost of a trace is the number of its spans: in proportion to the steps, whatever n is.
 TEST_P(TraceOfASolve, Spans_AreSomeDozenARankAndStep) {
+  if (!test_gpus().empty()) {
+    GTEST_SKIP() << "pieces of work of GPUs are smaller";
+  }
   Mesh mesh = make_mesh(3);
   const Trace trace = traced_solve(mesh, 8);
   const auto steps = summarize(trace).steps.value().count;

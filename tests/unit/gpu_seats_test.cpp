@@ -1,10 +1,15 @@
 #include "mesh/gpu_seats.hpp"
 
+#include "tests/support/in_all.hpp"
 #include "tests/support/thrown.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -74,6 +79,36 @@ TEST(GpuSeats, OfAProcessWithoutGpu_AreRefusedInItsWords) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::device);
   EXPECT_EQ(std::string(error->what()), "rank 1: no driver");
+}
+
+TEST(GpuSeats, WhatFailsInSomeProcesses_FailsInAllLikeInTheLowest) {
+  const auto errors = in_all(4, [](comm::Transport& transport) {
+    return thrown_by([&] {
+      mesh::in_all_or_none(transport, [&]() -> int {
+        switch (transport.rank()) {
+          case 1:
+            throw Error(ErrorKind::device, "no such GPU");
+          case 2:
+            throw std::runtime_error("something else");
+          default:
+            return 0;
+        }
+      });
+    });
+  });
+  for (const std::optional<Error>& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::device);
+    EXPECT_EQ(std::string(error->what()), "rank 1: no such GPU");
+  }
+}
+
+TEST(GpuSeats, WhatFailsInNoProcess_GivesEachItsOwn) {
+  const auto found = in_all(3, [](comm::Transport& transport) {
+    return *mesh::in_all_or_none(transport,
+                                 [&] { return std::make_unique<std::int64_t>(transport.rank()); });
+  });
+  EXPECT_EQ(found, (std::vector<std::int64_t>{0, 1, 2}));
 }
 
 TEST(GpuSeats, OnOneGpu_AreRefusedUnlessTheyMayShare) {

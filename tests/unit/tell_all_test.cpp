@@ -1,6 +1,6 @@
 #include "comm/tell_all.hpp"
 
-#include "tests/support/memory_transport.hpp"
+#include "tests/support/in_all.hpp"
 #include "tests/support/tcp_transports.hpp"
 #include "tests/support/thrown.hpp"
 
@@ -20,27 +20,6 @@
 
 namespace shardsolve::testing {
 namespace {
-
-/// What call(transport) returns in the process of each rank.
-template <class Call>
-auto in_all(std::int64_t ranks, Call call) {
-  constexpr std::size_t eager = 64;
-  const auto post = std::make_shared<MemoryPost>(ranks, eager);
-  std::vector<decltype(call(std::declval<comm::Transport&>()))> results(
-      static_cast<std::size_t>(ranks));
-  std::vector<std::thread> processes;
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    processes.emplace_back([&, rank] {
-      MemoryTransport transport(post, rank);
-      results[static_cast<std::size_t>(rank)] = call(transport);
-    });
-  }
-  for (std::thread& process : processes) {
-    process.join();
-  }
-  EXPECT_TRUE(post->in_good_order());
-  return results;
-}
 
 TEST(TellAll, TextsOfAnyLength_ArriveEverywhereByRank) {
   const std::vector<std::string> texts = {"", "a", std::string(5000, 'b'), std::string("c\0d", 3)};

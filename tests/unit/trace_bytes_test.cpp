@@ -26,6 +26,7 @@ void expect_same(const TraceSpan& a, const TraceSpan& b) {
   EXPECT_EQ(a.bytes, b.bytes);
   EXPECT_EQ(a.step, b.step);
   EXPECT_EQ(a.turn, b.turn);
+  EXPECT_EQ(a.link, b.link);
   ASSERT_EQ(a.messages.size(), b.messages.size());
   for (std::size_t i = 0; i < a.messages.size(); ++i) {
     EXPECT_EQ(a.messages[i].from, b.messages[i].from);
@@ -39,6 +40,7 @@ TEST(TraceBytes, Lane_ArrivesAsItWas) {
   Trace::Lane lane{3, "transfer", {span("broadcast", 4), span("", -1)}};
   lane.spans[0].messages = {{3, 0, std::numeric_limits<std::uint64_t>::max(), 8e12},
                             {1, 3, 7, 0.0}};
+  lane.spans[0].link = "NVLink";
   const Trace::Lane arrived = lane_from_bytes(to_bytes(lane));
   EXPECT_EQ(arrived.rank, 3);
   EXPECT_EQ(arrived.queue, "transfer");

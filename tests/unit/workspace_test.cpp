@@ -169,6 +169,50 @@ TEST(Workspace, RoomForACall_IsAtLeastWhatOneHasTaken) {
   EXPECT_LT(workspace.room_for(50), large);
 }
 
+TEST(Workspace, CallsOfSeveralKindsInARoomOfItsOwn_AllocateOnce) {
+  CountingDevice device;
+  device.limit_ = std::size_t{1} << 30U;
+  Workspace workspace(from(device));
+  for (int call = 0; call < 3; ++call) {
+    for (const std::vector<std::size_t>& pieces : {std::vector<std::size_t>{700, 20}, {2000}}) {
+      workspace.make_room(workspace.room_for(2000));
+      for (const std::size_t bytes : pieces) {
+        workspace.take(bytes);
+      }
+      workspace.give_back();
+    }
+  }
+  EXPECT_EQ(device.allocations_, 1);
+  EXPECT_EQ(workspace.held(), device.out_);
+}
+
+TEST(Workspace, LargerRoom_ComesWhenTheSmallerOneHasGone) {
+  CountingDevice device;
+  Workspace workspace(from(device));
+  workspace.make_room(400);
+  workspace.make_room(300);
+  EXPECT_EQ(device.allocations_, 1);
+  workspace.make_room(900);
+  EXPECT_EQ(device.out_, 900U);
+  EXPECT_EQ(device.most_, 900U);
+  EXPECT_THROW(workspace.make_room(2000), Error);
+  EXPECT_EQ(device.out_, 0U);
+  EXPECT_EQ(workspace.held(), 0U);
+  EXPECT_NE(workspace.take(100), nullptr);
+}
+
+TEST(Workspace, MemoryThatItMayHoldBesides_StaysForCallsOfSeveralKinds) {
+  CountingDevice device;
+  Workspace workspace(from(device), 500);
+  for (int call = 0; call < 3; ++call) {
+    for (const std::size_t bytes : {400U, 100U, 300U}) {
+      workspace.take(bytes);
+      workspace.give_back();
+    }
+  }
+  EXPECT_EQ(device.allocations_, 3);
+}
+
 TEST(Workspace, Destroyed_ReleasesEverything) {
   CountingDevice device;
   {

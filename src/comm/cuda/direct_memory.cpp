@@ -1,5 +1,7 @@
 #include "comm/cuda/direct_memory.hpp"
 
+#include "comm/traced_messages.hpp"
+
 namespace shardsolve::comm::cuda {
 namespace {
 
@@ -7,22 +9,45 @@ constexpr runtime::WaitSite all_are_here{84, "ranks begin with each other's memo
 
 }  // namespace
 
-DirectMemory::DirectMemory(PeerGroup& group, PeerGroup::Window& shared, std::int64_t rank,
-                           Bytes memory)
-    : group_(group), shared_(shared), rank_(rank), next_(group.first()) {
+DirectMemory::DirectMemory(PeerGroup& group, std::size_t index, std::int64_t rank, Bytes memory)
+    : group_(group),
+      index_(index),
+      shared_(group.window(index)),
+      rank_(rank),
+      next_(group.first()) {
   shared_.join(rank_, memory);
 }
 
 void DirectMemory::fence(runtime::Queue& queue) {
-  // Nobody still needs the mark of a round ago: all have come to the fences since.
-  fences(rank_).record(queue, next_);
+  auto& cuda = static_cast<runtime::cuda::CudaQueue&>(queue);
+  const auto meet_all = [&] {
+    // Nobody still needs the mark of a round ago: all have come to the fences since.
+    fences(rank_).record(queue, next_);
+    for (std::int64_t r = 0; r < static_cast<std::int64_t>(group_.ranks()); ++r) {
+      if (r != rank_) {
+        group_.meet(fences(r).enqueued(), next_ + 1, rank_, r, "fence");
+        fences(r).wait(queue, next_, all_are_here);
+      }
+    }
+  };
+  cuda.meet("fence", meet_all, cuda.tracing() ? messages() : std::vector<TraceMessage>{});
+  ++next_;
+}
+
+std::vector<TraceMessage> DirectMemory::messages() const {
+  const auto message = [this](std::int64_t from, std::int64_t to) {
+    return TraceMessage{
+        from, to, window_number(WindowNotice::published, index_, from, next_ - group_.first()),
+        0.0};
+  };
+  std::vector<TraceMessage> ends;
   for (std::int64_t r = 0; r < static_cast<std::int64_t>(group_.ranks()); ++r) {
     if (r != rank_) {
-      group_.meet(fences(r).enqueued(), next_ + 1, rank_, r, "fence");
-      fences(r).wait(queue, next_, all_are_here);
+      ends.push_back(message(rank_, r));
+      ends.push_back(message(r, rank_));
     }
   }
-  ++next_;
+  return ends;
 }
 
 }  // namespace shardsolve::comm::cuda

@@ -24,13 +24,16 @@ NcclCommunicator::~NcclCommunicator() {
   }
 }
 
+/// NCCL takes it round a ring of its own: for traces it goes from the root to each.
 void NcclCommunicator::broadcast(runtime::Queue& queue, Bytes data, std::int64_t root) {
-  connect(queue);
-  if (data.size == 0 || ranks() == 1) {
-    return;
+  std::vector<Bytes> send = nothing();
+  std::vector<Bytes> receive = nothing();
+  if (rank() == root) {
+    send.assign(send.size(), data);
+  } else {
+    receive[static_cast<std::size_t>(root)] = data;
   }
-  const double bytes = rank() == root ? 0.0 : static_cast<double>(data.size);
-  as_cuda(queue).launch({.name = "broadcast", .bytes = bytes, .link = link(root)}, [&] {
+  launch(queue, "broadcast", send, receive, [&] {
     const std::lock_guard lock(mutex_);
     if (given_up_) {
       throw runtime::Abandoned{};
@@ -64,9 +67,16 @@ void NcclCommunicator::all_to_all(runtime::Queue& queue, std::vector<Bytes> send
 
 void NcclCommunicator::exchange(runtime::Queue& queue, const char* operation,
                                 const std::vector<Bytes>& send, const std::vector<Bytes>& receive) {
+  launch(queue, operation, send, receive,
+         [&] { enqueue(as_cuda(queue).stream(), operation, send, receive); });
+}
+
+template <class Enqueue>
+void NcclCommunicator::launch(runtime::Queue& queue, const char* operation,
+                              const std::vector<Bytes>& send, const std::vector<Bytes>& receive,
+                              Enqueue enqueue) {
   connect(queue);
-  double received = 0.0;
-  std::int64_t source = rank();
+  runtime::WorkInfo info{.name = operation};
   bool any = false;
   for (std::int64_t peer = 0; peer < ranks(); ++peer) {
     const auto at = static_cast<std::size_t>(peer);
@@ -75,13 +85,14 @@ void NcclCommunicator::exchange(runtime::Queue& queue, const char* operation,
     }
     any = any || send[at].size > 0 || receive[at].size > 0;
     if (receive[at].size > 0) {
-      received += static_cast<double>(receive[at].size);
-      source = peer;
+      info.bytes += static_cast<double>(receive[at].size);
+      info.link = link(peer);
     }
   }
   if (any) {
-    as_cuda(queue).launch({.name = operation, .bytes = received, .link = link(source)},
-                          [&] { enqueue(as_cuda(queue).stream(), operation, send, receive); });
+    as_cuda(queue).launch(
+        info, enqueue,
+        as_cuda(queue).tracing() ? messages_.next(send, receive) : std::vector<TraceMessage>{});
   }
 }
 
@@ -114,14 +125,13 @@ void NcclCommunicator::connect(runtime::Queue& queue) {
   if (comm_ != nullptr || ranks() == 1) {
     return;
   }
-  NcclComm comm = join(agree_on_id());
+  OwnedNcclComm comm = join(agree_on_id());
   {
     const std::lock_guard lock(mutex_);
     if (given_up_) {
-      nccl().abort(comm);
       throw runtime::Abandoned{};
     }
-    comm_ = comm;
+    comm_ = comm.release();
     runtime::cuda::check(cudaGetDevice(&device_), "asking for the current GPU");
   }
   send_to_each(as_cuda(queue).stream());
@@ -144,20 +154,21 @@ NcclUniqueId NcclCommunicator::agree_on_id() {
 }
 
 /// NCCL waits for all ranks for as long as it takes, so a thread of its own does that. This one
-/// shows life meanwhile, but not for ever, and leaves if the call fails.
-NcclComm NcclCommunicator::join(const NcclUniqueId& id) {
+/// shows life meanwhile, but not for ever, and leaves if the call fails: if the connection is made
+/// after all, the last to have the task aborts it.
+OwnedNcclComm NcclCommunicator::join(const NcclUniqueId& id) {
   constexpr std::chrono::seconds patience(60);
   int device = 0;
   runtime::cuda::check(cudaGetDevice(&device), "asking for the current GPU");
-  const auto task = std::make_shared<std::packaged_task<NcclComm()>>(
+  auto task = std::make_shared<std::packaged_task<OwnedNcclComm()>>(
       [id, device, ranks = static_cast<int>(ranks()), rank = static_cast<int>(rank())] {
         runtime::cuda::check(cudaSetDevice(device), "choosing a GPU");
         NcclComm comm = nullptr;
         nccl().check(nccl().init_rank(&comm, ranks, id, rank), "connecting the ranks");
-        return comm;
+        return OwnedNcclComm(comm);
       });
-  std::future<NcclComm> joined = task->get_future();
-  std::thread([task] { (*task)(); }).detach();
+  std::future<OwnedNcclComm> joined = task->get_future();
+  std::thread([task = std::move(task)] { (*task)(); }).detach();
   const auto begin = std::chrono::steady_clock::now();
   while (joined.wait_for(std::chrono::milliseconds(10)) != std::future_status::ready) {
     if (pulse_.failed()) {

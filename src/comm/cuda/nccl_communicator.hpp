@@ -6,6 +6,7 @@
 #include "comm/cuda/nccl_library.hpp"
 #include "comm/process_group.hpp"
 #include "comm/topology.hpp"
+#include "comm/traced_messages.hpp"
 #include "runtime/pulse.hpp"
 
 #include <atomic>
@@ -23,7 +24,10 @@ class NcclCommunicator final : public Communicator {
  public:
   /// `topology`: what traces say that data goes over.
   NcclCommunicator(ProcessGroup& processes, runtime::Pulse& pulse, Topology topology)
-      : processes_(processes), pulse_(pulse), topology_(std::move(topology)) {}
+      : processes_(processes),
+        pulse_(pulse),
+        topology_(std::move(topology)),
+        messages_(processes.ranks(), processes.rank()) {}
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
   ~NcclCommunicator() override;
@@ -37,7 +41,10 @@ class NcclCommunicator final : public Communicator {
   std::unique_ptr<Window> make_window(Bytes memory) override {
     return std::make_unique<CopyWindow>(*this, ranks(), rank(), memory);
   }
-  void begin_call() override { given_up_ = false; }
+  void begin_call() override {
+    given_up_ = false;
+    messages_.begin_call();
+  }
   void give_up() override;
 
  private:
@@ -51,8 +58,12 @@ class NcclCommunicator final : public Communicator {
   /// The first operation of a call that has no connection makes one: all ranks come to it.
   void connect(runtime::Queue& queue);
   NcclUniqueId agree_on_id();
-  NcclComm join(const NcclUniqueId& id);
+  OwnedNcclComm join(const NcclUniqueId& id);
   void send_to_each(cudaStream_t stream);
+  /// enqueue() as one piece of work, unless nothing goes anywhere.
+  template <class Enqueue>
+  void launch(runtime::Queue& queue, const char* operation, const std::vector<Bytes>& send,
+              const std::vector<Bytes>& receive, Enqueue enqueue);
   void exchange(runtime::Queue& queue, const char* operation, const std::vector<Bytes>& send,
                 const std::vector<Bytes>& receive);
   void enqueue(cudaStream_t stream, const char* operation, const std::vector<Bytes>& send,
@@ -61,6 +72,7 @@ class NcclCommunicator final : public Communicator {
   ProcessGroup& processes_;
   runtime::Pulse& pulse_;
   Topology topology_;
+  ExchangeMessages messages_;
   std::atomic<bool> given_up_ = false;
   std::timed_mutex mutex_;  // held while NCCL is called
   NcclComm comm_ = nullptr;

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
 namespace shardsolve::comm::cuda {
@@ -55,5 +56,11 @@ class NcclLibrary {
 
 /// That of this process.
 const NcclLibrary& nccl();
+
+struct AbortNccl {
+  void operator()(NcclComm comm) const { nccl().abort(comm); }
+};
+/// A connection that is aborted unless somebody takes it over.
+using OwnedNcclComm = std::unique_ptr<ncclComm, AbortNccl>;
 
 }  // namespace shardsolve::comm::cuda

@@ -52,23 +52,46 @@ void PeerCommunicator::all_to_all(runtime::Queue& queue, std::vector<Bytes> send
 }
 
 std::unique_ptr<Window> PeerCommunicator::make_window(Bytes memory) {
-  return std::make_unique<PeerWindow>(group_, group_.window(windows_made_++), rank_, memory);
+  return std::make_unique<PeerWindow>(group_, windows_made_++, rank_, memory);
 }
 
 std::unique_ptr<PeerMemory> PeerCommunicator::make_peer_memory(Bytes memory) {
   if (!group_.direct()) {
     return nullptr;
   }
-  return std::make_unique<DirectMemory>(group_, group_.window(windows_made_++), rank_, memory);
+  return std::make_unique<DirectMemory>(group_, windows_made_++, rank_, memory);
 }
 
 void PeerCommunicator::begin_call() {
   windows_made_ = 0;
+  messages_.begin_call();
   group_.begin_call(rank_);
 }
 
 void PeerCommunicator::exchange(runtime::Queue& queue, const char* operation,
                                 const std::vector<Bytes>& send, const std::vector<Bytes>& receive) {
+  runtime::WorkInfo info{.name = operation};
+  bool any = false;
+  for (std::int64_t peer = 0; peer < static_cast<std::int64_t>(group_.ranks()); ++peer) {
+    const auto at = static_cast<std::size_t>(peer);
+    if (peer == rank_) {
+      continue;
+    }
+    any = any || send[at].size > 0 || receive[at].size > 0;
+    if (receive[at].size > 0) {
+      info.bytes += static_cast<double>(receive[at].size);
+      info.link = group_.link(peer, rank_);
+    }
+  }
+  if (any) {
+    as_cuda(queue).launch(
+        info, [&] { enqueue(queue, operation, send, receive); },
+        as_cuda(queue).tracing() ? messages_.next(send, receive) : std::vector<TraceMessage>{});
+  }
+}
+
+void PeerCommunicator::enqueue(runtime::Queue& queue, const char* operation,
+                               const std::vector<Bytes>& send, const std::vector<Bytes>& receive) {
   const auto ranks = static_cast<std::int64_t>(group_.ranks());
   const auto piece = [](const std::vector<Bytes>& pieces, std::int64_t rank) {
     return pieces[static_cast<std::size_t>(rank)];
@@ -98,7 +121,9 @@ void PeerCommunicator::exchange(runtime::Queue& queue, const char* operation,
                               rank_, target.size, operation, from, source.size));
     }
     channel.ready->wait(queue, number, piece_ready);
-    as_cuda(queue).move(operation, group_.link(from, rank_), target.data, source.data, target.size);
+    runtime::cuda::check(cudaMemcpyAsync(target.data, source.data, target.size, cudaMemcpyDefault,
+                                         as_cuda(queue).stream()),
+                         operation);
     channel.delivered->record(queue, number);
   }
   for (std::int64_t to = 0; to < ranks; ++to) {

@@ -3,6 +3,7 @@
 
 #include "comm/communicator.hpp"
 #include "comm/cuda/peer_group.hpp"
+#include "comm/traced_messages.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +16,8 @@ namespace shardsolve::comm::cuda {
 /// other the driver takes the copies through the host.
 class PeerCommunicator final : public Communicator {
  public:
-  PeerCommunicator(PeerGroup& group, std::int64_t rank) : group_(group), rank_(rank) {}
+  PeerCommunicator(PeerGroup& group, std::int64_t rank)
+      : group_(group), rank_(rank), messages_(static_cast<std::int64_t>(group.ranks()), rank) {}
 
   void broadcast(runtime::Queue& queue, Bytes data, std::int64_t root) override;
   void all_gather(runtime::Queue& queue, std::vector<Bytes> pieces) override;
@@ -32,14 +34,17 @@ class PeerCommunicator final : public Communicator {
   void give_up() override { group_.give_up(); }
 
  private:
-  /// Offers send[r] to every r and takes receive[r] from every r; what the queue holds next finds
-  /// everything taken. Pieces of no bytes do not take part.
+  /// Offers send[r] to every r and takes receive[r] from every r, as one piece of work; what the
+  /// queue holds next finds everything taken. Pieces of no bytes do not take part.
   void exchange(runtime::Queue& queue, const char* operation, const std::vector<Bytes>& send,
                 const std::vector<Bytes>& receive);
+  void enqueue(runtime::Queue& queue, const char* operation, const std::vector<Bytes>& send,
+               const std::vector<Bytes>& receive);
 
   PeerGroup& group_;
   std::int64_t rank_;
   std::size_t windows_made_ = 0;
+  ExchangeMessages messages_;
 };
 
 }  // namespace shardsolve::comm::cuda

@@ -3,8 +3,10 @@
 
 #include "comm/communicator.hpp"
 #include "comm/cuda/peer_group.hpp"
+#include "comm/traced_messages.hpp"
 #include "comm/window.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -16,8 +18,9 @@ namespace shardsolve::comm::cuda {
 /// ones come straight from the root.
 class PeerWindow final : public Window {
  public:
-  /// Waits until the other ranks have brought their memory too.
-  PeerWindow(PeerGroup& group, PeerGroup::Window& shared, std::int64_t rank, Bytes memory);
+  /// `index`: the number of the window in its call. Waits until the other ranks have brought their
+  /// memory too.
+  PeerWindow(PeerGroup& group, std::size_t index, std::int64_t rank, Bytes memory);
 
   std::byte* base(std::int64_t) const override { return shared_.base(rank_); }
   void publish(runtime::Queue& queue, std::vector<WindowPart> parts) override;
@@ -31,8 +34,13 @@ class PeerWindow final : public Window {
   std::int64_t source(std::int64_t reader, const WindowPart& part) const;
   void bring(runtime::Queue& queue, const WindowPart& part);
   void await_event_free(std::int64_t root, std::uint32_t number);
+  /// What this rank tells others when it has a part, as traces have it.
+  std::vector<TraceMessage> told_of(const WindowPart& part, std::uint32_t number) const;
+  TraceMessage message(WindowNotice notice, std::int64_t root, std::uint32_t number,
+                       std::int64_t from, std::int64_t to, std::size_t bytes) const;
 
   PeerGroup& group_;
+  std::size_t index_;
   PeerGroup::Window& shared_;
   std::int64_t rank_;
   std::vector<std::uint32_t> published_;  // parts of each root

@@ -69,9 +69,8 @@ GpuSeat take_seat(const comm::Transport& transport, const CudaProcessOptions& op
     seat.gpu = seat.visible[static_cast<std::size_t>(device)];
     check(cudaSetDevice(device), "choosing a GPU");
     check(cudaFree(nullptr), "starting to use a GPU");
-  } catch (const Error& error) {
-    seat.error = error.kind();
-    seat.failure = error.what();
+  } catch (...) {
+    seat.set_failure(std::current_exception());
   }
   return seat;
 }
@@ -123,7 +122,7 @@ CudaProcessBackend::CudaProcessBackend(std::unique_ptr<comm::Transport> transpor
   require_seats(seats, options.may_share);
   sharers_ = std::count_if(seats.begin(), seats.end(),
                            [&own](const GpuSeat& seat) { return seat.gpu == own.gpu; });
-  topology_ = look_at(seats, own, transport->hosts());
+  topology_ = in_all_or_none(*transport, [&] { return look_at(seats, own, transport->hosts()); });
   choose_communicator(*transport, seats, options);
   processes_.emplace(std::move(transport));
   // Streams wait for other GPUs, where no thread sees that one is gone.

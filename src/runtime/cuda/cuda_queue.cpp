@@ -113,7 +113,7 @@ void CudaQueue::move(const char* operation, const char* link, void* target, cons
   });
 }
 
-void CudaQueue::begin(const WorkInfo& info) {
+void CudaQueue::begin(const WorkInfo& info, std::vector<TraceMessage> messages) {
   pulse_.beat(info.name, step_);
   if (delays_) {
     // Most work is let through: a long delay now and then changes the order of things most.
@@ -123,14 +123,22 @@ void CudaQueue::begin(const WorkInfo& info) {
       delay(stream_, static_cast<std::int64_t>((draw >> 8U) % longest));
     }
   }
-  if (tracing_) {
-    marks_.push_back({info, step_, turn_, mark(), nullptr});
-  }
+  begin_span(info, std::move(messages));
 }
 
 void CudaQueue::end(const WorkInfo& info) {
   check(cudaGetLastError(), info.name);
   flops_ += info.flops;
+  end_span();
+}
+
+void CudaQueue::begin_span(const WorkInfo& info, std::vector<TraceMessage> messages) {
+  if (tracing_) {
+    marks_.push_back({info, step_, turn_, std::move(messages), mark(), nullptr});
+  }
+}
+
+void CudaQueue::end_span() {
   if (tracing_) {
     marks_.back().end = mark();
   }
@@ -142,6 +150,25 @@ std::unique_ptr<CudaEvent> CudaQueue::mark() {
   return event;
 }
 
+/// The event was passed while this waited for it: the quickest of several waits says best when.
+CudaQueue::Reading CudaQueue::read_clock() {
+  using Clock = std::chrono::steady_clock;
+  constexpr int readings = 8;
+  Reading best;
+  auto shortest = Clock::duration::max();
+  for (int reading = 0; reading < readings; ++reading) {
+    const auto before = Clock::now();
+    auto event = mark();
+    synchronize();
+    const auto taken = Clock::now() - before;
+    if (taken < shortest) {
+      shortest = taken;
+      best = {std::move(event), before + taken / 2};
+    }
+  }
+  return best;
+}
+
 void CudaQueue::begin_call(bool tracing) {
   tracing_ = tracing;
   flops_ = 0.0;
@@ -149,24 +176,32 @@ void CudaQueue::begin_call(bool tracing) {
   marks_.clear();
   if (tracing_) {
     const CurrentDevice scope(device_);
-    origin_ = mark();
-    synchronize();
-    origin_time_ = std::chrono::steady_clock::now();
+    origin_ = read_clock();
   }
 }
 
 std::vector<TraceSpan> CudaQueue::take_spans() {
-  const auto time = [&](const CudaEvent& event) {
+  const CurrentDevice scope(device_);
+  using Milliseconds = std::chrono::duration<double, std::milli>;
+  const auto since_origin = [&](const CudaEvent& event) {
     float milliseconds = 0.0F;
-    check(cudaEventElapsedTime(&milliseconds, origin_->get(), event.get()), "reading a time");
-    return origin_time_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                              std::chrono::duration<double, std::milli>(milliseconds));
+    check(cudaEventElapsedTime(&milliseconds, origin_.event->get(), event.get()), "reading a time");
+    return Milliseconds(milliseconds);
+  };
+  // GPUs have clocks of their own, which drift against the host's and each other.
+  const Reading last = read_clock();
+  const Milliseconds by_gpu = since_origin(*last.event);
+  const Milliseconds by_host = last.time - origin_.time;
+  const double rate = by_gpu.count() > 0.0 ? by_host / by_gpu : 1.0;
+  const auto time = [&](const CudaEvent& event) {
+    return origin_.time + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                              rate * since_origin(event));
   };
   std::vector<TraceSpan> spans;
-  for (const Mark& mark : marks_) {
+  for (Mark& mark : marks_) {
     if (mark.end) {
       TraceSpan span{mark.info.name,  time(*mark.begin), time(*mark.end), mark.info.flops,
-                     mark.info.bytes, mark.step,         mark.turn};
+                     mark.info.bytes, mark.step,         mark.turn,       std::move(mark.messages)};
       span.link = mark.info.link;
       spans.push_back(std::move(span));
     }

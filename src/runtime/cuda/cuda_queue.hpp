@@ -16,6 +16,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::runtime::cuda {
@@ -94,25 +95,50 @@ class CudaQueue final : public Queue {
   /// the next may overwrite. Kept, and made larger when more is asked for than before.
   void* scratch(std::size_t bytes);
 
-  /// Enqueues what `work` enqueues on stream(), as one piece of the trace.
+  /// Enqueues what `work` enqueues on stream(), as one piece of the trace. `messages`: those it
+  /// sends and receives.
   template <class Work>
-  void launch(const WorkInfo& info, Work work) {
-    begin(info);
+  void launch(const WorkInfo& info, Work work, std::vector<TraceMessage> messages = {}) {
+    begin(info, std::move(messages));
     work();
     end(info);
   }
+  /// Likewise marks that order this stream and others: a piece of the trace if there are messages,
+  /// and nothing else.
+  template <class Work>
+  void meet(const char* name, Work work, std::vector<TraceMessage> messages) {
+    const bool told = !messages.empty();
+    if (told) {
+      begin_span({.name = name}, std::move(messages));
+    }
+    work();
+    if (told) {
+      end_span();
+    }
+  }
+  /// Whether this call is traced.
+  bool tracing() const { return tracing_; }
 
  private:
   struct Mark {
     WorkInfo info;
     std::int64_t step;
     std::int64_t turn;
+    std::vector<TraceMessage> messages;
     std::unique_ptr<CudaEvent> begin;
     std::unique_ptr<CudaEvent> end;
   };
-  void begin(const WorkInfo& info);
+  /// When the stream was at an event, by the host's clock.
+  struct Reading {
+    std::unique_ptr<CudaEvent> event;
+    std::chrono::steady_clock::time_point time;
+  };
+  void begin(const WorkInfo& info, std::vector<TraceMessage> messages);
   void end(const WorkInfo& info);
+  void begin_span(const WorkInfo& info, std::vector<TraceMessage> messages);
+  void end_span();
   std::unique_ptr<CudaEvent> mark();
+  Reading read_clock();
 
   std::string name_;
   Pulse& pulse_;
@@ -130,8 +156,7 @@ class CudaQueue final : public Queue {
   std::optional<std::mt19937_64> delays_;
 
   bool tracing_ = false;
-  std::unique_ptr<CudaEvent> origin_;
-  std::chrono::steady_clock::time_point origin_time_;
+  Reading origin_;
   std::vector<Mark> marks_;
   double flops_ = 0.0;
 };

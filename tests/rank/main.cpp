@@ -1,0 +1,152 @@
+// One process of a mesh: started by distributed/process_death_test.cpp, several at a time.
+//
+//   shardsolve_test_rank <rank> <kind> <gpus> <victim> <signal> <socket>...
+//
+// <kind>: cpu, ipc or nccl; <gpus>: of all ranks, with commas, or - ; <socket>: a descriptor for
+// each other rank, in their order. In the middle of a call the victim sends the signal to itself.
+// The others are to be told of it and to go on by themselves: exit code 0.
+
+#include "comm/tcp/tcp_transport.hpp"
+#include "mesh/cuda_loader.hpp"
+#include "mesh/mesh_state.hpp"
+#include "mesh/process_backend.hpp"
+#include "support/backend.hpp"
+#include "support/rank_program.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::testing {
+namespace {
+
+constexpr std::chrono::duration<double> silence_limit(3.0);
+
+struct Arguments {
+  std::int64_t rank = 0;
+  std::string kind;
+  std::vector<int> gpus;
+  std::int64_t victim = 0;
+  int signal = 0;
+  std::vector<int> sockets;
+};
+
+Arguments parse(const std::vector<std::string>& words) {
+  Arguments arguments{.rank = std::stoll(words.at(1)),
+                      .kind = words.at(2),
+                      .victim = std::stoll(words.at(4)),
+                      .signal = std::stoi(words.at(5))};
+  std::istringstream gpus(words.at(3) == "-" ? "" : words.at(3));
+  for (std::string gpu; std::getline(gpus, gpu, ',');) {
+    arguments.gpus.push_back(std::stoi(gpu));
+  }
+  for (std::size_t word = 6; word < words.size(); ++word) {
+    arguments.sockets.push_back(std::stoi(words[word]));
+  }
+  return arguments;
+}
+
+Mesh make_process_mesh(const Arguments& arguments) {
+  const std::size_t ranks = arguments.sockets.size() + 1;
+  std::vector<comm::tcp::Peer> peers(ranks);
+  for (std::size_t rank = 0, socket = 0; rank < ranks; ++rank) {
+    if (static_cast<std::int64_t>(rank) != arguments.rank) {
+      peers[rank] = {comm::tcp::Socket(arguments.sockets[socket++]), fmt::format("rank {}", rank)};
+    }
+  }
+  auto transport = std::make_unique<comm::tcp::TcpTransport>(arguments.rank, std::move(peers),
+                                                             std::vector<std::int64_t>(ranks, 0));
+  if (arguments.kind == "cpu") {
+    return Mesh(
+        mesh::MeshState::start(std::make_unique<mesh::ProcessBackend>(std::move(transport))));
+  }
+  return Mesh(mesh::MeshState::start(mesh::make_cuda_process_backend(
+      std::move(transport),
+      {.devices = arguments.gpus,
+       .communicator = arguments.kind == "ipc" ? GpuCommunicator::ipc : GpuCommunicator::nccl,
+       .may_share = true,
+       .delays = {}})));
+}
+
+/// Ends or stops this process when the others have been sent for what its GPU has yet to reach:
+/// their streams wait for it.
+void strike(mesh::Rank& rank, const Arguments& arguments) {
+  constexpr std::int64_t numbers = std::int64_t{1} << 26U;
+  constexpr int pieces = 1500;  // more than a stream takes without waiting
+  const auto room = rank.workspace<std::int64_t>(arguments.kind == "cpu" ? 1 : numbers, 1);
+  if (arguments.kind != "cpu") {
+    for (int piece = 0; piece < pieces; ++piece) {
+      rank.transfer().store(room.data(), piece, numbers);
+    }
+  }
+  rank.communicator().broadcast(rank.transfer(), {room.data(), sizeof(std::int64_t)}, rank.index());
+  std::raise(arguments.signal);
+}
+
+void communicate(mesh::Rank& rank, const Arguments& arguments) {
+  for (int turn = 0; turn < 1000; ++turn) {
+    for (std::int64_t root = 0; root < rank.count(); ++root) {
+      if (turn == 5 && root == arguments.victim && root == rank.index()) {
+        strike(rank, arguments);
+      }
+      broadcast_value(rank, root, turn);
+    }
+  }
+}
+
+/// What a call of the program ends with.
+std::string outcome_of(Mesh& mesh, const mesh::RankProgram& program) {
+  try {
+    run_on(mesh, program, {.silence_limit = silence_limit});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// Says what has become of a call that the victim does not return from, of the next one, and of a
+/// solve on the own device alone.
+void run(const Arguments& arguments) {
+  Mesh mesh = make_process_mesh(arguments);
+  const auto once = [](mesh::Rank& rank) { broadcast_value(rank, 0, 1); };
+  run_on(mesh, once);
+  const auto begin = std::chrono::steady_clock::now();
+  fmt::print("call: {}\n",
+             outcome_of(mesh, [&](mesh::Rank& rank) { communicate(rank, arguments); }));
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  fmt::print("{}: {:.1f} s\n",
+             taken < 2 * silence_limit + std::chrono::seconds(2) ? "in time" : "late",
+             taken.count());
+  fmt::print("next: {}\n", outcome_of(mesh, once));
+  Mesh alone = make_mesh(1);
+  const ::testing::AssertionResult solved = still_solves(alone);
+  fmt::print("alone: {}\n", solved ? "solved" : solved.message());
+}
+
+}  // namespace
+}  // namespace shardsolve::testing
+
+int main(int argc, char** argv) {
+  using namespace shardsolve::testing;
+  const Arguments arguments = parse({argv, argv + argc});
+  if (!arguments.gpus.empty()) {
+    const int own = arguments.gpus.at(static_cast<std::size_t>(arguments.rank));
+    ::setenv("SHARDSOLVE_TEST_GPUS", std::to_string(own).c_str(), 1);
+  }
+  try {
+    run(arguments);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print("{}\n", error.what());
+    return 1;
+  }
+}
