@@ -82,13 +82,12 @@ Mesh make_process_mesh(const Arguments& arguments) {
 void strike(mesh::Rank& rank, const Arguments& arguments) {
   constexpr std::int64_t numbers = std::int64_t{1} << 26U;
   constexpr int pieces = 1500;  // more than a stream takes without waiting
-  const auto room = rank.workspace<std::int64_t>(arguments.kind == "cpu" ? 1 : numbers, 1);
-  if (arguments.kind != "cpu") {
-    for (int piece = 0; piece < pieces; ++piece) {
-      rank.transfer().store(room.data(), piece, numbers);
-    }
+  const bool on_gpu = arguments.kind != "cpu";
+  const MatrixView<double> room = rank.workspace<double>(on_gpu ? numbers : 1, 1);
+  for (int piece = 0; on_gpu && piece < pieces; ++piece) {
+    rank.kernels<double>().fill(rank.transfer(), piece, room);
   }
-  rank.communicator().broadcast(rank.transfer(), {room.data(), sizeof(std::int64_t)}, rank.index());
+  rank.communicator().broadcast(rank.transfer(), {room.data(), sizeof(double)}, rank.index());
   std::raise(arguments.signal);
 }
 
