@@ -27,9 +27,10 @@ constexpr std::int64_t cpu_tile(std::int64_t n, std::int64_t ranks) {
 /// shortens the chain of tiles. Measured on H200s: docs/performance.md.
 constexpr std::int64_t gpu_tile(std::int64_t n, std::int64_t ranks) {
   constexpr std::int64_t large = 8192;
+  constexpr std::int64_t least_tiles = 4;  // of each rank
   constexpr std::int64_t step = 64;
   const std::int64_t width = (n + ranks - 1) / ranks;
-  const std::int64_t tile = width >= large ? 1024 : 512;
+  const std::int64_t tile = n >= large && width >= least_tiles * 1024 ? 1024 : 512;
   return std::max(std::min(tile, (width + step - 1) / step * step), step);
 }
 

@@ -81,7 +81,9 @@ TEST(TileRules, ShippedTiles_AreWhatTheyWere) {
   EXPECT_EQ(core::cpu_tile(100, 4), 64);
   EXPECT_EQ(default_tile(4096, 4, Dtype::float64), 352);
   EXPECT_EQ(core::gpu_tile(65536, 4), 1024);
-  EXPECT_EQ(core::gpu_tile(16384, 4), 512);
+  EXPECT_EQ(core::gpu_tile(16384, 4), 1024);
+  EXPECT_EQ(core::gpu_tile(8192, 4), 512);
+  EXPECT_EQ(core::gpu_tile(4096, 1), 512);
   EXPECT_EQ(core::gpu_tile(100, 1), 128);
 }
 
