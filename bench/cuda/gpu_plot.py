@@ -12,9 +12,12 @@ DRAWN = ("factor", "inverse")
 TITLES = {"factor": "Cholesky factor", "inverse": "inverse (factor included)"}
 STYLES = {
     "shardsolve": {"color": "#0b6e4f", "marker": "o", "linewidth": 2.2, "zorder": 3},
+    "shardsolve_mpi": {"color": "#5fae8c", "marker": "v"},
+    "shardsolve_jax": {"color": "#a3a500", "marker": "x"},
     "cusolver": {"color": "#7f7f7f", "marker": "s"},
     "cusolver_mg": {"color": "#c8553d", "marker": "^"},
     "cusolver_mp": {"color": "#2d5d9f", "marker": "D"},
+    "jaxmg": {"color": "#8a5a9e", "marker": "P"},
 }
 
 
@@ -74,7 +77,7 @@ def _panel(axis: Any, report: dict[str, Any], dtype: str, job: str) -> None:
     for program, points in curves(report, dtype, job).items():
         n, speed = zip(*points, strict=True)
         sizes.update(n)
-        axis.plot(n, speed, label=labels[program], **STYLES[program])
+        axis.plot(n, speed, label=labels[program], **STYLES.get(program, {"marker": "."}))
     wall = ceiling(report, dtype)
     if wall is not None:
         axis.axhline(wall, color="black", linestyle="--", linewidth=1, label="sustained gemm")
