@@ -83,7 +83,7 @@ GpuSeat GpuSeat::of_text(const std::string& text) {
   std::getline(lines, line);
   seat.communicator = static_cast<GpuCommunicator>(std::stoi(line));
   std::getline(lines, line);
-  seat.process = std::stoll(line);
+  seat.process = std::stoull(line);
   while (std::getline(lines, line)) {
     seat.visible.push_back(line);
   }
@@ -112,9 +112,15 @@ void require_seats(const std::vector<GpuSeat>& seats, bool may_share) {
                               name(seats[0].communicator), rank, name(seats[rank].communicator)));
     }
   }
-  for (std::size_t rank = 0; rank < seats.size() && !may_share; ++rank) {
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
     for (std::size_t other = 0; other < rank; ++other) {
-      if (seats[other].gpu == seats[rank].gpu) {
+      if (seats[rank].process != 0 && seats[other].process == seats[rank].process) {
+        throw Error(ErrorKind::unsupported,
+                    fmt::format("ranks {} and {} are GPUs of the same process, and others of other "
+                                "processes: have one process for each GPU, or one for all of them",
+                                other, rank));
+      }
+      if (!may_share && seats[other].gpu == seats[rank].gpu) {
         throw Error(ErrorKind::device,
                     fmt::format("ranks {} and {} have the same GPU ({}); each process needs one of "
                                 "its own: start fewer processes, or let each see another GPU",
@@ -136,10 +142,6 @@ std::string without_ipc(const std::vector<GpuSeat>& seats, const std::vector<std
             "rank {} does not see the GPU of rank {}: let every process see all GPUs of the mesh "
             "(CUDA_VISIBLE_DEVICES; srun --gpu-bind=none)",
             rank, other);
-      }
-      if (other < rank && seats[other].process == seats[rank].process) {
-        return fmt::format("ranks {} and {} are in the same process: have one process for each GPU",
-                           other, rank);
       }
     }
   }

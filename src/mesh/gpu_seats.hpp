@@ -30,7 +30,7 @@ struct GpuSeat {
   std::string gpu;                   ///< the same for nobody else: its UUID
   std::vector<std::string> visible;  ///< UUIDs of the GPUs that this process sees
   GpuCommunicator communicator = GpuCommunicator::automatic;  ///< asked for
-  std::int64_t process = 0;                                   ///< its number on its host
+  std::uint64_t process = 0;  ///< a number that no other has; 0: not told
 
   /// `reason`: what was thrown on the way to it.
   void set_failure(const std::exception_ptr& reason);
@@ -41,7 +41,7 @@ struct GpuSeat {
 /// Those of all processes, by rank; all call it together.
 std::vector<GpuSeat> tell_seats(comm::Transport& transport, const GpuSeat& own);
 
-/// Throws, the same in all processes, unless each has a GPU of its own and all ask for the same
+/// Throws, the same in all processes, unless each has one GPU, of its own, and all ask for the same
 /// communicator; of failures that of the lowest rank.
 void require_seats(const std::vector<GpuSeat>& seats, bool may_share);
 

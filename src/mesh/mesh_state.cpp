@@ -200,11 +200,15 @@ std::int64_t MeshState::available_memory(std::int64_t enough) const {
   if (lent_) {
     return std::numeric_limits<std::int64_t>::max();
   }
+  // A host gives memory when it is touched, and says at once how much there is.
+  const bool on_host = backend_->memory() == Memory::host;
   std::int64_t least_kept = std::numeric_limits<std::int64_t>::max();
   for (const auto& seat : seats_) {
-    least_kept = std::min(least_kept, seat->rank->workspace_held());
+    const std::int64_t held = seat->rank->workspace_held();
+    least_kept =
+        std::min(least_kept, on_host ? std::min(held, seat->rank->most_workspace()) : held);
   }
-  return least_kept >= enough ? least_kept : backend_->available_memory() + least_kept;
+  return !on_host && least_kept >= enough ? least_kept : backend_->available_memory() + least_kept;
 }
 
 void MeshState::lend_memory(std::vector<runtime::Allocate> allocators) {

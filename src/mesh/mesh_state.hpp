@@ -44,8 +44,8 @@ class MeshState {
   bool is_here(std::int64_t rank) const { return seat(rank) != nullptr; }
   const Backend& backend() const { return *backend_; }
   /// Bytes that a call can have on each rank: what the devices have free and what the ranks keep.
-  /// No limit is known of memory that is lent. Devices, which take their time, are not asked where
-  /// the ranks keep `enough`.
+  /// No limit is known of memory that is lent. GPUs, which take their time, are not asked where the
+  /// ranks keep `enough`.
   std::int64_t available_memory(std::int64_t enough) const;
   /// From the next call on workspace comes from these, one for each rank of this process; from the
   /// devices again if there are none. Only by who keeps others from calling, and where there are

@@ -37,6 +37,7 @@ void Rank::expect_workspace(std::int64_t bytes) {
     return;
   }
   const std::size_t room = workspace_.room_for(static_cast<std::size_t>(bytes));
+  workspace_.drop_idle();
   try {
     if (const comm::Bytes kept = communicator_.make_workspace(room); kept.size > 0) {
       use_room(kept);

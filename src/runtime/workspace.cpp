@@ -58,17 +58,22 @@ void Workspace::give_back() {
     std::move(taken_.begin(), taken_.end(), std::back_inserter(idle_));
   } else {
     held_ = room_.size();
+    if (said_ > 0 && !taken_.empty()) {
+      too_little_ = said_;
+      taken_then_ = in_use_;
+    }
   }
   taken_.clear();
   room_used_ = 0;
   in_use_ = 0;
+  said_ = 0;
 }
 
 void Workspace::use(std::span<std::byte> room) {
   if (!room.empty()) {
     idle_.clear();
-  } else if (!room_.empty()) {
-    most_ = 0;  // so much is perhaps not to be had again
+  } else {
+    taken_then_ = 0;  // so much is perhaps not to be had
   }
   room_ = room;
   held_ =
@@ -76,21 +81,27 @@ void Workspace::use(std::span<std::byte> room) {
                       [](std::size_t sum, const Buffer& buffer) { return sum + buffer.bytes(); });
 }
 
+void Workspace::drop_idle() {
+  idle_.clear();
+  use(room_);
+}
+
 void Workspace::make_room(std::size_t bytes) {
   if (room_.size() >= bytes) {
     return;
   }
-  const std::size_t most = most_;
-  idle_.clear();
   use({});
+  drop_idle();
   own_.reset();
   own_ = allocate_(bytes);
   use({static_cast<std::byte*>(own_->data()), bytes});
-  most_ = most;
 }
 
-std::size_t Workspace::room_for(std::size_t bytes) const {
-  return std::max(bytes + between_pieces, most_);
+std::size_t Workspace::room_for(std::size_t bytes) {
+  said_ = std::max<std::size_t>(bytes, 1);
+  const std::size_t taken = bytes >= too_little_ ? taken_then_ : 0;
+  return room_.size() >= std::max(bytes, taken) ? room_.size()
+                                                : std::max(bytes + between_pieces, taken);
 }
 
 }  // namespace shardsolve::runtime

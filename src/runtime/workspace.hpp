@@ -42,11 +42,14 @@ class Workspace {
   /// taken. The room is kept by others until this is told of another.
   void use(std::span<std::byte> room);
   /// Takes from a room of its own of at least so many bytes; a smaller one goes first. Only while
-  /// nothing is taken. Throws Error(out_of_memory), and has no room then.
+  /// nothing is taken. Throws Error(out_of_memory), and keeps nothing then.
   void make_room(std::size_t bytes);
-  /// How large a room has to be for a call that says it takes `bytes`: with what is lost between
-  /// pieces, and at least what a call has taken.
-  std::size_t room_for(std::size_t bytes) const;
+  /// Gives up what is kept outside of a room. Only while nothing is taken.
+  void drop_idle();
+  /// The next call says that it takes `bytes`: how large a room has to be for it, with what is lost
+  /// between pieces. The room that there is, if it is as large; but at least what a call took that
+  /// said no more, where that was more than it said.
+  std::size_t room_for(std::size_t bytes);
 
  private:
   void* take_of_room(std::size_t bytes);
@@ -61,6 +64,10 @@ class Workspace {
   std::atomic<std::size_t> held_ = 0;  // bytes of all
   std::size_t in_use_ = 0;
   std::size_t most_ = 0;  // that a call has used
+  std::size_t said_ = 0;  // by the call that takes; 0: nothing
+  // Of the last call that has taken more than its room: what it said and what it took.
+  std::size_t too_little_ = 0;
+  std::size_t taken_then_ = 0;
 };
 
 }  // namespace shardsolve::runtime

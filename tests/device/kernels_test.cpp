@@ -284,11 +284,11 @@ TYPED_TEST(DeviceKernelsTest, Batches_AreTheProductsOneByOne) {
 TYPED_TEST(DeviceKernelsTest, BatchesOfDiagonalTiles_AreTheProductsOneByOne) {
   using T = TypeParam;
   for (const std::int64_t tile : {40, 515, 520}) {
-    for (const std::int64_t apart : {tile, tile + 3}) {
+    for (const std::int64_t apart : {tile, tile + 2, tile + 3}) {
       for (const Op op : {Op::none, Op::conjugate_transpose}) {
         const std::int64_t k = 20;
-        const std::int64_t count = 2;
-        const std::int64_t n = count * apart;
+        const std::int64_t count = apart == tile + 3 ? 1 : 2;
+        const std::int64_t n = 2 * apart;
         const bool by_rows = op == Op::none;
         this->expect_alike(
             {framed<T>(by_rows ? n : k, by_rows ? k : n, 1), framed<T>(n, n, 2)}, 4 * k,
@@ -346,10 +346,11 @@ Framed<T> definite(std::int64_t n) {
 
 TYPED_TEST(DeviceKernelsTest, Panel_IsTheHosts) {
   using T = TypeParam;
-  for (const std::int64_t n :
-       {1, 5, 31, 32, 33, 63, 64, 65, 96, 100, 128, 200, 256, 500, 512, 1000, 1024}) {
+  for (const std::int64_t n : {1,   5,   31,  32,  33,  63,  64,  65,   96,   101, 128,
+                               200, 257, 500, 511, 512, 700, 999, 1000, 1023, 1024}) {
     SCOPED_TRACE(n);
-    const std::int64_t rows = 150;
+    // blocks of a panel are wide where there are few rows
+    const std::int64_t rows = n % 2 == 0 ? 1100 : 150;
     this->expect_alike({definite<T>(n), framed<T>(rows, n, 6), framed<T>(n, rows, 7)}, 8 * n,
                        [&](const auto& kernels, auto& queue, const auto& x) {
                          const bool on_gpu = &queue == &this->gpu_->queue();
@@ -387,7 +388,7 @@ TYPED_TEST(DeviceKernelsTest, Potrf_NamesTheFirstPivotThatFails) {
     });
     return found;
   };
-  for (const std::int64_t n : {1, 40, 64, 300, 512}) {
+  for (const std::int64_t n : {1, 40, 64, 300, 512, 1000}) {
     for (const std::int64_t place : {std::int64_t{0}, n / 3, n / 2, n - 1}) {
       SCOPED_TRACE(std::to_string(n) + ", " + std::to_string(place));
       auto tile = definite<T>(n);

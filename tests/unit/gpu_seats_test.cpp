@@ -46,11 +46,13 @@ TEST(ChooseGpu, MoreProcessesThanGpus_AreRefusedWithFigures) {
   EXPECT_THAT(error->what(), HasSubstr("2 GPUs listed, and this host has 3 processes"));
 }
 
+/// Of a process of its own.
 GpuSeat seat(const std::string& gpu, const std::vector<std::string>& visible) {
+  static std::uint64_t processes = 0;
   GpuSeat one;
   one.gpu = gpu;
   one.visible = visible;
-  one.process = gpu.front();
+  one.process = ++processes;
   return one;
 }
 
@@ -136,12 +138,17 @@ TEST(GpuSeats, ThatSeeEachOtherOnOneHost_MayHaveIpc) {
               HasSubstr("rank 1 does not see the GPU of rank 0"));
 }
 
-TEST(GpuSeats, OfOneProcess_HaveNoIpc) {
+TEST(GpuSeats, OfOneProcess_AreRefused) {
   std::vector<GpuSeat> seats = {seat("a", {"a", "b", "c"}), seat("b", {"a", "b", "c"}),
                                 seat("c", {"a", "b", "c"})};
+  EXPECT_NO_THROW(mesh::require_seats(seats, false));
   seats[2].process = seats[1].process;
-  EXPECT_THAT(mesh::without_ipc(seats, {0, 0, 0}),
-              HasSubstr("ranks 1 and 2 are in the same process"));
+  for (const bool may_share : {false, true}) {
+    const auto error = thrown_by([&] { mesh::require_seats(seats, may_share); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::unsupported);
+    EXPECT_THAT(error->what(), HasSubstr("ranks 1 and 2 are GPUs of the same process"));
+  }
 }
 
 }  // namespace

@@ -154,19 +154,38 @@ TEST(Workspace, WhatDoesNotFitARoom_GoesAfterTheCallAndIsAskedForNext) {
   EXPECT_EQ(workspace.held(), 0U);
 }
 
-TEST(Workspace, RoomForACall_IsAtLeastWhatOneHasTaken) {
-  std::vector<std::byte> room(2 * line);
-  CountingDevice device;
-  device.limit_ = std::size_t{1} << 30U;
-  Workspace workspace(from(device));
-  workspace.use(room);
+TEST(Workspace, CallThatTakesMoreThanItSaid_HasRoomForThatNextTime) {
   constexpr std::size_t large = std::size_t{16} << 20U;
-  workspace.take(100);
+  CountingDevice device;
+  device.limit_ = 4 * large;
+  Workspace workspace(from(device));
+  const auto call = [&](std::size_t said, std::size_t taken) {
+    workspace.make_room(workspace.room_for(said));
+    const std::size_t room = workspace.held();
+    workspace.take(taken);
+    workspace.give_back();
+    return room;
+  };
+  EXPECT_LT(call(100, large), large);
+  EXPECT_LT(call(50, 50), large) << "another call, which has room";
+  EXPECT_GE(call(100, large), large);
+  EXPECT_EQ(device.allocations_, 3) << "two rooms, and what did not fit into the first";
+  EXPECT_EQ(call(large / 2, 10), workspace.held()) << "a room that is large enough stays";
+  EXPECT_EQ(device.allocations_, 3);
+}
+
+TEST(Workspace, CallThatSaysNothing_ChangesNoRoom) {
+  constexpr std::size_t large = std::size_t{16} << 20U;
+  CountingDevice device;
+  device.limit_ = 2 * large;
+  Workspace workspace(from(device));
+  workspace.make_room(workspace.room_for(100));
+  workspace.take(50);
+  workspace.give_back();
   workspace.take(large);
   workspace.give_back();
-  EXPECT_EQ(workspace.room_for(50), line + large);
-  workspace.use({});  // is not to be had
-  EXPECT_LT(workspace.room_for(50), large);
+  EXPECT_EQ(workspace.room_for(100), workspace.held());
+  EXPECT_LT(workspace.held(), large);
 }
 
 TEST(Workspace, CallsOfSeveralKindsInARoomOfItsOwn_AllocateOnce) {
@@ -195,10 +214,18 @@ TEST(Workspace, LargerRoom_ComesWhenTheSmallerOneHasGone) {
   workspace.make_room(900);
   EXPECT_EQ(device.out_, 900U);
   EXPECT_EQ(device.most_, 900U);
+}
+
+TEST(Workspace, RoomThatIsNotToBeHad_LeavesNothingBehind) {
+  CountingDevice device;
+  Workspace workspace(from(device));
+  workspace.take(600);  // of a call that has said nothing
+  workspace.give_back();
   EXPECT_THROW(workspace.make_room(2000), Error);
   EXPECT_EQ(device.out_, 0U);
   EXPECT_EQ(workspace.held(), 0U);
-  EXPECT_NE(workspace.take(100), nullptr);
+  workspace.make_room(950);
+  EXPECT_EQ(device.most_, 950U);
 }
 
 TEST(Workspace, MemoryThatItMayHoldBesides_StaysForCallsOfSeveralKinds) {

@@ -18,9 +18,10 @@ runtime::cuda::CudaQueue& as_cuda(runtime::Queue& queue) {
 
 }  // namespace
 
+/// The queues are idle. Not ncclCommDestroy, which waits for the others to call it too.
 NcclCommunicator::~NcclCommunicator() {
   if (comm_ != nullptr) {
-    nccl().destroy(comm_);
+    nccl().abort(comm_);
   }
 }
 
@@ -207,10 +208,10 @@ void NcclCommunicator::send_to_each(cudaStream_t stream) {
 }
 
 /// Whoever holds the mutex for long waits within NCCL for other ranks, and cannot be helped: the
-/// mesh then finds that this rank does not come back.
+/// mesh then finds that this rank does not come back. Called again and again: it waits once.
 void NcclCommunicator::give_up() {
-  given_up_ = true;
-  if (mutex_.try_lock_for(std::chrono::seconds(1))) {
+  const bool again = given_up_.exchange(true);
+  if (mutex_.try_lock_for(again ? std::chrono::seconds(0) : std::chrono::seconds(1))) {
     const std::lock_guard lock(mutex_, std::adopt_lock);
     if (comm_ != nullptr) {
       cudaSetDevice(device_);  // of this thread, which may be any

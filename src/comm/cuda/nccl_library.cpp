@@ -49,7 +49,6 @@ NcclLibrary::NcclLibrary() {
   find(get_unique_id, "ncclGetUniqueId");
   find(init_rank, "ncclCommInitRank");
   find(abort, "ncclCommAbort");
-  find(destroy, "ncclCommDestroy");
   find(group_start, "ncclGroupStart");
   find(group_end, "ncclGroupEnd");
   find(broadcast, "ncclBroadcast");

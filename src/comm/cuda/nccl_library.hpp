@@ -35,7 +35,6 @@ class NcclLibrary {
   int (*get_unique_id)(NcclUniqueId*) = nullptr;
   int (*init_rank)(NcclComm*, int ranks, NcclUniqueId, int rank) = nullptr;
   int (*abort)(NcclComm) = nullptr;
-  int (*destroy)(NcclComm) = nullptr;
   int (*group_start)() = nullptr;
   int (*group_end)() = nullptr;
   int (*broadcast)(const void* send, void* receive, std::size_t count, int type, int root, NcclComm,

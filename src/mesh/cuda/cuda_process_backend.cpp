@@ -17,10 +17,10 @@
 
 #include <fmt/format.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <random>
 #include <string>
 #include <utility>
 
@@ -44,12 +44,21 @@ std::string uuid_of(int device) {
   return text;
 }
 
+/// Of this process: those of two containers may have the same pid.
+std::uint64_t own_number() {
+  static const std::uint64_t number = [] {
+    std::random_device random;
+    return std::uint64_t{random()} << 32U | random();
+  }();
+  return number;
+}
+
 /// This rank's GPU, which is made the current one.
 GpuSeat take_seat(const comm::Transport& transport, const CudaProcessOptions& options,
                   int& device) {
   GpuSeat seat;
   seat.communicator = options.communicator;
-  seat.process = ::getpid();
+  seat.process = own_number();
   try {
     const std::vector<std::int64_t>& hosts = transport.hosts();
     const auto own = hosts.begin() + transport.rank();

@@ -11,9 +11,10 @@
 ///
 /// where B starts as the identity and W ends as L^-H: the rows of B are just more rows of A. What
 /// is wanted is the inverse of wide diagonal blocks only: each is a group of squares, and c and j
-/// in B and W stay in the group of k. One
-/// block of threads computes one square of A or B; it eliminates the rows of A and B that it needs
-/// by itself, because to wait for another block would take longer.
+/// in B and W stay in the group of k.
+///
+/// One block of threads computes one square of A or B; it eliminates the rows of A and B that it
+/// needs by itself, because to wait for another block would take longer.
 ///
 /// No square may be both read and written in one step by different blocks. So these live apart:
 /// A in `lower` below the diagonal (in `a` before the first step), L in `a` (its first column in
@@ -321,7 +322,9 @@ __global__ void __launch_bounds__(patch* patch_lines)
     const int right = top + y;
     if (above < right && right < n) {
       all.lower(above, right) = from_real<E>(0);
-      all.inverse(above, right) = from_real<E>(0);
+      if (inverted) {
+        all.inverse(above, right) = from_real<E>(0);
+      }
     }
   }
 }

@@ -26,16 +26,14 @@ void launch(cudaStream_t stream, void (*kernel)(Parameters...), std::int64_t blo
 
 /// Like launch, right after another kernel in the same stream that calls begin_after_last(): blocks
 /// of this one may take their multiprocessors while that one still works, and wait in
-/// begin_after_last(), which this kernel has to call too before it touches memory. GPUs before
-/// sm_90 start it when the other one has ended. CUDA calls this programmatic dependent launch.
+/// begin_after_last(), which this kernel has to call too before it touches memory. Code for GPUs
+/// before sm_90 has no such wait: there this one starts when the other one has ended. CUDA calls
+/// this programmatic dependent launch.
 template <class... Parameters, class... Arguments>
 void launch_early(cudaStream_t stream, void (*kernel)(Parameters...), std::int64_t blocks,
                   Block block, const Arguments&... arguments) {
-  int device = 0;
-  int major = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  if (major < 9) {
+  cudaFuncAttributes attributes{};  // of the code that runs here, which may be that of an older GPU
+  if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess || attributes.ptxVersion < 90) {
     launch(stream, kernel, blocks, block, arguments...);
     return;
   }
@@ -49,7 +47,7 @@ void launch_early(cudaStream_t stream, void (*kernel)(Parameters...), std::int64
   config.stream = stream;
   config.attrs = &early;
   config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
+  cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 /// All that was enqueued before this kernel has ended, and is seen, when this returns. From then on
