@@ -174,7 +174,7 @@ def test_Processes_EveryCall_GivesTheBitsOfOneProcess(one_process, processes, pa
     devices, answers = one_process
     run(parts, devices, processes, tmp_path)
     all_bits = devices.platform == "cpu" or reach_each_other(tmp_path)
-    assert all_bits == (devices.allocator == "default")
+    assert not (all_bits and devices.allocator == "cuda_async")
     seen = set()
     for number in range(processes):
         with np.load(tmp_path / f"{processes}-{number}.npz") as file:
