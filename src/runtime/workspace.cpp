@@ -29,7 +29,8 @@ void* Workspace::take(std::size_t bytes) {
     taken_.push_back(std::move(*fits));
     idle_.erase(fits);
   } else {
-    while (!idle_.empty() && held_ + bytes > std::max(most_, in_use_ + bytes) + besides_) {
+    while (!idle_.empty() &&
+           held_ + bytes > std::max<std::size_t>(most_, in_use_ + bytes) + besides_) {
       held_ -= idle_.back().bytes();
       idle_.pop_back();
     }
@@ -37,14 +38,14 @@ void* Workspace::take(std::size_t bytes) {
     held_ += bytes;
   }
   in_use_ += bytes;
-  most_ = std::max(most_, in_use_);
+  most_ = std::max<std::size_t>(most_, in_use_);
   return taken_.back().data();
 }
 
 void* Workspace::take_of_room(std::size_t bytes) {
   const std::size_t size = aligned(bytes);
   in_use_ += size;
-  most_ = std::max(most_, in_use_);
+  most_ = std::max<std::size_t>(most_, in_use_);
   if (size <= room_.size() - room_used_) {
     return room_.data() + std::exchange(room_used_, room_used_ + size);
   }

@@ -35,7 +35,7 @@ class Workspace {
   void give_back();
   /// Bytes that are kept, in use or not. Any thread may ask.
   std::size_t held() const { return held_; }
-  /// Bytes that a call has taken, the one that took most.
+  /// Bytes that a call has taken, the one that took most. Any thread may ask.
   std::size_t most() const { return most_; }
 
   /// Takes from `room` from now on; from the device again if it is empty. Only while nothing is
@@ -63,8 +63,8 @@ class Workspace {
   std::vector<Buffer> idle_;
   std::atomic<std::size_t> held_ = 0;  // bytes of all
   std::size_t in_use_ = 0;
-  std::size_t most_ = 0;  // that a call has used
-  std::size_t said_ = 0;  // by the call that takes; 0: nothing
+  std::atomic<std::size_t> most_ = 0;  // that a call has used
+  std::size_t said_ = 0;               // by the call that takes; 0: nothing
   // Of the last call that has taken more than its room: what it said and what it took.
   std::size_t too_little_ = 0;
   std::size_t taken_then_ = 0;
