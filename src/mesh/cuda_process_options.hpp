@@ -18,8 +18,7 @@ struct CudaProcessOptions {
   bool may_share = false;
   /// For tests: as CudaOptions has it.
   std::optional<std::uint64_t> delays;
-  /// CUDA's number of this rank's GPU, where it is known; `devices` is not looked at then. A
-  /// process may have several ranks.
+  /// CUDA's number of this rank's GPU, where it is known; `devices` is not looked at then.
   std::optional<int> device = std::nullopt;
   /// Some of the memory that calls will bring, on that GPU: CUDA IPC is taken where it can be shown
   /// to other processes. Null: of cudaMalloc.

@@ -160,14 +160,7 @@ void launch_clusters(cudaStream_t stream, void (*kernel)(Parameters...), int clu
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim = {static_cast<unsigned>(ranks), 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(clusters * ranks));
-  config.blockDim = block.threads;
-  config.dynamicSmemBytes = block.shared_bytes;
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, kernel, arguments...);
+  launch_with(cluster, stream, kernel, std::int64_t{clusters} * ranks, block, arguments...);
 }
 
 }  // namespace shardsolve::runtime::cuda

@@ -24,6 +24,22 @@ void launch(cudaStream_t stream, void (*kernel)(Parameters...), std::int64_t blo
   }
 }
 
+/// Likewise with an attribute; at least one block.
+template <class... Parameters, class... Arguments>
+void launch_with(const cudaLaunchAttribute& attribute, cudaStream_t stream,
+                 void (*kernel)(Parameters...), std::int64_t blocks, Block block,
+                 const Arguments&... arguments) {
+  cudaLaunchAttribute attributes[] = {attribute};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = block.threads;
+  config.dynamicSmemBytes = block.shared_bytes;
+  config.stream = stream;
+  config.attrs = attributes;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
 /// Like launch, right after another kernel in the same stream that calls begin_after_last(): blocks
 /// of this one may take their multiprocessors while that one still works, and wait in
 /// begin_after_last(), which this kernel has to call too before it touches memory. Code for GPUs
@@ -40,14 +56,7 @@ void launch_early(cudaStream_t stream, void (*kernel)(Parameters...), std::int64
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = block.threads;
-  config.dynamicSmemBytes = block.shared_bytes;
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, kernel, arguments...);
+  launch_with(early, stream, kernel, blocks, block, arguments...);
 }
 
 /// All that was enqueued before this kernel has ended, and is seen, when this returns. From then on
