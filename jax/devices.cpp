@@ -6,6 +6,8 @@
 #include <shardsolve/plan.hpp>
 #include <shardsolve/tile_table.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <complex>
 #include <cstring>
@@ -29,20 +31,27 @@ Devices::Devices(const std::vector<Seat>& seats) : seats_(seats) {
 }
 
 Devices::~Devices() {
-  if (memory() == Memory::device && (use_ || turn_)) {
-    (turn_ ? turn_->mesh() : use_->mesh()).state().lend_memory({});
+  if (memory() == Memory::device && use_) {
+    use_->mesh().state().lend_memory({});
   }
 }
 
 Turn& Devices::turn() {
   if (!turn_) {
     const Seat& own = seats_.front();
-    turn_.emplace(take_turn(*own.others, own.rank, true, own.buffers.front()));
-    if (own.gpu) {
-      turn_->mesh().state().lend_memory({own.gpu->allocate});
-    }
+    turn_.emplace(take_turn(*own.others, own.rank));
   }
   return *turn_;
+}
+
+Error Devices::with_advice(const Error& error) const {
+  if (memory() == Memory::host || error.kind() != ErrorKind::out_of_memory) {
+    return error;
+  }
+  return {error.kind(),
+          fmt::format("{}. Where GPUs are in several processes this comes out of what XLA leaves: "
+                      "give its pool less (XLA_PYTHON_CLIENT_MEM_FRACTION, 0.75 unless set)",
+                      error.what())};
 }
 
 std::int64_t Devices::default_tile(std::int64_t n, Dtype dtype) {

@@ -6,6 +6,7 @@
 #include "jax/session.hpp"
 
 #include <shardsolve/dtype.hpp>
+#include <shardsolve/error.hpp>
 #include <shardsolve/matrix_view.hpp>
 #include <shardsolve/slab_layout.hpp>
 
@@ -40,7 +41,11 @@ class Devices {
   auto with_mesh(Body body) {
     if (seats_.front().others) {
       Turn& own = turn();
-      return body(own.mesh(), own.run);
+      try {
+        return body(own.mesh(), own.run);
+      } catch (const Error& error) {
+        throw with_advice(error);
+      }
     }
     if (!use_) {
       use_ = use_mesh(key_);
@@ -74,6 +79,7 @@ class Devices {
  private:
   /// This call's turn on a mesh with ranks in other processes.
   Turn& turn();
+  Error with_advice(const Error& error) const;
   void copy(std::size_t seat, void* target, const void* source, std::size_t bytes) const;
   /// What was copied is there.
   void finish(std::size_t seat) const;

@@ -89,13 +89,12 @@ std::uint64_t mesh_number(const Members& members, const Epochs& epochs) {
 }
 
 /// Of the device that this rank is.
-std::unique_ptr<mesh::Backend> make_backend(std::unique_ptr<Transport> transport, std::int32_t gpu,
-                                            void* memory) {
+std::unique_ptr<mesh::Backend> make_backend(std::unique_ptr<Transport> transport,
+                                            std::int32_t gpu) {
   if (gpu == Invitation::cpu) {
     return std::make_unique<mesh::ProcessBackend>(std::move(transport));
   }
-  return mesh::make_cuda_process_backend(std::move(transport),
-                                         {.delays = {}, .device = gpu, .memory = memory});
+  return mesh::make_cuda_process_backend(std::move(transport), {.delays = {}, .device = gpu});
 }
 
 }  // namespace
@@ -103,10 +102,10 @@ std::unique_ptr<mesh::Backend> make_backend(std::unique_ptr<Transport> transport
 /// One rank of a mesh that other processes have ranks of, and whose turn it is there.
 class ProcessRank {
  public:
-  ProcessRank(const Invitations& all, std::int64_t rank, void* memory)
+  ProcessRank(const Invitations& all, std::int64_t rank)
       : ProcessRank(lobby().connect(addresses_of(all), rank,
                                     mesh_number(members_of(all), epochs_of(all)), time_limit()),
-                    all[static_cast<std::size_t>(rank)].gpu, memory) {}
+                    all[static_cast<std::size_t>(rank)].gpu) {}
 
   Mesh& mesh() { return mesh_; }
   std::int64_t rank() const { return transport_.rank(); }
@@ -137,9 +136,9 @@ class ProcessRank {
   }
 
  private:
-  ProcessRank(std::unique_ptr<Transport> transport, std::int32_t gpu, void* memory)
+  ProcessRank(std::unique_ptr<Transport> transport, std::int32_t gpu)
       : transport_(*transport),
-        mesh_(mesh::MeshState::start(make_backend(std::move(transport), gpu, memory))) {}
+        mesh_(mesh::MeshState::start(make_backend(std::move(transport), gpu))) {}
 
   void announce(std::unique_lock<std::mutex>& lock, std::uint32_t ticket) {
     changed_.wait(lock, [this] { return lost_ || !busy_; });
@@ -253,7 +252,7 @@ namespace {
 /// The ranks of this process on all of its meshes.
 class ProcessRanks {
  public:
-  std::shared_ptr<ProcessRank> of(const Invitations& all, std::int64_t rank, void* memory) {
+  std::shared_ptr<ProcessRank> of(const Invitations& all, std::int64_t rank) {
     const std::shared_ptr<Place> place = place_of(all, rank);
     const std::lock_guard lock(place->mutex);
     if (place->rank && place->rank->lost()) {
@@ -264,7 +263,7 @@ class ProcessRanks {
     }
     if (!place->rank) {
       try {
-        place->rank = std::make_shared<ProcessRank>(all, rank, memory);
+        place->rank = std::make_shared<ProcessRank>(all, rank);
       } catch (...) {
         ++meshes_lost;
         leave(*place);
@@ -350,12 +349,12 @@ Turn::~Turn() {
 
 Mesh& Turn::mesh() const { return rank_->mesh(); }
 
-Turn take_turn(const Invitations& all, std::int64_t rank, bool watched, void* memory) {
+Turn take_turn(const Invitations& all, std::int64_t rank, bool watched) {
   if (const std::string text = difference(all); !text.empty()) {
     throw Error(ErrorKind::invalid_argument, text);
   }
   static auto& ranks = *new ProcessRanks;
-  return {ranks.of(all, rank, memory), all.front().ticket, watched};
+  return {ranks.of(all, rank), all.front().ticket, watched};
 }
 
 }  // namespace shardsolve::jax

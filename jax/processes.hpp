@@ -41,13 +41,10 @@ class Turn {
 /// over. So calls that are under way at the same time run in the same order everywhere.
 ///
 /// `watched`: whether it is recorded and shows its progress, the same on all ranks.
-/// `memory`: of a rank that is a GPU, some of the memory that its calls bring: see
-/// CudaProcessOptions.
 ///
 /// Throws Error(invalid_argument) if processes do not make the same call, Error(communication) if
 /// they cannot be reached, if rank 0 does not begin in time, or if the mesh has lost a rank, and
 /// Error(device) if GPUs of theirs cannot work together.
-Turn take_turn(const Invitations& all, std::int64_t rank, bool watched = true,
-               void* memory = nullptr);
+Turn take_turn(const Invitations& all, std::int64_t rank, bool watched = true);
 
 }  // namespace shardsolve::jax

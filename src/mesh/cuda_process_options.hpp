@@ -20,9 +20,6 @@ struct CudaProcessOptions {
   std::optional<std::uint64_t> delays;
   /// CUDA's number of this rank's GPU, where it is known; `devices` is not looked at then.
   std::optional<int> device = std::nullopt;
-  /// Some of the memory that calls will bring, on that GPU: CUDA IPC is taken where it can be shown
-  /// to other processes. Null: of cudaMalloc.
-  void* memory = nullptr;
 };
 
 }  // namespace shardsolve::mesh

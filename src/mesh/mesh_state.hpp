@@ -48,8 +48,8 @@ class MeshState {
   /// ranks keep `enough`.
   std::int64_t available_memory(std::int64_t enough) const;
   /// From the next call on workspace comes from these, one for each rank of this process; from the
-  /// devices again if there are none. Only by who keeps others from calling, and where there are
-  /// several processes in all of them.
+  /// devices again if there are none. Only by who keeps others from calling, and where all ranks
+  /// are in this process.
   void lend_memory(std::vector<runtime::Allocate> allocators);
   runtime::Device& device(std::int64_t rank) { return *seat(rank)->device; }
   /// Whether this process is the one to tell the user of the last call: the one in which it failed,

@@ -87,7 +87,7 @@ std::string as_text(const IpcPlace& place) {
 
 }  // namespace
 
-IpcTrial try_ipc(Transport& transport, void* memory) {
+IpcTrial try_ipc(Transport& transport) {
   const std::int64_t rank = transport.rank();
   const auto ranks = static_cast<std::size_t>(transport.ranks());
   const std::size_t bytes = IpcBoard::bytes(ranks);
@@ -117,12 +117,7 @@ IpcTrial try_ipc(Transport& transport, void* memory) {
   // Each reads from each. Nobody frees his memory before all have closed it.
   std::optional<Sample> sample;
   IpcPlace own;
-  failure = failure_of([&] {
-    own = export_memory(sample.emplace(rank).bytes());
-    if (memory != nullptr) {
-      export_memory({memory, 1});
-    }
-  });
+  failure = failure_of([&] { own = export_memory(sample.emplace(rank).bytes()); });
   const std::vector<std::string> places = tell_all(transport, as_text(own));
   IpcImports imports;
   for (std::size_t r = 0; r < ranks && failure.empty(); ++r) {

@@ -16,8 +16,7 @@ struct IpcTrial {
 };
 
 /// All processes call it together, with their GPUs current: each shows the others a piece of
-/// memory, reads theirs, and waits for a mark on the board. `memory`: of each process, such as it
-/// will have to show; null: of cudaMalloc.
-IpcTrial try_ipc(Transport& transport, void* memory = nullptr);
+/// memory, reads theirs, and waits for a mark on the board.
+IpcTrial try_ipc(Transport& transport);
 
 }  // namespace shardsolve::comm::cuda

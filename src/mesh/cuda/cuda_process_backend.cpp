@@ -152,7 +152,7 @@ void CudaProcessBackend::choose_communicator(comm::Transport& transport,
     why = without_ipc(seats, transport.hosts());
     why = comm::first_said(transport, why.empty() ? without_peer_access(*topology_) : why);
     if (why.empty()) {
-      ipc_ = comm::cuda::try_ipc(transport, options.memory);
+      ipc_ = comm::cuda::try_ipc(transport);
       why = ipc_.failure;
     }
     if (why.empty()) {

@@ -113,20 +113,27 @@ __global__ void __launch_bounds__(threads, 2)
     x_row[r] = place[r] < height ? x_of_rows[place[r]] : from_real<E>(0);
     row[r] = from_real<E>(0);
   }
+  // Rows of the segment that come before a column: no fewer than before the columns to its left.
+  const auto limit_of = [&](std::int64_t column) {
+    return own ? column : a.eliminated[column / a.tile * a.ranks + segment];
+  };
   const std::int64_t begin = group * cut.group_columns;
   const std::int64_t end = min(begin + cut.group_columns, slab.columns);
   for (std::int64_t from = begin; from < end; from += chunk) {
     const std::int64_t to = min(from + chunk, end);
+    if (limit_of(to - 1) <= first_row) {  // nothing is there
+      for (std::int64_t j = from + threadIdx.x; j < to; j += threads) {
+        sums.of_columns[band * slab.columns + j] = from_real<E>(0);
+      }
+      continue;
+    }
     for (std::int64_t j = from; j < to; j += together) {
       E entries[together][count];
       Real columns[parts<E>][together] = {};
 #pragma unroll
       for (int c = 0; c < together; ++c) {
         const std::int64_t column = j + c;
-        std::int64_t limit = 0;  // rows of the segment that come before the column
-        if (column < to) {
-          limit = own ? column : a.eliminated[column / a.tile * a.ranks + segment];
-        }
+        const std::int64_t limit = column < to ? limit_of(column) : 0;
 #pragma unroll
         for (int r = 0; r < count; ++r) {
           entries[c][r] = place[r] < limit ? corner[place[r] + column * slab.stride]  //
