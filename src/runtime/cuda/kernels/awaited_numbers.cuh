@@ -60,18 +60,31 @@ __device__ void publish(E* place, E value) {
   }
 }
 
-/// A thread's waiting, which ends when a rank has failed.
+/// As if nothing had been written there.
+template <class E>
+__device__ void unpublish(E* place) {
+  for (int i = 0; i < pieces<E>; ++i) {
+    reinterpret_cast<volatile Piece<E>*>(place)[i] = ~Piece<E>{0};
+  }
+}
+
+/// A warp's waiting, which ends when a rank has failed.
 class Waiter {
  public:
   __device__ explicit Waiter(const volatile std::uint32_t* failed) : failed_(failed) {}
 
-  /// The number at `place`, of which `seen` was seen before.
+  /// The number at `place`, of which `seen` was seen before; nobody looks there if that is one. All
+  /// lanes wait until all have theirs: a warp that has parted needs a hundred cycles for every
+  /// number that its lanes pass on (H200).
   template <class E>
   __device__ E await(const E* place, Pieces<E> seen) {
+    constexpr unsigned all_lanes = 0xffffffffU;
     constexpr unsigned between_looks_around = 2048;
-    for (unsigned spins = 1; !is_written(seen) && !given_up_; ++spins) {
-      seen = look(place);
-      given_up_ = spins % between_looks_around == 0 && *failed_ != 0;
+    for (unsigned spins = 1; !__all_sync(all_lanes, is_written(seen)) && !given_up_; ++spins) {
+      if (!is_written(seen)) {
+        seen = look(place);
+      }
+      given_up_ = spins % between_looks_around == 0 && __any_sync(all_lanes, *failed_ != 0);
     }
     return seen.value;
   }

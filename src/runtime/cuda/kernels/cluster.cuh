@@ -41,6 +41,18 @@ class Cluster {
     return static_cast<int>(rank);
   }
 
+  /// The address of what lies where `place` is, in the shared memory of that rank.
+  template <class E>
+  static __device__ E* in_rank(E* place, int rank) {
+#if __CUDA_ARCH__ >= 900
+    E* there = nullptr;
+    asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(place), "r"(rank));
+    return there;
+#else
+    return place;
+#endif
+  }
+
   /// A barrier for all threads of all blocks; what they wrote before it is seen behind it.
   static __device__ void sync() {
 #if __CUDA_ARCH__ >= 900
@@ -149,6 +161,15 @@ inline __device__ void sync_some(int number, int threads) {
   asm volatile("barrier.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+namespace detail {
+inline cudaLaunchAttribute clusters_of(int ranks) {
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned>(ranks), 1, 1};
+  return cluster;
+}
+}  // namespace detail
+
 /// Enqueues `kernel` with so many clusters of so many blocks.
 template <class... Parameters, class... Arguments>
 void launch_clusters(cudaStream_t stream, void (*kernel)(Parameters...), int clusters, int ranks,
@@ -157,10 +178,27 @@ void launch_clusters(cudaStream_t stream, void (*kernel)(Parameters...), int clu
     launch(stream, kernel, clusters, block, arguments...);
     return;
   }
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {static_cast<unsigned>(ranks), 1, 1};
-  launch_with(cluster, stream, kernel, std::int64_t{clusters} * ranks, block, arguments...);
+  launch_with(detail::clusters_of(ranks), stream, kernel, std::int64_t{clusters} * ranks, block,
+              arguments...);
+}
+
+/// Clusters of so many blocks that are on the current GPU at the same time; 0 if none fits.
+template <class... Parameters>
+int resident_clusters(void (*kernel)(Parameters...), int ranks, Block block) {
+  int clusters = 0;
+  if (ranks == 1) {
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &clusters, kernel, static_cast<int>(block.threads.x), block.shared_bytes);
+    clusters *= device_attribute(cudaDevAttrMultiProcessorCount);
+  } else {
+    cudaLaunchAttribute attributes[] = {detail::clusters_of(ranks)};
+    cudaLaunchConfig_t config = config_of(nullptr, ranks, block);
+    config.attrs = attributes;
+    config.numAttrs = 1;
+    cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+  }
+  cudaGetLastError();  // too little shared memory is no error here
+  return clusters;
 }
 
 }  // namespace shardsolve::runtime::cuda

@@ -24,17 +24,22 @@ void launch(cudaStream_t stream, void (*kernel)(Parameters...), std::int64_t blo
   }
 }
 
+inline cudaLaunchConfig_t config_of(cudaStream_t stream, std::int64_t blocks, Block block) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = block.threads;
+  config.dynamicSmemBytes = block.shared_bytes;
+  config.stream = stream;
+  return config;
+}
+
 /// Likewise with an attribute; at least one block.
 template <class... Parameters, class... Arguments>
 void launch_with(const cudaLaunchAttribute& attribute, cudaStream_t stream,
                  void (*kernel)(Parameters...), std::int64_t blocks, Block block,
                  const Arguments&... arguments) {
   cudaLaunchAttribute attributes[] = {attribute};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = block.threads;
-  config.dynamicSmemBytes = block.shared_bytes;
-  config.stream = stream;
+  cudaLaunchConfig_t config = config_of(stream, blocks, block);
   config.attrs = attributes;
   config.numAttrs = 1;
   cudaLaunchKernelEx(&config, kernel, arguments...);
@@ -66,6 +71,15 @@ inline __device__ void begin_after_last() {
   cudaGridDependencySynchronize();
   cudaTriggerProgrammaticLaunchCompletion();
 #endif
+}
+
+/// Of the current device.
+inline int device_attribute(cudaDeviceAttr name) {
+  int device = 0;
+  int value = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&value, name, device);
+  return value;
 }
 
 /// Lets `kernel` have so much dynamic shared memory on the current device. Cheap, so it is said

@@ -6,6 +6,10 @@
 // with the rows after it, and makes its part of x known to all ranks. While it waits for a number,
 // the block of L that goes with it is on its way.
 //
+// The last of these products is what the next block waits for. Its part of L and the diagonal block
+// wait in registers, and where thread blocks come in clusters, the numbers for it come from the
+// neighbour straight into shared memory.
+//
 // A number is there when it is not `unwritten`: no flags, no fences. (Liu, Li, Hogg, Duff and
 // Vinter, Fast synchronization-free algorithms for parallel sparse triangular solves, 2017, wait
 // for counters instead.) Nobody waits for a block with a higher number, and every thread block
@@ -14,10 +18,13 @@
 // lets no other mesh's solve come between.
 #include "runtime/cuda/device_kernels.hpp"
 #include "runtime/cuda/kernels/awaited_numbers.cuh"
+#include "runtime/cuda/kernels/cluster.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
+#include "runtime/cuda/kernels/warp_sums.cuh"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace shardsolve::runtime::cuda {
@@ -25,18 +32,36 @@ namespace {
 
 constexpr int rows = 64;  // of a block
 constexpr int lanes = 32;
-constexpr int warps = 8;
-constexpr int columns = rows / warps;  // of a block, for each warp
-constexpr int halves = rows / lanes;   // rows of a lane: `lane` and `lane` + 32
-constexpr int padded = rows + 1;       // so that rows of a tile are in different banks too
+constexpr int halves = rows / lanes;  // rows of a lane: `lane` and `lane` + 32
+constexpr int padded = rows + 1;      // so that rows of a tile are in different banks too
 constexpr unsigned all_lanes = 0xffffffff;
 
 static_assert(rows == DeviceKernels<double>::solve_block);
+
+constexpr int warps = 16;
+constexpr int threads = warps * lanes;
+
+/// Of warps, that take the blocks of a row or column in turn: while one waits for numbers the block
+/// of L of the other is on its way.
+template <class E>
+constexpr int teams = sizeof(E) <= 8 ? 2 : 1;
+template <class E>
+constexpr int warps_a_team = warps / teams<E>;
+/// Columns of a block of L, for each warp.
+template <class E>
+constexpr int columns = rows / warps_a_team<E>;
+
+/// In the work on a diagonal block, the pair of a row from above and one from below, which together
+/// are as long as any other such pair, is shared by so many lanes, side by side.
+constexpr int sharers = threads / (rows / 2);
+/// Columns of each.
+constexpr int share = rows / sharers;
 
 /// How the memory of a rank is divided: see PersistentSolve.
 template <class E>
 struct Job : PersistentSolve<E> {
   const volatile std::uint32_t* failed;
+  int cluster;  // thread blocks in each
   // of the slab, as kernels call no functions of the host's
   const E* l;
   std::int64_t n;
@@ -47,21 +72,13 @@ struct Job : PersistentSolve<E> {
   __device__ E* y() const { return sums(this->rank, this->ranks); }
 };
 
-constexpr int threads = warps * lanes;
-constexpr int quarters = threads / rows;  // of a row of a product with a tile, one a thread
-constexpr int quarter_size = rows / quarters;
-
-/// Whether a thread keeps its part of the tiles in registers, out of the way of the sums.
-template <class E>
-constexpr bool tiles_in_registers = sizeof(E) <= 8;
-
 template <class E>
 struct Shared {
-  E tile[rows * padded];     // the diagonal block l, column by column, zero above its diagonal
+  E l[rows * padded];        // the diagonal block, column by column, zero above its diagonal
   E inverse[rows * padded];  // l^-1, likewise
   E parts[warps][rows];      // what each warp has summed up
-  alignas(16) E v[rows];
-  alignas(16) E w[rows];
+  E mail[most_ranks][rows];  // from each thread block of the cluster: see Solver::numbers_of
+  E v[3][rows];              // of the products with the tile
 };
 
 template <class E>
@@ -73,31 +90,35 @@ __device__ E from_lane(E value, int lane) {
   }
 }
 
-/// The sum over all lanes, on all lanes.
-template <class R>
-__device__ R over_lanes(R value) {
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    value += __shfl_xor_sync(all_lanes, value, distance);
+template <class E>
+__device__ E from_partner(E value, int distance) {
+  if constexpr (parts<E> == 2) {
+    return {__shfl_xor_sync(all_lanes, value.re, distance),
+            __shfl_xor_sync(all_lanes, value.im, distance)};
+  } else {
+    return __shfl_xor_sync(all_lanes, value, distance);
   }
-  return value;
-}
-template <class R>
-__device__ Complex<R> over_lanes(Complex<R> value) {
-  return {over_lanes(value.re), over_lanes(value.im)};
 }
 
+/// As sum_four has it.
+template <class E>
+__device__ E sum_four_of(const E (&values)[4]) {
+  if constexpr (parts<E> == 2) {
+    return {sum_four({values[0].re, values[1].re, values[2].re, values[3].re}),
+            sum_four({values[0].im, values[1].im, values[2].im, values[3].im})};
+  } else {
+    return sum_four(values);
+  }
+}
+
+template <class E>
+__device__ E total_of(E x, E y) {
+  return add_product(x, from_real<E>(1), y);
+}
 template <class E>
 __device__ E difference(E x, E y) {
   return add_product(x, from_real<E>(-1), y);
 }
-
-/// A warp's columns of a block of L, and the numbers that go with them as far as they are there.
-template <class E, int numbers>
-struct Arriving {
-  E l[columns][halves];
-  const E* place[numbers];
-  Pieces<E> seen[numbers];
-};
 
 template <class E>
 class Solver {
@@ -108,8 +129,14 @@ class Solver {
         wait_(job.failed),
         lane_(static_cast<int>(threadIdx.x) % lanes),
         warp_(static_cast<int>(threadIdx.x) / lanes),
-        row_(static_cast<int>(threadIdx.x) % rows),
-        quarter_(static_cast<int>(threadIdx.x) / rows) {}
+        first_(warp_ % warps_a_team<E> * columns<E>),
+        sharer_(static_cast<int>(threadIdx.x) % sharers),
+        above_(static_cast<int>(threadIdx.x) / sharers),
+        has_below_(sharer_ >= sharers / 2),
+        row_(has_below_ ? below(above_) : above_),
+        neighbour_(job.cluster > 1 ? Cluster::rank() : 0) {
+    empty_mail();
+  }
 
   __device__ void forward() {
     for (int i = static_cast<int>(blockIdx.x); i < job_.count; i += static_cast<int>(gridDim.x)) {
@@ -122,12 +149,35 @@ class Solver {
       Tile tile;
       if (mine) {
         prepare_tile(me);
-        early_tile<false>(tile);
-        given = solves_row(me) ? job_.b[me.column + row_] : given;
+        given = row_ < me.size ? job_.b[me.column + row_] : given;
       }
+      Last last{};
+      if (me.before > 0) {
+        const SolveBlock from = job_.own[me.before - 1];
+        last = {y_of(me, from), from.size, job_.l + me.row + from.column * job_.stride, 1,
+                job_.stride,    me.size};
+      }
+      Pair l;
+      load_last(last, l);
       sum_rows(me);
+      if (mine) {
+        load_tile<false>(tile);
+      }
       __syncthreads();
-      mine ? solve_rows(me, tile, given) : send_sums(me);
+      E sum = sum_of_ranks(me, mine);
+      sum = total_of(sum, last_product(last, l));
+      if (mine) {
+        const E y = solve_tile<false>(tile, difference(given, sum));
+        if (solves_row(me)) {
+          publish(job_.y() + me.column + row_, y);
+        }
+        mail(y, job_.count - 1 - i);
+      } else {
+        __syncthreads();
+        if (solves_row(me)) {
+          publish(job_.sums(me.owner, job_.rank) + me.column + row_, sum);
+        }
+      }
       __syncthreads();
     }
   }
@@ -137,44 +187,121 @@ class Solver {
          i -= static_cast<int>(gridDim.x)) {
       const SolveBlock me = job_.own[i];
       prepare_tile(me);
-      Tile tile;
-      early_tile<true>(tile);
-      Pieces<E> y;
-      if (solves_row(me)) {
-        y = look(job_.y() + me.column + row_);
+      const E* place_of_y = job_.y() + me.column + row_;
+      const Pieces<E> y = look_if(row_ < me.size, place_of_y);
+      Last last{};
+      if (me.number + 1 < job_.count) {
+        const SolveBlock from = job_.blocks[me.number + 1];
+        last = {x_of(me, from), from.size, job_.l + from.row + me.column * job_.stride,
+                job_.stride,    1,         me.size};
       }
+      Pair l;
+      load_last(last, l);
       sum_columns(me);
+      Tile tile;
+      load_tile<true>(tile);
+      for (E& value : l.above) {
+        value = conjugate(value);
+      }
+      for (E& value : l.below) {
+        value = conjugate(value);
+      }
       __syncthreads();
-      solve_columns(me, tile, y);
+      E sum = shared_.parts[0][row_];
+      for (int team = 1; team < teams<E>; ++team) {
+        sum = total_of(sum, shared_.parts[team][row_]);
+      }
+      sum = total_of(sum, last_product(last, l));
+      const E x = solve_tile<true>(tile, difference(wait_.await(place_of_y, y), sum));
+      if (solves_row(me)) {
+        for (int to = 0; to < job_.ranks; ++to) {
+          publish(job_.x(to) + me.row + row_, x);
+        }
+      }
+      mail(x, i);
+      if (solves_row(me)) {
+        job_.b[me.column + row_] = x;
+      }
       __syncthreads();
     }
   }
 
  private:
-  /// This thread's quarter of a row of the diagonal block and of its inverse, or of their conjugate
-  /// transposes.
+  /// This thread's part of a pair of rows.
+  struct Pair {
+    E above[share];
+    E below[share];
+  };
+  /// The same of a triangular matrix; the shorter of the two rows ends, or begins, in the middle.
+  struct TrianglePair {
+    E longer[share];
+    E shorter[share / 2];
+  };
+  /// The diagonal block and its inverse, or their conjugate transposes.
   struct Tile {
-    E l[quarter_size];
-    E inverse[quarter_size];
+    TrianglePair l;
+    TrianglePair inverse;
   };
 
-  /// A warp's columns of the block of L in the rows of one block and the columns of another.
-  __device__ void load(E (&l)[columns][halves], const SolveBlock& in_rows,
-                       const SolveBlock& in_columns) const {
-    const E* corner = job_.l + in_rows.row + lane_ + in_columns.column * job_.stride;
+  /// The product that comes last: the block of L, or its conjugate transpose, and the numbers for
+  /// it.
+  struct Last {
+    const E* numbers;
+    int count;
+    const E* corner;
+    std::int64_t row_step;
+    std::int64_t column_step;
+    int height;
+  };
+
+  static __device__ int below(int above) { return rows - 1 - above; }
+  /// A column of this thread's part of a row.
+  __device__ int column_of(int j) const { return j * sharers + sharer_; }
+
+  __device__ E load_from(const Last& last, int row, int column) const {
+    return row < last.height && column < last.count
+               ? last.corner[row * last.row_step + column * last.column_step]
+               : from_real<E>(0);
+  }
+  __device__ void load_last(const Last& last, Pair& l) const {
 #pragma unroll
-    for (int j = 0; j < columns; ++j) {
-      const int column = warp_ * columns + j;
+    for (int j = 0; j < share; ++j) {
+      l.above[j] = load_from(last, above_, column_of(j));
+      l.below[j] = load_from(last, below(above_), column_of(j));
+    }
+  }
+
+  /// Where the numbers of a block before are awaited: thread blocks of the cluster send theirs.
+  const __device__ E* y_of(const SolveBlock& me, const SolveBlock& from) const {
+    return numbers_of(me.number - from.number, job_.y() + from.column);
+  }
+  const __device__ E* x_of(const SolveBlock& me, const SolveBlock& from) const {
+    const int distance = from.owner == job_.rank ? from.before - me.before : most_ranks;
+    return numbers_of(distance, job_.x(job_.rank) + from.row);
+  }
+  /// `distance`: of the thread blocks, if they are in one cluster.
+  const __device__ E* numbers_of(int distance, const E* published) const {
+    return distance <= neighbour_ ? shared_.mail[neighbour_ - distance] : published;
+  }
+
+  /// A warp's columns of the block of L in the rows of one block and the columns of another.
+  __device__ void load(E (&l)[columns<E>][halves], const SolveBlock& in_rows,
+                       const SolveBlock& in_columns) const {
+    const E* corner = job_.l + in_rows.row + lane_ + (in_columns.column + first_) * job_.stride;
+#pragma unroll
+    for (int j = 0; j < columns<E>; ++j) {
 #pragma unroll
       for (int half = 0; half < halves; ++half) {
-        const bool inside = lane_ + half * lanes < in_rows.size && column < in_columns.size;
-        l[j][half] = inside ? corner[half * lanes + column * job_.stride] : from_real<E>(0);
+        const bool inside = lane_ + half * lanes < in_rows.size && first_ + j < in_columns.size;
+        l[j][half] = inside ? corner[half * lanes + j * job_.stride] : from_real<E>(0);
       }
     }
   }
 
-  /// Whether this thread is the one that finds one of the block's numbers.
-  __device__ bool solves_row(const SolveBlock& me) const { return quarter_ == 0 && row_ < me.size; }
+  /// Whether this thread is the one that makes one of the block's numbers known.
+  __device__ bool solves_row(const SolveBlock& me) const { return speaks() && row_ < me.size; }
+  /// For all that have the row.
+  __device__ bool speaks() const { return sharer_ % (sharers / 2) == 0; }
 
   /// The diagonal block of L and its inverse, padded by the identity; while the numbers for the
   /// products are on their way.
@@ -182,237 +309,267 @@ class Solver {
     for (int column = warp_; column < rows; column += warps) {
       for (int row = lane_; row < rows; row += lanes) {
         const bool inside = row < me.size && column <= row;
-        shared_.tile[column * padded + row] =
+        shared_.l[column * padded + row] =
             inside ? job_.l[me.row + row + (me.column + column) * job_.stride]
                    : from_real<E>(row == column ? 1 : 0);
       }
     }
     __syncthreads();
-    if (quarter_ == 0) {  // a column of the inverse each, by substitution
-      E* x = shared_.inverse + row_ * padded;
+    invert_tile();
+    __syncthreads();
+  }
+  template <bool conjugate_transpose>
+  __device__ void load_tile(Tile& tile) const {
+    load_triangle<conjugate_transpose>(shared_.l, tile.l);
+    load_triangle<conjugate_transpose>(shared_.inverse, tile.inverse);
+  }
+
+  __device__ void invert_tile() {
+    const int column = static_cast<int>(threadIdx.x);
+    if (column < rows) {  // of the inverse, by substitution
+      E* x = shared_.inverse + column * padded;
       for (int i = 0; i < rows; ++i) {
-        E sum[4] = {from_real<E>(i == row_ ? -1 : 0), from_real<E>(0), from_real<E>(0),
+        E sum[4] = {from_real<E>(i == column ? -1 : 0), from_real<E>(0), from_real<E>(0),
                     from_real<E>(0)};
         for (int k = 0; k < i; k += 4) {
 #pragma unroll
           for (int j = 0; j < 4; ++j) {
             if (k + j < i) {
-              sum[j] = add_product(sum[j], shared_.tile[(k + j) * padded + i], x[k + j]);
+              sum[j] = add_product(sum[j], shared_.l[(k + j) * padded + i], x[k + j]);
             }
           }
         }
-        const E total = total_of(sum[0], sum[1], sum[2], sum[3]);
-        x[i] = scaled(total, RealPart<E>(-1) / real(shared_.tile[i * padded + i]));
+        const E total = total_of(total_of(sum[0], sum[1]), total_of(sum[2], sum[3]));
+        x[i] = scaled(total, RealPart<E>(-1) / real(shared_.l[i * padded + i]));
       }
     }
   }
 
   template <bool conjugate_transpose>
-  __device__ void load_tile(Tile& tile) const {
+  __device__ void load_triangle(const E* from, TrianglePair& to) const {
 #pragma unroll
-    for (int j = 0; j < quarter_size; ++j) {
-      const int k = quarter_ * quarter_size + j;
-      const int place = conjugate_transpose ? row_ * padded + k : k * padded + row_;
-      tile.l[j] = shared_.tile[place];
-      tile.inverse[j] = shared_.inverse[place];
+    for (int j = 0; j < share; ++j) {
       if constexpr (conjugate_transpose) {
-        tile.l[j] = conjugate(tile.l[j]);
-        tile.inverse[j] = conjugate(tile.inverse[j]);
+        to.longer[j] = conjugate(from[above_ * padded + column_of(j)]);
+      } else {
+        to.longer[j] = from[column_of(j) * padded + below(above_)];
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < share / 2; ++j) {
+      if constexpr (conjugate_transpose) {
+        to.shorter[j] = conjugate(from[below(above_) * padded + column_of(j + share / 2)]);
+      } else {
+        to.shorter[j] = from[column_of(j) * padded + above_];
       }
     }
   }
-  /// If it is to be in registers while the sums are made.
-  template <bool conjugate_transpose>
-  __device__ void early_tile(Tile& tile) const {
-    if constexpr (tiles_in_registers<E>) {
-      __syncthreads();
-      load_tile<conjugate_transpose>(tile);
-    }
-  }
 
-  /// Products of the rows of `me` with this rank's part of y before them.
+  /// Products of the rows of `me` with this rank's part of y before them, but for the last block.
   __device__ void sum_rows(const SolveBlock& me) {
     E sum[halves] = {from_real<E>(0), from_real<E>(0)};
-    const auto fetch = [&](int k, Arriving<E, 1>& next) {
-      const SolveBlock from = job_.own[k];
-      load(next.l, me, from);
-      const int column = warp_ * columns + lane_;
-      next.place[0] = job_.y() + from.column + column;
-      next.seen[0].value = from_real<E>(0);
-      if (lane_ < columns && column < from.size) {
-        next.seen[0] = look(next.place[0]);
-      }
-    };
-    const auto use = [&](const Arriving<E, 1>& here) {
-      const E y = wait_.await(here.place[0], here.seen[0]);
+    stream(job_.own, 1, me.before - 1, [&](const SolveBlock& from) {
+      E l[columns<E>][halves];
+      load(l, me, from);
+      const E* place = y_of(me, from) + first_ + lane_;
+      const Pieces<E> seen = look_if(lane_ < columns<E> && first_ + lane_ < from.size, place);
+      const E y = wait_.await(place, seen);
 #pragma unroll
-      for (int j = 0; j < columns; ++j) {
+      for (int j = 0; j < columns<E>; ++j) {
         const E yj = from_lane(y, j);
 #pragma unroll
         for (int half = 0; half < halves; ++half) {
-          sum[half] = add_product(sum[half], here.l[j][half], yj);
+          sum[half] = add_product(sum[half], l[j][half], yj);
         }
       }
-    };
-    stream<Arriving<E, 1>>(0, me.before, 1, fetch, use);
+    });
+#pragma unroll
     for (int half = 0; half < halves; ++half) {
       shared_.parts[warp_][lane_ + half * lanes] = sum[half];
     }
   }
 
-  /// Products of the columns of `me`, conjugated, with x after them.
+  /// Products of the columns of `me`, conjugated, with x after them, but for the last block.
   __device__ void sum_columns(const SolveBlock& me) {
-    E sum[columns];
+    E sum[columns<E>];
     for (E& value : sum) {
       value = from_real<E>(0);
     }
-    const auto fetch = [&](int k, Arriving<E, halves>& next) {
-      const SolveBlock from = job_.blocks[k];
-      load(next.l, from, me);
+    const int last = job_.count - 1;
+    stream(job_.blocks + last, -1, last - 1 - me.number, [&](const SolveBlock& from) {
+      E l[columns<E>][halves];
+      load(l, from, me);
+      const E* place = x_of(me, from) + lane_;
+      Pieces<E> seen[halves];
 #pragma unroll
       for (int half = 0; half < halves; ++half) {
-        const int row = lane_ + half * lanes;
-        next.place[half] = job_.x(job_.rank) + from.row + row;
-        next.seen[half].value = from_real<E>(0);
-        if (row < from.size) {
-          next.seen[half] = look(next.place[half]);
-        }
+        seen[half] = look_if(lane_ + half * lanes < from.size, place + half * lanes);
       }
-    };
-    const auto use = [&](const Arriving<E, halves>& here) {
 #pragma unroll
       for (int half = 0; half < halves; ++half) {
-        const E x = wait_.await(here.place[half], here.seen[half]);
+        const E x = wait_.await(place + half * lanes, seen[half]);
 #pragma unroll
-        for (int j = 0; j < columns; ++j) {
-          sum[j] = add_product(sum[j], conjugate(here.l[j][half]), x);
+        for (int j = 0; j < columns<E>; ++j) {
+          sum[j] = add_product(sum[j], conjugate(l[j][half]), x);
         }
       }
-    };
-    stream<Arriving<E, halves>>(job_.count - 1, job_.count - 1 - me.number, -1, fetch, use);
+    });
 #pragma unroll
-    for (int j = 0; j < columns; ++j) {
-      const E total = over_lanes(sum[j]);
-      if (lane_ == 0) {
-        shared_.parts[0][warp_ * columns + j] = total;
+    for (int j = 0; j < columns<E>; j += 4) {
+      const E total = sum_four_of<E>({sum[j], sum[j + 1], sum[j + 2], sum[j + 3]});
+      if (lane_ % 8 == 0) {
+        shared_.parts[warp_ / warps_a_team<E>][first_ + j + lane_ / 8] = total;
       }
     }
   }
 
-  /// fetch(k), then use of what came, for `count` values of k; one is on its way while another is
-  /// used.
-  template <class Next, class Fetch, class Use>
-  __device__ void stream(int k, int count, int step, Fetch fetch, Use use) {
-    Next even;
-    Next odd;
-    if (count > 0) {
-      fetch(k, even);
+  /// Uses this team's blocks of `count`, which lie one after the other, or before. Where the next
+  /// one is, is known in time.
+  template <class Use>
+  __device__ void stream(const SolveBlock* blocks, int step, int count, Use use) {
+    const int team = warp_ / warps_a_team<E>;
+    SolveBlock next{};
+    if (team < count) {
+      next = blocks[team * step];
     }
-    for (int done = 0; done < count; done += 2) {
-      if (done + 1 < count) {
-        fetch(k + (done + 1) * step, odd);
+    for (int done = team; done < count; done += teams<E>) {
+      const SolveBlock from = next;
+      const int after = done + teams<E>;
+      if (after < count) {
+        next = blocks[after * step];
       }
-      use(even);
-      if (done + 2 < count) {
-        fetch(k + (done + 2) * step, even);
-      }
-      if (done + 1 < count) {
-        use(odd);
-      }
+      use(from);
     }
   }
 
-  /// What all warps have summed up for this thread's row.
-  __device__ E sum_of_warps() const {
-    E sum = shared_.parts[0][row_];
-    for (int warp = 1; warp < warps; ++warp) {
-      sum = total_of(sum, shared_.parts[warp][row_]);
+  /// What all warps have summed up for this thread's row, and for a row of its own the other ranks.
+  __device__ E sum_of_ranks(const SolveBlock& me, bool mine) {
+    constexpr int have_row = sharers / 2;
+    E sum = from_real<E>(0);
+#pragma unroll
+    for (int warp = 0; warp < warps; warp += have_row) {
+      sum = total_of(sum, shared_.parts[warp + sharer_ % have_row][row_]);
+    }
+    if (mine && job_.ranks > 1) {
+      for (int others = 0; others < job_.ranks; others += have_row) {
+        const int from = others + sharer_ % have_row;
+        const bool has_some = row_ < me.size && from < job_.ranks && from != job_.rank &&
+                              job_.first[from] < me.number;
+        sum = total_of(sum, await_if(has_some, job_.sums(job_.rank, from) + me.column + row_));
+      }
+    }
+    return over_row(sum);
+  }
+
+  /// The number at `place` or zero; called by a warp.
+  __device__ E await_if(bool wanted, const E* place) {
+    return wait_.await(place, look_if(wanted, place));
+  }
+  __device__ static Pieces<E> look_if(bool wanted, const E* place) {
+    Pieces<E> seen;
+    seen.value = from_real<E>(0);
+    if (wanted) {
+      seen = look(place);
+    }
+    return seen;
+  }
+
+  /// The sum over all that have the row, for each of them.
+  __device__ E over_row(E sum) const {
+#pragma unroll
+    for (int distance = sharers / 4; distance > 0; distance /= 2) {
+      sum = total_of(sum, from_partner(sum, distance));
     }
     return sum;
   }
+  /// The sum of its row, of those of a pair.
+  __device__ E over_pair(E above, E below) const {
+    const E other = from_partner(has_below_ ? above : below, sharers / 2);
+    return over_row(total_of(has_below_ ? below : above, other));
+  }
 
-  __device__ void send_sums(const SolveBlock& me) {
-    if (solves_row(me)) {
-      publish(job_.sums(me.owner, job_.rank) + me.column + row_, sum_of_warps());
+  /// This thread's row of the last product. If the numbers do not come by mail, two warps fetch
+  /// them.
+  __device__ E last_product(const Last& last, const Pair& l) {
+    if (last.count == 0) {
+      return from_real<E>(0);
+    }
+    E* const fetched = shared_.mail[neighbour_];  // as nobody sends to himself
+    const bool by_mail = neighbour_ > 0 && last.numbers == shared_.mail[neighbour_ - 1];
+    const int number = static_cast<int>(threadIdx.x);
+    if (!by_mail && number < rows) {
+      const E* place = last.numbers + number;
+      publish(fetched + number, await_if(number < last.count, place));
+    }
+    const E* const numbers = by_mail ? last.numbers : fetched;
+    for (int half = 0; half < halves; ++half) {
+      const E* place = numbers + lane_ + half * lanes;
+      wait_.await(place, look(place));
+    }
+    __syncwarp();
+    E above = from_real<E>(0);
+    E below = from_real<E>(0);
+#pragma unroll
+    for (int j = 0; j < share; ++j) {
+      const E x = numbers[column_of(j)];
+      above = add_product(above, l.above[j], x);
+      below = add_product(below, l.below[j], x);
+    }
+    const E sum = over_pair(above, below);
+    __syncthreads();
+    empty_mail();
+    return sum;
+  }
+
+  /// Before this block's own numbers are known, so before more mail can come.
+  __device__ void empty_mail() {
+    for (int i = static_cast<int>(threadIdx.x); i < most_ranks * rows; i += threads) {
+      unpublish(shared_.mail[0] + i);
     }
   }
 
-  /// y = l^-1 (b - what all ranks have summed up, in their order).
-  __device__ void solve_rows(const SolveBlock& me, Tile& tile, E given) {
-    E v = given;
-    if (solves_row(me)) {
-      for (int from = 0; from < job_.ranks; ++from) {
-        if (job_.first[from] < me.number) {
-          const E* place = job_.sums(job_.rank, from) + me.column + row_;
-          v = difference(v, from == job_.rank ? sum_of_warps() : wait_.await(place, look(place)));
-        }
+  /// To the thread blocks of the cluster that have the blocks after this one, if there are so many.
+  /// Numbers behind the last are zeros.
+  __device__ void mail(E number, int blocks_after) {
+    if (speaks()) {
+      const int end = min(job_.cluster, neighbour_ + 1 + blocks_after);
+      for (int to = neighbour_ + 1; to < end; ++to) {
+        publish(Cluster::in_rank(shared_.mail[neighbour_] + row_, to), number);
       }
     }
-    const E y = solve_tile<false>(tile, v);
-    if (solves_row(me)) {
-      publish(job_.y() + me.column + row_, y);
-    }
   }
 
-  /// x = l^-H (y - the sums), to all ranks.
-  __device__ void solve_columns(const SolveBlock& me, Tile& tile, Pieces<E> seen) {
-    E v = from_real<E>(0);
-    if (solves_row(me)) {
-      v = difference(wait_.await(job_.y() + me.column + row_, seen), shared_.parts[0][row_]);
-    }
-    const E x = solve_tile<true>(tile, v);
-    if (solves_row(me)) {
-      for (int to = 0; to < job_.ranks; ++to) {
-        publish(job_.x(to) + me.row + row_, x);
-      }
-      job_.b[me.column + row_] = x;
-    }
-  }
-
-  /// l^-1 v, or l^-H v, for the v of the first quarter's threads, there. The product with the
-  /// inverse alone would not be backward stable: see DeviceKernels::panel.
+  /// l^-1 v, or l^-H v. The product with the inverse alone would not be backward stable: see
+  /// DeviceKernels::panel.
   template <bool conjugate_transpose>
   __device__ E solve_tile(Tile& tile, E v) {
-    if (quarter_ == 0) {
-      shared_.v[row_] = v;
-    }
-    if constexpr (!tiles_in_registers<E>) {
-      load_tile<conjugate_transpose>(tile);
-    }
-    __syncthreads();
-    const E first = product(tile.inverse, shared_.v);
-    if (quarter_ == 0) {
-      shared_.w[row_] = first;
-    }
-    __syncthreads();
-    const E back = product(tile.l, shared_.w);
-    if (quarter_ == 0) {
-      shared_.v[row_] = difference(v, back);
-    }
-    __syncthreads();
-    return total_of(first, product(tile.inverse, shared_.v));
+    constexpr bool upper = conjugate_transpose;
+    const E first = product_with_all<upper>(tile.inverse, v, shared_.v[0]);
+    const E back = product_with_all<upper>(tile.l, first, shared_.v[1]);
+    const E rest = difference(v, back);
+    return total_of(first, product_with_all<upper>(tile.inverse, rest, shared_.v[2]));
   }
 
-  /// A row of a product, on the first quarter's threads.
-  __device__ E product(const E (&row)[quarter_size], const E* x) {
-    E sum[2] = {from_real<E>(0), from_real<E>(0)};
+  /// A row of a triangle's product with the numbers that all rows have.
+  template <bool upper>
+  __device__ E product_with_all(const TrianglePair& pair, E x, E (&all)[rows]) {
+    if (speaks()) {
+      all[row_] = x;
+    }
+    __syncthreads();
+    E longer[2] = {from_real<E>(0), from_real<E>(0)};
+    E shorter = from_real<E>(0);
 #pragma unroll
-    for (int j = 0; j < quarter_size; ++j) {
-      sum[j % 2] = add_product(sum[j % 2], row[j], x[quarter_ * quarter_size + j]);
+    for (int j = 0; j < share; ++j) {
+      const E xj = all[column_of(j)];
+      longer[j % 2] = add_product(longer[j % 2], pair.longer[j], xj);
+      const int k = upper ? j - share / 2 : j;  // in the shorter row
+      if (0 <= k && k < share / 2) {
+        shorter = add_product(shorter, pair.shorter[k], xj);
+      }
     }
-    shared_.parts[quarter_][row_] = total_of(sum[0], sum[1]);
-    __syncthreads();
-    E total = shared_.parts[0][row_];
-    for (int quarter = 1; quarter < quarters; ++quarter) {
-      total = total_of(total, shared_.parts[quarter][row_]);
-    }
-    return total;
-  }
-
-  template <class... Others>
-  __device__ static E total_of(E sum, Others... others) {
-    ((sum = add_product(sum, from_real<E>(1), others)), ...);
-    return sum;
+    const E both = total_of(longer[0], longer[1]);
+    return upper ? over_pair(both, shorter) : over_pair(shorter, both);
   }
 
   const Job<E>& job_;
@@ -420,46 +577,56 @@ class Solver {
   Waiter wait_;
   int lane_;
   int warp_;
+  int first_;  // of its columns
   // In the work on a diagonal block
-  int row_;
-  int quarter_;
+  int sharer_;
+  int above_;       // the upper one of the pair of rows
+  bool has_below_;  // of the pair's sums
+  int row_;         // whose sum it has
+  int neighbour_;   // its number in the cluster
 };
 
 template <class E>
 __global__ void __launch_bounds__(threads, 1) solve_kernel(const __grid_constant__ Job<E> job) {
   Solver<E> solver(job, dynamic_shared<Shared<E>>());
+  Cluster::sync();  // everybody is there for mail
   solver.forward();
   solver.backward();
+  Cluster::sync();  // nobody leaves while others may write to his memory
 }
 
-/// Thread blocks of the kernel that are on the current GPU at the same time.
+/// Thread blocks that are on the current GPU at the same time, at most one a multiprocessor: more
+/// would gain nothing.
+struct Room {
+  int clusters;
+  int cluster;  // blocks of each
+};
 template <class E>
-int resident_blocks() {
-  int device = 0;
-  int multiprocessors = 0;
-  int blocks = 0;
-  cudaGetDevice(&device);
-  allow_shared(&solve_kernel<E>, sizeof(Shared<E>));
-  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, solve_kernel<E>, threads,
-                                                sizeof(Shared<E>));
-  cudaGetLastError();                            // too little shared memory is no error here
-  return multiprocessors * std::min(blocks, 1);  // more would gain nothing
+Room room() {
+  const Block block{dim3(threads), sizeof(Shared<E>)};
+  allow_shared(&solve_kernel<E>, block.shared_bytes);
+  const int cluster = device_attribute(cudaDevAttrClusterLaunch) != 0 ? most_ranks : 1;
+  const int multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
+  return {std::min(resident_clusters(&solve_kernel<E>, cluster, block), multiprocessors / cluster),
+          cluster};
 }
 
 }  // namespace
 
 template <class E>
 bool DeviceKernels<E>::has_persistent_solve() {
-  return resident_blocks<E>() > 0;
+  return room<E>().clusters > 0;
 }
 
 template <class E>
 void DeviceKernels<E>::persistent_solve(cudaStream_t stream, const PersistentSolve<E>& solve,
                                         const volatile std::uint32_t* failed) {
-  const Job<E> job{solve, failed, solve.slab.data(), solve.slab.rows(), solve.slab.stride()};
-  launch(stream, &solve_kernel<E>, std::min(resident_blocks<E>(), solve.count),
-         {dim3(threads), sizeof(Shared<E>)}, job);
+  const Room room = cuda::room<E>();
+  const Job<E> job{
+      solve, failed, room.cluster, solve.slab.data(), solve.slab.rows(), solve.slab.stride()};
+  const auto wanted = static_cast<int>(divide_up(solve.count, room.cluster));
+  launch_clusters(stream, &solve_kernel<E>, std::min(room.clusters, wanted), room.cluster,
+                  {dim3(threads), sizeof(Shared<E>)}, job);
 }
 
 #define SHARDSOLVE_INSTANTIATE(E)                                                           \

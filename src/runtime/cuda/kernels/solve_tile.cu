@@ -65,14 +65,6 @@ __global__ void __launch_bounds__(most_threads, 1) solve(LowerSystem<E> all, Cre
   Cluster::sync();
 }
 
-int attribute(cudaDeviceAttr name) {
-  int device = 0;
-  int value = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&value, name, device);
-  return value;
-}
-
 /// As few columns a cluster as let all clusters run at once, for which two thirds of a GPU have
 /// room (measured on an H200); of these as many as shared memory takes, then as many helpers as
 /// find a row; but rather fewer columns than a lonely helper. All this finds room where a block may
@@ -81,14 +73,16 @@ template <class E>
 Crew crew_for(std::int64_t rows, std::int64_t columns) {
   const int squares = static_cast<int>(divide_up(rows, side));
   const int helped = std::max(squares - 2, 0);
-  const auto limit = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  const auto limit =
+      static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
   const auto ranks = std::bit_ceil(static_cast<unsigned>(divide_up(helped, most_helpers)));
   Crew crew{1, 0, squares, 0};
   // Mail to itself is an illegal instruction for a block that was not started in a cluster (H200).
-  if (helped > 0 && attribute(cudaDevAttrClusterLaunch) != 0) {
+  if (helped > 0 && device_attribute(cudaDevAttrClusterLaunch) != 0) {
     crew.ranks = std::clamp(static_cast<int>(ranks), 2, most_ranks);
   }
-  const int at_once = std::max(attribute(cudaDevAttrMultiProcessorCount) * 2 / 3 / crew.ranks, 1);
+  const int at_once =
+      std::max(device_attribute(cudaDevAttrMultiProcessorCount) * 2 / 3 / crew.ranks, 1);
   crew.columns =
       static_cast<int>(std::min<std::int64_t>(divide_up(columns, at_once), most_columns));
   for (; crew.columns > 0; --crew.columns) {
@@ -121,7 +115,7 @@ bool DeviceKernels<E>::solve_tile(cudaStream_t stream, Triangle triangle, Op op,
   const std::size_t bytes = shared_bytes<E>(crew);
   // The same whatever the size, as other threads may launch it on this GPU too.
   allow_shared(&solve<E>,
-               static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)));
+               static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)));
   const LowerSystem<E> system{device(a).data + first * (1 + a.stride()),
                               step * (transposed ? a.stride() : 1),
                               step * (transposed ? 1 : a.stride()),
