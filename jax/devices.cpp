@@ -49,9 +49,10 @@ Error Devices::with_advice(const Error& error) const {
     return error;
   }
   return {error.kind(),
-          fmt::format("{}. Where GPUs are in several processes this comes out of what XLA leaves: "
-                      "give its pool less (XLA_PYTHON_CLIENT_MEM_FRACTION, 0.75 unless set)",
-                      error.what())};
+          fmt::format(
+              "{}. Where GPUs are in several processes their memory for this comes out of what "
+              "XLA leaves: give its pool less (XLA_PYTHON_CLIENT_MEM_FRACTION, 0.75 unless set)",
+              error.what())};
 }
 
 std::int64_t Devices::default_tile(std::int64_t n, Dtype dtype) {

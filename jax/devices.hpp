@@ -17,10 +17,10 @@
 
 namespace shardsolve::jax {
 
-/// On the CPU buffers are memory like any other. On GPUs the mesh works in memory of XLA's pool,
-/// and what is written to a buffer is written on XLA's stream: it is there for what XLA enqueues
-/// next. A mesh with ranks in other processes is taken when it is needed: a call without a factor
-/// to work with does not need it.
+/// On the CPU buffers are memory like any other. On GPUs the mesh of one process works in memory of
+/// XLA's pool, and what is written to a buffer is written on XLA's stream: it is there for what XLA
+/// enqueues next. A mesh with ranks in other processes is taken when it is needed: a call without a
+/// factor to work with does not need it.
 class Devices {
  public:
   /// One rank a seat, of all ranks or of the one that is in reach. Throws Error(device) where GPUs
@@ -40,8 +40,8 @@ class Devices {
   template <class Body>
   auto with_mesh(Body body) {
     if (seats_.front().others) {
-      Turn& own = turn();
       try {
+        Turn& own = turn();
         return body(own.mesh(), own.run);
       } catch (const Error& error) {
         throw with_advice(error);

@@ -88,7 +88,7 @@ def on(devices: Devices, *arguments: object) -> object:
     return pytest.param(devices, *arguments, marks=marks, id=name)
 
 
-EACH = [on(CPUS), on(Devices("cuda", 2))]
+EACH = [on(CPUS), on(Devices("cuda", 2)), on(Devices("cuda", 2, hidden=True))]
 
 
 def free_port() -> int:
@@ -169,13 +169,13 @@ def is_same(name: str, piece: np.ndarray, expected: np.ndarray, all_bits: bool) 
         on(CPUS, 4, "eager,vector,reasons"),
         on(Devices("cuda", 2), 2, ANSWERS),
         on(Devices("cuda", 2, "cuda_async"), 2, "eager,vector"),
-        on(Devices("cuda", 2, hidden=True), 2, "eager,vector"),
+        on(Devices("cuda", 2, hidden=True), 2, ANSWERS),
         on(Devices("cuda", 4), 4, "eager,vector,reasons"),
     ],
     indirect=["one_process"],
 )
 def test_Processes_EveryCall_GivesTheBitsOfOneProcess(one_process, processes, parts, tmp_path):
-    """By NCCL, where GPUs do not see each other, all but those of one right-hand side, and of a
+    """On GPUs that reach each other's memory. By NCCL, where they do not see each other, all but those of one right-hand side, and of a
     condition number, which needs some."""
     devices, answers = one_process
     run(parts, devices, processes, tmp_path)

@@ -170,6 +170,12 @@ inline cudaLaunchAttribute clusters_of(int ranks) {
 }
 }  // namespace detail
 
+/// Whether the blocks of the kernel can be in clusters on the current device.
+template <class... Parameters>
+bool runs_clusters(void (*kernel)(Parameters...)) {
+  return device_attribute(cudaDevAttrClusterLaunch) != 0 && is_for_sm_90(kernel);
+}
+
 /// Enqueues `kernel` with so many clusters of so many blocks.
 template <class... Parameters, class... Arguments>
 void launch_clusters(cudaStream_t stream, void (*kernel)(Parameters...), int clusters, int ranks,

@@ -45,6 +45,13 @@ void launch_with(const cudaLaunchAttribute& attribute, cudaStream_t stream,
   cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
+/// Whether the code of the kernel that runs on the current device was made for sm_90 or later.
+template <class... Parameters>
+bool is_for_sm_90(void (*kernel)(Parameters...)) {
+  cudaFuncAttributes attributes{};
+  return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90;
+}
+
 /// Like launch, right after another kernel in the same stream that calls begin_after_last(): blocks
 /// of this one may take their multiprocessors while that one still works, and wait in
 /// begin_after_last(), which this kernel has to call too before it touches memory. Code for GPUs
@@ -53,8 +60,7 @@ void launch_with(const cudaLaunchAttribute& attribute, cudaStream_t stream,
 template <class... Parameters, class... Arguments>
 void launch_early(cudaStream_t stream, void (*kernel)(Parameters...), std::int64_t blocks,
                   Block block, const Arguments&... arguments) {
-  cudaFuncAttributes attributes{};  // of the code that runs here, which may be that of an older GPU
-  if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess || attributes.ptxVersion < 90) {
+  if (!is_for_sm_90(kernel)) {
     launch(stream, kernel, blocks, block, arguments...);
     return;
   }

@@ -170,8 +170,8 @@ class Solver {
         const E y = solve_tile<false>(tile, difference(given, sum));
         if (solves_row(me)) {
           publish(job_.y() + me.column + row_, y);
+          mail(y, job_.count - 1 - i);
         }
-        mail(y, job_.count - 1 - i);
       } else {
         __syncthreads();
         if (solves_row(me)) {
@@ -217,9 +217,7 @@ class Solver {
         for (int to = 0; to < job_.ranks; ++to) {
           publish(job_.x(to) + me.row + row_, x);
         }
-      }
-      mail(x, i);
-      if (solves_row(me)) {
+        mail(x, i);
         job_.b[me.column + row_] = x;
       }
       __syncthreads();
@@ -300,7 +298,7 @@ class Solver {
 
   /// Whether this thread is the one that makes one of the block's numbers known.
   __device__ bool solves_row(const SolveBlock& me) const { return speaks() && row_ < me.size; }
-  /// For all that have the row.
+  /// For all that have the row's sum.
   __device__ bool speaks() const { return sharer_ % (sharers / 2) == 0; }
 
   /// The diagonal block of L and its inverse, padded by the identity; while the numbers for the
@@ -488,30 +486,29 @@ class Solver {
     return over_row(total_of(has_below_ ? below : above, other));
   }
 
-  /// This thread's row of the last product. If the numbers do not come by mail, two warps fetch
-  /// them.
+  /// This thread's row of the last product. If the numbers are not the next neighbour's, two warps
+  /// fetch them.
   __device__ E last_product(const Last& last, const Pair& l) {
     if (last.count == 0) {
       return from_real<E>(0);
     }
     E* const fetched = shared_.mail[neighbour_];  // as nobody sends to himself
-    const bool by_mail = neighbour_ > 0 && last.numbers == shared_.mail[neighbour_ - 1];
+    const bool come_here = neighbour_ > 0 && last.numbers == shared_.mail[neighbour_ - 1];
     const int number = static_cast<int>(threadIdx.x);
-    if (!by_mail && number < rows) {
-      const E* place = last.numbers + number;
-      publish(fetched + number, await_if(number < last.count, place));
+    if (!come_here && number < rows) {
+      publish(fetched + number, await_if(number < last.count, last.numbers + number));
     }
-    const E* const numbers = by_mail ? last.numbers : fetched;
+    const E* const numbers = come_here ? last.numbers : fetched;
     for (int half = 0; half < halves; ++half) {
-      const E* place = numbers + lane_ + half * lanes;
-      wait_.await(place, look(place));
+      const int index = lane_ + half * lanes;
+      await_if(index < last.count, numbers + index);
     }
     __syncwarp();
     E above = from_real<E>(0);
     E below = from_real<E>(0);
 #pragma unroll
     for (int j = 0; j < share; ++j) {
-      const E x = numbers[column_of(j)];
+      const E x = column_of(j) < last.count ? numbers[column_of(j)] : from_real<E>(0);
       above = add_product(above, l.above[j], x);
       below = add_product(below, l.below[j], x);
     }
@@ -521,7 +518,8 @@ class Solver {
     return sum;
   }
 
-  /// Before this block's own numbers are known, so before more mail can come.
+  /// All of it has been waited for, and this block's own numbers are not known yet, so no more can
+  /// come.
   __device__ void empty_mail() {
     for (int i = static_cast<int>(threadIdx.x); i < most_ranks * rows; i += threads) {
       unpublish(shared_.mail[0] + i);
@@ -529,13 +527,10 @@ class Solver {
   }
 
   /// To the thread blocks of the cluster that have the blocks after this one, if there are so many.
-  /// Numbers behind the last are zeros.
   __device__ void mail(E number, int blocks_after) {
-    if (speaks()) {
-      const int end = min(job_.cluster, neighbour_ + 1 + blocks_after);
-      for (int to = neighbour_ + 1; to < end; ++to) {
-        publish(Cluster::in_rank(shared_.mail[neighbour_] + row_, to), number);
-      }
+    const int end = min(job_.cluster, neighbour_ + 1 + blocks_after);
+    for (int to = neighbour_ + 1; to < end; ++to) {
+      publish(Cluster::in_rank(shared_.mail[neighbour_] + row_, to), number);
     }
   }
 
@@ -605,10 +600,17 @@ template <class E>
 Room room() {
   const Block block{dim3(threads), sizeof(Shared<E>)};
   allow_shared(&solve_kernel<E>, block.shared_bytes);
-  const int cluster = device_attribute(cudaDevAttrClusterLaunch) != 0 ? most_ranks : 1;
   const int multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
-  return {std::min(resident_clusters(&solve_kernel<E>, cluster, block), multiprocessors / cluster),
-          cluster};
+  const auto in_clusters_of = [&](int cluster) {
+    const int clusters = resident_clusters(&solve_kernel<E>, cluster, block);
+    return Room{std::min(clusters, multiprocessors / cluster), cluster};
+  };
+  Room room = in_clusters_of(runs_clusters(&solve_kernel<E>) ? most_ranks : 1);
+  // where large ones leave many multiprocessors without work
+  while (room.cluster > 1 && 8 * room.clusters * room.cluster < 7 * multiprocessors) {
+    room = in_clusters_of(room.cluster / 2);
+  }
+  return room;
 }
 
 }  // namespace

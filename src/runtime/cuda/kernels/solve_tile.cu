@@ -78,7 +78,7 @@ Crew crew_for(std::int64_t rows, std::int64_t columns) {
   const auto ranks = std::bit_ceil(static_cast<unsigned>(divide_up(helped, most_helpers)));
   Crew crew{1, 0, squares, 0};
   // Mail to itself is an illegal instruction for a block that was not started in a cluster (H200).
-  if (helped > 0 && device_attribute(cudaDevAttrClusterLaunch) != 0) {
+  if (helped > 0 && runs_clusters(&solve<E>)) {
     crew.ranks = std::clamp(static_cast<int>(ranks), 2, most_ranks);
   }
   const int at_once =
