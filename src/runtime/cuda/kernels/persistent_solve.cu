@@ -34,7 +34,6 @@ constexpr int rows = 64;  // of a block
 constexpr int lanes = 32;
 constexpr int halves = rows / lanes;  // rows of a lane: `lane` and `lane` + 32
 constexpr int padded = rows + 1;      // so that rows of a tile are in different banks too
-constexpr unsigned all_lanes = 0xffffffff;
 
 static_assert(rows == DeviceKernels<double>::solve_block);
 
@@ -80,36 +79,6 @@ struct Shared {
   E mail[most_ranks][rows];  // from each thread block of the cluster: see Solver::numbers_of
   E v[3][rows];              // of the products with the tile
 };
-
-template <class E>
-__device__ E from_lane(E value, int lane) {
-  if constexpr (parts<E> == 2) {
-    return {__shfl_sync(all_lanes, value.re, lane), __shfl_sync(all_lanes, value.im, lane)};
-  } else {
-    return __shfl_sync(all_lanes, value, lane);
-  }
-}
-
-template <class E>
-__device__ E from_partner(E value, int distance) {
-  if constexpr (parts<E> == 2) {
-    return {__shfl_xor_sync(all_lanes, value.re, distance),
-            __shfl_xor_sync(all_lanes, value.im, distance)};
-  } else {
-    return __shfl_xor_sync(all_lanes, value, distance);
-  }
-}
-
-/// As sum_four has it.
-template <class E>
-__device__ E sum_four_of(const E (&values)[4]) {
-  if constexpr (parts<E> == 2) {
-    return {sum_four({values[0].re, values[1].re, values[2].re, values[3].re}),
-            sum_four({values[0].im, values[1].im, values[2].im, values[3].im})};
-  } else {
-    return sum_four(values);
-  }
-}
 
 template <class E>
 __device__ E total_of(E x, E y) {
@@ -414,7 +383,7 @@ class Solver {
     });
 #pragma unroll
     for (int j = 0; j < columns<E>; j += 4) {
-      const E total = sum_four_of<E>({sum[j], sum[j + 1], sum[j + 2], sum[j + 3]});
+      const E total = sum_four({sum[j], sum[j + 1], sum[j + 2], sum[j + 3]});
       if (lane_ % 8 == 0) {
         shared_.parts[warp_ / warps_a_team<E>][first_ + j + lane_ / 8] = total;
       }

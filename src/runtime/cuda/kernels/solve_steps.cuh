@@ -4,6 +4,7 @@
 #include "runtime/cuda/kernels/cluster.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 #include "runtime/cuda/kernels/solve_shape.cuh"
+#include "runtime/cuda/kernels/warp_sums.cuh"
 
 #include <cuda_pipeline_primitives.h>
 
@@ -27,17 +28,6 @@ __device__ E reciprocal(E x) {
     const auto ratio = x.re / x.im;
     const auto size = x.im + x.re * ratio;
     return {ratio / size, -1 / size};
-  }
-}
-
-/// x of another lane.
-template <class E>
-__device__ E broadcast(E x, int lane) {
-  constexpr unsigned all_lanes = 0xffffffffU;
-  if constexpr (parts<E> == 2) {
-    return {__shfl_sync(all_lanes, x.re, lane), __shfl_sync(all_lanes, x.im, lane)};
-  } else {
-    return __shfl_sync(all_lanes, x, lane);
   }
 }
 
@@ -89,7 +79,7 @@ class Solver {
       E x[group];
 #pragma unroll
       for (int c = 0; c < group; ++c) {
-        x[c] = broadcast(sum, first + c);
+        x[c] = from_lane(sum, first + c);
       }
 #pragma unroll
       for (int c = 0; c < group; ++c) {

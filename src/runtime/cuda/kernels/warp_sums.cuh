@@ -1,7 +1,30 @@
-/// Sums over the lanes of a warp.
+/// Exchanges between the lanes of a warp, and sums over them.
 #pragma once
 
+#include "runtime/cuda/kernels/scalar.cuh"
+
 namespace shardsolve::runtime::cuda {
+
+/// What another lane has.
+template <class E>
+__device__ E from_lane(E value, int lane) {
+  constexpr unsigned all = 0xffffffffU;
+  if constexpr (parts<E> == 2) {
+    return {__shfl_sync(all, value.re, lane), __shfl_sync(all, value.im, lane)};
+  } else {
+    return __shfl_sync(all, value, lane);
+  }
+}
+/// Likewise; its number differs in the bits of `distance`.
+template <class E>
+__device__ E from_partner(E value, int distance) {
+  constexpr unsigned all = 0xffffffffU;
+  if constexpr (parts<E> == 2) {
+    return {__shfl_xor_sync(all, value.re, distance), __shfl_xor_sync(all, value.im, distance)};
+  } else {
+    return __shfl_xor_sync(all, value, distance);
+  }
+}
 
 /// The sums of four values a lane, each in the eight lanes of one quarter: two halvings and three
 /// exchanges instead of four times five exchanges.
@@ -19,6 +42,12 @@ __device__ R sum_four(const R (&values)[4]) {
   sum += __shfl_xor_sync(all, sum, 2);
   sum += __shfl_xor_sync(all, sum, 1);
   return sum;
+}
+
+template <class R>
+__device__ Complex<R> sum_four(const Complex<R> (&values)[4]) {
+  return {sum_four<R>({values[0].re, values[1].re, values[2].re, values[3].re}),
+          sum_four<R>({values[0].im, values[1].im, values[2].im, values[3].im})};
 }
 
 }  // namespace shardsolve::runtime::cuda
