@@ -75,5 +75,5 @@ list(JOIN CMAKE_CUDA_ARCHITECTURES " " architectures)
 set_source_files_properties("${PROJECT_SOURCE_DIR}/src/mesh/cuda/cuda_facts.cpp"
                             PROPERTIES COMPILE_DEFINITIONS SHARDSOLVE_CUDA_ARCHITECTURES="${architectures}")
 target_link_libraries(shardsolve_cuda PRIVATE shardsolve_options CUDA::cudart_static CUDA::cublas CUDA::cublasLt
-                                              fmt::fmt-header-only Threads::Threads ${CMAKE_DL_LIBS})
+                                              shardsolve_fmt Threads::Threads ${CMAKE_DL_LIBS})
 shardsolve_types_by_name(shardsolve_cuda)

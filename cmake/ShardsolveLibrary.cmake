@@ -21,7 +21,7 @@ set_target_properties(
 target_include_directories(
   shardsolve_objects PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${generated_include}")
 target_link_libraries(
-  shardsolve_objects PUBLIC shardsolve_options shardsolve_blas fmt::fmt-header-only nlohmann_json::nlohmann_json
+  shardsolve_objects PUBLIC shardsolve_options shardsolve_blas shardsolve_fmt nlohmann_json::nlohmann_json
                             Threads::Threads)
 
 add_library(shardsolve SHARED $<TARGET_OBJECTS:shardsolve_objects>)
@@ -37,7 +37,7 @@ target_include_directories(
   shardsolve PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<BUILD_INTERFACE:${generated_include}>"
                     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 target_link_libraries(shardsolve PRIVATE $<BUILD_INTERFACE:shardsolve_options> $<BUILD_INTERFACE:shardsolve_blas>
-                                         Threads::Threads)
+                                         $<BUILD_INTERFACE:shardsolve_fmt> Threads::Threads)
 if(NOT SHARDSOLVE_SANITIZE)
   target_link_options(shardsolve PRIVATE LINKER:-z,defs)
 endif()
@@ -53,7 +53,7 @@ set_target_properties(shardsolve_internal PROPERTIES LINKER_LANGUAGE CXX)
 target_include_directories(
   shardsolve_internal PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${generated_include}")
 target_link_libraries(
-  shardsolve_internal PUBLIC shardsolve_options shardsolve_blas fmt::fmt-header-only
+  shardsolve_internal PUBLIC shardsolve_options shardsolve_blas shardsolve_fmt
                              nlohmann_json::nlohmann_json Threads::Threads)
 
 # shardsolve_room(<name> <directory>): a static library on top of the internal one, if the directory has sources.

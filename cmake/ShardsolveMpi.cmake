@@ -23,4 +23,4 @@ target_include_directories(shardsolve_mpi PRIVATE "${PROJECT_SOURCE_DIR}/include
                                                   "${generated_include}")
 # Compiled in, not exported: nobody links this library.
 target_compile_definitions(shardsolve_mpi PRIVATE shardsolve_EXPORTS)
-target_link_libraries(shardsolve_mpi PRIVATE shardsolve_options MPI::MPI_CXX fmt::fmt-header-only)
+target_link_libraries(shardsolve_mpi PRIVATE shardsolve_options MPI::MPI_CXX shardsolve_fmt)

@@ -28,7 +28,7 @@ target_include_directories(
   shardsolve_jax PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
                          "${generated_include}")
 target_include_directories(shardsolve_jax SYSTEM PRIVATE "${xla_include}")
-target_link_libraries(shardsolve_jax PRIVATE shardsolve_options shardsolve_blas fmt::fmt-header-only
+target_link_libraries(shardsolve_jax PRIVATE shardsolve_options shardsolve_blas shardsolve_fmt
                                              nlohmann_json::nlohmann_json Threads::Threads)
 shardsolve_types_by_name(shardsolve_jax)
 # XLA's C header names members like their types: no standard C++, and an error for GCC.
