@@ -1,4 +1,5 @@
-// fmt's functions. Of a header-only fmt every file that formats compiles them all, which takes four fifths of its time.
+// fmt's functions. Of a header-only fmt every file that formats compiles them all, which takes four
+// fifths of its time.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -87,12 +87,10 @@ class Cholesky {
     return step.value() < layout_.steps() && layout_.owner(step) == rank_.index();
   }
   /// Rows of a chunk: about eight chunks a panel keep two owners busy at a time. One rank waits for
-  /// none of them; its two queues share the first panel.
+  /// none of them.
   std::int64_t chunk_rows() const {
-    if (layout_.ranks() == 1) {
-      return layout_.size() / 2;
-    }
-    return std::max(layout_.size() / 8, kernels_.least_panel_rows());
+    return layout_.ranks() == 1 ? layout_.size()
+                                : std::max(layout_.size() / 8, kernels_.least_panel_rows());
   }
   std::vector<RowChunk> chunks(Step step) const {
     return layout::panel_chunks(layout_, step, chunk_rows());

@@ -16,6 +16,9 @@ namespace shardsolve::dense {
 template <class V>
 std::vector<std::vector<V>> gather_from_all(mesh::Rank& rank, const std::vector<V>& mine) {
   static_assert(std::is_trivially_copyable_v<V>);
+  if (rank.count() == 1) {
+    return {mine};
+  }
   const auto count = static_cast<std::int64_t>(mine.size());
   const MatrixView<V> table = rank.workspace<V>(count, rank.count());
   std::vector<comm::Bytes> pieces;
@@ -40,6 +43,9 @@ std::vector<std::vector<V>> gather_from_all(mesh::Rank& rank, const std::vector<
 template <class V>
 std::vector<V> gather_rows(mesh::Rank& rank, const SlabLayout& layout, const std::vector<V>& mine) {
   static_assert(std::is_trivially_copyable_v<V>);
+  if (rank.count() == 1) {
+    return mine;
+  }
   const MatrixView<V> all = rank.workspace<V>(layout.size(), 1);
   std::vector<comm::Bytes> pieces;
   pieces.reserve(static_cast<std::size_t>(rank.count()));

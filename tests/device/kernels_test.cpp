@@ -23,6 +23,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace shardsolve::testing {
@@ -369,6 +370,96 @@ TYPED_TEST(DeviceKernelsTest, Panel_IsTheHosts) {
                          queue.synchronize();
                          EXPECT_EQ(found, 0);
                        });
+  }
+}
+
+/// A tile of a Gaussian kernel, as close to singular as its precision allows.
+template <Scalar T>
+Framed<T> nearly_singular(std::int64_t n) {
+  Framed<T> tile = framed<T>(n, n, 5);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = j; i < n; ++i) {
+      const double apart = 10.0 * static_cast<double>(i - j) / static_cast<double>(n);
+      const double entry = std::exp(-0.5 * apart * apart);
+      if constexpr (is_complex<T>) {
+        tile(i, j) = static_cast<T>(std::polar(entry, apart));
+      } else {
+        tile(i, j) = static_cast<T>(entry);
+      }
+    }
+    const bool is_double = std::is_same_v<RealOf<T>, double>;
+    tile(j, j) += static_cast<RealOf<T>>(is_double ? 1e-9 : 3e-7 * static_cast<double>(n));
+  }
+  return tile;
+}
+
+template <Scalar T>
+T conjugate(const T& value) {
+  if constexpr (is_complex<T>) {
+    return std::conj(value);
+  } else {
+    return value;
+  }
+}
+
+/// max of |a - x l^H| / (|x| |l|^H) over some rows.
+template <Scalar T>
+double backward_error(const Framed<T>& a, const Framed<T>& x, const Framed<T>& l) {
+  using Wide = std::conditional_t<is_complex<T>, std::complex<long double>, long double>;
+  double worst = 0.0;
+  for (std::int64_t i = 0; i < a.rows; i += i < 20 || i + 20 > a.rows ? 1 : 211) {
+    for (std::int64_t j = 0; j < l.columns; ++j) {
+      Wide sum = -Wide(a(i, j));
+      long double size = 0;
+      for (std::int64_t k = 0; k <= j; ++k) {
+        const Wide term = Wide(x(i, k)) * Wide(conjugate(l(j, k)));
+        sum += term;
+        size += std::abs(term);
+      }
+      const double error = static_cast<double>(std::abs(sum) / size);
+      worst = error <= worst ? worst : error;
+    }
+  }
+  return worst;
+}
+
+// Wide panels and narrow ones, of whole and of broken groups of rows; where operands are as the
+// algorithms have them, a kernel of its own takes the long ones.
+TYPED_TEST(DeviceKernelsTest, Panel_IsAsStableAsASolve) {
+  using T = TypeParam;
+  for (const std::int64_t n : {128, 192, 256, 640, 1024}) {
+    for (const std::int64_t rows : {100, 3071, 3072, 3100, 8449}) {
+      SCOPED_TRACE(std::to_string(rows) + " rows of " + std::to_string(n));
+      const Framed<T> a = framed<T>(rows, n, 6);
+      // an even stride and an even first place
+      const Framed<T> around = framed<T>(n + 3, rows, 7);
+      const auto found = this->after(
+          *this->gpu_, {nearly_singular<T>(n), a, around},
+          [&](const auto& kernels, auto& queue, const auto& x) {
+            const auto memory =
+                this->gpu_->device().allocate(static_cast<std::size_t>(2 * n * n) * sizeof(T));
+            const MatrixView<T> aid(static_cast<T*>(memory.data()), n, 2 * n);
+            const auto cell = this->gpu_->device().allocate(sizeof(std::int64_t));
+            auto* info = static_cast<std::int64_t*>(cell.data());
+            kernels.potrf(queue, x[0], aid, info);
+            kernels.panel(queue, x[0], aid, x[1], x[2].block(0, 0, n, rows));
+            std::int64_t pivot = -1;
+            queue.copy(&pivot, info, sizeof(pivot));
+            queue.synchronize();
+            EXPECT_EQ(pivot, 0);
+          });
+      EXPECT_LE(backward_error(a, found[1], found[0]), static_cast<double>(n) * unit_roundoff<T>);
+      for (std::size_t i = 0; i < a.values.size(); ++i) {
+        ASSERT_TRUE(a.inside(i) || found[1].values[i] == a.values[i]) << "place " << i;
+      }
+      for (std::int64_t j = -around.left; j < rows + around.right; ++j) {
+        for (std::int64_t i = -around.above; i < around.rows + around.below; ++i) {
+          const bool of_panel = i >= 0 && i < n && j >= 0 && j < rows;
+          const T expected = of_panel ? conjugate(found[1](j, i)) : around(i, j);
+          ASSERT_EQ(found[2](i, j), expected) << i << ", " << j;
+        }
+      }
+    }
   }
 }
 

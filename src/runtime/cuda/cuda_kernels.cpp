@@ -261,9 +261,9 @@ void CudaKernels<T>::potrf(Queue& queue, Out a, Out aid, std::int64_t* info) con
   });
 }
 
-// By products with inverses, which a GPU does many times faster than triangular solves. Block row
-// by block row of p, with the diagonal block l of l11, the row l0 of blocks left of it, and p0
-// above:
+// By products with inverses, which a GPU does many times faster than triangular solves; in one
+// kernel where there is one, else block row by block row of p, with the diagonal block l of l11,
+// the row l0 of blocks left of it, and p0 above:
 //   r = a21^H - l0 p0,   p = inv(l) r,   p += inv(l) (r - l p)
 // The first product alone is not backward stable (an ill-conditioned block costs what a solve would
 // have kept), the correction makes it so. Narrow blocks save operations: with one, three products
@@ -275,8 +275,18 @@ void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) co
               packed.columns() == a21.rows() && aid.columns() >= 2 * n,
           "panel");
   CudaQueue& cuda = as_cuda(queue);
-  const In lower = aid.block(0, 0, n, n);
+  const In adjoint = aid.block(0, 0, n, n);
   const In inverse = aid.block(0, n, n, n);
+  if (Own<T>::solves_panel(elements(adjoint), elements(inverse), elements(In(a21)),
+                           elements(In(packed)))) {
+    const WorkInfo info{.name = "panel",
+                        .flops = 0.5 * multiply_add<T> * product(a21.rows(), n, n)};
+    cuda.launch(info, [&] {
+      Own<T>::solve_panel(cuda.stream(), elements(adjoint), elements(inverse), elements(a21),
+                          elements(packed));
+    });
+    return;
+  }
   for (std::int64_t first = 0; first < a21.rows(); first += panel_rows<T>(n)) {
     const std::int64_t count = std::min(panel_rows<T>(n), a21.rows() - first);
     const Out rows = a21.block(first, 0, count, n);
@@ -286,17 +296,17 @@ void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) co
     const std::int64_t most = count <= few_rows ? wide_panel_block : panel_block;
     for (std::int64_t begin = 0; begin < n; begin += most) {
       const std::int64_t width = std::min(most, n - begin);
-      const In l = lower.block(begin, begin, width, width);
+      const In l = adjoint.block(begin, begin, width, width);
       const In inverse_of_l = inverse.block(begin, begin, width, width);
       const Out r = residual.block(begin, 0, width, count);
       const Out p_block = p.block(begin, 0, width, count);
       if (begin > 0) {
-        gemm(queue, Op::none, Op::none, T{-1}, lower.block(begin, 0, width, begin),
+        gemm(queue, Op::conjugate_transpose, Op::none, T{-1}, adjoint.block(0, begin, begin, width),
              p.block(0, 0, begin, count), T{1}, r);
       }
-      gemm(queue, Op::none, Op::none, T{1}, inverse_of_l, r, T{0}, p_block);
-      gemm(queue, Op::none, Op::none, T{-1}, l, p_block, T{1}, r);
-      gemm(queue, Op::none, Op::none, T{1}, inverse_of_l, r, T{1}, p_block);
+      gemm(queue, Op::conjugate_transpose, Op::none, T{1}, inverse_of_l, r, T{0}, p_block);
+      gemm(queue, Op::conjugate_transpose, Op::none, T{-1}, l, p_block, T{1}, r);
+      gemm(queue, Op::conjugate_transpose, Op::none, T{1}, inverse_of_l, r, T{1}, p_block);
     }
     conjugate_transpose(queue, p, rows);
   }

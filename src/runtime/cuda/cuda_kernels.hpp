@@ -23,9 +23,9 @@ class CudaKernels final : public Kernels<T> {
   void trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const override;
   void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const override;
   void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const override;
-  /// L with zeros above its diagonal, and its inverse.
+  /// L^H with zeros below its diagonal, and what panel() takes of its inverse.
   std::int64_t aid_columns(std::int64_t tile) const override { return 2 * tile; }
-  /// Enqueuing a chunk takes the host some 50 us, more than the GPU needs for fewer rows.
+  /// Fewer take the kernel for panels as long; without it, the host longer than the GPU.
   std::int64_t least_panel_rows() const override { return 4096; }
 
   bool multiplies_at_once() const override { return true; }

@@ -51,13 +51,19 @@ struct DeviceKernels {
   static constexpr std::int64_t largest_tile = 1024;
 
   /// Cholesky factor of a tile of any size up to largest_tile: the lower triangle of `a` becomes L,
-  /// what is above is not touched. `lower` (same size) receives L with zeros above the diagonal,
-  /// `inverse` the inverses, likewise, of its diagonal blocks of `inverted` columns (a multiple of
-  /// 64; in the other blocks it is not written). `info` receives 0, or the 1-based number of the
-  /// column whose pivot was not positive, negated if it was not finite; then the rest of L and the
-  /// inverse are of no use, but finding it takes no longer.
-  static void factor_tile(cudaStream_t stream, Out a, Out lower, Out inverse, std::int64_t inverted,
-                          std::int64_t* info);
+  /// what is above is not touched. `adjoint` (same size) receives L^H with zeros below the
+  /// diagonal, `inverse` the adjoint inverses, likewise, of L's diagonal blocks of `inverted`
+  /// columns (a multiple of 64; in the other blocks it is not written). `info` receives 0, or the
+  /// 1-based number of the column whose pivot was not positive, negated if it was not finite; then
+  /// the rest of L and the inverse are of no use, but finding it takes no longer.
+  static void factor_tile(cudaStream_t stream, Out a, Out adjoint, Out inverse,
+                          std::int64_t inverted, std::int64_t* info);
+
+  /// l21 = a21 L^-H in place of a21, and packed = l21^H, with what factor_tile left of L. Only
+  /// where solves_panel says that the current device has a kernel for such a panel, and that it
+  /// pays.
+  static bool solves_panel(In adjoint, In inverse, In a21, In packed);
+  static void solve_panel(cudaStream_t stream, In adjoint, In inverse, Out a21, Out packed);
 
   /// Solves op(a) X = b (triangular `a` of up to largest_tile columns, one triangle of it is read)
   /// for few right-hand sides, at most most_columns; X replaces b. By substitution, so as stable as

@@ -17,8 +17,8 @@
 /// needs by itself, because to wait for another block would take longer.
 ///
 /// No square may be both read and written in one step by different blocks. So these live apart:
-/// A in `lower` below the diagonal (in `a` before the first step), L in `a` (its first column in
-/// `lower`), B in `inverse` above the diagonal, W in `lower` above it (its diagonal squares in
+/// A in `adjoint` below the diagonal (in `a` before the first step), L in `a` (its first column in
+/// `adjoint`), B in `inverse` above the diagonal, W in `adjoint` above it (its diagonal squares in
 /// `inverse`). The last launch puts all of it where the caller wants it.
 #include "runtime/cuda/device_kernels.hpp"
 #include "runtime/cuda/kernels/factor_eliminate.cuh"
@@ -83,7 +83,7 @@ __device__ Square square_of(int block, int step, Squares squares) {
 template <class E>
 struct Factorization {
   DeviceMatrix<E> a;
-  DeviceMatrix<E> lower;
+  DeviceMatrix<E> adjoint;
   DeviceMatrix<E> inverse;
   std::int64_t* info;
 };
@@ -97,8 +97,8 @@ class Step {
 
   __device__ Step(const Factorization<E>& all, int step, Squares squares)
       : all_(all),
-        trailing_(choose(step == 0, all.a, all.lower)),
-        factor_(choose(step == 0, all.lower, all.a)),
+        trailing_(choose(step == 0, all.a, all.adjoint)),
+        factor_(choose(step == 0, all.adjoint, all.a)),
         square_(square_of(static_cast<int>(blockIdx.x), step, squares)),
         end_(square_.row <= step ? squares.group_end(step) : squares.count),
         n_(static_cast<int>(all.a.rows)),
@@ -185,7 +185,7 @@ class Step {
   }
 
   __device__ void store_inverse(const ThreadRows<E>& x) const {
-    const DeviceMatrix<E> target = choose(square_.row == step_, all_.inverse, all_.lower);
+    const DeviceMatrix<E> target = choose(square_.row == step_, all_.inverse, all_.adjoint);
     write(walk(target, square_.row * side + row_, side), x[1]);
   }
 
@@ -228,7 +228,7 @@ class Step {
   __device__ void update(FactorShared<E>& shared, const ThreadRows<E>& x) const {
     using Tile = UpdateTile<E>;
     const Tile tile;
-    const DeviceMatrix<E> target = choose(in_inverse(), all_.inverse, all_.lower);
+    const DeviceMatrix<E> target = choose(in_inverse(), all_.inverse, all_.adjoint);
     const DeviceMatrix<E> old = choose(in_inverse(), all_.inverse, trailing_);
     const bool diagonal = square_.row == square_.column;
     const auto is_part = [&](int e) {
@@ -279,9 +279,10 @@ __global__ void __launch_bounds__(FactorShape<E>::threads, 1)
 constexpr int patch = 32;
 constexpr int patch_lines = 8;
 
-/// One block a patch (row, column) on or below the diagonal and its mirror image: L goes to
-/// where it is missing, W turns over into the inverse, and what is above the diagonal becomes zero.
-/// `group`: columns that are inverted together; nothing is inverted outside of these squares.
+/// One block a patch (row, column) on or below the diagonal and its mirror image: L goes to where
+/// it is missing and, turned over, to `adjoint`, W to `inverse`; what is below the diagonal of
+/// these becomes zero. `group`: columns that are inverted together; nothing is inverted outside of
+/// these squares.
 template <class E>
 __global__ void __launch_bounds__(patch* patch_lines)
     finish_factor(Factorization<E> all, int patches, int group) {
@@ -294,37 +295,40 @@ __global__ void __launch_bounds__(patch* patch_lines)
   }
   begin_after_last();
   const bool inverted = top / group == left / group;
+  const bool in_first_column = left < side;
   const int n = static_cast<int>(all.a.rows);
   const int x = static_cast<int>(threadIdx.x);
-  const DeviceMatrix<E> w = choose(top / side == left / side, all.inverse, all.lower);
+  const DeviceMatrix<E> w = choose(top / side == left / side, all.inverse, all.adjoint);
+  const DeviceMatrix<E> l = choose(in_first_column, all.adjoint, all.a);
   for (int y = static_cast<int>(threadIdx.y); y < patch; y += patch_lines) {
-    const int i = left + x;
-    const int j = top + y;
-    if (inverted && i <= j && j < n) {
-      mirrored[y][x] = w(i, j);
+    const int above = left + x;
+    const int right = top + y;
+    if (inverted && above <= right && right < n) {
+      all.inverse(above, right) = w(above, right);
+    }
+    const int i = top + x;
+    const int j = left + y;
+    if (i >= j && i < n) {
+      mirrored[y][x] = l(i, j);
     }
   }
   __syncthreads();
   for (int y = static_cast<int>(threadIdx.y); y < patch; y += patch_lines) {
     const int i = top + x;
     const int j = left + y;
-    if (i >= j && i < n) {
+    if (in_first_column && i >= j && i < n) {
+      all.a(i, j) = mirrored[y][x];
+    }
+    if (i > j && i < n) {
+      all.adjoint(i, j) = from_real<E>(0);
       if (inverted) {
-        all.inverse(i, j) = conjugate(mirrored[x][y]);
-      }
-      if (left < side) {
-        all.a(i, j) = all.lower(i, j);
-      } else {
-        all.lower(i, j) = all.a(i, j);
+        all.inverse(i, j) = from_real<E>(0);
       }
     }
     const int above = left + x;
     const int right = top + y;
-    if (above < right && right < n) {
-      all.lower(above, right) = from_real<E>(0);
-      if (inverted) {
-        all.inverse(above, right) = from_real<E>(0);
-      }
+    if (above <= right && right < n) {
+      all.adjoint(above, right) = conjugate(mirrored[x][y]);
     }
   }
 }
@@ -332,14 +336,14 @@ __global__ void __launch_bounds__(patch* patch_lines)
 }  // namespace
 
 template <class E>
-void DeviceKernels<E>::factor_tile(cudaStream_t stream, Out a, Out lower, Out inverse,
+void DeviceKernels<E>::factor_tile(cudaStream_t stream, Out a, Out adjoint, Out inverse,
                                    std::int64_t inverted, std::int64_t* info) {
   using Shape = FactorShape<E>;
   if (a.empty()) {
     store(stream, info, 0, 1);
     return;
   }
-  const Factorization<E> all{device(a), device(lower), device(inverse), info};
+  const Factorization<E> all{device(a), device(adjoint), device(inverse), info};
   const Squares squares{static_cast<int>(divide_up(a.rows(), Shape::side)),
                         static_cast<int>(divide_up(inverted, Shape::side))};
   allow_shared(&factor_step<E>, sizeof(FactorShared<E>));

@@ -1,6 +1,8 @@
 /// Products of small matrices of doubles on the tensor cores.
 #pragma once
 
+#include <cuda_runtime.h>
+
 namespace shardsolve::runtime::cuda {
 
 /// c += a b for 8 x 4 and 4 x 8 matrices spread over a warp: lane 4 i + k holds a(i, k) and b(k,
@@ -9,6 +11,29 @@ inline __device__ void multiply_add_8x8x4(double& c0, double& c1, double a, doub
   asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
       : "+d"(c0), "+d"(c1)
       : "d"(a), "d"(b));
+}
+
+/// 16 x 8 numbers spread over a warp: lane 4 g + t holds columns 2 t and 2 t + 1 of rows g (`low`)
+/// and g + 8 (`high`).
+struct Tile16x8 {
+  double low[2];
+  double high[2];
+};
+
+/// c += a b for 16 x 16 and 16 x 8 matrices, a as two tiles side by side. Which column of a meets
+/// which row of b is for us to say: here such that a tile that was a result is a left factor where
+/// it lies. So lane 4 g + t holds b(2 t, g), b(2 t + 1, g) and b(8 + 2 t, g), b(9 + 2 t, g). From
+/// sm_90 on. PTX: mma.m16n8k16 with .f64.
+inline __device__ void multiply_add_16x8x16(Tile16x8& c, const Tile16x8 (&a)[2],
+                                            const double2 (&b)[2]) {
+#if __CUDA_ARCH__ >= 900
+  asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
+      "{%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};"
+      : "+d"(c.low[0]), "+d"(c.low[1]), "+d"(c.high[0]), "+d"(c.high[1])
+      : "d"(a[0].low[0]), "d"(a[0].high[0]), "d"(a[0].low[1]), "d"(a[0].high[1]), "d"(a[1].low[0]),
+        "d"(a[1].high[0]), "d"(a[1].low[1]), "d"(a[1].high[1]), "d"(b[0].x), "d"(b[0].y),
+        "d"(b[1].x), "d"(b[1].y));
+#endif
 }
 
 }  // namespace shardsolve::runtime::cuda
