@@ -87,10 +87,11 @@ class Cholesky {
     return step.value() < layout_.steps() && layout_.owner(step) == rank_.index();
   }
   /// Rows of a chunk: about eight chunks a panel keep two owners busy at a time. One rank waits for
-  /// none of them.
+  /// none of them; its two queues share the first panel.
   std::int64_t chunk_rows() const {
-    return layout_.ranks() == 1 ? layout_.size()
-                                : std::max(layout_.size() / 8, kernels_.least_panel_rows());
+    const std::int64_t least = kernels_.least_panel_rows();
+    return layout_.ranks() == 1 ? std::max(layout_.size() / 2, 2 * least)
+                                : std::max(layout_.size() / 8, least);
   }
   std::vector<RowChunk> chunks(Step step) const {
     return layout::panel_chunks(layout_, step, chunk_rows());

@@ -66,10 +66,12 @@ TEST_F(CudaMesh, RandomDelaysBeforeAllWork_ChangeNoBit) {
     std::uint64_t seeds;
     int runs;
   };
-  // narrow tiles of several ranks, and wide ones: several launches a tile, panels in blocks
+  // narrow tiles of several ranks, and wide ones: several launches a tile, panels in blocks and,
+  // long ones, in one kernel
   for (const auto& [layout, seeds, runs] :
        {Case{SlabLayout::even(397, 2, 33), 30, 6}, Case{SlabLayout::even(397, 3, 33), 30, 4},
-        Case{SlabLayout::even(397, 4, 33), 30, 3}, Case{SlabLayout::even(2600, 2, 640), 4, 3}}) {
+        Case{SlabLayout::even(397, 4, 33), 30, 3}, Case{SlabLayout::even(2600, 2, 640), 4, 3},
+        Case{SlabLayout::even(4480, 1, 640), 3, 2}}) {
     const std::int64_t ranks = layout.ranks();
     const DenseMatrix<double> a = dense<double>(
         {.kind = matgen::Kind::gaussian_plane, .n = layout.size(), .seed = 3, .jitter = 1e-2});
@@ -90,11 +92,11 @@ TEST_F(CudaMesh, RandomDelaysBeforeAllWork_ChangeNoBit) {
   }
 }
 
-/// Large enough for the ring of copies, for batches and for cuBLASLt's algorithms; nearly singular,
-/// for the inverses of wide blocks.
+/// Large enough for the ring of copies, for batches, for cuBLASLt's algorithms and for the kernel
+/// that solves long panels; nearly singular, for products with inverses.
 TEST_F(CudaMesh, LargeSystem_PassesItsGateTwiceWithTheSameBits) {
-  const SlabLayout layout = SlabLayout::even(6000, 3, 1000);
-  Mesh mesh = make_mesh(3);
+  const SlabLayout layout = SlabLayout::even(8192, 2, 1024);
+  Mesh mesh = make_mesh(2);
   const DenseMatrix<double> a = dense<double>(
       {.kind = matgen::Kind::gaussian_plane, .n = layout.size(), .seed = 3, .jitter = 1e-10});
   std::optional<DenseMatrix<double>> first;

@@ -277,6 +277,8 @@ void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) co
   CudaQueue& cuda = as_cuda(queue);
   const In adjoint = aid.block(0, 0, n, n);
   const In inverse = aid.block(0, n, n, n);
+  // Here and not below: memory that is short is to be missed in the first panel.
+  T* const scratch = static_cast<T*>(cuda.scratch(own_scratch));
   if (Own<T>::solves_panel(elements(adjoint), elements(inverse), elements(In(a21)),
                            elements(In(packed)))) {
     const WorkInfo info{.name = "panel",
@@ -291,22 +293,22 @@ void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) co
     const std::int64_t count = std::min(panel_rows<T>(n), a21.rows() - first);
     const Out rows = a21.block(first, 0, count, n);
     const Out p = packed.columns_from(first, count);
-    const Out residual(static_cast<T*>(cuda.scratch(own_scratch)), n, count);
+    const Out residual(scratch, n, count);
     conjugate_transpose(queue, rows, residual);
     const std::int64_t most = count <= few_rows ? wide_panel_block : panel_block;
     for (std::int64_t begin = 0; begin < n; begin += most) {
       const std::int64_t width = std::min(most, n - begin);
-      const In l = adjoint.block(begin, begin, width, width);
-      const In inverse_of_l = inverse.block(begin, begin, width, width);
       const Out r = residual.block(begin, 0, width, count);
       const Out p_block = p.block(begin, 0, width, count);
+      const auto add = [&](T factor, In of_adjoint, In x, T keep, Out to) {
+        gemm(queue, Op::conjugate_transpose, Op::none, factor, of_adjoint, x, keep, to);
+      };
       if (begin > 0) {
-        gemm(queue, Op::conjugate_transpose, Op::none, T{-1}, adjoint.block(0, begin, begin, width),
-             p.block(0, 0, begin, count), T{1}, r);
+        add(T{-1}, adjoint.block(0, begin, begin, width), p.block(0, 0, begin, count), T{1}, r);
       }
-      gemm(queue, Op::conjugate_transpose, Op::none, T{1}, inverse_of_l, r, T{0}, p_block);
-      gemm(queue, Op::conjugate_transpose, Op::none, T{-1}, l, p_block, T{1}, r);
-      gemm(queue, Op::conjugate_transpose, Op::none, T{1}, inverse_of_l, r, T{1}, p_block);
+      add(T{1}, inverse.block(begin, begin, width, width), r, T{0}, p_block);
+      add(T{-1}, adjoint.block(begin, begin, width, width), p_block, T{1}, r);
+      add(T{1}, inverse.block(begin, begin, width, width), r, T{1}, p_block);
     }
     conjugate_transpose(queue, p, rows);
   }

@@ -25,7 +25,8 @@ class CudaKernels final : public Kernels<T> {
   void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const override;
   /// L^H with zeros below its diagonal, and what panel() takes of its inverse.
   std::int64_t aid_columns(std::int64_t tile) const override { return 2 * tile; }
-  /// Fewer take the kernel for panels as long; without it, the host longer than the GPU.
+  /// Fewer would leave most of the GPU idle in the kernel for panels; without that, enqueuing them
+  /// takes the host longer than the GPU needs.
   std::int64_t least_panel_rows() const override { return 4096; }
 
   bool multiplies_at_once() const override { return true; }

@@ -18,8 +18,9 @@ namespace shardsolve::runtime::cuda {
 
 /// Enqueued on a stream of the current device; shapes were checked by the caller, every pointer is
 /// device memory. A view may be empty, and its stride any. What they compute is said in
-/// runtime/kernels.hpp. Sums are added in an order that depends on shapes alone. Launch errors are
-/// left for cudaGetLastError.
+/// runtime/kernels.hpp. Sums are added in an order that depends on shapes alone, and in panels on
+/// whether memory begins at multiples of 16 bytes, as all workspace does. Launch errors are left
+/// for cudaGetLastError.
 template <class E>
 struct DeviceKernels {
   using Real = RealPart<E>;

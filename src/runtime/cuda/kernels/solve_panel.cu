@@ -1,13 +1,15 @@
-/// The triangular solve of a panel in one kernel, for doubles on GPUs from sm_90 on.
+/// The triangular solve of a panel in one kernel, for doubles, real or complex, on GPUs from sm_90
+/// on.
 ///
 /// Rows of a panel do not depend on each other: a warp has 16 of them, and two blocks of 64 columns
-/// at a time in its registers. With L's blocks (j, i), a the rows of the panel and x those of the
-/// result, block by block
+/// (complex: 32) at a time in its registers. With L's blocks (j, i), a the rows of the panel and x
+/// those of the result, block by block
 ///
 ///     r = a(j) - sum of x(i) L(j, i)^H over i < j
 ///     x(j) = r W(j)^H,   x(j) += (r - x(j) L(j, j)^H) W(j)^H          W(j) = inv(L(j, j))
 ///
-/// where the correction makes products with inverses as stable as a solve.
+/// (factor_tile.cu's W is this W^H), where the correction makes products with inverses as stable as
+/// a solve.
 ///
 /// What comes out of a product goes into the next one where it lies (tensor_core.cuh), so rows
 /// never leave their thread: x(i) is read again by who wrote it. The right factors, L^H and W^H, go
@@ -16,7 +18,8 @@
 #include "runtime/cuda/device_kernels.hpp"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
-#include "runtime/cuda/kernels/tensor_core.cuh"
+#include "runtime/cuda/kernels/panel_tile.cuh"
+#include "runtime/cuda/kernels/scalar.cuh"
 
 #include <cuda_pipeline_primitives.h>
 
@@ -30,66 +33,72 @@ namespace {
 constexpr int lanes = 32;
 constexpr int warps = 4;
 constexpr int rows_a_warp = 16;
-constexpr int side = 64;  // of a block
 constexpr int blocks_a_group = 2;
-constexpr int group = blocks_a_group * side;
 constexpr int tile_columns = 8;
-constexpr int tiles = side / tile_columns;  // of a block
-constexpr int half = side / 2;
-constexpr int depth = 16;             // of one product
-constexpr int slices = half / depth;  // of half a block
+constexpr int depth = 16;              // of one product
+constexpr int strip = 32;              // rows of a right factor that are in shared memory
+constexpr int slices = strip / depth;  // of a strip
+constexpr std::size_t bytes_a_copy = 16;
 
 /// Rows from which on it pays. Up to 8448 rows, a block of threads on each multiprocessor of an
 /// H200, all of them take as long as one: 0.35 ms for 1024 columns.
 constexpr std::int64_t least_rows = 3072;
 
-/// Half of a right factor, k from 0 or from 32 on; [n][k]. Columns n are apart by so much that
-/// eight lanes' 16 bytes meet no bank twice.
-constexpr int padded = half + 8;
-using Half = double[side][padded];
+template <class E>
+struct PanelShape {
+  static constexpr int side = 64 / parts<E>;  // of a block
+  static constexpr int tiles = side / tile_columns;
+  static constexpr int strips = side / strip;
+  /// Columns n are apart by so much that eight lanes' 16 bytes meet no bank twice.
+  static constexpr int padded = strip + (parts<E> == 1 ? 8 : 1);
+  /// Slices of x that are on their way while one is in use.
+  static constexpr int ahead = slices / parts<E>;
+};
 
-/// What one step takes: two blocks' first or second halves, or both halves of one block.
-using Pair = Half[2];
+/// Some rows of a right factor; [n][k].
+template <class E>
+using Strip = E[PanelShape<E>::side][PanelShape<E>::padded];
+
+/// What one step takes: a strip of two blocks, or the strips of one block.
+template <class E>
+using Pair = Strip<E>[2];
 
 /// One pair in use, one on its way.
+template <class E>
 struct PanelShared {
-  Pair pairs[2];
+  Pair<E> pairs[2];
 };
 
 /// 16 rows of a block.
-using Rows = Tile16x8[tiles];
+template <class E>
+using Rows = Tile<E>[PanelShape<E>::tiles];
 
+template <class E>
 struct Panel {
-  DeviceMatrix<const double> adjoint;  // L^H
-  DeviceMatrix<const double> inverse;  // W^H in its diagonal blocks
-  DeviceMatrix<double> a21;
-  DeviceMatrix<double> packed;
+  DeviceMatrix<const E> adjoint;  // L^H
+  DeviceMatrix<const E> inverse;  // W^H in its diagonal blocks
+  DeviceMatrix<E> a21;
+  DeviceMatrix<E> packed;
 };
 
-/// By integers: the units for doubles are those of the products, which are busy.
-__device__ double negative(double x) {
-  return __hiloint2double(__double2hiint(x) ^ INT_MIN, __double2loint(x));
-}
-
-__device__ Tile16x8 negative(const Tile16x8& x) {
-  return {{negative(x.low[0]), negative(x.low[1])}, {negative(x.high[0]), negative(x.high[1])}};
-}
-
 /// Brings the pairs in the order in which they are needed. Called by all threads of the block.
+template <class E>
 class Schedule {
  public:
-  explicit __device__ Schedule(const Panel& panel)
-      : panel_(panel), blocks_(static_cast<int>(panel.a21.columns) / side) {}
+  using Shape = PanelShape<E>;
+
+  explicit __device__ Schedule(const Panel<E>& panel)
+      : panel_(panel), blocks_(static_cast<int>(panel.a21.columns) / Shape::side) {}
 
   /// Nothing comes after the last.
-  __device__ void fetch(Pair& pair) {
+  __device__ void fetch(Pair<E>& pair) {
     if (first_ == blocks_) {
       return;
     }
-    const int before = 2 * first_;
+    const int before = Shape::strips * first_;
     if (step_ < before) {
-      copy(panel_.adjoint, step_ * half, first_, pair[0]);
-      copy(panel_.adjoint, step_ * half, first_ + 1, pair[1]);
+      copy(panel_.adjoint, step_ * strip, first_, pair[0]);
+      copy(panel_.adjoint, step_ * strip, first_ + 1, pair[1]);
     } else {
       fetch_of_group(step_ - before, pair);
     }
@@ -103,51 +112,55 @@ class Schedule {
   /// The first block is solved for, subtracted from the second, and that solved for.
   static constexpr int steps_of_group = 3 + 1 + 3;
 
-  __device__ void fetch_of_group(int step, Pair& pair) const {
+  __device__ void fetch_of_group(int step, Pair<E>& pair) const {
     const int row = step <= 3 ? first_ : first_ + 1;
     const int column = step < 3 ? first_ : first_ + 1;
     const bool inverted = step % 2 == 0;
-    const DeviceMatrix<const double> from = choose(inverted, panel_.inverse, panel_.adjoint);
-    copy(from, row * side, column, pair[0]);
-    copy(from, row * side + half, column, pair[1]);
-  }
-
-  static __device__ void copy(const DeviceMatrix<const double>& from, int row, int block,
-                              Half& to) {
-    constexpr int run = 2;  // elements of one copy
-    constexpr int runs = half / run;
-    constexpr int columns = warps * lanes / runs;  // at a time
-    const int n = static_cast<int>(threadIdx.x) / runs;
-    const int k = static_cast<int>(threadIdx.x) % runs * run;
-    const double* const begin = &from(row + k, block * side + n);
-    double* const target = &to[n][k];
+    const DeviceMatrix<const E> from = choose(inverted, panel_.inverse, panel_.adjoint);
 #pragma unroll
-    for (int i = 0; i < side; i += columns) {
-      __pipeline_memcpy_async(target + i * padded, begin + i * from.stride, run * sizeof(double));
+    for (int s = 0; s < Shape::strips; ++s) {
+      copy(from, row * Shape::side + s * strip, column, pair[s]);
     }
   }
 
-  const Panel& panel_;
+  static __device__ void copy(const DeviceMatrix<const E>& from, int row, int block, Strip<E>& to) {
+    constexpr int run = bytes_a_copy / sizeof(E);
+    constexpr int runs = strip / run;
+    constexpr int columns = warps * lanes / runs;  // at a time
+    const int n = static_cast<int>(threadIdx.x) / runs;
+    const int k = static_cast<int>(threadIdx.x) % runs * run;
+    const E* const begin = &from(row + k, block * Shape::side + n);
+    E* const target = &to[n][k];
+#pragma unroll
+    for (int i = 0; i < Shape::side; i += columns) {
+      __pipeline_memcpy_async(target + i * Shape::padded, begin + i * from.stride, bytes_a_copy);
+    }
+  }
+
+  const Panel<E>& panel_;
   int blocks_;
   int first_ = 0;  // block of the group
   int step_ = 0;
 };
 
 /// The work of a warp.
+template <class E>
 class Solve {
  public:
-  __device__ Solve(const Panel& panel, PanelShared& shared)
+  using Shape = PanelShape<E>;
+
+  __device__ Solve(const Panel<E>& panel, PanelShared<E>& shared)
       : shared_(shared), schedule_(panel), a21_(panel.a21), packed_(panel.packed) {}
 
   __device__ void run() {
     fetch();
-    const int blocks = static_cast<int>(a21_.columns) / side;
-    Rows r[blocks_a_group];
+    const int blocks = static_cast<int>(a21_.columns) / Shape::side;
+    Rows<E> r[blocks_a_group];
     load(r[0], 0);
     for (int first = 0; first < blocks; first += blocks_a_group) {
       load(r[1], first + 1);
       subtract_before(r, first);
-      Rows x;
+      Rows<E> x;
       solve(r[0], x);
       store(x, first);
       if (first + blocks_a_group < blocks) {
@@ -160,52 +173,52 @@ class Solve {
   }
 
  private:
-  /// Two tiles side by side.
-  struct Left {
-    Tile16x8 of[2];
-  };
-
   __device__ void fetch() {
     schedule_.fetch(shared_.pairs[coming_]);
     __pipeline_commit();
   }
 
   /// The pair of the next step; the one before is given up.
-  const __device__ Pair& next() {
+  const __device__ Pair<E>& next() {
     __pipeline_wait_prior(0);
     __syncthreads();
-    const Pair& here = shared_.pairs[coming_];
+    const Pair<E>& here = shared_.pairs[coming_];
     coming_ ^= 1;
     fetch();
     return here;
   }
 
-  static __device__ void multiply_add(Tile16x8& c, const Left& a, const Half& half, int tile,
-                                      int slice) {
-    const double* const from = &half[tile * tile_columns + lane() / 4][slice * depth + place()];
-    const double2 b[] = {*reinterpret_cast<const double2*>(from),
-                         *reinterpret_cast<const double2*>(from + tile_columns)};
-    multiply_add_16x8x16(c, a.of, b);
+  static __device__ Right<E> right(const Strip<E>& strip, int tile, int slice) {
+    const E* const from = &strip[tile * tile_columns + lane() / 4][slice * depth + place()];
+    const Two<E> first = Two<E>::load(from);
+    const Two<E> second = Two<E>::load(from + tile_columns);
+    Right<E> b;
+#pragma unroll
+    for (int p = 0; p < parts<E>; ++p) {
+      b.part[p][0] = first.part[p];
+      b.part[p][1] = second.part[p];
+    }
+    return b;
   }
 
   /// sum += or -= rows block; of a triangle only the part that is not zero.
   template <bool triangle, bool minus>
-  static __device__ void add_product(Rows& sum, const Rows& rows, const Pair& block) {
+  static __device__ void add_product(Rows<E>& sum, const Rows<E>& rows, const Pair<E>& block) {
 #pragma unroll
-    for (int s = 0; s < 2 * slices; ++s) {
-      const Left plus{{rows[2 * s], rows[2 * s + 1]}};
-      const Left a = minus ? Left{{negative(plus.of[0]), negative(plus.of[1])}} : plus;
+    for (int s = 0; s < Shape::side / depth; ++s) {
+      const Left<E> plus = side_by_side(rows[2 * s], rows[2 * s + 1]);
+      const Left<E> a = minus ? negative(plus) : plus;
 #pragma unroll
-      for (int n = triangle ? 2 * s : 0; n < tiles; ++n) {
-        multiply_add(sum[n], a, block[s / slices], n, s % slices);
+      for (int n = triangle ? 2 * s : 0; n < Shape::tiles; ++n) {
+        multiply_add(sum[n], a, right(block[s / slices], n, s % slices));
       }
     }
   }
 
   /// r is lost.
-  __device__ void solve(Rows& r, Rows& x) {
+  __device__ void solve(Rows<E>& r, Rows<E>& x) {
 #pragma unroll
-    for (int n = 0; n < tiles; ++n) {
+    for (int n = 0; n < Shape::tiles; ++n) {
       x[n] = {};
     }
     add_product<true, false>(x, r, next());
@@ -214,63 +227,68 @@ class Solve {
   }
 
   /// Subtracts the products with all blocks before the group.
-  __device__ void subtract_before(Rows (&r)[blocks_a_group], int first) {
+  __device__ void subtract_before(Rows<E> (&r)[blocks_a_group], int first) {
     if (first == 0) {
       return;
     }
-    const int steps = 2 * first;
-    Left ahead[slices];
+    const int steps = Shape::strips * first;
+    Left<E> coming[Shape::ahead];
 #pragma unroll
-    for (int s = 0; s < slices; ++s) {
-      ahead[s] = load_result(s);
+    for (int s = 0; s < Shape::ahead; ++s) {
+      coming[s] = load_result(s);
     }
     for (int i = 0; i < steps; ++i) {
-      const Pair& pair = next();
+      const Pair<E>& pair = next();
 #pragma unroll
       for (int s = 0; s < slices; ++s) {
-        const Left a{{negative(ahead[s].of[0]), negative(ahead[s].of[1])}};
-        ahead[s] = load_result(min(i + 1, steps - 1) * slices + s);
+        Left<E>& here = coming[s % Shape::ahead];
+        const Left<E> a = negative(here);
+        here = load_result(min(i * slices + s + Shape::ahead, steps * slices - 1));
         // The compiler would put these loads off until their numbers are needed.
         __syncwarp();
 #pragma unroll
         for (int b = 0; b < blocks_a_group; ++b) {
 #pragma unroll
-          for (int n = 0; n < tiles; ++n) {
-            multiply_add(r[b][n], a, pair[b], n, s);
+          for (int n = 0; n < Shape::tiles; ++n) {
+            multiply_add(r[b][n], a, right(pair[b], n, s));
           }
         }
       }
     }
   }
 
-  /// 16 columns of x, which this thread has written.
-  __device__ Left load_result(int slice) const {
-    Left a;
+  /// 16 columns of x, which this thread has written as conj(x).
+  __device__ Left<E> load_result(int slice) const {
+    Left<E> a;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const std::int64_t column = slice * depth + i * tile_columns;
-      const double2 low = *reinterpret_cast<const double2*>(packed_low_ + column);
-      const double2 high = *reinterpret_cast<const double2*>(packed_high_ + column);
-      a.of[i] = {{low.x, low.y}, {high.x, high.y}};
+      const Two<E> low = Two<E>::load(packed_low_ + column);
+      const Two<E> high = Two<E>::load(packed_high_ + column);
+#pragma unroll
+      for (int p = 0; p < parts<E>; ++p) {
+        const Tile16x8 tile{{low.part[p].x, low.part[p].y}, {high.part[p].x, high.part[p].y}};
+        a.part[p][i] = p == 0 ? tile : negative(tile);
+      }
     }
     return a;
   }
 
-  __device__ void load(Rows& r, int block) const {
-    const double* const low = a_low_ + std::int64_t{block * side} * stride_;
-    const double* const high = a_high_ + std::int64_t{block * side} * stride_;
+  __device__ void load(Rows<E>& r, int block) const {
+    const E* const low = a_low_ + std::int64_t{block * Shape::side} * stride_;
+    const E* const high = a_high_ + std::int64_t{block * Shape::side} * stride_;
 #pragma unroll
-    for (int n = 0; n < tiles; ++n) {
+    for (int n = 0; n < Shape::tiles; ++n) {
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
-        const std::int64_t column = (n * tile_columns + c) * stride_;
-        r[n].low[c] = low[column];
-        r[n].high[c] = high[column];
+        const int column = (n * tile_columns + c) * stride_;
+        set(r[n], &Tile16x8::low, c, low[column]);
+        set(r[n], &Tile16x8::high, c, high[column]);
       }
     }
   }
 
-  __device__ void store(const Rows& x, int block) const {
+  __device__ void store(const Rows<E>& x, int block) const {
     if (has_low_) {
       store(x, &Tile16x8::low, block, a_low_, packed_low_);
     }
@@ -279,16 +297,33 @@ class Solve {
     }
   }
 
-  __device__ void store(const Rows& x, double (Tile16x8::*row)[2], int block, double* a,
-                        double* packed) const {
-    a += std::int64_t{block * side} * stride_;
-    packed += block * side;
+  /// Which of the two rows of a tile.
+  using Row = double (Tile16x8::*)[2];
+
+  __device__ void store(const Rows<E>& x, Row row, int block, E* a, E* packed) const {
+    a += std::int64_t{block * Shape::side} * stride_;
+    packed += block * Shape::side;
 #pragma unroll
-    for (int n = 0; n < tiles; ++n) {
-      const double(&from)[2] = x[n].*row;
-      a[n * tile_columns * stride_] = from[0];
-      a[(n * tile_columns + 1) * stride_] = from[1];
-      *reinterpret_cast<double2*>(packed + n * tile_columns) = {from[0], from[1]};
+    for (int n = 0; n < Shape::tiles; ++n) {
+      const E two[] = {get(x[n], row, 0), get(x[n], row, 1)};
+      a[n * tile_columns * stride_] = two[0];
+      a[(n * tile_columns + 1) * stride_] = two[1];
+      Two<E>::store(packed + n * tile_columns, conjugate(two[0]), conjugate(two[1]));
+    }
+  }
+
+  static __device__ void set(Tile<E>& tile, Row row, int column, E value) {
+    (tile.part[0].*row)[column] = real(value);
+    if constexpr (parts<E> == 2) {
+      (tile.part[1].*row)[column] = value.im;
+    }
+  }
+
+  static __device__ E get(const Tile<E>& tile, Row row, int column) {
+    if constexpr (parts<E> == 2) {
+      return {(tile.part[0].*row)[column], (tile.part[1].*row)[column]};
+    } else {
+      return (tile.part[0].*row)[column];
     }
   }
 
@@ -296,10 +331,10 @@ class Solve {
   /// Of this thread's columns in a tile the first.
   static __device__ int place() { return lane() % 4 * 2; }
 
-  PanelShared& shared_;
-  Schedule schedule_;
-  const DeviceMatrix<double>& a21_;
-  const DeviceMatrix<double>& packed_;
+  PanelShared<E>& shared_;
+  Schedule<E> schedule_;
+  const DeviceMatrix<E>& a21_;
+  const DeviceMatrix<E>& packed_;
   /// Of a21; as an int it takes registers of which there are none to spare.
   int stride_ = static_cast<int>(a21_.stride);
   int coming_ = 0;
@@ -311,29 +346,34 @@ class Solve {
   bool has_high_ = row_ + rows_a_warp / 2 < a21_.rows;
   std::int64_t low_ = has_low_ ? row_ : a21_.rows - 1;
   std::int64_t high_ = has_high_ ? row_ + rows_a_warp / 2 : a21_.rows - 1;
-  double* a_low_ = &a21_(low_, place());
-  double* a_high_ = &a21_(high_, place());
-  double* packed_low_ = &packed_(place(), low_);
-  double* packed_high_ = &packed_(place(), high_);
+  E* a_low_ = &a21_(low_, place());
+  E* a_high_ = &a21_(high_, place());
+  E* packed_low_ = &packed_(place(), low_);
+  E* packed_high_ = &packed_(place(), high_);
 };
 
-__global__ void __launch_bounds__(warps* lanes, 2) solve_rows(const __grid_constant__ Panel panel) {
-  Solve(panel, dynamic_shared<PanelShared>()).run();
+template <class E>
+__global__ void __launch_bounds__(warps* lanes, 2)
+    solve_rows(const __grid_constant__ Panel<E> panel) {
+  Solve<E>(panel, dynamic_shared<PanelShared<E>>()).run();
 }
 
-bool is_aligned(MatrixView<const double> matrix) {
-  return reinterpret_cast<std::uintptr_t>(matrix.data()) % sizeof(double2) == 0 &&
-         matrix.stride() % 2 == 0;
+/// For copies of 16 bytes.
+template <class E>
+bool is_aligned(MatrixView<const E> matrix) {
+  return reinterpret_cast<std::uintptr_t>(matrix.data()) % bytes_a_copy == 0 &&
+         matrix.stride() * sizeof(E) % bytes_a_copy == 0;
 }
 
 }  // namespace
 
 template <class E>
 bool DeviceKernels<E>::solves_panel(In adjoint, In inverse, In a21, In packed) {
-  if constexpr (std::is_same_v<E, double>) {
-    return a21.columns() % group == 0 && a21.rows() >= least_rows && a21.stride() <= INT_MAX &&
-           is_aligned(adjoint) && is_aligned(inverse) && is_aligned(packed) &&
-           is_for_sm_90(&solve_rows);
+  if constexpr (std::is_same_v<RealPart<E>, double>) {
+    constexpr int side = PanelShape<E>::side;
+    return a21.columns() % (blocks_a_group * side) == 0 && a21.rows() >= least_rows &&
+           a21.stride() <= INT_MAX / side && is_aligned(adjoint) && is_aligned(inverse) &&
+           is_aligned(packed) && is_for_sm_90(&solve_rows<E>);
   } else {
     return false;
   }
@@ -342,11 +382,11 @@ bool DeviceKernels<E>::solves_panel(In adjoint, In inverse, In a21, In packed) {
 template <class E>
 void DeviceKernels<E>::solve_panel(cudaStream_t stream, In adjoint, In inverse, Out a21,
                                    Out packed) {
-  if constexpr (std::is_same_v<E, double>) {
-    allow_shared(&solve_rows, sizeof(PanelShared));
-    launch(stream, &solve_rows, divide_up(a21.rows(), warps * rows_a_warp),
-           {dim3(warps * lanes), sizeof(PanelShared)},
-           Panel{device(adjoint), device(inverse), device(a21), device(packed)});
+  if constexpr (std::is_same_v<RealPart<E>, double>) {
+    allow_shared(&solve_rows<E>, sizeof(PanelShared<E>));
+    launch(stream, &solve_rows<E>, divide_up(a21.rows(), warps * rows_a_warp),
+           {dim3(warps * lanes), sizeof(PanelShared<E>)},
+           Panel<E>{device(adjoint), device(inverse), device(a21), device(packed)});
   }
 }
 
