@@ -482,7 +482,7 @@ TYPED_TEST(DeviceKernelsTest, Panel_IsAsStableAsASolve) {
       const bool in_one_kernel = has_kernel && rows >= 3072 && n % (is_complex<T> ? 64 : 128) == 0;
       const double of_a_solve =
           (is_complex<T> ? 4.0 : 1.0) * static_cast<double>(rows) * static_cast<double>(n * n);
-      EXPECT_EQ(flops == of_a_solve, in_one_kernel);
+      EXPECT_EQ(std::abs(flops / of_a_solve - 1.0) < 1e-6, in_one_kernel) << flops;
       for (std::size_t i = 0; i < a.values.size(); ++i) {
         ASSERT_TRUE(a.inside(i) || found[1].values[i] == a.values[i]) << "place " << i;
       }

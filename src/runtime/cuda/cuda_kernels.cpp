@@ -56,7 +56,7 @@ std::int64_t panel_rows(std::int64_t tile) {
 template <Scalar T>
 bool by_wide_gemm(CudaQueue& queue, Op op_a, Op op_b, T alpha, MatrixView<const T> a,
                   MatrixView<const T> b, T beta, MatrixView<T> c, const Steps& steps) {
-  if constexpr (std::is_same_v<T, double>) {
+  if constexpr (std::is_same_v<RealOf<T>, double>) {
     return op_a == Op::conjugate_transpose && op_b == Op::none &&
            queue.wide_gemm().enqueue(queue.stream(), alpha, a, b, beta, c, steps);
   }

@@ -1,28 +1,35 @@
 #include "runtime/cuda/wide_gemm.hpp"
 
 #include "runtime/cuda/check.hpp"
+#include "runtime/cuda/cublas.hpp"
 
 #include <array>
+#include <complex>
 
 namespace shardsolve::runtime::cuda {
 namespace {
 
+template <Scalar T>
+constexpr cudaDataType_t data_type = is_complex<T> ? CUDA_C_64F : CUDA_R_64F;
+
 // On the stack: these are made for every product.
 
-cublasLtMatmulDescOpaque_t transposed_times_plain() {
+template <Scalar T>
+cublasLtMatmulDescOpaque_t adjoint_times_plain() {
   cublasLtMatmulDescOpaque_t description{};
-  check(cublasLtMatmulDescInit(&description, CUBLAS_COMPUTE_64F, CUDA_R_64F), "MatmulDescInit");
-  const cublasOperation_t transposed = CUBLAS_OP_T;
-  check(cublasLtMatmulDescSetAttribute(&description, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
-                                       sizeof(transposed)),
+  check(cublasLtMatmulDescInit(&description, CUBLAS_COMPUTE_64F, data_type<T>), "MatmulDescInit");
+  const cublasOperation_t adjoint = is_complex<T> ? CUBLAS_OP_C : CUBLAS_OP_T;
+  check(cublasLtMatmulDescSetAttribute(&description, CUBLASLT_MATMUL_DESC_TRANSA, &adjoint,
+                                       sizeof(adjoint)),
         "MatmulDescSetAttribute");
   return description;
 }
 
+template <Scalar T>
 cublasLtMatrixLayoutOpaque_t layout(std::int64_t rows, std::int64_t columns, std::int64_t stride,
                                     std::int64_t step, std::int64_t count) {
   cublasLtMatrixLayoutOpaque_t layout{};
-  check(cublasLtMatrixLayoutInit(&layout, CUDA_R_64F, static_cast<std::uint64_t>(rows),
+  check(cublasLtMatrixLayoutInit(&layout, data_type<T>, static_cast<std::uint64_t>(rows),
                                  static_cast<std::uint64_t>(columns), stride),
         "MatrixLayoutInit");
   if (count > 1) {
@@ -52,14 +59,16 @@ WideGemm::WideGemm(cublasHandle_t blas, void* workspace, std::size_t workspace_b
     : library_(reinterpret_cast<cublasLtHandle_t>(blas)),  // as cuBLAS's manual allows
       workspace_(workspace),
       workspace_bytes_(workspace_bytes),
-      tiles_64x128_(find(CUBLASLT_MATMUL_TILE_64x128, 512)),
-      tiles_128x128_(find(CUBLASLT_MATMUL_TILE_128x128, 1024)) {}
+      real_64x128_(find<double>(CUBLASLT_MATMUL_TILE_64x128, 512)),
+      real_128x128_(find<double>(CUBLASLT_MATMUL_TILE_128x128, 1024)),
+      complex_64x64_(find<std::complex<double>>(CUBLASLT_MATMUL_TILE_64x64, 1024)) {}
 
+template <Scalar T>
 WideGemm::Algorithm WideGemm::find(cublasLtMatmulTile_t tile, std::int64_t k) const {
   constexpr std::int64_t typical = 8192;
-  cublasLtMatmulDescOpaque_t description = transposed_times_plain();
-  cublasLtMatrixLayoutOpaque_t operand = layout(k, typical, k, 0, 1);
-  cublasLtMatrixLayoutOpaque_t result = layout(typical, typical, 4 * typical, 0, 1);
+  cublasLtMatmulDescOpaque_t description = adjoint_times_plain<T>();
+  cublasLtMatrixLayoutOpaque_t operand = layout<T>(k, typical, k, 0, 1);
+  cublasLtMatrixLayoutOpaque_t result = layout<T>(typical, typical, 4 * typical, 0, 1);
   cublasLtMatmulPreferenceOpaque_t preference{};
   check(cublasLtMatmulPreferenceInit(&preference), "MatmulPreferenceInit");
   check(cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -84,31 +93,56 @@ WideGemm::Algorithm WideGemm::find(cublasLtMatmulTile_t tile, std::int64_t k) co
   return std::nullopt;
 }
 
-bool WideGemm::enqueue(cudaStream_t stream, double alpha, MatrixView<const double> a,
-                       MatrixView<const double> b, double beta, MatrixView<double> c,
-                       const Steps& steps) const {
+template <Scalar T>
+const WideGemm::Algorithm* WideGemm::choose(std::int64_t rows, std::int64_t columns, std::int64_t k,
+                                            std::int64_t count) const {
   constexpr std::int64_t shallow = 384;
-  constexpr std::int64_t deep = 1024;
-  constexpr std::int64_t large = 8192;
-  constexpr std::int64_t few_tiles = 1024;
-  const std::int64_t k = a.rows();
-  const std::int64_t tiles = steps.count * ((c.rows() + 63) / 64) * ((c.columns() + 127) / 128);
-  if (k < shallow || tiles < few_tiles || c.columns() < 512) {
-    return false;
+  if (k < shallow) {
+    return nullptr;
   }
-  const bool one_large = steps.count == 1 && c.rows() >= large && c.columns() >= large;
-  const Algorithm& algorithm = k >= deep && one_large ? tiles_128x128_ : tiles_64x128_;
-  if (!algorithm) {
-    return false;
+  if constexpr (is_complex<T>) {
+    constexpr std::int64_t few_tiles = 512;
+    const std::int64_t tiles = count * ((rows + 63) / 64) * ((columns + 63) / 64);
+    return tiles < few_tiles ? nullptr : &complex_64x64_;
+  } else {
+    constexpr std::int64_t deep = 1024;
+    constexpr std::int64_t large = 8192;
+    constexpr std::int64_t few_tiles = 1024;
+    const std::int64_t tiles = count * ((rows + 63) / 64) * ((columns + 127) / 128);
+    if (tiles < few_tiles || columns < 512) {
+      return nullptr;
+    }
+    const bool one_large = count == 1 && rows >= large && columns >= large;
+    return k >= deep && one_large ? &real_128x128_ : &real_64x128_;
   }
-  cublasLtMatmulDescOpaque_t description = transposed_times_plain();
-  cublasLtMatrixLayoutOpaque_t of_a = layout(k, a.columns(), a.stride(), steps.a, steps.count);
-  cublasLtMatrixLayoutOpaque_t of_b = layout(k, b.columns(), b.stride(), steps.b, steps.count);
-  cublasLtMatrixLayoutOpaque_t of_c =
-      layout(c.rows(), c.columns(), c.stride(), steps.c, steps.count);
-  return cublasLtMatmul(library_, &description, &alpha, a.data(), &of_a, b.data(), &of_b, &beta,
-                        c.data(), &of_c, c.data(), &of_c, &*algorithm, workspace_, workspace_bytes_,
-                        stream) == CUBLAS_STATUS_SUCCESS;
 }
+
+template <Scalar T>
+bool WideGemm::enqueue(cudaStream_t stream, T alpha, MatrixView<const T> a, MatrixView<const T> b,
+                       T beta, MatrixView<T> c, const Steps& steps) const {
+  const std::int64_t k = a.rows();
+  const Algorithm* const algorithm = choose<T>(c.rows(), c.columns(), k, steps.count);
+  if (algorithm == nullptr || !*algorithm) {
+    return false;
+  }
+  cublasLtMatmulDescOpaque_t description = adjoint_times_plain<T>();
+  cublasLtMatrixLayoutOpaque_t of_a = layout<T>(k, a.columns(), a.stride(), steps.a, steps.count);
+  cublasLtMatrixLayoutOpaque_t of_b = layout<T>(k, b.columns(), b.stride(), steps.b, steps.count);
+  cublasLtMatrixLayoutOpaque_t of_c =
+      layout<T>(c.rows(), c.columns(), c.stride(), steps.c, steps.count);
+  const auto factor = cublas_scalar(alpha);
+  const auto keep = cublas_scalar(beta);
+  return cublasLtMatmul(library_, &description, &factor, a.data(), &of_a, b.data(), &of_b, &keep,
+                        c.data(), &of_c, c.data(), &of_c, &**algorithm, workspace_,
+                        workspace_bytes_, stream) == CUBLAS_STATUS_SUCCESS;
+}
+
+template bool WideGemm::enqueue(cudaStream_t, double, MatrixView<const double>,
+                                MatrixView<const double>, double, MatrixView<double>,
+                                const Steps&) const;
+template bool WideGemm::enqueue(cudaStream_t, std::complex<double>,
+                                MatrixView<const std::complex<double>>,
+                                MatrixView<const std::complex<double>>, std::complex<double>,
+                                MatrixView<std::complex<double>>, const Steps&) const;
 
 }  // namespace shardsolve::runtime::cuda
