@@ -3,6 +3,8 @@
 find_package(fmt REQUIRED)
 set(fmt_functions "${CMAKE_CURRENT_LIST_DIR}/fmt_functions.cpp")
 get_target_property(fmt_headers fmt::fmt-header-only INTERFACE_INCLUDE_DIRECTORIES)
+# The system's compiler looks there by itself, and the wheel's must not (manylinux_2_28.cmake).
+list(REMOVE_ITEM fmt_headers /usr/include)
 file(WRITE "${PROJECT_BINARY_DIR}/fmt_trial.cpp" [[
 #include <fmt/chrono.h>
 #include <fmt/format.h>
