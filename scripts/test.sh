@@ -21,10 +21,13 @@ all_stages=(release cli jax tsan asan waits)
 jax_versions=(0.8.1 0.10.2)
 python=$PWD/.venv/bin/python
 
+# build <preset> [target...]: without a target, everything.
 build() {
-  cmake --preset "$1" -DSHARDSOLVE_BUILD_TESTS=ON >"build/$1-configure.log" 2>&1 ||
-    { cat "build/$1-configure.log"; return 1; }
-  cmake --build --preset "$1" --parallel "$jobs"
+  local preset=$1
+  shift
+  cmake --preset "$preset" -DSHARDSOLVE_BUILD_TESTS=ON >"build/$preset-configure.log" 2>&1 ||
+    { cat "build/$preset-configure.log"; return 1; }
+  cmake --build --preset "$preset" --parallel "$jobs" ${1+--target "$@"}
 }
 
 # run_tier <preset> <label> [ctest option...]: a label without tests is a failure. Under a terminal ctest shows its
@@ -113,7 +116,7 @@ stage_jax() {
 }
 
 stage_tsan() {
-  build tsan
+  build tsan shardsolve_distributed_tests
   run_tier tsan distributed ${SHARDSOLVE_TSAN_FILTER:+--tests-regex "$SHARDSOLVE_TSAN_FILTER"}
 }
 
@@ -122,13 +125,13 @@ stage_asan() {
   export ASAN_OPTIONS="exitcode=66 detect_stack_use_after_return=1 strict_string_checks=1"
   export UBSAN_OPTIONS="exitcode=66 print_stacktrace=1"
   export LSAN_OPTIONS="exitcode=66"
-  build asan
+  build asan shardsolve_unit_tests shardsolve_distributed_tests shardsolve_fuzz_smoke shardsolve_cli
   for label in unit distributed fuzz; do run_tier asan "$label"; done
   SHARDSOLVE_SANITIZER=address run_python build/asan
 }
 
 stage_waits() {
-  build tsan
+  build tsan shardsolve_distributed_tests
   "$python" scripts/prove_waits.py --sample
 }
 
@@ -138,7 +141,7 @@ stage_tsan_long() {
 }
 
 stage_waits_long() {
-  build tsan
+  build tsan shardsolve_distributed_tests
   "$python" scripts/prove_waits.py
 }
 

@@ -1,13 +1,14 @@
 #include "comm/in_process.hpp"
 
 #include "comm/copy_window.hpp"
-#include "comm/in_process_window.hpp"
+#include "comm/in_place_window.hpp"
 
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
 
 #include <cstring>
+#include <utility>
 
 namespace shardsolve::comm {
 
@@ -16,8 +17,22 @@ std::unique_ptr<Window> InProcess::make_window(Bytes memory) {
     return std::make_unique<CopyWindow>(*this, ranks(), rank(), memory);
   }
   const std::size_t index = windows_made_++;
-  return std::make_unique<InProcessWindow>(group_, group_.shared_window(index), index, rank(),
-                                           memory);
+  InProcessGroup::SharedWindow& shared = group_.shared_window(index);
+  auto& self = shared.members[static_cast<std::size_t>(rank())];
+  self.base = static_cast<std::byte*>(memory.data);
+  self.joined.store(1);
+  std::vector<InPlaceWindow::Member> members;
+  for (std::size_t root = 0; root < shared.members.size(); ++root) {
+    InProcessGroup::SharedWindow::Member& theirs = shared.members[root];
+    group_.wait(theirs.joined, 1, rank(), static_cast<std::int64_t>(root), "make_window");
+    members.push_back({theirs.base, &theirs.published,
+                       &shared.released_by(static_cast<std::size_t>(rank()), root),
+                       &shared.released_by(root, static_cast<std::size_t>(rank()))});
+  }
+  return std::make_unique<InPlaceWindow>(
+      std::move(members), rank(), index, 0,
+      [this](const runtime::host::OneWayCounter& counter, std::uint32_t target, std::int64_t peer,
+             const char* operation) { group_.wait(counter, target, rank(), peer, operation); });
 }
 
 void InProcess::exchange(const char* operation, const std::vector<Bytes>& send,

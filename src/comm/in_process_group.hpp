@@ -95,8 +95,7 @@ class InProcessGroup {
 
   /// What the ranks share of one window.
   struct SharedWindow {
-    explicit SharedWindow(std::size_t count)
-        : ranks(count), members(count), released(count * count) {}
+    explicit SharedWindow(std::size_t ranks) : members(ranks), released(ranks * ranks) {}
 
     /// One rank's buffer and what it has published.
     struct Member {
@@ -105,11 +104,10 @@ class InProcessGroup {
       runtime::host::OneWayCounter published;
     };
     /// How many publications of `root` rank `reader` has released.
-    runtime::host::OneWayCounter& released_by(std::int64_t reader, std::int64_t root) {
-      return released[static_cast<std::size_t>(root) * ranks + static_cast<std::size_t>(reader)];
+    runtime::host::OneWayCounter& released_by(std::size_t reader, std::size_t root) {
+      return released[root * members.size() + reader];
     }
 
-    std::size_t ranks;
     std::vector<Member> members;
     std::vector<runtime::host::OneWayCounter> released;
   };

@@ -1,14 +1,19 @@
 #include "comm/process_communicator.hpp"
 
 #include "comm/broadcast_ways.hpp"
+#include "comm/copy_window.hpp"
 #include "comm/topology.hpp"
 
 #include <utility>
 
 namespace shardsolve::comm {
 
-ProcessCommunicator::ProcessCommunicator(ProcessGroup& group)
+ProcessCommunicator::ProcessCommunicator(ProcessGroup& group, const InProcessGroup& pulses,
+                                         std::unique_ptr<HostBoard> board)
     : HostCommunicator(group.ranks(), group.rank()), group_(group) {
+  if (board) {
+    peers_.emplace(group, pulses, std::move(board));
+  }
   const BroadcastWays ways(topology_of_processes(group.hosts()));
   for (std::int64_t root = 0; root < ranks(); ++root) {
     Relay relay{.source = ways.source(root, rank()), .readers = {}};
@@ -34,6 +39,25 @@ void ProcessCommunicator::broadcast(runtime::Queue& queue, Bytes data, std::int6
       send[static_cast<std::size_t>(reader)] = data;
     }
     enqueue(queue, "broadcast", std::move(send), nothing());
+  }
+}
+
+std::unique_ptr<Window> ProcessCommunicator::make_window(Bytes memory) {
+  std::unique_ptr<Window> in_place = peers_ ? peers_->make_window(memory) : nullptr;
+  return in_place ? std::move(in_place)
+                  : std::make_unique<CopyWindow>(*this, ranks(), rank(), memory);
+}
+
+Bytes ProcessCommunicator::make_workspace(std::size_t bytes) {
+  return peers_ ? peers_->make_workspace(bytes) : Bytes{};
+}
+
+Bytes ProcessCommunicator::workspace() const { return peers_ ? peers_->workspace() : Bytes{}; }
+
+void ProcessCommunicator::begin_call() {
+  HostCommunicator::begin_call();
+  if (peers_) {
+    peers_->begin_call();
   }
 }
 

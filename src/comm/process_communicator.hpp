@@ -1,26 +1,33 @@
 /// Communication between ranks that are processes.
 #pragma once
 
-#include "comm/copy_window.hpp"
+#include "comm/host_board.hpp"
 #include "comm/host_communicator.hpp"
+#include "comm/host_peers.hpp"
 #include "comm/process_group.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace shardsolve::comm {
 
-/// The end of the one rank of this process.
+/// The end of the one rank of this process. Data goes by messages; windows are read in place where
+/// all processes are on one host and open each other's memory.
 class ProcessCommunicator final : public HostCommunicator {
  public:
-  explicit ProcessCommunicator(ProcessGroup& group);
+  /// `pulses`: of all ranks; `board`: see make_host_board().
+  ProcessCommunicator(ProcessGroup& group, const InProcessGroup& pulses,
+                      std::unique_ptr<HostBoard> board);
 
   /// To every other host it goes once: see BroadcastWays.
   void broadcast(runtime::Queue& queue, Bytes data, std::int64_t root) override;
-  std::unique_ptr<Window> make_window(Bytes memory) override {
-    return std::make_unique<CopyWindow>(*this, ranks(), rank(), memory);
-  }
+  std::unique_ptr<Window> make_window(Bytes memory) override;
+  Bytes make_workspace(std::size_t bytes) override;
+  Bytes workspace() const override;
+  void begin_call() override;
 
  private:
   /// This rank's part in the broadcasts of one root.
@@ -35,7 +42,8 @@ class ProcessCommunicator final : public HostCommunicator {
   }
 
   ProcessGroup& group_;
-  std::vector<Relay> relays_;  // one a root
+  std::optional<HostPeers> peers_;  // where memory is shared
+  std::vector<Relay> relays_;       // one a root
 };
 
 }  // namespace shardsolve::comm

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -31,6 +32,14 @@ std::size_t whole_pages(std::size_t bytes) {
 }  // namespace
 
 SharedMemory::SharedMemory(std::size_t bytes) : size_(whole_pages(bytes)) {
+  std::random_device random;
+  const std::array<std::uint32_t, 2> token = {random(), random()};
+  // The system takes it for a file, and would send a signal.
+  rlimit largest{};
+  if (::getrlimit(RLIMIT_FSIZE, &largest) == 0 && size_ > largest.rlim_cur) {
+    errno = EFBIG;
+    refuse("making shared memory");
+  }
   file_ = ::memfd_create("shardsolve", MFD_CLOEXEC);
   if (file_ < 0) {
     refuse("making shared memory");
@@ -40,8 +49,6 @@ SharedMemory::SharedMemory(std::size_t bytes) : size_(whole_pages(bytes)) {
     refuse("making shared memory");
   }
   map();
-  std::random_device random;
-  const std::array<std::uint32_t, 2> token = {random(), random()};
   std::memcpy(data_, token.data(), sizeof token);
 }
 

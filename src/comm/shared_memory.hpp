@@ -10,7 +10,8 @@ namespace shardsolve::comm {
 /// it, or are killed, it is gone.
 class SharedMemory {
  public:
-  /// Zeroed, rounded up to whole pages. Throws Error(io).
+  /// Zeroed, rounded up to whole pages, which the system takes when they are touched: whether it
+  /// has so many is for the caller to see to. Throws Error(io).
   explicit SharedMemory(std::size_t bytes);
   /// Opens what another process has made, by what that one's ticket() says, before it withdraws
   /// that. Throws Error(io), also where this process sees another process by that number.

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace shardsolve::comm {
@@ -31,14 +32,15 @@ void exchange(Transport& transport, Bytes own, const std::vector<Bytes>& pieces)
       messages.emplace_back(peer, transport.send(peer, Transport::Channel::data, tag, own));
     }
   }
+  const std::optional<std::chrono::duration<double>> limit = transport.patience();
   const Clock::time_point begin = Clock::now();
   for (const auto& [peer, message] : messages) {
     for (Patience patience; !message->test(); patience.pause()) {
-      if (transport.patience() && Clock::now() - begin > *transport.patience()) {
+      if (limit && Clock::now() - begin > *limit) {
         throw Error(ErrorKind::communication,
                     fmt::format("rank {} has been silent for more than {:g} s while a mesh was "
                                 "made: it was stopped, or its host is gone",
-                                peer, transport.patience()->count()));
+                                peer, limit->count()));
       }
     }
   }

@@ -1,6 +1,7 @@
 /// Ranks that are processes, each with its share of the CPU.
 #pragma once
 
+#include "comm/host_board.hpp"
 #include "comm/process_communicator.hpp"
 #include "comm/process_group.hpp"
 #include "mesh/backend.hpp"
@@ -21,8 +22,9 @@ namespace shardsolve::mesh {
 
 class ProcessBackend final : public Backend {
  public:
+  /// All processes make it together.
   explicit ProcessBackend(std::unique_ptr<comm::Transport> transport)
-      : processes_(std::move(transport)) {}
+      : board_(comm::make_host_board(*transport)), processes_(std::move(transport)) {}
 
   std::int64_t ranks() const override { return processes_.ranks(); }
   comm::ProcessGroup* processes() override { return &processes_; }
@@ -30,9 +32,9 @@ class ProcessBackend final : public Backend {
   std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
     return std::make_unique<runtime::host::HostDevice>(pulse);
   }
-  std::unique_ptr<comm::Communicator> make_communicator(comm::InProcessGroup&,
+  std::unique_ptr<comm::Communicator> make_communicator(comm::InProcessGroup& group,
                                                         std::int64_t) override {
-    return std::make_unique<comm::ProcessCommunicator>(processes_);
+    return std::make_unique<comm::ProcessCommunicator>(processes_, group, std::move(board_));
   }
   std::int64_t available_memory() const override {
     const std::vector<std::int64_t>& hosts = processes_.hosts();
@@ -47,6 +49,7 @@ class ProcessBackend final : public Backend {
   std::int64_t largest_tile() const override { return std::numeric_limits<std::int64_t>::max(); }
 
  private:
+  std::unique_ptr<comm::HostBoard> board_;  // until there is a communicator
   comm::ProcessGroup processes_;
 };
 

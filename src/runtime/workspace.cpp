@@ -76,6 +76,9 @@ void Workspace::use(std::span<std::byte> room) {
   } else {
     taken_then_ = 0;  // so much is perhaps not to be had
   }
+  if (own_ && room.data() != own_->data()) {
+    own_.reset();
+  }
   room_ = room;
   held_ =
       std::accumulate(idle_.begin(), idle_.end(), room.size(),
@@ -93,7 +96,6 @@ void Workspace::make_room(std::size_t bytes) {
   }
   use({});
   drop_idle();
-  own_.reset();
   own_ = allocate_(bytes);
   use({static_cast<std::byte*>(own_->data()), bytes});
 }

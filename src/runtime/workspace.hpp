@@ -38,8 +38,8 @@ class Workspace {
   /// Bytes that a call has taken, the one that took most. Any thread may ask.
   std::size_t most() const { return most_; }
 
-  /// Takes from `room` from now on; from the device again if it is empty. Only while nothing is
-  /// taken. The room is kept by others until this is told of another.
+  /// Takes from `room` from now on; from the device again if it is empty. A room of its own goes.
+  /// Only while nothing is taken. The room is kept by others until this is told of another.
   void use(std::span<std::byte> room);
   /// Takes from a room of its own of at least so many bytes; a smaller one goes first. Only while
   /// nothing is taken. Throws Error(out_of_memory), and keeps nothing then.

@@ -36,7 +36,7 @@ namespace {
 using ::testing::HasSubstr;
 
 struct Death {
-  const char* kind;  // cpu, ipc or nccl
+  const char* kind;  // cpu, window (of CPUs), ipc or nccl
   std::int64_t ranks;
   std::int64_t victim;
   int signal;
@@ -111,11 +111,12 @@ class RankProcess {
 class ProcessDeath : public ::testing::TestWithParam<Death> {
  protected:
   void SetUp() override {
-    const bool on_gpus = std::string(GetParam().kind) != "cpu";
+    const std::string kind = GetParam().kind;
+    const bool on_gpus = kind != "cpu" && kind != "window";
     if (on_gpus && test_gpus().empty()) {
       GTEST_SKIP() << "no GPU: set SHARDSOLVE_TEST_GPUS";
     }
-    if (std::string(GetParam().kind) == "nccl" && GetParam().ranks > std::ssize(test_gpus())) {
+    if (kind == "nccl" && GetParam().ranks > std::ssize(test_gpus())) {
       GTEST_SKIP() << "NCCL wants a GPU for each process";
     }
     for (std::int64_t rank = 0; on_gpus && rank < GetParam().ranks; ++rank) {
@@ -184,6 +185,7 @@ std::vector<Death> deaths() {
   for (const int signal : {SIGKILL, SIGSTOP}) {
     for (const std::int64_t victim : {0, 2}) {
       all.push_back({"cpu", 3, victim, signal});
+      all.push_back({"window", 3, victim, signal});
     }
     for (const std::int64_t victim : {0, 1}) {
       all.push_back({"ipc", 2, victim, signal});

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <ostream>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -23,12 +24,36 @@ namespace {
 
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
-class ProcessMesh : public ::testing::TestWithParam<Job> {
+
+/// A job, and how its panels get to the others.
+struct Case {
+  std::string name;
+  Job job;
+  Hosts hosts;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const Job& job : jobs()) {
+    all.push_back({job.name + "_by_messages", job, Hosts::one_each});
+    all.push_back({job.name + "_in_place", job, Hosts::one});
+  }
+  return all;
+}
+
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
+class ProcessMesh : public ::testing::TestWithParam<Case> {
  protected:
   static constexpr std::int64_t ranks = 3;
-  const Job& job_ = GetParam();
+  const Job& job_ = GetParam().job;
   const Answer expected_ = in_one_process(job_, ranks);
-  ProcessMeshes on_{ranks};
+  ProcessMeshes on_ = new_meshes();
+
+  static ProcessMeshes new_meshes(std::int64_t count = ranks,
+                                  std::size_t eager = ProcessMeshes::usual_eager) {
+    return ProcessMeshes(count, eager, GetParam().hosts);
+  }
 
   ::testing::AssertionResult works() {
     on_.clear_faults();
@@ -45,7 +70,7 @@ TEST_P(ProcessMesh, EveryProtocol_GivesTheBitsOfOneProcess) {
     const Answer expected = in_one_process(job_, count);
     for (const std::size_t eager : {0, 500, 1 << 20}) {
       SCOPED_TRACE(fmt::format("{} ranks, eager up to {} bytes", count, eager));
-      ProcessMeshes on(count, eager);
+      ProcessMeshes on = new_meshes(count, eager);
       EXPECT_TRUE(agrees(on, job_, expected));
     }
   }
@@ -72,7 +97,7 @@ TEST_P(ProcessMesh, AllocationThatFailsInOneProcess_IsTheSameErrorInAll) {
     const std::int64_t allocations = on_.faults(rank).allocations(rank);
     for (const std::int64_t allocation : sample(allocations, 3, 5 * rank)) {
       SCOPED_TRACE(fmt::format("allocation {} of rank {}", allocation, rank));
-      on_ = ProcessMeshes(ranks);  // without workspace
+      on_ = new_meshes();  // without workspace
       on_.faults(rank).strike_allocation(rank, allocation);
       EXPECT_TRUE(all_threw(run(), on_.faults(rank).planted()));
       ASSERT_TRUE(works());
@@ -112,7 +137,7 @@ TEST_P(ProcessMesh, MessageThatComesLate_ChangesNoBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Jobs, ProcessMesh, ::testing::ValuesIn(jobs()), CaseName());
+INSTANTIATE_TEST_SUITE_P(Jobs, ProcessMesh, ::testing::ValuesIn(cases()), CaseName());
 
 /// Several tiles of some size: panels come as several messages.
 TEST(ProcessMeshOfSomeSize, EveryProtocol_GivesTheBitsOfOneProcess) {

@@ -175,8 +175,11 @@ def is_same(name: str, piece: np.ndarray, expected: np.ndarray, all_bits: bool) 
     indirect=["one_process"],
 )
 def test_Processes_EveryCall_GivesTheBitsOfOneProcess(one_process, processes, parts, tmp_path):
-    """On GPUs that reach each other's memory. By NCCL, where they do not see each other, all but those of one right-hand side, and of a
-    condition number, which needs some."""
+    """On GPUs that reach each other's memory.
+
+    By NCCL, where they do not see each other, all but those of one right-hand side, and of a
+    condition number, which needs some.
+    """
     devices, answers = one_process
     run(parts, devices, processes, tmp_path)
     all_bits = not devices.hidden

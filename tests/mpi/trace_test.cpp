@@ -83,15 +83,16 @@ TEST_F(ProcessTrace, OfASolve_IsOnRank0AndOnTheOthersTheirOwn) {
   }
 }
 
-/// Ranks that are threads, with windows that are copied as between processes, do the same.
+/// Ranks that are threads do the same.
 TEST_F(ProcessTrace, OfASolve_HoldsWhatThreadsRecord) {
   if (pretended_hosts() != nullptr) {
     GTEST_SKIP() << "from host to host broadcasts go another way";
   }
   Trace ours;
   ASSERT_TRUE(solve_once({.trace = &ours}).ok());
-  Mesh threads(mesh::MeshState::start(
-      std::make_unique<mesh::HostBackend>(mesh_.ranks(), mesh::HostBackend::Windows::copied)));
+  using Windows = mesh::HostBackend::Windows;
+  const Windows windows = mesh_.ranks() > 1 ? Windows::in_place : Windows::copied;
+  Mesh threads(mesh::MeshState::start(std::make_unique<mesh::HostBackend>(mesh_.ranks(), windows)));
   Trace theirs;
   ASSERT_TRUE(solve(threads, shard(a_, layout_), shard_rows(b_, layout_), {.trace = &theirs}).ok());
   if (mesh_.is_here(0)) {

@@ -2,8 +2,9 @@
 //
 //   shardsolve_test_rank <rank> <kind> <gpus> <victim> <signal> <socket>...
 //
-// <kind>: cpu, ipc or nccl; <gpus>: of all ranks, with commas, or - ; <socket>: a descriptor for
-// each other rank, in their order. In the middle of a call the victim sends the signal to itself.
+// <kind>: cpu, window (of CPUs), ipc or nccl; <gpus>: of all ranks, with commas, or - ; <socket>:
+// a descriptor for each other rank, in their order. In the middle of a call the victim sends the
+// signal to itself.
 // The others are to be told of it and to go on by themselves: exit code 0.
 
 #include "comm/tcp/tcp_transport.hpp"
@@ -65,7 +66,7 @@ Mesh make_process_mesh(const Arguments& arguments) {
   }
   auto transport = std::make_unique<comm::tcp::TcpTransport>(arguments.rank, std::move(peers),
                                                              std::vector<std::int64_t>(ranks, 0));
-  if (arguments.kind == "cpu") {
+  if (arguments.gpus.empty()) {
     return Mesh(
         mesh::MeshState::start(std::make_unique<mesh::ProcessBackend>(std::move(transport))));
   }
@@ -82,7 +83,7 @@ Mesh make_process_mesh(const Arguments& arguments) {
 void strike(mesh::Rank& rank, const Arguments& arguments) {
   constexpr std::int64_t numbers = std::int64_t{1} << 26U;
   constexpr int pieces = 1500;  // more than a stream takes without waiting
-  const bool on_gpu = arguments.kind != "cpu";
+  const bool on_gpu = !arguments.gpus.empty();
   const MatrixView<double> room = rank.workspace<double>(on_gpu ? numbers : 1, 1);
   for (int piece = 0; on_gpu && piece < pieces; ++piece) {
     rank.kernels<double>().fill(rank.transfer(), piece, room);
@@ -91,7 +92,30 @@ void strike(mesh::Rank& rank, const Arguments& arguments) {
   std::raise(arguments.signal);
 }
 
+/// By windows in shared memory: nothing of the victim's is on its way.
+void publish(mesh::Rank& rank, const Arguments& arguments) {
+  rank.expect_workspace(1024);
+  comm::Window& window = rank.window(1024);
+  if (window.base(0) == window.base(1)) {
+    throw Error(ErrorKind::internal, "the window is copied");
+  }
+  for (int turn = 0; turn < 1000; ++turn) {
+    for (std::int64_t root = 0; root < rank.count(); ++root) {
+      if (turn == 5 && root == arguments.victim && root == rank.index()) {
+        std::raise(arguments.signal);
+      }
+      window.publish(rank.transfer(), {{root, 0, sizeof(double)}});
+      window.release(rank.transfer());
+      window.reclaim(rank.transfer());
+      rank.transfer().synchronize();
+    }
+  }
+}
+
 void communicate(mesh::Rank& rank, const Arguments& arguments) {
+  if (arguments.kind == "window") {
+    return publish(rank, arguments);
+  }
   for (int turn = 0; turn < 1000; ++turn) {
     for (std::int64_t root = 0; root < rank.count(); ++root) {
       if (turn == 5 && root == arguments.victim && root == rank.index()) {

@@ -10,19 +10,34 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <tuple>
 #include <vector>
 
 namespace shardsolve::testing {
+
+/// Where ranks say that they are: those of one host share memory.
+enum class Hosts : std::uint8_t { one, one_each };
+
+/// The host of each rank, as a transport has it.
+inline std::vector<std::int64_t> numbers(Hosts hosts, std::int64_t ranks) {
+  std::vector<std::int64_t> of_rank(static_cast<std::size_t>(ranks), 0);
+  if (hosts == Hosts::one_each) {
+    std::iota(of_rank.begin(), of_rank.end(), 0);
+  }
+  return of_rank;
+}
 
 /// Where the messages of all ranks lie until they are taken.
 class MemoryPost {
  public:
   /// A message of up to `eager` bytes is complete for its sender at once, a larger one when it is
   /// taken: MPI's eager and rendezvous protocols.
-  MemoryPost(std::int64_t ranks, std::size_t eager) : ranks_(ranks), eager_(eager) {}
+  MemoryPost(std::int64_t ranks, std::size_t eager, Hosts hosts = Hosts::one_each)
+      : ranks_(ranks), eager_(eager), hosts_(hosts) {}
 
   std::int64_t ranks() const { return ranks_; }
+  std::vector<std::int64_t> hosts() const { return numbers(hosts_, ranks_); }
   /// Whether nothing is on its way or awaited, and no message ever went away before it was
   /// complete: MPI would go on using its memory.
   bool in_good_order() const {
@@ -57,6 +72,7 @@ class MemoryPost {
 
   std::int64_t ranks_;
   std::size_t eager_;
+  Hosts hosts_;
   mutable std::mutex mutex_;
   std::map<Line, Waiting> waiting_;
   bool dropped_ = false;
@@ -66,7 +82,7 @@ class MemoryPost {
 class MemoryTransport final : public comm::Transport {
  public:
   MemoryTransport(std::shared_ptr<MemoryPost> post, std::int64_t rank)
-      : post_(std::move(post)), rank_(rank), hosts_(static_cast<std::size_t>(post_->ranks()), 0) {}
+      : post_(std::move(post)), rank_(rank), hosts_(post_->hosts()) {}
 
   std::int64_t ranks() const override { return post_->ranks(); }
   std::int64_t rank() const override { return rank_; }

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -25,17 +26,23 @@ class ProcessMeshes {
  public:
   static constexpr std::size_t usual_eager = 4096;
 
-  explicit ProcessMeshes(std::int64_t ranks, std::size_t eager = usual_eager) {
-    post_ = std::make_shared<MemoryPost>(ranks, eager);
-    for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      add(std::make_unique<MemoryTransport>(post_, rank), ranks);
-    }
-  }
+  explicit ProcessMeshes(std::int64_t ranks, std::size_t eager = usual_eager,
+                         Hosts hosts = Hosts::one_each)
+      : ProcessMeshes(std::make_shared<MemoryPost>(ranks, eager, hosts)) {}
   /// Over other transports: of all ranks, in their order.
   explicit ProcessMeshes(std::vector<std::unique_ptr<comm::Transport>> transports) {
-    const auto ranks = static_cast<std::int64_t>(transports.size());
+    std::vector<std::future<std::unique_ptr<mesh::Backend>>> backends;  // they make them together
     for (auto& transport : transports) {
-      add(std::move(transport), ranks);
+      messages_.push_back(std::make_shared<MessageFaults>());
+      backends.push_back(std::async(std::launch::async, [&transport, faults = messages_.back()] {
+        return std::unique_ptr<mesh::Backend>(std::make_unique<mesh::ProcessBackend>(
+            std::make_unique<FaultyTransport>(std::move(transport), faults)));
+      }));
+    }
+    for (auto& backend : backends) {
+      faults_.push_back(std::make_shared<Faults>(static_cast<std::int64_t>(transports.size())));
+      meshes_.emplace_back(
+          mesh::MeshState::start(std::make_unique<FaultyBackend>(backend.get(), faults_.back())));
     }
   }
 
@@ -74,12 +81,16 @@ class ProcessMeshes {
   }
 
  private:
-  void add(std::unique_ptr<comm::Transport> transport, std::int64_t ranks) {
-    faults_.push_back(std::make_shared<Faults>(ranks));
-    messages_.push_back(std::make_shared<MessageFaults>());
-    auto faulty = std::make_unique<FaultyTransport>(std::move(transport), messages_.back());
-    meshes_.emplace_back(mesh::MeshState::start(std::make_unique<FaultyBackend>(
-        std::make_unique<mesh::ProcessBackend>(std::move(faulty)), faults_.back())));
+  explicit ProcessMeshes(std::shared_ptr<MemoryPost> post) : ProcessMeshes(transports(post)) {
+    post_ = std::move(post);
+  }
+  static std::vector<std::unique_ptr<comm::Transport>> transports(
+      const std::shared_ptr<MemoryPost>& post) {
+    std::vector<std::unique_ptr<comm::Transport>> all;
+    for (std::int64_t rank = 0; rank < post->ranks(); ++rank) {
+      all.push_back(std::make_unique<MemoryTransport>(post, rank));
+    }
+    return all;
   }
 
   std::shared_ptr<MemoryPost> post_;  // none over other transports

@@ -3,6 +3,7 @@
 
 #include "comm/tcp/lobby.hpp"
 #include "comm/tcp/tcp_transport.hpp"
+#include "tests/support/memory_transport.hpp"
 
 #include <fmt/format.h>
 
@@ -22,7 +23,8 @@ namespace shardsolve::testing {
 
 using Transports = std::vector<std::unique_ptr<comm::Transport>>;
 
-/// So many ranks, each connected to each by a pair of sockets of the system.
+/// So many ranks, each connected to each by a pair of sockets of the system, which say that they
+/// are on a host each.
 inline Transports socket_pairs(
     std::int64_t ranks, std::optional<std::chrono::duration<double>> patience = std::nullopt) {
   const auto count = static_cast<std::size_t>(ranks);
@@ -43,8 +45,8 @@ inline Transports socket_pairs(
   Transports all;
   for (std::size_t rank = 0; rank < count; ++rank) {
     all.push_back(std::make_unique<comm::tcp::TcpTransport>(
-        static_cast<std::int64_t>(rank), std::move(peers[rank]),
-        std::vector<std::int64_t>(count, 0), patience));
+        static_cast<std::int64_t>(rank), std::move(peers[rank]), numbers(Hosts::one_each, ranks),
+        patience));
   }
   return all;
 }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -133,6 +134,19 @@ TEST(Workspace, InARoom_TakesPiecesOfItAndAllocatesNothing) {
     workspace.give_back();
   }
   EXPECT_EQ(device.allocations_, 1);
+}
+
+TEST(Workspace, RoomOfSomebodyElse_TakesThePlaceOfItsOwn) {
+  CountingDevice device;
+  std::vector<std::byte> room(2 * line);
+  for (const std::span<std::byte> other : {std::span(room), std::span<std::byte>()}) {
+    Workspace workspace(from(device));
+    workspace.make_room(400);
+    EXPECT_GT(device.out_, 0U);
+    workspace.use(other);
+    EXPECT_EQ(device.out_, 0U);
+    EXPECT_EQ(workspace.held(), other.size());
+  }
 }
 
 TEST(Workspace, WhatDoesNotFitARoom_GoesAfterTheCallAndIsAskedForNext) {

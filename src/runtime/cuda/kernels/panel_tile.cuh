@@ -6,7 +6,6 @@
 #include "runtime/cuda/kernels/tensor_core.cuh"
 
 #include <climits>
-#include <cstdint>
 
 namespace shardsolve::runtime::cuda {
 

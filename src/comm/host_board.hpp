@@ -1,0 +1,95 @@
+/// What the processes of one host write down for each other about memory that they share.
+#pragma once
+
+#include "comm/release_agreement.hpp"
+#include "comm/shared_memory.hpp"
+#include "comm/transport.hpp"
+#include "runtime/host/one_way_counter.hpp"
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace shardsolve::comm {
+
+/// A table in memory that all have in common. What is no counter is published by one.
+class HostBoard {
+ public:
+  using Counter = runtime::host::OneWayCounter;
+  /// Windows of a call that it has room for.
+  static constexpr std::size_t most_windows = 16;
+
+  /// One rank in one window.
+  struct Seat {
+    alignas(64) Counter joined{Counter::Scope::machine};  // publishes the next two
+    bool within_reach = false;  // whether the rank's buffer lies in its workspace
+    std::size_t offset = 0;     // and where
+    alignas(64) Counter opened{Counter::Scope::machine};  // publishes the next one
+    bool reaches_all = false;  // whether the rank has opened the workspaces of all others
+    alignas(64) Counter published{Counter::Scope::machine};  // parts, as all are
+  };
+  /// A rank's workspace, by which the others open it. Published with the buffers in it.
+  struct Workspace {
+    std::size_t bytes = 0;
+    std::array<char, 64> ticket{};
+  };
+
+  static std::size_t bytes(std::size_t ranks) { return Table(ranks).end; }
+
+  /// `makes`: whether this process has made the memory; it writes the empty table.
+  HostBoard(SharedMemory memory, std::size_t ranks, bool makes);
+
+  std::string ticket() const { return memory_.ticket(); }
+  void withdraw() { memory_.withdraw(); }
+  std::size_t ranks() const { return ranks_; }
+
+  Seat& seat(std::size_t window, std::size_t rank) const {
+    return at<Seat>(table_.seats, window * ranks_ + rank);
+  }
+  /// How many parts of `root` rank `reader` needs no longer.
+  Counter& released(std::size_t window, std::size_t root, std::size_t reader) const {
+    return at<Counter>(table_.released, (reader * most_windows + window) * ranks_ + root);
+  }
+  Workspace& workspace(std::size_t rank) const { return at<Workspace>(table_.workspaces, rank); }
+  /// One of each rank.
+  std::span<ReleaseAgreement::Word> words() const {
+    return {&at<ReleaseAgreement::Word>(table_.words, 0), ranks_};
+  }
+  /// All counters of windows that `rank` raises.
+  template <class Body>
+  void for_each_counter_of(std::size_t rank, Body body) const {
+    for (std::size_t window = 0; window < most_windows; ++window) {
+      body(seat(window, rank).joined);
+      body(seat(window, rank).opened);
+      body(seat(window, rank).published);
+      for (std::size_t root = 0; root < ranks_; ++root) {
+        body(released(window, root, rank));
+      }
+    }
+  }
+
+ private:
+  /// Where each kind begins.
+  struct Table {
+    explicit Table(std::size_t ranks);
+    std::size_t seats, words, workspaces, released, end;
+  };
+
+  template <class Entry>
+  Entry& at(std::size_t begin, std::size_t index) const {
+    return *reinterpret_cast<Entry*>(memory_.data() + begin + index * sizeof(Entry));
+  }
+
+  SharedMemory memory_;
+  std::size_t ranks_;
+  Table table_;
+};
+
+/// All processes call it together. Null, in all of them, if there is only one, if they are on
+/// several hosts, if one cannot open what rank 0 has made (containers of their own, different
+/// users), or under strict overcommit. Throws as tell_all().
+std::unique_ptr<HostBoard> make_host_board(Transport& transport);
+
+}  // namespace shardsolve::comm

@@ -1,0 +1,58 @@
+/// A window between ranks that reach each other's memory: everybody reads the root's own.
+#pragma once
+
+#include "comm/traced_messages.hpp"
+#include "comm/window.hpp"
+#include "runtime/host/one_way_counter.hpp"
+
+#include <shardsolve/trace.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace shardsolve::comm {
+
+class InPlaceWindow final : public Window {
+ public:
+  using Counter = runtime::host::OneWayCounter;
+
+  /// One rank's buffer, as this process reaches it, and what the ranks tell each other of it.
+  struct Member {
+    std::byte* base = nullptr;
+    Counter* published = nullptr;       // how many parts it has
+    Counter* released_here = nullptr;   // how many of them this rank needs no longer
+    Counter* released_there = nullptr;  // how many of this rank's it needs no longer
+  };
+  /// Waits until a counter that rank `peer` raises has reached the target. Throws as Watch::look.
+  using Wait = std::function<void(const Counter& counter, std::uint32_t target, std::int64_t peer,
+                                  const char* operation)>;
+
+  /// `index`: the number of the window in its call; `first`: where its counters begin.
+  InPlaceWindow(std::vector<Member> members, std::int64_t rank, std::size_t index,
+                std::uint32_t first, Wait wait);
+
+  std::byte* base(std::int64_t root) const override { return member(root).base; }
+  void publish(runtime::Queue& queue, std::vector<WindowPart> parts) override;
+  void release(runtime::Queue& queue) override;
+  void reclaim(runtime::Queue& queue) override;
+
+ private:
+  const Member& member(std::int64_t rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  std::int64_t ranks() const { return static_cast<std::int64_t>(members_.size()); }
+  /// One end of what a rank tells another about this window, as the trace has it; `count`: of the
+  /// parts published by whose memory it is about.
+  TraceMessage message(WindowNotice notice, std::int64_t from, std::int64_t to, std::uint32_t count,
+                       std::size_t bytes) const;
+
+  std::vector<Member> members_;
+  std::int64_t rank_;
+  std::size_t index_;
+  std::uint32_t first_;
+  Wait wait_;
+  std::vector<std::uint32_t> published_;  // by each root, as far as this rank has enqueued
+  std::vector<std::uint32_t> released_;
+};
+
+}  // namespace shardsolve::comm

@@ -1,0 +1,223 @@
+// The triangular solves with a panel and the tile that they need, against those of the host. Left
+// out without a GPU: see support/backend.hpp.
+
+#include "device/kernels_fixture.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace shardsolve::testing {
+namespace {
+
+using runtime::Op;
+
+template <Scalar T>
+class DevicePanelTest : public DeviceKernelsTest<T> {
+ protected:
+  /// y l^H for random y, so that the solution is no larger than the panel: |x| |l| would hide
+  /// errors.
+  Framed<T> panel_with_small_solution(const Framed<T>& tile, std::int64_t rows) {
+    const std::int64_t n = tile.rows;
+    Framed<T> l =
+        this->after(*this->host_, {tile}, [](const auto& kernels, auto& queue, const auto& x) {
+          std::int64_t info = -1;
+          kernels.potrf(queue, x[0], {}, &info);
+          queue.synchronize();
+          ASSERT_EQ(info, 0);
+        })[0];
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t i = 0; i < j; ++i) {
+        l(i, j) = T{0};
+      }
+    }
+    const auto product = [](const auto& kernels, auto& queue, const auto& x) {
+      kernels.gemm(queue, Op::none, Op::conjugate_transpose, T{1}, x[0], x[1], T{0}, x[2]);
+    };
+    return this->after(*this->host_, {framed<T>(rows, n, 6), l, framed<T>(rows, n, 8)}, product)[2];
+  }
+};
+TYPED_TEST_SUITE(DevicePanelTest, Dtypes, DtypeNames);
+
+/// A tile whose factor is I plus small numbers, and what is above it.
+template <Scalar T>
+Framed<T> definite(std::int64_t n) {
+  Framed<T> tile = framed<T>(n, n, 5);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = j; i < n; ++i) {
+      tile(i, j) *= static_cast<RealOf<T>>(0.5 / std::sqrt(static_cast<double>(n)));
+    }
+    tile(j, j) = T{4};
+  }
+  return tile;
+}
+
+TYPED_TEST(DevicePanelTest, Panel_IsTheHosts) {
+  using T = TypeParam;
+  for (const std::int64_t n : {1,   5,   31,  32,  33,  63,  64,  65,   96,   101, 128,
+                               200, 257, 500, 511, 512, 700, 999, 1000, 1023, 1024}) {
+    SCOPED_TRACE(n);
+    // blocks of a panel are wide where there are few rows
+    const std::int64_t rows = n % 2 == 0 ? 1100 : 150;
+    this->expect_alike({definite<T>(n), framed<T>(rows, n, 6), framed<T>(n, rows, 7)}, 8 * n,
+                       [&](const auto& kernels, auto& queue, const auto& x) {
+                         const bool on_gpu = &queue == &this->gpu_->queue();
+                         OneDevice& side = on_gpu ? *this->gpu_ : *this->host_;
+                         const std::int64_t columns = kernels.aid_columns(n);
+                         const auto memory = side.device().allocate(
+                             static_cast<std::size_t>(n * columns) * sizeof(T));
+                         const MatrixView<T> aid(static_cast<T*>(memory.data()), n, columns);
+                         kernels.fill(queue, T{std::numeric_limits<RealOf<T>>::quiet_NaN()}, aid);
+                         const auto cell = side.device().allocate(sizeof(std::int64_t));
+                         auto* info = static_cast<std::int64_t*>(cell.data());
+                         queue.store(info, -77, 1);
+                         kernels.potrf(queue, x[0], aid, info);
+                         kernels.panel(queue, x[0], aid, x[1], x[2]);
+                         std::int64_t found = -1;
+                         queue.copy(&found, info, sizeof(found));
+                         queue.synchronize();
+                         EXPECT_EQ(found, 0);
+                       });
+  }
+}
+
+/// A tile of a Gaussian kernel, as close to singular as its precision allows.
+template <Scalar T>
+Framed<T> nearly_singular(std::int64_t n) {
+  Framed<T> tile = framed<T>(n, n, 5);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = j; i < n; ++i) {
+      const double apart = 10.0 * static_cast<double>(i - j) / static_cast<double>(n);
+      const double entry = std::exp(-0.5 * apart * apart);
+      if constexpr (is_complex<T>) {
+        tile(i, j) = static_cast<T>(std::polar(entry, apart));
+      } else {
+        tile(i, j) = static_cast<T>(entry);
+      }
+    }
+    const bool is_double = std::is_same_v<RealOf<T>, double>;
+    tile(j, j) += static_cast<RealOf<T>>(is_double ? 1e-9 : 3e-7 * static_cast<double>(n));
+  }
+  return tile;
+}
+
+template <Scalar T>
+T conjugate(const T& value) {
+  if constexpr (is_complex<T>) {
+    return std::conj(value);
+  } else {
+    return value;
+  }
+}
+
+/// max of |a - x l^H| / (|x| |l|^H) over some rows.
+template <Scalar T>
+double backward_error(const Framed<T>& a, const Framed<T>& x, const Framed<T>& l) {
+  using Wide = std::conditional_t<is_complex<T>, std::complex<long double>, long double>;
+  double worst = 0.0;
+  for (std::int64_t i = 0; i < a.rows; i += i < 20 || i + 20 > a.rows ? 1 : 211) {
+    for (std::int64_t j = 0; j < l.columns; ++j) {
+      Wide sum = -Wide(a(i, j));
+      long double size = 0;
+      for (std::int64_t k = 0; k <= j; ++k) {
+        const Wide term = Wide(x(i, k)) * Wide(conjugate(l(j, k)));
+        sum += term;
+        size += std::abs(term);
+      }
+      const double error = static_cast<double>(std::abs(sum) / size);
+      worst = error <= worst ? worst : error;
+    }
+  }
+  return worst;
+}
+
+// Wide panels and narrow ones, of whole and of broken groups of rows; where operands are as the
+// algorithms have them, one kernel solves the long ones.
+TYPED_TEST(DevicePanelTest, Panel_IsAsStableAsASolve) {
+  using T = TypeParam;
+  const auto gpu = static_cast<std::size_t>(test_gpus().front());
+  const bool has_kernel =
+      std::is_same_v<RealOf<T>, double> && mesh::cuda_facts().gpus[gpu].major >= 9;
+  for (const std::int64_t n : {128, 192, 256, 640, 1024}) {
+    for (const std::int64_t rows : {100, 3071, 3072, 3100, 8449}) {
+      SCOPED_TRACE(std::to_string(rows) + " rows of " + std::to_string(n));
+      const Framed<T> tile = nearly_singular<T>(n);
+      const Framed<T> a = this->panel_with_small_solution(tile, rows);
+      // an even stride and an even first place
+      const Framed<T> around = framed<T>(n + 3, rows, 7);
+      double flops = 0.0;
+      const auto found = this->after(
+          *this->gpu_, {tile, a, around}, [&](const auto& kernels, auto& queue, const auto& x) {
+            const auto memory =
+                this->gpu_->device().allocate(static_cast<std::size_t>(2 * n * n) * sizeof(T));
+            const MatrixView<T> aid(static_cast<T*>(memory.data()), n, 2 * n);
+            const auto cell = this->gpu_->device().allocate(sizeof(std::int64_t));
+            auto* info = static_cast<std::int64_t*>(cell.data());
+            kernels.fill(queue, T{std::numeric_limits<RealOf<T>>::quiet_NaN()}, aid);
+            kernels.potrf(queue, x[0], aid, info);
+            const double before = queue.flops();
+            kernels.panel(queue, x[0], aid, x[1], x[2].block(0, 0, n, rows));
+            flops = queue.flops() - before;
+            std::int64_t pivot = -1;
+            queue.copy(&pivot, info, sizeof(pivot));
+            queue.synchronize();
+            EXPECT_EQ(pivot, 0);
+          });
+      EXPECT_LE(backward_error(a, found[1], found[0]), static_cast<double>(n) * unit_roundoff<T>);
+      // The kernel counts what a solve takes, products count themselves.
+      const bool in_one_kernel = has_kernel && rows >= 3072 && n % (is_complex<T> ? 64 : 128) == 0;
+      const double of_a_solve =
+          (is_complex<T> ? 4.0 : 1.0) * static_cast<double>(rows) * static_cast<double>(n * n);
+      EXPECT_EQ(std::abs(flops / of_a_solve - 1.0) < 1e-6, in_one_kernel) << flops;
+      for (std::size_t i = 0; i < a.values.size(); ++i) {
+        ASSERT_TRUE(a.inside(i) || found[1].values[i] == a.values[i]) << "place " << i;
+      }
+      for (std::int64_t j = -around.left; j < rows + around.right; ++j) {
+        for (std::int64_t i = -around.above; i < around.rows + around.below; ++i) {
+          const bool of_panel = i >= 0 && i < n && j >= 0 && j < rows;
+          const T expected = of_panel ? conjugate(found[1](j, i)) : around(i, j);
+          ASSERT_EQ(found[2](i, j), expected) << i << ", " << j;
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(DevicePanelTest, Potrf_NamesTheFirstPivotThatFails) {
+  using T = TypeParam;
+  const auto info_of = [&](Framed<T> tile) {
+    std::int64_t found = 0;
+    this->after(*this->gpu_, {tile}, [&](const auto& kernels, auto& queue, const auto& x) {
+      const std::int64_t n = x[0].rows();
+      const auto memory =
+          this->gpu_->device().allocate(static_cast<std::size_t>(2 * n * n) * sizeof(T));
+      const auto cell = this->gpu_->device().allocate(sizeof(std::int64_t));
+      auto* info = static_cast<std::int64_t*>(cell.data());
+      kernels.potrf(queue, x[0], {static_cast<T*>(memory.data()), n, 2 * n}, info);
+      queue.copy(&found, info, sizeof(found));
+      queue.synchronize();
+    });
+    return found;
+  };
+  for (const std::int64_t n : {1, 40, 64, 300, 512, 1000}) {
+    for (const std::int64_t place : {std::int64_t{0}, n / 3, n / 2, n - 1}) {
+      SCOPED_TRACE(std::to_string(n) + ", " + std::to_string(place));
+      auto tile = definite<T>(n);
+      tile(place, place) = T{-4};
+      EXPECT_EQ(info_of(tile), place + 1);
+      tile(place, place) = T{0};
+      tile(n - 1, n - 1) = std::numeric_limits<RealOf<T>>::quiet_NaN();
+      EXPECT_EQ(info_of(tile), place == n - 1 ? -n : place + 1);
+      tile(place, place) = std::numeric_limits<RealOf<T>>::infinity();
+      EXPECT_EQ(info_of(tile), -(place + 1));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardsolve::testing
