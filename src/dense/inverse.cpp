@@ -11,6 +11,11 @@
 // From the last step to the first because X = M^H M needs M L = I to be accurate: the other way
 // round makes L M = I accurate, and X is worse by about the square root of the condition number.
 //
+// The term of x_ij with an entry on M's diagonal is as a rule by far the largest. Terms that are
+// added to it one by one each cost a rounding of that size, terms that have been added up before
+// cost one: so what lies on diagonals comes last, in narrow squares. For Gaussian kernels the
+// residual of X is then 1 to 3 u instead of 3 to 10 u.
+//
 // In elimination order M lies in the lower triangle, X grows in the upper one, and the diagonal
 // tiles of X, which M's still cover, wait in memory of their own. What travels is packed
 // transposed, like the panels of the factorisation.
@@ -36,6 +41,9 @@ using runtime::Triangle;
 
 /// Of l and of m: one being used, one arriving.
 constexpr std::int64_t slots = 2;
+
+/// Columns of these squares.
+constexpr std::int64_t square = 16;
 
 template <Scalar T>
 class Inverse {
@@ -220,8 +228,8 @@ class Inverse {
     const MatrixView<T> x =
         slab_.block(x_rows.begin.value(), first, x_rows.size(), slab_.columns() - first);
     kernels_.fill(rank_.update(), T{0}, x);
-    for (const Batch& batch : layout::in_batches(
-             layout::lower_staircase(layout_, rank_.index(), block_after(step), blocks()))) {
+    for (const Batch& batch : layout::in_batches(layout::lower_staircase(
+             layout_, rank_.index(), block_after(step), blocks(), square))) {
       const Piece& piece = batch.first;
       const RowRun& run = runs[static_cast<std::size_t>(piece.segment)];
       const MatrixView<T> m22 = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
@@ -237,12 +245,32 @@ class Inverse {
     rank_.update().record(m_.done(turn_));
   }
 
-  /// x11 = m^H m, in the upper triangle.
+  /// x11 = m^H m, in the upper triangle; m11, which leads the owner's run, comes last.
   void make_diagonal_tile(Step step, const std::vector<RowRun>& runs) {
     const MatrixView<T> tile = diagonal_tile(step);
     kernels_.fill(rank_.update(), T{0}, tile);
+    MatrixView<T> m11;
     for (const RowRun& run : runs) {
-      kernels_.herk(rank_.update(), Triangle::upper, Op::none, 1, m_part(step, run), 1, tile);
+      MatrixView<T> part = m_part(step, run);
+      if (run.rank == rank_.index()) {
+        m11 = part.columns_from(0, size(step));
+        part = part.columns_from(size(step), part.columns() - size(step));
+      }
+      kernels_.herk(rank_.update(), Triangle::upper, Op::none, 1, part, 1, tile);
+    }
+    const LocalRange columns = layout_.columns(step);
+    const std::int64_t block = columns.begin.value() / layout_.tile();
+    for (const Batch& batch :
+         layout::in_batches(layout::lower_tile(layout_, rank_.index(), block, square))) {
+      const Piece& piece = batch.first;
+      const std::int64_t column = piece.columns.begin - columns.begin;
+      const MatrixView<T> m =
+          m11.columns_from(piece.rows.begin - layout_.rows(step).begin, piece.rows.size());
+      const runtime::Steps steps{batch.count, batch.distance * m.stride(),
+                                 batch.distance * (m.stride() + 1), batch.distance * tile.stride()};
+      kernels_.gemm_batch(rank_.update(), Op::none, Op::conjugate_transpose, T{1}, m,
+                          m.block(column, 0, piece.columns.size(), m.columns()), T{1},
+                          tile.columns_from(column, piece.columns.size()), steps);
     }
   }
   MatrixView<T> diagonal_tile(Step step) const {

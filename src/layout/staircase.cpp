@@ -35,9 +35,9 @@ class Slab {
     return layout_.segment(segment).begin + eliminated;
   }
 
-  GlobalRange diagonal_rows(std::int64_t block) const {
-    const LocalRange local = columns(block, block + 1);
-    return {layout_.global(rank_, local.begin), layout_.global(rank_, local.end)};
+  /// Rows with the indices of columns.
+  GlobalRange diagonal_rows(LocalRange columns) const {
+    return {layout_.global(rank_, columns.begin), layout_.global(rank_, columns.end)};
   }
 
  private:
@@ -62,12 +62,27 @@ void add_rectangle(std::vector<Piece>& pieces, std::int64_t segment, GlobalRange
   }
 }
 
+/// A square on the diagonal.
+void cut_square(const Slab& slab, LocalRange columns, std::int64_t finest,
+                std::vector<Piece>& pieces) {
+  const GlobalRange rows = slab.diagonal_rows(columns);
+  if (columns.size() <= finest) {
+    pieces.push_back({slab.rank(), rows, columns, true});
+    return;
+  }
+  const std::int64_t half = finest * roundest_between(0, (columns.size() + finest - 1) / finest);
+  const LocalRange left{columns.begin, columns.begin + half};
+  add_rectangle(pieces, slab.rank(), {rows.begin + half, rows.end}, left);
+  cut_square(slab, left, finest, pieces);
+  cut_square(slab, {left.end, columns.end}, finest, pieces);
+}
+
 /// Blocks [first, last), rows before those of block `end`.
 void cut_lower(const Slab& slab, std::int64_t first, std::int64_t last, std::int64_t end,
-               std::vector<Piece>& pieces) {
+               std::int64_t finest, std::vector<Piece>& pieces) {
   if (last - first == 1) {
-    const GlobalRange tile = slab.diagonal_rows(first);
-    pieces.push_back({slab.rank(), tile, slab.columns(first, last), true});
+    const GlobalRange tile = slab.diagonal_rows(slab.columns(first, last));
+    cut_square(slab, slab.columns(first, last), finest, pieces);
     for (std::int64_t segment = 0; segment < slab.layout().ranks(); ++segment) {
       const GlobalIndex begin = segment == slab.rank() ? tile.end : slab.from(segment, first);
       add_rectangle(pieces, segment, {begin, slab.from(segment, end)}, slab.columns(first, last));
@@ -79,8 +94,8 @@ void cut_lower(const Slab& slab, std::int64_t first, std::int64_t last, std::int
     add_rectangle(pieces, segment, {slab.from(segment, middle), slab.from(segment, end)},
                   slab.columns(first, middle));
   }
-  cut_lower(slab, first, middle, middle, pieces);
-  cut_lower(slab, middle, last, end, pieces);
+  cut_lower(slab, first, middle, middle, finest, pieces);
+  cut_lower(slab, middle, last, end, finest, pieces);
 }
 
 /// Blocks [first, last), rows from those of block `begin` (all rows if it is -1).
@@ -94,7 +109,8 @@ void cut_upper(const Slab& slab, std::int64_t first, std::int64_t last, std::int
       add_rectangle(pieces, segment, {first_row(segment), slab.from(segment, first)},
                     slab.columns(first, last));
     }
-    pieces.push_back({slab.rank(), slab.diagonal_rows(first), slab.columns(first, last), true});
+    const LocalRange tile = slab.columns(first, last);
+    pieces.push_back({slab.rank(), slab.diagonal_rows(tile), tile, true});
     return;
   }
   const std::int64_t middle = roundest_between(first, last);
@@ -109,12 +125,20 @@ void cut_upper(const Slab& slab, std::int64_t first, std::int64_t last, std::int
 }  // namespace
 
 std::vector<Piece> lower_staircase(const SlabLayout& layout, std::int64_t rank, std::int64_t first,
-                                   std::int64_t last) {
+                                   std::int64_t last, std::int64_t finest) {
   const Slab slab(layout, rank);
   std::vector<Piece> pieces;
   if (first < last) {
-    cut_lower(slab, first, last, slab.blocks(), pieces);
+    cut_lower(slab, first, last, slab.blocks(), finest, pieces);
   }
+  return pieces;
+}
+
+std::vector<Piece> lower_tile(const SlabLayout& layout, std::int64_t rank, std::int64_t block,
+                              std::int64_t finest) {
+  const Slab slab(layout, rank);
+  std::vector<Piece> pieces;
+  cut_square(slab, slab.columns(block, block + 1), finest, pieces);
   return pieces;
 }
 

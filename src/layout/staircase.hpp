@@ -13,7 +13,7 @@ struct Piece {
   std::int64_t segment = 0;  ///< rank whose segment the rows lie in
   GlobalRange rows;
   LocalRange columns;     ///< of the slab
-  bool diagonal = false;  ///< a diagonal tile, of which only one triangle belongs to the update
+  bool diagonal = false;  ///< a square on the diagonal, of which one triangle belongs to the update
 
   friend bool operator==(const Piece&, const Piece&) = default;
 };
@@ -21,9 +21,15 @@ struct Piece {
 /// The entries of blocks [first, last) of `rank`'s slab (block numbers within the slab) that come
 /// on or below the diagonal in the elimination order: block b has the rows eliminated in its own
 /// step or later. In each segment that is a staircase; it is cut recursively into few wide
-/// rectangles, one diagonal tile a block, no entry twice. Empty pieces are left out.
+/// rectangles, one diagonal tile a block, no entry twice. Empty pieces are left out. Diagonal tiles
+/// of more than `finest` columns are cut likewise, down to squares of so many.
 std::vector<Piece> lower_staircase(const SlabLayout& layout, std::int64_t rank, std::int64_t first,
-                                   std::int64_t last);
+                                   std::int64_t last,
+                                   std::int64_t finest = SlabLayout::largest_size);
+
+/// The diagonal tile of one of its blocks alone, cut like that.
+std::vector<Piece> lower_tile(const SlabLayout& layout, std::int64_t rank, std::int64_t block,
+                              std::int64_t finest);
 
 /// Likewise the entries on or above the diagonal: rows eliminated in the block's own step or
 /// before.
@@ -38,7 +44,8 @@ struct Batch {
   std::int64_t distance = 0;
 };
 
-/// All of the pieces, few batches. Sorted by their places, not in the order given.
+/// All of the pieces, few batches. Sorted by their places, not in the order given; those on the
+/// diagonal come last.
 std::vector<Batch> in_batches(std::vector<Piece> pieces);
 
 }  // namespace shardsolve::layout

@@ -94,7 +94,9 @@ std::vector<Tour> tours() {
       {"one_tile", SlabLayout::even(7, 1, 8)},
       {"one_row", SlabLayout::even(1, 2, 8)},
       // panels formed with an explicit inverse lose all digits where leading tiles are this wide
-      {"kernels_of_many_tiles", SlabLayout::even(227, 3, 24), true}};
+      {"kernels_of_many_tiles", SlabLayout::even(227, 3, 24), true},
+      // and sums of inverses that begin with their largest term lose one digit in wide ones
+      {"kernels_of_one_tile", SlabLayout::even(227, 1, 227), true}};
 }
 
 /// Calls visit(mesh, case, factor, a) for every matrix that has a factor.

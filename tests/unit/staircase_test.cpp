@@ -157,6 +157,40 @@ std::vector<Piece> taken_apart(const std::vector<Batch>& batches) {
   return pieces;
 }
 
+TEST(Staircase, FinestSquares_CutTheDiagonalTiles) {
+  const SlabLayout layout = SlabLayout::even(7, 1, 7);
+  const auto tile = UnorderedElementsAreArray(
+      {piece(0, 4, 7, 0, 4), piece(0, 2, 4, 0, 2), piece(0, 6, 7, 4, 6), piece(0, 0, 2, 0, 2, true),
+       piece(0, 2, 4, 2, 4, true), piece(0, 4, 6, 4, 6, true), piece(0, 6, 7, 6, 7, true)});
+  EXPECT_THAT(lower_tile(layout, 0, 0, 2), tile);
+  EXPECT_THAT(lower_staircase(layout, 0, 0, 1, 2), tile);
+  EXPECT_THAT(lower_tile(layout, 0, 0, 7), UnorderedElementsAreArray({piece(0, 0, 7, 0, 7, true)}));
+  // Everywhere the same entries, but for those above the diagonal of what was one square.
+  testing::fuzz(100, [](testing::Random& random) {
+    const std::int64_t ranks = 1 + random.below(3);
+    const SlabLayout layout = SlabLayout::even(1 + random.below(60), ranks, 1 + random.below(20));
+    const std::int64_t finest = 1 + random.below(9);
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      const std::int64_t blocks = (layout.width(rank) + layout.tile() - 1) / layout.tile();
+      const auto whole = touches(layout, lower_staircase(layout, rank, 0, blocks), rank);
+      const auto pieces = lower_staircase(layout, rank, 0, blocks, finest);
+      const auto cut = touches(layout, pieces, rank);
+      for (std::int64_t j = 0; j < layout.width(rank); ++j) {
+        for (std::int64_t i = 0; i < layout.size(); ++i) {
+          const auto at = static_cast<std::size_t>(i + layout.size() * j);
+          const GlobalIndex column = layout.global(rank, LocalIndex(j));
+          const bool below = layout.position(GlobalIndex(i)) >= layout.position(column);
+          ASSERT_TRUE(below ? cut[at] == whole[at] : cut[at] <= whole[at]);
+        }
+      }
+      EXPECT_THAT(taken_apart(in_batches(pieces)), UnorderedElementsAreArray(pieces));
+      for (const Piece& one : pieces) {
+        EXPECT_TRUE(!one.diagonal || one.columns.size() <= finest);
+      }
+    }
+  });
+}
+
 TEST(Staircase, InBatches_AreThePiecesAndFew) {
   testing::fuzz(100, [](testing::Random& random) {
     const std::int64_t ranks = 1 + random.below(4);
