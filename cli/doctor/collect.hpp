@@ -4,7 +4,6 @@
 #include "surroundings.hpp"
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 
 namespace shardsolve::cli::doctor {
@@ -18,15 +17,6 @@ Surroundings look_around(const Job& job, std::int64_t processes);
 
 // The parts of it.
 Host look_at_host();
-/// Cores' worth of CPU time that the control groups (version 2 or 1) of a process leave it, the
-/// least of its group and those around that. `own_groups`: /proc/self/cgroup; `tree`:
-/// /sys/fs/cgroup. In a container the first may name a path of the host: then the root of the tree
-/// counts, which is the container's group.
-std::optional<double> cpu_quota(const std::filesystem::path& own_groups,
-                                const std::filesystem::path& tree);
-/// Likewise threads and processes that they still allow.
-std::optional<std::int64_t> threads_left(const std::filesystem::path& own_groups,
-                                         const std::filesystem::path& tree);
 Driver look_at_driver();
 std::optional<Links> look_at_links(const mesh::CudaFacts& cuda);
 /// `device`: as Mesh::device_kind().

@@ -1,6 +1,7 @@
 // CPU, memory and limits, as Linux tells them.
 
 #include "collect.hpp"
+#include "core/control_groups.hpp"
 #include "text.hpp"
 
 #include <shardsolve/plan.hpp>
@@ -48,64 +49,6 @@ std::int64_t memory_entry(const std::string& key) {
   return 1024 * kilobytes;
 }
 
-/// Cores' worth of CPU time of one control group, version 2 or 1.
-std::optional<double> quota_of(const std::filesystem::path& group, bool unified) {
-  std::istringstream text(unified ? first_line(group / "cpu.max")
-                                  : fmt::format("{} {}", first_line(group / "cpu.cfs_quota_us"),
-                                                first_line(group / "cpu.cfs_period_us")));
-  double quota = 0.0;
-  double period = 0.0;
-  text >> quota >> period;  // fails at "max"
-  return text && quota > 0.0 && period > 0.0 ? std::optional(quota / period) : std::nullopt;
-}
-
-/// Threads that one control group still allows.
-std::optional<std::int64_t> threads_left_in(const std::filesystem::path& group) {
-  const auto most = to_number<std::int64_t>(trimmed(first_line(group / "pids.max")));
-  const auto current = to_number<std::int64_t>(trimmed(first_line(group / "pids.current")));
-  return most ? std::optional(std::max<std::int64_t>(0, *most - current.value_or(0)))
-              : std::nullopt;  // "max"
-}
-
-/// Whether a line of /proc/self/cgroup, "4:cpu,cpuacct:/a/b", is of that controller.
-bool is_of(const std::string& controller, const std::string& controllers) {
-  for (const std::string& one : split(controllers, ',')) {
-    if (one == controller) {
-      return true;
-    }
-  }
-  return controllers.empty();  // version 2
-}
-
-/// The least that limit_of(group, unified) gives for the groups that this process is in and those
-/// around them. `unified`: version 2.
-template <class LimitOf>
-auto least_of_groups(const std::filesystem::path& own_groups, const std::filesystem::path& tree,
-                     const std::string& controller, LimitOf limit_of) {
-  decltype(limit_of(tree, true)) least;
-  std::ifstream groups(own_groups);
-  for (std::string line; std::getline(groups, line);) {
-    const std::vector<std::string> parts = split(line, ':');
-    if (parts.size() < 3 || !is_of(controller, parts[1])) {
-      continue;
-    }
-    const bool unified = parts[1].empty();
-    const std::filesystem::path root = unified ? tree : tree / controller;
-    std::filesystem::path path = parts[2];
-    for (;;) {
-      const auto limit = limit_of(root / path.relative_path(), unified);
-      if (limit) {
-        least = std::min(least.value_or(*limit), *limit);
-      }
-      if (!path.has_relative_path()) {
-        break;
-      }
-      path = path.parent_path();
-    }
-  }
-  return least;
-}
-
 std::optional<std::int64_t> limit(__rlimit_resource resource) {
   rlimit limits{};
   return ::getrlimit(resource, &limits) == 0 && limits.rlim_cur != RLIM_INFINITY
@@ -134,17 +77,6 @@ std::int64_t allowed_cores(std::int64_t otherwise) {
 
 }  // namespace
 
-std::optional<double> cpu_quota(const std::filesystem::path& own_groups,
-                                const std::filesystem::path& tree) {
-  return least_of_groups(own_groups, tree, "cpu", quota_of);
-}
-
-std::optional<std::int64_t> threads_left(const std::filesystem::path& own_groups,
-                                         const std::filesystem::path& tree) {
-  return least_of_groups(own_groups, tree, "pids",
-                         [](const auto& group, bool) { return threads_left_in(group); });
-}
-
 Host look_at_host() {
   Host host;
   std::array<char, 256> name{};
@@ -155,7 +87,7 @@ Host look_at_host() {
   host.avx2 = flags.find(" avx2 ") != std::string::npos;
   host.cores = std::max<long>(1, ::sysconf(_SC_NPROCESSORS_ONLN));
   host.allowed_cores = allowed_cores(host.cores);
-  host.quota = cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+  host.quota = core::cpu_quota();
   host.memory = memory_entry("MemTotal");
   host.available_memory = std::min(available_host_memory(), host.memory);
   host.address_space = limit(RLIMIT_AS);
@@ -163,7 +95,7 @@ Host look_at_host() {
     host.threads = limit(RLIMIT_NPROC);
     host.threads_in_use = host.threads ? threads_of_this_user() : 0;
   }
-  host.group_threads = threads_left("/proc/self/cgroup", "/sys/fs/cgroup");
+  host.group_threads = core::threads_left();
   host.strict_commit = first_line("/proc/sys/vm/overcommit_memory") == "2";
   host.commit_left = memory_entry("CommitLimit") - memory_entry("Committed_AS");
   struct statvfs shared{};

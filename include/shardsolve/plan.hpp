@@ -38,7 +38,7 @@ SHARDSOLVE_EXPORT Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dty
 /// function of the shape alone, so that results are the same bits everywhere.
 SHARDSOLVE_EXPORT std::int64_t default_tile(std::int64_t n, std::int64_t ranks, Dtype dtype);
 
-/// Bytes of host memory that this process can still take: the machine's, or its control group's.
+/// Bytes of host memory that this process can still take: the machine's, or its control groups'.
 SHARDSOLVE_EXPORT std::int64_t available_host_memory();
 
 }  // namespace shardsolve

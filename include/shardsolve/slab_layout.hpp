@@ -27,12 +27,15 @@ struct RowRun {
 /// columns. Pure functions of (boundaries, tile); no devices involved.
 class SHARDSOLVE_EXPORT SlabLayout {
  public:
+  /// Largest n, and most right-hand sides: no number of bytes is then beyond 64 bits.
+  static constexpr std::int64_t largest_size = std::int64_t{1} << 29;
+
   /// Slabs that differ by at most one column, the wider ones first.
-  /// Throws Error(invalid_argument) if n < 0, ranks < 1 or tile < 1.
+  /// Throws Error(invalid_argument) if n < 0, n > largest_size, ranks < 1 or tile < 1.
   static SlabLayout even(std::int64_t n, std::int64_t ranks, std::int64_t tile);
 
   /// Rank r owns the columns [boundaries[r], boundaries[r + 1]); boundaries start at 0, never fall
-  /// and end at n. Throws Error(invalid_argument) otherwise, or if tile < 1.
+  /// and end at n. Throws Error(invalid_argument) otherwise, or if n > largest_size or tile < 1.
   SlabLayout(std::vector<std::int64_t> boundaries, std::int64_t tile);
 
   std::int64_t size() const { return boundaries_.back(); }

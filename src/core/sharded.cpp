@@ -1,4 +1,5 @@
 #include "core/host_memory.hpp"
+#include "core/right_hand_sides.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/sharded.hpp>
@@ -67,6 +68,14 @@ void check_shapes(const std::vector<MatrixView<T>>& views, const SlabLayout& lay
 
 }  // namespace
 
+void core::require_columns(std::int64_t columns) {
+  if (columns < 0 || columns > SlabLayout::largest_size) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} right-hand sides given; 0 to {} are accepted", columns,
+                            SlabLayout::largest_size));
+  }
+}
+
 template <Scalar T>
 ShardedMatrix<T>::ShardedMatrix(SlabLayout layout) : layout_(std::move(layout)) {
   Pieces pieces;
@@ -103,10 +112,7 @@ ShardedMatrix<T>::ShardedMatrix(SlabLayout layout, MatrixView<T> whole)
 template <Scalar T>
 RightHandSides<T>::RightHandSides(const SlabLayout& layout, std::int64_t columns)
     : layout_(layout), columns_(columns) {
-  if (columns < 0) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("{} right-hand sides given; at least 0 are needed", columns));
-  }
+  core::require_columns(columns);
   Pieces pieces;
   for (std::int64_t rank = 0; rank < layout_.ranks(); ++rank) {
     blocks_.push_back(pieces.add<T>(layout_.width(rank), columns));

@@ -16,12 +16,16 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b ==
   throw Error(ErrorKind::invalid_argument, message);
 }
 
+void require_size(std::int64_t n) {
+  if (n < 0 || n > SlabLayout::largest_size) {
+    reject(fmt::format("matrix size {} given; sizes are 0 to {}", n, SlabLayout::largest_size));
+  }
+}
+
 }  // namespace
 
 SlabLayout SlabLayout::even(std::int64_t n, std::int64_t ranks, std::int64_t tile) {
-  if (n < 0) {
-    reject(fmt::format("matrix size {} given; sizes are at least 0", n));
-  }
+  require_size(n);
   if (ranks < 1) {
     reject(fmt::format("{} ranks given; at least 1 is needed", ranks));
   }
@@ -43,6 +47,7 @@ SlabLayout::SlabLayout(std::vector<std::int64_t> boundaries, std::int64_t tile)
     reject(fmt::format("slab boundaries [{}] given; they start at 0, never fall and end at n",
                        fmt::join(boundaries_, ", ")));
   }
+  require_size(boundaries_.back());
   tile_ = std::min(tile, std::max<std::int64_t>(max_width(), 1));
   const std::int64_t rounds = ceil_div(max_width(), tile_);
   std::int64_t rows_before = 0;

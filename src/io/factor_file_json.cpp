@@ -1,5 +1,7 @@
 #include "io/factor_file_json.hpp"
 
+#include <shardsolve/slab_layout.hpp>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -13,8 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// n^2 elements of 16 bytes are then 2^62 bytes: no sum of sizes can overflow.
-constexpr std::int64_t largest_size = std::int64_t{1} << 29;
 /// Far beyond any norm of finite numbers, and no sum of exponents can overflow.
 constexpr std::int64_t largest_exponent = std::int64_t{1} << 16;
 
@@ -101,7 +101,7 @@ class HeaderReader {
   }
 
   std::vector<std::int64_t> boundaries() const {
-    const std::int64_t n = integer(value(fields_, "n"), "n", 0, largest_size);
+    const std::int64_t n = integer(value(fields_, "n"), "n", 0, SlabLayout::largest_size);
     std::vector<std::int64_t> boundaries;
     for (const Json& boundary : array("boundaries")) {
       const std::int64_t least = boundaries.empty() ? 0 : boundaries.back();

@@ -1,3 +1,4 @@
+#include "core/right_hand_sides.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/require_ranks.hpp"
 
@@ -73,10 +74,7 @@ template <Scalar T>
 RightHandSides<T> make_right_hand_sides(Mesh& mesh, const SlabLayout& layout,
                                         std::int64_t columns) {
   mesh::require_ranks(mesh, layout);
-  if (columns < 0) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("{} right-hand sides given; at least 0 are needed", columns));
-  }
+  core::require_columns(columns);
   const auto owner = std::make_shared<std::vector<runtime::Buffer>>();
   auto blocks = allocate<T>(
       mesh, *owner, [&](std::int64_t rank) { return layout.width(rank); },

@@ -141,9 +141,9 @@ TEST(SlabLayoutFuzz, HugeSlabs_KeepPositionAndRowInverse) {
     const std::int64_t ranks = 1 + random.below(5);
     std::vector<std::int64_t> boundaries{0};
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      boundaries.push_back(boundaries.back() + random.below((largest - 1) / ranks) + 1);
+      boundaries.push_back(boundaries.back() + random.below(SlabLayout::largest_size / ranks) + 1);
     }
-    const std::int64_t tile = largest / (1 + random.below(8)) - random.below(3);
+    const std::int64_t tile = SlabLayout::largest_size / (1 + random.below(8)) - random.below(3);
     SCOPED_TRACE(::testing::PrintToString(boundaries) + " tile " + std::to_string(tile));
     const SlabLayout layout(boundaries, tile);
     std::int64_t rows = 0;
@@ -174,8 +174,9 @@ TEST(SlabLayoutFuzz, HostileArguments_ThrowError) {
     for (std::int64_t count = random.below(5); count > 0; --count) {
       boundaries.push_back(random.one_of(extremes));
     }
-    const bool possible =
-        boundaries.size() >= 2 && boundaries[0] == 0 && std::ranges::is_sorted(boundaries);
+    const bool possible = boundaries.size() >= 2 && boundaries[0] == 0 &&
+                          std::ranges::is_sorted(boundaries) &&
+                          boundaries.back() <= SlabLayout::largest_size;
     const std::int64_t tile = random.one_of(extremes);
     if (!possible || tile < 1) {
       ASSERT_TRUE(is_refused([&] { SlabLayout(boundaries, tile); }))
@@ -183,7 +184,7 @@ TEST(SlabLayoutFuzz, HostileArguments_ThrowError) {
     }
     const std::int64_t n = random.one_of(extremes);
     const std::int64_t ranks = random.one_of(extremes);
-    if (n < 0 || ranks < 1 || (ranks <= 1000 && tile < 1)) {
+    if (n < 0 || n > SlabLayout::largest_size || ranks < 1 || (ranks <= 1000 && tile < 1)) {
       ASSERT_TRUE(is_refused([&] { SlabLayout::even(n, ranks, tile); }))
           << n << " rows, " << ranks << " ranks, tile " << tile;
     }

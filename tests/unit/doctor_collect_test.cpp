@@ -18,64 +18,6 @@ using ::testing::HasSubstr;
 using testing::TemporaryDirectory;
 using testing::write_file;
 
-/// A tree of control groups with one file in it.
-void put(const TemporaryDirectory& tree, const std::string& file, const std::string& text) {
-  const std::filesystem::path path = tree / file;
-  std::filesystem::create_directories(path.parent_path());
-  write_file(path.string(), text);
-}
-
-TEST(DoctorQuota, Version2_TheLeastOfAllGroupsAround) {
-  const TemporaryDirectory tree;
-  put(tree, "own", "0::/jobs/17\n");
-  put(tree, "jobs/17/cpu.max", "400000 100000\n");
-  EXPECT_EQ(cpu_quota(tree / "own", tree.path()), 4.0);
-  put(tree, "jobs/cpu.max", "150000 100000\n");
-  EXPECT_EQ(cpu_quota(tree / "own", tree.path()), 1.5);
-}
-
-TEST(DoctorQuota, PathOfTheHost_TheRootIsTheContainers) {
-  const TemporaryDirectory tree;
-  put(tree, "own", "0::/../../docker/9a\n");
-  put(tree, "cpu.max", "50000 100000\n");
-  EXPECT_EQ(cpu_quota(tree / "own", tree.path()), 0.5);
-}
-
-TEST(DoctorQuota, Version1_IsFoundByItsController) {
-  const TemporaryDirectory tree;
-  put(tree, "own", "5:cpuset:/a\n4:cpu,cpuacct:/b\n0::/\n");
-  put(tree, "cpu/b/cpu.cfs_quota_us", "300000\n");
-  put(tree, "cpu/b/cpu.cfs_period_us", "100000\n");
-  put(tree, "cpu/a/cpu.cfs_quota_us", "100000\n");
-  put(tree, "cpu/a/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(cpu_quota(tree / "own", tree.path()), 3.0);
-}
-
-TEST(DoctorQuota, NoLimit_IsNone) {
-  const TemporaryDirectory tree;
-  EXPECT_EQ(cpu_quota(tree / "own", tree.path()), std::nullopt);
-  put(tree, "own", "4:cpu:/\n0::/\n");
-  put(tree, "cpu.max", "max 100000\n");
-  put(tree, "cpu/cpu.cfs_quota_us", "-1\n");
-  put(tree, "cpu/cpu.cfs_period_us", "100000\n");
-  EXPECT_EQ(cpu_quota(tree / "own", tree.path()), std::nullopt);
-}
-
-TEST(DoctorThreads, ControlGroups_TheLeastThatIsLeft) {
-  const TemporaryDirectory tree;
-  EXPECT_EQ(threads_left(tree / "own", tree.path()), std::nullopt);
-  put(tree, "own", "0::/jobs/17\n");
-  put(tree, "jobs/17/pids.max", "max\n");
-  EXPECT_EQ(threads_left(tree / "own", tree.path()), std::nullopt);
-  put(tree, "jobs/pids.max", "100\n");
-  put(tree, "jobs/pids.current", "70\n");
-  EXPECT_EQ(threads_left(tree / "own", tree.path()), 30);
-  put(tree, "own", "7:pids:/b\n0::/\n");  // version 1
-  put(tree, "pids/b/pids.max", "12\n");
-  put(tree, "pids/b/pids.current", "20\n");
-  EXPECT_EQ(threads_left(tree / "own", tree.path()), 0);
-}
-
 TEST(DoctorNccl, ConfigurationFile_IsReadWithoutItsComments) {
   const TemporaryDirectory home;
   write_file(home / ".nccl.conf", "# NCCL_DEBUG=INFO\n\nNCCL_P2P_DISABLE = 1\nnonsense\n");
