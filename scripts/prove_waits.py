@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SITES = ROOT / "src" / "dense" / "wait_sites.hpp"
 SANITIZER_EXIT_CODE = 66  # set by scripts/tsan_exec.sh
 TIME_LIMIT = 120  # seconds; a run with all waits takes a few
-TRIES = 3  # a race is seen at the first try nearly always, but threads are free to be lucky
+TRIES = 10  # a race is seen at the first try nearly always, but threads are free to be lucky
 SAMPLE = (
     "step_flags",
     "panel_used",

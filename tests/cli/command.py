@@ -74,7 +74,8 @@ class Command:
             **({"preexec_fn": default_signals} | options),
         )
         deadline = time.monotonic() + TIMEOUT
-        while process.poll() is None and not catches(process.pid, signal.SIGTERM):
+        # The last of them that it catches.
+        while process.poll() is None and not catches(process.pid, signal.SIGHUP):
             assert time.monotonic() < deadline
             time.sleep(0.002)
         return process

@@ -73,6 +73,7 @@ class Running:
     def __init__(self, mpirun: subprocess.Popen, count: int):
         self.mpirun = mpirun
         self.ranks: dict[int, int] = {}
+        self.err = b""  # what was read so far
         deadline = time.monotonic() + TIMEOUT
         while len(self.ranks) < count or not all(map(_at_work, self.ranks.values())):
             assert mpirun.poll() is None, mpirun.communicate()
@@ -84,9 +85,16 @@ class Running:
         """A signal to the process of a rank, or to mpirun."""
         os.kill(self.mpirun.pid if rank is None else self.ranks[rank], number)
 
+    def wait_for(self, error: str) -> None:
+        """Until this is on stderr."""
+        while error.encode() not in self.err:
+            some = os.read(self.mpirun.stderr.fileno(), 1 << 16)
+            assert some, self.err
+            self.err += some
+
     def finish(self) -> Result:
         out, err = self.mpirun.communicate(timeout=TIMEOUT)
-        return Result(self.mpirun.returncode, out.decode(), err.decode())
+        return Result(self.mpirun.returncode, out.decode(), (self.err + err).decode())
 
     def _find_ranks(self) -> dict[int, int]:
         children = Path(f"/proc/{self.mpirun.pid}/task/{self.mpirun.pid}/children")
@@ -102,4 +110,4 @@ def _at_work(pid: int) -> bool:
     """Whether a process has been computing for some time."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     ticks = int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK") > 0.3
+    return ticks / os.sysconf("SC_CLK_TCK") > 1.0

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from command import contents, finish
+from command import contents, default_signals, finish
 from problems import save, save_sparse
 
 STOPS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
@@ -86,7 +86,7 @@ def test_signal_ignored_from_the_start_stays_ignored(command, tmp_path):
     save(tmp_path / "A.npy", np.eye(n))
 
     def ignore():
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        default_signals()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     process = command.start("logdet", "A.npy", "--tile", "1", "--devices", "2", preexec_fn=ignore)

@@ -104,14 +104,14 @@ TEST_P(InjectedFault, CallThatComesLate_ChangesNoBit) {
 /// Only what others wait for is missed: what nobody waits for may take its time. Each costs the
 /// limit, so the long form is a sample, too.
 TEST_P(InjectedFault, CallThatIsSilent_IsReportedWithRankStepAndOperation) {
-  constexpr milliseconds limit(200);
+  constexpr milliseconds limit(400);
   const std::vector<std::int64_t> counts = count_calls();
   int reported = 0;
   for (const std::int64_t rank : sample(FaultyMesh::ranks, 1, counts.front())) {
     const std::int64_t calls = counts[static_cast<std::size_t>(rank)];
     for (const std::int64_t call : spread(calls, all_faults() ? 8 : 1, calls / 3)) {
       SCOPED_TRACE(fmt::format("call {} on rank {} is silent", call, rank));
-      on_.faults->strike_call(rank, call, Fault::silent, 2 * limit);
+      on_.faults->strike_call(rank, call, Fault::silent, 3 * limit / 2);
       try {
         EXPECT_TRUE(same_bits(job_.run(on_.mesh, {.silence_limit = limit}), expected_));
       } catch (const Error& error) {

@@ -148,15 +148,17 @@ TEST(LeavingALongCall, Progress_ComesSeveralTimesAndMovesOn) {
   const SlabLayout layout = SlabLayout::even(700, 2, 2);
   Mesh mesh = make_mesh(2);
   std::vector<double> fractions;
+  double seconds = 0.0;  // of that phase
   const RunOptions options{.progress = [&](const Progress& progress) {
     if (progress.phase == "factor") {
       fractions.push_back(progress.fraction);
+      seconds = progress.seconds;
     }
   }};
   const DenseMatrix<double> a = dense<double>({.kind = matgen::Kind::minimum, .n = layout.size()});
   const CholeskyFactor<double> factor = cholesky_factor(mesh, shard(a, layout), options);
   ASSERT_TRUE(factor.outcome.ok());
-  if (factor.outcome.seconds > 0.5) {
+  if (seconds > 0.5) {
     EXPECT_GE(fractions.size(), 3U);
   }
   EXPECT_TRUE(std::is_sorted(fractions.begin(), fractions.end()));

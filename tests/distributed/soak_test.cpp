@@ -172,7 +172,7 @@ TEST(Soak, ManyCallsOfAllKinds_LeaveNothingBehind) {
     meshes.call(random);
   }
   meshes.renew();
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // joined threads leave the list
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // joined threads leave the list
   const Possessions first;
   for (std::int64_t call = 0; call < calls; ++call) {
     SCOPED_TRACE(fmt::format("call {}", call));

@@ -203,8 +203,8 @@ def lose(signal_number: int | None) -> None:
 
     By a signal to itself; without one, by whoever reads how long a call takes.
     """
-    # On GPUs large, and in narrow tiles: what takes no time cannot be interrupted.
-    n, tile = (2500, None) if jax.default_backend() == "cpu" else (24576, 64)
+    # In narrow tiles, and large on GPUs: what takes no time cannot be interrupted.
+    n, tile = (2500, 2) if jax.default_backend() == "cpu" else (24576, 64)
     rows = NamedSharding(MESH, ROWS)
     a = jax.jit(lambda: jnp.ones((n, n)) + n * jnp.eye(n), out_shardings=rows)()
     b = put(right(n))

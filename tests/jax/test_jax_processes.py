@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -92,9 +93,14 @@ EACH = [on(CPUS), on(Devices("cuda", 2)), on(Devices("cuda", 2, hidden=True))]
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """One that the system gives to nobody by itself: it is taken when a process has started."""
+    while True:
+        with socket.socket() as one:
+            try:
+                one.bind(("", port := random.randrange(20000, 32000)))
+            except OSError:
+                continue
+            return port
 
 
 def start(
