@@ -1,18 +1,16 @@
 #include "comm/broadcast_ways.hpp"
 
+#include <algorithm>
+
 namespace shardsolve::comm {
 
-BroadcastWays::BroadcastWays(const Topology& topology)
-    : on_host_(static_cast<std::size_t>(topology.ranks())) {
-  for (std::int64_t rank = 0; rank < topology.ranks(); ++rank) {
-    std::int64_t host = 0;
-    while (host < rank && topology.link(host, rank).kind == LinkKind::network) {
-      ++host;
-    }
-    std::vector<std::int64_t>& ranks = on_host_[static_cast<std::size_t>(host)];
-    host_.push_back(host);
+BroadcastWays::BroadcastWays(const std::vector<std::int64_t>& hosts) : on_host_(hosts.size()) {
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    const auto first = std::find(hosts.begin(), hosts.end(), hosts[rank]) - hosts.begin();
+    std::vector<std::int64_t>& ranks = on_host_[static_cast<std::size_t>(first)];
+    host_.push_back(first);
     place_.push_back(ranks.size());
-    ranks.push_back(rank);
+    ranks.push_back(static_cast<std::int64_t>(rank));
   }
 }
 

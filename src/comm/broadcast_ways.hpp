@@ -1,8 +1,6 @@
 /// The ways that broadcasts take between processes.
 #pragma once
 
-#include "comm/topology.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,8 +11,8 @@ namespace shardsolve::comm {
 /// hands it on there. Roots in turn choose different ranks for that, so that each does its share.
 class BroadcastWays {
  public:
-  /// Ranks are on the same host if no network lies between them.
-  explicit BroadcastWays(const Topology& topology);
+  /// `hosts`: of each rank, as Transport has them.
+  explicit BroadcastWays(const std::vector<std::int64_t>& hosts);
 
   /// From whom `rank` has what `root` broadcasts; the root from itself.
   std::int64_t source(std::int64_t root, std::int64_t rank) const;

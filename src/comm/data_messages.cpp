@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -17,15 +18,6 @@ constexpr std::chrono::milliseconds look_interval(20);
 template <class Values>
 auto& at(Values& by_rank, std::int64_t rank) {
   return by_rank[static_cast<std::size_t>(rank)];
-}
-
-template <class Done>
-void await(Done done, std::chrono::steady_clock::time_point deadline) {
-  for (Patience patience; !done(); patience.pause()) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      throw Error(ErrorKind::communication, "a message of a call that failed is not taken");
-    }
-  }
 }
 
 /// Where the transport fails nobody knows what has arrived: the process at the other end is lost.
@@ -55,12 +47,15 @@ void DataMessages::begin_call(bool traced) {
 }
 
 void DataMessages::exchange(const InProcessGroup& ranks, const char* operation,
-                            const std::vector<Bytes>& send, const std::vector<Bytes>& receive,
+                            const Bodies& bodies,
                             const std::function<void(std::int64_t rank)>& on_loss) {
+  if (ranks.pulse(transport_.rank()).failed()) {
+    throw runtime::Abandoned{};
+  }
   std::vector<Piece> pieces;
   pieces.reserve(2 * sent_.size());
   try {
-    begin(pieces, send, receive, on_loss);
+    begin(pieces, bodies, on_loss);
     for (Piece& piece : pieces) {
       complete(piece, ranks, operation, on_loss);
     }
@@ -74,18 +69,17 @@ void DataMessages::exchange(const InProcessGroup& ranks, const char* operation,
   }
 }
 
-void DataMessages::begin(std::vector<Piece>& pieces, const std::vector<Bytes>& send,
-                         const std::vector<Bytes>& receive,
+void DataMessages::begin(std::vector<Piece>& pieces, const Bodies& bodies,
                          const std::function<void(std::int64_t)>& on_loss) {
   // Receives first: what arrives goes straight to its place.
   for (const bool is_receive : {true, false}) {
     for (std::int64_t peer = 0; peer < transport_.ranks(); ++peer) {
-      const Bytes& bytes = at(is_receive ? receive : send, peer);
+      const Bytes& bytes = at(is_receive ? bodies.receive : bodies.send, peer);
       if (peer == transport_.rank() || bytes.size == 0) {
         continue;
       }
       constexpr auto channel = Transport::Channel::data;
-      pieces.push_back({peer, is_receive, bytes.size, transfer(peer, on_loss, [&] {
+      pieces.push_back({peer, is_receive, bytes.size, bodies.keeps, transfer(peer, on_loss, [&] {
                           return is_receive ? transport_.receive(peer, channel, tag(traced_), bytes)
                                             : transport_.send(peer, channel, tag(traced_), bytes);
                         })});
@@ -130,38 +124,50 @@ void DataMessages::keep_leftovers(std::vector<Piece> pieces) {
   }
 }
 
-bool DataMessages::settle(const std::vector<Sent>& sent, Clock::time_point deadline) {
+bool DataMessages::settle(const std::vector<Sent>& sent, Clock::time_point deadline,
+                          const std::function<void()>& show_life) {
+  const auto await = [&](const auto& done) {
+    for (Patience patience; !done(); patience.pause()) {
+      if (Clock::now() > deadline) {
+        throw Error(ErrorKind::communication, "a message of a call that failed is not taken");
+      }
+      show_life();
+    }
+  };
   try {
     for (Piece& leftover : leftovers_) {
       if (leftover.is_receive) {
         leftover.message->give_up();
-        await([&] { return leftover.message->test(); }, deadline);
+        await([&] { return leftover.message->test(); });
         at(received_, leftover.peer) += leftover.message->given_up() ? 0 : 1;
       }
     }
     for (const Sent& one : sent) {
       for (std::uint64_t& received = at(received_, one.from); received < one.messages; ++received) {
-        drop_message(one, deadline);
+        drop_message(one, await);
       }
     }
     for (Piece& leftover : leftovers_) {
-      await([&] { return leftover.message->test(); }, deadline);
+      await([&] { return leftover.message->test(); });
     }
-  } catch (const Error&) {
+  } catch (const std::exception&) {  // of the transport, or there is no memory for a message
     return false;
   }
   leftovers_.clear();
   return true;
 }
 
-/// Takes a message that nobody wants.
-void DataMessages::drop_message(const Sent& sent, Clock::time_point deadline) {
+/// Takes a message that nobody wants. One that does not come to its end keeps its memory.
+template <class Await>
+void DataMessages::drop_message(const Sent& sent, const Await& await) {
   std::int64_t size = -1;
-  await([&] { return (size = transport_.arrived(sent.from, tag(sent.traced))) >= 0; }, deadline);
-  std::vector<std::byte> unwanted(static_cast<std::size_t>(size));
-  const auto message = transport_.receive(sent.from, Transport::Channel::data, tag(sent.traced),
-                                          {unwanted.data(), unwanted.size()});
-  await([&] { return message->test(); }, deadline);
+  await([&] { return (size = transport_.arrived(sent.from, tag(sent.traced))) >= 0; });
+  const auto unwanted = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(size));
+  leftovers_.push_back({sent.from, true, unwanted->size(), unwanted,
+                        transport_.receive(sent.from, Transport::Channel::data, tag(sent.traced),
+                                           {unwanted->data(), unwanted->size()})});
+  await([&] { return leftovers_.back().message->test(); });
+  leftovers_.pop_back();
 }
 
 }  // namespace shardsolve::comm

@@ -21,10 +21,16 @@ class DataMessages {
   /// Processes that are not alike in `traced` do not take each other's messages: they exchange
   /// other ones, and are to find out by notes.
   void begin_call(bool traced);
+  /// What is sent and received lies in memory that is there until the call has settled, or that
+  /// `keeps` holds: after a throw messages may still be on their way.
+  struct Bodies {
+    const std::vector<Bytes>& send;  ///< to each rank
+    const std::vector<Bytes>& receive;
+    std::shared_ptr<const void> keeps;
+  };
   /// Sends and receives as HostCommunicator has it. Throws as Watch::look, or what the transport
   /// throws; `on_loss` is told before of the rank that is silent or cannot be reached.
-  void exchange(const InProcessGroup& ranks, const char* operation, const std::vector<Bytes>& send,
-                const std::vector<Bytes>& receive,
+  void exchange(const InProcessGroup& ranks, const char* operation, const Bodies& bodies,
                 const std::function<void(std::int64_t rank)>& on_loss);
   /// Messages of this call so far.
   std::uint64_t sent_to(std::int64_t rank) const { return sent_[static_cast<std::size_t>(rank)]; }
@@ -37,7 +43,9 @@ class DataMessages {
   };
   /// After a failure: nothing of this call is to arrive in the next one, and no memory that is
   /// given back may be in use. `sent`: of all others. False if that cannot be had in time.
-  bool settle(const std::vector<Sent>& sent, std::chrono::steady_clock::time_point deadline);
+  /// `show_life` is called while it waits.
+  bool settle(const std::vector<Sent>& sent, std::chrono::steady_clock::time_point deadline,
+              const std::function<void()>& show_life);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -47,15 +55,17 @@ class DataMessages {
     std::int64_t peer = 0;
     bool is_receive = false;
     std::size_t size = 0;
+    std::shared_ptr<const void> keeps;
     std::unique_ptr<Message> message;
   };
 
-  void begin(std::vector<Piece>& pieces, const std::vector<Bytes>& send,
-             const std::vector<Bytes>& receive, const std::function<void(std::int64_t)>& on_loss);
+  void begin(std::vector<Piece>& pieces, const Bodies& bodies,
+             const std::function<void(std::int64_t)>& on_loss);
   void complete(Piece& piece, const InProcessGroup& ranks, const char* operation,
                 const std::function<void(std::int64_t)>& on_loss);
   void keep_leftovers(std::vector<Piece> pieces);
-  void drop_message(const Sent& sent, Clock::time_point deadline);
+  template <class Await>
+  void drop_message(const Sent& sent, const Await& await);
 
   int tag(bool traced) const {
     return static_cast<int>((2 * call_ + (traced ? 1 : 0)) % Transport::tags);

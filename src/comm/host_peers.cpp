@@ -16,7 +16,7 @@
 namespace shardsolve::comm {
 namespace {
 
-/// Where a workspace begins in its memory: on a page, behind what the memory needs for itself.
+/// Where a workspace begins in its memory: at 4 kB, behind what the memory needs for itself.
 constexpr std::size_t begin = 4096;
 static_assert(begin >= SharedMemory::reserved);
 
@@ -37,6 +37,14 @@ void HostPeers::begin_call() {
                               [this](HostBoard::Counter& counter) { counter.reset(first_); });
   release_.begin_call(first_);
   windows_made_ = 0;
+}
+
+void HostPeers::end_call() {
+  for (std::size_t rank = 0; rank < opened_.size(); ++rank) {
+    if (processes_.lost(static_cast<std::int64_t>(rank))) {
+      opened_[rank].reset();
+    }
+  }
 }
 
 Bytes HostPeers::workspace() const {

@@ -31,6 +31,8 @@ class HostPeers {
   /// As Communicator has them. No workspace, from then on, where this process gets no memory that
   /// it could share: it has its own elsewhere.
   void begin_call();
+  /// Closes what was open of processes that are lost: their memory goes with them.
+  void end_call();
   Bytes make_workspace(std::size_t bytes);
   Bytes workspace() const;
   /// Null, on all ranks, where one of them has its buffer elsewhere or does not reach another's,

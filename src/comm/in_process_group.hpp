@@ -1,4 +1,5 @@
-/// What the ranks of one process share to find each other.
+/// What a rank knows of the others: their pulses, and how it waits for one. Ranks of one process
+/// also find each other's data here.
 #pragma once
 
 #include "runtime/host/one_way_counter.hpp"

@@ -19,9 +19,9 @@ enum class NoteKind : std::uint8_t {
 struct Note {
   NoteKind kind = NoteKind::pulse;
   bool traced = false;       ///< whether the call is traced in this process
-  bool failed = false;       ///< end: this process has failed on its own
+  bool failed = false;       ///< failure, end: this process has failed on its own
   ErrorKind error{};         ///< failure, end
-  std::int64_t silent = -1;  ///< failure: the rank that is not waited for any longer
+  std::int64_t silent = -1;  ///< the rank that is not waited for any longer
   std::uint64_t beats = 0;   ///< this and the next three as in Pulse
   std::int64_t step = -1;
   std::int64_t waiting_for = -1;

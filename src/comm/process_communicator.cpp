@@ -2,7 +2,6 @@
 
 #include "comm/broadcast_ways.hpp"
 #include "comm/copy_window.hpp"
-#include "comm/topology.hpp"
 
 #include <utility>
 
@@ -14,7 +13,7 @@ ProcessCommunicator::ProcessCommunicator(ProcessGroup& group, const InProcessGro
   if (board) {
     peers_.emplace(group, pulses, std::move(board));
   }
-  const BroadcastWays ways(topology_of_processes(group.hosts()));
+  const BroadcastWays ways(group.hosts());
   for (std::int64_t root = 0; root < ranks(); ++root) {
     Relay relay{.source = ways.source(root, rank()), .readers = {}};
     for (std::int64_t reader = 0; reader < ranks(); ++reader) {
@@ -58,6 +57,12 @@ void ProcessCommunicator::begin_call() {
   HostCommunicator::begin_call();
   if (peers_) {
     peers_->begin_call();
+  }
+}
+
+void ProcessCommunicator::end_call() {
+  if (peers_) {
+    peers_->end_call();
   }
 }
 

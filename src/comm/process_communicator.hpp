@@ -28,6 +28,7 @@ class ProcessCommunicator final : public HostCommunicator {
   Bytes make_workspace(std::size_t bytes) override;
   Bytes workspace() const override;
   void begin_call() override;
+  void end_call() override;
 
  private:
   /// This rank's part in the broadcasts of one root.

@@ -16,11 +16,17 @@ constexpr std::chrono::milliseconds look_interval(10);
 /// A stop that was asked for and that the ranks have not agreed on for so long ends the call.
 constexpr std::chrono::milliseconds stop_patience(300);
 
+constexpr const char* end_of_call = "the end of the call";
+
 /// How often a process tells how far it is.
 std::chrono::duration<double> pulse_interval(std::chrono::duration<double> silence_limit) {
   constexpr double shortest = 0.01;
   constexpr double longest = 0.5;
   return std::chrono::duration<double>(std::clamp(silence_limit.count() / 5, shortest, longest));
+}
+
+Failure failure_in(const Note& note) {
+  return {note.error, {note.text.data(), static_cast<std::size_t>(note.length)}};
 }
 
 }  // namespace
@@ -59,6 +65,7 @@ void ProcessGroup::begin_call(std::stop_token cancel, bool traced) {
   cancel_ = std::move(cancel);
   to_tell_.reset();
   found_.reset();
+  heard_.reset();
   silent_ = -1;
   lost_.reset();
   unlike_ = -1;
@@ -137,7 +144,7 @@ std::exception_ptr ProcessGroup::look_around() {
       return std::make_exception_ptr(runtime::Abandoned{});
     }
     // Ranks leave together at a step, but not where one of them is gone.
-    if (in_call_ && !own_pulse().failed() && stop_overdue()) {
+    if (const bool overdue = stop_overdue(); overdue && in_call_ && !own_pulse().failed()) {
       return std::make_exception_ptr(
           Error(ErrorKind::cancelled, "the call was cancelled as asked"));
     }
@@ -184,10 +191,13 @@ bool ProcessGroup::take(Peer& peer) {
   if (note.kind == NoteKind::end) {
     peer.end = note;
   }
+  if (note.failed && !heard_) {
+    heard_ = failure_in(note);
+  }
   if (note.traced != traced_) {
     unlike_ = peer.rank;
   }
-  return note.kind == NoteKind::failure || note.failed;
+  return note.failed;
 }
 
 Note ProcessGroup::make_note(NoteKind kind, const std::optional<Failure>& failure) const {
@@ -298,6 +308,18 @@ void ProcessGroup::require_progress() {
   Watch(*ranks_, rank(), own_pulse().operation()).report(first->rank);
 }
 
+void ProcessGroup::leave() {
+  const std::lock_guard lock(mutex_);
+  left_ = true;
+  in_call_ = false;
+  transport_->abandon();
+}
+
+std::optional<Failure> ProcessGroup::heard() const {
+  const std::lock_guard lock(mutex_);
+  return heard_;
+}
+
 bool ProcessGroup::lost(std::int64_t rank) const {
   const std::lock_guard lock(mutex_);
   return peers_[static_cast<std::size_t>(rank)].silent;
@@ -316,6 +338,11 @@ Verdict ProcessGroup::conclude(const std::optional<Failure>& known, double flops
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !calling_back_; });
+    if (left_) {
+      Verdict verdict;
+      verdict.usable = false;
+      return verdict;
+    }
     // Once more: of what is found later the others cannot be told.
     if (const std::exception_ptr reason = look_around()) {
       found_ = found_ ? found_ : describe(reason);
@@ -341,29 +368,38 @@ void ProcessGroup::send_ends(const std::optional<Failure>& own, double flops) {
   for_each_peer([&](Peer& peer) {
     note.messages = data_.sent_to(peer.rank);
     send(peer, note);
+    if (peer.end) {  // nothing was due from it; now it is to take this note
+      peer.last_note = Clock::now();
+    }
   });
 }
 
-/// Waits for the last note of everybody who is not silent. If somebody falls silent meanwhile: who.
+void ProcessGroup::show_end() const { own_pulse().beat(end_of_call, own_pulse().step()); }
+
+/// Waits for the last note of everybody who is not silent, and until they have this one's. If
+/// somebody falls silent meanwhile: who.
 std::optional<Failure> ProcessGroup::await_ends() {
-  constexpr const char* operation = "the end of the call";
   std::optional<Failure> late;
   bool failing = own_pulse().failed();
-  Watch watch(*ranks_, rank(), operation);
+  Watch watch(*ranks_, rank(), end_of_call);
   for (Patience patience;; patience.pause()) {
     const std::lock_guard lock(mutex_);
     try {
       failing = look_around() != nullptr || failing;
-      own_pulse().beat(operation, own_pulse().step());
+      show_end();
       const auto missing = std::find_if(peers_.begin(), peers_.end(), [this](const Peer& peer) {
         return peer.rank != rank() && !peer.end && !peer.silent;
       });
       if (missing != peers_.end()) {
         require_life(*missing, watch, failing);
-      } else if (std::all_of(outgoing_.begin(), outgoing_.end(),
-                             [](const Outgoing& one) { return one.to.silent; })) {
+        continue;
+      }
+      const auto untaken = std::find_if(outgoing_.begin(), outgoing_.end(),
+                                        [](const Outgoing& one) { return !one.to.silent; });
+      if (untaken == outgoing_.end()) {
         return late || !lost_ ? late : lost_->why;
       }
+      require_life(untaken->to, watch, failing);
     } catch (const SilentRank& silence) {
       peers_[static_cast<std::size_t>(silence.rank())].silent = true;
       late = late ? late : Failure{silence.kind(), silence.what()};
@@ -387,6 +423,7 @@ void ProcessGroup::say_farewell() {
   };
   for (Patience patience;
        std::any_of(outgoing_.begin(), outgoing_.end(), is_on_its_way) && Clock::now() < deadline;) {
+    show_end();
     lock.unlock();
     patience.pause();
     lock.lock();
@@ -403,16 +440,19 @@ Verdict ProcessGroup::judge(const std::optional<Failure>& own, double flops,
     verdict.usable = verdict.usable && !peer.silent;
     std::optional<Failure> failure = self ? own : std::nullopt;
     if (peer.end && peer.end->failed) {
-      failure = Failure{peer.end->error,
-                        {peer.end->text.data(), static_cast<std::size_t>(peer.end->length)}};
+      failure = failure_in(*peer.end);
     }
     if (failure && !verdict.failure) {
       verdict.failure = failure;
       verdict.origin = peer.rank;
     }
   }
-  if (late && !verdict.failure) {
-    verdict.failure = late;
+  if (!verdict.failure && (late || !verdict.usable)) {
+    // Where ranks have found each other silent, nobody waits for their last notes.
+    verdict.failure = late ? late : heard_;
+    if (!verdict.failure) {
+      verdict.failure = {ErrorKind::communication, "a rank was lost in this call"};
+    }
     verdict.origin = std::find_if(peers_.begin(), peers_.end(), [this](const Peer& peer) {
                        return peer.rank == rank() || !peer.silent;
                      })->rank;
@@ -422,10 +462,12 @@ Verdict ProcessGroup::judge(const std::optional<Failure>& own, double flops,
 
 /// Throws SilentRank. A process may take as long as it needs for what nobody waits for, a file for
 /// example, as long as it is there; after a failure it has to move. Who was told to stop does not
-/// wait for long: launchers kill after a second or two, and there may be files to remove before.
+/// wait for long, then and where it is not there: launchers kill after a second or two, and there
+/// may be files to remove before.
 void ProcessGroup::require_life(const Peer& peer, Watch& watch, bool failing) const {
   const bool stopping = stop_seen_ != Clock::time_point{};
-  if (failing && stopping && Clock::now() - stop_seen_ > 3 * stop_patience) {
+  const bool gone = peer.last_note < stop_seen_;  // it tells more often than that how far it is
+  if (stopping && (failing || gone) && Clock::now() - stop_seen_ > 3 * stop_patience) {
     watch.report(peer.rank);
   }
   if (failing) {
@@ -443,12 +485,14 @@ bool ProcessGroup::settle() {
   for_each_peer(
       [&](Peer& peer) { sent.push_back({peer.rank, peer.end->messages, peer.end->traced}); });
   return data_.settle(
-      sent, Clock::now() + std::chrono::duration_cast<Clock::duration>(ranks_->silence_limit()));
+      sent, Clock::now() + std::chrono::duration_cast<Clock::duration>(ranks_->silence_limit()),
+      [this] { show_end(); });
 }
 
 void ProcessGroup::exchange(const char* operation, const std::vector<Bytes>& send,
-                            const std::vector<Bytes>& receive) {
-  data_.exchange(*ranks_, operation, send, receive, [this](std::int64_t rank) { lose(rank); });
+                            const std::vector<Bytes>& receive, std::shared_ptr<const void> keeps) {
+  data_.exchange(*ranks_, operation, {send, receive, std::move(keeps)},
+                 [this](std::int64_t rank) { lose(rank); });
 }
 
 }  // namespace shardsolve::comm

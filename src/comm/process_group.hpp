@@ -80,14 +80,22 @@ class ProcessGroup {
   /// its failure, if it has one; what this group has found meanwhile is added here.
   Verdict conclude(const std::optional<Failure>& known, double flops);
 
+  /// The rank of this process has not come back from a call that has failed: should it do so later,
+  /// the transport may be gone with the program that has it, and is left alone.
+  void leave();
+  /// Why this call has failed in another process, if one has told.
+  std::optional<Failure> heard() const;
+
   /// A rank is not waited for any longer: who waits for it in another way has found it silent.
   void lose(std::int64_t rank);
   /// Whether it is not.
   bool lost(std::int64_t rank) const;
 
-  /// Sends and receives as HostCommunicator has it. Throws as Watch::look.
+  /// Sends and receives as HostCommunicator has it. Throws as Watch::look. After that messages may
+  /// be on their way until the call has ended for all: their memory is the program's, or what
+  /// `keeps` holds.
   void exchange(const char* operation, const std::vector<Bytes>& send,
-                const std::vector<Bytes>& receive);
+                const std::vector<Bytes>& receive, std::shared_ptr<const void> keeps = nullptr);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -137,6 +145,8 @@ class ProcessGroup {
                 const std::optional<Failure>& late) const;
   bool settle();
 
+  /// Life, for whoever waits for this process to return from the call.
+  void show_end() const;
   runtime::Pulse& own_pulse() const { return ranks_->pulse(rank()); }
   template <class Body>
   void for_each_peer(Body body) {
@@ -159,6 +169,7 @@ class ProcessGroup {
   std::set<std::string> operations_;  // names that others have told, for as long as the mesh lives
   std::optional<Failure> to_tell_;
   std::optional<Failure> found_;  // the first failure of this call that the watcher has met
+  std::optional<Failure> heard_;  // the first that another process has told
   std::int64_t silent_ = -1;      // the rank that this process has found silent or cannot reach
   std::optional<Lost> lost_;
   std::int64_t unlike_ = -1;  // a rank that has a trace where this process has none, or the reverse
@@ -169,6 +180,7 @@ class ProcessGroup {
   bool traced_ = false;
   bool calling_back_ = false;
   bool closing_ = false;
+  bool left_ = false;
   std::atomic<bool> watches_progress_ = false;
   std::thread watcher_;
 };

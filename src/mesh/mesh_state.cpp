@@ -119,6 +119,7 @@ void MeshState::fail(std::exception_ptr reason) {
     for (auto& seat : seats_) {
       seat->pulse.set_failed(true);
     }
+    changed_.notify_all();
   }
   if (own && backend_->processes() != nullptr) {
     backend_->processes()->tell_failure(*own);
@@ -200,7 +201,7 @@ std::int64_t MeshState::available_memory(std::int64_t enough) const {
   if (lent_) {
     return std::numeric_limits<std::int64_t>::max();
   }
-  // A host gives memory when it is touched, and says at once how much there is.
+  // A host gives memory when it is touched.
   const bool on_host = backend_->memory() == Memory::host;
   std::int64_t least_kept = std::numeric_limits<std::int64_t>::max();
   for (const auto& seat : seats_) {
@@ -208,7 +209,11 @@ std::int64_t MeshState::available_memory(std::int64_t enough) const {
     least_kept =
         std::min(least_kept, on_host ? std::min(held, seat->rank->most_workspace()) : held);
   }
-  return !on_host && least_kept >= enough ? least_kept : backend_->available_memory() + least_kept;
+  if (least_kept >= enough) {
+    return least_kept;
+  }
+  const std::int64_t free = backend_->available_memory();  // without a limit: the largest number
+  return free + std::min(least_kept, std::numeric_limits<std::int64_t>::max() - free);
 }
 
 void MeshState::lend_memory(std::vector<runtime::Allocate> allocators) {
@@ -260,7 +265,7 @@ void MeshState::begin(const RunOptions& options, RankProgram program) {
 
 void MeshState::await_return(std::unique_lock<std::mutex>& lock) {
   // Without a failure ranks may take as long as they need: those that wait watch those that work.
-  changed_.wait(lock, [&] { return all_returned() || failure_ != nullptr; });
+  changed_.wait(lock, [&] { return all_returned() || seats_.front()->pulse.failed(); });
   std::vector<std::uint64_t> beats(seats_.size(), 0);
   const auto count_beats = [&] {
     for (std::size_t r = 0; r < seats_.size(); ++r) {
@@ -272,9 +277,24 @@ void MeshState::await_return(std::unique_lock<std::mutex>& lock) {
     const auto before = count_beats();
     if (!changed_.wait_for(lock, group_->silence_limit(), [&] { return all_returned(); }) &&
         count_beats() == before) {
-      broken_ = true;
+      give_rank_up();
       return;
     }
+  }
+}
+
+/// A rank has not come back from a call that has failed.
+void MeshState::give_rank_up() {
+  broken_ = true;
+  comm::ProcessGroup* processes = backend_->processes();
+  if (processes == nullptr) {
+    return;
+  }
+  processes->leave();
+  if (!failure_) {  // it is in another process, which has told
+    const comm::Failure told = processes->heard().value_or(
+        comm::Failure{ErrorKind::communication, "the call has failed in another process"});
+    failure_ = std::make_exception_ptr(Error(told.kind, told.message));
   }
 }
 

@@ -44,8 +44,8 @@ class MeshState {
   bool is_here(std::int64_t rank) const { return seat(rank) != nullptr; }
   const Backend& backend() const { return *backend_; }
   /// Bytes that a call can have on each rank: what the devices have free and what the ranks keep.
-  /// No limit is known of memory that is lent. GPUs, which take their time, are not asked where the
-  /// ranks keep `enough`.
+  /// No limit is known of memory that is lent. Where the ranks keep `enough` nobody is asked, which
+  /// takes time.
   std::int64_t available_memory(std::int64_t enough) const;
   /// From the next call on workspace comes from these, one for each rank of this process; from the
   /// devices again if there are none. Only by who keeps others from calling, and where all ranks
@@ -94,6 +94,7 @@ class MeshState {
   void fail(std::exception_ptr reason);
   void begin(const RunOptions& options, RankProgram program);
   void await_return(std::unique_lock<std::mutex>& lock);
+  void give_rank_up();
   void perform(std::unique_lock<std::mutex>& lock, const RunOptions& options, RankProgram program);
   bool all_returned() const;
   std::vector<double> flops() const;

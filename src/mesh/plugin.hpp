@@ -17,7 +17,7 @@ class Plugin {
   const std::string& path() const { return path_; }
   /// Whether it was built with this code; the system may have it all the same.
   bool lies_beside() const { return lies_beside_; }
-  /// A function of it, which is there.
+  /// A function of it; null if it has none of that name.
   template <class Function>
   Function* function(const char* symbol) const {
     return reinterpret_cast<Function*>(find(symbol));

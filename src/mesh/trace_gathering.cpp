@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -25,41 +26,42 @@ class Line {
        const char* operation)
       : processes_(processes), pulse_(pulse), peer_(peer), operation_(operation) {}
 
-  void send(const void* data, std::size_t size) {
-    auto pieces = nothing();
-    pieces[static_cast<std::size_t>(peer_)] = {const_cast<void*>(data), size};
-    exchange(pieces, nothing());
-  }
-  void receive(void* room, std::size_t size) {
-    auto pieces = nothing();
-    pieces[static_cast<std::size_t>(peer_)] = {room, size};
-    exchange(nothing(), pieces);
-  }
-
-  void send(std::uint64_t value) { send(&value, sizeof value); }
-  std::uint64_t receive_value() {
-    std::uint64_t value = 0;
-    receive(&value, sizeof value);
-    return value;
-  }
+  void send(std::uint64_t value) { send_array(std::make_shared<Values>(1, value)); }
+  std::uint64_t receive_value() { return receive_array<Values>(1)->front(); }
   /// Of any length, with the length in front.
-  void send(const std::vector<std::uint8_t>& bytes) {
+  void send(std::vector<std::uint8_t> bytes) {
     send(std::uint64_t{bytes.size()});
-    send(bytes.data(), bytes.size());
+    send_array(std::make_shared<std::vector<std::uint8_t>>(std::move(bytes)));
   }
   std::vector<std::uint8_t> receive_bytes() {
-    std::vector<std::uint8_t> bytes(receive_value());
-    receive(bytes.data(), bytes.size());
-    return bytes;
+    return std::move(*receive_array<std::vector<std::uint8_t>>(receive_value()));
   }
 
  private:
+  using Values = std::vector<std::uint64_t>;
+
+  template <class Array>
+  void send_array(const std::shared_ptr<Array>& array) {
+    pulse_.beat(operation_, -1);
+    processes_.exchange(operation_, only(*array), nothing(), array);
+  }
+  template <class Array>
+  std::shared_ptr<Array> receive_array(std::size_t size) {
+    const auto array = std::make_shared<Array>(size);
+    pulse_.beat(operation_, -1);
+    processes_.exchange(operation_, nothing(), only(*array), array);
+    return array;
+  }
+
   std::vector<comm::Bytes> nothing() const {
     return std::vector<comm::Bytes>(static_cast<std::size_t>(processes_.ranks()));
   }
-  void exchange(const std::vector<comm::Bytes>& send, const std::vector<comm::Bytes>& receive) {
-    pulse_.beat(operation_, -1);
-    processes_.exchange(operation_, send, receive);
+  /// For the other process.
+  template <class Array>
+  std::vector<comm::Bytes> only(Array& array) const {
+    auto pieces = nothing();
+    pieces[static_cast<std::size_t>(peer_)] = {array.data(), sizeof(array[0]) * array.size()};
+    return pieces;
   }
 
   comm::ProcessGroup& processes_;

@@ -241,6 +241,7 @@ TEST(HostPeers, WhereTheSystemSharesNoMoreMemory_LargerCallsAreCopied) {
 TEST(HostPeers, RankThatPublishesNothing_IsNamedByTheOthers) {
   constexpr milliseconds limit(250);
   ProcessMeshes on = on_one_host();
+  const std::int64_t without = mappings();
   const Errors errors = on.together([&](Mesh& mesh, std::int64_t) {
     run_on(mesh,
            [&](mesh::Rank& rank) {
@@ -261,6 +262,8 @@ TEST(HostPeers, RankThatPublishesNothing_IsNamedByTheOthers) {
     EXPECT_THAT(errors[other]->what(), HasSubstr("rank 1 has been silent"));
     EXPECT_THAT(errors[other]->what(), HasSubstr("waited in 'publish' of step 5"));
   }
+  // The others no longer keep its memory, which would go with it.
+  EXPECT_EQ(mappings() - without, ranks * ranks - 2);
 }
 
 TEST(HostPeers, MeshesThatHaveEnded_LeaveNoMemoryBehind) {

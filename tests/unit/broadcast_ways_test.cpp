@@ -15,7 +15,7 @@ namespace shardsolve::comm {
 namespace {
 
 TEST(BroadcastWays, OnOneHost_LeadStraightFromTheRoot) {
-  const BroadcastWays ways(topology_of_processes({5, 5, 5}));
+  const BroadcastWays ways({5, 5, 5});
   for (std::int64_t root = 0; root < 3; ++root) {
     for (std::int64_t rank = 0; rank < 3; ++rank) {
       EXPECT_EQ(ways.source(root, rank), root);
@@ -31,7 +31,7 @@ TEST(BroadcastWays, BetweenHosts_CrossTheNetworkOncePerHost) {
     }
     const auto ranks = static_cast<std::int64_t>(hosts.size());
     const auto host = [&](std::int64_t rank) { return hosts[static_cast<std::size_t>(rank)]; };
-    const BroadcastWays ways(topology_of_processes(hosts));
+    const BroadcastWays ways(hosts);
     for (std::int64_t root = 0; root < ranks; ++root) {
       std::map<std::int64_t, int> arrivals;  // by host, over the network
       for (std::int64_t rank = 0; rank < ranks; ++rank) {
@@ -52,7 +52,7 @@ TEST(BroadcastWays, OfDifferentRoots_UseAllRanksOfAHost) {
   for (const std::vector<std::int64_t>& hosts :
        {std::vector<std::int64_t>{0, 0, 0, 1, 1, 1}, {0, 1, 0, 1}, {0, 1, 0, 1, 0, 1, 0, 1}}) {
     const auto ranks = static_cast<std::int64_t>(hosts.size());
-    const BroadcastWays ways(topology_of_processes(hosts));
+    const BroadcastWays ways(hosts);
     std::set<std::int64_t> relays;
     for (std::int64_t root = 0; root < ranks; ++root) {
       for (std::int64_t rank = 0; rank < ranks; ++rank) {

@@ -4,6 +4,7 @@
 #include "tests/unit/scarce_threads.hpp"
 
 #include "comm/process_group.hpp"
+#include "comm/tcp/lobby.hpp"
 #include "jax/gang.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/process_backend.hpp"
@@ -110,6 +111,16 @@ TEST(ScarceThreads, ProcessForWhichTheyDoNotDo_LeavesTheOthersWithoutWaiting) {
   }
   make_mesh(needed);
   EXPECT_FALSE(abandoned);
+}
+
+TEST(ScarceThreads, LobbyForWhichTheyDoNotDo_IsAnErrorThatSaysWhatToDo) {
+  const auto error = [] {
+    const ScarceThreads scarce(0);
+    return thrown_by([] { comm::tcp::Lobby(); });
+  }();
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::device);
+  expect_advice(error->what());
 }
 
 /// What the devices of a call from JAX are told, in the order in which that happens.

@@ -140,18 +140,18 @@ void NcclCommunicator::connect(runtime::Queue& queue) {
 
 /// It travels between the processes, where a rank that has left is noticed.
 NcclUniqueId NcclCommunicator::agree_on_id() {
-  NcclUniqueId id{};
+  const auto id = std::make_shared<NcclUniqueId>();  // a message on its way outlives this call
   auto send = nothing();
   auto receive = nothing();
   if (rank() == 0) {
-    nccl().check(nccl().get_unique_id(&id), "asking for a number to meet by");
-    send.assign(send.size(), {&id, sizeof id});
+    nccl().check(nccl().get_unique_id(id.get()), "asking for a number to meet by");
+    send.assign(send.size(), {id.get(), sizeof *id});
     send[0] = {};
   } else {
-    receive[0] = {&id, sizeof id};
+    receive[0] = {id.get(), sizeof *id};
   }
-  processes_.exchange("connect", send, receive);
-  return id;
+  processes_.exchange("connect", send, receive, id);
+  return *id;
 }
 
 /// NCCL waits for all ranks for as long as it takes, so a thread of its own does that. This one

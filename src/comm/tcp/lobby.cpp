@@ -1,5 +1,7 @@
 #include "comm/tcp/lobby.hpp"
 
+#include "core/threads.hpp"
+
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
@@ -193,7 +195,11 @@ Lobby::Lobby() : listener_(new_socket()) {
   address_.ipv4 = own_addresses();
   address_.port = ntohs(address.sin_port);
   address_.process = static_cast<std::uint32_t>(::getpid());
-  thread_ = std::thread([this] { receive_guests(); });
+  try {
+    thread_ = std::thread([this] { receive_guests(); });
+  } catch (const std::system_error& none) {
+    throw core::no_thread_error("connecting the processes of a mesh", none);
+  }
 }
 
 Lobby::~Lobby() {

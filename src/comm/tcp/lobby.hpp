@@ -37,7 +37,7 @@ struct Address {
 class Lobby {
  public:
   /// On all IPv4 addresses of this host, at a port that the system chooses. Throws
-  /// Error(communication) if it cannot.
+  /// Error(communication) if it cannot, Error(device) if the system has no thread to spare.
   Lobby();
   Lobby(const Lobby&) = delete;
   Lobby& operator=(const Lobby&) = delete;

@@ -32,11 +32,6 @@ void OneWayCounter::store(std::uint32_t count) {
   futex_wake_all(count_, scope_);
 }
 
-void OneWayCounter::increment() {
-  count_.fetch_add(1, std::memory_order_release);
-  futex_wake_all(count_, scope_);
-}
-
 void OneWayCounter::wait(std::uint32_t target) const {
   for (std::uint32_t seen = load(); !reached(seen, target); seen = load()) {
     futex_sleep(count_, scope_, seen, nullptr);

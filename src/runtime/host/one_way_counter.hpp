@@ -20,13 +20,11 @@ class OneWayCounter {
   std::uint32_t load() const { return count_.load(std::memory_order_acquire); }
   /// One raiser only.
   void store(std::uint32_t count);
-  /// Any number of raisers.
-  void increment();
   /// Waits until the count has reached `target`.
   void wait(std::uint32_t target) const;
   /// The same for at most `limit`; false if it has not.
   bool wait_for(std::uint32_t target, std::chrono::milliseconds limit) const;
-  /// Only while nobody waits.
+  /// Only while nobody waits for a count up to this one.
   void reset(std::uint32_t count = 0) { count_.store(count, std::memory_order_relaxed); }
 
  private:
