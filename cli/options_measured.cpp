@@ -2,6 +2,8 @@
 
 #include "option_values.hpp"
 
+#include <shardsolve/slab_layout.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,9 +53,6 @@ constexpr const char* bench_footer =
     "Examples:\n"
     "  shardsolve bench cholesky --n 8192 --devices 4\n"
     "  shardsolve bench cholesky --backend cuda --devices 0,1 --n 32768 --dtype float32 --json";
-
-/// The bytes of two such matrices can still be counted.
-constexpr std::int64_t largest_n = std::int64_t{1} << 28;
 
 [[noreturn]] void reject(const char* option, const std::string& text, const char* accepted) {
   throw CLI::ValidationError(option, fmt::format("'{}' given; {}", text, accepted));
@@ -117,12 +116,12 @@ void take_measured(const MeasuredLists& lists, Options& options) {
   }
   if (!lists.sizes.empty()) {
     for (const std::string& text : parts_of(lists.sizes)) {
-      const auto n = to_whole_number(text, 1, largest_n);
+      const auto n = to_whole_number(text, 1, SlabLayout::largest_size);
       if (!n) {
-        reject(
-            "--n", text,
-            fmt::format("numbers of rows from 1 to {} are accepted: 1024 or 1024,2048", largest_n)
-                .c_str());
+        reject("--n", text,
+               fmt::format("numbers of rows from 1 to {} are accepted: 1024 or 1024,2048",
+                           SlabLayout::largest_size)
+                   .c_str());
       }
       options.sizes.push_back(*n);
     }

@@ -28,7 +28,8 @@ struct SHARDSOLVE_EXPORT Plan {
 
 /// cholesky_factor of a matrix on this layout.
 SHARDSOLVE_EXPORT Plan plan_cholesky_factor(const SlabLayout& layout, Dtype dtype);
-/// cholesky_solve with `columns` right-hand sides, the factor given.
+/// cholesky_solve with `columns` right-hand sides, the factor given. Throws
+/// Error(invalid_argument) unless 0 <= columns <= SlabLayout::largest_size.
 SHARDSOLVE_EXPORT Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype,
                                            std::int64_t columns);
 /// cholesky_inverse, the factor given.

@@ -27,8 +27,8 @@ struct RowRun {
 /// columns. Pure functions of (boundaries, tile); no devices involved.
 class SHARDSOLVE_EXPORT SlabLayout {
  public:
-  /// Largest n, and most right-hand sides: no number of bytes is then beyond 64 bits.
-  static constexpr std::int64_t largest_size = std::int64_t{1} << 29;
+  /// Largest n, and most right-hand sides: 64 bits can then count all bytes of a call.
+  static constexpr std::int64_t largest_size = std::int64_t{1} << 27;
 
   /// Slabs that differ by at most one column, the wider ones first.
   /// Throws Error(invalid_argument) if n < 0, n > largest_size, ranks < 1 or tile < 1.

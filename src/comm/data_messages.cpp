@@ -163,6 +163,7 @@ void DataMessages::drop_message(const Sent& sent, const Await& await) {
   std::int64_t size = -1;
   await([&] { return (size = transport_.arrived(sent.from, tag(sent.traced))) >= 0; });
   const auto unwanted = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(size));
+  leftovers_.reserve(leftovers_.size() + 1);  // a message that is begun has to be kept
   leftovers_.push_back({sent.from, true, unwanted->size(), unwanted,
                         transport_.receive(sent.from, Transport::Channel::data, tag(sent.traced),
                                            {unwanted->data(), unwanted->size()})});

@@ -193,6 +193,7 @@ bool ProcessGroup::take(Peer& peer) {
   }
   if (note.failed && !heard_) {
     heard_ = failure_in(note);
+    heard_from_ = peer.rank;
   }
   if (note.traced != traced_) {
     unlike_ = peer.rank;
@@ -308,16 +309,12 @@ void ProcessGroup::require_progress() {
   Watch(*ranks_, rank(), own_pulse().operation()).report(first->rank);
 }
 
-void ProcessGroup::leave() {
+Verdict ProcessGroup::leave() {
   const std::lock_guard lock(mutex_);
   left_ = true;
   in_call_ = false;
   transport_->abandon();
-}
-
-std::optional<Failure> ProcessGroup::heard() const {
-  const std::lock_guard lock(mutex_);
-  return heard_;
+  return {.failure = heard_, .origin = heard_from_, .flops = {}, .usable = false};
 }
 
 bool ProcessGroup::lost(std::int64_t rank) const {
@@ -339,9 +336,7 @@ Verdict ProcessGroup::conclude(const std::optional<Failure>& known, double flops
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !calling_back_; });
     if (left_) {
-      Verdict verdict;
-      verdict.usable = false;
-      return verdict;
+      return {.failure = heard_, .origin = heard_from_, .flops = {}, .usable = false};
     }
     // Once more: of what is found later the others cannot be told.
     if (const std::exception_ptr reason = look_around()) {
@@ -448,8 +443,8 @@ Verdict ProcessGroup::judge(const std::optional<Failure>& own, double flops,
     }
   }
   if (!verdict.failure && (late || !verdict.usable)) {
-    // Where ranks have found each other silent, nobody waits for their last notes.
-    verdict.failure = late ? late : heard_;
+    // Who has told a failure is silent by now, or ranks have found each other silent.
+    verdict.failure = heard_ ? heard_ : late;
     if (!verdict.failure) {
       verdict.failure = {ErrorKind::communication, "a rank was lost in this call"};
     }
@@ -467,7 +462,8 @@ Verdict ProcessGroup::judge(const std::optional<Failure>& own, double flops,
 void ProcessGroup::require_life(const Peer& peer, Watch& watch, bool failing) const {
   const bool stopping = stop_seen_ != Clock::time_point{};
   const bool gone = peer.last_note < stop_seen_;  // it tells more often than that how far it is
-  if (stopping && (failing || gone) && Clock::now() - stop_seen_ > 3 * stop_patience) {
+  if (stopping && (failing || gone) &&
+      Clock::now() - stop_seen_ > (failing ? 3 : 5) * stop_patience) {
     watch.report(peer.rank);
   }
   if (failing) {

@@ -28,11 +28,11 @@ std::optional<double> quota_of(const Path& group, bool unified) {
   return quota > 0.0 && period > 0.0 ? std::optional(quota / period) : std::nullopt;
 }
 
-/// What a group has left of a limit.
-std::optional<std::int64_t> left(const Path& limit, const Path& used) {
+/// What a group has left of a limit if so much of what it uses does not count.
+std::optional<std::int64_t> left(const Path& limit, const Path& used, std::int64_t free = 0) {
   const auto most = number_in(limit);
-  return most ? std::optional(std::max<std::int64_t>(0, *most - number_in(used).value_or(0)))
-              : std::nullopt;
+  const auto taken = std::max<std::int64_t>(0, number_in(used).value_or(0) - free);
+  return most ? std::optional(std::max<std::int64_t>(0, *most - taken)) : std::nullopt;
 }
 
 /// Bytes of files that the system keeps in memory, of the group and those in it.
@@ -48,12 +48,9 @@ std::int64_t kept_files(const Path& group, bool unified) {
 }
 
 std::optional<std::int64_t> memory_left_in(const Path& group, bool unified) {
-  auto bytes = unified ? left(group / "memory.max", group / "memory.current")
-                       : left(group / "memory.limit_in_bytes", group / "memory.usage_in_bytes");
-  if (bytes) {
-    *bytes += kept_files(group, unified);
-  }
-  return bytes;
+  const std::int64_t files = kept_files(group, unified);
+  return unified ? left(group / "memory.max", group / "memory.current", files)
+                 : left(group / "memory.limit_in_bytes", group / "memory.usage_in_bytes", files);
 }
 
 /// Whether a list, "cpu,cpuacct", has that controller.

@@ -1,3 +1,4 @@
+#include "core/right_hand_sides.hpp"
 #include "core/tile_rules.hpp"
 
 #include <shardsolve/error.hpp>
@@ -61,6 +62,7 @@ Plan plan_cholesky_factor(const SlabLayout& layout, Dtype dtype) {
 }
 
 Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
+  core::require_columns(columns);
   Plan plan = begin(layout, dtype);
   const auto n = static_cast<double>(layout.size());
   const auto k = static_cast<double>(columns);

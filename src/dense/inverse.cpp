@@ -42,8 +42,18 @@ using runtime::Triangle;
 /// Of l and of m: one being used, one arriving.
 constexpr std::int64_t slots = 2;
 
-/// Columns of these squares.
-constexpr std::int64_t square = 16;
+/// Columns of these squares: 16, or a few less if that divides a tile. Then those of all tiles are
+/// equally far apart and few batches.
+std::int64_t square_in(std::int64_t tile) {
+  constexpr std::int64_t widest = 16;
+  constexpr std::int64_t narrowest = 8;
+  for (std::int64_t square = widest; square >= narrowest; --square) {
+    if (tile % square == 0) {
+      return square;
+    }
+  }
+  return widest;
+}
 
 template <Scalar T>
 class Inverse {
@@ -229,7 +239,7 @@ class Inverse {
         slab_.block(x_rows.begin.value(), first, x_rows.size(), slab_.columns() - first);
     kernels_.fill(rank_.update(), T{0}, x);
     for (const Batch& batch : layout::in_batches(layout::lower_staircase(
-             layout_, rank_.index(), block_after(step), blocks(), square))) {
+             layout_, rank_.index(), block_after(step), blocks(), square_))) {
       const Piece& piece = batch.first;
       const RowRun& run = runs[static_cast<std::size_t>(piece.segment)];
       const MatrixView<T> m22 = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
@@ -261,7 +271,7 @@ class Inverse {
     const LocalRange columns = layout_.columns(step);
     const std::int64_t block = columns.begin.value() / layout_.tile();
     for (const Batch& batch :
-         layout::in_batches(layout::lower_tile(layout_, rank_.index(), block, square))) {
+         layout::in_batches(layout::lower_tile(layout_, rank_.index(), block, square_))) {
       const Piece& piece = batch.first;
       const std::int64_t column = piece.columns.begin - columns.begin;
       const MatrixView<T> m =
@@ -295,6 +305,7 @@ class Inverse {
   MatrixView<T> slab_;
   const runtime::Kernels<T>& kernels_;
   std::int64_t turn_ = 0;  // steps done; messages are numbered by it
+  std::int64_t square_ = square_in(layout_.tile());
   StepFlags flags_;
   MessageRing<T> l_;
   MessageRing<T> m_;

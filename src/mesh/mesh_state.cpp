@@ -290,12 +290,14 @@ void MeshState::give_rank_up() {
   if (processes == nullptr) {
     return;
   }
-  processes->leave();
-  if (!failure_) {  // it is in another process, which has told
-    const comm::Failure told = processes->heard().value_or(
-        comm::Failure{ErrorKind::communication, "the call has failed in another process"});
-    failure_ = std::make_exception_ptr(Error(told.kind, told.message));
+  verdict_ = processes->leave();
+  if (failure_) {
+    verdict_.origin = processes->rank();
+    return;
   }
+  const comm::Failure told = verdict_.failure.value_or(
+      comm::Failure{ErrorKind::communication, "the call has failed in another process"});
+  failure_ = std::make_exception_ptr(Error(told.kind, told.message));
 }
 
 /// One call from begin to end; what it has failed with is in failure_.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import subprocess
 import time
@@ -88,6 +89,7 @@ class Running:
     def wait_for(self, error: str) -> None:
         """Until this is on stderr."""
         while error.encode() not in self.err:
+            assert select.select([self.mpirun.stderr], [], [], TIMEOUT)[0], self.err
             some = os.read(self.mpirun.stderr.fileno(), 1 << 16)
             assert some, self.err
             self.err += some

@@ -109,6 +109,9 @@ TEST(MemoryLeft, Version1_IsFoundByItsController) {
       "inactive_file 7\ntotal_inactive_file 40\ntotal_active_file 20\n");
   put(tree, "memory/b/memory.limit_in_bytes", "1\n");
   EXPECT_EQ(memory_left(in(tree)), 160);
+  put(tree, "memory/a/memory.limit_in_bytes", "9223372036854771712\n");  // none
+  put(tree, "memory/a/memory.usage_in_bytes", "50\n");                   // read before its files
+  EXPECT_EQ(memory_left(in(tree)), 9223372036854771712);
 }
 
 }  // namespace

@@ -343,13 +343,13 @@ std::vector<Misuse> misuses() {
   };
   const std::string accepted = "start at 0, never fall";
   return {
-      {"negative_size", even(-1, 2, 2), {"size -1", "0 to 536870912"}},
+      {"negative_size", even(-1, 2, 2), {"size -1", "0 to 134217728"}},
       {"size_beyond_all_memory",
        even(std::int64_t{1} << 32, 1, 2),
-       {"size 4294967296", "0 to 536870912"}},
+       {"size 4294967296", "0 to 134217728"}},
       {"end_beyond_all_memory",
        cut({0, std::int64_t{1} << 31}),
-       {"size 2147483648", "0 to 536870912"}},
+       {"size 2147483648", "0 to 134217728"}},
       {"no_ranks", even(4, 0, 2), {"0 ranks", "at least 1"}},
       {"negative_ranks", even(4, -3, 2), {"-3 ranks", "at least 1"}},
       {"tile_zero", even(4, 2, 0), {"tile size 0", "at least 1"}},

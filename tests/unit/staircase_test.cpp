@@ -158,13 +158,13 @@ std::vector<Piece> taken_apart(const std::vector<Batch>& batches) {
 }
 
 TEST(Staircase, FinestSquares_CutTheDiagonalTiles) {
-  const SlabLayout layout = SlabLayout::even(7, 1, 7);
+  const SlabLayout small = SlabLayout::even(7, 1, 7);
   const auto tile = UnorderedElementsAreArray(
       {piece(0, 4, 7, 0, 4), piece(0, 2, 4, 0, 2), piece(0, 6, 7, 4, 6), piece(0, 0, 2, 0, 2, true),
        piece(0, 2, 4, 2, 4, true), piece(0, 4, 6, 4, 6, true), piece(0, 6, 7, 6, 7, true)});
-  EXPECT_THAT(lower_tile(layout, 0, 0, 2), tile);
-  EXPECT_THAT(lower_staircase(layout, 0, 0, 1, 2), tile);
-  EXPECT_THAT(lower_tile(layout, 0, 0, 7), UnorderedElementsAreArray({piece(0, 0, 7, 0, 7, true)}));
+  EXPECT_THAT(lower_tile(small, 0, 0, 2), tile);
+  EXPECT_THAT(lower_staircase(small, 0, 0, 1, 2), tile);
+  EXPECT_THAT(lower_tile(small, 0, 0, 7), UnorderedElementsAreArray({piece(0, 0, 7, 0, 7, true)}));
   // Everywhere the same entries, but for those above the diagonal of what was one square.
   testing::fuzz(100, [](testing::Random& random) {
     const std::int64_t ranks = 1 + random.below(3);
