@@ -66,6 +66,7 @@ void ProcessGroup::begin_call(std::stop_token cancel, bool traced) {
   to_tell_.reset();
   found_.reset();
   heard_.reset();
+  heard_from_ = -1;
   silent_ = -1;
   lost_.reset();
   unlike_ = -1;

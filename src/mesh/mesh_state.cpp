@@ -191,6 +191,9 @@ void MeshState::conclude(std::unique_lock<std::mutex>& lock) {
     }
   }
   lock.lock();
+  if (broken_) {  // this rank was given up meanwhile, and the caller has been told why
+    return;
+  }
   if (verdict.failure && (verdict.origin != processes->rank() || !failure_)) {
     failure_ = std::make_exception_ptr(Error(verdict.failure->kind, verdict.failure->message));
   }
