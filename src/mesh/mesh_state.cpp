@@ -96,15 +96,17 @@ bool MeshState::broken() const {
 }
 
 void MeshState::shut_down() {
+  bool broken = false;
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
+    broken = broken_;
     changed_.notify_all();
   }
   for (auto& seat : seats_) {
     if (seat->thread.joinable()) {  // not if there was none to be had for it
       // A rank that never came back keeps its thread, and the state that the thread uses.
-      broken_ ? seat->thread.detach() : seat->thread.join();
+      broken ? seat->thread.detach() : seat->thread.join();
     }
   }
 }

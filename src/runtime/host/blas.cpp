@@ -1,5 +1,7 @@
 #include "runtime/host/blas.hpp"
 
+#include "runtime/host/thread_sanitizer.hpp"
+
 #include <fmt/format.h>
 
 #ifndef SHARDSOLVE_BLAS_PRIVATE
@@ -79,6 +81,10 @@ struct Symbols<std::complex<double>> {
   static constexpr auto potrf = zpotrf_;
 };
 
+/// During a call of the BLAS. It copies to buffers of its own, which queues use one after the other
+/// behind locks that ThreadSanitizer is not to see either; operands are announced (operands.hpp).
+using UnseenBuffers = UnseenMemory;
+
 /// The BLAS of this build counts in 32 bits.
 int checked(std::int64_t size) {
   if (size > std::numeric_limits<int>::max()) {
@@ -135,6 +141,7 @@ void Blas<T>::gemm(Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c) {
   const int ldc = checked(c.stride());
   const char ta = static_cast<char>(op_a);
   const char tb = static_cast<char>(op_b);
+  const UnseenBuffers unseen;
   Symbols<T>::gemm(&ta, &tb, &m, &n, &k, &alpha, a.data(), &lda, b.data(), &ldb, &beta, c.data(),
                    &ldc, 1, 1);
 }
@@ -146,6 +153,7 @@ void Blas<T>::gemv(Op op, T alpha, In a, const T* x, T beta, T* y) {
   const int lda = checked(a.stride());
   const int one = 1;
   const char trans = static_cast<char>(op);
+  const UnseenBuffers unseen;
   Symbols<T>::gemv(&trans, &m, &n, &alpha, a.data(), &lda, x, &one, &beta, y, &one, 1);
 }
 
@@ -157,6 +165,7 @@ void Blas<T>::herk(Triangle triangle, Op op, Real alpha, In a, Real beta, Out c)
   const int ldc = checked(c.stride());
   const char uplo = static_cast<char>(triangle);
   const char trans = static_cast<char>(op);
+  const UnseenBuffers unseen;
   Symbols<T>::herk(&uplo, &trans, &n, &k, &alpha, a.data(), &lda, &beta, c.data(), &ldc, 1, 1);
 }
 
@@ -183,6 +192,7 @@ void Blas<T>::trsm(Side side, Triangle triangle, Op op, In a, Out b) {
   const char trans = static_cast<char>(op);
   const char diagonal = 'N';
   const T one{1};
+  const UnseenBuffers unseen;
   Symbols<T>::trsm(&left_or_right, &uplo, &trans, &diagonal, &m, &n, &one, a.data(), &lda, b.data(),
                    &ldb, 1, 1, 1, 1);
 }
@@ -193,6 +203,7 @@ std::int64_t Blas<T>::potrf(Triangle triangle, Out a) {
   const int lda = checked(a.stride());
   const char uplo = static_cast<char>(triangle);
   int info = 0;
+  const UnseenBuffers unseen;
   Symbols<T>::potrf(&uplo, &n, a.data(), &lda, &info, 1);
   return info;
 }

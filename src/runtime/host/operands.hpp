@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/host/host_queue.hpp"
+#include "runtime/host/thread_sanitizer.hpp"
 
 #include <shardsolve/matrix_view.hpp>
 
@@ -9,21 +10,6 @@
 #include <initializer_list>
 #include <utility>
 #include <vector>
-
-#if defined(__SANITIZE_THREAD__)
-#define SHARDSOLVE_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SHARDSOLVE_THREAD_SANITIZER 1
-#endif
-#endif
-
-#ifdef SHARDSOLVE_THREAD_SANITIZER
-extern "C" void __tsan_read_range(void* address, unsigned long size);
-extern "C" void __tsan_write_range(void* address, unsigned long size);
-extern "C" void AnnotateIgnoreSyncBegin(const char* file, int line);
-extern "C" void AnnotateIgnoreSyncEnd(const char* file, int line);
-#endif
 
 namespace shardsolve::runtime::host {
 
