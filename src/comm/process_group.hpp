@@ -81,8 +81,8 @@ class ProcessGroup {
   Verdict conclude(const std::optional<Failure>& known, double flops);
 
   /// The rank of this process has not come back from a call that has failed: should it do so later,
-  /// the transport may be gone with the program that has it, and is left alone. What is known of the
-  /// call, without this process.
+  /// the transport may be gone with the program that has it, and is left alone. What is known of
+  /// the call, without this process.
   Verdict leave();
 
   /// A rank is not waited for any longer: who waits for it in another way has found it silent.
@@ -170,7 +170,7 @@ class ProcessGroup {
   std::optional<Failure> found_;  // the first failure of this call that the watcher has met
   std::optional<Failure> heard_;  // the first that another process has told
   std::int64_t heard_from_ = -1;
-  std::int64_t silent_ = -1;      // the rank that this process has found silent or cannot reach
+  std::int64_t silent_ = -1;  // the rank that this process has found silent or cannot reach
   std::optional<Lost> lost_;
   std::int64_t unlike_ = -1;  // a rank that has a trace where this process has none, or the reverse
   std::stop_token cancel_;
