@@ -310,12 +310,16 @@ void ProcessGroup::require_progress() {
   Watch(*ranks_, rank(), own_pulse().operation()).report(first->rank);
 }
 
+Verdict ProcessGroup::verdict_of_others() const {
+  return {.failure = heard_, .origin = heard_from_, .flops = {}, .usable = false};
+}
+
 Verdict ProcessGroup::leave() {
   const std::lock_guard lock(mutex_);
   left_ = true;
   in_call_ = false;
   transport_->abandon();
-  return {.failure = heard_, .origin = heard_from_, .flops = {}, .usable = false};
+  return verdict_of_others();
 }
 
 bool ProcessGroup::lost(std::int64_t rank) const {
@@ -337,7 +341,7 @@ Verdict ProcessGroup::conclude(const std::optional<Failure>& known, double flops
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !calling_back_; });
     if (left_) {
-      return {.failure = heard_, .origin = heard_from_, .flops = {}, .usable = false};
+      return verdict_of_others();
     }
     // Once more: of what is found later the others cannot be told.
     if (const std::exception_ptr reason = look_around()) {

@@ -142,6 +142,8 @@ class ProcessGroup {
   void say_farewell();
   Verdict judge(const std::optional<Failure>& own, double flops,
                 const std::optional<Failure>& late) const;
+  /// What is known of the call where this process has left it.
+  Verdict verdict_of_others() const;
   bool settle();
 
   /// Life, for whoever waits for this process to return from the call.

@@ -48,9 +48,10 @@ std::int64_t kept_files(const Path& group, bool unified) {
 }
 
 std::optional<std::int64_t> memory_left_in(const Path& group, bool unified) {
-  const std::int64_t files = kept_files(group, unified);
-  return unified ? left(group / "memory.max", group / "memory.current", files)
-                 : left(group / "memory.limit_in_bytes", group / "memory.usage_in_bytes", files);
+  const Path limit = group / (unified ? "memory.max" : "memory.limit_in_bytes");
+  const Path used = group / (unified ? "memory.current" : "memory.usage_in_bytes");
+  // Most groups have no limit, and those files take longer to read.
+  return number_in(limit) ? left(limit, used, kept_files(group, unified)) : std::nullopt;
 }
 
 /// Whether a list, "cpu,cpuacct", has that controller.
