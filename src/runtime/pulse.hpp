@@ -11,8 +11,8 @@ namespace shardsolve::runtime {
 /// Thrown to leave a rank program because another rank failed; never itself the reported reason.
 struct Abandoned {};
 
-/// Written by the queues of one rank, read by the ranks that wait for it. Everything is relaxed:
-/// it informs, it never orders memory.
+/// Written by the queues of one rank, read by the ranks that wait for it. It informs and never
+/// orders memory, so everything is relaxed but the name that `show` may have made just before.
 class Pulse {
  public:
   /// Called between pieces of work: the rank is alive and about to run `operation` of `step`.
@@ -24,11 +24,11 @@ class Pulse {
   /// Of a rank in another process: what that one has told of its pulse.
   void show(std::uint64_t beats, const char* operation, std::int64_t step) {
     beats_.store(beats, std::memory_order_relaxed);
-    operation_.store(operation, std::memory_order_relaxed);
+    operation_.store(operation, std::memory_order_release);
     step_.store(step, std::memory_order_relaxed);
   }
   std::uint64_t beats() const { return beats_.load(std::memory_order_relaxed); }
-  const char* operation() const { return operation_.load(std::memory_order_relaxed); }
+  const char* operation() const { return operation_.load(std::memory_order_acquire); }
   std::int64_t step() const { return step_.load(std::memory_order_relaxed); }
 
   /// The rank that this one's transfer waits for, -1 if none.
