@@ -46,10 +46,9 @@ void DataMessages::begin_call(bool traced) {
   leftovers_.clear();
 }
 
-void DataMessages::exchange(const InProcessGroup& ranks, const char* operation,
-                            const Bodies& bodies,
+void DataMessages::exchange(const Pulses& pulses, const char* operation, const Bodies& bodies,
                             const std::function<void(std::int64_t rank)>& on_loss) {
-  if (ranks.pulse(transport_.rank()).failed()) {
+  if (pulses.of(transport_.rank()).failed()) {
     throw runtime::Abandoned{};
   }
   std::vector<Piece> pieces;
@@ -57,7 +56,7 @@ void DataMessages::exchange(const InProcessGroup& ranks, const char* operation,
   try {
     begin(pieces, bodies, on_loss);
     for (Piece& piece : pieces) {
-      complete(piece, ranks, operation, on_loss);
+      complete(piece, pulses, operation, on_loss);
     }
   } catch (const SilentRank& silence) {
     on_loss(silence.rank());
@@ -88,9 +87,9 @@ void DataMessages::begin(std::vector<Piece>& pieces, const Bodies& bodies,
   }
 }
 
-void DataMessages::complete(Piece& piece, const InProcessGroup& ranks, const char* operation,
+void DataMessages::complete(Piece& piece, const Pulses& pulses, const char* operation,
                             const std::function<void(std::int64_t)>& on_loss) {
-  Watch watch(ranks, transport_.rank(), operation);
+  Watch watch(pulses, transport_.rank(), operation);
   auto next_look = Clock::now() + look_interval;
   const auto done = [&] {
     return transfer(piece.peer, on_loss, [&] { return piece.message->test(); });

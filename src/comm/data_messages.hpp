@@ -1,7 +1,7 @@
 /// The data that processes send each other, and what a call that failed leaves of it.
 #pragma once
 
-#include "comm/in_process_group.hpp"
+#include "comm/pulses.hpp"
 #include "comm/transport.hpp"
 
 #include <chrono>
@@ -30,7 +30,7 @@ class DataMessages {
   };
   /// Sends and receives as HostCommunicator has it. Throws as Watch::look, or what the transport
   /// throws; `on_loss` is told before of the rank that is silent or cannot be reached.
-  void exchange(const InProcessGroup& ranks, const char* operation, const Bodies& bodies,
+  void exchange(const Pulses& pulses, const char* operation, const Bodies& bodies,
                 const std::function<void(std::int64_t rank)>& on_loss);
   /// Messages of this call so far.
   std::uint64_t sent_to(std::int64_t rank) const { return sent_[static_cast<std::size_t>(rank)]; }
@@ -61,7 +61,7 @@ class DataMessages {
 
   void begin(std::vector<Piece>& pieces, const Bodies& bodies,
              const std::function<void(std::int64_t)>& on_loss);
-  void complete(Piece& piece, const InProcessGroup& ranks, const char* operation,
+  void complete(Piece& piece, const Pulses& pulses, const char* operation,
                 const std::function<void(std::int64_t)>& on_loss);
   void keep_leftovers(std::vector<Piece> pieces);
   template <class Await>

@@ -22,7 +22,7 @@ static_assert(begin >= SharedMemory::reserved);
 
 }  // namespace
 
-HostPeers::HostPeers(ProcessGroup& processes, const InProcessGroup& pulses,
+HostPeers::HostPeers(ProcessGroup& processes, const Pulses& pulses,
                      std::unique_ptr<HostBoard> board)
     : processes_(processes),
       pulses_(pulses),
@@ -149,12 +149,7 @@ std::unique_ptr<Window> HostPeers::make_window(Bytes memory) {
 
 void HostPeers::wait(const HostBoard::Counter& counter, std::uint32_t target, std::int64_t peer,
                      const char* operation) const {
-  try {
-    pulses_.wait(counter, target, processes_.rank(), peer, operation);
-  } catch (const SilentRank& silence) {
-    processes_.lose(silence.rank());
-    throw;
-  }
+  processes_.wait(pulses_, counter, target, peer, operation);
 }
 
 }  // namespace shardsolve::comm

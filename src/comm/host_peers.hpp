@@ -23,8 +23,7 @@ namespace shardsolve::comm {
 class HostPeers {
  public:
   /// `pulses`: of all ranks.
-  HostPeers(ProcessGroup& processes, const InProcessGroup& pulses,
-            std::unique_ptr<HostBoard> board);
+  HostPeers(ProcessGroup& processes, const Pulses& pulses, std::unique_ptr<HostBoard> board);
   HostPeers(const HostPeers&) = delete;
   HostPeers& operator=(const HostPeers&) = delete;
 
@@ -50,7 +49,7 @@ class HostPeers {
   bool open_all();
 
   ProcessGroup& processes_;
-  const InProcessGroup& pulses_;
+  const Pulses& pulses_;
   std::unique_ptr<HostBoard> board_;
   ReleaseAgreement release_;
   std::optional<SharedMemory> own_;

@@ -24,7 +24,7 @@ std::unique_ptr<Window> InProcess::make_window(Bytes memory) {
   std::vector<InPlaceWindow::Member> members;
   for (std::size_t root = 0; root < shared.members.size(); ++root) {
     InProcessGroup::SharedWindow::Member& theirs = shared.members[root];
-    group_.wait(theirs.joined, 1, rank(), static_cast<std::int64_t>(root), "make_window");
+    group_.pulses().wait(theirs.joined, 1, rank(), static_cast<std::int64_t>(root), "make_window");
     members.push_back({theirs.base, &theirs.published,
                        &shared.released_by(static_cast<std::size_t>(rank()), root),
                        &shared.released_by(root, static_cast<std::size_t>(rank()))});
@@ -32,7 +32,9 @@ std::unique_ptr<Window> InProcess::make_window(Bytes memory) {
   return std::make_unique<InPlaceWindow>(
       std::move(members), rank(), index, 0,
       [this](const runtime::host::OneWayCounter& counter, std::uint32_t target, std::int64_t peer,
-             const char* operation) { group_.wait(counter, target, rank(), peer, operation); });
+             const char* operation) {
+        group_.pulses().wait(counter, target, rank(), peer, operation);
+      });
 }
 
 void InProcess::exchange(const char* operation, const std::vector<Bytes>& send,
@@ -52,7 +54,7 @@ void InProcess::exchange(const char* operation, const std::vector<Bytes>& send,
     const Bytes& piece = receive[static_cast<std::size_t>(from)];
     if (piece.size > 0) {
       InProcessGroup::Channel& channel = group_.channel(from, rank());
-      group_.wait(channel.posted, ++channel.receives, rank(), from, operation);
+      group_.pulses().wait(channel.posted, ++channel.receives, rank(), from, operation);
       if (channel.size != piece.size || std::strcmp(channel.operation, operation) != 0) {
         throw Error(
             ErrorKind::internal,
@@ -67,7 +69,7 @@ void InProcess::exchange(const char* operation, const std::vector<Bytes>& send,
   for (std::int64_t to = 0; to < ranks(); ++to) {
     if (send[static_cast<std::size_t>(to)].size > 0) {
       InProcessGroup::Channel& channel = group_.channel(rank(), to);
-      group_.wait(channel.taken, channel.sends, rank(), to, operation);
+      group_.pulses().wait(channel.taken, channel.sends, rank(), to, operation);
     }
   }
 }

@@ -25,6 +25,7 @@ class InProcess final : public HostCommunicator {
 
   void begin_call() override {
     HostCommunicator::begin_call();
+    group_.begin_call(rank());
     windows_made_ = 0;
   }
 

@@ -7,7 +7,7 @@
 
 namespace shardsolve::comm {
 
-ProcessCommunicator::ProcessCommunicator(ProcessGroup& group, const InProcessGroup& pulses,
+ProcessCommunicator::ProcessCommunicator(ProcessGroup& group, const Pulses& pulses,
                                          std::unique_ptr<HostBoard> board)
     : HostCommunicator(group.ranks(), group.rank()), group_(group) {
   if (board) {

@@ -19,8 +19,7 @@ namespace shardsolve::comm {
 class ProcessCommunicator final : public HostCommunicator {
  public:
   /// `pulses`: of all ranks; `board`: see make_host_board().
-  ProcessCommunicator(ProcessGroup& group, const InProcessGroup& pulses,
-                      std::unique_ptr<HostBoard> board);
+  ProcessCommunicator(ProcessGroup& group, const Pulses& pulses, std::unique_ptr<HostBoard> board);
 
   /// To every other host it goes once: see BroadcastWays.
   void broadcast(runtime::Queue& queue, Bytes data, std::int64_t root) override;

@@ -51,9 +51,9 @@ ProcessGroup::~ProcessGroup() {
   }
 }
 
-void ProcessGroup::attach(const InProcessGroup& pulses,
+void ProcessGroup::attach(const Pulses& pulses,
                           std::function<void(std::exception_ptr)> on_failure) {
-  ranks_ = &pulses;
+  pulses_ = &pulses;
   on_failure_ = std::move(on_failure);
   watcher_ = std::thread([this] { watch(); });
 }
@@ -183,7 +183,7 @@ bool ProcessGroup::take(Peer& peer) {
                 fmt::format("rank {} was lost in an earlier call: make a new mesh", peer.rank));
   }
   peer.last_note = Clock::now();
-  runtime::Pulse& pulse = ranks_->pulse(peer.rank);
+  runtime::Pulse& pulse = pulses_->of(peer.rank);
   pulse.show(note.beats, operations_.emplace(note.operation.data()).first->c_str(), note.step);
   pulse.set_waiting_for(note.kind == NoteKind::end ? -1 : note.waiting_for);
   if (note.silent >= 0) {
@@ -259,7 +259,7 @@ void ProcessGroup::tell() {
     to_tell_.reset();
   }
   const auto now = Clock::now();
-  if (now - last_pulses_ >= pulse_interval(ranks_->silence_limit())) {
+  if (now - last_pulses_ >= pulse_interval(pulses_->silence_limit())) {
     last_pulses_ = now;
     const Note note = make_note(NoteKind::pulse, std::nullopt);
     for_each_peer([&](Peer& peer) {
@@ -283,7 +283,7 @@ bool ProcessGroup::stop_overdue() {
 void ProcessGroup::require_progress() {
   const auto now = Clock::now();
   for (Peer& each : peers_) {
-    const std::uint64_t beats = ranks_->pulse(each.rank).beats();
+    const std::uint64_t beats = pulses_->of(each.rank).beats();
     if (beats != each.beats) {
       each.beats = beats;
       each.last_beat = now;
@@ -296,7 +296,7 @@ void ProcessGroup::require_progress() {
     }
   });
   const Peer& own = peers_[static_cast<std::size_t>(rank())];
-  const auto limit = ranks_->silence_limit();
+  const auto limit = pulses_->silence_limit();
   if (first == nullptr || now - own.last_beat <= limit) {
     return;
   }
@@ -307,7 +307,7 @@ void ProcessGroup::require_progress() {
   }
   silent_ = first->rank;
   first->silent = true;
-  Watch(*ranks_, rank(), own_pulse().operation()).report(first->rank);
+  Watch(*pulses_, rank(), own_pulse().operation()).report(first->rank);
 }
 
 Verdict ProcessGroup::verdict_of_others() const {
@@ -325,6 +325,16 @@ Verdict ProcessGroup::leave() {
 bool ProcessGroup::lost(std::int64_t rank) const {
   const std::lock_guard lock(mutex_);
   return peers_[static_cast<std::size_t>(rank)].silent;
+}
+
+void ProcessGroup::wait(const Pulses& pulses, const runtime::host::OneWayCounter& counter,
+                        std::uint32_t target, std::int64_t peer, const char* operation) {
+  try {
+    pulses.wait(counter, target, rank(), peer, operation);
+  } catch (const SilentRank& silence) {
+    lose(silence.rank());
+    throw;
+  }
 }
 
 void ProcessGroup::lose(std::int64_t rank) {
@@ -381,7 +391,7 @@ void ProcessGroup::show_end() const { own_pulse().beat(end_of_call, own_pulse().
 std::optional<Failure> ProcessGroup::await_ends() {
   std::optional<Failure> late;
   bool failing = own_pulse().failed();
-  Watch watch(*ranks_, rank(), end_of_call);
+  Watch watch(*pulses_, rank(), end_of_call);
   for (Patience patience;; patience.pause()) {
     const std::lock_guard lock(mutex_);
     try {
@@ -475,7 +485,7 @@ void ProcessGroup::require_life(const Peer& peer, Watch& watch, bool failing) co
     watch.look_for_silence(peer.rank);
   }
   // Not even a pulse: another limit need not pass for each rank of a process that is gone.
-  if (Clock::now() - peer.last_note > ranks_->silence_limit()) {
+  if (Clock::now() - peer.last_note > pulses_->silence_limit()) {
     watch.report(peer.rank);
   }
 }
@@ -486,13 +496,13 @@ bool ProcessGroup::settle() {
   for_each_peer(
       [&](Peer& peer) { sent.push_back({peer.rank, peer.end->messages, peer.end->traced}); });
   return data_.settle(
-      sent, Clock::now() + std::chrono::duration_cast<Clock::duration>(ranks_->silence_limit()),
+      sent, Clock::now() + std::chrono::duration_cast<Clock::duration>(pulses_->silence_limit()),
       [this] { show_end(); });
 }
 
 void ProcessGroup::exchange(const char* operation, const std::vector<Bytes>& send,
                             const std::vector<Bytes>& receive, std::shared_ptr<const void> keeps) {
-  data_.exchange(*ranks_, operation, {send, receive, std::move(keeps)},
+  data_.exchange(*pulses_, operation, {send, receive, std::move(keeps)},
                  [this](std::int64_t rank) { lose(rank); });
 }
 

@@ -3,8 +3,8 @@
 
 #include "comm/data_messages.hpp"
 #include "comm/failure.hpp"
-#include "comm/in_process_group.hpp"
 #include "comm/note.hpp"
+#include "comm/pulses.hpp"
 #include "comm/transport.hpp"
 
 #include <shardsolve/error.hpp>
@@ -64,7 +64,7 @@ class ProcessGroup {
   /// `on_failure` is called when the call has failed elsewhere (with Abandoned) or because of this
   /// group; if a process is gone, again and again until this one has nothing more to do for the
   /// call.
-  void attach(const InProcessGroup& pulses, std::function<void(std::exception_ptr)> on_failure);
+  void attach(const Pulses& pulses, std::function<void(std::exception_ptr)> on_failure);
 
   /// This process will make no call: the others may wait for its messages.
   void abandon() { transport_->abandon(); }
@@ -85,9 +85,10 @@ class ProcessGroup {
   /// the call, without this process.
   Verdict leave();
 
-  /// A rank is not waited for any longer: who waits for it in another way has found it silent.
-  void lose(std::int64_t rank);
-  /// Whether it is not.
+  /// As Pulses::wait, for this process's rank: one that is silent is lost.
+  void wait(const Pulses& pulses, const runtime::host::OneWayCounter& counter, std::uint32_t target,
+            std::int64_t peer, const char* operation);
+  /// Whether a rank is not waited for any longer.
   bool lost(std::int64_t rank) const;
 
   /// Sends and receives as HostCommunicator has it. Throws as Watch::look. After that messages may
@@ -148,7 +149,8 @@ class ProcessGroup {
 
   /// Life, for whoever waits for this process to return from the call.
   void show_end() const;
-  runtime::Pulse& own_pulse() const { return ranks_->pulse(rank()); }
+  void lose(std::int64_t rank);
+  runtime::Pulse& own_pulse() const { return pulses_->of(rank()); }
   template <class Body>
   void for_each_peer(Body body) {
     for (Peer& peer : peers_) {
@@ -160,7 +162,7 @@ class ProcessGroup {
 
   std::unique_ptr<Transport> transport_;
   DataMessages data_;
-  const InProcessGroup* ranks_ = nullptr;
+  const Pulses* pulses_ = nullptr;
   std::function<void(std::exception_ptr)> on_failure_;
 
   mutable std::mutex mutex_;  // guards what follows

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "comm/communicator.hpp"
-#include "comm/in_process_group.hpp"
 #include "comm/process_group.hpp"
+#include "comm/pulses.hpp"
 #include "runtime/device.hpp"
 #include "runtime/pulse.hpp"
 
@@ -30,7 +30,7 @@ class Backend {
   virtual Memory memory() const = 0;
   virtual std::unique_ptr<runtime::Device> make_device(std::int64_t rank,
                                                        runtime::Pulse& pulse) = 0;
-  virtual std::unique_ptr<comm::Communicator> make_communicator(comm::InProcessGroup& group,
+  virtual std::unique_ptr<comm::Communicator> make_communicator(const comm::Pulses& pulses,
                                                                 std::int64_t rank) = 0;
   /// Held for the length of a call: keeps away the calls of other meshes that cannot run beside it.
   virtual std::vector<std::unique_lock<std::mutex>> keep_others_away() { return {}; }

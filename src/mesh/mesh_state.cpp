@@ -2,29 +2,23 @@
 
 #include "core/floating_point.hpp"
 #include "core/threads.hpp"
-#include "mesh/cuda_loader.hpp"
-#include "mesh/host_backend.hpp"
-#include "mesh/mpi_loader.hpp"
-#include "mesh/process_backend.hpp"
 
 #include <shardsolve/error.hpp>
-#include <shardsolve/mesh.hpp>
 #include <shardsolve/trace.hpp>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <set>
 #include <system_error>
 #include <type_traits>
 #include <utility>
 
 namespace shardsolve::mesh {
 
-MeshState::MeshState(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+MeshState::MeshState(std::unique_ptr<Backend> backend)
+    : pulses_(backend->ranks()), backend_(std::move(backend)) {}
 
 std::shared_ptr<MeshState> MeshState::start(std::unique_ptr<Backend> backend) {
   auto state = std::make_shared<MeshState>(std::move(backend));
@@ -47,27 +41,21 @@ std::shared_ptr<MeshState> MeshState::start(std::unique_ptr<Backend> backend) {
 
 void MeshState::make_ranks() {
   comm::ProcessGroup* processes = backend_->processes();
-  std::vector<runtime::Pulse*> pulses;
-  for (std::int64_t r = 0; r < ranks(); ++r) {
-    pulses_.push_back(std::make_unique<runtime::Pulse>());
-    pulses.push_back(pulses_.back().get());
-  }
-  group_ = std::make_unique<comm::InProcessGroup>(pulses);
   const auto on_failure = [this](std::exception_ptr reason) { fail(std::move(reason)); };
   for (std::int64_t r = 0; r < ranks(); ++r) {
     if (processes != nullptr && processes->rank() != r) {
       continue;
     }
-    seats_.push_back(std::make_unique<Seat>(*pulses[static_cast<std::size_t>(r)]));
+    seats_.push_back(std::make_unique<Seat>(pulses_.of(r)));
     Seat& seat = *seats_.back();
     seat.pulse.on_failure = on_failure;
     seat.device = backend_->make_device(r, seat.pulse);
-    seat.communicator = backend_->make_communicator(*group_, r);
+    seat.communicator = backend_->make_communicator(pulses_, r);
     seat.rank = std::make_unique<Rank>(r, ranks(), seats_.size() == 1, *seat.device, seat.pulse,
                                        *seat.communicator);
   }
   if (processes != nullptr) {
-    processes->attach(*group_, on_failure);
+    processes->attach(pulses_, on_failure);
   }
 }
 
@@ -241,18 +229,17 @@ bool MeshState::all_returned() const {
 }
 
 void MeshState::begin(const RunOptions& options, RankProgram program) {
-  group_->reset();
-  group_->set_silence_limit(options.silence_limit);
+  pulses_.set_silence_limit(options.silence_limit);
   if (backend_->processes() != nullptr) {
-    group_->set_silence_limit(std::max<std::chrono::duration<double>>(
+    pulses_.set_silence_limit(std::max<std::chrono::duration<double>>(
         options.silence_limit, comm::ProcessGroup::least_silence_limit));
   }
   failure_ = nullptr;
   verdict_ = {};
   drained_ = 0;
   current_ = std::make_shared<const Call>(Call{options, std::move(program)});
-  for (auto& pulse : pulses_) {
-    pulse->reset();
+  for (std::int64_t rank = 0; rank < ranks(); ++rank) {
+    pulses_.of(rank).reset();
   }
   if (backend_->processes() != nullptr) {
     backend_->processes()->begin_call(options.cancel, options.trace != nullptr);
@@ -280,7 +267,7 @@ void MeshState::await_return(std::unique_lock<std::mutex>& lock) {
   };
   while (!all_returned()) {
     const auto before = count_beats();
-    if (!changed_.wait_for(lock, group_->silence_limit(), [&] { return all_returned(); }) &&
+    if (!changed_.wait_for(lock, pulses_.silence_limit(), [&] { return all_returned(); }) &&
         count_beats() == before) {
       give_rank_up();
       return;
@@ -411,79 +398,3 @@ std::vector<double> MeshState::flops() const {
 }
 
 }  // namespace shardsolve::mesh
-
-namespace shardsolve {
-
-Mesh Mesh::host(std::int64_t ranks) {
-  if (ranks < 1 || ranks > max_host_ranks) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("{} CPU devices asked for; 1 to {} are possible, and more than the "
-                            "machine has cores gain no speed",
-                            ranks, max_host_ranks));
-  }
-  return Mesh(mesh::MeshState::start(std::make_unique<mesh::HostBackend>(ranks)));
-}
-
-Mesh Mesh::cuda(const std::vector<int>& devices) {
-  if (devices.empty()) {
-    throw Error(ErrorKind::invalid_argument, "no GPUs listed; at least one is needed");
-  }
-  const std::set<int> different(devices.begin(), devices.end());
-  if (different.size() != devices.size()) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("GPUs {} listed; each may appear once", fmt::join(devices, ", ")));
-  }
-  return Mesh(mesh::MeshState::start(mesh::make_cuda_backend({.devices = devices, .delays = {}})));
-}
-
-Mesh Mesh::mpi(std::optional<int> communicator) {
-  return Mesh(mesh::MeshState::start(
-      std::make_unique<mesh::ProcessBackend>(mesh::make_mpi_transport(communicator))));
-}
-
-Mesh Mesh::mpi_cuda(const GpuProcesses& processes) {
-  return Mesh(mesh::MeshState::start(mesh::make_cuda_process_backend(
-      mesh::make_mpi_transport(processes.communicator),
-      {.devices = processes.devices, .communicator = processes.path, .delays = {}})));
-}
-
-Mesh::Mesh(std::shared_ptr<mesh::MeshState> state) : state_(std::move(state)) {}
-Mesh::Mesh(Mesh&&) noexcept = default;
-Mesh& Mesh::operator=(Mesh&& other) noexcept {
-  std::swap(state_, other.state_);
-  return *this;
-}
-Mesh::~Mesh() {
-  if (state_) {
-    state_->shut_down();
-  }
-}
-
-std::int64_t Mesh::ranks() const { return state_->ranks(); }
-
-bool Mesh::is_here(std::int64_t rank) const { return state_->is_here(rank); }
-
-Memory Mesh::memory() const { return state_->backend().memory(); }
-
-std::int64_t Mesh::default_tile(std::int64_t n, Dtype dtype) const {
-  const TileEntry* entry = tile_entry(n, dtype);
-  return entry != nullptr ? entry->tile : state_->backend().default_tile(n, dtype);
-}
-
-void Mesh::use_tile_table(TileTable table) { state_->tiles = std::move(table); }
-
-const TileTable& Mesh::tile_table() const { return state_->tiles; }
-
-const TileEntry* Mesh::tile_entry(std::int64_t n, Dtype dtype) const {
-  return state_->tiles.entries().empty()
-             ? nullptr
-             : state_->tiles.entry_for(device_kind(), dtype, ranks(), n);
-}
-
-std::string Mesh::device_kind() const { return state_->backend().device_kind(); }
-
-std::int64_t Mesh::available_memory() const {
-  return state_->available_memory(std::numeric_limits<std::int64_t>::max());
-}
-
-}  // namespace shardsolve

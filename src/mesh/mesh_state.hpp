@@ -104,9 +104,8 @@ class MeshState {
   void add_trace(std::unique_lock<std::mutex>& lock, const RunOptions& options,
                  const std::vector<comm::ClockReading>& clocks);
 
+  comm::Pulses pulses_;
   std::unique_ptr<Backend> backend_;
-  std::vector<std::unique_ptr<runtime::Pulse>> pulses_;  // of all ranks
-  std::unique_ptr<comm::InProcessGroup> group_;
   std::vector<std::unique_ptr<Seat>> seats_;  // of the ranks of this process
 
   std::mutex call_;  // held for the length of a call

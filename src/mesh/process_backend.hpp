@@ -4,23 +4,19 @@
 #include "comm/host_board.hpp"
 #include "comm/process_communicator.hpp"
 #include "comm/process_group.hpp"
-#include "mesh/backend.hpp"
-#include "mesh/device_kind.hpp"
-#include "runtime/host/host_device.hpp"
+#include "mesh/cpu_backend.hpp"
 
 #include <shardsolve/plan.hpp>
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 namespace shardsolve::mesh {
 
-class ProcessBackend final : public Backend {
+class ProcessBackend final : public CpuBackend {
  public:
   /// All processes make it together.
   explicit ProcessBackend(std::unique_ptr<comm::Transport> transport)
@@ -28,25 +24,15 @@ class ProcessBackend final : public Backend {
 
   std::int64_t ranks() const override { return processes_.ranks(); }
   comm::ProcessGroup* processes() override { return &processes_; }
-  Memory memory() const override { return Memory::host; }
-  std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
-    return std::make_unique<runtime::host::HostDevice>(pulse);
-  }
-  std::unique_ptr<comm::Communicator> make_communicator(comm::InProcessGroup& group,
+  std::unique_ptr<comm::Communicator> make_communicator(const comm::Pulses& pulses,
                                                         std::int64_t) override {
-    return std::make_unique<comm::ProcessCommunicator>(processes_, group, std::move(board_));
+    return std::make_unique<comm::ProcessCommunicator>(processes_, pulses, std::move(board_));
   }
   std::int64_t available_memory() const override {
     const std::vector<std::int64_t>& hosts = processes_.hosts();
     const std::int64_t own = hosts[static_cast<std::size_t>(processes_.rank())];
     return available_host_memory() / std::count(hosts.begin(), hosts.end(), own);
   }
-  /// The same as for as many ranks in one process: so are the bits.
-  std::int64_t default_tile(std::int64_t n, Dtype dtype) const override {
-    return shardsolve::default_tile(n, ranks(), dtype);
-  }
-  std::string device_kind() const override { return host_kind(); }
-  std::int64_t largest_tile() const override { return std::numeric_limits<std::int64_t>::max(); }
 
  private:
   std::unique_ptr<comm::HostBoard> board_;  // until there is a communicator

@@ -45,12 +45,9 @@ class Process {
  public:
   Process(const std::shared_ptr<MemoryPost>& post, std::int64_t rank,
           std::chrono::duration<double> silence_limit = no_limit)
-      : rank_(rank),
-        pulses_(static_cast<std::size_t>(post->ranks())),
-        ranks_(pointers()),
-        group_(std::make_unique<MemoryTransport>(post, rank)) {
-    ranks_.set_silence_limit(silence_limit);
-    group_.attach(ranks_, [this, told = false](const std::exception_ptr&) mutable {
+      : rank_(rank), pulses_(post->ranks()), group_(std::make_unique<MemoryTransport>(post, rank)) {
+    pulses_.set_silence_limit(silence_limit);
+    group_.attach(pulses_, [this, told = false](const std::exception_ptr&) mutable {
       if (!std::exchange(told, true)) {
         told_.set_value();
       }
@@ -58,7 +55,7 @@ class Process {
   }
 
   comm::ProcessGroup& group() { return group_; }
-  runtime::Pulse& pulse() { return pulses_[static_cast<std::size_t>(rank_)]; }
+  runtime::Pulse& pulse() { return pulses_.of(rank_); }
 
   void begin(std::stop_token stop = {}) { group_.begin_call(std::move(stop), false); }
   /// Until this process has found a failure.
@@ -71,17 +68,8 @@ class Process {
   }
 
  private:
-  std::vector<runtime::Pulse*> pointers() {
-    std::vector<runtime::Pulse*> all;
-    for (runtime::Pulse& pulse : pulses_) {
-      all.push_back(&pulse);
-    }
-    return all;
-  }
-
   std::int64_t rank_;
-  std::vector<runtime::Pulse> pulses_;
-  comm::InProcessGroup ranks_;
+  comm::Pulses pulses_;
   std::promise<void> told_;
   comm::ProcessGroup group_;
 };

@@ -1,8 +1,7 @@
 // What a process hears of another one that is gone.
 
-#include "comm/in_process_group.hpp"
 #include "comm/process_group.hpp"
-#include "runtime/pulse.hpp"
+#include "comm/pulses.hpp"
 #include "support/tcp_transports.hpp"
 
 #include <gmock/gmock.h>
@@ -23,16 +22,16 @@ using ::testing::HasSubstr;
 /// What is done once so that nobody waits for a GPU, that GPU may undo before it is stopped.
 TEST(GoneProcess, WhileTheCallGoesOn_IsToldAgainAndAgain) {
   Transports transports = socket_pairs(2);
-  std::vector<runtime::Pulse> pulses(2);
-  const comm::InProcessGroup ranks({&pulses[0], &pulses[1]});
+  const comm::Pulses pulses(2);
   std::promise<void> often;
   comm::ProcessGroup group(std::move(transports[0]));
-  group.attach(ranks, [&often, &pulse = pulses[0], told = 0](const std::exception_ptr&) mutable {
-    pulse.set_failed(true);
-    if (++told == 3) {
-      often.set_value();
-    }
-  });
+  group.attach(pulses,
+               [&often, &pulse = pulses.of(0), told = 0](const std::exception_ptr&) mutable {
+                 pulse.set_failed(true);
+                 if (++told == 3) {
+                   often.set_value();
+                 }
+               });
   group.begin_call({}, false);
   transports[1].reset();
   EXPECT_EQ(often.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);

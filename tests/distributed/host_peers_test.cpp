@@ -131,8 +131,7 @@ TEST(HostPeers, MoreWindowsThanThereIsRoomFor_AreCopied) {
 /// first bytes of all are read where that is to be.
 TEST(HostPeers, WorkspaceThatCannotBeOpened_IsCopiedByAllUntilItCan) {
   const auto post = std::make_shared<MemoryPost>(ranks, ProcessMeshes::usual_eager, Hosts::one);
-  std::vector<runtime::Pulse> beats(ranks);
-  comm::InProcessGroup pulses({&beats[0], &beats[1], &beats[2]});
+  comm::Pulses pulses(ranks);
   pulses.set_silence_limit(std::chrono::seconds(20));
   struct Call {
     std::int64_t size;

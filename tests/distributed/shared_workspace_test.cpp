@@ -107,9 +107,9 @@ class KeepingBackend final : public mesh::Backend {
     devices_.push_back(device.get());
     return device;
   }
-  std::unique_ptr<comm::Communicator> make_communicator(comm::InProcessGroup& group,
+  std::unique_ptr<comm::Communicator> make_communicator(const comm::Pulses& pulses,
                                                         std::int64_t rank) override {
-    return std::make_unique<KeepingCommunicator>(inner_.make_communicator(group, rank),
+    return std::make_unique<KeepingCommunicator>(inner_.make_communicator(pulses, rank),
                                                  *devices_[static_cast<std::size_t>(rank)], seen_);
   }
   std::int64_t available_memory() const override { return inner_.available_memory(); }

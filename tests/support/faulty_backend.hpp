@@ -26,9 +26,9 @@ class FaultyBackend final : public mesh::Backend {
   std::unique_ptr<runtime::Device> make_device(std::int64_t rank, runtime::Pulse& pulse) override {
     return std::make_unique<FaultyDevice>(inner_->make_device(rank, pulse), *faults_, rank);
   }
-  std::unique_ptr<comm::Communicator> make_communicator(comm::InProcessGroup& group,
+  std::unique_ptr<comm::Communicator> make_communicator(const comm::Pulses& pulses,
                                                         std::int64_t rank) override {
-    return std::make_unique<FaultyCommunicator>(inner_->make_communicator(group, rank), *faults_,
+    return std::make_unique<FaultyCommunicator>(inner_->make_communicator(pulses, rank), *faults_,
                                                 rank);
   }
   std::vector<std::unique_lock<std::mutex>> keep_others_away() override {

@@ -86,9 +86,9 @@ class IpcPeers::IpcWindow final : public PeerGroup::Window {
   std::vector<std::byte*> bases_;
 };
 
-IpcPeers::IpcPeers(ProcessGroup& processes, InProcessGroup& host, const Topology& topology,
+IpcPeers::IpcPeers(ProcessGroup& processes, const Pulses& pulses, const Topology& topology,
                    Ring ring, std::unique_ptr<IpcBoard> board, runtime::Allocate allocate)
-    : PeerGroup(host, topology, std::move(ring)),
+    : PeerGroup(pulses, topology, std::move(ring)),
       processes_(processes),
       board_(std::move(board)),
       allocate_(std::move(allocate)),
@@ -196,14 +196,9 @@ void IpcPeers::give_up() {
   }
 }
 
-void IpcPeers::wait(const runtime::host::OneWayCounter& counter, std::uint32_t target,
-                    std::int64_t self, std::int64_t peer, const char* operation) const {
-  try {
-    host().wait(counter, target, self, peer, operation);
-  } catch (const SilentRank& silence) {
-    processes_.lose(silence.rank());
-    throw;
-  }
+void IpcPeers::wait(const runtime::host::OneWayCounter& counter, std::uint32_t target, std::int64_t,
+                    std::int64_t peer, const char* operation) const {
+  processes_.wait(pulses(), counter, target, peer, operation);
 }
 
 }  // namespace shardsolve::comm::cuda

@@ -27,7 +27,7 @@ namespace shardsolve::comm::cuda {
 class IpcPeers final : public PeerGroup {
  public:
   /// `allocate`: memory of this process's GPU.
-  IpcPeers(ProcessGroup& processes, InProcessGroup& host, const Topology& topology, Ring ring,
+  IpcPeers(ProcessGroup& processes, const Pulses& pulses, const Topology& topology, Ring ring,
            std::unique_ptr<IpcBoard> board, runtime::Allocate allocate);
   /// Waits for the others to leave their meshes, for a second at most. Memory that somebody may
   /// have open then stays until the process ends.

@@ -21,8 +21,8 @@ bool all_reach_each_other(const Topology& topology) {
 
 }  // namespace
 
-PeerGroup::PeerGroup(InProcessGroup& host, const Topology& topology, Ring ring)
-    : host_(host),
+PeerGroup::PeerGroup(const Pulses& pulses, const Topology& topology, Ring ring)
+    : pulses_(pulses),
       topology_(topology),
       ring_(std::move(ring)),
       direct_(all_reach_each_other(topology)),

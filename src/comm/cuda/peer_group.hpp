@@ -3,7 +3,7 @@
 
 #include "comm/communicator.hpp"
 #include "comm/cuda/marks.hpp"
-#include "comm/in_process_group.hpp"
+#include "comm/pulses.hpp"
 #include "comm/ring.hpp"
 #include "comm/topology.hpp"
 
@@ -48,8 +48,8 @@ class PeerGroup {
   /// Marks of a window that are different ones: many times what one message has parts.
   static constexpr std::uint32_t depth = 64;
 
-  /// `ring`: the order in which large parts of windows go from GPU to GPU.
-  PeerGroup(InProcessGroup& host, const Topology& topology, Ring ring);
+  /// `pulses`: of all ranks; `ring`: the order in which large parts of windows go from GPU to GPU.
+  PeerGroup(const Pulses& pulses, const Topology& topology, Ring ring);
   PeerGroup(const PeerGroup&) = delete;
   PeerGroup& operator=(const PeerGroup&) = delete;
   virtual ~PeerGroup() = default;
@@ -61,7 +61,7 @@ class PeerGroup {
   const char* link(std::int64_t from, std::int64_t to) const {
     return name(topology_.link(from, to).kind);
   }
-  std::size_t ranks() const { return static_cast<std::size_t>(host_.ranks()); }
+  std::size_t ranks() const { return static_cast<std::size_t>(pulses_.ranks()); }
 
   /// Waits until `peer` has counted to `target`. Spins first: it is nearly always there.
   void meet(const runtime::host::OneWayCounter& counter, std::uint32_t target, std::int64_t self,
@@ -92,7 +92,7 @@ class PeerGroup {
   virtual void give_up() {}
 
  protected:
-  InProcessGroup& host() const { return host_; }
+  const Pulses& pulses() const { return pulses_; }
   /// marks(from, to, delivered): of each channel, the sender's and the receiver's.
   template <class Make>
   void make_channels(Make marks) {
@@ -115,11 +115,11 @@ class PeerGroup {
   /// Waits for long.
   virtual void wait(const runtime::host::OneWayCounter& counter, std::uint32_t target,
                     std::int64_t self, std::int64_t peer, const char* operation) const {
-    host_.wait(counter, target, self, peer, operation);
+    pulses_.wait(counter, target, self, peer, operation);
   }
   virtual std::unique_ptr<Window> make_window(std::size_t index) = 0;
 
-  InProcessGroup& host_;
+  const Pulses& pulses_;
   Topology topology_;
   Ring ring_;
   bool direct_;

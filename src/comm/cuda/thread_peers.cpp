@@ -48,8 +48,8 @@ class ThreadPeers::ThreadWindow final : public PeerGroup::Window {
   std::vector<Member> members_;
 };
 
-ThreadPeers::ThreadPeers(InProcessGroup& host, const Topology& topology, Ring ring)
-    : PeerGroup(host, topology, std::move(ring)), pieces_(ranks() * ranks()) {
+ThreadPeers::ThreadPeers(const Pulses& pulses, const Topology& topology, Ring ring)
+    : PeerGroup(pulses, topology, std::move(ring)), pieces_(ranks() * ranks()) {
   // A sender waits for one piece to be delivered before it sends the next.
   make_channels([](std::int64_t, std::int64_t, bool) { return std::make_unique<EventMarks>(1); });
 }

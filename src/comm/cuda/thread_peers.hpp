@@ -13,7 +13,7 @@ namespace shardsolve::comm::cuda {
 /// Ranks are threads: they reach each other's memory by its address, and marks are events.
 class ThreadPeers final : public PeerGroup {
  public:
-  ThreadPeers(InProcessGroup& host, const Topology& topology, Ring ring);
+  ThreadPeers(const Pulses& pulses, const Topology& topology, Ring ring);
 
   void offer(std::int64_t from, std::int64_t to, Bytes piece) override;
   Bytes offered(std::int64_t from, std::int64_t to) override;

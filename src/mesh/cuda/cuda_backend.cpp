@@ -93,11 +93,11 @@ std::unique_ptr<runtime::Device> CudaBackend::make_device(std::int64_t rank,
       options_.devices[static_cast<std::size_t>(rank)], pulse, delays);
 }
 
-std::unique_ptr<comm::Communicator> CudaBackend::make_communicator(comm::InProcessGroup& group,
+std::unique_ptr<comm::Communicator> CudaBackend::make_communicator(const comm::Pulses& pulses,
                                                                    std::int64_t rank) {
   if (!group_) {
     comm::Ring ring(options_.ring.empty() ? comm::ring_order(topology_) : options_.ring);
-    group_ = std::make_unique<comm::cuda::ThreadPeers>(group, topology_, std::move(ring));
+    group_ = std::make_unique<comm::cuda::ThreadPeers>(pulses, topology_, std::move(ring));
   }
   return std::make_unique<comm::cuda::PeerCommunicator>(*group_, rank);
 }

@@ -33,7 +33,7 @@ class CudaBackend final : public Backend {
   std::int64_t ranks() const override { return static_cast<std::int64_t>(options_.devices.size()); }
   Memory memory() const override { return Memory::device; }
   std::unique_ptr<runtime::Device> make_device(std::int64_t rank, runtime::Pulse& pulse) override;
-  std::unique_ptr<comm::Communicator> make_communicator(comm::InProcessGroup& group,
+  std::unique_ptr<comm::Communicator> make_communicator(const comm::Pulses& pulses,
                                                         std::int64_t rank) override;
   std::vector<std::unique_lock<std::mutex>> keep_others_away() override {
     return keep_others_from({options_.devices.begin(), options_.devices.end()});

@@ -178,14 +178,13 @@ std::unique_ptr<runtime::Device> CudaProcessBackend::make_device(std::int64_t ra
 }
 
 std::unique_ptr<comm::Communicator> CudaProcessBackend::make_communicator(
-    comm::InProcessGroup& group, std::int64_t rank) {
+    const comm::Pulses& pulses, std::int64_t rank) {
   if (!ipc_.board) {
-    return std::make_unique<comm::cuda::NcclCommunicator>(*processes_, group.pulse(rank),
-                                                          *topology_);
+    return std::make_unique<comm::cuda::NcclCommunicator>(*processes_, pulses.of(rank), *topology_);
   }
   const CurrentDevice scope(device_);
   peers_ = std::make_unique<comm::cuda::IpcPeers>(
-      *processes_, group, *topology_, comm::Ring(comm::ring_order(*topology_)),
+      *processes_, pulses, *topology_, comm::Ring(comm::ring_order(*topology_)),
       std::move(ipc_.board), [device = device_](std::size_t bytes) {
         return runtime::cuda::allocate(device, bytes, block);
       });

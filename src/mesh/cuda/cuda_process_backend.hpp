@@ -30,7 +30,7 @@ class CudaProcessBackend final : public Backend {
   comm::ProcessGroup* processes() override { return &*processes_; }
   Memory memory() const override { return Memory::device; }
   std::unique_ptr<runtime::Device> make_device(std::int64_t rank, runtime::Pulse& pulse) override;
-  std::unique_ptr<comm::Communicator> make_communicator(comm::InProcessGroup& group,
+  std::unique_ptr<comm::Communicator> make_communicator(const comm::Pulses& pulses,
                                                         std::int64_t rank) override;
   std::vector<std::unique_lock<std::mutex>> keep_others_away() override;
   std::int64_t available_memory() const override;

@@ -1,0 +1,73 @@
+#include "comm/pulses.hpp"
+
+#include <fmt/format.h>
+
+namespace shardsolve::comm {
+namespace {
+
+/// The rank that somebody who waits for `rank` really waits for: the end of the chain of ranks that
+/// wait for one another. A circle ends where it closes.
+std::int64_t end_of_chain(const Pulses& pulses, std::int64_t rank) {
+  for (std::int64_t hop = 0; hop < pulses.ranks(); ++hop) {
+    const std::int64_t next = pulses.of(rank).waiting_for();
+    if (next < 0) {
+      return rank;
+    }
+    rank = next;
+  }
+  return rank;
+}
+
+}  // namespace
+
+Pulses::Pulses(std::int64_t ranks) {
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    pulses_.push_back(std::make_unique<runtime::Pulse>());
+  }
+}
+
+void Pulses::wait(const runtime::host::OneWayCounter& counter, std::uint32_t target,
+                  std::int64_t waiter, std::int64_t peer, const char* operation) const {
+  constexpr std::chrono::milliseconds look_around(20);
+  if (counter.wait_for(target, look_around)) {
+    return;
+  }
+  Watch watch(*this, waiter, operation);
+  do {
+    watch.look(peer);
+  } while (!counter.wait_for(target, look_around));
+}
+
+Watch::~Watch() { pulses_.of(waiter_).set_waiting_for(-1); }
+
+void Watch::look(std::int64_t peer) {
+  if (pulses_.of(waiter_).failed()) {
+    throw runtime::Abandoned{};
+  }
+  look_for_silence(peer);
+}
+
+void Watch::look_for_silence(std::int64_t peer) {
+  pulses_.of(waiter_).set_waiting_for(peer);
+  const std::int64_t now_awaited = end_of_chain(pulses_, peer);
+  const std::uint64_t now_beats = pulses_.of(now_awaited).beats();
+  if (now_awaited != awaited_ || now_beats != beats_) {
+    awaited_ = now_awaited;
+    beats_ = now_beats;
+    last_sign_ = Clock::now();
+  } else if (Clock::now() - last_sign_ > pulses_.silence_limit()) {
+    report(awaited_);
+  }
+}
+
+void Watch::report(std::int64_t silent) const {
+  const runtime::Pulse& pulse = pulses_.of(silent);
+  throw SilentRank(
+      silent, fmt::format("rank {} has been silent for more than {:g} s; it was last seen at step "
+                          "{} in '{}', while rank {} waited in '{}' of step {}. A longer limit "
+                          "helps if its device is only slow",
+                          silent, pulses_.silence_limit().count(), pulse.step(), pulse.operation(),
+                          waiter_, operation_, pulses_.of(waiter_).step()));
+}
+
+}  // namespace shardsolve::comm
