@@ -36,7 +36,7 @@ namespace {
 using ::testing::HasSubstr;
 
 struct Death {
-  const char* kind;  // cpu, window (of CPUs), ipc or nccl
+  const char* kind;  // see rank/main.cpp
   std::int64_t ranks;
   std::int64_t victim;
   int signal;
@@ -112,7 +112,7 @@ class ProcessDeath : public ::testing::TestWithParam<Death> {
  protected:
   void SetUp() override {
     const std::string kind = GetParam().kind;
-    const bool on_gpus = kind != "cpu" && kind != "window";
+    const bool on_gpus = kind == "ipc" || kind == "nccl";
     if (on_gpus && test_gpus().empty()) {
       GTEST_SKIP() << "no GPU: set SHARDSOLVE_TEST_GPUS";
     }
@@ -184,8 +184,9 @@ std::vector<Death> deaths() {
   std::vector<Death> all;
   for (const int signal : {SIGKILL, SIGSTOP}) {
     for (const std::int64_t victim : {0, 2}) {
-      all.push_back({"cpu", 3, victim, signal});
-      all.push_back({"window", 3, victim, signal});
+      for (const char* kind : {"messages", "workspace", "join", "window"}) {
+        all.push_back({kind, 3, victim, signal});
+      }
     }
     for (const std::int64_t victim : {0, 1}) {
       all.push_back({"ipc", 2, victim, signal});

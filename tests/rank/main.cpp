@@ -2,9 +2,10 @@
 //
 //   shardsolve_test_rank <rank> <kind> <gpus> <victim> <signal> <socket>...
 //
-// <kind>: cpu, window (of CPUs), ipc or nccl; <gpus>: of all ranks, with commas, or - ; <socket>:
-// a descriptor for each other rank, in their order. In the middle of a call the victim sends the
-// signal to itself.
+// <kind>: what the processes do when the victim sends the signal to itself. On CPUs: messages;
+// workspace, join or window, where they agree on the end of shared memory, make a window in it, or
+// read there. On GPUs: ipc or nccl. <gpus>: of all ranks, with commas, or - ; <socket>: a
+// descriptor for each other rank, in their order.
 // The others are to be told of it and to go on by themselves: exit code 0.
 
 #include "comm/tcp/tcp_transport.hpp"
@@ -24,6 +25,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -92,9 +94,16 @@ void strike(mesh::Rank& rank, const Arguments& arguments) {
   std::raise(arguments.signal);
 }
 
-/// By windows in shared memory: nothing of the victim's is on its way.
+/// By windows in shared memory, more of it than share(): nothing of the victim's is on its way.
 void publish(mesh::Rank& rank, const Arguments& arguments) {
-  rank.expect_workspace(1024);
+  const auto strike_at = [&](std::string_view kind) {
+    if (arguments.kind == kind && rank.index() == arguments.victim) {
+      std::raise(arguments.signal);
+    }
+  };
+  strike_at("workspace");
+  rank.expect_workspace(std::int64_t{1} << 20U);
+  strike_at("join");
   comm::Window& window = rank.window(1024);
   if (window.base(0) == window.base(1)) {
     throw Error(ErrorKind::internal, "the window is copied");
@@ -112,8 +121,15 @@ void publish(mesh::Rank& rank, const Arguments& arguments) {
   }
 }
 
+/// Where memory is shared, all have that of all others open after it.
+void share(mesh::Rank& rank) {
+  rank.expect_workspace(1024);
+  rank.window(1024);
+  broadcast_value(rank, 0, 1);
+}
+
 void communicate(mesh::Rank& rank, const Arguments& arguments) {
-  if (arguments.kind == "window") {
+  if (arguments.gpus.empty() && arguments.kind != "messages") {
     return publish(rank, arguments);
   }
   for (int turn = 0; turn < 1000; ++turn) {
@@ -140,8 +156,7 @@ std::string outcome_of(Mesh& mesh, const mesh::RankProgram& program) {
 /// solve on the own device alone.
 void run(const Arguments& arguments) {
   Mesh mesh = make_process_mesh(arguments);
-  const auto once = [](mesh::Rank& rank) { broadcast_value(rank, 0, 1); };
-  run_on(mesh, once);
+  run_on(mesh, share);
   const auto begin = std::chrono::steady_clock::now();
   fmt::print("call: {}\n",
              outcome_of(mesh, [&](mesh::Rank& rank) { communicate(rank, arguments); }));
@@ -149,7 +164,7 @@ void run(const Arguments& arguments) {
   fmt::print("{}: {:.1f} s\n",
              taken < 2 * silence_limit + std::chrono::seconds(2) ? "in time" : "late",
              taken.count());
-  fmt::print("next: {}\n", outcome_of(mesh, once));
+  fmt::print("next: {}\n", outcome_of(mesh, share));
   Mesh alone = make_mesh(1);
   const ::testing::AssertionResult solved = still_solves(alone);
   fmt::print("alone: {}\n", solved ? "solved" : solved.message());
