@@ -4,12 +4,19 @@
 
 #include <fmt/format.h>
 
+#include <sys/mman.h>
+
 #ifndef SHARDSOLVE_BLAS_PRIVATE
 #include <dlfcn.h>
 #endif
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <limits>
+#include <memory>
 #include <string>
+#include <vector>
 
 // Fortran symbols of any BLAS and LAPACK: every argument by address, then one hidden length for
 // each character argument. Some builds put a prefix before every symbol.
@@ -40,6 +47,8 @@ char* openblas_get_corename() SHARDSOLVE_BLAS_SYMBOL(openblas_get_corename);
 #endif
 #ifdef SHARDSOLVE_BLAS_SHUTDOWN
 int blas_thread_shutdown_();
+void* blas_memory_alloc(int);
+void blas_memory_free(void*);
 #endif
 }
 
@@ -81,9 +90,70 @@ struct Symbols<std::complex<double>> {
   static constexpr auto potrf = zpotrf_;
 };
 
-/// During a call of the BLAS. It copies to buffers of its own, which queues use one after the other
-/// behind locks that ThreadSanitizer is not to see either; operands are announced (operands.hpp).
-using UnseenBuffers = UnseenMemory;
+/// During a call of the BLAS. It copies to a buffer of its own, which queues use one after the
+/// other behind locks that ThreadSanitizer is not to see either; operands are announced
+/// (operands.hpp).
+class Call : UnseenMemory {
+ public:
+  /// OpenBLAS makes one more buffer when more calls than ever run at the same time. Where the
+  /// system has no addresses for it OpenBLAS 0.3.21 asks again for ever and later versions end the
+  /// process, so that is found out before. Throws Error(out_of_memory).
+  Call() {
+#ifdef SHARDSOLVE_BLAS_PRIVATE
+    const int running = ++running_;
+    if (running > buffers_) {
+      try {
+        make_buffers(running);
+      } catch (...) {
+        --running_;
+        throw;
+      }
+      buffers_ = std::max<int>(buffers_, running);
+    }
+#endif
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call() {
+#ifdef SHARDSOLVE_BLAS_PRIVATE
+    --running_;
+#endif
+  }
+
+#ifdef SHARDSOLVE_BLAS_PRIVATE
+ private:
+  /// So many at the same time.
+  static void make_buffers(int count) {
+#ifdef SHARDSOLVE_BLAS_SHUTDOWN
+    std::vector<std::unique_ptr<void, void (*)(void*)>> buffers;
+    for (int i = 0; i < count; ++i) {
+      require_addresses(count);
+      buffers.emplace_back(blas_memory_alloc(0), blas_memory_free);
+    }
+#else
+    require_addresses(count);  // OpenBLAS shows no way to make them
+#endif
+  }
+
+  /// For one more buffer.
+  static void require_addresses(int count) {
+    constexpr std::size_t size = std::size_t{128} << 20U;  // BUFFER_SIZE of x86-64 and 64-bit ARM
+    void* const room =
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) {
+      throw Error(ErrorKind::out_of_memory,
+                  fmt::format("OpenBLAS needs {} MB of addresses for each of its calls that run at "
+                              "the same time, and the system has none left for {} of them: raise "
+                              "the limit (ulimit -v) or use fewer devices",
+                              size >> 20U, count));
+    }
+    ::munmap(room, size);
+  }
+
+  static inline std::atomic<int> running_ = 0;
+  static inline std::atomic<int> buffers_ = 0;  // so many calls have one each
+#endif
+};
 
 /// The BLAS of this build counts in 32 bits.
 int checked(std::int64_t size) {
@@ -141,7 +211,7 @@ void Blas<T>::gemm(Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c) {
   const int ldc = checked(c.stride());
   const char ta = static_cast<char>(op_a);
   const char tb = static_cast<char>(op_b);
-  const UnseenBuffers unseen;
+  const Call call;
   Symbols<T>::gemm(&ta, &tb, &m, &n, &k, &alpha, a.data(), &lda, b.data(), &ldb, &beta, c.data(),
                    &ldc, 1, 1);
 }
@@ -153,7 +223,7 @@ void Blas<T>::gemv(Op op, T alpha, In a, const T* x, T beta, T* y) {
   const int lda = checked(a.stride());
   const int one = 1;
   const char trans = static_cast<char>(op);
-  const UnseenBuffers unseen;
+  const Call call;
   Symbols<T>::gemv(&trans, &m, &n, &alpha, a.data(), &lda, x, &one, &beta, y, &one, 1);
 }
 
@@ -165,7 +235,7 @@ void Blas<T>::herk(Triangle triangle, Op op, Real alpha, In a, Real beta, Out c)
   const int ldc = checked(c.stride());
   const char uplo = static_cast<char>(triangle);
   const char trans = static_cast<char>(op);
-  const UnseenBuffers unseen;
+  const Call call;
   Symbols<T>::herk(&uplo, &trans, &n, &k, &alpha, a.data(), &lda, &beta, c.data(), &ldc, 1, 1);
 }
 
@@ -192,7 +262,7 @@ void Blas<T>::trsm(Side side, Triangle triangle, Op op, In a, Out b) {
   const char trans = static_cast<char>(op);
   const char diagonal = 'N';
   const T one{1};
-  const UnseenBuffers unseen;
+  const Call call;
   Symbols<T>::trsm(&left_or_right, &uplo, &trans, &diagonal, &m, &n, &one, a.data(), &lda, b.data(),
                    &ldb, 1, 1, 1, 1);
 }
@@ -203,7 +273,7 @@ std::int64_t Blas<T>::potrf(Triangle triangle, Out a) {
   const int lda = checked(a.stride());
   const char uplo = static_cast<char>(triangle);
   int info = 0;
-  const UnseenBuffers unseen;
+  const Call call;
   Symbols<T>::potrf(&uplo, &n, a.data(), &lda, &info, 1);
   return info;
 }
