@@ -66,7 +66,7 @@ bench-jax: ## what a call from JAX costs, beside C++ and beside jax.scipy on one
 	@scripts/setup.sh bench
 	@$(CONFIGURE) -DSHARDSOLVE_BUILD_BENCH=ON $(WITH_PYTHON)
 	@$(BUILD) bench/all
-	@$(BUILD) shardsolve_jax
+	@$(BUILD) shardsolve_jax shardsolve_backends
 	@cmake --install build/release --component python --prefix python > build/python-install.log
 	@SHARDSOLVE_BUILD=build/release PYTHONPATH=python $(PYTHON) bench/front.py
 

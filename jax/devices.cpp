@@ -9,7 +9,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <complex>
+#include <cstdio>
 #include <cstring>
 
 namespace shardsolve::jax {
@@ -33,6 +35,17 @@ Devices::Devices(const std::vector<Seat>& seats) : seats_(seats) {
 Devices::~Devices() {
   if (memory() == Memory::device && use_) {
     use_->mesh().state().lend_memory({});
+  }
+}
+
+void Devices::await_ranks(Mesh& mesh) {
+  if (mesh.state().await_ranks(std::chrono::seconds(1))) {
+    return;
+  }
+  fmt::print(stderr,
+             "shardsolve: a device has not come back from a call that has failed. What it "
+             "works on is JAX's memory: the call ends when the device comes back\n");
+  while (!mesh.state().await_ranks(std::chrono::hours(1))) {
   }
 }
 

@@ -44,6 +44,9 @@ class Devices {
         Turn& own = turn();
         return body(own.mesh(), own.run);
       } catch (const Error& error) {
+        if (turn_) {
+          await_ranks(turn_->mesh());
+        }
         throw with_advice(error);
       }
     }
@@ -54,6 +57,7 @@ class Devices {
       return body(use_->mesh(), use_->run);
     } catch (...) {
       abandon_mesh(*use_, key_);
+      await_ranks(use_->mesh());
       throw;
     }
   }
@@ -77,6 +81,8 @@ class Devices {
   void bring(std::size_t operand, std::size_t result, std::size_t bytes) const;
 
  private:
+  /// Until no rank is at work in XLA's memory: one that was given up may be for a while.
+  static void await_ranks(Mesh& mesh);
   /// This call's turn on a mesh with ranks in other processes.
   Turn& turn();
   Error with_advice(const Error& error) const;

@@ -158,7 +158,7 @@ stage_device() {
   build release
   run_tier release device
   run_tier release distributed --exclude-regex \
-    'Agreement|FactorFile|Flops|Leaving|Waits|Workspace|AdoptedMemory|FactorDamaged|InjectedFault|ProcessMesh|MessageThatFails|Soak'
+    'Agreement|Silence|MeshCalls|FactorFile|Flops|Leaving|Waits|Workspace|AdoptedMemory|FactorDamaged|InjectedFault|HostPeers|TcpMesh|ProcessMesh|TracedCallThatFails|MessageThatFails|Soak'
 }
 
 stage_device_jax() {

@@ -51,6 +51,11 @@ void copy_all(Mesh& mesh, const Object& source, const Object& target, View view)
     throw Error(ErrorKind::invalid_argument,
                 "source and target of a copy lie on different layouts: use the same for both");
   }
+  const bool on_gpus = source.memory() == Memory::device || target.memory() == Memory::device;
+  if (on_gpus && mesh.memory() == Memory::host) {
+    throw Error(ErrorKind::invalid_argument,
+                "a copy from or to GPUs by a mesh of CPU devices: use the mesh of these GPUs");
+  }
   mesh.state().run({}, [source, target, view](mesh::Rank& rank) {
     copy_view<std::remove_pointer_t<decltype(view(source, 0).data())>>(
         rank.update(), view(source, rank.index()), view(target, rank.index()));

@@ -131,15 +131,22 @@ void MeshState::serve(Seat& seat) {
     served = calls_;
     const std::shared_ptr<const Call> call = current_;
     lock.unlock();
-    try {
+    const auto attempt = [this](const auto& part) {
+      try {
+        part();
+      } catch (...) {
+        fail(std::current_exception());
+      }
+    };
+    attempt([&] {
       seat.rank->adopt_thread();
       seat.rank->begin_call(call->options);
       call->program(*seat.rank);
-    } catch (...) {
-      fail(std::current_exception());
+    });
+    for (runtime::Queue* queue : seat.rank->queues()) {
+      attempt([queue] { queue->synchronize(); });  // what a GPU fails with is often found here
     }
-    seat.rank->drain();
-    seat.communicator->end_call();
+    attempt([&] { seat.communicator->end_call(); });
     lock.lock();
     if (drained_ + 1 == seats_.size()) {
       conclude(lock);
@@ -273,6 +280,11 @@ void MeshState::await_return(std::unique_lock<std::mutex>& lock) {
       return;
     }
   }
+}
+
+bool MeshState::await_ranks(std::chrono::steady_clock::duration patience) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, patience, [&] { return all_returned(); });
 }
 
 /// A rank has not come back from a call that has failed.

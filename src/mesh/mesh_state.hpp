@@ -9,6 +9,7 @@
 #include <shardsolve/tile_table.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -57,6 +58,9 @@ class MeshState {
   bool speaks() const;
   /// Whether a rank has not come back from a call: every later one throws.
   bool broken() const;
+  /// After a call: waits for ranks of this process that were given up and may still be using what
+  /// the call has lent them. False if one has not come back in this time.
+  bool await_ranks(std::chrono::steady_clock::duration patience);
   /// Runs `program` on every rank and returns when all have finished. One call at a time; further
   /// ones wait. If a rank never comes back, throws after the silence limit all the same, and every
   /// later call on this mesh throws. If it is traced processes meet before and after, which is not

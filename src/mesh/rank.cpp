@@ -92,12 +92,6 @@ void Rank::begin_call(const RunOptions& options) {
   set_step(-1);
 }
 
-void Rank::drain() {
-  for (runtime::Queue* queue : queues()) {
-    queue->synchronize();
-  }
-}
-
 void Rank::end_call() {
   windows_.clear();
   workspace_.give_back();

@@ -71,10 +71,10 @@ class Rank {
   comm::Window& window(std::int64_t bytes);
   runtime::Event& event();
 
-  /// Throws Error(invalid_argument) if `memory`, which is `what`, does not lie where this rank's
-  /// device computes.
-  void require_device_memory(const void* memory, const char* what) const {
-    device_.require_device_memory(memory, what);
+  /// Throws Error(invalid_argument) if `memory`, which is `what` and by the caller of that `kind`,
+  /// does not lie where this rank's device computes.
+  void require_device_memory(const void* memory, Memory kind, const char* what) const {
+    device_.require_device_memory(memory, kind, what);
   }
 
   /// Copies `count` values of device memory that `queue` has produced to the host, and waits for
@@ -121,7 +121,6 @@ class Rank {
   /// between calls.
   void lend_memory(runtime::Allocate allocate);
   void begin_call(const RunOptions& options);
-  void drain();
   void end_call();
   std::vector<runtime::Queue*> queues() { return {panel_.get(), update_.get(), transfer_.get()}; }
 

@@ -5,6 +5,7 @@
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
+#include <shardsolve/mesh.hpp>
 
 #include <complex>
 #include <cstddef>
@@ -46,9 +47,9 @@ class Device {
 
   /// What a thread does before it is the first time to enqueue work for this device.
   virtual void adopt_thread() = 0;
-  /// Throws Error(invalid_argument) if `memory`, which is `what`, is none that this device computes
-  /// on.
-  virtual void require_device_memory(const void* memory, const char* what) const = 0;
+  /// Throws Error(invalid_argument) if `memory`, which is `what` and by the caller of that `kind`,
+  /// is none that this device computes on.
+  virtual void require_device_memory(const void* memory, Memory kind, const char* what) const = 0;
 
   virtual const Kernels<float>& kernels(const float*) const = 0;
   virtual const Kernels<double>& kernels(const double*) const = 0;

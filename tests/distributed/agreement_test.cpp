@@ -218,7 +218,9 @@ TEST(Silence, RankThatStopsAnswering_IsReportedWithRankStepAndOperation) {
   EXPECT_LE(waited, 2.0 * limit + 1.0);
   // Rank 1 is still away: the mesh says so at once.
   EXPECT_TRUE(throws(ErrorKind::communication, [&] { run_on(mesh, [](mesh::Rank&) {}); }));
+  EXPECT_FALSE(mesh.state().await_ranks(milliseconds(1)));
   let_go.set_value();
+  EXPECT_TRUE(mesh.state().await_ranks(std::chrono::seconds(20)));
 }
 
 TEST(Silence, RankThatComesBackInTime_LeavesTheMeshWorking) {

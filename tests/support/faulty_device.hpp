@@ -36,8 +36,8 @@ class FaultyDevice final : public runtime::Device {
     return inner_->allocate_host(bytes);
   }
   void adopt_thread() override { inner_->adopt_thread(); }
-  void require_device_memory(const void* memory, const char* what) const override {
-    inner_->require_device_memory(memory, what);
+  void require_device_memory(const void* memory, Memory kind, const char* what) const override {
+    inner_->require_device_memory(memory, kind, what);
   }
   const runtime::Kernels<float>& kernels(const float* type) const override {
     return inner_->kernels(type);

@@ -77,7 +77,7 @@ Buffer CudaDevice::allocate_host(std::size_t bytes) {
 
 void CudaDevice::adopt_thread() { check(cudaSetDevice(ordinal_), "choosing a GPU"); }
 
-void CudaDevice::require_device_memory(const void* memory, const char* what) const {
+void CudaDevice::require_device_memory(const void* memory, Memory, const char* what) const {
   cudaPointerAttributes attributes{};
   check(cudaPointerGetAttributes(&attributes, memory), "asking where memory lies");
   const bool managed = attributes.type == cudaMemoryTypeManaged;

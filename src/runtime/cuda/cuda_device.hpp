@@ -33,7 +33,7 @@ class CudaDevice final : public Device {
   Buffer allocate(std::size_t bytes) override;
   Buffer allocate_host(std::size_t bytes) override;
   void adopt_thread() override;
-  void require_device_memory(const void* memory, const char* what) const override;
+  void require_device_memory(const void* memory, Memory, const char* what) const override;
 
   const Kernels<float>& kernels(const float*) const override { return float32_; }
   const Kernels<double>& kernels(const double*) const override { return float64_; }

@@ -54,7 +54,9 @@ CudaQueue::~CudaQueue() {
 
 cublasHandle_t CudaQueue::blas() {
   if (blas_ == nullptr) {
-    check(cudaMalloc(&blas_workspace_, blas_workspace_bytes), "allocating cuBLAS's workspace");
+    if (blas_workspace_ == nullptr) {
+      check(cudaMalloc(&blas_workspace_, blas_workspace_bytes), "allocating cuBLAS's workspace");
+    }
     check(cublasCreate(&blas_), "cublasCreate");
     check(cublasSetStream(blas_, stream_), "cublasSetStream");
     check(cublasSetWorkspace(blas_, blas_workspace_, blas_workspace_bytes), "cublasSetWorkspace");
@@ -76,6 +78,7 @@ void* CudaQueue::scratch(std::size_t bytes) {
   if (bytes > scratch_bytes_) {
     check(cudaFree(scratch_), "releasing scratch memory");  // waits for whoever uses it
     scratch_ = nullptr;
+    scratch_bytes_ = 0;
     check(cudaMalloc(&scratch_, bytes), "allocating scratch memory");
     scratch_bytes_ = bytes;
   }

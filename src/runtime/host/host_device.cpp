@@ -29,4 +29,13 @@ Buffer HostDevice::allocate(std::size_t bytes) {
   return {std::move(memory), bytes};
 }
 
+void HostDevice::require_device_memory(const void*, Memory kind, const char* what) const {
+  if (kind != Memory::host) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} lies in memory of GPUs; CPU devices compute in host memory. Use a "
+                            "mesh of these GPUs, or copy it (device_memory.hpp)",
+                            what));
+  }
+}
+
 }  // namespace shardsolve::runtime::host

@@ -16,7 +16,7 @@ class HostDevice final : public Device {
   Buffer allocate(std::size_t bytes) override;
   Buffer allocate_host(std::size_t bytes) override { return allocate(bytes); }
   void adopt_thread() override {}
-  void require_device_memory(const void*, const char*) const override {}
+  void require_device_memory(const void*, Memory kind, const char* what) const override;
   const Kernels<float>& kernels(const float*) const override { return float32_; }
   const Kernels<double>& kernels(const double*) const override { return float64_; }
   const Kernels<std::complex<float>>& kernels(const std::complex<float>*) const override {
