@@ -62,7 +62,8 @@ SHARDSOLVE_EXPORT Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& fa
 
 /// Replaces a factor by the full Hermitian inverse of A, in the same memory. LAPACK: potri.
 ///
-/// Costs 2 n^3 / 3 operations. The factor is consumed. The outcome holds the exact rcond and the
+/// Costs 2 n^3 / 3 operations. The factor is consumed, in all its copies, when there is memory for
+/// it all and before anything is written. The outcome holds the exact rcond and the
 /// residual of X on a probe vector (see Outcome::backward_error). Workspace on each rank: six
 /// panels of n x tile elements. Throws Error as cholesky_solve.
 template <Scalar T>
@@ -81,8 +82,9 @@ template <Scalar T>
 SHARDSOLVE_EXPORT double condition_estimate(Mesh& mesh, const CholeskyFactor<T>& factor,
                                             const RunOptions& options = {});
 
-/// Factor, solve and certificate in one call: X replaces B, the factor replaces A. The outcome has
-/// the backward error and rcond, the flops and seconds of everything.
+/// Factor, solve and certificate in one call: X replaces B, the factor replaces A. Both are looked
+/// at before A is overwritten. The outcome has the backward error and rcond, the flops and seconds
+/// of everything.
 template <Scalar T>
 SHARDSOLVE_EXPORT Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b,
                                 const RunOptions& options = {});

@@ -17,14 +17,19 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <memory>
 #include <utility>
+#include <vector>
 
 namespace shardsolve {
 namespace {
 
 template <Scalar T>
 void require_usable(const CholeskyFactor<T>& factor) {
-  if (!factor.diagonal) {
+  if (!factor.diagonal || std::ssize(*factor.diagonal) != factor.layout().size()) {
     throw Error(ErrorKind::invalid_argument,
                 "the factor was consumed by cholesky_inverse: factor the matrix again");
   }
@@ -45,7 +50,7 @@ dense::FactorPart<T> part_of(const CholeskyFactor<T>& factor, const mesh::Rank& 
 /// and its device computes on its memory.
 template <Scalar T>
 void require_reachable(const mesh::Rank& rank, MatrixView<const T> view, std::int64_t elements,
-                       const char* what) {
+                       Memory kind, const char* what) {
   if (view.rows() * view.columns() != elements) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("{} has no memory for rank {} in the process of that rank: each "
@@ -53,18 +58,18 @@ void require_reachable(const mesh::Rank& rank, MatrixView<const T> view, std::in
                             what, rank.index()));
   }
   if (!view.empty()) {
-    rank.require_device_memory(view.data(), what);
+    rank.require_device_memory(view.data(), kind, what);
   }
 }
 template <Scalar T>
 void require_reachable(const mesh::Rank& rank, const ShardedMatrix<T>& a, const char* what) {
   require_reachable<T>(rank, a.slab(rank.index()),
-                       a.layout().size() * a.layout().width(rank.index()), what);
+                       a.layout().size() * a.layout().width(rank.index()), a.memory(), what);
 }
 template <Scalar T>
 void require_reachable(const mesh::Rank& rank, const RightHandSides<T>& b, const char* what) {
   require_reachable<T>(rank, b.block(rank.index()), b.layout().width(rank.index()) * b.columns(),
-                       what);
+                       b.memory(), what);
 }
 
 /// The real diagonal of what stands in the slab of this rank, in the rows of its segment.
@@ -107,16 +112,28 @@ Outcome estimate_condition(Mesh& mesh, const CholeskyFactor<T>& factor, const Ru
       });
 }
 
-}  // namespace
-
+/// Of a positive definite matrix no number of the factor, nor any sum on the way to it, is larger
+/// than the diagonal of A (Cauchy and Schwarz). So what left the range has not been positive
+/// definite, but where pivots may be so small that GPUs cannot invert them.
 template <Scalar T>
-CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptions& options) {
-  const Plan plan = plan_cholesky_factor(a.layout(), dtype_of<T>);
+Status reason_of_overflow(const std::vector<RealOf<T>>& diagonal) {
+  const bool invertible = std::all_of(diagonal.begin(), diagonal.end(), [](RealOf<T> value) {
+    return std::abs(value) >= std::numeric_limits<RealOf<T>>::min();
+  });
+  return invertible ? Status::not_positive_definite : Status::overflow;
+}
+
+/// cholesky_factor() as a part of `job`; `check_more` runs when A has been looked at and nothing
+/// has been written.
+template <Scalar T>
+CholeskyFactor<T> factor_for(Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& options,
+                             const Plan& plan, const char* job,
+                             const std::function<Outcome(mesh::Rank&)>& check_more) {
   CholeskyFactor<T> factor{a, std::make_shared<std::vector<RealOf<T>>>(a.layout().size()), {}, {}};
   const auto norm = std::make_shared<Scaled>();
   factor.outcome = dense::run_call(
-      mesh, a.layout(), plan, "cholesky_factor", options,
-      [a, diagonal = factor.diagonal, norm](mesh::Rank& rank) {
+      mesh, a.layout(), plan, job, options,
+      [a, diagonal = factor.diagonal, norm, check_more](mesh::Rank& rank) {
         require_reachable(rank, a, "the matrix");
         rank.report("check", 0.0);
         const dense::InputCheck check =
@@ -131,7 +148,7 @@ CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptio
         if (rank.leads()) {
           *norm = check.norm;
         }
-        return check.outcome;
+        return check.outcome.ok() ? check_more(rank) : check.outcome;
       });
   factor.norm = *norm;
   if (!factor.outcome.ok()) {
@@ -139,8 +156,8 @@ CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptio
   }
   const Outcome checked = factor.outcome;
   const auto logs = std::make_shared<double>(factor.log_determinant);
-  factor.outcome = dense::run_call(
-      mesh, a.layout(), plan, "cholesky_factor", options, [a, logs](mesh::Rank& rank) {
+  factor.outcome =
+      dense::run_call(mesh, a.layout(), plan, job, options, [a, logs](mesh::Rank& rank) {
         const Outcome outcome = dense::cholesky<T>(rank, a.layout(), a.slab(rank.index()));
         if (outcome.ok()) {
           const double sum = sum_of_logs(rank, a);
@@ -150,9 +167,20 @@ CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptio
         }
         return outcome;
       });
+  if (factor.outcome.status == Status::overflow) {
+    factor.outcome.status = reason_of_overflow<T>(*factor.diagonal);
+  }
   factor.log_determinant = *logs;
   dense::add_cost(factor.outcome, checked);
   return factor;
+}
+
+}  // namespace
+
+template <Scalar T>
+CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptions& options) {
+  return factor_for<T>(mesh, a, options, plan_cholesky_factor(a.layout(), dtype_of<T>),
+                       "cholesky_factor", [](mesh::Rank&) { return Outcome{}; });
 }
 
 template <Scalar T>
@@ -177,7 +205,6 @@ template <Scalar T>
 Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOptions& options) {
   require_usable(factor);
   const CholeskyFactor<T> used = factor;
-  factor.diagonal = nullptr;
   const SlabLayout& layout = used.layout();
   const Plan plan = plan_cholesky_inverse(layout, dtype_of<T>);
   const auto residual = std::make_shared<dense::InverseResidual<T>>(layout.size());
@@ -189,6 +216,8 @@ Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOption
     residual->before(rank, part_of(used, rank));
     return Outcome{};
   });
+  used.diagonal->clear();  // of all copies: from here on the slabs hold no factor
+  factor.diagonal = nullptr;
   const Outcome inverted = call([used](mesh::Rank& rank) {
     dense::inverse<T>(rank, used.layout(), used.slabs.slab(rank.index()));
     return Outcome{};
@@ -197,8 +226,10 @@ Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOption
     dense::mirror<T>(rank, used.layout(), used.slabs.slab(rank.index()));
     return Outcome{};
   });
-  Outcome outcome = call(
-      [used, residual](mesh::Rank& rank) { return residual->after(rank, part_of(used, rank)); });
+  Outcome outcome = call([used, residual](mesh::Rank& rank) {
+    return residual->after(rank,
+                           {used.layout(), used.slabs.slab(rank.index()), nullptr, used.norm});
+  });
   dense::add_cost(outcome, before);
   dense::add_cost(outcome, inverted);
   dense::add_cost(outcome, mirrored);
@@ -223,7 +254,18 @@ Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOpti
     throw Error(ErrorKind::invalid_argument,
                 "matrix and right-hand sides lie on different layouts: use the matrix's for both");
   }
-  const CholeskyFactor<T> factor = cholesky_factor(mesh, a, options);
+  // What is wrong with b, or too large for the memory there is, is to be said before A is gone.
+  const CholeskyFactor<T> factor = factor_for<T>(
+      mesh, a, options,
+      std::max(plan_cholesky_factor(a.layout(), dtype_of<T>),
+               plan_cholesky_solve(a.layout(), dtype_of<T>, b.columns()),
+               [](const Plan& one, const Plan& other) {
+                 return one.workspace_bytes < other.workspace_bytes;
+               }),
+      "solve", [b](mesh::Rank& rank) {
+        require_reachable(rank, b, "the right-hand sides");
+        return dense::check_right_hand_sides<T>(rank, b.layout(), b.block(rank.index())).outcome;
+      });
   if (!factor.outcome.ok()) {
     return factor.outcome;
   }

@@ -7,14 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <functional>
 #include <limits>
 #include <vector>
 
 namespace shardsolve::dense {
 namespace {
-
-/// The larger of two, NaN if one is.
-double largest(double a, double b) { return a >= b || std::isnan(a) ? a : b; }
 
 /// max_i |a_ij| of each column over the rows of all ranks.
 template <Scalar T>
@@ -54,19 +52,46 @@ Entry nonfinite_entry(mesh::Rank& rank, const SlabLayout& layout, MatrixView<con
   return {GlobalIndex(0), GlobalIndex(column)};
 }
 
-/// Exponent of the power of two by which x and b are multiplied so that the products with A neither
-/// overflow nor drown in denormals; 0 nearly always.
+/// Exponent of the power of two by which a column of x and of b, with these largest entries, is
+/// multiplied so that the products with A neither overflow nor drown in denormals; 0 nearly always.
 template <Scalar T>
-int residual_exponent(Scaled norm, const std::vector<double>& x_maxima) {
+int residual_exponent(Scaled norm, double x_max, double b_max) {
   using Limits = std::numeric_limits<RealOf<T>>;
   constexpr int highest = Limits::max_exponent - 2 * Limits::digits / 3 - 8;
   constexpr int lowest = Limits::min_exponent + 2 * Limits::digits;
-  const double peak = x_maxima.empty() ? 0.0 : *std::max_element(x_maxima.begin(), x_maxima.end());
-  const Scaled product = norm * Scaled{peak, 0};
+  const Scaled product = norm * Scaled{x_max, 0};
   if (product.fraction == 0.0 || (product.exponent <= highest && product.exponent >= lowest)) {
     return 0;
   }
-  return std::clamp(-product.exponent, Limits::min_exponent, Limits::max_exponent - 1);
+  const int room = Limits::max_exponent - 1 - std::ilogb(std::max(x_max, b_max));
+  return std::clamp(std::min(-product.exponent, room), Limits::min_exponent,
+                    Limits::max_exponent - 1);
+}
+
+/// Multiplies each column of `a` by a power of two.
+template <Scalar T>
+void scale_columns(mesh::Rank& rank, MatrixView<T> a, const std::vector<int>& exponents) {
+  for (std::int64_t j = 0; j < a.columns(); ++j) {
+    if (const int exponent = exponents[static_cast<std::size_t>(j)]; exponent != 0) {
+      rank.kernels<T>().scale(rank.update(), static_cast<RealOf<T>>(std::ldexp(1.0, exponent)),
+                              a.columns_from(j, 1));
+    }
+  }
+}
+
+/// For columns of x that are not finite: b is made so small that little of it is lost.
+template <Scalar T>
+std::vector<int> exponents_of_second_try(const std::vector<double>& b_maxima,
+                                         const std::vector<double>& x_maxima) {
+  using Limits = std::numeric_limits<RealOf<T>>;
+  std::vector<int> exponents;
+  for (std::size_t j = 0; j < x_maxima.size(); ++j) {
+    const bool again = !std::isfinite(x_maxima[j]) && b_maxima[j] > 0.0;
+    const int down =
+        again ? Limits::min_exponent + 2 * Limits::digits - std::ilogb(b_maxima[j]) : 0;
+    exponents.push_back(std::clamp(down, Limits::min_exponent, 0));
+  }
+  return exponents;
 }
 
 /// Largest over the columns of ||b - A x|| / (||A|| ||x|| + ||b||), in the infinity norm. Scales
@@ -76,8 +101,6 @@ double backward_error(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<
                       MatrixView<T> b, const std::vector<double>& x_maxima,
                       const std::vector<double>& b_maxima) {
   const auto& kernels = rank.kernels<T>();
-  const int exponent = residual_exponent<T>(factor.norm, x_maxima);
-  const auto scale = static_cast<RealOf<T>>(std::ldexp(1.0, exponent));
   const std::int64_t width = std::min(factor.layout.tile(), x.columns());
   HermitianMultiply<T> multiply(rank, factor.layout, factor.slab, factor.diagonal, width);
   const MatrixView<T> copies = rank.workspace<T>(x.rows(), width);
@@ -90,16 +113,20 @@ double backward_error(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<
     const MatrixView<T> some_b = b.columns_from(first, count);
     const MatrixView<T> r = residuals.columns_from(0, count);
     kernels.copy(rank.update(), x.columns_from(first, count), some_x);
-    if (exponent != 0) {
-      kernels.scale(rank.update(), scale, some_x);
-      kernels.scale(rank.update(), scale, some_b);
+    std::vector<int> exponents;
+    for (std::int64_t j = first; j < first + count; ++j) {
+      const auto column = static_cast<std::size_t>(j);
+      exponents.push_back(residual_exponent<T>(factor.norm, x_maxima[column], b_maxima[column]));
     }
+    scale_columns(rank, some_x, exponents);
+    scale_columns(rank, some_b, exponents);
     // r = A x - b
     multiply.run(some_x, r);
     kernels.add(rank.update(), T{-1}, some_b, r);
     const std::vector<double> r_maxima = column_maxima<T>(rank, r);
     for (std::int64_t j = 0; j < count; ++j) {
       const auto column = static_cast<std::size_t>(first + j);
+      const int exponent = exponents[static_cast<std::size_t>(j)];
       const Scaled size =
           factor.norm * Scaled{x_maxima[column], exponent} + Scaled{b_maxima[column], exponent};
       worst = largest(worst, ratio(Scaled{r_maxima[static_cast<std::size_t>(j)], 0}, size));
@@ -111,22 +138,43 @@ double backward_error(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<
 }  // namespace
 
 template <Scalar T>
-Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<T> b) {
-  Outcome outcome;
-  const std::vector<double> b_maxima = column_maxima<T>(rank, b);
-  if (!all_finite(b_maxima)) {
-    const auto odd = std::find_if_not(b_maxima.begin(), b_maxima.end(),
+CheckedSides check_right_hand_sides(mesh::Rank& rank, const SlabLayout& layout,
+                                    MatrixView<const T> b) {
+  CheckedSides checked{.outcome = {}, .maxima = column_maxima<T>(rank, b)};
+  if (!all_finite(checked.maxima)) {
+    const auto odd = std::find_if_not(checked.maxima.begin(), checked.maxima.end(),
                                       [](double value) { return std::isfinite(value); });
-    outcome.status = Status::nonfinite_input;
-    outcome.entry = nonfinite_entry<T>(rank, factor.layout, b, odd - b_maxima.begin());
-    outcome.entry_in_right_hand_side = true;
+    checked.outcome.status = Status::nonfinite_input;
+    checked.outcome.entry = nonfinite_entry<T>(rank, layout, b, odd - checked.maxima.begin());
+    checked.outcome.entry_in_right_hand_side = true;
+  }
+  return checked;
+}
+
+template <Scalar T>
+Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<T> b) {
+  const CheckedSides checked = check_right_hand_sides<T>(rank, factor.layout, b);
+  Outcome outcome = checked.outcome;
+  if (!outcome.ok()) {
     return outcome;
   }
+  const std::vector<double>& b_maxima = checked.maxima;
   const MatrixView<T> given = rank.workspace<T>(b.rows(), b.columns());
   rank.kernels<T>().copy(rank.update(), b, given);
-  TriangularSolve<T>(rank, factor.layout, factor.slab, b.columns()).run(b);
+  TriangularSolve<T> triangular_solve(rank, factor.layout, factor.slab, b.columns());
+  triangular_solve.run(b);
 
-  const std::vector<double> x_maxima = column_maxima<T>(rank, b);
+  std::vector<double> x_maxima = column_maxima<T>(rank, b);
+  if (!all_finite(x_maxima)) {
+    // Inside a solve numbers may be larger than both b and x.
+    std::vector<int> exponents = exponents_of_second_try<T>(b_maxima, x_maxima);
+    rank.kernels<T>().copy(rank.update(), given, b);
+    scale_columns(rank, b, exponents);
+    triangular_solve.run(b);
+    std::transform(exponents.begin(), exponents.end(), exponents.begin(), std::negate<>());
+    scale_columns(rank, b, exponents);
+    x_maxima = column_maxima<T>(rank, b);
+  }
   if (!all_finite(x_maxima)) {
     outcome.status = Status::overflow;
     return outcome;
@@ -134,6 +182,15 @@ Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, MatrixVie
   outcome.backward_error = backward_error<T>(rank, factor, b, given, x_maxima, b_maxima);
   return outcome;
 }
+
+template CheckedSides check_right_hand_sides(mesh::Rank&, const SlabLayout&,
+                                             MatrixView<const float>);
+template CheckedSides check_right_hand_sides(mesh::Rank&, const SlabLayout&,
+                                             MatrixView<const double>);
+template CheckedSides check_right_hand_sides(mesh::Rank&, const SlabLayout&,
+                                             MatrixView<const std::complex<float>>);
+template CheckedSides check_right_hand_sides(mesh::Rank&, const SlabLayout&,
+                                             MatrixView<const std::complex<double>>);
 
 template Outcome certified_solve(mesh::Rank&, const FactorPart<float>&, MatrixView<float>);
 template Outcome certified_solve(mesh::Rank&, const FactorPart<double>&, MatrixView<double>);

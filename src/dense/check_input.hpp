@@ -18,12 +18,13 @@ struct InputCheck {
 };
 
 /// One pass over the rank's slab. Refuses NaN and Inf, and a matrix for which
-/// |((A - A^H) v)_i| > 16 sqrt(n) u (|A| |v|)_i for some row i, v of fixed random signs: a Gram
-/// matrix that was rounded differently in its two triangles passes.
+/// |((A - A^H) v)_i| > 32 sqrt(n) u (|A| 1)_i for some row i: a Gram matrix that was rounded
+/// differently in its two triangles passes. v is fixed and random, its entries of different sizes
+/// from 1 to 2: with signs alone what has equal entries in each row, a stencil, would cancel.
 template <Scalar T>
 InputCheck check_input(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab);
 
-/// The vector v: +1 or -1 for each of n rows, the same everywhere.
+/// +1 or -1 for each of n rows, at random but the same everywhere.
 std::vector<double> probe_signs(std::int64_t n);
 
 }  // namespace shardsolve::dense

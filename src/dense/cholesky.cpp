@@ -246,7 +246,7 @@ class Cholesky {
     if (flags_.failed_step() >= 0) {
       const Step step(flags_.failed_step());
       const std::int64_t row = std::abs(flags_.pivot()) - 1;
-      // The input was finite: a pivot that is not a number comes from overflow.
+      // The input was finite: for a pivot that is not a number something has left the range.
       outcome.status = flags_.pivot() > 0 ? Status::not_positive_definite : Status::overflow;
       outcome.pivot = Pivot{layout_.rows(step).begin + row, layout_.eliminated(step) + row};
     }

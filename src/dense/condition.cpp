@@ -45,7 +45,7 @@ class OneNormEstimator {
       apply();
       const double last = estimate;
       const double next = one_norm();
-      estimate = std::max(estimate, next);
+      estimate = largest(estimate, next);
       const std::vector<T> old_signs = signs;
       signs = take_signs();
       if (everywhere_equal(signs, old_signs) || next <= last) {
@@ -58,7 +58,7 @@ class OneNormEstimator {
         break;
       }
     }
-    return std::max(estimate, alternating());
+    return largest(estimate, alternating());
   }
 
  private:
@@ -73,19 +73,12 @@ class OneNormEstimator {
     x_ = rank_.fetch(rank_.update(), device_.data(), device_.rows());
   }
 
-  double sum_over_ranks(double mine) {
-    double sum = 0.0;
-    for (const auto& one : gather_from_all(rank_, std::vector<double>{mine})) {
-      sum += one[0];
-    }
-    return sum;
-  }
   double one_norm() {
     double sum = 0.0;
     for (const T& value : x_) {
       sum += double{std::abs(value)};
     }
-    return sum_over_ranks(sum);
+    return sum_of_all(rank_, sum);
   }
 
   /// x = x_i / |x_i|, 1 where x_i is 0; returns a copy.
@@ -97,7 +90,7 @@ class OneNormEstimator {
     return x_;
   }
   bool everywhere_equal(const std::vector<T>& a, const std::vector<T>& b) {
-    return sum_over_ranks(a == b ? 0.0 : 1.0) == 0.0;
+    return sum_of_all(rank_, a == b ? 0.0 : 1.0) == 0.0;
   }
 
   /// The global row of the largest |x_i|, the first of equals.
@@ -155,11 +148,11 @@ double reciprocal_condition(mesh::Rank& rank, const FactorPart<T>& factor) {
     return 1.0;
   }
   const Scaled norm = factor.norm.normalised();
-  // Some way below ||A||: inside a solve, numbers are larger than b by the square root of the
-  // condition number.
+  // As far below ||A|| as products with A^-1 do not become subnormal: inside a solve, numbers may
+  // be larger than b by the square root of the condition number.
   const int exponent =
-      std::clamp(norm.exponent - Limits::digits, Limits::min_exponent + Limits::digits,
-                 Limits::max_exponent - Limits::digits);
+      std::clamp(norm.exponent + Limits::min_exponent + 2 * Limits::digits,
+                 Limits::min_exponent + Limits::digits, Limits::max_exponent - Limits::digits);
   const auto scale = static_cast<RealOf<T>>(std::ldexp(1.0, exponent));
   const double estimate = OneNormEstimator<T>(rank, factor, scale).run();
   if (!std::isfinite(estimate)) {

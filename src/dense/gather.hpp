@@ -6,6 +6,7 @@
 
 #include <shardsolve/slab_layout.hpp>
 
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 #include <vector>
@@ -37,6 +38,27 @@ std::vector<std::vector<V>> gather_from_all(mesh::Rank& rank, const std::vector<
     values.emplace_back(flat.begin() + r * count, flat.begin() + (r + 1) * count);
   }
   return values;
+}
+
+/// Added in rank order. As above.
+inline double sum_of_all(mesh::Rank& rank, double mine) {
+  double sum = 0.0;
+  for (const auto& one : gather_from_all(rank, std::vector<double>{mine})) {
+    sum += one[0];
+  }
+  return sum;
+}
+
+/// The larger of two, NaN if one is.
+inline double largest(double a, double b) { return a >= b || std::isnan(a) ? a : b; }
+
+/// As above.
+inline double largest_of_all(mesh::Rank& rank, double mine) {
+  double most = mine;
+  for (const auto& one : gather_from_all(rank, std::vector<double>{mine})) {
+    most = largest(most, one[0]);
+  }
+  return most;
 }
 
 /// One value a row, of all ranks, on all ranks: each gives those of its segment. As above.

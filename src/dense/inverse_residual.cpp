@@ -74,12 +74,9 @@ Outcome InverseResidual<T>::after(mesh::Rank& rank, const FactorPart<T>& inverse
 
   double mine = 0.0;
   for (std::size_t i = 0; i < v.size(); ++i) {
-    mine = std::max(mine, double{std::abs(back[i] - v[i])});
+    mine = largest(mine, double{std::abs(back[i] - v[i])});
   }
-  double worst = 0.0;
-  for (const auto& one : gather_from_all(rank, std::vector<double>{mine})) {
-    worst = std::max(worst, one[0]);
-  }
+  const double worst = largest_of_all(rank, mine);
   if (inverse.layout.size() > 0) {
     const Scaled size = inverse.norm * check.norm;
     outcome.backward_error = ratio(Scaled{worst, -probe_exponent<T>(inverse.norm)}, size);

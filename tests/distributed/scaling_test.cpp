@@ -1,6 +1,7 @@
 // Matrices whose entries lie near the ends of the dtype's range.
 
 #include "reference/matmul.hpp"
+#include "support/backend.hpp"
 #include "support/dtypes.hpp"
 #include "support/gates.hpp"
 #include "support/lapack.hpp"
@@ -13,6 +14,7 @@
 
 #include <cmath>
 #include <complex>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -128,6 +130,98 @@ TYPED_TEST(Scaling, Inverse_NearTheEndsOfTheRange_IsCertified) {
       EXPECT_NEAR(*outcome.rcond / rcond, 1.0, 1e-3);
     }
   }
+}
+
+/// ||A|| is so small that 1 / ||A|| is beyond the range.
+TYPED_TEST(Scaling, SolveWithASubnormalMatrix_IsCertified) {
+  using T = TypeParam;
+  using Limits = std::numeric_limits<RealOf<T>>;
+  Mesh mesh = make_mesh(3);
+  for (const std::int64_t n : {1, 20}) {
+    DenseMatrix<T> a(n, n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      a(i, i) = 96 * Limits::denorm_min();
+    }
+    const DenseMatrix<T> b = scaled(right_hand_sides<T>(n, 2), Limits::min_exponent + 10);
+    const RightHandSides<T> x = shard_rows(b, this->layout(n));
+    const Outcome outcome = solve(mesh, shard(a, this->layout(n)), x);
+    if (!test_gpus().empty() && outcome.status == Status::overflow) {
+      continue;  // they do not take such pivots
+    }
+    ASSERT_TRUE(outcome.ok()) << outcome.message();
+    EXPECT_TRUE(std::isfinite(*outcome.backward_error));
+  }
+}
+
+/// Each right-hand side is looked at by itself.
+TYPED_TEST(Scaling, BackwardError_IsTheLargestOverColumnsOfAnySize) {
+  using T = TypeParam;
+  using Limits = std::numeric_limits<RealOf<T>>;
+  Mesh mesh = make_mesh(3);
+  const SlabLayout layout = this->layout(20);
+  const DenseMatrix<T> a = dense<T>({.n = 20, .seed = 7});
+  DenseMatrix<T> small(20, 1);
+  small(3, 0) = 4 * Limits::denorm_min();
+  DenseMatrix<T> both(20, 2);
+  for (std::int64_t i = 0; i < 20; ++i) {
+    both(i, 0) = Limits::max() / 16;
+    both(i, 1) = small(i, 0);
+  }
+  const Outcome alone = solve(mesh, shard(a, layout), shard_rows(small, layout));
+  const Outcome beside = solve(mesh, shard(a, layout), shard_rows(both, layout));
+  ASSERT_TRUE(alone.ok() && beside.ok()) << alone.message() << beside.message();
+  EXPECT_GT(*alone.backward_error, 1e-3);  // so few digits
+  EXPECT_GE(*beside.backward_error, *alone.backward_error);
+}
+
+/// Scaling would not help.
+TYPED_TEST(Scaling, IndefiniteMatrixWhoseFactorLeavesTheRange_IsNotPositiveDefinite) {
+  using T = TypeParam;
+  const auto large = static_cast<RealOf<T>>(std::ldexp(1.0, near_the_end<T> * 2 / 3));
+  Mesh mesh = make_mesh(2);
+  for (const std::int64_t tile : {1, 2}) {
+    DenseMatrix<T> a(2, 2);
+    a(0, 0) = a(1, 1) = 1;
+    a(0, 1) = a(1, 0) = large;
+    const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, SlabLayout::even(2, 2, tile)));
+    EXPECT_EQ(factor.outcome.status, Status::not_positive_definite);
+    ASSERT_TRUE(factor.outcome.pivot);
+    EXPECT_EQ(factor.outcome.pivot->row.value(), 1);
+  }
+}
+
+/// x fits, and so does b; L^-1 b does not.
+TEST(ScalingOfFloat32, SolveThatLeavesTheRangeOnTheWay_IsTriedAgain) {
+  Mesh mesh = make_mesh(2);
+  const SlabLayout layout = SlabLayout::even(2, 2, 1);
+  DenseMatrix<float> a(2, 2);
+  a(0, 0) = 209.62862F;
+  a(0, 1) = a(1, 0) = -1.1897251e16F;
+  a(1, 1) = 1.0391815e34F;
+  DenseMatrix<float> b(2, 2);
+  b(0, 0) = b(1, 0) = 6e26F;
+  b(0, 1) = 1.0F;
+  const RightHandSides<float> x = shard_rows(b, layout);
+  const Outcome outcome = solve(mesh, shard(a, layout), x);
+  ASSERT_TRUE(outcome.ok()) << outcome.message();
+  EXPECT_LT(*outcome.backward_error, solve_gate * unit_roundoff<float>);
+  EXPECT_TRUE(solves(a, whole(x), b));
+}
+
+/// Numbers inside of a solve are larger than b by the square root of the condition number.
+TEST(ScalingOfFloat64, ConditionOfAGradedMatrix_IsFound) {
+  Mesh mesh = make_mesh(2);
+  const SlabLayout layout = SlabLayout::even(2, 2, 1);
+  DenseMatrix<double> a(2, 2);
+  a(0, 0) = 200;
+  a(0, 1) = a(1, 0) = -1.2e130;
+  a(1, 1) = 1.04e262;
+  CholeskyFactor<double> factor = cholesky_factor(mesh, shard(a, layout));
+  ASSERT_TRUE(factor.outcome.ok()) << factor.outcome.message();
+  const double estimate = condition_estimate(mesh, factor);
+  const Outcome inverse = cholesky_inverse(mesh, std::move(factor));
+  ASSERT_TRUE(inverse.ok()) << inverse.message();
+  EXPECT_NEAR(estimate / *inverse.rcond, 1.0, 1e-3);
 }
 
 TYPED_TEST(Scaling, SolutionBeyondTheRange_IsOverflow) {
