@@ -8,10 +8,28 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <complex>
+#include <limits>
+#include <numbers>
 
 namespace shardsolve::cli {
 namespace {
+
+/// About the error of the log-determinant of a factored matrix: n u / rcond by the factorisation,
+/// and by a compensated sum of n logarithms that are at most log ||A|| and log(||A|| rcond).
+template <Scalar T>
+double error_of_log_determinant(const CholeskyFactor<T>& factor, double rcond) {
+  const auto n = static_cast<double>(factor.layout().size());
+  // Subnormal numbers have fewer digits.
+  const double spacing = std::numeric_limits<RealOf<T>>::denorm_min();
+  const double u = std::max(unit_roundoff<T>, ratio(Scaled{spacing, 0}, factor.norm));
+  const Scaled norm = factor.norm.normalised();
+  const double log_norm = std::log(norm.fraction) + norm.exponent * std::numbers::ln2;
+  const double largest = std::max(std::abs(log_norm), std::abs(log_norm + std::log(rcond)));
+  return n > 0 ? n * (u / rcond + 2.0 * unit_roundoff<double> * largest) : 0.0;
+}
 
 template <Scalar T>
 void find_log_determinant(Workplace& workplace, const Input& a, const SlabLayout& layout,
@@ -25,7 +43,9 @@ void find_log_determinant(Workplace& workplace, const Input& a, const SlabLayout
   report.outcome = factor.outcome;
   if (report.outcome.ok()) {
     report.log_determinant = log_determinant(factor);
-    report.outcome.rcond = condition_estimate(workplace.mesh(), factor, workplace.run_options());
+    const double rcond = condition_estimate(workplace.mesh(), factor, workplace.run_options());
+    report.outcome.rcond = rcond;
+    report.log_determinant_error = error_of_log_determinant(factor, rcond);
     commit(workplace, nullptr, trace);
   } else {
     report.outcome.entry = place_in_file(report.outcome, a);

@@ -14,6 +14,10 @@
 
 #include <fmt/format.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -44,12 +48,27 @@ Report run_job(Workplace& workplace) {
 }
 
 /// Help, version, or what was wrong with the arguments.
-int tell(const Answer& answer) {
+int tell(const CommandLine& line) {
+  const Answer& answer = *line.answer;
   if (answer.code == exit_ok) {
     return print(stdout, answer.text) ? exit_ok : exit_environment;
   }
+  if (line.options.json) {
+    print(stdout, json_failure(line.options, name(ErrorKind::invalid_argument), answer.text));
+  }
   print_error(answer.text);
   return answer.code;
+}
+
+/// Files that are opened later are not to be taken for what was closed by the caller. Writing there
+/// fails as before.
+void occupy_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) {
+      const int mode = descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+      [[maybe_unused]] const int lowest = ::open("/dev/null", mode);
+    }
+  }
 }
 
 std::string answer(const Options& options, const Report& report) {
@@ -146,7 +165,7 @@ int run(const CommandLine& line, std::optional<Workplace>& workplace,
   workplace.emplace(line.options, signals.token(), progress);
   workplace->require_same(line.summary);
   if (line.answer) {
-    return workplace->speaks() ? tell(*line.answer) : line.answer->code;
+    return workplace->speaks() ? tell(line) : line.answer->code;
   }
   if (line.options.command == Command::tune) {
     return tune_job(*workplace, *progress);
@@ -190,9 +209,10 @@ int run(const CommandLine& line) {
 
 int main(int argc, char** argv) {
   using namespace shardsolve::cli;
+  occupy_standard_descriptors();
   const CommandLine line = parse_command_line(argc, argv);
   if (line.options.command == Command::doctor && !line.answer) {
     return doctor_job(line.options);
   }
-  return line.answer && !line.options.mpi ? tell(*line.answer) : run(line);
+  return line.answer && !line.options.mpi ? tell(line) : run(line);
 }

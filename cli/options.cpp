@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace shardsolve::cli {
@@ -42,7 +43,9 @@ constexpr const char* footer =
     "2 misuse (arguments, contents of a file); 3 environment (disk, memory, device); 128 + number "
     "of\n"
     "the signal after SIGINT, SIGTERM or SIGHUP (130, 143, 129); 70 a bug of shardsolve.\n"
-    "Output files are there, complete, if and only if the exit code is 0.";
+    "Output files are there, complete, if the exit code is 0, and not if it is another one, "
+    "unless\n"
+    "the message says that they are: when the answer was written and could not be printed.";
 
 constexpr const char* solve_about = "solve A x = b";
 
@@ -440,6 +443,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     options.mpi = wants_mpi(devices);
     options.command = chosen(app);
     line.answer = answer(app, error, argc > 1 ? argv[1] : "");
+    options.json = std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
   }
   return line;
 }

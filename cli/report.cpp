@@ -73,9 +73,8 @@ std::string rcond_line(const Options& options, const Report& report) {
   const double rcond = *report.outcome.rcond;
   std::string meaning = "1 / condition number";
   if (options.command == Command::logdet) {
-    const double u = unit_roundoff_of(report.dtype);
-    meaning += fmt::format("; error of log(det(A)) at most about n u / rcond = {:.1e}",
-                           rcond > 0.0 ? static_cast<double>(report.n) * u / rcond : HUGE_VAL);
+    meaning +=
+        fmt::format("; error of log(det(A)) about {:.1e} or less", report.log_determinant_error);
   } else if (const auto error = error_estimate(report)) {
     meaning += fmt::format("; relative error of {} about {:.1e} or less: {}",
                            options.command == Command::solve ? "x" : "the inverse",
@@ -128,7 +127,10 @@ std::string numerical_failure(const Options& options, const Report& report) {
 
 std::optional<double> error_estimate(const Report& report) {
   const Outcome& outcome = report.outcome;
-  if (!outcome.backward_error || !outcome.rcond || !(*outcome.rcond > 0.0)) {
+  if (report.log_determinant) {
+    return report.log_determinant_error;
+  }
+  if (!outcome.backward_error || !outcome.rcond) {
     return std::nullopt;
   }
   return std::max(*outcome.backward_error, unit_roundoff_of(report.dtype)) / *outcome.rcond;

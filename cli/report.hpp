@@ -23,7 +23,8 @@ struct Report {
   TileChoice tile;
   Outcome outcome;
   std::optional<double> log_determinant;
-  std::string output_shape;  ///< "(1797, 10)"
+  double log_determinant_error = 0.0;  ///< about, or less
+  std::string output_shape;            ///< "(1797, 10)"
   double read_seconds = 0.0;
   double write_seconds = 0.0;
   std::optional<TraceSummary> trace;
@@ -42,8 +43,8 @@ std::string json_failure(const Options& options, std::string_view status,
 /// The one-line reason why there is no answer; the file that it is about is named.
 std::string numerical_failure(const Options& options, const Report& report);
 
-/// About the relative error of the solution: backward error over rcond, at least one rounding.
-/// Nothing if either is not known.
+/// About the relative error of the solution: backward error over rcond, at least one rounding. Of a
+/// log-determinant the error itself. Nothing if that is not known; infinite if rcond is 0.
 std::optional<double> error_estimate(const Report& report);
 
 /// Unit roundoff of a dtype.

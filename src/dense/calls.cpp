@@ -83,18 +83,36 @@ std::vector<RealOf<T>> diagonal_of(mesh::Rank& rank, const ShardedMatrix<T>& a) 
   return rank.fetch(rank.update(), values.data(), columns);
 }
 
+/// A sum with what its additions have lost: as accurate as one in twice the precision.
+/// A. Neumaier, ZAMM 54 (1974) 39.
+class CompensatedSum {
+ public:
+  void add(double term) {
+    const double next = sum_ + term;
+    lost_ += std::abs(sum_) >= std::abs(term) ? (sum_ - next) + term : (term - next) + sum_;
+    sum_ = next;
+  }
+  double sum() const { return sum_; }
+  double lost() const { return lost_; }
+
+ private:
+  double sum_ = 0.0;
+  double lost_ = 0.0;
+};
+
 /// 2 sum log(L_ii): sums of the ranks, added in their order.
 template <Scalar T>
 double sum_of_logs(mesh::Rank& rank, const ShardedMatrix<T>& l) {
-  double mine = 0.0;
+  CompensatedSum mine;
   for (const RealOf<T> pivot : diagonal_of(rank, l)) {
-    mine += std::log(double{pivot});
+    mine.add(std::log(double{pivot}));
   }
-  double sum = 0.0;
-  for (const auto& one : dense::gather_from_all(rank, std::vector<double>{mine})) {
-    sum += one[0];
+  CompensatedSum all;
+  for (const auto& one : dense::gather_from_all(rank, std::vector<CompensatedSum>{mine})) {
+    all.add(one[0].sum());
+    all.add(one[0].lost());
   }
-  return 2.0 * sum;
+  return 2.0 * (all.sum() + all.lost());
 }
 
 /// The outcome has rcond and what it took to find it.

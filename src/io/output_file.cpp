@@ -301,7 +301,21 @@ void OutputFile::publish_new() {
   }
 }
 
+void OutputFile::keep_permissions() {
+  struct stat before{};
+  if (::fstatat(directory_.get(), name_.c_str(), &before, 0) != 0) {
+    return;  // there is nothing to replace
+  }
+  ::mode_t mode = before.st_mode & (S_IRWXU | S_IRWXG | S_IRWXO);
+  if (::fchown(file_.get(), before.st_uid, before.st_gid) != 0 &&
+      ::fchown(file_.get(), static_cast<::uid_t>(-1), before.st_gid) != 0) {
+    mode = (mode & ~S_IRWXG) | (mode & S_IRWXO) << 3U;  // it is another group
+  }
+  ::fchmod(file_.get(), mode);
+}
+
 void OutputFile::publish_over() {
+  keep_permissions();
   // link() never replaces and rename() needs a name to start from.
   if (temporary_name_.empty()) {
     name_temporary();

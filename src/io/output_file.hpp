@@ -58,7 +58,8 @@ class OutputFile {
   /// Brings the bytes that this process has written to the disk.
   void sync();
 
-  /// Brings the bytes to the disk and gives the file its name, with the permissions 0666 & ~umask.
+  /// Brings the bytes to the disk and gives the file its name, with the permissions 0666 & ~umask
+  /// or, as far as the system lets this user, with owner and permissions of what it replaces.
   /// Without `overwrite` a target that has appeared meanwhile is left alone:
   /// Error(invalid_argument) and nothing is written. To be called once, after the last write.
   void commit();
@@ -71,6 +72,7 @@ class OutputFile {
   void name_temporary();
   int take_free_name();
   void publish_new();
+  void keep_permissions();
   void publish_over();
   [[noreturn]] void throw_bad_directory(int error) const;
   [[noreturn]] void throw_no_space(std::int64_t bytes, int error) const;

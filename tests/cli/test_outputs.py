@@ -170,6 +170,34 @@ def test_trace_that_does_not_fit_leaves_no_output(command, system):
     assert contents(system) == before
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o666])
+def test_file_that_is_replaced_leaves_its_permissions(command, system, mode):
+    target = system / "x.npy"
+    target.write_text("old")
+    target.chmod(mode)
+    if os.geteuid() == 0:
+        os.chown(target, 54321, 54322)
+    before = target.stat()
+    assert command(*SOLVE, "--force").code == 0
+    after = target.stat()
+    assert after.st_size != before.st_size
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
+
+
+@pytest.mark.parametrize("closed", [(0, 2), (0, 1), (0, 1, 2)])
+def test_closed_descriptors_are_not_taken_for_other_files(command, closed):
+    def close() -> None:
+        for descriptor in closed:
+            os.close(descriptor)
+
+    result = command("bench", "cholesky", "--n", 1500, "--runs", 3, "--devices", 1, before=close)
+    assert result.code == (3 if 1 in closed else 0)
+
+
 def test_output_permissions_follow_umask(command, system):
     assert command(*SOLVE, before=lambda: os.umask(0o027) and None).code == 0
     assert stat.S_IMODE((system / "x.npy").stat().st_mode) == 0o640

@@ -1,6 +1,7 @@
 """What is printed: text, JSON, trace and progress."""
 
 import json
+import math
 import os
 import pty
 import re
@@ -304,3 +305,34 @@ def test_quiet_shows_no_progress(command, slow):
     process.terminate()
     result = finish(process)
     assert result.err == "shardsolve: error: interrupted (SIGTERM): nothing was written\n"
+
+
+@pytest.mark.parametrize(
+    ("exponent", "bounds"), [(0, (1e-14, 1e-9)), (-1060, (1e-4, 1.0)), (-1070, (1e-1, 1e3))]
+)
+def test_error_of_logdet_holds_for_matrices_of_any_scale(command, tmp_path, exponent, bounds):
+    n = 400
+    a = np.ldexp(np.diag(np.linspace(1.0, 30.0, n)), exponent)
+    save(tmp_path / "A.npy", a)
+    entries = [math.log(math.ldexp(x, -exponent)) for x in np.diag(a)]
+    exact = math.fsum([*entries, n * exponent * math.log(2.0)])
+    report = command("logdet", "A.npy", "--json").json()
+    assert abs(report["logdet"] - exact) <= report["error_estimate"]
+    assert bounds[0] < report["error_estimate"] < bounds[1]
+
+
+def test_log_of_many_equal_pivots_is_as_accurate_as_said(command, tmp_path):
+    save(tmp_path / "A.npy", 1e-3 * np.eye(1000))
+    report = command("logdet", "A.npy", "--devices", 1, "--json").json()
+    assert abs(report["logdet"] + 6907.75527898213704) <= report["error_estimate"] < 1e-11
+
+
+@pytest.mark.parametrize(
+    "arguments", [("logdet",), ("solve", "A.npy", "b.npy"), ("logdet", "A.npy", "--devices", 0)]
+)
+def test_json_tells_of_misuse_too(command, system, arguments):
+    result = command(*arguments, "--json")
+    assert result.code == 2
+    report = json.loads(result.out)
+    assert report["status"] == "invalid_argument"
+    assert report["message"].splitlines()[0] in result.err
