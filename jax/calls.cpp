@@ -302,6 +302,12 @@ bool made_alone(const Job& job, const std::vector<Seat>& seats, std::size_t reco
 }  // namespace
 
 SlabLayout rows_layout(std::int64_t n, std::int64_t ranks, std::int64_t tile) {
+  if (ranks < 1) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} rows are to be cut over {} ranks; at least one is needed: use a "
+                            "factor as shardsolve.cho_factor returned it",
+                            n, ranks));
+  }
   const std::int64_t width = (n + ranks - 1) / ranks;
   std::vector<std::int64_t> boundaries;
   for (std::int64_t rank = 0; rank <= ranks; ++rank) {

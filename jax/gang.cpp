@@ -205,7 +205,11 @@ void join(const CallKey& key, std::int64_t rank, std::int64_t ranks, const Seat&
   gangs.join(key, rank, ranks, seat, std::move(work), std::move(done));
 }
 
-void set_time_limit(std::chrono::duration<double> limit) { limit_seconds = limit.count(); }
+void set_time_limit(std::chrono::duration<double> limit) {
+  // A time point holds 292 years, and infinity is no number of nanoseconds.
+  const std::chrono::duration<double> longest = std::chrono::years(1);
+  limit_seconds = std::min(limit, longest).count();
+}
 
 std::chrono::duration<double> time_limit() {
   return std::chrono::duration<double>(limit_seconds.load());

@@ -39,7 +39,8 @@ using Done = std::function<void(const Trouble* trouble)>;
 void join(const CallKey& key, std::int64_t rank, std::int64_t ranks, const Seat& seat, Work work,
           Done done);
 
-/// How long a gang waits for its last rank, and a solve for a silent one. 300 s unless set.
+/// How long a gang waits for its last rank, and a solve for a silent one. 300 s unless set, a
+/// year at most.
 void set_time_limit(std::chrono::duration<double> limit);
 std::chrono::duration<double> time_limit();
 

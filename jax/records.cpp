@@ -1,6 +1,9 @@
 #include "jax/records.hpp"
 
+#include <fmt/format.h>
+
 #include <cstddef>
+#include <limits>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -13,19 +16,31 @@ class Messages {
  public:
   std::int32_t keep(std::string message) {
     const std::lock_guard lock(mutex_);
-    messages_[next_ % messages_.size()] = std::move(message);
-    return static_cast<std::int32_t>(next_++ % messages_.size());
+    const std::int32_t number = next_;
+    next_ = number == std::numeric_limits<std::int32_t>::max() ? 0 : number + 1;
+    messages_[slot(number)] = {number, std::move(message)};
+    return number;
   }
   std::string at(std::int32_t number) const {
     const std::lock_guard lock(mutex_);
-    const auto index = static_cast<std::size_t>(number);
-    return index < messages_.size() ? messages_[index] : "";
+    const Message& found = messages_[slot(number)];
+    if (number < 0 || found.number != number) {
+      return fmt::format("the text of this failure is no longer kept: only the last {} are", kept);
+    }
+    return found.text;
   }
 
  private:
+  struct Message {
+    std::int32_t number = -1;
+    std::string text;
+  };
+  static constexpr std::size_t kept = 256;
+  static std::size_t slot(std::int32_t number) { return static_cast<std::uint32_t>(number) % kept; }
+
   mutable std::mutex mutex_;
-  std::vector<std::string> messages_ = std::vector<std::string>(256);
-  std::size_t next_ = 0;
+  std::vector<Message> messages_ = std::vector<Message>(kept);
+  std::int32_t next_ = 0;  // the running number, which an array of int32 holds
 };
 
 Messages& messages() {

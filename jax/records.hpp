@@ -13,7 +13,7 @@
 namespace shardsolve::jax {
 
 /// How a call ended. A status is that of Outcome, or failure + ErrorKind; then `row` is the number
-/// of the message, see keep_message.
+/// of the message: the process keeps those of the last failures.
 struct Verdict {
   static constexpr std::int32_t failure = 100;
 

@@ -21,7 +21,7 @@ from jax.sharding import PartitionSpec as P
 
 from shardsolve import _library
 from shardsolve._cut import Cut, cuts_columns, row_axes
-from shardsolve._records import FACTOR_WORDS, FAILURE, VERDICT_WORDS
+from shardsolve._records import EMPTY_FACTOR, FACTOR_WORDS, FAILURE, VERDICT_WORDS
 
 Arrays = tuple[jax.Array, ...]
 
@@ -323,7 +323,7 @@ FACTOR = Call(
     number=0,
     local=_factor_local,
     rule="i j -> i j, i, l, m",
-    empty=(0, 0, 0, 0),
+    empty=(0, 0, 0, EMPTY_FACTOR),
     from_columns=_factor_from_columns,
 )
 _SOLVE = Call(
@@ -380,7 +380,8 @@ def solve(cut: Cut | None) -> Callable[..., Arrays]:
         if not any(batched[:3]):
             # Right-hand sides of one matrix: columns. The certificate is the worst of all.
             n, k = b.shape[1:]
-            x, verdict, error = call(slab, diagonal, record, jnp.moveaxis(b, 0, 1).reshape(n, -1))
+            columns = jnp.moveaxis(b, 0, 1).reshape(n, axis_size * k)
+            x, verdict, error = call(slab, diagonal, record, columns)
             return (jnp.moveaxis(x.reshape(n, axis_size, k), 1, 0), verdict, error), (
                 True,
                 False,

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-Kind = TypeVar("Kind")
+
+class Shaped(Protocol):
+    """What is asked of a factor here."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, n), unless it is a batch."""
+
+
+Kind = TypeVar("Kind", bound=Shaped)
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
@@ -91,10 +100,25 @@ def check_right_hand_side(shape: tuple[int, ...], dtype: np.dtype, b: object) ->
 
 
 def check_factor(factor: object, kind: type[Kind]) -> Kind:
-    """What `cho_factor` has returned."""
+    """What `cho_factor` has returned, of one matrix."""
     if not isinstance(factor, kind):
         raise TypeError(
             f"the factor is a {type(factor).__name__}; pass what shardsolve.cho_factor returned "
             "(that of jax.scipy.linalg is of another form)"
         )
+    if len(factor.shape) != 2:
+        raise ValueError(
+            f"the factor has shape {factor.shape}: it is a batch of factors; use it through "
+            "jax.vmap, or take one, with jax.tree.map(lambda leaf: leaf[0], factor)"
+        )
     return factor
+
+
+def refuse_for_factor(**options: object) -> None:
+    """Throws if options of a factorisation are given where a Factor is."""
+    given = [name for name, value in options.items() if value is not None and value is not False]
+    if given:
+        raise ValueError(
+            f"{' and '.join(given)} cannot be used with a Factor, which is made already: pass "
+            "that to cho_factor, or leave it out"
+        )

@@ -18,6 +18,7 @@ from shardsolve._check import (
     check_matrix,
     check_right_hand_side,
     check_tile,
+    refuse_for_factor,
     require_assume_a,
 )
 from shardsolve._cut import Cut, find_cut, inside_shard_map
@@ -101,7 +102,7 @@ def solve(
     require_assume_a(assume_a)
     a = check_matrix(a, inside_shard_map())
     b = check_right_hand_side(a.shape, a.dtype, b)
-    cut = find_cut(a, mesh, axis_name)
+    cut = find_cut(a, mesh, axis_name, b)
     if overwrite_a and not isinstance(a, jax.core.Tracer):
         x, info, _ = _solve_overwriting(a, b, cut, check_tile(tile), full_output)
     else:
@@ -142,7 +143,7 @@ def cho_solve(
     """Solves a x = b with the factor of a. Arguments, results and errors as in `solve`."""
     check_factor(factor, Factor)
     b = check_right_hand_side(factor.shape, factor.dtype, b)
-    x, info = _cho_solve(factor, b, find_cut(factor._slab, mesh, axis_name), full_output)
+    x, info = _cho_solve(factor, b, find_cut(factor._slab, mesh, axis_name, b), full_output)
     if full_output:
         return x, info
     raise_if_failed(info.verdict)
@@ -160,10 +161,12 @@ def inv(
 ) -> jax.Array | tuple[jax.Array, Info]:
     """The inverse, Hermitian to the last bit, of a matrix or of one that was factored.
 
-    Arguments, results and errors as in `solve`; the backward error is that of a probe vector.
+    Arguments, results and errors as in `solve`, but that a Factor takes neither `tile` nor
+    `overwrite_a`; the backward error is that of a probe vector.
     """
     if isinstance(a, Factor):
         check_factor(a, Factor)
+        refuse_for_factor(tile=tile, overwrite_a=overwrite_a)
         x, info = _inverse(a, find_cut(a._slab, mesh, axis_name))
     else:
         a = check_matrix(a, inside_shard_map())
@@ -184,12 +187,10 @@ def logdet(
 ) -> jax.Array:
     """log(det(a)) of a Hermitian positive definite matrix, or of one that was factored.
 
-    Arguments and errors as in `solve`. Its gradient is the inverse.
+    Arguments and errors as in `solve`; a Factor takes no `tile`. Its gradient is the inverse, for
+    a complex `a` the conjugate of it, by JAX's convention.
     """
-    if isinstance(a, Factor):
-        factor = check_factor(a, Factor)
-    else:
-        factor = cho_factor(a, mesh=mesh, axis_name=axis_name, tile=tile)
+    factor = _factor_or_made(a, mesh, axis_name, tile)
     raise_if_failed(factor._record)
     return _logdet(factor, find_cut(factor._slab, mesh, axis_name))
 
@@ -202,8 +203,9 @@ def slogdet(
     tile: int | None = None,
 ) -> tuple[jax.Array, jax.Array]:
     """Sign, which is 1, and logarithm of the determinant, as `jnp.linalg.slogdet` gives them."""
-    value = logdet(a, mesh=mesh, axis_name=axis_name, tile=tile)
-    return jnp.where(jnp.isnan(value), value, 1).astype(a.dtype), value
+    factor = _factor_or_made(a, mesh, axis_name, tile)
+    value = logdet(factor, mesh=mesh, axis_name=axis_name)
+    return jnp.where(jnp.isnan(value), value, 1).astype(factor.dtype), value
 
 
 def cond(
@@ -221,7 +223,7 @@ def cond(
         p: 1. It must be given, as `jnp.linalg.cond` means the 2-norm by default.
         mesh: As in `solve`.
         axis_name: As in `solve`.
-        tile: As in `solve`.
+        tile: As in `solve`; not with a Factor.
 
     Returns:
         ||a|| est(||a^-1||): never above the true number but for rounding, rarely a third of it.
@@ -232,13 +234,20 @@ def cond(
     """
     if p != 1:
         raise NotImplementedError(f"p = {p!r} was given; only the 1-norm, p=1, can be estimated")
-    if isinstance(a, Factor):
-        factor = check_factor(a, Factor)
-    else:
-        factor = cho_factor(a, mesh=mesh, axis_name=axis_name, tile=tile)
+    factor = _factor_or_made(a, mesh, axis_name, tile)
     value, verdict = _cond(factor, find_cut(factor._slab, mesh, axis_name))
     raise_if_failed(verdict)
     return value
+
+
+def _factor_or_made(
+    a: jax.Array | Factor, mesh: Mesh | None, axis_name: AxisName | None, tile: int | None
+) -> Factor:
+    """A Factor as it is, of a matrix its own."""
+    if not isinstance(a, Factor):
+        return cho_factor(a, mesh=mesh, axis_name=axis_name, tile=tile)
+    refuse_for_factor(tile=tile)
+    return check_factor(a, Factor)
 
 
 # What follows is traced. Every public function runs one compiled program.

@@ -93,7 +93,10 @@ def cuts_columns(spec: PartitionSpec) -> bool:
 
 
 def find_cut(
-    a: jax.Array, mesh: Mesh | AbstractMesh | None, axis_name: str | Sequence[str] | None
+    a: jax.Array,
+    mesh: Mesh | AbstractMesh | None,
+    axis_name: str | Sequence[str] | None,
+    b: jax.Array | None = None,
 ) -> Cut | None:
     """How to cut a matrix, or what is made of one, by what is known of it; None: XLA decides.
 
@@ -101,10 +104,13 @@ def find_cut(
         a: Two-dimensional, or with leading batch dimensions.
         mesh: The user's wish, or None.
         axis_name: Axes of the shard_map around the call, or None: all of them, if it is cut.
+        b: Right-hand sides, if there are any.
     """
     around = _manual_axes()
     if axis_name is not None or around:
         _require_unchecked(a)
+        if b is not None:
+            _require_unchecked(b)
         return _cut_inside(a.shape[-2:], around, axes_of(axis_name) or around)
     typed = jax.typeof(a).sharding
     explicit = any(kind == AxisType.Explicit for kind in typed.mesh.axis_types)

@@ -39,19 +39,25 @@ class _Shape(ctypes.Structure):
 def save_factor(factor: Factor, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Writes a factor to a file, which appears complete or not at all.
 
-    The arrays are brought to the host first, which needs room for one more copy of the matrix.
+    The arrays are brought to the host first, which needs room for one more copy of the matrix, of
+    a complex one for two.
 
     Args:
-        factor: Of one matrix, not of a batch; not while JAX traces.
+        factor: Of one matrix, not of a batch; not inside of `jit`, `grad` or `vmap`.
         path: The file.
         overwrite: Replace a file that exists.
 
     Raises:
         SolverError: If the file exists or cannot be written.
         LinAlgError: If there is no factor.
-        ValueError: If it lies on devices of several processes.
+        ValueError: If it lies on devices of several processes, is a batch, or JAX is tracing.
     """
     check_factor(factor, Factor)
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(factor)):
+        raise ValueError(
+            "save_factor was called while JAX traces, and the factor has no numbers yet: return "
+            "it from the function that is transformed (jit, grad, vmap), and save it outside"
+        )
     raise_if_failed(factor._record)
     if not factor._slab.is_fully_addressable:
         raise ValueError(
@@ -60,7 +66,7 @@ def save_factor(factor: Factor, path: str | os.PathLike[str], *, overwrite: bool
         )
     # The arrays are those of conj(A); the file is about A.
     arrays = (
-        np.conj(np.asarray(factor._slab, order="C")),
+        _conjugate(np.asarray(factor._slab, order="C")),
         *(np.ascontiguousarray(part) for part in jax.tree.leaves(factor)[1:]),
     )
     verdict = np.zeros(VERDICT_WORDS, np.int32)
@@ -104,7 +110,7 @@ def load_factor(path: str | os.PathLike[str], *, sharding: Sharding | None = Non
     raise_if_failed(verdict)
     if sharding is None:
         sharding = _first_devices(shape.ranks, shape.n)
-    slab = jax.device_put(np.conj(arrays[0]), sharding)
+    slab = jax.device_put(_conjugate(arrays[0]), sharding)
     cut = find_cut(slab, None, None)
     assert cut is not None  # a concrete array
     parts = cut.parts
@@ -133,6 +139,11 @@ def _replicated(sharding: Sharding) -> Sharding:
     if isinstance(sharding, NamedSharding):
         return NamedSharding(sharding.mesh, PartitionSpec())
     return sharding
+
+
+def _conjugate(a: np.ndarray) -> np.ndarray:
+    """np.conj copies real numbers, too."""
+    return np.conj(a) if np.iscomplexobj(a) else a
 
 
 def _whole(arrays: tuple[np.ndarray, ...]) -> _Whole:

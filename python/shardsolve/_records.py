@@ -16,6 +16,8 @@ FACTOR_WORDS = 12
 FAILURE = 100  # from this status on the second word is not a row but the number of a message
 NOT_KNOWN = -1.0  # a figure that nobody has asked for; not NaN, which jax_debug_nans would find
 FACTOR_DEVICES = 6  # its place in the record of a factor
+# The record where n = 0: a verdict without a place; n; devices, ranks and tile; the norm.
+EMPTY_FACTOR = (0, -1, -1, -1, 0, 0, 1, 1, 1, 0, 0, 0)
 
 
 class Status(enum.IntEnum):
@@ -89,6 +91,9 @@ class SolverError(RuntimeError):
 class Info:
     """What is known of an answer; inside `jit` its fields are tracers.
 
+    Under `vmap` each matrix of a batch has its own; right-hand sides of one matrix are solved
+    together and share one.
+
     Attributes:
         verdict: int32[5]: status, row, column, rows eliminated before, in right-hand side.
         backward_error: Normwise backward error, in the infinity norm: of a solve
@@ -119,7 +124,9 @@ class Info:
     def message(self) -> str:
         """One sentence: what happened, where, and what to do; empty if all is well.
 
-        Of a batch, the first that has no answer.
+        Of a batch, the first that has no answer. Right-hand sides of one matrix under `vmap` have
+        one verdict, and a column in it is one of all their columns, one after the other. For a
+        Status from INVALID_ARGUMENT on the texts of the last 256 failures are kept.
         """
         words = np.asarray(self.verdict).reshape(-1, VERDICT_WORDS)
         return _library.message(words[np.argmax(words[:, 0] != 0)])

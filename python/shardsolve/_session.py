@@ -12,11 +12,14 @@ from pathlib import Path
 
 from shardsolve import _library
 
+_tracing = threading.Lock()  # held by the block that records
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_double, ctypes.c_double)
 
 
 def set_timeout(seconds: float) -> None:
     """How long a call waits for a device that does nothing, or does not come; 300 s unless set.
+
+    A year at most: what is more, infinity too, counts as a year.
 
     Raises:
         ValueError: If it is not positive.
@@ -39,14 +42,25 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
 
     Args:
         path: JSON file; replaced if it exists.
+
+    Raises:
+        RuntimeError: If another block of this process is recording.
     """
-    target = Path(path)
-    target.open("ab").close()  # better now than after a long calculation
-    _library.library().shardsolve_begin_trace()
+    if not _tracing.acquire(blocking=False):
+        raise RuntimeError(
+            "another shardsolve.trace is recording, and there is one record for all calls: leave "
+            "this one out, or begin it when the other block has ended"
+        )
     try:
-        yield
+        target = Path(path)
+        target.open("ab").close()  # better now than after a long calculation
+        _library.library().shardsolve_begin_trace()
+        try:
+            yield
+        finally:
+            target.write_text(_library.end_trace(), encoding="utf-8")
     finally:
-        target.write_text(_library.end_trace(), encoding="utf-8")
+        _tracing.release()
 
 
 @contextlib.contextmanager

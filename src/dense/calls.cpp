@@ -1,5 +1,6 @@
 // The public calls of cholesky.hpp: each checks its arguments and runs rank programs.
 
+#include "core/compensated_sum.hpp"
 #include "dense/call.hpp"
 #include "dense/certified_solve.hpp"
 #include "dense/check_input.hpp"
@@ -83,36 +84,18 @@ std::vector<RealOf<T>> diagonal_of(mesh::Rank& rank, const ShardedMatrix<T>& a) 
   return rank.fetch(rank.update(), values.data(), columns);
 }
 
-/// A sum with what its additions have lost: as accurate as one in twice the precision.
-/// A. Neumaier, ZAMM 54 (1974) 39.
-class CompensatedSum {
- public:
-  void add(double term) {
-    const double next = sum_ + term;
-    lost_ += std::abs(sum_) >= std::abs(term) ? (sum_ - next) + term : (term - next) + sum_;
-    sum_ = next;
-  }
-  double sum() const { return sum_; }
-  double lost() const { return lost_; }
-
- private:
-  double sum_ = 0.0;
-  double lost_ = 0.0;
-};
-
 /// 2 sum log(L_ii): sums of the ranks, added in their order.
 template <Scalar T>
 double sum_of_logs(mesh::Rank& rank, const ShardedMatrix<T>& l) {
-  CompensatedSum mine;
+  core::CompensatedSum mine;
   for (const RealOf<T> pivot : diagonal_of(rank, l)) {
     mine.add(std::log(double{pivot}));
   }
-  CompensatedSum all;
-  for (const auto& one : dense::gather_from_all(rank, std::vector<CompensatedSum>{mine})) {
-    all.add(one[0].sum());
-    all.add(one[0].lost());
+  core::CompensatedSum all;
+  for (const auto& one : dense::gather_from_all(rank, std::vector{mine})) {
+    all.add(one[0]);
   }
-  return 2.0 * (all.sum() + all.lost());
+  return 2.0 * all.value();
 }
 
 /// The outcome has rcond and what it took to find it.

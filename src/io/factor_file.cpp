@@ -29,6 +29,7 @@
 // So every bit of the file is covered by a checksum. They are made while the bytes pass by, and the
 // header is written last.
 
+#include "core/compensated_sum.hpp"
 #include "io/factor_file_checksum.hpp"
 #include "io/factor_file_header.hpp"
 #include "io/output_file.hpp"
@@ -173,17 +174,17 @@ void require_complete(const CholeskyFactor<T>& factor) {
 /// 2 sum log(L_ii), added as cholesky_factor adds it.
 template <Scalar T>
 double sum_of_logs(const ShardedMatrix<T>& l) {
-  double sum = 0.0;
+  core::CompensatedSum sum;
   for (std::int64_t rank = 0; rank < l.layout().ranks(); ++rank) {
     const MatrixView<T> slab = l.slab(rank);
     const std::int64_t first = l.layout().segment(rank).begin.value();
-    double share = 0.0;
+    core::CompensatedSum share;
     for (std::int64_t j = 0; j < slab.columns(); ++j) {
-      share += std::log(double{std::real(slab(first + j, j))});
+      share.add(std::log(double{std::real(slab(first + j, j))}));
     }
-    sum += share;
+    sum.add(share);
   }
-  return 2.0 * sum;
+  return 2.0 * sum.value();
 }
 
 template <Scalar T>

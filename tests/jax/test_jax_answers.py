@@ -222,6 +222,7 @@ def test_cho_factor_with_mesh_cuts_a_numpy_matrix():
 # Nothing in, nothing out. In a process of its own, as compilers have crashed on this.
 
 EMPTY = """
+import tempfile
 import jax, numpy as np, shardsolve
 mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
 solve = lambda a, b: shardsolve.solve(a, b, assume_a="pos")
@@ -239,6 +240,17 @@ for spec in ((), ("x",)):
     assert shardsolve.logdet(a) == 0 and shardsolve.slogdet(a) == (1, 0)
     print("cond", flush=True)
     assert shardsolve.cond(a, 1) == 1
+    print("vmap", flush=True)
+    for batched in (jax.vmap(solve, (None, 0)), jax.jit(jax.vmap(solve, (None, 0)))):
+        assert batched(a, np.zeros((3, 0))).shape == (3, 0)
+        assert batched(a, np.zeros((3, 0, 2))).shape == (3, 0, 2)
+    print("files", flush=True)
+    path = tempfile.mkdtemp() + "/factor"
+    shardsolve.save_factor(shardsolve.cho_factor(a), path)
+    loaded = shardsolve.load_factor(path)
+    assert loaded.shape == (0, 0) and shardsolve.logdet(loaded) == 0
+    assert shardsolve.load_factor(path, sharding=where).shape == (0, 0)
+    assert shardsolve.cho_solve(loaded, np.zeros((0, 2))).shape == (0, 2)
 assert solve(np.eye(4), np.ones((4, 0))).shape == (4, 0)
 print("fine")
 """

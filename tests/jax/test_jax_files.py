@@ -1,6 +1,7 @@
 """save_factor and load_factor."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from systems import DEVICES, DTYPES, hermitian, put, row_mesh, sides, solves, spread
@@ -54,6 +55,35 @@ def test_damaged_file_is_refused(tmp_path):
 def test_missing_file_is_named(tmp_path):
     with pytest.raises(shardsolve.SolverError, match="nothing"):
         shardsolve.load_factor(tmp_path / "nothing")
+
+
+def test_batch_of_factors_is_refused(tmp_path):
+    factors = jax.vmap(shardsolve.cho_factor)(np.stack([np.eye(4), 2 * np.eye(4)]))
+    with pytest.raises(ValueError, match=r"batch of factors.*take one"):
+        shardsolve.save_factor(factors, tmp_path / "factor")
+    assert not (tmp_path / "factor").exists()
+    one = jax.tree.map(lambda leaf: leaf[1], factors)
+    shardsolve.save_factor(one, tmp_path / "factor")
+    assert np.isclose(shardsolve.logdet(shardsolve.load_factor(tmp_path / "factor")), 4 * np.log(2))
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.vmap, jax.grad])
+def test_saving_while_jax_traces_says_where_to_do_it(tmp_path, transform):
+    def save(a):
+        shardsolve.save_factor(shardsolve.cho_factor(a), tmp_path / "factor")
+        return jnp.trace(a)
+
+    a = np.stack([np.eye(4)] * 2) if transform is jax.vmap else np.eye(4)
+    with pytest.raises(ValueError, match="outside"):
+        transform(save)(a)
+    assert not (tmp_path / "factor").exists()
+
+
+def test_record_of_zeros_is_refused(tmp_path):
+    """It ended the process: a division by its number of ranks."""
+    zeros = jax.tree.map(jnp.zeros_like, shardsolve.cho_factor(hermitian(4)))
+    with pytest.raises(shardsolve.SolverError, match=r"0 ranks.*cho_factor returned"):
+        shardsolve.save_factor(zeros, tmp_path / "factor")
 
 
 def test_other_number_of_devices_is_refused(tmp_path):

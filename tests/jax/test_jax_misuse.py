@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from functions import FACTOR_USES, FUNCTIONS, N, every_function, several_devices, solve
+from functions import FACTOR_USES, FUNCTIONS, N, every_function, every_use, several_devices, solve
 from systems import (
     DEVICES,
     DTYPES,
@@ -83,7 +83,9 @@ def test_ragged_or_worded_lists_are_an_error():
 
 
 def test_lists_of_numbers_are_solved():
-    assert np.allclose(solve([[2.0, 1.0], [1.0, 2.0]], [3.0, 3.0]), [1, 1])
+    a = [[2.0, 1.0], [1.0, 2.0]]
+    assert np.allclose(solve(a, [3.0, 3.0]), [1, 1])
+    assert np.allclose(shardsolve.slogdet(a), (1, np.log(3)))
 
 
 def test_numpy_double_with_x64_off_says_so(python):
@@ -165,6 +167,33 @@ def test_explicit_type_of_another_mesh_says_what_to_do(use):
     moved = jax.device_put(factor, jax.devices()[0])
     with pytest.raises(ValueError, match=r"\('x',\) by its type.*where it was made.*device_put"):
         TYPED_ELSEWHERE[use](moved, factor, a)
+
+
+@every_use
+def test_batch_of_factors_outside_vmap_is_refused(use):
+    """logdet was that of the first one."""
+    a = np.stack([hermitian(N, seed=seed) for seed in range(3)])
+    factors = jax.vmap(shardsolve.cho_factor)(a)
+    with pytest.raises(ValueError, match=rf"\(3, {N}, {N}\).*jax.vmap"):
+        FACTOR_USES[use](factors)
+    with pytest.raises(ValueError, match=r"batch of factors.*jax.vmap"):
+        jax.jit(FACTOR_USES[use])(factors)
+
+
+OPTIONS_OF_A_FACTOR = {
+    "inv_tile": ("tile", lambda factor: shardsolve.inv(factor, tile=-3)),
+    "inv_overwrite": ("overwrite_a", lambda factor: shardsolve.inv(factor, overwrite_a=True)),
+    "logdet": ("tile", lambda factor: shardsolve.logdet(factor, tile=8)),
+    "slogdet": ("tile", lambda factor: shardsolve.slogdet(factor, tile=8)),
+    "cond": ("tile", lambda factor: shardsolve.cond(factor, 1, tile=8)),
+}
+
+
+@pytest.mark.parametrize("use", OPTIONS_OF_A_FACTOR)
+def test_option_of_the_factorisation_with_a_factor_is_refused(use):
+    option, call = OPTIONS_OF_A_FACTOR[use]
+    with pytest.raises(ValueError, match=f"^{option} cannot be used with a Factor"):
+        call(shardsolve.cho_factor(hermitian(N)))
 
 
 @pytest.mark.parametrize("function", ("cho_solve", "solve", "logdet"))

@@ -28,6 +28,30 @@ def test_trace_that_cannot_be_written_fails_before_the_work(tmp_path):
         raise AssertionError("the block must not be entered")
 
 
+def test_trace_inside_of_trace_is_refused_and_leaves_the_outer_one_alone(tmp_path):
+    """It replaced the record: the file of the outer block was empty."""
+    a, b = spread(hermitian(24)), sides(24)
+    with shardsolve.trace(tmp_path / "outer.json"):
+        jax.block_until_ready(shardsolve.solve(a, b, assume_a="pos"))
+        with (
+            pytest.raises(RuntimeError, match=r"another .* is recording"),
+            shardsolve.trace(tmp_path / "inner.json"),
+        ):
+            raise AssertionError("the block must not be entered")
+    assert not (tmp_path / "inner.json").exists()
+    assert json.loads((tmp_path / "outer.json").read_text())["traceEvents"]
+
+
+def test_trace_after_one_that_failed_is_recorded(tmp_path):
+    with pytest.raises(OSError), shardsolve.trace(tmp_path / "no" / "t.json"):
+        pass
+    with pytest.raises(KeyError), shardsolve.trace(tmp_path / "t.json"):
+        raise KeyError
+    with shardsolve.trace(tmp_path / "t.json"):
+        jax.block_until_ready(shardsolve.solve(hermitian(24), sides(24), assume_a="pos"))
+    assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+
+
 def test_progress_names_the_phases(capsys):
     with shardsolve.progress():
         jax.block_until_ready(shardsolve.solve(hermitian(300), sides(300), assume_a="pos"))
@@ -61,6 +85,17 @@ def test_progress_leaves_nothing_behind():
 def test_timeout_that_makes_no_sense_is_an_error(seconds):
     with pytest.raises(ValueError, match="positive"):
         shardsolve.set_timeout(seconds)
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("seconds", [float("inf"), 1e10, 1e300])
+def test_timeout_of_more_than_a_year_is_no_timeout_at_once(seconds):
+    a, b = hermitian(24), sides(24)
+    shardsolve.set_timeout(seconds)
+    try:
+        assert solves(a, shardsolve.solve(spread(a), b, assume_a="pos"), b)
+    finally:
+        shardsolve.set_timeout(300)
 
 
 @pytest.mark.devices

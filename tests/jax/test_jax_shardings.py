@@ -263,6 +263,19 @@ def test_axis_name_under_check_vma_says_what_to_pass(function):
 
 
 @several_devices
+@pytest.mark.parametrize("function", ("solve", "cho_solve"))
+def test_right_hand_sides_that_vary_under_check_vma_say_what_to_pass(function):
+    run = {
+        "solve": solve,
+        "cho_solve": lambda a, b: shardsolve.cho_solve(shardsolve.cho_factor(a), b),
+    }[function]
+    columns = P(None, "x")
+    mapped = jax.shard_map(run, mesh=row_mesh(), in_specs=(P(), columns), out_specs=columns)
+    with pytest.raises(ValueError, match=r"shardsolve.*check_vma=False"):
+        mapped(hermitian(N), sides(N, DEVICES))
+
+
+@several_devices
 def test_shard_map_of_rows_without_axis_name_takes_all_axes():
     a, b = system(k=2)
     both = ("x", "y")

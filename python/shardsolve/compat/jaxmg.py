@@ -59,10 +59,11 @@ def potrs(
     axes = _axes(matrix_specs if matrix_specs is not None else in_specs, mesh)
     factor = _factor(_on(a, mesh, axes), T_A, mesh, donate)
     b = check_right_hand_side(factor.shape, factor.dtype, b)
-    x, _ = _cholesky._cho_solve(factor, b, find_cut(factor._slab, mesh, None), full_output=False)
+    cut = find_cut(factor._slab, mesh, None, b)
+    x, _ = _cholesky._cho_solve(factor, b, cut, full_output=False)
     results = [x]
     if return_logdet:
-        results.append(factor._log_determinant[0])
+        results.append(_cholesky._logdet(factor, cut))
     if return_status:
         results.append(_status(factor))
     return results[0] if len(results) == 1 else tuple(results)
