@@ -48,13 +48,12 @@ Report run_job(Workplace& workplace) {
 }
 
 /// Help, version, or what was wrong with the arguments.
-int tell(const CommandLine& line) {
-  const Answer& answer = *line.answer;
+int tell(const Answer& answer, const Options& options) {
   if (answer.code == exit_ok) {
     return print(stdout, answer.text) ? exit_ok : exit_environment;
   }
-  if (line.options.json) {
-    print(stdout, json_failure(line.options, name(ErrorKind::invalid_argument), answer.text));
+  if (options.json) {
+    print(stdout, json_failure(options, name(ErrorKind::invalid_argument), answer.text));
   }
   print_error(answer.text);
   return answer.code;
@@ -165,7 +164,7 @@ int run(const CommandLine& line, std::optional<Workplace>& workplace,
   workplace.emplace(line.options, signals.token(), progress);
   workplace->require_same(line.summary);
   if (line.answer) {
-    return workplace->speaks() ? tell(line) : line.answer->code;
+    return workplace->speaks() ? tell(*line.answer, line.options) : line.answer->code;
   }
   if (line.options.command == Command::tune) {
     return tune_job(*workplace, *progress);
@@ -214,5 +213,5 @@ int main(int argc, char** argv) {
   if (line.options.command == Command::doctor && !line.answer) {
     return doctor_job(line.options);
   }
-  return line.answer && !line.options.mpi ? tell(line) : run(line);
+  return line.answer && !line.options.mpi ? tell(*line.answer, line.options) : run(line);
 }

@@ -100,15 +100,15 @@ class Call : UnseenMemory {
   /// process, so that is found out before. Throws Error(out_of_memory).
   Call() {
 #ifdef SHARDSOLVE_BLAS_PRIVATE
-    const int running = ++running_;
-    if (running > buffers_) {
+    const int now = ++running;
+    if (now > provided_for) {
       try {
-        make_buffers(running);
+        make_buffers(now);
       } catch (...) {
-        --running_;
+        --running;
         throw;
       }
-      buffers_ = std::max<int>(buffers_, running);
+      provided_for = std::max<int>(provided_for, now);
     }
 #endif
   }
@@ -116,7 +116,7 @@ class Call : UnseenMemory {
   Call& operator=(const Call&) = delete;
   ~Call() {
 #ifdef SHARDSOLVE_BLAS_PRIVATE
-    --running_;
+    --running;
 #endif
   }
 
@@ -150,8 +150,8 @@ class Call : UnseenMemory {
     ::munmap(room, size);
   }
 
-  static inline std::atomic<int> running_ = 0;
-  static inline std::atomic<int> buffers_ = 0;  // so many calls have one each
+  static inline std::atomic<int> running = 0;
+  static inline std::atomic<int> provided_for = 0;  // so many calls have a buffer each
 #endif
 };
 
