@@ -48,6 +48,11 @@ class Devices {
           await_ranks(turn_->mesh());
         }
         throw with_advice(error);
+      } catch (...) {
+        if (turn_) {
+          await_ranks(turn_->mesh());
+        }
+        throw;
       }
     }
     if (!use_) {

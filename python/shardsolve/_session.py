@@ -19,7 +19,8 @@ _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_double, ctypes.c_do
 def set_timeout(seconds: float) -> None:
     """How long a call waits for a device that does nothing, or does not come; 300 s unless set.
 
-    A year at most: what is more, infinity too, counts as a year.
+    A year at most: what is more, infinity too, counts as a year. A call that has failed returns
+    when this process's own devices have come back: what they work on is JAX's memory.
 
     Raises:
         ValueError: If it is not positive.

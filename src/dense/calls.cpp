@@ -115,11 +115,13 @@ Outcome estimate_condition(Mesh& mesh, const CholeskyFactor<T>& factor, const Ru
 
 /// Of a positive definite matrix no number of the factor, nor any sum on the way to it, is larger
 /// than the diagonal of A (Cauchy and Schwarz). So what left the range has not been positive
-/// definite, but where pivots may be so small that GPUs cannot invert them.
+/// definite, but where pivots may be subnormal, which GPUs cannot invert: they are at least about
+/// u times the diagonal.
 template <Scalar T>
 Status reason_of_overflow(const std::vector<RealOf<T>>& diagonal) {
   const bool invertible = std::all_of(diagonal.begin(), diagonal.end(), [](RealOf<T> value) {
-    return std::abs(value) >= std::numeric_limits<RealOf<T>>::min();
+    using Limits = std::numeric_limits<RealOf<T>>;
+    return std::abs(value) >= Limits::min() / Limits::epsilon();
   });
   return invertible ? Status::not_positive_definite : Status::overflow;
 }

@@ -24,15 +24,16 @@ struct Findings {
 /// Magnitudes below may be lost from a column sum, as their squares are.
 constexpr double lost = 0x1p-530;
 
-/// Power of two by which the entries are to be multiplied so that their sums and squares stay in
-/// range, after a look at them as they are; 0 if they do.
+/// Power of two by which the entries are to be multiplied so that their sums, squares and products
+/// with the probe stay in range, after a look at them as they are; 0 if they do.
 int safe_exponent(const Findings& found) {
   constexpr int step = 600;
-  constexpr double comfortable = 0x1p-400;
-  if (found.odd) {
+  constexpr double low = 0x1p-400;
+  constexpr double high = 0x1p+1000;
+  if (found.odd || found.norm > high) {
     return -step;
   }
-  return found.norm < comfortable ? step : 0;
+  return found.norm < low ? step : 0;
 }
 
 /// A place in the matrix that one rank proposes; larger weights win, then lower ranks.

@@ -132,6 +132,20 @@ TYPED_TEST(Scaling, Inverse_NearTheEndsOfTheRange_IsCertified) {
   }
 }
 
+/// Twice a column sum is beyond the range of double.
+TYPED_TEST(Scaling, MatrixAtTheEndOfTheRange_IsFactored) {
+  using T = TypeParam;
+  Mesh mesh = make_mesh(3);
+  for (const std::int64_t n : {1, 3, 20}) {
+    DenseMatrix<T> a(n, n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      a(i, i) = std::numeric_limits<RealOf<T>>::max() / static_cast<RealOf<T>>(1.05);
+    }
+    const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, this->layout(n)));
+    EXPECT_TRUE(factor.outcome.ok()) << factor.outcome.message();
+  }
+}
+
 /// ||A|| is so small that 1 / ||A|| is beyond the range.
 TYPED_TEST(Scaling, SolveWithASubnormalMatrix_IsCertified) {
   using T = TypeParam;

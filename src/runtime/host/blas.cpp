@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -108,7 +109,6 @@ class Call : UnseenMemory {
         --running;
         throw;
       }
-      provided_for = std::max<int>(provided_for, now);
     }
 #endif
   }
@@ -124,8 +124,14 @@ class Call : UnseenMemory {
  private:
   /// So many at the same time.
   static void make_buffers(int count) {
+    static std::mutex one_at_a_time;
+    const std::lock_guard lock(one_at_a_time);
+    if (count <= provided_for) {
+      return;
+    }
 #ifdef SHARDSOLVE_BLAS_SHUTDOWN
     std::vector<std::unique_ptr<void, void (*)(void*)>> buffers;
+    buffers.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) {
       require_addresses(count);
       buffers.emplace_back(blas_memory_alloc(0), blas_memory_free);
@@ -133,13 +139,14 @@ class Call : UnseenMemory {
 #else
     require_addresses(count);  // OpenBLAS shows no way to make them
 #endif
+    provided_for = count;
   }
 
-  /// For one more buffer.
+  /// For one more buffer, and another one that a call may take meanwhile.
   static void require_addresses(int count) {
     constexpr std::size_t size = std::size_t{128} << 20U;  // BUFFER_SIZE of x86-64 and 64-bit ARM
     void* const room =
-        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ::mmap(nullptr, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (room == MAP_FAILED) {
       throw Error(ErrorKind::out_of_memory,
                   fmt::format("OpenBLAS needs {} MB of addresses for each of its calls that run at "
@@ -147,7 +154,7 @@ class Call : UnseenMemory {
                               "the limit (ulimit -v) or use fewer devices",
                               size >> 20U, count));
     }
-    ::munmap(room, size);
+    ::munmap(room, 2 * size);
   }
 
   static inline std::atomic<int> running = 0;
