@@ -79,7 +79,8 @@ void scale_columns(mesh::Rank& rank, MatrixView<T> a, const std::vector<int>& ex
   }
 }
 
-/// For columns of x that are not finite: b is made so small that little of it is lost.
+/// For columns of x that are not finite: b is made as small as one factor can, and as long as
+/// little of it is lost.
 template <Scalar T>
 std::vector<int> exponents_of_second_try(const std::vector<double>& b_maxima,
                                          const std::vector<double>& x_maxima) {

@@ -112,9 +112,9 @@ class Kernels {
   virtual void hermitian_tile(Queue& queue, In upper, const Real* diagonal, Out target) const = 0;
   /// target[j] = max_i |a_ij|, NaN if the column holds one.
   virtual void column_max(Queue& queue, In a, double* target) const = 0;
-  /// One pass over columns of A, whose first one is column `first` of the whole matrix; `signs`
+  /// One pass over columns of A, whose first one is column `first` of the whole matrix; `weights`
   /// holds the vector v of +1 and -1, one a row; results as in Inspection.
-  virtual void inspect(Queue& queue, In a, std::int64_t first, const double* signs, double scale,
+  virtual void inspect(Queue& queue, In a, std::int64_t first, const double* weights, double scale,
                        Inspection result) const = 0;
 };
 

@@ -188,15 +188,22 @@ TYPED_TEST(Scaling, BackwardError_IsTheLargestOverColumnsOfAnySize) {
   EXPECT_GE(*beside.backward_error, *alone.backward_error);
 }
 
+template <Scalar T>
+DenseMatrix<T> two_by_two(T first, T beside, T last) {
+  DenseMatrix<T> a(2, 2);
+  a(0, 0) = first;
+  a(0, 1) = a(1, 0) = beside;
+  a(1, 1) = last;
+  return a;
+}
+
 /// Scaling would not help.
 TYPED_TEST(Scaling, IndefiniteMatrixWhoseFactorLeavesTheRange_IsNotPositiveDefinite) {
   using T = TypeParam;
   const auto large = static_cast<RealOf<T>>(std::ldexp(1.0, near_the_end<T> * 2 / 3));
   Mesh mesh = make_mesh(2);
   for (const std::int64_t tile : {1, 2}) {
-    DenseMatrix<T> a(2, 2);
-    a(0, 0) = a(1, 1) = 1;
-    a(0, 1) = a(1, 0) = large;
+    const DenseMatrix<T> a = two_by_two<T>(1, large, 1);
     const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, SlabLayout::even(2, 2, tile)));
     EXPECT_EQ(factor.outcome.status, Status::not_positive_definite);
     ASSERT_TRUE(factor.outcome.pivot);
@@ -208,10 +215,7 @@ TYPED_TEST(Scaling, IndefiniteMatrixWhoseFactorLeavesTheRange_IsNotPositiveDefin
 TEST(ScalingOfFloat32, SolveThatLeavesTheRangeOnTheWay_IsTriedAgain) {
   Mesh mesh = make_mesh(2);
   const SlabLayout layout = SlabLayout::even(2, 2, 1);
-  DenseMatrix<float> a(2, 2);
-  a(0, 0) = 209.62862F;
-  a(0, 1) = a(1, 0) = -1.1897251e16F;
-  a(1, 1) = 1.0391815e34F;
+  const DenseMatrix<float> a = two_by_two(209.62862F, -1.1897251e16F, 1.0391815e34F);
   DenseMatrix<float> b(2, 2);
   b(0, 0) = b(1, 0) = 6e26F;
   b(0, 1) = 1.0F;
@@ -226,10 +230,7 @@ TEST(ScalingOfFloat32, SolveThatLeavesTheRangeOnTheWay_IsTriedAgain) {
 TEST(ScalingOfFloat64, ConditionOfAGradedMatrix_IsFound) {
   Mesh mesh = make_mesh(2);
   const SlabLayout layout = SlabLayout::even(2, 2, 1);
-  DenseMatrix<double> a(2, 2);
-  a(0, 0) = 200;
-  a(0, 1) = a(1, 0) = -1.2e130;
-  a(1, 1) = 1.04e262;
+  const DenseMatrix<double> a = two_by_two(200.0, -1.2e130, 1.04e262);
   CholeskyFactor<double> factor = cholesky_factor(mesh, shard(a, layout));
   ASSERT_TRUE(factor.outcome.ok()) << factor.outcome.message();
   const double estimate = condition_estimate(mesh, factor);

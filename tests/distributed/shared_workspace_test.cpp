@@ -96,14 +96,13 @@ class KeepingCommunicator final : public comm::Communicator {
   std::vector<runtime::Buffer> room_;  // one, or none
 };
 
-class KeepingBackend final : public mesh::Backend {
+class KeepingBackend final : public mesh::CpuBackend {
  public:
   KeepingBackend(std::int64_t ranks, Seen& seen) : inner_(ranks), seen_(seen) {}
 
   std::int64_t ranks() const override { return inner_.ranks(); }
-  Memory memory() const override { return inner_.memory(); }
   std::unique_ptr<runtime::Device> make_device(std::int64_t rank, runtime::Pulse& pulse) override {
-    auto device = inner_.make_device(rank, pulse);
+    auto device = CpuBackend::make_device(rank, pulse);
     devices_.push_back(device.get());
     return device;
   }
@@ -113,11 +112,6 @@ class KeepingBackend final : public mesh::Backend {
                                                  *devices_[static_cast<std::size_t>(rank)], seen_);
   }
   std::int64_t available_memory() const override { return inner_.available_memory(); }
-  std::int64_t default_tile(std::int64_t n, Dtype dtype) const override {
-    return inner_.default_tile(n, dtype);
-  }
-  std::string device_kind() const override { return inner_.device_kind(); }
-  std::int64_t largest_tile() const override { return inner_.largest_tile(); }
 
  private:
   mesh::HostBackend inner_;

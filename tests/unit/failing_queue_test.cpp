@@ -1,7 +1,6 @@
 // A queue whose work turns out to have failed only when it is waited for, as on GPUs.
 
-#include "comm/in_process.hpp"
-#include "mesh/cpu_backend.hpp"
+#include "mesh/host_backend.hpp"
 #include "mesh/mesh_state.hpp"
 #include "runtime/host/host_queue.hpp"
 #include "tests/support/rank_program.hpp"
@@ -15,7 +14,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,25 +99,21 @@ class FailingDevice final : public runtime::Device {
 
 class FailingBackend final : public mesh::CpuBackend {
  public:
-  FailingBackend(std::int64_t ranks, Plan& plan) : ranks_(ranks), plan_(plan) {}
+  FailingBackend(std::int64_t ranks, Plan& plan) : inner_(ranks), plan_(plan) {}
 
-  std::int64_t ranks() const override { return ranks_; }
+  std::int64_t ranks() const override { return inner_.ranks(); }
   std::unique_ptr<runtime::Device> make_device(std::int64_t rank, runtime::Pulse& pulse) override {
     return std::make_unique<FailingDevice>(pulse, rank, plan_);
   }
   std::unique_ptr<comm::Communicator> make_communicator(const comm::Pulses& pulses,
                                                         std::int64_t rank) override {
-    if (!group_) {
-      group_.emplace(pulses);
-    }
-    return std::make_unique<comm::InProcess>(*group_, rank, comm::InProcess::Windows::in_place);
+    return inner_.make_communicator(pulses, rank);
   }
-  std::int64_t available_memory() const override { return 1; }
+  std::int64_t available_memory() const override { return inner_.available_memory(); }
 
  private:
-  std::int64_t ranks_;
+  mesh::HostBackend inner_;
   Plan& plan_;
-  std::optional<comm::InProcessGroup> group_;
 };
 
 TEST(FailingQueue, FoundWhenACallEnds_IsItsFailureAndNoCrash) {

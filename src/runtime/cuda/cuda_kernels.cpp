@@ -386,7 +386,7 @@ void CudaKernels<T>::column_max(Queue& queue, In a, double* target) const {
 }
 
 template <Scalar T>
-void CudaKernels<T>::inspect(Queue& queue, In a, std::int64_t first, const double* signs,
+void CudaKernels<T>::inspect(Queue& queue, In a, std::int64_t first, const double* weights,
                              double scale, Inspection result) const {
   require(first + a.columns() <= a.rows() || a.columns() == 0, "inspect");
   CudaQueue& cuda = as_cuda(queue);
@@ -394,7 +394,7 @@ void CudaKernels<T>::inspect(Queue& queue, In a, std::int64_t first, const doubl
                       .flops = 2.0 * multiply_add<T> * product(a.rows(), a.columns())};
   cuda.launch(info, [&] {
     const std::size_t bytes = Own<T>::inspect_scratch(a.rows(), a.columns());
-    Own<T>::inspect(cuda.stream(), elements(a), first, signs, scale, result, cuda.scratch(bytes));
+    Own<T>::inspect(cuda.stream(), elements(a), first, weights, scale, result, cuda.scratch(bytes));
   });
 }
 

@@ -43,7 +43,7 @@ struct DeviceKernels {
                             const Steps& steps);
 
   static void column_max(cudaStream_t stream, In a, double* target);
-  static void inspect(cudaStream_t stream, In a, std::int64_t first, const double* signs,
+  static void inspect(cudaStream_t stream, In a, std::int64_t first, const double* weights,
                       double scale, Inspection result, void* scratch);
   /// Bytes of scratch that inspect takes for a matrix of so many rows and columns.
   static std::size_t inspect_scratch(std::int64_t rows, std::int64_t columns);

@@ -97,8 +97,8 @@ struct Symbols<std::complex<double>> {
 class Call : UnseenMemory {
  public:
   /// OpenBLAS makes one more buffer when more calls than ever run at the same time. Where the
-  /// system has no addresses for it OpenBLAS 0.3.21 asks again for ever and later versions end the
-  /// process, so that is found out before. Throws Error(out_of_memory).
+  /// system has no addresses for it OpenBLAS (0.3.21) asks again for ever, so that is found out
+  /// before. Throws Error(out_of_memory).
   Call() {
 #ifdef SHARDSOLVE_BLAS_PRIVATE
     const int now = ++running;

@@ -237,16 +237,16 @@ void HostKernels<T>::column_max(Queue& queue, In a, double* target) const {
 }
 
 template <Scalar T>
-void HostKernels<T>::inspect(Queue& queue, In a, std::int64_t first, const double* signs,
+void HostKernels<T>::inspect(Queue& queue, In a, std::int64_t first, const double* weights,
                              double scale, Inspection result) const {
   constexpr std::int64_t parts = is_complex<T> ? 2 : 1;
   const std::int64_t n = a.columns();
   require(first + n <= a.rows() || n == 0, "inspect");
   launch(queue, {.name = "inspect", .flops = 2.0 * multiply_add<T> * product(a.rows(), n)},
-         {a, Operand(signs, a.rows())},
+         {a, Operand(weights, a.rows())},
          {Operand(result.column_sums, n), Operand(result.probe, parts * n),
           Operand(result.partial_product, parts * a.rows())},
-         [=] { inspect_columns(a, first, signs, scale, result); });
+         [=] { inspect_columns(a, first, weights, scale, result); });
 }
 
 template class HostKernels<float>;

@@ -22,10 +22,10 @@ Pair load(const double* from) { return Pair{from[0], from[1]}; }
 Pair magnitude(Pair x) { return Pair{std::abs(x[0]), std::abs(x[1])}; }
 
 /// The columns [j, j + columns) of `a`, whose entries are taken as reals: for complex ones the real
-/// and the imaginary parts alternate. `signs` and `product` hold one value for each such real.
+/// and the imaginary parts alternate. `weights` and `product` hold one value for each such real.
 template <Scalar T, std::int64_t columns>
-void take_columns(MatrixView<const T> a, std::int64_t j, const double* signs,
-                  const std::array<double, most_columns>& column_signs, double scale,
+void take_columns(MatrixView<const T> a, std::int64_t j, const double* weights,
+                  const std::array<double, most_columns>& column_weights, double scale,
                   double* product, const Inspection& result) {
   constexpr std::int64_t parts = is_complex<T> ? 2 : 1;
   std::array<const RealOf<T>*, columns> entries{};
@@ -34,10 +34,10 @@ void take_columns(MatrixView<const T> a, std::int64_t j, const double* signs,
   }
   std::array<Pair, columns> size{};
   std::array<Pair, columns> probe{};
-  const auto take = [&](Pair x, std::int64_t c, Pair sign, Pair& sum) {
+  const auto take = [&](Pair x, std::int64_t c, Pair weight, Pair& sum) {
     x *= scale;
-    sum += column_signs[c] * x;
-    probe[c] += sign * x;
+    sum += column_weights[c] * x;
+    probe[c] += weight * x;
     if constexpr (parts == 2) {
       const Pair squares = x * x;
       size[c][0] += std::sqrt(squares[0] + squares[1]);
@@ -48,10 +48,10 @@ void take_columns(MatrixView<const T> a, std::int64_t j, const double* signs,
   const std::int64_t reals = parts * a.rows();
   const std::int64_t whole = reals / lanes * lanes;
   for (std::int64_t i = 0; i < whole; i += lanes) {
-    const Pair sign = load(signs + i);
+    const Pair weight = load(weights + i);
     Pair sum = load(product + i);
     for (std::int64_t c = 0; c < columns; ++c) {
-      take(Pair{double{entries[c][i]}, double{entries[c][i + 1]}}, c, sign, sum);
+      take(Pair{double{entries[c][i]}, double{entries[c][i + 1]}}, c, weight, sum);
     }
     product[i] = sum[0];
     product[i + 1] = sum[1];
@@ -59,7 +59,7 @@ void take_columns(MatrixView<const T> a, std::int64_t j, const double* signs,
   if (whole < reals) {
     Pair sum{product[whole], 0.0};
     for (std::int64_t c = 0; c < columns; ++c) {
-      take(Pair{double{entries[c][whole]}, 0.0}, c, Pair{signs[whole], 0.0}, sum);
+      take(Pair{double{entries[c][whole]}, 0.0}, c, Pair{weights[whole], 0.0}, sum);
     }
     product[whole] = sum[0];
   }
@@ -77,23 +77,24 @@ void take_columns(MatrixView<const T> a, std::int64_t j, const double* signs,
 }  // namespace
 
 template <Scalar T>
-void inspect_columns(MatrixView<const T> a, std::int64_t first, const double* signs, double scale,
+void inspect_columns(MatrixView<const T> a, std::int64_t first, const double* weights, double scale,
                      const Inspection& result) {
   constexpr std::int64_t parts = is_complex<T> ? 2 : 1;
   double* const product = result.partial_product;
-  std::vector<double> row_signs(static_cast<std::size_t>(parts * a.rows()));
+  std::vector<double> row_weights(static_cast<std::size_t>(parts * a.rows()));
   for (std::int64_t i = 0; i < parts * a.rows(); ++i) {
-    row_signs[static_cast<std::size_t>(i)] = signs[i / parts];
+    row_weights[static_cast<std::size_t>(i)] = weights[i / parts];
     product[i] = 0.0;
   }
   std::int64_t j = 0;
   for (; j + most_columns <= a.columns(); j += most_columns) {
-    const double* sign = signs + first + j;
-    take_columns<T, most_columns>(a, j, row_signs.data(), {sign[0], sign[1], sign[2], sign[3]},
-                                  scale, product, result);
+    const double* weight = weights + first + j;
+    take_columns<T, most_columns>(a, j, row_weights.data(),
+                                  {weight[0], weight[1], weight[2], weight[3]}, scale, product,
+                                  result);
   }
   for (; j < a.columns(); ++j) {
-    take_columns<T, 1>(a, j, row_signs.data(), {signs[first + j]}, scale, product, result);
+    take_columns<T, 1>(a, j, row_weights.data(), {weights[first + j]}, scale, product, result);
   }
 }
 

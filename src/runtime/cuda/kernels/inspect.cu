@@ -64,27 +64,27 @@ struct Scratch {
 
 /// What the rows of one thread add to the sums of one column, and that column to the rows.
 template <class E>
-__device__ void take(E entry, double row_sign, double column_sign, double scale,
+__device__ void take(E entry, double row_weight, double column_weight, double scale,
                      double (&column)[sums<E>][together], int c, double (&row)[parts<E>]) {
   if constexpr (parts<E> == 2) {
     const double re = static_cast<double>(entry.re) * scale;
     const double im = static_cast<double>(entry.im) * scale;
     column[0][c] += sqrt(re * re + im * im);
-    column[1][c] += row_sign * re;
-    column[2][c] -= row_sign * im;
-    row[0] += column_sign * re;
-    row[1] += column_sign * im;
+    column[1][c] += row_weight * re;
+    column[2][c] -= row_weight * im;
+    row[0] += column_weight * re;
+    row[1] += column_weight * im;
   } else {
     const double x = static_cast<double>(entry) * scale;
     column[0][c] += fabs(x);
-    column[1][c] += row_sign * x;
-    row[0] += column_sign * x;
+    column[1][c] += row_weight * x;
+    row[0] += column_weight * x;
   }
 }
 
 template <class E>
 __global__ void __launch_bounds__(threads_a_block, 2)
-    inspect_patches(DeviceMatrix<const E> a, const double* signs, const double* column_signs,
+    inspect_patches(DeviceMatrix<const E> a, const double* weights, const double* column_weights,
                     double scale, Partition cut, Scratch<E> scratch) {
   constexpr int count = rows_a_thread<E>;
   __shared__ double meeting[warps][chunk * sums<E>];
@@ -96,12 +96,12 @@ __global__ void __launch_bounds__(threads_a_block, 2)
   const int warp = static_cast<int>(threadIdx.x) / lanes;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
 
-  double row_signs[count];
+  double row_weights[count];
   double rows[count][parts<E>] = {};
 #pragma unroll
   for (int r = 0; r < count; ++r) {
     const std::int64_t i = first_row + r * threads_a_block;
-    row_signs[r] = i < a.rows ? signs[i] : 0.0;
+    row_weights[r] = i < a.rows ? weights[i] : 0.0;
   }
   for (std::int64_t from = begin; from < end; from += chunk) {
     const std::int64_t to = min(from + chunk, end);
@@ -118,10 +118,10 @@ __global__ void __launch_bounds__(threads_a_block, 2)
       }
 #pragma unroll
       for (int c = 0; c < together; ++c) {
-        const double column_sign = j + c < to ? column_signs[j + c] : 0.0;
+        const double column_weight = j + c < to ? column_weights[j + c] : 0.0;
 #pragma unroll
         for (int r = 0; r < count; ++r) {
-          take(entries[c][r], row_signs[r], column_sign, scale, columns, c, rows[r]);
+          take(entries[c][r], row_weights[r], column_weight, scale, columns, c, rows[r]);
         }
       }
 #pragma unroll
@@ -197,13 +197,13 @@ std::int64_t column_doubles(const Partition& cut, std::int64_t columns) {
 }  // namespace
 
 template <class E>
-void DeviceKernels<E>::inspect(cudaStream_t stream, In a, std::int64_t first, const double* signs,
+void DeviceKernels<E>::inspect(cudaStream_t stream, In a, std::int64_t first, const double* weights,
                                double scale, Inspection result, void* scratch) {
   const Partition cut = partition<E>(a.rows(), a.columns());
   double* const memory = static_cast<double*>(scratch);
   const Scratch<E> sums_of{memory, memory + column_doubles<E>(cut, a.columns())};
   launch(stream, &inspect_patches<E>, cut.bands * cut.groups, {dim3(threads_a_block)}, device(a),
-         signs, signs + first, scale, cut, sums_of);
+         weights, weights + first, scale, cut, sums_of);
   const std::int64_t results = a.columns() * sums<E> + a.rows() * parts<E>;
   launch(stream, &add_patches<E>, divide_up(results, threads_a_block), {dim3(threads_a_block)},
          a.rows(), a.columns(), cut, sums_of, result);
