@@ -52,9 +52,12 @@ void Plan::require(std::int64_t needed, std::int64_t available, std::string_view
 Plan plan_cholesky_factor(const SlabLayout& layout, Dtype dtype) {
   Plan plan = begin(layout, dtype);
   const auto n = static_cast<double>(layout.size());
-  const std::int64_t panel = layout.size() * plan.tile * element_size(dtype);
+  const std::int64_t tile_bytes = plan.tile * element_size(dtype);
   // three panels; the check of the input before that needs a few vectors
-  plan.workspace_bytes = std::max(3 * (panel + header), small_change(layout, 1));
+  plan.workspace_bytes =
+      std::max(3 * (layout.size() * tile_bytes + header), small_change(layout, 1));
+  // what GPUs keep beside columns of panels and of two tiles
+  plan.workspace_bytes += 3 * 16 * layout.size() + 4 * plan.tile * tile_bytes;
   plan.flops = multiply_add(dtype) * n * n * n / 6.0;
   plan.bytes_moved = 0.5 * n * n * static_cast<double>(element_size(dtype)) *
                      static_cast<double>(layout.ranks() - 1);

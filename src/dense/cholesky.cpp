@@ -2,7 +2,8 @@
 //
 //   a11 = l11 l11^H          tile Cholesky                        owner, panel queue
 //   l21 = a21 l11^-H         panel, in place                      owner, panel queue
-//   p   = l21^H              packed: any run of rows is one slice owner, panel queue
+//   p   = l21^H              packed: any run of rows is one slice, owner, panel queue
+//                            as the backend's updates take it
 //   p   -> all ranks                                              transfer queue
 //   a22 -= p^H p             each rank its own columns            update queue
 //
@@ -32,8 +33,6 @@ namespace {
 using layout::Batch;
 using layout::Piece;
 using layout::RowChunk;
-using runtime::Op;
-using runtime::Triangle;
 
 /// Panels in memory: one being used, one arriving, one being made.
 constexpr std::int64_t slots = 3;
@@ -47,7 +46,7 @@ class Cholesky {
         slab_(slab),
         kernels_(rank.kernels<T>()),
         flags_(rank),
-        panels_(rank, slots, layout.size() * layout.tile()),
+        panels_(rank, slots, layout.size() * kernels_.packed_rows(layout.tile())),
         factored_(rank.event()),
         column_ready_{&rank.event(), &rank.event()} {
     for (MatrixView<T>& aid : aids_) {
@@ -111,8 +110,12 @@ class Cholesky {
     return layout_.size() - layout_.eliminated(step + 1);
   }
   MatrixView<T> panel(Step step) const {
-    return panels_.payload(step.value(), layout_.owner(step), 0, layout_.columns(step).size(),
-                           count_after(step));
+    const MatrixView<T> all =
+        panels_.payload(step.value(), layout_.owner(step), 0, packed_rows(step), count_after(step));
+    return all.block(0, 0, layout_.columns(step).size(), all.columns());
+  }
+  std::int64_t packed_rows(Step step) const {
+    return kernels_.packed_rows(layout_.columns(step).size());
   }
 
   void factor_panel(Step step) {
@@ -138,8 +141,9 @@ class Cholesky {
       runtime::Queue& queue = helps ? rank_.update() : rank_.panel();
       update_next_column(step, chunk.rows);
       // l21 = a21 l11^-H, p = l21^H
-      kernels_.panel(queue, l11, aid, column(step, chunk.rows),
-                     panel(step).columns_from(chunk.packed, chunk.rows.size()));
+      const MatrixView<T> packed = panel(step).columns_from(chunk.packed, chunk.rows.size());
+      kernels_.panel(queue, l11, aid, column(step, chunk.rows), packed);
+      kernels_.prepare_updates(queue, packed);
       queue.record(*packed_[number++]);
     }
   }
@@ -169,17 +173,15 @@ class Cholesky {
     const MatrixView<T> left =
         panel(last).columns_from(chunk->packed + (rows.begin - chunk->rows.begin), rows.size());
     if (rows == layout_.rows(step)) {
-      kernels_.herk(rank_.panel(), Triangle::lower, Op::conjugate_transpose, -1, right, 1,
-                    column(step, rows));
+      kernels_.update_tile(rank_.panel(), right, column(step, rows));
     } else {
-      kernels_.gemm(rank_.panel(), Op::conjugate_transpose, Op::none, T{-1}, left, right, T{1},
-                    column(step, rows));
+      kernels_.update(rank_.panel(), left, right, column(step, rows), {});
     }
   }
 
   void send_panel(Step step) {
     const std::int64_t owner = layout_.owner(step);
-    const std::int64_t width = layout_.columns(step).size();
+    const std::int64_t rows = packed_rows(step);
     if (owns(step)) {
       rank_.transfer().wait(factored_, sites::header_written);
     }
@@ -190,7 +192,7 @@ class Cholesky {
       if (owns(step)) {
         rank_.transfer().wait(*packed_[number], sites::panel_packed);
       }
-      panels_.publish_part(step.value(), owner, width * chunk.packed, width * chunk.rows.size());
+      panels_.publish_part(step.value(), owner, rows * chunk.packed, rows * chunk.rows.size());
       rank_.transfer().record(chunk_arrived(step, number++));
     }
     rank_.transfer().record(panels_.arrived(step.value()));
@@ -231,12 +233,11 @@ class Cholesky {
           p.columns_from(packed(layout_.global(rank_.index(), piece.columns.begin), rank_.index()),
                          piece.columns.size());
       if (piece.diagonal) {
-        kernels_.herk_batch(queue, Triangle::lower, Op::conjugate_transpose, -1, right, a22, steps);
+        kernels_.update_lower(queue, right, a22, steps);
       } else {
         const MatrixView<T> left =
             p.columns_from(packed(piece.rows.begin, piece.segment), piece.rows.size());
-        kernels_.gemm_batch(queue, Op::conjugate_transpose, Op::none, T{-1}, left, right, T{1}, a22,
-                            steps);
+        kernels_.update(queue, left, right, a22, steps);
       }
     }
   }

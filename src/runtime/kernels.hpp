@@ -78,6 +78,25 @@ class Kernels {
   virtual void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const = 0;
   /// l21 = a21 l11^-H in place of a21, and packed = l21^H. `l11` and `aid` as potrf left them.
   virtual void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const = 0;
+  /// Rows of a packed panel of tiles of so many columns: those of l21^H, and what a backend keeps
+  /// of each column beside them.
+  virtual std::int64_t packed_rows(std::int64_t tile) const { return tile; }
+  /// Makes of l21^H, packed, in place what updates take: all that it may be used for after that.
+  /// `packed`: columns of a panel of packed_rows() rows, of which here and below those of l21^H are
+  /// named.
+  virtual void prepare_updates(Queue& /*queue*/, Out /*packed*/) const {}
+  /// c_i -= left_i^H right_i for columns of prepared panels; Steps as for gemm_batch.
+  virtual void update(Queue& queue, In left, In right, Out c, const Steps& steps) const {
+    gemm_batch(queue, Op::conjugate_transpose, Op::none, T{-1}, left, right, T{1}, c, steps);
+  }
+  /// The lower triangles of c_i -= right_i^H right_i, likewise.
+  virtual void update_lower(Queue& queue, In right, Out c, const Steps& steps) const {
+    herk_batch(queue, Triangle::lower, Op::conjugate_transpose, -1, right, c, steps);
+  }
+  /// The same of one tile that is waited for.
+  virtual void update_tile(Queue& queue, In right, Out c) const {
+    herk(queue, Triangle::lower, Op::conjugate_transpose, -1, right, 1, c);
+  }
   /// Columns of what a backend wants to know of a tile of so many columns beside its factor.
   virtual std::int64_t aid_columns(std::int64_t tile) const = 0;
   /// Rows of a panel below which it does not pay to make and send fewer at a time.

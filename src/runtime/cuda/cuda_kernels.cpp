@@ -315,6 +315,60 @@ void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) co
 }
 
 template <Scalar T>
+std::int64_t CudaKernels<T>::packed_rows(std::int64_t tile) const {
+  return Own<T>::splits_panels(tile) ? tile + Own<T>::split_rows : tile;
+}
+
+template <Scalar T>
+void CudaKernels<T>::prepare_updates(Queue& queue, Out packed) const {
+  if (Own<T>::splits_panels(packed.rows())) {
+    CudaQueue& cuda = as_cuda(queue);
+    cuda.launch({.name = "split"}, [&] { Own<T>::split_panel(cuda.stream(), elements(packed)); });
+  }
+}
+
+template <Scalar T>
+void CudaKernels<T>::update(Queue& queue, In left, In right, Out c, const Steps& steps) const {
+  const std::int64_t k = require_product(Op::conjugate_transpose, left, Op::none, right, c);
+  if (!Own<T>::splits_panels(k)) {
+    Kernels<T>::update(queue, left, right, c, steps);
+    return;
+  }
+  CudaQueue& cuda = as_cuda(queue);
+  const WorkInfo info{.name = "update",
+                      .flops = multiply_add<T> * product(steps.count, c.rows(), c.columns(), k)};
+  cuda.launch(info, [&] {
+    Own<T>::split_update(cuda.stream(), elements(left), elements(right), elements(c), steps);
+  });
+}
+
+template <Scalar T>
+void CudaKernels<T>::update_lower(Queue& queue, In right, Out c, const Steps& steps) const {
+  const std::int64_t n = c.rows();
+  const std::int64_t k = right.rows();
+  require(c.columns() == n && right.columns() == n, "update");
+  if (!Own<T>::splits_panels(k)) {
+    Kernels<T>::update_lower(queue, right, c, steps);
+    return;
+  }
+  CudaQueue& cuda = as_cuda(queue);
+  const WorkInfo info{.name = "update",
+                      .flops = 0.5 * multiply_add<T> * product(steps.count, n, n + 1, k)};
+  cuda.launch(info, [&] {
+    Own<T>::split_update_lower(cuda.stream(), elements(right), elements(c), steps);
+  });
+}
+
+template <Scalar T>
+void CudaKernels<T>::update_tile(Queue& queue, In right, Out c) const {
+  if (!Own<T>::splits_panels(right.rows())) {
+    Kernels<T>::update_tile(queue, right, c);
+    return;
+  }
+  update_lower(queue, right, c, {});
+}
+
+template <Scalar T>
 void CudaKernels<T>::copy(Queue& queue, In source, Out target) const {
   require(same_shape(source, target), "copy");
   CudaQueue& cuda = as_cuda(queue);

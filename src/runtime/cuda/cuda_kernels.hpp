@@ -23,6 +23,12 @@ class CudaKernels final : public Kernels<T> {
   void trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const override;
   void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const override;
   void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const override;
+  std::int64_t packed_rows(std::int64_t tile) const override;
+  /// In float32 and complex64 panels are split for tensor cores, where they are not too narrow.
+  void prepare_updates(Queue& queue, Out packed) const override;
+  void update(Queue& queue, In left, In right, Out c, const Steps& steps) const override;
+  void update_lower(Queue& queue, In right, Out c, const Steps& steps) const override;
+  void update_tile(Queue& queue, In right, Out c) const override;
   /// L^H with zeros below its diagonal, and what panel() takes of its inverse.
   std::int64_t aid_columns(std::int64_t tile) const override { return 2 * tile; }
   /// Fewer would leave most of the GPU idle in the kernel for panels; without that, enqueuing them

@@ -48,6 +48,17 @@ struct DeviceKernels {
   /// Bytes of scratch that inspect takes for a matrix of so many rows and columns.
   static std::size_t inspect_scratch(std::int64_t rows, std::int64_t columns);
 
+  /// Whether panels of such tiles are split for tensor cores: in float32 and complex64.
+  static bool splits_panels(std::int64_t tile);
+  /// Rows of a split panel beyond those of the tile.
+  static constexpr std::int64_t split_rows = 16 / sizeof(E);
+  /// Splits in place: `packed` has a tile's rows, and room for split_rows more in each column.
+  static void split_panel(cudaStream_t stream, Out packed);
+  /// c_i -= left_i^H right_i for columns of split panels, of which the rows of the tile are named.
+  static void split_update(cudaStream_t stream, In left, In right, Out c, const Steps& steps);
+  /// The lower triangle of c_i -= right_i^H right_i, likewise; its diagonal is made real.
+  static void split_update_lower(cudaStream_t stream, In right, Out c, const Steps& steps);
+
   /// Columns that a tile may have.
   static constexpr std::int64_t largest_tile = 1024;
 

@@ -3,8 +3,11 @@
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/cublas.hpp"
 
+#include <algorithm>
 #include <array>
 #include <complex>
+#include <cstdint>
+#include <initializer_list>
 
 namespace shardsolve::runtime::cuda {
 namespace {
@@ -42,6 +45,26 @@ cublasLtMatrixLayoutOpaque_t layout(std::int64_t rows, std::int64_t columns, std
           "MatrixLayoutSetAttribute");
   }
   return layout;
+}
+
+/// The strictest of some alignments that the algorithm needs, in bytes.
+std::uint32_t alignment(const cublasLtMatmulAlgo_t& algorithm,
+                        std::initializer_list<cublasLtMatmulAlgoCapAttributes_t> of) {
+  std::uint32_t strictest = 1;
+  for (const cublasLtMatmulAlgoCapAttributes_t one : of) {
+    std::uint32_t bytes = 0;
+    std::size_t written = 0;
+    check(cublasLtMatmulAlgoCapGetAttribute(&algorithm, one, &bytes, sizeof(bytes), &written),
+          "MatmulAlgoCapGetAttribute");
+    strictest = std::max(strictest, bytes);
+  }
+  return strictest;
+}
+
+template <class T>
+bool is_aligned(MatrixView<T> matrix, std::int64_t step, std::uint32_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(matrix.data()) % bytes == 0 &&
+         matrix.stride() * sizeof(T) % bytes == 0 && step * sizeof(T) % bytes == 0;
 }
 
 template <class Value>
@@ -87,7 +110,13 @@ WideGemm::Algorithm WideGemm::find(cublasLtMatmulTile_t tile, std::int64_t k) co
         configured<std::uint32_t>(proposal, CUBLASLT_ALGO_CONFIG_STAGES_ID) ==
             CUBLASLT_MATMUL_STAGES_16x3 &&
         configured<std::int32_t>(proposal, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) <= 1) {
-      return proposal;
+      return Choice{
+          proposal,
+          alignment(proposal, {CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES,
+                               CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_B_BYTES}),
+          alignment(proposal, {CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_C_BYTES,
+                               CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_D_BYTES}),
+      };
     }
   }
   return std::nullopt;
@@ -121,8 +150,14 @@ template <Scalar T>
 bool WideGemm::enqueue(cudaStream_t stream, T alpha, MatrixView<const T> a, MatrixView<const T> b,
                        T beta, MatrixView<T> c, const Steps& steps) const {
   const std::int64_t k = a.rows();
-  const Algorithm* const algorithm = choose<T>(c.rows(), c.columns(), k, steps.count);
-  if (algorithm == nullptr || !*algorithm) {
+  const Algorithm* const found = choose<T>(c.rows(), c.columns(), k, steps.count);
+  if (found == nullptr || !*found) {
+    return false;
+  }
+  const Choice& choice = **found;
+  if (!is_aligned(a, steps.a, choice.operand_alignment) ||
+      !is_aligned(b, steps.b, choice.operand_alignment) ||
+      !is_aligned(c, steps.c, choice.result_alignment)) {
     return false;
   }
   cublasLtMatmulDescOpaque_t description = adjoint_times_plain<T>();
@@ -133,7 +168,7 @@ bool WideGemm::enqueue(cudaStream_t stream, T alpha, MatrixView<const T> a, Matr
   const auto factor = cublas_scalar(alpha);
   const auto keep = cublas_scalar(beta);
   return cublasLtMatmul(library_, &description, &factor, a.data(), &of_a, b.data(), &of_b, &keep,
-                        c.data(), &of_c, c.data(), &of_c, &**algorithm, workspace_,
+                        c.data(), &of_c, c.data(), &of_c, &choice.algorithm, workspace_,
                         workspace_bytes_, stream) == CUBLAS_STATUS_SUCCESS;
 }
 

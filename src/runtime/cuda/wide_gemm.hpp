@@ -27,7 +27,13 @@ class WideGemm {
                MatrixView<T> c, const Steps& steps) const;
 
  private:
-  using Algorithm = std::optional<cublasLtMatmulAlgo_t>;
+  struct Choice {
+    cublasLtMatmulAlgo_t algorithm;
+    /// Bytes whose multiples its operands' and its result's columns begin at.
+    std::uint32_t operand_alignment;
+    std::uint32_t result_alignment;
+  };
+  using Algorithm = std::optional<Choice>;
   /// The one with tiles of so many rows and columns, if the library has it for this GPU.
   template <Scalar T>
   Algorithm find(cublasLtMatmulTile_t tile, std::int64_t k) const;

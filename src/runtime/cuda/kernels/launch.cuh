@@ -99,7 +99,7 @@ void allow_shared(void (*kernel)(Parameters...), std::size_t bytes) {
 /// The dynamic shared memory of the block.
 template <class Contents>
 __device__ Contents& dynamic_shared() {
-  extern __shared__ float4 shared_memory[];  // for its alignment to 16 bytes
+  extern __shared__ __align__(128) float4 shared_memory[];
   return *reinterpret_cast<Contents*>(shared_memory);
 }
 

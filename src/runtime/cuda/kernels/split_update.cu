@@ -1,0 +1,492 @@
+/// Updates of a factor in float32 and complex64 on tensor cores, which multiply numbers of 11 bits.
+///
+/// Every number of a packed panel is split into two of float16, x = high + low, and
+///   a b = high_a high_b + high_a low_b + low_a high_b,
+/// which leaves out as much as the rounding of a product in float32, and as often up as down. A
+/// column of the panel, a row of L, is first multiplied by a power of two, so that its largest
+/// number is below the range of float16 by a factor of two: what is too small for `low` is below
+/// 2^-39 of it, which is nothing beside the products of the others. Tensor cores chop what they add
+/// up, so sums of 16 products are as long as they make them: those are added in float32.
+///
+/// Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing the
+/// FP32 theoretical peak performance" (2022), for the splitting and the chopping.
+#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/kernels/launch.cuh"
+#include "runtime/cuda/kernels/matrix.cuh"
+#include "runtime/cuda/kernels/scalar.cuh"
+
+#include <cuda_fp16.h>
+#include <cuda_pipeline_primitives.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace shardsolve::runtime::cuda {
+namespace {
+
+constexpr int lanes = 32;
+
+// A split column of k reals: their k high parts, their k low parts, the factor that undoes the
+// power of two, and no more than makes the next column begin at a multiple of 16 bytes.
+
+// Products. A block of threads makes a tile of c, each warp a part of it; a complex column of the
+// right factor counts as two, which give the real and the imaginary part.
+constexpr int warps_down = 2;
+constexpr int warps_across = 4;
+constexpr int threads = warps_down * warps_across * lanes;
+constexpr int part_rows = 64;
+constexpr int part_columns = 32;
+constexpr int tile_rows = warps_down * part_rows;
+constexpr int tile_columns = warps_across * part_columns;
+
+// The panel is read in slices of so many numbers of each column, some slices ahead of their use.
+constexpr int slice = 32;
+constexpr int slices_kept = 3;
+constexpr int numbers_a_piece = sizeof(float4) / sizeof(__half);
+constexpr int pieces_a_part = slice / numbers_a_piece;
+constexpr int pieces_a_column = 2 * pieces_a_part;
+constexpr std::uint32_t bytes_a_piece = sizeof(float4);
+constexpr std::uint32_t bytes_a_column = pieces_a_column * bytes_a_piece;
+
+// What the tensor cores multiply at once: 16 x 16 and 16 x 8 numbers.
+constexpr int high_tile = 16;
+constexpr int wide_tile = 8;
+constexpr int deep = 16;
+
+/// Tiles of c that one after another take: their columns of the right factor are read once where
+/// the cache of the GPU keeps them.
+constexpr int rows_of_tiles = 16;
+
+/// Columns of a packed panel as they are split; the steps of a batch apart. In float16.
+struct SplitColumns {
+  const __half* data;
+  std::int64_t count;
+  std::int64_t stride;
+  std::int64_t step;
+};
+
+template <class E>
+struct Update {
+  SplitColumns left;
+  SplitColumns right;
+  DeviceMatrix<E> c;
+  std::int64_t step_of_c;
+  std::int64_t k;  ///< reals in a column
+  bool lower;      ///< of c, only the lower triangle
+};
+
+/// High and low parts of columns, in pieces of 16 bytes: of a column the pieces change places, so
+/// that those of eight columns are in different banks.
+template <int columns>
+struct alignas(bytes_a_column) Slice {
+  float4 pieces[columns][pieces_a_column];
+
+  static __device__ int place(int column, int piece) { return piece ^ (column % pieces_a_column); }
+};
+
+template <class E>
+struct Shared {
+  Slice<tile_rows> left[slices_kept];
+  Slice<tile_columns / parts<E>> right[slices_kept];
+};
+
+inline __device__ std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/// Four matrices of 8 x 8 numbers: lane l gives the address of row l % 8 of matrix l / 8, and
+/// receives of each matrix columns 2 (l % 4) and one more of row l / 4.
+inline __device__ void load_four(std::uint32_t (&x)[4], std::uint32_t row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(row));
+}
+
+/// d += a b, 16 x 16 and 16 x 8 numbers spread over a warp. PTX: mma.m16n8k16 with .f16.
+inline __device__ void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                    std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// What a thread copies of an operand: a piece of each slice of every 16th column.
+template <int columns>
+class Source {
+ public:
+  __device__ Source(const SplitColumns& operand, std::int64_t k, std::int64_t first)
+      : next_(operand.data + blockIdx.y * operand.step + (first + column()) * operand.stride +
+              piece() / pieces_a_part * k + piece() % pieces_a_part * numbers_a_piece),
+        stride_(operand.stride * columns_at_once) {
+#pragma unroll
+    for (int j = 0; j < copies; ++j) {
+      exists_ |= static_cast<unsigned>(first + column() + j * columns_at_once < operand.count) << j;
+    }
+  }
+
+  /// Of the next slice.
+  __device__ void fetch(Slice<columns>& target) {
+    float4* const place = &target.pieces[column()][Slice<columns>::place(column(), piece())];
+#pragma unroll
+    for (int j = 0; j < copies; ++j) {
+      const bool exists = (exists_ >> j & 1U) != 0;
+      __pipeline_memcpy_async(place + j * columns_at_once * pieces_a_column, next_ + j * stride_,
+                              sizeof(float4), exists ? 0 : sizeof(float4));  // zeros
+    }
+    next_ += slice;
+  }
+
+ private:
+  static constexpr int columns_at_once = threads / pieces_a_column;
+  static constexpr int copies = columns / columns_at_once;
+  static_assert(columns_at_once % pieces_a_column == 0);  // so that pieces stay at their places
+
+  static __device__ int column() { return static_cast<int>(threadIdx.x) / pieces_a_column; }
+  static __device__ int piece() { return static_cast<int>(threadIdx.x) % pieces_a_column; }
+
+  const __half* next_;
+  std::int64_t stride_;
+  unsigned exists_ = 0;
+};
+
+/// Which tile of c a block of threads makes.
+struct Place {
+  std::int64_t row;
+  std::int64_t column;
+};
+
+inline __device__ Place place_of_block(std::int64_t rows, std::int64_t columns,
+                                       int columns_of_tile) {
+  const auto down = static_cast<unsigned>((rows + tile_rows - 1) / tile_rows);
+  const auto across = static_cast<unsigned>((columns + columns_of_tile - 1) / columns_of_tile);
+  const unsigned group = rows_of_tiles * across;
+  const unsigned first = blockIdx.x / group * rows_of_tiles;
+  const unsigned height = min(down - first, static_cast<unsigned>(rows_of_tiles));
+  return {std::int64_t{first + blockIdx.x % group % height} * tile_rows,
+          std::int64_t{blockIdx.x % group / height} * columns_of_tile};
+}
+
+template <class E>
+class UpdateTile {
+ public:
+  static constexpr int columns_of_c = tile_columns / parts<E>;
+
+  __device__ UpdateTile(const Update<E>& update, Place place, Shared<E>& shared)
+      : update_(update),
+        shared_(shared),
+        place_(place),
+        left_(update.left, update.k, place.row),
+        right_(update.right, update.k, place.column) {}
+
+  __device__ void run() {
+    const int slices = static_cast<int>(update_.k / slice);
+#pragma unroll
+    for (int s = 0; s < slices_kept - 1; ++s) {
+      fetch(s < slices, s);
+    }
+    int slot = 0;
+    for (int s = 0; s < slices; ++s) {
+      __pipeline_wait_prior(slices_kept - 2);
+      __syncthreads();
+      fetch(s + slices_kept - 1 < slices, slot == 0 ? slices_kept - 1 : slot - 1);
+      add_slice(left_row_ + slot * static_cast<unsigned>(sizeof(shared_.left[0])),
+                right_row_ + slot * static_cast<unsigned>(sizeof(shared_.right[0])));
+      slot = slot == slices_kept - 1 ? 0 : slot + 1;
+    }
+    store();
+  }
+
+ private:
+  static constexpr int tiles_down = part_rows / high_tile;
+  static constexpr int tiles_across = part_columns / wide_tile;
+  /// Tiles side by side that one instruction loads.
+  static constexpr int pair = 2;
+  using RightTiles = std::uint32_t[tiles_across / pair][2 * pair];
+  // Of c, in two tiles of a result above one another.
+  static constexpr int rows_a_thread = 2 * tiles_down;
+  static constexpr int row_distance = 8;
+  static constexpr int columns_at_once = 2 / parts<E>;
+
+  /// The copies of the next slice; none, but a group of them all the same, behind the last.
+  __device__ void fetch(bool exists, int slot) {
+    if (exists) {
+      left_.fetch(shared_.left[slot]);
+      right_.fetch(shared_.right[slot]);
+    }
+    __pipeline_commit();
+  }
+
+  __device__ void add_slice(std::uint32_t left_row, std::uint32_t right_row) {
+    // Pieces are told apart by bits of an address that no column's own has.
+    const auto piece = [](std::uint32_t row, int number) { return row ^ number * bytes_a_piece; };
+#pragma unroll
+    for (int k = 0; k < pieces_a_part; k += deep / numbers_a_piece) {
+      RightTiles right_high;
+      RightTiles right_low;
+      load_right(right_high, piece(right_row, k));
+      load_right(right_low, piece(right_row, k + pieces_a_part));
+#pragma unroll
+      for (int i = 0; i < tiles_down; ++i) {
+        const std::uint32_t column = i * high_tile * bytes_a_column;
+        std::uint32_t left_high[4];
+        std::uint32_t left_low[4];
+        load_four(left_high, piece(left_row, k) + column);
+        load_four(left_low, piece(left_row, k + pieces_a_part) + column);
+        float sum[tiles_across][4] = {};
+        multiply_add(sum, left_low, right_high);
+        multiply_add(sum, left_high, right_low);
+        multiply_add(sum, left_high, right_high);
+#pragma unroll
+        for (int j = 0; j < tiles_across; ++j) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            sum_[i][j][e] += sum[j][e];
+          }
+        }
+      }
+    }
+  }
+
+  static __device__ void multiply_add(float (&sum)[tiles_across][4], const std::uint32_t (&left)[4],
+                                      const RightTiles& right) {
+#pragma unroll
+    for (int j = 0; j < tiles_across; ++j) {
+      cuda::multiply_add(sum[j], left, right[j / pair][j % pair * 2],
+                         right[j / pair][j % pair * 2 + 1]);
+    }
+  }
+
+  /// The odd columns of complex64 are those whose products with the left factor's conjugates are
+  /// imaginary parts: (re, im) there is (im, -re).
+  static __device__ void load_right(RightTiles& x, std::uint32_t row) {
+#pragma unroll
+    for (int j = 0; j < tiles_across / pair; ++j) {
+      load_four(x[j], row + j * pair * wide_tile / parts<E> * bytes_a_column);
+      if constexpr (parts<E> == 2) {
+        const bool is_odd = lane() / 4 % 2 == 1;
+#pragma unroll
+        for (std::uint32_t& two : x[j]) {
+          constexpr std::uint32_t minus = std::uint32_t{1} << 31U;
+          two = is_odd ? __byte_perm(two, 0, 0x1032) ^ minus : two;
+        }
+      }
+    }
+  }
+
+  /// Where this lane loads from for 16 columns of the left factor, in the first slice.
+  __device__ std::uint32_t left_row() const {
+    const int column = warp() % warps_down * part_rows + lane() / 8 % 2 * 8 + lane() % 8;
+    return shared_address(
+        &shared_.left[0].pieces[column][Slice<tile_rows>::place(column, lane() / 16)]);
+  }
+  /// Likewise for two tiles of the right factor.
+  __device__ std::uint32_t right_row() const {
+    const int column =
+        (warp() / warps_down * part_columns + lane() / 16 * 8 + lane() % 8) / parts<E>;
+    return shared_address(
+        &shared_.right[0].pieces[column][Slice<columns_of_c>::place(column, lane() / 8 % 2)]);
+  }
+
+  /// What undoes the power of two of a column.
+  __device__ float factor(const SplitColumns& operand, std::int64_t column) const {
+    const __half* const data = operand.data + blockIdx.y * operand.step + column * operand.stride;
+    return column < operand.count ? *reinterpret_cast<const float*>(data + 2 * update_.k) : 0.0F;
+  }
+
+  /// Two columns of numbers at a time: all are read before any is written, as c's memory is far.
+  __device__ void store() const {
+    const std::int64_t row = place_.row + warp() % warps_down * part_rows + lane() / 4;
+    const std::int64_t column =
+        place_.column + (warp() / warps_down * part_columns + lane() % 4 * 2) / parts<E>;
+    float of_row[rows_a_thread];
+#pragma unroll
+    for (int i = 0; i < rows_a_thread; ++i) {
+      of_row[i] = factor(update_.left, row + i * row_distance);
+    }
+#pragma unroll
+    for (int j = 0; j < tiles_across; ++j) {
+      E c[columns_at_once][rows_a_thread];
+      float of_column[columns_at_once];
+      const auto each = [&](auto work) {
+#pragma unroll
+        for (int next = 0; next < columns_at_once; ++next) {
+          const std::int64_t at = column + j * wide_tile / parts<E> + next;
+          E* const target = &update_.c(row, at) + blockIdx.y * update_.step_of_c;
+#pragma unroll
+          for (int i = 0; i < rows_a_thread; ++i) {
+            if (changes(row + i * row_distance, at)) {
+              work(target[i * row_distance], next, i);
+            }
+          }
+        }
+      };
+      each([&](const E& target, int next, int i) { c[next][i] = target; });
+#pragma unroll
+      for (int next = 0; next < columns_at_once; ++next) {
+        of_column[next] = factor(update_.right, column + j * wide_tile / parts<E> + next);
+      }
+      each([&](E& target, int next, int i) {
+        const float* const two = &sum_[i / 2][j][2 * (i % 2)];
+        if constexpr (parts<E> == 2) {
+          const bool is_real = update_.lower && row + i * row_distance == column + j * 4;
+          target = {c[next][i].re - two[0] * of_row[i] * of_column[next],
+                    is_real ? 0.0F : c[next][i].im - two[1] * of_row[i] * of_column[next]};
+        } else {
+          target = c[next][i] - two[next] * of_row[i] * of_column[next];
+        }
+      });
+    }
+  }
+
+  __device__ bool changes(std::int64_t row, std::int64_t column) const {
+    return row < update_.c.rows && column < update_.c.columns && (!update_.lower || row >= column);
+  }
+
+  static __device__ int lane() { return static_cast<int>(threadIdx.x) % lanes; }
+  static __device__ int warp() { return static_cast<int>(threadIdx.x) / lanes; }
+
+  const Update<E>& update_;
+  Shared<E>& shared_;
+  Place place_;
+  Source<tile_rows> left_;
+  Source<columns_of_c> right_;
+  std::uint32_t left_row_ = left_row();
+  std::uint32_t right_row_ = right_row();
+  float sum_[tiles_down][tiles_across][4] = {};
+};
+
+template <class E>
+__global__ void __launch_bounds__(threads, 2)
+    update_tiles(const __grid_constant__ Update<E> update) {
+  constexpr int columns = UpdateTile<E>::columns_of_c;
+  const Place place = place_of_block(update.c.rows, update.c.columns, columns);
+  if (!update.lower || place.row + tile_rows > place.column) {
+    UpdateTile<E>(update, place, dynamic_shared<Shared<E>>()).run();
+  }
+}
+
+// Splitting: a warp a column, in place, so all of it is read before any of it is written.
+constexpr int columns_a_block = 4;
+constexpr int most_numbers_a_lane = 64;
+
+template <class E>
+__global__ void __launch_bounds__(columns_a_block* lanes)
+    split(const __grid_constant__ DeviceMatrix<E> panel) {
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const std::int64_t column = blockIdx.x * columns_a_block + threadIdx.x / lanes;
+  if (column >= panel.columns) {
+    return;
+  }
+  const int k = static_cast<int>(panel.rows) * parts<E>;
+  float* const data = reinterpret_cast<float*>(&panel(0, column));
+  float x[most_numbers_a_lane];
+  float largest = 0.0F;
+#pragma unroll
+  for (int i = 0; i < most_numbers_a_lane; ++i) {
+    x[i] = lane + i * lanes < k ? data[lane + i * lanes] : 0.0F;
+    largest = fmaxf(largest, fabsf(x[i]));
+  }
+#pragma unroll
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+    largest = fmaxf(largest, __shfl_xor_sync(~0U, largest, distance));
+  }
+  constexpr int largest_exponent = 14;  // float16 has 15 too, which rounding up may need
+  constexpr float nothing = 0x1p-100F;  // of a row of L, beside what it is to be subtracted from
+  const int exponent = largest_exponent - ilogbf(fmaxf(largest, nothing));
+  const float factor = scalbnf(1.0F, exponent);
+  auto* const halves = reinterpret_cast<__half*>(data);
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < most_numbers_a_lane; ++i) {
+    if (lane + i * lanes < k) {
+      const float scaled = x[i] * factor;
+      const __half high = __float2half_rn(scaled);
+      halves[lane + i * lanes] = high;
+      halves[k + lane + i * lanes] = __float2half_rn(scaled - __half2float(high));
+    }
+  }
+  if (lane == 0) {
+    data[k] = scalbnf(1.0F, -exponent);
+  }
+}
+
+template <class E>
+SplitColumns split_columns(MatrixView<const E> packed, std::int64_t step) {
+  constexpr std::int64_t halves = sizeof(E) / sizeof(__half);
+  return {reinterpret_cast<const __half*>(packed.data()), packed.columns(),
+          packed.stride() * halves, step * halves};
+}
+
+template <class E>
+void enqueue(cudaStream_t stream, const Update<E>& update, std::int64_t count) {
+  const std::int64_t tiles = divide_up(update.c.rows, tile_rows) *
+                             divide_up(update.c.columns, UpdateTile<E>::columns_of_c);
+  if (tiles == 0 || count == 0) {
+    return;
+  }
+  allow_shared(&update_tiles<E>, sizeof(Shared<E>));
+  const dim3 blocks(static_cast<unsigned>(tiles), static_cast<unsigned>(count));
+  update_tiles<E><<<blocks, threads, sizeof(Shared<E>), stream>>>(update);
+}
+
+}  // namespace
+
+template <class E>
+bool DeviceKernels<E>::splits_panels(std::int64_t tile) {
+  const std::int64_t k = tile * parts<E>;
+  return std::is_same_v<RealPart<E>, float> && k % slice == 0 && k <= most_numbers_a_lane * lanes;
+}
+
+template <class E>
+void DeviceKernels<E>::split_panel(cudaStream_t stream, Out packed) {
+  if constexpr (std::is_same_v<RealPart<E>, float>) {
+    launch(stream, &split<E>, divide_up(packed.columns(), columns_a_block),
+           {dim3(columns_a_block * lanes)}, device(packed));
+  }
+}
+
+template <class E>
+void DeviceKernels<E>::split_update(cudaStream_t stream, In left, In right, Out c,
+                                    const Steps& steps) {
+  if constexpr (std::is_same_v<RealPart<E>, float>) {
+    enqueue(stream,
+            Update<E>{split_columns(left, steps.a), split_columns(right, steps.b), device(c),
+                      steps.c, left.rows() * parts<E>, false},
+            steps.count);
+  }
+}
+
+template <class E>
+void DeviceKernels<E>::split_update_lower(cudaStream_t stream, In right, Out c,
+                                          const Steps& steps) {
+  if constexpr (std::is_same_v<RealPart<E>, float>) {
+    const SplitColumns columns = split_columns(right, steps.a);
+    enqueue(stream, Update<E>{columns, columns, device(c), steps.c, right.rows() * parts<E>, true},
+            steps.count);
+  }
+}
+
+template bool DeviceKernels<float>::splits_panels(std::int64_t);
+template bool DeviceKernels<double>::splits_panels(std::int64_t);
+template bool DeviceKernels<Complex<float>>::splits_panels(std::int64_t);
+template bool DeviceKernels<Complex<double>>::splits_panels(std::int64_t);
+
+template void DeviceKernels<float>::split_panel(cudaStream_t, Out);
+template void DeviceKernels<double>::split_panel(cudaStream_t, Out);
+template void DeviceKernels<Complex<float>>::split_panel(cudaStream_t, Out);
+template void DeviceKernels<Complex<double>>::split_panel(cudaStream_t, Out);
+
+template void DeviceKernels<float>::split_update(cudaStream_t, In, In, Out, const Steps&);
+template void DeviceKernels<double>::split_update(cudaStream_t, In, In, Out, const Steps&);
+template void DeviceKernels<Complex<float>>::split_update(cudaStream_t, In, In, Out, const Steps&);
+template void DeviceKernels<Complex<double>>::split_update(cudaStream_t, In, In, Out, const Steps&);
+
+template void DeviceKernels<float>::split_update_lower(cudaStream_t, In, Out, const Steps&);
+template void DeviceKernels<double>::split_update_lower(cudaStream_t, In, Out, const Steps&);
+template void DeviceKernels<Complex<float>>::split_update_lower(cudaStream_t, In, Out,
+                                                                const Steps&);
+template void DeviceKernels<Complex<double>>::split_update_lower(cudaStream_t, In, Out,
+                                                                 const Steps&);
+
+}  // namespace shardsolve::runtime::cuda

@@ -1,0 +1,186 @@
+// The updates of a factor: panels as kernels prepare them, against products in long double. Left
+// out without a GPU: see support/backend.hpp.
+
+#include "device/kernels_fixture.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace shardsolve::testing {
+namespace {
+
+template <Scalar T>
+class DeviceUpdatesTest : public DeviceKernelsTest<T> {
+ protected:
+  using Wide = std::conditional_t<is_complex<T>, std::complex<long double>, long double>;
+
+  /// A prepared panel in the GPU's memory, what is beside it filled with NaN.
+  class Panel {
+   public:
+    Panel(const runtime::Kernels<T>& kernels, OneDevice& gpu, MatrixView<T> plain)
+        : rows_(kernels.packed_rows(plain.rows())),
+          memory_(gpu.device().allocate(static_cast<std::size_t>(rows_ * plain.columns()) *
+                                        sizeof(T))) {
+      const MatrixView<T> all(static_cast<T*>(memory_.data()), rows_, plain.columns());
+      kernels.fill(gpu.queue(), T{std::numeric_limits<RealOf<T>>::quiet_NaN()}, all);
+      view_ = all.block(0, 0, plain.rows(), plain.columns());
+      kernels.copy(gpu.queue(), plain, view_);
+      kernels.prepare_updates(gpu.queue(), view_);
+    }
+    MatrixView<T> view() const { return view_; }
+
+   private:
+    std::int64_t rows_;
+    runtime::Buffer memory_;
+    MatrixView<T> view_;
+  };
+
+  /// c with as many updates as its rows and columns are in left and right, one above and beside the
+  /// other.
+  Framed<T> updated(const Framed<T>& left, const Framed<T>& right, const Framed<T>& c,
+                    std::int64_t count, bool lower) {
+    const std::int64_t m = c.rows / count;
+    const std::int64_t n = c.columns / count;
+    return this->after(
+        *this->gpu_, {left, right, c}, [&](const auto& kernels, auto& queue, const auto& x) {
+          const Panel p(kernels, *this->gpu_, x[0]);
+          const Panel q(kernels, *this->gpu_, x[1]);
+          const std::int64_t stride = p.view().stride();
+          const runtime::Steps steps{count, m * stride, n * stride, m + n * x[2].stride()};
+          const MatrixView<T> first = x[2].block(0, 0, m, n);
+          if (lower) {
+            kernels.update_lower(queue, q.view().columns_from(0, n), first,
+                                 {count, steps.b, steps.b, steps.c});
+          } else {
+            kernels.update(queue, p.view().columns_from(0, m), q.view().columns_from(0, n), first,
+                           steps);
+          }
+          queue.synchronize();  // before the panels' memory goes
+        })[2];
+  }
+
+  /// Largest error of an entry that is to change, in units of roundoff times the lengths of the
+  /// columns whose product it has, and of c itself; NaN where any is.
+  double error_of(const Framed<T>& left, const Framed<T>& right, const Framed<T>& before,
+                  const Framed<T>& after, std::int64_t count, bool lower) {
+    const std::int64_t m = before.rows / count;
+    const std::int64_t n = before.columns / count;
+    const auto length = [](const Framed<T>& a, std::int64_t j) {
+      long double squares = 0;
+      for (std::int64_t k = 0; k < a.rows; ++k) {
+        squares += std::norm(Wide(a(k, j)));
+      }
+      return std::sqrt(squares);
+    };
+    double worst = 0.0;
+    for (std::int64_t j = 0; j < before.columns; ++j) {
+      for (std::int64_t i = 0; i < before.rows; ++i) {
+        const bool changes = i / m == j / n && (!lower || i >= j);
+        if (!changes) {
+          EXPECT_EQ(after(i, j), before(i, j)) << i << ", " << j;
+          continue;
+        }
+        Wide expected(before(i, j));
+        for (std::int64_t k = 0; k < left.rows; ++k) {
+          expected -= conjugate(Wide(left(k, i))) * Wide(right(k, j));
+        }
+        const long double size = length(left, i) * length(right, j) + std::abs(Wide(before(i, j)));
+        const auto error =
+            static_cast<double>(std::abs(Wide(after(i, j)) - expected) / size) / unit_roundoff<T>;
+        worst = error <= worst ? worst : error;
+      }
+    }
+    return worst;
+  }
+
+  static Wide conjugate(const Wide& x) {
+    if constexpr (is_complex<T>) {
+      return std::conj(x);
+    } else {
+      return x;
+    }
+  }
+};
+TYPED_TEST_SUITE(DeviceUpdatesTest, Dtypes, DtypeNames);
+
+// Tiles that are split and such that are not, whole and broken blocks of what kernels make at once.
+TYPED_TEST(DeviceUpdatesTest, Updates_AreProducts) {
+  using T = TypeParam;
+  for (const std::int64_t k : {20, 32, 64, 96, 512}) {
+    for (const auto& [m, n, count] : {std::array<std::int64_t, 3>{1, 1, 1},
+                                      {130, 65, 1},
+                                      {300, 7, 1},
+                                      {64, 200, 2},
+                                      {129, 129, 3}}) {
+      SCOPED_TRACE(std::to_string(m) + " x " + std::to_string(n) + ", " + std::to_string(k));
+      const auto left = framed<T>(k, m * count, 1);
+      const auto right = framed<T>(k, n * count, 2);
+      const auto c = framed<T>(m * count, n * count, 3);
+      const double bound = 4.0 + std::sqrt(static_cast<double>(k));
+      const auto found = this->updated(left, right, c, count, false);
+      EXPECT_LE(this->error_of(left, right, c, found, count, false), bound);
+      auto square = framed<T>(n * count, n * count, 4);
+      for (std::int64_t j = 0; j < square.columns; ++j) {
+        square(j, j) = std::real(square(j, j));
+      }
+      const auto lower = this->updated(right, right, square, count, true);
+      EXPECT_LE(this->error_of(right, right, square, lower, count, true), bound);
+    }
+  }
+}
+
+// Sums that only grow show whether what is added up is chopped: left to the tensor cores of an
+// H200, sums of 1024 such products come out 23 units too small.
+TYPED_TEST(DeviceUpdatesTest, PositiveNumbers_AreNotChopped) {
+  using T = TypeParam;
+  auto left = framed<T>(1024, 150, 1);
+  for (T& value : left.values) {
+    value = std::abs(value);
+  }
+  const Framed<T> c{150, 150, std::vector<T>(framed<T>(150, 150, 3).values.size())};
+  const auto found = this->updated(left, left, c, 1, true);
+  EXPECT_LE(this->error_of(left, left, c, found, 1, true), 16.0);
+}
+
+// Rows of L of very different size, and numbers within a row: each row to its own precision.
+TYPED_TEST(DeviceUpdatesTest, BadlyScaledRows_KeepTheirPrecision) {
+  using T = TypeParam;
+  auto left = framed<T>(256, 140, 1);
+  auto right = framed<T>(256, 90, 2);
+  for (auto* panel : {&left, &right}) {
+    for (std::int64_t j = 0; j < panel->columns; ++j) {
+      for (std::int64_t i = 0; i < panel->rows; ++i) {
+        const auto power = static_cast<int>(j % 100 - 50 - i * j % 30);
+        (*panel)(i, j) *= static_cast<RealOf<T>>(std::ldexp(1.0, power));
+      }
+    }
+  }
+  const Framed<T> c{140, 90, std::vector<T>(framed<T>(140, 90, 3).values.size())};
+  const auto found = this->updated(left, right, c, 1, false);
+  EXPECT_LE(this->error_of(left, right, c, found, 1, false), 16.0);
+}
+
+TYPED_TEST(DeviceUpdatesTest, NumbersThatAreNone_StayWhatTheyAre) {
+  using T = TypeParam;
+  for (const RealOf<T> bad :
+       {std::numeric_limits<RealOf<T>>::quiet_NaN(), std::numeric_limits<RealOf<T>>::infinity()}) {
+    auto left = framed<T>(64, 40, 1);
+    left(5, 7) = bad;
+    const auto right = framed<T>(64, 30, 2);
+    const auto found = this->updated(left, right, framed<T>(40, 30, 3), 1, false);
+    for (std::int64_t j = 0; j < 30; ++j) {
+      for (std::int64_t i = 0; i < 40; ++i) {
+        ASSERT_EQ(std::isfinite(std::abs(found(i, j))), i != 7) << i << ", " << j;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardsolve::testing
