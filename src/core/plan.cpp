@@ -56,8 +56,9 @@ Plan plan_cholesky_factor(const SlabLayout& layout, Dtype dtype) {
   // three panels; the check of the input before that needs a few vectors
   plan.workspace_bytes =
       std::max(3 * (layout.size() * tile_bytes + header), small_change(layout, 1));
-  // what GPUs keep beside columns of panels and of two tiles
-  plan.workspace_bytes += 3 * 16 * layout.size() + 4 * plan.tile * tile_bytes;
+  if (dtype == Dtype::float32 || dtype == Dtype::complex64) {
+    plan.workspace_bytes += 3 * 16 * layout.size();  // beside columns that GPUs split
+  }
   plan.flops = multiply_add(dtype) * n * n * n / 6.0;
   plan.bytes_moved = 0.5 * n * n * static_cast<double>(element_size(dtype)) *
                      static_cast<double>(layout.ranks() - 1);

@@ -46,7 +46,7 @@ class Cholesky {
         slab_(slab),
         kernels_(rank.kernels<T>()),
         flags_(rank),
-        panels_(rank, slots, layout.size() * kernels_.packed_rows(layout.tile())),
+        panels_(rank, slots, largest_panel()),
         factored_(rank.event()),
         column_ready_{&rank.event(), &rank.event()} {
     for (MatrixView<T>& aid : aids_) {
@@ -102,6 +102,15 @@ class Cholesky {
   }
   std::int64_t block_of(Step step) const {
     return layout_.columns(step).begin.value() / layout_.tile();
+  }
+
+  /// Elements; of a step with less than a whole tile, where that alone has columns with more rows.
+  std::int64_t largest_panel() const {
+    std::int64_t largest = 0;
+    for (Step step(0); step.value() < layout_.steps(); ++step) {
+      largest = std::max(largest, packed_rows(step) * count_after(step));
+    }
+    return largest;
   }
 
   /// Rows after `step`, as they are packed in its panel.

@@ -33,25 +33,27 @@ class CudaMesh : public ::testing::Test {
 };
 
 /// Everything that one problem gives.
+template <Scalar T>
 struct Answer {
-  DenseMatrix<double> factor;
-  DenseMatrix<double> x;
-  DenseMatrix<double> inverse;
+  DenseMatrix<T> factor;
+  DenseMatrix<T> x;
+  DenseMatrix<T> inverse;
   std::vector<double> numbers;  // certificates
 };
 
 /// Tiles enough for a few steps of each rank, wide enough for all kinds of kernels.
-Answer answer(Mesh& mesh, const SlabLayout& layout, const DenseMatrix<double>& a) {
-  CholeskyFactor<double> factor = cholesky_factor(mesh, shard(a, layout));
+template <Scalar T>
+Answer<T> answer(Mesh& mesh, const SlabLayout& layout, const DenseMatrix<T>& a) {
+  CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, layout));
   EXPECT_TRUE(factor.outcome.ok()) << factor.outcome.message();
-  Answer answer;
+  Answer<T> answer;
   answer.factor = whole(factor.slabs);
-  const RightHandSides<double> x = shard_rows(right_hand_sides<double>(a.rows(), 3), layout);
+  const RightHandSides<T> x = shard_rows(right_hand_sides<T>(a.rows(), 3), layout);
   const Outcome solved = cholesky_solve(mesh, factor, x);
   EXPECT_TRUE(solved.ok()) << solved.message();
   answer.x = whole(x);
   answer.numbers = {solved.backward_error.value_or(-1), condition_estimate(mesh, factor)};
-  const ShardedMatrix<double> slabs = factor.slabs;
+  const ShardedMatrix<T> slabs = factor.slabs;
   const Outcome inverted = cholesky_inverse(mesh, std::move(factor));
   EXPECT_TRUE(inverted.ok()) << inverted.message();
   answer.inverse = whole(slabs);
@@ -59,30 +61,26 @@ Answer answer(Mesh& mesh, const SlabLayout& layout, const DenseMatrix<double>& a
   return answer;
 }
 
-/// A wait that is missing between two streams shows when their work takes other times than usual.
-TEST_F(CudaMesh, RandomDelaysBeforeAllWork_ChangeNoBit) {
-  struct Case {
-    SlabLayout layout;
-    std::uint64_t seeds;
-    int runs;
-  };
-  // narrow tiles of several ranks, and wide ones: several launches a tile, panels in blocks and,
-  // long ones, in one kernel
-  for (const auto& [layout, seeds, runs] :
-       {Case{SlabLayout::even(397, 2, 33), 30, 6}, Case{SlabLayout::even(397, 3, 33), 30, 4},
-        Case{SlabLayout::even(397, 4, 33), 30, 3}, Case{SlabLayout::even(2600, 2, 640), 4, 3},
-        Case{SlabLayout::even(4480, 1, 640), 3, 2}}) {
+struct DelayedCase {
+  SlabLayout layout;
+  std::uint64_t seeds;
+  int runs;
+};
+
+template <Scalar T>
+void expect_same_bits_under_delays(const std::vector<DelayedCase>& cases) {
+  for (const auto& [layout, seeds, runs] : cases) {
     const std::int64_t ranks = layout.ranks();
-    const DenseMatrix<double> a = dense<double>(
+    const DenseMatrix<T> a = dense<T>(
         {.kind = matgen::Kind::gaussian_plane, .n = layout.size(), .seed = 3, .jitter = 1e-2});
     Mesh undisturbed = make_mesh(ranks);
-    const Answer expected = answer(undisturbed, layout, a);
-    EXPECT_TRUE(solves(a, expected.x, right_hand_sides<double>(a.rows(), 3)));
+    const Answer<T> expected = answer(undisturbed, layout, a);
+    EXPECT_TRUE(solves(a, expected.x, right_hand_sides<T>(a.rows(), 3)));
     for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
       Mesh mesh = make_mesh(ranks, seed);
       for (int run = 0; run < runs; ++run) {
         SCOPED_TRACE("ranks " + std::to_string(ranks) + ", seed " + std::to_string(seed));
-        const Answer found = answer(mesh, layout, a);
+        const Answer<T> found = answer(mesh, layout, a);
         ASSERT_TRUE(same_bits(found.factor, expected.factor));
         ASSERT_TRUE(same_bits(found.x, expected.x));
         ASSERT_TRUE(same_bits(found.inverse, expected.inverse));
@@ -92,26 +90,58 @@ TEST_F(CudaMesh, RandomDelaysBeforeAllWork_ChangeNoBit) {
   }
 }
 
-/// Large enough for the ring of copies, for batches, for cuBLASLt's algorithms and for the kernel
-/// that solves long panels; nearly singular, for products with inverses.
-TEST_F(CudaMesh, LargeSystem_PassesItsGateTwiceWithTheSameBits) {
+/// A wait that is missing between two streams shows when their work takes other times than usual.
+TEST_F(CudaMesh, RandomDelaysBeforeAllWork_ChangeNoBit) {
+  // narrow tiles of several ranks, and wide ones: several launches a tile, panels in blocks and,
+  // long ones, in one kernel
+  expect_same_bits_under_delays<double>({{SlabLayout::even(397, 2, 33), 30, 6},
+                                         {SlabLayout::even(397, 3, 33), 30, 4},
+                                         {SlabLayout::even(397, 4, 33), 30, 3},
+                                         {SlabLayout::even(2600, 2, 640), 4, 3},
+                                         {SlabLayout::even(4480, 1, 640), 3, 2}});
+}
+
+/// Likewise with panels that are split.
+TEST_F(CudaMesh, RandomDelaysInSinglePrecision_ChangeNoBit) {
+  expect_same_bits_under_delays<float>({{SlabLayout::even(397, 2, 32), 15, 4},
+                                        {SlabLayout::even(397, 3, 32), 15, 4},
+                                        {SlabLayout::even(2600, 2, 640), 4, 3}});
+}
+
+/// Columns of 32 numbers are split, and then are longer than such of 33.
+TEST_F(CudaMesh, NarrowFirstBlock_FitsItsSlot) {
+  const SlabLayout layout({0, 32, 1000}, 33);
+  Mesh mesh = make_mesh(2);
+  const DenseMatrix<float> a = dense<float>({.n = layout.size(), .seed = 3});
+  EXPECT_TRUE(solves(a, answer(mesh, layout, a).x, right_hand_sides<float>(a.rows(), 3)));
+}
+
+template <Scalar T>
+void expect_same_bits_of_large_system(double jitter) {
   const SlabLayout layout = SlabLayout::even(8192, 2, 1024);
   Mesh mesh = make_mesh(2);
-  const DenseMatrix<double> a = dense<double>(
-      {.kind = matgen::Kind::gaussian_plane, .n = layout.size(), .seed = 3, .jitter = 1e-10});
-  std::optional<DenseMatrix<double>> first;
+  const DenseMatrix<T> a = dense<T>(
+      {.kind = matgen::Kind::gaussian_plane, .n = layout.size(), .seed = 3, .jitter = jitter});
+  std::optional<DenseMatrix<T>> first;
   for (int run = 0; run < 2; ++run) {
-    const CholeskyFactor<double> factor = cholesky_factor(mesh, shard(a, layout));
+    const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, layout));
     ASSERT_TRUE(factor.outcome.ok()) << factor.outcome.message();
-    const RightHandSides<double> x = shard_rows(right_hand_sides<double>(a.rows(), 1), layout);
+    const RightHandSides<T> x = shard_rows(right_hand_sides<T>(a.rows(), 1), layout);
     const Outcome outcome = cholesky_solve(mesh, factor, x);
     ASSERT_TRUE(outcome.ok()) << outcome.message();
-    EXPECT_LT(*outcome.backward_error, solve_gate * unit_roundoff<double>);
+    EXPECT_LT(*outcome.backward_error, solve_gate * unit_roundoff<T>);
     if (first) {
       EXPECT_TRUE(same_bits(whole(x), *first));
     }
     first = whole(x);
   }
+}
+
+/// Large enough for the ring of copies, for batches, for cuBLASLt's algorithms and for the kernel
+/// that solves long panels; nearly singular, for products with inverses.
+TEST_F(CudaMesh, LargeSystem_PassesItsGateTwiceWithTheSameBits) {
+  expect_same_bits_of_large_system<double>(1e-10);
+  expect_same_bits_of_large_system<float>(1e-2);
 }
 
 TEST_F(CudaMesh, ManyCalls_TakeNoMoreMemory) {

@@ -10,9 +10,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <random>
 #include <utility>
@@ -29,6 +31,12 @@ T draw(std::mt19937_64& random) {
   } else {
     return static_cast<T>(uniform(random));
   }
+}
+
+/// The larger of two errors; infinite where one is not a number.
+inline double worse(double one, double other) {
+  return std::isnan(one) || std::isnan(other) ? std::numeric_limits<double>::infinity()
+                                              : std::max(one, other);
 }
 
 /// One device with a queue, for operands that live on the host in between.
@@ -139,7 +147,7 @@ class DeviceKernelsTest : public ::testing::Test {
           ASSERT_EQ(b, a) << "operand " << f << ", place " << i;
         } else {
           const double difference = std::abs(a - b);
-          worst = difference <= worst ? worst : difference;
+          worst = worse(worst, difference);
         }
       }
       EXPECT_LE(worst, 8.0 * unit_roundoff<T> * static_cast<double>(depth)) << "operand " << f;

@@ -130,7 +130,7 @@ double backward_error(const Framed<T>& a, const Framed<T>& x, const Framed<T>& l
         size += std::abs(term);
       }
       const double error = static_cast<double>(std::abs(sum) / size);
-      worst = error <= worst ? worst : error;
+      worst = worse(worst, error);
     }
   }
   return worst;

@@ -65,10 +65,14 @@ class DeviceUpdatesTest : public DeviceKernelsTest<T> {
         })[2];
   }
 
-  /// Largest error of an entry that is to change, in units of roundoff times the lengths of the
-  /// columns whose product it has, and of c itself; NaN where any is.
-  double error_of(const Framed<T>& left, const Framed<T>& right, const Framed<T>& before,
-                  const Framed<T>& after, std::int64_t count, bool lower) {
+  struct Error {
+    double largest = 0.0;
+    double mean = 0.0;  ///< of what is beside the diagonal; positive where too much was subtracted
+  };
+  /// Errors of entries that are to change, in units of roundoff times the lengths of the columns
+  /// whose product each has, and of c itself.
+  Error error_of(const Framed<T>& left, const Framed<T>& right, const Framed<T>& before,
+                 const Framed<T>& after, std::int64_t count, bool lower) {
     const std::int64_t m = before.rows / count;
     const std::int64_t n = before.columns / count;
     const auto length = [](const Framed<T>& a, std::int64_t j) {
@@ -78,7 +82,8 @@ class DeviceUpdatesTest : public DeviceKernelsTest<T> {
       }
       return std::sqrt(squares);
     };
-    double worst = 0.0;
+    Error error;
+    double counted = 0.0;
     for (std::int64_t j = 0; j < before.columns; ++j) {
       for (std::int64_t i = 0; i < before.rows; ++i) {
         const bool changes = i / m == j / n && (!lower || i >= j);
@@ -90,13 +95,18 @@ class DeviceUpdatesTest : public DeviceKernelsTest<T> {
         for (std::int64_t k = 0; k < left.rows; ++k) {
           expected -= conjugate(Wide(left(k, i))) * Wide(right(k, j));
         }
-        const long double size = length(left, i) * length(right, j) + std::abs(Wide(before(i, j)));
-        const auto error =
-            static_cast<double>(std::abs(Wide(after(i, j)) - expected) / size) / unit_roundoff<T>;
-        worst = error <= worst ? worst : error;
+        const long double unit = (length(left, i) * length(right, j) + std::abs(before(i, j))) *
+                                 static_cast<long double>(unit_roundoff<T>);
+        const Wide difference = (expected - Wide(after(i, j))) / unit;
+        error.largest = worse(error.largest, static_cast<double>(std::abs(difference)));
+        if (i != j) {
+          error.mean += static_cast<double>(std::real(difference));
+          counted += 1.0;
+        }
       }
     }
-    return worst;
+    error.mean /= std::max(counted, 1.0);
+    return error;
   }
 
   static Wide conjugate(const Wide& x) {
@@ -109,10 +119,20 @@ class DeviceUpdatesTest : public DeviceKernelsTest<T> {
 };
 TYPED_TEST_SUITE(DeviceUpdatesTest, Dtypes, DtypeNames);
 
+TYPED_TEST(DeviceUpdatesTest, PanelsOfSinglePrecision_AreSplitWhereTilesAreWholeSlices) {
+  using T = TypeParam;
+  const auto& kernels = this->kernels(*this->gpu_);
+  const bool is_single = sizeof(RealOf<T>) == 4;
+  EXPECT_EQ(kernels.packed_rows(64) > 64, is_single);
+  EXPECT_EQ(kernels.packed_rows(1024) > 1024, is_single);
+  EXPECT_EQ(kernels.packed_rows(20), 20);
+}
+
 // Tiles that are split and such that are not, whole and broken blocks of what kernels make at once.
 TYPED_TEST(DeviceUpdatesTest, Updates_AreProducts) {
   using T = TypeParam;
   for (const std::int64_t k : {20, 32, 64, 96, 512}) {
+    const double bound = 4.0 + std::sqrt(static_cast<double>(k));
     for (const auto& [m, n, count] : {std::array<std::int64_t, 3>{1, 1, 1},
                                       {130, 65, 1},
                                       {300, 7, 1},
@@ -122,15 +142,17 @@ TYPED_TEST(DeviceUpdatesTest, Updates_AreProducts) {
       const auto left = framed<T>(k, m * count, 1);
       const auto right = framed<T>(k, n * count, 2);
       const auto c = framed<T>(m * count, n * count, 3);
-      const double bound = 4.0 + std::sqrt(static_cast<double>(k));
       const auto found = this->updated(left, right, c, count, false);
-      EXPECT_LE(this->error_of(left, right, c, found, count, false), bound);
-      auto square = framed<T>(n * count, n * count, 4);
-      for (std::int64_t j = 0; j < square.columns; ++j) {
-        square(j, j) = std::real(square(j, j));
-      }
+      EXPECT_LE(this->error_of(left, right, c, found, count, false).largest, bound);
+
+      const auto square = framed<T>(n * count, n * count, 4);
       const auto lower = this->updated(right, right, square, count, true);
-      EXPECT_LE(this->error_of(right, right, square, lower, count, true), bound);
+      auto real_diagonal = square;
+      for (std::int64_t j = 0; j < square.columns; ++j) {
+        real_diagonal(j, j) = std::real(square(j, j));
+        EXPECT_EQ(std::imag(lower(j, j)), 0.0) << j;
+      }
+      EXPECT_LE(this->error_of(right, right, real_diagonal, lower, count, true).largest, bound);
     }
   }
 }
@@ -145,7 +167,9 @@ TYPED_TEST(DeviceUpdatesTest, PositiveNumbers_AreNotChopped) {
   }
   const Framed<T> c{150, 150, std::vector<T>(framed<T>(150, 150, 3).values.size())};
   const auto found = this->updated(left, left, c, 1, true);
-  EXPECT_LE(this->error_of(left, left, c, found, 1, true), 16.0);
+  const auto error = this->error_of(left, left, c, found, 1, true);
+  EXPECT_LE(error.largest, 16.0);
+  EXPECT_LE(std::abs(error.mean), 1.0);
 }
 
 // Rows of L of very different size, and numbers within a row: each row to its own precision.
@@ -163,20 +187,46 @@ TYPED_TEST(DeviceUpdatesTest, BadlyScaledRows_KeepTheirPrecision) {
   }
   const Framed<T> c{140, 90, std::vector<T>(framed<T>(140, 90, 3).values.size())};
   const auto found = this->updated(left, right, c, 1, false);
-  EXPECT_LE(this->error_of(left, right, c, found, 1, false), 16.0);
+  EXPECT_LE(this->error_of(left, right, c, found, 1, false).largest, 16.0);
 }
 
-TYPED_TEST(DeviceUpdatesTest, NumbersThatAreNone_StayWhatTheyAre) {
+// As rows of L are where A is block-diagonal, or much smaller than others.
+TYPED_TEST(DeviceUpdatesTest, RowsOfNothing_ChangeNothing) {
+  using T = TypeParam;
+  auto left = framed<T>(64, 5, 1);
+  for (std::int64_t i = 0; i < left.rows; ++i) {
+    left(i, 1) = T{0};
+    left(i, 2) = std::numeric_limits<RealOf<T>>::denorm_min();
+    left(i, 3) *= static_cast<RealOf<T>>(0x1p-110);
+  }
+  const auto c = framed<T>(5, 5, 2);
+  const auto found = this->updated(left, left, c, 1, false);
+  for (std::int64_t j = 0; j < c.columns; ++j) {
+    for (std::int64_t i = 1; i < 4; ++i) {
+      EXPECT_EQ(found(i, j), c(i, j)) << i << ", " << j;
+      EXPECT_EQ(found(j, i), c(j, i)) << j << ", " << i;
+    }
+  }
+}
+
+TYPED_TEST(DeviceUpdatesTest, RowWithNaNOrInfinity_LeavesNoNumbers) {
   using T = TypeParam;
   for (const RealOf<T> bad :
        {std::numeric_limits<RealOf<T>>::quiet_NaN(), std::numeric_limits<RealOf<T>>::infinity()}) {
     auto left = framed<T>(64, 40, 1);
     left(5, 7) = bad;
     const auto right = framed<T>(64, 30, 2);
-    const auto found = this->updated(left, right, framed<T>(40, 30, 3), 1, false);
-    for (std::int64_t j = 0; j < 30; ++j) {
-      for (std::int64_t i = 0; i < 40; ++i) {
-        ASSERT_EQ(std::isfinite(std::abs(found(i, j))), i != 7) << i << ", " << j;
+    const auto is_number = [](const T& x) { return std::isfinite(std::abs(x)); };
+    const auto product = this->updated(left, right, framed<T>(40, 30, 3), 1, false);
+    const auto other_way = this->updated(right, left, framed<T>(30, 40, 3), 1, false);
+    const auto lower = this->updated(left, left, framed<T>(40, 40, 3), 1, true);
+    for (std::int64_t j = 0; j < 40; ++j) {
+      for (std::int64_t i = 0; i < 30; ++i) {
+        ASSERT_EQ(is_number(product(j, i)), j != 7) << j << ", " << i;
+        ASSERT_EQ(is_number(other_way(i, j)), j != 7) << i << ", " << j;
+      }
+      for (std::int64_t i = j; i < 40; ++i) {
+        ASSERT_EQ(is_number(lower(i, j)), i != 7 && j != 7) << i << ", " << j;
       }
     }
   }

@@ -34,7 +34,8 @@ PersistentSolve<Element<T>> with_elements(const PersistentSolve<T>& solve) {
 CudaQueue& as_cuda(Queue& queue) { return static_cast<CudaQueue&>(queue); }
 
 /// What kernels made of several may take as scratch; where that is not enough they work in parts.
-constexpr std::size_t own_scratch = std::size_t{64} << 20U;
+/// For panels that is 4096 rows of 1024 columns in float64.
+constexpr std::size_t own_scratch = std::size_t{32} << 20U;
 
 /// Width of the blocks of a panel; see panel(). Wide ones, which have an inverse too, make few
 /// products one after another of few rows: of those that the next tile waits for.
@@ -50,6 +51,16 @@ template <Scalar T>
 std::int64_t panel_rows(std::int64_t tile) {
   const auto elements = static_cast<std::int64_t>(own_scratch / sizeof(T));
   return std::max<std::int64_t>(elements / tile, 1);
+}
+
+/// Columns of a panel that is split.
+template <Scalar T>
+void require_split(MatrixView<const T> packed) {
+  constexpr std::size_t alignment = 16;
+  require(packed.stride() >= packed.rows() + Own<T>::split_rows &&
+              reinterpret_cast<std::uintptr_t>(packed.data()) % alignment == 0 &&
+              static_cast<std::size_t>(packed.stride()) * sizeof(T) % alignment == 0,
+          "split panel");
 }
 
 /// Whether WideGemm has taken the product.
@@ -322,6 +333,7 @@ std::int64_t CudaKernels<T>::packed_rows(std::int64_t tile) const {
 template <Scalar T>
 void CudaKernels<T>::prepare_updates(Queue& queue, Out packed) const {
   if (Own<T>::splits_panels(packed.rows())) {
+    require_split<T>(packed);
     CudaQueue& cuda = as_cuda(queue);
     cuda.launch({.name = "split"}, [&] { Own<T>::split_panel(cuda.stream(), elements(packed)); });
   }
@@ -334,6 +346,8 @@ void CudaKernels<T>::update(Queue& queue, In left, In right, Out c, const Steps&
     Kernels<T>::update(queue, left, right, c, steps);
     return;
   }
+  require_split(left);
+  require_split(right);
   CudaQueue& cuda = as_cuda(queue);
   const WorkInfo info{.name = "update",
                       .flops = multiply_add<T> * product(steps.count, c.rows(), c.columns(), k)};
@@ -351,6 +365,7 @@ void CudaKernels<T>::update_lower(Queue& queue, In right, Out c, const Steps& st
     Kernels<T>::update_lower(queue, right, c, steps);
     return;
   }
+  require_split(right);
   CudaQueue& cuda = as_cuda(queue);
   const WorkInfo info{.name = "update",
                       .flops = 0.5 * multiply_add<T> * product(steps.count, n, n + 1, k)};
@@ -446,9 +461,22 @@ void CudaKernels<T>::inspect(Queue& queue, In a, std::int64_t first, const doubl
   CudaQueue& cuda = as_cuda(queue);
   const WorkInfo info{.name = "inspect",
                       .flops = 2.0 * multiply_add<T> * product(a.rows(), a.columns())};
+  std::int64_t at_once = a.columns();
+  while (at_once > 1 && Own<T>::inspect_scratch(a.rows(), at_once) > own_scratch) {
+    at_once = (at_once + 1) / 2;
+  }
+  void* const scratch = cuda.scratch(Own<T>::inspect_scratch(a.rows(), at_once));
   cuda.launch(info, [&] {
-    const std::size_t bytes = Own<T>::inspect_scratch(a.rows(), a.columns());
-    Own<T>::inspect(cuda.stream(), elements(a), first, weights, scale, result, cuda.scratch(bytes));
+    std::int64_t begin = 0;
+    do {  // without columns, too: the product is 0 then
+      const In some = a.columns_from(begin, std::min(at_once, a.columns() - begin));
+      const Inspection of_some{result.column_sums + begin,
+                               result.probe + begin * (is_complex<T> ? 2 : 1),
+                               result.partial_product};
+      Own<T>::inspect(cuda.stream(), elements(some), first + begin, weights, scale, of_some,
+                      begin > 0, scratch);
+      begin += at_once;
+    } while (begin < a.columns());
   });
 }
 

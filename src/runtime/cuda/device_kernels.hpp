@@ -43,18 +43,27 @@ struct DeviceKernels {
                             const Steps& steps);
 
   static void column_max(cudaStream_t stream, In a, double* target);
+  /// `adds`: the partial product is added to what is there.
   static void inspect(cudaStream_t stream, In a, std::int64_t first, const double* weights,
-                      double scale, Inspection result, void* scratch);
+                      double scale, Inspection result, bool adds, void* scratch);
   /// Bytes of scratch that inspect takes for a matrix of so many rows and columns.
   static std::size_t inspect_scratch(std::int64_t rows, std::int64_t columns);
 
-  /// Whether panels of such tiles are split for tensor cores: in float32 and complex64.
-  static bool splits_panels(std::int64_t tile);
-  /// Rows of a split panel beyond those of the tile.
+  /// Whether panels of such tiles are split for tensor cores: in float32 and complex64, where
+  /// columns are slices of so many reals, and not too long for the registers of a warp.
+  static constexpr bool splits_panels(std::int64_t tile) {
+    const std::int64_t reals = tile * parts<E>;
+    return sizeof(RealPart<E>) == sizeof(float) && reals % split_slice == 0 && reals <= most_split;
+  }
+  static constexpr int split_slice = 32;
+  static constexpr int most_split = 2048;
+  /// A split column of k reals has, in the place of those, their k high parts and their k low
+  /// parts, then, in so many rows more, the factor that undoes the power of two that they were
+  /// multiplied by. Columns begin at multiples of 16 bytes.
   static constexpr std::int64_t split_rows = 16 / sizeof(E);
-  /// Splits in place: `packed` has a tile's rows, and room for split_rows more in each column.
+  /// In place. Here and below the rows of the tile are named, and there is memory for the others.
   static void split_panel(cudaStream_t stream, Out packed);
-  /// c_i -= left_i^H right_i for columns of split panels, of which the rows of the tile are named.
+  /// c_i -= left_i^H right_i for columns of split panels.
   static void split_update(cudaStream_t stream, In left, In right, Out c, const Steps& steps);
   /// The lower triangle of c_i -= right_i^H right_i, likewise; its diagonal is made real.
   static void split_update_lower(cudaStream_t stream, In right, Out c, const Steps& steps);

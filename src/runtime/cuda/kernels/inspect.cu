@@ -22,7 +22,7 @@ constexpr int chunk = 32;
 
 /// Blocks there are at the least, where the matrix has work for them: many turns on every
 /// multiprocessor, so that the last turn is short beside them.
-constexpr std::int64_t enough_blocks = 4096;
+constexpr std::int64_t enough_blocks = 2048;
 
 template <class E>
 constexpr int rows_a_thread = sizeof(E) <= 8 ? 4 : 2;
@@ -170,7 +170,7 @@ __device__ double sum_of(const double* values, std::int64_t count, std::int64_t 
 template <class E>
 __global__ void __launch_bounds__(threads_a_block)
     add_patches(std::int64_t rows, std::int64_t columns, Partition cut, Scratch<E> scratch,
-                Inspection result) {
+                Inspection result, bool adds) {
   const std::int64_t of_columns = columns * sums<E>;
   const std::int64_t of_rows = rows * parts<E>;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -185,7 +185,8 @@ __global__ void __launch_bounds__(threads_a_block)
     }
   } else if (thread - of_columns < of_rows) {
     const std::int64_t row = thread - of_columns;
-    result.partial_product[row] = sum_of(scratch.of_rows + row, cut.groups, of_rows);
+    const double before = adds ? result.partial_product[row] : 0.0;
+    result.partial_product[row] = before + sum_of(scratch.of_rows + row, cut.groups, of_rows);
   }
 }
 
@@ -198,7 +199,7 @@ std::int64_t column_doubles(const Partition& cut, std::int64_t columns) {
 
 template <class E>
 void DeviceKernels<E>::inspect(cudaStream_t stream, In a, std::int64_t first, const double* weights,
-                               double scale, Inspection result, void* scratch) {
+                               double scale, Inspection result, bool adds, void* scratch) {
   const Partition cut = partition<E>(a.rows(), a.columns());
   double* const memory = static_cast<double*>(scratch);
   const Scratch<E> sums_of{memory, memory + column_doubles<E>(cut, a.columns())};
@@ -206,7 +207,7 @@ void DeviceKernels<E>::inspect(cudaStream_t stream, In a, std::int64_t first, co
          weights, weights + first, scale, cut, sums_of);
   const std::int64_t results = a.columns() * sums<E> + a.rows() * parts<E>;
   launch(stream, &add_patches<E>, divide_up(results, threads_a_block), {dim3(threads_a_block)},
-         a.rows(), a.columns(), cut, sums_of, result);
+         a.rows(), a.columns(), cut, sums_of, result, adds);
 }
 
 template <class E>
@@ -217,13 +218,13 @@ std::size_t DeviceKernels<E>::inspect_scratch(std::int64_t rows, std::int64_t co
 }
 
 template void DeviceKernels<float>::inspect(cudaStream_t, In, std::int64_t, const double*, double,
-                                            Inspection, void*);
+                                            Inspection, bool, void*);
 template void DeviceKernels<double>::inspect(cudaStream_t, In, std::int64_t, const double*, double,
-                                             Inspection, void*);
+                                             Inspection, bool, void*);
 template void DeviceKernels<Complex<float>>::inspect(cudaStream_t, In, std::int64_t, const double*,
-                                                     double, Inspection, void*);
+                                                     double, Inspection, bool, void*);
 template void DeviceKernels<Complex<double>>::inspect(cudaStream_t, In, std::int64_t, const double*,
-                                                      double, Inspection, void*);
+                                                      double, Inspection, bool, void*);
 
 template std::size_t DeviceKernels<float>::inspect_scratch(std::int64_t, std::int64_t);
 template std::size_t DeviceKernels<double>::inspect_scratch(std::int64_t, std::int64_t);

@@ -1,12 +1,10 @@
-/// Updates of a factor in float32 and complex64 on tensor cores, which multiply numbers of 11 bits.
+/// Updates of a factor in float32 and complex64 on tensor cores, from split panels
+/// (split_panel.cu).
 ///
-/// Every number of a packed panel is split into two of float16, x = high + low, and
-///   a b = high_a high_b + high_a low_b + low_a high_b,
-/// which leaves out as much as the rounding of a product in float32, and as often up as down. A
-/// column of the panel, a row of L, is first multiplied by a power of two, so that its largest
-/// number is below the range of float16 by a factor of two: what is too small for `low` is below
-/// 2^-39 of it, which is nothing beside the products of the others. Tensor cores chop what they add
-/// up, so sums of 16 products are as long as they make them: those are added in float32.
+/// With x = high + low for each number,
+///   a b = high_a high_b + high_a low_b + low_a high_b
+/// but for low_a low_b. Tensor cores chop what they add up, so sums of 16 products are as long as
+/// they make them: those are added in float32.
 ///
 /// Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing the
 /// FP32 theoretical peak performance" (2022), for the splitting and the chopping.
@@ -26,10 +24,7 @@ namespace {
 
 constexpr int lanes = 32;
 
-// A split column of k reals: their k high parts, their k low parts, the factor that undoes the
-// power of two, and no more than makes the next column begin at a multiple of 16 bytes.
-
-// Products. A block of threads makes a tile of c, each warp a part of it; a complex column of the
+// A block of threads makes a tile of c, each warp a part of it; a complex column of the
 // right factor counts as two, which give the real and the imaginary part.
 constexpr int warps_down = 2;
 constexpr int warps_across = 4;
@@ -40,7 +35,7 @@ constexpr int tile_rows = warps_down * part_rows;
 constexpr int tile_columns = warps_across * part_columns;
 
 // The panel is read in slices of so many numbers of each column, some slices ahead of their use.
-constexpr int slice = 32;
+constexpr int slice = DeviceKernels<float>::split_slice;
 constexpr int slices_kept = 3;
 constexpr int numbers_a_piece = sizeof(float4) / sizeof(__half);
 constexpr int pieces_a_part = slice / numbers_a_piece;
@@ -127,11 +122,11 @@ class Source {
 
   /// Of the next slice.
   __device__ void fetch(Slice<columns>& target) {
-    float4* const place = &target.pieces[column()][Slice<columns>::place(column(), piece())];
+    float4* const first = &target.pieces[column()][Slice<columns>::place(column(), piece())];
 #pragma unroll
     for (int j = 0; j < copies; ++j) {
       const bool exists = (exists_ >> j & 1U) != 0;
-      __pipeline_memcpy_async(place + j * columns_at_once * pieces_a_column, next_ + j * stride_,
+      __pipeline_memcpy_async(first + j * columns_at_once * pieces_a_column, next_ + j * stride_,
                               sizeof(float4), exists ? 0 : sizeof(float4));  // zeros
     }
     next_ += slice;
@@ -150,14 +145,14 @@ class Source {
   unsigned exists_ = 0;
 };
 
-/// Which tile of c a block of threads makes.
-struct Place {
+/// Where the tile of c begins that a block of threads makes.
+struct Corner {
   std::int64_t row;
   std::int64_t column;
 };
 
-inline __device__ Place place_of_block(std::int64_t rows, std::int64_t columns,
-                                       int columns_of_tile) {
+inline __device__ Corner corner_of_block(std::int64_t rows, std::int64_t columns,
+                                         int columns_of_tile) {
   const auto down = static_cast<unsigned>((rows + tile_rows - 1) / tile_rows);
   const auto across = static_cast<unsigned>((columns + columns_of_tile - 1) / columns_of_tile);
   const unsigned group = rows_of_tiles * across;
@@ -172,12 +167,12 @@ class UpdateTile {
  public:
   static constexpr int columns_of_c = tile_columns / parts<E>;
 
-  __device__ UpdateTile(const Update<E>& update, Place place, Shared<E>& shared)
+  __device__ UpdateTile(const Update<E>& update, Corner corner, Shared<E>& shared)
       : update_(update),
         shared_(shared),
-        place_(place),
-        left_(update.left, update.k, place.row),
-        right_(update.right, update.k, place.column) {}
+        corner_(corner),
+        left_(update.left, update.k, corner.row),
+        right_(update.right, update.k, corner.column) {}
 
   __device__ void run() {
     const int slices = static_cast<int>(update_.k / slice);
@@ -296,9 +291,9 @@ class UpdateTile {
 
   /// Two columns of numbers at a time: all are read before any is written, as c's memory is far.
   __device__ void store() const {
-    const std::int64_t row = place_.row + warp() % warps_down * part_rows + lane() / 4;
+    const std::int64_t row = corner_.row + warp() % warps_down * part_rows + lane() / 4;
     const std::int64_t column =
-        place_.column + (warp() / warps_down * part_columns + lane() % 4 * 2) / parts<E>;
+        corner_.column + (warp() / warps_down * part_columns + lane() % 4 * 2) / parts<E>;
     float of_row[rows_a_thread];
 #pragma unroll
     for (int i = 0; i < rows_a_thread; ++i) {
@@ -348,7 +343,7 @@ class UpdateTile {
 
   const Update<E>& update_;
   Shared<E>& shared_;
-  Place place_;
+  Corner corner_;
   Source<tile_rows> left_;
   Source<columns_of_c> right_;
   std::uint32_t left_row_ = left_row();
@@ -360,54 +355,9 @@ template <class E>
 __global__ void __launch_bounds__(threads, 2)
     update_tiles(const __grid_constant__ Update<E> update) {
   constexpr int columns = UpdateTile<E>::columns_of_c;
-  const Place place = place_of_block(update.c.rows, update.c.columns, columns);
-  if (!update.lower || place.row + tile_rows > place.column) {
-    UpdateTile<E>(update, place, dynamic_shared<Shared<E>>()).run();
-  }
-}
-
-// Splitting: a warp a column, in place, so all of it is read before any of it is written.
-constexpr int columns_a_block = 4;
-constexpr int most_numbers_a_lane = 64;
-
-template <class E>
-__global__ void __launch_bounds__(columns_a_block* lanes)
-    split(const __grid_constant__ DeviceMatrix<E> panel) {
-  const int lane = static_cast<int>(threadIdx.x) % lanes;
-  const std::int64_t column = blockIdx.x * columns_a_block + threadIdx.x / lanes;
-  if (column >= panel.columns) {
-    return;
-  }
-  const int k = static_cast<int>(panel.rows) * parts<E>;
-  float* const data = reinterpret_cast<float*>(&panel(0, column));
-  float x[most_numbers_a_lane];
-  float largest = 0.0F;
-#pragma unroll
-  for (int i = 0; i < most_numbers_a_lane; ++i) {
-    x[i] = lane + i * lanes < k ? data[lane + i * lanes] : 0.0F;
-    largest = fmaxf(largest, fabsf(x[i]));
-  }
-#pragma unroll
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    largest = fmaxf(largest, __shfl_xor_sync(~0U, largest, distance));
-  }
-  constexpr int largest_exponent = 14;  // float16 has 15 too, which rounding up may need
-  constexpr float nothing = 0x1p-100F;  // of a row of L, beside what it is to be subtracted from
-  const int exponent = largest_exponent - ilogbf(fmaxf(largest, nothing));
-  const float factor = scalbnf(1.0F, exponent);
-  auto* const halves = reinterpret_cast<__half*>(data);
-  __syncwarp();
-#pragma unroll
-  for (int i = 0; i < most_numbers_a_lane; ++i) {
-    if (lane + i * lanes < k) {
-      const float scaled = x[i] * factor;
-      const __half high = __float2half_rn(scaled);
-      halves[lane + i * lanes] = high;
-      halves[k + lane + i * lanes] = __float2half_rn(scaled - __half2float(high));
-    }
-  }
-  if (lane == 0) {
-    data[k] = scalbnf(1.0F, -exponent);
+  const Corner corner = corner_of_block(update.c.rows, update.c.columns, columns);
+  if (!update.lower || corner.row + tile_rows > corner.column) {
+    UpdateTile<E>(update, corner, dynamic_shared<Shared<E>>()).run();
   }
 }
 
@@ -433,20 +383,6 @@ void enqueue(cudaStream_t stream, const Update<E>& update, std::int64_t count) {
 }  // namespace
 
 template <class E>
-bool DeviceKernels<E>::splits_panels(std::int64_t tile) {
-  const std::int64_t k = tile * parts<E>;
-  return std::is_same_v<RealPart<E>, float> && k % slice == 0 && k <= most_numbers_a_lane * lanes;
-}
-
-template <class E>
-void DeviceKernels<E>::split_panel(cudaStream_t stream, Out packed) {
-  if constexpr (std::is_same_v<RealPart<E>, float>) {
-    launch(stream, &split<E>, divide_up(packed.columns(), columns_a_block),
-           {dim3(columns_a_block * lanes)}, device(packed));
-  }
-}
-
-template <class E>
 void DeviceKernels<E>::split_update(cudaStream_t stream, In left, In right, Out c,
                                     const Steps& steps) {
   if constexpr (std::is_same_v<RealPart<E>, float>) {
@@ -466,16 +402,6 @@ void DeviceKernels<E>::split_update_lower(cudaStream_t stream, In right, Out c,
             steps.count);
   }
 }
-
-template bool DeviceKernels<float>::splits_panels(std::int64_t);
-template bool DeviceKernels<double>::splits_panels(std::int64_t);
-template bool DeviceKernels<Complex<float>>::splits_panels(std::int64_t);
-template bool DeviceKernels<Complex<double>>::splits_panels(std::int64_t);
-
-template void DeviceKernels<float>::split_panel(cudaStream_t, Out);
-template void DeviceKernels<double>::split_panel(cudaStream_t, Out);
-template void DeviceKernels<Complex<float>>::split_panel(cudaStream_t, Out);
-template void DeviceKernels<Complex<double>>::split_panel(cudaStream_t, Out);
 
 template void DeviceKernels<float>::split_update(cudaStream_t, In, In, Out, const Steps&);
 template void DeviceKernels<double>::split_update(cudaStream_t, In, In, Out, const Steps&);
