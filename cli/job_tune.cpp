@@ -69,18 +69,19 @@ class TableFile {
                                     place_.named_by));
     }
     read();  // one that cannot be used is not replaced
-    if (!place_.required) {
-      const std::filesystem::path directory = std::filesystem::path(place_.path).parent_path();
-      std::error_code error;
-      std::filesystem::create_directories(directory, error);
-      if (error) {
-        throw Error(ErrorKind::io,
-                    fmt::format("cannot create '{}': {}; say where the table goes with "
-                                "--tile-table FILE",
-                                directory.string(), error.message()));
-      }
+    // Where the usual directories are missing, write() makes them, so that nothing is left of a
+    // job that does not come so far. Until then it is the place of the first one that is claimed.
+    std::filesystem::path place = place_.path;
+    std::error_code error;
+    while (!place_.required && place.has_parent_path() &&
+           !std::filesystem::exists(place.parent_path(), error)) {
+      place = place.parent_path();
     }
-    file_.emplace(place_.path, true);
+    try {
+      file_.emplace(place.string(), true);
+    } catch (const Error& cannot) {
+      throw Error(cannot.kind(), fmt::format("{} (--tile-table FILE)", cannot.what()));
+    }
   }
 
   const std::string& path() const { return place_.path; }
@@ -92,6 +93,10 @@ class TableFile {
   }
   void write(const std::vector<TileEntry>& entries) {
     const std::string text = io::to_json(entries);
+    if (!place_.required) {
+      make_directory();
+      file_.emplace(place_.path, true);
+    }
     // The constructor has made the file.
     // NOLINTBEGIN(bugprone-unchecked-optional-access)
     file_->pwrite_all(text.data(), std::ssize(text), 0);
@@ -100,6 +105,18 @@ class TableFile {
   }
 
  private:
+  void make_directory() const {
+    const std::filesystem::path directory = std::filesystem::path(place_.path).parent_path();
+    std::error_code error;
+    std::filesystem::create_directories(directory, error);
+    if (error) {
+      throw Error(ErrorKind::io,
+                  fmt::format("cannot create '{}': {}; say where the table goes with "
+                              "--tile-table FILE",
+                              directory.string(), error.message()));
+    }
+  }
+
   io::TilePath place_;
   std::optional<io::OutputFile> file_;
 };

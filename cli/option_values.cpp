@@ -1,6 +1,7 @@
 #include "option_values.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -36,8 +37,32 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most, const std::st
           ""};
 }
 
+CLI::Validator one_of(const std::vector<std::string>& names) {
+  return {[=](const std::string& text) {
+            return std::find(names.begin(), names.end(), text) != names.end()
+                       ? std::string()
+                       : fmt::format("'{}' given; {} is accepted", text, fmt::join(names, " or "));
+          },
+          fmt::format("{{{}}}", fmt::join(names, ","))};
+}
+
 CLI::Validator not_empty(const std::string& accepted) {
   return {[=](const std::string& text) {
+            return text.empty() ? fmt::format("'' given; {}", accepted) : std::string();
+          },
+          ""};
+}
+
+CLI::Validator file_name(const std::string& accepted) {
+  return {[=](const std::string& text) {
+            if (text.starts_with('-')) {
+              return fmt::format(
+                  "'{}' given where a value is missing; {}; './{}' if that is its name", text,
+                  accepted, text);
+            }
+            if (text.ends_with('/')) {
+              return fmt::format("'{}' given, the name of a directory; {}", text, accepted);
+            }
             return text.empty() ? fmt::format("'' given; {}", accepted) : std::string();
           },
           ""};

@@ -21,8 +21,15 @@ std::vector<std::string> parts_of(const std::string& list);
 /// Accepts whole numbers of a range; the message says which.
 CLI::Validator whole_number(std::int64_t least, std::int64_t most, const std::string& accepted);
 
+/// Accepts these names alone.
+CLI::Validator one_of(const std::vector<std::string>& names);
+
 /// Accepts all but the empty text; `accepted` says what that is.
 CLI::Validator not_empty(const std::string& accepted);
+
+/// Accepts what can be the name of a file and is no option: where a value is forgotten, CLI11 takes
+/// the next option for it. Not for positional arguments, which `--` sets apart.
+CLI::Validator file_name(const std::string& accepted = "the name of a file is accepted");
 
 /// Accepts seconds above 0.
 CLI::Validator positive_seconds();

@@ -130,9 +130,10 @@ std::int64_t default_devices() {
 void take_cpu_devices(const std::string& text, Options& options) {
   const auto count = to_whole_number(text, 1, Mesh::max_host_ranks);
   if (!count) {
-    reject_devices(text, fmt::format("1 to {} CPU devices are possible, and more than the machine "
-                                     "has cores gain no speed",
-                                     Mesh::max_host_ranks));
+    reject_devices(text,
+                   fmt::format("1 to {} CPU devices are accepted, in digits; more than the machine "
+                               "has cores gain no speed",
+                               Mesh::max_host_ranks));
   }
   options.devices = *count;
 }
@@ -216,7 +217,10 @@ void add_matrix(CLI::App& command, Options& options) {
 }
 
 void add_output(CLI::App& command, Options& options, const char* what) {
-  command.add_option("-o,--output", options.output, what)->required()->type_name("FILE");
+  command.add_option("-o,--output", options.output, what)
+      ->required()
+      ->type_name("FILE")
+      ->check(file_name());
   command.add_flag("--force", options.force,
                    "replace output files that exist (never an input file)");
 }
@@ -224,25 +228,26 @@ void add_output(CLI::App& command, Options& options, const char* what) {
 void add_devices(CLI::App& command, const Options& options, DeviceList& devices) {
   command.add_option("--backend", devices.backend, "what the devices are: cpu (default) or cuda")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+      ->check(one_of({"cpu", "cuda"}));
   command
       .add_option(
           "--devices", devices.text,
           fmt::format("CPU devices, 1 to {} (default {}: the cores, at most 8), or GPUs: 0,1 "
                       "(default 0)",
                       Mesh::max_host_ranks, options.devices))
-      ->type_name("N");
+      ->type_name("N")
+      ->check(not_empty("a number of CPU devices is accepted, or numbers of GPUs: 0,1"));
   command
       .add_option(
           "--mpi", devices.mpi,
           "each process is one device of the job: on, off or auto (several of mpirun, srun)")
       ->type_name("WHEN")
-      ->check(CLI::IsMember({"auto", "on", "off"}));
+      ->check(one_of({"auto", "on", "off"}));
   command
       .add_option("--communicator", devices.communicator,
                   "between GPUs of several processes: auto (default), ipc or nccl")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"auto", "ipc", "nccl"}));
+      ->check(one_of({"auto", "ipc", "nccl"}));
 }
 
 void add_json(CLI::App& command, Options& options) {
@@ -254,17 +259,19 @@ void add_tile_table(CLI::App& command, Options& options) {
       .add_option("--tile-table", options.tile_table,
                   "table of 'shardsolve tune' (default: this user's; none: the library's choice)")
       ->type_name("FILE")
-      ->check(not_empty("the name of a file is accepted, or none"));
+      ->check(file_name("the name of a file is accepted, or none"));
 }
 
 void add_tile(CLI::App& command, Options& options) {
+  constexpr std::int64_t widest = std::int64_t{1} << 40;
   command
       .add_option("--tile", options.tile,
                   "columns eliminated in one step (default: chosen from n and the devices)")
       ->type_name("N")
-      ->check(whole_number(1, std::int64_t{1} << 40,
-                           "a whole number of columns, at least 1, is accepted; leave it out for a "
-                           "good choice"));
+      ->check(whole_number(1, widest,
+                           fmt::format("a number of columns, at least 1 and at most {}, is "
+                                       "accepted, in digits; leave it out for a good choice",
+                                       widest)));
   add_tile_table(command, options);
 }
 
@@ -285,7 +292,7 @@ void add_common(CLI::App& command, Options& options, DeviceList& devices) {
       .add_option("--trace", options.trace,
                   "write what every queue did, for ui.perfetto.dev, and print a summary of it")
       ->type_name("FILE")
-      ->check(not_empty("the name of a file is accepted"));
+      ->check(file_name());
   add_timeout(command, options);
   add_json(command, options);
   command.add_flag("-q,--quiet", options.quiet, "no progress and no report; errors are shown");
@@ -335,7 +342,7 @@ void add_measured(CLI::App& app, Options& options, DeviceList& devices, Measured
   tune->add_option("--tile-table", options.tile_table,
                    "table to write, or to add to (default: this user's)")
       ->type_name("FILE")
-      ->check(not_empty("the name of a file is accepted"));
+      ->check(file_name());
   add_tile(*bench, options);
   for (CLI::App* command : {tune, bench}) {
     add_devices(*command, options, devices);

@@ -94,7 +94,7 @@ CLI::App* add_bench(CLI::App& app, Options& options, MeasuredLists& lists) {
   command->add_option("JOB", lists.job, "what is timed: cholesky")
       ->required()
       ->type_name("NAME")
-      ->check(CLI::IsMember({"cholesky"}));
+      ->check(one_of({"cholesky"}));
   command->add_option("--n", lists.sizes, "rows of the matrix (default 4096, on GPUs 16384)")
       ->type_name("N")
       ->check(not_empty("a number of rows is accepted"));
@@ -106,7 +106,7 @@ CLI::App* add_bench(CLI::App& app, Options& options, MeasuredLists& lists) {
           "--runs", options.runs,
           fmt::format("timed runs of each, after one that is not timed (default {})", options.runs))
       ->type_name("N")
-      ->check(whole_number(1, 1000, "1 to 1000 runs are possible"));
+      ->check(whole_number(1, 1000, "1 to 1000 runs are accepted, in digits"));
   return command;
 }
 

@@ -52,16 +52,28 @@ def test_help_explains_with_examples(command, arguments, words):
         ([*SOLVE, "--devices", "two"], ["'two'", "1 to 64"]),
         ([*SOLVE, "--devices", "2.5"], ["'2.5'", "1 to 64"]),
         ([*SOLVE, "--devices", "99999999999999999999"], ["1 to 64"]),
+        ([*SOLVE, "--devices", "1e1"], ["'1e1'", "1 to 64", "in digits"]),
+        ([*SOLVE, "--devices", ""], ["--devices", "''", "number of CPU devices"]),
         ([*SOLVE, "--backend", "gpu"], ["gpu", "cpu", "cuda"]),
+        ([*SOLVE, "--backend", ""], ["--backend", "''", "cpu or cuda"]),
+        ([*SOLVE, "--mpi", ""], ["--mpi", "''", "auto or on or off"]),
         ([*SOLVE, "--backend", "cuda", "--devices", "0,one"], ["'0,one'", "0,1,2,3"]),
         ([*SOLVE, "--backend", "cuda", "--devices", "0,"], ["'0,'", "0,1,2,3"]),
         ([*SOLVE, "--backend", "cuda", "--devices", "0,0"], ["'0,0'", "GPU 0 is there twice"]),
+        ([*SOLVE[:-1], ""], ["--output: ''", "name of a file"]),
+        ([*SOLVE[:-1], "missing/"], ["--output: 'missing/'", "of a directory", "name of a file"]),
+        ([*SOLVE[:-1], "../"], ["--output: '../'", "of a directory", "name of a file"]),
+        ([*SOLVE[:-1], "-x.npy"], ["--output: '-x.npy'", "name of a file", "'./-x.npy'"]),
+        ([*SOLVE[:-2], "-o-x.npy"], ["--output: '-x.npy'", "name of a file", "'./-x.npy'"]),
+        ([*SOLVE[:-2], "--output=-x.npy"], ["--output: '-x.npy'", "'./-x.npy'"]),
+        ([*SOLVE, "--trace", "missing/"], ["--trace: 'missing/'", "of a directory"]),
         ([*SOLVE, "--trace", ""], ["--trace", "name of a file"]),
         (["inverse", "A.npy", "-o", "x.npy", "--trace", ""], ["--trace", "name of a file"]),
         (["logdet", "A.npy", "--trace", ""], ["--trace", "name of a file"]),
         ([*SOLVE, "--tile", "0"], ["'0'", "at least 1", "leave it out"]),
         ([*SOLVE, "--tile", "-5"], ["'-5'", "at least 1", "leave it out"]),
-        ([*SOLVE, "--tile", "1e3"], ["'1e3'", "at least 1"]),
+        ([*SOLVE, "--tile", "1e3"], ["'1e3'", "at least 1", "in digits"]),
+        ([*SOLVE, "--tile", "1099511627777"], ["'1099511627777'", "at most 1099511627776"]),
         ([*SOLVE, "--tile"], ["--tile"]),
         ([*SOLVE, "--timeout", "0"], ["'0'", "above 0"]),
         ([*SOLVE, "--timeout", "-3"], ["'-3'", "above 0"]),
@@ -70,12 +82,15 @@ def test_help_explains_with_examples(command, arguments, words):
         (["tune", "--n", "64,x"], ["'x'", "1024,2048", "Usage: shardsolve tune"]),
         (["tune", "--n", "0"], ["'0'", "1024,2048"]),
         (["tune", "--dtype", "float16"], ["'float16'", "complex128"]),
+        (["tune", "--tile-table", "missing/"], ["'missing/'", "of a directory"]),
         (["tune", "--budget", "0"], ["'0'", "above 0"]),
         (["bench"], ["JOB is required", "Usage: shardsolve bench cholesky"]),
         (["bench", "qr"], ["qr", "cholesky"]),
+        (["bench", ""], ["JOB: ''", "cholesky is accepted"]),
         (["bench", "cholesky", "--n", "64,128"], ["'64,128'", "takes one"]),
         (["bench", "cholesky", "--dtype", "float32,float64"], ["takes one"]),
         (["bench", "cholesky", "--runs", "0"], ["'0'", "1 to 1000"]),
+        (["bench", "cholesky", "--runs", "1e1"], ["'1e1'", "1 to 1000", "in digits"]),
     ],
     ids=lambda value: " ".join(value),
 )
@@ -84,7 +99,37 @@ def test_misuse_is_explained_and_exits_2(command, system, arguments, words):
     result = command(*arguments)
     assert (result.code, result.out) == (2, "")
     assert result.says("shardsolve: error:", "--help", *words)
+    told = command(*arguments, "--json")
+    assert (told.code, told.json()["status"]) == (2, "invalid_argument")
+    assert told.says(told.json()["message"])
     assert contents(system) == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        SOLVE,
+        ("inverse", "A.npy", "-o", "X.npy"),
+        ("logdet", "A.npy"),
+        ("doctor",),
+        ("tune",),
+        ("bench", "cholesky"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_option_is_not_taken_for_the_value_of_another(command, system, arguments):
+    before = contents(system)
+    help_text = command(*arguments, "--help").out
+    options = re.findall(r"^  (?:-\w,)?(--[\w-]+) [A-Z]", help_text, re.M)
+    assert "--devices" in options
+    for option in options:
+        rest = arguments[:-2] if option == "--output" else arguments
+        for given in ("--json", "-q"):
+            result = command(*rest, option, given, "--json")
+            assert result.code == 2, result.out
+            assert result.says(f"{option}: '{given}' given", "accepted")
+            assert result.json()["message"] in result.err
+        assert contents(system) == before
 
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there may be a GPU")

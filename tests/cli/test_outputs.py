@@ -90,7 +90,6 @@ BAD_PLACES = {
     "missing_directory": ("missing/x.npy", ["'missing' does not exist", "create it first"]),
     "file_as_directory": ("A.npy/x.npy", ["Not a directory"]),
     "a_directory": ("folder", ["Is a directory"]),
-    "with_a_slash": ("folder/", ["Is a directory"]),
     "a_device": ("/dev/full", ["not a regular file"]),
     "dangling_link": ("dangling", ["points to nothing"]),
     "file_system_without_files": ("/proc/x.npy", ["no file can be created", "system's own"]),
@@ -212,7 +211,7 @@ def test_output_through_link_keeps_the_link(command, system):
 
 
 def test_names_with_spaces_dashes_and_bytes_are_taken_as_they_are(command, system):
-    odd = os.fsdecode(b"x \xff.npy")
+    odd = os.fsdecode(b"./-x \xff.npy")
     shutil.copy(system / "A.npy", system / "-A.npy")
     result = command("solve", "-o", odd, "--json", "--", "-A.npy", "b.npy")
     assert result.code == 0, result.err

@@ -188,6 +188,26 @@ def test_tune_makes_the_usual_place(command, tmp_path):
     assert path.is_file() == report["written"] == report["sizes"][0]["kept"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["--n", 2_000_000], 3), (["--n", 600, "--budget", 1e-6], 0)]
+)
+def test_tune_that_writes_nothing_makes_no_directory(command, tmp_path, arguments, code):
+    env = {"SHARDSOLVE_TILE_TABLE": "", "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    assert command("tune", *arguments, "--devices", 2, env=env).code == code
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_tune_that_is_stopped_leaves_no_directory(command, tmp_path, number):
+    usual = {"SHARDSOLVE_TILE_TABLE": "", "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    process = command.start("tune", "--n", 2500, "--devices", 2, env={**os.environ, **usual})
+    time.sleep(0.7)
+    assert process.poll() is None, "the job is too short for this test"
+    process.send_signal(number)
+    finish(process)
+    assert not (tmp_path / "config").exists()
+
+
 def test_budget_leaves_sizes_out_and_says_so(command, tmp_path):
     arguments = ["--n", 600, "--devices", 2, "--tile-table", "tiles.json", "--budget", 1e-6]
     result = command("tune", *arguments)
@@ -215,6 +235,11 @@ def test_directory_that_cannot_be_written_is_refused_before_the_work(command, tm
     result = command("tune", "--n", 5000, "--tile-table", tmp_path / "missing" / "tiles.json")
     assert (result.code, result.out) == (3, "")
     assert result.says("missing")
+    (tmp_path / "file").touch()
+    env = {"SHARDSOLVE_TILE_TABLE": "", "XDG_CONFIG_HOME": str(tmp_path / "file" / "config")}
+    result = command("tune", "--n", 5000, env=env)
+    assert (result.code, result.out) == (3, "")
+    assert result.says("Not a directory", "--tile-table FILE")
     closed = tmp_path / "closed"
     closed.mkdir()
     closed.chmod(0o500)
