@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <array>
 #include <filesystem>
@@ -17,11 +18,14 @@ namespace {
 /// The file that an address of this process is in, a library or a program; empty if unknown.
 std::filesystem::path file_of(const void* address) {
   Dl_info info{};
-  if (::dladdr(address, &info) == 0 || info.dli_fname == nullptr) {
+  link_map* map = nullptr;
+  if (::dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) {
     return {};
   }
+  // A program has no name there, and that in `info` is whatever it was started as.
+  const char* const name = *map->l_name == '\0' ? "/proc/self/exe" : map->l_name;
   std::error_code error;
-  const auto path = std::filesystem::canonical(info.dli_fname, error);
+  const auto path = std::filesystem::canonical(name, error);
   return error ? std::filesystem::path() : path;
 }
 

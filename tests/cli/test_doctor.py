@@ -349,6 +349,14 @@ def test_mpi_library_is_named_without_starting_mpi(command):
     assert facts["version"]
 
 
+def test_libraries_are_found_by_a_program_that_was_found_on_path(command):
+    if reason := missing(command.binary):
+        pytest.skip(reason)
+    as_on_path = ("bash", "-c", 'exec -a shardsolve "$0" "$@"')
+    found = command("doctor", "--json", prefix=as_on_path).json()["mpi"]["library"]
+    assert found == command("doctor", "--json").json()["mpi"]["library"]
+
+
 def test_launcher_of_another_mpi_is_an_error(command):
     if reason := missing(command.binary):
         pytest.skip(reason)

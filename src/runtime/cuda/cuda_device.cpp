@@ -1,5 +1,7 @@
 #include "runtime/cuda/cuda_device.hpp"
 
+#include "runtime/cuda/cuda_queue.hpp"
+
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
@@ -24,8 +26,7 @@ CudaDevice::~CudaDevice() { pulse_.keep_copy(nullptr); }
 
 std::unique_ptr<Queue> CudaDevice::make_queue(const std::string& name) {
   QueueOptions options{.device = ordinal_,
-                       .failed = static_cast<const std::uint32_t*>(failed_.data()),
-                       .blas = blas_};
+                       .failed = static_cast<const std::uint32_t*>(failed_.data())};
   if (delays_) {
     options.delays = *delays_ ^ std::hash<std::string>{}(name);
   }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "runtime/cuda/cuda_kernels.hpp"
-#include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/device.hpp"
 #include "runtime/pulse.hpp"
 
@@ -51,7 +50,6 @@ class CudaDevice final : public Device {
   std::optional<std::uint64_t> delays_;
   std::size_t block_;
   Buffer failed_;  // the pulse's copy
-  std::shared_ptr<BlasHandle> blas_ = std::make_shared<BlasHandle>();
   CudaKernels<float> float32_;
   CudaKernels<double> float64_;
   CudaKernels<std::complex<float>> complex64_;

@@ -27,39 +27,8 @@ void CudaEvent::synchronize(const WaitSite& site) {
   }
 }
 
-BlasHandle::~BlasHandle() {
-  if (handle_ != nullptr) {
-    cublasDestroy(handle_);
-  }
-}
-
-cublasHandle_t BlasHandle::select(cudaStream_t stream, void* workspace, std::size_t bytes) {
-  if (handle_ == nullptr) {
-    check(cublasCreate(&handle_), "cublasCreate");
-    // No lower precision than the dtype's, whatever NVIDIA_TF32_OVERRIDE or a default say.
-    check(cublasSetMathMode(handle_, CUBLAS_DEFAULT_MATH), "cublasSetMathMode");
-    check(cublasSetAtomicsMode(handle_, CUBLAS_ATOMICS_NOT_ALLOWED), "cublasSetAtomicsMode");
-  }
-  if (stream != selected_) {
-    check(cublasSetStream(handle_, stream), "cublasSetStream");  // forgets the workspace
-    check(cublasSetWorkspace(handle_, workspace, bytes), "cublasSetWorkspace");
-    selected_ = stream;
-  }
-  return handle_;
-}
-
-void BlasHandle::forget(cudaStream_t stream) {
-  if (stream == selected_) {
-    selected_ = nullptr;
-  }
-}
-
 CudaQueue::CudaQueue(std::string name, Pulse& pulse, const QueueOptions& options)
-    : name_(std::move(name)),
-      pulse_(pulse),
-      device_(options.device),
-      failed_(options.failed),
-      blas_(options.blas) {
+    : name_(std::move(name)), pulse_(pulse), device_(options.device), failed_(options.failed) {
   const CurrentDevice scope(device_);
   // Independent of the legacy stream, which the caller's own work may be on.
   check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, options.priority),
@@ -74,8 +43,9 @@ CudaQueue::~CudaQueue() {
   cudaGetDevice(&before);
   cudaSetDevice(device_);
   cudaStreamSynchronize(stream_);
-  blas_->forget(stream_);
-  blas_.reset();
+  if (blas_ != nullptr) {
+    cublasDestroy(blas_);
+  }
   cudaFree(blas_workspace_);
   cudaFree(scratch_);
   cudaStreamDestroy(stream_);
@@ -83,10 +53,18 @@ CudaQueue::~CudaQueue() {
 }
 
 cublasHandle_t CudaQueue::blas() {
-  if (blas_workspace_ == nullptr) {
-    check(cudaMalloc(&blas_workspace_, blas_workspace_bytes), "allocating cuBLAS's workspace");
+  if (blas_ == nullptr) {
+    if (blas_workspace_ == nullptr) {
+      check(cudaMalloc(&blas_workspace_, blas_workspace_bytes), "allocating cuBLAS's workspace");
+    }
+    check(cublasCreate(&blas_), "cublasCreate");
+    check(cublasSetStream(blas_, stream_), "cublasSetStream");
+    check(cublasSetWorkspace(blas_, blas_workspace_, blas_workspace_bytes), "cublasSetWorkspace");
+    // No lower precision than the dtype's, whatever NVIDIA_TF32_OVERRIDE or a default say.
+    check(cublasSetMathMode(blas_, CUBLAS_DEFAULT_MATH), "cublasSetMathMode");
+    check(cublasSetAtomicsMode(blas_, CUBLAS_ATOMICS_NOT_ALLOWED), "cublasSetAtomicsMode");
   }
-  return blas_->select(stream_, blas_workspace_, blas_workspace_bytes);
+  return blas_;
 }
 
 const WideGemm& CudaQueue::wide_gemm() {
