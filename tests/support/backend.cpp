@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <sstream>
 #include <string>
 
@@ -39,6 +40,8 @@ Mesh make_mesh(std::int64_t ranks, std::optional<std::uint64_t> delays) {
 Mesh& transfer_mesh(std::int64_t ranks) {
   // Never destroyed: CUDA may be gone by the end of main.
   static auto& meshes = *new std::map<std::int64_t, Mesh>;
+  static std::mutex adding;
+  const std::lock_guard lock(adding);
   const auto found = meshes.find(ranks);
   return found != meshes.end() ? found->second
                                : meshes.emplace(ranks, make_mesh(ranks)).first->second;

@@ -1,7 +1,5 @@
 #include "runtime/cuda/cuda_device.hpp"
 
-#include "runtime/cuda/cuda_queue.hpp"
-
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
@@ -26,7 +24,8 @@ CudaDevice::~CudaDevice() { pulse_.keep_copy(nullptr); }
 
 std::unique_ptr<Queue> CudaDevice::make_queue(const std::string& name) {
   QueueOptions options{.device = ordinal_,
-                       .failed = static_cast<const std::uint32_t*>(failed_.data())};
+                       .failed = static_cast<const std::uint32_t*>(failed_.data()),
+                       .blas = blas_};
   if (delays_) {
     options.delays = *delays_ ^ std::hash<std::string>{}(name);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/cuda/cuda_kernels.hpp"
+#include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/device.hpp"
 #include "runtime/pulse.hpp"
 
@@ -50,6 +51,7 @@ class CudaDevice final : public Device {
   std::optional<std::uint64_t> delays_;
   std::size_t block_;
   Buffer failed_;  // the pulse's copy
+  std::shared_ptr<BlasHandle> blas_ = std::make_shared<BlasHandle>(ordinal_);
   CudaKernels<float> float32_;
   CudaKernels<double> float64_;
   CudaKernels<std::complex<float>> complex64_;

@@ -27,8 +27,45 @@ void CudaEvent::synchronize(const WaitSite& site) {
   }
 }
 
+BlasHandle::~BlasHandle() {
+  if (handle_ != nullptr) {
+    int before = 0;
+    cudaGetDevice(&before);
+    cudaSetDevice(device_);
+    cublasDestroy(handle_);
+    cudaSetDevice(before);
+  }
+}
+
+cublasHandle_t BlasHandle::select(cudaStream_t stream, void* workspace, std::size_t bytes) {
+  if (handle_ == nullptr) {
+    check(cublasCreate(&handle_), "cublasCreate");
+    // No lower precision than the dtype's, whatever NVIDIA_TF32_OVERRIDE or a default say.
+    check(cublasSetMathMode(handle_, CUBLAS_DEFAULT_MATH), "cublasSetMathMode");
+    check(cublasSetAtomicsMode(handle_, CUBLAS_ATOMICS_NOT_ALLOWED), "cublasSetAtomicsMode");
+  }
+  if (stream != selected_) {
+    selected_ = nullptr;
+    check(cublasSetStream(handle_, stream), "cublasSetStream");  // forgets the workspace
+    check(cublasSetWorkspace(handle_, workspace, bytes), "cublasSetWorkspace");
+    selected_ = stream;
+  }
+  return handle_;
+}
+
+void BlasHandle::forget(cudaStream_t stream) {
+  if (stream == selected_) {
+    cublasSetStream(handle_, nullptr);
+    selected_ = nullptr;
+  }
+}
+
 CudaQueue::CudaQueue(std::string name, Pulse& pulse, const QueueOptions& options)
-    : name_(std::move(name)), pulse_(pulse), device_(options.device), failed_(options.failed) {
+    : name_(std::move(name)),
+      pulse_(pulse),
+      device_(options.device),
+      failed_(options.failed),
+      blas_(options.blas != nullptr ? options.blas : std::make_shared<BlasHandle>(options.device)) {
   const CurrentDevice scope(device_);
   // Independent of the legacy stream, which the caller's own work may be on.
   check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, options.priority),
@@ -43,9 +80,8 @@ CudaQueue::~CudaQueue() {
   cudaGetDevice(&before);
   cudaSetDevice(device_);
   cudaStreamSynchronize(stream_);
-  if (blas_ != nullptr) {
-    cublasDestroy(blas_);
-  }
+  blas_->forget(stream_);
+  blas_.reset();
   cudaFree(blas_workspace_);
   cudaFree(scratch_);
   cudaStreamDestroy(stream_);
@@ -53,18 +89,10 @@ CudaQueue::~CudaQueue() {
 }
 
 cublasHandle_t CudaQueue::blas() {
-  if (blas_ == nullptr) {
-    if (blas_workspace_ == nullptr) {
-      check(cudaMalloc(&blas_workspace_, blas_workspace_bytes), "allocating cuBLAS's workspace");
-    }
-    check(cublasCreate(&blas_), "cublasCreate");
-    check(cublasSetStream(blas_, stream_), "cublasSetStream");
-    check(cublasSetWorkspace(blas_, blas_workspace_, blas_workspace_bytes), "cublasSetWorkspace");
-    // No lower precision than the dtype's, whatever NVIDIA_TF32_OVERRIDE or a default say.
-    check(cublasSetMathMode(blas_, CUBLAS_DEFAULT_MATH), "cublasSetMathMode");
-    check(cublasSetAtomicsMode(blas_, CUBLAS_ATOMICS_NOT_ALLOWED), "cublasSetAtomicsMode");
+  if (blas_workspace_ == nullptr) {
+    check(cudaMalloc(&blas_workspace_, blas_workspace_bytes), "allocating cuBLAS's workspace");
   }
-  return blas_;
+  return blas_->select(stream_, blas_workspace_, blas_workspace_bytes);
 }
 
 const WideGemm& CudaQueue::wide_gemm() {

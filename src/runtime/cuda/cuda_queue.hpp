@@ -52,6 +52,26 @@ class CurrentDevice {
   int before_ = 0;
 };
 
+/// cuBLAS for the queues of a device, which the same thread enqueues on. A handle for each would
+/// take 67 MB for a workspace of its own, which ours replaces.
+class BlasHandle {
+ public:
+  explicit BlasHandle(int device) : device_(device) {}
+  ~BlasHandle();
+  BlasHandle(const BlasHandle&) = delete;
+  BlasHandle& operator=(const BlasHandle&) = delete;
+
+  /// The handle, as what it enqueues goes to `stream` and uses `workspace`.
+  cublasHandle_t select(cudaStream_t stream, void* workspace, std::size_t bytes);
+  /// The stream is about to go.
+  void forget(cudaStream_t stream);
+
+ private:
+  int device_;
+  cublasHandle_t handle_ = nullptr;
+  cudaStream_t selected_ = nullptr;
+};
+
 /// What distinguishes the queues of a device.
 struct QueueOptions {
   int device = 0;
@@ -59,6 +79,7 @@ struct QueueOptions {
   std::optional<std::uint64_t> delays;  ///< seed of random delays in front of all work; for tests
   /// Not 0 when a rank has failed, as kernels see it.
   const volatile std::uint32_t* failed = nullptr;
+  std::shared_ptr<BlasHandle> blas;  ///< of the device; null: one of its own
 };
 
 class CudaQueue final : public Queue {
@@ -88,7 +109,8 @@ class CudaQueue final : public Queue {
 
   cudaStream_t stream() const { return stream_; }
   const volatile std::uint32_t* failed() const { return failed_; }
-  /// A handle and workspace of this queue alone; its kernels' sums depend on nothing else.
+  /// For this stream, with a workspace of this queue alone: its kernels' sums depend on nothing
+  /// else. Until another queue of the device asks.
   cublasHandle_t blas();
   const WideGemm& wide_gemm();
   /// Memory for kernels of ours that need some beside their operands: what one kernel leaves there
@@ -147,7 +169,7 @@ class CudaQueue final : public Queue {
   std::int64_t step_ = -1;
   std::int64_t turn_ = 0;
   cudaStream_t stream_ = nullptr;
-  cublasHandle_t blas_ = nullptr;
+  std::shared_ptr<BlasHandle> blas_;
   void* blas_workspace_ = nullptr;
   std::optional<WideGemm> wide_gemm_;
   void* scratch_ = nullptr;
