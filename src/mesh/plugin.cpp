@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/auxv.h>
 
 #include <array>
 #include <filesystem>
@@ -22,8 +23,9 @@ std::filesystem::path file_of(const void* address) {
   if (::dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0) {
     return {};
   }
-  // A program has no name there, and that in `info` is whatever it was started as.
-  const char* const name = *map->l_name == '\0' ? "/proc/self/exe" : map->l_name;
+  // A program has no name there, and that in `info` is what whoever started it calls it.
+  const char* const name =
+      *map->l_name == '\0' ? reinterpret_cast<const char*>(::getauxval(AT_EXECFN)) : map->l_name;
   std::error_code error;
   const auto path = std::filesystem::canonical(name, error);
   return error ? std::filesystem::path() : path;
