@@ -12,7 +12,7 @@
 
 namespace shardsolve::mesh {
 
-class HostBackend final : public CpuBackend {
+class HostBackend : public CpuBackend {
  public:
   using Windows = comm::InProcess::Windows;
   explicit HostBackend(std::int64_t ranks, Windows windows = Windows::in_place)

@@ -7,7 +7,7 @@
 
 namespace shardsolve::runtime::host {
 
-class HostDevice final : public Device {
+class HostDevice : public Device {
  public:
   explicit HostDevice(Pulse& pulse);
 

@@ -6,7 +6,7 @@
 namespace shardsolve::runtime::host {
 
 template <Scalar T>
-class HostKernels final : public Kernels<T> {
+class HostKernels : public Kernels<T> {
  public:
   using typename Kernels<T>::Real;
   using typename Kernels<T>::In;

@@ -1,0 +1,109 @@
+// A backend whose updates take panels in a form of their own, as GPUs do in single precision: a
+// factor uses nothing else of a packed panel, and has room for it.
+
+#include "mesh/host_backend.hpp"
+#include "mesh/mesh_state.hpp"
+#include "runtime/host/host_device.hpp"
+#include "support/backend.hpp"
+#include "support/bits.hpp"
+#include "support/matrix_zoo.hpp"
+#include "support/sharded_problem.hpp"
+
+#include <shardsolve/cholesky.hpp>
+#include <shardsolve/mesh.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+
+namespace shardsolve::testing {
+namespace {
+
+using runtime::Op;
+using runtime::Queue;
+using runtime::Steps;
+using runtime::Triangle;
+
+/// Panels are doubled, and NaN follows each column, where tiles have an even number of columns.
+class PreparingKernels final : public runtime::host::HostKernels<double> {
+ public:
+  std::int64_t packed_rows(std::int64_t tile) const override {
+    return is_prepared(tile) ? tile + more_rows : tile;
+  }
+  void prepare_updates(Queue& queue, Out packed) const override {
+    if (is_prepared(packed.rows())) {
+      scale(queue, 2.0, packed);
+      fill(queue, std::numeric_limits<double>::quiet_NaN(),
+           {packed.data() + packed.rows(), more_rows, packed.columns(), packed.stride()});
+    }
+  }
+  void update(Queue& queue, In left, In right, Out c, const Steps& steps) const override {
+    gemm_batch(queue, Op::conjugate_transpose, Op::none, factor(left), left, right, 1.0, c, steps);
+  }
+  void update_lower(Queue& queue, In right, Out c, const Steps& steps) const override {
+    herk_batch(queue, Triangle::lower, Op::conjugate_transpose, factor(right), right, c, steps);
+  }
+  void update_tile(Queue& queue, In right, Out c) const override {
+    herk(queue, Triangle::lower, Op::conjugate_transpose, factor(right), right, 1.0, c);
+  }
+
+ private:
+  static constexpr std::int64_t more_rows = 3;
+  static bool is_prepared(std::int64_t tile) { return tile % 2 == 0; }
+  static double factor(In panel) { return is_prepared(panel.rows()) ? -0.25 : -1.0; }
+};
+
+class PreparingDevice final : public runtime::host::HostDevice {
+ public:
+  using HostDevice::HostDevice;
+  using HostDevice::kernels;
+  const runtime::Kernels<double>& kernels(const double*) const override { return kernels_; }
+
+ private:
+  PreparingKernels kernels_;
+};
+
+class PreparingBackend final : public mesh::HostBackend {
+ public:
+  using HostBackend::HostBackend;
+  std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
+    return std::make_unique<PreparingDevice>(pulse);
+  }
+};
+
+void expect_the_bits_of_plain_panels(const SlabLayout& layout) {
+  if (!test_gpus().empty()) {
+    GTEST_SKIP() << "of CPU devices";
+  }
+  const DenseMatrix<double> a = dense<double>({.n = layout.size(), .seed = 3});
+  const auto factor_on = [&](Mesh mesh) {
+    const CholeskyFactor<double> factor = cholesky_factor(mesh, shard(a, layout));
+    EXPECT_TRUE(factor.outcome.ok()) << factor.outcome.message();
+    return whole(factor.slabs);
+  };
+  using Windows = mesh::HostBackend::Windows;
+  for (const Windows windows : {Windows::in_place, Windows::copied}) {
+    auto backend = std::make_unique<PreparingBackend>(layout.ranks(), windows);
+    EXPECT_TRUE(same_bits(factor_on(Mesh(mesh::MeshState::start(std::move(backend)))),
+                          factor_on(Mesh::host(layout.ranks()))));
+  }
+}
+
+TEST(PreparedUpdates, GiveTheBitsOfPlainPanels) {
+  for (const std::int64_t ranks : {1, 2, 3}) {
+    for (const std::int64_t tile : {8, 9, 16}) {
+      SCOPED_TRACE(std::to_string(ranks) + " ranks, tile " + std::to_string(tile));
+      expect_the_bits_of_plain_panels(SlabLayout::even(101, ranks, tile));
+    }
+  }
+}
+
+// Its 8 columns are prepared and have more rows than those of a tile of 9.
+TEST(PreparedUpdates, NarrowFirstBlock_FitsItsSlot) {
+  expect_the_bits_of_plain_panels(SlabLayout({0, 8, 101}, 9));
+}
+
+}  // namespace
+}  // namespace shardsolve::testing
