@@ -24,8 +24,8 @@ namespace {
 
 constexpr int lanes = 32;
 
-// A block of threads makes a tile of c, each warp a part of it; a complex column of the
-// right factor counts as two, which give the real and the imaginary part.
+// A block of threads makes a tile of c, each warp a part of it; a complex column of the right
+// factor counts as two, which give the real and the imaginary part.
 constexpr int warps_down = 2;
 constexpr int warps_across = 4;
 constexpr int threads = warps_down * warps_across * lanes;
@@ -48,8 +48,7 @@ constexpr int high_tile = 16;
 constexpr int wide_tile = 8;
 constexpr int deep = 16;
 
-/// Tiles of c that one after another take: their columns of the right factor are read once where
-/// the cache of the GPU keeps them.
+/// Rows of tiles that are made column by column, so that what they read stays in the GPU's cache.
 constexpr int rows_of_tiles = 16;
 
 /// Columns of a packed panel as they are split; the steps of a batch apart. In float16.
@@ -106,7 +105,7 @@ inline __device__ void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// What a thread copies of an operand: a piece of each slice of every 16th column.
+/// What a thread copies of an operand: a piece of each slice of some columns.
 template <int columns>
 class Source {
  public:
@@ -324,7 +323,8 @@ class UpdateTile {
       each([&](E& target, int next, int i) {
         const float* const two = &sum_[i / 2][j][2 * (i % 2)];
         if constexpr (parts<E> == 2) {
-          const bool is_real = update_.lower && row + i * row_distance == column + j * 4;
+          const bool is_real =
+              update_.lower && row + i * row_distance == column + j * wide_tile / 2;
           target = {c[next][i].re - two[0] * of_row[i] * of_column[next],
                     is_real ? 0.0F : c[next][i].im - two[1] * of_row[i] * of_column[next]};
         } else {
