@@ -24,8 +24,11 @@ std::filesystem::path file_of(const void* address) {
     return {};
   }
   // A program has no name there, and that in `info` is what whoever started it calls it.
-  const char* const name =
-      *map->l_name == '\0' ? reinterpret_cast<const char*>(::getauxval(AT_EXECFN)) : map->l_name;
+  const char* name = map->l_name;
+  if (*name == '\0') {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): as the kernel says it
+    name = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  }
   std::error_code error;
   const auto path = std::filesystem::canonical(name, error);
   return error ? std::filesystem::path() : path;
