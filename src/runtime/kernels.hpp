@@ -132,7 +132,7 @@ class Kernels {
   /// target[j] = max_i |a_ij|, NaN if the column holds one.
   virtual void column_max(Queue& queue, In a, double* target) const = 0;
   /// One pass over columns of A, whose first one is column `first` of the whole matrix; `weights`
-  /// holds the vector v of +1 and -1, one a row; results as in Inspection.
+  /// holds the real vector v, one number a row; results as in Inspection.
   virtual void inspect(Queue& queue, In a, std::int64_t first, const double* weights, double scale,
                        Inspection result) const = 0;
 };

@@ -12,11 +12,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <random>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,15 @@ T draw(std::mt19937_64& random) {
     return {re, static_cast<RealOf<T>>(uniform(random))};
   } else {
     return static_cast<T>(uniform(random));
+  }
+}
+
+template <class V>
+V conjugate(const V& value) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return value;
+  } else {
+    return std::conj(value);
   }
 }
 

@@ -106,15 +106,6 @@ Framed<T> nearly_singular(std::int64_t n) {
   return tile;
 }
 
-template <Scalar T>
-T conjugate(const T& value) {
-  if constexpr (is_complex<T>) {
-    return std::conj(value);
-  } else {
-    return value;
-  }
-}
-
 /// max of |a - x l^H| / (|x| |l|^H) over some rows.
 template <Scalar T>
 double backward_error(const Framed<T>& a, const Framed<T>& x, const Framed<T>& l) {

@@ -108,14 +108,6 @@ class DeviceUpdatesTest : public DeviceKernelsTest<T> {
     error.mean /= std::max(counted, 1.0);
     return error;
   }
-
-  static Wide conjugate(const Wide& x) {
-    if constexpr (is_complex<T>) {
-      return std::conj(x);
-    } else {
-      return x;
-    }
-  }
 };
 TYPED_TEST_SUITE(DeviceUpdatesTest, Dtypes, DtypeNames);
 
