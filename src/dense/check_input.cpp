@@ -5,6 +5,7 @@
 #include "dense/wait_sites.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -61,12 +62,19 @@ std::uint64_t random_bits(std::size_t row) {
   return bits ^ (bits >> 31U);
 }
 
+double magnitude(const std::array<double, 1>& real) { return std::abs(real[0]); }
+double magnitude(const std::array<double, 2>& complex) {
+  return std::hypot(complex[0], complex[1]);
+}
+
 /// The vector v of check_input(): 1 to 2 with a sign, of so few digits that products with float32
 /// are exact.
 std::vector<double> probe_weights(std::int64_t n) {
-  std::vector<double> weights = probe_signs(n);
+  std::vector<double> weights(static_cast<std::size_t>(n));
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    weights[i] *= 1.0 + static_cast<double>((random_bits(i) >> 1U) % 256) / 256.0;
+    const std::uint64_t bits = random_bits(i);
+    const double magnitude = 1.0 + static_cast<double>((bits >> 1U) % 256) / 256.0;
+    weights[i] = (bits & 1U) != 0 ? magnitude : -magnitude;
   }
   return weights;
 }
@@ -145,15 +153,15 @@ Findings InputPass<T>::sum_up(const runtime::Inspection& result) {
       continue;
     }
     found.norm = std::max(found.norm, sums[at]);
-    double difference = 0.0;
+    std::array<double, parts> difference{};
     for (std::size_t part = 0; part < parts; ++part) {
       double product = 0.0;
       for (std::int64_t r = 0; r < rank_.count(); ++r) {
         product += all[static_cast<std::size_t>(r * parts * width_) + parts * at + part];
       }
-      difference = std::hypot(difference, probe[parts * at + part] - product);
+      difference[part] = probe[parts * at + part] - product;
     }
-    const double excess = difference - tiny;
+    const double excess = magnitude(difference) - tiny;
     const double violation = excess <= 0.0 ? 0.0 : excess / (limit * sums[at]);
     if (!(violation <= std::max(1.0, found.asymmetry))) {
       found.asymmetry = std::isnan(violation) ? std::numeric_limits<double>::infinity() : violation;
