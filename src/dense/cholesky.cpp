@@ -178,14 +178,11 @@ class Cholesky {
     rank_.panel().wait(chunk_arrived(last, static_cast<std::size_t>(chunk - arriving.begin())),
                        sites::next_column_arrived);
     const RowRun tile = rows_after(last)[static_cast<std::size_t>(layout_.owner(step))];
-    const MatrixView<T> right = panel(last).columns_from(tile.packed, layout_.columns(step).size());
-    const MatrixView<T> left =
-        panel(last).columns_from(chunk->packed + (rows.begin - chunk->rows.begin), rows.size());
-    if (rows == layout_.rows(step)) {
-      kernels_.update_tile(rank_.panel(), right, column(step, rows));
-    } else {
-      kernels_.update(rank_.panel(), left, right, column(step, rows), {});
-    }
+    const std::int64_t left = chunk->packed + (rows.begin - chunk->rows.begin);
+    const bool is_tile = rows == layout_.rows(step);
+    kernels_.update(
+        rank_.panel(), panel(last),
+        {{.left = left, .right = tile.packed, .c = column(step, rows), .lower = is_tile}});
   }
 
   void send_panel(Step step) {
@@ -226,29 +223,25 @@ class Cholesky {
   /// a22 -= p^H p on blocks [first, last) of the slab.
   void update(runtime::Queue& queue, Step step, std::int64_t first, std::int64_t last) {
     const std::vector<RowRun> runs = rows_after(step);
-    const MatrixView<T> p = panel(step);
     const auto packed = [&](GlobalIndex row, std::int64_t segment) {
       const RowRun& run = runs[static_cast<std::size_t>(segment)];
       return run.packed + (row - run.rows.begin);
     };
+    std::vector<runtime::PanelUpdate<T>> updates;
     for (const Batch& batch :
          layout::in_batches(layout::lower_staircase(layout_, rank_.index(), first, last))) {
       const Piece& piece = batch.first;
-      const MatrixView<T> a22 = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
-                                            piece.rows.size(), piece.columns.size());
-      const runtime::Steps steps{batch.count, batch.distance * p.stride(),
-                                 batch.distance * p.stride(), batch.distance * (a22.stride() + 1)};
-      const MatrixView<T> right =
-          p.columns_from(packed(layout_.global(rank_.index(), piece.columns.begin), rank_.index()),
-                         piece.columns.size());
-      if (piece.diagonal) {
-        kernels_.update_lower(queue, right, a22, steps);
-      } else {
-        const MatrixView<T> left =
-            p.columns_from(packed(piece.rows.begin, piece.segment), piece.rows.size());
-        kernels_.update(queue, left, right, a22, steps);
-      }
+      updates.push_back(
+          {.left = packed(piece.rows.begin, piece.segment),
+           .right = packed(layout_.global(rank_.index(), piece.columns.begin), rank_.index()),
+           .c = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
+                            piece.rows.size(), piece.columns.size()),
+           .lower = piece.diagonal,
+           .count = batch.count,
+           .apart = batch.distance,
+           .c_apart = batch.distance * (slab_.stride() + 1)});
     }
+    kernels_.update(queue, panel(step), updates);
   }
 
   Outcome outcome() const {

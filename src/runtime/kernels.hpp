@@ -9,6 +9,7 @@
 #include <shardsolve/matrix_view.hpp>
 
 #include <cstdint>
+#include <vector>
 
 namespace shardsolve::runtime {
 
@@ -29,6 +30,19 @@ template <class T>
 MatrixView<T> moved(MatrixView<T> view, std::int64_t elements) {
   return {view.data() + elements, view.rows(), view.columns(), view.stride()};
 }
+
+/// What columns of a packed panel are multiplied for: c_i -= left_i^H right_i for `count`
+/// rectangles.
+template <Scalar T>
+struct PanelUpdate {
+  std::int64_t left = 0;   ///< first column in the panel; as many as c has rows
+  std::int64_t right = 0;  ///< likewise; as many as c has columns
+  MatrixView<T> c;
+  bool lower = false;  ///< c is on the diagonal, left = right: its lower triangle alone
+  std::int64_t count = 1;
+  std::int64_t apart = 0;    ///< columns of the panel from one rectangle to the next
+  std::int64_t c_apart = 0;  ///< elements from one to the next
+};
 
 /// What one pass over columns of a matrix finds; see Kernels::inspect. All in double precision.
 struct Inspection {
@@ -85,17 +99,22 @@ class Kernels {
   /// `packed`: columns of a panel of packed_rows() rows, of which here and below those of l21^H are
   /// named.
   virtual void prepare_updates(Queue& /*queue*/, Out /*packed*/) const {}
-  /// c_i -= left_i^H right_i for columns of prepared panels; Steps as for gemm_batch.
-  virtual void update(Queue& queue, In left, In right, Out c, const Steps& steps) const {
-    gemm_batch(queue, Op::conjugate_transpose, Op::none, T{-1}, left, right, T{1}, c, steps);
-  }
-  /// The lower triangles of c_i -= right_i^H right_i, likewise.
-  virtual void update_lower(Queue& queue, In right, Out c, const Steps& steps) const {
-    herk_batch(queue, Triangle::lower, Op::conjugate_transpose, -1, right, c, steps);
-  }
-  /// The same of one tile that is waited for.
-  virtual void update_tile(Queue& queue, In right, Out c) const {
-    herk(queue, Triangle::lower, Op::conjugate_transpose, -1, right, 1, c);
+  /// All of some updates with a prepared panel, of which none touches what another one does.
+  virtual void update(Queue& queue, In panel, const std::vector<PanelUpdate<T>>& updates) const {
+    for (const PanelUpdate<T>& update : updates) {
+      const In right = panel.columns_from(update.right, update.c.columns());
+      const std::int64_t apart = update.apart * panel.stride();
+      const Steps steps{update.count, apart, apart, update.c_apart};
+      if (!update.lower) {
+        const In left = panel.columns_from(update.left, update.c.rows());
+        gemm_batch(queue, Op::conjugate_transpose, Op::none, T{-1}, left, right, T{1}, update.c,
+                   steps);
+      } else if (update.count == 1) {
+        herk(queue, Triangle::lower, Op::conjugate_transpose, -1, right, 1, update.c);
+      } else {
+        herk_batch(queue, Triangle::lower, Op::conjugate_transpose, -1, right, update.c, steps);
+      }
+    }
   }
   /// Columns of what a backend wants to know of a tile of so many columns beside its factor.
   virtual std::int64_t aid_columns(std::int64_t tile) const = 0;

@@ -4,9 +4,11 @@
 #include "device/kernels_fixture.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -47,22 +49,32 @@ class DeviceUpdatesTest : public DeviceKernelsTest<T> {
                     std::int64_t count, bool lower) {
     const std::int64_t m = c.rows / count;
     const std::int64_t n = c.columns / count;
-    return this->after(
-        *this->gpu_, {left, right, c}, [&](const auto& kernels, auto& queue, const auto& x) {
-          const Panel p(kernels, *this->gpu_, x[0]);
-          const Panel q(kernels, *this->gpu_, x[1]);
-          const std::int64_t stride = p.view().stride();
-          const runtime::Steps steps{count, m * stride, n * stride, m + n * x[2].stride()};
-          const MatrixView<T> first = x[2].block(0, 0, m, n);
-          if (lower) {
-            kernels.update_lower(queue, q.view().columns_from(0, n), first,
-                                 {count, steps.b, steps.b, steps.c});
-          } else {
-            kernels.update(queue, p.view().columns_from(0, m), q.view().columns_from(0, n), first,
-                           steps);
-          }
-          queue.synchronize();  // before the panels' memory goes
-        })[2];
+    // In turn what belongs to an update, and what no update takes.
+    const std::int64_t apart = m + n + 1;
+    auto both = framed<T>(left.rows, count * apart, 9);
+    for (std::int64_t j = 0; j < left.columns; ++j) {
+      for (std::int64_t i = 0; i < left.rows; ++i) {
+        both(i, j / m * apart + j % m) = left(i, j);
+      }
+    }
+    for (std::int64_t j = 0; j < right.columns; ++j) {
+      for (std::int64_t i = 0; i < left.rows; ++i) {
+        both(i, j / n * apart + m + j % n) = right(i, j);
+      }
+    }
+    return this->after(*this->gpu_, {both, c},
+                       [&](const auto& kernels, auto& queue, const auto& x) {
+                         const Panel panel(kernels, *this->gpu_, x[0]);
+                         kernels.update(queue, panel.view(),
+                                        {{.left = lower ? m : 0,
+                                          .right = m,
+                                          .c = x[1].block(0, 0, m, n),
+                                          .lower = lower,
+                                          .count = count,
+                                          .apart = apart,
+                                          .c_apart = m + n * x[1].stride()}});
+                         queue.synchronize();  // before the panel's memory goes
+                       })[1];
   }
 
   struct Error {
@@ -82,6 +94,9 @@ class DeviceUpdatesTest : public DeviceKernelsTest<T> {
       }
       return std::sqrt(squares);
     };
+    for (std::size_t i = 0; i < before.values.size(); ++i) {
+      EXPECT_TRUE(before.inside(i) || after.values[i] == before.values[i]) << "place " << i;
+    }
     Error error;
     double counted = 0.0;
     for (std::int64_t j = 0; j < before.columns; ++j) {
@@ -123,7 +138,7 @@ TYPED_TEST(DeviceUpdatesTest, PanelsOfSinglePrecision_AreSplitWhereTilesAreWhole
 // Tiles that are split and such that are not, whole and broken blocks of what kernels make at once.
 TYPED_TEST(DeviceUpdatesTest, Updates_AreProducts) {
   using T = TypeParam;
-  for (const std::int64_t k : {20, 32, 64, 96, 512}) {
+  for (const std::int64_t k : {16, 20, 32, 64, 96, 512}) {
     const double bound = 4.0 + std::sqrt(static_cast<double>(k));
     for (const auto& [m, n, count] : {std::array<std::int64_t, 3>{1, 1, 1},
                                       {130, 65, 1},
@@ -149,8 +164,37 @@ TYPED_TEST(DeviceUpdatesTest, Updates_AreProducts) {
   }
 }
 
+// A launch takes some dozens.
+TYPED_TEST(DeviceUpdatesTest, ManyUpdatesAtOnce_AreThoseOneByOne) {
+  using T = TypeParam;
+  constexpr std::int64_t count = 70;
+  const auto made = [&](std::int64_t at_once) {
+    return this->after(
+        *this->gpu_, {framed<T>(32, count + 5, 1), framed<T>(3 * count, 5, 2)},
+        [&](const auto& kernels, auto& queue, const auto& x) {
+          const typename TestFixture::Panel panel(kernels, *this->gpu_, x[0]);
+          std::vector<runtime::PanelUpdate<T>> updates;
+          for (std::int64_t i = 0; i < count; ++i) {
+            updates.push_back({.left = i, .right = count - i, .c = x[1].block(3 * i, 0, 3, 5)});
+            if (std::ssize(updates) == at_once) {
+              kernels.update(queue, panel.view(), updates);
+              updates.clear();
+            }
+          }
+          queue.synchronize();  // before the panel's memory goes
+        })[1];
+  };
+  const auto before = framed<T>(3 * count, 5, 2);
+  const auto one_by_one = made(1);
+  EXPECT_EQ(made(count).values, one_by_one.values);
+  for (std::int64_t i = 0; i < before.rows; ++i) {
+    EXPECT_NE(one_by_one(i, 0), before(i, 0)) << i;
+  }
+}
+
 // Sums that only grow show whether what is added up is chopped: left to the tensor cores of an
-// H200, sums of 1024 such products come out 23 units too small.
+// H200, sums of 1024 such products come out 23 units too small. Rounded to nearest they err as
+// often to either side, single ones by up to the root of their length.
 TYPED_TEST(DeviceUpdatesTest, PositiveNumbers_AreNotChopped) {
   using T = TypeParam;
   auto left = framed<T>(1024, 150, 1);
@@ -160,7 +204,7 @@ TYPED_TEST(DeviceUpdatesTest, PositiveNumbers_AreNotChopped) {
   const Framed<T> c{150, 150, std::vector<T>(framed<T>(150, 150, 3).values.size())};
   const auto found = this->updated(left, left, c, 1, true);
   const auto error = this->error_of(left, left, c, found, 1, true);
-  EXPECT_LE(error.largest, 16.0);
+  EXPECT_LE(error.largest, 32.0);
   EXPECT_LE(std::abs(error.mean), 1.0);
 }
 

@@ -17,14 +17,14 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace shardsolve::testing {
 namespace {
 
-using runtime::Op;
+using runtime::PanelUpdate;
 using runtime::Queue;
-using runtime::Steps;
-using runtime::Triangle;
 
 /// Panels are doubled, and NaN follows each column, where tiles have an even number of columns.
 class PreparingKernels final : public runtime::host::HostKernels<double> {
@@ -39,20 +39,28 @@ class PreparingKernels final : public runtime::host::HostKernels<double> {
            {packed.data() + packed.rows(), more_rows, packed.columns(), packed.stride()});
     }
   }
-  void update(Queue& queue, In left, In right, Out c, const Steps& steps) const override {
-    gemm_batch(queue, Op::conjugate_transpose, Op::none, factor(left), left, right, 1.0, c, steps);
-  }
-  void update_lower(Queue& queue, In right, Out c, const Steps& steps) const override {
-    herk_batch(queue, Triangle::lower, Op::conjugate_transpose, factor(right), right, c, steps);
-  }
-  void update_tile(Queue& queue, In right, Out c) const override {
-    herk(queue, Triangle::lower, Op::conjugate_transpose, factor(right), right, 1.0, c);
+  void update(Queue& queue, In panel,
+              const std::vector<PanelUpdate<double>>& updates) const override {
+    if (!is_prepared(panel.rows())) {
+      HostKernels::update(queue, panel, updates);
+      return;
+    }
+    // Products of doubled panels; multiplications by powers of two change no bits.
+    for (PanelUpdate<double> one : updates) {
+      for (std::int64_t left = std::exchange(one.count, 1); left > 0; --left) {
+        scale(queue, 4.0, one.c);
+        HostKernels::update(queue, panel, {one});
+        scale(queue, 0.25, one.c);
+        one.left += one.apart;
+        one.right += one.apart;
+        one.c = runtime::moved(one.c, one.c_apart);
+      }
+    }
   }
 
  private:
   static constexpr std::int64_t more_rows = 3;
   static bool is_prepared(std::int64_t tile) { return tile % 2 == 0; }
-  static double factor(In panel) { return is_prepared(panel.rows()) ? -0.25 : -1.0; }
 };
 
 class PreparingDevice final : public runtime::host::HostDevice {

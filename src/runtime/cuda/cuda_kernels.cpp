@@ -3,11 +3,13 @@
 #include "runtime/cuda/cublas.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/update_pieces.hpp"
 #include "runtime/operand_shapes.hpp"
 
 #include <algorithm>
 #include <complex>
 #include <type_traits>
+#include <vector>
 
 namespace shardsolve::runtime::cuda {
 namespace {
@@ -53,7 +55,37 @@ std::int64_t panel_rows(std::int64_t tile) {
   return std::max<std::int64_t>(elements / tile, 1);
 }
 
-/// Columns of a panel that is split.
+template <Scalar T>
+void add_piece(UpdatePieces<Element<T>>& pieces, const PanelUpdate<T>& update) {
+  const auto small = [](std::int64_t count) { return static_cast<std::int32_t>(count); };
+  const auto tiles = [](std::int64_t count, int size) {
+    return static_cast<std::uint32_t>((count + size - 1) / size);
+  };
+  const MatrixView<T> c = update.c;
+  UpdatePiece<Element<T>>& piece = pieces.pieces[pieces.count++];
+  piece = {.c = elements(c).data(),
+           .stride = c.stride(),
+           .c_apart = update.c_apart,
+           .left = small(update.left),
+           .right = small(update.right),
+           .apart = small(update.apart),
+           .rows = small(c.rows()),
+           .columns = small(c.columns()),
+           .tiles = tiles(c.rows(), update_rows) * tiles(c.columns(), update_columns<Element<T>>),
+           .first_tile = pieces.tiles,
+           .lower = update.lower};
+  pieces.tiles += piece.tiles * static_cast<std::uint32_t>(update.count);
+}
+
+template <Scalar T>
+double flops_of(const PanelUpdate<T>& update, std::int64_t k) {
+  const std::int64_t rows = update.c.rows();
+  const double entries =
+      update.lower ? 0.5 * product(rows, rows + 1) : product(rows, update.c.columns());
+  return multiply_add<T> * product(update.count, k) * entries;
+}
+
+/// A panel that is split.
 template <Scalar T>
 void require_split(MatrixView<const T> packed) {
   constexpr std::size_t alignment = 16;
@@ -340,47 +372,36 @@ void CudaKernels<T>::prepare_updates(Queue& queue, Out packed) const {
 }
 
 template <Scalar T>
-void CudaKernels<T>::update(Queue& queue, In left, In right, Out c, const Steps& steps) const {
-  const std::int64_t k = require_product(Op::conjugate_transpose, left, Op::none, right, c);
-  if (!Own<T>::splits_panels(k)) {
-    Kernels<T>::update(queue, left, right, c, steps);
+void CudaKernels<T>::update(Queue& queue, In panel,
+                            const std::vector<PanelUpdate<T>>& updates) const {
+  if (!Own<T>::updates_panels(elements(panel))) {
+    Kernels<T>::update(queue, panel, updates);
     return;
   }
-  require_split(left);
-  require_split(right);
+  if (Own<T>::splits_panels(panel.rows())) {
+    require_split(panel);
+  }
   CudaQueue& cuda = as_cuda(queue);
-  const WorkInfo info{.name = "update",
-                      .flops = multiply_add<T> * product(steps.count, c.rows(), c.columns(), k)};
-  cuda.launch(info, [&] {
-    Own<T>::split_update(cuda.stream(), elements(left), elements(right), elements(c), steps);
-  });
-}
-
-template <Scalar T>
-void CudaKernels<T>::update_lower(Queue& queue, In right, Out c, const Steps& steps) const {
-  const std::int64_t n = c.rows();
-  const std::int64_t k = right.rows();
-  require(c.columns() == n && right.columns() == n, "update");
-  if (!Own<T>::splits_panels(k)) {
-    Kernels<T>::update_lower(queue, right, c, steps);
-    return;
+  UpdatePieces<Element<T>> pieces;
+  WorkInfo info{.name = "update"};
+  const auto enqueue = [&] {
+    cuda.launch(info, [&] { Own<T>::update(cuda.stream(), elements(panel), pieces); });
+    pieces = {};
+    info.flops = 0.0;
+  };
+  for (const PanelUpdate<T>& update : updates) {
+    if (update.c.empty()) {
+      continue;
+    }
+    if (pieces.count == pieces.most) {
+      enqueue();
+    }
+    add_piece(pieces, update);
+    info.flops += flops_of(update, panel.rows());
   }
-  require_split(right);
-  CudaQueue& cuda = as_cuda(queue);
-  const WorkInfo info{.name = "update",
-                      .flops = 0.5 * multiply_add<T> * product(steps.count, n, n + 1, k)};
-  cuda.launch(info, [&] {
-    Own<T>::split_update_lower(cuda.stream(), elements(right), elements(c), steps);
-  });
-}
-
-template <Scalar T>
-void CudaKernels<T>::update_tile(Queue& queue, In right, Out c) const {
-  if (!Own<T>::splits_panels(right.rows())) {
-    Kernels<T>::update_tile(queue, right, c);
-    return;
+  if (pieces.count > 0) {
+    enqueue();
   }
-  update_lower(queue, right, c, {});
 }
 
 template <Scalar T>

@@ -4,6 +4,9 @@
 #include "runtime/cuda/device_kernels.hpp"
 #include "runtime/kernels.hpp"
 
+#include <cstdint>
+#include <vector>
+
 namespace shardsolve::runtime::cuda {
 
 template <Scalar T>
@@ -26,9 +29,7 @@ class CudaKernels final : public Kernels<T> {
   std::int64_t packed_rows(std::int64_t tile) const override;
   /// In float32 and complex64 panels are split for tensor cores, where they are not too narrow.
   void prepare_updates(Queue& queue, Out packed) const override;
-  void update(Queue& queue, In left, In right, Out c, const Steps& steps) const override;
-  void update_lower(Queue& queue, In right, Out c, const Steps& steps) const override;
-  void update_tile(Queue& queue, In right, Out c) const override;
+  void update(Queue& queue, In panel, const std::vector<PanelUpdate<T>>& updates) const override;
   /// L^H with zeros below its diagonal, and what panel() takes of its inverse.
   std::int64_t aid_columns(std::int64_t tile) const override { return 2 * tile; }
   /// Fewer would leave most of the GPU idle in the kernel for panels; without that, enqueuing them

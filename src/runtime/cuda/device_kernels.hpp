@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/cuda/element.hpp"
+#include "runtime/cuda/update_pieces.hpp"
 #include "runtime/kernels.hpp"
 #include "runtime/persistent_solve.hpp"
 #include "runtime/upper_part.hpp"
@@ -63,10 +64,13 @@ struct DeviceKernels {
   static constexpr std::int64_t split_rows = 16 / sizeof(E);
   /// In place. Here and below the rows of the tile are named, and there is memory for the others.
   static void split_panel(cudaStream_t stream, Out packed);
-  /// c_i -= left_i^H right_i for columns of split panels.
-  static void split_update(cudaStream_t stream, In left, In right, Out c, const Steps& steps);
-  /// The lower triangle of c_i -= right_i^H right_i, likewise; its diagonal is made real.
-  static void split_update_lower(cudaStream_t stream, In right, Out c, const Steps& steps);
+  /// Whether there is a kernel for the updates with this packed panel: split ones, and on the
+  /// current device, from sm_90 on, such in float64 whose columns are slices of 16 numbers and
+  /// begin at multiples of 16 bytes.
+  static bool updates_panels(In panel);
+  /// Each c_i -= left_i^H right_i. Of what is `lower` the lower triangle alone, whose diagonal is
+  /// made real.
+  static void update(cudaStream_t stream, In panel, const UpdatePieces<E>& pieces);
 
   /// Columns that a tile may have.
   static constexpr std::int64_t largest_tile = 1024;
@@ -107,6 +111,23 @@ struct DeviceKernels {
   static void persistent_solve(cudaStream_t stream, const PersistentSolve<E>& solve,
                                const volatile std::uint32_t* failed);
 };
+
+template <>
+bool DeviceKernels<float>::updates_panels(In panel);
+template <>
+bool DeviceKernels<double>::updates_panels(In panel);
+template <>
+bool DeviceKernels<Complex<float>>::updates_panels(In panel);
+template <>
+bool DeviceKernels<Complex<double>>::updates_panels(In panel);
+template <>
+void DeviceKernels<float>::update(cudaStream_t, In, const UpdatePieces<float>&);
+template <>
+void DeviceKernels<double>::update(cudaStream_t, In, const UpdatePieces<double>&);
+template <>
+void DeviceKernels<Complex<float>>::update(cudaStream_t, In, const UpdatePieces<Complex<float>>&);
+template <>
+void DeviceKernels<Complex<double>>::update(cudaStream_t, In, const UpdatePieces<Complex<double>>&);
 
 /// In `count` consecutive places, at most a block of threads.
 void store(cudaStream_t stream, std::int64_t* target, std::int64_t value, std::int64_t count);

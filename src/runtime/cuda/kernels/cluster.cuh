@@ -16,11 +16,6 @@ namespace shardsolve::runtime::cuda {
 inline constexpr int most_ranks = 8;
 
 namespace detail {
-/// Where in the shared memory of a block; what instructions of PTX take.
-inline __device__ std::uint32_t shared_address(const void* place) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(place));
-}
-
 inline __device__ std::uint32_t address_in_rank(const void* place, int rank) {
   std::uint32_t there = 0;
 #if __CUDA_ARCH__ >= 900
@@ -70,7 +65,7 @@ class Arrival {
  public:
   /// Called by one thread: the message consists of so many elements of so many bytes.
   __device__ void expect(int elements, int bytes) {
-    const std::uint32_t state = detail::shared_address(&state_);
+    const std::uint32_t state = shared_address(&state_);
 #if __CUDA_ARCH__ >= 900
     asm volatile(
         "mbarrier.init.shared::cta.b64 [%0], 1;\n\t"
@@ -119,7 +114,7 @@ class Arrival {
         "{\n\t"
         ".reg .b64 token;\n\t"
         "mbarrier.arrive.shared.b64 token, [%0];\n\t"
-        "}" ::"r"(detail::shared_address(&state_))
+        "}" ::"r"(shared_address(&state_))
         : "memory");
 #endif
   }
@@ -136,7 +131,7 @@ class Arrival {
           "selp.u32 %0, 1, 0, arrived;\n\t"
           "}"
           : "=r"(arrived)
-          : "r"(detail::shared_address(&state_))
+          : "r"(shared_address(&state_))
           : "memory");
 #else
       asm volatile(
@@ -146,7 +141,7 @@ class Arrival {
           "selp.u32 %0, 1, 0, arrived;\n\t"
           "}"
           : "=r"(arrived)
-          : "r"(detail::shared_address(&state_))
+          : "r"(shared_address(&state_))
           : "memory");
 #endif
     }

@@ -103,6 +103,11 @@ __device__ Contents& dynamic_shared() {
   return *reinterpret_cast<Contents*>(shared_memory);
 }
 
+/// Where in the shared memory of a block; what instructions of PTX take.
+inline __device__ std::uint32_t shared_address(const void* place) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(place));
+}
+
 constexpr std::int64_t divide_up(std::int64_t count, std::int64_t size) {
   return (count + size - 1) / size;
 }

@@ -10,14 +10,13 @@
 /// FP32 theoretical peak performance" (2022), for the splitting and the chopping.
 #include "runtime/cuda/device_kernels.hpp"
 #include "runtime/cuda/kernels/launch.cuh"
-#include "runtime/cuda/kernels/matrix.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
+#include "runtime/cuda/kernels/update_place.cuh"
 
 #include <cuda_fp16.h>
 #include <cuda_pipeline_primitives.h>
 
 #include <cstdint>
-#include <type_traits>
 
 namespace shardsolve::runtime::cuda {
 namespace {
@@ -29,10 +28,10 @@ constexpr int lanes = 32;
 constexpr int warps_down = 2;
 constexpr int warps_across = 4;
 constexpr int threads = warps_down * warps_across * lanes;
-constexpr int part_rows = 64;
-constexpr int part_columns = 32;
-constexpr int tile_rows = warps_down * part_rows;
-constexpr int tile_columns = warps_across * part_columns;
+constexpr int tile_rows = update_rows;
+constexpr int tile_columns = update_columns<float>;
+constexpr int part_rows = tile_rows / warps_down;
+constexpr int part_columns = tile_columns / warps_across;
 
 // The panel is read in slices of so many numbers of each column, some slices ahead of their use.
 constexpr int slice = DeviceKernels<float>::split_slice;
@@ -48,25 +47,12 @@ constexpr int high_tile = 16;
 constexpr int wide_tile = 8;
 constexpr int deep = 16;
 
-/// Rows of tiles that are made column by column, so that what they read stays in the GPU's cache.
-constexpr int rows_of_tiles = 16;
-
-/// Columns of a packed panel as they are split; the steps of a batch apart. In float16.
-struct SplitColumns {
+/// A packed panel as it is split, in float16.
+struct SplitPanel {
   const __half* data;
-  std::int64_t count;
+  std::int64_t columns;
   std::int64_t stride;
-  std::int64_t step;
-};
-
-template <class E>
-struct Update {
-  SplitColumns left;
-  SplitColumns right;
-  DeviceMatrix<E> c;
-  std::int64_t step_of_c;
-  std::int64_t k;  ///< reals in a column
-  bool lower;      ///< of c, only the lower triangle
+  std::int32_t k;  ///< reals in a column
 };
 
 /// High and low parts of columns, in pieces of 16 bytes: of a column the pieces change places, so
@@ -80,13 +66,10 @@ struct alignas(bytes_a_column) Slice {
 
 template <class E>
 struct Shared {
+  UpdatePlace<E> place;  // here, as registers are short
   Slice<tile_rows> left[slices_kept];
   Slice<tile_columns / parts<E>> right[slices_kept];
 };
-
-inline __device__ std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 /// Four matrices of 8 x 8 numbers: lane l gives the address of row l % 8 of matrix l / 8, and
 /// receives of each matrix columns 2 (l % 4) and one more of row l / 4.
@@ -109,13 +92,13 @@ inline __device__ void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], 
 template <int columns>
 class Source {
  public:
-  __device__ Source(const SplitColumns& operand, std::int64_t k, std::int64_t first)
-      : next_(operand.data + blockIdx.y * operand.step + (first + column()) * operand.stride +
-              piece() / pieces_a_part * k + piece() % pieces_a_part * numbers_a_piece),
-        stride_(operand.stride * columns_at_once) {
+  __device__ Source(const SplitPanel& panel, int first)
+      : next_(panel.data + (first + column()) * panel.stride + piece() / pieces_a_part * panel.k +
+              piece() % pieces_a_part * numbers_a_piece),
+        stride_(static_cast<int>(panel.stride) * columns_at_once) {
 #pragma unroll
     for (int j = 0; j < copies; ++j) {
-      exists_ |= static_cast<unsigned>(first + column() + j * columns_at_once < operand.count) << j;
+      exists_ |= static_cast<unsigned>(first + column() + j * columns_at_once < panel.columns) << j;
     }
   }
 
@@ -140,41 +123,21 @@ class Source {
   static __device__ int piece() { return static_cast<int>(threadIdx.x) % pieces_a_column; }
 
   const __half* next_;
-  std::int64_t stride_;
+  int stride_;  // of so many columns
   unsigned exists_ = 0;
 };
-
-/// Where the tile of c begins that a block of threads makes.
-struct Corner {
-  std::int64_t row;
-  std::int64_t column;
-};
-
-inline __device__ Corner corner_of_block(std::int64_t rows, std::int64_t columns,
-                                         int columns_of_tile) {
-  const auto down = static_cast<unsigned>((rows + tile_rows - 1) / tile_rows);
-  const auto across = static_cast<unsigned>((columns + columns_of_tile - 1) / columns_of_tile);
-  const unsigned group = rows_of_tiles * across;
-  const unsigned first = blockIdx.x / group * rows_of_tiles;
-  const unsigned height = min(down - first, static_cast<unsigned>(rows_of_tiles));
-  return {std::int64_t{first + blockIdx.x % group % height} * tile_rows,
-          std::int64_t{blockIdx.x % group / height} * columns_of_tile};
-}
 
 template <class E>
 class UpdateTile {
  public:
-  static constexpr int columns_of_c = tile_columns / parts<E>;
-
-  __device__ UpdateTile(const Update<E>& update, Corner corner, Shared<E>& shared)
-      : update_(update),
+  __device__ UpdateTile(const SplitPanel& panel, Shared<E>& shared)
+      : panel_(panel),
         shared_(shared),
-        corner_(corner),
-        left_(update.left, update.k, corner.row),
-        right_(update.right, update.k, corner.column) {}
+        left_(panel, shared.place.left + shared.place.row),
+        right_(panel, shared.place.right + shared.place.column) {}
 
   __device__ void run() {
-    const int slices = static_cast<int>(update_.k / slice);
+    const int slices = panel_.k / slice;
 #pragma unroll
     for (int s = 0; s < slices_kept - 1; ++s) {
       fetch(s < slices, s);
@@ -279,24 +242,27 @@ class UpdateTile {
     const int column =
         (warp() / warps_down * part_columns + lane() / 16 * 8 + lane() % 8) / parts<E>;
     return shared_address(
-        &shared_.right[0].pieces[column][Slice<columns_of_c>::place(column, lane() / 8 % 2)]);
+        &shared_.right[0].pieces[column][Slice<update_columns<E>>::place(column, lane() / 8 % 2)]);
   }
 
   /// What undoes the power of two of a column.
-  __device__ float factor(const SplitColumns& operand, std::int64_t column) const {
-    const __half* const data = operand.data + blockIdx.y * operand.step + column * operand.stride;
-    return column < operand.count ? *reinterpret_cast<const float*>(data + 2 * update_.k) : 0.0F;
+  __device__ float factor(int column) const {
+    return column < panel_.columns
+               ? *reinterpret_cast<const float*>(panel_.data + column * panel_.stride +
+                                                 std::int64_t{2} * panel_.k)
+               : 0.0F;
   }
 
   /// Two columns of numbers at a time: all are read before any is written, as c's memory is far.
   __device__ void store() const {
-    const std::int64_t row = corner_.row + warp() % warps_down * part_rows + lane() / 4;
-    const std::int64_t column =
-        corner_.column + (warp() / warps_down * part_columns + lane() % 4 * 2) / parts<E>;
+    const UpdatePlace<E> place = shared_.place;
+    const int row = place.row + warp() % warps_down * part_rows + lane() / 4;
+    const int column =
+        place.column + (warp() / warps_down * part_columns + lane() % 4 * 2) / parts<E>;
     float of_row[rows_a_thread];
 #pragma unroll
     for (int i = 0; i < rows_a_thread; ++i) {
-      of_row[i] = factor(update_.left, row + i * row_distance);
+      of_row[i] = factor(place.left + row + i * row_distance);
     }
 #pragma unroll
     for (int j = 0; j < tiles_across; ++j) {
@@ -305,11 +271,11 @@ class UpdateTile {
       const auto each = [&](auto work) {
 #pragma unroll
         for (int next = 0; next < columns_at_once; ++next) {
-          const std::int64_t at = column + j * wide_tile / parts<E> + next;
-          E* const target = &update_.c(row, at) + blockIdx.y * update_.step_of_c;
+          const int at = column + j * wide_tile / parts<E> + next;
+          E* const target = place.c + row + at * place.stride;
 #pragma unroll
           for (int i = 0; i < rows_a_thread; ++i) {
-            if (changes(row + i * row_distance, at)) {
+            if (place.changes(row + i * row_distance, at)) {
               work(target[i * row_distance], next, i);
             }
           }
@@ -318,13 +284,12 @@ class UpdateTile {
       each([&](const E& target, int next, int i) { c[next][i] = target; });
 #pragma unroll
       for (int next = 0; next < columns_at_once; ++next) {
-        of_column[next] = factor(update_.right, column + j * wide_tile / parts<E> + next);
+        of_column[next] = factor(place.right + column + j * wide_tile / parts<E> + next);
       }
       each([&](E& target, int next, int i) {
         const float* const two = &sum_[i / 2][j][2 * (i % 2)];
         if constexpr (parts<E> == 2) {
-          const bool is_real =
-              update_.lower && row + i * row_distance == column + j * wide_tile / 2;
+          const bool is_real = place.lower && row + i * row_distance == column + j * wide_tile / 2;
           target = {c[next][i].re - two[0] * of_row[i] * of_column[next],
                     is_real ? 0.0F : c[next][i].im - two[1] * of_row[i] * of_column[next]};
         } else {
@@ -334,18 +299,13 @@ class UpdateTile {
     }
   }
 
-  __device__ bool changes(std::int64_t row, std::int64_t column) const {
-    return row < update_.c.rows && column < update_.c.columns && (!update_.lower || row >= column);
-  }
-
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % lanes; }
   static __device__ int warp() { return static_cast<int>(threadIdx.x) / lanes; }
 
-  const Update<E>& update_;
+  const SplitPanel& panel_;
   Shared<E>& shared_;
-  Corner corner_;
   Source<tile_rows> left_;
-  Source<columns_of_c> right_;
+  Source<update_columns<E>> right_;
   std::uint32_t left_row_ = left_row();
   std::uint32_t right_row_ = right_row();
   float sum_[tiles_down][tiles_across][4] = {};
@@ -353,66 +313,48 @@ class UpdateTile {
 
 template <class E>
 __global__ void __launch_bounds__(threads, 2)
-    update_tiles(const __grid_constant__ Update<E> update) {
-  constexpr int columns = UpdateTile<E>::columns_of_c;
-  const Corner corner = corner_of_block(update.c.rows, update.c.columns, columns);
-  if (!update.lower || corner.row + tile_rows > corner.column) {
-    UpdateTile<E>(update, corner, dynamic_shared<Shared<E>>()).run();
+    update_tiles(const __grid_constant__ SplitPanel panel,
+                 const __grid_constant__ UpdatePieces<E> pieces) {
+  Shared<E>& shared = dynamic_shared<Shared<E>>();
+  if (threadIdx.x == 0) {
+    shared.place = place_of_block(pieces);
+  }
+  __syncthreads();
+  if (shared.place.counts()) {
+    UpdateTile<E>(panel, shared).run();
   }
 }
 
 template <class E>
-SplitColumns split_columns(MatrixView<const E> packed, std::int64_t step) {
+void enqueue(cudaStream_t stream, MatrixView<const E> panel, const UpdatePieces<E>& pieces) {
   constexpr std::int64_t halves = sizeof(E) / sizeof(__half);
-  return {reinterpret_cast<const __half*>(packed.data()), packed.columns(),
-          packed.stride() * halves, step * halves};
-}
-
-template <class E>
-void enqueue(cudaStream_t stream, const Update<E>& update, std::int64_t count) {
-  const std::int64_t tiles = divide_up(update.c.rows, tile_rows) *
-                             divide_up(update.c.columns, UpdateTile<E>::columns_of_c);
-  if (tiles == 0 || count == 0) {
-    return;
-  }
+  const SplitPanel split{reinterpret_cast<const __half*>(panel.data()), panel.columns(),
+                         panel.stride() * halves,
+                         static_cast<std::int32_t>(panel.rows()) * parts<E>};
   allow_shared(&update_tiles<E>, sizeof(Shared<E>));
-  const dim3 blocks(static_cast<unsigned>(tiles), static_cast<unsigned>(count));
-  update_tiles<E><<<blocks, threads, sizeof(Shared<E>), stream>>>(update);
+  launch(stream, &update_tiles<E>, pieces.tiles, {threads, sizeof(Shared<E>)}, split, pieces);
 }
 
 }  // namespace
 
-template <class E>
-void DeviceKernels<E>::split_update(cudaStream_t stream, In left, In right, Out c,
-                                    const Steps& steps) {
-  if constexpr (std::is_same_v<RealPart<E>, float>) {
-    enqueue(stream,
-            Update<E>{split_columns(left, steps.a), split_columns(right, steps.b), device(c),
-                      steps.c, left.rows() * parts<E>, false},
-            steps.count);
-  }
+template <>
+bool DeviceKernels<float>::updates_panels(In panel) {
+  return splits_panels(panel.rows());
+}
+template <>
+bool DeviceKernels<Complex<float>>::updates_panels(In panel) {
+  return splits_panels(panel.rows());
 }
 
-template <class E>
-void DeviceKernels<E>::split_update_lower(cudaStream_t stream, In right, Out c,
-                                          const Steps& steps) {
-  if constexpr (std::is_same_v<RealPart<E>, float>) {
-    const SplitColumns columns = split_columns(right, steps.a);
-    enqueue(stream, Update<E>{columns, columns, device(c), steps.c, right.rows() * parts<E>, true},
-            steps.count);
-  }
+template <>
+void DeviceKernels<float>::update(cudaStream_t stream, In panel,
+                                  const UpdatePieces<float>& pieces) {
+  enqueue(stream, panel, pieces);
 }
-
-template void DeviceKernels<float>::split_update(cudaStream_t, In, In, Out, const Steps&);
-template void DeviceKernels<double>::split_update(cudaStream_t, In, In, Out, const Steps&);
-template void DeviceKernels<Complex<float>>::split_update(cudaStream_t, In, In, Out, const Steps&);
-template void DeviceKernels<Complex<double>>::split_update(cudaStream_t, In, In, Out, const Steps&);
-
-template void DeviceKernels<float>::split_update_lower(cudaStream_t, In, Out, const Steps&);
-template void DeviceKernels<double>::split_update_lower(cudaStream_t, In, Out, const Steps&);
-template void DeviceKernels<Complex<float>>::split_update_lower(cudaStream_t, In, Out,
-                                                                const Steps&);
-template void DeviceKernels<Complex<double>>::split_update_lower(cudaStream_t, In, Out,
-                                                                 const Steps&);
+template <>
+void DeviceKernels<Complex<float>>::update(cudaStream_t stream, In panel,
+                                           const UpdatePieces<Complex<float>>& pieces) {
+  enqueue(stream, panel, pieces);
+}
 
 }  // namespace shardsolve::runtime::cuda
