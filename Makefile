@@ -41,7 +41,7 @@ test-waits-long: ## every event wait removed in turn: is each removal noticed?
 	@scripts/test.sh waits-long
 
 .PHONY: test-faults-long
-test-faults-long: ## each call, message and allocation of each rank fails in turn; 1000 calls leave nothing behind
+test-faults-long: ## each call, message and allocation of each rank fails in turn
 	@scripts/setup.sh test
 	@scripts/test.sh faults-long
 

@@ -9,7 +9,7 @@
 # Without a stage: all of these. By name only:
 #   tsan-long   unit, distributed and fuzz tiers under ThreadSanitizer, three times
 #   waits-long  every event wait is removed in turn
-#   faults-long  each call, message and allocation of each rank fails in turn; 1000 calls that leave nothing behind
+#   faults-long  each call, message and allocation of each rank fails in turn
 #   device      on the GPUs that SHARDSOLVE_TEST_GPUS lists ("0,1"): device tier, and the distributed tier there
 #   device-jax  the JAX tests on the first SHARDSOLVE_TEST_DEVICES GPUs, by $PYTHON, where jax and the package are installed
 # SHARDSOLVE_TSAN_FILTER: regular expression of the distributed tests run by `tsan` (default: all).
@@ -146,7 +146,7 @@ stage_waits_long() {
 }
 
 stage_faults_long() {
-  export SHARDSOLVE_TEST_ALL_FAULTS=1 SHARDSOLVE_SOAK_SOLVES=1000
+  export SHARDSOLVE_TEST_ALL_FAULTS=1
   build release
   build/release/tests/shardsolve_distributed_tests --gtest_brief=1 \
     --gtest_filter='*InjectedFault*:*ProcessMesh*:*MessageThatFails*:*Soak*'
@@ -175,7 +175,7 @@ describe() {
     asan) echo "all tiers and the command line under AddressSanitizer and UBSan" ;;
     waits) echo "a sample of event waits removed: is each removal noticed?" ;;
     tsan-long) echo "all tiers under ThreadSanitizer, three times" ;;
-    faults-long) echo "each call, message and allocation fails in turn; 1000 calls that leave nothing behind" ;;
+    faults-long) echo "each call, message and allocation fails in turn" ;;
     device) echo "device and distributed tiers on GPUs" ;;
     device-jax) echo "the JAX tests on GPUs" ;;
     waits-long) echo "every event wait removed in turn: is each removal noticed?" ;;
