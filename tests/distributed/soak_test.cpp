@@ -226,7 +226,7 @@ TEST(Soak, ManyCallsOfAllKinds_LeaveNothingBehind) {
   EXPECT_EQ(last.descriptors, first.descriptors);
   if (!sanitized) {
     EXPECT_LE(last.allocated, first.allocated + 128 * 1024);
-    EXPECT_LE(last.kilobytes, first.kilobytes + 16 * 1024);
+    EXPECT_LE(last.kilobytes, first.kilobytes + 4 * 1024);
   }
   fmt::print("{} calls, {} thrown: {} bytes more allocated, {} kB more in use\n", calls,
              meshes.thrown(), last.allocated - first.allocated, last.kilobytes - first.kilobytes);
