@@ -42,6 +42,19 @@ std::string cast_advice(Dtype a, Dtype b) {
   return b == common ? cast("A") : cast("A") + " and " + cast("b");
 }
 
+/// What tells the file from others, a line: what it holds, its size and when it was last written.
+/// Copies and archives keep that time, and file systems may have coarse ones: also some contents.
+std::string identity(const Input& input) {
+  struct stat status{};
+  if (::stat(input.path().c_str(), &status) != 0) {
+    io::throw_system_error("read", input.path(), errno);
+  }
+  return fmt::format("{} (order {}, {} bytes, written at {}.{:09} s, checksum {:08x})\n",
+                     io::describe(input.reader->header(), input.path()),
+                     input.fortran_order() ? "F" : "C", status.st_size, status.st_mtim.tv_sec,
+                     status.st_mtim.tv_nsec, input.reader->sample_checksum());
+}
+
 }  // namespace
 
 Input open_matrix(const std::string& path) {
@@ -50,15 +63,14 @@ Input open_matrix(const std::string& path) {
   return {std::move(reader), n};
 }
 
-std::string identity(const Input& input) {
-  struct stat status{};
-  if (::stat(input.path().c_str(), &status) != 0) {
-    io::throw_system_error("read", input.path(), errno);
-  }
-  return fmt::format("{} (order {}, {} bytes, written at {}.{:09} s)\n",
-                     io::describe(input.reader->header(), input.path()),
-                     input.fortran_order() ? "F" : "C", status.st_size, status.st_mtim.tv_sec,
-                     status.st_mtim.tv_nsec);
+void require_same_files(Workplace& workplace, const std::vector<Input>& inputs) {
+  workplace.require_same(workplace.everywhere([inputs] {
+    std::string text;
+    for (const Input& input : inputs) {
+      text += identity(input);
+    }
+    return text;
+  }));
 }
 
 Input open_right_hand_sides(const std::string& path, const Input& a) {

@@ -32,11 +32,12 @@ struct Input {
 /// Throws Error(io) if the file cannot be read, Error(invalid_argument) if it is no square matrix.
 Input open_matrix(const std::string& path);
 
-/// What tells the file from others, a line: what it holds, its size and when it was last written.
-std::string identity(const Input& input);
-
 /// Throws as open_matrix, if rows or dtype are not those of the matrix `a`.
 Input open_right_hand_sides(const std::string& path, const Input& a);
+
+/// Throws Error(invalid_argument) unless the files are the same in all processes, as far as size,
+/// time and a sample of the contents tell.
+void require_same_files(Workplace& workplace, const std::vector<Input>& inputs);
 
 template <class Data>
 struct Loaded {

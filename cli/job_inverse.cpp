@@ -53,7 +53,7 @@ Report inverse_job(Workplace& workplace) {
     require_distinct_files(options);
     return matrix;
   });
-  workplace.require_same(identity(a));
+  require_same_files(workplace, {a});
   const TileChoice tile = workplace.tile_for(a.columns, a.dtype());
   const SlabLayout layout = workplace.layout(a.columns, tile);
   workplace.require_memory(

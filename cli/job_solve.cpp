@@ -44,7 +44,7 @@ Report solve_job(Workplace& workplace) {
     require_distinct_files(options);
     return std::pair(matrix, sides);
   });
-  workplace.require_same(identity(a) + identity(b));
+  require_same_files(workplace, {a, b});
   const TileChoice tile = workplace.tile_for(a.columns, a.dtype());
   const SlabLayout layout = workplace.layout(a.columns, tile);
   workplace.require_memory(

@@ -1,4 +1,4 @@
-/// The checksum of the sections of a factor file.
+/// The checksum of the sections of a factor file, and of samples of other files.
 #pragma once
 
 #include <cstdint>

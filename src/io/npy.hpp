@@ -32,6 +32,10 @@ class NpyReader {
   const std::string& path() const { return path_; }
   const NpyHeader& header() const { return header_; }
 
+  /// A checksum that tells files with different contents apart. Of a large file it takes a sample,
+  /// so that the work has a bound: both ends and pages in between. Throws Error(io).
+  std::uint32_t sample_checksum() const;
+
   /// out(i, j) = A(i, columns.begin + j), all rows. One contiguous read in Fortran order; in C
   /// order one strided read a row, so prefer read_hermitian_columns where it applies.
   template <Scalar T>

@@ -1,3 +1,4 @@
+#include "io/factor_file_checksum.hpp"
 #include "io/npy.hpp"
 #include "io/npy_parts.hpp"
 
@@ -5,6 +6,7 @@
 #include <complex>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace shardsolve::io {
 namespace {
@@ -85,6 +87,34 @@ NpyReader::NpyReader(std::string path)
     : path_(std::move(path)),
       file_(open_for_reading(path_)),
       header_(read_npy_header(file_, path_)) {}
+
+std::uint32_t NpyReader::sample_checksum() const {
+  constexpr std::int64_t whole = std::int64_t{4} << 20;  // bytes of a file that is read to the end
+  constexpr std::int64_t end = std::int64_t{64} << 10;
+  constexpr std::int64_t page = std::int64_t{4} << 10;
+  constexpr std::int64_t pages = 64;
+  Crc32 checksum;
+  std::vector<char> buffer;
+  const auto add = [&](std::int64_t offset, std::int64_t bytes) {
+    buffer.resize(static_cast<std::size_t>(bytes));
+    read_exactly(file_, buffer.data(), bytes, offset, path_);
+    checksum.update(buffer.data(), bytes);
+  };
+  const std::int64_t bytes = file_size(file_, path_);
+  if (bytes <= whole) {
+    add(0, bytes);
+    return checksum.value();
+  }
+  add(0, end);
+  // The distance is seldom a multiple of a row or column, so the pages hold different parts of
+  // them.
+  const std::int64_t distance = (bytes - 2 * end) / (pages + 1);
+  for (std::int64_t i = 1; i <= pages; ++i) {
+    add(end + i * distance, page);
+  }
+  add(bytes - end, end);
+  return checksum.value();
+}
 
 template <Scalar T>
 void NpyReader::read_columns(GlobalRange columns, MatrixView<T> out) const {

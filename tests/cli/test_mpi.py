@@ -239,6 +239,28 @@ def test_different_files_are_found_before_the_start(mpirun, command, system):
     assert contents(system) == before
 
 
+@pytest.mark.parametrize("name", ["A.npy", "b.npy"])
+@pytest.mark.parametrize("n", [50, 1000], ids=["small", "large"])  # of 8 MB not all is compared
+def test_different_files_of_one_time_are_found_before_the_start(mpirun, command, system, name, n):
+    other = system / "other"
+    other.mkdir()
+    for directory in (system, other):
+        save_system(directory, n)
+    changed = np.load(other / name)
+    changed[n // 2 :] *= 2
+    save(other / name, changed)
+    for directory in (system, other):
+        for file in ("A.npy", "b.npy"):
+            os.utime(directory / file, (1e9, 1e9))
+    before = contents(system)
+    one = ["-np", "1"]
+    job = [str(command.binary), *SOLVE]
+    result = mpirun.run([*one, *job, ":", *one, "-wdir", str(other), *job])
+    assert (result.code, result.out) == (2, "")
+    assert result.says("not given the same job", "rank 1", name, "checksum")
+    assert contents(system) == before
+
+
 def test_file_that_one_process_lacks_is_reported(mpirun, command, system):
     (system / "empty").mkdir()
     before = contents(system)
