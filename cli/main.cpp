@@ -1,7 +1,11 @@
 // The command `shardsolve`: arguments in, exit code out.
 
+#include "deadline.hpp"
+#include "doctor/collect.hpp"
+#include "doctor/launch.hpp"
 #include "exit_code.hpp"
 #include "jobs.hpp"
+#include "launch.hpp"
 #include "options.hpp"
 #include "progress.hpp"
 #include "report.hpp"
@@ -17,7 +21,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -28,6 +34,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 
 namespace shardsolve::cli {
 namespace {
@@ -137,19 +144,68 @@ std::string message_of(const Options& options, const Workplace* workplace, Error
   return what;
 }
 
+void tell_failure(const Options& options, ErrorKind kind, const std::string& message) {
+  if (options.json) {
+    print(stdout, json_failure(options, name(kind), message));
+  }
+  print_error(message);
+}
+
+/// How long processes may take to connect, and to part: calls of MPI that nothing can interrupt.
+/// They take their time whatever limit there is for silence, with GPUs some seconds.
+std::chrono::duration<double> patience_with_mpi(const Options& options) {
+  return std::chrono::duration<double>(std::max(options.timeout, 10.0));
+}
+
+/// Where processes cannot ask each other, many meet the same error. The lowest rank tells of it and
+/// ends, at which the launcher ends the others: who is still there after its turn has to speak.
+void await_turn() {
+  constexpr std::int64_t last_turn = 2;
+  constexpr std::chrono::seconds turn(3);  // Open MPI takes one or two to end the others
+  const std::int64_t launched = launched_processes();
+  const std::int64_t rank = doctor::launch_of(doctor::own_environment(), launched).rank;
+  std::this_thread::sleep_for(std::min(rank, last_turn) * turn);
+}
+
+/// The processes have not connected in time.
+[[noreturn]] void give_up_start(const Options& options) {
+  await_turn();
+  if (Signals::received() == 0) {
+    constexpr ErrorKind kind = ErrorKind::communication;
+    tell_failure(options, kind,
+                 message_of(options, nullptr, kind,
+                            fmt::format("MPI has not connected the processes ({}) within {:g} s: "
+                                        "one is stopped, has not started, or runs another command",
+                                        launched_processes(), patience_with_mpi(options).count())));
+  }
+  std::_Exit(exit_environment);
+}
+
+/// MPI ends in all processes together, when they exit: one that is stopped would keep the others
+/// for ever. What this one has to do is done.
+void limit_end(const Options& options, int code) {
+  const auto end = [code] {
+    print(stderr, "shardsolve: another process does not end; this one ends without it\n");
+    std::_Exit(code);
+  };
+  try {
+    [[maybe_unused]] static auto& deadline =
+        *new Deadline(patience_with_mpi(options), end);  // used until the very end of the process
+  } catch (const Error&) {
+    // no thread to spare: MPI may take as long as it will
+  }
+}
+
 /// Tells of a job that threw, and ends the process. Threads of a rank that never came back may
 /// still run, so nothing is destroyed, unless processes are to end in good order.
 [[noreturn]] void fail(const Options& options, std::optional<Workplace>& workplace, ErrorKind kind,
                        const std::string& what) {
   if (!workplace || workplace->speaks()) {
-    const std::string message = message_of(options, workplace ? &*workplace : nullptr, kind, what);
-    if (options.json) {
-      print(stdout, json_failure(options, name(kind), message));
-    }
-    print_error(message);
+    tell_failure(options, kind, message_of(options, workplace ? &*workplace : nullptr, kind, what));
   }
   const int code = exit_code_of(kind);
   if (workplace && workplace->has_processes() && !workplace->broken()) {
+    limit_end(options, code);
     workplace.reset();
     std::exit(code);
   }
@@ -161,7 +217,14 @@ int run(const CommandLine& line, std::optional<Workplace>& workplace,
   const Signals signals;
   const std::stop_callback announce(
       signals.token(), [&] { progress->say("stopping; a second signal ends at once"); });
-  workplace.emplace(line.options, signals.token(), progress);
+  {
+    std::optional<Deadline> deadline;
+    if (line.options.mpi) {
+      deadline.emplace(patience_with_mpi(line.options),
+                       [&options = line.options] { give_up_start(options); });
+    }
+    workplace.emplace(line.options, signals.token(), progress);
+  }
   workplace->require_same(line.summary);
   if (line.answer) {
     return workplace->speaks() ? tell(*line.answer, line.options) : line.answer->code;
@@ -189,7 +252,11 @@ int run(const CommandLine& line) {
   ErrorKind kind = ErrorKind::internal;
   std::string message;
   try {
-    return run(line, workplace, progress);
+    const int code = run(line, workplace, progress);
+    if (workplace->has_processes()) {
+      limit_end(line.options, code);
+    }
+    return code;
   } catch (const Error& error) {
     kind = error.kind();
     message = error.what();

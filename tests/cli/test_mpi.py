@@ -1,5 +1,6 @@
 """Several processes under mpirun: one answer, and one end whatever happens to one of them."""
 
+import contextlib
 import json
 import os
 import signal
@@ -20,6 +21,16 @@ def mpirun(command: Command) -> Processes:
     if reason := missing(command.binary):
         pytest.skip(reason)
     return Processes(command)
+
+
+@pytest.fixture
+def told_pid(tmp_path_factory):
+    """A file for the number of a process, which does not outlive the test."""
+    path = tmp_path_factory.mktemp("pid") / "pid"
+    yield path
+    if path.exists():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(path.read_text()), signal.SIGKILL)
 
 
 @pytest.fixture
@@ -351,6 +362,41 @@ def test_stopped_process_is_named_in_time(mpirun, tmp_path, slow_job, victim):
     assert result.err.count("shardsolve: error") == 1
     assert waited < 2 + 1.5, "the limit is 2 s"
     assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_process_that_stops_before_the_start_ends_the_job(
+    mpirun, command, system, told_pid, victim
+):
+    before = contents(system)
+    job = [str(command.binary), *SOLVE, "--timeout", "2", "--json"]
+    stopped = ["sh", "-c", f'echo $$ > {told_pid}; kill -STOP $$; exec "$@"', "sh", *job]
+    ranks = [[":", "-np", "1", *(stopped if rank == victim else job)] for rank in range(3)]
+    result = mpirun.run([word for rank in ranks for word in rank][1:])
+    assert result.code == 3
+    assert result.json()["status"] == "communication"
+    assert result.says("MPI has not connected the processes (3) within 10 s", "--timeout, now 2 s")
+    assert result.err.count("shardsolve: error") == 1
+    assert contents(system) == before
+
+
+def test_process_that_does_not_end_keeps_the_others_for_a_limited_time(
+    mpirun, command, system, told_pid
+):
+    full = system / "full"  # where rank 0 waits to print its report
+    os.mkfifo(full)
+    pipe = os.open(full, os.O_RDWR | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(pipe, bytes(1 << 12))
+    job = [str(command.binary), *SOLVE, "--timeout", "2"]
+    waiting = ["sh", "-c", f'echo $$ > {told_pid}; exec "$@" > full', "sh", *job]
+    begin = time.monotonic()
+    result = mpirun.run(["-np", "1", *waiting, ":", "-np", "1", *job])
+    os.close(pipe)
+    assert result.says("another process does not end; this one ends without it")
+    assert time.monotonic() - begin < 30
+    assert (system / "x.npy").is_file()
 
 
 @pytest.mark.parametrize("victim", [0, 2])
