@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <complex>
+#include <exception>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -58,6 +59,29 @@ void commit_last(io::OutputFile& trace, const ArrayFile* result) {
   }
 }
 
+/// A file of several processes, in one of them.
+struct SharedFile {
+  std::shared_ptr<ArrayFile> file;
+  std::exception_ptr failure;  ///< why this process has not joined in
+};
+
+/// Rank 0 makes the file, make(temporary), and the others join in, make(shared_name).
+template <class Make>
+SharedFile share_file(Workplace& workplace, io::OutputFile::Temporary temporary, Make make) {
+  SharedFile shared;
+  shared.file = workplace.on_rank_0([=] { return make(temporary); }).value_or(nullptr);
+  const std::string name =
+      workplace.texts(shared.file ? shared.file->file.shared_name() : "").front();
+  if (!shared.file) {
+    try {
+      shared.file = make(name);
+    } catch (const Error&) {
+      shared.failure = std::current_exception();
+    }
+  }
+  return shared;
+}
+
 template <Scalar T>
 std::int64_t bytes_of_line(std::int64_t elements) {
   return elements * std::int64_t{sizeof(T)};
@@ -79,37 +103,27 @@ void require_distinct_files(const Options& options) {
 
 std::shared_ptr<ArrayFile> open_result(Workplace& workplace, Dtype dtype,
                                        const std::vector<std::int64_t>& shape, bool fortran_order) {
-  const Options& options = workplace.options();
-  std::string problem;
-  for (const auto temporary :
-       {io::OutputFile::Temporary::unnamed, io::OutputFile::Temporary::named}) {
-    std::shared_ptr<ArrayFile> file =
-        workplace
-            .on_rank_0([=, &options] {
-              return std::make_shared<ArrayFile>(options.output, options.force, temporary, dtype,
-                                                 shape, fortran_order);
-            })
-            .value_or(nullptr);
-    if (!workplace.has_processes()) {
-      return file;
-    }
-    const std::string name = workplace.texts(file ? file->file.shared_name() : "").front();
-    problem.clear();
-    try {
-      file = file ? file
-                  : std::make_shared<ArrayFile>(options.output, options.force, name, dtype, shape,
-                                                fortran_order);
-    } catch (const Error& error) {
-      problem = error.what();
-    }
-    const auto problems = workplace.texts(problem);
-    const auto worst = std::max_element(problems.begin(), problems.end());
-    if (worst->empty()) {
-      return file;
-    }
-    problem = *worst;
+  const auto make = [=, &options = workplace.options()](const auto& origin) {
+    return std::make_shared<ArrayFile>(options.output, options.force, origin, dtype, shape,
+                                       fortran_order);
+  };
+  using Temporary = io::OutputFile::Temporary;
+  if (!workplace.has_processes()) {
+    return workplace.everywhere([make] { return make(Temporary::unnamed); });
   }
-  throw Error(ErrorKind::io, problem);
+  SharedFile shared = share_file(workplace, Temporary::unnamed, make);
+  // Not all processes can open what has no name.
+  const auto failures = workplace.texts(shared.failure ? "it cannot be opened here" : "");
+  if (std::any_of(failures.begin(), failures.end(),
+                  [](const auto& text) { return !text.empty(); })) {
+    shared = share_file(workplace, Temporary::named, make);
+  }
+  return workplace.everywhere([shared] {
+    if (shared.failure) {
+      std::rethrow_exception(shared.failure);
+    }
+    return shared.file;
+  });
 }
 
 std::shared_ptr<io::OutputFile> open_trace(Workplace& workplace) {

@@ -65,7 +65,8 @@ class NpyReader {
 /// inside the array or not the size of the view, and what OutputFile::pwrite_all throws.
 class NpyWriter {
  public:
-  /// Reserves the space of the whole file and writes the header. `file` outlives the writer.
+  /// Reserves the space of the whole file and writes the header, which whoever has joined in on a
+  /// file leaves to its maker. `file` outlives the writer.
   NpyWriter(OutputFile& file, Dtype dtype, std::vector<std::int64_t> shape, bool fortran_order);
 
   const NpyHeader& header() const { return header_; }

@@ -85,8 +85,10 @@ NpyWriter::NpyWriter(OutputFile& file, Dtype dtype, std::vector<std::int64_t> sh
     : file_(file), header_{dtype, fortran_order, std::move(shape), 0} {
   const std::string text = format_npy_header(header_);
   header_.data_offset = static_cast<std::int64_t>(text.size());
-  file_.reserve(npy_lines(header_, file_.path()).file_bytes());
-  file_.pwrite_all(text.data(), header_.data_offset, 0);
+  if (!file_.joined()) {
+    file_.reserve(npy_lines(header_, file_.path()).file_bytes());
+    file_.pwrite_all(text.data(), header_.data_offset, 0);
+  }
 }
 
 template <Scalar T>

@@ -214,7 +214,7 @@ void OutputFile::open_named_temporary() {
 }
 
 void OutputFile::reserve(std::int64_t bytes) {
-  if (bytes <= 0 || joined_) {
+  if (bytes <= 0) {
     return;
   }
   // Asked first: some file systems fill the disk before they say that it is too small.

@@ -42,6 +42,9 @@ class OutputFile {
   /// The target, as the caller gave it.
   const std::string& path() const { return path_; }
 
+  /// Whether another process has made it.
+  bool joined() const { return joined_; }
+
   /// What another process needs to join in. A file without a name can be joined on the same machine
   /// only, and where that one may look into this process.
   std::string shared_name() const;

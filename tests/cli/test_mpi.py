@@ -310,6 +310,19 @@ def test_disk_that_is_full_for_one_process_leaves_nothing(mpirun, command, syste
     assert contents(system) == before
 
 
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_process_that_cannot_write_is_named(mpirun, command, system, victim):
+    before = contents(system)
+    job = [str(command.binary), *SOLVE]
+    limited = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *job]
+    ranks = [[":", "-np", "1", *(limited if rank == victim else job)] for rank in range(3)]
+    result = mpirun.run([word for rank in ranks for word in rank][1:])
+    assert (result.code, result.out) == (3, "")
+    assert result.says("cannot write 'x.npy'", "(ulimit -f)", f"rank {victim} of 3")
+    assert result.err.count("shardsolve: error") == 1
+    assert contents(system) == before
+
+
 def run_in_own_mounts(system, command, prepare, count, *arguments):
     """Runs mpirun with mounts of its own; skips where none can be made."""
     unshare = ["unshare", "--user", "--map-root-user", "--mount"]
