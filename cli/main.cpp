@@ -200,6 +200,9 @@ void limit_end(const Options& options, int code) {
 /// still run, so nothing is destroyed, unless processes are to end in good order.
 [[noreturn]] void fail(const Options& options, std::optional<Workplace>& workplace, ErrorKind kind,
                        const std::string& what) {
+  if (!workplace && options.mpi) {
+    await_turn();
+  }
   if (!workplace || workplace->speaks()) {
     tell_failure(options, kind, message_of(options, workplace ? &*workplace : nullptr, kind, what));
   }

@@ -209,9 +209,10 @@ def test_misuse_is_explained_once(mpirun, system, arguments, words):
 def test_gpus_that_are_not_there_are_missed_by_all(mpirun, system):
     env = {"CUDA_VISIBLE_DEVICES": ""}
     before = contents(system)
-    result = mpirun(2, *SOLVE, "--backend", "cuda", env=env)
-    assert (result.code, result.out) == (3, "")
+    result = mpirun(3, *SOLVE, "--backend", "cuda", "--json", env=env)
+    assert (result.code, result.json()["status"]) == (3, "device")
     assert result.says("shardsolve: error", "rank 0: ")
+    assert result.err.count("shardsolve: error") == 1
     assert contents(system) == before
 
 
