@@ -185,22 +185,26 @@ double commit(Workplace& workplace, const std::shared_ptr<ArrayFile>& result,
   });
   const std::stop_token stop = workplace.run_options().cancel;
   if (result != nullptr && workplace.has_processes()) {
-    workplace.everywhere([result, stop] {
-      leave_if_stopped(stop);
-      result->file.sync();
-      return true;
-    });
+    workplace.everywhere(
+        [result, stop] {
+          leave_if_stopped(stop);
+          result->file.sync();
+          return true;
+        },
+        "sync");
   }
-  workplace.on_rank_0([result, trace, stop] {
-    leave_if_stopped(stop);
-    if (result != nullptr) {
-      result->file.commit();
-    }
-    if (trace != nullptr) {
-      commit_last(*trace, result.get());
-    }
-    return true;
-  });
+  workplace.on_rank_0(
+      [result, trace, stop] {
+        leave_if_stopped(stop);
+        if (result != nullptr) {
+          result->file.commit();
+        }
+        if (trace != nullptr) {
+          commit_last(*trace, result.get());
+        }
+        return true;
+      },
+      "commit");
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 

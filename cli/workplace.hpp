@@ -55,10 +55,10 @@ class Workplace {
   /// Who this process is among the others: "rank 2 of 4, on node7"; empty if there are none.
   std::string whereabouts() const;
   /// What `work` returns, which is called once in each process. If it throws in one, this throws
-  /// the same in all.
+  /// the same in all. `doing`, a literal, is what a process is said to do if it falls silent.
   template <class Work>
-  auto everywhere(Work work) {
-    auto result = on(&mesh::Rank::leads, std::move(work));
+  auto everywhere(Work work, const char* doing = "start") {
+    auto result = on(&mesh::Rank::leads, std::move(work), doing);
     if (!result) {
       throw Error(ErrorKind::internal,
                   "no rank leads in this process: this is a bug of shardsolve");
@@ -67,8 +67,8 @@ class Workplace {
   }
   /// The same in the process of rank 0 alone; nothing in the others.
   template <class Work>
-  auto on_rank_0(Work work) {
-    return on([](const mesh::Rank& rank) { return rank.index() == 0; }, std::move(work));
+  auto on_rank_0(Work work, const char* doing = "start") {
+    return on([](const mesh::Rank& rank) { return rank.index() == 0; }, std::move(work), doing);
   }
   /// The texts that the processes give, by rank; in one process its own alone.
   std::vector<std::string> texts(const std::string& own);
@@ -90,10 +90,11 @@ class Workplace {
 
  private:
   template <class Which, class Work>
-  auto on(Which which, Work work) {
+  auto on(Which which, Work work, const char* doing) {
     const auto result = std::make_shared<std::optional<std::invoke_result_t<Work>>>();
-    run([result, which, work = std::move(work)](mesh::Rank& rank) {
+    run([result, which, work = std::move(work), doing](mesh::Rank& rank) {
       if (std::invoke(which, rank)) {
+        rank.beat(doing);
         result->emplace(work());
       }
     });
@@ -136,16 +137,17 @@ class Staging {
 };
 
 /// Calls body(first, count) for pieces of `lines` lines of a file, in between reports how far the
-/// rank is and leaves if another rank has failed or a stop was requested.
+/// rank is in the phase, a literal, and leaves if another rank has failed or a stop was requested.
 template <class Body>
-void in_pieces(mesh::Rank& rank, std::string_view phase, std::int64_t lines,
-               std::int64_t line_bytes, Body body) {
+void in_pieces(mesh::Rank& rank, const char* phase, std::int64_t lines, std::int64_t line_bytes,
+               Body body) {
   constexpr std::int64_t piece_bytes = std::int64_t{16} << 20;
   const std::int64_t step =
       std::max<std::int64_t>(1, piece_bytes / std::max<std::int64_t>(1, line_bytes));
   for (std::int64_t first = 0; first < lines; first += step) {
     rank.leave_if_failed();
     leave_if_stopped(rank.options().cancel);
+    rank.beat(phase);
     rank.report(phase, static_cast<double>(first) / static_cast<double>(lines));
     body(first, std::min(step, lines - first));
   }

@@ -180,7 +180,9 @@ bool ProcessGroup::take(Peer& peer) {
   const Note& note = peer.incoming;
   if (note.kind == NoteKind::farewell) {
     throw Error(ErrorKind::communication,
-                fmt::format("rank {} was lost in an earlier call: make a new mesh", peer.rank));
+                fmt::format("rank {} has given up: a rank was lost, perhaps this one, as it was "
+                            "silent for too long. Start the job again, or make a new mesh",
+                            peer.rank));
   }
   peer.last_note = Clock::now();
   runtime::Pulse& pulse = pulses_->of(peer.rank);

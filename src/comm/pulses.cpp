@@ -18,6 +18,12 @@ std::int64_t end_of_chain(const Pulses& pulses, std::int64_t rank) {
   return rank;
 }
 
+/// "at step 7 in 'herk'"; before the first step of an algorithm, and in files, there is none.
+std::string place(const char* operation, std::int64_t step) {
+  return step < 0 ? fmt::format("in '{}'", operation)
+                  : fmt::format("at step {} in '{}'", step, operation);
+}
+
 }  // namespace
 
 Pulses::Pulses(std::int64_t ranks) {
@@ -63,11 +69,12 @@ void Watch::look_for_silence(std::int64_t peer) {
 void Watch::report(std::int64_t silent) const {
   const runtime::Pulse& pulse = pulses_.of(silent);
   throw SilentRank(
-      silent, fmt::format("rank {} has been silent for more than {:g} s; it was last seen at step "
-                          "{} in '{}', while rank {} waited in '{}' of step {}. A longer limit "
-                          "helps if its device is only slow",
-                          silent, pulses_.silence_limit().count(), pulse.step(), pulse.operation(),
-                          waiter_, operation_, pulses_.of(waiter_).step()));
+      silent,
+      fmt::format("rank {} has been silent for more than {:g} s; it was last seen {}, "
+                  "while rank {} waited {}. A longer limit helps if its device is only "
+                  "slow",
+                  silent, pulses_.silence_limit().count(), place(pulse.operation(), pulse.step()),
+                  waiter_, place(operation_, pulses_.of(waiter_).step())));
 }
 
 }  // namespace shardsolve::comm

@@ -104,6 +104,9 @@ class Rank {
       throw runtime::Abandoned{};
     }
   }
+  /// A sign of life during work that is on no queue; whoever misses the next one is told `doing`, a
+  /// literal.
+  void beat(const char* doing) { pulse_.beat(doing, -1); }
   const RunOptions& options() const { return *options_; }
   bool stop_requested() const { return options_->cancel.stop_requested(); }
   /// Tells the caller how far the phase is, now and then; rank 0's word counts.

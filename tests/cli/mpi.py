@@ -7,7 +7,7 @@ import select
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from command import TIMEOUT, Command, Result, default_signals
@@ -54,7 +54,13 @@ class Processes:
         out = done.stdout.decode(errors="replace")
         return Result(done.returncode, out, done.stderr.decode(errors="replace"))
 
-    def start(self, count: int, *arguments: str | Path | int) -> Running:
+    def start(
+        self,
+        count: int,
+        *arguments: str | Path | int,
+        at_work: Callable[[int], bool] | None = None,
+    ) -> Running:
+        """Starts it and waits until all its processes are at work, as that says of each."""
         return Running(
             subprocess.Popen(
                 ["mpirun", "-np", str(count), str(self.command.binary), *map(str, arguments)],
@@ -65,18 +71,19 @@ class Processes:
                 stderr=subprocess.PIPE,
             ),
             count,
+            at_work or _has_computed,
         )
 
 
 class Running:
     """A job that mpirun is at, its processes at work."""
 
-    def __init__(self, mpirun: subprocess.Popen, count: int):
+    def __init__(self, mpirun: subprocess.Popen, count: int, at_work: Callable[[int], bool]):
         self.mpirun = mpirun
         self.ranks: dict[int, int] = {}
         self.err = b""  # what was read so far
         deadline = time.monotonic() + TIMEOUT
-        while len(self.ranks) < count or not all(map(_at_work, self.ranks.values())):
+        while len(self.ranks) < count or not all(map(at_work, self.ranks.values())):
             assert mpirun.poll() is None, mpirun.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -108,7 +115,16 @@ class Running:
         return ranks
 
 
-def _at_work(pid: int) -> bool:
+def has_read(size: int) -> Callable[[int], bool]:
+    """Whether a process has read more than so many bytes."""
+
+    def at_work(pid: int) -> bool:
+        return int(Path(f"/proc/{pid}/io").read_text().split()[1]) > size
+
+    return at_work
+
+
+def _has_computed(pid: int) -> bool:
     """Whether a process has been computing for some time."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     ticks = int(fields[11]) + int(fields[12])

@@ -10,8 +10,8 @@ import time
 import numpy as np
 import pytest
 from command import Command, contents
-from mpi import OPEN_MPI, Processes, missing
-from problems import hermitian, save, save_system, sides
+from mpi import OPEN_MPI, Processes, has_read, missing
+from problems import hermitian, save, save_sparse, save_system, sides
 
 SOLVE = ("solve", "A.npy", "b.npy", "-o", "x.npy")
 
@@ -372,7 +372,7 @@ def test_stopped_process_is_named_in_time(mpirun, tmp_path, slow_job, victim):
     waited = time.monotonic() - begin
     result = running.finish()
     assert (result.code, result.out) == (3, "")
-    assert result.says(f"rank {victim} has been silent", "at step", "waited in", "--timeout")
+    assert result.says(f"rank {victim} has been silent", "at step", "waited at", "--timeout")
     assert result.err.count("shardsolve: error") == 1
     assert waited < 2 + 1.5, "the limit is 2 s"
     assert contents(tmp_path) == {}
@@ -392,6 +392,17 @@ def test_process_that_stops_before_the_start_ends_the_job(
     assert result.says("MPI has not connected the processes (3) within 10 s", "--timeout, now 2 s")
     assert result.err.count("shardsolve: error") == 1
     assert contents(system) == before
+
+
+def test_process_that_stops_while_it_reads_is_named(mpirun, tmp_path):
+    save_sparse(tmp_path / "A.npy", 20000, "<f4")  # zeros: each of two processes has 800 MB of them
+    running = mpirun.start(2, "logdet", "A.npy", "--timeout", "0.5", at_work=has_read(300 << 20))
+    running.send(signal.SIGSTOP, 1)
+    result = running.finish()
+    assert (result.code, result.out) == (3, "")
+    assert result.says("rank 1 has been silent", "last seen in 'read', while rank 0 waited in 'the")
+    assert "step -1" not in result.err
+    assert "earlier call" not in result.err
 
 
 def test_process_that_does_not_end_keeps_the_others_for_a_limited_time(

@@ -259,7 +259,7 @@ TEST(HostPeers, RankThatPublishesNothing_IsNamedByTheOthers) {
     ASSERT_TRUE(errors[other]);
     EXPECT_EQ(errors[other]->kind(), ErrorKind::communication);
     EXPECT_THAT(errors[other]->what(), HasSubstr("rank 1 has been silent"));
-    EXPECT_THAT(errors[other]->what(), HasSubstr("waited in 'publish' of step 5"));
+    EXPECT_THAT(errors[other]->what(), HasSubstr("waited at step 5 in 'publish'"));
   }
   // The others no longer keep its memory, which would go with it.
   EXPECT_EQ(mappings() - without, ranks * ranks - 2);
