@@ -1,5 +1,7 @@
 #include "output.hpp"
 
+#include "comm/process_group.hpp"
+
 #include <shardsolve/device_memory.hpp>
 #include <shardsolve/error.hpp>
 
@@ -17,6 +19,8 @@
 
 namespace shardsolve::cli {
 namespace {
+
+using Seconds = std::chrono::duration<double>;
 
 struct NamedFile {
   std::string_view role;
@@ -80,6 +84,17 @@ SharedFile share_file(Workplace& workplace, io::OutputFile::Temporary temporary,
     }
   }
   return shared;
+}
+
+/// Throws Error(communication) if more than `limit` has passed since then: the others, which wait
+/// while rank 0 finishes the outputs, have given up.
+void require_awaited(std::chrono::steady_clock::time_point since, Seconds limit) {
+  if (std::chrono::steady_clock::now() - since > limit) {
+    throw Error(ErrorKind::communication,
+                fmt::format("this process was stopped for more than {:g} s while it finished the "
+                            "outputs, and the others have given up: nothing was written",
+                            limit.count()));
+  }
 }
 
 template <Scalar T>
@@ -193,11 +208,19 @@ double commit(Workplace& workplace, const std::shared_ptr<ArrayFile>& result,
         },
         "sync");
   }
+  const auto last_check = [stop, others_wait = workplace.has_processes(),
+                           limit = workplace.run_options().silence_limit,
+                           since = std::chrono::steady_clock::now()] {
+    leave_if_stopped(stop);
+    if (others_wait) {  // all have brought their bytes to the disk, so what is left takes no time
+      require_awaited(since, std::max<Seconds>(limit, comm::ProcessGroup::least_silence_limit));
+    }
+  };
   workplace.on_rank_0(
-      [result, trace, stop] {
-        leave_if_stopped(stop);
+      [result, trace, last_check] {
+        last_check();
         if (result != nullptr) {
-          result->file.commit();
+          result->file.commit(last_check);
         }
         if (trace != nullptr) {
           commit_last(*trace, result.get());

@@ -260,8 +260,9 @@ void OutputFile::sync() {
   }
 }
 
-void OutputFile::commit() {
+void OutputFile::commit(const std::function<void()>& last_check) {
   sync();  // before the name: after a power cut a name must not lead to missing bytes
+  last_check();
   if (overwrite_) {
     publish_over();
   } else {

@@ -4,6 +4,7 @@
 #include "io/file_descriptor.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace shardsolve::io {
@@ -65,7 +66,10 @@ class OutputFile {
   /// or, as far as the system lets this user, with owner and permissions of what it replaces.
   /// Without `overwrite` a target that has appeared meanwhile is left alone:
   /// Error(invalid_argument) and nothing is written. To be called once, after the last write.
-  void commit();
+  ///
+  /// `last_check` comes between the two, as bringing bytes to the disk may take long: if it throws,
+  /// the target is left as it is.
+  void commit(const std::function<void()>& last_check = [] {});
 
  private:
   void find_place();

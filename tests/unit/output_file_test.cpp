@@ -156,6 +156,17 @@ TEST_P(OutputFileKinds, WrittenOutOfOrder_IsInPlace) {
   EXPECT_EQ(read_file(path_), "0123456789");
 }
 
+TEST_P(OutputFileKinds, LastCheckThatThrows_LeavesNothing) {
+  {
+    const auto file = open();
+    write(*file, "all of it");
+    expect_error([&] { file->commit([] { throw Error(ErrorKind::cancelled, "interrupted"); }); },
+                 ErrorKind::cancelled, {"interrupted"});
+    expect_no_target();
+  }
+  EXPECT_THAT(directory_.names(), IsEmpty());
+}
+
 TEST_P(OutputFileKinds, DestroyedBeforeCommit_LeavesNothing) {
   {
     const auto file = open();
