@@ -114,16 +114,35 @@ void read_nccl_file(const std::string& path, Nccl& nccl) {
   }
 }
 
+void add_variable(std::string_view text, Environment& environment) {
+  const std::size_t equals = text.find('=');
+  if (equals != std::string_view::npos) {
+    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+}
+
+/// What the process that has started this one was itself started with, if that is a Python: what
+/// its program has changed since is in this process's environment. Empty where /proc does not say.
+Environment environment_of_python_parent() {
+  const std::filesystem::path parent = fmt::format("/proc/{}", ::getppid());
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink(parent / "exe", error).filename().string();
+  Environment environment;
+  if (!error && program.compare(0, 6, "python") == 0) {
+    std::ifstream file(parent / "environ");
+    for (std::string text; std::getline(file, text, '\0');) {
+      add_variable(text, environment);
+    }
+  }
+  return environment;
+}
+
 }  // namespace
 
 Environment own_environment() {
   Environment environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const std::size_t equals = text.find('=');
-    if (equals != std::string_view::npos) {
-      environment.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
+    add_variable(*entry, environment);
   }
   return environment;
 }
@@ -210,6 +229,7 @@ Surroundings look_around(const Job& job, std::int64_t processes) {
   const std::string flags = trimmed(value_of(s.environment, "XLA_FLAGS"));
   s.python = look_at_python(s.environment, !flags.empty());
   s.xla_flags_file = contents_of(flags);
+  s.xla_flags_of_parent = value_of(environment_of_python_parent(), "XLA_FLAGS");
   return s;
 }
 

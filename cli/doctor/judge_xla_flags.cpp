@@ -188,10 +188,34 @@ void judge_twice(const std::vector<XlaWord>& words, Findings& findings) {
   }
 }
 
+/// Flags that the program which runs this was started with, and that it has not only given another
+/// value.
+void judge_replaced(const Surroundings& s, const std::vector<XlaWord>& words, Findings& findings) {
+  std::vector<std::string> lost;
+  for (const XlaWord& before : xla_words(s.xla_flags_of_parent)) {
+    const bool kept = std::any_of(words.begin(), words.end(),
+                                  [&](const XlaWord& word) { return word.name == before.name; });
+    if (!before.name.empty() && !kept) {
+      lost.push_back(before.text);
+    }
+  }
+  if (!lost.empty()) {
+    findings.push_back(
+        {Severity::warning, "xla-flags-replaced",
+         fmt::format("the Python program that runs this was started with {} in XLA_FLAGS, and has "
+                     "taken {} out",
+                     fmt::join(lost, " "), lost.size() == 1 ? "it" : "them"),
+         "os.environ['XLA_FLAGS'] = ... replaces what the shell has set, all of it",
+         "append, before JAX starts: os.environ['XLA_FLAGS'] = os.environ.get('XLA_FLAGS', '') + "
+         "' --...'"});
+  }
+}
+
 }  // namespace
 
 void judge_xla_flags(const Surroundings& s, Findings& findings) {
   std::string text = trimmed(value_of(s.environment, "XLA_FLAGS"));
+  judge_replaced(s, xla_words(s.xla_flags_file.value_or(text)), findings);
   if (text.empty()) {
     return;
   }

@@ -153,6 +153,8 @@ struct Surroundings {
   Python python;
   /// Contents of the file that XLA_FLAGS names; nothing if it names none that can be read.
   std::optional<std::string> xla_flags_file;
+  /// XLA_FLAGS as the Python program that runs this was started with; empty if none runs it.
+  std::string xla_flags_of_parent;
 
   bool has_gpu() const { return driver.gpus > 0 || !cuda.gpus.empty(); }
 };

@@ -235,6 +235,24 @@ def test_file_of_flags_is_read(command, python, tmp_path):
     assert errors(result) == ["xla-missing-dashes"]
 
 
+def test_flags_that_a_program_has_replaced_are_found(command, python, tmp_path):
+    fake_jax(tmp_path, jax="0.10.2", jaxlib="0.10.2")
+    shell = {**python, "XLA_FLAGS": "--xla_only_here=1"}
+
+    def found(setting: str) -> list[str]:
+        program = f"import os, subprocess, sys; {setting}; sys.exit(subprocess.call(sys.argv[1:]))"
+        result = command(
+            "doctor", "--json", "--devices", 1, env=shell, prefix=(sys.executable, "-c", program)
+        )
+        return codes(result)
+
+    replaced = "xla-flags-replaced"
+    assert replaced in found("os.environ['XLA_FLAGS'] = '--xla_dump_to=/tmp'")
+    assert replaced in found("del os.environ['XLA_FLAGS']")
+    assert replaced not in found("os.environ['XLA_FLAGS'] += ' --xla_dump_to=/tmp'")
+    assert replaced not in found("pass")
+
+
 # ---- the machine
 
 

@@ -187,6 +187,22 @@ std::vector<Case> flag_cases() {
        "xla-flag-twice",
        Severity::warning,
        {"--xla_gpu_autotune_level=2 and --xla_gpu_autotune_level=3", "last one counts"}},
+      {"replaced_by_the_program",
+       healthy,
+       [](Surroundings& s) {
+         s.xla_flags_of_parent =
+             "--xla_dump_to=/a --xla_gpu_autotune_level=2 --xla_gpu_deterministic_ops";
+         flags(s, "--xla_gpu_autotune_level=3");
+       },
+       "xla-flags-replaced",
+       Severity::warning,
+       {"--xla_dump_to=/a --xla_gpu_deterministic_ops", "taken them out", "os.environ.get("}},
+      {"taken_away_by_the_program",
+       healthy,
+       [](Surroundings& s) { s.xla_flags_of_parent = "--xla_dump_to=/a"; },
+       "xla-flags-replaced",
+       Severity::warning,
+       {"--xla_dump_to=/a", "taken it out"}},
       {"in_a_file",
        healthy,
        [](Surroundings& s) {
@@ -371,6 +387,16 @@ TEST(Doctor, KnownFlags_NothingIsFound) {
   flags(s, "--xla_dump_to='/a b' --xla_new_one --xla_gpu_autotune_level=2 --xla_dump_to=\"/a b\"");
   EXPECT_TRUE(judge(s).empty());
   flags(s, "  ");
+  EXPECT_TRUE(judge(s).empty());
+}
+
+TEST(Doctor, FlagsThatTheProgramHasAddedTo_NothingIsFound) {
+  Surroundings s = healthy();
+  s.xla_flags_of_parent = "--xla_dump_to=/a";
+  flags(s, "--xla_dump_to=/a --xla_gpu_autotune_level=2");
+  EXPECT_TRUE(judge(s).empty());
+  flags(s, "/etc/xla.flags");
+  s.xla_flags_file = "--xla_dump_to=/a\n";
   EXPECT_TRUE(judge(s).empty());
 }
 
