@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 namespace shardsolve::cli::doctor {
 namespace {
@@ -29,6 +30,13 @@ void judge_asked(const Surroundings& s, Findings& findings) {
     return;
   }
   const auto count = static_cast<int>(s.cuda.gpus.size());
+  if (const auto used = s.gpus_of_job(); s.job.gpus.empty() && used.size() > s.cuda.gpus.size()) {
+    findings.push_back({Severity::error, "gpu-missing",
+                        fmt::format("{} processes of this host take a GPU each, this one sees {}",
+                                    used.size(), count),
+                        "each process needs a GPU of its own",
+                        "start fewer processes, or let them see more GPUs (CUDA_VISIBLE_DEVICES)"});
+  }
   for (const int gpu : s.job.gpus) {
     if (gpu >= count) {
       findings.push_back({Severity::error, "gpu-missing",
@@ -54,10 +62,10 @@ int least_architecture(const std::string& architectures) {
 
 void judge_gpus(const Surroundings& s, Findings& findings) {
   const int least = least_architecture(s.cuda.architectures);
+  const std::vector<int> used = s.gpus_of_job();
   for (std::size_t i = 0; i < s.cuda.gpus.size(); ++i) {
     const mesh::GpuFacts& gpu = s.cuda.gpus[i];
-    const bool asked = s.job.cuda && std::find(s.job.gpus.begin(), s.job.gpus.end(),
-                                               static_cast<int>(i)) != s.job.gpus.end();
+    const bool asked = std::find(used.begin(), used.end(), static_cast<int>(i)) != used.end();
     const Severity severity = asked ? Severity::error : Severity::warning;
     if (!gpu.failure.empty()) {
       findings.push_back({severity, "gpu-unusable",

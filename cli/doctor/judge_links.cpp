@@ -12,8 +12,7 @@ void judge_links(const Surroundings& s, Findings& findings) {
     return;
   }
   const Links& links = *s.links;
-  const auto counts = [&](int gpu) {
-    const std::vector<int>& used = s.job.gpus;
+  const auto counts = [&, used = s.gpus_of_job()](int gpu) {
     return !s.job.cuda || std::find(used.begin(), used.end(), gpu) != used.end();
   };
   for (std::int64_t from = 0; from < links.topology.ranks(); ++from) {

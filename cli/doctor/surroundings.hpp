@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -157,6 +158,16 @@ struct Surroundings {
   std::string xla_flags_of_parent;
 
   bool has_gpu() const { return driver.gpus > 0 || !cuda.gpus.empty(); }
+  /// CUDA's numbers of the GPUs that the processes of this host take; none if the job is for CPUs.
+  /// Without a list there is one for each process, or one that its launcher has chosen.
+  std::vector<int> gpus_of_job() const {
+    if (!job.cuda || !job.gpus.empty()) {
+      return job.cuda ? job.gpus : std::vector<int>{};
+    }
+    std::vector<int> gpus(cuda.gpus.size() == 1 ? 1 : static_cast<std::size_t>(launch.on_host));
+    std::iota(gpus.begin(), gpus.end(), 0);
+    return gpus;
+  }
 };
 
 }  // namespace shardsolve::cli::doctor

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import sys
 from pathlib import Path
 
@@ -271,6 +272,21 @@ def test_threads_are_counted_against_cores(command):
     assert "threads-over-cores" not in codes(
         command("doctor", "--json", env={"OMP_NUM_THREADS": "1"})
     )
+
+
+@pytest.mark.skipif(
+    "SHARDSOLVE_SANITIZER" in os.environ, reason="a sanitizer takes terabytes of addresses"
+)
+def test_rates_that_cannot_be_measured_are_an_error(command, python):
+    addresses = 3 << 29
+    result = command(
+        *("doctor", "--json", "--measure", "--devices", 16),
+        env=python,
+        before=lambda: resource.setrlimit(resource.RLIMIT_AS, (addresses, addresses)),
+    )
+    assert result.code == 3
+    assert "measure-failed" in errors(result)
+    assert result.json()["measured"] is None
 
 
 def test_default_and_chosen_devices_are_told_apart(command):

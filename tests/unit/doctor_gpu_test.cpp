@@ -15,6 +15,14 @@ Surroundings cpu_job_beside_gpus() {
   return s;
 }
 
+/// Two processes, which take a GPU each.
+Surroundings processes_with_gpus() {
+  Surroundings s = healthy_with_gpus();
+  s.job = {.cuda = true, .mpi = true};
+  s.launch = {.processes = 2, .on_host = 2, .launcher = "Open MPI"};
+  return s;
+}
+
 std::vector<Case> cuda_cases() {
   return {
       {"library_missing",
@@ -53,6 +61,35 @@ std::vector<Case> cuda_cases() {
        "no-peer-access",
        Severity::note,
        {"GPU 0 does not reach the memory of GPU 1"}},
+      {"no_peer_access_of_processes",
+       processes_with_gpus,
+       [](Surroundings& s) {
+         s.links->topology.set_link(0, 1, comm::nominal_link(comm::LinkKind::host));
+       },
+       "no-peer-access",
+       Severity::warning,
+       {"GPU 1 does not reach the memory of GPU 0"}},
+      {"more_processes_than_gpus",
+       processes_with_gpus,
+       [](Surroundings& s) { s.launch.processes = s.launch.on_host = 3; },
+       "gpu-missing",
+       Severity::error,
+       {"3 processes of this host", "sees 2", "start fewer"}},
+      {"gpu_of_a_process_busy",
+       processes_with_gpus,
+       [](Surroundings& s) { s.cuda.gpus[1].failure = "out of memory"; },
+       "gpu-unusable",
+       Severity::error,
+       {"GPU 1", "out of memory"}},
+      {"gpu_of_no_process_busy",
+       processes_with_gpus,
+       [](Surroundings& s) {
+         s.launch.on_host = 1;
+         s.cuda.gpus[1].failure = "out of memory";
+       },
+       "gpu-unusable",
+       Severity::warning,
+       {"GPU 1", "out of memory"}},
       {"no_driver",
        healthy_gpu_job,
        [](Surroundings& s) {
@@ -259,6 +296,14 @@ TEST(Doctor, NcclSettingIsOffInTheEnvironment_TheFileDoesNotCount) {
   s.nccl.settings["NCCL_P2P_DISABLE"] = "1";
   s.nccl.file_of["NCCL_P2P_DISABLE"] = "/etc/nccl.conf";
   s.environment["NCCL_P2P_DISABLE"] = "0";
+  EXPECT_TRUE(judge(s).empty());
+}
+
+TEST(Doctor, ProcessesWithAGpuEach_NothingIsFound) {
+  Surroundings s = processes_with_gpus();
+  EXPECT_TRUE(judge(s).empty());
+  s.cuda.gpus.resize(1);  // the launcher shows each process its own
+  s.links.reset();
   EXPECT_TRUE(judge(s).empty());
 }
 
