@@ -60,7 +60,9 @@ class MatrixView {
         column + columns > columns_) {
       detail::throw_bad_block(row, column, rows, columns, rows_, columns_);
     }
-    return {data_ + row + column * stride_, rows, columns, stride_};
+    // An empty view may have no memory to count from.
+    T* const first = data_ == nullptr ? nullptr : data_ + row + column * stride_;
+    return {first, rows, columns, stride_};
   }
   MatrixView columns_from(std::int64_t column, std::int64_t count) const {
     return block(0, column, rows_, count);

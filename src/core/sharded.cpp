@@ -46,19 +46,22 @@ std::int64_t columns_of(const std::vector<MatrixView<T>>& blocks) {
   return here == blocks.end() ? 0 : here->columns();
 }
 
-/// One view a rank, each with the shape that `shape(rank)` gives or elsewhere.
+/// Throws unless there is one view a rank, each with the shape that `shape(rank)` gives or
+/// elsewhere. What is empty is everywhere: it gets its shape, which those who compute rely on.
 template <Scalar T, class Shape>
-void check_shapes(const std::vector<MatrixView<T>>& views, const SlabLayout& layout,
-                  const char* what, Shape shape) {
+void fit_shapes(std::vector<MatrixView<T>>& views, const SlabLayout& layout, const char* what,
+                Shape shape) {
   if (static_cast<std::int64_t>(views.size()) != layout.ranks()) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("{} {} given for a layout of {} ranks; one a rank is needed",
                             views.size(), what, layout.ranks()));
   }
   for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
-    const MatrixView<T>& view = views[static_cast<std::size_t>(rank)];
+    MatrixView<T>& view = views[static_cast<std::size_t>(rank)];
     const auto [rows, columns] = shape(rank);
-    if (!is_elsewhere(view) && (view.rows() != rows || view.columns() != columns)) {
+    if (is_elsewhere(view)) {
+      view = rows == 0 || columns == 0 ? MatrixView<T>(nullptr, rows, columns) : view;
+    } else if (view.rows() != rows || view.columns() != columns) {
       throw Error(ErrorKind::invalid_argument,
                   fmt::format("{} of rank {} is {} x {}; the layout needs {} x {}", what, rank,
                               view.rows(), view.columns(), rows, columns));
@@ -92,8 +95,8 @@ ShardedMatrix<T>::ShardedMatrix(SlabLayout layout, std::vector<MatrixView<T>> sl
       memory_(memory),
       owner_(std::move(owner)),
       slabs_(std::move(slabs)) {
-  check_shapes(slabs_, layout_, "slabs",
-               [&](std::int64_t rank) { return std::pair(layout_.size(), layout_.width(rank)); });
+  fit_shapes(slabs_, layout_, "slabs",
+             [&](std::int64_t rank) { return std::pair(layout_.size(), layout_.width(rank)); });
 }
 
 template <Scalar T>
@@ -128,8 +131,8 @@ RightHandSides<T>::RightHandSides(const SlabLayout& layout, std::vector<MatrixVi
       memory_(memory),
       owner_(std::move(owner)),
       blocks_(std::move(blocks)) {
-  check_shapes(blocks_, layout_, "blocks of right-hand sides",
-               [&](std::int64_t rank) { return std::pair(layout_.width(rank), columns_); });
+  fit_shapes(blocks_, layout_, "blocks of right-hand sides",
+             [&](std::int64_t rank) { return std::pair(layout_.width(rank), columns_); });
 }
 
 template <Scalar T>

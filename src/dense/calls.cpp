@@ -10,6 +10,7 @@
 #include "dense/inverse.hpp"
 #include "dense/inverse_residual.hpp"
 #include "dense/mirror.hpp"
+#include "mesh/require_part.hpp"
 
 #include <shardsolve/cholesky.hpp>
 
@@ -47,30 +48,45 @@ dense::FactorPart<T> part_of(const CholeskyFactor<T>& factor, const mesh::Rank& 
           factor.norm};
 }
 
-/// Throws Error(invalid_argument) unless this rank's part, of so many elements, is in this process
-/// and its device computes on its memory.
-template <Scalar T>
-void require_reachable(const mesh::Rank& rank, MatrixView<const T> view, std::int64_t elements,
-                       Memory kind, const char* what) {
-  if (view.rows() * view.columns() != elements) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("{} has no memory for rank {} in the process of that rank: each "
-                            "process gives the part of its own rank",
-                            what, rank.index()));
+bool has_empty_segment(const SlabLayout& layout) {
+  for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
+    if (layout.width(rank) == 0) {
+      return true;
+    }
   }
-  if (!view.empty()) {
-    rank.require_device_memory(view.data(), kind, what);
-  }
+  return false;
 }
+
+/// Throws Error(invalid_argument) unless this rank's part is in this process and its device
+/// computes on its memory.
 template <Scalar T>
 void require_reachable(const mesh::Rank& rank, const ShardedMatrix<T>& a, const char* what) {
-  require_reachable<T>(rank, a.slab(rank.index()),
-                       a.layout().size() * a.layout().width(rank.index()), a.memory(), what);
+  mesh::require_part(rank, a, what);
+  if (const MatrixView<T> slab = a.slab(rank.index()); !slab.empty()) {
+    rank.require_device_memory(slab.data(), a.memory(), what);
+  }
 }
+
+/// Likewise for right-hand sides. A process that has no rows of them may have been told of none, or
+/// of others than those that the rest will wait for.
 template <Scalar T>
-void require_reachable(const mesh::Rank& rank, const RightHandSides<T>& b, const char* what) {
-  require_reachable<T>(rank, b.block(rank.index()), b.layout().width(rank.index()) * b.columns(),
-                       b.memory(), what);
+void require_reachable(mesh::Rank& rank, const RightHandSides<T>& b) {
+  constexpr const char* what = "the right-hand sides";
+  mesh::require_part(rank, b, what);
+  if (const MatrixView<T> block = b.block(rank.index()); !block.empty()) {
+    rank.require_device_memory(block.data(), b.memory(), what);
+  }
+  if (!has_empty_segment(b.layout())) {
+    return;
+  }
+  for (const auto& columns : dense::gather_from_all(rank, std::vector{b.columns()})) {
+    if (columns.front() != b.columns()) {
+      throw Error(ErrorKind::invalid_argument,
+                  fmt::format("{} right-hand sides given in one process and {} in another: a "
+                              "process without rows of them gives a block of 0 x k",
+                              columns.front(), b.columns()));
+    }
+  }
 }
 
 /// The real diagonal of what stands in the slab of this rank, in the rows of its segment.
@@ -199,7 +215,7 @@ Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSid
                          [factor, b](mesh::Rank& rank) {
                            const dense::FactorPart<T> part = part_of(factor, rank);
                            require_reachable(rank, factor.slabs, "the factor");
-                           require_reachable(rank, b, "the right-hand sides");
+                           require_reachable(rank, b);
                            return dense::certified_solve<T>(rank, part, b.block(rank.index()));
                          });
 }
@@ -266,7 +282,7 @@ Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOpti
                  return one.workspace_bytes < other.workspace_bytes;
                }),
       "solve", [b](mesh::Rank& rank) {
-        require_reachable(rank, b, "the right-hand sides");
+        require_reachable(rank, b);
         return dense::check_right_hand_sides<T>(rank, b.layout(), b.block(rank.index())).outcome;
       });
   if (!factor.outcome.ok()) {
