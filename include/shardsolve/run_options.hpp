@@ -26,7 +26,8 @@ struct RunOptions {
   /// Called about ten times a second from a thread of the mesh; must not throw or call the mesh.
   std::function<void(const Progress&)> progress;
   /// A rank that others wait for and that has done nothing for this long is reported as silent with
-  /// its number, step and operation: Error(communication).
+  /// its number, step and operation: Error(communication). More than 0, or the call fails with
+  /// Error(invalid_argument); more than a year counts as one.
   std::chrono::duration<double> silence_limit = std::chrono::seconds(300);
   /// If set, receives what every queue did, also in a call that fails, unless a rank is lost. On a
   /// mesh of processes all give one, or the call fails with Error(invalid_argument); rank 0's

@@ -16,6 +16,21 @@
 #include <utility>
 
 namespace shardsolve::mesh {
+namespace {
+
+/// The limit that a call asks for, but no more than a year: clocks count nanoseconds, which
+/// overflow after 292 years.
+std::chrono::duration<double> usable_limit(std::chrono::duration<double> asked) {
+  if (!(asked.count() > 0.0)) {  // nor NaN
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("a silence limit of {:g} s given; more than 0 is accepted, and what is "
+                            "to be waited for without end is infinity",
+                            asked.count()));
+  }
+  return std::min<std::chrono::duration<double>>(asked, std::chrono::years(1));
+}
+
+}  // namespace
 
 MeshState::MeshState(std::unique_ptr<Backend> backend)
     : pulses_(backend->ranks()), backend_(std::move(backend)) {}
@@ -236,10 +251,11 @@ bool MeshState::all_returned() const {
 }
 
 void MeshState::begin(const RunOptions& options, RankProgram program) {
-  pulses_.set_silence_limit(options.silence_limit);
+  const std::chrono::duration<double> limit = usable_limit(options.silence_limit);
+  pulses_.set_silence_limit(limit);
   if (backend_->processes() != nullptr) {
-    pulses_.set_silence_limit(std::max<std::chrono::duration<double>>(
-        options.silence_limit, comm::ProcessGroup::least_silence_limit));
+    pulses_.set_silence_limit(
+        std::max<std::chrono::duration<double>>(limit, comm::ProcessGroup::least_silence_limit));
   }
   failure_ = nullptr;
   verdict_ = {};

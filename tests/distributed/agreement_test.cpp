@@ -3,6 +3,7 @@
 // one.
 
 #include "support/busy.hpp"
+#include "support/process_meshes.hpp"
 #include "support/rank_program.hpp"
 #include "support/thrown.hpp"
 
@@ -16,7 +17,9 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <limits>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -261,6 +264,50 @@ TEST(Silence, RankThatKeepsWorking_IsWaitedFor) {
          },
          {.silence_limit = duration<double>(limit)});
   EXPECT_EQ(received, 3 * 42);
+}
+
+/// In a call that fails a rank may take a while to leave.
+TEST(Silence, LimitWithoutEnd_IsWaitedFor) {
+  const RunOptions without_end[] = {
+      {.silence_limit = duration<double>::max()},
+      {.silence_limit = duration<double>(std::numeric_limits<double>::infinity())}};
+  for (const RunOptions& options : without_end) {
+    const auto fail_in = [&](Mesh& mesh) {
+      return thrown_by([&] {
+        run_on(
+            mesh,
+            [](mesh::Rank& rank) {
+              if (rank.index() == 0) {
+                throw_planted();
+              }
+              std::this_thread::sleep_for(milliseconds(100));
+            },
+            options);
+      });
+    };
+    Mesh mesh = Mesh::host(2);
+    const auto error = fail_in(mesh);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(std::string(error->what()), "planted");
+    EXPECT_TRUE(still_solves(mesh));
+    ProcessMeshes on(2);
+    on.together([&](Mesh& process, std::int64_t) { fail_in(process); });
+    for (const auto& broken : on.together([](Mesh& process, std::int64_t) {
+           run_on(process, [](mesh::Rank& rank) { broadcast_value(rank, 0, 1); });
+         })) {
+      EXPECT_FALSE(broken) << broken->what();
+    }
+  }
+}
+
+TEST(Silence, LimitThatIsNone_IsRefused) {
+  Mesh mesh = Mesh::host(2);
+  for (const double none : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_TRUE(throws(ErrorKind::invalid_argument, [&] {
+      run_on(mesh, [](mesh::Rank&) {}, {.silence_limit = duration<double>(none)});
+    }));
+  }
+  EXPECT_TRUE(still_solves(mesh));
 }
 
 // ---- what else a mesh has to stand --------------------------------------------------------------
