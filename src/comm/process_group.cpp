@@ -118,6 +118,7 @@ std::exception_ptr ProcessGroup::look_around() {
   try {
     bool failed = false;
     for_each_peer([&](Peer& peer) { reach(peer, [&] { failed = take_notes(peer) || failed; }); });
+    forget_old_waits();
     if (in_call_) {
       tell();
     }
@@ -202,6 +203,16 @@ bool ProcessGroup::take(Peer& peer) {
     unlike_ = peer.rank;
   }
   return note.failed;
+}
+
+/// Who tells nothing any more has perhaps stopped itself: others are not to look behind it.
+void ProcessGroup::forget_old_waits() {
+  const auto oldest = Clock::now() - 3 * pulse_interval(pulses_->silence_limit());
+  for_each_peer([&](const Peer& peer) {
+    if (peer.last_note < oldest) {
+      pulses_->of(peer.rank).set_waiting_for(-1);
+    }
+  });
 }
 
 Note ProcessGroup::make_note(NoteKind kind, const std::optional<Failure>& failure) const {

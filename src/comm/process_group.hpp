@@ -129,6 +129,7 @@ class ProcessGroup {
   bool take_notes(Peer& peer);
   bool take(Peer& peer);
   void expect_note(Peer& peer);
+  void forget_old_waits();
   Note make_note(NoteKind kind, const std::optional<Failure>& failure) const;
   void send(Peer& peer, const Note& note);
   template <class Body>

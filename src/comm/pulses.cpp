@@ -5,13 +5,18 @@
 namespace shardsolve::comm {
 namespace {
 
-/// The rank that somebody who waits for `rank` really waits for: the end of the chain of ranks that
-/// wait for one another. A circle ends where it closes.
-std::int64_t end_of_chain(const Pulses& pulses, std::int64_t rank) {
+/// The rank that `waiter`, who waits for `peer`, really waits for: the end of the chain of ranks
+/// that wait for one another. Where that leads back to either of them it is `peer`: what a process
+/// that stopped has last told may be out of date. Of another circle it is one of its ranks.
+std::int64_t end_of_chain(const Pulses& pulses, std::int64_t waiter, std::int64_t peer) {
+  std::int64_t rank = peer;
   for (std::int64_t hop = 0; hop < pulses.ranks(); ++hop) {
     const std::int64_t next = pulses.of(rank).waiting_for();
     if (next < 0) {
       return rank;
+    }
+    if (next == peer || next == waiter) {
+      return peer;
     }
     rank = next;
   }
@@ -55,7 +60,7 @@ void Watch::look(std::int64_t peer) {
 
 void Watch::look_for_silence(std::int64_t peer) {
   pulses_.of(waiter_).set_waiting_for(peer);
-  const std::int64_t now_awaited = end_of_chain(pulses_, peer);
+  const std::int64_t now_awaited = end_of_chain(pulses_, waiter_, peer);
   const std::uint64_t now_beats = pulses_.of(now_awaited).beats();
   if (now_awaited != awaited_ || now_beats != beats_) {
     awaited_ = now_awaited;

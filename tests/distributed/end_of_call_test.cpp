@@ -114,6 +114,26 @@ TEST(EndOfCall, StopWhileAProcessIsGone_IsNotWaitedForLong) {
   }
 }
 
+/// The last that rank 1 has told before it stopped is that it waits for rank 2.
+TEST(EndOfCall, ProcessThatStoppedWhileItWaited_IsNamedItself) {
+  const auto post = std::make_shared<MemoryPost>(3, std::size_t{4096});
+  MemoryTransport stopped(post, 1);
+  comm::Note note;
+  note.waiting_for = 2;
+  const auto sent = stopped.send(0, comm::Transport::Channel::control, 0, {&note, sizeof note});
+  Process waiting(post, 0, milliseconds(500));
+  waiting.begin();
+  std::array<char, 64> room{};
+  std::int64_t named = -1;
+  try {
+    waiting.group().exchange("test", std::vector<comm::Bytes>(3), {{}, {room.data(), 64}, {}});
+  } catch (const comm::SilentRank& silence) {
+    named = silence.rank();
+  }
+  EXPECT_EQ(named, 1);
+  waiting.end(out_of_memory);
+}
+
 /// It has said that it has ended and takes nothing any more: stopped, or behind a cut cable.
 TEST(EndOfCall, LastNoteThatIsNotTaken_NamesWhoDoesNotTakeIt) {
   constexpr std::size_t eager = 64;  // notes are longer

@@ -1,0 +1,57 @@
+#include "comm/pulses.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <thread>
+
+namespace shardsolve::comm {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// The rank that `waiter` reports when nobody of `pulses` does anything.
+std::int64_t reported_by(const Pulses& pulses, std::int64_t waiter, std::int64_t peer) {
+  Watch watch(pulses, waiter, "test");
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (std::chrono::steady_clock::now() < end) {
+    try {
+      watch.look(peer);
+    } catch (const SilentRank& silence) {
+      return silence.rank();
+    }
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  ADD_FAILURE() << "nobody was reported";
+  return -1;
+}
+
+class PulsesTest : public ::testing::Test {
+ protected:
+  PulsesTest() { pulses_.set_silence_limit(milliseconds(30)); }
+  Pulses pulses_{3};
+};
+
+TEST_F(PulsesTest, ChainOfWaits_EndsWithWhoWaitsForNobody) {
+  pulses_.of(1).set_waiting_for(2);
+  EXPECT_EQ(reported_by(pulses_, 0, 1), 2);
+}
+
+/// Rank 1 has stopped, and the last that it told is that it waits for rank 2, which waits for it.
+TEST_F(PulsesTest, WaitThatIsOutOfDate_IsNotFollowedBackToItself) {
+  pulses_.of(1).set_waiting_for(2);
+  pulses_.of(2).set_waiting_for(1);
+  EXPECT_EQ(reported_by(pulses_, 0, 1), 1);
+  pulses_.of(2).set_waiting_for(1);
+  EXPECT_EQ(reported_by(pulses_, 2, 1), 1);
+}
+
+TEST_F(PulsesTest, RanksThatWaitForEachOther_ReportAnotherOne) {
+  pulses_.of(1).set_waiting_for(2);
+  pulses_.of(2).set_waiting_for(0);
+  EXPECT_EQ(reported_by(pulses_, 0, 1), 1);
+}
+
+}  // namespace
+}  // namespace shardsolve::comm
