@@ -21,9 +21,11 @@ template <Scalar T>
 SHARDSOLVE_EXPORT RightHandSides<T> make_right_hand_sides(Mesh& mesh, const SlabLayout& layout,
                                                           std::int64_t columns);
 
-/// Copies every slab of `source` to that of `target`; each may lie on the host or on the devices of
-/// `mesh`. Throws Error(invalid_argument) if their layouts are not those of the mesh and each
-/// other.
+/// Copies every slab of `source` to that of `target`, in the process of its rank: like all calls,
+/// all processes of the mesh make it. Each may lie on the host or on the devices of `mesh`. Throws
+/// Error(invalid_argument) if their layouts are not those of the mesh and each other, if a process
+/// has not given the slab of its own rank, or if one lies on GPUs and the mesh has none; otherwise
+/// as the calls of cholesky.hpp.
 template <Scalar T>
 SHARDSOLVE_EXPORT void copy(Mesh& mesh, const ShardedMatrix<T>& source,
                             const ShardedMatrix<T>& target);

@@ -1,5 +1,6 @@
 #include "core/right_hand_sides.hpp"
 #include "mesh/mesh_state.hpp"
+#include "mesh/require_part.hpp"
 #include "mesh/require_ranks.hpp"
 
 #include <shardsolve/device_memory.hpp>
@@ -57,8 +58,16 @@ void copy_all(Mesh& mesh, const Object& source, const Object& target, View view)
                 "a copy from or to GPUs by a mesh of CPU devices: use the mesh of these GPUs");
   }
   mesh.state().run({}, [source, target, view](mesh::Rank& rank) {
-    copy_view<std::remove_pointer_t<decltype(view(source, 0).data())>>(
-        rank.update(), view(source, rank.index()), view(target, rank.index()));
+    mesh::require_part(rank, source, "the source of a copy");
+    mesh::require_part(rank, target, "the target of a copy");
+    const auto from = view(source, rank.index());
+    const auto to = view(target, rank.index());
+    if (from.columns() != to.columns() && !(from.empty() && to.empty())) {
+      throw Error(
+          ErrorKind::invalid_argument,
+          fmt::format("{} right-hand sides cannot be copied to {}", from.columns(), to.columns()));
+    }
+    copy_view<std::remove_pointer_t<decltype(from.data())>>(rank.update(), from, to);
     rank.update().synchronize();
   });
 }
@@ -95,11 +104,6 @@ void copy(Mesh& mesh, const ShardedMatrix<T>& source, const ShardedMatrix<T>& ta
 
 template <Scalar T>
 void copy(Mesh& mesh, const RightHandSides<T>& source, const RightHandSides<T>& target) {
-  if (source.columns() != target.columns()) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("{} right-hand sides cannot be copied to {}", source.columns(),
-                            target.columns()));
-  }
   copy_all(mesh, source, target,
            [](const RightHandSides<T>& b, std::int64_t rank) { return b.block(rank); });
 }

@@ -301,6 +301,35 @@ TEST(Misuse, MemoryOfGpusOnAMeshOfCpus_IsRefused) {
   }
 }
 
+TEST(Misuse, CopyOfWhatIsNotHere_IsRefused) {
+  Mesh mesh = make_mesh(2);
+  const SlabLayout layout = SlabLayout::even(10, 2, 4);
+  const ShardedMatrix<double> a = shard(dense<double>({.n = 10}), layout);
+  const RightHandSides<double> b = shard_rows(right_hand_sides<double>(10, 2), layout);
+  const ShardedMatrix<double> some_a(layout, {a.slab(0), {}}, a.memory());
+  const RightHandSides<double> some_b(layout, {b.block(0), {}}, b.memory());
+  for (const auto& use : std::vector<std::function<void()>>{[&] { copy(mesh, a, some_a); },  //
+                                                            [&] { copy(mesh, some_a, a); },  //
+                                                            [&] { copy(mesh, b, some_b); },  //
+                                                            [&] { copy(mesh, some_b, b); }}) {
+    const auto error = thrown_by(use);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::invalid_argument);
+    EXPECT_THAT(error->what(), HasSubstr("has no memory for rank 1"));
+  }
+}
+
+TEST(Misuse, CopyOfOtherRightHandSides_IsRefused) {
+  Mesh mesh = make_mesh(2);
+  const SlabLayout layout = SlabLayout::even(10, 2, 4);
+  const RightHandSides<double> two = shard_rows(right_hand_sides<double>(10, 2), layout);
+  const RightHandSides<double> three = shard_rows(right_hand_sides<double>(10, 3), layout);
+  const auto error = thrown_by([&] { copy(mesh, two, three); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::invalid_argument);
+  EXPECT_THAT(error->what(), HasSubstr("2 right-hand sides cannot be copied to 3"));
+}
+
 TEST(Misuse, RightHandSidesOnAnotherLayout_Throw) {
   Mesh mesh = make_mesh(2);
   const SlabLayout right = SlabLayout::even(10, 2, 4);
