@@ -95,15 +95,13 @@ std::vector<int> exponents_of_second_try(const std::vector<double>& b_maxima,
   return exponents;
 }
 
-/// Largest over the columns of ||b - A x|| / (||A|| ||x|| + ||b||), in the infinity norm. Scales
-/// `b`, which is not needed again.
+/// Largest over the columns of ||b - A x|| / (||A|| ||x|| + ||b||), in the infinity norm.
+/// `multiply`: by A, `width` columns at a time. Scales `b`, which is not needed again.
 template <Scalar T>
-double backward_error(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<const T> x,
-                      MatrixView<T> b, const std::vector<double>& x_maxima,
-                      const std::vector<double>& b_maxima) {
+double backward_error(mesh::Rank& rank, const FactorPart<T>& factor, HermitianMultiply<T>& multiply,
+                      std::int64_t width, MatrixView<const T> x, MatrixView<T> b,
+                      const std::vector<double>& x_maxima, const std::vector<double>& b_maxima) {
   const auto& kernels = rank.kernels<T>();
-  const std::int64_t width = std::min(factor.layout.tile(), x.columns());
-  HermitianMultiply<T> multiply(rank, factor.layout, factor.slab, factor.diagonal, width);
   const MatrixView<T> copies = rank.workspace<T>(x.rows(), width);
   const MatrixView<T> residuals = rank.workspace<T>(x.rows(), width);
 
@@ -163,6 +161,9 @@ Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, MatrixVie
   const MatrixView<T> given = rank.workspace<T>(b.rows(), b.columns());
   rank.kernels<T>().copy(rank.update(), b, given);
   TriangularSolve<T> triangular_solve(rank, factor.layout, factor.slab, b.columns());
+  // Here and not below: memory that is short is to be missed while b is there.
+  const std::int64_t width = std::min(factor.layout.tile(), b.columns());
+  HermitianMultiply<T> multiply(rank, factor.layout, factor.slab, factor.diagonal, width);
   triangular_solve.run(b);
 
   std::vector<double> x_maxima = column_maxima<T>(rank, b);
@@ -180,7 +181,8 @@ Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, MatrixVie
     outcome.status = Status::overflow;
     return outcome;
   }
-  outcome.backward_error = backward_error<T>(rank, factor, b, given, x_maxima, b_maxima);
+  outcome.backward_error =
+      backward_error<T>(rank, factor, multiply, width, b, given, x_maxima, b_maxima);
   return outcome;
 }
 

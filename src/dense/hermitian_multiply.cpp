@@ -51,6 +51,7 @@ void HermitianMultiply<T>::describe_upper_part() {
   }
   upper_.eliminated =
       rank_.upload(rank_.update(), eliminated.data(), static_cast<std::int64_t>(eliminated.size()));
+  scratch_ = rank_.workspace<std::byte>(kernels_.hermitian_multiply_scratch(upper_), 1);
 }
 
 template <Scalar T>
@@ -85,7 +86,7 @@ void HermitianMultiply<T>::run(MatrixView<const T> x, MatrixView<T> y) {
 
   rank_.update().wait(arrived_, sites::multiply_x_arrived);
   if (upper_.ranks > 0) {
-    kernels_.hermitian_multiply(rank_.update(), upper_, x_.data(), sums_.data());
+    kernels_.hermitian_multiply(rank_.update(), upper_, x_.data(), sums_.data(), scratch_.data());
   } else {
     multiply(k);
   }

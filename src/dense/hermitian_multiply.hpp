@@ -5,6 +5,7 @@
 
 #include <shardsolve/slab_layout.hpp>
 
+#include <cstddef>
 #include <vector>
 
 namespace shardsolve::dense {
@@ -38,6 +39,7 @@ class HermitianMultiply {
   MatrixView<T> incoming_;  // everybody's share of this rank's rows of Y
   MatrixView<T> tile_;
   runtime::UpperPart<T, RealOf<T>> upper_;  // of no ranks: the kernel is not to be used
+  MatrixView<std::byte> scratch_;           // of the kernel
   runtime::Event& ready_;
   runtime::Event& arrived_;
 };

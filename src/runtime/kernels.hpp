@@ -124,9 +124,11 @@ class Kernels {
   /// Whether there is a hermitian_multiply.
   virtual bool multiplies_at_once() const { return false; }
   /// y = A x, what these columns and, A being Hermitian, the rows of the same numbers have to do
-  /// with it. `x`, `y`: as many elements as A has rows.
-  virtual void hermitian_multiply(Queue&, const UpperPart<T, Real>&, const T* /*x*/,
-                                  T* /*y*/) const {}
+  /// with it. `x`, `y`: as many elements as A has rows. `scratch`: hermitian_multiply_scratch()
+  /// bytes of device memory.
+  virtual void hermitian_multiply(Queue&, const UpperPart<T, Real>&, const T* /*x*/, T* /*y*/,
+                                  void* /*scratch*/) const {}
+  virtual std::int64_t hermitian_multiply_scratch(const UpperPart<T, Real>&) const { return 0; }
 
   /// Rows of a SolveBlock; 0 where there is no persistent_solve.
   virtual std::int64_t solve_block_rows() const { return 0; }

@@ -33,6 +33,15 @@ PersistentSolve<Element<T>> with_elements(const PersistentSolve<T>& solve) {
   return same;
 }
 
+template <Scalar T>
+UpperPart<Element<T>, RealOf<T>> with_elements(const UpperPart<T, RealOf<T>>& a) {
+  UpperPart<Element<T>, RealOf<T>> same{elements(a.slab), a.diagonal, a.rank, a.ranks};
+  std::copy_n(a.begin, a.ranks + 1, same.begin);
+  same.tile = a.tile;
+  same.eliminated = a.eliminated;
+  return same;
+}
+
 CudaQueue& as_cuda(Queue& queue) { return static_cast<CudaQueue&>(queue); }
 
 /// What kernels made of several may take as scratch; where that is not enough they work in parts.
@@ -266,21 +275,21 @@ void CudaKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In 
 }
 
 template <Scalar T>
-void CudaKernels<T>::hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x,
-                                        T* y) const {
+void CudaKernels<T>::hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x, T* y,
+                                        void* scratch) const {
   using E = Element<T>;
-  UpperPart<E, Real> same{elements(a.slab), a.diagonal, a.rank, a.ranks};
-  std::copy_n(a.begin, a.ranks + 1, same.begin);
-  same.tile = a.tile;
-  same.eliminated = a.eliminated;
   CudaQueue& cuda = as_cuda(queue);
   const WorkInfo info{.name = "multiply",
                       .flops = multiply_add<T> * product(a.slab.rows(), a.slab.columns())};
   cuda.launch(info, [&] {
-    Own<T>::hermitian_multiply(cuda.stream(), same, reinterpret_cast<const E*>(x),
-                               reinterpret_cast<E*>(y),
-                               cuda.scratch(Own<T>::hermitian_multiply_scratch(same)));
+    Own<T>::hermitian_multiply(cuda.stream(), with_elements(a), reinterpret_cast<const E*>(x),
+                               reinterpret_cast<E*>(y), scratch);
   });
+}
+
+template <Scalar T>
+std::int64_t CudaKernels<T>::hermitian_multiply_scratch(const UpperPart<T, Real>& a) const {
+  return static_cast<std::int64_t>(Own<T>::hermitian_multiply_scratch(with_elements(a)));
 }
 
 template <Scalar T>
