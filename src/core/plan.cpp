@@ -52,10 +52,13 @@ void Plan::require(std::int64_t needed, std::int64_t available, std::string_view
 Plan plan_cholesky_factor(const SlabLayout& layout, Dtype dtype) {
   Plan plan = begin(layout, dtype);
   const auto n = static_cast<double>(layout.size());
-  const std::int64_t tile_bytes = plan.tile * element_size(dtype);
-  // three panels; the check of the input before that needs a few vectors
-  plan.workspace_bytes =
-      std::max(3 * (layout.size() * tile_bytes + header), small_change(layout, 1));
+  const std::int64_t element = element_size(dtype);
+  // Three panels, each at its largest of so many columns with the rows below them, and what GPUs
+  // keep of two tiles beside their factors; the check of the input before that needs a few vectors.
+  const std::int64_t columns = std::min(plan.tile, layout.size() / 2);
+  const std::int64_t panel = element * columns * (layout.size() - columns) + header;
+  const std::int64_t aid = element * plan.tile * 2 * plan.tile;
+  plan.workspace_bytes = std::max(3 * panel + 2 * aid, small_change(layout, 1));
   if (dtype == Dtype::float32 || dtype == Dtype::complex64) {
     plan.workspace_bytes += 3 * 16 * layout.size();  // beside columns that GPUs split
   }
