@@ -56,7 +56,7 @@ std::shared_ptr<MeshState> MeshState::start(std::unique_ptr<Backend> backend) {
 
 void MeshState::make_ranks() {
   comm::ProcessGroup* processes = backend_->processes();
-  const auto on_failure = [this](std::exception_ptr reason) { fail(std::move(reason)); };
+  const auto on_failure = [this](const std::exception_ptr& reason) { fail(reason); };
   for (std::int64_t r = 0; r < ranks(); ++r) {
     if (processes != nullptr && processes->rank() != r) {
       continue;
@@ -114,12 +114,12 @@ void MeshState::shut_down() {
   }
 }
 
-void MeshState::fail(std::exception_ptr reason) {
+void MeshState::fail(const std::exception_ptr& reason) {
   const std::optional<comm::Failure> own = comm::describe(reason);
   {
     const std::lock_guard lock(mutex_);
-    if (own && !failure_) {
-      failure_ = std::move(reason);
+    if (own && !failure_) {  // as an Error, whatever was thrown: what other processes are told
+      failure_ = std::make_exception_ptr(Error(own->kind, own->message));
     }
     for (auto& seat : seats_) {
       seat->pulse.set_failed(true);

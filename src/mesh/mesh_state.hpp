@@ -95,7 +95,7 @@ class MeshState {
   void serve(Seat& seat);
   void conclude(std::unique_lock<std::mutex>& lock);
   void require_whole() const;
-  void fail(std::exception_ptr reason);
+  void fail(const std::exception_ptr& reason);
   void begin(const RunOptions& options, RankProgram program);
   void await_return(std::unique_lock<std::mutex>& lock);
   void give_rank_up();

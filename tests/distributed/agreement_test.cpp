@@ -115,15 +115,25 @@ TEST_P(Agreement, WorkThatThrowsBeforeARecord_StillCompletesTheEvent) {
   });
 }
 
-TEST_P(Agreement, OtherExceptions_AreRethrownAsTheyAre) {
-  EXPECT_THROW(run_on(mesh_,
-                      [culprit = culprit_](mesh::Rank& rank) {
-                        if (rank.index() == culprit) {
-                          throw std::range_error("planted");
-                        }
-                        broadcast_value(rank, culprit, 1);
-                      }),
-               std::range_error);
+/// As other processes are told of them.
+TEST_P(Agreement, OtherExceptions_AreReportedAsErrors) {
+  const auto error_of = [this](auto throw_other) {
+    return thrown_by([&] {
+      run_on(mesh_, [throw_other, culprit = culprit_](mesh::Rank& rank) {
+        if (rank.index() == culprit) {
+          throw_other();
+        }
+        broadcast_value(rank, culprit, 1);
+      });
+    });
+  };
+  const auto other = error_of([] { throw std::range_error("planted"); });
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->kind(), ErrorKind::internal);
+  EXPECT_THAT(other->what(), HasSubstr("planted"));
+  const auto no_memory = error_of([] { throw std::bad_alloc(); });
+  ASSERT_TRUE(no_memory);
+  EXPECT_EQ(no_memory->kind(), ErrorKind::out_of_memory);
   EXPECT_TRUE(still_solves(mesh_));
 }
 
