@@ -45,7 +45,8 @@ std::vector<std::string> candidates(const std::string& file) {
   const std::filesystem::path here = own_file().parent_path();
   std::vector<std::string> paths;
   for (const auto& directory : {here, here / ".." / "lib", here / ".."}) {
-    if (std::filesystem::exists(directory / file)) {
+    std::error_code error;  // where we may not look there is nothing for us
+    if (!here.empty() && std::filesystem::exists(directory / file, error)) {
       paths.push_back((directory / file).string());
     }
   }
