@@ -40,7 +40,8 @@ struct CholeskyFactor {
 /// `a`: n x n, both triangles valid, on as many slabs as `mesh` has ranks. Looks at A once before
 /// anything is written: refuses NaN, Inf and matrices that are not Hermitian (outcome, `a` intact).
 /// Costs n^3 / 3 operations (complex: four times that) spread evenly over the ranks, and moves
-/// about n^2 / 2 elements to each rank. Workspace on each rank: three panels of n x tile elements.
+/// about n^2 / 2 elements to each rank. Workspace on each rank: three panels of up to n x tile
+/// elements and four tiles; on GPUs their kernels keep up to 64 MiB a queue besides.
 /// A matrix that is not positive definite ends the work early with the pivot in the outcome.
 /// Throws Error: invalid_argument if the layout does not fit the mesh, out_of_memory, cancelled,
 /// communication.

@@ -12,7 +12,7 @@ namespace shardsolve {
 
 enum class ErrorKind : std::uint8_t {
   invalid_argument,  ///< the caller gave something that is not accepted
-  out_of_memory,     ///< the job does not fit; the message has the figures
+  out_of_memory,     ///< the job does not fit; the message has the figures that are known
   device,            ///< a device failed or is missing
   communication,     ///< a rank failed or stopped answering
   io,                ///< a file or directory could not be read or written

@@ -16,9 +16,11 @@ struct SHARDSOLVE_EXPORT Plan {
   std::int64_t tile = 0;
   std::int64_t matrix_bytes = 0;           ///< the slab of A
   std::int64_t right_hand_side_bytes = 0;  ///< its rows of B
-  std::int64_t workspace_bytes = 0;        ///< allocated by the call, given back at its end
-  double flops = 0.0;                      ///< real operations, all ranks together
-  double bytes_moved = 0.0;                ///< received from other ranks, all together
+  /// What the call takes beside them. The mesh keeps it for its next call, unless it was lent (by
+  /// JAX). What kernels of GPUs keep, up to 64 MiB a queue, is not in it.
+  std::int64_t workspace_bytes = 0;
+  double flops = 0.0;        ///< real operations, all ranks together
+  double bytes_moved = 0.0;  ///< received from other ranks, all together
 
   std::int64_t bytes() const { return matrix_bytes + right_hand_side_bytes + workspace_bytes; }
   /// Throws Error(out_of_memory) with both figures if `needed` bytes on each of the ranks exceed

@@ -15,8 +15,9 @@ namespace shardsolve {
 struct TraceMessage {
   std::int64_t from = 0;
   std::int64_t to = 0;
-  std::uint64_t number = 0;  ///< the same at both ends; of a call, one a message from one to other
-  double bytes = 0.0;        ///< 0 where one rank only tells another that it may go on
+  /// Counts the messages of a call from `from` to `to`; the same at both ends.
+  std::uint64_t number = 0;
+  double bytes = 0.0;  ///< 0 where one rank only tells another that it may go on
 };
 
 /// One piece of work on one queue.

@@ -14,7 +14,8 @@
 
 namespace shardsolve::comm {
 
-/// A table in memory that all have in common. What is no counter is published by one.
+/// A table in memory that all have in common. Each entry is written by one rank; what is no counter
+/// in it is for those who have waited for a counter that this rank raises after writing it.
 class HostBoard {
  public:
   using Counter = runtime::host::OneWayCounter;

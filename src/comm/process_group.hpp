@@ -29,7 +29,8 @@ namespace shardsolve::comm {
 /// What became of a call: the same in all processes.
 struct Verdict {
   std::optional<Failure> failure;
-  /// The rank that has failed first; of several at a time the lowest.
+  /// The lowest of the ranks with a failure of their own; if all that is known is that a rank was
+  /// lost, the lowest of the others.
   std::int64_t origin = -1;
   /// Operations of each rank.
   std::vector<double> flops;

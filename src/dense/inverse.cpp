@@ -126,7 +126,9 @@ class Inverse {
   }
 
   void send_column_of_l(Step step) {
-    // Nobody needs the slot's last l: all ranks have sent the shares of the turn after it.
+    // The panel queue may write to the slot at once: it has waited for the shares of the last turn
+    // (await_free of m), which each rank sends when it has read the l of the turn before, the
+    // slot's last.
     l_.begin(turn_, owns(step));
     if (owns(step)) {
       l_.stamp(rank_.panel(), turn_);

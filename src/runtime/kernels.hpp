@@ -46,8 +46,9 @@ struct PanelUpdate {
 
 /// What one pass over columns of a matrix finds; see Kernels::inspect. All in double precision.
 struct Inspection {
-  double* column_sums = nullptr;      ///< per column: sum of |scale * a_ij|, by plain squares
-  double* probe = nullptr;            ///< per column: (A^H v)_j, `parts` doubles each
+  /// Per column: sum of |scale * a_ij|, for complex ones sqrt(re^2 + im^2) without scaling.
+  double* column_sums = nullptr;
+  double* probe = nullptr;            ///< per column: (A^H v)_j, two doubles if complex, else one
   double* partial_product = nullptr;  ///< per row: sum over these columns of a_ij v_j, likewise
 };
 

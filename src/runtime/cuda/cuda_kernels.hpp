@@ -55,7 +55,7 @@ class CudaKernels final : public Kernels<T> {
   void diagonal(Queue& queue, In a, Real* target) const override;
   void hermitian_tile(Queue& queue, In upper, const Real* diagonal, Out target) const override;
   void column_max(Queue& queue, In a, double* target) const override;
-  void inspect(Queue& queue, In a, std::int64_t first, const double* signs, double scale,
+  void inspect(Queue& queue, In a, std::int64_t first, const double* weights, double scale,
                Inspection result) const override;
 };
 
