@@ -192,7 +192,7 @@ void limit_end(const Options& options, int code) {
     [[maybe_unused]] static auto& deadline =
         *new Deadline(patience_with_mpi(options), end);  // used until the very end of the process
   } catch (const Error&) {
-    // no thread to spare: MPI may take as long as it will
+    return;  // no thread to spare: MPI may take as long as it will
   }
 }
 
@@ -256,7 +256,7 @@ int run(const CommandLine& line) {
   std::string message;
   try {
     const int code = run(line, workplace, progress);
-    if (workplace->has_processes()) {
+    if (line.options.mpi) {
       limit_end(line.options, code);
     }
     return code;

@@ -71,7 +71,7 @@ struct SharedFile {
 
 /// Rank 0 makes the file, make(temporary), and the others join in, make(shared_name).
 template <class Make>
-SharedFile share_file(Workplace& workplace, io::OutputFile::Temporary temporary, Make make) {
+SharedFile share_file(Workplace& workplace, io::OutputFile::Temporary temporary, const Make& make) {
   SharedFile shared;
   shared.file = workplace.on_rank_0([=] { return make(temporary); }).value_or(nullptr);
   const std::string name =
