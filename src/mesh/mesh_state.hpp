@@ -85,7 +85,6 @@ class MeshState {
     std::unique_ptr<comm::Communicator> communicator;
     std::unique_ptr<Rank> rank;
     std::thread thread;
-    double flops = 0.0;
     bool returned = true;
   };
 
