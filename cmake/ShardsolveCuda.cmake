@@ -50,7 +50,8 @@ shardsolve_sources(cuda_sources src/runtime/cuda src/comm/cuda src/mesh/cuda)
 add_library(
   shardsolve_cuda MODULE
   ${cuda_sources} $<TARGET_OBJECTS:shardsolve_cuda_kernels> src/comm/copy_window.cpp
-  src/comm/data_messages.cpp src/comm/failure.cpp src/comm/process_group.cpp src/comm/pulses.cpp
+  src/comm/data_messages.cpp src/comm/exchange_communicator.cpp src/comm/failure.cpp
+  src/comm/process_group.cpp src/comm/pulses.cpp
   src/comm/release_agreement.cpp src/comm/ring.cpp src/comm/shared_memory.cpp
   src/comm/tell_all.cpp src/comm/topology.cpp src/comm/traced_messages.cpp src/core/error.cpp
   src/mesh/gpu_seats.cpp

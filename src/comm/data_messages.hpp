@@ -28,8 +28,8 @@ class DataMessages {
     const std::vector<Bytes>& receive;
     std::shared_ptr<const void> keeps;
   };
-  /// Sends and receives as HostCommunicator has it. Throws as Watch::look, or what the transport
-  /// throws; `on_loss` is told before of the rank that is silent or cannot be reached.
+  /// Sends and receives as ExchangeCommunicator has it. Throws as Watch::look, or what the
+  /// transport throws; `on_loss` is told before of the rank that is silent or cannot be reached.
   void exchange(const Pulses& pulses, const char* operation, const Bodies& bodies,
                 const std::function<void(std::int64_t rank)>& on_loss);
   /// Messages of this call so far.

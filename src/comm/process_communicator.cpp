@@ -30,14 +30,14 @@ void ProcessCommunicator::broadcast(runtime::Queue& queue, Bytes data, std::int6
   if (rank() != root) {
     auto receive = nothing();
     receive[static_cast<std::size_t>(relay.source)] = data;
-    enqueue(queue, "broadcast", nothing(), std::move(receive));
+    enqueue(queue, "broadcast", {.send = nothing(), .receive = std::move(receive)});
   }
   if (rank() == root || !relay.readers.empty()) {
     auto send = nothing();
     for (const std::int64_t reader : relay.readers) {
       send[static_cast<std::size_t>(reader)] = data;
     }
-    enqueue(queue, "broadcast", std::move(send), nothing());
+    enqueue(queue, "broadcast", {.send = std::move(send), .receive = nothing()});
   }
 }
 

@@ -92,8 +92,8 @@ class ProcessGroup {
   /// Whether a rank is not waited for any longer.
   bool lost(std::int64_t rank) const;
 
-  /// Sends and receives as HostCommunicator has it. Throws as Watch::look. After that messages may
-  /// be on their way until the call has ended for all: their memory is the program's, or what
+  /// Sends and receives as ExchangeCommunicator has it. Throws as Watch::look. After that messages
+  /// may be on their way until the call has ended for all: their memory is the program's, or what
   /// `keeps` holds.
   void exchange(const char* operation, const std::vector<Bytes>& send,
                 const std::vector<Bytes>& receive, std::shared_ptr<const void> keeps = nullptr);

@@ -27,14 +27,7 @@ NcclCommunicator::~NcclCommunicator() {
 
 /// NCCL takes it round a ring of its own: for traces it goes from the root to each.
 void NcclCommunicator::broadcast(runtime::Queue& queue, Bytes data, std::int64_t root) {
-  std::vector<Bytes> send = nothing();
-  std::vector<Bytes> receive = nothing();
-  if (rank() == root) {
-    send.assign(send.size(), data);
-  } else {
-    receive[static_cast<std::size_t>(root)] = data;
-  }
-  launch(queue, "broadcast", send, receive, [&] {
+  launch(queue, "broadcast", pieces_of_broadcast(data, root), [&] {
     const std::lock_guard lock(mutex_);
     if (given_up_) {
       throw runtime::Abandoned{};
@@ -45,36 +38,13 @@ void NcclCommunicator::broadcast(runtime::Queue& queue, Bytes data, std::int64_t
   });
 }
 
-void NcclCommunicator::all_gather(runtime::Queue& queue, std::vector<Bytes> pieces) {
-  const std::vector<Bytes> send(pieces.size(), pieces[static_cast<std::size_t>(rank())]);
-  exchange(queue, "all_gather", send, pieces);
-}
-
-void NcclCommunicator::gather(runtime::Queue& queue, Bytes data, std::vector<Bytes> pieces,
-                              std::int64_t root) {
-  if (rank() == root) {
-    exchange(queue, "gather", nothing(), pieces);
-    return;
-  }
-  std::vector<Bytes> send = nothing();
-  send[static_cast<std::size_t>(root)] = data;
-  exchange(queue, "gather", send, nothing());
-}
-
-void NcclCommunicator::all_to_all(runtime::Queue& queue, std::vector<Bytes> send,
-                                  std::vector<Bytes> receive) {
-  exchange(queue, "all_to_all", send, receive);
-}
-
-void NcclCommunicator::exchange(runtime::Queue& queue, const char* operation,
-                                const std::vector<Bytes>& send, const std::vector<Bytes>& receive) {
-  launch(queue, operation, send, receive,
-         [&] { enqueue(as_cuda(queue).stream(), operation, send, receive); });
+void NcclCommunicator::enqueue(runtime::Queue& queue, const char* operation, Pieces pieces) {
+  launch(queue, operation, pieces,
+         [&] { exchange(as_cuda(queue).stream(), operation, pieces.send, pieces.receive); });
 }
 
 template <class Enqueue>
-void NcclCommunicator::launch(runtime::Queue& queue, const char* operation,
-                              const std::vector<Bytes>& send, const std::vector<Bytes>& receive,
+void NcclCommunicator::launch(runtime::Queue& queue, const char* operation, const Pieces& pieces,
                               Enqueue enqueue) {
   connect(queue);
   runtime::WorkInfo info{.name = operation};
@@ -84,21 +54,21 @@ void NcclCommunicator::launch(runtime::Queue& queue, const char* operation,
     if (peer == rank()) {
       continue;
     }
-    any = any || send[at].size > 0 || receive[at].size > 0;
-    if (receive[at].size > 0) {
-      info.bytes += static_cast<double>(receive[at].size);
+    const std::size_t incoming = pieces.receive[at].size;
+    any = any || pieces.send[at].size > 0 || incoming > 0;
+    if (incoming > 0) {
+      info.bytes += static_cast<double>(incoming);
       info.link = link(peer);
     }
   }
   if (any) {
-    as_cuda(queue).launch(
-        info, enqueue,
-        as_cuda(queue).tracing() ? messages_.next(send, receive) : std::vector<TraceMessage>{});
+    as_cuda(queue).launch(info, enqueue,
+                          as_cuda(queue).tracing() ? trace(pieces) : std::vector<TraceMessage>{});
   }
 }
 
-void NcclCommunicator::enqueue(cudaStream_t stream, const char* operation,
-                               const std::vector<Bytes>& send, const std::vector<Bytes>& receive) {
+void NcclCommunicator::exchange(cudaStream_t stream, const char* operation,
+                                const std::vector<Bytes>& send, const std::vector<Bytes>& receive) {
   const std::lock_guard lock(mutex_);
   if (given_up_) {
     throw runtime::Abandoned{};
@@ -195,7 +165,7 @@ void NcclCommunicator::send_to_each(cudaStream_t stream) {
     send[peer] = {static_cast<std::byte*>(room) + 2 * peer * piece, piece};
     receive[peer] = {static_cast<std::byte*>(room) + (2 * peer + 1) * piece, piece};
   }
-  enqueue(stream, "connecting each rank to each", send, receive);
+  exchange(stream, "connecting each rank to each", send, receive);
   {
     const std::lock_guard lock(mutex_);
     if (given_up_) {
