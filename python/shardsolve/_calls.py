@@ -61,6 +61,11 @@ class Call:
         self.empty = tuple(empty)
         self.from_columns = from_columns
 
+    @property
+    def factors(self) -> bool:
+        """Whether a matrix is given, and not its factor."""
+        return len(self.operands) == 1
+
     def __call__(self, cut: Cut | None, *arguments: jax.Array, **options: int) -> Arrays:
         """The results for whole arrays; inside of a shard_map for a device's own rows."""
         if arguments[0].shape[1] == 0:
@@ -201,8 +206,8 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
     def takes_columns(arguments):
         return call.from_columns is not None and cuts_columns(spec_of(arguments[0]))
 
-    def shardings(mesh, arguments, results):
-        axes = row_axes(spec_of(arguments[0]), mesh)
+    def shardings(mesh, decides, arguments, results):
+        axes = row_axes(spec_of(decides), mesh)
 
         def of(kinds, shapes):
             return tuple(
@@ -216,7 +221,10 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
         return axes, of(call.operands, arguments), of(call.results, results)
 
     def partition(mesh, arguments, results):
-        axes, before, after = shardings(mesh, arguments, results)
+        # A factor's ranks are counted where it is used, by how the slab lies. XLA may have laid it
+        # otherwise than the matrix: as b lies, or the result of an inverse.
+        decides = results[0] if call.factors else arguments[0]
+        axes, before, after = shardings(mesh, decides, arguments, results)
         others = tuple(axis for axis in mesh.axis_names if axis not in axes)
         run = call._run(axes, others, arguments[0].shape[1], dict(options))
         if takes_columns(arguments):
@@ -225,7 +233,7 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
         return mesh, run, after, before
 
     def infer(mesh, arguments, results):
-        return shardings(mesh, arguments, results)[2]
+        return shardings(mesh, arguments[0], arguments, results)[2]
 
     whole.def_partition(
         partition=partition,

@@ -121,6 +121,38 @@ def test_solve_b_elsewhere_than_a_passes_gate(place, spec_b, way):
     assert solves(a, run(PLACES[place](a), right), b)
 
 
+ON_GRID = [place for place in PLACES if place.startswith(("blocks", "rows_along", "columns_along"))]
+ON_GRID.append("replicated_on_grid")
+
+
+@pytest.mark.parametrize("spec_b", ("x", "y", ("x", "y"), ("y", "x")), ids=str)
+@pytest.mark.parametrize("place", ON_GRID)
+def test_jit_b_along_other_axes_of_a_grid_passes_gate(place, spec_b):
+    """XLA may cut the factor as b is: the ranks that make it are then those that use it."""
+    a, b = system()
+    assert solves(a, jax.jit(solve)(PLACES[place](a), put(b, grid_mesh(), spec_b)), b)
+
+
+@pytest.mark.parametrize("out", (("x",), ("y",), (None, "y"), ("y", "x")), ids=str)
+@pytest.mark.parametrize("place", ON_GRID)
+def test_jit_inverse_wanted_along_other_axes_of_a_grid_passes_gate(place, out):
+    a, _ = system()
+    wanted = jax.sharding.NamedSharding(grid_mesh(), P(*out))
+    assert inverts(a, jax.jit(shardsolve.inv, out_shardings=wanted)(PLACES[place](a)))
+
+
+def test_jit_gradient_with_b_along_another_axis_of_a_grid_is_that_of_jnp():
+    a, b = system("float64")
+
+    def loss(solver):
+        return lambda a, b: jnp.sum(solver(a, b) ** 2)
+
+    reference = jax.grad(loss(lambda a, b: jnp.linalg.solve((a + a.T) / 2, b)), (0, 1))(a, b)
+    for spec_a in ((), (None, "y")):
+        given = put(a, grid_mesh(), *spec_a), put(b, grid_mesh(), "x")
+        assert close(jax.jit(jax.grad(loss(solve), (0, 1)))(*given), reference)
+
+
 @pytest.mark.parametrize("way", ("eager", "jit"))
 def test_solve_size_that_does_not_divide_passes_gate(way):
     """All that XLA lets a user have: rows in unequal parts exist only inside of a program."""
