@@ -181,7 +181,7 @@ class Call:
             if missing == 0:
                 return results
             return tuple(
-                cut.place(result, cut_rows=False)[:n] if kind == "rows" else result
+                cut.whole(result, n) if kind == "rows" else result
                 for kind, result in zip(self.results, results, strict=True)
             )
 
@@ -207,7 +207,7 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
         return call.from_columns is not None and cuts_columns(spec_of(arguments[0]))
 
     def shardings(mesh, decides, arguments, results):
-        axes = row_axes(spec_of(decides), mesh)
+        axes = row_axes(spec_of(decides), mesh, decides.shape[0])
 
         def of(kinds, shapes):
             return tuple(

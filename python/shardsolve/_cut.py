@@ -58,6 +58,13 @@ class Cut(NamedTuple):
         spec = PartitionSpec(self.axes if cut_rows else None, *(None,) * (a.ndim - 1))
         return jax.sharding.reshard(a, NamedSharding(self.known_mesh, spec))
 
+    def whole(self, a: jax.Array, rows: int) -> jax.Array:
+        """The first `rows` rows of `a` on every device; XLA, if not told, would choose."""
+        if self.explicit:
+            return self.place(a, cut_rows=False)[:rows]
+        everywhere = NamedSharding(self.known_mesh, PartitionSpec())
+        return jax.lax.with_sharding_constraint(a[:rows], everywhere)
+
     def place_like(self, a: jax.Array, other: jax.Array) -> jax.Array:
         """`a` where `other` of the same shape lies, likewise."""
         sharding = jax.typeof(other).sharding
@@ -77,13 +84,15 @@ def axes_of(entry: str | Sequence[str] | None) -> tuple[str, ...]:
     return (entry,) if isinstance(entry, str) else tuple(entry)
 
 
-def row_axes(spec: PartitionSpec, mesh: Mesh | AbstractMesh) -> tuple[str, ...]:
+def row_axes(spec: PartitionSpec, mesh: Mesh | AbstractMesh, rows: int) -> tuple[str, ...]:
     """Axes to cut the rows along: those that cut the matrix, rows first; all of the mesh if none.
 
-    So a matrix whose rows are cut is used where it lies, and a replicated one by everybody.
+    So a matrix whose rows are cut is used where it lies, and a replicated one by everybody. Also
+    one whose rows these axes would cut unevenly: what is made of it lies whole on every device.
     """
-    used = [axis for entry in spec for axis in axes_of(entry)]
-    return tuple(used) if used else tuple(mesh.axis_names)
+    used = tuple(axis for entry in spec for axis in axes_of(entry))
+    even = used and rows % math.prod(mesh.shape[axis] for axis in used) == 0
+    return used if even else tuple(mesh.axis_names)
 
 
 def cuts_columns(spec: PartitionSpec) -> bool:
@@ -117,18 +126,15 @@ def find_cut(
     if isinstance(a, jax.core.Tracer):
         if mesh is None and not explicit:
             return None  # under Auto axes the type's spec says nothing, whatever the sharding is
-        cut = _cut_as(_last_two(typed.spec, a.ndim), mesh or typed.mesh)
+        spec, chosen = typed.spec, mesh or typed.mesh
     elif isinstance(a.sharding, NamedSharding) and mesh in (None, a.sharding.mesh):
-        cut = _cut_as(_last_two(a.sharding.spec, a.ndim), a.sharding.mesh)
+        spec, chosen = a.sharding.spec, a.sharding.mesh
     else:
-        cut = _cut_as(PartitionSpec(), mesh or _mesh_of(a))
+        spec, chosen = PartitionSpec(), mesh or _mesh_of(a)
     if explicit:
-        _require_axes(typed, cut.known_mesh)
-    return cut
-
-
-def _cut_as(spec: PartitionSpec, mesh: Mesh | AbstractMesh) -> Cut:
-    return Cut(mesh, row_axes(spec, mesh), columns=cuts_columns(spec))
+        _require_axes(typed, chosen)
+    spec = _last_two(spec, a.ndim)
+    return Cut(chosen, row_axes(spec, chosen, a.shape[-2]), columns=cuts_columns(spec))
 
 
 def _mesh_of(a: jax.Array) -> Mesh | AbstractMesh:

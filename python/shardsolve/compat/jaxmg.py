@@ -19,7 +19,7 @@ from jax.sharding import PartitionSpec as P
 import shardsolve
 from shardsolve import _cholesky
 from shardsolve._check import check_matrix, check_right_hand_side, check_tile
-from shardsolve._cut import axes_of, find_cut, row_axes
+from shardsolve._cut import axes_of, find_cut
 
 __all__ = ["potri", "potri_shardmap_ctx", "potrs", "potrs_shardmap_ctx"]
 
@@ -56,7 +56,7 @@ def potrs(
     Returns:
         x, or (x, status), (x, logdet) or (x, logdet, status). NaN if there is no answer.
     """
-    axes = _axes(matrix_specs if matrix_specs is not None else in_specs, mesh)
+    axes = _axes(matrix_specs if matrix_specs is not None else in_specs)
     factor = _factor(_on(a, mesh, axes), T_A, mesh, donate)
     b = check_right_hand_side(factor.shape, factor.dtype, b)
     cut = find_cut(factor._slab, mesh, None, b)
@@ -78,7 +78,7 @@ def potri(
     pad: bool = True,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """The whole inverse, as `shardsolve.inv`. Arguments as in `potrs`."""
-    a = _on(a, mesh, _axes(in_specs, mesh))
+    a = _on(a, mesh, _axes(in_specs))
     factor = _factor(a, T_A, mesh)
     inverse, _ = shardsolve.inv(factor, full_output=True)
     return (inverse, _status(factor)) if return_status else inverse
@@ -111,13 +111,12 @@ def potri_shardmap_ctx(a: jax.Array, T_A: int, pad: bool = True) -> tuple[jax.Ar
     return inverse, _status(factor)[None]
 
 
-def _axes(specs: Specs, mesh: Mesh | None) -> tuple[str, ...] | None:
+def _axes(specs: Specs) -> tuple[str, ...] | None:
+    """Those that cut the matrix, if specs say so."""
     if specs is None:
         return None
     spec = specs if isinstance(specs, P) else next(iter(specs))
-    if mesh is None:
-        return tuple(axis for entry in spec for axis in axes_of(entry)) or None
-    return row_axes(spec, mesh)
+    return tuple(axis for entry in spec for axis in axes_of(entry)) or None
 
 
 def _on(a: jax.Array, mesh: Mesh | None, axes: tuple[str, ...] | None) -> jax.Array:
