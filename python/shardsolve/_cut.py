@@ -32,9 +32,7 @@ class Cut(NamedTuple):
     @property
     def explicit(self) -> bool:
         """Whether shardings are part of the types on this mesh."""
-        return self.mesh is not None and any(
-            kind == AxisType.Explicit for kind in self.mesh.axis_types
-        )
+        return self.mesh is not None and _is_explicit(self.mesh)
 
     @property
     def inside(self) -> bool:
@@ -109,6 +107,8 @@ def find_cut(
 ) -> Cut | None:
     """How to cut a matrix, or what is made of one, by what is known of it; None: XLA decides.
 
+    A matrix that was never put anywhere follows right-hand sides that were.
+
     Args:
         a: Two-dimensional, or with leading batch dimensions.
         mesh: The user's wish, or None.
@@ -122,7 +122,11 @@ def find_cut(
             _require_unchecked(b)
         return _cut_inside(a.shape[-2:], around, axes_of(axis_name) or around)
     typed = jax.typeof(a).sharding
-    explicit = any(kind == AxisType.Explicit for kind in typed.mesh.axis_types)
+    explicit = _is_explicit(typed.mesh)
+    if mesh is None and b is not None and _may_follow(a):
+        mesh = _mesh_to_follow(b)
+        if mesh is None and isinstance(b, jax.core.Tracer):
+            return None  # XLA brings such a matrix to wherever b lies
     if isinstance(a, jax.core.Tracer):
         if mesh is None and not explicit:
             return None  # under Auto axes the type's spec says nothing, whatever the sharding is
@@ -133,8 +137,49 @@ def find_cut(
         spec, chosen = PartitionSpec(), mesh or _mesh_of(a)
     if explicit:
         _require_axes(typed, chosen)
+    _require_devices(a, "the matrix or factor", chosen)
+    if b is not None:
+        _require_devices(b, "b", chosen)
     spec = _last_two(spec, a.ndim)
     return Cut(chosen, row_axes(spec, chosen, a.shape[-2]), columns=cuts_columns(spec))
+
+
+def _is_explicit(mesh: Mesh | AbstractMesh) -> bool:
+    return any(kind == AxisType.Explicit for kind in mesh.axis_types)
+
+
+def _is_put(a: jax.Array) -> bool:
+    """Whether somebody has said where an array lies, and it is known here."""
+    return not isinstance(a, jax.core.Tracer) and a.committed
+
+
+def _may_follow(a: jax.Array) -> bool:
+    if not jax.sharding.get_abstract_mesh().empty:
+        return False  # the mesh that is set says where
+    return not _is_put(a) and not _is_explicit(jax.typeof(a).sharding.mesh)
+
+
+def _mesh_to_follow(b: jax.Array) -> Mesh | AbstractMesh | None:
+    typed = jax.typeof(b).sharding.mesh
+    if isinstance(b, jax.core.Tracer):
+        return typed if _is_explicit(typed) else None
+    if not _is_put(b):
+        return None
+    return b.sharding.mesh if isinstance(b.sharding, NamedSharding) else _mesh_of(b)
+
+
+def _require_devices(a: jax.Array, name: str, mesh: Mesh | AbstractMesh) -> None:
+    """Throws if an array that was put on devices is to be used on others."""
+    if not _is_put(a) or isinstance(mesh, AbstractMesh):
+        return
+    given, used = a.sharding.device_set, set(mesh.devices.flat)
+    if given != used:
+        raise ValueError(
+            f"{name} was put on the devices {sorted(map(_id, given))}, and the call would run on "
+            f"the devices {sorted(map(_id, used))}: those of mesh= if it is passed, else of the "
+            "matrix or factor. Move one with jax.device_put; a factor is made where it will be "
+            "used by cho_factor(a, mesh=...)"
+        )
 
 
 def _mesh_of(a: jax.Array) -> Mesh | AbstractMesh:

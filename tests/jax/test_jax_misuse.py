@@ -220,8 +220,19 @@ def test_arrays_on_different_devices_are_refused(way):
     first, last = jax.devices()[0], jax.devices()[-1]
     a, b = jax.device_put(hermitian(N), first), jax.device_put(sides(N), last)
     run = jax.jit(solve) if way == "jit" else solve
-    with pytest.raises(ValueError, match="devices"):
+    said = "b was put on .*cho_factor.*mesh=" if way == "eager" else "devices"
+    with pytest.raises(ValueError, match=said):
         run(a, b)
+
+
+@several_devices
+@pytest.mark.parametrize("array", ("the matrix or factor", "b"))
+def test_array_put_on_other_devices_than_those_of_mesh_says_so(array):
+    half = row_mesh(jax.devices()[: DEVICES // 2])
+    a, b = hermitian(N), sides(N)
+    given = (spread(a), b) if array != "b" else (a, spread(b))
+    with pytest.raises(ValueError, match=rf"^{array} was put on .*device_put"):
+        solve(*given, mesh=half)
 
 
 DELETED = """

@@ -121,6 +121,30 @@ def test_solve_b_elsewhere_than_a_passes_gate(place, spec_b, way):
     assert solves(a, run(PLACES[place](a), right), b)
 
 
+B_PLACES = {
+    "rows": lambda b: put(b, row_mesh(), "x"),
+    "grid": lambda b: put(b, grid_mesh(), "y"),
+    "subset": lambda b: put(b, row_mesh(jax.devices()[DEVICES // 2 :])),
+    "last_device": lambda b: jax.device_put(b, jax.devices()[-1]),
+    "explicit": lambda b: put(b, row_mesh(explicit=True), "x"),
+}
+
+
+@pytest.mark.parametrize("matrix", (jnp.asarray, np.asarray), ids=("jax", "numpy"))
+@pytest.mark.parametrize("way", ("eager", "constant_of_jit", "vmap_of_b"))
+@pytest.mark.parametrize("place", B_PLACES)
+def test_matrix_that_was_never_put_anywhere_follows_b(place, way, matrix):
+    a, b = system()
+    given, right = matrix(a), B_PLACES[place](b)
+    if way == "vmap_of_b":
+        x = jax.vmap(lambda b: solve(given, b))(right[None])[0]
+    else:
+        run = functools.partial(solve, given)
+        x = (run if way == "eager" else jax.jit(run))(right)
+    assert solves(a, x, b)
+    assert x.sharding.device_set == right.sharding.device_set
+
+
 ON_GRID = [place for place in PLACES if place.startswith(("blocks", "rows_along", "columns_along"))]
 ON_GRID.append("replicated_on_grid")
 
