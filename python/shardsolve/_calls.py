@@ -25,6 +25,14 @@ from shardsolve._records import EMPTY_FACTOR, FACTOR_WORDS, FAILURE, VERDICT_WOR
 
 Arrays = tuple[jax.Array, ...]
 
+_AXIS_IS_TAKEN = ("marked as manual", "unbound axis name")  # shard_map's words for it
+_BATCH_IS_CUT = (
+    "vmap goes along an axis that Explicit axes of the mesh cut, and each matrix of a batch is "
+    "solved on all devices, one after the other: bring the batch to where that axis is whole, with "
+    "jax.sharding.reshard(a, PartitionSpec(None, 'x', None)); or solve inside of a jax.shard_map, "
+    "where each device can have matrices of its own"
+)
+
 
 class Call:
     """One of the library's calls.
@@ -177,7 +185,13 @@ class Call:
                 ),
                 check_vma=False,
             )
-            results = mapped(*padded)
+            try:
+                results = mapped(*padded)
+            except (ValueError, NameError) as error:
+                # JAX has no public way to ask which axes a vmap around this has taken.
+                if not any(words in str(error) for words in _AXIS_IS_TAKEN):
+                    raise
+                raise ValueError(_BATCH_IS_CUT) from error
             if missing == 0:
                 return results
             return tuple(

@@ -7,15 +7,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from functions import several_devices
 from jax import export, lax
+from jax.sharding import PartitionSpec as P
 from systems import (
     BATCHES,
+    DEVICES,
     FUNCTIONS,
     WAYS,
     batch,
     batched_arguments,
     close,
     factorisations,
+    grid_mesh,
     hermitian,
     put,
     row_mesh,
@@ -90,6 +94,23 @@ def test_vmap_under_explicit_axes_is_that_of_jnp():
     with jax.set_mesh(mesh):
         x = jax.jit(jax.vmap(solve))(put(a, mesh, None, "x"), put(b, mesh))
     assert all(solves(*one) for one in zip(a, x, b, strict=True))
+
+
+@several_devices
+@pytest.mark.parametrize("spec", (("x",), ("x", "y"), (("x", "y"),)), ids=str)
+@pytest.mark.parametrize("function", ("solve", "cho_factor", "inv", "logdet", "cholesky"))
+def test_vmap_along_an_axis_that_explicit_axes_cut_says_what_to_do(function, spec):
+    """JAX's own words were "must refer to an axis marked as manual", and "unbound axis name"."""
+    mesh = grid_mesh(explicit=True)
+    a, b = batch(DEVICES, N), sides(N, DEVICES).T
+    given = put(a, mesh, *spec), put(b, mesh, *spec)
+    run = getattr(shardsolve, function)
+    mapped = jax.jit(jax.vmap(solve if function == "solve" else lambda a, b: run(a)))
+    with pytest.raises(ValueError, match=r"vmap goes along .*reshard"):
+        mapped(*given)
+    with jax.set_mesh(mesh):  # what the message says
+        whole = [jax.sharding.reshard(value, P(None, "x")) for value in given]
+        mapped(*whole)
 
 
 def test_pytree_of_right_hand_sides_keeps_its_form():
