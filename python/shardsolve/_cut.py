@@ -87,10 +87,14 @@ def row_axes(spec: PartitionSpec, mesh: Mesh | AbstractMesh, rows: int) -> tuple
 
     So a matrix whose rows are cut is used where it lies, and a replicated one by everybody. Also
     one whose rows these axes would cut unevenly: what is made of it lies whole on every device.
+    On a mesh with Explicit axes only these count, as the others are not known inside of jit.
     """
     used = tuple(axis for entry in spec for axis in axes_of(entry))
     even = used and rows % math.prod(mesh.shape[axis] for axis in used) == 0
-    return used if even else tuple(mesh.axis_names)
+    if even or not _is_explicit(mesh):
+        return used if even else tuple(mesh.axis_names)
+    kinds = zip(mesh.axis_names, mesh.axis_types, strict=True)
+    return tuple(axis for axis, kind in kinds if kind == AxisType.Explicit)
 
 
 def cuts_columns(spec: PartitionSpec) -> bool:
@@ -132,7 +136,7 @@ def find_cut(
             return None  # under Auto axes the type's spec says nothing, whatever the sharding is
         spec, chosen = typed.spec, mesh or typed.mesh
     elif isinstance(a.sharding, NamedSharding) and mesh in (None, a.sharding.mesh):
-        spec, chosen = a.sharding.spec, a.sharding.mesh
+        spec, chosen = typed.spec if explicit else a.sharding.spec, a.sharding.mesh
     else:
         spec, chosen = PartitionSpec(), mesh or _mesh_of(a)
     if explicit:

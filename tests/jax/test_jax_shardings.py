@@ -330,6 +330,22 @@ def test_explicit_axes_size_that_does_not_divide_passes_gate(n):
         assert inverts(a, jax.jit(shardsolve.inv)(put(a, mesh)))
 
 
+@pytest.mark.parametrize("explicit_axis", ("x", "y"))
+@every_spec
+def test_mesh_with_explicit_and_auto_axes_passes_gate(spec, explicit_axis):
+    """A factor made in jit is used outside, and the other way round."""
+    a, b = system(k=2)
+    kinds = (AxisType.Explicit, AxisType.Auto)[:: 1 if explicit_axis == "x" else -1]
+    mesh = Mesh(grid_mesh().devices, ("x", "y"), axis_types=kinds)
+    given, right = put(a, mesh, *SPECS[spec]), put(b, mesh, "x")
+    for make in (shardsolve.cho_factor, jax.jit(shardsolve.cho_factor)):
+        factor = make(given)
+        for use in (shardsolve.cho_solve, jax.jit(shardsolve.cho_solve)):
+            assert solves(a, use(factor, right), b)
+    assert inverts(a, shardsolve.inv(given))
+    assert close(shardsolve.cholesky(given), np.linalg.cholesky(a))
+
+
 # axis_name=, inside a shard_map of the user
 
 
