@@ -73,6 +73,10 @@ class LinAlgError(np.linalg.LinAlgError):
         self.status = status
         self.pivot = pivot
 
+    def __reduce__(self) -> tuple:
+        """With all arguments, for pickle and copy."""
+        return type(self), (str(self), self.status, self.pivot)
+
 
 class SolverError(RuntimeError):
     """There is no answer, for a reason outside of the numbers: memory, a device, a bug.
@@ -84,6 +88,10 @@ class SolverError(RuntimeError):
     def __init__(self, message: str, status: Status):
         super().__init__(message)
         self.status = status
+
+    def __reduce__(self) -> tuple:
+        """With all arguments, for pickle and copy."""
+        return type(self), (str(self), self.status)
 
 
 @jax.tree_util.register_dataclass

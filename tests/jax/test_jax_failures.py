@@ -1,6 +1,8 @@
 """Systems without an answer, each by its name, and what is then said or returned."""
 
+import copy
 import functools
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -177,6 +179,19 @@ def test_good_call_after_a_bad_one_is_good():
     with pytest.raises(shardsolve.LinAlgError):
         solve(spread(indefinite()), sides(N))
     assert solves(hermitian(N), solve(spread(hermitian(N)), sides(N)), sides(N))
+
+
+@pytest.mark.parametrize("copied", (lambda e: pickle.loads(pickle.dumps(e)), copy.copy))
+def test_exceptions_go_to_other_processes_and_back(copied):
+    """As concurrent.futures sends them."""
+    for error in (
+        shardsolve.LinAlgError("text", Status.NOT_POSITIVE_DEFINITE, 3),
+        shardsolve.SolverError("text", Status.DEVICE),
+    ):
+        received = copied(error)
+        assert type(received) is type(error)
+        assert str(received) == "text"
+        assert vars(received) == vars(error)
 
 
 # Inside of jit, or with full_output: NaN and an Info
