@@ -111,7 +111,13 @@ def check_factor(factor: object, kind: type[Kind]) -> Kind:
             f"the factor has shape {factor.shape}: it is a batch of factors; use it through "
             "jax.vmap, or take one, with jax.tree.map(lambda leaf: leaf[0], factor)"
         )
-    return factor
+
+    def on_device(leaf: jax.Array | np.ndarray) -> jax.Array:
+        return as_array(leaf, "the factor") if leaf.dtype.kind in "fc" else jnp.asarray(leaf)
+
+    # NumPy arrays are what jax.device_get and checkpoints make of it.
+    host = any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(factor))
+    return jax.tree.map(on_device, factor) if host else factor
 
 
 def refuse_for_factor(**options: object) -> None:

@@ -141,7 +141,7 @@ def cho_solve(
     full_output: bool = False,
 ) -> jax.Array | tuple[jax.Array, Info]:
     """Solves a x = b with the factor of a. Arguments, results and errors as in `solve`."""
-    check_factor(factor, Factor)
+    factor = check_factor(factor, Factor)
     b = check_right_hand_side(factor.shape, factor.dtype, b)
     x, info = _cho_solve(factor, b, find_cut(factor._slab, mesh, axis_name, b), full_output)
     if full_output:
@@ -165,7 +165,7 @@ def inv(
     `overwrite_a`; the backward error is that of a probe vector.
     """
     if isinstance(a, Factor):
-        check_factor(a, Factor)
+        a = check_factor(a, Factor)
         refuse_for_factor(tile=tile, overwrite_a=overwrite_a)
         x, info = _inverse(a, find_cut(a._slab, mesh, axis_name))
     else:

@@ -52,7 +52,7 @@ def save_factor(factor: Factor, path: str | os.PathLike[str], *, overwrite: bool
         LinAlgError: If there is no factor.
         ValueError: If it lies on devices of several processes, is a batch, or JAX is tracing.
     """
-    check_factor(factor, Factor)
+    factor = check_factor(factor, Factor)
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(factor)):
         raise ValueError(
             "save_factor was called while JAX traces, and the factor has no numbers yet: return "

@@ -22,10 +22,10 @@ FUNCTIONS = {
 every_function = pytest.mark.parametrize("function", FUNCTIONS)
 
 FACTOR_USES = {
-    "cho_solve": lambda factor: shardsolve.cho_solve(factor, sides(N)),
+    "cho_solve": lambda factor, **where: shardsolve.cho_solve(factor, sides(N), **where),
     "inv": shardsolve.inv,
     "logdet": shardsolve.logdet,
     "slogdet": shardsolve.slogdet,
-    "cond": lambda factor: shardsolve.cond(factor, 1),
+    "cond": lambda factor, **where: shardsolve.cond(factor, 1, **where),
 }
 every_use = pytest.mark.parametrize("use", FACTOR_USES)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from functions import FACTOR_USES
 from jax.sharding import AxisType, Mesh, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 from systems import (
@@ -264,6 +265,16 @@ def test_uneven_factor_on_some_axes_of_a_mesh_is_used_where_it_was_made():
         mesh = Mesh(devices, ("x", "y", "z"), axis_types=(kind,) * 3)
         factor = shardsolve.cho_factor(put(a, mesh, "x", "z"))
         assert solves(a, shardsolve.cho_solve(factor, put(b, mesh)), b)
+
+
+@pytest.mark.parametrize("use", FACTOR_USES)
+def test_factor_of_numpy_arrays_is_used_where_mesh_says(use):
+    """As jax.device_get and checkpoints leave it."""
+    made = shardsolve.cho_factor(hermitian(N), mesh=row_mesh())
+    on_host = jax.device_get(made)
+    assert isinstance(on_host._slab, np.ndarray)
+    use = FACTOR_USES[use]
+    assert close(use(on_host, mesh=row_mesh()), use(made))
 
 
 # Explicit axes, where types say it
