@@ -121,7 +121,8 @@ class _InOrder(Call):
             factor = super(_InOrder, self)._run(axes, others, order.padded, {"tile": order.tile})
             slab, _, _, record = factor(order.deal(own))
             factored = order.collect(slab)  # column j of conj(l) is row j: that is u
-            factored = jnp.where(order.rows[:, None] <= jnp.arange(n), factored, 0)
+            columns = jnp.arange(n, dtype=jnp.int32)[None]
+            factored = jnp.where(order.rows[:, None] <= columns, factored, 0)
             if not options["upper"]:
                 factored = order.adjoint(factored)
             failed = record[0] != 0
@@ -153,7 +154,7 @@ class _Order:
     def rows(self) -> jax.Array:
         """(width,): a device's rows of the matrix, and past its end."""
         rank = lax.axis_index(self.axes) if self.axes else 0
-        return rank * self.width + jnp.arange(self.width)
+        return rank * self.width + jnp.arange(self.width, dtype=jnp.int32)
 
     def deal(self, own: jax.Array) -> jax.Array:
         """Of a device's rows of the matrix, those of the matrix to be factored."""
@@ -163,7 +164,7 @@ class _Order:
         rows = _exchange(own, self.axes, send, place)
         rows = jnp.pad(rows, ((0, 0), (0, self.padded - self.n)))
         number = jnp.asarray(self._dealt)[lax.axis_index(self.axes)][:, None]
-        behind = (number == jnp.arange(self.padded)).astype(own.dtype)
+        behind = (number == jnp.arange(self.padded, dtype=jnp.int32)[None]).astype(own.dtype)
         rows = jnp.where(number < self.n, rows, behind)
         columns = rows.reshape(-1, self.blocks, self.ranks, self.tile)
         return columns.swapaxes(1, 2).reshape(-1, self.padded)

@@ -36,6 +36,14 @@ def test_upper_is_the_conjugate_transpose():
     assert np.array_equal(shardsolve.cholesky(a, upper=True), lower.conj().T)
 
 
+@pytest.mark.parametrize("upper", [False, True])
+def test_nothing_is_promoted(upper):
+    a = hermitian(13)
+    with jax.numpy_rank_promotion("raise"), jax.numpy_dtype_promotion("strict"):
+        factor = shardsolve.cholesky(spread(a), upper=upper, tile=2)
+    assert close(factor.T if upper else factor, np.linalg.cholesky(a))
+
+
 @pytest.mark.parametrize("explicit", [False, True])
 @pytest.mark.parametrize("upper", [False, True])
 def test_rows_lie_where_those_of_the_matrix_do(upper, explicit):
