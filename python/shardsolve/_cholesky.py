@@ -29,7 +29,7 @@ Arrays = tuple[jax.Array, ...]
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # of arrays: neither compared nor hashed by value
 class Factor:
     """A Cholesky factor, kept to be used again: made by `cho_factor`, opaque otherwise.
 

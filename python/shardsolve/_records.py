@@ -95,7 +95,7 @@ class SolverError(RuntimeError):
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # of arrays: neither compared nor hashed by value
 class Info:
     """What is known of an answer; inside `jit` its fields are tracers.
 

@@ -297,6 +297,17 @@ def test_debug_nans_raises_of_its_own():
             solve(spread(indefinite()), sides(N))
 
 
+def test_factor_and_info_are_compared_by_identity():
+    """Field by field their arrays have no truth value, and no hash."""
+    a, b = hermitian(N), sides(N)
+    for one, other in (
+        [shardsolve.cho_factor(a) for _ in range(2)],
+        [solve(a, b, full_output=True)[1] for _ in range(2)],
+    ):
+        assert one == one and one != other
+        assert len({one, other}) == 2
+
+
 # A factor that failed
 
 
