@@ -100,6 +100,29 @@ def test_shardmap_forms_agree():
     assert status == 0
 
 
+def test_numpy_matrix_is_put_on_the_mesh():
+    mesh, a, b, _, _ = system()
+    x = potrs(a, b, T_A, mesh, SPECS)
+    assert solves(a, x, b)
+    assert len(x.sharding.device_set) == DEVICES
+    assert inverts(a, potri(a, T_A, mesh, SPECS))
+
+
+@pytest.mark.parametrize("rows", (ROWS - 1, ROWS // 2, 2 * ROWS))
+def test_shardmap_form_refuses_b_of_another_length(rows):
+    """Rows of it were left out, or taken twice."""
+    mesh, _, _, cut, _ = system()
+    mapped = jax.shard_map(
+        lambda a, b: potrs_shardmap_ctx(a, b, T_A),
+        mesh=mesh,
+        in_specs=(P("x"), P()),
+        out_specs=(P(), P()),
+        check_vma=False,
+    )
+    with pytest.raises(ValueError, match=rf"b has shape \({rows}, 2\).*{ROWS}"):
+        mapped(cut, jnp.ones((rows, 2)))
+
+
 def inside_shard_map(function, specs):
     return jax.shard_map(
         function, mesh=row_mesh(), in_specs=(P("x"), P()), out_specs=specs, check_vma=False

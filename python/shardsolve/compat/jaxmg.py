@@ -57,7 +57,8 @@ def potrs(
         x, or (x, status), (x, logdet) or (x, logdet, status). NaN if there is no answer.
     """
     axes = _axes(matrix_specs if matrix_specs is not None else in_specs)
-    factor = _factor(_on(a, mesh, axes), T_A, mesh, donate)
+    a = _on(check_matrix(a, inside=False), mesh, axes)
+    factor = _factor(a, T_A, mesh, donate)
     b = check_right_hand_side(factor.shape, factor.dtype, b)
     cut = find_cut(factor._slab, mesh, None, b)
     x, _ = _cholesky._cho_solve(factor, b, cut, full_output=False)
@@ -78,7 +79,7 @@ def potri(
     pad: bool = True,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """The whole inverse, as `shardsolve.inv`. Arguments as in `potrs`."""
-    a = _on(a, mesh, _axes(in_specs))
+    a = _on(check_matrix(a, inside=False), mesh, _axes(in_specs))
     factor = _factor(a, T_A, mesh)
     inverse, _ = shardsolve.inv(factor, full_output=True)
     return (inverse, _status(factor)) if return_status else inverse
@@ -93,7 +94,12 @@ def potrs_shardmap_ctx(
         x, whole on every device as b is, and the status, (1,).
     """
     axes = tuple(jax.sharding.get_abstract_mesh().manual_axes)
-    rows = a.shape[0]
+    rows, n = check_matrix(a, inside=True).shape
+    if b.ndim not in (1, 2) or b.shape[0] != n:
+        raise ValueError(
+            f"b has shape {b.shape} and a device's rows of a have shape {a.shape}; pass all of b "
+            f"to every device, ({n},) or ({n}, k)"
+        )
     own = lax.dynamic_slice_in_dim(b, lax.axis_index(axes) * rows, rows)
     factor = shardsolve.cho_factor(a, tile=_tile(T_A), axis_name=axes)
     x = shardsolve.cho_solve(factor, own, axis_name=axes)
@@ -129,7 +135,6 @@ def _on(a: jax.Array, mesh: Mesh | None, axes: tuple[str, ...] | None) -> jax.Ar
 
 def _factor(a: jax.Array, tile: int, mesh: Mesh | None, donate: bool = False) -> shardsolve.Factor:
     """As cho_factor, but for raising: JAXMg never does for the numbers."""
-    a = check_matrix(a, inside=False)
     donate = donate and not isinstance(a, jax.core.Tracer)
     run = _cholesky._factor_overwriting if donate else _cholesky._factor
     return run(a, find_cut(a, mesh, None), _tile(tile))
