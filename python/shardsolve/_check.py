@@ -88,7 +88,7 @@ def check_right_hand_side(shape: tuple[int, ...], dtype: np.dtype, b: object) ->
     if b.dtype != dtype:
         raise TypeError(
             f"a has dtype {np.dtype(dtype).name} and b has dtype {b.dtype.name}; pass both in "
-            f"the same, for example b.astype(a.dtype)"
+            "the same, for example jnp.asarray(b, a.dtype)"
         )
     rows = shape[-2]
     if b.ndim not in (1, 2) or b.shape[0] != rows:

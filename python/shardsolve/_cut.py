@@ -119,6 +119,14 @@ def find_cut(
         axis_name: Axes of the shard_map around the call, or None: all of them, if it is cut.
         b: Right-hand sides, if there are any.
     """
+    if mesh is not None and not isinstance(mesh, Mesh | AbstractMesh):
+        raise TypeError(
+            f"mesh is a {type(mesh).__name__}; pass a jax.sharding.Mesh, as jax.make_mesh makes it"
+        )
+    if not _names_axes(axis_name):
+        raise TypeError(
+            f"axis_name is {axis_name!r}; pass the name of an axis, or a tuple of names"
+        )
     around = _manual_axes()
     if axis_name is not None or around:
         _require_unchecked(a)
@@ -146,6 +154,12 @@ def find_cut(
         _require_devices(b, "b", chosen)
     spec = _last_two(spec, a.ndim)
     return Cut(chosen, row_axes(spec, chosen, a.shape[-2]), columns=cuts_columns(spec))
+
+
+def _names_axes(axis_name: object) -> bool:
+    if axis_name is None or isinstance(axis_name, str):
+        return True
+    return isinstance(axis_name, Sequence) and all(isinstance(axis, str) for axis in axis_name)
 
 
 def _is_explicit(mesh: Mesh | AbstractMesh) -> bool:

@@ -136,6 +136,11 @@ class Info:
         one verdict, and a column in it is one of all their columns, one after the other. For a
         Status from INVALID_ARGUMENT on the texts of the last 256 failures are kept.
         """
+        if isinstance(self.verdict, jax.core.Tracer):
+            raise TypeError(
+                "info.message was read while JAX traces, and there is no text yet: return info "
+                "from the function that is transformed, and read it outside"
+            )
         words = np.asarray(self.verdict).reshape(-1, VERDICT_WORDS)
         return _library.message(words[np.argmax(words[:, 0] != 0)])
 

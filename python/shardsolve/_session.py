@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import numbers
 import os
 import sys
 import threading
@@ -23,8 +24,11 @@ def set_timeout(seconds: float) -> None:
     when this process's own devices have come back: what they work on is JAX's memory.
 
     Raises:
+        TypeError: If it is not a number.
         ValueError: If it is not positive.
     """
+    if not isinstance(seconds, numbers.Real):
+        raise TypeError(f"the time limit is {seconds!r}; pass a number of seconds")
     if not seconds > 0:
         raise ValueError(f"the time limit is {seconds!r}; pass a positive number of seconds")
     _library.library().shardsolve_set_time_limit(seconds)

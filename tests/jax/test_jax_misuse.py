@@ -124,6 +124,28 @@ def test_tile_that_makes_no_sense_is_refused(tile):
         solve(spread(hermitian(N)), sides(N), tile=tile)
 
 
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [("mesh", jax.devices), ("mesh", "x"), *(("axis_name", name) for name in (5, ("x", 1), {"x"}))],
+    ids=str,
+)
+def test_keyword_of_another_type_is_a_type_error(keyword, value):
+    with pytest.raises(TypeError, match=f"^{keyword} is .*; pass "):
+        solve(hermitian(N), sides(N), **{keyword: value})
+
+
+def test_message_of_an_info_inside_jit_says_so():
+    with pytest.raises(TypeError, match=r"info.message was read while JAX traces.*outside"):
+        jax.jit(lambda a: solve(a, sides(N), full_output=True)[1].message)(hermitian(N))
+
+
+def test_advice_for_a_list_of_another_dtype_can_be_followed():
+    a = hermitian(N, "float32")
+    with pytest.raises(TypeError, match=r"jnp.asarray\(b, a.dtype\)"):
+        solve(a, sides(N).tolist())
+    assert np.isfinite(solve(a, jnp.asarray(sides(N).tolist(), a.dtype))).all()
+
+
 # A factor that is used where it was not made, or is none
 
 

@@ -87,6 +87,11 @@ def test_timeout_that_makes_no_sense_is_an_error(seconds):
         shardsolve.set_timeout(seconds)
 
 
+def test_timeout_that_is_no_number_is_an_error():
+    with pytest.raises(TypeError, match=r"'5'; pass a number"):
+        shardsolve.set_timeout("5")
+
+
 @pytest.mark.devices
 @pytest.mark.parametrize("seconds", [float("inf"), 1e10, 1e300])
 def test_timeout_of_more_than_a_year_is_no_timeout_at_once(seconds):
