@@ -41,6 +41,9 @@ class Sample {
   explicit Sample(std::int64_t value) {
     check(cudaMalloc(&memory_, size), "allocating memory");
     check(cudaMemcpy(memory_, &value, sizeof value, cudaMemcpyHostToDevice), "a copy");
+    // A copy from ordinary memory returns when that may be written to again. Who reads the number
+    // in another process does not wait for this one's stream.
+    check(cudaStreamSynchronize(nullptr), "waiting for a copy");
   }
   Sample(const Sample&) = delete;
   Sample& operator=(const Sample&) = delete;
