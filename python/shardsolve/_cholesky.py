@@ -202,7 +202,7 @@ def slogdet(
     axis_name: AxisName | None = None,
     tile: int | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Sign, which is 1, and logarithm of the determinant, as `jnp.linalg.slogdet` gives them."""
+    """Sign, which is 1, and logarithm of the determinant, in this order: a plain tuple."""
     factor = _factor_or_made(a, mesh, axis_name, tile)
     value = logdet(factor, mesh=mesh, axis_name=axis_name)
     return jnp.where(jnp.isnan(value), value, 1).astype(factor.dtype), value
