@@ -64,6 +64,16 @@ std::int64_t panel_rows(std::int64_t tile) {
   return std::max<std::int64_t>(elements / tile, 1);
 }
 
+/// Kernels take what lies behind a panel for zeros.
+template <Scalar T>
+void require_columns(const PanelUpdate<T>& update, std::int64_t columns) {
+  const std::int64_t last = update.apart * (update.count - 1);
+  require(update.left + last + update.c.rows() <= columns &&
+              update.right + last + update.c.columns() <= columns &&
+              (!update.lower || update.c.rows() == update.c.columns()),
+          "update");
+}
+
 template <Scalar T>
 void add_piece(UpdatePieces<Element<T>>& pieces, const PanelUpdate<T>& update) {
   const auto small = [](std::int64_t count) { return static_cast<std::int32_t>(count); };
@@ -399,6 +409,7 @@ void CudaKernels<T>::update(Queue& queue, In panel,
     info.flops = 0.0;
   };
   for (const PanelUpdate<T>& update : updates) {
+    require_columns(update, panel.columns());
     if (update.c.empty()) {
       continue;
     }
