@@ -40,7 +40,7 @@ double magnitude(T value) {
 template <Scalar T>
 void fill_view(T value, MatrixView<T> target) {
   for (std::int64_t j = 0; j < target.columns(); ++j) {
-    std::fill_n(&target(0, j), target.rows(), value);
+    std::fill_n(target.columns_from(j, 1).data(), target.rows(), value);
   }
 }
 
@@ -140,7 +140,8 @@ void HostKernels<T>::copy(Queue& queue, In source, Out target) const {
   require(same_shape(source, target), "copy");
   launch(queue, {.name = "copy"}, {source}, {target}, [=] {
     for (std::int64_t j = 0; j < source.columns(); ++j) {
-      std::copy_n(&source(0, j), source.rows(), &target(0, j));
+      std::copy_n(source.columns_from(j, 1).data(), source.rows(),
+                  target.columns_from(j, 1).data());
     }
   });
 }
