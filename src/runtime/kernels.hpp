@@ -31,8 +31,8 @@ MatrixView<T> moved(MatrixView<T> view, std::int64_t elements) {
   return {view.data() + elements, view.rows(), view.columns(), view.stride()};
 }
 
-/// What columns of a packed panel are multiplied for: c_i -= left_i^H right_i for `count`
-/// rectangles.
+/// Rectangles c_i -= left_i^H right_i of one shape, `count` of them; both factors are columns of a
+/// packed panel.
 template <Scalar T>
 struct PanelUpdate {
   std::int64_t left = 0;   ///< first column in the panel; as many as c has rows

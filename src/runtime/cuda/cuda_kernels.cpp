@@ -104,7 +104,7 @@ double flops_of(const PanelUpdate<T>& update, std::int64_t k) {
   return multiply_add<T> * product(update.count, k) * entries;
 }
 
-/// A panel that is split.
+/// Throws unless a panel has room for its factors and begins where kernels read it.
 template <Scalar T>
 void require_split(MatrixView<const T> packed) {
   constexpr std::size_t alignment = 16;
