@@ -30,6 +30,10 @@ std::int64_t small_change(const SlabLayout& layout, std::int64_t columns) {
          1024 * layout.ranks() + 16 * header;
 }
 
+/// Whether GPUs split columns of panels for their updates, and what they then keep beside each.
+bool is_split(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::complex64; }
+constexpr std::int64_t split_bytes = 16;
+
 double multiply_add(Dtype dtype) {
   return dtype == Dtype::complex64 || dtype == Dtype::complex128 ? 8.0 : 2.0;
 }
@@ -59,8 +63,8 @@ Plan plan_cholesky_factor(const SlabLayout& layout, Dtype dtype) {
   const std::int64_t panel = element * columns * (layout.size() - columns) + header;
   const std::int64_t aid = element * plan.tile * 2 * plan.tile;
   plan.workspace_bytes = std::max(3 * panel + 2 * aid, small_change(layout, 1));
-  if (dtype == Dtype::float32 || dtype == Dtype::complex64) {
-    plan.workspace_bytes += 3 * 16 * layout.size();  // beside columns that GPUs split
+  if (is_split(dtype)) {
+    plan.workspace_bytes += 3 * split_bytes * layout.size();
   }
   plan.flops = multiply_add(dtype) * n * n * n / 6.0;
   plan.bytes_moved = 0.5 * n * n * static_cast<double>(element_size(dtype)) *
@@ -98,12 +102,16 @@ Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dtype) {
   const auto n = static_cast<double>(layout.size());
   const std::int64_t element = element_size(dtype);
   const std::int64_t width = layout.max_width();
-  // two columns of L and of M each, this rank's shares, everybody's for its rows, tiles of X
-  plan.workspace_bytes = element * plan.tile * (5 * layout.size() + width * (layout.ranks() + 1)) +
+  // three columns of M, a row of L, tiles of X, two tiles more
+  plan.workspace_bytes = element * plan.tile * (3 * layout.size() + 2 * width + 2 * plan.tile) +
                          small_change(layout, 1);
+  if (is_split(dtype)) {  // two columns of M split
+    plan.workspace_bytes +=
+        2 * (element * plan.tile + split_bytes) * layout.size() + split_bytes * (width + plan.tile);
+  }
   plan.flops = multiply_add(dtype) * n * n * n / 3.0;
   plan.bytes_moved =
-      1.5 * n * n * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);
+      0.5 * n * n * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);
   return plan;
 }
 

@@ -181,7 +181,7 @@ class Cholesky {
     const std::int64_t left = chunk->packed + (rows.begin - chunk->rows.begin);
     const bool is_tile = rows == layout_.rows(step);
     kernels_.update(
-        rank_.panel(), panel(last),
+        rank_.panel(), panel(last), panel(last),
         {{.left = left, .right = tile.packed, .c = column(step, rows), .lower = is_tile}});
   }
 
@@ -241,7 +241,7 @@ class Cholesky {
            .apart = batch.distance,
            .c_apart = batch.distance * (slab_.stride() + 1)});
     }
-    kernels_.update(queue, panel(step), updates);
+    kernels_.update(queue, panel(step), panel(step), updates);
   }
 
   Outcome outcome() const {

@@ -1,12 +1,19 @@
 // X = M^H M for M = L^-1, in one sweep from the last step to the first. At step t, with l11 the
-// diagonal tile of the owner's block and l21 the rows below it, the rows below in M are known
-// (m22), and column block t of M and row block t of X are made:
+// diagonal tile of the owner's block, the columns after t hold M already, and those up to t hold
 //
-//   l   = [l11; l21] -> all ranks                               owner, panel queue
-//   s   = -(m22 l21)          each rank from its own columns     panel queue
-//   m21 = s l11^-1            shares summed, each rank the rows of its segment; m11 = l11^-1
-//   m   = [m11; m21] -> all ranks; the owner puts it in place of l
-//   x   = m^H [m11 0; m21 m22]   row block t, each rank its own columns, update queue
+//   s = -(M L)   below row block t, summed up over the columns of M that are there
+//
+// and what is left of L above it. Then column block t of M and row block t of X are made:
+//
+//   m21 = s21 l11^-1, m11 = l11^-1       in place                 owner, panel queue
+//   m   = [m11; m21] -> all ranks, packed transposed              transfer queue
+//   r   = row block t of L, left of l11, s = 0 in its place       each rank its own columns,
+//   s  -= m r            all rows from t on                       update queue
+//   x   = m^H [m11 0; m21 m22]           row block t of X         likewise
+//
+// As in the factorisation, the column block of the next step is the exception: its owner's panel
+// queue updates it, in chunks of rows. A row of M depends on no other row, so chunks follow each
+// other through all steps.
 //
 // From the last step to the first because X = M^H M needs M L = I to be accurate: the other way
 // round makes L M = I accurate, and X is worse by about the square root of the condition number.
@@ -17,17 +24,18 @@
 // residual of X is then 1 to 3 u instead of 3 to 10 u.
 //
 // In elimination order M lies in the lower triangle, X grows in the upper one, and the diagonal
-// tiles of X, which M's still cover, wait in memory of their own. What travels is packed
-// transposed, like the panels of the factorisation.
+// tiles of X, which M's still cover, wait in memory of their own.
 
 #include "dense/inverse.hpp"
 
-#include "dense/bytes_of.hpp"
 #include "dense/message_ring.hpp"
 #include "dense/step_flags.hpp"
 #include "dense/wait_sites.hpp"
+#include "layout/panel_chunks.hpp"
 #include "layout/staircase.hpp"
 
+#include <algorithm>
+#include <array>
 #include <vector>
 
 namespace shardsolve::dense {
@@ -35,12 +43,13 @@ namespace {
 
 using layout::Batch;
 using layout::Piece;
+using layout::RowChunk;
 using runtime::Op;
 using runtime::Side;
 using runtime::Triangle;
 
-/// Of l and of m: one being used, one arriving.
-constexpr std::int64_t slots = 2;
+/// Columns of M in memory: one being used, one arriving, one being made.
+constexpr std::int64_t slots = 3;
 
 /// Columns of these squares: 16, or a few less if that divides a tile. Then those of all tiles are
 /// equally far apart and few batches.
@@ -64,25 +73,46 @@ class Inverse {
         slab_(slab),
         kernels_(rank.kernels<T>()),
         flags_(rank),
-        l_(rank, slots, layout.size() * layout.tile()),
         m_(rank, slots, layout.size() * layout.tile()),
-        shares_(rank.workspace<T>(layout.size() * layout.tile(), 1)),
-        incoming_(rank.workspace<T>(slab.columns() * layout.tile(), rank.count())),
+        prepared_ready_(rank.event()),
+        row_(rank.workspace<T>(most_packed_rows(), slab.columns())),
+        next_row_(rank.workspace<T>(most_packed_rows(), layout.tile())),
+        tile_(rank.workspace<T>(layout.tile(), layout.tile())),
         diagonal_tiles_(rank.workspace<T>(layout.tile(), slab.columns())),
-        packed_(rank.event()),
-        shares_ready_(rank.event()),
-        part_ready_(rank.event()),
-        finished_(rank.event()) {}
+        column_ready_{&rank.event(), &rank.event()} {
+    if (prepares_any()) {
+      for (MatrixView<T>& prepared : prepared_) {
+        prepared = rank.workspace<T>(most_packed_rows(), layout.size());
+      }
+    }
+    if (layout.steps() > 0) {
+      packed_.resize(chunks(Step(0)).size());
+    }
+    for (runtime::Event*& packed : packed_) {
+      packed = &rank.event();
+    }
+    chunk_arrived_.resize(slots * packed_.size());
+    for (runtime::Event*& arrived : chunk_arrived_) {
+      arrived = &rank.event();
+    }
+  }
 
   void run() {
     const std::int64_t steps = layout_.steps();
+    m_.begin(0, steps > 0 && owns(Step(steps - 1)));
     for (turn_ = 0; turn_ < steps && flags_.may_enqueue(turn_); ++turn_) {
       const Step step(steps - 1 - turn_);
       rank_.set_step(step.value());
       rank_.report("invert", static_cast<double>(turn_) / static_cast<double>(steps));
-      send_column_of_l(step);
-      add_up_shares(step);
-      send_column_of_m(step);
+      if (owns(step)) {
+        make_column(step);
+      }
+      // The next column begins while this one is on its way.
+      m_.await_done(turn_ + 1, sites::inverse_m_used);
+      m_.begin(turn_ + 1, step.value() > 0 && owns(step - 1));
+      send_column(step);
+      prepare_column(step);
+      update_columns(step);
       make_row_of_x(step);
     }
     flags_.finish(steps);
@@ -99,141 +129,194 @@ class Inverse {
     return (layout_.eliminated(rank_.index(), step + 1).value() + layout_.tile() - 1) /
            layout_.tile();
   }
+  /// Rows of a chunk; one rank waits for none.
+  std::int64_t chunk_rows() const {
+    return layout_.ranks() == 1 ? layout_.size()
+                                : std::max(layout_.size() / 8, kernels_.least_panel_rows());
+  }
+  std::vector<RowChunk> chunks(Step step) const {
+    return layout::segment_chunks(layout_, step, chunk_rows());
+  }
+  /// Complete when that chunk of the column of that turn is on this rank.
+  runtime::Event& chunk_arrived(std::int64_t turn, std::size_t chunk) const {
+    return *chunk_arrived_[static_cast<std::size_t>(turn % slots) * packed_.size() + chunk];
+  }
 
-  /// A packed column: its rows are those of SlabLayout::rows_from(step), its height a tile's.
-  MatrixView<T> l(Step step) const { return l_rows(step, 0, rows(step)); }
-  MatrixView<T> l_rows(Step step, std::int64_t first, std::int64_t count) const {
-    return l_.payload(turn_, layout_.owner(step), first * size(step), size(step), count);
+  /// The packed column of M that this turn makes, m^H: its columns are the rows of
+  /// SlabLayout::rows_from(step).
+  MatrixView<T> m(Step step) const {
+    return m_.payload(turn_of(step), layout_.owner(step), 0, size(step),
+                      layout_.size() - layout_.eliminated(step));
   }
-  std::int64_t rows(Step step) const { return layout_.size() - layout_.eliminated(step); }
-  /// The part of m that one rank makes: the rows of its segment.
-  MatrixView<T> m_part(Step step, const RowRun& run) const {
-    return m_.payload(turn_, run.rank, run.packed * size(step), size(step), run.rows.size());
+  std::int64_t turn_of(Step step) const { return layout_.steps() - 1 - step.value(); }
+  /// Whether updates take it in another form than products do.
+  bool prepares(Step step) const { return kernels_.packed_rows(size(step)) > size(step); }
+  /// The form that updates take.
+  MatrixView<T> left_panel(Step step) const {
+    return prepares(step) ? panel_in(prepared_[turn_of(step) % 2], step, m(step).columns())
+                          : m(step);
   }
-  /// Rows of m, inside one segment, given by their place.
-  MatrixView<T> m_rows(Step step, std::int64_t segment, std::int64_t first,
-                       std::int64_t count) const {
-    return m_.payload(turn_, segment, first * size(step), size(step), count);
+  bool prepares_any() const {
+    bool any = false;
+    for (Step step(0); step.value() < layout_.steps(); ++step) {
+      any = any || prepares(step);
+    }
+    return any;
   }
-  MatrixView<T> share(Step step, std::int64_t first, std::int64_t count) const {
-    return {shares_.data() + first * size(step), size(step), count};
+  std::int64_t most_packed_rows() const {
+    std::int64_t most = layout_.tile();
+    for (Step step(0); step.value() < layout_.steps(); ++step) {
+      most = std::max(most, kernels_.packed_rows(size(step)));
+    }
+    return most;
   }
-  /// The rows of the slab that `run` stands for, in the columns of `step`.
-  MatrixView<T> column(Step step, const RowRun& run) const {
+  /// Room for a panel of `step` of so many columns.
+  MatrixView<T> panel_in(MatrixView<T> memory, Step step, std::int64_t columns) const {
+    return MatrixView<T>(memory.data(), kernels_.packed_rows(size(step)), columns)
+        .block(0, 0, size(step), columns);
+  }
+
+  /// Some rows of the column block of `step`.
+  MatrixView<T> column(Step step, GlobalRange rows) const {
     const LocalRange columns = layout_.columns(step);
-    return slab_.block(run.rows.begin.value(), columns.begin.value(), run.rows.size(),
-                       columns.size());
+    return slab_.block(rows.begin.value(), columns.begin.value(), rows.size(), columns.size());
+  }
+  /// Row block `step` in some columns of the slab.
+  MatrixView<T> row(Step step, LocalRange columns) const {
+    const GlobalRange rows = layout_.rows(step);
+    return slab_.block(rows.begin.value(), columns.begin.value(), rows.size(), columns.size());
   }
 
-  void send_column_of_l(Step step) {
-    // The panel queue may write to the slot at once: it has waited for the shares of the last turn
-    // (await_free of m), which each rank sends when it has read the l of the turn before, the
-    // slot's last.
-    l_.begin(turn_, owns(step));
-    if (owns(step)) {
-      l_.stamp(rank_.panel(), turn_);
-      for (const RowRun& run : layout_.rows_from(step)) {
-        kernels_.conjugate_transpose(rank_.panel(), column(step, run),
-                                     l_rows(step, run.packed, run.rows.size()));
-      }
-      rank_.panel().record(packed_);
-      rank_.transfer().wait(packed_, sites::inverse_l_packed);
-    }
-    const std::int64_t owner = layout_.owner(step);
-    l_.publish(turn_, owner, size(step) * rows(step));
-    flags_.receive(turn_, l_.header(turn_, owner));
-    rank_.transfer().record(l_.arrived(turn_));
-  }
-
-  /// s^H = -(l21^H m22^H) from this rank's columns, then everybody's for the rows of this segment.
-  void add_up_shares(Step step) {
-    const std::vector<RowRun> runs = layout_.rows_from(step);
-    const auto place = [&](std::int64_t segment, GlobalIndex row) {
-      const RowRun& run = runs[static_cast<std::size_t>(segment)];
-      return run.packed + (row - run.rows.begin);
-    };
-    rank_.panel().wait(l_.arrived(turn_), sites::inverse_l_arrived);
-    kernels_.fill(rank_.panel(), T{0}, share(step, 0, rows(step)));
-    for (const Batch& batch : layout::in_batches(
-             layout::lower_staircase(layout_, rank_.index(), block_after(step), blocks()))) {
-      const Piece& piece = batch.first;
-      const MatrixView<T> m22 = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
-                                            piece.rows.size(), piece.columns.size());
-      const MatrixView<T> l21 =
-          l_rows(step, place(rank_.index(), layout_.global(rank_.index(), piece.columns.begin)),
-                 piece.columns.size());
-      const runtime::Steps steps{batch.count, batch.distance * size(step),
-                                 batch.distance * (m22.stride() + 1), batch.distance * size(step)};
-      kernels_.gemm_batch(rank_.panel(), Op::none, Op::conjugate_transpose, T{-1}, l21, m22, T{1},
-                          share(step, place(piece.segment, piece.rows.begin), piece.rows.size()),
-                          steps);
-    }
-    rank_.panel().record(shares_ready_);
-
-    std::vector<comm::Bytes> send;
-    std::vector<comm::Bytes> receive;
-    for (const RowRun& run : runs) {
-      send.push_back(bytes_of(share(step, run.packed, run.rows.size())));
-      receive.push_back(bytes_of(incoming(step, run.rank)));
-    }
-    rank_.transfer().wait(shares_ready_, sites::inverse_shares_ready);
-    rank_.communicator().all_to_all(rank_.transfer(), std::move(send), std::move(receive));
-  }
-
-  /// What `from` has summed up for the rows of this rank's segment.
-  MatrixView<T> incoming(Step step, std::int64_t from) const {
-    const std::int64_t count = slab_.columns() - layout_.eliminated(rank_.index(), step).value();
-    return {incoming_.columns_from(from, 1).data(), size(step), count};
-  }
-
-  /// m^H = l11^-H s^H (l11^-H itself in the rows of the step), from each rank to all.
-  void send_column_of_m(Step step) {
-    const std::vector<RowRun> runs = layout_.rows_from(step);
-    const RowRun& own = runs[static_cast<std::size_t>(rank_.index())];
-    // Behind the exchange of the shares on the transfer queue: when the slot is free, they are
-    // here.
-    m_.await_done(turn_, sites::inverse_m_used);
-    m_.begin(turn_, true);
+  void make_column(Step step) {
+    const GlobalRange tile_rows = layout_.rows(step);
     m_.await_free(rank_.panel(), sites::inverse_m_slot_free);
-    const MatrixView<T> part = m_part(step, own);
-    kernels_.copy(rank_.panel(), share(step, own.packed, own.rows.size()), part);
-    for (const RowRun& run : runs) {
-      if (run.rank != rank_.index()) {
-        kernels_.add(rank_.panel(), T{1}, incoming(step, run.rank), part);
+    m_.stamp(rank_.panel(), turn_);
+    const MatrixView<T> l11(tile_.data(), size(step), size(step));
+    const MatrixView<T> m11 = column(step, tile_rows);
+    kernels_.lower_triangle(rank_.panel(), m11, l11);
+    if (turn_ >= 2) {
+      rank_.panel().wait(*column_ready_[turn_ % 2], sites::inverse_column_ready);
+    }
+    MatrixView<T> r;
+    if (turn_ > 0) {
+      r = take_row(rank_.panel(), step + 1, layout_.columns(step), next_row_);
+    }
+    const RowRun own = layout_.rows_from(step)[static_cast<std::size_t>(rank_.index())];
+    invert_tile(l11, m(step).columns_from(own.packed, size(step)), m11);
+    const std::vector<RowChunk> all = chunks(step);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const RowChunk& chunk = all[i];
+      if (chunk.rows.empty()) {
+        continue;
       }
+      const bool has_tile = chunk.rows.begin == tile_rows.begin;
+      const GlobalRange below{has_tile ? tile_rows.end : chunk.rows.begin, chunk.rows.end};
+      if (!below.empty()) {
+        rank_.panel().wait(chunk_arrived(turn_ - 1, i), sites::inverse_column_arrived);
+        update_column(step, below, r);
+        const std::int64_t first = chunk.packed + (below.begin - chunk.rows.begin);
+        kernels_.inverse_panel(rank_.panel(), l11, m11, column(step, below),
+                               m(step).columns_from(first, below.size()));
+      }
+      rank_.panel().record(*packed_[i]);
     }
-    if (owns(step)) {
-      kernels_.identity(rank_.panel(), part.columns_from(0, size(step)));
-    }
-    // l11 leads the owner's run
-    const RowRun& owners = runs[static_cast<std::size_t>(layout_.owner(step))];
-    kernels_.trsm(rank_.panel(), Side::left, Triangle::upper, Op::none,
-                  l_rows(step, owners.packed, size(step)), part);
-    rank_.panel().record(part_ready_);
+  }
 
-    std::vector<std::int64_t> offsets;
-    offsets.reserve(runs.size() + 1);
-    for (const RowRun& run : runs) {
-      offsets.push_back(run.packed * size(step));
-    }
-    offsets.push_back(rows(step) * size(step));
-    rank_.transfer().wait(part_ready_, sites::inverse_part_ready);
-    m_.publish_parts(turn_, offsets);
-    rank_.transfer().record(m_.arrived(turn_));
-    if (owns(step)) {
-      // M in place of L; above the diagonal of the tile come the zeros of m11
-      rank_.panel().wait(m_.arrived(turn_), sites::inverse_m_stored);
-      for (const RowRun& run : runs) {
-        kernels_.conjugate_transpose(rank_.panel(), m_part(step, run), column(step, run));
+  /// m11 = l11^-1 and packed = m11^H, with zeros in the other triangle.
+  void invert_tile(MatrixView<T> l11, MatrixView<T> packed, MatrixView<T> m11) const {
+    kernels_.identity(rank_.panel(), packed);
+    kernels_.trsm(rank_.panel(), Side::left, Triangle::lower, Op::conjugate_transpose, l11, packed);
+    kernels_.conjugate_transpose(rank_.panel(), packed, m11);
+  }
+
+  /// Row block `step` of L in some columns, packed in `memory`; s begins in its place.
+  MatrixView<T> take_row(runtime::Queue& queue, Step step, LocalRange columns,
+                         MatrixView<T> memory) const {
+    const MatrixView<T> r = panel_in(memory, step, columns.size());
+    kernels_.copy(queue, row(step, columns), r);
+    kernels_.fill(queue, T{0}, row(step, columns));
+    kernels_.prepare_updates(queue, r);
+    return r;
+  }
+
+  /// s -= m r in rows of the column block of `step`, with the column of M made before.
+  void update_column(Step step, GlobalRange rows, MatrixView<T> r) const {
+    const Step last = step + 1;
+    const std::int64_t segment = layout_.owner(rows.begin);
+    const RowRun run = layout_.rows_from(last)[static_cast<std::size_t>(segment)];
+    kernels_.update(rank_.panel(), left_panel(last), r,
+                    {{.left = run.packed + (rows.begin - run.rows.begin),
+                      .right = 0,
+                      .c = column(step, rows)}});
+  }
+
+  void send_column(Step step) {
+    const std::int64_t owner = layout_.owner(step);
+    const std::vector<RowChunk> all = chunks(step);
+    bool is_first = true;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const RowChunk& chunk = all[i];
+      if (chunk.rows.empty()) {
+        continue;
       }
+      if (owns(step)) {
+        rank_.transfer().wait(*packed_[i], sites::inverse_m_packed);
+      }
+      if (is_first) {
+        m_.publish(turn_, owner, 0);
+        flags_.receive(turn_, m_.header(turn_, owner));
+        is_first = false;
+      }
+      m_.publish_part(turn_, owner, size(step) * chunk.packed, size(step) * chunk.rows.size());
+      rank_.transfer().record(chunk_arrived(turn_, i));
     }
+    rank_.transfer().record(m_.arrived(turn_));
+  }
+
+  void prepare_column(Step step) {
+    if (!prepares(step)) {
+      return;
+    }
+    if (turn_ >= 2) {
+      rank_.panel().wait(m_.done(turn_ - 2), sites::inverse_prepared_used);
+    }
+    rank_.panel().wait(m_.arrived(turn_), sites::inverse_prepared_arrived);
+    kernels_.copy(rank_.panel(), m(step), left_panel(step));
+    kernels_.prepare_updates(rank_.panel(), left_panel(step));
+    rank_.panel().record(prepared_ready_);
+    rank_.update().wait(prepared_ready_, sites::inverse_prepared);
+  }
+
+  /// s -= m r in all columns of this rank that are left but those of the next step; first in those
+  /// that it needs next.
+  void update_columns(Step step) {
+    rank_.update().wait(m_.arrived(turn_), sites::inverse_m_arrived);
+    const LocalIndex end =
+        step.value() == 0 ? LocalIndex(0) : layout_.eliminated(rank_.index(), step - 1);
+    if (end.value() == 0) {
+      return;
+    }
+    const LocalIndex first((end.value() - 1) / layout_.tile() * layout_.tile());
+    const MatrixView<T> r = take_row(rank_.update(), step, {LocalIndex(0), end}, row_);
+    update(step, {first, end}, r);
+    rank_.update().record(*column_ready_[turn_ % 2]);
+    update(step, {LocalIndex(0), first}, r);
+  }
+  void update(Step step, LocalRange columns, MatrixView<T> r) const {
+    std::vector<runtime::PanelUpdate<T>> updates;
+    for (const RowRun& run : layout_.rows_from(step)) {
+      updates.push_back({.left = run.packed,
+                         .right = columns.begin.value(),
+                         .c = slab_.block(run.rows.begin.value(), columns.begin.value(),
+                                          run.rows.size(), columns.size())});
+    }
+    kernels_.update(rank_.update(), left_panel(step), r, updates);
   }
 
   void make_row_of_x(Step step) {
     const std::vector<RowRun> runs = layout_.rows_from(step);
     const GlobalRange x_rows = layout_.rows(step);
     const std::int64_t first = layout_.eliminated(rank_.index(), step + 1).value();
-    rank_.update().wait(m_.arrived(turn_), sites::inverse_m_arrived);
     if (owns(step)) {
       make_diagonal_tile(step, runs);
     }
@@ -246,11 +329,11 @@ class Inverse {
       const RowRun& run = runs[static_cast<std::size_t>(piece.segment)];
       const MatrixView<T> m22 = slab_.block(piece.rows.begin.value(), piece.columns.begin.value(),
                                             piece.rows.size(), piece.columns.size());
-      const MatrixView<T> m = m_rows(
-          step, piece.segment, run.packed + (piece.rows.begin - run.rows.begin), piece.rows.size());
+      const MatrixView<T> left =
+          m(step).columns_from(run.packed + (piece.rows.begin - run.rows.begin), piece.rows.size());
       const runtime::Steps steps{batch.count, batch.distance * size(step),
                                  batch.distance * (m22.stride() + 1), batch.distance * x.stride()};
-      kernels_.gemm_batch(rank_.update(), Op::none, Op::none, T{1}, m, m22, T{1},
+      kernels_.gemm_batch(rank_.update(), Op::none, Op::none, T{1}, left, m22, T{1},
                           x.columns_from(piece.columns.begin.value() - first, piece.columns.size()),
                           steps);
     }
@@ -263,7 +346,7 @@ class Inverse {
     kernels_.fill(rank_.update(), T{0}, tile);
     MatrixView<T> m11;
     for (const RowRun& run : runs) {
-      MatrixView<T> part = m_part(step, run);
+      MatrixView<T> part = m(step).columns_from(run.packed, run.rows.size());
       if (run.rank == rank_.index()) {
         m11 = part.columns_from(0, size(step));
         part = part.columns_from(size(step), part.columns() - size(step));
@@ -276,12 +359,13 @@ class Inverse {
          layout::in_batches(layout::lower_tile(layout_, rank_.index(), block, square_))) {
       const Piece& piece = batch.first;
       const std::int64_t column = piece.columns.begin - columns.begin;
-      const MatrixView<T> m =
+      const MatrixView<T> left =
           m11.columns_from(piece.rows.begin - layout_.rows(step).begin, piece.rows.size());
-      const runtime::Steps steps{batch.count, batch.distance * m.stride(),
-                                 batch.distance * (m.stride() + 1), batch.distance * tile.stride()};
-      kernels_.gemm_batch(rank_.update(), Op::none, Op::conjugate_transpose, T{1}, m,
-                          m.block(column, 0, piece.columns.size(), m.columns()), T{1},
+      const runtime::Steps steps{batch.count, batch.distance * left.stride(),
+                                 batch.distance * (left.stride() + 1),
+                                 batch.distance * tile.stride()};
+      kernels_.gemm_batch(rank_.update(), Op::none, Op::conjugate_transpose, T{1}, left,
+                          left.block(column, 0, piece.columns.size(), left.columns()), T{1},
                           tile.columns_from(column, piece.columns.size()), steps);
     }
   }
@@ -290,14 +374,9 @@ class Inverse {
   }
 
   void put_diagonal_tiles() {
-    rank_.panel().record(finished_);
-    rank_.update().wait(finished_, sites::inverse_finished);
     for (Step step(0); step.value() < layout_.steps(); ++step) {
       if (owns(step)) {
-        const LocalRange columns = layout_.columns(step);
-        kernels_.copy(rank_.update(), diagonal_tile(step),
-                      slab_.block(layout_.rows(step).begin.value(), columns.begin.value(),
-                                  columns.size(), columns.size()));
+        kernels_.copy(rank_.update(), diagonal_tile(step), row(step, layout_.columns(step)));
       }
     }
   }
@@ -309,15 +388,18 @@ class Inverse {
   std::int64_t turn_ = 0;  // steps done; messages are numbered by it
   std::int64_t square_ = square_in(layout_.tile());
   StepFlags flags_;
-  MessageRing<T> l_;
   MessageRing<T> m_;
-  MatrixView<T> shares_;          // this rank's s^H, all rows
-  MatrixView<T> incoming_;        // everybody's for this rank's rows; one column a rank
-  MatrixView<T> diagonal_tiles_;  // of X, side by side
-  runtime::Event& packed_;
-  runtime::Event& shares_ready_;
-  runtime::Event& part_ready_;
-  runtime::Event& finished_;
+  std::array<MatrixView<T>, 2> prepared_;  // columns of M in the form that updates take, in turn
+  runtime::Event& prepared_ready_;
+  MatrixView<T> row_;                    // of L, in the columns that the update queue updates
+  MatrixView<T> next_row_;               // in those that the panel queue does
+  MatrixView<T> tile_;                   // l11^H
+  MatrixView<T> diagonal_tiles_;         // of X, side by side
+  std::vector<runtime::Event*> packed_;  // a chunk of the owner's column is
+  std::vector<runtime::Event*> chunk_arrived_;  // one a slot and chunk
+  // The next own column block has its updates but the last, by the parity of the turn that made it
+  // so: the update queue may have gone one step further.
+  std::array<runtime::Event*, 2> column_ready_;
 };
 
 }  // namespace

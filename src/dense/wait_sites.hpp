@@ -37,15 +37,16 @@ inline constexpr WaitSite multiply_sums_ready{32, "multiply: sums are sent when 
 inline constexpr WaitSite multiply_sums_arrived{33, "multiply: sums are added when here"};
 
 // inverse
-inline constexpr WaitSite inverse_l_packed{40, "inverse: column of L is sent when packed"};
-inline constexpr WaitSite inverse_l_arrived{41, "inverse: column of L is used when here"};
-inline constexpr WaitSite inverse_shares_ready{42, "inverse: shares are sent when computed"};
-inline constexpr WaitSite inverse_m_used{43, "inverse: column of M is given up when used"};
-inline constexpr WaitSite inverse_m_slot_free{44, "inverse: column of M goes to a free slot"};
-inline constexpr WaitSite inverse_part_ready{45, "inverse: part of M is sent when computed"};
-inline constexpr WaitSite inverse_m_stored{46, "inverse: column of M is stored when here"};
-inline constexpr WaitSite inverse_m_arrived{47, "inverse: column of M is used when here"};
-inline constexpr WaitSite inverse_finished{48, "inverse: tiles of X replace those of M at the end"};
+inline constexpr WaitSite inverse_m_packed{40, "inverse: column of M is sent when packed"};
+inline constexpr WaitSite inverse_m_used{41, "inverse: column of M is given up when used"};
+inline constexpr WaitSite inverse_m_slot_free{42, "inverse: column of M goes to a free slot"};
+inline constexpr WaitSite inverse_column_arrived{43, "inverse: next column uses one that arrived"};
+inline constexpr WaitSite inverse_column_ready{44, "inverse: next column has its earlier updates"};
+inline constexpr WaitSite inverse_m_arrived{45, "inverse: column of M is used when here"};
+inline constexpr WaitSite inverse_prepared_used{46,
+                                                "inverse: prepared column is given up when used"};
+inline constexpr WaitSite inverse_prepared_arrived{47, "inverse: column is prepared when here"};
+inline constexpr WaitSite inverse_prepared{48, "inverse: prepared column is used when it is there"};
 
 // mirror
 inline constexpr WaitSite mirror_packed{60, "mirror: blocks are sent when packed"};

@@ -47,6 +47,23 @@ std::vector<RowChunk> panel_chunks(const SlabLayout& layout, Step step, std::int
   return chunks;
 }
 
+std::vector<RowChunk> segment_chunks(const SlabLayout& layout, Step step, std::int64_t chunk) {
+  const std::int64_t length = whole_tiles(layout, chunk);
+  const std::vector<RowRun> runs = layout.rows_from(step);
+  std::vector<RowChunk> chunks;
+  for (std::int64_t round = 0; round < rounds(layout, chunk); ++round) {
+    for (const RowRun& run : runs) {
+      const GlobalIndex segment = layout.segment(run.rank).begin;
+      const GlobalIndex begin =
+          std::min(std::max(segment + round * length, run.rows.begin), run.rows.end);
+      const GlobalIndex end =
+          std::max(std::min(segment + (round + 1) * length, run.rows.end), begin);
+      chunks.push_back({{begin, end}, run.packed + (begin - run.rows.begin)});
+    }
+  }
+  return chunks;
+}
+
 std::int64_t most_panel_chunks(const SlabLayout& layout, std::int64_t chunk) {
   return 1 + layout.ranks() * rounds(layout, chunk);
 }

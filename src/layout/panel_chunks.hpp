@@ -27,4 +27,8 @@ std::vector<RowChunk> panel_chunks(const SlabLayout& layout, Step step, std::int
 /// Most chunks that any step has.
 std::int64_t most_panel_chunks(const SlabLayout& layout, std::int64_t chunk);
 
+/// Cuts the rows that remain before `step` (SlabLayout::rows_from(step)) in the same lengths. Chunk
+/// i of every step lies between the same cuts, as far as its rows remain: it may be empty.
+std::vector<RowChunk> segment_chunks(const SlabLayout& layout, Step step, std::int64_t chunk);
+
 }  // namespace shardsolve::layout

@@ -31,16 +31,16 @@ MatrixView<T> moved(MatrixView<T> view, std::int64_t elements) {
   return {view.data() + elements, view.rows(), view.columns(), view.stride()};
 }
 
-/// Rectangles c_i -= left_i^H right_i of one shape, `count` of them; both factors are columns of a
-/// packed panel.
+/// Rectangles c_i -= left_i^H right_i of one shape, `count` of them; both factors are columns of
+/// packed panels.
 template <Scalar T>
 struct PanelUpdate {
-  std::int64_t left = 0;   ///< first column in the panel; as many as c has rows
-  std::int64_t right = 0;  ///< likewise; as many as c has columns
+  std::int64_t left = 0;   ///< first column in the left panel; as many as c has rows
+  std::int64_t right = 0;  ///< likewise in the right one; as many as c has columns
   MatrixView<T> c;
   bool lower = false;  ///< c is on the diagonal, left = right: its lower triangle alone
   std::int64_t count = 1;
-  std::int64_t apart = 0;    ///< columns of the panel from one rectangle to the next
+  std::int64_t apart = 0;    ///< columns of the panels from one rectangle to the next
   std::int64_t c_apart = 0;  ///< elements from one to the next
 };
 
@@ -93,6 +93,9 @@ class Kernels {
   virtual void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const = 0;
   /// l21 = a21 l11^-H in place of a21, and packed = l21^H. `l11` and `aid` as potrf left them.
   virtual void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const = 0;
+  /// m21 = s21 l11^-1 in place of s21, and packed = m21^H. `m11`: l11^-1, both with zeros above the
+  /// diagonal.
+  virtual void inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const = 0;
   /// Rows of a packed panel of tiles of so many columns: those of l21^H, and what a backend keeps
   /// of each column beside them.
   virtual std::int64_t packed_rows(std::int64_t tile) const { return tile; }
@@ -100,14 +103,15 @@ class Kernels {
   /// `packed`: columns of a panel of packed_rows() rows, of which here and below those of l21^H are
   /// named.
   virtual void prepare_updates(Queue& /*queue*/, Out /*packed*/) const {}
-  /// All of some updates with a prepared panel, of which none touches what another one does.
-  virtual void update(Queue& queue, In panel, const std::vector<PanelUpdate<T>>& updates) const {
+  /// All of some updates with prepared panels, of which none touches what another one does.
+  virtual void update(Queue& queue, In left_panel, In right_panel,
+                      const std::vector<PanelUpdate<T>>& updates) const {
     for (const PanelUpdate<T>& update : updates) {
-      const In right = panel.columns_from(update.right, update.c.columns());
-      const std::int64_t apart = update.apart * panel.stride();
-      const Steps steps{update.count, apart, apart, update.c_apart};
+      const In right = right_panel.columns_from(update.right, update.c.columns());
+      const Steps steps{update.count, update.apart * left_panel.stride(),
+                        update.apart * right_panel.stride(), update.c_apart};
       if (!update.lower) {
-        const In left = panel.columns_from(update.left, update.c.rows());
+        const In left = left_panel.columns_from(update.left, update.c.rows());
         gemm_batch(queue, Op::conjugate_transpose, Op::none, T{-1}, left, right, T{1}, update.c,
                    steps);
       } else if (update.count == 1) {
@@ -142,6 +146,8 @@ class Kernels {
   virtual void fill(Queue& queue, T value, Out target) const = 0;
   /// target = the identity; square.
   virtual void identity(Queue& queue, Out target) const = 0;
+  /// target = the lower triangle of the source, zeros above; square.
+  virtual void lower_triangle(Queue& queue, In source, Out target) const = 0;
   /// target += alpha source.
   virtual void add(Queue& queue, T alpha, In source, Out target) const = 0;
   /// target *= factor.

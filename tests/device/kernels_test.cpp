@@ -58,6 +58,10 @@ TYPED_TEST(DeviceKernelsTest, SquareTiles_GiveTheHostsBits) {
     this->expect_alike(
         {framed<T>(n, n, 1)}, 0,
         [](const auto& kernels, auto& queue, const auto& x) { kernels.identity(queue, x[0]); });
+    this->expect_alike({framed<T>(n, n, 1), framed<T>(n, n, 2)}, 0,
+                       [](const auto& kernels, auto& queue, const auto& x) {
+                         kernels.lower_triangle(queue, x[0], x[1]);
+                       });
     // the diagonal comes from the real parts of a column of its own
     for (const bool in_place : {false, true}) {
       this->expect_alike({framed<T>(n, n, 1), framed<T>(n, n, 2), framed<T>(n, n, 3)}, 0,

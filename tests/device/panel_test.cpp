@@ -20,9 +20,8 @@ using runtime::Op;
 template <Scalar T>
 class DevicePanelTest : public DeviceKernelsTest<T> {
  protected:
-  /// y l^H for random y, so that the solution is no larger than the panel: |x| |l| would hide
-  /// errors.
-  Framed<T> panel_with_small_solution(const Framed<T>& tile, std::int64_t rows) {
+  /// The factor of a tile, zeros above.
+  Framed<T> factor_of(const Framed<T>& tile) {
     const std::int64_t n = tile.rows;
     Framed<T> l =
         this->after(*this->host_, {tile}, [](const auto& kernels, auto& queue, const auto& x) {
@@ -36,8 +35,14 @@ class DevicePanelTest : public DeviceKernelsTest<T> {
         l(i, j) = T{0};
       }
     }
-    const auto product = [](const auto& kernels, auto& queue, const auto& x) {
-      kernels.gemm(queue, Op::none, Op::conjugate_transpose, T{1}, x[0], x[1], T{0}, x[2]);
+    return l;
+  }
+  /// y op(l) for random y, so that the solution is no larger than the panel: |x| |l| would hide
+  /// errors.
+  Framed<T> panel_with_small_solution(const Framed<T>& l, Op op, std::int64_t rows) {
+    const std::int64_t n = l.rows;
+    const auto product = [op](const auto& kernels, auto& queue, const auto& x) {
+      kernels.gemm(queue, Op::none, op, T{1}, x[0], x[1], T{0}, x[2]);
     };
     return this->after(*this->host_, {framed<T>(rows, n, 6), l, framed<T>(rows, n, 8)}, product)[2];
   }
@@ -106,17 +111,18 @@ Framed<T> nearly_singular(std::int64_t n) {
   return tile;
 }
 
-/// max of |a - x l^H| / (|x| |l|^H) over some rows.
+/// max of |a - x op(l)| / (|x| |op(l)|) over some rows.
 template <Scalar T>
-double backward_error(const Framed<T>& a, const Framed<T>& x, const Framed<T>& l) {
+double backward_error(const Framed<T>& a, const Framed<T>& x, const Framed<T>& l, Op op) {
   using Wide = std::conditional_t<is_complex<T>, std::complex<long double>, long double>;
   double worst = 0.0;
   for (std::int64_t i = 0; i < a.rows; i += i < 20 || i + 20 > a.rows ? 1 : 211) {
     for (std::int64_t j = 0; j < l.columns; ++j) {
       Wide sum = -Wide(a(i, j));
       long double size = 0;
-      for (std::int64_t k = 0; k <= j; ++k) {
-        const Wide term = Wide(x(i, k)) * Wide(conjugate(l(j, k)));
+      const bool of_adjoint = op == Op::conjugate_transpose;
+      for (std::int64_t k = of_adjoint ? 0 : j; k < (of_adjoint ? j + 1 : l.columns); ++k) {
+        const Wide term = Wide(x(i, k)) * Wide(of_adjoint ? conjugate(l(j, k)) : l(k, j));
         sum += term;
         size += std::abs(term);
       }
@@ -138,7 +144,8 @@ TYPED_TEST(DevicePanelTest, Panel_IsAsStableAsASolve) {
     for (const std::int64_t rows : {100, 3071, 3072, 3100, 8449}) {
       SCOPED_TRACE(std::to_string(rows) + " rows of " + std::to_string(n));
       const Framed<T> tile = nearly_singular<T>(n);
-      const Framed<T> a = this->panel_with_small_solution(tile, rows);
+      const Framed<T> a =
+          this->panel_with_small_solution(this->factor_of(tile), Op::conjugate_transpose, rows);
       // an even stride and an even first place
       const Framed<T> around = framed<T>(n + 3, rows, 7);
       double flops = 0.0;
@@ -159,7 +166,8 @@ TYPED_TEST(DevicePanelTest, Panel_IsAsStableAsASolve) {
             queue.synchronize();
             EXPECT_EQ(pivot, 0);
           });
-      EXPECT_LE(backward_error(a, found[1], found[0]), static_cast<double>(n) * unit_roundoff<T>);
+      EXPECT_LE(backward_error(a, found[1], found[0], Op::conjugate_transpose),
+                static_cast<double>(n) * unit_roundoff<T>);
       // The kernel counts what a solve takes, products count themselves.
       const bool in_one_kernel = has_kernel && rows >= 3072 && n % (is_complex<T> ? 64 : 128) == 0;
       const double of_a_solve =
@@ -173,6 +181,31 @@ TYPED_TEST(DevicePanelTest, Panel_IsAsStableAsASolve) {
           const bool of_panel = i >= 0 && i < n && j >= 0 && j < rows;
           const T expected = of_panel ? conjugate(found[1](j, i)) : around(i, j);
           ASSERT_EQ(found[2](i, j), expected) << i << ", " << j;
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(DevicePanelTest, InversePanel_IsAsStableAsASolve) {
+  using T = TypeParam;
+  for (const std::int64_t n : {1, 100, 256, 640, 1024}) {
+    for (const std::int64_t rows : {100, 3100, 8449}) {
+      SCOPED_TRACE(std::to_string(rows) + " rows of " + std::to_string(n));
+      const Framed<T> l = this->factor_of(nearly_singular<T>(n));
+      const Framed<T> s = this->panel_with_small_solution(l, Op::none, rows);
+      const auto found = this->after(*this->gpu_, {l, framed<T>(n, n, 5), s, framed<T>(n, rows, 7)},
+                                     [&](const auto& kernels, auto& queue, const auto& x) {
+                                       kernels.identity(queue, x[1]);
+                                       kernels.trsm(queue, runtime::Side::left,
+                                                    runtime::Triangle::lower, Op::none, x[0], x[1]);
+                                       kernels.inverse_panel(queue, x[0], x[1], x[2], x[3]);
+                                     });
+      EXPECT_LE(backward_error(s, found[2], l, Op::none),
+                static_cast<double>(n) * unit_roundoff<T>);
+      for (std::int64_t j = 0; j < n; ++j) {
+        for (std::int64_t i = 0; i < rows; ++i) {
+          ASSERT_EQ(found[3](j, i), conjugate(found[2](i, j))) << i << ", " << j;
         }
       }
     }

@@ -51,30 +51,29 @@ class DeviceUpdatesTest : public DeviceKernelsTest<T> {
     const std::int64_t n = c.columns / count;
     // In turn what belongs to an update, and what no update takes.
     const std::int64_t apart = m + n + 1;
-    auto both = framed<T>(left.rows, count * apart, 9);
-    for (std::int64_t j = 0; j < left.columns; ++j) {
-      for (std::int64_t i = 0; i < left.rows; ++i) {
-        both(i, j / m * apart + j % m) = left(i, j);
+    const auto placed = [&](const Framed<T>& panel, std::int64_t width, std::int64_t first) {
+      auto all = framed<T>(panel.rows, count * apart, 9);
+      for (std::int64_t j = 0; j < panel.columns; ++j) {
+        for (std::int64_t i = 0; i < panel.rows; ++i) {
+          all(i, j / width * apart + first + j % width) = panel(i, j);
+        }
       }
-    }
-    for (std::int64_t j = 0; j < right.columns; ++j) {
-      for (std::int64_t i = 0; i < left.rows; ++i) {
-        both(i, j / n * apart + m + j % n) = right(i, j);
-      }
-    }
-    return this->after(*this->gpu_, {both, c},
+      return all;
+    };
+    return this->after(*this->gpu_, {placed(left, m, 0), placed(right, n, m), c},
                        [&](const auto& kernels, auto& queue, const auto& x) {
-                         const Panel panel(kernels, *this->gpu_, x[0]);
-                         kernels.update(queue, panel.view(),
+                         const Panel lefts(kernels, *this->gpu_, x[0]);
+                         const Panel rights(kernels, *this->gpu_, x[1]);
+                         kernels.update(queue, lower ? rights.view() : lefts.view(), rights.view(),
                                         {{.left = lower ? m : 0,
                                           .right = m,
-                                          .c = x[1].block(0, 0, m, n),
+                                          .c = x[2].block(0, 0, m, n),
                                           .lower = lower,
                                           .count = count,
                                           .apart = apart,
-                                          .c_apart = m + n * x[1].stride()}});
-                         queue.synchronize();  // before the panel's memory goes
-                       })[1];
+                                          .c_apart = m + n * x[2].stride()}});
+                         queue.synchronize();  // before the panels' memory goes
+                       })[2];
   }
 
   struct Error {
@@ -177,7 +176,7 @@ TYPED_TEST(DeviceUpdatesTest, ManyUpdatesAtOnce_AreThoseOneByOne) {
           for (std::int64_t i = 0; i < count; ++i) {
             updates.push_back({.left = i, .right = count - i, .c = x[1].block(3 * i, 0, 3, 5)});
             if (std::ssize(updates) == at_once) {
-              kernels.update(queue, panel.view(), updates);
+              kernels.update(queue, panel.view(), panel.view(), updates);
               updates.clear();
             }
           }

@@ -1,5 +1,5 @@
-// A backend whose updates take panels in a form of their own, as GPUs do in single precision: a
-// factor uses nothing else of a packed panel, and has room for it.
+// A backend whose updates take panels in a form of their own, as GPUs do in single precision:
+// factor and inverse use nothing else of such a panel, and have room for it.
 
 #include "mesh/host_backend.hpp"
 #include "mesh/mesh_state.hpp"
@@ -39,17 +39,17 @@ class PreparingKernels final : public runtime::host::HostKernels<double> {
            {packed.data() + packed.rows(), more_rows, packed.columns(), packed.stride()});
     }
   }
-  void update(Queue& queue, In panel,
+  void update(Queue& queue, In left_panel, In right_panel,
               const std::vector<PanelUpdate<double>>& updates) const override {
-    if (!is_prepared(panel.rows())) {
-      HostKernels::update(queue, panel, updates);
+    if (!is_prepared(left_panel.rows())) {
+      HostKernels::update(queue, left_panel, right_panel, updates);
       return;
     }
     // Products of doubled panels; multiplications by powers of two change no bits.
     for (PanelUpdate<double> one : updates) {
       for (std::int64_t left = std::exchange(one.count, 1); left > 0; --left) {
         scale(queue, 4.0, one.c);
-        HostKernels::update(queue, panel, {one});
+        HostKernels::update(queue, left_panel, right_panel, {one});
         scale(queue, 0.25, one.c);
         one.left += one.apart;
         one.right += one.apart;
@@ -86,16 +86,20 @@ void expect_the_bits_of_plain_panels(const SlabLayout& layout) {
     GTEST_SKIP() << "of CPU devices";
   }
   const DenseMatrix<double> a = dense<double>({.n = layout.size(), .seed = 3});
-  const auto factor_on = [&](Mesh mesh) {
-    const CholeskyFactor<double> factor = cholesky_factor(mesh, shard(a, layout));
-    EXPECT_TRUE(factor.outcome.ok()) << factor.outcome.message();
-    return whole(factor.slabs);
+  const auto expect_same = [&](Mesh one, Mesh other) {
+    CholeskyFactor<double> a_factor = cholesky_factor(one, shard(a, layout));
+    CholeskyFactor<double> b_factor = cholesky_factor(other, shard(a, layout));
+    const auto same = [&] { return same_bits(whole(a_factor.slabs), whole(b_factor.slabs)); };
+    EXPECT_TRUE(a_factor.outcome.ok()) << a_factor.outcome.message();
+    EXPECT_TRUE(same());
+    EXPECT_TRUE(cholesky_inverse(one, std::move(a_factor)).ok());
+    EXPECT_TRUE(cholesky_inverse(other, std::move(b_factor)).ok());
+    EXPECT_TRUE(same());
   };
   using Windows = mesh::HostBackend::Windows;
   for (const Windows windows : {Windows::in_place, Windows::copied}) {
     auto backend = std::make_unique<PreparingBackend>(layout.ranks(), windows);
-    EXPECT_TRUE(same_bits(factor_on(Mesh(mesh::MeshState::start(std::move(backend)))),
-                          factor_on(Mesh::host(layout.ranks()))));
+    expect_same(Mesh(mesh::MeshState::start(std::move(backend))), Mesh::host(layout.ranks()));
   }
 }
 

@@ -179,7 +179,7 @@ TEST_F(SharedWorkspace, IsMadeAnewForLargerCallsOnly) {
     all_calls(mesh_, n);
   }
   EXPECT_EQ(seen_.made, made);
-  all_calls(mesh_, 3000);
+  all_calls(mesh_, 4000);
   EXPECT_GT(seen_.made, made);
 }
 

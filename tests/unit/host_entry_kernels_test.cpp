@@ -101,6 +101,15 @@ TYPED_TEST(HostEntryKernelsTest, SquareTile_IsAsDefined) {
     const DenseMatrix<T> a = testing::dense<T>({.n = n, .seed = 3});
     this->expect(
         a, [&](auto target) { kernels.identity(queue, target); }, DenseMatrix<T>::identity(n));
+    Embedded<T> full(a);
+    DenseMatrix<T> lower = a;
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t i = 0; i < j; ++i) {
+        lower(i, j) = T{0};
+      }
+    }
+    this->expect(
+        a, [&](auto target) { kernels.lower_triangle(queue, full.view(), target); }, lower);
 
     Embedded<T> whole(a);
     std::vector<RealOf<T>> diagonal(static_cast<std::size_t>(n));

@@ -82,5 +82,34 @@ TEST(PanelChunks, ChunksOfTheNextStep_LieInsideOneOfThisStep) {
   }
 }
 
+TEST(SegmentChunks, AnyStep_CoversTheRemainingRowsOnceBetweenTheSameCuts) {
+  for (const SlabLayout& layout : layouts()) {
+    for (const std::int64_t length : {0, 1, 7, 16, 1000}) {
+      const std::vector<RowChunk> all = segment_chunks(layout, Step(0), length);
+      for (Step step(0); step.value() < layout.steps(); ++step) {
+        const std::vector<RowChunk> chunks = segment_chunks(layout, step, length);
+        ASSERT_EQ(chunks.size(), all.size());
+        std::int64_t rows = 0;
+        for (std::size_t i = 0; i < chunks.size(); ++i) {
+          const RowChunk& chunk = chunks[i];
+          rows += chunk.rows.size();
+          if (chunk.rows.empty()) {
+            continue;
+          }
+          // what remains of a chunk is its end
+          EXPECT_GE(chunk.rows.begin, all[i].rows.begin);
+          EXPECT_EQ(chunk.rows.end, all[i].rows.end);
+          const std::int64_t segment = layout.owner(chunk.rows.begin);
+          EXPECT_EQ(layout.owner(chunk.rows.end + -1), segment);
+          const RowRun run = layout.rows_from(step)[static_cast<std::size_t>(segment)];
+          EXPECT_GE(chunk.rows.begin, run.rows.begin);
+          EXPECT_EQ(chunk.packed, run.packed + (chunk.rows.begin - run.rows.begin));
+        }
+        EXPECT_EQ(rows, layout.size() - layout.eliminated(step));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace shardsolve::layout

@@ -64,12 +64,60 @@ std::int64_t panel_rows(std::int64_t tile) {
   return std::max<std::int64_t>(elements / tile, 1);
 }
 
+std::int64_t widest_block(std::int64_t rows) {
+  return rows <= few_rows ? wide_panel_block : panel_block;
+}
+
+template <class T>
+MatrixView<T> row_range(MatrixView<T> a, std::int64_t first, std::int64_t count) {
+  return a.block(first, 0, count, a.columns());
+}
+
+/// work(residual, p) for parts of a21 that `scratch` has room for, with residual = a21^H; then p,
+/// the columns of `packed` that belong to it, replaces a21^H.
+template <Scalar T, class Work>
+void in_parts(Queue& queue, const Kernels<T>& kernels, T* scratch, MatrixView<T> a21,
+              MatrixView<T> packed, Work work) {
+  const std::int64_t n = a21.columns();
+  for (std::int64_t first = 0; first < a21.rows(); first += panel_rows<T>(n)) {
+    const std::int64_t count = std::min(panel_rows<T>(n), a21.rows() - first);
+    const MatrixView<T> rows = a21.block(first, 0, count, n);
+    const MatrixView<T> residual(scratch, n, count);
+    kernels.conjugate_transpose(queue, rows, residual);
+    work(residual, packed.columns_from(first, count));
+    kernels.conjugate_transpose(queue, packed.columns_from(first, count), rows);
+  }
+}
+
+/// One block row p of a triangular solve, given the rows p0 that are solved, the blocks l0 of the
+/// triangle that they are multiplied with, its diagonal block l and the inverse of that, all three
+/// as their adjoints:
+///   r -= l0 p0,   p = inv(l) r,   p += inv(l) (r - l p)
+/// The first product alone is not backward stable (an ill-conditioned block costs what a solve
+/// would have kept), the correction makes it so. Narrow blocks save operations: with one, three
+/// products of the full width where a solve has half of one.
+template <Scalar T>
+void solve_block(Queue& queue, const Kernels<T>& kernels, MatrixView<const T> l0,
+                 MatrixView<const T> p0, MatrixView<const T> l, MatrixView<const T> inverse,
+                 MatrixView<T> r, MatrixView<T> p) {
+  const auto add = [&](T factor, MatrixView<const T> adjoint, MatrixView<const T> x, T keep,
+                       MatrixView<T> to) {
+    kernels.gemm(queue, Op::conjugate_transpose, Op::none, factor, adjoint, x, keep, to);
+  };
+  if (!p0.empty()) {
+    add(T{-1}, l0, p0, T{1}, r);
+  }
+  add(T{1}, inverse, r, T{0}, p);
+  add(T{-1}, l, p, T{1}, r);
+  add(T{1}, inverse, r, T{1}, p);
+}
+
 /// Kernels take what lies behind a panel for zeros.
 template <Scalar T>
-void require_columns(const PanelUpdate<T>& update, std::int64_t columns) {
+void require_columns(const PanelUpdate<T>& update, std::int64_t left, std::int64_t right) {
   const std::int64_t last = update.apart * (update.count - 1);
-  require(update.left + last + update.c.rows() <= columns &&
-              update.right + last + update.c.columns() <= columns &&
+  require(update.left + last + update.c.rows() <= left &&
+              update.right + last + update.c.columns() <= right &&
               (!update.lower || update.c.rows() == update.c.columns()),
           "update");
 }
@@ -323,13 +371,8 @@ void CudaKernels<T>::potrf(Queue& queue, Out a, Out aid, std::int64_t* info) con
   });
 }
 
-// By products with inverses, which a GPU does many times faster than triangular solves; in one
-// kernel where there is one, else block row by block row of p, with the diagonal block l of l11,
-// the row l0 of blocks left of it, and p0 above:
-//   r = a21^H - l0 p0,   p = inv(l) r,   p += inv(l) (r - l p)
-// The first product alone is not backward stable (an ill-conditioned block costs what a solve would
-// have kept), the correction makes it so. Narrow blocks save operations: with one, three products
-// of the full width where a solve has half of one.
+// By products with inverses, which a GPU does many times faster than triangular solves: in one
+// kernel where there is one, else block row by block row of p.
 template <Scalar T>
 void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) const {
   const std::int64_t n = l11.rows();
@@ -351,29 +394,37 @@ void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) co
     });
     return;
   }
-  for (std::int64_t first = 0; first < a21.rows(); first += panel_rows<T>(n)) {
-    const std::int64_t count = std::min(panel_rows<T>(n), a21.rows() - first);
-    const Out rows = a21.block(first, 0, count, n);
-    const Out p = packed.columns_from(first, count);
-    const Out residual(scratch, n, count);
-    conjugate_transpose(queue, rows, residual);
-    const std::int64_t most = count <= few_rows ? wide_panel_block : panel_block;
+  in_parts<T>(queue, *this, scratch, a21, packed, [&](Out residual, Out p) {
+    const std::int64_t most = widest_block(p.columns());
     for (std::int64_t begin = 0; begin < n; begin += most) {
       const std::int64_t width = std::min(most, n - begin);
-      const Out r = residual.block(begin, 0, width, count);
-      const Out p_block = p.block(begin, 0, width, count);
-      const auto add = [&](T factor, In of_adjoint, In x, T keep, Out to) {
-        gemm(queue, Op::conjugate_transpose, Op::none, factor, of_adjoint, x, keep, to);
-      };
-      if (begin > 0) {
-        add(T{-1}, adjoint.block(0, begin, begin, width), p.block(0, 0, begin, count), T{1}, r);
-      }
-      add(T{1}, inverse.block(begin, begin, width, width), r, T{0}, p_block);
-      add(T{-1}, adjoint.block(begin, begin, width, width), p_block, T{1}, r);
-      add(T{1}, inverse.block(begin, begin, width, width), r, T{1}, p_block);
+      solve_block<T>(queue, *this, adjoint.block(0, begin, begin, width), row_range(p, 0, begin),
+                     adjoint.block(begin, begin, width, width),
+                     inverse.block(begin, begin, width, width), row_range(residual, begin, width),
+                     row_range(p, begin, width));
     }
-    conjugate_transpose(queue, p, rows);
-  }
+  });
+}
+
+// Likewise, from the last block to the first.
+template <Scalar T>
+void CudaKernels<T>::inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const {
+  const std::int64_t n = l11.rows();
+  require(l11.columns() == n && same_shape(l11, m11) && s21.columns() == n && packed.rows() == n &&
+              packed.columns() == s21.rows(),
+          "inverse panel");
+  T* const scratch = static_cast<T*>(as_cuda(queue).scratch(own_scratch));
+  in_parts<T>(queue, *this, scratch, s21, packed, [&](Out residual, Out p) {
+    const std::int64_t most = widest_block(p.columns());
+    for (std::int64_t end = n; end > 0; end -= most) {
+      const std::int64_t begin = std::max<std::int64_t>(end - most, 0);
+      const std::int64_t width = end - begin;
+      solve_block<T>(queue, *this, l11.block(end, begin, n - end, width),
+                     row_range(p, end, n - end), l11.block(begin, begin, width, width),
+                     m11.block(begin, begin, width, width), row_range(residual, begin, width),
+                     row_range(p, begin, width));
+    }
+  });
 }
 
 template <Scalar T>
@@ -391,25 +442,28 @@ void CudaKernels<T>::prepare_updates(Queue& queue, Out packed) const {
 }
 
 template <Scalar T>
-void CudaKernels<T>::update(Queue& queue, In panel,
+void CudaKernels<T>::update(Queue& queue, In left, In right,
                             const std::vector<PanelUpdate<T>>& updates) const {
-  if (!Own<T>::updates_panels(elements(panel))) {
-    Kernels<T>::update(queue, panel, updates);
+  require(left.rows() == right.rows(), "update");
+  if (!Own<T>::updates_panels(elements(left)) || !Own<T>::updates_panels(elements(right))) {
+    Kernels<T>::update(queue, left, right, updates);
     return;
   }
-  if (Own<T>::splits_panels(panel.rows())) {
-    require_split(panel);
+  if (Own<T>::splits_panels(left.rows())) {
+    require_split(left);
+    require_split(right);
   }
   CudaQueue& cuda = as_cuda(queue);
   UpdatePieces<Element<T>> pieces;
   WorkInfo info{.name = "update"};
   const auto enqueue = [&] {
-    cuda.launch(info, [&] { Own<T>::update(cuda.stream(), elements(panel), pieces); });
+    cuda.launch(info,
+                [&] { Own<T>::update(cuda.stream(), elements(left), elements(right), pieces); });
     pieces = {};
     info.flops = 0.0;
   };
   for (const PanelUpdate<T>& update : updates) {
-    require_columns(update, panel.columns());
+    require_columns(update, left.columns(), right.columns());
     if (update.c.empty()) {
       continue;
     }
@@ -417,7 +471,7 @@ void CudaKernels<T>::update(Queue& queue, In panel,
       enqueue();
     }
     add_piece(pieces, update);
-    info.flops += flops_of(update, panel.rows());
+    info.flops += flops_of(update, left.rows());
   }
   if (pieces.count > 0) {
     enqueue();
@@ -454,6 +508,14 @@ void CudaKernels<T>::identity(Queue& queue, Out target) const {
   require(target.rows() == target.columns(), "identity");
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch({.name = "identity"}, [&] { Own<T>::identity(cuda.stream(), elements(target)); });
+}
+
+template <Scalar T>
+void CudaKernels<T>::lower_triangle(Queue& queue, In source, Out target) const {
+  require(source.rows() == source.columns() && same_shape(source, target), "lower_triangle");
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch({.name = "copy"},
+              [&] { Own<T>::lower_triangle(cuda.stream(), elements(source), elements(target)); });
 }
 
 template <Scalar T>

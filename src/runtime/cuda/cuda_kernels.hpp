@@ -26,10 +26,12 @@ class CudaKernels final : public Kernels<T> {
   void trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const override;
   void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const override;
   void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const override;
+  void inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const override;
   std::int64_t packed_rows(std::int64_t tile) const override;
   /// In float32 and complex64 panels are split for tensor cores, where they are not too narrow.
   void prepare_updates(Queue& queue, Out packed) const override;
-  void update(Queue& queue, In panel, const std::vector<PanelUpdate<T>>& updates) const override;
+  void update(Queue& queue, In left, In right,
+              const std::vector<PanelUpdate<T>>& updates) const override;
   /// L^H with zeros below its diagonal, and what panel() takes of its inverse.
   std::int64_t aid_columns(std::int64_t tile) const override { return 2 * tile; }
   /// Fewer would leave most of the GPU idle in the kernel for panels; without that, enqueuing them
@@ -50,6 +52,7 @@ class CudaKernels final : public Kernels<T> {
   void conjugate_transpose(Queue& queue, In source, Out target) const override;
   void fill(Queue& queue, T value, Out target) const override;
   void identity(Queue& queue, Out target) const override;
+  void lower_triangle(Queue& queue, In source, Out target) const override;
   void add(Queue& queue, T alpha, In source, Out target) const override;
   void scale(Queue& queue, Real factor, Out target) const override;
   void diagonal(Queue& queue, In a, Real* target) const override;

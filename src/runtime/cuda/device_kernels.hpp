@@ -32,6 +32,7 @@ struct DeviceKernels {
   static void conjugate_transpose(cudaStream_t stream, In source, Out target);
   static void fill(cudaStream_t stream, E value, Out target);
   static void identity(cudaStream_t stream, Out target);
+  static void lower_triangle(cudaStream_t stream, In source, Out target);
   static void add(cudaStream_t stream, E alpha, In source, Out target);
   static void scale(cudaStream_t stream, Real factor, Out target);
   static void diagonal(cudaStream_t stream, In a, Real* target);
@@ -70,7 +71,7 @@ struct DeviceKernels {
   static bool updates_panels(In panel);
   /// Each c_i -= left_i^H right_i. Of what is `lower` the lower triangle alone, whose diagonal is
   /// made real.
-  static void update(cudaStream_t stream, In panel, const UpdatePieces<E>& pieces);
+  static void update(cudaStream_t stream, In left, In right, const UpdatePieces<E>& pieces);
 
   /// Columns that a tile may have.
   static constexpr std::int64_t largest_tile = 1024;
@@ -121,13 +122,15 @@ bool DeviceKernels<Complex<float>>::updates_panels(In panel);
 template <>
 bool DeviceKernels<Complex<double>>::updates_panels(In panel);
 template <>
-void DeviceKernels<float>::update(cudaStream_t, In, const UpdatePieces<float>&);
+void DeviceKernels<float>::update(cudaStream_t, In, In, const UpdatePieces<float>&);
 template <>
-void DeviceKernels<double>::update(cudaStream_t, In, const UpdatePieces<double>&);
+void DeviceKernels<double>::update(cudaStream_t, In, In, const UpdatePieces<double>&);
 template <>
-void DeviceKernels<Complex<float>>::update(cudaStream_t, In, const UpdatePieces<Complex<float>>&);
+void DeviceKernels<Complex<float>>::update(cudaStream_t, In, In,
+                                           const UpdatePieces<Complex<float>>&);
 template <>
-void DeviceKernels<Complex<double>>::update(cudaStream_t, In, const UpdatePieces<Complex<double>>&);
+void DeviceKernels<Complex<double>>::update(cudaStream_t, In, In,
+                                            const UpdatePieces<Complex<double>>&);
 
 /// In `count` consecutive places, at most a block of threads.
 void store(cudaStream_t stream, std::int64_t* target, std::int64_t value, std::int64_t count);

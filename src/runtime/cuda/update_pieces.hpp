@@ -7,16 +7,16 @@
 
 namespace shardsolve::runtime::cuda {
 
-/// Rectangles c_i -= left_i^H right_i of equal size: columns of a packed panel and a part of the
+/// Rectangles c_i -= left_i^H right_i of equal size: columns of packed panels and a part of the
 /// matrix, each so much further than the one before.
 template <class E>
 struct UpdatePiece {
   E* c;
   std::int64_t stride;   ///< of c
   std::int64_t c_apart;  ///< elements
-  std::int32_t left;     ///< first column in the panel
+  std::int32_t left;     ///< first column in the left panel
   std::int32_t right;
-  std::int32_t apart;  ///< columns of the panel
+  std::int32_t apart;  ///< columns of the panels
   std::int32_t rows;
   std::int32_t columns;
   std::uint32_t tiles;  ///< of one rectangle

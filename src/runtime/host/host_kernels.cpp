@@ -136,6 +136,12 @@ void HostKernels<T>::panel(Queue& queue, In l11, In /*aid*/, Out a21, Out packed
 }
 
 template <Scalar T>
+void HostKernels<T>::inverse_panel(Queue& queue, In l11, In /*m11*/, Out s21, Out packed) const {
+  trsm(queue, Side::right, Triangle::lower, Op::none, l11, s21);
+  conjugate_transpose(queue, s21, packed);
+}
+
+template <Scalar T>
 void HostKernels<T>::copy(Queue& queue, In source, Out target) const {
   require(same_shape(source, target), "copy");
   launch(queue, {.name = "copy"}, {source}, {target}, [=] {
@@ -166,6 +172,18 @@ void HostKernels<T>::identity(Queue& queue, Out target) const {
     fill_view(T{0}, target);
     for (std::int64_t j = 0; j < target.columns(); ++j) {
       target(j, j) = T{1};
+    }
+  });
+}
+
+template <Scalar T>
+void HostKernels<T>::lower_triangle(Queue& queue, In source, Out target) const {
+  require(source.rows() == source.columns() && same_shape(source, target), "lower_triangle");
+  launch(queue, {.name = "copy"}, {source}, {target}, [=] {
+    for (std::int64_t j = 0; j < source.columns(); ++j) {
+      for (std::int64_t i = 0; i < source.rows(); ++i) {
+        target(i, j) = i < j ? T{0} : source(i, j);
+      }
     }
   });
 }

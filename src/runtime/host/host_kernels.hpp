@@ -18,6 +18,7 @@ class HostKernels : public Kernels<T> {
   void trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const override;
   void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const override;
   void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const override;
+  void inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const override;
   /// None: a triangular solve is as quick as a product.
   std::int64_t aid_columns(std::int64_t) const override { return 0; }
   std::int64_t least_panel_rows() const override { return 1; }
@@ -25,6 +26,7 @@ class HostKernels : public Kernels<T> {
   void conjugate_transpose(Queue& queue, In source, Out target) const override;
   void fill(Queue& queue, T value, Out target) const override;
   void identity(Queue& queue, Out target) const override;
+  void lower_triangle(Queue& queue, In source, Out target) const override;
   void add(Queue& queue, T alpha, In source, Out target) const override;
   void scale(Queue& queue, Real factor, Out target) const override;
   void diagonal(Queue& queue, In a, Real* target) const override;

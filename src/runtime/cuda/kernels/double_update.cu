@@ -104,9 +104,9 @@ inline __device__ std::uint32_t unknown(std::uint32_t address) {
 
 class UpdateTile {
  public:
-  __device__ UpdateTile(const CUtensorMap& panel, const UpdatePlace<double>& place, int k,
-                        Shared& shared)
-      : panel_(panel), place_(place), slices_(k / slice), shared_(shared) {}
+  __device__ UpdateTile(const CUtensorMap& left, const CUtensorMap& right,
+                        const UpdatePlace<double>& place, int k, Shared& shared)
+      : left_(left), right_(right), place_(place), slices_(k / slice), shared_(shared) {}
 
   __device__ void run() {
     if (threadIdx.x == 0) {
@@ -137,8 +137,8 @@ class UpdateTile {
   __device__ void fetch(int s, int slot) {
     CopyBarrier& there = shared_.is_there[slot];
     there.arrive_and_expect(2 * bytes_a_slice);
-    there.fetch(&shared_.left[slot], panel_, s * slice, place_.left + place_.row);
-    there.fetch(&shared_.right[slot], panel_, s * slice, place_.right + place_.column);
+    there.fetch(&shared_.left[slot], left_, s * slice, place_.left + place_.row);
+    there.fetch(&shared_.right[slot], right_, s * slice, place_.right + place_.column);
   }
 
   /// Of every row of a product's factors a lane takes the numbers 4 t to 4 t + 3 of the slice, two
@@ -282,7 +282,8 @@ class UpdateTile {
   static __device__ int own_row() { return warp() / warps_across * part_rows; }
   static __device__ int own_column() { return warp() % warps_across * part_columns; }
 
-  const CUtensorMap& panel_;
+  const CUtensorMap& left_;
+  const CUtensorMap& right_;
   const UpdatePlace<double> place_;
   int slices_;
   Shared& shared_;
@@ -290,11 +291,12 @@ class UpdateTile {
 };
 
 __global__ void __launch_bounds__(threads, 1)
-    update_tiles(const __grid_constant__ CUtensorMap panel,
+    update_tiles(const __grid_constant__ CUtensorMap left,
+                 const __grid_constant__ CUtensorMap right,
                  const __grid_constant__ UpdatePieces<double> pieces, int k) {
   const UpdatePlace<double> place = place_of_block(pieces);
   if (place.counts()) {
-    UpdateTile(panel, place, k, shared_memory()).run();
+    UpdateTile(left, right, place, k, shared_memory()).run();
   }
 }
 
@@ -329,13 +331,15 @@ bool DeviceKernels<double>::updates_panels(In panel) {
 }
 
 template <>
-void DeviceKernels<double>::update(cudaStream_t stream, In panel,
+void DeviceKernels<double>::update(cudaStream_t stream, In left, In right,
                                    const UpdatePieces<double>& pieces) {
-  CUtensorMap map;
-  describe(panel, map);
+  CUtensorMap left_map;
+  CUtensorMap right_map;
+  describe(left, left_map);
+  describe(right, right_map);
   allow_shared(&update_tiles, shared_bytes);
-  launch(stream, &update_tiles, pieces.tiles, {threads, shared_bytes}, map, pieces,
-         static_cast<int>(panel.rows()));
+  launch(stream, &update_tiles, pieces.tiles, {threads, shared_bytes}, left_map, right_map, pieces,
+         static_cast<int>(left.rows()));
 }
 
 // cuBLAS makes these products as fast as the GPU does any.
@@ -344,7 +348,7 @@ bool DeviceKernels<Complex<double>>::updates_panels(In) {
   return false;
 }
 template <>
-void DeviceKernels<Complex<double>>::update(cudaStream_t, In,
+void DeviceKernels<Complex<double>>::update(cudaStream_t, In, In,
                                             const UpdatePieces<Complex<double>>&) {}
 
 }  // namespace shardsolve::runtime::cuda

@@ -40,6 +40,14 @@ struct Identity : Operation<E> {
 };
 
 template <class E>
+struct LowerTriangle : Operation<E> {
+  DeviceMatrix<const E> source;
+  __device__ E value(std::int64_t i, std::int64_t j) const {
+    return i < j ? from_real<E>(0) : source(i, j);
+  }
+};
+
+template <class E>
 struct Add : Operation<E> {
   DeviceMatrix<const E> source;
   E alpha;
@@ -148,6 +156,11 @@ void DeviceKernels<E>::identity(cudaStream_t stream, Out target) {
 }
 
 template <class E>
+void DeviceKernels<E>::lower_triangle(cudaStream_t stream, In source, Out target) {
+  run(stream, LowerTriangle<E>{{device(target)}, device(source)});
+}
+
+template <class E>
 void DeviceKernels<E>::add(cudaStream_t stream, E alpha, In source, Out target) {
   run(stream, Add<E>{{device(target)}, device(source), alpha});
 }
@@ -186,6 +199,11 @@ template void DeviceKernels<float>::identity(cudaStream_t, Out);
 template void DeviceKernels<double>::identity(cudaStream_t, Out);
 template void DeviceKernels<Complex<float>>::identity(cudaStream_t, Out);
 template void DeviceKernels<Complex<double>>::identity(cudaStream_t, Out);
+
+template void DeviceKernels<float>::lower_triangle(cudaStream_t, In, Out);
+template void DeviceKernels<double>::lower_triangle(cudaStream_t, In, Out);
+template void DeviceKernels<Complex<float>>::lower_triangle(cudaStream_t, In, Out);
+template void DeviceKernels<Complex<double>>::lower_triangle(cudaStream_t, In, Out);
 
 template void DeviceKernels<float>::add(cudaStream_t, float, In, Out);
 template void DeviceKernels<double>::add(cudaStream_t, double, In, Out);

@@ -130,14 +130,15 @@ class Source {
 template <class E>
 class UpdateTile {
  public:
-  __device__ UpdateTile(const SplitPanel& panel, Shared<E>& shared)
-      : panel_(panel),
+  __device__ UpdateTile(const SplitPanel& left, const SplitPanel& right, Shared<E>& shared)
+      : left_panel_(left),
+        right_panel_(right),
         shared_(shared),
-        left_(panel, shared.place.left + shared.place.row),
-        right_(panel, shared.place.right + shared.place.column) {}
+        left_(left, shared.place.left + shared.place.row),
+        right_(right, shared.place.right + shared.place.column) {}
 
   __device__ void run() {
-    const int slices = panel_.k / slice;
+    const int slices = left_panel_.k / slice;
 #pragma unroll
     for (int s = 0; s < slices_kept - 1; ++s) {
       fetch(s < slices, s);
@@ -246,10 +247,10 @@ class UpdateTile {
   }
 
   /// What undoes the power of two of a column.
-  __device__ float factor(int column) const {
-    return column < panel_.columns
-               ? *reinterpret_cast<const float*>(panel_.data + column * panel_.stride +
-                                                 std::int64_t{2} * panel_.k)
+  static __device__ float factor(const SplitPanel& panel, int column) {
+    return column < panel.columns
+               ? *reinterpret_cast<const float*>(panel.data + column * panel.stride +
+                                                 std::int64_t{2} * panel.k)
                : 0.0F;
   }
 
@@ -262,7 +263,7 @@ class UpdateTile {
     float of_row[rows_a_thread];
 #pragma unroll
     for (int i = 0; i < rows_a_thread; ++i) {
-      of_row[i] = factor(place.left + row + i * row_distance);
+      of_row[i] = factor(left_panel_, place.left + row + i * row_distance);
     }
 #pragma unroll
     for (int j = 0; j < tiles_across; ++j) {
@@ -284,7 +285,8 @@ class UpdateTile {
       each([&](const E& target, int next, int i) { c[next][i] = target; });
 #pragma unroll
       for (int next = 0; next < columns_at_once; ++next) {
-        of_column[next] = factor(place.right + column + j * wide_tile / parts<E> + next);
+        of_column[next] =
+            factor(right_panel_, place.right + column + j * wide_tile / parts<E> + next);
       }
       each([&](E& target, int next, int i) {
         const float* const two = &sum_[i / 2][j][2 * (i % 2)];
@@ -302,7 +304,8 @@ class UpdateTile {
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % lanes; }
   static __device__ int warp() { return static_cast<int>(threadIdx.x) / lanes; }
 
-  const SplitPanel& panel_;
+  const SplitPanel& left_panel_;
+  const SplitPanel& right_panel_;
   Shared<E>& shared_;
   Source<tile_rows> left_;
   Source<update_columns<E>> right_;
@@ -313,7 +316,7 @@ class UpdateTile {
 
 template <class E>
 __global__ void __launch_bounds__(threads, 2)
-    update_tiles(const __grid_constant__ SplitPanel panel,
+    update_tiles(const __grid_constant__ SplitPanel left, const __grid_constant__ SplitPanel right,
                  const __grid_constant__ UpdatePieces<E> pieces) {
   Shared<E>& shared = dynamic_shared<Shared<E>>();
   if (threadIdx.x == 0) {
@@ -321,18 +324,23 @@ __global__ void __launch_bounds__(threads, 2)
   }
   __syncthreads();
   if (shared.place.counts()) {
-    UpdateTile<E>(panel, shared).run();
+    UpdateTile<E>(left, right, shared).run();
   }
 }
 
 template <class E>
-void enqueue(cudaStream_t stream, MatrixView<const E> panel, const UpdatePieces<E>& pieces) {
+SplitPanel split(MatrixView<const E> panel) {
   constexpr std::int64_t halves = sizeof(E) / sizeof(__half);
-  const SplitPanel split{reinterpret_cast<const __half*>(panel.data()), panel.columns(),
-                         panel.stride() * halves,
-                         static_cast<std::int32_t>(panel.rows()) * parts<E>};
+  return {reinterpret_cast<const __half*>(panel.data()), panel.columns(), panel.stride() * halves,
+          static_cast<std::int32_t>(panel.rows()) * parts<E>};
+}
+
+template <class E>
+void enqueue(cudaStream_t stream, MatrixView<const E> left, MatrixView<const E> right,
+             const UpdatePieces<E>& pieces) {
   allow_shared(&update_tiles<E>, sizeof(Shared<E>));
-  launch(stream, &update_tiles<E>, pieces.tiles, {threads, sizeof(Shared<E>)}, split, pieces);
+  launch(stream, &update_tiles<E>, pieces.tiles, {threads, sizeof(Shared<E>)}, split(left),
+         split(right), pieces);
 }
 
 }  // namespace
@@ -347,14 +355,14 @@ bool DeviceKernels<Complex<float>>::updates_panels(In panel) {
 }
 
 template <>
-void DeviceKernels<float>::update(cudaStream_t stream, In panel,
+void DeviceKernels<float>::update(cudaStream_t stream, In left, In right,
                                   const UpdatePieces<float>& pieces) {
-  enqueue(stream, panel, pieces);
+  enqueue(stream, left, right, pieces);
 }
 template <>
-void DeviceKernels<Complex<float>>::update(cudaStream_t stream, In panel,
+void DeviceKernels<Complex<float>>::update(cudaStream_t stream, In left, In right,
                                            const UpdatePieces<Complex<float>>& pieces) {
-  enqueue(stream, panel, pieces);
+  enqueue(stream, left, right, pieces);
 }
 
 }  // namespace shardsolve::runtime::cuda

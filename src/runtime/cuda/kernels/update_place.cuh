@@ -19,7 +19,7 @@ struct UpdatePlace {
   int columns;
   int row;  ///< of the tile, in the rectangle
   int column;
-  int left;  ///< column of the panel that belongs to the rectangle's first row
+  int left;  ///< column of the left panel that belongs to the rectangle's first row
   int right;
   bool lower;
 
