@@ -25,16 +25,18 @@ const std::vector<int>& test_gpus() {
   return gpus;
 }
 
-Mesh make_mesh(std::int64_t ranks, std::optional<std::uint64_t> delays) {
+std::unique_ptr<mesh::Backend> make_gpus(std::int64_t ranks, std::optional<std::uint64_t> delays) {
   const std::vector<int>& gpus = test_gpus();
-  if (gpus.empty()) {
-    return Mesh::host(ranks);
-  }
   mesh::CudaOptions options{.devices = {}, .delays = delays};
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     options.devices.push_back(gpus[static_cast<std::size_t>(rank) % gpus.size()]);
   }
-  return Mesh(mesh::MeshState::start(mesh::make_cuda_backend(options)));
+  return mesh::make_cuda_backend(options);
+}
+
+Mesh make_mesh(std::int64_t ranks, std::optional<std::uint64_t> delays) {
+  return test_gpus().empty() ? Mesh::host(ranks)
+                             : Mesh(mesh::MeshState::start(make_gpus(ranks, delays)));
 }
 
 Mesh& transfer_mesh(std::int64_t ranks) {

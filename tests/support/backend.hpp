@@ -3,12 +3,15 @@
 /// so that meshes of six ranks are tested on one GPU too.
 #pragma once
 
+#include "mesh/backend.hpp"
+
 #include <shardsolve/device_memory.hpp>
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/sharded.hpp>
 
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -17,7 +20,11 @@ namespace shardsolve::testing {
 /// The GPUs listed; none for CPU devices.
 const std::vector<int>& test_gpus();
 
-/// `delays`: see mesh::CudaOptions; CPU devices have none.
+/// Ranks on these GPUs. `delays`: see mesh::CudaOptions.
+std::unique_ptr<mesh::Backend> make_gpus(std::int64_t ranks,
+                                         std::optional<std::uint64_t> delays = std::nullopt);
+
+/// `delays`: likewise; CPU devices have none.
 Mesh make_mesh(std::int64_t ranks, std::optional<std::uint64_t> delays = std::nullopt);
 
 /// A mesh for what tests move to the devices and back.

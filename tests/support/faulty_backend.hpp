@@ -1,4 +1,4 @@
-/// Ranks of any kind of CPU devices, with faults.
+/// Ranks of any kind of devices, with faults.
 #pragma once
 
 #include "mesh/backend.hpp"

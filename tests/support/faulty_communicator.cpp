@@ -32,6 +32,26 @@ class FaultyWindow final : public comm::Window {
   FaultyCommunicator& communicator_;
 };
 
+/// Likewise memory of other ranks.
+class FaultyPeerMemory final : public comm::PeerMemory {
+ public:
+  FaultyPeerMemory(std::unique_ptr<comm::PeerMemory> inner, FaultyCommunicator& communicator)
+      : inner_(std::move(inner)), communicator_(communicator) {}
+
+  void* of(std::int64_t rank) const override { return inner_->of(rank); }
+  void fence(runtime::Queue& queue) override {
+    communicator_.meet(queue, "fence");
+    inner_->fence(queue);
+  }
+
+ private:
+  std::unique_ptr<comm::PeerMemory> inner_;
+  FaultyCommunicator& communicator_;
+};
+
+/// A stream takes no work of the host's, and an error of its own would stay for the whole process.
+/// So with GPUs the thread that enqueues waits until the stream has come so far, and fails or is
+/// late itself.
 void FaultyCommunicator::meet(runtime::Queue& queue, const char* operation) {
   const std::optional<Fault> fault = faults_.next_call(rank_);
   if (!fault) {
@@ -40,23 +60,25 @@ void FaultyCommunicator::meet(runtime::Queue& queue, const char* operation) {
   if (*fault == Fault::refused) {
     throw faults_.planted();
   }
-  static_cast<runtime::host::HostQueue&>(queue).launch(
-      {.name = operation}, [fails = *fault == Fault::failed, &faults = faults_] {
-        if (fails) {
-          throw faults.planted();
-        }
-        std::this_thread::sleep_for(faults.late());
-      });
+  if (auto* const worker = dynamic_cast<runtime::host::HostQueue*>(&queue)) {
+    worker->launch({.name = operation}, [this, fault = *fault] { suffer(fault); });
+  } else {
+    queue.synchronize();
+    suffer(*fault);
+  }
 }
 
 void FaultyCommunicator::meet() {
-  const std::optional<Fault> fault = faults_.next_call(rank_);
+  if (const std::optional<Fault> fault = faults_.next_call(rank_)) {
+    suffer(*fault);
+  }
+}
+
+void FaultyCommunicator::suffer(Fault fault) const {
   if (fault == Fault::refused || fault == Fault::failed) {
     throw faults_.planted();
   }
-  if (fault) {
-    std::this_thread::sleep_for(faults_.late());
-  }
+  std::this_thread::sleep_for(faults_.late());
 }
 
 void FaultyCommunicator::broadcast(runtime::Queue& queue, comm::Bytes data, std::int64_t root) {
@@ -88,7 +110,8 @@ std::unique_ptr<comm::Window> FaultyCommunicator::make_window(comm::Bytes memory
 
 std::unique_ptr<comm::PeerMemory> FaultyCommunicator::make_peer_memory(comm::Bytes memory) {
   meet();
-  return inner_->make_peer_memory(memory);
+  auto inner = inner_->make_peer_memory(memory);
+  return inner ? std::make_unique<FaultyPeerMemory>(std::move(inner), *this) : nullptr;
 }
 
 }  // namespace shardsolve::testing

@@ -1,4 +1,4 @@
-/// A communicator between CPU ranks with a call that goes wrong.
+/// A communicator with a call that goes wrong.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -10,8 +10,8 @@
 
 namespace shardsolve::testing {
 
-/// Passes every call on to another communicator, and its windows to that one's; a call that is
-/// struck fails or comes late.
+/// Passes every call on to another communicator, and its windows and peer memory to that one's; a
+/// call that is struck fails or comes late.
 class FaultyCommunicator final : public comm::Communicator {
  public:
   FaultyCommunicator(std::unique_ptr<comm::Communicator> inner, Faults& faults, std::int64_t rank)
@@ -33,10 +33,13 @@ class FaultyCommunicator final : public comm::Communicator {
 
  private:
   friend class FaultyWindow;
+  friend class FaultyPeerMemory;
   /// Before a call that is enqueued on `queue`.
   void meet(runtime::Queue& queue, const char* operation);
   /// Before a call of the host.
   void meet();
+  /// When the turn of the call has come.
+  void suffer(Fault fault) const;
 
   std::unique_ptr<comm::Communicator> inner_;
   Faults& faults_;

@@ -91,12 +91,14 @@ struct SmallSystem {
   RightHandSides<T> sides(std::int64_t columns) const {
     return only_here(mesh, shard_rows(right_hand_sides<T>(layout.size(), columns), layout));
   }
-  void add(Answer& answer, const ShardedMatrix<T>& a) const {
+  void add(Answer& answer, const ShardedMatrix<T>& anywhere) const {
+    const ShardedMatrix<T> a = to_host(anywhere);
     for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
       answer.add(rank, a.slab(rank));
     }
   }
-  void add(Answer& answer, const RightHandSides<T>& b) const {
+  void add(Answer& answer, const RightHandSides<T>& anywhere) const {
+    const RightHandSides<T> b = to_host(anywhere);
     for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
       answer.add(rank, b.block(rank));
     }
