@@ -130,11 +130,12 @@ void require_seats(const std::vector<GpuSeat>& seats, bool may_share) {
   }
 }
 
-std::string without_ipc(const std::vector<GpuSeat>& seats, const std::vector<std::int64_t>& hosts) {
+std::string without_ipc(const std::vector<GpuSeat>& seats, const std::vector<std::int64_t>& hosts,
+                        const comm::Topology& topology) {
+  if (std::any_of(hosts.begin(), hosts.end(), [&](auto host) { return host != hosts[0]; })) {
+    return "the processes are on different hosts";
+  }
   for (std::size_t rank = 0; rank < seats.size(); ++rank) {
-    if (hosts[rank] != hosts[0]) {
-      return fmt::format("ranks 0 and {} are on different hosts", rank);
-    }
     const std::vector<std::string>& seen = seats[rank].visible;
     for (std::size_t other = 0; other < seats.size(); ++other) {
       if (std::find(seen.begin(), seen.end(), seats[other].gpu) == seen.end()) {
@@ -145,7 +146,26 @@ std::string without_ipc(const std::vector<GpuSeat>& seats, const std::vector<std
       }
     }
   }
+  // Copy engines would have to go through the host.
+  for (std::int64_t from = 0; from < topology.ranks(); ++from) {
+    for (std::int64_t to = 0; to < topology.ranks(); ++to) {
+      if (topology.link(from, to).kind == comm::LinkKind::host) {
+        return fmt::format("the GPUs of ranks {} and {} have no peer access", from, to);
+      }
+    }
+  }
   return "";
+}
+
+GpuCommunicator choose_communicator(GpuCommunicator asked, const std::string& against) {
+  if (asked == GpuCommunicator::ipc && !against.empty()) {
+    throw Error(ErrorKind::device,
+                fmt::format("CUDA IPC is not to be had: {}. Leave the choice to shardsolve, or use "
+                            "NCCL",
+                            against));
+  }
+  return asked == GpuCommunicator::nccl || !against.empty() ? GpuCommunicator::nccl
+                                                            : GpuCommunicator::ipc;
 }
 
 }  // namespace shardsolve::mesh

@@ -1,6 +1,7 @@
 /// Which GPU each process of a mesh has, and what it tells the others of it.
 #pragma once
 
+#include "comm/topology.hpp"
 #include "comm/transport.hpp"
 
 #include <shardsolve/error.hpp>
@@ -61,7 +62,12 @@ auto in_all_or_none(comm::Transport& transport, Body body) {
 }
 
 /// Why the ranks cannot reach each other's memory by CUDA IPC, as far as this says; empty if they
-/// may. `hosts`: of each rank.
-std::string without_ipc(const std::vector<GpuSeat>& seats, const std::vector<std::int64_t>& hosts);
+/// may. `hosts`: of each rank; `topology`: between their GPUs, of a process that sees all of them.
+std::string without_ipc(const std::vector<GpuSeat>& seats, const std::vector<std::int64_t>& hosts,
+                        const comm::Topology& topology);
+
+/// How data gets from one rank to another: as asked for, else by CUDA IPC where nothing is
+/// `against` it, else by NCCL. Throws Error(device) if IPC is asked for and something is.
+GpuCommunicator choose_communicator(GpuCommunicator asked, const std::string& against);
 
 }  // namespace shardsolve::mesh

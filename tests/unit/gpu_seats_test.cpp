@@ -130,12 +130,34 @@ TEST(GpuSeats, ThatAskForDifferentCommunicators_AreRefused) {
   EXPECT_THAT(error->what(), HasSubstr("automatic, rank 1 for nccl"));
 }
 
-TEST(GpuSeats, ThatSeeEachOtherOnOneHost_MayHaveIpc) {
+TEST(GpuSeats, ThatReachEachOtherOnOneHost_MayHaveIpc) {
   const std::vector<GpuSeat> seats = {seat("a", {"a", "b"}), seat("b", {"b", "a"})};
-  EXPECT_EQ(mesh::without_ipc(seats, {0, 0}), "");
-  EXPECT_THAT(mesh::without_ipc(seats, {0, 1}), HasSubstr("ranks 0 and 1 are on different hosts"));
-  EXPECT_THAT(mesh::without_ipc({seats[0], seat("b", {"b"})}, {0, 0}),
+  comm::Topology topology(2);
+  EXPECT_EQ(mesh::without_ipc(seats, {0, 0}, topology), "");
+  EXPECT_THAT(mesh::without_ipc({seats[0], seat("b", {"b"})}, {0, 0}, topology),
               HasSubstr("rank 1 does not see the GPU of rank 0"));
+  topology.set_link(1, 0, comm::nominal_link(comm::LinkKind::host));
+  EXPECT_THAT(mesh::without_ipc(seats, {0, 0}, topology),
+              HasSubstr("GPUs of ranks 1 and 0 have no peer access"));
+}
+
+/// Where no process sees the others' GPUs, and no setting would change that.
+TEST(GpuSeats, OnDifferentHosts_HaveNoIpcForThatReason) {
+  EXPECT_THAT(mesh::without_ipc({seat("a", {"a"}), seat("b", {"b"})}, {0, 1},
+                                comm::topology_of_processes({0, 1})),
+              HasSubstr("different hosts"));
+}
+
+TEST(ChooseCommunicator, IpcWhereNothingIsAgainstIt_ElseNccl) {
+  using mesh::choose_communicator;
+  EXPECT_EQ(choose_communicator(GpuCommunicator::automatic, ""), GpuCommunicator::ipc);
+  EXPECT_EQ(choose_communicator(GpuCommunicator::automatic, "a reason"), GpuCommunicator::nccl);
+  EXPECT_EQ(choose_communicator(GpuCommunicator::nccl, ""), GpuCommunicator::nccl);
+  EXPECT_EQ(choose_communicator(GpuCommunicator::ipc, ""), GpuCommunicator::ipc);
+  const auto error = thrown_by([] { choose_communicator(GpuCommunicator::ipc, "a reason"); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind(), ErrorKind::device);
+  EXPECT_THAT(error->what(), HasSubstr("a reason"));
 }
 
 TEST(GpuSeats, OfOneProcess_AreRefused) {

@@ -98,18 +98,6 @@ comm::Topology look_at(const std::vector<GpuSeat>& seats, const GpuSeat& own,
   return comm::cuda::look_at_gpus(numbers);
 }
 
-/// Why copy engines would have to go through the host; empty if they would not.
-std::string without_peer_access(const comm::Topology& topology) {
-  for (std::int64_t from = 0; from < topology.ranks(); ++from) {
-    for (std::int64_t to = 0; to < topology.ranks(); ++to) {
-      if (topology.link(from, to).kind == comm::LinkKind::host) {
-        return fmt::format("the GPUs of ranks {} and {} have no peer access", from, to);
-      }
-    }
-  }
-  return "";
-}
-
 /// Throws, the same in all processes, if one has no NCCL.
 void require_nccl(comm::Transport& transport, const std::string& why) {
   GpuSeat seat;
@@ -132,7 +120,7 @@ CudaProcessBackend::CudaProcessBackend(std::unique_ptr<comm::Transport> transpor
   sharers_ = std::count_if(seats.begin(), seats.end(),
                            [&own](const GpuSeat& seat) { return seat.gpu == own.gpu; });
   topology_ = in_all_or_none(*transport, [&] { return look_at(seats, own, transport->hosts()); });
-  choose_communicator(*transport, seats, options);
+  connect(*transport, seats, options.communicator);
   processes_.emplace(std::move(transport));
   // Streams wait for other GPUs, where no thread sees that one is gone.
   processes_->watch_progress();
@@ -144,28 +132,19 @@ CudaProcessBackend::~CudaProcessBackend() {
   ipc_.board.reset();
 }
 
-void CudaProcessBackend::choose_communicator(comm::Transport& transport,
-                                             const std::vector<GpuSeat>& seats,
-                                             const CudaProcessOptions& options) {
-  std::string why;
-  if (options.communicator != GpuCommunicator::nccl) {
-    why = without_ipc(seats, transport.hosts());
-    why = comm::first_said(transport, why.empty() ? without_peer_access(*topology_) : why);
-    if (why.empty()) {
+void CudaProcessBackend::connect(comm::Transport& transport, const std::vector<GpuSeat>& seats,
+                                 GpuCommunicator asked) {
+  std::string against;
+  if (asked != GpuCommunicator::nccl) {
+    against = comm::first_said(transport, without_ipc(seats, transport.hosts(), *topology_));
+    if (against.empty()) {
       ipc_ = comm::cuda::try_ipc(transport);
-      why = ipc_.failure;
-    }
-    if (why.empty()) {
-      return;
-    }
-    if (options.communicator == GpuCommunicator::ipc) {
-      throw Error(ErrorKind::device,
-                  fmt::format("CUDA IPC is not to be had: {}. Leave the choice to shardsolve, or "
-                              "use NCCL",
-                              why));
+      against = ipc_.failure;
     }
   }
-  require_nccl(transport, why);
+  if (choose_communicator(asked, against) == GpuCommunicator::nccl) {
+    require_nccl(transport, against);
+  }
 }
 
 std::unique_ptr<runtime::Device> CudaProcessBackend::make_device(std::int64_t rank,

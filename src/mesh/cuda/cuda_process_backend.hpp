@@ -43,8 +43,9 @@ class CudaProcessBackend final : public Backend {
   }
 
  private:
-  void choose_communicator(comm::Transport& transport, const std::vector<GpuSeat>& seats,
-                           const CudaProcessOptions& options);
+  /// By CUDA IPC or NCCL.
+  void connect(comm::Transport& transport, const std::vector<GpuSeat>& seats,
+               GpuCommunicator asked);
 
   int device_ = 0;
   std::optional<std::uint64_t> delays_;
