@@ -26,27 +26,28 @@ doctor::Job job_of(const Options& options) {
           .gpus = options.gpus,
           .tile_table = options.tile_table,
           .chosen = options.devices_chosen,
-          .mpi = options.mpi};
+          .mpi = options.mpi,
+          .communicator = options.communicator};
 }
 
-/// Where devices cannot be had, the findings say so.
-void measure(const Options& options, Diagnosis& diagnosis) {
+/// What went wrong, if anything did. Where devices cannot be had, the other findings say so.
+doctor::Findings measure(const Options& options, Diagnosis& diagnosis) {
   const bool cuda = options.backend == Backend::cuda;
   if (cuda && !doctor::reason_against_cuda(diagnosis.surroundings).empty()) {
-    return;
+    return {};
   }
   try {
     Mesh mesh = cuda ? Mesh::cuda(options.gpus) : Mesh::host(options.devices);
     diagnosis.rates = doctor::measure(mesh);
-    if (cuda && options.gpus.size() > 1) {
-      diagnosis.surroundings.links = {options.gpus, mesh::measure_cuda_topology(options.gpus),
-                                      true};
+    auto& links = diagnosis.surroundings.links;
+    if (links && links->gpus == options.gpus) {
+      links->measured = mesh::measure_cuda_topology(options.gpus);
     }
   } catch (const std::exception& error) {
-    diagnosis.findings.insert(diagnosis.findings.begin(),
-                              {Severity::error, "measure-failed", error.what(),
-                               "a solve would fail alike", "see the reason"});
+    return {{Severity::error, "measure-failed", error.what(), "a solve would fail alike",
+             "see the reason"}};
   }
+  return {};
 }
 
 }  // namespace
@@ -60,10 +61,11 @@ int doctor_job(const Options& options) {
   Diagnosis diagnosis;
   diagnosis.surroundings = doctor::look_around(job_of(options), processes);
   diagnosis.choice = doctor::choose(diagnosis.surroundings);
-  diagnosis.findings = doctor::judge(diagnosis.surroundings);
   if (options.measure) {
-    measure(options, diagnosis);
+    diagnosis.findings = measure(options, diagnosis);
   }
+  const doctor::Findings judged = doctor::judge(diagnosis.surroundings);
+  diagnosis.findings.insert(diagnosis.findings.end(), judged.begin(), judged.end());
   if (!print(stdout, options.json ? doctor::json_of(diagnosis) : doctor::text_of(diagnosis))) {
     print_error("the report could not be written to standard output");
     return exit_environment;

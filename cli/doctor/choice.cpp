@@ -92,6 +92,7 @@ std::string reason_against_cuda(const Surroundings& s) {
 Choice choose(const Surroundings& s) {
   Choice choice;
   choose_for_command(s, choice);
+  choice.path = path_between_gpus(s);
   choose_for_jax(s, choice);
   return choice;
 }

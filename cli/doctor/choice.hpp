@@ -1,8 +1,10 @@
 /// What will compute, and why.
 #pragma once
 
+#include "gpu_path.hpp"
 #include "surroundings.hpp"
 
+#include <optional>
 #include <string>
 
 namespace shardsolve::cli::doctor {
@@ -11,7 +13,8 @@ struct Choice {
   std::string backend;  ///< "cpu" or "cuda": that of `shardsolve solve`
   std::string devices;  ///< "4 CPU devices", "GPUs 0, 1"
   std::string why;
-  std::string jax;  ///< "cpu", "cuda", or empty without a JAX
+  std::optional<GpuPath> path;  ///< between the GPUs of the job, if it has several
+  std::string jax;              ///< "cpu", "cuda", or empty without a JAX
   std::string jax_why;
 };
 

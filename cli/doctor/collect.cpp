@@ -15,6 +15,7 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -160,12 +161,18 @@ Nccl look_for_nccl(const Environment& environment) {
   return nccl;
 }
 
-std::optional<Links> look_at_links(const mesh::CudaFacts& cuda) {
+std::optional<Links> look_at_links(const mesh::CudaFacts& cuda, const std::vector<int>& wanted) {
   Links links;
   for (std::size_t i = 0; i < cuda.gpus.size(); ++i) {
     if (cuda.gpus[i].free_memory) {
       links.gpus.push_back(static_cast<int>(i));
     }
+  }
+  const auto is_usable = [&, usable = links.gpus](int gpu) {
+    return std::find(usable.begin(), usable.end(), gpu) != usable.end();
+  };
+  if (wanted.size() > 1 && std::all_of(wanted.begin(), wanted.end(), is_usable)) {
+    links.gpus = wanted;
   }
   if (links.gpus.size() < 2) {
     return std::nullopt;
@@ -219,7 +226,7 @@ Surroundings look_around(const Job& job, std::int64_t processes) {
   s.blas = look_at_blas();
   s.driver = look_at_driver();
   s.cuda = mesh::cuda_facts();
-  s.links = look_at_links(s.cuda);
+  s.links = look_at_links(s.cuda, s.gpus_of_job());
   s.cublas = loaded_library("libcublas.so");
   s.cuda_libraries = cuda_libraries(s.environment);
   s.mpi = mesh::mpi_facts();

@@ -18,7 +18,8 @@ Surroundings look_around(const Job& job, std::int64_t processes);
 // The parts of it.
 Host look_at_host();
 Driver look_at_driver();
-std::optional<Links> look_at_links(const mesh::CudaFacts& cuda);
+/// Between those `wanted` if these are several and can be used, else between all that can.
+std::optional<Links> look_at_links(const mesh::CudaFacts& cuda, const std::vector<int>& wanted);
 /// `device`: as Mesh::device_kind().
 Tiles look_for_tiles(const std::string& option, const std::string& device);
 Nccl look_for_nccl(const Environment& environment);

@@ -1,4 +1,3 @@
-#include "comm/ring.hpp"
 #include "diagnosis.hpp"
 #include "jax_support.hpp"
 #include "text.hpp"
@@ -63,7 +62,7 @@ Json cuda(const Surroundings& s) {
           {"gpus_of_machine", s.driver.gpus}};
 }
 
-Json links(const std::optional<Links>& links) {
+Json links(const std::optional<Links>& links, const std::optional<GpuPath>& path) {
   if (!links) {
     return nullptr;
   }
@@ -77,15 +76,15 @@ Json links(const std::optional<Links>& links) {
         all.push_back({{"from", gpu(from)},
                        {"to", gpu(to)},
                        {"kind", comm::name(link.kind)},
-                       {"gbytes_per_s", link.gigabytes_per_second}});
+                       {"nominal_gbytes_per_s", link.gigabytes_per_second},
+                       {"measured_gbytes_per_s",
+                        links->measured ? Json(links->measured->link(from, to).gigabytes_per_second)
+                                        : Json(nullptr)}});
       }
     }
   }
-  Json ring = Json::array();
-  for (const std::int64_t rank : comm::ring_order(links->topology)) {
-    ring.push_back(gpu(rank));
-  }
-  return {{"measured", links->measured}, {"links", all}, {"ring", ring}};
+  return {{"links", all},
+          {"ring", path && !path->has_ring() ? Json(nullptr) : Json(links->ring())}};
 }
 
 Json mpi(const Surroundings& s) {
@@ -116,6 +115,8 @@ Json backend(const Choice& choice) {
   return {{"command", choice.backend},
           {"devices", choice.devices},
           {"why", choice.why},
+          {"between_gpus", choice.path ? text(choice.path->name) : Json(nullptr)},
+          {"between_gpus_why", choice.path ? text(choice.path->why) : Json(nullptr)},
           {"jax", text(choice.jax)},
           {"jax_why", choice.jax_why}};
 }
@@ -166,7 +167,7 @@ std::string json_of(const Diagnosis& diagnosis) {
       {"status", diagnosis.has_errors() ? "errors" : "ok"},
       {"host", host(s.host)},
       {"gpus", gpus(s.cuda)},
-      {"links", links(s.links)},
+      {"links", links(s.links, diagnosis.choice.path)},
       {"cuda", cuda(s)},
       {"blas",
        {{"file", s.blas.file},

@@ -1,4 +1,3 @@
-#include "comm/ring.hpp"
 #include "diagnosis.hpp"
 #include "jax_support.hpp"
 #include "text.hpp"
@@ -90,13 +89,13 @@ std::string gpu_rows(const Surroundings& s) {
 
 std::string link_rows(const Links& links) {
   std::string rows;
-  const std::int64_t ranks = links.topology.ranks();
+  const comm::Topology& topology = links.measured ? *links.measured : links.topology;
   const auto gpu = [&](std::int64_t rank) { return links.gpus[static_cast<std::size_t>(rank)]; };
-  for (std::int64_t from = 0; from < ranks; ++from) {
+  for (std::int64_t from = 0; from < topology.ranks(); ++from) {
     std::vector<std::string> others;
-    for (std::int64_t to = 0; to < ranks; ++to) {
+    for (std::int64_t to = 0; to < topology.ranks(); ++to) {
       if (to != from) {
-        const comm::Link& link = links.topology.link(from, to);
+        const comm::Link& link = topology.link(from, to);
         others.push_back(fmt::format("GPU {} {} {:.3g} GB/s", gpu(to), comm::name(link.kind),
                                      link.gigabytes_per_second));
       }
@@ -105,11 +104,7 @@ std::string link_rows(const Links& links) {
         fmt::format("GPU {} to", gpu(from)),
         fmt::format("{} ({})", fmt::join(others, ", "), links.measured ? "measured" : "nominal"));
   }
-  std::vector<int> ring;
-  for (const std::int64_t rank : comm::ring_order(links.topology)) {
-    ring.push_back(gpu(rank));
-  }
-  return rows + row("ring", fmt::format("GPUs {}", fmt::join(ring, ", ")));
+  return rows;
 }
 
 std::string cuda_row(const Surroundings& s) {
@@ -173,10 +168,27 @@ std::string jax_row(const Surroundings& s) {
                                 first_jax_too_new, python));
 }
 
-std::string choice_rows(const Choice& choice) {
+/// How GPUs of the job reach each other, and the ring that they, or all, make.
+std::string path_rows(const Choice& choice, const std::optional<Links>& links) {
+  std::string rows;
+  if (const auto& path = choice.path) {
+    rows +=
+        row("between", path->name.empty() ? "GPUs no way: see the error below"
+                                          : fmt::format("GPUs by {}: {}", path->name, path->why));
+  }
+  if (links && (!choice.path || choice.path->has_ring())) {
+    rows += row("ring",
+                fmt::format("GPUs {}{}, chosen by nominal bandwidths: the same in all runs",
+                            fmt::join(links->ring(), ", "), choice.path ? "" : " if all compute"));
+  }
+  return rows;
+}
+
+std::string choice_rows(const Choice& choice, const std::optional<Links>& links) {
   const std::string jax =
       choice.jax.empty() ? choice.jax_why : fmt::format("{}: {}", choice.jax, choice.jax_why);
-  return row("command", fmt::format("{}: {}", choice.devices, choice.why)) + row("from JAX", jax);
+  return row("command", fmt::format("{}: {}", choice.devices, choice.why)) +
+         path_rows(choice, links) + row("from JAX", jax);
 }
 
 std::string tiles_row(const Tiles& tiles) {
@@ -268,7 +280,8 @@ std::string text_of(const Diagnosis& diagnosis) {
   std::string text = headline(s) + host_rows(s) + blas_row(s) + gpu_rows(s) +
                      (s.links ? link_rows(*s.links) : "") + cuda_row(s) + mpi_row(s) + nccl_row(s) +
                      jax_row(s);
-  text += fmt::format("\nWhat computes\n{}", choice_rows(diagnosis.choice) + tiles_row(s.tiles));
+  text += fmt::format("\nWhat computes\n{}",
+                      choice_rows(diagnosis.choice, s.links) + tiles_row(s.tiles));
   if (diagnosis.rates) {
     text += fmt::format("\nMeasured now\n{}", rate_rows(*diagnosis.rates));
   }

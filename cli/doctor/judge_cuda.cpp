@@ -2,6 +2,7 @@
 
 #include "choice.hpp"
 #include "findings.hpp"
+#include "gpu_path.hpp"
 #include "text.hpp"
 
 #include <fmt/format.h>
@@ -29,14 +30,13 @@ void judge_asked(const Surroundings& s, Findings& findings) {
   if (!s.job.cuda || !reason_against_cuda(s).empty()) {
     return;
   }
-  const auto count = static_cast<int>(s.cuda.gpus.size());
-  if (const auto used = s.gpus_of_job(); s.job.gpus.empty() && used.size() > s.cuda.gpus.size()) {
-    findings.push_back({Severity::error, "gpu-missing",
-                        fmt::format("{} processes of this host take a GPU each, this one sees {}",
-                                    used.size(), count),
-                        "each process needs a GPU of its own",
-                        "start fewer processes, or let them see more GPUs (CUDA_VISIBLE_DEVICES)"});
+  if (const std::string against = reason_against_processes(s); s.job.mpi && !against.empty()) {
+    findings.push_back(
+        {Severity::error, "gpu-missing", against,
+         "all processes leave with this message when they start",
+         "with --devices a GPU for each process of the host, in the order of ranks"});
   }
+  const auto count = static_cast<int>(s.cuda.gpus.size());
   for (const int gpu : s.job.gpus) {
     if (gpu >= count) {
       findings.push_back({Severity::error, "gpu-missing",
@@ -84,6 +84,16 @@ void judge_gpus(const Surroundings& s, Findings& findings) {
   }
 }
 
+/// GPUs of processes that could not send each other anything.
+void judge_path(const Surroundings& s, Findings& findings) {
+  if (const auto path = path_between_gpus(s); path && path->name.empty()) {
+    findings.push_back({Severity::error, "gpus-not-connected", path->why,
+                        "the processes leave with this message when they start",
+                        "see the reason; one process has all GPUs of a host without CUDA IPC or "
+                        "NCCL: --devices 0,1"});
+  }
+}
+
 void judge_launch_blocking(const Surroundings& s, Findings& findings) {
   const std::string value = trimmed(value_of(s.environment, "CUDA_LAUNCH_BLOCKING"));
   if (s.has_gpu() && !value.empty() && value != "0") {
@@ -115,6 +125,7 @@ void judge_cuda(const Surroundings& s, Findings& findings) {
   judge_library(s, findings);
   judge_asked(s, findings);
   judge_gpus(s, findings);
+  judge_path(s, findings);
   judge_launch_blocking(s, findings);
   judge_library_path(s, findings);
 }

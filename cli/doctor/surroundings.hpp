@@ -2,9 +2,11 @@
 #pragma once
 
 #include "comm/mpi_facts.hpp"
+#include "comm/ring.hpp"
 #include "comm/topology.hpp"
 #include "mesh/cuda_facts.hpp"
 
+#include <shardsolve/mesh.hpp>
 #include <shardsolve/tile_table.hpp>
 
 #include <algorithm>
@@ -36,6 +38,7 @@ struct Job {
   std::string tile_table;    ///< --tile-table; empty for this user's
   bool chosen = false;       ///< by --devices
   bool mpi = false;          ///< each process is one device, by --mpi or as a launcher is there
+  GpuCommunicator communicator = GpuCommunicator::automatic;  ///< between GPUs of processes
 };
 
 /// How the process was started.
@@ -113,11 +116,22 @@ struct Python {
   std::string version_of(const std::string& package) const { return value_of(packages, package); }
 };
 
-/// What lies between GPUs of this process.
+/// What lies between GPUs that this process sees.
 struct Links {
-  std::vector<int> gpus;  ///< CUDA's numbers; the ranks of `topology`
-  comm::Topology topology{0};
-  bool measured = false;  ///< else bandwidths are nominal
+  std::vector<int> gpus;                   ///< CUDA's numbers; the ranks of the topologies
+  comm::Topology topology{0};              ///< as a mesh sees it: bandwidths are nominal
+  std::optional<comm::Topology> measured;  ///< the same with bandwidths measured
+
+  /// GPUs of these ranks.
+  std::vector<int> gpus_of(const std::vector<std::int64_t>& ranks) const {
+    std::vector<int> numbers;
+    for (const std::int64_t rank : ranks) {
+      numbers.push_back(gpus[static_cast<std::size_t>(rank)]);
+    }
+    return numbers;
+  }
+  /// The order in which a mesh of all of them passes panels on.
+  std::vector<int> ring() const { return gpus_of(comm::ring_order(topology)); }
 };
 
 /// The user's table of tile sizes.
@@ -143,8 +157,9 @@ struct Surroundings {
   Blas blas;
   Driver driver;
   mesh::CudaFacts cuda;
-  std::optional<Links> links;  ///< if there are several GPUs that can be used
-  std::string cublas;          ///< path of the one that was loaded with our library
+  /// Between the GPUs of the job, else between all that can be used; if there are several.
+  std::optional<Links> links;
+  std::string cublas;  ///< path of the one that was loaded with our library
   std::vector<std::string>
       cuda_libraries;  ///< found on LD_LIBRARY_PATH: "/opt/cuda/libcublas.so.12"
   comm::MpiFacts mpi;
@@ -161,11 +176,17 @@ struct Surroundings {
   /// CUDA's numbers of the GPUs that the processes of this host take; none if the job is for CPUs.
   /// Without a list there is one for each process, or one that its launcher has chosen.
   std::vector<int> gpus_of_job() const {
-    if (!job.cuda || !job.gpus.empty()) {
-      return job.cuda ? job.gpus : std::vector<int>{};
+    if (!job.cuda) {
+      return {};
     }
-    std::vector<int> gpus(cuda.gpus.size() == 1 ? 1 : static_cast<std::size_t>(launch.on_host));
-    std::iota(gpus.begin(), gpus.end(), 0);
+    std::vector<int> gpus = job.gpus;
+    const auto processes = static_cast<std::size_t>(launch.on_host);
+    if (gpus.empty()) {
+      gpus.resize(cuda.gpus.size() == 1 ? 1 : processes);
+      std::iota(gpus.begin(), gpus.end(), 0);
+    } else if (job.mpi && gpus.size() > processes) {
+      gpus.resize(processes);
+    }
     return gpus;
   }
 };

@@ -27,6 +27,7 @@ struct CudaFacts {
   std::string
       architectures;  ///< that there are kernels for, as CMake lists them: "80-real 90-real"
   std::vector<GpuFacts> gpus;  ///< that CUDA shows to this process, by CUDA's numbers
+  std::string nccl_failure;    ///< why NCCL cannot be used; empty if it can, or there is no GPU
 };
 
 }  // namespace shardsolve::mesh

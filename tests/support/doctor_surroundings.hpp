@@ -52,7 +52,7 @@ inline Surroundings healthy_with_gpus() {
   comm::Topology topology(2);
   topology.set_link(0, 1, comm::nominal_link(comm::LinkKind::nvlink));
   topology.set_link(1, 0, comm::nominal_link(comm::LinkKind::nvlink));
-  s.links = {{0, 1}, topology, false};
+  s.links = {{0, 1}, topology, std::nullopt};
   s.python.packages.insert({{"jax-cuda13-plugin", "0.10.2"}, {"jax-cuda13-pjrt", "0.10.2"}});
   return s;
 }

@@ -145,13 +145,12 @@ TEST(DoctorText, Rates_AreOneRangeOverDevices) {
   EXPECT_THAT(text, HasSubstr("5 GB/s from device 0"));
 }
 
-TEST(DoctorText, Links_AreThoseOfEachGpuAndTheirRing) {
+TEST(DoctorText, Links_AreThoseOfEachGpu) {
   Surroundings s = healthy_with_gpus();
   s.links->gpus = {2, 5};
   EXPECT_THAT(text_of(diagnosis_of(s)), HasSubstr("GPU 2 to  GPU 5 NVLink 200 GB/s (nominal)"));
-  EXPECT_THAT(text_of(diagnosis_of(s)), HasSubstr("ring      GPUs 2, 5"));
-  s.links->measured = true;
-  s.links->topology.set_link(0, 1, {comm::LinkKind::pcie, 21.5});
+  s.links->measured = s.links->topology;
+  s.links->measured->set_link(0, 1, {comm::LinkKind::pcie, 21.5});
   EXPECT_THAT(text_of(diagnosis_of(s)), HasSubstr("GPU 2 to  GPU 5 PCIe 21.5 GB/s (measured)"));
 }
 
@@ -182,7 +181,6 @@ TEST(DoctorJson, GpusAndRates_HaveTheirNumbers) {
   EXPECT_EQ(document["cuda"]["runtime"], "13.0");
   EXPECT_EQ(document["links"]["links"].size(), 2U);
   EXPECT_EQ(document["links"]["links"][1]["kind"], "NVLink");
-  EXPECT_EQ(document["links"]["ring"], (std::vector<int>{0, 1}));
   EXPECT_EQ(document["measured"]["devices"][0]["gemm_gflops"], 30.0);
   EXPECT_EQ(document["measured"]["broadcast_gbytes_per_s"], nullptr);
 }

@@ -74,7 +74,7 @@ std::vector<Case> cuda_cases() {
        [](Surroundings& s) { s.launch.processes = s.launch.on_host = 3; },
        "gpu-missing",
        Severity::error,
-       {"3 processes of this host", "sees 2", "start fewer"}},
+       {"this host has 3 processes of the mesh and 2 GPUs", "start fewer"}},
       {"gpu_of_a_process_busy",
        processes_with_gpus,
        [](Surroundings& s) { s.cuda.gpus[1].failure = "out of memory"; },

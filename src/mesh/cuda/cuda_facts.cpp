@@ -2,6 +2,8 @@
 
 #include "mesh/cuda_facts.hpp"
 
+#include "comm/cuda/nccl_library.hpp"
+
 #include <cuda_runtime_api.h>
 
 #include <array>
@@ -58,5 +60,8 @@ extern "C" __attribute__((visibility("default"))) void shardsolve_cuda_facts(
   }
   if (known) {
     cudaSetDevice(current);
+  }
+  if (count > 0) {
+    facts->nccl_failure = shardsolve::comm::cuda::nccl().failure();
   }
 }
