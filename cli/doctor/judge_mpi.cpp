@@ -42,6 +42,15 @@ void judge_launch(const Surroundings& s, Findings& findings) {
                                     together, s.launch.launcher, first_line(s.mpi.version)),
                         "that MPI does not know the launcher: each process would be the only one",
                         fmt::format("start them with the mpirun that belongs to {}", s.mpi.mpi)});
+  } else if (!s.launch.connects && s.launch.launcher == "Open MPI") {
+    findings.push_back(
+        {Severity::error, "mpi-not-launched",
+         fmt::format("OMPI_COMM_WORLD_SIZE={}, and PMIX_NAMESPACE, which mpirun sets too, is not "
+                     "set",
+                     s.launch.processes),
+         "MPI would connect this process with itself alone, and shardsolve ends where it expects "
+         "others",
+         "start it with mpirun; if it is to be alone, unset OMPI_COMM_WORLD_SIZE, or --mpi off"});
   } else if (!s.launch.connects) {
     findings.push_back(
         {Severity::error, "srun-without-pmi",

@@ -52,6 +52,7 @@ Launch launch_of(const Environment& environment, std::int64_t processes) {
   }
   if (environment.count("OMPI_COMM_WORLD_SIZE") != 0) {
     launch.launcher = "Open MPI";
+    launch.connects = environment.count("PMIX_NAMESPACE") != 0;  // which its mpirun sets, too
   } else if (environment.count("SLURM_STEP_NUM_TASKS") != 0) {
     launch.launcher = "Slurm";
     launch.connects = has_pmi(environment);

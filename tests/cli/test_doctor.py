@@ -358,7 +358,7 @@ def test_rank_0_speaks(mpirun):
     assert (facts["mpi"]["processes"], facts["mpi"]["rank"]) == (3, 0)
     assert facts["mpi"]["launcher"] == "Open MPI"
     assert "3 processes" in facts["backend"]["devices"]
-    assert "mpi-mismatch" not in codes(result)
+    assert not {"mpi-mismatch", "mpi-not-launched"} & set(codes(result))
 
 
 def test_rank_0_speaks_also_where_each_works_on_its_own(mpirun):
@@ -399,6 +399,17 @@ def test_launcher_of_another_mpi_is_an_error(command):
     hydra = {**OPEN_MPI, "PMI_SIZE": "2", "PMI_RANK": "0"}
     assert "mpi-mismatch" in errors(command("doctor", "--json", env=hydra))
     assert command("doctor", env={**hydra, "PMI_RANK": "1"}).out == ""
+
+
+def test_size_of_an_mpirun_that_was_not_there_is_an_error(command):
+    if reason := missing(command.binary):
+        pytest.skip(reason)
+    if "Open MPI" not in command("doctor", "--json").json()["mpi"]["version"]:
+        pytest.skip("the MPI of this build is not Open MPI")
+    faked = {"OMPI_COMM_WORLD_SIZE": "4"}
+    assert "mpi-not-launched" in errors(command("doctor", "--json", env=faked))
+    alone = command("doctor", "--json", "--mpi", "off", env=faked)
+    assert "mpi-not-launched" not in codes(alone)
 
 
 def test_srun_without_pmi_is_an_error(command):

@@ -219,6 +219,15 @@ std::vector<Case> cases() {
        "srun-without-pmi",
        Severity::error,
        {"srun --mpi=pmix"}},
+      {"variables_of_an_mpirun_that_was_not_there",
+       under_mpirun,
+       [](Surroundings& s) {
+         s.launch = launch_of({{"OMPI_COMM_WORLD_SIZE", "4"}}, 4);
+         s.launch.on_host = 4;
+       },
+       "mpi-not-launched",
+       Severity::error,
+       {"OMPI_COMM_WORLD_SIZE=4", "with itself alone", "unset"}},
       {"mpi_on_without_a_launcher",
        with_mpi_on,
        [](Surroundings&) {},
@@ -272,7 +281,8 @@ TEST(Doctor, EnoughThreadsForXla_NothingIsFound) {
 TEST(DoctorLaunch, OpenMpi_RankAndSizesAreRead) {
   const Launch launch = launch_of({{"OMPI_COMM_WORLD_SIZE", "8"},
                                    {"OMPI_COMM_WORLD_RANK", "3"},
-                                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}},
+                                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                                   {"PMIX_NAMESPACE", "1929379841"}},
                                   8);
   EXPECT_EQ(launch.rank, 3);
   EXPECT_EQ(launch.on_host, 4);
