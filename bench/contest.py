@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import sys
@@ -18,6 +19,7 @@ TARGET = 0.92
 TARGET_SIZES = (4096, 8192)
 TARGET_RANKS = 4
 TARGET_RUNS = 5
+ENGINE_RANKS = 2  # of the goals of bench/engines.py, at the same sizes
 
 OURS, LAPACK, SCIPY, JAX = "shardsolve", "lapack", "scipy", "jax"
 PEERS = (LAPACK, SCIPY, JAX)
@@ -164,6 +166,34 @@ class Comparison:
         if self.ours.job != "factor" or not self.setting.is_target:
             return None
         return self.ratio is not None and self.ratio >= TARGET
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What one of our engines is to reach beside another one."""
+
+    comparison: Comparison
+    above: float
+    below: float = math.inf
+
+    @property
+    def text(self) -> str:
+        """The range of the ratio."""
+        below = "" if math.isinf(self.below) else f" and below {self.below:g}"
+        return f"above {self.above:g}{below}"
+
+    @property
+    def reached(self) -> bool | None:
+        """Likewise; None if the goal does not speak of this setting."""
+        setting = self.comparison.setting
+        if (
+            setting.n not in TARGET_SIZES
+            or setting.ranks != ENGINE_RANKS
+            or setting.runs < TARGET_RUNS
+        ):
+            return None
+        ratio = self.comparison.ratio
+        return ratio is not None and self.above < ratio < self.below
 
 
 def blas_version(hello: dict) -> tuple[str, str] | None:

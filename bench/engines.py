@@ -3,10 +3,14 @@
 All on the same cores with the same OpenBLAS, each program in processes that stay alive; their runs
 take turns, and the smallest of at least five counts. Every answer is checked.
 
-    SHARDSOLVE_BUILD=build/release .venv/bin/python bench/engines.py --n 4096 8192 --ranks 2
+    make bench-engines
+    build/release/shardsolve bench cholesky --engines --n 4096 --runs 20
 
-Exit status: 0, or 1 if an answer is wrong or two programs do not have the same BLAS or matrix; 3 if
-a program is missing or fails.
+Goals, for two ranks at 4096 and 8192: MPI faster than ScaLAPACK with its best block; one process
+and MPI within 5 % of each other.
+
+Exit status: 0, or 1 if an answer is wrong, a goal is missed, or two programs do not have the same
+BLAS or matrix; 3 if a program is missing or fails.
 """
 
 from __future__ import annotations
@@ -26,12 +30,13 @@ from contest import (
     OURS_MPI,
     SCALAPACK,
     Comparison,
+    Goal,
     Measurement,
     Setting,
     started,
     take_turns,
 )
-from protocol import Contestant, end_with
+from protocol import BenchError, Contestant, end_with
 from run import as_json
 from table import Display
 
@@ -53,8 +58,9 @@ def main() -> int:
         for n in options.n:
             setting = Setting(n, "float64", options.ranks, None, options.runs)
             report["sizes"].append(bench_size(setting, build, display))
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(report, indent=2) + "\n")
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(json.dumps(report, indent=2) + "\n")
+        display.say(f"\nAll timings: {options.output}")
     return 0 if all(size["good"] for size in report["sizes"]) else 1
 
 
@@ -65,9 +71,14 @@ def bench_size(setting: Setting, build: Path, display: Display) -> dict[str, Any
         display.programs(all_of)
         rows = [row for contestant in all_of for row in rows_of(contestant, setting)]
         take_turns(rows, setting.runs, display.run_of(setting.runs))
-        ours = next(row for row in rows if row.contestant.name == OURS_MPI)
+        by_name = {contestant.name: best_of(rows, contestant.name) for contestant in all_of}
+        ours = by_name[OURS_MPI]
         ratios = [Comparison(ours, row, setting) for row in rows]
-        display.engines(setting, rows, ratios)
+        goals = [
+            Goal(Comparison(ours, by_name[SCALAPACK], setting), 1.0),
+            Goal(Comparison(ours, by_name[OURS], setting), 0.95, 1.05),
+        ]
+        display.engines(setting, rows, ratios, goals)
         return {
             "n": setting.n,
             "ranks": setting.ranks,
@@ -76,8 +87,23 @@ def bench_size(setting: Setting, build: Path, display: Display) -> dict[str, Any
                 as_json(row) | {"speed_of_ours_with_mpi": ratio.ratio}
                 for row, ratio in zip(rows, ratios, strict=True)
             ],
-            "good": all(ratio.refused is None for ratio in ratios),
+            "goals": [
+                {
+                    "beside": goal.comparison.peer.contestant.name,
+                    "ratio": goal.comparison.ratio,
+                    "goal": goal.text,
+                    "reached": goal.reached,
+                }
+                for goal in goals
+            ],
+            "good": all(ratio.refused is None for ratio in ratios)
+            and all(goal.reached is not False for goal in goals),
         }
+
+
+def best_of(rows: Sequence[Measurement], name: str) -> Measurement:
+    """The fastest of a program's measurements."""
+    return min((row for row in rows if row.contestant.name == name), key=lambda row: row.minimum)
 
 
 def rows_of(contestant: Contestant, setting: Setting) -> list[Measurement]:
@@ -97,6 +123,11 @@ def engines(setting: Setting, build: Path) -> Iterator[list[Contestant]]:
         SCALAPACK: [*processes, str(build / "bench/shardsolve_bench_scalapack"), *problem],
         LAPACK: [str(build / "bench/shardsolve_bench_peer"), *problem],
     }
+    if not Path(commands[SCALAPACK][2]).is_file():
+        raise BenchError(
+            "built without ScaLAPACK (Debian: libscalapack-openmpi-dev): 'make bench-engines' "
+            "brings it where it can"
+        )
     with started(commands, lambda name: machine.cores() if name == LAPACK else 1) as all_of:
         yield all_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from contest import TARGET, TITLES, Comparison, Measurement, Setting, blas_version
+from contest import TARGET, TITLES, Comparison, Goal, Measurement, Setting, blas_version
 from memory import MemoryUse
 from protocol import Contestant
 from rich import box
@@ -94,7 +94,7 @@ class Display:
         for row in rows:
             self._missed_gates(row)
         if comparison is not None:
-            self._ratio(comparison)
+            self._ratio(comparison, f"target {TARGET}", comparison.reached)
 
     def sweep(
         self, setting: Setting, rows: Sequence[Measurement], peer: Measurement | None
@@ -116,9 +116,13 @@ class Display:
             self._missed_gates(row)
 
     def engines(
-        self, setting: Setting, rows: Sequence[Measurement], ratios: Sequence[Comparison]
+        self,
+        setting: Setting,
+        rows: Sequence[Measurement],
+        ratios: Sequence[Comparison],
+        goals: Sequence[Goal],
     ) -> None:
-        """The factorisation by all engines, and how fast ours with MPI is beside each."""
+        """The factorisation by all engines, ours with MPI beside each, and the goals."""
         self.say(f"\n{TITLES['factor']}   n = {setting.n}, {setting.dtype}, {setting.ranks} ranks")
         table = self._timings("Engine", "Block", "Ours with MPI is")
         for row, ratio in zip(rows, ratios, strict=True):
@@ -128,6 +132,8 @@ class Display:
         self._print(table)
         for row in rows:
             self._missed_gates(row)
+        for goal in goals:
+            self._ratio(goal.comparison, f"goal {goal.text}", goal.reached)
 
     def front(self, setting: Setting, rows: Sequence[Measurement]) -> None:
         """The solve in C++, then in JAX: seconds of each beside those of the first."""
@@ -171,18 +177,21 @@ class Display:
         for failure in row.failures:
             self._print(f"[bold red]wrong answer[/] of {row.label}: {failure}")
 
-    def _ratio(self, comparison: Comparison) -> None:
+    def _ratio(self, comparison: Comparison, target: str, reached: bool | None) -> None:
         peer = comparison.peer.label
+        if comparison.peer.tile is not None:
+            peer += f", block {comparison.peer.tile}"
         verdict = {
             None: "",
-            True: f"; target {TARGET} [green]reached[/]",
-            False: f"; target {TARGET} [bold red]MISSED[/]",
-        }[comparison.reached]
+            True: f"; {target} [green]reached[/]",
+            False: f"; {target} [bold red]MISSED[/]",
+        }[reached]
         if comparison.ratio is None:
             self._print(f"[yellow]no ratio to {peer}: {comparison.refused}[/]{verdict}")
             return
         self._print(
-            f"our speed is {comparison.ratio:.3f} of that of {peer} (ratio of the minima){verdict}"
+            f"{comparison.ours.label} is {comparison.ratio:.3f} x as fast as {peer} "
+            f"(by the minima){verdict}"
         )
 
     def _table(self, *columns: str) -> Table:
