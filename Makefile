@@ -58,7 +58,7 @@ bench-engines: ## the factorisation in one process, over MPI, by ScaLAPACK and b
 	@scripts/setup.sh bench
 	@$(CONFIGURE) -DSHARDSOLVE_BUILD_BENCH=ON
 	@$(BUILD) bench/all
-	@$(BUILD) shardsolve_backends
+	@$(BUILD) shardsolve_cli shardsolve_backends
 	@SHARDSOLVE_BUILD=build/release $(PYTHON) bench/engines.py
 
 .PHONY: bench-jax
