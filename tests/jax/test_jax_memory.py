@@ -1,4 +1,4 @@
-"""The memory that a solve really takes, beside what XLA plans (test_jax_shardings)."""
+"""The memory that a solve really takes, beside what XLA plans (test_jax_costs)."""
 
 import pytest
 from conftest import DEVICES

@@ -1,0 +1,89 @@
+"""Meshes with Explicit axes, and those that jax.set_mesh sets: types say where arrays lie."""
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import AxisType, Mesh
+from places import PLACES, SPECS, every_spec, system
+from systems import close, grid_mesh, hermitian, inverts, put, row_mesh, sides, solve, solves
+
+import shardsolve
+
+pytestmark = pytest.mark.devices
+
+
+@pytest.mark.parametrize("way", ("eager", "jit", "eager_outside", "jit_outside"))
+@every_spec
+def test_explicit_axes_any_spec_passes_gate(spec, way):
+    a, b = system()
+    mesh = grid_mesh(explicit=True)
+    given, right = put(a, mesh, *SPECS[spec]), put(b, mesh)
+    run = jax.jit(solve) if "jit" in way else solve
+    if "outside" in way:
+        x = run(given, right)
+    else:
+        with jax.set_mesh(mesh):
+            x = run(given, right)
+    assert solves(a, x, b)
+    assert x.sharding.is_equivalent_to(right.sharding, x.ndim)
+
+
+@pytest.mark.parametrize("spec_b", ((), ("x",), ("y",), (("x", "y"),)), ids=str)
+def test_explicit_axes_result_lies_as_b(spec_b):
+    a, b = system()
+    mesh = grid_mesh(explicit=True)
+    with jax.set_mesh(mesh):
+        x = jax.jit(solve)(put(a, mesh, "x"), put(b, mesh, *spec_b))
+    assert solves(a, x, b)
+    assert x.sharding.is_equivalent_to(put(b, mesh, *spec_b).sharding, 1)
+
+
+@pytest.mark.parametrize("way", ("eager", "jit"))
+@every_spec
+def test_explicit_axes_every_function_agrees_with_numpy(spec, way):
+    a, b = system(k=2)
+    mesh = grid_mesh(explicit=True)
+
+    def functions(a, b):
+        factor = shardsolve.cho_factor(a)
+        return shardsolve.cho_solve(factor, b), shardsolve.inv(factor), shardsolve.logdet(a)
+
+    with jax.set_mesh(mesh):
+        run = jax.jit(functions) if way == "jit" else functions
+        x, inverse, logdet = run(put(a, mesh, *SPECS[spec]), put(b, mesh))
+    assert solves(a, x, b)
+    assert inverts(a, inverse)
+    assert close(np.array(logdet), np.linalg.slogdet(a)[1])
+
+
+@pytest.mark.parametrize("way", ("eager", "jit"))
+@pytest.mark.parametrize("place", ("rows", "columns", "replicated", "numpy"))
+def test_set_mesh_with_auto_axes_passes_gate(place, way):
+    a, b = system()
+    with jax.set_mesh(row_mesh()):
+        assert solves(a, (jax.jit(solve) if way == "jit" else solve)(PLACES[place](a), b), b)
+
+
+@pytest.mark.parametrize("n", (5, 25))
+def test_explicit_axes_size_that_does_not_divide_passes_gate(n):
+    a, b = hermitian(n), sides(n)
+    mesh = row_mesh(explicit=True)
+    with jax.set_mesh(mesh):
+        assert solves(a, jax.jit(solve)(put(a, mesh), put(b, mesh)), b)
+        assert inverts(a, jax.jit(shardsolve.inv)(put(a, mesh)))
+
+
+@pytest.mark.parametrize("explicit_axis", ("x", "y"))
+@every_spec
+def test_mesh_with_explicit_and_auto_axes_passes_gate(spec, explicit_axis):
+    """A factor made in jit is used outside, and the other way round."""
+    a, b = system(k=2)
+    kinds = (AxisType.Explicit, AxisType.Auto)[:: 1 if explicit_axis == "x" else -1]
+    mesh = Mesh(grid_mesh().devices, ("x", "y"), axis_types=kinds)
+    given, right = put(a, mesh, *SPECS[spec]), put(b, mesh, "x")
+    for make in (shardsolve.cho_factor, jax.jit(shardsolve.cho_factor)):
+        factor = make(given)
+        for use in (shardsolve.cho_solve, jax.jit(shardsolve.cho_solve)):
+            assert solves(a, use(factor, right), b)
+    assert inverts(a, shardsolve.inv(given))
+    assert close(shardsolve.cholesky(given), np.linalg.cholesky(a))

@@ -1,0 +1,71 @@
+"""A factor is used on the devices that made it, whatever has happened to it in between."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from functions import FACTOR_USES
+from jax.sharding import AxisType, Mesh
+from jax.sharding import PartitionSpec as P
+from places import N
+from systems import DEVICES, close, grid_mesh, hermitian, inverts, put, row_mesh, sides, solves
+
+import shardsolve
+
+pytestmark = pytest.mark.devices
+
+
+@pytest.mark.parametrize("axes", ((), ("x", "y"), ("y", "x")), ids=str)
+@pytest.mark.parametrize("way", ("eager", "jit", "mesh"))
+def test_factor_of_a_size_that_only_one_axis_divides_is_used_where_it_was_made(way, axes):
+    """XLA cut it along that axis, and it was then used on fewer devices than it was made on."""
+    n = 3 * grid_mesh().shape["x"]
+    if n % grid_mesh().shape["y"]:
+        axes = ()
+    a, b = hermitian(n), sides(n)
+    keywords = {"mesh": grid_mesh()} if way == "mesh" else {}
+    given = a if way == "mesh" else put(a, grid_mesh(), *axes)
+    factor = shardsolve.cho_factor(given, **keywords)
+    cho_solve = functools.partial(shardsolve.cho_solve, **keywords)
+    assert solves(a, (jax.jit(cho_solve) if way == "jit" else cho_solve)(factor, b), b)
+    assert inverts(a, shardsolve.inv(factor, **keywords))
+    assert 0.3 < float(shardsolve.cond(given, 1, **keywords)) / np.linalg.cond(a, 1) < 1.01
+
+
+@pytest.mark.parametrize("kept_whole", (False, True))
+def test_factor_cut_unevenly_inside_of_a_program_is_used_where_it_was_made(kept_whole):
+    """Rows along two axes: JAX would have it leave the program cut along the one that divides."""
+    n = 3 * grid_mesh().shape["x"] if kept_whole else 6 * DEVICES + 1
+    a, b = hermitian(n), sides(n)
+    whole = put(a, grid_mesh()).sharding
+    rows = jax.sharding.NamedSharding(grid_mesh(), P(("x", "y") if kept_whole else "x"))
+
+    def make(a):
+        factor = shardsolve.cho_factor(jax.lax.with_sharding_constraint(a, rows))
+        return jax.lax.with_sharding_constraint(factor, whole) if kept_whole else factor
+
+    factor = jax.jit(make)(put(a, grid_mesh()))
+    for run in (shardsolve.cho_solve, jax.jit(shardsolve.cho_solve)):
+        assert solves(a, run(factor, b), b)
+
+
+@pytest.mark.skipif(DEVICES % 4 != 0, reason="needs three axes that count")
+def test_uneven_factor_on_some_axes_of_a_mesh_is_used_where_it_was_made():
+    a, b = hermitian(6), sides(6)
+    devices = np.array(jax.devices()).reshape(2, 1, -1)
+    for explicit in (False, True):
+        kind = AxisType.Explicit if explicit else AxisType.Auto
+        mesh = Mesh(devices, ("x", "y", "z"), axis_types=(kind,) * 3)
+        factor = shardsolve.cho_factor(put(a, mesh, "x", "z"))
+        assert solves(a, shardsolve.cho_solve(factor, put(b, mesh)), b)
+
+
+@pytest.mark.parametrize("use", FACTOR_USES)
+def test_factor_of_numpy_arrays_is_used_where_mesh_says(use):
+    """As jax.device_get and checkpoints leave it."""
+    made = shardsolve.cho_factor(hermitian(N), mesh=row_mesh())
+    on_host = jax.device_get(made)
+    assert isinstance(on_host._slab, np.ndarray)
+    use = FACTOR_USES[use]
+    assert close(use(on_host, mesh=row_mesh()), use(made))
