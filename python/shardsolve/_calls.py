@@ -348,12 +348,15 @@ FACTOR = Call(
     empty=(0, 0, 0, EMPTY_FACTOR),
     from_columns=_factor_from_columns,
 )
+# Where a factor is used, the rows of its slab share no letter with anything (r is not i): Shardy
+# brings operands that share one to a common sharding first, and a slab that b had moved would be
+# used on other devices than it was made on. The diagonal still says where results are to lie.
 _SOLVE = Call(
     operands=("rows", "rows", "small", "rows"),
     results=("rows", "small", "small"),
     number=1,
     local=_solve_local,
-    rule="i j, i, m, i k -> i k, v, l",
+    rule="i j, r, m, r k -> r k, v, l",
     empty=(0, 0, 0),
 )
 _INVERSE = Call(
@@ -361,7 +364,7 @@ _INVERSE = Call(
     results=("rows", "small", "small"),
     number=2,
     local=_inverse_local,
-    rule="i j, i, m -> i j, v, l",
+    rule="i j, r, m -> r j, v, l",
     empty=(0, 0, (0, 1)),
 )
 _CONDITION = Call(
@@ -369,7 +372,7 @@ _CONDITION = Call(
     results=("small", "small"),
     number=3,
     local=_condition_local,
-    rule="i j, i, m -> l, v",
+    rule="i j, r, m -> l, v",
     empty=(1, 0),
 )
 

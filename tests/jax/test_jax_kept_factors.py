@@ -3,9 +3,11 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from functions import FACTOR_USES
+from jax import lax
 from jax.sharding import AxisType, Mesh
 from jax.sharding import PartitionSpec as P
 from places import N
@@ -69,3 +71,57 @@ def test_factor_of_numpy_arrays_is_used_where_mesh_says(use):
     assert isinstance(on_host._slab, np.ndarray)
     use = FACTOR_USES[use]
     assert close(use(on_host, mesh=row_mesh()), use(made))
+
+
+# Made anew in a loop, on a mesh of several axes
+
+
+def scan(a, b):
+    def step(state, shift):
+        factor, x = state
+        x = shardsolve.cho_solve(factor, x)
+        return (shardsolve.cho_factor(a + shift * jnp.eye(N)), x), x
+
+    return lax.scan(step, (shardsolve.cho_factor(a), b), jnp.arange(1.0, 4.0))[1]
+
+
+def fori_loop(a, b):
+    def step(i, state):
+        factor, x, all_x = state
+        x = shardsolve.cho_solve(factor, x)
+        return shardsolve.cho_factor(a + (i + 1.0) * jnp.eye(N)), x, all_x.at[i].set(x)
+
+    return lax.fori_loop(0, 3, step, (shardsolve.cho_factor(a), b, jnp.zeros((3, N))))[2]
+
+
+def while_loop(a, b):
+    def step(state):
+        i, factor, x, all_x = state
+        x = shardsolve.cho_solve(factor, x)
+        factor = shardsolve.cho_factor(a + (i + 1.0) * jnp.eye(N))
+        return i + 1, factor, x, all_x.at[i].set(x)
+
+    state = 0, shardsolve.cho_factor(a), b, jnp.zeros((3, N))
+    return lax.while_loop(lambda state: state[0] < 3, step, state)[3]
+
+
+@pytest.mark.parametrize("loop", (scan, fori_loop, while_loop), ids=lambda loop: loop.__name__)
+@pytest.mark.parametrize(
+    ("spec_a", "spec_b"),
+    (
+        (("x",), "y"),
+        (("x",), ("y", "x")),
+        (("x", "y"), "y"),
+        ((None, "x"), ("x", "y")),
+        ((("x", "y"),), "y"),
+    ),
+    ids=str,
+)
+def test_factor_made_anew_in_a_loop_with_b_along_other_axes_passes_gate(spec_a, spec_b, loop):
+    """Shardy brought the slab to where b lay: fewer or more devices than had made it."""
+    a, b = hermitian(N), sides(N)
+    right = b
+    solutions = jax.jit(loop)(put(a, grid_mesh(), *spec_a), put(b, grid_mesh(), spec_b))
+    for shift, x in enumerate(np.asarray(solutions)):
+        assert solves(a + shift * np.eye(N), x, right)
+        right = x
