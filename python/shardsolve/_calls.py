@@ -34,6 +34,22 @@ _BATCH_IS_CUT = (
 )
 
 
+def compiled(function: Callable, **options) -> Callable:
+    """`jax.jit(function, **options)`, also under `jax.disable_jit`.
+
+    There is nothing of the caller's to be seen inside; and where XLA is to say how a matrix is cut,
+    as under vmap, nobody would.
+    """
+    run = jax.jit(function, **options)
+
+    @functools.wraps(run)
+    def call(*arguments):
+        with jax.disable_jit(False):
+            return run(*arguments)
+
+    return call
+
+
 class Call:
     """One of the library's calls.
 

@@ -13,6 +13,7 @@ from jax import lax
 from jax.sharding import Mesh
 
 from shardsolve import _calls
+from shardsolve._calls import compiled
 from shardsolve._check import (
     check_factor,
     check_matrix,
@@ -327,7 +328,7 @@ def _solve_with(factor: Factor, b: jax.Array, cut: Cut | None) -> tuple[jax.Arra
     return x if cut is None else cut.place_like(x, b), rest
 
 
-@functools.partial(jax.jit, static_argnames=("cut", "full_output"))
+@functools.partial(compiled, static_argnames=("cut", "full_output"))
 def _cho_solve(
     factor: Factor, b: jax.Array, cut: Cut | None, full_output: bool
 ) -> tuple[jax.Array, Info]:
@@ -358,12 +359,12 @@ def _inv_traced(a: jax.Array, cut: Cut | None, tile: int) -> tuple[jax.Array, In
     return _inverse(_factor_traced(a, cut, tile), cut and cut.by_rows)
 
 
-_solve = jax.jit(_solve_traced, static_argnums=(2, 3, 4))
-_solve_overwriting = jax.jit(_solve_keeping, static_argnums=(2, 3, 4), donate_argnums=(0,))
-_factor = jax.jit(_factor_traced, static_argnums=(1, 2))
-_factor_overwriting = jax.jit(_factor_traced, static_argnums=(1, 2), donate_argnums=(0,))
-_inv = jax.jit(_inv_traced, static_argnums=(1, 2))
-_inv_overwriting = jax.jit(_inv_traced, static_argnums=(1, 2), donate_argnums=(0,))
+_solve = compiled(_solve_traced, static_argnums=(2, 3, 4))
+_solve_overwriting = compiled(_solve_keeping, static_argnums=(2, 3, 4), donate_argnums=(0,))
+_factor = compiled(_factor_traced, static_argnums=(1, 2))
+_factor_overwriting = compiled(_factor_traced, static_argnums=(1, 2), donate_argnums=(0,))
+_inv = compiled(_inv_traced, static_argnums=(1, 2))
+_inv_overwriting = compiled(_inv_traced, static_argnums=(1, 2), donate_argnums=(0,))
 
 
 @functools.cache
@@ -389,7 +390,7 @@ def _inverse_of(cut: Cut | None) -> Callable[[Factor], tuple[jax.Array, Info]]:
     return inverse
 
 
-@functools.partial(jax.jit, static_argnames=("cut",))
+@functools.partial(compiled, static_argnames=("cut",))
 def _inverse(factor: Factor, cut: Cut | None) -> tuple[jax.Array, Info]:
     return _inverse_of(cut)(factor)
 
@@ -411,7 +412,7 @@ def _logdet_of(cut: Cut | None) -> Callable[[Factor], jax.Array]:
     return logdet
 
 
-@functools.partial(jax.jit, static_argnames=("cut",))
+@functools.partial(compiled, static_argnames=("cut",))
 def _logdet(factor: Factor, cut: Cut | None) -> jax.Array:
     return _logdet_of(cut)(factor)
 
@@ -423,7 +424,7 @@ def _rcond(factor: Factor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
     return rcond[0], verdict
 
 
-@functools.partial(jax.jit, static_argnames=("cut",))
+@functools.partial(compiled, static_argnames=("cut",))
 def _cond(factor: Factor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
     rcond, verdict = _rcond(factor, cut)
     return 1 / rcond, verdict

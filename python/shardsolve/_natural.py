@@ -18,7 +18,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.sharding import Mesh
 
-from shardsolve._calls import FACTOR, Arrays, Call, conjugate
+from shardsolve._calls import FACTOR, Arrays, Call, compiled, conjugate
 from shardsolve._check import check_matrix, check_tile
 from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._records import FAILURE, raise_if_failed
@@ -62,7 +62,7 @@ def cholesky(
     return factor
 
 
-@functools.partial(jax.jit, static_argnames=("cut", "tile", "upper"))
+@functools.partial(compiled, static_argnames=("cut", "tile", "upper"))
 def _cholesky(a: jax.Array, cut: Cut | None, tile: int, upper: bool) -> Arrays:
     return _cholesky_of(cut, tile, upper)(a)
 

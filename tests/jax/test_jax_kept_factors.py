@@ -125,3 +125,35 @@ def test_factor_made_anew_in_a_loop_with_b_along_other_axes_passes_gate(spec_a, 
     for shift, x in enumerate(np.asarray(solutions)):
         assert solves(a + shift * np.eye(N), x, right)
         right = x
+
+
+# Under jax.disable_jit
+
+
+def stack():
+    return np.stack([hermitian(N, seed=seed) for seed in range(3)]), sides(N, 3).T.copy()
+
+
+@pytest.mark.parametrize("kept", (True, False), ids=("kept", "made_there"))
+@pytest.mark.parametrize("mesh", (row_mesh, grid_mesh))
+def test_vmap_of_factors_under_disable_jit_passes_gate(mesh, kept):
+    """Nobody said where they lay: they were taken for one device's."""
+    a, b = stack()
+    given = put(a, mesh(), None, "x")
+    make = jax.vmap(shardsolve.cho_factor)
+    factors = make(given) if kept else None
+    with jax.disable_jit():
+        factors = factors or make(given)
+        solutions = jax.vmap(shardsolve.cho_solve)(factors, b)
+        inverses = jax.vmap(shardsolve.inv)(factors)
+    for each in zip(a, solutions, b, strict=True):
+        assert solves(*each)
+    assert close(inverses, np.linalg.inv(a))
+
+
+def test_factor_of_vmap_under_disable_jit_is_used_outside_of_it():
+    a, b = stack()
+    with jax.disable_jit():
+        factors = jax.vmap(shardsolve.cho_factor)(put(a, row_mesh(), None, "x"))
+        second = jax.tree.map(lambda leaf: leaf[1], factors)
+        assert solves(a[1], shardsolve.cho_solve(second, b[1]), b[1])

@@ -61,7 +61,7 @@ def potrs(
     factor = _factor(a, T_A, mesh, donate)
     b = check_right_hand_side(factor.shape, factor.dtype, b)
     cut = find_cut(factor._slab, mesh, None, b)
-    x, _ = _cholesky._cho_solve(factor, b, cut, full_output=False)
+    x, _ = _cholesky._cho_solve(factor, b, cut, False)
     results = [x]
     if return_logdet:
         results.append(_cholesky._logdet(factor, cut))
