@@ -23,7 +23,7 @@ from shardsolve._check import (
     require_assume_a,
 )
 from shardsolve._cut import Cut, find_cut, inside_shard_map
-from shardsolve._records import NOT_KNOWN, Info, raise_if_failed
+from shardsolve._records import NOT_KNOWN, VERDICT_WORDS, Info, raise_if_failed
 
 AxisName = str | Sequence[str]
 Arrays = tuple[jax.Array, ...]
@@ -56,9 +56,7 @@ class Factor:
     @property
     def info(self) -> Info:
         """How the factorisation ended; backward error and rcond are those of a solve: -1 here."""
-        shape, dtype = self._log_determinant.shape[:-1], self._log_determinant.dtype
-        unknown = jnp.full(shape, NOT_KNOWN, dtype)
-        return Info(self._record[..., :5], unknown, unknown)
+        return _info_of(self._record, self._log_determinant)
 
 
 def solve(
@@ -205,8 +203,8 @@ def slogdet(
 ) -> tuple[jax.Array, jax.Array]:
     """Sign, which is 1, and logarithm of the determinant, in this order: a plain tuple."""
     factor = _factor_or_made(a, mesh, axis_name, tile)
-    value = logdet(factor, mesh=mesh, axis_name=axis_name)
-    return jnp.where(jnp.isnan(value), value, 1).astype(factor.dtype), value
+    raise_if_failed(factor._record)
+    return _slogdet(factor, find_cut(factor._slab, mesh, axis_name))
 
 
 def cond(
@@ -415,6 +413,18 @@ def _logdet_of(cut: Cut | None) -> Callable[[Factor], jax.Array]:
 @functools.partial(compiled, static_argnames=("cut",))
 def _logdet(factor: Factor, cut: Cut | None) -> jax.Array:
     return _logdet_of(cut)(factor)
+
+
+@functools.partial(compiled, static_argnames=("cut",))
+def _slogdet(factor: Factor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
+    value = _logdet(factor, cut)
+    return jnp.where(jnp.isnan(value), value, 1).astype(factor.dtype), value
+
+
+@jax.jit
+def _info_of(record: jax.Array, log_determinant: jax.Array) -> Info:
+    unknown = jnp.full(log_determinant.shape[:-1], NOT_KNOWN, log_determinant.dtype)
+    return Info(record[..., :VERDICT_WORDS], unknown, unknown)
 
 
 def _rcond(factor: Factor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:

@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from shardsolve import _library
@@ -119,14 +120,14 @@ class Info:
     @property
     def status(self) -> jax.Array | Status:
         """A Status, or inside `jit` its number."""
-        number = self.verdict[..., 0]
-        return number if isinstance(number, jax.core.Tracer) or number.ndim else Status(int(number))
+        if isinstance(self.verdict, jax.core.Tracer) or self.verdict.ndim > 1:
+            return _first_word(self.verdict)
+        return Status(int(jax.device_get(self.verdict)[0]))
 
     @property
     def pivot(self) -> jax.Array:
         """Row (0-based) whose pivot was not positive; -1 if that is not what happened."""
-        failed = self.verdict[..., 0] == Status.NOT_POSITIVE_DEFINITE
-        return jax.numpy.where(failed, self.verdict[..., 1], -1)
+        return _pivot_of(self.verdict)
 
     @property
     def message(self) -> str:
@@ -141,15 +142,28 @@ class Info:
                 "info.message was read while JAX traces, and there is no text yet: return info "
                 "from the function that is transformed, and read it outside"
             )
-        words = np.asarray(self.verdict).reshape(-1, VERDICT_WORDS)
+        words = jax.device_get(self.verdict).reshape(-1, VERDICT_WORDS)
         return _library.message(words[np.argmax(words[:, 0] != 0)])
+
+
+# Compiled, as numbers that are written in Python go to the devices one by one otherwise: implicit
+# transfers, which jax.transfer_guard refuses.
+@jax.jit
+def _first_word(verdict: jax.Array) -> jax.Array:
+    return verdict[..., 0]
+
+
+@jax.jit
+def _pivot_of(verdict: jax.Array) -> jax.Array:
+    failed = verdict[..., 0] == Status.NOT_POSITIVE_DEFINITE
+    return jnp.where(failed, verdict[..., 1], -1)
 
 
 def raise_if_failed(verdict: jax.Array | np.ndarray) -> None:
     """Raises what a verdict says, if it can be read: not while JAX traces. Waits for it."""
     if isinstance(verdict, jax.core.Tracer):
         return
-    words = np.asarray(verdict).reshape(-1, verdict.shape[-1])
+    words = jax.device_get(verdict).reshape(-1, verdict.shape[-1])
     failed = np.flatnonzero(words[:, 0])
     if failed.size == 0:
         return
