@@ -79,7 +79,7 @@ def solve(
         b: (n,) or (n, k), of the same dtype.
         assume_a: "pos" or "positive definite"; no other kind of matrix is solved yet, and there
             is no default, as `jax.scipy.linalg.solve` assumes a general one.
-        mesh: Devices to use, all its axes; by default those that hold `a`.
+        mesh: Devices to use, all its axes; by default those that hold `a`. Not in a `shard_map`.
         axis_name: Inside a `shard_map` only: the axes along which the rows of `a` and `b` are cut,
             evenly; by default all of them, or none if `a` is square: every device then solves a
             system of its own. That shard_map needs check_vma=False.

@@ -119,20 +119,21 @@ def find_cut(
         axis_name: Axes of the shard_map around the call, or None: all of them, if it is cut.
         b: Right-hand sides, if there are any.
     """
-    if mesh is not None and not isinstance(mesh, Mesh | AbstractMesh):
-        raise TypeError(
-            f"mesh is a {type(mesh).__name__}; pass a jax.sharding.Mesh, as jax.make_mesh makes it"
-        )
-    if not _names_axes(axis_name):
-        raise TypeError(
-            f"axis_name is {axis_name!r}; pass the name of an axis, or a tuple of names"
-        )
+    _require_kinds(mesh, axis_name)
     around = _manual_axes()
     if axis_name is not None or around:
+        _require_no_mesh(mesh, around)
         _require_unchecked(a)
         if b is not None:
             _require_unchecked(b)
         return _cut_inside(a.shape[-2:], around, axes_of(axis_name) or around)
+    if isinstance(mesh, AbstractMesh):
+        _require_known_devices(mesh, (a,) if b is None else (a, b))
+    return _cut_outside(a, mesh, b)
+
+
+def _cut_outside(a: jax.Array, mesh: Mesh | AbstractMesh | None, b: jax.Array | None) -> Cut | None:
+    """How to cut a matrix where no shard_map is around the caller."""
     typed = jax.typeof(a).sharding
     explicit = _is_explicit(typed.mesh)
     if mesh is None and b is not None and _may_follow(a):
@@ -154,6 +155,17 @@ def find_cut(
         _require_devices(b, "b", chosen)
     spec = _last_two(spec, a.ndim)
     return Cut(chosen, row_axes(spec, chosen, a.shape[-2]), columns=cuts_columns(spec))
+
+
+def _require_kinds(mesh: object, axis_name: object) -> None:
+    if mesh is not None and not isinstance(mesh, Mesh | AbstractMesh):
+        raise TypeError(
+            f"mesh is a {type(mesh).__name__}; pass a jax.sharding.Mesh, as jax.make_mesh makes it"
+        )
+    if not _names_axes(axis_name):
+        raise TypeError(
+            f"axis_name is {axis_name!r}; pass the name of an axis, or a tuple of names"
+        )
 
 
 def _names_axes(axis_name: object) -> bool:
@@ -184,6 +196,32 @@ def _mesh_to_follow(b: jax.Array) -> Mesh | AbstractMesh | None:
     if not _is_put(b):
         return None
     return b.sharding.mesh if isinstance(b.sharding, NamedSharding) else _mesh_of(b)
+
+
+def _require_no_mesh(mesh: Mesh | AbstractMesh | None, around: tuple[str, ...]) -> None:
+    """Throws if a mesh is given where the devices are those of the shard_map around the call."""
+    if mesh is not None and around:
+        raise ValueError(
+            f"mesh= was given inside of a shard_map along {around!r}, whose devices do the work: "
+            "leave mesh= out, and pass in axis_name the axes along which the rows are cut; or "
+            "call outside of the shard_map"
+        )
+
+
+def _require_known_devices(mesh: AbstractMesh, arrays: Sequence[jax.Array]) -> None:
+    """Throws if neither the arrays nor a mesh that is set say which devices a mesh stands for."""
+    if not jax.sharding.get_abstract_mesh().empty:
+        return
+    for array in arrays:
+        if isinstance(array, jax.core.Tracer):
+            return  # XLA will know
+        if isinstance(array.sharding, NamedSharding) and array.sharding.mesh.shape == mesh.shape:
+            return
+    raise ValueError(
+        "mesh is an AbstractMesh, which has no devices, and neither do the arrays lie on such a "
+        "mesh nor is one set: pass the jax.sharding.Mesh itself, as jax.make_mesh makes it, or "
+        "set it around the call with jax.set_mesh(mesh)"
+    )
 
 
 def _require_devices(a: jax.Array, name: str, mesh: Mesh | AbstractMesh) -> None:

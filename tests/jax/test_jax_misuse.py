@@ -134,6 +134,46 @@ def test_keyword_of_another_type_is_a_type_error(keyword, value):
         solve(hermitian(N), sides(N), **{keyword: value})
 
 
+@pytest.mark.parametrize("explicit", (False, True))
+def test_mesh_without_devices_outside_jit_says_what_to_pass(explicit):
+    """XLA's own words were "No registered implementation for untyped custom call"."""
+    mesh = row_mesh(explicit=explicit)
+    a, b = hermitian(N), sides(N)
+    run = functools.partial(solve, mesh=mesh.abstract_mesh)
+    says = r"^mesh is an AbstractMesh.*jax.make_mesh.*set_mesh"
+    for given in (a, jnp.asarray(a), jax.device_put(a, jax.devices()[0])):
+        with pytest.raises(ValueError, match=says):
+            run(given, b)
+        with pytest.raises(ValueError, match=says):
+            shardsolve.cho_factor(given, mesh=mesh.abstract_mesh)
+    assert solves(a, run(put(a, mesh, "x"), b), b)
+    assert solves(a, jax.jit(run)(put(a, mesh, "x"), put(b, mesh)), b)
+    with jax.set_mesh(mesh):
+        assert solves(a, run(a, b), b)
+
+
+@pytest.mark.parametrize("kind", ("mesh", "abstract_mesh"))
+@pytest.mark.parametrize("function", ("solve", "cho_factor", "cho_solve", "logdet"))
+def test_mesh_inside_of_a_shard_map_is_refused(function, kind):
+    """It was ignored: the devices are those of the shard_map."""
+    mesh = row_mesh()
+    call = functools.partial(
+        {
+            "solve": solve,
+            "cho_factor": lambda a, b, mesh: shardsolve.cho_factor(a, mesh=mesh),
+            "cho_solve": lambda a, b, mesh: shardsolve.cho_solve(
+                shardsolve.cho_factor(a), b, mesh=mesh
+            ),
+            "logdet": lambda a, b, mesh: shardsolve.logdet(a, mesh=mesh),
+        }[function],
+        mesh=mesh if kind == "mesh" else mesh.abstract_mesh,
+    )
+    rows = jax.sharding.PartitionSpec("x")
+    mapped = jax.shard_map(call, mesh=mesh, in_specs=(rows, rows), out_specs=rows, check_vma=False)
+    with pytest.raises(ValueError, match=r"^mesh= was given inside of .*\('x',\).*axis_name"):
+        mapped(hermitian(N), sides(N))
+
+
 def test_message_of_an_info_inside_jit_says_so():
     with pytest.raises(TypeError, match=r"info.message was read while JAX traces.*outside"):
         jax.jit(lambda a: solve(a, sides(N), full_output=True)[1].message)(hermitian(N))
