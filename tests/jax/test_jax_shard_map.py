@@ -1,5 +1,7 @@
 """Inside of a shard_map of the user: axis_name=, and systems of each device."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -112,16 +114,21 @@ def test_axis_name_every_function_agrees_with_numpy():
     assert np.all(np.abs(np.array(cond) / np.linalg.cond(a, 1) - 1) < 0.7)
 
 
-def test_axis_name_scalars_are_the_same_on_all_devices():
-    """So a replicated result is the right one."""
+NUMBERS = {"logdet": {}, "cond": {"p": 1}}
+
+
+@pytest.mark.parametrize("function", NUMBERS)
+def test_axis_name_scalars_are_the_same_on_all_devices(function):
+    """So a replicated result is the right one, whichever device it is read from."""
+    number = {"logdet": shardsolve.logdet, "cond": functools.partial(shardsolve.cond, p=1)}[
+        function
+    ]
     a, b = system()
-    run = inside(
-        lambda a, b, axis_name: shardsolve.logdet(a, axis_name=axis_name),
-        row_mesh(),
-        "x",
-        P(),
-    )
-    assert close(np.array(run(a, b)), np.linalg.slogdet(a)[1])
+    run = inside(lambda a, b, axis_name: number(a, axis_name=axis_name), row_mesh(), "x", P())
+    parts = [np.asarray(shard.data) for shard in run(a, b).addressable_shards]
+    assert len(parts) == DEVICES
+    assert all(np.array_equal(part, parts[0]) for part in parts)
+    assert close(parts[0], np.asarray(number(spread(a))))
 
 
 @pytest.mark.parametrize("which", (0, 1), ids=("a", "b"))
@@ -150,5 +157,5 @@ def test_axis_name_gradient_taken_inside_is_that_outside():
 
 def test_axis_name_without_shard_map_says_so():
     a, b = system()
-    with pytest.raises(Exception, match="x"):
+    with pytest.raises(ValueError, match=r"^axis_name is \('x',\).*leave axis_name out outside"):
         solve(a, b, axis_name="x")
