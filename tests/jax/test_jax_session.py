@@ -1,12 +1,27 @@
 """trace, progress, set_timeout; and that small systems are solved by one rank."""
 
+import functools
 import gc
 import json
 
 import jax
 import numpy as np
 import pytest
-from systems import hermitian, inverts, put, row_mesh, sides, solves, spread
+from jax.sharding import PartitionSpec
+from systems import (
+    FUNCTIONS,
+    close,
+    grid_mesh,
+    hermitian,
+    inverts,
+    put,
+    row_mesh,
+    scalar,
+    sides,
+    solves,
+    spread,
+    tolerance,
+)
 
 import shardsolve
 from shardsolve import _session
@@ -103,22 +118,92 @@ def test_timeout_of_more_than_a_year_is_no_timeout_at_once(seconds):
         shardsolve.set_timeout(300)
 
 
+def every_function(a, b, **keywords):
+    factor = shardsolve.cho_factor(a, **keywords)
+    x, info = shardsolve.cho_solve(factor, b, full_output=True, **keywords)
+    inverse = shardsolve.inv(factor, **keywords)
+    numbers = shardsolve.logdet(factor, **keywords), shardsolve.cond(factor, 1, **keywords)
+    return x, info, inverse, *numbers
+
+
+def in_shard_map(a, b):
+    cut, whole = PartitionSpec("x"), PartitionSpec()
+    run = jax.shard_map(
+        every_function,
+        mesh=row_mesh(),
+        in_specs=(cut, cut),
+        out_specs=(cut, whole, cut, whole, whole),
+        check_vma=False,
+    )
+    return jax.jit(run)(a, b)
+
+
+def on_explicit_axes(a, b):
+    mesh = row_mesh(explicit=True)
+    return jax.jit(every_function)(put(a, mesh), put(b, mesh))
+
+
+SMALL_WAYS = {
+    "eager": every_function,
+    "jit": jax.jit(every_function),
+    "jit_mesh": jax.jit(functools.partial(every_function, mesh=row_mesh())),
+    "explicit": on_explicit_axes,
+    "shard_map": in_shard_map,
+}
+
+
 @pytest.mark.devices
 @pytest.mark.one_rank
-@pytest.mark.parametrize("n", [1, 7, 24, 256])
-@pytest.mark.parametrize("dtype", ["float32", "complex128"])
-def test_small_system_is_solved_right_by_one_rank(tmp_path, n, dtype):
+@pytest.mark.parametrize(
+    ("way", "n", "dtype"),
+    [
+        *(("eager", n, dtype) for n in (1, 7, 24, 256) for dtype in ("float32", "complex128")),
+        *((way, n, "complex128") for way in ("jit", "jit_mesh", "explicit") for n in (7, 24, 256)),
+        ("shard_map", 24, "complex128"),  # rows that are cut evenly
+    ],
+)
+def test_small_system_is_solved_right_by_one_rank(tmp_path, n, dtype, way):
     a, b = hermitian(n, dtype), sides(n, 3, dtype)
     with shardsolve.trace(tmp_path / "t.json"):
-        factor = shardsolve.cho_factor(spread(a))
-        x = shardsolve.cho_solve(factor, b)
-        inverse = shardsolve.inv(factor)
-        cond = shardsolve.cond(factor, 1)
+        results = jax.block_until_ready(SMALL_WAYS[way](spread(a), spread(b)))
+    x, info, inverse, logdet, cond = results
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     assert {event["pid"] for event in events} == {0}
     assert solves(a, x, b)
+    assert 0 <= float(info.backward_error) < tolerance(dtype, 10)
     assert inverts(a, inverse)
-    assert np.isfinite(cond)
+    wide = a.astype(np.result_type(dtype, np.float64))
+    assert close(np.asarray(logdet), np.asarray(np.linalg.slogdet(wide)[1], logdet.dtype))
+    assert 0.3 < float(cond) / np.linalg.cond(wide, 1) < 1.01
+
+
+@pytest.mark.devices
+@pytest.mark.one_rank
+def test_small_systems_of_groups_and_batches_are_solved_by_one_rank_under_jit():
+    """Devices along the other axis of a grid do the same, in a gang of their own."""
+    a, b = np.stack([hermitian(24, seed=seed) for seed in range(3)]), sides(24, 3).T.copy()
+    run = jax.jit(jax.vmap(functools.partial(shardsolve.solve, assume_a="pos")))
+    for each in zip(a, run(put(a, grid_mesh(), None, "y"), b), b, strict=True):
+        assert solves(*each)
+
+
+@pytest.mark.one_rank
+@pytest.mark.parametrize("n", (24, 256))
+def test_gradient_of_a_small_system_by_one_rank_is_that_of_jnp(n):
+    a, b = hermitian(n), sides(n)
+    ours, reference = (jax.jit(jax.value_and_grad(scalar(f), (0, 1))) for f in FUNCTIONS["solve"])
+    assert close(ours(spread(a), spread(b)), reference(a, b))
+
+
+@pytest.mark.one_rank
+def test_bad_small_system_under_jit_gives_nan_and_info():
+    a, b = hermitian(24), sides(24)
+    a[13, 13] = -1
+    run = jax.jit(functools.partial(shardsolve.solve, assume_a="pos", full_output=True))
+    x, info = run(spread(a), b)
+    assert np.isnan(x).all()
+    assert info.status is shardsolve.Status.NOT_POSITIVE_DEFINITE
+    assert info.pivot == 13
 
 
 @pytest.mark.one_rank

@@ -107,26 +107,6 @@ print([name for name in names if hasattr(everywhere, name)])
     assert out == "[]\n"
 
 
-@pytest.mark.parametrize("precision", ("highest", "bfloat16"))
-def test_default_matmul_precision_does_not_change_the_answer(python, precision):
-    out = python(
-        """
-import jax, numpy as np, shardsolve
-a = np.eye(12, dtype=np.float32) + 0.3
-print(np.asarray(shardsolve.solve(a, np.ones(12, np.float32), assume_a="pos")).tobytes().hex())
-""",
-        JAX_DEFAULT_MATMUL_PRECISION=precision,
-    )
-    reference = python(
-        """
-import numpy as np, shardsolve
-a = np.eye(12, dtype=np.float32) + 0.3
-print(np.asarray(shardsolve.solve(a, np.ones(12, np.float32), assume_a="pos")).tobytes().hex())
-"""
-    )
-    assert out == reference
-
-
 def test_process_that_ends_in_the_middle_of_a_solve_ends_cleanly(python):
     out = python(
         """
