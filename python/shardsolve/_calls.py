@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -50,40 +51,23 @@ def compiled(function: Callable, **options) -> Callable:
     return call
 
 
+@dataclass(frozen=True, eq=False)
 class Call:
     """One of the library's calls.
 
     Operands and results are matrices whose first axis is cut along the devices (`rows`), or small
     things that all devices have (`small`); the first operand is the n x n matrix or factor.
-
-    Args:
-        operands: "rows" or "small" for each operand.
-        results: Likewise.
-        number: CallKind in jax/invitation.hpp.
-        local: The call on one device: (place, *operands, n=, ranks=, **options) -> results.
-        rule: The sharding rule for Shardy, in its Einstein-like notation.
-        empty: What to fill each result with where n = 0, without a call.
-        from_columns: Makes of the function of a device's rows that of its columns, for a first
-            operand that can be either.
     """
 
-    def __init__(
-        self,
-        operands: Sequence[str],
-        results: Sequence[str],
-        number: int,
-        local: Callable[..., Arrays],
-        rule: str,
-        empty: Sequence[float | tuple[float, ...]],
-        from_columns: Callable[[Callable[..., Arrays]], Callable[..., Arrays]] | None = None,
-    ):
-        self.operands = tuple(operands)
-        self.results = tuple(results)
-        self.number = number
-        self.local = local
-        self.rule = rule
-        self.empty = tuple(empty)
-        self.from_columns = from_columns
+    operands: tuple[str, ...]  # "rows" or "small" for each
+    results: tuple[str, ...]  # likewise
+    number: int  # CallKind in jax/invitation.hpp
+    local: Callable[..., Arrays]  # on one device: (place, *operands, n=, ranks=, **options)
+    rule: str  # the sharding rule for Shardy, in its Einstein-like notation
+    empty: tuple[float | tuple[float, ...], ...]  # what to fill each result with where n = 0
+    # Makes of the function of a device's rows that of its columns, for a first operand that can be
+    # either.
+    from_columns: Callable[[Callable[..., Arrays]], Callable[..., Arrays]] | None = None
 
     @property
     def factors(self) -> bool:
@@ -277,10 +261,6 @@ def _real(dtype: jnp.dtype) -> jnp.dtype:
     return jnp.finfo(dtype).dtype
 
 
-def conjugate(a: jax.Array) -> jax.Array:
-    return jnp.conj(a) if jnp.iscomplexobj(a) else a
-
-
 def _factor_from_columns(run: Callable[[jax.Array], Arrays]) -> Callable[[jax.Array], Arrays]:
     """The factorisation of rows, for somebody who has columns.
 
@@ -289,7 +269,7 @@ def _factor_from_columns(run: Callable[[jax.Array], Arrays]) -> Callable[[jax.Ar
     """
 
     def factor(a: jax.Array) -> Arrays:
-        *made, record = run(conjugate(a.T))
+        *made, record = run(jnp.conj(a.T))
         column = record[2]
         is_entry = (record[0] < FAILURE) & (column >= 0)
         swapped = record.at[2].set(record[1]).at[1].set(column)
@@ -298,61 +278,55 @@ def _factor_from_columns(run: Callable[[jax.Array], Arrays]) -> Callable[[jax.Ar
     return factor
 
 
-def _factor_local(place, a, *, n, ranks, tile):
-    width, real = -(-n // ranks), _real(a.dtype)
+def _call_library(
+    name: str,
+    arguments: Sequence[jax.Array],
+    results: Sequence[tuple[tuple[int, ...], jnp.dtype]],
+    in_place: int | None = None,
+    **numbers: int,
+) -> Arrays:
+    """A call of the library, given shape and dtype of each result.
+
+    The first result takes the memory of the argument `in_place`.
+    """
     call = jax.ffi.ffi_call(
-        _library.target("cholesky_factor"),
-        (
-            jax.ShapeDtypeStruct((width, n), a.dtype),
-            jax.ShapeDtypeStruct((width,), real),
-            jax.ShapeDtypeStruct((1,), real),
-            jax.ShapeDtypeStruct((FACTOR_WORDS,), jnp.int32),
-        ),
-        input_output_aliases={1: 0},
+        _library.target(name),
+        tuple(jax.ShapeDtypeStruct(*result) for result in results),
+        input_output_aliases=None if in_place is None else {in_place: 0},
     )
-    return tuple(call(place, a, n=np.int64(n), ranks=np.int64(ranks), tile=np.int64(tile)))
+    return tuple(call(*arguments, **{key: np.int64(number) for key, number in numbers.items()}))
 
 
-def _solve_local(place, slab, diagonal, record, b, *, n, ranks):
+_VERDICT = (VERDICT_WORDS,), jnp.int32
+
+
+def _factor_local(place, a, **numbers):
+    n, real = numbers["n"], _real(a.dtype)
+    width = -(-n // numbers["ranks"])
+    record = (FACTOR_WORDS,), jnp.int32
+    results = ((width, n), a.dtype), ((width,), real), ((1,), real), record
+    return _call_library("cholesky_factor", (place, a), results, in_place=1, **numbers)
+
+
+def _solve_local(place, slab, diagonal, record, b, **numbers):
     # The library's right-hand sides are columns, and its matrix is conj(A).
-    columns = conjugate(b.T)
-    call = jax.ffi.ffi_call(
-        _library.target("cholesky_solve"),
-        (
-            jax.ShapeDtypeStruct(columns.shape, columns.dtype),
-            jax.ShapeDtypeStruct((VERDICT_WORDS,), jnp.int32),
-            jax.ShapeDtypeStruct((1,), _real(b.dtype)),
-        ),
-        input_output_aliases={4: 0},
-    )
-    x, verdict, error = call(
-        place, slab, diagonal, record, columns, n=np.int64(n), ranks=np.int64(ranks)
-    )
-    return conjugate(x).T, verdict, error
+    columns = jnp.conj(b.T)
+    arguments = place, slab, diagonal, record, columns
+    results = (columns.shape, columns.dtype), _VERDICT, ((1,), _real(b.dtype))
+    x, verdict, error = _call_library("cholesky_solve", arguments, results, in_place=4, **numbers)
+    return jnp.conj(x).T, verdict, error
 
 
-def _inverse_local(place, slab, diagonal, record, *, n, ranks):
-    call = jax.ffi.ffi_call(
-        _library.target("cholesky_inverse"),
-        (
-            jax.ShapeDtypeStruct(slab.shape, slab.dtype),
-            jax.ShapeDtypeStruct((VERDICT_WORDS,), jnp.int32),
-            jax.ShapeDtypeStruct((2,), _real(slab.dtype)),
-        ),
-        input_output_aliases={1: 0},
-    )
-    return tuple(call(place, slab, diagonal, record, n=np.int64(n), ranks=np.int64(ranks)))
+def _inverse_local(place, slab, diagonal, record, **numbers):
+    arguments = place, slab, diagonal, record
+    results = (slab.shape, slab.dtype), _VERDICT, ((2,), _real(slab.dtype))
+    return _call_library("cholesky_inverse", arguments, results, in_place=1, **numbers)
 
 
-def _condition_local(place, slab, diagonal, record, *, n, ranks):
-    call = jax.ffi.ffi_call(
-        _library.target("cholesky_condition"),
-        (
-            jax.ShapeDtypeStruct((1,), _real(slab.dtype)),
-            jax.ShapeDtypeStruct((VERDICT_WORDS,), jnp.int32),
-        ),
-    )
-    return tuple(call(place, slab, diagonal, record, n=np.int64(n), ranks=np.int64(ranks)))
+def _condition_local(place, slab, diagonal, record, **numbers):
+    arguments = place, slab, diagonal, record
+    results = ((1,), _real(slab.dtype)), _VERDICT
+    return _call_library("cholesky_condition", arguments, results, **numbers)
 
 
 FACTOR = Call(

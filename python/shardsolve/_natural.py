@@ -18,7 +18,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.sharding import Mesh
 
-from shardsolve._calls import FACTOR, Arrays, Call, compiled, conjugate
+from shardsolve._calls import FACTOR, Arrays, Call, compiled
 from shardsolve._check import check_matrix, check_tile
 from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._records import FAILURE, raise_if_failed
@@ -180,10 +180,10 @@ class _Order:
     def adjoint(self, own: jax.Array) -> jax.Array:
         """A device's rows of the conjugate transpose."""
         if self.ranks == 1:
-            return conjugate(own.T)
+            return jnp.conj(own.T)
         own = jnp.pad(own, ((0, 0), (0, self.ranks * self.width - self.n)))
         columns = lax.all_to_all(own, self.axes, split_axis=1, concat_axis=0, tiled=True)
-        return conjugate(columns.T)[:, : self.n]
+        return jnp.conj(columns.T)[:, : self.n]
 
     def named(self, record: jax.Array) -> jax.Array:
         """The record with the rows that it names as they are in the matrix."""
