@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jax.sharding import AxisType, Mesh
-from systems import DEVICES, DTYPES, close, hermitian, inverts, put, sides, solves
+from systems import DEVICES, DTYPES, close, grid_mesh, hermitian, inverts, put, sides, solves
 
 import shardsolve
 
@@ -85,6 +85,29 @@ def test_solve_anything_is_right(problem, spec_b, spec_x):
     run = functools.partial(shardsolve.solve, assume_a="pos", tile=tile)
     run = call(run, way, mesh, **wanted(b, way, mesh, spec_x))
     assert solves(a, run(placed(a, mesh, spec), placed(b, mesh, spec_b)), b)
+
+
+@pytest.mark.skipif(DEVICES < 4, reason="needs two axes that count")
+@given(
+    data=st.tuples(*[st.sampled_from(specs) for specs in (SPECS[1:], SPECS_B, SPECS_B, SPECS)]),
+    order=st.permutations(jax.devices()),
+    i=st.integers(1, 2),
+)
+def test_jit_on_a_grid_wherever_all_lies_is_right(data, order, i):
+    """XLA alone knows how the matrix, b and the results are cut: along the same axes or not."""
+    spec_a, spec_b, spec_x, spec_inverse = data
+    mesh = Mesh(np.array(order).reshape(grid_mesh().devices.shape), ("x", "y"))
+    a, b = hermitian(i * DEVICES), sides(i * DEVICES)
+
+    def functions(a, b):
+        factor = shardsolve.cho_factor(a)
+        return shardsolve.cho_solve(factor, b), shardsolve.inv(factor)
+
+    results = placed(b, mesh, spec_x).sharding, placed(a, mesh, spec_inverse).sharding
+    run = jax.jit(functions, out_shardings=results)
+    x, inverse = run(placed(a, mesh, spec_a), placed(b, mesh, spec_b))
+    assert solves(a, x, b)
+    assert inverts(a, inverse)
 
 
 @given(problem=problems(), spec_x=st.sampled_from(SPECS))
