@@ -158,7 +158,7 @@ stage_device() {
   build release
   run_tier release device
   run_tier release distributed --exclude-regex \
-    'Agreement|Silence|MeshCalls|FactorFile|Flops|Leaving|Waits|Workspace|AdoptedMemory|FactorDamaged|HostPeers|TcpMesh|ProcessMesh|TracedCallThatFails|MessageThatFails|Soak'
+    'Agreement|Silence|MeshCalls|FactorFile|Float64File|Flops|Leaving|Waits|Workspace|AdoptedMemory|FactorDamaged|HostPeers|TcpMesh|ProcessMesh|TracedCallThatFails|MessageThatFails|Soak'
 }
 
 stage_device_jax() {

@@ -13,7 +13,7 @@ class CopyWindow final : public Window {
       : communicator_(communicator), ranks_(ranks), rank_(rank), memory_(memory) {}
 
   std::byte* base(std::int64_t) const override { return static_cast<std::byte*>(memory_.data); }
-  void publish(runtime::Queue& queue, std::vector<WindowPart> parts) override;
+  void publish(runtime::Queue& queue, const WindowPart& part) override;
   void release(runtime::Queue&) override {}
   void reclaim(runtime::Queue&) override {}
 

@@ -35,31 +35,25 @@ InPlaceWindow::InPlaceWindow(std::vector<Member> members, std::int64_t rank, std
       published_(members_.size(), 0),
       released_(members_.size(), 0) {}
 
-void InPlaceWindow::publish(runtime::Queue& queue, std::vector<WindowPart> parts) {
-  for (const WindowPart& part : parts) {
-    const std::uint32_t count = ++published_[static_cast<std::size_t>(part.root)];
-    if (part.root == rank_) {
-      std::vector<TraceMessage> messages;
-      for (std::int64_t r = 0; as_host(queue).tracing() && r < ranks(); ++r) {
-        if (r != rank_ && part.size > 0) {
-          messages.push_back(message(WindowNotice::published, rank_, r, count, part.size));
-        }
+void InPlaceWindow::publish(runtime::Queue& queue, const WindowPart& part) {
+  const std::uint32_t count = ++published_[static_cast<std::size_t>(part.root)];
+  if (part.root == rank_) {
+    std::vector<TraceMessage> messages;
+    for (std::int64_t r = 0; as_host(queue).tracing() && r < ranks(); ++r) {
+      if (r != rank_ && part.size > 0) {
+        messages.push_back(message(WindowNotice::published, rank_, r, count, part.size));
       }
-      as_host(queue).launch(
-          {.name = "publish"}, [this, count] { member(rank_).published->store(first_ + count); },
-          std::move(messages));
     }
-  }
-  for (const WindowPart& part : parts) {
-    if (part.root != rank_ && part.size > 0) {
-      const std::uint32_t count = published_[static_cast<std::size_t>(part.root)];
-      as_host(queue).launch(
-          {.name = "await publish", .bytes = static_cast<double>(part.size)},
-          [this, count, root = part.root] {
-            wait_(*member(root).published, first_ + count, root, "publish");
-          },
-          traced(queue, message(WindowNotice::published, part.root, rank_, count, part.size)));
-    }
+    as_host(queue).launch(
+        {.name = "publish"}, [this, count] { member(rank_).published->store(first_ + count); },
+        std::move(messages));
+  } else if (part.size > 0) {
+    as_host(queue).launch(
+        {.name = "await publish", .bytes = static_cast<double>(part.size)},
+        [this, count, root = part.root] {
+          wait_(*member(root).published, first_ + count, root, "publish");
+        },
+        traced(queue, message(WindowNotice::published, part.root, rank_, count, part.size)));
   }
 }
 

@@ -34,7 +34,7 @@ class InPlaceWindow final : public Window {
                 std::uint32_t first, Wait wait);
 
   std::byte* base(std::int64_t root) const override { return member(root).base; }
-  void publish(runtime::Queue& queue, std::vector<WindowPart> parts) override;
+  void publish(runtime::Queue& queue, const WindowPart& part) override;
   void release(runtime::Queue& queue) override;
   void reclaim(runtime::Queue& queue) override;
 

@@ -166,10 +166,4 @@ std::int64_t Ring::before(std::int64_t rank) const {
   return order_[(place + order_.size() - 1) % order_.size()];
 }
 
-std::int64_t Ring::distance(std::int64_t from, std::int64_t to) const {
-  const auto ranks = static_cast<std::int64_t>(order_.size());
-  return (place_[static_cast<std::size_t>(to)] - place_[static_cast<std::size_t>(from)] + ranks) %
-         ranks;
-}
-
 }  // namespace shardsolve::comm

@@ -24,8 +24,6 @@ class Ring {
 
   /// The rank that `rank` reads from.
   std::int64_t before(std::int64_t rank) const;
-  /// Links that lie between: 0 if they are the same.
-  std::int64_t distance(std::int64_t from, std::int64_t to) const;
 
  private:
   std::vector<std::int64_t> order_;

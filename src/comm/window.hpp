@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace shardsolve::comm {
 
@@ -29,8 +28,8 @@ class Window {
 
   /// Where this rank finds what `root` wrote at the beginning of its buffer.
   virtual std::byte* base(std::int64_t root) const = 0;
-  /// Afterwards this rank may read the parts. The roots have finished writing before.
-  virtual void publish(runtime::Queue& queue, std::vector<WindowPart> parts) = 0;
+  /// Afterwards this rank may read the part. Its root has finished writing before.
+  virtual void publish(runtime::Queue& queue, const WindowPart& part) = 0;
   /// This rank needs nothing that was published so far any longer.
   virtual void release(runtime::Queue& queue) = 0;
   /// Afterwards this rank may write to its buffer: all others have released what it published.

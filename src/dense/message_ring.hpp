@@ -69,25 +69,14 @@ class MessageRing {
 
   /// The header and the first `elements` of the payload of one rank, to all.
   void publish(std::int64_t step, std::int64_t root, std::int64_t elements) {
-    at(step).window->publish(rank_.transfer(), {{root, 0, bytes(header_elements + elements)}});
+    at(step).window->publish(rank_.transfer(), {root, 0, bytes(header_elements + elements)});
   }
   /// `elements` of the payload of one rank from `offset` on, to all.
   void publish_part(std::int64_t step, std::int64_t root, std::int64_t offset,
                     std::int64_t elements) {
     at(step).window->publish(rank_.transfer(),
-                             {{root, bytes(header_elements + offset), bytes(elements)}});
+                             {root, bytes(header_elements + offset), bytes(elements)});
   }
-  /// One part of every rank, to all; `offsets` has one more entry than there are ranks.
-  void publish_parts(std::int64_t step, const std::vector<std::int64_t>& offsets) {
-    std::vector<comm::WindowPart> parts;
-    for (std::int64_t r = 0; r < rank_.count(); ++r) {
-      const std::int64_t begin = offsets[static_cast<std::size_t>(r)];
-      const std::int64_t end = offsets[static_cast<std::size_t>(r) + 1];
-      parts.push_back({r, bytes(header_elements + begin), bytes(end - begin)});
-    }
-    at(step).window->publish(rank_.transfer(), std::move(parts));
-  }
-
   /// To be recorded on the transfer queue when the step's message is here.
   runtime::Event& arrived(std::int64_t step) const { return *at(step).arrived; }
   /// To be recorded on the queue that reads the slot last.

@@ -66,7 +66,7 @@ void publish_and_read(mesh::Rank& rank, std::int64_t bytes, bool in_place) {
       rank.transfer().copy(window.base(root) + offset, &number, sizeof number);
       rank.transfer().synchronize();
     }
-    window.publish(rank.transfer(), {{root, offset, sizeof number}});
+    window.publish(rank.transfer(), {root, offset, sizeof number});
     rank.transfer().synchronize();
     std::int64_t found = -1;
     std::memcpy(&found, window.base(root) + offset, sizeof found);
@@ -250,7 +250,7 @@ TEST(HostPeers, RankThatPublishesNothing_IsNamedByTheOthers) {
              if (rank.index() == 1) {
                std::this_thread::sleep_for(6 * limit);
              }
-             window.publish(rank.transfer(), {{1, 0, 8}});
+             window.publish(rank.transfer(), {1, 0, 8});
              rank.transfer().synchronize();
            },
            {.silence_limit = limit});

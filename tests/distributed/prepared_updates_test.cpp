@@ -1,12 +1,11 @@
-// A backend whose updates take panels in a form of their own, as GPUs do in single precision:
-// factor and inverse use nothing else of such a panel, and have room for it.
+// Updates that take panels in a form of their own: factor and inverse use nothing else of such a
+// panel, and have room for it.
 
-#include "mesh/host_backend.hpp"
 #include "mesh/mesh_state.hpp"
-#include "runtime/host/host_device.hpp"
 #include "support/backend.hpp"
 #include "support/bits.hpp"
 #include "support/matrix_zoo.hpp"
+#include "support/preparing_backend.hpp"
 #include "support/sharded_problem.hpp"
 
 #include <shardsolve/cholesky.hpp>
@@ -15,71 +14,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
 
 namespace shardsolve::testing {
 namespace {
-
-using runtime::PanelUpdate;
-using runtime::Queue;
-
-/// Panels are doubled, and NaN follows each column, where tiles have an even number of columns.
-class PreparingKernels final : public runtime::host::HostKernels<double> {
- public:
-  std::int64_t packed_rows(std::int64_t tile) const override {
-    return is_prepared(tile) ? tile + more_rows : tile;
-  }
-  void prepare_updates(Queue& queue, Out packed) const override {
-    if (is_prepared(packed.rows())) {
-      scale(queue, 2.0, packed);
-      fill(queue, std::numeric_limits<double>::quiet_NaN(),
-           {packed.data() + packed.rows(), more_rows, packed.columns(), packed.stride()});
-    }
-  }
-  void update(Queue& queue, In left_panel, In right_panel,
-              const std::vector<PanelUpdate<double>>& updates) const override {
-    if (!is_prepared(left_panel.rows())) {
-      HostKernels::update(queue, left_panel, right_panel, updates);
-      return;
-    }
-    // Products of doubled panels; multiplications by powers of two change no bits.
-    for (PanelUpdate<double> one : updates) {
-      for (std::int64_t left = std::exchange(one.count, 1); left > 0; --left) {
-        scale(queue, 4.0, one.c);
-        HostKernels::update(queue, left_panel, right_panel, {one});
-        scale(queue, 0.25, one.c);
-        one.left += one.apart;
-        one.right += one.apart;
-        one.c = runtime::moved(one.c, one.c_apart);
-      }
-    }
-  }
-
- private:
-  static constexpr std::int64_t more_rows = 3;
-  static bool is_prepared(std::int64_t tile) { return tile % 2 == 0; }
-};
-
-class PreparingDevice final : public runtime::host::HostDevice {
- public:
-  using HostDevice::HostDevice;
-  using HostDevice::kernels;
-  const runtime::Kernels<double>& kernels(const double*) const override { return kernels_; }
-
- private:
-  PreparingKernels kernels_;
-};
-
-class PreparingBackend final : public mesh::HostBackend {
- public:
-  using HostBackend::HostBackend;
-  std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
-    return std::make_unique<PreparingDevice>(pulse);
-  }
-};
 
 void expect_the_bits_of_plain_panels(const SlabLayout& layout) {
   if (!test_gpus().empty()) {

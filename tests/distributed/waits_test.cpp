@@ -5,12 +5,14 @@
 #include "mesh/mesh_state.hpp"
 #include "support/gates.hpp"
 #include "support/matrix_zoo.hpp"
+#include "support/preparing_backend.hpp"
 #include "support/sharded_problem.hpp"
 
 #include <shardsolve/cholesky.hpp>
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -43,11 +45,15 @@ TEST_P(Waits, SolveOfManyRightHandSides_WithAllWaits_IsRight) {
 }
 
 TEST_P(Waits, Inverse_WithAllWaits_IsRight) {
-  CholeskyFactor<double> factor = cholesky_factor(mesh_, shard(a_, layout_));
-  const ShardedMatrix<double> slabs = factor.slabs;
-  const Outcome outcome = cholesky_inverse(mesh_, std::move(factor));
-  ASSERT_TRUE(outcome.ok()) << outcome.message();
-  EXPECT_TRUE(inverts(a_, whole(slabs)));
+  Mesh preparing{mesh::MeshState::start(
+      std::make_unique<PreparingBackend>(layout_.ranks(), std::get<1>(GetParam())))};
+  for (Mesh* mesh : {&mesh_, &preparing}) {
+    CholeskyFactor<double> factor = cholesky_factor(*mesh, shard(a_, layout_));
+    const ShardedMatrix<double> slabs = factor.slabs;
+    const Outcome outcome = cholesky_inverse(*mesh, std::move(factor));
+    ASSERT_TRUE(outcome.ok()) << outcome.message();
+    EXPECT_TRUE(inverts(a_, whole(slabs)));
+  }
 }
 
 /// Even cuts, and one where a rank goes on alone after the others have run out of blocks.

@@ -113,7 +113,7 @@ void publish(mesh::Rank& rank, const Arguments& arguments) {
       if (turn == 5 && root == arguments.victim && root == rank.index()) {
         std::raise(arguments.signal);
       }
-      window.publish(rank.transfer(), {{root, 0, sizeof(double)}});
+      window.publish(rank.transfer(), {root, 0, sizeof(double)});
       window.release(rank.transfer());
       window.reclaim(rank.transfer());
       rank.transfer().synchronize();

@@ -14,9 +14,9 @@ class FaultyWindow final : public comm::Window {
       : inner_(std::move(inner)), communicator_(communicator) {}
 
   std::byte* base(std::int64_t root) const override { return inner_->base(root); }
-  void publish(runtime::Queue& queue, std::vector<comm::WindowPart> parts) override {
+  void publish(runtime::Queue& queue, const comm::WindowPart& part) override {
     communicator_.meet(queue, "publish");
-    inner_->publish(queue, std::move(parts));
+    inner_->publish(queue, part);
   }
   void release(runtime::Queue& queue) override {
     communicator_.meet(queue, "release");

@@ -1,7 +1,5 @@
 #include "comm/cuda/peer_window.hpp"
 
-#include <algorithm>
-
 namespace shardsolve::comm::cuda {
 namespace {
 
@@ -37,23 +35,10 @@ std::int64_t PeerWindow::source(std::int64_t reader, const WindowPart& part) con
   return part.size < large ? part.root : group_.ring().before(reader);
 }
 
-void PeerWindow::publish(runtime::Queue& queue, std::vector<WindowPart> parts) {
-  parts.erase(std::remove_if(parts.begin(), parts.end(),
-                             [](const WindowPart& part) { return part.size == 0; }),
-              parts.end());
-  // The nearest first: by then those before have brought what is further away to their neighbours.
-  const auto distance = [&](const WindowPart& part) {
-    return group_.ring().distance(part.root, rank_);
-  };
-  std::stable_sort(parts.begin(), parts.end(), [&](const WindowPart& a, const WindowPart& b) {
-    return distance(a) < distance(b);
-  });
-  for (const WindowPart& part : parts) {
-    bring(queue, part);
+void PeerWindow::publish(runtime::Queue& queue, const WindowPart& part) {
+  if (part.size == 0) {
+    return;
   }
-}
-
-void PeerWindow::bring(runtime::Queue& queue, const WindowPart& part) {
   const auto root = static_cast<std::size_t>(part.root);
   const std::uint32_t number = published_[root]++;
   await_event_free(part.root, number);

@@ -23,7 +23,7 @@ class PeerWindow final : public Window {
   PeerWindow(PeerGroup& group, std::size_t index, std::int64_t rank, Bytes memory);
 
   std::byte* base(std::int64_t) const override { return shared_.base(rank_); }
-  void publish(runtime::Queue& queue, std::vector<WindowPart> parts) override;
+  void publish(runtime::Queue& queue, const WindowPart& part) override;
   /// Also keeps the copies of this rank until those who read them have: what comes next into the
   /// window is enqueued behind this.
   void release(runtime::Queue& queue) override;
@@ -32,7 +32,6 @@ class PeerWindow final : public Window {
  private:
   /// The rank that `reader` copies a part of `root` from.
   std::int64_t source(std::int64_t reader, const WindowPart& part) const;
-  void bring(runtime::Queue& queue, const WindowPart& part);
   void await_event_free(std::int64_t root, std::uint32_t number);
   /// What this rank tells others when it has a part, as traces have it.
   std::vector<TraceMessage> told_of(const WindowPart& part, std::uint32_t number) const;

@@ -1,0 +1,70 @@
+/// CPU devices whose updates take panels in a form of their own, as GPUs do in single precision.
+#pragma once
+
+#include "mesh/host_backend.hpp"
+#include "runtime/host/host_device.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::testing {
+
+/// Panels are doubled, and NaN follows each column, where tiles have an even number of columns.
+class PreparingKernels final : public runtime::host::HostKernels<double> {
+ public:
+  std::int64_t packed_rows(std::int64_t tile) const override {
+    return is_prepared(tile) ? tile + more_rows : tile;
+  }
+  void prepare_updates(runtime::Queue& queue, Out packed) const override {
+    if (is_prepared(packed.rows())) {
+      scale(queue, 2.0, packed);
+      fill(queue, std::numeric_limits<double>::quiet_NaN(),
+           {packed.data() + packed.rows(), more_rows, packed.columns(), packed.stride()});
+    }
+  }
+  void update(runtime::Queue& queue, In left_panel, In right_panel,
+              const std::vector<runtime::PanelUpdate<double>>& updates) const override {
+    if (!is_prepared(left_panel.rows())) {
+      HostKernels::update(queue, left_panel, right_panel, updates);
+      return;
+    }
+    // Products of doubled panels; multiplications by powers of two change no bits.
+    for (runtime::PanelUpdate<double> one : updates) {
+      for (std::int64_t left = std::exchange(one.count, 1); left > 0; --left) {
+        scale(queue, 4.0, one.c);
+        HostKernels::update(queue, left_panel, right_panel, {one});
+        scale(queue, 0.25, one.c);
+        one.left += one.apart;
+        one.right += one.apart;
+        one.c = runtime::moved(one.c, one.c_apart);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::int64_t more_rows = 3;
+  static bool is_prepared(std::int64_t tile) { return tile % 2 == 0; }
+};
+
+class PreparingDevice final : public runtime::host::HostDevice {
+ public:
+  using HostDevice::HostDevice;
+  using HostDevice::kernels;
+  const runtime::Kernels<double>& kernels(const double*) const override { return kernels_; }
+
+ private:
+  PreparingKernels kernels_;
+};
+
+class PreparingBackend final : public mesh::HostBackend {
+ public:
+  using HostBackend::HostBackend;
+  std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
+    return std::make_unique<PreparingDevice>(pulse);
+  }
+};
+
+}  // namespace shardsolve::testing
