@@ -277,9 +277,7 @@ class Inverse {
     if (!prepares(step)) {
       return;
     }
-    if (turn_ >= 2) {
-      rank_.panel().wait(m_.done(turn_ - 2), sites::inverse_prepared_used);
-    }
+    // By then this rank has used the column of two turns ago: see m_.await_done.
     rank_.panel().wait(m_.arrived(turn_), sites::inverse_prepared_arrived);
     kernels_.copy(rank_.panel(), m(step), left_panel(step));
     kernels_.prepare_updates(rank_.panel(), left_panel(step));

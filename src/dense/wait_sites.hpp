@@ -43,10 +43,8 @@ inline constexpr WaitSite inverse_m_slot_free{42, "inverse: column of M goes to 
 inline constexpr WaitSite inverse_column_arrived{43, "inverse: next column uses one that arrived"};
 inline constexpr WaitSite inverse_column_ready{44, "inverse: next column has its earlier updates"};
 inline constexpr WaitSite inverse_m_arrived{45, "inverse: column of M is used when here"};
-inline constexpr WaitSite inverse_prepared_used{46,
-                                                "inverse: prepared column is given up when used"};
-inline constexpr WaitSite inverse_prepared_arrived{47, "inverse: column is prepared when here"};
-inline constexpr WaitSite inverse_prepared{48, "inverse: prepared column is used when it is there"};
+inline constexpr WaitSite inverse_prepared_arrived{46, "inverse: column is prepared when here"};
+inline constexpr WaitSite inverse_prepared{47, "inverse: prepared column is used when there"};
 
 // mirror
 inline constexpr WaitSite mirror_packed{60, "mirror: blocks are sent when packed"};
