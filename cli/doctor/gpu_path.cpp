@@ -89,10 +89,7 @@ std::string reason_against_processes(const Surroundings& s) {
     return error.what();
   }
   if (s.launch.on_host > 1 && visible == 1 && s.driver.gpus == 1) {
-    return fmt::format(
-        "this host has {} processes of the mesh and one GPU; each process needs one "
-        "of its own: start one",
-        s.launch.on_host);
+    return fmt::format("this host has {} processes of the mesh and one GPU", s.launch.on_host);
   }
   return "";
 }

@@ -33,8 +33,9 @@ void judge_asked(const Surroundings& s, Findings& findings) {
   if (const std::string against = reason_against_processes(s); s.job.mpi && !against.empty()) {
     findings.push_back(
         {Severity::error, "gpu-missing", against,
-         "all processes leave with this message when they start",
-         "with --devices a GPU for each process of the host, in the order of ranks"});
+         "each process needs a GPU of its own: all leave when they start",
+         "start fewer processes, or name with --devices a GPU for each one of the host, in the "
+         "order of ranks"});
   }
   const auto count = static_cast<int>(s.cuda.gpus.size());
   for (const int gpu : s.job.gpus) {
