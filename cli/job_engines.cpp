@@ -20,6 +20,13 @@ namespace shardsolve::cli {
 int engines_job(const Options& options) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) {
+    print_error(
+        fmt::format("--engines: this program does not find itself (/proc/self/exe: {}): run "
+                    "'make bench-engines' in the source tree",
+                    error.message()));
+    return exit_environment;
+  }
   std::vector<std::string> words = {(self.parent_path() / "bench" / "engines").string()};
   if (!options.sizes.empty()) {
     words.emplace_back("--n");

@@ -2,6 +2,7 @@
 
 #include "text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <initializer_list>
 
@@ -50,6 +51,8 @@ Launch launch_of(const Environment& environment, std::int64_t processes) {
     launch.on_host =
         to_number<std::int64_t>(tasks.substr(0, tasks.find_first_of("(,"))).value_or(1);
   }
+  // Variables may be left over from another job.
+  launch.on_host = std::clamp<std::int64_t>(launch.on_host, 1, processes);
   if (environment.count("OMPI_COMM_WORLD_SIZE") != 0) {
     launch.launcher = "Open MPI";
     launch.connects = environment.count("PMIX_NAMESPACE") != 0;  // which its mpirun sets, too

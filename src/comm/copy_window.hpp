@@ -9,8 +9,8 @@ namespace shardsolve::comm {
 /// Publishing copies every part into every rank's own buffer; nothing is left to release.
 class CopyWindow final : public Window {
  public:
-  CopyWindow(Communicator& communicator, std::int64_t ranks, std::int64_t rank, Bytes memory)
-      : communicator_(communicator), ranks_(ranks), rank_(rank), memory_(memory) {}
+  CopyWindow(Communicator& communicator, std::int64_t rank, Bytes memory)
+      : communicator_(communicator), rank_(rank), memory_(memory) {}
 
   std::byte* base(std::int64_t) const override { return static_cast<std::byte*>(memory_.data); }
   void publish(runtime::Queue& queue, const WindowPart& part) override;
@@ -19,7 +19,6 @@ class CopyWindow final : public Window {
 
  private:
   Communicator& communicator_;
-  std::int64_t ranks_;
   std::int64_t rank_;
   Bytes memory_;
 };

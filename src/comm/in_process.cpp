@@ -14,7 +14,7 @@ namespace shardsolve::comm {
 
 std::unique_ptr<Window> InProcess::make_window(Bytes memory) {
   if (windows_ == Windows::copied) {
-    return std::make_unique<CopyWindow>(*this, ranks(), rank(), memory);
+    return std::make_unique<CopyWindow>(*this, rank(), memory);
   }
   const std::size_t index = windows_made_++;
   InProcessGroup::SharedWindow& shared = group_.shared_window(index);

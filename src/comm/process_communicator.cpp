@@ -43,8 +43,7 @@ void ProcessCommunicator::broadcast(runtime::Queue& queue, Bytes data, std::int6
 
 std::unique_ptr<Window> ProcessCommunicator::make_window(Bytes memory) {
   std::unique_ptr<Window> in_place = peers_ ? peers_->make_window(memory) : nullptr;
-  return in_place ? std::move(in_place)
-                  : std::make_unique<CopyWindow>(*this, ranks(), rank(), memory);
+  return in_place ? std::move(in_place) : std::make_unique<CopyWindow>(*this, rank(), memory);
 }
 
 Bytes ProcessCommunicator::make_workspace(std::size_t bytes) {

@@ -103,12 +103,14 @@ Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dtype) {
   const std::int64_t element = element_size(dtype);
   const std::int64_t width = layout.max_width();
   // three columns of M, a row of L, tiles of X, two tiles more
-  plan.workspace_bytes = element * plan.tile * (3 * layout.size() + 2 * width + 2 * plan.tile) +
-                         small_change(layout, 1);
+  std::int64_t inverse = element * plan.tile * (3 * layout.size() + 2 * width + 2 * plan.tile);
   if (is_split(dtype)) {  // two columns of M split
-    plan.workspace_bytes +=
+    inverse +=
         2 * (element * plan.tile + split_bytes) * layout.size() + split_bytes * (width + plan.tile);
   }
+  // then blocks to and from all ranks, where X gets its other triangle
+  const std::int64_t mirror = element * plan.tile * (layout.size() + width * layout.ranks() + 1);
+  plan.workspace_bytes = std::max(inverse, mirror) + small_change(layout, 1);
   plan.flops = multiply_add(dtype) * n * n * n / 3.0;
   plan.bytes_moved =
       0.5 * n * n * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);

@@ -156,6 +156,13 @@ class Inverse {
     return prepares(step) ? panel_in(prepared_[turn_of(step) % 2], step, m(step).columns())
                           : m(step);
   }
+  /// m11^H. In a product of a column of M and a row block of L the numbers of one term may be as
+  /// large and as small as A's scaling makes them; with the powers of two of m11's diagonal they
+  /// are of one size, as forms that keep few digits of small numbers need it.
+  MatrixView<T> scales(Step step) const {
+    const RowRun run = layout_.rows_from(step)[static_cast<std::size_t>(layout_.owner(step))];
+    return m(step).columns_from(run.packed, size(step));
+  }
   bool prepares_any() const {
     bool any = false;
     for (Step step(0); step.value() < layout_.steps(); ++step) {
@@ -233,9 +240,13 @@ class Inverse {
   MatrixView<T> take_row(runtime::Queue& queue, Step step, LocalRange columns,
                          MatrixView<T> memory) const {
     const MatrixView<T> r = panel_in(memory, step, columns.size());
-    kernels_.copy(queue, row(step, columns), r);
+    if (prepares(step)) {
+      kernels_.scale_rows(queue, scales(step), false, row(step, columns), r);
+      kernels_.prepare_updates(queue, r);
+    } else {
+      kernels_.copy(queue, row(step, columns), r);
+    }
     kernels_.fill(queue, T{0}, row(step, columns));
-    kernels_.prepare_updates(queue, r);
     return r;
   }
 
@@ -279,7 +290,7 @@ class Inverse {
     }
     // By then this rank has used the column of two turns ago: see m_.await_done.
     rank_.panel().wait(m_.arrived(turn_), sites::inverse_prepared_arrived);
-    kernels_.copy(rank_.panel(), m(step), left_panel(step));
+    kernels_.scale_rows(rank_.panel(), scales(step), true, m(step), left_panel(step));
     kernels_.prepare_updates(rank_.panel(), left_panel(step));
     rank_.panel().record(prepared_ready_);
     rank_.update().wait(prepared_ready_, sites::inverse_prepared);
@@ -391,7 +402,7 @@ class Inverse {
   runtime::Event& prepared_ready_;
   MatrixView<T> row_;                    // of L, in the columns that the update queue updates
   MatrixView<T> next_row_;               // in those that the panel queue does
-  MatrixView<T> tile_;                   // l11^H
+  MatrixView<T> tile_;                   // l11
   MatrixView<T> diagonal_tiles_;         // of X, side by side
   std::vector<runtime::Event*> packed_;  // a chunk of the owner's column is
   std::vector<runtime::Event*> chunk_arrived_;  // one a slot and chunk

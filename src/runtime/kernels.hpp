@@ -150,6 +150,9 @@ class Kernels {
   virtual void lower_triangle(Queue& queue, In source, Out target) const = 0;
   /// target += alpha source.
   virtual void add(Queue& queue, T alpha, In source, Out target) const = 0;
+  /// target = P source, or P^-1 source if `inverted`: p_i is the power of two next below
+  /// |scales(i, i)|, whose real part counts, or 1 if that is 0 or not a number.
+  virtual void scale_rows(Queue& queue, In scales, bool inverted, In source, Out target) const = 0;
   /// target *= factor.
   virtual void scale(Queue& queue, Real factor, Out target) const = 0;
 

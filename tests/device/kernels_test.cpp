@@ -62,6 +62,16 @@ TYPED_TEST(DeviceKernelsTest, SquareTiles_GiveTheHostsBits) {
                        [](const auto& kernels, auto& queue, const auto& x) {
                          kernels.lower_triangle(queue, x[0], x[1]);
                        });
+    auto scales = framed<T>(n, n, 1);
+    for (std::int64_t i = 0; i < n; ++i) {
+      scales(i, i) *= static_cast<RealOf<T>>(std::ldexp(1.0, static_cast<int>(i % 60 - 30)));
+    }
+    for (const bool inverted : {false, true}) {
+      this->expect_alike({scales, framed<T>(n, 70, 2), framed<T>(n, 70, 3)}, 0,
+                         [inverted](const auto& kernels, auto& queue, const auto& x) {
+                           kernels.scale_rows(queue, x[0], inverted, x[1], x[2]);
+                         });
+    }
     // the diagonal comes from the real parts of a column of its own
     for (const bool in_place : {false, true}) {
       this->expect_alike({framed<T>(n, n, 1), framed<T>(n, n, 2), framed<T>(n, n, 3)}, 0,

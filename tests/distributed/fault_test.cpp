@@ -144,7 +144,7 @@ TEST_P(InjectedFault, CallThatComesLate_ChangesNoBit) {
 
 /// Each costs time and little work, so many meshes make a call at once.
 TEST_P(InjectedFault, CallThatIsSilent_IsReportedWithRankStepAndOperation) {
-  constexpr std::size_t at_once = 16;
+  constexpr std::size_t at_once = 8;
   const std::vector<std::int64_t> counts = count_calls();
   std::vector<Call> silent;
   for (const std::int64_t rank : sample(FaultyMesh::ranks, 1, counts.front())) {

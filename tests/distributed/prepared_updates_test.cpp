@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -21,11 +22,10 @@
 namespace shardsolve::testing {
 namespace {
 
-void expect_the_bits_of_plain_panels(const SlabLayout& layout) {
+void expect_the_bits_of_plain_panels(const SlabLayout& layout, const DenseMatrix<double>& a) {
   if (!test_gpus().empty()) {
     GTEST_SKIP() << "of CPU devices";
   }
-  const DenseMatrix<double> a = dense<double>({.n = layout.size(), .seed = 3});
   const auto expect_same = [&](Mesh one, Mesh other) {
     CholeskyFactor<double> a_factor = cholesky_factor(one, shard(a, layout));
     CholeskyFactor<double> b_factor = cholesky_factor(other, shard(a, layout));
@@ -47,14 +47,29 @@ TEST(PreparedUpdates, GiveTheBitsOfPlainPanels) {
   for (const std::int64_t ranks : {1, 2, 3}) {
     for (const std::int64_t tile : {8, 9, 16}) {
       SCOPED_TRACE(std::to_string(ranks) + " ranks, tile " + std::to_string(tile));
-      expect_the_bits_of_plain_panels(SlabLayout::even(101, ranks, tile));
+      expect_the_bits_of_plain_panels(SlabLayout::even(101, ranks, tile),
+                                      dense<double>({.n = 101, .seed = 3}));
     }
   }
 }
 
 // Its 8 columns are prepared and have more rows than those of a tile of 9.
 TEST(PreparedUpdates, NarrowFirstBlock_FitsItsSlot) {
-  expect_the_bits_of_plain_panels(SlabLayout({0, 8, 101}, 9));
+  expect_the_bits_of_plain_panels(SlabLayout({0, 8, 101}, 9), dense<double>({.n = 101, .seed = 3}));
+}
+
+// In a product of M and L the scaling is that of the terms, not of the factors' columns.
+TEST(PreparedUpdates, BadlyScaledMatrix_LosesNothing) {
+  DenseMatrix<double> a = dense<double>({.n = 101, .seed = 3});
+  const auto scale_of = [](std::int64_t i) {
+    return std::ldexp(1.0, static_cast<int>(i % 7) * 10);
+  };
+  for (std::int64_t j = 0; j < a.columns(); ++j) {
+    for (std::int64_t i = 0; i < a.rows(); ++i) {
+      a(i, j) *= scale_of(i) * scale_of(j);
+    }
+  }
+  expect_the_bits_of_plain_panels(SlabLayout::even(101, 2, 16), a);
 }
 
 }  // namespace

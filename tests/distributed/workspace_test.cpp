@@ -94,13 +94,15 @@ TEST_P(Workspace, OfAnInverse_IsWhatThePlanSays) {
   EXPECT_LE(taken, plan.workspace_bytes + small_change);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Workspace,
-                         ::testing::Values(Shape{"even", SlabLayout::even(640, 4, 64)},
-                                           Shape{"one_rank", SlabLayout::even(640, 1, 64)},
-                                           Shape{"uneven", SlabLayout({0, 500, 500, 560, 640}, 64)},
-                                           Shape{"all_on_one",
-                                                 SlabLayout({0, 640, 640, 640, 640}, 64)}),
-                         [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Workspace,
+    ::testing::Values(Shape{"even", SlabLayout::even(640, 4, 64)},
+                      Shape{"one_rank", SlabLayout::even(640, 1, 64)},
+                      Shape{"uneven", SlabLayout({0, 500, 500, 560, 640}, 64)},
+                      Shape{"few_of_many",
+                            SlabLayout({0, 320, 640, 640, 640, 640, 640, 640, 640}, 64)},
+                      Shape{"all_on_one", SlabLayout({0, 640, 640, 640, 640}, 64)}),
+    [](const auto& instance) { return instance.param.name; });
 
 }  // namespace
 }  // namespace shardsolve::testing

@@ -3,7 +3,10 @@
 
 #include "mesh/host_backend.hpp"
 #include "runtime/host/host_device.hpp"
+#include "runtime/host/host_queue.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -12,7 +15,8 @@
 
 namespace shardsolve::testing {
 
-/// Panels are doubled, and NaN follows each column, where tiles have an even number of columns.
+/// Where tiles have an even number of columns, panels are doubled, of each column what is below
+/// 2^-60 of its largest number is lost, and NaN follows it.
 class PreparingKernels final : public runtime::host::HostKernels<double> {
  public:
   std::int64_t packed_rows(std::int64_t tile) const override {
@@ -21,6 +25,17 @@ class PreparingKernels final : public runtime::host::HostKernels<double> {
   void prepare_updates(runtime::Queue& queue, Out packed) const override {
     if (is_prepared(packed.rows())) {
       scale(queue, 2.0, packed);
+      static_cast<runtime::host::HostQueue&>(queue).launch({.name = "prepare"}, [packed] {
+        for (std::int64_t j = 0; j < packed.columns(); ++j) {
+          double largest = 0.0;
+          for (std::int64_t i = 0; i < packed.rows(); ++i) {
+            largest = std::max(largest, std::abs(packed(i, j)));
+          }
+          for (std::int64_t i = 0; i < packed.rows(); ++i) {
+            packed(i, j) = std::abs(packed(i, j)) < 0x1p-60 * largest ? 0.0 : packed(i, j);
+          }
+        }
+      });
       fill(queue, std::numeric_limits<double>::quiet_NaN(),
            {packed.data() + packed.rows(), more_rows, packed.columns(), packed.stride()});
     }

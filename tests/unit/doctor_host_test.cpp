@@ -278,6 +278,12 @@ TEST(Doctor, EnoughThreadsForXla_NothingIsFound) {
 
 // ---- how the process was started
 
+TEST(DoctorLaunch, SizesLeftOverFromAnotherJob_AreNoLargerThanTheMesh) {
+  const Environment left{{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "8"}};
+  EXPECT_EQ(launch_of(left, 2).on_host, 2);
+  EXPECT_EQ(launch_of({{"OMPI_COMM_WORLD_LOCAL_SIZE", "-3"}}, 2).on_host, 1);
+}
+
 TEST(DoctorLaunch, OpenMpi_RankAndSizesAreRead) {
   const Launch launch = launch_of({{"OMPI_COMM_WORLD_SIZE", "8"},
                                    {"OMPI_COMM_WORLD_RANK", "3"},

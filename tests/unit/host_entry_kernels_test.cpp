@@ -110,6 +110,20 @@ TYPED_TEST(HostEntryKernelsTest, SquareTile_IsAsDefined) {
     }
     this->expect(
         a, [&](auto target) { kernels.lower_triangle(queue, full.view(), target); }, lower);
+    DenseMatrix<T> scaled = a;
+    Embedded<T> scales(a);
+    for (std::int64_t i = 0; i < n; ++i) {
+      scales.view()(i, i) =
+          T(static_cast<RealOf<T>>(i == 0 ? 0.0 : -1.5 * std::ldexp(1.0, static_cast<int>(i) - 9)));
+      for (std::int64_t j = 0; j < n; ++j) {
+        scaled(i, j) *=
+            static_cast<RealOf<T>>(i == 0 ? 1.0 : std::ldexp(1.0, 9 - static_cast<int>(i)));
+      }
+    }
+    this->expect(
+        a,
+        [&](auto target) { kernels.scale_rows(queue, scales.view(), true, full.view(), target); },
+        scaled);
 
     Embedded<T> whole(a);
     std::vector<RealOf<T>> diagonal(static_cast<std::size_t>(n));

@@ -233,6 +233,7 @@ TYPED_TEST(HostKernelsTest, MisfittingOperands_AreRefusedBeforeTheyRun) {
   EXPECT_THROW(kernels.conjugate_transpose(queue, a.view(), b.view()), Error);
   EXPECT_THROW(kernels.identity(queue, a.view()), Error);
   EXPECT_THROW(kernels.lower_triangle(queue, a.view(), a.view()), Error);
+  EXPECT_THROW(kernels.scale_rows(queue, a.view(), false, a.view(), b.view()), Error);
   EXPECT_THROW(kernels.diagonal(queue, a.view(), nullptr), Error);
   EXPECT_THROW(kernels.potrf(queue, a.view(), {}, nullptr), Error);
   EXPECT_THROW(kernels.hermitian_tile(queue, a.view(), nullptr, a.view()), Error);

@@ -33,7 +33,7 @@ class NcclCommunicator final : public ExchangeCommunicator {
 
   void broadcast(runtime::Queue& queue, Bytes data, std::int64_t root) override;
   std::unique_ptr<Window> make_window(Bytes memory) override {
-    return std::make_unique<CopyWindow>(*this, ranks(), rank(), memory);
+    return std::make_unique<CopyWindow>(*this, rank(), memory);
   }
   void begin_call() override {
     given_up_ = false;

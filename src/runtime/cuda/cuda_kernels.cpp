@@ -519,6 +519,19 @@ void CudaKernels<T>::lower_triangle(Queue& queue, In source, Out target) const {
 }
 
 template <Scalar T>
+void CudaKernels<T>::scale_rows(Queue& queue, In scales, bool inverted, In source,
+                                Out target) const {
+  require(same_shape(source, target) && scales.rows() == source.rows() &&
+              scales.columns() == source.rows(),
+          "scale_rows");
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch({.name = "copy"}, [&] {
+    Own<T>::scale_rows(cuda.stream(), elements(scales), inverted, elements(source),
+                       elements(target));
+  });
+}
+
+template <Scalar T>
 void CudaKernels<T>::add(Queue& queue, T alpha, In source, Out target) const {
   require(same_shape(source, target), "add");
   CudaQueue& cuda = as_cuda(queue);

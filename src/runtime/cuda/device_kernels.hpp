@@ -33,6 +33,7 @@ struct DeviceKernels {
   static void fill(cudaStream_t stream, E value, Out target);
   static void identity(cudaStream_t stream, Out target);
   static void lower_triangle(cudaStream_t stream, In source, Out target);
+  static void scale_rows(cudaStream_t stream, In scales, bool inverted, In source, Out target);
   static void add(cudaStream_t stream, E alpha, In source, Out target);
   static void scale(cudaStream_t stream, Real factor, Out target);
   static void diagonal(cudaStream_t stream, In a, Real* target);

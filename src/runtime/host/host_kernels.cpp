@@ -9,6 +9,7 @@
 #include <cmath>
 #include <complex>
 #include <limits>
+#include <type_traits>
 
 namespace shardsolve::runtime::host {
 namespace {
@@ -59,6 +60,18 @@ void conjugate_transpose_squares(MatrixView<const T> source, MatrixView<T> targe
       }
     }
   }
+}
+
+/// The power of two next below |x|, or its reciprocal; at most so large that neither leaves the
+/// range.
+template <class Real>
+Real power_of_two(Real x, bool inverted) {
+  if (x == Real{0} || !std::isfinite(x)) {
+    return 1;
+  }
+  constexpr int largest = std::is_same_v<Real, float> ? 120 : 1000;
+  const int exponent = std::clamp(std::ilogb(x), -largest, largest);
+  return std::scalbn(Real{1}, inverted ? -exponent : exponent);
 }
 
 }  // namespace
@@ -183,6 +196,22 @@ void HostKernels<T>::lower_triangle(Queue& queue, In source, Out target) const {
     for (std::int64_t j = 0; j < source.columns(); ++j) {
       for (std::int64_t i = 0; i < source.rows(); ++i) {
         target(i, j) = i < j ? T{0} : source(i, j);
+      }
+    }
+  });
+}
+
+template <Scalar T>
+void HostKernels<T>::scale_rows(Queue& queue, In scales, bool inverted, In source,
+                                Out target) const {
+  require(same_shape(source, target) && scales.rows() == source.rows() &&
+              scales.columns() == source.rows(),
+          "scale_rows");
+  launch(queue, {.name = "copy"}, {scales, source}, {target}, [=] {
+    for (std::int64_t i = 0; i < source.rows(); ++i) {
+      const Real factor = power_of_two(std::real(scales(i, i)), inverted);
+      for (std::int64_t j = 0; j < source.columns(); ++j) {
+        target(i, j) = source(i, j) * factor;
       }
     }
   });

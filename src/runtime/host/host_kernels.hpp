@@ -27,6 +27,7 @@ class HostKernels : public Kernels<T> {
   void fill(Queue& queue, T value, Out target) const override;
   void identity(Queue& queue, Out target) const override;
   void lower_triangle(Queue& queue, In source, Out target) const override;
+  void scale_rows(Queue& queue, In scales, bool inverted, In source, Out target) const override;
   void add(Queue& queue, T alpha, In source, Out target) const override;
   void scale(Queue& queue, Real factor, Out target) const override;
   void diagonal(Queue& queue, In a, Real* target) const override;

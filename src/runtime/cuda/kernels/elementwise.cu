@@ -11,6 +11,17 @@ namespace {
 
 constexpr int threads_a_block = 256;
 
+/// The power of two next below |x| or its reciprocal, as HostKernels has it.
+template <class Real>
+__device__ Real power_of_two(Real x, bool inverted) {
+  if (x == 0 || !isfinite(x)) {
+    return 1;
+  }
+  constexpr int largest = sizeof(Real) == sizeof(float) ? 120 : 1000;
+  const int exponent = min(max(ilogb(x), -largest), largest);
+  return scalbn(Real{1}, inverted ? -exponent : exponent);
+}
+
 /// Elements that one thread has under way at once: 32 bytes a thread keep the memory busy.
 template <class E>
 constexpr int columns_a_thread = 32 / static_cast<int>(sizeof(E));
@@ -44,6 +55,16 @@ struct LowerTriangle : Operation<E> {
   DeviceMatrix<const E> source;
   __device__ E value(std::int64_t i, std::int64_t j) const {
     return i < j ? from_real<E>(0) : source(i, j);
+  }
+};
+
+template <class E>
+struct ScaleRows : Operation<E> {
+  DeviceMatrix<const E> source;
+  DeviceMatrix<const E> scales;
+  bool inverted;
+  __device__ E value(std::int64_t i, std::int64_t j) const {
+    return scaled(source(i, j), power_of_two(real(scales(i, i)), inverted));
   }
 };
 
@@ -161,6 +182,12 @@ void DeviceKernels<E>::lower_triangle(cudaStream_t stream, In source, Out target
 }
 
 template <class E>
+void DeviceKernels<E>::scale_rows(cudaStream_t stream, In scales, bool inverted, In source,
+                                  Out target) {
+  run(stream, ScaleRows<E>{{device(target)}, device(source), device(scales), inverted});
+}
+
+template <class E>
 void DeviceKernels<E>::add(cudaStream_t stream, E alpha, In source, Out target) {
   run(stream, Add<E>{{device(target)}, device(source), alpha});
 }
@@ -204,6 +231,11 @@ template void DeviceKernels<float>::lower_triangle(cudaStream_t, In, Out);
 template void DeviceKernels<double>::lower_triangle(cudaStream_t, In, Out);
 template void DeviceKernels<Complex<float>>::lower_triangle(cudaStream_t, In, Out);
 template void DeviceKernels<Complex<double>>::lower_triangle(cudaStream_t, In, Out);
+
+template void DeviceKernels<float>::scale_rows(cudaStream_t, In, bool, In, Out);
+template void DeviceKernels<double>::scale_rows(cudaStream_t, In, bool, In, Out);
+template void DeviceKernels<Complex<float>>::scale_rows(cudaStream_t, In, bool, In, Out);
+template void DeviceKernels<Complex<double>>::scale_rows(cudaStream_t, In, bool, In, Out);
 
 template void DeviceKernels<float>::add(cudaStream_t, float, In, Out);
 template void DeviceKernels<double>::add(cudaStream_t, double, In, Out);
