@@ -9,10 +9,10 @@
 //
 // The column block of the next step is the exception: its owner's panel queue updates it. All that
 // the panel queue does and that is sent goes in chunks of rows (layout/panel_chunks.hpp), those
-// that the next owner waits for first, so that the panels of consecutive steps are computed side by
-// side by their owners, while everybody's update queue is busy with the step before. The rows that
-// remain are one run a segment (SlabLayout::rows_from), and the update of a slab is a staircase
-// (layout/staircase.hpp).
+// that the next tile waits for first, so that the panels of consecutive steps are computed side by
+// side, by their owners or by two queues of one rank, while everybody's update queue is busy with
+// the step before. The rows that remain are one run a segment (SlabLayout::rows_from), and the
+// update of a slab is a staircase (layout/staircase.hpp).
 
 #include "dense/cholesky.hpp"
 
@@ -86,7 +86,7 @@ class Cholesky {
     return step.value() < layout_.steps() && layout_.owner(step) == rank_.index();
   }
   /// Rows of a chunk: about eight chunks a panel keep two owners busy at a time. One rank waits for
-  /// none of them; its two queues share the first panel.
+  /// the first rows alone; two of its queues share the rest of the first panel.
   std::int64_t chunk_rows() const {
     const std::int64_t least = kernels_.least_panel_rows();
     return layout_.ranks() == 1 ? std::max(layout_.size() / 2, 2 * least)
@@ -132,7 +132,7 @@ class Cholesky {
       rank_.panel().wait(*column_ready_[step.value() % 2], sites::next_column_ready);
     }
     const MatrixView<T> l11 = column(step, layout_.rows(step));
-    update_next_column(step, layout_.rows(step));
+    update_next_column(rank_.panel(), step, layout_.rows(step));
     panels_.stamp(rank_.panel(), step.value());
     // The update queue may still be at work on this rank's first panel.
     const MatrixView<T> aid =
@@ -140,15 +140,14 @@ class Cholesky {
     // a11 = l11 l11^H
     kernels_.potrf(rank_.panel(), l11, aid, &panels_.header(step.value(), rank_.index())->pivot);
     rank_.panel().record(factored_);
+    rank_.rest().wait(factored_, sites::rest_of_panel);
     if (step.value() == 0) {
       rank_.update().wait(factored_, sites::first_panel_shared);
     }
     std::size_t number = 0;
     for (const RowChunk& chunk : chunks(step)) {
-      // Until the first panel is there, nobody has anything else to do: the update queue helps.
-      const bool helps = step.value() == 0 && number % 2 == 1;
-      runtime::Queue& queue = helps ? rank_.update() : rank_.panel();
-      update_next_column(step, chunk.rows);
+      runtime::Queue& queue = maker(step, number);
+      update_next_column(queue, step, chunk.rows);
       // l21 = a21 l11^-H, p = l21^H
       const MatrixView<T> packed = panel(step).columns_from(chunk.packed, chunk.rows.size());
       kernels_.panel(queue, l11, aid, column(step, chunk.rows), packed);
@@ -157,15 +156,24 @@ class Cholesky {
     }
   }
 
+  /// The queue that makes that chunk of a panel.
+  runtime::Queue& maker(Step step, std::size_t chunk) const {
+    // Until the first panel is there, nobody has anything else to do: the update queue helps.
+    if (step.value() == 0 && chunk % 2 == 1) {
+      return rank_.update();
+    }
+    return chunk == 0 ? rank_.panel() : rank_.rest();
+  }
+
   /// Some rows of the column block that `step` eliminates.
   MatrixView<T> column(Step step, GlobalRange rows) const {
     const LocalRange columns = layout_.columns(step);
     return slab_.block(rows.begin.value(), columns.begin.value(), rows.size(), columns.size());
   }
 
-  /// Rows of the column block of `step`: the update with the panel before, which the panel queue
-  /// does itself.
-  void update_next_column(Step step, GlobalRange rows) {
+  /// Rows of the column block of `step`: the update with the panel before, which the queue that
+  /// makes the panel does itself.
+  void update_next_column(runtime::Queue& queue, Step step, GlobalRange rows) {
     if (step.value() == 0) {
       return;
     }
@@ -175,13 +183,13 @@ class Cholesky {
       return chunk.rows.begin <= rows.begin && rows.end <= chunk.rows.end;
     };
     const auto chunk = std::find_if(arriving.begin(), arriving.end(), holds);
-    rank_.panel().wait(chunk_arrived(last, static_cast<std::size_t>(chunk - arriving.begin())),
-                       sites::next_column_arrived);
+    queue.wait(chunk_arrived(last, static_cast<std::size_t>(chunk - arriving.begin())),
+               sites::next_column_arrived);
     const RowRun tile = rows_after(last)[static_cast<std::size_t>(layout_.owner(step))];
     const std::int64_t left = chunk->packed + (rows.begin - chunk->rows.begin);
     const bool is_tile = rows == layout_.rows(step);
     kernels_.update(
-        rank_.panel(), panel(last), panel(last),
+        queue, panel(last), panel(last),
         {{.left = left, .right = tile.packed, .c = column(step, rows), .lower = is_tile}});
   }
 

@@ -18,6 +18,7 @@ inline constexpr WaitSite next_column_arrived{12, "next column block uses a pane
 inline constexpr WaitSite next_column_ready{13, "next column block has its earlier updates"};
 inline constexpr WaitSite header_written{14, "header of a panel is sent when written"};
 inline constexpr WaitSite first_panel_shared{16, "update queue helps with the first panel"};
+inline constexpr WaitSite rest_of_panel{17, "rest of a panel begins when its tile is factored"};
 inline constexpr WaitSite trailing_arrived{15, "trailing update uses a panel that arrived"};
 
 // triangular_solve

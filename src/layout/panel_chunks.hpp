@@ -17,11 +17,10 @@ struct RowChunk {
 };
 
 /// Cuts the rows that remain after `step` (SlabLayout::rows_from(step + 1)). First come the rows of
-/// the next step, which the next diagonal tile waits for, if that is another rank's; then the
-/// segments in lengths of about `chunk` rows (rounded up to whole tiles), in turn from that with
-/// the rows of the step after next on, for which the first rows of the next panel wait. Segments
-/// are cut at the same places for every step, so that a chunk of one step lies inside one chunk of
-/// the step before.
+/// the next step, which the next diagonal tile waits for; then the segments in lengths of about
+/// `chunk` rows (rounded up to whole tiles), in turn from that with the rows of the step after next
+/// on, for which the first rows of the next panel wait. Segments are cut at the same places for
+/// every step, so that a chunk of one step lies inside one chunk of the step before.
 std::vector<RowChunk> panel_chunks(const SlabLayout& layout, Step step, std::int64_t chunk);
 
 /// Most chunks that any step has.

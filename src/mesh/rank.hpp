@@ -38,6 +38,9 @@ class Rank {
   runtime::Queue& update() { return *update_; }
   /// Everything that involves other ranks. The only queue that the communicator is used on.
   runtime::Queue& transfer() { return *transfer_; }
+  /// Panels behind their first rows. Where consecutive panels are different ranks' that is panel();
+  /// a rank that is alone has a queue for it, so that the next tile need not wait for the rest.
+  runtime::Queue& rest() { return rest_ ? *rest_ : *panel_; }
   comm::Communicator& communicator() { return communicator_; }
 
   template <Scalar T>
@@ -125,7 +128,13 @@ class Rank {
   void lend_memory(runtime::Allocate allocate);
   void begin_call(const RunOptions& options);
   void end_call();
-  std::vector<runtime::Queue*> queues() { return {panel_.get(), update_.get(), transfer_.get()}; }
+  std::vector<runtime::Queue*> queues() {
+    std::vector<runtime::Queue*> all{panel_.get(), update_.get(), transfer_.get()};
+    if (rest_) {
+      all.push_back(rest_.get());
+    }
+    return all;
+  }
 
  private:
   void use_room(comm::Bytes room) {
@@ -141,6 +150,7 @@ class Rank {
   std::unique_ptr<runtime::Queue> panel_;
   std::unique_ptr<runtime::Queue> update_;
   std::unique_ptr<runtime::Queue> transfer_;
+  std::unique_ptr<runtime::Queue> rest_;  // where there is one rank
 
   const RunOptions* options_ = nullptr;
   runtime::Workspace workspace_;
