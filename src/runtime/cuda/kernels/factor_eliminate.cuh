@@ -2,135 +2,132 @@
 #pragma once
 
 #include "runtime/cuda/kernels/factor_shape.cuh"
+#include "runtime/cuda/kernels/factor_update.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
+#include "runtime/cuda/kernels/warp_sums.cuh"
 
 namespace shardsolve::runtime::cuda {
 
-/// 1 / sqrt(x), in float with a Newton step behind the two units of error of the instruction.
-inline __device__ double inverse_root(double x) { return rsqrt(x); }
+/// 1 / sqrt(x) for what may be a pivot: not for subnormal numbers. The instruction's 20 bits (22 in
+/// float) and a step that cubes (squares) their error.
+inline __device__ double inverse_root(double x) {
+  double y;
+  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+  const double error = 1.0 - x * (y * y);  // y has few bits: its square is exact
+  return y + y * error * (0.5 + 0.375 * error);
+}
 inline __device__ float inverse_root(float x) {
   const float y = rsqrtf(x);
   return y + 0.5F * y * (1.0F - x * y * y);
 }
 
-/// One thread's part in the elimination of
+template <class E>
+__device__ RealPart<E> square_of_size(E x) {
+  return real(add_product_conjugate(from_real<E>(0), x, x));
+}
+
+/// One block's elimination of
 ///
 ///     [ a11 ]   [ l11 ]
 ///     [ a21 ] = [ l21 ] l11^H
 ///     [ a31 ]   [ l31 ]
 ///
-/// column by column. Column j is published as it stands, with 1 / sqrt of its pivot; then every
-/// thread subtracts its share of l_j l_j^H, the next column first, so that the pivot after this one
-/// is on its way while the others work. One barrier a column. Columns of the diagonal tile are
-/// published in the order in which a thread meets them.
+/// in shared memory, a strip of columns at a time: what the columns before it contribute is
+/// subtracted by all threads, one warp makes the strip's diagonal square, then each row below is
+/// one thread's.
 template <class E>
 class Elimination {
  public:
   using Shape = FactorShape<E>;
+  using Real = RealPart<E>;
 
-  __device__ Elimination(FactorShared<E>& shared, ThreadRows<E>& x)
-      : shared_(shared),
-        x_(x),
-        row_(static_cast<int>(threadIdx.x) % Shape::side),
-        group_(static_cast<int>(threadIdx.x) / Shape::side) {}
+  explicit __device__ Elimination(FactorShared<E>& shared)
+      : shared_(shared), thread_(static_cast<int>(threadIdx.x)) {}
 
-  /// Called by all threads; each finds its elements of l in place of those of a. The imaginary
-  /// parts on the diagonal and what is above it are of no meaning.
+  /// Called by all threads. shared.panels hold the rows of a, afterwards those of l, and
+  /// shared.pivot what their diagonal was the root of, for all to see. What is above l11's diagonal
+  /// is of no meaning.
   __device__ void run() {
-    if (group_ == 0) {
-      publish(0, 0, false);
-    }
-    __syncthreads();
-#pragma unroll
-    for (int m = 0; m < Shape::own; ++m) {
-      // A loop in the code, for the code is long enough for the instruction cache as it is.
 #pragma unroll 1
-      for (int turn = 0; turn < Shape::groups; ++turn) {
-        const int j = m * Shape::groups + turn;
-        load(turn, j);
-        if (group_ > turn) {
-          subtract(m);
-        }
-        subtract(m + 1);
-        if (j + 1 < Shape::side && group_ == (turn + 1) % Shape::groups) {
-          publish(m, j + 1, group_ == 0);
-        }
-#pragma unroll
-        for (int later = m + 2; later < Shape::own; ++later) {
-          subtract(later);
-        }
-        finish(m, turn);
+    for (int first = 0; first < Shape::side; first += Shape::strip) {
+      __syncthreads();
+      if (first > 0) {
+        subtract_strips<E>(shared_.panels, first);
+        __syncthreads();
+      }
+      if (thread_ < lanes_a_warp) {
+        factor_square(first);
+      }
+      __syncthreads();
+      // The rows of the diagonal square, of which there are fewer and fewer, are the last threads'.
+      const int kind = (thread_ / Shape::side + 1) % row_kinds;
+      const int row = thread_ % Shape::side;
+      if (thread_ < row_kinds * Shape::side && (kind > 0 || row >= first + Shape::strip)) {
+        solve_row(first, shared_.panels[kind], row);
       }
     }
+    __syncthreads();
   }
 
  private:
-  /// Where the entry of this row, or of column group + groups m, lies in the published column.
-  static __device__ int place(int row) {
-    return row % Shape::groups * Shape::own + row / Shape::groups;
-  }
-
-  /// Column j, which is this thread's m-th, or the one after that.
-  __device__ void publish(int m, int j, bool after) {
-    E(&column)[row_kinds][Shape::side] = shared_.column[j % 2];
-    E next[row_kinds];
+  /// What takes time is the way from one pivot to the next. Lane i has row i, and so have those
+  /// `strip` lanes further on.
+  __device__ void factor_square(int first) {
+    constexpr int width = Shape::strip;
+    const int i = thread_ % width;
+    E d[width];
+    Real pivot = 0;
 #pragma unroll
-    for (int kind = 0; kind < row_kinds; ++kind) {
-      next[kind] = after ? x_[kind][m + 1 < Shape::own ? m + 1 : m] : x_[kind][m];
+    for (int j = 0; j < width; ++j) {
+      d[j] = shared_.panels[0][first + j][first + i];
+      pivot = i == j ? real(d[j]) : pivot;
     }
-    column[0][place(row_)] = next[0];
-    column[1][row_] = next[1];
-    column[2][row_] = next[2];
-    if (row_ == j) {
-      shared_.pivot[j] = real(next[0]);
-      shared_.inverse_root[j] = inverse_root(real(next[0]));
-    }
-  }
-
-  /// Takes this thread's part of l_j from the published column; buffers alternate, and `turn` is as
-  /// odd or even as j.
-  __device__ void load(int turn, int j) {
-    const E(&column)[row_kinds][Shape::side] = shared_.column[turn % 2];
-    const RealPart<E> root = shared_.inverse_root[j];
-    l_[0] = scaled(column[0][place(row_)], root);
-    l_[1] = scaled(column[1][row_], root);
-    l_[2] = scaled(column[2][row_], root);
 #pragma unroll
-    for (int kind = 0; kind < row_kinds; ++kind) {
-      factor_[kind] = scaled(l_[kind], -root);
-    }
-    others_ = column[0] + group_ * Shape::own;
-  }
-
-  /// Subtracts from the thread's m-th column, if there is one.
-  __device__ void subtract(int m) {
-    if (m >= Shape::own) {
-      return;
-    }
-    const E other = others_[m];
+    for (int j = 0; j < width; ++j) {
+      const Real square = from_lane(pivot, j);
+      const Real root = inverse_root(square);
+      // Of a pivot by another way to it, rounded otherwise, only a few digits may be the same.
+      d[j] = scaled(i == j ? from_real<E>(square) : d[j], root);
+      pivot -= square_of_size(d[j]);
+      if (thread_ == j) {
+        shared_.pivot[first + j] = square;
+        shared_.inverse_root[first + j] = root;
+      }
 #pragma unroll
-    for (int kind = 0; kind < row_kinds; ++kind) {
-      x_[kind][m] = add_product_conjugate(x_[kind][m], factor_[kind], other);
-    }
-  }
-
-  __device__ void finish(int m, int turn) {
-    if (group_ == turn) {
-#pragma unroll
-      for (int kind = 0; kind < row_kinds; ++kind) {
-        x_[kind][m] = l_[kind];
+      for (int c = j + 1; c < width; ++c) {
+        d[c] = subtract_product_conjugate(d[c], d[j], from_lane(d[j], c));
       }
     }
-    __syncthreads();
+    if (thread_ < width) {
+#pragma unroll
+      for (int j = 0; j < width; ++j) {
+        shared_.panels[0][first + j][first + i] = d[j];
+      }
+    }
+  }
+
+  __device__ void solve_row(int first, Panel<E>& rows, int row) {
+    constexpr int width = Shape::strip;
+    E x[width];
+#pragma unroll
+    for (int j = 0; j < width; ++j) {
+      x[j] = rows[first + j][row];
+    }
+#pragma unroll
+    for (int j = 0; j < width; ++j) {
+      x[j] = scaled(x[j], shared_.inverse_root[first + j]);
+      rows[first + j][row] = x[j];
+      E l[width];
+      load_run(l, &shared_.panels[0][first + j][first]);
+#pragma unroll
+      for (int c = j + 1; c < width; ++c) {
+        x[c] = subtract_product_conjugate(x[c], x[j], l[c]);
+      }
+    }
   }
 
   FactorShared<E>& shared_;
-  ThreadRows<E>& x_;
-  int row_;
-  int group_;
-  E l_[row_kinds];
-  E factor_[row_kinds];
-  const E* others_;
+  int thread_;
 };
 
 }  // namespace shardsolve::runtime::cuda

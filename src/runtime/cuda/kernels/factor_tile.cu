@@ -109,21 +109,21 @@ class Step {
 
   __device__ void run() {
     auto& shared = dynamic_shared<FactorShared<E>>();
-    ThreadRows<E> x;
-    load(x);
-    Elimination<E>(shared, x).run();
+    load(shared);
+    Elimination<E>(shared).run();
     if (in_inverse() && square_.column == step_ + 1) {
-      store_inverse(x);
+      const DeviceMatrix<E> target = choose(square_.row == step_, all_.inverse, all_.adjoint);
+      store(walk(target, square_.row * side + row_, side), shared.panels[1]);
     }
     if (square_.row == step_ && square_.column == step_ + 1) {
-      store_diagonal(x);
+      store(walk(factor_, top_ + row_, row_ + 1), shared.panels[0]);
       report(shared);
     }
     if (square_.row == square_.column) {
-      store_panel(x);
+      store(walk(factor_, square_.row * side + row_, side), shared.panels[1]);
     }
     if (square_.column < end_) {
-      update(shared, x);
+      update(shared);
     }
   }
 
@@ -155,18 +155,19 @@ class Step {
     }
   }
 
-  static __device__ void write(Walk to, const E (&x)[Shape::own]) {
+  __device__ void store(Walk to, const Panel<E>& rows) const {
 #pragma unroll
     for (int m = 0; m < Shape::own; ++m) {
       if (m < to.length) {
-        *to.next = x[m];
+        *to.next = rows[column_of(m)][row_];
       }
       to.next += to.step;
     }
   }
 
   /// Beyond the edge of the tile the diagonal goes on with ones and the panels with zeros.
-  __device__ void load(ThreadRows<E>& x) const {
+  __device__ void load(FactorShared<E>& shared) const {
+    ThreadRows<E> x;
 #pragma unroll
     for (int m = 0; m < Shape::own; ++m) {
       const E identity = from_real<E>(row_ == column_of(m) ? 1 : 0);
@@ -182,25 +183,13 @@ class Step {
     if (square_.column != square_.row && square_.column < end_) {
       read(walk(trailing_, square_.column * side + row_, side), x[2]);
     }
-  }
-
-  __device__ void store_inverse(const ThreadRows<E>& x) const {
-    const DeviceMatrix<E> target = choose(square_.row == step_, all_.inverse, all_.adjoint);
-    write(walk(target, square_.row * side + row_, side), x[1]);
-  }
-
-  __device__ void store_diagonal(ThreadRows<E>& x) const {
 #pragma unroll
-    for (int m = 0; m < Shape::own; ++m) {
-      if (row_ == column_of(m)) {
-        x[0][m] = from_real<E>(real(x[0][m]));
+    for (int kind = 0; kind < row_kinds; ++kind) {
+#pragma unroll
+      for (int m = 0; m < Shape::own; ++m) {
+        shared.panels[kind][column_of(m)][row_] = x[kind][m];
       }
     }
-    write(walk(factor_, top_ + row_, row_ + 1), x[0]);
-  }
-
-  __device__ void store_panel(const ThreadRows<E>& x) const {
-    write(walk(factor_, square_.row * side + row_, side), x[1]);
   }
 
   /// The first warp looks for the first bad pivot; an earlier step's finding stays.
@@ -225,7 +214,7 @@ class Step {
     }
   }
 
-  __device__ void update(FactorShared<E>& shared, const ThreadRows<E>& x) const {
+  __device__ void update(const FactorShared<E>& shared) const {
     using Tile = UpdateTile<E>;
     const Tile tile;
     const DeviceMatrix<E> target = choose(in_inverse(), all_.inverse, all_.adjoint);
@@ -242,13 +231,7 @@ class Step {
                  ? old(square_.row * side + tile.row(e), square_.column * side + tile.column(e))
                  : from_real<E>(0);
     }
-#pragma unroll
-    for (int m = 0; m < Shape::own; ++m) {
-      shared.panels[0][column_of(m)][row_] = x[1][m];
-      shared.panels[1][column_of(m)][row_] = x[2][m];
-    }
-    __syncthreads();
-    tile.subtract_product(c, shared.panels[0], shared.panels[diagonal ? 0 : 1]);
+    tile.subtract_product(c, shared.panels[1], shared.panels[diagonal ? 1 : 2]);
 #pragma unroll
     for (int e = 0; e < Tile::count; ++e) {
       if (is_part(e)) {

@@ -1,19 +1,16 @@
-/// c -= p q^H for a square tile c, spread over the threads of a block, and panels in shared memory.
+/// Products of panels in shared memory, spread over the threads of a block.
 #pragma once
 
 #include "runtime/cuda/kernels/factor_shape.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 #include "runtime/cuda/kernels/tensor_core.cuh"
 
+#include <type_traits>
+
 namespace shardsolve::runtime::cuda {
 
-template <class E>
-using Panel = E[FactorShape<E>::side][FactorShared<E>::panel_stride];
-
-inline constexpr int lanes_a_warp = 32;
-
-/// Which elements of c a thread holds, and their update: four rows of a few columns each, in runs
-/// of 16 bytes, which is what one load from shared memory brings.
+/// c -= p q^H for a square tile c. Which elements of c a thread holds, and their update: four rows
+/// of a few columns each, in runs of 16 bytes, which is what one load from shared memory brings.
 template <class E>
 class UpdateTile {
  public:
@@ -32,7 +29,7 @@ class UpdateTile {
       load(right, q[k], column_threads, column_thread_);
 #pragma unroll
       for (int e = 0; e < count; ++e) {
-        c[e] = add_product_conjugate(c[e], negative(left[e % rows]), right[e / rows]);
+        c[e] = subtract_product_conjugate(c[e], left[e % rows], right[e / rows]);
       }
     }
   }
@@ -48,12 +45,6 @@ class UpdateTile {
   static constexpr int across = lanes_a_warp / down;
   static constexpr int warps_down = row_threads / down;
 
-  struct alignas(16) Run {
-    E elements[run];
-  };
-
-  static __device__ E negative(E x) { return scaled(x, RealPart<E>{-1}); }
-
   static __device__ int place(int element, int threads, int thread) {
     return (element / run * threads + thread) * run + element % run;
   }
@@ -62,10 +53,11 @@ class UpdateTile {
   static __device__ void load(E (&to)[length], const E* from, int threads, int thread) {
 #pragma unroll
     for (int first = 0; first < length; first += run) {
-      const Run found = *reinterpret_cast<const Run*>(from + place(first, threads, thread));
+      E found[run];
+      load_run(found, from + place(first, threads, thread));
 #pragma unroll
       for (int e = 0; e < run; ++e) {
-        to[first + e] = found.elements[e];
+        to[first + e] = found[e];
       }
     }
   }
@@ -76,42 +68,151 @@ class UpdateTile {
   int column_thread_ = lane_ / down + warp_ / warps_down * across;
 };
 
-/// For doubles the tensor cores: warps are 2 down and 4 across, with 4 x 2 squares of 8 x 8 each.
+/// What the tensor cores take and give of a 16 x 8 square of c, at rows `top` and columns `left` of
+/// panels: c -= p q^H, 16 columns of both at a time.
+class TensorSquare {
+ public:
+  __device__ TensorSquare(int top, int left) : row_(top + lane() / 4), column_(left + lane() / 4) {}
+
+  __device__ void subtract(Tile16x8& c, const Panel<double>& p, const Panel<double>& q,
+                           int first) const {
+    Tile16x8 left[2];
+    double2 right[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      // Any four columns, if both factors have the same ones; these are in different banks.
+      const int k = first + 8 * half + lane() % 4;
+      left[half] = {{-p[k][row_], -p[k + 4][row_]}, {-p[k][row_ + 8], -p[k + 4][row_ + 8]}};
+      right[half] = {q[k][column_], q[k + 4][column_]};
+    }
+#if __CUDA_ARCH__ >= 900
+    multiply_add_16x8x16(c, left, right);
+#else
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const auto add = [&](double(&sum)[2], const double(&a)[2]) {
+        multiply_add_8x8x4(sum[0], sum[1], a[0], right[half].x);
+        multiply_add_8x8x4(sum[0], sum[1], a[1], right[half].y);
+      };
+      add(c.low, left[half].low);
+      add(c.high, left[half].high);
+    }
+#endif
+  }
+
+  static __device__ int lane() { return static_cast<int>(threadIdx.x) % lanes_a_warp; }
+  static __device__ int warp() { return static_cast<int>(threadIdx.x) / lanes_a_warp; }
+
+ private:
+  int row_;
+  int column_;
+};
+
+/// For doubles: a warp has 16 rows and half of the columns.
 template <>
 class UpdateTile<double> {
  public:
   static constexpr int side = FactorShape<double>::side;
   static constexpr int count = side * side / FactorShape<double>::threads;
 
-  __device__ int row(int e) const { return top_ + e / (2 * across) * square + lane_ / depth; }
+  __device__ int row(int e) const { return top_ + e / 2 % 2 * 8 + TensorSquare::lane() / 4; }
   __device__ int column(int e) const {
-    return left_ + e / 2 % across * square + lane_ % depth * 2 + e % 2;
+    return left_ + e / 4 * 8 + TensorSquare::lane() % 4 * 2 + e % 2;
   }
 
   __device__ void subtract_product(double (&c)[count], const Panel<double>& p,
                                    const Panel<double>& q) const {
-#pragma unroll 4
-    for (int k = 0; k < side; k += depth) {
-      const double* const left = p[k + lane_ % depth] + top_ + lane_ / depth;
-      const double* const right = q[k + lane_ % depth] + left_ + lane_ / depth;
+    constexpr int squares = count / 4;
+    Tile16x8 sums[squares];
 #pragma unroll
-      for (int e = 0; e < count; e += 2) {
-        multiply_add_8x8x4(c[e], c[e + 1], -left[e / (2 * across) * square],
-                           right[e / 2 % across * square]);
+    for (int i = 0; i < squares; ++i) {
+      sums[i] = {{c[4 * i], c[4 * i + 1]}, {c[4 * i + 2], c[4 * i + 3]}};
+    }
+#pragma unroll
+    for (int k = 0; k < side; k += 16) {
+#pragma unroll
+      for (int i = 0; i < squares; ++i) {
+        TensorSquare(top_, left_ + 8 * i).subtract(sums[i], p, q, k);
       }
+    }
+#pragma unroll
+    for (int i = 0; i < squares; ++i) {
+      c[4 * i] = sums[i].low[0];
+      c[4 * i + 1] = sums[i].low[1];
+      c[4 * i + 2] = sums[i].high[0];
+      c[4 * i + 3] = sums[i].high[1];
     }
   }
 
  private:
-  static constexpr int square = 8;
-  static constexpr int depth = 4;
-  static constexpr int across = 2;
-  static constexpr int warps_down = 2;
-
-  int lane_ = static_cast<int>(threadIdx.x) % lanes_a_warp;
-  int warp_ = static_cast<int>(threadIdx.x) / lanes_a_warp;
-  int top_ = warp_ % warps_down * (side / warps_down);
-  int left_ = warp_ / warps_down * (across * square);
+  int top_ = TensorSquare::warp() % 4 * 16;
+  int left_ = TensorSquare::warp() / 4 * (side / 2);
 };
+
+/// In the strip of columns from `first` on of all panels: what the columns before it contribute,
+/// with the rows of the first panel as right factor.
+template <class E>
+__device__ void subtract_strips(Panel<E> (&panels)[row_kinds], int first) {
+  using Shape = FactorShape<E>;
+  if constexpr (std::is_same_v<E, double>) {
+    static_assert(Shape::strip == 16);
+    constexpr int warps = Shape::threads / lanes_a_warp;
+    constexpr int turns = row_kinds * Shape::side / 16 * 2 / warps;
+    const auto square = [](int turn) { return turn * warps + TensorSquare::warp(); };
+    const auto panel = [&](int turn) -> Panel<E>& {
+      return panels[square(turn) / (Shape::side / 8)];
+    };
+    const auto top = [&](int turn) { return square(turn) / 2 * 16 % Shape::side; };
+    const auto left = [&](int turn) { return first + square(turn) % 2 * 8; };
+    const auto at = [&](int turn, int row, int column) -> double& {
+      const int lane = TensorSquare::lane();
+      return panel(turn)[left(turn) + lane % 4 * 2 + column][top(turn) + lane / 4 + row];
+    };
+    Tile16x8 sums[turns];
+#pragma unroll
+    for (int turn = 0; turn < turns; ++turn) {
+      sums[turn] = {{at(turn, 0, 0), at(turn, 0, 1)}, {at(turn, 8, 0), at(turn, 8, 1)}};
+    }
+    for (int k = 0; k < first; k += 16) {
+#pragma unroll
+      for (int turn = 0; turn < turns; ++turn) {
+        TensorSquare(top(turn), left(turn)).subtract(sums[turn], panel(turn), panels[0], k);
+      }
+    }
+#pragma unroll
+    for (int turn = 0; turn < turns; ++turn) {
+      at(turn, 0, 0) = sums[turn].low[0];
+      at(turn, 0, 1) = sums[turn].low[1];
+      at(turn, 8, 0) = sums[turn].high[0];
+      at(turn, 8, 1) = sums[turn].high[1];
+    }
+  } else {
+    constexpr int part = Shape::strip / Shape::groups;
+    const int row = static_cast<int>(threadIdx.x) % Shape::side;
+    const int column = first + static_cast<int>(threadIdx.x) / Shape::side * part;
+    E sums[row_kinds][part] = {};
+#pragma unroll 4
+    for (int k = 0; k < first; ++k) {
+      E other[part];
+      load_run(other, &panels[0][k][column]);
+#pragma unroll
+      for (int kind = 0; kind < row_kinds; ++kind) {
+        const E own = panels[kind][k][row];
+#pragma unroll
+        for (int i = 0; i < part; ++i) {
+          sums[kind][i] = subtract_product_conjugate(sums[kind][i], own, other[i]);
+        }
+      }
+    }
+#pragma unroll
+    for (int kind = 0; kind < row_kinds; ++kind) {
+#pragma unroll
+      for (int i = 0; i < part; ++i) {
+        E& x = panels[kind][column + i][row];
+        x = add_product(x, from_real<E>(1), sums[kind][i]);
+      }
+    }
+  }
+}
 
 }  // namespace shardsolve::runtime::cuda

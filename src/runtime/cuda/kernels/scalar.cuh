@@ -57,4 +57,14 @@ __device__ E add_product_conjugate(E sum, E x, E y) {
   return add_product(sum, x, conjugate(y));
 }
 
+/// sum - x conj(y).
+template <class E>
+__device__ E subtract_product_conjugate(E sum, E x, E y) {
+  if constexpr (parts<E> == 2) {
+    return {sum.re - x.re * y.re - x.im * y.im, sum.im - x.im * y.re + x.re * y.im};
+  } else {
+    return sum - x * y;
+  }
+}
+
 }  // namespace shardsolve::runtime::cuda
