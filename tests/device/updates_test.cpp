@@ -191,6 +191,58 @@ TYPED_TEST(DeviceUpdatesTest, ManyUpdatesAtOnce_AreThoseOneByOne) {
   }
 }
 
+// Large updates are made in larger tiles than small ones.
+TYPED_TEST(DeviceUpdatesTest, LargeUpdates_AreTheBitsOfSmallOnes) {
+  using T = TypeParam;
+  constexpr std::int64_t k = 48;
+  constexpr std::int64_t m = 1605;
+  const auto panel = framed<T>(k, m, 1);
+  const auto c = framed<T>(m, m, 2);
+  for (const bool lower : {false, true}) {
+    SCOPED_TRACE(lower);
+    const auto made = [&](std::int64_t rows) {
+      return this->after(
+          *this->gpu_, {panel, c}, [&](const auto& kernels, auto& queue, const auto& x) {
+            const typename TestFixture::Panel prepared(kernels, *this->gpu_, x[0]);
+            for (std::int64_t first = 0; first < m; first += rows) {
+              const std::int64_t count = std::min(rows, m - first);
+              std::vector<runtime::PanelUpdate<T>> updates{
+                  {.left = first,
+                   .right = lower ? first : 0,
+                   .c = x[1].block(first, lower ? first : 0, count, lower ? count : m),
+                   .lower = lower}};
+              if (lower) {
+                updates.push_back(
+                    {.left = first, .right = 0, .c = x[1].block(first, 0, count, first)});
+              }
+              kernels.update(queue, prepared.view(), prepared.view(), updates);
+            }
+            queue.synchronize();  // before the panel's memory goes
+          })[1];
+    };
+    const auto whole = made(m);
+    if (!std::is_same_v<T, std::complex<double>>) {  // cuBLAS's sums are its own
+      EXPECT_EQ(whole.values, made(256).values);
+    }
+    // some rows and columns, against products
+    for (std::int64_t i = 0; i < m; i += 67) {
+      for (std::int64_t j = 0; j < m; j += 59) {
+        std::complex<double> expected = c(i, j);
+        for (std::int64_t l = 0; l < k && (!lower || i >= j); ++l) {
+          expected -=
+              std::complex<double>(conjugate(panel(l, i))) * std::complex<double>(panel(l, j));
+        }
+        if (lower && i == j) {
+          expected = std::real(expected);
+        }
+        EXPECT_LE(std::abs(expected - std::complex<double>(whole(i, j))),
+                  static_cast<double>(2 * k) * unit_roundoff<T>)
+            << i << ", " << j;
+      }
+    }
+  }
+}
+
 // Sums that only grow show whether what is added up is chopped: left to the tensor cores of an
 // H200, sums of 1024 such products come out 23 units too small. Rounded to nearest they err as
 // often to either side, single ones by up to the root of their length.

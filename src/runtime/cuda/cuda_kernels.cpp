@@ -3,7 +3,8 @@
 #include "runtime/cuda/cublas.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/cuda/device_kernels.hpp"
-#include "runtime/cuda/update_pieces.hpp"
+#include "runtime/cuda/panel_products.hpp"
+#include "runtime/cuda/update_list.hpp"
 #include "runtime/operand_shapes.hpp"
 
 #include <algorithm>
@@ -44,123 +45,8 @@ UpperPart<Element<T>, RealOf<T>> with_elements(const UpperPart<T, RealOf<T>>& a)
 
 CudaQueue& as_cuda(Queue& queue) { return static_cast<CudaQueue&>(queue); }
 
-/// What kernels made of several may take as scratch; where that is not enough they work in parts.
-/// For panels that is 4096 rows of 1024 columns in float64.
-constexpr std::size_t own_scratch = std::size_t{32} << 20U;
-
-/// Width of the blocks of a panel; see panel(). Wide ones, which have an inverse too, make few
-/// products one after another of few rows: of those that the next tile waits for.
-constexpr std::int64_t panel_block = 256;
-constexpr std::int64_t wide_panel_block = 512;
-constexpr std::int64_t few_rows = 1024;
-
 /// Columns up to which herk_batch makes both triangles of a tile.
 constexpr std::int64_t narrow_tile = 256;
-
-/// Rows of a panel that are taken at a time.
-template <Scalar T>
-std::int64_t panel_rows(std::int64_t tile) {
-  const auto elements = static_cast<std::int64_t>(own_scratch / sizeof(T));
-  return std::max<std::int64_t>(elements / tile, 1);
-}
-
-std::int64_t widest_block(std::int64_t rows) {
-  return rows <= few_rows ? wide_panel_block : panel_block;
-}
-
-template <class T>
-MatrixView<T> row_range(MatrixView<T> a, std::int64_t first, std::int64_t count) {
-  return a.block(first, 0, count, a.columns());
-}
-
-/// work(residual, p) for parts of a21 that `scratch` has room for, with residual = a21^H; then p,
-/// the columns of `packed` that belong to it, replaces a21^H.
-template <Scalar T, class Work>
-void in_parts(Queue& queue, const Kernels<T>& kernels, T* scratch, MatrixView<T> a21,
-              MatrixView<T> packed, Work work) {
-  const std::int64_t n = a21.columns();
-  for (std::int64_t first = 0; first < a21.rows(); first += panel_rows<T>(n)) {
-    const std::int64_t count = std::min(panel_rows<T>(n), a21.rows() - first);
-    const MatrixView<T> rows = a21.block(first, 0, count, n);
-    const MatrixView<T> residual(scratch, n, count);
-    kernels.conjugate_transpose(queue, rows, residual);
-    work(residual, packed.columns_from(first, count));
-    kernels.conjugate_transpose(queue, packed.columns_from(first, count), rows);
-  }
-}
-
-/// One block row p of a triangular solve, given the rows p0 that are solved, the blocks l0 of the
-/// triangle that they are multiplied with, its diagonal block l and the inverse of that, all three
-/// as their adjoints:
-///   r -= l0 p0,   p = inv(l) r,   p += inv(l) (r - l p)
-/// The first product alone is not backward stable (an ill-conditioned block costs what a solve
-/// would have kept), the correction makes it so. Narrow blocks save operations: with one, three
-/// products of the full width where a solve has half of one.
-template <Scalar T>
-void solve_block(Queue& queue, const Kernels<T>& kernels, MatrixView<const T> l0,
-                 MatrixView<const T> p0, MatrixView<const T> l, MatrixView<const T> inverse,
-                 MatrixView<T> r, MatrixView<T> p) {
-  const auto add = [&](T factor, MatrixView<const T> adjoint, MatrixView<const T> x, T keep,
-                       MatrixView<T> to) {
-    kernels.gemm(queue, Op::conjugate_transpose, Op::none, factor, adjoint, x, keep, to);
-  };
-  if (!p0.empty()) {
-    add(T{-1}, l0, p0, T{1}, r);
-  }
-  add(T{1}, inverse, r, T{0}, p);
-  add(T{-1}, l, p, T{1}, r);
-  add(T{1}, inverse, r, T{1}, p);
-}
-
-/// Kernels take what lies behind a panel for zeros.
-template <Scalar T>
-void require_columns(const PanelUpdate<T>& update, std::int64_t left, std::int64_t right) {
-  const std::int64_t last = update.apart * (update.count - 1);
-  require(update.left + last + update.c.rows() <= left &&
-              update.right + last + update.c.columns() <= right &&
-              (!update.lower || update.c.rows() == update.c.columns()),
-          "update");
-}
-
-template <Scalar T>
-void add_piece(UpdatePieces<Element<T>>& pieces, const PanelUpdate<T>& update) {
-  const auto small = [](std::int64_t count) { return static_cast<std::int32_t>(count); };
-  const auto tiles = [](std::int64_t count, int size) {
-    return static_cast<std::uint32_t>((count + size - 1) / size);
-  };
-  const MatrixView<T> c = update.c;
-  UpdatePiece<Element<T>>& piece = pieces.pieces[pieces.count++];
-  piece = {.c = elements(c).data(),
-           .stride = c.stride(),
-           .c_apart = update.c_apart,
-           .left = small(update.left),
-           .right = small(update.right),
-           .apart = small(update.apart),
-           .rows = small(c.rows()),
-           .columns = small(c.columns()),
-           .tiles = tiles(c.rows(), update_rows) * tiles(c.columns(), update_columns<Element<T>>),
-           .first_tile = pieces.tiles,
-           .lower = update.lower};
-  pieces.tiles += piece.tiles * static_cast<std::uint32_t>(update.count);
-}
-
-template <Scalar T>
-double flops_of(const PanelUpdate<T>& update, std::int64_t k) {
-  const std::int64_t rows = update.c.rows();
-  const double entries =
-      update.lower ? 0.5 * product(rows, rows + 1) : product(rows, update.c.columns());
-  return multiply_add<T> * product(update.count, k) * entries;
-}
-
-/// Throws unless a panel has room for its factors and begins where kernels read it.
-template <Scalar T>
-void require_split(MatrixView<const T> packed) {
-  constexpr std::size_t alignment = 16;
-  require(packed.stride() >= packed.rows() + Own<T>::split_rows &&
-              reinterpret_cast<std::uintptr_t>(packed.data()) % alignment == 0 &&
-              static_cast<std::size_t>(packed.stride()) * sizeof(T) % alignment == 0,
-          "split panel");
-}
 
 /// Whether WideGemm has taken the product.
 template <Scalar T>
@@ -382,8 +268,9 @@ void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) co
   CudaQueue& cuda = as_cuda(queue);
   const In adjoint = aid.block(0, 0, n, n);
   const In inverse = aid.block(0, n, n, n);
-  // Here and not below: memory that is short is to be missed in the first panel.
-  T* const scratch = static_cast<T*>(cuda.scratch(own_scratch));
+  // Here and not below: memory that is short is to be missed in the first panel, the largest.
+  const auto bytes = static_cast<std::size_t>(a21.rows() * n) * sizeof(T);
+  T* const scratch = static_cast<T*>(cuda.scratch(std::min(own_scratch, bytes)));
   if (Own<T>::solves_panel(elements(adjoint), elements(inverse), elements(In(a21)),
                            elements(In(packed)))) {
     const WorkInfo info{.name = "panel",
@@ -454,12 +341,18 @@ void CudaKernels<T>::update(Queue& queue, In left, In right,
     require_split(right);
   }
   CudaQueue& cuda = as_cuda(queue);
-  UpdatePieces<Element<T>> pieces;
+  const UpdateTileSize largest{update_rows, update_columns<Element<T>>};
+  std::int64_t tiles = 0;
+  for (const PanelUpdate<T>& update : updates) {
+    tiles += update.count * tiles_of(update, largest).changed;
+  }
+  const UpdatePieces<Element<T>> none{.size = Own<T>::update_size(tiles)};
+  UpdatePieces<Element<T>> pieces = none;
   WorkInfo info{.name = "update"};
   const auto enqueue = [&] {
     cuda.launch(info,
                 [&] { Own<T>::update(cuda.stream(), elements(left), elements(right), pieces); });
-    pieces = {};
+    pieces = none;
     info.flops = 0.0;
   };
   for (const PanelUpdate<T>& update : updates) {

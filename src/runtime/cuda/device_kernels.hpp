@@ -70,6 +70,9 @@ struct DeviceKernels {
   /// current device, from sm_90 on, such in float64 whose columns are slices of 16 numbers and
   /// begin at multiples of 16 bytes.
   static bool updates_panels(In panel);
+  /// How an update is to be cut that would be so many tiles of the largest size. What an entry
+  /// becomes does not depend on it.
+  static UpdateTileSize update_size(std::int64_t tiles);
   /// Each c_i -= left_i^H right_i. Of what is `lower` the lower triangle alone, whose diagonal is
   /// made real.
   static void update(cudaStream_t stream, In left, In right, const UpdatePieces<E>& pieces);
@@ -122,6 +125,12 @@ template <>
 bool DeviceKernels<Complex<float>>::updates_panels(In panel);
 template <>
 bool DeviceKernels<Complex<double>>::updates_panels(In panel);
+template <class E>
+UpdateTileSize DeviceKernels<E>::update_size(std::int64_t /*tiles*/) {
+  return {update_rows, update_columns<E>};
+}
+template <>
+UpdateTileSize DeviceKernels<double>::update_size(std::int64_t tiles);
 template <>
 void DeviceKernels<float>::update(cudaStream_t, In, In, const UpdatePieces<float>&);
 template <>

@@ -24,19 +24,24 @@ struct UpdatePiece {
   bool lower;  ///< of c, only the lower triangle
 };
 
+/// Rows and columns of c that a block of threads makes.
+inline constexpr int update_rows = 128;
+template <class E>
+inline constexpr int update_columns = sizeof(RealPart<E>) == sizeof(float) ? 128 / parts<E> : 128;
+struct UpdateTileSize {
+  int rows;
+  int columns;
+};
+
 /// They go with the launch, as a parameter of the kernel.
 template <class E>
 struct UpdatePieces {
   static constexpr std::int32_t most = 32;
 
+  UpdateTileSize size{update_rows, update_columns<E>};
   UpdatePiece<E> pieces[most];
   std::int32_t count = 0;
   std::uint32_t tiles = 0;
 };
-
-/// Rows and columns of c that a block of threads makes.
-inline constexpr int update_rows = 128;
-template <class E>
-inline constexpr int update_columns = sizeof(RealPart<E>) == sizeof(float) ? 128 / parts<E> : 128;
 
 }  // namespace shardsolve::runtime::cuda

@@ -26,8 +26,9 @@ constexpr int warps_down = 2;
 constexpr int warps_across = 4;
 constexpr int warps = warps_down * warps_across;
 constexpr int threads = warps * lanes;
-constexpr int part_rows = update_rows / warps_down;
-constexpr int part_columns = update_columns<double> / warps_across;
+
+/// Tiles of updates that leave most multiprocessors idle otherwise.
+constexpr int small_side = 64;
 
 // What the tensor cores multiply at once.
 constexpr int high = 16;
@@ -39,30 +40,34 @@ constexpr int slice = 2 * deep;
 constexpr int slots = 6;
 constexpr int bytes_a_column = slice * sizeof(double);
 constexpr int bytes_a_piece = sizeof(double2);
-constexpr int bytes_a_slice = update_rows * bytes_a_column;
 static_assert(update_rows == update_columns<double>);
 
 /// Slices before the last when c is brought to the GPU's cache.
 constexpr int before_end = 10;
 
-/// A slice of 128 columns. The pieces of 16 bytes of column j are at places that differ from their
-/// numbers by the bits of j % 8 (CUDA's 128-byte swizzle), so that those of eight columns are in
-/// different banks.
+/// A slice of so many columns. The pieces of 16 bytes of column j are at places that differ from
+/// their numbers by the bits of j % 8 (CUDA's 128-byte swizzle), so that those of eight columns are
+/// in different banks.
+template <int side>
 struct alignas(1024) Slice {
-  char bytes[bytes_a_slice];
+  char bytes[side * bytes_a_column];
 };
 
+template <int side>
 struct Shared {
-  Slice left[slots];
-  Slice right[slots];
+  Slice<side> left[slots];
+  Slice<side> right[slots];
   CopyBarrier is_there[slots];
   CopyBarrier is_read[slots];
 };
-constexpr std::size_t shared_bytes = sizeof(Shared) + alignof(Shared);
+template <int side>
+constexpr std::size_t shared_bytes = sizeof(Shared<side>) + alignof(Shared<side>);
 
-inline __device__ Shared& shared_memory() {
+template <int side>
+__device__ Shared<side>& shared_memory() {
   char* const memory = &dynamic_shared<char>();
-  return *reinterpret_cast<Shared*>(memory + (0U - shared_address(memory)) % alignof(Shared));
+  return *reinterpret_cast<Shared<side>*>(memory +
+                                          (0U - shared_address(memory)) % alignof(Shared<side>));
 }
 
 /// 16 x 8 numbers of a result: lane 4 g + t holds columns 2 t and 2 t + 1 of rows g and g + 8.
@@ -102,10 +107,14 @@ inline __device__ std::uint32_t unknown(std::uint32_t address) {
   return address;
 }
 
+/// A tile of so many rows and columns.
+template <int side>
 class UpdateTile {
  public:
-  __device__ UpdateTile(const CUtensorMap& left, const CUtensorMap& right,
-                        const UpdatePlace<double>& place, int k, Shared& shared)
+  using Place = UpdatePlace<double, side>;
+
+  __device__ UpdateTile(const CUtensorMap& left, const CUtensorMap& right, const Place& place,
+                        int k, Shared<side>& shared)
       : left_(left), right_(right), place_(place), slices_(k / slice), shared_(shared) {}
 
   __device__ void run() {
@@ -125,6 +134,9 @@ class UpdateTile {
   }
 
  private:
+  static constexpr int part_rows = side / warps_down;
+  static constexpr int part_columns = side / warps_across;
+  static constexpr int bytes_a_slice = sizeof(Slice<side>);
   static constexpr int tiles_down = part_rows / wide;
   static constexpr int tiles_across = part_columns / high;
 
@@ -234,9 +246,9 @@ class UpdateTile {
     const int row = place_.row + own_row() + 2 * t();
     const int column = place_.column + own_column() + g();
     double* const c = place_.c + row + static_cast<std::int64_t>(column) * place_.stride;
-    const bool is_whole = place_.row + update_rows <= place_.rows &&
-                          place_.column + update_columns<double> <= place_.columns &&
-                          (!place_.lower || place_.row >= place_.column + update_columns<double>);
+    const bool is_whole = place_.row + side <= place_.rows &&
+                          place_.column + side <= place_.columns &&
+                          (!place_.lower || place_.row >= place_.column + side);
     const bool in_pairs =
         reinterpret_cast<std::uintptr_t>(place_.c) % sizeof(double2) == 0 && place_.stride % 2 == 0;
 #pragma unroll
@@ -284,24 +296,25 @@ class UpdateTile {
 
   const CUtensorMap& left_;
   const CUtensorMap& right_;
-  const UpdatePlace<double> place_;
+  const Place place_;
   int slices_;
-  Shared& shared_;
+  Shared<side>& shared_;
   Sum sum_[tiles_across][tiles_down] = {};
 };
 
-__global__ void __launch_bounds__(threads, 1)
+template <int side>
+__global__ void __launch_bounds__(threads, side == update_rows ? 1 : 2)
     update_tiles(const __grid_constant__ CUtensorMap left,
                  const __grid_constant__ CUtensorMap right,
                  const __grid_constant__ UpdatePieces<double> pieces, int k) {
-  const UpdatePlace<double> place = place_of_block(pieces);
+  const auto place = place_of_block<double, side, side>(pieces);
   if (place.counts()) {
-    UpdateTile(left, right, place, k, shared_memory()).run();
+    UpdateTile<side>(left, right, place, k, shared_memory<side>()).run();
   }
 }
 
-/// The panel as the hardware copies it: boxes of a slice of 128 columns.
-bool describe(MatrixView<const double> panel, CUtensorMap& map) {
+/// The panel as the hardware copies it: boxes of a slice of so many columns.
+bool describe(MatrixView<const double> panel, int columns, CUtensorMap& map) {
   static const auto encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
@@ -312,7 +325,7 @@ bool describe(MatrixView<const double> panel, CUtensorMap& map) {
   const cuuint64_t size[] = {static_cast<cuuint64_t>(panel.rows()),
                              static_cast<cuuint64_t>(panel.columns())};
   const cuuint64_t stride[] = {static_cast<cuuint64_t>(panel.stride()) * sizeof(double)};
-  const cuuint32_t box[] = {slice, update_rows};
+  const cuuint32_t box[] = {slice, static_cast<cuuint32_t>(columns)};
   const cuuint32_t step[] = {1, 1};
   return encode != nullptr &&
          encode(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, 2, const_cast<double*>(panel.data()), size,
@@ -326,20 +339,35 @@ bool describe(MatrixView<const double> panel, CUtensorMap& map) {
 template <>
 bool DeviceKernels<double>::updates_panels(In panel) {
   CUtensorMap map;
-  return panel.rows() > 0 && panel.rows() % slice == 0 && is_for_sm_90(&update_tiles) &&
-         describe(panel, map);
+  return panel.rows() > 0 && panel.rows() % slice == 0 &&
+         is_for_sm_90(&update_tiles<update_rows>) && describe(panel, update_rows, map);
+}
+
+// Small ones make two thirds of what large ones do, by four times as many blocks of threads.
+template <>
+UpdateTileSize DeviceKernels<double>::update_size(std::int64_t tiles) {
+  const bool few = 3 * tiles <= 2 * device_attribute(cudaDevAttrMultiProcessorCount);
+  const int side = few ? small_side : update_rows;
+  return {side, side};
 }
 
 template <>
 void DeviceKernels<double>::update(cudaStream_t stream, In left, In right,
                                    const UpdatePieces<double>& pieces) {
-  CUtensorMap left_map;
-  CUtensorMap right_map;
-  describe(left, left_map);
-  describe(right, right_map);
-  allow_shared(&update_tiles, shared_bytes);
-  launch(stream, &update_tiles, pieces.tiles, {threads, shared_bytes}, left_map, right_map, pieces,
-         static_cast<int>(left.rows()));
+  const auto start = [&](auto kernel, std::size_t bytes) {
+    CUtensorMap left_map;
+    CUtensorMap right_map;
+    describe(left, pieces.size.columns, left_map);
+    describe(right, pieces.size.columns, right_map);
+    allow_shared(kernel, bytes);
+    launch(stream, kernel, pieces.tiles, {threads, bytes}, left_map, right_map, pieces,
+           static_cast<int>(left.rows()));
+  };
+  if (pieces.size.rows == small_side) {
+    start(&update_tiles<small_side>, shared_bytes<small_side>);
+  } else {
+    start(&update_tiles<update_rows>, shared_bytes<update_rows>);
+  }
 }
 
 // cuBLAS makes these products as fast as the GPU does any.
