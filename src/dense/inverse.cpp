@@ -5,7 +5,8 @@
 //
 // and what is left of L above it. Then column block t of M and row block t of X are made:
 //
-//   m21 = s21 l11^-1, m11 = l11^-1       in place                 owner, panel queue
+//   m11 = l11^-1                         ahead, all at once       owner, update queue
+//   m21 = s21 l11^-1                     in place                 owner, panel queue
 //   m   = [m11; m21] -> all ranks, packed transposed              transfer queue
 //   r   = row block t of L, left of l11, s = 0 in its place       each rank its own columns,
 //   s  -= m r            all rows from t on                       update queue
@@ -45,7 +46,6 @@ using layout::Batch;
 using layout::Piece;
 using layout::RowChunk;
 using runtime::Op;
-using runtime::Side;
 using runtime::Triangle;
 
 /// Columns of M in memory: one being used, one arriving, one being made.
@@ -79,6 +79,7 @@ class Inverse {
         next_row_(rank.workspace<T>(most_packed_rows(), layout.tile())),
         tile_(rank.workspace<T>(layout.tile(), layout.tile())),
         diagonal_tiles_(rank.workspace<T>(layout.tile(), slab.columns())),
+        tiles_inverted_(rank.event()),
         column_ready_{&rank.event(), &rank.event()} {
     if (prepares_any()) {
       for (MatrixView<T>& prepared : prepared_) {
@@ -100,6 +101,7 @@ class Inverse {
   void run() {
     const std::int64_t steps = layout_.steps();
     m_.begin(0, steps > 0 && owns(Step(steps - 1)));
+    invert_tiles();
     for (turn_ = 0; turn_ < steps && flags_.may_enqueue(turn_); ++turn_) {
       const Step step(steps - 1 - turn_);
       rank_.set_step(step.value());
@@ -194,6 +196,37 @@ class Inverse {
     return slab_.block(rows.begin.value(), columns.begin.value(), rows.size(), columns.size());
   }
 
+  /// All m11 of this rank at once, to where their tiles of X will be. The update queue has nothing
+  /// else to do yet, and room for the tiles of L.
+  void invert_tiles() {
+    const std::int64_t tile = layout_.tile();
+    const GlobalIndex first = layout_.segment(rank_.index()).begin;
+    const auto l11 = [&](std::int64_t column, std::int64_t size) {
+      return MatrixView<T>(row_.data() + column * tile, size, size);
+    };
+    const auto invert = [&](std::int64_t column, std::int64_t size, std::int64_t count) {
+      kernels_.invert(rank_.update(), l11(column, size),
+                      diagonal_tiles_.block(0, column, size, size),
+                      {.count = count, .a = tile * tile, .c = tile * tile});
+    };
+    const std::int64_t whole = slab_.columns() / tile;
+    const std::int64_t left = slab_.columns() % tile;
+    for (std::int64_t block = 0; block < blocks(); ++block) {
+      const std::int64_t column = block * tile;
+      const std::int64_t size = block < whole ? tile : left;
+      kernels_.lower_triangle(rank_.update(),
+                              slab_.block(first.value() + column, column, size, size),
+                              l11(column, size));
+    }
+    if (whole > 0) {
+      invert(0, tile, whole);
+    }
+    if (left > 0) {
+      invert(whole * tile, left, 1);
+    }
+    rank_.update().record(tiles_inverted_);
+  }
+
   void make_column(Step step) {
     const GlobalRange tile_rows = layout_.rows(step);
     m_.await_free(rank_.panel(), sites::inverse_m_slot_free);
@@ -209,7 +242,9 @@ class Inverse {
       r = take_row(rank_.panel(), step + 1, layout_.columns(step), next_row_);
     }
     const RowRun own = layout_.rows_from(step)[static_cast<std::size_t>(rank_.index())];
-    invert_tile(l11, m(step).columns_from(own.packed, size(step)), m11);
+    rank_.panel().wait(tiles_inverted_, sites::inverse_tiles);
+    kernels_.copy(rank_.panel(), diagonal_tile(step), m11);
+    kernels_.conjugate_transpose(rank_.panel(), m11, m(step).columns_from(own.packed, size(step)));
     const std::vector<RowChunk> all = chunks(step);
     for (std::size_t i = 0; i < all.size(); ++i) {
       const RowChunk& chunk = all[i];
@@ -227,13 +262,6 @@ class Inverse {
       }
       rank_.panel().record(*packed_[i]);
     }
-  }
-
-  /// m11 = l11^-1 and packed = m11^H, with zeros in the other triangle.
-  void invert_tile(MatrixView<T> l11, MatrixView<T> packed, MatrixView<T> m11) const {
-    kernels_.identity(rank_.panel(), packed);
-    kernels_.trsm(rank_.panel(), Side::left, Triangle::lower, Op::conjugate_transpose, l11, packed);
-    kernels_.conjugate_transpose(rank_.panel(), packed, m11);
   }
 
   /// Row block `step` of L in some columns, packed in `memory`; s begins in its place.
@@ -403,7 +431,8 @@ class Inverse {
   MatrixView<T> row_;                    // of L, in the columns that the update queue updates
   MatrixView<T> next_row_;               // in those that the panel queue does
   MatrixView<T> tile_;                   // l11
-  MatrixView<T> diagonal_tiles_;         // of X, side by side
+  MatrixView<T> diagonal_tiles_;         // of X, side by side; before, those of M
+  runtime::Event& tiles_inverted_;       // all of this rank
   std::vector<runtime::Event*> packed_;  // a chunk of the owner's column is
   std::vector<runtime::Event*> chunk_arrived_;  // one a slot and chunk
   // The next own column block has its updates but the last, by the parity of the turn that made it

@@ -46,6 +46,7 @@ inline constexpr WaitSite inverse_column_ready{44, "inverse: next column has its
 inline constexpr WaitSite inverse_m_arrived{45, "inverse: column of M is used when here"};
 inline constexpr WaitSite inverse_prepared_arrived{46, "inverse: column is prepared when here"};
 inline constexpr WaitSite inverse_prepared{47, "inverse: prepared column is used when there"};
+inline constexpr WaitSite inverse_tiles{48, "inverse: inverses of tiles are used when there"};
 
 // mirror
 inline constexpr WaitSite mirror_packed{60, "mirror: blocks are sent when packed"};

@@ -91,6 +91,16 @@ class Kernels {
   /// 1-based number of the column whose pivot was not positive (negated if it was not a number).
   /// `aid`: as many rows as the tile and aid_columns() columns.
   virtual void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const = 0;
+  /// m = l^-1 for lower triangular tiles with zeros above the diagonal, which m has, too: of
+  /// steps.count of them, the operands of each those of the one before moved on by so many elements
+  /// (steps.a those of l, steps.c of m). m l = I is as accurate as by a triangular solve.
+  virtual void invert(Queue& queue, In l, Out m, const Steps& steps) const {
+    for (std::int64_t i = 0; i < steps.count; ++i) {
+      identity(queue, moved(m, i * steps.c));
+      trsm(queue, Side::right, Triangle::lower, Op::none, moved(l, i * steps.a),
+           moved(m, i * steps.c));
+    }
+  }
   /// l21 = a21 l11^-H in place of a21, and packed = l21^H. `l11` and `aid` as potrf left them.
   virtual void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const = 0;
   /// m21 = s21 l11^-1 in place of s21, and packed = m21^H. `m11`: l11^-1, both with zeros above the

@@ -133,6 +133,27 @@ double backward_error(const Framed<T>& a, const Framed<T>& x, const Framed<T>& l
   return worst;
 }
 
+/// max of |I - m l| / (|m| |l|) over some rows, in entries that are not 0 by themselves.
+template <Scalar T>
+double largest_error(const Framed<T>& m, const Framed<T>& l) {
+  using Wide = std::conditional_t<is_complex<T>, std::complex<long double>, long double>;
+  double worst = 0.0;
+  for (std::int64_t i = 0; i < m.rows; i += i < 20 || i + 20 > m.rows ? 1 : 37) {
+    for (std::int64_t j = 0; j <= i; ++j) {
+      Wide sum = i == j ? -1 : 0;
+      long double size = 0;
+      for (std::int64_t k = j; k <= i; ++k) {
+        const Wide term = Wide(m(i, k)) * Wide(l(k, j));
+        sum += term;
+        size += std::abs(term);
+      }
+      const double error = static_cast<double>(std::abs(sum) / size);
+      worst = worse(worst, error);
+    }
+  }
+  return worst;
+}
+
 // Wide panels and narrow ones, of whole and of broken groups of rows; where operands are as the
 // algorithms have them, one kernel solves the long ones.
 TYPED_TEST(DevicePanelTest, Panel_IsAsStableAsASolve) {
@@ -208,6 +229,42 @@ TYPED_TEST(DevicePanelTest, InversePanel_IsAsStableAsASolve) {
           ASSERT_EQ(found[3](j, i), conjugate(found[2](i, j))) << i << ", " << j;
         }
       }
+    }
+  }
+}
+
+// Several tiles side by side, each with zeros above its diagonal; m l = I, not l m = I.
+TYPED_TEST(DevicePanelTest, Inverses_AreAsStableAsSolves) {
+  using T = TypeParam;
+  for (const std::int64_t n : {1, 31, 64, 65, 100, 128, 200, 640, 1000, 1024}) {
+    for (const std::int64_t count : {1, 3}) {
+      SCOPED_TRACE(std::to_string(count) + " of " + std::to_string(n));
+      const Framed<T> l = this->factor_of(nearly_singular<T>(n));
+      Framed<T> all = framed<T>(n, n * count, 5);
+      Framed<T> m = framed<T>(n, n * count, 6);
+      for (std::int64_t j = 0; j < n * count; ++j) {
+        for (std::int64_t i = 0; i < n; ++i) {
+          all(i, j) = l(i, j % n);
+        }
+      }
+      const auto found =
+          this->after(*this->gpu_, {all, m}, [&](const auto& kernels, auto& queue, const auto& x) {
+            kernels.invert(queue, x[0].columns_from(0, n), x[1].columns_from(0, n),
+                           {.count = count, .a = n * x[0].stride(), .c = n * x[1].stride()});
+          });
+      EXPECT_EQ(found[0].values, all.values);
+      for (std::size_t i = 0; i < m.values.size(); ++i) {
+        ASSERT_TRUE(m.inside(i) || found[1].values[i] == m.values[i]) << "place " << i;
+      }
+      Framed<T> inverse = framed<T>(n, n, 7);
+      for (std::int64_t j = 0; j < n * count; ++j) {
+        for (std::int64_t i = 0; i < n; ++i) {
+          inverse(i, j % n) = found[1](i, j % n);
+          ASSERT_EQ(found[1](i, j), found[1](i, j % n)) << i << ", " << j;
+          ASSERT_TRUE(i >= j % n || found[1](i, j) == T{0}) << i << ", " << j;
+        }
+      }
+      EXPECT_LE(largest_error(inverse, l), static_cast<double>(n) * unit_roundoff<T>);
     }
   }
 }

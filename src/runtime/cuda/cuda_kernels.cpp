@@ -257,6 +257,27 @@ void CudaKernels<T>::potrf(Queue& queue, Out a, Out aid, std::int64_t* info) con
   });
 }
 
+// As many tiles at once as there is scratch memory for.
+template <Scalar T>
+void CudaKernels<T>::invert(Queue& queue, In l, Out m, const Steps& steps) const {
+  const std::int64_t n = l.rows();
+  require(l.columns() == n && same_shape(l, In(m)), "invert");
+  if (n == 0 || steps.count == 0) {
+    return;
+  }
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch({.name = "invert"},
+              [&] { Own<T>::invert_squares(cuda.stream(), elements(l), elements(m), steps); });
+  T* const scratch = static_cast<T*>(cuda.scratch(own_scratch));
+  const std::int64_t half = Own<T>::largest_tile / 2;
+  const std::int64_t at_once = panel_rows<T>(half * half);
+  for (std::int64_t first = 0; first < steps.count; first += at_once) {
+    invert_below<T>(queue, *this, moved(l, first * steps.a), moved(m, first * steps.c), scratch,
+                    Own<T>::inverted_square,
+                    {.count = std::min(at_once, steps.count - first), .a = steps.a, .c = steps.c});
+  }
+}
+
 // By products with inverses, which a GPU does many times faster than triangular solves: in one
 // kernel where there is one, else block row by block row of p.
 template <Scalar T>

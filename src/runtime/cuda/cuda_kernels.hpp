@@ -25,6 +25,7 @@ class CudaKernels final : public Kernels<T> {
                   const Steps& steps) const override;
   void trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const override;
   void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const override;
+  void invert(Queue& queue, In l, Out m, const Steps& steps) const override;
   void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const override;
   void inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const override;
   std::int64_t packed_rows(std::int64_t tile) const override;

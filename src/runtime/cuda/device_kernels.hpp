@@ -89,6 +89,12 @@ struct DeviceKernels {
   static void factor_tile(cudaStream_t stream, Out a, Out adjoint, Out inverse,
                           std::int64_t inverted, std::int64_t* info);
 
+  /// Inverses of the diagonal squares of so many columns of steps.count lower triangular tiles
+  /// (steps.a is those of l, steps.c of m), and zeros above the diagonal of m. What is below the
+  /// squares is not written. Of l the lower triangles of the squares are read.
+  static constexpr std::int64_t inverted_square = sizeof(E) == 16 ? 32 : 64;
+  static void invert_squares(cudaStream_t stream, In l, Out m, const Steps& steps);
+
   /// l21 = a21 L^-H in place of a21, and packed = l21^H, with what factor_tile left of L. Only
   /// where solves_panel says that the current device has a kernel for such a panel, and that it
   /// pays.
