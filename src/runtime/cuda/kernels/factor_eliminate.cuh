@@ -98,6 +98,7 @@ class Elimination {
         d[c] = subtract_product_conjugate(d[c], d[j], from_lane(d[j], c));
       }
     }
+    __syncwarp();  // all have read what some write
     if (thread_ < width) {
 #pragma unroll
       for (int j = 0; j < width; ++j) {
