@@ -84,7 +84,7 @@ def _panel(axis: Any, report: dict[str, Any], dtype: str, job: str) -> None:
     axis.set_xscale("log", base=2)
     axis.set_xticks(sorted(sizes), [str(n) for n in sorted(sizes)], rotation=45)
     axis.minorticks_off()
-    axis.set_ylim(bottom=0)
+    axis.set_ylim(0, 1.05 * axis.get_ylim()[1])  # markers are wider than their points
     axis.set(xlabel="n", ylabel="TFLOP/s, all GPUs", title=f"{TITLES[job]}, {dtype}")
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
