@@ -1,8 +1,9 @@
 // One step, with a11 the diagonal tile of the owner's next block and a21 the rows that remain:
 //
 //   a11 = l11 l11^H          tile Cholesky                        owner, panel queue
-//   l21 = a21 l11^-H         panel, in place                      owner, panel queue
-//   p   = l21^H              packed: any run of rows is one slice, owner, panel queue
+//   l21 = a21 l11^-H         panel, in place                      owner, panel queue; of a rank
+//                                                                 that is alone also its rest queue
+//   p   = l21^H              packed: any run of rows is one slice, likewise
 //                            as the backend's updates take it
 //   p   -> all ranks                                              transfer queue
 //   a22 -= p^H p             each rank its own columns            update queue
@@ -156,10 +157,12 @@ class Cholesky {
     }
   }
 
-  /// The queue that makes that chunk of a panel.
+  /// The queue that makes that chunk of a panel. Until the first one is there, nobody has anything
+  /// else to do: the update queue helps, behind those that make panels, which are to miss now what
+  /// they need.
   runtime::Queue& maker(Step step, std::size_t chunk) const {
-    // Until the first panel is there, nobody has anything else to do: the update queue helps.
-    if (step.value() == 0 && chunk % 2 == 1) {
+    const std::size_t helped = rank_.count() == 1 ? 2 : 1;
+    if (step.value() == 0 && chunk >= helped && (chunk - helped) % 2 == 0) {
       return rank_.update();
     }
     return chunk == 0 ? rank_.panel() : rank_.rest();

@@ -38,8 +38,9 @@ class Rank {
   runtime::Queue& update() { return *update_; }
   /// Everything that involves other ranks. The only queue that the communicator is used on.
   runtime::Queue& transfer() { return *transfer_; }
-  /// Panels behind their first rows. Where consecutive panels are different ranks' that is panel();
-  /// a rank that is alone has a queue for it, so that the next tile need not wait for the rest.
+  /// Panels behind their first rows. Of several ranks that is panel(), as consecutive panels are as
+  /// a rule different ranks'; a rank that is alone has a queue for it, so that the next tile need
+  /// not wait for the rest.
   runtime::Queue& rest() { return rest_ ? *rest_ : *panel_; }
   comm::Communicator& communicator() { return communicator_; }
 

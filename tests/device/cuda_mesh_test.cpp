@@ -105,7 +105,8 @@ TEST_F(CudaMesh, RandomDelaysBeforeAllWork_ChangeNoBit) {
 TEST_F(CudaMesh, RandomDelaysInSinglePrecision_ChangeNoBit) {
   expect_same_bits_under_delays<float>({{SlabLayout::even(397, 2, 32), 15, 4},
                                         {SlabLayout::even(397, 3, 32), 15, 4},
-                                        {SlabLayout::even(2600, 2, 640), 4, 3}});
+                                        {SlabLayout::even(2600, 2, 640), 4, 3},
+                                        {SlabLayout::even(2600, 1, 640), 4, 2}});
 }
 
 /// Columns of 32 numbers are split, and then are longer than such of 33.

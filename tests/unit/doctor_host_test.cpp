@@ -163,6 +163,15 @@ std::vector<Case> cases() {
        "thread-limit",
        Severity::error,
        {"control group allows 15", "4 devices need 16", "--pids-limit"}},
+      {"few_threads_for_one_device",
+       healthy,
+       [](Surroundings& s) {
+         s.job.devices = 1;
+         s.host.group_threads = 4;
+       },
+       "thread-limit",
+       Severity::error,
+       {"control group allows 4", "1 device needs 5"}},
       {"small_shm_under_mpirun",
        under_mpirun,
        [](Surroundings& s) { s.host.shared_memory = 64 << 20; },

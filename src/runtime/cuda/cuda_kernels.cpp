@@ -261,7 +261,7 @@ void CudaKernels<T>::potrf(Queue& queue, Out a, Out aid, std::int64_t* info) con
 template <Scalar T>
 void CudaKernels<T>::invert(Queue& queue, In l, Out m, const Steps& steps) const {
   const std::int64_t n = l.rows();
-  require(l.columns() == n && same_shape(l, In(m)), "invert");
+  require(l.columns() == n && same_shape(l, In(m)) && n <= Own<T>::largest_tile, "invert");
   if (n == 0 || steps.count == 0) {
     return;
   }
@@ -289,9 +289,8 @@ void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) co
   CudaQueue& cuda = as_cuda(queue);
   const In adjoint = aid.block(0, 0, n, n);
   const In inverse = aid.block(0, n, n, n);
-  // Here and not below: memory that is short is to be missed in the first panel, the largest.
-  const auto bytes = static_cast<std::size_t>(a21.rows() * n) * sizeof(T);
-  T* const scratch = static_cast<T*>(cuda.scratch(std::min(own_scratch, bytes)));
+  // Here and not below: memory that is short is to be missed in the first panel.
+  T* const scratch = static_cast<T*>(cuda.scratch(own_scratch));
   if (Own<T>::solves_panel(elements(adjoint), elements(inverse), elements(In(a21)),
                            elements(In(packed)))) {
     const WorkInfo info{.name = "panel",

@@ -79,7 +79,7 @@ class Elimination {
     Real pivot = 0;
 #pragma unroll
     for (int j = 0; j < width; ++j) {
-      d[j] = shared_.panels[0][first + j][first + i];
+      d[j] = shared_.panels[0](first + i, first + j);
       pivot = i == j ? real(d[j]) : pivot;
     }
 #pragma unroll
@@ -102,7 +102,7 @@ class Elimination {
     if (thread_ < width) {
 #pragma unroll
       for (int j = 0; j < width; ++j) {
-        shared_.panels[0][first + j][first + i] = d[j];
+        shared_.panels[0](first + i, first + j) = d[j];
       }
     }
   }
@@ -112,14 +112,14 @@ class Elimination {
     E x[width];
 #pragma unroll
     for (int j = 0; j < width; ++j) {
-      x[j] = rows[first + j][row];
+      x[j] = rows(row, first + j);
     }
 #pragma unroll
     for (int j = 0; j < width; ++j) {
       x[j] = scaled(x[j], shared_.inverse_root[first + j]);
-      rows[first + j][row] = x[j];
+      rows(row, first + j) = x[j];
       E l[width];
-      load_run(l, &shared_.panels[0][first + j][first]);
+      shared_.panels[0].read(l, first, first + j);
 #pragma unroll
       for (int c = j + 1; c < width; ++c) {
         x[c] = subtract_product_conjugate(x[c], x[j], l[c]);

@@ -21,14 +21,44 @@ inline constexpr int row_kinds = 3;
 
 inline constexpr int lanes_a_warp = 32;
 
-/// A square, [column][row]. Four more than there are rows: threads of a warp that read four columns
-/// then meet different memory banks, and columns stay aligned for loads of 16 bytes.
+/// A square of numbers. Rows lie in fours that are exchanged, differently in four columns side by
+/// side: threads of a warp that read four columns meet different memory banks.
 template <class E>
-using Panel = E[FactorShape<E>::side][FactorShape<E>::side + 4];
+class Panel {
+ public:
+  __device__ E& operator()(int row, int column) { return numbers_[column][place(row, column)]; }
+  const __device__ E& operator()(int row, int column) const {
+    return numbers_[column][place(row, column)];
+  }
+  /// Elements of a column from row `first` on, a multiple of what one load of 16 bytes brings.
+  template <int count>
+  __device__ void read(E (&to)[count], int first, int column) const {
+    constexpr int run = 16 / static_cast<int>(sizeof(E));
+    static_assert(count % run == 0 && run <= together);
+    struct alignas(16) Run {
+      E elements[run];
+    };
+#pragma unroll
+    for (int at = 0; at < count; at += run) {
+      const Run found = *reinterpret_cast<const Run*>(&(*this)(first + at, column));
+#pragma unroll
+      for (int e = 0; e < run; ++e) {
+        to[at + e] = found.elements[e];
+      }
+    }
+  }
 
+ private:
+  static constexpr int together = 4;
+  static __device__ int place(int row, int column) { return row ^ column % 4 * together; }
+
+  alignas(16) E numbers_[FactorShape<E>::side][FactorShape<E>::side];
+};
+
+/// Fits into the 99 KB that a block may have on every GPU from sm_80 on.
 template <class E>
 struct FactorShared {
-  alignas(16) Panel<E> panels[row_kinds];
+  Panel<E> panels[row_kinds];
   RealPart<E> pivot[FactorShape<E>::side];
   RealPart<E> inverse_root[FactorShape<E>::side];
 };
@@ -36,23 +66,5 @@ struct FactorShared {
 /// Elements of a thread's rows.
 template <class E>
 using ThreadRows = E[row_kinds][FactorShape<E>::own];
-
-/// So many elements side by side, in loads of 16 bytes.
-template <int count, class E>
-__device__ void load_run(E (&to)[count], const E* from) {
-  constexpr int run = 16 / static_cast<int>(sizeof(E));
-  static_assert(count % run == 0);
-  struct alignas(16) Run {
-    E elements[run];
-  };
-#pragma unroll
-  for (int first = 0; first < count; first += run) {
-    const Run found = *reinterpret_cast<const Run*>(from + first);
-#pragma unroll
-    for (int e = 0; e < run; ++e) {
-      to[first + e] = found.elements[e];
-    }
-  }
-}
 
 }  // namespace shardsolve::runtime::cuda

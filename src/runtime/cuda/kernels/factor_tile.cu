@@ -159,7 +159,7 @@ class Step {
 #pragma unroll
     for (int m = 0; m < Shape::own; ++m) {
       if (m < to.length) {
-        *to.next = rows[column_of(m)][row_];
+        *to.next = rows(row_, column_of(m));
       }
       to.next += to.step;
     }
@@ -187,7 +187,7 @@ class Step {
     for (int kind = 0; kind < row_kinds; ++kind) {
 #pragma unroll
       for (int m = 0; m < Shape::own; ++m) {
-        shared.panels[kind][column_of(m)][row_] = x[kind][m];
+        shared.panels[kind](row_, column_of(m)) = x[kind][m];
       }
     }
   }

@@ -25,8 +25,8 @@ class UpdateTile {
     for (int k = 0; k < side; ++k) {
       E left[rows];
       E right[columns];
-      load(left, p[k], row_threads, row_thread_);
-      load(right, q[k], column_threads, column_thread_);
+      load(left, p, k, row_threads, row_thread_);
+      load(right, q, k, column_threads, column_thread_);
 #pragma unroll
       for (int e = 0; e < count; ++e) {
         c[e] = subtract_product_conjugate(c[e], left[e % rows], right[e / rows]);
@@ -50,11 +50,12 @@ class UpdateTile {
   }
 
   template <int length>
-  static __device__ void load(E (&to)[length], const E* from, int threads, int thread) {
+  static __device__ void load(E (&to)[length], const Panel<E>& from, int k, int threads,
+                              int thread) {
 #pragma unroll
     for (int first = 0; first < length; first += run) {
       E found[run];
-      load_run(found, from + place(first, threads, thread));
+      from.read(found, place(first, threads, thread), k);
 #pragma unroll
       for (int e = 0; e < run; ++e) {
         to[first + e] = found[e];
@@ -82,8 +83,8 @@ class TensorSquare {
     for (int half = 0; half < 2; ++half) {
       // Any four columns, if both factors have the same ones; these are in different banks.
       const int k = first + 8 * half + lane() % 4;
-      left[half] = {{-p[k][row_], -p[k + 4][row_]}, {-p[k][row_ + 8], -p[k + 4][row_ + 8]}};
-      right[half] = {q[k][column_], q[k + 4][column_]};
+      left[half] = {{-p(row_, k), -p(row_, k + 4)}, {-p(row_ + 8, k), -p(row_ + 8, k + 4)}};
+      right[half] = {q(column_, k), q(column_, k + 4)};
     }
 #if __CUDA_ARCH__ >= 900
     multiply_add_16x8x16(c, left, right);
@@ -166,7 +167,7 @@ __device__ void subtract_strips(Panel<E> (&panels)[row_kinds], int first) {
     const auto left = [&](int turn) { return first + square(turn) % 2 * 8; };
     const auto at = [&](int turn, int row, int column) -> double& {
       const int lane = TensorSquare::lane();
-      return panel(turn)[left(turn) + lane % 4 * 2 + column][top(turn) + lane / 4 + row];
+      return panel(turn)(top(turn) + lane / 4 + row, left(turn) + lane % 4 * 2 + column);
     };
     Tile16x8 sums[turns];
 #pragma unroll
@@ -194,10 +195,10 @@ __device__ void subtract_strips(Panel<E> (&panels)[row_kinds], int first) {
 #pragma unroll 4
     for (int k = 0; k < first; ++k) {
       E other[part];
-      load_run(other, &panels[0][k][column]);
+      panels[0].read(other, column, k);
 #pragma unroll
       for (int kind = 0; kind < row_kinds; ++kind) {
-        const E own = panels[kind][k][row];
+        const E own = panels[kind](row, k);
 #pragma unroll
         for (int i = 0; i < part; ++i) {
           sums[kind][i] = subtract_product_conjugate(sums[kind][i], own, other[i]);
@@ -208,7 +209,7 @@ __device__ void subtract_strips(Panel<E> (&panels)[row_kinds], int first) {
     for (int kind = 0; kind < row_kinds; ++kind) {
 #pragma unroll
       for (int i = 0; i < part; ++i) {
-        E& x = panels[kind][column + i][row];
+        E& x = panels[kind](row, column + i);
         x = add_product(x, from_real<E>(1), sums[kind][i]);
       }
     }

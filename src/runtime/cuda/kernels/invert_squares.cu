@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(threads<E>)
   for (int at = static_cast<int>(threadIdx.x); at < side<E> * n; at += threads<E>) {
     const int i = at % side<E>;
     const int j = at / side<E>;
-    if (i < n) {
+    if (j <= i && i < n) {
       shared.l[i][j] = l(top + i, top + j);
     }
   }
