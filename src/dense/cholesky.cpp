@@ -86,8 +86,8 @@ class Cholesky {
   bool owns(Step step) const {
     return step.value() < layout_.steps() && layout_.owner(step) == rank_.index();
   }
-  /// Rows of a chunk: about eight chunks a panel keep two owners busy at a time. One rank waits for
-  /// the first rows alone; two of its queues share the rest of the first panel.
+  /// Rows of a chunk: about eight chunks a panel keep two owners busy at a time. Of one rank two
+  /// queues make half of the first panel each.
   std::int64_t chunk_rows() const {
     const std::int64_t least = kernels_.least_panel_rows();
     return layout_.ranks() == 1 ? std::max(layout_.size() / 2, 2 * least)
@@ -158,11 +158,9 @@ class Cholesky {
   }
 
   /// The queue that makes that chunk of a panel. Until the first one is there, nobody has anything
-  /// else to do: the update queue helps, behind those that make panels, which are to miss now what
-  /// they need.
+  /// else to do: where panels have one queue, the update queue helps.
   runtime::Queue& maker(Step step, std::size_t chunk) const {
-    const std::size_t helped = rank_.count() == 1 ? 2 : 1;
-    if (step.value() == 0 && chunk >= helped && (chunk - helped) % 2 == 0) {
+    if (rank_.count() > 1 && step.value() == 0 && chunk % 2 == 1) {
       return rank_.update();
     }
     return chunk == 0 ? rank_.panel() : rank_.rest();

@@ -27,13 +27,17 @@ std::vector<RowChunk> panel_chunks(const SlabLayout& layout, Step step, std::int
   const std::vector<RowRun> runs = layout.rows_from(next);
   const std::int64_t next_owner = layout.owner(next);
   const GlobalRange next_rows = layout.rows(next);
-  chunks.push_back({next_rows, runs[static_cast<std::size_t>(next_owner)].packed});
+  const std::int64_t left = layout.size() - layout.eliminated(next);
+  const bool head = layout.ranks() > 1 || left <= length;
+  if (head) {
+    chunks.push_back({next_rows, runs[static_cast<std::size_t>(next_owner)].packed});
+  }
   const std::int64_t start = layout.owner(std::min(next + 1, Step(layout.steps() - 1)));
   for (std::int64_t round = 0; round < rounds(layout, chunk); ++round) {
     for (std::int64_t turn = 0; turn < layout.ranks(); ++turn) {
       const RowRun& run = runs[static_cast<std::size_t>((start + turn) % layout.ranks())];
       const GlobalIndex segment = layout.segment(run.rank).begin;
-      const GlobalIndex first = run.rank == next_owner ? next_rows.end : run.rows.begin;
+      const GlobalIndex first = head && run.rank == next_owner ? next_rows.end : run.rows.begin;
       const GlobalRange rows{std::max(segment + round * length, first),
                              std::min(segment + (round + 1) * length, run.rows.end)};
       if (rows.begin < rows.end) {

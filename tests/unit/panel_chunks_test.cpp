@@ -40,9 +40,9 @@ TEST(PanelChunks, AnyStep_CoversTheRemainingRowsOnceWhereTheyArePacked) {
   }
 }
 
-TEST(PanelChunks, FirstChunk_IsTheNextDiagonalTile) {
+TEST(PanelChunks, FirstChunkOfSeveralRanks_IsTheNextDiagonalTile) {
   for (const SlabLayout& layout : layouts()) {
-    for (Step step(0); step.value() + 1 < layout.steps(); ++step) {
+    for (Step step(0); layout.ranks() > 1 && step.value() + 1 < layout.steps(); ++step) {
       EXPECT_EQ(panel_chunks(layout, step, 8).front().rows, layout.rows(step + 1));
     }
   }
@@ -58,11 +58,15 @@ TEST(PanelChunks, SecondChunk_HoldsTheTileOfTheStepAfterNext) {
   }
 }
 
-TEST(PanelChunks, OneRank_HasTheLongestChunksThatThereAreBehindTheTile) {
+TEST(PanelChunks, OneRank_HasTheTileApartOnlyWhereOneChunkIsLeft) {
   const SlabLayout layout = SlabLayout::even(40, 1, 4);
   for (Step step(0); step.value() + 1 < layout.steps(); ++step) {
-    const bool tile_is_all = step.value() + 2 == layout.steps();
-    EXPECT_EQ(panel_chunks(layout, step, 40).size(), tile_is_all ? 1U : 2U);
+    const std::int64_t rows = layout.size() - layout.eliminated(step + 1);
+    const std::vector<RowChunk> chunks = panel_chunks(layout, step, 20);
+    const GlobalRange tile = layout.rows(step + 1);
+    const GlobalRange half{tile.begin, GlobalIndex(20)};
+    EXPECT_EQ(chunks.front().rows, rows > 20 ? half : tile);
+    EXPECT_EQ(std::ssize(chunks), rows == 4 ? 1 : 2);
   }
 }
 
