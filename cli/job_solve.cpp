@@ -26,7 +26,8 @@ void solve_files(Workplace& workplace, const Input& a, const Input& b, const Sla
   report.read_seconds = matrix.seconds + sides.seconds;
 
   // x replaces b, the factor replaces A
-  report.outcome = solve(workplace.mesh(), matrix.data, sides.data, workplace.run_options());
+  report.outcome = solve(workplace.mesh(), matrix.data, sides.data, workplace.run_options(),
+                         workplace.options().rcond ? Rcond::estimated : Rcond::left_out);
   if (report.outcome.ok()) {
     report.write_seconds = write_solution(workplace, sides.data, result);
     report.write_seconds += commit(workplace, result, trace);

@@ -64,7 +64,7 @@ constexpr const char* solve_footer =
     "The certificate: the backward error says how well x solves the system, in units of rounding;\n"
     "rcond says how much A amplifies errors. The first over the second is about the relative "
     "error\n"
-    "of x.";
+    "of x. With --no-rcond the backward error is all.";
 
 constexpr const char* inverse_about = "write the inverse of A";
 
@@ -308,6 +308,8 @@ CLI::App* add_solve(CLI::App& app, Options& options, DeviceList& devices) {
       ->required()
       ->type_name("FILE");
   add_output(*command, options, "where x goes");
+  command->add_flag("!--no-rcond", options.rcond,
+                    "leave out rcond, which takes about as long as five solves");
   add_common(*command, options, devices);
   return command;
 }

@@ -37,6 +37,7 @@ struct Options {
   double budget = 120.0;            ///< seconds that tune may take
   std::int64_t runs = 5;            ///< of each job of bench
   double timeout = 300.0;           ///< seconds without a sign of life from a device
+  bool rcond = true;                ///< estimated; solve only
   bool force = false;
   bool json = false;
   bool quiet = false;

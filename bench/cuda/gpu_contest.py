@@ -40,7 +40,7 @@ MPIRUN = ("mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none
 # The peers' tiles; each runs with the one that is fastest here.
 PEER_TILES = {DN: (), MG: (256, 512, 1024), MP: (512, 1024, 2048), JAXMG: (512, 1024)}
 QUICK_TILES = {DN: (), MG: (512,), MP: (1024,), JAXMG: (512,)}
-JOBS = ("factor", "solve", "solve_many", "one_call", "inverse")
+JOBS = ("factor", "solve", "solve_many", "one_call", "rcond", "inverse")
 ELEMENT_BYTES = {"float32": 4, "float64": 8, "complex64": 8, "complex128": 16}
 # A turn that follows others of the same memory: its first run is not counted.
 RUNS_OF_A_TURN = 2
@@ -187,6 +187,7 @@ class GpuMeasurement(Measurement):
             "solve": 2 * n**2,
             "solve_many": 2 * n**2 * self.columns,
             "one_call": n**3 / 3 + 2 * n**2,
+            "rcond": 5 * 2 * n**2,
             "inverse": n**3,
         }[self.job]
         factor = 4 if self.dtype.startswith("complex") else 1

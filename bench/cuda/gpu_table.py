@@ -13,7 +13,8 @@ TITLES = {
     "factor": "A = L L^H",
     "solve": "A x = b with the factor, one right-hand side",
     "solve_many": "A X = B with the factor, {columns} right-hand sides",
-    "one_call": "A x = b in one call (ours: with backward error and rcond)",
+    "one_call": "A x = b in one call (ours: with the backward error)",
+    "rcond": "rcond with the factor (as five solves)",
     "inverse": "A^-1 (ours and cuSOLVERMp: both triangles)",
 }
 

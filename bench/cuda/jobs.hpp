@@ -6,6 +6,7 @@
 ///   solve        one right-hand side, the factor given
 ///   solve_many   --columns right-hand sides, the factor given
 ///   one_call     factor and solve with one right-hand side
+///   rcond        an estimate of the condition number, the factor given
 ///   inverse      factor and invert
 ///   release      gives back all memory; the next run of each job is a first one again
 /// A timed run also answers {"first": ..., "bytes": ..., "certificate": ...}.
@@ -15,6 +16,8 @@
 #include "bench/cuda/gates.hpp"
 #include "bench/cuda/matrices.hpp"
 #include "bench/support/serve.hpp"
+
+#include <shardsolve/error.hpp>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -67,6 +70,7 @@ class Solver {
     factor();
     solve();
   }
+  virtual void rcond() { throw Error(ErrorKind::unsupported, "no estimate of rcond here"); }
   /// What an inverse needs and is no part of it: not timed.
   virtual void prepare_inverse() {}
   virtual void factor_and_invert() = 0;
@@ -128,11 +132,7 @@ class Jobs {
       return timed(seconds, {judge_solution(1)});
     }
     if (request.job == "solve" || request.job == "solve_many") {
-      if (factored_ != tile) {
-        make_matrix(tile);
-        solver_.factor();
-        factored_ = tile;
-      }
+      make_factor(tile);
       const std::int64_t columns = request.job == "solve" ? 1 : columns_;
       solver_.fill_right_hand_sides(columns);
       const double seconds = clock([&] { solver_.solve(); });
@@ -142,6 +142,13 @@ class Jobs {
       make_matrix(tile);
       solver_.fill_right_hand_sides(1);
       const double seconds = clock([&] { solver_.one_call(); });
+      return timed(seconds, {judge_solution(1)});
+    }
+    if (request.job == "rcond") {
+      make_factor(tile);
+      const double seconds = clock([&] { solver_.rcond(); });
+      solver_.fill_right_hand_sides(1);
+      solver_.solve();
       return timed(seconds, {judge_solution(1)});
     }
     if (request.job == "inverse") {
@@ -156,6 +163,14 @@ class Jobs {
   void make_matrix(std::int64_t tile) {
     factored_ = none;
     solver_.fill_matrix(tile);
+  }
+
+  void make_factor(std::int64_t tile) {
+    if (factored_ != tile) {
+      make_matrix(tile);
+      solver_.factor();
+      factored_ = tile;
+    }
   }
 
   double clock(const std::function<void()>& work) {

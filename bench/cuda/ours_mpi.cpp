@@ -45,7 +45,7 @@ class OursInProcesses final : public Solver<T> {
 
   nlohmann::json hello() const override {
     return {{"program", "shardsolve " SHARDSOLVE_VERSION_STRING " by MPI"},
-            {"jobs", {"factor", "solve", "solve_many", "one_call"}},
+            {"jobs", {"factor", "solve", "solve_many", "one_call", "rcond"}},
             {"libraries", {{"shardsolve", SHARDSOLVE_VERSION_STRING}}}};
   }
   std::int64_t default_tile() const override { return tile_; }
@@ -79,7 +79,12 @@ class OursInProcesses final : public Solver<T> {
     finish(factor_->outcome);
   }
   void solve() override { finish(cholesky_solve(*mesh_, *factor_, *b_)); }
-  void one_call() override { finish(shardsolve::solve(*mesh_, *a_, *b_)); }
+  void one_call() override { finish(shardsolve::solve(*mesh_, *a_, *b_, {}, Rcond::left_out)); }
+  void rcond() override {
+    Outcome outcome;
+    outcome.rcond = condition_estimate(*mesh_, *factor_);
+    finish(outcome);
+  }
   void factor_and_invert() override { refuse_inverse(); }
 
   /// In all processes.

@@ -55,7 +55,7 @@ MATRICES = ("well_conditioned", "gaussian")
 SIZES = (8192, 16384, 32768, 65536, 131072)
 # (dtype, matrix, sizes, jobs) in the order in which they are timed when nothing else is asked for.
 PLAN = (
-    ("float64", "well_conditioned", SIZES, ("factor", "solve", "solve_many", "one_call")),
+    ("float64", "well_conditioned", SIZES, ("factor", "solve", "solve_many", "one_call", "rcond")),
     ("float64", "well_conditioned", (8192, 16384, 32768), ("inverse",)),
     ("float64", "gaussian", (16384,), ("factor", "one_call")),
     ("float32", "well_conditioned", (16384, 32768, 65536), ("factor", "one_call")),

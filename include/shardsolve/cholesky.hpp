@@ -9,6 +9,7 @@
 #include <shardsolve/scaled.hpp>
 #include <shardsolve/sharded.hpp>
 
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -83,11 +84,14 @@ template <Scalar T>
 SHARDSOLVE_EXPORT double condition_estimate(Mesh& mesh, const CholeskyFactor<T>& factor,
                                             const RunOptions& options = {});
 
+/// Whether solve() estimates the condition number: see condition_estimate() for what that costs.
+enum class Rcond : std::uint8_t { estimated, left_out };
+
 /// Factor, solve and certificate in one call: X replaces B, the factor replaces A. Both are looked
-/// at before A is overwritten. The outcome has the backward error and rcond, the flops and seconds
-/// of everything.
+/// at before A is overwritten. The outcome has the backward error and, unless `rcond` leaves it
+/// out, rcond; the flops and seconds of everything. Processes of one mesh ask for the same.
 template <Scalar T>
 SHARDSOLVE_EXPORT Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b,
-                                const RunOptions& options = {});
+                                const RunOptions& options = {}, Rcond rcond = Rcond::estimated);
 
 }  // namespace shardsolve

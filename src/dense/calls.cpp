@@ -268,7 +268,8 @@ double condition_estimate(Mesh& mesh, const CholeskyFactor<T>& factor, const Run
 }
 
 template <Scalar T>
-Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOptions& options) {
+Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOptions& options,
+              Rcond rcond) {
   if (!(a.layout() == b.layout())) {
     throw Error(ErrorKind::invalid_argument,
                 "matrix and right-hand sides lie on different layouts: use the matrix's for both");
@@ -290,7 +291,7 @@ Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOpti
   }
   Outcome outcome = cholesky_solve(mesh, factor, b, options);
   dense::add_cost(outcome, factor.outcome);
-  if (outcome.ok()) {
+  if (outcome.ok() && rcond == Rcond::estimated) {
     const Outcome condition = estimate_condition(mesh, factor, options);
     outcome.rcond = condition.rcond;
     dense::add_cost(outcome, condition);
@@ -305,7 +306,7 @@ Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOpti
   template Outcome cholesky_inverse(Mesh&, CholeskyFactor<T>&&, const RunOptions&);       \
   template double log_determinant(const CholeskyFactor<T>&);                              \
   template double condition_estimate(Mesh&, const CholeskyFactor<T>&, const RunOptions&); \
-  template Outcome solve(Mesh&, ShardedMatrix<T>, RightHandSides<T>, const RunOptions&);
+  template Outcome solve(Mesh&, ShardedMatrix<T>, RightHandSides<T>, const RunOptions&, Rcond);
 
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)

@@ -129,6 +129,18 @@ def test_json_of_success_holds_certificate(command, system, job, dtype):
     assert report["gflops"] == pytest.approx(report["flops"] / report["seconds"] / 1e9)
 
 
+def test_solve_without_rcond_certifies_by_the_backward_error(command, system):
+    text = command(*JOBS["solve"], "--no-rcond", "--devices", 2)
+    assert (text.code, text.err) == (0, "")
+    assert "backward error" in text.out
+    assert "rcond" not in text.out
+    report = command(*JOBS["solve"], "--no-rcond", "--devices", 2, "--force", "--json").json()
+    assert list(report) == KEYS
+    assert 0 <= report["backward_error"] < 10 * report["unit_roundoff"]
+    assert (report["rcond"], report["error_estimate"]) == (None, None)
+    assert command(*JOBS["logdet"], "--no-rcond").code == 2
+
+
 def test_json_of_numerical_failure_names_pivot(command, system):
     a = np.eye(50)
     a[31, 31] = -1

@@ -78,6 +78,24 @@ TYPED_TEST(CholeskyFamily, Solve_OnEveryCut_PassesTheGateAndCertifiesIt) {
   }
 }
 
+TYPED_TEST(CholeskyFamily, SolveWithoutRcond_GivesTheSameBitsForLessWork) {
+  using T = TypeParam;
+  Mesh mesh = make_mesh(3);
+  const SlabLayout layout = SlabLayout::even(50, 3, 6);
+  const DenseMatrix<T> a = dense<T>({.n = layout.size(), .seed = 3});
+  const DenseMatrix<T> b = right_hand_sides<T>(layout.size(), 2);
+  const RightHandSides<T> x = shard_rows(b, layout);
+  const Outcome with = solve(mesh, shard(a, layout), x);
+  const RightHandSides<T> y = shard_rows(b, layout);
+  const Outcome without = solve(mesh, shard(a, layout), y, {}, Rcond::left_out);
+  ASSERT_TRUE(with.ok() && without.ok()) << with.message() << without.message();
+  EXPECT_TRUE(same_bits(whole(x), whole(y)));
+  EXPECT_EQ(without.backward_error, with.backward_error);
+  EXPECT_TRUE(with.rcond);
+  EXPECT_FALSE(without.rcond);
+  EXPECT_LT(without.flops, with.flops);
+}
+
 TYPED_TEST(CholeskyFamily, Inverse_OnEveryCut_PassesTheGateAndIsHermitian) {
   using T = TypeParam;
   for (const Cut& cut : cuts()) {
