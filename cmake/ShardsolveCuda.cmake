@@ -40,7 +40,7 @@ set(CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES "")
 file(GLOB cuda_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/cuda/kernels/*.cu")
 add_library(shardsolve_cuda_kernels OBJECT ${cuda_kernels})
 set_target_properties(shardsolve_cuda_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_EXTENSIONS ON
-                                                         CUDA_VISIBILITY_PRESET hidden)
+                                                         CUDA_VISIBILITY_PRESET hidden UNITY_BUILD OFF)
 target_compile_options(shardsolve_cuda_kernels PRIVATE -std=c++20 $<$<NOT:$<CONFIG:Release>>:-lineinfo> --diag-suppress=554)
 target_include_directories(shardsolve_cuda_kernels PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
                                                            "${generated_include}")

@@ -16,6 +16,11 @@ target_compile_options(
             -Wno-missing-field-initializers
             # Source names in messages do not depend on where the tree lies.
             "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Of files that are compiled together each sees the names of those before it: the builds that compile every file by
+  # itself have these warnings.
+  target_compile_options(shardsolve_options INTERFACE -Wno-shadow -Wno-subobject-linkage)
+endif()
 if(SHARDSOLVE_WARNINGS_AS_ERRORS)
   target_compile_options(shardsolve_options INTERFACE -Werror)
 endif()

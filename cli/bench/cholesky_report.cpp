@@ -14,12 +14,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr double giga = 1e9;
 
-std::string seconds_text(double seconds) {
-  constexpr double milli = 1e3;
-  return seconds < 1.0 ? fmt::format("{:.3g} ms", milli * seconds)
-                       : fmt::format("{:.3g} s", seconds);
-}
-
 std::string rate_text(double rate) {
   return rate < 1000.0 ? fmt::format("{:.1f}", rate) : fmt::format("{:.0f}", rate);
 }

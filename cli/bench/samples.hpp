@@ -1,7 +1,10 @@
 /// Times of repeated runs.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 #include <vector>
 
 namespace shardsolve::cli::bench {
@@ -20,5 +23,12 @@ struct Samples {
   /// By which share of the least the runs differ from it, in the median.
   double noise() const { return least() > 0.0 ? median() / least() - 1.0 : 0.0; }
 };
+
+/// As reports have them.
+inline std::string seconds_text(double seconds) {
+  constexpr double milli = 1e3;
+  return seconds < 1.0 ? fmt::format("{:.3g} ms", milli * seconds)
+                       : fmt::format("{:.3g} s", seconds);
+}
 
 }  // namespace shardsolve::cli::bench

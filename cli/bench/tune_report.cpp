@@ -10,12 +10,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string seconds_text(double seconds) {
-  constexpr double milli = 1e3;
-  return seconds < 1.0 ? fmt::format("{:.3g} ms", milli * seconds)
-                       : fmt::format("{:.3g} s", seconds);
-}
-
 std::string verdict(const Tuned& tuned, const core::TuneResult& result) {
   if (tuned.kept()) {
     return fmt::format("kept for n from {} to {}", result.entry.from_n, result.entry.to_n);

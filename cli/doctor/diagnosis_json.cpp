@@ -125,7 +125,6 @@ Json measured(const std::optional<Rates>& rates) {
   if (!rates) {
     return nullptr;
   }
-  constexpr double giga = 1e9;
   Json devices = Json::array();
   for (const DeviceRates& one : rates->devices) {
     devices.push_back({{"copy_gbytes_per_s", one.copy / giga}, {"gemm_gflops", one.gemm / giga}});

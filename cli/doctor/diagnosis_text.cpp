@@ -12,8 +12,6 @@
 namespace shardsolve::cli::doctor {
 namespace {
 
-constexpr double giga = 1e9;
-
 /// Words filled into lines of at most 100 characters, each after `margin` blanks.
 std::string filled(const std::string& text, std::size_t margin) {
   constexpr std::size_t width = 100;

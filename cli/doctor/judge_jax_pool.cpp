@@ -82,7 +82,6 @@ void judge_allocator(const Surroundings& s, Findings& findings) {
 
 /// Memory that others hold: as a rule a JAX that has taken three quarters.
 void judge_taken_memory(const Surroundings& s, Findings& findings) {
-  constexpr double giga = 1e9;
   for (std::size_t i = 0; i < s.cuda.gpus.size(); ++i) {
     const mesh::GpuFacts& gpu = s.cuda.gpus[i];
     if (!gpu.free_memory || *gpu.free_memory >= gpu.memory / 2) {

@@ -1,13 +1,13 @@
 // Limits that the system sets to memory and threads.
 
 #include "findings.hpp"
+#include "text.hpp"
 
 #include <fmt/format.h>
 
 namespace shardsolve::cli::doctor {
 namespace {
 
-constexpr double giga = 1e9;
 constexpr std::int64_t threads_of_a_rank = 4;  // three queues and who fills them
 constexpr std::int64_t more_if_alone = 1;      // Rank::rest
 

@@ -14,6 +14,9 @@
 
 namespace shardsolve::cli::doctor {
 
+/// Bytes of a GB, and so on.
+inline constexpr double giga = 1e9;
+
 inline std::string trimmed(std::string_view text) {
   constexpr std::string_view blanks = " \t\n\r\v\f";
   const std::size_t begin = text.find_first_not_of(blanks);

@@ -35,9 +35,6 @@ using layout::Batch;
 using layout::Piece;
 using layout::RowChunk;
 
-/// Panels in memory: one being used, one arriving, one being made.
-constexpr std::int64_t slots = 3;
-
 template <Scalar T>
 class Cholesky {
  public:
@@ -83,6 +80,9 @@ class Cholesky {
   }
 
  private:
+  /// Panels in memory: one being used, one arriving, one being made.
+  static constexpr std::int64_t slots = 3;
+
   bool owns(Step step) const {
     return step.value() < layout_.steps() && layout_.owner(step) == rank_.index();
   }

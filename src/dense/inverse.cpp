@@ -48,9 +48,6 @@ using layout::RowChunk;
 using runtime::Op;
 using runtime::Triangle;
 
-/// Columns of M in memory: one being used, one arriving, one being made.
-constexpr std::int64_t slots = 3;
-
 /// Columns of these squares: 16, or a few less if that divides a tile. Then those of all tiles are
 /// equally far apart and few batches.
 std::int64_t square_in(std::int64_t tile) {
@@ -123,6 +120,9 @@ class Inverse {
   }
 
  private:
+  /// Columns of M in memory: one being used, one arriving, one being made.
+  static constexpr std::int64_t slots = 3;
+
   bool owns(Step step) const { return layout_.owner(step) == rank_.index(); }
   std::int64_t size(Step step) const { return layout_.columns(step).size(); }
   std::int64_t blocks() const { return (slab_.columns() + layout_.tile() - 1) / layout_.tile(); }

@@ -20,13 +20,13 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "the .npy reader and writer pass little-endian numbers through unchanged");
 
-constexpr std::string_view magic = "\x93NUMPY";
+constexpr std::string_view npy_magic = "\x93NUMPY";
 constexpr std::int64_t version_1_prefix = 10;      // magic, two of version, two of length
 constexpr std::int64_t later_version_prefix = 12;  // magic, two of version, four of length
 constexpr std::int64_t longest_literal = std::int64_t{64} << 10;
-constexpr std::int64_t alignment = 64;
+constexpr std::int64_t data_alignment = 64;
 
-[[noreturn]] void reject(const std::string& message) {
+[[noreturn]] void reject_header(const std::string& message) {
   throw Error(ErrorKind::invalid_argument, message);
 }
 
@@ -45,34 +45,34 @@ struct LiteralPlace {
 };
 
 /// Reads what stands before the dictionary, in `head`, the first bytes of the file.
-LiteralPlace read_prefix(std::string_view head, std::int64_t bytes, const std::string& path) {
-  if (!head.starts_with(magic)) {
+LiteralPlace read_npy_prefix(std::string_view head, std::int64_t bytes, const std::string& path) {
+  if (!head.starts_with(npy_magic)) {
     reject_foreign_file(head, path);
   }
   const auto size = static_cast<std::int64_t>(head.size());
   const int version = size > 6 ? static_cast<unsigned char>(head[6]) : 0;
   const std::int64_t prefix = version == 1 ? version_1_prefix : later_version_prefix;
   if (size < prefix) {
-    reject(
+    reject_header(
         fmt::format("'{}' is cut off inside its .npy header, after {} bytes; copy or write it "
                     "again",
                     path, bytes));
   }
   if (version < 1 || version > 3 || head[7] != 0) {
-    reject(
+    reject_header(
         fmt::format("'{}' is an .npy file of version {}.{}; versions 1.0, 2.0 and 3.0 are "
                     "accepted: write it with numpy.save",
                     path, version, static_cast<unsigned char>(head[7])));
   }
   const std::int64_t length = decode_integer(head.substr(8, static_cast<std::size_t>(prefix - 8)));
   if (length > longest_literal) {
-    reject(
+    reject_header(
         fmt::format("the .npy header of '{}' claims {} bytes; at most {} are accepted, and a "
                     "plain array needs about a hundred: write it again with numpy.save",
                     path, length, longest_literal));
   }
   if (prefix + length > bytes) {
-    reject(
+    reject_header(
         fmt::format("'{}' is cut off inside its .npy header: {} bytes of {}; copy or write it "
                     "again",
                     path, bytes, prefix + length));
@@ -102,17 +102,17 @@ std::optional<std::int64_t> bytes_of(const NpyHeader& header) {
 void check_file_size(const NpyHeader& header, std::int64_t bytes, const std::string& path) {
   const std::optional<std::int64_t> expected = bytes_of(header);
   if (!expected) {
-    reject(fmt::format("{}, more bytes than 64 bits can count: the header is damaged",
-                       describe(header, path)));
+    reject_header(fmt::format("{}, more bytes than 64 bits can count: the header is damaged",
+                              describe(header, path)));
   }
   if (bytes < *expected) {
-    reject(
+    reject_header(
         fmt::format("{}, {} bytes with the header, but the file has only {}: it is truncated; "
                     "copy or write it again",
                     describe(header, path), *expected, bytes));
   }
   if (bytes > *expected) {
-    reject(
+    reject_header(
         fmt::format("{}, {} bytes with the header, but the file has {}: something else follows "
                     "the array; one array a file is accepted, as numpy.save writes it",
                     describe(header, path), *expected, bytes));
@@ -131,7 +131,7 @@ NpyHeader read_npy_header(const FileDescriptor& file, const std::string& path) {
   const auto head_bytes = std::min<std::int64_t>(bytes, head.size());
   read_exactly(file, head.data(), head_bytes, 0, path);
   const LiteralPlace place =
-      read_prefix({head.data(), static_cast<std::size_t>(head_bytes)}, bytes, path);
+      read_npy_prefix({head.data(), static_cast<std::size_t>(head_bytes)}, bytes, path);
 
   std::string literal(static_cast<std::size_t>(place.length), '\0');
   read_exactly(file, literal.data(), place.length, place.begin, path);
@@ -147,13 +147,13 @@ std::string format_npy_header(const NpyHeader& header) {
   std::string literal =
       format_npy_literal({std::string(descr_of(header.dtype)), header.fortran_order, header.shape});
   const auto used = version_1_prefix + static_cast<std::int64_t>(literal.size()) + 1;
-  const std::int64_t padding = (alignment - used % alignment) % alignment;
+  const std::int64_t padding = (data_alignment - used % data_alignment) % data_alignment;
   literal.append(static_cast<std::size_t>(padding), ' ').push_back('\n');
   // Two bytes of length are enough for over 3000 dimensions; NumPy stops at 64.
   if (literal.size() > std::numeric_limits<std::uint16_t>::max()) {
-    reject(fmt::format("an array of {} dimensions cannot be written", header.shape.size()));
+    reject_header(fmt::format("an array of {} dimensions cannot be written", header.shape.size()));
   }
-  std::string out(magic);
+  std::string out(npy_magic);
   out += '\x01';
   out += '\x00';
   out += static_cast<char>(literal.size() & 0xff);
@@ -177,7 +177,8 @@ std::int64_t require_square_matrix(const NpyHeader& header, const std::string& p
   } else if (shape.size() > 2) {
     advice = "save one matrix of the stack, e.g. A[0]";
   }
-  reject(fmt::format("{}; a matrix of shape (n, n) is needed: {}", describe(header, path), advice));
+  reject_header(
+      fmt::format("{}; a matrix of shape (n, n) is needed: {}", describe(header, path), advice));
 }
 
 std::int64_t require_right_hand_sides(const NpyHeader& header, std::int64_t n,
@@ -190,7 +191,7 @@ std::int64_t require_right_hand_sides(const NpyHeader& header, std::int64_t n,
     return shape[1];
   }
   const bool transposed = shape.size() == 2 && shape[1] == n;
-  reject(fmt::format(
+  reject_header(fmt::format(
       "{}; for this matrix right-hand sides have the shape ({},) or ({}, k), one a "
       "column: {}",
       describe(header, path), n, n,
@@ -200,7 +201,7 @@ std::int64_t require_right_hand_sides(const NpyHeader& header, std::int64_t n,
 NpyLines npy_lines(const NpyHeader& header, const std::string& path) {
   const auto& shape = header.shape;
   if (shape.size() != 1 && shape.size() != 2) {
-    reject(fmt::format("{}; a vector or a matrix is needed", describe(header, path)));
+    reject_header(fmt::format("{}; a vector or a matrix is needed", describe(header, path)));
   }
   const std::int64_t rows = shape[0];
   const std::int64_t columns = shape.size() == 2 ? shape[1] : 1;

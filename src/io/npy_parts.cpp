@@ -9,23 +9,23 @@
 namespace shardsolve::io {
 namespace {
 
-[[noreturn]] void reject(const std::string& message) {
+[[noreturn]] void reject_part(const std::string& message) {
   throw Error(ErrorKind::invalid_argument, message);
 }
 
 void check_part(GlobalRange range, std::int64_t limit, std::string_view what,
                 const std::string& path) {
   if (range.begin.value() < 0 || range.end < range.begin || range.end.value() > limit) {
-    reject(fmt::format("{} [{}, {}) of '{}' were asked for; it has {}", what, range.begin.value(),
-                       range.end.value(), path, limit));
+    reject_part(fmt::format("{} [{}, {}) of '{}' were asked for; it has {}", what,
+                            range.begin.value(), range.end.value(), path, limit));
   }
 }
 
 void check_view(std::int64_t view_rows, std::int64_t view_columns, std::int64_t rows,
                 std::int64_t columns, const std::string& path) {
   if (view_rows != rows || view_columns != columns) {
-    reject(fmt::format("a part of '{}' has {} x {} elements but its view {} x {}", path, rows,
-                       columns, view_rows, view_columns));
+    reject_part(fmt::format("a part of '{}' has {} x {} elements but its view {} x {}", path, rows,
+                            columns, view_rows, view_columns));
   }
 }
 
@@ -35,15 +35,15 @@ Run run_of(GlobalRange range) { return {range.begin.value(), range.size()}; }
 
 void check_dtype(const NpyHeader& header, Dtype given, const std::string& path) {
   if (header.dtype != given) {
-    reject(fmt::format("'{}' holds {} but {} was asked for: use one dtype for all arrays", path,
-                       name(header.dtype), name(given)));
+    reject_part(fmt::format("'{}' holds {} but {} was asked for: use one dtype for all arrays",
+                            path, name(header.dtype), name(given)));
   }
 }
 
 NpyLines hermitian_columns(NpyLines lines, const std::string& path) {
   if (lines.count != lines.length) {
-    reject(fmt::format("'{}' has {} rows and {} columns; a Hermitian matrix is square", path,
-                       lines.rows(), lines.columns()));
+    reject_part(fmt::format("'{}' has {} rows and {} columns; a Hermitian matrix is square", path,
+                            lines.rows(), lines.columns()));
   }
   lines.are_columns = true;
   return lines;

@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* format = "shardsolve tile table";
-constexpr std::int64_t format_version = 1;
+constexpr std::int64_t table_version = 1;
 
 [[noreturn]] void reject(const std::string& path, const std::string& what) {
   throw Error(
@@ -206,7 +206,7 @@ std::string to_json(const std::vector<TileEntry>& entries) {
     list.push_back(object_of(entry));
   }
   constexpr int indent = 2;
-  return Json{{"format", format}, {"version", format_version}, {"entries", list}}.dump(
+  return Json{{"format", format}, {"version", table_version}, {"entries", list}}.dump(
              indent, ' ', false, Json::error_handler_t::replace) +
          "\n";
 }
@@ -217,16 +217,16 @@ std::vector<TileEntry> tile_entries(std::string_view text, const std::string& pa
     reject(path, fmt::format("it is not JSON with \"format\": \"{}\"", format));
   }
   if (table.contains("version") && table["version"].is_number_integer() &&
-      table["version"] != format_version) {
+      table["version"] != table_version) {
     throw Error(
         ErrorKind::unsupported,
         fmt::format("'{}' is a table of tile sizes of version {}, and this shardsolve knows "
                     "version {}: use the shardsolve that has written it, or another table "
                     "(--tile-table, SHARDSOLVE_TILE_TABLE; 'none' for none)",
-                    path, table["version"].dump(), format_version));
+                    path, table["version"].dump(), table_version));
   }
   const Fields fields(table, path, "it", {"format", "version", "entries"});
-  if (fields.integer("version") != format_version || !fields["entries"].is_array()) {
+  if (fields.integer("version") != table_version || !fields["entries"].is_array()) {
     reject(path, "its version is no number, or its entries are no list");
   }
   std::vector<TileEntry> entries;

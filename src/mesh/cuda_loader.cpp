@@ -28,7 +28,7 @@ const Plugin& loaded_library() {
 }
 
 /// Why it cannot be used, and what to do; empty if it can.
-std::string failure_of(const Plugin& library) {
+std::string cuda_failure(const Plugin& library) {
   return library.failure().empty()
              ? ""
              : fmt::format("the CUDA library of shardsolve could not be loaded: {}. {}",
@@ -38,7 +38,7 @@ std::string failure_of(const Plugin& library) {
 const Plugin& cuda_library() {
   const Plugin& library = loaded_library();
   if (!library.failure().empty()) {
-    throw Error(ErrorKind::device, failure_of(library));
+    throw Error(ErrorKind::device, cuda_failure(library));
   }
   return library;
 }
@@ -62,7 +62,7 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
 /// A process without the library tells the others: they are not to wait for it.
 std::unique_ptr<Backend> make_cuda_process_backend(std::unique_ptr<comm::Transport> transport,
                                                    const CudaProcessOptions& options) {
-  const std::string failure = failure_of(loaded_library());
+  const std::string failure = cuda_failure(loaded_library());
   if (!failure.empty()) {
     GpuSeat seat;
     seat.error = ErrorKind::device;
@@ -83,7 +83,7 @@ comm::Topology measure_cuda_topology(const std::vector<int>& devices) {
 
 CudaFacts cuda_facts() {
   const Plugin& library = loaded_library();
-  CudaFacts facts{.library = library.path(), .failure = failure_of(library)};
+  CudaFacts facts{.library = library.path(), .failure = cuda_failure(library)};
   if (facts.failure.empty()) {
     library.function<void(CudaFacts*)>("shardsolve_cuda_facts")(&facts);
   }

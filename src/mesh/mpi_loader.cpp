@@ -16,7 +16,7 @@ const Plugin& mpi_library() {
 }
 
 /// Why it cannot be used, and what to do; empty if it can.
-std::string failure_of(const Plugin& library) {
+std::string mpi_failure(const Plugin& library) {
   return library.failure().empty()
              ? ""
              : fmt::format(
@@ -31,7 +31,7 @@ std::string failure_of(const Plugin& library) {
 std::unique_ptr<comm::Transport> make_mpi_transport(std::optional<int> communicator) {
   const Plugin& library = mpi_library();
   if (!library.failure().empty()) {
-    throw Error(ErrorKind::device, failure_of(library));
+    throw Error(ErrorKind::device, mpi_failure(library));
   }
   auto* const make =
       library.function<comm::Transport*(const int*)>("shardsolve_make_mpi_transport");
@@ -40,7 +40,7 @@ std::unique_ptr<comm::Transport> make_mpi_transport(std::optional<int> communica
 
 comm::MpiFacts mpi_facts() {
   const Plugin& library = mpi_library();
-  comm::MpiFacts facts{.library = library.path(), .failure = failure_of(library)};
+  comm::MpiFacts facts{.library = library.path(), .failure = mpi_failure(library)};
   if (facts.failure.empty()) {
     library.function<void(comm::MpiFacts*)>("shardsolve_mpi_facts")(&facts);
   }

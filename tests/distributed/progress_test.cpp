@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
 constexpr std::size_t eager = 4096;
-constexpr milliseconds limit(300);
+constexpr milliseconds silence(300);
 constexpr milliseconds piece(50);
 
 Mesh make_watched_mesh(const std::shared_ptr<MemoryPost>& post, std::int64_t rank) {
@@ -66,7 +66,7 @@ void wait_for_nobody(mesh::Rank& rank, milliseconds longest) {
 
 TEST(Progress, RanksThatStopTogether_AreFound) {
   const auto errors =
-      errors_of(3, limit, [](mesh::Rank& rank) { wait_for_nobody(rank, 30 * limit); });
+      errors_of(3, silence, [](mesh::Rank& rank) { wait_for_nobody(rank, 30 * silence); });
   for (const std::string& error : errors) {
     EXPECT_THAT(error, HasSubstr("has been silent"));
   }
@@ -74,12 +74,12 @@ TEST(Progress, RanksThatStopTogether_AreFound) {
 
 TEST(Progress, RankThatStopsFirst_IsNamedByAll) {
   constexpr std::int64_t culprit = 1;
-  const auto errors = errors_of(3, limit, [](mesh::Rank& rank) {
+  const auto errors = errors_of(3, silence, [](mesh::Rank& rank) {
     for (int turn = 0; turn < 8 && rank.index() != culprit; ++turn) {
       enqueue(rank.update(), "work", [] { std::this_thread::sleep_for(milliseconds(50)); });
       rank.update().synchronize();
     }
-    wait_for_nobody(rank, 30 * limit);
+    wait_for_nobody(rank, 30 * silence);
   });
   for (const std::string& error : errors) {
     EXPECT_THAT(error, HasSubstr("rank 1 has been silent"));

@@ -30,7 +30,7 @@ struct Place {
   std::int64_t column;
 };
 
-const SlabLayout& layout() {
+const SlabLayout& cut() {
   static const SlabLayout uneven({0, 20, 20, 33, 50}, 4);
   return uneven;
 }
@@ -55,11 +55,11 @@ std::vector<T> odd_values() {
 template <class T>
 class Refusal : public ::testing::Test {
  protected:
-  Mesh mesh_ = make_mesh(layout().ranks());
+  Mesh mesh_ = make_mesh(cut().ranks());
 
   /// Factors `a`, which has to be refused and left alone.
   Outcome refusal_of(const DenseMatrix<T>& a) {
-    const ShardedMatrix<T> slabs = shard(a, layout());
+    const ShardedMatrix<T> slabs = shard(a, cut());
     const CholeskyFactor<T> factor = cholesky_factor(mesh_, slabs);
     EXPECT_FALSE(factor.outcome.ok());
     EXPECT_TRUE(same_bits(whole(slabs), a));
@@ -96,7 +96,7 @@ TYPED_TEST(Refusal, NonfiniteEntry_OnEveryRank_IsNamed) {
   for (const T odd : odd_values<T>()) {
     for (const Place& place : places()) {
       SCOPED_TRACE(::testing::Message() << odd << " at " << place.row << ", " << place.column);
-      DenseMatrix<T> a = dense<T>({.n = layout().size(), .seed = 3});
+      DenseMatrix<T> a = dense<T>({.n = cut().size(), .seed = 3});
       a(place.row, place.column) = odd;
       const Outcome outcome = this->refusal_of(a);
       ASSERT_EQ(outcome.status, Status::nonfinite_input) << outcome.message();
@@ -112,7 +112,7 @@ TYPED_TEST(Refusal, NonfiniteEntry_AmongTinyAndHugeOnes_IsNamed) {
   using T = TypeParam;
   constexpr int end = std::numeric_limits<RealOf<T>>::max_exponent - 14;
   for (const int exponent : {-end, end}) {
-    DenseMatrix<T> a = dense<T>({.n = layout().size(), .seed = 3, .scale_exponent = exponent});
+    DenseMatrix<T> a = dense<T>({.n = cut().size(), .seed = 3, .scale_exponent = exponent});
     a(40, 25) = std::numeric_limits<RealOf<T>>::quiet_NaN();
     const Outcome outcome = this->refusal_of(a);
     ASSERT_EQ(outcome.status, Status::nonfinite_input) << outcome.message();
@@ -131,7 +131,7 @@ TYPED_TEST(Refusal, NotHermitianInOneEntry_IsNamed) {
       }
       SCOPED_TRACE(::testing::Message()
                    << place.row << ", " << place.column << " scaled by 2^" << exponent);
-      DenseMatrix<T> a = dense<T>({.n = layout().size(), .seed = 3, .scale_exponent = exponent});
+      DenseMatrix<T> a = dense<T>({.n = cut().size(), .seed = 3, .scale_exponent = exponent});
       const double limit = std::min(probe_limit(a, place.row), probe_limit(a, place.column));
       a(place.row, place.column) += static_cast<RealOf<T>>(100.0 * limit);
       this->expect_not_hermitian_at(a, place);
@@ -141,7 +141,7 @@ TYPED_TEST(Refusal, NotHermitianInOneEntry_IsNamed) {
 
 TYPED_TEST(Refusal, TriangleLeftOut_IsRefused) {
   using T = TypeParam;
-  DenseMatrix<T> a = dense<T>({.n = layout().size(), .seed = 3});
+  DenseMatrix<T> a = dense<T>({.n = cut().size(), .seed = 3});
   for (std::int64_t j = 0; j < a.columns(); ++j) {
     for (std::int64_t i = 0; i < j; ++i) {
       a(i, j) = 0;
@@ -153,7 +153,7 @@ TYPED_TEST(Refusal, TriangleLeftOut_IsRefused) {
 TYPED_TEST(Refusal, GramMatrixRoundedDifferentlyInItsTriangles_Passes) {
   using T = TypeParam;
   constexpr std::int64_t features = 300;
-  const std::int64_t n = layout().size();
+  const std::int64_t n = cut().size();
   const DenseMatrix<T> x = right_hand_sides<T>(features, n);
   DenseMatrix<T> a(n, n);
   std::int64_t different = 0;
@@ -173,24 +173,24 @@ TYPED_TEST(Refusal, GramMatrixRoundedDifferentlyInItsTriangles_Passes) {
   }
   ASSERT_GT(different, n) << "the triangles should be rounded differently";
   const DenseMatrix<T> b = right_hand_sides<T>(n, 1, 2);
-  const RightHandSides<T> solution = shard_rows(b, layout());
-  const Outcome outcome = solve(this->mesh_, shard(a, layout()), solution);
+  const RightHandSides<T> solution = shard_rows(b, cut());
+  const Outcome outcome = solve(this->mesh_, shard(a, cut()), solution);
   ASSERT_TRUE(outcome.ok()) << outcome.message();
   EXPECT_LT(solve_ratio(a, whole(solution), b), solve_gate);
 }
 
 TYPED_TEST(Refusal, RightHandSideWithNonfiniteEntry_IsNamedAndKept) {
   using T = TypeParam;
-  const DenseMatrix<T> a = dense<T>({.n = layout().size(), .seed = 3});
-  const CholeskyFactor<T> factor = cholesky_factor(this->mesh_, shard(a, layout()));
+  const DenseMatrix<T> a = dense<T>({.n = cut().size(), .seed = 3});
+  const CholeskyFactor<T> factor = cholesky_factor(this->mesh_, shard(a, cut()));
   ASSERT_TRUE(factor.outcome.ok());
   for (const T odd : odd_values<T>()) {
     for (const Place& place :
          {Place{0, 0}, Place{19, 4}, Place{20, 5}, Place{32, 2}, Place{49, 5}}) {
       SCOPED_TRACE(::testing::Message() << odd << " at " << place.row << ", " << place.column);
-      DenseMatrix<T> b = right_hand_sides<T>(layout().size(), 6);
+      DenseMatrix<T> b = right_hand_sides<T>(cut().size(), 6);
       b(place.row, place.column) = odd;
-      const RightHandSides<T> x = shard_rows(b, layout());
+      const RightHandSides<T> x = shard_rows(b, cut());
       const Outcome outcome = cholesky_solve(this->mesh_, factor, x);
       ASSERT_EQ(outcome.status, Status::nonfinite_input) << outcome.message();
       ASSERT_TRUE(outcome.entry);
@@ -210,7 +210,7 @@ TYPED_TEST(ComplexRefusal, DiagonalThatIsNotReal_IsNamed) {
   using T = TypeParam;
   for (const std::int64_t row : {0, 19, 20, 49}) {
     SCOPED_TRACE(row);
-    DenseMatrix<T> a = dense<T>({.n = layout().size(), .seed = 3});
+    DenseMatrix<T> a = dense<T>({.n = cut().size(), .seed = 3});
     a(row, row) += T{0, static_cast<RealOf<T>>(100.0 * probe_limit(a, row))};
     this->expect_not_hermitian_at(a, {row, row});
   }
@@ -218,7 +218,7 @@ TYPED_TEST(ComplexRefusal, DiagonalThatIsNotReal_IsNamed) {
 
 TYPED_TEST(ComplexRefusal, SymmetricButNotHermitian_IsRefused) {
   using T = TypeParam;
-  DenseMatrix<T> a = dense<T>({.n = layout().size(), .seed = 3});
+  DenseMatrix<T> a = dense<T>({.n = cut().size(), .seed = 3});
   for (std::int64_t j = 0; j < a.columns(); ++j) {
     for (std::int64_t i = 0; i < j; ++i) {
       a(i, j) = a(j, i);

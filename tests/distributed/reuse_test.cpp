@@ -18,9 +18,9 @@
 namespace shardsolve::testing {
 namespace {
 
-constexpr std::int64_t tile = 8;
+constexpr std::int64_t reuse_tile = 8;
 
-SlabLayout uneven() { return SlabLayout({0, 30, 30, 49, 70}, tile); }
+SlabLayout uneven_cut() { return SlabLayout({0, 30, 30, 49, 70}, reuse_tile); }
 
 template <class T>
 class Reuse : public ::testing::Test {};
@@ -28,7 +28,7 @@ TYPED_TEST_SUITE(Reuse, Dtypes, DtypeNames);
 
 TYPED_TEST(Reuse, FactorUsedAgain_GivesTheSameBits) {
   using T = TypeParam;
-  const SlabLayout layout = uneven();
+  const SlabLayout layout = uneven_cut();
   Mesh mesh = make_mesh(layout.ranks());
   const DenseMatrix<T> a = dense<T>({.n = layout.size(), .seed = 3});
   const DenseMatrix<T> b = right_hand_sides<T>(layout.size(), 5);
@@ -49,12 +49,12 @@ TYPED_TEST(Reuse, FactorUsedAgain_GivesTheSameBits) {
 /// Right-hand sides are taken a tile at a time: the seams are at multiples of it.
 TYPED_TEST(Reuse, AnyNumberOfRightHandSides_IsSolved) {
   using T = TypeParam;
-  const SlabLayout layout = uneven();
+  const SlabLayout layout = uneven_cut();
   Mesh mesh = make_mesh(layout.ranks());
   const DenseMatrix<T> a = dense<T>({.n = layout.size(), .seed = 3});
   const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, layout));
-  for (const std::int64_t columns :
-       {std::int64_t{0}, std::int64_t{1}, tile - 1, tile, tile + 1, 3 * tile}) {
+  for (const std::int64_t columns : {std::int64_t{0}, std::int64_t{1}, reuse_tile - 1, reuse_tile,
+                                     reuse_tile + 1, 3 * reuse_tile}) {
     SCOPED_TRACE(columns);
     const DenseMatrix<T> b = right_hand_sides<T>(layout.size(), columns);
     const RightHandSides<T> x = shard_rows(b, layout);
@@ -67,7 +67,7 @@ TYPED_TEST(Reuse, AnyNumberOfRightHandSides_IsSolved) {
 
 TYPED_TEST(Reuse, ZeroRightHandSides_GiveZero) {
   using T = TypeParam;
-  const SlabLayout layout = uneven();
+  const SlabLayout layout = uneven_cut();
   Mesh mesh = make_mesh(layout.ranks());
   const DenseMatrix<T> a = dense<T>({.n = layout.size(), .seed = 3});
   const RightHandSides<T> x = shard_rows(DenseMatrix<T>(layout.size(), 2), layout);
@@ -79,7 +79,7 @@ TYPED_TEST(Reuse, ZeroRightHandSides_GiveZero) {
 
 TYPED_TEST(Reuse, EmptyMatrix_HasDeterminantOneAndConditionOne) {
   using T = TypeParam;
-  const SlabLayout layout = SlabLayout::even(0, 3, tile);
+  const SlabLayout layout = SlabLayout::even(0, 3, reuse_tile);
   Mesh mesh = make_mesh(3);
   CholeskyFactor<T> factor = cholesky_factor(mesh, to_devices(ShardedMatrix<T>(layout)));
   ASSERT_TRUE(factor.outcome.ok());
@@ -162,7 +162,7 @@ void expect_same(const Everything<T>& a, const Everything<T>& b) {
 
 TYPED_TEST(Reuse, AdoptedMemory_GivesTheSameBitsAsOwnMemory) {
   using T = TypeParam;
-  const SlabLayout layout = uneven();
+  const SlabLayout layout = uneven_cut();
   Mesh mesh = make_mesh(layout.ranks());
   DenseMatrix<T> a = dense<T>({.n = layout.size(), .seed = 3});
   for (const std::int64_t columns : {1, 11}) {
@@ -184,7 +184,7 @@ TYPED_TEST(Reuse, AdoptedMemory_GivesTheSameBitsAsOwnMemory) {
 /// The certificate is found with what is left of A, so it tells the truth about a bad factor.
 TYPED_TEST(Reuse, FactorDamagedAfterwards_IsToldByTheCertificate) {
   using T = TypeParam;
-  const SlabLayout layout = uneven();
+  const SlabLayout layout = uneven_cut();
   Mesh mesh = make_mesh(layout.ranks());
   const DenseMatrix<T> a = dense<T>({.n = layout.size(), .seed = 3});
   const DenseMatrix<T> b = right_hand_sides<T>(layout.size(), 2);

@@ -119,12 +119,12 @@ class KeepingBackend final : public mesh::CpuBackend {
   std::vector<runtime::Device*> devices_;
 };
 
-constexpr std::int64_t ranks = 3;
-constexpr std::int64_t tile = 16;
+constexpr std::int64_t mesh_ranks = 3;
+constexpr std::int64_t small_tile = 16;
 
 /// All that the calls give for a matrix of order n.
 std::vector<DenseMatrix<double>> all_calls(Mesh& mesh, std::int64_t n) {
-  const SlabLayout layout = SlabLayout::even(n, ranks, tile);
+  const SlabLayout layout = SlabLayout::even(n, mesh_ranks, small_tile);
   std::vector<DenseMatrix<double>> results;
   CholeskyFactor<double> factor =
       cholesky_factor(mesh, shard(dense<double>({.n = n, .seed = 3}), layout));
@@ -149,18 +149,18 @@ class SharedWorkspace : public ::testing::Test {
   Seen seen_;
   /// Bytes that each rank keeps.
   std::vector<std::int64_t> held() {
-    std::vector<std::int64_t> bytes(ranks);
+    std::vector<std::int64_t> bytes(mesh_ranks);
     run_on(mesh_, [&bytes](mesh::Rank& rank) {
       bytes[static_cast<std::size_t>(rank.index())] = rank.workspace_held();
     });
     return bytes;
   }
 
-  Mesh mesh_ = Mesh(mesh::MeshState::start(std::make_unique<KeepingBackend>(ranks, seen_)));
+  Mesh mesh_ = Mesh(mesh::MeshState::start(std::make_unique<KeepingBackend>(mesh_ranks, seen_)));
 };
 
 TEST_F(SharedWorkspace, CallsOfDifferentSizes_GiveTheBitsOfOthersAndTakeNothingElse) {
-  Mesh usual = Mesh::host(ranks);
+  Mesh usual = Mesh::host(mesh_ranks);
   for (const std::int64_t n : {100, 700, 40, 900, 100}) {
     SCOPED_TRACE(n);
     const auto expected = all_calls(usual, n);
@@ -184,7 +184,7 @@ TEST_F(SharedWorkspace, IsMadeAnewForLargerCallsOnly) {
 }
 
 TEST_F(SharedWorkspace, IsWhatTheRankKeeps) {
-  const SlabLayout layout = SlabLayout::even(800, ranks, 200);
+  const SlabLayout layout = SlabLayout::even(800, mesh_ranks, 200);
   const ShardedMatrix<double> a = shard(dense<double>({.n = 800, .seed = 3}), layout);
   ASSERT_TRUE(cholesky_factor(mesh_, a).outcome.ok());
   const std::int64_t planned = plan_cholesky_factor(layout, Dtype::float64).workspace_bytes;
@@ -198,13 +198,13 @@ TEST_F(SharedWorkspace, ThatIsNotToBeHad_FailsTheCallAndLeavesSmallerOnes) {
   const auto before = all_calls(mesh_, 100);
   constexpr std::size_t block = std::size_t{2} << 20U;
   constexpr std::int64_t n = 1500;
-  const SlabLayout layout = SlabLayout::even(n, ranks, 300);
+  const SlabLayout layout = SlabLayout::even(n, mesh_ranks, 300);
   const ShardedMatrix<double> large = shard(dense<double>({.n = n, .seed = 3}), layout);
   seen_.most = 2 * block;
   const auto error = thrown_by([&] { cholesky_factor(mesh_, large); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::out_of_memory);
-  EXPECT_EQ(held(), std::vector<std::int64_t>(ranks, 0));
+  EXPECT_EQ(held(), std::vector<std::int64_t>(mesh_ranks, 0));
   const auto after = all_calls(mesh_, 100);
   for (std::size_t i = 0; i < before.size(); ++i) {
     EXPECT_TRUE(same_bits(after[i], before[i])) << i;

@@ -27,16 +27,16 @@ using Channel = comm::Transport::Channel;
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t ranks = 3;
+constexpr std::int64_t processes = 3;
 
 class TracedCallThatFails : public ::testing::TestWithParam<Job> {
  protected:
   const Job& job_ = GetParam();
-  const Answer expected_ = in_one_process(job_, ranks);
-  std::vector<Trace> traces_{ranks};
+  const Answer expected_ = in_one_process(job_, processes);
+  std::vector<Trace> traces_{processes};
 
   Errors run(ProcessMeshes& on, std::chrono::duration<double> limit) {
-    traces_.assign(ranks, {});
+    traces_.assign(processes, {});
     return on.together([&](Mesh& mesh, std::int64_t rank) {
       Trace* const trace = &traces_[static_cast<std::size_t>(rank)];
       job_.run(mesh, {.silence_limit = limit, .trace = trace});
@@ -46,16 +46,16 @@ class TracedCallThatFails : public ::testing::TestWithParam<Job> {
 
 TEST_P(TracedCallThatFails, InOneProcess_IsTheSameErrorInAllAndHasATrace) {
   constexpr std::chrono::seconds limit(60);
-  ProcessMeshes on(ranks);
+  ProcessMeshes on(processes);
   run(on, limit);
   for (const Fault fault : {Fault::refused, Fault::failed}) {
-    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    for (std::int64_t rank = 0; rank < processes; ++rank) {
       const std::int64_t calls = on.faults(rank).calls(rank);
       for (const std::int64_t call : sample(calls, 3, 5 * rank)) {
         SCOPED_TRACE(fmt::format("call {} on rank {} is {}", call, rank, name(fault)));
         on.faults(rank).strike_call(rank, call, fault);
         EXPECT_TRUE(all_threw(run(on, limit), on.faults(rank).planted()));
-        EXPECT_EQ(traces_[0].clocks().size(), std::size_t{ranks}) << "it was not gathered";
+        EXPECT_EQ(traces_[0].clocks().size(), std::size_t{processes}) << "it was not gathered";
         on.clear_faults();
         ASSERT_TRUE(agrees(on, job_, expected_));
       }
@@ -66,19 +66,19 @@ TEST_P(TracedCallThatFails, InOneProcess_IsTheSameErrorInAllAndHasATrace) {
 /// Messages of the call, and those before and after it: the last ones bring the trace to rank 0.
 TEST_P(TracedCallThatFails, MessageThatFails_IsTheSameErrorInAllProcesses) {
   constexpr milliseconds limit(400);
-  ProcessMeshes good(ranks);
+  ProcessMeshes good(processes);
   for (const auto& error : run(good, limit)) {
     ASSERT_FALSE(error) << error->what();
   }
   for (const MessageFault fault : {MessageFault::refused, MessageFault::lost}) {
-    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    for (std::int64_t rank = 0; rank < processes; ++rank) {
       const std::int64_t messages = good.messages(rank).data_messages();
       std::vector<std::int64_t> struck = sample(messages, 3, 7 * rank);
       struck.push_back(messages - 1);
       for (const std::int64_t message : struck) {
         SCOPED_TRACE(fmt::format("message {} of {} of rank {}, {}", message, messages, rank,
                                  fault == MessageFault::lost ? "lost" : "refused"));
-        ProcessMeshes on(ranks);
+        ProcessMeshes on(processes);
         on.messages(rank).strike(Channel::data, message, fault);
         ASSERT_TRUE(all_threw(run(on, limit), FaultyTransport::planted()));
         for (const auto& error : run(on, limit)) {
@@ -127,7 +127,7 @@ Errors fail_and_lose_a_message(ProcessMeshes& on, const RunOptions& options,
 constexpr std::chrono::seconds more_than_a_test_takes(100);
 
 TEST(MessageLostAfterTheEnd, OfACall_MakesTheNextOneFailAtOnce) {
-  ProcessMeshes on(ranks);
+  ProcessMeshes on(processes);
   EXPECT_TRUE(
       all_threw(fail_and_lose_a_message(on, {.silence_limit = more_than_a_test_takes}, nullptr),
                 {ErrorKind::io, "planted"}));
@@ -143,8 +143,8 @@ TEST(MessageLostAfterTheEnd, OfACall_MakesTheNextOneFailAtOnce) {
 }
 
 TEST(MessageLostAfterTheEnd, OfATracedCall_IsNotWaitedForAndTheFailureStays) {
-  ProcessMeshes on(ranks);
-  std::vector<Trace> traces(ranks);
+  ProcessMeshes on(processes);
+  std::vector<Trace> traces(processes);
   EXPECT_TRUE(
       all_threw(fail_and_lose_a_message(on, {.silence_limit = more_than_a_test_takes}, &traces),
                 {ErrorKind::io, "planted"}));

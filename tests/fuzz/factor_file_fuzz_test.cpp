@@ -4,15 +4,13 @@
 #include "io/factor_file_header.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/fuzz.hpp"
+#include "tests/support/memory_file.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/factor_file.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <complex>
@@ -31,49 +29,34 @@ using testing::Random;
 constexpr std::size_t text_place = 20;
 
 /// What headers are made of, right and wrong.
-constexpr std::string_view tokens[] = {"{",
-                                       "}",
-                                       "[",
-                                       "]",
-                                       ",",
-                                       ":",
-                                       "\"",
-                                       "\\u0000",
-                                       " ",
-                                       "\n",
-                                       "-",
-                                       "1",
-                                       "0",
-                                       "9",
-                                       ".5",
-                                       "e9",
-                                       "null",
-                                       "true",
-                                       "\"n\":",
-                                       "\"tile\":",
-                                       "\"complex64\"",
-                                       "\"0x1p-1\"",
-                                       "0,0",
-                                       "9223372036854775807",
-                                       "18446744073709551615",
-                                       "536870912",
-                                       "[[[[[[[[",
-                                       "\xff"};
-
-/// A file in memory with a path: a disk would take most of the time.
-class MemoryFile {
- public:
-  MemoryFile() : file_(::memfd_create("A.factor", MFD_CLOEXEC)) {}
-
-  std::string path() const { return "/proc/self/fd/" + std::to_string(file_.get()); }
-  bool hold(const std::string& bytes) const {
-    return ::ftruncate(file_.get(), 0) == 0 &&
-           ::pwrite(file_.get(), bytes.data(), bytes.size(), 0) == std::ssize(bytes);
-  }
-
- private:
-  FileDescriptor file_;
-};
+constexpr std::string_view factor_tokens[] = {"{",
+                                              "}",
+                                              "[",
+                                              "]",
+                                              ",",
+                                              ":",
+                                              "\"",
+                                              "\\u0000",
+                                              " ",
+                                              "\n",
+                                              "-",
+                                              "1",
+                                              "0",
+                                              "9",
+                                              ".5",
+                                              "e9",
+                                              "null",
+                                              "true",
+                                              "\"n\":",
+                                              "\"tile\":",
+                                              "\"complex64\"",
+                                              "\"0x1p-1\"",
+                                              "0,0",
+                                              "9223372036854775807",
+                                              "18446744073709551615",
+                                              "536870912",
+                                              "[[[[[[[[",
+                                              "\xff"};
 
 SlabLayout random_layout(Random& random) {
   std::vector<std::int64_t> boundaries{0};
@@ -165,7 +148,7 @@ void damage(std::string& bytes, Random& random, const std::vector<std::string>& 
       bytes.append(few, '\0');
       break;
     case 3:  // a token put in
-      bytes.insert(place, random.one_of(tokens));
+      bytes.insert(place, random.one_of(factor_tokens));
       break;
     case 4:  // a few bytes taken out
       bytes.erase(place, few);
@@ -238,7 +221,7 @@ void expect_verdict(const std::string& path, const std::string& bytes, Verdicts&
 
 TEST(FactorFileFuzz, DamagedFile_IsRefused) {
   const std::vector<std::string> files = valid_files();
-  const MemoryFile file;
+  const testing::MemoryFile file;
   Verdicts verdicts;
   testing::fuzz(20000, [&](Random& random) {
     const std::string& valid = random.one_of(files);
@@ -259,7 +242,7 @@ TEST(FactorFileFuzz, DamagedFile_IsRefused) {
 
 TEST(FactorFileFuzz, DamagedHeaderWithTheRightChecksum_IsReadConsistentlyOrRefused) {
   const std::vector<std::string> files = valid_files();
-  const MemoryFile file;
+  const testing::MemoryFile file;
   Verdicts verdicts;
   testing::fuzz(40000, [&](Random& random) {
     std::string bytes = random.one_of(files);

@@ -2,6 +2,7 @@
 /// file or throws an Error that names the file.
 #include "io/npy.hpp"
 #include "tests/support/fuzz.hpp"
+#include "tests/support/memory_file.hpp"
 #include "tests/support/npy_bytes.hpp"
 
 #include <shardsolve/dtype.hpp>
@@ -9,9 +10,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <complex>
@@ -28,53 +26,38 @@ using testing::npy_bytes;
 using testing::Random;
 
 /// What headers are made of, right and wrong.
-constexpr std::string_view tokens[] = {"{",
-                                       "}",
-                                       "(",
-                                       ")",
-                                       "[",
-                                       "]",
-                                       ",",
-                                       ":",
-                                       "'",
-                                       "\"",
-                                       "\\",
-                                       " ",
-                                       "\n",
-                                       "-",
-                                       "True",
-                                       "False",
-                                       "'descr'",
-                                       "'shape'",
-                                       "'<f8'",
-                                       "'>f8'",
-                                       "'<c16'",
-                                       "'|O'",
-                                       "'fortran_order'",
-                                       "(3, 2)",
-                                       "0",
-                                       "1",
-                                       "2L",
-                                       "(6,)",
-                                       "()",
-                                       "9223372036854775807",
-                                       "4294967296",
-                                       "[('x', '<f8')]"};
-
-/// A file in memory with a path: a disk would take most of the time.
-class MemoryFile {
- public:
-  MemoryFile() : file_(::memfd_create("A.npy", MFD_CLOEXEC)) {}
-
-  std::string path() const { return "/proc/self/fd/" + std::to_string(file_.get()); }
-  bool hold(const std::string& bytes) const {
-    return ::ftruncate(file_.get(), 0) == 0 &&
-           ::pwrite(file_.get(), bytes.data(), bytes.size(), 0) == std::ssize(bytes);
-  }
-
- private:
-  FileDescriptor file_;
-};
+constexpr std::string_view npy_tokens[] = {"{",
+                                           "}",
+                                           "(",
+                                           ")",
+                                           "[",
+                                           "]",
+                                           ",",
+                                           ":",
+                                           "'",
+                                           "\"",
+                                           "\\",
+                                           " ",
+                                           "\n",
+                                           "-",
+                                           "True",
+                                           "False",
+                                           "'descr'",
+                                           "'shape'",
+                                           "'<f8'",
+                                           "'>f8'",
+                                           "'<c16'",
+                                           "'|O'",
+                                           "'fortran_order'",
+                                           "(3, 2)",
+                                           "0",
+                                           "1",
+                                           "2L",
+                                           "(6,)",
+                                           "()",
+                                           "9223372036854775807",
+                                           "4294967296",
+                                           "[('x', '<f8')]"};
 
 std::string random_data(Random& random, std::int64_t bytes) {
   std::string data(static_cast<std::size_t>(bytes), '\0');
@@ -119,7 +102,7 @@ void damage(std::string& bytes, Random& random) {
       bytes += random_data(random, random.below(40));
       break;
     case 3:  // a token put in
-      bytes.insert(place, random.one_of(tokens));
+      bytes.insert(place, random.one_of(npy_tokens));
       break;
     case 4:  // a few bytes taken out
       bytes.erase(place, few);
@@ -184,7 +167,7 @@ void expect_consistent(const NpyReader& reader, std::string_view bytes) {
 }
 
 TEST(NpyFuzz, DamagedFile_IsReadConsistentlyOrRefused) {
-  const MemoryFile file;
+  const testing::MemoryFile file;
   const std::string path = file.path();
   std::int64_t read = 0;
   std::int64_t refused = 0;

@@ -1,12 +1,15 @@
 /// Surroundings in which nothing is wrong, for tests that break one thing at a time.
 #pragma once
 
+#include "cli/doctor/choice.hpp"
+#include "cli/doctor/diagnosis.hpp"
 #include "cli/doctor/findings.hpp"
 #include "cli/doctor/surroundings.hpp"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -62,6 +65,11 @@ inline Surroundings healthy_gpu_job() {
   Surroundings s = healthy_with_gpus();
   s.job = {.cuda = true, .devices = 2, .gpus = {0, 1}};
   return s;
+}
+
+/// What the doctor says without measuring.
+inline Diagnosis diagnosis_of(const Surroundings& s) {
+  return {s, choose(s), judge(s), std::nullopt};
 }
 
 /// One thing that is wrong, and the finding that says so.

@@ -3,9 +3,13 @@
 
 #include <shardsolve/error.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace shardsolve::testing {
 
@@ -33,6 +37,20 @@ template <class Call>
     return ::testing::AssertionFailure() << name(error.kind()) << " was thrown: " << error.what();
   }
   return ::testing::AssertionFailure() << "nothing was thrown";
+}
+
+/// Expects `act` to throw an Error of this kind that says all these words.
+inline void expect_error(const std::function<void()>& act, ErrorKind kind,
+                         const std::vector<std::string>& words) {
+  try {
+    act();
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    for (const std::string& word : words) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(word));
+    }
+  }
 }
 
 }  // namespace shardsolve::testing

@@ -15,8 +15,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Diagnosis diagnosis_of(const Surroundings& s) { return {s, choose(s), judge(s), std::nullopt}; }
-
 TEST(DoctorChoice, CpuJob_SaysWhyNoGpu) {
   const Choice choice = choose(healthy());
   EXPECT_EQ(choice.backend, "cpu");

@@ -39,7 +39,7 @@ Surroundings with_mpi_on() {
   return s;
 }
 
-std::vector<Case> cases() {
+std::vector<Case> host_cases() {
   const auto set_threads = [](Surroundings& s) { s.environment["OMP_NUM_THREADS"] = "8"; };
   return {
       // ---- cores
@@ -262,7 +262,7 @@ class DoctorOfHost : public ::testing::TestWithParam<Case> {};
 
 TEST_P(DoctorOfHost, OneThingIsWrong_ExactlyThatIsFound) { expect_finding(GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(All, DoctorOfHost, ::testing::ValuesIn(cases()), testing::CaseName());
+INSTANTIATE_TEST_SUITE_P(All, DoctorOfHost, ::testing::ValuesIn(host_cases()), testing::CaseName());
 
 TEST(Doctor, SharedBlasWithOneThread_NothingIsFound) {
   Surroundings s = healthy();

@@ -150,7 +150,7 @@ TEST(DoctorPath, WhereThereIsNothingBetween_IsNotSaid) {
   EXPECT_FALSE(path_between_gpus(s));
 }
 
-std::vector<Case> cases() {
+std::vector<Case> link_cases() {
   return {
       {"no_ipc_and_no_nccl",
        processes,
@@ -226,7 +226,8 @@ class DoctorOfLinks : public ::testing::TestWithParam<Case> {};
 
 TEST_P(DoctorOfLinks, OneThingIsWrong_ExactlyThatIsFound) { expect_finding(GetParam()); }
 
-INSTANTIATE_TEST_SUITE_P(All, DoctorOfLinks, ::testing::ValuesIn(cases()), testing::CaseName());
+INSTANTIATE_TEST_SUITE_P(All, DoctorOfLinks, ::testing::ValuesIn(link_cases()),
+                         testing::CaseName());
 
 /// Two islands of NVLink, GPUs 0 and 2 on one, 1 and 3 on the other.
 Surroundings two_islands() {
@@ -236,8 +237,6 @@ Surroundings two_islands() {
   set_links(s.links->topology, 1, 3, comm::nominal_link(LinkKind::nvlink));
   return s;
 }
-
-Diagnosis diagnosis_of(const Surroundings& s) { return {s, choose(s), judge(s), std::nullopt}; }
 
 TEST(DoctorRing, OfTwoIslands_IsThatOfTheMesh) {
   const Surroundings s = two_islands();

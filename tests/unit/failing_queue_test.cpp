@@ -22,7 +22,7 @@ namespace shardsolve {
 namespace {
 
 /// What its devices do, and have done.
-struct Plan {
+struct FailurePlan {
   std::int64_t failing_rank = 0;
   std::string failing_queue;
   std::atomic<int> synchronized{0};
@@ -30,7 +30,7 @@ struct Plan {
 
 class FailingQueue final : public runtime::Queue {
  public:
-  FailingQueue(const std::string& name, runtime::Pulse& pulse, std::int64_t rank, Plan& plan)
+  FailingQueue(const std::string& name, runtime::Pulse& pulse, std::int64_t rank, FailurePlan& plan)
       : inner_(name, pulse), rank_(rank), plan_(plan) {}
 
   void record(runtime::Event& event) override { inner_.record(event); }
@@ -59,12 +59,12 @@ class FailingQueue final : public runtime::Queue {
  private:
   runtime::host::HostQueue inner_;
   std::int64_t rank_;
-  Plan& plan_;
+  FailurePlan& plan_;
 };
 
 class FailingDevice final : public runtime::Device {
  public:
-  FailingDevice(runtime::Pulse& pulse, std::int64_t rank, Plan& plan)
+  FailingDevice(runtime::Pulse& pulse, std::int64_t rank, FailurePlan& plan)
       : inner_(pulse), pulse_(pulse), rank_(rank), plan_(plan) {}
 
   std::unique_ptr<runtime::Queue> make_queue(const std::string& name) override {
@@ -94,12 +94,12 @@ class FailingDevice final : public runtime::Device {
   runtime::host::HostDevice inner_;
   runtime::Pulse& pulse_;
   std::int64_t rank_;
-  Plan& plan_;
+  FailurePlan& plan_;
 };
 
 class FailingBackend final : public mesh::CpuBackend {
  public:
-  FailingBackend(std::int64_t ranks, Plan& plan) : inner_(ranks), plan_(plan) {}
+  FailingBackend(std::int64_t ranks, FailurePlan& plan) : inner_(ranks), plan_(plan) {}
 
   std::int64_t ranks() const override { return inner_.ranks(); }
   std::unique_ptr<runtime::Device> make_device(std::int64_t rank, runtime::Pulse& pulse) override {
@@ -113,13 +113,13 @@ class FailingBackend final : public mesh::CpuBackend {
 
  private:
   mesh::HostBackend inner_;
-  Plan& plan_;
+  FailurePlan& plan_;
 };
 
 TEST(FailingQueue, FoundWhenACallEnds_IsItsFailureAndNoCrash) {
   constexpr std::int64_t ranks = 3;
   constexpr int queues = 3;
-  Plan plan;
+  FailurePlan plan;
   Mesh mesh(mesh::MeshState::start(std::make_unique<FailingBackend>(ranks, plan)));
   for (const char* queue : {"panel", "update", "transfer"}) {
     for (std::int64_t rank = 0; rank < ranks; ++rank) {

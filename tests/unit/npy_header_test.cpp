@@ -3,6 +3,7 @@
 #include "tests/support/case_name.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/npy_bytes.hpp"
+#include "tests/support/thrown.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -23,26 +24,13 @@ namespace {
 
 using ::testing::ElementsAreArray;
 using ::testing::EndsWith;
-using ::testing::HasSubstr;
+using testing::expect_error;
 using testing::npy_bytes;
 using ::testing::StartsWith;
 using testing::TemporaryDirectory;
 using testing::write_file;
 
 using Shape = std::vector<std::int64_t>;
-
-void expect_error(const std::function<void()>& act, ErrorKind kind,
-                  const std::vector<std::string>& words) {
-  try {
-    act();
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    for (const std::string& word : words) {
-      EXPECT_THAT(error.what(), HasSubstr(word));
-    }
-  }
-}
 
 void expect_refused(const std::string& bytes, const std::vector<std::string>& words) {
   const TemporaryDirectory directory;

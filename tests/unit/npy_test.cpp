@@ -3,6 +3,7 @@
 #include "tests/support/dtypes.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/npy_bytes.hpp"
+#include "tests/support/thrown.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -21,7 +22,7 @@
 namespace shardsolve::io {
 namespace {
 
-using ::testing::HasSubstr;
+using testing::expect_error;
 using testing::TemporaryDirectory;
 
 GlobalRange range(std::int64_t begin, std::int64_t end) {
@@ -307,16 +308,6 @@ TEST(NpyReader, FileWrittenByHand_GivesItsNumbers) {
 
 // ---- misuse ------------------------------------------------------------------------------------
 
-void expect_error(const std::function<void()>& act, ErrorKind kind, const std::string& word) {
-  try {
-    act();
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind);
-    EXPECT_THAT(error.what(), HasSubstr(word));
-  }
-}
-
 class NpyMisuse : public NpyFile<double> {
  protected:
   void SetUp() override { make({4, 3, false}, general<double>); }
@@ -330,18 +321,18 @@ TEST_F(NpyMisuse, Part_ThatIsNotInTheFile_Throws) {
   const Matrix<double> square(4, 4, 0);
   constexpr auto misuse = ErrorKind::invalid_argument;
   expect_error([&] { reader.read_columns(range(2, 4), columns.view()); }, misuse,
-               "columns [2, 4) of '" + path_);
-  expect_error([&] { reader.read_columns(range(-1, 1), columns.view()); }, misuse, "[-1, 1)");
-  expect_error([&] { reader.read_columns(range(2, 1), columns.view()); }, misuse, "[2, 1)");
-  expect_error([&] { reader.read_rows(range(3, 5), rows.view()); }, misuse, "rows [3, 5)");
+               {"columns [2, 4) of '" + path_});
+  expect_error([&] { reader.read_columns(range(-1, 1), columns.view()); }, misuse, {"[-1, 1)"});
+  expect_error([&] { reader.read_columns(range(2, 1), columns.view()); }, misuse, {"[2, 1)"});
+  expect_error([&] { reader.read_rows(range(3, 5), rows.view()); }, misuse, {"rows [3, 5)"});
   expect_error([&] { reader.read_columns(range(0, 3), columns.view()); }, misuse,
-               "4 x 3 elements but its view 4 x 2");
+               {"4 x 3 elements but its view 4 x 2"});
   expect_error([&] { reader.read_rows(range(0, 2), columns.view()); }, misuse,
-               "2 x 3 elements but its view 4 x 2");
+               {"2 x 3 elements but its view 4 x 2"});
   expect_error([&] { reader.read_columns(range(0, 2), wrong_dtype.view()); }, misuse,
-               "holds float64 but float32 was asked for");
+               {"holds float64 but float32 was asked for"});
   expect_error([&] { reader.read_hermitian_columns(range(0, 2), columns.view()); }, misuse,
-               "4 rows and 3 columns; a Hermitian matrix is square");
+               {"4 rows and 3 columns; a Hermitian matrix is square"});
 }
 
 TEST_F(NpyMisuse, Block_ThatDoesNotFitTheFile_Throws) {
@@ -351,13 +342,13 @@ TEST_F(NpyMisuse, Block_ThatDoesNotFitTheFile_Throws) {
   const Matrix<float> wrong_dtype(4, 2, 0);
   constexpr auto misuse = ErrorKind::invalid_argument;
   const auto view = columns.view();
-  expect_error([&] { writer.write_columns<double>(range(2, 4), view); }, misuse, "[2, 4)");
+  expect_error([&] { writer.write_columns<double>(range(2, 4), view); }, misuse, {"[2, 4)"});
   expect_error([&] { writer.write_rows<double>(range(0, 2), view); }, misuse,
-               "2 x 3 elements but its view 4 x 2");
+               {"2 x 3 elements but its view 4 x 2"});
   expect_error([&] { writer.write_columns<float>(range(0, 2), wrong_dtype.view()); }, misuse,
-               "holds float64 but float32 was asked for");
+               {"holds float64 but float32 was asked for"});
   expect_error([&] { writer.write_hermitian_columns<double>(range(0, 2), view); }, misuse,
-               "a Hermitian matrix is square");
+               {"a Hermitian matrix is square"});
 }
 
 TEST_F(NpyMisuse, Stack_HasAHeaderButNoColumns) {
@@ -367,7 +358,7 @@ TEST_F(NpyMisuse, Stack_HasAHeaderButNoColumns) {
   EXPECT_EQ(reader.header().shape.size(), 3U);
   const Matrix<double> block(1, 1, 0);
   expect_error([&] { reader.read_columns(range(0, 1), block.view()); }, ErrorKind::invalid_argument,
-               "a vector or a matrix is needed");
+               {"a vector or a matrix is needed"});
 }
 
 TEST_F(NpyMisuse, FileThatShrinks_ThrowsIo) {
@@ -375,7 +366,7 @@ TEST_F(NpyMisuse, FileThatShrinks_ThrowsIo) {
   std::filesystem::resize_file(path_, 150);
   const Matrix<double> columns(4, 3, 0);
   expect_error([&] { reader.read_columns(range(0, 3), columns.view()); }, ErrorKind::io,
-               "changed while it was read");
+               {"changed while it was read"});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "tests/support/case_name.hpp"
 #include "tests/support/files.hpp"
+#include "tests/support/thrown.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -31,6 +32,7 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using testing::expect_error;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::read_file;
@@ -39,19 +41,6 @@ using testing::TemporaryDirectory;
 using testing::write_file;
 
 namespace fs = std::filesystem;
-
-void expect_error(const std::function<void()>& act, ErrorKind kind,
-                  const std::vector<std::string>& words) {
-  try {
-    act();
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    for (const std::string& word : words) {
-      EXPECT_THAT(error.what(), HasSubstr(word));
-    }
-  }
-}
 
 void write(OutputFile& file, const std::string& text) {
   file.pwrite_all(text.data(), static_cast<std::int64_t>(text.size()), 0);

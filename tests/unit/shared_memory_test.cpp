@@ -19,7 +19,7 @@ namespace {
 using comm::SharedMemory;
 using runtime::host::OneWayCounter;
 
-constexpr std::size_t size = 10000;
+constexpr std::size_t memory_size = 10000;
 
 /// The exit code of `body` in a process of its own.
 class Child {
@@ -40,12 +40,12 @@ class Child {
 };
 
 TEST(SharedMemory, OpenedByAnotherProcess_IsTheSame) {
-  SharedMemory memory(size);
+  SharedMemory memory(memory_size);
   std::byte* word = memory.data() + SharedMemory::reserved;
   *word = std::byte{1};
   const std::string ticket = memory.ticket();
   const Child child([&] {
-    const SharedMemory theirs(ticket, size);
+    const SharedMemory theirs(ticket, memory_size);
     std::byte* there = theirs.data() + SharedMemory::reserved;
     const bool seen = there != word && *there == std::byte{1};
     *there = std::byte{2};
@@ -56,34 +56,34 @@ TEST(SharedMemory, OpenedByAnotherProcess_IsTheSame) {
 }
 
 TEST(SharedMemory, Withdrawn_IsNotOpenedAndStays) {
-  SharedMemory memory(size);
+  SharedMemory memory(memory_size);
   const std::string ticket = memory.ticket();
   memory.withdraw();
-  EXPECT_TRUE(throws(ErrorKind::io, [&] { SharedMemory(ticket, size); }));
+  EXPECT_TRUE(throws(ErrorKind::io, [&] { SharedMemory(ticket, memory_size); }));
   memory.data()[memory.size() - 1] = std::byte{3};
 }
 
 TEST(SharedMemory, OfAnotherProcessOrSize_IsRefused) {
-  const SharedMemory memory(size);
-  const SharedMemory other(size);
+  const SharedMemory memory(memory_size);
+  const SharedMemory other(memory_size);
   std::string ticket = memory.ticket();
   const std::string token = ticket.substr(ticket.rfind(' '));
   std::string mixed = other.ticket();
   mixed = mixed.substr(0, mixed.rfind(' ')) + token;
-  EXPECT_TRUE(throws(ErrorKind::io, [&] { SharedMemory(mixed, size); }));
-  EXPECT_TRUE(throws(ErrorKind::io, [&] { SharedMemory(ticket, 10 * size); }));
-  EXPECT_TRUE(throws(ErrorKind::io, [&] { SharedMemory("", size); }));
+  EXPECT_TRUE(throws(ErrorKind::io, [&] { SharedMemory(mixed, memory_size); }));
+  EXPECT_TRUE(throws(ErrorKind::io, [&] { SharedMemory(ticket, 10 * memory_size); }));
+  EXPECT_TRUE(throws(ErrorKind::io, [&] { SharedMemory("", memory_size); }));
 }
 
 TEST(OneWayCounter, OfTheMachine_WakesAnotherProcess) {
-  SharedMemory memory(size);
+  SharedMemory memory(memory_size);
   const std::string ticket = memory.ticket();
   auto* counters = reinterpret_cast<OneWayCounter*>(memory.data() + SharedMemory::reserved);
   new (&counters[0]) OneWayCounter(OneWayCounter::Scope::machine);
   new (&counters[1]) OneWayCounter(OneWayCounter::Scope::machine);
   constexpr std::uint32_t turns = 200;
   const Child child([&] {
-    const SharedMemory theirs(ticket, size);
+    const SharedMemory theirs(ticket, memory_size);
     auto* there = reinterpret_cast<OneWayCounter*>(theirs.data() + SharedMemory::reserved);
     for (std::uint32_t turn = 1; turn <= turns; ++turn) {
       // far longer than it takes: whoever is not woken looks again only then

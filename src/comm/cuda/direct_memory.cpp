@@ -19,7 +19,7 @@ DirectMemory::DirectMemory(PeerGroup& group, std::size_t index, std::int64_t ran
 }
 
 void DirectMemory::fence(runtime::Queue& queue) {
-  auto& cuda = static_cast<runtime::cuda::CudaQueue&>(queue);
+  auto& cuda = runtime::cuda::as_cuda(queue);
   const auto meet_all = [&] {
     // Nobody still needs the mark of a round ago: all have come to the fences since.
     fences(rank_).record(queue, next_);

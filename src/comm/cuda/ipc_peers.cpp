@@ -18,9 +18,7 @@ namespace {
 /// For those who end their meshes a little later.
 constexpr std::chrono::milliseconds patience_at_the_end(1000);
 
-cudaStream_t stream_of(runtime::Queue& queue) {
-  return static_cast<runtime::cuda::CudaQueue&>(queue).stream();
-}
+cudaStream_t stream_of(runtime::Queue& queue) { return runtime::cuda::as_cuda(queue).stream(); }
 
 std::size_t at(std::int64_t rank) { return static_cast<std::size_t>(rank); }
 

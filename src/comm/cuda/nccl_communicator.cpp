@@ -12,9 +12,7 @@
 namespace shardsolve::comm::cuda {
 namespace {
 
-runtime::cuda::CudaQueue& as_cuda(runtime::Queue& queue) {
-  return static_cast<runtime::cuda::CudaQueue&>(queue);
-}
+using runtime::cuda::as_cuda;
 
 }  // namespace
 

@@ -13,9 +13,7 @@ namespace {
 constexpr runtime::WaitSite piece_ready{80, "a piece is taken when it is there"};
 constexpr runtime::WaitSite piece_delivered{81, "a piece's memory is used again when taken"};
 
-runtime::cuda::CudaQueue& as_cuda(runtime::Queue& queue) {
-  return static_cast<runtime::cuda::CudaQueue&>(queue);
-}
+using runtime::cuda::as_cuda;
 
 }  // namespace
 

@@ -3,15 +3,13 @@
 namespace shardsolve::comm::cuda {
 namespace {
 
+using runtime::cuda::as_cuda;
+
 /// From here on the ring is quicker than the root's links, which then carry a part once for each.
 constexpr std::size_t large = std::size_t{1} << 20U;
 
 constexpr runtime::WaitSite part_there{82, "a part is copied when its source has it"};
 constexpr runtime::WaitSite part_copied{83, "a window's memory is used again when it was copied"};
-
-runtime::cuda::CudaQueue& as_cuda(runtime::Queue& queue) {
-  return static_cast<runtime::cuda::CudaQueue&>(queue);
-}
 
 /// As meet() takes it; nothing if the call is not traced.
 std::vector<TraceMessage> traced(runtime::Queue& queue, const TraceMessage& message) {

@@ -43,8 +43,6 @@ UpperPart<Element<T>, RealOf<T>> with_elements(const UpperPart<T, RealOf<T>>& a)
   return same;
 }
 
-CudaQueue& as_cuda(Queue& queue) { return static_cast<CudaQueue&>(queue); }
-
 /// Columns up to which herk_batch makes both triangles of a tile.
 constexpr std::int64_t narrow_tile = 256;
 

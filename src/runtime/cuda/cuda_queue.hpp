@@ -183,4 +183,7 @@ class CudaQueue final : public Queue {
   double flops_ = 0.0;
 };
 
+/// What all queues of a GPU are.
+inline CudaQueue& as_cuda(Queue& queue) { return static_cast<CudaQueue&>(queue); }
+
 }  // namespace shardsolve::runtime::cuda
