@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests, stage by stage:  scripts/test.sh [stage...]
-#   release  optimised build; unit, distributed, mpi, fuzz and install tiers
+#   release  optimised build; unit, kernels (those of GPUs, emulated), distributed, mpi, fuzz and install tiers
 #   cli      the command line tool of the release build
 #   jax      the wheel as it is released, with the oldest and a new jax, on 1, 2, 4 and 6 devices
 #   tsan     distributed tier under ThreadSanitizer
@@ -56,7 +56,7 @@ run_python() {
 
 stage_release() {
   build release
-  for label in unit distributed mpi fuzz install; do run_tier release "$label"; done
+  for label in unit kernels distributed mpi fuzz install; do run_tier release "$label"; done
 }
 
 stage_cli() {
@@ -168,7 +168,7 @@ stage_device_jax() {
 
 describe() {
   case $1 in
-    release) echo "optimised build; unit, distributed, mpi, fuzz and install tiers" ;;
+    release) echo "optimised build; unit, kernels, distributed, mpi, fuzz and install tiers" ;;
     cli) echo "the command line tool of the release build" ;;
     jax) echo "the wheel as it is released, with the oldest and a new jax" ;;
     tsan) echo "distributed tier under ThreadSanitizer" ;;

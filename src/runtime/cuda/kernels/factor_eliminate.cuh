@@ -3,21 +3,21 @@
 
 #include "runtime/cuda/kernels/factor_shape.cuh"
 #include "runtime/cuda/kernels/factor_update.cuh"
+#include "runtime/cuda/kernels/root_estimate.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 #include "runtime/cuda/kernels/warp_sums.cuh"
 
 namespace shardsolve::runtime::cuda {
 
-/// 1 / sqrt(x) for what may be a pivot: not for subnormal numbers. The instruction's 20 bits (22 in
-/// float) and a step that cubes (squares) their error.
+/// 1 / sqrt(x) for what may be a pivot: an estimate and a step that cubes (in float squares) its
+/// error.
 inline __device__ double inverse_root(double x) {
-  double y;
-  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+  const double y = root_estimate(x);
   const double error = 1.0 - x * (y * y);  // y has few bits: its square is exact
   return y + y * error * (0.5 + 0.375 * error);
 }
 inline __device__ float inverse_root(float x) {
-  const float y = rsqrtf(x);
+  const float y = root_estimate(x);
   return y + 0.5F * y * (1.0F - x * y * y);
 }
 

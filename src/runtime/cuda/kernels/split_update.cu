@@ -11,6 +11,7 @@
 #include "runtime/cuda/device_kernels.hpp"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
+#include "runtime/cuda/kernels/tensor_core.cuh"
 #include "runtime/cuda/kernels/update_place.cuh"
 
 #include <cuda_fp16.h>
@@ -70,23 +71,6 @@ struct Shared {
   Slice<tile_rows> left[slices_kept];
   Slice<tile_columns / parts<E>> right[slices_kept];
 };
-
-/// Four matrices of 8 x 8 numbers: lane l gives the address of row l % 8 of matrix l / 8, and
-/// receives of each matrix columns 2 (l % 4) and one more of row l / 4.
-inline __device__ void load_four(std::uint32_t (&x)[4], std::uint32_t row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-               : "r"(row));
-}
-
-/// d += a b, 16 x 16 and 16 x 8 numbers spread over a warp. PTX: mma.m16n8k16 with .f16.
-inline __device__ void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                                    std::uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 
 /// What a thread copies of an operand: a piece of each slice of some columns.
 template <int columns>
@@ -189,8 +173,8 @@ class UpdateTile {
         const std::uint32_t column = i * high_tile * bytes_a_column;
         std::uint32_t left_high[4];
         std::uint32_t left_low[4];
-        load_four(left_high, piece(left_row, k) + column);
-        load_four(left_low, piece(left_row, k + pieces_a_part) + column);
+        load_four_8x8(left_high, piece(left_row, k) + column);
+        load_four_8x8(left_low, piece(left_row, k + pieces_a_part) + column);
         float sum[tiles_across][4] = {};
         multiply_add(sum, left_low, right_high);
         multiply_add(sum, left_high, right_low);
@@ -210,8 +194,8 @@ class UpdateTile {
                                       const RightTiles& right) {
 #pragma unroll
     for (int j = 0; j < tiles_across; ++j) {
-      cuda::multiply_add(sum[j], left, right[j / pair][j % pair * 2],
-                         right[j / pair][j % pair * 2 + 1]);
+      multiply_add_16x8x16(sum[j], left, right[j / pair][j % pair * 2],
+                           right[j / pair][j % pair * 2 + 1]);
     }
   }
 
@@ -220,7 +204,7 @@ class UpdateTile {
   static __device__ void load_right(RightTiles& x, std::uint32_t row) {
 #pragma unroll
     for (int j = 0; j < tiles_across / pair; ++j) {
-      load_four(x[j], row + j * pair * wide_tile / parts<E> * bytes_a_column);
+      load_four_8x8(x[j], row + j * pair * wide_tile / parts<E> * bytes_a_column);
       if constexpr (parts<E> == 2) {
         const bool is_odd = lane() / 4 % 2 == 1;
 #pragma unroll

@@ -1,7 +1,9 @@
-/// Products of small matrices of doubles on the tensor cores.
+/// Products of small matrices on the tensor cores.
 #pragma once
 
 #include <cuda_runtime.h>
+
+#include <cstdint>
 
 namespace shardsolve::runtime::cuda {
 
@@ -34,6 +36,24 @@ inline __device__ void multiply_add_16x8x16(Tile16x8& c, const Tile16x8 (&a)[2],
         "d"(a[1].high[0]), "d"(a[1].low[1]), "d"(a[1].high[1]), "d"(b[0].x), "d"(b[0].y),
         "d"(b[1].x), "d"(b[1].y));
 #endif
+}
+
+/// Four matrices of 8 x 8 halves from shared memory: lane l gives the address of row l % 8 of
+/// matrix l / 8, and receives of each matrix columns 2 (l % 4) and one more of row l / 4. PTX:
+/// ldmatrix.
+inline __device__ void load_four_8x8(std::uint32_t (&x)[4], std::uint32_t row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(row));
+}
+
+/// d += a b, 16 x 16 and 16 x 8 halves spread over a warp. PTX: mma.m16n8k16 with .f16.
+inline __device__ void multiply_add_16x8x16(float (&d)[4], const std::uint32_t (&a)[4],
+                                            std::uint32_t b0, std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 }  // namespace shardsolve::runtime::cuda

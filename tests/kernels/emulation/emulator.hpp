@@ -1,0 +1,74 @@
+/// A GPU for kernels that run on the CPU: one thread block after the other, each of its threads a
+/// fiber that runs until it has to wait for others.
+///
+/// Headers of this directory stand in for those of the same names that kernels include. What is
+/// emulated: barriers of blocks and warps, exchanges between lanes, shared memory, asynchronous
+/// copies, tensor cores. What is not: clusters, the tensor memory accelerator, memory that threads
+/// of several blocks share.
+///
+/// A fiber goes on for as long as it can, and Order says who is next. So where a barrier is
+/// missing, some order lets a thread read what has not been written yet, or no longer.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+// What code of kernels knows of itself.
+extern thread_local uint3 threadIdx;
+extern thread_local uint3 blockIdx;
+extern thread_local dim3 blockDim;
+
+namespace shardsolve::emulation {
+
+inline constexpr int lanes_a_warp = 32;
+/// Of one exchange.
+inline constexpr std::size_t most_bytes = 96;
+
+/// In which the threads of a block, and the blocks, take their turns.
+enum class Order : std::uint8_t { forward, backward, shuffled };
+
+/// From here on, on this thread.
+void set_order(Order order);
+
+/// Runs `kernel` in every thread of every block. Shared memory holds NaN in the beginning. Throws
+/// std::runtime_error if threads wait for others that do not come.
+void run(std::int64_t blocks, dim3 threads, std::size_t shared_bytes,
+         const std::function<void()>& kernel);
+
+/// Of the block, which lies at a multiple of 1024 bytes.
+std::byte* shared_memory();
+
+void wait_for_block();
+void wait_for_warp();
+
+/// What each lane of this warp gives, in memory that is used again after the next exchange.
+using Slots = std::array<std::array<std::byte, most_bytes>, lanes_a_warp>;
+Slots& slots();
+int lane();
+
+/// Calls `use` with what a lane gives as a function of its number, when all lanes have given it.
+template <class Value, class Use>
+auto exchange(const Value& mine, Use use) {
+  static_assert(sizeof(Value) <= most_bytes);
+  std::memcpy(slots()[static_cast<std::size_t>(lane())].data(), &mine, sizeof(Value));
+  wait_for_warp();
+  const auto result = use([](int from) {
+    Value value;
+    std::memcpy(&value, slots()[static_cast<std::size_t>(from)].data(), sizeof(Value));
+    return value;
+  });
+  wait_for_warp();
+  return result;
+}
+
+/// An asynchronous copy of this thread: made as late as may be, when it is waited for.
+void copy_later(void* target, const void* source, std::size_t bytes, std::size_t zeros);
+void commit_copies();
+void wait_for_copies(std::size_t but);
+
+}  // namespace shardsolve::emulation

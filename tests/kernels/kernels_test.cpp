@@ -1,0 +1,353 @@
+// Kernels of our own on the CPU, where there is no GPU: see emulation/emulator.hpp. What they
+// compute on GPUs, and how that fits into algorithms, is tested by the device tier.
+
+#include "emulation/emulator.hpp"
+#include "reference/dense_matrix.hpp"
+#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/update_list.hpp"
+#include "support/bits.hpp"
+#include "support/dtypes.hpp"
+#include "support/gates.hpp"
+#include "support/matrix_zoo.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace shardsolve::runtime::cuda {
+
+// That of tools.cu, whose other kernel reads a GPU's clock.
+void store(cudaStream_t /*stream*/, std::int64_t* target, std::int64_t value, std::int64_t count) {
+  std::fill_n(target, count, value);
+}
+
+}  // namespace shardsolve::runtime::cuda
+
+namespace shardsolve::testing {
+namespace {
+
+using emulation::Order;
+using reference::DenseMatrix;
+using runtime::Steps;
+using runtime::cuda::add_piece;
+using runtime::cuda::DeviceKernels;
+using runtime::cuda::Element;
+using runtime::cuda::elements;
+using runtime::cuda::UpdatePieces;
+
+constexpr cudaStream_t no_stream = nullptr;
+
+/// In each order of threads and blocks.
+void in_each_order(const std::function<void()>& test) {
+  for (const auto& [order, name] : {std::pair(Order::forward, "forward"),
+                                    {Order::backward, "backward"},
+                                    {Order::shuffled, "shuffled"}}) {
+    SCOPED_TRACE(name);
+    emulation::set_order(order);
+    test();
+  }
+}
+
+template <class Real>
+Real conjugate(Real x) {
+  return x;
+}
+template <class Real>
+std::complex<Real> conjugate(std::complex<Real> x) {
+  return std::conj(x);
+}
+
+/// Sums of products are wider than what is judged.
+template <Scalar T>
+using Wide = std::conditional_t<is_complex<T>, std::complex<long double>, long double>;
+
+/// All NaN: what a kernel leaves is not to be taken for zero.
+template <Scalar T>
+DenseMatrix<T> unwritten(std::int64_t rows, std::int64_t columns) {
+  DenseMatrix<T> a(rows, columns);
+  std::fill_n(a.data(), rows * columns, T{std::numeric_limits<RealOf<T>>::quiet_NaN()});
+  return a;
+}
+
+template <Scalar T>
+bool is_nan(T x) {
+  return std::isnan(std::real(x));
+}
+
+template <class T>
+class EmulatedKernels : public ::testing::Test {
+ protected:
+  using Kernels = DeviceKernels<Element<T>>;
+
+  struct Tile {
+    DenseMatrix<T> a;  // overwritten
+    DenseMatrix<T> adjoint;
+    DenseMatrix<T> inverse;
+    std::int64_t info = -99;
+  };
+
+  static Tile factored(const DenseMatrix<T>& a, std::int64_t inverted) {
+    const std::int64_t n = a.rows();
+    Tile tile{a, unwritten<T>(n, n), unwritten<T>(n, n)};
+    Kernels::factor_tile(no_stream, elements(tile.a.view()), elements(tile.adjoint.view()),
+                         elements(tile.inverse.view()), inverted, &tile.info);
+    return tile;
+  }
+
+  static void expect_right(const DenseMatrix<T>& a, const Tile& tile, std::int64_t inverted) {
+    const std::int64_t n = a.rows();
+    EXPECT_EQ(tile.info, 0);
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        if (i < j) {
+          EXPECT_EQ(tile.a(i, j), a(i, j)) << "above the diagonal";
+        } else {
+          expect_entry(a, tile.a, i, j);
+        }
+        EXPECT_EQ(tile.adjoint(i, j), i <= j ? conjugate(tile.a(j, i)) : T{0}) << i << ", " << j;
+      }
+    }
+    for (std::int64_t first = 0; first < n; first += inverted) {
+      expect_inverse(tile, first, std::min(first + inverted, n));
+    }
+  }
+
+  /// L L^H is A to a few roundings of the largest that an entry there could be. (Without fused
+  /// multiplications as GPUs have them pivots lose a bit.)
+  static void expect_entry(const DenseMatrix<T>& a, const DenseMatrix<T>& l, std::int64_t i,
+                           std::int64_t j) {
+    Wide<T> sum = -Wide<T>(a(i, j));
+    for (std::int64_t k = 0; k <= j; ++k) {
+      sum += Wide<T>(l(i, k)) * conjugate(Wide<T>(l(j, k)));
+    }
+    const long double size = std::sqrt(std::abs(Wide<T>(a(i, i))) * std::abs(Wide<T>(a(j, j))));
+    ASSERT_LE(std::abs(sum), 24 * unit_roundoff<T> * size) << i << ", " << j;
+  }
+
+  /// Rows and columns [first, end) of `inverse` times those of L^H are I.
+  static void expect_inverse(const Tile& tile, std::int64_t first, std::int64_t end) {
+    const double u = unit_roundoff<T>;
+    for (std::int64_t j = first; j < end; ++j) {
+      for (std::int64_t i = first; i < end; ++i) {
+        Wide<T> sum = i == j ? -1 : 0;
+        long double size = 1;
+        for (std::int64_t k = first; k <= j; ++k) {
+          const Wide<T> term = Wide<T>(tile.inverse(i, k)) * Wide<T>(tile.adjoint(k, j));
+          sum += term;
+          size += std::abs(term);
+        }
+        ASSERT_LE(std::abs(sum), 4 * u * static_cast<double>(end - first) * size) << i << ", " << j;
+      }
+    }
+  }
+};
+TYPED_TEST_SUITE(EmulatedKernels, Dtypes, DtypeNames);
+
+TYPED_TEST(EmulatedKernels, FactorTile_PassesTheGateAndInverts) {
+  using T = TypeParam;
+  in_each_order([] {
+    for (const std::int64_t n : {1, 16, 63, 64, 65, 200}) {
+      SCOPED_TRACE(n);
+      for (const auto& recipe : {matgen::Recipe{.n = n, .seed = 3},
+                                 matgen::Recipe{.n = n, .seed = 3, .scale_exponent = 40}}) {
+        const DenseMatrix<T> a = dense<T>(recipe);
+        constexpr std::int64_t inverted = 128;
+        TestFixture::expect_right(a, TestFixture::factored(a, inverted), inverted);
+      }
+    }
+  });
+}
+
+TYPED_TEST(EmulatedKernels, FactorTile_OfAMatrixThatIsNotDefinite_NamesThePivot) {
+  using T = TypeParam;
+  in_each_order([] {
+    for (const std::int64_t row : {0, 1, 63, 64, 99}) {
+      DenseMatrix<T> a = dense<T>({.n = 100, .seed = 3});
+      a(row, row) = T{-1};
+      EXPECT_EQ(TestFixture::factored(a, 64).info, row + 1);
+      a(row, row) = T{std::numeric_limits<RealOf<T>>::infinity()};
+      EXPECT_EQ(TestFixture::factored(a, 64).info, -(row + 1));
+    }
+  });
+}
+
+TYPED_TEST(EmulatedKernels, InvertSquares_OfSeveralTiles_AreInverses) {
+  using T = TypeParam;
+  constexpr std::int64_t square = TestFixture::Kernels::inverted_square;
+  constexpr std::int64_t count = 2;
+  in_each_order([] {
+    for (const std::int64_t n : {std::int64_t{1}, square, square + 36}) {
+      SCOPED_TRACE(n);
+      const typename TestFixture::Tile tile =
+          TestFixture::factored(dense<T>({.n = n, .seed = 5}), 64);
+      DenseMatrix<T> l = unwritten<T>(n, count * n);
+      for (std::int64_t j = 0; j < n; ++j) {
+        for (std::int64_t i = j; i < n; ++i) {
+          l(i, j) = l(i, n + j) = tile.a(i, j);
+        }
+      }
+      DenseMatrix<T> m = unwritten<T>(n, count * n);
+      TestFixture::Kernels::invert_squares(no_stream, elements(MatrixView<const T>(l.data(), n, n)),
+                                           elements(MatrixView<T>(m.data(), n, n)),
+                                           {.count = count, .a = n * n, .c = n * n});
+      for (std::int64_t j = 0; j < count * n; ++j) {
+        const std::int64_t first = j % n / square * square;
+        for (std::int64_t i = 0; i < n; ++i) {
+          if (i < j % n) {
+            ASSERT_EQ(m(i, j), T{0});
+          } else if (i >= first + square) {
+            ASSERT_TRUE(is_nan(m(i, j))) << "not to be written";
+          } else {
+            Wide<T> sum = i == j % n ? -1 : 0;
+            long double size = 0;
+            for (std::int64_t k = j % n; k <= i; ++k) {
+              const Wide<T> term = Wide<T>(tile.a(i, k)) * Wide<T>(m(k, j));
+              sum += term;
+              size += std::abs(term);
+            }
+            ASSERT_LE(std::abs(sum), 4 * unit_roundoff<T> * static_cast<double>(square) * size);
+          }
+        }
+      }
+    }
+  });
+}
+
+/// Where there is a kernel for them.
+template <class T>
+class EmulatedPanels : public EmulatedKernels<T> {};
+using DoubleDtypes = ::testing::Types<double, std::complex<double>>;
+TYPED_TEST_SUITE(EmulatedPanels, DoubleDtypes, DtypeNames);
+
+TYPED_TEST(EmulatedPanels, SolvePanel_IsAsStableAsASolve) {
+  using T = TypeParam;
+  constexpr std::int64_t n = 256;
+  in_each_order([] {
+    const typename TestFixture::Tile tile = TestFixture::factored(dense<T>({.n = n, .seed = 3}), n);
+    for (const std::int64_t rows : {1, 64, 83}) {
+      SCOPED_TRACE(rows);
+      const DenseMatrix<T> a = right_hand_sides<T>(rows, n);
+      DenseMatrix<T> x = a;
+      DenseMatrix<T> packed = unwritten<T>(n, rows);
+      TestFixture::Kernels::solve_panel(no_stream, elements(tile.adjoint.view()),
+                                        elements(tile.inverse.view()), elements(x.view()),
+                                        elements(packed.view()));
+      for (std::int64_t j = 0; j < n; ++j) {
+        for (std::int64_t i = 0; i < rows; ++i) {
+          ASSERT_EQ(packed(j, i), conjugate(x(i, j)));
+          Wide<T> sum = -Wide<T>(a(i, j));
+          long double size = 0;
+          for (std::int64_t k = 0; k <= j; ++k) {
+            const Wide<T> term = Wide<T>(x(i, k)) * Wide<T>(tile.adjoint(k, j));
+            sum += term;
+            size += std::abs(term);
+          }
+          ASSERT_LE(std::abs(sum), unit_roundoff<T> * n * size) << i << ", " << j;
+        }
+      }
+    }
+  });
+}
+
+template <class T>
+class EmulatedUpdates : public EmulatedKernels<T> {};
+using SingleDtypes = ::testing::Types<float, std::complex<float>>;
+TYPED_TEST_SUITE(EmulatedUpdates, SingleDtypes, DtypeNames);
+
+/// Rows of L whose sizes differ by many powers of two.
+TYPED_TEST(EmulatedUpdates, UpdateWithASplitPanel_IsThatOfTheNumbers) {
+  using T = TypeParam;
+  using Kernels = typename TestFixture::Kernels;
+  constexpr std::int64_t k = 64;
+  constexpr std::int64_t columns = 200;
+  constexpr std::int64_t left = 7;
+  DenseMatrix<T> numbers = right_hand_sides<T>(k, columns, 4);
+  for (std::int64_t j = 0; j < columns; ++j) {
+    for (std::int64_t i = 0; i < k; ++i) {
+      numbers(i, j) *= static_cast<RealOf<T>>(std::ldexp(1.0, static_cast<int>(j % 60) - 30));
+    }
+  }
+  in_each_order([&] {
+    DenseMatrix<T> panel = unwritten<T>(k + Kernels::split_rows, columns);
+    for (std::int64_t j = 0; j < columns; ++j) {
+      std::copy_n(&numbers(0, j), k, &panel(0, j));
+    }
+    const MatrixView<T> rows = panel.view().block(0, 0, k, columns);
+    Kernels::split_panel(no_stream, elements(rows));
+    for (const bool lower : {false, true}) {
+      SCOPED_TRACE(lower);
+      const std::int64_t height = 140;
+      const std::int64_t width = lower ? height : 45;
+      DenseMatrix<T> c = right_hand_sides<T>(height, width, 5);
+      const DenseMatrix<T> before = c;
+      UpdatePieces<Element<T>> pieces;
+      add_piece<T>(pieces, {.left = left, .right = 20, .c = c.view(), .lower = lower});
+      const MatrixView<const T> split(rows);
+      Kernels::update(no_stream, elements(split), elements(split), pieces);
+      for (std::int64_t j = 0; j < width; ++j) {
+        for (std::int64_t i = 0; i < height; ++i) {
+          if (lower && i < j) {
+            ASSERT_EQ(c(i, j), before(i, j));
+            continue;
+          }
+          Wide<T> sum = before(i, j);
+          long double left_size = 0;
+          long double right_size = 0;
+          for (std::int64_t l = 0; l < k; ++l) {
+            const Wide<T> one(numbers(l, left + i));
+            const Wide<T> other(numbers(l, 20 + j));
+            sum -= conjugate(one) * other;
+            left_size += std::norm(one);
+            right_size += std::norm(other);
+          }
+          const long double size =
+              std::abs(Wide<T>(before(i, j))) + std::sqrt(left_size * right_size);
+          if (lower && i == j) {
+            sum = std::real(sum);
+          }
+          ASSERT_LE(std::abs(Wide<T>(c(i, j)) - sum), 4 * unit_roundoff<T> * size)
+              << i << ", " << j;
+        }
+      }
+    }
+  });
+}
+
+TEST(Emulator, ThreadsThatWaitForOthersThatDoNotCome_AreAnError) {
+  EXPECT_THROW(emulation::run(1, dim3(64), 0,
+                              [] {
+                                if (threadIdx.x < 32) {
+                                  emulation::wait_for_block();
+                                } else {
+                                  threadIdx.x % 2 == 0 ? emulation::wait_for_warp()
+                                                       : emulation::wait_for_block();
+                                }
+                              }),
+               std::runtime_error);
+}
+
+/// What the orders are for.
+TEST(Emulator, MissingBarrier_IsSeenInSomeOrder) {
+  std::vector<bool> right;
+  in_each_order([&] {
+    std::vector<int> written(64, 0);
+    std::vector<int> read(64, -1);
+    emulation::run(1, dim3(64), 0, [&] {
+      written[threadIdx.x] = 1;
+      read[threadIdx.x] = written[(threadIdx.x + 63) % 64];
+    });
+    right.push_back(std::count(read.begin(), read.end(), 1) == 64);
+  });
+  EXPECT_EQ(right, std::vector<bool>(3, false));
+}
+
+}  // namespace
+}  // namespace shardsolve::testing
