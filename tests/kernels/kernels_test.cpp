@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -215,6 +216,128 @@ TYPED_TEST(EmulatedKernels, InvertSquares_OfSeveralTiles_AreInverses) {
             }
             ASSERT_LE(std::abs(sum), 4 * unit_roundoff<T> * static_cast<double>(square) * size);
           }
+        }
+      }
+    }
+  });
+}
+
+TYPED_TEST(EmulatedKernels, HermitianMultiply_TakesWhatIsAboveTheDiagonal) {
+  using T = TypeParam;
+  using Real = RealOf<T>;
+  constexpr std::int64_t block = 24;
+  in_each_order([] {
+    for (const std::int64_t n : {1, 70, 300}) {
+      SCOPED_TRACE(n);
+      const DenseMatrix<T> a = dense<T>({.n = n, .seed = 3});
+      DenseMatrix<T> slab = unwritten<T>(n, n);
+      std::vector<Real> diagonal;
+      for (std::int64_t j = 0; j < n; ++j) {
+        std::copy_n(&a(0, j), j, &slab(0, j));
+        diagonal.push_back(std::real(a(j, j)));
+      }
+      std::vector<std::int64_t> eliminated;
+      for (std::int64_t first = 0; first < n; first += block) {
+        eliminated.push_back(first);
+      }
+      typename TestFixture::Kernels::Upper upper;
+      upper.slab = elements(MatrixView<const T>(slab.view()));
+      upper.diagonal = diagonal.data();
+      upper.ranks = 1;
+      upper.begin[1] = n;
+      upper.tile = block;
+      upper.eliminated = eliminated.data();
+      const DenseMatrix<T> x = right_hand_sides<T>(n, 1);
+      DenseMatrix<T> y = unwritten<T>(n, 1);
+      std::vector<std::byte> scratch(TestFixture::Kernels::hermitian_multiply_scratch(upper));
+      TestFixture::Kernels::hermitian_multiply(
+          no_stream, upper, reinterpret_cast<const Element<T>*>(x.data()),
+          reinterpret_cast<Element<T>*>(y.data()), scratch.data());
+      for (std::int64_t i = 0; i < n; ++i) {
+        Wide<T> sum = -Wide<T>(y(i, 0));
+        long double size = 0;
+        for (std::int64_t j = 0; j < n; ++j) {
+          sum += Wide<T>(a(i, j)) * Wide<T>(x(j, 0));
+          size += std::abs(Wide<T>(a(i, j)) * Wide<T>(x(j, 0)));
+        }
+        ASSERT_LE(std::abs(sum), unit_roundoff<T> * static_cast<double>(n + 2) * size) << i;
+      }
+    }
+  });
+}
+
+TYPED_TEST(EmulatedKernels, Inspect_FindsSumsProbeAndProduct) {
+  using T = TypeParam;
+  constexpr std::int64_t rows = 1100;
+  constexpr std::int64_t columns = 7;
+  constexpr int reals = is_complex<T> ? 2 : 1;
+  const DenseMatrix<T> a = right_hand_sides<T>(rows, columns);
+  std::vector<double> weights;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    weights.push_back(1.0 + static_cast<double>(i % 5));
+  }
+  in_each_order([&] {
+    std::vector<double> sums(columns, -1);
+    std::vector<double> probe(columns * reals, -1);
+    std::vector<double> product(rows * reals, -1);
+    std::vector<std::byte> scratch(TestFixture::Kernels::inspect_scratch(rows, columns));
+    constexpr std::int64_t first = 3;
+    TestFixture::Kernels::inspect(no_stream, elements(a.view()), first, weights.data(), 1.0,
+                                  {sums.data(), probe.data(), product.data()}, false,
+                                  scratch.data());
+    const auto expect = [&](const double* found, std::complex<double> right) {
+      EXPECT_NEAR(found[0], right.real(), 1e-10);
+      if constexpr (reals == 2) {
+        EXPECT_NEAR(found[1], right.imag(), 1e-10);
+      }
+    };
+    for (std::int64_t j = 0; j < columns; ++j) {
+      double sum = 0;
+      std::complex<double> with_weights = 0;
+      for (std::int64_t i = 0; i < rows; ++i) {
+        const std::complex<double> entry(a(i, j));
+        sum += std::abs(entry);
+        with_weights += std::conj(entry) * weights[static_cast<std::size_t>(i)];
+      }
+      EXPECT_NEAR(sums[static_cast<std::size_t>(j)], sum, 1e-10);
+      expect(&probe[static_cast<std::size_t>(j * reals)], with_weights);
+    }
+    for (std::int64_t i = 0; i < rows; ++i) {
+      std::complex<double> sum = 0;
+      for (std::int64_t j = 0; j < columns; ++j) {
+        sum += std::complex<double>(a(i, j)) * weights[static_cast<std::size_t>(first + j)];
+      }
+      expect(&product[static_cast<std::size_t>(i * reals)], sum);
+    }
+  });
+}
+
+TYPED_TEST(EmulatedKernels, TilesAndTransposes_AreThatToTheLastBit) {
+  using T = TypeParam;
+  using Kernels = typename TestFixture::Kernels;
+  in_each_order([] {
+    for (const std::int64_t n : {1, 32, 70}) {
+      SCOPED_TRACE(n);
+      const DenseMatrix<T> a = dense<T>({.n = n, .seed = 3});
+      DenseMatrix<T> upper = a;
+      std::vector<RealOf<T>> diagonal;
+      for (std::int64_t j = 0; j < n; ++j) {
+        diagonal.push_back(std::real(a(j, j)));
+        std::fill_n(&upper(0, j) + j, n - j, unwritten<T>(1, 1)(0, 0));
+      }
+      DenseMatrix<T> whole = unwritten<T>(n, n);
+      Kernels::hermitian_tile(no_stream, elements(MatrixView<const T>(upper.view())),
+                              diagonal.data(), elements(whole.view()));
+      EXPECT_TRUE(whole == a);
+      Kernels::hermitian_tile(no_stream, elements(MatrixView<const T>(upper.view())),
+                              diagonal.data(), elements(upper.view()));
+      EXPECT_TRUE(upper == a) << "in place";
+      const DenseMatrix<T> b = right_hand_sides<T>(n, n + 3);
+      DenseMatrix<T> adjoint = unwritten<T>(n + 3, n);
+      Kernels::conjugate_transpose(no_stream, elements(b.view()), elements(adjoint.view()));
+      for (std::int64_t j = 0; j < n + 3; ++j) {
+        for (std::int64_t i = 0; i < n; ++i) {
+          ASSERT_EQ(adjoint(j, i), conjugate(b(i, j)));
         }
       }
     }

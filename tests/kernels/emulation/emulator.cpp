@@ -50,6 +50,22 @@ struct Fiber {
   std::deque<std::vector<Copy>> groups;  // not waited for yet
 };
 
+Order& chosen_order() {
+  thread_local Order order = Order::forward;
+  return order;
+}
+
+std::vector<std::size_t> in_order(std::size_t count) {
+  std::vector<std::size_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+  if (chosen_order() == Order::backward) {
+    std::reverse(numbers.begin(), numbers.end());
+  } else if (chosen_order() == Order::shuffled) {
+    std::shuffle(numbers.begin(), numbers.end(), std::mt19937(7));
+  }
+  return numbers;
+}
+
 /// All threads of one block, and what they share.
 class ThreadBlock {
  public:
@@ -67,16 +83,26 @@ class ThreadBlock {
     }
   }
 
-  void run(const std::vector<std::size_t>& order) {
+  /// A warp goes on until the others have to come too: nobody else's work is done by chance.
+  void run() {
     current() = this;
-    while (std::any_of(fibers_.begin(), fibers_.end(),
-                       [](const Fiber& fiber) { return fiber.state != State::done; })) {
-      for (const std::size_t i : order) {
-        if (fibers_[i].state == State::ready) {
-          resume(i);
-        }
+    const std::vector<std::size_t> warps = in_order(warps_.size());
+    const std::vector<std::size_t> lanes = in_order(lanes_a_warp);
+    while (!all_of_block(State::done)) {
+      for (const std::size_t warp : warps) {
+        do {
+          for (const std::size_t lane : lanes) {
+            const std::size_t number = warp * lanes_a_warp + lane;
+            if (number < fibers_.size() && fibers_[number].state == State::ready) {
+              resume(number);
+            }
+          }
+        } while (release(State::waits_for_warp, warp * lanes_a_warp, lanes_of(warp)));
       }
-      release();
+      if (!release(State::waits_for_block, 0, fibers_.size()) && !all_of_block(State::done)) {
+        throw std::runtime_error("block " + std::to_string(blockIdx.x) +
+                                 ": threads wait for others that have ended or wait elsewhere");
+      }
     }
     current() = nullptr;
   }
@@ -134,43 +160,28 @@ class ThreadBlock {
     return stacks[number].get();
   }
 
-  /// Lets go on who waits for nobody else any more. Threads that have ended are not waited for.
-  void release() {
-    std::size_t waiting = 0;
-    std::size_t left = 0;
-    bool some_go_on = false;
-    for (std::size_t first = 0; first < fibers_.size(); first += lanes_a_warp) {
-      const std::size_t end = std::min(first + lanes_a_warp, fibers_.size());
-      std::size_t of_warp = 0;
-      std::size_t left_of_warp = 0;
-      for (std::size_t i = first; i < end; ++i) {
-        of_warp += fibers_[i].state == State::waits_for_warp;
-        waiting += fibers_[i].state == State::waits_for_block;
-        left_of_warp += fibers_[i].state != State::done;
-      }
-      left += left_of_warp;
-      if (of_warp > 0 && of_warp == left_of_warp) {
-        some_go_on = true;
-        set_ready(first, end);
-      }
-    }
-    if (left > 0 && waiting == left) {
-      some_go_on = true;
-      set_ready(0, fibers_.size());
-    }
-    if (left > 0 && !some_go_on) {
-      throw std::runtime_error("block " + std::to_string(blockIdx.x) + ": of " +
-                               std::to_string(left) + " threads " + std::to_string(waiting) +
-                               " wait for the block, the others for their warps");
-    }
+  std::size_t lanes_of(std::size_t warp) const {
+    return std::min<std::size_t>(fibers_.size() - warp * lanes_a_warp, lanes_a_warp);
+  }
+  bool all_of_block(State state) const {
+    return std::all_of(fibers_.begin(), fibers_.end(),
+                       [state](const Fiber& fiber) { return fiber.state == state; });
   }
 
-  void set_ready(std::size_t first, std::size_t end) {
-    for (std::size_t i = first; i < end; ++i) {
-      if (fibers_[i].state != State::done) {
-        fibers_[i].state = State::ready;
-      }
+  /// Lets these go on if all of them that have not ended wait for each other.
+  bool release(State waiting, std::size_t first, std::size_t count) {
+    const auto begin = fibers_.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto end = begin + static_cast<std::ptrdiff_t>(count);
+    const auto waits = [waiting](const Fiber& fiber) { return fiber.state == waiting; };
+    if (std::none_of(begin, end, waits) || !std::all_of(begin, end, [&](const Fiber& fiber) {
+          return waits(fiber) || fiber.state == State::done;
+        })) {
+      return false;
     }
+    std::for_each(begin, end, [](Fiber& fiber) {
+      fiber.state = fiber.state == State::done ? State::done : State::ready;
+    });
+    return true;
   }
 
   const std::function<void()>& kernel_;
@@ -181,33 +192,16 @@ class ThreadBlock {
   std::size_t running_ = 0;
 };
 
-Order& chosen_order() {
-  thread_local Order order = Order::forward;
-  return order;
-}
-
-std::vector<std::size_t> in_order(std::size_t count) {
-  std::vector<std::size_t> numbers(count);
-  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
-  if (chosen_order() == Order::backward) {
-    std::reverse(numbers.begin(), numbers.end());
-  } else if (chosen_order() == Order::shuffled) {
-    std::shuffle(numbers.begin(), numbers.end(), std::mt19937(7));
-  }
-  return numbers;
-}
-
 }  // namespace
 
 void set_order(Order order) { chosen_order() = order; }
 
 void run(std::int64_t blocks, dim3 threads, std::size_t shared_bytes,
          const std::function<void()>& kernel) {
-  const std::vector<std::size_t> order = in_order(std::size_t{threads.x} * threads.y * threads.z);
   for (const std::size_t block : in_order(static_cast<std::size_t>(blocks))) {
     blockIdx = {static_cast<unsigned>(block), 0, 0};
     blockDim = threads;
-    ThreadBlock(threads, shared_bytes, kernel).run(order);
+    ThreadBlock(threads, shared_bytes, kernel).run();
   }
 }
 

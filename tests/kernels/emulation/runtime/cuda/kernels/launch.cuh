@@ -16,9 +16,12 @@
 #undef __grid_constant__
 #define __grid_constant__
 
+// As in device code, where they take floats for what they are.
+using std::ilogb;
 using std::isfinite;
 using std::max;
 using std::min;
+using std::scalbn;
 
 inline void __syncthreads() { shardsolve::emulation::wait_for_block(); }
 inline void __syncwarp() { shardsolve::emulation::wait_for_warp(); }
@@ -83,11 +86,11 @@ void launch_early(cudaStream_t stream, void (*kernel)(Parameters...), std::int64
 inline void begin_after_last() {}
 
 template <class... Parameters>
-bool is_for_sm_90(void (*/*kernel*/)(Parameters...)) {
+bool is_for_sm_90(void (*)(Parameters...)) {
   return true;
 }
 template <class... Parameters>
-void allow_shared(void (*/*kernel*/)(Parameters...), std::size_t /*bytes*/) {}
+void allow_shared(void (*)(Parameters...), std::size_t /*bytes*/) {}
 
 template <class Contents>
 Contents& dynamic_shared() {

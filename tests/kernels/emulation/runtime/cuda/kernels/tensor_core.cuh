@@ -92,22 +92,21 @@ inline void multiply_add_16x8x16(float (&d)[4], const std::uint32_t (&a)[4], std
   };
   const int group = emulation::lane() / 4;
   const int column = emulation::lane() % 4 * 2;
-  const auto sums = emulation::exchange(
-      Given{{a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](auto of) {
-        std::array<double, 4> sum = {d[0], d[1], d[2], d[3]};
-        for (int t = 0; t < 4; ++t) {
-          const Given left = of(4 * group + t);
-          for (int n = 0; n < 2; ++n) {
-            const Given right = of(4 * (column + n) + t);
-            for (int i = 0; i < 4; ++i) {  // k = 2 t + i % 2 + 8 (i / 2)
-              const double b = half(right.b[i / 2], i % 2);
-              sum[n] += half(left.a[i / 2 * 2], i % 2) * b;
-              sum[2 + n] += half(left.a[i / 2 * 2 + 1], i % 2) * b;
-            }
-          }
+  const auto sums = emulation::exchange(Given{{a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](auto of) {
+    std::array<double, 4> sum = {d[0], d[1], d[2], d[3]};
+    for (int t = 0; t < 4; ++t) {
+      const Given left = of(4 * group + t);
+      for (int n = 0; n < 2; ++n) {
+        const Given right = of(4 * (column + n) + t);
+        for (int i = 0; i < 4; ++i) {  // k = 2 t + i % 2 + 8 (i / 2)
+          const double b = half(right.b[i / 2], i % 2);
+          sum[n] += half(left.a[i / 2 * 2], i % 2) * b;
+          sum[2 + n] += half(left.a[i / 2 * 2 + 1], i % 2) * b;
         }
-        return sum;
-      });
+      }
+    }
+    return sum;
+  });
   for (int i = 0; i < 4; ++i) {
     d[i] = static_cast<float>(sums[static_cast<std::size_t>(i)]);
   }
