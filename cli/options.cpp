@@ -308,8 +308,9 @@ CLI::App* add_solve(CLI::App& app, Options& options, DeviceList& devices) {
       ->required()
       ->type_name("FILE");
   add_output(*command, options, "where x goes");
-  command->add_flag("!--no-rcond", options.rcond,
-                    "leave out rcond, which takes about as long as five solves");
+  command->add_flag_callback(
+      "--no-rcond", [&options] { options.rcond = false; },
+      "leave out rcond, which takes about as long as five solves");
   add_common(*command, options, devices);
   return command;
 }

@@ -6,7 +6,7 @@
 ///   solve        one right-hand side, the factor given
 ///   solve_many   --columns right-hand sides, the factor given
 ///   one_call     factor and solve with one right-hand side
-///   rcond        an estimate of the condition number, the factor given
+///   rcond        an estimate of the condition number, the factor given, which a solve judges
 ///   inverse      factor and invert
 ///   release      gives back all memory; the next run of each job is a first one again
 /// A timed run also answers {"first": ..., "bytes": ..., "certificate": ...}.
@@ -146,10 +146,11 @@ class Jobs {
     }
     if (request.job == "rcond") {
       make_factor(tile);
-      const double seconds = clock([&] { solver_.rcond(); });
       solver_.fill_right_hand_sides(1);
       solver_.solve();
-      return timed(seconds, {judge_solution(1)});
+      const Residual residual = judge_solution(1);
+      const double seconds = clock([&] { solver_.rcond(); });
+      return timed(seconds, {residual});
     }
     if (request.job == "inverse") {
       make_matrix(tile);

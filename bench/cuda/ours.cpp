@@ -65,6 +65,9 @@ class Ours final : public Solver<T> {
   void rcond() override {
     Outcome outcome;
     outcome.rcond = condition_estimate(*mesh_, *factor_);
+    if (!(*outcome.rcond > 0.0 && *outcome.rcond <= 1.0)) {
+      throw Error(ErrorKind::internal, "rcond is not between 0 and 1");
+    }
     finish(outcome);
   }
   void factor_and_invert() override {

@@ -12,7 +12,7 @@
 namespace shardsolve::comm {
 namespace {
 
-constexpr std::chrono::milliseconds tell_interval(10);
+constexpr std::chrono::milliseconds watch_interval(10);
 /// A stop that was asked for and that the ranks have not agreed on for so long ends the call.
 constexpr std::chrono::milliseconds stop_patience(300);
 
@@ -109,7 +109,7 @@ void ProcessGroup::watch() {
       calling_back_ = false;
       changed_.notify_all();
     }
-    changed_.wait_for(lock, tell_interval, [&] { return closing_ || to_tell_.has_value(); });
+    changed_.wait_for(lock, watch_interval, [&] { return closing_ || to_tell_.has_value(); });
   }
 }
 

@@ -142,7 +142,7 @@ class Cholesky {
     kernels_.potrf(rank_.panel(), l11, aid, &panels_.header(step.value(), rank_.index())->pivot);
     rank_.panel().record(factored_);
     rank_.rest().wait(factored_, sites::rest_of_panel);
-    if (step.value() == 0) {
+    if (step.value() == 0 && helps()) {
       rank_.update().wait(factored_, sites::first_panel_shared);
     }
     std::size_t number = 0;
@@ -157,10 +157,12 @@ class Cholesky {
     }
   }
 
-  /// The queue that makes that chunk of a panel. Until the first one is there, nobody has anything
-  /// else to do: where panels have one queue, the update queue helps.
+  /// Until the first panel is there, nobody has anything else to do: where panels have one queue,
+  /// the update queue helps.
+  bool helps() const { return rank_.count() > 1; }
+  /// The queue that makes that chunk of a panel.
   runtime::Queue& maker(Step step, std::size_t chunk) const {
-    if (rank_.count() > 1 && step.value() == 0 && chunk % 2 == 1) {
+    if (helps() && step.value() == 0 && chunk % 2 == 1) {
       return rank_.update();
     }
     return chunk == 0 ? rank_.panel() : rank_.rest();

@@ -17,12 +17,12 @@ struct RowChunk {
 };
 
 /// Cuts the rows that remain after `step` (SlabLayout::rows_from(step + 1)). First come the rows of
-/// the next step, which the next diagonal tile waits for; then the segments in lengths of about
-/// `chunk` rows (rounded up to whole tiles), in turn from that with the rows of the step after next
-/// on, for which the first rows of the next panel wait. Segments are cut at the same places for
-/// every step, so that a chunk of one step lies inside one chunk of the step before. One rank has
-/// time to wait for more as long as there is more than one length: then the rows of the next step
-/// are no chunk of their own.
+/// the next step, which the next diagonal tile waits for (where one rank has more than one length
+/// of rows left, its updates take longer than that wait, and they are no chunk of their own); then
+/// the segments in lengths of about `chunk` rows (rounded up to whole tiles), in turn from that
+/// with the rows of the step after next on, for which the first rows of the next panel wait.
+/// Segments are cut at the same places for every step, so that a chunk of one step lies inside one
+/// chunk of the step before.
 std::vector<RowChunk> panel_chunks(const SlabLayout& layout, Step step, std::int64_t chunk);
 
 /// Most chunks that any step has.

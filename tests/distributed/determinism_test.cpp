@@ -19,7 +19,7 @@ namespace {
 
 /// Everything that one problem gives.
 template <Scalar T>
-struct Results {
+struct Answers {
   DenseMatrix<T> x;
   DenseMatrix<T> inverse;
   std::vector<double> numbers;  // certificates
@@ -27,7 +27,7 @@ struct Results {
 
 /// Rows enough for a few steps of each rank; the spectrum makes roundings visible.
 template <Scalar T>
-Results<T> answer(Mesh& mesh) {
+Answers<T> all_answers(Mesh& mesh) {
   const SlabLayout layout = SlabLayout::even(59, mesh.ranks(), 5);
   const DenseMatrix<T> a = dense<T>(
       {.kind = matgen::Kind::gaussian_plane, .n = layout.size(), .seed = 3, .jitter = 1e-2});
@@ -46,7 +46,7 @@ Results<T> answer(Mesh& mesh) {
 }
 
 template <Scalar T>
-void expect_same(const Results<T>& a, const Results<T>& b) {
+void expect_same(const Answers<T>& a, const Answers<T>& b) {
   EXPECT_TRUE(same_bits(a.x, b.x));
   EXPECT_TRUE(same_bits(a.inverse, b.inverse));
   EXPECT_EQ(a.numbers, b.numbers);
@@ -60,7 +60,7 @@ TYPED_TEST(Determinism, TwentyRunsOnALoadedMachine_GiveTheSameBits) {
   using T = TypeParam;
   constexpr int runs = 20;
   Mesh mesh = make_mesh(4);
-  const Results<T> quiet = answer<T>(mesh);
+  const Answers<T> quiet = all_answers<T>(mesh);
   const BusyThreads busy(2);
   for (int run = 0; run < runs && !::testing::Test::HasFailure(); ++run) {
     if (run % 5 == 0) {
@@ -73,11 +73,11 @@ TYPED_TEST(Determinism, TwentyRunsOnALoadedMachine_GiveTheSameBits) {
 TYPED_TEST(Determinism, OtherMeshesAtWork_DoNotChangeTheBits) {
   using T = TypeParam;
   Mesh mesh = make_mesh(3);
-  const Results<T> alone = answer<T>(mesh);
-  std::vector<Results<T>> answers(4);
+  const Answers<T> alone = all_answers<T>(mesh);
+  std::vector<Answers<T>> answers(4);
   std::vector<std::thread> callers;
   callers.reserve(answers.size());
-  for (Results<T>& one : answers) {
+  for (Answers<T>& one : answers) {
     callers.emplace_back([&one] {
       Mesh own = make_mesh(3);
       one = answer<T>(own);
@@ -86,7 +86,7 @@ TYPED_TEST(Determinism, OtherMeshesAtWork_DoNotChangeTheBits) {
   for (std::thread& caller : callers) {
     caller.join();
   }
-  for (const Results<T>& one : answers) {
+  for (const Answers<T>& one : answers) {
     expect_same(one, alone);
   }
 }
@@ -94,7 +94,7 @@ TYPED_TEST(Determinism, OtherMeshesAtWork_DoNotChangeTheBits) {
 TYPED_TEST(Determinism, TwoThreadsCallingOneMesh_GetTheirOwnAnswers) {
   using T = TypeParam;
   Mesh mesh = make_mesh(3);
-  const Results<T> alone = answer<T>(mesh);
+  const Answers<T> alone = all_answers<T>(mesh);
   const auto call = [&] {
     for (int run = 0; run < 5; ++run) {
       expect_same(answer<T>(mesh), alone);

@@ -55,6 +55,7 @@ void in_each_order(const std::function<void()>& test) {
     emulation::set_order(order);
     test();
   }
+  emulation::set_order(Order::forward);
 }
 
 template <class Real>
@@ -457,19 +458,47 @@ TEST(Emulator, ThreadsThatWaitForOthersThatDoNotCome_AreAnError) {
                std::runtime_error);
 }
 
-/// What the orders are for.
-TEST(Emulator, MissingBarrier_IsSeenInSomeOrder) {
-  std::vector<bool> right;
+/// In which orders each of two warps' threads finds what the thread `step` further on has written.
+std::vector<bool> orders_that_find(int step, bool has_barrier) {
+  constexpr int threads = 64;
+  std::vector<bool> found;
   in_each_order([&] {
-    std::vector<int> written(64, 0);
-    std::vector<int> read(64, -1);
-    emulation::run(1, dim3(64), 0, [&] {
-      written[threadIdx.x] = 1;
-      read[threadIdx.x] = written[(threadIdx.x + 63) % 64];
+    std::vector<int> written(threads, 0);
+    int right = 0;
+    emulation::run(1, dim3(threads), 0, [&] {
+      const auto me = static_cast<int>(threadIdx.x);
+      written[static_cast<std::size_t>(me)] = 1;
+      if (has_barrier) {
+        emulation::wait_for_block();
+      }
+      right += written[static_cast<std::size_t>(std::clamp(me + step, 0, threads - 1))];
     });
-    right.push_back(std::count(read.begin(), read.end(), 1) == 64);
+    found.push_back(right == threads);
   });
-  EXPECT_EQ(right, std::vector<bool>(3, false));
+  return found;
+}
+
+TEST(Emulator, MissingBarrier_IsSeenInSomeOrder) {
+  EXPECT_EQ(orders_that_find(-1, true), std::vector<bool>(3, true));
+  EXPECT_EQ(orders_that_find(1, true), std::vector<bool>(3, true));
+  EXPECT_EQ(orders_that_find(-1, false), (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(orders_that_find(1, false), (std::vector<bool>{false, true, false}));
+}
+
+TEST(Emulator, AsynchronousCopy_ComesAtOnceOrWhenItIsWaitedFor) {
+  std::vector<int> at_once;
+  in_each_order([&] {
+    const int source = 7;
+    int target = 0;
+    emulation::run(1, dim3(1), 0, [&] {
+      emulation::copy_later(&target, &source, sizeof(source), 0);
+      emulation::commit_copies();
+      at_once.push_back(target);
+      emulation::wait_for_copies(0);
+    });
+    EXPECT_EQ(target, 7);
+  });
+  EXPECT_EQ(at_once, (std::vector<int>{0, 7, 0}));
 }
 
 }  // namespace

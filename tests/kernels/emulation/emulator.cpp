@@ -36,6 +36,11 @@ struct Copy {
   std::size_t zeros;  ///< of these, at the end
 };
 
+void make(const Copy& copy) {
+  std::memcpy(copy.target, copy.source, copy.bytes - copy.zeros);
+  std::memset(static_cast<std::byte*>(copy.target) + copy.bytes - copy.zeros, 0, copy.zeros);
+}
+
 struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
@@ -85,7 +90,7 @@ class ThreadBlock {
 
   /// A warp goes on until the others have to come too: nobody else's work is done by chance.
   void run() {
-    current() = this;
+    const Current while_it_runs(*this);
     const std::vector<std::size_t> warps = in_order(warps_.size());
     const std::vector<std::size_t> lanes = in_order(lanes_a_warp);
     while (!all_of_block(State::done)) {
@@ -101,10 +106,9 @@ class ThreadBlock {
       }
       if (!release(State::waits_for_block, 0, fibers_.size()) && !all_of_block(State::done)) {
         throw std::runtime_error("block " + std::to_string(blockIdx.x) +
-                                 ": threads wait for others that have ended or wait elsewhere");
+                                 ": threads wait for others that wait elsewhere");
       }
     }
-    current() = nullptr;
   }
 
   static ThreadBlock*& current() {
@@ -125,6 +129,13 @@ class ThreadBlock {
   }
 
  private:
+  struct Current {
+    explicit Current(ThreadBlock& block) { current() = &block; }
+    ~Current() { current() = nullptr; }
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
+  };
+
   static void begin() {
     ThreadBlock& block = *current();
     block.kernel_();
@@ -212,7 +223,12 @@ Slots& slots() { return ThreadBlock::current()->slots(); }
 int lane() { return ThreadBlock::current()->lane(); }
 
 void copy_later(void* target, const void* source, std::size_t bytes, std::size_t zeros) {
-  ThreadBlock::current()->fiber().copies.push_back({target, source, bytes, zeros});
+  const Copy copy{target, source, bytes, zeros};
+  if (chosen_order() == Order::backward) {
+    make(copy);
+  } else {
+    ThreadBlock::current()->fiber().copies.push_back(copy);
+  }
 }
 
 void commit_copies() {
@@ -224,10 +240,7 @@ void commit_copies() {
 void wait_for_copies(std::size_t but) {
   auto& groups = ThreadBlock::current()->fiber().groups;
   for (; groups.size() > but; groups.pop_front()) {
-    for (const Copy& copy : groups.front()) {
-      std::memcpy(copy.target, copy.source, copy.bytes - copy.zeros);
-      std::memset(static_cast<std::byte*>(copy.target) + copy.bytes - copy.zeros, 0, copy.zeros);
-    }
+    std::for_each(groups.front().begin(), groups.front().end(), make);
   }
 }
 

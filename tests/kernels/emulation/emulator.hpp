@@ -3,11 +3,13 @@
 ///
 /// Headers of this directory stand in for those of the same names that kernels include. What is
 /// emulated: barriers of blocks and warps, exchanges between lanes, shared memory, asynchronous
-/// copies, tensor cores. What is not: clusters, the tensor memory accelerator, memory that threads
-/// of several blocks share.
+/// copies, tensor cores. What is not: clusters, the tensor memory accelerator, atomics.
 ///
-/// A fiber goes on for as long as it can, and Order says who is next. So where a barrier is
-/// missing, some order lets a thread read what has not been written yet, or no longer.
+/// A warp goes on for as long as it can, and Order says who is next. So where a barrier of the
+/// block is missing, some order lets a thread read what has not been written yet, or no longer.
+/// Not noticed is what a GPU forbids all the same: exchanges between lanes are barriers of their
+/// warp here, threads that have ended are not waited for, and whether waiting threads wait at the
+/// same place of the program is not asked.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -29,13 +31,15 @@ inline constexpr int lanes_a_warp = 32;
 /// Of one exchange.
 inline constexpr std::size_t most_bytes = 96;
 
-/// In which the threads of a block, and the blocks, take their turns.
+/// In which the threads of a block, and the blocks, take their turns. Asynchronous copies are made
+/// at once in the backward order, in the others when they are waited for.
 enum class Order : std::uint8_t { forward, backward, shuffled };
 
 /// From here on, on this thread.
 void set_order(Order order);
 
-/// Runs `kernel` in every thread of every block. Shared memory holds NaN in the beginning. Throws
+/// Runs `kernel` in every thread of every block. Dynamic shared memory holds NaN in the beginning,
+/// what is declared with its size what the block before has left. Throws
 /// std::runtime_error if threads wait for others that do not come.
 void run(std::int64_t blocks, dim3 threads, std::size_t shared_bytes,
          const std::function<void()>& kernel);
@@ -66,7 +70,7 @@ auto exchange(const Value& mine, Use use) {
   return result;
 }
 
-/// An asynchronous copy of this thread: made as late as may be, when it is waited for.
+/// An asynchronous copy of this thread.
 void copy_later(void* target, const void* source, std::size_t bytes, std::size_t zeros);
 void commit_copies();
 void wait_for_copies(std::size_t but);

@@ -5,11 +5,12 @@
 
 #include "runtime/cuda/kernels/launch.cuh"
 
-#include <cuda_fp16.h>
-
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 namespace shardsolve::runtime::cuda {
 
@@ -78,18 +79,25 @@ inline void load_four_8x8(std::uint32_t (&x)[4], std::uint32_t row) {
   std::copy(loaded.begin(), loaded.end(), x);
 }
 
+/// IEEE 754 binary16, in the low bits.
+inline double value_of_half(std::uint32_t bits) {
+  const auto exponent = static_cast<int>(bits >> 10U & 31U);
+  const auto fraction = static_cast<int>(bits & 1023U);
+  double size = std::ldexp(exponent > 0 ? 1024 + fraction : fraction, std::max(exponent, 1) - 25);
+  if (exponent == 31) {
+    size = fraction > 0 ? std::numeric_limits<double>::quiet_NaN()
+                        : std::numeric_limits<double>::infinity();
+  }
+  return (bits >> 15U & 1U) != 0 ? -size : size;
+}
+
 inline void multiply_add_16x8x16(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                                  std::uint32_t b1) {
   struct Given {
     std::uint32_t a[4];
     std::uint32_t b[2];
   };
-  // Two neighbouring halves, the first in the low bits.
-  const auto half = [](std::uint32_t two, int which) {
-    __half_raw bits;
-    bits.x = static_cast<unsigned short>(two >> (16 * which));
-    return static_cast<double>(__half2float(__half(bits)));
-  };
+  const auto half = [](std::uint32_t two, int which) { return value_of_half(two >> 16 * which); };
   const int group = emulation::lane() / 4;
   const int column = emulation::lane() % 4 * 2;
   const auto sums = emulation::exchange(Given{{a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](auto of) {
