@@ -24,6 +24,6 @@ def test_job_under_a_limit_on_addresses_ends_with_a_result_or_a_reason(command, 
         if result.code == 0:
             continue
         assert (result.code, result.out) == (3, "")
-        assert result.says("ulimit -v") or result.says("out of memory")
+        assert "ulimit -v" in result.err or "out of memory" in result.err, result.err
         said.add(result.err.split()[2])
     assert "OpenBLAS" in said, "its buffers were never what was missing"

@@ -24,7 +24,9 @@ Buffer HostDevice::allocate(std::size_t bytes) {
   auto memory = core::allocate_host_memory(bytes);
   if (!memory) {
     throw Error(ErrorKind::out_of_memory,
-                fmt::format("could not allocate {} bytes of host memory", bytes));
+                fmt::format("could not allocate {} bytes of host memory: there is no more, or a "
+                            "limit on addresses (ulimit -v) is reached",
+                            bytes));
   }
   return {std::move(memory), bytes};
 }
