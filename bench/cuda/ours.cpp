@@ -62,14 +62,7 @@ class Ours final : public Solver<T> {
   }
   void solve() override { finish(cholesky_solve(*mesh_, *factor_, *b_)); }
   void one_call() override { finish(shardsolve::solve(*mesh_, *a_, *b_, {}, Rcond::left_out)); }
-  void rcond() override {
-    Outcome outcome;
-    outcome.rcond = condition_estimate(*mesh_, *factor_);
-    if (!(*outcome.rcond > 0.0 && *outcome.rcond <= 1.0)) {
-      throw Error(ErrorKind::internal, "rcond is not between 0 and 1");
-    }
-    finish(outcome);
-  }
+  void rcond() override { finish(estimated_rcond(*mesh_, *factor_)); }
   void factor_and_invert() override {
     factor();
     finish(cholesky_inverse(*mesh_, std::move(*factor_)));

@@ -1,7 +1,7 @@
 // Kernels of our own on the CPU, where there is no GPU: see emulation/emulator.hpp. What they
 // compute on GPUs, and how that fits into algorithms, is tested by the device tier.
 
-#include "emulation/emulator.hpp"
+#include "kernels/orders.hpp"
 #include "reference/dense_matrix.hpp"
 #include "runtime/cuda/device_kernels.hpp"
 #include "runtime/cuda/update_list.hpp"
@@ -17,9 +17,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -35,7 +33,6 @@ void store(cudaStream_t /*stream*/, std::int64_t* target, std::int64_t value, st
 namespace shardsolve::testing {
 namespace {
 
-using emulation::Order;
 using reference::DenseMatrix;
 using runtime::Steps;
 using runtime::cuda::add_piece;
@@ -45,18 +42,6 @@ using runtime::cuda::elements;
 using runtime::cuda::UpdatePieces;
 
 constexpr cudaStream_t no_stream = nullptr;
-
-/// In each order of threads and blocks.
-void in_each_order(const std::function<void()>& test) {
-  for (const auto& [order, name] : {std::pair(Order::forward, "forward"),
-                                    {Order::backward, "backward"},
-                                    {Order::shuffled, "shuffled"}}) {
-    SCOPED_TRACE(name);
-    emulation::set_order(order);
-    test();
-  }
-  emulation::set_order(Order::forward);
-}
 
 template <class Real>
 Real conjugate(Real x) {
@@ -153,7 +138,7 @@ class EmulatedKernels : public ::testing::Test {
 };
 TYPED_TEST_SUITE(EmulatedKernels, Dtypes, DtypeNames);
 
-TYPED_TEST(EmulatedKernels, FactorTile_PassesTheGateAndInverts) {
+TYPED_TEST(EmulatedKernels, FactorTile_GivesAAndInverts) {
   using T = TypeParam;
   in_each_order([] {
     for (const std::int64_t n : {1, 16, 63, 64, 65, 200}) {
@@ -443,62 +428,6 @@ TYPED_TEST(EmulatedUpdates, UpdateWithASplitPanel_IsThatOfTheNumbers) {
       }
     }
   });
-}
-
-TEST(Emulator, ThreadsThatWaitForOthersThatDoNotCome_AreAnError) {
-  EXPECT_THROW(emulation::run(1, dim3(64), 0,
-                              [] {
-                                if (threadIdx.x < 32) {
-                                  emulation::wait_for_block();
-                                } else {
-                                  threadIdx.x % 2 == 0 ? emulation::wait_for_warp()
-                                                       : emulation::wait_for_block();
-                                }
-                              }),
-               std::runtime_error);
-}
-
-/// In which orders each of two warps' threads finds what the thread `step` further on has written.
-std::vector<bool> orders_that_find(int step, bool has_barrier) {
-  constexpr int threads = 64;
-  std::vector<bool> found;
-  in_each_order([&] {
-    std::vector<int> written(threads, 0);
-    int right = 0;
-    emulation::run(1, dim3(threads), 0, [&] {
-      const auto me = static_cast<int>(threadIdx.x);
-      written[static_cast<std::size_t>(me)] = 1;
-      if (has_barrier) {
-        emulation::wait_for_block();
-      }
-      right += written[static_cast<std::size_t>(std::clamp(me + step, 0, threads - 1))];
-    });
-    found.push_back(right == threads);
-  });
-  return found;
-}
-
-TEST(Emulator, MissingBarrier_IsSeenInSomeOrder) {
-  EXPECT_EQ(orders_that_find(-1, true), std::vector<bool>(3, true));
-  EXPECT_EQ(orders_that_find(1, true), std::vector<bool>(3, true));
-  EXPECT_EQ(orders_that_find(-1, false), (std::vector<bool>{true, false, false}));
-  EXPECT_EQ(orders_that_find(1, false), (std::vector<bool>{false, true, false}));
-}
-
-TEST(Emulator, AsynchronousCopy_ComesAtOnceOrWhenItIsWaitedFor) {
-  std::vector<int> at_once;
-  in_each_order([&] {
-    const int source = 7;
-    int target = 0;
-    emulation::run(1, dim3(1), 0, [&] {
-      emulation::copy_later(&target, &source, sizeof(source), 0);
-      emulation::commit_copies();
-      at_once.push_back(target);
-      emulation::wait_for_copies(0);
-    });
-    EXPECT_EQ(target, 7);
-  });
-  EXPECT_EQ(at_once, (std::vector<int>{0, 7, 0}));
 }
 
 }  // namespace
