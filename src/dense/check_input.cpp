@@ -67,16 +67,19 @@ double magnitude(const std::array<double, 2>& complex) {
   return std::hypot(complex[0], complex[1]);
 }
 
-/// The vector v of check_input(): 1 to 2 with a sign, of so few digits that products with float32
-/// are exact.
-std::vector<double> probe_weights(std::int64_t n) {
-  std::vector<double> weights(static_cast<std::size_t>(n));
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    const std::uint64_t bits = random_bits(i);
-    const double magnitude = 1.0 + static_cast<double>((bits >> 1U) % 256) / 256.0;
-    weights[i] = (bits & 1U) != 0 ? magnitude : -magnitude;
+/// The vector v of check_input(), n numbers: 1 to 2 with a sign, of so few digits that products
+/// with float32 are exact.
+void write_probe_weights(double* weights, std::int64_t n) {
+  constexpr int bits_a_weight = 9;
+  constexpr std::int64_t at_once = 64 / bits_a_weight;
+  for (std::int64_t first = 0; first < n; first += at_once) {
+    std::uint64_t bits = random_bits(static_cast<std::size_t>(first));
+    for (std::int64_t i = first; i < std::min(first + at_once, n); ++i) {
+      const double magnitude = 1.0 + static_cast<double>((bits >> 1U) % 256) / 256.0;
+      weights[i] = (bits & 1U) != 0 ? magnitude : -magnitude;
+      bits >>= bits_a_weight;
+    }
   }
-  return weights;
 }
 
 template <Scalar T>
@@ -90,7 +93,10 @@ class InputPass {
         slab_(slab),
         first_(layout.segment(rank.index()).begin.value()),
         width_(slab.columns()),
-        weights_(probe_weights(layout.size())) {}
+        weights_(rank.host_workspace<double>(layout.size())),
+        looked_at_(rank.event()) {
+    write_probe_weights(weights_, layout.size());
+  }
 
   /// One pass with all entries multiplied by `scale`; the findings of all ranks combined.
   Findings look(double scale);
@@ -108,18 +114,21 @@ class InputPass {
   MatrixView<const T> slab_;
   std::int64_t first_;
   std::int64_t width_;
-  std::vector<double> weights_;
+  double* weights_;  // on the host
+  runtime::Event& looked_at_;
   std::vector<std::int64_t> odd_columns_;  // local columns whose sum is not finite
 };
 
 template <Scalar T>
 Findings InputPass<T>::look(double scale) {
   const std::int64_t n = layout_.size();
-  const double* weights = rank_.upload(rank_.update(), weights_.data(), n);
+  const MatrixView<double> weights = rank_.workspace<double>(n, 1);
+  rank_.update().copy(weights.data(), weights_, static_cast<std::size_t>(n) * sizeof(double));
   const runtime::Inspection result{rank_.workspace<double>(width_, 1).data(),
                                    rank_.workspace<double>(parts * width_, 1).data(),
                                    rank_.workspace<double>(parts * n, 1).data()};
-  rank_.kernels<T>().inspect(rank_.update(), slab_, first_, weights, scale, result);
+  rank_.kernels<T>().inspect(rank_.update(), slab_, first_, weights.data(), scale, result);
+  rank_.update().record(looked_at_);
   return combine(sum_up(result));
 }
 
@@ -135,12 +144,16 @@ Findings InputPass<T>::sum_up(const runtime::Inspection& result) {
                     static_cast<std::size_t>(parts * rows.size()) * sizeof(double)});
     receive.push_back(bytes_of(shares.columns_from(r, 1)));
   }
-  const auto sums = rank_.fetch(rank_.update(), result.column_sums, width_);
-  const auto probe = rank_.fetch(rank_.update(), result.probe, parts * width_);
+  rank_.transfer().wait(looked_at_, sites::input_looked_at);
+  const double* const sums = rank_.fetch_later(rank_.transfer(), result.column_sums, width_);
+  const double* const probe = rank_.fetch_later(rank_.transfer(), result.probe, parts * width_);
   const comm::Bytes own = send[static_cast<std::size_t>(rank_.index())];
   rank_.transfer().copy(receive[static_cast<std::size_t>(rank_.index())].data, own.data, own.size);
   rank_.communicator().all_to_all(rank_.transfer(), std::move(send), std::move(receive));
-  const auto all = rank_.fetch(rank_.transfer(), shares.data(), parts * width_ * rank_.count());
+  const double* const all =
+      rank_.fetch_later(rank_.transfer(), shares.data(), parts * width_ * rank_.count());
+  rank_.transfer().synchronize();
+  rank_.leave_if_failed();
 
   const double limit = 32.0 * std::sqrt(static_cast<double>(layout_.size())) * unit_roundoff<T>;
   const double tiny = static_cast<double>(layout_.size()) * lost;

@@ -1,8 +1,7 @@
 // One step, with a11 the diagonal tile of the owner's next block and a21 the rows that remain:
 //
 //   a11 = l11 l11^H          tile Cholesky                        owner, panel queue
-//   l21 = a21 l11^-H         panel, in place                      owner, panel queue; of a rank
-//                                                                 that is alone also its rest queue
+//   l21 = a21 l11^-H         panel, in place                      owner, panel and rest queue
 //   p   = l21^H              packed: any run of rows is one slice, likewise
 //                            as the backend's updates take it
 //   p   -> all ranks                                              transfer queue
@@ -11,8 +10,8 @@
 // The column block of the next step is the exception: its owner's panel queue updates it. All that
 // the panel queue does and that is sent goes in chunks of rows (layout/panel_chunks.hpp), those
 // that the next tile waits for first, so that the panels of consecutive steps are computed side by
-// side, by their owners or by two queues of one rank, while everybody's update queue is busy with
-// the step before. The rows that remain are one run a segment (SlabLayout::rows_from), and the
+// side, by their owners or by the two queues of one rank, while everybody's update queue is busy
+// with the step before. The rows that remain are one run a segment (SlabLayout::rows_from), and the
 // update of a slab is a staircase (layout/staircase.hpp).
 
 #include "dense/cholesky.hpp"
@@ -135,19 +134,16 @@ class Cholesky {
     const MatrixView<T> l11 = column(step, layout_.rows(step));
     update_next_column(rank_.panel(), step, layout_.rows(step));
     panels_.stamp(rank_.panel(), step.value());
-    // The update queue may still be at work on this rank's first panel.
+    // The rest queue may still be at work on the panel before.
     const MatrixView<T> aid =
         aids_[block_of(step) % 2].block(0, 0, l11.rows(), kernels_.aid_columns(l11.columns()));
     // a11 = l11 l11^H
     kernels_.potrf(rank_.panel(), l11, aid, &panels_.header(step.value(), rank_.index())->pivot);
     rank_.panel().record(factored_);
     rank_.rest().wait(factored_, sites::rest_of_panel);
-    if (step.value() == 0 && helps()) {
-      rank_.update().wait(factored_, sites::first_panel_shared);
-    }
     std::size_t number = 0;
     for (const RowChunk& chunk : chunks(step)) {
-      runtime::Queue& queue = maker(step, number);
+      runtime::Queue& queue = maker(number);
       update_next_column(queue, step, chunk.rows);
       // l21 = a21 l11^-H, p = l21^H
       const MatrixView<T> packed = panel(step).columns_from(chunk.packed, chunk.rows.size());
@@ -157,15 +153,11 @@ class Cholesky {
     }
   }
 
-  /// Until the first panel is there, nobody has anything else to do: where panels have one queue,
-  /// the update queue helps.
-  bool helps() const { return rank_.count() > 1; }
-  /// The queue that makes that chunk of a panel.
-  runtime::Queue& maker(Step step, std::size_t chunk) const {
-    if (helps() && step.value() == 0 && chunk % 2 == 1) {
-      return rank_.update();
-    }
-    return chunk == 0 ? rank_.panel() : rank_.rest();
+  /// The queue that makes that chunk of a panel. The panel queue of a rank that is alone makes the
+  /// next tile too, which waits for the first chunk only.
+  runtime::Queue& maker(std::size_t chunk) const {
+    const bool by_panel_queue = rank_.count() == 1 ? chunk == 0 : chunk % 2 == 0;
+    return by_panel_queue ? rank_.panel() : rank_.rest();
   }
 
   /// Some rows of the column block that `step` eliminates.

@@ -6,6 +6,7 @@
 
 #include <shardsolve/slab_layout.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -27,15 +28,18 @@ std::vector<std::vector<V>> gather_from_all(mesh::Rank& rank, const std::vector<
   for (std::int64_t r = 0; r < rank.count(); ++r) {
     pieces.push_back({table.data() + r * count, mine.size() * sizeof(V)});
   }
-  rank.transfer().copy(pieces[static_cast<std::size_t>(rank.index())].data, mine.data(),
+  V* const own = rank.host_workspace<V>(count);  // `mine` may end before its copy, if a rank fails
+  std::copy(mine.begin(), mine.end(), own);
+  rank.transfer().copy(pieces[static_cast<std::size_t>(rank.index())].data, own,
                        mine.size() * sizeof(V));
-  rank.transfer().synchronize();  // `mine` is on its way no longer, whatever happens next
   rank.communicator().all_gather(rank.transfer(), std::move(pieces));
-  const std::vector<V> flat = rank.fetch(rank.transfer(), table.data(), count * rank.count());
+  const V* const flat = rank.fetch_later(rank.transfer(), table.data(), count * rank.count());
+  rank.transfer().synchronize();
+  rank.leave_if_failed();
   std::vector<std::vector<V>> values;
   values.reserve(static_cast<std::size_t>(rank.count()));
   for (std::int64_t r = 0; r < rank.count(); ++r) {
-    values.emplace_back(flat.begin() + r * count, flat.begin() + (r + 1) * count);
+    values.emplace_back(flat + r * count, flat + (r + 1) * count);
   }
   return values;
 }
@@ -77,7 +81,7 @@ std::vector<V> gather_rows(mesh::Rank& rank, const SlabLayout& layout, const std
   }
   const comm::Bytes own = pieces[static_cast<std::size_t>(rank.index())];
   rank.transfer().copy(own.data, mine.data(), own.size);
-  rank.transfer().synchronize();  // as above
+  rank.transfer().synchronize();  // `mine` is on its way no longer, whatever happens next
   rank.communicator().all_gather(rank.transfer(), std::move(pieces));
   return rank.fetch(rank.transfer(), all.data(), layout.size());
 }

@@ -11,15 +11,17 @@ using runtime::WaitSite;
 // host, every algorithm with steps
 inline constexpr WaitSite step_flags{1, "host reads the flags of a finished step"};
 
+// check_input
+inline constexpr WaitSite input_looked_at{5, "products with the probe are sent when computed"};
+
 // cholesky
 inline constexpr WaitSite panel_packed{10, "broadcast of a panel that was packed"};
 inline constexpr WaitSite panel_used{11, "panel is given up when used"};
 inline constexpr WaitSite next_column_arrived{12, "next column block uses a panel that arrived"};
 inline constexpr WaitSite next_column_ready{13, "next column block has its earlier updates"};
 inline constexpr WaitSite header_written{14, "header of a panel is sent when written"};
-inline constexpr WaitSite first_panel_shared{16, "update queue helps with the first panel"};
-inline constexpr WaitSite rest_of_panel{17, "rest of a panel begins when its tile is factored"};
 inline constexpr WaitSite trailing_arrived{15, "trailing update uses a panel that arrived"};
+inline constexpr WaitSite rest_of_panel{16, "rest of a panel begins when its tile is factored"};
 
 // triangular_solve
 inline constexpr WaitSite forward_ahead{20, "forward: slot whose sums were sent, and bound"};

@@ -21,7 +21,7 @@ Rank::Rank(std::int64_t index, std::int64_t count, bool leads, runtime::Device& 
       panel_(device.make_queue("panel")),
       update_(device.make_queue("update")),
       transfer_(device.make_queue("transfer")),
-      rest_(count == 1 ? device.make_queue("rest") : nullptr),
+      rest_(device.make_queue("rest")),
       workspace_([&device](std::size_t bytes) { return device.allocate(bytes); }),
       host_workspace_([&device](std::size_t bytes) { return device.allocate_host(bytes); },
                       host_memory_besides) {}

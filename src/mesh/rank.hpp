@@ -38,10 +38,9 @@ class Rank {
   runtime::Queue& update() { return *update_; }
   /// Everything that involves other ranks. The only queue that the communicator is used on.
   runtime::Queue& transfer() { return *transfer_; }
-  /// Panels behind their first rows. Of several ranks that is panel(), as consecutive panels are as
-  /// a rule different ranks'; a rank that is alone has a queue for it, so that the next tile need
-  /// not wait for the rest.
-  runtime::Queue& rest() { return rest_ ? *rest_ : *panel_; }
+  /// Parts of panels, beside those that panel() makes: while one waits for multiprocessors that
+  /// updates hold, the other works.
+  runtime::Queue& rest() { return *rest_; }
   comm::Communicator& communicator() { return communicator_; }
 
   template <Scalar T>
@@ -92,6 +91,15 @@ class Rank {
     return values;
   }
 
+  /// Likewise, without waiting: to be read, in host memory of this call, when the queue has come so
+  /// far.
+  template <class T>
+  const T* fetch_later(runtime::Queue& queue, const T* source, std::int64_t count) {
+    T* const values = host_workspace<T>(count);
+    queue.copy(values, source, static_cast<std::size_t>(count) * sizeof(T));
+    return values;
+  }
+
   /// The reverse: device memory of this call with `count` values of the host, in place before what
   /// `queue` holds next. Returns when the host's may change.
   template <class T>
@@ -130,11 +138,7 @@ class Rank {
   void begin_call(const RunOptions& options);
   void end_call();
   std::vector<runtime::Queue*> queues() {
-    std::vector<runtime::Queue*> all{panel_.get(), update_.get(), transfer_.get()};
-    if (rest_) {
-      all.push_back(rest_.get());
-    }
-    return all;
+    return {panel_.get(), update_.get(), transfer_.get(), rest_.get()};
   }
 
  private:
@@ -151,7 +155,7 @@ class Rank {
   std::unique_ptr<runtime::Queue> panel_;
   std::unique_ptr<runtime::Queue> update_;
   std::unique_ptr<runtime::Queue> transfer_;
-  std::unique_ptr<runtime::Queue> rest_;  // where there is one rank
+  std::unique_ptr<runtime::Queue> rest_;
 
   const RunOptions* options_ = nullptr;
   runtime::Workspace workspace_;

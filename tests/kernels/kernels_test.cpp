@@ -330,13 +330,7 @@ TYPED_TEST(EmulatedKernels, TilesAndTransposes_AreThatToTheLastBit) {
   });
 }
 
-/// Where there is a kernel for them.
-template <class T>
-class EmulatedPanels : public EmulatedKernels<T> {};
-using DoubleDtypes = ::testing::Types<double, std::complex<double>>;
-TYPED_TEST_SUITE(EmulatedPanels, DoubleDtypes, DtypeNames);
-
-TYPED_TEST(EmulatedPanels, SolvePanel_IsAsStableAsASolve) {
+TYPED_TEST(EmulatedKernels, SolvePanel_IsAsStableAsASolve) {
   using T = TypeParam;
   constexpr std::int64_t n = 256;
   in_each_order([] {

@@ -75,9 +75,9 @@ class TensorSquare {
  public:
   __device__ TensorSquare(int top, int left) : row_(top + lane() / 4), column_(left + lane() / 4) {}
 
-  __device__ void subtract(Tile16x8& c, const Panel<double>& p, const Panel<double>& q,
+  __device__ void subtract(Tile16x8<double>& c, const Panel<double>& p, const Panel<double>& q,
                            int first) const {
-    Tile16x8 left[2];
+    Tile16x8<double> left[2];
     double2 right[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -124,7 +124,7 @@ class UpdateTile<double> {
   __device__ void subtract_product(double (&c)[count], const Panel<double>& p,
                                    const Panel<double>& q) const {
     constexpr int squares = count / 4;
-    Tile16x8 sums[squares];
+    Tile16x8<double> sums[squares];
 #pragma unroll
     for (int i = 0; i < squares; ++i) {
       sums[i] = {{c[4 * i], c[4 * i + 1]}, {c[4 * i + 2], c[4 * i + 3]}};
@@ -169,7 +169,7 @@ __device__ void subtract_strips(Panel<E> (&panels)[row_kinds], int first) {
       const int lane = TensorSquare::lane();
       return panel(turn)(top(turn) + lane / 4 + row, left(turn) + lane % 4 * 2 + column);
     };
-    Tile16x8 sums[turns];
+    Tile16x8<double> sums[turns];
 #pragma unroll
     for (int turn = 0; turn < turns; ++turn) {
       sums[turn] = {{at(turn, 0, 0), at(turn, 0, 1)}, {at(turn, 8, 0), at(turn, 8, 1)}};

@@ -1,5 +1,4 @@
-/// The triangular solve of a panel in one kernel, for doubles, real or complex, on GPUs from sm_90
-/// on.
+/// The triangular solve of a panel in one kernel, on GPUs from sm_90 on.
 ///
 /// Rows of a panel do not depend on each other: a warp has 16 of them, and two blocks of 64 columns
 /// (complex: 32) at a time in its registers. With L's blocks (j, i), a the rows of the panel and x
@@ -13,8 +12,8 @@
 ///
 /// What comes out of a product goes into the next one where it lies (tensor_core.cuh), so rows
 /// never leave their thread: x(i) is read again by who wrote it. The right factors, L^H and W^H, go
-/// through shared memory for the four warps of a block of threads. Two such blocks fit on a
-/// multiprocessor, and one works while the other waits.
+/// through shared memory for the four warps of a block of threads, where floats are split for the
+/// tensor cores. Two such blocks fit on a multiprocessor, and one works while the other waits.
 #include "runtime/cuda/device_kernels.hpp"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
@@ -35,6 +34,7 @@ constexpr int warps = 4;
 constexpr int rows_a_warp = 16;
 constexpr int blocks_a_group = 2;
 constexpr int tile_columns = 8;
+constexpr int tiles_at_once = 2;
 constexpr int depth = 16;              // of one product
 constexpr int strip = 32;              // rows of a right factor that are in shared memory
 constexpr int slices = strip / depth;  // of a strip
@@ -49,8 +49,9 @@ struct PanelShape {
   static constexpr int side = 64 / parts<E>;  // of a block
   static constexpr int tiles = side / tile_columns;
   static constexpr int strips = side / strip;
-  /// Columns n are apart by so much that eight lanes' 16 bytes meet no bank twice.
-  static constexpr int padded = strip + (parts<E> == 1 ? 8 : 1);
+  /// Columns n are apart by so much that what eight lanes load meets no bank twice.
+  static constexpr int padded = strip + (sizeof(E) == 16 ? 1 : 8);
+  static constexpr int padded_split = strip / 2 * parts<E> + (parts<E> == 1 ? 4 : 1);
   /// Slices of x that are on their way while one is in use.
   static constexpr int ahead = slices / parts<E>;
 };
@@ -59,15 +60,42 @@ struct PanelShape {
 template <class E>
 using Strip = E[PanelShape<E>::side][PanelShape<E>::padded];
 
+/// Likewise split: [n], and two consecutive k, a part after the other.
+template <class E>
+using SplitStrip = SplitTwo[PanelShape<E>::side][PanelShape<E>::padded_split];
+
 /// What one step takes: a strip of two blocks, or the strips of one block.
 template <class E>
 using Pair = Strip<E>[2];
+template <class E>
+using SplitPair = SplitStrip<E>[2];
 
 /// One pair in use, one on its way.
 template <class E>
 struct PanelShared {
   Pair<E> pairs[2];
+
+  __device__ Pair<E>& arriving(int pair) { return pairs[pair]; }
 };
+
+/// One in use; one on its way, and from there to its place.
+template <class E>
+struct SplitShared {
+  Pair<E> on_its_way;
+  SplitPair<E> pairs[2];
+
+  __device__ Pair<E>& arriving(int /*pair*/) { return on_its_way; }
+};
+
+/// Whether factors are split.
+template <class E>
+inline constexpr bool splits = std::is_same_v<RealPart<E>, float>;
+template <class E>
+using Shared = std::conditional_t<splits<E>, SplitShared<E>, PanelShared<E>>;
+template <class E>
+using RightStrip = std::conditional_t<splits<E>, SplitStrip<E>, Strip<E>>;
+template <class E>
+using RightPair = std::conditional_t<splits<E>, SplitPair<E>, Pair<E>>;
 
 /// 16 rows of a block.
 template <class E>
@@ -108,7 +136,27 @@ class Schedule {
     }
   }
 
+  /// What this thread has copied of a pair that has arrived.
+  static __device__ void split(const Pair<E>& pair, SplitPair<E>& to) {
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      each_piece([&](int n, int k) {
+#pragma unroll
+        for (int i = 0; i < run; i += 2) {
+          const Two<E> two = Two<E>::load(&pair[s][n][k + i]);
+#pragma unroll
+          for (int p = 0; p < parts<E>; ++p) {
+            to[s][n][(k + i) / 2 * parts<E> + p] = as_factor(two.part[p]);
+          }
+        }
+      });
+    }
+  }
+
  private:
+  /// Numbers that are copied at once.
+  static constexpr int run = bytes_a_copy / sizeof(E);
+
   /// The first block is solved for, subtracted from the second, and that solved for.
   static constexpr int steps_of_group = 3 + 1 + 3;
 
@@ -124,16 +172,22 @@ class Schedule {
   }
 
   static __device__ void copy(const DeviceMatrix<const E>& from, int row, int block, Strip<E>& to) {
-    constexpr int run = bytes_a_copy / sizeof(E);
+    const E* const begin = &from(row, block * Shape::side);
+    each_piece([&](int n, int k) {
+      __pipeline_memcpy_async(&to[n][k], begin + n * from.stride + k, bytes_a_copy);
+    });
+  }
+
+  /// work(n, k) for what this thread copies of a strip.
+  template <class Work>
+  static __device__ void each_piece(Work work) {
     constexpr int runs = strip / run;
     constexpr int columns = warps * lanes / runs;  // at a time
     const int n = static_cast<int>(threadIdx.x) / runs;
     const int k = static_cast<int>(threadIdx.x) % runs * run;
-    const E* const begin = &from(row + k, block * Shape::side + n);
-    E* const target = &to[n][k];
 #pragma unroll
     for (int i = 0; i < Shape::side; i += columns) {
-      __pipeline_memcpy_async(target + i * Shape::padded, begin + i * from.stride, bytes_a_copy);
+      work(n + i, k);
     }
   }
 
@@ -149,7 +203,7 @@ class Solve {
  public:
   using Shape = PanelShape<E>;
 
-  __device__ Solve(const Panel<E>& panel, PanelShared<E>& shared)
+  __device__ Solve(const Panel<E>& panel, Shared<E>& shared)
       : shared_(shared), schedule_(panel), a21_(panel.a21), packed_(panel.packed) {}
 
   __device__ void run() {
@@ -173,45 +227,71 @@ class Solve {
   }
 
  private:
+  using Numbers = Tile16x8<RealPart<E>>;
+
   __device__ void fetch() {
-    schedule_.fetch(shared_.pairs[coming_]);
+    schedule_.fetch(shared_.arriving(coming_));
     __pipeline_commit();
   }
 
   /// The pair of the next step; the one before is given up.
-  const __device__ Pair<E>& next() {
+  const __device__ RightPair<E>& next() {
     __pipeline_wait_prior(0);
+    if constexpr (splits<E>) {
+      Schedule<E>::split(shared_.on_its_way, shared_.pairs[coming_]);
+    }
     __syncthreads();
-    const Pair<E>& here = shared_.pairs[coming_];
+    const RightPair<E>& here = shared_.pairs[coming_];
     coming_ ^= 1;
     fetch();
     return here;
   }
 
-  static __device__ Right<E> right(const Strip<E>& strip, int tile, int slice) {
-    const E* const from = &strip[tile * tile_columns + lane() / 4][slice * depth + place()];
-    const Two<E> first = Two<E>::load(from);
-    const Two<E> second = Two<E>::load(from + tile_columns);
+  static __device__ Right<E> right(const RightStrip<E>& strip, int tile, int slice) {
+    const auto& column = strip[tile * tile_columns + lane() / 4];
     Right<E> b;
 #pragma unroll
-    for (int p = 0; p < parts<E>; ++p) {
-      b.part[p][0] = first.part[p];
-      b.part[p][1] = second.part[p];
+    for (int i = 0; i < 2; ++i) {
+      const int k = slice * depth + i * tile_columns + place();
+      if constexpr (splits<E>) {
+#pragma unroll
+        for (int p = 0; p < parts<E>; ++p) {
+          b.part[p][i] = column[k / 2 * parts<E> + p];
+        }
+      } else {
+        const Two<E> two = Two<E>::load(&column[k]);
+#pragma unroll
+        for (int p = 0; p < parts<E>; ++p) {
+          b.part[p][i] = two.part[p];
+        }
+      }
     }
     return b;
   }
 
   /// sum += or -= rows block; of a triangle only the part that is not zero.
   template <bool triangle, bool minus>
-  static __device__ void add_product(Rows<E>& sum, const Rows<E>& rows, const Pair<E>& block) {
+  static __device__ void add_product(Rows<E>& sum, const Rows<E>& rows, const RightPair<E>& block) {
 #pragma unroll
     for (int s = 0; s < Shape::side / depth; ++s) {
       const Left<E> plus = side_by_side(rows[2 * s], rows[2 * s + 1]);
       const Left<E> a = minus ? negative(plus) : plus;
 #pragma unroll
-      for (int n = triangle ? 2 * s : 0; n < Shape::tiles; ++n) {
-        multiply_add(sum[n], a, right(block[s / slices], n, s % slices));
+      for (int n = triangle ? 2 * s : 0; n < Shape::tiles; n += tiles_at_once) {
+        add_tiles(&sum[n], a, block[s / slices], n, s % slices);
       }
+    }
+  }
+
+  /// c += a times so many columns of a slice, from tile n on.
+  static __device__ void add_tiles(Tile<E>* c, const Left<E>& a, const RightStrip<E>& strip, int n,
+                                   int slice) {
+    static_assert(tiles_at_once == 2);
+    if constexpr (splits<E>) {
+      multiply_add(c, a, {right(strip, n, slice), right(strip, n + 1, slice)});
+    } else {
+      multiply_add(c[0], a, right(strip, n, slice));
+      multiply_add(c[1], a, right(strip, n + 1, slice));
     }
   }
 
@@ -238,7 +318,7 @@ class Solve {
       coming[s] = load_result(s);
     }
     for (int i = 0; i < steps; ++i) {
-      const Pair<E>& pair = next();
+      const RightPair<E>& pair = next();
 #pragma unroll
       for (int s = 0; s < slices; ++s) {
         Left<E>& here = coming[s % Shape::ahead];
@@ -249,8 +329,8 @@ class Solve {
 #pragma unroll
         for (int b = 0; b < blocks_a_group; ++b) {
 #pragma unroll
-          for (int n = 0; n < Shape::tiles; ++n) {
-            multiply_add(r[b][n], a, right(pair[b], n, s));
+          for (int n = 0; n < Shape::tiles; n += tiles_at_once) {
+            add_tiles(&r[b][n], a, pair[b], n, s);
           }
         }
       }
@@ -267,8 +347,8 @@ class Solve {
       const Two<E> high = Two<E>::load(packed_high_ + column);
 #pragma unroll
       for (int p = 0; p < parts<E>; ++p) {
-        const Tile16x8 tile{{low.part[p].x, low.part[p].y}, {high.part[p].x, high.part[p].y}};
-        a.part[p][i] = p == 0 ? tile : negative(tile);
+        const Numbers tile{{low.part[p].x, low.part[p].y}, {high.part[p].x, high.part[p].y}};
+        a.part[p][i] = as_factor(p == 0 ? tile : negative(tile));
       }
     }
     return a;
@@ -282,23 +362,23 @@ class Solve {
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         const int column = (n * tile_columns + c) * stride_;
-        set(r[n], &Tile16x8::low, c, low[column]);
-        set(r[n], &Tile16x8::high, c, high[column]);
+        set(r[n], &Numbers::low, c, low[column]);
+        set(r[n], &Numbers::high, c, high[column]);
       }
     }
   }
 
   __device__ void store(const Rows<E>& x, int block) const {
     if (has_low_) {
-      store(x, &Tile16x8::low, block, a_low_, packed_low_);
+      store(x, &Numbers::low, block, a_low_, packed_low_);
     }
     if (has_high_) {
-      store(x, &Tile16x8::high, block, a_high_, packed_high_);
+      store(x, &Numbers::high, block, a_high_, packed_high_);
     }
   }
 
   /// Which of the two rows of a tile.
-  using Row = double (Tile16x8::*)[2];
+  using Row = RealPart<E> (Numbers::*)[2];
 
   __device__ void store(const Rows<E>& x, Row row, int block, E* a, E* packed) const {
     a += std::int64_t{block * Shape::side} * stride_;
@@ -331,7 +411,7 @@ class Solve {
   /// Of this thread's columns in a tile the first.
   static __device__ int place() { return lane() % 4 * 2; }
 
-  PanelShared<E>& shared_;
+  Shared<E>& shared_;
   Schedule<E> schedule_;
   const DeviceMatrix<E>& a21_;
   const DeviceMatrix<E>& packed_;
@@ -355,7 +435,7 @@ class Solve {
 template <class E>
 __global__ void __launch_bounds__(warps* lanes, 2)
     solve_rows(const __grid_constant__ Panel<E> panel) {
-  Solve<E>(panel, dynamic_shared<PanelShared<E>>()).run();
+  Solve<E>(panel, dynamic_shared<Shared<E>>()).run();
 }
 
 /// For copies of 16 bytes.
@@ -369,25 +449,19 @@ bool is_aligned(MatrixView<const E> matrix) {
 
 template <class E>
 bool DeviceKernels<E>::solves_panel(In adjoint, In inverse, In a21, In packed) {
-  if constexpr (std::is_same_v<RealPart<E>, double>) {
-    constexpr int side = PanelShape<E>::side;
-    return a21.columns() % (blocks_a_group * side) == 0 && a21.rows() >= least_rows &&
-           a21.stride() <= INT_MAX / side && is_aligned(adjoint) && is_aligned(inverse) &&
-           is_aligned(packed) && is_for_sm_90(&solve_rows<E>);
-  } else {
-    return false;
-  }
+  constexpr int side = PanelShape<E>::side;
+  return a21.columns() % (blocks_a_group * side) == 0 && a21.rows() >= least_rows &&
+         a21.stride() <= INT_MAX / side && is_aligned(adjoint) && is_aligned(inverse) &&
+         is_aligned(packed) && is_for_sm_90(&solve_rows<E>);
 }
 
 template <class E>
 void DeviceKernels<E>::solve_panel(cudaStream_t stream, In adjoint, In inverse, Out a21,
                                    Out packed) {
-  if constexpr (std::is_same_v<RealPart<E>, double>) {
-    allow_shared(&solve_rows<E>, sizeof(PanelShared<E>));
-    launch(stream, &solve_rows<E>, divide_up(a21.rows(), warps * rows_a_warp),
-           {dim3(warps * lanes), sizeof(PanelShared<E>)},
-           Panel<E>{device(adjoint), device(inverse), device(a21), device(packed)});
-  }
+  allow_shared(&solve_rows<E>, sizeof(Shared<E>));
+  launch(stream, &solve_rows<E>, divide_up(a21.rows(), warps * rows_a_warp),
+         {dim3(warps * lanes), sizeof(Shared<E>)},
+         Panel<E>{device(adjoint), device(inverse), device(a21), device(packed)});
 }
 
 template bool DeviceKernels<float>::solves_panel(In, In, In, In);

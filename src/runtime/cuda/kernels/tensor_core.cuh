@@ -17,16 +17,17 @@ inline __device__ void multiply_add_8x8x4(double& c0, double& c1, double a, doub
 
 /// 16 x 8 numbers spread over a warp: lane 4 g + t holds columns 2 t and 2 t + 1 of rows g (`low`)
 /// and g + 8 (`high`).
+template <class Real>
 struct Tile16x8 {
-  double low[2];
-  double high[2];
+  Real low[2];
+  Real high[2];
 };
 
 /// c += a b for 16 x 16 and 16 x 8 matrices, a as two tiles side by side. Which column of a meets
 /// which row of b is for us to say: here such that a tile that was a result is a left factor where
 /// it lies. So lane 4 g + t holds b(2 t, g), b(2 t + 1, g) and b(8 + 2 t, g), b(9 + 2 t, g). From
 /// sm_90 on. PTX: mma.m16n8k16 with .f64.
-inline __device__ void multiply_add_16x8x16(Tile16x8& c, const Tile16x8 (&a)[2],
+inline __device__ void multiply_add_16x8x16(Tile16x8<double>& c, const Tile16x8<double> (&a)[2],
                                             const double2 (&b)[2]) {
 #if __CUDA_ARCH__ >= 900
   asm("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, "
@@ -35,6 +36,20 @@ inline __device__ void multiply_add_16x8x16(Tile16x8& c, const Tile16x8 (&a)[2],
       : "d"(a[0].low[0]), "d"(a[0].high[0]), "d"(a[0].low[1]), "d"(a[0].high[1]), "d"(a[1].low[0]),
         "d"(a[1].high[0]), "d"(a[1].low[1]), "d"(a[1].high[1]), "d"(b[0].x), "d"(b[0].y),
         "d"(b[1].x), "d"(b[1].y));
+#endif
+}
+
+/// c += a b for 16 x 8 and 8 x 8 matrices, from their numbers' signs, exponents and first ten bits
+/// behind the point alone. As above, so lane 4 g + t holds b(2 t, g) and b(2 t + 1, g). From sm_80
+/// on. PTX: mma.m16n8k8 with .tf32.
+inline __device__ void multiply_add_16x8x8(Tile16x8<float>& c, const Tile16x8<float>& a, float2 b) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c.low[0]), "+f"(c.low[1]), "+f"(c.high[0]), "+f"(c.high[1])
+      : "r"(__float_as_uint(a.low[0])), "r"(__float_as_uint(a.high[0])),
+        "r"(__float_as_uint(a.low[1])), "r"(__float_as_uint(a.high[1])), "r"(__float_as_uint(b.x)),
+        "r"(__float_as_uint(b.y)));
 #endif
 }
 

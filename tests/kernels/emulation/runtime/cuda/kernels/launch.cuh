@@ -65,6 +65,8 @@ inline int __double2loint(double x) { return static_cast<int>(std::bit_cast<std:
 inline double __hiloint2double(int high, int low) {
   return std::bit_cast<double>((std::int64_t{high} << 32U) | static_cast<unsigned>(low));
 }
+inline std::uint32_t __float_as_uint(float x) { return std::bit_cast<std::uint32_t>(x); }
+inline float __uint_as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
 namespace shardsolve::runtime::cuda {
 

@@ -33,12 +33,14 @@ inline void multiply_add_8x8x4(double& c0, double& c1, double a, double b) {
   c1 = sums[1];
 }
 
+template <class Real>
 struct Tile16x8 {
-  double low[2];
-  double high[2];
+  Real low[2];
+  Real high[2];
 };
 
-inline void multiply_add_16x8x16(Tile16x8& c, const Tile16x8 (&a)[2], const double2 (&b)[2]) {
+inline void multiply_add_16x8x16(Tile16x8<double>& c, const Tile16x8<double> (&a)[2],
+                                 const double2 (&b)[2]) {
   // Of 16 columns of a, or rows of b, a lane has four; column i of lane t meets row i of lane t.
   struct Given {
     double low[4];
@@ -51,7 +53,7 @@ inline void multiply_add_16x8x16(Tile16x8& c, const Tile16x8 (&a)[2], const doub
   const int group = emulation::lane() / 4;
   const int column = emulation::lane() % 4 * 2;
   c = emulation::exchange(mine, [&](auto of) {
-    Tile16x8 sum = c;
+    Tile16x8<double> sum = c;
     for (int t = 0; t < 4; ++t) {
       const Given left = of(4 * group + t);
       for (int n = 0; n < 2; ++n) {
@@ -64,6 +66,40 @@ inline void multiply_add_16x8x16(Tile16x8& c, const Tile16x8 (&a)[2], const doub
     }
     return sum;
   });
+}
+
+inline void multiply_add_16x8x8(Tile16x8<float>& c, const Tile16x8<float>& a, float2 b) {
+  struct Given {
+    float low[2];
+    float high[2];
+    float b[2];
+  };
+  const auto seen = [](float x) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &x, sizeof(bits));
+    bits &= ~std::uint32_t{0x1FFF};
+    std::memcpy(&x, &bits, sizeof(bits));
+    return double{x};
+  };
+  const int group = emulation::lane() / 4;
+  const int column = emulation::lane() % 4 * 2;
+  c = emulation::exchange(Given{{a.low[0], a.low[1]}, {a.high[0], a.high[1]}, {b.x, b.y}},
+                          [&](auto of) {
+                            Tile16x8<double> sum{{c.low[0], c.low[1]}, {c.high[0], c.high[1]}};
+                            for (int t = 0; t < 4; ++t) {
+                              const Given left = of(4 * group + t);
+                              for (int n = 0; n < 2; ++n) {
+                                const Given right = of(4 * (column + n) + t);
+                                for (int i = 0; i < 2; ++i) {
+                                  sum.low[n] += seen(left.low[i]) * seen(right.b[i]);
+                                  sum.high[n] += seen(left.high[i]) * seen(right.b[i]);
+                                }
+                              }
+                            }
+                            const auto rounded = [](double x) { return static_cast<float>(x); };
+                            return Tile16x8<float>{{rounded(sum.low[0]), rounded(sum.low[1])},
+                                                   {rounded(sum.high[0]), rounded(sum.high[1])}};
+                          });
 }
 
 inline void load_four_8x8(std::uint32_t (&x)[4], std::uint32_t row) {
