@@ -8,8 +8,7 @@
 namespace shardsolve::cli::doctor {
 namespace {
 
-constexpr std::int64_t threads_of_a_rank = 4;  // three queues and who fills them
-constexpr std::int64_t more_if_alone = 1;      // Rank::rest
+constexpr std::int64_t threads_of_a_rank = 5;  // four queues and who fills them
 
 void judge_address_space(const Surroundings& s, Findings& findings) {
   if (!s.host.address_space) {
@@ -49,8 +48,7 @@ void judge_commit(const Surroundings& s, Findings& findings) {
 
 void judge_thread_limit(const Surroundings& s, Findings& findings) {
   const std::int64_t ranks = s.launch.processes > 1 ? s.launch.on_host : s.job.devices;
-  const bool alone = s.launch.processes <= 1 && ranks == 1;
-  const std::int64_t needed = ranks * threads_of_a_rank + (alone ? more_if_alone : 0);
+  const std::int64_t needed = ranks * threads_of_a_rank;
   const std::string why =
       fmt::format("{} device{} {} threads", ranks, ranks == 1 ? " needs" : "s need", needed);
   if (s.host.threads && *s.host.threads - s.host.threads_in_use < needed) {

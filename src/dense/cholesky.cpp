@@ -7,8 +7,8 @@
 //   p   -> all ranks                                              transfer queue
 //   a22 -= p^H p             each rank its own columns            update queue
 //
-// The column block of the next step is the exception: its owner's panel queue updates it. All that
-// the panel queue does and that is sent goes in chunks of rows (layout/panel_chunks.hpp), those
+// The column block of the next step is the exception: its owner's panel and rest queues update it.
+// All that they do and that is sent goes in chunks of rows (layout/panel_chunks.hpp), those
 // that the next tile waits for first, so that the panels of consecutive steps are computed side by
 // side, by their owners or by the two queues of one rank, while everybody's update queue is busy
 // with the step before. The rows that remain are one run a segment (SlabLayout::rows_from), and the

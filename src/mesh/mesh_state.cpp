@@ -44,10 +44,9 @@ std::shared_ptr<MeshState> MeshState::start(std::unique_ptr<Backend> backend) {
     }
   } catch (const std::system_error& none) {
     state->give_up();
-    throw core::no_thread_error(
-        fmt::format("a mesh of {} device{} (on the CPU each takes four or five)", state->ranks(),
-                    state->ranks() == 1 ? "" : "s"),
-        none);
+    throw core::no_thread_error(fmt::format("a mesh of {} device{} (on the CPU each takes five)",
+                                            state->ranks(), state->ranks() == 1 ? "" : "s"),
+                                none);
   } catch (...) {
     state->give_up();
     throw;

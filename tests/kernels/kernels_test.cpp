@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstddef>
@@ -330,34 +331,81 @@ TYPED_TEST(EmulatedKernels, TilesAndTransposes_AreThatToTheLastBit) {
   });
 }
 
+/// Matrices whose numbers are as small as their pivots may be, too.
 TYPED_TEST(EmulatedKernels, SolvePanel_IsAsStableAsASolve) {
   using T = TypeParam;
   constexpr std::int64_t n = 256;
-  in_each_order([] {
-    const typename TestFixture::Tile tile = TestFixture::factored(dense<T>({.n = n, .seed = 3}), n);
-    for (const std::int64_t rows : {1, 64, 83}) {
-      SCOPED_TRACE(rows);
-      const DenseMatrix<T> a = right_hand_sides<T>(rows, n);
-      DenseMatrix<T> x = a;
+  const auto smallest = std::numeric_limits<RealOf<T>>::min() * 64;
+  in_each_order([&] {
+    for (const RealOf<T> scale : {RealOf<T>{1}, smallest}) {
+      SCOPED_TRACE(scale);
+      const auto scaled = [&](DenseMatrix<T> a) {
+        std::for_each(a.data(), a.data() + a.rows() * a.columns(), [&](T& x) { x *= scale; });
+        return a;
+      };
+      const auto tile = TestFixture::factored(scaled(dense<T>({.n = n, .seed = 3})), n);
+      for (const std::int64_t rows : {1, 64, 83}) {
+        SCOPED_TRACE(rows);
+        const DenseMatrix<T> a = scaled(right_hand_sides<T>(rows, n));
+        DenseMatrix<T> x = a;
+        DenseMatrix<T> packed = unwritten<T>(n, rows);
+        TestFixture::Kernels::solve_panel(no_stream, elements(tile.adjoint.view()),
+                                          elements(tile.inverse.view()), elements(x.view()),
+                                          elements(packed.view()));
+        for (std::int64_t j = 0; j < n; ++j) {
+          for (std::int64_t i = 0; i < rows; ++i) {
+            ASSERT_EQ(packed(j, i), conjugate(x(i, j)));
+            Wide<T> sum = -Wide<T>(a(i, j));
+            long double size = 0;
+            for (std::int64_t k = 0; k <= j; ++k) {
+              const Wide<T> term = Wide<T>(x(i, k)) * Wide<T>(tile.adjoint(k, j));
+              sum += term;
+              size += std::abs(term);
+            }
+            ASSERT_LE(std::abs(sum), unit_roundoff<T> * n * size) << i << ", " << j;
+          }
+        }
+      }
+    }
+  });
+}
+
+/// NaN as GPUs make it: all bits but the sign are ones.
+template <class Real>
+Real nan_of_gpus() {
+  if constexpr (std::is_same_v<Real, float>) {
+    return std::bit_cast<float>(std::uint32_t{0x7FFFFFFF});
+  } else {
+    return std::bit_cast<double>(std::uint64_t{0x7FFFFFFFFFFFFFFF});
+  }
+}
+
+TYPED_TEST(EmulatedKernels, SolvePanel_RowWithoutNumbers_HasNoneFromThereOn) {
+  using T = TypeParam;
+  constexpr std::int64_t n = 256;
+  constexpr std::int64_t rows = 40;
+  constexpr std::int64_t bad_row = 21;
+  const auto tile = TestFixture::factored(dense<T>({.n = n, .seed = 3}), n);
+  for (const std::int64_t bad_column : {0, 70, 200}) {
+    for (const auto bad : {nan_of_gpus<RealOf<T>>(), std::numeric_limits<RealOf<T>>::infinity()}) {
+      SCOPED_TRACE(std::to_string(bad) + " in column " + std::to_string(bad_column));
+      DenseMatrix<T> x = right_hand_sides<T>(rows, n);
+      x(bad_row, bad_column) = T{bad};
       DenseMatrix<T> packed = unwritten<T>(n, rows);
       TestFixture::Kernels::solve_panel(no_stream, elements(tile.adjoint.view()),
                                         elements(tile.inverse.view()), elements(x.view()),
                                         elements(packed.view()));
       for (std::int64_t j = 0; j < n; ++j) {
         for (std::int64_t i = 0; i < rows; ++i) {
-          ASSERT_EQ(packed(j, i), conjugate(x(i, j)));
-          Wide<T> sum = -Wide<T>(a(i, j));
-          long double size = 0;
-          for (std::int64_t k = 0; k <= j; ++k) {
-            const Wide<T> term = Wide<T>(x(i, k)) * Wide<T>(tile.adjoint(k, j));
-            sum += term;
-            size += std::abs(term);
+          if (i != bad_row) {
+            ASSERT_TRUE(std::isfinite(std::abs(x(i, j)))) << i << ", " << j;
+          } else if (j >= bad_column) {
+            ASSERT_FALSE(std::isfinite(std::abs(x(i, j)))) << j;
           }
-          ASSERT_LE(std::abs(sum), unit_roundoff<T> * n * size) << i << ", " << j;
         }
       }
     }
-  });
+  }
 }
 
 template <class T>

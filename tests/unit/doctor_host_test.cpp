@@ -147,7 +147,7 @@ std::vector<Case> host_cases() {
        [](Surroundings& s) { s.host.threads = 10; },
        "thread-limit",
        Severity::error,
-       {"ulimit -u allows this user 10", "4 devices need 16"}},
+       {"ulimit -u allows this user 10", "4 devices need 20"}},
       {"many_threads_in_use",
        healthy,
        [](Surroundings& s) {
@@ -159,10 +159,10 @@ std::vector<Case> host_cases() {
        {"1000 threads and processes, and 990 are there", "ulimit -u 1054"}},
       {"few_threads_of_the_group",
        healthy,
-       [](Surroundings& s) { s.host.group_threads = 15; },
+       [](Surroundings& s) { s.host.group_threads = 19; },
        "thread-limit",
        Severity::error,
-       {"control group allows 15", "4 devices need 16", "--pids-limit"}},
+       {"control group allows 15", "4 devices need 20", "--pids-limit"}},
       {"few_threads_for_one_device",
        healthy,
        [](Surroundings& s) {
@@ -274,8 +274,8 @@ TEST(Doctor, SharedBlasWithOneThread_NothingIsFound) {
 TEST(Doctor, EnoughThreads_NothingIsFound) {
   Surroundings s = healthy();
   s.host.threads = 1000;
-  s.host.threads_in_use = 984;
-  s.host.group_threads = 16;
+  s.host.threads_in_use = 980;
+  s.host.group_threads = 20;
   EXPECT_TRUE(judge(s).empty());
 }
 

@@ -45,7 +45,7 @@ std::int64_t threads_of_no_mesh() {
 
 TEST(ScarceThreads, MeshForWhichTheyDoNotDo_IsAnErrorAndLeavesNoneBehind) {
   constexpr std::int64_t ranks = 3;
-  constexpr std::int64_t needed = 4 * ranks;
+  constexpr std::int64_t needed = 5 * ranks;
   const std::int64_t before = threads_of_no_mesh();
   for (std::int64_t left = 0; left < needed; ++left) {
     SCOPED_TRACE(left);
@@ -90,7 +90,7 @@ class WatchedTransport final : public comm::Transport {
 };
 
 TEST(ScarceThreads, ProcessForWhichTheyDoNotDo_LeavesTheOthersWithoutWaiting) {
-  constexpr std::int64_t needed = 5;  // four of the rank, one that watches the other processes
+  constexpr std::int64_t needed = 6;  // five of the rank, one that watches the other processes
   const std::int64_t before = threads_of_no_mesh();
   bool abandoned = false;
   const auto make_mesh = [&](std::int64_t left) {

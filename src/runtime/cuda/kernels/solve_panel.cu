@@ -44,13 +44,17 @@ constexpr std::size_t bytes_a_copy = 16;
 /// H200, all of them take as long as one: 0.35 ms for 1024 columns.
 constexpr std::int64_t least_rows = 3072;
 
+/// Whether factors are split.
+template <class E>
+inline constexpr bool splits = std::is_same_v<RealPart<E>, float>;
+
 template <class E>
 struct PanelShape {
   static constexpr int side = 64 / parts<E>;  // of a block
   static constexpr int tiles = side / tile_columns;
   static constexpr int strips = side / strip;
-  /// Columns n are apart by so much that what eight lanes load meets no bank twice.
-  static constexpr int padded = strip + (sizeof(E) == 16 ? 1 : 8);
+  /// Columns n are apart by so much that what eight lanes load for a product meets no bank twice.
+  static constexpr int padded = strip + (splits<E> ? 0 : parts<E> == 1 ? 8 : 1);
   static constexpr int padded_split = strip / 2 * parts<E> + (parts<E> == 1 ? 4 : 1);
   /// Slices of x that are on their way while one is in use.
   static constexpr int ahead = slices / parts<E>;
@@ -87,9 +91,6 @@ struct SplitShared {
   __device__ Pair<E>& arriving(int /*pair*/) { return on_its_way; }
 };
 
-/// Whether factors are split.
-template <class E>
-inline constexpr bool splits = std::is_same_v<RealPart<E>, float>;
 template <class E>
 using Shared = std::conditional_t<splits<E>, SplitShared<E>, PanelShared<E>>;
 template <class E>
@@ -228,6 +229,8 @@ class Solve {
 
  private:
   using Numbers = Tile16x8<RealPart<E>>;
+  /// Which of the two rows of a tile.
+  using Row = RealPart<E> (Numbers::*)[2];
 
   __device__ void fetch() {
     schedule_.fetch(shared_.arriving(coming_));
@@ -301,9 +304,53 @@ class Solve {
     for (int n = 0; n < Shape::tiles; ++n) {
       x[n] = {};
     }
+    if constexpr (splits<E>) {
+      const RowScale low = scale_of(r, &Numbers::low);
+      const RowScale high = scale_of(r, &Numbers::high);
+      multiply(r, low.there, high.there);
+      solve_near_one(r, x);
+      multiply(x, low.back, high.back);
+    } else {
+      solve_near_one(r, x);
+    }
+  }
+
+  __device__ void solve_near_one(Rows<E>& r, Rows<E>& x) {
     add_product<true, false>(x, r, next());
     add_product<true, true>(r, x, next());
     add_product<true, false>(x, r, next());
+  }
+
+  static __device__ RowScale scale_of(const Rows<E>& r, Row row) {
+    float largest = 0.0F;
+#pragma unroll
+    for (int n = 0; n < Shape::tiles; ++n) {
+#pragma unroll
+      for (int p = 0; p < parts<E>; ++p) {
+        const auto& two = r[n].part[p].*row;
+        largest = fmaxf(largest, fmaxf(fabsf(two[0]), fabsf(two[1])));
+      }
+    }
+    // Four lanes share a row.
+#pragma unroll
+    for (int distance = 1; distance < 4; distance *= 2) {
+      largest = fmaxf(largest, __shfl_xor_sync(~0U, largest, distance));
+    }
+    return RowScale::of(largest);
+  }
+
+  static __device__ void multiply(Rows<E>& rows, float low, float high) {
+#pragma unroll
+    for (int n = 0; n < Shape::tiles; ++n) {
+#pragma unroll
+      for (int p = 0; p < parts<E>; ++p) {
+#pragma unroll
+        for (int c = 0; c < 2; ++c) {
+          rows[n].part[p].low[c] *= low;
+          rows[n].part[p].high[c] *= high;
+        }
+      }
+    }
   }
 
   /// Subtracts the products with all blocks before the group.
@@ -376,9 +423,6 @@ class Solve {
       store(x, &Numbers::high, block, a_high_, packed_high_);
     }
   }
-
-  /// Which of the two rows of a tile.
-  using Row = RealPart<E> (Numbers::*)[2];
 
   __device__ void store(const Rows<E>& x, Row row, int block, E* a, E* packed) const {
     a += std::int64_t{block * Shape::side} * stride_;
@@ -458,6 +502,8 @@ bool DeviceKernels<E>::solves_panel(In adjoint, In inverse, In a21, In packed) {
 template <class E>
 void DeviceKernels<E>::solve_panel(cudaStream_t stream, In adjoint, In inverse, Out a21,
                                    Out packed) {
+  constexpr std::size_t most_shared = std::size_t{99} << 10U;  // of sm_120, which has the least
+  static_assert(sizeof(Shared<E>) <= most_shared);
   allow_shared(&solve_rows<E>, sizeof(Shared<E>));
   launch(stream, &solve_rows<E>, divide_up(a21.rows(), warps * rows_a_warp),
          {dim3(warps * lanes), sizeof(Shared<E>)},

@@ -1,5 +1,5 @@
 /// Products of floats on tensor cores that see ten bits of them behind the point. Each number is
-/// split in two such, x = high + low but for half a unit of its last place in one case of four, and
+/// split in two such, x = high + low but for a unit of its last place in one case of four, and
 ///
 ///     a b = high_a high_b + high_a low_b + low_a high_b
 ///
@@ -16,10 +16,12 @@
 
 namespace shardsolve::runtime::cuda {
 
-/// x rounded to ten bits behind the point; ties away from zero.
+/// x rounded to ten bits behind the point, ties away from zero; cut off there where rounding might
+/// leave the range, and NaN remains what it is.
 inline __device__ float rounded_to_ten_bits(float x) {
-  constexpr std::uint32_t half = 1U << 12U;
-  return __uint_as_float((__float_as_uint(x) + half) & ~(2 * half - 1));
+  constexpr std::uint32_t unit = 1U << 13U;
+  const std::uint32_t half = fabsf(x) < 0x1p127F ? unit / 2 : 0;
+  return __uint_as_float((__float_as_uint(x) + half) & ~(unit - 1));
 }
 
 /// Two numbers, split; loaded and stored as one piece.
@@ -77,5 +79,23 @@ inline __device__ void add(Tile16x8<float>& c, const Tile16x8<float>& x, const T
     c.high[i] += x.high[i] + y.high[i];
   }
 }
+
+/// Powers of two that bring the numbers of a row near 1 and back: below 2^-113 a low part is too
+/// small for the tensor cores, which see multiples of 2^-136.
+struct RowScale {
+  float there;
+  float back;
+
+  /// Of a row whose largest number that is one has that size.
+  static __device__ RowScale of(float largest) {
+    constexpr std::uint32_t fraction_bits = 23;
+    constexpr std::uint32_t bias = 127;
+    constexpr std::uint32_t most = 100;  // so that both are normal
+    const std::uint32_t exponent =
+        min(max(__float_as_uint(largest) >> fraction_bits, bias - most), bias + most);
+    return {__uint_as_float((2 * bias - exponent) << fraction_bits),
+            __uint_as_float(exponent << fraction_bits)};
+  }
+};
 
 }  // namespace shardsolve::runtime::cuda
