@@ -118,7 +118,7 @@ class FailingBackend final : public mesh::CpuBackend {
 
 TEST(FailingQueue, FoundWhenACallEnds_IsItsFailureAndNoCrash) {
   constexpr std::int64_t ranks = 3;
-  constexpr int queues = 3;
+  constexpr int queues = 4;
   FailurePlan plan;
   Mesh mesh(mesh::MeshState::start(std::make_unique<FailingBackend>(ranks, plan)));
   for (const char* queue : {"panel", "update", "transfer"}) {
