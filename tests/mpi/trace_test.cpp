@@ -73,8 +73,7 @@ TEST_F(ProcessTrace, OfASolve_IsOnRank0AndOnTheOthersTheirOwn) {
   }
   if (mesh_.is_here(0)) {
     EXPECT_EQ(ranks.size(), static_cast<std::size_t>(mesh_.ranks()));
-    const std::int64_t lanes = mesh_.ranks() == 1 ? 4 : 3 * mesh_.ranks();  // alone: Rank::rest
-    EXPECT_EQ(trace.lanes().size(), static_cast<std::size_t>(lanes));
+    EXPECT_EQ(trace.lanes().size(), static_cast<std::size_t>(4 * mesh_.ranks()));
     ASSERT_EQ(trace.clocks().size(), static_cast<std::size_t>(mesh_.ranks()));
     EXPECT_EQ(summarize(trace).links.size(),
               static_cast<std::size_t>(mesh_.ranks() * (mesh_.ranks() - 1)));
