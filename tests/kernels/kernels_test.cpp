@@ -90,6 +90,14 @@ class EmulatedKernels : public ::testing::Test {
     return tile;
   }
 
+  /// x L^-H in place of x; returned as it is packed.
+  static DenseMatrix<T> solve_panel(const Tile& tile, DenseMatrix<T>& x) {
+    DenseMatrix<T> packed = unwritten<T>(x.columns(), x.rows());
+    Kernels::solve_panel(no_stream, elements(tile.adjoint.view()), elements(tile.inverse.view()),
+                         elements(x.view()), elements(packed.view()));
+    return packed;
+  }
+
   static void expect_right(const DenseMatrix<T>& a, const Tile& tile, std::int64_t inverted) {
     const std::int64_t n = a.rows();
     EXPECT_EQ(tile.info, 0);
@@ -348,10 +356,7 @@ TYPED_TEST(EmulatedKernels, SolvePanel_IsAsStableAsASolve) {
         SCOPED_TRACE(rows);
         const DenseMatrix<T> a = scaled(right_hand_sides<T>(rows, n));
         DenseMatrix<T> x = a;
-        DenseMatrix<T> packed = unwritten<T>(n, rows);
-        TestFixture::Kernels::solve_panel(no_stream, elements(tile.adjoint.view()),
-                                          elements(tile.inverse.view()), elements(x.view()),
-                                          elements(packed.view()));
+        const DenseMatrix<T> packed = TestFixture::solve_panel(tile, x);
         for (std::int64_t j = 0; j < n; ++j) {
           for (std::int64_t i = 0; i < rows; ++i) {
             ASSERT_EQ(packed(j, i), conjugate(x(i, j)));
@@ -391,10 +396,7 @@ TYPED_TEST(EmulatedKernels, SolvePanel_RowWithoutNumbers_HasNoneFromThereOn) {
       SCOPED_TRACE(std::to_string(bad) + " in column " + std::to_string(bad_column));
       DenseMatrix<T> x = right_hand_sides<T>(rows, n);
       x(bad_row, bad_column) = T{bad};
-      DenseMatrix<T> packed = unwritten<T>(n, rows);
-      TestFixture::Kernels::solve_panel(no_stream, elements(tile.adjoint.view()),
-                                        elements(tile.inverse.view()), elements(x.view()),
-                                        elements(packed.view()));
+      TestFixture::solve_panel(tile, x);
       for (std::int64_t j = 0; j < n; ++j) {
         for (std::int64_t i = 0; i < rows; ++i) {
           if (i != bad_row) {
