@@ -40,6 +40,7 @@ using runtime::cuda::add_piece;
 using runtime::cuda::DeviceKernels;
 using runtime::cuda::Element;
 using runtime::cuda::elements;
+using runtime::cuda::PanelSolver;
 using runtime::cuda::UpdatePieces;
 
 constexpr cudaStream_t no_stream = nullptr;
@@ -90,11 +91,24 @@ class EmulatedKernels : public ::testing::Test {
     return tile;
   }
 
+  /// Those that there are for a panel of so many columns.
+  static std::vector<PanelSolver> solvers(std::int64_t columns) {
+    std::vector<PanelSolver> all;
+    if (columns % 128 == 0) {
+      all.push_back(PanelSolver::warps);
+    }
+    if constexpr (!std::is_same_v<T, std::complex<double>>) {
+      all.push_back(PanelSolver::blocks);
+    }
+    return all;
+  }
+
   /// x L^-H in place of x; returned as it is packed.
-  static DenseMatrix<T> solve_panel(const Tile& tile, DenseMatrix<T>& x) {
+  static DenseMatrix<T> solve_panel(PanelSolver solver, const Tile& tile, DenseMatrix<T>& x) {
     DenseMatrix<T> packed = unwritten<T>(x.columns(), x.rows());
-    Kernels::solve_panel(no_stream, elements(tile.adjoint.view()), elements(tile.inverse.view()),
-                         elements(x.view()), elements(packed.view()));
+    Kernels::solve_panel(no_stream, solver, elements(tile.adjoint.view()),
+                         elements(tile.inverse.view()), elements(x.view()),
+                         elements(packed.view()));
     return packed;
   }
 
@@ -113,6 +127,26 @@ class EmulatedKernels : public ::testing::Test {
     }
     for (std::int64_t first = 0; first < n; first += inverted) {
       expect_inverse(tile, first, std::min(first + inverted, n));
+    }
+  }
+
+  /// x L^H = a, and `packed` is x^H.
+  static void expect_solved(const DenseMatrix<T>& a, const Tile& tile, const DenseMatrix<T>& x,
+                            const DenseMatrix<T>& packed) {
+    const std::int64_t n = a.columns();
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t i = 0; i < a.rows(); ++i) {
+        ASSERT_EQ(packed(j, i), conjugate(x(i, j)));
+        Wide<T> sum = -Wide<T>(a(i, j));
+        long double size = 0;
+        for (std::int64_t k = 0; k <= j; ++k) {
+          const Wide<T> term = Wide<T>(x(i, k)) * Wide<T>(tile.adjoint(k, j));
+          sum += term;
+          size += std::abs(term);
+        }
+        ASSERT_LE(std::abs(sum), unit_roundoff<T> * static_cast<double>(n) * size)
+            << i << ", " << j;
+      }
     }
   }
 
@@ -342,37 +376,37 @@ TYPED_TEST(EmulatedKernels, TilesAndTransposes_AreThatToTheLastBit) {
 /// Matrices whose numbers are as small as their pivots may be, too.
 TYPED_TEST(EmulatedKernels, SolvePanel_IsAsStableAsASolve) {
   using T = TypeParam;
-  constexpr std::int64_t n = 256;
+  struct Case {
+    std::int64_t n;
+    std::int64_t rows;
+    RealOf<T> scale = 1;
+  };
   const auto smallest = std::numeric_limits<RealOf<T>>::min() * 64;
-  in_each_order([&] {
-    for (const RealOf<T> scale : {RealOf<T>{1}, smallest}) {
-      SCOPED_TRACE(scale);
-      const auto scaled = [&](DenseMatrix<T> a) {
-        std::for_each(a.data(), a.data() + a.rows() * a.columns(), [&](T& x) { x *= scale; });
-        return a;
-      };
-      const auto tile = TestFixture::factored(scaled(dense<T>({.n = n, .seed = 3})), n);
-      for (const std::int64_t rows : {1, 64, 83}) {
-        SCOPED_TRACE(rows);
-        const DenseMatrix<T> a = scaled(right_hand_sides<T>(rows, n));
-        DenseMatrix<T> x = a;
-        const DenseMatrix<T> packed = TestFixture::solve_panel(tile, x);
-        for (std::int64_t j = 0; j < n; ++j) {
-          for (std::int64_t i = 0; i < rows; ++i) {
-            ASSERT_EQ(packed(j, i), conjugate(x(i, j)));
-            Wide<T> sum = -Wide<T>(a(i, j));
-            long double size = 0;
-            for (std::int64_t k = 0; k <= j; ++k) {
-              const Wide<T> term = Wide<T>(x(i, k)) * Wide<T>(tile.adjoint(k, j));
-              sum += term;
-              size += std::abs(term);
-            }
-            ASSERT_LE(std::abs(sum), unit_roundoff<T> * n * size) << i << ", " << j;
-          }
-        }
-      }
+  const auto solve = [](const Case& panel) {
+    const auto scaled = [&](DenseMatrix<T> a) {
+      std::for_each(a.data(), a.data() + a.rows() * a.columns(), [&](T& x) { x *= panel.scale; });
+      return a;
+    };
+    const auto tile = TestFixture::factored(scaled(dense<T>({.n = panel.n, .seed = 3})), panel.n);
+    const DenseMatrix<T> a = scaled(right_hand_sides<T>(panel.rows, panel.n));
+    for (const PanelSolver solver : TestFixture::solvers(panel.n)) {
+      SCOPED_TRACE(std::to_string(panel.rows) + " x " + std::to_string(panel.n) + ", " +
+                   std::to_string(panel.scale) + ", solver " +
+                   std::to_string(static_cast<int>(solver)));
+      DenseMatrix<T> x = a;
+      const DenseMatrix<T> packed = TestFixture::solve_panel(solver, tile, x);
+      TestFixture::expect_solved(a, tile, x, packed);
     }
+  };
+  in_each_order([&] {
+    solve({.n = 64, .rows = 1});
+    solve({.n = 256, .rows = 83});
+    solve({.n = 256, .rows = 40, .scale = smallest});
+    solve({.n = 320, .rows = 64});
   });
+  if constexpr (std::is_same_v<T, double>) {
+    solve({.n = 1024, .rows = 20});
+  }
 }
 
 /// NaN as GPUs make it: all bits but the sign are ones.
@@ -393,16 +427,19 @@ TYPED_TEST(EmulatedKernels, SolvePanel_RowWithoutNumbers_HasNoneFromThereOn) {
   const auto tile = TestFixture::factored(dense<T>({.n = n, .seed = 3}), n);
   for (const std::int64_t bad_column : {0, 70, 200}) {
     for (const auto bad : {nan_of_gpus<RealOf<T>>(), std::numeric_limits<RealOf<T>>::infinity()}) {
-      SCOPED_TRACE(std::to_string(bad) + " in column " + std::to_string(bad_column));
-      DenseMatrix<T> x = right_hand_sides<T>(rows, n);
-      x(bad_row, bad_column) = T{bad};
-      TestFixture::solve_panel(tile, x);
-      for (std::int64_t j = 0; j < n; ++j) {
-        for (std::int64_t i = 0; i < rows; ++i) {
-          if (i != bad_row) {
-            ASSERT_TRUE(std::isfinite(std::abs(x(i, j)))) << i << ", " << j;
-          } else if (j >= bad_column) {
-            ASSERT_FALSE(std::isfinite(std::abs(x(i, j)))) << j;
+      for (const PanelSolver solver : TestFixture::solvers(n)) {
+        SCOPED_TRACE(std::to_string(bad) + " in column " + std::to_string(bad_column) +
+                     ", solver " + std::to_string(static_cast<int>(solver)));
+        DenseMatrix<T> x = right_hand_sides<T>(rows, n);
+        x(bad_row, bad_column) = T{bad};
+        TestFixture::solve_panel(solver, tile, x);
+        for (std::int64_t j = 0; j < n; ++j) {
+          for (std::int64_t i = 0; i < rows; ++i) {
+            if (i != bad_row) {
+              ASSERT_TRUE(std::isfinite(std::abs(x(i, j)))) << i << ", " << j;
+            } else if (j >= bad_column) {
+              ASSERT_FALSE(std::isfinite(std::abs(x(i, j)))) << j;
+            }
           }
         }
       }

@@ -289,13 +289,14 @@ void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) co
   const In inverse = aid.block(0, n, n, n);
   // Here and not below: memory that is short is to be missed in the first panel.
   T* const scratch = static_cast<T*>(cuda.scratch(own_scratch));
-  if (Own<T>::solves_panel(elements(adjoint), elements(inverse), elements(In(a21)),
-                           elements(In(packed)))) {
+  const PanelSolver solver = Own<T>::panel_solver(elements(adjoint), elements(inverse),
+                                                  elements(In(a21)), elements(In(packed)));
+  if (solver != PanelSolver::products) {
     const WorkInfo info{.name = "panel",
                         .flops = 0.5 * multiply_add<T> * product(a21.rows(), n, n)};
     cuda.launch(info, [&] {
-      Own<T>::solve_panel(cuda.stream(), elements(adjoint), elements(inverse), elements(a21),
-                          elements(packed));
+      Own<T>::solve_panel(cuda.stream(), solver, elements(adjoint), elements(inverse),
+                          elements(a21), elements(packed));
     });
     return;
   }

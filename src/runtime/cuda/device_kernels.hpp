@@ -17,6 +17,10 @@
 
 namespace shardsolve::runtime::cuda {
 
+/// How a panel is solved: by products of large matrices; in one kernel, where a warp takes some
+/// rows and reads again what it has solved for; or where a block of threads does and keeps it.
+enum class PanelSolver { products, warps, blocks };
+
 /// Enqueued on a stream of the current device; shapes were checked by the caller, every pointer is
 /// device memory. A view may be empty, and its stride any. What they compute is said in
 /// runtime/kernels.hpp. Sums are added in an order that depends on shapes alone, and in panels on
@@ -95,11 +99,12 @@ struct DeviceKernels {
   static constexpr std::int64_t inverted_square = sizeof(E) == 16 ? 32 : 64;
   static void invert_squares(cudaStream_t stream, In l, Out m, const Steps& steps);
 
-  /// l21 = a21 L^-H in place of a21, and packed = l21^H, with what factor_tile left of L. Only
-  /// where solves_panel says that the current device has a kernel for such a panel, and that it
-  /// pays.
-  static bool solves_panel(In adjoint, In inverse, In a21, In packed);
-  static void solve_panel(cudaStream_t stream, In adjoint, In inverse, Out a21, Out packed);
+  /// l21 = a21 L^-H in place of a21, and packed = l21^H, with what factor_tile left of L, by a
+  /// solver that is no `products`: panel_solver tells which one the current device has for such a
+  /// panel, if it pays.
+  static PanelSolver panel_solver(In adjoint, In inverse, In a21, In packed);
+  static void solve_panel(cudaStream_t stream, PanelSolver solver, In adjoint, In inverse, Out a21,
+                          Out packed);
 
   /// Solves op(a) X = b (triangular `a` of up to largest_tile columns, one triangle of it is read)
   /// for few right-hand sides, at most most_columns; X replaces b. By substitution, so as stable as

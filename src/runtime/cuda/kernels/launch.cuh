@@ -88,6 +88,11 @@ inline int device_attribute(cudaDeviceAttr name) {
   return value;
 }
 
+/// Bytes of dynamic shared memory that a block may have on the current device.
+inline std::size_t most_shared() {
+  return static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+}
+
 /// Lets `kernel` have so much dynamic shared memory on the current device. Cheap, so it is said
 /// before every launch instead of remembered for each device.
 template <class... Parameters>

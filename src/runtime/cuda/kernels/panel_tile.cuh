@@ -24,6 +24,7 @@ inline __device__ Tile16x8<double> negative(const Tile16x8<double>& x) {
 }
 
 inline const __device__ Tile16x8<double>& as_factor(const Tile16x8<double>& x) { return x; }
+inline __device__ double2 as_factor(double2 x) { return x; }
 
 /// Two reals side by side.
 template <class E>
@@ -80,6 +81,9 @@ struct Two {
     const auto* const numbers = reinterpret_cast<const TwoReals<E>*>(from);
     if constexpr (parts<E> == 1) {
       return {{numbers[0]}};
+    } else if constexpr (sizeof(E) == sizeof(float2)) {
+      const float4 all = *reinterpret_cast<const float4*>(from);
+      return {{{all.x, all.z}, {all.y, all.w}}};
     } else {
       const TwoReals<E> first = numbers[0];
       const TwoReals<E> second = numbers[1];

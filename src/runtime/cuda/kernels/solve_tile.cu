@@ -73,8 +73,7 @@ template <class E>
 Crew crew_for(std::int64_t rows, std::int64_t columns) {
   const int squares = static_cast<int>(divide_up(rows, side));
   const int helped = std::max(squares - 2, 0);
-  const auto limit =
-      static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  const std::size_t limit = most_shared();
   const auto ranks = std::bit_ceil(static_cast<unsigned>(divide_up(helped, most_helpers)));
   Crew crew{1, 0, squares, 0};
   // Mail to itself is an illegal instruction for a block that was not started in a cluster (H200).
@@ -114,8 +113,7 @@ bool DeviceKernels<E>::solve_tile(cudaStream_t stream, Triangle triangle, Op op,
   }
   const std::size_t bytes = shared_bytes<E>(crew);
   // The same whatever the size, as other threads may launch it on this GPU too.
-  allow_shared(&solve<E>,
-               static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)));
+  allow_shared(&solve<E>, most_shared());
   const LowerSystem<E> system{device(a).data + first * (1 + a.stride()),
                               step * (transposed ? a.stride() : 1),
                               step * (transposed ? 1 : a.stride()),

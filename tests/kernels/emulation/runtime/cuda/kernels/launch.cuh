@@ -91,6 +91,7 @@ template <class... Parameters>
 bool is_for_sm_90(void (*)(Parameters...)) {
   return true;
 }
+inline std::size_t most_shared() { return std::size_t{227} << 10U; }
 template <class... Parameters>
 void allow_shared(void (*)(Parameters...), std::size_t /*bytes*/) {}
 
