@@ -389,6 +389,7 @@ TYPED_TEST(EmulatedKernels, SolvePanel_IsAsStableAsASolve) {
     };
     const auto tile = TestFixture::factored(scaled(dense<T>({.n = panel.n, .seed = 3})), panel.n);
     const DenseMatrix<T> a = scaled(right_hand_sides<T>(panel.rows, panel.n));
+    std::vector<DenseMatrix<T>> found;
     for (const PanelSolver solver : TestFixture::solvers(panel.n)) {
       SCOPED_TRACE(std::to_string(panel.rows) + " x " + std::to_string(panel.n) + ", " +
                    std::to_string(panel.scale) + ", solver " +
@@ -396,6 +397,11 @@ TYPED_TEST(EmulatedKernels, SolvePanel_IsAsStableAsASolve) {
       DenseMatrix<T> x = a;
       const DenseMatrix<T> packed = TestFixture::solve_panel(solver, tile, x);
       TestFixture::expect_solved(a, tile, x, packed);
+      // Complex numbers are solved for in blocks of another size by each.
+      if (!is_complex<T> && !found.empty()) {
+        EXPECT_TRUE(std::equal(x.data(), x.data() + x.rows() * x.columns(), found[0].data()));
+      }
+      found.push_back(std::move(x));
     }
   };
   in_each_order([&] {

@@ -96,7 +96,7 @@ class Factors {
 
   /// The piece is given up.
   __device__ void release() {
-    __syncwarp();
+    __syncwarp();  // what was read there has been read
     fetch();
   }
 
