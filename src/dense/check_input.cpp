@@ -152,8 +152,7 @@ Findings InputPass<T>::sum_up(const runtime::Inspection& result) {
   rank_.communicator().all_to_all(rank_.transfer(), std::move(send), std::move(receive));
   const double* const all =
       rank_.fetch_later(rank_.transfer(), shares.data(), parts * width_ * rank_.count());
-  rank_.transfer().synchronize();
-  rank_.leave_if_failed();
+  rank_.finish(rank_.transfer());
 
   const double limit = 32.0 * std::sqrt(static_cast<double>(layout_.size())) * unit_roundoff<T>;
   const double tiny = static_cast<double>(layout_.size()) * lost;

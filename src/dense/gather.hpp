@@ -34,8 +34,7 @@ std::vector<std::vector<V>> gather_from_all(mesh::Rank& rank, const std::vector<
                        mine.size() * sizeof(V));
   rank.communicator().all_gather(rank.transfer(), std::move(pieces));
   const V* const flat = rank.fetch_later(rank.transfer(), table.data(), count * rank.count());
-  rank.transfer().synchronize();
-  rank.leave_if_failed();
+  rank.finish(rank.transfer());
   std::vector<std::vector<V>> values;
   values.reserve(static_cast<std::size_t>(rank.count()));
   for (std::int64_t r = 0; r < rank.count(); ++r) {

@@ -86,8 +86,7 @@ class Rank {
   std::vector<T> fetch(runtime::Queue& queue, const T* source, std::int64_t count) {
     std::vector<T> values(static_cast<std::size_t>(count));
     queue.copy(values.data(), source, values.size() * sizeof(T));
-    queue.synchronize();
-    leave_if_failed();
+    finish(queue);
     return values;
   }
 
@@ -108,6 +107,13 @@ class Rank {
     queue.copy(target.data(), source, static_cast<std::size_t>(count) * sizeof(T));
     queue.synchronize();
     return target.data();
+  }
+
+  /// Waits until all of the queue is done, and leaves the program if a rank has failed. Not for
+  /// loops.
+  void finish(runtime::Queue& queue) const {
+    queue.synchronize();
+    leave_if_failed();
   }
 
   /// Throws if this rank or another has failed: leaves the program.

@@ -121,7 +121,7 @@ TEST(FailingQueue, FoundWhenACallEnds_IsItsFailureAndNoCrash) {
   constexpr int queues = 4;
   FailurePlan plan;
   Mesh mesh(mesh::MeshState::start(std::make_unique<FailingBackend>(ranks, plan)));
-  for (const char* queue : {"panel", "update", "transfer"}) {
+  for (const char* queue : {"panel", "update", "transfer", "rest"}) {
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       plan.failing_rank = rank;
       plan.failing_queue = queue;
