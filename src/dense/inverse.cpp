@@ -134,7 +134,7 @@ class Inverse {
   /// Rows of a chunk; one rank waits for none.
   std::int64_t chunk_rows() const {
     return layout_.ranks() == 1 ? layout_.size()
-                                : std::max(layout_.size() / 8, kernels_.least_panel_rows());
+                                : std::max(layout_.size() / 8, kernels_.least_inverse_panel_rows());
   }
   std::vector<RowChunk> chunks(Step step) const {
     return layout::segment_chunks(layout_, step, chunk_rows());

@@ -135,6 +135,8 @@ class Kernels {
   virtual std::int64_t aid_columns(std::int64_t tile) const = 0;
   /// Rows of a panel below which it does not pay to make and send fewer at a time.
   virtual std::int64_t least_panel_rows() const = 0;
+  /// Likewise of an inverse's.
+  virtual std::int64_t least_inverse_panel_rows() const = 0;
 
   /// Whether there is a hermitian_multiply.
   virtual bool multiplies_at_once() const { return false; }

@@ -191,19 +191,22 @@ double largest_error(const Framed<T>& m, const Framed<T>& l) {
   return worst;
 }
 
-/// Whether a panel whose memory is aligned is solved in one kernel on GPUs since sm_90.
+/// Whether a panel whose memory is aligned is solved in one kernel on a GPU of that capability.
 template <Scalar T>
-bool is_solved_in_one_kernel(std::int64_t n, std::int64_t rows) {
-  const bool by_blocks = !std::is_same_v<T, std::complex<double>> && n % 64 == 0;
+bool is_solved_in_one_kernel(int major, std::int64_t n, std::int64_t rows) {
+  // that for few rows takes more shared memory than sm_120 has, but in float32
+  const bool has_blocks =
+      !std::is_same_v<T, std::complex<double>> && (major < 12 || std::is_same_v<T, float>);
+  const bool by_blocks = has_blocks && n % 64 == 0;
   const bool by_warps = rows >= 3072 && n % (is_complex<T> ? 64 : 128) == 0;
-  return by_blocks || by_warps;
+  return major >= 9 && (by_blocks || by_warps);
 }
 
 // Wide panels and narrow ones, of whole and of broken groups of rows.
 TYPED_TEST(DevicePanelTest, Panel_IsAsStableAsASolve) {
   using T = TypeParam;
   const auto gpu = static_cast<std::size_t>(test_gpus().front());
-  const bool has_kernels = mesh::cuda_facts().gpus[gpu].major >= 9;
+  const int major = mesh::cuda_facts().gpus[gpu].major;
   for (const std::int64_t n : {100, 128, 192, 256, 640, 1024}) {
     for (const std::int64_t rows : {1, 100, 3071, 3072, 3100, 8449}) {
       SCOPED_TRACE(std::to_string(rows) + " rows of " + std::to_string(n));
@@ -217,7 +220,7 @@ TYPED_TEST(DevicePanelTest, Panel_IsAsStableAsASolve) {
       const double of_a_solve =
           (is_complex<T> ? 4.0 : 1.0) * static_cast<double>(rows) * static_cast<double>(n * n);
       EXPECT_EQ(std::abs(found.flops / of_a_solve - 1.0) < 1e-6,
-                has_kernels && is_solved_in_one_kernel<T>(n, rows))
+                is_solved_in_one_kernel<T>(major, n, rows))
           << found.flops;
       for (std::size_t i = 0; i < a.values.size(); ++i) {
         ASSERT_TRUE(a.inside(i) || found.x.values[i] == a.values[i]) << "place " << i;

@@ -35,9 +35,11 @@ class CudaKernels final : public Kernels<T> {
               const std::vector<PanelUpdate<T>>& updates) const override;
   /// L^H with zeros below its diagonal, and what panel() takes of its inverse.
   std::int64_t aid_columns(std::int64_t tile) const override { return 2 * tile; }
-  /// Fewer take more of a GPU's time for each, and in single precision, where everything else takes
-  /// less, leave the next panel waiting less (measured on two H200s).
+  /// With fewer a GPU does less at a time. In single precision updates leave it more of its time,
+  /// and the next panel begins earlier (measured on two H200s).
   std::int64_t least_panel_rows() const override { return sizeof(RealOf<T>) == 4 ? 2048 : 4096; }
+  /// Products, of which fewer take the host longer to enqueue than the GPU needs.
+  std::int64_t least_inverse_panel_rows() const override { return 4096; }
 
   bool multiplies_at_once() const override { return true; }
   void hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x, T* y,

@@ -22,6 +22,7 @@ class HostKernels : public Kernels<T> {
   /// None: a triangular solve is as quick as a product.
   std::int64_t aid_columns(std::int64_t) const override { return 0; }
   std::int64_t least_panel_rows() const override { return 1; }
+  std::int64_t least_inverse_panel_rows() const override { return 1; }
   void copy(Queue& queue, In source, Out target) const override;
   void conjugate_transpose(Queue& queue, In source, Out target) const override;
   void fill(Queue& queue, T value, Out target) const override;

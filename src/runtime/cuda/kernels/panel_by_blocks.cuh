@@ -26,6 +26,7 @@ constexpr int most_blocks = 16;
 constexpr int most_columns = most_blocks * side;
 constexpr int products_a_piece = 4;
 constexpr int pieces = 4;  // one in use, the others on their way
+static_assert(slices <= products_a_piece && most_blocks % products_a_piece == 0);
 
 /// 16 x 8 of a right factor: of each tile of 8 x 8 in it the two numbers that each thread takes.
 template <class E>
@@ -38,7 +39,8 @@ class SharedTile {
   __device__ void store(const Tile<E>& tile) {
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-      std::memcpy(&parts_[i][lane()], reinterpret_cast<const float4*>(&tile) + i, sizeof(float4));
+      std::memcpy(&parts_[i][lane()], reinterpret_cast<const char*>(&tile) + i * sizeof(float4),
+                  sizeof(float4));
     }
   }
 
@@ -46,13 +48,15 @@ class SharedTile {
     Tile<E> tile;
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-      std::memcpy(reinterpret_cast<float4*>(&tile) + i, &parts_[i][lane()], sizeof(float4));
+      std::memcpy(reinterpret_cast<char*>(&tile) + i * sizeof(float4), &parts_[i][lane()],
+                  sizeof(float4));
     }
     return tile;
   }
 
  private:
   static constexpr int count = sizeof(Tile<E>) / sizeof(float4);
+  static_assert(sizeof(Tile<E>) % sizeof(float4) == 0);
   float4 parts_[count][lanes];
 };
 
@@ -65,8 +69,7 @@ struct Shared {
   Rows<E> rows[2];
 };
 
-/// Products of a block of rows with the triangle of that tile of columns: as many of its slices,
-/// the first ones, are not zero.
+/// Slices of an upper triangle, the first ones, that are not zero in that tile of columns.
 inline __device__ int slices_of_triangle(int tile) { return tile / 2 + 1; }
 
 /// Brings the right factors of a warp in the order in which they are needed, a piece at a time.
@@ -76,7 +79,7 @@ class Factors {
  public:
   using Piece = RightFactor<E>[products_a_piece];
 
-  __device__ Factors(const Panel<E>& panel, Piece* memory, int warp)
+  __device__ Factors(const PanelSystem<E>& panel, Piece* memory, int warp)
       : memory_(memory),
         adjoint_(&panel.adjoint(place(), warp * tile_columns + lane() / 4)),
         inverse_(&panel.inverse(place(), warp * tile_columns + lane() / 4)),
@@ -90,7 +93,7 @@ class Factors {
   }
 
   const __device__ Piece& next() const {
-    __pipeline_wait_prior(pieces - 1);
+    await_copies<pieces - 1>();
     return memory_[here_];
   }
 
@@ -101,13 +104,10 @@ class Factors {
   }
 
  private:
-  /// A block is solved for by W, L and W again.
-  static constexpr int solving = 3;
-
   /// Into the place of the piece that was given up. Nothing comes after the last.
   __device__ void fetch() {
     if (block_ < blocks_) {
-      const bool inverted = slice_ < 0 && slice_ != -2;
+      const bool inverted = slice_ < 0 && slice_ != with_l;
       const std::int64_t apart = inverted ? inverse_apart_ : adjoint_apart_;
       const int column = slice_ < 0 ? block_ : right_;
       const E* const from = (inverted ? inverse_ : adjoint_) + block_ * side + column * apart;
@@ -158,8 +158,11 @@ class Factors {
   int slices_;
   int blocks_;
   int here_ = 0;
-  // What comes next: of this block of rows, before that is solved for a number below zero, then
-  // this slice, with so many blocks of columns from here on.
+  /// A block is solved for with W, L and W again: slices below zero. Then each of its slices is
+  /// multiplied with the blocks of columns behind it.
+  static constexpr int solving = 3;
+  static constexpr int with_l = -2;
+  // What comes next: of this block of rows this slice, from this block of columns on.
   int block_ = 0;
   int slice_ = -solving;
   int right_ = 0;
@@ -169,7 +172,7 @@ class Factors {
 template <class E>
 class Solve {
  public:
-  __device__ Solve(const Panel<E>& panel, Shared<E>& shared)
+  __device__ Solve(const PanelSystem<E>& panel, Shared<E>& shared)
       : shared_(shared),
         factors_(panel, shared.factors[warp_], warp_),
         rows_(panel, std::int64_t{blockIdx.x} * tile_rows),
@@ -307,7 +310,7 @@ class Solve {
 
 template <class E>
 __global__ void __launch_bounds__(warps* lanes, 1)
-    solve_rows(const __grid_constant__ Panel<E> panel) {
+    solve_rows(const __grid_constant__ PanelSystem<E> panel) {
   Solve<E>(panel, dynamic_shared<Shared<E>>()).run();
 }
 

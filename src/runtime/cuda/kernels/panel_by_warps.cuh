@@ -24,7 +24,6 @@ constexpr int blocks_a_group = 2;
 constexpr int tiles_at_once = 2;
 constexpr int strip = 32;              // rows of a right factor that are in shared memory
 constexpr int slices = strip / depth;  // of a strip
-constexpr std::size_t bytes_a_copy = 16;
 
 template <class E>
 struct PanelShape {
@@ -89,7 +88,7 @@ class Schedule {
  public:
   using Shape = PanelShape<E>;
 
-  explicit __device__ Schedule(const Panel<E>& panel)
+  explicit __device__ Schedule(const PanelSystem<E>& panel)
       : panel_(panel), blocks_(static_cast<int>(panel.a21.columns) / Shape::side) {}
 
   /// Nothing comes after the last.
@@ -165,7 +164,7 @@ class Schedule {
     }
   }
 
-  const Panel<E>& panel_;
+  const PanelSystem<E>& panel_;
   int blocks_;
   int first_ = 0;  // block of the group
   int step_ = 0;
@@ -177,7 +176,7 @@ class Solve {
  public:
   using Shape = PanelShape<E>;
 
-  __device__ Solve(const Panel<E>& panel, Shared<E>& shared)
+  __device__ Solve(const PanelSystem<E>& panel, Shared<E>& shared)
       : shared_(shared),
         schedule_(panel),
         blocks_(static_cast<int>(panel.a21.columns) / Shape::side),
@@ -212,7 +211,7 @@ class Solve {
 
   /// The pair of the next step; the one before is given up.
   const __device__ RightPair<E>& next() {
-    __pipeline_wait_prior(0);
+    await_copies<0>();
     if constexpr (splits<E>) {
       Schedule<E>::split(shared_.on_its_way, shared_.pairs[coming_]);
     }
@@ -373,7 +372,7 @@ class Solve {
 
 template <class E>
 __global__ void __launch_bounds__(warps* lanes, 2)
-    solve_rows(const __grid_constant__ Panel<E> panel) {
+    solve_rows(const __grid_constant__ PanelSystem<E> panel) {
   Solve<E>(panel, dynamic_shared<Shared<E>>()).run();
 }
 

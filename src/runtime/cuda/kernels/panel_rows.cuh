@@ -5,6 +5,9 @@
 #include "runtime/cuda/kernels/panel_tile.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 
+#include <cuda_pipeline_primitives.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -14,13 +17,15 @@ constexpr int lanes = 32;
 constexpr int tile_rows = 16;
 constexpr int tile_columns = 8;
 constexpr int depth = 16;  // of one product
+constexpr std::size_t bytes_a_copy = 16;
 
 /// Whether factors are split.
 template <class E>
 inline constexpr bool splits = std::is_same_v<RealPart<E>, float>;
 
+/// x L^H = a; x replaces a, and x^H is packed.
 template <class E>
-struct Panel {
+struct PanelSystem {
   DeviceMatrix<const E> adjoint;  // L^H
   DeviceMatrix<const E> inverse;  // W^H in its diagonal blocks
   DeviceMatrix<E> a21;
@@ -30,6 +35,13 @@ struct Panel {
 inline __device__ int lane() { return static_cast<int>(threadIdx.x) % lanes; }
 /// Of this thread's columns in a tile the first.
 inline __device__ int place() { return lane() % 4 * 2; }
+
+/// Until what this thread has copied is there, but for the last `later` groups of copies.
+template <int later>
+__device__ void await_copies() {
+  __pipeline_wait_prior(later);
+  asm volatile("" ::: "memory");  // the line above does not say that memory changes
+}
 
 /// Which of the two rows of a tile that a thread has.
 template <class E>
@@ -41,7 +53,7 @@ class PanelRows {
  public:
   using Numbers = Tile16x8<RealPart<E>>;
 
-  __device__ PanelRows(const Panel<E>& panel, std::int64_t first_row)
+  __device__ PanelRows(const PanelSystem<E>& panel, std::int64_t first_row)
       : a21_(panel.a21), packed_(panel.packed), row_(first_row + lane() / 4) {}
 
   /// So many tiles side by side from that column on.

@@ -27,8 +27,6 @@ namespace {
 /// multiprocessors' time, which there is other work for.
 constexpr std::int64_t many_rows = 3072;
 
-constexpr std::size_t bytes_a_copy = 16;
-
 /// Offsets inside a block of columns are ints.
 constexpr std::int64_t most_stride = INT_MAX / by_blocks::side;
 
@@ -41,6 +39,8 @@ bool is_aligned(MatrixView<const E> matrix) {
 /// The rows of complex doubles do not fit into the registers of a block.
 template <class E>
 inline constexpr bool has_blocks = !std::is_same_v<E, Complex<double>>;
+
+static_assert(by_blocks::most_columns == DeviceKernels<float>::largest_tile);
 
 template <class E>
 bool is_for_blocks(std::int64_t columns) {
@@ -73,22 +73,23 @@ PanelSolver DeviceKernels<E>::panel_solver(In adjoint, In inverse, In a21, In pa
 template <class E>
 void DeviceKernels<E>::solve_panel(cudaStream_t stream, PanelSolver solver, In adjoint, In inverse,
                                    Out a21, Out packed) {
-  const Panel<E> panel{device(adjoint), device(inverse), device(a21), device(packed)};
+  const PanelSystem<E> panel{device(adjoint), device(inverse), device(a21), device(packed)};
+  if (solver == PanelSolver::warps) {
+    using Shared = by_warps::Shared<E>;
+    constexpr std::size_t least_limit = std::size_t{99} << 10U;  // that of sm_120
+    static_assert(sizeof(Shared) <= least_limit);
+    allow_shared(&by_warps::solve_rows<E>, sizeof(Shared));
+    launch(stream, &by_warps::solve_rows<E>, divide_up(a21.rows(), by_warps::warps * tile_rows),
+           {dim3(by_warps::warps * lanes), sizeof(Shared)}, panel);
+  }
   if constexpr (has_blocks<E>) {
     if (solver == PanelSolver::blocks) {
       using Shared = by_blocks::Shared<E>;
       allow_shared(&by_blocks::solve_rows<E>, sizeof(Shared));
       launch(stream, &by_blocks::solve_rows<E>, divide_up(a21.rows(), tile_rows),
              {dim3(by_blocks::warps * lanes), sizeof(Shared)}, panel);
-      return;
     }
   }
-  using Shared = by_warps::Shared<E>;
-  constexpr std::size_t least_limit = std::size_t{99} << 10U;  // that of sm_120
-  static_assert(sizeof(Shared) <= least_limit);
-  allow_shared(&by_warps::solve_rows<E>, sizeof(Shared));
-  launch(stream, &by_warps::solve_rows<E>, divide_up(a21.rows(), by_warps::warps * tile_rows),
-         {dim3(by_warps::warps * lanes), sizeof(Shared)}, panel);
 }
 
 #define SHARDSOLVE_INSTANTIATE(E)                                      \
