@@ -23,8 +23,8 @@ namespace {
 
 /// From which on a warp for 16 rows is better than a block. On an H200, for 1024 columns in
 /// float64: blocks of threads take 0.10 ms while there is a multiprocessor for each, for 2112 rows,
-/// and as much again for as many more; warps take 0.36 ms for up to 8448, but less than half of all
-/// multiprocessors' time, which there is other work for.
+/// and as much again for as many more; warps take 0.36 ms for up to 8448, but, two blocks of them
+/// on a multiprocessor, half of the multiprocessors' time, which there is other work for.
 constexpr std::int64_t many_rows = 3072;
 
 /// Offsets inside a block of columns are ints.
@@ -38,7 +38,7 @@ bool is_aligned(MatrixView<const E> matrix) {
 
 /// The rows of complex doubles do not fit into the registers of a block.
 template <class E>
-inline constexpr bool has_blocks = !std::is_same_v<E, Complex<double>>;
+constexpr bool has_blocks = !std::is_same_v<E, Complex<double>>;
 
 static_assert(by_blocks::most_columns == DeviceKernels<float>::largest_tile);
 
