@@ -1,6 +1,7 @@
 // Kernels of our own on the CPU, where there is no GPU: see emulation/emulator.hpp. What they
 // compute on GPUs, and how that fits into algorithms, is tested by the device tier.
 
+#include "kernels/emulated_kernels.hpp"
 #include "kernels/orders.hpp"
 #include "reference/dense_matrix.hpp"
 #include "runtime/cuda/device_kernels.hpp"
@@ -13,8 +14,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstddef>
@@ -35,151 +34,10 @@ void store(cudaStream_t /*stream*/, std::int64_t* target, std::int64_t value, st
 namespace shardsolve::testing {
 namespace {
 
-using reference::DenseMatrix;
 using runtime::Steps;
 using runtime::cuda::add_piece;
-using runtime::cuda::DeviceKernels;
-using runtime::cuda::Element;
-using runtime::cuda::elements;
-using runtime::cuda::PanelSolver;
 using runtime::cuda::UpdatePieces;
 
-constexpr cudaStream_t no_stream = nullptr;
-
-template <class Real>
-Real conjugate(Real x) {
-  return x;
-}
-template <class Real>
-std::complex<Real> conjugate(std::complex<Real> x) {
-  return std::conj(x);
-}
-
-/// Sums of products are wider than what is judged.
-template <Scalar T>
-using Wide = std::conditional_t<is_complex<T>, std::complex<long double>, long double>;
-
-/// All NaN: what a kernel leaves is not to be taken for zero.
-template <Scalar T>
-DenseMatrix<T> unwritten(std::int64_t rows, std::int64_t columns) {
-  DenseMatrix<T> a(rows, columns);
-  std::fill_n(a.data(), rows * columns, T{std::numeric_limits<RealOf<T>>::quiet_NaN()});
-  return a;
-}
-
-template <Scalar T>
-bool is_nan(T x) {
-  return std::isnan(std::real(x));
-}
-
-template <class T>
-class EmulatedKernels : public ::testing::Test {
- protected:
-  using Kernels = DeviceKernels<Element<T>>;
-
-  struct Tile {
-    DenseMatrix<T> a;  // overwritten
-    DenseMatrix<T> adjoint;
-    DenseMatrix<T> inverse;
-    std::int64_t info = -99;
-  };
-
-  static Tile factored(const DenseMatrix<T>& a, std::int64_t inverted) {
-    const std::int64_t n = a.rows();
-    Tile tile{a, unwritten<T>(n, n), unwritten<T>(n, n)};
-    Kernels::factor_tile(no_stream, elements(tile.a.view()), elements(tile.adjoint.view()),
-                         elements(tile.inverse.view()), inverted, &tile.info);
-    return tile;
-  }
-
-  /// Those that there are for a panel of so many columns.
-  static std::vector<PanelSolver> solvers(std::int64_t columns) {
-    std::vector<PanelSolver> all;
-    if (columns % (is_complex<T> ? 64 : 128) == 0) {
-      all.push_back(PanelSolver::warps);
-    }
-    if constexpr (!std::is_same_v<T, std::complex<double>>) {
-      all.push_back(PanelSolver::blocks);
-    }
-    return all;
-  }
-
-  /// x L^-H in place of x; returned as it is packed.
-  static DenseMatrix<T> solve_panel(PanelSolver solver, const Tile& tile, DenseMatrix<T>& x) {
-    DenseMatrix<T> packed = unwritten<T>(x.columns(), x.rows());
-    Kernels::solve_panel(no_stream, solver, elements(tile.adjoint.view()),
-                         elements(tile.inverse.view()), elements(x.view()),
-                         elements(packed.view()));
-    return packed;
-  }
-
-  static void expect_right(const DenseMatrix<T>& a, const Tile& tile, std::int64_t inverted) {
-    const std::int64_t n = a.rows();
-    EXPECT_EQ(tile.info, 0);
-    for (std::int64_t j = 0; j < n; ++j) {
-      for (std::int64_t i = 0; i < n; ++i) {
-        if (i < j) {
-          EXPECT_EQ(tile.a(i, j), a(i, j)) << "above the diagonal";
-        } else {
-          expect_entry(a, tile.a, i, j);
-        }
-        EXPECT_EQ(tile.adjoint(i, j), i <= j ? conjugate(tile.a(j, i)) : T{0}) << i << ", " << j;
-      }
-    }
-    for (std::int64_t first = 0; first < n; first += inverted) {
-      expect_inverse(tile, first, std::min(first + inverted, n));
-    }
-  }
-
-  /// x L^H = a, and `packed` is x^H.
-  static void expect_solved(const DenseMatrix<T>& a, const Tile& tile, const DenseMatrix<T>& x,
-                            const DenseMatrix<T>& packed) {
-    const std::int64_t n = a.columns();
-    for (std::int64_t j = 0; j < n; ++j) {
-      for (std::int64_t i = 0; i < a.rows(); ++i) {
-        ASSERT_EQ(packed(j, i), conjugate(x(i, j)));
-        Wide<T> sum = -Wide<T>(a(i, j));
-        long double size = 0;
-        for (std::int64_t k = 0; k <= j; ++k) {
-          const Wide<T> term = Wide<T>(x(i, k)) * Wide<T>(tile.adjoint(k, j));
-          sum += term;
-          size += std::abs(term);
-        }
-        ASSERT_LE(std::abs(sum), unit_roundoff<T> * static_cast<double>(n) * size)
-            << i << ", " << j;
-      }
-    }
-  }
-
-  /// L L^H is A to a few roundings of the largest that an entry there could be. (Without fused
-  /// multiplications as GPUs have them pivots lose a bit.)
-  static void expect_entry(const DenseMatrix<T>& a, const DenseMatrix<T>& l, std::int64_t i,
-                           std::int64_t j) {
-    Wide<T> sum = -Wide<T>(a(i, j));
-    for (std::int64_t k = 0; k <= j; ++k) {
-      sum += Wide<T>(l(i, k)) * conjugate(Wide<T>(l(j, k)));
-    }
-    const long double size = std::sqrt(std::abs(Wide<T>(a(i, i))) * std::abs(Wide<T>(a(j, j))));
-    ASSERT_LE(std::abs(sum), 24 * unit_roundoff<T> * size) << i << ", " << j;
-  }
-
-  /// Rows and columns [first, end) of `inverse` times those of L^H are I.
-  static void expect_inverse(const Tile& tile, std::int64_t first, std::int64_t end) {
-    const double u = unit_roundoff<T>;
-    for (std::int64_t j = first; j < end; ++j) {
-      for (std::int64_t i = first; i < end; ++i) {
-        Wide<T> sum = i == j ? -1 : 0;
-        long double size = 1;
-        for (std::int64_t k = first; k <= j; ++k) {
-          const Wide<T> term = Wide<T>(tile.inverse(i, k)) * Wide<T>(tile.adjoint(k, j));
-          sum += term;
-          size += std::abs(term);
-        }
-        ASSERT_LE(std::abs(sum), 4 * u * static_cast<double>(end - first) * size) << i << ", " << j;
-      }
-    }
-  }
-};
 TYPED_TEST_SUITE(EmulatedKernels, Dtypes, DtypeNames);
 
 TYPED_TEST(EmulatedKernels, FactorTile_GivesAAndInverts) {
@@ -372,127 +230,6 @@ TYPED_TEST(EmulatedKernels, TilesAndTransposes_AreThatToTheLastBit) {
       }
     }
   });
-}
-
-/// Matrices whose numbers are as small as their pivots may be, too.
-TYPED_TEST(EmulatedKernels, SolvePanel_IsAsStableAsASolve) {
-  using T = TypeParam;
-  struct Case {
-    std::int64_t n;
-    std::int64_t rows;
-    RealOf<T> scale = 1;
-  };
-  const auto smallest = std::numeric_limits<RealOf<T>>::min() * 64;
-  const auto solve = [](const Case& panel) {
-    const auto scaled = [&](DenseMatrix<T> a) {
-      std::for_each(a.data(), a.data() + a.rows() * a.columns(), [&](T& x) { x *= panel.scale; });
-      return a;
-    };
-    const auto tile = TestFixture::factored(scaled(dense<T>({.n = panel.n, .seed = 3})), panel.n);
-    const DenseMatrix<T> a = scaled(right_hand_sides<T>(panel.rows, panel.n));
-    std::vector<DenseMatrix<T>> found;
-    for (const PanelSolver solver : TestFixture::solvers(panel.n)) {
-      SCOPED_TRACE(std::to_string(panel.rows) + " x " + std::to_string(panel.n) + ", " +
-                   std::to_string(panel.scale) + ", solver " +
-                   std::to_string(static_cast<int>(solver)));
-      DenseMatrix<T> x = a;
-      const DenseMatrix<T> packed = TestFixture::solve_panel(solver, tile, x);
-      TestFixture::expect_solved(a, tile, x, packed);
-      // Complex numbers are solved for in blocks of another size by each.
-      if (!is_complex<T> && !found.empty()) {
-        EXPECT_TRUE(std::equal(x.data(), x.data() + x.rows() * x.columns(), found[0].data()));
-      }
-      found.push_back(std::move(x));
-    }
-  };
-  in_each_order([&] {
-    solve({.n = 64, .rows = 1});
-    solve({.n = 128, .rows = 64});
-    solve({.n = 256, .rows = 83});
-    solve({.n = 256, .rows = 40, .scale = smallest});
-    solve({.n = 448, .rows = 17});
-  });
-  if constexpr (std::is_same_v<T, double>) {
-    solve({.n = 1024, .rows = 20});
-  }
-}
-
-TYPED_TEST(EmulatedKernels, PanelSolver_IsThatForTheShapeOfAlignedMemory) {
-  using T = TypeParam;
-  using E = Element<T>;
-  constexpr std::int64_t group = is_complex<T> ? 64 : 128;  // that warps take
-  constexpr std::int64_t padding = 16 / sizeof(E);          // strides are multiples of 16 bytes
-  struct Case {
-    std::int64_t n;
-    std::int64_t rows;
-    std::int64_t shift = 0;         // of one matrix's first element
-    std::int64_t stride = 1 << 20;  // of a21
-  };
-  alignas(64) static std::array<E, 64> memory;  // nobody looks at it
-  const auto solver = [](const Case& panel, int shifted) {
-    const auto view = [&](int which, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
-      return MatrixView<const E>(memory.data() + (which == shifted ? panel.shift : 0), rows,
-                                 columns, stride);
-    };
-    return TestFixture::Kernels::panel_solver(
-        view(0, panel.n, panel.n, 2048), view(1, panel.n, panel.n, 2048),
-        view(2, panel.rows, panel.n, panel.stride), view(3, panel.n, panel.rows, 2048 + padding));
-  };
-  const PanelSolver few =
-      std::is_same_v<T, std::complex<double>> ? PanelSolver::products : PanelSolver::blocks;
-  EXPECT_EQ(solver({.n = group, .rows = 3072}, 0), PanelSolver::warps);
-  EXPECT_EQ(solver({.n = 1024, .rows = 100000}, 0), PanelSolver::warps);
-  EXPECT_EQ(solver({.n = group, .rows = 3071}, 0), few);
-  EXPECT_EQ(solver({.n = 1024, .rows = 1}, 0), few);
-  EXPECT_EQ(solver({.n = 64, .rows = 3072}, 0), is_complex<T> ? PanelSolver::warps : few);
-  EXPECT_EQ(solver({.n = 96, .rows = 3072}, 0), PanelSolver::products);
-  EXPECT_EQ(solver({.n = 100, .rows = 100}, 0), PanelSolver::products);
-  EXPECT_EQ(solver({.n = group, .rows = 4096, .stride = 1 << 26}, 0), PanelSolver::products);
-  if constexpr (sizeof(E) < 16) {
-    for (const int shifted : {0, 1, 3}) {
-      EXPECT_EQ(solver({.n = group, .rows = 4096, .shift = 1}, shifted), PanelSolver::products);
-    }
-  }
-  // the panel itself is read number by number
-  EXPECT_EQ(solver({.n = group, .rows = 4096, .shift = 1}, 2), PanelSolver::warps);
-}
-
-/// NaN as GPUs make it: all bits but the sign are ones.
-template <class Real>
-Real nan_of_gpus() {
-  if constexpr (std::is_same_v<Real, float>) {
-    return std::bit_cast<float>(std::uint32_t{0x7FFFFFFF});
-  } else {
-    return std::bit_cast<double>(std::uint64_t{0x7FFFFFFFFFFFFFFF});
-  }
-}
-
-TYPED_TEST(EmulatedKernels, SolvePanel_RowWithoutNumbers_HasNoneFromThereOn) {
-  using T = TypeParam;
-  constexpr std::int64_t n = 256;
-  constexpr std::int64_t rows = 40;
-  constexpr std::int64_t bad_row = 21;
-  const auto tile = TestFixture::factored(dense<T>({.n = n, .seed = 3}), n);
-  for (const std::int64_t bad_column : {0, 70, 200}) {
-    for (const auto bad : {nan_of_gpus<RealOf<T>>(), std::numeric_limits<RealOf<T>>::infinity()}) {
-      for (const PanelSolver solver : TestFixture::solvers(n)) {
-        SCOPED_TRACE(std::to_string(bad) + " in column " + std::to_string(bad_column) +
-                     ", solver " + std::to_string(static_cast<int>(solver)));
-        DenseMatrix<T> x = right_hand_sides<T>(rows, n);
-        x(bad_row, bad_column) = T{bad};
-        TestFixture::solve_panel(solver, tile, x);
-        for (std::int64_t j = 0; j < n; ++j) {
-          for (std::int64_t i = 0; i < rows; ++i) {
-            if (i != bad_row) {
-              ASSERT_TRUE(std::isfinite(std::abs(x(i, j)))) << i << ", " << j;
-            } else if (j >= bad_column) {
-              ASSERT_FALSE(std::isfinite(std::abs(x(i, j)))) << j;
-            }
-          }
-        }
-      }
-    }
-  }
 }
 
 template <class T>
