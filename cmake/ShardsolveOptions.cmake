@@ -14,6 +14,8 @@ target_compile_options(
             -Woverloaded-virtual
             # Designated initialisers leave the other members at their defaults on purpose.
             -Wno-missing-field-initializers
+            # Products and sums are rounded one by one unless fma is written: sums in twice the precision rest on that.
+            $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>
             # Source names in messages do not depend on where the tree lies.
             "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -81,13 +81,18 @@ Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype, std::int64_t col
   const std::int64_t some = std::min(columns, plan.tile);
   const std::int64_t width = layout.max_width();
   plan.right_hand_side_bytes = width * columns * element;
-  // a copy of B, X and its residual; sums, X and products of all rows; shares and tiles on their
-  // way
+  // a copy of B; then of some columns X, B and the residual, X of all rows, sums of products and
+  // everybody's share of them, twofold, and tiles on their way
   plan.workspace_bytes =
       plan.right_hand_side_bytes +
-      element * (some * (3 * layout.size() + width * (layout.ranks() + 2)) + plan.tile * plan.tile +
+      element * (some * (4 * layout.size() + width * (2 * layout.ranks() + 5) + plan.tile) +
                  3 * plan.tile * some * (layout.ranks() + 2)) +
       small_change(layout, columns);
+  // the certificate of one column
+  plan.workspace_bytes += element * (7 * layout.size() + width * (2 * layout.ranks() + 3));
+  if (columns > 1) {
+    plan.workspace_bytes += element * plan.tile * plan.tile;
+  }
   if (columns == 1) {  // what a persistent solve takes, twice
     plan.workspace_bytes += 2 * element * (layout.size() + width * (layout.ranks() + 1));
   }

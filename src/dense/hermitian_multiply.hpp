@@ -1,17 +1,23 @@
 /// Products with A after the factor has replaced half of it.
 #pragma once
 
+#include "layout/staircase.hpp"
 #include "mesh/rank.hpp"
 
 #include <shardsolve/slab_layout.hpp>
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace shardsolve::dense {
 
-/// Y = A X, where A's entries above the diagonal (in elimination order) are in the slabs and its
-/// diagonal is apart: what a factor keeps of A.
+/// Y = A X - B, where A's entries above the diagonal (in elimination order) are in the slabs and
+/// its diagonal is apart: what a factor keeps of A.
+///
+/// With one column all sums are made in twice the precision: rounding hides nothing of Y, however
+/// small it is beside A X. With several, products of at most `tile` terms are made by the BLAS and
+/// added in twice the precision: a few units in the last place of |A| |X| may be rounding.
 template <Scalar T>
 class HermitianMultiply {
  public:
@@ -19,13 +25,19 @@ class HermitianMultiply {
   HermitianMultiply(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
                     const RealOf<T>* diagonal, std::int64_t columns);
 
-  /// `x`, `y`: this rank's rows. Enqueued behind what the update queue holds; y is ready there.
+  /// `x`, `b`, `y`: this rank's rows. Enqueued behind what the update queue holds; y is ready
+  /// there.
+  void residual(MatrixView<const T> x, MatrixView<const T> b, MatrixView<T> y);
+  /// y = A x.
   void run(MatrixView<const T> x, MatrixView<T> y);
 
  private:
   /// Rows of one segment of X, or of the sums, without gaps.
   MatrixView<T> part(MatrixView<T> memory, std::int64_t segment, std::int64_t columns) const;
+  /// total_ += A x.
+  void add_product(MatrixView<const T> x);
   void multiply(std::int64_t columns);
+  void multiply(const layout::Piece& piece, std::int64_t columns);
   /// What a kernel that does all of it at once has to know.
   void describe_upper_part();
 
@@ -35,11 +47,13 @@ class HermitianMultiply {
   const RealOf<T>* diagonal_;
   const runtime::Kernels<T>& kernels_;
   MatrixView<T> x_;         // all of X
-  MatrixView<T> sums_;      // this rank's share of all of Y
-  MatrixView<T> incoming_;  // everybody's share of this rank's rows of Y
+  MatrixView<T> sums_;      // this rank's share of all of A X, each part twofold
+  MatrixView<T> incoming_;  // everybody's share of this rank's rows of it
+  MatrixView<T> total_;     // this rank's rows of Y, twofold
   MatrixView<T> tile_;
-  runtime::UpperPart<T, RealOf<T>> upper_;  // of no ranks: the kernel is not to be used
-  MatrixView<std::byte> scratch_;           // of the kernel
+  MatrixView<T> product_;                                  // of a tile and some rows of X
+  std::optional<runtime::UpperPart<T, RealOf<T>>> upper_;  // if the kernel is used
+  MatrixView<std::byte> scratch_;                          // of the kernel
   runtime::Event& ready_;
   runtime::Event& arrived_;
 };

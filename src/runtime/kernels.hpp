@@ -138,14 +138,16 @@ class Kernels {
   /// Likewise of an inverse's.
   virtual std::int64_t least_inverse_panel_rows() const = 0;
 
-  /// Whether there is a hermitian_multiply.
-  virtual bool multiplies_at_once() const { return false; }
-  /// y = A x, what these columns and, A being Hermitian, the rows of the same numbers have to do
-  /// with it. `x`, `y`: as many elements as A has rows. `scratch`: hermitian_multiply_scratch()
-  /// bytes of device memory.
-  virtual void hermitian_multiply(Queue&, const UpperPart<T, Real>&, const T* /*x*/, T* /*y*/,
-                                  void* /*scratch*/) const {}
-  virtual std::int64_t hermitian_multiply_scratch(const UpperPart<T, Real>&) const { return 0; }
+  /// y = A x in twice the precision, what these columns and, A being Hermitian, the rows of the
+  /// same numbers have to do with it. `x`: as many elements as A has rows. `y`: twice as many; of
+  /// each rank's segment first the sums, rounded, then what rounding has taken from them.
+  /// `scratch`: hermitian_multiply_scratch() bytes of device memory.
+  virtual void hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x, T* y,
+                                  void* scratch) const = 0;
+  virtual std::int64_t hermitian_multiply_scratch(const UpperPart<T, Real>& a) const = 0;
+  /// sums += source, where `sums` has k columns and behind them k of what rounding has taken from
+  /// those; `source` has k columns, or 2 k likewise.
+  virtual void add_twofold(Queue& queue, In source, Out sums) const = 0;
 
   /// Rows of a SolveBlock; 0 where there is no persistent_solve.
   virtual std::int64_t solve_block_rows() const { return 0; }

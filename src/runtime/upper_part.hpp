@@ -11,7 +11,7 @@ namespace shardsolve::runtime {
 /// elimination order, are there.
 template <class T, class Real>
 struct UpperPart {
-  static constexpr std::int32_t most_ranks = 16;
+  static constexpr std::int32_t most_ranks = 64;
 
   MatrixView<const T> slab;
   const Real* diagonal = nullptr;  ///< of the whole matrix's diagonal this rank's part

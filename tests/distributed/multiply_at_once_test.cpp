@@ -21,6 +21,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <vector>
 
 namespace shardsolve::testing {
 namespace {
@@ -32,7 +33,6 @@ class MultiplyingKernels final : public runtime::host::HostKernels<T> {
  public:
   explicit MultiplyingKernels(std::int64_t scratch) : scratch_(scratch) {}
 
-  bool multiplies_at_once() const override { return true; }
   std::int64_t hermitian_multiply_scratch(const Upper&) const override {
     if (scratch_ < 0) {
       throw Error(ErrorKind::out_of_memory, "planted");
@@ -43,7 +43,13 @@ class MultiplyingKernels final : public runtime::host::HostKernels<T> {
                           void* scratch) const override {
     enqueue(queue, "multiply", [=, bytes = static_cast<std::size_t>(scratch_)] {
       std::memset(scratch, 0xff, bytes);
-      multiply(a, x, y);
+      std::vector<T> product(static_cast<std::size_t>(a.begin[a.ranks]));
+      multiply(a, x, product.data());
+      for (std::int32_t r = 0; r < a.ranks; ++r) {  // each segment's sums, and nothing lost
+        std::copy(product.begin() + a.begin[r], product.begin() + a.begin[r + 1],
+                  y + 2 * a.begin[r]);
+        std::fill(y + a.begin[r] + a.begin[r + 1], y + 2 * a.begin[r + 1], T{});
+      }
     });
   }
 

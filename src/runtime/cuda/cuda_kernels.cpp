@@ -235,6 +235,17 @@ std::int64_t CudaKernels<T>::hermitian_multiply_scratch(const UpperPart<T, Real>
 }
 
 template <Scalar T>
+void CudaKernels<T>::add_twofold(Queue& queue, In source, Out sums) const {
+  const std::int64_t k = sums.columns() / 2;
+  require(sums.columns() == 2 * k && source.rows() == sums.rows() &&
+              (source.columns() == k || source.columns() == 2 * k),
+          "add_twofold");
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch({.name = "add"},
+              [&] { Own<T>::add_twofold(cuda.stream(), elements(source), elements(sums)); });
+}
+
+template <Scalar T>
 void CudaKernels<T>::persistent_solve(Queue& queue, const PersistentSolve<T>& solve,
                                       double flops) const {
   CudaQueue& cuda = as_cuda(queue);

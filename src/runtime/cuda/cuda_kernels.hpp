@@ -41,10 +41,10 @@ class CudaKernels final : public Kernels<T> {
   /// Products, of which fewer take the host longer to enqueue than the GPU needs.
   std::int64_t least_inverse_panel_rows() const override { return 4096; }
 
-  bool multiplies_at_once() const override { return true; }
   void hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x, T* y,
                           void* scratch) const override;
   std::int64_t hermitian_multiply_scratch(const UpperPart<T, Real>& a) const override;
+  void add_twofold(Queue& queue, In source, Out sums) const override;
   std::int64_t solve_block_rows() const override {
     using Own = DeviceKernels<Element<T>>;
     return Own::has_persistent_solve() ? Own::solve_block : 0;

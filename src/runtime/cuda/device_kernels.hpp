@@ -118,6 +118,7 @@ struct DeviceKernels {
   static void hermitian_multiply(cudaStream_t stream, const Upper& a, const E* x, E* y,
                                  void* scratch);
   static std::size_t hermitian_multiply_scratch(const Upper& a);
+  static void add_twofold(cudaStream_t stream, In source, Out sums);
 
   /// Columns and rows of its blocks.
   static constexpr std::int64_t solve_block = 64;

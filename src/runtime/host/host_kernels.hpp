@@ -23,6 +23,10 @@ class HostKernels : public Kernels<T> {
   std::int64_t aid_columns(std::int64_t) const override { return 0; }
   std::int64_t least_panel_rows() const override { return 1; }
   std::int64_t least_inverse_panel_rows() const override { return 1; }
+  void hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x, T* y,
+                          void* scratch) const override;
+  std::int64_t hermitian_multiply_scratch(const UpperPart<T, Real>& a) const override;
+  void add_twofold(Queue& queue, In source, Out sums) const override;
   void copy(Queue& queue, In source, Out target) const override;
   void conjugate_transpose(Queue& queue, In source, Out target) const override;
   void fill(Queue& queue, T value, Out target) const override;

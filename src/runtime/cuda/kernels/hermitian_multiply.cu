@@ -1,10 +1,12 @@
 // A product with a Hermitian matrix of which half is there, read once: every entry is used for its
 // row and, conjugated, for its column. The slab is cut into patches, one thread block each, which
 // leave sums of rows and columns in scratch; a second kernel adds those of all patches in order.
+// All sums are made in twice the precision, as y may be small beside the terms that it is made of.
 #include "runtime/cuda/device_kernels.hpp"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 #include "runtime/cuda/kernels/warp_sums.cuh"
+#include "runtime/cuda/kernels/wide_sum.cuh"
 
 #include <algorithm>
 #include <cstddef>
@@ -61,19 +63,9 @@ Partition partition(const Upper<E>& a) {
 /// Sums at [band][column], then [group][row].
 template <class E>
 struct Sums {
-  E* of_columns;
-  E* of_rows;
+  WideElement<E>* of_columns;
+  WideElement<E>* of_rows;
 };
-
-template <class E>
-__device__ void add_parts(E sum, RealPart<E> (&values)[parts<E>][together], int c) {
-  if constexpr (parts<E> == 2) {
-    values[0][c] += sum.re;
-    values[1][c] += sum.im;
-  } else {
-    values[0][c] += sum;
-  }
-}
 
 template <class E>
 struct Slab {
@@ -86,9 +78,9 @@ template <class E>
 __global__ void __launch_bounds__(threads, 2)
     multiply_patches(Slab<E> slab, const __grid_constant__ Upper<E> a,
                      const __grid_constant__ Partition cut, const E* x, Sums<E> sums) {
-  using Real = RealPart<E>;
+  using Sum = WideSum<RealPart<E>>;
   constexpr int count = rows_a_thread<E>;
-  __shared__ Real meeting[warps][chunk * parts<E>];
+  __shared__ Sum meeting[warps][chunk * parts<E>];
   const std::int64_t band = blockIdx.x % cut.bands;
   const std::int64_t group = blockIdx.x / cut.bands;
   const int warp = static_cast<int>(threadIdx.x) / lanes;
@@ -105,13 +97,13 @@ __global__ void __launch_bounds__(threads, 2)
   const E* x_of_columns = x + a.begin[a.rank];
 
   E x_row[count];
-  E row[count];
+  WideElement<E> row[count];
   std::int64_t place[count];  // in the segment
 #pragma unroll
   for (int r = 0; r < count; ++r) {
     place[r] = first_row + r * threads + threadIdx.x;
     x_row[r] = place[r] < height ? x_of_rows[place[r]] : from_real<E>(0);
-    row[r] = from_real<E>(0);
+    row[r] = {};
   }
   // Rows of the segment that come before a column: no fewer than before the columns to its left.
   const auto limit_of = [&](std::int64_t column) {
@@ -123,13 +115,13 @@ __global__ void __launch_bounds__(threads, 2)
     const std::int64_t to = min(from + chunk, end);
     if (limit_of(to - 1) <= first_row) {  // nothing is there
       for (std::int64_t j = from + threadIdx.x; j < to; j += threads) {
-        sums.of_columns[band * slab.columns + j] = from_real<E>(0);
+        sums.of_columns[band * slab.columns + j] = {};
       }
       continue;
     }
     for (std::int64_t j = from; j < to; j += together) {
       E entries[together][count];
-      Real columns[parts<E>][together] = {};
+      Sum columns[parts<E>][together];
 #pragma unroll
       for (int c = 0; c < together; ++c) {
         const std::int64_t column = j + c;
@@ -143,17 +135,20 @@ __global__ void __launch_bounds__(threads, 2)
 #pragma unroll
       for (int c = 0; c < together; ++c) {
         const E x_column = j + c < to ? x_of_columns[j + c] : from_real<E>(0);
-        E sum = from_real<E>(0);
+        WideElement<E> sum = {};
 #pragma unroll
         for (int r = 0; r < count; ++r) {
-          row[r] = add_product(row[r], entries[c][r], x_column);
-          sum = add_product(sum, conjugate(entries[c][r]), x_row[r]);
+          row[r].add_product(entries[c][r], x_column);
+          sum.add_product(conjugate(entries[c][r]), x_row[r]);
         }
-        add_parts(sum, columns, c);
+#pragma unroll
+        for (int p = 0; p < parts<E>; ++p) {
+          columns[p][c] = sum.part[p];
+        }
       }
 #pragma unroll
       for (int p = 0; p < parts<E>; ++p) {
-        const Real sum = sum_four(columns[p]);
+        const Sum sum = sum_four(columns[p]);
         if (lane % 8 == 0) {
           meeting[warp][(j - from + lane / 8) * parts<E> + p] = sum;
         }
@@ -162,12 +157,12 @@ __global__ void __launch_bounds__(threads, 2)
     __syncthreads();
     const int found = static_cast<int>(to - from) * parts<E>;
     for (int s = static_cast<int>(threadIdx.x); s < found; s += threads) {
-      Real sum = 0;
+      Sum sum = {};
 #pragma unroll
       for (int w = 0; w < warps; ++w) {
-        sum += meeting[w][s];
+        sum.add(meeting[w][s]);
       }
-      reinterpret_cast<Real*>(sums.of_columns + band * slab.columns + from)[s] = sum;
+      reinterpret_cast<Sum*>(sums.of_columns + band * slab.columns + from)[s] = sum;
     }
     __syncthreads();
   }
@@ -180,14 +175,14 @@ __global__ void __launch_bounds__(threads, 2)
   }
 }
 
-/// `sum` and `count` values that lie `distance` apart, in their order.
+/// Adds `count` values that lie `distance` apart, in their order.
 template <class E>
-__device__ E with_all(E sum, const E* values, std::int64_t count, std::int64_t distance) {
+__device__ void add_all(WideElement<E>& sum, const WideElement<E>* values, std::int64_t count,
+                        std::int64_t distance) {
 #pragma unroll 8
   for (std::int64_t k = 0; k < count; ++k) {
-    sum = add_product(sum, from_real<E>(1), values[k * distance]);
+    sum.add(values[k * distance]);
   }
-  return sum;
 }
 
 /// One thread a row.
@@ -200,13 +195,42 @@ __global__ void __launch_bounds__(threads)
   if (row >= n) {
     return;
   }
-  E sum = with_all(from_real<E>(0), sums.of_rows + row, cut.groups, n);
+  WideElement<E> sum = {};
+  add_all(sum, sums.of_rows + row, cut.groups, n);
   const std::int64_t column = row - a.begin[a.rank];
   if (column >= 0 && column < columns) {
-    sum = with_all(sum, sums.of_columns + column, cut.bands, columns);
-    sum = add_product(sum, from_real<E>(a.diagonal[column]), x[row]);
+    add_all(sum, sums.of_columns + column, cut.bands, columns);
+    sum.add_product(from_real<E>(a.diagonal[column]), x[row]);
   }
-  y[row] = sum;
+  int segment = 0;
+  while (row >= a.begin[segment + 1]) {
+    ++segment;
+  }
+  E* const target = y + a.begin[segment] + row;  // each row before the segment has two numbers
+  target[0] = sum.leading();
+  target[a.begin[segment + 1] - a.begin[segment]] = sum.rest();
+}
+
+/// One thread a real number. `low` is null where `high` is all of the source.
+template <class R>
+__global__ void __launch_bounds__(threads)
+    add_to_twofold(std::int64_t count, std::int64_t rows, const R* source_high, const R* source_low,
+                   std::int64_t source_stride, R* high, R* low, std::int64_t stride) {
+  const std::int64_t at = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (at >= count) {
+    return;
+  }
+  const std::int64_t from = at / rows * source_stride + at % rows;
+  const std::int64_t to = at / rows * stride + at % rows;
+  const R term = source_high[from];
+  const R sum = high[to];
+  const R next = sum + term;
+  const R taken = next - sum;
+  low[to] += (sum - (next - taken)) + (term - taken);
+  if (source_low != nullptr) {
+    low[to] += source_low[from];
+  }
+  high[to] = next;
 }
 
 }  // namespace
@@ -216,7 +240,7 @@ void DeviceKernels<E>::hermitian_multiply(cudaStream_t stream, const Upper& a, c
                                           void* scratch) {
   const Partition cut = partition<E>(a);
   const std::int64_t columns = a.slab.columns();
-  E* const memory = static_cast<E*>(scratch);
+  auto* const memory = static_cast<WideElement<E>*>(scratch);
   const Sums<E> sums{memory, memory + cut.bands * columns};
   launch(stream, &multiply_patches<E>, cut.bands * cut.groups, {dim3(threads)},
          Slab<E>{a.slab.data(), columns, a.slab.stride()}, a, cut, x, sums);
@@ -228,13 +252,28 @@ template <class E>
 std::size_t DeviceKernels<E>::hermitian_multiply_scratch(const Upper& a) {
   const Partition cut = partition<E>(a);
   const std::int64_t elements = cut.bands * a.slab.columns() + cut.groups * a.begin[a.ranks];
-  return static_cast<std::size_t>(elements) * sizeof(E);
+  return static_cast<std::size_t>(elements) * sizeof(WideElement<E>);
+}
+
+template <class E>
+void DeviceKernels<E>::add_twofold(cudaStream_t stream, In source, Out sums) {
+  using R = RealPart<E>;
+  const std::int64_t k = sums.columns() / 2;
+  const std::int64_t rows = parts<E> * sums.rows();
+  const std::int64_t source_stride = parts<E> * source.stride();
+  const std::int64_t stride = parts<E> * sums.stride();
+  auto* const high = reinterpret_cast<R*>(sums.data());
+  const auto* const source_high = reinterpret_cast<const R*>(source.data());
+  launch(stream, &add_to_twofold<R>, divide_up(rows * k, threads), {dim3(threads)}, rows * k, rows,
+         source_high, source.columns() > k ? source_high + k * source_stride : nullptr,
+         source_stride, high, high + k * stride, stride);
 }
 
 #define SHARDSOLVE_INSTANTIATE(E)                                                              \
   template void DeviceKernels<E>::hermitian_multiply(cudaStream_t, const Upper&, const E*, E*, \
                                                      void*);                                   \
-  template std::size_t DeviceKernels<E>::hermitian_multiply_scratch(const Upper&);
+  template std::size_t DeviceKernels<E>::hermitian_multiply_scratch(const Upper&);             \
+  template void DeviceKernels<E>::add_twofold(cudaStream_t, In, Out);
 
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)
