@@ -138,10 +138,16 @@ RealOf<T> number(const std::optional<double>& value) {
   return value ? static_cast<RealOf<T>>(*value) : not_a_number<RealOf<T>>;
 }
 
+/// Up to this size one rank computes in the thread that has come: others are not woken in less
+/// time.
+constexpr std::int64_t serial_matrix = 512;
+
+bool is_serial(const Job& job) { return job.ranks == 1 && job.n <= serial_matrix; }
+
 template <Scalar T>
 void factor_typed(const Job& job, const std::vector<Seat>& seats, const Verdict& before) {
   using Buffers = FactorBuffers;
-  Devices devices(seats);
+  Devices devices(seats, is_serial(job));
   devices.bring(Buffers::matrix, Buffers::slab,
                 static_cast<std::size_t>(width_of(job) * job.n) * sizeof(T));
   FactorRecord record;
@@ -179,7 +185,7 @@ void factor_typed(const Job& job, const std::vector<Seat>& seats, const Verdict&
 template <Scalar T>
 void solve_typed(const Job& job, const std::vector<Seat>& seats, const Verdict& before) {
   using Buffers = SolveBuffers;
-  Devices devices(seats);
+  Devices devices(seats, is_serial(job));
   devices.bring(Buffers::b, Buffers::x,
                 static_cast<std::size_t>(width_of(job) * job.columns) * sizeof(T));
   const FactorRecord record = read_record(seats, devices, Buffers::record);
@@ -206,7 +212,7 @@ void solve_typed(const Job& job, const std::vector<Seat>& seats, const Verdict& 
 template <Scalar T>
 void invert_typed(const Job& job, const std::vector<Seat>& seats, const Verdict& before) {
   using Buffers = InverseBuffers;
-  Devices devices(seats);
+  Devices devices(seats, is_serial(job));
   devices.bring(Buffers::slab, Buffers::inverse,
                 static_cast<std::size_t>(width_of(job) * job.n) * sizeof(T));
   const FactorRecord record = read_record(seats, devices, Buffers::record);
@@ -233,7 +239,7 @@ void invert_typed(const Job& job, const std::vector<Seat>& seats, const Verdict&
 template <Scalar T>
 void condition_typed(const Job& job, const std::vector<Seat>& seats, const Verdict& before) {
   using Buffers = ConditionBuffers;
-  Devices devices(seats);
+  Devices devices(seats, is_serial(job));
   const FactorRecord record = read_record(seats, devices, Buffers::record);
   RealOf<T> rcond = not_a_number<RealOf<T>>;
   Verdict verdict = before.ok() ? record.verdict : before;
@@ -251,7 +257,7 @@ void condition_typed(const Job& job, const std::vector<Seat>& seats, const Verdi
 }
 
 /// Up to this size one rank is faster than several are woken. Not where a tile is asked for.
-std::atomic<std::int64_t> small_matrix{256};
+std::atomic<std::int64_t> small_matrix{512};
 
 template <Scalar T>
 constexpr auto element = static_cast<std::int64_t>(sizeof(T));
@@ -317,6 +323,10 @@ SlabLayout rows_layout(std::int64_t n, std::int64_t ranks, std::int64_t tile) {
 }
 
 void set_small_matrix(std::int64_t n) { small_matrix = n; }
+
+bool is_short(const Job& job) {
+  return job.n <= serial_matrix && (job.ranks == 1 || job.n <= small_matrix);
+}
 
 void factor(const Job& job, const std::vector<Seat>& seats) {
   const bool alone = job.n <= small_matrix && job.tile == 0 && may_be_alone(job, seats);

@@ -61,6 +61,9 @@ void with_dtype(Dtype dtype, Body body) {
 /// Up to how many rows one rank does the work of all devices; for tests that want all of them.
 void set_small_matrix(std::int64_t n);
 
+/// Whether one rank does the work of all, on the CPU, in less time than it takes to wake a thread.
+bool is_short(const Job& job);
+
 // Results are the same on all devices, but for each one's own rows. Where there is no answer they
 // are NaN and the verdict says why. These throw only where GPUs cannot be written to.
 void factor(const Job& job, const std::vector<Seat>& seats);

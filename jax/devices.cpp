@@ -16,7 +16,7 @@
 
 namespace shardsolve::jax {
 
-Devices::Devices(const std::vector<Seat>& seats) : seats_(seats) {
+Devices::Devices(const std::vector<Seat>& seats, bool serial) : seats_(seats) {
   const auto& others = seats.front().others;
   key_.ranks = static_cast<std::int64_t>(others ? others->size() : seats.size());
   std::vector<runtime::Allocate> allocators;
@@ -26,6 +26,7 @@ Devices::Devices(const std::vector<Seat>& seats) : seats_(seats) {
       allocators.push_back(seat.gpu->allocate);
     }
   }
+  key_.serial = serial && key_.gpus.empty() && !others;
   if (!key_.gpus.empty() && !others) {
     use_ = use_mesh(key_);
     use_->mesh().state().lend_memory(std::move(allocators));

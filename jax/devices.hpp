@@ -25,7 +25,8 @@ class Devices {
  public:
   /// One rank a seat, of all ranks or of the one that is in reach. Throws Error(device) where GPUs
   /// cannot be used at all.
-  explicit Devices(const std::vector<Seat>& seats);
+  /// `serial`: on the CPU one rank computes in this thread.
+  Devices(const std::vector<Seat>& seats, bool serial);
   ~Devices();
   Devices(const Devices&) = delete;
   Devices& operator=(const Devices&) = delete;

@@ -57,7 +57,7 @@ std::string describe(const std::vector<bool>& come, bool wanted) {
 class Gangs {
  public:
   void join(const CallKey& key, std::int64_t rank, std::int64_t ranks, const Seat& seat, Work work,
-            Done done) {
+            Done done, bool at_once) {
     std::optional<Trouble> failure;
     std::shared_ptr<Gang> full;
     {
@@ -97,7 +97,12 @@ class Gangs {
     if (failure) {
       tell({done}, failure);
     }
-    if (full) {
+    if (full && at_once) {
+      const std::optional<Trouble> trouble = attempt(*full, work);
+      full->waiting.pop_back();  // this rank
+      tell(full->waiting, trouble);
+      done(trouble ? &*trouble : nullptr);
+    } else if (full) {
       begin(full, std::move(work));
     }
   }
@@ -107,18 +112,19 @@ class Gangs {
     return {false, core::no_thread_error("a solve from JAX", thrown).what()};
   }
 
+  static std::optional<Trouble> attempt(const Gang& full, const Work& work) {
+    try {
+      work(full.seats);
+    } catch (const std::exception& error) {
+      return Trouble{false, error.what()};
+    }
+    return std::nullopt;
+  }
+
   /// Does the work of a gang that is complete.
   static void begin(const std::shared_ptr<Gang>& full, Work work) {
     try {
-      run_soon([full, work = std::move(work)] {
-        std::optional<Trouble> trouble;
-        try {
-          work(full->seats);
-        } catch (const std::exception& error) {
-          trouble = Trouble{false, error.what()};
-        }
-        tell(full->waiting, trouble);
-      });
+      run_soon([full, work = std::move(work)] { tell(full->waiting, attempt(*full, work)); });
     } catch (const std::system_error& none) {
       tell(full->waiting, no_thread(none));
     }
@@ -199,10 +205,10 @@ class Gangs {
 }  // namespace
 
 void join(const CallKey& key, std::int64_t rank, std::int64_t ranks, const Seat& seat, Work work,
-          Done done) {
+          Done done, bool at_once) {
   // Never destroyed: its threads outlive the end of main.
   static auto& gangs = *new Gangs;
-  gangs.join(key, rank, ranks, seat, std::move(work), std::move(done));
+  gangs.join(key, rank, ranks, seat, std::move(work), std::move(done), at_once);
 }
 
 void set_time_limit(std::chrono::duration<double> limit) {

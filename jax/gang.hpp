@@ -31,13 +31,16 @@ struct Trouble {
   bool late = false;  ///< a rank has not come within the time limit
   std::string text;
 };
-/// Told on a thread of its own that the work has been done (null) or why not.
+/// Told that the work has been done (null) or why not: on a thread of its own, unless that is said
+/// otherwise.
 using Done = std::function<void(const Trouble* trouble)>;
 
 /// Takes the seat of `rank` among `ranks` and returns at once. The work of the rank that comes last
-/// is done, which is the same for all, on a thread of its own; then every rank is told.
+/// is done, which is the same for all, on a thread of its own; then every rank is told. `at_once`:
+/// work that takes less time than to wake a thread is done before this returns, and the last rank
+/// is told here.
 void join(const CallKey& key, std::int64_t rank, std::int64_t ranks, const Seat& seat, Work work,
-          Done done);
+          Done done, bool at_once = false);
 
 /// How long a gang waits for its last rank, and a solve for a silent one. 300 s unless set, a
 /// year at most.

@@ -216,6 +216,17 @@ void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const 
     }
     return;
   }
+  const bool at_once = !seat.gpu && is_short(job);
+  if (at_once && request.ranks == 1) {
+    try {
+      request.work(job, {seat});
+    } catch (const std::exception& error) {
+      done(failed(XLA_FFI_Error_Code_INTERNAL, error.what()));
+      return;
+    }
+    done(ffi::Error::Success());
+    return;
+  }
   join(
       {site.number, run.run_id, group}, rank, request.ranks, seat,
       [job, work = request.work](const std::vector<Seat>& seats) { work(job, seats); },
@@ -224,7 +235,8 @@ void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const 
                                 : failed(trouble->late ? XLA_FFI_Error_Code_DEADLINE_EXCEEDED
                                                        : XLA_FFI_Error_Code_INTERNAL,
                                          trouble->text));
-      });
+      },
+      at_once);
 }
 
 template <auto request>

@@ -28,8 +28,18 @@ Session& session() {
 
 }  // namespace
 
-SharedMesh::SharedMesh(const MeshKey& key)
-    : mesh(key.gpus.empty() ? Mesh::host(key.ranks) : Mesh::cuda(key.gpus)) {}
+namespace {
+
+Mesh make_mesh(const MeshKey& key) {
+  if (key.serial) {
+    return Mesh::serial();
+  }
+  return key.gpus.empty() ? Mesh::host(key.ranks) : Mesh::cuda(key.gpus);
+}
+
+}  // namespace
+
+SharedMesh::SharedMesh(const MeshKey& key) : mesh(make_mesh(key)) {}
 
 Use use_mesh(const MeshKey& key) {
   Session& all = session();

@@ -13,9 +13,11 @@
 
 namespace shardsolve::jax {
 
-/// Which devices a mesh is made of: GPUs by CUDA's numbers, or so many CPU devices.
+/// Which devices a mesh is made of: GPUs by CUDA's numbers, or so many CPU devices, or one that
+/// computes in the caller's thread.
 struct MeshKey {
   std::int64_t ranks = 0;
+  bool serial = false;
   std::vector<int> gpus;
 
   friend auto operator<=>(const MeshKey&, const MeshKey&) = default;

@@ -49,6 +49,10 @@ class SHARDSOLVE_EXPORT Mesh {
   /// spare.
   static Mesh host(std::int64_t ranks);
   static constexpr std::int64_t max_host_ranks = 64;
+  /// One CPU device without threads of its own: calls compute in the thread that makes them, kernel
+  /// by kernel, to the same bits as host(1). For small systems, which take less time than to wake
+  /// other threads: up to about 500 rows.
+  static Mesh serial();
   /// One rank on each of these GPUs, by CUDA's numbers (CUDA_VISIBLE_DEVICES renumbers them).
   /// Matrices then lie in their memory (device_memory.hpp). Throws Error(device) with the reason if
   /// the CUDA library of shardsolve, a driver that is new enough or one of the GPUs is not there,

@@ -10,4 +10,19 @@ namespace shardsolve::core {
 /// built with -ffast-math.
 inline void use_ieee_arithmetic() { std::fesetenv(FE_DFL_ENV); }
 
+/// The same for as long as this lives; then what the thread had before.
+class IeeeArithmetic {
+ public:
+  IeeeArithmetic() {
+    std::fegetenv(&before_);
+    use_ieee_arithmetic();
+  }
+  ~IeeeArithmetic() { std::fesetenv(&before_); }
+  IeeeArithmetic(const IeeeArithmetic&) = delete;
+  IeeeArithmetic& operator=(const IeeeArithmetic&) = delete;
+
+ private:
+  std::fenv_t before_{};
+};
+
 }  // namespace shardsolve::core

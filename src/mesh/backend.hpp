@@ -28,6 +28,8 @@ class Backend {
   /// The processes that the ranks are, one each; null if all ranks are in this process.
   virtual comm::ProcessGroup* processes() { return nullptr; }
   virtual Memory memory() const = 0;
+  /// Whether the thread that makes a call runs the program of the rank, which is alone.
+  virtual bool runs_in_caller() const { return false; }
   virtual std::unique_ptr<runtime::Device> make_device(std::int64_t rank,
                                                        runtime::Pulse& pulse) = 0;
   virtual std::unique_ptr<comm::Communicator> make_communicator(const comm::Pulses& pulses,

@@ -3,6 +3,7 @@
 
 #include "comm/in_process.hpp"
 #include "mesh/cpu_backend.hpp"
+#include "runtime/host/host_device.hpp"
 
 #include <shardsolve/plan.hpp>
 
@@ -32,6 +33,17 @@ class HostBackend : public CpuBackend {
   std::int64_t ranks_;
   Windows windows_;
   std::optional<comm::InProcessGroup> group_;
+};
+
+/// One rank that has no threads: it computes in the caller's.
+class SerialBackend final : public HostBackend {
+ public:
+  SerialBackend() : HostBackend(1) {}
+
+  bool runs_in_caller() const override { return true; }
+  std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
+    return std::make_unique<runtime::host::HostDevice>(pulse, runtime::host::RunsIn::caller);
+  }
 };
 
 }  // namespace shardsolve::mesh

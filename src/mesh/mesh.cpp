@@ -26,6 +26,10 @@ Mesh Mesh::host(std::int64_t ranks) {
   return Mesh(mesh::MeshState::start(std::make_unique<mesh::HostBackend>(ranks)));
 }
 
+Mesh Mesh::serial() {
+  return Mesh(mesh::MeshState::start(std::make_unique<mesh::SerialBackend>()));
+}
+
 Mesh Mesh::cuda(const std::vector<int>& devices) {
   if (devices.empty()) {
     throw Error(ErrorKind::invalid_argument, "no GPUs listed; at least one is needed");

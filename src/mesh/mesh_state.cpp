@@ -40,6 +40,9 @@ std::shared_ptr<MeshState> MeshState::start(std::unique_ptr<Backend> backend) {
   try {
     state->make_ranks();
     for (auto& seat : state->seats_) {
+      if (state->backend_->runs_in_caller()) {
+        continue;
+      }
       seat->thread = std::thread([state, &seat = *seat] { state->serve(seat); });
     }
   } catch (const std::system_error& none) {
@@ -144,42 +147,47 @@ void MeshState::serve(Seat& seat) {
       return;
     }
     served = calls_;
-    const std::shared_ptr<const Call> call = current_;
-    lock.unlock();
-    const auto attempt = [this](const auto& part) {
-      try {
-        part();
-      } catch (...) {
-        fail(std::current_exception());
-      }
-    };
-    attempt([&] {
-      seat.rank->adopt_thread();
-      seat.rank->begin_call(call->options);
-      call->program(*seat.rank);
-    });
-    for (runtime::Queue* queue : seat.rank->queues()) {
-      attempt([queue] { queue->synchronize(); });  // what a GPU fails with is often found here
-    }
-    attempt([&] { seat.communicator->end_call(); });
-    lock.lock();
-    if (drained_ + 1 == seats_.size()) {
-      conclude(lock);
-    }
-    ++drained_;
-    changed_.notify_all();
-    // Workspace goes only when no rank can still be copying from it.
-    changed_.wait(lock, [&] { return drained_ == seats_.size(); });
-    if (!verdict_.usable) {
-      seat.returned = true;
-      broken_ = true;
-      changed_.notify_all();
-      changed_.wait(lock, [] { return false; });  // and keeps what may still be in use
-    }
-    seat.rank->end_call();
-    seat.returned = true;
-    changed_.notify_all();
+    take_part(lock, seat);
   }
+}
+
+/// The rank's part of the present call.
+void MeshState::take_part(std::unique_lock<std::mutex>& lock, Seat& seat) {
+  const std::shared_ptr<const Call> call = current_;
+  lock.unlock();
+  const auto attempt = [this](const auto& part) {
+    try {
+      part();
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  };
+  attempt([&] {
+    seat.rank->adopt_thread();
+    seat.rank->begin_call(call->options);
+    call->program(*seat.rank);
+  });
+  for (runtime::Queue* queue : seat.rank->queues()) {
+    attempt([queue] { queue->synchronize(); });  // what a GPU fails with is often found here
+  }
+  attempt([&] { seat.communicator->end_call(); });
+  lock.lock();
+  if (drained_ + 1 == seats_.size()) {
+    conclude(lock);
+  }
+  ++drained_;
+  changed_.notify_all();
+  // Workspace goes only when no rank can still be copying from it.
+  changed_.wait(lock, [&] { return drained_ == seats_.size(); });
+  if (!verdict_.usable) {
+    seat.returned = true;
+    broken_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [] { return false; });  // and keeps what may still be in use
+  }
+  seat.rank->end_call();
+  seat.returned = true;
+  changed_.notify_all();
 }
 
 /// The last rank of this process has finished: waits for the other processes, and takes over what
@@ -218,6 +226,11 @@ std::int64_t MeshState::available_memory(std::int64_t enough) const {
   }
   // A host gives memory when it is touched.
   const bool on_host = backend_->memory() == Memory::host;
+  // To ask how much a host has takes longer than a small solve.
+  constexpr std::int64_t little = std::int64_t{4} << 20;
+  if (on_host && enough * ranks() <= little) {
+    return enough;
+  }
   std::int64_t least_kept = std::numeric_limits<std::int64_t>::max();
   for (const auto& seat : seats_) {
     const std::int64_t held = seat->rank->workspace_held();
@@ -324,7 +337,12 @@ void MeshState::give_rank_up() {
 void MeshState::perform(std::unique_lock<std::mutex>& lock, const RunOptions& options,
                         RankProgram program) {
   begin(options, std::move(program));
-  await_return(lock);
+  if (backend_->runs_in_caller()) {
+    const core::IeeeArithmetic arithmetic;
+    take_part(lock, *seats_.front());
+  } else {
+    await_return(lock);
+  }
   if (!broken_) {
     current_.reset();  // and with it what the program holds of the caller's
   }

@@ -92,6 +92,7 @@ class MeshState {
   void give_up();
   Seat* seat(std::int64_t rank) const;
   void serve(Seat& seat);
+  void take_part(std::unique_lock<std::mutex>& lock, Seat& seat);
   void conclude(std::unique_lock<std::mutex>& lock);
   void require_whole() const;
   void fail(const std::exception_ptr& reason);

@@ -85,7 +85,7 @@ def every_rank_works(request: pytest.FixtureRequest):
 
     _library.library().shardsolve_set_small_matrix(0)
     yield
-    _library.library().shardsolve_set_small_matrix(256)
+    _library.library().shardsolve_set_small_matrix(512)
 
 
 @pytest.fixture(autouse=True)

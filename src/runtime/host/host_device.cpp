@@ -12,10 +12,12 @@
 
 namespace shardsolve::runtime::host {
 
-HostDevice::HostDevice(Pulse& pulse) : pulse_(pulse) { blas::use_one_thread(); }
+HostDevice::HostDevice(Pulse& pulse, RunsIn runs_in) : pulse_(pulse), runs_in_(runs_in) {
+  blas::use_one_thread();
+}
 
 std::unique_ptr<Queue> HostDevice::make_queue(const std::string& name) {
-  return std::make_unique<HostQueue>(name, pulse_);
+  return std::make_unique<HostQueue>(name, pulse_, runs_in_);
 }
 
 std::unique_ptr<Event> HostDevice::make_event() { return std::make_unique<HostEvent>(); }

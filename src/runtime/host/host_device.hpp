@@ -3,13 +3,14 @@
 
 #include "runtime/device.hpp"
 #include "runtime/host/host_kernels.hpp"
+#include "runtime/host/host_queue.hpp"
 #include "runtime/pulse.hpp"
 
 namespace shardsolve::runtime::host {
 
 class HostDevice : public Device {
  public:
-  explicit HostDevice(Pulse& pulse);
+  explicit HostDevice(Pulse& pulse, RunsIn runs_in = RunsIn::own_thread);
 
   std::unique_ptr<Queue> make_queue(const std::string& name) override;
   std::unique_ptr<Event> make_event() override;
@@ -28,6 +29,7 @@ class HostDevice : public Device {
 
  private:
   Pulse& pulse_;
+  RunsIn runs_in_;
   HostKernels<float> float32_;
   HostKernels<double> float64_;
   HostKernels<std::complex<float>> complex64_;

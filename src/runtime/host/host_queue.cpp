@@ -14,13 +14,18 @@ void HostEvent::synchronize(const WaitSite& site) {
   }
 }
 
-HostQueue::HostQueue(std::string name, Pulse& pulse)
-    : name_(std::move(name)), pulse_(pulse), taken_(std::make_unique<Item>()) {
+HostQueue::HostQueue(std::string name, Pulse& pulse, RunsIn runs_in)
+    : name_(std::move(name)), pulse_(pulse), runs_in_(runs_in), taken_(std::make_unique<Item>()) {
   last_ = taken_.get();
-  worker_ = std::thread([this] { run(); });
+  if (runs_in == RunsIn::own_thread) {
+    worker_ = std::thread([this] { run(); });
+  }
 }
 
 HostQueue::~HostQueue() {
+  if (runs_in_ == RunsIn::caller) {
+    return;
+  }
   push({.always = true, .work = nullptr});  // no work: the end
   worker_.join();
 }
@@ -28,6 +33,10 @@ HostQueue::~HostQueue() {
 void HostQueue::push(Item item) {
   item.step = step_;
   item.turn = turn_;
+  if (runs_in_ == RunsIn::caller) {
+    execute(item);
+    return;
+  }
   last_->next = new Item(std::move(item));
   last_ = last_->next;
   pushed_.store(++pushes_);
@@ -41,11 +50,15 @@ void HostQueue::launch(const WorkInfo& info, std::function<void()> work,
 void HostQueue::record(Event& event) {
   auto& host_event = static_cast<HostEvent&>(event);
   const std::uint32_t count = ++host_event.recorded_;
+  if (runs_in_ == RunsIn::caller) {
+    host_event.completed_.reset(count);
+    return;
+  }
   push({.always = true, .work = [&host_event, count] { host_event.completed_.store(count); }});
 }
 
 void HostQueue::wait(Event& event, const WaitSite& site) {
-  if (skipped(site)) {
+  if (skipped(site) || runs_in_ == RunsIn::caller) {
     return;
   }
   auto& host_event = static_cast<HostEvent&>(event);

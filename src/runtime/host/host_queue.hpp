@@ -1,4 +1,4 @@
-/// A queue that is a worker thread, and its events.
+/// A queue that is a worker thread, or runs its work at once in the caller's, and its events.
 #pragma once
 
 #include "runtime/host/one_way_counter.hpp"
@@ -31,11 +31,15 @@ class HostEvent final : public Event {
   OneWayCounter completed_;
 };
 
+/// Which thread runs a queue's work. In the caller's it is done when the call that enqueues it
+/// returns: right for a rank that is alone, as nobody waits then for what comes later.
+enum class RunsIn : std::uint8_t { own_thread, caller };
+
 class HostQueue final : public Queue {
  public:
   /// `pulse` is the rank's sign of life: moved on with every piece of work, and told of a failure.
   /// Throws std::system_error if the system has no thread to spare.
-  HostQueue(std::string name, Pulse& pulse);
+  HostQueue(std::string name, Pulse& pulse, RunsIn runs_in = RunsIn::own_thread);
   /// Runs what is enqueued, then ends the worker.
   ~HostQueue() override;
   HostQueue(const HostQueue&) = delete;
@@ -84,6 +88,7 @@ class HostQueue final : public Queue {
 
   std::string name_;
   Pulse& pulse_;
+  RunsIn runs_in_;
   std::int64_t step_ = -1;
   std::int64_t turn_ = 0;
 
