@@ -34,7 +34,7 @@ std::vector<Case> cases() {
   return {
       {"pivot",
        {.status = Status::not_positive_definite, .pivot = Pivot{GlobalIndex(17), 42}},
-       {"not positive definite", "row 17", "42 rows", "diagonal"}},
+       {"not positive definite to working precision", "row 17", "42 rows", "diagonal"}},
       {"not_hermitian",
        {.status = Status::not_hermitian, .entry = entry(3, 8)},
        {"not Hermitian", "(3, 8)", "(8, 3)", "(A + A^H) / 2"}},
