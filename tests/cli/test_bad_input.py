@@ -198,7 +198,7 @@ def test_complex_diagonal_not_real_exits_1_and_names_entry(command, system):
     a = hermitian(N, "complex128")
     save(system / "b.npy", sides(N, 2, "complex128"))
     save(system / "A.npy", changed(a, (8, 8), a[8, 8] + 1e-3j))
-    run_all_jobs(command, system, 1, "not Hermitian", "(8, 8)")
+    run_all_jobs(command, system, 1, "not Hermitian", "(8, 8) of the diagonal is not real")
 
 
 @pytest.mark.parametrize("place", [0, 13, 29])
