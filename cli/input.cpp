@@ -102,6 +102,7 @@ Loaded<ShardedMatrix<T>> load_matrix(Workplace& workplace, const Input& a,
                 file->read_hermitian_columns<T>({begin + first, begin + first + count}, room);
                 Staging<T>::move(rank, room, piece);
               });
+    file->require_unchanged();
   });
   return {matrix, seconds};
 }
@@ -120,6 +121,7 @@ Loaded<RightHandSides<T>> load_right_hand_sides(Workplace& workplace, const Inpu
       file->read_rows<T>({begin + first, begin + first + count},
                          block.block(first, 0, count, block.columns()));
     });
+    file->require_unchanged();
   });
   if (workplace.mesh().memory() == Memory::device) {
     const auto there = make_right_hand_sides<T>(workplace.mesh(), layout, b.columns);

@@ -45,7 +45,8 @@ struct Loaded {
   double seconds;
 };
 
-/// Each rank reads the columns of its slab, and nothing else.
+/// Each rank reads the columns of its slab, and nothing else. Throws Error(io) if the file is
+/// written to meanwhile, as does the other.
 template <Scalar T>
 Loaded<ShardedMatrix<T>> load_matrix(Workplace& workplace, const Input& a,
                                      const SlabLayout& layout);

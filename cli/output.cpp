@@ -47,10 +47,12 @@ void require_distinct(const NamedFile& output, const NamedFile& other) {
   if (!output.path.empty() && !other.path.empty() && same_place(output.path, other.path)) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("'{}' ({}) and '{}' ({}) are the same file, and outputs replace no "
-                            "input and no other output, with --force neither: choose another name",
+                            "input and no other output, not even with --force: choose another name",
                             output.path, output.role, other.path, other.role));
   }
 }
+
+io::Overwrite overwrite(const Options& options) { return {options.force, "--force"}; }
 
 /// What fails here fails late: something else has taken the name, or the disk is gone.
 void commit_last(io::OutputFile& trace, const ArrayFile* result) {
@@ -119,7 +121,7 @@ void require_distinct_files(const Options& options) {
 std::shared_ptr<ArrayFile> open_result(Workplace& workplace, Dtype dtype,
                                        const std::vector<std::int64_t>& shape, bool fortran_order) {
   const auto make = [=, &options = workplace.options()](const auto& origin) {
-    return std::make_shared<ArrayFile>(options.output, options.force, origin, dtype, shape,
+    return std::make_shared<ArrayFile>(options.output, overwrite(options), origin, dtype, shape,
                                        fortran_order);
   };
   using Temporary = io::OutputFile::Temporary;
@@ -147,8 +149,9 @@ std::shared_ptr<io::OutputFile> open_trace(Workplace& workplace) {
     return nullptr;
   }
   return workplace
-      .on_rank_0(
-          [&options] { return std::make_shared<io::OutputFile>(options.trace, options.force); })
+      .on_rank_0([&options] {
+        return std::make_shared<io::OutputFile>(options.trace, overwrite(options));
+      })
       .value_or(nullptr);
 }
 

@@ -21,9 +21,9 @@ namespace shardsolve::cli {
 struct ArrayFile {
   /// `origin`: what OutputFile takes, the kind of temporary file or the one to join in on.
   template <class Origin>
-  ArrayFile(const std::string& path, bool force, const Origin& origin, Dtype dtype,
+  ArrayFile(const std::string& path, io::Overwrite overwrite, const Origin& origin, Dtype dtype,
             std::vector<std::int64_t> shape, bool fortran_order)
-      : file(path, force, origin), writer(file, dtype, std::move(shape), fortran_order) {}
+      : file(path, overwrite, origin), writer(file, dtype, std::move(shape), fortran_order) {}
 
   io::OutputFile file;
   io::NpyWriter writer;

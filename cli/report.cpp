@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace shardsolve::cli {
 namespace {
@@ -76,9 +77,11 @@ std::string rcond_line(const Options& options, const Report& report) {
     meaning +=
         fmt::format("; error of log(det(A)) about {:.1e} or less", report.log_determinant_error);
   } else if (const auto error = error_estimate(report)) {
-    meaning += fmt::format("; relative error of {} about {:.1e} or less: {}",
-                           options.command == Command::solve ? "x" : "the inverse",
-                           std::min(*error, 1.0), digits_to_trust(*error));
+    const char* what = options.command == Command::solve ? "x" : "the inverse";
+    meaning += std::isfinite(*error)
+                   ? fmt::format("; relative error of {} about {:.1e} or less: ", what, *error)
+                   : fmt::format("; nothing bounds the relative error of {}: ", what);
+    meaning += digits_to_trust(*error);
   }
   return line("rcond", fmt::format("{:.1e}", rcond), meaning);
 }
@@ -133,7 +136,13 @@ std::optional<double> error_estimate(const Report& report) {
   if (!outcome.backward_error || !outcome.rcond) {
     return std::nullopt;
   }
-  return std::max(*outcome.backward_error, unit_roundoff_of(report.dtype)) / *outcome.rcond;
+  // x solves (A + dA) x = b + db with |dA| <= eta |A| and |db| <= eta |b|, so its relative error is
+  // at most 2 eta kappa / (1 - eta kappa); see Higham, Accuracy and Stability, theorem 7.2. The
+  // residual that the backward error is made of is rounded itself: one roundoff more.
+  const double eta = *outcome.backward_error + unit_roundoff_of(report.dtype);
+  const double eta_kappa = eta / *outcome.rcond;
+  return eta_kappa < 1.0 ? 2.0 * eta_kappa / (1.0 - eta_kappa)
+                         : std::numeric_limits<double>::infinity();
 }
 
 double unit_roundoff_of(Dtype dtype) {

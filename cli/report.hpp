@@ -43,8 +43,9 @@ std::string json_failure(const Options& options, std::string_view status,
 /// The one-line reason why there is no answer; the file that it is about is named.
 std::string numerical_failure(const Options& options, const Report& report);
 
-/// About the relative error of the solution: backward error over rcond, at least one rounding. Of a
-/// log-determinant the error itself. Nothing if that is not known; infinite if rcond is 0.
+/// A bound of the relative error of the solution, in the infinity norm, by the backward error
+/// (and one rounding) and rcond; about, as the condition number is estimated from below. Of a
+/// log-determinant the error itself. Nothing if that is not known; infinite if nothing bounds it.
 std::optional<double> error_estimate(const Report& report);
 
 /// Unit roundoff of a dtype.

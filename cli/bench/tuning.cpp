@@ -138,8 +138,10 @@ Tuned tune(Mesh& mesh, std::int64_t n, const RunOptions& options, const TuneLimi
   const double needed = static_cast<double>(runs) * seconds_since(begin);
   const double left = std::chrono::duration<double>(limits.end - Clock::now()).count();
   if (needed > left) {
-    tuned.left_out = fmt::format("it needs about {} s, {} s are left: give a longer --budget",
-                                 rough(needed), rough(std::max(left, 0.0)));
+    tuned.left_out =
+        fmt::format("it needs about {} s and {}: give a longer --budget", rough(needed),
+                    left > 0.0 ? fmt::format("has {} s", rough(left))
+                               : "the first runs have used up the budget");
     return tuned;
   }
 

@@ -194,6 +194,8 @@ Tiles look_for_tiles(const std::string& option, const std::string& device) {
     tiles.entries = table.entries();
   } catch (const Error& error) {
     tiles.failure = error.what();
+    std::error_code unknown;
+    tiles.missing = !std::filesystem::exists(place.path, unknown) && !unknown;
   }
   return tiles;
 }

@@ -39,13 +39,10 @@ std::string gigabytes(std::int64_t bytes) {
   return fmt::format("{:.1f} GB", static_cast<double>(bytes) / giga);
 }
 
-std::string plural(std::size_t count, const char* thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
 std::string host_rows(const Surroundings& s) {
   const Host& host = s.host;
-  std::string cores = fmt::format("{} of {} cores usable", host.usable_cores(), host.cores);
+  std::string cores =
+      fmt::format("{} of {} usable", host.usable_cores(), plural(host.cores, "core"));
   if (host.allowed_cores < host.cores) {
     cores += fmt::format(" (affinity: {})", host.allowed_cores);
   }

@@ -16,8 +16,8 @@ std::int64_t ranks_on_host(const Surroundings& s) {
 }
 
 std::string cores_text(const Host& host) {
-  std::string text =
-      fmt::format("{} of the machine's {} cores can be used", host.usable_cores(), host.cores);
+  std::string text = fmt::format("{} of the machine's {} can be used", host.usable_cores(),
+                                 plural(host.cores, "core"));
   if (host.allowed_cores < host.cores) {
     text += fmt::format(", affinity allows {}", host.allowed_cores);
   }
@@ -37,8 +37,8 @@ void judge_devices(const Surroundings& s, Findings& findings) {
   const bool several = s.launch.processes > 1;
   findings.push_back({Severity::warning, "devices-over-cores",
                       fmt::format("{} {} on {}", ranks, several ? "processes" : "CPU devices",
-                                  several ? fmt::format("a host of {} cores", cores)
-                                          : fmt::format("{} cores: {}", cores, cores_text(s.host))),
+                                  several ? "a host of " + plural(cores, "core")
+                                          : plural(cores, "core") + ": " + cores_text(s.host)),
                       "ranks then take turns on a core, and all wait for the slowest",
                       several
                           ? "start at most as many processes on a host as it has cores"
@@ -54,8 +54,10 @@ void judge_quota(const Surroundings& s, Findings& findings) {
   }
   findings.push_back(
       {Severity::note, "cpu-quota",
-       fmt::format("the control group allows {:.3g} cores' worth of CPU time, {} cores are seen",
-                   *s.host.quota, s.host.allowed_cores),
+       fmt::format(
+           "the control group allows {:.3g} {} worth of CPU time, {} seen", *s.host.quota,
+           *s.host.quota == 1.0 ? "core's" : "cores'",
+           plural(s.host.allowed_cores, "core") + (s.host.allowed_cores == 1 ? " is" : " are")),
        "programs that start a thread for every core that they see (NumPy, XLA) are stopped for a "
        "part of each period",
        fmt::format("set OMP_NUM_THREADS={0} and NPROC={0}, or raise the quota (docker --cpus, "
@@ -87,7 +89,7 @@ void judge_variable(const Surroundings& s, const std::string& variable, Findings
       processes > 1 ? fmt::format(" in each of {} processes of this host", processes) : "";
   findings.push_back(
       {Severity::warning, "threads-over-cores",
-       fmt::format("{}={}{}, on {} cores", variable, *threads, each, cores),
+       fmt::format("{}={}{}, on {}", variable, *threads, each, plural(cores, "core")),
        s.blas.shared
            ? "each rank of shardsolve starts so many threads too, as its BLAS is a shared library"
            : "NumPy and other libraries start so many threads, which take the cores from "

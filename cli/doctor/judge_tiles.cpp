@@ -9,7 +9,8 @@ void judge_tiles(const Surroundings& s, Findings& findings) {
     findings.push_back({Severity::error, "tile-table",
                         "the table of tile sizes cannot be used: " + s.tiles.failure,
                         "every solve that is given no --tile fails",
-                        "move it away, or say --tile-table none"});
+                        s.tiles.missing ? "name one that exists, or say --tile-table none"
+                                        : "move it away, or say --tile-table none"});
   }
 }
 

@@ -51,16 +51,51 @@ void add(Findings& findings, const char* code, std::string found, std::string re
   findings.push_back({Severity::error, code, std::move(found), fatal, std::move(remedy)});
 }
 
+const std::set<std::string>& known_flags(const Surroundings& s) {
+  return s.python.xla_flags ? *s.python.xla_flags : common_xla_flags();
+}
+
+/// The flag that a name stands for: itself, or one that is spelt nearly so. Empty if there is none:
+/// at a flag that it does not know XLA ends the program, so none such may be advised.
+std::string known_flag(const std::string& name, const Surroundings& s) {
+  const auto& known = known_flags(s);
+  if (known.count(name) != 0) {
+    return name;
+  }
+  const std::string common = nearest(name, common_xla_flags());
+  return known.count(common) != 0 ? common : nearest(name, known);
+}
+
+/// "jaxlib 0.10.2 does not know".
+std::string not_known(const Surroundings& s) {
+  return s.python.xla_flags
+             ? fmt::format("jaxlib {} does not know", s.python.version_of("jaxlib"))
+             : "is not one of the flags in common use (there is no jaxlib here to ask)";
+}
+
+/// What is written, as that flag: "-xla_dump_ot=/a" is "--xla_dump_to=/a".
+std::string as_flag(const std::string& flag, const std::string& text) {
+  return "--" + flag + text.substr(std::min(text.find('='), text.size()));
+}
+
 /// A text that XLA takes for the name of a file, as it does not begin with a dash.
-void judge_file_name(const std::string& text, Findings& findings) {
+void judge_file_name(const std::string& text, const Surroundings& s, Findings& findings) {
+  constexpr const char* consequence =
+      "XLA takes it for the name of a file with flags, and ends the program when there is none";
   const std::string name = bare_name(text);
-  const bool variable = is_variable(name);
-  findings.push_back(
-      {Severity::error, variable ? "xla-not-a-flag" : "xla-missing-dashes",
-       fmt::format("XLA_FLAGS is '{}', which does not begin with '--'", text),
-       "XLA takes it for the name of a file with flags, and ends the program when there is none",
-       variable ? variable_of_its_own(text)
-                : fmt::format("export {}", shell_setting("XLA_FLAGS", "--" + text))});
+  std::string found = fmt::format("XLA_FLAGS is '{}', which does not begin with '--'", text);
+  const char* code = "xla-not-a-flag";
+  std::string remedy;
+  if (is_variable(name)) {
+    remedy = variable_of_its_own(text);
+  } else if (const std::string flag = known_flag(name, s); !flag.empty()) {
+    code = "xla-missing-dashes";
+    remedy = fmt::format("export {}", shell_setting("XLA_FLAGS", as_flag(flag, text)));
+  } else {
+    found += fmt::format("; {} {}", s.python.xla_flags ? "a flag that" : "it", not_known(s));
+    remedy = "remove it; flags are --name=value, with blanks between them";
+  }
+  findings.push_back({Severity::error, code, std::move(found), consequence, std::move(remedy)});
 }
 
 /// Names that are known not to be XLA's flags. Whether this is one.
@@ -88,17 +123,35 @@ bool judge_other_setting(const XlaWord& word, Findings& findings) {
   return false;
 }
 
+bool is_truth(const std::string& value) {
+  static const std::set<std::string> understood{"true", "false", "1", "0"};
+  return understood.count(lower_case(value)) != 0;
+}
+
+/// Whether a word that follows a flag without a value may be meant as that.
+bool may_be_value(const std::string& word, const XlaWord& flag, const Surroundings& s) {
+  if (flag.value || known_flags(s).count(flag.name) == 0) {
+    return false;
+  }
+  if (common_xla_switches().count(flag.name) != 0) {
+    return is_truth(word);
+  }
+  return needs_value(flag.name) || word.find('=') == std::string::npos;
+}
+
 /// A word without two dashes. XLA reads on behind those that do not begin with a dash at all.
-void judge_stray(const XlaWord& word, const XlaWord* before, Findings& findings) {
-  const std::string name = bare_name(word.text);
-  const std::string found = fmt::format("XLA_FLAGS holds '{}'", word.text);
-  if (word.text.front() == '-') {
-    add(findings, "xla-missing-dashes", found,
-        fmt::format("put two dashes before it: --{}", bare(word.text)));
-  } else if (name.compare(0, 4, "xla_") == 0) {
-    findings.push_back({Severity::warning, "xla-missing-dashes", found, "XLA ignores it",
-                        fmt::format("put two dashes before it: --{}", word.text)});
-  } else if (before != nullptr && !before->name.empty() && !before->value) {
+void judge_stray(const XlaWord& word, const XlaWord* before, const Surroundings& s,
+                 Findings& findings) {
+  const bool dash = word.text.front() == '-';
+  const Severity severity = dash ? Severity::error : Severity::warning;
+  const char* consequence = dash ? fatal : "XLA ignores it";
+  const std::string flag = known_flag(bare_name(word.text), s);
+  std::string found = fmt::format("XLA_FLAGS holds '{}'", word.text);
+  if (!flag.empty()) {
+    findings.push_back(
+        {severity, "xla-missing-dashes", std::move(found), consequence,
+         fmt::format("put two dashes before it: {}", as_flag(flag, bare(word.text)))});
+  } else if (!dash && before != nullptr && may_be_value(word.text, *before, s)) {
     findings.push_back({needs_value(before->name) ? Severity::error : Severity::warning,
                         "xla-missing-equals",
                         fmt::format("XLA_FLAGS holds '{} {}'", before->text, word.text),
@@ -106,25 +159,21 @@ void judge_stray(const XlaWord& word, const XlaWord* before, Findings& findings)
                         "value",
                         fmt::format("put = between them: {}={}", before->text, word.text)});
   } else {
-    findings.push_back({Severity::warning, "xla-not-a-flag", found, "XLA ignores it",
+    if (dash) {
+      found += fmt::format(", which {}", not_known(s));
+    }
+    findings.push_back({severity, "xla-not-a-flag", std::move(found), consequence,
                         "remove it; flags are --name=value, with blanks between them"});
   }
 }
 
 void judge_unknown(const XlaWord& word, const Surroundings& s, Findings& findings) {
-  const bool asked = s.python.xla_flags.has_value();
-  std::string meant = nearest(word.name, common_xla_flags());
-  if (asked && (meant.empty() || s.python.xla_flags->count(meant) == 0)) {
-    meant = nearest(word.name, *s.python.xla_flags);
-  }
-  const std::string where =
-      asked ? fmt::format("jaxlib {} does not know", s.python.version_of("jaxlib"))
-            : "is not one of the flags in common use (there is no jaxlib here to ask)";
-  const std::string found = fmt::format("XLA_FLAGS holds --{}, which {}", word.name, where);
+  const std::string meant = known_flag(word.name, s);
+  const std::string found = fmt::format("XLA_FLAGS holds --{}, which {}", word.name, not_known(s));
   const std::string remedy = meant.empty()
                                  ? "remove it, or look its name up: flags come and go with versions"
                                  : fmt::format("--{} is probably meant", meant);
-  const bool certain = asked || !meant.empty();
+  const bool certain = s.python.xla_flags || !meant.empty();
   findings.push_back(
       {certain ? Severity::error : Severity::warning, "xla-unknown-flag", found, fatal, remedy});
 }
@@ -140,13 +189,10 @@ void judge_value(const XlaWord& word, Findings& findings) {
     }
   } else if (!word.value && needs_value(word.name)) {
     add(findings, "xla-bad-value", found, fmt::format("give its value: --{}=...", word.name));
-  } else if (word.value && common_xla_switches().count(word.name) != 0) {
-    static const std::set<std::string> understood{"true", "false", "1", "0"};
-    if (understood.count(lower_case(*word.value)) == 0) {
-      findings.push_back({Severity::error, "xla-bad-value", found,
-                          "XLA ends the program with 'Couldn't interpret value' when it starts",
-                          fmt::format("--{0}=true or --{0}=false", word.name)});
-    }
+  } else if (word.value && common_xla_switches().count(word.name) != 0 && !is_truth(*word.value)) {
+    findings.push_back({Severity::error, "xla-bad-value", found,
+                        "XLA ends the program with 'Couldn't interpret value' when it starts",
+                        fmt::format("--{0}=true or --{0}=false", word.name)});
   }
 }
 
@@ -164,11 +210,10 @@ void judge_word(const XlaWord& word, const XlaWord* before, const XlaWord* next,
     return;
   }
   if (word.name.empty()) {
-    judge_stray(word, before, findings);
+    judge_stray(word, before, s, findings);
     return;
   }
-  const auto& known = s.python.xla_flags ? *s.python.xla_flags : common_xla_flags();
-  if (known.count(word.name) == 0) {
+  if (known_flags(s).count(word.name) == 0) {
     judge_unknown(word, s, findings);
   } else if (word.value || next == nullptr || !next->name.empty()) {
     judge_value(word, findings);
@@ -221,7 +266,7 @@ void judge_xla_flags(const Surroundings& s, Findings& findings) {
   }
   if (text.front() != '-') {
     if (!s.xla_flags_file) {
-      judge_file_name(text, findings);
+      judge_file_name(text, s, findings);
       return;
     }
     text = *s.xla_flags_file;

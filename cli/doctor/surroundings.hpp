@@ -139,6 +139,7 @@ struct Tiles {
   std::string path;     ///< where it is, or would be; empty for none
   std::string failure;  ///< why it cannot be used
   bool found = false;
+  bool missing = false;  ///< it cannot be used because there is none of that name
   std::vector<TileEntry> entries;
   std::string device;  ///< what entries for the devices of the job are for
 

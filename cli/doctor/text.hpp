@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,6 +17,11 @@ namespace shardsolve::cli::doctor {
 
 /// Bytes of a GB, and so on.
 inline constexpr double giga = 1e9;
+
+/// "1 core", "2 cores".
+inline std::string plural(std::integral auto count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
 
 inline std::string trimmed(std::string_view text) {
   constexpr std::string_view blanks = " \t\n\r\v\f";

@@ -18,13 +18,6 @@ constexpr std::chrono::milliseconds stop_patience(300);
 
 constexpr const char* end_of_call = "the end of the call";
 
-/// How often a process tells how far it is.
-std::chrono::duration<double> pulse_interval(std::chrono::duration<double> silence_limit) {
-  constexpr double shortest = 0.01;
-  constexpr double longest = 0.5;
-  return std::chrono::duration<double>(std::clamp(silence_limit.count() / 5, shortest, longest));
-}
-
 Failure failure_in(const Note& note) {
   return {note.error, {note.text.data(), static_cast<std::size_t>(note.length)}};
 }
@@ -54,6 +47,11 @@ ProcessGroup::~ProcessGroup() {
 void ProcessGroup::attach(const Pulses& pulses,
                           std::function<void(std::exception_ptr)> on_failure) {
   pulses_ = &pulses;
+  for (const Peer& peer : peers_) {
+    if (peer.rank != rank()) {
+      pulses.of(peer.rank).set_told();
+    }
+  }
   on_failure_ = std::move(on_failure);
   watcher_ = std::thread([this] { watch(); });
 }
@@ -207,7 +205,7 @@ bool ProcessGroup::take(Peer& peer) {
 
 /// Who tells nothing any more has perhaps stopped itself: others are not to look behind it.
 void ProcessGroup::forget_old_waits() {
-  const auto oldest = Clock::now() - 3 * pulse_interval(pulses_->silence_limit());
+  const auto oldest = Clock::now() - 3 * pulses_->interval();
   for_each_peer([&](const Peer& peer) {
     if (peer.last_note < oldest) {
       pulses_->of(peer.rank).set_waiting_for(-1);
@@ -272,7 +270,7 @@ void ProcessGroup::tell() {
     to_tell_.reset();
   }
   const auto now = Clock::now();
-  if (now - last_pulses_ >= pulse_interval(pulses_->silence_limit())) {
+  if (now - last_pulses_ >= pulses_->interval()) {
     last_pulses_ = now;
     const Note note = make_note(NoteKind::pulse, std::nullopt);
     for_each_peer([&](Peer& peer) {
@@ -315,7 +313,7 @@ void ProcessGroup::require_progress() {
   }
   // If it may have been this one, the others speak first; but somebody has to.
   const bool others_first = own.last_beat <= first->last_beat;
-  if (now - first->last_beat <= limit + (others_first ? 2.0 : 0.0) * pulse_interval(limit)) {
+  if (now - first->last_beat <= limit + (others_first ? 2.0 : 0.0) * pulses_->interval()) {
     return;
   }
   silent_ = first->rank;

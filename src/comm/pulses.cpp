@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace shardsolve::comm {
 namespace {
 
@@ -35,6 +37,12 @@ Pulses::Pulses(std::int64_t ranks) {
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     pulses_.push_back(std::make_unique<runtime::Pulse>());
   }
+}
+
+std::chrono::duration<double> Pulses::interval() const {
+  constexpr double shortest = 0.01;
+  constexpr double longest = 0.5;
+  return std::chrono::duration<double>(std::clamp(silence_limit_.count() / 5, shortest, longest));
 }
 
 void Pulses::wait(const runtime::host::OneWayCounter& counter, std::uint32_t target,
@@ -73,13 +81,19 @@ void Watch::look_for_silence(std::int64_t peer) {
 
 void Watch::report(std::int64_t silent) const {
   const runtime::Pulse& pulse = pulses_.of(silent);
+  const std::string age =
+      pulse.told() ? fmt::format(
+                         "Its process tells how far it is every {:g} s: it may have come "
+                         "further. ",
+                         pulses_.interval().count())
+                   : "";
   throw SilentRank(
       silent,
       fmt::format("rank {} has been silent for more than {:g} s; it was last seen {}, "
-                  "while rank {} waited {}. A longer limit helps if its device is only "
+                  "while rank {} waited {}. {}A longer limit helps if its device is only "
                   "slow",
                   silent, pulses_.silence_limit().count(), place(pulse.operation(), pulse.step()),
-                  waiter_, place(operation_, pulses_.of(waiter_).step())));
+                  waiter_, place(operation_, pulses_.of(waiter_).step()), age));
 }
 
 }  // namespace shardsolve::comm

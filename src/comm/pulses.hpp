@@ -26,6 +26,8 @@ class Pulses {
   /// communicates.
   void set_silence_limit(std::chrono::duration<double> limit) { silence_limit_ = limit; }
   std::chrono::duration<double> silence_limit() const { return silence_limit_; }
+  /// How often a process tells the others how far it is.
+  std::chrono::duration<double> interval() const;
 
   /// Waits until `counter` has reached `target`, which rank `peer` sees to. Throws as Watch::look.
   void wait(const runtime::host::OneWayCounter& counter, std::uint32_t target, std::int64_t waiter,

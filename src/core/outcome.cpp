@@ -25,13 +25,19 @@ std::string Outcome::message() const {
     case Status::ok:
       return "";
     case Status::not_positive_definite:
+      // A pivot that rounding has made negative looks the same: the exact matrix may be definite.
       return fmt::format(
-          "the matrix is not positive definite: the pivot of row {} (0-based) is not positive "
-          "after "
-          "{} rows were eliminated; add to the diagonal (regularise) or use a solver for "
-          "indefinite matrices",
+          "the matrix is not positive definite to working precision: the pivot of row {} (0-based) "
+          "is not positive after {} rows were eliminated; add to the diagonal (regularise) or use "
+          "a solver for indefinite matrices",
           pivot ? pivot->row.value() : -1, pivot ? pivot->rows_before : -1);
     case Status::not_hermitian:
+      if (entry && entry->row == entry->column) {
+        return fmt::format(
+            "the matrix is not Hermitian: entry ({0}, {0}) of the diagonal is not real, by more "
+            "than rounding explains; pass (A + A^H) / 2 if the imaginary part is not meant",
+            entry->row.value());
+      }
       return fmt::format(
           "the matrix is not Hermitian: entry ({0}, {1}) differs from the conjugate of entry "
           "({1}, {0}) by more than rounding explains; both triangles are needed, so pass "

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -57,11 +58,15 @@ FileDescriptor open_for_reading(const std::string& path) {
 }
 
 std::int64_t file_size(const FileDescriptor& file, const std::string& path) {
+  return file_state(file, path).bytes;
+}
+
+FileState file_state(const FileDescriptor& file, const std::string& path) {
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) {
     throw_system_error("read", path, errno);
   }
-  return status.st_size;
+  return {status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
 void read_exactly(const FileDescriptor& file, void* data, std::int64_t bytes, std::int64_t offset,
@@ -76,10 +81,13 @@ void read_exactly(const FileDescriptor& file, void* data, std::int64_t bytes, st
       throw_system_error("read", path, errno);
     }
     if (got == 0) {
-      throw Error(ErrorKind::io,
-                  fmt::format("'{}' changed while it was read: it ends at byte {}, {} more were "
-                              "there when it was opened; run again when nothing writes to it",
-                              path, offset, bytes));
+      // The end may lie before the place that was read from.
+      const std::int64_t end = std::min(file_size(file, path), offset);
+      throw Error(
+          ErrorKind::io,
+          fmt::format("'{}' changed while it was read: it ends at byte {}, and had at least "
+                      "{} when it was opened; run again when nothing writes to it",
+                      path, end, offset + bytes));
     }
     to += got;
     bytes -= got;

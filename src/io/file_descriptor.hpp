@@ -33,6 +33,17 @@ FileDescriptor open_for_reading(const std::string& path);
 /// Bytes of an open file now.
 std::int64_t file_size(const FileDescriptor& file, const std::string& path);
 
+/// What changes when a file is written to.
+struct FileState {
+  std::int64_t bytes = 0;
+  std::int64_t written_s = 0;   ///< when it was last written, since 1970
+  std::int64_t written_ns = 0;  ///< beyond those seconds
+
+  friend bool operator==(const FileState&, const FileState&) = default;
+};
+
+FileState file_state(const FileDescriptor& file, const std::string& path);
+
 /// Reads exactly `bytes` bytes that start at `offset`. Safe from several threads at once. Throws
 /// Error(io) if the device fails or the file has become shorter.
 void read_exactly(const FileDescriptor& file, void* data, std::int64_t bytes, std::int64_t offset,

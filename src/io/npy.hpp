@@ -36,6 +36,10 @@ class NpyReader {
   /// so that the work has a bound: both ends and pages in between. Throws Error(io).
   std::uint32_t sample_checksum() const;
 
+  /// To be called when all is read: throws Error(io) if somebody has written to the file since it
+  /// was opened, as far as its size and the time of the last write tell.
+  void require_unchanged() const;
+
   /// out(i, j) = A(i, columns.begin + j), all rows. One contiguous read in Fortran order; in C
   /// order one strided read a row, so prefer read_hermitian_columns where it applies.
   template <Scalar T>
@@ -55,6 +59,7 @@ class NpyReader {
  private:
   std::string path_;
   FileDescriptor file_;
+  FileState opened_;
   NpyHeader header_;
 };
 

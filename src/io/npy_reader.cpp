@@ -2,6 +2,10 @@
 #include "io/npy.hpp"
 #include "io/npy_parts.hpp"
 
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <complex>
 #include <memory>
@@ -86,6 +90,7 @@ void conjugate(MatrixView<T> a) {
 NpyReader::NpyReader(std::string path)
     : path_(std::move(path)),
       file_(open_for_reading(path_)),
+      opened_(file_state(file_, path_)),
       header_(read_npy_header(file_, path_)) {}
 
 std::uint32_t NpyReader::sample_checksum() const {
@@ -114,6 +119,20 @@ std::uint32_t NpyReader::sample_checksum() const {
   }
   add(bytes - end, end);
   return checksum.value();
+}
+
+void NpyReader::require_unchanged() const {
+  const FileState now = file_state(file_, path_);
+  if (now == opened_) {
+    return;
+  }
+  const auto text = [](const FileState& state) {
+    return fmt::format("{} bytes, written at {}.{:09} s", state.bytes, state.written_s,
+                       state.written_ns);
+  };
+  throw Error(ErrorKind::io, fmt::format("'{}' changed while it was read: it was {}, and is {}; "
+                                         "run again when nothing writes to it",
+                                         path_, text(opened_), text(now)));
 }
 
 template <Scalar T>

@@ -24,15 +24,15 @@ namespace {
 
 constexpr ::mode_t permissions = 0666;  // the system takes the umask off
 
-[[noreturn]] void reject_existing(const std::string& path) {
+[[noreturn]] void reject_existing(const std::string& path, Overwrite overwrite) {
   throw Error(ErrorKind::invalid_argument,
               fmt::format("'{}' exists already and is left as it is; choose another name, or allow "
-                          "it to be replaced (overwrite, --force)",
-                          path));
+                          "it to be replaced with {}",
+                          path, overwrite.allowed_by));
 }
 
 /// Where the bytes finally go: `path`, or what it points to if it is a symbolic link.
-std::string final_target(const std::string& path, bool overwrite) {
+std::string final_target(const std::string& path, Overwrite overwrite) {
   if (path.empty()) {
     throw Error(ErrorKind::invalid_argument, "the name of the output file is empty");
   }
@@ -58,8 +58,8 @@ std::string final_target(const std::string& path, bool overwrite) {
                                            "file; give the name of a file",
                                            path));
   }
-  if (!overwrite) {
-    reject_existing(path);
+  if (!overwrite.allowed) {
+    reject_existing(path, overwrite);
   }
   return is_link ? std::filesystem::canonical(path).string() : path;
 }
@@ -125,13 +125,13 @@ void sync_directory(const FileDescriptor& directory) {
 
 }  // namespace
 
-OutputFile::OutputFile(std::string path, bool overwrite, Temporary temporary)
+OutputFile::OutputFile(std::string path, Overwrite overwrite, Temporary temporary)
     : path_(std::move(path)), overwrite_(overwrite) {
   find_place();
   open_temporary(temporary);
 }
 
-OutputFile::OutputFile(std::string path, bool overwrite, const std::string& shared_name)
+OutputFile::OutputFile(std::string path, Overwrite overwrite, const std::string& shared_name)
     : path_(std::move(path)), overwrite_(overwrite), joined_(true) {
   find_place();
   const auto space = shared_name.find(' ');
@@ -263,7 +263,7 @@ void OutputFile::sync() {
 void OutputFile::commit(const std::function<void()>& last_check) {
   sync();  // before the name: after a power cut a name must not lead to missing bytes
   last_check();
-  if (overwrite_) {
+  if (overwrite_.allowed) {
     publish_over();
   } else {
     publish_new();
@@ -295,7 +295,7 @@ int OutputFile::take_free_name() {
 void OutputFile::publish_new() {
   const int error = take_free_name();
   if (error == EEXIST) {
-    reject_existing(path_);
+    reject_existing(path_, overwrite_);
   }
   if (error != 0) {
     throw_system_error("write", path_, error);

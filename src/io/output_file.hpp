@@ -9,6 +9,16 @@
 
 namespace shardsolve::io {
 
+/// Whether a file that exists may be replaced.
+struct Overwrite {
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Overwrite(bool is_allowed, const char* by = "overwrite = true")
+      : allowed(is_allowed), allowed_by(by) {}
+
+  bool allowed;
+  const char* allowed_by;  ///< how the user says that it may, a literal
+};
+
 /// A file in the making. Its bytes go to a file without a name in the target's directory
 /// (O_TMPFILE), which gets its name in commit(). If the process dies before, SIGKILL included, the
 /// system drops it; if the object is destroyed before, nothing is left either.
@@ -30,12 +40,12 @@ class OutputFile {
   ///
   /// A target that is a symbolic link is kept when overwriting: the file that it points to is
   /// replaced. A link that points nowhere is refused.
-  explicit OutputFile(std::string path, bool overwrite = false,
+  explicit OutputFile(std::string path, Overwrite overwrite = false,
                       Temporary temporary = Temporary::unnamed);
   /// Joins in on a file that another process has in the making, with the same path and this
   /// shared_name(): to write to it, and for sync(). Its maker has claimed the space and commits it
   /// when nobody writes any longer. Throws Error(io) if it cannot be opened from here.
-  OutputFile(std::string path, bool overwrite, const std::string& shared_name);
+  OutputFile(std::string path, Overwrite overwrite, const std::string& shared_name);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();
@@ -85,7 +95,7 @@ class OutputFile {
   [[noreturn]] void throw_no_space(std::int64_t bytes, int error) const;
 
   std::string path_;
-  bool overwrite_;
+  Overwrite overwrite_;
   bool joined_ = false;
   std::string directory_path_;
   FileDescriptor directory_;

@@ -27,6 +27,10 @@ class Pulse {
     operation_.store(operation, std::memory_order_release);
     step_.store(step, std::memory_order_relaxed);
   }
+  /// The rank is in another process, and what is known of it as old as what that one last told.
+  /// Set before any work is enqueued.
+  void set_told() { told_ = true; }
+  bool told() const { return told_; }
   std::uint64_t beats() const { return beats_.load(std::memory_order_relaxed); }
   const char* operation() const { return operation_.load(std::memory_order_acquire); }
   std::int64_t step() const { return step_.load(std::memory_order_relaxed); }
@@ -64,6 +68,7 @@ class Pulse {
   std::atomic<std::int64_t> waiting_for_{-1};
   std::atomic<bool> failed_{false};
   volatile std::uint32_t* copy_ = nullptr;
+  bool told_ = false;
 };
 
 }  // namespace shardsolve::runtime

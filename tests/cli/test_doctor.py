@@ -159,6 +159,16 @@ def test_measure_gives_rates_of_every_device(command):
 # ---- Python and JAX
 
 
+def test_table_that_is_missing_is_not_to_be_moved_away(command, tmp_path):
+    job = ["doctor", "--tile-table", "missing.json", "--devices", 1]
+    text = " ".join(command(*job).out.split())
+    assert "'missing.json' cannot be read" in text
+    assert "-> name one that exists, or say --tile-table none" in text
+    assert "move it away" not in text
+    (tmp_path / "missing.json").write_text("nonsense")
+    assert "-> move it away, or say --tile-table none" in " ".join(command(*job).out.split())
+
+
 def test_versions_come_from_metadata_and_nothing_is_imported(command, python, tmp_path):
     fake_jax(tmp_path, jax="0.11.0", jaxlib="0.11.0", jax_cuda13_plugin="0.11.0")
     for name in ("jax", "jaxlib"):
@@ -233,7 +243,7 @@ def test_file_of_flags_is_read(command, python, tmp_path):
     result = command("doctor", "--json", env={**python, "XLA_FLAGS": "flags"})
     assert errors(result) == ["xla-unknown-flag"]
     result = command("doctor", "--json", env={**python, "XLA_FLAGS": "missing"})
-    assert errors(result) == ["xla-missing-dashes"]
+    assert errors(result) == ["xla-not-a-flag"]
 
 
 def test_flags_that_a_program_has_replaced_are_found(command, python, tmp_path):

@@ -22,7 +22,8 @@ def test_existing_output_is_kept_without_force(command, system, option):
     arguments = {"-o": ["-o", "taken"], "--trace": ["-o", "x.npy", "--trace", "taken"]}[option]
     result = command("solve", "A.npy", "b.npy", *arguments)
     assert (result.code, result.out) == (2, "")
-    assert result.says("'taken' exists already", "--force")
+    assert result.says("'taken' exists already", "allow it to be replaced with --force")
+    assert "overwrite" not in result.err
     assert contents(system) == before
 
 
@@ -82,7 +83,7 @@ def test_output_equal_to_another_file_is_refused_even_with_force(command, system
     before = contents(system)
     result = command("solve", "A.npy", "b.npy", *arguments, *force)
     assert (result.code, result.out) == (2, "")
-    assert result.says("same file", role, "choose another name")
+    assert result.says("same file", role, "not even with --force", "choose another name")
     assert contents(system) == before
 
 

@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -190,6 +191,29 @@ def test_empty_matrix_gives_json_without_nan(command, system, job):
     assert result.code == 0, result.err
     assert result.json()["n"] == 0
     assert not re.search(r"\b(nan|inf)\b", command(*JOBS[job], "--force").out)
+
+
+@pytest.mark.parametrize("scale", [3.0, 7.0, 11.0, 13.0])
+def test_error_estimate_holds_for_condition_1(command, tmp_path, scale):
+    n = 40
+    save(tmp_path / "A.npy", scale * np.eye(n))
+    b = np.random.default_rng(int(scale)).uniform(1.0, 2.0, n)
+    save(tmp_path / "b.npy", b)
+    report = command(*JOBS["solve"], "--json").json()
+    exact = [Fraction(entry) / Fraction(scale) for entry in b]
+    found = [Fraction(entry) for entry in np.load(tmp_path / "x.npy")]
+    error = max(abs(x - y) for x, y in zip(found, exact, strict=True)) / max(exact)
+    u = report["unit_roundoff"]
+    assert error <= report["error_estimate"] < 10 * u
+    assert report["error_estimate"] >= 2 * report["backward_error"]
+
+
+def test_error_that_nothing_bounds_is_said_to_be_so(command, tmp_path):
+    save(tmp_path / "A.npy", np.array([[1.0, 1.0], [1.0, np.nextafter(1.0, 2.0)]]))
+    save(tmp_path / "b.npy", np.ones((2, 3)))
+    assert command(*JOBS["solve"], "--json").json()["error_estimate"] is None
+    result = command(*JOBS["solve"], "--force")
+    assert "nothing bounds the relative error of x: no digit of it is certain" in result.out
 
 
 def test_quiet_prints_nothing_but_a_value(command, system):

@@ -129,6 +129,7 @@ TEST(EndOfCall, ProcessThatStoppedWhileItWaited_IsNamedItself) {
     waiting.group().exchange("test", std::vector<comm::Bytes>(3), {{}, {room.data(), 64}, {}});
   } catch (const comm::SilentRank& silence) {
     named = silence.rank();
+    EXPECT_THAT(silence.what(), HasSubstr("tells how far it is every 0.1 s"));
   }
   EXPECT_EQ(named, 1);
   waiting.end(out_of_memory);

@@ -122,6 +122,12 @@ TEST(DoctorText, NothingIsWrong_SaysSoAndShowsWhatThereIs) {
   EXPECT_THAT(text, Not(HasSubstr("Measured")));
 }
 
+TEST(DoctorText, OneCore_IsNotSeveral) {
+  Surroundings s = healthy();
+  s.host.cores = s.host.allowed_cores = s.job.devices = 1;
+  EXPECT_THAT(text_of(diagnosis_of(s)), HasSubstr("1 of 1 core usable"));
+}
+
 TEST(DoctorText, Findings_AreCountedAndKeepToTheLine) {
   Surroundings s = healthy();
   s.environment = {{"OMP_NUM_THREADS", "64"}, {"XLA_FLAGS", "--xla_dump_too=/tmp"}};

@@ -49,6 +49,21 @@ std::vector<Case> host_cases() {
        "devices-over-cores",
        Severity::warning,
        {"4 CPU devices on 2 cores", "--devices 2"}},
+      {"more_devices_than_one_core",
+       healthy,
+       [](Surroundings& s) { s.host.allowed_cores = s.host.cores = 1; },
+       "devices-over-cores",
+       Severity::warning,
+       {"4 CPU devices on 1 core: 1 of the machine's 1 core can be used"}},
+      {"quota_of_one_core",
+       healthy,
+       [](Surroundings& s) {
+         s.host.quota = 1.0;
+         s.job.devices = 1;
+       },
+       "cpu-quota",
+       Severity::note,
+       {"1 core's worth of CPU time, 4 cores are seen"}},
       {"more_processes_than_cores",
        under_mpirun,
        [](Surroundings& s) { s.launch.on_host = 6; },

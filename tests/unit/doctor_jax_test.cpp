@@ -15,6 +15,8 @@ namespace shardsolve::cli::doctor {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// A JAX that can be asked which flags it knows.
 Surroundings with_flags_of_jaxlib() {
@@ -119,6 +121,44 @@ std::vector<Case> flag_cases() {
        "xla-not-a-flag",
        Severity::warning,
        {"'please'", "ignores it"}},
+      {"word_that_is_no_flag",
+       healthy,
+       [](Surroundings& s) { flags(s, "intra_op_parallelism_threads=1"); },
+       "xla-not-a-flag",
+       Severity::error,
+       {"name of a file", "not one of the flags in common use", "remove it"}},
+      {"word_that_is_no_flag_and_asked",
+       with_flags_of_jaxlib,
+       [](Surroundings& s) { flags(s, "intra_op_parallelism_threads=1"); },
+       "xla-not-a-flag",
+       Severity::error,
+       {"jaxlib 0.10.2 does not know", "remove it"}},
+      {"word_that_is_no_flag_with_one_dash",
+       with_flags_of_jaxlib,
+       [](Surroundings& s) { flags(s, "-intra_op_parallelism_threads=1"); },
+       "xla-not-a-flag",
+       Severity::error,
+       {"jaxlib 0.10.2 does not know", "remove it"}},
+      {"word_that_is_no_flag_behind_a_switch",
+       healthy,
+       [](Surroundings& s) {
+         flags(s, "--xla_cpu_multi_thread_eigen intra_op_parallelism_threads=1");
+       },
+       "xla-not-a-flag",
+       Severity::warning,
+       {"XLA ignores it", "remove it"}},
+      {"no_dashes_and_of_another_version",
+       with_flags_of_jaxlib,
+       [](Surroundings& s) { flags(s, "--xla_dump_to=/a xla_cpu_use_thunk_runtime=true"); },
+       "xla-not-a-flag",
+       Severity::warning,
+       {"XLA ignores it", "remove it"}},
+      {"no_dashes_and_misspelt",
+       with_flags_of_jaxlib,
+       [](Surroundings& s) { flags(s, "xla-dump_ot=/a"); },
+       "xla-missing-dashes",
+       Severity::error,
+       {"export XLA_FLAGS=--xla_dump_to=/a"}},
       {"blank_for_equals",
        healthy,
        [](Surroundings& s) { flags(s, "--xla_force_host_platform_device_count 4"); },
@@ -398,6 +438,23 @@ TEST(Doctor, FlagsThatTheProgramHasAddedTo_NothingIsFound) {
   flags(s, "/etc/xla.flags");
   s.xla_flags_file = "--xla_dump_to=/a\n";
   EXPECT_TRUE(judge(s).empty());
+}
+
+/// XLA ends the program at a flag that it does not know, so none such is advised.
+TEST(Doctor, WordThatIsNoFlag_IsNotAdvisedAsOne) {
+  for (const Surroundings& with : {healthy(), with_flags_of_jaxlib()}) {
+    for (const char* before :
+         {"", "-", "--xla_dump_to=/a ", "--xla_dump_to=/a -", "--xla_gpu_deterministic_ops "}) {
+      Surroundings s = with;
+      flags(s, std::string(before) + "intra_op_parallelism_threads=1");
+      const Findings found = judge(s);
+      EXPECT_FALSE(found.empty()) << before;
+      for (const Finding& finding : found) {
+        EXPECT_THAT(finding.remedy, Not(HasSubstr("-intra_op"))) << before;
+        EXPECT_THAT(finding.remedy, Not(HasSubstr("=intra_op"))) << before;
+      }
+    }
+  }
 }
 
 TEST(Doctor, PlatformWithItsPlugin_NothingIsFound) {

@@ -14,8 +14,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <complex>
 #include <limits>
+#include <thread>
 
 namespace shardsolve::cli::bench {
 namespace {
@@ -74,6 +76,17 @@ TEST(Tune, Budget_LeavesOutWhatItDoesNotCover) {
   const Tuned left_out = tune<double>(mesh, 300, {}, over);
   EXPECT_THAT(left_out.left_out, HasSubstr("--budget"));
   EXPECT_FALSE(left_out.kept());
+}
+
+TEST(Tune, BudgetThatTheFirstRunsUseUp_IsSaidToBe) {
+  Mesh mesh = Mesh::host(2);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  const TuneLimits limits{.end = end,
+                          .progress = [end](auto, auto) { std::this_thread::sleep_until(end); }};
+  const Tuned left_out = tune<double>(mesh, 300, {}, limits);
+  EXPECT_THAT(left_out.left_out, HasSubstr("the first runs have used up the budget"));
+  EXPECT_THAT(left_out.left_out, HasSubstr("--budget"));
+  EXPECT_THAT(left_out.left_out, Not(HasSubstr("s are left")));
 }
 
 TEST(Tune, MeasuresBothTilesInTurn) {

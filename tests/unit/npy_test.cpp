@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <complex>
 #include <cstdint>
 #include <filesystem>
@@ -366,7 +367,35 @@ TEST_F(NpyMisuse, FileThatShrinks_ThrowsIo) {
   std::filesystem::resize_file(path_, 150);
   const Matrix<double> columns(4, 3, 0);
   expect_error([&] { reader.read_columns(range(0, 3), columns.view()); }, ErrorKind::io,
-               {"changed while it was read"});
+               {"changed while it was read", "ends at byte 150"});
+  const Matrix<double> behind(4, 1, 0);
+  expect_error([&] { reader.read_columns(range(2, 3), behind.view()); }, ErrorKind::io,
+               {"changed while it was read", "ends at byte 150"});
+}
+
+TEST_F(NpyMisuse, FileThatNobodyWrites_IsUnchanged) {
+  const NpyReader reader(path_);
+  const Matrix<double> columns(4, 3, 0);
+  reader.read_columns(range(0, 3), columns.view());
+  EXPECT_NO_THROW(reader.require_unchanged());
+}
+
+TEST_F(NpyMisuse, FileWrittenInPlace_ThrowsIo) {
+  const NpyReader reader(path_);
+  const auto written = std::filesystem::last_write_time(path_);
+  std::filesystem::last_write_time(path_, written + std::chrono::nanoseconds(1000));
+  expect_error([&] { reader.require_unchanged(); }, ErrorKind::io,
+               {"changed while it was read", "written", "run again"});
+}
+
+TEST_F(NpyMisuse, FileThatGrows_ThrowsIo) {
+  const NpyReader reader(path_);
+  const auto written = std::filesystem::last_write_time(path_);
+  const auto bytes = std::filesystem::file_size(path_);
+  std::filesystem::resize_file(path_, bytes + 8);
+  std::filesystem::last_write_time(path_, written);
+  expect_error([&] { reader.require_unchanged(); }, ErrorKind::io,
+               {"changed while it was read", std::to_string(bytes + 8) + " bytes"});
 }
 
 }  // namespace
