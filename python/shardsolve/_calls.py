@@ -402,7 +402,7 @@ def solve(cut: Cut | None) -> Callable[..., Arrays]:
                 False,
                 False,
             )
-        return _map(call, batched, (slab, diagonal, record, b)), (True,) * 3
+        return map_batch(call, batched, (slab, diagonal, record, b)), (True,) * 3
 
     return call
 
@@ -425,12 +425,12 @@ def _of_factor(what: Call, cut: Cut | None) -> Callable[..., Arrays]:
 
     @call.def_vmap
     def rule(axis_size, batched, *arguments):
-        return _map(call, batched, arguments), (True,) * len(what.results)
+        return map_batch(call, batched, arguments), (True,) * len(what.results)
 
     return call
 
 
-def _map(call: Callable, batched: Sequence[bool], arguments: Sequence[jax.Array]):
+def map_batch(call: Callable, batched: Sequence[bool], arguments: Sequence[jax.Array]):
     """Applies `call` to each problem of a batch in turn."""
     mapped = [a for a, is_batched in zip(arguments, batched, strict=True) if is_batched]
 
