@@ -99,6 +99,35 @@ def check_right_hand_side(shape: tuple[int, ...], dtype: np.dtype, b: object) ->
     return b
 
 
+def refuse_shared(a: object, b: object) -> None:
+    """Throws if `a`, whose memory is to be used up, lies in the same memory as `b`.
+
+    JAX would end the process. Only arrays of the caller's own: those that are made of NumPy's here
+    may share its memory, and then JAX copies.
+    """
+
+    def known(value: object) -> bool:
+        tracer = isinstance(value, jax.core.Tracer)
+        return isinstance(value, jax.Array) and not tracer and not value.is_deleted()
+
+    if not (known(a) and known(b)):
+        return
+    if a is b or not _places(a).isdisjoint(_places(b)):
+        raise ValueError(
+            "overwrite_a=True was given, and b lies in the memory of a, which would be "
+            "overwritten: pass a copy as b, jnp.copy(b), or leave overwrite_a out"
+        )
+
+
+def _places(array: jax.Array) -> set[tuple[jax.Device, int]]:
+    """Where the parts of an array begin, of those that this process has."""
+    return {
+        (shard.device, shard.data.unsafe_buffer_pointer())
+        for shard in array.addressable_shards
+        if shard.data.size
+    }
+
+
 def check_factor(factor: object, kind: type[Kind]) -> Kind:
     """What `cho_factor` has returned, of one matrix."""
     if not isinstance(factor, kind):

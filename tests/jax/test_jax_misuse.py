@@ -334,6 +334,37 @@ def test_overwritten_matrix_used_again_is_an_error(python, function, warm):
     assert "deleted" in out, out
 
 
+OVERWRITTEN_AS_B = """
+import jax, jax.numpy as jnp, numpy as np, shardsolve
+where = jax.sharding.NamedSharding(
+    jax.sharding.Mesh(np.array(jax.devices()), ("x",)), jax.sharding.PartitionSpec("x")
+)
+a = jax.device_put(4 * np.eye(24), where)
+def use(b):
+    return shardsolve.solve(a, b, assume_a="pos", overwrite_a=True)
+try:
+    use({b})
+except ValueError as error:
+    print(error)
+print(bool(jnp.array_equal(use(jnp.copy(a)), np.eye(24))))
+"""
+
+
+@pytest.mark.parametrize("b", ("a", "jax.device_put(a, where)"))
+def test_right_hand_side_in_the_memory_to_be_overwritten_is_refused(python, b):
+    """In a process of its own: JAX ends it where a donated buffer comes twice."""
+    said, answered = python(OVERWRITTEN_AS_B.format(b=b), seconds=60).splitlines()
+    assert said.startswith("overwrite_a=True was given, and b lies in the memory of a")
+    assert "jnp.copy(b)" in said
+    assert answered == "True"
+
+
+def test_numpy_matrix_may_be_both_and_be_overwritten():
+    a = np.array(4 * np.eye(N))
+    assert np.array_equal(solve(a, a, overwrite_a=True), np.eye(N))
+    assert np.array_equal(a, 4 * np.eye(N))
+
+
 def test_tracer_without_sharding_is_solved_on_one_device():
     a, b = hermitian(N), sides(N)
     assert solves(a, jax.jit(lambda: solve(jnp.asarray(a), jnp.asarray(b)))(), b)
