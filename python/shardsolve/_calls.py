@@ -39,16 +39,24 @@ def compiled(function: Callable, **options) -> Callable:
     """`jax.jit(function, **options)`, also under `jax.disable_jit`.
 
     There is nothing of the caller's to be seen inside; and where XLA is to say how a matrix is cut,
-    as under vmap, nobody would.
+    as under vmap, nobody would. Outside of all transformations `jax_debug_nans` has no say either:
+    the caller reads the verdict, which knows why a result is NaN.
     """
     run = jax.jit(function, **options)
 
     @functools.wraps(run)
     def call(*arguments):
         with jax.disable_jit(False):
+            if jax.config.jax_debug_nans and not _traced(arguments):
+                with jax.debug_nans(False):
+                    return run(*arguments)
             return run(*arguments)
 
     return call
+
+
+def _traced(arguments: Sequence[object]) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
 
 
 @dataclass(frozen=True, eq=False)
