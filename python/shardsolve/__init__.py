@@ -44,3 +44,33 @@ try:
     __version__ = _metadata.version("shardsolve")
 except _metadata.PackageNotFoundError:  # used from the source tree
     __version__ = _library.version()
+
+
+_INSTEAD = {
+    "compat": "import shardsolve.compat.jaxmg",
+    "det": "logdet and slogdet give its logarithm",
+    "lstsq": (
+        "solve(a.conj().T @ a, a.conj().T @ b, assume_a='pos') gives it where the columns are "
+        "independent, for the square of the condition number; jax.numpy.linalg.lstsq has it, on "
+        "one device"
+    ),
+    "lu": "jax.scipy.linalg.lu has it, on one device",
+    "lu_factor": "jax.scipy.linalg.lu_factor has it, on one device",
+    "lu_solve": "jax.scipy.linalg.lu_solve has it, on one device",
+    **{
+        name: f"jax.numpy.linalg.{name} has it, on one device"
+        for name in ("eig", "eigh", "eigvals", "eigvalsh", "matrix_rank", "pinv", "qr", "svd")
+    },
+}
+
+
+def __getattr__(name: str) -> object:
+    """Only for names that are not there: says what there is."""
+    if name.startswith("_"):  # asked for by copy, inspect, doctest, ...
+        raise AttributeError(f"module 'shardsolve' has no attribute {name!r}", name=name)
+    instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+    raise AttributeError(
+        f"shardsolve has no {name}{instead}. It solves Hermitian positive definite systems; there "
+        f"are {', '.join(public for public in __all__ if public[0].islower())}",
+        name=name,
+    )

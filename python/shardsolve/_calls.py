@@ -39,16 +39,24 @@ def compiled(function: Callable, **options) -> Callable:
     """`jax.jit(function, **options)`, also under `jax.disable_jit`.
 
     There is nothing of the caller's to be seen inside; and where XLA is to say how a matrix is cut,
-    as under vmap, nobody would.
+    as under vmap, nobody would. Outside of all transformations `jax_debug_nans` has no say either:
+    the caller reads the verdict, which knows why a result is NaN.
     """
     run = jax.jit(function, **options)
 
     @functools.wraps(run)
     def call(*arguments):
         with jax.disable_jit(False):
+            if jax.config.jax_debug_nans and not _traced(arguments):
+                with jax.debug_nans(False):
+                    return run(*arguments)
             return run(*arguments)
 
     return call
+
+
+def _traced(arguments: Sequence[object]) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
 
 
 @dataclass(frozen=True, eq=False)
@@ -402,7 +410,7 @@ def solve(cut: Cut | None) -> Callable[..., Arrays]:
                 False,
                 False,
             )
-        return _map(call, batched, (slab, diagonal, record, b)), (True,) * 3
+        return map_batch(call, batched, (slab, diagonal, record, b)), (True,) * 3
 
     return call
 
@@ -425,12 +433,12 @@ def _of_factor(what: Call, cut: Cut | None) -> Callable[..., Arrays]:
 
     @call.def_vmap
     def rule(axis_size, batched, *arguments):
-        return _map(call, batched, arguments), (True,) * len(what.results)
+        return map_batch(call, batched, arguments), (True,) * len(what.results)
 
     return call
 
 
-def _map(call: Callable, batched: Sequence[bool], arguments: Sequence[jax.Array]):
+def map_batch(call: Callable, batched: Sequence[bool], arguments: Sequence[jax.Array]):
     """Applies `call` to each problem of a batch in turn."""
     mapped = [a for a, is_batched in zip(arguments, batched, strict=True) if is_batched]
 

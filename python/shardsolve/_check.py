@@ -29,13 +29,15 @@ def require_assume_a(assume_a: str | None) -> None:
     raise ValueError(
         f"assume_a {given}; pass assume_a='pos' if the matrix is Hermitian positive definite. "
         "Other matrices are not solved yet (jax.scipy.linalg.solve assumes 'gen' by default, so "
-        "there is no default here)"
+        "there is no default here): for one of those take jax.scipy.linalg.solve, on one device, "
+        "or solve a.conj().T @ a x = a.conj().T @ b here, whose condition number is the square"
     )
 
 
 def as_array(value: object, name: str) -> jax.Array:
     """A JAX array of one of DTYPES, without a silent change of precision."""
     if isinstance(value, np.ndarray | np.generic):
+        _require_jax_dtype(value.dtype, name)
         canonical = jax.dtypes.canonicalize_dtype(value.dtype)
         if canonical != value.dtype and value.dtype.name in DTYPES:
             raise TypeError(
@@ -59,6 +61,22 @@ def as_array(value: object, name: str) -> jax.Array:
             f"for example with {name}.astype(jnp.float32)"
         )
     return array
+
+
+def _require_jax_dtype(dtype: np.dtype, name: str) -> None:
+    """Throws for NumPy's numbers that JAX has not: wider than double, or of another byte order."""
+    if not dtype.isnative and dtype.newbyteorder("=").name in DTYPES:
+        raise TypeError(
+            f"{name} is a NumPy array of {dtype.newbyteorder('=').name} whose bytes are in another "
+            f"order than this machine's ({dtype.str}); pass "
+            f"{name}.astype({name}.dtype.newbyteorder('='))"
+        )
+    if dtype.type in (np.longdouble, np.clongdouble) and dtype.name not in DTYPES:
+        narrow = "complex128" if dtype.kind == "c" else "float64"
+        raise TypeError(
+            f"{name} is a NumPy array of {dtype.name}; accepted are {', '.join(DTYPES)}: pass "
+            f"{name}.astype('{narrow}'), which rounds it"
+        )
 
 
 def check_matrix(a: object, inside: bool) -> jax.Array:
@@ -88,7 +106,7 @@ def check_right_hand_side(shape: tuple[int, ...], dtype: np.dtype, b: object) ->
     if b.dtype != dtype:
         raise TypeError(
             f"a has dtype {np.dtype(dtype).name} and b has dtype {b.dtype.name}; pass both in "
-            "the same, for example jnp.asarray(b, a.dtype)"
+            f"the same, {_how_to_agree(np.dtype(dtype), np.dtype(b.dtype))}"
         )
     rows = shape[-2]
     if b.ndim not in (1, 2) or b.shape[0] != rows:
@@ -97,6 +115,49 @@ def check_right_hand_side(shape: tuple[int, ...], dtype: np.dtype, b: object) ->
             f"({rows}, k)"
         )
     return b
+
+
+def refuse_shared(a: object, b: object) -> None:
+    """Throws if `a`, whose memory is to be used up, lies in the same memory as `b`.
+
+    JAX would end the process. Only arrays of the caller's own: those that are made of NumPy's here
+    may share its memory, and then JAX copies.
+    """
+
+    def known(value: object) -> bool:
+        tracer = isinstance(value, jax.core.Tracer)
+        return isinstance(value, jax.Array) and not tracer and not value.is_deleted()
+
+    if not (known(a) and known(b)):
+        return
+    if a is b or not _places(a).isdisjoint(_places(b)):
+        raise ValueError(
+            "overwrite_a=True was given, and b lies in the memory of a, which would be "
+            "overwritten: pass a copy as b, jnp.copy(b), or leave overwrite_a out"
+        )
+
+
+def _places(array: jax.Array) -> set[tuple[jax.Device, int]]:
+    """Where the parts of an array begin, of those that this process has."""
+    return {
+        (shard.device, shard.data.unsafe_buffer_pointer())
+        for shard in array.addressable_shards
+        if shard.data.size
+    }
+
+
+def _how_to_agree(of_a: np.dtype, of_b: np.dtype) -> str:
+    """Advice for dtypes that differ, by which no digit and no imaginary part is lost unsaid."""
+    both = np.promote_types(of_a, of_b)
+    if both == of_a:
+        return "for example jnp.asarray(b, a.dtype)"
+    if both == of_b:
+        widened = "for example jnp.asarray(a, b.dtype)"
+    else:
+        widened = f"for example both as jnp.{both.name}"
+    if of_b.kind == "c" and of_a.kind != "c":
+        return f"{widened}, or b's real and imaginary parts as columns of a's dtype"
+    return f"{widened}, or jnp.asarray(b, a.dtype) if b may be rounded to that"
 
 
 def check_factor(factor: object, kind: type[Kind]) -> Kind:

@@ -20,6 +20,7 @@ from shardsolve._check import (
     check_right_hand_side,
     check_tile,
     refuse_for_factor,
+    refuse_shared,
     require_assume_a,
 )
 from shardsolve._cut import Cut, find_cut, inside_shard_map
@@ -99,6 +100,8 @@ def solve(
         TypeError, ValueError: On arguments that do not fit.
     """
     require_assume_a(assume_a)
+    if overwrite_a:
+        refuse_shared(a, b)
     a = check_matrix(a, inside_shard_map())
     b = check_right_hand_side(a.shape, a.dtype, b)
     cut = find_cut(a, mesh, axis_name, b)

@@ -48,11 +48,13 @@ class Cut(NamedTuple):
     def place(self, a: jax.Array, cut_rows: bool = True) -> jax.Array:
         """`a` with its rows on their devices, or whole on each, where types say where arrays lie.
 
-        Elsewhere XLA sees to that. Rows that do not divide evenly stay whole.
+        Elsewhere XLA sees to that. Rows that do not divide evenly stay whole, and so does an
+        array without rows; on no mesh it stays there, as no shard_map brings one in if n = 0.
         """
-        if not self.explicit:
+        rows = a.shape[0]
+        if not self.explicit or (rows == 0 and jax.typeof(a).sharding.mesh.empty):
             return a
-        cut_rows = cut_rows and a.shape[0] % self.parts == 0
+        cut_rows = cut_rows and rows > 0 and rows % self.parts == 0
         spec = PartitionSpec(self.axes if cut_rows else None, *(None,) * (a.ndim - 1))
         return jax.sharding.reshard(a, NamedSharding(self.known_mesh, spec))
 

@@ -18,7 +18,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.sharding import Mesh
 
-from shardsolve._calls import FACTOR, Arrays, Call, compiled
+from shardsolve._calls import FACTOR, Arrays, Call, compiled, map_batch
 from shardsolve._check import check_matrix, check_tile
 from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._records import FAILURE, raise_if_failed
@@ -95,10 +95,8 @@ def _cholesky_of(cut: Cut | None, tile: int, upper: bool) -> Callable[[jax.Array
         lower = whole(adjoint(factor) if upper else factor)
         change = whole(tangents[0])
         change = (change + adjoint(change)) / 2
-        half = lax.linalg.triangular_solve(
-            lower, change, left_side=False, lower=True, transpose_a=True, conjugate_a=True
-        )
-        middle = jnp.tril(lax.linalg.triangular_solve(lower, half, left_side=True, lower=True))
+        half = adjoint(_solve_lower(lower, change))  # the change is Hermitian
+        middle = jnp.tril(_solve_lower(lower, half))
         middle = middle - jnp.diag(jnp.diag(middle)) / 2
         change = jnp.matmul(lower, middle, precision=lax.Precision.HIGHEST)
         change = adjoint(change) if upper else change
@@ -108,6 +106,37 @@ def _cholesky_of(cut: Cut | None, tile: int, upper: bool) -> Callable[[jax.Array
         )
 
     return cholesky
+
+
+def _solve_lower(lower: jax.Array, b: jax.Array) -> jax.Array:
+    """L^-1 b for whole (n, n) matrices, of a batch one after the other.
+
+    The triangular solve of a batch waits for threads of a pool which the programs of several CPU
+    devices may have taken: jaxlib 0.8 to 0.11 hang there. `custom_vmap` cannot be transposed, so
+    `custom_linear_solve` is around it, which differentiates the product and never computes it.
+    """
+    frozen = lax.stop_gradient(lower)
+    return lax.custom_linear_solve(
+        lambda x: jnp.matmul(lower, x, precision=lax.Precision.HIGHEST),
+        b,
+        lambda _, b: _triangular_solve(False)(frozen, b),
+        transpose_solve=lambda _, b: _triangular_solve(True)(frozen, b),
+    )
+
+
+@functools.cache
+def _triangular_solve(transposed: bool) -> Callable[[jax.Array, jax.Array], jax.Array]:
+    @custom_vmap
+    def solve(lower: jax.Array, b: jax.Array) -> jax.Array:
+        return lax.linalg.triangular_solve(
+            lower, b, left_side=True, lower=True, transpose_a=transposed
+        )
+
+    @solve.def_vmap
+    def one_by_one(axis_size, batched, lower, b):
+        return map_batch(solve, batched, (lower, b)), True
+
+    return solve
 
 
 class _InOrder(Call):

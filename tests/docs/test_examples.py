@@ -49,6 +49,21 @@ def test_figure_is_what_its_script_draws(tmp_path: Path):
     assert (tmp_path / "slabs.svg").read_bytes() == script.with_suffix(".svg").read_bytes()
 
 
+def test_natural_gradient_prints_its_certificate_and_agrees_with_numpy():
+    example = HERE.parents[1] / "examples" / "natural_gradient.py"
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    done = subprocess.run(
+        [sys.executable, str(example), "--n", "128", "--samples", "256"],
+        env=environment,
+        timeout=SECONDS,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-6000:]
+    assert re.search(r"^certificate: backward error \S+ u, rcond \S+$", done.stdout, re.MULTILINE)
+    assert "numpy.linalg.solve differs by" in done.stdout
+
+
 # The checks check
 
 

@@ -259,3 +259,35 @@ print("fine")
 @pytest.mark.devices
 def test_empty_system_gives_an_empty_answer(python):
     assert python(EMPTY).endswith("fine\n")
+
+
+EMPTY_ON_EXPLICIT_AXES = """
+import jax, jax.numpy as jnp, numpy as np, shardsolve
+axes = (jax.sharding.AxisType.Explicit,)
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",), axis_types=axes)
+solve = lambda a, b: shardsolve.solve(a, b, assume_a="pos", mesh=mesh)
+loss = lambda a: shardsolve.logdet(a, mesh=mesh) + jnp.sum(shardsolve.cholesky(a, mesh=mesh))
+where = [jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*s)) for s in ((), ("x",))]
+a, whole, cut = np.zeros((0, 0)), *(jax.device_put(np.zeros((0, 0)), place) for place in where)
+for a in (a, whole, cut):
+    for b in (np.zeros(0), np.zeros((0, 2))):
+        assert solve(a, b).shape == b.shape
+        assert jax.jit(solve)(a, b).shape == b.shape
+        factor = shardsolve.cho_factor(a, mesh=mesh)
+        assert shardsolve.cho_solve(factor, b, mesh=mesh).shape == b.shape
+    assert shardsolve.inv(a, mesh=mesh).shape == (0, 0)
+    assert shardsolve.cholesky(a, mesh=mesh).shape == (0, 0)
+    assert shardsolve.logdet(a, mesh=mesh) == 0 and shardsolve.cond(a, 1, mesh=mesh) == 1
+    if a is cut and jax.__version_info__ < (0, 10):
+        continue  # jax 0.8.1 itself has no results there, of jit(lambda a: a * 2) neither
+    with jax.set_mesh(mesh):
+        assert jax.grad(loss)(a).shape == (0, 0)
+        assert jax.jit(jax.grad(loss))(a).shape == (0, 0)
+print("fine")
+"""
+
+
+@pytest.mark.devices
+def test_empty_system_on_explicit_axes_gives_an_empty_answer(python):
+    """With mesh= it was JAX's "Length of device assignment 1 is not equal ..."."""
+    assert python(EMPTY_ON_EXPLICIT_AXES).endswith("fine\n")

@@ -287,14 +287,41 @@ def test_message_of_an_old_failure_is_its_own_or_none(tmp_path):
     assert info.message.startswith("the text of this failure is no longer kept")
 
 
-def test_debug_nans_raises_of_its_own():
+@every_function
+def test_debug_nans_outside_jit_gives_our_reason(function):
+    """It was JAX's "FloatingPointError in gather"."""
     with jax.debug_nans(True):
-        assert solves(hermitian(N), solve(spread(hermitian(N)), sides(N)), sides(N))
-        factor = shardsolve.cho_factor(spread(hermitian(N)))
-        assert solves(hermitian(N), shardsolve.cho_solve(factor, sides(N)), sides(N))
-        assert np.isfinite(shardsolve.inv(factor)).all()
-        with pytest.raises((FloatingPointError, shardsolve.LinAlgError)):
-            solve(spread(indefinite()), sides(N))
+        FUNCTIONS[function](spread(hermitian(N)))
+        with pytest.raises(shardsolve.LinAlgError, match="not positive definite"):
+            FUNCTIONS[function](spread(indefinite()))
+
+
+@every_use
+def test_debug_nans_with_a_failed_factor_gives_our_reason(use):
+    factor = jax.jit(shardsolve.cho_factor)(spread(indefinite()))
+    with jax.debug_nans(True), pytest.raises(shardsolve.LinAlgError, match="positive definite"):
+        FACTOR_USES[use](factor)
+
+
+def test_debug_nans_with_full_output_gives_the_info():
+    with jax.debug_nans(True):
+        _, info = solve(spread(indefinite()), sides(N), full_output=True)
+        assert info.status is Status.NOT_POSITIVE_DEFINITE
+
+
+def test_debug_nans_under_vmap_is_not_passed_over():
+    """There nobody reads the verdict: NaN must not pass in silence."""
+    given = spread(indefinite())[None]
+    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+        jax.vmap(lambda a: solve(a, sides(N)))(given)
+
+
+@pytest.mark.parametrize("full_output", (False, True))
+def test_debug_nans_inside_jit_raises(full_output):
+    """JAX runs the program again without jit: if it then meets our exception, so much the better"""
+    run = jax.jit(functools.partial(solve, full_output=full_output))
+    with jax.debug_nans(True), pytest.raises((FloatingPointError, shardsolve.LinAlgError)):
+        run(spread(indefinite()), sides(N))
 
 
 def test_factor_and_info_are_compared_by_identity():

@@ -19,7 +19,13 @@ from systems import (
     solves,
 )
 
-from shardsolve.compat.jaxmg import potri, potri_shardmap_ctx, potrs, potrs_shardmap_ctx
+from shardsolve.compat.jaxmg import (
+    potri,
+    potri_shardmap_ctx,
+    potri_symmetrize,
+    potrs,
+    potrs_shardmap_ctx,
+)
 
 pytestmark = pytest.mark.devices
 
@@ -62,11 +68,63 @@ def test_potrs_returns_x_logdet_and_status(dtype):
     assert close(logdet, np.linalg.slogdet(a)[1].astype(np.asarray(logdet).dtype))
 
 
-def test_bad_pivot_is_a_status_and_nan():
-    mesh, _, _, cut, whole = system()
-    x, status = potrs(-cut, whole, T_A, mesh, SPECS, return_status=True)
-    assert status == 1
-    assert np.isnan(x).all()
+def not_symmetric():
+    a = np.diag(1.0 + np.arange(ROWS))
+    a[0, 1] = 2.0
+    return a
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("way", ["eager", "jit"])
+@pytest.mark.parametrize("bad", [np.diag(np.arange(ROWS) - 1.0), not_symmetric()], ids=["-", "+"])
+def test_no_answer_is_status_seven_and_nan(bad, way, dtype):
+    """JAXMg's tests ask for 7 whatever the reason."""
+    mesh, _, _, _, whole = system(dtype)
+    given = put(bad.astype(dtype), mesh, "x")
+
+    def both(a, b):
+        return (
+            potrs(a, b, T_A, mesh, SPECS, return_status=True),
+            potri(a, T_A, mesh, SPECS, return_status=True),
+        )
+
+    for x, status in (jax.jit(both) if way == "jit" else both)(given, whole):
+        assert status == 7
+        assert status.dtype == "int32"
+        assert np.isnan(x).all()
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+@pytest.mark.parametrize("way", ["eager", "jit"])
+@pytest.mark.parametrize("specs", [{"in_specs": SPECS}, {"matrix_specs": SPECS}, {}], ids=str)
+def test_abstract_mesh_stands_for_the_one_of_the_matrix(specs, way, explicit):
+    mesh = row_mesh(explicit=explicit)
+    a, b = hermitian(ROWS), sides(ROWS, 2)
+
+    def both(a, b):
+        in_specs = specs.get("in_specs") or specs.get("matrix_specs")
+        return (
+            potrs(a, b, T_A, mesh.abstract_mesh, **specs),
+            potri(a, T_A, mesh.abstract_mesh, in_specs),
+        )
+
+    x, inverse = (jax.jit(both) if way == "jit" else both)(put(a, mesh, "x"), put(b, mesh))
+    assert solves(a, x, b)
+    assert inverts(a, inverse)
+    assert len(x.sharding.device_set) == DEVICES
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+@pytest.mark.parametrize("way", ["eager", "jit"])
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+def test_symmetrize_mirrors_the_upper_triangle_where_it_lies(dtype, way, explicit):
+    a = hermitian(ROWS, dtype)
+    given = put(np.triu(a) + np.tril(np.ones_like(a), -1), row_mesh(explicit=explicit), "x")
+    run = jax.jit(potri_symmetrize) if way == "jit" else potri_symmetrize
+    whole = run(given)
+    assert np.array_equal(whole, a)
+    assert whole.sharding.is_equivalent_to(given.sharding, 2)
+    assert np.array_equal(run(whole), a)
 
 
 def test_new_names_of_the_specs_are_taken():

@@ -190,6 +190,86 @@ def test_advice_for_a_list_of_another_dtype_can_be_followed():
     assert np.isfinite(solve(a, jnp.asarray(sides(N).tolist(), a.dtype))).all()
 
 
+@pytest.mark.parametrize("dtype_b", DTYPES)
+@pytest.mark.parametrize("dtype_a", DTYPES)
+def test_advice_for_another_dtype_drops_no_imaginary_part(dtype_a, dtype_b):
+    a, b = jnp.asarray(hermitian(N, dtype_a)), jnp.asarray(sides(N, None, dtype_b))
+    if dtype_a == dtype_b:
+        return
+    with pytest.raises(TypeError) as raised:
+        solve(a, b)
+    said = str(raised.value)
+    narrows = np.promote_types(dtype_a, dtype_b) != dtype_a
+    assert ("jnp.asarray(b, a.dtype)" in said) == (not narrows or "if b may be rounded" in said)
+    if np.dtype(dtype_b).kind == "c" and np.dtype(dtype_a).kind == "f":
+        assert "jnp.asarray(b, a.dtype)" not in said
+        both = np.promote_types(dtype_a, dtype_b)
+        assert solves(a.astype(both), solve(a.astype(both), b.astype(both)), b.astype(both))
+
+
+@pytest.mark.parametrize("argument", ("a", "b"))
+@pytest.mark.parametrize("dtype", (">f8", ">c8", np.longdouble, np.clongdouble), ids=str)
+def test_numpy_numbers_that_jax_has_not_say_what_to_do(dtype, argument):
+    """They got JAX's own words."""
+    narrow = {">f8": "float64", ">c8": "complex64", np.longdouble: "float64"}
+    narrow = np.dtype(narrow.get(dtype, "complex128"))
+    if np.dtype(dtype) == narrow:
+        pytest.skip("not another dtype on this machine")
+    system = {"a": hermitian(N, narrow), "b": sides(N, None, narrow)}
+    system[argument] = system[argument].astype(dtype)
+    with pytest.raises(TypeError, match=rf"^{argument} is a NumPy array of .*{argument}\.astype"):
+        solve(**system)
+    if np.dtype(dtype).isnative:
+        back = system[argument].astype(narrow)
+    else:
+        back = system[argument].astype(system[argument].dtype.newbyteorder("="))
+    assert np.isfinite(solve(**{**system, argument: back})).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("lstsq", "solve"),
+        ("eigh", "jax.numpy.linalg.eigh"),
+        ("qr", "jax.numpy.linalg.qr"),
+        ("svd", "jax.numpy.linalg.svd"),
+        ("lu", "jax.scipy.linalg.lu"),
+        ("pinv", "jax.numpy.linalg.pinv"),
+        ("det", "logdet"),
+        ("nothing_like_it", "cho_factor"),
+    ],
+)
+def test_function_that_is_not_there_says_what_there_is(name, instead):
+    with pytest.raises(AttributeError, match=rf"shardsolve has no {name}\b.*{instead}") as raised:
+        getattr(shardsolve, name)
+    assert raised.value.name == name
+    assert not hasattr(shardsolve, name)
+    assert name not in dir(shardsolve)
+
+
+def test_module_without_a_name_still_behaves_as_one():
+    import copy
+    import doctest
+    import inspect
+
+    assert getattr(shardsolve, "lstsq", None) is None
+    assert copy.copy(shardsolve.solve) is shardsolve.solve
+    assert inspect.unwrap(shardsolve.solve) is shardsolve.solve
+    doctest.testmod(shardsolve)
+    with pytest.raises(ImportError, match="lstsq"):
+        exec("from shardsolve import lstsq")
+    with pytest.raises(
+        AttributeError, match=r"^module 'shardsolve' has no attribute '__wrapped__'"
+    ):
+        shardsolve.__wrapped__  # noqa: B018
+
+
+@pytest.mark.parametrize("assume_a", ("gen", "sym", "her"))
+def test_other_kind_of_matrix_says_what_there_is(assume_a):
+    with pytest.raises(ValueError, match=r"jax\.scipy\.linalg\.solve, on one device"):
+        shardsolve.solve(hermitian(N), sides(N), assume_a=assume_a)
+
+
 # A factor that is used where it was not made, or is none
 
 
@@ -332,6 +412,37 @@ def test_overwritten_matrix_used_again_is_an_error(python, function, warm):
     use = USES_OF_A[function].format("")
     out = python(DELETED.format(use=use, use_up=use_up, warm=warm))
     assert "deleted" in out, out
+
+
+OVERWRITTEN_AS_B = """
+import jax, jax.numpy as jnp, numpy as np, shardsolve
+where = jax.sharding.NamedSharding(
+    jax.sharding.Mesh(np.array(jax.devices()), ("x",)), jax.sharding.PartitionSpec("x")
+)
+a = jax.device_put(4 * np.eye(24), where)
+def use(b):
+    return shardsolve.solve(a, b, assume_a="pos", overwrite_a=True)
+try:
+    use({b})
+except ValueError as error:
+    print(error)
+print(bool(jnp.array_equal(use(jnp.copy(a)), np.eye(24))))
+"""
+
+
+@pytest.mark.parametrize("b", ("a", "jax.device_put(a, where)"))
+def test_right_hand_side_in_the_memory_to_be_overwritten_is_refused(python, b):
+    """In a process of its own: JAX ends it where a donated buffer comes twice."""
+    said, answered = python(OVERWRITTEN_AS_B.format(b=b), seconds=60).splitlines()
+    assert said.startswith("overwrite_a=True was given, and b lies in the memory of a")
+    assert "jnp.copy(b)" in said
+    assert answered == "True"
+
+
+def test_numpy_matrix_may_be_both_and_be_overwritten():
+    a = np.array(4 * np.eye(N))
+    assert np.array_equal(solve(a, a, overwrite_a=True), np.eye(N))
+    assert np.array_equal(a, 4 * np.eye(N))
 
 
 def test_tracer_without_sharding_is_solved_on_one_device():

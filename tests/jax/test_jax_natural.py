@@ -97,6 +97,56 @@ def test_gradient_is_that_of_jax(dtype, upper, way):
     assert close(ours, jax.grad(value(plain))(a))
 
 
+# Of a function of one matrix, functions of two.
+TRANSFORMS = {
+    "vmap_grad": lambda f: jax.vmap(jax.grad(f)),
+    "grad_vmap": lambda f: jax.grad(lambda a: jnp.sum(jax.vmap(f)(a) ** 2)),
+    "second_order": lambda f: jax.vmap(lambda a: jax.jvp(jax.grad(f), (a,), (a.T + 2.0,))[1]),
+    "reverse_twice": lambda f: jax.grad(lambda a: jnp.sum(jnp.abs(jax.vmap(jax.grad(f))(a)))),
+    "many_tangents": lambda f: lambda a: jax.jacfwd(f)(a[0]),
+}
+
+
+@pytest.mark.parametrize("way", ["eager", "jit"])
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_transforms_of_the_gradient_are_those_of_jax(transform, upper, way):
+    n = 8
+    weights = 1.0 + jnp.arange(n * n).reshape(n, n)
+
+    def plain(a):
+        lower = jnp.linalg.cholesky(systems.hermitian_part(a), symmetrize_input=False)
+        return lower.T if upper else lower
+
+    def transformed(factor):
+        return TRANSFORMS[transform](lambda a: jnp.sum(factor(a) ** 3 * weights))
+
+    batch = systems.batch(2, n)
+    ours = transformed(lambda a: shardsolve.cholesky(a, upper=upper))
+    ours = (jax.jit(ours) if way == "jit" else ours)(systems.spread_batch(batch))
+    assert close(ours, transformed(plain)(batch))
+
+
+GRADIENTS_OF_A_BATCH = """
+import jax, jax.numpy as jnp, numpy as np, shardsolve
+n = 240
+m = np.random.default_rng(0).standard_normal((4, n, n))
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
+where = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(None, "x"))
+a = jax.device_put(m @ m.swapaxes(1, 2) / n + np.eye(n), where)
+run = jax.jit(jax.vmap(jax.grad(lambda a: jnp.sum(shardsolve.cholesky(a) ** 2))))
+# The sum of squares of a factor is the trace of its matrix.
+print(float(abs(np.asarray(run(a)) - np.eye(n)).max()) < 1e-12)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.cpu_only
+def test_gradients_of_a_batch_end_with_a_thread_for_each_device(python):
+    """They hung in the triangular solve of a batch, unless there were more threads."""
+    assert python(GRADIENTS_OF_A_BATCH, seconds=60, NPROC=str(systems.DEVICES)) == "True\n"
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("upper", [False, True])
 def test_batch_is_factored_one_by_one(upper, compiled):

@@ -1,9 +1,9 @@
 """JAXMg's names and arguments: change the import, keep the code.
 
 Of JAXMg 0.0.9 and 1.4, as far as these agree with each other: `potrs`, `potri` and their
-`_shardmap_ctx` forms. What is different: the devices may be CPUs, one process may drive them all,
-`T_A` may be anything (the largest block, up to 1024; no condition on the shape), there is no
-padding to choose, and gradients exist.
+`_shardmap_ctx` forms, and `potri_symmetrize`. What is different: the devices may be CPUs, one
+process may drive them all, `T_A` may be anything (the largest block, up to 1024; no condition on
+the shape), there is no padding to choose, and gradients exist.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import AbstractMesh, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import shardsolve
@@ -21,16 +21,18 @@ from shardsolve import _cholesky
 from shardsolve._check import check_matrix, check_right_hand_side, check_tile
 from shardsolve._cut import axes_of, find_cut
 
-__all__ = ["potri", "potri_shardmap_ctx", "potrs", "potrs_shardmap_ctx"]
+__all__ = ["potri", "potri_shardmap_ctx", "potri_symmetrize", "potrs", "potrs_shardmap_ctx"]
 
 Specs = P | Sequence[P] | None
+Meshes = Mesh | AbstractMesh | None
+NO_ANSWER = 7  # cusolverStatus_t: CUSOLVER_STATUS_INTERNAL_ERROR, what programs for JAXMg look for
 
 
 def potrs(
     a: jax.Array,
     b: jax.Array,
     T_A: int,
-    mesh: Mesh | None = None,
+    mesh: Meshes = None,
     in_specs: Specs = None,
     return_status: bool = False,
     pad: bool = True,
@@ -45,9 +47,10 @@ def potrs(
         a: (n, n), Hermitian positive definite.
         b: (n, k) or (n,).
         T_A: Largest columns of a block.
-        mesh: Devices; by default those of `a`.
+        mesh: Devices; by default those of `a`. An AbstractMesh stands for the mesh that `a` is on.
         in_specs: PartitionSpec of `a`, alone or the first of several.
-        return_status: Also return 0 or, as LAPACK, 1 + the number of rows before the bad pivot.
+        return_status: Also return 0, or 7 if there is no answer, as JAXMg 0.0.9 for any reason;
+            which one, `shardsolve.solve` says.
         pad: Not needed; accepted.
         matrix_specs: The name of `in_specs` in 1.4.
         return_logdet: Also return log(det(a)).
@@ -56,6 +59,7 @@ def potrs(
     Returns:
         x, or (x, status), (x, logdet) or (x, logdet, status). NaN if there is no answer.
     """
+    mesh = _with_devices(mesh, a)
     axes = _axes(matrix_specs if matrix_specs is not None else in_specs)
     a = _on(check_matrix(a, inside=False), mesh, axes)
     factor = _factor(a, T_A, mesh, donate)
@@ -73,12 +77,13 @@ def potrs(
 def potri(
     a: jax.Array,
     T_A: int,
-    mesh: Mesh | None = None,
+    mesh: Meshes = None,
     in_specs: Specs = None,
     return_status: bool = False,
     pad: bool = True,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """The whole inverse, as `shardsolve.inv`. Arguments as in `potrs`."""
+    mesh = _with_devices(mesh, a)
     a = _on(check_matrix(a, inside=False), mesh, _axes(in_specs))
     factor = _factor(a, T_A, mesh)
     inverse, _ = shardsolve.inv(factor, full_output=True)
@@ -117,6 +122,27 @@ def potri_shardmap_ctx(a: jax.Array, T_A: int, pad: bool = True) -> tuple[jax.Ar
     return inverse, _status(factor)[None]
 
 
+def potri_symmetrize(a: jax.Array) -> jax.Array:
+    """The upper triangle of `a`, and below it its conjugate transpose, where `a` lies.
+
+    JAXMg's `potri_shardmap_ctx` needs it; ours gives the whole inverse, which this leaves as it is.
+    """
+    mirrored = jnp.conj(jnp.triu(a, 1).T)
+    sharding = jax.typeof(a).sharding
+    if not sharding.mesh.empty:  # with Explicit axes the transpose is cut the other way
+        mirrored = jax.sharding.reshard(mirrored, sharding)
+    return jnp.triu(a) + mirrored
+
+
+def _with_devices(mesh: Meshes, a: jax.Array) -> Meshes:
+    """For an AbstractMesh the mesh that a matrix lies on, if it is such a one."""
+    if not isinstance(mesh, AbstractMesh) or isinstance(a, jax.core.Tracer):
+        return mesh
+    sharding = getattr(a, "sharding", None)
+    known = isinstance(sharding, NamedSharding) and sharding.mesh.shape == mesh.shape
+    return sharding.mesh if known else mesh
+
+
 def _axes(specs: Specs) -> tuple[str, ...] | None:
     """Those that cut the matrix, if specs say so."""
     if specs is None:
@@ -125,15 +151,15 @@ def _axes(specs: Specs) -> tuple[str, ...] | None:
     return tuple(axis for entry in spec for axis in axes_of(entry)) or None
 
 
-def _on(a: jax.Array, mesh: Mesh | None, axes: tuple[str, ...] | None) -> jax.Array:
+def _on(a: jax.Array, mesh: Meshes, axes: tuple[str, ...] | None) -> jax.Array:
     """`a` where mesh and specs say, if they do and it is not there."""
-    if mesh is None or isinstance(a, jax.core.Tracer) or a.shape[0] % mesh.size:
+    if not isinstance(mesh, Mesh) or isinstance(a, jax.core.Tracer) or a.shape[0] % mesh.size:
         return a
     wanted = NamedSharding(mesh, P(axes or tuple(mesh.axis_names), None))
     return a if a.sharding == wanted else jax.device_put(a, wanted)
 
 
-def _factor(a: jax.Array, tile: int, mesh: Mesh | None, donate: bool = False) -> shardsolve.Factor:
+def _factor(a: jax.Array, tile: int, mesh: Meshes, donate: bool = False) -> shardsolve.Factor:
     """As cho_factor, but for raising: JAXMg never does for the numbers."""
     donate = donate and not isinstance(a, jax.core.Tracer)
     run = _cholesky._factor_overwriting if donate else _cholesky._factor
@@ -146,6 +172,4 @@ def _tile(largest: int) -> int:
 
 
 def _status(factor: shardsolve.Factor) -> jax.Array:
-    verdict = factor.info.verdict
-    pivot = verdict[3] + 1
-    return jnp.where(verdict[0] == 0, 0, jnp.where(pivot > 0, pivot, -verdict[0])).astype(jnp.int32)
+    return jnp.where(factor.info.verdict[0] == 0, 0, NO_ANSWER).astype(jnp.int32)
