@@ -226,11 +226,6 @@ std::int64_t MeshState::available_memory(std::int64_t enough) const {
   }
   // A host gives memory when it is touched.
   const bool on_host = backend_->memory() == Memory::host;
-  // To ask how much a host has takes longer than a small solve.
-  constexpr std::int64_t little = std::int64_t{4} << 20;
-  if (on_host && enough * ranks() <= little) {
-    return enough;
-  }
   std::int64_t least_kept = std::numeric_limits<std::int64_t>::max();
   for (const auto& seat : seats_) {
     const std::int64_t held = seat->rank->workspace_held();
