@@ -216,7 +216,8 @@ void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const 
     }
     return;
   }
-  const bool at_once = !seat.gpu && is_short(job);
+  // A GPU's thread waits for its own work anyway.
+  const bool at_once = request.ranks == 1 ? seat.gpu || is_short(job) : !seat.gpu && is_short(job);
   if (at_once && request.ranks == 1) {
     try {
       request.work(job, {seat});
@@ -266,9 +267,12 @@ struct Handler<request> {
   static ffi::Error on_gpu(GpuCallSite* site, ffi::RunId run, void* stream, std::int32_t device,
                            ffi::ScratchAllocator scratch, Place place, Arguments... arguments) {
     const mesh::CudaStream xla{device, stream};
+    const Request asked = request(arguments...);
     PlaceWords words(place.element_count());
     try {
-      xla.copy(words.data(), place.untyped_data(), place.size_bytes());
+      if (asked.ranks > 1) {  // who is alone needs no number
+        xla.copy(words.data(), place.untyped_data(), place.size_bytes());
+      }
       xla.synchronize();
     } catch (const std::exception& error) {
       return failed(XLA_FFI_Error_Code_INTERNAL, error.what());
@@ -278,7 +282,7 @@ struct Handler<request> {
     };
     // Its last user may be the thread that sets it, when this one has gone on.
     const auto done = std::make_shared<std::promise<ffi::Error>>();
-    enter(*site, run, words, request(arguments...), Gpu{xla, allocate},
+    enter(*site, run, words, asked, Gpu{xla, allocate},
           [done](ffi::Error error) { done->set_value(std::move(error)); });
     return done->get_future().get();
   }

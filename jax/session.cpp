@@ -1,6 +1,8 @@
 #include "jax/session.hpp"
 
 #include "jax/gang.hpp"
+#include "mesh/cuda_loader.hpp"
+#include "mesh/mesh_state.hpp"
 
 #include <atomic>
 #include <map>
@@ -33,6 +35,10 @@ namespace {
 Mesh make_mesh(const MeshKey& key) {
   if (key.serial) {
     return Mesh::serial();
+  }
+  if (key.gpus.size() == 1) {  // XLA has a thread for each GPU, which waits for us anyway
+    return Mesh(mesh::MeshState::start(
+        mesh::make_cuda_backend({.devices = key.gpus, .delays = {}, .in_caller = true})));
   }
   return key.gpus.empty() ? Mesh::host(key.ranks) : Mesh::cuda(key.gpus);
 }

@@ -31,6 +31,7 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(CudaOptions options);
 
   std::int64_t ranks() const override { return static_cast<std::int64_t>(options_.devices.size()); }
+  bool runs_in_caller() const override { return options_.in_caller; }
   Memory memory() const override { return Memory::device; }
   std::unique_ptr<runtime::Device> make_device(std::int64_t rank, runtime::Pulse& pulse) override;
   std::unique_ptr<comm::Communicator> make_communicator(const comm::Pulses& pulses,
