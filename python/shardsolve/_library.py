@@ -92,6 +92,7 @@ def register() -> None:
         if _registered:
             return
         _check_version()
+        jax.devices()  # what is registered before XLA's backends start is refused when they do
         for kind, platform in PLATFORMS.items():
             _register_on(kind, platform)
         _registered = True

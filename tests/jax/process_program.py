@@ -22,6 +22,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import shardsolve
+from shardsolve import _library
 
 PART, NUMBER, PROCESSES = sys.argv[1], *map(int, sys.argv[2:4])
 COORDINATOR, FOLDER = sys.argv[4:6]
@@ -72,6 +73,9 @@ def right(n: int, k: int = 3, dtype=np.float64) -> np.ndarray:
 def solve(a, b, **options):
     return shardsolve.solve(a, b, assume_a="pos", **options)
 
+
+# Between systems that one rank solves for all, of which there are few here, and others.
+_library.library().shardsolve_set_small_matrix(256)
 
 # ---- parts
 

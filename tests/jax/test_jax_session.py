@@ -157,8 +157,8 @@ SMALL_WAYS = {
 @pytest.mark.parametrize(
     ("way", "n", "dtype"),
     [
-        *(("eager", n, dtype) for n in (1, 7, 24, 256) for dtype in ("float32", "complex128")),
-        *((way, n, "complex128") for way in ("jit", "jit_mesh", "explicit") for n in (7, 24, 256)),
+        *(("eager", n, dtype) for n in (1, 7, 24, 512) for dtype in ("float32", "complex128")),
+        *((way, n, "complex128") for way in ("jit", "jit_mesh", "explicit") for n in (7, 24, 512)),
         ("shard_map", 24, "complex128"),  # rows that are cut evenly
     ],
 )
@@ -188,7 +188,7 @@ def test_small_systems_of_groups_and_batches_are_solved_by_one_rank_under_jit():
 
 
 @pytest.mark.one_rank
-@pytest.mark.parametrize("n", (24, 256))
+@pytest.mark.parametrize("n", (24, 512))
 def test_gradient_of_a_small_system_by_one_rank_is_that_of_jnp(n):
     a, b = hermitian(n), sides(n)
     ours, reference = (jax.jit(jax.value_and_grad(scalar(f), (0, 1))) for f in FUNCTIONS["solve"])

@@ -1,6 +1,14 @@
 """What import and a solve leave as it was. Each in a process of its own."""
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
+
+SOURCES = Path(__file__).parents[2] / "python"
+needs_wheel = pytest.mark.skipif(
+    Path(find_spec("shardsolve").origin).is_relative_to(SOURCES), reason="needs an installed wheel"
+)
 
 # A snapshot of what belongs to the process and not to us.
 SNAPSHOT = """
@@ -78,6 +86,7 @@ def test_import_does_not_ask_for_devices(python):
     assert python(NO_DEVICES, XLA_FLAGS="") == "3\n"
 
 
+@needs_wheel
 def test_import_does_not_load_the_library(python):
     """Registered at the first call: an import costs nothing and cannot fail for it."""
     out = python(
@@ -125,6 +134,7 @@ print("end")
     assert out == "end\n"
 
 
+@needs_wheel
 def test_version_and_names_are_there(python):
     out = python(
         """
@@ -151,3 +161,15 @@ except ImportError as error:
     )
     assert "0.7.2" in out
     assert "0.8.1" in out
+
+
+def test_first_thing_that_a_process_does_may_be_a_call_under_jit(python):
+    """Nothing has started JAX's devices yet when the library is registered."""
+    out = python(
+        """
+import jax, numpy as np, shardsolve
+solve = jax.jit(lambda a, b: shardsolve.solve(a, b, assume_a="pos"))
+print(float(abs(solve(2 * np.eye(3, dtype=np.float32), np.ones(3, np.float32)) - 0.5).max()))
+"""
+    )
+    assert float(out) < 1e-6
