@@ -70,6 +70,7 @@ def solve(
     tile: int | None = None,
     overwrite_a: bool = False,
     full_output: bool = False,
+    estimate_rcond: bool = True,
 ) -> jax.Array | tuple[jax.Array, Info]:
     """Solves a x = b for a Hermitian positive definite matrix.
 
@@ -89,6 +90,9 @@ def solve(
         overwrite_a: Give up `a`: its memory is used, and it cannot be used afterwards. Has no
             meaning inside `jit`; donate the argument there.
         full_output: Also return what is known of the answer.
+        estimate_rcond: With full_output also estimate the condition number, which takes as long
+            as five solves; info.rcond is -1 otherwise. Under `jit` XLA leaves out an estimate that
+            the program does not use.
 
     Returns:
         x, of b's shape; with full_output (x, Info), where Info has backward error and rcond.
@@ -106,9 +110,9 @@ def solve(
     b = check_right_hand_side(a.shape, a.dtype, b)
     cut = find_cut(a, mesh, axis_name, b)
     if overwrite_a and not isinstance(a, jax.core.Tracer):
-        x, info, _ = _solve_overwriting(a, b, cut, check_tile(tile), full_output)
+        x, info, _ = _solve_overwriting(a, b, cut, check_tile(tile), full_output and estimate_rcond)
     else:
-        x, info = _solve(a, b, cut, check_tile(tile), full_output)
+        x, info = _solve(a, b, cut, check_tile(tile), full_output and estimate_rcond)
     if full_output:
         return x, info
     raise_if_failed(info.verdict)
@@ -141,11 +145,13 @@ def cho_solve(
     mesh: Mesh | None = None,
     axis_name: AxisName | None = None,
     full_output: bool = False,
+    estimate_rcond: bool = True,
 ) -> jax.Array | tuple[jax.Array, Info]:
     """Solves a x = b with the factor of a. Arguments, results and errors as in `solve`."""
     factor = check_factor(factor, Factor)
     b = check_right_hand_side(factor.shape, factor.dtype, b)
-    x, info = _cho_solve(factor, b, find_cut(factor._slab, mesh, axis_name, b), full_output)
+    cut = find_cut(factor._slab, mesh, axis_name, b)
+    x, info = _cho_solve(factor, b, cut, full_output and estimate_rcond)
     if full_output:
         return x, info
     raise_if_failed(info.verdict)
@@ -329,27 +335,27 @@ def _solve_with(factor: Factor, b: jax.Array, cut: Cut | None) -> tuple[jax.Arra
     return x if cut is None else cut.place_like(x, b), rest
 
 
-@functools.partial(compiled, static_argnames=("cut", "full_output"))
+@functools.partial(compiled, static_argnames=("cut", "with_rcond"))
 def _cho_solve(
-    factor: Factor, b: jax.Array, cut: Cut | None, full_output: bool
+    factor: Factor, b: jax.Array, cut: Cut | None, with_rcond: bool
 ) -> tuple[jax.Array, Info]:
     x, (verdict, error) = _solve_with(factor, b, cut)
-    rcond = _rcond(factor, cut)[0] if full_output else jnp.full_like(error[0], NOT_KNOWN)
+    rcond = _rcond(factor, cut)[0] if with_rcond else jnp.full_like(error[0], NOT_KNOWN)
     return x, Info(verdict, error[0], rcond)
 
 
 def _solve_traced(
-    a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, full_output: bool
+    a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, with_rcond: bool
 ) -> tuple[jax.Array, Info]:
-    return _cho_solve(_factor_traced(a, cut, tile), b, cut and cut.by_rows, full_output)
+    return _cho_solve(_factor_traced(a, cut, tile), b, cut and cut.by_rows, with_rcond)
 
 
 def _solve_keeping(
-    a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, full_output: bool
+    a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, with_rcond: bool
 ) -> tuple[jax.Array, Info, jax.Array]:
     """The same with the factor as a result: only then may it take the memory of `a`."""
     factor = _factor_traced(a, cut, tile)
-    return *_cho_solve(factor, b, cut and cut.by_rows, full_output), factor._slab
+    return *_cho_solve(factor, b, cut and cut.by_rows, with_rcond), factor._slab
 
 
 def _factor_traced(a: jax.Array, cut: Cut | None, tile: int) -> Factor:

@@ -15,6 +15,7 @@ from systems import (
     solve_ratio,
     solves,
     spread,
+    tolerance,
     unit_roundoff,
 )
 
@@ -142,6 +143,19 @@ def test_solve_matrix_scaled_to_the_edge_passes_gate(dtype, direction):
     unscaled = hermitian(33, dtype).astype(np.result_type(dtype, np.float64))
     expected = np.linalg.slogdet(unscaled)[1] + 33 * np.log(float(scale))
     assert abs(float(shardsolve.logdet(spread(a))) / expected - 1) < 1e3 * unit_roundoff(dtype)
+
+
+@pytest.mark.parametrize("kept", (False, True))
+def test_full_output_without_an_estimate_has_the_backward_error_alone(kept):
+    a, b = hermitian(40), sides(40)
+    options = {"full_output": True, "estimate_rcond": False}
+    if kept:
+        x, info = shardsolve.cho_solve(shardsolve.cho_factor(spread(a)), b, **options)
+    else:
+        x, info = shardsolve.solve(spread(a), b, assume_a="pos", **options)
+    assert solves(a, x, b)
+    assert 0 <= float(info.backward_error) < tolerance("float64", 10)
+    assert float(info.rcond) == -1
 
 
 @every_dtype

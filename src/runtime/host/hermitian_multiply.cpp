@@ -261,10 +261,7 @@ template <Scalar T>
                                                double* sums) {
   UpperProduct<T>(a, x, sums).run();
 }
-bool has_fma() {
-  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return has;
-}
+bool has_fma() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 #endif
 
 }  // namespace
