@@ -26,9 +26,14 @@ demo: ## a real problem, from a file to a certified answer
 	@PYTHONPATH=python $(PYTHON) examples/gaussian_process.py
 
 .PHONY: test
-test: ## all tiers, sanitizers and the proof of the waits, in short forms
+test: ## the library, the command and the JAX package: what a user should see pass
 	@scripts/setup.sh test
 	@scripts/test.sh
+
+.PHONY: test-all
+test-all: ## also the wheel, the oldest jax, other numbers of devices, sanitizers, the proof of the waits
+	@scripts/setup.sh test
+	@scripts/test.sh all
 
 .PHONY: test-tsan-long
 test-tsan-long: ## all tiers under ThreadSanitizer, repeatedly

@@ -1,32 +1,51 @@
 #!/usr/bin/env bash
 # Runs the tests, stage by stage:  scripts/test.sh [stage...]
+# What a user should see pass, and `make test` runs; the stages without a name given:
 #   release  optimised build; unit, kernels (those of GPUs, emulated), distributed, mpi, fuzz and install tiers
-#   cli      the command line tool of the release build
-#   jax      the wheel as it is released, with the oldest and a new jax, on 1, 2, 4 and 6 devices
+#   fronts   the command line tool and the JAX package of the release build, side by side
+# Beside these in CI (.ci/run):
+#   wheel    the wheel as it is released, with the oldest jax; other numbers of devices; side by side
 #   tsan     distributed tier under ThreadSanitizer
-#   asan     unit, distributed and fuzz tiers and the command line under AddressSanitizer + UBSan
 #   waits    a sample of the event waits is removed; each removal has to be noticed
-# Without a stage: all of these. By name only:
-#   tsan-long   unit, distributed and fuzz tiers under ThreadSanitizer, three times
-#   waits-long  every event wait is removed in turn
+#   asan     unit, distributed and fuzz tiers under AddressSanitizer + UBSan
+# All of these, and in `make test-all` also:
+#   wheel-all  all JAX tests with the wheel, and the oldest and a new jax, on 1, 2, 4 and 6 devices
+#   asan-cli   the command line tool under AddressSanitizer + UBSan
+# By name only:
+#   tsan-long    unit, distributed and fuzz tiers under ThreadSanitizer, three times
+#   waits-long   every event wait is removed in turn
 #   faults-long  each call, message and allocation of each rank fails in turn
-#   device      on the GPUs that SHARDSOLVE_TEST_GPUS lists ("0,1"): device tier, and the distributed tier there
-#   device-jax  the JAX tests on the first SHARDSOLVE_TEST_DEVICES GPUs, by $PYTHON, where jax and the package are installed
+#   device       on the GPUs that SHARDSOLVE_TEST_GPUS lists ("0,1"): device tier, and the distributed tier there
+#   device-jax   the JAX tests on the first SHARDSOLVE_TEST_DEVICES GPUs, by $PYTHON, where jax and the package are installed
 # SHARDSOLVE_TSAN_FILTER: regular expression of the distributed tests run by `tsan` (default: all).
+# Reports of all tests lie in build/times; scripts/test_times.py adds up what each stage and family took.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
-all_stages=(release cli jax tsan asan waits)
-jax_versions=(0.8.1 0.10.2)
+test_stages=(release fronts)
+all_stages=(release fronts wheel-all tsan waits asan asan-cli)
+named_stages=(wheel tsan-long waits-long faults-long device device-jax)
+oldest_jax=0.8.1
 python=$PWD/.venv/bin/python
+reports=build/times
+
+# configure <preset> [option...]
+configure() {
+  local preset=$1 options=()
+  shift
+  # Of a second build it compiles only what has changed.
+  if command -v ccache >/dev/null; then
+    options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
+  fi
+  cmake --preset "$preset" -DSHARDSOLVE_BUILD_TESTS=ON "${options[@]}" "$@" >"build/$preset-configure.log" 2>&1 ||
+    { cat "build/$preset-configure.log"; return 1; }
+}
 
 # build <preset> [target...]: without a target, everything.
 build() {
   local preset=$1
   shift
-  cmake --preset "$preset" -DSHARDSOLVE_BUILD_TESTS=ON >"build/$preset-configure.log" 2>&1 ||
-    { cat "build/$preset-configure.log"; return 1; }
   cmake --build --preset "$preset" --parallel "$jobs" ${1+--target "$@"}
 }
 
@@ -38,7 +57,7 @@ run_tier() {
   # TSan's options and address layout are inherited by the tests that ctest starts.
   [ "$preset" = tsan ] && launcher=(scripts/tsan_exec.sh)
   local command=("${launcher[@]}" ctest --test-dir "build/$preset" --label-regex "^$label\$" --no-tests=error
-    --output-on-failure --parallel "$jobs" "$@")
+    --output-junit "$PWD/$reports/$preset-$label.xml" --output-on-failure --parallel "$jobs" "$@")
   echo "-- $preset: $label tests"
   if [ -t 1 ]; then
     "${command[@]}" --progress
@@ -47,42 +66,20 @@ run_tier() {
   fi
 }
 
-# run_python <directory holding the command>: pytest fails by itself when it collects nothing.
-run_python() {
+# run_command <directory holding the command> <name of the report>: pytest fails by itself when it collects nothing.
+run_command() {
   local tests=(tests/cli)
   [ -d tests/python ] && tests+=(tests/python)
-  SHARDSOLVE_CLI=$PWD/$1/shardsolve "$python" -m pytest -q "${tests[@]}"
+  echo "-- the command in $1"
+  SHARDSOLVE_CLI=$PWD/$1/shardsolve "$python" -m pytest -q --junitxml "$reports/$2.xml" "${tests[@]}"
 }
 
-stage_release() {
-  build release
-  for label in unit kernels distributed mpi fuzz install; do run_tier release "$label"; done
-}
-
-stage_cli() {
-  build release
-  run_python build/release
-}
-
-# run_jax <version> <devices> [pytest option...]
+# run_jax <python> <name of the report> <devices> [pytest option...]
 run_jax() {
-  local version=$1 devices=$2
-  shift 2
-  echo "-- jax $version, $devices devices"
-  SHARDSOLVE_TEST_DEVICES=$devices "build/jax-$version/bin/python" -m pytest -q -p no:cacheprovider "$@"
-}
-
-# As users have it.
-jax_newest() {
-  run_jax "${jax_versions[-1]}" 4 tests/jax tests/docs
-}
-
-# XLA compiles faster here, to slower programs; what is ours in them stays the same.
-jax_oldest_and_other_devices() {
-  export XLA_FLAGS=--xla_backend_optimization_level=0
-  run_jax "${jax_versions[0]}" 4 tests/jax tests/docs
-  local devices
-  for devices in 1 2 6; do run_jax "${jax_versions[-1]}" "$devices" tests/jax -m "devices and not slow"; done
+  local interpreter=$1 report=$2 devices=$3
+  shift 3
+  echo "-- jax $("$interpreter" -c 'import jax; print(jax.__version__)'), $devices devices"
+  SHARDSOLVE_TEST_DEVICES=$devices "$interpreter" -m pytest -q -p no:cacheprovider --junitxml "$reports/$report.xml" "$@"
 }
 
 # side_by_side <function>...: all at once, as each keeps little more than one core busy; what they print, one by one.
@@ -103,51 +100,126 @@ side_by_side() {
   return $failed
 }
 
-stage_jax() {
+# With the package for the source tree: PYTHONPATH=python.
+build_release() {
+  configure release -DSHARDSOLVE_BUILD_PYTHON=ON -DPython_EXECUTABLE="$python"
+  build release
+  cmake --install build/release --component python --prefix python >build/python-install.log
+}
+
+stage_release() {
+  build_release
+  for label in unit kernels distributed mpi fuzz install; do run_tier release "$label"; done
+}
+
+command_of_the_tree() { run_command build/release cli; }
+
+# XLA compiles faster here, to slower programs; what is ours in them stays the same.
+package_of_the_tree() {
+  export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_EXAMPLES=8
+  run_jax "$python" jax 4 tests/jax tests/docs -m "not more"
+}
+
+stage_fronts() {
+  build_release
+  side_by_side command_of_the_tree package_of_the_tree
+}
+
+# install_wheel <name> <requirement>: in a virtual environment of that name, with such a jax.
+install_wheel() {
+  rm -rf "build/$1"
+  "$python" -m venv "build/$1"
+  "build/$1/bin/python" -m pip install --quiet --disable-pip-version-check "$2" build/wheel/dist/*.whl -r requirements/test.txt
+}
+
+wheel_with_the_oldest() {
+  export XLA_FLAGS=--xla_backend_optimization_level=0
+  run_jax build/jax-oldest/bin/python jax-oldest 4 tests/jax -m "(devices or wheel) and not more and not slow"
+}
+
+tree_with_other_devices() {
+  export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python
+  run_jax "$python" jax-6-devices 6 tests/jax -m "devices and not more and not slow"
+}
+
+stage_wheel() {
+  build_release
   PYTHON=$python scripts/wheel.sh
-  local version
-  for version in "${jax_versions[@]}"; do
-    rm -rf "build/jax-$version"
-    "$python" -m venv "build/jax-$version"
-    "build/jax-$version/bin/python" -m pip install --quiet --disable-pip-version-check "jax==$version" build/wheel/dist/*.whl \
-      -r requirements/jax.txt
+  install_wheel jax-oldest "jax==$oldest_jax"
+  side_by_side wheel_with_the_oldest tree_with_other_devices
+}
+
+# As users have it.
+wheel_with_the_newest() {
+  run_jax build/jax-newest/bin/python jax-newest-all 4 tests/jax tests/docs
+}
+
+wheel_with_the_oldest_and_other_devices() {
+  export XLA_FLAGS=--xla_backend_optimization_level=0
+  run_jax build/jax-oldest/bin/python jax-oldest-all 4 tests/jax tests/docs
+  local devices
+  for devices in 1 2 6; do
+    run_jax build/jax-newest/bin/python "jax-$devices-devices" "$devices" tests/jax -m "devices and not slow"
   done
-  side_by_side jax_newest jax_oldest_and_other_devices
+}
+
+stage_wheel_all() {
+  PYTHON=$python scripts/wheel.sh
+  install_wheel jax-oldest "jax==$oldest_jax"
+  install_wheel jax-newest jax
+  side_by_side wheel_with_the_newest wheel_with_the_oldest_and_other_devices
+}
+
+build_for_threads() {
+  configure tsan
+  build tsan shardsolve_distributed_tests
 }
 
 stage_tsan() {
-  build tsan shardsolve_distributed_tests
+  build_for_threads
   run_tier tsan distributed ${SHARDSOLVE_TSAN_FILTER:+--tests-regex "$SHARDSOLVE_TSAN_FILTER"}
 }
 
-stage_asan() {
-  # Exit code 66 for every report: 1, the default, is one of the tool's own answers.
-  export ASAN_OPTIONS="exitcode=66 detect_stack_use_after_return=1 strict_string_checks=1"
-  export UBSAN_OPTIONS="exitcode=66 print_stacktrace=1"
-  export LSAN_OPTIONS="exitcode=66"
-  build asan shardsolve_unit_tests shardsolve_distributed_tests shardsolve_fuzz_smoke shardsolve_cli
-  for label in unit distributed fuzz; do run_tier asan "$label"; done
-  SHARDSOLVE_SANITIZER=address run_python build/asan
-}
-
 stage_waits() {
-  build tsan shardsolve_distributed_tests
+  build_for_threads
   "$python" scripts/prove_waits.py --sample
 }
 
+# Exit code 66 for every report: 1, the default, is one of the tool's own answers.
+report_by_exit_code() {
+  export ASAN_OPTIONS="exitcode=66 detect_stack_use_after_return=1 strict_string_checks=1"
+  export UBSAN_OPTIONS="exitcode=66 print_stacktrace=1"
+  export LSAN_OPTIONS="exitcode=66"
+}
+
+stage_asan() {
+  report_by_exit_code
+  configure asan
+  build asan shardsolve_unit_tests shardsolve_distributed_tests shardsolve_fuzz_smoke
+  for label in unit distributed fuzz; do run_tier asan "$label"; done
+}
+
+stage_asan_cli() {
+  report_by_exit_code
+  configure asan
+  build asan shardsolve_cli
+  SHARDSOLVE_SANITIZER=address run_command build/asan asan-cli
+}
+
 stage_tsan_long() {
+  configure tsan -DSHARDSOLVE_TEST_DTYPES=all
   build tsan
   for label in unit distributed fuzz; do run_tier tsan "$label" --repeat until-fail:3; done
 }
 
 stage_waits_long() {
-  build tsan shardsolve_distributed_tests
+  build_for_threads
   "$python" scripts/prove_waits.py
 }
 
 stage_faults_long() {
   export SHARDSOLVE_TEST_ALL_FAULTS=1
-  build release
+  build_release
   build/release/tests/shardsolve_distributed_tests --gtest_brief=1 \
     --gtest_filter='*InjectedFault*:*ProcessMesh*:*MessageThatFails*:*Soak*'
 }
@@ -155,6 +227,7 @@ stage_faults_long() {
 # Left out are tests of what only CPU devices have: the host's memory, allocator and queues.
 stage_device() {
   : "${SHARDSOLVE_TEST_GPUS:?list the GPUs, e.g. SHARDSOLVE_TEST_GPUS=0,1}"
+  configure release
   build release
   run_tier release device
   run_tier release distributed --exclude-regex \
@@ -169,16 +242,18 @@ stage_device_jax() {
 describe() {
   case $1 in
     release) echo "optimised build; unit, kernels, distributed, mpi, fuzz and install tiers" ;;
-    cli) echo "the command line tool of the release build" ;;
-    jax) echo "the wheel as it is released, with the oldest and a new jax" ;;
+    fronts) echo "the command line tool and the JAX package of that build" ;;
+    wheel) echo "the wheel as it is released, with the oldest jax; another number of devices" ;;
+    wheel-all) echo "all JAX tests with the wheel, and the oldest and a new jax" ;;
     tsan) echo "distributed tier under ThreadSanitizer" ;;
-    asan) echo "all tiers and the command line under AddressSanitizer and UBSan" ;;
     waits) echo "a sample of event waits removed: is each removal noticed?" ;;
+    asan) echo "unit, distributed and fuzz tiers under AddressSanitizer and UBSan" ;;
+    asan-cli) echo "the command line tool under AddressSanitizer and UBSan" ;;
     tsan-long) echo "all tiers under ThreadSanitizer, three times" ;;
+    waits-long) echo "every event wait removed in turn: is each removal noticed?" ;;
     faults-long) echo "each call, message and allocation fails in turn" ;;
     device) echo "device and distributed tiers on GPUs" ;;
     device-jax) echo "the JAX tests on GPUs" ;;
-    waits-long) echo "every event wait removed in turn: is each removal noticed?" ;;
     *) return 1 ;;
   esac
 }
@@ -190,22 +265,22 @@ finish() {
   printf '%s\n' "${summary[@]}"
 }
 
-if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all_stages[@]}"); fi
+case "$*" in
+  '') stages=("${test_stages[@]}") ;;
+  all) stages=("${all_stages[@]}") ;;
+  *) stages=("$@") ;;
+esac
 for stage in "${stages[@]}"; do
   describe "$stage" >/dev/null || {
-    echo "no stage '$stage'; there are: ${all_stages[*]} tsan-long waits-long faults-long device device-jax" >&2
+    echo "no stage '$stage'; there are: all ${all_stages[*]} ${named_stages[*]}" >&2
     exit 2
   }
 done
 
-mkdir -p build
+mkdir -p "$reports"
 for stage in "${stages[@]}"; do
   echo
   echo "== $stage: $(describe "$stage")"
-  if [ "$stage" = waits ] && [ ! -f scripts/prove_waits.py ]; then
-    summary+=("$(printf '%-12s %8s  %s' "$stage" - 'left out: scripts/prove_waits.py does not exist')")
-    continue
-  fi
   start=$SECONDS
   # A subshell that is not part of a condition, so that `set -e` holds inside.
   set +e
@@ -223,3 +298,4 @@ for stage in "${stages[@]}"; do
   summary+=("$(printf '%-12s %6d s  passed' "$stage" $((SECONDS - start)))")
 done
 finish
+"$python" scripts/test_times.py "$reports"

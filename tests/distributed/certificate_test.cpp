@@ -20,8 +20,7 @@ namespace {
 
 template <class T>
 class Certificate : public ::testing::Test {};
-using Types = ::testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(Certificate, Types);
+TYPED_TEST_SUITE(Certificate, Dtypes, DtypeNames);
 
 template <Scalar T>
 constexpr double unit_roundoff = std::numeric_limits<RealOf<T>>::epsilon() / 2;

@@ -31,8 +31,7 @@ class SerialMesh : public ::testing::Test {
     }
   }
 };
-using Types = ::testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(SerialMesh, Types);
+TYPED_TEST_SUITE(SerialMesh, Dtypes, DtypeNames);
 
 TYPED_TEST(SerialMesh, AllCalls_GiveTheBitsOfOneRankWithThreads) {
   using T = TypeParam;

@@ -16,11 +16,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 DEVICES = int(os.environ.get("SHARDSOLVE_TEST_DEVICES", "4"))
 PLATFORM = os.environ.get("SHARDSOLVE_TEST_PLATFORM", "cpu")
+IN_SOURCE_TREE = Path(find_spec("shardsolve").origin).is_relative_to(Path(__file__).parents[2])
 SECONDS = float(os.environ.get("SHARDSOLVE_TEST_SECONDS", "120"))
 
 # All of this before jax starts, and inherited by the processes that tests start.
@@ -47,7 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cpu_only: about what only CPU devices have")
     config.addinivalue_line("markers", "gpu_only: about what only GPUs have")
     config.addinivalue_line("markers", "devices: again with other numbers of devices than 4")
+    config.addinivalue_line("markers", "wheel: about the package as it is installed")
     config.addinivalue_line("markers", "slow: seconds rather than tenths of one")
+    config.addinivalue_line("markers", "more: a path of another test again; not in `make test`")
     config.stash[_STDERR] = os.fdopen(os.dup(sys.__stderr__.fileno()), "w")
 
 
@@ -68,6 +73,8 @@ KNOWN_BUGS = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     elsewhere = ("one_rank", "cpu_only") if PLATFORM == "cuda" else ("gpu_only",)
     for item in items:
+        if item.get_closest_marker("wheel") and IN_SOURCE_TREE:
+            item.add_marker(pytest.mark.skip(reason="needs an installed wheel"))
         if any(item.get_closest_marker(name) for name in elsewhere):
             item.add_marker(pytest.mark.skip(reason=f"not on {PLATFORM}"))
         for pattern, reason, where in KNOWN_BUGS:

@@ -20,6 +20,11 @@ FACTOR_CALL = "shardsolve_cholesky_factor"
 solve = functools.partial(shardsolve.solve, assume_a="pos")
 
 
+def more(value: object) -> object:
+    """A parameter whose path another one tests already: see the marker of that name."""
+    return pytest.param(value, marks=pytest.mark.more)
+
+
 # Problems
 
 

@@ -216,6 +216,7 @@ def resident_bytes() -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.more
 @pytest.mark.slow
 def test_thousand_small_solves_do_not_grow_memory():
     """A leak of a right-hand side's buffers alone would be 8 MB; a thread's stack touches more."""

@@ -221,6 +221,7 @@ def test_TwoHosts_GiveTheBitsOfOneProcess(two_hosts, one_process, tmp_path):
                 assert piece.tobytes() == answers[name].tobytes(), name
 
 
+@pytest.mark.more  # tests/cli cuts one, too
 @pytest.mark.cpu_only
 def test_TwoHosts_WhoseCableIsCutInACall_NameARankOfTheOther(two_hosts, tmp_path):
     running = start("cut", CPUS, 2, tmp_path, two_hosts)
@@ -253,7 +254,7 @@ def test_Processes_Trace_IsThatOfAllRanksWithRank0(devices, tmp_path):
     )
 
 
-@pytest.mark.parametrize("how", ["kill", "stop"])
+@pytest.mark.parametrize("how", ["kill", pytest.param("stop", marks=pytest.mark.more)])
 @pytest.mark.parametrize("devices", EACH)
 def test_Process_ThatIsLostInACall_IsNamedByTheOtherInTime(devices, how, tmp_path):
     running = start(how, devices, 2, tmp_path)

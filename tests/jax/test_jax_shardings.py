@@ -14,6 +14,7 @@ from systems import (
     grid_mesh,
     hermitian,
     inverts,
+    more,
     put,
     row_mesh,
     sides,
@@ -86,7 +87,7 @@ B_PLACES = {
 }
 
 
-@pytest.mark.parametrize("matrix", (jnp.asarray, np.asarray), ids=("jax", "numpy"))
+@pytest.mark.parametrize("matrix", (jnp.asarray, more(np.asarray)), ids=("jax", "numpy"))
 @pytest.mark.parametrize("way", ("eager", "constant_of_jit", "vmap_of_b"))
 @pytest.mark.parametrize("place", B_PLACES)
 def test_matrix_that_was_never_put_anywhere_follows_b(place, way, matrix):
@@ -105,7 +106,7 @@ ON_GRID = [place for place in PLACES if place.startswith(("blocks", "rows_along"
 ON_GRID.append("replicated_on_grid")
 
 
-@pytest.mark.parametrize("spec_b", ("x", "y", ("x", "y"), ("y", "x")), ids=str)
+@pytest.mark.parametrize("spec_b", ("x", more("y"), ("x", "y"), more(("y", "x"))), ids=str)
 @pytest.mark.parametrize("place", ON_GRID)
 def test_jit_b_along_other_axes_of_a_grid_passes_gate(place, spec_b):
     """XLA may cut the factor as b is: the ranks that make it are then those that use it."""

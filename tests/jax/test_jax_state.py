@@ -1,14 +1,6 @@
 """What import and a solve leave as it was. Each in a process of its own."""
 
-from importlib.util import find_spec
-from pathlib import Path
-
 import pytest
-
-SOURCES = Path(__file__).parents[2] / "python"
-needs_wheel = pytest.mark.skipif(
-    Path(find_spec("shardsolve").origin).is_relative_to(SOURCES), reason="needs an installed wheel"
-)
 
 # A snapshot of what belongs to the process and not to us.
 SNAPSHOT = """
@@ -86,7 +78,7 @@ def test_import_does_not_ask_for_devices(python):
     assert python(NO_DEVICES, XLA_FLAGS="") == "3\n"
 
 
-@needs_wheel
+@pytest.mark.wheel
 def test_import_does_not_load_the_library(python):
     """Registered at the first call: an import costs nothing and cannot fail for it."""
     out = python(
@@ -134,7 +126,7 @@ print("end")
     assert out == "end\n"
 
 
-@needs_wheel
+@pytest.mark.wheel
 def test_version_and_names_are_there(python):
     out = python(
         """

@@ -1,4 +1,4 @@
-/// The four dtypes as a list for TYPED_TEST_SUITE(Suite, Dtypes, DtypeNames).
+/// The dtypes as a list for TYPED_TEST_SUITE(Suite, Dtypes, DtypeNames).
 #pragma once
 
 #include <shardsolve/dtype.hpp>
@@ -10,8 +10,14 @@
 
 namespace shardsolve::testing {
 
+#ifdef SHARDSOLVE_TEST_FEW_DTYPES
+// Builds with sanitizers: one of each precision, one real and one complex.
+using Dtypes = ::testing::Types<float, std::complex<double>>;
+using ComplexDtypes = ::testing::Types<std::complex<double>>;
+#else
 using Dtypes = ::testing::Types<float, double, std::complex<float>, std::complex<double>>;
 using ComplexDtypes = ::testing::Types<std::complex<float>, std::complex<double>>;
+#endif
 
 /// "float32" instead of "0" in the names of tests; `GetName` is what GoogleTest asks for.
 struct DtypeNames {

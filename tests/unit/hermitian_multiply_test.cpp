@@ -5,6 +5,7 @@
 
 #include "reference/dense_matrix.hpp"
 #include "reference/wide.hpp"
+#include "support/dtypes.hpp"
 #include "support/matrix_zoo.hpp"
 
 #include <shardsolve/slab_layout.hpp>
@@ -23,8 +24,7 @@ using reference::Wide;
 
 template <class T>
 class UpperPartProduct : public ::testing::Test {};
-using Types = ::testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(UpperPartProduct, Types);
+TYPED_TEST_SUITE(UpperPartProduct, Dtypes, DtypeNames);
 
 /// Rounding that the sums may keep: of pairs of floats, or of long doubles that they are compared
 /// with.

@@ -6,6 +6,7 @@
 #include "cli/bench/system.hpp"
 #include "cli/bench/tune_report.hpp"
 #include "cli/bench/tuning.hpp"
+#include "support/dtypes.hpp"
 
 #include <shardsolve/cholesky.hpp>
 
@@ -104,8 +105,7 @@ TEST(Tune, MeasuresBothTilesInTurn) {
 
 template <class T>
 class Judge : public ::testing::Test {};
-using Types = ::testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(Judge, Types);
+TYPED_TEST_SUITE(Judge, shardsolve::testing::Dtypes, shardsolve::testing::DtypeNames);
 
 TYPED_TEST(Judge, RightAnswersPass_WrongOnesDoNot) {
   using T = TypeParam;
