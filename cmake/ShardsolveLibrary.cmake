@@ -9,8 +9,14 @@ configure_file("${PROJECT_SOURCE_DIR}/include/shardsolve/version.hpp.in"
 
 # All rooms but two, which are for tests, benchmarks and the command's measurements. What needs CUDA or MPI are shared
 # libraries of their own, loaded at run time.
-shardsolve_sources(library_sources src)
-list(FILTER library_sources EXCLUDE REGEX "/src/(matgen|reference|[a-z]+/(cuda|mpi))/")
+shardsolve_sources(all_sources src)
+set(library_sources)
+foreach(source IN LISTS all_sources)
+  file(RELATIVE_PATH path "${PROJECT_SOURCE_DIR}/src" "${source}")
+  if(NOT path MATCHES "^(matgen|reference)/|/(cuda|mpi)/")
+    list(APPEND library_sources "${source}")
+  endif()
+endforeach()
 
 add_library(shardsolve_objects OBJECT ${library_sources})
 set_target_properties(
