@@ -1,7 +1,7 @@
 // Solves for one right-hand side, which GPUs do in one kernel each. Left out without a GPU: see
 // support/backend.hpp.
 
-#include "dense/persistent_solve.hpp"
+#include "dense/cholesky/persistent_solve.hpp"
 
 #include "mesh/mesh_state.hpp"
 #include "support/backend.hpp"

@@ -1,15 +1,15 @@
 // The public calls of cholesky.hpp: each checks its arguments and runs rank programs.
 
 #include "core/compensated_sum.hpp"
-#include "dense/call.hpp"
-#include "dense/certified_solve.hpp"
-#include "dense/check_input.hpp"
-#include "dense/cholesky.hpp"
-#include "dense/condition.hpp"
-#include "dense/gather.hpp"
-#include "dense/inverse.hpp"
-#include "dense/inverse_residual.hpp"
-#include "dense/mirror.hpp"
+#include "dense/cholesky/certified_solve.hpp"
+#include "dense/cholesky/condition.hpp"
+#include "dense/cholesky/factor.hpp"
+#include "dense/cholesky/inverse.hpp"
+#include "dense/cholesky/inverse_residual.hpp"
+#include "dense/cholesky/mirror.hpp"
+#include "dense/shared/check_input.hpp"
+#include "dense/shared/gather.hpp"
+#include "dense/shared/run_call.hpp"
 #include "mesh/require_part.hpp"
 
 #include <shardsolve/cholesky.hpp>

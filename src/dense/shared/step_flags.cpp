@@ -1,4 +1,4 @@
-#include "dense/step_flags.hpp"
+#include "dense/shared/step_flags.hpp"
 
 #include "dense/wait_sites.hpp"
 

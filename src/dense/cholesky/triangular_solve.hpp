@@ -1,7 +1,7 @@
 /// Solves with a Cholesky factor on slabs.
 #pragma once
 
-#include "dense/persistent_solve.hpp"
+#include "dense/cholesky/persistent_solve.hpp"
 #include "mesh/rank.hpp"
 
 #include <shardsolve/slab_layout.hpp>

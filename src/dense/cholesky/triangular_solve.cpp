@@ -7,13 +7,13 @@
 //             b -= (row block of L)^H b1                       each rank its own rows
 //
 // What the next step needs is computed first, the rest while the next step is under way. One
-// right-hand side goes another way where there is one: dense/persistent_solve.hpp.
+// right-hand side goes another way where there is one: dense/cholesky/persistent_solve.hpp.
 
-#include "dense/triangular_solve.hpp"
+#include "dense/cholesky/triangular_solve.hpp"
 
-#include "dense/bytes_of.hpp"
-#include "dense/message_ring.hpp"
-#include "dense/step_flags.hpp"
+#include "dense/shared/bytes_of.hpp"
+#include "dense/shared/message_ring.hpp"
+#include "dense/shared/step_flags.hpp"
 #include "dense/wait_sites.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 /// The certificate of an inverse that has overwritten A.
 #pragma once
 
-#include "dense/certified_solve.hpp"
+#include "dense/cholesky/certified_solve.hpp"
 #include "mesh/rank.hpp"
 
 #include <shardsolve/outcome.hpp>

@@ -1,7 +1,7 @@
-#include "dense/condition.hpp"
+#include "dense/cholesky/condition.hpp"
 
-#include "dense/gather.hpp"
-#include "dense/triangular_solve.hpp"
+#include "dense/cholesky/triangular_solve.hpp"
+#include "dense/shared/gather.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -27,10 +27,10 @@
 // In elimination order M lies in the lower triangle, X grows in the upper one, and the diagonal
 // tiles of X, which M's still cover, wait in memory of their own.
 
-#include "dense/inverse.hpp"
+#include "dense/cholesky/inverse.hpp"
 
-#include "dense/message_ring.hpp"
-#include "dense/step_flags.hpp"
+#include "dense/shared/message_ring.hpp"
+#include "dense/shared/step_flags.hpp"
 #include "dense/wait_sites.hpp"
 #include "layout/panel_chunks.hpp"
 #include "layout/staircase.hpp"

@@ -1,6 +1,6 @@
-#include "dense/persistent_solve.hpp"
+#include "dense/cholesky/persistent_solve.hpp"
 
-#include "dense/bytes_of.hpp"
+#include "dense/shared/bytes_of.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,8 +1,8 @@
-#include "dense/inverse_residual.hpp"
+#include "dense/cholesky/inverse_residual.hpp"
 
-#include "dense/check_input.hpp"
-#include "dense/gather.hpp"
-#include "dense/hermitian_multiply.hpp"
+#include "dense/shared/check_input.hpp"
+#include "dense/shared/gather.hpp"
+#include "dense/shared/hermitian_multiply.hpp"
 
 #include <algorithm>
 #include <cmath>

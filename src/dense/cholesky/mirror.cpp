@@ -1,6 +1,6 @@
-#include "dense/mirror.hpp"
+#include "dense/cholesky/mirror.hpp"
 
-#include "dense/bytes_of.hpp"
+#include "dense/shared/bytes_of.hpp"
 #include "dense/wait_sites.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "dense/call.hpp"
+#include "dense/shared/run_call.hpp"
 
 #include "mesh/require_ranks.hpp"
 

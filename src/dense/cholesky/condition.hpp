@@ -1,7 +1,7 @@
 /// Condition number from a Cholesky factor.
 #pragma once
 
-#include "dense/certified_solve.hpp"
+#include "dense/cholesky/certified_solve.hpp"
 #include "mesh/rank.hpp"
 
 namespace shardsolve::dense {

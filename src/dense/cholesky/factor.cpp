@@ -14,10 +14,10 @@
 // with the step before. The rows that remain are one run a segment (SlabLayout::rows_from), and the
 // update of a slab is a staircase (layout/staircase.hpp).
 
-#include "dense/cholesky.hpp"
+#include "dense/cholesky/factor.hpp"
 
-#include "dense/message_ring.hpp"
-#include "dense/step_flags.hpp"
+#include "dense/shared/message_ring.hpp"
+#include "dense/shared/step_flags.hpp"
 #include "dense/wait_sites.hpp"
 #include "layout/panel_chunks.hpp"
 #include "layout/staircase.hpp"

@@ -1,8 +1,8 @@
-#include "dense/certified_solve.hpp"
+#include "dense/cholesky/certified_solve.hpp"
 
-#include "dense/gather.hpp"
-#include "dense/hermitian_multiply.hpp"
-#include "dense/triangular_solve.hpp"
+#include "dense/cholesky/triangular_solve.hpp"
+#include "dense/shared/gather.hpp"
+#include "dense/shared/hermitian_multiply.hpp"
 
 #include <algorithm>
 #include <cmath>
