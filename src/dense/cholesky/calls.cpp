@@ -42,7 +42,7 @@ void require_usable(const CholeskyFactor<T>& factor) {
 }
 
 template <Scalar T>
-dense::FactorPart<T> part_of(const CholeskyFactor<T>& factor, const mesh::Rank& rank) {
+dense::cholesky::FactorPart<T> part_of(const CholeskyFactor<T>& factor, const mesh::Rank& rank) {
   return {factor.layout(), factor.slabs.slab(rank.index()),
           factor.diagonal->data() + factor.layout().segment(rank.index()).begin.value(),
           factor.norm};
@@ -124,7 +124,7 @@ Outcome estimate_condition(Mesh& mesh, const CholeskyFactor<T>& factor, const Ru
         require_reachable(rank, factor.slabs, "the factor");
         Outcome outcome;
         rank.report("condition", 0.0);
-        outcome.rcond = dense::reciprocal_condition<T>(rank, part_of(factor, rank));
+        outcome.rcond = dense::cholesky::reciprocal_condition<T>(rank, part_of(factor, rank));
         return outcome;
       });
 }
@@ -177,7 +177,7 @@ CholeskyFactor<T> factor_for(Mesh& mesh, const ShardedMatrix<T>& a, const RunOpt
   const auto logs = std::make_shared<double>(factor.log_determinant);
   factor.outcome =
       dense::run_call(mesh, a.layout(), plan, job, options, [a, logs](mesh::Rank& rank) {
-        const Outcome outcome = dense::cholesky<T>(rank, a.layout(), a.slab(rank.index()));
+        const Outcome outcome = dense::cholesky::factor<T>(rank, a.layout(), a.slab(rank.index()));
         if (outcome.ok()) {
           const double sum = sum_of_logs(rank, a);
           if (rank.leads()) {
@@ -211,13 +211,13 @@ Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSid
                 "the right-hand sides lie on another layout than the factor: use factor.layout()");
   }
   const Plan plan = plan_cholesky_solve(factor.layout(), dtype_of<T>, b.columns());
-  return dense::run_call(mesh, factor.layout(), plan, "cholesky_solve", options,
-                         [factor, b](mesh::Rank& rank) {
-                           const dense::FactorPart<T> part = part_of(factor, rank);
-                           require_reachable(rank, factor.slabs, "the factor");
-                           require_reachable(rank, b);
-                           return dense::certified_solve<T>(rank, part, b.block(rank.index()));
-                         });
+  return dense::run_call(
+      mesh, factor.layout(), plan, "cholesky_solve", options, [factor, b](mesh::Rank& rank) {
+        const dense::cholesky::FactorPart<T> part = part_of(factor, rank);
+        require_reachable(rank, factor.slabs, "the factor");
+        require_reachable(rank, b);
+        return dense::cholesky::certified_solve<T>(rank, part, b.block(rank.index()));
+      });
 }
 
 template <Scalar T>
@@ -226,7 +226,7 @@ Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOption
   const CholeskyFactor<T> used = factor;
   const SlabLayout& layout = used.layout();
   const Plan plan = plan_cholesky_inverse(layout, dtype_of<T>);
-  const auto residual = std::make_shared<dense::InverseResidual<T>>(layout.size());
+  const auto residual = std::make_shared<dense::cholesky::InverseResidual<T>>(layout.size());
   const auto call = [&](std::function<Outcome(mesh::Rank&)> program) {
     return dense::run_call(mesh, layout, plan, "cholesky_inverse", options, std::move(program));
   };
@@ -238,11 +238,11 @@ Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOption
   used.diagonal->clear();  // of all copies: from here on the slabs hold no factor
   factor.diagonal = nullptr;
   const Outcome inverted = call([used](mesh::Rank& rank) {
-    dense::inverse<T>(rank, used.layout(), used.slabs.slab(rank.index()));
+    dense::cholesky::inverse<T>(rank, used.layout(), used.slabs.slab(rank.index()));
     return Outcome{};
   });
   const Outcome mirrored = call([used](mesh::Rank& rank) {
-    dense::mirror<T>(rank, used.layout(), used.slabs.slab(rank.index()));
+    dense::cholesky::mirror<T>(rank, used.layout(), used.slabs.slab(rank.index()));
     return Outcome{};
   });
   Outcome outcome = call([used, residual](mesh::Rank& rank) {
@@ -284,7 +284,8 @@ Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOpti
                }),
       "solve", [b](mesh::Rank& rank) {
         require_reachable(rank, b);
-        return dense::check_right_hand_sides<T>(rank, b.layout(), b.block(rank.index())).outcome;
+        return dense::cholesky::check_right_hand_sides<T>(rank, b.layout(), b.block(rank.index()))
+            .outcome;
       });
   if (!factor.outcome.ok()) {
     return factor.outcome;

@@ -39,7 +39,7 @@
 #include <array>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 namespace {
 
 using layout::Batch;
@@ -452,4 +452,4 @@ template void inverse(mesh::Rank&, const SlabLayout&, MatrixView<double>);
 template void inverse(mesh::Rank&, const SlabLayout&, MatrixView<std::complex<float>>);
 template void inverse(mesh::Rank&, const SlabLayout&, MatrixView<std::complex<double>>);
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

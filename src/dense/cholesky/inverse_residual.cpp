@@ -9,7 +9,7 @@
 #include <complex>
 #include <limits>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 namespace {
 
 /// v is multiplied by 2^exponent, so that neither w = A v nor X w leaves the range: about 1 /
@@ -93,4 +93,4 @@ template class InverseResidual<double>;
 template class InverseResidual<std::complex<float>>;
 template class InverseResidual<std::complex<double>>;
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 namespace {
 
 /// In round i every rank gives what stands above the diagonal in its block i to the ranks whose
@@ -137,4 +137,4 @@ template void mirror(mesh::Rank&, const SlabLayout&, MatrixView<double>);
 template void mirror(mesh::Rank&, const SlabLayout&, MatrixView<std::complex<float>>);
 template void mirror(mesh::Rank&, const SlabLayout&, MatrixView<std::complex<double>>);
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

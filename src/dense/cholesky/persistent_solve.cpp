@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 
 using runtime::SolveBlock;
 
@@ -116,4 +116,4 @@ template class PersistentSolve<double>;
 template class PersistentSolve<std::complex<float>>;
 template class PersistentSolve<std::complex<double>>;
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

@@ -19,7 +19,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 namespace {
 
 using runtime::Op;
@@ -315,4 +315,4 @@ template class TriangularSolve<double>;
 template class TriangularSolve<std::complex<float>>;
 template class TriangularSolve<std::complex<double>>;
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

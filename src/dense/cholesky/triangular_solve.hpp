@@ -8,7 +8,7 @@
 
 #include <memory>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 
 /// Solves L L^H (P X) = P B with the rank's slab of the factor. LAPACK: potrs.
 template <Scalar T>
@@ -31,4 +31,4 @@ class TriangularSolve {
   std::unique_ptr<Sweeps> sweeps_;
 };
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky
