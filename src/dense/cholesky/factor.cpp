@@ -16,9 +16,9 @@
 
 #include "dense/cholesky/factor.hpp"
 
+#include "dense/cholesky/wait_sites.hpp"
 #include "dense/shared/message_ring.hpp"
 #include "dense/shared/step_flags.hpp"
-#include "dense/wait_sites.hpp"
 #include "layout/panel_chunks.hpp"
 #include "layout/staircase.hpp"
 

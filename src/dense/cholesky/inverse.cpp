@@ -29,9 +29,9 @@
 
 #include "dense/cholesky/inverse.hpp"
 
+#include "dense/cholesky/wait_sites.hpp"
 #include "dense/shared/message_ring.hpp"
 #include "dense/shared/step_flags.hpp"
-#include "dense/wait_sites.hpp"
 #include "layout/panel_chunks.hpp"
 #include "layout/staircase.hpp"
 

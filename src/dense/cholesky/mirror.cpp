@@ -1,7 +1,7 @@
 #include "dense/cholesky/mirror.hpp"
 
+#include "dense/cholesky/wait_sites.hpp"
 #include "dense/shared/bytes_of.hpp"
-#include "dense/wait_sites.hpp"
 
 #include <algorithm>
 #include <optional>

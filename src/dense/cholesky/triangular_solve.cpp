@@ -11,10 +11,10 @@
 
 #include "dense/cholesky/triangular_solve.hpp"
 
+#include "dense/cholesky/wait_sites.hpp"
 #include "dense/shared/bytes_of.hpp"
 #include "dense/shared/message_ring.hpp"
 #include "dense/shared/step_flags.hpp"
-#include "dense/wait_sites.hpp"
 
 #include <algorithm>
 #include <vector>

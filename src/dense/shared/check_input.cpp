@@ -2,7 +2,7 @@
 
 #include "dense/shared/bytes_of.hpp"
 #include "dense/shared/gather.hpp"
-#include "dense/wait_sites.hpp"
+#include "dense/shared/wait_sites.hpp"
 
 #include <algorithm>
 #include <array>
