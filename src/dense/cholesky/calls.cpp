@@ -1,4 +1,5 @@
-// The public calls of cholesky.hpp: each checks its arguments and runs rank programs.
+// The public calls of cholesky.hpp: each checks its arguments and goes step by step, and each step
+// is a program that all ranks run.
 
 #include "core/compensated_sum.hpp"
 #include "dense/cholesky/certified_solve.hpp"
@@ -8,9 +9,10 @@
 #include "dense/cholesky/inverse_residual.hpp"
 #include "dense/cholesky/mirror.hpp"
 #include "dense/shared/check_input.hpp"
+#include "dense/shared/diagonal_of.hpp"
 #include "dense/shared/gather.hpp"
-#include "dense/shared/run_call.hpp"
-#include "mesh/require_part.hpp"
+#include "dense/shared/public_call.hpp"
+#include "dense/shared/require_reachable.hpp"
 
 #include <shardsolve/cholesky.hpp>
 
@@ -19,14 +21,13 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <functional>
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <utility>
+#include <optional>
 #include <vector>
 
-namespace shardsolve {
+namespace shardsolve::dense::cholesky {
 namespace {
 
 template <Scalar T>
@@ -41,92 +42,33 @@ void require_usable(const CholeskyFactor<T>& factor) {
   }
 }
 
+/// From here on the slabs hold no factor, and require_usable() says so of every copy: they share
+/// A's diagonal, without which no certificate can be found.
 template <Scalar T>
-dense::cholesky::FactorPart<T> part_of(const CholeskyFactor<T>& factor, const mesh::Rank& rank) {
+void consume(CholeskyFactor<T>& factor) {
+  factor.diagonal->clear();
+  factor.diagonal = nullptr;
+}
+
+template <Scalar T>
+FactorPart<T> part_of(const CholeskyFactor<T>& factor, const mesh::Rank& rank) {
   return {factor.layout(), factor.slabs.slab(rank.index()),
           factor.diagonal->data() + factor.layout().segment(rank.index()).begin.value(),
           factor.norm};
-}
-
-bool has_empty_segment(const SlabLayout& layout) {
-  for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
-    if (layout.width(rank) == 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/// Throws Error(invalid_argument) unless this rank's part is in this process and its device
-/// computes on its memory.
-template <Scalar T>
-void require_reachable(const mesh::Rank& rank, const ShardedMatrix<T>& a, const char* what) {
-  mesh::require_part(rank, a, what);
-  if (const MatrixView<T> slab = a.slab(rank.index()); !slab.empty()) {
-    rank.require_device_memory(slab.data(), a.memory(), what);
-  }
-}
-
-/// Likewise for right-hand sides. A process that has no rows of them may have been told of none, or
-/// of others than those that the rest will wait for.
-template <Scalar T>
-void require_reachable(mesh::Rank& rank, const RightHandSides<T>& b) {
-  constexpr const char* what = "the right-hand sides";
-  mesh::require_part(rank, b, what);
-  if (const MatrixView<T> block = b.block(rank.index()); !block.empty()) {
-    rank.require_device_memory(block.data(), b.memory(), what);
-  }
-  if (!has_empty_segment(b.layout())) {
-    return;
-  }
-  for (const auto& columns : dense::gather_from_all(rank, std::vector{b.columns()})) {
-    if (columns.front() != b.columns()) {
-      throw Error(ErrorKind::invalid_argument,
-                  fmt::format("{} right-hand sides given in one process and {} in another: a "
-                              "process without rows of them gives a block of 0 x k",
-                              columns.front(), b.columns()));
-    }
-  }
-}
-
-/// The real diagonal of what stands in the slab of this rank, in the rows of its segment.
-template <Scalar T>
-std::vector<RealOf<T>> diagonal_of(mesh::Rank& rank, const ShardedMatrix<T>& a) {
-  const MatrixView<const T> slab = a.slab(rank.index());
-  const std::int64_t first = a.layout().segment(rank.index()).begin.value();
-  const std::int64_t columns = slab.columns();
-  const MatrixView<RealOf<T>> values = rank.workspace<RealOf<T>>(columns, 1);
-  rank.kernels<T>().diagonal(rank.update(), slab.block(first, 0, columns, columns), values.data());
-  return rank.fetch(rank.update(), values.data(), columns);
 }
 
 /// 2 sum log(L_ii): sums of the ranks, added in their order.
 template <Scalar T>
 double sum_of_logs(mesh::Rank& rank, const ShardedMatrix<T>& l) {
   core::CompensatedSum mine;
-  for (const RealOf<T> pivot : diagonal_of(rank, l)) {
+  for (const RealOf<T> pivot : diagonal_of<T>(rank, l.layout(), l.slab(rank.index()))) {
     mine.add(std::log(double{pivot}));
   }
   core::CompensatedSum all;
-  for (const auto& one : dense::gather_from_all(rank, std::vector{mine})) {
+  for (const auto& one : gather_from_all(rank, std::vector{mine})) {
     all.add(one[0]);
   }
   return 2.0 * all.value();
-}
-
-/// The outcome has rcond and what it took to find it.
-template <Scalar T>
-Outcome estimate_condition(Mesh& mesh, const CholeskyFactor<T>& factor, const RunOptions& options) {
-  require_usable(factor);
-  const Plan plan = plan_cholesky_solve(factor.layout(), dtype_of<T>, 1);
-  return dense::run_call(
-      mesh, factor.layout(), plan, "condition_estimate", options, [factor](mesh::Rank& rank) {
-        require_reachable(rank, factor.slabs, "the factor");
-        Outcome outcome;
-        rank.report("condition", 0.0);
-        outcome.rcond = dense::cholesky::reciprocal_condition<T>(rank, part_of(factor, rank));
-        return outcome;
-      });
 }
 
 /// Of a positive definite matrix no number of the factor, nor any sum on the way to it, is larger
@@ -142,128 +84,195 @@ Status reason_of_overflow(const std::vector<RealOf<T>>& diagonal) {
   return invertible ? Status::not_positive_definite : Status::overflow;
 }
 
-/// cholesky_factor() as a part of `job`; `check_more` runs when A has been looked at and nothing
-/// has been written.
+/// Of a factor and of a solve with it.
 template <Scalar T>
-CholeskyFactor<T> factor_for(Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& options,
-                             const Plan& plan, const char* job,
-                             const std::function<Outcome(mesh::Rank&)>& check_more) {
+Plan plan_solve(const SlabLayout& layout, std::int64_t columns) {
+  const Plan factor = plan_cholesky_factor(layout, dtype_of<T>);
+  const Plan solve = plan_cholesky_solve(layout, dtype_of<T>, columns);
+  return factor.workspace_bytes < solve.workspace_bytes ? solve : factor;
+}
+
+/// Looks at A, and at the right-hand sides if there are any. The factor that it returns has what
+/// certificates need of A: its norm, and its diagonal, which L is to replace.
+template <Scalar T>
+CholeskyFactor<T> look_at(const PublicCall& call, const ShardedMatrix<T>& a,
+                          const std::optional<RightHandSides<T>>& b) {
   CholeskyFactor<T> factor{a, std::make_shared<std::vector<RealOf<T>>>(a.layout().size()), {}, {}};
   const auto norm = std::make_shared<Scaled>();
-  factor.outcome = dense::run_call(
-      mesh, a.layout(), plan, job, options,
-      [a, diagonal = factor.diagonal, norm, check_more](mesh::Rank& rank) {
-        require_reachable(rank, a, "the matrix");
-        rank.report("check", 0.0);
-        const dense::InputCheck check =
-            dense::check_input<T>(rank, a.layout(), a.slab(rank.index()));
-        if (check.outcome.ok()) {
-          // A's diagonal, before L replaces it
-          const auto all = dense::gather_rows(rank, a.layout(), diagonal_of(rank, a));
-          if (rank.leads()) {
-            *diagonal = all;
-          }
-        }
-        if (rank.leads()) {
-          *norm = check.norm;
-        }
-        return check.outcome.ok() ? check_more(rank) : check.outcome;
-      });
+  factor.outcome = call.run([a, b, norm, diagonal = factor.diagonal](mesh::Rank& rank) {
+    require_reachable(rank, a, "the matrix");
+    rank.report("check", 0.0);
+    const MatrixView<const T> slab = a.slab(rank.index());
+    const InputCheck check = check_input<T>(rank, a.layout(), slab);
+    if (rank.leads()) {
+      *norm = check.norm;
+    }
+    if (!check.outcome.ok()) {
+      return check.outcome;
+    }
+    const auto all = gather_rows(rank, a.layout(), diagonal_of<T>(rank, a.layout(), slab));
+    if (rank.leads()) {
+      *diagonal = all;
+    }
+    if (!b) {
+      return Outcome{};
+    }
+    require_reachable(rank, *b);
+    return check_right_hand_sides<T>(rank, b->layout(), b->block(rank.index())).outcome;
+  });
   factor.norm = *norm;
-  if (!factor.outcome.ok()) {
-    return factor;
-  }
-  const Outcome checked = factor.outcome;
-  const auto logs = std::make_shared<double>(factor.log_determinant);
-  factor.outcome =
-      dense::run_call(mesh, a.layout(), plan, job, options, [a, logs](mesh::Rank& rank) {
-        const Outcome outcome = dense::cholesky::factor<T>(rank, a.layout(), a.slab(rank.index()));
-        if (outcome.ok()) {
-          const double sum = sum_of_logs(rank, a);
-          if (rank.leads()) {
-            *logs = sum;
-          }
-        }
-        return outcome;
-      });
-  if (factor.outcome.status == Status::overflow) {
-    factor.outcome.status = reason_of_overflow<T>(*factor.diagonal);
-  }
-  factor.log_determinant = *logs;
-  dense::add_cost(factor.outcome, checked);
   return factor;
 }
 
+/// P A P^T = L L^H in A's memory, and log(det(A)).
+template <Scalar T>
+void factor_in_place(const PublicCall& call, CholeskyFactor<T>& factor) {
+  const Outcome looked = factor.outcome;
+  const auto logs = std::make_shared<double>(factor.log_determinant);
+  factor.outcome = call.run([a = factor.slabs, logs](mesh::Rank& rank) {
+    const Outcome outcome = cholesky::factor<T>(rank, a.layout(), a.slab(rank.index()));
+    if (outcome.ok()) {
+      const double sum = sum_of_logs(rank, a);
+      if (rank.leads()) {
+        *logs = sum;
+      }
+    }
+    return outcome;
+  });
+  factor.log_determinant = *logs;
+  if (factor.outcome.status == Status::overflow) {
+    factor.outcome.status = reason_of_overflow<T>(*factor.diagonal);
+  }
+  add_cost(factor.outcome, looked);
+}
+
+/// X = A^-1 B in B's memory, with its backward error.
+template <Scalar T>
+Outcome solve_in_place(const PublicCall& call, const CholeskyFactor<T>& factor,
+                       const RightHandSides<T>& b) {
+  return call.run([factor, b](mesh::Rank& rank) {
+    const FactorPart<T> part = part_of(factor, rank);
+    require_reachable(rank, factor.slabs, "the factor");
+    require_reachable(rank, b);
+    return certified_solve<T>(rank, part, b.block(rank.index()));
+  });
+}
+
+/// The outcome has rcond and what it took to find it.
+template <Scalar T>
+Outcome estimate_condition(Mesh& mesh, const CholeskyFactor<T>& factor, const RunOptions& options) {
+  require_usable(factor);
+  const SlabLayout& layout = factor.layout();
+  const PublicCall call{"condition_estimate", mesh, layout,
+                        plan_cholesky_solve(layout, dtype_of<T>, 1), options};
+  return call.run([factor](mesh::Rank& rank) {
+    require_reachable(rank, factor.slabs, "the factor");
+    Outcome outcome;
+    rank.report("condition", 0.0);
+    outcome.rcond = reciprocal_condition<T>(rank, part_of(factor, rank));
+    return outcome;
+  });
+}
+
+template <Scalar T>
+using SharedResidual = std::shared_ptr<InverseResidual<T>>;
+
+/// w = A v, with what the factor kept of A.
+template <Scalar T>
+Outcome multiply_probe(const PublicCall& call, const CholeskyFactor<T>& factor,
+                       const SharedResidual<T>& residual) {
+  return call.run([factor, residual](mesh::Rank& rank) {
+    require_reachable(rank, factor.slabs, "the factor");
+    residual->before(rank, part_of(factor, rank));
+    return Outcome{};
+  });
+}
+
+/// X = (L L^H)^-1 in the place of L and A, one triangle of it.
+template <Scalar T>
+Outcome invert_in_place(const PublicCall& call, const ShardedMatrix<T>& slabs) {
+  return call.run([slabs](mesh::Rank& rank) {
+    inverse<T>(rank, slabs.layout(), slabs.slab(rank.index()));
+    return Outcome{};
+  });
+}
+
+/// The other triangle.
+template <Scalar T>
+Outcome mirror_in_place(const PublicCall& call, const ShardedMatrix<T>& slabs) {
+  return call.run([slabs](mesh::Rank& rank) {
+    mirror<T>(rank, slabs.layout(), slabs.slab(rank.index()));
+    return Outcome{};
+  });
+}
+
+/// The certificate: X w beside v.
+template <Scalar T>
+Outcome compare_probe(const PublicCall& call, const ShardedMatrix<T>& x, const Scaled& norm_of_a,
+                      const SharedResidual<T>& residual) {
+  return call.run([x, norm_of_a, residual](mesh::Rank& rank) {
+    return residual->after(rank, {x.layout(), x.slab(rank.index()), nullptr, norm_of_a});
+  });
+}
+
 }  // namespace
+}  // namespace shardsolve::dense::cholesky
+
+namespace shardsolve {
+
+namespace cholesky = dense::cholesky;
 
 template <Scalar T>
 CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptions& options) {
-  return factor_for<T>(mesh, a, options, plan_cholesky_factor(a.layout(), dtype_of<T>),
-                       "cholesky_factor", [](mesh::Rank&) { return Outcome{}; });
+  const dense::PublicCall call{"cholesky_factor", mesh, a.layout(),
+                               plan_cholesky_factor(a.layout(), dtype_of<T>), options};
+  CholeskyFactor<T> factor = cholesky::look_at<T>(call, a, std::nullopt);
+  if (factor.outcome.ok()) {
+    cholesky::factor_in_place(call, factor);
+  }
+  return factor;
 }
 
 template <Scalar T>
 Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSides<T> b,
                        const RunOptions& options) {
-  require_usable(factor);
+  cholesky::require_usable(factor);
   if (!(b.layout() == factor.layout())) {
     throw Error(ErrorKind::invalid_argument,
                 "the right-hand sides lie on another layout than the factor: use factor.layout()");
   }
-  const Plan plan = plan_cholesky_solve(factor.layout(), dtype_of<T>, b.columns());
-  return dense::run_call(
-      mesh, factor.layout(), plan, "cholesky_solve", options, [factor, b](mesh::Rank& rank) {
-        const dense::cholesky::FactorPart<T> part = part_of(factor, rank);
-        require_reachable(rank, factor.slabs, "the factor");
-        require_reachable(rank, b);
-        return dense::cholesky::certified_solve<T>(rank, part, b.block(rank.index()));
-      });
+  const dense::PublicCall call{"cholesky_solve", mesh, b.layout(),
+                               plan_cholesky_solve(b.layout(), dtype_of<T>, b.columns()), options};
+  return cholesky::solve_in_place(call, factor, b);
 }
 
 template <Scalar T>
 Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOptions& options) {
-  require_usable(factor);
-  const CholeskyFactor<T> used = factor;
-  const SlabLayout& layout = used.layout();
-  const Plan plan = plan_cholesky_inverse(layout, dtype_of<T>);
-  const auto residual = std::make_shared<dense::cholesky::InverseResidual<T>>(layout.size());
-  const auto call = [&](std::function<Outcome(mesh::Rank&)> program) {
-    return dense::run_call(mesh, layout, plan, "cholesky_inverse", options, std::move(program));
-  };
-  const Outcome before = call([used, residual](mesh::Rank& rank) {
-    require_reachable(rank, used.slabs, "the factor");
-    residual->before(rank, part_of(used, rank));
-    return Outcome{};
-  });
-  used.diagonal->clear();  // of all copies: from here on the slabs hold no factor
-  factor.diagonal = nullptr;
-  const Outcome inverted = call([used](mesh::Rank& rank) {
-    dense::cholesky::inverse<T>(rank, used.layout(), used.slabs.slab(rank.index()));
-    return Outcome{};
-  });
-  const Outcome mirrored = call([used](mesh::Rank& rank) {
-    dense::cholesky::mirror<T>(rank, used.layout(), used.slabs.slab(rank.index()));
-    return Outcome{};
-  });
-  Outcome outcome = call([used, residual](mesh::Rank& rank) {
-    return residual->after(rank,
-                           {used.layout(), used.slabs.slab(rank.index()), nullptr, used.norm});
-  });
-  dense::add_cost(outcome, before);
-  dense::add_cost(outcome, inverted);
-  dense::add_cost(outcome, mirrored);
+  cholesky::require_usable(factor);
+  const ShardedMatrix<T> slabs = factor.slabs;
+  const dense::PublicCall call{"cholesky_inverse", mesh, slabs.layout(),
+                               plan_cholesky_inverse(slabs.layout(), dtype_of<T>), options};
+  const auto residual = std::make_shared<cholesky::InverseResidual<T>>(slabs.layout().size());
+  const Outcome probed = cholesky::multiply_probe(call, factor, residual);
+  cholesky::consume(factor);
+  const Outcome inverted = cholesky::invert_in_place(call, slabs);
+  const Outcome mirrored = cholesky::mirror_in_place(call, slabs);
+  Outcome outcome = cholesky::compare_probe(call, slabs, factor.norm, residual);
+  for (const Outcome& earlier : {probed, inverted, mirrored}) {
+    dense::add_cost(outcome, earlier);
+  }
   return outcome;
 }
 
 template <Scalar T>
 double log_determinant(const CholeskyFactor<T>& factor) {
-  require_usable(factor);
+  cholesky::require_usable(factor);
   return factor.log_determinant;
 }
 
 template <Scalar T>
 double condition_estimate(Mesh& mesh, const CholeskyFactor<T>& factor, const RunOptions& options) {
-  const Outcome outcome = estimate_condition(mesh, factor, options);
+  const Outcome outcome = cholesky::estimate_condition(mesh, factor, options);
   return *outcome.rcond;  // NOLINT(bugprone-unchecked-optional-access): always there
 }
 
@@ -275,25 +284,19 @@ Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOpti
                 "matrix and right-hand sides lie on different layouts: use the matrix's for both");
   }
   // What is wrong with b, or too large for the memory there is, is to be said before A is gone.
-  const CholeskyFactor<T> factor = factor_for<T>(
-      mesh, a, options,
-      std::max(plan_cholesky_factor(a.layout(), dtype_of<T>),
-               plan_cholesky_solve(a.layout(), dtype_of<T>, b.columns()),
-               [](const Plan& one, const Plan& other) {
-                 return one.workspace_bytes < other.workspace_bytes;
-               }),
-      "solve", [b](mesh::Rank& rank) {
-        require_reachable(rank, b);
-        return dense::cholesky::check_right_hand_sides<T>(rank, b.layout(), b.block(rank.index()))
-            .outcome;
-      });
+  const dense::PublicCall call{"solve", mesh, a.layout(),
+                               cholesky::plan_solve<T>(a.layout(), b.columns()), options};
+  CholeskyFactor<T> factor = cholesky::look_at<T>(call, a, b);
+  if (factor.outcome.ok()) {
+    cholesky::factor_in_place(call, factor);
+  }
   if (!factor.outcome.ok()) {
     return factor.outcome;
   }
   Outcome outcome = cholesky_solve(mesh, factor, b, options);
   dense::add_cost(outcome, factor.outcome);
   if (outcome.ok() && rcond == Rcond::estimated) {
-    const Outcome condition = estimate_condition(mesh, factor, options);
+    const Outcome condition = cholesky::estimate_condition(mesh, factor, options);
     outcome.rcond = condition.rcond;
     dense::add_cost(outcome, condition);
   }

@@ -1,6 +1,7 @@
 #include "dense/cholesky/inverse_residual.hpp"
 
 #include "dense/shared/check_input.hpp"
+#include "dense/shared/diagonal_of.hpp"
 #include "dense/shared/gather.hpp"
 #include "dense/shared/hermitian_multiply.hpp"
 
@@ -63,11 +64,7 @@ Outcome InverseResidual<T>::after(mesh::Rank& rank, const FactorPart<T>& inverse
     return outcome;
   }
   const std::int64_t first = inverse.layout.segment(rank.index()).begin.value();
-  const std::int64_t columns = inverse.slab.columns();
-  const MatrixView<RealOf<T>> values = rank.workspace<RealOf<T>>(columns, 1);
-  rank.kernels<T>().diagonal(rank.update(), inverse.slab.block(first, 0, columns, columns),
-                             values.data());
-  const auto diagonal = rank.fetch(rank.update(), values.data(), columns);
+  const auto diagonal = diagonal_of(rank, inverse.layout, inverse.slab);
   const FactorPart<T> x{inverse.layout, inverse.slab, diagonal.data(), check.norm};
   const std::vector<T> v = probe(rank, inverse);
   const std::vector<T> back = multiply(rank, x, product_.data() + first);
