@@ -3,7 +3,7 @@
 #include "bench/support/problem.hpp"
 #include "bench/support/residuals.hpp"
 #include "bench/support/serve.hpp"
-#include "dense/bytes_of.hpp"
+#include "dense/shared/bytes_of.hpp"
 #include "io/npy.hpp"
 #include "mesh/mesh_state.hpp"
 

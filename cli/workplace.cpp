@@ -1,6 +1,6 @@
 #include "workplace.hpp"
 
-#include "dense/gather.hpp"
+#include "dense/shared/gather.hpp"
 #include "io/tile_table_file.hpp"
 #include "launch.hpp"
 #include "mesh/mesh_state.hpp"

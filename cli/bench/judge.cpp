@@ -1,6 +1,6 @@
 #include "judge.hpp"
 
-#include "dense/gather.hpp"
+#include "dense/shared/gather.hpp"
 #include "matgen/matrices.hpp"
 #include "matgen/philox.hpp"
 #include "mesh/mesh_state.hpp"

@@ -1,6 +1,6 @@
 #include "measure.hpp"
 
-#include "dense/gather.hpp"
+#include "dense/shared/gather.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/rank.hpp"
 

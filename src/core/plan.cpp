@@ -1,4 +1,3 @@
-#include "core/right_hand_sides.hpp"
 #include "core/tile_rules.hpp"
 
 #include <shardsolve/error.hpp>
@@ -6,39 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace shardsolve {
-namespace {
-
-/// Header of a message, in bytes.
-constexpr std::int64_t header = 64;
-
-/// What all plans share.
-Plan begin(const SlabLayout& layout, Dtype dtype) {
-  Plan plan;
-  plan.ranks = layout.ranks();
-  plan.tile = layout.tile();
-  plan.matrix_bytes = layout.size() * layout.max_width() * element_size(dtype);
-  return plan;
-}
-
-/// Headers, norms, gathered scalars and vectors of a few doubles a row or column.
-std::int64_t small_change(const SlabLayout& layout, std::int64_t columns) {
-  return 8 * (8 * layout.size() + 2 * layout.max_width() * layout.ranks() +
-              4 * columns * (layout.ranks() + 1)) +
-         1024 * layout.ranks() + 16 * header;
-}
-
-/// Whether GPUs split columns of panels for their updates, and what they then keep beside each.
-bool is_split(Dtype dtype) { return dtype == Dtype::float32 || dtype == Dtype::complex64; }
-constexpr std::int64_t split_bytes = 16;
-
-double multiply_add(Dtype dtype) {
-  return dtype == Dtype::complex64 || dtype == Dtype::complex128 ? 8.0 : 2.0;
-}
-
-}  // namespace
 
 void Plan::require(std::int64_t needed, std::int64_t available, std::string_view job) const {
   if (needed > available) {
@@ -51,75 +18,6 @@ void Plan::require(std::int64_t needed, std::int64_t available, std::string_view
                     job, static_cast<double>(needed) / gigabyte, ranks,
                     static_cast<double>(available) / gigabyte));
   }
-}
-
-Plan plan_cholesky_factor(const SlabLayout& layout, Dtype dtype) {
-  Plan plan = begin(layout, dtype);
-  const auto n = static_cast<double>(layout.size());
-  const std::int64_t element = element_size(dtype);
-  // Three panels, each at its largest of so many columns with the rows below them, and what GPUs
-  // keep of two tiles beside their factors; the check of the input before that needs a few vectors.
-  const std::int64_t columns = std::min(plan.tile, layout.size() / 2);
-  const std::int64_t panel = element * columns * (layout.size() - columns) + header;
-  const std::int64_t aid = element * plan.tile * 2 * plan.tile;
-  plan.workspace_bytes = std::max(3 * panel + 2 * aid, small_change(layout, 1));
-  if (is_split(dtype)) {
-    plan.workspace_bytes += 3 * split_bytes * layout.size();
-  }
-  plan.flops = multiply_add(dtype) * n * n * n / 6.0;
-  plan.bytes_moved = 0.5 * n * n * static_cast<double>(element_size(dtype)) *
-                     static_cast<double>(layout.ranks() - 1);
-  return plan;
-}
-
-Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
-  core::require_columns(columns);
-  Plan plan = begin(layout, dtype);
-  const auto n = static_cast<double>(layout.size());
-  const auto k = static_cast<double>(columns);
-  const std::int64_t element = element_size(dtype);
-  const std::int64_t some = std::min(columns, plan.tile);
-  const std::int64_t width = layout.max_width();
-  plan.right_hand_side_bytes = width * columns * element;
-  // a copy of B; then of some columns X, B and the residual, X of all rows, sums of products and
-  // everybody's share of them, twofold, and tiles on their way
-  plan.workspace_bytes =
-      plan.right_hand_side_bytes +
-      element * (some * (4 * layout.size() + width * (2 * layout.ranks() + 5) + plan.tile) +
-                 3 * plan.tile * some * (layout.ranks() + 2)) +
-      small_change(layout, columns);
-  // the certificate of one column
-  plan.workspace_bytes += element * (7 * layout.size() + width * (2 * layout.ranks() + 3));
-  if (columns > 1) {
-    plan.workspace_bytes += element * plan.tile * plan.tile;
-  }
-  if (columns == 1) {  // what a persistent solve takes, twice
-    plan.workspace_bytes += 2 * element * (layout.size() + width * (layout.ranks() + 1));
-  }
-  plan.flops = 2.0 * multiply_add(dtype) * n * n * k;
-  plan.bytes_moved =
-      4.0 * n * k * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);
-  return plan;
-}
-
-Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dtype) {
-  Plan plan = begin(layout, dtype);
-  const auto n = static_cast<double>(layout.size());
-  const std::int64_t element = element_size(dtype);
-  const std::int64_t width = layout.max_width();
-  // three columns of M, a row of L, tiles of X, two tiles more
-  std::int64_t inverse = element * plan.tile * (3 * layout.size() + 2 * width + 2 * plan.tile);
-  if (is_split(dtype)) {  // two columns of M split
-    inverse +=
-        2 * (element * plan.tile + split_bytes) * layout.size() + split_bytes * (width + plan.tile);
-  }
-  // then blocks to and from all ranks, where X gets its other triangle
-  const std::int64_t mirror = element * plan.tile * (layout.size() + width * layout.ranks() + 1);
-  plan.workspace_bytes = std::max(inverse, mirror) + small_change(layout, 1);
-  plan.flops = multiply_add(dtype) * n * n * n / 3.0;
-  plan.bytes_moved =
-      0.5 * n * n * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);
-  return plan;
 }
 
 std::int64_t default_tile(std::int64_t n, std::int64_t ranks, Dtype) {

@@ -1,7 +1,7 @@
 // Solves for one right-hand side, which GPUs do in one kernel each. Left out without a GPU: see
 // support/backend.hpp.
 
-#include "dense/persistent_solve.hpp"
+#include "dense/cholesky/persistent_solve.hpp"
 
 #include "mesh/mesh_state.hpp"
 #include "support/backend.hpp"
@@ -140,8 +140,8 @@ TEST_F(PersistentSolve, RankThatFailsBeforeItsKernel_EndsTheOthersAndTheNextSolv
     const RightHandSides<double> x = shard_rows(b, layout);
     EXPECT_TRUE(throws(ErrorKind::device, [&] {
       mesh.state().run({}, [&](mesh::Rank& rank) {
-        const auto solve =
-            dense::PersistentSolve<double>::make(rank, layout, factor.slabs.slab(rank.index()));
+        const auto solve = dense::cholesky::PersistentSolve<double>::make(
+            rank, layout, factor.slabs.slab(rank.index()));
         ASSERT_NE(solve, nullptr);
         solve->clear();
         if (rank.index() == failing) {

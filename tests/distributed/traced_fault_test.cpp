@@ -1,7 +1,7 @@
 // What goes wrong in a traced call of processes: before and after the call they meet for their
 // clocks and for the trace, and that can fail too.
 
-#include "dense/gather.hpp"
+#include "dense/shared/gather.hpp"
 #include "support/case_name.hpp"
 #include "support/process_jobs.hpp"
 #include "support/rank_program.hpp"

@@ -1,6 +1,6 @@
 // Broadcasts to processes on other hosts: one message to each host.
 
-#include "dense/gather.hpp"
+#include "dense/shared/gather.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/mpi_loader.hpp"
 #include "mesh/process_backend.hpp"

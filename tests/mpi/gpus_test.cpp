@@ -1,7 +1,7 @@
 // Ranks that are processes with a GPU each. Left out without GPUs: see support/backend.hpp. Then
 // run this suite alone: --gtest_filter='ProcessGpus*'.
 
-#include "dense/gather.hpp"
+#include "dense/shared/gather.hpp"
 #include "mesh/cuda_loader.hpp"
 #include "mpi/processes.hpp"
 #include "runtime/trace_messages.hpp"

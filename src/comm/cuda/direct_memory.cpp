@@ -1,14 +1,9 @@
 #include "comm/cuda/direct_memory.hpp"
 
+#include "comm/cuda/wait_sites.hpp"
 #include "comm/traced_messages.hpp"
 
 namespace shardsolve::comm::cuda {
-namespace {
-
-constexpr runtime::WaitSite all_are_here{84, "ranks begin with each other's memory together"};
-
-}  // namespace
-
 DirectMemory::DirectMemory(PeerGroup& group, std::size_t index, std::int64_t rank, Bytes memory)
     : group_(group),
       index_(index),
@@ -26,7 +21,7 @@ void DirectMemory::fence(runtime::Queue& queue) {
     for (std::int64_t r = 0; r < static_cast<std::int64_t>(group_.ranks()); ++r) {
       if (r != rank_) {
         group_.meet(fences(r).enqueued(), next_ + 1, rank_, r, "fence");
-        fences(r).wait(queue, next_, all_are_here);
+        fences(r).wait(queue, next_, sites::all_are_here);
       }
     }
   };

@@ -2,6 +2,7 @@
 
 #include "comm/cuda/direct_memory.hpp"
 #include "comm/cuda/peer_window.hpp"
+#include "comm/cuda/wait_sites.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -9,9 +10,6 @@
 
 namespace shardsolve::comm::cuda {
 namespace {
-
-constexpr runtime::WaitSite piece_ready{80, "a piece is taken when it is there"};
-constexpr runtime::WaitSite piece_delivered{81, "a piece's memory is used again when taken"};
 
 using runtime::cuda::as_cuda;
 
@@ -86,7 +84,7 @@ void PeerCommunicator::exchange(runtime::Queue& queue, const char* operation,
                               "a bug of shardsolve, please report it",
                               self, target.size, operation, from, source.size));
     }
-    channel.ready->wait(queue, number, piece_ready);
+    channel.ready->wait(queue, number, sites::piece_ready);
     runtime::cuda::check(cudaMemcpyAsync(target.data, source.data, target.size, cudaMemcpyDefault,
                                          as_cuda(queue).stream()),
                          operation);
@@ -96,7 +94,7 @@ void PeerCommunicator::exchange(runtime::Queue& queue, const char* operation,
     if (to != self && piece(send, to).size > 0) {
       PeerGroup::Channel& channel = group_.channel(self, to);
       group_.meet(channel.delivered->enqueued(), channel.sent, self, to, operation);
-      channel.delivered->wait(queue, channel.sent - 1, piece_delivered);
+      channel.delivered->wait(queue, channel.sent - 1, sites::piece_delivered);
     }
   }
 }

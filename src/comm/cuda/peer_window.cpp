@@ -1,5 +1,7 @@
 #include "comm/cuda/peer_window.hpp"
 
+#include "comm/cuda/wait_sites.hpp"
+
 namespace shardsolve::comm::cuda {
 namespace {
 
@@ -7,9 +9,6 @@ using runtime::cuda::as_cuda;
 
 /// From here on the ring is quicker than the root's links, which then carry a part once for each.
 constexpr std::size_t large = std::size_t{1} << 20U;
-
-constexpr runtime::WaitSite part_there{82, "a part is copied when its source has it"};
-constexpr runtime::WaitSite part_copied{83, "a window's memory is used again when it was copied"};
 
 /// As meet() takes it; nothing if the call is not traced.
 std::vector<TraceMessage> traced(runtime::Queue& queue, const TraceMessage& message) {
@@ -47,7 +46,7 @@ void PeerWindow::publish(runtime::Queue& queue, const WindowPart& part) {
         "await publish",
         [&] {
           group_.meet(theirs.enqueued(), number + 1, rank_, from, "publish");
-          theirs.wait(queue, number, part_there);
+          theirs.wait(queue, number, sites::part_there);
         },
         traced(queue, message(WindowNotice::published, part.root, number, from, rank_, part.size)));
     as_cuda(queue).move("publish", group_.link(from, rank_), shared_.base(rank_) + part.offset,
@@ -110,7 +109,7 @@ void PeerWindow::release(runtime::Queue& queue) {
             "release",
             [&] {
               group_.meet(theirs.enqueued(), *last + 1, rank_, from, "release");
-              theirs.wait(queue, *last, part_copied);
+              theirs.wait(queue, *last, sites::part_copied);
             },
             traced(queue, message(WindowNotice::released, static_cast<std::int64_t>(root), *last,
                                   from, rank_, 0)));

@@ -1,6 +1,6 @@
-#include "dense/persistent_solve.hpp"
+#include "dense/cholesky/persistent_solve.hpp"
 
-#include "dense/bytes_of.hpp"
+#include "dense/shared/bytes_of.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 
 using runtime::SolveBlock;
 
@@ -116,4 +116,4 @@ template class PersistentSolve<double>;
 template class PersistentSolve<std::complex<float>>;
 template class PersistentSolve<std::complex<double>>;
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

@@ -1,13 +1,13 @@
-#include "dense/mirror.hpp"
+#include "dense/cholesky/mirror.hpp"
 
-#include "dense/bytes_of.hpp"
-#include "dense/wait_sites.hpp"
+#include "dense/cholesky/wait_sites.hpp"
+#include "dense/shared/bytes_of.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 namespace {
 
 /// In round i every rank gives what stands above the diagonal in its block i to the ranks whose
@@ -137,4 +137,4 @@ template void mirror(mesh::Rank&, const SlabLayout&, MatrixView<double>);
 template void mirror(mesh::Rank&, const SlabLayout&, MatrixView<std::complex<float>>);
 template void mirror(mesh::Rank&, const SlabLayout&, MatrixView<std::complex<double>>);
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

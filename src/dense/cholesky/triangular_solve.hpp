@@ -1,14 +1,14 @@
 /// Solves with a Cholesky factor on slabs.
 #pragma once
 
-#include "dense/persistent_solve.hpp"
+#include "dense/cholesky/persistent_solve.hpp"
 #include "mesh/rank.hpp"
 
 #include <shardsolve/slab_layout.hpp>
 
 #include <memory>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 
 /// Solves L L^H (P X) = P B with the rank's slab of the factor. LAPACK: potrs.
 template <Scalar T>
@@ -31,4 +31,4 @@ class TriangularSolve {
   std::unique_ptr<Sweeps> sweeps_;
 };
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 
 /// L L^H (P x) = P b with the rank's slab of the factor. LAPACK: potrs.
 template <Scalar T>
@@ -50,4 +50,4 @@ class PersistentSolve {
   std::size_t runs_ = 0;
 };
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

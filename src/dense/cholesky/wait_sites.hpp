@@ -1,20 +1,16 @@
-/// Every place where an algorithm waits for an event. Each is needed: leaving any one out is a data
-/// race that the tests find (scripts/prove_waits.py leaves out each in turn).
+/// Where Cholesky's algorithms wait for an event. Each wait is needed: leaving any one out is a
+/// data race that the tests find (scripts/prove_waits.py leaves out each in turn).
 #pragma once
 
 #include "runtime/queue.hpp"
 
-namespace shardsolve::dense::sites {
+#include <array>
+
+namespace shardsolve::dense::cholesky::sites {
 
 using runtime::WaitSite;
 
-// host, every algorithm with steps
-inline constexpr WaitSite step_flags{1, "host reads the flags of a finished step"};
-
-// check_input
-inline constexpr WaitSite input_looked_at{5, "products with the probe are sent when computed"};
-
-// cholesky
+// factor
 inline constexpr WaitSite panel_packed{10, "broadcast of a panel that was packed"};
 inline constexpr WaitSite panel_used{11, "panel is given up when used"};
 inline constexpr WaitSite next_column_arrived{12, "next column block uses a panel that arrived"};
@@ -33,12 +29,6 @@ inline constexpr WaitSite backward_used{25, "backward: rows of X are given up wh
 inline constexpr WaitSite backward_slot_free{27, "backward: rows of X go to a free slot"};
 inline constexpr WaitSite backward_arrived{26, "backward: rows of X are used when here"};
 
-// HermitianMultiply
-inline constexpr WaitSite multiply_x_ready{30, "multiply: X is sent when copied"};
-inline constexpr WaitSite multiply_x_arrived{31, "multiply: X is used when here"};
-inline constexpr WaitSite multiply_sums_ready{32, "multiply: sums are sent when computed"};
-inline constexpr WaitSite multiply_sums_arrived{33, "multiply: sums are added when here"};
-
 // inverse
 inline constexpr WaitSite inverse_m_packed{40, "inverse: column of M is sent when packed"};
 inline constexpr WaitSite inverse_m_used{41, "inverse: column of M is given up when used"};
@@ -54,4 +44,18 @@ inline constexpr WaitSite inverse_tiles{48, "inverse: inverses of tiles are used
 inline constexpr WaitSite mirror_packed{60, "mirror: blocks are sent when packed"};
 inline constexpr WaitSite mirror_arrived{61, "mirror: blocks are used when here"};
 
-}  // namespace shardsolve::dense::sites
+inline constexpr std::array all{panel_packed,           panel_used,
+                                next_column_arrived,    next_column_ready,
+                                header_written,         trailing_arrived,
+                                rest_of_panel,          forward_ahead,
+                                forward_sums_used,      forward_sums_ready,
+                                forward_sums_gathered,  backward_solved,
+                                backward_used,          backward_slot_free,
+                                backward_arrived,       inverse_m_packed,
+                                inverse_m_used,         inverse_m_slot_free,
+                                inverse_column_arrived, inverse_column_ready,
+                                inverse_m_arrived,      inverse_prepared_arrived,
+                                inverse_prepared,       inverse_tiles,
+                                mirror_packed,          mirror_arrived};
+
+}  // namespace shardsolve::dense::cholesky::sites

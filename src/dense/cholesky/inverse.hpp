@@ -5,7 +5,7 @@
 
 #include <shardsolve/slab_layout.hpp>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 
 /// Replaces the factor in the rank's slab by the rank's columns of A^-1: the entries whose row
 /// comes before their column in elimination order, and the diagonal; `mirror` makes the others.
@@ -13,4 +13,4 @@ namespace shardsolve::dense {
 template <Scalar T>
 void inverse(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab);
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

@@ -1,4 +1,4 @@
-#include "dense/call.hpp"
+#include "dense/shared/public_call.hpp"
 
 #include "mesh/require_ranks.hpp"
 
@@ -11,8 +11,7 @@
 
 namespace shardsolve::dense {
 
-Outcome run_call(Mesh& mesh, const SlabLayout& layout, const Plan& plan, std::string_view job,
-                 const RunOptions& options, std::function<Outcome(mesh::Rank&)> program) {
+Outcome PublicCall::run(std::function<Outcome(mesh::Rank&)> program) const {
   mesh::require_ranks(mesh, layout);
   const std::int64_t tile = std::min(layout.tile(), layout.max_width());
   if (tile > mesh.state().backend().largest_tile()) {
@@ -29,9 +28,9 @@ Outcome run_call(Mesh& mesh, const SlabLayout& layout, const Plan& plan, std::st
       is_little ? plan.workspace_bytes : mesh.state().available_memory(plan.workspace_bytes);
   // Shared with the ranks: one that never comes back may still write to it.
   const auto outcome = std::make_shared<Outcome>();
-  const mesh::CallCost cost =
-      mesh.state().run(options, [=, job = fmt::format("the workspace of {}", job),
-                                 program = std::move(program)](mesh::Rank& rank) {
+  const mesh::CallCost cost = mesh.state().run(
+      options, [plan = plan, available, outcome, job = fmt::format("the workspace of {}", name),
+                program = std::move(program)](mesh::Rank& rank) {
         if (rank.leads()) {  // each process has memory of its own
           plan.require(plan.workspace_bytes, available, job);
         }

@@ -1,8 +1,8 @@
-#include "dense/certified_solve.hpp"
+#include "dense/cholesky/certified_solve.hpp"
 
-#include "dense/gather.hpp"
-#include "dense/hermitian_multiply.hpp"
-#include "dense/triangular_solve.hpp"
+#include "dense/cholesky/triangular_solve.hpp"
+#include "dense/shared/gather.hpp"
+#include "dense/shared/hermitian_multiply.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 namespace {
 
 /// Backward error, in units of the rounding, above which one right-hand side is refined.
@@ -296,4 +296,4 @@ template Outcome certified_solve(mesh::Rank&, const FactorPart<std::complex<floa
 template Outcome certified_solve(mesh::Rank&, const FactorPart<std::complex<double>>&,
                                  MatrixView<std::complex<double>>);
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

@@ -6,12 +6,12 @@
 #include <shardsolve/outcome.hpp>
 #include <shardsolve/slab_layout.hpp>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 
 /// Overwrites the rank's slab of A with L, in the elimination order of the layout: P A P^T = L L^H.
 /// Entries whose row comes before their column in that order are neither read nor written, so they
 /// are still A. The outcome is the same on every rank. LAPACK: potrf.
 template <Scalar T>
-Outcome cholesky(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab);
+Outcome factor(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab);
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

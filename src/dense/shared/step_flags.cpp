@@ -1,6 +1,6 @@
-#include "dense/step_flags.hpp"
+#include "dense/shared/step_flags.hpp"
 
-#include "dense/wait_sites.hpp"
+#include "dense/shared/wait_sites.hpp"
 
 #include <shardsolve/error.hpp>
 

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 
 /// What a rank holds of a factor.
 template <Scalar T>
@@ -37,4 +37,4 @@ CheckedSides check_right_hand_sides(mesh::Rank& rank, const SlabLayout& layout,
 template <Scalar T>
 Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<T> b);
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

@@ -1,14 +1,14 @@
 /// The certificate of an inverse that has overwritten A.
 #pragma once
 
-#include "dense/certified_solve.hpp"
+#include "dense/cholesky/certified_solve.hpp"
 #include "mesh/rank.hpp"
 
 #include <shardsolve/outcome.hpp>
 
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 
 /// Keeps w = A v for v of random signs before the factor is consumed, and compares X w with v
 /// after. One object for all ranks; each touches its own rows.
@@ -29,4 +29,4 @@ class InverseResidual {
   std::vector<T> product_;  // w / scale
 };
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

@@ -1,7 +1,7 @@
-#include "dense/condition.hpp"
+#include "dense/cholesky/condition.hpp"
 
-#include "dense/gather.hpp"
-#include "dense/triangular_solve.hpp"
+#include "dense/cholesky/triangular_solve.hpp"
+#include "dense/shared/gather.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 namespace {
 
 /// Estimates ||B||_1 for B = s A^-1 from products with B; B is its own conjugate transpose. Vectors
@@ -167,4 +167,4 @@ template double reciprocal_condition(mesh::Rank&, const FactorPart<double>&);
 template double reciprocal_condition(mesh::Rank&, const FactorPart<std::complex<float>>&);
 template double reciprocal_condition(mesh::Rank&, const FactorPart<std::complex<double>>&);
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

@@ -1,8 +1,8 @@
-#include "dense/check_input.hpp"
+#include "dense/shared/check_input.hpp"
 
-#include "dense/bytes_of.hpp"
-#include "dense/gather.hpp"
-#include "dense/wait_sites.hpp"
+#include "dense/shared/bytes_of.hpp"
+#include "dense/shared/gather.hpp"
+#include "dense/shared/wait_sites.hpp"
 
 #include <algorithm>
 #include <array>

@@ -27,11 +27,11 @@
 // In elimination order M lies in the lower triangle, X grows in the upper one, and the diagonal
 // tiles of X, which M's still cover, wait in memory of their own.
 
-#include "dense/inverse.hpp"
+#include "dense/cholesky/inverse.hpp"
 
-#include "dense/message_ring.hpp"
-#include "dense/step_flags.hpp"
-#include "dense/wait_sites.hpp"
+#include "dense/cholesky/wait_sites.hpp"
+#include "dense/shared/message_ring.hpp"
+#include "dense/shared/step_flags.hpp"
 #include "layout/panel_chunks.hpp"
 #include "layout/staircase.hpp"
 
@@ -39,7 +39,7 @@
 #include <array>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 namespace {
 
 using layout::Batch;
@@ -452,4 +452,4 @@ template void inverse(mesh::Rank&, const SlabLayout&, MatrixView<double>);
 template void inverse(mesh::Rank&, const SlabLayout&, MatrixView<std::complex<float>>);
 template void inverse(mesh::Rank&, const SlabLayout&, MatrixView<std::complex<double>>);
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

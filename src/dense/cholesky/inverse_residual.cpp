@@ -1,15 +1,16 @@
-#include "dense/inverse_residual.hpp"
+#include "dense/cholesky/inverse_residual.hpp"
 
-#include "dense/check_input.hpp"
-#include "dense/gather.hpp"
-#include "dense/hermitian_multiply.hpp"
+#include "dense/shared/check_input.hpp"
+#include "dense/shared/diagonal_of.hpp"
+#include "dense/shared/gather.hpp"
+#include "dense/shared/hermitian_multiply.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <limits>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 namespace {
 
 /// v is multiplied by 2^exponent, so that neither w = A v nor X w leaves the range: about 1 /
@@ -63,11 +64,7 @@ Outcome InverseResidual<T>::after(mesh::Rank& rank, const FactorPart<T>& inverse
     return outcome;
   }
   const std::int64_t first = inverse.layout.segment(rank.index()).begin.value();
-  const std::int64_t columns = inverse.slab.columns();
-  const MatrixView<RealOf<T>> values = rank.workspace<RealOf<T>>(columns, 1);
-  rank.kernels<T>().diagonal(rank.update(), inverse.slab.block(first, 0, columns, columns),
-                             values.data());
-  const auto diagonal = rank.fetch(rank.update(), values.data(), columns);
+  const auto diagonal = diagonal_of(rank, inverse.layout, inverse.slab);
   const FactorPart<T> x{inverse.layout, inverse.slab, diagonal.data(), check.norm};
   const std::vector<T> v = probe(rank, inverse);
   const std::vector<T> back = multiply(rank, x, product_.data() + first);
@@ -93,4 +90,4 @@ template class InverseResidual<double>;
 template class InverseResidual<std::complex<float>>;
 template class InverseResidual<std::complex<double>>;
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

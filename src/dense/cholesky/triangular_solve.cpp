@@ -7,19 +7,19 @@
 //             b -= (row block of L)^H b1                       each rank its own rows
 //
 // What the next step needs is computed first, the rest while the next step is under way. One
-// right-hand side goes another way where there is one: dense/persistent_solve.hpp.
+// right-hand side goes another way where there is one: dense/cholesky/persistent_solve.hpp.
 
-#include "dense/triangular_solve.hpp"
+#include "dense/cholesky/triangular_solve.hpp"
 
-#include "dense/bytes_of.hpp"
-#include "dense/message_ring.hpp"
-#include "dense/step_flags.hpp"
-#include "dense/wait_sites.hpp"
+#include "dense/cholesky/wait_sites.hpp"
+#include "dense/shared/bytes_of.hpp"
+#include "dense/shared/message_ring.hpp"
+#include "dense/shared/step_flags.hpp"
 
 #include <algorithm>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 namespace {
 
 using runtime::Op;
@@ -315,4 +315,4 @@ template class TriangularSolve<double>;
 template class TriangularSolve<std::complex<float>>;
 template class TriangularSolve<std::complex<double>>;
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky

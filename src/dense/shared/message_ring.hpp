@@ -2,7 +2,7 @@
 #pragma once
 
 #include "comm/window.hpp"
-#include "dense/step_flags.hpp"
+#include "dense/shared/step_flags.hpp"
 #include "mesh/rank.hpp"
 
 #include <shardsolve/dtype.hpp>

@@ -1,7 +1,7 @@
-#include "dense/hermitian_multiply.hpp"
+#include "dense/shared/hermitian_multiply.hpp"
 
-#include "dense/bytes_of.hpp"
-#include "dense/wait_sites.hpp"
+#include "dense/shared/bytes_of.hpp"
+#include "dense/shared/wait_sites.hpp"
 
 #include <algorithm>
 

@@ -14,11 +14,11 @@
 // with the step before. The rows that remain are one run a segment (SlabLayout::rows_from), and the
 // update of a slab is a staircase (layout/staircase.hpp).
 
-#include "dense/cholesky.hpp"
+#include "dense/cholesky/factor.hpp"
 
-#include "dense/message_ring.hpp"
-#include "dense/step_flags.hpp"
-#include "dense/wait_sites.hpp"
+#include "dense/cholesky/wait_sites.hpp"
+#include "dense/shared/message_ring.hpp"
+#include "dense/shared/step_flags.hpp"
 #include "layout/panel_chunks.hpp"
 #include "layout/staircase.hpp"
 
@@ -27,7 +27,7 @@
 #include <cstdlib>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::dense::cholesky {
 namespace {
 
 using layout::Batch;
@@ -35,9 +35,9 @@ using layout::Piece;
 using layout::RowChunk;
 
 template <Scalar T>
-class Cholesky {
+class Factorisation {
  public:
-  Cholesky(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab)
+  Factorisation(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab)
       : rank_(rank),
         layout_(layout),
         slab_(slab),
@@ -283,13 +283,13 @@ class Cholesky {
 }  // namespace
 
 template <Scalar T>
-Outcome cholesky(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab) {
-  return Cholesky<T>(rank, layout, slab).run();
+Outcome factor(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab) {
+  return Factorisation<T>(rank, layout, slab).run();
 }
 
-template Outcome cholesky(mesh::Rank&, const SlabLayout&, MatrixView<float>);
-template Outcome cholesky(mesh::Rank&, const SlabLayout&, MatrixView<double>);
-template Outcome cholesky(mesh::Rank&, const SlabLayout&, MatrixView<std::complex<float>>);
-template Outcome cholesky(mesh::Rank&, const SlabLayout&, MatrixView<std::complex<double>>);
+template Outcome factor(mesh::Rank&, const SlabLayout&, MatrixView<float>);
+template Outcome factor(mesh::Rank&, const SlabLayout&, MatrixView<double>);
+template Outcome factor(mesh::Rank&, const SlabLayout&, MatrixView<std::complex<float>>);
+template Outcome factor(mesh::Rank&, const SlabLayout&, MatrixView<std::complex<double>>);
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::dense::cholesky
