@@ -18,10 +18,6 @@ Report logdet_job(Workplace& workplace);
 int tune_job(Workplace& workplace, ProgressDisplay& progress);
 int bench_job(Workplace& workplace, ProgressDisplay& progress);
 
-/// Becomes the benchmark that compares engines; where it is not built, says so and returns the exit
-/// code.
-int engines_job(const Options& options);
-
 /// Prints what it finds; the exit code. Takes no workplace: it is for where there may be none.
 int doctor_job(const Options& options);
 

@@ -283,8 +283,5 @@ int main(int argc, char** argv) {
   if (line.options.command == Command::doctor && !line.answer) {
     return doctor_job(line.options);
   }
-  if (line.options.engines && !line.answer) {
-    return engines_job(line.options);
-  }
   return line.answer && !line.options.mpi ? tell(*line.answer, line.options) : run(line);
 }

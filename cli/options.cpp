@@ -169,9 +169,6 @@ void take_processes(const DeviceList& list, Options& options) {
         "--measure",
         fmt::format("rates are measured by one process: leave out mpirun or srun{}", advice));
   }
-  if (options.engines) {
-    throw CLI::ValidationError("--engines", "it starts mpirun itself: leave out mpirun or srun");
-  }
   if (list.backend == "cuda") {
     if (!list.text.empty()) {
       take_gpus(list.text, options);
@@ -358,18 +355,6 @@ void add_measured(CLI::App& app, Options& options, DeviceList& devices, Measured
   }
 }
 
-/// Options of bench that mean nothing to the engines.
-void reject_beside_engines(const CLI::App& bench) {
-  for (const char* other : {"--backend", "--communicator", "--dtype", "--json", "--mpi", "--quiet",
-                            "--tile", "--tile-table", "--timeout"}) {
-    if (bench.count(other) > 0) {
-      throw CLI::ValidationError(
-          "--engines",
-          fmt::format("--n, --devices and --runs are accepted beside it: leave out {}", other));
-    }
-  }
-}
-
 const char* usage_of(std::string_view command) {
   if (command == "solve") {
     return solve_usage;
@@ -464,9 +449,6 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     options.command = chosen(app);
     take_devices(devices, options);
     take_measured(lists, options);
-    if (options.engines) {
-      reject_beside_engines(*app.get_subcommand("bench"));
-    }
   } catch (const CLI::ParseError& error) {
     options.mpi = wants_mpi(devices);
     options.command = chosen(app);

@@ -42,7 +42,6 @@ struct Options {
   bool json = false;
   bool quiet = false;
   bool measure = false;  ///< rates of the devices; doctor only
-  bool engines = false;  ///< compares the engines; bench only
 };
 
 /// What the user is told where there is nothing more to do: help, version, or what was wrong.

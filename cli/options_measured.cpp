@@ -45,19 +45,13 @@ constexpr const char* bench_footer =
     "matrix\n"
     "products on the same devices, and on the CPU LAPACK's potrf of the same BLAS on one core.\n"
     "\n"
-    "Exit codes: as of the other commands; 1 if an answer misses its gate, or engines a goal.\n"
+    "Exit codes: as of the other commands; 1 if an answer misses its gate.\n"
     "\n"
-    "With --engines, in a build with benchmarks: the factorisation of float64 in one process, in "
-    "as\n"
-    "many processes by MPI as it has devices (2 if --devices is left out), by ScaLAPACK and by\n"
-    "LAPACK, for n = 4096 and 8192 if --n is left out. Runs take turns, the smallest times count.\n"
-    "\n"
-    "Comparisons with other libraries for GPUs are made by bench/cuda/run.py of the source tree:\n"
-    "docs/performance.md.\n"
+    "Comparisons with other libraries are made by programs of the source tree: with ScaLAPACK by\n"
+    "'make bench-engines', with those for GPUs by bench/cuda/run.py; see docs/performance.md.\n"
     "\n"
     "Examples:\n"
     "  shardsolve bench cholesky --n 8192 --devices 4\n"
-    "  shardsolve bench cholesky --engines --n 4096\n"
     "  shardsolve bench cholesky --backend cuda --devices 0,1 --n 32768 --dtype float32 --json";
 
 [[noreturn]] void reject(const char* option, const std::string& text, const char* accepted) {
@@ -107,8 +101,6 @@ CLI::App* add_bench(CLI::App& app, Options& options, MeasuredLists& lists) {
   command->add_option("--dtype", lists.dtypes, "element type (default float64)")
       ->type_name("NAME")
       ->check(not_empty("float32, float64, complex64 or complex128 is accepted"));
-  command->add_flag("--engines", options.engines,
-                    "compare one process, MPI, ScaLAPACK and LAPACK on the CPU");
   command
       ->add_option(
           "--runs", options.runs,
@@ -139,8 +131,7 @@ void take_measured(const MeasuredLists& lists, Options& options) {
   std::sort(options.dtypes.begin(), options.dtypes.end());
   options.dtypes.erase(std::unique(options.dtypes.begin(), options.dtypes.end()),
                        options.dtypes.end());
-  if (options.command == Command::bench && !options.engines &&
-      (options.sizes.size() > 1 || options.dtypes.size() > 1)) {
+  if (options.command == Command::bench && (options.sizes.size() > 1 || options.dtypes.size() > 1)) {
     reject(options.sizes.size() > 1 ? "--n" : "--dtype",
            options.sizes.size() > 1 ? lists.sizes : lists.dtypes,
            "bench takes one: run it once for each");
