@@ -4,7 +4,7 @@ All on the same cores with the same OpenBLAS, each program in processes that sta
 take turns, and the smallest of at least five counts. Every answer is checked.
 
     make bench-engines
-    build/release/shardsolve bench cholesky --engines --n 4096 --runs 20
+    .venv/bin/python bench/engines.py --n 4096 --runs 20     # then also this
 
 Goals, for two ranks at 4096 and 8192: MPI faster than ScaLAPACK with its best block; one process
 and MPI within 5 % of each other.

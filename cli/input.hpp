@@ -5,6 +5,7 @@
 #include "workplace.hpp"
 
 #include <shardsolve/dtype.hpp>
+#include <shardsolve/error.hpp>
 #include <shardsolve/outcome.hpp>
 #include <shardsolve/sharded.hpp>
 #include <shardsolve/slab_layout.hpp>
@@ -70,9 +71,10 @@ auto with_dtype(Dtype dtype, Body body) {
       return body(double{});
     case Dtype::complex64:
       return body(std::complex<float>{});
-    default:
+    case Dtype::complex128:
       return body(std::complex<double>{});
   }
+  throw Error(ErrorKind::internal, "no dtype: this is a bug of shardsolve");
 }
 
 }  // namespace shardsolve::cli

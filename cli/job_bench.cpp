@@ -4,8 +4,10 @@
 #include "bench/cholesky_report.hpp"
 #include "exit_code.hpp"
 #include "input.hpp"
-#include "jobs.hpp"
+#include "option_values.hpp"
+#include "shared_options.hpp"
 #include "terminal.hpp"
+#include "verb.hpp"
 #include "version.hpp"
 
 #include <shardsolve/plan.hpp>
@@ -40,9 +42,8 @@ bool has_lapack_row(const Workplace& workplace, std::int64_t n, Dtype dtype) {
          3 * n * n * element_size(dtype) < available_host_memory();
 }
 
-}  // namespace
-
 int bench_job(Workplace& workplace, ProgressDisplay& progress) {
+  workplace.take_tile_table();
   const Options& options = workplace.options();
   const std::int64_t n = size_of(options);
   const Dtype dtype = options.dtypes.front();
@@ -93,5 +94,67 @@ int bench_job(Workplace& workplace, ProgressDisplay& progress) {
   }
   return code;
 }
+
+void add_bench_options(CLI::App& command, TypedOptions& typed, Options& options) {
+  command.add_option("JOB", typed.job, "what is timed: cholesky")
+      ->required()
+      ->type_name("NAME")
+      ->check(one_of({"cholesky"}));
+  command.add_option("--n", typed.sizes, "rows of the matrix (default 4096, on GPUs 16384)")
+      ->type_name("N")
+      ->check(not_empty("a number of rows is accepted"));
+  command.add_option("--dtype", typed.dtypes, "element type (default float64)")
+      ->type_name("NAME")
+      ->check(not_empty("float32, float64, complex64 or complex128 is accepted"));
+  command
+      .add_option(
+          "--runs", options.runs,
+          fmt::format("timed runs of each, after one that is not timed (default {})", options.runs))
+      ->type_name("N")
+      ->check(whole_number(1, 1000, "1 to 1000 runs are accepted, in digits"));
+  add_tile(command, options);
+  add_devices(command, options, typed.devices);
+  add_timeout(command, options);
+  add_json(command, options);
+  add_quiet(command, options);
+}
+
+void take_bench_options(const TypedOptions& typed, Options& options) {
+  take_devices(typed.devices, options);
+  take_lists(typed, options);
+  constexpr const char* one = "bench takes one: run it once for each";
+  if (options.sizes.size() > 1) {
+    reject("--n", typed.sizes, one);
+  }
+  if (options.dtypes.size() > 1) {
+    reject("--dtype", typed.dtypes, one);
+  }
+}
+
+constexpr std::string_view bench_notes =
+    R"(On a random, well conditioned matrix that is made in memory: factor (the log-determinant comes
+with it), solve with 1 and 64 right-hand sides, factor and solve in one call, inverse with its
+factorisation. Each answer is judged, on the matrix itself and in wider arithmetic, before its
+speed is shown: one that misses its gate has no speed. For comparison the rate of plain matrix
+products on the same devices, and on the CPU LAPACK's potrf of the same BLAS on one core.
+
+Exit codes: as of the other commands; 1 if an answer misses its gate.
+
+Comparisons with other libraries are made by programs of the source tree: with ScaLAPACK by
+'make bench-engines', with those for GPUs by bench/cuda/run.py; see docs/performance.md.)";
+
+}  // namespace
+
+constinit const Verb bench_verb =
+    complete({.name = "bench",
+              .about = "how fast these devices factor, solve and invert",
+              .usage = "shardsolve bench cholesky [options]",
+              .notes = bench_notes,
+              .examples = R"(shardsolve bench cholesky --n 8192
+shardsolve bench cholesky --n 8192 --devices 4
+shardsolve bench cholesky --backend cuda --devices 0,1 --n 32768 --dtype float32 --json)",
+              .add_options = &add_bench_options,
+              .take_options = &take_bench_options,
+              .run = &bench_job});
 
 }  // namespace shardsolve::cli

@@ -4,10 +4,11 @@
 #include "doctor/diagnosis.hpp"
 #include "doctor/launch.hpp"
 #include "exit_code.hpp"
-#include "jobs.hpp"
 #include "launch.hpp"
 #include "mesh/cuda_loader.hpp"
+#include "shared_options.hpp"
 #include "terminal.hpp"
+#include "verb.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/mesh.hpp>
@@ -50,8 +51,6 @@ doctor::Findings measure(const Options& options, Diagnosis& diagnosis) {
   return {};
 }
 
-}  // namespace
-
 int doctor_job(const Options& options) {
   const std::int64_t launched = launched_processes();
   if (doctor::launch_of(doctor::own_environment(), launched).rank != 0) {
@@ -72,5 +71,44 @@ int doctor_job(const Options& options) {
   }
   return diagnosis.has_errors() ? exit_environment : exit_ok;
 }
+
+void add_doctor_options(CLI::App& command, TypedOptions& typed, Options& options) {
+  add_devices(command, options, typed.devices);
+  command.add_flag("--measure", options.measure,
+                   "measure rates of the devices now: copy, gemm, broadcast");
+  add_tile_table(command, options);
+  add_json(command, options);
+}
+
+void take_doctor_options(const TypedOptions& typed, Options& options) {
+  if (options.measure && wants_mpi(typed.devices)) {
+    throw CLI::ValidationError(
+        "--measure",
+        "rates are measured by one process: leave out mpirun or srun; --mpi off makes each "
+        "process work on its own");
+  }
+  take_devices(typed.devices, options);
+}
+
+constexpr std::string_view doctor_notes =
+    R"(Devices, libraries and their versions, what 'shardsolve solve' would use with the same
+--backend and --devices and why, and the usual misconfigurations: each with why it matters and
+what to do. JAX is that of the python3 on PATH; it is not imported.
+
+Exit codes: 0 no errors among the findings; 3 errors; 2 misuse.)";
+
+}  // namespace
+
+constinit const Verb doctor_verb =
+    complete({.name = "doctor",
+              .about = "show what there is to compute with, and what is wrong with it",
+              .usage = "shardsolve doctor [options]",
+              .notes = doctor_notes,
+              .examples = R"(shardsolve doctor
+shardsolve doctor --backend cuda --devices 0,1
+shardsolve doctor --measure --json)",
+              .add_options = &add_doctor_options,
+              .take_options = &take_doctor_options,
+              .run = &doctor_job});
 
 }  // namespace shardsolve::cli

@@ -1,15 +1,11 @@
 // The inverse of A, from a file to a file.
 
-#include "input.hpp"
-#include "io/npy_literal.hpp"
-#include "jobs.hpp"
-#include "output.hpp"
+#include "file_job.hpp"
+#include "shared_options.hpp"
+#include "verb.hpp"
 
 #include <shardsolve/cholesky.hpp>
 
-#include <fmt/format.h>
-
-#include <complex>
 #include <utility>
 
 namespace shardsolve::cli {
@@ -28,44 +24,59 @@ Outcome invert(Workplace& workplace, const ShardedMatrix<T>& a) {
   return outcome;
 }
 
-template <Scalar T>
-void invert_file(Workplace& workplace, const Input& a, const SlabLayout& layout, Report& report) {
-  const auto result = open_result(workplace, a.dtype(), a.shape(), a.fortran_order());
-  const auto trace = open_trace(workplace);
-  const auto matrix = load_matrix<T>(workplace, a, layout);
-  report.read_seconds = matrix.seconds;
+struct InverseJob {
+  static constexpr bool has_right_hand_sides = false;
+  static constexpr std::string_view doing = "inverting";
 
-  // the inverse replaces A
-  report.outcome = invert(workplace, matrix.data);
-  if (report.outcome.ok()) {
-    report.write_seconds = write_hermitian(workplace, matrix.data, result);
-    report.write_seconds += commit(workplace, result, trace);
-  } else {
-    report.outcome.entry = place_in_file(report.outcome, a);
+  static std::vector<Plan> plans(const SlabLayout& layout, const Inputs& inputs) {
+    const Dtype dtype = inputs.a.dtype();
+    return {plan_cholesky_factor(layout, dtype), plan_cholesky_inverse(layout, dtype)};
   }
+
+  static const Input* result_like(const Inputs& inputs) { return &inputs.a; }
+
+  /// The inverse replaces A.
+  template <Scalar T>
+  static void compute(Workplace& workplace, const Operands<T>& operands, Report& report) {
+    report.outcome = invert(workplace, operands.a);
+    report.error_estimate = bound_of_error(report.outcome, report.dtype);
+  }
+
+  template <Scalar T>
+  static double write(Workplace& workplace, const Operands<T>& operands,
+                      const OutputArray& result) {
+    return write_hermitian(workplace, operands.a, result);
+  }
+
+  static Words words(const Options& options, const Report& report) {
+    return {.headline = fmt::format("Inverted A\n  A {}\n", matrix_of(options, report)),
+            .result = "inverse",
+            .remarks = {{"backward_error", ", on a random vector"},
+                        {"rcond", remark_on_error("the inverse", report.error_estimate)}}};
+  }
+};
+
+void add_inverse_options(CLI::App& command, TypedOptions& typed, Options& options) {
+  add_input(command, "A", options.matrix, "the matrix, an .npy file");
+  add_output(command, options, "where the inverse goes");
+  add_job_options(command, options, typed.devices);
 }
+
+constexpr std::string_view inverse_notes =
+    R"(A: Hermitian positive definite, shape (n, n), both triangles given. The full inverse is written
+in A's dtype and order. To solve systems use 'solve': it is faster and more accurate.)";
 
 }  // namespace
 
-Report inverse_job(Workplace& workplace) {
-  const Input a = workplace.everywhere([&options = workplace.options()] {
-    const Input matrix = open_matrix(options.matrix);
-    require_distinct_files(options);
-    return matrix;
-  });
-  require_same_files(workplace, {a});
-  const TileChoice tile = workplace.tile_for(a.columns, a.dtype());
-  const SlabLayout layout = workplace.layout(a.columns, tile);
-  workplace.require_memory(
-      {plan_cholesky_factor(layout, a.dtype()), plan_cholesky_inverse(layout, a.dtype())},
-      fmt::format("inverting '{}'", a.path()));
-
-  Report report{.n = a.columns,
-                .dtype = a.dtype(),
-                .tile = tile,
-                .output_shape = io::format_shape(a.shape())};
-  with_dtype(a.dtype(), [&]<class T>(T) { invert_file<T>(workplace, a, layout, report); });
-  return report;
-}
+constinit const Verb inverse_verb =
+    complete({.name = "inverse",
+              .about = "write the inverse of A",
+              .usage = "shardsolve inverse A.npy -o X.npy [options]",
+              .notes = inverse_notes,
+              .examples = R"(shardsolve inverse A.npy -o X.npy
+shardsolve inverse A.npy -o X.npy --force --devices 4)",
+              .add_options = &add_inverse_options,
+              .take_options = &take_job_options,
+              .run = &run_file_job<InverseJob>});
 
 }  // namespace shardsolve::cli

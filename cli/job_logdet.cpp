@@ -1,16 +1,13 @@
 // log(det(A)) of a file.
 
-#include "input.hpp"
-#include "jobs.hpp"
-#include "output.hpp"
+#include "file_job.hpp"
+#include "shared_options.hpp"
+#include "verb.hpp"
 
 #include <shardsolve/cholesky.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <limits>
 #include <numbers>
 
@@ -31,45 +28,65 @@ double error_of_log_determinant(const CholeskyFactor<T>& factor, double rcond) {
   return n > 0 ? n * (u / rcond + 2.0 * unit_roundoff<double> * largest) : 0.0;
 }
 
-template <Scalar T>
-void find_log_determinant(Workplace& workplace, const Input& a, const SlabLayout& layout,
-                          Report& report) {
-  const auto trace = open_trace(workplace);
-  const auto matrix = load_matrix<T>(workplace, a, layout);
-  report.read_seconds = matrix.seconds;
+struct LogdetJob {
+  static constexpr bool has_right_hand_sides = false;
+  static constexpr std::string_view doing = "factoring";
 
-  const CholeskyFactor<T> factor =
-      cholesky_factor(workplace.mesh(), matrix.data, workplace.run_options());
-  report.outcome = factor.outcome;
-  if (report.outcome.ok()) {
-    report.log_determinant = log_determinant(factor);
-    const double rcond = condition_estimate(workplace.mesh(), factor, workplace.run_options());
-    report.outcome.rcond = rcond;
-    report.log_determinant_error = error_of_log_determinant(factor, rcond);
-    commit(workplace, nullptr, trace);
-  } else {
-    report.outcome.entry = place_in_file(report.outcome, a);
+  static std::vector<Plan> plans(const SlabLayout& layout, const Inputs& inputs) {
+    const Dtype dtype = inputs.a.dtype();
+    return {plan_cholesky_factor(layout, dtype), plan_cholesky_solve(layout, dtype, 1)};
   }
+
+  static const Input* result_like(const Inputs&) { return nullptr; }
+
+  template <Scalar T>
+  static void compute(Workplace& workplace, const Operands<T>& operands, Report& report) {
+    const CholeskyFactor<T> factor =
+        cholesky_factor(workplace.mesh(), operands.a, workplace.run_options());
+    report.outcome = factor.outcome;
+    if (factor.outcome.ok()) {
+      const double rcond = condition_estimate(workplace.mesh(), factor, workplace.run_options());
+      report.outcome.rcond = rcond;
+      report.log_determinant = log_determinant(factor);
+      report.error_estimate = error_of_log_determinant(factor, rcond);
+    }
+  }
+
+  template <Scalar T>
+  static double write(Workplace&, const Operands<T>&, const OutputArray&) {
+    return 0.0;  // the report has it
+  }
+
+  static Words words(const Options& options, const Report& report) {
+    return {
+        .headline = fmt::format("log(det(A)) = {:.17g}\n  A {}; its determinant is positive\n",
+                                report.log_determinant.value_or(0.0), matrix_of(options, report)),
+        .result = "",
+        .remarks = {{"rcond", fmt::format("; error of log(det(A)) about {:.1e} or less",
+                                          report.error_estimate.value_or(0.0))}}};
+  }
+};
+
+void add_logdet_options(CLI::App& command, TypedOptions& typed, Options& options) {
+  add_input(command, "A", options.matrix, "the matrix, an .npy file");
+  command.add_flag("--force", options.force, "replace a trace file that exists");
+  add_job_options(command, options, typed.devices);
 }
+
+constexpr std::string_view logdet_notes =
+    R"(A: Hermitian positive definite, shape (n, n), both triangles given. The determinant itself is
+positive, and often beyond the range of floating-point numbers.)";
 
 }  // namespace
 
-Report logdet_job(Workplace& workplace) {
-  const Input a = workplace.everywhere([&options = workplace.options()] {
-    const Input matrix = open_matrix(options.matrix);
-    require_distinct_files(options);
-    return matrix;
-  });
-  require_same_files(workplace, {a});
-  const TileChoice tile = workplace.tile_for(a.columns, a.dtype());
-  const SlabLayout layout = workplace.layout(a.columns, tile);
-  workplace.require_memory(
-      {plan_cholesky_factor(layout, a.dtype()), plan_cholesky_solve(layout, a.dtype(), 1)},
-      fmt::format("factoring '{}'", a.path()));
-
-  Report report{.n = a.columns, .dtype = a.dtype(), .tile = tile};
-  with_dtype(a.dtype(), [&]<class T>(T) { find_log_determinant<T>(workplace, a, layout, report); });
-  return report;
-}
+constinit const Verb logdet_verb = complete({.name = "logdet",
+                                             .about = "print log(det(A))",
+                                             .usage = "shardsolve logdet A.npy [options]",
+                                             .notes = logdet_notes,
+                                             .examples = R"(shardsolve logdet A.npy --json
+ld=$(shardsolve logdet A.npy --quiet)   # the number alone)",
+                                             .add_options = &add_logdet_options,
+                                             .take_options = &take_job_options,
+                                             .run = &run_file_job<LogdetJob>});
 
 }  // namespace shardsolve::cli

@@ -1,65 +1,85 @@
 // A x = b, from two files to one.
 
-#include "input.hpp"
-#include "io/npy_literal.hpp"
-#include "jobs.hpp"
-#include "output.hpp"
+#include "file_job.hpp"
+#include "report_lines.hpp"
+#include "shared_options.hpp"
+#include "verb.hpp"
 
 #include <shardsolve/cholesky.hpp>
-
-#include <fmt/format.h>
-
-#include <complex>
-#include <utility>
 
 namespace shardsolve::cli {
 namespace {
 
-template <Scalar T>
-void solve_files(Workplace& workplace, const Input& a, const Input& b, const SlabLayout& layout,
-                 Report& report) {
-  // Claimed before the work, which may be long.
-  const auto result = open_result(workplace, b.dtype(), b.shape(), b.fortran_order());
-  const auto trace = open_trace(workplace);
-  const auto matrix = load_matrix<T>(workplace, a, layout);
-  const auto sides = load_right_hand_sides<T>(workplace, b, layout);
-  report.read_seconds = matrix.seconds + sides.seconds;
+struct SolveJob {
+  static constexpr bool has_right_hand_sides = true;
+  static constexpr std::string_view doing = "solving with";
 
-  // x replaces b, the factor replaces A
-  report.outcome = solve(workplace.mesh(), matrix.data, sides.data, workplace.run_options(),
-                         workplace.options().rcond ? Rcond::estimated : Rcond::left_out);
-  if (report.outcome.ok()) {
-    report.write_seconds = write_solution(workplace, sides.data, result);
-    report.write_seconds += commit(workplace, result, trace);
-  } else {
-    report.outcome.entry = place_in_file(report.outcome, a);
+  static std::vector<Plan> plans(const SlabLayout& layout, const Inputs& inputs) {
+    const Dtype dtype = inputs.a.dtype();
+    return {plan_cholesky_factor(layout, dtype),
+            plan_cholesky_solve(layout, dtype, inputs.b->columns)};
   }
+
+  static const Input* result_like(const Inputs& inputs) { return &*inputs.b; }
+
+  /// x replaces b, the factor replaces A.
+  template <Scalar T>
+  static void compute(Workplace& workplace, const Operands<T>& operands, Report& report) {
+    report.outcome = solve(workplace.mesh(), operands.a, *operands.b, workplace.run_options(),
+                           workplace.options().rcond ? Rcond::estimated : Rcond::left_out);
+    report.error_estimate = bound_of_error(report.outcome, report.dtype);
+  }
+
+  template <Scalar T>
+  static double write(Workplace& workplace, const Operands<T>& operands,
+                      const OutputArray& result) {
+    return write_solution(workplace, *operands.b, result);
+  }
+
+  static Words words(const Options& options, const Report& report) {
+    return {.headline = fmt::format("Solved A x = b for {}\n  A {}\n  b '{}'\n",
+                                    plural(report.right_hand_sides.value_or(0), "right-hand side"),
+                                    matrix_of(options, report), options.right_hand_sides),
+            .result = "x",
+            .remarks = {{"rcond", remark_on_error("x", report.error_estimate)}}};
+  }
+};
+
+void add_solve_options(CLI::App& command, TypedOptions& typed, Options& options) {
+  add_input(command, "A", options.matrix, "the matrix, an .npy file");
+  add_input(command, "b", options.right_hand_sides, "the right-hand sides, an .npy file");
+  add_output(command, options, "where x goes");
+  command.add_flag_callback(
+      "--no-rcond", [&options] { options.rcond = false; },
+      "leave out rcond, which takes about as long as five solves");
+  add_job_options(command, options, typed.devices);
 }
+
+constexpr std::string_view solve_notes =
+    R"(A: Hermitian positive definite, shape (n, n), both triangles given. b: shape (n,) or (n, k), of
+A's dtype. x gets the shape, dtype and order of b.
+
+From Python to Python:
+  numpy.save("A.npy", A); numpy.save("b.npy", b)
+  $ shardsolve solve A.npy b.npy -o x.npy
+  x = numpy.load("x.npy")
+
+The certificate: the backward error says how well x solves the system, in units of rounding;
+rcond says how much A amplifies errors. The first over the second is about the relative error
+of x. With --no-rcond the backward error is all.)";
 
 }  // namespace
 
-Report solve_job(Workplace& workplace) {
-  const auto [a, b] = workplace.everywhere([&options = workplace.options()] {
-    const Input matrix = open_matrix(options.matrix);
-    const Input sides = open_right_hand_sides(options.right_hand_sides, matrix);
-    require_distinct_files(options);
-    return std::pair(matrix, sides);
-  });
-  require_same_files(workplace, {a, b});
-  const TileChoice tile = workplace.tile_for(a.columns, a.dtype());
-  const SlabLayout layout = workplace.layout(a.columns, tile);
-  workplace.require_memory(
-      {plan_cholesky_factor(layout, a.dtype()), plan_cholesky_solve(layout, a.dtype(), b.columns)},
-      fmt::format("solving with '{}'", a.path()));
-
-  Report report{.n = a.columns,
-                .dtype = a.dtype(),
-                .right_hand_sides = b.columns,
-                .tile = tile,
-                .output_shape = io::format_shape(b.shape())};
-  with_dtype(a.dtype(),
-             [&, &a = a, &b = b]<class T>(T) { solve_files<T>(workplace, a, b, layout, report); });
-  return report;
-}
+constinit const Verb solve_verb =
+    complete({.name = "solve",
+              .about = "solve A x = b",
+              .usage = "shardsolve solve A.npy b.npy -o x.npy [options]",
+              .notes = solve_notes,
+              .examples = R"(shardsolve solve A.npy b.npy -o x.npy
+shardsolve solve A.npy b.npy -o x.npy --devices 4 --trace trace.json
+mpirun -np 4 shardsolve solve A.npy b.npy -o x.npy --backend cuda)",
+              .add_options = &add_solve_options,
+              .take_options = &take_job_options,
+              .run = &run_file_job<SolveJob>});
 
 }  // namespace shardsolve::cli

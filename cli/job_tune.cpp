@@ -7,8 +7,10 @@
 #include "input.hpp"
 #include "io/output_file.hpp"
 #include "io/tile_table_file.hpp"
-#include "jobs.hpp"
+#include "option_values.hpp"
+#include "shared_options.hpp"
 #include "terminal.hpp"
+#include "verb.hpp"
 
 #include <shardsolve/plan.hpp>
 
@@ -146,8 +148,6 @@ void measure(Workplace& workplace, ProgressDisplay& progress, bench::TuneReport&
   }
 }
 
-}  // namespace
-
 int tune_job(Workplace& workplace, ProgressDisplay& progress) {
   const Options& options = workplace.options();
   TableFile table(options.tile_table);
@@ -180,5 +180,70 @@ int tune_job(Workplace& workplace, ProgressDisplay& progress) {
   }
   return exit_ok;
 }
+
+void add_tune_options(CLI::App& command, TypedOptions& typed, Options& options) {
+  command
+      .add_option("--n", typed.sizes,
+                  "rows of the matrices: 1024,2048 (default: sizes that fit these devices)")
+      ->type_name("LIST")
+      ->check(not_empty("numbers of rows are accepted: 1024 or 1024,2048"));
+  command.add_option("--dtype", typed.dtypes, "element types (default float64)")
+      ->type_name("LIST")
+      ->check(not_empty("float32, float64, complex64 and complex128 are accepted"));
+  command
+      .add_option("--budget", options.budget,
+                  fmt::format("begin no size that would take longer than what is left of this "
+                              "(default {:g})",
+                              options.budget))
+      ->type_name("SECONDS")
+      ->check(positive_seconds());
+  command
+      .add_option("--tile-table", options.tile_table,
+                  "table to write, or to add to (default: this user's)")
+      ->type_name("FILE")
+      ->check(file_name());
+  add_devices(command, options, typed.devices);
+  add_timeout(command, options);
+  add_json(command, options);
+  add_quiet(command, options);
+}
+
+void take_tune_options(const TypedOptions& typed, Options& options) {
+  if (wants_mpi(typed.devices)) {
+    throw CLI::ValidationError(
+        "tune",
+        "one process measures the devices of its machine: leave out mpirun or srun. What it "
+        "finds for --devices 4 also holds for 4 processes on such a machine");
+  }
+  take_devices(typed.devices, options);
+  take_lists(typed, options);
+}
+
+constexpr std::string_view tune_notes =
+    R"(Factors random matrices with several tile sizes in turn. A tile is kept if it is faster than
+the library's own choice by more than the times differ among themselves, and if its answer
+passes the gate of every solve. It then holds for sizes near the one that was measured, for
+this dtype, on as many devices of this kind: solve, inverse, logdet, bench and JAX take it, and
+the commands say so. Results can differ in their last bits with and without it.
+
+The table is the file of --tile-table, else of SHARDSOLVE_TILE_TABLE, else
+$XDG_CONFIG_HOME/shardsolve/tiles.json (~/.config). What it holds of other devices and sizes
+stays. It is written at the end, whole; an interrupted run leaves it as it was.
+
+Run it on a machine that does nothing else.)";
+
+}  // namespace
+
+constinit const Verb tune_verb =
+    complete({.name = "tune",
+              .about = "find the fastest tile sizes on these devices, and keep them",
+              .usage = "shardsolve tune [options]",
+              .notes = tune_notes,
+              .examples = R"(shardsolve tune
+shardsolve tune --devices 4 --dtype float32,float64 --n 2000,8000 --budget 600
+shardsolve tune --backend cuda --devices 0,1,2,3)",
+              .add_options = &add_tune_options,
+              .take_options = &take_tune_options,
+              .run = &tune_job});
 
 }  // namespace shardsolve::cli

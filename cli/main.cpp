@@ -4,17 +4,16 @@
 #include "doctor/collect.hpp"
 #include "doctor/launch.hpp"
 #include "exit_code.hpp"
-#include "jobs.hpp"
 #include "launch.hpp"
 #include "options.hpp"
 #include "progress.hpp"
 #include "report.hpp"
 #include "signals.hpp"
 #include "terminal.hpp"
+#include "verb.hpp"
 #include "workplace.hpp"
 
 #include <shardsolve/error.hpp>
-#include <shardsolve/trace_summary.hpp>
 
 #include <fmt/format.h>
 
@@ -35,24 +34,10 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <variant>
 
 namespace shardsolve::cli {
 namespace {
-
-Report run_job(Workplace& workplace) {
-  switch (workplace.options().command) {
-    case Command::solve:
-      return solve_job(workplace);
-    case Command::inverse:
-      return inverse_job(workplace);
-    case Command::logdet:
-    case Command::doctor:  // have reports of their own
-    case Command::tune:
-    case Command::bench:
-      break;
-  }
-  return logdet_job(workplace);
-}
 
 /// Help, version, or what was wrong with the arguments.
 int tell(const Answer& answer, const Options& options) {
@@ -75,39 +60,6 @@ void occupy_standard_descriptors() {
       [[maybe_unused]] const int lowest = ::open("/dev/null", mode);
     }
   }
-}
-
-std::string answer(const Options& options, const Report& report) {
-  if (options.json) {
-    return json_report(options, report);
-  }
-  if (!report.outcome.ok()) {
-    return "";
-  }
-  if (!options.quiet) {
-    return text_report(options, report);
-  }
-  return report.log_determinant ? fmt::format("{:.17g}\n", *report.log_determinant) : "";
-}
-
-/// Prints the answer, or the reason why there is none.
-int conclude(const Workplace& workplace, const Report& report) {
-  const Options& options = workplace.options();
-  if (!workplace.speaks()) {
-    return report.outcome.ok() ? exit_ok : exit_numerical;
-  }
-  const bool printed = print(stdout, answer(options, report));
-  if (!report.outcome.ok()) {
-    print_error(numerical_failure(options, report));
-    return exit_numerical;
-  }
-  if (!printed) {
-    print_error(
-        fmt::format("the report could not be written to standard output{}",
-                    options.output.empty() ? "" : "; '" + options.output + "' is complete"));
-    return exit_environment;
-  }
-  return exit_ok;
 }
 
 std::string_view name_of_signal(int signal) {
@@ -232,19 +184,7 @@ int run(const CommandLine& line, std::optional<Workplace>& workplace,
   if (line.answer) {
     return workplace->speaks() ? tell(*line.answer, line.options) : line.answer->code;
   }
-  if (line.options.command == Command::tune) {
-    return tune_job(*workplace, *progress);
-  }
-  workplace->take_tile_table();
-  if (line.options.command == Command::bench) {
-    return bench_job(*workplace, *progress);
-  }
-  Report report = run_job(*workplace);
-  if (!line.options.trace.empty() && report.outcome.ok() && workplace->speaks()) {
-    report.trace = summarize(workplace->trace());
-  }
-  progress->finish();
-  return conclude(*workplace, report);
+  return std::get<RunAtWorkplace>(line.options.verb->run)(*workplace, *progress);
 }
 
 int run(const CommandLine& line) {
@@ -280,11 +220,9 @@ int main(int argc, char** argv) {
   using namespace shardsolve::cli;
   occupy_standard_descriptors();
   const CommandLine line = parse_command_line(argc, argv);
-  if (line.options.command == Command::doctor && !line.answer) {
-    return doctor_job(line.options);
+  if (line.answer) {
+    return line.options.mpi ? run(line) : tell(*line.answer, line.options);
   }
-  if (line.options.engines && !line.answer) {
-    return engines_job(line.options);
-  }
-  return line.answer && !line.options.mpi ? tell(*line.answer, line.options) : run(line);
+  const auto* alone = std::get_if<RunAlone>(&line.options.verb->run);
+  return alone != nullptr ? (*alone)(line.options) : run(line);
 }

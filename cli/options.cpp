@@ -1,23 +1,18 @@
 #include "options.hpp"
 
 #include "exit_code.hpp"
-#include "launch.hpp"
-#include "option_values.hpp"
-#include "options_measured.hpp"
+#include "shared_options.hpp"
+#include "verb.hpp"
 #include "version.hpp"
-
-#include <shardsolve/mesh.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-
-#include <sched.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
+#include <vector>
 
 namespace shardsolve::cli {
 namespace {
@@ -27,18 +22,7 @@ constexpr const char* about =
     "files (numpy.save) of float32, float64, complex64 or complex128; each device reads its own\n"
     "share. Every answer comes with a certificate, every refusal with a reason.";
 
-constexpr const char* footer =
-    "Examples:\n"
-    "  shardsolve solve A.npy b.npy -o x.npy\n"
-    "  shardsolve solve A.npy b.npy -o x.npy --devices 4 --trace trace.json\n"
-    "  shardsolve inverse A.npy -o Ainv.npy --force\n"
-    "  shardsolve logdet A.npy --json\n"
-    "  mpirun -np 4 shardsolve solve A.npy b.npy -o x.npy --backend cuda\n"
-    "  shardsolve doctor\n"
-    "  shardsolve bench cholesky --n 8192\n"
-    "\n"
-    "'shardsolve solve --help' and so on say more about each command.\n"
-    "\n"
+constexpr const char* exit_codes =
     "Exit codes: 0 solved; 1 no answer for numerical reasons (not positive definite, ...);\n"
     "2 misuse (arguments, contents of a file); 3 environment (disk, memory, device); 128 + number "
     "of\n"
@@ -47,371 +31,71 @@ constexpr const char* footer =
     "unless\n"
     "the message says that they are: when the answer was written and could not be printed.";
 
-constexpr const char* solve_about = "solve A x = b";
-
-constexpr const char* solve_usage = "shardsolve solve A.npy b.npy -o x.npy [options]";
-
-constexpr const char* solve_footer =
-    "A: Hermitian positive definite, shape (n, n), both triangles given. b: shape (n,) or (n, k), "
-    "of\n"
-    "A's dtype. x gets the shape, dtype and order of b.\n"
-    "\n"
-    "From Python to Python:\n"
-    "  numpy.save(\"A.npy\", A); numpy.save(\"b.npy\", b)\n"
-    "  $ shardsolve solve A.npy b.npy -o x.npy\n"
-    "  x = numpy.load(\"x.npy\")\n"
-    "\n"
-    "The certificate: the backward error says how well x solves the system, in units of rounding;\n"
-    "rcond says how much A amplifies errors. The first over the second is about the relative "
-    "error\n"
-    "of x. With --no-rcond the backward error is all.";
-
-constexpr const char* inverse_about = "write the inverse of A";
-
-constexpr const char* inverse_usage = "shardsolve inverse A.npy -o X.npy [options]";
-
-constexpr const char* inverse_footer =
-    "A: Hermitian positive definite, shape (n, n), both triangles given. The full inverse is "
-    "written\n"
-    "in A's dtype and order. To solve systems use 'solve': it is faster and more accurate.\n"
-    "\n"
-    "Example: shardsolve inverse A.npy -o X.npy --devices 4";
-
-constexpr const char* logdet_about = "print log(det(A))";
-
-constexpr const char* logdet_usage = "shardsolve logdet A.npy [options]";
-
-constexpr const char* logdet_footer =
-    "A: Hermitian positive definite, shape (n, n), both triangles given. The determinant itself "
-    "is\n"
-    "positive, and often beyond the range of floating-point numbers.\n"
-    "With --quiet the number alone is printed: ld=$(shardsolve logdet A.npy --quiet)";
-
-constexpr const char* doctor_about =
-    "show what there is to compute with, and what is wrong with it";
-
-constexpr const char* doctor_usage = "shardsolve doctor [options]";
-
-constexpr const char* doctor_footer =
-    "Devices, libraries and their versions, what 'shardsolve solve' would use with the same\n"
-    "--backend and --devices and why, and the usual misconfigurations: each with why it matters "
-    "and\n"
-    "what to do. JAX is that of the python3 on PATH; it is not imported.\n"
-    "\n"
-    "Exit codes: 0 no errors among the findings; 3 errors; 2 misuse.\n"
-    "\n"
-    "Examples:\n"
-    "  shardsolve doctor --backend cuda --devices 0,1\n"
-    "  shardsolve doctor --measure --json";
-
-/// How --devices is meant: a number of CPU devices, a list of GPUs, of which each process takes one
-/// if there are several, or nothing where each process is a CPU device.
-struct DeviceList {
-  std::string backend = "cpu";
+/// Lines of a help text, each behind a line break and two columns further in.
+std::string indented(std::string_view lines) {
   std::string text;
-  std::string mpi = "auto";
-  std::string communicator = "auto";
-};
-
-std::int64_t default_devices() {
-  constexpr std::int64_t most = 8;  // more on one CPU gain little
-  // Cores that this process may run on: the standard library counts those of the machine.
-  cpu_set_t cores;
-  const bool known = ::sched_getaffinity(0, sizeof(cores), &cores) == 0;
-  return std::clamp<std::int64_t>(known ? CPU_COUNT(&cores) : std::thread::hardware_concurrency(),
-                                  1, most);
-}
-
-/// Throws what CLI11 shows as misuse.
-[[noreturn]] void reject_devices(const std::string& text, const std::string& accepted) {
-  throw CLI::ValidationError("--devices", fmt::format("'{}' given; {}", text, accepted));
-}
-
-void take_cpu_devices(const std::string& text, Options& options) {
-  const auto count = to_whole_number(text, 1, Mesh::max_host_ranks);
-  if (!count) {
-    reject_devices(text,
-                   fmt::format("1 to {} CPU devices are accepted, in digits; more than the machine "
-                               "has cores gain no speed",
-                               Mesh::max_host_ranks));
+  for (std::size_t begin = 0; begin < lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', begin), lines.size());
+    text += fmt::format("\n  {}", lines.substr(begin, end - begin));
+    begin = end + 1;
   }
-  options.devices = *count;
+  return text;
 }
 
-void take_gpus(const std::string& text, Options& options) {
-  for (const std::string& part : parts_of(text)) {
-    const auto number = to_whole_number(part, 0, 1023);
-    if (!number) {
-      reject_devices(text, "with --backend cuda the numbers of GPUs are accepted: 0 or 0,1,2,3");
-    }
-    if (std::find(options.gpus.begin(), options.gpus.end(), *number) != options.gpus.end()) {
-      reject_devices(text, fmt::format("GPU {} is there twice: each one is one device", *number));
-    }
-    options.gpus.push_back(static_cast<int>(*number));
+/// What stands below the options in the help of a command.
+std::string footer_of(const Verb& verb) {
+  return fmt::format("{}\n\nExamples:{}", verb.notes, indented(verb.examples));
+}
+
+/// What stands below the commands in the help of all.
+std::string footer() {
+  std::string text = "Examples:";
+  for (const Verb* verb : verbs()) {
+    text += indented(verb->examples.substr(0, verb->examples.find('\n')));
   }
-  options.devices = static_cast<std::int64_t>(options.gpus.size());
+  return fmt::format(
+      "{}\n  mpirun -np 4 shardsolve solve A.npy b.npy -o x.npy\n\n"
+      "'shardsolve solve --help' and so on say more about each command.\n\n{}",
+      text, exit_codes);
 }
 
-bool wants_mpi(const DeviceList& list) {
-  return list.mpi == "on" || (list.mpi == "auto" && launched_processes() > 1);
-}
-
-void take_processes(const DeviceList& list, Options& options) {
-  constexpr const char* advice = "; --mpi off makes each process work on its own";
-  if (options.command == Command::tune) {
-    throw CLI::ValidationError(
-        "tune",
-        "one process measures the devices of its machine: leave out mpirun or srun. What "
-        "it finds for --devices 4 also holds for 4 processes on such a machine");
+/// "solve, inverse and logdet".
+std::string names_of_verbs() {
+  std::vector<std::string_view> names;
+  for (const Verb* verb : verbs()) {
+    names.push_back(verb->name);
   }
-  if (options.measure) {
-    throw CLI::ValidationError(
-        "--measure",
-        fmt::format("rates are measured by one process: leave out mpirun or srun{}", advice));
-  }
-  if (options.engines) {
-    throw CLI::ValidationError("--engines", "it starts mpirun itself: leave out mpirun or srun");
-  }
-  if (list.backend == "cuda") {
-    if (!list.text.empty()) {
-      take_gpus(list.text, options);
-    }
-    options.backend = Backend::cuda;
-    return;
-  }
-  if (!list.text.empty()) {
-    reject_devices(list.text,
-                   fmt::format("each of the processes is one device: leave it out{}", advice));
-  }
+  const std::string_view last = names.back();
+  names.pop_back();
+  return fmt::format("{} and {}", fmt::join(names, ", "), last);
 }
 
-void take_communicator(const DeviceList& list, Options& options) {
-  if (list.communicator == "auto") {
-    return;
-  }
-  if (!options.mpi || options.backend != Backend::cuda) {
-    throw CLI::ValidationError(
-        "--communicator",
-        fmt::format("'{}' given; it is for GPUs of several processes (--backend cuda, mpirun or "
-                    "srun): leave it out",
-                    list.communicator));
-  }
-  options.communicator = list.communicator == "ipc" ? GpuCommunicator::ipc : GpuCommunicator::nccl;
-}
-
-void take_devices(const DeviceList& list, Options& options) {
-  options.mpi = wants_mpi(list);
-  options.devices_chosen = !list.text.empty();
-  if (options.mpi) {
-    take_processes(list, options);
-  } else if (list.backend == "cuda") {
-    options.backend = Backend::cuda;
-    take_gpus(list.text.empty() ? "0" : list.text, options);
-  } else if (!list.text.empty()) {
-    take_cpu_devices(list.text, options);
-  }
-  take_communicator(list, options);
-}
-
-void add_matrix(CLI::App& command, Options& options) {
-  command.add_option("A", options.matrix, "the matrix, an .npy file")
-      ->required()
-      ->type_name("FILE");
-}
-
-void add_output(CLI::App& command, Options& options, const char* what) {
-  command.add_option("-o,--output", options.output, what)
-      ->required()
-      ->type_name("FILE")
-      ->check(file_name());
-  command.add_flag("--force", options.force,
-                   "replace output files that exist (never an input file)");
-}
-
-void add_devices(CLI::App& command, const Options& options, DeviceList& devices) {
-  command.add_option("--backend", devices.backend, "what the devices are: cpu (default) or cuda")
-      ->type_name("NAME")
-      ->check(one_of({"cpu", "cuda"}));
-  command
-      .add_option(
-          "--devices", devices.text,
-          fmt::format("CPU devices, 1 to {} (default {}: the cores, at most 8), or GPUs: 0,1 "
-                      "(default 0)",
-                      Mesh::max_host_ranks, options.devices))
-      ->type_name("N")
-      ->check(not_empty("a number of CPU devices is accepted, or numbers of GPUs: 0,1"));
-  command
-      .add_option(
-          "--mpi", devices.mpi,
-          "each process is one device of the job: on, off or auto (several of mpirun, srun)")
-      ->type_name("WHEN")
-      ->check(one_of({"auto", "on", "off"}));
-  command
-      .add_option("--communicator", devices.communicator,
-                  "between GPUs of several processes: auto (default), ipc or nccl")
-      ->type_name("NAME")
-      ->check(one_of({"auto", "ipc", "nccl"}));
-}
-
-void add_json(CLI::App& command, Options& options) {
-  command.add_flag("--json", options.json, "print one JSON object in place of text");
-}
-
-void add_tile_table(CLI::App& command, Options& options) {
-  command
-      .add_option("--tile-table", options.tile_table,
-                  "table of 'shardsolve tune' (default: this user's; none: the library's choice)")
-      ->type_name("FILE")
-      ->check(file_name("the name of a file is accepted, or none"));
-}
-
-void add_tile(CLI::App& command, Options& options) {
-  constexpr std::int64_t widest = std::int64_t{1} << 40;
-  command
-      .add_option("--tile", options.tile,
-                  "columns eliminated in one step (default: chosen from n and the devices)")
-      ->type_name("N")
-      ->check(whole_number(1, widest,
-                           fmt::format("a number of columns, at least 1 and at most {}, is "
-                                       "accepted, in digits; leave it out for a good choice",
-                                       widest)));
-  add_tile_table(command, options);
-}
-
-void add_timeout(CLI::App& command, Options& options) {
-  command
-      .add_option("--timeout", options.timeout,
-                  fmt::format("give up when a device has shown no sign of life for this long "
-                              "(default {:g})",
-                              options.timeout))
-      ->type_name("SECONDS")
-      ->check(positive_seconds());
-}
-
-void add_common(CLI::App& command, Options& options, DeviceList& devices) {
-  add_devices(command, options, devices);
-  add_tile(command, options);
-  command
-      .add_option("--trace", options.trace,
-                  "write what every queue did, for ui.perfetto.dev, and print a summary of it")
-      ->type_name("FILE")
-      ->check(file_name());
-  add_timeout(command, options);
-  add_json(command, options);
-  command.add_flag("-q,--quiet", options.quiet, "no progress and no report; errors are shown");
-}
-
-CLI::App* add_solve(CLI::App& app, Options& options, DeviceList& devices) {
-  CLI::App* command = app.add_subcommand("solve", solve_about)->footer(solve_footer);
-  add_matrix(*command, options);
-  command->add_option("b", options.right_hand_sides, "the right-hand sides, an .npy file")
-      ->required()
-      ->type_name("FILE");
-  add_output(*command, options, "where x goes");
-  command->add_flag_callback(
-      "--no-rcond", [&options] { options.rcond = false; },
-      "leave out rcond, which takes about as long as five solves");
-  add_common(*command, options, devices);
-  return command;
-}
-
-CLI::App* add_inverse(CLI::App& app, Options& options, DeviceList& devices) {
-  CLI::App* command = app.add_subcommand("inverse", inverse_about)->footer(inverse_footer);
-  add_matrix(*command, options);
-  add_output(*command, options, "where the inverse goes");
-  add_common(*command, options, devices);
-  return command;
-}
-
-CLI::App* add_logdet(CLI::App& app, Options& options, DeviceList& devices) {
-  CLI::App* command = app.add_subcommand("logdet", logdet_about)->footer(logdet_footer);
-  add_matrix(*command, options);
-  command->add_flag("--force", options.force, "replace a trace file that exists");
-  add_common(*command, options, devices);
-  return command;
-}
-
-CLI::App* add_doctor(CLI::App& app, Options& options, DeviceList& devices) {
-  CLI::App* command = app.add_subcommand("doctor", doctor_about)->footer(doctor_footer);
-  add_devices(*command, options, devices);
-  command->add_flag("--measure", options.measure,
-                    "measure rates of the devices now: copy, gemm, broadcast");
-  add_tile_table(*command, options);
-  add_json(*command, options);
-  return command;
-}
-
-/// tune and bench, with what they share with the other commands.
-void add_measured(CLI::App& app, Options& options, DeviceList& devices, MeasuredLists& lists) {
-  CLI::App* tune = add_tune(app, options, lists);
-  CLI::App* bench = add_bench(app, options, lists);
-  tune->add_option("--tile-table", options.tile_table,
-                   "table to write, or to add to (default: this user's)")
-      ->type_name("FILE")
-      ->check(file_name());
-  add_tile(*bench, options);
-  for (CLI::App* command : {tune, bench}) {
-    add_devices(*command, options, devices);
-    add_timeout(*command, options);
-    add_json(*command, options);
-    command->add_flag("-q,--quiet", options.quiet, "no progress and no report; errors are shown");
-  }
-}
-
-/// Options of bench that mean nothing to the engines.
-void reject_beside_engines(const CLI::App& bench) {
-  for (const char* other : {"--backend", "--communicator", "--dtype", "--json", "--mpi", "--quiet",
-                            "--tile", "--tile-table", "--timeout"}) {
-    if (bench.count(other) > 0) {
-      throw CLI::ValidationError(
-          "--engines",
-          fmt::format("--n, --devices and --runs are accepted beside it: leave out {}", other));
-    }
-  }
-}
-
-const char* usage_of(std::string_view command) {
-  if (command == "solve") {
-    return solve_usage;
-  }
-  if (command == "doctor") {
-    return doctor_usage;
-  }
-  if (command == "tune" || command == "bench") {
-    return command == "tune" ? tune_usage : bench_usage;
-  }
-  return command == "inverse" ? inverse_usage : logdet_usage;
-}
-
-/// What was wrong, or the help or version that was asked for.
-Answer answer(const CLI::App& app, const CLI::ParseError& error,
+/// What was wrong, or the help or version that was asked for. `verb`: null if none was given.
+Answer answer(const CLI::App& app, const CLI::ParseError& error, const Verb* verb,
               const std::string& first_argument) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
     return {exit_ok, error.get_name() == "CallForVersion" ? version_text() : app.help()};
   }
-  const auto chosen = app.get_subcommands();
-  if (chosen.empty()) {
+  if (verb == nullptr) {
     return {exit_misuse,
-            fmt::format("{}; the commands are solve, inverse, logdet, doctor, tune and bench\n"
-                        "Try 'shardsolve --help'.",
+            fmt::format("{}; the commands are {}\nTry 'shardsolve --help'.",
                         first_argument.empty() ? "no command given"
-                                               : "'" + first_argument + "' is not a command")};
+                                               : "'" + first_argument + "' is not a command",
+                        names_of_verbs())};
   }
-  const std::string command = chosen.front()->get_name();
   return {exit_misuse, fmt::format("{}\nUsage: {}\nTry 'shardsolve {} --help'.", error.what(),
-                                   usage_of(command), command)};
+                                   verb->usage, verb->name)};
 }
 
-/// The command that was given; solve if none was.
-Command chosen(const CLI::App& app) {
+/// The command that was given; null if none was.
+const Verb* chosen(const CLI::App& app) {
   const auto commands = app.get_subcommands();
-  for (const Command command :
-       {Command::inverse, Command::logdet, Command::doctor, Command::tune, Command::bench}) {
-    if (!commands.empty() && commands.front()->get_name() == name(command)) {
-      return command;
+  for (const Verb* verb : verbs()) {
+    if (!commands.empty() && commands.front()->get_name() == verb->name) {
+      return verb;
     }
   }
-  return Command::solve;
+  return nullptr;
 }
 
 /// The version, then the arguments as they were given.
@@ -425,52 +109,29 @@ std::string summary_of(int argc, const char* const* argv) {
 
 }  // namespace
 
-std::string_view name(Command command) {
-  switch (command) {
-    case Command::solve:
-      return "solve";
-    case Command::inverse:
-      return "inverse";
-    case Command::logdet:
-      return "logdet";
-    case Command::doctor:
-      return "doctor";
-    case Command::tune:
-      return "tune";
-    case Command::bench:
-      return "bench";
-  }
-  return "unknown";
-}
-
 CommandLine parse_command_line(int argc, const char* const* argv) {
   CommandLine line;
   line.summary = summary_of(argc, argv);
   Options& options = line.options;
   options.devices = default_devices();
   CLI::App app(about, "shardsolve");
-  app.footer(footer);
+  app.footer(footer());
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text(), "version, and the BLAS that is used");
-  DeviceList devices;
-  MeasuredLists lists;
-  add_solve(app, options, devices);
-  add_inverse(app, options, devices);
-  add_logdet(app, options, devices);
-  add_doctor(app, options, devices);
-  add_measured(app, options, devices, lists);
+  TypedOptions typed;
+  for (const Verb* verb : verbs()) {
+    CLI::App* command = app.add_subcommand(std::string(verb->name), std::string(verb->about));
+    command->footer(footer_of(*verb));
+    verb->add_options(*command, typed, options);
+  }
   try {
     app.parse(argc, argv);
-    options.command = chosen(app);
-    take_devices(devices, options);
-    take_measured(lists, options);
-    if (options.engines) {
-      reject_beside_engines(*app.get_subcommand("bench"));
-    }
+    options.verb = chosen(app);  // there is one, as it is required
+    options.verb->take_options(typed, options);
   } catch (const CLI::ParseError& error) {
-    options.mpi = wants_mpi(devices);
-    options.command = chosen(app);
-    line.answer = answer(app, error, argc > 1 ? argv[1] : "");
+    options.mpi = wants_mpi(typed.devices);
+    options.verb = chosen(app);
+    line.answer = answer(app, error, options.verb, argc > 1 ? argv[1] : "");
     options.json = std::find(argv, argv + argc, std::string_view("--json")) != argv + argc;
   }
   return line;

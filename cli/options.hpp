@@ -7,19 +7,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace shardsolve::cli {
 
-enum class Command : std::uint8_t { solve, inverse, logdet, doctor, tune, bench };
+struct Verb;
+
 enum class Backend : std::uint8_t { cpu, cuda };
 
-/// "solve", "inverse", ...
-std::string_view name(Command command);
-
 struct Options {
-  Command command = Command::solve;
+  const Verb* verb = nullptr;    ///< the command; null if none was given
   std::string matrix;            ///< path of A
   std::string right_hand_sides;  ///< path of b; solve only
   std::string output;            ///< path of x or of the inverse; empty for logdet
@@ -42,7 +39,6 @@ struct Options {
   bool json = false;
   bool quiet = false;
   bool measure = false;  ///< rates of the devices; doctor only
-  bool engines = false;  ///< compares the engines; bench only
 };
 
 /// What the user is told where there is nothing more to do: help, version, or what was wrong.

@@ -21,28 +21,16 @@ std::string_view kind_of_device(const Options& options) {
   return options.backend == Backend::cuda ? "GPU" : "CPU device";
 }
 
-std::string headline(const Options& options, const Report& report) {
-  const std::string matrix =
-      fmt::format("'{}': {} x {}, {}", options.matrix, report.n, report.n, name(report.dtype));
-  switch (options.command) {
-    case Command::solve:
-      return fmt::format("Solved A x = b for {}\n  A {}\n  b '{}'\n",
-                         plural(report.right_hand_sides.value_or(0), "right-hand side"), matrix,
-                         options.right_hand_sides);
-    case Command::inverse:
-      return fmt::format("Inverted A\n  A {}\n", matrix);
-    case Command::logdet:
-      return fmt::format("log(det(A)) = {:.17g}\n  A {}; its determinant is positive\n",
-                         report.log_determinant.value_or(0.0), matrix);
-    case Command::doctor:  // have reports of their own
-    case Command::tune:
-    case Command::bench:
-      break;
+/// What the job has to say about a figure.
+std::string remark(const Report& report, std::string_view figure) {
+  std::string text;
+  for (const auto& [name, words] : report.words.remarks) {
+    text += name == figure ? words : "";
   }
-  return "";
+  return text;
 }
 
-std::string backward_error_line(const Options& options, const Report& report) {
+std::string backward_error_line(const Report& report) {
   if (!report.outcome.backward_error) {
     return "";
   }
@@ -53,10 +41,8 @@ std::string backward_error_line(const Options& options, const Report& report) {
   meaning += units < honest_backward_error
                  ? fmt::format("rounding alone gives a small multiple of u = {:.1e}", u)
                  : fmt::format("more than the small multiple of u = {:.1e} of rounding alone", u);
-  if (options.command == Command::inverse) {
-    meaning += ", on a random vector";
-  }
-  return line("backward error", fmt::format("{:.1e}", error), meaning);
+  return line("backward error", fmt::format("{:.1e}", error),
+              meaning + remark(report, "backward_error"));
 }
 
 std::string digits_to_trust(double relative_error) {
@@ -67,23 +53,12 @@ std::string digits_to_trust(double relative_error) {
   return fmt::format("about {} to trust", plural(digits, "digit"));
 }
 
-std::string rcond_line(const Options& options, const Report& report) {
+std::string rcond_line(const Report& report) {
   if (!report.outcome.rcond) {
     return "";
   }
-  const double rcond = *report.outcome.rcond;
-  std::string meaning = "1 / condition number";
-  if (options.command == Command::logdet) {
-    meaning +=
-        fmt::format("; error of log(det(A)) about {:.1e} or less", report.log_determinant_error);
-  } else if (const auto error = error_estimate(report)) {
-    const char* what = options.command == Command::solve ? "x" : "the inverse";
-    meaning += std::isfinite(*error)
-                   ? fmt::format("; relative error of {} about {:.1e} or less: ", what, *error)
-                   : fmt::format("; nothing bounds the relative error of {}: ", what);
-    meaning += digits_to_trust(*error);
-  }
-  return line("rcond", fmt::format("{:.1e}", rcond), meaning);
+  return line("rcond", fmt::format("{:.1e}", *report.outcome.rcond),
+              "1 / condition number" + remark(report, "rcond"));
 }
 
 std::string time_line(const Options& options, const Report& report) {
@@ -103,8 +78,7 @@ std::string time_line(const Options& options, const Report& report) {
 std::string file_lines(const Options& options, const Report& report) {
   std::string text;
   if (!options.output.empty()) {
-    text += fmt::format("  {:<15} '{}', {} of shape {}\n",
-                        options.command == Command::solve ? "x" : "inverse", options.output,
+    text += fmt::format("  {:<15} '{}', {} of shape {}\n", report.words.result, options.output,
                         name(report.dtype), report.output_shape);
   }
   if (!options.trace.empty()) {
@@ -117,8 +91,8 @@ std::string file_lines(const Options& options, const Report& report) {
 }  // namespace
 
 std::string text_report(const Options& options, const Report& report) {
-  return headline(options, report) + backward_error_line(options, report) +
-         rcond_line(options, report) + time_line(options, report) + file_lines(options, report);
+  return report.words.headline + backward_error_line(report) + rcond_line(report) +
+         time_line(options, report) + file_lines(options, report);
 }
 
 std::string numerical_failure(const Options& options, const Report& report) {
@@ -128,18 +102,28 @@ std::string numerical_failure(const Options& options, const Report& report) {
   return fmt::format("'{}': {}", path, outcome.message());
 }
 
-std::optional<double> error_estimate(const Report& report) {
-  const Outcome& outcome = report.outcome;
-  if (report.log_determinant) {
-    return report.log_determinant_error;
+std::string matrix_of(const Options& options, const Report& report) {
+  return fmt::format("'{}': {} x {}, {}", options.matrix, report.n, report.n, name(report.dtype));
+}
+
+std::string remark_on_error(std::string_view what, std::optional<double> bound) {
+  if (!bound) {
+    return "";
   }
+  return (std::isfinite(*bound)
+              ? fmt::format("; relative error of {} about {:.1e} or less: ", what, *bound)
+              : fmt::format("; nothing bounds the relative error of {}: ", what)) +
+         digits_to_trust(*bound);
+}
+
+std::optional<double> bound_of_error(const Outcome& outcome, Dtype dtype) {
   if (!outcome.backward_error || !outcome.rcond) {
     return std::nullopt;
   }
   // x solves (A + dA) x = b + db with |dA| <= eta |A| and |db| <= eta |b|, so its relative error is
   // at most 2 eta kappa / (1 - eta kappa); see Higham, Accuracy and Stability, theorem 7.2. The
   // residual that the backward error is made of is rounded itself: one roundoff more.
-  const double eta = *outcome.backward_error + unit_roundoff_of(report.dtype);
+  const double eta = *outcome.backward_error + unit_roundoff_of(dtype);
   const double eta_kappa = eta / *outcome.rcond;
   return eta_kappa < 1.0 ? 2.0 * eta_kappa / (1.0 - eta_kappa)
                          : std::numeric_limits<double>::infinity();

@@ -12,8 +12,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace shardsolve::cli {
+
+/// What the text report says of one job only.
+struct Words {
+  std::string headline;     ///< the answer, and what it was made from: whole lines
+  std::string_view result;  ///< what the output file holds: "x"
+  /// Texts behind the meaning of a figure of Outcome, by its name.
+  std::vector<std::pair<std::string_view, std::string>> remarks;
+};
 
 /// What a job found. Only `outcome` and what describes the problem are set unless it is ok.
 struct Report {
@@ -23,11 +33,14 @@ struct Report {
   TileChoice tile;
   Outcome outcome;
   std::optional<double> log_determinant;
-  double log_determinant_error = 0.0;  ///< about, or less
-  std::string output_shape;            ///< "(1797, 10)"
+  /// A bound of the relative error of the solution, in the infinity norm, or of the error of the
+  /// log-determinant; infinite if nothing bounds it.
+  std::optional<double> error_estimate;
+  std::string output_shape;  ///< "(1797, 10)"
   double read_seconds = 0.0;
   double write_seconds = 0.0;
   std::optional<TraceSummary> trace;
+  Words words;
 };
 
 /// For people. The certificate says what its numbers mean.
@@ -43,10 +56,16 @@ std::string json_failure(const Options& options, std::string_view status,
 /// The one-line reason why there is no answer; the file that it is about is named.
 std::string numerical_failure(const Options& options, const Report& report);
 
-/// A bound of the relative error of the solution, in the infinity norm, by the backward error
-/// (and one rounding) and rcond; about, as the condition number is estimated from below. Of a
-/// log-determinant the error itself. Nothing if that is not known; infinite if nothing bounds it.
-std::optional<double> error_estimate(const Report& report);
+/// The matrix, as a headline names it: "'A.npy': 1797 x 1797, float64".
+std::string matrix_of(const Options& options, const Report& report);
+
+/// A bound of the relative error of what an outcome is about, in the infinity norm, by the backward
+/// error (and one rounding) and rcond; about, as the condition number is estimated from below.
+/// Nothing if either is not known; infinite if nothing bounds it.
+std::optional<double> bound_of_error(const Outcome& outcome, Dtype dtype);
+
+/// The bound in words, and the digits of `what` to trust; empty if it is not known.
+std::string remark_on_error(std::string_view what, std::optional<double> bound);
 
 /// Unit roundoff of a dtype.
 double unit_roundoff_of(Dtype dtype);

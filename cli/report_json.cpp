@@ -1,5 +1,6 @@
 #include "report.hpp"
 #include "runtime/trace_json.hpp"
+#include "verb.hpp"
 #include "version.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +28,7 @@ std::string serialise(const Json& object) {
 
 /// All keys, in order, with what is known before the work.
 Json blank(const Options& options, std::string_view status, const std::string& message) {
-  return {{"command", name(options.command)},
+  return {{"command", options.verb != nullptr ? Json(options.verb->name) : Json(nullptr)},
           {"status", status},
           {"message", message},
           {"n", nullptr},
@@ -89,7 +90,7 @@ void fill_cost(Json& object, const Report& report) {
 void fill_certificate(Json& object, const Report& report) {
   object["backward_error"] = number(report.outcome.backward_error);
   object["rcond"] = number(report.outcome.rcond);
-  object["error_estimate"] = number(error_estimate(report));
+  object["error_estimate"] = number(report.error_estimate);
   object["logdet"] = number(report.log_determinant);
 }
 

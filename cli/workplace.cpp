@@ -162,8 +162,8 @@ SlabLayout Workplace::layout(std::int64_t n, const TileChoice& tile) const {
   return SlabLayout::even(n, mesh_.ranks(), tile.tile);
 }
 
-void Workplace::require_memory(std::initializer_list<Plan> plans, const std::string& job) {
-  Plan all = *plans.begin();
+void Workplace::require_memory(const std::vector<Plan>& plans, const std::string& job) {
+  Plan all = plans.front();
   for (const Plan& plan : plans) {
     all.right_hand_side_bytes = std::max(all.right_hand_side_bytes, plan.right_hand_side_bytes);
     all.workspace_bytes = std::max(all.workspace_bytes, plan.workspace_bytes);

@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -85,8 +84,8 @@ class Workplace {
   /// The layout with that tile, for a matrix of n x n.
   SlabLayout layout(std::int64_t n, const TileChoice& tile) const;
   /// Throws Error(out_of_memory) if calls with these plans, one after the other on the same slabs,
-  /// will not fit into the memory that is free now.
-  void require_memory(std::initializer_list<Plan> plans, const std::string& job);
+  /// will not fit into the memory that is free now. There is at least one.
+  void require_memory(const std::vector<Plan>& plans, const std::string& job);
 
  private:
   template <class Which, class Work>

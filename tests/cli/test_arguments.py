@@ -1,12 +1,30 @@
 """Help, version and misuse of the arguments."""
 
 import re
+import shlex
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
-from command import contents
+from command import Command, contents
 
 SOLVE = ("solve", "A.npy", "b.npy", "-o", "x.npy")
+
+
+@pytest.fixture(scope="session")
+def verbs(binary: Path) -> list[str]:
+    """All commands, as the help lists them."""
+    text = subprocess.run([binary, "--help"], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"^  (\w+)  +\w", text.split("\nSubcommands:\n")[1].split("\n\n")[0], re.M)
+    assert {"solve", "doctor", "bench"} <= set(found)
+    return found
+
+
+def examples_of(command: Command, verb: str) -> list[list[str]]:
+    """The words of the examples in a command's help that begin with `shardsolve`."""
+    lines = command(verb, "--help").out.split("\nExamples:\n")[1].splitlines()
+    return [shlex.split(line)[1:] for line in lines if line.startswith("  shardsolve ")]
 
 
 def test_version_names_version_and_blas(command):
@@ -33,6 +51,54 @@ def test_help_explains_with_examples(command, arguments, words):
     assert (result.code, result.err) == (0, "")
     assert not [word for word in words if word not in result.out]
     assert max(map(len, result.out.splitlines())) <= 110
+
+
+def test_every_command_is_in_the_help_of_all_and_in_the_error(command, verbs):
+    text = command("--help").out
+    error = command("no-such-command").err
+    for verb in verbs:
+        assert f"\n  shardsolve {verb}" in text.split("\nExamples:")[1]
+    assert ", ".join(verbs[:-1]) + f" and {verbs[-1]}" in error
+
+
+def test_every_command_has_a_help_of_its_own(command, verbs):
+    seen = set()
+    for verb in verbs:
+        result = command(verb, "--help")
+        assert (result.code, result.err) == (0, "")
+        assert result.out.startswith(
+            command("--help").out.split(f"  {verb} ")[1].split("\n")[0].strip()
+        )
+        assert f"Usage: shardsolve {verb} " in result.out
+        examples = examples_of(command, verb)
+        assert examples and all(words[0] == verb for words in examples)
+        assert max(map(len, result.out.splitlines())) <= 110
+        seen.add(result.out)
+    assert len(seen) == len(verbs)
+
+
+def test_every_command_refuses_an_unknown_option_in_its_own_name(command, system, verbs):
+    before = contents(system)
+    for verb in verbs:
+        result = command(*examples_of(command, verb)[0], "--no-such-option", "--json")
+        assert result.code == 2
+        assert result.says("not expected", "--no-such-option")
+        assert result.says(f"\nUsage: shardsolve {verb} ", f"'shardsolve {verb} --help'")
+        assert result.json()["command"] == verb
+    assert contents(system) == before
+
+
+def test_without_a_command_json_names_none(command):
+    assert command("--json").json()["command"] is None
+
+
+@pytest.mark.parametrize(
+    "arguments", [SOLVE, ("inverse", "A.npy", "-o", "X.npy"), ("logdet", "A.npy")]
+)
+def test_jobs_name_themselves_where_a_file_is_missing(command, arguments):
+    result = command(*arguments, "--json")
+    assert result.code == 3
+    assert result.json()["command"] == arguments[0]
 
 
 @pytest.mark.parametrize(

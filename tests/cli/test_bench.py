@@ -1,10 +1,6 @@
 """`shardsolve bench cholesky` at sizes at which speed means nothing."""
 
-import shutil
-from pathlib import Path
-
 import pytest
-from command import Command
 from mpi import Processes, missing
 from tiles import device_of, entry, write_table
 
@@ -56,46 +52,6 @@ def test_processes_are_devices(command):
     assert (report["devices"], report["processes"]) == (2, 2)
     assert [one["job"] for one in report["timings"]] == JOBS
     assert all(one["passed"] for one in report["timings"])
-
-
-@pytest.fixture
-def moved(command, tmp_path) -> Command:
-    """The command in a directory of its own, where no other programs lie beside it."""
-    place = tmp_path / "bin"
-    place.mkdir()
-    return Command(Path(shutil.copy2(command.binary, place)), tmp_path)
-
-
-def test_engines_that_are_not_built_are_refused_with_the_command_to_run(moved):
-    result = moved("bench", "cholesky", "--engines")
-    assert (result.code, result.out) == (3, "")
-    assert result.says("bin/bench/engines", "make bench-engines")
-
-
-def test_engines_get_sizes_ranks_and_runs(moved):
-    program = moved.binary.parent / "bench/engines"
-    program.parent.mkdir()
-    program.write_text('#!/bin/sh\necho "$@"\nexit 1\n')
-    program.chmod(0o755)
-    plain = moved("bench", "cholesky", "--engines")
-    assert (plain.code, plain.out) == (1, "--runs 5\n")
-    chosen = moved("bench", "cholesky", "--engines", "--n", "300,200", "--devices", 3, "--runs", 7)
-    assert chosen.out == "--n 200 300 --ranks 3 --runs 7\n"
-
-
-@pytest.mark.parametrize("option", [("--json",), ("--backend", "cuda"), ("--dtype", "float32")])
-def test_engines_take_no_other_options(command, option):
-    result = command("bench", "cholesky", "--engines", *option)
-    assert result.code == 2
-    assert result.says("--engines", "--n, --devices and --runs", f"leave out {option[0]}")
-
-
-def test_engines_under_mpirun_are_refused(command):
-    if reason := missing(command.binary):
-        pytest.skip(reason)
-    result = Processes(command)(2, "bench", "cholesky", "--engines")
-    assert (result.code, result.out) == (2, "")
-    assert result.says("starts mpirun itself")
 
 
 def test_size_that_does_not_fit_is_refused_with_figures(command):

@@ -1,0 +1,70 @@
+#include "file_job.hpp"
+
+#include "exit_code.hpp"
+#include "terminal.hpp"
+
+#include <shardsolve/trace_summary.hpp>
+
+#include <string>
+
+namespace shardsolve::cli {
+namespace {
+
+/// What goes to standard output.
+std::string answer(const Options& options, const Report& report) {
+  if (options.json) {
+    return json_report(options, report);
+  }
+  if (!report.outcome.ok()) {
+    return "";
+  }
+  if (!options.quiet) {
+    return text_report(options, report);
+  }
+  return report.log_determinant ? fmt::format("{:.17g}\n", *report.log_determinant) : "";
+}
+
+}  // namespace
+
+Inputs open_inputs(Workplace& workplace, bool has_right_hand_sides) {
+  const Inputs inputs =
+      workplace.everywhere([&options = workplace.options(), has_right_hand_sides] {
+        Inputs all{open_matrix(options.matrix), std::nullopt};
+        if (has_right_hand_sides) {
+          all.b = open_right_hand_sides(options.right_hand_sides, all.a);
+        }
+        require_distinct_files(options);
+        return all;
+      });
+  std::vector<Input> files = {inputs.a};
+  if (inputs.b) {
+    files.push_back(*inputs.b);
+  }
+  require_same_files(workplace, files);
+  return inputs;
+}
+
+int conclude(Workplace& workplace, ProgressDisplay& progress, Report& report) {
+  const Options& options = workplace.options();
+  if (!options.trace.empty() && report.outcome.ok() && workplace.speaks()) {
+    report.trace = summarize(workplace.trace());
+  }
+  progress.finish();
+  if (!workplace.speaks()) {
+    return report.outcome.ok() ? exit_ok : exit_numerical;
+  }
+  const bool printed = print(stdout, answer(options, report));
+  if (!report.outcome.ok()) {
+    print_error(numerical_failure(options, report));
+    return exit_numerical;
+  }
+  if (!printed) {
+    print_error(
+        fmt::format("the report could not be written to standard output{}",
+                    options.output.empty() ? "" : "; '" + options.output + "' is complete"));
+    return exit_environment;
+  }
+  return exit_ok;
+}
+
+}  // namespace shardsolve::cli

@@ -1,0 +1,11 @@
+#include "verb.hpp"
+
+namespace shardsolve::cli {
+
+std::span<const Verb* const> verbs() {
+  static constexpr const Verb* table[] = {&solve_verb,  &inverse_verb, &logdet_verb,
+                                          &doctor_verb, &tune_verb,    &bench_verb};
+  return table;
+}
+
+}  // namespace shardsolve::cli
