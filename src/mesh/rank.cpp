@@ -1,5 +1,10 @@
 #include "mesh/rank.hpp"
 
+#include "core/threads.hpp"
+
+#include <fmt/format.h>
+
+#include <system_error>
 #include <utility>
 
 namespace shardsolve::mesh {
@@ -18,13 +23,41 @@ Rank::Rank(std::int64_t index, std::int64_t count, bool leads, runtime::Device& 
       device_(device),
       pulse_(pulse),
       communicator_(communicator),
-      panel_(device.make_queue("panel")),
-      update_(device.make_queue("update")),
-      transfer_(device.make_queue("transfer")),
-      rest_(device.make_queue("rest")),
+      panel_(&make_queue({"panel", runtime::Priority::critical_path})),
+      update_(&make_queue({"update", runtime::Priority::bulk})),
+      transfer_(&make_queue({"transfer", runtime::Priority::critical_path})),
+      rest_(&make_queue({"rest", runtime::Priority::critical_path})),
       workspace_([&device](std::size_t bytes) { return device.allocate(bytes); }),
       host_workspace_([&device](std::size_t bytes) { return device.allocate_host(bytes); },
                       host_memory_besides) {}
+
+runtime::Queue& Rank::make_queue(const QueueRole& role) {
+  return *queues_.emplace_back(device_.make_queue(role.name, role.priority));
+}
+
+runtime::Queue& Rank::queue(const QueueRole& role) {
+  for (const auto& queue : queues_) {
+    if (queue->name() == role.name) {
+      return *queue;
+    }
+  }
+  try {
+    runtime::Queue& queue = make_queue(role);
+    queue.begin_call(options_->trace != nullptr);
+    queue.set_step(step_);
+    return queue;
+  } catch (const std::system_error& none) {
+    throw core::no_thread_error(fmt::format("the queue '{}' of rank {}", role.name, index_), none);
+  }
+}
+
+std::vector<runtime::Queue*> Rank::queues() {
+  std::vector<runtime::Queue*> all;
+  for (const auto& queue : queues_) {
+    all.push_back(queue.get());
+  }
+  return all;
+}
 
 void Rank::lend_memory(runtime::Allocate allocate) {
   lent_.reset();
@@ -82,7 +115,8 @@ void Rank::report(std::string_view phase, double fraction) {
 }
 
 void Rank::set_step(std::int64_t step) {
-  for (runtime::Queue* queue : queues()) {
+  step_ = step;
+  for (const auto& queue : queues_) {
     queue->set_step(step);
   }
 }

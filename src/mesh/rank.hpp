@@ -19,10 +19,17 @@
 
 namespace shardsolve::mesh {
 
+/// What a queue is for. Programs that name the same role share its queue.
+struct QueueRole {
+  const char* name;  ///< in traces and messages
+  runtime::Priority priority;
+};
+
 /// One rank during one call. Its program only enqueues; events and workspace that it takes here
 /// live until all ranks have finished the call, so that nobody reads memory that is gone.
 class Rank {
  public:
+  /// With the four queues named below.
   Rank(std::int64_t index, std::int64_t count, bool leads, runtime::Device& device,
        runtime::Pulse& pulse, comm::Communicator& communicator);
 
@@ -41,6 +48,10 @@ class Rank {
   /// Parts of panels, beside those that panel() makes: while one waits for multiprocessors that
   /// updates hold, the other works.
   runtime::Queue& rest() { return *rest_; }
+  /// The queue of another role: made when a program first asks, and kept for later calls. To be
+  /// asked for before the program sends anything, as a GPU may finish its work before it makes one.
+  /// Throws Error(device) where the host has no thread for it, Error(out_of_memory).
+  runtime::Queue& queue(const QueueRole& role);
   comm::Communicator& communicator() { return communicator_; }
 
   template <Scalar T>
@@ -143,11 +154,10 @@ class Rank {
   void lend_memory(runtime::Allocate allocate);
   void begin_call(const RunOptions& options);
   void end_call();
-  std::vector<runtime::Queue*> queues() {
-    return {panel_.get(), update_.get(), transfer_.get(), rest_.get()};
-  }
+  std::vector<runtime::Queue*> queues();
 
  private:
+  runtime::Queue& make_queue(const QueueRole& role);
   void use_room(comm::Bytes room) {
     workspace_.use({static_cast<std::byte*>(room.data), room.size});
   }
@@ -158,12 +168,14 @@ class Rank {
   runtime::Device& device_;
   runtime::Pulse& pulse_;
   comm::Communicator& communicator_;
-  std::unique_ptr<runtime::Queue> panel_;
-  std::unique_ptr<runtime::Queue> update_;
-  std::unique_ptr<runtime::Queue> transfer_;
-  std::unique_ptr<runtime::Queue> rest_;
+  std::vector<std::unique_ptr<runtime::Queue>> queues_;
+  runtime::Queue* panel_;
+  runtime::Queue* update_;
+  runtime::Queue* transfer_;
+  runtime::Queue* rest_;
 
   const RunOptions* options_ = nullptr;
+  std::int64_t step_ = -1;
   runtime::Workspace workspace_;
   std::optional<runtime::Workspace> lent_;  // instead of it
   runtime::Workspace host_workspace_;

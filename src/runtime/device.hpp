@@ -34,11 +34,17 @@ class Buffer {
   std::size_t bytes_;
 };
 
+/// Which of a device's queues goes first where they compete for it.
+enum class Priority : std::uint8_t {
+  bulk,           ///< most of the work
+  critical_path,  ///< what others wait for: does not queue up behind the bulk
+};
+
 class Device {
  public:
   virtual ~Device() = default;
 
-  virtual std::unique_ptr<Queue> make_queue(const std::string& name) = 0;
+  virtual std::unique_ptr<Queue> make_queue(const std::string& name, Priority priority) = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
   /// Throws Error(out_of_memory).
   virtual Buffer allocate(std::size_t bytes) = 0;

@@ -55,7 +55,7 @@ class OneDevice {
  public:
   explicit OneDevice(std::unique_ptr<runtime::Device> device) : device_(std::move(device)) {
     device_->adopt_thread();
-    queue_ = device_->make_queue("update");
+    queue_ = device_->make_queue("update", runtime::Priority::bulk);
   }
   runtime::Device& device() { return *device_; }
   runtime::Queue& queue() { return *queue_; }

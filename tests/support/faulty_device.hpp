@@ -19,9 +19,10 @@ class FaultyDevice final : public runtime::Device {
   FaultyDevice(std::unique_ptr<runtime::Device> inner, Faults& faults, std::int64_t rank)
       : inner_(std::move(inner)), faults_(faults), rank_(rank) {}
 
-  std::unique_ptr<runtime::Queue> make_queue(const std::string& name) override {
+  std::unique_ptr<runtime::Queue> make_queue(const std::string& name,
+                                             runtime::Priority priority) override {
     faults_.next_allocation(rank_);
-    return inner_->make_queue(name);
+    return inner_->make_queue(name, priority);
   }
   std::unique_ptr<runtime::Event> make_event() override {
     faults_.next_allocation(rank_);

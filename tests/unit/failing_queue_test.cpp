@@ -67,7 +67,8 @@ class FailingDevice final : public runtime::Device {
   FailingDevice(runtime::Pulse& pulse, std::int64_t rank, FailurePlan& plan)
       : inner_(pulse), pulse_(pulse), rank_(rank), plan_(plan) {}
 
-  std::unique_ptr<runtime::Queue> make_queue(const std::string& name) override {
+  std::unique_ptr<runtime::Queue> make_queue(const std::string& name,
+                                             runtime::Priority /*priority*/) override {
     return std::make_unique<FailingQueue>(name, pulse_, rank_, plan_);
   }
   std::unique_ptr<runtime::Event> make_event() override { return inner_.make_event(); }

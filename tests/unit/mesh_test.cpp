@@ -123,6 +123,35 @@ TEST(Mesh, Trace_HasALaneForEveryQueueOfEveryRank) {
   EXPECT_GE(lanes.size(), 9U);
 }
 
+TEST(Mesh, QueueOfAnotherRole_IsMadeOnceAndTracedAtOnce) {
+  Mesh mesh = Mesh::host(2);
+  static constexpr mesh::QueueRole chase{"chase", runtime::Priority::critical_path};
+  std::vector<runtime::Queue*> queues(2);
+  for (int call = 0; call < 2; ++call) {
+    Trace trace;
+    run_on(mesh,
+           [&](mesh::Rank& rank) {
+             rank.set_step(7);
+             runtime::Queue& queue = rank.queue(chase);
+             EXPECT_EQ(&queue, &rank.queue(chase));
+             runtime::Queue*& known = queues[static_cast<std::size_t>(rank.index())];
+             EXPECT_TRUE(known == nullptr || known == &queue);
+             known = &queue;
+             testing::enqueue(queue, "work", [] {});
+           },
+           {.trace = &trace});
+    int spans = 0;
+    for (const Trace::Lane& lane : trace.lanes()) {
+      if (lane.queue == chase.name) {
+        ASSERT_EQ(lane.spans.size(), 1U);
+        EXPECT_EQ(lane.spans.front().step, 7);
+        ++spans;
+      }
+    }
+    EXPECT_EQ(spans, 2);
+  }
+}
+
 TEST(Mesh, SecondCallWithATrace_AddsToIt) {
   Mesh mesh = Mesh::host(2);
   Trace trace;

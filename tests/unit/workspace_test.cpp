@@ -19,7 +19,9 @@ namespace {
 /// Counts the bytes that are out; has no queues and no kernels.
 class CountingDevice final : public Device {
  public:
-  std::unique_ptr<Queue> make_queue(const std::string& /*name*/) override { return nullptr; }
+  std::unique_ptr<Queue> make_queue(const std::string& /*name*/, Priority /*priority*/) override {
+    return nullptr;
+  }
   std::unique_ptr<Event> make_event() override { return nullptr; }
   Buffer allocate(std::size_t bytes) override {
     if (out_ + bytes > limit_) {

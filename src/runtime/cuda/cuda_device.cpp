@@ -22,15 +22,14 @@ CudaDevice::CudaDevice(int ordinal, Pulse& pulse, std::optional<std::uint64_t> d
 
 CudaDevice::~CudaDevice() { pulse_.keep_copy(nullptr); }
 
-std::unique_ptr<Queue> CudaDevice::make_queue(const std::string& name) {
+std::unique_ptr<Queue> CudaDevice::make_queue(const std::string& name, Priority priority) {
   QueueOptions options{.device = ordinal_,
                        .failed = static_cast<const std::uint32_t*>(failed_.data()),
                        .blas = blas_};
   if (delays_) {
     options.delays = *delays_ ^ std::hash<std::string>{}(name);
   }
-  if (name != "update") {
-    // The critical path does not queue up behind the bulk of the work.
+  if (priority == Priority::critical_path) {
     const CurrentDevice scope(ordinal_);
     int lowest = 0;
     check(cudaDeviceGetStreamPriorityRange(&lowest, &options.priority), "asking for priorities");

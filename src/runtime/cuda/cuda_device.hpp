@@ -29,7 +29,7 @@ class CudaDevice final : public Device {
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
-  std::unique_ptr<Queue> make_queue(const std::string& name) override;
+  std::unique_ptr<Queue> make_queue(const std::string& name, Priority priority) override;
   std::unique_ptr<Event> make_event() override;
   Buffer allocate(std::size_t bytes) override;
   Buffer allocate_host(std::size_t bytes) override;

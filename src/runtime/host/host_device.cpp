@@ -16,7 +16,7 @@ HostDevice::HostDevice(Pulse& pulse, RunsIn runs_in) : pulse_(pulse), runs_in_(r
   blas::use_one_thread();
 }
 
-std::unique_ptr<Queue> HostDevice::make_queue(const std::string& name) {
+std::unique_ptr<Queue> HostDevice::make_queue(const std::string& name, Priority /*priority*/) {
   return std::make_unique<HostQueue>(name, pulse_, runs_in_);
 }
 

@@ -12,7 +12,7 @@ class HostDevice : public Device {
  public:
   explicit HostDevice(Pulse& pulse, RunsIn runs_in = RunsIn::own_thread);
 
-  std::unique_ptr<Queue> make_queue(const std::string& name) override;
+  std::unique_ptr<Queue> make_queue(const std::string& name, Priority /*priority*/) override;
   std::unique_ptr<Event> make_event() override;
   Buffer allocate(std::size_t bytes) override;
   Buffer allocate_host(std::size_t bytes) override { return allocate(bytes); }
