@@ -1,6 +1,7 @@
 /// The tile kernels an algorithm may enqueue. Every backend has one implementation a dtype.
 #pragma once
 
+#include "runtime/kernel_set.hpp"
 #include "runtime/persistent_solve.hpp"
 #include "runtime/queue.hpp"
 #include "runtime/upper_part.hpp"
@@ -56,6 +57,8 @@ struct Inspection {
 template <Scalar T>
 class Kernels {
  public:
+  static constexpr KernelSet set = KernelSet::base;
+  static constexpr Dtype dtype = dtype_of<T>;
   using Real = RealOf<T>;
   using In = MatrixView<const T>;
   using Out = MatrixView<T>;

@@ -119,7 +119,7 @@ class DeviceKernelsTest : public ::testing::Test {
   }
 
   const runtime::Kernels<T>& kernels(OneDevice& side) {
-    return side.device().kernels(static_cast<const T*>(nullptr));
+    return side.device().kernels<runtime::Kernels<T>>();
   }
 
   /// The frames after `call` on one side.

@@ -76,8 +76,12 @@ class MultiplyingDevice final : public runtime::host::HostDevice {
  public:
   MultiplyingDevice(runtime::Pulse& pulse, std::int64_t scratch)
       : HostDevice(pulse), kernels_(scratch) {}
-  using HostDevice::kernels;
-  const runtime::Kernels<T>& kernels(const T*) const override { return kernels_; }
+  const void* find_kernels(runtime::KernelSet set, Dtype dtype) const override {
+    if (set == runtime::KernelSet::base && dtype == dtype_of<T>) {
+      return static_cast<const runtime::Kernels<T>*>(&kernels_);
+    }
+    return HostDevice::find_kernels(set, dtype);
+  }
 
  private:
   MultiplyingKernels kernels_;

@@ -67,8 +67,12 @@ class PreparingKernels final : public runtime::host::HostKernels<double> {
 class PreparingDevice final : public runtime::host::HostDevice {
  public:
   using HostDevice::HostDevice;
-  using HostDevice::kernels;
-  const runtime::Kernels<double>& kernels(const double*) const override { return kernels_; }
+  const void* find_kernels(runtime::KernelSet set, Dtype dtype) const override {
+    if (set == runtime::KernelSet::base && dtype == Dtype::float64) {
+      return static_cast<const runtime::Kernels<double>*>(&kernels_);
+    }
+    return HostDevice::find_kernels(set, dtype);
+  }
 
  private:
   PreparingKernels kernels_;

@@ -1,0 +1,28 @@
+#include "runtime/kernel_set.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace shardsolve::runtime {
+namespace {
+
+std::string_view what_for(KernelSet set) {
+  switch (set) {
+    case KernelSet::base:
+      return "matrices";
+  }
+  return "this algorithm";
+}
+
+}  // namespace
+
+void throw_no_kernels(KernelSet set, Dtype dtype) {
+  throw Error(ErrorKind::unsupported,
+              fmt::format("these devices have no kernels for {} in {}: use devices of another kind",
+                          what_for(set), name(dtype)));
+}
+
+}  // namespace shardsolve::runtime
