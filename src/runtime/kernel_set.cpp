@@ -13,6 +13,10 @@ std::string_view what_for(KernelSet set) {
   switch (set) {
     case KernelSet::base:
       return "matrices";
+    case KernelSet::hermitian:
+      return "products with Hermitian matrices";
+    case KernelSet::cholesky:
+      return "Cholesky factorisations";
   }
   return "this algorithm";
 }

@@ -1,8 +1,9 @@
 /// Shapes and costs of kernels: what every backend checks and counts alike.
 #pragma once
 
-#include "runtime/kernels.hpp"
+#include "runtime/kernel_arguments.hpp"
 
+#include <shardsolve/dtype.hpp>
 #include <shardsolve/error.hpp>
 #include <shardsolve/matrix_view.hpp>
 

@@ -29,7 +29,7 @@ namespace {
 using T = std::complex<double>;
 using Upper = runtime::UpperPart<T, double>;
 
-class MultiplyingKernels final : public runtime::host::HostKernels<T> {
+class MultiplyingKernels final : public runtime::host::HostHermitianKernels<T> {
  public:
   explicit MultiplyingKernels(std::int64_t scratch) : scratch_(scratch) {}
 
@@ -77,8 +77,8 @@ class MultiplyingDevice final : public runtime::host::HostDevice {
   MultiplyingDevice(runtime::Pulse& pulse, std::int64_t scratch)
       : HostDevice(pulse), kernels_(scratch) {}
   const void* find_kernels(runtime::KernelSet set, Dtype dtype) const override {
-    if (set == runtime::KernelSet::base && dtype == dtype_of<T>) {
-      return static_cast<const runtime::Kernels<T>*>(&kernels_);
+    if (set == runtime::KernelSet::hermitian && dtype == dtype_of<T>) {
+      return static_cast<const runtime::HermitianKernels<T>*>(&kernels_);
     }
     return HostDevice::find_kernels(set, dtype);
   }

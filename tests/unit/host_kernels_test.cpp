@@ -4,6 +4,7 @@
 
 #include "reference/cholesky.hpp"
 #include "reference/matmul.hpp"
+#include "runtime/host/cholesky_kernels.hpp"
 #include "tests/support/bits.hpp"
 #include "tests/support/dtypes.hpp"
 #include "tests/support/embedded.hpp"
@@ -98,6 +99,7 @@ class HostKernelsTest : public ::testing::Test {
   testing::HostRank rank_;
   HostQueue queue_{"test", rank_.pulse()};
   HostKernels<T> kernels_;
+  HostCholeskyKernels<T> cholesky_{kernels_};
 
   void TearDown() override {
     queue_.synchronize();
@@ -235,7 +237,7 @@ TYPED_TEST(HostKernelsTest, MisfittingOperands_AreRefusedBeforeTheyRun) {
   EXPECT_THROW(kernels.lower_triangle(queue, a.view(), a.view()), Error);
   EXPECT_THROW(kernels.scale_rows(queue, a.view(), false, a.view(), b.view()), Error);
   EXPECT_THROW(kernels.diagonal(queue, a.view(), nullptr), Error);
-  EXPECT_THROW(kernels.potrf(queue, a.view(), {}, nullptr), Error);
+  EXPECT_THROW(this->cholesky_.potrf(queue, a.view(), {}, nullptr), Error);
   EXPECT_THROW(kernels.hermitian_tile(queue, a.view(), nullptr, a.view()), Error);
 }
 
@@ -247,7 +249,7 @@ TYPED_TEST(HostKernelsTest, Potrf_OfATile_IsItsFactorAndLeavesTheOtherTriangle) 
     const DenseMatrix<T> odd = filled<T>(n, n, nan_of<T>);
     Embedded<T> tile(joined(Triangle::lower, a, odd));
     std::int64_t info = 77;
-    this->kernels_.potrf(this->queue_, tile.view(), {}, &info);
+    this->cholesky_.potrf(this->queue_, tile.view(), {}, &info);
     this->queue_.synchronize();
     EXPECT_EQ(info, 0);
     const DenseMatrix<T> zeros(n, n);
@@ -271,7 +273,7 @@ TYPED_TEST(HostKernelsTest, Potrf_OfABadPivot_NamesItsColumn) {
         a(column, j) = 0;  // the pivot is what stands there
       }
       std::int64_t info = 77;
-      this->kernels_.potrf(this->queue_, a.view(), {}, &info);
+      this->cholesky_.potrf(this->queue_, a.view(), {}, &info);
       this->queue_.synchronize();
       EXPECT_EQ(info, std::isfinite(pivot) ? column + 1 : -(column + 1));
     }

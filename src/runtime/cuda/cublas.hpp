@@ -2,7 +2,9 @@
 #pragma once
 
 #include "runtime/cuda/check.hpp"
-#include "runtime/kernels.hpp"
+#include "runtime/kernel_arguments.hpp"
+
+#include <shardsolve/dtype.hpp>
 
 #include <cublas_v2.h>
 

@@ -1,8 +1,10 @@
 /// A GPU as one rank's share of the hardware.
 #pragma once
 
+#include "runtime/cuda/cholesky_kernels.hpp"
 #include "runtime/cuda/cuda_kernels.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
+#include "runtime/cuda/hermitian_kernels.hpp"
 #include "runtime/device.hpp"
 #include "runtime/pulse.hpp"
 
@@ -20,15 +22,25 @@ Buffer allocate(int ordinal, std::size_t bytes, std::size_t block);
 
 template <Scalar T>
 struct CudaKernelSets {
+  CudaKernelSets() = default;
+  CudaKernelSets(const CudaKernelSets&) = delete;
+  CudaKernelSets& operator=(const CudaKernelSets&) = delete;
+
   const void* find(KernelSet set) const {
     switch (set) {
       case KernelSet::base:
         return static_cast<const Kernels<T>*>(&base);
+      case KernelSet::hermitian:
+        return static_cast<const HermitianKernels<T>*>(&hermitian);
+      case KernelSet::cholesky:
+        return static_cast<const CholeskyKernels<T>*>(&cholesky);
     }
     return nullptr;
   }
 
   CudaKernels<T> base;
+  CudaHermitianKernels<T> hermitian;
+  CudaCholeskyKernels<T> cholesky{base};
 };
 
 class CudaDevice final : public Device {

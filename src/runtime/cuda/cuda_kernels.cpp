@@ -3,14 +3,11 @@
 #include "runtime/cuda/cublas.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/cuda/device_kernels.hpp"
-#include "runtime/cuda/panel_products.hpp"
-#include "runtime/cuda/update_list.hpp"
 #include "runtime/operand_shapes.hpp"
 
 #include <algorithm>
 #include <complex>
 #include <type_traits>
-#include <vector>
 
 namespace shardsolve::runtime::cuda {
 namespace {
@@ -18,30 +15,6 @@ namespace {
 /// The kernels of our own for T.
 template <Scalar T>
 using Own = DeviceKernels<Element<T>>;
-
-template <Scalar T>
-PersistentSolve<Element<T>> with_elements(const PersistentSolve<T>& solve) {
-  using E = Element<T>;
-  PersistentSolve<E> same{elements(solve.slab), reinterpret_cast<E*>(solve.b),
-                          solve.blocks,         solve.own,
-                          solve.count,          solve.own_count,
-                          solve.rank,           solve.ranks};
-  same.width = solve.width;
-  for (std::int32_t r = 0; r < solve.ranks; ++r) {
-    same.first[r] = solve.first[r];
-    same.memory[r] = reinterpret_cast<E*>(solve.memory[r]);
-  }
-  return same;
-}
-
-template <Scalar T>
-UpperPart<Element<T>, RealOf<T>> with_elements(const UpperPart<T, RealOf<T>>& a) {
-  UpperPart<Element<T>, RealOf<T>> same{elements(a.slab), a.diagonal, a.rank, a.ranks};
-  std::copy_n(a.begin, a.ranks + 1, same.begin);
-  same.tile = a.tile;
-  same.eliminated = a.eliminated;
-  return same;
-}
 
 /// Columns up to which herk_batch makes both triangles of a tile.
 constexpr std::int64_t narrow_tile = 256;
@@ -214,191 +187,6 @@ void CudaKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In 
                           a.stride(), as_cublas(b.data()), b.stride()),
           "trsm");
   });
-}
-
-template <Scalar T>
-void CudaKernels<T>::hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x, T* y,
-                                        void* scratch) const {
-  using E = Element<T>;
-  CudaQueue& cuda = as_cuda(queue);
-  const WorkInfo info{.name = "multiply",
-                      .flops = multiply_add<T> * product(a.slab.rows(), a.slab.columns())};
-  cuda.launch(info, [&] {
-    Own<T>::hermitian_multiply(cuda.stream(), with_elements(a), reinterpret_cast<const E*>(x),
-                               reinterpret_cast<E*>(y), scratch);
-  });
-}
-
-template <Scalar T>
-std::int64_t CudaKernels<T>::hermitian_multiply_scratch(const UpperPart<T, Real>& a) const {
-  return static_cast<std::int64_t>(Own<T>::hermitian_multiply_scratch(with_elements(a)));
-}
-
-template <Scalar T>
-void CudaKernels<T>::add_twofold(Queue& queue, In source, Out sums) const {
-  const std::int64_t k = sums.columns() / 2;
-  require(sums.columns() == 2 * k && source.rows() == sums.rows() &&
-              (source.columns() == k || source.columns() == 2 * k),
-          "add_twofold");
-  CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "add"},
-              [&] { Own<T>::add_twofold(cuda.stream(), elements(source), elements(sums)); });
-}
-
-template <Scalar T>
-void CudaKernels<T>::persistent_solve(Queue& queue, const PersistentSolve<T>& solve,
-                                      double flops) const {
-  CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "solve", .flops = flops}, [&] {
-    Own<T>::persistent_solve(cuda.stream(), with_elements(solve), cuda.failed());
-  });
-}
-
-template <Scalar T>
-void CudaKernels<T>::potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const {
-  const std::int64_t n = a.rows();
-  require(a.columns() == n && aid.rows() >= n && aid.columns() >= 2 * n, "potrf");
-  CudaQueue& cuda = as_cuda(queue);
-  const WorkInfo work{.name = "potrf", .flops = multiply_add<T> / 3.0 * product(n, n, n)};
-  cuda.launch(work, [&] {
-    Own<T>::factor_tile(cuda.stream(), elements(a), elements(aid.block(0, 0, n, n)),
-                        elements(aid.block(0, n, n, n)), wide_panel_block, info);
-  });
-}
-
-// As many tiles at once as there is scratch memory for.
-template <Scalar T>
-void CudaKernels<T>::invert(Queue& queue, In l, Out m, const Steps& steps) const {
-  const std::int64_t n = l.rows();
-  require(l.columns() == n && same_shape(l, In(m)) && n <= Own<T>::largest_tile, "invert");
-  if (n == 0 || steps.count == 0) {
-    return;
-  }
-  CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "invert"},
-              [&] { Own<T>::invert_squares(cuda.stream(), elements(l), elements(m), steps); });
-  T* const scratch = static_cast<T*>(cuda.scratch(own_scratch));
-  const std::int64_t half = Own<T>::largest_tile / 2;
-  const std::int64_t at_once = panel_rows<T>(half * half);
-  for (std::int64_t first = 0; first < steps.count; first += at_once) {
-    invert_below<T>(queue, *this, moved(l, first * steps.a), moved(m, first * steps.c), scratch,
-                    Own<T>::inverted_square,
-                    {.count = std::min(at_once, steps.count - first), .a = steps.a, .c = steps.c});
-  }
-}
-
-// By products with inverses, which a GPU does many times faster than triangular solves: in one
-// kernel where there is one, else block row by block row of p.
-template <Scalar T>
-void CudaKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) const {
-  const std::int64_t n = l11.rows();
-  require(l11.columns() == n && a21.columns() == n && packed.rows() == n &&
-              packed.columns() == a21.rows() && aid.columns() >= 2 * n,
-          "panel");
-  CudaQueue& cuda = as_cuda(queue);
-  const In adjoint = aid.block(0, 0, n, n);
-  const In inverse = aid.block(0, n, n, n);
-  // Here and not below: memory that is short is to be missed in the first panel.
-  T* const scratch = static_cast<T*>(cuda.scratch(own_scratch));
-  const PanelSolver solver = Own<T>::panel_solver(elements(adjoint), elements(inverse),
-                                                  elements(In(a21)), elements(In(packed)));
-  if (solver != PanelSolver::products) {
-    const WorkInfo info{.name = "panel",
-                        .flops = 0.5 * multiply_add<T> * product(a21.rows(), n, n)};
-    cuda.launch(info, [&] {
-      Own<T>::solve_panel(cuda.stream(), solver, elements(adjoint), elements(inverse),
-                          elements(a21), elements(packed));
-    });
-    return;
-  }
-  in_parts<T>(queue, *this, scratch, a21, packed, [&](Out residual, Out p) {
-    const std::int64_t most = widest_block(p.columns());
-    for (std::int64_t begin = 0; begin < n; begin += most) {
-      const std::int64_t width = std::min(most, n - begin);
-      solve_block<T>(queue, *this, adjoint.block(0, begin, begin, width), row_range(p, 0, begin),
-                     adjoint.block(begin, begin, width, width),
-                     inverse.block(begin, begin, width, width), row_range(residual, begin, width),
-                     row_range(p, begin, width));
-    }
-  });
-}
-
-// Likewise, from the last block to the first.
-template <Scalar T>
-void CudaKernels<T>::inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const {
-  const std::int64_t n = l11.rows();
-  require(l11.columns() == n && same_shape(l11, m11) && s21.columns() == n && packed.rows() == n &&
-              packed.columns() == s21.rows(),
-          "inverse panel");
-  T* const scratch = static_cast<T*>(as_cuda(queue).scratch(own_scratch));
-  in_parts<T>(queue, *this, scratch, s21, packed, [&](Out residual, Out p) {
-    const std::int64_t most = widest_block(p.columns());
-    for (std::int64_t end = n; end > 0; end -= most) {
-      const std::int64_t begin = std::max<std::int64_t>(end - most, 0);
-      const std::int64_t width = end - begin;
-      solve_block<T>(queue, *this, l11.block(end, begin, n - end, width),
-                     row_range(p, end, n - end), l11.block(begin, begin, width, width),
-                     m11.block(begin, begin, width, width), row_range(residual, begin, width),
-                     row_range(p, begin, width));
-    }
-  });
-}
-
-template <Scalar T>
-std::int64_t CudaKernels<T>::packed_rows(std::int64_t tile) const {
-  return Own<T>::splits_panels(tile) ? tile + Own<T>::split_rows : tile;
-}
-
-template <Scalar T>
-void CudaKernels<T>::prepare_updates(Queue& queue, Out packed) const {
-  if (Own<T>::splits_panels(packed.rows())) {
-    require_split<T>(packed);
-    CudaQueue& cuda = as_cuda(queue);
-    cuda.launch({.name = "split"}, [&] { Own<T>::split_panel(cuda.stream(), elements(packed)); });
-  }
-}
-
-template <Scalar T>
-void CudaKernels<T>::update(Queue& queue, In left, In right,
-                            const std::vector<PanelUpdate<T>>& updates) const {
-  require(left.rows() == right.rows(), "update");
-  if (!Own<T>::updates_panels(elements(left)) || !Own<T>::updates_panels(elements(right))) {
-    Kernels<T>::update(queue, left, right, updates);
-    return;
-  }
-  if (Own<T>::splits_panels(left.rows())) {
-    require_split(left);
-    require_split(right);
-  }
-  CudaQueue& cuda = as_cuda(queue);
-  const UpdateTileSize largest{update_rows, update_columns<Element<T>>};
-  std::int64_t tiles = 0;
-  for (const PanelUpdate<T>& update : updates) {
-    tiles += update.count * tiles_of(update, largest).changed;
-  }
-  const UpdatePieces<Element<T>> none{.size = Own<T>::update_size(tiles)};
-  UpdatePieces<Element<T>> pieces = none;
-  WorkInfo info{.name = "update"};
-  const auto enqueue = [&] {
-    cuda.launch(info,
-                [&] { Own<T>::update(cuda.stream(), elements(left), elements(right), pieces); });
-    pieces = none;
-    info.flops = 0.0;
-  };
-  for (const PanelUpdate<T>& update : updates) {
-    require_columns(update, left.columns(), right.columns());
-    if (update.c.empty()) {
-      continue;
-    }
-    if (pieces.count == pieces.most) {
-      enqueue();
-    }
-    add_piece(pieces, update);
-    info.flops += flops_of(update, left.rows());
-  }
-  if (pieces.count > 0) {
-    enqueue();
-  }
 }
 
 template <Scalar T>

@@ -4,7 +4,7 @@
 
 #include "runtime/cuda/element.hpp"
 #include "runtime/cuda/update_pieces.hpp"
-#include "runtime/kernels.hpp"
+#include "runtime/kernel_arguments.hpp"
 #include "runtime/persistent_solve.hpp"
 #include "runtime/upper_part.hpp"
 

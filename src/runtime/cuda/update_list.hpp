@@ -1,9 +1,9 @@
 /// The updates that an algorithm names, as the pieces of a launch.
 #pragma once
 
+#include "runtime/cholesky_kernels.hpp"
 #include "runtime/cuda/device_kernels.hpp"
 #include "runtime/cuda/update_pieces.hpp"
-#include "runtime/kernels.hpp"
 #include "runtime/operand_shapes.hpp"
 
 #include <shardsolve/matrix_view.hpp>

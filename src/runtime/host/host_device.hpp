@@ -2,6 +2,8 @@
 #pragma once
 
 #include "runtime/device.hpp"
+#include "runtime/host/cholesky_kernels.hpp"
+#include "runtime/host/hermitian_kernels.hpp"
 #include "runtime/host/host_kernels.hpp"
 #include "runtime/host/host_queue.hpp"
 #include "runtime/pulse.hpp"
@@ -10,15 +12,25 @@ namespace shardsolve::runtime::host {
 
 template <Scalar T>
 struct HostKernelSets {
+  HostKernelSets() = default;
+  HostKernelSets(const HostKernelSets&) = delete;
+  HostKernelSets& operator=(const HostKernelSets&) = delete;
+
   const void* find(KernelSet set) const {
     switch (set) {
       case KernelSet::base:
         return static_cast<const Kernels<T>*>(&base);
+      case KernelSet::hermitian:
+        return static_cast<const HermitianKernels<T>*>(&hermitian);
+      case KernelSet::cholesky:
+        return static_cast<const CholeskyKernels<T>*>(&cholesky);
     }
     return nullptr;
   }
 
   HostKernels<T> base;
+  HostHermitianKernels<T> hermitian;
+  HostCholeskyKernels<T> cholesky{base};
 };
 
 class HostDevice : public Device {

@@ -1,7 +1,6 @@
 #include "runtime/host/host_kernels.hpp"
 
 #include "runtime/host/blas.hpp"
-#include "runtime/host/hermitian_multiply.hpp"
 #include "runtime/host/inspect.hpp"
 #include "runtime/host/operands.hpp"
 #include "runtime/operand_shapes.hpp"
@@ -123,65 +122,6 @@ void HostKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In 
                       .flops = 0.5 * multiply_add<T> * product(b.rows(), b.columns(), a.rows())};
   launch(queue, info, {Operand(a, part_of(triangle))}, {b},
          [=] { blas::Blas<T>::trsm(side, triangle, op, a, b); });
-}
-
-template <Scalar T>
-void HostKernels<T>::potrf(Queue& queue, Out a, Out /*aid*/, std::int64_t* info) const {
-  require(a.rows() == a.columns(), "potrf");
-  const WorkInfo work{.name = "potrf",
-                      .flops = multiply_add<T> / 6.0 * product(a.rows(), a.rows(), a.rows())};
-  launch(queue, work, {}, {Operand(a, Part::lower), Operand(info, 1)}, [=] {
-    std::int64_t failed = blas::Blas<T>::potrf(Triangle::lower, a);
-    // Some LAPACKs let a pivot that is not a number pass.
-    for (std::int64_t j = 0; j < a.columns() && (failed == 0 || j < failed); ++j) {
-      if (!std::isfinite(std::real(a(j, j)))) {
-        failed = -(j + 1);
-        break;
-      }
-    }
-    *info = failed;
-  });
-}
-
-template <Scalar T>
-void HostKernels<T>::panel(Queue& queue, In l11, In /*aid*/, Out a21, Out packed) const {
-  trsm(queue, Side::right, Triangle::lower, Op::conjugate_transpose, l11, a21);
-  conjugate_transpose(queue, a21, packed);
-}
-
-template <Scalar T>
-void HostKernels<T>::inverse_panel(Queue& queue, In l11, In /*m11*/, Out s21, Out packed) const {
-  trsm(queue, Side::right, Triangle::lower, Op::none, l11, s21);
-  conjugate_transpose(queue, s21, packed);
-}
-
-template <Scalar T>
-void HostKernels<T>::hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x, T* y,
-                                        void* scratch) const {
-  const std::int64_t n = a.begin[a.ranks];
-  const std::int64_t columns = a.slab.columns();
-  const std::int64_t blocks = (columns + a.tile - 1) / a.tile;
-  const WorkInfo info{.name = "multiply",
-                      .flops = multiply_add<T> * product(a.slab.rows(), columns)};
-  launch(queue, info,
-         {a.slab, Operand(a.diagonal, columns), Operand(a.eliminated, blocks * a.ranks),
-          Operand(x, n)},
-         {Operand(y, 2 * n), Operand(static_cast<double*>(scratch), upper_part_sums(a))},
-         [=] { multiply_upper_part(a, x, y, static_cast<double*>(scratch)); });
-}
-
-template <Scalar T>
-std::int64_t HostKernels<T>::hermitian_multiply_scratch(const UpperPart<T, Real>& a) const {
-  return upper_part_sums(a) * static_cast<std::int64_t>(sizeof(double));
-}
-
-template <Scalar T>
-void HostKernels<T>::add_twofold(Queue& queue, In source, Out sums) const {
-  const std::int64_t k = sums.columns() / 2;
-  require(sums.columns() == 2 * k && source.rows() == sums.rows() &&
-              (source.columns() == k || source.columns() == 2 * k),
-          "add_twofold");
-  launch(queue, {.name = "add"}, {source}, {sums}, [=] { add_to_twofold(source, sums); });
 }
 
 template <Scalar T>

@@ -16,17 +16,6 @@ class HostKernels : public Kernels<T> {
   void herk(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Real beta,
             Out c) const override;
   void trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const override;
-  void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const override;
-  void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const override;
-  void inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const override;
-  /// None: a triangular solve is as quick as a product.
-  std::int64_t aid_columns(std::int64_t) const override { return 0; }
-  std::int64_t least_panel_rows() const override { return 1; }
-  std::int64_t least_inverse_panel_rows() const override { return 1; }
-  void hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x, T* y,
-                          void* scratch) const override;
-  std::int64_t hermitian_multiply_scratch(const UpperPart<T, Real>& a) const override;
-  void add_twofold(Queue& queue, In source, Out sums) const override;
   void copy(Queue& queue, In source, Out target) const override;
   void conjugate_transpose(Queue& queue, In source, Out target) const override;
   void fill(Queue& queue, T value, Out target) const override;

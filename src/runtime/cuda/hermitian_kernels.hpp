@@ -1,0 +1,23 @@
+/// Products with Hermitian matrices on a GPU.
+#pragma once
+
+#include "runtime/hermitian_kernels.hpp"
+
+#include <cstdint>
+
+namespace shardsolve::runtime::cuda {
+
+template <Scalar T>
+class CudaHermitianKernels final : public HermitianKernels<T> {
+ public:
+  using typename HermitianKernels<T>::Real;
+  using typename HermitianKernels<T>::In;
+  using typename HermitianKernels<T>::Out;
+
+  void hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x, T* y,
+                          void* scratch) const override;
+  std::int64_t hermitian_multiply_scratch(const UpperPart<T, Real>& a) const override;
+  void add_twofold(Queue& queue, In source, Out sums) const override;
+};
+
+}  // namespace shardsolve::runtime::cuda

@@ -1,0 +1,46 @@
+#include "runtime/host/hermitian_kernels.hpp"
+
+#include "runtime/host/hermitian_multiply.hpp"
+#include "runtime/host/operands.hpp"
+#include "runtime/operand_shapes.hpp"
+
+#include <complex>
+
+namespace shardsolve::runtime::host {
+
+template <Scalar T>
+void HostHermitianKernels<T>::hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a,
+                                                 const T* x, T* y, void* scratch) const {
+  const std::int64_t n = a.begin[a.ranks];
+  const std::int64_t columns = a.slab.columns();
+  const std::int64_t blocks = (columns + a.tile - 1) / a.tile;
+  const WorkInfo info{.name = "multiply",
+                      .flops = multiply_add<T> * product(a.slab.rows(), columns)};
+  launch(queue, info,
+         {a.slab, Operand(a.diagonal, columns), Operand(a.eliminated, blocks * a.ranks),
+          Operand(x, n)},
+         {Operand(y, 2 * n), Operand(static_cast<double*>(scratch), upper_part_sums(a))},
+         [=] { multiply_upper_part(a, x, y, static_cast<double*>(scratch)); });
+}
+
+template <Scalar T>
+std::int64_t HostHermitianKernels<T>::hermitian_multiply_scratch(
+    const UpperPart<T, Real>& a) const {
+  return upper_part_sums(a) * static_cast<std::int64_t>(sizeof(double));
+}
+
+template <Scalar T>
+void HostHermitianKernels<T>::add_twofold(Queue& queue, In source, Out sums) const {
+  const std::int64_t k = sums.columns() / 2;
+  require(sums.columns() == 2 * k && source.rows() == sums.rows() &&
+              (source.columns() == k || source.columns() == 2 * k),
+          "add_twofold");
+  launch(queue, {.name = "add"}, {source}, {sums}, [=] { add_to_twofold(source, sums); });
+}
+
+template class HostHermitianKernels<float>;
+template class HostHermitianKernels<double>;
+template class HostHermitianKernels<std::complex<float>>;
+template class HostHermitianKernels<std::complex<double>>;
+
+}  // namespace shardsolve::runtime::host
