@@ -1,7 +1,7 @@
 #include "runtime/cuda/cholesky_kernels.hpp"
 
+#include "runtime/cuda/cholesky_device_kernels.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
-#include "runtime/cuda/device_kernels.hpp"
 #include "runtime/cuda/panel_products.hpp"
 #include "runtime/cuda/update_list.hpp"
 #include "runtime/operand_shapes.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 /// The kernels of our own for T.
 template <Scalar T>
-using OwnCholesky = DeviceKernels<Element<T>>;
+using OwnCholesky = CholeskyDeviceKernels<Element<T>>;
 
 template <Scalar T>
 PersistentSolve<Element<T>> with_elements(const PersistentSolve<T>& solve) {

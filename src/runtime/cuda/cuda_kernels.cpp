@@ -177,7 +177,7 @@ void CudaKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In 
                       .flops = 0.5 * multiply_add<T> * product(b.rows(), b.columns(), a.rows())};
   cuda.launch(info, [&] {
     if (side == Side::left && b.columns() <= Own<T>::most_columns &&
-        a.rows() <= Own<T>::largest_tile &&
+        a.rows() <= Own<T>::largest_triangle &&
         Own<T>::solve_tile(cuda.stream(), triangle, op, elements(a), elements(b))) {
       return;
     }

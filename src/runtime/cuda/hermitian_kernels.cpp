@@ -1,7 +1,7 @@
 #include "runtime/cuda/hermitian_kernels.hpp"
 
 #include "runtime/cuda/cuda_queue.hpp"
-#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/hermitian_device_kernels.hpp"
 #include "runtime/operand_shapes.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 /// The kernels of our own for T.
 template <Scalar T>
-using OwnHermitian = DeviceKernels<Element<T>>;
+using OwnHermitian = HermitianDeviceKernels<Element<T>>;
 
 template <Scalar T>
 UpperPart<Element<T>, RealOf<T>> with_elements(const UpperPart<T, RealOf<T>>& a) {

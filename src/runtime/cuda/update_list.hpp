@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/cholesky_kernels.hpp"
-#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/cholesky_device_kernels.hpp"
 #include "runtime/cuda/update_pieces.hpp"
 #include "runtime/operand_shapes.hpp"
 
@@ -67,7 +67,7 @@ double flops_of(const PanelUpdate<T>& update, std::int64_t k) {
 template <Scalar T>
 void require_split(MatrixView<const T> packed) {
   constexpr std::size_t alignment = 16;
-  require(packed.stride() >= packed.rows() + DeviceKernels<Element<T>>::split_rows &&
+  require(packed.stride() >= packed.rows() + CholeskyDeviceKernels<Element<T>>::split_rows &&
               reinterpret_cast<std::uintptr_t>(packed.data()) % alignment == 0 &&
               static_cast<std::size_t>(packed.stride()) * sizeof(T) % alignment == 0,
           "split panel");
