@@ -55,7 +55,7 @@ add_library(
   src/comm/release_agreement.cpp src/comm/ring.cpp src/comm/shared_memory.cpp
   src/comm/tell_all.cpp src/comm/topology.cpp src/comm/traced_messages.cpp src/core/error.cpp
   src/mesh/gpu_seats.cpp
-  src/runtime/host/one_way_counter.cpp src/runtime/queue.cpp)
+  src/runtime/host/one_way_counter.cpp src/runtime/operand_shapes.cpp src/runtime/queue.cpp)
 set(export_map "${PROJECT_SOURCE_DIR}/cmake/shardsolve_cuda.map")
 set_target_properties(
   shardsolve_cuda

@@ -3,6 +3,7 @@
 
 #include "runtime/kernel_set.hpp"
 #include "runtime/kernels.hpp"
+#include "runtime/operand_shapes.hpp"
 #include "runtime/persistent_solve.hpp"
 #include "runtime/queue.hpp"
 
@@ -37,7 +38,8 @@ struct CholeskyTuning {
   std::int64_t solve_block_rows = 0;  ///< rows of a SolveBlock; 0 without a persistent_solve
 };
 
-/// As of Kernels: all matrices are column-major, a misfit of shapes throws Error(internal).
+/// As of Kernels: all matrices are column-major, a misfit of shapes throws Error(internal), and a
+/// backend has the protected part.
 template <Scalar T>
 class CholeskyKernels {
  public:
@@ -57,32 +59,84 @@ class CholeskyKernels {
   /// Cholesky factor of the lower triangle of one tile, LAPACK potrf. `info` receives 0, or the
   /// 1-based number of the column whose pivot was not positive (negated if it was not a number).
   /// `aid`: the tile's scratch, see CholeskyTuning.
-  virtual void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const = 0;
+  /// Counts n^3 / 3 multiplications and additions; what a backend makes in `aid` is its own affair.
+  void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const {
+    const std::int64_t n = a.rows();
+    require(a.columns() == n && (aid.columns() == 0 || aid.rows() == n), "potrf");
+    do_potrf(queue, {.name = "potrf", .flops = multiply_add<T> / 6.0 * product(n, n, n)}, a, aid,
+             info);
+  }
   /// m = l^-1 for lower triangular tiles with zeros above the diagonal, which m has, too: of
   /// steps.count of them, the operands of each those of the one before moved on by so many elements
   /// (steps.a those of l, steps.c of m). m l = I is as accurate as by a triangular solve.
-  virtual void invert(Queue& queue, In l, Out m, const Steps& steps) const {
-    for (std::int64_t i = 0; i < steps.count; ++i) {
-      base_.identity(queue, moved(m, i * steps.c));
-      base_.trsm(queue, Side::right, Triangle::lower, Op::none, moved(l, i * steps.a),
-                 moved(m, i * steps.c));
+  void invert(Queue& queue, In l, Out m, const Steps& steps) const {
+    require(l.rows() == l.columns() && same_shape(l, m), "invert");
+    if (!m.empty() && steps.count > 0) {
+      do_invert(queue, l, m, steps);
     }
   }
   /// l21 = a21 l11^-H in place of a21, and packed = l21^H. `l11` and `aid` as potrf left them.
-  virtual void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const = 0;
+  void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const {
+    require_panel(l11, a21, packed, "panel");
+    const double flops = 0.5 * multiply_add<T> * product(a21.rows(), l11.rows(), l11.rows());
+    do_panel(queue, {.name = "panel", .flops = flops}, l11, aid, a21, packed);
+  }
   /// m21 = s21 l11^-1 in place of s21, and packed = m21^H. `m11`: l11^-1, both with zeros above the
   /// diagonal.
-  virtual void inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const = 0;
+  void inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const {
+    require(same_shape(l11, m11), "inverse panel");
+    require_panel(l11, s21, packed, "inverse panel");
+    do_inverse_panel(queue, l11, m11, s21, packed);
+  }
   /// Rows of a packed panel of tiles of so many columns: those of l21^H, and what a backend keeps
   /// of each column beside them.
   virtual std::int64_t packed_rows(std::int64_t tile) const { return tile; }
   /// Makes of l21^H, packed, in place what updates take: all that it may be used for after that.
   /// `packed`: columns of a panel of packed_rows() rows, of which here and below those of l21^H are
   /// named.
-  virtual void prepare_updates(Queue& /*queue*/, Out /*packed*/) const {}
+  void prepare_updates(Queue& queue, Out packed) const {
+    require(packed.columns() <= 1 || packed.stride() >= packed_rows(packed.rows()),
+            "prepare_updates");
+    do_prepare_updates(queue, packed);
+  }
   /// All of some updates with prepared panels, of which none touches what another one does.
-  virtual void update(Queue& queue, In left_panel, In right_panel,
-                      const std::vector<PanelUpdate<T>>& updates) const {
+  void update(Queue& queue, In left_panel, In right_panel,
+              const std::vector<PanelUpdate<T>>& updates) const {
+    require(left_panel.rows() == right_panel.rows(), "update");
+    for (const PanelUpdate<T>& update : updates) {
+      const std::int64_t last = update.apart * (update.count - 1);
+      require(update.left + last + update.c.rows() <= left_panel.columns() &&
+                  update.right + last + update.c.columns() <= right_panel.columns() &&
+                  (!update.lower || update.c.rows() == update.c.columns()),
+              "update");
+    }
+    do_update(queue, left_panel, right_panel, updates);
+  }
+  /// See PersistentSolve; where CholeskyTuning has rows of its blocks. `flops`: those of this rank.
+  void persistent_solve(Queue& queue, const PersistentSolve<T>& solve, double flops) const {
+    do_persistent_solve(queue, {.name = "solve", .flops = flops}, solve);
+  }
+
+ protected:
+  const Kernels<T>& base() const { return base_; }
+
+  // Each enqueues its work as `info` has it. What is made of other kernels leaves that to those,
+  // which then count.
+  virtual void do_potrf(Queue& queue, const WorkInfo& work, Out a, Out aid,
+                        std::int64_t* info) const = 0;
+  virtual void do_invert(Queue& queue, In l, Out m, const Steps& steps) const {
+    for (std::int64_t i = 0; i < steps.count; ++i) {
+      base_.identity(queue, moved(m, i * steps.c));
+      base_.trsm(queue, Side::right, Triangle::lower, Op::none, moved(l, i * steps.a),
+                 moved(m, i * steps.c));
+    }
+  }
+  virtual void do_panel(Queue& queue, const WorkInfo& info, In l11, In aid, Out a21,
+                        Out packed) const = 0;
+  virtual void do_inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const = 0;
+  virtual void do_prepare_updates(Queue& /*queue*/, Out /*packed*/) const {}
+  virtual void do_update(Queue& queue, In left_panel, In right_panel,
+                         const std::vector<PanelUpdate<T>>& updates) const {
     for (const PanelUpdate<T>& update : updates) {
       const In right = right_panel.columns_from(update.right, update.c.columns());
       const Steps steps{update.count, update.apart * left_panel.stride(),
@@ -99,13 +153,19 @@ class CholeskyKernels {
       }
     }
   }
-  /// See PersistentSolve. `flops`: those of this rank.
-  virtual void persistent_solve(Queue&, const PersistentSolve<T>&, double /*flops*/) const {}
-
- protected:
-  const Kernels<T>& base() const { return base_; }
+  virtual void do_persistent_solve(Queue& /*queue*/, const WorkInfo& /*info*/,
+                                   const PersistentSolve<T>& /*solve*/) const {
+    refuse_operands("persistent_solve");  // there are no blocks of 0 rows
+  }
 
  private:
+  static void require_panel(In l11, Out rows, Out packed, const char* kernel) {
+    const std::int64_t n = l11.rows();
+    require(l11.columns() == n && rows.columns() == n && packed.rows() == n &&
+                packed.columns() == rows.rows(),
+            kernel);
+  }
+
   const Kernels<T>& base_;
 };
 

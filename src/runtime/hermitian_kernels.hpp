@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/kernel_set.hpp"
+#include "runtime/operand_shapes.hpp"
 #include "runtime/queue.hpp"
 #include "runtime/upper_part.hpp"
 
@@ -13,7 +14,8 @@
 
 namespace shardsolve::runtime {
 
-/// As of Kernels: all matrices are column-major, a misfit of shapes throws Error(internal).
+/// As of Kernels: all matrices are column-major, a misfit of shapes throws Error(internal), and a
+/// backend has the protected part.
 template <Scalar T>
 class HermitianKernels {
  public:
@@ -29,12 +31,31 @@ class HermitianKernels {
   /// same numbers have to do with it. `x`: as many elements as A has rows. `y`: twice as many; of
   /// each rank's segment first the sums, rounded, then what rounding has taken from them.
   /// `scratch`: hermitian_multiply_scratch() bytes of device memory.
-  virtual void hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x, T* y,
-                                  void* scratch) const = 0;
+  void hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x, T* y,
+                          void* scratch) const {
+    require(a.slab.rows() == a.begin[a.ranks] &&
+                a.slab.columns() == a.begin[a.rank + 1] - a.begin[a.rank],
+            "hermitian_multiply");
+    const double entries = product(a.slab.rows(), a.slab.columns());
+    do_hermitian_multiply(queue, {.name = "multiply", .flops = multiply_add<T> * entries}, a, x, y,
+                          scratch);
+  }
   virtual std::int64_t hermitian_multiply_scratch(const UpperPart<T, Real>& a) const = 0;
   /// sums += source, where `sums` has k columns and behind them k of what rounding has taken from
   /// those; `source` has k columns, or 2 k likewise.
-  virtual void add_twofold(Queue& queue, In source, Out sums) const = 0;
+  void add_twofold(Queue& queue, In source, Out sums) const {
+    const std::int64_t k = sums.columns() / 2;
+    require(sums.columns() == 2 * k && source.rows() == sums.rows() &&
+                (source.columns() == k || source.columns() == 2 * k),
+            "add_twofold");
+    do_add_twofold(queue, {.name = "add"}, source, sums);
+  }
+
+ protected:
+  virtual void do_hermitian_multiply(Queue& queue, const WorkInfo& info,
+                                     const UpperPart<T, Real>& a, const T* x, T* y,
+                                     void* scratch) const = 0;
+  virtual void do_add_twofold(Queue& queue, const WorkInfo& info, In source, Out sums) const = 0;
 };
 
 }  // namespace shardsolve::runtime

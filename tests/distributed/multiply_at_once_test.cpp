@@ -39,9 +39,11 @@ class MultiplyingKernels final : public runtime::host::HostHermitianKernels<T> {
     }
     return scratch_;
   }
-  void hermitian_multiply(runtime::Queue& queue, const Upper& a, const T* x, T* y,
-                          void* scratch) const override {
-    enqueue(queue, "multiply", [=, bytes = static_cast<std::size_t>(scratch_)] {
+
+ protected:
+  void do_hermitian_multiply(runtime::Queue& queue, const runtime::WorkInfo& info, const Upper& a,
+                             const T* x, T* y, void* scratch) const override {
+    enqueue(queue, info.name, [=, bytes = static_cast<std::size_t>(scratch_)] {
       std::memset(scratch, 0xff, bytes);
       std::vector<T> product(static_cast<std::size_t>(a.begin[a.ranks]));
       multiply(a, x, product.data());

@@ -25,7 +25,9 @@ class PreparingKernels final : public runtime::host::HostCholeskyKernels<double>
   std::int64_t packed_rows(std::int64_t tile) const override {
     return is_prepared(tile) ? tile + more_rows : tile;
   }
-  void prepare_updates(runtime::Queue& queue, Out packed) const override {
+
+ protected:
+  void do_prepare_updates(runtime::Queue& queue, Out packed) const override {
     if (is_prepared(packed.rows())) {
       base().scale(queue, 2.0, packed);
       static_cast<runtime::host::HostQueue&>(queue).launch({.name = "prepare"}, [packed] {
@@ -43,17 +45,17 @@ class PreparingKernels final : public runtime::host::HostCholeskyKernels<double>
                   {packed.data() + packed.rows(), more_rows, packed.columns(), packed.stride()});
     }
   }
-  void update(runtime::Queue& queue, In left_panel, In right_panel,
-              const std::vector<runtime::PanelUpdate<double>>& updates) const override {
+  void do_update(runtime::Queue& queue, In left_panel, In right_panel,
+                 const std::vector<runtime::PanelUpdate<double>>& updates) const override {
     if (!is_prepared(left_panel.rows())) {
-      HostCholeskyKernels::update(queue, left_panel, right_panel, updates);
+      HostCholeskyKernels::do_update(queue, left_panel, right_panel, updates);
       return;
     }
     // Products of doubled panels; multiplications by powers of two change no bits.
     for (runtime::PanelUpdate<double> one : updates) {
       for (std::int64_t left = std::exchange(one.count, 1); left > 0; --left) {
         base().scale(queue, 4.0, one.c);
-        HostCholeskyKernels::update(queue, left_panel, right_panel, {one});
+        HostCholeskyKernels::do_update(queue, left_panel, right_panel, {one});
         base().scale(queue, 0.25, one.c);
         one.left += one.apart;
         one.right += one.apart;

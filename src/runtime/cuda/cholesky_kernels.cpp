@@ -52,11 +52,11 @@ CholeskyTuning CudaCholeskyKernels<T>::tuning(std::int64_t tile) const {
 }
 
 template <Scalar T>
-void CudaCholeskyKernels<T>::potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const {
+void CudaCholeskyKernels<T>::do_potrf(Queue& queue, const WorkInfo& work, Out a, Out aid,
+                                      std::int64_t* info) const {
   const std::int64_t n = a.rows();
-  require(a.columns() == n && aid.rows() >= n && aid.columns() >= 2 * n, "potrf");
+  require(aid.columns() >= 2 * n, "potrf");
   CudaQueue& cuda = as_cuda(queue);
-  const WorkInfo work{.name = "potrf", .flops = multiply_add<T> / 3.0 * product(n, n, n)};
   cuda.launch(work, [&] {
     OwnCholesky<T>::factor_tile(cuda.stream(), elements(a), elements(aid.block(0, 0, n, n)),
                                 elements(aid.block(0, n, n, n)), wide_panel_block, info);
@@ -65,12 +65,9 @@ void CudaCholeskyKernels<T>::potrf(Queue& queue, Out a, Out aid, std::int64_t* i
 
 // As many tiles at once as there is scratch memory for.
 template <Scalar T>
-void CudaCholeskyKernels<T>::invert(Queue& queue, In l, Out m, const Steps& steps) const {
+void CudaCholeskyKernels<T>::do_invert(Queue& queue, In l, Out m, const Steps& steps) const {
   const std::int64_t n = l.rows();
-  require(l.columns() == n && same_shape(l, In(m)) && n <= OwnCholesky<T>::largest_tile, "invert");
-  if (n == 0 || steps.count == 0) {
-    return;
-  }
+  require(n <= OwnCholesky<T>::largest_tile, "invert");
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch({.name = "invert"}, [&] {
     OwnCholesky<T>::invert_squares(cuda.stream(), elements(l), elements(m), steps);
@@ -88,11 +85,10 @@ void CudaCholeskyKernels<T>::invert(Queue& queue, In l, Out m, const Steps& step
 // By products with inverses, which a GPU does many times faster than triangular solves: in one
 // kernel where there is one, else block row by block row of p.
 template <Scalar T>
-void CudaCholeskyKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out packed) const {
+void CudaCholeskyKernels<T>::do_panel(Queue& queue, const WorkInfo& info, In l11, In aid, Out a21,
+                                      Out packed) const {
   const std::int64_t n = l11.rows();
-  require(l11.columns() == n && a21.columns() == n && packed.rows() == n &&
-              packed.columns() == a21.rows() && aid.columns() >= 2 * n,
-          "panel");
+  require(aid.columns() >= 2 * n, "panel");
   CudaQueue& cuda = as_cuda(queue);
   const In adjoint = aid.block(0, 0, n, n);
   const In inverse = aid.block(0, n, n, n);
@@ -101,8 +97,6 @@ void CudaCholeskyKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out pa
   const PanelSolver solver = OwnCholesky<T>::panel_solver(elements(adjoint), elements(inverse),
                                                           elements(In(a21)), elements(In(packed)));
   if (solver != PanelSolver::products) {
-    const WorkInfo info{.name = "panel",
-                        .flops = 0.5 * multiply_add<T> * product(a21.rows(), n, n)};
     cuda.launch(info, [&] {
       OwnCholesky<T>::solve_panel(cuda.stream(), solver, elements(adjoint), elements(inverse),
                                   elements(a21), elements(packed));
@@ -123,12 +117,9 @@ void CudaCholeskyKernels<T>::panel(Queue& queue, In l11, In aid, Out a21, Out pa
 
 // Likewise, from the last block to the first.
 template <Scalar T>
-void CudaCholeskyKernels<T>::inverse_panel(Queue& queue, In l11, In m11, Out s21,
-                                           Out packed) const {
+void CudaCholeskyKernels<T>::do_inverse_panel(Queue& queue, In l11, In m11, Out s21,
+                                              Out packed) const {
   const std::int64_t n = l11.rows();
-  require(l11.columns() == n && same_shape(l11, m11) && s21.columns() == n && packed.rows() == n &&
-              packed.columns() == s21.rows(),
-          "inverse panel");
   T* const scratch = static_cast<T*>(as_cuda(queue).scratch(own_scratch));
   in_parts<T>(queue, this->base(), scratch, s21, packed, [&](Out residual, Out p) {
     const std::int64_t most = widest_block(p.columns());
@@ -149,7 +140,7 @@ std::int64_t CudaCholeskyKernels<T>::packed_rows(std::int64_t tile) const {
 }
 
 template <Scalar T>
-void CudaCholeskyKernels<T>::prepare_updates(Queue& queue, Out packed) const {
+void CudaCholeskyKernels<T>::do_prepare_updates(Queue& queue, Out packed) const {
   if (OwnCholesky<T>::splits_panels(packed.rows())) {
     require_split<T>(packed);
     CudaQueue& cuda = as_cuda(queue);
@@ -159,12 +150,11 @@ void CudaCholeskyKernels<T>::prepare_updates(Queue& queue, Out packed) const {
 }
 
 template <Scalar T>
-void CudaCholeskyKernels<T>::update(Queue& queue, In left, In right,
-                                    const std::vector<PanelUpdate<T>>& updates) const {
-  require(left.rows() == right.rows(), "update");
+void CudaCholeskyKernels<T>::do_update(Queue& queue, In left, In right,
+                                       const std::vector<PanelUpdate<T>>& updates) const {
   if (!OwnCholesky<T>::updates_panels(elements(left)) ||
       !OwnCholesky<T>::updates_panels(elements(right))) {
-    CholeskyKernels<T>::update(queue, left, right, updates);
+    CholeskyKernels<T>::do_update(queue, left, right, updates);
     return;
   }
   if (OwnCholesky<T>::splits_panels(left.rows())) {
@@ -188,7 +178,6 @@ void CudaCholeskyKernels<T>::update(Queue& queue, In left, In right,
     info.flops = 0.0;
   };
   for (const PanelUpdate<T>& update : updates) {
-    require_columns(update, left.columns(), right.columns());
     if (update.c.empty()) {
       continue;
     }
@@ -204,10 +193,10 @@ void CudaCholeskyKernels<T>::update(Queue& queue, In left, In right,
 }
 
 template <Scalar T>
-void CudaCholeskyKernels<T>::persistent_solve(Queue& queue, const PersistentSolve<T>& solve,
-                                              double flops) const {
+void CudaCholeskyKernels<T>::do_persistent_solve(Queue& queue, const WorkInfo& info,
+                                                 const PersistentSolve<T>& solve) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "solve", .flops = flops}, [&] {
+  cuda.launch(info, [&] {
     OwnCholesky<T>::persistent_solve(cuda.stream(), with_elements(solve), cuda.failed());
   });
 }

@@ -33,14 +33,10 @@ bool by_wide_gemm(CudaQueue& queue, Op op_a, Op op_b, T alpha, MatrixView<const 
 }  // namespace
 
 template <Scalar T>
-void CudaKernels<T>::gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta,
-                          Out c) const {
-  const std::int64_t k = require_product(op_a, a, op_b, b, c);
-  if (c.empty()) {
-    return;
-  }
+void CudaKernels<T>::do_gemm(Queue& queue, const WorkInfo& info, Op op_a, Op op_b, T alpha, In a,
+                             In b, T beta, Out c) const {
+  const std::int64_t k = columns_of(op_a, a);
   CudaQueue& cuda = as_cuda(queue);
-  const WorkInfo info{.name = "gemm", .flops = multiply_add<T> * product(c.rows(), c.columns(), k)};
   cuda.launch(info, [&] {
     if (k == 0) {
       if (beta == T{0}) {
@@ -68,18 +64,12 @@ void CudaKernels<T>::gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T
 }
 
 template <Scalar T>
-void CudaKernels<T>::herk(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Real beta,
-                          Out c) const {
-  require(c.rows() == c.columns() && rows_of(op, a) == c.rows(), "herk");
-  if (c.empty()) {
-    return;
-  }
+void CudaKernels<T>::do_herk(Queue& queue, const WorkInfo& info, Triangle triangle, Op op,
+                             Real alpha, In a, Real beta, Out c) const {
   CudaQueue& cuda = as_cuda(queue);
   const std::int64_t k = columns_of(op, a);
   // syrk takes transposes only as such
   const cublasOperation_t operation = is_complex<T> || op == Op::none ? as_cublas(op) : CUBLAS_OP_T;
-  const WorkInfo info{.name = "herk",
-                      .flops = 0.5 * multiply_add<T> * product(c.rows(), c.rows() + 1, k)};
   cuda.launch(info, [&] {
     check(Cublas<T>::herk(cuda.blas(), as_cublas(triangle), operation, c.rows(), k, &alpha,
                           as_cublas(a.data()), a.stride(), &beta, as_cublas(c.data()), c.stride()),
@@ -88,16 +78,10 @@ void CudaKernels<T>::herk(Queue& queue, Triangle triangle, Op op, Real alpha, In
 }
 
 template <Scalar T>
-void CudaKernels<T>::gemm_batch(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c,
-                                const Steps& steps) const {
-  const std::int64_t k = require_product(op_a, a, op_b, b, c);
-  if (steps.count == 1 || c.empty() || k == 0) {
-    Kernels<T>::gemm_batch(queue, op_a, op_b, alpha, a, b, beta, c, steps);
-    return;
-  }
+void CudaKernels<T>::do_gemm_batch(Queue& queue, const WorkInfo& info, Op op_a, Op op_b, T alpha,
+                                   In a, In b, T beta, Out c, const Steps& steps) const {
+  const std::int64_t k = columns_of(op_a, a);
   CudaQueue& cuda = as_cuda(queue);
-  const WorkInfo info{.name = "gemm",
-                      .flops = multiply_add<T> * product(steps.count, c.rows(), c.columns(), k)};
   cuda.launch(info, [&] {
     if (by_wide_gemm<T>(cuda, op_a, op_b, alpha, a, b, beta, c, steps)) {
       return;
@@ -116,13 +100,9 @@ void CudaKernels<T>::gemm_batch(Queue& queue, Op op_a, Op op_b, T alpha, In a, I
 // the diagonal by products, in halves down to narrow tiles; of these whole products into scratch
 // memory, of which one triangle is added.
 template <Scalar T>
-void CudaKernels<T>::herk_batch(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Out c,
-                                const Steps& steps) const {
+void CudaKernels<T>::do_herk_batch(Queue& queue, const WorkInfo& /*info*/, Triangle triangle, Op op,
+                                   Real alpha, In a, Out c, const Steps& steps) const {
   const std::int64_t n = c.rows();
-  require(c.columns() == n && rows_of(op, a) == n, "herk");
-  if (c.empty()) {
-    return;
-  }
   const Op other = op == Op::none ? Op::conjugate_transpose : Op::none;
   if (n > narrow_tile) {
     const std::int64_t half = n / 2;
@@ -132,20 +112,21 @@ void CudaKernels<T>::herk_batch(Queue& queue, Triangle triangle, Op op, Real alp
     const In a1 = rows_of_a(0, half);
     const In a2 = rows_of_a(half, n - half);
     const bool lower = triangle == Triangle::lower;
-    gemm_batch(queue, op, other, T{alpha}, lower ? a2 : a1, lower ? a1 : a2, T{1},
-               lower ? c.block(half, 0, n - half, half) : c.block(0, half, half, n - half),
-               {steps.count, steps.a, steps.a, steps.c});
+    this->gemm_batch(queue, op, other, T{alpha}, lower ? a2 : a1, lower ? a1 : a2, T{1},
+                     lower ? c.block(half, 0, n - half, half) : c.block(0, half, half, n - half),
+                     {steps.count, steps.a, steps.a, steps.c});
     const std::int64_t row_of_a = op == Op::none ? 1 : a.stride();
     const bool in_line =
         steps.count == 1 || (steps.a == n * row_of_a && steps.c == n * (c.stride() + 1));
     if (in_line && n == 2 * half) {
       const std::int64_t step_of_a = half * row_of_a;
-      herk_batch(queue, triangle, op, alpha, a1, c.block(0, 0, half, half),
-                 {2 * steps.count, step_of_a, step_of_a, half * (c.stride() + 1)});
+      this->herk_batch(queue, triangle, op, alpha, a1, c.block(0, 0, half, half),
+                       {2 * steps.count, step_of_a, step_of_a, half * (c.stride() + 1)});
       return;
     }
-    herk_batch(queue, triangle, op, alpha, a1, c.block(0, 0, half, half), steps);
-    herk_batch(queue, triangle, op, alpha, a2, c.block(half, half, n - half, n - half), steps);
+    this->herk_batch(queue, triangle, op, alpha, a1, c.block(0, 0, half, half), steps);
+    this->herk_batch(queue, triangle, op, alpha, a2, c.block(half, half, n - half, n - half),
+                     steps);
     return;
   }
   CudaQueue& cuda = as_cuda(queue);
@@ -156,8 +137,8 @@ void CudaKernels<T>::herk_batch(Queue& queue, Triangle triangle, Op op, Real alp
     const std::int64_t count = std::min(fit, steps.count - first);
     const Out products(static_cast<T*>(cuda.scratch(std::max(own_scratch, tile_bytes))), n, n);
     const In some_a = moved(a, first * steps.a);
-    gemm_batch(queue, op, other, T{alpha}, some_a, some_a, T{0}, products,
-               {count, steps.a, steps.a, n * n});
+    this->gemm_batch(queue, op, other, T{alpha}, some_a, some_a, T{0}, products,
+                     {count, steps.a, steps.a, n * n});
     cuda.launch({.name = "add triangle"}, [&] {
       Own<T>::add_triangles(cuda.stream(), triangle, elements(products),
                             elements(moved(c, first * steps.c)), {count, n * n, 0, steps.c});
@@ -166,15 +147,9 @@ void CudaKernels<T>::herk_batch(Queue& queue, Triangle triangle, Op op, Real alp
 }
 
 template <Scalar T>
-void CudaKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const {
-  require(a.rows() == a.columns() && a.rows() == (side == Side::left ? b.rows() : b.columns()),
-          "trsm");
-  if (b.empty()) {
-    return;
-  }
+void CudaKernels<T>::do_trsm(Queue& queue, const WorkInfo& info, Side side, Triangle triangle,
+                             Op op, In a, Out b) const {
   CudaQueue& cuda = as_cuda(queue);
-  const WorkInfo info{.name = "trsm",
-                      .flops = 0.5 * multiply_add<T> * product(b.rows(), b.columns(), a.rows())};
   cuda.launch(info, [&] {
     if (side == Side::left && b.columns() <= Own<T>::most_columns &&
         a.rows() <= Own<T>::largest_triangle &&
@@ -190,104 +165,90 @@ void CudaKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In 
 }
 
 template <Scalar T>
-void CudaKernels<T>::copy(Queue& queue, In source, Out target) const {
-  require(same_shape(source, target), "copy");
+void CudaKernels<T>::do_copy(Queue& queue, const WorkInfo& info, In source, Out target) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "copy"},
-              [&] { Own<T>::copy(cuda.stream(), elements(source), elements(target)); });
+  cuda.launch(info, [&] { Own<T>::copy(cuda.stream(), elements(source), elements(target)); });
 }
 
 template <Scalar T>
-void CudaKernels<T>::conjugate_transpose(Queue& queue, In source, Out target) const {
-  require(source.rows() == target.columns() && source.columns() == target.rows(),
-          "conjugate_transpose");
+void CudaKernels<T>::do_conjugate_transpose(Queue& queue, const WorkInfo& info, In source,
+                                            Out target) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "transpose"}, [&] {
+  cuda.launch(info, [&] {
     Own<T>::conjugate_transpose(cuda.stream(), elements(source), elements(target));
   });
 }
 
 template <Scalar T>
-void CudaKernels<T>::fill(Queue& queue, T value, Out target) const {
+void CudaKernels<T>::do_fill(Queue& queue, const WorkInfo& info, T value, Out target) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "fill"},
-              [&] { Own<T>::fill(cuda.stream(), element(value), elements(target)); });
+  cuda.launch(info, [&] { Own<T>::fill(cuda.stream(), element(value), elements(target)); });
 }
 
 template <Scalar T>
-void CudaKernels<T>::identity(Queue& queue, Out target) const {
-  require(target.rows() == target.columns(), "identity");
+void CudaKernels<T>::do_identity(Queue& queue, const WorkInfo& info, Out target) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "identity"}, [&] { Own<T>::identity(cuda.stream(), elements(target)); });
+  cuda.launch(info, [&] { Own<T>::identity(cuda.stream(), elements(target)); });
 }
 
 template <Scalar T>
-void CudaKernels<T>::lower_triangle(Queue& queue, In source, Out target) const {
-  require(source.rows() == source.columns() && same_shape(source, target), "lower_triangle");
+void CudaKernels<T>::do_lower_triangle(Queue& queue, const WorkInfo& info, In source,
+                                       Out target) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "copy"},
+  cuda.launch(info,
               [&] { Own<T>::lower_triangle(cuda.stream(), elements(source), elements(target)); });
 }
 
 template <Scalar T>
-void CudaKernels<T>::scale_rows(Queue& queue, In scales, bool inverted, In source,
-                                Out target) const {
-  require(same_shape(source, target) && scales.rows() == source.rows() &&
-              scales.columns() == source.rows(),
-          "scale_rows");
+void CudaKernels<T>::do_scale_rows(Queue& queue, const WorkInfo& info, In scales, bool inverted,
+                                   In source, Out target) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "copy"}, [&] {
+  cuda.launch(info, [&] {
     Own<T>::scale_rows(cuda.stream(), elements(scales), inverted, elements(source),
                        elements(target));
   });
 }
 
 template <Scalar T>
-void CudaKernels<T>::add(Queue& queue, T alpha, In source, Out target) const {
-  require(same_shape(source, target), "add");
+void CudaKernels<T>::do_add(Queue& queue, const WorkInfo& info, T alpha, In source,
+                            Out target) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "add"}, [&] {
+  cuda.launch(info, [&] {
     Own<T>::add(cuda.stream(), element(alpha), elements(source), elements(target));
   });
 }
 
 template <Scalar T>
-void CudaKernels<T>::scale(Queue& queue, Real factor, Out target) const {
+void CudaKernels<T>::do_scale(Queue& queue, const WorkInfo& info, Real factor, Out target) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "scale"}, [&] { Own<T>::scale(cuda.stream(), factor, elements(target)); });
+  cuda.launch(info, [&] { Own<T>::scale(cuda.stream(), factor, elements(target)); });
 }
 
 template <Scalar T>
-void CudaKernels<T>::diagonal(Queue& queue, In a, Real* target) const {
-  require(a.rows() == a.columns(), "diagonal");
+void CudaKernels<T>::do_diagonal(Queue& queue, const WorkInfo& info, In a, Real* target) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "diagonal"}, [&] { Own<T>::diagonal(cuda.stream(), elements(a), target); });
+  cuda.launch(info, [&] { Own<T>::diagonal(cuda.stream(), elements(a), target); });
 }
 
 template <Scalar T>
-void CudaKernels<T>::hermitian_tile(Queue& queue, In upper, const Real* diagonal,
-                                    Out target) const {
-  require(upper.rows() == upper.columns() && same_shape(upper, target), "hermitian_tile");
+void CudaKernels<T>::do_hermitian_tile(Queue& queue, const WorkInfo& info, In upper,
+                                       const Real* diagonal, Out target) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "hermitian tile"}, [&] {
+  cuda.launch(info, [&] {
     Own<T>::hermitian_tile(cuda.stream(), elements(upper), diagonal, elements(target));
   });
 }
 
 template <Scalar T>
-void CudaKernels<T>::column_max(Queue& queue, In a, double* target) const {
+void CudaKernels<T>::do_column_max(Queue& queue, const WorkInfo& info, In a, double* target) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "column max"},
-              [&] { Own<T>::column_max(cuda.stream(), elements(a), target); });
+  cuda.launch(info, [&] { Own<T>::column_max(cuda.stream(), elements(a), target); });
 }
 
 template <Scalar T>
-void CudaKernels<T>::inspect(Queue& queue, In a, std::int64_t first, const double* weights,
-                             double scale, Inspection result) const {
-  require(first + a.columns() <= a.rows() || a.columns() == 0, "inspect");
+void CudaKernels<T>::do_inspect(Queue& queue, const WorkInfo& info, In a, std::int64_t first,
+                                const double* weights, double scale, Inspection result) const {
   CudaQueue& cuda = as_cuda(queue);
-  const WorkInfo info{.name = "inspect",
-                      .flops = 2.0 * multiply_add<T> * product(a.rows(), a.columns())};
   std::int64_t at_once = a.columns();
   while (at_once > 1 && Own<T>::inspect_scratch(a.rows(), at_once) > own_scratch) {
     at_once = (at_once + 1) / 2;

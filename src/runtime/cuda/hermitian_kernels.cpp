@@ -26,12 +26,11 @@ UpperPart<Element<T>, RealOf<T>> with_elements(const UpperPart<T, RealOf<T>>& a)
 }  // namespace
 
 template <Scalar T>
-void CudaHermitianKernels<T>::hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a,
-                                                 const T* x, T* y, void* scratch) const {
+void CudaHermitianKernels<T>::do_hermitian_multiply(Queue& queue, const WorkInfo& info,
+                                                    const UpperPart<T, Real>& a, const T* x, T* y,
+                                                    void* scratch) const {
   using E = Element<T>;
   CudaQueue& cuda = as_cuda(queue);
-  const WorkInfo info{.name = "multiply",
-                      .flops = multiply_add<T> * product(a.slab.rows(), a.slab.columns())};
   cuda.launch(info, [&] {
     OwnHermitian<T>::hermitian_multiply(cuda.stream(), with_elements(a),
                                         reinterpret_cast<const E*>(x), reinterpret_cast<E*>(y),
@@ -46,15 +45,11 @@ std::int64_t CudaHermitianKernels<T>::hermitian_multiply_scratch(
 }
 
 template <Scalar T>
-void CudaHermitianKernels<T>::add_twofold(Queue& queue, In source, Out sums) const {
-  const std::int64_t k = sums.columns() / 2;
-  require(sums.columns() == 2 * k && source.rows() == sums.rows() &&
-              (source.columns() == k || source.columns() == 2 * k),
-          "add_twofold");
+void CudaHermitianKernels<T>::do_add_twofold(Queue& queue, const WorkInfo& info, In source,
+                                             Out sums) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch({.name = "add"}, [&] {
-    OwnHermitian<T>::add_twofold(cuda.stream(), elements(source), elements(sums));
-  });
+  cuda.launch(
+      info, [&] { OwnHermitian<T>::add_twofold(cuda.stream(), elements(source), elements(sums)); });
 }
 
 template class CudaHermitianKernels<float>;

@@ -14,10 +14,12 @@ class CudaHermitianKernels final : public HermitianKernels<T> {
   using typename HermitianKernels<T>::In;
   using typename HermitianKernels<T>::Out;
 
-  void hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x, T* y,
-                          void* scratch) const override;
   std::int64_t hermitian_multiply_scratch(const UpperPart<T, Real>& a) const override;
-  void add_twofold(Queue& queue, In source, Out sums) const override;
+
+ protected:
+  void do_hermitian_multiply(Queue& queue, const WorkInfo& info, const UpperPart<T, Real>& a,
+                             const T* x, T* y, void* scratch) const override;
+  void do_add_twofold(Queue& queue, const WorkInfo& info, In source, Out sums) const override;
 };
 
 }  // namespace shardsolve::runtime::cuda

@@ -13,16 +13,6 @@
 
 namespace shardsolve::runtime::cuda {
 
-/// Kernels take what lies behind a panel for zeros.
-template <Scalar T>
-void require_columns(const PanelUpdate<T>& update, std::int64_t left, std::int64_t right) {
-  const std::int64_t last = update.apart * (update.count - 1);
-  require(update.left + last + update.c.rows() <= left &&
-              update.right + last + update.c.columns() <= right &&
-              (!update.lower || update.c.rows() == update.c.columns()),
-          "update");
-}
-
 /// Tiles of so many rows and columns that one of the rectangles has, and how many of them have
 /// something to change.
 struct TileCount {

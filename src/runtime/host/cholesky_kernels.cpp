@@ -10,10 +10,8 @@
 namespace shardsolve::runtime::host {
 
 template <Scalar T>
-void HostCholeskyKernels<T>::potrf(Queue& queue, Out a, Out /*aid*/, std::int64_t* info) const {
-  require(a.rows() == a.columns(), "potrf");
-  const WorkInfo work{.name = "potrf",
-                      .flops = multiply_add<T> / 6.0 * product(a.rows(), a.rows(), a.rows())};
+void HostCholeskyKernels<T>::do_potrf(Queue& queue, const WorkInfo& work, Out a, Out /*aid*/,
+                                      std::int64_t* info) const {
   launch(queue, work, {}, {Operand(a, Operand::Part::lower), Operand(info, 1)}, [=] {
     std::int64_t failed = blas::Blas<T>::potrf(Triangle::lower, a);
     // Some LAPACKs let a pivot that is not a number pass.
@@ -28,14 +26,15 @@ void HostCholeskyKernels<T>::potrf(Queue& queue, Out a, Out /*aid*/, std::int64_
 }
 
 template <Scalar T>
-void HostCholeskyKernels<T>::panel(Queue& queue, In l11, In /*aid*/, Out a21, Out packed) const {
+void HostCholeskyKernels<T>::do_panel(Queue& queue, const WorkInfo& /*info*/, In l11, In /*aid*/,
+                                      Out a21, Out packed) const {
   this->base().trsm(queue, Side::right, Triangle::lower, Op::conjugate_transpose, l11, a21);
   this->base().conjugate_transpose(queue, a21, packed);
 }
 
 template <Scalar T>
-void HostCholeskyKernels<T>::inverse_panel(Queue& queue, In l11, In /*m11*/, Out s21,
-                                           Out packed) const {
+void HostCholeskyKernels<T>::do_inverse_panel(Queue& queue, In l11, In /*m11*/, Out s21,
+                                              Out packed) const {
   this->base().trsm(queue, Side::right, Triangle::lower, Op::none, l11, s21);
   this->base().conjugate_transpose(queue, s21, packed);
 }

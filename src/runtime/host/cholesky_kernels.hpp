@@ -14,9 +14,13 @@ class HostCholeskyKernels : public CholeskyKernels<T> {
 
   /// No scratch: a triangular solve is as quick as a product.
   CholeskyTuning tuning(std::int64_t /*tile*/) const override { return {}; }
-  void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const override;
-  void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const override;
-  void inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const override;
+
+ protected:
+  void do_potrf(Queue& queue, const WorkInfo& work, Out a, Out aid,
+                std::int64_t* info) const override;
+  void do_panel(Queue& queue, const WorkInfo& info, In l11, In aid, Out a21,
+                Out packed) const override;
+  void do_inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const override;
 };
 
 }  // namespace shardsolve::runtime::host

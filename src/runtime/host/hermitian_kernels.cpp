@@ -9,13 +9,12 @@
 namespace shardsolve::runtime::host {
 
 template <Scalar T>
-void HostHermitianKernels<T>::hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a,
-                                                 const T* x, T* y, void* scratch) const {
+void HostHermitianKernels<T>::do_hermitian_multiply(Queue& queue, const WorkInfo& info,
+                                                    const UpperPart<T, Real>& a, const T* x, T* y,
+                                                    void* scratch) const {
   const std::int64_t n = a.begin[a.ranks];
   const std::int64_t columns = a.slab.columns();
   const std::int64_t blocks = (columns + a.tile - 1) / a.tile;
-  const WorkInfo info{.name = "multiply",
-                      .flops = multiply_add<T> * product(a.slab.rows(), columns)};
   launch(queue, info,
          {a.slab, Operand(a.diagonal, columns), Operand(a.eliminated, blocks * a.ranks),
           Operand(x, n)},
@@ -30,12 +29,9 @@ std::int64_t HostHermitianKernels<T>::hermitian_multiply_scratch(
 }
 
 template <Scalar T>
-void HostHermitianKernels<T>::add_twofold(Queue& queue, In source, Out sums) const {
-  const std::int64_t k = sums.columns() / 2;
-  require(sums.columns() == 2 * k && source.rows() == sums.rows() &&
-              (source.columns() == k || source.columns() == 2 * k),
-          "add_twofold");
-  launch(queue, {.name = "add"}, {source}, {sums}, [=] { add_to_twofold(source, sums); });
+void HostHermitianKernels<T>::do_add_twofold(Queue& queue, const WorkInfo& info, In source,
+                                             Out sums) const {
+  launch(queue, info, {source}, {sums}, [=] { add_to_twofold(source, sums); });
 }
 
 template class HostHermitianKernels<float>;

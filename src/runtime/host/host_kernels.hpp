@@ -12,23 +12,29 @@ class HostKernels : public Kernels<T> {
   using typename Kernels<T>::In;
   using typename Kernels<T>::Out;
 
-  void gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c) const override;
-  void herk(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Real beta,
-            Out c) const override;
-  void trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const override;
-  void copy(Queue& queue, In source, Out target) const override;
-  void conjugate_transpose(Queue& queue, In source, Out target) const override;
-  void fill(Queue& queue, T value, Out target) const override;
-  void identity(Queue& queue, Out target) const override;
-  void lower_triangle(Queue& queue, In source, Out target) const override;
-  void scale_rows(Queue& queue, In scales, bool inverted, In source, Out target) const override;
-  void add(Queue& queue, T alpha, In source, Out target) const override;
-  void scale(Queue& queue, Real factor, Out target) const override;
-  void diagonal(Queue& queue, In a, Real* target) const override;
-  void hermitian_tile(Queue& queue, In upper, const Real* diagonal, Out target) const override;
-  void column_max(Queue& queue, In a, double* target) const override;
-  void inspect(Queue& queue, In a, std::int64_t first, const double* weights, double scale,
-               Inspection result) const override;
+ protected:
+  void do_gemm(Queue& queue, const WorkInfo& info, Op op_a, Op op_b, T alpha, In a, In b, T beta,
+               Out c) const override;
+  void do_herk(Queue& queue, const WorkInfo& info, Triangle triangle, Op op, Real alpha, In a,
+               Real beta, Out c) const override;
+  void do_trsm(Queue& queue, const WorkInfo& info, Side side, Triangle triangle, Op op, In a,
+               Out b) const override;
+  void do_copy(Queue& queue, const WorkInfo& info, In source, Out target) const override;
+  void do_conjugate_transpose(Queue& queue, const WorkInfo& info, In source,
+                              Out target) const override;
+  void do_fill(Queue& queue, const WorkInfo& info, T value, Out target) const override;
+  void do_identity(Queue& queue, const WorkInfo& info, Out target) const override;
+  void do_lower_triangle(Queue& queue, const WorkInfo& info, In source, Out target) const override;
+  void do_scale_rows(Queue& queue, const WorkInfo& info, In scales, bool inverted, In source,
+                     Out target) const override;
+  void do_add(Queue& queue, const WorkInfo& info, T alpha, In source, Out target) const override;
+  void do_scale(Queue& queue, const WorkInfo& info, Real factor, Out target) const override;
+  void do_diagonal(Queue& queue, const WorkInfo& info, In a, Real* target) const override;
+  void do_hermitian_tile(Queue& queue, const WorkInfo& info, In upper, const Real* diagonal,
+                         Out target) const override;
+  void do_column_max(Queue& queue, const WorkInfo& info, In a, double* target) const override;
+  void do_inspect(Queue& queue, const WorkInfo& info, In a, std::int64_t first,
+                  const double* weights, double scale, Inspection result) const override;
 };
 
 }  // namespace shardsolve::runtime::host
