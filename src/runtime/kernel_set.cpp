@@ -12,7 +12,7 @@ namespace {
 std::string_view what_for(KernelSet set) {
   switch (set) {
     case KernelSet::base:
-      return "matrices";
+      return "products of matrices";
     case KernelSet::hermitian:
       return "products with Hermitian matrices";
     case KernelSet::cholesky:
