@@ -5,10 +5,12 @@
 #include <shardsolve/matrix_view.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace shardsolve::runtime {
 
-enum class Op : char { none = 'N', conjugate_transpose = 'C' };
+/// Of a factor of a product. For real numbers the two transposes are one.
+enum class Op : char { none = 'N', transpose = 'T', conjugate_transpose = 'C' };
 enum class Side : char { left = 'L', right = 'R' };
 enum class Triangle : char { lower = 'L', upper = 'U' };
 
@@ -25,6 +27,9 @@ template <class T>
 MatrixView<T> moved(MatrixView<T> view, std::int64_t elements) {
   return {view.data() + elements, view.rows(), view.columns(), view.stride()};
 }
+
+template <class Real>
+using OtherReal = std::conditional_t<std::is_same_v<Real, float>, double, float>;
 
 /// What one pass over columns of a matrix finds; see Kernels::inspect. All in double precision.
 struct Inspection {

@@ -10,9 +10,17 @@
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
 
+#include <complex>
 #include <cstdint>
+#include <type_traits>
 
 namespace shardsolve::runtime {
+
+/// The same kind of number in the other precision: double for float, std::complex<float> for
+/// std::complex<double>.
+template <Scalar T>
+using OtherPrecision =
+    std::conditional_t<is_complex<T>, std::complex<OtherReal<RealOf<T>>>, OtherReal<RealOf<T>>>;
 
 /// All matrices are column-major. Shapes must fit; a misfit throws Error(internal) when enqueued.
 /// What is public checks that and says what the work is called and costs, alike for all backends; a
@@ -25,6 +33,7 @@ class Kernels {
   using Real = RealOf<T>;
   using In = MatrixView<const T>;
   using Out = MatrixView<T>;
+  using InOther = MatrixView<const OtherPrecision<T>>;
 
   virtual ~Kernels() = default;
 
@@ -32,10 +41,11 @@ class Kernels {
   void gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c) const {
     const std::int64_t k = require_product(op_a, a, op_b, b, c);
     if (!c.empty()) {
-      do_gemm(queue, gemm_work(1, c, k), op_a, op_b, alpha, a, b, beta, c);
+      do_gemm(queue, gemm_work(1, c, k), same(op_a), same(op_b), alpha, a, b, beta, c);
     }
   }
-  /// One triangle of c = alpha op(a) op(a)^H + beta c; the rest of c is neither read nor written.
+  /// One triangle of c = alpha op(a) op(a)^H + beta c, `op` no plain transpose; the rest of c is
+  /// neither read nor written.
   void herk(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Real beta, Out c) const {
     const std::int64_t k = require_square_product(op, a, c);
     if (!c.empty()) {
@@ -53,7 +63,8 @@ class Kernels {
     if (steps.count == 1 || k == 0) {
       Kernels::do_gemm_batch(queue, {}, op_a, op_b, alpha, a, b, beta, c, steps);
     } else {
-      do_gemm_batch(queue, gemm_work(steps.count, c, k), op_a, op_b, alpha, a, b, beta, c, steps);
+      do_gemm_batch(queue, gemm_work(steps.count, c, k), same(op_a), same(op_b), alpha, a, b, beta,
+                    c, steps);
     }
   }
   /// Likewise herk with beta = 1; steps.b is not used.
@@ -72,13 +83,18 @@ class Kernels {
     if (!b.empty()) {
       do_trsm(queue,
               {.name = "trsm", .flops = 0.5 * multiply_add<T> * product(b.rows(), b.columns(), n)},
-              side, triangle, op, a, b);
+              side, triangle, same(op), a, b);
     }
   }
 
   void copy(Queue& queue, In source, Out target) const {
     require(same_shape(source, target), "copy");
     do_copy(queue, {.name = "copy"}, source, target);
+  }
+  /// target = source, rounded to nearest, or exactly; what is too large becomes an infinity.
+  void convert(Queue& queue, InOther source, Out target) const {
+    require(same_shape(source, target), "convert");
+    do_convert(queue, {.name = "convert"}, source, target);
   }
   /// target = source^H.
   void conjugate_transpose(Queue& queue, In source, Out target) const {
@@ -164,6 +180,7 @@ class Kernels {
   virtual void do_trsm(Queue& queue, const WorkInfo& info, Side side, Triangle triangle, Op op,
                        In a, Out b) const = 0;
   virtual void do_copy(Queue& queue, const WorkInfo& info, In source, Out target) const = 0;
+  virtual void do_convert(Queue& queue, const WorkInfo& info, InOther source, Out target) const = 0;
   virtual void do_conjugate_transpose(Queue& queue, const WorkInfo& info, In source,
                                       Out target) const = 0;
   virtual void do_fill(Queue& queue, const WorkInfo& info, T value, Out target) const = 0;
@@ -182,6 +199,10 @@ class Kernels {
                           const double* weights, double scale, Inspection result) const = 0;
 
  private:
+  /// One name for what is one, so that its bits are the same, too.
+  static Op same(Op op) {
+    return op == Op::transpose && !is_complex<T> ? Op::conjugate_transpose : op;
+  }
   static WorkInfo gemm_work(std::int64_t count, Out c, std::int64_t k) {
     return {.name = "gemm", .flops = multiply_add<T> * product(count, c.rows(), c.columns(), k)};
   }

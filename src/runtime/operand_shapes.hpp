@@ -58,7 +58,7 @@ std::int64_t require_product(Op op_a, MatrixView<const T> a, Op op_b, MatrixView
 /// The inner size of c = op(a) op(a)^H.
 template <class T>
 std::int64_t require_square_product(Op op, MatrixView<const T> a, MatrixView<T> c) {
-  require(c.rows() == c.columns() && rows_of(op, a) == c.rows(), "herk");
+  require(op != Op::transpose && c.rows() == c.columns() && rows_of(op, a) == c.rows(), "herk");
   return columns_of(op, a);
 }
 

@@ -1,11 +1,14 @@
 // Kernels of our own on the CPU, where there is no GPU: see emulation/emulator.hpp. What they
 // compute on GPUs, and how that fits into algorithms, is tested by the device tier.
 
+#include "runtime/kernels.hpp"
+
 #include "kernels/emulated_kernels.hpp"
 #include "kernels/orders.hpp"
 #include "reference/dense_matrix.hpp"
 #include "runtime/cuda/stream_tools.hpp"
 #include "runtime/cuda/update_list.hpp"
+#include "support/all_sizes.hpp"
 #include "support/bits.hpp"
 #include "support/dtypes.hpp"
 #include "support/gates.hpp"
@@ -226,6 +229,23 @@ TYPED_TEST(EmulatedKernels, Inspect_FindsSumsProbeAndProduct) {
         sum += std::complex<double>(a(i, j)) * weights[static_cast<std::size_t>(first + j)];
       }
       expect(&product[static_cast<std::size_t>(i * reals)], sum);
+    }
+  });
+}
+
+TYPED_TEST(EmulatedKernels, Convert_RoundsAndOverflowsToInfinity) {
+  using T = TypeParam;
+  using Other = runtime::OtherPrecision<T>;
+  in_each_order([] {
+    for (const std::int64_t n : {1, 32, 70}) {
+      const DenseMatrix<Other> given = of_all_sizes<Other>(n, n + 3);
+      DenseMatrix<T> result = unwritten<T>(n, n + 3);
+      TestFixture::Kernels::convert(no_stream, elements(given.view()), elements(result.view()));
+      for (std::int64_t j = 0; j < n + 3; ++j) {
+        for (std::int64_t i = 0; i < n; ++i) {
+          ASSERT_EQ(result(i, j), in_precision_of<T>(given(i, j))) << i << ", " << j;
+        }
+      }
     }
   });
 }

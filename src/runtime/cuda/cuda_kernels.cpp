@@ -151,7 +151,7 @@ void CudaKernels<T>::do_trsm(Queue& queue, const WorkInfo& info, Side side, Tria
                              Op op, In a, Out b) const {
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] {
-    if (side == Side::left && b.columns() <= Own<T>::most_columns &&
+    if (side == Side::left && op != Op::transpose && b.columns() <= Own<T>::most_columns &&
         a.rows() <= Own<T>::largest_triangle &&
         Own<T>::solve_tile(cuda.stream(), triangle, op, elements(a), elements(b))) {
       return;
@@ -168,6 +168,13 @@ template <Scalar T>
 void CudaKernels<T>::do_copy(Queue& queue, const WorkInfo& info, In source, Out target) const {
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] { Own<T>::copy(cuda.stream(), elements(source), elements(target)); });
+}
+
+template <Scalar T>
+void CudaKernels<T>::do_convert(Queue& queue, const WorkInfo& info, InOther source,
+                                Out target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] { Own<T>::convert(cuda.stream(), elements(source), elements(target)); });
 }
 
 template <Scalar T>

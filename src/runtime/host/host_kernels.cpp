@@ -118,6 +118,18 @@ void HostKernels<T>::do_copy(Queue& queue, const WorkInfo& info, In source, Out 
 }
 
 template <Scalar T>
+void HostKernels<T>::do_convert(Queue& queue, const WorkInfo& info, InOther source,
+                                Out target) const {
+  launch(queue, info, {source}, {target}, [=] {
+    for (std::int64_t j = 0; j < source.columns(); ++j) {
+      for (std::int64_t i = 0; i < source.rows(); ++i) {
+        target(i, j) = static_cast<T>(source(i, j));
+      }
+    }
+  });
+}
+
+template <Scalar T>
 void HostKernels<T>::do_conjugate_transpose(Queue& queue, const WorkInfo& info, In source,
                                             Out target) const {
   launch(queue, info, {source}, {target}, [=] { conjugate_transpose_squares(source, target); });

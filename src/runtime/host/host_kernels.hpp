@@ -11,6 +11,7 @@ class HostKernels : public Kernels<T> {
   using typename Kernels<T>::Real;
   using typename Kernels<T>::In;
   using typename Kernels<T>::Out;
+  using typename Kernels<T>::InOther;
 
  protected:
   void do_gemm(Queue& queue, const WorkInfo& info, Op op_a, Op op_b, T alpha, In a, In b, T beta,
@@ -20,6 +21,7 @@ class HostKernels : public Kernels<T> {
   void do_trsm(Queue& queue, const WorkInfo& info, Side side, Triangle triangle, Op op, In a,
                Out b) const override;
   void do_copy(Queue& queue, const WorkInfo& info, In source, Out target) const override;
+  void do_convert(Queue& queue, const WorkInfo& info, InOther source, Out target) const override;
   void do_conjugate_transpose(Queue& queue, const WorkInfo& info, In source,
                               Out target) const override;
   void do_fill(Queue& queue, const WorkInfo& info, T value, Out target) const override;
