@@ -37,7 +37,7 @@ set(CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES "")
 
 # nvcc compiles the kernels with the system's g++, which it needs, and our compiler all else: nothing of the C++ standard
 # library stands between the two. CMake 3.25 does not know nvcc's flag for C++20.
-file(GLOB cuda_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/cuda/kernels/*.cu")
+file(GLOB_RECURSE cuda_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/cuda/kernels/*.cu")
 add_library(shardsolve_cuda_kernels OBJECT ${cuda_kernels})
 set_target_properties(shardsolve_cuda_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_EXTENSIONS ON
                                                          CUDA_VISIBILITY_PRESET hidden UNITY_BUILD OFF)
@@ -55,7 +55,7 @@ add_library(
   src/comm/release_agreement.cpp src/comm/ring.cpp src/comm/shared_memory.cpp
   src/comm/tell_all.cpp src/comm/topology.cpp src/comm/traced_messages.cpp src/core/error.cpp
   src/mesh/gpu_seats.cpp
-  src/runtime/host/one_way_counter.cpp src/runtime/queue.cpp)
+  src/runtime/host/one_way_counter.cpp src/runtime/operand_shapes.cpp src/runtime/queue.cpp)
 set(export_map "${PROJECT_SOURCE_DIR}/cmake/shardsolve_cuda.map")
 set_target_properties(
   shardsolve_cuda

@@ -54,9 +54,15 @@ class Rank {
   runtime::Queue& queue(const QueueRole& role);
   comm::Communicator& communicator() { return communicator_; }
 
+  /// The base for this dtype.
   template <Scalar T>
   const runtime::Kernels<T>& kernels() const {
-    return device_.kernels(static_cast<const T*>(nullptr));
+    return kernels<runtime::Kernels<T>>();
+  }
+  /// See Device::kernels.
+  template <runtime::IsKernelSet Set>
+  const Set& kernels() const {
+    return device_.kernels<Set>();
   }
 
   /// What this call takes of workspace, about: all ranks say so before they take any, if they do.

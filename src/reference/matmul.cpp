@@ -39,11 +39,28 @@ DenseMatrix<T> conjugate_transpose(const DenseMatrix<T>& a) {
   return result;
 }
 
+namespace {
+
+template <Scalar T>
+DenseMatrix<T> applied(Op op, const DenseMatrix<T>& a) {
+  switch (op) {
+    case Op::none:
+      return a;
+    case Op::transpose:
+      return transpose(a);
+    case Op::conjugate_transpose:
+      break;
+  }
+  return conjugate_transpose(a);
+}
+
+}  // namespace
+
 template <Scalar T>
 DenseMatrix<T> matmul(Op op_a, const DenseMatrix<T>& a, Op op_b, const DenseMatrix<T>& b) {
   // The rows of op_a(a) as columns, and the columns of op_b(b): both contiguous.
-  DenseMatrix<T> left = transpose(op_a == Op::none ? a : conjugate_transpose(a));
-  DenseMatrix<T> right = op_b == Op::none ? b : conjugate_transpose(b);
+  DenseMatrix<T> left = transpose(applied(op_a, a));
+  DenseMatrix<T> right = applied(op_b, b);
   if (left.rows() != right.rows()) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("product of {} x {} and {} x {} asked for; the inner sizes have to "

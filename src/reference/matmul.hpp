@@ -8,7 +8,7 @@
 
 namespace shardsolve::reference {
 
-enum class Op : std::uint8_t { none, conjugate_transpose };
+enum class Op : std::uint8_t { none, transpose, conjugate_transpose };
 
 /// op_a(a) * op_b(b), each entry summed in Wide<T> and rounded to T once. 2 m n k flops.
 /// Throws Error(invalid_argument) if the inner sizes differ.

@@ -1,13 +1,12 @@
 /// One rank's share of the hardware: its memory, its queues and its kernels.
 #pragma once
 
+#include "runtime/kernel_set.hpp"
 #include "runtime/queue.hpp"
 
 #include <shardsolve/dtype.hpp>
-#include <shardsolve/matrix_view.hpp>
 #include <shardsolve/mesh.hpp>
 
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,9 +14,6 @@
 #include <utility>
 
 namespace shardsolve::runtime {
-
-template <Scalar T>
-class Kernels;
 
 /// Device memory, aligned for any element type and for whole cache lines; not initialised. Released
 /// with the last copy.
@@ -57,10 +53,19 @@ class Device {
   /// is none that this device computes on.
   virtual void require_device_memory(const void* memory, Memory kind, const char* what) const = 0;
 
-  virtual const Kernels<float>& kernels(const float*) const = 0;
-  virtual const Kernels<double>& kernels(const double*) const = 0;
-  virtual const Kernels<std::complex<float>>& kernels(const std::complex<float>*) const = 0;
-  virtual const Kernels<std::complex<double>>& kernels(const std::complex<double>*) const = 0;
+  /// The kernels for one dtype: kernels<Kernels<double>>().
+  /// Throws Error(unsupported) if the device has none.
+  template <IsKernelSet Set>
+  const Set& kernels() const {
+    const void* const found = find_kernels(Set::set, Set::dtype);
+    if (found == nullptr) {
+      throw_no_kernels(Set::set, Set::dtype);
+    }
+    return *static_cast<const Set*>(found);
+  }
+  /// Points to an object of the class that the set is for this dtype, which lives as long as the
+  /// device; null if the device has none. See kernels().
+  virtual const void* find_kernels(KernelSet set, Dtype dtype) const = 0;
 };
 
 }  // namespace shardsolve::runtime

@@ -1,12 +1,10 @@
-/// Shapes and costs of kernels: what every backend checks and counts alike.
+/// Shapes and costs of kernels: what is checked and counted alike for every backend.
 #pragma once
 
-#include "runtime/kernels.hpp"
+#include "runtime/kernel_arguments.hpp"
 
-#include <shardsolve/error.hpp>
+#include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
-
-#include <fmt/format.h>
 
 #include <cstdint>
 
@@ -21,13 +19,13 @@ double product(Sizes... sizes) {
   return (static_cast<double>(sizes) * ...);
 }
 
+/// Throws Error(internal).
+[[noreturn]] void refuse_operands(const char* kernel);
+
 /// Shapes are settled by the algorithms; a misfit is their bug and is found before it does harm.
 inline void require(bool fits, const char* kernel) {
   if (!fits) {
-    throw Error(
-        ErrorKind::internal,
-        fmt::format("operands of {} do not fit: this is a bug of shardsolve, please report it",
-                    kernel));
+    refuse_operands(kernel);
   }
 }
 
@@ -55,6 +53,13 @@ std::int64_t require_product(Op op_a, MatrixView<const T> a, Op op_b, MatrixView
       rows_of(op_a, a) == c.rows() && columns_of(op_b, b) == c.columns() && rows_of(op_b, b) == k,
       "gemm");
   return k;
+}
+
+/// The inner size of c = op(a) op(a)^H.
+template <class T>
+std::int64_t require_square_product(Op op, MatrixView<const T> a, MatrixView<T> c) {
+  require(op != Op::transpose && c.rows() == c.columns() && rows_of(op, a) == c.rows(), "herk");
+  return columns_of(op, a);
 }
 
 }  // namespace shardsolve::runtime

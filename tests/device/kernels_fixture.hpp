@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mesh/cuda_loader.hpp"
+#include "runtime/cholesky_kernels.hpp"
 #include "runtime/host/host_device.hpp"
 #include "runtime/kernels.hpp"
 #include "support/backend.hpp"
@@ -119,7 +120,12 @@ class DeviceKernelsTest : public ::testing::Test {
   }
 
   const runtime::Kernels<T>& kernels(OneDevice& side) {
-    return side.device().kernels(static_cast<const T*>(nullptr));
+    return side.device().kernels<runtime::Kernels<T>>();
+  }
+  /// Of the side whose queue it is.
+  const runtime::CholeskyKernels<T>& cholesky(const runtime::Queue& queue) {
+    OneDevice& side = &queue == &gpu_->queue() ? *gpu_ : *host_;
+    return side.device().kernels<runtime::CholeskyKernels<T>>();
   }
 
   /// The frames after `call` on one side.

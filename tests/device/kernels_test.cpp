@@ -4,6 +4,8 @@
 // rounding. Left out without a GPU: see support/backend.hpp.
 
 #include "device/kernels_fixture.hpp"
+#include "reference/dense_matrix.hpp"
+#include "support/all_sizes.hpp"
 
 #include <gtest/gtest.h>
 
@@ -89,7 +91,7 @@ TYPED_TEST(DeviceKernelsTest, SquareTiles_GiveTheHostsBits) {
 
 TYPED_TEST(DeviceKernelsTest, Products_AgreeToRounding) {
   using T = TypeParam;
-  const auto ops = {Op::none, Op::conjugate_transpose};
+  const auto ops = {Op::none, Op::transpose, Op::conjugate_transpose};
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{65, 33, 40},
                                 {200, 1, 130},
                                 {1, 1, 1},
@@ -113,11 +115,13 @@ TYPED_TEST(DeviceKernelsTest, Products_AgreeToRounding) {
       const std::int64_t n = 70;
       const std::int64_t k = 45;
       const bool flip = op != Op::none;
-      this->expect_alike({framed<T>(flip ? k : n, flip ? n : k, 1), framed<T>(n, n, 2)}, 4 * k,
-                         [=](const auto& kernels, auto& queue, const auto& x) {
-                           kernels.herk(queue, triangle, op, RealOf<T>{-1}, x[0], RealOf<T>{1},
-                                        x[1]);
-                         });
+      if (op != Op::transpose) {
+        this->expect_alike({framed<T>(flip ? k : n, flip ? n : k, 1), framed<T>(n, n, 2)}, 4 * k,
+                           [=](const auto& kernels, auto& queue, const auto& x) {
+                             kernels.herk(queue, triangle, op, RealOf<T>{-1}, x[0], RealOf<T>{1},
+                                          x[1]);
+                           });
+      }
       for (const Side side : {Side::left, Side::right}) {
         auto a = framed<T>(n, n, 3);
         for (std::int64_t j = 0; j < n; ++j) {
@@ -139,15 +143,17 @@ TYPED_TEST(DeviceKernelsTest, Batches_AreTheProductsOneByOne) {
     const std::int64_t k = 20;
     const std::int64_t count = 5;
     const std::int64_t n = 2 * tile * count;
-    this->expect_alike(
-        {framed<T>(k, n, 1), framed<T>(n, n, 2)}, 4 * k,
-        [=](const auto& kernels, auto& queue, const auto& x) {
-          const runtime::Steps steps{count, 2 * tile * x[0].stride(), 2 * tile * x[0].stride(),
-                                     2 * tile * (x[1].stride() + 1)};
-          kernels.gemm_batch(queue, Op::conjugate_transpose, Op::none, T{-1},
-                             x[0].columns_from(tile, tile), x[0].columns_from(0, tile), T{1},
-                             x[1].block(tile, 0, tile, tile), steps);
-        });
+    for (const Op op : {Op::transpose, Op::conjugate_transpose}) {
+      this->expect_alike(
+          {framed<T>(k, n, 1), framed<T>(n, n, 2)}, 4 * k,
+          [=](const auto& kernels, auto& queue, const auto& x) {
+            const runtime::Steps steps{count, 2 * tile * x[0].stride(), 2 * tile * x[0].stride(),
+                                       2 * tile * (x[1].stride() + 1)};
+            kernels.gemm_batch(queue, op, Op::none, T{-1}, x[0].columns_from(tile, tile),
+                               x[0].columns_from(0, tile), T{1}, x[1].block(tile, 0, tile, tile),
+                               steps);
+          });
+    }
   }
 }
 
@@ -190,7 +196,7 @@ TYPED_TEST(DeviceKernelsTest, SolvesWithATile_AgreeToRounding) {
     }
     for (const std::int64_t columns : {1, 3, 9, 64, 257}) {
       for (const Triangle triangle : {Triangle::lower, Triangle::upper}) {
-        for (const Op op : {Op::none, Op::conjugate_transpose}) {
+        for (const Op op : {Op::none, Op::transpose, Op::conjugate_transpose}) {
           SCOPED_TRACE(std::to_string(n) + ", " + std::to_string(columns));
           this->expect_alike({a, framed<T>(n, columns, 4)}, 16,
                              [=](const auto& kernels, auto& queue, const auto& x) {
@@ -199,6 +205,29 @@ TYPED_TEST(DeviceKernelsTest, SolvesWithATile_AgreeToRounding) {
         }
       }
     }
+  }
+}
+
+TYPED_TEST(DeviceKernelsTest, Convert_GivesTheHostsBits) {
+  using T = TypeParam;
+  using Other = runtime::OtherPrecision<T>;
+  for (const std::int64_t rows : {1, 33, 257}) {
+    constexpr std::int64_t columns = 40;
+    const reference::DenseMatrix<Other> given = of_all_sizes<Other>(rows, columns);
+    const auto bytes = static_cast<std::size_t>(rows * columns) * sizeof(Other);
+    // The source is copied in whole by each side, the target is what is compared.
+    this->expect_alike(
+        {framed<T>(rows, columns, 2)}, 0, [&](const auto& kernels, auto& queue, const auto& x) {
+          const bool on_gpu = &queue == &this->gpu_->queue();
+          OneDevice& side = on_gpu ? *this->gpu_ : *this->host_;
+          const auto memory = side.device().allocate(bytes);
+          queue.copy(memory.data(), given.data(), bytes);
+          kernels.convert(
+              queue,
+              MatrixView<const Other>(static_cast<const Other*>(memory.data()), rows, columns),
+              x[0]);
+          queue.synchronize();
+        });
   }
 }
 

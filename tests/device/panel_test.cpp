@@ -25,9 +25,9 @@ class DevicePanelTest : public DeviceKernelsTest<T> {
   Framed<T> factor_of(const Framed<T>& tile) {
     const std::int64_t n = tile.rows;
     Framed<T> l =
-        this->after(*this->host_, {tile}, [](const auto& kernels, auto& queue, const auto& x) {
+        this->after(*this->host_, {tile}, [this](const auto&, auto& queue, const auto& x) {
           std::int64_t info = -1;
-          kernels.potrf(queue, x[0], {}, &info);
+          this->cholesky(queue).potrf(queue, x[0], {}, &info);
           queue.synchronize();
           ASSERT_EQ(info, 0);
         })[0];
@@ -72,9 +72,9 @@ class DevicePanelTest : public DeviceKernelsTest<T> {
           const auto cell = this->gpu_->device().allocate(sizeof(std::int64_t));
           auto* info = static_cast<std::int64_t*>(cell.data());
           kernels.fill(queue, T{std::numeric_limits<RealOf<T>>::quiet_NaN()}, aid);
-          kernels.potrf(queue, x[0], aid, info);
+          this->cholesky(queue).potrf(queue, x[0], aid, info);
           const double before = queue.flops();
-          kernels.panel(queue, x[0], aid, x[1], x[2].block(top, 0, n, a.rows));
+          this->cholesky(queue).panel(queue, x[0], aid, x[1], x[2].block(top, 0, n, a.rows));
           flops = queue.flops() - before;
           std::int64_t pivot = -1;
           queue.copy(&pivot, info, sizeof(pivot));
@@ -110,7 +110,7 @@ TYPED_TEST(DevicePanelTest, Panel_IsTheHosts) {
                        [&](const auto& kernels, auto& queue, const auto& x) {
                          const bool on_gpu = &queue == &this->gpu_->queue();
                          OneDevice& side = on_gpu ? *this->gpu_ : *this->host_;
-                         const std::int64_t columns = kernels.aid_columns(n);
+                         const std::int64_t columns = this->cholesky(queue).tuning(n).aid_columns;
                          const auto memory = side.device().allocate(
                              static_cast<std::size_t>(n * columns) * sizeof(T));
                          const MatrixView<T> aid(static_cast<T*>(memory.data()), n, columns);
@@ -118,8 +118,8 @@ TYPED_TEST(DevicePanelTest, Panel_IsTheHosts) {
                          const auto cell = side.device().allocate(sizeof(std::int64_t));
                          auto* info = static_cast<std::int64_t*>(cell.data());
                          queue.store(info, -77, 1);
-                         kernels.potrf(queue, x[0], aid, info);
-                         kernels.panel(queue, x[0], aid, x[1], x[2]);
+                         this->cholesky(queue).potrf(queue, x[0], aid, info);
+                         this->cholesky(queue).panel(queue, x[0], aid, x[1], x[2]);
                          std::int64_t found = -1;
                          queue.copy(&found, info, sizeof(found));
                          queue.synchronize();
@@ -277,13 +277,14 @@ TYPED_TEST(DevicePanelTest, InversePanel_IsAsStableAsASolve) {
       SCOPED_TRACE(std::to_string(rows) + " rows of " + std::to_string(n));
       const Framed<T> l = this->factor_of(nearly_singular<T>(n));
       const Framed<T> s = this->panel_with_small_solution(l, Op::none, rows);
-      const auto found = this->after(*this->gpu_, {l, framed<T>(n, n, 5), s, framed<T>(n, rows, 7)},
-                                     [&](const auto& kernels, auto& queue, const auto& x) {
-                                       kernels.identity(queue, x[1]);
-                                       kernels.trsm(queue, runtime::Side::left,
-                                                    runtime::Triangle::lower, Op::none, x[0], x[1]);
-                                       kernels.inverse_panel(queue, x[0], x[1], x[2], x[3]);
-                                     });
+      const auto found =
+          this->after(*this->gpu_, {l, framed<T>(n, n, 5), s, framed<T>(n, rows, 7)},
+                      [&](const auto& kernels, auto& queue, const auto& x) {
+                        kernels.identity(queue, x[1]);
+                        kernels.trsm(queue, runtime::Side::left, runtime::Triangle::lower, Op::none,
+                                     x[0], x[1]);
+                        this->cholesky(queue).inverse_panel(queue, x[0], x[1], x[2], x[3]);
+                      });
       EXPECT_LE(backward_error(s, found[2], l, Op::none),
                 static_cast<double>(n) * unit_roundoff<T>);
       for (std::int64_t j = 0; j < n; ++j) {
@@ -319,9 +320,10 @@ TYPED_TEST(DevicePanelTest, Inverses_AreAsStableAsSolves) {
       }
     }
     const auto found =
-        this->after(*this->gpu_, {all, m}, [&](const auto& kernels, auto& queue, const auto& x) {
-          kernels.invert(queue, x[0].columns_from(0, n), x[1].columns_from(0, n),
-                         {.count = count, .a = n * x[0].stride(), .c = n * x[1].stride()});
+        this->after(*this->gpu_, {all, m}, [&](const auto&, auto& queue, const auto& x) {
+          this->cholesky(queue).invert(
+              queue, x[0].columns_from(0, n), x[1].columns_from(0, n),
+              {.count = count, .a = n * x[0].stride(), .c = n * x[1].stride()});
         });
     EXPECT_EQ(found[0].values, all.values);
     for (std::size_t i = 0; i < m.values.size(); ++i) {
@@ -344,13 +346,13 @@ TYPED_TEST(DevicePanelTest, Potrf_NamesTheFirstPivotThatFails) {
   using T = TypeParam;
   const auto info_of = [&](Framed<T> tile) {
     std::int64_t found = 0;
-    this->after(*this->gpu_, {tile}, [&](const auto& kernels, auto& queue, const auto& x) {
+    this->after(*this->gpu_, {tile}, [&](const auto&, auto& queue, const auto& x) {
       const std::int64_t n = x[0].rows();
       const auto memory =
           this->gpu_->device().allocate(static_cast<std::size_t>(2 * n * n) * sizeof(T));
       const auto cell = this->gpu_->device().allocate(sizeof(std::int64_t));
       auto* info = static_cast<std::int64_t*>(cell.data());
-      kernels.potrf(queue, x[0], {static_cast<T*>(memory.data()), n, 2 * n}, info);
+      this->cholesky(queue).potrf(queue, x[0], {static_cast<T*>(memory.data()), n, 2 * n}, info);
       queue.copy(&found, info, sizeof(found));
       queue.synchronize();
     });

@@ -25,19 +25,23 @@ class DeviceUpdatesTest : public DeviceKernelsTest<T> {
   /// A prepared panel in the GPU's memory, what is beside it filled with NaN.
   class Panel {
    public:
-    Panel(const runtime::Kernels<T>& kernels, OneDevice& gpu, MatrixView<T> plain)
-        : rows_(kernels.packed_rows(plain.rows())),
+    Panel(OneDevice& gpu, MatrixView<T> plain)
+        : rows_(cholesky(gpu).packed_rows(plain.rows())),
           memory_(gpu.device().allocate(static_cast<std::size_t>(rows_ * plain.columns()) *
                                         sizeof(T))) {
       const MatrixView<T> all(static_cast<T*>(memory_.data()), rows_, plain.columns());
+      const auto& kernels = gpu.device().template kernels<runtime::Kernels<T>>();
       kernels.fill(gpu.queue(), T{std::numeric_limits<RealOf<T>>::quiet_NaN()}, all);
       view_ = all.block(0, 0, plain.rows(), plain.columns());
       kernels.copy(gpu.queue(), plain, view_);
-      kernels.prepare_updates(gpu.queue(), view_);
+      cholesky(gpu).prepare_updates(gpu.queue(), view_);
     }
     MatrixView<T> view() const { return view_; }
 
    private:
+    static const runtime::CholeskyKernels<T>& cholesky(OneDevice& gpu) {
+      return gpu.device().kernels<runtime::CholeskyKernels<T>>();
+    }
     std::int64_t rows_;
     runtime::Buffer memory_;
     MatrixView<T> view_;
@@ -61,17 +65,18 @@ class DeviceUpdatesTest : public DeviceKernelsTest<T> {
       return all;
     };
     return this->after(*this->gpu_, {placed(left, m, 0), placed(right, n, m), c},
-                       [&](const auto& kernels, auto& queue, const auto& x) {
-                         const Panel lefts(kernels, *this->gpu_, x[0]);
-                         const Panel rights(kernels, *this->gpu_, x[1]);
-                         kernels.update(queue, lower ? rights.view() : lefts.view(), rights.view(),
-                                        {{.left = lower ? m : 0,
-                                          .right = m,
-                                          .c = x[2].block(0, 0, m, n),
-                                          .lower = lower,
-                                          .count = count,
-                                          .apart = apart,
-                                          .c_apart = m + n * x[2].stride()}});
+                       [&](const auto&, auto& queue, const auto& x) {
+                         const Panel lefts(*this->gpu_, x[0]);
+                         const Panel rights(*this->gpu_, x[1]);
+                         this->cholesky(queue).update(queue, lower ? rights.view() : lefts.view(),
+                                                      rights.view(),
+                                                      {{.left = lower ? m : 0,
+                                                        .right = m,
+                                                        .c = x[2].block(0, 0, m, n),
+                                                        .lower = lower,
+                                                        .count = count,
+                                                        .apart = apart,
+                                                        .c_apart = m + n * x[2].stride()}});
                          queue.synchronize();  // before the panels' memory goes
                        })[2];
   }
@@ -127,7 +132,7 @@ TYPED_TEST_SUITE(DeviceUpdatesTest, Dtypes, DtypeNames);
 
 TYPED_TEST(DeviceUpdatesTest, PanelsOfSinglePrecision_AreSplitWhereTilesAreWholeSlices) {
   using T = TypeParam;
-  const auto& kernels = this->kernels(*this->gpu_);
+  const auto& kernels = this->cholesky(this->gpu_->queue());
   const bool is_single = sizeof(RealOf<T>) == 4;
   EXPECT_EQ(kernels.packed_rows(64) > 64, is_single);
   EXPECT_EQ(kernels.packed_rows(1024) > 1024, is_single);
@@ -170,13 +175,13 @@ TYPED_TEST(DeviceUpdatesTest, ManyUpdatesAtOnce_AreThoseOneByOne) {
   const auto made = [&](std::int64_t at_once) {
     return this->after(
         *this->gpu_, {framed<T>(32, count + 5, 1), framed<T>(3 * count, 5, 2)},
-        [&](const auto& kernels, auto& queue, const auto& x) {
-          const typename TestFixture::Panel panel(kernels, *this->gpu_, x[0]);
+        [&](const auto&, auto& queue, const auto& x) {
+          const typename TestFixture::Panel panel(*this->gpu_, x[0]);
           std::vector<runtime::PanelUpdate<T>> updates;
           for (std::int64_t i = 0; i < count; ++i) {
             updates.push_back({.left = i, .right = count - i, .c = x[1].block(3 * i, 0, 3, 5)});
             if (std::ssize(updates) == at_once) {
-              kernels.update(queue, panel.view(), panel.view(), updates);
+              this->cholesky(queue).update(queue, panel.view(), panel.view(), updates);
               updates.clear();
             }
           }
@@ -205,24 +210,22 @@ TYPED_TEST(DeviceUpdatesTest, LargeUpdates_AreTheBitsOfSmallOnes) {
   for (const bool lower : {false, true}) {
     SCOPED_TRACE(lower);
     const auto made = [&](std::int64_t rows) {
-      return this->after(
-          *this->gpu_, {panel, c}, [&](const auto& kernels, auto& queue, const auto& x) {
-            const typename TestFixture::Panel prepared(kernels, *this->gpu_, x[0]);
-            for (std::int64_t first = 0; first < m; first += rows) {
-              const std::int64_t count = std::min(rows, m - first);
-              std::vector<runtime::PanelUpdate<T>> updates{
-                  {.left = first,
-                   .right = lower ? first : 0,
-                   .c = x[1].block(first, lower ? first : 0, count, lower ? count : m),
-                   .lower = lower}};
-              if (lower) {
-                updates.push_back(
-                    {.left = first, .right = 0, .c = x[1].block(first, 0, count, first)});
-              }
-              kernels.update(queue, prepared.view(), prepared.view(), updates);
-            }
-            queue.synchronize();  // before the panel's memory goes
-          })[1];
+      return this->after(*this->gpu_, {panel, c}, [&](const auto&, auto& queue, const auto& x) {
+        const typename TestFixture::Panel prepared(*this->gpu_, x[0]);
+        for (std::int64_t first = 0; first < m; first += rows) {
+          const std::int64_t count = std::min(rows, m - first);
+          std::vector<runtime::PanelUpdate<T>> updates{
+              {.left = first,
+               .right = lower ? first : 0,
+               .c = x[1].block(first, lower ? first : 0, count, lower ? count : m),
+               .lower = lower}};
+          if (lower) {
+            updates.push_back({.left = first, .right = 0, .c = x[1].block(first, 0, count, first)});
+          }
+          this->cholesky(queue).update(queue, prepared.view(), prepared.view(), updates);
+        }
+        queue.synchronize();  // before the panel's memory goes
+      })[1];
     };
     const auto whole = made(m);
     if (is_ours) {

@@ -29,7 +29,7 @@ namespace {
 using T = std::complex<double>;
 using Upper = runtime::UpperPart<T, double>;
 
-class MultiplyingKernels final : public runtime::host::HostKernels<T> {
+class MultiplyingKernels final : public runtime::host::HostHermitianKernels<T> {
  public:
   explicit MultiplyingKernels(std::int64_t scratch) : scratch_(scratch) {}
 
@@ -39,9 +39,11 @@ class MultiplyingKernels final : public runtime::host::HostKernels<T> {
     }
     return scratch_;
   }
-  void hermitian_multiply(runtime::Queue& queue, const Upper& a, const T* x, T* y,
-                          void* scratch) const override {
-    enqueue(queue, "multiply", [=, bytes = static_cast<std::size_t>(scratch_)] {
+
+ protected:
+  void do_hermitian_multiply(runtime::Queue& queue, const runtime::WorkInfo& info, const Upper& a,
+                             const T* x, T* y, void* scratch) const override {
+    enqueue(queue, info.name, [=, bytes = static_cast<std::size_t>(scratch_)] {
       std::memset(scratch, 0xff, bytes);
       std::vector<T> product(static_cast<std::size_t>(a.begin[a.ranks]));
       multiply(a, x, product.data());
@@ -76,8 +78,12 @@ class MultiplyingDevice final : public runtime::host::HostDevice {
  public:
   MultiplyingDevice(runtime::Pulse& pulse, std::int64_t scratch)
       : HostDevice(pulse), kernels_(scratch) {}
-  using HostDevice::kernels;
-  const runtime::Kernels<T>& kernels(const T*) const override { return kernels_; }
+  const void* find_kernels(runtime::KernelSet set, Dtype dtype) const override {
+    if (set == runtime::KernelSet::hermitian && dtype == dtype_of<T>) {
+      return static_cast<const runtime::HermitianKernels<T>*>(&kernels_);
+    }
+    return HostDevice::find_kernels(set, dtype);
+  }
 
  private:
   MultiplyingKernels kernels_;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "reference/dense_matrix.hpp"
+#include "runtime/cuda/cholesky_device_kernels.hpp"
 #include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/hermitian_device_kernels.hpp"
 #include "support/dtypes.hpp"
 #include "support/gates.hpp"
 
@@ -19,9 +21,11 @@
 namespace shardsolve::testing {
 
 using reference::DenseMatrix;
+using runtime::cuda::CholeskyDeviceKernels;
 using runtime::cuda::DeviceKernels;
 using runtime::cuda::Element;
 using runtime::cuda::elements;
+using runtime::cuda::HermitianDeviceKernels;
 using runtime::cuda::PanelSolver;
 
 inline constexpr cudaStream_t no_stream = nullptr;
@@ -56,6 +60,8 @@ template <class T>
 class EmulatedKernels : public ::testing::Test {
  protected:
   using Kernels = DeviceKernels<Element<T>>;
+  using Hermitian = HermitianDeviceKernels<Element<T>>;
+  using Cholesky = CholeskyDeviceKernels<Element<T>>;
 
   struct Tile {
     DenseMatrix<T> a;  // overwritten
@@ -67,8 +73,8 @@ class EmulatedKernels : public ::testing::Test {
   static Tile factored(const DenseMatrix<T>& a, std::int64_t inverted) {
     const std::int64_t n = a.rows();
     Tile tile{a, unwritten<T>(n, n), unwritten<T>(n, n)};
-    Kernels::factor_tile(no_stream, elements(tile.a.view()), elements(tile.adjoint.view()),
-                         elements(tile.inverse.view()), inverted, &tile.info);
+    Cholesky::factor_tile(no_stream, elements(tile.a.view()), elements(tile.adjoint.view()),
+                          elements(tile.inverse.view()), inverted, &tile.info);
     return tile;
   }
 
@@ -87,9 +93,9 @@ class EmulatedKernels : public ::testing::Test {
   /// x L^-H in place of x; returned as it is packed.
   static DenseMatrix<T> solve_panel(PanelSolver solver, const Tile& tile, DenseMatrix<T>& x) {
     DenseMatrix<T> packed = unwritten<T>(x.columns(), x.rows());
-    Kernels::solve_panel(no_stream, solver, elements(tile.adjoint.view()),
-                         elements(tile.inverse.view()), elements(x.view()),
-                         elements(packed.view()));
+    Cholesky::solve_panel(no_stream, solver, elements(tile.adjoint.view()),
+                          elements(tile.inverse.view()), elements(x.view()),
+                          elements(packed.view()));
     return packed;
   }
 

@@ -1,11 +1,14 @@
 // Kernels of our own on the CPU, where there is no GPU: see emulation/emulator.hpp. What they
 // compute on GPUs, and how that fits into algorithms, is tested by the device tier.
 
+#include "runtime/kernels.hpp"
+
 #include "kernels/emulated_kernels.hpp"
 #include "kernels/orders.hpp"
 #include "reference/dense_matrix.hpp"
-#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/stream_tools.hpp"
 #include "runtime/cuda/update_list.hpp"
+#include "support/all_sizes.hpp"
 #include "support/bits.hpp"
 #include "support/dtypes.hpp"
 #include "support/gates.hpp"
@@ -70,7 +73,7 @@ TYPED_TEST(EmulatedKernels, FactorTile_OfAMatrixThatIsNotDefinite_NamesThePivot)
 
 TYPED_TEST(EmulatedKernels, InvertSquares_OfSeveralTiles_AreInverses) {
   using T = TypeParam;
-  constexpr std::int64_t square = TestFixture::Kernels::inverted_square;
+  constexpr std::int64_t square = TestFixture::Cholesky::inverted_square;
   constexpr std::int64_t count = 2;
   in_each_order([] {
     for (const std::int64_t n : {std::int64_t{1}, square, square + 36}) {
@@ -84,9 +87,9 @@ TYPED_TEST(EmulatedKernels, InvertSquares_OfSeveralTiles_AreInverses) {
         }
       }
       DenseMatrix<T> m = unwritten<T>(n, count * n);
-      TestFixture::Kernels::invert_squares(no_stream, elements(MatrixView<const T>(l.data(), n, n)),
-                                           elements(MatrixView<T>(m.data(), n, n)),
-                                           {.count = count, .a = n * n, .c = n * n});
+      TestFixture::Cholesky::invert_squares(
+          no_stream, elements(MatrixView<const T>(l.data(), n, n)),
+          elements(MatrixView<T>(m.data(), n, n)), {.count = count, .a = n * n, .c = n * n});
       for (std::int64_t j = 0; j < count * n; ++j) {
         const std::int64_t first = j % n / square * square;
         for (std::int64_t i = 0; i < n; ++i) {
@@ -128,7 +131,7 @@ TYPED_TEST(EmulatedKernels, HermitianMultiply_TakesWhatIsAboveTheDiagonal) {
       for (std::int64_t first = 0; first < n; first += block) {
         eliminated.push_back(first);
       }
-      typename TestFixture::Kernels::Upper upper;
+      typename TestFixture::Hermitian::Upper upper;
       upper.slab = elements(MatrixView<const T>(slab.view()));
       upper.diagonal = diagonal.data();
       upper.ranks = 1;
@@ -137,8 +140,8 @@ TYPED_TEST(EmulatedKernels, HermitianMultiply_TakesWhatIsAboveTheDiagonal) {
       upper.eliminated = eliminated.data();
       const DenseMatrix<T> x = right_hand_sides<T>(n, 1);
       DenseMatrix<T> y = unwritten<T>(n, 2);
-      std::vector<std::byte> scratch(TestFixture::Kernels::hermitian_multiply_scratch(upper));
-      TestFixture::Kernels::hermitian_multiply(
+      std::vector<std::byte> scratch(TestFixture::Hermitian::hermitian_multiply_scratch(upper));
+      TestFixture::Hermitian::hermitian_multiply(
           no_stream, upper, reinterpret_cast<const Element<T>*>(x.data()),
           reinterpret_cast<Element<T>*>(y.data()), scratch.data());
       for (std::int64_t i = 0; i < n; ++i) {
@@ -171,7 +174,7 @@ TYPED_TEST(EmulatedKernels, AddTwofold_KeepsWhatRoundingTakes) {
       }
     }
     const auto add = [&](MatrixView<const T> from) {
-      TestFixture::Kernels::add_twofold(no_stream, elements(from), elements(sums.view()));
+      TestFixture::Hermitian::add_twofold(no_stream, elements(from), elements(sums.view()));
     };
     add(source.view());
     add(sums.view());
@@ -230,6 +233,23 @@ TYPED_TEST(EmulatedKernels, Inspect_FindsSumsProbeAndProduct) {
   });
 }
 
+TYPED_TEST(EmulatedKernels, Convert_RoundsAndOverflowsToInfinity) {
+  using T = TypeParam;
+  using Other = runtime::OtherPrecision<T>;
+  in_each_order([] {
+    for (const std::int64_t n : {1, 32, 70}) {
+      const DenseMatrix<Other> given = of_all_sizes<Other>(n, n + 3);
+      DenseMatrix<T> result = unwritten<T>(n, n + 3);
+      TestFixture::Kernels::convert(no_stream, elements(given.view()), elements(result.view()));
+      for (std::int64_t j = 0; j < n + 3; ++j) {
+        for (std::int64_t i = 0; i < n; ++i) {
+          ASSERT_EQ(result(i, j), in_precision_of<T>(given(i, j))) << i << ", " << j;
+        }
+      }
+    }
+  });
+}
+
 TYPED_TEST(EmulatedKernels, TilesAndTransposes_AreThatToTheLastBit) {
   using T = TypeParam;
   using Kernels = typename TestFixture::Kernels;
@@ -270,7 +290,7 @@ TYPED_TEST_SUITE(EmulatedUpdates, SingleDtypes, DtypeNames);
 /// Rows of L whose sizes differ by many powers of two.
 TYPED_TEST(EmulatedUpdates, UpdateWithASplitPanel_IsThatOfTheNumbers) {
   using T = TypeParam;
-  using Kernels = typename TestFixture::Kernels;
+  using Cholesky = typename TestFixture::Cholesky;
   constexpr std::int64_t k = 64;
   constexpr std::int64_t columns = 200;
   constexpr std::int64_t left = 7;
@@ -281,12 +301,12 @@ TYPED_TEST(EmulatedUpdates, UpdateWithASplitPanel_IsThatOfTheNumbers) {
     }
   }
   in_each_order([&] {
-    DenseMatrix<T> panel = unwritten<T>(k + Kernels::split_rows, columns);
+    DenseMatrix<T> panel = unwritten<T>(k + Cholesky::split_rows, columns);
     for (std::int64_t j = 0; j < columns; ++j) {
       std::copy_n(&numbers(0, j), k, &panel(0, j));
     }
     const MatrixView<T> rows = panel.view().block(0, 0, k, columns);
-    Kernels::split_panel(no_stream, elements(rows));
+    Cholesky::split_panel(no_stream, elements(rows));
     for (const bool lower : {false, true}) {
       SCOPED_TRACE(lower);
       const std::int64_t height = 140;
@@ -296,7 +316,7 @@ TYPED_TEST(EmulatedUpdates, UpdateWithASplitPanel_IsThatOfTheNumbers) {
       UpdatePieces<Element<T>> pieces;
       add_piece<T>(pieces, {.left = left, .right = 20, .c = c.view(), .lower = lower});
       const MatrixView<const T> split(rows);
-      Kernels::update(no_stream, elements(split), elements(split), pieces);
+      Cholesky::update(no_stream, elements(split), elements(split), pieces);
       for (std::int64_t j = 0; j < width; ++j) {
         for (std::int64_t i = 0; i < height; ++i) {
           if (lower && i < j) {

@@ -85,7 +85,7 @@ TYPED_TEST(EmulatedPanels, PanelSolver_IsThatForTheShapeOfAlignedMemory) {
       return MatrixView<const E>(memory.data() + (which == shifted ? panel.shift : 0), rows,
                                  columns, stride);
     };
-    return TestFixture::Kernels::panel_solver(
+    return TestFixture::Cholesky::panel_solver(
         view(0, panel.n, panel.n, 2048), view(1, panel.n, panel.n, 2048),
         view(2, panel.rows, panel.n, panel.stride), view(3, panel.n, panel.rows, 2048 + padding));
   };

@@ -4,7 +4,6 @@
 #include "runtime/device.hpp"
 #include "tests/support/faults.hpp"
 
-#include <complex>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -40,19 +39,8 @@ class FaultyDevice final : public runtime::Device {
   void require_device_memory(const void* memory, Memory kind, const char* what) const override {
     inner_->require_device_memory(memory, kind, what);
   }
-  const runtime::Kernels<float>& kernels(const float* type) const override {
-    return inner_->kernels(type);
-  }
-  const runtime::Kernels<double>& kernels(const double* type) const override {
-    return inner_->kernels(type);
-  }
-  const runtime::Kernels<std::complex<float>>& kernels(
-      const std::complex<float>* type) const override {
-    return inner_->kernels(type);
-  }
-  const runtime::Kernels<std::complex<double>>& kernels(
-      const std::complex<double>* type) const override {
-    return inner_->kernels(type);
+  const void* find_kernels(runtime::KernelSet set, Dtype dtype) const override {
+    return inner_->find_kernels(set, dtype);
   }
 
  private:

@@ -76,19 +76,8 @@ class FailingDevice final : public runtime::Device {
   runtime::Buffer allocate_host(std::size_t bytes) override { return inner_.allocate_host(bytes); }
   void adopt_thread() override {}
   void require_device_memory(const void*, Memory, const char*) const override {}
-  const runtime::Kernels<float>& kernels(const float* type) const override {
-    return inner_.kernels(type);
-  }
-  const runtime::Kernels<double>& kernels(const double* type) const override {
-    return inner_.kernels(type);
-  }
-  const runtime::Kernels<std::complex<float>>& kernels(
-      const std::complex<float>* type) const override {
-    return inner_.kernels(type);
-  }
-  const runtime::Kernels<std::complex<double>>& kernels(
-      const std::complex<double>* type) const override {
-    return inner_.kernels(type);
+  const void* find_kernels(runtime::KernelSet set, Dtype dtype) const override {
+    return inner_.find_kernels(set, dtype);
   }
 
  private:

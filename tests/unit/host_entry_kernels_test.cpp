@@ -2,6 +2,7 @@
 
 #include "reference/matmul.hpp"
 #include "runtime/host/host_kernels.hpp"
+#include "tests/support/all_sizes.hpp"
 #include "tests/support/bits.hpp"
 #include "tests/support/dtypes.hpp"
 #include "tests/support/embedded.hpp"
@@ -87,6 +88,20 @@ TYPED_TEST(HostEntryKernelsTest, EveryShape_IsAsDefined) {
         reference::transpose(b),
         [&](auto target) { kernels.conjugate_transpose(queue, source.view(), target); },
         reference::conjugate_transpose(a));
+  }
+}
+
+TYPED_TEST(HostEntryKernelsTest, Convert_RoundsAndOverflowsToInfinity) {
+  using T = TypeParam;
+  for (const Shape& shape : shapes) {
+    SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.columns);
+    const auto given = testing::of_all_sizes<OtherPrecision<T>>(shape.rows, shape.columns);
+    Embedded<OtherPrecision<T>> source(given);
+    this->expect(
+        right_hand_sides<T>(shape.rows, shape.columns, 2),
+        [&](auto target) { this->kernels_.convert(this->queue_, source.view(), target); },
+        made_of<T>(shape,
+                   [&](auto i, auto j) { return testing::in_precision_of<T>(given(i, j)); }));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "reference/cholesky.hpp"
 #include "reference/matmul.hpp"
+#include "runtime/host/cholesky_kernels.hpp"
 #include "tests/support/bits.hpp"
 #include "tests/support/dtypes.hpp"
 #include "tests/support/embedded.hpp"
@@ -34,7 +35,15 @@ template <Scalar T>
 constexpr RealOf<T> nan_of = std::numeric_limits<RealOf<T>>::quiet_NaN();
 
 reference::Op as_reference(Op op) {
-  return op == Op::none ? reference::Op::none : reference::Op::conjugate_transpose;
+  switch (op) {
+    case Op::none:
+      return reference::Op::none;
+    case Op::transpose:
+      return reference::Op::transpose;
+    case Op::conjugate_transpose:
+      break;
+  }
+  return reference::Op::conjugate_transpose;
 }
 
 /// rows x columns, or the other way round if it will be transposed.
@@ -98,6 +107,7 @@ class HostKernelsTest : public ::testing::Test {
   testing::HostRank rank_;
   HostQueue queue_{"test", rank_.pulse()};
   HostKernels<T> kernels_;
+  HostCholeskyKernels<T> cholesky_{kernels_};
 
   void TearDown() override {
     queue_.synchronize();
@@ -166,7 +176,7 @@ class HostKernelsTest : public ::testing::Test {
 };
 TYPED_TEST_SUITE(HostKernelsTest, testing::Dtypes, testing::DtypeNames);
 
-constexpr Op ops[] = {Op::none, Op::conjugate_transpose};
+constexpr Op ops[] = {Op::none, Op::transpose, Op::conjugate_transpose};
 constexpr Triangle triangles[] = {Triangle::lower, Triangle::upper};
 
 TYPED_TEST(HostKernelsTest, Gemm_InAnyShape_IsTheProduct) {
@@ -188,9 +198,36 @@ TYPED_TEST(HostKernelsTest, Gemm_InAnyShape_IsTheProduct) {
   }
 }
 
+TYPED_TEST(HostKernelsTest, GemmBatch_OfAnyOps_IsTheProductsOneByOne) {
+  using T = TypeParam;
+  constexpr std::int64_t n = 5;
+  constexpr std::int64_t count = 3;
+  const DenseMatrix<T> a = right_hand_sides<T>(n, n * count, 1);
+  const DenseMatrix<T> b = right_hand_sides<T>(n, n * count, 2);
+  for (const Op op_a : ops) {
+    for (const Op op_b : ops) {
+      Embedded<T> a_view(a);
+      Embedded<T> b_view(b);
+      Embedded<T> one_by_one(DenseMatrix<T>(n, n * count));
+      Embedded<T> batch(DenseMatrix<T>(n, n * count));
+      const auto tile = [](auto& all, std::int64_t i) { return all.view().columns_from(i * n, n); };
+      for (std::int64_t i = 0; i < count; ++i) {
+        this->kernels_.gemm(this->queue_, op_a, op_b, T{1}, tile(a_view, i), tile(b_view, i), T{0},
+                            tile(one_by_one, i));
+      }
+      this->kernels_.gemm_batch(this->queue_, op_a, op_b, T{1}, tile(a_view, 0), tile(b_view, 0),
+                                T{0}, tile(batch, 0),
+                                {count, n * a_view.view().stride(), n * b_view.view().stride(),
+                                 n * batch.view().stride()});
+      this->queue_.synchronize();
+      EXPECT_TRUE(same_bits(batch.value(), one_by_one.value()));
+    }
+  }
+}
+
 TYPED_TEST(HostKernelsTest, Herk_InAnyShape_IsOneTriangleOfTheProduct) {
   for (const Triangle triangle : triangles) {
-    for (const Op op : ops) {
+    for (const Op op : {Op::none, Op::conjugate_transpose}) {
       for (const std::int64_t n : {0, 1, 6, 37}) {
         for (const std::int64_t k : {0, 1, 9}) {
           for (const int beta : {0, 1, 3}) {
@@ -226,16 +263,20 @@ TYPED_TEST(HostKernelsTest, MisfittingOperands_AreRefusedBeforeTheyRun) {
   constexpr Op none = Op::none;
   EXPECT_THROW(kernels.gemm(queue, none, none, T{1}, a.view(), b.view(), T{0}, b.view()), Error);
   EXPECT_THROW(kernels.herk(queue, Triangle::lower, none, 1, c.view(), 0, b.view()), Error);
+  EXPECT_THROW(kernels.herk(queue, Triangle::lower, Op::transpose, 1, b.view(), 0, b.view()),
+               Error);
   EXPECT_THROW(kernels.trsm(queue, Side::left, Triangle::lower, none, b.view(), c.view()), Error);
   EXPECT_THROW(kernels.trsm(queue, Side::left, Triangle::lower, none, a.view(), b.view()), Error);
   EXPECT_THROW(kernels.copy(queue, a.view(), b.view()), Error);
+  Embedded<OtherPrecision<T>> other(DenseMatrix<OtherPrecision<T>>(3, 4));
+  EXPECT_THROW(kernels.convert(queue, other.view(), b.view()), Error);
   EXPECT_THROW(kernels.add(queue, T{1}, a.view(), c.view()), Error);
   EXPECT_THROW(kernels.conjugate_transpose(queue, a.view(), b.view()), Error);
   EXPECT_THROW(kernels.identity(queue, a.view()), Error);
   EXPECT_THROW(kernels.lower_triangle(queue, a.view(), a.view()), Error);
   EXPECT_THROW(kernels.scale_rows(queue, a.view(), false, a.view(), b.view()), Error);
   EXPECT_THROW(kernels.diagonal(queue, a.view(), nullptr), Error);
-  EXPECT_THROW(kernels.potrf(queue, a.view(), {}, nullptr), Error);
+  EXPECT_THROW(this->cholesky_.potrf(queue, a.view(), {}, nullptr), Error);
   EXPECT_THROW(kernels.hermitian_tile(queue, a.view(), nullptr, a.view()), Error);
 }
 
@@ -247,7 +288,7 @@ TYPED_TEST(HostKernelsTest, Potrf_OfATile_IsItsFactorAndLeavesTheOtherTriangle) 
     const DenseMatrix<T> odd = filled<T>(n, n, nan_of<T>);
     Embedded<T> tile(joined(Triangle::lower, a, odd));
     std::int64_t info = 77;
-    this->kernels_.potrf(this->queue_, tile.view(), {}, &info);
+    this->cholesky_.potrf(this->queue_, tile.view(), {}, &info);
     this->queue_.synchronize();
     EXPECT_EQ(info, 0);
     const DenseMatrix<T> zeros(n, n);
@@ -271,7 +312,7 @@ TYPED_TEST(HostKernelsTest, Potrf_OfABadPivot_NamesItsColumn) {
         a(column, j) = 0;  // the pivot is what stands there
       }
       std::int64_t info = 77;
-      this->kernels_.potrf(this->queue_, a.view(), {}, &info);
+      this->cholesky_.potrf(this->queue_, a.view(), {}, &info);
       this->queue_.synchronize();
       EXPECT_EQ(info, std::isfinite(pivot) ? column + 1 : -(column + 1));
     }

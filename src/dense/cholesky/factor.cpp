@@ -21,6 +21,7 @@
 #include "dense/shared/step_flags.hpp"
 #include "layout/panel_chunks.hpp"
 #include "layout/staircase.hpp"
+#include "runtime/cholesky_kernels.hpp"
 
 #include <algorithm>
 #include <array>
@@ -41,13 +42,14 @@ class Factorisation {
       : rank_(rank),
         layout_(layout),
         slab_(slab),
-        kernels_(rank.kernels<T>()),
+        kernels_(rank.kernels<runtime::CholeskyKernels<T>>()),
+        tuning_(kernels_.tuning(layout.tile())),
         flags_(rank),
         panels_(rank, slots, largest_panel()),
         factored_(rank.event()),
         column_ready_{&rank.event(), &rank.event()} {
     for (MatrixView<T>& aid : aids_) {
-      aid = rank.workspace<T>(layout.tile(), kernels_.aid_columns(layout.tile()));
+      aid = rank.workspace<T>(layout.tile(), tuning_.aid_columns);
     }
     const std::int64_t chunks = layout::most_panel_chunks(layout, chunk_rows());
     for (std::int64_t i = 0; i < chunks; ++i) {
@@ -88,7 +90,7 @@ class Factorisation {
   /// Rows of a chunk: about eight chunks a panel keep two owners busy at a time. Of one rank two
   /// queues make half of the first panel each.
   std::int64_t chunk_rows() const {
-    const std::int64_t least = kernels_.least_panel_rows();
+    const std::int64_t least = tuning_.least_panel_rows;
     return layout_.ranks() == 1 ? std::max(layout_.size() / 2, 2 * least)
                                 : std::max(layout_.size() / 8, least);
   }
@@ -136,7 +138,7 @@ class Factorisation {
     panels_.stamp(rank_.panel(), step.value());
     // The rest queue may still be at work on the panel before.
     const MatrixView<T> aid =
-        aids_[block_of(step) % 2].block(0, 0, l11.rows(), kernels_.aid_columns(l11.columns()));
+        aids_[block_of(step) % 2].block(0, 0, l11.rows(), tuning_.aid_columns);
     // a11 = l11 l11^H
     kernels_.potrf(rank_.panel(), l11, aid, &panels_.header(step.value(), rank_.index())->pivot);
     rank_.panel().record(factored_);
@@ -268,7 +270,8 @@ class Factorisation {
   mesh::Rank& rank_;
   const SlabLayout& layout_;
   MatrixView<T> slab_;
-  const runtime::Kernels<T>& kernels_;
+  const runtime::CholeskyKernels<T>& kernels_;
+  const runtime::CholeskyTuning tuning_;
   StepFlags flags_;
   MessageRing<T> panels_;
   std::array<MatrixView<T>, 2> aids_;           // of own tiles, in turn

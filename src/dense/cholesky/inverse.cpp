@@ -34,6 +34,7 @@
 #include "dense/shared/step_flags.hpp"
 #include "layout/panel_chunks.hpp"
 #include "layout/staircase.hpp"
+#include "runtime/cholesky_kernels.hpp"
 
 #include <algorithm>
 #include <array>
@@ -69,6 +70,8 @@ class Inverse {
         layout_(layout),
         slab_(slab),
         kernels_(rank.kernels<T>()),
+        cholesky_(rank.kernels<runtime::CholeskyKernels<T>>()),
+        tuning_(cholesky_.tuning(layout.tile())),
         flags_(rank),
         m_(rank, slots, layout.size() * layout.tile()),
         prepared_ready_(rank.event()),
@@ -134,7 +137,7 @@ class Inverse {
   /// Rows of a chunk; one rank waits for none.
   std::int64_t chunk_rows() const {
     return layout_.ranks() == 1 ? layout_.size()
-                                : std::max(layout_.size() / 8, kernels_.least_inverse_panel_rows());
+                                : std::max(layout_.size() / 8, tuning_.least_inverse_panel_rows);
   }
   std::vector<RowChunk> chunks(Step step) const {
     return layout::segment_chunks(layout_, step, chunk_rows());
@@ -152,7 +155,7 @@ class Inverse {
   }
   std::int64_t turn_of(Step step) const { return layout_.steps() - 1 - step.value(); }
   /// Whether updates take it in another form than products do.
-  bool prepares(Step step) const { return kernels_.packed_rows(size(step)) > size(step); }
+  bool prepares(Step step) const { return cholesky_.packed_rows(size(step)) > size(step); }
   /// The form that updates take.
   MatrixView<T> left_panel(Step step) const {
     return prepares(step) ? panel_in(prepared_[turn_of(step) % 2], step, m(step).columns())
@@ -175,13 +178,13 @@ class Inverse {
   std::int64_t most_packed_rows() const {
     std::int64_t most = layout_.tile();
     for (Step step(0); step.value() < layout_.steps(); ++step) {
-      most = std::max(most, kernels_.packed_rows(size(step)));
+      most = std::max(most, cholesky_.packed_rows(size(step)));
     }
     return most;
   }
   /// Room for a panel of `step` of so many columns.
   MatrixView<T> panel_in(MatrixView<T> memory, Step step, std::int64_t columns) const {
-    return MatrixView<T>(memory.data(), kernels_.packed_rows(size(step)), columns)
+    return MatrixView<T>(memory.data(), cholesky_.packed_rows(size(step)), columns)
         .block(0, 0, size(step), columns);
   }
 
@@ -205,9 +208,9 @@ class Inverse {
       return MatrixView<T>(row_.data() + column * tile, size, size);
     };
     const auto invert = [&](std::int64_t column, std::int64_t size, std::int64_t count) {
-      kernels_.invert(rank_.update(), l11(column, size),
-                      diagonal_tiles_.block(0, column, size, size),
-                      {.count = count, .a = tile * tile, .c = tile * tile});
+      cholesky_.invert(rank_.update(), l11(column, size),
+                       diagonal_tiles_.block(0, column, size, size),
+                       {.count = count, .a = tile * tile, .c = tile * tile});
     };
     const std::int64_t whole = slab_.columns() / tile;
     const std::int64_t left = slab_.columns() % tile;
@@ -257,8 +260,8 @@ class Inverse {
         rank_.panel().wait(chunk_arrived(turn_ - 1, i), sites::inverse_column_arrived);
         update_column(step, below, r);
         const std::int64_t first = chunk.packed + (below.begin - chunk.rows.begin);
-        kernels_.inverse_panel(rank_.panel(), l11, m11, column(step, below),
-                               m(step).columns_from(first, below.size()));
+        cholesky_.inverse_panel(rank_.panel(), l11, m11, column(step, below),
+                                m(step).columns_from(first, below.size()));
       }
       rank_.panel().record(*packed_[i]);
     }
@@ -270,7 +273,7 @@ class Inverse {
     const MatrixView<T> r = panel_in(memory, step, columns.size());
     if (prepares(step)) {
       kernels_.scale_rows(queue, scales(step), false, row(step, columns), r);
-      kernels_.prepare_updates(queue, r);
+      cholesky_.prepare_updates(queue, r);
     } else {
       kernels_.copy(queue, row(step, columns), r);
     }
@@ -283,10 +286,10 @@ class Inverse {
     const Step last = step + 1;
     const std::int64_t segment = layout_.owner(rows.begin);
     const RowRun run = layout_.rows_from(last)[static_cast<std::size_t>(segment)];
-    kernels_.update(rank_.panel(), left_panel(last), r,
-                    {{.left = run.packed + (rows.begin - run.rows.begin),
-                      .right = 0,
-                      .c = column(step, rows)}});
+    cholesky_.update(rank_.panel(), left_panel(last), r,
+                     {{.left = run.packed + (rows.begin - run.rows.begin),
+                       .right = 0,
+                       .c = column(step, rows)}});
   }
 
   void send_column(Step step) {
@@ -319,7 +322,7 @@ class Inverse {
     // By then this rank has used the column of two turns ago: see m_.await_done.
     rank_.panel().wait(m_.arrived(turn_), sites::inverse_prepared_arrived);
     kernels_.scale_rows(rank_.panel(), scales(step), true, m(step), left_panel(step));
-    kernels_.prepare_updates(rank_.panel(), left_panel(step));
+    cholesky_.prepare_updates(rank_.panel(), left_panel(step));
     rank_.panel().record(prepared_ready_);
     rank_.update().wait(prepared_ready_, sites::inverse_prepared);
   }
@@ -347,7 +350,7 @@ class Inverse {
                          .c = slab_.block(run.rows.begin.value(), columns.begin.value(),
                                           run.rows.size(), columns.size())});
     }
-    kernels_.update(rank_.update(), left_panel(step), r, updates);
+    cholesky_.update(rank_.update(), left_panel(step), r, updates);
   }
 
   void make_row_of_x(Step step) {
@@ -422,6 +425,8 @@ class Inverse {
   const SlabLayout& layout_;
   MatrixView<T> slab_;
   const runtime::Kernels<T>& kernels_;
+  const runtime::CholeskyKernels<T>& cholesky_;
+  const runtime::CholeskyTuning tuning_;
   std::int64_t turn_ = 0;  // steps done; messages are numbered by it
   std::int64_t square_ = square_in(layout_.tile());
   StepFlags flags_;

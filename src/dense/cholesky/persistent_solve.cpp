@@ -1,6 +1,7 @@
 #include "dense/cholesky/persistent_solve.hpp"
 
 #include "dense/shared/bytes_of.hpp"
+#include "runtime/cholesky_kernels.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -29,13 +30,19 @@ T unwritten() {
   }
 }
 
+/// 0 where there is no kernel for it.
+template <Scalar T>
+std::int64_t solve_block_rows(const mesh::Rank& rank, const SlabLayout& layout) {
+  return rank.kernels<runtime::CholeskyKernels<T>>().tuning(layout.tile()).solve_block_rows;
+}
+
 }  // namespace
 
 template <Scalar T>
 std::unique_ptr<PersistentSolve<T>> PersistentSolve<T>::make(mesh::Rank& rank,
                                                              const SlabLayout& layout,
                                                              MatrixView<const T> slab) {
-  if (rank.kernels<T>().solve_block_rows() == 0 || rank.count() > Job::most_ranks ||
+  if (solve_block_rows<T>(rank, layout) == 0 || rank.count() > Job::most_ranks ||
       layout.size() == 0) {
     return nullptr;
   }
@@ -53,7 +60,7 @@ PersistentSolve<T>::PersistentSolve(mesh::Rank& rank, const SlabLayout& layout,
   job_.rank = static_cast<std::int32_t>(rank.index());
   job_.ranks = static_cast<std::int32_t>(rank.count());
   job_.width = layout.max_width();
-  list_blocks(layout, rank.kernels<T>().solve_block_rows());
+  list_blocks(layout, solve_block_rows<T>(rank, layout));
   for (Turn& turn : turns_) {
     turn.own = rank.reachable_workspace<T>(job_.memory_size(), 1);
     turn.memory = rank.communicator().make_peer_memory(bytes_of(turn.own));
@@ -108,7 +115,8 @@ void PersistentSolve<T>::start(MatrixView<T> b) {
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
     job_.memory[r] = static_cast<T*>(turn.memory->of(r));
   }
-  rank_.kernels<T>().persistent_solve(rank_.update(), job_, is_complex<T> ? 4 * flops_ : flops_);
+  rank_.kernels<runtime::CholeskyKernels<T>>().persistent_solve(
+      rank_.update(), job_, is_complex<T> ? 4 * flops_ : flops_);
 }
 
 template class PersistentSolve<float>;

@@ -18,6 +18,7 @@ HermitianMultiply<T>::HermitianMultiply(mesh::Rank& rank, const SlabLayout& layo
       slab_(slab),
       diagonal_(rank.upload(rank.update(), diagonal, slab.columns())),
       kernels_(rank.kernels<T>()),
+      hermitian_(rank.kernels<runtime::HermitianKernels<T>>()),
       x_(rank.workspace<T>(layout.size() * columns, 1)),
       sums_(rank.workspace<T>(layout.size() * 2 * columns, 1)),
       incoming_(rank.workspace<T>(slab.columns() * 2 * columns, rank.count())),
@@ -54,7 +55,7 @@ void HermitianMultiply<T>::describe_upper_part() {
   }
   upper.eliminated =
       rank_.upload(rank_.update(), eliminated.data(), static_cast<std::int64_t>(eliminated.size()));
-  scratch_ = rank_.workspace<std::byte>(kernels_.hermitian_multiply_scratch(upper), 1);
+  scratch_ = rank_.workspace<std::byte>(hermitian_.hermitian_multiply_scratch(upper), 1);
 }
 
 template <Scalar T>
@@ -109,7 +110,8 @@ void HermitianMultiply<T>::add_product(MatrixView<const T> x) {
 
   rank_.update().wait(arrived_, sites::multiply_x_arrived);
   if (upper_) {
-    kernels_.hermitian_multiply(rank_.update(), *upper_, x_.data(), sums_.data(), scratch_.data());
+    hermitian_.hermitian_multiply(rank_.update(), *upper_, x_.data(), sums_.data(),
+                                  scratch_.data());
   } else {
     multiply(k);
   }
@@ -123,7 +125,7 @@ void HermitianMultiply<T>::add_product(MatrixView<const T> x) {
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
     const MatrixView<T> share =
         r == rank_.index() ? part(sums_, r, 2 * k) : shares[static_cast<std::size_t>(r)];
-    kernels_.add_twofold(rank_.update(), share, total_.columns_from(0, 2 * k));
+    hermitian_.add_twofold(rank_.update(), share, total_.columns_from(0, 2 * k));
   }
 }
 
@@ -166,7 +168,7 @@ void HermitianMultiply<T>::multiply(const layout::Piece& piece, std::int64_t col
   const auto add = [&](Op op, MatrixView<const T> factor, MatrixView<T> x, MatrixView<T> y) {
     const MatrixView<T> product = product_.block(0, 0, y.rows(), columns);
     kernels_.gemm(rank_.update(), op, Op::none, T{1}, factor, x, T{0}, product);
-    kernels_.add_twofold(rank_.update(), product, y);
+    hermitian_.add_twofold(rank_.update(), product, y);
   };
   if (piece.diagonal) {
     const MatrixView<T> tile = tile_.block(0, 0, n, n);

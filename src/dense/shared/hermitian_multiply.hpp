@@ -3,6 +3,8 @@
 
 #include "layout/staircase.hpp"
 #include "mesh/rank.hpp"
+#include "runtime/hermitian_kernels.hpp"
+#include "runtime/upper_part.hpp"
 
 #include <shardsolve/slab_layout.hpp>
 
@@ -46,6 +48,7 @@ class HermitianMultiply {
   MatrixView<const T> slab_;
   const RealOf<T>* diagonal_;
   const runtime::Kernels<T>& kernels_;
+  const runtime::HermitianKernels<T>& hermitian_;
   MatrixView<T> x_;         // all of X
   MatrixView<T> sums_;      // this rank's share of all of A X, each part twofold
   MatrixView<T> incoming_;  // everybody's share of this rank's rows of it

@@ -10,7 +10,7 @@ namespace shardsolve::dense {
 
 /// Travels in front of every panel: one cache line.
 struct StepHeader {
-  std::int64_t pivot = 0;  ///< LAPACK's info of the diagonal tile, see Kernels::potrf
+  std::int64_t pivot = 0;  ///< LAPACK's info of the diagonal tile, see CholeskyKernels::potrf
   std::int64_t stop = 0;   ///< not 0 if the owner was asked to cancel
   std::int64_t unused[6] = {};
 };

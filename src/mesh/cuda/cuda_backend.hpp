@@ -5,7 +5,7 @@
 #include "comm/topology.hpp"
 #include "mesh/backend.hpp"
 #include "mesh/cuda_options.hpp"
-#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/cholesky_device_kernels.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -43,7 +43,7 @@ class CudaBackend final : public Backend {
   std::int64_t default_tile(std::int64_t n, Dtype dtype) const override;
   std::string device_kind() const override;
   std::int64_t largest_tile() const override {
-    return runtime::cuda::DeviceKernels<double>::largest_tile;
+    return runtime::cuda::CholeskyDeviceKernels<double>::largest_tile;
   }
 
  private:

@@ -8,7 +8,7 @@
 #include "mesh/backend.hpp"
 #include "mesh/cuda_process_options.hpp"
 #include "mesh/gpu_seats.hpp"
-#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/cholesky_device_kernels.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -39,7 +39,7 @@ class CudaProcessBackend final : public Backend {
   /// Of the own GPU; processes with others would choose other tiles, which is refused.
   std::string device_kind() const override;
   std::int64_t largest_tile() const override {
-    return runtime::cuda::DeviceKernels<double>::largest_tile;
+    return runtime::cuda::CholeskyDeviceKernels<double>::largest_tile;
   }
 
  private:

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "runtime/cuda/check.hpp"
-#include "runtime/kernels.hpp"
+#include "runtime/kernel_arguments.hpp"
+
+#include <shardsolve/dtype.hpp>
 
 #include <cublas_v2.h>
 
@@ -10,7 +12,17 @@
 
 namespace shardsolve::runtime::cuda {
 
-inline cublasOperation_t as_cublas(Op op) { return op == Op::none ? CUBLAS_OP_N : CUBLAS_OP_C; }
+inline cublasOperation_t as_cublas(Op op) {
+  switch (op) {
+    case Op::none:
+      return CUBLAS_OP_N;
+    case Op::transpose:
+      return CUBLAS_OP_T;
+    case Op::conjugate_transpose:
+      break;
+  }
+  return CUBLAS_OP_C;
+}
 inline cublasFillMode_t as_cublas(Triangle triangle) {
   return triangle == Triangle::lower ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
 }

@@ -1,12 +1,13 @@
 /// A GPU as one rank's share of the hardware.
 #pragma once
 
+#include "runtime/cuda/cholesky_kernels.hpp"
 #include "runtime/cuda/cuda_kernels.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
+#include "runtime/cuda/hermitian_kernels.hpp"
 #include "runtime/device.hpp"
 #include "runtime/pulse.hpp"
 
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,6 +19,29 @@ namespace shardsolve::runtime::cuda {
 /// Memory of the GPU that CUDA numbers `ordinal`. `block`: bytes that it is a whole multiple of.
 /// Throws Error(out_of_memory).
 Buffer allocate(int ordinal, std::size_t bytes, std::size_t block);
+
+template <Scalar T>
+struct CudaKernelSets {
+  CudaKernelSets() = default;
+  CudaKernelSets(const CudaKernelSets&) = delete;
+  CudaKernelSets& operator=(const CudaKernelSets&) = delete;
+
+  const void* find(KernelSet set) const {
+    switch (set) {
+      case KernelSet::base:
+        return static_cast<const Kernels<T>*>(&base);
+      case KernelSet::hermitian:
+        return static_cast<const HermitianKernels<T>*>(&hermitian);
+      case KernelSet::cholesky:
+        return static_cast<const CholeskyKernels<T>*>(&cholesky);
+    }
+    return nullptr;
+  }
+
+  CudaKernels<T> base;
+  CudaHermitianKernels<T> hermitian;
+  CudaCholeskyKernels<T> cholesky{base};
+};
 
 class CudaDevice final : public Device {
  public:
@@ -36,13 +60,8 @@ class CudaDevice final : public Device {
   void adopt_thread() override;
   void require_device_memory(const void* memory, Memory, const char* what) const override;
 
-  const Kernels<float>& kernels(const float*) const override { return float32_; }
-  const Kernels<double>& kernels(const double*) const override { return float64_; }
-  const Kernels<std::complex<float>>& kernels(const std::complex<float>*) const override {
-    return complex64_;
-  }
-  const Kernels<std::complex<double>>& kernels(const std::complex<double>*) const override {
-    return complex128_;
+  const void* find_kernels(KernelSet set, Dtype dtype) const override {
+    return kernels_.find(set, dtype);
   }
 
  private:
@@ -52,10 +71,7 @@ class CudaDevice final : public Device {
   std::size_t block_;
   Buffer failed_;  // the pulse's copy
   std::shared_ptr<BlasHandle> blas_ = std::make_shared<BlasHandle>(ordinal_);
-  CudaKernels<float> float32_;
-  CudaKernels<double> float64_;
-  CudaKernels<std::complex<float>> complex64_;
-  CudaKernels<std::complex<double>> complex128_;
+  KernelTable<CudaKernelSets> kernels_;
 };
 
 }  // namespace shardsolve::runtime::cuda

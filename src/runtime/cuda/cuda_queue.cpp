@@ -1,6 +1,6 @@
 #include "runtime/cuda/cuda_queue.hpp"
 
-#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/stream_tools.hpp"
 
 #include <utility>
 

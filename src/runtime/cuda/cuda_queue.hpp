@@ -82,6 +82,10 @@ struct QueueOptions {
   std::shared_ptr<BlasHandle> blas;  ///< of the device; null: one of its own
 };
 
+/// What kernels made of several may take as scratch; where that is not enough they work in parts.
+/// Of a panel that is 4096 rows of 1024 columns in float64.
+inline constexpr std::size_t own_scratch = std::size_t{32} << 20U;
+
 class CudaQueue final : public Queue {
  public:
   CudaQueue(std::string name, Pulse& pulse, const QueueOptions& options);

@@ -3,10 +3,13 @@
 /// interface between the two.
 #pragma once
 
+#include "runtime/kernel_arguments.hpp"
+
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
 
 #include <complex>
+#include <type_traits>
 
 namespace shardsolve::runtime::cuda {
 
@@ -48,6 +51,11 @@ using RealPart = typename detail::PartsOf<E>::Real;
 /// Reals in one element.
 template <class E>
 inline constexpr int parts = detail::PartsOf<E>::count;
+
+/// In the other precision: Complex<float> for Complex<double>.
+template <class E>
+using OtherElement =
+    std::conditional_t<parts<E> == 2, Complex<OtherReal<RealPart<E>>>, OtherReal<RealPart<E>>>;
 
 template <Scalar T>
 Element<T> element(T value) {

@@ -2,6 +2,7 @@
 /// with a correction that makes it as good as a solve.
 #pragma once
 
+#include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/kernels.hpp"
 
 #include <shardsolve/matrix_view.hpp>
@@ -11,10 +12,6 @@
 #include <cstdint>
 
 namespace shardsolve::runtime::cuda {
-
-/// What kernels made of several may take as scratch; where that is not enough they work in parts.
-/// For panels that is 4096 rows of 1024 columns in float64.
-inline constexpr std::size_t own_scratch = std::size_t{32} << 20U;
 
 /// Width of the blocks of a panel; see panel(). Wide ones, which have an inverse too, make few
 /// products one after another of few rows: of those that the next tile waits for.

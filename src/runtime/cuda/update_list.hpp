@@ -1,9 +1,9 @@
 /// The updates that an algorithm names, as the pieces of a launch.
 #pragma once
 
-#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cholesky_kernels.hpp"
+#include "runtime/cuda/cholesky_device_kernels.hpp"
 #include "runtime/cuda/update_pieces.hpp"
-#include "runtime/kernels.hpp"
 #include "runtime/operand_shapes.hpp"
 
 #include <shardsolve/matrix_view.hpp>
@@ -12,16 +12,6 @@
 #include <cstdint>
 
 namespace shardsolve::runtime::cuda {
-
-/// Kernels take what lies behind a panel for zeros.
-template <Scalar T>
-void require_columns(const PanelUpdate<T>& update, std::int64_t left, std::int64_t right) {
-  const std::int64_t last = update.apart * (update.count - 1);
-  require(update.left + last + update.c.rows() <= left &&
-              update.right + last + update.c.columns() <= right &&
-              (!update.lower || update.c.rows() == update.c.columns()),
-          "update");
-}
 
 /// Tiles of so many rows and columns that one of the rectangles has, and how many of them have
 /// something to change.
@@ -67,7 +57,7 @@ double flops_of(const PanelUpdate<T>& update, std::int64_t k) {
 template <Scalar T>
 void require_split(MatrixView<const T> packed) {
   constexpr std::size_t alignment = 16;
-  require(packed.stride() >= packed.rows() + DeviceKernels<Element<T>>::split_rows &&
+  require(packed.stride() >= packed.rows() + CholeskyDeviceKernels<Element<T>>::split_rows &&
               reinterpret_cast<std::uintptr_t>(packed.data()) % alignment == 0 &&
               static_cast<std::size_t>(packed.stride()) * sizeof(T) % alignment == 0,
           "split panel");

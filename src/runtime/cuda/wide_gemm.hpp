@@ -1,7 +1,9 @@
 /// Large products by algorithms that were measured, in place of those that cuBLAS takes by itself.
 #pragma once
 
-#include "runtime/kernels.hpp"
+#include "runtime/kernel_arguments.hpp"
+
+#include <shardsolve/dtype.hpp>
 
 #include <cublasLt.h>
 #include <cublas_v2.h>

@@ -1,8 +1,9 @@
 /// The BLAS and LAPACK routines that the host kernels call, overloaded on the dtype, sizes checked.
 #pragma once
 
-#include "runtime/kernels.hpp"
+#include "runtime/kernel_arguments.hpp"
 
+#include <shardsolve/dtype.hpp>
 #include <shardsolve/error.hpp>
 #include <shardsolve/matrix_view.hpp>
 

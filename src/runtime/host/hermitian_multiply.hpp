@@ -17,11 +17,11 @@ std::int64_t upper_part_sums(const UpperPart<T, RealOf<T>>& a) {
   return (is_complex<T> ? 4 : 2) * a.begin[a.ranks];
 }
 
-/// See Kernels::hermitian_multiply. `sums`: room for upper_part_sums() doubles.
+/// See HermitianKernels::hermitian_multiply. `sums`: room for upper_part_sums() doubles.
 template <Scalar T>
 void multiply_upper_part(const UpperPart<T, RealOf<T>>& a, const T* x, T* y, double* sums);
 
-/// See Kernels::add_twofold.
+/// See HermitianKernels::add_twofold.
 template <Scalar T>
 void add_to_twofold(MatrixView<const T> source, MatrixView<T> sums);
 

@@ -2,11 +2,36 @@
 #pragma once
 
 #include "runtime/device.hpp"
+#include "runtime/host/cholesky_kernels.hpp"
+#include "runtime/host/hermitian_kernels.hpp"
 #include "runtime/host/host_kernels.hpp"
 #include "runtime/host/host_queue.hpp"
 #include "runtime/pulse.hpp"
 
 namespace shardsolve::runtime::host {
+
+template <Scalar T>
+struct HostKernelSets {
+  HostKernelSets() = default;
+  HostKernelSets(const HostKernelSets&) = delete;
+  HostKernelSets& operator=(const HostKernelSets&) = delete;
+
+  const void* find(KernelSet set) const {
+    switch (set) {
+      case KernelSet::base:
+        return static_cast<const Kernels<T>*>(&base);
+      case KernelSet::hermitian:
+        return static_cast<const HermitianKernels<T>*>(&hermitian);
+      case KernelSet::cholesky:
+        return static_cast<const CholeskyKernels<T>*>(&cholesky);
+    }
+    return nullptr;
+  }
+
+  HostKernels<T> base;
+  HostHermitianKernels<T> hermitian;
+  HostCholeskyKernels<T> cholesky{base};
+};
 
 class HostDevice : public Device {
  public:
@@ -18,22 +43,14 @@ class HostDevice : public Device {
   Buffer allocate_host(std::size_t bytes) override { return allocate(bytes); }
   void adopt_thread() override {}
   void require_device_memory(const void*, Memory kind, const char* what) const override;
-  const Kernels<float>& kernels(const float*) const override { return float32_; }
-  const Kernels<double>& kernels(const double*) const override { return float64_; }
-  const Kernels<std::complex<float>>& kernels(const std::complex<float>*) const override {
-    return complex64_;
-  }
-  const Kernels<std::complex<double>>& kernels(const std::complex<double>*) const override {
-    return complex128_;
+  const void* find_kernels(KernelSet set, Dtype dtype) const override {
+    return kernels_.find(set, dtype);
   }
 
  private:
   Pulse& pulse_;
   RunsIn runs_in_;
-  HostKernels<float> float32_;
-  HostKernels<double> float64_;
-  HostKernels<std::complex<float>> complex64_;
-  HostKernels<std::complex<double>> complex128_;
+  KernelTable<HostKernelSets> kernels_;
 };
 
 }  // namespace shardsolve::runtime::host

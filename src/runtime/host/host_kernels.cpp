@@ -1,7 +1,6 @@
 #include "runtime/host/host_kernels.hpp"
 
 #include "runtime/host/blas.hpp"
-#include "runtime/host/hermitian_multiply.hpp"
 #include "runtime/host/inspect.hpp"
 #include "runtime/host/operands.hpp"
 #include "runtime/operand_shapes.hpp"
@@ -78,13 +77,9 @@ Real power_of_two(Real x, bool inverted) {
 }  // namespace
 
 template <Scalar T>
-void HostKernels<T>::gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta,
-                          Out c) const {
-  const std::int64_t k = require_product(op_a, a, op_b, b, c);
-  if (c.empty()) {
-    return;
-  }
-  const WorkInfo info{.name = "gemm", .flops = multiply_add<T> * product(c.rows(), c.columns(), k)};
+void HostKernels<T>::do_gemm(Queue& queue, const WorkInfo& info, Op op_a, Op op_b, T alpha, In a,
+                             In b, T beta, Out c) const {
+  const std::int64_t k = columns_of(op_a, a);
   launch(queue, info, {a, b}, {c}, [=] {
     if (c.columns() == 1 && op_b == Op::none && k > 0) {
       // A gemm with one column would pack all of a to read it once.
@@ -99,95 +94,22 @@ void HostKernels<T>::gemm(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T
 }
 
 template <Scalar T>
-void HostKernels<T>::herk(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Real beta,
-                          Out c) const {
-  require(c.rows() == c.columns() && rows_of(op, a) == c.rows(), "herk");
-  if (c.empty()) {
-    return;
-  }
-  const std::int64_t k = columns_of(op, a);
-  const WorkInfo info{.name = "herk",
-                      .flops = 0.5 * multiply_add<T> * product(c.rows(), c.rows() + 1, k)};
+void HostKernels<T>::do_herk(Queue& queue, const WorkInfo& info, Triangle triangle, Op op,
+                             Real alpha, In a, Real beta, Out c) const {
   launch(queue, info, {a}, {Operand(c, part_of(triangle))},
          [=] { blas::Blas<T>::herk(triangle, op, alpha, a, beta, c); });
 }
 
 template <Scalar T>
-void HostKernels<T>::trsm(Queue& queue, Side side, Triangle triangle, Op op, In a, Out b) const {
-  require(a.rows() == a.columns() && a.rows() == (side == Side::left ? b.rows() : b.columns()),
-          "trsm");
-  if (b.empty()) {
-    return;
-  }
-  const WorkInfo info{.name = "trsm",
-                      .flops = 0.5 * multiply_add<T> * product(b.rows(), b.columns(), a.rows())};
+void HostKernels<T>::do_trsm(Queue& queue, const WorkInfo& info, Side side, Triangle triangle,
+                             Op op, In a, Out b) const {
   launch(queue, info, {Operand(a, part_of(triangle))}, {b},
          [=] { blas::Blas<T>::trsm(side, triangle, op, a, b); });
 }
 
 template <Scalar T>
-void HostKernels<T>::potrf(Queue& queue, Out a, Out /*aid*/, std::int64_t* info) const {
-  require(a.rows() == a.columns(), "potrf");
-  const WorkInfo work{.name = "potrf",
-                      .flops = multiply_add<T> / 6.0 * product(a.rows(), a.rows(), a.rows())};
-  launch(queue, work, {}, {Operand(a, Part::lower), Operand(info, 1)}, [=] {
-    std::int64_t failed = blas::Blas<T>::potrf(Triangle::lower, a);
-    // Some LAPACKs let a pivot that is not a number pass.
-    for (std::int64_t j = 0; j < a.columns() && (failed == 0 || j < failed); ++j) {
-      if (!std::isfinite(std::real(a(j, j)))) {
-        failed = -(j + 1);
-        break;
-      }
-    }
-    *info = failed;
-  });
-}
-
-template <Scalar T>
-void HostKernels<T>::panel(Queue& queue, In l11, In /*aid*/, Out a21, Out packed) const {
-  trsm(queue, Side::right, Triangle::lower, Op::conjugate_transpose, l11, a21);
-  conjugate_transpose(queue, a21, packed);
-}
-
-template <Scalar T>
-void HostKernels<T>::inverse_panel(Queue& queue, In l11, In /*m11*/, Out s21, Out packed) const {
-  trsm(queue, Side::right, Triangle::lower, Op::none, l11, s21);
-  conjugate_transpose(queue, s21, packed);
-}
-
-template <Scalar T>
-void HostKernels<T>::hermitian_multiply(Queue& queue, const UpperPart<T, Real>& a, const T* x, T* y,
-                                        void* scratch) const {
-  const std::int64_t n = a.begin[a.ranks];
-  const std::int64_t columns = a.slab.columns();
-  const std::int64_t blocks = (columns + a.tile - 1) / a.tile;
-  const WorkInfo info{.name = "multiply",
-                      .flops = multiply_add<T> * product(a.slab.rows(), columns)};
-  launch(queue, info,
-         {a.slab, Operand(a.diagonal, columns), Operand(a.eliminated, blocks * a.ranks),
-          Operand(x, n)},
-         {Operand(y, 2 * n), Operand(static_cast<double*>(scratch), upper_part_sums(a))},
-         [=] { multiply_upper_part(a, x, y, static_cast<double*>(scratch)); });
-}
-
-template <Scalar T>
-std::int64_t HostKernels<T>::hermitian_multiply_scratch(const UpperPart<T, Real>& a) const {
-  return upper_part_sums(a) * static_cast<std::int64_t>(sizeof(double));
-}
-
-template <Scalar T>
-void HostKernels<T>::add_twofold(Queue& queue, In source, Out sums) const {
-  const std::int64_t k = sums.columns() / 2;
-  require(sums.columns() == 2 * k && source.rows() == sums.rows() &&
-              (source.columns() == k || source.columns() == 2 * k),
-          "add_twofold");
-  launch(queue, {.name = "add"}, {source}, {sums}, [=] { add_to_twofold(source, sums); });
-}
-
-template <Scalar T>
-void HostKernels<T>::copy(Queue& queue, In source, Out target) const {
-  require(same_shape(source, target), "copy");
-  launch(queue, {.name = "copy"}, {source}, {target}, [=] {
+void HostKernels<T>::do_copy(Queue& queue, const WorkInfo& info, In source, Out target) const {
+  launch(queue, info, {source}, {target}, [=] {
     for (std::int64_t j = 0; j < source.columns(); ++j) {
       std::copy_n(source.columns_from(j, 1).data(), source.rows(),
                   target.columns_from(j, 1).data());
@@ -196,22 +118,31 @@ void HostKernels<T>::copy(Queue& queue, In source, Out target) const {
 }
 
 template <Scalar T>
-void HostKernels<T>::conjugate_transpose(Queue& queue, In source, Out target) const {
-  require(source.rows() == target.columns() && source.columns() == target.rows(),
-          "conjugate_transpose");
-  launch(queue, {.name = "transpose"}, {source}, {target},
-         [=] { conjugate_transpose_squares(source, target); });
+void HostKernels<T>::do_convert(Queue& queue, const WorkInfo& info, InOther source,
+                                Out target) const {
+  launch(queue, info, {source}, {target}, [=] {
+    for (std::int64_t j = 0; j < source.columns(); ++j) {
+      for (std::int64_t i = 0; i < source.rows(); ++i) {
+        target(i, j) = static_cast<T>(source(i, j));
+      }
+    }
+  });
 }
 
 template <Scalar T>
-void HostKernels<T>::fill(Queue& queue, T value, Out target) const {
-  launch(queue, {.name = "fill"}, {}, {target}, [=] { fill_view(value, target); });
+void HostKernels<T>::do_conjugate_transpose(Queue& queue, const WorkInfo& info, In source,
+                                            Out target) const {
+  launch(queue, info, {source}, {target}, [=] { conjugate_transpose_squares(source, target); });
 }
 
 template <Scalar T>
-void HostKernels<T>::identity(Queue& queue, Out target) const {
-  require(target.rows() == target.columns(), "identity");
-  launch(queue, {.name = "identity"}, {}, {target}, [=] {
+void HostKernels<T>::do_fill(Queue& queue, const WorkInfo& info, T value, Out target) const {
+  launch(queue, info, {}, {target}, [=] { fill_view(value, target); });
+}
+
+template <Scalar T>
+void HostKernels<T>::do_identity(Queue& queue, const WorkInfo& info, Out target) const {
+  launch(queue, info, {}, {target}, [=] {
     fill_view(T{0}, target);
     for (std::int64_t j = 0; j < target.columns(); ++j) {
       target(j, j) = T{1};
@@ -220,9 +151,9 @@ void HostKernels<T>::identity(Queue& queue, Out target) const {
 }
 
 template <Scalar T>
-void HostKernels<T>::lower_triangle(Queue& queue, In source, Out target) const {
-  require(source.rows() == source.columns() && same_shape(source, target), "lower_triangle");
-  launch(queue, {.name = "copy"}, {source}, {target}, [=] {
+void HostKernels<T>::do_lower_triangle(Queue& queue, const WorkInfo& info, In source,
+                                       Out target) const {
+  launch(queue, info, {source}, {target}, [=] {
     for (std::int64_t j = 0; j < source.columns(); ++j) {
       for (std::int64_t i = 0; i < source.rows(); ++i) {
         target(i, j) = i < j ? T{0} : source(i, j);
@@ -232,12 +163,9 @@ void HostKernels<T>::lower_triangle(Queue& queue, In source, Out target) const {
 }
 
 template <Scalar T>
-void HostKernels<T>::scale_rows(Queue& queue, In scales, bool inverted, In source,
-                                Out target) const {
-  require(same_shape(source, target) && scales.rows() == source.rows() &&
-              scales.columns() == source.rows(),
-          "scale_rows");
-  launch(queue, {.name = "copy"}, {scales, source}, {target}, [=] {
+void HostKernels<T>::do_scale_rows(Queue& queue, const WorkInfo& info, In scales, bool inverted,
+                                   In source, Out target) const {
+  launch(queue, info, {scales, source}, {target}, [=] {
     for (std::int64_t i = 0; i < source.rows(); ++i) {
       const Real factor = power_of_two(std::real(scales(i, i)), inverted);
       for (std::int64_t j = 0; j < source.columns(); ++j) {
@@ -248,9 +176,9 @@ void HostKernels<T>::scale_rows(Queue& queue, In scales, bool inverted, In sourc
 }
 
 template <Scalar T>
-void HostKernels<T>::add(Queue& queue, T alpha, In source, Out target) const {
-  require(same_shape(source, target), "add");
-  launch(queue, {.name = "add"}, {source}, {target}, [=] {
+void HostKernels<T>::do_add(Queue& queue, const WorkInfo& info, T alpha, In source,
+                            Out target) const {
+  launch(queue, info, {source}, {target}, [=] {
     for (std::int64_t j = 0; j < source.columns(); ++j) {
       for (std::int64_t i = 0; i < source.rows(); ++i) {
         target(i, j) += alpha * source(i, j);
@@ -260,8 +188,8 @@ void HostKernels<T>::add(Queue& queue, T alpha, In source, Out target) const {
 }
 
 template <Scalar T>
-void HostKernels<T>::scale(Queue& queue, Real factor, Out target) const {
-  launch(queue, {.name = "scale"}, {}, {target}, [=] {
+void HostKernels<T>::do_scale(Queue& queue, const WorkInfo& info, Real factor, Out target) const {
+  launch(queue, info, {}, {target}, [=] {
     for (std::int64_t j = 0; j < target.columns(); ++j) {
       for (std::int64_t i = 0; i < target.rows(); ++i) {
         target(i, j) *= factor;
@@ -271,12 +199,11 @@ void HostKernels<T>::scale(Queue& queue, Real factor, Out target) const {
 }
 
 template <Scalar T>
-void HostKernels<T>::diagonal(Queue& queue, In a, Real* target) const {
+void HostKernels<T>::do_diagonal(Queue& queue, const WorkInfo& info, In a, Real* target) const {
   const std::int64_t n = a.columns();
-  require(a.rows() == n, "diagonal");
   // The diagonal alone, as a row of its own: its neighbours may belong to other work.
   const In diagonal(a.data(), n == 0 ? 0 : 1, n, a.stride() + 1);
-  launch(queue, {.name = "diagonal"}, {diagonal}, {Operand(target, n)}, [=] {
+  launch(queue, info, {diagonal}, {Operand(target, n)}, [=] {
     for (std::int64_t j = 0; j < n; ++j) {
       target[j] = std::real(diagonal(0, j));
     }
@@ -284,25 +211,23 @@ void HostKernels<T>::diagonal(Queue& queue, In a, Real* target) const {
 }
 
 template <Scalar T>
-void HostKernels<T>::hermitian_tile(Queue& queue, In upper, const Real* diagonal,
-                                    Out target) const {
+void HostKernels<T>::do_hermitian_tile(Queue& queue, const WorkInfo& info, In upper,
+                                       const Real* diagonal, Out target) const {
   const std::int64_t n = upper.columns();
-  require(upper.rows() == n && same_shape(upper, target), "hermitian_tile");
-  launch(queue, {.name = "hermitian tile"},
-         {Operand(upper, Part::strictly_upper), Operand(diagonal, n)}, {target}, [=] {
-           for (std::int64_t j = 0; j < n; ++j) {
-             for (std::int64_t i = 0; i < j; ++i) {
-               target(i, j) = upper(i, j);
-               target(j, i) = conjugate(upper(i, j));
-             }
-             target(j, j) = T{diagonal[j]};
-           }
-         });
+  launch(queue, info, {Operand(upper, Part::strictly_upper), Operand(diagonal, n)}, {target}, [=] {
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t i = 0; i < j; ++i) {
+        target(i, j) = upper(i, j);
+        target(j, i) = conjugate(upper(i, j));
+      }
+      target(j, j) = T{diagonal[j]};
+    }
+  });
 }
 
 template <Scalar T>
-void HostKernels<T>::column_max(Queue& queue, In a, double* target) const {
-  launch(queue, {.name = "column max"}, {a}, {Operand(target, a.columns())}, [=] {
+void HostKernels<T>::do_column_max(Queue& queue, const WorkInfo& info, In a, double* target) const {
+  launch(queue, info, {a}, {Operand(target, a.columns())}, [=] {
     for (std::int64_t j = 0; j < a.columns(); ++j) {
       double largest = 0.0;
       for (std::int64_t i = 0; i < a.rows() && !std::isnan(largest); ++i) {
@@ -315,13 +240,11 @@ void HostKernels<T>::column_max(Queue& queue, In a, double* target) const {
 }
 
 template <Scalar T>
-void HostKernels<T>::inspect(Queue& queue, In a, std::int64_t first, const double* weights,
-                             double scale, Inspection result) const {
+void HostKernels<T>::do_inspect(Queue& queue, const WorkInfo& info, In a, std::int64_t first,
+                                const double* weights, double scale, Inspection result) const {
   constexpr std::int64_t parts = is_complex<T> ? 2 : 1;
   const std::int64_t n = a.columns();
-  require(first + n <= a.rows() || n == 0, "inspect");
-  launch(queue, {.name = "inspect", .flops = 2.0 * multiply_add<T> * product(a.rows(), n)},
-         {a, Operand(weights, a.rows())},
+  launch(queue, info, {a, Operand(weights, a.rows())},
          {Operand(result.column_sums, n), Operand(result.probe, parts * n),
           Operand(result.partial_product, parts * a.rows())},
          [=] { inspect_columns(a, first, weights, scale, result); });

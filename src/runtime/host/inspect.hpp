@@ -1,8 +1,9 @@
 /// One pass over columns of a matrix: sums and the probe of its symmetry.
 #pragma once
 
-#include "runtime/kernels.hpp"
+#include "runtime/kernel_arguments.hpp"
 
+#include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
 
 namespace shardsolve::runtime::host {

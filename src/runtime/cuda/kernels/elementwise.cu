@@ -40,6 +40,20 @@ struct Copy : Operation<E> {
 };
 
 template <class E>
+struct Convert : Operation<E> {
+  DeviceMatrix<const OtherElement<E>> source;
+  __device__ E value(std::int64_t i, std::int64_t j) const {
+    using Real = RealPart<E>;
+    const OtherElement<E> x = source(i, j);
+    if constexpr (parts<E> == 2) {
+      return {static_cast<Real>(x.re), static_cast<Real>(x.im)};
+    } else {
+      return static_cast<Real>(x);
+    }
+  }
+};
+
+template <class E>
 struct Fill : Operation<E> {
   E everywhere;
   __device__ E value(std::int64_t, std::int64_t) const { return everywhere; }
@@ -167,6 +181,12 @@ void DeviceKernels<E>::copy(cudaStream_t stream, In source, Out target) {
 }
 
 template <class E>
+void DeviceKernels<E>::convert(cudaStream_t stream, MatrixView<const OtherElement<E>> source,
+                               Out target) {
+  run(stream, Convert<E>{{device(target)}, device(source)});
+}
+
+template <class E>
 void DeviceKernels<E>::fill(cudaStream_t stream, E value, Out target) {
   run(stream, Fill<E>{{device(target)}, value});
 }
@@ -216,6 +236,13 @@ template void DeviceKernels<float>::copy(cudaStream_t, In, Out);
 template void DeviceKernels<double>::copy(cudaStream_t, In, Out);
 template void DeviceKernels<Complex<float>>::copy(cudaStream_t, In, Out);
 template void DeviceKernels<Complex<double>>::copy(cudaStream_t, In, Out);
+
+template void DeviceKernels<float>::convert(cudaStream_t, MatrixView<const double>, Out);
+template void DeviceKernels<double>::convert(cudaStream_t, MatrixView<const float>, Out);
+template void DeviceKernels<Complex<float>>::convert(cudaStream_t,
+                                                     MatrixView<const Complex<double>>, Out);
+template void DeviceKernels<Complex<double>>::convert(cudaStream_t,
+                                                      MatrixView<const Complex<float>>, Out);
 
 template void DeviceKernels<float>::fill(cudaStream_t, float, Out);
 template void DeviceKernels<double>::fill(cudaStream_t, double, Out);

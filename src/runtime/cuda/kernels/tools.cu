@@ -1,6 +1,6 @@
 /// A value stored, and a wait.
-#include "runtime/cuda/device_kernels.hpp"
 #include "runtime/cuda/kernels/launch.cuh"
+#include "runtime/cuda/stream_tools.hpp"
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 /// What the solves of a panel have in common: where its rows are, and how floats are scaled.
 #pragma once
 
+#include "runtime/cuda/kernels/cholesky/panel_tile.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
-#include "runtime/cuda/kernels/panel_tile.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 
 #include <cuda_pipeline_primitives.h>

@@ -2,11 +2,11 @@
 // row and, conjugated, for its column. The slab is cut into patches, one thread block each, which
 // leave sums of rows and columns in scratch; a second kernel adds those of all patches in order.
 // All sums are made in twice the precision, as y may be small beside the terms that it is made of.
-#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/hermitian_device_kernels.hpp"
+#include "runtime/cuda/kernels/hermitian/wide_sum.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 #include "runtime/cuda/kernels/warp_sums.cuh"
-#include "runtime/cuda/kernels/wide_sum.cuh"
 
 #include <algorithm>
 #include <cstddef>
@@ -236,8 +236,8 @@ __global__ void __launch_bounds__(threads)
 }  // namespace
 
 template <class E>
-void DeviceKernels<E>::hermitian_multiply(cudaStream_t stream, const Upper& a, const E* x, E* y,
-                                          void* scratch) {
+void HermitianDeviceKernels<E>::hermitian_multiply(cudaStream_t stream, const Upper& a, const E* x,
+                                                   E* y, void* scratch) {
   const Partition cut = partition<E>(a);
   const std::int64_t columns = a.slab.columns();
   auto* const memory = static_cast<WideElement<E>*>(scratch);
@@ -249,14 +249,14 @@ void DeviceKernels<E>::hermitian_multiply(cudaStream_t stream, const Upper& a, c
 }
 
 template <class E>
-std::size_t DeviceKernels<E>::hermitian_multiply_scratch(const Upper& a) {
+std::size_t HermitianDeviceKernels<E>::hermitian_multiply_scratch(const Upper& a) {
   const Partition cut = partition<E>(a);
   const std::int64_t elements = cut.bands * a.slab.columns() + cut.groups * a.begin[a.ranks];
   return static_cast<std::size_t>(elements) * sizeof(WideElement<E>);
 }
 
 template <class E>
-void DeviceKernels<E>::add_twofold(cudaStream_t stream, In source, Out sums) {
+void HermitianDeviceKernels<E>::add_twofold(cudaStream_t stream, In source, Out sums) {
   using R = RealPart<E>;
   const std::int64_t k = sums.columns() / 2;
   const std::int64_t rows = parts<E> * sums.rows();
@@ -269,11 +269,11 @@ void DeviceKernels<E>::add_twofold(cudaStream_t stream, In source, Out sums) {
          source_stride, high, high + k * stride, stride);
 }
 
-#define SHARDSOLVE_INSTANTIATE(E)                                                              \
-  template void DeviceKernels<E>::hermitian_multiply(cudaStream_t, const Upper&, const E*, E*, \
-                                                     void*);                                   \
-  template std::size_t DeviceKernels<E>::hermitian_multiply_scratch(const Upper&);             \
-  template void DeviceKernels<E>::add_twofold(cudaStream_t, In, Out);
+#define SHARDSOLVE_INSTANTIATE(E)                                                           \
+  template void HermitianDeviceKernels<E>::hermitian_multiply(cudaStream_t, const Upper&,   \
+                                                              const E*, E*, void*);         \
+  template std::size_t HermitianDeviceKernels<E>::hermitian_multiply_scratch(const Upper&); \
+  template void HermitianDeviceKernels<E>::add_twofold(cudaStream_t, In, Out);
 
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/cuda/element.hpp"
-#include "runtime/cuda/kernels/split_tile.cuh"
+#include "runtime/cuda/kernels/cholesky/split_tile.cuh"
 #include "runtime/cuda/kernels/tensor_core.cuh"
 
 #include <climits>

@@ -8,10 +8,10 @@
 ///
 /// (factor_tile.cu's W is this W^H), where the correction makes products with inverses as stable as
 /// a solve.
-#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/cholesky_device_kernels.hpp"
+#include "runtime/cuda/kernels/cholesky/panel_by_blocks.cuh"
+#include "runtime/cuda/kernels/cholesky/panel_by_warps.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
-#include "runtime/cuda/kernels/panel_by_blocks.cuh"
-#include "runtime/cuda/kernels/panel_by_warps.cuh"
 
 #include <climits>
 #include <cstddef>
@@ -40,7 +40,7 @@ bool is_aligned(MatrixView<const E> matrix) {
 template <class E>
 constexpr bool has_blocks = !std::is_same_v<E, Complex<double>>;
 
-static_assert(by_blocks::most_columns == DeviceKernels<float>::largest_tile);
+static_assert(by_blocks::most_columns == CholeskyDeviceKernels<float>::largest_tile);
 
 template <class E>
 bool is_for_blocks(std::int64_t columns) {
@@ -59,7 +59,7 @@ bool is_for_warps(std::int64_t columns) {
 }  // namespace
 
 template <class E>
-PanelSolver DeviceKernels<E>::panel_solver(In adjoint, In inverse, In a21, In packed) {
+PanelSolver CholeskyDeviceKernels<E>::panel_solver(In adjoint, In inverse, In a21, In packed) {
   if (a21.stride() > most_stride || !is_aligned(adjoint) || !is_aligned(inverse) ||
       !is_aligned(packed) || !is_for_sm_90(&by_warps::solve_rows<E>)) {
     return PanelSolver::products;
@@ -71,8 +71,8 @@ PanelSolver DeviceKernels<E>::panel_solver(In adjoint, In inverse, In a21, In pa
 }
 
 template <class E>
-void DeviceKernels<E>::solve_panel(cudaStream_t stream, PanelSolver solver, In adjoint, In inverse,
-                                   Out a21, Out packed) {
+void CholeskyDeviceKernels<E>::solve_panel(cudaStream_t stream, PanelSolver solver, In adjoint,
+                                           In inverse, Out a21, Out packed) {
   const PanelSystem<E> panel{device(adjoint), device(inverse), device(a21), device(packed)};
   if (solver == PanelSolver::warps) {
     using Shared = by_warps::Shared<E>;
@@ -92,9 +92,9 @@ void DeviceKernels<E>::solve_panel(cudaStream_t stream, PanelSolver solver, In a
   }
 }
 
-#define SHARDSOLVE_INSTANTIATE(E)                                      \
-  template PanelSolver DeviceKernels<E>::panel_solver(In, In, In, In); \
-  template void DeviceKernels<E>::solve_panel(cudaStream_t, PanelSolver, In, In, Out, Out);
+#define SHARDSOLVE_INSTANTIATE(E)                                              \
+  template PanelSolver CholeskyDeviceKernels<E>::panel_solver(In, In, In, In); \
+  template void CholeskyDeviceKernels<E>::solve_panel(cudaStream_t, PanelSolver, In, In, Out, Out);
 
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)

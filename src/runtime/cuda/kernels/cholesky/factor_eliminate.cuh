@@ -1,8 +1,8 @@
 /// Cholesky factor of a small tile and the rows below it, by one block of threads.
 #pragma once
 
-#include "runtime/cuda/kernels/factor_shape.cuh"
-#include "runtime/cuda/kernels/factor_update.cuh"
+#include "runtime/cuda/kernels/cholesky/factor_shape.cuh"
+#include "runtime/cuda/kernels/cholesky/factor_update.cuh"
 #include "runtime/cuda/kernels/root_estimate.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 #include "runtime/cuda/kernels/warp_sums.cuh"

@@ -7,10 +7,10 @@
 /// tensor cores. Two such blocks fit on a multiprocessor, and one works while the other waits.
 #pragma once
 
+#include "runtime/cuda/kernels/cholesky/panel_rows.cuh"
+#include "runtime/cuda/kernels/cholesky/panel_tile.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
-#include "runtime/cuda/kernels/panel_rows.cuh"
-#include "runtime/cuda/kernels/panel_tile.cuh"
 
 #include <cuda_pipeline_primitives.h>
 

@@ -7,10 +7,10 @@
 /// to shared memory, each number to the thread that takes it, long before they are needed.
 #pragma once
 
+#include "runtime/cuda/kernels/cholesky/panel_rows.cuh"
+#include "runtime/cuda/kernels/cholesky/panel_tile.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
-#include "runtime/cuda/kernels/panel_rows.cuh"
-#include "runtime/cuda/kernels/panel_tile.cuh"
 
 #include <cuda_pipeline_primitives.h>
 

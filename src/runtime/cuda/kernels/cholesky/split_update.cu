@@ -8,11 +8,11 @@
 ///
 /// Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing the
 /// FP32 theoretical peak performance" (2022), for the splitting and the chopping.
-#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/cholesky_device_kernels.hpp"
+#include "runtime/cuda/kernels/cholesky/update_place.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 #include "runtime/cuda/kernels/tensor_core.cuh"
-#include "runtime/cuda/kernels/update_place.cuh"
 
 #include <cuda_fp16.h>
 #include <cuda_pipeline_primitives.h>
@@ -35,7 +35,7 @@ constexpr int part_rows = tile_rows / warps_down;
 constexpr int part_columns = tile_columns / warps_across;
 
 // The panel is read in slices of so many numbers of each column, some slices ahead of their use.
-constexpr int slice = DeviceKernels<float>::split_slice;
+constexpr int slice = CholeskyDeviceKernels<float>::split_slice;
 constexpr int slices_kept = 3;
 constexpr int numbers_a_piece = sizeof(float4) / sizeof(__half);
 constexpr int pieces_a_part = slice / numbers_a_piece;
@@ -330,22 +330,22 @@ void enqueue(cudaStream_t stream, MatrixView<const E> left, MatrixView<const E> 
 }  // namespace
 
 template <>
-bool DeviceKernels<float>::updates_panels(In panel) {
+bool CholeskyDeviceKernels<float>::updates_panels(In panel) {
   return splits_panels(panel.rows());
 }
 template <>
-bool DeviceKernels<Complex<float>>::updates_panels(In panel) {
+bool CholeskyDeviceKernels<Complex<float>>::updates_panels(In panel) {
   return splits_panels(panel.rows());
 }
 
 template <>
-void DeviceKernels<float>::update(cudaStream_t stream, In left, In right,
-                                  const UpdatePieces<float>& pieces) {
+void CholeskyDeviceKernels<float>::update(cudaStream_t stream, In left, In right,
+                                          const UpdatePieces<float>& pieces) {
   enqueue(stream, left, right, pieces);
 }
 template <>
-void DeviceKernels<Complex<float>>::update(cudaStream_t stream, In left, In right,
-                                           const UpdatePieces<Complex<float>>& pieces) {
+void CholeskyDeviceKernels<Complex<float>>::update(cudaStream_t stream, In left, In right,
+                                                   const UpdatePieces<Complex<float>>& pieces) {
   enqueue(stream, left, right, pieces);
 }
 

@@ -5,10 +5,10 @@
 /// slice is there, and all have read it. Products are of 16 x 8 with 8 x 8 numbers: a warp has
 /// those of the next 8 of each column in registers while it multiplies these, so that no
 /// instruction waits for a register that a product still reads.
-#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/cholesky_device_kernels.hpp"
+#include "runtime/cuda/kernels/cholesky/update_place.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/tensor_copy.cuh"
-#include "runtime/cuda/kernels/update_place.cuh"
 
 #include <cuda.h>
 
@@ -337,7 +337,7 @@ bool describe(MatrixView<const double> panel, int columns, CUtensorMap& map) {
 }  // namespace
 
 template <>
-bool DeviceKernels<double>::updates_panels(In panel) {
+bool CholeskyDeviceKernels<double>::updates_panels(In panel) {
   CUtensorMap map;
   return panel.rows() > 0 && panel.rows() % slice == 0 &&
          is_for_sm_90(&update_tiles<update_rows>) && describe(panel, update_rows, map);
@@ -345,15 +345,15 @@ bool DeviceKernels<double>::updates_panels(In panel) {
 
 // Small ones make two thirds of what large ones do, by four times as many blocks of threads.
 template <>
-UpdateTileSize DeviceKernels<double>::update_size(std::int64_t tiles) {
+UpdateTileSize CholeskyDeviceKernels<double>::update_size(std::int64_t tiles) {
   const bool few = 3 * tiles <= 2 * device_attribute(cudaDevAttrMultiProcessorCount);
   const int side = few ? small_side : update_rows;
   return {side, side};
 }
 
 template <>
-void DeviceKernels<double>::update(cudaStream_t stream, In left, In right,
-                                   const UpdatePieces<double>& pieces) {
+void CholeskyDeviceKernels<double>::update(cudaStream_t stream, In left, In right,
+                                           const UpdatePieces<double>& pieces) {
   const auto start = [&](auto kernel, std::size_t bytes) {
     CUtensorMap left_map;
     CUtensorMap right_map;
@@ -372,11 +372,11 @@ void DeviceKernels<double>::update(cudaStream_t stream, In left, In right,
 
 // cuBLAS makes these products as fast as the GPU does any.
 template <>
-bool DeviceKernels<Complex<double>>::updates_panels(In) {
+bool CholeskyDeviceKernels<Complex<double>>::updates_panels(In) {
   return false;
 }
 template <>
-void DeviceKernels<Complex<double>>::update(cudaStream_t, In, In,
-                                            const UpdatePieces<Complex<double>>&) {}
+void CholeskyDeviceKernels<Complex<double>>::update(cudaStream_t, In, In,
+                                                    const UpdatePieces<Complex<double>>&) {}
 
 }  // namespace shardsolve::runtime::cuda

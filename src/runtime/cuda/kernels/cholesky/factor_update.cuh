@@ -1,7 +1,7 @@
 /// Products of panels in shared memory, spread over the threads of a block.
 #pragma once
 
-#include "runtime/cuda/kernels/factor_shape.cuh"
+#include "runtime/cuda/kernels/cholesky/factor_shape.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 #include "runtime/cuda/kernels/tensor_core.cuh"
 

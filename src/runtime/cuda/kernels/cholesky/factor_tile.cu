@@ -20,13 +20,14 @@
 /// A in `adjoint` below the diagonal (in `a` before the first step), L in `a` (its first column in
 /// `adjoint`), B in `inverse` above the diagonal, W in `adjoint` above it (its diagonal squares in
 /// `inverse`). The last launch puts all of it where the caller wants it.
-#include "runtime/cuda/device_kernels.hpp"
-#include "runtime/cuda/kernels/factor_eliminate.cuh"
-#include "runtime/cuda/kernels/factor_shape.cuh"
-#include "runtime/cuda/kernels/factor_update.cuh"
+#include "runtime/cuda/cholesky_device_kernels.hpp"
+#include "runtime/cuda/kernels/cholesky/factor_eliminate.cuh"
+#include "runtime/cuda/kernels/cholesky/factor_shape.cuh"
+#include "runtime/cuda/kernels/cholesky/factor_update.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
+#include "runtime/cuda/stream_tools.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -319,8 +320,8 @@ __global__ void __launch_bounds__(patch* patch_lines)
 }  // namespace
 
 template <class E>
-void DeviceKernels<E>::factor_tile(cudaStream_t stream, Out a, Out adjoint, Out inverse,
-                                   std::int64_t inverted, std::int64_t* info) {
+void CholeskyDeviceKernels<E>::factor_tile(cudaStream_t stream, Out a, Out adjoint, Out inverse,
+                                           std::int64_t inverted, std::int64_t* info) {
   using Shape = FactorShape<E>;
   if (a.empty()) {
     store(stream, info, 0, 1);
@@ -340,13 +341,13 @@ void DeviceKernels<E>::factor_tile(cudaStream_t stream, Out a, Out adjoint, Out 
                {dim3(patch, patch_lines)}, all, patches, squares.group * Shape::side);
 }
 
-template void DeviceKernels<float>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t,
-                                                std::int64_t*);
-template void DeviceKernels<double>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t,
-                                                 std::int64_t*);
-template void DeviceKernels<Complex<float>>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t,
+template void CholeskyDeviceKernels<float>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t,
+                                                        std::int64_t*);
+template void CholeskyDeviceKernels<double>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t,
                                                          std::int64_t*);
-template void DeviceKernels<Complex<double>>::factor_tile(cudaStream_t, Out, Out, Out, std::int64_t,
-                                                          std::int64_t*);
+template void CholeskyDeviceKernels<Complex<float>>::factor_tile(cudaStream_t, Out, Out, Out,
+                                                                 std::int64_t, std::int64_t*);
+template void CholeskyDeviceKernels<Complex<double>>::factor_tile(cudaStream_t, Out, Out, Out,
+                                                                  std::int64_t, std::int64_t*);
 
 }  // namespace shardsolve::runtime::cuda

@@ -1,5 +1,5 @@
 /// Inverses of small triangular squares, with which CudaKernels::invert begins.
-#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/cholesky_device_kernels.hpp"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
@@ -14,7 +14,7 @@ namespace {
 constexpr int lanes_a_row = 4;
 
 template <class E>
-constexpr int side = static_cast<int>(DeviceKernels<E>::inverted_square);
+constexpr int side = static_cast<int>(CholeskyDeviceKernels<E>::inverted_square);
 template <class E>
 constexpr int threads = side<E> * lanes_a_row;
 
@@ -79,16 +79,19 @@ __global__ void __launch_bounds__(threads<E>)
 }  // namespace
 
 template <class E>
-void DeviceKernels<E>::invert_squares(cudaStream_t stream, In l, Out m, const Steps& steps) {
+void CholeskyDeviceKernels<E>::invert_squares(cudaStream_t stream, In l, Out m,
+                                              const Steps& steps) {
   const std::int64_t squares = divide_up(l.rows(), inverted_square);
   allow_shared(&invert<E>, sizeof(Shared<E>));
   launch(stream, &invert<E>, squares * steps.count, {dim3(threads<E>), sizeof(Shared<E>)},
          device(l), device(m), static_cast<int>(squares), steps.a, steps.c);
 }
 
-template void DeviceKernels<float>::invert_squares(cudaStream_t, In, Out, const Steps&);
-template void DeviceKernels<double>::invert_squares(cudaStream_t, In, Out, const Steps&);
-template void DeviceKernels<Complex<float>>::invert_squares(cudaStream_t, In, Out, const Steps&);
-template void DeviceKernels<Complex<double>>::invert_squares(cudaStream_t, In, Out, const Steps&);
+template void CholeskyDeviceKernels<float>::invert_squares(cudaStream_t, In, Out, const Steps&);
+template void CholeskyDeviceKernels<double>::invert_squares(cudaStream_t, In, Out, const Steps&);
+template void CholeskyDeviceKernels<Complex<float>>::invert_squares(cudaStream_t, In, Out,
+                                                                    const Steps&);
+template void CholeskyDeviceKernels<Complex<double>>::invert_squares(cudaStream_t, In, Out,
+                                                                     const Steps&);
 
 }  // namespace shardsolve::runtime::cuda

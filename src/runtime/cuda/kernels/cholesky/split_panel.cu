@@ -5,7 +5,7 @@
 /// float32 but for half a unit of its last place in one case of four; and of a number below 2^-17
 /// of the largest what is below 2^-39 of that is lost, which is nothing beside the products of the
 /// others. A row with NaN or infinity becomes NaN.
-#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/cholesky_device_kernels.hpp"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int lanes = 32;
 constexpr int columns_a_block = 4;
-constexpr int most_numbers_a_lane = DeviceKernels<float>::most_split / lanes;
+constexpr int most_numbers_a_lane = CholeskyDeviceKernels<float>::most_split / lanes;
 
 /// A warp has a column, all of which it reads before it writes any of it.
 
@@ -69,16 +69,16 @@ __global__ void __launch_bounds__(columns_a_block* lanes)
 }  // namespace
 
 template <class E>
-void DeviceKernels<E>::split_panel(cudaStream_t stream, Out packed) {
+void CholeskyDeviceKernels<E>::split_panel(cudaStream_t stream, Out packed) {
   if constexpr (std::is_same_v<RealPart<E>, float>) {
     launch(stream, &split_columns<E>, divide_up(packed.columns(), columns_a_block),
            {dim3(columns_a_block * lanes)}, device(packed));
   }
 }
 
-template void DeviceKernels<float>::split_panel(cudaStream_t, Out);
-template void DeviceKernels<double>::split_panel(cudaStream_t, Out);
-template void DeviceKernels<Complex<float>>::split_panel(cudaStream_t, Out);
-template void DeviceKernels<Complex<double>>::split_panel(cudaStream_t, Out);
+template void CholeskyDeviceKernels<float>::split_panel(cudaStream_t, Out);
+template void CholeskyDeviceKernels<double>::split_panel(cudaStream_t, Out);
+template void CholeskyDeviceKernels<Complex<float>>::split_panel(cudaStream_t, Out);
+template void CholeskyDeviceKernels<Complex<double>>::split_panel(cudaStream_t, Out);
 
 }  // namespace shardsolve::runtime::cuda

@@ -16,8 +16,8 @@
 // goes through its blocks in order; so the lowest unfinished one always goes on, if all thread
 // blocks of all ranks are on their GPUs at the same time. There are no more than fit, and the mesh
 // lets no other mesh's solve come between.
-#include "runtime/cuda/device_kernels.hpp"
-#include "runtime/cuda/kernels/awaited_numbers.cuh"
+#include "runtime/cuda/cholesky_device_kernels.hpp"
+#include "runtime/cuda/kernels/cholesky/awaited_numbers.cuh"
 #include "runtime/cuda/kernels/cluster.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
@@ -35,7 +35,7 @@ constexpr int lanes = 32;
 constexpr int halves = rows / lanes;  // rows of a lane: `lane` and `lane` + 32
 constexpr int padded = rows + 1;      // so that rows of a tile are in different banks too
 
-static_assert(rows == DeviceKernels<double>::solve_block);
+static_assert(rows == CholeskyDeviceKernels<double>::solve_block);
 
 constexpr int warps = 16;
 constexpr int threads = warps * lanes;
@@ -585,13 +585,14 @@ Room room() {
 }  // namespace
 
 template <class E>
-bool DeviceKernels<E>::has_persistent_solve() {
+bool CholeskyDeviceKernels<E>::has_persistent_solve() {
   return room<E>().clusters > 0;
 }
 
 template <class E>
-void DeviceKernels<E>::persistent_solve(cudaStream_t stream, const PersistentSolve<E>& solve,
-                                        const volatile std::uint32_t* failed) {
+void CholeskyDeviceKernels<E>::persistent_solve(cudaStream_t stream,
+                                                const PersistentSolve<E>& solve,
+                                                const volatile std::uint32_t* failed) {
   const Room room = cuda::room<E>();
   const Job<E> job{
       solve, failed, room.cluster, solve.slab.data(), solve.slab.rows(), solve.slab.stride()};
@@ -600,10 +601,10 @@ void DeviceKernels<E>::persistent_solve(cudaStream_t stream, const PersistentSol
                   {dim3(threads), sizeof(Shared<E>)}, job);
 }
 
-#define SHARDSOLVE_INSTANTIATE(E)                                                           \
-  template bool DeviceKernels<E>::has_persistent_solve();                                   \
-  template void DeviceKernels<E>::persistent_solve(cudaStream_t, const PersistentSolve<E>&, \
-                                                   const volatile std::uint32_t*);
+#define SHARDSOLVE_INSTANTIATE(E)                                 \
+  template bool CholeskyDeviceKernels<E>::has_persistent_solve(); \
+  template void CholeskyDeviceKernels<E>::persistent_solve(       \
+      cudaStream_t, const PersistentSolve<E>&, const volatile std::uint32_t*);
 
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)

@@ -1,0 +1,32 @@
+#include "runtime/kernel_set.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace shardsolve::runtime {
+namespace {
+
+std::string_view what_for(KernelSet set) {
+  switch (set) {
+    case KernelSet::base:
+      return "products of matrices";
+    case KernelSet::hermitian:
+      return "products with Hermitian matrices";
+    case KernelSet::cholesky:
+      return "Cholesky factorisations";
+  }
+  return "this algorithm";
+}
+
+}  // namespace
+
+void throw_no_kernels(KernelSet set, Dtype dtype) {
+  throw Error(ErrorKind::unsupported,
+              fmt::format("these devices have no kernels for {} in {}: use devices of another kind",
+                          what_for(set), name(dtype)));
+}
+
+}  // namespace shardsolve::runtime
