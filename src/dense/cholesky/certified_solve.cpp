@@ -17,8 +17,6 @@ namespace {
 
 /// Backward error, in units of the rounding, above which one right-hand side is refined.
 constexpr double refined_from = 4.0;
-template <Scalar T>
-constexpr double unit_roundoff = std::numeric_limits<RealOf<T>>::epsilon() / 2;
 
 /// max_i |a_ij| of each column over the rows of all ranks.
 template <Scalar T>
