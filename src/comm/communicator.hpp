@@ -23,8 +23,8 @@ class PeerMemory {
   virtual ~PeerMemory() = default;
 
   virtual void* of(std::int64_t rank) const = 0;
-  /// What a rank enqueues after this comes after all that any rank has enqueued on the queue that
-  /// it gave, up to here.
+  /// Called by all ranks, each with a queue of its own. What follows on any of these queues begins
+  /// when all of them have come to their fence.
   virtual void fence(runtime::Queue& queue) = 0;
 };
 
@@ -48,25 +48,25 @@ class Communicator {
   /// send[r] goes to rank r, receive[r] comes from there; the own piece is left alone.
   virtual void all_to_all(runtime::Queue& queue, std::vector<Bytes> send,
                           std::vector<Bytes> receive) = 0;
-  /// A window over this rank's `memory` and the others', of the same size everywhere. All ranks
-  /// make the same windows in the same order; a call of the host that may wait for the other ranks.
+  /// A window over this rank's `memory` and that of the others, of the same size everywhere. All
+  /// ranks make the same windows in the same order. The host may wait here for the other ranks.
   virtual std::unique_ptr<Window> make_window(Bytes memory) = 0;
 
-  /// Likewise memory that the others' devices reach; null, on all ranks, if they do not.
+  /// Likewise, memory that the devices of all ranks reach; null, on all ranks, if one does not.
   virtual std::unique_ptr<PeerMemory> make_peer_memory(Bytes /*memory*/) { return nullptr; }
 
-  /// Workspace of this rank, at least so many bytes, that the other ranks keep within reach from
-  /// call to call; none where reaching memory anew costs nothing. All ranks ask for theirs at the
-  /// same point of a call, before they use it, and once at most: may wait for the others, and frees
-  /// a smaller one from before. Throws Error(out_of_memory).
+  /// Workspace of this rank, at least `bytes`, that the other ranks keep mapped from call to call.
+  /// Empty if mapping memory anew costs nothing. All ranks call it at the same point of a call, at
+  /// most once and before they use workspace: it may wait for the others. Frees an earlier
+  /// workspace that is smaller. Throws Error(out_of_memory).
   virtual Bytes make_workspace(std::size_t /*bytes*/) { return {}; }
-  /// What there is of that.
+  /// The present one; empty if there is none.
   virtual Bytes workspace() const { return {}; }
 
   /// No rank communicates: a new call begins, windows are counted from zero.
   virtual void begin_call() = 0;
-  /// This rank's queues are idle and hold nothing more of the call: it gives back what it has of
-  /// other processes, whose memory goes when all have done so.
+  /// This rank's queues are idle: closes its mappings of other processes' memory, which those free
+  /// when all ranks have done so.
   virtual void end_call() {}
   /// The call has failed: nothing that this rank has enqueued may wait for other ranks for ever.
   /// Any thread, also several times.

@@ -18,11 +18,11 @@ class DataMessages {
  public:
   explicit DataMessages(Transport& transport);
 
-  /// Processes that are not alike in `traced` do not take each other's messages: they exchange
-  /// other ones, and are to find out by notes.
+  /// Processes that differ in `traced` do not take each other's messages, which have other tags:
+  /// they find out by notes.
   void begin_call(bool traced);
-  /// What is sent and received lies in memory that is there until the call has settled, or that
-  /// `keeps` holds: after a throw messages may still be on their way.
+  /// Messages lie in memory that lives until the call has settled, or that `keeps` holds: after a
+  /// throw they may still be on their way.
   struct Bodies {
     const std::vector<Bytes>& send;  ///< to each rank
     const std::vector<Bytes>& receive;
@@ -41,9 +41,9 @@ class DataMessages {
     std::uint64_t messages = 0;  ///< to this process
     bool traced = false;         ///< as it has begun the call
   };
-  /// After a failure: nothing of this call is to arrive in the next one, and no memory that is
-  /// given back may be in use. `sent`: of all others. False if that cannot be had in time.
-  /// `show_life` is called while it waits.
+  /// After a failure: waits until no message of this call can arrive in the next one and none uses
+  /// memory any longer. `sent`: how many messages each other process has sent here. Calls
+  /// `show_life` meanwhile. False if the time did not suffice.
   bool settle(const std::vector<Sent>& sent, std::chrono::steady_clock::time_point deadline,
               const std::function<void()>& show_life);
 

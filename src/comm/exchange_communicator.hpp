@@ -10,8 +10,8 @@
 
 namespace shardsolve::comm {
 
-/// Turns each operation into pieces to send and to receive, straight from whom has them to who
-/// needs them.
+/// Turns each operation into pieces to send and to receive, which go straight from the rank that
+/// has them to each that needs them.
 class ExchangeCommunicator : public Communicator {
  public:
   ExchangeCommunicator(std::int64_t ranks, std::int64_t rank)

@@ -14,8 +14,9 @@
 
 namespace shardsolve::comm {
 
-/// A table in memory that all have in common. Each entry is written by one rank; what is no counter
-/// in it is for those who have waited for a counter that this rank raises after writing it.
+/// A table in memory that all processes share. One rank writes each entry. Fields that are no
+/// counters may be read after waiting for the counter that publishes them: the rank raises it when
+/// it has written them.
 class HostBoard {
  public:
   using Counter = runtime::host::OneWayCounter;
@@ -49,7 +50,7 @@ class HostBoard {
   Seat& seat(std::size_t window, std::size_t rank) const {
     return at<Seat>(table_.seats, window * ranks_ + rank);
   }
-  /// How many parts of `root` rank `reader` needs no longer.
+  /// How many of the parts of `root` rank `reader` has released.
   Counter& released(std::size_t window, std::size_t root, std::size_t reader) const {
     return at<Counter>(table_.released, (reader * most_windows + window) * ranks_ + root);
   }

@@ -18,8 +18,8 @@ namespace shardsolve::comm {
 /// One rank's end. Its workspace is one piece of shared memory, which the others open with the
 /// first window in it and have open from call to call; windows in it are read in place.
 ///
-/// Counts go on from call to call, each of which has so many numbers of its own: what is left of
-/// the last one lies behind, and no process has to wait for another to have set its counts back.
+/// Counters only go up: each call counts in a range of numbers of its own, ahead of those of
+/// earlier calls. So no process has to wait until another has set its counters back.
 class HostPeers {
  public:
   /// `pulses`: of all ranks.
@@ -27,15 +27,15 @@ class HostPeers {
   HostPeers(const HostPeers&) = delete;
   HostPeers& operator=(const HostPeers&) = delete;
 
-  /// As Communicator has them. No workspace, from then on, where this process gets no memory that
-  /// it could share: it has its own elsewhere.
+  /// As Communicator has them. If the system gives this process no memory to share, there is no
+  /// workspace from then on: the process has its own elsewhere.
   void begin_call();
   /// Closes what was open of processes that are lost: their memory goes with them.
   void end_call();
   Bytes make_workspace(std::size_t bytes);
   Bytes workspace() const;
-  /// Null, on all ranks, where one of them has its buffer elsewhere or does not reach another's,
-  /// and after HostBoard::most_windows in a call.
+  /// Null, on all ranks, if the buffer of one lies elsewhere, if one does not reach another's, or
+  /// if the call has made HostBoard::most_windows windows already.
   std::unique_ptr<Window> make_window(Bytes memory);
 
  private:

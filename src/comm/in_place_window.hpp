@@ -22,8 +22,8 @@ class InPlaceWindow final : public Window {
   struct Member {
     std::byte* base = nullptr;
     Counter* published = nullptr;       // how many parts it has
-    Counter* released_here = nullptr;   // how many of them this rank needs no longer
-    Counter* released_there = nullptr;  // how many of this rank's it needs no longer
+    Counter* released_here = nullptr;   // how many of them this rank has released
+    Counter* released_there = nullptr;  // how many of this rank's it has released
   };
   /// Waits until a counter that rank `peer` raises has reached the target. Throws as Watch::look.
   using Wait = std::function<void(const Counter& counter, std::uint32_t target, std::int64_t peer,

@@ -44,9 +44,9 @@ struct Verdict {
 ///
 /// Each process sends each other one a series of notes a call: how far it is, a few times before
 /// the silence limit would be over; that it has failed; and, last, how the call has ended for it.
-/// Nobody returns from a call before it has that last note of everybody. So no note of one call is
-/// ever met in the next one, and a failure in one process is the outcome in all. One is: who cannot
-/// make another call says so after the end, as the others may not know.
+/// Nobody returns from a call before it has that last note of everybody. So no note of one call
+/// reaches the next one, and a failure in one process is the outcome in all. One kind of note may
+/// reach the next call: the farewell of a process that makes no further call.
 class ProcessGroup {
  public:
   explicit ProcessGroup(std::unique_ptr<Transport> transport);
@@ -62,28 +62,29 @@ class ProcessGroup {
   static constexpr std::chrono::milliseconds least_silence_limit{200};
 
   /// `pulses`: of all ranks; those of other processes become copies of what these send.
-  /// `on_failure` is called when the call has failed elsewhere (with Abandoned) or because of this
-  /// group; if a process is gone, again and again until this one has nothing more to do for the
-  /// call.
+  /// `on_failure` is called when the call has failed: with Abandoned if in another process, else
+  /// with what this group has found. If a process is gone it is called again and again, until this
+  /// process has nothing more to do for the call.
   void attach(const Pulses& pulses, std::function<void(std::exception_ptr)> on_failure);
 
   /// This process will make no call: the others may wait for its messages.
   void abandon() { transport_->abandon(); }
-  /// For ranks whose devices wait for each other, not their threads: from now on a call fails when
-  /// neither this rank nor the one that stopped first have shown life for the silence limit.
+  /// For ranks whose devices, not threads, wait for each other: from now on a call fails when both
+  /// this rank and the one that stopped first have shown no life for the silence limit.
   void watch_progress() { watches_progress_ = true; }
 
   /// `traced`: must be the same in all processes, or the call fails with Error(invalid_argument).
   void begin_call(std::stop_token cancel, bool traced);
   /// Tells the others that they wait in vain. Any thread, never waits.
   void tell_failure(const Failure& failure);
-  /// Ends the call when this process has nothing more to do for it: waits for the others. `known`:
-  /// its failure, if it has one; what this group has found meanwhile is added here.
+  /// Called when this process has nothing more to do for the call: waits for the others, and
+  /// returns what all agree on. `known`: the failure of this process, if it has one; the group adds
+  /// what it has found itself.
   Verdict conclude(const std::optional<Failure>& known, double flops);
 
-  /// The rank of this process has not come back from a call that has failed: should it do so later,
-  /// the transport may be gone with the program that has it, and is left alone. What is known of
-  /// the call, without this process.
+  /// Called when the rank of this process has not come back from a call that has failed. Returns
+  /// what the other processes say of the call. From now on the transport is left alone: when the
+  /// rank does come back, its owner may have destroyed it.
   Verdict leave();
 
   /// As Pulses::wait, for this process's rank: one that is silent is lost.

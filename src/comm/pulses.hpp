@@ -29,7 +29,7 @@ class Pulses {
   /// How often a process tells the others how far it is.
   std::chrono::duration<double> interval() const;
 
-  /// Waits until `counter` has reached `target`, which rank `peer` sees to. Throws as Watch::look.
+  /// Waits until rank `peer` has raised `counter` to `target`. Throws as Watch::look.
   void wait(const runtime::host::OneWayCounter& counter, std::uint32_t target, std::int64_t waiter,
             std::int64_t peer, const char* operation) const;
 
@@ -49,8 +49,8 @@ class SilentRank : public Error {
   std::int64_t rank_;
 };
 
-/// One rank's wait for another: how it finds out that there is nothing left to wait for. For
-/// whoever waits, that rank's pulse says so while this lives.
+/// One rank's wait for another: how it finds out that there is nothing left to wait for. While this
+/// lives, the pulse of the waiting rank says whom it waits for.
 class Watch {
  public:
   Watch(const Pulses& pulses, std::int64_t waiter, const char* operation)

@@ -1,4 +1,4 @@
-/// When memory may go that other processes have open.
+/// When a process may free memory that other processes have open.
 #pragma once
 
 #include "runtime/host/one_way_counter.hpp"
@@ -12,9 +12,9 @@
 namespace shardsolve::comm {
 
 /// One rank's end of an agreement. Each rank has memory that the others keep open from call to
-/// call. It frees that only where nobody has it open, which they agree on at the beginning of a
-/// call, and at last when all have left. What the ranks tell each other lies in memory that all
-/// their processes have mapped.
+/// call. It may free it when nobody has it open: the ranks agree on that at the beginning of a
+/// call, and once more when all have left. What they tell each other lies in memory that all their
+/// processes have mapped.
 class ReleaseAgreement {
  public:
   /// What one rank tells the others.
@@ -32,12 +32,13 @@ class ReleaseAgreement {
   /// `words`: one of each rank.
   ReleaseAgreement(std::span<Word> words, std::int64_t rank) : words_(words), rank_(rank) {}
 
-  /// All ranks have left the last call. Its counts, and those of calls before it in which they have
-  /// not met, lie behind `first`, which is the same everywhere.
+  /// All ranks have left the last call. The counts of this call begin at `first`, the same number
+  /// on all ranks and ahead of all counts of earlier calls.
   void begin_call(std::uint32_t first);
-  /// Once a call at most, by all ranks. `frees`: whether this one frees its memory when this
-  /// returns: nobody has it open then. `close` closes what this rank has open of others, if any of
-  /// them does. If the wait throws nothing may be freed; the next call can meet again.
+  /// Called by all ranks, at most once a call. `frees`: whether this rank wants to free its memory:
+  /// it may when this returns, as nobody has it open then. `close` closes what this rank has open
+  /// of others; it is called if any rank frees. If `wait` throws, nothing may be freed; the ranks
+  /// can meet again in the next call.
   void meet(bool frees, const Wait& wait, const std::function<void()>& close);
 
   /// This rank has nothing open any longer and comes to no further call.

@@ -10,11 +10,11 @@ namespace shardsolve::comm {
 /// it, or are killed, it is gone.
 class SharedMemory {
  public:
-  /// Zeroed, rounded up to whole pages, which the system takes when they are touched: whether it
-  /// has so many is for the caller to see to. Throws Error(io).
+  /// Makes it, zeroed and rounded up to whole pages. The system takes a page when it is touched:
+  /// the caller sees to it that there are so many. Throws Error(io).
   explicit SharedMemory(std::size_t bytes);
-  /// Opens what another process has made, by what that one's ticket() says, before it withdraws
-  /// that. Throws Error(io), also where this process sees another process by that number.
+  /// Opens what another process has made, by its ticket() and before its withdraw(). Throws
+  /// Error(io), also if the number in the ticket is that of another process here.
   SharedMemory(const std::string& ticket, std::size_t bytes);
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
@@ -22,9 +22,9 @@ class SharedMemory {
   SharedMemory& operator=(const SharedMemory&) = delete;
   ~SharedMemory();
 
-  /// What others open it by: for processes of the same user that see each other in /proc.
+  /// By this others open it: processes of the same user that see each other in /proc.
   std::string ticket() const;
-  /// Nobody else is to open it.
+  /// From now on nobody else can open it.
   void withdraw();
 
   std::byte* data() const { return data_; }

@@ -30,7 +30,7 @@ class Window {
   virtual std::byte* base(std::int64_t root) const = 0;
   /// Afterwards this rank may read the part. Its root has finished writing before.
   virtual void publish(runtime::Queue& queue, const WindowPart& part) = 0;
-  /// This rank needs nothing that was published so far any longer.
+  /// This rank no longer needs what was published up to here.
   virtual void release(runtime::Queue& queue) = 0;
   /// Afterwards this rank may write to its buffer: all others have released what it published.
   virtual void reclaim(runtime::Queue& queue) = 0;

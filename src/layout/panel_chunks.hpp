@@ -16,20 +16,24 @@ struct RowChunk {
   friend bool operator==(const RowChunk&, const RowChunk&) = default;
 };
 
-/// Cuts the rows that remain after `step` (SlabLayout::rows_from(step + 1)). First come the rows of
-/// the next step, which the next diagonal tile waits for (where one rank has more than one length
-/// of rows left, its updates take longer than that wait, and they are no chunk of their own); then
-/// the segments in lengths of about `chunk` rows (rounded up to whole tiles), in turn from that
-/// with the rows of the step after next on, for which the first rows of the next panel wait.
-/// Segments are cut at the same places for every step, so that a chunk of one step lies inside one
-/// chunk of the step before.
+/// Cuts the rows that remain after `step` (SlabLayout::rows_from(step + 1)) into chunks, in the
+/// order in which they are needed:
+///   1. the rows of the next step: the next diagonal tile waits for them. A rank that is alone,
+///   with
+///      more than one length of rows left, has no such chunk: its updates take longer than the
+///      wait.
+///   2. the other rows, in lengths of `chunk` rows rounded up to whole tiles: the first length of
+///      each segment, then the second of each, and so on. The first segment is that of the step
+///      after next, as the next panel begins with its rows.
+/// Segments are cut at the same places for every step: a chunk of one step lies inside one chunk of
+/// the step before.
 std::vector<RowChunk> panel_chunks(const SlabLayout& layout, Step step, std::int64_t chunk);
 
 /// Most chunks that any step has.
 std::int64_t most_panel_chunks(const SlabLayout& layout, std::int64_t chunk);
 
-/// Cuts the rows that remain before `step` (SlabLayout::rows_from(step)) in the same lengths. Chunk
-/// i of every step lies between the same cuts, as far as its rows remain: it may be empty.
+/// Cuts the rows of SlabLayout::rows_from(step) at the same places. Every step has as many chunks:
+/// chunk i holds those rows between the same two cuts that remain, perhaps none.
 std::vector<RowChunk> segment_chunks(const SlabLayout& layout, Step step, std::int64_t chunk);
 
 }  // namespace shardsolve::layout

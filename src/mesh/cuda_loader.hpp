@@ -34,7 +34,7 @@ comm::Topology measure_cuda_topology(const std::vector<int>& devices);
 /// What there is; never throws. A GPU that can be used has a context of this process afterwards.
 CudaFacts cuda_facts();
 
-/// A stream that is not ours: that of the program that calls us. Only where the library is there.
+/// A stream of the program that calls us. Needs the CUDA library.
 struct CudaStream {
   int device = 0;  ///< CUDA's number of its GPU
   void* handle = nullptr;

@@ -17,10 +17,10 @@
 
 namespace shardsolve::mesh {
 
-/// CUDA's number of the GPU of a process: what `devices` has for its place among the processes of
-/// its host, or, if that is empty, the GPU with the number of that place; the only one that it sees
-/// where it sees one. Throws Error(device) if there is none, Error(invalid_argument) if `devices`
-/// is too short.
+/// CUDA's number of the GPU of a process. `place`: of the process among the `processes` of its
+/// host; `visible`: GPUs that it sees. The number is devices[place]; if `devices` is empty, 0 where
+/// it sees one GPU, else `place`. Throws Error(device) if there is no such GPU,
+/// Error(invalid_argument) if `devices` is too short.
 int choose_gpu(const std::vector<int>& devices, std::int64_t place, std::int64_t processes,
                std::int64_t visible);
 
@@ -42,12 +42,12 @@ struct GpuSeat {
 /// Those of all processes, by rank; all call it together.
 std::vector<GpuSeat> tell_seats(comm::Transport& transport, const GpuSeat& own);
 
-/// Throws, the same in all processes, unless each has one GPU, of its own, and all ask for the same
-/// communicator; of failures that of the lowest rank.
+/// Throws, the same in all processes, unless each has a GPU of its own and all ask for the same
+/// communicator. If several processes have a failure, that of the lowest rank is thrown.
 void require_seats(const std::vector<GpuSeat>& seats, bool may_share);
 
-/// What body() returns; all call it together. Throws, the same in all processes, if it throws in
-/// one: what it throws in the lowest of them.
+/// Returns what body() does. All processes call it together; if body() throws in some, it throws in
+/// all what body() has thrown in the lowest rank of those.
 template <class Body>
 auto in_all_or_none(comm::Transport& transport, Body body) {
   std::optional<std::invoke_result_t<Body>> result;
@@ -61,13 +61,14 @@ auto in_all_or_none(comm::Transport& transport, Body body) {
   return std::move(*result);
 }
 
-/// Why the ranks cannot reach each other's memory by CUDA IPC, as far as this says; empty if they
-/// may. `hosts`: of each rank; `topology`: between their GPUs, of a process that sees all of them.
+/// Why the ranks cannot reach each other's memory by CUDA IPC; empty if nothing is known against
+/// it. `hosts`: of each rank; `topology`: between their GPUs, of a process that sees all of them.
 std::string without_ipc(const std::vector<GpuSeat>& seats, const std::vector<std::int64_t>& hosts,
                         const comm::Topology& topology);
 
-/// How data gets from one rank to another: as asked for, else by CUDA IPC where nothing is
-/// `against` it, else by NCCL. Throws Error(device) if IPC is asked for and something is.
+/// How data gets from one rank to another: as asked for; if nothing is asked for, by CUDA IPC, or
+/// by NCCL if `against` says why not IPC. Throws Error(device) if IPC is asked for and `against` is
+/// not empty.
 GpuCommunicator choose_communicator(GpuCommunicator asked, const std::string& against);
 
 }  // namespace shardsolve::mesh

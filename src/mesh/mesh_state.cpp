@@ -110,9 +110,13 @@ void MeshState::shut_down() {
     changed_.notify_all();
   }
   for (auto& seat : seats_) {
-    if (seat->thread.joinable()) {  // not if there was none to be had for it
-      // A rank that never came back keeps its thread, and the state that the thread uses.
-      broken ? seat->thread.detach() : seat->thread.join();
+    if (!seat->thread.joinable()) {  // the system had none for it
+      continue;
+    }
+    if (broken) {  // a rank that never came back keeps its thread, and the state that it uses
+      seat->thread.detach();
+    } else {
+      seat->thread.join();
     }
   }
 }
@@ -183,7 +187,10 @@ void MeshState::take_part(std::unique_lock<std::mutex>& lock, Seat& seat) {
     seat.returned = true;
     broken_ = true;
     changed_.notify_all();
-    changed_.wait(lock, [] { return false; });  // and keeps what may still be in use
+    // For ever: messages of this call may still be on their way, and nothing tells when the last of
+    // them is done. A thread that went on would free what they use: the workspace, and what the
+    // program holds of the caller's.
+    changed_.wait(lock, [] { return false; });
   }
   seat.rank->end_call();
   seat.returned = true;

@@ -35,8 +35,8 @@ class MeshState {
  public:
   /// For start().
   explicit MeshState(std::unique_ptr<Backend> backend);
-  /// With its threads started; they keep the state alive. Throws Error(device), with nothing left
-  /// behind, if the system has no threads to spare.
+  /// Makes the ranks and starts their threads, which keep the state alive. Throws Error(device),
+  /// and leaves nothing behind, if the system has no threads to spare.
   static std::shared_ptr<MeshState> start(std::unique_ptr<Backend> backend);
   void shut_down();
 
@@ -44,30 +44,29 @@ class MeshState {
   /// Whether the rank is in this process.
   bool is_here(std::int64_t rank) const { return seat(rank) != nullptr; }
   const Backend& backend() const { return *backend_; }
-  /// Bytes that a call can have on each rank: what the devices have free and what the ranks keep.
-  /// No limit is known of memory that is lent. Where the ranks keep `enough` nobody is asked, which
-  /// takes time.
+  /// Bytes that a call can have on each rank: what its device has free and what the rank keeps. The
+  /// largest number if memory is lent, as its limit is not known. Devices are asked, which takes
+  /// time, only if the ranks keep less than `enough`.
   std::int64_t available_memory(std::int64_t enough) const;
-  /// From the next call on workspace comes from these, one for each rank of this process; from the
-  /// devices again if there are none. Only by who keeps others from calling, and where all ranks
-  /// are in this process.
+  /// From the next call on allocators[r] gives the workspace of rank r; if there are none, the
+  /// devices do again. All ranks have to be in this process. The caller sees to it that nobody else
+  /// makes the next call.
   void lend_memory(std::vector<runtime::Allocate> allocators);
   runtime::Device& device(std::int64_t rank) { return *seat(rank)->device; }
-  /// Whether this process is the one to tell the user of the last call: the one in which it failed,
-  /// else that of rank 0.
+  /// Whether this process reports the last call to the user: the process in which it failed does,
+  /// or else that of rank 0.
   bool speaks() const;
   /// Whether a rank has not come back from a call: every later one throws.
   bool broken() const;
-  /// After a call: waits for ranks of this process that were given up and may still be using what
-  /// the call has lent them. False if one has not come back in this time.
+  /// After a call: waits for ranks of this process that were given up, as they may still be using
+  /// memory of the caller. False if one has not come back when `patience` is over.
   bool await_ranks(std::chrono::steady_clock::duration patience);
-  /// Runs `program` on every rank and returns when all have finished. One call at a time; further
-  /// ones wait. If a rank never comes back, throws after the silence limit all the same, and every
-  /// later call on this mesh throws. If it is traced processes meet before and after, which is not
-  /// part of its cost.
+  /// Runs `program` on every rank and returns when all have finished. Calls run one at a time. If a
+  /// rank never comes back, this call throws after the silence limit, and every later one throws.
+  /// Processes of a traced call meet before and after it, which its cost does not include.
   CallCost run(const RunOptions& options, RankProgram program);
 
-  /// What Mesh::default_tile() looks at; no part of a call.
+  /// The table that Mesh::default_tile() looks at; calls do not use it.
   TileTable tiles;
 
  private:

@@ -35,8 +35,7 @@ class Rank {
 
   std::int64_t index() const { return index_; }
   std::int64_t count() const { return count_; }
-  /// Whether it is the first of the ranks of its process: the one that does, for a program, what is
-  /// done once in each process.
+  /// Whether it is the first rank of its process. That one does what a program does once a process.
   bool leads() const { return leads_; }
 
   /// The critical path: diagonal tiles and panels.
@@ -45,8 +44,8 @@ class Rank {
   runtime::Queue& update() { return *update_; }
   /// Everything that involves other ranks. The only queue that the communicator is used on.
   runtime::Queue& transfer() { return *transfer_; }
-  /// Parts of panels, beside those that panel() makes: while one waits for multiprocessors that
-  /// updates hold, the other works.
+  /// Computes parts of panels at the same time as panel(): while one of the two waits for
+  /// multiprocessors of a GPU that updates occupy, the other works.
   runtime::Queue& rest() { return *rest_; }
   /// The queue of another role: made when a program first asks, and kept for later calls. To be
   /// asked for before the program sends anything, as a GPU may finish its work before it makes one.
@@ -65,8 +64,8 @@ class Rank {
     return device_.kernels<Set>();
   }
 
-  /// What this call takes of workspace, about: all ranks say so before they take any, if they do.
-  /// Throws Error(out_of_memory).
+  /// Announces how many bytes of workspace this call plans to take. Either all ranks call it,
+  /// before their first workspace(), or none does. Throws Error(out_of_memory).
   void expect_workspace(std::int64_t bytes);
   /// Device memory for this call, not initialised. Throws Error(out_of_memory).
   template <class T>
@@ -75,7 +74,7 @@ class Rank {
     runtime::Workspace& from = lent_ ? *lent_ : workspace_;
     return {static_cast<T*>(from.take(bytes)), rows, columns};
   }
-  /// Likewise memory of the device itself, whatever is lent: other devices may reach it.
+  /// Likewise, from the device even if the caller has lent memory: other devices can reach it.
   template <class T>
   MatrixView<T> reachable_workspace(std::int64_t rows, std::int64_t columns) {
     const std::size_t bytes = static_cast<std::size_t>(rows * columns) * sizeof(T);
@@ -107,8 +106,8 @@ class Rank {
     return values;
   }
 
-  /// Likewise, without waiting: to be read, in host memory of this call, when the queue has come so
-  /// far.
+  /// Likewise, without waiting: the values lie in host memory of this call and may be read when the
+  /// queue has made the copy.
   template <class T>
   const T* fetch_later(runtime::Queue& queue, const T* source, std::int64_t count) {
     T* const values = host_workspace<T>(count);
@@ -116,8 +115,8 @@ class Rank {
     return values;
   }
 
-  /// The reverse: device memory of this call with `count` values of the host, in place before what
-  /// `queue` holds next. Returns when the host's may change.
+  /// Copies `count` values of the host to device memory of this call and waits for the copy:
+  /// afterwards the host's values may change.
   template <class T>
   const T* upload(runtime::Queue& queue, const T* source, std::int64_t count) {
     const MatrixView<T> target = workspace<T>(count, 1);
@@ -139,8 +138,8 @@ class Rank {
       throw runtime::Abandoned{};
     }
   }
-  /// A sign of life during work that is on no queue; whoever misses the next one is told `doing`, a
-  /// literal.
+  /// A sign of life during work that is on no queue. If no other one follows, the error names
+  /// `doing`, a string literal.
   void beat(const char* doing) { pulse_.beat(doing, -1); }
   const RunOptions& options() const { return *options_; }
   bool stop_requested() const { return options_->cancel.stop_requested(); }
@@ -153,10 +152,10 @@ class Rank {
   void adopt_thread() { device_.adopt_thread(); }
   /// Bytes of device memory that it keeps for the next call.
   std::int64_t workspace_held() const { return static_cast<std::int64_t>(workspace_.held()); }
-  /// Bytes that a call has taken of it, the one that took most.
+  /// The most bytes that any call has taken of it.
   std::int64_t most_workspace() const { return static_cast<std::int64_t>(workspace_.most()); }
-  /// From the next call on workspace comes from there; from the device again if that is empty. Only
-  /// between calls.
+  /// From the next call on `allocate` gives the workspace; if it is empty, the device does again.
+  /// Only between calls.
   void lend_memory(runtime::Allocate allocate);
   void begin_call(const RunOptions& options);
   void end_call();

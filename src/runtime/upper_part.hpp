@@ -14,13 +14,14 @@ struct UpperPart {
   static constexpr std::int32_t most_ranks = 64;
 
   MatrixView<const T> slab;
-  const Real* diagonal = nullptr;  ///< of the whole matrix's diagonal this rank's part
+  const Real* diagonal = nullptr;  ///< this rank's part of the whole matrix's diagonal
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
   std::int64_t begin[most_ranks + 1] = {};  ///< first row of each rank's segment, and n
   std::int64_t tile = 0;
-  /// In device memory: for each block of `tile` columns and each rank, how many rows of the rank's
-  /// segment were eliminated before the block; in the own segment a column's number says it.
+  /// eliminated[block * ranks + r], in device memory: rows of rank r's segment that were eliminated
+  /// before block `block` of `tile` columns. Not used for r == rank: before a column of this rank
+  /// come as many rows of its segment as columns of its slab.
   const std::int64_t* eliminated = nullptr;
 };
 

@@ -46,9 +46,9 @@ class Workspace {
   void make_room(std::size_t bytes);
   /// Gives up what is kept outside of a room. Only while nothing is taken.
   void drop_idle();
-  /// The next call says that it takes `bytes`: how large a room has to be for it, with what is lost
-  /// between pieces. The room that there is, if it is as large; but at least what a call took that
-  /// said no more, where that was more than it said.
+  /// Bytes of the room for the next call, which plans to take `bytes`: the present room if it
+  /// suffices, else the plan and what alignment loses between pieces. At least what the last call
+  /// took that needed more than its room, unless that call planned more than `bytes`.
   std::size_t room_for(std::size_t bytes);
 
  private:

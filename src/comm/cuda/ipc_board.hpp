@@ -14,7 +14,7 @@
 
 namespace shardsolve::comm::cuda {
 
-/// A table in memory that all have in common, and that all their GPUs reach.
+/// A table in memory that all processes share and all their GPUs reach.
 class IpcBoard {
  public:
   /// Marks of one rank. Its threads count those that are enqueued, its GPU those that are passed.

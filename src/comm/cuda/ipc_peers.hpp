@@ -18,12 +18,11 @@ namespace shardsolve::comm::cuda {
 /// Ranks are processes. Marks are numbers that the GPUs write to the board and wait for there.
 ///
 /// Memory is opened when it is used first. Each rank's workspace, one allocation that this group
-/// makes, stays open from call to call, until its rank and all others agree that it goes. All else
-/// is closed when the rank that has it open has nothing left to do in the call. So nobody frees
-/// what another has open.
+/// makes, stays open from call to call, until all ranks agree that it is freed. A rank closes all
+/// other memory when it has nothing left to do in the call. So nobody frees what another has open.
 ///
-/// Counts go on from call to call, each of which has so many numbers of its own: what is left of
-/// the last one lies behind, and no process has to wait for another to have set its counts back.
+/// Counts only go up: each call counts in a range of numbers of its own, ahead of those of earlier
+/// calls. So no process has to wait until another has set its counts back.
 class IpcPeers final : public PeerGroup {
  public:
   /// `allocate`: memory of this process's GPU.

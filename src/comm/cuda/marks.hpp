@@ -12,17 +12,17 @@
 
 namespace shardsolve::comm::cuda {
 
-/// Marks in one rank's stream, by number, one after the other. Nobody waits for one that is not
-/// enqueued yet: whoever wants to looks at the counter first.
+/// Marks in one rank's stream, numbered in their order. A stream waits only for marks that are
+/// enqueued: before that, the thread that enqueues the wait looks at the counter.
 class Marks {
  public:
   virtual ~Marks() = default;
 
-  /// The number of the last one that is enqueued, and 1.
+  /// Counts the marks that are enqueued: the number of the last one, plus 1.
   virtual const runtime::host::OneWayCounter& enqueued() const = 0;
-  /// Enqueues mark `number`. Its rank's alone.
+  /// Enqueues mark `number`. Only the rank that the marks belong to calls it.
   virtual void record(runtime::Queue& queue, std::uint32_t number) = 0;
-  /// What the queue holds next starts when the stream has passed mark `number`, which is enqueued.
+  /// What follows on `queue` starts when the stream has passed mark `number`. That is enqueued.
   virtual void wait(runtime::Queue& queue, std::uint32_t number, const runtime::WaitSite& site) = 0;
 };
 

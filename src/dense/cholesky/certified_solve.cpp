@@ -17,8 +17,6 @@ namespace {
 
 /// Backward error, in units of the rounding, above which one right-hand side is refined.
 constexpr double refined_from = 4.0;
-template <Scalar T>
-constexpr double unit_roundoff = std::numeric_limits<RealOf<T>>::epsilon() / 2;
 
 /// max_i |a_ij| of each column over the rows of all ranks.
 template <Scalar T>
@@ -85,8 +83,8 @@ void scale_columns(mesh::Rank& rank, MatrixView<T> a, const std::vector<int>& ex
   }
 }
 
-/// For columns of x that are not finite: b is made as small as one factor can, and as long as
-/// little of it is lost.
+/// For each column of x that is not finite, the exponent of the power of two to multiply b by: as
+/// far down as one factor leads without losing much of b.
 template <Scalar T>
 std::vector<int> exponents_of_second_try(const std::vector<double>& b_maxima,
                                          const std::vector<double>& x_maxima) {
@@ -101,14 +99,14 @@ std::vector<int> exponents_of_second_try(const std::vector<double>& b_maxima,
   return exponents;
 }
 
-/// The columns of X and B as their residuals are made of them.
+/// Memory for some columns of X and B, scaled, and of their residuals.
 template <Scalar T>
 struct Residuals {
-  MatrixView<T> x;  // copies, as they are scaled
+  MatrixView<T> x;
   MatrixView<T> b;
   MatrixView<T> r;
 
-  /// For `columns` at a time.
+  /// `columns`: the most at a time.
   Residuals(mesh::Rank& rank, std::int64_t rows, std::int64_t columns)
       : x(rank.workspace<T>(rows, columns)),
         b(rank.workspace<T>(rows, columns)),
@@ -145,7 +143,7 @@ std::vector<double> backward_errors(mesh::Rank& rank, const FactorPart<T>& facto
   return errors;
 }
 
-/// The products that the certificate of a solve takes, and memory for them.
+/// The products with A that certify a solve, and their memory.
 template <Scalar T>
 class Certificate {
  public:
@@ -161,8 +159,8 @@ class Certificate {
     }
   }
 
-  /// The largest backward error of the columns. Of several, quick products find the worst one, and
-  /// that one's error is given.
+  /// The largest backward error of the columns. Of several columns, quick products find the worst;
+  /// an exact product gives its error.
   double backward_error(MatrixView<const T> x, MatrixView<const T> b,
                         const std::vector<double>& x_maxima, const std::vector<double>& b_maxima) {
     if (x.columns() == 0) {
@@ -183,9 +181,9 @@ class Certificate {
     return errors_of(exact_, x, b, worst, 1, x_maxima, b_maxima).front();
   }
 
-  /// One step of refinement of the one column `x` behind backward_error(), which gave `error`: its
-  /// residual is known well enough to take away what the solve has left. Kept if that made the
-  /// error smaller. Returns the error.
+  /// One step of refinement of `x`, which has one column. Called after backward_error(), which gave
+  /// `error` and left the residual, as exact as the refinement needs it. Keeps the new x if its
+  /// error is smaller. Returns the error of the x that is kept.
   double refine(TriangularSolve<T>& solve, MatrixView<T> x, MatrixView<const T> b, double error,
                 double x_max, double b_max) {
     const auto& kernels = rank_.kernels<T>();
@@ -253,7 +251,7 @@ Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, MatrixVie
   const MatrixView<T> given = rank.workspace<T>(b.rows(), b.columns());
   rank.kernels<T>().copy(rank.update(), b, given);
   TriangularSolve<T> triangular_solve(rank, factor.layout, factor.slab, b.columns());
-  // Here and not below: memory that is short is to be missed while b is there.
+  // Made before the solve: if memory is short, b is still there.
   Certificate<T> certificate(rank, factor, b.columns());
   triangular_solve.run(b);
 

@@ -68,7 +68,7 @@ class OneNormEstimator {
       value *= scale_;
     }
     rank_.update().copy(device_.data(), x_.data(), x_.size() * sizeof(T));
-    rank_.update().synchronize();  // x_ is on its way no longer, whatever happens next
+    rank_.update().synchronize();  // from here on x_ may go, whatever happens next
     solve_.run(device_);
     x_ = rank_.fetch(rank_.update(), device_.data(), device_.rows());
   }
@@ -148,8 +148,8 @@ double reciprocal_condition(mesh::Rank& rank, const FactorPart<T>& factor) {
     return 1.0;
   }
   const Scaled norm = factor.norm.normalised();
-  // As far below ||A|| as products with A^-1 do not become subnormal: inside a solve, numbers may
-  // be larger than b by the square root of the condition number.
+  // As far below ||A|| as it can be without products with A^-1 becoming subnormal: inside a solve,
+  // numbers may be larger than b by the square root of the condition number.
   const int exponent =
       std::clamp(norm.exponent + Limits::min_exponent + 2 * Limits::digits,
                  Limits::min_exponent + Limits::digits, Limits::max_exponent - Limits::digits);

@@ -8,11 +8,11 @@
 //   a22 -= p^H p             each rank its own columns            update queue
 //
 // The column block of the next step is the exception: its owner's panel and rest queues update it.
-// All that they do and that is sent goes in chunks of rows (layout/panel_chunks.hpp), those
-// that the next tile waits for first, so that the panels of consecutive steps are computed side by
-// side, by their owners or by the two queues of one rank, while everybody's update queue is busy
-// with the step before. The rows that remain are one run a segment (SlabLayout::rows_from), and the
-// update of a slab is a staircase (layout/staircase.hpp).
+// They work in chunks of rows (layout/panel_chunks.hpp), and the transfer queue sends these chunks,
+// first those that the next tile waits for. So the panels of consecutive steps are computed side by
+// side, by their owners or by the two queues of one rank, while the update queues of all ranks are
+// busy with the step before. The rows that remain are one run a segment (SlabLayout::rows_from),
+// and the update of a slab is a staircase (layout/staircase.hpp).
 
 #include "dense/cholesky/factor.hpp"
 
@@ -106,7 +106,7 @@ class Factorisation {
     return layout_.columns(step).begin.value() / layout_.tile();
   }
 
-  /// Elements; of a step with less than a whole tile, where that alone has columns with more rows.
+  /// Elements of the largest panel. It need not be the first: a step may have less than a tile.
   std::int64_t largest_panel() const {
     std::int64_t largest = 0;
     for (Step step(0); step.value() < layout_.steps(); ++step) {
@@ -155,8 +155,8 @@ class Factorisation {
     }
   }
 
-  /// The queue that makes that chunk of a panel. The panel queue of a rank that is alone makes the
-  /// next tile too, which waits for the first chunk only.
+  /// The queue that makes a chunk of a panel. If a rank is alone its panel queue makes the first
+  /// chunk only, so that it can go on with the next tile, which waits for no other.
   runtime::Queue& maker(std::size_t chunk) const {
     const bool by_panel_queue = rank_.count() == 1 ? chunk == 0 : chunk % 2 == 0;
     return by_panel_queue ? rank_.panel() : rank_.rest();
@@ -278,8 +278,8 @@ class Factorisation {
   runtime::Event& factored_;                    // the owner's header is written
   std::vector<runtime::Event*> packed_;         // a chunk of the owner's panel is
   std::vector<runtime::Event*> chunk_arrived_;  // one a slot and chunk
-  // The next own column block has its updates but the last, by the parity of the step that made it
-  // so: the update queue may have gone one step further.
+  // The next own column block has all its updates but the last. Two events, for even and odd steps:
+  // the update queue may have gone one step further.
   std::array<runtime::Event*, 2> column_ready_;
 };
 

@@ -440,8 +440,8 @@ class Inverse {
   runtime::Event& tiles_inverted_;       // all of this rank
   std::vector<runtime::Event*> packed_;  // a chunk of the owner's column is
   std::vector<runtime::Event*> chunk_arrived_;  // one a slot and chunk
-  // The next own column block has its updates but the last, by the parity of the turn that made it
-  // so: the update queue may have gone one step further.
+  // The next own column block has all its updates but the last. Two events, for even and odd turns:
+  // the update queue may have gone one turn further.
   std::array<runtime::Event*, 2> column_ready_;
 };
 

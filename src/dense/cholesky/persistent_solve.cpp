@@ -17,7 +17,7 @@ using runtime::SolveBlock;
 
 namespace {
 
-/// All bits set: not a number, and none that a calculation gives.
+/// All bits set: a NaN that no calculation gives.
 template <Scalar T>
 T unwritten() {
   using Real = RealOf<T>;

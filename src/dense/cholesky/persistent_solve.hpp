@@ -17,8 +17,8 @@ namespace shardsolve::dense::cholesky {
 template <Scalar T>
 class PersistentSolve {
  public:
-  /// Null, on all ranks, where it is not possible: the backend has no such kernel, or the devices
-  /// do not reach each other's memory.
+  /// Null, on all ranks, if the backend has no such kernel or the devices do not reach each other's
+  /// memory.
   static std::unique_ptr<PersistentSolve> make(mesh::Rank& rank, const SlabLayout& layout,
                                                MatrixView<const T> slab);
 
@@ -33,7 +33,8 @@ class PersistentSolve {
 
  private:
   using Job = runtime::PersistentSolve<T>;
-  /// Ranks may still write to the memory of the last run when one clears that of the next.
+  /// Runs use two memories in turn: ranks may still be writing to that of one run when another rank
+  /// clears that of the next.
   static constexpr std::size_t turns = 2;
   struct Turn {
     MatrixView<T> own;

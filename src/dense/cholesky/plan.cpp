@@ -11,8 +11,9 @@ Plan plan_cholesky_factor(const SlabLayout& layout, Dtype dtype) {
   Plan plan = dense::begin_plan(layout, dtype);
   const auto n = static_cast<double>(layout.size());
   const std::int64_t element = element_size(dtype);
-  // Three panels, each at its largest of so many columns with the rows below them, and what GPUs
-  // keep of two tiles beside their factors; the check of the input before that needs a few vectors.
+  // Three panels, the largest of which has so many columns and the rows below them, and what GPUs
+  // keep beside the factors of two tiles. The check of the input, which is over by then, takes a
+  // few vectors.
   const std::int64_t columns = std::min(plan.tile, layout.size() / 2);
   const std::int64_t panel = element * columns * (layout.size() - columns) + dense::header_bytes;
   const std::int64_t aid = element * plan.tile * 2 * plan.tile;
@@ -35,8 +36,8 @@ Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype, std::int64_t col
   const std::int64_t some = std::min(columns, plan.tile);
   const std::int64_t width = layout.max_width();
   plan.right_hand_side_bytes = width * columns * element;
-  // a copy of B; then of some columns X, B and the residual, X of all rows, sums of products and
-  // everybody's share of them, twofold, and tiles on their way
+  // a copy of B; then, for some columns at a time: X, B and the residual, X of all rows, sums of
+  // products and the shares of all ranks of them, twofold, and tiles on their way
   plan.workspace_bytes =
       plan.right_hand_side_bytes +
       element * (some * (4 * layout.size() + width * (2 * layout.ranks() + 5) + plan.tile) +

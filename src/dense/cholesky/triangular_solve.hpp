@@ -14,8 +14,8 @@ namespace shardsolve::dense::cholesky {
 template <Scalar T>
 class TriangularSolve {
  public:
-  /// Takes workspace for up to `columns` right-hand sides, but no more than layout.tile(): more are
-  /// solved for in turn.
+  /// Takes workspace for min(columns, layout.tile()) right-hand sides. `columns`: the most that
+  /// run() will be given; it solves for more than a tile of them in groups.
   TriangularSolve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
                   std::int64_t columns);
   ~TriangularSolve();
@@ -27,7 +27,7 @@ class TriangularSolve {
   struct Sweeps;
   mesh::Rank& rank_;
   std::int64_t width_;
-  std::unique_ptr<PersistentSolve<T>> persistent_;  // or, if that is null,
+  std::unique_ptr<PersistentSolve<T>> persistent_;  // null: sweeps_ solve
   std::unique_ptr<Sweeps> sweeps_;
 };
 

@@ -22,11 +22,11 @@ struct Findings {
   std::int64_t asymmetric = -1;  // the global row where that is
 };
 
-/// Magnitudes below may be lost from a column sum, as their squares are.
+/// Entries of smaller magnitude may be missing from a column sum, as their squares underflow.
 constexpr double lost = 0x1p-530;
 
-/// Power of two by which the entries are to be multiplied so that their sums, squares and products
-/// with the probe stay in range, after a look at them as they are; 0 if they do.
+/// `found`: by a look at the entries as they are. Exponent of the power of two to multiply them by,
+/// so that their sums, squares and products with the probe stay in range; 0 if they do.
 int safe_exponent(const Findings& found) {
   constexpr int step = 600;
   constexpr double low = 0x1p-400;

@@ -14,7 +14,8 @@
 
 namespace shardsolve::dense {
 
-/// Element r is what rank r gave; every rank gives as many. Waits; not for loops.
+/// Element r of the result is what rank r gave. All ranks give equally many values. Waits: not for
+/// loops.
 template <class V>
 std::vector<std::vector<V>> gather_from_all(mesh::Rank& rank, const std::vector<V>& mine) {
   static_assert(std::is_trivially_copyable_v<V>);
@@ -28,7 +29,7 @@ std::vector<std::vector<V>> gather_from_all(mesh::Rank& rank, const std::vector<
   for (std::int64_t r = 0; r < rank.count(); ++r) {
     pieces.push_back({table.data() + r * count, mine.size() * sizeof(V)});
   }
-  V* const own = rank.host_workspace<V>(count);  // `mine` may end before its copy, if a rank fails
+  V* const own = rank.host_workspace<V>(count);  // if a rank fails, `mine` may go before its copy
   std::copy(mine.begin(), mine.end(), own);
   rank.transfer().copy(pieces[static_cast<std::size_t>(rank.index())].data, own,
                        mine.size() * sizeof(V));
@@ -43,7 +44,7 @@ std::vector<std::vector<V>> gather_from_all(mesh::Rank& rank, const std::vector<
   return values;
 }
 
-/// Added in rank order. As above.
+/// The sum of what the ranks give, added in rank order. Waits likewise.
 inline double sum_of_all(mesh::Rank& rank, double mine) {
   double sum = 0.0;
   for (const auto& one : gather_from_all(rank, std::vector<double>{mine})) {
@@ -55,7 +56,7 @@ inline double sum_of_all(mesh::Rank& rank, double mine) {
 /// The larger of two, NaN if one is.
 inline double largest(double a, double b) { return a >= b || std::isnan(a) ? a : b; }
 
-/// As above.
+/// The largest of what the ranks give, NaN if one is. Waits likewise.
 inline double largest_of_all(mesh::Rank& rank, double mine) {
   double most = mine;
   for (const auto& one : gather_from_all(rank, std::vector<double>{mine})) {
@@ -64,7 +65,7 @@ inline double largest_of_all(mesh::Rank& rank, double mine) {
   return most;
 }
 
-/// One value a row, of all ranks, on all ranks: each gives those of its segment. As above.
+/// One value for each row, on all ranks: each rank gives those of its segment. Waits likewise.
 template <class V>
 std::vector<V> gather_rows(mesh::Rank& rank, const SlabLayout& layout, const std::vector<V>& mine) {
   static_assert(std::is_trivially_copyable_v<V>);
@@ -80,7 +81,7 @@ std::vector<V> gather_rows(mesh::Rank& rank, const SlabLayout& layout, const std
   }
   const comm::Bytes own = pieces[static_cast<std::size_t>(rank.index())];
   rank.transfer().copy(own.data, mine.data(), own.size);
-  rank.transfer().synchronize();  // `mine` is on its way no longer, whatever happens next
+  rank.transfer().synchronize();  // from here on `mine` may go, whatever happens next
   rank.communicator().all_gather(rank.transfer(), std::move(pieces));
   return rank.fetch(rank.transfer(), all.data(), layout.size());
 }

@@ -27,8 +27,8 @@ class HermitianMultiply {
   HermitianMultiply(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
                     const RealOf<T>* diagonal, std::int64_t columns);
 
-  /// `x`, `b`, `y`: this rank's rows. Enqueued behind what the update queue holds; y is ready
-  /// there.
+  /// y = A x - b. `x`, `b`, `y`: this rank's rows. Enqueued on the update queue, where y is ready
+  /// for what follows.
   void residual(MatrixView<const T> x, MatrixView<const T> b, MatrixView<T> y);
   /// y = A x.
   void run(MatrixView<const T> x, MatrixView<T> y);
@@ -40,7 +40,7 @@ class HermitianMultiply {
   void add_product(MatrixView<const T> x);
   void multiply(std::int64_t columns);
   void multiply(const layout::Piece& piece, std::int64_t columns);
-  /// What a kernel that does all of it at once has to know.
+  /// Makes upper_, for the kernel that multiplies the whole slab at once.
   void describe_upper_part();
 
   mesh::Rank& rank_;
@@ -51,7 +51,7 @@ class HermitianMultiply {
   const runtime::HermitianKernels<T>& hermitian_;
   MatrixView<T> x_;         // all of X
   MatrixView<T> sums_;      // this rank's share of all of A X, each part twofold
-  MatrixView<T> incoming_;  // everybody's share of this rank's rows of it
+  MatrixView<T> incoming_;  // the shares of all ranks of this rank's rows of A X
   MatrixView<T> total_;     // this rank's rows of Y, twofold
   MatrixView<T> tile_;
   MatrixView<T> product_;                                  // of a tile and some rows of X

@@ -15,8 +15,14 @@ namespace shardsolve::dense {
 
 /// Slots that are used in turn. With three, the message of one step is being read, that of the next
 /// is arriving, the one after that is being written. A slot is a window of `capacity` elements
-/// behind one header. Each step goes await_done, begin, await_free, (written by its root), publish,
-/// (read), done; a wait that another one implies is left out.
+/// behind one header. All ranks enqueue, for each step:
+///   1. await_done: the transfer queue waits until this rank has read the slot's last message;
+///   2. begin: gives that message up;
+///   3. await_free, the root alone: its writer waits until all ranks have given that message up;
+///   4. the root alone: writes header and payload, in any order;
+///   5. publish, publish_part: header and payload to all; the transfer queue records arrived;
+///   6. reads the message behind arrived; the queue that reads last records done.
+/// An algorithm leaves out a wait that another one of its waits implies.
 template <Scalar T>
 class MessageRing {
  public:

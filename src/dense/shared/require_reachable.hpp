@@ -34,8 +34,8 @@ void require_reachable(const mesh::Rank& rank, const ShardedMatrix<T>& a, const 
   }
 }
 
-/// Likewise for right-hand sides. A process that has no rows of them may have been told of none, or
-/// of others than those that the rest will wait for.
+/// Likewise for right-hand sides, and throws Error(invalid_argument) unless all ranks have as many.
+/// The block of a process without rows is empty whatever k is: the ranks compare k.
 template <Scalar T>
 void require_reachable(mesh::Rank& rank, const RightHandSides<T>& b) {
   constexpr const char* what = "the right-hand sides";

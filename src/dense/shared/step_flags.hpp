@@ -15,9 +15,9 @@ struct StepHeader {
   std::int64_t unused[6] = {};
 };
 
-/// The host reads the header of step t - depth before it enqueues step t: the only wait in a loop
-/// with panels (TriangularSolve has one of its own). Every rank reads the same header of the same
-/// step, so all go on or all leave.
+/// Before it enqueues step t the host reads the header of step t - depth. In a loop with panels it
+/// waits for nothing else (forward substitution waits for its sums instead). Every rank reads the
+/// same header of the same step, so all go on or all leave.
 class StepFlags {
  public:
   explicit StepFlags(mesh::Rank& rank);
@@ -27,8 +27,8 @@ class StepFlags {
   bool may_enqueue(std::int64_t step);
   /// Enqueues, behind the transfer of this step's message, the copy of its header to the host.
   void receive(std::int64_t step, const StepHeader* header);
-  /// Waits for the headers of steps below `steps` that were not read before, up to one that ends
-  /// the loop. False as above.
+  /// Waits for the headers of the steps before `steps` that were not read yet, up to the first that
+  /// ends the loop. False if the loop is to be left.
   bool finish(std::int64_t steps);
 
   /// The first step whose header said that a pivot failed, with the header; step -1 if none.
