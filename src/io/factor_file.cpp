@@ -30,7 +30,7 @@
 // header is written last.
 
 #include "core/compensated_sum.hpp"
-#include "io/factor_file_checksum.hpp"
+#include "io/checksum.hpp"
 #include "io/factor_file_header.hpp"
 #include "io/output_file.hpp"
 

@@ -1,6 +1,6 @@
 #include "io/factor_file_header.hpp"
 
-#include "io/factor_file_checksum.hpp"
+#include "io/checksum.hpp"
 #include "io/factor_file_json.hpp"
 
 #include <shardsolve/error.hpp>

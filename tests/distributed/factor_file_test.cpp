@@ -1,6 +1,6 @@
 // A factor that was saved and loaded is the factor, bit for bit; anything else is refused.
 
-#include "io/factor_file_checksum.hpp"
+#include "io/checksum.hpp"
 #include "io/factor_file_header.hpp"
 #include "support/bits.hpp"
 #include "support/cuts.hpp"

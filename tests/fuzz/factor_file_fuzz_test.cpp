@@ -1,6 +1,6 @@
 /// Factor files, damaged at random: the loader gives the factor that the bytes hold or throws an
 /// Error that names the file, also when the damage comes with a header whose checksum is right.
-#include "io/factor_file_checksum.hpp"
+#include "io/checksum.hpp"
 #include "io/factor_file_header.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/fuzz.hpp"
