@@ -12,10 +12,10 @@ namespace {
 /// Two sums side by side: what every vector unit has. Fixed, so that the order of the additions is
 /// fixed, and with it the bits.
 using Pair [[gnu::vector_size(2 * sizeof(double))]] = double;
-constexpr std::int64_t lanes = 2;
+constexpr std::int64_t doubles_of_pair = 2;
 
 /// Columns taken together, so that v and the product are read once for all of them.
-constexpr std::int64_t most_columns = 4;
+constexpr std::int64_t columns_at_once = 4;
 
 Pair load(const double* from) { return Pair{from[0], from[1]}; }
 
@@ -25,7 +25,7 @@ Pair magnitude(Pair x) { return Pair{std::abs(x[0]), std::abs(x[1])}; }
 /// and the imaginary parts alternate. `weights` and `product` hold one value for each such real.
 template <Scalar T, std::int64_t columns>
 void take_columns(MatrixView<const T> a, std::int64_t j, const double* weights,
-                  const std::array<double, most_columns>& column_weights, double scale,
+                  const std::array<double, columns_at_once>& column_weights, double scale,
                   double* product, const Inspection& result) {
   constexpr std::int64_t parts = is_complex<T> ? 2 : 1;
   std::array<const RealOf<T>*, columns> entries{};
@@ -46,8 +46,8 @@ void take_columns(MatrixView<const T> a, std::int64_t j, const double* weights,
     }
   };
   const std::int64_t reals = parts * a.rows();
-  const std::int64_t whole = reals / lanes * lanes;
-  for (std::int64_t i = 0; i < whole; i += lanes) {
+  const std::int64_t whole = reals / doubles_of_pair * doubles_of_pair;
+  for (std::int64_t i = 0; i < whole; i += doubles_of_pair) {
     const Pair weight = load(weights + i);
     Pair sum = load(product + i);
     for (std::int64_t c = 0; c < columns; ++c) {
@@ -87,11 +87,11 @@ void inspect_columns(MatrixView<const T> a, std::int64_t first, const double* we
     product[i] = 0.0;
   }
   std::int64_t j = 0;
-  for (; j + most_columns <= a.columns(); j += most_columns) {
+  for (; j + columns_at_once <= a.columns(); j += columns_at_once) {
     const double* weight = weights + first + j;
-    take_columns<T, most_columns>(a, j, row_weights.data(),
-                                  {weight[0], weight[1], weight[2], weight[3]}, scale, product,
-                                  result);
+    take_columns<T, columns_at_once>(a, j, row_weights.data(),
+                                     {weight[0], weight[1], weight[2], weight[3]}, scale, product,
+                                     result);
   }
   for (; j < a.columns(); ++j) {
     take_columns<T, 1>(a, j, row_weights.data(), {weights[first + j]}, scale, product, result);
