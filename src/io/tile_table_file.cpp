@@ -1,24 +1,21 @@
 #include "io/tile_table_file.hpp"
 
+#include "io/strict_json.hpp"
+
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <initializer_list>
 #include <iterator>
 #include <utility>
 
 namespace shardsolve::io {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* format = "shardsolve tile table";
 constexpr std::int64_t table_version = 1;
@@ -32,86 +29,26 @@ constexpr std::int64_t table_version = 1;
                   path, what));
 }
 
-/// Reads the values of one object; each has to be there, of its type, and no others.
-class Fields {
- public:
-  Fields(const Json& object, const std::string& path, std::string what,
-         std::initializer_list<const char*> keys)
-      : object_(object), path_(path), what_(std::move(what)) {
-    if (!object.is_object()) {
-      reject(path_, fmt::format("{} is no JSON object", what_));
-    }
-    for (const char* key : keys) {
-      if (!object.contains(key)) {
-        reject(path_, fmt::format("{} has no \"{}\"", what_, key));
-      }
-    }
-    for (const auto& [key, value] : object.items()) {
-      if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
-        reject(path_, fmt::format("{} has \"{}\", which is not known", what_, key));
-      }
-    }
-  }
-
-  const Json& operator[](const char* key) const { return object_[key]; }
-  std::string text(const char* key) const {
-    require(key, object_[key].is_string(), "a text");
-    return object_[key].get<std::string>();
-  }
-  std::int64_t integer(const char* key) const { return integer(key, object_[key]); }
-  std::int64_t integer(const char* key, const Json& value) const {
-    constexpr std::int64_t most = std::int64_t{1} << 40;
-    require(key, value.is_number_integer() && value >= 0 && value <= most,
-            "a whole number from 0 to 2^40");
-    return value.get<std::int64_t>();
-  }
-  double number(const char* key) const {
-    require(key, object_[key].is_number(), "a number");
-    return object_[key].get<double>();
-  }
-  std::pair<std::int64_t, std::int64_t> range(const char* key) const {
-    const Json& value = object_[key];
-    require(key, value.is_array() && value.size() == 2, "two whole numbers");
-    return {integer(key, value[0]), integer(key, value[1])};
-  }
-
- private:
-  void require(const char* key, bool good, const char* wanted) const {
-    if (!good) {
-      reject(path_, fmt::format("\"{}\" of {} is not {}", key, what_, wanted));
-    }
-  }
-
-  const Json& object_;
-  const std::string& path_;
-  std::string what_;
-};
-
-Dtype dtype_named(const std::string& text, const std::string& path, const std::string& what) {
-  for (const Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128}) {
-    if (name(dtype) == text) {
-      return dtype;
-    }
-  }
-  reject(path, fmt::format("the dtype of {} is '{}'", what, text));
-}
-
-TileEntry entry_of(const Json& object, const std::string& path, std::size_t index) {
-  const std::string what = fmt::format("entry {}", index);
-  const Fields fields(object, path, what, {"device", "dtype", "ranks", "n", "tile", "measured"});
-  const Fields measured(
-      fields["measured"], path, fmt::format("\"measured\" of {}", what),
+TileEntry entry_of(const Json& value, std::size_t index) {
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  const JsonObject entry(value, fmt::format("entry {}", index));
+  entry.require_keys({"device", "dtype", "ranks", "n", "tile", "measured"});
+  const JsonObject measured = entry.object("measured");
+  measured.require_keys(
       {"n", "seconds", "shipped_tile", "shipped_seconds", "noise", "date", "version"});
-  const auto [from_n, to_n] = fields.range("n");
-  return {.device = fields.text("device"),
-          .dtype = dtype_named(fields.text("dtype"), path, what),
-          .ranks = fields.integer("ranks"),
-          .from_n = from_n,
-          .to_n = to_n,
-          .tile = fields.integer("tile"),
-          .measured = {.n = measured.integer("n"),
+  const Json& range = entry.list("n");
+  if (range.size() != 2) {
+    entry.reject("n", "two whole numbers");
+  }
+  return {.device = entry.text("device"),
+          .dtype = entry.dtype("dtype"),
+          .ranks = entry.integer("ranks", 0, most),
+          .from_n = whole_number(range[0], entry.name_of("n"), 0, most),
+          .to_n = whole_number(range[1], entry.name_of("n"), 0, most),
+          .tile = entry.integer("tile", 0, most),
+          .measured = {.n = measured.integer("n", 0, most),
                        .seconds = measured.number("seconds"),
-                       .shipped_tile = measured.integer("shipped_tile"),
+                       .shipped_tile = measured.integer("shipped_tile", 0, most),
                        .shipped_seconds = measured.number("shipped_seconds"),
                        .noise = measured.number("noise"),
                        .date = measured.text("date"),
@@ -225,16 +162,17 @@ std::vector<TileEntry> tile_entries(std::string_view text, const std::string& pa
                     "(--tile-table, SHARDSOLVE_TILE_TABLE; 'none' for none)",
                     path, table["version"].dump(), table_version));
   }
-  const Fields fields(table, path, "it", {"format", "version", "entries"});
-  if (fields.integer("version") != table_version || !fields["entries"].is_array()) {
-    reject(path, "its version is no number, or its entries are no list");
-  }
-  std::vector<TileEntry> entries;
-  for (const Json& object : fields["entries"]) {
-    entries.push_back(entry_of(object, path, entries.size() + 1));
-  }
   try {
+    const JsonObject fields(table, "it");
+    fields.require_keys({"format", "version", "entries"});
+    fields.integer("version", table_version, table_version);
+    std::vector<TileEntry> entries;
+    for (const Json& value : fields.list("entries")) {
+      entries.push_back(entry_of(value, entries.size() + 1));
+    }
     return TileTable(std::move(entries)).entries();
+  } catch (const JsonFault& fault) {
+    reject(path, fault.what());
   } catch (const Error& error) {
     reject(path, error.what());
   }
