@@ -1,93 +1,79 @@
 #include "io/factor_file_json.hpp"
 
-#include "io/strict_json.hpp"
-
-#include <shardsolve/slab_layout.hpp>
-
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <set>
 #include <system_error>
+#include <utility>
 
 namespace shardsolve::io {
 namespace {
 
-/// Far beyond any norm of finite numbers, and no sum of exponents can overflow.
-constexpr std::int64_t largest_exponent = std::int64_t{1} << 16;
+/// Of offsets and sizes: beyond any disk, and the sum of a few does not overflow.
+constexpr std::int64_t largest = std::int64_t{1} << 60;
 
-std::vector<std::int64_t> boundaries_of(const JsonObject& header) {
-  const std::int64_t n = header.integer("n", 0, SlabLayout::largest_size);
-  std::vector<std::int64_t> boundaries;
-  for (const Json& value : header.list("boundaries")) {
-    const std::int64_t least = boundaries.empty() ? 0 : boundaries.back();
-    const std::int64_t most = boundaries.empty() ? 0 : n;
-    boundaries.push_back(whole_number(value, header.name_of("boundaries"), least, most));
+std::vector<std::int64_t> shape_of(const JsonObject& fields) {
+  std::vector<std::int64_t> shape;
+  for (const Json& extent : fields.list("shape")) {
+    shape.push_back(whole_number(extent, fields.name_of("shape"), 0, largest));
   }
-  if (boundaries.size() < 2 || boundaries.back() != n) {
-    header.reject("boundaries", "a list from 0 to n");
-  }
-  return boundaries;
+  return shape;
 }
 
-std::int64_t widest(const std::vector<std::int64_t>& boundaries) {
-  std::int64_t widest = 1;
-  for (std::size_t i = 1; i < boundaries.size(); ++i) {
-    widest = std::max(widest, boundaries[i] - boundaries[i - 1]);
-  }
-  return widest;
-}
-
-Scaled scaled(const JsonObject& norm) {
-  norm.require_keys({"fraction", "exponent"});
-  const std::string text = norm.text("fraction");
-  Scaled result;
-  // from_chars takes no prefix; strtod would, but depends on the locale.
-  const bool prefixed = text.starts_with("0x");
-  const char* const begin = text.data() + (prefixed ? 2 : 0);
+std::uint32_t checksum_of(const JsonObject& fields) {
+  const std::string text = fields.text("crc32");
   const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(begin, end, result.fraction, std::chars_format::hex);
-  if (!prefixed || error != std::errc{} || rest != end || !std::isfinite(result.fraction) ||
-      std::signbit(result.fraction)) {
-    norm.reject("fraction", "a hexadecimal number that is not negative");
+  std::uint32_t checksum = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, checksum, 16);
+  if (text.size() != 8 || error != std::errc{} || rest != end) {
+    fields.reject("crc32", "8 hexadecimal digits");
   }
-  result.exponent = static_cast<int>(norm.integer("exponent", -largest_exponent, largest_exponent));
-  return result;
+  return checksum;
 }
 
-std::vector<std::uint32_t> checksums_of(const JsonObject& header) {
-  std::vector<std::uint32_t> checksums;
-  for (const Json& value : header.list("crc32")) {
-    const std::string text = value.is_string() ? value.get<std::string>() : "";
-    const char* const end = text.data() + text.size();
-    std::uint32_t checksum = 0;
-    const auto [rest, error] = std::from_chars(text.data(), end, checksum, 16);
-    if (text.size() != 8 || error != std::errc{} || rest != end) {
-      header.reject("crc32", "a list of 8 hexadecimal digits each");
+FactorSection section_of(const JsonObject& fields) {
+  fields.require_keys({"name", "dtype", "shape", "offset", "bytes", "crc32"});
+  return {.name = fields.text("name"),
+          .dtype = fields.text("dtype"),
+          .shape = shape_of(fields),
+          .offset = fields.integer("offset", 0, largest),
+          .bytes = fields.integer("bytes", 0, largest),
+          .checksum = checksum_of(fields)};
+}
+
+std::vector<FactorSection> sections_of(const JsonObject& header) {
+  std::vector<FactorSection> sections;
+  std::set<std::string> names;
+  std::int64_t end = 0;
+  for (const Json& value : header.list("sections")) {
+    FactorSection section =
+        section_of(JsonObject(value, fmt::format("section {}", sections.size())));
+    if (!names.insert(section.name).second) {
+      throw JsonFault(fmt::format("it has two sections \"{}\"", section.name));
     }
-    checksums.push_back(checksum);
+    if (section.offset != end) {
+      throw JsonFault(fmt::format("its section \"{}\" begins at {} instead of {}", section.name,
+                                  section.offset, end));
+    }
+    end = section.end();
+    sections.push_back(std::move(section));
   }
-  return checksums;
+  return sections;
 }
 
 FactorHeader header_of(const JsonObject& fields) {
-  fields.require_keys({"kind", "dtype", "n", "boundaries", "tile", "norm", "version", "crc32"});
-  if (fields.text("kind") != "cholesky") {
-    fields.reject("kind", "cholesky");
-  }
-  FactorHeader header;
-  header.dtype = fields.dtype("dtype");
-  header.boundaries = boundaries_of(fields);
-  header.tile = fields.integer("tile", 1, widest(header.boundaries));
-  header.norm = scaled(fields.object("norm"));
-  header.version = fields.text("version");
-  header.checksums = checksums_of(fields);
-  if (std::ssize(header.checksums) != header.ranks() + 1) {
-    throw JsonFault(fmt::format("it has {} checksums for {} slabs and the diagonal",
-                                header.checksums.size(), header.ranks()));
-  }
-  return header;
+  fields.require_keys({"kind", "version", "attributes", "sections"});
+  return {.kind = fields.text("kind"),
+          .version = fields.text("version"),
+          .attributes = fields["attributes"],
+          .sections = sections_of(fields)};
+}
+
+Json object_of(const FactorSection& section) {
+  return {{"name", section.name},   {"dtype", section.dtype},
+          {"shape", section.shape}, {"offset", section.offset},
+          {"bytes", section.bytes}, {"crc32", fmt::format("{:08x}", section.checksum)}};
 }
 
 }  // namespace
@@ -102,22 +88,14 @@ FactorHeader parse_factor_json(std::string_view text, const std::string& path) {
 }
 
 std::string format_factor_json(const FactorHeader& header) {
-  Json checksums = Json::array();
-  for (const std::uint32_t checksum : header.checksums) {
-    checksums.push_back(fmt::format("{:08x}", checksum));
+  Json sections = Json::array();
+  for (const FactorSection& section : header.sections) {
+    sections.push_back(object_of(section));
   }
-  const Json fields = {
-      {"kind", "cholesky"},
-      {"dtype", name(header.dtype)},
-      {"n", header.size()},
-      {"boundaries", header.boundaries},
-      {"tile", header.tile},
-      {"norm",
-       {{"fraction", fmt::format("{:a}", header.norm.fraction)},
-        {"exponent", header.norm.exponent}}},
-      {"version", header.version},
-      {"crc32", checksums},
-  };
+  const Json fields = {{"kind", header.kind},
+                       {"version", header.version},
+                       {"attributes", header.attributes},
+                       {"sections", std::move(sections)}};
   return fields.dump();
 }
 

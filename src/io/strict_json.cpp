@@ -27,17 +27,23 @@ JsonObject::JsonObject(const Json& value, std::string name)
   }
 }
 
-bool JsonObject::has(std::string_view key) const { return object_->contains(std::string(key)); }
-
 void JsonObject::require_keys(std::initializer_list<std::string_view> keys) const {
   for (const std::string_view key : keys) {
     (*this)[key];
   }
+  if (const auto unknown = unknown_key(keys)) {
+    throw JsonFault(fmt::format("{} has \"{}\", which is not known", name_, *unknown));
+  }
+}
+
+std::optional<std::string> JsonObject::unknown_key(
+    std::initializer_list<std::string_view> keys) const {
   for (const auto& [key, value] : object_->items()) {
     if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
-      throw JsonFault(fmt::format("{} has \"{}\", which is not known", name_, key));
+      return key;
     }
   }
+  return std::nullopt;
 }
 
 const Json& JsonObject::operator[](std::string_view key) const {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -35,9 +36,10 @@ class JsonObject {
   /// `name` is what messages call it: "entry 2". Throws JsonFault unless `value` is an object.
   JsonObject(const Json& value, std::string name);
 
-  bool has(std::string_view key) const;
   /// All of these, and no others.
   void require_keys(std::initializer_list<std::string_view> keys) const;
+  /// A key that is none of these; nothing if there is no other.
+  std::optional<std::string> unknown_key(std::initializer_list<std::string_view> keys) const;
 
   const Json& operator[](std::string_view key) const;
   std::string text(std::string_view key) const;
