@@ -12,6 +12,8 @@ namespace shardsolve {
 
 /// What a factor file says about itself.
 struct FactorFileInfo {
+  /// What it holds: "cholesky".
+  std::string kind;
   Dtype dtype = Dtype::float64;
   /// Size, boundaries and tile: the factor is solved with on a mesh of layout.ranks() ranks.
   SlabLayout layout;
@@ -25,11 +27,11 @@ struct FactorFileInfo {
 /// A's diagonal, ||A||_1 and the layout, each part with a checksum. It takes the n^2 elements of
 /// the slabs and little more; the disk space is claimed before anything is written. The slabs are
 /// written side by side, wherever they lie: own memory or adopted, with gaps between the columns
-/// or without. `factor` is only read. Format: src/io/factor_file.cpp.
+/// or without. `factor` is only read. Format: docs/design/factor-files.md.
 ///
 /// A file that exists is refused; with `overwrite` it is replaced once the new one is complete.
 /// Throws Error: invalid_argument if the factor's outcome is not ok, if cholesky_inverse has
-/// consumed it, if the layout has some thousands of ranks (its header is limited to 64 KiB) or if
+/// consumed it, if the layout has some thousands of ranks (its header is limited to 1 MiB) or if
 /// the file exists; io if the directory is missing, the disk is full or fails.
 template <Scalar T>
 SHARDSOLVE_EXPORT void save_factor(const CholeskyFactor<T>& factor, const std::string& path,
@@ -40,11 +42,13 @@ SHARDSOLVE_EXPORT void save_factor(const CholeskyFactor<T>& factor, const std::s
 /// With the same version of shardsolve and of the BLAS it solves to the same bits, with the same
 /// certificate, as the factor that was saved. Its outcome is ok and has no seconds and no flops.
 /// Everything is checked before it is used: a file that is truncated or damaged, were it in a
-/// single bit, is refused. Moves the n^2 elements once, the slabs side by side.
+/// single bit, is refused. Sections that a later version has added to such a factor are left out.
+/// Moves the n^2 elements once, the slabs side by side.
 ///
 /// Throws Error: invalid_argument if the file is no factor file, is damaged or not of dtype T;
-/// unsupported if its format is newer than this library; out_of_memory, before the slabs are
-/// read, if they do not fit; io if the file cannot be read.
+/// unsupported if its format is of another version, or what it holds is of another kind or has an
+/// attribute that this library does not know; out_of_memory, before the slabs are read, if they do
+/// not fit; io if the file cannot be read.
 template <Scalar T>
 SHARDSOLVE_EXPORT CholeskyFactor<T> load_factor(const std::string& path);
 

@@ -1,43 +1,15 @@
-// Saving and loading of a Cholesky factor.
-//
-// The file, all numbers little-endian:
-//
-//   offset  bytes
-//        0      8  magic: 0x9c "SHARDF" 0x0a
-//        8      4  version of this format: 1
-//       12      4  H, the length of the header, at most 65536
-//       16      4  CRC-32 of the 16 bytes before and of the header
-//       20      H  the header, JSON in ASCII, filled up with spaces and a line feed so that 20 + H
-//                  is a multiple of 64
-//   20 + H         A's diagonal: n real numbers
-//                  the slabs in the order of their ranks: n x width numbers each, column-major,
-//                  complex ones as real and imaginary part
-//
-// The first 20 bytes mean the same in every version. Diagonal and slabs are filled up with zeros to
-// multiples of 64 bytes, so each begins at one, and the file ends with the last. The header has
-// exactly these keys:
-//
-//   kind         "cholesky"
-//   dtype        "float32", "float64", "complex64" or "complex128"
-//   n            rows of the matrix
-//   boundaries   slab r holds the columns from boundaries[r] to before boundaries[r + 1]
-//   tile         columns of a block; with the boundaries it gives the elimination order
-//   norm         ||A||_1 as {"fraction": hexadecimal float, "exponent": e}: fraction * 2^e
-//   version      of the library that wrote the file, for the reader's information
-//   crc32        CRC-32 of the diagonal and of each slab with their zeros, as 8 hexadecimal digits
-//
-// So every bit of the file is covered by a checksum. They are made while the bytes pass by, and the
-// header is written last.
+// Saving and loading of a Cholesky factor: factor files (factor_file_header.cpp) of the kind
+// "cholesky" (cholesky_factor_header.cpp).
 
 #include "core/compensated_sum.hpp"
-#include "io/factor_file_checksum.hpp"
+#include "io/checksum.hpp"
+#include "io/cholesky_factor_header.hpp"
 #include "io/factor_file_header.hpp"
 #include "io/output_file.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/factor_file.hpp>
 #include <shardsolve/plan.hpp>
-#include <shardsolve/version.hpp>
 
 #include <fmt/format.h>
 
@@ -78,37 +50,48 @@ void for_each_piece(MatrixView<T> a, Body body) {
   }
 }
 
-/// Returns the checksum.
+/// Writes a section where it belongs behind the `data_offset` bytes of the header, and sets its
+/// checksum.
 template <class T>
-std::uint32_t write_section(io::OutputFile& file, const io::FactorSection& section,
-                            MatrixView<const T> from) {
+void write_section(io::OutputFile& file, std::int64_t data_offset, io::FactorSection& section,
+                   MatrixView<const T> from) {
   io::Crc32 checksum;
-  std::int64_t offset = section.offset;
+  std::int64_t offset = data_offset + section.offset;
   const auto write = [&](const void* data, std::int64_t bytes) {
     checksum.update(data, bytes);
     file.pwrite_all(data, bytes, offset);
     offset += bytes;
   };
   for_each_piece(from, write);
-  write(zeros.data(), section.padding);
-  return checksum.value();
+  write(zeros.data(), section.padding());
+  section.checksum = checksum.value();
 }
 
-/// Returns the checksum of what was read.
+/// A factor file whose header has been read.
+struct Source {
+  const io::FileDescriptor& file;
+  const std::string& path;
+  io::FactorFileFront front;
+};
+
+/// Throws Error(invalid_argument) if the checksum of what was read is wrong. The section is there.
 template <class T>
-std::uint32_t read_section(const io::FileDescriptor& file, const std::string& path,
-                           const io::FactorSection& section, MatrixView<T> to) {
+void read_section(const Source& source, std::string_view name, MatrixView<T> to) {
+  const io::FactorSection& section = *source.front.header.find(name);
   io::Crc32 checksum;
-  std::int64_t offset = section.offset;
+  std::int64_t offset = source.front.data_offset + section.offset;
   const auto read = [&](void* data, std::int64_t bytes) {
-    io::read_exactly(file, data, bytes, offset, path);
+    io::read_exactly(source.file, data, bytes, offset, source.path);
     checksum.update(data, bytes);
     offset += bytes;
   };
   for_each_piece(to, read);
   std::array<char, zeros.size()> padding{};
-  read(padding.data(), section.padding);
-  return checksum.value();
+  read(padding.data(), section.padding());
+  if (checksum.value() != section.checksum) {
+    io::reject_damaged(source.path,
+                       fmt::format("the checksum of its section \"{}\" is wrong", name));
+  }
 }
 
 /// Calls body(rank) for every rank, on as many threads as there are cores for. If some throw, what
@@ -130,9 +113,6 @@ void for_each_rank(std::int64_t ranks, Body body) {
     task.get();
   }
 }
-
-/// The section that holds the slab of a rank: the diagonal is before them.
-std::size_t section_of(std::int64_t rank) { return static_cast<std::size_t>(rank) + 1; }
 
 template <class Real>
 MatrixView<Real> as_column(Real* data, std::int64_t n) {
@@ -190,15 +170,13 @@ double sum_of_logs(const ShardedMatrix<T>& l) {
 template <Scalar T>
 io::FactorHeader header_of(const CholeskyFactor<T>& factor) {
   const SlabLayout& layout = factor.layout();
-  return {dtype_of<T>,
-          layout.boundaries(),
-          layout.tile(),
-          factor.norm,
-          SHARDSOLVE_VERSION_STRING,
-          std::vector<std::uint32_t>(static_cast<std::size_t>(layout.ranks()) + 1)};
+  return io::to_factor_header({.dtype = dtype_of<T>,
+                               .boundaries = layout.boundaries(),
+                               .tile = layout.tile(),
+                               .norm = factor.norm});
 }
 
-void require_dtype(const io::FactorHeader& header, Dtype wanted, const std::string& path) {
+void require_dtype(const io::CholeskyFactorHeader& header, Dtype wanted, const std::string& path) {
   if (header.dtype != wanted) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("the factor file '{}' holds {} but {} was asked for: load it with the "
@@ -208,8 +186,8 @@ void require_dtype(const io::FactorHeader& header, Dtype wanted, const std::stri
 }
 
 /// Before the memory is taken: a system that runs out of it later ends the process.
-void require_memory(const io::FactorFileFront& front, const std::string& path) {
-  const std::int64_t needed = front.sections.back().end() - front.sections.front().offset;
+void require_memory(const io::CholeskyFactorHeader& header, const std::string& path) {
+  const std::int64_t needed = io::to_factor_header(header).section_bytes();
   const std::int64_t available = available_host_memory();
   if (needed > available) {
     constexpr double gigabyte = 1e9;
@@ -229,15 +207,15 @@ void save_factor(const CholeskyFactor<T>& factor, const std::string& path, bool 
   require_complete(factor);
   io::FactorHeader header = header_of(factor);
   const std::int64_t data_offset = std::ssize(io::format_factor_header(header));
-  const std::vector<io::FactorSection> sections = io::factor_sections(header, data_offset);
   io::OutputFile file(path, overwrite);
-  file.reserve(sections.back().end());
+  file.reserve(data_offset + header.section_bytes());
 
-  header.checksums.front() = write_section<RealOf<T>>(
-      file, sections.front(), as_column(factor.diagonal->data(), factor.layout().size()));
+  // in the order of to_factor_header: A's diagonal, then the slabs
+  write_section<RealOf<T>>(file, data_offset, header.sections.front(),
+                           as_column(factor.diagonal->data(), factor.layout().size()));
   for_each_rank(factor.layout().ranks(), [&](std::int64_t rank) {
-    const std::size_t section = section_of(rank);
-    header.checksums[section] = write_section<T>(file, sections[section], factor.slabs.slab(rank));
+    write_section<T>(file, data_offset, header.sections[static_cast<std::size_t>(rank) + 1],
+                     factor.slabs.slab(rank));
   });
   file.pwrite_all(io::format_factor_header(header).data(), data_offset, 0);
   file.commit();
@@ -246,28 +224,18 @@ void save_factor(const CholeskyFactor<T>& factor, const std::string& path, bool 
 template <Scalar T>
 CholeskyFactor<T> load_factor(const std::string& path) {
   const io::FileDescriptor file = io::open_for_reading(path);
-  const io::FactorFileFront front = io::read_factor_front(file, path);
-  const io::FactorHeader& header = front.header;
+  const Source source{file, path, io::read_factor_front(file, path)};
+  const io::CholeskyFactorHeader header = io::to_cholesky_header(source.front.header, path);
   require_dtype(header, dtype_of<T>, path);
-  require_memory(front, path);
+  require_memory(header, path);
 
   CholeskyFactor<T> factor{ShardedMatrix<T>(SlabLayout(header.boundaries, header.tile)),
                            std::make_shared<std::vector<RealOf<T>>>(header.size()),
                            header.norm,
                            {}};
-  const auto require_checksum = [&](std::uint32_t found, std::size_t section,
-                                    const std::string& what) {
-    if (found != header.checksums[section]) {
-      io::reject_damaged(path, fmt::format("the checksum of {} is wrong", what));
-    }
-  };
-  require_checksum(read_section(file, path, front.sections.front(),
-                                as_column(factor.diagonal->data(), header.size())),
-                   0, "A's diagonal");
+  read_section(source, io::diagonal_name, as_column(factor.diagonal->data(), header.size()));
   for_each_rank(header.ranks(), [&](std::int64_t rank) {
-    const std::size_t section = section_of(rank);
-    require_checksum(read_section(file, path, front.sections[section], factor.slabs.slab(rank)),
-                     section, fmt::format("slab {}", rank));
+    read_section(source, io::slab_name(rank), factor.slabs.slab(rank));
   });
   factor.log_determinant = sum_of_logs(factor.slabs);
   return factor;
@@ -276,8 +244,11 @@ CholeskyFactor<T> load_factor(const std::string& path) {
 FactorFileInfo read_factor_info(const std::string& path) {
   const io::FileDescriptor file = io::open_for_reading(path);
   io::FactorHeader header = io::read_factor_front(file, path).header;
-  return {header.dtype, SlabLayout(std::move(header.boundaries), header.tile),
-          std::move(header.version)};
+  io::CholeskyFactorHeader cholesky = io::to_cholesky_header(header, path);
+  return {.kind = std::move(header.kind),
+          .dtype = cholesky.dtype,
+          .layout = SlabLayout(std::move(cholesky.boundaries), cholesky.tile),
+          .version = std::move(header.version)};
 }
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                   \

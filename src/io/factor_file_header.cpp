@@ -1,6 +1,40 @@
+// A factor file, all numbers little-endian:
+//
+//   offset  bytes
+//        0      8  magic: 0x9c "SHARDF" 0x0a
+//        8      4  version of this format: 2
+//       12      4  H, the length of the header, at most 1 MiB
+//       16      4  CRC-32 of the 16 bytes before and of the header
+//       20      H  the header, JSON in ASCII, filled up with spaces and a line feed so that 20 + H
+//                  is a multiple of 64
+//   20 + H         the sections, one behind the other
+//
+// The first 20 bytes mean the same in every version. The header has exactly these keys:
+//
+//   kind         what the file holds, which decides on attributes and sections: "cholesky"
+//                (cholesky_factor_header.cpp)
+//   version      of the library that wrote the file, for the reader's information
+//   attributes   an object: what the kind says besides its arrays
+//   sections     a list of objects in the order of the file, each with exactly these keys:
+//     name         unique in the file
+//     dtype        of its elements, as NumPy names it: "float64"
+//     shape        a list; the array is column-major, its first index runs fastest
+//     offset       of its first byte, counted from 20 + H
+//     bytes        without the zeros behind it
+//     crc32        CRC-32 of it and of the zeros behind it, as 8 hexadecimal digits
+//
+// Each section is filled up with zeros to a multiple of 64 bytes. There the next one begins, and
+// the file ends with the last. So every bit of the file is covered by a checksum. They are made
+// while the bytes pass by, and the header is written last.
+//
+// The format grows without another version. Readers find sections by their names and leave out
+// those that they do not know, so a kind may get more of them. What changes the meaning of a
+// section that was there before comes with a new attribute or a new kind: readers refuse those they
+// do not know.
+
 #include "io/factor_file_header.hpp"
 
-#include "io/factor_file_checksum.hpp"
+#include "io/checksum.hpp"
 #include "io/factor_file_json.hpp"
 
 #include <shardsolve/error.hpp>
@@ -10,18 +44,19 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 namespace shardsolve::io {
 namespace {
 
 // The first byte is not ASCII and the last one a line feed, so that a transfer as text is noticed.
 constexpr std::string_view magic = "\x9cSHARDF\n";
-constexpr std::uint32_t format_version = 1;
+constexpr std::uint32_t format_version = 2;
 constexpr std::int64_t version_place = 8;
 constexpr std::int64_t length_place = 12;
 constexpr std::int64_t checksum_place = 16;
 constexpr std::int64_t text_place = 20;
-constexpr std::int64_t longest_text = std::int64_t{64} << 10;
+constexpr std::int64_t longest_text = std::int64_t{1} << 20;
 constexpr std::int64_t alignment = 64;
 
 std::int64_t padding_after(std::int64_t bytes) {
@@ -97,21 +132,21 @@ std::int64_t read_prefix(std::string_view head, std::int64_t bytes, const std::s
 
 }  // namespace
 
-std::vector<FactorSection> factor_sections(const FactorHeader& header, std::int64_t data_offset) {
-  const std::int64_t n = header.size();
-  const std::int64_t element = element_size(header.dtype);
-  const bool is_real = header.dtype == Dtype::float32 || header.dtype == Dtype::float64;
-  std::vector<FactorSection> sections;
-  std::int64_t offset = data_offset;
-  const auto add = [&](std::int64_t bytes) {
-    sections.push_back({offset, bytes, padding_after(bytes)});
-    offset = sections.back().end();
-  };
-  add(n * (is_real ? element : element / 2));
-  for (std::size_t rank = 0; rank + 1 < header.boundaries.size(); ++rank) {
-    add(n * (header.boundaries[rank + 1] - header.boundaries[rank]) * element);
-  }
-  return sections;
+std::int64_t FactorSection::padding() const { return padding_after(bytes); }
+
+void FactorHeader::add_section(std::string name, std::string_view dtype,
+                               std::vector<std::int64_t> shape, std::int64_t bytes) {
+  sections.push_back({.name = std::move(name),
+                      .dtype = std::string(dtype),
+                      .shape = std::move(shape),
+                      .offset = section_bytes(),
+                      .bytes = bytes});
+}
+
+const FactorSection* FactorHeader::find(std::string_view name) const {
+  const auto found = std::find_if(sections.begin(), sections.end(),
+                                  [&](const FactorSection& one) { return one.name == name; });
+  return found == sections.end() ? nullptr : &*found;
 }
 
 std::string format_factor_header(const FactorHeader& header) {
@@ -120,9 +155,9 @@ std::string format_factor_header(const FactorHeader& header) {
   text.append(static_cast<std::size_t>(padding_after(used)), ' ').push_back('\n');
   if (std::ssize(text) > longest_text) {
     throw Error(ErrorKind::invalid_argument,
-                fmt::format("the layout of this factor has {} ranks, whose header would take {} "
-                            "bytes; factor files have room for {}: use fewer ranks",
-                            header.ranks(), text.size(), longest_text));
+                fmt::format("this factor lies on too many ranks for a file: the header of its {} "
+                            "sections would take {} bytes, and {} are accepted; use fewer ranks",
+                            header.sections.size(), text.size(), longest_text));
   }
   std::string front(magic);
   front += encode(format_version);
@@ -145,9 +180,8 @@ FactorFileFront read_factor_front(const FileDescriptor& file, const std::string&
   }
   require_version(head, path);
 
-  FactorFileFront front{parse_factor_json(text, path), {}};
-  front.sections = factor_sections(front.header, text_place + length);
-  const std::int64_t expected = front.sections.back().end();
+  FactorFileFront front{parse_factor_json(text, path), text_place + length};
+  const std::int64_t expected = front.data_offset + front.header.section_bytes();
   if (bytes < expected) {
     reject_truncated(path, bytes, expected);
   }

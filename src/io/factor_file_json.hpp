@@ -1,4 +1,4 @@
-/// The JSON text in the header of a factor file. Keys: see factor_file.cpp.
+/// The JSON text in the header of a factor file. Keys: see factor_file_header.cpp.
 #pragma once
 
 #include "io/factor_file_header.hpp"
@@ -9,8 +9,8 @@
 namespace shardsolve::io {
 
 /// Throws Error(invalid_argument) unless `text` is one JSON object with exactly the keys of a
-/// factor file and values that are possible: boundaries that never fall, a tile no wider than the
-/// slabs, a checksum for each section, sizes that no later sum can overflow.
+/// factor file: sections with different names that lie one behind the other, and whose sizes no
+/// later sum can overflow.
 FactorHeader parse_factor_json(std::string_view text, const std::string& path);
 
 /// In one line. Its length does not depend on the values of the checksums.

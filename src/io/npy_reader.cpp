@@ -1,4 +1,4 @@
-#include "io/factor_file_checksum.hpp"
+#include "io/checksum.hpp"
 #include "io/npy.hpp"
 #include "io/npy_parts.hpp"
 

@@ -1,9 +1,11 @@
 #include "io/tile_table_file.hpp"
 
+#include "core/tile_key.hpp"
+#include "io/strict_json.hpp"
+
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,17 +13,15 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <initializer_list>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 namespace shardsolve::io {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* format = "shardsolve tile table";
-constexpr std::int64_t table_version = 1;
+constexpr std::int64_t table_version = 2;
 
 [[noreturn]] void reject(const std::string& path, const std::string& what) {
   throw Error(
@@ -32,86 +32,20 @@ constexpr std::int64_t table_version = 1;
                   path, what));
 }
 
-/// Reads the values of one object; each has to be there, of its type, and no others.
-class Fields {
- public:
-  Fields(const Json& object, const std::string& path, std::string what,
-         std::initializer_list<const char*> keys)
-      : object_(object), path_(path), what_(std::move(what)) {
-    if (!object.is_object()) {
-      reject(path_, fmt::format("{} is no JSON object", what_));
-    }
-    for (const char* key : keys) {
-      if (!object.contains(key)) {
-        reject(path_, fmt::format("{} has no \"{}\"", what_, key));
-      }
-    }
-    for (const auto& [key, value] : object.items()) {
-      if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
-        reject(path_, fmt::format("{} has \"{}\", which is not known", what_, key));
-      }
-    }
-  }
-
-  const Json& operator[](const char* key) const { return object_[key]; }
-  std::string text(const char* key) const {
-    require(key, object_[key].is_string(), "a text");
-    return object_[key].get<std::string>();
-  }
-  std::int64_t integer(const char* key) const { return integer(key, object_[key]); }
-  std::int64_t integer(const char* key, const Json& value) const {
-    constexpr std::int64_t most = std::int64_t{1} << 40;
-    require(key, value.is_number_integer() && value >= 0 && value <= most,
-            "a whole number from 0 to 2^40");
-    return value.get<std::int64_t>();
-  }
-  double number(const char* key) const {
-    require(key, object_[key].is_number(), "a number");
-    return object_[key].get<double>();
-  }
-  std::pair<std::int64_t, std::int64_t> range(const char* key) const {
-    const Json& value = object_[key];
-    require(key, value.is_array() && value.size() == 2, "two whole numbers");
-    return {integer(key, value[0]), integer(key, value[1])};
-  }
-
- private:
-  void require(const char* key, bool good, const char* wanted) const {
-    if (!good) {
-      reject(path_, fmt::format("\"{}\" of {} is not {}", key, what_, wanted));
-    }
-  }
-
-  const Json& object_;
-  const std::string& path_;
-  std::string what_;
-};
-
-Dtype dtype_named(const std::string& text, const std::string& path, const std::string& what) {
-  for (const Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128}) {
-    if (name(dtype) == text) {
-      return dtype;
-    }
-  }
-  reject(path, fmt::format("the dtype of {} is '{}'", what, text));
-}
-
-TileEntry entry_of(const Json& object, const std::string& path, std::size_t index) {
-  const std::string what = fmt::format("entry {}", index);
-  const Fields fields(object, path, what, {"device", "dtype", "ranks", "n", "tile", "measured"});
-  const Fields measured(
-      fields["measured"], path, fmt::format("\"measured\" of {}", what),
-      {"n", "seconds", "shipped_tile", "shipped_seconds", "noise", "date", "version"});
-  const auto [from_n, to_n] = fields.range("n");
-  return {.device = fields.text("device"),
-          .dtype = dtype_named(fields.text("dtype"), path, what),
-          .ranks = fields.integer("ranks"),
-          .from_n = from_n,
-          .to_n = to_n,
-          .tile = fields.integer("tile"),
-          .measured = {.n = measured.integer("n"),
-                       .seconds = measured.number("seconds"),
-                       .shipped_tile = measured.integer("shipped_tile"),
+TileEntry entry_of(const JsonObject& entry, Routine routine) {
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  entry.require_keys({"routine", "device", "dtype", "ranks", "n", "tile", "kept", "measured"});
+  const JsonObject measured = entry.object("measured");
+  measured.require_keys({"seconds", "shipped_tile", "shipped_seconds", "noise", "date", "version"});
+  return {.routine = routine,
+          .device = entry.text("device"),
+          .dtype = entry.dtype("dtype"),
+          .ranks = entry.integer("ranks", 1, most),
+          .n = entry.integer("n", 1, most),
+          .tile = entry.integer("tile", 1, most),
+          .kept = entry.boolean("kept"),
+          .measured = {.seconds = measured.number("seconds"),
+                       .shipped_tile = measured.integer("shipped_tile", 0, most),
                        .shipped_seconds = measured.number("shipped_seconds"),
                        .noise = measured.number("noise"),
                        .date = measured.text("date"),
@@ -120,19 +54,29 @@ TileEntry entry_of(const Json& object, const std::string& path, std::size_t inde
 
 Json object_of(const TileEntry& entry) {
   const TileMeasurement& measured = entry.measured;
-  return {{"device", entry.device},
+  return {{"routine", name(entry.routine)},
+          {"device", entry.device},
           {"dtype", name(entry.dtype)},
           {"ranks", entry.ranks},
-          {"n", {entry.from_n, entry.to_n}},
+          {"n", entry.n},
           {"tile", entry.tile},
+          {"kept", entry.kept},
           {"measured",
-           {{"n", measured.n},
-            {"seconds", measured.seconds},
+           {{"seconds", measured.seconds},
             {"shipped_tile", measured.shipped_tile},
             {"shipped_seconds", measured.shipped_seconds},
             {"noise", measured.noise},
             {"date", measured.date},
             {"version", measured.version}}}};
+}
+
+std::optional<Routine> routine_named(const std::string& text) {
+  for (const Routine routine : {Routine::cholesky}) {
+    if (text == name(routine)) {
+      return routine;
+    }
+  }
+  return std::nullopt;
 }
 
 std::string variable(const char* name) {
@@ -174,6 +118,12 @@ std::string contents_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// Whether there is a table to be read, or has to be one.
+bool lies_there(const TilePath& place) {
+  std::error_code error;
+  return !place.path.empty() && (place.required || std::filesystem::exists(place.path, error));
+}
+
 TilePath named(const std::string& path, const char* by) {
   return {path == "none" ? "" : path, true, by};
 }
@@ -192,18 +142,30 @@ TilePath tile_table_path(const std::string& option) {
   return {directory.empty() ? "" : (directory / "shardsolve" / "tiles.json").string(), false, ""};
 }
 
-TileTable read_tile_table(const TilePath& place) {
-  std::error_code error;
-  if (place.path.empty() || (!place.required && !std::filesystem::exists(place.path, error))) {
-    return {};
-  }
-  return TileTable::load(place.path);
+void TileFile::put(TileEntry entry) {
+  std::erase_if(entries,
+                [&](const TileEntry& one) { return core::tile_key(one) == core::tile_key(entry); });
+  entries.push_back(std::move(entry));
+  std::sort(entries.begin(), entries.end(), [](const TileEntry& a, const TileEntry& b) {
+    return core::tile_key(a) < core::tile_key(b);
+  });
 }
 
-std::string to_json(const std::vector<TileEntry>& entries) {
+TileFile read_tile_file(const TilePath& place) {
+  return lies_there(place) ? parse_tile_file(contents_of(place.path), place.path) : TileFile{};
+}
+
+TileTable read_tile_table(const TilePath& place) {
+  return lies_there(place) ? TileTable::load(place.path) : TileTable{};
+}
+
+std::string to_json(const TileFile& file) {
   Json list = Json::array();
-  for (const TileEntry& entry : entries) {
+  for (const TileEntry& entry : file.entries) {
     list.push_back(object_of(entry));
+  }
+  for (const Json& other : file.others) {
+    list.push_back(other);
   }
   constexpr int indent = 2;
   return Json{{"format", format}, {"version", table_version}, {"entries", list}}.dump(
@@ -211,7 +173,7 @@ std::string to_json(const std::vector<TileEntry>& entries) {
          "\n";
 }
 
-std::vector<TileEntry> tile_entries(std::string_view text, const std::string& path) {
+TileFile parse_tile_file(std::string_view text, const std::string& path) {
   const Json table = Json::parse(text, nullptr, false);
   if (!table.is_object() || !table.contains("format") || table["format"] != format) {
     reject(path, fmt::format("it is not JSON with \"format\": \"{}\"", format));
@@ -221,20 +183,29 @@ std::vector<TileEntry> tile_entries(std::string_view text, const std::string& pa
     throw Error(
         ErrorKind::unsupported,
         fmt::format("'{}' is a table of tile sizes of version {}, and this shardsolve knows "
-                    "version {}: use the shardsolve that has written it, or another table "
-                    "(--tile-table, SHARDSOLVE_TILE_TABLE; 'none' for none)",
+                    "version {}: use the shardsolve that has written it, move it away and run "
+                    "'shardsolve tune' again, or name another (--tile-table, "
+                    "SHARDSOLVE_TILE_TABLE; 'none' for none)",
                     path, table["version"].dump(), table_version));
   }
-  const Fields fields(table, path, "it", {"format", "version", "entries"});
-  if (fields.integer("version") != table_version || !fields["entries"].is_array()) {
-    reject(path, "its version is no number, or its entries are no list");
-  }
-  std::vector<TileEntry> entries;
-  for (const Json& object : fields["entries"]) {
-    entries.push_back(entry_of(object, path, entries.size() + 1));
-  }
   try {
-    return TileTable(std::move(entries)).entries();
+    const JsonObject fields(table, "it");
+    fields.require_keys({"format", "version", "entries"});
+    fields.integer("version", table_version, table_version);
+    TileFile file;
+    for (const Json& value : fields.list("entries")) {
+      const std::size_t number = file.entries.size() + file.others.size() + 1;
+      const JsonObject entry(value, fmt::format("entry {}", number));
+      if (const auto routine = routine_named(entry.text("routine"))) {
+        file.entries.push_back(entry_of(entry, *routine));
+      } else {
+        file.others.push_back(value);
+      }
+    }
+    TileTable{file.entries};  // refuses entries that make no sense
+    return file;
+  } catch (const JsonFault& fault) {
+    reject(path, fault.what());
   } catch (const Error& error) {
     reject(path, error.what());
   }
@@ -245,7 +216,7 @@ std::vector<TileEntry> tile_entries(std::string_view text, const std::string& pa
 namespace shardsolve {
 
 TileTable TileTable::load(const std::string& path) {
-  TileTable table(io::tile_entries(io::contents_of(path), path));
+  TileTable table(io::parse_tile_file(io::contents_of(path), path).entries);
   table.path_ = path;
   return table;
 }

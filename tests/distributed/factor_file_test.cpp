@@ -1,6 +1,6 @@
 // A factor that was saved and loaded is the factor, bit for bit; anything else is refused.
 
-#include "io/factor_file_checksum.hpp"
+#include "io/checksum.hpp"
 #include "io/factor_file_header.hpp"
 #include "support/bits.hpp"
 #include "support/cuts.hpp"
@@ -155,6 +155,7 @@ TYPED_TEST(FactorFile, Info_TellsDtypeAndLayout) {
                                    {}};
     save_factor(factor, this->path_, true);
     const FactorFileInfo info = read_factor_info(this->path_);
+    EXPECT_EQ(info.kind, "cholesky");
     EXPECT_EQ(info.dtype, dtype_of<T>);
     EXPECT_TRUE(info.layout == cut.layout) << cut.name;
     EXPECT_EQ(info.version, SHARDSOLVE_VERSION_STRING);
@@ -264,42 +265,108 @@ TEST_F(Float64File, DamagedSection_IsNamed) {
   save_factor(factor_on<double>(uneven()), path_);
   const std::string bytes = read_file(path_);
   const io::FactorFileFront front = io::read_factor_front(io::open_for_reading(path_), path_);
-  const std::vector<std::string> names = {"A's diagonal", "slab 0", "slab 1", "slab 2", "slab 3"};
-  ASSERT_EQ(front.sections.size(), names.size());
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const io::FactorSection& section = front.sections[i];
-    EXPECT_EQ(section.offset % 64, 0);
+  std::vector<std::string> names;
+  for (const io::FactorSection& section : front.header.sections) {
+    names.push_back(section.name);
+    EXPECT_EQ((front.data_offset + section.offset) % 64, 0);
     if (section.bytes == 0) {
       continue;  // slab 1 is empty
     }
     std::string damaged = bytes;
-    damaged[static_cast<std::size_t>(section.end() - 1)] ^= 4;
+    damaged[static_cast<std::size_t>(front.data_offset + section.end() - 1)] ^= 4;
     write_file(path_, damaged);
     const auto error = thrown_by([&] { load_factor<double>(path_); });
     ASSERT_TRUE(error);
-    EXPECT_THAT(error->what(), HasSubstr("the checksum of " + names[i] + " is wrong"));
+    EXPECT_THAT(error->what(),
+                HasSubstr("the checksum of its section \"" + section.name + "\" is wrong"));
+  }
+  EXPECT_THAT(names, ElementsAre("diagonal", "slab 0", "slab 1", "slab 2", "slab 3"));
+}
+
+/// Refused for what it is, not as damaged.
+void expect_unsupported(const std::string& path, const std::vector<std::string>& words) {
+  for (const auto& error : {thrown_by([&] { load_factor<double>(path); }),
+                            thrown_by([&] { read_factor_info(path); })}) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::unsupported) << error->what();
+    EXPECT_THAT(error->what(), HasSubstr("'" + path + "'"));
+    for (const std::string& word : words) {
+      EXPECT_THAT(error->what(), HasSubstr(word));
+    }
   }
 }
 
-TEST_F(Float64File, NewerFormat_IsUnsupported) {
+TEST_F(Float64File, AnotherFormat_IsUnsupported) {
   save_factor(factor_on<double>(uneven()), path_);
   const std::string bytes = read_file(path_);
-  write_file(path_, with_header(bytes, 1, header_text(bytes)));
-  EXPECT_EQ(load_factor<double>(path_).layout().size(), uneven().size());
   write_file(path_, with_header(bytes, 2, header_text(bytes)));
-  const auto error = thrown_by([&] { load_factor<double>(path_); });
-  ASSERT_TRUE(error);
-  EXPECT_EQ(error->kind(), ErrorKind::unsupported);
-  EXPECT_THAT(error->what(), HasSubstr("format version 2"));
+  EXPECT_EQ(load_factor<double>(path_).layout().size(), uneven().size());
+  for (const std::uint32_t version : {1, 3}) {
+    write_file(path_, with_header(bytes, version, header_text(bytes)));
+    expect_unsupported(path_, {"format version " + std::to_string(version), "reads version 2",
+                               "save the factor again"});
+  }
+}
+
+/// `from` in the header becomes `to`.
+std::string exchanged(const std::string& bytes, std::string_view from, std::string_view to) {
+  std::string text = header_text(bytes);
+  const std::size_t place = text.find(from);
+  EXPECT_NE(place, std::string::npos) << from;
+  return with_header(bytes, 2, text.replace(place, from.size(), to));
+}
+
+TEST_F(Float64File, AnotherKind_IsUnsupported) {
+  save_factor(factor_on<double>(uneven()), path_);
+  write_file(path_, exchanged(read_file(path_), "\"kind\":\"cholesky\"", "\"kind\":\"lu\""));
+  expect_unsupported(path_, {"kind \"lu\"", "kind \"cholesky\"", SHARDSOLVE_VERSION_STRING});
+}
+
+TEST_F(Float64File, AttributeThatIsNotKnown_IsUnsupported) {
+  save_factor(factor_on<double>(uneven()), path_);
+  write_file(path_, exchanged(read_file(path_), "\"n\":13", "\"n\":13,\"scaled\":true"));
+  expect_unsupported(path_, {"\"scaled\"", SHARDSOLVE_VERSION_STRING});
+}
+
+/// The file with its sections the other way round, and with others around them that this library
+/// does not know.
+std::string with_more_sections(const std::string& path) {
+  const std::string bytes = read_file(path);
+  const io::FactorFileFront front = io::read_factor_front(io::open_for_reading(path), path);
+  io::FactorHeader header = front.header;
+  header.sections.clear();
+  std::string data;
+  const auto add_unknown = [&] {
+    header.add_section("pivots " + std::to_string(header.sections.size()), "bfloat16", {5, 7}, 70);
+    data += std::string(128, 'u');
+  };
+  add_unknown();
+  for (auto one = front.header.sections.rbegin(); one != front.header.sections.rend(); ++one) {
+    header.add_section(one->name, one->dtype, one->shape, one->bytes);
+    header.sections.back().checksum = one->checksum;
+    data += bytes.substr(static_cast<std::size_t>(front.data_offset + one->offset),
+                         static_cast<std::size_t>(one->bytes + one->padding()));
+    add_unknown();
+  }
+  return io::format_factor_header(header) + data;
+}
+
+TEST_F(Float64File, SectionsThatAreNotKnown_AreLeftOut) {
+  const CholeskyFactor<double> factor = factor_on<double>(uneven());
+  save_factor(factor, path_);
+  const std::string bytes = with_more_sections(path_);
+  write_file(path_, bytes);
+  expect_same_factor(load_factor<double>(path_), factor);
+  EXPECT_TRUE(read_factor_info(path_).layout == uneven());
+  write_file(path_, bytes.substr(0, bytes.size() - 1));
+  expect_damaged<double>(path_);
 }
 
 /// Headers that no damage makes, but a program or a person may.
 TEST_F(Float64File, ImpossibleHeader_IsRefused) {
   save_factor(factor_on<double>(uneven()), path_);
   const std::string bytes = read_file(path_);
-  const std::string text = header_text(bytes);
   const std::pair<std::string_view, std::string_view> exchanges[] = {
-      {"\"kind\":\"cholesky\"", "\"kind\":\"lu\""},
       {"\"kind\":\"cholesky\"", "\"kind\":7"},
       {"float64", "float16"},
       {"\"n\":13", "\"n\":12"},
@@ -307,8 +374,7 @@ TEST_F(Float64File, ImpossibleHeader_IsRefused) {
       {"\"n\":13", "\"n\":13.0"},
       {"\"n\":13", "\"n\":true"},
       {"\"n\":13", "\"n\":null"},
-      {"\"n\":13", "\"m\":13"},
-      {"\"n\":13", "\"n\":13,\"more\":0"},
+      {"\"n\":13,", ""},
       {"\"n\":13,\"boundaries\":[0,3,3,8,13]",
        "\"n\":4611686018427387904,"
        "\"boundaries\":[0,3,3,8,4611686018427387904]"},
@@ -337,19 +403,37 @@ TEST_F(Float64File, ImpossibleHeader_IsRefused) {
       {"\"fraction\":\"", "\"fraction\":\"inf"},
       {"\"exponent\":", "\"exponent\":2147483648"},
       {"\"exponent\":", "\"x\":0,\"exponent\":"},
-      {"\"crc32\":[\"", "\"crc32\":[\"0"},
-      {"\"crc32\":[\"", "\"crc32\":[\"00000000\",\""},
-      {"\"crc32\":[\"", "\"crc32\":[7,\""},
-      {"\"crc32\":[", "\"crc32\":[["},
+      {"\"attributes\":{", "\"attributes\":7,\"x\":{"},
+      {"\"version\":", "\"more\":0,\"version\":"},
+      {"\"sections\":[", "\"sections\":[7,"},
+      {"\"sections\":", "\"sections\":{},\"x\":"},
+      {"\"name\":\"diagonal\"", "\"name\":\"slab 0\""},
+      {"\"name\":\"diagonal\"", "\"name\":\"slab 4\""},
+      {"\"name\":\"slab 3\"", "\"name\":\"slab 03\""},
+      {"\"name\":\"diagonal\"", "\"name\":7"},
+      {"\"name\":\"diagonal\"", "\"name\":\"diagonal\",\"more\":0"},
+      {"\"dtype\":\"float64\",\"shape\":[13]", "\"dtype\":\"float32\",\"shape\":[13]"},
+      {"\"shape\":[13]", "\"shape\":[12]"},
+      {"\"shape\":[13]", "\"shape\":[13,1]"},
+      {"\"shape\":[13]", "\"shape\":[-13]"},
+      {"\"shape\":[13]", "\"shape\":13"},
+      {"\"shape\":[13,3]", "\"shape\":[3,13]"},
+      {"\"offset\":0", "\"offset\":64"},
+      {"\"offset\":128", "\"offset\":0"},
+      {"\"offset\":128", "\"offset\":-128"},
+      {"\"bytes\":104", "\"bytes\":103"},
+      {"\"bytes\":104", "\"bytes\":-104"},
+      {"\"bytes\":104", "\"bytes\":1152921504606846976"},
+      {"\"bytes\":104", "\"bytes\":9223372036854775807"},
+      {"\"bytes\":520", "\"bytes\":576"},
+      {"\"crc32\":\"", "\"crc32\":\"0"},
+      {"\"crc32\":", "\"crc32\":7,\"x\":"},
       {"{", "[{"},
       {"{", ""},
   };
   for (const auto& [from, to] : exchanges) {
     SCOPED_TRACE(std::string(from) + " -> " + std::string(to));
-    std::string exchanged = text;
-    ASSERT_NE(exchanged.find(from), std::string::npos);
-    exchanged.replace(exchanged.find(from), from.size(), to);
-    write_file(path_, with_header(bytes, 1, exchanged));
+    write_file(path_, exchanged(bytes, from, to));
     expect_damaged<double>(path_);
   }
 }
@@ -434,10 +518,10 @@ TEST_F(Float64File, LayoutOfTooManyRanks_IsRefused) {
   };
   save_factor(on(2000), path_);
   EXPECT_EQ(load_factor<double>(path_).layout().ranks(), 2000);
-  const auto error = thrown_by([&] { save_factor(on(6000), directory_ / "B.factor"); });
+  const auto error = thrown_by([&] { save_factor(on(20000), directory_ / "B.factor"); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), misuse);
-  EXPECT_THAT(error->what(), HasSubstr("6000 ranks"));
+  EXPECT_THAT(error->what(), HasSubstr("20001 sections"));
   EXPECT_THAT(directory_.names(), ElementsAre("A.factor"));
 }
 

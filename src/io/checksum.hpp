@@ -1,4 +1,4 @@
-/// The checksum of the sections of a factor file, and of samples of other files.
+/// The checksum of the sections of a factor file, and of samples of .npy files.
 #pragma once
 
 #include <cstdint>

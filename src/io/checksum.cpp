@@ -1,7 +1,7 @@
 // Sixteen bytes at a time by tables: Kounavis and Berry, "Novel table lookup-based algorithms for
 // high-performance CRC generation", IEEE Transactions on Computers 57, 2008 ("slicing").
 
-#include "io/factor_file_checksum.hpp"
+#include "io/checksum.hpp"
 
 #include <array>
 #include <bit>
