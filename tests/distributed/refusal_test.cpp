@@ -344,6 +344,15 @@ TEST(Misuse, RightHandSidesOnAnotherLayout_Throw) {
   }
 }
 
+TEST(Misuse, AssumptionThatThereIsNot_Throws) {
+  Mesh mesh = make_mesh(2);
+  const SlabLayout layout = SlabLayout::even(10, 2, 4);
+  const auto a = shard(dense<double>({.n = 10}), layout);
+  const auto b = shard_rows(right_hand_sides<double>(10, 1), layout);
+  EXPECT_TRUE(throws(ErrorKind::unsupported,
+                     [&] { solve(mesh, a, b, {}, Rcond::estimated, static_cast<Assume>(99)); }));
+}
+
 TEST(Misuse, FactorThatFailed_IsRefusedEverywhere) {
   Mesh mesh = make_mesh(2);
   const SlabLayout layout = SlabLayout::even(10, 2, 4);
