@@ -51,8 +51,8 @@ struct InverseJob {
   static Words words(const Options& options, const Report& report) {
     return {.headline = fmt::format("Inverted A\n  A {}\n", matrix_of(options, report)),
             .result = "inverse",
-            .remarks = {{"backward_error", ", on a random vector"},
-                        {"rcond", remark_on_error("the inverse", report.error_estimate)}}};
+            .remarks = {{&Outcome::backward_error, ", on a random vector"},
+                        {&Outcome::rcond, remark_on_error("the inverse", report.error_estimate)}}};
   }
 };
 

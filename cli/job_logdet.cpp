@@ -62,8 +62,8 @@ struct LogdetJob {
         .headline = fmt::format("log(det(A)) = {:.17g}\n  A {}; its determinant is positive\n",
                                 report.log_determinant.value_or(0.0), matrix_of(options, report)),
         .result = "",
-        .remarks = {{"rcond", fmt::format("; error of log(det(A)) about {:.1e} or less",
-                                          report.error_estimate.value_or(0.0))}}};
+        .remarks = {{&Outcome::rcond, fmt::format("; error of log(det(A)) about {:.1e} or less",
+                                                  report.error_estimate.value_or(0.0))}}};
   }
 };
 

@@ -42,7 +42,7 @@ struct SolveJob {
                                     plural(report.right_hand_sides.value_or(0), "right-hand side"),
                                     matrix_of(options, report), options.right_hand_sides),
             .result = "x",
-            .remarks = {{"rcond", remark_on_error("x", report.error_estimate)}}};
+            .remarks = {{&Outcome::rcond, remark_on_error("x", report.error_estimate)}}};
   }
 };
 
