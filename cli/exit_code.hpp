@@ -2,6 +2,7 @@
 #pragma once
 
 #include <shardsolve/error.hpp>
+#include <shardsolve/outcome.hpp>
 
 namespace shardsolve::cli {
 
@@ -12,7 +13,7 @@ inline constexpr int exit_environment = 3;  ///< disk, memory, device, communica
 inline constexpr int exit_bug = 70;         ///< sysexits.h: EX_SOFTWARE
 inline constexpr int exit_signal = 128;     ///< plus the number of the signal, as shells have it
 
-/// `signal`: the one that asked for the stop, if kind is `cancelled`.
+/// Of a job that threw. `signal`: the one that asked for the stop, if kind is `cancelled`.
 constexpr int exit_code(ErrorKind kind, int signal) {
   switch (kind) {
     case ErrorKind::invalid_argument:
@@ -27,6 +28,20 @@ constexpr int exit_code(ErrorKind kind, int signal) {
       return exit_signal + signal;
     case ErrorKind::internal:
       return exit_bug;
+  }
+  return exit_bug;
+}
+
+/// Of a job that came to an end without an Error.
+constexpr int exit_code(StatusClass end) {
+  switch (end) {
+    case StatusClass::answered:
+      return exit_ok;
+    case StatusClass::numerical:
+    case StatusClass::input:
+      return exit_numerical;
+    case StatusClass::resources:
+      return exit_environment;
   }
   return exit_bug;
 }

@@ -50,13 +50,14 @@ int conclude(Workplace& workplace, ProgressDisplay& progress, Report& report) {
     report.trace = summarize(workplace.trace());
   }
   progress.finish();
+  const int code = exit_code(class_of(report.outcome.status));
   if (!workplace.speaks()) {
-    return report.outcome.ok() ? exit_ok : exit_numerical;
+    return code;
   }
   const bool printed = print(stdout, answer(options, report));
   if (!report.outcome.ok()) {
-    print_error(numerical_failure(options, report));
-    return exit_numerical;
+    print_error(reason_of(options, report));
+    return code;
   }
   if (!printed) {
     print_error(
@@ -64,7 +65,7 @@ int conclude(Workplace& workplace, ProgressDisplay& progress, Report& report) {
                     options.output.empty() ? "" : "; '" + options.output + "' is complete"));
     return exit_environment;
   }
-  return exit_ok;
+  return code;
 }
 
 }  // namespace shardsolve::cli

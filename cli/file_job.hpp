@@ -86,7 +86,7 @@ void run_on_files(Workplace& workplace, const Inputs& inputs, const SlabLayout& 
 
   Job::compute(workplace, operands, report);
   if (!report.outcome.ok()) {
-    report.outcome.entry = place_in_file(report.outcome, inputs.a);
+    report.outcome.location = location_in_file(report.outcome, inputs.a);
     return;
   }
   const double written = Job::write(workplace, operands, result);

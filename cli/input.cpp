@@ -131,11 +131,12 @@ Loaded<RightHandSides<T>> load_right_hand_sides(Workplace& workplace, const Inpu
   return {sides, seconds};
 }
 
-std::optional<Entry> place_in_file(const Outcome& outcome, const Input& a) {
-  if (!outcome.entry || outcome.entry_in_right_hand_side || a.fortran_order()) {
-    return outcome.entry;
+std::optional<Location> location_in_file(const Outcome& outcome, const Input& a) {
+  const std::optional<Location>& location = outcome.location;
+  if (!location || location->what != Located::matrix_entry || a.fortran_order()) {
+    return location;
   }
-  return Entry{outcome.entry->column, outcome.entry->row};
+  return Location::in_matrix(location->column, location->row);
 }
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                             \

@@ -57,9 +57,9 @@ template <Scalar T>
 Loaded<RightHandSides<T>> load_right_hand_sides(Workplace& workplace, const Input& b,
                                                 const SlabLayout& layout);
 
-/// The entry that an outcome names, by its place in the file: from a file in C order the matrix is
-/// read as its conjugate transpose.
-std::optional<Entry> place_in_file(const Outcome& outcome, const Input& a);
+/// The location of an outcome as the file has it: from a file in C order the matrix is read as its
+/// conjugate transpose.
+std::optional<Location> location_in_file(const Outcome& outcome, const Input& a);
 
 /// Calls body(T{}) with the T of a dtype.
 template <class Body>

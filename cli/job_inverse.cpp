@@ -51,20 +51,25 @@ struct InverseJob {
   static Words words(const Options& options, const Report& report) {
     return {.headline = fmt::format("Inverted A\n  A {}\n", matrix_of(options, report)),
             .result = "inverse",
-            .remarks = {{"backward_error", ", on a random vector"},
-                        {"rcond", remark_on_error("the inverse", report.error_estimate)}}};
+            .remarks = {{&Outcome::backward_error, ", on a random vector"},
+                        {&Outcome::rcond, remark_on_error("the inverse", report.error_estimate)}}};
   }
 };
 
 void add_inverse_options(CLI::App& command, TypedOptions& typed, Options& options) {
   add_input(command, "A", options.matrix, "the matrix, an .npy file");
   add_output(command, options, "where the inverse goes");
-  add_job_options(command, options, typed.devices);
+  add_job_options(command, options, typed);
+}
+
+void take_inverse_options(const TypedOptions& typed, Options& options) {
+  take_job_options(typed, options, {Assume::positive_definite});
 }
 
 constexpr std::string_view inverse_notes =
-    R"(A: Hermitian positive definite, shape (n, n), both triangles given. The full inverse is written
-in A's dtype and order. To solve systems use 'solve': it is faster and more accurate.)";
+    R"(A: Hermitian positive definite (--assume pos, the default), shape (n, n), both triangles given.
+The full inverse is written in A's dtype and order. To solve systems use 'solve': it is faster
+and more accurate.)";
 
 }  // namespace
 
@@ -76,7 +81,7 @@ constinit const Verb inverse_verb =
               .examples = R"(shardsolve inverse A.npy -o X.npy
 shardsolve inverse A.npy -o X.npy --force --devices 4)",
               .add_options = &add_inverse_options,
-              .take_options = &take_job_options,
+              .take_options = &take_inverse_options,
               .run = &run_file_job<InverseJob>});
 
 }  // namespace shardsolve::cli

@@ -62,20 +62,24 @@ struct LogdetJob {
         .headline = fmt::format("log(det(A)) = {:.17g}\n  A {}; its determinant is positive\n",
                                 report.log_determinant.value_or(0.0), matrix_of(options, report)),
         .result = "",
-        .remarks = {{"rcond", fmt::format("; error of log(det(A)) about {:.1e} or less",
-                                          report.error_estimate.value_or(0.0))}}};
+        .remarks = {{&Outcome::rcond, fmt::format("; error of log(det(A)) about {:.1e} or less",
+                                                  report.error_estimate.value_or(0.0))}}};
   }
 };
 
 void add_logdet_options(CLI::App& command, TypedOptions& typed, Options& options) {
   add_input(command, "A", options.matrix, "the matrix, an .npy file");
   command.add_flag("--force", options.force, "replace a trace file that exists");
-  add_job_options(command, options, typed.devices);
+  add_job_options(command, options, typed);
+}
+
+void take_logdet_options(const TypedOptions& typed, Options& options) {
+  take_job_options(typed, options, {Assume::positive_definite});
 }
 
 constexpr std::string_view logdet_notes =
-    R"(A: Hermitian positive definite, shape (n, n), both triangles given. The determinant itself is
-positive, and often beyond the range of floating-point numbers.)";
+    R"(A: Hermitian positive definite (--assume pos, the default), shape (n, n), both triangles given.
+The determinant itself is positive, and often beyond the range of floating-point numbers.)";
 
 }  // namespace
 
@@ -86,7 +90,7 @@ constinit const Verb logdet_verb = complete({.name = "logdet",
                                              .examples = R"(shardsolve logdet A.npy --json
 ld=$(shardsolve logdet A.npy --quiet)   # the number alone)",
                                              .add_options = &add_logdet_options,
-                                             .take_options = &take_job_options,
+                                             .take_options = &take_logdet_options,
                                              .run = &run_file_job<LogdetJob>});
 
 }  // namespace shardsolve::cli

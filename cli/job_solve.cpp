@@ -26,7 +26,8 @@ struct SolveJob {
   template <Scalar T>
   static void compute(Workplace& workplace, const Operands<T>& operands, Report& report) {
     report.outcome = solve(workplace.mesh(), operands.a, *operands.b, workplace.run_options(),
-                           workplace.options().rcond ? Rcond::estimated : Rcond::left_out);
+                           workplace.options().rcond ? Rcond::estimated : Rcond::left_out,
+                           workplace.options().assume);
     report.error_estimate = bound_of_error(report.outcome, report.dtype);
   }
 
@@ -41,7 +42,7 @@ struct SolveJob {
                                     plural(report.right_hand_sides.value_or(0), "right-hand side"),
                                     matrix_of(options, report), options.right_hand_sides),
             .result = "x",
-            .remarks = {{"rcond", remark_on_error("x", report.error_estimate)}}};
+            .remarks = {{&Outcome::rcond, remark_on_error("x", report.error_estimate)}}};
   }
 };
 
@@ -52,12 +53,17 @@ void add_solve_options(CLI::App& command, TypedOptions& typed, Options& options)
   command.add_flag_callback(
       "--no-rcond", [&options] { options.rcond = false; },
       "leave out rcond, which takes about as long as five solves");
-  add_job_options(command, options, typed.devices);
+  add_job_options(command, options, typed);
+}
+
+void take_solve_options(const TypedOptions& typed, Options& options) {
+  take_job_options(typed, options, {Assume::positive_definite});
 }
 
 constexpr std::string_view solve_notes =
-    R"(A: Hermitian positive definite, shape (n, n), both triangles given. b: shape (n,) or (n, k), of
-A's dtype. x gets the shape, dtype and order of b.
+    R"(A: Hermitian positive definite (--assume pos, the default), shape (n, n), both triangles given.
+b: shape (n,) or (n, k), of A's dtype. x gets the shape, dtype and order of b. A matrix that is
+not what is assumed has no answer: the message says where.
 
 From Python to Python:
   numpy.save("A.npy", A); numpy.save("b.npy", b)
@@ -79,7 +85,7 @@ constinit const Verb solve_verb =
 shardsolve solve A.npy b.npy -o x.npy --devices 4 --trace trace.json
 mpirun -np 4 shardsolve solve A.npy b.npy -o x.npy --backend cuda)",
               .add_options = &add_solve_options,
-              .take_options = &take_job_options,
+              .take_options = &take_solve_options,
               .run = &run_file_job<SolveJob>});
 
 }  // namespace shardsolve::cli

@@ -1,6 +1,7 @@
 /// The command line: what is asked for.
 #pragma once
 
+#include <shardsolve/cholesky.hpp>
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/mesh.hpp>
 
@@ -28,13 +29,14 @@ struct Options {
   std::vector<int> gpus;        ///< CUDA's numbers of them, if that is the backend
   GpuCommunicator communicator = GpuCommunicator::automatic;  ///< between GPUs of processes
   std::optional<std::int64_t> tile;                           ///< default_tile() if not given
-  std::string tile_table;           ///< path of it, or "none"; empty for this user's
-  std::vector<std::int64_t> sizes;  ///< rows of the matrices that tune and bench make
-  std::vector<Dtype> dtypes;        ///< of tune and bench; bench takes one
-  double budget = 120.0;            ///< seconds that tune may take
-  std::int64_t runs = 5;            ///< of each job of bench
-  double timeout = 300.0;           ///< seconds without a sign of life from a device
-  bool rcond = true;                ///< estimated; solve only
+  std::string tile_table;                     ///< path of it, or "none"; empty for this user's
+  std::vector<std::int64_t> sizes;            ///< rows of the matrices that tune and bench make
+  std::vector<Dtype> dtypes;                  ///< of tune and bench; bench takes one
+  double budget = 120.0;                      ///< seconds that tune may take
+  std::int64_t runs = 5;                      ///< of each job of bench
+  double timeout = 300.0;                     ///< seconds without a sign of life from a device
+  bool rcond = true;                          ///< estimated; solve only
+  Assume assume = Assume::positive_definite;  ///< of solve, inverse and logdet
   bool force = false;
   bool json = false;
   bool quiet = false;

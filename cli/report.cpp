@@ -12,8 +12,6 @@
 namespace shardsolve::cli {
 namespace {
 
-constexpr double honest_backward_error = 10.0;  // in units of u: the gate of the project's tests
-
 std::string_view kind_of_device(const Options& options) {
   if (options.mpi) {
     return "MPI rank";
@@ -21,28 +19,35 @@ std::string_view kind_of_device(const Options& options) {
   return options.backend == Backend::cuda ? "GPU" : "CPU device";
 }
 
-/// What the job has to say about a figure.
-std::string remark(const Report& report, std::string_view figure) {
-  std::string text;
-  for (const auto& [name, words] : report.words.remarks) {
-    text += name == figure ? words : "";
-  }
-  return text;
+/// What an error of this size comes to beside that of rounding.
+std::string in_units_of_rounding(const Figure& figure, double value, Dtype dtype) {
+  const double u = unit_roundoff_of(dtype);
+  const std::string units = fmt::format("= {:.2g} u; ", value / u);
+  return units +
+         (value / u < figure.rounding
+              ? fmt::format("rounding alone gives a small multiple of u = {:.1e}", u)
+              : fmt::format("more than the small multiple of u = {:.1e} of rounding alone", u));
 }
 
-std::string backward_error_line(const Report& report) {
-  if (!report.outcome.backward_error) {
+std::string figure_line(const Figure& figure, const Report& report) {
+  const std::optional<double> value = report.outcome.*figure.value;
+  if (!value) {
     return "";
   }
-  const double u = unit_roundoff_of(report.dtype);
-  const double error = *report.outcome.backward_error;
-  const double units = error / u;
-  std::string meaning = fmt::format("= {:.2g} u; ", units);
-  meaning += units < honest_backward_error
-                 ? fmt::format("rounding alone gives a small multiple of u = {:.1e}", u)
-                 : fmt::format("more than the small multiple of u = {:.1e} of rounding alone", u);
-  return line("backward error", fmt::format("{:.1e}", error),
-              meaning + remark(report, "backward_error"));
+  std::string meaning = figure.rounding > 0.0 ? in_units_of_rounding(figure, *value, report.dtype)
+                                              : std::string(figure.meaning);
+  for (const auto& [of, remark] : report.words.remarks) {
+    meaning += of == figure.value ? remark : "";
+  }
+  return line(figure.label, fmt::format(fmt::runtime(figure.format), *value), meaning);
+}
+
+std::string figure_lines(const Report& report) {
+  std::string text;
+  for (const Figure& figure : Outcome::figures()) {
+    text += figure_line(figure, report);
+  }
+  return text;
 }
 
 std::string digits_to_trust(double relative_error) {
@@ -51,14 +56,6 @@ std::string digits_to_trust(double relative_error) {
   }
   const auto digits = static_cast<int>(std::floor(-std::log10(relative_error)));
   return fmt::format("about {} to trust", plural(digits, "digit"));
-}
-
-std::string rcond_line(const Report& report) {
-  if (!report.outcome.rcond) {
-    return "";
-  }
-  return line("rcond", fmt::format("{:.1e}", *report.outcome.rcond),
-              "1 / condition number" + remark(report, "rcond"));
 }
 
 std::string time_line(const Options& options, const Report& report) {
@@ -91,15 +88,15 @@ std::string file_lines(const Options& options, const Report& report) {
 }  // namespace
 
 std::string text_report(const Options& options, const Report& report) {
-  return report.words.headline + backward_error_line(report) + rcond_line(report) +
-         time_line(options, report) + file_lines(options, report);
+  return report.words.headline + figure_lines(report) + time_line(options, report) +
+         file_lines(options, report);
 }
 
-std::string numerical_failure(const Options& options, const Report& report) {
-  const Outcome& outcome = report.outcome;
-  const std::string& path =
-      outcome.entry_in_right_hand_side ? options.right_hand_sides : options.matrix;
-  return fmt::format("'{}': {}", path, outcome.message());
+std::string reason_of(const Options& options, const Report& report) {
+  const std::optional<Location>& location = report.outcome.location;
+  const bool of_b = location && location->what == Located::right_hand_side_entry;
+  return fmt::format("'{}': {}", of_b ? options.right_hand_sides : options.matrix,
+                     report.outcome.message());
 }
 
 std::string matrix_of(const Options& options, const Report& report) {

@@ -21,8 +21,8 @@ namespace shardsolve::cli {
 struct Words {
   std::string headline;     ///< the answer, and what it was made from: whole lines
   std::string_view result;  ///< what the output file holds: "x"
-  /// Texts behind the meaning of a figure of Outcome, by its name.
-  std::vector<std::pair<std::string_view, std::string>> remarks;
+  /// What the job has to add to the line of a figure.
+  std::vector<std::pair<std::optional<double> Outcome::*, std::string>> remarks;
 };
 
 /// What a job found. Only `outcome` and what describes the problem are set unless it is ok.
@@ -54,7 +54,7 @@ std::string json_failure(const Options& options, std::string_view status,
                          const std::string& message);
 
 /// The one-line reason why there is no answer; the file that it is about is named.
-std::string numerical_failure(const Options& options, const Report& report);
+std::string reason_of(const Options& options, const Report& report);
 
 /// The matrix, as a headline names it: "'A.npy': 1797 x 1797, float64".
 std::string matrix_of(const Options& options, const Report& report);

@@ -28,38 +28,40 @@ std::string serialise(const Json& object) {
 
 /// All keys, in order, with what is known before the work.
 Json blank(const Options& options, std::string_view status, const std::string& message) {
-  return {{"command", options.verb != nullptr ? Json(options.verb->name) : Json(nullptr)},
-          {"status", status},
-          {"message", message},
-          {"n", nullptr},
-          {"dtype", nullptr},
-          {"rhs", nullptr},
-          {"backend", options.backend == Backend::cuda ? "cuda" : "cpu"},
-          {"devices", options.devices},
-          {"processes", options.mpi ? options.devices : 1},
-          {"tile", nullptr},
-          {"tile_from", nullptr},
-          {"tile_table", nullptr},
-          {"tile_date", nullptr},
-          {"backward_error", nullptr},
-          {"unit_roundoff", nullptr},
-          {"rcond", nullptr},
-          {"error_estimate", nullptr},
-          {"logdet", nullptr},
-          {"seconds", nullptr},
-          {"read_seconds", nullptr},
-          {"write_seconds", nullptr},
-          {"flops", nullptr},
-          {"gflops", nullptr},
-          {"pivot", nullptr},
-          {"entry", nullptr},
-          {"matrix", text(options.matrix)},
-          {"right_hand_sides", text(options.right_hand_sides)},
-          {"output", nullptr},
-          {"trace", nullptr},
-          {"trace_summary", nullptr},
-          {"version", version},
-          {"blas", blas}};
+  Json object = {{"command", options.verb != nullptr ? Json(options.verb->name) : Json(nullptr)},
+                 {"status", status},
+                 {"message", message},
+                 {"n", nullptr},
+                 {"dtype", nullptr},
+                 {"rhs", nullptr},
+                 {"backend", options.backend == Backend::cuda ? "cuda" : "cpu"},
+                 {"devices", options.devices},
+                 {"processes", options.mpi ? options.devices : 1},
+                 {"tile", nullptr},
+                 {"tile_from", nullptr},
+                 {"tile_table", nullptr},
+                 {"tile_date", nullptr}};
+  for (const Figure& figure : Outcome::figures()) {
+    object[figure.name] = nullptr;
+  }
+  object.update(Json{{"unit_roundoff", nullptr},
+                     {"error_estimate", nullptr},
+                     {"logdet", nullptr},
+                     {"seconds", nullptr},
+                     {"read_seconds", nullptr},
+                     {"write_seconds", nullptr},
+                     {"flops", nullptr},
+                     {"gflops", nullptr},
+                     {"pivot", nullptr},
+                     {"entry", nullptr},
+                     {"matrix", text(options.matrix)},
+                     {"right_hand_sides", text(options.right_hand_sides)},
+                     {"output", nullptr},
+                     {"trace", nullptr},
+                     {"trace_summary", nullptr},
+                     {"version", version},
+                     {"blas", blas}});
+  return object;
 }
 
 void fill_problem(Json& object, const Report& report) {
@@ -88,21 +90,28 @@ void fill_cost(Json& object, const Report& report) {
 }
 
 void fill_certificate(Json& object, const Report& report) {
-  object["backward_error"] = number(report.outcome.backward_error);
-  object["rcond"] = number(report.outcome.rcond);
+  for (const Figure& figure : Outcome::figures()) {
+    object[figure.name] = number(report.outcome.*figure.value);
+  }
   object["error_estimate"] = number(report.error_estimate);
   object["logdet"] = number(report.log_determinant);
 }
 
-void fill_reason(Json& object, const Outcome& outcome) {
-  if (outcome.pivot) {
-    object["pivot"] = {{"row", outcome.pivot->row.value()},
-                       {"rows_before", outcome.pivot->rows_before}};
-  }
-  if (outcome.entry) {
-    object["entry"] = {{"in", outcome.entry_in_right_hand_side ? "b" : "A"},
-                       {"row", outcome.entry->row.value()},
-                       {"column", outcome.entry->column.value()}};
+Json entry(std::string_view in, const Location& location) {
+  return {{"in", in}, {"row", location.row.value()}, {"column", location.column.value()}};
+}
+
+void fill_location(Json& object, const Location& location) {
+  switch (location.what) {
+    case Located::pivot:
+      object["pivot"] = {{"row", location.row.value()}, {"rows_before", location.rows_before}};
+      return;
+    case Located::matrix_entry:
+      object["entry"] = entry("A", location);
+      return;
+    case Located::right_hand_side_entry:
+      object["entry"] = entry("b", location);
+      return;
   }
 }
 
@@ -111,11 +120,13 @@ void fill_reason(Json& object, const Outcome& outcome) {
 std::string json_report(const Options& options, const Report& report) {
   const Outcome& outcome = report.outcome;
   Json object =
-      blank(options, name(outcome.status), outcome.ok() ? "" : numerical_failure(options, report));
+      blank(options, name(outcome.status), outcome.ok() ? "" : reason_of(options, report));
   fill_problem(object, report);
   fill_cost(object, report);
   fill_certificate(object, report);
-  fill_reason(object, outcome);
+  if (outcome.location) {
+    fill_location(object, *outcome.location);
+  }
   if (outcome.ok()) {
     object["output"] = text(options.output);
     object["trace"] = text(options.trace);

@@ -11,7 +11,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 namespace shardsolve::cli {
 namespace {
@@ -76,6 +78,18 @@ Dtype dtype_of_text(const std::string& text) {
     }
   }
   reject("--dtype", text, "float32, float64, complex64 and complex128 are accepted");
+}
+
+/// What is assumed of A, by its name.
+Assume assumption(const std::string& text, std::initializer_list<Assume> accepted) {
+  constexpr std::pair<std::string_view, Assume> named[] = {{"pos", Assume::positive_definite}};
+  for (const auto& [name, assume] : named) {
+    if (text == name && std::find(accepted.begin(), accepted.end(), assume) != accepted.end()) {
+      return assume;
+    }
+  }
+  reject("--assume", text,
+         "pos is accepted: A is Hermitian positive definite. That is the default: leave it out");
 }
 
 template <class Value>
@@ -167,8 +181,12 @@ void add_tile(CLI::App& command, Options& options) {
   add_tile_table(command, options);
 }
 
-void add_job_options(CLI::App& command, Options& options, DeviceList& devices) {
-  add_devices(command, options, devices);
+void add_job_options(CLI::App& command, Options& options, TypedOptions& typed) {
+  command
+      .add_option("--assume", typed.assume,
+                  "what A is: pos, Hermitian positive definite (default, and all there is)")
+      ->type_name("KIND");
+  add_devices(command, options, typed.devices);
   add_tile(command, options);
   command
       .add_option("--trace", options.trace,
@@ -207,7 +225,9 @@ void take_devices(const DeviceList& list, Options& options) {
   take_communicator(list, options);
 }
 
-void take_job_options(const TypedOptions& typed, Options& options) {
+void take_job_options(const TypedOptions& typed, Options& options,
+                      std::initializer_list<Assume> accepted) {
+  options.assume = assumption(typed.assume, accepted);
   take_devices(typed.devices, options);
 }
 

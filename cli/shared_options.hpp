@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <initializer_list>
 #include <string>
 
 namespace shardsolve::cli {
@@ -21,6 +22,7 @@ struct DeviceList {
 /// Values as they were typed, until Verb::take_options has read them.
 struct TypedOptions {
   DeviceList devices;
+  std::string assume = "pos";
   std::string sizes;  ///< of tune and bench, as the two below
   std::string dtypes;
   std::string job;
@@ -37,8 +39,8 @@ void add_timeout(CLI::App& command, Options& options);
 void add_tile_table(CLI::App& command, Options& options);
 /// --tile, and the table that it comes from otherwise.
 void add_tile(CLI::App& command, Options& options);
-/// What the jobs on files share: devices, tile, trace, timeout, --json and --quiet.
-void add_job_options(CLI::App& command, Options& options, DeviceList& devices);
+/// What the jobs on files share: --assume, devices, tile, trace, timeout, --json and --quiet.
+void add_job_options(CLI::App& command, Options& options, TypedOptions& typed);
 
 /// CPU devices without --devices: the cores that this process may run on, at most 8.
 std::int64_t default_devices();
@@ -47,8 +49,9 @@ std::int64_t default_devices();
 bool wants_mpi(const DeviceList& list);
 /// These throw CLI::ValidationError.
 void take_devices(const DeviceList& list, Options& options);
-/// What add_job_options() has added.
-void take_job_options(const TypedOptions& typed, Options& options);
+/// What add_job_options() has added. `accepted`: what the job can assume of A.
+void take_job_options(const TypedOptions& typed, Options& options,
+                      std::initializer_list<Assume> accepted);
 /// Sizes and dtypes of tune and bench.
 void take_lists(const TypedOptions& typed, Options& options);
 [[noreturn]] void reject(const char* option, const std::string& text, const std::string& accepted);

@@ -55,17 +55,23 @@ std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value
 Verdict verdict_of(const Outcome& outcome) {
   Verdict verdict;
   verdict.status = static_cast<std::int32_t>(outcome.status);
-  if (outcome.pivot) {
-    verdict.row = narrow(outcome.pivot->row.value());
-    verdict.rows_before = narrow(outcome.pivot->rows_before);
+  if (!outcome.location) {
+    return verdict;
   }
-  if (outcome.entry) {
-    verdict.row = narrow(outcome.entry->row.value());
-    verdict.column = narrow(outcome.entry->column.value());
-    verdict.in_right_hand_side = outcome.entry_in_right_hand_side ? 1 : 0;
-    if (!outcome.entry_in_right_hand_side) {
+  const Location& location = *outcome.location;
+  verdict.row = narrow(location.row.value());
+  switch (location.what) {
+    case Located::pivot:
+      verdict.rows_before = narrow(location.rows_before);
+      break;
+    case Located::matrix_entry:
+      verdict.column = narrow(location.column.value());
       std::swap(verdict.row, verdict.column);  // what we were given are rows, not columns
-    }
+      break;
+    case Located::right_hand_side_entry:
+      verdict.column = narrow(location.column.value());
+      verdict.in_right_hand_side = 1;
+      break;
   }
   return verdict;
 }
@@ -84,12 +90,14 @@ std::string message_of(const Verdict& verdict) {
   Outcome outcome;
   outcome.status = static_cast<Status>(verdict.status);
   if (verdict.rows_before >= 0) {
-    outcome.pivot = Pivot{GlobalIndex(verdict.row), verdict.rows_before};
+    outcome.location = Location::pivot(GlobalIndex(verdict.row), verdict.rows_before);
   }
   if (verdict.column >= 0) {
-    outcome.entry = Entry{GlobalIndex(verdict.row), GlobalIndex(verdict.column)};
+    const GlobalIndex row(verdict.row);
+    const GlobalIndex column(verdict.column);
+    outcome.location = verdict.in_right_hand_side != 0 ? Location::in_right_hand_sides(row, column)
+                                                       : Location::in_matrix(row, column);
   }
-  outcome.entry_in_right_hand_side = verdict.in_right_hand_side != 0;
   return outcome.message();
 }
 

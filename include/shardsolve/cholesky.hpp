@@ -87,11 +87,26 @@ SHARDSOLVE_EXPORT double condition_estimate(Mesh& mesh, const CholeskyFactor<T>&
 /// Whether solve() estimates the condition number: see condition_estimate() for what that costs.
 enum class Rcond : std::uint8_t { estimated, left_out };
 
+/// What solve() takes A to be. Other kinds may join; what the one below means, and that it is the
+/// default, does not change.
+enum class Assume : std::uint8_t {
+  positive_definite,  ///< Hermitian positive definite
+};
+
 /// Factor, solve and certificate in one call: X replaces B, the factor replaces A. Both are looked
-/// at before A is overwritten. The outcome has the backward error and, unless `rcond` leaves it
-/// out, rcond; the flops and seconds of everything. Processes of one mesh ask for the same.
+/// at before A is overwritten.
+///
+/// A is taken to be what `assume` says, by default Hermitian positive definite, and factored by
+/// cholesky_factor(). One that is not is refused: the outcome says where it is not Hermitian, or
+/// which pivot is not positive.
+/// `a`: n x n, both triangles valid. `b`: n x k on the same layout, any k. The outcome has the
+/// backward error and, unless `rcond` leaves it out, rcond; the flops and seconds of everything.
+/// Processes of one mesh ask for the same.
+/// Throws Error as cholesky_factor and cholesky_solve; unsupported if `assume` is none of the
+/// above.
 template <Scalar T>
 SHARDSOLVE_EXPORT Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b,
-                                const RunOptions& options = {}, Rcond rcond = Rcond::estimated);
+                                const RunOptions& options = {}, Rcond rcond = Rcond::estimated,
+                                Assume assume = Assume::positive_definite);
 
 }  // namespace shardsolve

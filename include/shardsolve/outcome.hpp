@@ -6,40 +6,65 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace shardsolve {
 
+/// Why there is an answer, or why there is none: one enum for all routines. Records and files carry
+/// the numbers, so none is ever used again for something else.
 enum class Status : std::uint8_t {
-  ok,
-  not_positive_definite,  ///< a pivot was not positive; `Outcome::pivot` names it
-  not_hermitian,          ///< A differs from its conjugate transpose; `Outcome::entry` names where
-  nonfinite_input,        ///< A or b holds a NaN or an infinity; `Outcome::entry` names where
-  overflow,               ///< the answer does not fit the dtype's range
+  ok = 0,
+  not_positive_definite = 1,  ///< a pivot was not positive; `Outcome::location` is that pivot
+  not_hermitian = 2,          ///< A differs from its conjugate transpose; `location`: an entry of A
+  nonfinite_input = 3,        ///< A or b holds a NaN or an infinity; `location`: the entry
+  overflow = 4,               ///< the answer does not fit the dtype's range
+};
+
+/// What a status comes to, whatever the routine.
+enum class StatusClass : std::uint8_t {
+  answered,   ///< there is an answer
+  numerical,  ///< none: the numbers of the matrix do not allow one in this dtype
+  input,      ///< none: the input is not what the routine takes; nothing was written
+  resources,  ///< none within the time or the memory there was
 };
 
 /// "ok", "not_positive_definite", ...
 SHARDSOLVE_EXPORT std::string_view name(Status status);
+SHARDSOLVE_EXPORT StatusClass class_of(Status status);
 
-/// A pivot that was not positive.
-struct Pivot {
-  GlobalIndex row;               ///< row of the caller's matrix, 0-based
-  std::int64_t rows_before = 0;  ///< rows eliminated before it (with one rank: LAPACK's info - 1)
-};
+/// What lies at a location.
+enum class Located : std::uint8_t { pivot, matrix_entry, right_hand_side_entry };
 
-/// An entry of the caller's matrix or right-hand sides, 0-based.
-struct Entry {
+/// The place that a status is about, in the caller's matrix or right-hand sides, 0-based.
+struct Location {
+  Located what = Located::matrix_entry;
   GlobalIndex row;
-  GlobalIndex column;
+  GlobalIndex column;  ///< of an entry; of a pivot its row
+  /// Of a pivot: rows eliminated before it (with one rank: LAPACK's info - 1).
+  std::int64_t rows_before = 0;
+
+  static Location pivot(GlobalIndex row, std::int64_t rows_before) {
+    return {Located::pivot, row, row, rows_before};
+  }
+  static Location in_matrix(GlobalIndex row, GlobalIndex column) {
+    return {Located::matrix_entry, row, column, 0};
+  }
+  static Location in_right_hand_sides(GlobalIndex row, GlobalIndex column) {
+    return {Located::right_hand_side_entry, row, column, 0};
+  }
 };
+
+struct Figure;
 
 /// The result of a numerical routine. Never thrown.
 struct SHARDSOLVE_EXPORT Outcome {
   Status status = Status::ok;
-  std::optional<Pivot> pivot;
-  std::optional<Entry> entry;
-  bool entry_in_right_hand_side = false;
+  std::optional<Location> location;
+
+  // Figures: what the routine has found out about its answer; not there if it has not. Each has a
+  // row in the table of figures(), from which reports are made.
 
   /// Normwise backward error of a solve, the largest over the right-hand sides:
   /// ||b - A x|| / (||A|| ||x|| + ||b||) in the infinity norm. For an inverse, with v of random
@@ -56,6 +81,21 @@ struct SHARDSOLVE_EXPORT Outcome {
   bool ok() const { return status == Status::ok; }
   /// One sentence: what happened, where, and what to do about it. Empty if all is well.
   std::string message() const;
+
+  /// All figures, in the order of a report.
+  static std::span<const Figure> figures();
+};
+
+/// How a figure of an outcome is told, in reports and in JSON.
+struct Figure {
+  std::string_view name;     ///< of the member, and of the key in JSON: "backward_error"
+  std::string_view label;    ///< for people: "backward error"
+  std::string_view meaning;  ///< what it is, in a few words
+  std::string_view format;   ///< of std::format: "{:.1e}"
+  /// In units of the unit roundoff: what rounding alone stays below. 0 if it is no error of that
+  /// kind.
+  double rounding = 0.0;
+  std::optional<double> Outcome::* value = nullptr;
 };
 
 }  // namespace shardsolve

@@ -3,57 +3,98 @@
 #include <fmt/format.h>
 
 namespace shardsolve {
+namespace {
 
-std::string_view name(Status status) {
+/// What there is to say of a status.
+struct StatusRow {
+  std::string_view name;
+  StatusClass kind;
+  /// One sentence: what happened, where, and what to do about it.
+  std::string (*message)(const Location& location);
+};
+
+std::string nothing(const Location&) { return ""; }
+
+std::string not_positive_definite(const Location& pivot) {
+  // A pivot that rounding has made negative looks the same: the exact matrix may be definite.
+  return fmt::format(
+      "the matrix is not positive definite to working precision: the pivot of row {} (0-based) "
+      "is not positive after {} rows were eliminated; add to the diagonal (regularise) or use "
+      "a solver for indefinite matrices",
+      pivot.row.value(), pivot.rows_before);
+}
+
+std::string not_hermitian(const Location& entry) {
+  if (entry.row == entry.column) {
+    return fmt::format(
+        "the matrix is not Hermitian: entry ({0}, {0}) of the diagonal is not real, by more "
+        "than rounding explains; pass (A + A^H) / 2 if the imaginary part is not meant",
+        entry.row.value());
+  }
+  return fmt::format(
+      "the matrix is not Hermitian: entry ({0}, {1}) differs from the conjugate of entry "
+      "({1}, {0}) by more than rounding explains; both triangles are needed, so pass "
+      "(A + A^H) / 2 if the difference is meant",
+      entry.row.value(), entry.column.value());
+}
+
+std::string nonfinite_input(const Location& entry) {
+  return fmt::format(
+      "the {} holds a NaN or an infinity at row {}, column {} (0-based): find out where "
+      "it was made, there is no answer to compute from it",
+      entry.what == Located::right_hand_side_entry ? "right-hand side" : "matrix",
+      entry.row.value(), entry.column.value());
+}
+
+std::string overflow(const Location&) {
+  return "the result does not fit the range of its dtype: scale the matrix or the right-hand "
+         "sides, or use a wider dtype";
+}
+
+std::string unknown(const Location&) { return "unknown status"; }
+
+/// The table of statuses. One that is missing does not compile.
+StatusRow row_of(Status status) {
   switch (status) {
     case Status::ok:
-      return "ok";
+      return {"ok", StatusClass::answered, nothing};
     case Status::not_positive_definite:
-      return "not_positive_definite";
+      return {"not_positive_definite", StatusClass::numerical, not_positive_definite};
     case Status::not_hermitian:
-      return "not_hermitian";
+      return {"not_hermitian", StatusClass::input, not_hermitian};
     case Status::nonfinite_input:
-      return "nonfinite_input";
+      return {"nonfinite_input", StatusClass::input, nonfinite_input};
     case Status::overflow:
-      return "overflow";
+      return {"overflow", StatusClass::numerical, overflow};
   }
-  return "unknown";
+  return {"unknown", StatusClass::numerical, unknown};
 }
+
+constexpr Figure table_of_figures[] = {
+    {.name = "backward_error",
+     .label = "backward error",
+     .meaning = "distance of the system that the answer solves exactly, relative",
+     .format = "{:.1e}",
+     .rounding = 10.0,
+     .value = &Outcome::backward_error},
+    {.name = "rcond",
+     .label = "rcond",
+     .meaning = "1 / condition number",
+     .format = "{:.1e}",
+     .value = &Outcome::rcond},
+};
+
+}  // namespace
+
+std::string_view name(Status status) { return row_of(status).name; }
+
+StatusClass class_of(Status status) { return row_of(status).kind; }
 
 std::string Outcome::message() const {
-  switch (status) {
-    case Status::ok:
-      return "";
-    case Status::not_positive_definite:
-      // A pivot that rounding has made negative looks the same: the exact matrix may be definite.
-      return fmt::format(
-          "the matrix is not positive definite to working precision: the pivot of row {} (0-based) "
-          "is not positive after {} rows were eliminated; add to the diagonal (regularise) or use "
-          "a solver for indefinite matrices",
-          pivot ? pivot->row.value() : -1, pivot ? pivot->rows_before : -1);
-    case Status::not_hermitian:
-      if (entry && entry->row == entry->column) {
-        return fmt::format(
-            "the matrix is not Hermitian: entry ({0}, {0}) of the diagonal is not real, by more "
-            "than rounding explains; pass (A + A^H) / 2 if the imaginary part is not meant",
-            entry->row.value());
-      }
-      return fmt::format(
-          "the matrix is not Hermitian: entry ({0}, {1}) differs from the conjugate of entry "
-          "({1}, {0}) by more than rounding explains; both triangles are needed, so pass "
-          "(A + A^H) / 2 if the difference is meant",
-          entry ? entry->row.value() : -1, entry ? entry->column.value() : -1);
-    case Status::nonfinite_input:
-      return fmt::format(
-          "the {} holds a NaN or an infinity at row {}, column {} (0-based): find out where "
-          "it was made, there is no answer to compute from it",
-          entry_in_right_hand_side ? "right-hand side" : "matrix", entry ? entry->row.value() : -1,
-          entry ? entry->column.value() : -1);
-    case Status::overflow:
-      return "the result does not fit the range of its dtype: scale the matrix or the right-hand "
-             "sides, or use a wider dtype";
-  }
-  return "unknown status";
+  return row_of(status).message(
+      location.value_or(Location::in_matrix(GlobalIndex(-1), GlobalIndex(-2))));
 }
+
+std::span<const Figure> Outcome::figures() { return table_of_figures; }
 
 }  // namespace shardsolve

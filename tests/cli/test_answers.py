@@ -23,6 +23,16 @@ def test_solve_every_npy_format_passes_gate(command, tmp_path, dtype, order, ver
     assert solves(a, x, b)
 
 
+def test_positive_definite_is_assumed_with_and_without_saying_so(command, tmp_path):
+    save(tmp_path / "A.npy", hermitian(40, "float64", "C"))
+    save(tmp_path / "b.npy", sides(40, 2, "float64", "C"))
+    for output, assume in (("x.npy", []), ("y.npy", ["--assume", "pos"])):
+        assert command("solve", "A.npy", "b.npy", "-o", output, *assume).code == 0
+    assert (tmp_path / "x.npy").read_bytes() == (tmp_path / "y.npy").read_bytes()
+    for job in (["inverse", "A.npy", "-o", "X.npy"], ["logdet", "A.npy"]):
+        assert command(*job, "--assume", "pos").code == 0
+
+
 @pytest.mark.parametrize("order_b", ORDERS)
 @pytest.mark.parametrize("order_a", ORDERS)
 def test_solve_mixed_orders_passes_gate(command, tmp_path, order_a, order_b):

@@ -33,6 +33,11 @@ def test_version_names_version_and_blas(command):
     assert re.match(r"shardsolve \d+\.\d+\.\d+\nBLAS: \S+ \((static|shared)\)\n$", result.out)
 
 
+@pytest.mark.parametrize("verb", ["solve", "inverse", "logdet"])
+def test_help_says_what_is_assumed_of_the_matrix(command, verb):
+    assert "Hermitian positive definite (--assume pos, the default)" in command(verb, "--help").out
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -145,6 +150,9 @@ def test_jobs_name_themselves_where_a_file_is_missing(command, arguments):
         ([*SOLVE, "--timeout", "-3"], ["'-3'", "above 0"]),
         ([*SOLVE, "--timeout", "nan"], ["'nan'", "above 0"]),
         ([*SOLVE, "--timeout", "inf"], ["'inf'", "above 0"]),
+        ([*SOLVE, "--assume", "gen"], ["--assume: 'gen' given; pos is accepted", "the default"]),
+        (["inverse", "A.npy", "-o", "X.npy", "--assume", ""], ["--assume: '' given; pos"]),
+        (["logdet", "A.npy", "--assume", "her"], ["'her' given; pos is accepted", "default"]),
         (["tune", "--n", "64,x"], ["'x'", "1024,2048", "Usage: shardsolve tune"]),
         (["tune", "--n", "0"], ["'0'", "1024,2048"]),
         (["tune", "--dtype", "float16"], ["'float16'", "complex128"]),

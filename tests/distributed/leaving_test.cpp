@@ -66,7 +66,7 @@ TEST_P(Leaving, PivotThatFails_EndsTheWorkAFewStepsLater) {
     const CholeskyFactor<double> factor =
         cholesky_factor(mesh_, shard(a, layout_), {.trace = &trace});
     ASSERT_EQ(factor.outcome.status, Status::not_positive_definite);
-    EXPECT_EQ(factor.outcome.pivot->rows_before, position);
+    EXPECT_EQ(factor.outcome.location->rows_before, position);
     const std::int64_t failed = step_of(layout_, row).value();
     EXPECT_GE(last_step(trace), failed);
     EXPECT_LE(last_step(trace), failed + lookahead);

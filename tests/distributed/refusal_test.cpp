@@ -63,8 +63,7 @@ class Refusal : public ::testing::Test {
     const CholeskyFactor<T> factor = cholesky_factor(mesh_, slabs);
     EXPECT_FALSE(factor.outcome.ok());
     EXPECT_TRUE(same_bits(whole(slabs), a));
-    EXPECT_FALSE(factor.outcome.pivot);
-    EXPECT_FALSE(factor.outcome.entry_in_right_hand_side);
+    EXPECT_TRUE(factor.outcome.location && factor.outcome.location->what == Located::matrix_entry);
     EXPECT_TRUE(throws(ErrorKind::invalid_argument, [&] { log_determinant(factor); }));
     return factor.outcome;
   }
@@ -73,8 +72,8 @@ class Refusal : public ::testing::Test {
   void expect_not_hermitian_at(const DenseMatrix<T>& a, Place place) {
     const Outcome outcome = refusal_of(a);
     ASSERT_EQ(outcome.status, Status::not_hermitian) << outcome.message();
-    ASSERT_TRUE(outcome.entry);
-    const auto [low, high] = std::minmax(outcome.entry->row, outcome.entry->column);
+    ASSERT_TRUE(outcome.location);
+    const auto [low, high] = std::minmax(outcome.location->row, outcome.location->column);
     EXPECT_EQ(low.value(), std::min(place.row, place.column));
     EXPECT_EQ(high.value(), std::max(place.row, place.column));
   }
@@ -100,9 +99,9 @@ TYPED_TEST(Refusal, NonfiniteEntry_OnEveryRank_IsNamed) {
       a(place.row, place.column) = odd;
       const Outcome outcome = this->refusal_of(a);
       ASSERT_EQ(outcome.status, Status::nonfinite_input) << outcome.message();
-      ASSERT_TRUE(outcome.entry);
-      EXPECT_EQ(outcome.entry->row.value(), place.row);
-      EXPECT_EQ(outcome.entry->column.value(), place.column);
+      ASSERT_TRUE(outcome.location);
+      EXPECT_EQ(outcome.location->row.value(), place.row);
+      EXPECT_EQ(outcome.location->column.value(), place.column);
       EXPECT_THAT(outcome.message(), HasSubstr("row " + std::to_string(place.row)));
     }
   }
@@ -116,8 +115,8 @@ TYPED_TEST(Refusal, NonfiniteEntry_AmongTinyAndHugeOnes_IsNamed) {
     a(40, 25) = std::numeric_limits<RealOf<T>>::quiet_NaN();
     const Outcome outcome = this->refusal_of(a);
     ASSERT_EQ(outcome.status, Status::nonfinite_input) << outcome.message();
-    EXPECT_EQ(outcome.entry->row.value(), 40);
-    EXPECT_EQ(outcome.entry->column.value(), 25);
+    EXPECT_EQ(outcome.location->row.value(), 40);
+    EXPECT_EQ(outcome.location->column.value(), 25);
   }
 }
 
@@ -193,10 +192,10 @@ TYPED_TEST(Refusal, RightHandSideWithNonfiniteEntry_IsNamedAndKept) {
       const RightHandSides<T> x = shard_rows(b, cut());
       const Outcome outcome = cholesky_solve(this->mesh_, factor, x);
       ASSERT_EQ(outcome.status, Status::nonfinite_input) << outcome.message();
-      ASSERT_TRUE(outcome.entry);
-      EXPECT_TRUE(outcome.entry_in_right_hand_side);
-      EXPECT_EQ(outcome.entry->row.value(), place.row);
-      EXPECT_EQ(outcome.entry->column.value(), place.column);
+      ASSERT_TRUE(outcome.location);
+      EXPECT_EQ(outcome.location->what, Located::right_hand_side_entry);
+      EXPECT_EQ(outcome.location->row.value(), place.row);
+      EXPECT_EQ(outcome.location->column.value(), place.column);
       EXPECT_TRUE(same_bits(whole(x), b));
     }
   }
@@ -342,6 +341,15 @@ TEST(Misuse, RightHandSidesOnAnotherLayout_Throw) {
     EXPECT_TRUE(throws(ErrorKind::invalid_argument,
                        [&] { solve(mesh, shard(a, right), shard_rows(b, other)); }));
   }
+}
+
+TEST(Misuse, AssumptionThatThereIsNot_Throws) {
+  Mesh mesh = make_mesh(2);
+  const SlabLayout layout = SlabLayout::even(10, 2, 4);
+  const auto a = shard(dense<double>({.n = 10}), layout);
+  const auto b = shard_rows(right_hand_sides<double>(10, 1), layout);
+  EXPECT_TRUE(throws(ErrorKind::unsupported,
+                     [&] { solve(mesh, a, b, {}, Rcond::estimated, static_cast<Assume>(99)); }));
 }
 
 TEST(Misuse, FactorThatFailed_IsRefusedEverywhere) {

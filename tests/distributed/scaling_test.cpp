@@ -206,8 +206,8 @@ TYPED_TEST(Scaling, IndefiniteMatrixWhoseFactorLeavesTheRange_IsNotPositiveDefin
     const DenseMatrix<T> a = two_by_two<T>(1, large, 1);
     const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(a, SlabLayout::even(2, 2, tile)));
     EXPECT_EQ(factor.outcome.status, Status::not_positive_definite);
-    ASSERT_TRUE(factor.outcome.pivot);
-    EXPECT_EQ(factor.outcome.pivot->row.value(), 1);
+    ASSERT_TRUE(factor.outcome.location);
+    EXPECT_EQ(factor.outcome.location->row.value(), 1);
   }
 }
 

@@ -21,9 +21,9 @@ namespace {
 void expect_pivot(const ZooCase& zoo_case, const Outcome& outcome, const SlabLayout& layout) {
   const GlobalIndex row = zoo_case.recipe.row;
   ASSERT_EQ(outcome.status, Status::not_positive_definite) << outcome.message();
-  ASSERT_TRUE(outcome.pivot);
-  EXPECT_EQ(outcome.pivot->row, row);
-  EXPECT_EQ(outcome.pivot->rows_before, layout.position(row).value());
+  ASSERT_TRUE(outcome.location && outcome.location->what == Located::pivot);
+  EXPECT_EQ(outcome.location->row, row);
+  EXPECT_EQ(outcome.location->rows_before, layout.position(row).value());
   EXPECT_FALSE(outcome.backward_error);
   EXPECT_FALSE(outcome.rcond);
 }
@@ -31,8 +31,8 @@ void expect_pivot(const ZooCase& zoo_case, const Outcome& outcome, const SlabLay
 /// A pivot that rounding decided about: any row, but one that exists and is counted rightly.
 void expect_edge(const Outcome& outcome, const SlabLayout& layout) {
   ASSERT_EQ(outcome.status, Status::not_positive_definite) << outcome.message();
-  ASSERT_TRUE(outcome.pivot);
-  EXPECT_EQ(layout.row_at(Position(outcome.pivot->rows_before)), outcome.pivot->row);
+  ASSERT_TRUE(outcome.location && outcome.location->what == Located::pivot);
+  EXPECT_EQ(layout.row_at(Position(outcome.location->rows_before)), outcome.location->row);
 }
 
 template <Scalar T>

@@ -108,8 +108,8 @@ TEST(ProcessOutcomes, MatrixThatIsNotDefinite_HasTheSameReasonInAllProcesses) {
   EXPECT_EQ(factor.outcome.status, Status::not_positive_definite);
   Mesh threads = Mesh::host(mesh.ranks());
   const CholeskyFactor<double> expected = cholesky_factor(threads, shard(a, layout));
-  ASSERT_TRUE(factor.outcome.pivot.has_value());
-  EXPECT_EQ(factor.outcome.pivot->row, expected.outcome.pivot->row);
+  ASSERT_TRUE(factor.outcome.location.has_value());
+  EXPECT_EQ(factor.outcome.location->row, expected.outcome.location->row);
 }
 
 TEST(ProcessOutcomes, EntryThatIsNaNOnOneRank_IsNamedInAllProcesses) {
@@ -119,8 +119,8 @@ TEST(ProcessOutcomes, EntryThatIsNaNOnOneRank_IsNamedInAllProcesses) {
   a(3, 49) = std::numeric_limits<double>::quiet_NaN();
   const CholeskyFactor<double> factor = cholesky_factor(mesh, share_of(mesh, a, layout));
   EXPECT_EQ(factor.outcome.status, Status::nonfinite_input);
-  ASSERT_TRUE(factor.outcome.entry.has_value());
-  EXPECT_EQ(factor.outcome.entry->column, GlobalIndex(49));
+  ASSERT_TRUE(factor.outcome.location.has_value());
+  EXPECT_EQ(factor.outcome.location->column, GlobalIndex(49));
 }
 
 }  // namespace

@@ -26,26 +26,27 @@ struct Case {
   friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 };
 
-Entry entry(std::int64_t row, std::int64_t column) {
-  return {GlobalIndex(row), GlobalIndex(column)};
+Location entry(std::int64_t row, std::int64_t column) {
+  return Location::in_matrix(GlobalIndex(row), GlobalIndex(column));
 }
 
 std::vector<Case> cases() {
   return {
       {"pivot",
-       {.status = Status::not_positive_definite, .pivot = Pivot{GlobalIndex(17), 42}},
+       {.status = Status::not_positive_definite, .location = Location::pivot(GlobalIndex(17), 42)},
        {"not positive definite to working precision", "row 17", "42 rows", "diagonal"}},
       {"not_hermitian",
-       {.status = Status::not_hermitian, .entry = entry(3, 8)},
+       {.status = Status::not_hermitian, .location = entry(3, 8)},
        {"not Hermitian", "(3, 8)", "(8, 3)", "(A + A^H) / 2"}},
       {"diagonal_not_real",
-       {.status = Status::not_hermitian, .entry = entry(4, 4)},
+       {.status = Status::not_hermitian, .location = entry(4, 4)},
        {"not Hermitian", "entry (4, 4)", "diagonal", "not real", "(A + A^H) / 2"}},
       {"nonfinite_matrix",
-       {.status = Status::nonfinite_input, .entry = entry(5, 6)},
+       {.status = Status::nonfinite_input, .location = entry(5, 6)},
        {"matrix", "NaN", "row 5", "column 6"}},
       {"nonfinite_right_hand_side",
-       {.status = Status::nonfinite_input, .entry = entry(5, 6), .entry_in_right_hand_side = true},
+       {.status = Status::nonfinite_input,
+        .location = Location::in_right_hand_sides(GlobalIndex(5), GlobalIndex(6))},
        {"right-hand side", "NaN", "row 5", "column 6"}},
       {"overflow", {.status = Status::overflow}, {"range", "scale", "wider dtype"}},
   };
@@ -85,6 +86,35 @@ TEST(Outcome, Statuses_HaveNamesOfTheirOwn) {
   }
   EXPECT_EQ(names.size(), std::size(statuses));
   EXPECT_EQ(names.count("unknown"), 0U);
+}
+
+TEST(Outcome, StatusNumbers_AreThoseOfRecordsAndFiles) {
+  for (std::size_t i = 0; i < std::size(statuses); ++i) {
+    EXPECT_EQ(static_cast<std::size_t>(statuses[i]), i);
+  }
+}
+
+TEST(Outcome, OkAlone_IsAnswered) {
+  for (const Status status : statuses) {
+    EXPECT_EQ(class_of(status) == StatusClass::answered, status == Status::ok) << name(status);
+  }
+  EXPECT_EQ(class_of(Status::not_positive_definite), StatusClass::numerical);
+  EXPECT_EQ(class_of(Status::nonfinite_input), StatusClass::input);
+}
+
+TEST(Figures, EachHasARowThatTellsItAndNoOther) {
+  std::set<std::string_view> names;
+  for (const Figure& figure : Outcome::figures()) {
+    EXPECT_FALSE(figure.label.empty() || figure.meaning.empty() || figure.format.empty());
+    names.insert(figure.name);
+    Outcome outcome;
+    EXPECT_FALSE(outcome.*figure.value) << figure.name;
+    outcome.*figure.value = 0.25;
+    for (const Figure& other : Outcome::figures()) {
+      EXPECT_EQ((outcome.*other.value).has_value(), other.name == figure.name);
+    }
+  }
+  EXPECT_EQ(names, (std::set<std::string_view>{"backward_error", "rcond"}));
 }
 
 }  // namespace

@@ -278,7 +278,12 @@ double condition_estimate(Mesh& mesh, const CholeskyFactor<T>& factor, const Run
 
 template <Scalar T>
 Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOptions& options,
-              Rcond rcond) {
+              Rcond rcond, Assume assume) {
+  if (assume != Assume::positive_definite) {
+    throw Error(ErrorKind::unsupported,
+                "solve() was given a value of Assume that this version does not have: "
+                "Assume::positive_definite is accepted");
+  }
   if (!(a.layout() == b.layout())) {
     throw Error(ErrorKind::invalid_argument,
                 "matrix and right-hand sides lie on different layouts: use the matrix's for both");
@@ -303,14 +308,15 @@ Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOpti
   return outcome;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                         \
-  template CholeskyFactor<T> cholesky_factor(Mesh&, ShardedMatrix<T>, const RunOptions&); \
-  template Outcome cholesky_solve(Mesh&, const CholeskyFactor<T>&, RightHandSides<T>,     \
-                                  const RunOptions&);                                     \
-  template Outcome cholesky_inverse(Mesh&, CholeskyFactor<T>&&, const RunOptions&);       \
-  template double log_determinant(const CholeskyFactor<T>&);                              \
-  template double condition_estimate(Mesh&, const CholeskyFactor<T>&, const RunOptions&); \
-  template Outcome solve(Mesh&, ShardedMatrix<T>, RightHandSides<T>, const RunOptions&, Rcond);
+#define SHARDSOLVE_INSTANTIATE(T)                                                              \
+  template CholeskyFactor<T> cholesky_factor(Mesh&, ShardedMatrix<T>, const RunOptions&);      \
+  template Outcome cholesky_solve(Mesh&, const CholeskyFactor<T>&, RightHandSides<T>,          \
+                                  const RunOptions&);                                          \
+  template Outcome cholesky_inverse(Mesh&, CholeskyFactor<T>&&, const RunOptions&);            \
+  template double log_determinant(const CholeskyFactor<T>&);                                   \
+  template double condition_estimate(Mesh&, const CholeskyFactor<T>&, const RunOptions&);      \
+  template Outcome solve(Mesh&, ShardedMatrix<T>, RightHandSides<T>, const RunOptions&, Rcond, \
+                         Assume);
 
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)

@@ -38,8 +38,8 @@ bool all_finite(const std::vector<double>& values) {
 
 /// The first entry, by rank, of a column of B that is not finite.
 template <Scalar T>
-Entry nonfinite_entry(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> b,
-                      std::int64_t column) {
+Location nonfinite_entry(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> b,
+                         std::int64_t column) {
   const std::vector<T> values =
       rank.fetch(rank.update(), b.columns_from(column, 1).data(), b.rows());
   const auto odd = std::find_if(values.begin(), values.end(), [](const T& value) {
@@ -50,10 +50,10 @@ Entry nonfinite_entry(mesh::Rank& rank, const SlabLayout& layout, MatrixView<con
   for (std::int64_t r = 0; r < rank.count(); ++r) {
     const std::int64_t local = found[static_cast<std::size_t>(r)][0];
     if (local >= 0) {
-      return {layout.segment(r).begin + local, GlobalIndex(column)};
+      return Location::in_right_hand_sides(layout.segment(r).begin + local, GlobalIndex(column));
     }
   }
-  return {GlobalIndex(0), GlobalIndex(column)};
+  return Location::in_right_hand_sides(GlobalIndex(0), GlobalIndex(column));
 }
 
 /// Exponent of the power of two by which a column of x and of b, with these largest entries, is
@@ -234,8 +234,7 @@ CheckedSides check_right_hand_sides(mesh::Rank& rank, const SlabLayout& layout,
     const auto odd = std::find_if_not(checked.maxima.begin(), checked.maxima.end(),
                                       [](double value) { return std::isfinite(value); });
     checked.outcome.status = Status::nonfinite_input;
-    checked.outcome.entry = nonfinite_entry<T>(rank, layout, b, odd - checked.maxima.begin());
-    checked.outcome.entry_in_right_hand_side = true;
+    checked.outcome.location = nonfinite_entry<T>(rank, layout, b, odd - checked.maxima.begin());
   }
   return checked;
 }

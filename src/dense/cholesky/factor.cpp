@@ -256,7 +256,8 @@ class Factorisation {
       const std::int64_t row = std::abs(flags_.pivot()) - 1;
       // The input was finite: for a pivot that is not a number something has left the range.
       outcome.status = flags_.pivot() > 0 ? Status::not_positive_definite : Status::overflow;
-      outcome.pivot = Pivot{layout_.rows(step).begin + row, layout_.eliminated(step) + row};
+      outcome.location =
+          Location::pivot(layout_.rows(step).begin + row, layout_.eliminated(step) + row);
     }
     return outcome;
   }

@@ -101,9 +101,9 @@ class InputPass {
   /// One pass with all entries multiplied by `scale`; the findings of all ranks combined.
   Findings look(double scale);
   /// An entry that is NaN or Inf, if there is one: sums may have overflowed all the same.
-  std::optional<Entry> nonfinite_entry();
+  std::optional<Location> nonfinite_entry();
   /// The entry of this row, or of the column of the same number, that differs most from its mirror.
-  Entry worst_mirror(std::int64_t row);
+  Location worst_mirror(std::int64_t row);
 
  private:
   Findings sum_up(const runtime::Inspection& result);
@@ -199,7 +199,7 @@ Findings InputPass<T>::combine(const Findings& mine) {
 }
 
 template <Scalar T>
-std::optional<Entry> InputPass<T>::nonfinite_entry() {
+std::optional<Location> InputPass<T>::nonfinite_entry() {
   Candidate found;
   for (const std::int64_t j : odd_columns_) {
     const std::vector<T> column =
@@ -216,11 +216,11 @@ std::optional<Entry> InputPass<T>::nonfinite_entry() {
   if (first.row < 0) {
     return std::nullopt;
   }
-  return Entry{GlobalIndex(first.row), GlobalIndex(first.column)};
+  return Location::in_matrix(GlobalIndex(first.row), GlobalIndex(first.column));
 }
 
 template <Scalar T>
-Entry InputPass<T>::worst_mirror(std::int64_t row) {
+Location InputPass<T>::worst_mirror(std::int64_t row) {
   // Column `row` of A to all ranks; its entries belong beside the rows of the same number.
   const MatrixView<T> column = rank_.workspace<T>(layout_.size(), 1);
   const std::int64_t owner = layout_.owner(GlobalIndex(row));
@@ -243,7 +243,7 @@ Entry InputPass<T>::worst_mirror(std::int64_t row) {
     }
   }
   const Candidate worst = heaviest(gather_from_all(rank_, std::vector<Candidate>{found}));
-  return {GlobalIndex(worst.row), GlobalIndex(worst.column)};
+  return Location::in_matrix(GlobalIndex(worst.row), GlobalIndex(worst.column));
 }
 
 }  // namespace
@@ -256,7 +256,7 @@ InputCheck check_input(mesh::Rank& rank, const SlabLayout& layout, MatrixView<co
   if (found.odd) {
     if (const auto entry = pass.nonfinite_entry()) {
       check.outcome.status = Status::nonfinite_input;
-      check.outcome.entry = entry;
+      check.outcome.location = entry;
       return check;
     }
   }
@@ -267,7 +267,7 @@ InputCheck check_input(mesh::Rank& rank, const SlabLayout& layout, MatrixView<co
   check.norm = Scaled{found.norm, -exponent}.normalised();
   if (found.asymmetric >= 0) {
     check.outcome.status = Status::not_hermitian;
-    check.outcome.entry = pass.worst_mirror(found.asymmetric);
+    check.outcome.location = pass.worst_mirror(found.asymmetric);
   }
   return check;
 }
