@@ -280,7 +280,7 @@ def _all_rows(a: jax.Array, cut: Cut | None) -> jax.Array:
     if cut is None:
         return a
     if not cut.inside:
-        return cut.place(a, cut_rows=False)
+        return cut.place(a, None)
     return lax.all_gather(a, cut.axes, tiled=True) if cut.axes else a
 
 

@@ -1,0 +1,25 @@
+/// From what XLA hands over to a call of the table.
+#pragma once
+
+#include "jax/calls.hpp"
+#include "jax/ffi_buffers.hpp"
+#include "jax/seat.hpp"
+
+#include <cstdint>
+
+namespace shardsolve::jax {
+
+/// What the attributes of a call say: its row as "call", n, ranks, and the row's options. The rest
+/// of the job is in the operands. An error if they are not those of the row, which only a bug of
+/// ours brings about.
+ffi::ErrorOr<Job> job_in(const ffi::Dictionary& attributes);
+
+/// The same with dtype and right-hand sides as the operands have them: those that the call takes,
+/// or as JAX has them before.
+ffi::ErrorOr<Job> with_operands(Job job, const ffi::RemainingArgs& operands, bool as_jax_has_them);
+
+/// Fills the buffers of a seat, after a look at the number, elements and shapes of all.
+ffi::Error take_buffers(const Job& job, const ffi::RemainingArgs& operands,
+                        const ffi::RemainingRets& results, Seat& seat);
+
+}  // namespace shardsolve::jax
