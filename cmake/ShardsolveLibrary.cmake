@@ -11,6 +11,9 @@ configure_file("${PROJECT_SOURCE_DIR}/include/shardsolve/version.hpp.in"
 # libraries of their own, loaded at run time.
 shardsolve_sources(library_sources src)
 list(FILTER library_sources EXCLUDE REGEX "/src/(matgen|reference|[a-z]+/(cuda|mpi))/")
+# Compiled alone: everything in it is inlined for two sets of instructions.
+set_source_files_properties("${PROJECT_SOURCE_DIR}/src/runtime/host/fixed_dot.cpp"
+                            PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 add_library(shardsolve_objects OBJECT ${library_sources})
 set_target_properties(

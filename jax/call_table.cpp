@@ -1,11 +1,13 @@
 #include "jax/call_table.hpp"
 
 #include "jax/cholesky_calls.hpp"
+#include "jax/dot_calls.hpp"
 #include "jax/invitation.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/outcome.hpp>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <vector>
@@ -15,7 +17,13 @@ namespace {
 
 /// Of every family.
 const std::vector<CallRow>& call_table() {
-  static const auto& rows = *new std::vector<CallRow>(cholesky_calls());
+  static const auto& rows = *new std::vector<CallRow>([] {
+    std::vector<CallRow> all;
+    for (const auto& family : {cholesky_calls(), dot_calls()}) {
+      all.insert(all.end(), family.begin(), family.end());
+    }
+    return all;
+  }());
   return rows;
 }
 
@@ -49,6 +57,9 @@ nlohmann::json describe(const CallBuffer& buffer) {
     case Kind::small:
       shape = nlohmann::json::array({buffer.length});
       break;
+    case Kind::any:
+      shape = nlohmann::json::array();
+      break;
   }
   const bool turned = buffer.kind == Kind::sides || buffer.kind == Kind::columns;
   return {{"name", buffer.name},
@@ -61,6 +72,7 @@ nlohmann::json describe(const CallRow& row) {
   nlohmann::json call = {{"name", row.name},
                          {"operands", nlohmann::json::array()},
                          {"results", nlohmann::json::array()},
+                         {"local", row.local != nullptr},
                          {"matrix", row.matrix},
                          {"record", nullptr},
                          {"copied_from", nullptr},
@@ -98,6 +110,15 @@ nlohmann::json statuses() {
 }
 
 }  // namespace
+
+std::size_t CallRow::option(std::string_view name) const {
+  for (std::size_t index = 0; index < options.size(); ++index) {
+    if (options[index].name == name) {
+      return index;
+    }
+  }
+  throw Error(ErrorKind::internal, fmt::format("internal: {} has no option {}", this->name, name));
+}
 
 std::size_t call_count() { return call_table().size(); }
 const CallRow& call_at(std::size_t number) { return call_table().at(number); }

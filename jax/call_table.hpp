@@ -33,6 +33,7 @@ enum class Kind : std::uint8_t {
   sides,    ///< (k, w): the conjugate transpose of its rows of an (n, k) array
   columns,  ///< (w, n): the conjugate transpose of its columns of an (n, n) array
   small,    ///< (length,): the same array on all devices
+  any,      ///< (batch..., length), of any length: of calls that each device makes by itself
 };
 
 struct CallBuffer {
@@ -48,6 +49,9 @@ constexpr CallBuffer rows(std::string_view name, Element element = Element::matr
 }
 constexpr CallBuffer sides(std::string_view name) { return {name, Kind::sides}; }
 constexpr CallBuffer columns(std::string_view name) { return {name, Kind::columns}; }
+constexpr CallBuffer any(std::string_view name, Element element = Element::matrix) {
+  return {name, Kind::any, element};
+}
 constexpr CallBuffer small(std::string_view name, Element element, std::int64_t length = 1) {
   return {name, Kind::small, element, length};
 }
@@ -110,6 +114,7 @@ constexpr std::size_t most_options = 6;
 using Options = std::array<OptionValue, most_options>;
 
 class Task;
+class LocalTask;
 /// The work of a call for each dtype of its matrix.
 using WorkByDtype = std::array<void (*)(Task&), 4>;
 
@@ -122,11 +127,14 @@ constexpr WorkByDtype by_dtype(Template /*work*/) {
           [](Task& task) { Template{}.template operator()<std::complex<double>>(task); }};
 }
 
+/// Either `work`, for which all devices meet, or `local`, which each one does by itself: on the CPU
+/// before it returns, on a GPU by what it enqueues on XLA's stream. A local call has `any` buffers
+/// with the same batch, of which one by one is solved, and neither record nor verdict nor copy.
 struct CallRow {
   std::string_view name;    ///< of XLA's target, after "shardsolve_", and the attribute "call"
   std::string_view phrase;  ///< in messages: "a solve"
   CallBuffers buffers;
-  BufferIndex matrix{};               ///< operand that has n columns: the matrix, or its factor
+  BufferIndex matrix{};               ///< operand that has the dtype; and n columns, if not local
   std::optional<BufferIndex> record;  ///< operand: FactorRecord of the factor that is used
   BufferIndex verdict{};              ///< result that begins with a Verdict
   struct Copy {
@@ -136,6 +144,10 @@ struct CallRow {
   std::optional<Copy> copy;  ///< an operand whose memory a result takes, or else is copied to
   ShortList<Option, most_options> options;
   WorkByDtype work{};
+  void (*local)(const LocalTask&) = nullptr;
+
+  /// The place of an option; throws Error(internal) if there is none of that name.
+  std::size_t option(std::string_view name) const;
 };
 
 /// All calls. A row's place is its number in invitations.

@@ -33,15 +33,6 @@ bool is_for_one_rank(const Job& job, const std::vector<Seat>& seats) {
 
 }  // namespace
 
-std::size_t Job::index_of(std::string_view name) const {
-  for (std::size_t index = 0; index < row->options.size(); ++index) {
-    if (row->options[index].name == name) {
-      return index;
-    }
-  }
-  throw Error(ErrorKind::internal, fmt::format("{} has no option {}", row->name, name));
-}
-
 std::int64_t Job::tile() const {
   const bool has_tile = std::any_of(row->options.begin(), row->options.end(),
                                     [](const Option& option) { return option.name == "tile"; });
@@ -75,6 +66,8 @@ std::vector<std::int64_t> shape_of(const CallBuffer& buffer, const Job& job) {
       return {job.columns, width_of(job)};
     case Kind::small:
       return {buffer.length};
+    case Kind::any:
+      break;
   }
   return {};
 }

@@ -32,13 +32,10 @@ struct Job {
   /// Of an option of the row, of this type; throws Error(internal) if it has none of that name.
   template <class Value>
   Value option(std::string_view name) const {
-    return std::get<Value>(options.at(index_of(name)));
+    return std::get<Value>(options.at(row->option(name)));
   }
   /// What the caller has asked for, 0 for the library's choice; 0 where a call has no such option.
   std::int64_t tile() const;
-
- private:
-  std::size_t index_of(std::string_view name) const;
 };
 
 /// Bytes of one element of a buffer.

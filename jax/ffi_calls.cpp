@@ -13,9 +13,7 @@
 #include <vector>
 
 namespace shardsolve::jax {
-namespace {
 
-/// A bug of ours: Python has looked at everything before.
 ffi::Error broken(const std::string& text) {
   return failed(XLA_FFI_Error_Code_INVALID_ARGUMENT, "internal: " + text);
 }
@@ -35,6 +33,8 @@ ffi::DataType type_of(Element element, Dtype dtype) {
   return ffi::DataType::INVALID;
 }
 
+namespace {
+
 /// Empty if a buffer is what the row says, or what is wrong with it.
 std::string complaint(const CallBuffer& expected, const Job& job, const ffi::AnyBuffer& given) {
   const auto dimensions = given.dimensions();
@@ -53,39 +53,55 @@ std::string complaint(const CallBuffer& expected, const Job& job, const ffi::Any
 
 }  // namespace
 
-ffi::ErrorOr<Job> job_in(const ffi::Dictionary& attributes) {
+ffi::ErrorOr<const CallRow*> row_in(const ffi::Dictionary& attributes) {
   const auto call = attributes.get<std::string_view>("call");
   const CallRow* row = call ? find_call(*call) : nullptr;
   if (row == nullptr) {
     return ffi::Unexpected(broken(
         fmt::format("there is no call {}", call ? *call : std::string_view("without name"))));
   }
-  const auto n = attributes.get<std::int64_t>("n");
-  const auto ranks = attributes.get<std::int64_t>("ranks");
-  const std::size_t expected = 3 + row->options.size();
-  if (!n || !ranks || *ranks < 1 || attributes.size() != expected) {
-    return ffi::Unexpected(
-        broken(fmt::format("{} has {} attributes; call, n, ranks and its options are {}", row->name,
-                           attributes.size(), expected)));
-  }
-  Job job{.row = row, .n = *n, .devices = *ranks, .ranks = *ranks};
-  for (std::size_t index = 0; index < row->options.size(); ++index) {
-    const auto& [name, unset] = row->options[index];
+  return row;
+}
+
+ffi::ErrorOr<Options> options_in(const ffi::Dictionary& attributes, const CallRow& row) {
+  Options options;
+  for (std::size_t index = 0; index < row.options.size(); ++index) {
+    const auto& [name, unset] = row.options[index];
     const bool found = std::visit(
         [&, &called = name]<class Value>(Value) {
           const auto value = attributes.get<Value>(called);
           if (value) {
-            job.options[index] = *value;
+            options[index] = *value;
           }
           return value.has_value();
         },
         unset);
     if (!found) {
       return ffi::Unexpected(broken(fmt::format(
-          "{} came without its option {}, or with one of another type", row->name, name)));
+          "{} came without its option {}, or with one of another type", row.name, name)));
     }
   }
-  return job;
+  return options;
+}
+
+ffi::ErrorOr<Job> job_in(const ffi::Dictionary& attributes) {
+  const auto row = row_in(attributes);
+  if (!row) {
+    return ffi::Unexpected(row.error());
+  }
+  const auto n = attributes.get<std::int64_t>("n");
+  const auto ranks = attributes.get<std::int64_t>("ranks");
+  const std::size_t expected = 3 + (*row)->options.size();
+  if (!n || !ranks || *ranks < 1 || attributes.size() != expected) {
+    return ffi::Unexpected(
+        broken(fmt::format("{} has {} attributes; call, n, ranks and its options are {}",
+                           (*row)->name, attributes.size(), expected)));
+  }
+  const auto options = options_in(attributes, **row);
+  if (!options) {
+    return ffi::Unexpected(options.error());
+  }
+  return Job{.row = *row, .n = *n, .devices = *ranks, .ranks = *ranks, .options = *options};
 }
 
 ffi::ErrorOr<Job> with_operands(Job job, const ffi::RemainingArgs& operands, bool as_jax_has_them) {
@@ -127,7 +143,7 @@ ffi::Error take_buffers(const Job& job, const ffi::RemainingArgs& operands,
       if (const auto operand = operands.get<ffi::AnyBuffer>(index)) {
         given = *operand;
       }
-    } else if (const auto result = results.get<ffi::AnyBuffer>(index - operands.size())) {
+    } else if (auto result = results.get<ffi::AnyBuffer>(index - operands.size())) {
       given = **result;
     }
     const std::string wrong =

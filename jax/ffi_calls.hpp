@@ -5,9 +5,18 @@
 #include "jax/ffi_buffers.hpp"
 #include "jax/seat.hpp"
 
-#include <cstdint>
+#include <string>
 
 namespace shardsolve::jax {
+
+/// A bug of ours: Python has looked at everything before.
+ffi::Error broken(const std::string& text);
+
+ffi::DataType type_of(Element element, Dtype dtype);
+
+/// The row that the attribute "call" names, and its options.
+ffi::ErrorOr<const CallRow*> row_in(const ffi::Dictionary& attributes);
+ffi::ErrorOr<Options> options_in(const ffi::Dictionary& attributes, const CallRow& row);
 
 /// What the attributes of a call say: its row as "call", n, ranks, and the row's options. The rest
 /// of the job is in the operands. An error if they are not those of the row, which only a bug of

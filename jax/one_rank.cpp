@@ -38,6 +38,8 @@ Part part_of(const CallBuffer& buffer, const Job& job) {
       return {Part::Layout::columns, element};
     case Kind::small:
       return {Part::Layout::small, buffer.length * element};
+    case Kind::any:
+      break;
   }
   return {};
 }

@@ -27,7 +27,6 @@ from shardsolve._records import EMPTY_FACTOR, FAILURE
 
 Arrays = tuple[jax.Array, ...]
 
-_ATTRIBUTE = {"int64": np.int64, "float64": np.float64, "bool": np.bool_}
 _AXIS_IS_TAKEN = ("marked as manual", "unbound axis name")  # shard_map's words for it
 _BATCH_IS_CUT = (
     "vmap goes along an axis that Explicit axes of the mesh cut, and each matrix of a batch is "
@@ -128,9 +127,8 @@ class Call:
 
     def _attributes(self, n: int, ranks: int, options: dict) -> dict[str, object]:
         """Of the call, with the types that the library's table asks for."""
-        types = self.row.options
-        typed = {name: _ATTRIBUTE[types[name]](value) for name, value in options.items()}
-        return {"call": self.name, "n": np.int64(n), "ranks": np.int64(ranks), **typed}
+        shape = {"n": np.int64(n), "ranks": np.int64(ranks)}
+        return {**self.row.attributes(options), **shape}
 
     def _local(
         self,

@@ -17,6 +17,7 @@ import numpy as np
 PLATFORMS = {"cpu": "cpu", "gpu": "CUDA"}  # our name for each and XLA's
 OLDEST, BEFORE = (0, 8, 1), (0, 12, 0)
 
+_ATTRIBUTE = {"int64": np.int64, "float64": np.float64, "bool": np.bool_}
 _lock = threading.Lock()
 _registered = False
 
@@ -100,6 +101,12 @@ class Row:
     copied_from: int | None  # the operand whose memory a result takes
     copied_to: int | None
     options: dict[str, str]  # name and type
+    local: bool  # each device makes it by itself
+
+    def attributes(self, options: dict[str, object]) -> dict[str, object]:
+        """The call's name and its options, with the types that the table says."""
+        typed = {name: _ATTRIBUTE[self.options[name]](value) for name, value in options.items()}
+        return {"call": self.name, **typed}
 
 
 @functools.cache
@@ -167,8 +174,10 @@ def _register_on(kind: str, platform: str) -> None:
         return jax.ffi.pycapsule(getattr(found, f"shardsolve_{what}_{kind}"))
 
     # One handler for all calls: their attribute `call` says which one it is.
-    of_a_call = {"execute": handler("call"), "instantiate": handler("instantiate")}
-    targets = dict.fromkeys(rows(), of_a_call) | {"invitation": {"execute": handler("invitation")}}
+    of_all = {"execute": handler("call"), "instantiate": handler("instantiate")}
+    of_each = {"execute": handler("local")}
+    targets = {name: of_each if row.local else of_all for name, row in rows().items()}
+    targets["invitation"] = {"execute": handler("invitation")}
     for name, handlers in targets.items():
         jax.ffi.register_ffi_target(f"shardsolve_{name}", handlers, platform=platform)
 
