@@ -44,6 +44,10 @@ set_target_properties(shardsolve_cuda_kernels PROPERTIES POSITION_INDEPENDENT_CO
 target_compile_options(shardsolve_cuda_kernels PRIVATE -std=c++20 $<$<NOT:$<CONFIG:Release>>:-lineinfo> --diag-suppress=554)
 target_include_directories(shardsolve_cuda_kernels PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
                                                            "${generated_include}")
+# Kernels whose bits are those of the CPU: what is fused there is written so.
+set(exact_kernels "${PROJECT_SOURCE_DIR}/src/runtime/cuda/kernels/dot/fixed_dot.cu")
+target_sources(shardsolve_cuda_kernels PRIVATE ${exact_kernels})
+set_source_files_properties(${exact_kernels} PROPERTIES COMPILE_OPTIONS -fmad=false)
 
 # Of the other rooms it takes what has no state and no BLAS.
 shardsolve_sources(cuda_sources src/runtime/cuda src/comm/cuda src/mesh/cuda)

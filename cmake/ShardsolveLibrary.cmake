@@ -18,9 +18,11 @@ foreach(source IN LISTS all_sources)
   endif()
 endforeach()
 
-# Not in a batch with others: its pragma is for itself, and inspect.cpp has the same names.
-set_source_files_properties("${PROJECT_SOURCE_DIR}/src/runtime/host/hermitian_multiply.cpp"
-                            PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# Not in a batch with others: what they have for vector units, pragmas and inlining, is for themselves.
+foreach(source IN ITEMS fixed_dot hermitian_multiply)
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/src/runtime/host/${source}.cpp"
+                              PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endforeach()
 add_library(shardsolve_objects OBJECT ${library_sources})
 set_target_properties(
   shardsolve_objects

@@ -121,14 +121,15 @@ void Devices::fill(std::size_t seat, void* buffer, T value, std::int64_t count) 
   }
 }
 
-void Devices::bring(std::size_t operand, std::size_t result, std::size_t bytes) const {
+void Devices::bring(BufferIndex operand, BufferIndex result, std::size_t bytes) const {
   if (memory() == Memory::host) {
     return;
   }
   for (std::size_t seat = 0; seat < seats_.size(); ++seat) {
-    const auto& buffers = seats_[seat].buffers;
-    if (buffers[operand] != buffers[result]) {
-      copy(seat, buffers[result], buffers[operand], bytes);
+    void* const target = seats_[seat].at(result);
+    void* const source = seats_[seat].at(operand);
+    if (source != target) {
+      copy(seat, target, source, bytes);
     }
   }
   for (std::size_t seat = 0; seat < seats_.size(); ++seat) {

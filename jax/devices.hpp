@@ -84,7 +84,7 @@ class Devices {
   void fill(std::size_t seat, void* buffer, T value, std::int64_t count) const;
   /// XLA puts a result where its operand was if it may; otherwise the operand is copied there, of
   /// all ranks: `bytes` of it. On the CPU the handler has done that.
-  void bring(std::size_t operand, std::size_t result, std::size_t bytes) const;
+  void bring(BufferIndex operand, BufferIndex result, std::size_t bytes) const;
 
  private:
   /// Until no rank is at work in XLA's memory: one that was given up may be for a while.

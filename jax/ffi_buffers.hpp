@@ -29,6 +29,20 @@ inline std::optional<Dtype> dtype_of_buffer(ffi::DataType type) {
   }
 }
 
+inline ffi::DataType ffi_type(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::float32:
+      return ffi::DataType::F32;
+    case Dtype::float64:
+      return ffi::DataType::F64;
+    case Dtype::complex64:
+      return ffi::DataType::C64;
+    case Dtype::complex128:
+      return ffi::DataType::C128;
+  }
+  return ffi::DataType::INVALID;
+}
+
 inline ffi::Error failed(XLA_FFI_Error_Code code, const std::string& text) {
   return {code, "shardsolve: " + text};
 }

@@ -5,6 +5,7 @@
 #include "jax/calls.hpp"
 #include "jax/factor_files.hpp"
 #include "jax/ffi_buffers.hpp"
+#include "jax/ffi_calls.hpp"
 #include "jax/gang.hpp"
 #include "jax/invitation.hpp"
 #include "jax/records.hpp"
@@ -41,6 +42,7 @@ namespace {
 /// another. An attribute would not do, as two calls may be equal in everything.
 struct CallSite {
   std::int64_t number = 0;
+  Job job;  // as its attributes say
 };
 /// XLA's CPU and GPU parts each number the types that they know.
 struct CpuCallSite : CallSite {
@@ -55,97 +57,36 @@ constexpr XLA_FFI_TypeInfo cpu_call_site_info = ffi::MakeTypeInfo<CpuCallSite>()
 constexpr XLA_FFI_TypeInfo gpu_call_site_info = ffi::MakeTypeInfo<GpuCallSite>();
 
 template <class Site>
-std::unique_ptr<Site> make_site() {
+ffi::ErrorOr<std::unique_ptr<Site>> make_site(const ffi::Dictionary& attributes) {
   static std::atomic<std::int64_t> made{0};
+  const auto job = job_in(attributes);
+  if (!job) {
+    return ffi::Unexpected(job.error());
+  }
   auto site = std::make_unique<Site>();
   site->number = made++;
+  site->job = *job;
   return site;
 }
 
 ffi::ErrorOr<std::unique_ptr<CpuCallSite>> instantiate_on_cpu(ffi::RemainingArgs,
-                                                              ffi::RemainingRets, ffi::Dictionary) {
-  return make_site<CpuCallSite>();
+                                                              ffi::RemainingRets,
+                                                              ffi::Dictionary attributes) {
+  return make_site<CpuCallSite>(attributes);
 }
 
 ffi::ErrorOr<std::unique_ptr<GpuCallSite>> instantiate_on_gpu(ffi::RemainingArgs,
-                                                              ffi::RemainingRets, ffi::Dictionary) {
+                                                              ffi::RemainingRets,
+                                                              ffi::Dictionary attributes) {
   try {
     mesh::require_cuda_library();
   } catch (const std::exception& error) {
     return ffi::Unexpected(ffi::Error(XLA_FFI_Error_Code_FAILED_PRECONDITION, error.what()));
   }
-  return make_site<GpuCallSite>();
+  return make_site<GpuCallSite>(attributes);
 }
 
 using Place = ffi::Buffer<ffi::S32>;
-
-/// A call as one device asks for it.
-struct Request {
-  ffi::AnyBuffer matrix;  // n columns; the device's rows
-  std::int64_t n = 0;
-  std::int64_t ranks = 0;
-  std::int64_t tile = 0;
-  std::int64_t columns = 0;
-  std::array<void*, Seat::most_buffers> buffers{};
-  void (*work)(const Job&, const std::vector<Seat>&) = nullptr;
-  // XLA puts a result where its operand was if it may; otherwise the operand is copied there.
-  std::optional<ffi::AnyBuffer> operand = std::nullopt;
-  std::optional<ffi::AnyBuffer> result = std::nullopt;
-};
-
-Request factor_request(ffi::AnyBuffer a, ffi::Result<ffi::AnyBuffer> slab,
-                       ffi::Result<ffi::AnyBuffer> diagonal,
-                       ffi::Result<ffi::AnyBuffer> log_determinant, ffi::Result<Words> record,
-                       std::int64_t n, std::int64_t ranks, std::int64_t tile) {
-  return {.matrix = a,
-          .n = n,
-          .ranks = ranks,
-          .tile = tile,
-          .buffers = {a.untyped_data(), slab->untyped_data(), diagonal->untyped_data(),
-                      log_determinant->untyped_data(), record->untyped_data()},
-          .work = factor,
-          .operand = a,
-          .result = *slab};
-}
-
-Request solve_request(ffi::AnyBuffer slab, ffi::AnyBuffer diagonal, Words record, ffi::AnyBuffer b,
-                      ffi::Result<ffi::AnyBuffer> x, ffi::Result<Words> verdict,
-                      ffi::Result<ffi::AnyBuffer> error, std::int64_t n, std::int64_t ranks) {
-  return {.matrix = slab,
-          .n = n,
-          .ranks = ranks,
-          .columns = b.dimensions()[0],
-          .buffers = {slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(),
-                      b.untyped_data(), x->untyped_data(), verdict->untyped_data(),
-                      error->untyped_data()},
-          .work = solve,
-          .operand = b,
-          .result = *x};
-}
-
-Request inverse_request(ffi::AnyBuffer slab, ffi::AnyBuffer diagonal, Words record,
-                        ffi::Result<ffi::AnyBuffer> inverse, ffi::Result<Words> verdict,
-                        ffi::Result<ffi::AnyBuffer> numbers, std::int64_t n, std::int64_t ranks) {
-  return {.matrix = slab,
-          .n = n,
-          .ranks = ranks,
-          .buffers = {slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(),
-                      inverse->untyped_data(), verdict->untyped_data(), numbers->untyped_data()},
-          .work = invert,
-          .operand = slab,
-          .result = *inverse};
-}
-
-Request condition_request(ffi::AnyBuffer slab, ffi::AnyBuffer diagonal, Words record,
-                          ffi::Result<ffi::AnyBuffer> rcond, ffi::Result<Words> verdict,
-                          std::int64_t n, std::int64_t ranks) {
-  return {.matrix = slab,
-          .n = n,
-          .ranks = ranks,
-          .buffers = {slab.untyped_data(), diagonal.untyped_data(), record.untyped_data(),
-                      rcond->untyped_data(), verdict->untyped_data()},
-          .work = condition};
-}
 
 /// Memory of XLA's, which has most of a GPU's. It is XLA's again when the handler returns.
 runtime::Buffer from_pool(ffi::ScratchAllocator& scratch, int device, std::size_t bytes) {
@@ -176,34 +117,27 @@ Invitations invitations_in(const PlaceWords& place) {
   return all;
 }
 
-/// Joins the gang of this call, after checks that only a bug of ours can fail: Python has looked
-/// at the shapes before. `done` is told what became of it.
-void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const Request& request,
-           std::optional<Gpu> gpu, std::function<void(ffi::Error)> done) {
-  const auto dtype = dtype_of_buffer(request.matrix.element_type());
-  const auto dimensions = request.matrix.dimensions();
-  const std::int64_t n = request.n;
-  const std::int64_t width = request.ranks > 0 ? (n + request.ranks - 1) / request.ranks : -1;
-  const std::int64_t rank = place[0];
+/// Joins the gang of this call, or does its work, with the buffers in `seat`. `done` is told what
+/// became of it.
+void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const Job& job, Seat seat,
+           std::function<void(ffi::Error)> done) {
+  seat.rank = place[0];
   const std::int64_t group = place[1];
   const auto others = std::make_shared<const Invitations>(invitations_in(place));
   const auto invited = static_cast<std::int64_t>(others->size());
-  if (!dtype || dimensions.size() != 2 || dimensions[0] != width || dimensions[1] != n ||
-      rank < 0 || rank >= request.ranks || (invited != 0 && invited != request.ranks)) {
-    done(failed(XLA_FFI_Error_Code_INVALID_ARGUMENT,
-                fmt::format("internal: rank {} of {} brought a {}-dimensional array for n = {}",
-                            rank, request.ranks, dimensions.size(), n)));
+  if (seat.rank < 0 || seat.rank >= job.ranks || (invited != 0 && invited != job.ranks)) {
+    done(failed(
+        XLA_FFI_Error_Code_INVALID_ARGUMENT,
+        fmt::format("internal: rank {} of {} came to {}", seat.rank, job.ranks, job.row->name)));
     return;
   }
-  const Job job{*dtype, n, request.ranks, request.ranks, request.tile, request.columns};
-  Seat seat{request.buffers, std::move(gpu), rank, nullptr};
   if (invited > 0 && (is_missing(others->front()) || !all_here(*others))) {
     seat.others = others;
     // Its ranks each do their own part: no device waits here for another.
     try {
-      run_soon([job, work = request.work, seat, done] {
+      run_soon([job, seat, done] {
         try {
-          work(job, {seat});
+          do_call(job, {seat});
         } catch (const std::exception& error) {
           done(failed(XLA_FFI_Error_Code_INTERNAL, error.what()));
           return;
@@ -217,10 +151,10 @@ void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const 
     return;
   }
   // A GPU's thread waits for its own work anyway.
-  const bool at_once = request.ranks == 1 ? seat.gpu || is_short(job) : !seat.gpu && is_short(job);
-  if (at_once && request.ranks == 1) {
+  const bool at_once = job.ranks == 1 ? seat.gpu || is_short(job) : !seat.gpu && is_short(job);
+  if (at_once && job.ranks == 1) {
     try {
-      request.work(job, {seat});
+      do_call(job, {seat});
     } catch (const std::exception& error) {
       done(failed(XLA_FFI_Error_Code_INTERNAL, error.what()));
       return;
@@ -229,8 +163,8 @@ void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const 
     return;
   }
   join(
-      {site.number, run.run_id, group}, rank, request.ranks, seat,
-      [job, work = request.work](const std::vector<Seat>& seats) { work(job, seats); },
+      {site.number, run.run_id, group}, seat.rank, job.ranks, seat,
+      [job](const std::vector<Seat>& seats) { do_call(job, seats); },
       [done = std::move(done)](const Trouble* trouble) {
         done(trouble == nullptr ? ffi::Error::Success()
                                 : failed(trouble->late ? XLA_FFI_Error_Code_DEADLINE_EXCEEDED
@@ -240,53 +174,79 @@ void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const 
       at_once);
 }
 
-template <auto request>
-struct Handler;
-/// One call's handlers, for operands, results and attributes as its request has them.
-template <class... Arguments, Request (*request)(Arguments...)>
-struct Handler<request> {
-  /// Must never wait, as the other devices may need its thread.
-  static ffi::Future on_cpu(CpuCallSite* site, ffi::RunId run, Place place,
-                            Arguments... arguments) {
-    const Request asked = request(arguments...);
-    if (asked.operand && asked.operand->untyped_data() != asked.result->untyped_data()) {
-      std::memcpy(asked.result->untyped_data(), asked.operand->untyped_data(),
-                  asked.result->size_bytes());
-    }
-    ffi::Promise promise;
-    ffi::Future future(promise);
-    const std::int32_t* words = place.typed_data();
-    enter(*site, run, {words, words + place.element_count()}, asked, std::nullopt,
-          [promise](const ffi::Error& error) mutable {
-            error.success() ? promise.SetAvailable() : promise.SetError(error);
-          });
-    return future;
+/// The job with what its operands say, and the seat's buffers: an error if these are not the row's.
+ffi::ErrorOr<Job> take(const CallSite& site, const ffi::RemainingArgs& operands,
+                       const ffi::RemainingRets& results, Seat& seat) {
+  const auto job = with_operands(site.job, operands, false);
+  if (!job) {
+    return job;
   }
+  const ffi::Error error = take_buffers(*job, operands, results, seat);
+  if (error.failure()) {
+    return ffi::Unexpected(error);
+  }
+  return job;
+}
 
-  /// Each GPU has a thread of its own, which comes to the calls in the order of its program.
-  static ffi::Error on_gpu(GpuCallSite* site, ffi::RunId run, void* stream, std::int32_t device,
-                           ffi::ScratchAllocator scratch, Place place, Arguments... arguments) {
-    const mesh::CudaStream xla{device, stream};
-    const Request asked = request(arguments...);
-    PlaceWords words(place.element_count());
-    try {
-      if (asked.ranks > 1) {  // who is alone needs no number
-        xla.copy(words.data(), place.untyped_data(), place.size_bytes());
-      }
-      xla.synchronize();
-    } catch (const std::exception& error) {
-      return failed(XLA_FFI_Error_Code_INTERNAL, error.what());
-    }
-    const auto allocate = [&scratch, device](std::size_t bytes) {
-      return from_pool(scratch, device, bytes);
-    };
-    // Its last user may be the thread that sets it, when this one has gone on.
-    const auto done = std::make_shared<std::promise<ffi::Error>>();
-    enter(*site, run, words, asked, Gpu{xla, allocate},
-          [done](ffi::Error error) { done->set_value(std::move(error)); });
-    return done->get_future().get();
+ffi::Future at_once_with(const ffi::Error& error) {
+  ffi::Promise promise;
+  ffi::Future future(promise);
+  promise.SetError(error);
+  return future;
+}
+
+/// Must never wait, as the other devices may need its thread.
+ffi::Future call_on_cpu(CpuCallSite* site, ffi::RunId run, Place place, ffi::RemainingArgs operands,
+                        ffi::RemainingRets results, ffi::Dictionary /*the site has them*/) {
+  Seat seat;
+  const auto job = take(*site, operands, results, seat);
+  if (!job) {
+    return at_once_with(job.error());
   }
-};
+  if (const auto& copy = job->row->copy) {
+    void* const source = seat.at(copy->from);
+    void* const target = seat.at(copy->to);
+    if (source != target) {
+      std::memcpy(target, source, bytes_of(job->row->buffers.at(copy->to), *job));
+    }
+  }
+  ffi::Promise promise;
+  ffi::Future future(promise);
+  const std::int32_t* words = place.typed_data();
+  enter(*site, run, {words, words + place.element_count()}, *job, std::move(seat),
+        [promise](const ffi::Error& error) mutable {
+          error.success() ? promise.SetAvailable() : promise.SetError(error);
+        });
+  return future;
+}
+
+/// Each GPU has a thread of its own, which comes to the calls in the order of its program.
+ffi::Error call_on_gpu(GpuCallSite* site, ffi::RunId run, void* stream, std::int32_t device,
+                       ffi::ScratchAllocator scratch, Place place, ffi::RemainingArgs operands,
+                       ffi::RemainingRets results, ffi::Dictionary /*the site has them*/) {
+  Seat seat;
+  const auto job = take(*site, operands, results, seat);
+  if (!job) {
+    return job.error();
+  }
+  const mesh::CudaStream xla{device, stream};
+  PlaceWords words(place.element_count());
+  try {
+    if (job->ranks > 1) {  // who is alone needs no number
+      xla.copy(words.data(), place.untyped_data(), place.size_bytes());
+    }
+    xla.synchronize();
+  } catch (const std::exception& error) {
+    return failed(XLA_FFI_Error_Code_INTERNAL, error.what());
+  }
+  seat.gpu =
+      Gpu{xla, [&scratch, device](std::size_t bytes) { return from_pool(scratch, device, bytes); }};
+  // Its last user may be the thread that sets it, when this one has gone on.
+  const auto done = std::make_shared<std::promise<ffi::Error>>();
+  enter(*site, run, words, *job, std::move(seat),
+        [done](ffi::Error error) { done->set_value(std::move(error)); });
+  return done->get_future().get();
+}
 
 /// Copies as much of `text` as fits, with an end; returns the length of all of it.
 std::int64_t copy_text(const std::string& text, char* to, std::int64_t size) {
@@ -319,75 +279,31 @@ namespace jax = shardsolve::jax;
 
 #define SHARDSOLVE_API extern "C" __attribute__((visibility("default")))
 
-// XLA shows the operands already, or does not, by version and platform.
-#define SHARDSOLVE_INSTANTIATE() ffi::Ffi::BindInstantiate().RemainingArgs().RemainingRets().Attrs()
-#define SHARDSOLVE_ON_CPU()                \
-  ffi::Ffi::Bind()                         \
-      .Ctx<ffi::State<jax::CpuCallSite>>() \
-      .Ctx<ffi::RunId>()                   \
-      .Arg<ffi::Buffer<ffi::S32>>()
-#define SHARDSOLVE_ON_GPU()                \
-  ffi::Ffi::Bind()                         \
-      .Ctx<ffi::State<jax::GpuCallSite>>() \
-      .Ctx<ffi::RunId>()                   \
-      .Ctx<ffi::PlatformStream<void*>>()   \
-      .Ctx<ffi::DeviceOrdinal>()           \
-      .Ctx<ffi::ScratchAllocator>()        \
-      .Arg<ffi::Buffer<ffi::S32>>()
-
-// Operands, results and attributes, alike on both.
-#define SHARDSOLVE_FACTOR           \
-  Arg<ffi::AnyBuffer>()             \
-      .Ret<ffi::AnyBuffer>()        \
-      .Ret<ffi::AnyBuffer>()        \
-      .Ret<ffi::AnyBuffer>()        \
-      .Ret<ffi::Buffer<ffi::S32>>() \
-      .Attr<std::int64_t>("n")      \
-      .Attr<std::int64_t>("ranks")  \
-      .Attr<std::int64_t>("tile")
-#define SHARDSOLVE_SOLVE            \
-  Arg<ffi::AnyBuffer>()             \
-      .Arg<ffi::AnyBuffer>()        \
-      .Arg<ffi::Buffer<ffi::S32>>() \
-      .Arg<ffi::AnyBuffer>()        \
-      .Ret<ffi::AnyBuffer>()        \
-      .Ret<ffi::Buffer<ffi::S32>>() \
-      .Ret<ffi::AnyBuffer>()        \
-      .Attr<std::int64_t>("n")      \
-      .Attr<std::int64_t>("ranks")
-#define SHARDSOLVE_INVERSE          \
-  Arg<ffi::AnyBuffer>()             \
-      .Arg<ffi::AnyBuffer>()        \
-      .Arg<ffi::Buffer<ffi::S32>>() \
-      .Ret<ffi::AnyBuffer>()        \
-      .Ret<ffi::Buffer<ffi::S32>>() \
-      .Ret<ffi::AnyBuffer>()        \
-      .Attr<std::int64_t>("n")      \
-      .Attr<std::int64_t>("ranks")
-#define SHARDSOLVE_CONDITION        \
-  Arg<ffi::AnyBuffer>()             \
-      .Arg<ffi::AnyBuffer>()        \
-      .Arg<ffi::Buffer<ffi::S32>>() \
-      .Ret<ffi::AnyBuffer>()        \
-      .Ret<ffi::Buffer<ffi::S32>>() \
-      .Attr<std::int64_t>("n")      \
-      .Attr<std::int64_t>("ranks")
-
-#define SHARDSOLVE_HANDLERS(NAME, REQUEST, ARGUMENTS)                                        \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_##NAME##_cpu, jax::Handler<jax::REQUEST>::on_cpu, \
-                                SHARDSOLVE_ON_CPU().ARGUMENTS);                              \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_##NAME##_gpu, jax::Handler<jax::REQUEST>::on_gpu, \
-                                SHARDSOLVE_ON_GPU().ARGUMENTS)
-
 #pragma GCC visibility push(default)
+// XLA shows the operands already, or does not, by version and platform.
 XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_instantiate_cpu, jax::instantiate_on_cpu,
-                              SHARDSOLVE_INSTANTIATE());
+                              ffi::Ffi::BindInstantiate().RemainingArgs().RemainingRets().Attrs());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_instantiate_gpu, jax::instantiate_on_gpu,
-                              SHARDSOLVE_INSTANTIATE());
-SHARDSOLVE_HANDLERS(cholesky_factor, factor_request, SHARDSOLVE_FACTOR);
-SHARDSOLVE_HANDLERS(cholesky_solve, solve_request, SHARDSOLVE_SOLVE);
-SHARDSOLVE_HANDLERS(cholesky_inverse, inverse_request, SHARDSOLVE_INVERSE);
-SHARDSOLVE_HANDLERS(cholesky_condition, condition_request, SHARDSOLVE_CONDITION);
+                              ffi::Ffi::BindInstantiate().RemainingArgs().RemainingRets().Attrs());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_call_cpu, jax::call_on_cpu,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::State<jax::CpuCallSite>>()
+                                  .Ctx<ffi::RunId>()
+                                  .Arg<jax::Place>()
+                                  .RemainingArgs()
+                                  .RemainingRets()
+                                  .Attrs());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_call_gpu, jax::call_on_gpu,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::State<jax::GpuCallSite>>()
+                                  .Ctx<ffi::RunId>()
+                                  .Ctx<ffi::PlatformStream<void*>>()
+                                  .Ctx<ffi::DeviceOrdinal>()
+                                  .Ctx<ffi::ScratchAllocator>()
+                                  .Arg<jax::Place>()
+                                  .RemainingArgs()
+                                  .RemainingRets()
+                                  .Attrs());
 #pragma GCC visibility pop
 
 // What Python calls itself. Nothing here throws.
@@ -403,8 +319,8 @@ SHARDSOLVE_API const char* shardsolve_version() { return SHARDSOLVE_VERSION_STRI
 SHARDSOLVE_API void shardsolve_set_time_limit(double seconds) {
   jax::set_time_limit(std::chrono::duration<double>(seconds));
 }
-/// Words (int32) of an invitation.
-SHARDSOLVE_API std::int64_t shardsolve_invitation_words() { return jax::invitation_words; }
+/// The calls, the statuses and the lengths of records, as JSON.
+SHARDSOLVE_API const char* shardsolve_description() { return jax::description().c_str(); }
 SHARDSOLVE_API void shardsolve_set_small_matrix(std::int64_t n) { jax::set_small_matrix(n); }
 /// The sentence of a verdict (int32[5]) as text; returns its whole length.
 SHARDSOLVE_API std::int64_t shardsolve_message(const std::int32_t* verdict, char* to,

@@ -6,25 +6,59 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <string_view>
+#include <utility>
+#include <variant>
 
 namespace shardsolve::jax {
 namespace {
 
-std::string_view name(CallKind kind) {
-  constexpr std::array<std::string_view, 4> names = {"a factorisation", "a solve", "an inverse",
-                                                     "a condition number"};
-  const auto number = static_cast<std::size_t>(kind);
-  return number < names.size() ? names[number] : "something else";
+using OptionBits = std::array<std::int32_t, 2 * most_options>;
+
+OptionBits bits_of(const Options& options) {
+  OptionBits bits{};
+  for (std::size_t index = 0; index < options.size(); ++index) {
+    std::visit([&](auto value) { std::memcpy(&bits[2 * index], &value, sizeof(value)); },
+               options[index]);
+  }
+  return bits;
 }
 
 std::string describe(const Invitation& one) {
-  return fmt::format("{} of n = {} in {} with {} right-hand sides, tile {}", name(one.kind), one.n,
-                     shardsolve::name(static_cast<Dtype>(one.dtype)), one.columns,
-                     one.tile > 0 ? std::to_string(one.tile) : "of the library's choice");
+  const auto number = static_cast<std::size_t>(one.call);
+  if (number >= call_count()) {
+    return "something else";
+  }
+  const CallRow& row = call_at(number);
+  std::string text = fmt::format("{} of n = {} in {}", row.phrase, one.n,
+                                 shardsolve::name(static_cast<Dtype>(one.dtype)));
+  if (one.columns > 0) {
+    text += fmt::format(" with {} right-hand sides", one.columns);
+  }
+  for (std::size_t index = 0; index < row.options.size(); ++index) {
+    const auto& [name, unset] = row.options[index];
+    OptionValue value = unset;
+    std::visit([&](auto& typed) { std::memcpy(&typed, &one.options[2 * index], sizeof(typed)); },
+               value);
+    if (value != unset) {
+      std::visit([&, &called = name](auto typed) { text += fmt::format(", {} {}", called, typed); },
+                 value);
+    }
+  }
+  return text;
 }
 
 }  // namespace
+
+void Invitation::set(const Job& job) {
+  call = static_cast<std::int32_t>(number_of(*job.row));
+  dtype = static_cast<std::int32_t>(job.dtype);
+  n = static_cast<std::int32_t>(job.n);
+  ranks = static_cast<std::int32_t>(job.ranks);
+  columns = static_cast<std::int32_t>(job.columns);
+  options = bits_of(job.options);
+}
 
 std::uint32_t version_number() {
   std::uint32_t value = 2166136261U;  // FNV-1a
@@ -54,8 +88,7 @@ std::string difference(const Invitations& all) {
           rank);
     }
     const auto call = [](const Invitation& of) {
-      return std::array{
-          static_cast<std::int32_t>(of.kind), of.dtype, of.n, of.ranks, of.tile, of.columns};
+      return std::pair(std::array{of.call, of.dtype, of.n, of.ranks, of.columns}, of.options);
     };
     if (call(one) != call(first)) {
       return fmt::format(

@@ -1,6 +1,7 @@
 // The handlers by which a device writes its invitation to a call; see invitation.hpp.
 
 #include "jax/ffi_buffers.hpp"
+#include "jax/ffi_calls.hpp"
 #include "jax/invitation.hpp"
 #include "jax/records.hpp"
 #include "mesh/cuda_loader.hpp"
@@ -13,28 +14,27 @@ namespace {
 
 /// One device's invitation to a call of which `operands` are what it brings: they are here so that
 /// there is one invitation a call, and none before its operands are there.
-ffi::ErrorOr<Invitation> invitation_for(const ffi::RemainingArgs& operands, CallKind kind,
-                                        std::int64_t n, std::int64_t ranks, std::int64_t tile,
-                                        std::int64_t columns) {
-  const auto matrix = operands.get<ffi::AnyBuffer>(0);
-  const auto dtype = matrix ? dtype_of_buffer(matrix->element_type()) : std::nullopt;
-  if (!dtype) {
-    return ffi::Unexpected(
-        failed(XLA_FFI_Error_Code_INVALID_ARGUMENT, "internal: an invitation without a matrix"));
+ffi::ErrorOr<Invitation> invitation_for(const ffi::RemainingArgs& operands,
+                                        const ffi::Dictionary& attributes) {
+  const auto called = job_in(attributes);
+  if (!called) {
+    return ffi::Unexpected(called.error());
+  }
+  const auto job = with_operands(*called, operands, true);
+  if (!job) {
+    return ffi::Unexpected(job.error());
   }
   try {
-    return invite(kind, Job{*dtype, n, ranks, ranks, tile, columns});
+    return invite(*job);
   } catch (const std::exception& error) {
     return ffi::Unexpected(failed(XLA_FFI_Error_Code_INTERNAL, error.what()));
   }
 }
 
-ffi::Error invite_on_cpu(ffi::RemainingArgs operands, ffi::Result<Words> words, std::int32_t kind,
-                         std::int64_t n, std::int64_t ranks, std::int64_t tile,
-                         std::int64_t columns) {
-  const auto invitation =
-      invitation_for(operands, static_cast<CallKind>(kind), n, ranks, tile, columns);
-  if (invitation.has_error()) {
+ffi::Error invite_on_cpu(ffi::RemainingArgs operands, ffi::Result<Words> words,
+                         ffi::Dictionary attributes) {
+  const auto invitation = invitation_for(operands, attributes);
+  if (!invitation) {
     return invitation.error();
   }
   write(*invitation, words->untyped_data());
@@ -42,11 +42,9 @@ ffi::Error invite_on_cpu(ffi::RemainingArgs operands, ffi::Result<Words> words, 
 }
 
 ffi::Error invite_on_gpu(void* stream, std::int32_t device, ffi::RemainingArgs operands,
-                         ffi::Result<Words> words, std::int32_t kind, std::int64_t n,
-                         std::int64_t ranks, std::int64_t tile, std::int64_t columns) {
-  const auto invitation =
-      invitation_for(operands, static_cast<CallKind>(kind), n, ranks, tile, columns);
-  if (invitation.has_error()) {
+                         ffi::Result<Words> words, ffi::Dictionary attributes) {
+  const auto invitation = invitation_for(operands, attributes);
+  if (!invitation) {
     return invitation.error();
   }
   Invitation own = *invitation;
@@ -67,14 +65,7 @@ ffi::Error invite_on_gpu(void* stream, std::int32_t device, ffi::RemainingArgs o
 namespace ffi = xla::ffi;
 namespace jax = shardsolve::jax;
 
-#define SHARDSOLVE_INVITE           \
-  RemainingArgs()                   \
-      .Ret<ffi::Buffer<ffi::S32>>() \
-      .Attr<std::int32_t>("kind")   \
-      .Attr<std::int64_t>("n")      \
-      .Attr<std::int64_t>("ranks")  \
-      .Attr<std::int64_t>("tile")   \
-      .Attr<std::int64_t>("columns")
+#define SHARDSOLVE_INVITE RemainingArgs().Ret<ffi::Buffer<ffi::S32>>().Attrs()
 
 #pragma GCC visibility push(default)
 XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_invitation_cpu, jax::invite_on_cpu,

@@ -1,6 +1,8 @@
 #include "jax/one_rank.hpp"
 
 #include "jax/processes.hpp"
+#include "jax/records.hpp"
+#include "jax/task.hpp"
 #include "mesh/mesh_state.hpp"
 
 #include <shardsolve/error.hpp>
@@ -13,11 +15,58 @@
 namespace shardsolve::jax {
 namespace {
 
+/// How one buffer of a seat is laid out, and what the call does with it.
+struct Part {
+  enum class Layout { unused, rows, columns, small };
+  Layout layout = Layout::unused;
+  std::int64_t length = 0;  // bytes of a row, of an element of a column, or of all
+  std::size_t bytes = 0;    // on each device, padding and all
+  bool read = false;
+  bool written = false;
+};
+using Parts = std::vector<Part>;
+
+Part part_of(const CallBuffer& buffer, const Job& job) {
+  const auto element = static_cast<std::int64_t>(element_bytes(buffer, job.dtype));
+  switch (buffer.kind) {
+    case Kind::slab:
+    case Kind::columns:
+      return {Part::Layout::rows, job.n * element};
+    case Kind::rows:
+      return {Part::Layout::rows, element};
+    case Kind::sides:
+      return {Part::Layout::columns, element};
+    case Kind::small:
+      return {Part::Layout::small, buffer.length * element};
+    case Kind::any:
+      break;
+  }
+  return {};
+}
+
+/// An operand whose memory a result takes is not looked at: the result holds it already.
+Parts parts_of(const Job& job) {
+  const CallRow& row = *job.row;
+  Parts parts;
+  for (std::size_t index = 0; index < row.buffers.size(); ++index) {
+    Part part = part_of(row.buffers.at(index), job);
+    part.bytes = bytes_of(row.buffers.at(index), job);
+    part.read = index < row.buffers.operands.size();
+    part.written = !part.read;
+    parts.push_back(part);
+  }
+  if (row.copy) {
+    parts[static_cast<std::size_t>(row.copy->from)] = {};
+    parts[static_cast<std::size_t>(row.copy->to)].read = true;
+  }
+  return parts;
+}
+
 /// With all seats in reach.
 void on_one_rank_here(const Job& job, const std::vector<Seat>& seats, const Parts& parts,
-                      TypedWork work) {
+                      void (*work)(Task&)) {
   const std::vector<std::int64_t> first = rows_layout(job.n, job.devices, 1).boundaries();
-  const std::int64_t width = (job.n + job.devices - 1) / job.devices;
+  const std::int64_t width = width_of(job);
   Job alone = job;
   alone.ranks = 1;
   std::vector<Seat> seat{seats[0]};
@@ -25,7 +74,7 @@ void on_one_rank_here(const Job& job, const std::vector<Seat>& seats, const Part
   // Calls body(a device's memory, the copy's, bytes) for every run of rows.
   const auto each_run = [&](std::size_t buffer, auto body) {
     const Part& part = parts[buffer];
-    const std::int64_t count = part.kind == Part::columns ? job.columns : 1;
+    const std::int64_t count = part.layout == Part::Layout::columns ? job.columns : 1;
     for (std::size_t device = 0; device < seats.size(); ++device) {
       for (std::int64_t column = 0; column < count; ++column) {
         body(static_cast<std::byte*>(seats[device].buffers[buffer]) + column * width * part.length,
@@ -36,10 +85,10 @@ void on_one_rank_here(const Job& job, const std::vector<Seat>& seats, const Part
   };
   for (std::size_t buffer = 0; buffer < parts.size(); ++buffer) {
     const Part& part = parts[buffer];
-    if (part.kind != Part::rows && part.kind != Part::columns) {
+    if (part.layout != Part::Layout::rows && part.layout != Part::Layout::columns) {
       continue;
     }
-    const std::int64_t count = part.kind == Part::columns ? job.columns : 1;
+    const std::int64_t count = part.layout == Part::Layout::columns ? job.columns : 1;
     copies[buffer].resize(static_cast<std::size_t>(job.n * count * part.length));
     seat[0].buffers[buffer] = copies[buffer].data();
     if (part.read) {
@@ -48,13 +97,14 @@ void on_one_rank_here(const Job& job, const std::vector<Seat>& seats, const Part
       });
     }
   }
-  work(alone, seat, Verdict{});
+  Task task(alone, seat, Verdict{});
+  work(task);
   for (std::size_t buffer = 0; buffer < parts.size(); ++buffer) {
     const Part& part = parts[buffer];
     if (!part.written) {
       continue;
     }
-    if (part.kind != Part::small) {
+    if (part.layout != Part::Layout::small) {
       each_run(buffer, [](std::byte* own, std::byte* copy, std::size_t bytes) {
         std::copy_n(copy, bytes, own);
       });
@@ -65,22 +115,6 @@ void on_one_rank_here(const Job& job, const std::vector<Seat>& seats, const Part
                   static_cast<std::byte*>(seats[device].buffers[buffer]));
     }
   }
-}
-
-/// Bytes of a part on each device, padding and all.
-std::size_t bytes_of(const Part& part, const Job& job) {
-  const std::int64_t width = (job.n + job.devices - 1) / job.devices;
-  switch (part.kind) {
-    case Part::unused:
-      return 0;
-    case Part::rows:
-      return static_cast<std::size_t>(width * part.length);
-    case Part::columns:
-      return static_cast<std::size_t>(width * part.length * job.columns);
-    case Part::small:
-      return static_cast<std::size_t>(part.length);
-  }
-  return 0;
 }
 
 /// What the seats of other processes hold, where their rank 0 does the work of all.
@@ -94,7 +128,7 @@ class StandIns {
         memory_(static_cast<std::size_t>(own.rank == 0 ? job.devices : 1)) {
     std::size_t size = 0;
     for (const Part& part : parts_) {
-      size += bytes_of(part, job_);
+      size += part.bytes;
     }
     for (auto& memory : memory_) {
       memory.resize(size);
@@ -142,8 +176,8 @@ class StandIns {
   void each_part(std::vector<std::byte>& all, Body body) {
     std::byte* memory = all.data();
     for (std::size_t buffer = 0; buffer < parts_.size(); ++buffer) {
-      const std::size_t size = bytes_of(parts_[buffer], job_);
-      if (parts_[buffer].kind != Part::unused) {
+      const std::size_t size = parts_[buffer].bytes;
+      if (parts_[buffer].layout != Part::Layout::unused) {
         body(buffer, memory, size);
       }
       memory += size;
@@ -157,21 +191,17 @@ class StandIns {
 };
 
 /// A failure is thrown again where all ranks hear of it: its message is known in this process only.
-void throw_failure(const Seat& seat, const Parts& parts) {
-  for (std::size_t buffer = 0; buffer < parts.size(); ++buffer) {
-    if (parts[buffer].verdict) {
-      const auto verdict = read<Verdict>(seat.buffers[buffer]);
-      if (verdict.status >= Verdict::failure) {
-        throw Error(static_cast<ErrorKind>(verdict.status - Verdict::failure), message_of(verdict));
-      }
-    }
+void throw_failure(const Seat& seat, const CallRow& row) {
+  const auto verdict = read<Verdict>(seat.at(row.verdict));
+  if (verdict.status >= Verdict::failure) {
+    throw Error(static_cast<ErrorKind>(verdict.status - Verdict::failure), message_of(verdict));
   }
 }
 
 /// The call as rank 0 does it for all, where the others are in other processes.
-void on_rank_0(const Job& job, const Seat& own, const Parts& parts, TypedWork work) {
+void on_rank_0(const Job& job, const Seat& own, void (*work)(Task&)) {
   // A rank that is given up keeps what it may still use.
-  const auto stand_ins = std::make_shared<StandIns>(job, own, parts);
+  const auto stand_ins = std::make_shared<StandIns>(job, own, parts_of(job));
   stand_ins->fill();
   const Turn turn = take_turn(*own.others, own.rank, false);  // the one rank's call is recorded
   turn.mesh().state().run(turn.run, [stand_ins, work](mesh::Rank& rank) {
@@ -194,7 +224,7 @@ void on_rank_0(const Job& job, const Seat& own, const Parts& parts, TypedWork wo
     if (rank.index() == 0) {
       const std::vector<Seat> seats = stand_ins->seats();
       on_one_rank_here(stand_ins->job(), seats, stand_ins->parts(), work);
-      throw_failure(seats.front(), stand_ins->parts());
+      throw_failure(seats.front(), *stand_ins->job().row);
     }
     rank.communicator().all_to_all(rank.transfer(), theirs, back);
     rank.transfer().synchronize();
@@ -204,12 +234,11 @@ void on_rank_0(const Job& job, const Seat& own, const Parts& parts, TypedWork wo
 
 }  // namespace
 
-void on_one_rank(const Job& job, const std::vector<Seat>& seats, const Parts& parts,
-                 TypedWork work) {
+void on_one_rank(const Job& job, const std::vector<Seat>& seats, void (*work)(Task&)) {
   if (seats.front().others) {
-    on_rank_0(job, seats.front(), parts, work);
+    on_rank_0(job, seats.front(), work);
   } else {
-    on_one_rank_here(job, seats, parts, work);
+    on_one_rank_here(job, seats, parts_of(job), work);
   }
 }
 

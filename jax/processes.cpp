@@ -308,17 +308,13 @@ class ProcessRanks {
 
 }  // namespace
 
-Invitation invite(CallKind kind, const Job& job) {
-  return {.version = version_number(),
-          .address = lobby().address(),
-          .epoch = meshes_lost,
-          .ticket = tickets_drawn++,
-          .kind = kind,
-          .dtype = static_cast<std::int32_t>(job.dtype),
-          .n = static_cast<std::int32_t>(job.n),
-          .ranks = static_cast<std::int32_t>(job.ranks),
-          .tile = static_cast<std::int32_t>(job.tile),
-          .columns = static_cast<std::int32_t>(job.columns)};
+Invitation invite(const Job& job) {
+  Invitation own{.version = version_number(),
+                 .address = lobby().address(),
+                 .epoch = meshes_lost,
+                 .ticket = tickets_drawn++};
+  own.set(job);
+  return own;
 }
 
 Turn::Turn(std::shared_ptr<ProcessRank> rank, std::uint32_t ticket, bool watched)

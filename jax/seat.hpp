@@ -21,9 +21,15 @@ struct Gpu {
 
 struct Invitation;
 
+/// Which of a seat's buffers; made from the names in the call's row.
+enum class BufferIndex : std::size_t {};
+
 /// The memory of a device's operands and results, as the handler knows them.
 struct Seat {
-  static constexpr std::size_t most_buffers = 8;
+  static constexpr std::size_t most_buffers = 12;
+
+  void* at(BufferIndex buffer) const { return buffers.at(static_cast<std::size_t>(buffer)); }
+
   std::array<void*, most_buffers> buffers{};
   std::optional<Gpu> gpu;  ///< none on the CPU
   std::int64_t rank = 0;

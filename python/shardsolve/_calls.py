@@ -21,8 +21,9 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from shardsolve import _library
-from shardsolve._cut import Cut, cuts_columns, row_axes
-from shardsolve._records import EMPTY_FACTOR, FACTOR_WORDS, FAILURE, VERDICT_WORDS
+from shardsolve._cut import Cut, cuts_columns, row_axes, spec_along
+from shardsolve._library import Row
+from shardsolve._records import EMPTY_FACTOR, FAILURE
 
 Arrays = tuple[jax.Array, ...]
 
@@ -61,16 +62,9 @@ def _traced(arguments: Sequence[object]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One of the library's calls.
+    """One of the library's calls: a row of its table, and what only JAX needs to know of it."""
 
-    Operands and results are matrices whose first axis is cut along the devices (`rows`), or small
-    things that all devices have (`small`); the first operand is the n x n matrix or factor.
-    """
-
-    operands: tuple[str, ...]  # "rows" or "small" for each
-    results: tuple[str, ...]  # likewise
-    number: int  # CallKind in jax/invitation.hpp
-    local: Callable[..., Arrays]  # on one device: (place, *operands, n=, ranks=, **options)
+    name: str  # in the table
     rule: str  # the sharding rule for Shardy, in its Einstein-like notation
     empty: tuple[float | tuple[float, ...], ...]  # what to fill each result with where n = 0
     # Makes of the function of a device's rows that of its columns, for a first operand that can be
@@ -78,18 +72,38 @@ class Call:
     from_columns: Callable[[Callable[..., Arrays]], Callable[..., Arrays]] | None = None
 
     @property
+    def row(self) -> Row:
+        """Its buffers and options."""
+        return _library.rows()[self.name]
+
+    @property
+    def operand_axes(self) -> tuple[int | None, ...]:
+        """Along which axis each operand is cut over the devices; None: all have all of it."""
+        return tuple(buffer.axis for buffer in self.row.operands)
+
+    @property
+    def result_axes(self) -> tuple[int | None, ...]:
+        """Likewise."""
+        return tuple(buffer.axis for buffer in self.row.results)
+
+    @property
     def factors(self) -> bool:
         """Whether a matrix is given, and not its factor."""
-        return len(self.operands) == 1
+        return self.row.record is None
+
+    def rows_in(self, arguments: Sequence[jax.Array]) -> int:
+        """The n of whole arrays, or of a device's own."""
+        return arguments[self.row.matrix].shape[1]
 
     def __call__(self, cut: Cut | None, *arguments: jax.Array, **options: int) -> Arrays:
         """The results for whole arrays; inside of a shard_map for a device's own rows."""
-        if arguments[0].shape[1] == 0:
+        n = self.rows_in(arguments)
+        if n == 0:
             return self._nothing(arguments, options)
         if cut is None:
             return self._partitioned(options)(*arguments)
         if cut.inside:
-            return self._run(cut.axes, cut.others, arguments[0].shape[1], options)(*arguments)
+            return self._run(cut.axes, cut.others, n, options)(*arguments)
         run = self._mapped(cut.by_rows, options)
         if cut.columns and self.from_columns:
             run = self.from_columns(run)  # XLA sees that no device needs another's columns
@@ -107,9 +121,54 @@ class Call:
             ranks = lax.axis_size(axes) if axes else 1
             if ranks > 1 and jax.process_count() > 1:
                 place = self._meet(place, axes, arguments, n, ranks, options)
-            return self.local(place, *arguments, n=n, ranks=ranks, **options)
+            return self._local(place, arguments, n, ranks, options)
 
         return run
+
+    def _attributes(self, n: int, ranks: int, options: dict) -> dict[str, object]:
+        """Of the call, with the types that the library's table asks for."""
+        shape = {"n": np.int64(n), "ranks": np.int64(ranks)}
+        return {**self.row.attributes(options), **shape}
+
+    def _local(
+        self,
+        place: jax.Array,
+        arguments: Sequence[jax.Array],
+        n: int,
+        ranks: int,
+        options: dict,
+    ) -> Arrays:
+        """The call of the library with a device's own parts of operands and results."""
+        row = self.row
+        operands = [
+            jnp.conj(a.T) if buffer.turned else a
+            for buffer, a in zip(row.operands, arguments, strict=True)
+        ]
+        dtype = operands[row.matrix].dtype
+        dtypes = {"matrix": dtype, "real": jnp.finfo(dtype).dtype}
+        sizes: dict[str | int, int] = {"n": n, "w": -(-n // ranks)}
+        for buffer, operand in zip(row.operands, operands, strict=True):
+            if "k" in buffer.shape:
+                sizes["k"] = operand.shape[buffer.shape.index("k")]
+        shapes = tuple(
+            jax.ShapeDtypeStruct(
+                tuple(sizes.get(length, length) for length in buffer.shape),
+                dtypes.get(buffer.element) or jnp.dtype(buffer.element),
+            )
+            for buffer in row.results
+        )
+        call = jax.ffi.ffi_call(
+            _library.target(self.name),
+            shapes,
+            input_output_aliases=(
+                None if row.copied_from is None else {1 + row.copied_from: row.copied_to}
+            ),
+        )
+        results = call(place, *operands, **self._attributes(n, ranks, options))
+        return tuple(
+            jnp.conj(a).T if buffer.turned else a
+            for buffer, a in zip(row.results, results, strict=True)
+        )
 
     def _meet(
         self,
@@ -125,34 +184,27 @@ class Call:
         What tells one call from another is local to a process. But XLA knows which are the same
         one: what it gathers here has been written for this call.
         """
+        words = _library.description()["invitation_words"]
         invite = jax.ffi.ffi_call(
-            _library.target("invitation"),
-            jax.ShapeDtypeStruct((_library.invitation_words(),), jnp.int32),
+            _library.target("invitation"), jax.ShapeDtypeStruct((words,), jnp.int32)
         )
 
         def meet() -> jax.Array:
-            own = invite(
-                *arguments,
-                kind=np.int32(self.number),
-                n=np.int64(n),
-                ranks=np.int64(ranks),
-                tile=np.int64(options.get("tile", 0)),
-                columns=np.int64(arguments[3].shape[1] if len(arguments) > 3 else 0),
-            )
+            own = invite(*arguments, **self._attributes(n, ranks, options))
             return lax.all_gather(own, axes).ravel()
 
-        if len(arguments) == 1:
+        if self.row.record is None:
             return jnp.concatenate([place, meet()])
         # Without a factor nobody has to meet, and somebody may be lost: XLA would wait for them.
-        record = arguments[2]
-        nobody = jnp.zeros(ranks * _library.invitation_words(), jnp.int32)
+        record = arguments[self.row.record]
+        nobody = jnp.zeros(ranks * words, jnp.int32)
         return jnp.concatenate([place, lax.cond(record[0] == 0, meet, lambda: nobody)])
 
     def _shapes(
         self, arguments: Sequence[jax.Array], options: dict
     ) -> Sequence[jax.ShapeDtypeStruct]:
         """Of the whole results."""
-        return jax.eval_shape(self._run((), (), arguments[0].shape[1], options), *arguments)
+        return jax.eval_shape(self._run((), (), self.rows_in(arguments), options), *arguments)
 
     def _nothing(self, arguments: Sequence[jax.Array], options: dict) -> Arrays:
         return tuple(
@@ -163,34 +215,32 @@ class Call:
     def _mapped(self, cut: Cut, options: dict) -> Callable:
         others = tuple(axis for axis in cut.known_mesh.axis_names if axis not in cut.axes)
 
-        def spec(kind: str, ndim: int) -> P:
-            return P(cut.axes, *(None,) * (ndim - 1)) if kind == "rows" else P()
-
-        def pad(a: jax.Array, missing: int) -> jax.Array:
+        def pad(a: jax.Array, axis: int, missing: int) -> jax.Array:
             if missing:
-                a = cut.place(a, cut_rows=False)
-                a = jnp.pad(a, ((0, missing),) + ((0, 0),) * (a.ndim - 1))
-            return cut.place(a)
+                a = cut.place(a, None)
+                a = jnp.pad(a, [(0, missing if at == axis else 0) for at in range(a.ndim)])
+            return cut.place(a, axis)
 
         def run(*arguments: jax.Array) -> Arrays:
-            n = arguments[0].shape[1]
+            n = self.rows_in(arguments)
             local = self._run(cut.axes, others, n, options)
             missing = -n % cut.parts
             padded = [
-                pad(argument, missing) if kind == "rows" else cut.place(argument, cut_rows=False)
-                for kind, argument in zip(self.operands, arguments, strict=True)
+                cut.place(argument, None) if axis is None else pad(argument, axis, missing)
+                for axis, argument in zip(self.operand_axes, arguments, strict=True)
             ]
             shapes = self._shapes(arguments, options)
+
+            def specs(axes: Sequence[int | None], arrays: Sequence) -> tuple[P, ...]:
+                return tuple(
+                    cut.spec(axis, len(a.shape)) for axis, a in zip(axes, arrays, strict=True)
+                )
+
             mapped = jax.shard_map(
                 local,
                 mesh=cut.mesh,
-                in_specs=tuple(
-                    spec(kind, a.ndim) for kind, a in zip(self.operands, padded, strict=True)
-                ),
-                out_specs=tuple(
-                    spec(kind, len(shape.shape))
-                    for kind, shape in zip(self.results, shapes, strict=True)
-                ),
+                in_specs=specs(self.operand_axes, padded),
+                out_specs=specs(self.result_axes, shapes),
                 check_vma=False,
             )
             try:
@@ -203,8 +253,8 @@ class Call:
             if missing == 0:
                 return results
             return tuple(
-                cut.whole(result, n) if kind == "rows" else result
-                for kind, result in zip(self.results, results, strict=True)
+                result if axis is None else cut.whole(result, n, axis)
+                for axis, result in zip(self.result_axes, results, strict=True)
             )
 
         return run
@@ -219,7 +269,7 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
 
     @custom_partitioning
     def whole(*arguments: jax.Array) -> Arrays:  # this body is what runs on a single device
-        return call._run((), (), arguments[0].shape[1], dict(options))(*arguments)
+        return call._run((), (), call.rows_in(arguments), dict(options))(*arguments)
 
     def spec_of(argument):
         # Operands that nobody has placed come with a sharding of another kind, without a spec.
@@ -231,16 +281,13 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
     def shardings(mesh, decides, arguments, results):
         axes = row_axes(spec_of(decides), mesh, decides.shape[0])
 
-        def of(kinds, shapes):
+        def of(cut_axes, shapes):
             return tuple(
-                NamedSharding(
-                    mesh,
-                    P(axes, *(None,) * (len(shape.shape) - 1)) if kind == "rows" else P(),
-                )
-                for kind, shape in zip(kinds, shapes, strict=True)
+                NamedSharding(mesh, spec_along(axes, axis, len(shape.shape)))
+                for axis, shape in zip(cut_axes, shapes, strict=True)
             )
 
-        return axes, of(call.operands, arguments), of(call.results, results)
+        return axes, of(call.operand_axes, arguments), of(call.result_axes, results)
 
     def partition(mesh, arguments, results):
         # A factor's ranks are counted where it is used, by how the slab lies. XLA may have laid it
@@ -248,7 +295,7 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
         decides = results[0] if call.factors else arguments[0]
         axes, before, after = shardings(mesh, decides, arguments, results)
         others = tuple(axis for axis in mesh.axis_names if axis not in axes)
-        run = call._run(axes, others, arguments[0].shape[1], dict(options))
+        run = call._run(axes, others, call.rows_in(arguments), dict(options))
         if takes_columns(arguments):
             run = call.from_columns(run)
             before = (NamedSharding(mesh, P(None, axes)), *before[1:])
@@ -263,10 +310,6 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
         sharding_rule=call.rule,
     )
     return whole
-
-
-def _real(dtype: jnp.dtype) -> jnp.dtype:
-    return jnp.finfo(dtype).dtype
 
 
 def _factor_from_columns(run: Callable[[jax.Array], Arrays]) -> Callable[[jax.Array], Arrays]:
@@ -286,62 +329,8 @@ def _factor_from_columns(run: Callable[[jax.Array], Arrays]) -> Callable[[jax.Ar
     return factor
 
 
-def _call_library(
-    name: str,
-    arguments: Sequence[jax.Array],
-    results: Sequence[tuple[tuple[int, ...], jnp.dtype]],
-    in_place: int | None = None,
-    **numbers: int,
-) -> Arrays:
-    """A call of the library, given shape and dtype of each result.
-
-    The first result takes the memory of the argument `in_place`.
-    """
-    call = jax.ffi.ffi_call(
-        _library.target(name),
-        tuple(jax.ShapeDtypeStruct(*result) for result in results),
-        input_output_aliases=None if in_place is None else {in_place: 0},
-    )
-    return tuple(call(*arguments, **{key: np.int64(number) for key, number in numbers.items()}))
-
-
-_VERDICT = (VERDICT_WORDS,), jnp.int32
-
-
-def _factor_local(place, a, **numbers):
-    n, real = numbers["n"], _real(a.dtype)
-    width = -(-n // numbers["ranks"])
-    record = (FACTOR_WORDS,), jnp.int32
-    results = ((width, n), a.dtype), ((width,), real), ((1,), real), record
-    return _call_library("cholesky_factor", (place, a), results, in_place=1, **numbers)
-
-
-def _solve_local(place, slab, diagonal, record, b, **numbers):
-    # The library's right-hand sides are columns, and its matrix is conj(A).
-    columns = jnp.conj(b.T)
-    arguments = place, slab, diagonal, record, columns
-    results = (columns.shape, columns.dtype), _VERDICT, ((1,), _real(b.dtype))
-    x, verdict, error = _call_library("cholesky_solve", arguments, results, in_place=4, **numbers)
-    return jnp.conj(x).T, verdict, error
-
-
-def _inverse_local(place, slab, diagonal, record, **numbers):
-    arguments = place, slab, diagonal, record
-    results = (slab.shape, slab.dtype), _VERDICT, ((2,), _real(slab.dtype))
-    return _call_library("cholesky_inverse", arguments, results, in_place=1, **numbers)
-
-
-def _condition_local(place, slab, diagonal, record, **numbers):
-    arguments = place, slab, diagonal, record
-    results = ((1,), _real(slab.dtype)), _VERDICT
-    return _call_library("cholesky_condition", arguments, results, **numbers)
-
-
 FACTOR = Call(
-    operands=("rows",),
-    results=("rows", "rows", "small", "small"),
-    number=0,
-    local=_factor_local,
+    "cholesky_factor",
     rule="i j -> i j, i, l, m",
     empty=(0, 0, 0, EMPTY_FACTOR),
     from_columns=_factor_from_columns,
@@ -349,30 +338,9 @@ FACTOR = Call(
 # Where a factor is used, the rows of its slab share no letter with anything (r is not i): Shardy
 # brings operands that share one to a common sharding first, and a slab that b had moved would be
 # used on other devices than it was made on. The diagonal still says where results are to lie.
-_SOLVE = Call(
-    operands=("rows", "rows", "small", "rows"),
-    results=("rows", "small", "small"),
-    number=1,
-    local=_solve_local,
-    rule="i j, r, m, r k -> r k, v, l",
-    empty=(0, 0, 0),
-)
-_INVERSE = Call(
-    operands=("rows", "rows", "small"),
-    results=("rows", "small", "small"),
-    number=2,
-    local=_inverse_local,
-    rule="i j, r, m -> r j, v, l",
-    empty=(0, 0, (0, 1)),
-)
-_CONDITION = Call(
-    operands=("rows", "rows", "small"),
-    results=("small", "small"),
-    number=3,
-    local=_condition_local,
-    rule="i j, r, m -> l, v",
-    empty=(1, 0),
-)
+_SOLVE = Call("cholesky_solve", rule="i j, r, m, r k -> r k, v, l", empty=(0, 0, 0))
+_INVERSE = Call("cholesky_inverse", rule="i j, r, m -> r j, v, l", empty=(0, 0, (0, 1)))
+_CONDITION = Call("cholesky_condition", rule="i j, r, m -> l, v", empty=(1, 0))
 
 
 @functools.cache
@@ -433,7 +401,7 @@ def _of_factor(what: Call, cut: Cut | None) -> Callable[..., Arrays]:
 
     @call.def_vmap
     def rule(axis_size, batched, *arguments):
-        return map_batch(call, batched, arguments), (True,) * len(what.results)
+        return map_batch(call, batched, arguments), (True,) * len(what.result_axes)
 
     return call
 

@@ -109,10 +109,8 @@ def solve(
     a = check_matrix(a, inside_shard_map())
     b = check_right_hand_side(a.shape, a.dtype, b)
     cut = find_cut(a, mesh, axis_name, b)
-    if overwrite_a and not isinstance(a, jax.core.Tracer):
-        x, info, _ = _solve_overwriting(a, b, cut, check_tile(tile), full_output and estimate_rcond)
-    else:
-        x, info = _solve(a, b, cut, check_tile(tile), full_output and estimate_rcond)
+    with_rcond = full_output and estimate_rcond
+    x, info = _solve(overwrite_a, a, b, cut, check_tile(tile), with_rcond)[:2]
     if full_output:
         return x, info
     raise_if_failed(info.verdict)
@@ -132,8 +130,7 @@ def cho_factor(
     Arguments and errors as in `solve`.
     """
     a = check_matrix(a, inside_shard_map())
-    run = _factor_overwriting if overwrite_a and not isinstance(a, jax.core.Tracer) else _factor
-    factor = run(a, find_cut(a, mesh, axis_name), check_tile(tile))
+    factor = _factor(overwrite_a, a, find_cut(a, mesh, axis_name), check_tile(tile))
     raise_if_failed(factor._record)
     return factor
 
@@ -178,8 +175,7 @@ def inv(
         x, info = _inverse(a, find_cut(a._slab, mesh, axis_name))
     else:
         a = check_matrix(a, inside_shard_map())
-        run = _inv_overwriting if overwrite_a and not isinstance(a, jax.core.Tracer) else _inv
-        x, info = run(a, find_cut(a, mesh, axis_name), check_tile(tile))
+        x, info = _inv(overwrite_a, a, find_cut(a, mesh, axis_name), check_tile(tile))
     if full_output:
         return x, info
     raise_if_failed(info.verdict)
@@ -280,7 +276,7 @@ def _all_rows(a: jax.Array, cut: Cut | None) -> jax.Array:
     if cut is None:
         return a
     if not cut.inside:
-        return cut.place(a, cut_rows=False)
+        return cut.place(a, None)
     return lax.all_gather(a, cut.axes, tiled=True) if cut.axes else a
 
 
@@ -366,12 +362,24 @@ def _inv_traced(a: jax.Array, cut: Cut | None, tile: int) -> tuple[jax.Array, In
     return _inverse(_factor_traced(a, cut, tile), cut and cut.by_rows)
 
 
-_solve = compiled(_solve_traced, static_argnums=(2, 3, 4))
-_solve_overwriting = compiled(_solve_keeping, static_argnums=(2, 3, 4), donate_argnums=(0,))
-_factor = compiled(_factor_traced, static_argnums=(1, 2))
-_factor_overwriting = compiled(_factor_traced, static_argnums=(1, 2), donate_argnums=(0,))
-_inv = compiled(_inv_traced, static_argnums=(1, 2))
-_inv_overwriting = compiled(_inv_traced, static_argnums=(1, 2), donate_argnums=(0,))
+class _Compiled:
+    """A function of a matrix and more, compiled for a matrix that stays and for one given up."""
+
+    def __init__(self, function: Callable, *static: int, overwriting: Callable | None = None):
+        self.keep = compiled(function, static_argnums=static)
+        self.overwrite = compiled(
+            overwriting or function, static_argnums=static, donate_argnums=(0,)
+        )
+
+    def __call__(self, overwrite_a: bool, a: jax.Array, *arguments: object):
+        # Inside of the caller's transformations there is no memory to give up.
+        given_up = overwrite_a and not isinstance(a, jax.core.Tracer)
+        return (self.overwrite if given_up else self.keep)(a, *arguments)
+
+
+_solve = _Compiled(_solve_traced, 2, 3, 4, overwriting=_solve_keeping)
+_factor = _Compiled(_factor_traced, 1, 2)
+_inv = _Compiled(_inv_traced, 1, 2)
 
 
 @functools.cache

@@ -45,25 +45,29 @@ class Cut(NamedTuple):
         assert self.mesh is not None
         return self.mesh
 
-    def place(self, a: jax.Array, cut_rows: bool = True) -> jax.Array:
-        """`a` with its rows on their devices, or whole on each, where types say where arrays lie.
+    def place(self, a: jax.Array, axis: int | None = 0) -> jax.Array:
+        """`a` cut along its rows or another axis, or whole, where types say where arrays lie.
 
-        Elsewhere XLA sees to that. Rows that do not divide evenly stay whole, and so does an
+        Elsewhere XLA sees to that. What does not divide evenly stays whole, and so does an
         array without rows; on no mesh it stays there, as no shard_map brings one in if n = 0.
         """
-        rows = a.shape[0]
-        if not self.explicit or (rows == 0 and jax.typeof(a).sharding.mesh.empty):
+        if not self.explicit or (a.shape[0] == 0 and jax.typeof(a).sharding.mesh.empty):
             return a
-        cut_rows = cut_rows and rows > 0 and rows % self.parts == 0
-        spec = PartitionSpec(self.axes if cut_rows else None, *(None,) * (a.ndim - 1))
+        even = axis is not None and a.shape[axis] > 0 and a.shape[axis] % self.parts == 0
+        spec = self.spec(axis if even else None, a.ndim)
         return jax.sharding.reshard(a, NamedSharding(self.known_mesh, spec))
 
-    def whole(self, a: jax.Array, rows: int) -> jax.Array:
-        """The first `rows` rows of `a` on every device; XLA, if not told, would choose."""
+    def whole(self, a: jax.Array, length: int, axis: int = 0) -> jax.Array:
+        """The first rows of `a`, or along another axis, on every device; XLA would choose."""
         if self.explicit:
-            return self.place(a, cut_rows=False)[:rows]
+            return jax.lax.slice_in_dim(self.place(a, None), 0, length, axis=axis)
         everywhere = NamedSharding(self.known_mesh, PartitionSpec())
-        return jax.lax.with_sharding_constraint(a[:rows], everywhere)
+        kept = jax.lax.slice_in_dim(a, 0, length, axis=axis)
+        return jax.lax.with_sharding_constraint(kept, everywhere)
+
+    def spec(self, axis: int | None, ndim: int) -> PartitionSpec:
+        """Of an array that is cut along one axis, or lies whole on every device."""
+        return spec_along(self.axes, axis, ndim)
 
     def place_like(self, a: jax.Array, other: jax.Array) -> jax.Array:
         """`a` where `other` of the same shape lies, likewise."""
@@ -75,6 +79,13 @@ class Cut(NamedTuple):
     def parts(self) -> int:
         """Into how many parts the rows are cut; not inside of a shard_map."""
         return math.prod(self.known_mesh.shape[axis] for axis in self.axes)
+
+
+def spec_along(axes: tuple[str, ...], axis: int | None, ndim: int) -> PartitionSpec:
+    """Of an array whose `axis` is cut along the axes of a mesh; None: whole on every device."""
+    if axis is None:
+        return PartitionSpec()
+    return PartitionSpec(*(axes if at == axis else None for at in range(ndim)))
 
 
 def axes_of(entry: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import json
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 import jax
@@ -13,16 +15,15 @@ import jaxlib
 import numpy as np
 
 PLATFORMS = {"cpu": "cpu", "gpu": "CUDA"}  # our name for each and XLA's
-CALLS = ("cholesky_factor", "cholesky_solve", "cholesky_inverse", "cholesky_condition")
-TARGETS = (*CALLS, "invitation")
 OLDEST, BEFORE = (0, 8, 1), (0, 12, 0)
 
+_ATTRIBUTE = {"int64": np.int64, "float64": np.float64, "bool": np.bool_}
 _lock = threading.Lock()
 _registered = False
 
 
 def target(name: str) -> str:
-    """The name under which XLA knows one of TARGETS."""
+    """The name under which XLA knows a call, or the invitation to one."""
     register()
     return f"shardsolve_{name}"
 
@@ -49,7 +50,7 @@ def library() -> ctypes.CDLL:
     loaded.shardsolve_message.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64]
     loaded.shardsolve_set_time_limit.restype = None
     loaded.shardsolve_set_time_limit.argtypes = [ctypes.c_double]
-    loaded.shardsolve_invitation_words.restype = ctypes.c_int64
+    loaded.shardsolve_description.restype = ctypes.c_char_p
     loaded.shardsolve_set_small_matrix.restype = None
     loaded.shardsolve_set_small_matrix.argtypes = [ctypes.c_int64]
     loaded.shardsolve_begin_trace.restype = None
@@ -72,9 +73,65 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
-def invitation_words() -> int:
-    """The length of an invitation; see jax/invitation.hpp."""
-    return library().shardsolve_invitation_words()
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer of a call, as the library sees it on each device; see jax/call_table.hpp."""
+
+    name: str
+    element: str  # "matrix", "real" (both of the matrix's dtype) or the name of a dtype
+    shape: tuple[str | int, ...]  # w: rows of a device; n: of all; k: right-hand sides
+    turned: bool  # JAX's array is the conjugate transpose
+
+    @property
+    def axis(self) -> int | None:
+        """The axis of JAX's array that is cut along the devices; None: the same on all."""
+        shape = self.shape[::-1] if self.turned else self.shape
+        return shape.index("w") if "w" in shape else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the library's table says of a call; numbers are places among operands or results."""
+
+    name: str
+    operands: tuple[Buffer, ...]
+    results: tuple[Buffer, ...]
+    matrix: int
+    record: int | None  # of the factor that is used
+    copied_from: int | None  # the operand whose memory a result takes
+    copied_to: int | None
+    options: dict[str, str]  # name and type
+    local: bool  # each device makes it by itself
+
+    def attributes(self, options: dict[str, object]) -> dict[str, object]:
+        """The call's name and its options, with the types that the table says."""
+        typed = {name: _ATTRIBUTE[self.options[name]](value) for name, value in options.items()}
+        return {"call": self.name, **typed}
+
+
+@functools.cache
+def description() -> dict:
+    """What the library says of itself: calls, statuses, the lengths of records."""
+    return json.loads(library().shardsolve_description())
+
+
+@functools.cache
+def rows() -> dict[str, Row]:
+    """The library's calls by name."""
+
+    def buffers(described: list[dict]) -> tuple[Buffer, ...]:
+        return tuple(Buffer(**{**one, "shape": tuple(one["shape"])}) for one in described)
+
+    calls = description()["calls"]
+    return {
+        call["name"]: Row(
+            **{
+                key: buffers(value) if key in ("operands", "results") else value
+                for key, value in call.items()
+            }
+        )
+        for call in calls
+    }
 
 
 def version() -> str:
@@ -112,11 +169,16 @@ def _register_on(kind: str, platform: str) -> None:
         {"type_id": pointer("type"), "type_info": pointer("info")},
         platform=platform,
     )
-    instantiate = jax.ffi.pycapsule(getattr(found, f"shardsolve_instantiate_{kind}"))
-    for name in TARGETS:
-        handlers = {"execute": jax.ffi.pycapsule(getattr(found, f"shardsolve_{name}_{kind}"))}
-        if name in CALLS:
-            handlers["instantiate"] = instantiate
+
+    def handler(what: str) -> object:
+        return jax.ffi.pycapsule(getattr(found, f"shardsolve_{what}_{kind}"))
+
+    # One handler for all calls: their attribute `call` says which one it is.
+    of_all = {"execute": handler("call"), "instantiate": handler("instantiate")}
+    of_each = {"execute": handler("local")}
+    targets = {name: of_each if row.local else of_all for name, row in rows().items()}
+    targets["invitation"] = {"execute": handler("invitation")}
+    for name, handlers in targets.items():
         jax.ffi.register_ffi_target(f"shardsolve_{name}", handlers, platform=platform)
 
 

@@ -82,7 +82,7 @@ def _cholesky_of(cut: Cut | None, tile: int, upper: bool) -> Callable[[jax.Array
 
     def whole(a: jax.Array) -> jax.Array:
         """On every device where types say where arrays lie; else XLA decides."""
-        return a if cut is None else cut.place(a, cut_rows=False)
+        return a if cut is None else cut.place(a, None)
 
     @jax.custom_jvp
     def cholesky(a: jax.Array) -> Arrays:
@@ -140,7 +140,11 @@ def _triangular_solve(transposed: bool) -> Callable[[jax.Array, jax.Array], jax.
 
 
 class _InOrder(Call):
-    """The factorisation of a matrix whose blocks have been dealt out."""
+    """The factorisation of a matrix whose blocks have been dealt out: factor and record."""
+
+    @property
+    def result_axes(self) -> tuple[int | None, ...]:
+        return 0, None
 
     def _run(
         self, axes: tuple[str, ...], others: tuple[str, ...], n: int, options: dict
@@ -276,12 +280,4 @@ def _exchange(
     return parts.reshape(-1, own.shape[1])[jnp.asarray(place)[rank]]
 
 
-_IN_ORDER = _InOrder(
-    operands=FACTOR.operands,
-    results=("rows", "small"),
-    number=FACTOR.number,
-    local=FACTOR.local,
-    rule="i j -> i j, m",
-    empty=(0, 0),
-    from_columns=FACTOR.from_columns,
-)
+_IN_ORDER = _InOrder(FACTOR.name, "i j -> i j, m", (0, 0), FACTOR.from_columns)

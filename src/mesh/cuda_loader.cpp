@@ -103,4 +103,10 @@ void CudaStream::synchronize() const {
   synchronize_on(device, handle);
 }
 
+void CudaStream::fixed_dot(const runtime::DotCall& call) const {
+  using Dot = void(int, void*, const runtime::DotCall*);
+  static Dot* const dot_on = cuda_library().function<Dot>("shardsolve_cuda_fixed_dot");
+  dot_on(device, handle, &call);
+}
+
 }  // namespace shardsolve::mesh

@@ -7,6 +7,7 @@
 #include "mesh/cuda_facts.hpp"
 #include "mesh/cuda_options.hpp"
 #include "mesh/cuda_process_options.hpp"
+#include "runtime/fixed_dot.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -44,6 +45,8 @@ struct CudaStream {
   void copy(void* target, const void* source, std::size_t bytes) const;
   /// Waits until all that is enqueued has been done.
   void synchronize() const;
+  /// Enqueues a dot product with all its memory on this GPU, and does not wait.
+  void fixed_dot(const runtime::DotCall& call) const;
 };
 
 }  // namespace shardsolve::mesh

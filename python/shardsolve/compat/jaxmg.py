@@ -161,9 +161,7 @@ def _on(a: jax.Array, mesh: Meshes, axes: tuple[str, ...] | None) -> jax.Array:
 
 def _factor(a: jax.Array, tile: int, mesh: Meshes, donate: bool = False) -> shardsolve.Factor:
     """As cho_factor, but for raising: JAXMg never does for the numbers."""
-    donate = donate and not isinstance(a, jax.core.Tracer)
-    run = _cholesky._factor_overwriting if donate else _cholesky._factor
-    return run(a, find_cut(a, mesh, None), _tile(tile))
+    return _cholesky._factor(donate, a, find_cut(a, mesh, None), _tile(tile))
 
 
 def _tile(largest: int) -> int:

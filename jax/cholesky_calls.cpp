@@ -1,0 +1,195 @@
+#include "jax/cholesky_calls.hpp"
+
+#include "jax/task.hpp"
+
+#include <shardsolve/cholesky.hpp>
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace shardsolve::jax {
+namespace {
+
+constexpr CallBuffers factor_buffers = {
+    .operands = {slab("a")},
+    .results = {slab("slab"), rows("diagonal", Element::real),
+                small("log_determinant", Element::real), record<FactorRecord>("record")}};
+constexpr CallBuffers solve_buffers = {
+    .operands = {slab("slab"), rows("diagonal", Element::real), record<FactorRecord>("record"),
+                 sides("b")},
+    .results = {sides("x"), record<Verdict>("verdict"), small("error", Element::real)}};
+constexpr CallBuffers inverse_buffers = {
+    .operands = {slab("slab"), rows("diagonal", Element::real), record<FactorRecord>("record")},
+    .results = {slab("inverse"), record<Verdict>("verdict"),
+                small("error_and_rcond", Element::real, 2)}};
+constexpr CallBuffers condition_buffers = {
+    .operands = {slab("slab"), rows("diagonal", Element::real), record<FactorRecord>("record")},
+    .results = {small("rcond", Element::real), record<Verdict>("verdict")}};
+
+/// Throws if a factor was made of another matrix or on other devices.
+void require_made_for(const Job& job, const FactorRecord& record) {
+  if (record.n != job.n || record.devices != job.devices) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("this factor was made of {} rows on {} devices and is used as one of "
+                            "{} rows on {}: use it with the sharding that it was made on, or "
+                            "factor again",
+                            record.n, record.devices, job.n, job.devices));
+  }
+  if (record.ranks != job.ranks) {
+    throw Error(ErrorKind::invalid_argument,
+                "this factor was made by one CPU device for all, as small ones are, and is used "
+                "on GPUs: factor again there");
+  }
+}
+
+/// The factor that lies in the buffers of a call that uses one.
+template <Scalar T>
+CholeskyFactor<T> adopt(const Task& task, const FactorRecord& record, BufferIndex slab,
+                        BufferIndex diagonal) {
+  const Job& job = task.job();
+  require_made_for(job, record);
+  const SlabLayout layout = rows_layout(job.n, job.ranks, record.tile);
+  CholeskyFactor<T> factor{task.matrix<T>(layout, slab),
+                           std::make_shared<std::vector<RealOf<T>>>(job.n),
+                           record.norm(),
+                           {}};
+  task.read_rows(layout, diagonal, factor.diagonal->data());
+  return factor;
+}
+
+/// The verdict on `body`, which is given the record of the factor and returns an outcome; or why
+/// there is nothing to do it with.
+template <class Body>
+Verdict judge_with_factor(const Task& task, BufferIndex record_buffer, Body body) {
+  const auto record = task.read_record<FactorRecord>(record_buffer);
+  const Verdict verdict = task.before().ok() ? record.verdict : task.before();
+  return verdict.ok() ? judge([&] { return body(record); }) : verdict;
+}
+
+template <Scalar T>
+void factor(Task& task) {
+  static constexpr const CallBuffers& at = factor_buffers;
+  const Job& job = task.job();
+  FactorRecord record;
+  record.n = static_cast<std::int32_t>(job.n);
+  record.devices = static_cast<std::int32_t>(job.devices);
+  record.ranks = static_cast<std::int32_t>(job.ranks);
+  RealOf<T> log_determinant = not_a_number<RealOf<T>>;
+  record.verdict = task.before();
+  if (record.verdict.ok()) {
+    record.verdict = judge([&] {
+      const SlabLayout layout = task.layout();
+      record.tile = static_cast<std::int32_t>(layout.tile());
+      const auto a = task.matrix<T>(layout, at["slab"]);
+      const CholeskyFactor<T> factor = task.with_mesh(
+          [&](Mesh& mesh, const RunOptions& run) { return cholesky_factor(mesh, a, run); });
+      if (factor.outcome.ok()) {
+        record.set_norm(factor.norm);
+        log_determinant = static_cast<RealOf<T>>(shardsolve::log_determinant(factor));
+        task.write_rows(layout, at["diagonal"], factor.diagonal->data());
+      }
+      return factor.outcome;
+    });
+  }
+  if (!record.verdict.ok()) {
+    task.fill_nan<RealOf<T>>(at["diagonal"]);
+  }
+  task.write_to_all(at["record"], &record);
+  task.write_to_all(at["log_determinant"], &log_determinant);
+}
+
+template <Scalar T>
+void solve(Task& task) {
+  static constexpr const CallBuffers& at = solve_buffers;
+  RealOf<T> backward_error = not_a_number<RealOf<T>>;
+  const Verdict verdict = judge_with_factor(task, at["record"], [&](const FactorRecord& record) {
+    const auto factor = adopt<T>(task, record, at["slab"], at["diagonal"]);
+    const auto x = task.right_hand_sides<T>(factor.layout(), at["x"]);
+    const Outcome outcome = task.with_mesh(
+        [&](Mesh& mesh, const RunOptions& run) { return cholesky_solve(mesh, factor, x, run); });
+    backward_error = number<T>(outcome.backward_error);
+    return outcome;
+  });
+  if (!verdict.ok()) {
+    task.fill_nan<T>(at["x"]);
+    backward_error = not_a_number<RealOf<T>>;
+  }
+  task.write_to_all(at["verdict"], &verdict);
+  task.write_to_all(at["error"], &backward_error);
+}
+
+template <Scalar T>
+void invert(Task& task) {
+  static constexpr const CallBuffers& at = inverse_buffers;
+  RealOf<T> numbers[2] = {not_a_number<RealOf<T>>, not_a_number<RealOf<T>>};
+  const Verdict verdict = judge_with_factor(task, at["record"], [&](const FactorRecord& record) {
+    auto factor = adopt<T>(task, record, at["inverse"], at["diagonal"]);
+    const Outcome outcome = task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
+      return cholesky_inverse(mesh, std::move(factor), run);
+    });
+    numbers[0] = number<T>(outcome.backward_error);
+    numbers[1] = number<T>(outcome.rcond);
+    return outcome;
+  });
+  if (!verdict.ok()) {
+    task.fill_nan<T>(at["inverse"]);
+  }
+  task.write_to_all(at["verdict"], &verdict);
+  task.write_to_all(at["error_and_rcond"], numbers, 2);
+}
+
+template <Scalar T>
+void condition(Task& task) {
+  static constexpr const CallBuffers& at = condition_buffers;
+  RealOf<T> rcond = not_a_number<RealOf<T>>;
+  const Verdict verdict = judge_with_factor(task, at["record"], [&](const FactorRecord& record) {
+    const auto factor = adopt<T>(task, record, at["slab"], at["diagonal"]);
+    rcond = static_cast<RealOf<T>>(task.with_mesh(
+        [&](Mesh& mesh, const RunOptions& run) { return condition_estimate(mesh, factor, run); }));
+    return Outcome{};
+  });
+  task.write_to_all(at["verdict"], &verdict);
+  task.write_to_all(at["rcond"], &rcond);
+}
+
+}  // namespace
+
+std::vector<CallRow> cholesky_calls() {
+  return {{.name = "cholesky_factor",
+           .phrase = "a factorisation",
+           .buffers = factor_buffers,
+           .matrix = factor_buffers["a"],
+           .verdict = factor_buffers["record"],
+           .copy = {{factor_buffers["a"], factor_buffers["slab"]}},
+           .options = {{"tile", std::int64_t{0}}},
+           .work = by_dtype([]<Scalar T>(Task& task) { factor<T>(task); })},
+          {.name = "cholesky_solve",
+           .phrase = "a solve",
+           .buffers = solve_buffers,
+           .matrix = solve_buffers["slab"],
+           .record = solve_buffers["record"],
+           .verdict = solve_buffers["verdict"],
+           .copy = {{solve_buffers["b"], solve_buffers["x"]}},
+           .work = by_dtype([]<Scalar T>(Task& task) { solve<T>(task); })},
+          {.name = "cholesky_inverse",
+           .phrase = "an inverse",
+           .buffers = inverse_buffers,
+           .matrix = inverse_buffers["slab"],
+           .record = inverse_buffers["record"],
+           .verdict = inverse_buffers["verdict"],
+           .copy = {{inverse_buffers["slab"], inverse_buffers["inverse"]}},
+           .work = by_dtype([]<Scalar T>(Task& task) { invert<T>(task); })},
+          {.name = "cholesky_condition",
+           .phrase = "a condition number",
+           .buffers = condition_buffers,
+           .matrix = condition_buffers["slab"],
+           .record = condition_buffers["record"],
+           .verdict = condition_buffers["verdict"],
+           .work = by_dtype([]<Scalar T>(Task& task) { condition<T>(task); })}};
+}
+
+}  // namespace shardsolve::jax

@@ -1,0 +1,51 @@
+/// A call that one device makes by itself: no other device is asked, and the host waits for
+/// nothing.
+///
+/// It is done in the order of XLA's program, on the CPU when the function returns, on a GPU when
+/// XLA's stream comes to what the function has enqueued there. So it costs no more than its work
+/// and the way to it, and may stand in loops, where gathering what all devices have is XLA's
+/// business.
+#pragma once
+
+#include "jax/call_table.hpp"
+#include "jax/seat.hpp"
+#include "mesh/cuda_loader.hpp"
+
+#include <shardsolve/dtype.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+namespace shardsolve::jax {
+
+/// What there is to do, for the function that does it: `batch` of everything, one after the other.
+class LocalTask {
+ public:
+  const CallRow* row = nullptr;
+  Dtype dtype = Dtype::float64;
+  std::int64_t batch = 1;
+  Options options{};
+  std::optional<mesh::CudaStream> stream;  ///< none on the CPU
+  struct Buffer {
+    void* data = nullptr;     ///< batch x length, in the device's memory
+    std::int64_t length = 0;  ///< elements
+  };
+  std::array<Buffer, Seat::most_buffers> buffers{};
+
+  const Buffer& at(BufferIndex buffer) const {
+    return buffers.at(static_cast<std::size_t>(buffer));
+  }
+  /// As Job has it.
+  template <class Value>
+  Value option(std::string_view name) const {
+    return std::get<Value>(options.at(row->option(name)));
+  }
+  /// Throws Error(internal) unless a buffer has this length, which its name is told with.
+  void require_length(BufferIndex buffer, std::int64_t length) const;
+};
+
+}  // namespace shardsolve::jax

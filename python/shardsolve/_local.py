@@ -1,0 +1,79 @@
+"""Calls that each device makes by itself: in the order of its program, without another device.
+
+No rendezvous, and the host waits for nothing, so they may stand in `lax.while_loop`. What devices
+have to tell each other goes through collectives of XLA's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from shardsolve import _library
+
+# Of the order in which a dot product is summed; see src/runtime/fixed_dot.hpp.
+_LEAF = 64
+_SUBTREE = 32 * _LEAF
+
+
+def dot(
+    x: jax.Array, y: jax.Array, *, axes: str | Sequence[str] = (), n: int | None = None
+) -> jax.Array:
+    """<x, y> = sum of conj(x_i) y_i, with the same bits on every device and any number of them.
+
+    The order of the sum depends on n alone, every rounding in it is written down, and a batch has
+    the bits of its items one by one; so has `vmap`. On one device one call, on several a call, an
+    all_gather of about n / 64 numbers and 256 for each device, and another call: several products
+    of one stage of an algorithm are best made as one batch. Has no derivative.
+
+    Args:
+        x: (..., n), float32, float64, complex64 or complex128; inside of a `shard_map` along
+            `axes`, with check_vma=False, (..., w): a device's own rows, w of them on each, as JAX
+            cuts n rows evenly, and padding behind the last.
+        y: Of the same shape and dtype.
+        axes: Along which the devices with the other rows lie; none: all rows are here.
+        n: Rows of all devices without padding; by default w times their number.
+
+    Returns:
+        (...): the same on all devices.
+
+    Raises:
+        TypeError, ValueError: If x and y differ in dtype or shape.
+    """
+    if x.dtype != y.dtype:
+        raise TypeError(f"x is {x.dtype.name} and y is {y.dtype.name}: they must be of one dtype")
+    if x.shape != y.shape or x.ndim == 0:
+        raise ValueError(f"x is {x.shape} and y is {y.shape}: pass vectors of one shape")
+    batch, rows = x.shape[:-1], x.shape[-1]
+    ranks = lax.axis_size(axes) if axes else 1
+    n = rows * ranks if n is None else n
+    if n == 0:
+        return jnp.zeros(batch, x.dtype)
+    work = -(-n // _SUBTREE)
+    if ranks == 1:
+        return _call("dot", x[..., :n], y[..., :n], lengths=(1, work))[0][..., 0]
+    length = rows // _LEAF + 1 + 4 * _LEAF
+    rank = jnp.broadcast_to(jnp.int32(lax.axis_index(axes)), (*batch, 1))
+    (parts,) = _call("dot_parts", x, y, rank, lengths=(length,), n=n)
+    gathered = lax.all_gather(parts, axes, axis=parts.ndim - 1, tiled=True)
+    return _call("dot_of_parts", gathered, lengths=(1, work), n=n, rows=rows)[0][..., 0]
+
+
+def _call(
+    name: str, *operands: jax.Array, lengths: Sequence[int], **options: object
+) -> Sequence[jax.Array]:
+    """A local call for a batch: operands (..., length), and results of these lengths."""
+    row = _library.rows()[name]
+    dtype = operands[row.matrix].dtype
+    dtypes = {"matrix": dtype, "real": jnp.finfo(dtype).dtype}
+    shapes = [
+        jax.ShapeDtypeStruct(
+            (*operands[0].shape[:-1], length), dtypes.get(buffer.element) or buffer.element
+        )
+        for buffer, length in zip(row.results, lengths, strict=True)
+    ]
+    call = jax.ffi.ffi_call(_library.target(name), shapes, vmap_method="broadcast_all")
+    return call(*operands, **row.attributes(options))

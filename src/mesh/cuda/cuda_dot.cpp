@@ -1,0 +1,12 @@
+// What libshardsolve looks up for calls that each device makes by itself: cuda_loader.cpp.
+
+#include "runtime/cuda/check.hpp"
+#include "runtime/cuda/cuda_queue.hpp"
+#include "runtime/cuda/fixed_dot.hpp"
+
+extern "C" __attribute__((visibility("default"))) void shardsolve_cuda_fixed_dot(
+    int device, void* stream, const shardsolve::runtime::DotCall* call) {
+  using namespace shardsolve::runtime::cuda;
+  const CurrentDevice scope(device);
+  check(dot::enqueue(static_cast<cudaStream_t>(stream), *call), "a dot product");
+}
