@@ -2,7 +2,6 @@
 
 #include "bench/tune_report.hpp"
 #include "bench/tuning.hpp"
-#include "core/tile_merge.hpp"
 #include "exit_code.hpp"
 #include "input.hpp"
 #include "io/output_file.hpp"
@@ -86,13 +85,13 @@ class TableFile {
 
   const std::string& path() const { return place_.path; }
   /// What is there now.
-  std::vector<TileEntry> read() const {
+  io::TileFile read() const {
     io::TilePath place = place_;
     place.required = false;  // it need not be there yet
-    return io::read_tile_table(place).entries();
+    return io::read_tile_file(place);
   }
-  void write(const std::vector<TileEntry>& entries) {
-    const std::string text = io::to_json(entries);
+  void write(const io::TileFile& table) {
+    const std::string text = io::to_json(table);
     if (!place_.required) {
       make_directory();
       file_.emplace(place_.path, true);
@@ -150,26 +149,24 @@ void measure(Workplace& workplace, ProgressDisplay& progress, bench::TuneReport&
 
 int tune_job(Workplace& workplace, ProgressDisplay& progress) {
   const Options& options = workplace.options();
-  TableFile table(options.tile_table);
+  TableFile file(options.tile_table);
   bench::TuneReport report{.device = workplace.mesh().device_kind(),
                            .ranks = workplace.mesh().ranks(),
                            .backend = options.backend == Backend::cuda ? "cuda" : "cpu",
-                           .path = table.path()};
+                           .path = file.path()};
   measure(workplace, progress, report);
   const std::string date = fmt::format("{:%F}", fmt::gmtime(std::time(nullptr)));
+  io::TileFile table = file.read();  // another tune may have written meanwhile
   for (const Tuned& tuned : report.sizes) {
     if (tuned.left_out.empty()) {
-      report.results.push_back(bench::result_of(tuned, report, date));
+      table.put(bench::entry_of(tuned, report, date));
+      report.written = true;
     }
   }
-  const std::vector<TileEntry> old = table.read();  // another tune may have written meanwhile
-  core::divide_sizes(report.results, old);
-  const std::vector<TileEntry> entries = core::merge(old, report.results);
-  report.entries = entries.size();
+  report.entries = table.entries.size();
   leave_if_stopped(workplace.run_options().cancel);
-  report.written = io::to_json(entries) != io::to_json(old);
   if (report.written) {
-    table.write(TileTable(entries).entries());
+    file.write(table);
   }
   progress.finish();
   if (!print(stdout, options.json    ? bench::json_of(report)

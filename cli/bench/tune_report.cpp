@@ -10,9 +10,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string verdict(const Tuned& tuned, const core::TuneResult& result) {
+std::string verdict(const Tuned& tuned) {
   if (tuned.kept()) {
-    return fmt::format("kept for n from {} to {}", result.entry.from_n, result.entry.to_n);
+    return "kept";
   }
   if (!tuned.right()) {
     return fmt::format("not kept: its answer misses the gate ({:.2g} u)", tuned.backward_error);
@@ -20,26 +20,25 @@ std::string verdict(const Tuned& tuned, const core::TuneResult& result) {
   return tuned.best.least() < tuned.shipped.least() ? "not kept: no more than noise" : "not kept";
 }
 
-std::string row(const Tuned& tuned, const core::TuneResult& result) {
+std::string row(const Tuned& tuned) {
   constexpr double percent = 100.0;
   return fmt::format("  {:<10} {:>7}  {:>4} {:>8}  {:>4} {:>8}  {:>+6.1f} % {:>6.1f} %  {}\n",
                      name(tuned.dtype), tuned.n, tuned.shipped_tile,
                      seconds_text(tuned.shipped.least()), tuned.best_tile,
                      seconds_text(tuned.best.least()),
                      percent * (tuned.best.least() / tuned.shipped.least() - 1.0),
-                     percent * tuned.noise(), verdict(tuned, result));
+                     percent * tuned.noise(), verdict(tuned));
 }
 
 std::string ending(const TuneReport& report) {
   if (!report.written) {
-    return fmt::format("Nothing is kept, and '{}' is as it was: the library's tiles are used.\n",
-                       report.path);
+    return fmt::format("Nothing was measured, and '{}' is as it was.\n", report.path);
   }
   return fmt::format("Written: '{}', {} {}\n", report.path, report.entries,
                      report.entries == 1 ? "entry" : "entries");
 }
 
-Json json_of_size(const Tuned& tuned, const core::TuneResult* result) {
+Json json_of_size(const Tuned& tuned) {
   Json object = {{"n", tuned.n},
                  {"dtype", name(tuned.dtype)},
                  {"shipped_tile", tuned.shipped_tile},
@@ -48,42 +47,40 @@ Json json_of_size(const Tuned& tuned, const core::TuneResult* result) {
                  {"best_seconds", nullptr},
                  {"noise", nullptr},
                  {"kept", tuned.kept()},
-                 {"range", nullptr},
                  {"left_out", tuned.left_out.empty() ? Json(nullptr) : Json(tuned.left_out)}};
-  if (result != nullptr) {
+  if (tuned.left_out.empty()) {
     object["shipped_seconds"] = tuned.shipped.seconds;
     object["best_tile"] = tuned.best_tile;
     object["best_seconds"] = tuned.best.seconds;
     object["noise"] = tuned.noise();
     object["backward_error_in_u"] = tuned.backward_error;
-    object["range"] = {result->entry.from_n, result->entry.to_n};
   }
   return object;
 }
 
 }  // namespace
 
-core::TuneResult result_of(const Tuned& tuned, const TuneReport& report, const std::string& date) {
-  return {.entry = {.device = report.device,
-                    .dtype = tuned.dtype,
-                    .ranks = report.ranks,
-                    .tile = tuned.best_tile,
-                    .measured = {.n = tuned.n,
-                                 .seconds = tuned.best.least(),
-                                 .shipped_tile = tuned.shipped_tile,
-                                 .shipped_seconds = tuned.shipped.least(),
-                                 .noise = tuned.noise(),
-                                 .date = date,
-                                 .version = SHARDSOLVE_VERSION_STRING}},
-          .kept = tuned.kept()};
+TileEntry entry_of(const Tuned& tuned, const TuneReport& report, const std::string& date) {
+  return {.routine = Routine::cholesky,
+          .device = report.device,
+          .dtype = tuned.dtype,
+          .ranks = report.ranks,
+          .n = tuned.n,
+          .tile = tuned.best_tile,
+          .kept = tuned.kept(),
+          .measured = {.seconds = tuned.best.least(),
+                       .shipped_tile = tuned.shipped_tile,
+                       .shipped_seconds = tuned.shipped.least(),
+                       .noise = tuned.noise(),
+                       .date = date,
+                       .version = SHARDSOLVE_VERSION_STRING}};
 }
 
 std::string text_of(const TuneReport& report) {
   std::string text = fmt::format("Tiles for {} x {}\n", report.ranks, report.device);
   text += "  dtype            n  library's      fastest other     time    noise\n";
-  auto result = report.results.begin();
   for (const Tuned& tuned : report.sizes) {
-    text += tuned.left_out.empty() ? row(tuned, *result++)
+    text += tuned.left_out.empty() ? row(tuned)
                                    : fmt::format("  {:<10} {:>7}  left out: {}\n",
                                                  name(tuned.dtype), tuned.n, tuned.left_out);
   }
@@ -92,15 +89,20 @@ std::string text_of(const TuneReport& report) {
 
 std::string json_of(const TuneReport& report) {
   Json sizes = Json::array();
-  auto result = report.results.begin();
   for (const Tuned& tuned : report.sizes) {
-    sizes.push_back(json_of_size(tuned, tuned.left_out.empty() ? &*result++ : nullptr));
+    sizes.push_back(json_of_size(tuned));
   }
-  const Json object = {{"command", "tune"},         {"status", "ok"},
-                       {"device", report.device},   {"backend", report.backend},
-                       {"devices", report.ranks},   {"sizes", sizes},
-                       {"table", report.path},      {"written", report.written},
-                       {"entries", report.entries}, {"version", SHARDSOLVE_VERSION_STRING}};
+  const Json object = {{"command", "tune"},
+                       {"status", "ok"},
+                       {"routine", name(Routine::cholesky)},
+                       {"device", report.device},
+                       {"backend", report.backend},
+                       {"devices", report.ranks},
+                       {"sizes", sizes},
+                       {"table", report.path},
+                       {"written", report.written},
+                       {"entries", report.entries},
+                       {"version", SHARDSOLVE_VERSION_STRING}};
   constexpr int indent = 2;
   return object.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
 }

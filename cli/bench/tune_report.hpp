@@ -1,8 +1,9 @@
 /// What tune has to say, as text or JSON.
 #pragma once
 
-#include "core/tile_merge.hpp"
 #include "tuning.hpp"
+
+#include <shardsolve/tile_table.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,14 +17,13 @@ struct TuneReport {
   std::int64_t ranks = 0;
   std::string backend;  ///< "cpu" or "cuda"
   std::vector<Tuned> sizes;
-  std::vector<core::TuneResult> results;  ///< of the sizes that were measured, in their order
   std::string path;
   bool written = false;
   std::size_t entries = 0;  ///< of the table now
 };
 
 /// The entry of a size that was measured.
-core::TuneResult result_of(const Tuned& tuned, const TuneReport& report, const std::string& date);
+TileEntry entry_of(const Tuned& tuned, const TuneReport& report, const std::string& date);
 
 std::string text_of(const TuneReport& report);
 std::string json_of(const TuneReport& report);

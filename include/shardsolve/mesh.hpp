@@ -3,6 +3,7 @@
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/export.hpp>
+#include <shardsolve/routine.hpp>
 #include <shardsolve/tile_table.hpp>
 
 #include <cstdint>
@@ -101,17 +102,18 @@ class SHARDSOLVE_EXPORT Mesh {
   bool is_here(std::int64_t rank) const;
   /// Where its matrices have to lie.
   Memory memory() const;
-  /// The tile size that is used on these devices when none is asked for: a function of their kind,
-  /// of the shape and of the table that the mesh was given, if any, so that results are the same
-  /// bits everywhere.
-  std::int64_t default_tile(std::int64_t n, Dtype dtype) const;
+  /// The tile size that a routine uses on these devices when none is asked for: a function of their
+  /// kind, of the shape and of the table that the mesh was given, if any, so that results are the
+  /// same bits everywhere.
+  std::int64_t default_tile(std::int64_t n, Dtype dtype, Routine routine = Routine::cholesky) const;
   /// From now on default_tile() looks there first; TileTable::find() is what `shardsolve tune` has
   /// written for this user. Processes give all the same one. Not while another thread uses the
   /// mesh.
   void use_tile_table(TileTable table);
   const TileTable& tile_table() const;
   /// The entry of the table that default_tile() takes its answer from; null if there is none.
-  const TileEntry* tile_entry(std::int64_t n, Dtype dtype) const;
+  const TileEntry* tile_entry(std::int64_t n, Dtype dtype,
+                              Routine routine = Routine::cholesky) const;
   /// The devices as tables know them: the CPU's model and its BLAS kernels, or the GPUs' name.
   std::string device_kind() const;
   /// Bytes that each rank's device can still take, all at the same time; what the mesh keeps for

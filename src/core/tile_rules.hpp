@@ -1,4 +1,5 @@
-/// The tile sizes that ship with the library: used where no table of `shardsolve tune` has another.
+/// The tile sizes that ship with the library for Cholesky: used where no table of `shardsolve tune`
+/// has another.
 #pragma once
 
 #include <algorithm>

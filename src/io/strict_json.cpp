@@ -62,6 +62,14 @@ std::string JsonObject::text(std::string_view key) const {
   return value.get<std::string>();
 }
 
+bool JsonObject::boolean(std::string_view key) const {
+  const Json& value = (*this)[key];
+  if (!value.is_boolean()) {
+    reject(key, "true or false");
+  }
+  return value.get<bool>();
+}
+
 std::int64_t JsonObject::integer(std::string_view key, std::int64_t least,
                                  std::int64_t most) const {
   return whole_number((*this)[key], name_of(key), least, most);

@@ -43,6 +43,7 @@ class JsonObject {
 
   const Json& operator[](std::string_view key) const;
   std::string text(std::string_view key) const;
+  bool boolean(std::string_view key) const;
   std::int64_t integer(std::string_view key, std::int64_t least, std::int64_t most) const;
   double number(std::string_view key) const;
   Dtype dtype(std::string_view key) const;

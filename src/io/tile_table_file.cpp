@@ -1,24 +1,27 @@
 #include "io/tile_table_file.hpp"
 
+#include "core/tile_key.hpp"
 #include "io/strict_json.hpp"
 
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 namespace shardsolve::io {
 namespace {
 
 constexpr const char* format = "shardsolve tile table";
-constexpr std::int64_t table_version = 1;
+constexpr std::int64_t table_version = 2;
 
 [[noreturn]] void reject(const std::string& path, const std::string& what) {
   throw Error(
@@ -29,25 +32,19 @@ constexpr std::int64_t table_version = 1;
                   path, what));
 }
 
-TileEntry entry_of(const Json& value, std::size_t index) {
+TileEntry entry_of(const JsonObject& entry, Routine routine) {
   constexpr std::int64_t most = std::int64_t{1} << 40;
-  const JsonObject entry(value, fmt::format("entry {}", index));
-  entry.require_keys({"device", "dtype", "ranks", "n", "tile", "measured"});
+  entry.require_keys({"routine", "device", "dtype", "ranks", "n", "tile", "kept", "measured"});
   const JsonObject measured = entry.object("measured");
-  measured.require_keys(
-      {"n", "seconds", "shipped_tile", "shipped_seconds", "noise", "date", "version"});
-  const Json& range = entry.list("n");
-  if (range.size() != 2) {
-    entry.reject("n", "two whole numbers");
-  }
-  return {.device = entry.text("device"),
+  measured.require_keys({"seconds", "shipped_tile", "shipped_seconds", "noise", "date", "version"});
+  return {.routine = routine,
+          .device = entry.text("device"),
           .dtype = entry.dtype("dtype"),
-          .ranks = entry.integer("ranks", 0, most),
-          .from_n = whole_number(range[0], entry.name_of("n"), 0, most),
-          .to_n = whole_number(range[1], entry.name_of("n"), 0, most),
-          .tile = entry.integer("tile", 0, most),
-          .measured = {.n = measured.integer("n", 0, most),
-                       .seconds = measured.number("seconds"),
+          .ranks = entry.integer("ranks", 1, most),
+          .n = entry.integer("n", 1, most),
+          .tile = entry.integer("tile", 1, most),
+          .kept = entry.boolean("kept"),
+          .measured = {.seconds = measured.number("seconds"),
                        .shipped_tile = measured.integer("shipped_tile", 0, most),
                        .shipped_seconds = measured.number("shipped_seconds"),
                        .noise = measured.number("noise"),
@@ -57,19 +54,29 @@ TileEntry entry_of(const Json& value, std::size_t index) {
 
 Json object_of(const TileEntry& entry) {
   const TileMeasurement& measured = entry.measured;
-  return {{"device", entry.device},
+  return {{"routine", name(entry.routine)},
+          {"device", entry.device},
           {"dtype", name(entry.dtype)},
           {"ranks", entry.ranks},
-          {"n", {entry.from_n, entry.to_n}},
+          {"n", entry.n},
           {"tile", entry.tile},
+          {"kept", entry.kept},
           {"measured",
-           {{"n", measured.n},
-            {"seconds", measured.seconds},
+           {{"seconds", measured.seconds},
             {"shipped_tile", measured.shipped_tile},
             {"shipped_seconds", measured.shipped_seconds},
             {"noise", measured.noise},
             {"date", measured.date},
             {"version", measured.version}}}};
+}
+
+std::optional<Routine> routine_named(const std::string& text) {
+  for (const Routine routine : {Routine::cholesky}) {
+    if (text == name(routine)) {
+      return routine;
+    }
+  }
+  return std::nullopt;
 }
 
 std::string variable(const char* name) {
@@ -111,6 +118,12 @@ std::string contents_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// Whether there is a table to be read, or has to be one.
+bool lies_there(const TilePath& place) {
+  std::error_code error;
+  return !place.path.empty() && (place.required || std::filesystem::exists(place.path, error));
+}
+
 TilePath named(const std::string& path, const char* by) {
   return {path == "none" ? "" : path, true, by};
 }
@@ -129,18 +142,30 @@ TilePath tile_table_path(const std::string& option) {
   return {directory.empty() ? "" : (directory / "shardsolve" / "tiles.json").string(), false, ""};
 }
 
-TileTable read_tile_table(const TilePath& place) {
-  std::error_code error;
-  if (place.path.empty() || (!place.required && !std::filesystem::exists(place.path, error))) {
-    return {};
-  }
-  return TileTable::load(place.path);
+void TileFile::put(TileEntry entry) {
+  std::erase_if(entries,
+                [&](const TileEntry& one) { return core::tile_key(one) == core::tile_key(entry); });
+  entries.push_back(std::move(entry));
+  std::sort(entries.begin(), entries.end(), [](const TileEntry& a, const TileEntry& b) {
+    return core::tile_key(a) < core::tile_key(b);
+  });
 }
 
-std::string to_json(const std::vector<TileEntry>& entries) {
+TileFile read_tile_file(const TilePath& place) {
+  return lies_there(place) ? parse_tile_file(contents_of(place.path), place.path) : TileFile{};
+}
+
+TileTable read_tile_table(const TilePath& place) {
+  return lies_there(place) ? TileTable::load(place.path) : TileTable{};
+}
+
+std::string to_json(const TileFile& file) {
   Json list = Json::array();
-  for (const TileEntry& entry : entries) {
+  for (const TileEntry& entry : file.entries) {
     list.push_back(object_of(entry));
+  }
+  for (const Json& other : file.others) {
+    list.push_back(other);
   }
   constexpr int indent = 2;
   return Json{{"format", format}, {"version", table_version}, {"entries", list}}.dump(
@@ -148,7 +173,7 @@ std::string to_json(const std::vector<TileEntry>& entries) {
          "\n";
 }
 
-std::vector<TileEntry> tile_entries(std::string_view text, const std::string& path) {
+TileFile parse_tile_file(std::string_view text, const std::string& path) {
   const Json table = Json::parse(text, nullptr, false);
   if (!table.is_object() || !table.contains("format") || table["format"] != format) {
     reject(path, fmt::format("it is not JSON with \"format\": \"{}\"", format));
@@ -158,19 +183,27 @@ std::vector<TileEntry> tile_entries(std::string_view text, const std::string& pa
     throw Error(
         ErrorKind::unsupported,
         fmt::format("'{}' is a table of tile sizes of version {}, and this shardsolve knows "
-                    "version {}: use the shardsolve that has written it, or another table "
-                    "(--tile-table, SHARDSOLVE_TILE_TABLE; 'none' for none)",
+                    "version {}: use the shardsolve that has written it, move it away and run "
+                    "'shardsolve tune' again, or name another (--tile-table, "
+                    "SHARDSOLVE_TILE_TABLE; 'none' for none)",
                     path, table["version"].dump(), table_version));
   }
   try {
     const JsonObject fields(table, "it");
     fields.require_keys({"format", "version", "entries"});
     fields.integer("version", table_version, table_version);
-    std::vector<TileEntry> entries;
+    TileFile file;
     for (const Json& value : fields.list("entries")) {
-      entries.push_back(entry_of(value, entries.size() + 1));
+      const std::size_t number = file.entries.size() + file.others.size() + 1;
+      const JsonObject entry(value, fmt::format("entry {}", number));
+      if (const auto routine = routine_named(entry.text("routine"))) {
+        file.entries.push_back(entry_of(entry, *routine));
+      } else {
+        file.others.push_back(value);
+      }
     }
-    return TileTable(std::move(entries)).entries();
+    TileTable{file.entries};  // refuses entries that make no sense
+    return file;
   } catch (const JsonFault& fault) {
     reject(path, fault.what());
   } catch (const Error& error) {
@@ -183,7 +216,7 @@ std::vector<TileEntry> tile_entries(std::string_view text, const std::string& pa
 namespace shardsolve {
 
 TileTable TileTable::load(const std::string& path) {
-  TileTable table(io::tile_entries(io::contents_of(path), path));
+  TileTable table(io::parse_tile_file(io::contents_of(path), path).entries);
   table.path_ = path;
   return table;
 }

@@ -1,6 +1,8 @@
 /// Tables of tile sizes as files: JSON that people can read.
 #pragma once
 
+#include "io/strict_json.hpp"
+
 #include <shardsolve/tile_table.hpp>
 
 #include <string>
@@ -21,10 +23,22 @@ TilePath tile_table_path(const std::string& option);
 /// is not there. Throws as TileTable::load().
 TileTable read_tile_table(const TilePath& place);
 
+/// What the file of a table holds.
+struct TileFile {
+  std::vector<TileEntry> entries;
+  /// Entries of routines that this library does not know, as they are: a later one wrote them.
+  std::vector<Json> others;
+
+  /// Adds an entry, in place of one for the same routine, devices, dtype and size.
+  void put(TileEntry entry);
+};
+/// Of the file that read_tile_table() reads. Throws as TileTable::load().
+TileFile read_tile_file(const TilePath& place);
+
 /// The contents of a table's file, and back. Numbers are kept to the last bit. `path` is for the
 /// message of Error(invalid_argument), thrown where the text is no table, or not one of this
 /// version to the last key: what is not understood must not be lost when it is written again.
-std::string to_json(const std::vector<TileEntry>& entries);
-std::vector<TileEntry> tile_entries(std::string_view text, const std::string& path);
+std::string to_json(const TileFile& file);
+TileFile parse_tile_file(std::string_view text, const std::string& path);
 
 }  // namespace shardsolve::io

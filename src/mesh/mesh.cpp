@@ -71,8 +71,8 @@ bool Mesh::is_here(std::int64_t rank) const { return state_->is_here(rank); }
 
 Memory Mesh::memory() const { return state_->backend().memory(); }
 
-std::int64_t Mesh::default_tile(std::int64_t n, Dtype dtype) const {
-  const TileEntry* entry = tile_entry(n, dtype);
+std::int64_t Mesh::default_tile(std::int64_t n, Dtype dtype, Routine routine) const {
+  const TileEntry* entry = tile_entry(n, dtype, routine);
   return entry != nullptr ? entry->tile : state_->backend().default_tile(n, dtype);
 }
 
@@ -80,10 +80,10 @@ void Mesh::use_tile_table(TileTable table) { state_->tiles = std::move(table); }
 
 const TileTable& Mesh::tile_table() const { return state_->tiles; }
 
-const TileEntry* Mesh::tile_entry(std::int64_t n, Dtype dtype) const {
+const TileEntry* Mesh::tile_entry(std::int64_t n, Dtype dtype, Routine routine) const {
   return state_->tiles.entries().empty()
              ? nullptr
-             : state_->tiles.entry_for(device_kind(), dtype, ranks(), n);
+             : state_->tiles.entry_for(device_kind(), dtype, ranks(), n, routine);
 }
 
 std::string Mesh::device_kind() const { return state_->backend().device_kind(); }

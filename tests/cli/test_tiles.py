@@ -60,13 +60,17 @@ def test_tile_asked_for_goes_before_the_table(command, system, table):
 
 
 @pytest.mark.parametrize(
-    "change", [{"device": "a CPU from elsewhere"}, {"ranks": 3}, {"n": [50, 50]}]
+    "change",
+    [
+        {"device": "a CPU from elsewhere"},
+        {"ranks": 3},
+        {"n": 200},
+        {"kept": False},
+        {"routine": "eigh"},
+    ],
 )
 def test_entry_for_something_else_is_not_used(command, system, table, change):
-    other = {"measured": {"n": 50}} | change
-    if "n" in change:
-        other = {"n": [60, 80], "measured": {"n": 70}}
-    write_table(table, entry(**{"device": device_of(command), **other}))
+    write_table(table, entry(**{"device": device_of(command), **change}))
     report = command(*SOLVE, "--tile-table", "tiles.json", "--json").json()
     assert (report["tile"], report["tile_from"], report["tile_table"]) == (25, "library", None)
 
@@ -77,7 +81,8 @@ def test_entry_for_something_else_is_not_used(command, system, table, change):
 BAD = {
     "damaged": ('{"format": "shardsolve tile tab', 2, ["no table of tile sizes", "none"]),
     "foreign": ('{"format": "something else"}', 2, ["no table of tile sizes", "Move it away"]),
-    "later": (json.dumps({**FORMAT, "version": 2}), 2, ["version 2", "knows version 1"]),
+    "later": (json.dumps({**FORMAT, "version": 3}), 2, ["version 3", "knows version 2"]),
+    "earlier": (json.dumps({**FORMAT, "version": 1}), 2, ["version 1", "shardsolve tune"]),
     "unknown key": (json.dumps({**FORMAT, "entries": [], "gemm": 1}), 2, ['"gemm"']),
 }
 
@@ -140,44 +145,42 @@ def test_processes_need_one_tile(command, system, table):
 # ---- tune
 
 
-def test_tune_measures_and_merges(command, tmp_path):
+def test_tune_measures_and_keeps_what_is_there(command, tmp_path):
     device = device_of(command)
     foreign = entry("a CPU from elsewhere")
-    near = entry(device, n=[100, 150], measured={"n": 128})
-    far = entry(device, n=[1000, 2000], measured={"n": 1500})
-    path = write_table(tmp_path / "tiles.json", foreign, near, far)
+    near = entry(device, n=128)
+    far = entry(device, n=1500)
+    unknown = {"routine": "eigh", "band": 64, "half": [0.5, None]}
+    path = write_table(tmp_path / "tiles.json", unknown, foreign, near, far)
     arguments = ["--n", "200,128", "--devices", 2, "--tile-table", "tiles.json", "--budget", 60]
     result = command("tune", *arguments, "--json", "--quiet")
     assert (result.code, result.err) == (0, "")
     report = result.json()
     assert (report["device"], report["devices"], report["table"]) == (device, 2, "tiles.json")
+    assert report["routine"] == "cholesky"
     # 128 on two devices: slabs of 64 columns, one tile
     assert [size["n"] for size in report["sizes"]] == [128, 200]
     assert "only one tile" in report["sizes"][0]["left_out"]
     measured = report["sizes"][1]
     assert len(measured["shipped_seconds"]) >= 3 and len(measured["best_seconds"]) >= 3
-    entries = read(path)
-    assert foreign in entries and far in entries
-    mine = [one for one in entries if one["device"] == device and one["measured"]["n"] == 200]
-    assert len(mine) == (1 if measured["kept"] else 0)
-    assert report["entries"] == len(entries)
-    for one in mine:
-        assert one["tile"] == measured["best_tile"]
-        assert one["n"] == measured["range"]
-    # it lies between its neighbour and the reach of one size
-    assert measured["range"] == [160 + 1, 282]
-    assert [one["n"] for one in entries if one["measured"]["n"] == 128] == [[100, 150]]
+    *known, last = read(path)
+    assert last == unknown
+    assert report["written"] and report["entries"] == len(known) == 4
+    (mine,) = [one for one in known if one not in (foreign, near, far)]
+    assert (mine["routine"], mine["device"], mine["n"]) == ("cholesky", device, 200)
+    assert (mine["tile"], mine["kept"]) == (measured["best_tile"], measured["kept"])
 
 
 def test_size_that_is_measured_again_replaces_its_entry(command, tmp_path):
-    stale = entry(device_of(command), n=[150, 250], tile=3, measured={"n": 200})
+    stale = entry(device_of(command), n=200, tile=3)
     path = write_table(tmp_path / "tiles.json", stale)
     arguments = ["--n", 200, "--devices", 2, "--tile-table", "tiles.json"]
     report = command("tune", *arguments, "--json").json()
     assert report["written"]
-    assert stale not in read(path)
+    (fresh,) = read(path)
+    assert fresh["n"] == 200 and fresh != stale
     text = command("tune", *arguments).out
-    assert "library's" in text and "tiles.json" in text
+    assert "library's" in text and "'tiles.json', 1 entry" in text
 
 
 def test_tune_makes_the_usual_place(command, tmp_path):
@@ -185,7 +188,8 @@ def test_tune_makes_the_usual_place(command, tmp_path):
     report = command("tune", "--n", 200, "--devices", 2, "--json", env=env).json()
     path = tmp_path / "config" / "shardsolve" / "tiles.json"
     assert report["table"] == str(path)
-    assert path.is_file() == report["written"] == report["sizes"][0]["kept"]
+    assert report["written"]
+    assert [one["kept"] for one in read(path)] == [report["sizes"][0]["kept"]]
 
 
 @pytest.mark.parametrize(
@@ -213,6 +217,7 @@ def test_budget_leaves_sizes_out_and_says_so(command, tmp_path):
     result = command("tune", *arguments)
     assert result.code == 0
     assert "left out" in result.out and "--budget" in result.out
+    assert "Nothing was measured" in result.out
     assert contents(tmp_path) == {}
 
 
