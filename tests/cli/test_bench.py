@@ -36,7 +36,7 @@ def test_text_is_a_table(command):
 
 
 def test_tile_of_the_table_is_named(command, tmp_path):
-    own = entry(device_of(command), n=[150, 250], measured={"n": 200})
+    own = entry(device_of(command), n=200)
     write_table(tmp_path / "tiles.json", own)
     report = command(*BENCH, "--devices", 2, "--tile-table", "tiles.json", "--json").json()
     found = [report[key] for key in ("tile", "tile_from", "tile_table")]
