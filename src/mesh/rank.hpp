@@ -43,15 +43,11 @@ class Rank {
   runtime::Queue& rest() { return *rest_; }
   comm::Communicator& communicator() { return communicator_; }
 
-  /// The base for this dtype.
-  template <Scalar T>
-  const runtime::Kernels<T>& kernels() const {
-    return kernels<runtime::Kernels<T>>();
-  }
-  /// See Device::kernels.
-  template <runtime::IsKernelSet Set>
-  const Set& kernels() const {
-    return device_.kernels<Set>();
+  /// Those that all algorithms use, kernels<double>(), or a set by its class,
+  /// kernels<CholeskyKernels<double>>(). See Device::kernels.
+  template <class Wanted>
+  const runtime::KernelSetOf<Wanted>& kernels() const {
+    return device_.kernels<runtime::KernelSetOf<Wanted>>();
   }
 
   /// What this call takes of workspace, about: all ranks say so before they take any, if they do.
