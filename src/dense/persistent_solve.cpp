@@ -1,7 +1,6 @@
 #include "dense/persistent_solve.hpp"
 
 #include "dense/bytes_of.hpp"
-#include "runtime/cholesky_kernels.hpp"
 
 #include <algorithm>
 #include <bit>
