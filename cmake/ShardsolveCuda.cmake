@@ -1,5 +1,31 @@
 # libshardsolve_cuda.so: the backend for NVIDIA GPUs, loaded at run time where there is a driver. Needs CUDA 13's
 # compiler and cuBLAS to build; without them everything else is built all the same.
+
+# nvcc's flags for the kernels of one folder below src/runtime/cuda/kernels, beside those of all. "<folder>: <flag>..." a
+# line; a family whose bits are a contract says "--fmad=false" here.
+set(cuda_folder_flags)
+
+# Of the other rooms the library takes what has no state and no BLAS. What is missing here is named by the linker, which
+# leaves no symbol undefined.
+set(cuda_shared_sources
+    src/comm/copy_window.cpp
+    src/comm/data_messages.cpp
+    src/comm/exchange_communicator.cpp
+    src/comm/failure.cpp
+    src/comm/process_group.cpp
+    src/comm/pulses.cpp
+    src/comm/release_agreement.cpp
+    src/comm/ring.cpp
+    src/comm/shared_memory.cpp
+    src/comm/tell_all.cpp
+    src/comm/topology.cpp
+    src/comm/traced_messages.cpp
+    src/core/error.cpp
+    src/mesh/gpu_seats.cpp
+    src/runtime/host/one_way_counter.cpp
+    src/runtime/operand_shapes.cpp
+    src/runtime/queue.cpp)
+
 include(CheckLanguage)
 if(NOT SHARDSOLVE_CUDA STREQUAL OFF)
   if(NOT CMAKE_CUDA_COMPILER)
@@ -37,11 +63,21 @@ set(CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES "")
 
 # nvcc compiles the kernels with the system's g++, which it needs, and our compiler all else: nothing of the C++ standard
 # library stands between the two. CMake 3.25 does not know nvcc's flag for C++20.
-file(GLOB_RECURSE cuda_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/cuda/kernels/*.cu")
+set(cuda_kernels_directory "${PROJECT_SOURCE_DIR}/src/runtime/cuda/kernels")
+file(GLOB_RECURSE cuda_kernels CONFIGURE_DEPENDS "${cuda_kernels_directory}/*.cu")
 add_library(shardsolve_cuda_kernels OBJECT ${cuda_kernels})
 set_target_properties(shardsolve_cuda_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_EXTENSIONS ON
                                                          CUDA_VISIBILITY_PRESET hidden UNITY_BUILD OFF)
 target_compile_options(shardsolve_cuda_kernels PRIVATE -std=c++20 $<$<NOT:$<CONFIG:Release>>:-lineinfo> --diag-suppress=554)
+foreach(line IN LISTS cuda_folder_flags)
+  string(REGEX MATCH "^([a-z_]+): (.+)$" fits "${line}")
+  if(NOT fits OR NOT IS_DIRECTORY "${cuda_kernels_directory}/${CMAKE_MATCH_1}")
+    message(FATAL_ERROR "cuda_folder_flags: '${line}' is no \"<folder>: <flag>...\"")
+  endif()
+  separate_arguments(flags UNIX_COMMAND "${CMAKE_MATCH_2}")
+  file(GLOB_RECURSE of_folder "${cuda_kernels_directory}/${CMAKE_MATCH_1}/*.cu")
+  set_property(SOURCE ${of_folder} APPEND PROPERTY COMPILE_OPTIONS ${flags})
+endforeach()
 target_include_directories(shardsolve_cuda_kernels PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
                                                            "${generated_include}")
 # Kernels whose bits are those of the CPU: what is fused there is written so.
@@ -49,17 +85,9 @@ set(exact_kernels "${PROJECT_SOURCE_DIR}/src/runtime/cuda/kernels/dot/fixed_dot.
 target_sources(shardsolve_cuda_kernels PRIVATE ${exact_kernels})
 set_source_files_properties(${exact_kernels} PROPERTIES COMPILE_OPTIONS -fmad=false)
 
-# Of the other rooms it takes what has no state and no BLAS.
 shardsolve_sources(cuda_sources src/runtime/cuda src/comm/cuda src/mesh/cuda)
-add_library(
-  shardsolve_cuda MODULE
-  ${cuda_sources} $<TARGET_OBJECTS:shardsolve_cuda_kernels> src/comm/copy_window.cpp
-  src/comm/data_messages.cpp src/comm/exchange_communicator.cpp src/comm/failure.cpp
-  src/comm/process_group.cpp src/comm/pulses.cpp
-  src/comm/release_agreement.cpp src/comm/ring.cpp src/comm/shared_memory.cpp
-  src/comm/tell_all.cpp src/comm/topology.cpp src/comm/traced_messages.cpp src/core/error.cpp
-  src/mesh/gpu_seats.cpp
-  src/runtime/host/one_way_counter.cpp src/runtime/operand_shapes.cpp src/runtime/queue.cpp)
+list(TRANSFORM cuda_shared_sources PREPEND "${PROJECT_SOURCE_DIR}/")
+add_library(shardsolve_cuda MODULE ${cuda_sources} ${cuda_shared_sources} $<TARGET_OBJECTS:shardsolve_cuda_kernels>)
 set(export_map "${PROJECT_SOURCE_DIR}/cmake/shardsolve_cuda.map")
 set_target_properties(
   shardsolve_cuda

@@ -53,15 +53,11 @@ class Rank {
   runtime::Queue& queue(const QueueRole& role);
   comm::Communicator& communicator() { return communicator_; }
 
-  /// The base for this dtype.
-  template <Scalar T>
-  const runtime::Kernels<T>& kernels() const {
-    return kernels<runtime::Kernels<T>>();
-  }
-  /// See Device::kernels.
-  template <runtime::IsKernelSet Set>
-  const Set& kernels() const {
-    return device_.kernels<Set>();
+  /// Those that all algorithms use, kernels<double>(), or a set by its class,
+  /// kernels<CholeskyKernels<double>>(). See Device::kernels.
+  template <class Wanted>
+  const runtime::KernelSetOf<Wanted>& kernels() const {
+    return device_.kernels<runtime::KernelSetOf<Wanted>>();
   }
 
   /// Announces how many bytes of workspace this call plans to take. Either all ranks call it,

@@ -59,7 +59,7 @@ class CholeskyKernels {
   /// Cholesky factor of the lower triangle of one tile, LAPACK potrf. `info` receives 0, or the
   /// 1-based number of the column whose pivot was not positive (negated if it was not a number).
   /// `aid`: the tile's scratch, see CholeskyTuning.
-  /// Counts n^3 / 3 multiplications and additions; what a backend makes in `aid` is its own affair.
+  /// Counts n^3 / 3 operations, if complex 4 times that; not what a backend makes in `aid`.
   void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const {
     const std::int64_t n = a.rows();
     require(a.columns() == n && (aid.columns() == 0 || aid.rows() == n), "potrf");

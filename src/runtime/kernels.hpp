@@ -212,4 +212,19 @@ class Kernels {
   }
 };
 
+namespace detail {
+template <class Wanted>
+struct KernelSetOf {
+  using Type = Wanted;
+};
+template <Scalar T>
+struct KernelSetOf<T> {
+  using Type = Kernels<T>;
+};
+}  // namespace detail
+
+/// The base for a dtype; a set as it is.
+template <class Wanted>
+using KernelSetOf = typename detail::KernelSetOf<Wanted>::Type;
+
 }  // namespace shardsolve::runtime

@@ -1,7 +1,6 @@
 #include "dense/cholesky/persistent_solve.hpp"
 
 #include "dense/shared/bytes_of.hpp"
-#include "runtime/cholesky_kernels.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -3,6 +3,7 @@
 
 #include "comm/communicator.hpp"
 #include "mesh/rank.hpp"
+#include "runtime/cholesky_kernels.hpp"
 #include "runtime/persistent_solve.hpp"
 
 #include <shardsolve/slab_layout.hpp>

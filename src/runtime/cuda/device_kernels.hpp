@@ -50,8 +50,8 @@ struct DeviceKernels {
   static std::size_t inspect_scratch(std::int64_t rows, std::int64_t columns);
 
   /// Solves op(a) X = b (triangular `a` of up to largest_triangle columns, one triangle of it is
-  /// read) for few right-hand sides, at most most_columns; X replaces b. By substitution, so as
-  /// stable as trsm. False, and nothing is enqueued, on a GPU with too little shared memory.
+  /// read; op is no plain transpose) for at most most_columns right-hand sides; X replaces b. By
+  /// substitution, as stable as trsm. False, enqueuing nothing, on a GPU short of shared memory.
   static constexpr std::int64_t largest_triangle = 1024;
   static constexpr std::int64_t most_columns = 256;
   static bool solve_tile(cudaStream_t stream, Triangle triangle, Op op, In a, Out b);

@@ -1,6 +1,7 @@
 /// Exchanges between the lanes of a warp, and sums over them.
 #pragma once
 
+#include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 
 namespace shardsolve::runtime::cuda {

@@ -1,6 +1,7 @@
 /// Where a block of threads is among the tiles of an update.
 #pragma once
 
+#include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/update_pieces.hpp"
 
 #include <cstdint>
