@@ -10,6 +10,8 @@
 namespace shardsolve::cli {
 namespace {
 
+// There is a b: has_right_hand_sides.
+// NOLINTBEGIN(bugprone-unchecked-optional-access)
 struct SolveJob {
   static constexpr bool has_right_hand_sides = true;
   static constexpr std::string_view doing = "solving with";
@@ -45,6 +47,7 @@ struct SolveJob {
             .remarks = {{&Outcome::rcond, remark_on_error("x", report.error_estimate)}}};
   }
 };
+// NOLINTEND(bugprone-unchecked-optional-access)
 
 void add_solve_options(CLI::App& command, TypedOptions& typed, Options& options) {
   add_input(command, "A", options.matrix, "the matrix, an .npy file");

@@ -321,16 +321,16 @@ void ProcessGroup::require_progress() {
   Watch(*pulses_, rank(), own_pulse().operation()).report(first->rank);
 }
 
-Verdict ProcessGroup::verdict_of_others() const {
+CallEnd ProcessGroup::call_end_of_others() const {
   return {.failure = heard_, .origin = heard_from_, .flops = {}, .usable = false};
 }
 
-Verdict ProcessGroup::leave() {
+CallEnd ProcessGroup::leave() {
   const std::lock_guard lock(mutex_);
   left_ = true;
   in_call_ = false;
   transport_->abandon();
-  return verdict_of_others();
+  return call_end_of_others();
 }
 
 bool ProcessGroup::lost(std::int64_t rank) const {
@@ -356,13 +356,13 @@ void ProcessGroup::lose(std::int64_t rank) {
 
 // ---- the end of a call
 
-Verdict ProcessGroup::conclude(const std::optional<Failure>& known, double flops) {
+CallEnd ProcessGroup::conclude(const std::optional<Failure>& known, double flops) {
   std::optional<Failure> own = known;
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !calling_back_; });
     if (left_) {
-      return verdict_of_others();
+      return call_end_of_others();
     }
     // Once more: of what is found later the others cannot be told.
     if (const std::exception_ptr reason = look_around()) {
@@ -374,13 +374,13 @@ Verdict ProcessGroup::conclude(const std::optional<Failure>& known, double flops
     send_ends(own, flops);
   }
   const std::optional<Failure> late = await_ends();
-  Verdict verdict = judge(own, flops, late);
-  verdict.usable = verdict.usable && (!verdict.failure || settle());
-  if (!verdict.usable) {
+  CallEnd call_end = judge(own, flops, late);
+  call_end.usable = call_end.usable && (!call_end.failure || settle());
+  if (!call_end.usable) {
     say_farewell();
     transport_->abandon();
   }
-  return verdict;
+  return call_end;
 }
 
 void ProcessGroup::send_ends(const std::optional<Failure>& own, double flops) {
@@ -452,33 +452,33 @@ void ProcessGroup::say_farewell() {
 }
 
 /// The failure of the lowest rank that has one, and what everybody has done.
-Verdict ProcessGroup::judge(const std::optional<Failure>& own, double flops,
+CallEnd ProcessGroup::judge(const std::optional<Failure>& own, double flops,
                             const std::optional<Failure>& late) const {
-  Verdict verdict;
+  CallEnd call_end;
   for (const Peer& peer : peers_) {
     const bool self = peer.rank == rank();
-    verdict.flops.push_back(self ? flops : peer.end ? peer.end->flops : 0.0);
-    verdict.usable = verdict.usable && !peer.silent;
+    call_end.flops.push_back(self ? flops : peer.end ? peer.end->flops : 0.0);
+    call_end.usable = call_end.usable && !peer.silent;
     std::optional<Failure> failure = self ? own : std::nullopt;
     if (peer.end && peer.end->failed) {
       failure = failure_in(*peer.end);
     }
-    if (failure && !verdict.failure) {
-      verdict.failure = failure;
-      verdict.origin = peer.rank;
+    if (failure && !call_end.failure) {
+      call_end.failure = failure;
+      call_end.origin = peer.rank;
     }
   }
-  if (!verdict.failure && (late || !verdict.usable)) {
+  if (!call_end.failure && (late || !call_end.usable)) {
     // Who has told a failure is silent by now, or ranks have found each other silent.
-    verdict.failure = heard_ ? heard_ : late;
-    if (!verdict.failure) {
-      verdict.failure = {ErrorKind::communication, "a rank was lost in this call"};
+    call_end.failure = heard_ ? heard_ : late;
+    if (!call_end.failure) {
+      call_end.failure = {ErrorKind::communication, "a rank was lost in this call"};
     }
-    verdict.origin = std::find_if(peers_.begin(), peers_.end(), [this](const Peer& peer) {
-                       return peer.rank == rank() || !peer.silent;
-                     })->rank;
+    call_end.origin = std::find_if(peers_.begin(), peers_.end(), [this](const Peer& peer) {
+                        return peer.rank == rank() || !peer.silent;
+                      })->rank;
   }
-  return verdict;
+  return call_end;
 }
 
 /// Throws SilentRank. A process may take as long as it needs for what nobody waits for, a file for

@@ -27,7 +27,7 @@
 namespace shardsolve::comm {
 
 /// What became of a call: the same in all processes.
-struct Verdict {
+struct CallEnd {
   std::optional<Failure> failure;
   /// The lowest of the ranks with a failure of their own; if all that is known is that a rank was
   /// lost, the lowest of the others.
@@ -80,12 +80,12 @@ class ProcessGroup {
   /// Called when this process has nothing more to do for the call: waits for the others, and
   /// returns what all agree on. `known`: the failure of this process, if it has one; the group adds
   /// what it has found itself.
-  Verdict conclude(const std::optional<Failure>& known, double flops);
+  CallEnd conclude(const std::optional<Failure>& known, double flops);
 
   /// Called when the rank of this process has not come back from a call that has failed. Returns
   /// what the other processes say of the call. From now on the transport is left alone: when the
   /// rank does come back, its owner may have destroyed it.
-  Verdict leave();
+  CallEnd leave();
 
   /// As Pulses::wait, for this process's rank: one that is silent is lost.
   void wait(const Pulses& pulses, const runtime::host::OneWayCounter& counter, std::uint32_t target,
@@ -144,10 +144,10 @@ class ProcessGroup {
   std::optional<Failure> await_ends();
   void require_life(const Peer& peer, Watch& watch, bool failing) const;
   void say_farewell();
-  Verdict judge(const std::optional<Failure>& own, double flops,
+  CallEnd judge(const std::optional<Failure>& own, double flops,
                 const std::optional<Failure>& late) const;
   /// What is known of the call where this process has left it.
-  Verdict verdict_of_others() const;
+  CallEnd call_end_of_others() const;
   bool settle();
 
   /// Life, for whoever waits for this process to return from the call.

@@ -93,7 +93,7 @@ MeshState::Seat* MeshState::seat(std::int64_t rank) const {
 
 bool MeshState::speaks() const {
   const std::lock_guard lock(mutex_);
-  return verdict_.origin < 0 ? is_here(0) : is_here(verdict_.origin);
+  return call_end_.origin < 0 ? is_here(0) : is_here(call_end_.origin);
 }
 
 bool MeshState::broken() const {
@@ -183,7 +183,7 @@ void MeshState::take_part(std::unique_lock<std::mutex>& lock, Seat& seat) {
   changed_.notify_all();
   // Workspace goes only when no rank can still be copying from it.
   changed_.wait(lock, [&] { return drained_ == seats_.size(); });
-  if (!verdict_.usable) {
+  if (!call_end_.usable) {
     seat.returned = true;
     broken_ = true;
     changed_.notify_all();
@@ -210,9 +210,9 @@ void MeshState::conclude(std::unique_lock<std::mutex>& lock) {
     flops += queue->flops();
   }
   lock.unlock();
-  comm::Verdict verdict = processes->conclude(own, flops);
+  comm::CallEnd call_end = processes->conclude(own, flops);
   // Perhaps it was found only now: in all processes, or they differ in the next call.
-  if (verdict.failure) {
+  if (call_end.failure) {
     for (const auto& seat : seats_) {
       seat->communicator->give_up();
     }
@@ -221,10 +221,10 @@ void MeshState::conclude(std::unique_lock<std::mutex>& lock) {
   if (broken_) {  // this rank was given up meanwhile, and the caller has been told why
     return;
   }
-  if (verdict.failure && (verdict.origin != processes->rank() || !failure_)) {
-    failure_ = std::make_exception_ptr(Error(verdict.failure->kind, verdict.failure->message));
+  if (call_end.failure && (call_end.origin != processes->rank() || !failure_)) {
+    failure_ = std::make_exception_ptr(Error(call_end.failure->kind, call_end.failure->message));
   }
-  verdict_ = std::move(verdict);
+  call_end_ = std::move(call_end);
 }
 
 std::int64_t MeshState::available_memory(std::int64_t enough) const {
@@ -273,7 +273,7 @@ void MeshState::begin(const RunOptions& options, RankProgram program) {
         std::max<std::chrono::duration<double>>(limit, comm::ProcessGroup::least_silence_limit));
   }
   failure_ = nullptr;
-  verdict_ = {};
+  call_end_ = {};
   drained_ = 0;
   current_ = std::make_shared<const Call>(Call{options, std::move(program)});
   for (std::int64_t rank = 0; rank < ranks(); ++rank) {
@@ -325,12 +325,12 @@ void MeshState::give_rank_up() {
   if (processes == nullptr) {
     return;
   }
-  verdict_ = processes->leave();
+  call_end_ = processes->leave();
   if (failure_) {
-    verdict_.origin = processes->rank();
+    call_end_.origin = processes->rank();
     return;
   }
-  const comm::Failure told = verdict_.failure.value_or(
+  const comm::Failure told = call_end_.failure.value_or(
       comm::Failure{ErrorKind::communication, "the call has failed in another process"});
   failure_ = std::make_exception_ptr(Error(told.kind, told.message));
 }
@@ -370,7 +370,7 @@ auto MeshState::meet(std::unique_lock<std::mutex>& lock, const RunOptions& optio
 void MeshState::add_trace(std::unique_lock<std::mutex>& lock, const RunOptions& options,
                           const std::vector<comm::ClockReading>& clocks) {
   const std::exception_ptr failure = failure_;
-  const comm::Verdict verdict = verdict_;
+  const comm::CallEnd call_end = call_end_;
   try {
     GatheredTrace all;
     for (auto& seat : seats_) {
@@ -398,7 +398,7 @@ void MeshState::add_trace(std::unique_lock<std::mutex>& lock, const RunOptions& 
     }
   }
   failure_ = failure;
-  verdict_ = verdict;
+  call_end_ = call_end;
 }
 
 void MeshState::require_whole() const {
@@ -433,7 +433,7 @@ CallCost MeshState::run(const RunOptions& options, RankProgram program) {
 
 std::vector<double> MeshState::flops() const {
   if (backend_->processes() != nullptr) {
-    return verdict_.flops;
+    return call_end_.flops;
   }
   std::vector<double> by_rank;
   for (const auto& seat : seats_) {

@@ -122,7 +122,7 @@ class MeshState {
   std::shared_ptr<const Call> current_;
   std::exception_ptr failure_;
   std::size_t drained_ = 0;
-  comm::Verdict verdict_;  // of the processes, if there are several
+  comm::CallEnd call_end_;  // of the processes, if there are several
 };
 
 }  // namespace shardsolve::mesh

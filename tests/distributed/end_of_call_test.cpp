@@ -60,10 +60,10 @@ class Process {
   void begin(std::stop_token stop = {}) { group_.begin_call(std::move(stop), false); }
   /// Until this process has found a failure.
   void wait_until_told() { told_.get_future().wait(); }
-  comm::Verdict end(const std::optional<comm::Failure>& known = std::nullopt) {
+  comm::CallEnd end(const std::optional<comm::Failure>& known = std::nullopt) {
     return group_.conclude(known, 0.0);
   }
-  std::future<comm::Verdict> end_meanwhile(const std::optional<comm::Failure>& known = {}) {
+  std::future<comm::CallEnd> end_meanwhile(const std::optional<comm::Failure>& known = {}) {
     return std::async(std::launch::async, [this, known] { return end(known); });
   }
 
@@ -87,12 +87,12 @@ TEST(EndOfCall, FailureFoundWhileARankFinishes_IsTheOutcomeInAllProcesses) {
   stop.request_stop();
   asked.wait_until_told();
   auto theirs = other.end_meanwhile();
-  const comm::Verdict ours = asked.end();
-  for (const comm::Verdict& verdict : {ours, theirs.get()}) {
-    ASSERT_TRUE(verdict.failure);
-    EXPECT_EQ(verdict.failure->kind, ErrorKind::cancelled);
-    EXPECT_EQ(verdict.origin, 0);
-    EXPECT_TRUE(verdict.usable);
+  const comm::CallEnd ours = asked.end();
+  for (const comm::CallEnd& call_end : {ours, theirs.get()}) {
+    ASSERT_TRUE(call_end.failure);
+    EXPECT_EQ(call_end.failure->kind, ErrorKind::cancelled);
+    EXPECT_EQ(call_end.origin, 0);
+    EXPECT_TRUE(call_end.usable);
   }
 }
 
@@ -107,10 +107,10 @@ TEST(EndOfCall, StopWhileAProcessIsGone_IsNotWaitedForLong) {
     auto end = asked.end_meanwhile(known);
     wait_until([&] { return std::string(asked.pulse().operation()) == "the end of the call"; });
     stop.request_stop();
-    const comm::Verdict verdict = end.get();
-    ASSERT_TRUE(verdict.failure);
-    EXPECT_THAT(verdict.failure->message, HasSubstr(known ? "planted" : "rank 1 has been silent"));
-    EXPECT_FALSE(verdict.usable);
+    const comm::CallEnd call_end = end.get();
+    ASSERT_TRUE(call_end.failure);
+    EXPECT_THAT(call_end.failure->message, HasSubstr(known ? "planted" : "rank 1 has been silent"));
+    EXPECT_FALSE(call_end.usable);
   }
 }
 
@@ -145,10 +145,10 @@ TEST(EndOfCall, LastNoteThatIsNotTaken_NamesWhoDoesNotTakeIt) {
   const auto sent = other.send(0, comm::Transport::Channel::control, 0, {&note, sizeof note});
   Process waiting(post, 0, milliseconds(250));
   waiting.begin();
-  const comm::Verdict verdict = waiting.end();
-  ASSERT_TRUE(verdict.failure);
-  EXPECT_THAT(verdict.failure->message, HasSubstr("rank 1 has been silent"));
-  EXPECT_FALSE(verdict.usable);
+  const comm::CallEnd call_end = waiting.end();
+  ASSERT_TRUE(call_end.failure);
+  EXPECT_THAT(call_end.failure->message, HasSubstr("rank 1 has been silent"));
+  EXPECT_FALSE(call_end.usable);
 }
 
 /// They do so at once: nobody waits for their last notes, which would say why.
@@ -167,10 +167,10 @@ TEST(EndOfCall, RanksThatFindEachOtherSilent_AreAFailureInTheThirdToo) {
   }
   third.wait_until_told();
   wait_until([&] { return third.group().lost(0) && third.group().lost(1); });
-  const comm::Verdict verdict = third.end();
-  ASSERT_TRUE(verdict.failure);
-  EXPECT_EQ(verdict.failure->message, "planted");
-  EXPECT_FALSE(verdict.usable);
+  const comm::CallEnd call_end = third.end();
+  ASSERT_TRUE(call_end.failure);
+  EXPECT_EQ(call_end.failure->message, "planted");
+  EXPECT_FALSE(call_end.usable);
 }
 
 /// Rank 0 has left when what it waits for arrives. Sanitizers see where it goes.

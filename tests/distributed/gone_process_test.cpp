@@ -35,10 +35,10 @@ TEST(GoneProcess, WhileTheCallGoesOn_IsToldAgainAndAgain) {
   group.begin_call({}, false);
   transports[1].reset();
   EXPECT_EQ(often.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
-  const comm::Verdict verdict = group.conclude(std::nullopt, 0.0);
-  ASSERT_TRUE(verdict.failure);
-  EXPECT_THAT(verdict.failure->message, HasSubstr("rank 1 (the other end) was closed"));
-  EXPECT_FALSE(verdict.usable);
+  const comm::CallEnd call_end = group.conclude(std::nullopt, 0.0);
+  ASSERT_TRUE(call_end.failure);
+  EXPECT_THAT(call_end.failure->message, HasSubstr("rank 1 (the other end) was closed"));
+  EXPECT_FALSE(call_end.usable);
 }
 
 }  // namespace
