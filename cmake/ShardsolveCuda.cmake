@@ -2,8 +2,8 @@
 # compiler and cuBLAS to build; without them everything else is built all the same.
 
 # nvcc's flags for the kernels of one folder below src/runtime/cuda/kernels, beside those of all. "<folder>: <flag>..." a
-# line; a family whose bits are a contract says "--fmad=false" here.
-set(cuda_folder_flags)
+# line. Where bits are to be those of the CPU, what is fused is written so.
+set(cuda_folder_flags "dot: --fmad=false")
 
 # Of the other rooms the library takes what has no state and no BLAS. What is missing here is named by the linker, which
 # leaves no symbol undefined.
@@ -80,11 +80,6 @@ foreach(line IN LISTS cuda_folder_flags)
 endforeach()
 target_include_directories(shardsolve_cuda_kernels PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
                                                            "${generated_include}")
-# Kernels whose bits are those of the CPU: what is fused there is written so.
-set(exact_kernels "${PROJECT_SOURCE_DIR}/src/runtime/cuda/kernels/dot/fixed_dot.cu")
-target_sources(shardsolve_cuda_kernels PRIVATE ${exact_kernels})
-set_source_files_properties(${exact_kernels} PROPERTIES COMPILE_OPTIONS -fmad=false)
-
 shardsolve_sources(cuda_sources src/runtime/cuda src/comm/cuda src/mesh/cuda)
 list(TRANSFORM cuda_shared_sources PREPEND "${PROJECT_SOURCE_DIR}/")
 add_library(shardsolve_cuda MODULE ${cuda_sources} ${cuda_shared_sources} $<TARGET_OBJECTS:shardsolve_cuda_kernels>)

@@ -144,8 +144,6 @@ class Call:
             jnp.conj(a.T) if buffer.turned else a
             for buffer, a in zip(row.operands, arguments, strict=True)
         ]
-        dtype = operands[row.matrix].dtype
-        dtypes = {"matrix": dtype, "real": jnp.finfo(dtype).dtype}
         sizes: dict[str | int, int] = {"n": n, "w": -(-n // ranks)}
         for buffer, operand in zip(row.operands, operands, strict=True):
             if "k" in buffer.shape:
@@ -153,7 +151,7 @@ class Call:
         shapes = tuple(
             jax.ShapeDtypeStruct(
                 tuple(sizes.get(length, length) for length in buffer.shape),
-                dtypes.get(buffer.element) or jnp.dtype(buffer.element),
+                buffer.dtype(operands[row.matrix].dtype),
             )
             for buffer in row.results
         )

@@ -82,6 +82,12 @@ class Buffer:
     shape: tuple[str | int, ...]  # w: rows of a device; n: of all; k: right-hand sides
     turned: bool  # JAX's array is the conjugate transpose
 
+    def dtype(self, matrix: np.dtype) -> np.dtype:
+        """Of its elements, in a call for a matrix of this dtype."""
+        if self.element == "matrix":
+            return matrix
+        return np.finfo(matrix).dtype if self.element == "real" else np.dtype(self.element)
+
     @property
     def axis(self) -> int | None:
         """The axis of JAX's array that is cut along the devices; None: the same on all."""

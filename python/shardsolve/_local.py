@@ -67,12 +67,9 @@ def _call(
 ) -> Sequence[jax.Array]:
     """A local call for a batch: operands (..., length), and results of these lengths."""
     row = _library.rows()[name]
-    dtype = operands[row.matrix].dtype
-    dtypes = {"matrix": dtype, "real": jnp.finfo(dtype).dtype}
+    batch, dtype = operands[0].shape[:-1], operands[row.matrix].dtype
     shapes = [
-        jax.ShapeDtypeStruct(
-            (*operands[0].shape[:-1], length), dtypes.get(buffer.element) or buffer.element
-        )
+        jax.ShapeDtypeStruct((*batch, length), buffer.dtype(dtype))
         for buffer, length in zip(row.results, lengths, strict=True)
     ]
     call = jax.ffi.ffi_call(_library.target(name), shapes, vmap_method="broadcast_all")

@@ -44,10 +44,10 @@ SHARDSOLVE_HOST_DEVICE inline double fused_multiply_add(double a, double b, doub
 #endif
 }
 
-/// A sum under way; two reals if `width` is 2, for complex numbers.
+/// A sum under way, from {} on; two reals if `width` is 2, for complex numbers.
 template <class Real, int width>
 struct DotSum {
-  Real part[width] = {};
+  Real part[width];
 
   SHARDSOLVE_HOST_DEVICE void multiply_add(const Real* x, const Real* y) {
     part[0] = fused_multiply_add(x[0], y[0], part[0]);

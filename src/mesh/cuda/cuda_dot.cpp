@@ -8,5 +8,6 @@ extern "C" __attribute__((visibility("default"))) void shardsolve_cuda_fixed_dot
     int device, void* stream, const shardsolve::runtime::DotCall* call) {
   using namespace shardsolve::runtime::cuda;
   const CurrentDevice scope(device);
-  check(dot::enqueue(static_cast<cudaStream_t>(stream), *call), "a dot product");
+  dot::enqueue(static_cast<cudaStream_t>(stream), *call);
+  check(cudaGetLastError(), "a dot product");
 }

@@ -7,7 +7,8 @@
 
 namespace shardsolve::runtime::cuda::dot {
 
-/// Enqueues one or two kernels; at least one pair of at least one row.
-cudaError_t enqueue(cudaStream_t stream, const DotCall& call);
+/// Enqueues one or two kernels; at least one pair of at least one row. cudaGetLastError() has what
+/// went wrong.
+void enqueue(cudaStream_t stream, const DotCall& call);
 
 }  // namespace shardsolve::runtime::cuda::dot

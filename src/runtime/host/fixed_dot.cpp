@@ -50,7 +50,7 @@ class DotTree {
     waiting_[depth_++] = sum;
   }
   SHARDSOLVE_INLINE DotSum<Real, width> total() const {
-    DotSum<Real, width> sum;
+    DotSum<Real, width> sum{};
     for (std::size_t at = depth_; at > 0; --at) {
       DotSum<Real, width> left = waiting_[at - 1];
       left.add(sum);
@@ -133,7 +133,7 @@ SHARDSOLVE_INLINE void dot_of_parts(const DotLayout& layout, const Real* parts, 
   for (std::int64_t leaf = 0; leaf < layout.leaves(); ++leaf) {
     const std::int64_t rank = layout.owner(leaf * dot_leaf);
     if (layout.is_whole(rank, leaf)) {
-      DotSum<Real, width> sum;
+      DotSum<Real, width> sum{};
       const std::int64_t at = rank * layout.length() + leaf - layout.first_whole_leaf(rank);
       for (int part = 0; part < width; ++part) {
         sum.part[part] = parts[width * at + part];

@@ -15,7 +15,7 @@ constexpr int finishing_threads = 1024;
 
 template <class Real, int width>
 __device__ DotSum<Real, width> load(const Real* from) {
-  DotSum<Real, width> sum;
+  DotSum<Real, width> sum{};
   for (int at = 0; at < width; ++at) {
     sum.part[at] = from[at];
   }
@@ -34,9 +34,9 @@ template <class Real, int width>
 __device__ void add_lanes(DotSum<Real, width>& own) {
 #pragma unroll
   for (int distance = dot_lanes / 2; distance > 0; distance /= 2) {
-    DotSum<Real, width> other;
+    DotSum<Real, width> other{};
     for (int at = 0; at < width; ++at) {
-      other.part[at] = __shfl_down_sync(0xffffffffU, own.part[at], distance, dot_lanes);
+      other.part[at] = __shfl_xor_sync(0xffffffffU, own.part[at], distance);
     }
     own.add(other);
   }
@@ -46,7 +46,7 @@ __device__ void add_lanes(DotSum<Real, width>& own) {
 template <class Real, int width>
 __device__ void add_tree(DotSum<Real, width>* sums, int count) {
   for (int pairs = count / 2; pairs > 0; pairs /= 2) {
-    DotSum<Real, width> sum;
+    DotSum<Real, width> sum{};
     if (static_cast<int>(threadIdx.x) < pairs) {
       sum = sums[2 * threadIdx.x];
       sum.add(sums[2 * threadIdx.x + 1]);
@@ -63,7 +63,7 @@ __device__ void add_tree(DotSum<Real, width>* sums, int count) {
 template <class Real, int width>
 __device__ DotSum<Real, width> lane_of_rows(const Real* x, const Real* y, std::int64_t count,
                                             int lane) {
-  DotSum<Real, width> sum;
+  DotSum<Real, width> sum{};
   for (std::int64_t i = lane; i < count; i += dot_lanes) {
     sum.multiply_add(x + width * i, y + width * i);
   }
@@ -74,7 +74,7 @@ __device__ DotSum<Real, width> lane_of_rows(const Real* x, const Real* y, std::i
 template <class Real, int width>
 __device__ DotSum<Real, width> lane_of_parts(const DotLayout& layout, const Real* parts,
                                              std::int64_t leaf, int lane) {
-  DotSum<Real, width> sum;
+  DotSum<Real, width> sum{};
   const std::int64_t first = layout.owner(leaf * dot_leaf);
   if (layout.is_whole(first, leaf)) {
     const std::int64_t at = first * layout.length() + leaf - layout.first_whole_leaf(first);
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(threads_a_block)
   const int lane = threadIdx.x % dot_lanes;
   const int own = threadIdx.x / dot_lanes;
   const std::int64_t leaf = subtree * dot_subtree + own;
-  DotSum<Real, width> sum;
+  DotSum<Real, width> sum{};
   if (leaf < layout.leaves()) {
     if constexpr (of_parts) {
       const Real* parts = x + width * item * ranks * layout.length();
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(finishing_threads)
   DotSum<Real, width> waiting[24];
   const std::int64_t first = std::int64_t{threadIdx.x} << levels;
   for (std::int64_t at = 0; at < (std::int64_t{1} << levels); ++at) {
-    DotSum<Real, width> sum;
+    DotSum<Real, width> sum{};
     if (first + at < count) {
       sum = load<Real, width>(own + width * (first + at));
     }
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(threads_a_block)
     const std::int64_t row = leaf * dot_leaf + threadIdx.x % dot_leaf;
     const bool is_here = row >= begin && row < layout.end(rank) && !layout.is_whole(rank, leaf) &&
                          layout.begins_within(rank, leaf) != at_end;
-    DotSum<Real, width> value;
+    DotSum<Real, width> value{};
     if (is_here) {
       value = load<Real, width>((of_y ? y : x) + width * (row - begin));
     }
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(threads_a_block)
   const int lane = threadIdx.x % dot_lanes;
   const std::int64_t place = block * dot_subtree + threadIdx.x / dot_lanes;
   const std::int64_t leaf = layout.first_whole_leaf(rank) + place;
-  DotSum<Real, width> sum;
+  DotSum<Real, width> sum{};
   if (leaf < layout.leaves() && layout.is_whole(rank, leaf)) {
     const std::int64_t from = width * (leaf * dot_leaf - begin);
     sum = lane_of_rows<Real, width>(x + from, y + from, layout.end_of_leaf(leaf) - leaf * dot_leaf,
@@ -225,14 +225,13 @@ void enqueue_typed(cudaStream_t stream, const DotCall& call) {
 
 }  // namespace
 
-cudaError_t enqueue(cudaStream_t stream, const DotCall& call) {
+void enqueue(cudaStream_t stream, const DotCall& call) {
   if (call.is_double) {
     call.is_complex ? enqueue_typed<double, 2>(stream, call)
                     : enqueue_typed<double, 1>(stream, call);
   } else {
     call.is_complex ? enqueue_typed<float, 2>(stream, call) : enqueue_typed<float, 1>(stream, call);
   }
-  return cudaGetLastError();
 }
 
 }  // namespace shardsolve::runtime::cuda::dot
