@@ -119,6 +119,8 @@ class Entries {
       case Kind::random:
       case Kind::equal_rows:
         return random(i, j);
+      case Kind::hermitian:
+        return i == j ? uniform_pair(recipe_.seed, Stream::matrix, i, i)[0] : random(i, j);
       case Kind::gaussian_line:
       case Kind::gaussian_plane:
         return kernel(i, j) * relative_phase(i, j);
@@ -232,6 +234,8 @@ std::string_view name(Kind kind) {
   switch (kind) {
     case Kind::random:
       return "random";
+    case Kind::hermitian:
+      return "hermitian";
     case Kind::gaussian_line:
       return "gaussian_line";
     case Kind::gaussian_plane:

@@ -20,6 +20,19 @@
 #define SHARDSOLVE_DECLARE_HEEV(T, heev)                                            \
   void heev(const char*, const char*, const int*, std::complex<T>*, const int*, T*, \
             std::complex<T>*, const int*, T*, int*, std::size_t, std::size_t);
+// Divide and conquer; the generalised problem has B after A and, in front, its type.
+#define SHARDSOLVE_DECLARE_SYEVD(T, syevd, sygvd)                                                  \
+  void syevd(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*,       \
+             const int*, int*, std::size_t, std::size_t);                                          \
+  void sygvd(const int*, const char*, const char*, const int*, T*, const int*, T*, const int*, T*, \
+             T*, const int*, int*, const int*, int*, std::size_t, std::size_t);
+#define SHARDSOLVE_DECLARE_HEEVD(T, heevd, hegvd)                                                  \
+  void heevd(const char*, const char*, const int*, std::complex<T>*, const int*, T*,               \
+             std::complex<T>*, const int*, T*, const int*, int*, const int*, int*, std::size_t,    \
+             std::size_t);                                                                         \
+  void hegvd(const int*, const char*, const char*, const int*, std::complex<T>*, const int*,       \
+             std::complex<T>*, const int*, T*, std::complex<T>*, const int*, T*, const int*, int*, \
+             const int*, int*, std::size_t, std::size_t);
 
 extern "C" {
 SHARDSOLVE_DECLARE_LAPACK(float, spotrf_, spotrs_, spotri_)
@@ -30,6 +43,10 @@ SHARDSOLVE_DECLARE_SYEV(float, ssyev_)
 SHARDSOLVE_DECLARE_SYEV(double, dsyev_)
 SHARDSOLVE_DECLARE_HEEV(float, cheev_)
 SHARDSOLVE_DECLARE_HEEV(double, zheev_)
+SHARDSOLVE_DECLARE_SYEVD(float, ssyevd_, ssygvd_)
+SHARDSOLVE_DECLARE_SYEVD(double, dsyevd_, dsygvd_)
+SHARDSOLVE_DECLARE_HEEVD(float, cheevd_, chegvd_)
+SHARDSOLVE_DECLARE_HEEVD(double, zheevd_, zhegvd_)
 }
 
 namespace shardsolve::testing {
@@ -43,6 +60,8 @@ struct Symbols<float> {
   static constexpr auto potrs = spotrs_;
   static constexpr auto potri = spotri_;
   static constexpr auto eigenvalues = ssyev_;
+  static constexpr auto eigh = ssyevd_;
+  static constexpr auto generalised_eigh = ssygvd_;
 };
 template <>
 struct Symbols<double> {
@@ -50,6 +69,8 @@ struct Symbols<double> {
   static constexpr auto potrs = dpotrs_;
   static constexpr auto potri = dpotri_;
   static constexpr auto eigenvalues = dsyev_;
+  static constexpr auto eigh = dsyevd_;
+  static constexpr auto generalised_eigh = dsygvd_;
 };
 template <>
 struct Symbols<std::complex<float>> {
@@ -57,6 +78,8 @@ struct Symbols<std::complex<float>> {
   static constexpr auto potrs = cpotrs_;
   static constexpr auto potri = cpotri_;
   static constexpr auto eigenvalues = cheev_;
+  static constexpr auto eigh = cheevd_;
+  static constexpr auto generalised_eigh = chegvd_;
 };
 template <>
 struct Symbols<std::complex<double>> {
@@ -64,6 +87,8 @@ struct Symbols<std::complex<double>> {
   static constexpr auto potrs = zpotrs_;
   static constexpr auto potri = zpotri_;
   static constexpr auto eigenvalues = zheev_;
+  static constexpr auto eigh = zheevd_;
+  static constexpr auto generalised_eigh = zhegvd_;
 };
 
 constexpr char lower = 'L';
@@ -72,6 +97,35 @@ constexpr char lower = 'L';
 template <Scalar T>
 int leading_dimension(const DenseMatrix<T>& a) {
   return static_cast<int>(std::max<std::int64_t>(1, a.rows()));
+}
+
+/// What syevd, heevd, sygvd and hegvd ask for, where the vectors are wanted.
+template <Scalar T>
+struct EighWorkspace {
+  explicit EighWorkspace(int n)
+      : work_size(1 + (is_complex<T> ? 2 * n + n * n : 6 * n + 2 * n * n)),
+        real_size(1 + 5 * n + 2 * n * n),
+        int_size(3 + 5 * n),
+        work(static_cast<std::size_t>(work_size)),
+        real_work(static_cast<std::size_t>(real_size)),
+        int_work(static_cast<std::size_t>(int_size)) {}
+
+  int work_size;
+  int real_size;
+  int int_size;
+  std::vector<T> work;
+  std::vector<RealOf<T>> real_work;
+  std::vector<int> int_work;
+};
+
+/// Complex routines take real workspace too, real ones do not.
+template <Scalar T, class Call>
+int call_with_real_work(Call call, EighWorkspace<T>& space) {
+  if constexpr (is_complex<T>) {
+    return call(space.real_work.data(), &space.real_size);
+  } else {
+    return call();
+  }
 }
 
 }  // namespace
@@ -153,11 +207,56 @@ std::vector<RealOf<T>> lapack_eigenvalues(const DenseMatrix<T>& a) {
   return eigenvalues;
 }
 
+template <Scalar T>
+Eigenpairs<T> lapack_eigh(const DenseMatrix<T>& a) {
+  const char with_vectors = 'V';
+  const int n = static_cast<int>(a.rows());
+  const int stride = leading_dimension(a);
+  Eigenpairs<T> pairs{std::vector<RealOf<T>>(static_cast<std::size_t>(n)), a};
+  EighWorkspace<T> space(n);
+  const auto call = [&](auto... real_work) {
+    int info = 0;
+    Symbols<T>::eigh(&with_vectors, &lower, &n, pairs.vectors.data(), &stride, pairs.values.data(),
+                     space.work.data(), &space.work_size, real_work..., space.int_work.data(),
+                     &space.int_size, &info, 1, 1);
+    return info;
+  };
+  if (call_with_real_work<T>(call, space) != 0) {
+    throw std::runtime_error("LAPACK's syevd or heevd did not converge");
+  }
+  return pairs;
+}
+
+template <Scalar T>
+Eigenpairs<T> lapack_generalised_eigh(const DenseMatrix<T>& a, const DenseMatrix<T>& b) {
+  const int a_z_is_b_z_w = 1;
+  const char with_vectors = 'V';
+  const int n = static_cast<int>(a.rows());
+  const int stride = leading_dimension(a);
+  Eigenpairs<T> pairs{std::vector<RealOf<T>>(static_cast<std::size_t>(n)), a};
+  DenseMatrix<T> overwritten = b;
+  EighWorkspace<T> space(n);
+  const auto call = [&](auto... real_work) {
+    int info = 0;
+    Symbols<T>::generalised_eigh(&a_z_is_b_z_w, &with_vectors, &lower, &n, pairs.vectors.data(),
+                                 &stride, overwritten.data(), &stride, pairs.values.data(),
+                                 space.work.data(), &space.work_size, real_work...,
+                                 space.int_work.data(), &space.int_size, &info, 1, 1);
+    return info;
+  };
+  if (call_with_real_work<T>(call, space) != 0) {
+    throw std::runtime_error("LAPACK's sygvd or hegvd failed: B has to be positive definite");
+  }
+  return pairs;
+}
+
 #define SHARDSOLVE_INSTANTIATE(T)                                                         \
   template LapackResult<T> lapack_factor<T>(const DenseMatrix<T>&);                       \
   template LapackResult<T> lapack_solve<T>(const DenseMatrix<T>&, const DenseMatrix<T>&); \
   template LapackResult<T> lapack_inverse<T>(const DenseMatrix<T>&);                      \
-  template std::vector<RealOf<T>> lapack_eigenvalues<T>(const DenseMatrix<T>&);
+  template std::vector<RealOf<T>> lapack_eigenvalues<T>(const DenseMatrix<T>&);           \
+  template Eigenpairs<T> lapack_eigh<T>(const DenseMatrix<T>&);                           \
+  template Eigenpairs<T> lapack_generalised_eigh<T>(const DenseMatrix<T>&, const DenseMatrix<T>&);
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)
 SHARDSOLVE_INSTANTIATE(std::complex<float>)

@@ -234,6 +234,25 @@ TYPED_TEST(EveryMatrix, SpectrumWithConditionTenthOfOneByEps_StaysPositiveDefini
   }
 }
 
+TYPED_TEST(EveryMatrix, Hermitian_HasAboutAsManyNegativeEigenvaluesAsPositiveOnes) {
+  constexpr std::int64_t n = 200;
+  const Recipe recipe{.kind = Kind::hermitian, .n = n, .seed = 2};
+  const auto a = dense<TypeParam>(recipe);
+  const auto values = lapack_eigenvalues(a);
+  EXPECT_NEAR(values.front(), -2.0 * std::sqrt(n / 3.0), 2.0);
+  EXPECT_NEAR(values.back(), 2.0 * std::sqrt(n / 3.0), 2.0);
+  EXPECT_LT(values[n * 2 / 5], 0);
+  EXPECT_GT(values[n * 3 / 5], 0);
+  for (std::int64_t j = 0; j < n; ++j) {
+    ASSERT_EQ(std::imag(a(j, j)), 0);
+    for (std::int64_t i = 0; i < n; ++i) {
+      ASSERT_EQ(std::real(a(i, j)), std::real(a(j, i)));
+      ASSERT_EQ(std::imag(a(i, j)), -std::imag(a(j, i)));
+    }
+  }
+  EXPECT_EQ(entry<TypeParam>(recipe, GlobalIndex(4), GlobalIndex(19)), a(4, 19));
+}
+
 // ---- matrices that fail ------------------------------------------------------------------------
 
 TYPED_TEST(EveryMatrix, Indefinite_HasOneNegativeEigenvalue) {
