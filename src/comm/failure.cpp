@@ -5,8 +5,9 @@
 #include <new>
 
 namespace shardsolve::comm {
+namespace {
 
-std::optional<Failure> describe(const std::exception_ptr& reason) {
+std::optional<Failure> describe_in_full(const std::exception_ptr& reason) {
   try {
     std::rethrow_exception(reason);
   } catch (const runtime::Abandoned&) {
@@ -19,6 +20,16 @@ std::optional<Failure> describe(const std::exception_ptr& reason) {
     return Failure{ErrorKind::internal, error.what()};
   } catch (...) {
     return Failure{ErrorKind::internal, "something was thrown that is no exception"};
+  }
+}
+
+}  // namespace
+
+std::optional<Failure> describe(const std::exception_ptr& reason) {
+  try {
+    return describe_in_full(reason);
+  } catch (const std::bad_alloc&) {
+    return Failure{ErrorKind::out_of_memory, "no memory left"};  // short: it takes none
   }
 }
 

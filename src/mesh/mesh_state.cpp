@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <type_traits>
@@ -126,7 +127,11 @@ void MeshState::fail(const std::exception_ptr& reason) {
   {
     const std::lock_guard lock(mutex_);
     if (own && !failure_) {  // as an Error, whatever was thrown: what other processes are told
-      failure_ = std::make_exception_ptr(Error(own->kind, own->message));
+      try {
+        failure_ = std::make_exception_ptr(Error(own->kind, own->message));
+      } catch (const std::bad_alloc&) {
+        failure_ = no_memory_;
+      }
     }
     for (auto& seat : seats_) {
       seat->pulse.set_failed(true);
@@ -134,7 +139,10 @@ void MeshState::fail(const std::exception_ptr& reason) {
     changed_.notify_all();
   }
   if (own && backend_->processes() != nullptr) {
-    backend_->processes()->tell_failure(*own);
+    try {
+      backend_->processes()->tell_failure(*own);
+    } catch (const std::bad_alloc&) {  // the others are told when the call ends
+    }
   }
   for (auto& seat : seats_) {
     seat->communicator->give_up();

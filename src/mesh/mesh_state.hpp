@@ -5,6 +5,7 @@
 #include "mesh/rank.hpp"
 #include "mesh/trace_gathering.hpp"
 
+#include <shardsolve/error.hpp>
 #include <shardsolve/run_options.hpp>
 #include <shardsolve/tile_table.hpp>
 
@@ -121,6 +122,9 @@ class MeshState {
   bool broken_ = false;
   std::shared_ptr<const Call> current_;
   std::exception_ptr failure_;
+  /// Made while there is some.
+  const std::exception_ptr no_memory_ =
+      std::make_exception_ptr(Error(ErrorKind::out_of_memory, "the system has no memory left"));
   std::size_t drained_ = 0;
   comm::CallEnd call_end_;  // of the processes, if there are several
 };

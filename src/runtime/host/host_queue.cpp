@@ -15,7 +15,11 @@ void HostEvent::synchronize(const WaitSite& site) {
 }
 
 HostQueue::HostQueue(std::string name, Pulse& pulse, RunsIn runs_in)
-    : name_(std::move(name)), pulse_(pulse), runs_in_(runs_in), taken_(std::make_unique<Item>()) {
+    : name_(std::move(name)),
+      pulse_(pulse),
+      runs_in_(runs_in),
+      taken_(std::make_unique<Item>()),
+      end_(std::make_unique<Item>()) {
   last_ = taken_.get();
   if (runs_in == RunsIn::own_thread) {
     worker_ = std::thread([this] { run(); });
@@ -26,7 +30,7 @@ HostQueue::~HostQueue() {
   if (runs_in_ == RunsIn::caller) {
     return;
   }
-  push({.always = true, .work = nullptr});  // no work: the end
+  append(std::move(end_));  // no work: the end
   worker_.join();
 }
 
@@ -37,7 +41,11 @@ void HostQueue::push(Item item) {
     execute(item);
     return;
   }
-  last_->next = new Item(std::move(item));
+  append(std::make_unique<Item>(std::move(item)));
+}
+
+void HostQueue::append(std::unique_ptr<Item> item) {
+  last_->next = item.release();
   last_ = last_->next;
   pushed_.store(++pushes_);
 }

@@ -83,6 +83,7 @@ class HostQueue final : public Queue {
     Item* next = nullptr;
   };
   void push(Item item);
+  void append(std::unique_ptr<Item> item);
   void run();
   void execute(Item& item);
 
@@ -98,6 +99,7 @@ class HostQueue final : public Queue {
   std::uint32_t pushes_ = 0;  // producer's count
   OneWayCounter pushed_;
   std::unique_ptr<Item> taken_;  // consumer's end
+  std::unique_ptr<Item> end_;    // made early: there may be no memory when the queue goes
   HostEvent drained_;
 
   bool tracing_ = false;
