@@ -1,0 +1,111 @@
+/// The kernels that reduce a Hermitian matrix to a band and the band to a tridiagonal, and what
+/// their reflectors are applied with.
+#pragma once
+
+#include "runtime/chase.hpp"
+#include "runtime/kernel_set.hpp"
+#include "runtime/operand_shapes.hpp"
+#include "runtime/queue.hpp"
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/matrix_view.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace shardsolve::runtime {
+
+/// As of Kernels: all matrices are column-major, a misfit of shapes throws Error(internal), and a
+/// backend has the protected part.
+///
+/// The lower triangle of a band matrix B of bandwidth b lies in columns: row i of column j holds
+/// B(j + i, j). Those that are chased have 2 b rows, room for bulges.
+template <Scalar T>
+class BandKernels {
+ public:
+  static constexpr KernelSet set = KernelSet::band;
+  static constexpr Dtype dtype = dtype_of<T>;
+  using Real = RealOf<T>;
+  using In = MatrixView<const T>;
+  using Out = MatrixView<T>;
+
+  virtual ~BandKernels() = default;
+
+  /// Bytes of device memory that panel_qr and chase need beside their operands, for panels of at
+  /// most so many columns and bands as wide. One kernel uses it at a time.
+  virtual std::int64_t scratch(std::int64_t bandwidth) const = 0;
+
+  /// a = Q R for a panel of m rows and w columns, k = min(m, w) reflectors: Q = I - V t V^H with V
+  /// (m x k, unit lower trapezoidal, zeros above its diagonal) in the first k columns of `a`, what
+  /// the others hold is lost; r (k x w) upper trapezoidal and t (k x k) upper triangular, zeros
+  /// below their diagonals. R's diagonal is real. A column that is zero below its diagonal has the
+  /// reflector I, so panels of any rank will do. Norms neither overflow nor underflow where the
+  /// entries themselves do not. LAPACK: geqrt.
+  void panel_qr(Queue& queue, Out a, Out r, Out t, void* scratch) const {
+    const std::int64_t k = std::min(a.rows(), a.columns());
+    require(r.rows() == k && r.columns() == a.columns() && t.rows() == k && t.columns() == k,
+            "panel_qr");
+    if (k > 0) {
+      const double flops = 1.5 * multiply_add<T> * product(a.rows(), a.columns(), k);
+      do_panel_qr(queue, {.name = "panel qr", .flops = flops}, a, r, t, scratch);
+    }
+  }
+  /// Columns of a band as the reduction leaves them: the rows of `top` begin at the first column's
+  /// diagonal entry, those of `r`, upper trapezoidal, follow. Below the band there are zeros; what
+  /// is on the diagonal becomes real.
+  void store_band(Queue& queue, In top, In r, Out band) const {
+    require(top.columns() == band.columns() && (r.rows() == 0 || r.columns() == band.columns()),
+            "store_band");
+    if (!band.empty()) {
+      do_store_band(queue, {.name = "store band"}, top, r, band);
+    }
+  }
+
+  /// Sweeps of the chase of a band (2 b x n), all earlier ones being done; see chase.hpp. Column j
+  /// of the band is final after sweep j. `reflectors`: see SweepGroup.
+  void chase(Queue& queue, const Chase& chase, const SweepGroup& sweeps, Out band, Out reflectors,
+             void* scratch) const {
+    require(band.columns() == chase.size && band.rows() == 2 * chase.bandwidth &&
+                sweeps.first + sweeps.count <= chase.sweeps() &&
+                reflectors.rows() == chase.bandwidth + 1 &&
+                reflectors.columns() == sweeps.columns(chase),
+            "chase");
+    if (sweeps.count > 0) {
+      const double flops =
+          3.0 * multiply_add<T> * product(reflectors.columns(), chase.bandwidth, chase.bandwidth);
+      do_chase(queue, {.name = "chase", .flops = flops}, chase, sweeps, band, reflectors, scratch);
+    }
+  }
+  /// The real parts of a tridiagonal band: n on the diagonal and n - 1 below it.
+  void tridiagonal(Queue& queue, In band, Real* diagonal, Real* off_diagonal) const {
+    require(band.rows() >= 2, "tridiagonal");
+    if (!band.empty()) {
+      do_tridiagonal(queue, {.name = "tridiagonal"}, band, diagonal, off_diagonal);
+    }
+  }
+  /// One task of each of some consecutive sweeps: their reflectors, as SweepGroup has them, as a
+  /// product I - v t v^H. Column j of v holds the j-th, which begins in row j; t is upper
+  /// triangular; elsewhere both hold zeros. v ends where the matrix does.
+  void window(Queue& queue, In reflectors, Out v, Out t) const {
+    const std::int64_t count = reflectors.columns();
+    require(v.columns() == count && v.rows() >= count &&
+                v.rows() <= reflectors.rows() - 1 + count - 1 && t.rows() == count &&
+                t.columns() == count,
+            "window");
+    const double flops = 0.5 * multiply_add<T> * product(v.rows(), count, count);
+    do_window(queue, {.name = "window", .flops = flops}, reflectors, v, t);
+  }
+
+ protected:
+  virtual void do_panel_qr(Queue& queue, const WorkInfo& info, Out a, Out r, Out t,
+                           void* scratch) const = 0;
+  virtual void do_store_band(Queue& queue, const WorkInfo& info, In top, In r, Out band) const = 0;
+  virtual void do_chase(Queue& queue, const WorkInfo& info, const Chase& chase,
+                        const SweepGroup& sweeps, Out band, Out reflectors,
+                        void* scratch) const = 0;
+  virtual void do_tridiagonal(Queue& queue, const WorkInfo& info, In band, Real* diagonal,
+                              Real* off_diagonal) const = 0;
+  virtual void do_window(Queue& queue, const WorkInfo& info, In reflectors, Out v, Out t) const = 0;
+};
+
+}  // namespace shardsolve::runtime

@@ -1,0 +1,35 @@
+/// Reductions to band and tridiagonal form on the CPU: LAPACK's panels and reflectors.
+#pragma once
+
+#include "runtime/band_kernels.hpp"
+
+namespace shardsolve::runtime::host {
+
+template <Scalar T>
+class HostBandKernels : public BandKernels<T> {
+ public:
+  using typename BandKernels<T>::Real;
+  using typename BandKernels<T>::In;
+  using typename BandKernels<T>::Out;
+
+  std::int64_t scratch(std::int64_t bandwidth) const override {
+    return bandwidth * bandwidth * static_cast<std::int64_t>(sizeof(T));
+  }
+
+ protected:
+  void do_panel_qr(Queue& queue, const WorkInfo& info, Out a, Out r, Out t,
+                   void* scratch) const override;
+  void do_store_band(Queue& queue, const WorkInfo& info, In top, In r, Out band) const override;
+  void do_chase(Queue& queue, const WorkInfo& info, const Chase& chase, const SweepGroup& sweeps,
+                Out band, Out reflectors, void* scratch) const override;
+  void do_tridiagonal(Queue& queue, const WorkInfo& info, In band, Real* diagonal,
+                      Real* off_diagonal) const override;
+  void do_window(Queue& queue, const WorkInfo& info, In reflectors, Out v, Out t) const override;
+};
+
+/// One task of a chase: `reflectors` are those of its group, `work` has b elements.
+template <Scalar T>
+void run_chase_task(const ChaseTask& task, const SweepGroup& sweeps, MatrixView<T> band,
+                    MatrixView<T> reflectors, T* work);
+
+}  // namespace shardsolve::runtime::host
