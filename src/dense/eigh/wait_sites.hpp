@@ -1,0 +1,24 @@
+/// Where the eigensolver's reductions wait for an event. Each wait is needed: leaving any one out
+/// is a data race that the tests find (scripts/prove_waits.py leaves out each in turn).
+#pragma once
+
+#include "runtime/queue.hpp"
+
+#include <array>
+
+namespace shardsolve::dense::eigh::sites {
+
+using runtime::WaitSite;
+
+// full_to_band
+inline constexpr WaitSite panel_updated{100, "band: panel has its updates from the step before"};
+inline constexpr WaitSite panel_made{101, "band: reflectors of a panel are sent when made"};
+inline constexpr WaitSite panel_arrived{102, "band: reflectors of a panel are used when here"};
+inline constexpr WaitSite products_made{103, "band: products with reflectors are sent when made"};
+inline constexpr WaitSite products_gathered{104,
+                                            "band: products with reflectors are used when here"};
+
+inline constexpr std::array all{panel_updated, panel_made, panel_arrived, products_made,
+                                products_gathered};
+
+}  // namespace shardsolve::dense::eigh::sites

@@ -1,0 +1,415 @@
+// The reductions of an eigenproblem, each from what it leaves behind: to a band and to a
+// tridiagonal. Of CPU devices: GPUs have no such kernels.
+
+#include "dense/eigh/full_to_band.hpp"
+#include "mesh/host_backend.hpp"
+#include "mesh/mesh_state.hpp"
+#include "reference/matmul.hpp"
+#include "reference/permute.hpp"
+#include "support/bits.hpp"
+#include "support/busy.hpp"
+#include "support/cuts.hpp"
+#include "support/dtypes.hpp"
+#include "support/faults.hpp"
+#include "support/faulty_backend.hpp"
+#include "support/matrix_zoo.hpp"
+#include "support/rank_program.hpp"
+#include "support/sharded_problem.hpp"
+#include "support/thrown.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+// LAPACK's eigenvalues are several times as accurate where it finds the vectors, too.
+extern "C" {
+void dsyevd_(const char*, const char*, const int*, double*, const int*, double*, double*,
+             const int*, int*, const int*, int*, std::size_t, std::size_t);
+void zheevd_(const char*, const char*, const int*, std::complex<double>*, const int*, double*,
+             std::complex<double>*, const int*, double*, const int*, int*, const int*, int*,
+             std::size_t, std::size_t);
+}
+
+namespace shardsolve::testing {
+namespace {
+
+using Windows = mesh::HostBackend::Windows;
+using reference::matmul;
+using ReferenceOp = reference::Op;
+
+Mesh cpu_mesh(std::int64_t ranks, Windows windows = Windows::in_place) {
+  return Mesh{mesh::MeshState::start(std::make_unique<mesh::HostBackend>(ranks, windows))};
+}
+
+template <Scalar T>
+DenseMatrix<T> difference(const DenseMatrix<T>& a, const DenseMatrix<T>& b) {
+  DenseMatrix<T> c = a;
+  for (std::int64_t j = 0; j < a.columns(); ++j) {
+    for (std::int64_t i = 0; i < a.rows(); ++i) {
+      c(i, j) -= b(i, j);
+    }
+  }
+  return c;
+}
+
+/// (X + X^H) / 2 of random X.
+template <Scalar T>
+DenseMatrix<T> random_hermitian(std::int64_t n, std::uint64_t seed = 1) {
+  const DenseMatrix<T> x = right_hand_sides<T>(n, n, seed);
+  DenseMatrix<T> a(n, n);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      a(i, j) = (x(i, j) + reference::conjugate(x(j, i))) / RealOf<T>{2};
+    }
+  }
+  return a;
+}
+
+/// X^H X for random X of so many rows, made exactly Hermitian.
+template <Scalar T>
+DenseMatrix<T> of_rank(std::int64_t rank, std::int64_t n) {
+  const DenseMatrix<T> x = right_hand_sides<T>(rank, n, 7);
+  DenseMatrix<T> a = matmul(ReferenceOp::conjugate_transpose, x, ReferenceOp::none, x);
+  for (std::int64_t j = 0; j < n; ++j) {
+    a(j, j) = std::real(a(j, j));
+    for (std::int64_t i = 0; i < j; ++i) {
+      a(i, j) = reference::conjugate(a(j, i));
+    }
+  }
+  return a;
+}
+
+/// Eigenvalues by LAPACK, in double precision.
+template <Scalar T>
+std::vector<double> eigenvalues(const DenseMatrix<T>& a) {
+  using Wide = std::conditional_t<is_complex<T>, std::complex<double>, double>;
+  const int n = static_cast<int>(a.rows());
+  if (n == 0) {
+    return {};
+  }
+  DenseMatrix<Wide> wide(n, n);
+  std::transform(a.data(), a.data() + a.rows() * a.columns(), wide.data(),
+                 [](T entry) { return Wide{entry}; });
+  const int size = 1 + 6 * n + 2 * n * n;
+  const int int_size = 3 + 5 * n;
+  std::vector<Wide> work(static_cast<std::size_t>(size));
+  std::vector<int> int_work(static_cast<std::size_t>(int_size));
+  std::vector<double> values(static_cast<std::size_t>(n));
+  int info = 0;
+  if constexpr (is_complex<T>) {
+    std::vector<double> real_work(static_cast<std::size_t>(size));
+    zheevd_("V", "L", &n, wide.data(), &n, values.data(), work.data(), &size, real_work.data(),
+            &size, int_work.data(), &int_size, &info, 1, 1);
+  } else {
+    dsyevd_("V", "L", &n, wide.data(), &n, values.data(), work.data(), &size, int_work.data(),
+            &int_size, &info, 1, 1);
+  }
+  EXPECT_EQ(info, 0);
+  return values;
+}
+
+/// The largest difference, in units of u times the largest modulus of the first ones.
+template <Scalar T>
+double spectrum_error(const std::vector<double>& expected, const std::vector<double>& values) {
+  double error = 0.0;
+  double norm = 0.0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    error = std::max(error, std::abs(expected[i] - values[i]));
+    norm = std::max(norm, std::abs(expected[i]));
+  }
+  return error == 0.0 ? 0.0 : error / (norm * unit_roundoff<T>);
+}
+
+template <Scalar T>
+DenseMatrix<T> from_band(const DenseMatrix<T>& band) {
+  DenseMatrix<T> a(band.columns(), band.columns());
+  for (std::int64_t j = 0; j < band.columns(); ++j) {
+    for (std::int64_t i = j; i < std::min(band.columns(), j + band.rows()); ++i) {
+      a(i, j) = band(i - j, j);
+      a(j, i) = reference::conjugate(band(i - j, j));
+    }
+  }
+  return a;
+}
+
+/// A matrix that a rank program sees, on the host.
+template <Scalar T>
+DenseMatrix<T> kept(MatrixView<T> view) {
+  return DenseMatrix<T>(MatrixView<const T>(view));
+}
+
+template <Scalar T>
+struct ReducedToBand {
+  DenseMatrix<T> band;
+  DenseMatrix<T> t;
+  DenseMatrix<T> v;  ///< the slabs, side by side
+};
+
+/// Expects the same on every rank.
+template <Scalar T>
+ReducedToBand<T> reduce_to_band(Mesh& mesh, const SlabLayout& layout, const DenseMatrix<T>& a,
+                                std::int64_t deferred) {
+  const ShardedMatrix<T> slabs = shard(a, layout);
+  std::vector<ReducedToBand<T>> all(static_cast<std::size_t>(layout.ranks()));
+  run_on(mesh, [&](mesh::Rank& rank) {
+    const dense::eigh::BandForm<T> form = dense::eigh::make_band_form<T>(rank, layout);
+    dense::eigh::full_to_band(rank, layout, slabs.slab(rank.index()), deferred, form);
+    ReducedToBand<T>& mine = all[static_cast<std::size_t>(rank.index())];
+    mine.band = kept(form.band);
+    mine.t = kept(form.t);
+  });
+  for (const ReducedToBand<T>& one : all) {
+    EXPECT_TRUE(same_bits(one.band, all[0].band));
+  }
+  all[0].v = whole(slabs);
+  return std::move(all[0]);
+}
+
+/// q -= v (t^H or t) (v^H q)
+template <Scalar T>
+void reflect(const DenseMatrix<T>& v, const DenseMatrix<T>& t, DenseMatrix<T>& q) {
+  const DenseMatrix<T> vq = matmul(ReferenceOp::conjugate_transpose, v, ReferenceOp::none, q);
+  q = difference(q, matmul(v, matmul(t, vq)));
+}
+
+/// Q of Q^H P A P^T Q = band.
+template <Scalar T>
+DenseMatrix<T> q_of(const SlabLayout& layout, const ReducedToBand<T>& reduced) {
+  DenseMatrix<T> q = DenseMatrix<T>::identity(layout.size());
+  for (Step step(layout.steps() - 1); step.value() >= 0; step = step - 1) {
+    const dense::eigh::Panel panel(layout, step);
+    const std::int64_t k = panel.reflectors;
+    DenseMatrix<T> v(layout.size(), k);
+    for (std::int64_t j = 0; j < k; ++j) {
+      for (std::int64_t i = panel.begin; i < layout.size(); ++i) {
+        v(i, j) =
+            reduced.v(layout.row_at(Position(i)).value(), layout.rows(step).begin.value() + j);
+      }
+    }
+    reflect(v, DenseMatrix<T>(reduced.t.view().block(0, panel.first, k, k)), q);
+  }
+  return q;
+}
+
+template <Scalar T>
+double in_roundoffs(const DenseMatrix<T>& error) {
+  return static_cast<double>(reference::one_norm(error)) / unit_roundoff<T>;
+}
+
+/// ||A Q - Q B||_1 / (||A||_1 u)
+template <Scalar T>
+double similarity_ratio(const DenseMatrix<T>& a, const DenseMatrix<T>& q, const DenseMatrix<T>& b) {
+  const auto norm = static_cast<double>(reference::one_norm(a));
+  const double error = in_roundoffs(difference(matmul(a, q), matmul(q, b)));
+  return error == 0.0 ? 0.0 : error / norm;
+}
+
+/// ||Q^H Q - I||_1 / u
+template <Scalar T>
+double orthogonality_ratio(const DenseMatrix<T>& q) {
+  return in_roundoffs(difference(matmul(ReferenceOp::conjugate_transpose, q, ReferenceOp::none, q),
+                                 DenseMatrix<T>::identity(q.columns())));
+}
+
+/// Of what was multiplied out from n reflectors of n numbers: sums of n roundings of random sign.
+double ratio_limit(std::int64_t n) { return 10.0 + 8.0 * std::sqrt(static_cast<double>(n)); }
+
+constexpr double spectrum_limit = 20.0;
+
+template <Scalar T>
+void expect_reduced_to_band(const SlabLayout& layout, const DenseMatrix<T>& a,
+                            const ReducedToBand<T>& reduced) {
+  const std::int64_t n = layout.size();
+  const std::int64_t b = layout.tile();
+  for (std::int64_t j = 0; j < n; ++j) {
+    EXPECT_EQ(std::imag(reduced.band(0, j)), RealOf<T>{0});
+    for (std::int64_t i = 0; i < 2 * b; ++i) {
+      if (i > b || i + j >= n) {
+        EXPECT_EQ(reduced.band(i, j), T{0});
+      }
+    }
+  }
+  const DenseMatrix<T> pap = reference::permute(a, layout);
+  const DenseMatrix<T> band = from_band(reduced.band);
+  const DenseMatrix<T> q = q_of(layout, reduced);
+  EXPECT_LE(similarity_ratio(pap, q, band), ratio_limit(n));
+  EXPECT_LE(orthogonality_ratio(q), ratio_limit(n));
+  EXPECT_LE(spectrum_error<T>(eigenvalues(a), eigenvalues(band)), spectrum_limit);
+}
+
+/// Cuts in which panels are short in the middle, and bands of other widths.
+std::vector<Cut> reduction_cuts() {
+  std::vector<Cut> all = testing::cuts();
+  for (const std::int64_t b : {1, 2, 5, 13}) {
+    all.push_back({fmt::format("ragged_band{}", b), SlabLayout({0, 7, 7, 50, 60}, b)});
+    all.push_back({fmt::format("even_band{}", b), SlabLayout::even(37, 3, b)});
+  }
+  return all;
+}
+
+template <class T>
+class FullToBand : public ::testing::Test {};
+TYPED_TEST_SUITE(FullToBand, Dtypes, DtypeNames);
+
+TYPED_TEST(FullToBand, OnEveryCut_IsASimilarBand) {
+  using T = TypeParam;
+  for (const Cut& cut : reduction_cuts()) {
+    Mesh mesh = cpu_mesh(cut.layout.ranks());
+    const DenseMatrix<T> a = random_hermitian<T>(cut.layout.size());
+    for (const std::int64_t deferred : {1, 20}) {
+      SCOPED_TRACE(::testing::Message() << cut.name << ", deferred " << deferred);
+      expect_reduced_to_band(cut.layout, a, reduce_to_band(mesh, cut.layout, a, deferred));
+    }
+  }
+}
+
+TYPED_TEST(FullToBand, OfMatricesOfLowRank_IsASimilarBand) {
+  using T = TypeParam;
+  const SlabLayout layout({0, 17, 17, 50, 60}, 5);
+  Mesh mesh = cpu_mesh(layout.ranks());
+  for (const DenseMatrix<T>& a : {DenseMatrix<T>(60, 60), DenseMatrix<T>::identity(60),
+                                  of_rank<T>(1, 60), of_rank<T>(3, 60), of_rank<T>(30, 60)}) {
+    expect_reduced_to_band(layout, a, reduce_to_band(mesh, layout, a, 15));
+  }
+}
+
+template <Scalar T>
+void expect_same(const ReducedToBand<T>& a, const ReducedToBand<T>& b) {
+  EXPECT_TRUE(same_bits(a.band, b.band));
+  EXPECT_TRUE(same_bits(a.t, b.t));
+  EXPECT_TRUE(same_bits(a.v, b.v));
+}
+
+/// A problem in which each step is of another kind.
+struct Ragged {
+  SlabLayout layout{{0, 17, 17, 50, 60}, 5};
+  std::int64_t deferred = 12;
+
+  template <Scalar T>
+  ReducedToBand<T> reduce(Mesh& mesh) const {
+    return reduce_to_band(mesh, layout, random_hermitian<T>(layout.size()), deferred);
+  }
+};
+
+TYPED_TEST(FullToBand, WithoutCommonMemory_GivesTheSameBits) {
+  const Ragged ragged;
+  Mesh in_place = cpu_mesh(ragged.layout.ranks());
+  Mesh copied = cpu_mesh(ragged.layout.ranks(), Windows::copied);
+  expect_same(ragged.reduce<TypeParam>(copied), ragged.reduce<TypeParam>(in_place));
+}
+
+TYPED_TEST(FullToBand, OnALoadedMachine_GivesTheSameBits) {
+  const Ragged ragged;
+  Mesh mesh = cpu_mesh(ragged.layout.ranks());
+  const ReducedToBand<TypeParam> quiet = ragged.reduce<TypeParam>(mesh);
+  const BusyThreads busy(2);
+  for (int run = 0; run < 10 && !::testing::Test::HasFailure(); ++run) {
+    expect_same(ragged.reduce<TypeParam>(mesh), quiet);
+  }
+}
+
+/// A mesh whose calls between ranks may come late.
+struct LateMesh {
+  explicit LateMesh(std::int64_t ranks)
+      : faults(std::make_shared<Faults>(ranks)),
+        mesh(mesh::MeshState::start(
+            std::make_unique<FaultyBackend>(std::make_unique<mesh::HostBackend>(ranks), faults))) {}
+
+  /// Runs `work` once without and then with each of some calls late: about `sample` a rank.
+  template <class Work>
+  void for_late_calls(std::int64_t sample, Work work) {
+    faults->clear();
+    work();
+    std::vector<std::int64_t> calls;
+    for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+      calls.push_back(faults->calls(rank));
+    }
+    for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+      const std::int64_t count = calls[static_cast<std::size_t>(rank)];
+      for (std::int64_t call = rank; call < count;
+           call += std::max<std::int64_t>(count / sample, 1)) {
+        SCOPED_TRACE(fmt::format("call {} on rank {} is late", call, rank));
+        faults->strike_call(rank, call, Fault::delayed, std::chrono::milliseconds(2));
+        work();
+      }
+    }
+  }
+
+  std::shared_ptr<Faults> faults;
+  Mesh mesh;
+};
+
+TYPED_TEST(FullToBand, CallThatComesLate_ChangesNoBit) {
+  const Ragged ragged;
+  LateMesh late(ragged.layout.ranks());
+  const ReducedToBand<TypeParam> expected = ragged.reduce<TypeParam>(late.mesh);
+  late.for_late_calls(8, [&] { expect_same(ragged.reduce<TypeParam>(late.mesh), expected); });
+}
+
+TYPED_TEST(FullToBand, AskedToStop_ThrowsCancelled) {
+  using T = TypeParam;
+  const Ragged ragged;
+  Mesh mesh = cpu_mesh(ragged.layout.ranks());
+  const ShardedMatrix<T> slabs = shard(random_hermitian<T>(ragged.layout.size()), ragged.layout);
+  std::stop_source stop;
+  stop.request_stop();
+  expect_error(
+      [&] {
+        run_on(mesh,
+               [&](mesh::Rank& rank) {
+                 dense::eigh::full_to_band(rank, ragged.layout, slabs.slab(rank.index()),
+                                           ragged.deferred,
+                                           dense::eigh::make_band_form<T>(rank, ragged.layout));
+               },
+               {.cancel = stop.get_token()});
+      },
+      ErrorKind::cancelled, {"cancelled"});
+}
+
+/// What scripts/prove_waits.py runs, as Waits of the other algorithms.
+class EighReductionWaits
+    : public ::testing::TestWithParam<std::tuple<std::vector<std::int64_t>, Windows>> {
+ protected:
+  SlabLayout layout_{std::get<0>(GetParam()), 8};
+  Mesh mesh_ = cpu_mesh(layout_.ranks(), std::get<1>(GetParam()));
+  DenseMatrix<double> a_ = random_hermitian<double>(layout_.size(), 5);
+};
+
+TEST_P(EighReductionWaits, FullToBand_WithAllWaits_IsRight) {
+  for (const std::int64_t deferred : {1, 24}) {
+    const ReducedToBand<double> reduced = reduce_to_band(mesh_, layout_, a_, deferred);
+    EXPECT_LE(spectrum_error<double>(eigenvalues(a_), eigenvalues(from_band(reduced.band))),
+              spectrum_limit);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Meshes, EighReductionWaits,
+    ::testing::Combine(::testing::Values(std::vector<std::int64_t>{0, 115},
+                                         std::vector<std::int64_t>{0, 58, 115},
+                                         std::vector<std::int64_t>{0, 75, 83, 91, 115}),
+                       ::testing::Values(Windows::in_place, Windows::copied)),
+    [](const auto& case_info) {
+      std::string name = "cut";
+      for (const std::int64_t boundary : std::get<0>(case_info.param)) {
+        name += '_';
+        name += std::to_string(boundary);
+      }
+      return name + (std::get<1>(case_info.param) == Windows::in_place ? "_in_place" : "_copied");
+    });
+
+}  // namespace
+}  // namespace shardsolve::testing
