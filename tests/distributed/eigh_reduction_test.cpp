@@ -1,6 +1,7 @@
 // The reductions of an eigenproblem, each from what it leaves behind: to a band and to a
 // tridiagonal. Of CPU devices: GPUs have no such kernels.
 
+#include "dense/eigh/band_to_tridiagonal.hpp"
 #include "dense/eigh/full_to_band.hpp"
 #include "mesh/host_backend.hpp"
 #include "mesh/mesh_state.hpp"
@@ -27,6 +28,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <tuple>
@@ -224,8 +226,10 @@ double orthogonality_ratio(const DenseMatrix<T>& q) {
                                  DenseMatrix<T>::identity(q.columns())));
 }
 
-/// Of what was multiplied out from n reflectors of n numbers: sums of n roundings of random sign.
-double ratio_limit(std::int64_t n) { return 10.0 + 8.0 * std::sqrt(static_cast<double>(n)); }
+/// For products of n reflectors, or of n a row: the norms are sums of n entries, each of which has
+/// the roundings of all of them. Of ||Q^H Q - I|| LAPACK itself makes about n u.
+double similarity_limit(std::int64_t n) { return 10.0 + 8.0 * std::sqrt(static_cast<double>(n)); }
+double orthogonality_limit(std::int64_t n) { return 10.0 + 2.0 * static_cast<double>(n); }
 
 constexpr double spectrum_limit = 20.0;
 
@@ -245,8 +249,8 @@ void expect_reduced_to_band(const SlabLayout& layout, const DenseMatrix<T>& a,
   const DenseMatrix<T> pap = reference::permute(a, layout);
   const DenseMatrix<T> band = from_band(reduced.band);
   const DenseMatrix<T> q = q_of(layout, reduced);
-  EXPECT_LE(similarity_ratio(pap, q, band), ratio_limit(n));
-  EXPECT_LE(orthogonality_ratio(q), ratio_limit(n));
+  EXPECT_LE(similarity_ratio(pap, q, band), similarity_limit(n));
+  EXPECT_LE(orthogonality_ratio(q), orthogonality_limit(n));
   EXPECT_LE(spectrum_error<T>(eigenvalues(a), eigenvalues(band)), spectrum_limit);
 }
 
@@ -379,6 +383,191 @@ TYPED_TEST(FullToBand, AskedToStop_ThrowsCancelled) {
       ErrorKind::cancelled, {"cancelled"});
 }
 
+template <Scalar T>
+struct ReducedToTridiagonal {
+  DenseMatrix<RealOf<T>> tridiagonal;      ///< n x 2
+  std::vector<DenseMatrix<T>> reflectors;  ///< by group
+};
+
+/// Expects the same tridiagonal on every rank; only the first has the band.
+template <Scalar T>
+ReducedToTridiagonal<T> reduce_to_tridiagonal(Mesh& mesh, const dense::eigh::SweepGroups& groups,
+                                              const DenseMatrix<T>& band, bool keep = true) {
+  const std::int64_t n = band.columns();
+  std::vector<DenseMatrix<RealOf<T>>> tridiagonals(static_cast<std::size_t>(mesh.ranks()));
+  ReducedToTridiagonal<T> result;
+  result.reflectors.resize(static_cast<std::size_t>(groups.count()));
+  run_on(mesh, [&](mesh::Rank& rank) {
+    const MatrixView<T> copy = rank.workspace<T>(band.rows(), n);
+    if (rank.index() == 0) {
+      copy_entries<T>(band.view(), copy);
+    }
+    const MatrixView<RealOf<T>> tridiagonal = rank.workspace<RealOf<T>>(n, 2);
+    std::optional<MatrixView<T>> reflectors;
+    if (keep) {
+      reflectors = dense::eigh::make_reflectors<T>(rank, groups);
+    }
+    dense::eigh::band_to_tridiagonal(rank, groups, copy, reflectors, tridiagonal);
+    tridiagonals[static_cast<std::size_t>(rank.index())] = kept(tridiagonal);
+    for (std::int64_t group = rank.index(); keep && group < groups.count(); group += rank.count()) {
+      result.reflectors[static_cast<std::size_t>(group)] =
+          kept(dense::eigh::reflectors_of(groups, *reflectors, group));
+    }
+  });
+  for (const DenseMatrix<RealOf<T>>& one : tridiagonals) {
+    EXPECT_TRUE(same_bits(one, tridiagonals[0]));
+  }
+  result.tridiagonal = tridiagonals[0];
+  return result;
+}
+
+template <Scalar T>
+DenseMatrix<T> from_tridiagonal(const DenseMatrix<RealOf<T>>& tridiagonal) {
+  DenseMatrix<T> a(tridiagonal.rows(), tridiagonal.rows());
+  for (std::int64_t j = 0; j < a.columns(); ++j) {
+    a(j, j) = tridiagonal(j, 0);
+    if (j + 1 < a.columns()) {
+      a(j + 1, j) = tridiagonal(j, 1);
+      a(j, j + 1) = tridiagonal(j, 1);
+    }
+  }
+  return a;
+}
+
+/// Q of Q^H B Q = tridiagonal: one reflector after the other, the last sweep's first.
+template <Scalar T>
+DenseMatrix<T> q_of(const dense::eigh::SweepGroups& groups,
+                    const ReducedToTridiagonal<T>& reduced) {
+  const runtime::Chase& chase = groups.chase;
+  DenseMatrix<T> q = DenseMatrix<T>::identity(chase.size);
+  for (std::int64_t sweep = chase.sweeps() - 1; sweep >= 0; --sweep) {
+    const std::int64_t index = sweep / groups.size;
+    const runtime::SweepGroup group = groups.group(index);
+    for (std::int64_t number = chase.tasks(sweep) - 1; number >= 0; --number) {
+      const runtime::ChaseTask task = chase.task(sweep, number);
+      const DenseMatrix<T>& all = reduced.reflectors[static_cast<std::size_t>(index)];
+      const T* const reflector = &all(0, number * group.count + sweep - group.first);
+      for (std::int64_t j = 0; j < chase.size; ++j) {
+        T sum{0};
+        for (std::int64_t i = 0; i < task.rows; ++i) {
+          sum += reference::conjugate(reflector[1 + i]) * q(task.row + i, j);
+        }
+        for (std::int64_t i = 0; i < task.rows; ++i) {
+          q(task.row + i, j) -= reflector[0] * reflector[1 + i] * sum;
+        }
+      }
+    }
+  }
+  return q;
+}
+
+/// A random band, as of a matrix that was reduced to it.
+template <Scalar T>
+DenseMatrix<T> random_band(std::int64_t n, std::int64_t bandwidth) {
+  DenseMatrix<T> band(2 * bandwidth, n);
+  const DenseMatrix<T> a = random_hermitian<T>(n, 3);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i <= bandwidth && i + j < n; ++i) {
+      band(i, j) = a(i + j, j);
+    }
+  }
+  return band;
+}
+
+template <Scalar T>
+void expect_reduced_to_tridiagonal(const dense::eigh::SweepGroups& groups,
+                                   const DenseMatrix<T>& band,
+                                   const ReducedToTridiagonal<T>& reduced) {
+  const DenseMatrix<T> b = from_band(band);
+  const DenseMatrix<T> tridiagonal = from_tridiagonal<T>(reduced.tridiagonal);
+  const DenseMatrix<T> q = q_of(groups, reduced);
+  EXPECT_LE(similarity_ratio(b, q, tridiagonal), similarity_limit(b.rows()));
+  EXPECT_LE(orthogonality_ratio(q), orthogonality_limit(b.rows()));
+  EXPECT_LE(spectrum_error<T>(eigenvalues(b), eigenvalues(tridiagonal)), spectrum_limit);
+}
+
+template <class T>
+class BandToTridiagonal : public ::testing::Test {
+ protected:
+  static dense::eigh::SweepGroups groups(std::int64_t n, std::int64_t bandwidth, std::int64_t size,
+                                         std::int64_t ranks) {
+    return {{n, bandwidth, is_complex<T>}, size, ranks};
+  }
+};
+TYPED_TEST_SUITE(BandToTridiagonal, Dtypes, DtypeNames);
+
+TYPED_TEST(BandToTridiagonal, OfEverySizeAndWidth_IsSimilar) {
+  using T = TypeParam;
+  for (const std::int64_t ranks : {1, 2, 3, 4}) {
+    Mesh mesh = cpu_mesh(ranks);
+    for (const std::int64_t n : {0, 1, 2, 3, 8, 60}) {
+      for (const std::int64_t bandwidth : {1, 3, 8}) {
+        for (const std::int64_t size : {1, 4, 100}) {
+          SCOPED_TRACE(
+              fmt::format("{} ranks, n {}, band {}, groups of {}", ranks, n, bandwidth, size));
+          const dense::eigh::SweepGroups groups = this->groups(n, bandwidth, size, ranks);
+          const DenseMatrix<T> band = random_band<T>(n, bandwidth);
+          expect_reduced_to_tridiagonal(groups, band, reduce_to_tridiagonal(mesh, groups, band));
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(BandToTridiagonal, OnAnyMeshAndWithoutReflectors_GivesTheSameBits) {
+  using T = TypeParam;
+  const DenseMatrix<T> band = random_band<T>(60, 5);
+  Mesh one = cpu_mesh(1);
+  const ReducedToTridiagonal<T> expected =
+      reduce_to_tridiagonal(one, this->groups(60, 5, 7, 1), band);
+  for (const Windows windows : {Windows::in_place, Windows::copied}) {
+    Mesh mesh = cpu_mesh(3, windows);
+    const dense::eigh::SweepGroups groups = this->groups(60, 5, 7, 3);
+    const ReducedToTridiagonal<T> result = reduce_to_tridiagonal(mesh, groups, band);
+    EXPECT_TRUE(same_bits(result.tridiagonal, expected.tridiagonal));
+    for (std::size_t i = 0; i < expected.reflectors.size(); ++i) {
+      EXPECT_TRUE(same_bits(result.reflectors[i], expected.reflectors[i]));
+    }
+    EXPECT_TRUE(same_bits(reduce_to_tridiagonal(mesh, groups, band, false).tridiagonal,
+                          expected.tridiagonal));
+  }
+}
+
+TYPED_TEST(BandToTridiagonal, CallThatComesLate_ChangesNoBit) {
+  using T = TypeParam;
+  const DenseMatrix<T> band = random_band<T>(60, 5);
+  const dense::eigh::SweepGroups groups = this->groups(60, 5, 7, 3);
+  LateMesh late(3);
+  const ReducedToTridiagonal<T> expected = reduce_to_tridiagonal(late.mesh, groups, band);
+  late.for_late_calls(8, [&] {
+    const ReducedToTridiagonal<T> result = reduce_to_tridiagonal(late.mesh, groups, band);
+    EXPECT_TRUE(same_bits(result.tridiagonal, expected.tridiagonal));
+    for (std::size_t i = 0; i < expected.reflectors.size(); ++i) {
+      EXPECT_TRUE(same_bits(result.reflectors[i], expected.reflectors[i]));
+    }
+  });
+}
+
+TYPED_TEST(BandToTridiagonal, AskedToStop_ThrowsCancelled) {
+  using T = TypeParam;
+  Mesh mesh = cpu_mesh(2);
+  const dense::eigh::SweepGroups groups = this->groups(60, 5, 7, 2);
+  std::stop_source stop;
+  stop.request_stop();
+  expect_error(
+      [&] {
+        run_on(mesh,
+               [&](mesh::Rank& rank) {
+                 const MatrixView<T> band = rank.workspace<T>(10, 60);
+                 rank.kernels<T>().fill(rank.panel(), T{0}, band);
+                 dense::eigh::band_to_tridiagonal<T>(rank, groups, band, std::nullopt,
+                                                     rank.workspace<RealOf<T>>(60, 2));
+               },
+               {.cancel = stop.get_token()});
+      },
+      ErrorKind::cancelled, {"cancelled"});
+}
+
 /// What scripts/prove_waits.py runs, as Waits of the other algorithms.
 class EighReductionWaits
     : public ::testing::TestWithParam<std::tuple<std::vector<std::int64_t>, Windows>> {
@@ -394,6 +583,12 @@ TEST_P(EighReductionWaits, FullToBand_WithAllWaits_IsRight) {
     EXPECT_LE(spectrum_error<double>(eigenvalues(a_), eigenvalues(from_band(reduced.band))),
               spectrum_limit);
   }
+}
+
+TEST_P(EighReductionWaits, BandToTridiagonal_WithAllWaits_IsRight) {
+  const dense::eigh::SweepGroups groups{{115, 8, false}, 9, layout_.ranks()};
+  const DenseMatrix<double> band = random_band<double>(115, 8);
+  expect_reduced_to_tridiagonal(groups, band, reduce_to_tridiagonal(mesh_, groups, band));
 }
 
 INSTANTIATE_TEST_SUITE_P(

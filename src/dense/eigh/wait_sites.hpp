@@ -18,7 +18,13 @@ inline constexpr WaitSite products_made{103, "band: products with reflectors are
 inline constexpr WaitSite products_gathered{104,
                                             "band: products with reflectors are used when here"};
 
-inline constexpr std::array all{panel_updated, panel_made, panel_arrived, products_made,
-                                products_gathered};
+// band_to_tridiagonal
+inline constexpr WaitSite chase_slot_free{110, "chase: group goes to a free slot"};
+inline constexpr WaitSite group_chased{111, "chase: group is sent when chased"};
+inline constexpr WaitSite tridiagonal_made{112, "chase: tridiagonal is sent when made"};
+
+inline constexpr std::array all{panel_updated, panel_made,        panel_arrived,
+                                products_made, products_gathered, chase_slot_free,
+                                group_chased,  tridiagonal_made};
 
 }  // namespace shardsolve::dense::eigh::sites
