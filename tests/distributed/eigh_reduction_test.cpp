@@ -28,6 +28,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -668,6 +669,69 @@ TYPED_TEST(BackTransform, WithoutCommonMemoryAndWithLateCalls_GivesTheSameBits) 
   Mesh copied = cpu_mesh(ragged.layout.ranks(), Windows::copied);
   expect_same(copied);
   late.for_late_calls(8, [&] { expect_same(late.mesh); });
+}
+
+/// The range in which the caller keeps the largest entry of a matrix.
+template <Scalar T>
+std::vector<RealOf<T>> ends_of_the_range() {
+  const int exponent = std::is_same_v<RealOf<T>, float> ? 30 : 300;
+  return {std::ldexp(RealOf<T>{1}, -exponent), std::ldexp(RealOf<T>{1}, exponent)};
+}
+
+TYPED_TEST(BackTransform, OfScaledMatrix_IsTheSameButForTheScale) {
+  using T = TypeParam;
+  const SlabLayout layout({0, 17, 17, 50, 60}, 5);
+  Mesh mesh = cpu_mesh(layout.ranks());
+  const DenseMatrix<T> a = random_hermitian<T>(60);
+  const ThereAndBack<T> expected = there_and_back(mesh, layout, a, {});
+  for (const RealOf<T> scale : ends_of_the_range<T>()) {
+    DenseMatrix<T> scaled = a;
+    std::for_each(scaled.data(), scaled.data() + 60 * 60, [&](T& entry) { entry *= scale; });
+    const ThereAndBack<T> result = there_and_back(mesh, layout, scaled, {});
+    EXPECT_TRUE(same_bits(result.q, expected.q));
+    DenseMatrix<RealOf<T>> tridiagonal = expected.tridiagonal;
+    std::for_each(tridiagonal.data(), tridiagonal.data() + 2 * 60,
+                  [&](RealOf<T>& entry) { entry *= scale; });
+    EXPECT_TRUE(same_bits(result.tridiagonal, tridiagonal));
+  }
+}
+
+/// Rows and columns of all sizes: each panel has columns that are tiny beside the others.
+TYPED_TEST(BackTransform, OfGradedMatrix_GivesTheWholeTransformation) {
+  using T = TypeParam;
+  const SlabLayout layout({0, 17, 17, 50, 60}, 5);
+  Mesh mesh = cpu_mesh(layout.ranks());
+  DenseMatrix<T> a = random_hermitian<T>(60);
+  for (std::int64_t j = 0; j < 60; ++j) {
+    for (std::int64_t i = 0; i < 60; ++i) {
+      a(i, j) *= std::ldexp(RealOf<T>{1}, -static_cast<int>(i % 13 + j % 13) * 5);
+    }
+  }
+  expect_similar(a, there_and_back(mesh, layout, a, {}));
+}
+
+TYPED_TEST(BackTransform, InTheCallersThread_GivesTheSameBits) {
+  using T = TypeParam;
+  const SlabLayout layout({0, 60}, 5);
+  const DenseMatrix<T> a = random_hermitian<T>(60);
+  Mesh mesh = cpu_mesh(1);
+  Mesh serial = Mesh::serial();
+  const ThereAndBack<T> expected = there_and_back(mesh, layout, a, {});
+  const ThereAndBack<T> result = there_and_back(serial, layout, a, {});
+  EXPECT_TRUE(same_bits(result.tridiagonal, expected.tridiagonal));
+  EXPECT_TRUE(same_bits(result.q, expected.q));
+}
+
+TYPED_TEST(BackTransform, OfNumbersThatAreNone_Ends) {
+  using T = TypeParam;
+  const SlabLayout layout({0, 17, 17, 50, 60}, 5);
+  Mesh mesh = cpu_mesh(layout.ranks());
+  for (const RealOf<T> none :
+       {std::numeric_limits<RealOf<T>>::quiet_NaN(), std::numeric_limits<RealOf<T>>::infinity()}) {
+    DenseMatrix<T> a = random_hermitian<T>(60);
+    a(20, 20) = none;
+    EXPECT_FALSE(std::isfinite(there_and_back(mesh, layout, a, {}).tridiagonal(59, 0)));
+  }
 }
 
 TYPED_TEST(BackTransform, AskedToStop_ThrowsCancelled) {
