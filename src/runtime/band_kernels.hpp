@@ -72,7 +72,7 @@ class BandKernels {
             "chase");
     if (sweeps.count > 0) {
       const double flops =
-          3.0 * multiply_add<T> * product(reflectors.columns(), chase.bandwidth, chase.bandwidth);
+          6.0 * multiply_add<T> * product(reflectors.columns(), chase.bandwidth, chase.bandwidth);
       do_chase(queue, {.name = "chase", .flops = flops}, chase, sweeps, band, reflectors, scratch);
     }
   }

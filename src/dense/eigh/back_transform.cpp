@@ -31,7 +31,6 @@
 
 #include <algorithm>
 #include <complex>
-#include <cstddef>
 #include <vector>
 
 namespace shardsolve::dense::eigh {

@@ -13,7 +13,10 @@
 #include "dense/shared/step_flags.hpp"
 #include "runtime/band_kernels.hpp"
 
+#include <array>
 #include <complex>
+#include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::dense::eigh {
@@ -80,7 +83,8 @@ class BandToTridiagonal {
     return reflectors_of(groups_, *reflectors_, group);
   }
   MatrixView<T> outgoing(std::int64_t group) const {
-    return outgoing_[group % slots].columns_from(0, groups_.columns(group));
+    return outgoing_[static_cast<std::size_t>(group % slots)].columns_from(0,
+                                                                           groups_.columns(group));
   }
 
   void send(std::int64_t group) {
@@ -123,7 +127,7 @@ class BandToTridiagonal {
   const runtime::BandKernels<T>& kernels_;
   StepFlags flags_;
   MessageRing<T> headers_;
-  MatrixView<T> outgoing_[slots];  // reflectors that another rank keeps
+  std::array<MatrixView<T>, slots> outgoing_;  // reflectors that another rank keeps
   MatrixView<std::byte> scratch_;
   runtime::Event& chased_;
 };

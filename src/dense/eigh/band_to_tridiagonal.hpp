@@ -30,7 +30,7 @@ MatrixView<T> reflectors_of(const SweepGroups& groups, MatrixView<T> kept, std::
 /// kept. `tridiagonal` (n x 2), on every rank afterwards: the diagonal, and the n - 1 numbers
 /// beside it with a 0 behind. Waits for the end. Throws Error(cancelled).
 ///
-/// Q^H B Q = the tridiagonal, where Q is the product of all reflectors, sweep after sweep. 3 n^2 b
+/// Q^H B Q = the tridiagonal, where Q is the product of all reflectors, sweep after sweep. 6 n^2 b
 /// multiplications and additions on rank 0; n^2 / 2 numbers leave it. LAPACK: hbtrd.
 template <Scalar T>
 void band_to_tridiagonal(mesh::Rank& rank, const SweepGroups& groups, MatrixView<T> band,

@@ -33,7 +33,9 @@
 #include "runtime/band_kernels.hpp"
 
 #include <algorithm>
+#include <array>
 #include <complex>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::dense::eigh {
@@ -362,14 +364,14 @@ class FullToBand {
   const runtime::BandKernels<T>& band_kernels_;
   StepFlags flags_;
   MessageRing<T> messages_;
-  std::int64_t put_off_ = 0;  // columns of V in l and r
-  MatrixView<T> left_;        // l: V and w of each panel put off, in rows of the matrix
-  MatrixView<T> right_;       // r: w and V
-  MatrixView<T> sums_;        // r^H V
-  MatrixView<T> x_;           // of each rank without gaps, in rank order
-  MatrixView<T> small_[2];
-  MatrixView<T> top_;    // the owner's panel
-  MatrixView<T> panel_;  // likewise, below
+  std::int64_t put_off_ = 0;            // columns of V in l and r
+  MatrixView<T> left_;                  // l: V and w of each panel put off, in rows of the matrix
+  MatrixView<T> right_;                 // r: w and V
+  MatrixView<T> sums_;                  // r^H V
+  MatrixView<T> x_;                     // of each rank without gaps, in rank order
+  std::array<MatrixView<T>, 2> small_;  // V^H y, t^H (V^H y)
+  MatrixView<T> top_;                   // the owner's panel
+  MatrixView<T> panel_;                 // likewise, below
   MatrixView<T> r_;
   MatrixView<std::byte> scratch_;
   runtime::Event& panel_updated_;  // the next panel, but for what is put off
