@@ -268,10 +268,10 @@ std::vector<Cut> reduction_cuts() {
 }
 
 template <class T>
-class FullToBand : public ::testing::Test {};
-TYPED_TEST_SUITE(FullToBand, Dtypes, DtypeNames);
+class EighFullToBand : public ::testing::Test {};
+TYPED_TEST_SUITE(EighFullToBand, Dtypes, DtypeNames);
 
-TYPED_TEST(FullToBand, OnEveryCut_IsASimilarBand) {
+TYPED_TEST(EighFullToBand, OnEveryCut_IsASimilarBand) {
   using T = TypeParam;
   for (const Cut& cut : reduction_cuts()) {
     Mesh mesh = cpu_mesh(cut.layout.ranks());
@@ -283,7 +283,7 @@ TYPED_TEST(FullToBand, OnEveryCut_IsASimilarBand) {
   }
 }
 
-TYPED_TEST(FullToBand, OfMatricesOfLowRank_IsASimilarBand) {
+TYPED_TEST(EighFullToBand, OfMatricesOfLowRank_IsASimilarBand) {
   using T = TypeParam;
   const SlabLayout layout({0, 17, 17, 50, 60}, 5);
   Mesh mesh = cpu_mesh(layout.ranks());
@@ -311,14 +311,14 @@ struct Ragged {
   }
 };
 
-TYPED_TEST(FullToBand, WithoutCommonMemory_GivesTheSameBits) {
+TYPED_TEST(EighFullToBand, WithoutCommonMemory_GivesTheSameBits) {
   const Ragged ragged;
   Mesh in_place = cpu_mesh(ragged.layout.ranks());
   Mesh copied = cpu_mesh(ragged.layout.ranks(), Windows::copied);
   expect_same(ragged.reduce<TypeParam>(copied), ragged.reduce<TypeParam>(in_place));
 }
 
-TYPED_TEST(FullToBand, OnALoadedMachine_GivesTheSameBits) {
+TYPED_TEST(EighFullToBand, OnALoadedMachine_GivesTheSameBits) {
   const Ragged ragged;
   Mesh mesh = cpu_mesh(ragged.layout.ranks());
   const ReducedToBand<TypeParam> quiet = ragged.reduce<TypeParam>(mesh);
@@ -359,14 +359,14 @@ struct LateMesh {
   Mesh mesh;
 };
 
-TYPED_TEST(FullToBand, CallThatComesLate_ChangesNoBit) {
+TYPED_TEST(EighFullToBand, CallThatComesLate_ChangesNoBit) {
   const Ragged ragged;
   LateMesh late(ragged.layout.ranks());
   const ReducedToBand<TypeParam> expected = ragged.reduce<TypeParam>(late.mesh);
   late.for_late_calls(8, [&] { expect_same(ragged.reduce<TypeParam>(late.mesh), expected); });
 }
 
-TYPED_TEST(FullToBand, AskedToStop_ThrowsCancelled) {
+TYPED_TEST(EighFullToBand, AskedToStop_ThrowsCancelled) {
   using T = TypeParam;
   const Ragged ragged;
   Mesh mesh = cpu_mesh(ragged.layout.ranks());
@@ -490,16 +490,16 @@ void expect_reduced_to_tridiagonal(const dense::eigh::SweepGroups& groups,
 }
 
 template <class T>
-class BandToTridiagonal : public ::testing::Test {
+class EighBandToTridiagonal : public ::testing::Test {
  protected:
   static dense::eigh::SweepGroups groups(std::int64_t n, std::int64_t bandwidth, std::int64_t size,
                                          std::int64_t ranks) {
     return {{n, bandwidth, is_complex<T>}, size, ranks};
   }
 };
-TYPED_TEST_SUITE(BandToTridiagonal, Dtypes, DtypeNames);
+TYPED_TEST_SUITE(EighBandToTridiagonal, Dtypes, DtypeNames);
 
-TYPED_TEST(BandToTridiagonal, OfEverySizeAndWidth_IsSimilar) {
+TYPED_TEST(EighBandToTridiagonal, OfEverySizeAndWidth_IsSimilar) {
   using T = TypeParam;
   for (const std::int64_t ranks : {1, 2, 3, 4}) {
     Mesh mesh = cpu_mesh(ranks);
@@ -517,7 +517,7 @@ TYPED_TEST(BandToTridiagonal, OfEverySizeAndWidth_IsSimilar) {
   }
 }
 
-TYPED_TEST(BandToTridiagonal, OnAnyMeshAndWithoutReflectors_GivesTheSameBits) {
+TYPED_TEST(EighBandToTridiagonal, OnAnyMeshAndWithoutReflectors_GivesTheSameBits) {
   using T = TypeParam;
   const DenseMatrix<T> band = random_band<T>(60, 5);
   Mesh one = cpu_mesh(1);
@@ -536,7 +536,7 @@ TYPED_TEST(BandToTridiagonal, OnAnyMeshAndWithoutReflectors_GivesTheSameBits) {
   }
 }
 
-TYPED_TEST(BandToTridiagonal, CallThatComesLate_ChangesNoBit) {
+TYPED_TEST(EighBandToTridiagonal, CallThatComesLate_ChangesNoBit) {
   using T = TypeParam;
   const DenseMatrix<T> band = random_band<T>(60, 5);
   const dense::eigh::SweepGroups groups = this->groups(60, 5, 7, 3);
@@ -551,7 +551,7 @@ TYPED_TEST(BandToTridiagonal, CallThatComesLate_ChangesNoBit) {
   });
 }
 
-TYPED_TEST(BandToTridiagonal, AskedToStop_ThrowsCancelled) {
+TYPED_TEST(EighBandToTridiagonal, AskedToStop_ThrowsCancelled) {
   using T = TypeParam;
   Mesh mesh = cpu_mesh(2);
   const dense::eigh::SweepGroups groups = this->groups(60, 5, 7, 2);
@@ -629,10 +629,10 @@ void expect_similar(const DenseMatrix<T>& a, const ThereAndBack<T>& result) {
 }
 
 template <class T>
-class BackTransform : public ::testing::Test {};
-TYPED_TEST_SUITE(BackTransform, Dtypes, DtypeNames);
+class EighBackTransform : public ::testing::Test {};
+TYPED_TEST_SUITE(EighBackTransform, Dtypes, DtypeNames);
 
-TYPED_TEST(BackTransform, OnEveryCut_GivesTheWholeTransformation) {
+TYPED_TEST(EighBackTransform, OnEveryCut_GivesTheWholeTransformation) {
   using T = TypeParam;
   for (const Cut& cut : reduction_cuts()) {
     SCOPED_TRACE(cut.name);
@@ -642,7 +642,7 @@ TYPED_TEST(BackTransform, OnEveryCut_GivesTheWholeTransformation) {
   }
 }
 
-TYPED_TEST(BackTransform, InPiecesOfAnySize_GivesTheWholeTransformation) {
+TYPED_TEST(EighBackTransform, InPiecesOfAnySize_GivesTheWholeTransformation) {
   using T = TypeParam;
   const SlabLayout layout({0, 17, 17, 50, 60}, 5);
   Mesh mesh = cpu_mesh(layout.ranks());
@@ -655,7 +655,7 @@ TYPED_TEST(BackTransform, InPiecesOfAnySize_GivesTheWholeTransformation) {
   }
 }
 
-TYPED_TEST(BackTransform, WithoutCommonMemoryAndWithLateCalls_GivesTheSameBits) {
+TYPED_TEST(EighBackTransform, WithoutCommonMemoryAndWithLateCalls_GivesTheSameBits) {
   using T = TypeParam;
   const Ragged ragged;
   const DenseMatrix<T> a = random_hermitian<T>(ragged.layout.size());
@@ -678,7 +678,7 @@ std::vector<RealOf<T>> ends_of_the_range() {
   return {std::ldexp(RealOf<T>{1}, -exponent), std::ldexp(RealOf<T>{1}, exponent)};
 }
 
-TYPED_TEST(BackTransform, OfScaledMatrix_IsTheSameButForTheScale) {
+TYPED_TEST(EighBackTransform, OfScaledMatrix_IsTheSameButForTheScale) {
   using T = TypeParam;
   const SlabLayout layout({0, 17, 17, 50, 60}, 5);
   Mesh mesh = cpu_mesh(layout.ranks());
@@ -697,7 +697,7 @@ TYPED_TEST(BackTransform, OfScaledMatrix_IsTheSameButForTheScale) {
 }
 
 /// Rows and columns of all sizes: each panel has columns that are tiny beside the others.
-TYPED_TEST(BackTransform, OfGradedMatrix_GivesTheWholeTransformation) {
+TYPED_TEST(EighBackTransform, OfGradedMatrix_GivesTheWholeTransformation) {
   using T = TypeParam;
   const SlabLayout layout({0, 17, 17, 50, 60}, 5);
   Mesh mesh = cpu_mesh(layout.ranks());
@@ -710,7 +710,7 @@ TYPED_TEST(BackTransform, OfGradedMatrix_GivesTheWholeTransformation) {
   expect_similar(a, there_and_back(mesh, layout, a, {}));
 }
 
-TYPED_TEST(BackTransform, InTheCallersThread_GivesTheSameBits) {
+TYPED_TEST(EighBackTransform, InTheCallersThread_GivesTheSameBits) {
   using T = TypeParam;
   const SlabLayout layout({0, 60}, 5);
   const DenseMatrix<T> a = random_hermitian<T>(60);
@@ -722,7 +722,7 @@ TYPED_TEST(BackTransform, InTheCallersThread_GivesTheSameBits) {
   EXPECT_TRUE(same_bits(result.q, expected.q));
 }
 
-TYPED_TEST(BackTransform, OfNumbersThatAreNone_Ends) {
+TYPED_TEST(EighBackTransform, OfNumbersThatAreNone_Ends) {
   using T = TypeParam;
   const SlabLayout layout({0, 17, 17, 50, 60}, 5);
   Mesh mesh = cpu_mesh(layout.ranks());
@@ -734,7 +734,7 @@ TYPED_TEST(BackTransform, OfNumbersThatAreNone_Ends) {
   }
 }
 
-TYPED_TEST(BackTransform, AskedToStop_ThrowsCancelled) {
+TYPED_TEST(EighBackTransform, AskedToStop_ThrowsCancelled) {
   using T = TypeParam;
   const Ragged ragged;
   const dense::eigh::SweepGroups groups{{60, 5, is_complex<T>}, 7, ragged.layout.ranks()};
