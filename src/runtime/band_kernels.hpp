@@ -15,6 +15,12 @@
 
 namespace shardsolve::runtime {
 
+/// How a backend wants a chase cut.
+struct ChaseTuning {
+  std::int64_t queues = 1;  ///< that may work on consecutive groups of sweeps at a time, at most
+  std::int64_t waves = 1;   ///< of a kernel
+};
+
 /// As of Kernels: all matrices are column-major, a misfit of shapes throws Error(internal), and a
 /// backend has the protected part.
 ///
@@ -61,19 +67,23 @@ class BandKernels {
     }
   }
 
-  /// Sweeps of the chase of a band (2 b x n), all earlier ones being done; see chase.hpp. Column j
-  /// of the band is final after sweep j. `reflectors`: see SweepGroup.
-  void chase(Queue& queue, const Chase& chase, const SweepGroup& sweeps, Out band, Out reflectors,
-             void* scratch) const {
+  /// For a band of that width. Ask once a call, in a thread that the device was adopted by.
+  virtual ChaseTuning chase_tuning(const Chase& chase) const = 0;
+  /// Some waves of some sweeps of the chase of a band (2 b x n), the waves of these sweeps before
+  /// them and these and earlier waves of all earlier sweeps being done; see chase.hpp. Column j of
+  /// the band is final after sweep j. `reflectors`: see SweepGroup; the first waves begin it.
+  void chase(Queue& queue, const Chase& chase, const SweepGroup& sweeps, const WaveRange& waves,
+             Out band, Out reflectors, void* scratch) const {
     require(band.columns() == chase.size && band.rows() == 2 * chase.bandwidth &&
                 sweeps.first + sweeps.count <= chase.sweeps() &&
                 reflectors.rows() == chase.bandwidth + 1 &&
                 reflectors.columns() == sweeps.columns(chase),
             "chase");
     if (sweeps.count > 0) {
-      const double flops =
-          6.0 * multiply_add<T> * product(reflectors.columns(), chase.bandwidth, chase.bandwidth);
-      do_chase(queue, {.name = "chase", .flops = flops}, chase, sweeps, band, reflectors, scratch);
+      const double flops = 6.0 * multiply_add<T> *
+                           product(sweeps.tasks(chase, waves), chase.bandwidth, chase.bandwidth);
+      do_chase(queue, {.name = "chase", .flops = flops}, chase, sweeps, waves, band, reflectors,
+               scratch);
     }
   }
   /// The real parts of a tridiagonal band: n on the diagonal and n - 1 below it.
@@ -101,7 +111,7 @@ class BandKernels {
                            void* scratch) const = 0;
   virtual void do_store_band(Queue& queue, const WorkInfo& info, In top, In r, Out band) const = 0;
   virtual void do_chase(Queue& queue, const WorkInfo& info, const Chase& chase,
-                        const SweepGroup& sweeps, Out band, Out reflectors,
+                        const SweepGroup& sweeps, const WaveRange& waves, Out band, Out reflectors,
                         void* scratch) const = 0;
   virtual void do_tridiagonal(Queue& queue, const WorkInfo& info, In band, Real* diagonal,
                               Real* off_diagonal) const = 0;

@@ -9,11 +9,15 @@
 ///      the left;
 ///   3. applies it from both sides to the triangle of its rows on the diagonal.
 /// Task (s, k) comes after (s, k - 1) and after (s - 1, k + 1). So the tasks of a wave, which is
-/// number 2 s + k, may run in any order or side by side: no two of them touch the same entry.
+/// number 2 s + k, may run in any order or side by side: no two of them touch the same entry. More
+/// than that: tasks of earlier sweeps in later waves work further down, so once all sweeps before
+/// some are through the waves before w, those sweeps may go through these waves while the others go
+/// on; they share no column of the band.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace shardsolve::runtime {
 
@@ -51,6 +55,12 @@ struct Chase {
   }
 };
 
+/// Consecutive waves, [begin, end).
+struct WaveRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
 /// Consecutive sweeps, whose reflectors are kept together: of task k of sweep first + j in column
 /// k count + j of a matrix of bandwidth + 1 rows. First comes tau, then v with its leading 1, then
 /// zeros; where there is no such task all is zero.
@@ -60,6 +70,26 @@ struct SweepGroup {
 
   std::int64_t columns(const Chase& chase) const {
     return count == 0 ? 0 : chase.tasks(first) * count;
+  }
+  /// All waves with a task of one of these sweeps, of which there is one.
+  WaveRange waves(const Chase& chase) const {
+    const std::int64_t last = first + count - 1;
+    return {2 * first, 2 * last + chase.tasks(last)};
+  }
+  /// The tasks of one of the sweeps that belong to some waves: numbers from the first to before the
+  /// second.
+  static std::pair<std::int64_t, std::int64_t> numbers(const Chase& chase, std::int64_t sweep,
+                                                       const WaveRange& waves) {
+    const std::int64_t begin = std::max<std::int64_t>(waves.begin - 2 * sweep, 0);
+    return {begin, std::max(begin, std::min(waves.end - 2 * sweep, chase.tasks(sweep)))};
+  }
+  std::int64_t tasks(const Chase& chase, const WaveRange& waves) const {
+    std::int64_t sum = 0;
+    for (std::int64_t sweep = first; sweep < first + count; ++sweep) {
+      const auto [begin, end] = numbers(chase, sweep, waves);
+      sum += end - begin;
+    }
+    return sum;
   }
 };
 

@@ -115,6 +115,7 @@ class BandKernelsTest : public ::testing::Test {
     queue_.synchronize();
     rank_.rethrow();
   }
+  static constexpr std::int64_t waves_of_a_kernel = 5;
   std::vector<std::byte> scratch(std::int64_t bandwidth) const {
     return std::vector<std::byte>(static_cast<std::size_t>(kernels_.scratch(bandwidth)));
   }
@@ -125,7 +126,11 @@ class BandKernelsTest : public ::testing::Test {
     for (const SweepGroup& group : result.groups) {
       DenseMatrix<T>& reflectors = result.reflectors.emplace_back(
           right_hand_sides<T>(chase.bandwidth + 1, group.columns(chase)));
-      kernels_.chase(queue_, chase, group, result.band.view(), reflectors.view(), memory.data());
+      const WaveRange all = group.waves(chase);
+      for (std::int64_t begin = all.begin; begin < all.end; begin += waves_of_a_kernel) {
+        kernels_.chase(queue_, chase, group, {begin, begin + waves_of_a_kernel}, result.band.view(),
+                       reflectors.view(), memory.data());
+      }
       finish();
     }
     return result;

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <tuple>
@@ -89,6 +90,51 @@ TEST_P(ChaseTasks, OfOneSweep_HaveEachRowBelowItsColumnOnce) {
       next += chase_.task(sweep, number).rows;
     }
     EXPECT_EQ(next, chase_.size);
+  }
+}
+
+/// Groups of sweeps on several queues: a group may go through the waves before w while the group
+/// before it, which has, goes on.
+TEST_P(ChaseTasks, OfLaterSweepsInEarlierWaves_ShareNoColumnWithThem) {
+  const std::vector<ChaseTask> all = tasks(chase_);
+  for (std::int64_t later = 1; later < chase_.sweeps(); ++later) {
+    for (std::int64_t wave = 1; wave < 3 * chase_.size; ++wave) {
+      std::int64_t end = 0;              // of the columns of the later sweeps
+      std::int64_t begin = chase_.size;  // of those of the sweeps before
+      for (const ChaseTask& task : all) {
+        if (task.sweep >= later && task.wave() < wave) {
+          end = std::max(end, task.row + task.rows);
+        } else if (task.sweep < later && task.wave() >= wave) {
+          begin = std::min(begin, task.column);
+        }
+      }
+      EXPECT_LE(std::min(end, chase_.size), begin);
+    }
+  }
+}
+
+TEST_P(ChaseTasks, OfAGroup_AreThoseOfItsWaves) {
+  for (std::int64_t first = 0; first < chase_.sweeps(); first += 3) {
+    const SweepGroup group{first, std::min<std::int64_t>(3, chase_.sweeps() - first)};
+    const WaveRange all = group.waves(chase_);
+    std::int64_t count = 0;
+    for (const ChaseTask& task : tasks(chase_)) {
+      if (task.sweep >= first && task.sweep < first + group.count) {
+        EXPECT_GE(task.wave(), all.begin);
+        EXPECT_LT(task.wave(), all.end);
+        const auto [begin, end] =
+            SweepGroup::numbers(chase_, task.sweep, {task.wave(), task.wave() + 1});
+        EXPECT_EQ(begin, task.number);
+        EXPECT_EQ(end, task.number + 1);
+        ++count;
+      }
+    }
+    EXPECT_EQ(group.tasks(chase_, all), count);
+    std::int64_t in_pieces = 0;
+    for (std::int64_t wave = all.begin; wave < all.end; wave += 4) {
+      in_pieces += group.tasks(chase_, {wave, wave + 4});
+    }
+    EXPECT_EQ(in_pieces, count);
   }
 }
 

@@ -1,9 +1,11 @@
 // For each group of sweeps:
 //
-//   chase it                                    rank 0, panel queue
-//   its header -> all, its reflectors -> owner  transfer queue, while the next group is chased
+//   chase it                                    rank 0, a few queues in turn
+//   its header -> all, its reflectors -> owner  transfer queue, while the next groups are chased
 //
-// and then the tridiagonal to all. Groups are few and take long: nothing else is worth overlapping.
+// and then the tridiagonal to all. A group is chased some waves at a time, each time after the
+// group before has gone through these waves (runtime/chase.hpp); so groups follow each other down
+// the band. The other ranks wait meanwhile: there is a CPU for as many queues as there are ranks.
 
 #include "dense/eigh/band_to_tridiagonal.hpp"
 
@@ -13,6 +15,7 @@
 #include "dense/shared/step_flags.hpp"
 #include "runtime/band_kernels.hpp"
 
+#include <algorithm>
 #include <array>
 #include <complex>
 #include <cstddef>
@@ -33,27 +36,38 @@ class BandToTridiagonal {
         reflectors_(reflectors),
         tridiagonal_(tridiagonal),
         kernels_(rank.kernels<runtime::BandKernels<T>>()),
+        tuning_(kernels_.chase_tuning(groups.chase)),
         flags_(rank),
-        headers_(rank, slots, 0),
-        chased_(rank.event()) {
-    if (chases()) {
-      for (MatrixView<T>& outgoing : outgoing_) {
-        outgoing = rank.workspace<T>(groups.chase.bandwidth + 1, groups.most_columns());
+        headers_(rank, 1, 0) {
+    if (!chases()) {
+      return;
+    }
+    const std::array<runtime::Queue*, 3> all{&rank.panel(), &rank.rest(), &rank.update()};
+    const std::int64_t queues =
+        std::min({tuning_.queues, rank.count(), static_cast<std::int64_t>(all.size())});
+    const std::int64_t scratch = kernels_.scratch(groups.chase.bandwidth);
+    for (std::int64_t i = 0; i < queues; ++i) {
+      chasers_.push_back({*all[static_cast<std::size_t>(i)],
+                          rank.workspace<std::byte>(scratch, 1),
+                          {},
+                          rank.event()});
+      for (std::int64_t piece = 0; piece < most_pieces(); ++piece) {
+        chasers_.back().passed.push_back(&rank.event());
       }
-      scratch_ = rank.workspace<std::byte>(kernels_.scratch(groups.chase.bandwidth), 1);
+    }
+    for (std::int64_t slot = 0; slot <= queues; ++slot) {
+      outgoing_.push_back(
+          {rank.workspace<T>(groups.chase.bandwidth + 1, groups.most_columns()), rank.event()});
     }
   }
 
   void run() {
-    headers_.begin(0, chases());
     for (std::int64_t group = 0; group < groups_.count() && flags_.may_enqueue(group); ++group) {
       rank_.set_step(group);
       rank_.report("chase", static_cast<double>(group) / static_cast<double>(groups_.count()));
       if (chases()) {
         chase(group);
       }
-      // The slot of the next group becomes free while this one is chased.
-      headers_.begin(group + 1, chases());
       send(group);
     }
     flags_.finish(groups_.count());
@@ -63,36 +77,94 @@ class BandToTridiagonal {
   }
 
  private:
-  /// One on its way, one being made.
-  static constexpr std::int64_t slots = 2;
   static constexpr std::int64_t root = 0;
+
+  /// A queue of the root.
+  struct Chaser {
+    runtime::Queue& queue;
+    MatrixView<std::byte> scratch;
+    std::vector<runtime::Event*> passed;  // its group, by piece
+    runtime::Event& chased;               // its group, all of it
+  };
+  /// Reflectors that another rank keeps: one more than groups are chased at a time.
+  struct Outgoing {
+    MatrixView<T> reflectors;
+    runtime::Event& sent;
+  };
 
   bool chases() const { return rank_.index() == root; }
   bool keeps(std::int64_t group) const {
     return reflectors_ && groups_.owner(group) == rank_.index();
   }
+  Chaser& chaser(std::int64_t group) {
+    return chasers_[static_cast<std::size_t>(group) % chasers_.size()];
+  }
+  Outgoing& outgoing(std::int64_t group) {
+    return outgoing_[static_cast<std::size_t>(group) % outgoing_.size()];
+  }
+
+  // A piece is so many waves that one kernel goes through, the same for all groups.
+  std::int64_t first_piece(std::int64_t group) const {
+    return groups_.group(group).waves(groups_.chase).begin / tuning_.waves;
+  }
+  std::int64_t last_piece(std::int64_t group) const {
+    return (groups_.group(group).waves(groups_.chase).end - 1) / tuning_.waves;
+  }
+  std::int64_t most_pieces() const {
+    std::int64_t most = 0;
+    for (std::int64_t group = 0; group < groups_.count(); ++group) {
+      most = std::max(most, last_piece(group) + 1 - first_piece(group));
+    }
+    return most;
+  }
+  /// Complete when a group has gone through a piece.
+  runtime::Event& passed(std::int64_t group, std::int64_t piece) {
+    return *chaser(group).passed[static_cast<std::size_t>(piece - first_piece(group))];
+  }
 
   void chase(std::int64_t group) {
-    headers_.await_free(rank_.panel(), sites::chase_slot_free);
-    headers_.stamp(rank_.panel(), group);
-    kernels_.chase(rank_.panel(), groups_.chase, groups_.group(group), band_,
-                   keeps(group) ? kept(group) : outgoing(group), scratch_.data());
-    rank_.panel().record(chased_);
+    const auto& [queue, scratch, events, chased] = chaser(group);
+    MatrixView<T> reflectors;
+    if (keeps(group)) {
+      reflectors = kept(group);
+    } else {
+      queue.wait(outgoing(group).sent, sites::chase_slot_free);
+      reflectors = outgoing(group).reflectors.columns_from(0, groups_.columns(group));
+    }
+    for (std::int64_t piece = first_piece(group); piece <= last_piece(group); ++piece) {
+      follow(queue, group, piece);
+      kernels_.chase(queue, groups_.chase, groups_.group(group),
+                     {piece * tuning_.waves, (piece + 1) * tuning_.waves}, band_, reflectors,
+                     scratch.data());
+      queue.record(passed(group, piece));
+    }
+    queue.record(chased);
+  }
+  /// Waits until the group before has gone through a piece, or to its end if it has no such piece.
+  void follow(runtime::Queue& queue, std::int64_t group, std::int64_t piece) {
+    if (group == 0 || chasers_.size() == 1) {
+      return;
+    }
+    const std::int64_t end = last_piece(group - 1);
+    if (piece <= end || piece == first_piece(group)) {
+      queue.wait(passed(group - 1, std::min(piece, end)), sites::chase_passed);
+    }
   }
   MatrixView<T> kept(std::int64_t group) const {
     return reflectors_of(groups_, *reflectors_, group);
   }
-  MatrixView<T> outgoing(std::int64_t group) const {
-    return outgoing_[static_cast<std::size_t>(group % slots)].columns_from(0,
-                                                                           groups_.columns(group));
-  }
 
   void send(std::int64_t group) {
+    headers_.begin(group, chases());
     if (chases()) {
-      rank_.transfer().wait(chased_, sites::group_chased);
+      rank_.transfer().wait(chaser(group).chased, sites::group_chased);
+      headers_.stamp(rank_.transfer(), group);
     }
     headers_.publish(group, root, 0);
     flags_.receive(group, headers_.header(group, root));
+    send_reflectors(group);
+  }
+  void send_reflectors(std::int64_t group) {
     const std::int64_t owner = groups_.owner(group);
     if (!reflectors_ || owner == root) {
       return;
@@ -100,21 +172,26 @@ class BandToTridiagonal {
     std::vector<comm::Bytes> send(static_cast<std::size_t>(rank_.count()));
     std::vector<comm::Bytes> receive(send.size());
     if (chases()) {
-      send[static_cast<std::size_t>(owner)] = bytes_of(outgoing(group));
+      send[static_cast<std::size_t>(owner)] =
+          bytes_of(outgoing(group).reflectors.columns_from(0, groups_.columns(group)));
     } else if (keeps(group)) {
       receive[root] = bytes_of(kept(group));
     }
     rank_.communicator().all_to_all(rank_.transfer(), std::move(send), std::move(receive));
+    if (chases()) {
+      rank_.transfer().record(outgoing(group).sent);
+    }
   }
 
   void send_tridiagonal() {
     if (chases()) {
+      Chaser& last = chaser(std::max<std::int64_t>(groups_.count() - 1, 0));
       const std::int64_t n = tridiagonal_.rows();
       RealOf<T>* const diagonal = tridiagonal_.data();
-      rank_.kernels<RealOf<T>>().fill(rank_.panel(), 0, tridiagonal_);
-      kernels_.tridiagonal(rank_.panel(), band_, diagonal, diagonal + n);
-      rank_.panel().record(chased_);
-      rank_.transfer().wait(chased_, sites::tridiagonal_made);
+      rank_.kernels<RealOf<T>>().fill(last.queue, 0, tridiagonal_);
+      kernels_.tridiagonal(last.queue, band_, diagonal, diagonal + n);
+      last.queue.record(last.chased);
+      rank_.transfer().wait(last.chased, sites::tridiagonal_made);
     }
     rank_.communicator().broadcast(rank_.transfer(), bytes_of(tridiagonal_), root);
   }
@@ -125,11 +202,11 @@ class BandToTridiagonal {
   std::optional<MatrixView<T>> reflectors_;
   MatrixView<RealOf<T>> tridiagonal_;
   const runtime::BandKernels<T>& kernels_;
+  const runtime::ChaseTuning tuning_;
   StepFlags flags_;
   MessageRing<T> headers_;
-  std::array<MatrixView<T>, slots> outgoing_;  // reflectors that another rank keeps
-  MatrixView<std::byte> scratch_;
-  runtime::Event& chased_;
+  std::vector<Chaser> chasers_;
+  std::vector<Outgoing> outgoing_;
 };
 
 }  // namespace

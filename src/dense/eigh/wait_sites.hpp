@@ -20,8 +20,9 @@ inline constexpr WaitSite products_gathered{104,
 
 // band_to_tridiagonal
 inline constexpr WaitSite chase_slot_free{110, "chase: group goes to a free slot"};
-inline constexpr WaitSite group_chased{111, "chase: group is sent when chased"};
-inline constexpr WaitSite tridiagonal_made{112, "chase: tridiagonal is sent when made"};
+inline constexpr WaitSite chase_passed{111, "chase: group follows the one before"};
+inline constexpr WaitSite group_chased{112, "chase: group is sent when chased"};
+inline constexpr WaitSite tridiagonal_made{113, "chase: tridiagonal is sent when made"};
 
 // back_transform
 inline constexpr WaitSite sweeps_used{120, "back: group of sweeps arrives in a slot that was used"};
@@ -29,9 +30,9 @@ inline constexpr WaitSite sweeps_arrived{121, "back: group of sweeps is used whe
 inline constexpr WaitSite panel_merged{122, "back: panel arrives in a slot that was used"};
 inline constexpr WaitSite panel_to_merge_arrived{123, "back: panel is used when here"};
 
-inline constexpr std::array all{panel_updated,  panel_made,        panel_arrived,
-                                products_made,  products_gathered, chase_slot_free,
-                                group_chased,   tridiagonal_made,  sweeps_used,
-                                sweeps_arrived, panel_merged,      panel_to_merge_arrived};
+inline constexpr std::array all{
+    panel_updated,   panel_made,   panel_arrived,         products_made,    products_gathered,
+    chase_slot_free, chase_passed, group_chased,          tridiagonal_made, sweeps_used,
+    sweeps_arrived,  panel_merged, panel_to_merge_arrived};
 
 }  // namespace shardsolve::dense::eigh::sites

@@ -43,6 +43,23 @@ MatrixView<T> dense_block(MatrixView<T> band, std::int64_t row, std::int64_t row
   return {&band(row - column, column), rows, columns, band.stride() - 1};
 }
 
+/// The columns of the band that the tasks of these waves touch.
+template <Scalar T>
+MatrixView<T> columns_of(const Chase& chase, const SweepGroup& sweeps, const WaveRange& waves,
+                         MatrixView<T> band) {
+  std::int64_t first = chase.size;
+  std::int64_t last = 0;
+  for (std::int64_t sweep = sweeps.first; sweep < sweeps.first + sweeps.count; ++sweep) {
+    const auto [begin, end] = SweepGroup::numbers(chase, sweep, waves);
+    if (begin < end) {
+      const ChaseTask lowest = chase.task(sweep, end - 1);
+      first = std::min(first, chase.task(sweep, begin).column);
+      last = std::max(last, lowest.row + lowest.rows);
+    }
+  }
+  return band.columns_from(std::min(first, last), last - std::min(first, last));
+}
+
 }  // namespace
 
 template <Scalar T>
@@ -119,19 +136,21 @@ void HostBandKernels<T>::do_store_band(Queue& queue, const WorkInfo& info, In to
 
 template <Scalar T>
 void HostBandKernels<T>::do_chase(Queue& queue, const WorkInfo& info, const Chase& chase,
-                                  const SweepGroup& sweeps, Out band, Out reflectors,
-                                  void* scratch) const {
-  launch(queue, info, {}, {band, reflectors, Operand(static_cast<T*>(scratch), chase.bandwidth)},
+                                  const SweepGroup& sweeps, const WaveRange& waves, Out band,
+                                  Out reflectors, void* scratch) const {
+  launch(queue, info, {},
+         {columns_of(chase, sweeps, waves, band), reflectors,
+          Operand(static_cast<T*>(scratch), chase.bandwidth)},
          [=] {
+           if (waves.begin <= sweeps.waves(chase).begin) {
+             clear_below(reflectors, [](std::int64_t) { return std::int64_t{0}; });
+           }
            // In waves, so that what consecutive sweeps have in common stays in the cache.
-           const std::int64_t last = sweeps.first + sweeps.count - 1;
-           const std::int64_t end = chase.tasks(sweeps.first) + 2 * last + 1;
-           clear_below(reflectors, [](std::int64_t) { return std::int64_t{0}; });
-           for (std::int64_t wave = 2 * sweeps.first; wave < end; ++wave) {
-             for (std::int64_t sweep = sweeps.first; sweep <= last; ++sweep) {
-               const std::int64_t number = wave - 2 * sweep;
-               if (number >= 0 && number < chase.tasks(sweep)) {
-                 run_chase_task(chase.task(sweep, number), sweeps, band, reflectors,
+           for (std::int64_t wave = waves.begin; wave < waves.end; ++wave) {
+             for (std::int64_t sweep = sweeps.first; sweep < sweeps.first + sweeps.count; ++sweep) {
+               const auto [begin, end] = SweepGroup::numbers(chase, sweep, {wave, wave + 1});
+               if (begin < end) {
+                 run_chase_task(chase.task(sweep, begin), sweeps, band, reflectors,
                                 static_cast<T*>(scratch));
                }
              }

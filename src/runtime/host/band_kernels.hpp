@@ -15,13 +15,18 @@ class HostBandKernels : public BandKernels<T> {
   std::int64_t scratch(std::int64_t bandwidth) const override {
     return bandwidth * bandwidth * static_cast<std::int64_t>(sizeof(T));
   }
+  /// Kernels of some milliseconds. A CPU of its own for each of three queues is not much to ask: it
+  /// is where other ranks wait.
+  ChaseTuning chase_tuning(const Chase& /*chase*/) const override {
+    return {.queues = 3, .waves = 8};
+  }
 
  protected:
   void do_panel_qr(Queue& queue, const WorkInfo& info, Out a, Out r, Out t,
                    void* scratch) const override;
   void do_store_band(Queue& queue, const WorkInfo& info, In top, In r, Out band) const override;
   void do_chase(Queue& queue, const WorkInfo& info, const Chase& chase, const SweepGroup& sweeps,
-                Out band, Out reflectors, void* scratch) const override;
+                const WaveRange& waves, Out band, Out reflectors, void* scratch) const override;
   void do_tridiagonal(Queue& queue, const WorkInfo& info, In band, Real* diagonal,
                       Real* off_diagonal) const override;
   void do_window(Queue& queue, const WorkInfo& info, In reflectors, Out v, Out t) const override;
