@@ -15,10 +15,14 @@
 
 namespace shardsolve::runtime {
 
-/// How a backend wants a chase cut.
+/// How a backend wants a chase cut, and the way back.
 struct ChaseTuning {
   std::int64_t queues = 1;  ///< that may work on consecutive groups of sweeps at a time, at most
   std::int64_t waves = 1;   ///< of a kernel
+  /// Sweeps that are applied to some columns of vectors before they are applied to the next ones,
+  /// and these columns.
+  std::int64_t sweeps = 1;
+  std::int64_t columns = 1;
 };
 
 /// As of Kernels: all matrices are column-major, a misfit of shapes throws Error(internal), and a
@@ -93,17 +97,32 @@ class BandKernels {
       do_tridiagonal(queue, {.name = "tridiagonal"}, band, diagonal, off_diagonal);
     }
   }
-  /// One task of each of some consecutive sweeps: their reflectors, as SweepGroup has them, as a
-  /// product I - v t v^H. Column j of v holds the j-th, which begins in row j; t is upper
-  /// triangular; elsewhere both hold zeros. v ends where the matrix does.
-  void window(Queue& queue, In reflectors, Out v, Out t) const {
-    const std::int64_t count = reflectors.columns();
-    require(v.columns() == count && v.rows() >= count &&
-                v.rows() <= reflectors.rows() - 1 + count - 1 && t.rows() == count &&
-                t.columns() == count,
-            "window");
-    const double flops = 0.5 * multiply_add<T> * product(v.rows(), count, count);
-    do_window(queue, {.name = "window", .flops = flops}, reflectors, v, t);
+  /// The reflectors of a group of sweeps as products I - V t V^H, one for each number of a task, in
+  /// the order of numbers: of each V and V t, of b + count - 1 rows and count columns, zeros
+  /// outside of the reflectors.
+  void windows(Queue& queue, const Chase& chase, const SweepGroup& sweeps, In reflectors, Out v,
+               Out vt) const {
+    require(reflectors.rows() == chase.bandwidth + 1 &&
+                reflectors.columns() == sweeps.columns(chase) && same_shape(v, vt) &&
+                v.rows() == chase.bandwidth + sweeps.count - 1 &&
+                v.columns() == reflectors.columns(),
+            "windows");
+    if (!v.empty()) {
+      const double flops = multiply_add<T> * product(v.rows(), v.columns(), sweeps.count);
+      do_windows(queue, {.name = "windows", .flops = flops}, chase, sweeps, reflectors, v, vt);
+    }
+  }
+  /// z = Q z for the product Q of a group's windows, the first of them rightmost; v and vt as
+  /// windows() made them.
+  void apply_windows(Queue& queue, const Chase& chase, const SweepGroup& sweeps, In v, In vt,
+                     Out z) const {
+    require(same_shape(v, vt) && v.rows() == chase.bandwidth + sweeps.count - 1 &&
+                v.columns() == sweeps.columns(chase) && z.rows() == chase.size,
+            "apply_windows");
+    if (!z.empty() && !v.empty()) {
+      const double flops = 2.0 * multiply_add<T> * product(v.rows(), v.columns(), z.columns());
+      do_apply_windows(queue, {.name = "apply windows", .flops = flops}, chase, sweeps, v, vt, z);
+    }
   }
 
  protected:
@@ -115,7 +134,10 @@ class BandKernels {
                         void* scratch) const = 0;
   virtual void do_tridiagonal(Queue& queue, const WorkInfo& info, In band, Real* diagonal,
                               Real* off_diagonal) const = 0;
-  virtual void do_window(Queue& queue, const WorkInfo& info, In reflectors, Out v, Out t) const = 0;
+  virtual void do_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
+                          const SweepGroup& sweeps, In reflectors, Out v, Out vt) const = 0;
+  virtual void do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
+                                const SweepGroup& sweeps, In v, In vt, Out z) const = 0;
 };
 
 }  // namespace shardsolve::runtime

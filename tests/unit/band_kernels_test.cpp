@@ -136,34 +136,21 @@ class BandKernelsTest : public ::testing::Test {
     return result;
   }
 
-  /// Q of Q^H B Q = T: windows of all groups, the last group standing rightmost and in a group the
-  /// first windows.
+  /// Q of Q^H B Q = T: windows of all groups, the last group standing rightmost.
   DenseMatrix<T> product_of_windows(const Chase& chase, const Chased<T>& result) {
-    DenseMatrix<T> q = DenseMatrix<T>::identity(chase.size);
+    Embedded<T> q(DenseMatrix<T>::identity(chase.size));
     for (std::size_t g = result.groups.size(); g-- > 0;) {
       const SweepGroup& group = result.groups[g];
-      for (std::int64_t k = 0; k < chase.tasks(group.first); ++k) {
-        std::int64_t count = 0;
-        while (count < group.count && k < chase.tasks(group.first + count)) {
-          ++count;
-        }
-        const std::int64_t row = chase.task(group.first, k).row;
-        const std::int64_t rows = std::min(chase.bandwidth + count - 1, chase.size - row);
-        Embedded<T> v(right_hand_sides<T>(rows, count));
-        Embedded<T> t(right_hand_sides<T>(count, count));
-        kernels_.window(queue_, result.reflectors[g].view().columns_from(k * group.count, count),
-                        v.view(), t.view());
-        finish();
-        EXPECT_TRUE(v.frame_intact() && t.frame_intact());
-        const DenseMatrix<T> h = multiplied_out(v.value(), t.value());
-        const DenseMatrix<T> old(q.view().block(row, 0, rows, chase.size));
-        const DenseMatrix<T> now = matmul(h, old);
-        for (std::int64_t j = 0; j < chase.size; ++j) {
-          std::copy(&now(0, j), &now(0, j) + rows, &q(row, j));
-        }
-      }
+      const DenseMatrix<T>& reflectors = result.reflectors[g];
+      const std::int64_t rows = chase.bandwidth + group.count - 1;
+      Embedded<T> v(right_hand_sides<T>(rows, reflectors.columns()));
+      Embedded<T> vt(right_hand_sides<T>(rows, reflectors.columns()));
+      kernels_.windows(queue_, chase, group, reflectors.view(), v.view(), vt.view());
+      kernels_.apply_windows(queue_, chase, group, v.view(), vt.view(), q.view());
+      finish();
+      EXPECT_TRUE(v.frame_intact() && vt.frame_intact() && q.frame_intact());
     }
-    return q;
+    return q.value();
   }
 
   void expect_qr(const DenseMatrix<T>& a) {

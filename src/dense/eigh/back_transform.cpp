@@ -9,7 +9,11 @@
 // applied first, and of a group window 0:
 //
 //   its reflectors -> all                                         transfer queue
-//   z -= (V t) (V^H z)     window after window                    update queue
+//   V, V t                 of all windows                         update queue
+//   z -= (V t) (V^H z)     window after window                    likewise
+//
+// A group needs little time for each of its many passes over z. So several groups wait for each
+// other, and then all are applied to some columns before the next columns.
 //
 // Panels: the I - V t V^H of consecutive panels are merged,
 //
@@ -31,6 +35,7 @@
 
 #include <algorithm>
 #include <complex>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::dense::eigh {
@@ -52,12 +57,15 @@ class ApplySweeps {
         z_(z),
         kernels_(rank.kernels<T>()),
         band_kernels_(rank.kernels<runtime::BandKernels<T>>()),
+        tuning_(band_kernels_.chase_tuning(groups.chase)),
         flags_(rank),
-        messages_(rank, slots_of_reflectors, column_rows() * groups.most_columns()),
-        v_(rank.workspace<T>(window_rows(), groups.size)),
-        vt_(rank.workspace<T>(window_rows(), groups.size)),
-        t_(rank.workspace<T>(groups.size, groups.size)),
-        vz_(rank.workspace<T>(groups.size, z.columns())) {}
+        messages_(rank, slots_of_reflectors, column_rows() * groups.most_columns()) {
+    const std::int64_t at_once = std::max<std::int64_t>(tuning_.sweeps / groups.size, 1);
+    for (std::int64_t i = 0; i < std::min(at_once, groups.count()); ++i) {
+      memory_.push_back({rank.workspace<T>(window_rows(groups.size) * groups.most_columns(), 1),
+                         rank.workspace<T>(window_rows(groups.size) * groups.most_columns(), 1)});
+    }
+  }
 
   void run() {
     const std::int64_t groups = groups_.count();
@@ -66,7 +74,10 @@ class ApplySweeps {
       rank_.set_step(group);
       rank_.report("apply sweeps", static_cast<double>(turn) / static_cast<double>(groups));
       send(turn, group);
-      apply(turn, group);
+      make_windows(turn, group);
+      if (waiting_.size() == memory_.size() || group == 0) {
+        apply();
+      }
     }
     flags_.finish(groups);
     flags_.throw_if_cancelled();
@@ -75,7 +86,9 @@ class ApplySweeps {
 
  private:
   std::int64_t column_rows() const { return groups_.chase.bandwidth + 1; }
-  std::int64_t window_rows() const { return groups_.chase.bandwidth + groups_.size - 1; }
+  std::int64_t window_rows(std::int64_t sweeps) const {
+    return groups_.chase.bandwidth + sweeps - 1;
+  }
 
   MatrixView<T> message(std::int64_t turn, std::int64_t group) const {
     return messages_.payload(turn, groups_.owner(group), 0, column_rows(), groups_.columns(group));
@@ -97,31 +110,36 @@ class ApplySweeps {
     rank_.transfer().record(messages_.arrived(turn));
   }
 
-  void apply(std::int64_t turn, std::int64_t index) {
-    const runtime::Chase& chase = groups_.chase;
+  void make_windows(std::int64_t turn, std::int64_t index) {
     const runtime::SweepGroup group = groups_.group(index);
-    runtime::Queue& queue = rank_.update();
-    queue.wait(messages_.arrived(turn), sites::sweeps_arrived);
-    std::int64_t count = group.count;
-    for (std::int64_t k = 0; k < chase.tasks(group.first) && z_.columns() > 0; ++k) {
-      // Later sweeps are shorter.
-      while (k >= chase.tasks(group.first + count - 1)) {
-        --count;
-      }
-      const std::int64_t row = chase.task(group.first, k).row;
-      const std::int64_t rows = std::min(chase.bandwidth + count - 1, chase.size - row);
-      const MatrixView<T> v = v_.block(0, 0, rows, count);
-      const MatrixView<T> vt = vt_.block(0, 0, rows, count);
-      const MatrixView<T> t = t_.block(0, 0, count, count);
-      const MatrixView<T> vz = vz_.block(0, 0, count, z_.columns());
-      const MatrixView<T> z = z_.block(row, 0, rows, z_.columns());
-      band_kernels_.window(queue, message(turn, index).columns_from(k * group.count, count), v, t);
-      kernels_.gemm(queue, Op::none, Op::none, T{1}, v, t, T{0}, vt);
-      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, v, z, T{0}, vz);
-      kernels_.gemm(queue, Op::none, Op::none, T{-1}, vt, vz, T{1}, z);
-    }
-    queue.record(messages_.done(turn));
+    const auto& [v_memory, vt_memory] = memory_[waiting_.size()];
+    const std::int64_t rows = window_rows(group.count);
+    const MatrixView<T> v(v_memory.data(), rows, groups_.columns(index));
+    const MatrixView<T> vt(vt_memory.data(), rows, groups_.columns(index));
+    rank_.update().wait(messages_.arrived(turn), sites::sweeps_arrived);
+    band_kernels_.windows(rank_.update(), groups_.chase, group, message(turn, index), v, vt);
+    rank_.update().record(messages_.done(turn));
+    waiting_.push_back({group, v, vt});
   }
+
+  /// All groups that have been waiting.
+  void apply() {
+    for (std::int64_t first = 0; first < z_.columns(); first += tuning_.columns) {
+      const MatrixView<T> z =
+          z_.columns_from(first, std::min(tuning_.columns, z_.columns() - first));
+      for (const auto& [group, v, vt] : waiting_) {
+        band_kernels_.apply_windows(rank_.update(), groups_.chase, group, v, vt, z);
+      }
+    }
+    waiting_.clear();
+  }
+
+  /// V and V t of the windows of a group.
+  struct Windows {
+    runtime::SweepGroup sweeps;
+    MatrixView<T> v;
+    MatrixView<T> vt;
+  };
 
   mesh::Rank& rank_;
   const SweepGroups& groups_;
@@ -129,12 +147,11 @@ class ApplySweeps {
   MatrixView<T> z_;
   const runtime::Kernels<T>& kernels_;
   const runtime::BandKernels<T>& band_kernels_;
+  const runtime::ChaseTuning tuning_;
   StepFlags flags_;
   MessageRing<T> messages_;
-  MatrixView<T> v_;   // of one window
-  MatrixView<T> vt_;  // V t
-  MatrixView<T> t_;
-  MatrixView<T> vz_;  // V^H z
+  std::vector<std::pair<MatrixView<T>, MatrixView<T>>> memory_;  // of windows, for some groups
+  std::vector<Windows> waiting_;  // groups that are in it, in the order in which they are applied
 };
 
 template <Scalar T>

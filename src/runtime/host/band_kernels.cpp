@@ -174,20 +174,44 @@ void HostBandKernels<T>::do_tridiagonal(Queue& queue, const WorkInfo& info, In b
 }
 
 template <Scalar T>
-void HostBandKernels<T>::do_window(Queue& queue, const WorkInfo& info, In reflectors, Out v,
-                                   Out t) const {
-  launch(queue, info, {reflectors}, {v, t}, [=] {
-    std::vector<T> taus;
-    for (std::int64_t j = 0; j < v.columns(); ++j) {
-      const T* const reflector = &reflectors(0, j);
-      taus.push_back(reflector[0]);
-      const std::int64_t end = std::min(j + reflectors.rows() - 1, v.rows());
-      for (std::int64_t i = 0; i < v.rows(); ++i) {
-        v(i, j) = i >= j && i < end ? reflector[1 + i - j] : T{0};
+void HostBandKernels<T>::do_windows(Queue& queue, const WorkInfo& info, const Chase& /*chase*/,
+                                    const SweepGroup& sweeps, In reflectors, Out v, Out vt) const {
+  launch(queue, info, {reflectors}, {v, vt}, [=] {
+    const std::int64_t count = sweeps.count;
+    std::vector<T> taus(static_cast<std::size_t>(count));
+    std::vector<T> triangle(static_cast<std::size_t>(count * count));  // zeros below
+    const Out t(triangle.data(), count, count);
+    for (std::int64_t first = 0; first < v.columns(); first += count) {
+      const Out window = v.columns_from(first, count);
+      clear_below(window, [](std::int64_t) { return std::int64_t{0}; });
+      for (std::int64_t j = 0; j < count; ++j) {
+        const T* const reflector = &reflectors(0, first + j);
+        taus[static_cast<std::size_t>(j)] = reflector[0];
+        std::copy(reflector + 1, reflector + reflectors.rows(), &window(j, j));
       }
+      blas::Blas<T>::larft(window, taus.data(), t);
+      blas::Blas<T>::gemm(Op::none, Op::none, T{1}, window, t, T{0}, vt.columns_from(first, count));
     }
-    blas::Blas<T>::larft(v, taus.data(), t);
-    clear_below(t, [](std::int64_t j) { return j + 1; });
+  });
+}
+
+template <Scalar T>
+void HostBandKernels<T>::do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
+                                          const SweepGroup& sweeps, In v, In vt, Out z) const {
+  launch(queue, info, {v, vt}, {z}, [=] {
+    const std::int64_t count = sweeps.count;
+    std::vector<T> sums(static_cast<std::size_t>(count * z.columns()));
+    const Out vz(sums.data(), count, z.columns());
+    for (std::int64_t k = 0; k < chase.tasks(sweeps.first); ++k) {
+      const std::int64_t row = chase.task(sweeps.first, k).row;
+      const std::int64_t rows = std::min(v.rows(), chase.size - row);
+      const Out z_rows = z.block(row, 0, rows, z.columns());
+      // z -= V t (V^H z)
+      blas::Blas<T>::gemm(Op::conjugate_transpose, Op::none, T{1},
+                          v.block(0, k * count, rows, count), z_rows, T{0}, vz);
+      blas::Blas<T>::gemm(Op::none, Op::none, T{-1}, vt.block(0, k * count, rows, count), vz, T{1},
+                          z_rows);
+    }
   });
 }
 

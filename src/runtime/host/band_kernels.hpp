@@ -16,9 +16,9 @@ class HostBandKernels : public BandKernels<T> {
     return bandwidth * bandwidth * static_cast<std::int64_t>(sizeof(T));
   }
   /// Kernels of some milliseconds. A CPU of its own for each of three queues is not much to ask: it
-  /// is where other ranks wait.
+  /// is where other ranks wait. Vectors pass through the cache once for so many sweeps.
   ChaseTuning chase_tuning(const Chase& /*chase*/) const override {
-    return {.queues = 3, .waves = 8};
+    return {.queues = 3, .waves = 8, .sweeps = 128, .columns = 128};
   }
 
  protected:
@@ -29,7 +29,10 @@ class HostBandKernels : public BandKernels<T> {
                 const WaveRange& waves, Out band, Out reflectors, void* scratch) const override;
   void do_tridiagonal(Queue& queue, const WorkInfo& info, In band, Real* diagonal,
                       Real* off_diagonal) const override;
-  void do_window(Queue& queue, const WorkInfo& info, In reflectors, Out v, Out t) const override;
+  void do_windows(Queue& queue, const WorkInfo& info, const Chase& chase, const SweepGroup& sweeps,
+                  In reflectors, Out v, Out vt) const override;
+  void do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
+                        const SweepGroup& sweeps, In v, In vt, Out z) const override;
 };
 
 /// One task of a chase: `reflectors` are those of its group, `work` has b elements.
