@@ -15,6 +15,7 @@
 #include "support/faults.hpp"
 #include "support/faulty_backend.hpp"
 #include "support/matrix_zoo.hpp"
+#include "support/process_meshes.hpp"
 #include "support/rank_program.hpp"
 #include "support/sharded_problem.hpp"
 #include "support/thrown.hpp"
@@ -585,38 +586,48 @@ struct ThereAndBack {
   DenseMatrix<T> q;
 };
 
-/// Columns of Q on every rank but the last, which has none if there are others.
+/// The program of one rank, which leaves what it has in `result`: columns of Q on every rank but
+/// the last, which has none if there are others.
+template <Scalar T>
+void go_there_and_back(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab,
+                       const Pieces& pieces, ThereAndBack<T>& result) {
+  namespace eigh = dense::eigh;
+  const std::int64_t n = layout.size();
+  const eigh::BandForm<T> form = eigh::make_band_form<T>(rank, layout);
+  eigh::full_to_band(rank, layout, slab, pieces.deferred, form);
+  const eigh::SweepGroups groups{{n, layout.tile(), is_complex<T>}, pieces.sweeps, layout.ranks()};
+  const MatrixView<T> reflectors = eigh::make_reflectors<T>(rank, groups);
+  const MatrixView<RealOf<T>> tridiagonal = rank.workspace<RealOf<T>>(n, 2);
+  eigh::band_to_tridiagonal<T>(rank, groups, form.band, reflectors, tridiagonal);
+  const SlabLayout columns = SlabLayout::even(n, std::max<std::int64_t>(layout.ranks() - 1, 1), 1);
+  const GlobalRange mine = rank.index() < columns.ranks()
+                               ? columns.segment(rank.index())
+                               : GlobalRange{GlobalIndex(n), GlobalIndex(n)};
+  const MatrixView<T> z = rank.workspace<T>(n, mine.size());
+  rank.kernels<T>().fill(rank.update(), T{0}, z);
+  rank.kernels<T>().identity(rank.update(),
+                             z.block(mine.begin.value(), 0, mine.size(), mine.size()));
+  eigh::apply_sweeps(rank, groups, reflectors, z);
+  eigh::to_caller_order(rank, layout, z);
+  eigh::apply_panels(rank, layout, slab, form.t, pieces.merged, z);
+  copy_entries<T>(z, result.q.view().columns_from(mine.begin.value(), mine.size()));
+  if (rank.index() == 0) {
+    copy_entries<RealOf<T>>(tridiagonal, result.tridiagonal.view());
+  }
+}
+
+template <Scalar T>
+ThereAndBack<T> room_for(const SlabLayout& layout) {
+  return {DenseMatrix<RealOf<T>>(layout.size(), 2), DenseMatrix<T>(layout.size(), layout.size())};
+}
+
 template <Scalar T>
 ThereAndBack<T> there_and_back(Mesh& mesh, const SlabLayout& layout, const DenseMatrix<T>& a,
                                const Pieces& pieces) {
-  namespace eigh = dense::eigh;
-  const std::int64_t n = layout.size();
   const ShardedMatrix<T> slabs = shard(a, layout);
-  const SlabLayout columns = SlabLayout::even(n, std::max<std::int64_t>(layout.ranks() - 1, 1), 1);
-  ThereAndBack<T> result{DenseMatrix<RealOf<T>>(n, 2), DenseMatrix<T>(n, n)};
+  ThereAndBack<T> result = room_for<T>(layout);
   run_on(mesh, [&](mesh::Rank& rank) {
-    const MatrixView<T> slab = slabs.slab(rank.index());
-    const eigh::BandForm<T> form = eigh::make_band_form<T>(rank, layout);
-    eigh::full_to_band(rank, layout, slab, pieces.deferred, form);
-    const eigh::SweepGroups groups{
-        {n, layout.tile(), is_complex<T>}, pieces.sweeps, layout.ranks()};
-    const MatrixView<T> reflectors = eigh::make_reflectors<T>(rank, groups);
-    const MatrixView<RealOf<T>> tridiagonal = rank.workspace<RealOf<T>>(n, 2);
-    eigh::band_to_tridiagonal<T>(rank, groups, form.band, reflectors, tridiagonal);
-    const GlobalRange mine = rank.index() < columns.ranks()
-                                 ? columns.segment(rank.index())
-                                 : GlobalRange{GlobalIndex(n), GlobalIndex(n)};
-    const MatrixView<T> z = rank.workspace<T>(n, mine.size());
-    rank.kernels<T>().fill(rank.update(), T{0}, z);
-    rank.kernels<T>().identity(rank.update(),
-                               z.block(mine.begin.value(), 0, mine.size(), mine.size()));
-    eigh::apply_sweeps(rank, groups, reflectors, z);
-    eigh::to_caller_order(rank, layout, z);
-    eigh::apply_panels(rank, layout, slab, form.t, pieces.merged, z);
-    copy_entries<T>(z, result.q.view().columns_from(mine.begin.value(), mine.size()));
-    if (rank.index() == 0) {
-      copy_entries<RealOf<T>>(tridiagonal, result.tridiagonal.view());
-    }
+    go_there_and_back(rank, layout, slabs.slab(rank.index()), pieces, result);
   });
   return result;
 }
@@ -720,6 +731,29 @@ TYPED_TEST(EighBackTransform, InTheCallersThread_GivesTheSameBits) {
   const ThereAndBack<T> result = there_and_back(serial, layout, a, {});
   EXPECT_TRUE(same_bits(result.tridiagonal, expected.tridiagonal));
   EXPECT_TRUE(same_bits(result.q, expected.q));
+}
+
+TYPED_TEST(EighBackTransform, InProcesses_GivesTheSameBits) {
+  using T = TypeParam;
+  const Ragged ragged;
+  const DenseMatrix<T> a = random_hermitian<T>(ragged.layout.size());
+  Mesh mesh = cpu_mesh(ragged.layout.ranks());
+  const ThereAndBack<T> expected = there_and_back(mesh, ragged.layout, a, {});
+  for (const Hosts hosts : {Hosts::one_each, Hosts::one}) {
+    ProcessMeshes processes(ragged.layout.ranks(), ProcessMeshes::usual_eager, hosts);
+    const ShardedMatrix<T> slabs = shard(a, ragged.layout);
+    ThereAndBack<T> result = room_for<T>(ragged.layout);
+    const auto errors = processes.together([&](Mesh& own, std::int64_t) {
+      run_on(own, [&](mesh::Rank& rank) {
+        go_there_and_back(rank, ragged.layout, slabs.slab(rank.index()), {}, result);
+      });
+    });
+    for (const auto& error : errors) {
+      EXPECT_FALSE(error.has_value()) << error->what();
+    }
+    EXPECT_TRUE(same_bits(result.tridiagonal, expected.tridiagonal));
+    EXPECT_TRUE(same_bits(result.q, expected.q));
+  }
 }
 
 TYPED_TEST(EighBackTransform, OfNumbersThatAreNone_Ends) {
