@@ -14,10 +14,12 @@
 // so that Q^H A Q = A - V w^H - w V^H. After so many columns of V as are to be put off, the update
 // queue brings the rest of the slab up to date,
 //
-//   A -= l r^H               each rank its own columns, first those of the next panel
+//   A -= l r^H               below the diagonal, each rank its own columns, first those of the
+//                            next panel
+//   above = below^H          the upper triangle from its owners    update and transfer queue
 //
 // one product in which V and w of several panels stand side by side: a product of twice their
-// columns is faster than many of twice b. Both triangles are kept, so x needs no sum over ranks,
+// columns is faster than many of twice b. As both triangles are there, x needs no sum over ranks,
 // and nothing is computed on the way between them.
 //
 // Rows lie in the caller's order, in which those that remain are one run a rank. Only inside of a
@@ -25,11 +27,13 @@
 
 #include "dense/eigh/full_to_band.hpp"
 
+#include "dense/eigh/mirror.hpp"
 #include "dense/eigh/wait_sites.hpp"
 #include "dense/shared/bytes_of.hpp"
 #include "dense/shared/message_ring.hpp"
 #include "dense/shared/step_flags.hpp"
 #include "layout/position_runs.hpp"
+#include "layout/staircase.hpp"
 #include "runtime/band_kernels.hpp"
 
 #include <algorithm>
@@ -76,6 +80,7 @@ class FullToBand {
         panel_(rank.workspace<T>(layout.size(), bandwidth())),
         r_(rank.workspace<T>(bandwidth(), bandwidth())),
         scratch_(rank.workspace<std::byte>(band_kernels_.scratch(bandwidth()), 1)),
+        mirror_(rank, layout, slab),
         panel_updated_(rank.event()),
         panel_made_(rank.event()),
         products_made_(rank.event()),
@@ -170,7 +175,13 @@ class FullToBand {
     }
     // p -= l r^H
     const LocalRange columns = layout_.columns(step);
-    update(rank_.panel(), step, columns);
+    if (held() > 0) {
+      for (const RowRun& run : layout_.rows_from(step)) {
+        kernels_.gemm(rank_.panel(), Op::none, Op::conjugate_transpose, T{-1},
+                      rows_of(left(), run.rows), rows_of(right(), own_rows(columns)), T{1},
+                      slab(run.rows, columns));
+      }
+    }
     // p, its rows in the order in which they are eliminated
     const MatrixView<T> top = top_.block(0, 0, panel.top(), panel.columns);
     const MatrixView<T> rest(panel_.data(), panel.rows, panel.columns);
@@ -311,28 +322,38 @@ class FullToBand {
 
   void update_slab(Step step) {
     const bool now = put_off_ >= deferred_;
-    LocalRange columns = columns_after(step);
+    const Step first = layout_.next_owned(rank_.index(), step + 1);
+    std::int64_t block = block_of(first);
     if (now && owns(step + 1)) {
-      columns = layout_.columns(step + 1);
-      update(rank_.update(), step + 1, columns);
-      columns = columns_after(step + 1);
+      update_below(block, block + 1);
+      ++block;
     }
     rank_.update().record(panel_updated_);
     if (now) {
-      update(rank_.update(), step + 1, columns);
+      update_below(block, block_of(Step(layout_.steps())));
+      mirror_.run(step + 2);  // no product has to do with the next panel's rows
       put_off_ = 0;
     }
   }
+  /// The number of a block in this rank's slab; of none, as many as there are.
+  std::int64_t block_of(Step step) const {
+    const std::int64_t tile = layout_.tile();
+    return step.value() < layout_.steps() ? layout_.columns(step).begin.value() / tile
+                                          : (slab_.columns() + tile - 1) / tile;
+  }
 
-  /// A -= l r^H in the rows that remain before `step`.
-  void update(runtime::Queue& queue, Step step, LocalRange columns) const {
-    if (held() == 0 || columns.empty()) {
-      return;
-    }
-    const MatrixView<T> r = rows_of(right(), own_rows(columns));
-    for (const RowRun& run : layout_.rows_from(step)) {
-      kernels_.gemm(queue, Op::none, Op::conjugate_transpose, T{-1}, rows_of(left(), run.rows), r,
-                    T{1}, slab(run.rows, columns));
+  /// A -= l r^H on and below the diagonal in blocks [first, last) of the slab; on it both
+  /// triangles.
+  void update_below(std::int64_t first, std::int64_t last) const {
+    for (const layout::Batch& batch :
+         layout::in_batches(layout::lower_staircase(layout_, rank_.index(), first, last))) {
+      const layout::Piece& piece = batch.first;
+      const MatrixView<T> l = rows_of(left(), piece.rows);
+      const MatrixView<T> r = rows_of(right(), own_rows(piece.columns));
+      kernels_.gemm_batch(
+          rank_.update(), Op::none, Op::conjugate_transpose, T{-1}, l, r, T{1},
+          slab(piece.rows, piece.columns),
+          {batch.count, batch.distance, batch.distance, batch.distance * (slab_.stride() + 1)});
     }
   }
 
@@ -374,6 +395,7 @@ class FullToBand {
   MatrixView<T> panel_;                 // likewise, below
   MatrixView<T> r_;
   MatrixView<std::byte> scratch_;
+  Mirror<T> mirror_;
   runtime::Event& panel_updated_;  // the next panel, but for what is put off
   runtime::Event& panel_made_;     // the owner's message is
   runtime::Event& products_made_;  // and the message was read

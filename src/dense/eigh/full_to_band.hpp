@@ -48,8 +48,9 @@ BandForm<T> make_band_form(mesh::Rank& rank, const SlabLayout& layout);
 /// zeros. `deferred`: columns of V after which the rest of the slab is updated, at least 1; until
 /// then only panels are. Waits for the end. Throws Error(cancelled).
 ///
-/// 2 n^3 multiplications and additions over all ranks, and n^2 (deferred + 3 b) that each rank
-/// makes like all others; each rank receives n^2 elements. LAPACK: the first stage of syevd_2stage.
+/// 4/3 n^3 multiplications and additions over all ranks, and n^2 (deferred + 3 b) that each rank
+/// makes like all others; each rank receives n^2 elements, and all together
+/// n^3 / (6 deferred) beside them. LAPACK: the first stage of syevd_2stage.
 template <Scalar T>
 void full_to_band(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab,
                   std::int64_t deferred, const BandForm<T>& form);

@@ -18,6 +18,10 @@ inline constexpr WaitSite products_made{103, "band: products with reflectors are
 inline constexpr WaitSite products_gathered{104,
                                             "band: products with reflectors are used when here"};
 
+// mirror
+inline constexpr WaitSite mirror_packed{105, "band: what is below is sent when packed"};
+inline constexpr WaitSite mirror_arrived{106, "band: what is above is stored when here"};
+
 // band_to_tridiagonal
 inline constexpr WaitSite chase_slot_free{110, "chase: group goes to a free slot"};
 inline constexpr WaitSite chase_passed{111, "chase: group follows the one before"};
@@ -31,8 +35,8 @@ inline constexpr WaitSite panel_merged{122, "back: panel arrives in a slot that 
 inline constexpr WaitSite panel_to_merge_arrived{123, "back: panel is used when here"};
 
 inline constexpr std::array all{
-    panel_updated,   panel_made,   panel_arrived,         products_made,    products_gathered,
-    chase_slot_free, chase_passed, group_chased,          tridiagonal_made, sweeps_used,
-    sweeps_arrived,  panel_merged, panel_to_merge_arrived};
+    panel_updated,    panel_made,     panel_arrived,   products_made, products_gathered,
+    mirror_packed,    mirror_arrived, chase_slot_free, chase_passed,  group_chased,
+    tridiagonal_made, sweeps_used,    sweeps_arrived,  panel_merged,  panel_to_merge_arrived};
 
 }  // namespace shardsolve::dense::eigh::sites
