@@ -15,6 +15,7 @@ enum class KernelSet : std::uint8_t {
   base,       ///< Kernels
   hermitian,  ///< HermitianKernels
   cholesky,   ///< CholeskyKernels
+  band,       ///< BandKernels
 };
 
 /// A class of kernels says which set it is, and of which dtype.

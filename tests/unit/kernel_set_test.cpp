@@ -2,6 +2,7 @@
 
 #include "runtime/kernel_set.hpp"
 
+#include "runtime/band_kernels.hpp"
 #include "runtime/cholesky_kernels.hpp"
 #include "runtime/hermitian_kernels.hpp"
 #include "runtime/host/host_device.hpp"
@@ -59,6 +60,7 @@ TYPED_TEST(KernelSetTest, DeviceWithout_ThrowsUnsupported) {
   this->template expect_missing<Kernels<TypeParam>>();
   this->template expect_missing<CholeskyKernels<TypeParam>>();
   this->template expect_missing<HermitianKernels<TypeParam>>();
+  this->template expect_missing<BandKernels<TypeParam>>();
 }
 
 }  // namespace

@@ -35,12 +35,30 @@
             std::size_t) SHARDSOLVE_BLAS_SYMBOL(trsm);                                            \
   void potrf(const char*, const int*, T*, const int*, int*, std::size_t)                          \
       SHARDSOLVE_BLAS_SYMBOL(potrf);
+#define SHARDSOLVE_DECLARE_REFLECTIONS(T, gerc, hemv, her2, geqrt, larfg, larft)                   \
+  void gerc(const int*, const int*, const T*, const T*, const int*, const T*, const int*, T*,      \
+            const int*) SHARDSOLVE_BLAS_SYMBOL(gerc);                                              \
+  void hemv(const char*, const int*, const T*, const T*, const int*, const T*, const int*,         \
+            const T*, T*, const int*, std::size_t) SHARDSOLVE_BLAS_SYMBOL(hemv);                   \
+  void her2(const char*, const int*, const T*, const T*, const int*, const T*, const int*, T*,     \
+            const int*, std::size_t) SHARDSOLVE_BLAS_SYMBOL(her2);                                 \
+  void geqrt(const int*, const int*, const int*, T*, const int*, T*, const int*, T*, int*)         \
+      SHARDSOLVE_BLAS_SYMBOL(geqrt);                                                               \
+  void larfg(const int*, T*, T*, const int*, T*) SHARDSOLVE_BLAS_SYMBOL(larfg);                    \
+  void larft(const char*, const char*, const int*, const int*, const T*, const int*, const T*, T*, \
+             const int*, std::size_t, std::size_t) SHARDSOLVE_BLAS_SYMBOL(larft);
 
 extern "C" {
 SHARDSOLVE_DECLARE_BLAS(float, float, sgemm_, sgemv_, ssyrk_, strsm_, spotrf_)
 SHARDSOLVE_DECLARE_BLAS(double, double, dgemm_, dgemv_, dsyrk_, dtrsm_, dpotrf_)
 SHARDSOLVE_DECLARE_BLAS(std::complex<float>, float, cgemm_, cgemv_, cherk_, ctrsm_, cpotrf_)
 SHARDSOLVE_DECLARE_BLAS(std::complex<double>, double, zgemm_, zgemv_, zherk_, ztrsm_, zpotrf_)
+SHARDSOLVE_DECLARE_REFLECTIONS(float, sger_, ssymv_, ssyr2_, sgeqrt_, slarfg_, slarft_)
+SHARDSOLVE_DECLARE_REFLECTIONS(double, dger_, dsymv_, dsyr2_, dgeqrt_, dlarfg_, dlarft_)
+SHARDSOLVE_DECLARE_REFLECTIONS(std::complex<float>, cgerc_, chemv_, cher2_, cgeqrt_, clarfg_,
+                               clarft_)
+SHARDSOLVE_DECLARE_REFLECTIONS(std::complex<double>, zgerc_, zhemv_, zher2_, zgeqrt_, zlarfg_,
+                               zlarft_)
 #ifdef SHARDSOLVE_BLAS_PRIVATE
 void openblas_set_num_threads(int threads) SHARDSOLVE_BLAS_SYMBOL(openblas_set_num_threads);
 char* openblas_get_config() SHARDSOLVE_BLAS_SYMBOL(openblas_get_config);
@@ -65,6 +83,12 @@ struct Symbols<float> {
   static constexpr auto herk = ssyrk_;
   static constexpr auto trsm = strsm_;
   static constexpr auto potrf = spotrf_;
+  static constexpr auto gerc = sger_;
+  static constexpr auto hemv = ssymv_;
+  static constexpr auto her2 = ssyr2_;
+  static constexpr auto geqrt = sgeqrt_;
+  static constexpr auto larfg = slarfg_;
+  static constexpr auto larft = slarft_;
 };
 template <>
 struct Symbols<double> {
@@ -73,6 +97,12 @@ struct Symbols<double> {
   static constexpr auto herk = dsyrk_;
   static constexpr auto trsm = dtrsm_;
   static constexpr auto potrf = dpotrf_;
+  static constexpr auto gerc = dger_;
+  static constexpr auto hemv = dsymv_;
+  static constexpr auto her2 = dsyr2_;
+  static constexpr auto geqrt = dgeqrt_;
+  static constexpr auto larfg = dlarfg_;
+  static constexpr auto larft = dlarft_;
 };
 template <>
 struct Symbols<std::complex<float>> {
@@ -81,6 +111,12 @@ struct Symbols<std::complex<float>> {
   static constexpr auto herk = cherk_;
   static constexpr auto trsm = ctrsm_;
   static constexpr auto potrf = cpotrf_;
+  static constexpr auto gerc = cgerc_;
+  static constexpr auto hemv = chemv_;
+  static constexpr auto her2 = cher2_;
+  static constexpr auto geqrt = cgeqrt_;
+  static constexpr auto larfg = clarfg_;
+  static constexpr auto larft = clarft_;
 };
 template <>
 struct Symbols<std::complex<double>> {
@@ -89,6 +125,12 @@ struct Symbols<std::complex<double>> {
   static constexpr auto herk = zherk_;
   static constexpr auto trsm = ztrsm_;
   static constexpr auto potrf = zpotrf_;
+  static constexpr auto gerc = zgerc_;
+  static constexpr auto hemv = zhemv_;
+  static constexpr auto her2 = zher2_;
+  static constexpr auto geqrt = zgeqrt_;
+  static constexpr auto larfg = zlarfg_;
+  static constexpr auto larft = zlarft_;
 };
 
 /// During a call of the BLAS. It copies to a buffer of its own, which queues use one after the
@@ -283,6 +325,70 @@ std::int64_t Blas<T>::potrf(Triangle triangle, Out a) {
   const Call call;
   Symbols<T>::potrf(&uplo, &n, a.data(), &lda, &info, 1);
   return info;
+}
+
+template <Scalar T>
+void Blas<T>::gerc(T alpha, const T* x, const T* y, Out a) {
+  const int m = checked(a.rows());
+  const int n = checked(a.columns());
+  const int lda = checked(a.stride());
+  const int one = 1;
+  const Call call;
+  Symbols<T>::gerc(&m, &n, &alpha, x, &one, y, &one, a.data(), &lda);
+}
+
+template <Scalar T>
+void Blas<T>::hemv(Triangle triangle, T alpha, In a, const T* x, T beta, T* y) {
+  const int n = checked(a.rows());
+  const int lda = checked(a.stride());
+  const int one = 1;
+  const char uplo = static_cast<char>(triangle);
+  const Call call;
+  Symbols<T>::hemv(&uplo, &n, &alpha, a.data(), &lda, x, &one, &beta, y, &one, 1);
+}
+
+template <Scalar T>
+void Blas<T>::her2(Triangle triangle, T alpha, const T* x, const T* y, Out a) {
+  const int n = checked(a.rows());
+  const int lda = checked(a.stride());
+  const int one = 1;
+  const char uplo = static_cast<char>(triangle);
+  const Call call;
+  Symbols<T>::her2(&uplo, &n, &alpha, x, &one, y, &one, a.data(), &lda, 1);
+}
+
+template <Scalar T>
+void Blas<T>::geqrt(Out a, Out t, T* work) {
+  const int m = checked(a.rows());
+  const int n = checked(a.columns());
+  const int block = checked(t.rows());
+  const int lda = checked(a.stride());
+  const int ldt = checked(t.stride());
+  int info = 0;
+  const Call call;
+  Symbols<T>::geqrt(&m, &n, &block, a.data(), &lda, t.data(), &ldt, work, &info);
+}
+
+template <Scalar T>
+T Blas<T>::larfg(std::int64_t n, T* x) {
+  const int size = checked(n);
+  const int one = 1;
+  T tau{};
+  const Call call;
+  Symbols<T>::larfg(&size, x, x + 1, &one, &tau);
+  return tau;
+}
+
+template <Scalar T>
+void Blas<T>::larft(In v, const T* tau, Out t) {
+  const int n = checked(v.rows());
+  const int k = checked(v.columns());
+  const int ldv = checked(v.stride());
+  const int ldt = checked(t.stride());
+  const char direction = 'F';
+  const char stored = 'C';
+  const Call call;
+  Symbols<T>::larft(&direction, &stored, &n, &k, v.data(), &ldv, tau, t.data(), &ldt, 1, 1);
 }
 
 template struct Blas<float>;

@@ -38,6 +38,22 @@ struct Blas {
   static void trsm(Side side, Triangle triangle, Op op, In a, Out b);
   /// LAPACK's info: 0, or the 1-based column of the pivot that was not positive.
   static std::int64_t potrf(Triangle triangle, Out a);
+
+  /// a += alpha x y^H.
+  static void gerc(T alpha, const T* x, const T* y, Out a);
+  /// y = alpha a x + beta y for Hermitian a, of which one triangle is read.
+  static void hemv(Triangle triangle, T alpha, In a, const T* x, T beta, T* y);
+  /// One triangle of a += alpha x y^H + conj(alpha) y x^H.
+  static void her2(Triangle triangle, T alpha, const T* x, const T* y, Out a);
+  /// a = Q R with Q = I - V t V^H as one block: t has as many rows and columns as a has at least
+  /// of either. `work`: t.rows() a.columns() elements.
+  static void geqrt(Out a, Out t, T* work);
+  /// The reflector I - tau v v^H, v_0 = 1, whose adjoint takes x to (beta, 0, ..., 0), beta real.
+  /// beta and the rest of v replace x, of n elements; tau is returned.
+  static T larfg(std::int64_t n, T* x);
+  /// The upper triangle t of the product I - v t v^H of v.columns() reflectors, v unit lower
+  /// trapezoidal.
+  static void larft(In v, const T* tau, Out t);
 };
 
 }  // namespace shardsolve::runtime::host::blas

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/device.hpp"
+#include "runtime/host/band_kernels.hpp"
 #include "runtime/host/cholesky_kernels.hpp"
 #include "runtime/host/hermitian_kernels.hpp"
 #include "runtime/host/host_kernels.hpp"
@@ -24,6 +25,8 @@ struct HostKernelSets {
         return static_cast<const HermitianKernels<T>*>(&hermitian);
       case KernelSet::cholesky:
         return static_cast<const CholeskyKernels<T>*>(&cholesky);
+      case KernelSet::band:
+        return static_cast<const BandKernels<T>*>(&band);
     }
     return nullptr;
   }
@@ -31,6 +34,7 @@ struct HostKernelSets {
   HostKernels<T> base;
   HostHermitianKernels<T> hermitian;
   HostCholeskyKernels<T> cholesky{base};
+  HostBandKernels<T> band;
 };
 
 class HostDevice : public Device {

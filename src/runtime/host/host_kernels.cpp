@@ -1,6 +1,7 @@
 #include "runtime/host/host_kernels.hpp"
 
 #include "runtime/host/blas.hpp"
+#include "runtime/host/conjugate.hpp"
 #include "runtime/host/inspect.hpp"
 #include "runtime/host/operands.hpp"
 #include "runtime/operand_shapes.hpp"
@@ -17,15 +18,6 @@ namespace {
 using Part = Operand::Part;
 
 Part part_of(Triangle triangle) { return triangle == Triangle::lower ? Part::lower : Part::upper; }
-
-template <Scalar T>
-T conjugate(T value) {
-  if constexpr (is_complex<T>) {
-    return std::conj(value);
-  } else {
-    return value;
-  }
-}
 
 /// |value|; the largest double where finite parts have a modulus beyond it.
 template <Scalar T>

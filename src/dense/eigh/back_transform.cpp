@@ -1,0 +1,376 @@
+// Both products of reflectors are applied from the right factor to the left one, many at a time.
+//
+// Sweeps: Q is the product of all H(s, k), task k of sweep s, sweep after sweep. H(s, k) and
+// H(s', k') commute if their rows are apart, so Q is also a product over groups of sweeps of
+//
+//   ... W(2) W(1) W(0),   W(k) = H(s, k) H(s + 1, k) ... = I - V t V^H
+//
+// windows of a group, each of as many rows as a bandwidth and a group have. The last group is
+// applied first, and of a group window 0:
+//
+//   its reflectors -> all                                         transfer queue
+//   V, V t                 of all windows                         update queue
+//   z -= (V t) (V^H z)     window after window                    likewise
+//
+// A group needs little time for each of its many passes over z. So several groups wait for each
+// other, and then all are applied to some columns before the next columns.
+//
+// Panels: the I - V t V^H of consecutive panels are merged,
+//
+//   (I - V1 t1 V1^H) (I - V2 t2 V2^H) = I - [V1 V2] [t1  -t1 V1^H V2 t2; 0  t2] [V1 V2]^H,
+//
+// the last of them applied first:
+//
+//   V of each panel -> all                                        transfer queue
+//   z -= V (t (V^H z))                                            update queue
+
+#include "dense/eigh/back_transform.hpp"
+
+#include "dense/eigh/full_to_band.hpp"
+#include "dense/eigh/wait_sites.hpp"
+#include "dense/shared/message_ring.hpp"
+#include "dense/shared/step_flags.hpp"
+#include "layout/position_runs.hpp"
+#include "runtime/band_kernels.hpp"
+
+#include <algorithm>
+#include <complex>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::dense::eigh {
+namespace {
+
+using runtime::Op;
+
+/// Messages in memory: one being used, one arriving.
+constexpr std::int64_t slots_of_reflectors = 2;
+
+template <Scalar T>
+class ApplySweeps {
+ public:
+  ApplySweeps(mesh::Rank& rank, const SweepGroups& groups, MatrixView<T> reflectors,
+              MatrixView<T> z)
+      : rank_(rank),
+        groups_(groups),
+        reflectors_(reflectors),
+        z_(z),
+        kernels_(rank.kernels<T>()),
+        band_kernels_(rank.kernels<runtime::BandKernels<T>>()),
+        tuning_(band_kernels_.chase_tuning(groups.chase)),
+        flags_(rank),
+        messages_(rank, slots_of_reflectors, column_rows() * groups.most_columns()) {
+    const std::int64_t at_once = std::max<std::int64_t>(tuning_.sweeps / groups.size, 1);
+    for (std::int64_t i = 0; i < std::min(at_once, groups.count()); ++i) {
+      memory_.push_back({rank.workspace<T>(window_rows(groups.size) * groups.most_columns(), 1),
+                         rank.workspace<T>(window_rows(groups.size) * groups.most_columns(), 1)});
+    }
+  }
+
+  void run() {
+    const std::int64_t groups = groups_.count();
+    for (std::int64_t turn = 0; turn < groups && flags_.may_enqueue(turn); ++turn) {
+      const std::int64_t group = groups - 1 - turn;
+      rank_.set_step(group);
+      rank_.report("apply sweeps", static_cast<double>(turn) / static_cast<double>(groups));
+      send(turn, group);
+      make_windows(turn, group);
+      if (waiting_.size() == memory_.size() || group == 0) {
+        apply();
+      }
+    }
+    flags_.finish(groups);
+    flags_.throw_if_cancelled();
+    rank_.finish(rank_.update());
+  }
+
+ private:
+  std::int64_t column_rows() const { return groups_.chase.bandwidth + 1; }
+  std::int64_t window_rows(std::int64_t sweeps) const {
+    return groups_.chase.bandwidth + sweeps - 1;
+  }
+
+  MatrixView<T> message(std::int64_t turn, std::int64_t group) const {
+    return messages_.payload(turn, groups_.owner(group), 0, column_rows(), groups_.columns(group));
+  }
+
+  void send(std::int64_t turn, std::int64_t group) {
+    const std::int64_t owner = groups_.owner(group);
+    const bool owns = owner == rank_.index();
+    messages_.await_done(turn, sites::sweeps_used);
+    messages_.begin(turn, owns);
+    if (owns) {
+      messages_.stamp(rank_.transfer(), turn);
+      kernels_.copy(rank_.transfer(),
+                    reflectors_.columns_from(groups_.columns_before(group), groups_.columns(group)),
+                    message(turn, group));
+    }
+    messages_.publish(turn, owner, column_rows() * groups_.columns(group));
+    flags_.receive(turn, messages_.header(turn, owner));
+    rank_.transfer().record(messages_.arrived(turn));
+  }
+
+  void make_windows(std::int64_t turn, std::int64_t index) {
+    const runtime::SweepGroup group = groups_.group(index);
+    const auto& [v_memory, vt_memory] = memory_[waiting_.size()];
+    const std::int64_t rows = window_rows(group.count);
+    const MatrixView<T> v(v_memory.data(), rows, groups_.columns(index));
+    const MatrixView<T> vt(vt_memory.data(), rows, groups_.columns(index));
+    rank_.update().wait(messages_.arrived(turn), sites::sweeps_arrived);
+    band_kernels_.windows(rank_.update(), groups_.chase, group, message(turn, index), v, vt);
+    rank_.update().record(messages_.done(turn));
+    waiting_.push_back({group, v, vt});
+  }
+
+  /// All groups that have been waiting.
+  void apply() {
+    for (std::int64_t first = 0; first < z_.columns(); first += tuning_.columns) {
+      const MatrixView<T> z =
+          z_.columns_from(first, std::min(tuning_.columns, z_.columns() - first));
+      for (const auto& [group, v, vt] : waiting_) {
+        band_kernels_.apply_windows(rank_.update(), groups_.chase, group, v, vt, z);
+      }
+    }
+    waiting_.clear();
+  }
+
+  /// V and V t of the windows of a group.
+  struct Windows {
+    runtime::SweepGroup sweeps;
+    MatrixView<T> v;
+    MatrixView<T> vt;
+  };
+
+  mesh::Rank& rank_;
+  const SweepGroups& groups_;
+  MatrixView<T> reflectors_;
+  MatrixView<T> z_;
+  const runtime::Kernels<T>& kernels_;
+  const runtime::BandKernels<T>& band_kernels_;
+  const runtime::ChaseTuning tuning_;
+  StepFlags flags_;
+  MessageRing<T> messages_;
+  std::vector<std::pair<MatrixView<T>, MatrixView<T>>> memory_;  // of windows, for some groups
+  std::vector<Windows> waiting_;  // groups that are in it, in the order in which they are applied
+};
+
+template <Scalar T>
+class ApplyPanels {
+ public:
+  ApplyPanels(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab, MatrixView<T> t,
+              std::int64_t merged, MatrixView<T> z)
+      : rank_(rank),
+        layout_(layout),
+        slab_(slab),
+        t_of_panels_(t),
+        merged_(merged),
+        z_(z),
+        kernels_(rank.kernels<T>()),
+        flags_(rank),
+        messages_(rank, slots_of_reflectors, layout.size() * layout.tile()),
+        v_(rank.workspace<T>(layout.size(), most_columns())),
+        t_(rank.workspace<T>(most_columns(), most_columns())),
+        overlap_(rank.workspace<T>(most_columns(), layout.tile())),
+        overlap_t_(rank.workspace<T>(most_columns(), layout.tile())),
+        vz_(rank.workspace<T>(most_columns(), z.columns())),
+        tvz_(rank.workspace<T>(most_columns(), z.columns())) {}
+
+  void run() {
+    const std::vector<Block> all = blocks();
+    for (auto block = all.rbegin(); block != all.rend(); ++block) {
+      columns_ = 0;
+      for (Step step = block->begin; step < block->end; ++step) {
+        if (!flags_.may_enqueue(turn_)) {
+          flags_.throw_if_cancelled();
+        }
+        rank_.set_step(step.value());
+        const Panel panel(layout_, step);
+        send(step, panel);
+        merge(step, panel);
+        ++turn_;
+      }
+      apply(Panel(layout_, block->begin));
+      rank_.report("apply panels", 1.0 - static_cast<double>(block->begin.value()) /
+                                             static_cast<double>(layout_.steps()));
+    }
+    flags_.finish(turn_);
+    flags_.throw_if_cancelled();
+    rank_.finish(rank_.update());
+  }
+
+ private:
+  /// Panels that are merged.
+  struct Block {
+    Step begin;
+    Step end;
+  };
+  std::vector<Block> blocks() const {
+    std::vector<Block> all;
+    std::int64_t columns = 0;
+    for (Step step(0); step.value() < layout_.steps(); ++step) {
+      const std::int64_t more = Panel(layout_, step).reflectors;
+      if (more == 0) {
+        break;  // and so have all later ones
+      }
+      if (all.empty() || columns + more > merged_) {
+        all.push_back({step, step});
+        columns = 0;
+      }
+      all.back().end = step + 1;
+      columns += more;
+    }
+    return all;
+  }
+  std::int64_t most_columns() const {
+    return std::min(std::max(merged_, layout_.tile()), layout_.size());
+  }
+  static MatrixView<T> rows_of(MatrixView<T> columns, GlobalRange rows) {
+    return columns.block(rows.begin.value(), 0, rows.size(), columns.columns());
+  }
+  std::vector<RowRun> rows_from(const Panel& panel) const {
+    std::vector<RowRun> runs = layout::rows_from(layout_, Position(panel.begin));
+    std::erase_if(runs, [](const RowRun& run) { return run.rows.empty(); });
+    return runs;
+  }
+  /// The panel's V with its rows as layout::rows_from() packs them.
+  MatrixView<T> message(Step step, const Panel& panel) const {
+    return messages_.payload(turn_, layout_.owner(step), 0, panel.rows, panel.reflectors);
+  }
+  static MatrixView<T> packed(MatrixView<T> message, const RowRun& run) {
+    return message.block(run.packed, 0, run.rows.size(), message.columns());
+  }
+
+  void send(Step step, const Panel& panel) {
+    const std::int64_t owner = layout_.owner(step);
+    const bool owns = owner == rank_.index();
+    messages_.await_done(turn_, sites::panel_merged);
+    messages_.begin(turn_, owns);
+    if (owns) {
+      messages_.stamp(rank_.transfer(), turn_);
+      for (const RowRun& run : rows_from(panel)) {
+        const MatrixView<T> source =
+            slab_.block(run.rows.begin.value(), layout_.columns(step).begin.value(),
+                        run.rows.size(), panel.reflectors);
+        kernels_.copy(rank_.transfer(), source, packed(message(step, panel), run));
+      }
+    }
+    messages_.publish(turn_, owner, panel.rows * panel.reflectors);
+    flags_.receive(turn_, messages_.header(turn_, owner));
+    rank_.transfer().record(messages_.arrived(turn_));
+  }
+
+  /// V and t of the next panel behind those of the block's earlier ones.
+  void merge(Step step, const Panel& panel) {
+    runtime::Queue& queue = rank_.update();
+    const std::int64_t k = panel.reflectors;
+    const MatrixView<T> v1 = v_.columns_from(0, columns_);
+    const MatrixView<T> v2 = v_.columns_from(columns_, k);
+    kernels_.fill(queue, T{0}, v2);
+    queue.wait(messages_.arrived(turn_), sites::panel_to_merge_arrived);
+    for (const RowRun& run : rows_from(panel)) {
+      kernels_.copy(queue, packed(message(step, panel), run), rows_of(v2, run.rows));
+    }
+    queue.record(messages_.done(turn_));
+    const MatrixView<T> t1 = t_.block(0, 0, columns_, columns_);
+    const MatrixView<T> t2 = t_of_panels_.block(0, panel.first, k, k);
+    kernels_.copy(queue, t2, t_.block(columns_, columns_, k, k));
+    kernels_.fill(queue, T{0}, t_.block(columns_, 0, k, columns_));
+    // t12 = -t1 (V1^H V2) t2
+    const MatrixView<T> overlap = overlap_.block(0, 0, columns_, k);
+    const MatrixView<T> overlap_t = overlap_t_.block(0, 0, columns_, k);
+    T beta{0};
+    for (const RowRun& run : rows_from(panel)) {
+      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, rows_of(v1, run.rows),
+                    rows_of(v2, run.rows), beta, overlap);
+      beta = T{1};
+    }
+    kernels_.gemm(queue, Op::none, Op::none, T{1}, overlap, t2, T{0}, overlap_t);
+    kernels_.gemm(queue, Op::none, Op::none, T{-1}, t1, overlap_t, T{0},
+                  t_.block(0, columns_, columns_, k));
+    columns_ += k;
+  }
+
+  /// z -= V (t (V^H z)) for the block that begins with `panel`.
+  void apply(const Panel& panel) {
+    runtime::Queue& queue = rank_.update();
+    const MatrixView<T> v = v_.columns_from(0, columns_);
+    const MatrixView<T> vz = vz_.block(0, 0, columns_, z_.columns());
+    const MatrixView<T> tvz = tvz_.block(0, 0, columns_, z_.columns());
+    T beta{0};
+    for (const RowRun& run : rows_from(panel)) {
+      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, rows_of(v, run.rows),
+                    rows_of(z_, run.rows), beta, vz);
+      beta = T{1};
+    }
+    kernels_.gemm(queue, Op::none, Op::none, T{1}, t_.block(0, 0, columns_, columns_), vz, T{0},
+                  tvz);
+    for (const RowRun& run : rows_from(panel)) {
+      kernels_.gemm(queue, Op::none, Op::none, T{-1}, rows_of(v, run.rows), tvz, T{1},
+                    rows_of(z_, run.rows));
+    }
+  }
+
+  mesh::Rank& rank_;
+  const SlabLayout& layout_;
+  MatrixView<T> slab_;
+  MatrixView<T> t_of_panels_;
+  std::int64_t merged_;
+  MatrixView<T> z_;
+  const runtime::Kernels<T>& kernels_;
+  StepFlags flags_;
+  MessageRing<T> messages_;
+  std::int64_t turn_ = 0;     // panels sent; messages are numbered by it
+  std::int64_t columns_ = 0;  // of V in the block
+  MatrixView<T> v_;           // of the block, in rows of the matrix
+  MatrixView<T> t_;
+  MatrixView<T> overlap_;    // V1^H V2
+  MatrixView<T> overlap_t_;  // V1^H V2 t2
+  MatrixView<T> vz_;         // V^H z
+  MatrixView<T> tvz_;        // t V^H z
+};
+
+}  // namespace
+
+template <Scalar T>
+void apply_sweeps(mesh::Rank& rank, const SweepGroups& groups, MatrixView<T> reflectors,
+                  MatrixView<T> z) {
+  ApplySweeps<T>(rank, groups, reflectors, z).run();
+}
+
+template <Scalar T>
+void to_caller_order(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> z) {
+  const runtime::Kernels<T>& kernels = rank.kernels<T>();
+  constexpr std::int64_t at_once = 256;
+  const MatrixView<T> buffer = rank.workspace<T>(z.rows(), std::min(at_once, z.columns()));
+  for (std::int64_t column = 0; column < z.columns(); column += at_once) {
+    const std::int64_t columns = std::min(at_once, z.columns() - column);
+    const MatrixView<T> source = buffer.columns_from(0, columns);
+    const MatrixView<T> target = z.columns_from(column, columns);
+    kernels.copy(rank.update(), target, source);
+    for (Step step(0); step.value() < layout.steps(); ++step) {
+      const GlobalRange rows = layout.rows(step);
+      kernels.copy(rank.update(), source.block(layout.eliminated(step), 0, rows.size(), columns),
+                   target.block(rows.begin.value(), 0, rows.size(), columns));
+    }
+  }
+  rank.finish(rank.update());
+}
+
+template <Scalar T>
+void apply_panels(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab, MatrixView<T> t,
+                  std::int64_t merged, MatrixView<T> z) {
+  ApplyPanels<T>(rank, layout, slab, t, merged, z).run();
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                            \
+  template void apply_sweeps(mesh::Rank&, const SweepGroups&, MatrixView<T>, MatrixView<T>); \
+  template void to_caller_order(mesh::Rank&, const SlabLayout&, MatrixView<T>);              \
+  template void apply_panels(mesh::Rank&, const SlabLayout&, MatrixView<T>, MatrixView<T>,   \
+                             std::int64_t, MatrixView<T>);
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(std::complex<float>)
+SHARDSOLVE_INSTANTIATE(std::complex<double>)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::dense::eigh

@@ -1,0 +1,429 @@
+// One step, with b the bandwidth and the panel the columns of the owner's next block, all in
+// elimination order:
+//
+//   p -= l r^H               the panel: updates put off so far     owner, panel queue
+//   p  = [top; V-part]       top rows belong to the band as they are
+//   V-part = Q [R; 0]        Q = I - V t V^H                       likewise
+//   top, R, t, V             -> all ranks                          transfer queue
+//   x  = A^H V - l (r^H V)   each rank its own columns of A        update queue
+//   x  -> all ranks                                                transfer queue
+//   y  = x t                                                       update queue, all ranks alike
+//   w  = y - 1/2 V (t^H (V^H y))
+//   l  = [l V w], r = [r w V]
+//
+// so that Q^H A Q = A - V w^H - w V^H. After so many columns of V as are to be put off, the update
+// queue brings the rest of the slab up to date,
+//
+//   A -= l r^H               below the diagonal, each rank its own columns, first those of the
+//                            next panel
+//   above = below^H          the upper triangle from its owners    update and transfer queue
+//
+// one product in which V and w of several panels stand side by side: a product of twice their
+// columns is faster than many of twice b. As both triangles are there, x needs no sum over ranks,
+// and nothing is computed on the way between them.
+//
+// Rows lie in the caller's order, in which those that remain are one run a rank. Only inside of a
+// panel those that its reflectors begin with come first (layout::panel_order).
+
+#include "dense/eigh/full_to_band.hpp"
+
+#include "dense/eigh/mirror.hpp"
+#include "dense/eigh/wait_sites.hpp"
+#include "dense/shared/bytes_of.hpp"
+#include "dense/shared/message_ring.hpp"
+#include "dense/shared/step_flags.hpp"
+#include "layout/position_runs.hpp"
+#include "layout/staircase.hpp"
+#include "runtime/band_kernels.hpp"
+
+#include <algorithm>
+#include <array>
+#include <complex>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::dense::eigh {
+
+Panel::Panel(const SlabLayout& layout, Step step)
+    : first(layout.eliminated(step)),
+      columns(layout.columns(step).size()),
+      begin(std::min(first + layout.tile(), layout.size())),
+      rows(layout.size() - begin),
+      reflectors(std::min(rows, columns)) {}
+
+namespace {
+
+using layout::PanelRun;
+using runtime::Op;
+
+template <Scalar T>
+class FullToBand {
+ public:
+  FullToBand(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab, std::int64_t deferred,
+             const BandForm<T>& form)
+      : rank_(rank),
+        layout_(layout),
+        slab_(slab),
+        deferred_(deferred),
+        form_(form),
+        kernels_(rank.kernels<T>()),
+        band_kernels_(rank.kernels<runtime::BandKernels<T>>()),
+        flags_(rank),
+        messages_(rank, 1, largest_message()),
+        left_(rank.workspace<T>(layout.size(), 2 * most_deferred())),
+        right_(rank.workspace<T>(layout.size(), 2 * most_deferred())),
+        sums_(rank.workspace<T>(2 * most_deferred(), bandwidth())),
+        x_(rank.workspace<T>(layout.size(), bandwidth())),
+        small_{rank.workspace<T>(bandwidth(), bandwidth()),
+               rank.workspace<T>(bandwidth(), bandwidth())},
+        top_(rank.workspace<T>(bandwidth(), bandwidth())),
+        panel_(rank.workspace<T>(layout.size(), bandwidth())),
+        r_(rank.workspace<T>(bandwidth(), bandwidth())),
+        scratch_(rank.workspace<std::byte>(band_kernels_.scratch(bandwidth()), 1)),
+        mirror_(rank, layout, slab),
+        panel_updated_(rank.event()),
+        panel_made_(rank.event()),
+        products_made_(rank.event()),
+        products_gathered_(rank.event()) {}
+
+  void run() {
+    kernels_.fill(rank_.update(), T{0}, form_.band);
+    kernels_.fill(rank_.update(), T{0}, form_.t);
+    for (Step step(0); step.value() < layout_.steps() && flags_.may_enqueue(step.value()); ++step) {
+      rank_.set_step(step.value());
+      report(step);
+      const Panel panel(layout_, step);
+      if (owns(step)) {
+        make_panel(step, panel);
+      }
+      send_panel(step);
+      take_panel(step, panel);
+      if (panel.reflectors > 0) {
+        multiply(step, panel);
+      }
+      gather_products(step, panel);
+      if (panel.reflectors > 0) {
+        make_w(step, panel);
+      }
+      update_slab(step);
+    }
+    flags_.finish(layout_.steps());
+    flags_.throw_if_cancelled();
+    rank_.finish(rank_.update());
+  }
+
+ private:
+  std::int64_t bandwidth() const { return layout_.tile(); }
+  /// Columns of V that are put off at most.
+  std::int64_t most_deferred() const {
+    return std::min(deferred_ - 1 + bandwidth(), layout_.size());
+  }
+  bool owns(Step step) const {
+    return step.value() < layout_.steps() && layout_.owner(step) == rank_.index();
+  }
+  std::int64_t largest_message() const {
+    std::int64_t largest = 0;
+    for (Step step(0); step.value() < layout_.steps(); ++step) {
+      const Panel panel(layout_, step);
+      largest = std::max(largest, v_offset(panel) + panel.rows * panel.reflectors);
+    }
+    return largest;
+  }
+
+  // A message: columns of the band, t, V with its rows as rows_from() packs them.
+  static std::int64_t band_rows(const SlabLayout& layout) { return layout.tile() + 1; }
+  std::int64_t t_offset(const Panel& panel) const { return band_rows(layout_) * panel.columns; }
+  std::int64_t v_offset(const Panel& panel) const {
+    return t_offset(panel) + panel.reflectors * panel.reflectors;
+  }
+  MatrixView<T> payload(Step step, std::int64_t offset, std::int64_t rows,
+                        std::int64_t columns) const {
+    return messages_.payload(step.value(), layout_.owner(step), offset, rows, columns);
+  }
+  MatrixView<T> band_columns(Step step, const Panel& panel) const {
+    return payload(step, 0, band_rows(layout_), panel.columns);
+  }
+  MatrixView<T> t(Step step, const Panel& panel) const {
+    return payload(step, t_offset(panel), panel.reflectors, panel.reflectors);
+  }
+  MatrixView<T> packed_v(Step step, const Panel& panel) const {
+    return payload(step, v_offset(panel), panel.rows, panel.reflectors);
+  }
+
+  /// Columns of l and r that are in use.
+  std::int64_t held() const { return 2 * put_off_; }
+  static MatrixView<T> rows_of(MatrixView<T> columns, GlobalRange rows) {
+    return columns.block(rows.begin.value(), 0, rows.size(), columns.columns());
+  }
+  MatrixView<T> left() const { return left_.columns_from(0, held()); }
+  MatrixView<T> right() const { return right_.columns_from(0, held()); }
+  // Of the newest panel, which stands behind those.
+  MatrixView<T> v(const Panel& panel) const { return left_.columns_from(held(), panel.reflectors); }
+  MatrixView<T> w(const Panel& panel) const {
+    return left_.columns_from(held() + panel.reflectors, panel.reflectors);
+  }
+  MatrixView<T> v_on_the_right(const Panel& panel) const {
+    return right_.columns_from(held() + panel.reflectors, panel.reflectors);
+  }
+  MatrixView<T> w_on_the_right(const Panel& panel) const {
+    return right_.columns_from(held(), panel.reflectors);
+  }
+
+  void make_panel(Step step, const Panel& panel) {
+    if (step.value() > 0) {
+      rank_.panel().wait(panel_updated_, sites::panel_updated);
+    }
+    // p -= l r^H
+    const LocalRange columns = layout_.columns(step);
+    if (held() > 0) {
+      for (const RowRun& run : layout_.rows_from(step)) {
+        kernels_.gemm(rank_.panel(), Op::none, Op::conjugate_transpose, T{-1},
+                      rows_of(left(), run.rows), rows_of(right(), own_rows(columns)), T{1},
+                      slab(run.rows, columns));
+      }
+    }
+    // p, its rows in the order in which they are eliminated
+    const MatrixView<T> top = top_.block(0, 0, panel.top(), panel.columns);
+    const MatrixView<T> rest(panel_.data(), panel.rows, panel.columns);
+    for (const PanelRun& run : layout::panel_order(layout_, Position(panel.first), panel.top())) {
+      if (run.place < panel.top()) {
+        kernels_.copy(rank_.panel(), slab(run.rows, columns),
+                      top.block(run.place, 0, run.rows.size(), panel.columns));
+      }
+    }
+    const std::vector<PanelRun> order =
+        layout::panel_order(layout_, Position(panel.begin), panel.reflectors);
+    for (const PanelRun& run : order) {
+      kernels_.copy(rank_.panel(), slab(run.rows, columns),
+                    rest.block(run.place, 0, run.rows.size(), panel.columns));
+    }
+    messages_.stamp(rank_.panel(), step.value());
+    // V-part = Q [R; 0]
+    const MatrixView<T> r = r_.block(0, 0, panel.reflectors, panel.columns);
+    band_kernels_.panel_qr(rank_.panel(), rest, r, t(step, panel), scratch_.data());
+    band_kernels_.store_band(rank_.panel(), top, r, band_columns(step, panel));
+    for (const PanelRun& run : order) {
+      const MatrixView<T> source = rest.block(run.place, 0, run.rows.size(), panel.reflectors);
+      kernels_.copy(rank_.panel(), source,
+                    packed_v(step, panel).block(run.packed, 0, run.rows.size(), panel.reflectors));
+      kernels_.copy(rank_.panel(), source,
+                    slab(run.rows, {columns.begin, columns.begin + panel.reflectors}));
+    }
+    rank_.panel().record(panel_made_);
+  }
+
+  /// The ring's one slot is free, and no more is to be waited for: before its next message is made,
+  /// the products that this one was needed for have come from all ranks. Behind the last
+  /// reflectors, where there are no products, each owner has one step.
+  void send_panel(Step step) {
+    messages_.begin(step.value(), owns(step));
+    if (owns(step)) {
+      rank_.transfer().wait(panel_made_, sites::panel_made);
+    }
+    const Panel panel(layout_, step);
+    messages_.publish(step.value(), layout_.owner(step),
+                      v_offset(panel) + panel.rows * panel.reflectors);
+    flags_.receive(step.value(), messages_.header(step.value(), layout_.owner(step)));
+    rank_.transfer().record(messages_.arrived(step.value()));
+  }
+
+  void take_panel(Step step, const Panel& panel) {
+    runtime::Queue& queue = rank_.update();
+    queue.wait(messages_.arrived(step.value()), sites::panel_arrived);
+    kernels_.copy(queue, band_columns(step, panel),
+                  form_.band.block(0, panel.first, band_rows(layout_), panel.columns));
+    kernels_.copy(queue, t(step, panel),
+                  form_.t.block(0, panel.first, panel.reflectors, panel.reflectors));
+    for (const MatrixView<T> target : {v(panel), v_on_the_right(panel)}) {
+      kernels_.fill(queue, T{0}, target);  // also between the panel's columns and its reflectors
+      for (const RowRun& run : reflector_rows(panel)) {
+        kernels_.copy(queue,
+                      packed_v(step, panel).block(run.packed, 0, run.rows.size(), panel.reflectors),
+                      rows_of(target, run.rows));
+      }
+    }
+  }
+  std::vector<RowRun> reflector_rows(const Panel& panel) const {
+    return nonempty(layout::rows_from(layout_, Position(panel.begin)));
+  }
+  static std::vector<RowRun> nonempty(std::vector<RowRun> runs) {
+    std::erase_if(runs, [](const RowRun& run) { return run.rows.empty(); });
+    return runs;
+  }
+
+  /// x = A^H V - l (r^H V) in the rows of this rank's columns that remain.
+  void multiply(Step step, const Panel& panel) {
+    runtime::Queue& queue = rank_.update();
+    const LocalRange columns = columns_after(step);
+    const MatrixView<T> x = products(step, panel, rank_.index());
+    const MatrixView<T> sums = sums_.block(0, 0, held(), panel.reflectors);
+    T beta{0};
+    for (const RowRun& run : reflector_rows(panel)) {
+      const MatrixView<T> v_rows = rows_of(v(panel), run.rows);
+      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, slab(run.rows, columns), v_rows,
+                    beta, x);
+      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, rows_of(right(), run.rows),
+                    v_rows, beta, sums);
+      beta = T{1};
+    }
+    if (held() > 0) {
+      kernels_.gemm(queue, Op::none, Op::none, T{-1}, rows_of(left(), own_rows(columns)), sums,
+                    T{1}, x);
+    }
+  }
+  /// x in the rows of one rank's columns.
+  MatrixView<T> products(Step step, const Panel& panel, std::int64_t of) const {
+    const RowRun run = layout_.rows_from(step + 1)[static_cast<std::size_t>(of)];
+    return {x_.data() + run.packed * panel.reflectors, run.rows.size(), panel.reflectors};
+  }
+  void gather_products(Step step, const Panel& panel) {
+    rank_.update().record(products_made_);
+    rank_.transfer().wait(products_made_, sites::products_made);
+    if (panel.reflectors == 0) {
+      return;
+    }
+    std::vector<comm::Bytes> pieces;
+    for (std::int64_t r = 0; r < rank_.count(); ++r) {
+      pieces.push_back(bytes_of(products(step, panel, r)));
+    }
+    rank_.communicator().all_gather(rank_.transfer(), std::move(pieces));
+    rank_.transfer().record(products_gathered_);
+  }
+
+  /// w = y - 1/2 V (t^H (V^H y)), y = x t
+  void make_w(Step step, const Panel& panel) {
+    runtime::Queue& queue = rank_.update();
+    const std::int64_t k = panel.reflectors;
+    const MatrixView<T> t = form_.t.block(0, panel.first, k, k);
+    const std::vector<RowRun> rows = nonempty(layout_.rows_from(step + 1));
+    queue.wait(products_gathered_, sites::products_gathered);
+    for (const RowRun& run : rows) {
+      kernels_.gemm(queue, Op::none, Op::none, T{1}, products(step, panel, run.rank), t, T{0},
+                    rows_of(w(panel), run.rows));
+    }
+    const MatrixView<T> vy = small_[0].block(0, 0, k, k);
+    const MatrixView<T> tvy = small_[1].block(0, 0, k, k);
+    T beta{0};
+    for (const RowRun& run : reflector_rows(panel)) {
+      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, rows_of(v(panel), run.rows),
+                    rows_of(w(panel), run.rows), beta, vy);
+      beta = T{1};
+    }
+    kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, t, vy, T{0}, tvy);
+    for (const RowRun& run : reflector_rows(panel)) {
+      kernels_.gemm(queue, Op::none, Op::none, T{-0.5}, rows_of(v(panel), run.rows), tvy, T{1},
+                    rows_of(w(panel), run.rows));
+    }
+    for (const RowRun& run : rows) {
+      kernels_.copy(queue, rows_of(w(panel), run.rows), rows_of(w_on_the_right(panel), run.rows));
+    }
+    put_off_ += k;
+  }
+
+  void update_slab(Step step) {
+    const bool now = put_off_ >= deferred_;
+    const Step first = layout_.next_owned(rank_.index(), step + 1);
+    std::int64_t block = block_of(first);
+    if (now && owns(step + 1)) {
+      update_below(block, block + 1);
+      ++block;
+    }
+    rank_.update().record(panel_updated_);
+    if (now) {
+      update_below(block, block_of(Step(layout_.steps())));
+      mirror_.run(step + 2);  // no product has to do with the next panel's rows
+      put_off_ = 0;
+    }
+  }
+  /// The number of a block in this rank's slab; of none, as many as there are.
+  std::int64_t block_of(Step step) const {
+    const std::int64_t tile = layout_.tile();
+    return step.value() < layout_.steps() ? layout_.columns(step).begin.value() / tile
+                                          : (slab_.columns() + tile - 1) / tile;
+  }
+
+  /// A -= l r^H on and below the diagonal in blocks [first, last) of the slab; on it both
+  /// triangles.
+  void update_below(std::int64_t first, std::int64_t last) const {
+    for (const layout::Batch& batch :
+         layout::in_batches(layout::lower_staircase(layout_, rank_.index(), first, last))) {
+      const layout::Piece& piece = batch.first;
+      const MatrixView<T> l = rows_of(left(), piece.rows);
+      const MatrixView<T> r = rows_of(right(), own_rows(piece.columns));
+      kernels_.gemm_batch(
+          rank_.update(), Op::none, Op::conjugate_transpose, T{-1}, l, r, T{1},
+          slab(piece.rows, piece.columns),
+          {batch.count, batch.distance, batch.distance, batch.distance * (slab_.stride() + 1)});
+    }
+  }
+
+  MatrixView<T> slab(GlobalRange rows, LocalRange columns) const {
+    return slab_.block(rows.begin.value(), columns.begin.value(), rows.size(), columns.size());
+  }
+  /// Columns of this rank that are left after a step.
+  LocalRange columns_after(Step step) const {
+    return {layout_.eliminated(rank_.index(), step + 1), LocalIndex(slab_.columns())};
+  }
+  /// The rows with the numbers of some of this rank's columns.
+  GlobalRange own_rows(LocalRange columns) const {
+    return {layout_.global(rank_.index(), columns.begin),
+            layout_.global(rank_.index(), columns.end)};
+  }
+
+  void report(Step step) {
+    const double left =
+        1.0 - static_cast<double>(layout_.eliminated(step)) / static_cast<double>(layout_.size());
+    rank_.report("reduce to band", 1.0 - left * left * left);
+  }
+
+  mesh::Rank& rank_;
+  const SlabLayout& layout_;
+  MatrixView<T> slab_;
+  std::int64_t deferred_;
+  BandForm<T> form_;
+  const runtime::Kernels<T>& kernels_;
+  const runtime::BandKernels<T>& band_kernels_;
+  StepFlags flags_;
+  MessageRing<T> messages_;
+  std::int64_t put_off_ = 0;            // columns of V in l and r
+  MatrixView<T> left_;                  // l: V and w of each panel put off, in rows of the matrix
+  MatrixView<T> right_;                 // r: w and V
+  MatrixView<T> sums_;                  // r^H V
+  MatrixView<T> x_;                     // of each rank without gaps, in rank order
+  std::array<MatrixView<T>, 2> small_;  // V^H y, t^H (V^H y)
+  MatrixView<T> top_;                   // the owner's panel
+  MatrixView<T> panel_;                 // likewise, below
+  MatrixView<T> r_;
+  MatrixView<std::byte> scratch_;
+  Mirror<T> mirror_;
+  runtime::Event& panel_updated_;  // the next panel, but for what is put off
+  runtime::Event& panel_made_;     // the owner's message is
+  runtime::Event& products_made_;  // and the message was read
+  runtime::Event& products_gathered_;
+};
+
+}  // namespace
+
+template <Scalar T>
+BandForm<T> make_band_form(mesh::Rank& rank, const SlabLayout& layout) {
+  return {rank.workspace<T>(2 * layout.tile(), layout.size()),
+          rank.workspace<T>(layout.tile(), layout.size())};
+}
+
+template <Scalar T>
+void full_to_band(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab,
+                  std::int64_t deferred, const BandForm<T>& form) {
+  FullToBand<T>(rank, layout, slab, deferred, form).run();
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                         \
+  template BandForm<T> make_band_form(mesh::Rank&, const SlabLayout&);                    \
+  template void full_to_band(mesh::Rank&, const SlabLayout&, MatrixView<T>, std::int64_t, \
+                             const BandForm<T>&);
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(std::complex<float>)
+SHARDSOLVE_INSTANTIATE(std::complex<double>)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::dense::eigh

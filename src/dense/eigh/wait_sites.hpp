@@ -1,0 +1,42 @@
+/// Where the eigensolver's reductions wait for an event. Each wait is needed: leaving any one out
+/// is a data race that the tests find (scripts/prove_waits.py leaves out each in turn).
+#pragma once
+
+#include "runtime/queue.hpp"
+
+#include <array>
+
+namespace shardsolve::dense::eigh::sites {
+
+using runtime::WaitSite;
+
+// full_to_band
+inline constexpr WaitSite panel_updated{100, "band: panel has its updates from the step before"};
+inline constexpr WaitSite panel_made{101, "band: reflectors of a panel are sent when made"};
+inline constexpr WaitSite panel_arrived{102, "band: reflectors of a panel are used when here"};
+inline constexpr WaitSite products_made{103, "band: products with reflectors are sent when made"};
+inline constexpr WaitSite products_gathered{104,
+                                            "band: products with reflectors are used when here"};
+
+// mirror
+inline constexpr WaitSite mirror_packed{105, "band: what is below is sent when packed"};
+inline constexpr WaitSite mirror_arrived{106, "band: what is above is stored when here"};
+
+// band_to_tridiagonal
+inline constexpr WaitSite chase_slot_free{110, "chase: group goes to a free slot"};
+inline constexpr WaitSite chase_passed{111, "chase: group follows the one before"};
+inline constexpr WaitSite group_chased{112, "chase: group is sent when chased"};
+inline constexpr WaitSite tridiagonal_made{113, "chase: tridiagonal is sent when made"};
+
+// back_transform
+inline constexpr WaitSite sweeps_used{120, "back: group of sweeps arrives in a slot that was used"};
+inline constexpr WaitSite sweeps_arrived{121, "back: group of sweeps is used when here"};
+inline constexpr WaitSite panel_merged{122, "back: panel arrives in a slot that was used"};
+inline constexpr WaitSite panel_to_merge_arrived{123, "back: panel is used when here"};
+
+inline constexpr std::array all{
+    panel_updated,    panel_made,     panel_arrived,   products_made, products_gathered,
+    mirror_packed,    mirror_arrived, chase_slot_free, chase_passed,  group_chased,
+    tridiagonal_made, sweeps_used,    sweeps_arrived,  panel_merged,  panel_to_merge_arrived};
+
+}  // namespace shardsolve::dense::eigh::sites

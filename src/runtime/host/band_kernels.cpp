@@ -1,0 +1,231 @@
+#include "runtime/host/band_kernels.hpp"
+
+#include "runtime/host/blas.hpp"
+#include "runtime/host/conjugate.hpp"
+#include "runtime/host/operands.hpp"
+
+#include <algorithm>
+#include <complex>
+#include <vector>
+
+namespace shardsolve::runtime::host {
+namespace {
+
+/// Columns j of `a` from row `first(j)` on.
+template <Scalar T, class First>
+void clear_below(MatrixView<T> a, First first) {
+  for (std::int64_t j = 0; j < a.columns(); ++j) {
+    for (std::int64_t i = std::min(first(j), a.rows()); i < a.rows(); ++i) {
+      a(i, j) = T{0};
+    }
+  }
+}
+
+/// What geqrt leaves in `a`, apart: R to r, V alone in `a`.
+template <Scalar T>
+void split_panel(MatrixView<T> a, MatrixView<T> r) {
+  for (std::int64_t j = 0; j < r.columns(); ++j) {
+    for (std::int64_t i = 0; i < r.rows(); ++i) {
+      r(i, j) = i <= j ? a(i, j) : T{0};
+    }
+  }
+  for (std::int64_t j = 0; j < r.rows(); ++j) {
+    std::fill(&a(0, j), &a(0, j) + j, T{0});
+    a(j, j) = T{1};
+  }
+}
+
+/// The block with its first entry at (row, column), as a matrix: in a band the next entry of a row
+/// is one column further and one row higher.
+template <Scalar T>
+MatrixView<T> dense_block(MatrixView<T> band, std::int64_t row, std::int64_t rows,
+                          std::int64_t column, std::int64_t columns) {
+  return {&band(row - column, column), rows, columns, band.stride() - 1};
+}
+
+/// The columns of the band that the tasks of these waves touch.
+template <Scalar T>
+MatrixView<T> columns_of(const Chase& chase, const SweepGroup& sweeps, const WaveRange& waves,
+                         MatrixView<T> band) {
+  std::int64_t first = chase.size;
+  std::int64_t last = 0;
+  for (std::int64_t sweep = sweeps.first; sweep < sweeps.first + sweeps.count; ++sweep) {
+    const auto [begin, end] = SweepGroup::numbers(chase, sweep, waves);
+    if (begin < end) {
+      const ChaseTask lowest = chase.task(sweep, end - 1);
+      first = std::min(first, chase.task(sweep, begin).column);
+      last = std::max(last, lowest.row + lowest.rows);
+    }
+  }
+  return band.columns_from(std::min(first, last), last - std::min(first, last));
+}
+
+}  // namespace
+
+template <Scalar T>
+void run_chase_task(const ChaseTask& task, const SweepGroup& sweeps, MatrixView<T> band,
+                    MatrixView<T> reflectors, T* work) {
+  using Blas = blas::Blas<T>;
+  const std::int64_t rows = task.rows;
+  const MatrixView<T> block = dense_block(band, task.row, rows, task.column, task.columns);
+  const std::int64_t place = task.number * sweeps.count + task.sweep - sweeps.first;
+  if (task.number > 0) {
+    // block -= (block v) (tau v^H), v the reflector of the task before
+    const T* const before = &reflectors(0, place - sweeps.count);
+    Blas::gemv(Op::none, T{1}, block, before + 1, T{0}, work);
+    Blas::gerc(-before[0], work, before + 1, block);
+  }
+  T* const tau = &reflectors(0, place);
+  T* const v = tau + 1;
+  std::copy(&block(0, 0), &block(0, 0) + rows, v);
+  *tau = Blas::larfg(rows, v);
+  std::fill(&block(0, 0), &block(0, 0) + rows, T{0});
+  block(0, 0) = std::real(v[0]);
+  v[0] = T{1};
+  std::fill(v + rows, tau + reflectors.rows(), T{0});
+  if (*tau == T{0}) {
+    return;
+  }
+  if (task.columns > 1) {
+    // block -= conj(tau) v (v^H block)
+    const MatrixView<T> rest = block.columns_from(1, task.columns - 1);
+    Blas::gemv(Op::conjugate_transpose, T{1}, rest, v, T{0}, work);
+    Blas::gerc(-conjugate(*tau), v, work, rest);
+  }
+  // d -= p v^H + v p^H with p = tau d v - 1/2 |tau|^2 (v^H d v) v
+  const MatrixView<T> d = dense_block(band, task.row, rows, task.row, rows);
+  Blas::hemv(Triangle::lower, *tau, d, v, T{0}, work);
+  T sum{0};
+  for (std::int64_t i = 0; i < rows; ++i) {
+    sum += conjugate(v[i]) * work[i];
+  }
+  const T factor = RealOf<T>{0.5} * conjugate(*tau) * sum;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    work[i] -= factor * v[i];
+  }
+  Blas::her2(Triangle::lower, T{-1}, work, v, d);
+}
+
+template <Scalar T>
+void HostBandKernels<T>::do_panel_qr(Queue& queue, const WorkInfo& info, Out a, Out r, Out t,
+                                     void* scratch) const {
+  launch(queue, info, {}, {a, r, t, Operand(static_cast<T*>(scratch), t.rows() * a.columns())},
+         [=] {
+           blas::Blas<T>::geqrt(a, t, static_cast<T*>(scratch));
+           split_panel(a, r);
+           clear_below(t, [](std::int64_t j) { return j + 1; });
+         });
+}
+
+template <Scalar T>
+void HostBandKernels<T>::do_store_band(Queue& queue, const WorkInfo& info, In top, In r,
+                                       Out band) const {
+  launch(queue, info, {top, r}, {band}, [=] {
+    for (std::int64_t j = 0; j < band.columns(); ++j) {
+      for (std::int64_t i = 0; i < band.rows(); ++i) {
+        const std::int64_t row = i + j;
+        const std::int64_t row_of_r = row - top.rows();
+        band(i, j) = row_of_r < 0                           ? top(row, j)
+                     : row_of_r < r.rows() && row_of_r <= j ? r(row_of_r, j)
+                                                            : T{0};
+      }
+      band(0, j) = std::real(band(0, j));
+    }
+  });
+}
+
+template <Scalar T>
+void HostBandKernels<T>::do_chase(Queue& queue, const WorkInfo& info, const Chase& chase,
+                                  const SweepGroup& sweeps, const WaveRange& waves, Out band,
+                                  Out reflectors, void* scratch) const {
+  launch(queue, info, {},
+         {columns_of(chase, sweeps, waves, band), reflectors,
+          Operand(static_cast<T*>(scratch), chase.bandwidth)},
+         [=] {
+           if (waves.begin <= sweeps.waves(chase).begin) {
+             clear_below(reflectors, [](std::int64_t) { return std::int64_t{0}; });
+           }
+           // In waves, so that what consecutive sweeps have in common stays in the cache.
+           for (std::int64_t wave = waves.begin; wave < waves.end; ++wave) {
+             for (std::int64_t sweep = sweeps.first; sweep < sweeps.first + sweeps.count; ++sweep) {
+               const auto [begin, end] = SweepGroup::numbers(chase, sweep, {wave, wave + 1});
+               if (begin < end) {
+                 run_chase_task(chase.task(sweep, begin), sweeps, band, reflectors,
+                                static_cast<T*>(scratch));
+               }
+             }
+           }
+         });
+}
+
+template <Scalar T>
+void HostBandKernels<T>::do_tridiagonal(Queue& queue, const WorkInfo& info, In band, Real* diagonal,
+                                        Real* off_diagonal) const {
+  const std::int64_t n = band.columns();
+  launch(queue, info, {band.block(0, 0, 2, n)},
+         {Operand(diagonal, n), Operand(off_diagonal, n - 1)}, [=] {
+           for (std::int64_t j = 0; j < n; ++j) {
+             diagonal[j] = std::real(band(0, j));
+             if (j + 1 < n) {
+               off_diagonal[j] = std::real(band(1, j));
+             }
+           }
+         });
+}
+
+template <Scalar T>
+void HostBandKernels<T>::do_windows(Queue& queue, const WorkInfo& info, const Chase& /*chase*/,
+                                    const SweepGroup& sweeps, In reflectors, Out v, Out vt) const {
+  launch(queue, info, {reflectors}, {v, vt}, [=] {
+    const std::int64_t count = sweeps.count;
+    std::vector<T> taus(static_cast<std::size_t>(count));
+    std::vector<T> triangle(static_cast<std::size_t>(count * count));  // zeros below
+    const Out t(triangle.data(), count, count);
+    for (std::int64_t first = 0; first < v.columns(); first += count) {
+      const Out window = v.columns_from(first, count);
+      clear_below(window, [](std::int64_t) { return std::int64_t{0}; });
+      for (std::int64_t j = 0; j < count; ++j) {
+        const T* const reflector = &reflectors(0, first + j);
+        taus[static_cast<std::size_t>(j)] = reflector[0];
+        std::copy(reflector + 1, reflector + reflectors.rows(), &window(j, j));
+      }
+      blas::Blas<T>::larft(window, taus.data(), t);
+      blas::Blas<T>::gemm(Op::none, Op::none, T{1}, window, t, T{0}, vt.columns_from(first, count));
+    }
+  });
+}
+
+template <Scalar T>
+void HostBandKernels<T>::do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
+                                          const SweepGroup& sweeps, In v, In vt, Out z) const {
+  launch(queue, info, {v, vt}, {z}, [=] {
+    const std::int64_t count = sweeps.count;
+    std::vector<T> sums(static_cast<std::size_t>(count * z.columns()));
+    const Out vz(sums.data(), count, z.columns());
+    for (std::int64_t k = 0; k < chase.tasks(sweeps.first); ++k) {
+      const std::int64_t row = chase.task(sweeps.first, k).row;
+      const std::int64_t rows = std::min(v.rows(), chase.size - row);
+      const Out z_rows = z.block(row, 0, rows, z.columns());
+      // z -= V t (V^H z)
+      blas::Blas<T>::gemm(Op::conjugate_transpose, Op::none, T{1},
+                          v.block(0, k * count, rows, count), z_rows, T{0}, vz);
+      blas::Blas<T>::gemm(Op::none, Op::none, T{-1}, vt.block(0, k * count, rows, count), vz, T{1},
+                          z_rows);
+    }
+  });
+}
+
+template class HostBandKernels<float>;
+template class HostBandKernels<double>;
+template class HostBandKernels<std::complex<float>>;
+template class HostBandKernels<std::complex<double>>;
+template void run_chase_task(const ChaseTask&, const SweepGroup&, MatrixView<float>,
+                             MatrixView<float>, float*);
+template void run_chase_task(const ChaseTask&, const SweepGroup&, MatrixView<double>,
+                             MatrixView<double>, double*);
+template void run_chase_task(const ChaseTask&, const SweepGroup&, MatrixView<std::complex<float>>,
+                             MatrixView<std::complex<float>>, std::complex<float>*);
+template void run_chase_task(const ChaseTask&, const SweepGroup&, MatrixView<std::complex<double>>,
+                             MatrixView<std::complex<double>>, std::complex<double>*);
+
+}  // namespace shardsolve::runtime::host

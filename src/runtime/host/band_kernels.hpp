@@ -1,0 +1,43 @@
+/// Reductions to band and tridiagonal form on the CPU: LAPACK's panels and reflectors.
+#pragma once
+
+#include "runtime/band_kernels.hpp"
+
+namespace shardsolve::runtime::host {
+
+template <Scalar T>
+class HostBandKernels : public BandKernels<T> {
+ public:
+  using typename BandKernels<T>::Real;
+  using typename BandKernels<T>::In;
+  using typename BandKernels<T>::Out;
+
+  std::int64_t scratch(std::int64_t bandwidth) const override {
+    return bandwidth * bandwidth * static_cast<std::int64_t>(sizeof(T));
+  }
+  /// Kernels of some milliseconds. A CPU of its own for each of three queues is not much to ask: it
+  /// is where other ranks wait. Vectors pass through the cache once for so many sweeps.
+  ChaseTuning chase_tuning(const Chase& /*chase*/) const override {
+    return {.queues = 3, .waves = 8, .sweeps = 128, .columns = 128};
+  }
+
+ protected:
+  void do_panel_qr(Queue& queue, const WorkInfo& info, Out a, Out r, Out t,
+                   void* scratch) const override;
+  void do_store_band(Queue& queue, const WorkInfo& info, In top, In r, Out band) const override;
+  void do_chase(Queue& queue, const WorkInfo& info, const Chase& chase, const SweepGroup& sweeps,
+                const WaveRange& waves, Out band, Out reflectors, void* scratch) const override;
+  void do_tridiagonal(Queue& queue, const WorkInfo& info, In band, Real* diagonal,
+                      Real* off_diagonal) const override;
+  void do_windows(Queue& queue, const WorkInfo& info, const Chase& chase, const SweepGroup& sweeps,
+                  In reflectors, Out v, Out vt) const override;
+  void do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
+                        const SweepGroup& sweeps, In v, In vt, Out z) const override;
+};
+
+/// One task of a chase: `reflectors` are those of its group, `work` has b elements.
+template <Scalar T>
+void run_chase_task(const ChaseTask& task, const SweepGroup& sweeps, MatrixView<T> band,
+                    MatrixView<T> reflectors, T* work);
+
+}  // namespace shardsolve::runtime::host
