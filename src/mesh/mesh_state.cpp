@@ -179,8 +179,8 @@ void MeshState::take_part(std::unique_lock<std::mutex>& lock, Seat& seat) {
     seat.rank->begin_call(call->options);
     call->program(*seat.rank);
   });
-  for (runtime::Queue* queue : seat.rank->queues()) {
-    attempt([queue] { queue->synchronize(); });  // what a GPU fails with is often found here
+  for (const auto& queue : seat.rank->queues()) {
+    attempt([&queue] { queue->synchronize(); });  // what a GPU fails with is often found here
   }
   attempt([&] { seat.communicator->end_call(); });
   lock.lock();
@@ -214,7 +214,7 @@ void MeshState::conclude(std::unique_lock<std::mutex>& lock) {
   }
   const std::optional<comm::Failure> own = failure_ ? comm::describe(failure_) : std::nullopt;
   double flops = 0.0;
-  for (runtime::Queue* queue : seats_.front()->rank->queues()) {
+  for (const auto& queue : seats_.front()->rank->queues()) {
     flops += queue->flops();
   }
   lock.unlock();
@@ -292,7 +292,7 @@ void MeshState::begin(const RunOptions& options, RankProgram program) {
   }
   for (auto& seat : seats_) {
     seat->communicator->begin_call();
-    for (runtime::Queue* queue : seat->rank->queues()) {
+    for (const auto& queue : seat->rank->queues()) {
       queue->begin_call(options.trace != nullptr);
     }
     seat->returned = false;
@@ -382,7 +382,7 @@ void MeshState::add_trace(std::unique_lock<std::mutex>& lock, const RunOptions& 
   try {
     GatheredTrace all;
     for (auto& seat : seats_) {
-      for (runtime::Queue* queue : seat->rank->queues()) {
+      for (const auto& queue : seat->rank->queues()) {
         all.lanes.push_back({seat->rank->index(), queue->name(), queue->take_spans()});
       }
     }
@@ -446,7 +446,7 @@ std::vector<double> MeshState::flops() const {
   std::vector<double> by_rank;
   for (const auto& seat : seats_) {
     by_rank.push_back(0.0);
-    for (const runtime::Queue* queue : seat->rank->queues()) {
+    for (const auto& queue : seat->rank->queues()) {
       by_rank.back() += queue->flops();
     }
   }

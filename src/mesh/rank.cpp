@@ -51,14 +51,6 @@ runtime::Queue& Rank::queue(const QueueRole& role) {
   }
 }
 
-std::vector<runtime::Queue*> Rank::queues() {
-  std::vector<runtime::Queue*> all;
-  for (const auto& queue : queues_) {
-    all.push_back(queue.get());
-  }
-  return all;
-}
-
 void Rank::lend_memory(runtime::Allocate allocate) {
   lent_.reset();
   if (allocate) {

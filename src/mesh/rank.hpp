@@ -155,7 +155,7 @@ class Rank {
   void lend_memory(runtime::Allocate allocate);
   void begin_call(const RunOptions& options);
   void end_call();
-  std::vector<runtime::Queue*> queues();
+  const std::vector<std::unique_ptr<runtime::Queue>>& queues() const { return queues_; }
 
  private:
   runtime::Queue& make_queue(const QueueRole& role);

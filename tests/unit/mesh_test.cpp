@@ -108,7 +108,7 @@ TEST(Mesh, Trace_HasALaneForEveryQueueOfEveryRank) {
   run_on(mesh,
          [](mesh::Rank& rank) {
            rank.set_step(rank.index());
-           for (runtime::Queue* queue : rank.queues()) {
+           for (const auto& queue : rank.queues()) {
              testing::enqueue(*queue, "work", [] {});
            }
          },

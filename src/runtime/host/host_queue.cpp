@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace shardsolve::runtime::host {
@@ -19,7 +20,7 @@ HostQueue::HostQueue(std::string name, Pulse& pulse, RunsIn runs_in)
       pulse_(pulse),
       runs_in_(runs_in),
       taken_(std::make_unique<Item>()),
-      end_(std::make_unique<Item>()) {
+      spare_(std::make_unique<Item>()) {
   last_ = taken_.get();
   if (runs_in == RunsIn::own_thread) {
     worker_ = std::thread([this] { run(); });
@@ -30,7 +31,7 @@ HostQueue::~HostQueue() {
   if (runs_in_ == RunsIn::caller) {
     return;
   }
-  append(std::move(end_));  // no work: the end
+  append(take_spare());  // no work: the end
   worker_.join();
 }
 
@@ -42,6 +43,10 @@ void HostQueue::push(Item item) {
     return;
   }
   append(std::make_unique<Item>(std::move(item)));
+}
+
+std::unique_ptr<HostQueue::Item> HostQueue::take_spare() {
+  return spare_ ? std::move(spare_) : std::make_unique<Item>();
 }
 
 void HostQueue::append(std::unique_ptr<Item> item) {
@@ -78,8 +83,15 @@ void HostQueue::wait(Event& event, const WaitSite& site) {
 
 void HostQueue::synchronize() {
   static constexpr WaitSite drain{0, "end of a queue"};
-  record(drained_);
+  if (runs_in_ == RunsIn::caller) {
+    return;
+  }
+  std::unique_ptr<Item> item = take_spare();
+  item->always = true;
+  item->work = [this, count = ++drained_.recorded_] { drained_.completed_.store(count); };
+  append(std::move(item));
   drained_.synchronize(drain);
+  spare_.reset(new (std::nothrow) Item);
 }
 
 void HostQueue::store(std::int64_t* target, std::int64_t value, std::int64_t count) {

@@ -84,6 +84,7 @@ class HostQueue final : public Queue {
   };
   void push(Item item);
   void append(std::unique_ptr<Item> item);
+  std::unique_ptr<Item> take_spare();
   void run();
   void execute(Item& item);
 
@@ -99,7 +100,8 @@ class HostQueue final : public Queue {
   std::uint32_t pushes_ = 0;  // producer's count
   OneWayCounter pushed_;
   std::unique_ptr<Item> taken_;  // consumer's end
-  std::unique_ptr<Item> end_;    // made early: there may be no memory when the queue goes
+  // Made early: at the end of a queue, or of a call, there may be no memory for it.
+  std::unique_ptr<Item> spare_;
   HostEvent drained_;
 
   bool tracing_ = false;
