@@ -17,6 +17,8 @@ std::string_view what_for(KernelSet set) {
       return "products with Hermitian matrices";
     case KernelSet::cholesky:
       return "Cholesky factorisations";
+    case KernelSet::tridiagonal:
+      return "tridiagonal eigenproblems";
   }
   return "this algorithm";
 }

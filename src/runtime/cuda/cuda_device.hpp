@@ -34,6 +34,8 @@ struct CudaKernelSets {
         return static_cast<const HermitianKernels<T>*>(&hermitian);
       case KernelSet::cholesky:
         return static_cast<const CholeskyKernels<T>*>(&cholesky);
+      case KernelSet::tridiagonal:
+        break;
     }
     return nullptr;
   }

@@ -35,12 +35,17 @@
             std::size_t) SHARDSOLVE_BLAS_SYMBOL(trsm);                                            \
   void potrf(const char*, const int*, T*, const int*, int*, std::size_t)                          \
       SHARDSOLVE_BLAS_SYMBOL(potrf);
+#define SHARDSOLVE_DECLARE_STEQR(Real, steqr)                                                    \
+  void steqr(const char*, const int*, Real*, Real*, Real*, const int*, Real*, int*, std::size_t) \
+      SHARDSOLVE_BLAS_SYMBOL(steqr);
 
 extern "C" {
 SHARDSOLVE_DECLARE_BLAS(float, float, sgemm_, sgemv_, ssyrk_, strsm_, spotrf_)
 SHARDSOLVE_DECLARE_BLAS(double, double, dgemm_, dgemv_, dsyrk_, dtrsm_, dpotrf_)
 SHARDSOLVE_DECLARE_BLAS(std::complex<float>, float, cgemm_, cgemv_, cherk_, ctrsm_, cpotrf_)
 SHARDSOLVE_DECLARE_BLAS(std::complex<double>, double, zgemm_, zgemv_, zherk_, ztrsm_, zpotrf_)
+SHARDSOLVE_DECLARE_STEQR(float, ssteqr_)
+SHARDSOLVE_DECLARE_STEQR(double, dsteqr_)
 #ifdef SHARDSOLVE_BLAS_PRIVATE
 void openblas_set_num_threads(int threads) SHARDSOLVE_BLAS_SYMBOL(openblas_set_num_threads);
 char* openblas_get_config() SHARDSOLVE_BLAS_SYMBOL(openblas_get_config);
@@ -65,6 +70,7 @@ struct Symbols<float> {
   static constexpr auto herk = ssyrk_;
   static constexpr auto trsm = strsm_;
   static constexpr auto potrf = spotrf_;
+  static constexpr auto steqr = ssteqr_;
 };
 template <>
 struct Symbols<double> {
@@ -73,6 +79,7 @@ struct Symbols<double> {
   static constexpr auto herk = dsyrk_;
   static constexpr auto trsm = dtrsm_;
   static constexpr auto potrf = dpotrf_;
+  static constexpr auto steqr = dsteqr_;
 };
 template <>
 struct Symbols<std::complex<float>> {
@@ -285,9 +292,25 @@ std::int64_t Blas<T>::potrf(Triangle triangle, Out a) {
   return info;
 }
 
+template <class Real>
+std::int64_t steqr(Real* diagonal, Real* off_diagonal, MatrixView<Real> z) {
+  const int n = checked(z.rows());
+  const int stride = checked(z.stride());
+  const char with_vectors = 'I';
+  std::vector<Real> work(static_cast<std::size_t>(std::max(2 * n - 2, 1)));
+  int info = 0;
+  const Call call;
+  Symbols<Real>::steqr(&with_vectors, &n, diagonal, off_diagonal, z.data(), &stride, work.data(),
+                       &info, 1);
+  return info;
+}
+
 template struct Blas<float>;
 template struct Blas<double>;
 template struct Blas<std::complex<float>>;
 template struct Blas<std::complex<double>>;
+
+template std::int64_t steqr(float*, float*, MatrixView<float>);
+template std::int64_t steqr(double*, double*, MatrixView<double>);
 
 }  // namespace shardsolve::runtime::host::blas

@@ -6,6 +6,7 @@
 #include "runtime/host/hermitian_kernels.hpp"
 #include "runtime/host/host_kernels.hpp"
 #include "runtime/host/host_queue.hpp"
+#include "runtime/host/tridiagonal_kernels.hpp"
 #include "runtime/pulse.hpp"
 
 namespace shardsolve::runtime::host {
@@ -24,6 +25,11 @@ struct HostKernelSets {
         return static_cast<const HermitianKernels<T>*>(&hermitian);
       case KernelSet::cholesky:
         return static_cast<const CholeskyKernels<T>*>(&cholesky);
+      case KernelSet::tridiagonal:
+        if constexpr (!is_complex<T>) {
+          return static_cast<const TridiagonalKernels<T>*>(&tridiagonal);
+        }
+        break;
     }
     return nullptr;
   }
@@ -31,6 +37,7 @@ struct HostKernelSets {
   HostKernels<T> base;
   HostHermitianKernels<T> hermitian;
   HostCholeskyKernels<T> cholesky{base};
+  HostTridiagonalKernels<RealOf<T>> tridiagonal;
 };
 
 class HostDevice : public Device {
