@@ -3,6 +3,7 @@
 
 #include "comm/cuda/wait_sites.hpp"
 #include "dense/cholesky/wait_sites.hpp"
+#include "dense/eigh/wait_sites.hpp"
 #include "dense/shared/wait_sites.hpp"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ consteval bool have_numbers_of_their_own(const std::array<runtime::WaitSite, siz
 }
 
 static_assert(have_numbers_of_their_own(comm::cuda::sites::all, dense::sites::all,
-                                        dense::cholesky::sites::all),
+                                        dense::cholesky::sites::all, dense::eigh::sites::all),
               "two waits have the same number");
 
 }  // namespace
