@@ -21,6 +21,9 @@ inline constexpr WaitSite roots_ready{146, "roots are sent when computed"};
 inline constexpr WaitSite roots_arrived{147, "host reads roots of all ranks when here"};
 inline constexpr WaitSite roots_found{148, "host reads roots of its own merge when computed"};
 
+// bisection
+inline constexpr WaitSite bisected{150, "eigenvalues found by bisection are sent when computed"};
+
 inline constexpr std::array all{leaves_solved, leaf_ready,  leaf_arrived, part_ready,
                                 part_arrived,  rows_copied, roots_ready,  roots_arrived,
                                 roots_found,   bisected};
