@@ -20,6 +20,7 @@
 namespace shardsolve::testing {
 namespace {
 
+using reference::DenseMatrix;
 using reference::Wide;
 
 template <class T>
