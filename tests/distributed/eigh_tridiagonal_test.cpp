@@ -455,12 +455,18 @@ TEST_P(EighTridiagonalWaits, WithAllWaits_AreRight) {
   EXPECT_TRUE(are_eigenpairs(t, truth, solution.values().data(), solution.z));
 }
 
-INSTANTIATE_TEST_SUITE_P(Meshes, EighTridiagonalWaits,
-                         ::testing::Combine(::testing::Values(Bounds{0, 150},          // one rank
-                                                              Bounds{0, 0, 150, 150},  // of three
-                                                              Bounds{0, 100, 230},
-                                                              Bounds{0, 15, 30, 140, 150, 160}),
-                                            ::testing::Values(Windows::in_place, Windows::copied)));
+INSTANTIATE_TEST_SUITE_P(
+    Meshes, EighTridiagonalWaits,
+    ::testing::Combine(::testing::Values(Bounds{0, 150}, Bounds{0, 0, 150, 150},
+                                         Bounds{0, 100, 230}, Bounds{0, 15, 30, 140, 150, 160}),
+                       ::testing::Values(Windows::in_place, Windows::copied)),
+    [](const ::testing::TestParamInfo<WaitsCase>& case_info) {
+      std::string name = "cut";
+      for (const std::int64_t bound : std::get<0>(case_info.param)) {
+        name += '_' + std::to_string(bound);
+      }
+      return name + (std::get<1>(case_info.param) == Windows::in_place ? "_in_place" : "_copied");
+    });
 
 }  // namespace
 }  // namespace shardsolve::testing::tridiagonal
