@@ -19,6 +19,8 @@ std::string_view what_for(KernelSet set) {
       return "Cholesky factorisations";
     case KernelSet::band:
       return "reductions to a band and to a tridiagonal";
+    case KernelSet::tridiagonal:
+      return "tridiagonal eigenproblems";
   }
   return "this algorithm";
 }

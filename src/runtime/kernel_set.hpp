@@ -12,10 +12,11 @@ namespace shardsolve::runtime {
 
 /// A number and no type: devices live in libraries that are loaded at run time.
 enum class KernelSet : std::uint8_t {
-  base,       ///< Kernels
-  hermitian,  ///< HermitianKernels
-  cholesky,   ///< CholeskyKernels
-  band,       ///< BandKernels
+  base,         ///< Kernels
+  hermitian,    ///< HermitianKernels
+  cholesky,     ///< CholeskyKernels
+  band,         ///< BandKernels
+  tridiagonal,  ///< TridiagonalKernels
 };
 
 /// A class of kernels says which set it is, and of which dtype.

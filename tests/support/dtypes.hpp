@@ -14,9 +14,11 @@ namespace shardsolve::testing {
 // Builds with sanitizers: one of each precision, one real and one complex.
 using Dtypes = ::testing::Types<float, std::complex<double>>;
 using ComplexDtypes = ::testing::Types<std::complex<double>>;
+using RealDtypes = ::testing::Types<double>;
 #else
 using Dtypes = ::testing::Types<float, double, std::complex<float>, std::complex<double>>;
 using ComplexDtypes = ::testing::Types<std::complex<float>, std::complex<double>>;
+using RealDtypes = ::testing::Types<float, double>;
 #endif
 
 /// "float32" instead of "0" in the names of tests; `GetName` is what GoogleTest asks for.

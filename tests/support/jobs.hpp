@@ -1,8 +1,10 @@
 /// Every algorithm once, on a small system: what tests make fail in the middle.
 #pragma once
 
+#include "tests/support/backend.hpp"
 #include "tests/support/matrix_zoo.hpp"
 #include "tests/support/sharded_problem.hpp"
+#include "tests/support/tridiagonal_job.hpp"
 
 #include <shardsolve/cholesky.hpp>
 
@@ -160,14 +162,34 @@ Answer run_reuse(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
   return answer;
 }
 
+template <class Real>
+Answer run_tridiagonal(Mesh& mesh, const RunOptions& options) {
+  const auto results = tridiagonal::run_job<Real>(mesh, options);
+  Answer answer;
+  for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    DenseMatrix<Real> z = results->z[index];
+    answer.add(rank, z.view());
+    if (mesh.is_here(rank)) {
+      answer.numbers.assign(results->values[index].begin(), results->values[index].end());
+    }
+  }
+  return answer;
+}
+
 inline std::vector<Job> jobs() {
   const auto job = [](std::string name, auto run) {
     return Job{std::move(name),
                [run](Mesh& mesh, const RunOptions& options) { return run(mesh, options, 22, 3); }};
   };
-  return {job("solve", run_solve<double>), job("inverse", run_inverse<std::complex<double>>),
-          job("log_determinant", run_log_determinant<float>),
-          job("reuse", run_reuse<std::complex<float>>)};
+  std::vector<Job> all{job("solve", run_solve<double>),
+                       job("inverse", run_inverse<std::complex<double>>),
+                       job("log_determinant", run_log_determinant<float>),
+                       job("reuse", run_reuse<std::complex<float>>)};
+  if (test_gpus().empty()) {  // those have no kernels for it
+    all.push_back({"tridiagonal", run_tridiagonal<double>});
+  }
+  return all;
 }
 
 }  // namespace shardsolve::testing

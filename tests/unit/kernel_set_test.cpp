@@ -8,6 +8,7 @@
 #include "runtime/host/host_device.hpp"
 #include "runtime/kernels.hpp"
 #include "runtime/pulse.hpp"
+#include "runtime/tridiagonal_kernels.hpp"
 #include "tests/support/dtypes.hpp"
 #include "tests/support/thrown.hpp"
 
@@ -61,6 +62,15 @@ TYPED_TEST(KernelSetTest, DeviceWithout_ThrowsUnsupported) {
   this->template expect_missing<CholeskyKernels<TypeParam>>();
   this->template expect_missing<HermitianKernels<TypeParam>>();
   this->template expect_missing<BandKernels<TypeParam>>();
+  if constexpr (!is_complex<TypeParam>) {
+    this->template expect_missing<TridiagonalKernels<TypeParam>>();
+  }
+}
+
+TYPED_TEST(KernelSetTest, TridiagonalKernels_AreThereForRealDtypesAlone) {
+  const host::HostDevice device(this->pulse_);
+  const void* const found = device.find_kernels(KernelSet::tridiagonal, dtype_of<TypeParam>);
+  EXPECT_EQ(found != nullptr, !is_complex<TypeParam>);
 }
 
 }  // namespace

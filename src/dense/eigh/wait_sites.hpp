@@ -1,5 +1,5 @@
-/// Where the eigensolver's reductions wait for an event. Each wait is needed: leaving any one out
-/// is a data race that the tests find (scripts/prove_waits.py leaves out each in turn).
+/// Where eigensolvers wait for an event. Each wait is needed: leaving any one out is a data race
+/// that the tests find (scripts/prove_waits.py leaves out each in turn).
 #pragma once
 
 #include "runtime/queue.hpp"
@@ -34,9 +34,25 @@ inline constexpr WaitSite sweeps_arrived{121, "back: group of sweeps is used whe
 inline constexpr WaitSite panel_merged{122, "back: panel arrives in a slot that was used"};
 inline constexpr WaitSite panel_to_merge_arrived{123, "back: panel is used when here"};
 
+// divide and conquer
+inline constexpr WaitSite leaves_solved{140, "host reads eigenvalues of leaves when computed"};
+inline constexpr WaitSite leaf_ready{141, "leaf of several ranks is sent when computed"};
+inline constexpr WaitSite leaf_arrived{142, "host reads a leaf of several ranks when here"};
+inline constexpr WaitSite part_ready{143, "row and eigenvalues of a part are sent when copied"};
+inline constexpr WaitSite part_arrived{144, "host reads row and eigenvalues of a part when here"};
+inline constexpr WaitSite rows_copied{145, "host reads rows of its own parts when copied"};
+inline constexpr WaitSite roots_ready{146, "roots are sent when computed"};
+inline constexpr WaitSite roots_arrived{147, "host reads roots of all ranks when here"};
+inline constexpr WaitSite roots_found{148, "host reads roots of its own merge when computed"};
+
+// bisection
+inline constexpr WaitSite bisected{150, "eigenvalues found by bisection are sent when computed"};
+
 inline constexpr std::array all{
     panel_updated,    panel_made,     panel_arrived,   products_made, products_gathered,
     mirror_packed,    mirror_arrived, chase_slot_free, chase_passed,  group_chased,
-    tridiagonal_made, sweeps_used,    sweeps_arrived,  panel_merged,  panel_to_merge_arrived};
+    tridiagonal_made, sweeps_used,    sweeps_arrived,  panel_merged,  panel_to_merge_arrived,
+    leaves_solved,    leaf_ready,     leaf_arrived,    part_ready,    part_arrived,
+    rows_copied,      roots_ready,    roots_arrived,   roots_found,   bisected};
 
 }  // namespace shardsolve::dense::eigh::sites

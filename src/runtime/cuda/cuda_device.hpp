@@ -35,6 +35,7 @@ struct CudaKernelSets {
       case KernelSet::cholesky:
         return static_cast<const CholeskyKernels<T>*>(&cholesky);
       case KernelSet::band:
+      case KernelSet::tridiagonal:
         break;
     }
     return nullptr;

@@ -47,6 +47,9 @@
   void larfg(const int*, T*, T*, const int*, T*) SHARDSOLVE_BLAS_SYMBOL(larfg);                    \
   void larft(const char*, const char*, const int*, const int*, const T*, const int*, const T*, T*, \
              const int*, std::size_t, std::size_t) SHARDSOLVE_BLAS_SYMBOL(larft);
+#define SHARDSOLVE_DECLARE_STEQR(Real, steqr)                                                    \
+  void steqr(const char*, const int*, Real*, Real*, Real*, const int*, Real*, int*, std::size_t) \
+      SHARDSOLVE_BLAS_SYMBOL(steqr);
 
 extern "C" {
 SHARDSOLVE_DECLARE_BLAS(float, float, sgemm_, sgemv_, ssyrk_, strsm_, spotrf_)
@@ -59,6 +62,8 @@ SHARDSOLVE_DECLARE_REFLECTIONS(std::complex<float>, cgerc_, chemv_, cher2_, cgeq
                                clarft_)
 SHARDSOLVE_DECLARE_REFLECTIONS(std::complex<double>, zgerc_, zhemv_, zher2_, zgeqrt_, zlarfg_,
                                zlarft_)
+SHARDSOLVE_DECLARE_STEQR(float, ssteqr_)
+SHARDSOLVE_DECLARE_STEQR(double, dsteqr_)
 #ifdef SHARDSOLVE_BLAS_PRIVATE
 void openblas_set_num_threads(int threads) SHARDSOLVE_BLAS_SYMBOL(openblas_set_num_threads);
 char* openblas_get_config() SHARDSOLVE_BLAS_SYMBOL(openblas_get_config);
@@ -89,6 +94,7 @@ struct Symbols<float> {
   static constexpr auto geqrt = sgeqrt_;
   static constexpr auto larfg = slarfg_;
   static constexpr auto larft = slarft_;
+  static constexpr auto steqr = ssteqr_;
 };
 template <>
 struct Symbols<double> {
@@ -103,6 +109,7 @@ struct Symbols<double> {
   static constexpr auto geqrt = dgeqrt_;
   static constexpr auto larfg = dlarfg_;
   static constexpr auto larft = dlarft_;
+  static constexpr auto steqr = dsteqr_;
 };
 template <>
 struct Symbols<std::complex<float>> {
@@ -391,9 +398,25 @@ void Blas<T>::larft(In v, const T* tau, Out t) {
   Symbols<T>::larft(&direction, &stored, &n, &k, v.data(), &ldv, tau, t.data(), &ldt, 1, 1);
 }
 
+template <class Real>
+std::int64_t steqr(Real* diagonal, Real* off_diagonal, MatrixView<Real> z) {
+  const int n = checked(z.rows());
+  const int stride = checked(z.stride());
+  const char with_vectors = 'I';
+  std::vector<Real> work(static_cast<std::size_t>(std::max(2 * n - 2, 1)));
+  int info = 0;
+  const Call call;
+  Symbols<Real>::steqr(&with_vectors, &n, diagonal, off_diagonal, z.data(), &stride, work.data(),
+                       &info, 1);
+  return info;
+}
+
 template struct Blas<float>;
 template struct Blas<double>;
 template struct Blas<std::complex<float>>;
 template struct Blas<std::complex<double>>;
+
+template std::int64_t steqr(float*, float*, MatrixView<float>);
+template std::int64_t steqr(double*, double*, MatrixView<double>);
 
 }  // namespace shardsolve::runtime::host::blas

@@ -56,4 +56,10 @@ struct Blas {
   static void larft(In v, const T* tau, Out t);
 };
 
+/// Eigenvalues, ascending, in place of the diagonal of a tridiagonal matrix, and its eigenvectors
+/// in `z`, which is as large. Overwrites the off-diagonal. LAPACK's info: 0, or how many of its
+/// entries did not converge to zero.
+template <class Real>
+std::int64_t steqr(Real* diagonal, Real* off_diagonal, MatrixView<Real> z);
+
 }  // namespace shardsolve::runtime::host::blas

@@ -7,6 +7,7 @@
 #include "runtime/host/hermitian_kernels.hpp"
 #include "runtime/host/host_kernels.hpp"
 #include "runtime/host/host_queue.hpp"
+#include "runtime/host/tridiagonal_kernels.hpp"
 #include "runtime/pulse.hpp"
 
 namespace shardsolve::runtime::host {
@@ -27,6 +28,11 @@ struct HostKernelSets {
         return static_cast<const CholeskyKernels<T>*>(&cholesky);
       case KernelSet::band:
         return static_cast<const BandKernels<T>*>(&band);
+      case KernelSet::tridiagonal:
+        if constexpr (!is_complex<T>) {
+          return static_cast<const TridiagonalKernels<T>*>(&tridiagonal);
+        }
+        break;
     }
     return nullptr;
   }
@@ -35,6 +41,7 @@ struct HostKernelSets {
   HostHermitianKernels<T> hermitian;
   HostCholeskyKernels<T> cholesky{base};
   HostBandKernels<T> band;
+  HostTridiagonalKernels<RealOf<T>> tridiagonal;
 };
 
 class HostDevice : public Device {
