@@ -66,13 +66,13 @@ class CholeskyKernels {
     do_potrf(queue, {.name = "potrf", .flops = multiply_add<T> / 6.0 * product(n, n, n)}, a, aid,
              info);
   }
-  /// m = l^-1 for lower triangular tiles with zeros above the diagonal, which m has, too: of
-  /// steps.count of them, the operands of each those of the one before moved on by so many elements
-  /// (steps.a those of l, steps.c of m). m l = I is as accurate as by a triangular solve.
-  void invert(Queue& queue, In l, Out m, const Steps& steps) const {
+  /// m = l^-1 for strides.count lower triangular tiles with zeros above the diagonal; m has them,
+  /// too. strides.a is that of l, strides.c that of m. m l = I is as accurate as by a triangular
+  /// solve.
+  void invert(Queue& queue, In l, Out m, const BatchStrides& strides) const {
     require(l.rows() == l.columns() && same_shape(l, m), "invert");
-    if (!m.empty() && steps.count > 0) {
-      do_invert(queue, l, m, steps);
+    if (!m.empty() && strides.count > 0) {
+      do_invert(queue, l, m, strides);
     }
   }
   /// l21 = a21 l11^-H in place of a21, and packed = l21^H. `l11` and `aid` as potrf left them.
@@ -124,11 +124,11 @@ class CholeskyKernels {
   // which then count.
   virtual void do_potrf(Queue& queue, const WorkInfo& work, Out a, Out aid,
                         std::int64_t* info) const = 0;
-  virtual void do_invert(Queue& queue, In l, Out m, const Steps& steps) const {
-    for (std::int64_t i = 0; i < steps.count; ++i) {
-      base_.identity(queue, moved(m, i * steps.c));
-      base_.trsm(queue, Side::right, Triangle::lower, Op::none, moved(l, i * steps.a),
-                 moved(m, i * steps.c));
+  virtual void do_invert(Queue& queue, In l, Out m, const BatchStrides& strides) const {
+    for (std::int64_t i = 0; i < strides.count; ++i) {
+      base_.identity(queue, moved(m, i * strides.c));
+      base_.trsm(queue, Side::right, Triangle::lower, Op::none, moved(l, i * strides.a),
+                 moved(m, i * strides.c));
     }
   }
   virtual void do_panel(Queue& queue, const WorkInfo& info, In l11, In aid, Out a21,
@@ -139,17 +139,17 @@ class CholeskyKernels {
                          const std::vector<PanelUpdate<T>>& updates) const {
     for (const PanelUpdate<T>& update : updates) {
       const In right = right_panel.columns_from(update.right, update.c.columns());
-      const Steps steps{update.count, update.apart * left_panel.stride(),
-                        update.apart * right_panel.stride(), update.c_apart};
+      const BatchStrides strides{update.count, update.apart * left_panel.stride(),
+                                 update.apart * right_panel.stride(), update.c_apart};
       if (!update.lower) {
         const In left = left_panel.columns_from(update.left, update.c.rows());
         base_.gemm_batch(queue, Op::conjugate_transpose, Op::none, T{-1}, left, right, T{1},
-                         update.c, steps);
+                         update.c, strides);
       } else if (update.count == 1) {
         base_.herk(queue, Triangle::lower, Op::conjugate_transpose, -1, right, 1, update.c);
       } else {
         base_.herk_batch(queue, Triangle::lower, Op::conjugate_transpose, -1, right, update.c,
-                         steps);
+                         strides);
       }
     }
   }

@@ -65,20 +65,22 @@ void CudaCholeskyKernels<T>::do_potrf(Queue& queue, const WorkInfo& work, Out a,
 
 // As many tiles at once as there is scratch memory for.
 template <Scalar T>
-void CudaCholeskyKernels<T>::do_invert(Queue& queue, In l, Out m, const Steps& steps) const {
+void CudaCholeskyKernels<T>::do_invert(Queue& queue, In l, Out m,
+                                       const BatchStrides& strides) const {
   const std::int64_t n = l.rows();
   require(n <= OwnCholesky<T>::largest_tile, "invert");
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch({.name = "invert"}, [&] {
-    OwnCholesky<T>::invert_squares(cuda.stream(), elements(l), elements(m), steps);
+    OwnCholesky<T>::invert_squares(cuda.stream(), elements(l), elements(m), strides);
   });
   T* const scratch = static_cast<T*>(cuda.scratch(own_scratch));
   const std::int64_t half = OwnCholesky<T>::largest_tile / 2;
   const std::int64_t at_once = panel_rows<T>(half * half);
-  for (std::int64_t first = 0; first < steps.count; first += at_once) {
-    invert_below<T>(queue, this->base(), moved(l, first * steps.a), moved(m, first * steps.c),
-                    scratch, OwnCholesky<T>::inverted_square,
-                    {.count = std::min(at_once, steps.count - first), .a = steps.a, .c = steps.c});
+  for (std::int64_t first = 0; first < strides.count; first += at_once) {
+    invert_below<T>(
+        queue, this->base(), moved(l, first * strides.a), moved(m, first * strides.c), scratch,
+        OwnCholesky<T>::inverted_square,
+        {.count = std::min(at_once, strides.count - first), .a = strides.a, .c = strides.c});
   }
 }
 

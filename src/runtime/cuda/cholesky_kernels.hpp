@@ -23,7 +23,7 @@ class CudaCholeskyKernels final : public CholeskyKernels<T> {
  protected:
   void do_potrf(Queue& queue, const WorkInfo& work, Out a, Out aid,
                 std::int64_t* info) const override;
-  void do_invert(Queue& queue, In l, Out m, const Steps& steps) const override;
+  void do_invert(Queue& queue, In l, Out m, const BatchStrides& strides) const override;
   void do_panel(Queue& queue, const WorkInfo& info, In l11, In aid, Out a21,
                 Out packed) const override;
   void do_inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const override;
