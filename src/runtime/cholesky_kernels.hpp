@@ -112,8 +112,10 @@ class CholeskyKernels {
     }
     do_update(queue, left_panel, right_panel, updates);
   }
-  /// See PersistentSolve; where CholeskyTuning has rows of its blocks. `flops`: those of this rank.
-  void persistent_solve(Queue& queue, const PersistentSolve<T>& solve, double flops) const {
+  /// See PersistentSolveArguments; where CholeskyTuning has rows of its blocks. `flops`: those of
+  /// this rank.
+  void persistent_solve(Queue& queue, const PersistentSolveArguments<T>& solve,
+                        double flops) const {
     do_persistent_solve(queue, {.name = "solve", .flops = flops}, solve);
   }
 
@@ -154,7 +156,7 @@ class CholeskyKernels {
     }
   }
   virtual void do_persistent_solve(Queue& /*queue*/, const WorkInfo& /*info*/,
-                                   const PersistentSolve<T>& /*solve*/) const {
+                                   const PersistentSolveArguments<T>& /*solve*/) const {
     refuse_operands("persistent_solve");  // there are no blocks of 0 rows
   }
 

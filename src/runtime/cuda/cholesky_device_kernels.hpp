@@ -82,7 +82,7 @@ struct CholeskyDeviceKernels {
   /// Not on a GPU with too little shared memory.
   static bool has_persistent_solve();
   /// Waits end when `failed` is not 0.
-  static void persistent_solve(cudaStream_t stream, const PersistentSolve<E>& solve,
+  static void persistent_solve(cudaStream_t stream, const PersistentSolveArguments<E>& solve,
                                const volatile std::uint32_t* failed);
 };
 

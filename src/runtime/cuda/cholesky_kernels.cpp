@@ -18,12 +18,12 @@ template <Scalar T>
 using OwnCholesky = CholeskyDeviceKernels<Element<T>>;
 
 template <Scalar T>
-PersistentSolve<Element<T>> with_elements(const PersistentSolve<T>& solve) {
+PersistentSolveArguments<Element<T>> with_elements(const PersistentSolveArguments<T>& solve) {
   using E = Element<T>;
-  PersistentSolve<E> same{elements(solve.slab), reinterpret_cast<E*>(solve.b),
-                          solve.blocks,         solve.own,
-                          solve.count,          solve.own_count,
-                          solve.rank,           solve.ranks};
+  PersistentSolveArguments<E> same{elements(solve.slab), reinterpret_cast<E*>(solve.b),
+                                   solve.blocks,         solve.own,
+                                   solve.count,          solve.own_count,
+                                   solve.rank,           solve.ranks};
   same.width = solve.width;
   for (std::int32_t r = 0; r < solve.ranks; ++r) {
     same.first[r] = solve.first[r];
@@ -196,7 +196,7 @@ void CudaCholeskyKernels<T>::do_update(Queue& queue, In left, In right,
 
 template <Scalar T>
 void CudaCholeskyKernels<T>::do_persistent_solve(Queue& queue, const WorkInfo& info,
-                                                 const PersistentSolve<T>& solve) const {
+                                                 const PersistentSolveArguments<T>& solve) const {
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] {
     OwnCholesky<T>::persistent_solve(cuda.stream(), with_elements(solve), cuda.failed());

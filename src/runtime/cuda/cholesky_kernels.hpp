@@ -32,7 +32,7 @@ class CudaCholeskyKernels final : public CholeskyKernels<T> {
   void do_update(Queue& queue, In left, In right,
                  const std::vector<PanelUpdate<T>>& updates) const override;
   void do_persistent_solve(Queue& queue, const WorkInfo& info,
-                           const PersistentSolve<T>& solve) const override;
+                           const PersistentSolveArguments<T>& solve) const override;
 
  private:
   mutable std::once_flag asked_;
