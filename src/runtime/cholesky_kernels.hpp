@@ -31,7 +31,7 @@ struct PanelUpdate {
 /// How a backend wants its work cut. For tiles of one width.
 struct CholeskyTuning {
   /// Columns of the scratch of a tile, which potrf fills and panel reads; it has the tile's rows.
-  std::int64_t aid_columns = 0;
+  std::int64_t tile_scratch_columns = 0;
   /// Rows of a panel below which it does not pay to make and send fewer at a time.
   std::int64_t least_panel_rows = 1;
   std::int64_t least_inverse_panel_rows = 1;  ///< likewise of an inverse's
@@ -58,13 +58,14 @@ class CholeskyKernels {
 
   /// Cholesky factor of the lower triangle of one tile, LAPACK potrf. `info` receives 0, or the
   /// 1-based number of the column whose pivot was not positive (negated if it was not a number).
-  /// `aid`: the tile's scratch, see CholeskyTuning.
-  /// Counts n^3 / 3 operations, if complex 4 times that; not what a backend makes in `aid`.
-  void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const {
+  /// `tile_scratch`: the tile's scratch, see CholeskyTuning.
+  /// Counts n^3 / 3 operations, if complex 4 times that; not what a backend makes in
+  /// `tile_scratch`.
+  void potrf(Queue& queue, Out a, Out tile_scratch, std::int64_t* info) const {
     const std::int64_t n = a.rows();
-    require(a.columns() == n && (aid.columns() == 0 || aid.rows() == n), "potrf");
-    do_potrf(queue, {.name = "potrf", .flops = multiply_add<T> / 6.0 * product(n, n, n)}, a, aid,
-             info);
+    require(a.columns() == n && (tile_scratch.columns() == 0 || tile_scratch.rows() == n), "potrf");
+    do_potrf(queue, {.name = "potrf", .flops = multiply_add<T> / 6.0 * product(n, n, n)}, a,
+             tile_scratch, info);
   }
   /// m = l^-1 for strides.count lower triangular tiles with zeros above the diagonal; m has them,
   /// too. strides.a is that of l, strides.c that of m. m l = I is as accurate as by a triangular
@@ -75,11 +76,12 @@ class CholeskyKernels {
       do_invert(queue, l, m, strides);
     }
   }
-  /// l21 = a21 l11^-H in place of a21, and packed = l21^H. `l11` and `aid` as potrf left them.
-  void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const {
+  /// l21 = a21 l11^-H in place of a21, and packed = l21^H. `l11` and `tile_scratch` as potrf left
+  /// them.
+  void panel(Queue& queue, In l11, In tile_scratch, Out a21, Out packed) const {
     require_panel(l11, a21, packed, "panel");
     const double flops = 0.5 * multiply_add<T> * product(a21.rows(), l11.rows(), l11.rows());
-    do_panel(queue, {.name = "panel", .flops = flops}, l11, aid, a21, packed);
+    do_panel(queue, {.name = "panel", .flops = flops}, l11, tile_scratch, a21, packed);
   }
   /// m21 = s21 l11^-1 in place of s21, and packed = m21^H. `m11`: l11^-1, both with zeros above the
   /// diagonal.
@@ -124,7 +126,7 @@ class CholeskyKernels {
 
   // Each enqueues its work as `info` has it. What is made of other kernels leaves that to those,
   // which then count.
-  virtual void do_potrf(Queue& queue, const WorkInfo& work, Out a, Out aid,
+  virtual void do_potrf(Queue& queue, const WorkInfo& work, Out a, Out tile_scratch,
                         std::int64_t* info) const = 0;
   virtual void do_invert(Queue& queue, In l, Out m, const BatchStrides& strides) const {
     for (std::int64_t i = 0; i < strides.count; ++i) {
@@ -133,7 +135,7 @@ class CholeskyKernels {
                  moved(m, i * strides.c));
     }
   }
-  virtual void do_panel(Queue& queue, const WorkInfo& info, In l11, In aid, Out a21,
+  virtual void do_panel(Queue& queue, const WorkInfo& info, In l11, In tile_scratch, Out a21,
                         Out packed) const = 0;
   virtual void do_inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const = 0;
   virtual void do_prepare_updates(Queue& /*queue*/, Out /*packed*/) const {}

@@ -48,8 +48,8 @@ class Factorisation {
         panels_(rank, slots, largest_panel()),
         factored_(rank.event()),
         column_ready_{&rank.event(), &rank.event()} {
-    for (MatrixView<T>& aid : aids_) {
-      aid = rank.workspace<T>(layout.tile(), tuning_.aid_columns);
+    for (MatrixView<T>& tile_scratch : tile_scratch_) {
+      tile_scratch = rank.workspace<T>(layout.tile(), tuning_.tile_scratch_columns);
     }
     const std::int64_t chunks = layout::most_panel_chunks(layout, chunk_rows());
     for (std::int64_t i = 0; i < chunks; ++i) {
@@ -137,10 +137,11 @@ class Factorisation {
     update_next_column(rank_.panel(), step, layout_.rows(step));
     panels_.stamp(rank_.panel(), step.value());
     // The rest queue may still be at work on the panel before.
-    const MatrixView<T> aid =
-        aids_[block_of(step) % 2].block(0, 0, l11.rows(), tuning_.aid_columns);
+    const MatrixView<T> tile_scratch =
+        tile_scratch_[block_of(step) % 2].block(0, 0, l11.rows(), tuning_.tile_scratch_columns);
     // a11 = l11 l11^H
-    kernels_.potrf(rank_.panel(), l11, aid, &panels_.header(step.value(), rank_.index())->pivot);
+    kernels_.potrf(rank_.panel(), l11, tile_scratch,
+                   &panels_.header(step.value(), rank_.index())->pivot);
     rank_.panel().record(factored_);
     rank_.rest().wait(factored_, sites::rest_of_panel);
     std::size_t number = 0;
@@ -149,7 +150,7 @@ class Factorisation {
       update_next_column(queue, step, chunk.rows);
       // l21 = a21 l11^-H, p = l21^H
       const MatrixView<T> packed = panel(step).columns_from(chunk.packed, chunk.rows.size());
-      kernels_.panel(queue, l11, aid, column(step, chunk.rows), packed);
+      kernels_.panel(queue, l11, tile_scratch, column(step, chunk.rows), packed);
       kernels_.prepare_updates(queue, packed);
       queue.record(*packed_[number++]);
     }
@@ -275,7 +276,7 @@ class Factorisation {
   const runtime::CholeskyTuning tuning_;
   StepFlags flags_;
   MessageRing<T> panels_;
-  std::array<MatrixView<T>, 2> aids_;           // of own tiles, in turn
+  std::array<MatrixView<T>, 2> tile_scratch_;   // of own tiles, in turn
   runtime::Event& factored_;                    // the owner's header is written
   std::vector<runtime::Event*> packed_;         // a chunk of the owner's panel is
   std::vector<runtime::Event*> chunk_arrived_;  // one a slot and chunk

@@ -41,7 +41,7 @@ CholeskyTuning CudaCholeskyKernels<T>::tuning(std::int64_t tile) const {
   });
   return {
       // L^H with zeros below its diagonal, and what panel() takes of its inverse.
-      .aid_columns = 2 * tile,
+      .tile_scratch_columns = 2 * tile,
       // With fewer a GPU does less at a time. In single precision updates leave it more of its
       // time, and the next panel begins earlier (measured on two H200s).
       .least_panel_rows = sizeof(RealOf<T>) == 4 ? 2048 : 4096,
@@ -52,14 +52,15 @@ CholeskyTuning CudaCholeskyKernels<T>::tuning(std::int64_t tile) const {
 }
 
 template <Scalar T>
-void CudaCholeskyKernels<T>::do_potrf(Queue& queue, const WorkInfo& work, Out a, Out aid,
+void CudaCholeskyKernels<T>::do_potrf(Queue& queue, const WorkInfo& work, Out a, Out tile_scratch,
                                       std::int64_t* info) const {
   const std::int64_t n = a.rows();
-  require(aid.columns() >= 2 * n, "potrf");
+  require(tile_scratch.columns() >= 2 * n, "potrf");
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(work, [&] {
-    OwnCholesky<T>::factor_tile(cuda.stream(), elements(a), elements(aid.block(0, 0, n, n)),
-                                elements(aid.block(0, n, n, n)), wide_panel_block, info);
+    OwnCholesky<T>::factor_tile(cuda.stream(), elements(a),
+                                elements(tile_scratch.block(0, 0, n, n)),
+                                elements(tile_scratch.block(0, n, n, n)), wide_panel_block, info);
   });
 }
 
@@ -87,13 +88,13 @@ void CudaCholeskyKernels<T>::do_invert(Queue& queue, In l, Out m,
 // By products with inverses, which a GPU does many times faster than triangular solves: in one
 // kernel where there is one, else block row by block row of p.
 template <Scalar T>
-void CudaCholeskyKernels<T>::do_panel(Queue& queue, const WorkInfo& info, In l11, In aid, Out a21,
-                                      Out packed) const {
+void CudaCholeskyKernels<T>::do_panel(Queue& queue, const WorkInfo& info, In l11, In tile_scratch,
+                                      Out a21, Out packed) const {
   const std::int64_t n = l11.rows();
-  require(aid.columns() >= 2 * n, "panel");
+  require(tile_scratch.columns() >= 2 * n, "panel");
   CudaQueue& cuda = as_cuda(queue);
-  const In adjoint = aid.block(0, 0, n, n);
-  const In inverse = aid.block(0, n, n, n);
+  const In adjoint = tile_scratch.block(0, 0, n, n);
+  const In inverse = tile_scratch.block(0, n, n, n);
   // Here and not below: memory that is short is to be missed in the first panel.
   T* const scratch = static_cast<T*>(cuda.scratch(own_scratch));
   const PanelSolver solver = OwnCholesky<T>::panel_solver(elements(adjoint), elements(inverse),
