@@ -1,18 +1,18 @@
 // One step, with a11 the diagonal tile of the owner's next block and a21 the rows that remain:
 //
 //   a11 = l11 l11^H          tile Cholesky                        owner, panel queue
-//   l21 = a21 l11^-H         panel, in place                      owner, panel and rest queue
+//   l21 = a21 l11^-H         panel, in place                      owner, panel and panel_rest
 //   p   = l21^H              packed: any run of rows is one slice, likewise
 //                            as the backend's updates take it
 //   p   -> all ranks                                              transfer queue
 //   a22 -= p^H p             each rank its own columns            update queue
 //
-// The column block of the next step is the exception: its owner's panel and rest queues update it.
-// They work in chunks of rows (layout/panel_chunks.hpp), and the transfer queue sends these chunks,
-// first those that the next tile waits for. So the panels of consecutive steps are computed side by
-// side, by their owners or by the two queues of one rank, while the update queues of all ranks are
-// busy with the step before. The rows that remain are one run a segment (SlabLayout::rows_from),
-// and the update of a slab is a staircase (layout/staircase.hpp).
+// The column block of the next step is the exception: its owner's panel and panel_rest queues
+// update it. They work in chunks of rows (layout/panel_chunks.hpp), and the transfer queue sends
+// these chunks, first those that the next tile waits for. So the panels of consecutive steps are
+// computed side by side, by their owners or by the two queues of one rank, while the update queues
+// of all ranks are busy with the step before. The rows that remain are one run a segment
+// (SlabLayout::rows_from), and the update of a slab is a staircase (layout/staircase.hpp).
 
 #include "dense/cholesky/factor.hpp"
 
@@ -136,14 +136,14 @@ class Factorisation {
     const MatrixView<T> l11 = column(step, layout_.rows(step));
     update_next_column(rank_.panel(), step, layout_.rows(step));
     panels_.stamp(rank_.panel(), step.value());
-    // The rest queue may still be at work on the panel before.
+    // The panel_rest queue may still be at work on the panel before.
     const MatrixView<T> tile_scratch =
         tile_scratch_[block_of(step) % 2].block(0, 0, l11.rows(), tuning_.tile_scratch_columns);
     // a11 = l11 l11^H
     kernels_.potrf(rank_.panel(), l11, tile_scratch,
                    &panels_.header(step.value(), rank_.index())->pivot);
     rank_.panel().record(factored_);
-    rank_.rest().wait(factored_, sites::rest_of_panel);
+    rank_.panel_rest().wait(factored_, sites::rest_of_panel);
     std::size_t number = 0;
     for (const RowChunk& chunk : chunks(step)) {
       runtime::Queue& queue = maker(number);
@@ -160,7 +160,7 @@ class Factorisation {
   /// chunk only, so that it can go on with the next tile, which waits for no other.
   runtime::Queue& maker(std::size_t chunk) const {
     const bool by_panel_queue = rank_.count() == 1 ? chunk == 0 : chunk % 2 == 0;
-    return by_panel_queue ? rank_.panel() : rank_.rest();
+    return by_panel_queue ? rank_.panel() : rank_.panel_rest();
   }
 
   /// Some rows of the column block that `step` eliminates.
