@@ -24,7 +24,7 @@ class HostBoard {
   static constexpr std::size_t most_windows = 16;
 
   /// One rank in one window.
-  struct Seat {
+  struct WindowEntry {
     alignas(64) Counter joined{Counter::Scope::machine};  // publishes the next two
     bool within_reach = false;  // whether the rank's buffer lies in its workspace
     std::size_t offset = 0;     // and where
@@ -47,8 +47,8 @@ class HostBoard {
   void withdraw() { memory_.withdraw(); }
   std::size_t ranks() const { return ranks_; }
 
-  Seat& seat(std::size_t window, std::size_t rank) const {
-    return at<Seat>(table_.seats, window * ranks_ + rank);
+  WindowEntry& window_entry(std::size_t window, std::size_t rank) const {
+    return at<WindowEntry>(table_.window_entries, window * ranks_ + rank);
   }
   /// How many of the parts of `root` rank `reader` has released.
   Counter& released(std::size_t window, std::size_t root, std::size_t reader) const {
@@ -63,9 +63,9 @@ class HostBoard {
   template <class Body>
   void for_each_counter_of(std::size_t rank, Body body) const {
     for (std::size_t window = 0; window < most_windows; ++window) {
-      body(seat(window, rank).joined);
-      body(seat(window, rank).opened);
-      body(seat(window, rank).published);
+      body(window_entry(window, rank).joined);
+      body(window_entry(window, rank).opened);
+      body(window_entry(window, rank).published);
       for (std::size_t root = 0; root < ranks_; ++root) {
         body(released(window, root, rank));
       }
@@ -76,7 +76,7 @@ class HostBoard {
   /// Where each kind begins.
   struct Table {
     explicit Table(std::size_t ranks);
-    std::size_t seats, words, workspaces, released, end;
+    std::size_t window_entries, words, workspaces, released, end;
   };
 
   template <class Entry>
