@@ -86,7 +86,7 @@ ffi::ErrorOr<std::unique_ptr<GpuCallSite>> instantiate_on_gpu(ffi::RemainingArgs
   return make_site<GpuCallSite>(attributes);
 }
 
-using Place = ffi::Buffer<ffi::S32>;
+using PlaceBuffer = ffi::Buffer<ffi::S32>;
 
 /// Memory of XLA's, which has most of a GPU's. It is XLA's again when the handler returns.
 runtime::Buffer from_pool(ffi::ScratchAllocator& scratch, int device, std::size_t bytes) {
@@ -196,8 +196,9 @@ ffi::Future at_once_with(const ffi::Error& error) {
 }
 
 /// Must never wait, as the other devices may need its thread.
-ffi::Future call_on_cpu(CpuCallSite* site, ffi::RunId run, Place place, ffi::RemainingArgs operands,
-                        ffi::RemainingRets results, ffi::Dictionary /*the site has them*/) {
+ffi::Future call_on_cpu(CpuCallSite* site, ffi::RunId run, PlaceBuffer place,
+                        ffi::RemainingArgs operands, ffi::RemainingRets results,
+                        ffi::Dictionary /*the site has them*/) {
   Seat seat;
   const auto job = take(*site, operands, results, seat);
   if (!job) {
@@ -222,8 +223,9 @@ ffi::Future call_on_cpu(CpuCallSite* site, ffi::RunId run, Place place, ffi::Rem
 
 /// Each GPU has a thread of its own, which comes to the calls in the order of its program.
 ffi::Error call_on_gpu(GpuCallSite* site, ffi::RunId run, void* stream, std::int32_t device,
-                       ffi::ScratchAllocator scratch, Place place, ffi::RemainingArgs operands,
-                       ffi::RemainingRets results, ffi::Dictionary /*the site has them*/) {
+                       ffi::ScratchAllocator scratch, PlaceBuffer place,
+                       ffi::RemainingArgs operands, ffi::RemainingRets results,
+                       ffi::Dictionary /*the site has them*/) {
   Seat seat;
   const auto job = take(*site, operands, results, seat);
   if (!job) {
@@ -289,7 +291,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_call_cpu, jax::call_on_cpu,
                               ffi::Ffi::Bind()
                                   .Ctx<ffi::State<jax::CpuCallSite>>()
                                   .Ctx<ffi::RunId>()
-                                  .Arg<jax::Place>()
+                                  .Arg<jax::PlaceBuffer>()
                                   .RemainingArgs()
                                   .RemainingRets()
                                   .Attrs());
@@ -300,7 +302,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_call_gpu, jax::call_on_gpu,
                                   .Ctx<ffi::PlatformStream<void*>>()
                                   .Ctx<ffi::DeviceOrdinal>()
                                   .Ctx<ffi::ScratchAllocator>()
-                                  .Arg<jax::Place>()
+                                  .Arg<jax::PlaceBuffer>()
                                   .RemainingArgs()
                                   .RemainingRets()
                                   .Attrs());
