@@ -44,7 +44,7 @@ BufferUse use_of(const CallBuffer& buffer, const Job& job) {
   return {};
 }
 
-/// An operand whose memory a result takes is not looked at: the result holds it already.
+/// An operand whose memory a result takes counts as unused: the result holds its values already.
 BufferUses uses_of(const Job& job) {
   const CallRow& row = *job.row;
   BufferUses uses;
@@ -62,7 +62,7 @@ BufferUses uses_of(const Job& job) {
   return uses;
 }
 
-/// With all seats in reach.
+/// All seats are in this process.
 void on_one_rank_here(const Job& job, const std::vector<Seat>& seats, const BufferUses& uses,
                       void (*work)(Task&)) {
   const std::vector<std::int64_t> first = rows_layout(job.n, job.devices, 1).boundaries();
@@ -117,10 +117,11 @@ void on_one_rank_here(const Job& job, const std::vector<Seat>& seats, const Buff
   }
 }
 
-/// What the seats of other processes hold, where their rank 0 does the work of all.
+/// Copies of the seats' buffers, where the seats are in several processes and rank 0 does the work
+/// of all: on rank 0 a stand-in for each seat, elsewhere one for the own seat.
 class StandIns {
  public:
-  /// `own` is the seat that is here; on rank 0 there is a stand-in for each other one.
+  /// `own`: the seat of this process.
   StandIns(const Job& job, const Seat& own, BufferUses uses)
       : job_(job),
         own_(own),
@@ -137,7 +138,7 @@ class StandIns {
 
   const Job& job() const { return job_; }
   const BufferUses& uses() const { return uses_; }
-  /// Every rank's memory: on rank 0 of all, elsewhere the own one.
+  /// The stand-in for a rank's seat; outside of rank 0 only the own one is there.
   std::vector<std::byte>& of(std::int64_t rank) {
     return memory_[own_.rank == 0 ? static_cast<std::size_t>(rank) : 0];
   }
@@ -154,7 +155,7 @@ class StandIns {
     }
     return all;
   }
-  /// From the own seat, what is read.
+  /// Copies what the call reads from the own seat to its stand-in.
   void fill() {
     each_buffer(of(own_.rank), [&](std::size_t buffer, std::byte* memory, std::size_t size) {
       if (uses_[buffer].read) {
@@ -162,7 +163,7 @@ class StandIns {
       }
     });
   }
-  /// To the own seat, what was written.
+  /// Copies what the call has written from the own stand-in to its seat.
   void empty() {
     each_buffer(of(own_.rank), [&](std::size_t buffer, std::byte* memory, std::size_t size) {
       if (uses_[buffer].written) {
@@ -190,7 +191,7 @@ class StandIns {
   std::vector<std::vector<std::byte>> memory_;
 };
 
-/// A failure is thrown again where all ranks hear of it: its message is known in this process only.
+/// Throws a failure again, so that all ranks hear of it: only this process knows its message.
 void throw_failure(const Seat& seat, const CallRow& row) {
   const auto verdict = read<Verdict>(seat.at(row.verdict));
   if (verdict.status >= Verdict::failure) {
@@ -198,7 +199,7 @@ void throw_failure(const Seat& seat, const CallRow& row) {
   }
 }
 
-/// The call as rank 0 does it for all, where the others are in other processes.
+/// Rank 0 does the call for all; the other ranks are in other processes.
 void on_rank_0(const Job& job, const Seat& own, void (*work)(Task&)) {
   // A rank that is given up keeps what it may still use.
   const auto stand_ins = std::make_shared<StandIns>(job, own, uses_of(job));

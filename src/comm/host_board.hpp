@@ -20,19 +20,19 @@ namespace shardsolve::comm {
 class HostBoard {
  public:
   using Counter = runtime::host::OneWayCounter;
-  /// Windows of a call that it has room for.
+  /// Most windows that one call can have in the table.
   static constexpr std::size_t most_windows = 16;
 
-  /// One rank in one window.
+  /// What one rank says of itself in one window.
   struct WindowEntry {
     alignas(64) Counter joined{Counter::Scope::machine};  // publishes the next two
     bool within_reach = false;  // whether the rank's buffer lies in its workspace
     std::size_t offset = 0;     // and where
     alignas(64) Counter opened{Counter::Scope::machine};  // publishes the next one
     bool reaches_all = false;  // whether the rank has opened the workspaces of all others
-    alignas(64) Counter published{Counter::Scope::machine};  // parts, as all are
+    alignas(64) Counter published{Counter::Scope::machine};  // parts of the window
   };
-  /// A rank's workspace, by which the others open it. Published with the buffers in it.
+  /// A rank's workspace: what the others need to open it. `joined` publishes it, too.
   struct Workspace {
     std::size_t bytes = 0;
     std::array<char, 64> ticket{};
