@@ -2,6 +2,7 @@
 
 #include "bench/tune_report.hpp"
 #include "bench/tuning.hpp"
+#include "core/each_dtype.hpp"
 #include "exit_code.hpp"
 #include "input.hpp"
 #include "io/output_file.hpp"
@@ -142,7 +143,7 @@ void measure(Workplace& workplace, ProgressDisplay& progress, bench::TuneReport&
             runs.show(fmt::format("{}, n = {}, tile {}", name(dtype), n, tile), fraction);
           }};
       report.sizes.push_back(with_dtype(
-          dtype, [&]<class T>(T) { return bench::tune<T>(workplace.mesh(), n, run, limits); }));
+          dtype, [&]<class T>() { return bench::tune<T>(workplace.mesh(), n, run, limits); }));
     }
   }
 }

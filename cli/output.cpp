@@ -1,6 +1,7 @@
 #include "output.hpp"
 
 #include "comm/process_group.hpp"
+#include "core/each_dtype.hpp"
 
 #include <shardsolve/device_memory.hpp>
 #include <shardsolve/error.hpp>
@@ -238,10 +239,7 @@ double commit(Workplace& workplace, const std::shared_ptr<ArrayFile>& result,
   template double write_solution(Workplace&, const RightHandSides<T>&, \
                                  std::shared_ptr<ArrayFile>);          \
   template double write_hermitian(Workplace&, const ShardedMatrix<T>&, std::shared_ptr<ArrayFile>);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::cli
