@@ -3,6 +3,7 @@
 #include "bench/support/problem.hpp"
 #include "bench/support/residuals.hpp"
 #include "bench/support/serve.hpp"
+#include "core/each_dtype.hpp"
 #include "dense/shared/bytes_of.hpp"
 #include "io/npy.hpp"
 #include "mesh/mesh_state.hpp"
@@ -215,7 +216,7 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   try {
-    shardsolve::bench::with_dtype(options.dtype, [&]<class T>() {
+    shardsolve::with_dtype(options.dtype, [&]<class T>() {
       shardsolve::bench::Ours<T> ours(options);
       shardsolve::bench::serve(
           ours.hello(), [&](const auto& request) { return ours.answer(request); }, ours.speaks());

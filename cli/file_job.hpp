@@ -1,6 +1,7 @@
 /// The jobs on files, as one skeleton: open, lay out, see that it fits, read, compute, write, tell.
 #pragma once
 
+#include "core/each_dtype.hpp"
 #include "input.hpp"
 #include "io/npy_literal.hpp"
 #include "output.hpp"
@@ -112,7 +113,7 @@ int run_file_job(Workplace& workplace, ProgressDisplay& progress) {
   if (const Input* like = Job::result_like(inputs)) {
     report.output_shape = io::format_shape(like->shape());
   }
-  with_dtype(dtype, [&]<class T>(T) { run_on_files<T, Job>(workplace, inputs, layout, report); });
+  with_dtype(dtype, [&]<class T>() { run_on_files<T, Job>(workplace, inputs, layout, report); });
   if (report.outcome.ok()) {
     report.words = Job::words(workplace.options(), report);
   }

@@ -1,5 +1,7 @@
 #include "input.hpp"
 
+#include "core/each_dtype.hpp"
+
 #include <shardsolve/device_memory.hpp>
 #include <shardsolve/error.hpp>
 
@@ -143,10 +145,7 @@ std::optional<Location> location_in_file(const Outcome& outcome, const Input& a)
   template Loaded<ShardedMatrix<T>> load_matrix(Workplace&, const Input&, const SlabLayout&); \
   template Loaded<RightHandSides<T>> load_right_hand_sides(Workplace&, const Input&,          \
                                                            const SlabLayout&);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::cli

@@ -10,7 +10,6 @@
 #include <shardsolve/sharded.hpp>
 #include <shardsolve/slab_layout.hpp>
 
-#include <complex>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -60,21 +59,5 @@ Loaded<RightHandSides<T>> load_right_hand_sides(Workplace& workplace, const Inpu
 /// The location of an outcome as the file has it: from a file in C order the matrix is read as its
 /// conjugate transpose.
 std::optional<Location> location_in_file(const Outcome& outcome, const Input& a);
-
-/// Calls body(T{}) with the T of a dtype.
-template <class Body>
-auto with_dtype(Dtype dtype, Body body) {
-  switch (dtype) {
-    case Dtype::float32:
-      return body(float{});
-    case Dtype::float64:
-      return body(double{});
-    case Dtype::complex64:
-      return body(std::complex<float>{});
-    case Dtype::complex128:
-      return body(std::complex<double>{});
-  }
-  throw Error(ErrorKind::internal, "no dtype: this is a bug of shardsolve");
-}
 
 }  // namespace shardsolve::cli

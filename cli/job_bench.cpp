@@ -2,6 +2,7 @@
 
 #include "bench/cholesky.hpp"
 #include "bench/cholesky_report.hpp"
+#include "core/each_dtype.hpp"
 #include "exit_code.hpp"
 #include "input.hpp"
 #include "option_values.hpp"
@@ -58,7 +59,7 @@ int bench_job(Workplace& workplace, ProgressDisplay& progress) {
       runs.show(what, fraction);
     }
   };
-  const bench::CholeskyBench result = with_dtype(dtype, [&]<class T>(T) {
+  const bench::CholeskyBench result = with_dtype(dtype, [&]<class T>() {
     auto all = bench::bench_cholesky<T>(workplace.mesh(), n, tile.tile, options.runs, run, show);
     if (has_lapack_row(workplace, n, dtype)) {
       all.timings.push_back(bench::time_lapack<T>(n, options.runs, run, show));

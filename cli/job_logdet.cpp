@@ -14,8 +14,9 @@
 namespace shardsolve::cli {
 namespace {
 
-/// About the error of the log-determinant of a factored matrix: n u / rcond by the factorisation,
-/// and by a compensated sum of n logarithms that are at most log ||A|| and log(||A|| rcond).
+/// An estimate of the error of the log-determinant of a factored matrix. The factorisation adds
+/// n u / rcond; the compensated sum adds the rounding of n logarithms, whose magnitudes are at most
+/// that of log ||A|| or of log(||A|| rcond).
 template <Scalar T>
 double error_of_log_determinant(const CholeskyFactor<T>& factor, double rcond) {
   const auto n = static_cast<double>(factor.layout().size());

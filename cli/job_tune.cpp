@@ -2,6 +2,7 @@
 
 #include "bench/tune_report.hpp"
 #include "bench/tuning.hpp"
+#include "core/each_dtype.hpp"
 #include "exit_code.hpp"
 #include "input.hpp"
 #include "io/output_file.hpp"
@@ -69,9 +70,9 @@ class TableFile {
                                     "--tile-table FILE",
                                     place_.named_by));
     }
-    read();  // one that cannot be used is not replaced
-    // Where the usual directories are missing, write() makes them, so that nothing is left of a
-    // job that does not come so far. Until then it is the place of the first one that is claimed.
+    read();  // throws: a table that cannot be used is not replaced
+    // If the usual directories are missing, write() makes them, so that a job that fails before
+    // leaves nothing behind. Until then the job claims the name of the topmost missing directory.
     std::filesystem::path place = place_.path;
     std::error_code error;
     while (!place_.required && place.has_parent_path() &&
@@ -142,7 +143,7 @@ void measure(Workplace& workplace, ProgressDisplay& progress, bench::TuneReport&
             runs.show(fmt::format("{}, n = {}, tile {}", name(dtype), n, tile), fraction);
           }};
       report.sizes.push_back(with_dtype(
-          dtype, [&]<class T>(T) { return bench::tune<T>(workplace.mesh(), n, run, limits); }));
+          dtype, [&]<class T>() { return bench::tune<T>(workplace.mesh(), n, run, limits); }));
     }
   }
 }

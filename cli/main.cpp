@@ -51,8 +51,9 @@ int tell(const Answer& answer, const Options& options) {
   return answer.code;
 }
 
-/// Files that are opened later are not to be taken for what was closed by the caller. Writing there
-/// fails as before.
+/// Opens /dev/null for each standard descriptor that the caller has closed, so that no file that is
+/// opened later gets its number. Writing to it fails as before: it is opened for the other
+/// direction.
 void occupy_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) {
@@ -73,7 +74,8 @@ std::string_view name_of_signal(int signal) {
   }
 }
 
-/// Exit code of a job that threw. Of several processes one has been told to stop, or all have.
+/// Exit code of a job that threw. If this process received no signal, another process of the job
+/// did: the code is then that of SIGTERM.
 int exit_code_of(ErrorKind kind) {
   return exit_code(kind, Signals::received() != 0 ? Signals::received() : SIGTERM);
 }
@@ -103,14 +105,15 @@ void tell_failure(const Options& options, ErrorKind kind, const std::string& mes
   print_error(message);
 }
 
-/// How long processes may take to connect, and to part: calls of MPI that nothing can interrupt.
-/// They take their time whatever limit there is for silence, with GPUs some seconds.
+/// How long MPI may take to connect the processes, and to end in them; nothing can interrupt these
+/// calls. With GPUs they take some seconds, so the limit is 10 s at least, whatever --timeout says.
 std::chrono::duration<double> patience_with_mpi(const Options& options) {
   return std::chrono::duration<double>(std::max(options.timeout, 10.0));
 }
 
-/// Where processes cannot ask each other, many meet the same error. The lowest rank tells of it and
-/// ends, at which the launcher ends the others: who is still there after its turn has to speak.
+/// Waits until it is this process's turn to report an error that many processes may have met, while
+/// they cannot ask each other. The lowest rank reports and ends, and the launcher then ends the
+/// others; a process that is still there when its turn comes reports, too.
 void await_turn() {
   constexpr std::int64_t last_turn = 2;
   constexpr std::chrono::seconds turn(3);  // Open MPI takes one or two to end the others
@@ -133,8 +136,8 @@ void await_turn() {
   std::_Exit(exit_environment);
 }
 
-/// MPI ends in all processes together, when they exit: one that is stopped would keep the others
-/// for ever. What this one has to do is done.
+/// Ends this process, whose work is done, if MPI does not end in time: MPI ends in all processes
+/// together, when they exit, and a process that is stopped would keep the others for ever.
 void limit_end(const Options& options, int code) {
   const auto end = [code] {
     print(stderr, "shardsolve: another process does not end; this one ends without it\n");
@@ -148,8 +151,8 @@ void limit_end(const Options& options, int code) {
   }
 }
 
-/// Tells of a job that threw, and ends the process. Threads of a rank that never came back may
-/// still run, so nothing is destroyed, unless processes are to end in good order.
+/// Reports a job that threw, and ends the process. Nothing is destroyed, as threads of a rank that
+/// never came back may still run, unless the processes have to end in good order.
 [[noreturn]] void fail(const Options& options, std::optional<Workplace>& workplace, ErrorKind kind,
                        const std::string& what) {
   if (!workplace && options.mpi) {

@@ -1,6 +1,7 @@
 #include "output.hpp"
 
 #include "comm/process_group.hpp"
+#include "core/each_dtype.hpp"
 
 #include <shardsolve/device_memory.hpp>
 #include <shardsolve/error.hpp>
@@ -65,13 +66,13 @@ void commit_last(io::OutputFile& trace, const ArrayFile* result) {
   }
 }
 
-/// A file of several processes, in one of them.
+/// One process's share in a file that several processes write.
 struct SharedFile {
   std::shared_ptr<ArrayFile> file;
   std::exception_ptr failure;  ///< why this process has not joined in
 };
 
-/// Rank 0 makes the file, make(temporary), and the others join in, make(shared_name).
+/// Rank 0 makes the file by make(temporary); the other processes join in by make(its shared name).
 template <class Make>
 SharedFile share_file(Workplace& workplace, io::OutputFile::Temporary temporary, const Make& make) {
   SharedFile shared;
@@ -88,8 +89,8 @@ SharedFile share_file(Workplace& workplace, io::OutputFile::Temporary temporary,
   return shared;
 }
 
-/// Throws Error(communication) if more than `limit` has passed since then: the others, which wait
-/// while rank 0 finishes the outputs, have given up.
+/// Throws Error(communication) if more than `limit` has passed since `since`: the others wait while
+/// rank 0 finishes the outputs, and have given up by then.
 void require_awaited(std::chrono::steady_clock::time_point since, Seconds limit) {
   if (std::chrono::steady_clock::now() - since > limit) {
     throw Error(ErrorKind::communication,
@@ -238,10 +239,7 @@ double commit(Workplace& workplace, const std::shared_ptr<ArrayFile>& result,
   template double write_solution(Workplace&, const RightHandSides<T>&, \
                                  std::shared_ptr<ArrayFile>);          \
   template double write_hermitian(Workplace&, const ShardedMatrix<T>&, std::shared_ptr<ArrayFile>);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::cli

@@ -11,7 +11,6 @@
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/slab_layout.hpp>
 
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -50,21 +49,6 @@ std::size_t bytes_of(const CallBuffer& buffer, const Job& job);
 
 /// Rows cut as JAX cuts them: equal parts, and what is missing is missing at the end.
 SlabLayout rows_layout(std::int64_t n, std::int64_t ranks, std::int64_t tile);
-
-/// Calls body.operator()<T>() for the type of this dtype.
-template <class Body>
-void with_dtype(Dtype dtype, Body body) {
-  switch (dtype) {
-    case Dtype::float32:
-      return body.template operator()<float>();
-    case Dtype::float64:
-      return body.template operator()<double>();
-    case Dtype::complex64:
-      return body.template operator()<std::complex<float>>();
-    case Dtype::complex128:
-      return body.template operator()<std::complex<double>>();
-  }
-}
 
 /// Up to how many rows one rank does the work of all devices; for tests that want all of them.
 void set_small_matrix(std::int64_t n);

@@ -114,7 +114,7 @@ void Devices::fill(std::size_t seat, void* buffer, T value, std::int64_t count) 
     std::fill_n(values, count, value);
     return;
   }
-  // What is there already is copied behind itself.
+  // Copies the values written so far behind themselves: their number doubles each time.
   write(seat, values, &value, 1);
   for (std::int64_t done = 1; done < count; done += std::min(done, count - done)) {
     write(seat, values + done, values, std::min(done, count - done));

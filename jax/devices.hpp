@@ -82,18 +82,18 @@ class Devices {
   /// `value` in all of a buffer of one seat.
   template <Scalar T>
   void fill(std::size_t seat, void* buffer, T value, std::int64_t count) const;
-  /// XLA puts a result where its operand was if it may; otherwise the operand is copied there, of
-  /// all ranks: `bytes` of it. On the CPU the handler has done that.
+  /// On every seat: copies `bytes` of the operand to the result, unless XLA has given the result
+  /// the operand's memory. On the CPU the handler has done that.
   void bring(BufferIndex operand, BufferIndex result, std::size_t bytes) const;
 
  private:
-  /// Until no rank is at work in XLA's memory: one that was given up may be for a while.
+  /// Waits until no rank works in XLA's memory: a rank that was given up may go on for a while.
   static void await_ranks(Mesh& mesh);
   /// This call's turn on a mesh with ranks in other processes.
   Turn& turn();
   Error with_advice(const Error& error) const;
   void copy(std::size_t seat, void* target, const void* source, std::size_t bytes) const;
-  /// What was copied is there.
+  /// Waits until all copies of the seat have been made.
   void finish(std::size_t seat) const;
 
   const std::vector<Seat>& seats_;

@@ -1,5 +1,6 @@
 #include "jax/factor_files.hpp"
 
+#include "core/each_dtype.hpp"
 #include "jax/calls.hpp"
 #include "jax/records.hpp"
 

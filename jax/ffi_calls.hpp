@@ -23,8 +23,8 @@ ffi::ErrorOr<Options> options_in(const ffi::Dictionary& attributes, const CallRo
 /// ours brings about.
 ffi::ErrorOr<Job> job_in(const ffi::Dictionary& attributes);
 
-/// The same with dtype and right-hand sides as the operands have them: those that the call takes,
-/// or as JAX has them before.
+/// `job` with the dtype of its matrix operand and the number of right-hand sides of its `sides`
+/// operands. `as_jax_has_them`: those are still (n, k), not yet (k, w) as the call takes them.
 ffi::ErrorOr<Job> with_operands(Job job, const ffi::RemainingArgs& operands, bool as_jax_has_them);
 
 /// Fills the buffers of a seat, after a look at the number, elements and shapes of all.

@@ -41,7 +41,7 @@ struct Gang {
   std::size_t arrived = 0;
   std::vector<Done> waiting;
   Clock::time_point deadline;
-  std::optional<Trouble> failure;  // it will not be; those who come now are told at once
+  std::optional<Trouble> failure;  // the gang has failed: a rank that comes now is told at once
 };
 
 std::string describe(const std::vector<bool>& come, bool wanted) {
@@ -130,8 +130,9 @@ class Gangs {
     }
   }
 
-  /// Each on a thread of its own: the rest of a device's program may run inside of this, and wait
-  /// for the others. Where there is no thread for one, its program fails, and waits for nobody.
+  /// Calls each `done` on a thread of its own: inside of it the rest of a device's program may run,
+  /// and wait for the other devices. Where the system has no thread for one, its program fails
+  /// here, and so waits for nobody.
   static void tell(const std::vector<Done>& waiting, const std::optional<Trouble>& trouble) {
     for (const Done& done : waiting) {
       try {
@@ -171,7 +172,8 @@ class Gangs {
     }
   }
 
-  /// Gangs whose time is over, which have failed from now on; when that of the `next` one is.
+  /// The gangs whose time is over; they have failed from now on. Sets `next` to the deadline of the
+  /// gang that is due next, and leaves it alone if there is none.
   std::vector<std::shared_ptr<Gang>> take_late(Clock::time_point& next) {
     const Clock::time_point now = Clock::now();
     std::vector<std::shared_ptr<Gang>> late;

@@ -31,14 +31,15 @@ struct Trouble {
   bool late = false;  ///< a rank has not come within the time limit
   std::string text;
 };
-/// Told that the work has been done (null) or why not: on a thread of its own, unless that is said
-/// otherwise.
+/// Called once for each rank: with null when the work has been done, else with the reason why not.
+/// Runs on a thread of its own, except where join() or its `at_once` says otherwise.
 using Done = std::function<void(const Trouble* trouble)>;
 
-/// Takes the seat of `rank` among `ranks` and returns at once. The work of the rank that comes last
-/// is done, which is the same for all, on a thread of its own; then every rank is told. `at_once`:
-/// work that takes less time than to wake a thread is done before this returns, and the last rank
-/// is told here.
+/// Takes the seat of `rank` among `ranks` and returns at once. When the last rank has come, its
+/// `work` (that of every rank does the same) runs on a thread of its own; then each `done` is
+/// called. Where the system has no thread to spare, `done` is called with that reason, perhaps in
+/// here. `at_once`, for work that is shorter than to wake a thread: the last rank's join() does the
+/// work, and calls the last rank's `done`, before it returns.
 void join(const CallKey& key, std::int64_t rank, std::int64_t ranks, const Seat& seat, Work work,
           Done done, bool at_once = false);
 

@@ -38,8 +38,8 @@ namespace ffi = xla::ffi;
 namespace shardsolve::jax {
 namespace {
 
-/// Made once for each call in an executable, and shared by its devices: what tells one call from
-/// another. An attribute would not do, as two calls may be equal in everything.
+/// One call in an executable: made once, shared by the devices that run it. Its number tells it
+/// from other calls, which attributes cannot: two calls may be equal in all of them.
 struct CallSite {
   std::int64_t number = 0;
   Job job;  // as its attributes say
@@ -86,9 +86,10 @@ ffi::ErrorOr<std::unique_ptr<GpuCallSite>> instantiate_on_gpu(ffi::RemainingArgs
   return make_site<GpuCallSite>(attributes);
 }
 
-using Place = ffi::Buffer<ffi::S32>;
+using PlaceBuffer = ffi::Buffer<ffi::S32>;
 
-/// Memory of XLA's, which has most of a GPU's. It is XLA's again when the handler returns.
+/// Memory of XLA's pool, which holds most of a GPU's memory. XLA takes it back when the handler
+/// returns.
 runtime::Buffer from_pool(ffi::ScratchAllocator& scratch, int device, std::size_t bytes) {
   constexpr std::size_t largest_promise = 16;  // that XLA can be asked for; it keeps to 256
   const std::optional<void*> memory =
@@ -117,8 +118,8 @@ Invitations invitations_in(const PlaceWords& place) {
   return all;
 }
 
-/// Joins the gang of this call, or does its work, with the buffers in `seat`. `done` is told what
-/// became of it.
+/// Joins the gang of this call, or does its work, with the buffers in `seat`. Calls `done` with the
+/// result: success, or the error.
 void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const Job& job, Seat seat,
            std::function<void(ffi::Error)> done) {
   seat.rank = place[0];
@@ -150,7 +151,7 @@ void enter(const CallSite& site, ffi::RunId run, const PlaceWords& place, const 
     }
     return;
   }
-  // A GPU's thread waits for its own work anyway.
+  // The handler of a GPU waits for its call in any case: one rank's call runs in its thread.
   const bool at_once = job.ranks == 1 ? seat.gpu || is_short(job) : !seat.gpu && is_short(job);
   if (at_once && job.ranks == 1) {
     try {
@@ -196,8 +197,9 @@ ffi::Future at_once_with(const ffi::Error& error) {
 }
 
 /// Must never wait, as the other devices may need its thread.
-ffi::Future call_on_cpu(CpuCallSite* site, ffi::RunId run, Place place, ffi::RemainingArgs operands,
-                        ffi::RemainingRets results, ffi::Dictionary /*the site has them*/) {
+ffi::Future call_on_cpu(CpuCallSite* site, ffi::RunId run, PlaceBuffer place,
+                        ffi::RemainingArgs operands, ffi::RemainingRets results,
+                        ffi::Dictionary /*the site has them*/) {
   Seat seat;
   const auto job = take(*site, operands, results, seat);
   if (!job) {
@@ -222,8 +224,9 @@ ffi::Future call_on_cpu(CpuCallSite* site, ffi::RunId run, Place place, ffi::Rem
 
 /// Each GPU has a thread of its own, which comes to the calls in the order of its program.
 ffi::Error call_on_gpu(GpuCallSite* site, ffi::RunId run, void* stream, std::int32_t device,
-                       ffi::ScratchAllocator scratch, Place place, ffi::RemainingArgs operands,
-                       ffi::RemainingRets results, ffi::Dictionary /*the site has them*/) {
+                       ffi::ScratchAllocator scratch, PlaceBuffer place,
+                       ffi::RemainingArgs operands, ffi::RemainingRets results,
+                       ffi::Dictionary /*the site has them*/) {
   Seat seat;
   const auto job = take(*site, operands, results, seat);
   if (!job) {
@@ -232,7 +235,7 @@ ffi::Error call_on_gpu(GpuCallSite* site, ffi::RunId run, void* stream, std::int
   const mesh::CudaStream xla{device, stream};
   PlaceWords words(place.element_count());
   try {
-    if (job->ranks > 1) {  // who is alone needs no number
+    if (job->ranks > 1) {  // else rank 0 of group 0: the words are zero
       xla.copy(words.data(), place.untyped_data(), place.size_bytes());
     }
     xla.synchronize();
@@ -241,7 +244,7 @@ ffi::Error call_on_gpu(GpuCallSite* site, ffi::RunId run, void* stream, std::int
   }
   seat.gpu =
       Gpu{xla, [&scratch, device](std::size_t bytes) { return from_pool(scratch, device, bytes); }};
-  // Its last user may be the thread that sets it, when this one has gone on.
+  // Shared: the thread that sets the value may still be inside set_value() when this one returns.
   const auto done = std::make_shared<std::promise<ffi::Error>>();
   enter(*site, run, words, *job, std::move(seat),
         [done](ffi::Error error) { done->set_value(std::move(error)); });
@@ -289,7 +292,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_call_cpu, jax::call_on_cpu,
                               ffi::Ffi::Bind()
                                   .Ctx<ffi::State<jax::CpuCallSite>>()
                                   .Ctx<ffi::RunId>()
-                                  .Arg<jax::Place>()
+                                  .Arg<jax::PlaceBuffer>()
                                   .RemainingArgs()
                                   .RemainingRets()
                                   .Attrs());
@@ -300,7 +303,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_call_gpu, jax::call_on_gpu,
                                   .Ctx<ffi::PlatformStream<void*>>()
                                   .Ctx<ffi::DeviceOrdinal>()
                                   .Ctx<ffi::ScratchAllocator>()
-                                  .Arg<jax::Place>()
+                                  .Arg<jax::PlaceBuffer>()
                                   .RemainingArgs()
                                   .RemainingRets()
                                   .Attrs());

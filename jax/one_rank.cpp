@@ -16,7 +16,7 @@ namespace shardsolve::jax {
 namespace {
 
 /// How one buffer of a seat is laid out, and what the call does with it.
-struct Part {
+struct BufferUse {
   enum class Layout { unused, rows, columns, small };
   Layout layout = Layout::unused;
   std::int64_t length = 0;  // bytes of a row, of an element of a column, or of all
@@ -24,74 +24,74 @@ struct Part {
   bool read = false;
   bool written = false;
 };
-using Parts = std::vector<Part>;
+using BufferUses = std::vector<BufferUse>;
 
-Part part_of(const CallBuffer& buffer, const Job& job) {
+BufferUse use_of(const CallBuffer& buffer, const Job& job) {
   const auto element = static_cast<std::int64_t>(element_bytes(buffer, job.dtype));
   switch (buffer.kind) {
     case Kind::slab:
     case Kind::columns:
-      return {Part::Layout::rows, job.n * element};
+      return {BufferUse::Layout::rows, job.n * element};
     case Kind::rows:
-      return {Part::Layout::rows, element};
+      return {BufferUse::Layout::rows, element};
     case Kind::sides:
-      return {Part::Layout::columns, element};
+      return {BufferUse::Layout::columns, element};
     case Kind::small:
-      return {Part::Layout::small, buffer.length * element};
+      return {BufferUse::Layout::small, buffer.length * element};
     case Kind::any:
       break;
   }
   return {};
 }
 
-/// An operand whose memory a result takes is not looked at: the result holds it already.
-Parts parts_of(const Job& job) {
+/// An operand whose memory a result takes counts as unused: the result holds its values already.
+BufferUses uses_of(const Job& job) {
   const CallRow& row = *job.row;
-  Parts parts;
+  BufferUses uses;
   for (std::size_t index = 0; index < row.buffers.size(); ++index) {
-    Part part = part_of(row.buffers.at(index), job);
-    part.bytes = bytes_of(row.buffers.at(index), job);
-    part.read = index < row.buffers.operands.size();
-    part.written = !part.read;
-    parts.push_back(part);
+    BufferUse use = use_of(row.buffers.at(index), job);
+    use.bytes = bytes_of(row.buffers.at(index), job);
+    use.read = index < row.buffers.operands.size();
+    use.written = !use.read;
+    uses.push_back(use);
   }
   if (row.copy) {
-    parts[static_cast<std::size_t>(row.copy->from)] = {};
-    parts[static_cast<std::size_t>(row.copy->to)].read = true;
+    uses[static_cast<std::size_t>(row.copy->from)] = {};
+    uses[static_cast<std::size_t>(row.copy->to)].read = true;
   }
-  return parts;
+  return uses;
 }
 
-/// With all seats in reach.
-void on_one_rank_here(const Job& job, const std::vector<Seat>& seats, const Parts& parts,
+/// All seats are in this process.
+void on_one_rank_here(const Job& job, const std::vector<Seat>& seats, const BufferUses& uses,
                       void (*work)(Task&)) {
   const std::vector<std::int64_t> first = rows_layout(job.n, job.devices, 1).boundaries();
   const std::int64_t width = width_of(job);
   Job alone = job;
   alone.ranks = 1;
   std::vector<Seat> seat{seats[0]};
-  std::vector<std::vector<std::byte>> copies(parts.size());
+  std::vector<std::vector<std::byte>> copies(uses.size());
   // Calls body(a device's memory, the copy's, bytes) for every run of rows.
   const auto each_run = [&](std::size_t buffer, auto body) {
-    const Part& part = parts[buffer];
-    const std::int64_t count = part.layout == Part::Layout::columns ? job.columns : 1;
+    const BufferUse& use = uses[buffer];
+    const std::int64_t count = use.layout == BufferUse::Layout::columns ? job.columns : 1;
     for (std::size_t device = 0; device < seats.size(); ++device) {
       for (std::int64_t column = 0; column < count; ++column) {
-        body(static_cast<std::byte*>(seats[device].buffers[buffer]) + column * width * part.length,
-             copies[buffer].data() + (column * job.n + first[device]) * part.length,
-             static_cast<std::size_t>((first[device + 1] - first[device]) * part.length));
+        body(static_cast<std::byte*>(seats[device].buffers[buffer]) + column * width * use.length,
+             copies[buffer].data() + (column * job.n + first[device]) * use.length,
+             static_cast<std::size_t>((first[device + 1] - first[device]) * use.length));
       }
     }
   };
-  for (std::size_t buffer = 0; buffer < parts.size(); ++buffer) {
-    const Part& part = parts[buffer];
-    if (part.layout != Part::Layout::rows && part.layout != Part::Layout::columns) {
+  for (std::size_t buffer = 0; buffer < uses.size(); ++buffer) {
+    const BufferUse& use = uses[buffer];
+    if (use.layout != BufferUse::Layout::rows && use.layout != BufferUse::Layout::columns) {
       continue;
     }
-    const std::int64_t count = part.layout == Part::Layout::columns ? job.columns : 1;
-    copies[buffer].resize(static_cast<std::size_t>(job.n * count * part.length));
+    const std::int64_t count = use.layout == BufferUse::Layout::columns ? job.columns : 1;
+    copies[buffer].resize(static_cast<std::size_t>(job.n * count * use.length));
     seat[0].buffers[buffer] = copies[buffer].data();
-    if (part.read) {
+    if (use.read) {
       each_run(buffer, [](std::byte* own, std::byte* copy, std::size_t bytes) {
         std::copy_n(own, bytes, copy);
       });
@@ -99,36 +99,37 @@ void on_one_rank_here(const Job& job, const std::vector<Seat>& seats, const Part
   }
   Task task(alone, seat, Verdict{});
   work(task);
-  for (std::size_t buffer = 0; buffer < parts.size(); ++buffer) {
-    const Part& part = parts[buffer];
-    if (!part.written) {
+  for (std::size_t buffer = 0; buffer < uses.size(); ++buffer) {
+    const BufferUse& use = uses[buffer];
+    if (!use.written) {
       continue;
     }
-    if (part.layout != Part::Layout::small) {
+    if (use.layout != BufferUse::Layout::small) {
       each_run(buffer, [](std::byte* own, std::byte* copy, std::size_t bytes) {
         std::copy_n(copy, bytes, own);
       });
       continue;
     }
     for (std::size_t device = 1; device < seats.size(); ++device) {
-      std::copy_n(static_cast<std::byte*>(seat[0].buffers[buffer]), part.length,
+      std::copy_n(static_cast<std::byte*>(seat[0].buffers[buffer]), use.length,
                   static_cast<std::byte*>(seats[device].buffers[buffer]));
     }
   }
 }
 
-/// What the seats of other processes hold, where their rank 0 does the work of all.
+/// Copies of the seats' buffers, where the seats are in several processes and rank 0 does the work
+/// of all: on rank 0 a stand-in for each seat, elsewhere one for the own seat.
 class StandIns {
  public:
-  /// `own` is the seat that is here; on rank 0 there is a stand-in for each other one.
-  StandIns(const Job& job, const Seat& own, Parts parts)
+  /// `own`: the seat of this process.
+  StandIns(const Job& job, const Seat& own, BufferUses uses)
       : job_(job),
         own_(own),
-        parts_(std::move(parts)),
+        uses_(std::move(uses)),
         memory_(static_cast<std::size_t>(own.rank == 0 ? job.devices : 1)) {
     std::size_t size = 0;
-    for (const Part& part : parts_) {
-      size += part.bytes;
+    for (const BufferUse& use : uses_) {
+      size += use.bytes;
     }
     for (auto& memory : memory_) {
       memory.resize(size);
@@ -136,8 +137,8 @@ class StandIns {
   }
 
   const Job& job() const { return job_; }
-  const Parts& parts() const { return parts_; }
-  /// Every rank's memory: on rank 0 of all, elsewhere the own one.
+  const BufferUses& uses() const { return uses_; }
+  /// The stand-in for a rank's seat; outside of rank 0 only the own one is there.
   std::vector<std::byte>& of(std::int64_t rank) {
     return memory_[own_.rank == 0 ? static_cast<std::size_t>(rank) : 0];
   }
@@ -147,25 +148,25 @@ class StandIns {
       Seat seat = own_;
       seat.rank = rank;
       seat.others = nullptr;
-      each_part(of(rank), [&](std::size_t buffer, std::byte* memory, std::size_t) {
+      each_buffer(of(rank), [&](std::size_t buffer, std::byte* memory, std::size_t) {
         seat.buffers[buffer] = memory;
       });
       all.push_back(seat);
     }
     return all;
   }
-  /// From the own seat, what is read.
+  /// Copies what the call reads from the own seat to its stand-in.
   void fill() {
-    each_part(of(own_.rank), [&](std::size_t buffer, std::byte* memory, std::size_t size) {
-      if (parts_[buffer].read) {
+    each_buffer(of(own_.rank), [&](std::size_t buffer, std::byte* memory, std::size_t size) {
+      if (uses_[buffer].read) {
         std::copy_n(static_cast<std::byte*>(own_.buffers[buffer]), size, memory);
       }
     });
   }
-  /// To the own seat, what was written.
+  /// Copies what the call has written from the own stand-in to its seat.
   void empty() {
-    each_part(of(own_.rank), [&](std::size_t buffer, std::byte* memory, std::size_t size) {
-      if (parts_[buffer].written) {
+    each_buffer(of(own_.rank), [&](std::size_t buffer, std::byte* memory, std::size_t size) {
+      if (uses_[buffer].written) {
         std::copy_n(memory, size, static_cast<std::byte*>(own_.buffers[buffer]));
       }
     });
@@ -173,11 +174,11 @@ class StandIns {
 
  private:
   template <class Body>
-  void each_part(std::vector<std::byte>& all, Body body) {
+  void each_buffer(std::vector<std::byte>& all, Body body) {
     std::byte* memory = all.data();
-    for (std::size_t buffer = 0; buffer < parts_.size(); ++buffer) {
-      const std::size_t size = parts_[buffer].bytes;
-      if (parts_[buffer].layout != Part::Layout::unused) {
+    for (std::size_t buffer = 0; buffer < uses_.size(); ++buffer) {
+      const std::size_t size = uses_[buffer].bytes;
+      if (uses_[buffer].layout != BufferUse::Layout::unused) {
         body(buffer, memory, size);
       }
       memory += size;
@@ -186,11 +187,11 @@ class StandIns {
 
   Job job_;
   Seat own_;
-  Parts parts_;
+  BufferUses uses_;
   std::vector<std::vector<std::byte>> memory_;
 };
 
-/// A failure is thrown again where all ranks hear of it: its message is known in this process only.
+/// Throws a failure again, so that all ranks hear of it: only this process knows its message.
 void throw_failure(const Seat& seat, const CallRow& row) {
   const auto verdict = read<Verdict>(seat.at(row.verdict));
   if (verdict.status >= Verdict::failure) {
@@ -198,10 +199,10 @@ void throw_failure(const Seat& seat, const CallRow& row) {
   }
 }
 
-/// The call as rank 0 does it for all, where the others are in other processes.
+/// Rank 0 does the call for all; the other ranks are in other processes.
 void on_rank_0(const Job& job, const Seat& own, void (*work)(Task&)) {
   // A rank that is given up keeps what it may still use.
-  const auto stand_ins = std::make_shared<StandIns>(job, own, parts_of(job));
+  const auto stand_ins = std::make_shared<StandIns>(job, own, uses_of(job));
   stand_ins->fill();
   const Turn turn = take_turn(*own.others, own.rank, false);  // the one rank's call is recorded
   turn.mesh().state().run(turn.run, [stand_ins, work](mesh::Rank& rank) {
@@ -223,7 +224,7 @@ void on_rank_0(const Job& job, const Seat& own, void (*work)(Task&)) {
     rank.transfer().synchronize();
     if (rank.index() == 0) {
       const std::vector<Seat> seats = stand_ins->seats();
-      on_one_rank_here(stand_ins->job(), seats, stand_ins->parts(), work);
+      on_one_rank_here(stand_ins->job(), seats, stand_ins->uses(), work);
       throw_failure(seats.front(), *stand_ins->job().row);
     }
     rank.communicator().all_to_all(rank.transfer(), theirs, back);
@@ -238,7 +239,7 @@ void on_one_rank(const Job& job, const std::vector<Seat>& seats, void (*work)(Ta
   if (seats.front().others) {
     on_rank_0(job, seats.front(), work);
   } else {
-    on_one_rank_here(job, seats, parts_of(job), work);
+    on_one_rank_here(job, seats, uses_of(job), work);
   }
 }
 

@@ -8,9 +8,9 @@
 
 namespace shardsolve::jax {
 
-/// The call as one rank does it for all devices, with copies of their rows; where these are in
-/// several processes rank 0 does it, and each has its own rows in the end. Throws only before
-/// anything has been written.
+/// One rank does the call for all devices, on copies of their rows. Where the devices are in
+/// several processes, rank 0 does it and returns to each process its own rows. Throws only before
+/// anything has been written to a seat's buffers.
 void on_one_rank(const Job& job, const std::vector<Seat>& seats, void (*work)(Task&));
 
 }  // namespace shardsolve::jax

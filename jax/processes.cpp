@@ -253,57 +253,57 @@ namespace {
 class ProcessRanks {
  public:
   std::shared_ptr<ProcessRank> of(const Invitations& all, std::int64_t rank) {
-    const std::shared_ptr<Place> place = place_of(all, rank);
-    const std::lock_guard lock(place->mutex);
-    if (place->rank && place->rank->lost()) {
-      leave(*place);
+    const std::shared_ptr<RankSlot> slot = slot_of(all, rank);
+    const std::lock_guard lock(slot->mutex);
+    if (slot->rank && slot->rank->lost()) {
+      leave(*slot);
     }
-    if (place->left) {
+    if (slot->left) {
       throw_lost();
     }
-    if (!place->rank) {
+    if (!slot->rank) {
       try {
-        place->rank = std::make_shared<ProcessRank>(all, rank);
+        slot->rank = std::make_shared<ProcessRank>(all, rank);
       } catch (...) {
         ++meshes_lost;
-        leave(*place);
+        leave(*slot);
         throw;
       }
     }
-    return place->rank;
+    return slot->rank;
   }
 
  private:
-  struct Place {
+  struct RankSlot {
     std::mutex mutex;
     std::shared_ptr<ProcessRank> rank;  // null: not made yet, or left
     bool left = false;                  // for good
   };
 
-  static void leave(Place& place) {
-    place.left = true;
-    place.rank.reset();
+  static void leave(RankSlot& slot) {
+    slot.left = true;
+    slot.rank.reset();
   }
 
-  std::shared_ptr<Place> place_of(const Invitations& all, std::int64_t rank) {
+  std::shared_ptr<RankSlot> slot_of(const Invitations& all, std::int64_t rank) {
     const std::lock_guard lock(mutex_);
-    auto& places = places_[{members_of(all), rank}];
-    std::shared_ptr<Place>& place = places[epochs_of(all)];
-    if (!place) {
+    auto& slots = slots_[{members_of(all), rank}];
+    std::shared_ptr<RankSlot>& slot = slots[epochs_of(all)];
+    if (!slot) {
       // Nobody will come to the earlier ones again.
-      for (auto& [epochs, earlier] : places) {
+      for (auto& [epochs, earlier] : slots) {
         if (earlier && earlier->mutex.try_lock()) {
           leave(*earlier);
           earlier->mutex.unlock();
         }
       }
-      place = std::make_shared<Place>();
+      slot = std::make_shared<RankSlot>();
     }
-    return place;
+    return slot;
   }
 
   std::mutex mutex_;  // guards the map
-  std::map<std::pair<Members, std::int64_t>, std::map<Epochs, std::shared_ptr<Place>>> places_;
+  std::map<std::pair<Members, std::int64_t>, std::map<Epochs, std::shared_ptr<RankSlot>>> slots_;
 };
 
 }  // namespace

@@ -33,8 +33,8 @@ struct Seat {
   std::array<void*, most_buffers> buffers{};
   std::optional<Gpu> gpu;  ///< none on the CPU
   std::int64_t rank = 0;
-  /// Of all ranks, where they are in several processes: then this is the only seat of its call
-  /// here. Null where all have their seats in one place.
+  /// The invitations of all ranks, if the ranks are in several processes; a call then has this one
+  /// seat alone. Null if the seats of all ranks come together.
   std::shared_ptr<const std::vector<Invitation>> others;
 };
 

@@ -6,6 +6,7 @@
 #include "bench/cuda/cuda_type.hpp"
 #include "bench/cuda/device_buffer.hpp"
 #include "bench/cuda/jobs.hpp"
+#include "core/each_dtype.hpp"
 
 #include <shardsolve/error.hpp>
 

@@ -16,6 +16,7 @@
 #include "bench/cuda/gates.hpp"
 #include "bench/cuda/matrices.hpp"
 #include "bench/support/serve.hpp"
+#include "core/each_dtype.hpp"
 
 #include <shardsolve/error.hpp>
 

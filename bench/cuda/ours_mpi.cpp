@@ -4,6 +4,7 @@
 #include "bench/cuda/certificate.hpp"
 #include "bench/cuda/jobs.hpp"
 #include "comm/tell_all.hpp"
+#include "core/each_dtype.hpp"
 #include "mesh/mpi_loader.hpp"
 
 #include <shardsolve/cholesky.hpp>

@@ -4,6 +4,7 @@
 #include "bench/cuda/jobs.hpp"
 #include "bench/cuda/mp_process.hpp"
 #include "bench/cuda/team.hpp"
+#include "core/each_dtype.hpp"
 
 #include <fmt/format.h>
 

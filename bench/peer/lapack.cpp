@@ -3,6 +3,7 @@
 #include "bench/support/problem.hpp"
 #include "bench/support/residuals.hpp"
 #include "bench/support/serve.hpp"
+#include "core/each_dtype.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -165,7 +166,7 @@ int main(int argc, char** argv) {
   shardsolve::bench::add_problem_options(app, options);
   CLI11_PARSE(app, argc, argv);
   try {
-    shardsolve::bench::with_dtype(options.dtype, [&]<class T>() {
+    shardsolve::with_dtype(options.dtype, [&]<class T>() {
       shardsolve::bench::Lapack<T> lapack(options.n);
       shardsolve::bench::serve(lapack.hello(),
                                [&](const auto& request) { return lapack.answer(request); });

@@ -13,7 +13,6 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <complex>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -28,21 +27,6 @@ struct ProblemOptions {
 };
 
 void add_problem_options(CLI::App& app, ProblemOptions& options);
-
-/// Calls body.operator()<T>() for the type of this dtype.
-template <class Body>
-void with_dtype(Dtype dtype, Body body) {
-  switch (dtype) {
-    case Dtype::float32:
-      return body.template operator()<float>();
-    case Dtype::float64:
-      return body.template operator()<double>();
-    case Dtype::complex64:
-      return body.template operator()<std::complex<float>>();
-    case Dtype::complex128:
-      return body.template operator()<std::complex<double>>();
-  }
-}
 
 struct Request {
   std::string job;

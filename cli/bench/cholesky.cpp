@@ -1,5 +1,6 @@
 #include "cholesky.hpp"
 
+#include "core/each_dtype.hpp"
 #include "doctor/measure.hpp"
 #include "runtime/host/blas.hpp"
 #include "system.hpp"
@@ -223,10 +224,7 @@ Timing time_lapack(std::int64_t n, std::int64_t runs, const RunOptions& options,
                                            const RunOptions&, const BenchProgress&);        \
   template Timing time_lapack<T>(std::int64_t, std::int64_t, const RunOptions&,             \
                                  const BenchProgress&);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::cli::bench

@@ -1,5 +1,6 @@
 #include "judge.hpp"
 
+#include "core/each_dtype.hpp"
 #include "dense/shared/gather.hpp"
 #include "matgen/matrices.hpp"
 #include "matgen/philox.hpp"
@@ -250,10 +251,7 @@ Gate judge_inverse(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>
                                           const ShardedMatrix<T>&, double);                  \
   template Gate judge_inverse(Mesh&, const RunOptions&, const ShardedMatrix<T>&,             \
                               const ShardedMatrix<T>&);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::cli::bench

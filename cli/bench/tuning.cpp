@@ -1,5 +1,6 @@
 #include "tuning.hpp"
 
+#include "core/each_dtype.hpp"
 #include "core/tile_rules.hpp"
 #include "mesh/mesh_state.hpp"
 #include "system.hpp"
@@ -168,10 +169,7 @@ Tuned tune(Mesh& mesh, std::int64_t n, const RunOptions& options, const TuneLimi
 
 #define SHARDSOLVE_INSTANTIATE(T) \
   template Tuned tune<T>(Mesh&, std::int64_t, const RunOptions&, const TuneLimits&);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::cli::bench

@@ -52,7 +52,8 @@ class Communicator {
   /// ranks make the same windows in the same order. The host may wait here for the other ranks.
   virtual std::unique_ptr<Window> make_window(Bytes memory) = 0;
 
-  /// Likewise, memory that the devices of all ranks reach; null, on all ranks, if one does not.
+  /// Likewise makes memory that the devices of all ranks reach; null, on all ranks, if one device
+  /// does not reach another's.
   virtual std::unique_ptr<PeerMemory> make_peer_memory(Bytes /*memory*/) { return nullptr; }
 
   /// Workspace of this rank, at least `bytes`, that the other ranks keep mapped from call to call.
@@ -60,10 +61,10 @@ class Communicator {
   /// most once and before they use workspace: it may wait for the others. Frees an earlier
   /// workspace that is smaller. Throws Error(out_of_memory).
   virtual Bytes make_workspace(std::size_t /*bytes*/) { return {}; }
-  /// The present one; empty if there is none.
+  /// What make_workspace() has made; empty if there is none.
   virtual Bytes workspace() const { return {}; }
 
-  /// No rank communicates: a new call begins, windows are counted from zero.
+  /// A new call begins; no rank communicates yet. Windows are counted from zero again.
   virtual void begin_call() = 0;
   /// This rank's queues are idle: closes its mappings of other processes' memory, which those free
   /// when all ranks have done so.

@@ -28,7 +28,7 @@ HostBoard::Table::Table(std::size_t ranks) {
   const auto take = [&](std::size_t count, std::size_t size) {
     return std::exchange(used, used + count * size);
   };
-  seats = take(most_windows * ranks, sizeof(Seat));
+  window_entries = take(most_windows * ranks, sizeof(WindowEntry));
   words = take(ranks, sizeof(ReleaseAgreement::Word));
   workspaces = take(ranks, sizeof(Workspace));
   released = take(most_windows * ranks * ranks, sizeof(Counter));
@@ -42,7 +42,7 @@ HostBoard::HostBoard(SharedMemory memory, std::size_t ranks, bool makes)
   }
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     for (std::size_t window = 0; window < most_windows; ++window) {
-      new (&seat(window, rank)) Seat;
+      new (&window_entry(window, rank)) WindowEntry;
       for (std::size_t root = 0; root < ranks; ++root) {
         new (&released(window, root, rank)) Counter(Counter::Scope::machine);
       }

@@ -20,19 +20,19 @@ namespace shardsolve::comm {
 class HostBoard {
  public:
   using Counter = runtime::host::OneWayCounter;
-  /// Windows of a call that it has room for.
+  /// Most windows that one call can have in the table.
   static constexpr std::size_t most_windows = 16;
 
-  /// One rank in one window.
-  struct Seat {
+  /// What one rank says of itself in one window.
+  struct WindowEntry {
     alignas(64) Counter joined{Counter::Scope::machine};  // publishes the next two
     bool within_reach = false;  // whether the rank's buffer lies in its workspace
     std::size_t offset = 0;     // and where
     alignas(64) Counter opened{Counter::Scope::machine};  // publishes the next one
     bool reaches_all = false;  // whether the rank has opened the workspaces of all others
-    alignas(64) Counter published{Counter::Scope::machine};  // parts, as all are
+    alignas(64) Counter published{Counter::Scope::machine};  // parts of the window
   };
-  /// A rank's workspace, by which the others open it. Published with the buffers in it.
+  /// A rank's workspace: what the others need to open it. `joined` publishes it, too.
   struct Workspace {
     std::size_t bytes = 0;
     std::array<char, 64> ticket{};
@@ -47,8 +47,8 @@ class HostBoard {
   void withdraw() { memory_.withdraw(); }
   std::size_t ranks() const { return ranks_; }
 
-  Seat& seat(std::size_t window, std::size_t rank) const {
-    return at<Seat>(table_.seats, window * ranks_ + rank);
+  WindowEntry& window_entry(std::size_t window, std::size_t rank) const {
+    return at<WindowEntry>(table_.window_entries, window * ranks_ + rank);
   }
   /// How many of the parts of `root` rank `reader` has released.
   Counter& released(std::size_t window, std::size_t root, std::size_t reader) const {
@@ -63,9 +63,9 @@ class HostBoard {
   template <class Body>
   void for_each_counter_of(std::size_t rank, Body body) const {
     for (std::size_t window = 0; window < most_windows; ++window) {
-      body(seat(window, rank).joined);
-      body(seat(window, rank).opened);
-      body(seat(window, rank).published);
+      body(window_entry(window, rank).joined);
+      body(window_entry(window, rank).opened);
+      body(window_entry(window, rank).published);
       for (std::size_t root = 0; root < ranks_; ++root) {
         body(released(window, root, rank));
       }
@@ -76,7 +76,7 @@ class HostBoard {
   /// Where each kind begins.
   struct Table {
     explicit Table(std::size_t ranks);
-    std::size_t seats, words, workspaces, released, end;
+    std::size_t window_entries, words, workspaces, released, end;
   };
 
   template <class Entry>

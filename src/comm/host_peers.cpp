@@ -112,33 +112,33 @@ std::unique_ptr<Window> HostPeers::make_window(Bytes memory) {
   const auto all_say = [&](auto counter, auto word) {
     bool yes = true;
     for (std::size_t rank = 0; rank < opened_.size(); ++rank) {
-      HostBoard::Seat& seat = board_->seat(index, rank);
-      wait(seat.*counter, first_ + 1, static_cast<std::int64_t>(rank), "make_window");
-      yes = yes && seat.*word;
+      HostBoard::WindowEntry& entry = board_->window_entry(index, rank);
+      wait(entry.*counter, first_ + 1, static_cast<std::int64_t>(rank), "make_window");
+      yes = yes && entry.*word;
     }
     return yes;
   };
   const Bytes room = workspace();
   const auto offset =
       reinterpret_cast<std::uintptr_t>(memory.data) - reinterpret_cast<std::uintptr_t>(room.data);
-  HostBoard::Seat& own = board_->seat(index, self);
+  HostBoard::WindowEntry& own = board_->window_entry(index, self);
   own.within_reach = own_ && offset <= room.size && memory.size <= room.size - offset;
   own.offset = offset;
   own.joined.store(first_ + 1);
-  if (!all_say(&HostBoard::Seat::joined, &HostBoard::Seat::within_reach)) {
+  if (!all_say(&HostBoard::WindowEntry::joined, &HostBoard::WindowEntry::within_reach)) {
     return nullptr;
   }
   own.reaches_all = open_all();
   own.opened.store(first_ + 1);
-  if (!all_say(&HostBoard::Seat::opened, &HostBoard::Seat::reaches_all)) {
+  if (!all_say(&HostBoard::WindowEntry::opened, &HostBoard::WindowEntry::reaches_all)) {
     return nullptr;
   }
   std::vector<InPlaceWindow::Member> members;
   for (std::size_t rank = 0; rank < opened_.size(); ++rank) {
-    HostBoard::Seat& seat = board_->seat(index, rank);
+    HostBoard::WindowEntry& entry = board_->window_entry(index, rank);
     std::byte* const base = rank == self ? static_cast<std::byte*>(memory.data)
-                                         : opened_[rank]->data() + begin + seat.offset;
-    members.push_back({base, &seat.published, &board_->released(index, rank, self),
+                                         : opened_[rank]->data() + begin + entry.offset;
+    members.push_back({base, &entry.published, &board_->released(index, rank, self),
                        &board_->released(index, self, rank)});
   }
   return std::make_unique<InPlaceWindow>(

@@ -21,9 +21,9 @@ class InPlaceWindow final : public Window {
   /// One rank's buffer, as this process reaches it, and what the ranks tell each other of it.
   struct Member {
     std::byte* base = nullptr;
-    Counter* published = nullptr;       // how many parts it has
-    Counter* released_here = nullptr;   // how many of them this rank has released
-    Counter* released_there = nullptr;  // how many of this rank's it has released
+    Counter* published = nullptr;       // parts that the member has published
+    Counter* released_here = nullptr;   // those of them that this rank has released
+    Counter* released_there = nullptr;  // this rank's parts that the member has released
   };
   /// Waits until a counter that rank `peer` raises has reached the target. Throws as Watch::look.
   using Wait = std::function<void(const Counter& counter, std::uint32_t target, std::int64_t peer,
@@ -41,8 +41,8 @@ class InPlaceWindow final : public Window {
  private:
   const Member& member(std::int64_t rank) const { return members_[static_cast<std::size_t>(rank)]; }
   std::int64_t ranks() const { return static_cast<std::int64_t>(members_.size()); }
-  /// One end of what a rank tells another about this window, as the trace has it; `count`: of the
-  /// parts published by whose memory it is about.
+  /// A notice about this window from one rank to another, as a trace names it. `count`: how many
+  /// parts the rank whose buffer it is about has published.
   TraceMessage message(WindowNotice notice, std::int64_t from, std::int64_t to, std::uint32_t count,
                        std::size_t bytes) const;
 

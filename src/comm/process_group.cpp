@@ -203,7 +203,8 @@ bool ProcessGroup::take(Peer& peer) {
   return note.failed;
 }
 
-/// Who tells nothing any more has perhaps stopped itself: others are not to look behind it.
+/// A process that has sent no note for a while has perhaps stopped itself: what it last said of its
+/// own waiting is forgotten, so that nobody blames the rank that it waited for.
 void ProcessGroup::forget_old_waits() {
   const auto oldest = Clock::now() - 3 * pulses_->interval();
   for_each_peer([&](const Peer& peer) {
@@ -246,8 +247,8 @@ void ProcessGroup::send(Peer& peer, const Note& note) {
   });
 }
 
-/// Notes with a process. One that the transport does not get them to or from is lost, like one that
-/// is silent: what it knows of the call cannot be found out.
+/// Runs `body`, which sends notes to a process or receives its notes. If the transport fails there,
+/// the process is lost, like a silent one: what it knows of the call cannot be found out.
 template <class Body>
 void ProcessGroup::reach(Peer& peer, Body body) {
   try {
@@ -262,7 +263,7 @@ void ProcessGroup::reach(Peer& peer, Body body) {
   }
 }
 
-/// To everybody: that this process has failed, or how far it is.
+/// Tells every other process that this one has failed, or how far it is.
 void ProcessGroup::tell() {
   if (to_tell_) {
     const Note note = make_note(NoteKind::failure, to_tell_);
@@ -428,8 +429,9 @@ std::optional<Failure> ProcessGroup::await_ends() {
   }
 }
 
-/// That this process makes no further call: only it may know. The others find this in their next
-/// one, instead of silence. Who does not take it soon is not waited for.
+/// Tells the others that this process makes no further call, which perhaps only it knows. They find
+/// this note in their next call, instead of silence. It does not wait long for one that does not
+/// take the note.
 void ProcessGroup::say_farewell() {
   const auto deadline = Clock::now() + least_silence_limit;
   std::unique_lock lock(mutex_);

@@ -69,8 +69,8 @@ class ProcessGroup {
 
   /// This process will make no call: the others may wait for its messages.
   void abandon() { transport_->abandon(); }
-  /// For ranks whose devices, not threads, wait for each other: from now on a call fails when both
-  /// this rank and the one that stopped first have shown no life for the silence limit.
+  /// For ranks whose devices, not threads, wait for each other: from now on a call fails when this
+  /// rank and the rank that stopped first have both shown no sign of life for the silence limit.
   void watch_progress() { watches_progress_ = true; }
 
   /// `traced`: must be the same in all processes, or the call fails with Error(invalid_argument).
@@ -87,7 +87,7 @@ class ProcessGroup {
   /// rank does come back, its owner may have destroyed it.
   CallEnd leave();
 
-  /// As Pulses::wait, for this process's rank: one that is silent is lost.
+  /// As Pulses::wait, for this process's rank. A rank that it finds silent counts as lost.
   void wait(const Pulses& pulses, const runtime::host::OneWayCounter& counter, std::uint32_t target,
             std::int64_t peer, const char* operation);
   /// Whether a rank is not waited for any longer.

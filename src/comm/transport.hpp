@@ -48,14 +48,14 @@ class Transport {
   /// Tags are below `tags`.
   static constexpr int tags = 1 << 14;
   virtual std::unique_ptr<Message> send(std::int64_t to, Channel channel, int tag, Bytes data) = 0;
-  /// `room` may be larger than what arrives. Of what is larger than `room` nothing is of use:
-  /// `received` is then larger too.
+  /// `room` may be larger than the message. Of a message that is larger than `room` nothing is of
+  /// use: received() says so, as it is then larger than `room`.
   virtual std::unique_ptr<Message> receive(std::int64_t from, Channel channel, int tag,
                                            Bytes room) = 0;
   /// Bytes of a data message that has arrived and that no receive waits for; -1 if there is none.
   virtual std::int64_t arrived(std::int64_t from, int tag) = 0;
-  /// Messages may be on their way that never complete: what ends a transport in good order would
-  /// wait for them, and is left out.
+  /// From now on the transport's end waits for no message: some may be on their way that never
+  /// complete.
   virtual void abandon() = 0;
 };
 

@@ -2,6 +2,7 @@
 // "cholesky" (cholesky_factor_header.cpp).
 
 #include "core/compensated_sum.hpp"
+#include "core/each_dtype.hpp"
 #include "io/checksum.hpp"
 #include "io/cholesky_factor_header.hpp"
 #include "io/factor_file_header.hpp"
@@ -254,10 +255,7 @@ FactorFileInfo read_factor_info(const std::string& path) {
 #define SHARDSOLVE_INSTANTIATE(T)                                                   \
   template void save_factor<T>(const CholeskyFactor<T>&, const std::string&, bool); \
   template CholeskyFactor<T> load_factor<T>(const std::string&);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve

@@ -1,3 +1,4 @@
+#include "core/each_dtype.hpp"
 #include "io/checksum.hpp"
 #include "io/npy.hpp"
 #include "io/npy_parts.hpp"
@@ -175,10 +176,7 @@ void NpyReader::read_hermitian_columns(GlobalRange columns, MatrixView<T> out) c
   template void NpyReader::read_columns<T>(GlobalRange, MatrixView<T>) const; \
   template void NpyReader::read_rows<T>(GlobalRange, MatrixView<T>) const;    \
   template void NpyReader::read_hermitian_columns<T>(GlobalRange, MatrixView<T>) const;
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::io

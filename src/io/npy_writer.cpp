@@ -1,3 +1,4 @@
+#include "core/each_dtype.hpp"
 #include "io/npy.hpp"
 #include "io/npy_parts.hpp"
 
@@ -135,10 +136,7 @@ void NpyWriter::write_hermitian_columns(GlobalRange columns, MatrixView<const T>
   template void NpyWriter::write_rows<T>(GlobalRange, MatrixView<const T>) const;    \
   template void NpyWriter::write_columns<T>(GlobalRange, MatrixView<const T>) const; \
   template void NpyWriter::write_hermitian_columns<T>(GlobalRange, MatrixView<const T>) const;
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::io

@@ -18,13 +18,13 @@ struct RowChunk {
 
 /// Cuts the rows that remain after `step` (SlabLayout::rows_from(step + 1)) into chunks, in the
 /// order in which they are needed:
-///   1. the rows of the next step: the next diagonal tile waits for them. A rank that is alone,
-///   with
-///      more than one length of rows left, has no such chunk: its updates take longer than the
-///      wait.
+///   1. the rows of the next step: the next diagonal tile waits for them;
 ///   2. the other rows, in lengths of `chunk` rows rounded up to whole tiles: the first length of
 ///      each segment, then the second of each, and so on. The first segment is that of the step
 ///      after next, as the next panel begins with its rows.
+/// A rank that is alone, with more than one length of rows left, has no chunk 1: its updates take
+/// longer than the wait.
+///
 /// Segments are cut at the same places for every step: a chunk of one step lies inside one chunk of
 /// the step before.
 std::vector<RowChunk> panel_chunks(const SlabLayout& layout, Step step, std::int64_t chunk);

@@ -1,5 +1,6 @@
 #include "matgen/matrices.hpp"
 
+#include "core/each_dtype.hpp"
 #include "matgen/philox.hpp"
 #include "matgen/spectrum.hpp"
 
@@ -311,10 +312,7 @@ T rhs(std::uint64_t seed, GlobalIndex i, std::int64_t j) {
   template T entry<T>(const Recipe&, GlobalIndex, GlobalIndex);             \
   template void fill_columns<T>(const Recipe&, GlobalRange, MatrixView<T>); \
   template T rhs<T>(std::uint64_t, GlobalIndex, std::int64_t);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::matgen

@@ -1,3 +1,4 @@
+#include "core/each_dtype.hpp"
 #include "core/right_hand_sides.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/require_part.hpp"
@@ -114,10 +115,7 @@ void copy(Mesh& mesh, const RightHandSides<T>& source, const RightHandSides<T>& 
   template void copy(Mesh&, const ShardedMatrix<T>&, const ShardedMatrix<T>&);                 \
   template void copy(Mesh&, const RightHandSides<T>&, const RightHandSides<T>&);
 
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve

@@ -40,11 +40,12 @@ std::shared_ptr<MeshState> MeshState::start(std::unique_ptr<Backend> backend) {
   auto state = std::make_shared<MeshState>(std::move(backend));
   try {
     state->make_ranks();
-    for (auto& seat : state->seats_) {
+    for (auto& rank_thread : state->rank_threads_) {
       if (state->backend_->runs_in_caller()) {
         continue;
       }
-      seat->thread = std::thread([state, &seat = *seat] { state->serve(seat); });
+      rank_thread->thread =
+          std::thread([state, &rank_thread = *rank_thread] { state->serve(rank_thread); });
     }
   } catch (const std::system_error& none) {
     state->give_up();
@@ -65,13 +66,14 @@ void MeshState::make_ranks() {
     if (processes != nullptr && processes->rank() != r) {
       continue;
     }
-    seats_.push_back(std::make_unique<Seat>(pulses_.of(r)));
-    Seat& seat = *seats_.back();
-    seat.pulse.on_failure = on_failure;
-    seat.device = backend_->make_device(r, seat.pulse);
-    seat.communicator = backend_->make_communicator(pulses_, r);
-    seat.rank = std::make_unique<Rank>(r, ranks(), seats_.size() == 1, *seat.device, seat.pulse,
-                                       *seat.communicator);
+    rank_threads_.push_back(std::make_unique<RankThread>(pulses_.of(r)));
+    RankThread& rank_thread = *rank_threads_.back();
+    rank_thread.pulse.on_failure = on_failure;
+    rank_thread.device = backend_->make_device(r, rank_thread.pulse);
+    rank_thread.communicator = backend_->make_communicator(pulses_, r);
+    rank_thread.rank =
+        std::make_unique<Rank>(r, ranks(), rank_threads_.size() == 1, *rank_thread.device,
+                               rank_thread.pulse, *rank_thread.communicator);
   }
   if (processes != nullptr) {
     processes->attach(pulses_, on_failure);
@@ -86,10 +88,11 @@ void MeshState::give_up() {
   }
 }
 
-MeshState::Seat* MeshState::seat(std::int64_t rank) const {
-  const auto found = std::find_if(seats_.begin(), seats_.end(),
-                                  [rank](const auto& seat) { return seat->rank->index() == rank; });
-  return found == seats_.end() ? nullptr : found->get();
+MeshState::RankThread* MeshState::rank_thread(std::int64_t rank) const {
+  const auto found =
+      std::find_if(rank_threads_.begin(), rank_threads_.end(),
+                   [rank](const auto& rank_thread) { return rank_thread->rank->index() == rank; });
+  return found == rank_threads_.end() ? nullptr : found->get();
 }
 
 bool MeshState::speaks() const {
@@ -110,14 +113,14 @@ void MeshState::shut_down() {
     broken = broken_;
     changed_.notify_all();
   }
-  for (auto& seat : seats_) {
-    if (!seat->thread.joinable()) {  // the system had none for it
+  for (auto& rank_thread : rank_threads_) {
+    if (!rank_thread->thread.joinable()) {  // the system had none for it
       continue;
     }
     if (broken) {  // a rank that never came back keeps its thread, and the state that it uses
-      seat->thread.detach();
+      rank_thread->thread.detach();
     } else {
-      seat->thread.join();
+      rank_thread->thread.join();
     }
   }
 }
@@ -133,8 +136,8 @@ void MeshState::fail(const std::exception_ptr& reason) {
         failure_ = no_memory_;
       }
     }
-    for (auto& seat : seats_) {
-      seat->pulse.set_failed(true);
+    for (auto& rank_thread : rank_threads_) {
+      rank_thread->pulse.set_failed(true);
     }
     changed_.notify_all();
   }
@@ -144,12 +147,12 @@ void MeshState::fail(const std::exception_ptr& reason) {
     } catch (const std::bad_alloc&) {  // the others are told when the call ends
     }
   }
-  for (auto& seat : seats_) {
-    seat->communicator->give_up();
+  for (auto& rank_thread : rank_threads_) {
+    rank_thread->communicator->give_up();
   }
 }
 
-void MeshState::serve(Seat& seat) {
+void MeshState::serve(RankThread& rank_thread) {
   core::use_ieee_arithmetic();
   std::uint64_t served = 0;
   std::unique_lock lock(mutex_);
@@ -159,12 +162,12 @@ void MeshState::serve(Seat& seat) {
       return;
     }
     served = calls_;
-    take_part(lock, seat);
+    take_part(lock, rank_thread);
   }
 }
 
 /// The rank's part of the present call.
-void MeshState::take_part(std::unique_lock<std::mutex>& lock, Seat& seat) {
+void MeshState::take_part(std::unique_lock<std::mutex>& lock, RankThread& rank_thread) {
   const std::shared_ptr<const Call> call = current_;
   lock.unlock();
   const auto attempt = [this](const auto& part) {
@@ -175,24 +178,24 @@ void MeshState::take_part(std::unique_lock<std::mutex>& lock, Seat& seat) {
     }
   };
   attempt([&] {
-    seat.rank->adopt_thread();
-    seat.rank->begin_call(call->options);
-    call->program(*seat.rank);
+    rank_thread.rank->adopt_thread();
+    rank_thread.rank->begin_call(call->options);
+    call->program(*rank_thread.rank);
   });
-  for (const auto& queue : seat.rank->queues()) {
+  for (const auto& queue : rank_thread.rank->queues()) {
     attempt([&queue] { queue->synchronize(); });  // what a GPU fails with is often found here
   }
-  attempt([&] { seat.communicator->end_call(); });
+  attempt([&] { rank_thread.communicator->end_call(); });
   lock.lock();
-  if (drained_ + 1 == seats_.size()) {
+  if (drained_ + 1 == rank_threads_.size()) {
     conclude(lock);
   }
   ++drained_;
   changed_.notify_all();
   // Workspace goes only when no rank can still be copying from it.
-  changed_.wait(lock, [&] { return drained_ == seats_.size(); });
+  changed_.wait(lock, [&] { return drained_ == rank_threads_.size(); });
   if (!call_end_.usable) {
-    seat.returned = true;
+    rank_thread.returned = true;
     broken_ = true;
     changed_.notify_all();
     // For ever: messages of this call may still be on their way, and nothing tells when the last of
@@ -200,8 +203,8 @@ void MeshState::take_part(std::unique_lock<std::mutex>& lock, Seat& seat) {
     // program holds of the caller's.
     changed_.wait(lock, [] { return false; });
   }
-  seat.rank->end_call();
-  seat.returned = true;
+  rank_thread.rank->end_call();
+  rank_thread.returned = true;
   changed_.notify_all();
 }
 
@@ -214,15 +217,15 @@ void MeshState::conclude(std::unique_lock<std::mutex>& lock) {
   }
   const std::optional<comm::Failure> own = failure_ ? comm::describe(failure_) : std::nullopt;
   double flops = 0.0;
-  for (const auto& queue : seats_.front()->rank->queues()) {
+  for (const auto& queue : rank_threads_.front()->rank->queues()) {
     flops += queue->flops();
   }
   lock.unlock();
   comm::CallEnd call_end = processes->conclude(own, flops);
   // Perhaps it was found only now: in all processes, or they differ in the next call.
   if (call_end.failure) {
-    for (const auto& seat : seats_) {
-      seat->communicator->give_up();
+    for (const auto& rank_thread : rank_threads_) {
+      rank_thread->communicator->give_up();
     }
   }
   lock.lock();
@@ -242,10 +245,10 @@ std::int64_t MeshState::available_memory(std::int64_t enough) const {
   // A host gives memory when it is touched.
   const bool on_host = backend_->memory() == Memory::host;
   std::int64_t least_kept = std::numeric_limits<std::int64_t>::max();
-  for (const auto& seat : seats_) {
-    const std::int64_t held = seat->rank->workspace_held();
+  for (const auto& rank_thread : rank_threads_) {
+    const std::int64_t held = rank_thread->rank->workspace_held();
     least_kept =
-        std::min(least_kept, on_host ? std::min(held, seat->rank->most_workspace()) : held);
+        std::min(least_kept, on_host ? std::min(held, rank_thread->rank->most_workspace()) : held);
   }
   if (least_kept >= enough) {
     return least_kept;
@@ -263,14 +266,15 @@ void MeshState::lend_memory(std::vector<runtime::Allocate> allocators) {
     }
   }
   lent_ = !allocators.empty();
-  allocators.resize(seats_.size());
-  for (std::size_t r = 0; r < seats_.size(); ++r) {
-    seats_[r]->rank->lend_memory(std::move(allocators[r]));
+  allocators.resize(rank_threads_.size());
+  for (std::size_t r = 0; r < rank_threads_.size(); ++r) {
+    rank_threads_[r]->rank->lend_memory(std::move(allocators[r]));
   }
 }
 
 bool MeshState::all_returned() const {
-  return std::all_of(seats_.begin(), seats_.end(), [](const auto& seat) { return seat->returned; });
+  return std::all_of(rank_threads_.begin(), rank_threads_.end(),
+                     [](const auto& rank_thread) { return rank_thread->returned; });
 }
 
 void MeshState::begin(const RunOptions& options, RankProgram program) {
@@ -290,12 +294,12 @@ void MeshState::begin(const RunOptions& options, RankProgram program) {
   if (backend_->processes() != nullptr) {
     backend_->processes()->begin_call(options.cancel, options.trace != nullptr);
   }
-  for (auto& seat : seats_) {
-    seat->communicator->begin_call();
-    for (const auto& queue : seat->rank->queues()) {
+  for (auto& rank_thread : rank_threads_) {
+    rank_thread->communicator->begin_call();
+    for (const auto& queue : rank_thread->rank->queues()) {
       queue->begin_call(options.trace != nullptr);
     }
-    seat->returned = false;
+    rank_thread->returned = false;
   }
   ++calls_;
   changed_.notify_all();
@@ -303,11 +307,11 @@ void MeshState::begin(const RunOptions& options, RankProgram program) {
 
 void MeshState::await_return(std::unique_lock<std::mutex>& lock) {
   // Without a failure ranks may take as long as they need: those that wait watch those that work.
-  changed_.wait(lock, [&] { return all_returned() || seats_.front()->pulse.failed(); });
-  std::vector<std::uint64_t> beats(seats_.size(), 0);
+  changed_.wait(lock, [&] { return all_returned() || rank_threads_.front()->pulse.failed(); });
+  std::vector<std::uint64_t> beats(rank_threads_.size(), 0);
   const auto count_beats = [&] {
-    for (std::size_t r = 0; r < seats_.size(); ++r) {
-      beats[r] = seats_[r]->pulse.beats();
+    for (std::size_t r = 0; r < rank_threads_.size(); ++r) {
+      beats[r] = rank_threads_[r]->pulse.beats();
     }
     return beats;
   };
@@ -349,7 +353,7 @@ void MeshState::perform(std::unique_lock<std::mutex>& lock, const RunOptions& op
   begin(options, std::move(program));
   if (backend_->runs_in_caller()) {
     const core::IeeeArithmetic arithmetic;
-    take_part(lock, *seats_.front());
+    take_part(lock, *rank_threads_.front());
   } else {
     await_return(lock);
   }
@@ -366,7 +370,7 @@ auto MeshState::meet(std::unique_lock<std::mutex>& lock, const RunOptions& optio
   const auto result = std::make_shared<Result>();
   perform(lock, options,
           [result, meeting = std::move(meeting), processes = backend_->processes(),
-           &pulse = seats_.front()->pulse](Rank&) { *result = meeting(*processes, pulse); });
+           &pulse = rank_threads_.front()->pulse](Rank&) { *result = meeting(*processes, pulse); });
   if (failure_) {
     std::rethrow_exception(failure_);
   }
@@ -381,9 +385,9 @@ void MeshState::add_trace(std::unique_lock<std::mutex>& lock, const RunOptions& 
   const comm::CallEnd call_end = call_end_;
   try {
     GatheredTrace all;
-    for (auto& seat : seats_) {
-      for (const auto& queue : seat->rank->queues()) {
-        all.lanes.push_back({seat->rank->index(), queue->name(), queue->take_spans()});
+    for (auto& rank_thread : rank_threads_) {
+      for (const auto& queue : rank_thread->rank->queues()) {
+        all.lanes.push_back({rank_thread->rank->index(), queue->name(), queue->take_spans()});
       }
     }
     if (backend_->processes() != nullptr) {
@@ -444,9 +448,9 @@ std::vector<double> MeshState::flops() const {
     return call_end_.flops;
   }
   std::vector<double> by_rank;
-  for (const auto& seat : seats_) {
+  for (const auto& rank_thread : rank_threads_) {
     by_rank.push_back(0.0);
-    for (const auto& queue : seat->rank->queues()) {
+    for (const auto& queue : rank_thread->rank->queues()) {
       by_rank.back() += queue->flops();
     }
   }

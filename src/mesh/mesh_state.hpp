@@ -43,7 +43,7 @@ class MeshState {
 
   std::int64_t ranks() const { return backend_->ranks(); }
   /// Whether the rank is in this process.
-  bool is_here(std::int64_t rank) const { return seat(rank) != nullptr; }
+  bool is_here(std::int64_t rank) const { return rank_thread(rank) != nullptr; }
   const Backend& backend() const { return *backend_; }
   /// Bytes that a call can have on each rank: what its device has free and what the rank keeps. The
   /// largest number if memory is lent, as its limit is not known. Devices are asked, which takes
@@ -53,7 +53,7 @@ class MeshState {
   /// devices do again. All ranks have to be in this process. The caller sees to it that nobody else
   /// makes the next call.
   void lend_memory(std::vector<runtime::Allocate> allocators);
-  runtime::Device& device(std::int64_t rank) { return *seat(rank)->device; }
+  runtime::Device& device(std::int64_t rank) { return *rank_thread(rank)->device; }
   /// Whether this process reports the last call to the user: the process in which it failed does,
   /// or else that of rank 0.
   bool speaks() const;
@@ -76,9 +76,9 @@ class MeshState {
     RunOptions options;
     RankProgram program;
   };
-  /// One rank with what it is made of.
-  struct Seat {
-    explicit Seat(runtime::Pulse& of_rank) : pulse(of_rank) {}
+  /// One rank of this process: the thread that runs its programs, and what it is made of.
+  struct RankThread {
+    explicit RankThread(runtime::Pulse& of_rank) : pulse(of_rank) {}
 
     runtime::Pulse& pulse;
     std::unique_ptr<runtime::Device> device;
@@ -90,9 +90,9 @@ class MeshState {
 
   void make_ranks();
   void give_up();
-  Seat* seat(std::int64_t rank) const;
-  void serve(Seat& seat);
-  void take_part(std::unique_lock<std::mutex>& lock, Seat& seat);
+  RankThread* rank_thread(std::int64_t rank) const;
+  void serve(RankThread& rank_thread);
+  void take_part(std::unique_lock<std::mutex>& lock, RankThread& rank_thread);
   void conclude(std::unique_lock<std::mutex>& lock);
   void require_whole() const;
   void fail(const std::exception_ptr& reason);
@@ -110,7 +110,7 @@ class MeshState {
 
   comm::Pulses pulses_;
   std::unique_ptr<Backend> backend_;
-  std::vector<std::unique_ptr<Seat>> seats_;  // of the ranks of this process
+  std::vector<std::unique_ptr<RankThread>> rank_threads_;  // of the ranks of this process
 
   std::mutex call_;  // held for the length of a call
   std::atomic<bool> lent_ = false;

@@ -26,7 +26,7 @@ Rank::Rank(std::int64_t index, std::int64_t count, bool leads, runtime::Device& 
       panel_(&make_queue({"panel", runtime::Priority::critical_path})),
       update_(&make_queue({"update", runtime::Priority::bulk})),
       transfer_(&make_queue({"transfer", runtime::Priority::critical_path})),
-      rest_(&make_queue({"rest", runtime::Priority::critical_path})),
+      panel_rest_(&make_queue({"rest", runtime::Priority::critical_path})),
       workspace_([&device](std::size_t bytes) { return device.allocate(bytes); }),
       host_workspace_([&device](std::size_t bytes) { return device.allocate_host(bytes); },
                       host_memory_besides) {}

@@ -44,9 +44,9 @@ class Rank {
   runtime::Queue& update() { return *update_; }
   /// Everything that involves other ranks. The only queue that the communicator is used on.
   runtime::Queue& transfer() { return *transfer_; }
-  /// Computes parts of panels at the same time as panel(): while one of the two waits for
-  /// multiprocessors of a GPU that updates occupy, the other works.
-  runtime::Queue& rest() { return *rest_; }
+  /// Computes the parts of panels that panel() leaves to it, at the same time: while one of the two
+  /// waits for multiprocessors of a GPU that updates occupy, the other works. "rest" in traces.
+  runtime::Queue& panel_rest() { return *panel_rest_; }
   /// The queue of another role: made when a program first asks, and kept for later calls. To be
   /// asked for before the program sends anything, as a GPU may finish its work before it makes one.
   /// Throws Error(device) where the host has no thread for it, Error(out_of_memory).
@@ -173,7 +173,7 @@ class Rank {
   runtime::Queue* panel_;
   runtime::Queue* update_;
   runtime::Queue* transfer_;
-  runtime::Queue* rest_;
+  runtime::Queue* panel_rest_;
 
   const RunOptions* options_ = nullptr;
   std::int64_t step_ = -1;

@@ -1,5 +1,7 @@
 #include "reference/cholesky.hpp"
 
+#include "core/each_dtype.hpp"
+
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
@@ -105,10 +107,7 @@ double log_determinant(const DenseMatrix<T>& a) {
   template DenseMatrix<T> solve<T>(const DenseMatrix<T>&, const DenseMatrix<T>&);        \
   template DenseMatrix<T> inverse<T>(const DenseMatrix<T>&);                             \
   template double log_determinant<T>(const DenseMatrix<T>&);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::reference

@@ -1,5 +1,7 @@
 #include "reference/eigh.hpp"
 
+#include "core/each_dtype.hpp"
+
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
@@ -158,10 +160,7 @@ std::int64_t sturm_count(const std::vector<T>& diagonal, const std::vector<T>& o
 }
 
 #define SHARDSOLVE_INSTANTIATE(T) template Eigenpairs<T> eigh<T>(const DenseMatrix<T>&);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 template std::int64_t sturm_count<float>(const std::vector<float>&, const std::vector<float>&,
                                          double);

@@ -1,5 +1,7 @@
 #include "reference/matmul.hpp"
 
+#include "core/each_dtype.hpp"
+
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
@@ -102,10 +104,7 @@ WideReal<T> inf_norm(const DenseMatrix<T>& a) {
   template DenseMatrix<T> matmul<T>(Op, const DenseMatrix<T>&, Op, const DenseMatrix<T>&); \
   template WideReal<T> one_norm<T>(const DenseMatrix<T>&);                                 \
   template WideReal<T> inf_norm<T>(const DenseMatrix<T>&);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::reference

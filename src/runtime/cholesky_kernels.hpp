@@ -31,7 +31,7 @@ struct PanelUpdate {
 /// How a backend wants its work cut. For tiles of one width.
 struct CholeskyTuning {
   /// Columns of the scratch of a tile, which potrf fills and panel reads; it has the tile's rows.
-  std::int64_t aid_columns = 0;
+  std::int64_t tile_scratch_columns = 0;
   /// Rows of a panel below which it does not pay to make and send fewer at a time.
   std::int64_t least_panel_rows = 1;
   std::int64_t least_inverse_panel_rows = 1;  ///< likewise of an inverse's
@@ -58,28 +58,30 @@ class CholeskyKernels {
 
   /// Cholesky factor of the lower triangle of one tile, LAPACK potrf. `info` receives 0, or the
   /// 1-based number of the column whose pivot was not positive (negated if it was not a number).
-  /// `aid`: the tile's scratch, see CholeskyTuning.
-  /// Counts n^3 / 3 operations, if complex 4 times that; not what a backend makes in `aid`.
-  void potrf(Queue& queue, Out a, Out aid, std::int64_t* info) const {
+  /// `tile_scratch`: the tile's scratch, see CholeskyTuning.
+  /// Counts n^3 / 3 operations, if complex 4 times that; not what a backend makes in
+  /// `tile_scratch`.
+  void potrf(Queue& queue, Out a, Out tile_scratch, std::int64_t* info) const {
     const std::int64_t n = a.rows();
-    require(a.columns() == n && (aid.columns() == 0 || aid.rows() == n), "potrf");
-    do_potrf(queue, {.name = "potrf", .flops = multiply_add<T> / 6.0 * product(n, n, n)}, a, aid,
-             info);
+    require(a.columns() == n && (tile_scratch.columns() == 0 || tile_scratch.rows() == n), "potrf");
+    do_potrf(queue, {.name = "potrf", .flops = multiply_add<T> / 6.0 * product(n, n, n)}, a,
+             tile_scratch, info);
   }
-  /// m = l^-1 for lower triangular tiles with zeros above the diagonal, which m has, too: of
-  /// steps.count of them, the operands of each those of the one before moved on by so many elements
-  /// (steps.a those of l, steps.c of m). m l = I is as accurate as by a triangular solve.
-  void invert(Queue& queue, In l, Out m, const Steps& steps) const {
+  /// m = l^-1 for strides.count lower triangular tiles with zeros above the diagonal; m has them,
+  /// too. strides.a is that of l, strides.c that of m. m l = I is as accurate as by a triangular
+  /// solve.
+  void invert(Queue& queue, In l, Out m, const BatchStrides& strides) const {
     require(l.rows() == l.columns() && same_shape(l, m), "invert");
-    if (!m.empty() && steps.count > 0) {
-      do_invert(queue, l, m, steps);
+    if (!m.empty() && strides.count > 0) {
+      do_invert(queue, l, m, strides);
     }
   }
-  /// l21 = a21 l11^-H in place of a21, and packed = l21^H. `l11` and `aid` as potrf left them.
-  void panel(Queue& queue, In l11, In aid, Out a21, Out packed) const {
+  /// l21 = a21 l11^-H in place of a21, and packed = l21^H. `l11` and `tile_scratch` as potrf left
+  /// them.
+  void panel(Queue& queue, In l11, In tile_scratch, Out a21, Out packed) const {
     require_panel(l11, a21, packed, "panel");
     const double flops = 0.5 * multiply_add<T> * product(a21.rows(), l11.rows(), l11.rows());
-    do_panel(queue, {.name = "panel", .flops = flops}, l11, aid, a21, packed);
+    do_panel(queue, {.name = "panel", .flops = flops}, l11, tile_scratch, a21, packed);
   }
   /// m21 = s21 l11^-1 in place of s21, and packed = m21^H. `m11`: l11^-1, both with zeros above the
   /// diagonal.
@@ -112,8 +114,10 @@ class CholeskyKernels {
     }
     do_update(queue, left_panel, right_panel, updates);
   }
-  /// See PersistentSolve; where CholeskyTuning has rows of its blocks. `flops`: those of this rank.
-  void persistent_solve(Queue& queue, const PersistentSolve<T>& solve, double flops) const {
+  /// See PersistentSolveArguments; where CholeskyTuning has rows of its blocks. `flops`: those of
+  /// this rank.
+  void persistent_solve(Queue& queue, const PersistentSolveArguments<T>& solve,
+                        double flops) const {
     do_persistent_solve(queue, {.name = "solve", .flops = flops}, solve);
   }
 
@@ -122,16 +126,16 @@ class CholeskyKernels {
 
   // Each enqueues its work as `info` has it. What is made of other kernels leaves that to those,
   // which then count.
-  virtual void do_potrf(Queue& queue, const WorkInfo& work, Out a, Out aid,
+  virtual void do_potrf(Queue& queue, const WorkInfo& work, Out a, Out tile_scratch,
                         std::int64_t* info) const = 0;
-  virtual void do_invert(Queue& queue, In l, Out m, const Steps& steps) const {
-    for (std::int64_t i = 0; i < steps.count; ++i) {
-      base_.identity(queue, moved(m, i * steps.c));
-      base_.trsm(queue, Side::right, Triangle::lower, Op::none, moved(l, i * steps.a),
-                 moved(m, i * steps.c));
+  virtual void do_invert(Queue& queue, In l, Out m, const BatchStrides& strides) const {
+    for (std::int64_t i = 0; i < strides.count; ++i) {
+      base_.identity(queue, moved(m, i * strides.c));
+      base_.trsm(queue, Side::right, Triangle::lower, Op::none, moved(l, i * strides.a),
+                 moved(m, i * strides.c));
     }
   }
-  virtual void do_panel(Queue& queue, const WorkInfo& info, In l11, In aid, Out a21,
+  virtual void do_panel(Queue& queue, const WorkInfo& info, In l11, In tile_scratch, Out a21,
                         Out packed) const = 0;
   virtual void do_inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const = 0;
   virtual void do_prepare_updates(Queue& /*queue*/, Out /*packed*/) const {}
@@ -139,22 +143,22 @@ class CholeskyKernels {
                          const std::vector<PanelUpdate<T>>& updates) const {
     for (const PanelUpdate<T>& update : updates) {
       const In right = right_panel.columns_from(update.right, update.c.columns());
-      const Steps steps{update.count, update.apart * left_panel.stride(),
-                        update.apart * right_panel.stride(), update.c_apart};
+      const BatchStrides strides{update.count, update.apart * left_panel.stride(),
+                                 update.apart * right_panel.stride(), update.c_apart};
       if (!update.lower) {
         const In left = left_panel.columns_from(update.left, update.c.rows());
         base_.gemm_batch(queue, Op::conjugate_transpose, Op::none, T{-1}, left, right, T{1},
-                         update.c, steps);
+                         update.c, strides);
       } else if (update.count == 1) {
         base_.herk(queue, Triangle::lower, Op::conjugate_transpose, -1, right, 1, update.c);
       } else {
         base_.herk_batch(queue, Triangle::lower, Op::conjugate_transpose, -1, right, update.c,
-                         steps);
+                         strides);
       }
     }
   }
   virtual void do_persistent_solve(Queue& /*queue*/, const WorkInfo& /*info*/,
-                                   const PersistentSolve<T>& /*solve*/) const {
+                                   const PersistentSolveArguments<T>& /*solve*/) const {
     refuse_operands("persistent_solve");  // there are no blocks of 0 rows
   }
 

@@ -14,9 +14,9 @@ enum class Op : char { none = 'N', transpose = 'T', conjugate_transpose = 'C' };
 enum class Side : char { left = 'L', right = 'R' };
 enum class Triangle : char { lower = 'L', upper = 'U' };
 
-/// Operands of several kernels of one shape: element (0, 0) of the next comes so many elements
-/// after that of the last.
-struct Steps {
+/// The operands of `count` kernels of one shape. Element (0, 0) of a's operand in kernel i lies
+/// i * a elements behind that in kernel 0; likewise b and c.
+struct BatchStrides {
   std::int64_t count = 1;
   std::int64_t a = 0;
   std::int64_t b = 0;

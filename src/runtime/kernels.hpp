@@ -55,24 +55,24 @@ class Kernels {
   /// `count` products like that of gemm, of which none writes what another one touches; the
   /// operands of each are those of the one before moved on by so many elements.
   void gemm_batch(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c,
-                  const Steps& steps) const {
+                  const BatchStrides& strides) const {
     const std::int64_t k = require_product(op_a, a, op_b, b, c);
     if (c.empty()) {
       return;
     }
-    if (steps.count == 1 || k == 0) {
-      Kernels::do_gemm_batch(queue, {}, op_a, op_b, alpha, a, b, beta, c, steps);
+    if (strides.count == 1 || k == 0) {
+      Kernels::do_gemm_batch(queue, {}, op_a, op_b, alpha, a, b, beta, c, strides);
     } else {
-      do_gemm_batch(queue, gemm_work(steps.count, c, k), same(op_a), same(op_b), alpha, a, b, beta,
-                    c, steps);
+      do_gemm_batch(queue, gemm_work(strides.count, c, k), same(op_a), same(op_b), alpha, a, b,
+                    beta, c, strides);
     }
   }
-  /// Likewise herk with beta = 1; steps.b is not used.
+  /// Likewise herk with beta = 1; strides.b is not used.
   void herk_batch(Queue& queue, Triangle triangle, Op op, Real alpha, In a, Out c,
-                  const Steps& steps) const {
+                  const BatchStrides& strides) const {
     const std::int64_t k = require_square_product(op, a, c);
     if (!c.empty()) {
-      do_herk_batch(queue, herk_work(steps.count, c, k), triangle, op, alpha, a, c, steps);
+      do_herk_batch(queue, herk_work(strides.count, c, k), triangle, op, alpha, a, c, strides);
     }
   }
 
@@ -165,16 +165,16 @@ class Kernels {
   virtual void do_herk(Queue& queue, const WorkInfo& info, Triangle triangle, Op op, Real alpha,
                        In a, Real beta, Out c) const = 0;
   virtual void do_gemm_batch(Queue& queue, const WorkInfo& /*info*/, Op op_a, Op op_b, T alpha,
-                             In a, In b, T beta, Out c, const Steps& steps) const {
-    for (std::int64_t i = 0; i < steps.count; ++i) {
-      gemm(queue, op_a, op_b, alpha, moved(a, i * steps.a), moved(b, i * steps.b), beta,
-           moved(c, i * steps.c));
+                             In a, In b, T beta, Out c, const BatchStrides& strides) const {
+    for (std::int64_t i = 0; i < strides.count; ++i) {
+      gemm(queue, op_a, op_b, alpha, moved(a, i * strides.a), moved(b, i * strides.b), beta,
+           moved(c, i * strides.c));
     }
   }
   virtual void do_herk_batch(Queue& queue, const WorkInfo& /*info*/, Triangle triangle, Op op,
-                             Real alpha, In a, Out c, const Steps& steps) const {
-    for (std::int64_t i = 0; i < steps.count; ++i) {
-      herk(queue, triangle, op, alpha, moved(a, i * steps.a), 1, moved(c, i * steps.c));
+                             Real alpha, In a, Out c, const BatchStrides& strides) const {
+    for (std::int64_t i = 0; i < strides.count; ++i) {
+      herk(queue, triangle, op, alpha, moved(a, i * strides.a), 1, moved(c, i * strides.c));
     }
   }
   virtual void do_trsm(Queue& queue, const WorkInfo& info, Side side, Triangle triangle, Op op,

@@ -17,11 +17,11 @@ struct SolveBlock {
   std::int32_t before = 0;  ///< blocks of this rank that come before it
 };
 
-/// L L^H x = b for one right-hand side. Ranks write to each other's memory while their kernels run
-/// side by side, and wait for each other in them; so all of them must be started. Every bit of that
-/// memory is set at the start.
+/// What the kernel persistent_solve takes on one rank: it solves L L^H x = b for one right-hand
+/// side. The kernels of all ranks run side by side, write to each other's memory and wait for each
+/// other: all of them must be started. Every bit of that memory is set at the start.
 template <class T>
-struct PersistentSolve {
+struct PersistentSolveArguments {
   static constexpr std::int32_t most_ranks = 16;
 
   MatrixView<const T> slab;            ///< this rank's columns of L

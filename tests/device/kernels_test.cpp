@@ -144,15 +144,16 @@ TYPED_TEST(DeviceKernelsTest, Batches_AreTheProductsOneByOne) {
     const std::int64_t count = 5;
     const std::int64_t n = 2 * tile * count;
     for (const Op op : {Op::transpose, Op::conjugate_transpose}) {
-      this->expect_alike(
-          {framed<T>(k, n, 1), framed<T>(n, n, 2)}, 4 * k,
-          [=](const auto& kernels, auto& queue, const auto& x) {
-            const runtime::Steps steps{count, 2 * tile * x[0].stride(), 2 * tile * x[0].stride(),
-                                       2 * tile * (x[1].stride() + 1)};
-            kernels.gemm_batch(queue, op, Op::none, T{-1}, x[0].columns_from(tile, tile),
-                               x[0].columns_from(0, tile), T{1}, x[1].block(tile, 0, tile, tile),
-                               steps);
-          });
+      this->expect_alike({framed<T>(k, n, 1), framed<T>(n, n, 2)}, 4 * k,
+                         [=](const auto& kernels, auto& queue, const auto& x) {
+                           const runtime::BatchStrides strides{count, 2 * tile * x[0].stride(),
+                                                               2 * tile * x[0].stride(),
+                                                               2 * tile * (x[1].stride() + 1)};
+                           kernels.gemm_batch(queue, op, Op::none, T{-1},
+                                              x[0].columns_from(tile, tile),
+                                              x[0].columns_from(0, tile), T{1},
+                                              x[1].block(tile, 0, tile, tile), strides);
+                         });
     }
   }
 }
@@ -171,11 +172,11 @@ TYPED_TEST(DeviceKernelsTest, BatchesOfDiagonalTiles_AreTheProductsOneByOne) {
             {framed<T>(by_rows ? n : k, by_rows ? k : n, 1), framed<T>(n, n, 2)}, 4 * k,
             [=](const auto& kernels, auto& queue, const auto& x) {
               const std::int64_t step = apart * (by_rows ? 1 : x[0].stride());
-              const runtime::Steps steps{count, step, step, apart * (x[1].stride() + 1)};
+              const runtime::BatchStrides strides{count, step, step, apart * (x[1].stride() + 1)};
               const auto a = by_rows ? x[0].block(0, 0, tile, k) : x[0].columns_from(0, tile);
               for (const Triangle triangle : {Triangle::lower, Triangle::upper}) {
                 kernels.herk_batch(queue, triangle, op, RealOf<T>{-1}, a,
-                                   x[1].block(0, 0, tile, tile), steps);
+                                   x[1].block(0, 0, tile, tile), strides);
               }
             });
       }

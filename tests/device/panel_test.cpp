@@ -68,13 +68,14 @@ class DevicePanelTest : public DeviceKernelsTest<T> {
         [&](const auto& kernels, auto& queue, const auto& x) {
           const auto memory =
               this->gpu_->device().allocate(static_cast<std::size_t>(2 * n * n) * sizeof(T));
-          const MatrixView<T> aid(static_cast<T*>(memory.data()), n, 2 * n);
+          const MatrixView<T> tile_scratch(static_cast<T*>(memory.data()), n, 2 * n);
           const auto cell = this->gpu_->device().allocate(sizeof(std::int64_t));
           auto* info = static_cast<std::int64_t*>(cell.data());
-          kernels.fill(queue, T{std::numeric_limits<RealOf<T>>::quiet_NaN()}, aid);
-          this->cholesky(queue).potrf(queue, x[0], aid, info);
+          kernels.fill(queue, T{std::numeric_limits<RealOf<T>>::quiet_NaN()}, tile_scratch);
+          this->cholesky(queue).potrf(queue, x[0], tile_scratch, info);
           const double before = queue.flops();
-          this->cholesky(queue).panel(queue, x[0], aid, x[1], x[2].block(top, 0, n, a.rows));
+          this->cholesky(queue).panel(queue, x[0], tile_scratch, x[1],
+                                      x[2].block(top, 0, n, a.rows));
           flops = queue.flops() - before;
           std::int64_t pivot = -1;
           queue.copy(&pivot, info, sizeof(pivot));
@@ -106,25 +107,26 @@ TYPED_TEST(DevicePanelTest, Panel_IsTheHosts) {
     SCOPED_TRACE(n);
     // blocks of a panel are wide where there are few rows
     const std::int64_t rows = n % 2 == 0 ? 1100 : 150;
-    this->expect_alike({definite<T>(n), framed<T>(rows, n, 6), framed<T>(n, rows, 7)}, 8 * n,
-                       [&](const auto& kernels, auto& queue, const auto& x) {
-                         const bool on_gpu = &queue == &this->gpu_->queue();
-                         OneDevice& side = on_gpu ? *this->gpu_ : *this->host_;
-                         const std::int64_t columns = this->cholesky(queue).tuning(n).aid_columns;
-                         const auto memory = side.device().allocate(
-                             static_cast<std::size_t>(n * columns) * sizeof(T));
-                         const MatrixView<T> aid(static_cast<T*>(memory.data()), n, columns);
-                         kernels.fill(queue, T{std::numeric_limits<RealOf<T>>::quiet_NaN()}, aid);
-                         const auto cell = side.device().allocate(sizeof(std::int64_t));
-                         auto* info = static_cast<std::int64_t*>(cell.data());
-                         queue.store(info, -77, 1);
-                         this->cholesky(queue).potrf(queue, x[0], aid, info);
-                         this->cholesky(queue).panel(queue, x[0], aid, x[1], x[2]);
-                         std::int64_t found = -1;
-                         queue.copy(&found, info, sizeof(found));
-                         queue.synchronize();
-                         EXPECT_EQ(found, 0);
-                       });
+    this->expect_alike(
+        {definite<T>(n), framed<T>(rows, n, 6), framed<T>(n, rows, 7)}, 8 * n,
+        [&](const auto& kernels, auto& queue, const auto& x) {
+          const bool on_gpu = &queue == &this->gpu_->queue();
+          OneDevice& side = on_gpu ? *this->gpu_ : *this->host_;
+          const std::int64_t columns = this->cholesky(queue).tuning(n).tile_scratch_columns;
+          const auto memory =
+              side.device().allocate(static_cast<std::size_t>(n * columns) * sizeof(T));
+          const MatrixView<T> tile_scratch(static_cast<T*>(memory.data()), n, columns);
+          kernels.fill(queue, T{std::numeric_limits<RealOf<T>>::quiet_NaN()}, tile_scratch);
+          const auto cell = side.device().allocate(sizeof(std::int64_t));
+          auto* info = static_cast<std::int64_t*>(cell.data());
+          queue.store(info, -77, 1);
+          this->cholesky(queue).potrf(queue, x[0], tile_scratch, info);
+          this->cholesky(queue).panel(queue, x[0], tile_scratch, x[1], x[2]);
+          std::int64_t found = -1;
+          queue.copy(&found, info, sizeof(found));
+          queue.synchronize();
+          EXPECT_EQ(found, 0);
+        });
   }
 }
 

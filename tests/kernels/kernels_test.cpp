@@ -37,7 +37,6 @@ void store(cudaStream_t /*stream*/, std::int64_t* target, std::int64_t value, st
 namespace shardsolve::testing {
 namespace {
 
-using runtime::Steps;
 using runtime::cuda::add_piece;
 using runtime::cuda::UpdatePieces;
 

@@ -1,5 +1,6 @@
 #include "tests/support/eigh_gates.hpp"
 
+#include "core/each_dtype.hpp"
 #include "reference/matmul.hpp"
 #include "tests/support/eigh_zoo.hpp"
 #include "tests/support/lapack.hpp"
@@ -178,10 +179,7 @@ template <Scalar T>
                                                         const Eigenpairs<T>&);         \
   template ::testing::AssertionResult has_eigenvalues<T>(const DenseMatrix<T>&,        \
                                                          const std::vector<RealOf<T>>&);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::testing

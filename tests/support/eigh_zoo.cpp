@@ -1,5 +1,6 @@
 #include "tests/support/eigh_zoo.hpp"
 
+#include "core/each_dtype.hpp"
 #include "matgen/matrices.hpp"
 #include "matgen/philox.hpp"
 #include "matgen/spectrum.hpp"
@@ -223,10 +224,7 @@ DenseMatrix<T> randomly_rotated(const DenseMatrix<T>& a) {
 #define SHARDSOLVE_INSTANTIATE(T)                                \
   template std::vector<EighCase<T>> eigh_zoo<T>(std::int64_t n); \
   template DenseMatrix<T> randomly_rotated<T>(const DenseMatrix<T>&);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::testing

@@ -1,5 +1,6 @@
 #include "tests/support/gates.hpp"
 
+#include "core/each_dtype.hpp"
 #include "reference/matmul.hpp"
 #include "tests/support/lapack.hpp"
 
@@ -193,10 +194,7 @@ template <Scalar T>
   template ::testing::AssertionResult factors<T>(const DenseMatrix<T>&, const DenseMatrix<T>&); \
   template ::testing::AssertionResult inverts<T>(const DenseMatrix<T>&, const DenseMatrix<T>&); \
   template ::testing::AssertionResult verdict_is_explained<T>(const DenseMatrix<T>&, bool);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::testing

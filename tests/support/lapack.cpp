@@ -1,5 +1,6 @@
 #include "tests/support/lapack.hpp"
 
+#include "core/each_dtype.hpp"
 #include "reference/wide.hpp"
 
 #include <algorithm>
@@ -257,10 +258,7 @@ Eigenpairs<T> lapack_generalised_eigh(const DenseMatrix<T>& a, const DenseMatrix
   template std::vector<RealOf<T>> lapack_eigenvalues<T>(const DenseMatrix<T>&);           \
   template Eigenpairs<T> lapack_eigh<T>(const DenseMatrix<T>&);                           \
   template Eigenpairs<T> lapack_generalised_eigh<T>(const DenseMatrix<T>&, const DenseMatrix<T>&);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::testing

@@ -1,5 +1,7 @@
 #include "tests/support/matrix_zoo.hpp"
 
+#include "core/each_dtype.hpp"
+
 #include <complex>
 #include <ostream>
 
@@ -149,10 +151,7 @@ DenseMatrix<T> right_hand_sides(std::int64_t n, std::int64_t count, std::uint64_
 #define SHARDSOLVE_INSTANTIATE(T)                  \
   template DenseMatrix<T> dense<T>(const Recipe&); \
   template DenseMatrix<T> right_hand_sides<T>(std::int64_t, std::int64_t, std::uint64_t);
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::testing

@@ -51,7 +51,7 @@ TYPED_TEST(KernelSetTest, DeviceThatHasThem_GivesOneOfEach) {
   using T = TypeParam;
   const host::HostDevice device(this->pulse_);
   EXPECT_EQ(&device.kernels<Kernels<T>>(), &device.kernels<Kernels<T>>());
-  EXPECT_EQ(device.kernels<CholeskyKernels<T>>().tuning(64).aid_columns, 0);
+  EXPECT_EQ(device.kernels<CholeskyKernels<T>>().tuning(64).tile_scratch_columns, 0);
   EXPECT_NE(
       dynamic_cast<const host::HostHermitianKernels<T>*>(&device.kernels<HermitianKernels<T>>()),
       nullptr);

@@ -20,13 +20,13 @@ TEST(Plan, Factor_NeedsThreePanelsAndWhatGpusKeepOfTwoTiles) {
   for (const Dtype dtype : dtypes) {
     const Plan plan = plan_cholesky_factor(layout, dtype);
     const std::int64_t panel = (4096 - 128) * 128 * element_size(dtype);
-    const std::int64_t aids = 2 * 128 * 256 * element_size(dtype);
+    const std::int64_t tile_scratch = 2 * 128 * 256 * element_size(dtype);
     EXPECT_EQ(plan.ranks, 4);
     EXPECT_EQ(plan.tile, 128);
     EXPECT_EQ(plan.matrix_bytes, 4096 * 1024 * element_size(dtype));
     EXPECT_EQ(plan.right_hand_side_bytes, 0);
-    EXPECT_GE(plan.workspace_bytes, 3 * panel + aids);
-    EXPECT_LE(plan.workspace_bytes, 3 * (panel + 16 * 4096) + aids + 4096);
+    EXPECT_GE(plan.workspace_bytes, 3 * panel + tile_scratch);
+    EXPECT_LE(plan.workspace_bytes, 3 * (panel + 16 * 4096) + tile_scratch + 4096);
     EXPECT_EQ(plan.bytes(), plan.matrix_bytes + plan.workspace_bytes);
   }
 }

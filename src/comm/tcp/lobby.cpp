@@ -276,8 +276,8 @@ void Lobby::take(Guest& guest) {
     return;
   }
   const std::lock_guard lock(mutex_);
-  const Seat seat{guest.greeting.mesh, guest.greeting.from, guest.greeting.to};
-  arrived_[seat] = {std::move(guest.socket), Clock::now()};
+  const ConnectionKey key{guest.greeting.mesh, guest.greeting.from, guest.greeting.to};
+  arrived_[key] = {std::move(guest.socket), Clock::now()};
   changed_.notify_all();
 }
 
@@ -333,16 +333,16 @@ Socket Lobby::call(const Address& address, const Greeting& greeting, const std::
                   name, troubles));
 }
 
-Socket Lobby::await(const Seat& seat, const std::string& name, Clock::time_point deadline) {
+Socket Lobby::await(const ConnectionKey& key, const std::string& name, Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  if (!changed_.wait_until(lock, deadline, [&] { return arrived_.contains(seat); })) {
+  if (!changed_.wait_until(lock, deadline, [&] { return arrived_.contains(key); })) {
     fail(
         fmt::format("{} has not connected in time: it has not come to this call, or a firewall "
                     "keeps connections between the processes away",
                     name));
   }
-  Socket socket = std::move(arrived_.at(seat).socket);
-  arrived_.erase(seat);
+  Socket socket = std::move(arrived_.at(key).socket);
+  arrived_.erase(key);
   return socket;
 }
 

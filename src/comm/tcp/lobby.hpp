@@ -70,7 +70,7 @@ class Lobby {
     Clock::time_point until;
   };
   /// Mesh, rank that called, rank that is called.
-  using Seat = std::tuple<std::uint64_t, std::int64_t, std::int64_t>;
+  using ConnectionKey = std::tuple<std::uint64_t, std::int64_t, std::int64_t>;
   struct Arrived {
     Socket socket;
     Clock::time_point since;
@@ -82,7 +82,7 @@ class Lobby {
   void take(Guest& guest);
   Socket call(const Address& address, const Greeting& greeting, const std::string& name,
               Clock::time_point deadline) const;
-  Socket await(const Seat& seat, const std::string& name, Clock::time_point deadline);
+  Socket await(const ConnectionKey& key, const std::string& name, Clock::time_point deadline);
 
   Address address_;
   Socket listener_;
@@ -91,7 +91,7 @@ class Lobby {
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::map<Seat, Arrived> arrived_;
+  std::map<ConnectionKey, Arrived> arrived_;
   bool closing_ = false;
   std::thread thread_;
 };

@@ -2,6 +2,7 @@
 // is a program that all ranks run.
 
 #include "core/compensated_sum.hpp"
+#include "core/each_dtype.hpp"
 #include "dense/cholesky/certified_solve.hpp"
 #include "dense/cholesky/condition.hpp"
 #include "dense/cholesky/factor.hpp"
@@ -318,9 +319,7 @@ Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOpti
   template Outcome solve(Mesh&, ShardedMatrix<T>, RightHandSides<T>, const RunOptions&, Rcond, \
                          Assume);
 
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve

@@ -1,5 +1,6 @@
 #include "dense/cholesky/certified_solve.hpp"
 
+#include "core/each_dtype.hpp"
 #include "dense/cholesky/triangular_solve.hpp"
 #include "dense/shared/gather.hpp"
 #include "dense/shared/hermitian_multiply.hpp"
@@ -277,20 +278,11 @@ Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, MatrixVie
   return outcome;
 }
 
-template CheckedSides check_right_hand_sides(mesh::Rank&, const SlabLayout&,
-                                             MatrixView<const float>);
-template CheckedSides check_right_hand_sides(mesh::Rank&, const SlabLayout&,
-                                             MatrixView<const double>);
-template CheckedSides check_right_hand_sides(mesh::Rank&, const SlabLayout&,
-                                             MatrixView<const std::complex<float>>);
-template CheckedSides check_right_hand_sides(mesh::Rank&, const SlabLayout&,
-                                             MatrixView<const std::complex<double>>);
-
-template Outcome certified_solve(mesh::Rank&, const FactorPart<float>&, MatrixView<float>);
-template Outcome certified_solve(mesh::Rank&, const FactorPart<double>&, MatrixView<double>);
-template Outcome certified_solve(mesh::Rank&, const FactorPart<std::complex<float>>&,
-                                 MatrixView<std::complex<float>>);
-template Outcome certified_solve(mesh::Rank&, const FactorPart<std::complex<double>>&,
-                                 MatrixView<std::complex<double>>);
+#define SHARDSOLVE_INSTANTIATE(T)                                              \
+  template CheckedSides check_right_hand_sides(mesh::Rank&, const SlabLayout&, \
+                                               MatrixView<const T>);           \
+  template Outcome certified_solve(mesh::Rank&, const FactorPart<T>&, MatrixView<T>);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::dense::cholesky

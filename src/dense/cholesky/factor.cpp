@@ -1,18 +1,18 @@
 // One step, with a11 the diagonal tile of the owner's next block and a21 the rows that remain:
 //
 //   a11 = l11 l11^H          tile Cholesky                        owner, panel queue
-//   l21 = a21 l11^-H         panel, in place                      owner, panel and rest queue
+//   l21 = a21 l11^-H         panel, in place                      owner, panel and panel_rest
 //   p   = l21^H              packed: any run of rows is one slice, likewise
 //                            as the backend's updates take it
 //   p   -> all ranks                                              transfer queue
 //   a22 -= p^H p             each rank its own columns            update queue
 //
-// The column block of the next step is the exception: its owner's panel and rest queues update it.
-// They work in chunks of rows (layout/panel_chunks.hpp), and the transfer queue sends these chunks,
-// first those that the next tile waits for. So the panels of consecutive steps are computed side by
-// side, by their owners or by the two queues of one rank, while the update queues of all ranks are
-// busy with the step before. The rows that remain are one run a segment (SlabLayout::rows_from),
-// and the update of a slab is a staircase (layout/staircase.hpp).
+// The column block of the next step is the exception: its owner's panel and panel_rest queues
+// update it. They work in chunks of rows (layout/panel_chunks.hpp), and the transfer queue sends
+// these chunks, first those that the next tile waits for. So the panels of consecutive steps are
+// computed side by side, by their owners or by the two queues of one rank, while the update queues
+// of all ranks are busy with the step before. The rows that remain are one run a segment
+// (SlabLayout::rows_from), and the update of a slab is a staircase (layout/staircase.hpp).
 
 #include "dense/cholesky/factor.hpp"
 
@@ -48,8 +48,8 @@ class Factorisation {
         panels_(rank, slots, largest_panel()),
         factored_(rank.event()),
         column_ready_{&rank.event(), &rank.event()} {
-    for (MatrixView<T>& aid : aids_) {
-      aid = rank.workspace<T>(layout.tile(), tuning_.aid_columns);
+    for (MatrixView<T>& tile_scratch : tile_scratch_) {
+      tile_scratch = rank.workspace<T>(layout.tile(), tuning_.tile_scratch_columns);
     }
     const std::int64_t chunks = layout::most_panel_chunks(layout, chunk_rows());
     for (std::int64_t i = 0; i < chunks; ++i) {
@@ -136,20 +136,21 @@ class Factorisation {
     const MatrixView<T> l11 = column(step, layout_.rows(step));
     update_next_column(rank_.panel(), step, layout_.rows(step));
     panels_.stamp(rank_.panel(), step.value());
-    // The rest queue may still be at work on the panel before.
-    const MatrixView<T> aid =
-        aids_[block_of(step) % 2].block(0, 0, l11.rows(), tuning_.aid_columns);
+    // The panel_rest queue may still be at work on the panel before.
+    const MatrixView<T> tile_scratch =
+        tile_scratch_[block_of(step) % 2].block(0, 0, l11.rows(), tuning_.tile_scratch_columns);
     // a11 = l11 l11^H
-    kernels_.potrf(rank_.panel(), l11, aid, &panels_.header(step.value(), rank_.index())->pivot);
+    kernels_.potrf(rank_.panel(), l11, tile_scratch,
+                   &panels_.header(step.value(), rank_.index())->pivot);
     rank_.panel().record(factored_);
-    rank_.rest().wait(factored_, sites::rest_of_panel);
+    rank_.panel_rest().wait(factored_, sites::rest_of_panel);
     std::size_t number = 0;
     for (const RowChunk& chunk : chunks(step)) {
       runtime::Queue& queue = maker(number);
       update_next_column(queue, step, chunk.rows);
       // l21 = a21 l11^-H, p = l21^H
       const MatrixView<T> packed = panel(step).columns_from(chunk.packed, chunk.rows.size());
-      kernels_.panel(queue, l11, aid, column(step, chunk.rows), packed);
+      kernels_.panel(queue, l11, tile_scratch, column(step, chunk.rows), packed);
       kernels_.prepare_updates(queue, packed);
       queue.record(*packed_[number++]);
     }
@@ -159,7 +160,7 @@ class Factorisation {
   /// chunk only, so that it can go on with the next tile, which waits for no other.
   runtime::Queue& maker(std::size_t chunk) const {
     const bool by_panel_queue = rank_.count() == 1 ? chunk == 0 : chunk % 2 == 0;
-    return by_panel_queue ? rank_.panel() : rank_.rest();
+    return by_panel_queue ? rank_.panel() : rank_.panel_rest();
   }
 
   /// Some rows of the column block that `step` eliminates.
@@ -275,7 +276,7 @@ class Factorisation {
   const runtime::CholeskyTuning tuning_;
   StepFlags flags_;
   MessageRing<T> panels_;
-  std::array<MatrixView<T>, 2> aids_;           // of own tiles, in turn
+  std::array<MatrixView<T>, 2> tile_scratch_;   // of own tiles, in turn
   runtime::Event& factored_;                    // the owner's header is written
   std::vector<runtime::Event*> packed_;         // a chunk of the owner's panel is
   std::vector<runtime::Event*> chunk_arrived_;  // one a slot and chunk

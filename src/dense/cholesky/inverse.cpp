@@ -371,11 +371,12 @@ class Inverse {
                                             piece.rows.size(), piece.columns.size());
       const MatrixView<T> left =
           m(step).columns_from(run.packed + (piece.rows.begin - run.rows.begin), piece.rows.size());
-      const runtime::Steps steps{batch.count, batch.distance * size(step),
-                                 batch.distance * (m22.stride() + 1), batch.distance * x.stride()};
+      const runtime::BatchStrides strides{batch.count, batch.distance * size(step),
+                                          batch.distance * (m22.stride() + 1),
+                                          batch.distance * x.stride()};
       kernels_.gemm_batch(rank_.update(), Op::none, Op::none, T{1}, left, m22, T{1},
                           x.columns_from(piece.columns.begin.value() - first, piece.columns.size()),
-                          steps);
+                          strides);
     }
     rank_.update().record(m_.done(turn_));
   }
@@ -401,12 +402,12 @@ class Inverse {
       const std::int64_t column = piece.columns.begin - columns.begin;
       const MatrixView<T> left =
           m11.columns_from(piece.rows.begin - layout_.rows(step).begin, piece.rows.size());
-      const runtime::Steps steps{batch.count, batch.distance * left.stride(),
-                                 batch.distance * (left.stride() + 1),
-                                 batch.distance * tile.stride()};
+      const runtime::BatchStrides strides{batch.count, batch.distance * left.stride(),
+                                          batch.distance * (left.stride() + 1),
+                                          batch.distance * tile.stride()};
       kernels_.gemm_batch(rank_.update(), Op::none, Op::conjugate_transpose, T{1}, left,
                           left.block(column, 0, piece.columns.size(), left.columns()), T{1},
-                          tile.columns_from(column, piece.columns.size()), steps);
+                          tile.columns_from(column, piece.columns.size()), strides);
     }
   }
   MatrixView<T> diagonal_tile(Step step) const {

@@ -41,13 +41,14 @@ template <Scalar T>
 std::unique_ptr<PersistentSolve<T>> PersistentSolve<T>::make(mesh::Rank& rank,
                                                              const SlabLayout& layout,
                                                              MatrixView<const T> slab) {
-  if (solve_block_rows<T>(rank, layout) == 0 || rank.count() > Job::most_ranks ||
+  if (solve_block_rows<T>(rank, layout) == 0 || rank.count() > Arguments::most_ranks ||
       layout.size() == 0) {
     return nullptr;
   }
   std::unique_ptr<PersistentSolve> solve(new PersistentSolve(rank, layout, slab));
-  const bool possible = std::all_of(solve->turns_.begin(), solve->turns_.end(),
-                                    [](const Turn& turn) { return turn.memory != nullptr; });
+  const bool possible =
+      std::all_of(solve->memories_.begin(), solve->memories_.end(),
+                  [](const RunMemory& memory) { return memory.peers != nullptr; });
   return possible ? std::move(solve) : nullptr;
 }
 
@@ -55,14 +56,14 @@ template <Scalar T>
 PersistentSolve<T>::PersistentSolve(mesh::Rank& rank, const SlabLayout& layout,
                                     MatrixView<const T> slab)
     : rank_(rank) {
-  job_.slab = slab;
-  job_.rank = static_cast<std::int32_t>(rank.index());
-  job_.ranks = static_cast<std::int32_t>(rank.count());
-  job_.width = layout.max_width();
+  arguments_.slab = slab;
+  arguments_.rank = static_cast<std::int32_t>(rank.index());
+  arguments_.ranks = static_cast<std::int32_t>(rank.count());
+  arguments_.width = layout.max_width();
   list_blocks(layout, solve_block_rows<T>(rank, layout));
-  for (Turn& turn : turns_) {
-    turn.own = rank.reachable_workspace<T>(job_.memory_size(), 1);
-    turn.memory = rank.communicator().make_peer_memory(bytes_of(turn.own));
+  for (RunMemory& memory : memories_) {
+    memory.own = rank.reachable_workspace<T>(arguments_.memory_size(), 1);
+    memory.peers = rank.communicator().make_peer_memory(bytes_of(memory.own));
   }
 }
 
@@ -70,7 +71,7 @@ template <Scalar T>
 void PersistentSolve<T>::list_blocks(const SlabLayout& layout, std::int64_t most_rows) {
   std::vector<SolveBlock> blocks;
   std::vector<SolveBlock> own;
-  std::fill_n(job_.first, Job::most_ranks, std::numeric_limits<std::int32_t>::max());
+  std::fill_n(arguments_.first, Arguments::most_ranks, std::numeric_limits<std::int32_t>::max());
   for (Step step(0); step.value() < layout.steps(); ++step) {
     const std::int64_t owner = layout.owner(step);
     const std::int64_t rows = layout.rows(step).size();
@@ -81,7 +82,7 @@ void PersistentSolve<T>::list_blocks(const SlabLayout& layout, std::int64_t most
                              static_cast<std::int32_t>(owner),
                              static_cast<std::int32_t>(blocks.size()),
                              static_cast<std::int32_t>(own.size())};
-      std::int32_t& first = job_.first[owner];
+      std::int32_t& first = arguments_.first[owner];
       first = std::min(first, block.number);
       blocks.push_back(block);
       if (owner == rank_.index()) {
@@ -92,30 +93,30 @@ void PersistentSolve<T>::list_blocks(const SlabLayout& layout, std::int64_t most
       }
     }
   }
-  job_.count = static_cast<std::int32_t>(blocks.size());
-  job_.own_count = static_cast<std::int32_t>(own.size());
+  arguments_.count = static_cast<std::int32_t>(blocks.size());
+  arguments_.own_count = static_cast<std::int32_t>(own.size());
   blocks.insert(blocks.end(), own.begin(), own.end());
-  job_.blocks =
+  arguments_.blocks =
       rank_.upload(rank_.update(), blocks.data(), static_cast<std::int64_t>(blocks.size()));
-  job_.own = job_.blocks + job_.count;
+  arguments_.own = arguments_.blocks + arguments_.count;
 }
 
 template <Scalar T>
 void PersistentSolve<T>::clear() {
-  const Turn& turn = turns_[runs_ % turns];
-  rank_.kernels<T>().fill(rank_.update(), unwritten<T>(), turn.own);
-  turn.memory->fence(rank_.update());
+  const RunMemory& memory = memories_[runs_ % memories];
+  rank_.kernels<T>().fill(rank_.update(), unwritten<T>(), memory.own);
+  memory.peers->fence(rank_.update());
 }
 
 template <Scalar T>
 void PersistentSolve<T>::start(MatrixView<T> b) {
-  const Turn& turn = turns_[runs_++ % turns];
-  job_.b = b.data();
+  const RunMemory& memory = memories_[runs_++ % memories];
+  arguments_.b = b.data();
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
-    job_.memory[r] = static_cast<T*>(turn.memory->of(r));
+    arguments_.memory[r] = static_cast<T*>(memory.peers->of(r));
   }
   rank_.kernels<runtime::CholeskyKernels<T>>().persistent_solve(
-      rank_.update(), job_, is_complex<T> ? 4 * flops_ : flops_);
+      rank_.update(), arguments_, is_complex<T> ? 4 * flops_ : flops_);
 }
 
 template class PersistentSolve<float>;

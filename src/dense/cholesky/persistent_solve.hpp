@@ -33,22 +33,22 @@ class PersistentSolve {
   void start(MatrixView<T> b);
 
  private:
-  using Job = runtime::PersistentSolve<T>;
+  using Arguments = runtime::PersistentSolveArguments<T>;
   /// Runs use two memories in turn: ranks may still be writing to that of one run when another rank
   /// clears that of the next.
-  static constexpr std::size_t turns = 2;
-  struct Turn {
-    MatrixView<T> own;
-    std::unique_ptr<comm::PeerMemory> memory;
+  static constexpr std::size_t memories = 2;
+  struct RunMemory {
+    MatrixView<T> own;                        // this rank's
+    std::unique_ptr<comm::PeerMemory> peers;  // that of all ranks; null: not within reach
   };
 
   PersistentSolve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab);
   void list_blocks(const SlabLayout& layout, std::int64_t most_rows);
 
   mesh::Rank& rank_;
-  Job job_;
+  Arguments arguments_;
   double flops_ = 0.0;
-  std::array<Turn, turns> turns_;
+  std::array<RunMemory, memories> memories_;
   std::size_t runs_ = 0;
 };
 

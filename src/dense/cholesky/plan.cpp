@@ -16,8 +16,8 @@ Plan plan_cholesky_factor(const SlabLayout& layout, Dtype dtype) {
   // few vectors.
   const std::int64_t columns = std::min(plan.tile, layout.size() / 2);
   const std::int64_t panel = element * columns * (layout.size() - columns) + dense::header_bytes;
-  const std::int64_t aid = element * plan.tile * 2 * plan.tile;
-  plan.workspace_bytes = std::max(3 * panel + 2 * aid, dense::small_change(layout, 1));
+  const std::int64_t tile_scratch = element * plan.tile * 2 * plan.tile;
+  plan.workspace_bytes = std::max(3 * panel + 2 * tile_scratch, dense::small_change(layout, 1));
   if (dense::is_split(dtype)) {
     plan.workspace_bytes += 3 * dense::split_bytes * layout.size();
   }

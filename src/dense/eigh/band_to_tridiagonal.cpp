@@ -42,7 +42,7 @@ class BandToTridiagonal {
     if (!chases()) {
       return;
     }
-    const std::array<runtime::Queue*, 3> all{&rank.panel(), &rank.rest(), &rank.update()};
+    const std::array<runtime::Queue*, 3> all{&rank.panel(), &rank.panel_rest(), &rank.update()};
     const std::int64_t queues =
         std::min({tuning_.queues, rank.count(), static_cast<std::int64_t>(all.size())});
     const std::int64_t scratch = kernels_.scratch(groups.chase.bandwidth);

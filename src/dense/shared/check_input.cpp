@@ -1,5 +1,6 @@
 #include "dense/shared/check_input.hpp"
 
+#include "core/each_dtype.hpp"
 #include "dense/shared/bytes_of.hpp"
 #include "dense/shared/gather.hpp"
 #include "dense/shared/wait_sites.hpp"
@@ -280,11 +281,9 @@ std::vector<double> probe_signs(std::int64_t n) {
   return signs;
 }
 
-template InputCheck check_input(mesh::Rank&, const SlabLayout&, MatrixView<const float>);
-template InputCheck check_input(mesh::Rank&, const SlabLayout&, MatrixView<const double>);
-template InputCheck check_input(mesh::Rank&, const SlabLayout&,
-                                MatrixView<const std::complex<float>>);
-template InputCheck check_input(mesh::Rank&, const SlabLayout&,
-                                MatrixView<const std::complex<double>>);
+#define SHARDSOLVE_INSTANTIATE(T) \
+  template InputCheck check_input(mesh::Rank&, const SlabLayout&, MatrixView<const T>);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::dense

@@ -39,11 +39,11 @@ struct CholeskyDeviceKernels {
   static void factor_tile(cudaStream_t stream, Out a, Out adjoint, Out inverse,
                           std::int64_t inverted, std::int64_t* info);
 
-  /// Inverses of the diagonal squares of so many columns of steps.count lower triangular tiles
-  /// (steps.a is those of l, steps.c of m), and zeros above the diagonal of m. What is below the
-  /// squares is not written. Of l the lower triangles of the squares are read.
+  /// Inverses of the diagonal squares of so many columns of strides.count lower triangular tiles
+  /// (strides.a is those of l, strides.c of m), and zeros above the diagonal of m. What is below
+  /// the squares is not written. Of l the lower triangles of the squares are read.
   static constexpr std::int64_t inverted_square = sizeof(E) == 16 ? 32 : 64;
-  static void invert_squares(cudaStream_t stream, In l, Out m, const Steps& steps);
+  static void invert_squares(cudaStream_t stream, In l, Out m, const BatchStrides& strides);
 
   /// l21 = a21 L^-H in place of a21, and packed = l21^H, with what factor_tile left of L, by a
   /// solver that is no `products`: panel_solver tells which one the current device has for such a
@@ -82,7 +82,7 @@ struct CholeskyDeviceKernels {
   /// Not on a GPU with too little shared memory.
   static bool has_persistent_solve();
   /// Waits end when `failed` is not 0.
-  static void persistent_solve(cudaStream_t stream, const PersistentSolve<E>& solve,
+  static void persistent_solve(cudaStream_t stream, const PersistentSolveArguments<E>& solve,
                                const volatile std::uint32_t* failed);
 };
 

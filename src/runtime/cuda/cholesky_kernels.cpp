@@ -18,12 +18,12 @@ template <Scalar T>
 using OwnCholesky = CholeskyDeviceKernels<Element<T>>;
 
 template <Scalar T>
-PersistentSolve<Element<T>> with_elements(const PersistentSolve<T>& solve) {
+PersistentSolveArguments<Element<T>> with_elements(const PersistentSolveArguments<T>& solve) {
   using E = Element<T>;
-  PersistentSolve<E> same{elements(solve.slab), reinterpret_cast<E*>(solve.b),
-                          solve.blocks,         solve.own,
-                          solve.count,          solve.own_count,
-                          solve.rank,           solve.ranks};
+  PersistentSolveArguments<E> same{elements(solve.slab), reinterpret_cast<E*>(solve.b),
+                                   solve.blocks,         solve.own,
+                                   solve.count,          solve.own_count,
+                                   solve.rank,           solve.ranks};
   same.width = solve.width;
   for (std::int32_t r = 0; r < solve.ranks; ++r) {
     same.first[r] = solve.first[r];
@@ -41,7 +41,7 @@ CholeskyTuning CudaCholeskyKernels<T>::tuning(std::int64_t tile) const {
   });
   return {
       // L^H with zeros below its diagonal, and what panel() takes of its inverse.
-      .aid_columns = 2 * tile,
+      .tile_scratch_columns = 2 * tile,
       // With fewer a GPU does less at a time. In single precision updates leave it more of its
       // time, and the next panel begins earlier (measured on two H200s).
       .least_panel_rows = sizeof(RealOf<T>) == 4 ? 2048 : 4096,
@@ -52,46 +52,49 @@ CholeskyTuning CudaCholeskyKernels<T>::tuning(std::int64_t tile) const {
 }
 
 template <Scalar T>
-void CudaCholeskyKernels<T>::do_potrf(Queue& queue, const WorkInfo& work, Out a, Out aid,
+void CudaCholeskyKernels<T>::do_potrf(Queue& queue, const WorkInfo& work, Out a, Out tile_scratch,
                                       std::int64_t* info) const {
   const std::int64_t n = a.rows();
-  require(aid.columns() >= 2 * n, "potrf");
+  require(tile_scratch.columns() >= 2 * n, "potrf");
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(work, [&] {
-    OwnCholesky<T>::factor_tile(cuda.stream(), elements(a), elements(aid.block(0, 0, n, n)),
-                                elements(aid.block(0, n, n, n)), wide_panel_block, info);
+    OwnCholesky<T>::factor_tile(cuda.stream(), elements(a),
+                                elements(tile_scratch.block(0, 0, n, n)),
+                                elements(tile_scratch.block(0, n, n, n)), wide_panel_block, info);
   });
 }
 
 // As many tiles at once as there is scratch memory for.
 template <Scalar T>
-void CudaCholeskyKernels<T>::do_invert(Queue& queue, In l, Out m, const Steps& steps) const {
+void CudaCholeskyKernels<T>::do_invert(Queue& queue, In l, Out m,
+                                       const BatchStrides& strides) const {
   const std::int64_t n = l.rows();
   require(n <= OwnCholesky<T>::largest_tile, "invert");
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch({.name = "invert"}, [&] {
-    OwnCholesky<T>::invert_squares(cuda.stream(), elements(l), elements(m), steps);
+    OwnCholesky<T>::invert_squares(cuda.stream(), elements(l), elements(m), strides);
   });
   T* const scratch = static_cast<T*>(cuda.scratch(own_scratch));
   const std::int64_t half = OwnCholesky<T>::largest_tile / 2;
   const std::int64_t at_once = panel_rows<T>(half * half);
-  for (std::int64_t first = 0; first < steps.count; first += at_once) {
-    invert_below<T>(queue, this->base(), moved(l, first * steps.a), moved(m, first * steps.c),
-                    scratch, OwnCholesky<T>::inverted_square,
-                    {.count = std::min(at_once, steps.count - first), .a = steps.a, .c = steps.c});
+  for (std::int64_t first = 0; first < strides.count; first += at_once) {
+    invert_below<T>(
+        queue, this->base(), moved(l, first * strides.a), moved(m, first * strides.c), scratch,
+        OwnCholesky<T>::inverted_square,
+        {.count = std::min(at_once, strides.count - first), .a = strides.a, .c = strides.c});
   }
 }
 
 // By products with inverses, which a GPU does many times faster than triangular solves: in one
 // kernel where there is one, else block row by block row of p.
 template <Scalar T>
-void CudaCholeskyKernels<T>::do_panel(Queue& queue, const WorkInfo& info, In l11, In aid, Out a21,
-                                      Out packed) const {
+void CudaCholeskyKernels<T>::do_panel(Queue& queue, const WorkInfo& info, In l11, In tile_scratch,
+                                      Out a21, Out packed) const {
   const std::int64_t n = l11.rows();
-  require(aid.columns() >= 2 * n, "panel");
+  require(tile_scratch.columns() >= 2 * n, "panel");
   CudaQueue& cuda = as_cuda(queue);
-  const In adjoint = aid.block(0, 0, n, n);
-  const In inverse = aid.block(0, n, n, n);
+  const In adjoint = tile_scratch.block(0, 0, n, n);
+  const In inverse = tile_scratch.block(0, n, n, n);
   // Here and not below: memory that is short is to be missed in the first panel.
   T* const scratch = static_cast<T*>(cuda.scratch(own_scratch));
   const PanelSolver solver = OwnCholesky<T>::panel_solver(elements(adjoint), elements(inverse),
@@ -194,7 +197,7 @@ void CudaCholeskyKernels<T>::do_update(Queue& queue, In left, In right,
 
 template <Scalar T>
 void CudaCholeskyKernels<T>::do_persistent_solve(Queue& queue, const WorkInfo& info,
-                                                 const PersistentSolve<T>& solve) const {
+                                                 const PersistentSolveArguments<T>& solve) const {
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] {
     OwnCholesky<T>::persistent_solve(cuda.stream(), with_elements(solve), cuda.failed());

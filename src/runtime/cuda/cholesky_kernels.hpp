@@ -21,10 +21,10 @@ class CudaCholeskyKernels final : public CholeskyKernels<T> {
   std::int64_t packed_rows(std::int64_t tile) const override;
 
  protected:
-  void do_potrf(Queue& queue, const WorkInfo& work, Out a, Out aid,
+  void do_potrf(Queue& queue, const WorkInfo& work, Out a, Out tile_scratch,
                 std::int64_t* info) const override;
-  void do_invert(Queue& queue, In l, Out m, const Steps& steps) const override;
-  void do_panel(Queue& queue, const WorkInfo& info, In l11, In aid, Out a21,
+  void do_invert(Queue& queue, In l, Out m, const BatchStrides& strides) const override;
+  void do_panel(Queue& queue, const WorkInfo& info, In l11, In tile_scratch, Out a21,
                 Out packed) const override;
   void do_inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const override;
   /// In float32 and complex64 panels are split for tensor cores, where they are not too narrow.
@@ -32,7 +32,7 @@ class CudaCholeskyKernels final : public CholeskyKernels<T> {
   void do_update(Queue& queue, In left, In right,
                  const std::vector<PanelUpdate<T>>& updates) const override;
   void do_persistent_solve(Queue& queue, const WorkInfo& info,
-                           const PersistentSolve<T>& solve) const override;
+                           const PersistentSolveArguments<T>& solve) const override;
 
  private:
   mutable std::once_flag asked_;

@@ -22,10 +22,10 @@ constexpr std::int64_t narrow_tile = 256;
 /// Whether WideGemm has taken the product.
 template <Scalar T>
 bool by_wide_gemm(CudaQueue& queue, Op op_a, Op op_b, T alpha, MatrixView<const T> a,
-                  MatrixView<const T> b, T beta, MatrixView<T> c, const Steps& steps) {
+                  MatrixView<const T> b, T beta, MatrixView<T> c, const BatchStrides& strides) {
   if constexpr (std::is_same_v<RealOf<T>, double>) {
     return op_a == Op::conjugate_transpose && op_b == Op::none &&
-           queue.wide_gemm().enqueue(queue.stream(), alpha, a, b, beta, c, steps);
+           queue.wide_gemm().enqueue(queue.stream(), alpha, a, b, beta, c, strides);
   }
   return false;
 }
@@ -79,19 +79,19 @@ void CudaKernels<T>::do_herk(Queue& queue, const WorkInfo& info, Triangle triang
 
 template <Scalar T>
 void CudaKernels<T>::do_gemm_batch(Queue& queue, const WorkInfo& info, Op op_a, Op op_b, T alpha,
-                                   In a, In b, T beta, Out c, const Steps& steps) const {
+                                   In a, In b, T beta, Out c, const BatchStrides& strides) const {
   const std::int64_t k = columns_of(op_a, a);
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] {
-    if (by_wide_gemm<T>(cuda, op_a, op_b, alpha, a, b, beta, c, steps)) {
+    if (by_wide_gemm<T>(cuda, op_a, op_b, alpha, a, b, beta, c, strides)) {
       return;
     }
     const auto factor = cublas_scalar(alpha);
     const auto keep = cublas_scalar(beta);
     check(Cublas<T>::gemm_batch(cuda.blas(), as_cublas(op_a), as_cublas(op_b), c.rows(),
-                                c.columns(), k, &factor, as_cublas(a.data()), a.stride(), steps.a,
-                                as_cublas(b.data()), b.stride(), steps.b, &keep,
-                                as_cublas(c.data()), c.stride(), steps.c, steps.count),
+                                c.columns(), k, &factor, as_cublas(a.data()), a.stride(), strides.a,
+                                as_cublas(b.data()), b.stride(), strides.b, &keep,
+                                as_cublas(c.data()), c.stride(), strides.c, strides.count),
           "gemm");
   });
 }
@@ -101,7 +101,7 @@ void CudaKernels<T>::do_gemm_batch(Queue& queue, const WorkInfo& info, Op op_a, 
 // memory, of which one triangle is added.
 template <Scalar T>
 void CudaKernels<T>::do_herk_batch(Queue& queue, const WorkInfo& /*info*/, Triangle triangle, Op op,
-                                   Real alpha, In a, Out c, const Steps& steps) const {
+                                   Real alpha, In a, Out c, const BatchStrides& strides) const {
   const std::int64_t n = c.rows();
   const Op other = op == Op::none ? Op::conjugate_transpose : Op::none;
   if (n > narrow_tile) {
@@ -114,34 +114,34 @@ void CudaKernels<T>::do_herk_batch(Queue& queue, const WorkInfo& /*info*/, Trian
     const bool lower = triangle == Triangle::lower;
     this->gemm_batch(queue, op, other, T{alpha}, lower ? a2 : a1, lower ? a1 : a2, T{1},
                      lower ? c.block(half, 0, n - half, half) : c.block(0, half, half, n - half),
-                     {steps.count, steps.a, steps.a, steps.c});
+                     {strides.count, strides.a, strides.a, strides.c});
     const std::int64_t row_of_a = op == Op::none ? 1 : a.stride();
     const bool in_line =
-        steps.count == 1 || (steps.a == n * row_of_a && steps.c == n * (c.stride() + 1));
+        strides.count == 1 || (strides.a == n * row_of_a && strides.c == n * (c.stride() + 1));
     if (in_line && n == 2 * half) {
       const std::int64_t step_of_a = half * row_of_a;
       this->herk_batch(queue, triangle, op, alpha, a1, c.block(0, 0, half, half),
-                       {2 * steps.count, step_of_a, step_of_a, half * (c.stride() + 1)});
+                       {2 * strides.count, step_of_a, step_of_a, half * (c.stride() + 1)});
       return;
     }
-    this->herk_batch(queue, triangle, op, alpha, a1, c.block(0, 0, half, half), steps);
+    this->herk_batch(queue, triangle, op, alpha, a1, c.block(0, 0, half, half), strides);
     this->herk_batch(queue, triangle, op, alpha, a2, c.block(half, half, n - half, n - half),
-                     steps);
+                     strides);
     return;
   }
   CudaQueue& cuda = as_cuda(queue);
   const auto tile_bytes = static_cast<std::size_t>(n * n) * sizeof(T);
   const std::int64_t fit =
       std::max<std::int64_t>(static_cast<std::int64_t>(own_scratch / tile_bytes), 1);
-  for (std::int64_t first = 0; first < steps.count; first += fit) {
-    const std::int64_t count = std::min(fit, steps.count - first);
+  for (std::int64_t first = 0; first < strides.count; first += fit) {
+    const std::int64_t count = std::min(fit, strides.count - first);
     const Out products(static_cast<T*>(cuda.scratch(std::max(own_scratch, tile_bytes))), n, n);
-    const In some_a = moved(a, first * steps.a);
+    const In some_a = moved(a, first * strides.a);
     this->gemm_batch(queue, op, other, T{alpha}, some_a, some_a, T{0}, products,
-                     {count, steps.a, steps.a, n * n});
+                     {count, strides.a, strides.a, n * n});
     cuda.launch({.name = "add triangle"}, [&] {
       Own<T>::add_triangles(cuda.stream(), triangle, elements(products),
-                            elements(moved(c, first * steps.c)), {count, n * n, 0, steps.c});
+                            elements(moved(c, first * strides.c)), {count, n * n, 0, strides.c});
     });
   }
 }

@@ -21,9 +21,9 @@ class CudaKernels final : public Kernels<T> {
   void do_herk(Queue& queue, const WorkInfo& info, Triangle triangle, Op op, Real alpha, In a,
                Real beta, Out c) const override;
   void do_gemm_batch(Queue& queue, const WorkInfo& info, Op op_a, Op op_b, T alpha, In a, In b,
-                     T beta, Out c, const Steps& steps) const override;
+                     T beta, Out c, const BatchStrides& strides) const override;
   void do_herk_batch(Queue& queue, const WorkInfo& info, Triangle triangle, Op op, Real alpha, In a,
-                     Out c, const Steps& steps) const override;
+                     Out c, const BatchStrides& strides) const override;
   void do_trsm(Queue& queue, const WorkInfo& info, Side side, Triangle triangle, Op op, In a,
                Out b) const override;
   void do_copy(Queue& queue, const WorkInfo& info, In source, Out target) const override;

@@ -36,11 +36,11 @@ struct DeviceKernels {
   static void diagonal(cudaStream_t stream, In a, Real* target);
   /// `target` may be `upper` itself.
   static void hermitian_tile(cudaStream_t stream, In upper, const Real* diagonal, Out target);
-  /// One triangle of each of steps.count Hermitian tiles += that of its source; diagonals count as
-  /// real and become so. The rest of the targets is not touched. steps.a is the sources', steps.c
-  /// the targets'.
+  /// One triangle of each of strides.count Hermitian tiles += that of its source; diagonals count
+  /// as real and become so. The rest of the targets is not touched. strides.a is the sources',
+  /// strides.c the targets'.
   static void add_triangles(cudaStream_t stream, Triangle triangle, In source, Out target,
-                            const Steps& steps);
+                            const BatchStrides& strides);
 
   static void column_max(cudaStream_t stream, In a, double* target);
   /// `adds`: the partial product is added to what is there.

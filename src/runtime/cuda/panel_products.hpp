@@ -77,13 +77,13 @@ void solve_block(Queue& queue, const Kernels<T>& kernels, MatrixView<const T> l0
 /// m = l^-1 where the diagonal squares of m, of so many columns, are that already: with the
 /// inverses of two blocks side by side on the diagonal at hand, what is below the first one is
 ///   m21 = r m11,   m21 += (r - m21 l11) m11        r = -m22 l21
-/// until one block is the tile. The correction is that of solve_block. Of steps.count tiles at
+/// until one block is the tile. The correction is that of solve_block. Of strides.count tiles at
 /// once, for which there has to be scratch memory of half a tile's columns squared each.
 template <Scalar T>
 void invert_below(Queue& queue, const Kernels<T>& kernels, MatrixView<const T> l, MatrixView<T> m,
-                  T* scratch, std::int64_t square, const Steps& steps) {
+                  T* scratch, std::int64_t square, const BatchStrides& strides) {
   const auto add = [&](T factor, MatrixView<const T> a, MatrixView<const T> b, T keep,
-                       MatrixView<T> to, const Steps& apart) {
+                       MatrixView<T> to, const BatchStrides& apart) {
     kernels.gemm_batch(queue, Op::none, Op::none, factor, a, b, keep, to, apart);
   };
   const std::int64_t n = l.rows();
@@ -98,10 +98,10 @@ void invert_below(Queue& queue, const Kernels<T>& kernels, MatrixView<const T> l
       const MatrixView<const T> m11 = m.block(top, top, side, side);
       const MatrixView<const T> m22 = m.block(below, below, left, left);
       const MatrixView<T> m21 = m.block(below, top, left, side);
-      add(T{-1}, m22, l21, T{0}, r, {steps.count, steps.c, steps.a, r_apart});
-      add(T{1}, r, m11, T{0}, m21, {steps.count, r_apart, steps.c, steps.c});
-      add(T{-1}, m21, l11, T{1}, r, {steps.count, steps.c, steps.a, r_apart});
-      add(T{1}, r, m11, T{1}, m21, {steps.count, r_apart, steps.c, steps.c});
+      add(T{-1}, m22, l21, T{0}, r, {strides.count, strides.c, strides.a, r_apart});
+      add(T{1}, r, m11, T{0}, m21, {strides.count, r_apart, strides.c, strides.c});
+      add(T{-1}, m21, l11, T{1}, r, {strides.count, strides.c, strides.a, r_apart});
+      add(T{1}, r, m11, T{1}, m21, {strides.count, r_apart, strides.c, strides.c});
     }
   }
 }

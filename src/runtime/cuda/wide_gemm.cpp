@@ -148,23 +148,25 @@ const WideGemm::Algorithm* WideGemm::choose(std::int64_t rows, std::int64_t colu
 
 template <Scalar T>
 bool WideGemm::enqueue(cudaStream_t stream, T alpha, MatrixView<const T> a, MatrixView<const T> b,
-                       T beta, MatrixView<T> c, const Steps& steps) const {
+                       T beta, MatrixView<T> c, const BatchStrides& strides) const {
   const std::int64_t k = a.rows();
-  const Algorithm* const found = choose<T>(c.rows(), c.columns(), k, steps.count);
+  const Algorithm* const found = choose<T>(c.rows(), c.columns(), k, strides.count);
   if (found == nullptr || !*found) {
     return false;
   }
   const Choice& choice = **found;
-  if (!is_aligned(a, steps.a, choice.operand_alignment) ||
-      !is_aligned(b, steps.b, choice.operand_alignment) ||
-      !is_aligned(c, steps.c, choice.result_alignment)) {
+  if (!is_aligned(a, strides.a, choice.operand_alignment) ||
+      !is_aligned(b, strides.b, choice.operand_alignment) ||
+      !is_aligned(c, strides.c, choice.result_alignment)) {
     return false;
   }
   cublasLtMatmulDescOpaque_t description = adjoint_times_plain<T>();
-  cublasLtMatrixLayoutOpaque_t of_a = layout<T>(k, a.columns(), a.stride(), steps.a, steps.count);
-  cublasLtMatrixLayoutOpaque_t of_b = layout<T>(k, b.columns(), b.stride(), steps.b, steps.count);
+  cublasLtMatrixLayoutOpaque_t of_a =
+      layout<T>(k, a.columns(), a.stride(), strides.a, strides.count);
+  cublasLtMatrixLayoutOpaque_t of_b =
+      layout<T>(k, b.columns(), b.stride(), strides.b, strides.count);
   cublasLtMatrixLayoutOpaque_t of_c =
-      layout<T>(c.rows(), c.columns(), c.stride(), steps.c, steps.count);
+      layout<T>(c.rows(), c.columns(), c.stride(), strides.c, strides.count);
   const auto factor = cublas_scalar(alpha);
   const auto keep = cublas_scalar(beta);
   return cublasLtMatmul(library_, &description, &factor, a.data(), &of_a, b.data(), &of_b, &keep,
@@ -174,10 +176,10 @@ bool WideGemm::enqueue(cudaStream_t stream, T alpha, MatrixView<const T> a, Matr
 
 template bool WideGemm::enqueue(cudaStream_t, double, MatrixView<const double>,
                                 MatrixView<const double>, double, MatrixView<double>,
-                                const Steps&) const;
+                                const BatchStrides&) const;
 template bool WideGemm::enqueue(cudaStream_t, std::complex<double>,
                                 MatrixView<const std::complex<double>>,
                                 MatrixView<const std::complex<double>>, std::complex<double>,
-                                MatrixView<std::complex<double>>, const Steps&) const;
+                                MatrixView<std::complex<double>>, const BatchStrides&) const;
 
 }  // namespace shardsolve::runtime::cuda

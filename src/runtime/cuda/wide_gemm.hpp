@@ -26,7 +26,7 @@ class WideGemm {
   /// std::complex<double>.
   template <Scalar T>
   bool enqueue(cudaStream_t stream, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
-               MatrixView<T> c, const Steps& steps) const;
+               MatrixView<T> c, const BatchStrides& strides) const;
 
  private:
   struct Choice {

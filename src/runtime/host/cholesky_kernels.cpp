@@ -10,8 +10,8 @@
 namespace shardsolve::runtime::host {
 
 template <Scalar T>
-void HostCholeskyKernels<T>::do_potrf(Queue& queue, const WorkInfo& work, Out a, Out /*aid*/,
-                                      std::int64_t* info) const {
+void HostCholeskyKernels<T>::do_potrf(Queue& queue, const WorkInfo& work, Out a,
+                                      Out /*tile_scratch*/, std::int64_t* info) const {
   launch(queue, work, {}, {Operand(a, Operand::Part::lower), Operand(info, 1)}, [=] {
     std::int64_t failed = blas::Blas<T>::potrf(Triangle::lower, a);
     // Some LAPACKs let a pivot that is not a number pass.
@@ -26,8 +26,8 @@ void HostCholeskyKernels<T>::do_potrf(Queue& queue, const WorkInfo& work, Out a,
 }
 
 template <Scalar T>
-void HostCholeskyKernels<T>::do_panel(Queue& queue, const WorkInfo& /*info*/, In l11, In /*aid*/,
-                                      Out a21, Out packed) const {
+void HostCholeskyKernels<T>::do_panel(Queue& queue, const WorkInfo& /*info*/, In l11,
+                                      In /*tile_scratch*/, Out a21, Out packed) const {
   this->base().trsm(queue, Side::right, Triangle::lower, Op::conjugate_transpose, l11, a21);
   this->base().conjugate_transpose(queue, a21, packed);
 }

@@ -16,9 +16,9 @@ class HostCholeskyKernels : public CholeskyKernels<T> {
   CholeskyTuning tuning(std::int64_t /*tile*/) const override { return {}; }
 
  protected:
-  void do_potrf(Queue& queue, const WorkInfo& work, Out a, Out aid,
+  void do_potrf(Queue& queue, const WorkInfo& work, Out a, Out tile_scratch,
                 std::int64_t* info) const override;
-  void do_panel(Queue& queue, const WorkInfo& info, In l11, In aid, Out a21,
+  void do_panel(Queue& queue, const WorkInfo& info, In l11, In tile_scratch, Out a21,
                 Out packed) const override;
   void do_inverse_panel(Queue& queue, In l11, In m11, Out s21, Out packed) const override;
 };

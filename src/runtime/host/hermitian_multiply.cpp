@@ -1,5 +1,6 @@
 #include "runtime/host/hermitian_multiply.hpp"
 
+#include "core/each_dtype.hpp"
 #include "runtime/host/twofold.hpp"
 
 #include <algorithm>
@@ -303,9 +304,7 @@ void add_to_twofold(MatrixView<const T> source, MatrixView<T> sums) {
   template void multiply_upper_part(const UpperPart<T, RealOf<T>>&, const T*, T*, double*); \
   template void add_to_twofold(MatrixView<const T>, MatrixView<T>);
 
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::runtime::host

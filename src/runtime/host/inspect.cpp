@@ -1,5 +1,7 @@
 #include "runtime/host/inspect.hpp"
 
+#include "core/each_dtype.hpp"
+
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -98,13 +100,10 @@ void inspect_columns(MatrixView<const T> a, std::int64_t first, const double* we
   }
 }
 
-template void inspect_columns(MatrixView<const float>, std::int64_t, const double*, double,
-                              const Inspection&);
-template void inspect_columns(MatrixView<const double>, std::int64_t, const double*, double,
-                              const Inspection&);
-template void inspect_columns(MatrixView<const std::complex<float>>, std::int64_t, const double*,
-                              double, const Inspection&);
-template void inspect_columns(MatrixView<const std::complex<double>>, std::int64_t, const double*,
-                              double, const Inspection&);
+#define SHARDSOLVE_INSTANTIATE(T)                                                         \
+  template void inspect_columns(MatrixView<const T>, std::int64_t, const double*, double, \
+                                const Inspection&);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::runtime::host

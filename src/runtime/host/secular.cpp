@@ -203,24 +203,26 @@ SecularRoot<Real> secular_root(const SecularEquation<Real>& equation, std::int64
 // none is smaller than the last one.
 template <class Real>
 void make_secular_weights(const SecularEquation<Real>& equation, const SecularRoot<Real>* roots,
-                          Real* weights) {
+                          std::int64_t first, std::int64_t count, Real* weights) {
   const std::int64_t last = equation.count - 1;
+  const std::int64_t end = first + count;
   const Real* const d = equation.poles;
   // Root by root, so that the inner loops run over neighbours and need no order.
-  for (std::int64_t i = 0; i <= last; ++i) {
+  for (std::int64_t i = first; i < end; ++i) {
     weights[i] = from_pole(equation, roots[last], i);
   }
   for (std::int64_t j = 0; j < last; ++j) {
     const Real origin = d[roots[j].origin];
     const Real offset = roots[j].offset;
-    for (std::int64_t i = 0; i <= j; ++i) {
+    const std::int64_t middle = std::clamp(j + 1, first, end);
+    for (std::int64_t i = first; i < middle; ++i) {
       weights[i] *= ((origin - d[i]) + offset) / (d[j + 1] - d[i]);
     }
-    for (std::int64_t i = j + 1; i <= last; ++i) {
+    for (std::int64_t i = middle; i < end; ++i) {
       weights[i] *= ((origin - d[i]) + offset) / (d[j] - d[i]);
     }
   }
-  for (std::int64_t i = 0; i <= last; ++i) {
+  for (std::int64_t i = first; i < end; ++i) {
     weights[i] = std::copysign(std::sqrt(std::abs(weights[i])), equation.weights[i]);
   }
 }
@@ -243,7 +245,7 @@ void make_secular_vector(const SecularEquation<Real>& equation, const SecularRoo
 #define SHARDSOLVE_INSTANTIATE(Real)                                                         \
   template SecularRoot<Real> secular_root(const SecularEquation<Real>&, std::int64_t);       \
   template void make_secular_weights(const SecularEquation<Real>&, const SecularRoot<Real>*, \
-                                     Real*);                                                 \
+                                     std::int64_t, std::int64_t, Real*);                     \
   template void make_secular_vector(const SecularEquation<Real>&, const SecularRoot<Real>&,  \
                                     const std::int64_t*, Real*);
 SHARDSOLVE_INSTANTIATE(float)

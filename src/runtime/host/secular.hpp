@@ -13,10 +13,10 @@ namespace shardsolve::runtime::host {
 template <class Real>
 SecularRoot<Real> secular_root(const SecularEquation<Real>& equation, std::int64_t index);
 
-/// See TridiagonalKernels::secular_weights.
+/// See TridiagonalKernels::secular_weights: those of `count` poles from `first` on.
 template <class Real>
 void make_secular_weights(const SecularEquation<Real>& equation, const SecularRoot<Real>* roots,
-                          Real* weights);
+                          std::int64_t first, std::int64_t count, Real* weights);
 
 /// The eigenvector that belongs to one root; see TridiagonalKernels::secular_vectors.
 template <class Real>

@@ -28,6 +28,23 @@ template <class Real>
 Operand weights_of(const SecularEquation<Real>& equation) {
   return {equation.weights, equation.count};
 }
+/// Pieces of work in which a queue shows signs of life: what takes n^2 operations, or n times as
+/// many halvings, may take minutes. Calls enqueue(first, count) for each.
+template <class Enqueue>
+void in_pieces(std::int64_t first, std::int64_t count, std::int64_t piece, Enqueue enqueue) {
+  for (std::int64_t begin = first; begin < first + count; begin += piece) {
+    enqueue(begin, std::min(piece, first + count - begin));
+  }
+}
+/// The part of a piece of work that has so much of it.
+WorkInfo share_of(WorkInfo info, std::int64_t some, std::int64_t all) {
+  info.flops *= static_cast<double>(some) / static_cast<double>(all);
+  return info;
+}
+constexpr std::int64_t roots_at_once = 256;
+constexpr std::int64_t poles_at_once = 512;
+constexpr std::int64_t values_at_once = 64;
+
 /// None of a list that is not there.
 Operand indices(const std::int64_t* list, std::int64_t count) {
   return {list, list == nullptr ? 0 : count};
@@ -53,21 +70,26 @@ void HostTridiagonalKernels<Real>::do_secular_roots(Queue& queue, const WorkInfo
                                                     const SecularEquation<Real>& equation,
                                                     std::int64_t first, std::int64_t count,
                                                     Root* roots) const {
-  launch(queue, info, {poles_of(equation), weights_of(equation)}, {Operand(roots + first, count)},
-         [=] {
-           for (std::int64_t i = first; i < first + count; ++i) {
-             roots[i] = secular_root(equation, i);
-           }
-         });
+  in_pieces(first, count, roots_at_once, [&](std::int64_t begin, std::int64_t some) {
+    launch(queue, share_of(info, some, count), {poles_of(equation), weights_of(equation)},
+           {Operand(roots + begin, some)}, [=] {
+             for (std::int64_t i = begin; i < begin + some; ++i) {
+               roots[i] = secular_root(equation, i);
+             }
+           });
+  });
 }
 
 template <Scalar Real>
 void HostTridiagonalKernels<Real>::do_secular_weights(Queue& queue, const WorkInfo& info,
                                                       const SecularEquation<Real>& equation,
                                                       const Root* roots, Real* weights) const {
-  launch(queue, info, {poles_of(equation), weights_of(equation), Operand(roots, equation.count)},
-         {Operand(weights, equation.count)},
-         [=] { make_secular_weights(equation, roots, weights); });
+  in_pieces(0, equation.count, poles_at_once, [&](std::int64_t begin, std::int64_t some) {
+    launch(queue, share_of(info, some, equation.count),
+           {poles_of(equation), weights_of(equation), Operand(roots, equation.count)},
+           {Operand(weights + begin, some)},
+           [=] { make_secular_weights(equation, roots, begin, some, weights); });
+  });
 }
 
 template <Scalar Real>
@@ -130,8 +152,11 @@ void HostTridiagonalKernels<Real>::do_bisect(Queue& queue, const WorkInfo& info,
                                              const Tridiagonal<Real>& t, Real low, Real high,
                                              Real width, std::int64_t first, std::int64_t count,
                                              Real* values) const {
-  launch(queue, info, {diagonal_of(t), off_diagonal_of(t)}, {Operand(values, count)},
-         [=] { host::bisect(t, low, high, width, first, count, values); });
+  in_pieces(0, count, values_at_once, [&](std::int64_t begin, std::int64_t some) {
+    launch(queue, share_of(info, some, count), {diagonal_of(t), off_diagonal_of(t)},
+           {Operand(values + begin, some)},
+           [=] { host::bisect(t, low, high, width, first + begin, some, values + begin); });
+  });
 }
 
 template class HostTridiagonalKernels<float>;

@@ -143,15 +143,15 @@ void run(cudaStream_t stream, const Op& op) {
 /// Blocks of 32 columns and 32 rows of one tile after the other; a thread has every eighth column.
 template <class E>
 __global__ void __launch_bounds__(threads_a_block)
-    add_triangle(bool lower, DeviceMatrix<const E> source, DeviceMatrix<E> target, Steps steps,
-                 unsigned tile_rows) {
+    add_triangle(bool lower, DeviceMatrix<const E> source, DeviceMatrix<E> target,
+                 BatchStrides strides, unsigned tile_rows) {
   constexpr int side = 32;
   const std::int64_t number = blockIdx.x / (tile_rows * tile_rows);
   const unsigned place = blockIdx.x % (tile_rows * tile_rows);
   const std::int64_t i = std::int64_t{place % tile_rows} * side + threadIdx.x;
   const std::int64_t left = std::int64_t{place / tile_rows} * side;
-  source.data += number * steps.a;
-  target.data += number * steps.c;
+  source.data += number * strides.a;
+  target.data += number * strides.c;
 #pragma unroll
   for (int line = 0; line < side; line += threads_a_block / side) {
     const std::int64_t j = left + line + threadIdx.y;
@@ -219,11 +219,11 @@ void DeviceKernels<E>::scale(cudaStream_t stream, Real factor, Out target) {
 
 template <class E>
 void DeviceKernels<E>::add_triangles(cudaStream_t stream, Triangle triangle, In source, Out target,
-                                     const Steps& steps) {
+                                     const BatchStrides& strides) {
   const std::int64_t tile_rows = divide_up(target.rows(), 32);
-  launch(stream, &add_triangle<E>, tile_rows * tile_rows * steps.count,
+  launch(stream, &add_triangle<E>, tile_rows * tile_rows * strides.count,
          {dim3(32, threads_a_block / 32)}, triangle == Triangle::lower, device(source),
-         device(target), steps, static_cast<unsigned>(tile_rows));
+         device(target), strides, static_cast<unsigned>(tile_rows));
 }
 
 template <class E>
@@ -274,12 +274,14 @@ template void DeviceKernels<double>::scale(cudaStream_t, Real, Out);
 template void DeviceKernels<Complex<float>>::scale(cudaStream_t, Real, Out);
 template void DeviceKernels<Complex<double>>::scale(cudaStream_t, Real, Out);
 
-template void DeviceKernels<float>::add_triangles(cudaStream_t, Triangle, In, Out, const Steps&);
-template void DeviceKernels<double>::add_triangles(cudaStream_t, Triangle, In, Out, const Steps&);
+template void DeviceKernels<float>::add_triangles(cudaStream_t, Triangle, In, Out,
+                                                  const BatchStrides&);
+template void DeviceKernels<double>::add_triangles(cudaStream_t, Triangle, In, Out,
+                                                   const BatchStrides&);
 template void DeviceKernels<Complex<float>>::add_triangles(cudaStream_t, Triangle, In, Out,
-                                                           const Steps&);
+                                                           const BatchStrides&);
 template void DeviceKernels<Complex<double>>::add_triangles(cudaStream_t, Triangle, In, Out,
-                                                            const Steps&);
+                                                            const BatchStrides&);
 
 template void DeviceKernels<float>::diagonal(cudaStream_t, In, Real*);
 template void DeviceKernels<double>::diagonal(cudaStream_t, In, Real*);

@@ -80,18 +80,20 @@ __global__ void __launch_bounds__(threads<E>)
 
 template <class E>
 void CholeskyDeviceKernels<E>::invert_squares(cudaStream_t stream, In l, Out m,
-                                              const Steps& steps) {
+                                              const BatchStrides& strides) {
   const std::int64_t squares = divide_up(l.rows(), inverted_square);
   allow_shared(&invert<E>, sizeof(Shared<E>));
-  launch(stream, &invert<E>, squares * steps.count, {dim3(threads<E>), sizeof(Shared<E>)},
-         device(l), device(m), static_cast<int>(squares), steps.a, steps.c);
+  launch(stream, &invert<E>, squares * strides.count, {dim3(threads<E>), sizeof(Shared<E>)},
+         device(l), device(m), static_cast<int>(squares), strides.a, strides.c);
 }
 
-template void CholeskyDeviceKernels<float>::invert_squares(cudaStream_t, In, Out, const Steps&);
-template void CholeskyDeviceKernels<double>::invert_squares(cudaStream_t, In, Out, const Steps&);
+template void CholeskyDeviceKernels<float>::invert_squares(cudaStream_t, In, Out,
+                                                           const BatchStrides&);
+template void CholeskyDeviceKernels<double>::invert_squares(cudaStream_t, In, Out,
+                                                            const BatchStrides&);
 template void CholeskyDeviceKernels<Complex<float>>::invert_squares(cudaStream_t, In, Out,
-                                                                    const Steps&);
+                                                                    const BatchStrides&);
 template void CholeskyDeviceKernels<Complex<double>>::invert_squares(cudaStream_t, In, Out,
-                                                                     const Steps&);
+                                                                     const BatchStrides&);
 
 }  // namespace shardsolve::runtime::cuda

@@ -56,9 +56,9 @@ constexpr int sharers = threads / (rows / 2);
 /// Columns of each.
 constexpr int share = rows / sharers;
 
-/// How the memory of a rank is divided: see PersistentSolve.
+/// How the memory of a rank is divided: see PersistentSolveArguments.
 template <class E>
-struct Job : PersistentSolve<E> {
+struct Job : PersistentSolveArguments<E> {
   const volatile std::uint32_t* failed;
   int cluster;  // thread blocks in each
   // of the slab, as kernels call no functions of the host's
@@ -591,7 +591,7 @@ bool CholeskyDeviceKernels<E>::has_persistent_solve() {
 
 template <class E>
 void CholeskyDeviceKernels<E>::persistent_solve(cudaStream_t stream,
-                                                const PersistentSolve<E>& solve,
+                                                const PersistentSolveArguments<E>& solve,
                                                 const volatile std::uint32_t* failed) {
   const Room room = cuda::room<E>();
   const Job<E> job{
@@ -604,7 +604,7 @@ void CholeskyDeviceKernels<E>::persistent_solve(cudaStream_t stream,
 #define SHARDSOLVE_INSTANTIATE(E)                                 \
   template bool CholeskyDeviceKernels<E>::has_persistent_solve(); \
   template void CholeskyDeviceKernels<E>::persistent_solve(       \
-      cudaStream_t, const PersistentSolve<E>&, const volatile std::uint32_t*);
+      cudaStream_t, const PersistentSolveArguments<E>&, const volatile std::uint32_t*);
 
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)
