@@ -17,8 +17,11 @@ namespace shardsolve::runtime {
 
 /// How a backend wants a chase cut, and the way back.
 struct ChaseTuning {
+  std::int64_t group = 1;   ///< sweeps
   std::int64_t queues = 1;  ///< that may work on consecutive groups of sweeps at a time, at most
-  std::int64_t waves = 1;   ///< of a kernel
+  /// As many of these for each rank. On CPUs a queue needs what another rank leaves idle.
+  std::int64_t queues_a_rank = 1;
+  std::int64_t waves = 1;  ///< of a kernel
   /// Sweeps that are applied to some columns of vectors before they are applied to the next ones,
   /// and these columns.
   std::int64_t sweeps = 1;

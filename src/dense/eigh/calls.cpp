@@ -12,6 +12,7 @@
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/public_call.hpp"
 #include "dense/shared/require_reachable.hpp"
+#include "runtime/band_kernels.hpp"
 
 #include <shardsolve/eigh.hpp>
 #include <shardsolve/error.hpp>
@@ -138,7 +139,9 @@ class Eigh {
         request_(request),
         exponent_(safe_exponent<T>(norm)),
         norm_(Scaled{norm.fraction, norm.exponent + exponent_}.value()),
-        groups_(sizes.groups(is_complex<T>)) {}
+        groups_(sizes.groups(is_complex<T>, rank.kernels<runtime::BandKernels<T>>()
+                                                .chase_tuning(sizes.chase(is_complex<T>))
+                                                .group)) {}
 
   Outcome run() {
     scale(rank_, exponent_, slab_);
