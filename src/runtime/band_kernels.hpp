@@ -104,7 +104,8 @@ class BandKernels {
   }
   /// The reflectors of a group of sweeps as products I - V t V^H, one for each number of a task, in
   /// the order of numbers: of each V and V t, of b + count - 1 rows and count columns, zeros
-  /// outside of the reflectors.
+  /// outside of the reflectors; or what takes no more room and apply_windows() of this backend
+  /// takes in their place.
   void windows(Queue& queue, const Chase& chase, const SweepGroup& sweeps, In reflectors, Out v,
                Out vt) const {
     require(reflectors.rows() == chase.bandwidth + 1 &&
