@@ -30,6 +30,9 @@ constexpr int threads = 512;
 constexpr int lanes = 32;
 constexpr int warps = threads / lanes;
 
+/// Columns that a warp goes through side by side.
+constexpr int together = 4;
+
 /// Rows whose products are added up together: as few as make no more chunks than that. So sums do
 /// not depend on how many blocks there are.
 constexpr std::int64_t most_chunks = 128;
@@ -183,19 +186,25 @@ class PanelBlock {
   __device__ void give_products(int j) {
     const int rows_a_chunk = static_cast<int>(panel_.chunk_rows);
     E* const sums = panel_.exchange.sums + (j % 2) * most_chunks * columns_;
-    for (int at = warp_; at < own_chunks_ * columns_ && rows_ > 0; at += warps) {
-      const int chunk = at / columns_;
-      const int c = at % columns_;
+    for (int chunk = 0; chunk < own_chunks_ && rows_ > 0; ++chunk) {
+      const int begin = max(chunk * rows_a_chunk, below(j) / lanes * lanes);
       const int end = min((chunk + 1) * rows_a_chunk, rows_);
-      E sum = from_real<E>(0);
-      for (int i = chunk * rows_a_chunk + lane_; i < end; i += lanes) {
-        if (i >= below(j)) {
-          sum = add_product(sum, conjugate(own(i, j)), own(i, c));
+      for (int first = warp_; first < columns_; first += together * warps) {
+        E products[together] = {};
+        for (int i = begin + lane_; i < end; i += lanes) {
+          const E left = i >= below(j) ? conjugate(own(i, j)) : from_real<E>(0);
+#pragma unroll
+          for (int k = 0; k < together; ++k) {
+            if (first + k * warps < columns_) {
+              products[k] = add_product(products[k], left, own(i, first + k * warps));
+            }
+          }
         }
-      }
-      sum = sum_over_lanes(sum);
-      if (lane_ == 0) {
-        store_through(sums + (first_chunk_ + chunk) * columns_ + c, sum);
+        const E sum = sum_four(products);
+        const int c = first + lane_ / (lanes / together) * warps;
+        if (lane_ % (lanes / together) == 0 && c < columns_) {
+          store_through(sums + (first_chunk_ + chunk) * columns_ + c, sum);
+        }
       }
     }
     const std::int64_t pivot = j - first_row_;
@@ -247,10 +256,22 @@ class PanelBlock {
   }
 
   __device__ void apply(int j, const Reflector<E>& h) {
-    for (int c = j + 1 + warp_; c < columns_; c += warps) {
-      const E factor = product_of(h.scale, shared_.factors[c]);
+    for (int first = j + 1 + warp_; first < columns_; first += together * warps) {
+      E factors[together];
+#pragma unroll
+      for (int k = 0; k < together; ++k) {
+        const int c = first + k * warps;
+        factors[k] = c < columns_ ? product_of(h.scale, shared_.factors[c]) : from_real<E>(0);
+      }
       for (int i = below(j) + lane_; i < rows_; i += lanes) {
-        own(i, c) = subtract_product(own(i, c), own(i, j), factor);
+        const E left = own(i, j);
+#pragma unroll
+        for (int k = 0; k < together; ++k) {
+          const int c = first + k * warps;
+          if (c < columns_) {
+            own(i, c) = subtract_product(own(i, c), left, factors[k]);
+          }
+        }
       }
     }
     __syncthreads();
