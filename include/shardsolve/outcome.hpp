@@ -20,6 +20,7 @@ enum class Status : std::uint8_t {
   not_hermitian = 2,          ///< A differs from its conjugate transpose; `location`: an entry of A
   nonfinite_input = 3,        ///< A or b holds a NaN or an infinity; `location`: the entry
   overflow = 4,               ///< the answer does not fit the dtype's range
+  not_converged = 5,          ///< an iteration did not find eigenvalues
 };
 
 /// What a status comes to, whatever the routine.
@@ -74,6 +75,13 @@ struct SHARDSOLVE_EXPORT Outcome {
   /// Reciprocal condition number 1 / (||A||_1 ||A^-1||_1): an estimate (never below the true one
   /// but for rounding), exact for an inverse.
   std::optional<double> rcond;
+  /// Of eigenpairs, the largest ||A z - w z||_2 / ||A||_1 as random vectors see it: with four
+  /// vectors g of random signs, (A g)^H z - w g^H z, the root of its mean square. Rounding alone
+  /// gives a small multiple of the unit roundoff.
+  std::optional<double> residual;
+  /// Of eigenvectors, the largest 2-norm of a row of Z^H Z - I, estimated likewise by
+  /// Z^H (Z g) - g. Rounding alone gives a small multiple of the unit roundoff.
+  std::optional<double> orthogonality;
 
   double seconds = 0.0;  ///< wall-clock time of the call
   double flops = 0.0;    ///< floating-point operations counted as real ones, over all ranks

@@ -37,6 +37,10 @@ SHARDSOLVE_EXPORT Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype
 /// cholesky_inverse, the factor given.
 SHARDSOLVE_EXPORT Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dtype);
 
+/// eigh of a matrix on this layout, of which the boundaries count: with eigenvectors, as many as
+/// the matrix has, or without.
+SHARDSOLVE_EXPORT Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors);
+
 /// The tile size that CPU devices use when none is asked for and no TileTable has another: a
 /// function of the shape alone, so that results are the same bits everywhere.
 SHARDSOLVE_EXPORT std::int64_t default_tile(std::int64_t n, std::int64_t ranks, Dtype dtype);

@@ -29,6 +29,7 @@ class Status(enum.IntEnum):
     NOT_HERMITIAN = 2
     NONFINITE_INPUT = 3
     OVERFLOW = 4
+    NOT_CONVERGED = 5
     INVALID_ARGUMENT = FAILURE
     OUT_OF_MEMORY = 101
     DEVICE = 102
@@ -50,6 +51,7 @@ _ADVICE = {
     Status.NOT_HERMITIAN: "Both triangles are needed; pass (A + A^H) / 2 to accept the difference.",
     Status.NONFINITE_INPUT: "Find out where the NaN or infinity was made.",
     Status.OVERFLOW: "Scale the matrix or the right-hand sides, or use a wider dtype.",
+    Status.NOT_CONVERGED: "An iteration for eigenvalues failed: please report the matrix.",
     Status.INVALID_ARGUMENT: "See the message.",
     Status.OUT_OF_MEMORY: "Use more devices, a smaller problem, or overwrite_a=True.",
     Status.DEVICE: "A device failed or is missing: see the message.",

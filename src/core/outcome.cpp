@@ -51,6 +51,11 @@ std::string overflow(const Location&) {
          "sides, or use a wider dtype";
 }
 
+std::string not_converged(const Location&) {
+  return "an iteration for eigenvalues did not converge, and there is no answer: this is not known "
+         "to happen with finite numbers, so please report the matrix";
+}
+
 std::string unknown(const Location&) { return "unknown status"; }
 
 /// The table of statuses. One that is missing does not compile.
@@ -66,6 +71,8 @@ StatusRow row_of(Status status) {
       return {"nonfinite_input", StatusClass::input, nonfinite_input};
     case Status::overflow:
       return {"overflow", StatusClass::numerical, overflow};
+    case Status::not_converged:
+      return {"not_converged", StatusClass::numerical, not_converged};
   }
   return {"unknown", StatusClass::numerical, unknown};
 }
@@ -82,6 +89,18 @@ constexpr Figure table_of_figures[] = {
      .meaning = "1 / condition number",
      .format = "{:.1e}",
      .value = &Outcome::rcond},
+    {.name = "residual",
+     .label = "residual",
+     .meaning = "distance of A z from w z, the largest, relative to A",
+     .format = "{:.1e}",
+     .rounding = 100.0,
+     .value = &Outcome::residual},
+    {.name = "orthogonality",
+     .label = "orthogonality",
+     .meaning = "distance of Z^H Z from the identity",
+     .format = "{:.1e}",
+     .rounding = 100.0,
+     .value = &Outcome::orthogonality},
 };
 
 }  // namespace

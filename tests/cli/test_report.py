@@ -29,6 +29,8 @@ KEYS = [
     "tile_date",
     "backward_error",
     "rcond",
+    "residual",
+    "orthogonality",
     "unit_roundoff",
     "error_estimate",
     "logdet",

@@ -122,6 +122,11 @@ template <Scalar T>
   if (const auto values = has_eigenvalues(a, pairs.values); !values) {
     return values;
   }
+  return has_eigenpairs(a, pairs);
+}
+
+template <Scalar T>
+::testing::AssertionResult has_eigenpairs(const DenseMatrix<T>& a, const Eigenpairs<T>& pairs) {
   const std::int64_t n = a.rows();
   if (pairs.vectors.rows() != n || pairs.vectors.columns() != n) {
     return ::testing::AssertionFailure() << pairs.vectors.rows() << " x " << pairs.vectors.columns()
@@ -170,6 +175,8 @@ template <Scalar T>
                                          const std::vector<double>&);                  \
   template ::testing::AssertionResult diagonalises<T>(const DenseMatrix<T>&,           \
                                                       const Eigenpairs<T>&);           \
+  template ::testing::AssertionResult has_eigenpairs<T>(const DenseMatrix<T>&,         \
+                                                        const Eigenpairs<T>&);         \
   template ::testing::AssertionResult has_eigenvalues<T>(const DenseMatrix<T>&,        \
                                                          const std::vector<RealOf<T>>&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)

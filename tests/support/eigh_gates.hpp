@@ -45,6 +45,10 @@ double eigenvalue_distance(const std::vector<RealOf<T>>& w, const std::vector<do
 template <Scalar T>
 ::testing::AssertionResult diagonalises(const DenseMatrix<T>& a, const Eigenpairs<T>& pairs);
 
+/// Of all eigenpairs, residual and orthogonality alone.
+template <Scalar T>
+::testing::AssertionResult has_eigenpairs(const DenseMatrix<T>& a, const Eigenpairs<T>& pairs);
+
 /// Likewise of eigenvalues without vectors.
 template <Scalar T>
 ::testing::AssertionResult has_eigenvalues(const DenseMatrix<T>& a,

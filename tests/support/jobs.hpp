@@ -7,6 +7,7 @@
 #include "tests/support/tridiagonal_job.hpp"
 
 #include <shardsolve/cholesky.hpp>
+#include <shardsolve/eigh.hpp>
 
 #include <gtest/gtest.h>
 
@@ -162,6 +163,19 @@ Answer run_reuse(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
   return answer;
 }
 
+template <Scalar T>
+Answer run_eigh(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const ShardedMatrix<T> a = system.matrix();
+  const Eigenvalues<T> found = eigh(mesh, a, {}, options);
+  EXPECT_TRUE(found.outcome.ok()) << found.outcome.message();
+  Answer answer{{found.outcome.residual.value_or(-1), found.outcome.orthogonality.value_or(-1)},
+                {}};
+  answer.numbers.insert(answer.numbers.end(), found.values.begin(), found.values.end());
+  system.add(answer, a);
+  return answer;
+}
+
 template <class Real>
 Answer run_tridiagonal(Mesh& mesh, const RunOptions& options) {
   const auto results = tridiagonal::run_job<Real>(mesh, options);
@@ -188,6 +202,7 @@ inline std::vector<Job> jobs() {
                        job("reuse", run_reuse<std::complex<float>>)};
   if (test_gpus().empty()) {  // those have no kernels for it
     all.push_back({"tridiagonal", run_tridiagonal<double>});
+    all.push_back(job("eigh", run_eigh<std::complex<double>>));
   }
   return all;
 }

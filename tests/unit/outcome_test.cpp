@@ -15,8 +15,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr Status statuses[] = {Status::ok, Status::not_positive_definite, Status::not_hermitian,
-                               Status::nonfinite_input, Status::overflow};
+constexpr Status statuses[] = {
+    Status::ok,       Status::not_positive_definite, Status::not_hermitian, Status::nonfinite_input,
+    Status::overflow, Status::not_converged};
 
 struct Case {
   std::string name;
@@ -49,6 +50,7 @@ std::vector<Case> cases() {
         .location = Location::in_right_hand_sides(GlobalIndex(5), GlobalIndex(6))},
        {"right-hand side", "NaN", "row 5", "column 6"}},
       {"overflow", {.status = Status::overflow}, {"range", "scale", "wider dtype"}},
+      {"not_converged", {.status = Status::not_converged}, {"did not converge", "report"}},
   };
 }
 
@@ -114,7 +116,8 @@ TEST(Figures, EachHasARowThatTellsItAndNoOther) {
       EXPECT_EQ((outcome.*other.value).has_value(), other.name == figure.name);
     }
   }
-  EXPECT_EQ(names, (std::set<std::string_view>{"backward_error", "rcond"}));
+  EXPECT_EQ(names,
+            (std::set<std::string_view>{"backward_error", "rcond", "residual", "orthogonality"}));
 }
 
 }  // namespace

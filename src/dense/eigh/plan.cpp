@@ -1,0 +1,92 @@
+#include "dense/eigh/call_sizes.hpp"
+#include "dense/eigh/certificate.hpp"
+#include "dense/eigh/divide_and_conquer.hpp"
+#include "dense/eigh/store_adjoint.hpp"
+#include "dense/shared/plan_parts.hpp"
+
+#include <shardsolve/plan.hpp>
+
+#include <algorithm>
+
+namespace shardsolve {
+namespace {
+
+using dense::eigh::CallSizes;
+using dense::eigh::SweepGroups;
+
+/// As on CPUs: TridiagonalTuning, and how many sweeps windows are kept of.
+constexpr runtime::TridiagonalTuning merges{.rows = 1024, .columns = 256};
+constexpr std::int64_t sweeps_at_once = 128;
+
+/// Elements that the reductions to a tridiagonal take, on the rank that needs most.
+std::int64_t reduction(const CallSizes& sizes, const SweepGroups& groups) {
+  const std::int64_t n = sizes.layout.size();
+  const std::int64_t b = sizes.layout.tile();
+  const std::int64_t ranks = sizes.layout.ranks();
+  const std::int64_t deferred = std::min(sizes.deferred - 1 + b, n);
+  std::int64_t elements = (3 * b + 1) * n;  // band and t
+  elements += 4 * n * deferred + 2 * deferred * b + 3 * n * b + 4 * b * b;
+  elements += sizes.layout.max_width();  // these two: full_to_band
+  if (ranks > 1) {
+    elements += 2 * b * (n + ranks * sizes.layout.max_width());
+  }
+  // band_to_tridiagonal
+  elements += (std::min<std::int64_t>(3, ranks) + 1) * (b + 1) * groups.most_columns();
+  return elements + 2 * n;
+}
+
+/// Elements of the way back for so many columns of Z.
+std::int64_t way_back(const CallSizes& sizes, const SweepGroups& groups, std::int64_t columns) {
+  const std::int64_t n = sizes.layout.size();
+  const std::int64_t b = sizes.layout.tile();
+  const std::int64_t merged = std::min(std::max(sizes.merged, b), n);
+  const std::int64_t windows =
+      std::min(std::max<std::int64_t>(sweeps_at_once / groups.size, 1), groups.count());
+  std::int64_t elements =
+      (2 * (b + 1) + windows * 2 * (b + groups.size - 1)) * groups.most_columns();
+  elements += n * std::min<std::int64_t>(256, columns);  // to_caller_order
+  elements += n * (2 * b + merged) + merged * (merged + 2 * b + 2 * columns);
+  return elements;
+}
+
+/// Reflectors that the rank with most of them keeps.
+std::int64_t most_reflectors(const SweepGroups& groups) {
+  return (groups.chase.bandwidth + 1) * groups.columns_of(0);
+}
+
+}  // namespace
+
+Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors) {
+  const CallSizes sizes(layout);
+  Plan plan = dense::begin_plan(sizes.layout, dtype);
+  const bool is_complex = dtype == Dtype::complex64 || dtype == Dtype::complex128;
+  const bool is_single = dense::is_split(dtype);
+  const std::int64_t element = element_size(dtype);
+  const std::int64_t real = is_single ? 4 : 8;
+  const std::int64_t n = layout.size();
+  const std::int64_t width = layout.max_width();
+  const SweepGroups groups = sizes.groups(is_complex);
+  const auto size = static_cast<double>(n);
+  const double received = size * size * static_cast<double>(layout.ranks() - 1);
+
+  plan.workspace_bytes = element * reduction(sizes, groups) + dense::small_change(layout, 1);
+  plan.flops = dense::multiply_add(dtype) * size * size * size * 2.0 / 3.0;
+  plan.bytes_moved = received * static_cast<double>(element);
+  if (vectors) {
+    plan.workspace_bytes +=
+        element * (way_back(sizes, groups, width) + most_reflectors(groups) +
+                   dense::eigh::Certificate<double>::elements(layout) +
+                   dense::eigh::store_adjoint_elements(layout)) +
+        (is_single ? dense::eigh::divide_and_conquer_bytes<float>(n, width, merges)
+                   : dense::eigh::divide_and_conquer_bytes<double>(n, width, merges));
+    // Z by rows, on its way and by columns, and as numbers of the dtype
+    plan.workspace_bytes += (3 * real + (is_complex ? element : 0)) * n * width;
+    plan.flops +=
+        dense::multiply_add(dtype) * size * size * size * 2.0 + size * size * size * 8.0 / 3.0;
+    plan.bytes_moved +=
+        received * static_cast<double>(element) + size * size * static_cast<double>(real);
+  }
+  return plan;
+}
+
+}  // namespace shardsolve

@@ -1,0 +1,74 @@
+#include "dense/eigh/rows_to_columns.hpp"
+
+#include "dense/eigh/call_sizes.hpp"
+#include "dense/shared/bytes_of.hpp"
+
+#include <complex>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::dense::eigh {
+namespace {
+
+/// Real numbers as numbers of T, both without gaps.
+template <Scalar T>
+MatrixView<T> widened(mesh::Rank& rank, MatrixView<RealOf<T>> z) {
+  if constexpr (is_complex<T>) {
+    const MatrixView<T> wide = rank.workspace<T>(z.rows(), z.columns());
+    const std::int64_t count = z.rows() * z.columns();
+    rank.kernels<T>().fill(rank.update(), T{0}, wide);
+    // The real parts of them are every second number.
+    rank.kernels<RealOf<T>>().copy(
+        rank.update(), MatrixView<RealOf<T>>(z.data(), 1, count, 1),
+        MatrixView<RealOf<T>>(reinterpret_cast<RealOf<T>*>(wide.data()), 1, count, 2));
+    return wide;
+  } else {
+    return z;
+  }
+}
+
+}  // namespace
+
+template <Scalar T>
+MatrixView<T> rows_to_columns(mesh::Rank& rank, const SlabLayout& layout,
+                              MatrixView<RealOf<T>> rows, std::int64_t count) {
+  using Real = RealOf<T>;
+  const std::int64_t self = rank.index();
+  const std::int64_t columns = vectors_on(layout, self, count);
+  const MatrixView<Real> incoming = rank.workspace<Real>(layout.size() * columns, 1);
+  std::vector<comm::Bytes> send;
+  std::vector<comm::Bytes> receive;
+  std::vector<MatrixView<Real>> parts;
+  for (std::int64_t r = 0; r < rank.count(); ++r) {
+    const std::int64_t first = std::min(layout.segment(r).begin.value(), count);
+    send.push_back(bytes_of(rows.columns_from(first, vectors_on(layout, r, count))));
+    const std::int64_t before = layout.segment(r).begin.value() * columns;
+    parts.emplace_back(incoming.data() + before, layout.width(r), columns);
+    receive.push_back(bytes_of(parts.back()));
+  }
+  rank.finish(rank.update());  // which makes the rows
+  rank.communicator().all_to_all(rank.transfer(), std::move(send), std::move(receive));
+  rank.finish(rank.transfer());
+
+  const MatrixView<Real> z = rank.workspace<Real>(layout.size(), columns);
+  for (std::int64_t r = 0; r < rank.count(); ++r) {
+    const GlobalRange segment = layout.segment(r);
+    const std::int64_t first = std::min(segment.begin.value(), count);
+    rank.kernels<Real>().copy(
+        rank.update(),
+        r == self ? rows.columns_from(first, columns) : parts[static_cast<std::size_t>(r)],
+        z.block(segment.begin.value(), 0, segment.size(), columns));
+  }
+  return widened<T>(rank, z);
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                                  \
+  template MatrixView<T> rows_to_columns<T>(mesh::Rank&, const SlabLayout&, MatrixView<RealOf<T>>, \
+                                            std::int64_t);
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(std::complex<float>)
+SHARDSOLVE_INSTANTIATE(std::complex<double>)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::dense::eigh

@@ -1,0 +1,314 @@
+// The public eigh: against the gates, whatever the matrix, the dtype and the cut.
+
+#include "mesh/mesh_state.hpp"
+#include "mesh/rank.hpp"
+#include "support/bits.hpp"
+#include "support/dtypes.hpp"
+#include "support/eigh_gates.hpp"
+#include "support/eigh_zoo.hpp"
+#include "support/lapack.hpp"
+#include "support/sharded_problem.hpp"
+#include "support/thrown.hpp"
+
+#include <shardsolve/eigh.hpp>
+#include <shardsolve/plan.hpp>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::testing {
+namespace {
+
+constexpr std::int64_t tile = 7;  // which eigh does not look at
+
+/// Even, ragged and empty slabs.
+std::vector<SlabLayout> layouts(std::int64_t n) {
+  std::vector<SlabLayout> all;
+  for (const std::int64_t ranks : {1, 2, 3, 4}) {
+    all.push_back(SlabLayout::even(n, ranks, tile));
+  }
+  all.emplace_back(std::vector<std::int64_t>{0, n / 5, n / 5, n - n / 7, n}, tile);
+  all.emplace_back(std::vector<std::int64_t>{0, 0, n, n}, tile);
+  return all;
+}
+
+template <Scalar T>
+struct Answered {
+  Eigenvalues<T> found;
+  DenseMatrix<T> z;  // the whole of A's memory
+};
+
+template <Scalar T>
+Answered<T> run(const SlabLayout& layout, const DenseMatrix<T>& a,
+                const EighRequest& request = {}) {
+  Mesh mesh = Mesh::host(layout.ranks());
+  const ShardedMatrix<T> slabs = shard(a, layout);
+  Eigenvalues<T> found = eigh(mesh, slabs, request);
+  return {std::move(found), whole(slabs)};
+}
+
+template <Scalar T>
+DenseMatrix<T> hermitian(std::int64_t n) {
+  return eigh_zoo<T>(n).front().a;
+}
+
+/// Whether the largest entry of each column is real and positive.
+template <Scalar T>
+bool has_fixed_phases(const DenseMatrix<T>& z) {
+  for (std::int64_t j = 0; j < z.columns(); ++j) {
+    const T* const column = z.data() + j * z.rows();
+    const T largest = *std::max_element(column, column + z.rows(), [](const T& x, const T& y) {
+      return std::abs(x) < std::abs(y);
+    });
+    // Of entries that are equal but for rounding another may be the one.
+    if (!(std::abs(largest - std::abs(largest)) <= 4 * unit_roundoff<T>) &&
+        std::none_of(column, column + z.rows(), [&](const T& x) {
+          return x == std::abs(x) && std::abs(x) >= std::abs(largest) * (1 - 8 * unit_roundoff<T>);
+        })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+template <Scalar T>
+void expect_diagonalised(const SlabLayout& layout, const DenseMatrix<T>& a) {
+  const Answered<T> answer = run(layout, a);
+  ASSERT_TRUE(answer.found.outcome.ok()) << answer.found.outcome.message();
+  EXPECT_EQ(answer.found.vectors, a.rows());
+  EXPECT_TRUE(diagonalises(a, {answer.found.values, answer.z}));
+  EXPECT_TRUE(has_fixed_phases(answer.z));
+  const double limit = 16.0 * std::sqrt(static_cast<double>(a.rows()) + 1.0) * unit_roundoff<T>;
+  EXPECT_LE(answer.found.outcome.residual.value(), limit);
+  EXPECT_LE(answer.found.outcome.orthogonality.value(), limit);
+}
+
+template <class T>
+class Eigh : public ::testing::Test {};
+TYPED_TEST_SUITE(Eigh, Dtypes, DtypeNames);
+
+TYPED_TEST(Eigh, OnEveryCut_PassesTheGates) {
+  using T = TypeParam;
+  for (const std::int64_t n : {0, 1, 2, 7, 33, 120}) {
+    const DenseMatrix<T> a = hermitian<T>(n);
+    for (const SlabLayout& layout : layouts(n)) {
+      SCOPED_TRACE(fmt::format("n {}, cut {}", n, fmt::join(layout.boundaries(), " ")));
+      expect_diagonalised(layout, a);
+    }
+  }
+}
+
+TYPED_TEST(Eigh, OfManyRows_PassesTheGates) {
+  using T = TypeParam;
+  const std::int64_t n = 301;
+  const DenseMatrix<T> a = hermitian<T>(n);
+  expect_diagonalised(SlabLayout::even(n, 2, tile), a);
+  expect_diagonalised(SlabLayout({0, 17, 17, 200, n}, tile), a);
+}
+
+TYPED_TEST(Eigh, OfEveryMatrixOfTheZoo_PassesTheGates) {
+  using T = TypeParam;
+  for (const std::int64_t n : {33, 90}) {
+    for (const EighCase<T>& matrix : eigh_zoo<T>(n)) {
+      SCOPED_TRACE(fmt::format("{} of {} rows", matrix.name, n));
+      expect_diagonalised(SlabLayout({0, n / 5, n / 5, n - 9, n}, tile), matrix.a);
+    }
+  }
+}
+
+TYPED_TEST(Eigh, WithoutVectors_FindsTheEigenvalues) {
+  using T = TypeParam;
+  for (const std::int64_t n : {0, 1, 2, 7, 33}) {
+    for (const EighCase<T>& matrix : eigh_zoo<T>(n)) {
+      for (const SlabLayout& layout :
+           {SlabLayout::even(n, 3, tile), SlabLayout::even(n, 1, tile)}) {
+        SCOPED_TRACE(fmt::format("{} of {} rows", matrix.name, n));
+        const Answered<T> answer = run(layout, matrix.a, {.vectors = false});
+        ASSERT_TRUE(answer.found.outcome.ok()) << answer.found.outcome.message();
+        EXPECT_EQ(answer.found.vectors, 0);
+        EXPECT_TRUE(has_eigenvalues(matrix.a, answer.found.values));
+        EXPECT_FALSE(answer.found.outcome.residual.has_value());
+      }
+    }
+  }
+}
+
+/// The first columns of Z for some of the eigenvalues.
+template <Scalar T>
+void expect_some(const DenseMatrix<T>& a, const Answered<T>& some, const std::vector<RealOf<T>>& w,
+                 std::int64_t first, std::int64_t last) {
+  ASSERT_TRUE(some.found.outcome.ok()) << some.found.outcome.message();
+  const std::int64_t count = last - first;
+  ASSERT_EQ(static_cast<std::int64_t>(some.found.values.size()), count);
+  ASSERT_EQ(some.found.vectors, count);
+  double most = 0.0;
+  for (const RealOf<T> value : w) {
+    most = std::max(most, double{std::abs(value)});
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    EXPECT_NEAR(some.found.values[static_cast<std::size_t>(i)],
+                w[static_cast<std::size_t>(first + i)], 40 * unit_roundoff<T> * most);
+  }
+  const DenseMatrix<T> z(MatrixView<const T>(some.z.view().columns_from(0, count)));
+  const double limit = 4 * std::max(10.0, static_cast<double>(a.rows()));
+  EXPECT_LE(eigh_residual_ratio<T>(a, {some.found.values, z}), limit);
+  EXPECT_LE(orthogonality_ratio(z), limit);
+}
+
+TYPED_TEST(Eigh, AsAdjoint_HasTheSameNumbersInRows) {
+  using T = TypeParam;
+  const std::int64_t n = 150;
+  const DenseMatrix<T> a = hermitian<T>(n);
+  for (const SlabLayout& layout : layouts(n)) {
+    for (const std::int64_t count : {n, std::int64_t{140}, std::int64_t{1}}) {
+      SCOPED_TRACE(fmt::format("cut {}, {} vectors", fmt::join(layout.boundaries(), " "), count));
+      EighRequest request{.indices = EighRequest::Indices{0, count}};
+      const DenseMatrix<T> z(run(layout, a, request).z.view().columns_from(0, count));
+      request.adjoint = true;
+      const DenseMatrix<T> zh(run(layout, a, request).z.view().block(0, 0, count, n));
+      EXPECT_TRUE(same_bits(zh, reference::conjugate_transpose(z)));
+    }
+  }
+}
+
+TYPED_TEST(Eigh, OfSomeIndices_FindsThese) {
+  using T = TypeParam;
+  const std::int64_t n = 60;
+  const DenseMatrix<T> a = hermitian<T>(n);
+  const std::vector<RealOf<T>> w = run(SlabLayout::even(n, 1, tile), a).found.values;
+  for (const SlabLayout& layout : layouts(n)) {
+    for (const auto& [first, last] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {0, 1}, {10, 37}, {59, 60}}) {
+      SCOPED_TRACE(fmt::format("{} to {}", first, last));
+      expect_some(a, run(layout, a, {.indices = EighRequest::Indices{first, last}}), w, first,
+                  last);
+      const Answered<T> values =
+          run(layout, a, {.vectors = false, .indices = EighRequest::Indices{first, last}});
+      EXPECT_EQ(static_cast<std::int64_t>(values.found.values.size()), last - first);
+    }
+  }
+}
+
+TYPED_TEST(Eigh, OfARangeOfValues_FindsThoseInIt) {
+  using T = TypeParam;
+  const std::int64_t n = 60;
+  const DenseMatrix<T> a = hermitian<T>(n);
+  const std::vector<RealOf<T>> w = run(SlabLayout::even(n, 1, tile), a).found.values;
+  const double low = 0.5 * (double{w[19]} + double{w[20]});
+  const double high = 0.5 * (double{w[44]} + double{w[45]});
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const SlabLayout& layout : layouts(n)) {
+    const auto between = [&](double from, double to) {
+      return run(layout, a, {.values = EighRequest::Values{from, to}});
+    };
+    expect_some(a, between(low, high), w, 20, 45);
+    expect_some(a, between(-infinity, low), w, 0, 20);
+    expect_some(a, between(high, infinity), w, 45, n);
+    expect_some(a, between(high, low), w, 0, 0);
+  }
+}
+
+TYPED_TEST(Eigh, OfARangeOfValuesOfAScaledMatrix_FindsThoseInIt) {
+  using T = TypeParam;
+  for (const EighCase<T>& matrix : eigh_zoo<T>(33)) {
+    if (matrix.name != "hermitian_tiny" && matrix.name != "hermitian_huge") {
+      continue;
+    }
+    SCOPED_TRACE(matrix.name);
+    const SlabLayout layout = SlabLayout::even(33, 2, tile);
+    const std::vector<RealOf<T>> w = run(layout, matrix.a).found.values;
+    const double low = 0.5 * (double{w[9]} + double{w[10]});
+    const Answered<T> some =
+        run(layout, matrix.a,
+            {.vectors = false, .values = EighRequest::Values{low, double{w[32]} * 2}});
+    EXPECT_EQ(some.found.values.size(), 23U);
+  }
+}
+
+TYPED_TEST(Eigh, OfNumbersThatAreNone_IsRefusedAndLeavesThem) {
+  using T = TypeParam;
+  const SlabLayout layout({0, 10, 10, 33}, tile);
+  for (const RealOf<T> none :
+       {std::numeric_limits<RealOf<T>>::quiet_NaN(), std::numeric_limits<RealOf<T>>::infinity()}) {
+    DenseMatrix<T> a = hermitian<T>(33);
+    a(20, 20) = none;
+    const Answered<T> answer = run(layout, a);
+    EXPECT_EQ(answer.found.outcome.status, Status::nonfinite_input);
+    EXPECT_TRUE(answer.found.values.empty());
+    EXPECT_TRUE(same_bits(answer.z, a));
+  }
+}
+
+TYPED_TEST(Eigh, OfAMatrixThatIsNotHermitian_IsRefusedAndLeavesIt) {
+  using T = TypeParam;
+  DenseMatrix<T> a = hermitian<T>(33);
+  a(20, 3) += T{1};
+  const Answered<T> answer = run(SlabLayout({0, 10, 10, 33}, tile), a);
+  EXPECT_EQ(answer.found.outcome.status, Status::not_hermitian);
+  EXPECT_TRUE(same_bits(answer.z, a));
+}
+
+TYPED_TEST(Eigh, Repeated_HasTheSameBits) {
+  using T = TypeParam;
+  const SlabLayout layout({0, 20, 20, 70, 90}, tile);
+  const DenseMatrix<T> a = hermitian<T>(90);
+  const Answered<T> first = run(layout, a);
+  for (int i = 0; i < 3; ++i) {
+    const Answered<T> again = run(layout, a);
+    EXPECT_EQ(again.found.values, first.found.values);
+    EXPECT_TRUE(same_bits(again.z, first.z));
+    EXPECT_EQ(again.found.outcome.residual, first.found.outcome.residual);
+    EXPECT_EQ(again.found.outcome.orthogonality, first.found.outcome.orthogonality);
+  }
+}
+
+TYPED_TEST(Eigh, Workspace_IsWhatThePlanSays) {
+  using T = TypeParam;
+  const std::int64_t n = 640;
+  const DenseMatrix<T> a = hermitian<T>(n);
+  for (const SlabLayout& layout :
+       {SlabLayout::even(n, 4, 64), SlabLayout::even(n, 1, 64),
+        SlabLayout({0, 500, 500, 560, 640}, 64), SlabLayout({0, 640, 640, 640, 640}, 64)}) {
+    for (const bool vectors : {true, false}) {
+      SCOPED_TRACE(fmt::format("cut {}, vectors {}", fmt::join(layout.boundaries(), " "), vectors));
+      Mesh mesh = Mesh::host(layout.ranks());
+      ASSERT_TRUE(eigh(mesh, shard(a, layout), {.vectors = vectors}).outcome.ok());
+      std::mutex mutex;
+      std::int64_t most = 0;
+      mesh.state().run({}, [&](mesh::Rank& rank) {
+        const std::lock_guard lock(mutex);
+        most = std::max(most, rank.most_workspace());
+      });
+      const Plan plan = plan_eigh(layout, dtype_of<T>, vectors);
+      constexpr std::int64_t rounded_up = 64 * 512;
+      EXPECT_LE(most, plan.workspace_bytes + rounded_up);
+      EXPECT_GE(most, plan.workspace_bytes / 2);
+    }
+  }
+}
+
+TEST(EighRequests, ThatMakeNoSense_Throw) {
+  const auto expect_invalid = [](const EighRequest& request, const std::string& word) {
+    expect_error([&] { run(SlabLayout::even(5, 2, tile), hermitian<double>(5), request); },
+                 ErrorKind::invalid_argument, {word});
+  };
+  expect_invalid({.indices = EighRequest::Indices{-1, 2}}, "first");
+  expect_invalid({.indices = EighRequest::Indices{3, 2}}, "first");
+  expect_invalid({.indices = EighRequest::Indices{3, 6}}, "first");
+  expect_invalid({.indices = EighRequest::Indices{0, 1}, .values = EighRequest::Values{0, 1}},
+                 "give one");
+  expect_invalid({.values = EighRequest::Values{std::nan(""), 1}}, "NaN");
+}
+
+}  // namespace
+}  // namespace shardsolve::testing
