@@ -235,7 +235,7 @@ Outcome look_at(const PublicCall& call, const ShardedMatrix<T>& a,
   return call.run([a, found](mesh::Rank& rank) {
     require_reachable(rank, a, "the matrix");
     rank.report("check", 0.0);
-    const InputCheck check = check_input<T>(rank, a.layout(), a.slab(rank.index()));
+    const InputCheck check = check_hermitian<T>(rank, a.layout(), a.slab(rank.index()));
     if (rank.leads()) {
       found->norm = check.norm;
     }
