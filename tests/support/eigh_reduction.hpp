@@ -1,5 +1,5 @@
 /// Problems for the tests of the reductions of an eigenproblem, and what their results are measured
-/// with. On CPU devices: GPUs have no such kernels.
+/// with.
 #pragma once
 
 #include "mesh/host_backend.hpp"

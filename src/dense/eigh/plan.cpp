@@ -15,8 +15,9 @@ namespace {
 using dense::eigh::CallSizes;
 using dense::eigh::SweepGroups;
 
-/// As on CPUs: TridiagonalTuning, and how many sweeps windows are kept of.
+/// As on CPUs: TridiagonalTuning, the sweeps of a group, and how many windows are kept of.
 constexpr runtime::TridiagonalTuning merges{.rows = 1024, .columns = 256};
+constexpr std::int64_t sweeps_of_a_group = 16;
 constexpr std::int64_t sweeps_at_once = 128;
 
 /// Elements that the reductions to a tridiagonal take, on the rank that needs most.
@@ -67,7 +68,7 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
   const std::int64_t real = is_single ? 4 : 8;
   const std::int64_t n = layout.size();
   const std::int64_t width = layout.max_width();
-  const SweepGroups groups = sizes.groups(is_complex);
+  const SweepGroups groups = sizes.groups(is_complex, sweeps_of_a_group);
   const auto size = static_cast<double>(n);
   const double received = size * size * static_cast<double>(layout.ranks() - 1);
 

@@ -1,6 +1,7 @@
 /// A GPU as one rank's share of the hardware.
 #pragma once
 
+#include "runtime/cuda/band_kernels.hpp"
 #include "runtime/cuda/cholesky_kernels.hpp"
 #include "runtime/cuda/cuda_kernels.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
@@ -35,6 +36,7 @@ struct CudaKernelSets {
       case KernelSet::cholesky:
         return static_cast<const CholeskyKernels<T>*>(&cholesky);
       case KernelSet::band:
+        return static_cast<const BandKernels<T>*>(&band);
       case KernelSet::tridiagonal:
         break;
     }
@@ -44,6 +46,7 @@ struct CudaKernelSets {
   CudaKernels<T> base;
   CudaHermitianKernels<T> hermitian;
   CudaCholeskyKernels<T> cholesky{base};
+  CudaBandKernels<T> band{base};
 };
 
 class CudaDevice final : public Device {
