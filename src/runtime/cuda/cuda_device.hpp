@@ -5,6 +5,7 @@
 #include "runtime/cuda/cuda_kernels.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/cuda/hermitian_kernels.hpp"
+#include "runtime/cuda/tridiagonal_kernels.hpp"
 #include "runtime/device.hpp"
 #include "runtime/pulse.hpp"
 
@@ -34,8 +35,12 @@ struct CudaKernelSets {
         return static_cast<const HermitianKernels<T>*>(&hermitian);
       case KernelSet::cholesky:
         return static_cast<const CholeskyKernels<T>*>(&cholesky);
-      case KernelSet::band:
       case KernelSet::tridiagonal:
+        if constexpr (!is_complex<T>) {
+          return static_cast<const TridiagonalKernels<T>*>(&tridiagonal);
+        }
+        break;
+      case KernelSet::band:
         break;
     }
     return nullptr;
@@ -44,6 +49,7 @@ struct CudaKernelSets {
   CudaKernels<T> base;
   CudaHermitianKernels<T> hermitian;
   CudaCholeskyKernels<T> cholesky{base};
+  CudaTridiagonalKernels<RealOf<T>> tridiagonal;
 };
 
 class CudaDevice final : public Device {
