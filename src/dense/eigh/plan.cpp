@@ -13,8 +13,9 @@ namespace {
 using dense::eigh::CallSizes;
 using dense::eigh::SweepGroups;
 
-/// As on CPUs: TridiagonalTuning, and how many sweeps windows are kept of.
-constexpr runtime::TridiagonalTuning merges{.rows = 1024, .columns = 256};
+/// As on GPUs, which take more than CPUs.
+constexpr runtime::TridiagonalTuning merges{.rows = 2048, .columns = 1024};
+/// As on CPUs: how many sweeps windows are kept of.
 constexpr std::int64_t sweeps_at_once = 128;
 
 /// Elements that the reductions to a tridiagonal take, on the rank that needs most.
