@@ -4,6 +4,7 @@
 #include "mesh/mesh_state.hpp"
 #include "mesh/rank.hpp"
 #include "reference/matmul.hpp"
+#include "support/backend.hpp"
 #include "support/bits.hpp"
 #include "support/dtypes.hpp"
 #include "support/eigh_gates.hpp"
@@ -55,7 +56,7 @@ struct Answered {
 template <Scalar T>
 Answered<T> run(const SlabLayout& layout, const DenseMatrix<T>& a,
                 const EighRequest& request = {}) {
-  Mesh mesh = Mesh::host(layout.ranks());
+  Mesh mesh = make_mesh(layout.ranks());
   const ShardedMatrix<T> slabs = shard(a, layout);
   Eigenvalues<T> found = eigh(mesh, slabs, request);
   return {std::move(found), whole(slabs)};
@@ -285,7 +286,7 @@ TYPED_TEST(Eigh, Workspace_IsWhatThePlanSays) {
         SlabLayout({0, 500, 500, 560, 640}, 64), SlabLayout({0, 640, 640, 640, 640}, 64)}) {
     for (const bool vectors : {true, false}) {
       SCOPED_TRACE(fmt::format("cut {}, vectors {}", fmt::join(layout.boundaries(), " "), vectors));
-      Mesh mesh = Mesh::host(layout.ranks());
+      Mesh mesh = make_mesh(layout.ranks());
       ASSERT_TRUE(eigh(mesh, shard(a, layout), {.vectors = vectors}).outcome.ok());
       std::mutex mutex;
       std::int64_t most = 0;

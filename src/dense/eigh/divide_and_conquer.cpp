@@ -59,6 +59,7 @@ class DivideAndConquer {
         values_(rank.host_workspace<Real>(n_)),
         diagonal_(rank, n_),
         off_diagonal_(rank, n_),
+        leaf_bounds_(rank, 2 * own_rows_.size()),
         leaf_values_(rank.workspace<Real>(n_, 1)),
         leaf_infos_(rank.workspace<std::int64_t>(n_, 1)),
         host_infos_(rank.host_workspace<std::int64_t>(n_)),
@@ -163,30 +164,36 @@ class DivideAndConquer {
     return {device_t_.diagonal + rows.begin, device_t_.off_diagonal + rows.begin, rows.size()};
   }
 
-  /// All leaves of this rank alone.
+  /// All leaves of this rank alone, at once.
   void solve_own_leaves() {
+    std::vector<RowRange> leaves;
+    std::vector<std::int64_t> bounds;
+    double cubes = 0;
     for (const Part& part : parts_) {
       if (part.is_leaf && is_mine(part)) {
-        tridiagonal_.solve_small(update(), torn(part.rows), leaf_values_.data() + part.rows.begin,
-                                 z_rows(part.rows, part.rows),
-                                 leaf_infos_.data() + part.rows.begin);
+        leaves.push_back(part.rows);
+        bounds.push_back(part.rows.begin - own_rows_.begin);
+        bounds.push_back(part.rows.end - own_rows_.begin);
+        cubes += std::pow(static_cast<double>(part.rows.size()), 3);
       }
     }
-    for (const Part& part : parts_) {
-      if (part.is_leaf && is_mine(part)) {
-        const auto count = static_cast<std::size_t>(part.rows.size());
-        update().copy(values_ + part.rows.begin, leaf_values_.data() + part.rows.begin,
-                      count * sizeof(Real));
-        update().copy(host_infos_ + part.rows.begin, leaf_infos_.data() + part.rows.begin,
-                      sizeof(std::int64_t));
-      }
+    if (leaves.empty()) {
+      return;
     }
+    const auto count = static_cast<std::int64_t>(leaves.size());
+    const std::int64_t first = leaves.front().begin;
+    const std::int64_t last = leaves.back().end;
+    tridiagonal_.solve_small(
+        update(), torn(own_rows_), {leaf_bounds_.put(update(), bounds), count, cubes},
+        leaf_values_.data() + own_rows_.begin, z_rows(own_rows_, own_rows_), leaf_infos_.data());
+    update().copy(values_ + first, leaf_values_.data() + first,
+                  static_cast<std::size_t>(last - first) * sizeof(Real));
+    update().copy(host_infos_, leaf_infos_.data(), leaves.size() * sizeof(std::int64_t));
     await(update(), computed_, sites::leaves_solved);
-    for (const Part& part : parts_) {
-      if (part.is_leaf && is_mine(part) && host_infos_[part.rows.begin] != 0 &&
-          own_failed_.empty()) {
-        fail(part);
-      }
+    const auto* const failed =
+        std::find_if(host_infos_, host_infos_ + count, [](std::int64_t info) { return info != 0; });
+    if (failed != host_infos_ + count) {
+      own_failed_ = leaves[static_cast<std::size_t>(failed - host_infos_)];
     }
   }
 
@@ -198,7 +205,7 @@ class DivideAndConquer {
     const MatrixView<Real> vectors = solution.columns_from(0, order);
     Real* const values = solution.columns_from(order, 1).data();
     if (root == rank_.index()) {
-      tridiagonal_.solve_small(update(), torn(part.rows), values, vectors, leaf_infos_.data());
+      tridiagonal_.solve_small(update(), torn(part.rows), {}, values, vectors, leaf_infos_.data());
     }
     // On every rank: the leaf before has been read.
     send_when_computed(sites::leaf_ready);
@@ -405,6 +412,7 @@ class DivideAndConquer {
 
   UploadedList<Real> diagonal_;  // of T, torn
   UploadedList<Real> off_diagonal_;
+  UploadedList<std::int64_t> leaf_bounds_;  // of this rank alone, counted from its first row
   runtime::Tridiagonal<Real> device_t_;
   MatrixView<Real> leaf_values_;
   MatrixView<std::int64_t> leaf_infos_;
@@ -438,7 +446,8 @@ std::int64_t divide_and_conquer_bytes(std::int64_t n, std::int64_t rows,
   constexpr auto real = static_cast<std::int64_t>(sizeof(Real));
   const std::int64_t an_eigenvalue = 5 * real + static_cast<std::int64_t>(sizeof(std::int64_t)) +
                                      static_cast<std::int64_t>(sizeof(runtime::SecularRoot<Real>));
-  return n * an_eigenvalue + real * most_small * (most_small + 1) +
+  const std::int64_t leaf_bounds = 2 * rows * static_cast<std::int64_t>(sizeof(std::int64_t));
+  return n * an_eigenvalue + leaf_bounds + real * most_small * (most_small + 1) +
          2 * PartMessage<Real>::bytes(n) + VectorMerge<Real>::bytes(n, rows, tuning);
 }
 

@@ -15,9 +15,10 @@ namespace {
 using dense::eigh::CallSizes;
 using dense::eigh::SweepGroups;
 
-/// As on CPUs: TridiagonalTuning, the sweeps of a group, and how many windows are kept of.
-constexpr runtime::TridiagonalTuning merges{.rows = 1024, .columns = 256};
-constexpr std::int64_t sweeps_of_a_group = 16;
+/// As on GPUs, which take more than CPUs: TridiagonalTuning, the sweeps of a group, and how many
+/// windows are kept of.
+constexpr runtime::TridiagonalTuning merges{.rows = 2048, .columns = 1024};
+constexpr std::int64_t sweeps_of_a_group = 64;
 constexpr std::int64_t sweeps_at_once = 128;
 
 /// Elements that the reductions to a tridiagonal take, on the rank that needs most.

@@ -6,6 +6,7 @@
 #include "runtime/cuda/cuda_kernels.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/cuda/hermitian_kernels.hpp"
+#include "runtime/cuda/tridiagonal_kernels.hpp"
 #include "runtime/device.hpp"
 #include "runtime/pulse.hpp"
 
@@ -38,6 +39,9 @@ struct CudaKernelSets {
       case KernelSet::band:
         return static_cast<const BandKernels<T>*>(&band);
       case KernelSet::tridiagonal:
+        if constexpr (!is_complex<T>) {
+          return static_cast<const TridiagonalKernels<T>*>(&tridiagonal);
+        }
         break;
     }
     return nullptr;
@@ -47,6 +51,7 @@ struct CudaKernelSets {
   CudaHermitianKernels<T> hermitian;
   CudaCholeskyKernels<T> cholesky{base};
   CudaBandKernels<T> band{base};
+  CudaTridiagonalKernels<RealOf<T>> tridiagonal;
 };
 
 class CudaDevice final : public Device {

@@ -1,0 +1,118 @@
+/// Roots, weights and eigenvectors of secular equations. Compiled with --fmad=false: roots and
+/// weights have the bits of the CPU.
+#include "runtime/cuda/kernels/launch.cuh"
+#include "runtime/cuda/kernels/matrix.cuh"
+#include "runtime/cuda/tridiagonal_device_kernels.hpp"
+#include "runtime/secular_search.hpp"
+
+#include <cmath>
+#include <cstdint>
+
+namespace shardsolve::runtime::cuda {
+namespace {
+
+/// Few, so that a small equation is spread over the GPU, too.
+constexpr int roots_a_block = 64;
+constexpr int vector_threads = 256;
+
+template <class Real>
+__global__ void __launch_bounds__(roots_a_block)
+    find_roots(SecularEquation<Real> equation, std::int64_t first, std::int64_t end,
+               SecularRoot<Real>* roots) {
+  const std::int64_t i = first + std::int64_t{blockIdx.x} * roots_a_block + threadIdx.x;
+  if (i < end) {
+    roots[i] = SecularSearch<Real>(equation, i).run();
+  }
+}
+
+/// A thread has one weight, and takes the roots in turn.
+template <class Real>
+__global__ void __launch_bounds__(roots_a_block)
+    make_weights(SecularEquation<Real> equation, const SecularRoot<Real>* __restrict__ roots,
+                 Real* weights) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * roots_a_block + threadIdx.x;
+  if (i >= equation.count) {
+    return;
+  }
+  const Real* __restrict__ d = equation.poles;
+  const std::int64_t last = equation.count - 1;
+  const Real own = d[i];
+  Real product = from_pole(equation, roots[last], i);
+#pragma unroll 4
+  for (std::int64_t j = 0; j < last; ++j) {
+    const SecularRoot<Real> root = roots[j];
+    product *= ((d[root.origin] - own) + root.offset) / (d[i <= j ? j + 1 : j] - own);
+  }
+  weights[i] = std::copysign(std::sqrt(std::abs(product)), equation.weights[i]);
+}
+
+/// A block makes one eigenvector.
+template <class Real>
+__global__ void __launch_bounds__(vector_threads)
+    make_vectors(SecularEquation<Real> equation, const SecularRoot<Real>* roots,
+                 const std::int64_t* __restrict__ rows, std::int64_t first, DeviceMatrix<Real> u) {
+  __shared__ Real sums[vector_threads];
+  const std::int64_t column = blockIdx.x;
+  const SecularRoot<Real> root = roots[first + column];
+  Real sum = 0;
+  for (std::int64_t i = threadIdx.x; i < equation.count; i += vector_threads) {
+    const std::int64_t pole = rows[i];
+    const Real entry = equation.weights[pole] / from_pole(equation, root, pole);
+    u(i, column) = entry;
+    sum += entry * entry;
+  }
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  for (unsigned half = vector_threads / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) {
+      sums[threadIdx.x] += sums[threadIdx.x + half];
+    }
+    __syncthreads();
+  }
+  const Real norm = std::sqrt(sums[0]);
+  for (std::int64_t i = threadIdx.x; i < equation.count; i += vector_threads) {
+    u(i, column) /= norm;
+  }
+}
+
+}  // namespace
+
+template <class Real>
+void TridiagonalDeviceKernels<Real>::secular_roots(cudaStream_t stream,
+                                                   const SecularEquation<Real>& equation,
+                                                   std::int64_t first, std::int64_t count,
+                                                   Root* roots) {
+  launch(stream, &find_roots<Real>, divide_up(count, roots_a_block), {dim3(roots_a_block)},
+         equation, first, first + count, roots);
+}
+
+template <class Real>
+void TridiagonalDeviceKernels<Real>::secular_weights(cudaStream_t stream,
+                                                     const SecularEquation<Real>& equation,
+                                                     const Root* roots, Real* weights) {
+  launch(stream, &make_weights<Real>, divide_up(equation.count, roots_a_block),
+         {dim3(roots_a_block)}, equation, roots, weights);
+}
+
+template <class Real>
+void TridiagonalDeviceKernels<Real>::secular_vectors(cudaStream_t stream,
+                                                     const SecularEquation<Real>& equation,
+                                                     const Root* roots, const std::int64_t* rows,
+                                                     std::int64_t first, Out u) {
+  launch(stream, &make_vectors<Real>, u.columns(), {dim3(vector_threads)}, equation, roots, rows,
+         first, device(u));
+}
+
+#define SHARDSOLVE_INSTANTIATE(Real)                                                              \
+  template void TridiagonalDeviceKernels<Real>::secular_roots(                                    \
+      cudaStream_t, const SecularEquation<Real>&, std::int64_t, std::int64_t, Root*);             \
+  template void TridiagonalDeviceKernels<Real>::secular_weights(                                  \
+      cudaStream_t, const SecularEquation<Real>&, const Root*, Real*);                            \
+  template void TridiagonalDeviceKernels<Real>::secular_vectors(                                  \
+      cudaStream_t, const SecularEquation<Real>&, const Root*, const std::int64_t*, std::int64_t, \
+      Out);
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::runtime::cuda
