@@ -229,6 +229,7 @@ class PanelBlock {
       // Columns before j are for t alone.
       if (team < teams && c < columns_ && (c >= j || makes_t_)) {
         E sum = from_real<E>(0);
+#pragma unroll 8
         for (int chunk = team; chunk < panel_.chunks; chunk += teams) {
           sum = sum_of(sum, load_fresh(sums + chunk * columns_ + c));
         }
