@@ -14,6 +14,7 @@ namespace {
 /// Few, so that a small equation is spread over the GPU, too.
 constexpr int roots_a_block = 64;
 constexpr int vector_threads = 256;
+constexpr int vectors_a_block = 4;
 
 template <class Real>
 __global__ void __launch_bounds__(roots_a_block)
@@ -46,32 +47,61 @@ __global__ void __launch_bounds__(roots_a_block)
   weights[i] = std::copysign(std::sqrt(std::abs(product)), equation.weights[i]);
 }
 
-/// A block makes one eigenvector.
+/// A block makes some eigenvectors, which share what it reads; it makes their entries a second time
+/// when it knows the norms, as reading them again would take longer.
 template <class Real>
 __global__ void __launch_bounds__(vector_threads)
     make_vectors(SecularEquation<Real> equation, const SecularRoot<Real>* roots,
                  const std::int64_t* __restrict__ rows, std::int64_t first, DeviceMatrix<Real> u) {
-  __shared__ Real sums[vector_threads];
-  const std::int64_t column = blockIdx.x;
-  const SecularRoot<Real> root = roots[first + column];
-  Real sum = 0;
+  __shared__ Real sums[vectors_a_block][vector_threads];
+  const std::int64_t left = std::int64_t{blockIdx.x} * vectors_a_block;
+  Real origins[vectors_a_block];
+  Real offsets[vectors_a_block];
+#pragma unroll
+  for (int c = 0; c < vectors_a_block; ++c) {
+    const SecularRoot<Real> root = roots[first + min(left + c, u.columns - 1)];
+    origins[c] = equation.poles[root.origin];
+    offsets[c] = root.offset;
+  }
+  Real norms[vectors_a_block] = {};
   for (std::int64_t i = threadIdx.x; i < equation.count; i += vector_threads) {
     const std::int64_t pole = rows[i];
-    const Real entry = equation.weights[pole] / from_pole(equation, root, pole);
-    u(i, column) = entry;
-    sum += entry * entry;
+    const Real d = equation.poles[pole];
+    const Real w = equation.weights[pole];
+#pragma unroll
+    for (int c = 0; c < vectors_a_block; ++c) {
+      const Real entry = w / ((origins[c] - d) + offsets[c]);
+      norms[c] += entry * entry;
+    }
   }
-  sums[threadIdx.x] = sum;
+#pragma unroll
+  for (int c = 0; c < vectors_a_block; ++c) {
+    sums[c][threadIdx.x] = norms[c];
+  }
   __syncthreads();
   for (unsigned half = vector_threads / 2; half > 0; half /= 2) {
     if (threadIdx.x < half) {
-      sums[threadIdx.x] += sums[threadIdx.x + half];
+#pragma unroll
+      for (int c = 0; c < vectors_a_block; ++c) {
+        sums[c][threadIdx.x] += sums[c][threadIdx.x + half];
+      }
     }
     __syncthreads();
   }
-  const Real norm = std::sqrt(sums[0]);
+#pragma unroll
+  for (int c = 0; c < vectors_a_block; ++c) {
+    norms[c] = std::sqrt(sums[c][0]);
+  }
   for (std::int64_t i = threadIdx.x; i < equation.count; i += vector_threads) {
-    u(i, column) /= norm;
+    const std::int64_t pole = rows[i];
+    const Real d = equation.poles[pole];
+    const Real w = equation.weights[pole];
+#pragma unroll
+    for (int c = 0; c < vectors_a_block; ++c) {
+      if (left + c < u.columns) {
+        u(i, left + c) = w / ((origins[c] - d) + offsets[c]) / norms[c];
+      }
+    }
   }
 }
 
@@ -99,8 +129,8 @@ void TridiagonalDeviceKernels<Real>::secular_vectors(cudaStream_t stream,
                                                      const SecularEquation<Real>& equation,
                                                      const Root* roots, const std::int64_t* rows,
                                                      std::int64_t first, Out u) {
-  launch(stream, &make_vectors<Real>, u.columns(), {dim3(vector_threads)}, equation, roots, rows,
-         first, device(u));
+  launch(stream, &make_vectors<Real>, divide_up(u.columns(), vectors_a_block),
+         {dim3(vector_threads)}, equation, roots, rows, first, device(u));
 }
 
 #define SHARDSOLVE_INSTANTIATE(Real)                                                              \
