@@ -1,5 +1,6 @@
 #include "report.hpp"
 
+#include "io/npy_literal.hpp"
 #include "report_lines.hpp"
 #include "trace_lines.hpp"
 
@@ -62,11 +63,12 @@ std::string time_line(const Options& options, const Report& report) {
   const Outcome& outcome = report.outcome;
   constexpr double giga = 1e9;
   std::string meaning =
-      fmt::format("{:.1f} GFLOP/s on {}, tile {}; reading {}",
+      fmt::format("{:.1f} GFLOP/s on {}{}; reading {}",
                   outcome.seconds > 0.0 ? outcome.flops / outcome.seconds / giga : 0.0,
-                  plural(options.devices, kind_of_device(options)), tile_text(report.tile),
+                  plural(options.devices, kind_of_device(options)),
+                  report.tile ? ", tile " + tile_text(*report.tile) : "",
                   precise_duration(report.read_seconds));
-  if (!options.output.empty()) {
+  if (!report.results.empty()) {
     meaning += fmt::format(", writing {}", precise_duration(report.write_seconds));
   }
   return line("time", precise_duration(outcome.seconds), meaning);
@@ -74,9 +76,9 @@ std::string time_line(const Options& options, const Report& report) {
 
 std::string file_lines(const Options& options, const Report& report) {
   std::string text;
-  if (!options.output.empty()) {
-    text += fmt::format("  {:<15} '{}', {} of shape {}\n", report.words.result, options.output,
-                        name(report.dtype), report.output_shape);
+  for (const Result& result : report.results) {
+    text += fmt::format("  {:<15} '{}', {} of shape {}\n", result.name, result.path,
+                        name(result.dtype), io::format_shape(result.shape.value()));
   }
   if (!options.trace.empty()) {
     text +=

@@ -70,11 +70,13 @@ void fill_problem(Json& object, const Report& report) {
   if (report.right_hand_sides) {
     object["rhs"] = *report.right_hand_sides;
   }
-  object["tile"] = report.tile.tile;
-  object["tile_from"] = tile_origin(report.tile);
-  if (report.tile.entry) {
-    object["tile_table"] = text(report.tile.table);
-    object["tile_date"] = report.tile.entry->measured.date;
+  if (report.tile) {
+    object["tile"] = report.tile->tile;
+    object["tile_from"] = tile_origin(*report.tile);
+    if (report.tile->entry) {
+      object["tile_table"] = text(report.tile->table);
+      object["tile_date"] = report.tile->entry->measured.date;
+    }
   }
   object["unit_roundoff"] = unit_roundoff_of(report.dtype);
 }
@@ -128,7 +130,9 @@ std::string json_report(const Options& options, const Report& report) {
     fill_location(object, *outcome.location);
   }
   if (outcome.ok()) {
-    object["output"] = text(options.output);
+    for (const Result& result : report.results) {
+      object[result.key] = result.path;
+    }
     object["trace"] = text(options.trace);
     if (report.trace) {
       object["trace_summary"] = runtime::to_json(*report.trace);
