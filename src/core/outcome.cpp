@@ -99,7 +99,7 @@ constexpr Figure table_of_figures[] = {
      .label = "orthogonality",
      .meaning = "distance of Z^H Z from the identity",
      .format = "{:.1e}",
-     .rounding = 100.0,
+     .rounding = 1000.0,  // that of a row: 50 for 100 rows, 150 for 2000
      .value = &Outcome::orthogonality},
 };
 
