@@ -34,8 +34,9 @@ struct Report {
   std::vector<Result> results;     ///< what goes to files; of each at the end the shape is known
   Outcome outcome;
   std::optional<double> log_determinant;
-  /// A bound of the relative error of the solution, in the infinity norm, or of the error of the
-  /// log-determinant; infinite if nothing bounds it.
+  std::optional<std::vector<double>> eigenvalues;  ///< ascending
+  /// A bound of the relative error of the solution, in the infinity norm, of the error of the
+  /// log-determinant, or of that of the eigenvalues over ||A||_1; infinite if nothing bounds it.
   std::optional<double> error_estimate;
   double read_seconds = 0.0;
   double write_seconds = 0.0;

@@ -47,6 +47,7 @@ Json blank(const Options& options, std::string_view status, const std::string& m
   object.update(Json{{"unit_roundoff", nullptr},
                      {"error_estimate", nullptr},
                      {"logdet", nullptr},
+                     {"eigenvalues", nullptr},
                      {"seconds", nullptr},
                      {"read_seconds", nullptr},
                      {"write_seconds", nullptr},
@@ -57,6 +58,8 @@ Json blank(const Options& options, std::string_view status, const std::string& m
                      {"matrix", text(options.matrix)},
                      {"right_hand_sides", text(options.right_hand_sides)},
                      {"output", nullptr},
+                     {"values", nullptr},
+                     {"vectors", nullptr},
                      {"trace", nullptr},
                      {"trace_summary", nullptr},
                      {"version", version},
@@ -91,12 +94,23 @@ void fill_cost(Json& object, const Report& report) {
   object["gflops"] = number(outcome.flops / outcome.seconds / giga);
 }
 
+/// How many, and the ends of the list.
+Json summary_of(const std::vector<double>& eigenvalues) {
+  const bool any = !eigenvalues.empty();
+  return {{"count", eigenvalues.size()},
+          {"smallest", any ? number(eigenvalues.front()) : Json(nullptr)},
+          {"largest", any ? number(eigenvalues.back()) : Json(nullptr)}};
+}
+
 void fill_certificate(Json& object, const Report& report) {
   for (const Figure& figure : Outcome::figures()) {
     object[figure.name] = number(report.outcome.*figure.value);
   }
   object["error_estimate"] = number(report.error_estimate);
   object["logdet"] = number(report.log_determinant);
+  if (report.outcome.ok() && report.eigenvalues) {
+    object["eigenvalues"] = summary_of(*report.eigenvalues);
+  }
 }
 
 Json entry(std::string_view in, const Location& location) {

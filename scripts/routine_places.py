@@ -114,7 +114,7 @@ PLACES = (
     # the command
     Place("command", "cli/job_{command}.cpp", r"\b{command}_verb\b", "command"),
     Place("command in the table", "cli/verbs.cpp", r"&{command}_verb\b", "command"),
-    Place("test of the command", "tests/cli/test_answers.py", r'"{command}"', "command"),
+    Place("test of the command", "tests/cli/test_*.py", r'"{command}"', "command"),
     Place("page about the command", "docs/site/command-line.md", r"`{command} ", "command"),
     # the JAX package
     Place("row in the table of calls", "jax/{family}_calls.cpp", r'\.name = "{call}"'),
