@@ -1,7 +1,7 @@
 // How fast these devices are, on a matrix that is made in memory.
 
+#include "bench/bench_report.hpp"
 #include "bench/cholesky.hpp"
-#include "bench/cholesky_report.hpp"
 #include "core/each_dtype.hpp"
 #include "exit_code.hpp"
 #include "input.hpp"
@@ -59,7 +59,7 @@ int bench_job(Workplace& workplace, ProgressDisplay& progress) {
       runs.show(what, fraction);
     }
   };
-  const bench::CholeskyBench result = with_dtype(dtype, [&]<class T>() {
+  const bench::BenchResult result = with_dtype(dtype, [&]<class T>() {
     auto all = bench::bench_cholesky<T>(workplace.mesh(), n, tile.tile, options.runs, run, show);
     if (has_lapack_row(workplace, n, dtype)) {
       all.timings.push_back(bench::time_lapack<T>(n, options.runs, run, show));
@@ -68,7 +68,9 @@ int bench_job(Workplace& workplace, ProgressDisplay& progress) {
   });
   progress.finish();
 
-  const bench::BenchSubject subject{.n = n,
+  const bench::BenchSubject subject{.job = "cholesky",
+                                    .title = "Cholesky",
+                                    .n = n,
                                     .dtype = dtype,
                                     .backend = options.backend == Backend::cuda ? "cuda" : "cpu",
                                     .devices = options.devices,

@@ -1,7 +1,7 @@
 // When tune keeps a tile, and what bench shows of an answer that is wrong.
 
+#include "cli/bench/bench_report.hpp"
 #include "cli/bench/cholesky.hpp"
-#include "cli/bench/cholesky_report.hpp"
 #include "cli/bench/judge.hpp"
 #include "cli/bench/system.hpp"
 #include "cli/bench/tune_report.hpp"
@@ -153,8 +153,10 @@ TEST(BenchReport, AnswerThatMissesItsGate_HasNoSpeed) {
   bad.job = "inverse";
   bad.what = "inverse";
   bad.gates = {{"inverse", 0.5, 30.0}, {"certificate", std::nan(""), 30.0}};
-  const CholeskyBench result{.gemm = 4e9, .timings = {good, bad}};
-  const BenchSubject subject{.n = 1000,
+  const BenchResult result{.gemm = 4e9, .timings = {good, bad}};
+  const BenchSubject subject{.job = "cholesky",
+                             .title = "Cholesky",
+                             .n = 1000,
                              .backend = "cpu",
                              .devices = 2,
                              .device = "a CPU",
@@ -179,7 +181,7 @@ TEST(BenchReport, AnswerThatMissesItsGate_HasNoSpeed) {
 TEST(BenchCholesky, EveryCall_PassesItsGates) {
   Mesh mesh = Mesh::host(2);
   const auto silent = [](const std::string&, double) {};
-  const CholeskyBench result = bench_cholesky<float>(mesh, 200, 32, 1, {}, silent);
+  const BenchResult result = bench_cholesky<float>(mesh, 200, 32, 1, {}, silent);
   EXPECT_TRUE(result.passed());
   EXPECT_EQ(result.timings.size(), 5U);
   EXPECT_GT(result.gemm, 0.0);

@@ -1,4 +1,4 @@
-#include "cholesky_report.hpp"
+#include "bench_report.hpp"
 
 #include <shardsolve/version.hpp>
 
@@ -79,12 +79,12 @@ std::string devices_text(const BenchSubject& subject) {
 
 }  // namespace
 
-std::string text_of(const BenchSubject& subject, const CholeskyBench& result) {
+std::string text_of(const BenchSubject& subject, const BenchResult& result) {
   std::string text = fmt::format(
-      "Cholesky, a random {} x {} matrix of {}\n  {}\n  tile {}\n  {:.5g} GFLOP/s in "
-      "plain products (gemm) on all devices at once\n\n",
-      subject.n, subject.n, name(subject.dtype), devices_text(subject), subject.tile_text,
-      result.gemm / giga);
+      "{}, a random {} x {} matrix of {}\n  {}\n{}  {:.5g} GFLOP/s in plain products (gemm) on all "
+      "devices at once\n\n",
+      subject.title, subject.n, subject.n, name(subject.dtype), devices_text(subject),
+      subject.tile ? fmt::format("  tile {}\n", subject.tile_text) : "", result.gemm / giga);
   text += fmt::format("  {:<27} {:>8}  {:>8}  {:>7}  {:>7}  {:>11}  {:>8}\n", "", "least", "median",
                       "GFLOP/s", "of gemm", "residual", "a device");
   for (const Timing& timing : result.timings) {
@@ -98,7 +98,7 @@ std::string text_of(const BenchSubject& subject, const CholeskyBench& result) {
   return text;
 }
 
-std::string json_of(const BenchSubject& subject, const CholeskyBench& result) {
+std::string json_of(const BenchSubject& subject, const BenchResult& result) {
   Json timings = Json::array();
   for (const Timing& timing : result.timings) {
     timings.push_back(json_of_timing(timing));
@@ -107,7 +107,7 @@ std::string json_of(const BenchSubject& subject, const CholeskyBench& result) {
     return value.empty() ? Json(nullptr) : Json(value);
   };
   const Json object = {{"command", "bench"},
-                       {"job", "cholesky"},
+                       {"job", subject.job},
                        {"status", result.passed() ? "ok" : "gate_missed"},
                        {"n", subject.n},
                        {"dtype", name(subject.dtype)},
@@ -115,8 +115,8 @@ std::string json_of(const BenchSubject& subject, const CholeskyBench& result) {
                        {"devices", subject.devices},
                        {"processes", subject.processes ? subject.devices : 1},
                        {"device", subject.device},
-                       {"tile", subject.tile},
-                       {"tile_from", subject.tile_origin},
+                       {"tile", subject.tile ? Json(*subject.tile) : Json(nullptr)},
+                       {"tile_from", text(subject.tile_origin)},
                        {"tile_table", text(subject.tile_table)},
                        {"gemm_gflops", number(result.gemm / giga)},
                        {"timings", timings},
