@@ -34,7 +34,8 @@ struct Options {
   std::vector<std::int64_t> sizes;            ///< rows of the matrices that tune and bench make
   std::vector<Dtype> dtypes;                  ///< of tune and bench; bench takes one
   double budget = 120.0;                      ///< seconds that tune may take
-  std::int64_t runs = 5;                      ///< of each job of bench
+  std::string bench_job;                      ///< what bench times
+  std::int64_t runs = 5;                      ///< of each of its calls
   double timeout = 300.0;                     ///< seconds without a sign of life from a device
   EighRequest eigh;                           ///< which eigenvalues; eigh only
   bool rcond = true;                          ///< estimated; solve only

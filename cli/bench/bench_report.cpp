@@ -33,10 +33,12 @@ std::string row(const Timing& timing, double gemm) {
   }
   constexpr double percent = 100.0;
   const double rate = timing.flops / timing.samples.least();
-  return fmt::format("  {:<27} {:>8}  {:>8}  {:>7}  {:>5.0f} %  {:>11}  {:>8}\n", timing.what,
+  const bool counted = timing.flops > 0.0;
+  return fmt::format("  {:<27} {:>8}  {:>8}  {:>7}  {:>7}  {:>11}  {:>8}\n", timing.what,
                      seconds_text(timing.samples.least()), seconds_text(timing.samples.median()),
-                     rate_text(rate / giga), percent * rate / gemm,
-                     fmt::format("{:.2g} u < {:g}", gate.value, gate.limit),
+                     counted ? rate_text(rate / giga) : "",
+                     counted ? fmt::format("{:.0f} %", percent * rate / gemm) : "",
+                     fmt::format("{:.2g} u < {:.3g}", gate.value, gate.limit),
                      timing.bytes ? bytes_text(*timing.bytes) : "");
 }
 
@@ -58,12 +60,14 @@ Json json_of_timing(const Timing& timing) {
                  {"median_seconds", nullptr},
                  {"gflops", nullptr},
                  {"all_seconds", nullptr},
-                 {"flops", timing.flops},
+                 {"flops", timing.flops > 0.0 ? Json(timing.flops) : Json(nullptr)},
                  {"bytes_per_device", timing.bytes ? Json(*timing.bytes) : Json(nullptr)}};
   if (timing.passed()) {
     object["seconds"] = timing.samples.least();
     object["median_seconds"] = timing.samples.median();
-    object["gflops"] = number(timing.flops / timing.samples.least() / giga);
+    if (timing.flops > 0.0) {
+      object["gflops"] = number(timing.flops / timing.samples.least() / giga);
+    }
     object["all_seconds"] = timing.samples.seconds;
   }
   return object;

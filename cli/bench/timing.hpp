@@ -20,7 +20,7 @@ struct Timing {
   std::string job;   ///< for scripts: "factor", "solve_1", ...
   std::string what;  ///< for people
   Samples samples;
-  double flops = 0.0;
+  double flops = 0.0;                 ///< 0 if nobody has counted them
   std::optional<std::int64_t> bytes;  ///< on each device: matrix, right-hand sides, workspace
   std::vector<Gate> gates;
 
