@@ -1,6 +1,7 @@
 /// Eigenvalues and eigenvectors of Hermitian matrices.
 #pragma once
 
+#include <shardsolve/cholesky.hpp>
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/export.hpp>
 #include <shardsolve/mesh.hpp>
@@ -29,6 +30,10 @@ struct EighRequest {
   };
 
   bool vectors = true;
+  /// Z^H instead of Z comes into A's memory: on each rank its first rows, as many as there are
+  /// eigenvectors, hold the columns of Z^H with the numbers of A's. Rows of A in row-major order
+  /// then hold the same rows of Z, in row-major order, too.
+  bool adjoint = false;
   std::optional<Indices> indices;
   std::optional<Values> values;
 };
@@ -51,7 +56,8 @@ struct Eigenvalues {
 /// `a`: n x n, both triangles valid, on as many slabs as `mesh` has ranks; of its layout the
 /// boundaries count, not the tile. Imaginary parts of the diagonal are taken for rounding. Z comes
 /// into A's memory, on the same slabs and so a ShardedMatrix like A: column j of Z is the
-/// eigenvector of values[j], of norm 1, whole on the rank that had column j of A. With fewer
+/// eigenvector of values[j], of norm 1, its entry of largest modulus (the first of equals) real and
+/// positive, whole on the rank that had column j of A. With fewer
 /// vectors than columns, the other columns of `a` are of no use afterwards, and ranks without
 /// vectors have less to do. Without vectors all of `a` is of no use. A caller whose slabs are rows
 /// of A in row-major order has given columns of conj(A): values are those of A, vectors the
@@ -65,6 +71,20 @@ struct Eigenvalues {
 /// without kernels for it; out_of_memory, cancelled, communication.
 template <Scalar T>
 SHARDSOLVE_EXPORT Eigenvalues<T> eigh(Mesh& mesh, ShardedMatrix<T> a,
+                                      const EighRequest& request = {},
+                                      const RunOptions& options = {});
+
+/// A Z = B Z diag(w), Z^H B Z = I, for the Hermitian matrix `a` and the factor of a positive
+/// definite matrix B, which is kept. LAPACK: hegv.
+///
+/// `b`: of cholesky_factor(), on the same boundaries; its tile may be another. L^-1 A L^-H takes
+/// 2 n^3 multiplications and additions more, L^-H Z n^2 for each vector. `residual` is the backward
+/// error ||A z - w B z|| / ((||A|| + |w| ||B||) ||z||), `orthogonality` of Z^H B Z - I: where B is
+/// badly conditioned, both may be larger than rounding by a factor of its condition number. Where
+/// L^-1 A L^-H leaves the range the outcome is an overflow, and `a` is of no use.
+/// Throws Error as above, and invalid_argument if b's outcome is not ok or its boundaries differ.
+template <Scalar T>
+SHARDSOLVE_EXPORT Eigenvalues<T> eigh(Mesh& mesh, ShardedMatrix<T> a, const CholeskyFactor<T>& b,
                                       const EighRequest& request = {},
                                       const RunOptions& options = {});
 

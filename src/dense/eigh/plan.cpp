@@ -1,6 +1,8 @@
 #include "dense/eigh/call_sizes.hpp"
 #include "dense/eigh/certificate.hpp"
 #include "dense/eigh/divide_and_conquer.hpp"
+#include "dense/eigh/solve_columns.hpp"
+#include "dense/eigh/store_adjoint.hpp"
 #include "dense/shared/plan_parts.hpp"
 
 #include <shardsolve/plan.hpp>
@@ -23,8 +25,9 @@ std::int64_t reduction(const CallSizes& sizes, const SweepGroups& groups) {
   const std::int64_t b = sizes.layout.tile();
   const std::int64_t ranks = sizes.layout.ranks();
   const std::int64_t deferred = std::min(sizes.deferred - 1 + b, n);
-  std::int64_t elements = 3 * b * n;                                        // band and t
-  elements += 4 * n * deferred + 2 * deferred * b + 3 * n * b + 4 * b * b;  // full_to_band
+  std::int64_t elements = (3 * b + 1) * n;  // band and t
+  elements += 4 * n * deferred + 2 * deferred * b + 3 * n * b + 4 * b * b;
+  elements += sizes.layout.max_width();  // these two: full_to_band
   if (ranks > 1) {
     elements += 2 * b * (n + ranks * sizes.layout.max_width());
   }
@@ -54,7 +57,8 @@ std::int64_t most_reflectors(const SweepGroups& groups) {
 
 }  // namespace
 
-Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors) {
+Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
+               std::optional<std::int64_t> factor_tile) {
   const CallSizes sizes(layout);
   Plan plan = dense::begin_plan(sizes.layout, dtype);
   const bool is_complex = dtype == Dtype::complex64 || dtype == Dtype::complex128;
@@ -73,7 +77,8 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors) {
   if (vectors) {
     plan.workspace_bytes +=
         element * (way_back(sizes, groups, width) + most_reflectors(groups) +
-                   dense::eigh::Certificate<double>::elements(layout)) +
+                   dense::eigh::Certificate<double>::elements(layout, factor_tile.has_value()) +
+                   dense::eigh::store_adjoint_elements(layout)) +
         (is_single ? dense::eigh::divide_and_conquer_bytes<float>(n, width, merges)
                    : dense::eigh::divide_and_conquer_bytes<double>(n, width, merges));
     // Z by rows, on its way and by columns, and as numbers of the dtype
@@ -82,6 +87,19 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors) {
         dense::multiply_add(dtype) * size * size * size * 2.0 + size * size * size * 8.0 / 3.0;
     plan.bytes_moved +=
         received * static_cast<double>(element) + size * size * static_cast<double>(real);
+  }
+  if (factor_tile) {
+    const SlabLayout factor(layout.boundaries(), *factor_tile);
+    const std::int64_t solves = vectors ? 3 : 2;
+    // L on its way, A beside its adjoint, its mirror, the check of A as it is then
+    plan.workspace_bytes += element * (solves * dense::eigh::solve_columns_elements(factor) +
+                                       n * width + dense::eigh::store_adjoint_elements(factor) +
+                                       2 * factor.tile() * (n + layout.ranks() * width)) +
+                            dense::small_change(layout, 1);
+    plan.flops +=
+        dense::multiply_add(dtype) * size * size * size * 0.5 * static_cast<double>(solves);
+    plan.bytes_moved +=
+        received * static_cast<double>(element) * (1.0 + 0.5 * static_cast<double>(solves));
   }
   return plan;
 }
