@@ -23,8 +23,7 @@ std::string_view kind_of_device(const Options& options) {
 /// What an error of this size comes to beside that of rounding.
 std::string in_units_of_rounding(const Figure& figure, double value, Dtype dtype) {
   const double u = unit_roundoff_of(dtype);
-  const std::string units = value < 100 * u ? fmt::format("= {:.2g} u; ", value / u)
-                                            : fmt::format("= {:.0f} u; ", value / u);
+  const std::string units = fmt::format("= {}; ", roundoffs(value / u));
   return units +
          (value / u < figure.rounding
               ? fmt::format("rounding alone gives a small multiple of u = {:.1e}", u)

@@ -1,5 +1,7 @@
 #include "bench_report.hpp"
 
+#include "report_lines.hpp"
+
 #include <shardsolve/version.hpp>
 
 #include <fmt/format.h>
@@ -38,7 +40,7 @@ std::string row(const Timing& timing, double gemm) {
                      seconds_text(timing.samples.least()), seconds_text(timing.samples.median()),
                      counted ? rate_text(rate / giga) : "",
                      counted ? fmt::format("{:.0f} %", percent * rate / gemm) : "",
-                     fmt::format("{:.2g} u < {:.3g}", gate.value, gate.limit),
+                     fmt::format("{} < {:.0f}", roundoffs(gate.value), gate.limit),
                      timing.bytes ? bytes_text(*timing.bytes) : "");
 }
 
