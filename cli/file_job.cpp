@@ -29,15 +29,21 @@ std::string answer(const Options& options, const Report& report) {
 Inputs open_inputs(Workplace& workplace, bool has_right_hand_sides) {
   const Inputs inputs =
       workplace.everywhere([&options = workplace.options(), has_right_hand_sides] {
-        Inputs all{open_matrix(options.matrix), std::nullopt};
+        Inputs all{open_matrix(options.matrix), std::nullopt, std::nullopt};
         if (has_right_hand_sides) {
           all.b = open_right_hand_sides(options.right_hand_sides, all.a);
+        }
+        if (!options.second_matrix.empty()) {
+          all.second = open_second_matrix(options.second_matrix, all.a);
         }
         return all;
       });
   std::vector<Input> files = {inputs.a};
   if (inputs.b) {
     files.push_back(*inputs.b);
+  }
+  if (inputs.second) {
+    files.push_back(*inputs.second);
   }
   require_same_files(workplace, files);
   return inputs;

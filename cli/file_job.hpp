@@ -25,7 +25,8 @@ namespace shardsolve::cli {
 /// The input files of a job, open.
 struct Inputs {
   Input a;
-  std::optional<Input> b;  ///< right-hand sides, if the job has any
+  std::optional<Input> b;       ///< right-hand sides, if the job has any
+  std::optional<Input> second;  ///< B of a generalised problem
 };
 
 /// What the devices hold of them.
@@ -33,6 +34,7 @@ template <Scalar T>
 struct Operands {
   ShardedMatrix<T> a;
   std::optional<RightHandSides<T>> b;
+  std::optional<ShardedMatrix<T>> second;  ///< to be factored, and with a tile for it
 };
 
 /// A job is a class of static members:
@@ -54,13 +56,14 @@ concept FileJob = requires(Workplace& workplace, const Inputs& inputs, const Sla
   { Job::has_tile } -> std::convertible_to<bool>;
   { Job::doing } -> std::convertible_to<std::string_view>;
   { Job::results(options, inputs) } -> std::same_as<std::vector<Result>>;
-  { Job::plans(options, layout, inputs) } -> std::same_as<std::vector<Plan>>;
+  { Job::plans(workplace, layout, inputs) } -> std::same_as<std::vector<Plan>>;
   { Job::compute(workplace, operands, report) } -> std::same_as<void>;
   { Job::write(workplace, operands, report, files) } -> std::same_as<double>;
   { Job::words(options, report) } -> std::same_as<Words>;
 };
 
-/// Opens A, and b if there is to be one; the same in all processes. Throws Error if they cannot be
+/// Opens A, b if there is to be one, and the second matrix that the options name; the same in all
+/// processes. Throws Error if they cannot be
 /// read or do not fit each other.
 Inputs open_inputs(Workplace& workplace, bool has_right_hand_sides);
 
@@ -78,7 +81,7 @@ void run_on_files(Workplace& workplace, const Inputs& inputs, const SlabLayout& 
   const auto trace = open_trace(workplace);
 
   const auto matrix = load_matrix<T>(workplace, inputs.a, layout);
-  Operands<T> operands{matrix.data, std::nullopt};
+  Operands<T> operands{matrix.data, std::nullopt, std::nullopt};
   report.read_seconds = matrix.seconds;
   if (inputs.b) {
     const auto sides = load_right_hand_sides<T>(workplace, *inputs.b, layout);
@@ -86,9 +89,17 @@ void run_on_files(Workplace& workplace, const Inputs& inputs, const SlabLayout& 
     report.read_seconds += sides.seconds;
   }
 
+  if (inputs.second) {
+    const auto second = load_matrix<T>(workplace, *inputs.second,
+                                       workplace.layout_to_factor(report.n, report.dtype));
+    operands.second = second.data;
+    report.read_seconds += second.seconds;
+  }
+
   Job::compute(workplace, operands, report);
   if (!report.outcome.ok()) {
-    report.outcome.location = location_in_file(report.outcome, inputs.a);
+    report.outcome.location = location_in_file(
+        report.outcome, report.is_about_second_matrix ? inputs.second.value() : inputs.a);
     return;
   }
   begin_results(workplace, files, report.results);
@@ -115,7 +126,7 @@ int run_file_job(Workplace& workplace, ProgressDisplay& progress) {
     report.tile = workplace.tile_for(report.n, report.dtype);
   }
   const SlabLayout layout = workplace.layout(report.n, report.tile);
-  workplace.require_memory(Job::plans(options, layout, inputs),
+  workplace.require_memory(Job::plans(workplace, layout, inputs),
                            fmt::format("{} '{}'", Job::doing, inputs.a.path()));
 
   with_dtype(report.dtype,

@@ -6,6 +6,7 @@
 #include "shared_options.hpp"
 #include "verb.hpp"
 
+#include <shardsolve/cholesky.hpp>
 #include <shardsolve/eigh.hpp>
 #include <shardsolve/plan.hpp>
 
@@ -79,19 +80,29 @@ struct EighJob {
     return all;
   }
 
-  static std::vector<Plan> plans(const Options& options, const SlabLayout& layout,
+  static std::vector<Plan> plans(const Workplace& workplace, const SlabLayout& layout,
                                  const Inputs& inputs) {
-    return {plan_eigh(layout, inputs.a.dtype(), options.eigh.vectors)};
+    const Options& options = workplace.options();
+    const Dtype dtype = inputs.a.dtype();
+    if (!inputs.second) {
+      return {plan_eigh(layout, dtype, options.eigh.vectors)};
+    }
+    const std::int64_t tile = workplace.layout_to_factor(inputs.a.columns, dtype).tile();
+    Plan factor = plan_cholesky_factor(SlabLayout(layout.boundaries(), tile), dtype);
+    factor.matrix_bytes *= 2;  // A and B
+    return {factor, plan_eigh(layout, dtype, options.eigh.vectors, tile)};
   }
 
-  /// Eigenvectors replace A.
+  /// Eigenvectors replace A, the factor of B replaces B.
   template <Scalar T>
   static void compute(Workplace& workplace, const Operands<T>& operands, Report& report) {
     const Eigenvalues<T> found =
-        eigh(workplace.mesh(), operands.a, workplace.options().eigh, workplace.run_options());
+        operands.second
+            ? find_with_second(workplace, operands, report)
+            : eigh(workplace.mesh(), operands.a, workplace.options().eigh, workplace.run_options());
     report.outcome = found.outcome;
     report.eigenvalues.emplace(found.values.begin(), found.values.end());
-    if (!found.values.empty()) {
+    if (!found.values.empty() && !operands.second) {
       report.error_estimate = error_of_values(report.outcome, report.dtype);
     }
     set_shapes(report.results, report.n, std::ssize(found.values));
@@ -121,10 +132,29 @@ struct EighJob {
         report.error_estimate
             ? fmt::format("; eigenvalues within about {:.1e} ||A||_1", *report.error_estimate)
             : "";
+    if (!options.second_matrix.empty()) {
+      headline += fmt::format("  B '{}'\n", options.second_matrix);
+    }
     return {.headline = headline, .remarks = {{&Outcome::residual, remark}}};
   }
 
  private:
+  template <Scalar T>
+  static Eigenvalues<T> find_with_second(Workplace& workplace, const Operands<T>& operands,
+                                         Report& report) {
+    const CholeskyFactor<T> b =
+        cholesky_factor(workplace.mesh(), operands.second.value(), workplace.run_options());
+    if (!b.outcome.ok()) {
+      report.is_about_second_matrix = true;
+      return {.outcome = b.outcome};
+    }
+    Eigenvalues<T> found =
+        eigh(workplace.mesh(), operands.a, b, workplace.options().eigh, workplace.run_options());
+    found.outcome.seconds += b.outcome.seconds;
+    found.outcome.flops += b.outcome.flops;
+    return found;
+  }
+
   static void set_shapes(std::vector<Result>& results, std::int64_t n, std::int64_t count) {
     results.front().shape = {count};
     if (results.size() > 1) {
@@ -179,6 +209,11 @@ void add_eigh_options(CLI::App& command, TypedOptions& typed, Options& options) 
   command.add_option("--range", typed.range, "those above LO and up to HI alone (default: all)")
       ->type_name("LO,HI")
       ->check(not_empty(accepted_range));
+  command
+      .add_option("--b", options.second_matrix,
+                  "A z = w B z with this Hermitian positive definite matrix, an .npy file")
+      ->type_name("FILE")
+      ->check(file_name());
   add_run_options(command, options, typed);
 }
 
@@ -208,12 +243,15 @@ From Python to Python:
   $ shardsolve eigh H.npy -o H
   w, z = numpy.load("H.values.npy"), numpy.load("H.vectors.npy")
 
+With --b B.npy, positive definite, of A's shape and dtype: A z = w B z, with Z^H B Z = I.
+
 Either both files are written or none. With --range nobody knows before how many there will be,
 so that a full disk is found after the work; without it, before.
 
 The certificate: the residual says how well A z = w z holds, the orthogonality how well
 Z^H Z = I. Each w is as far from an eigenvalue of A as the residual says; a z is known the
-better the farther the next eigenvalue is.)";
+better the farther the next eigenvalue is. With --b the residual is relative to
+||A|| + |w| ||B||, and the error of w may be larger by the condition number of B.)";
 
 }  // namespace
 

@@ -33,7 +33,7 @@ struct InverseJob {
     return {only_result("inverse", options, inputs.a)};
   }
 
-  static std::vector<Plan> plans(const Options&, const SlabLayout& layout, const Inputs& inputs) {
+  static std::vector<Plan> plans(const Workplace&, const SlabLayout& layout, const Inputs& inputs) {
     const Dtype dtype = inputs.a.dtype();
     return {plan_cholesky_factor(layout, dtype), plan_cholesky_inverse(layout, dtype)};
   }

@@ -36,7 +36,7 @@ struct LogdetJob {
 
   static std::vector<Result> results(const Options&, const Inputs&) { return {}; }
 
-  static std::vector<Plan> plans(const Options&, const SlabLayout& layout, const Inputs& inputs) {
+  static std::vector<Plan> plans(const Workplace&, const SlabLayout& layout, const Inputs& inputs) {
     const Dtype dtype = inputs.a.dtype();
     return {plan_cholesky_factor(layout, dtype), plan_cholesky_solve(layout, dtype, 1)};
   }

@@ -21,7 +21,7 @@ struct SolveJob {
     return {only_result("x", options, *inputs.b)};
   }
 
-  static std::vector<Plan> plans(const Options&, const SlabLayout& layout, const Inputs& inputs) {
+  static std::vector<Plan> plans(const Workplace&, const SlabLayout& layout, const Inputs& inputs) {
     const Dtype dtype = inputs.a.dtype();
     return {plan_cholesky_factor(layout, dtype),
             plan_cholesky_solve(layout, dtype, inputs.b->columns)};

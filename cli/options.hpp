@@ -21,6 +21,7 @@ struct Options {
   const Verb* verb = nullptr;    ///< the command; null if none was given
   std::string matrix;            ///< path of A
   std::string right_hand_sides;  ///< path of b; solve only
+  std::string second_matrix;     ///< path of B of A z = w B z; eigh only
   std::string output;            ///< path of x or of the inverse, prefix of eigh; empty for logdet
   std::string trace;             ///< path of the trace; empty for none
   Backend backend = Backend::cpu;

@@ -172,6 +172,7 @@ void require_distinct_files(Workplace& workplace, const std::vector<Result>& res
     }
     outputs.push_back({"the trace", options.trace});
     const std::array inputs = {NamedFile{"the matrix", options.matrix},
+                               NamedFile{"the second matrix", options.second_matrix},
                                NamedFile{"the right-hand sides", options.right_hand_sides}};
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       for (const NamedFile& input : inputs) {

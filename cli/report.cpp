@@ -97,7 +97,10 @@ std::string text_report(const Options& options, const Report& report) {
 std::string reason_of(const Options& options, const Report& report) {
   const std::optional<Location>& location = report.outcome.location;
   const bool of_b = location && location->what == Located::right_hand_side_entry;
-  return fmt::format("'{}': {}", of_b ? options.right_hand_sides : options.matrix,
+  return fmt::format("'{}': {}",
+                     of_b                            ? options.right_hand_sides
+                     : report.is_about_second_matrix ? options.second_matrix
+                                                     : options.matrix,
                      report.outcome.message());
 }
 

@@ -33,6 +33,7 @@ struct Report {
   std::optional<TileChoice> tile;  ///< of routines that have one
   std::vector<Result> results;     ///< what goes to files; of each at the end the shape is known
   Outcome outcome;
+  bool is_about_second_matrix = false;  ///< the outcome, not about A
   std::optional<double> log_determinant;
   std::optional<std::vector<double>> eigenvalues;  ///< ascending
   /// A bound of the relative error of the solution, in the infinity norm, of the error of the

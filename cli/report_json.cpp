@@ -57,6 +57,7 @@ Json blank(const Options& options, std::string_view status, const std::string& m
                      {"entry", nullptr},
                      {"matrix", text(options.matrix)},
                      {"right_hand_sides", text(options.right_hand_sides)},
+                     {"second_matrix", text(options.second_matrix)},
                      {"output", nullptr},
                      {"values", nullptr},
                      {"vectors", nullptr},
@@ -117,13 +118,13 @@ Json entry(std::string_view in, const Location& location) {
   return {{"in", in}, {"row", location.row.value()}, {"column", location.column.value()}};
 }
 
-void fill_location(Json& object, const Location& location) {
+void fill_location(Json& object, const Report& report, const Location& location) {
   switch (location.what) {
     case Located::pivot:
       object["pivot"] = {{"row", location.row.value()}, {"rows_before", location.rows_before}};
       return;
     case Located::matrix_entry:
-      object["entry"] = entry("A", location);
+      object["entry"] = entry(report.is_about_second_matrix ? "B" : "A", location);
       return;
     case Located::right_hand_side_entry:
       object["entry"] = entry("b", location);
@@ -141,7 +142,7 @@ std::string json_report(const Options& options, const Report& report) {
   fill_cost(object, report);
   fill_certificate(object, report);
   if (outcome.location) {
-    fill_location(object, *outcome.location);
+    fill_location(object, report, *outcome.location);
   }
   if (outcome.ok()) {
     for (const Result& result : report.results) {

@@ -162,6 +162,10 @@ SlabLayout Workplace::layout(std::int64_t n, const std::optional<TileChoice>& ti
   return SlabLayout::even(n, mesh_.ranks(), tile ? tile->tile : std::max<std::int64_t>(n, 1));
 }
 
+SlabLayout Workplace::layout_to_factor(std::int64_t n, Dtype dtype) const {
+  return SlabLayout::even(n, mesh_.ranks(), mesh_.default_tile(n, dtype));
+}
+
 void Workplace::require_memory(const std::vector<Plan>& plans, const std::string& job) {
   Plan all = plans.front();
   for (const Plan& plan : plans) {

@@ -15,6 +15,7 @@ from problems import (
     DTYPES,
     ORDERS,
     are_eigenpairs,
+    hermitian,
     indefinite,
     one_norm,
     save,
@@ -153,6 +154,86 @@ def test_processes_write_the_bits_of_one_process(command, tmp_path):
         for name in ("values", "vectors"):
             files = [tmp_path / f"{prefix}.{name}.npy" for prefix in ("ours", "theirs")]
             assert files[0].read_bytes() == files[1].read_bytes()
+
+
+# ---- two matrices
+
+
+def generalised_gates(a, b, values, vectors):
+    """Backward error of the pairs and orthogonality in B, in units of the roundoff."""
+    wide = np.result_type(a.dtype, np.float64)
+    a, b, z, w = a.astype(wide), b.astype(wide), vectors.astype(wide), values.astype("float64")
+    u = unit_roundoff(values.dtype)
+    residual = np.abs(a @ z - (b @ z) * w).sum(axis=0)
+    size = (one_norm(a) + np.abs(w) * one_norm(b)) * np.abs(z).sum(axis=0)
+    gram = np.abs(z.conj().T @ b @ z - np.eye(z.shape[1])).max()
+    return (residual / size).max() / u, gram / u
+
+
+@pytest.mark.parametrize("orders", ["CC", "CF", "FC"])
+@pytest.mark.parametrize("dtype", ["float64", "complex64", "complex128"])
+def test_two_matrices_pass_gates(command, tmp_path, dtype, orders):
+    a, b = indefinite(N, dtype, orders[0]), hermitian(N, dtype, orders[1], seed=1)
+    save(tmp_path / "A.npy", a)
+    save(tmp_path / "B.npy", b)
+    result = command(*EIGH, "--b", "B.npy", "--devices", 3)
+    assert (result.code, result.err) == (0, "")
+    assert "\n  B 'B.npy'\n" in result.out
+    values, vectors = results(tmp_path)
+    residual, orthogonality = generalised_gates(a, b, values, vectors)
+    assert residual < 30
+    assert orthogonality < 3000  # B's condition number is about 100
+    lower = np.linalg.inv(np.linalg.cholesky(b.astype(np.result_type(dtype, np.float64))))
+    w = np.linalg.eigvalsh(lower @ a @ lower.conj().T)
+    assert np.abs(values - w).max() < 1000 * unit_roundoff(dtype) * np.abs(w).max()
+
+
+def test_two_matrices_of_which_some_are_wanted(command, tmp_path, matrix):
+    save(tmp_path / "B.npy", 4 * np.eye(N))
+    report = command(*EIGH, "--b", "B.npy", "--indices", "0:4", "--json").json()
+    assert list(report) == KEYS
+    assert (report["second_matrix"], report["eigenvalues"]["count"]) == ("B.npy", 5)
+    assert report["error_estimate"] is None
+    values, vectors = results(tmp_path)
+    assert np.allclose(4 * values, np.linalg.eigvalsh(matrix)[:5])
+    assert np.allclose(4 * vectors.T @ vectors, np.eye(5))
+
+
+BAD_SECONDS = {
+    "not_definite": (-np.eye(N), 1, ["'B.npy'", "not positive definite", "row 0 "]),
+    "not_finite": (np.full((N, N), np.nan), 1, ["'B.npy'", "NaN or an infinity"]),
+    "other_shape": (np.eye(5), 2, ["(5, 5)", f"({N}, {N})", "same shape"]),
+    "other_dtype": (np.eye(N, dtype="complex64"), 2, ["both need the same dtype", "B.astype"]),
+    "integers": (np.eye(N, dtype="int64"), 2, ["'B.npy'", "integers"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SECONDS)
+def test_second_matrix_that_is_bad_is_named(command, tmp_path, matrix, case):
+    b, code, words = BAD_SECONDS[case]
+    np.save(tmp_path / "B.npy", b)
+    before = contents(tmp_path)
+    result = command(*EIGH, "--b", "B.npy", "--devices", 3)
+    assert (result.code, result.out) == (code, "")
+    assert result.says(*words)
+    assert contents(tmp_path) == before
+
+
+def test_entry_of_the_second_matrix_is_told_apart_in_json(command, tmp_path, matrix):
+    b = np.eye(N)
+    b[3, 50] = 1.0
+    save(tmp_path / "B.npy", b)
+    report = command(*EIGH, "--b", "B.npy", "--json").json()
+    assert report["status"] == "not_hermitian"
+    assert report["entry"]["in"] == "B"
+    assert {report["entry"]["row"], report["entry"]["column"]} == {3, 50}
+
+
+def test_output_is_never_the_second_matrix(command, tmp_path, matrix):
+    save(tmp_path / BOTH[0], np.eye(N))
+    result = command(*EIGH, "--b", BOTH[0], "--force")
+    assert result.code == 2
+    assert result.says("same file", "the second matrix", "not even with --force")
 
 
 # ---- reports

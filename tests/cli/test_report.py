@@ -44,6 +44,7 @@ KEYS = [
     "entry",
     "matrix",
     "right_hand_sides",
+    "second_matrix",
     "output",
     "values",
     "vectors",
