@@ -24,6 +24,7 @@ demo: ## a real problem, from a file to a certified answer
 	@cmake --install build/release --component python --prefix python > build/python-install.log
 	@SHARDSOLVE_CLI=build/release/shardsolve $(PYTHON) examples/digits.py
 	@PYTHONPATH=python $(PYTHON) examples/gaussian_process.py
+	@SHARDSOLVE_CLI=build/release/shardsolve $(PYTHON) examples/quantum_dot.py
 
 .PHONY: test
 test: ## the library, the command and the JAX package: what a user should see pass

@@ -93,13 +93,13 @@ constexpr Figure table_of_figures[] = {
      .label = "residual",
      .meaning = "distance of A z from w z, the largest, relative to A",
      .format = "{:.1e}",
-     .rounding = 100.0,
+     .rounding = 1000.0,  // 4 for random matrices, 90 for a chain of 2000 sites
      .value = &Outcome::residual},
     {.name = "orthogonality",
      .label = "orthogonality",
      .meaning = "distance of Z^H Z from the identity",
      .format = "{:.1e}",
-     .rounding = 100.0,
+     .rounding = 1000.0,  // that of a row: 50 for 100 rows, 150 for 2000
      .value = &Outcome::orthogonality},
 };
 

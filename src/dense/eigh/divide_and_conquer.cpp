@@ -83,6 +83,9 @@ class DivideAndConquer {
       return {.status = TridiagonalStatus::nonfinite_input};
     }
     tear();
+    for (const Part& part : parts_) {
+      to_merge_ += part.is_shared() || is_mine(part) ? cost_of(part) : 0.0;
+    }
     kernels_.fill(update(), Real{0}, z_);
     solve_own_leaves();
     for (const Part& part : parts_) {
@@ -226,7 +229,15 @@ class DivideAndConquer {
     }
   }
 
+  /// Of a merge, up to a factor.
+  static double cost_of(const Part& part) {
+    const auto rows = static_cast<double>(part.rows.size());
+    return part.is_leaf ? 0.0 : rows * rows * rows;
+  }
+
   void merge(const Part& part) {
+    rank_.report("divide and conquer", merged_ / to_merge_);
+    merged_ += cost_of(part);
     part.is_shared() ? fetch_from_all(part) : fetch_own(part);
     if (!failed_.empty()) {
       return;
@@ -407,6 +418,8 @@ class DivideAndConquer {
   RowRange own_rows_;
   std::int64_t n_;
   Real* values_;  // on the host: of each part that this rank knows, ascending, where its rows are
+  double to_merge_ = 0.0;  // cost_of() all that this rank has a share in
+  double merged_ = 0.0;
   RowRange failed_;      // what did not converge, if all ranks know it
   RowRange own_failed_;  // of parts of this rank alone
 
