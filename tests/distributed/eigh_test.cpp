@@ -343,7 +343,7 @@ TYPED_TEST(Eigh, WithB_SolvesTheGeneralisedProblem) {
     const DenseMatrix<T> b = dense<T>(matgen::Recipe{.kind = matgen::Kind::random, .n = n});
     for (const SlabLayout& layout : layouts(n)) {
       SCOPED_TRACE(fmt::format("n {}, cut {}", n, fmt::join(layout.boundaries(), " ")));
-      Mesh mesh = Mesh::host(layout.ranks());
+      Mesh mesh = make_mesh(layout.ranks());
       const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(b, layout));
       ASSERT_TRUE(factor.outcome.ok());
       const ShardedMatrix<T> slabs = shard(a, layout);
@@ -374,7 +374,7 @@ TYPED_TEST(Eigh, WithBOfAnotherSize_IsTheSameProblem) {
   const DenseMatrix<T> a = hermitian<T>(33);
   auto recipe = matgen::Recipe{.kind = matgen::Kind::random, .n = 33};
   const auto solve = [&](const DenseMatrix<T>& b) {
-    Mesh mesh = Mesh::host(layout.ranks());
+    Mesh mesh = make_mesh(layout.ranks());
     return eigh(mesh, shard(a, layout), cholesky_factor(mesh, shard(b, layout)));
   };
   const Eigenvalues<T> expected = solve(dense<T>(recipe));
@@ -391,7 +391,7 @@ TYPED_TEST(Eigh, WithBOfAnotherSize_IsTheSameProblem) {
 }
 
 TEST(EighOfAFactor, ThatIsNone_Throws) {
-  Mesh mesh = Mesh::host(2);
+  Mesh mesh = make_mesh(2);
   const SlabLayout layout = SlabLayout::even(6, 2, any_tile);
   const DenseMatrix<double> a = hermitian<double>(6);
   CholeskyFactor<double> factor = cholesky_factor(mesh, shard(a, layout));

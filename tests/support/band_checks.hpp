@@ -301,7 +301,8 @@ class BandChecks : public ::testing::Test {
     }
     const DenseMatrix<T> q = product_of_windows(chase, result);
     const double limit = 20.0 * std::sqrt(static_cast<double>(n));
-    EXPECT_LE(departure_from_unitary(q), limit);
+    // A norm of sums of n entries: of many rows it grows as n does.
+    EXPECT_LE(departure_from_unitary(q), std::max(limit, 4.0 * static_cast<double>(n)));
     const DenseMatrix<T> a = whole(band);
     const auto error = reference::one_norm(sum(matmul(a, q), T{-1}, matmul(q, tridiagonal)));
     EXPECT_LE(error, limit * unit_roundoff<T> * reference::one_norm(a));
@@ -367,7 +368,8 @@ class BandChecks : public ::testing::Test {
       EXPECT_EQ(found(largest, j), T{std::real(found(largest, j))});
       const T turn = size > 0 ? reference::conjugate(z(largest, j)) / size : T{1};
       for (std::int64_t i = 0; i < rows; ++i) {
-        EXPECT_LE(std::abs(found(i, j) - z(i, j) * turn), 4 * unit_roundoff<T>) << i << ", " << j;
+        // Each side: 2 u of the turn, sqrt(5) u of a complex product, of numbers up to sqrt(2).
+        EXPECT_LE(std::abs(found(i, j) - z(i, j) * turn), 12 * unit_roundoff<T>) << i << ", " << j;
       }
     }
   }

@@ -34,7 +34,11 @@ std::int64_t reduction(const CallSizes& sizes, const SweepGroups& groups) {
     elements += 2 * b * (n + ranks * sizes.layout.max_width());
   }
   // band_to_tridiagonal
-  elements += (std::min<std::int64_t>(3, ranks) + 1) * (b + 1) * groups.most_columns();
+  constexpr std::int64_t queues = 3;
+  elements += (queues + 1) * (b + 1) * groups.most_columns();
+  // of panel_qr, and of chase on each queue: BandKernels::scratch()
+  constexpr std::int64_t rows_of_scratch = 3 * 128 + 4;
+  elements += (queues + 1) * std::max(b, rows_of_scratch) * b;
   return elements + 2 * n;
 }
 
