@@ -60,6 +60,21 @@ def _traced(arguments: Sequence[object]) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
 
 
+class Compiled:
+    """A function of a matrix and more, compiled for a matrix that stays and for one given up."""
+
+    def __init__(self, function: Callable, *static: int, overwriting: Callable | None = None):
+        self.keep = compiled(function, static_argnums=static)
+        self.overwrite = compiled(
+            overwriting or function, static_argnums=static, donate_argnums=(0,)
+        )
+
+    def __call__(self, overwrite_a: bool, a: jax.Array, *arguments: object):
+        # Inside of the caller's transformations there is no memory to give up.
+        given_up = overwrite_a and not isinstance(a, jax.core.Tracer)
+        return (self.overwrite if given_up else self.keep)(a, *arguments)
+
+
 @dataclass(frozen=True, eq=False)
 class Call:
     """One of the library's calls: a row of its table, and what only JAX needs to know of it."""
