@@ -29,6 +29,10 @@ struct EighRequest {
   };
 
   bool vectors = true;
+  /// Z^H instead of Z comes into A's memory: on each rank its first rows, as many as there are
+  /// eigenvectors, hold the columns of Z^H with the numbers of A's. Rows of A in row-major order
+  /// then hold the same rows of Z, in row-major order, too.
+  bool adjoint = false;
   std::optional<Indices> indices;
   std::optional<Values> values;
 };
@@ -51,7 +55,8 @@ struct Eigenvalues {
 /// `a`: n x n, both triangles valid, on as many slabs as `mesh` has ranks; of its layout the
 /// boundaries count, not the tile. Imaginary parts of the diagonal are taken for rounding. Z comes
 /// into A's memory, on the same slabs and so a ShardedMatrix like A: column j of Z is the
-/// eigenvector of values[j], of norm 1, whole on the rank that had column j of A. With fewer
+/// eigenvector of values[j], of norm 1, its entry of largest modulus (the first of equals) real and
+/// positive, whole on the rank that had column j of A. With fewer
 /// vectors than columns, the other columns of `a` are of no use afterwards, and ranks without
 /// vectors have less to do. Without vectors all of `a` is of no use. A caller whose slabs are rows
 /// of A in row-major order has given columns of conj(A): values are those of A, vectors the

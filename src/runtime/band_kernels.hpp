@@ -29,7 +29,8 @@ struct ChaseTuning {
 /// backend has the protected part.
 ///
 /// The lower triangle of a band matrix B of bandwidth b lies in columns: row i of column j holds
-/// B(j + i, j). Those that are chased have 2 b rows, room for bulges.
+/// B(j + i, j). Those that are chased have 2 b rows, room for bulges, and one more, in which column
+/// j holds what B(j, j) lacks: the diagonal is their sum.
 template <Scalar T>
 class BandKernels {
  public:
@@ -73,12 +74,13 @@ class BandKernels {
 
   /// For a band of that width. Ask once a call, in a thread that the device was adopted by.
   virtual ChaseTuning chase_tuning(const Chase& chase) const = 0;
-  /// Some waves of some sweeps of the chase of a band (2 b x n), the waves of these sweeps before
-  /// them and these and earlier waves of all earlier sweeps being done; see chase.hpp. Column j of
-  /// the band is final after sweep j. `reflectors`: see SweepGroup; the first waves begin it.
+  /// Some waves of some sweeps of the chase of a band (2 b + 1 x n), the waves of these sweeps
+  /// before them and these and earlier waves of all earlier sweeps being done; see chase.hpp.
+  /// Column j of the band is final after sweep j. `reflectors`: see SweepGroup; the first waves
+  /// begin it.
   void chase(Queue& queue, const Chase& chase, const SweepGroup& sweeps, const WaveRange& waves,
              Out band, Out reflectors, void* scratch) const {
-    require(band.columns() == chase.size && band.rows() == 2 * chase.bandwidth &&
+    require(band.columns() == chase.size && band.rows() == 2 * chase.bandwidth + 1 &&
                 sweeps.first + sweeps.count <= chase.sweeps() &&
                 reflectors.rows() == chase.bandwidth + 1 &&
                 reflectors.columns() == sweeps.columns(chase),
@@ -124,6 +126,13 @@ class BandKernels {
       do_apply_windows(queue, {.name = "apply windows", .flops = flops}, chase, sweeps, v, vt, z);
     }
   }
+  /// Multiplies each column by a number of modulus 1 that makes its entry of largest modulus, the
+  /// first of equals, real and positive.
+  void fix_phases(Queue& queue, Out z) const {
+    if (!z.empty()) {
+      do_fix_phases(queue, {.name = "fix phases"}, z);
+    }
+  }
 
  protected:
   virtual void do_panel_qr(Queue& queue, const WorkInfo& info, Out a, Out r, Out t,
@@ -138,6 +147,7 @@ class BandKernels {
                           const SweepGroup& sweeps, In reflectors, Out v, Out vt) const = 0;
   virtual void do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
                                 const SweepGroup& sweeps, In v, In vt, Out z) const = 0;
+  virtual void do_fix_phases(Queue& queue, const WorkInfo& info, Out z) const = 0;
 };
 
 }  // namespace shardsolve::runtime

@@ -90,7 +90,7 @@ void expect_reduced_to_band(const SlabLayout& layout, const DenseMatrix<T>& a,
   const std::int64_t b = layout.tile();
   for (std::int64_t j = 0; j < n; ++j) {
     EXPECT_EQ(std::imag(reduced.band(0, j)), RealOf<T>{0});
-    for (std::int64_t i = 0; i < 2 * b; ++i) {
+    for (std::int64_t i = 0; i <= 2 * b; ++i) {
       if (i > b || i + j >= n) {
         EXPECT_EQ(reduced.band(i, j), T{0});
       }
@@ -257,7 +257,7 @@ DenseMatrix<T> q_of(const dense::eigh::SweepGroups& groups,
 /// A random band, as of a matrix that was reduced to it.
 template <Scalar T>
 DenseMatrix<T> random_band(std::int64_t n, std::int64_t bandwidth) {
-  DenseMatrix<T> band(2 * bandwidth, n);
+  DenseMatrix<T> band(2 * bandwidth + 1, n);
   const DenseMatrix<T> a = random_hermitian<T>(n, 3);
   for (std::int64_t j = 0; j < n; ++j) {
     for (std::int64_t i = 0; i <= bandwidth && i + j < n; ++i) {
@@ -351,7 +351,7 @@ TYPED_TEST(EighBandToTridiagonal, AskedToStop_ThrowsCancelled) {
       [&] {
         run_on(mesh,
                [&](mesh::Rank& rank) {
-                 const MatrixView<T> band = rank.workspace<T>(10, 60);
+                 const MatrixView<T> band = rank.workspace<T>(11, 60);
                  rank.kernels<T>().fill(rank.panel(), T{0}, band);
                  dense::eigh::band_to_tridiagonal<T>(rank, groups, band, std::nullopt,
                                                      rank.workspace<RealOf<T>>(60, 2));

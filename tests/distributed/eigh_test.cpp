@@ -62,29 +62,32 @@ DenseMatrix<T> hermitian(std::int64_t n) {
   return eigh_zoo<T>(n).front().a;
 }
 
-/// Whether a matrix is one whose eigenvalues the reductions move by more than the gate: with
-/// vectors up to 34 u ||A|| (n = 90), without up to 22 (n = 33). Residual and orthogonality are
-/// inside their gates.
-bool drifts(const std::string& name) { return name == "one_value" || name == "glued_wilkinson"; }
-
+/// Whether the largest entry of each column is real and positive.
 template <Scalar T>
-void expect_near(const DenseMatrix<T>& a, const std::vector<RealOf<T>>& values) {
-  const std::vector<RealOf<T>> exact = reference::eigh(a).values;
-  EXPECT_TRUE(std::is_sorted(values.begin(), values.end()));
-  EXPECT_LE(eigenvalue_distance<T>(values, {exact.begin(), exact.end()}), 2 * eigenvalue_gate);
+bool has_fixed_phases(const DenseMatrix<T>& z) {
+  for (std::int64_t j = 0; j < z.columns(); ++j) {
+    const T* const column = z.data() + j * z.rows();
+    const T largest = *std::max_element(column, column + z.rows(), [](const T& x, const T& y) {
+      return std::abs(x) < std::abs(y);
+    });
+    // Of entries that are equal but for rounding another may be the one.
+    if (!(std::abs(largest - std::abs(largest)) <= 4 * unit_roundoff<T>) &&
+        std::none_of(column, column + z.rows(), [&](const T& x) {
+          return x == std::abs(x) && std::abs(x) >= std::abs(largest) * (1 - 8 * unit_roundoff<T>);
+        })) {
+      return false;
+    }
+  }
+  return true;
 }
 
 template <Scalar T>
-void expect_diagonalised(const SlabLayout& layout, const DenseMatrix<T>& a, bool drifts = false) {
+void expect_diagonalised(const SlabLayout& layout, const DenseMatrix<T>& a) {
   const Answered<T> answer = run(layout, a);
   ASSERT_TRUE(answer.found.outcome.ok()) << answer.found.outcome.message();
   EXPECT_EQ(answer.found.vectors, a.rows());
-  if (drifts) {
-    expect_near(a, answer.found.values);
-    EXPECT_TRUE(has_eigenpairs(a, {answer.found.values, answer.z}));
-  } else {
-    EXPECT_TRUE(diagonalises(a, {answer.found.values, answer.z}));
-  }
+  EXPECT_TRUE(diagonalises(a, {answer.found.values, answer.z}));
+  EXPECT_TRUE(has_fixed_phases(answer.z));
   const double limit = 16.0 * std::sqrt(static_cast<double>(a.rows()) + 1.0) * unit_roundoff<T>;
   EXPECT_LE(answer.found.outcome.residual.value(), limit);
   EXPECT_LE(answer.found.outcome.orthogonality.value(), limit);
@@ -118,8 +121,7 @@ TYPED_TEST(Eigh, OfEveryMatrixOfTheZoo_PassesTheGates) {
   for (const std::int64_t n : {33, 90}) {
     for (const EighCase<T>& matrix : eigh_zoo<T>(n)) {
       SCOPED_TRACE(fmt::format("{} of {} rows", matrix.name, n));
-      expect_diagonalised(SlabLayout({0, n / 5, n / 5, n - 9, n}, tile), matrix.a,
-                          drifts(matrix.name));
+      expect_diagonalised(SlabLayout({0, n / 5, n / 5, n - 9, n}, tile), matrix.a);
     }
   }
 }
@@ -134,11 +136,7 @@ TYPED_TEST(Eigh, WithoutVectors_FindsTheEigenvalues) {
         const Answered<T> answer = run(layout, matrix.a, {.vectors = false});
         ASSERT_TRUE(answer.found.outcome.ok()) << answer.found.outcome.message();
         EXPECT_EQ(answer.found.vectors, 0);
-        if (drifts(matrix.name)) {
-          expect_near(matrix.a, answer.found.values);
-        } else {
-          EXPECT_TRUE(has_eigenvalues(matrix.a, answer.found.values));
-        }
+        EXPECT_TRUE(has_eigenvalues(matrix.a, answer.found.values));
         EXPECT_FALSE(answer.found.outcome.residual.has_value());
       }
     }
@@ -165,6 +163,22 @@ void expect_some(const DenseMatrix<T>& a, const Answered<T>& some, const std::ve
   const double limit = 4 * std::max(10.0, static_cast<double>(a.rows()));
   EXPECT_LE(eigh_residual_ratio<T>(a, {some.found.values, z}), limit);
   EXPECT_LE(orthogonality_ratio(z), limit);
+}
+
+TYPED_TEST(Eigh, AsAdjoint_HasTheSameNumbersInRows) {
+  using T = TypeParam;
+  const std::int64_t n = 150;
+  const DenseMatrix<T> a = hermitian<T>(n);
+  for (const SlabLayout& layout : layouts(n)) {
+    for (const std::int64_t count : {n, std::int64_t{140}, std::int64_t{1}}) {
+      SCOPED_TRACE(fmt::format("cut {}, {} vectors", fmt::join(layout.boundaries(), " "), count));
+      EighRequest request{.indices = EighRequest::Indices{0, count}};
+      const DenseMatrix<T> z(run(layout, a, request).z.view().columns_from(0, count));
+      request.adjoint = true;
+      const DenseMatrix<T> zh(run(layout, a, request).z.view().block(0, 0, count, n));
+      EXPECT_TRUE(same_bits(zh, reference::conjugate_transpose(z)));
+    }
+  }
 }
 
 TYPED_TEST(Eigh, OfSomeIndices_FindsThese) {

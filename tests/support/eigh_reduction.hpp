@@ -131,7 +131,7 @@ template <Scalar T>
 DenseMatrix<T> from_band(const DenseMatrix<T>& band) {
   DenseMatrix<T> a(band.columns(), band.columns());
   for (std::int64_t j = 0; j < band.columns(); ++j) {
-    for (std::int64_t i = j; i < std::min(band.columns(), j + band.rows()); ++i) {
+    for (std::int64_t i = j; i < std::min(band.columns(), j + band.rows() - 1); ++i) {
       a(i, j) = band(i - j, j);
       a(j, i) = reference::conjugate(band(i - j, j));
     }

@@ -62,10 +62,10 @@ DenseMatrix<T> scaled(DenseMatrix<T> a, RealOf<T> factor) {
   return a;
 }
 
-/// A random Hermitian band matrix, as columns of 2 b rows.
+/// A random Hermitian band matrix, as columns of 2 b + 1 rows.
 template <Scalar T>
 DenseMatrix<T> random_band(const Chase& chase, std::uint64_t seed = 1) {
-  DenseMatrix<T> band(2 * chase.bandwidth, chase.size);
+  DenseMatrix<T> band(2 * chase.bandwidth + 1, chase.size);
   const DenseMatrix<T> entries = right_hand_sides<T>(2 * chase.bandwidth, chase.size, seed);
   for (std::int64_t j = 0; j < chase.size; ++j) {
     for (std::int64_t i = 0; i <= chase.bandwidth && i + j < chase.size; ++i) {
@@ -79,7 +79,7 @@ template <Scalar T>
 DenseMatrix<T> whole(const DenseMatrix<T>& band) {
   DenseMatrix<T> a(band.columns(), band.columns());
   for (std::int64_t j = 0; j < band.columns(); ++j) {
-    for (std::int64_t i = j; i < std::min(band.columns(), j + band.rows()); ++i) {
+    for (std::int64_t i = j; i < std::min(band.columns(), j + band.rows() - 1); ++i) {
       a(i, j) = band(i - j, j);
       a(j, i) = reference::conjugate(band(i - j, j));
     }
@@ -309,7 +309,7 @@ TYPED_TEST(BandKernelsTest, Chase_InAnyOrderWithinWaves_GivesTheSameBits) {
                      [](const ChaseTask& a, const ChaseTask& b) { return a.wave() < b.wave(); });
     DenseMatrix<T> shuffled = band;
     DenseMatrix<T> reflectors(chase.bandwidth + 1, all.columns(chase));
-    std::vector<T> work(static_cast<std::size_t>(chase.bandwidth));
+    std::vector<T> work(static_cast<std::size_t>(2 * chase.bandwidth));
     for (const ChaseTask& task : tasks) {
       run_chase_task(task, all, shuffled.view(), reflectors.view(), work.data());
     }
@@ -326,6 +326,20 @@ TYPED_TEST(BandKernelsTest, Chase_InGroups_GivesTheSameBits) {
   EXPECT_TRUE(testing::same_bits(this->chased(chase, 3, band).band, at_once.band));
 }
 
+TYPED_TEST(BandKernelsTest, Chase_OfManySweeps_DoesNotLetTheDiagonalDrift) {
+  using T = TypeParam;
+  const Chase chase{400, 4, is_complex<T>};
+  DenseMatrix<T> band = scaled(random_band<T>(chase), static_cast<RealOf<T>>(unit_roundoff<T>));
+  for (std::int64_t j = 0; j < chase.size; ++j) {
+    band(0, j) += RealOf<T>{1};
+  }
+  const Chased<T> result = this->chased(chase, 16, band);
+  for (std::int64_t j = 0; j < chase.size; ++j) {
+    const double off = std::abs(result.band(0, j) - RealOf<T>{1}) / unit_roundoff<T>;
+    EXPECT_LE(off, 20.0) << "entry " << j;
+  }
+}
+
 TYPED_TEST(BandKernelsTest, Chase_OfTinyNumbers_KeepsReflectorsUnitary) {
   using T = TypeParam;
   using Limits = std::numeric_limits<RealOf<T>>;
@@ -339,7 +353,7 @@ TYPED_TEST(BandKernelsTest, Chase_OfTinyNumbers_KeepsReflectorsUnitary) {
 TYPED_TEST(BandKernelsTest, Chase_OfNothingToDo_LeavesTheBand) {
   using T = TypeParam;
   const Chase chase{12, 3, is_complex<T>};
-  DenseMatrix<T> band(6, 12);
+  DenseMatrix<T> band(7, 12);
   for (std::int64_t j = 0; j < 12; ++j) {
     band(0, j) = T{static_cast<RealOf<T>>(j)};
   }

@@ -104,7 +104,7 @@ CholeskyFactor<T> look_at(const PublicCall& call, const ShardedMatrix<T>& a,
     require_reachable(rank, a, "the matrix");
     rank.report("check", 0.0);
     const MatrixView<const T> slab = a.slab(rank.index());
-    const InputCheck check = check_input<T>(rank, a.layout(), slab);
+    const InputCheck check = check_hermitian<T>(rank, a.layout(), slab);
     if (rank.leads()) {
       *norm = check.norm;
     }

@@ -58,7 +58,7 @@ void InverseResidual<T>::before(mesh::Rank& rank, const FactorPart<T>& factor) {
 template <Scalar T>
 Outcome InverseResidual<T>::after(mesh::Rank& rank, const FactorPart<T>& inverse) {
   Outcome outcome;
-  const InputCheck check = check_input<T>(rank, inverse.layout, inverse.slab);
+  const InputCheck check = check_finite<T>(rank, inverse.layout, inverse.slab);
   if (!check.outcome.ok()) {
     outcome.status = Status::overflow;  // Hermitian by construction: an entry is not finite
     return outcome;

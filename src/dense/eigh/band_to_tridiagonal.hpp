@@ -23,7 +23,7 @@ MatrixView<T> reflectors_of(const SweepGroups& groups, MatrixView<T> kept, std::
   return kept.columns_from(groups.columns_before(group), groups.columns(group));
 }
 
-/// Chases the band (see BandKernels; 2 b x n) on rank 0, which overwrites it; that of the other
+/// Chases the band (see BandKernels; 2 b + 1 x n) on rank 0, which overwrites it; that of the other
 /// ranks is not used. One rank makes all reflectors: rounding decides what they look like, so two
 /// CPUs that round differently would make different ones. `reflectors`: of make_reflectors; those
 /// of each group go to its owner while the next group is chased. None, on all ranks: they are not

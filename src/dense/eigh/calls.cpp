@@ -8,6 +8,7 @@
 #include "dense/eigh/divide_and_conquer.hpp"
 #include "dense/eigh/full_to_band.hpp"
 #include "dense/eigh/rows_to_columns.hpp"
+#include "dense/eigh/store_adjoint.hpp"
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/public_call.hpp"
 #include "dense/shared/require_reachable.hpp"
@@ -185,10 +186,16 @@ class Eigh {
     apply_sweeps(rank_, groups_, reflectors, z);
     to_caller_order(rank_, layout_, z);
     apply_panels(rank_, layout_, slab_, form_.t, sizes_.merged, z);
+    rank_.kernels<runtime::BandKernels<T>>().fix_phases(rank_.update(), z);
     // G^H (A Z - Z diag(w)) and (Z^H Z - I) G
     const Outcome outcome = certificate.check(z, values, norm_);
-    rank_.kernels<T>().copy(rank_.update(), z, slab_.columns_from(0, z.columns()));
-    rank_.finish(rank_.update());
+    if (request_.adjoint) {
+      store_adjoint<T>(rank_, layout_, wanted.size(), z,
+                       slab_.block(0, 0, wanted.size(), slab_.columns()));
+    } else {
+      rank_.kernels<T>().copy(rank_.update(), z, slab_.columns_from(0, z.columns()));
+      rank_.finish(rank_.update());
+    }
     return keep(outcome, values);
   }
 
@@ -228,7 +235,7 @@ Outcome look_at(const PublicCall& call, const ShardedMatrix<T>& a,
   return call.run([a, found](mesh::Rank& rank) {
     require_reachable(rank, a, "the matrix");
     rank.report("check", 0.0);
-    const InputCheck check = check_input<T>(rank, a.layout(), a.slab(rank.index()));
+    const InputCheck check = check_hermitian<T>(rank, a.layout(), a.slab(rank.index()));
     if (rank.leads()) {
       found->norm = check.norm;
     }

@@ -30,6 +30,7 @@
 #include "dense/eigh/mirror.hpp"
 #include "dense/eigh/wait_sites.hpp"
 #include "dense/shared/bytes_of.hpp"
+#include "dense/shared/gather.hpp"
 #include "dense/shared/message_ring.hpp"
 #include "dense/shared/step_flags.hpp"
 #include "layout/position_runs.hpp"
@@ -87,6 +88,7 @@ class FullToBand {
         products_gathered_(rank.event()) {}
 
   void run() {
+    shift_ = mean_of_diagonal();
     kernels_.fill(rank_.update(), T{0}, form_.band);
     kernels_.fill(rank_.update(), T{0}, form_.t);
     for (Step step(0); step.value() < layout_.steps() && flags_.may_enqueue(step.value()); ++step) {
@@ -251,7 +253,25 @@ class FullToBand {
     return runs;
   }
 
-  /// x = A^H V - l (r^H V) in the rows of this rank's columns that remain.
+  /// A multiple of the identity is in no update: V w^H + w V^H is the same with and without it.
+  /// Without the mean of the diagonal what is rounded is smaller, and the eigenvalues of a matrix
+  /// near a multiple of the identity do not drift.
+  RealOf<T> mean_of_diagonal() {
+    const std::int64_t width = slab_.columns();
+    const MatrixView<RealOf<T>> diagonal = rank_.workspace<RealOf<T>>(width, 1);
+    kernels_.diagonal(rank_.update(),
+                      slab_.block(layout_.segment(rank_.index()).begin.value(), 0, width, width),
+                      diagonal.data());
+    double sum = 0.0;
+    for (const RealOf<T> entry : rank_.fetch(rank_.update(), diagonal.data(), width)) {
+      sum += entry;
+    }
+    sum = sum_of_all(rank_, sum);
+    return static_cast<RealOf<T>>(sum /
+                                  static_cast<double>(std::max<std::int64_t>(slab_.rows(), 1)));
+  }
+
+  /// x = (A - shift I)^H V - l (r^H V) in the rows of this rank's columns that remain.
   void multiply(Step step, const Panel& panel) {
     runtime::Queue& queue = rank_.update();
     const LocalRange columns = columns_after(step);
@@ -270,6 +290,7 @@ class FullToBand {
       kernels_.gemm(queue, Op::none, Op::none, T{-1}, rows_of(left(), own_rows(columns)), sums,
                     T{1}, x);
     }
+    kernels_.add(queue, T{-shift_}, rows_of(v(panel), own_rows(columns)), x);
   }
   /// x in the rows of one rank's columns.
   MatrixView<T> products(Step step, const Panel& panel, std::int64_t of) const {
@@ -380,6 +401,7 @@ class FullToBand {
   const SlabLayout& layout_;
   MatrixView<T> slab_;
   std::int64_t deferred_;
+  RealOf<T> shift_{0};
   BandForm<T> form_;
   const runtime::Kernels<T>& kernels_;
   const runtime::BandKernels<T>& band_kernels_;
@@ -406,7 +428,7 @@ class FullToBand {
 
 template <Scalar T>
 BandForm<T> make_band_form(mesh::Rank& rank, const SlabLayout& layout) {
-  return {rank.workspace<T>(2 * layout.tile(), layout.size()),
+  return {rank.workspace<T>(2 * layout.tile() + 1, layout.size()),
           rank.workspace<T>(layout.tile(), layout.size())};
 }
 

@@ -29,8 +29,8 @@ struct Panel {
 /// What every rank has after the reduction. The bandwidth b is the tile of the layout.
 template <Scalar T>
 struct BandForm {
-  /// 2 b x n: the lower triangle of the band, rows and columns in elimination order, as BandKernels
-  /// has it; zeros below.
+  /// 2 b + 1 x n: the lower triangle of the band, rows and columns in elimination order, as
+  /// BandKernels has it; zeros below.
   MatrixView<T> band;
   /// b x n: triangular factors t of the panels (see BandKernels::panel_qr), each in the columns of
   /// its panel's first positions.

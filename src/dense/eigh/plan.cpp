@@ -1,6 +1,7 @@
 #include "dense/eigh/call_sizes.hpp"
 #include "dense/eigh/certificate.hpp"
 #include "dense/eigh/divide_and_conquer.hpp"
+#include "dense/eigh/store_adjoint.hpp"
 #include "dense/shared/plan_parts.hpp"
 
 #include <shardsolve/plan.hpp>
@@ -23,8 +24,9 @@ std::int64_t reduction(const CallSizes& sizes, const SweepGroups& groups) {
   const std::int64_t b = sizes.layout.tile();
   const std::int64_t ranks = sizes.layout.ranks();
   const std::int64_t deferred = std::min(sizes.deferred - 1 + b, n);
-  std::int64_t elements = 3 * b * n;                                        // band and t
-  elements += 4 * n * deferred + 2 * deferred * b + 3 * n * b + 4 * b * b;  // full_to_band
+  std::int64_t elements = (3 * b + 1) * n;  // band and t
+  elements += 4 * n * deferred + 2 * deferred * b + 3 * n * b + 4 * b * b;
+  elements += sizes.layout.max_width();  // these two: full_to_band
   if (ranks > 1) {
     elements += 2 * b * (n + ranks * sizes.layout.max_width());
   }
@@ -73,7 +75,8 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors) {
   if (vectors) {
     plan.workspace_bytes +=
         element * (way_back(sizes, groups, width) + most_reflectors(groups) +
-                   dense::eigh::Certificate<double>::elements(layout)) +
+                   dense::eigh::Certificate<double>::elements(layout) +
+                   dense::eigh::store_adjoint_elements(layout)) +
         (is_single ? dense::eigh::divide_and_conquer_bytes<float>(n, width, merges)
                    : dense::eigh::divide_and_conquer_bytes<double>(n, width, merges));
     // Z by rows, on its way and by columns, and as numbers of the dtype

@@ -68,7 +68,7 @@ double magnitude(const std::array<double, 2>& complex) {
   return std::hypot(complex[0], complex[1]);
 }
 
-/// The vector v of check_input(), n numbers: 1 to 2 with a sign, of so few digits that products
+/// The vector v of check_hermitian(), n numbers: 1 to 2 with a sign, of so few digits that products
 /// with float32 are exact.
 void write_probe_weights(double* weights, std::int64_t n) {
   constexpr int bits_a_weight = 9;
@@ -247,13 +247,11 @@ Location InputPass<T>::worst_mirror(std::int64_t row) {
   return Location::in_matrix(GlobalIndex(worst.row), GlobalIndex(worst.column));
 }
 
-}  // namespace
-
+/// The look at A of both calls, its asymmetry kept in `found`.
 template <Scalar T>
-InputCheck check_input(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab) {
-  InputPass<T> pass(rank, layout, slab);
+InputCheck look_at_entries(InputPass<T>& pass, Findings& found) {
   InputCheck check;
-  Findings found = pass.look(1.0);
+  found = pass.look(1.0);
   if (found.odd) {
     if (const auto entry = pass.nonfinite_entry()) {
       check.outcome.status = Status::nonfinite_input;
@@ -266,7 +264,24 @@ InputCheck check_input(mesh::Rank& rank, const SlabLayout& layout, MatrixView<co
     found = pass.look(std::ldexp(1.0, exponent));
   }
   check.norm = Scaled{found.norm, -exponent}.normalised();
-  if (found.asymmetric >= 0) {
+  return check;
+}
+
+}  // namespace
+
+template <Scalar T>
+InputCheck check_finite(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab) {
+  InputPass<T> pass(rank, layout, slab);
+  Findings found;
+  return look_at_entries(pass, found);
+}
+
+template <Scalar T>
+InputCheck check_hermitian(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab) {
+  InputPass<T> pass(rank, layout, slab);
+  Findings found;
+  InputCheck check = look_at_entries(pass, found);
+  if (check.outcome.ok() && found.asymmetric >= 0) {
     check.outcome.status = Status::not_hermitian;
     check.outcome.location = pass.worst_mirror(found.asymmetric);
   }
@@ -281,8 +296,9 @@ std::vector<double> probe_signs(std::int64_t n) {
   return signs;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T) \
-  template InputCheck check_input(mesh::Rank&, const SlabLayout&, MatrixView<const T>);
+#define SHARDSOLVE_INSTANTIATE(T)                                                        \
+  template InputCheck check_finite(mesh::Rank&, const SlabLayout&, MatrixView<const T>); \
+  template InputCheck check_hermitian(mesh::Rank&, const SlabLayout&, MatrixView<const T>);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

@@ -17,12 +17,16 @@ struct InputCheck {
   Scaled norm;      ///< ||A||_1
 };
 
-/// One pass over the rank's slab. Refuses NaN and Inf, and a matrix for which
+/// One pass over the rank's slab. Refuses NaN and Inf.
+template <Scalar T>
+InputCheck check_finite(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab);
+
+/// Likewise one pass, which also refuses a matrix for which
 /// |((A - A^H) v)_i| > 32 sqrt(n) u (|A| 1)_i for some row i: a Gram matrix that was rounded
 /// differently in its two triangles passes. v is fixed and random, its entries of different sizes
 /// from 1 to 2: with signs alone what has equal entries in each row, a stencil, would cancel.
 template <Scalar T>
-InputCheck check_input(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab);
+InputCheck check_hermitian(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab);
 
 /// +1 or -1 for each of n rows, at random but the same everywhere.
 std::vector<double> probe_signs(std::int64_t n);

@@ -13,7 +13,7 @@ using runtime::WaitSite;
 // host, every algorithm with steps
 inline constexpr WaitSite step_flags{1, "host reads the flags of a finished step"};
 
-// check_input
+// check_finite, check_hermitian
 inline constexpr WaitSite input_looked_at{5, "products with the probe are sent when computed"};
 
 // HermitianMultiply

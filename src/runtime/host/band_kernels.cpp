@@ -60,6 +60,32 @@ MatrixView<T> columns_of(const Chase& chase, const SweepGroup& sweeps, const Wav
   return band.columns_from(std::min(first, last), last - std::min(first, last));
 }
 
+/// w -= (Re(v^H w) / ||v||^2) v
+template <Scalar T>
+void take_off(std::int64_t count, const T* v, T* w) {
+  RealOf<T> projection{0};
+  RealOf<T> square{0};
+  for (std::int64_t i = 0; i < count; ++i) {
+    projection += std::real(conjugate(v[i]) * w[i]);
+    square += std::real(conjugate(v[i]) * v[i]);
+  }
+  const RealOf<T> factor = projection / square;
+  for (std::int64_t i = 0; i < count; ++i) {
+    w[i] -= factor * v[i];
+  }
+}
+
+/// number + remainder + change; the remainder becomes what its sum lacks. Source: D. E. Knuth, The
+/// Art of Computer Programming 2, 4.2.2.
+template <Scalar T>
+RealOf<T> add(RealOf<T> number, RealOf<T> change, T& remainder) {
+  change += std::real(remainder);
+  const RealOf<T> sum = number + change;
+  const RealOf<T> part = sum - number;
+  remainder = (number - (sum - part)) + (change - part);
+  return sum;
+}
+
 }  // namespace
 
 template <Scalar T>
@@ -92,18 +118,25 @@ void run_chase_task(const ChaseTask& task, const SweepGroup& sweeps, MatrixView<
     Blas::gemv(Op::conjugate_transpose, T{1}, rest, v, T{0}, work);
     Blas::gerc(-conjugate(*tau), v, work, rest);
   }
-  // d -= p v^H + v p^H with p = tau d v - 1/2 |tau|^2 (v^H d v) v
+  // d -= w v^H + v w^H with p = tau d v, w = p - 1/2 |tau|^2 (v^H d v) v. With all of p along v
+  // taken off but for an imaginary part, Re(v^H w) is 0 whatever the roundings of tau and p were. A
+  // multiple of the identity changes nothing then, so one is left out. Without these two and the
+  // remainders the diagonal would drift from sweep to sweep.
   const MatrixView<T> d = dense_block(band, task.row, rows, task.row, rows);
+  T* const diagonal = work + rows;
+  const RealOf<T> shift = std::real(d(0, 0));
+  for (std::int64_t i = 0; i < rows; ++i) {
+    diagonal[i] = d(i, i);
+    d(i, i) = std::real(d(i, i)) - shift + std::real(band(band.rows() - 1, task.row + i));
+  }
   Blas::hemv(Triangle::lower, *tau, d, v, T{0}, work);
-  T sum{0};
-  for (std::int64_t i = 0; i < rows; ++i) {
-    sum += conjugate(v[i]) * work[i];
-  }
-  const T factor = RealOf<T>{0.5} * conjugate(*tau) * sum;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    work[i] -= factor * v[i];
-  }
+  take_off(rows, v, work);
+  take_off(rows, v, work);
   Blas::her2(Triangle::lower, T{-1}, work, v, d);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    d(i, i) = add(std::real(diagonal[i]), -2 * std::real(work[i] * conjugate(v[i])),
+                  band(band.rows() - 1, task.row + i));
+  }
 }
 
 template <Scalar T>
@@ -140,7 +173,7 @@ void HostBandKernels<T>::do_chase(Queue& queue, const WorkInfo& info, const Chas
                                   Out reflectors, void* scratch) const {
   launch(queue, info, {},
          {columns_of(chase, sweeps, waves, band), reflectors,
-          Operand(static_cast<T*>(scratch), chase.bandwidth)},
+          Operand(static_cast<T*>(scratch), 2 * chase.bandwidth)},
          [=] {
            if (waves.begin <= sweeps.waves(chase).begin) {
              clear_below(reflectors, [](std::int64_t) { return std::int64_t{0}; });
@@ -211,6 +244,25 @@ void HostBandKernels<T>::do_apply_windows(Queue& queue, const WorkInfo& info, co
                           v.block(0, k * count, rows, count), z_rows, T{0}, vz);
       blas::Blas<T>::gemm(Op::none, Op::none, T{-1}, vt.block(0, k * count, rows, count), vz, T{1},
                           z_rows);
+    }
+  });
+}
+
+template <Scalar T>
+void HostBandKernels<T>::do_fix_phases(Queue& queue, const WorkInfo& info, Out z) const {
+  launch(queue, info, {}, {z}, [=] {
+    for (std::int64_t j = 0; j < z.columns(); ++j) {
+      T* const column = &z(0, j);
+      T* const largest = std::max_element(column, column + z.rows(), [](const T& x, const T& y) {
+        return std::norm(x) < std::norm(y);
+      });
+      const RealOf<T> size = std::abs(*largest);
+      if (!(size > 0)) {
+        continue;
+      }
+      const T turn = conjugate(*largest) / size;
+      std::for_each(column, column + z.rows(), [turn](T& entry) { entry *= turn; });
+      *largest = size;
     }
   });
 }

@@ -3,6 +3,8 @@
 
 #include "runtime/band_kernels.hpp"
 
+#include <algorithm>
+
 namespace shardsolve::runtime::host {
 
 template <Scalar T>
@@ -13,7 +15,7 @@ class HostBandKernels : public BandKernels<T> {
   using typename BandKernels<T>::Out;
 
   std::int64_t scratch(std::int64_t bandwidth) const override {
-    return bandwidth * bandwidth * static_cast<std::int64_t>(sizeof(T));
+    return std::max<std::int64_t>(bandwidth, 2) * bandwidth * static_cast<std::int64_t>(sizeof(T));
   }
   /// Kernels of some milliseconds. A CPU of its own for each of three queues is not much to ask: it
   /// is where other ranks wait. Vectors pass through the cache once for so many sweeps.
@@ -33,9 +35,10 @@ class HostBandKernels : public BandKernels<T> {
                   In reflectors, Out v, Out vt) const override;
   void do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
                         const SweepGroup& sweeps, In v, In vt, Out z) const override;
+  void do_fix_phases(Queue& queue, const WorkInfo& info, Out z) const override;
 };
 
-/// One task of a chase: `reflectors` are those of its group, `work` has b elements.
+/// One task of a chase: `reflectors` are those of its group, `work` has 2 b elements.
 template <Scalar T>
 void run_chase_task(const ChaseTask& task, const SweepGroup& sweeps, MatrixView<T> band,
                     MatrixView<T> reflectors, T* work);
