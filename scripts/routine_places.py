@@ -59,12 +59,13 @@ ROUTINES = (
         "condition number", "cholesky", "condition_estimate", "plan_cholesky_solve", "reuse", "",
         "cholesky_condition", "cond",
     ),
+    Routine("eigenvalues", "eigh", "eigh", "plan_eigh", "eigh", "", "eigh", "eigh"),
 )  # fmt: skip
 
 # Public names of Python that are no routines of their own, and commands that solve nothing.
 NO_ROUTINES = {
-    "cholesky", "load_factor", "progress", "register", "save_factor", "set_timeout", "slogdet",
-    "trace",
+    "cholesky", "eigvalsh", "load_factor", "progress", "register", "save_factor", "set_timeout",
+    "slogdet", "trace",
 }  # fmt: skip
 NO_ROUTINE_COMMANDS = {"doctor", "tune", "bench"}
 

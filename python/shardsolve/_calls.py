@@ -325,28 +325,34 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
     return whole
 
 
-def _factor_from_columns(run: Callable[[jax.Array], Arrays]) -> Callable[[jax.Array], Arrays]:
-    """The factorisation of rows, for somebody who has columns.
+def _from_columns(run: Callable[..., Arrays]) -> Callable[..., Arrays]:
+    """A call on rows of a Hermitian matrix, for somebody who has columns; its record comes last.
 
     The conjugate transpose of columns are rows of A^H, which is A, or fails as A does: then the
     entry that is named is A^H's.
     """
 
-    def factor(a: jax.Array) -> Arrays:
-        *made, record = run(jnp.conj(a.T))
+    def call(a: jax.Array, *others: jax.Array) -> Arrays:
+        *made, record = run(jnp.conj(a.T), *others)
         column = record[2]
         is_entry = (record[0] < FAILURE) & (column >= 0)
         swapped = record.at[2].set(record[1]).at[1].set(column)
         return *made, jnp.where(is_entry, swapped, record)
 
-    return factor
+    return call
 
 
 FACTOR = Call(
     "cholesky_factor",
     rule="i j -> i j, i, l, m",
     empty=(0, 0, 0, EMPTY_FACTOR),
-    from_columns=_factor_from_columns,
+    from_columns=_from_columns,
+)
+_EIGH = Call(
+    "eigh",
+    rule="i j, e -> i j, v, k, l, m",
+    empty=(0, 0, 0, 0, (0, -1, -1, -1, 0)),
+    from_columns=_from_columns,
 )
 # Where a factor is used, the rows of its slab share no letter with anything (r is not i): Shardy
 # brings operands that share one to a common sharding first, and a slab that b had moved would be
@@ -392,6 +398,24 @@ def solve(cut: Cut | None) -> Callable[..., Arrays]:
                 False,
             )
         return map_batch(call, batched, (slab, diagonal, record, b)), (True,) * 3
+
+    return call
+
+
+@functools.cache
+def eigh(cut: Cut | None, **options: int) -> Callable[[jax.Array, jax.Array], Arrays]:
+    """A (n, n), interval (2,) -> vectors (n, n), values (n,), how many of both (1,), and more.
+
+    That is residual and orthogonality (2,), and the verdict.
+    """
+
+    @custom_vmap
+    def call(a: jax.Array, interval: jax.Array) -> Arrays:
+        return _EIGH(cut, a, interval, **options)
+
+    @call.def_vmap
+    def one_by_one(axis_size, batched, *arguments):
+        return map_batch(call, batched, arguments), (True,) * len(_EIGH.empty)
 
     return call
 

@@ -97,27 +97,11 @@ class SolverError(RuntimeError):
         return type(self), (str(self), self.status)
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)  # of arrays: neither compared nor hashed by value
-class Info:
-    """What is known of an answer; inside `jit` its fields are tracers.
-
-    Under `vmap` each matrix of a batch has its own; right-hand sides of one matrix are solved
-    together and share one.
-
-    Attributes:
-        verdict: int32[5]: status, row, column, rows eliminated before, in right-hand side.
-        backward_error: Normwise backward error, in the infinity norm: of a solve
-            ||b - A x|| / (||A|| ||x|| + ||b||), the largest over the right-hand sides; of an
-            inverse ||v - X w|| / (||A|| ||X|| ||v||) with v of random signs and w = A v. NaN
-            where there is no answer, -1 where it was not asked for. Rounding alone gives a small
-            multiple of eps / 2.
-        rcond: Reciprocal condition number in the 1-norm, an estimate: 1 / (||A|| ||A^-1||).
-    """
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """What has a verdict."""
 
     verdict: jax.Array
-    backward_error: jax.Array
-    rcond: jax.Array
 
     @property
     def status(self) -> jax.Array | Status:
@@ -125,11 +109,6 @@ class Info:
         if isinstance(self.verdict, jax.core.Tracer) or self.verdict.ndim > 1:
             return _first_word(self.verdict)
         return Status(int(jax.device_get(self.verdict)[0]))
-
-    @property
-    def pivot(self) -> jax.Array:
-        """Row (0-based) whose pivot was not positive; -1 if that is not what happened."""
-        return _pivot_of(self.verdict)
 
     @property
     def message(self) -> str:
@@ -146,6 +125,53 @@ class Info:
             )
         words = jax.device_get(self.verdict).reshape(-1, VERDICT_WORDS)
         return _library.message(words[np.argmax(words[:, 0] != 0)])
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)  # of arrays: neither compared nor hashed by value
+class Info(_Judged):
+    """What is known of an answer; inside `jit` its fields are tracers.
+
+    Under `vmap` each matrix of a batch has its own; right-hand sides of one matrix are solved
+    together and share one.
+
+    Attributes:
+        verdict: int32[5]: status, row, column, rows eliminated before, in right-hand side.
+        backward_error: Normwise backward error, in the infinity norm: of a solve
+            ||b - A x|| / (||A|| ||x|| + ||b||), the largest over the right-hand sides; of an
+            inverse ||v - X w|| / (||A|| ||X|| ||v||) with v of random signs and w = A v. NaN
+            where there is no answer, -1 where it was not asked for. Rounding alone gives a small
+            multiple of eps / 2.
+        rcond: Reciprocal condition number in the 1-norm, an estimate: 1 / (||A|| ||A^-1||).
+    """
+
+    backward_error: jax.Array
+    rcond: jax.Array
+
+    @property
+    def pivot(self) -> jax.Array:
+        """Row (0-based) whose pivot was not positive; -1 if that is not what happened."""
+        return _pivot_of(self.verdict)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class EighInfo(_Judged):
+    """What is known of eigenvalues and eigenvectors; inside `jit` its fields are tracers.
+
+    Under `vmap` each matrix of a batch has its own. Both figures are estimates by four vectors of
+    random signs: NaN where there is no answer, -1 for eigenvalues alone. Rounding alone gives a
+    small multiple of eps / 2.
+
+    Attributes:
+        verdict: int32[5]: status, row and column of the entry that it is about, and two words that
+            only solves use.
+        residual: The largest ||a v - w v||_2 / ||a||_1 of a pair.
+        orthogonality: The largest 2-norm of a row of v^H v - I.
+    """
+
+    residual: jax.Array
+    orthogonality: jax.Array
 
 
 # Compiled, as numbers that are written in Python go to the devices one by one otherwise: implicit

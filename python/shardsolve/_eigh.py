@@ -1,0 +1,295 @@
+"""Eigenvalues and eigenvectors of Hermitian matrices: the public functions and their derivatives.
+
+For dA Hermitian, K = V^H dA V and gaps g_ij = w_j - w_i,
+
+    dw_j = K_jj,    dV = V C,    C_ij = K_ij / g_ij, and 0 where g_ij is no more than rounding.
+
+C is made as (Y - Y^H) / 2 with Y_ij = K_ij / g_ij. That takes the Hermitian part of any dA, and the
+transpose of it, which is the gradient, subtracts before it divides: M - M^H with M = V^H V' is zero
+up to rounding for a function that does not depend on the basis, and what it is divided by is small
+inside of a cluster.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from shardsolve import _calls
+from shardsolve._calls import Compiled, compiled
+from shardsolve._check import check_indices, check_interval, check_matrix
+from shardsolve._cut import Cut, find_cut, inside_shard_map
+from shardsolve._products import multiply, transpose
+from shardsolve._records import NOT_KNOWN, EighInfo, raise_if_failed
+
+AxisName = str | Sequence[str]
+Arrays = tuple[jax.Array, ...]
+Pairs = tuple[jax.Array, jax.Array, EighInfo]
+
+
+def eigh(
+    a: jax.Array,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    eigvals_only: bool = False,
+    subset_by_index: tuple[int, int] | None = None,
+    subset_by_value: tuple[float, float] | None = None,
+    overwrite_a: bool = False,
+    full_output: bool = False,
+) -> jax.Array | tuple[jax.Array | EighInfo, ...]:
+    """Eigenvalues and eigenvectors of a Hermitian matrix: a v = v diag(w).
+
+    Of each eigenvector the largest component by its absolute value, of several the first, is real
+    and positive. Vectors of equal or nearly equal eigenvalues are one of many bases, which may be
+    another on another number of devices.
+
+    Args:
+        a: (n, n), float32, float64, complex64 or complex128; both triangles are needed. Where its
+            rows or columns are cut over devices, as in `solve`.
+        mesh: As in `solve`.
+        axis_name: As in `solve`.
+        eigvals_only: Return no vectors, which takes less time and memory.
+        subset_by_index: (first, last), both included and counted from 0: only these eigenvalues of
+            all n, in ascending order, as in SciPy.
+        subset_by_value: (low, high): only eigenvalues low < w <= high. Not where JAX traces, as in
+            `jit`, `vmap` or `grad`, since it is not known then how many there are. Not both.
+        overwrite_a: As in `solve`.
+        full_output: Also return what is known of the answer.
+
+    Returns:
+        w, (k,), real, ascending, whole on all devices, and v, (n, k), of a's dtype, the vector of
+        w[j] in column j: its rows cut as those of `a`. With eigvals_only w alone. With full_output
+        an EighInfo comes last. k is n, or the number of eigenvalues in the subset.
+
+    Raises:
+        LinAlgError: Outside of `jit` and without full_output, if there is no answer; it says why.
+            Otherwise w and v are then NaN, or empty with subset_by_value.
+        SolverError: Likewise, for lack of memory or a device that fails.
+        TypeError, ValueError: On arguments that do not fit.
+    """
+    a = check_matrix(a, inside_shard_map())
+    cut = find_cut(a, mesh, axis_name)
+    n = a.shape[1]
+    if subset_by_value is None:
+        found = _functions[bool(eigvals_only)](
+            overwrite_a, a, cut, Wanted(*check_indices(subset_by_index, n))
+        )
+    else:
+        interval = check_interval(subset_by_value, subset_by_index, a)
+        found = _in_interval(overwrite_a, a, interval, cut, not eigvals_only)
+    *found, info = found[: 2 if eigvals_only else 3]
+    if full_output:
+        return *found, info
+    raise_if_failed(info.verdict)
+    return found[0] if eigvals_only else tuple(found)
+
+
+def eigvalsh(
+    a: jax.Array,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    subset_by_index: tuple[int, int] | None = None,
+    subset_by_value: tuple[float, float] | None = None,
+    overwrite_a: bool = False,
+    full_output: bool = False,
+) -> jax.Array | tuple[jax.Array, EighInfo]:
+    """Eigenvalues of a Hermitian matrix: `eigh` with eigvals_only.
+
+    Arguments and errors as in `eigh`; returns w, or with full_output (w, EighInfo).
+    """
+    return eigh(
+        a,
+        mesh=mesh,
+        axis_name=axis_name,
+        eigvals_only=True,
+        subset_by_index=subset_by_index,
+        subset_by_value=subset_by_value,
+        overwrite_a=overwrite_a,
+        full_output=full_output,
+    )
+
+
+class Wanted(NamedTuple):
+    """Eigenvalues first <= i < last of all n."""
+
+    first: int
+    last: int
+
+    def of(self, a: jax.Array, axis: int = 0) -> jax.Array:
+        """These of what is there for all n."""
+        return lax.slice_in_dim(a, self.first, self.last, axis=axis)
+
+
+# What follows is traced. Every public function runs one compiled program.
+
+
+def _call(
+    a: jax.Array, cut: Cut | None, vectors: bool, wanted: Wanted, interval: jax.Array | None = None
+) -> tuple[jax.Array, jax.Array, jax.Array, EighInfo]:
+    """The library's: vectors and values in arrays for all n, how many there are, info."""
+    by_value = interval is not None
+    if interval is None:
+        interval = jnp.zeros(2, jnp.finfo(a.dtype).dtype)
+    call = _calls.eigh(cut, vectors=vectors, by_value=by_value, **wanted._asdict())
+    v, w, count, figures, verdict = call(
+        a if cut is None or cut.columns else cut.place(a),
+        interval,
+    )
+    if not vectors:
+        figures = jnp.full_like(figures, NOT_KNOWN)
+    return v, w, count, EighInfo(verdict, figures[0], figures[1])
+
+
+def _first(count: int, w: jax.Array, v: jax.Array) -> Arrays:
+    return lax.slice_in_dim(w, 0, count), lax.slice_in_dim(v, 0, count, axis=1)
+
+
+@functools.cache
+def _eigh_of(cut: Cut | None, wanted: Wanted) -> Callable[[jax.Array], Pairs]:
+    @jax.custom_jvp
+    def eigh(a: jax.Array) -> Pairs:
+        v, w, _, info = _call(a, cut, True, wanted)
+        return *_first(wanted.last - wanted.first, w, v), info
+
+    @eigh.defjvp
+    def rule(primals, tangents):
+        # A vector's change is made of all the others.
+        w, v, info = _eigh_of(cut, Wanted(0, primals[0].shape[1]))(*primals)
+        rows = cut and cut.by_rows
+        product = _product(tangents[0], v, rows)
+        return (wanted.of(w), wanted.of(v, axis=1), info), (
+            wanted.of(_change_of_values(v, product, rows)),
+            wanted.of(_change_of_vectors(w, v, product, rows), axis=1),
+            _no_change(info),
+        )
+
+    return eigh
+
+
+@functools.cache
+def _eigvalsh_of(
+    cut: Cut | None, wanted: Wanted
+) -> Callable[[jax.Array], tuple[jax.Array, EighInfo]]:
+    @jax.custom_jvp
+    def eigvalsh(a: jax.Array) -> tuple[jax.Array, EighInfo]:
+        _, w, _, info = _call(a, cut, False, wanted)
+        return lax.slice_in_dim(w, 0, wanted.last - wanted.first), info
+
+    @eigvalsh.defjvp
+    def rule(primals, tangents):
+        w, v, info = _eigh_of(cut, wanted)(*primals)
+        rows = cut and cut.by_rows
+        info = EighInfo(info.verdict, *(jnp.full_like(w, NOT_KNOWN, shape=()) for _ in range(2)))
+        change = _change_of_values(v, _product(tangents[0], v, rows), rows)
+        return (w, info), (change, _no_change(info))
+
+    return eigvalsh
+
+
+def _no_change(info: EighInfo) -> EighInfo:
+    return EighInfo(
+        np.zeros(info.verdict.shape, jax.dtypes.float0),
+        jnp.zeros_like(info.residual),
+        jnp.zeros_like(info.orthogonality),
+    )
+
+
+def _product(change: jax.Array, v: jax.Array, cut: Cut | None) -> jax.Array:
+    """Of the change of A and V."""
+    return multiply(change if cut is None else cut.place(change), v, cut)
+
+
+def _change_of_values(v: jax.Array, product: jax.Array, cut: Cut | None) -> jax.Array:
+    """The diagonal of V^H (dA V), of which the real part is that of the Hermitian part of dA."""
+    change = jnp.sum(jnp.real(jnp.conj(v) * product), axis=0)
+    if cut is not None and cut.inside and cut.axes:
+        change = lax.psum(change, cut.axes)
+    return change
+
+
+def _change_of_vectors(
+    w: jax.Array, v: jax.Array, product: jax.Array, cut: Cut | None
+) -> jax.Array:
+    """V C, see above."""
+
+    def adjoint(a: jax.Array) -> jax.Array:
+        return jnp.conj(transpose(a, cut))
+
+    y = _inverse_gaps(w, v.shape[0], cut) * multiply(adjoint(v), product, cut)
+    return multiply(v, (y - adjoint(y)) / 2, cut)
+
+
+def _inverse_gaps(w: jax.Array, rows: int, cut: Cut | None) -> jax.Array:
+    """1 / (w_j - w_i), rows cut; 0 where two eigenvalues differ by no more than rounding makes."""
+    n = w.shape[0]
+    own = w
+    if cut is not None and cut.inside:
+        if cut.axes:
+            own = lax.dynamic_slice_in_dim(w, lax.axis_index(cut.axes) * rows, rows)
+    elif cut is not None:
+        own = cut.place(w)
+    gaps = w[None, :] - own[:, None]
+    rounding = 16 * np.sqrt(n) * float(jnp.finfo(w.dtype).eps) / 2
+    equal = jnp.abs(gaps) <= rounding * jnp.max(jnp.abs(w), initial=0)
+    return jnp.where(equal, 0, 1 / jnp.where(equal, 1, gaps))
+
+
+def _eigh_traced(a: jax.Array, cut: Cut | None, wanted: Wanted) -> Pairs:
+    return _eigh_of(cut, wanted)(a)
+
+
+def _eigvalsh_traced(a: jax.Array, cut: Cut | None, wanted: Wanted) -> tuple[jax.Array, EighInfo]:
+    return _eigvalsh_of(cut, wanted)(a)
+
+
+def _eigh_keeping(a: jax.Array, cut: Cut | None, wanted: Wanted) -> tuple[object, ...]:
+    """The same with the library's vectors as a result: only then may they take the memory of a."""
+    v, w, _, info = _call(a, cut, True, wanted)
+    return *_first(wanted.last - wanted.first, w, v), info, v
+
+
+def _eigvalsh_keeping(a: jax.Array, cut: Cut | None, wanted: Wanted) -> tuple[object, ...]:
+    v, w, _, info = _call(a, cut, False, wanted)
+    return lax.slice_in_dim(w, 0, wanted.last - wanted.first), info, v
+
+
+# By eigvals_only.
+_functions = {
+    False: Compiled(_eigh_traced, 1, 2, overwriting=_eigh_keeping),
+    True: Compiled(_eigvalsh_traced, 1, 2, overwriting=_eigvalsh_keeping),
+}
+
+
+def _interval_traced(
+    a: jax.Array, interval: jax.Array, cut: Cut | None, vectors: bool
+) -> tuple[jax.Array, jax.Array, jax.Array, EighInfo]:
+    return _call(a, cut, vectors, Wanted(0, -1), interval)
+
+
+_interval = Compiled(_interval_traced, 2, 3)
+
+
+@functools.partial(compiled, static_argnums=0)
+def _cut_off(count: int, w: jax.Array, v: jax.Array) -> Arrays:
+    return _first(count, w, v)
+
+
+def _in_interval(
+    overwrite_a: bool, a: jax.Array, interval: np.ndarray, cut: Cut | None, vectors: bool
+) -> tuple[object, ...]:
+    """Not traced: waits until it is known how many there are."""
+    # Put there explicitly: jax.transfer_guard refuses what moves unsaid.
+    known = cut is not None and isinstance(cut.mesh, Mesh)
+    place = NamedSharding(cut.mesh, PartitionSpec()) if known else None
+    v, w, count, info = _interval(overwrite_a, a, jax.device_put(interval, place), cut, vectors)
+    w, v = _cut_off(int(jax.device_get(count)[0]), w, v)
+    return (w, v, info) if vectors else (w, info)
