@@ -88,7 +88,7 @@ SCALARS = {
 }
 
 
-@pytest.mark.parametrize("dtype", ("float64", "complex128"))
+@pytest.mark.parametrize("dtype", (more("float64"), "complex128"))
 @pytest.mark.parametrize("function", SCALARS)
 def test_gradient_is_the_difference_beside_a_double_eigenvalue(function, dtype):
     w = DISTINCT if function == "exponential" else DOUBLE
@@ -104,8 +104,8 @@ def test_gradient_is_the_difference_beside_a_double_eigenvalue(function, dtype):
     assert close(value, np.asarray(f(spread(a))), 1e6)
 
 
-@pytest.mark.parametrize("dtype", ("float64", "complex128"))
-@pytest.mark.parametrize("function", ("trace_of_cube", "projector_of_half", "exponential"))
+@pytest.mark.parametrize("dtype", (more("float64"), "complex128"))
+@pytest.mark.parametrize("function", ("trace_of_cube", more("projector_of_half"), "exponential"))
 def test_second_derivative_is_the_difference_of_the_first(function, dtype):
     """Of eigenvalues that lie apart."""
     a = with_eigenvalues(DISTINCT, dtype)
@@ -137,7 +137,7 @@ def test_third_derivative_of_the_trace_of_a_cube_is_known():
     assert close(third, np.asarray(6 * np.trace(direction @ direction @ direction)), 1e6)
 
 
-@pytest.mark.parametrize("dtype", ("float64", "complex128"))
+@pytest.mark.parametrize("dtype", (more("float64"), "complex128"))
 @pytest.mark.parametrize("matrix", ("identity", "zero", "three_clusters"))
 def test_derivatives_are_finite_where_eigenvalues_are_equal(matrix, dtype):
     w = {
@@ -198,7 +198,7 @@ def jnp_eigh(a):
 
 
 @pytest.mark.devices
-@pytest.mark.parametrize("dtype", ("float64", "complex128"))
+@pytest.mark.parametrize("dtype", (more("float64"), "complex128"))
 @pytest.mark.parametrize("way", WAYS)
 def test_gradient_by_every_way_is_that_of_jnp(way, dtype):
     a = random_hermitian(N, dtype)
