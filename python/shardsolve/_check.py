@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -110,7 +110,7 @@ def check_indices(subset: object, n: int) -> tuple[int, int]:
             f"subset_by_index is {subset!r}; pass (first, last), two whole numbers that are known "
             "before JAX traces, as they decide the shape of the result"
         )
-    first, last = map(int, numbers)
+    first, last = (int(number) for number in numbers)
     if not 0 <= first <= last < n:
         raise ValueError(
             f"subset_by_index is {subset!r} and there are {n} eigenvalues; pass (first, last) with "
@@ -131,7 +131,7 @@ def check_interval(subset: object, by_index: object, a: jax.Array) -> np.ndarray
     text = "(low, high), two numbers"
     numbers = _two(subset, "subset_by_value", text)
     try:
-        low, high = map(float, numbers)
+        low, high = (float(number) for number in numbers)
     except (TypeError, ValueError) as error:
         raise TypeError(f"subset_by_value is {subset!r}; pass {text}") from error
     if not low < high:
@@ -142,7 +142,7 @@ def check_interval(subset: object, by_index: object, a: jax.Array) -> np.ndarray
     return np.array([low, high], np.finfo(a.dtype).dtype)
 
 
-def _two(subset: object, name: str, text: str) -> tuple[object, object]:
+def _two(subset: Any, name: str, text: str) -> tuple[Any, Any]:
     try:
         first, second = subset
     except (TypeError, ValueError) as error:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -79,9 +79,8 @@ def eigh(
     cut = find_cut(a, mesh, axis_name)
     n = a.shape[1]
     if subset_by_value is None:
-        found = _functions[bool(eigvals_only)](
-            overwrite_a, a, cut, Wanted(*check_indices(subset_by_index, n))
-        )
+        run = _eigvalsh if eigvals_only else _eigh
+        found = run(overwrite_a, a, cut, Wanted(*check_indices(subset_by_index, n)))
     else:
         interval = check_interval(subset_by_value, subset_by_index, a)
         found = _in_interval(overwrite_a, a, interval, cut, not eigvals_only)
@@ -101,7 +100,7 @@ def eigvalsh(
     subset_by_value: tuple[float, float] | None = None,
     overwrite_a: bool = False,
     full_output: bool = False,
-) -> jax.Array | tuple[jax.Array, EighInfo]:
+) -> jax.Array | tuple[jax.Array | EighInfo, ...]:
     """Eigenvalues of a Hermitian matrix: `eigh` with eigvals_only.
 
     Arguments and errors as in `eigh`; returns w, or with full_output (w, EighInfo).
@@ -149,7 +148,7 @@ def _call(
     return v, w, count, EighInfo(verdict, figures[0], figures[1])
 
 
-def _first(count: int, w: jax.Array, v: jax.Array) -> Arrays:
+def _first(count: int, w: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
     return lax.slice_in_dim(w, 0, count), lax.slice_in_dim(v, 0, count, axis=1)
 
 
@@ -158,7 +157,8 @@ def _eigh_of(cut: Cut | None, wanted: Wanted) -> Callable[[jax.Array], Pairs]:
     @jax.custom_jvp
     def eigh(a: jax.Array) -> Pairs:
         v, w, _, info = _call(a, cut, True, wanted)
-        return *_first(wanted.last - wanted.first, w, v), info
+        w, v = _first(wanted.last - wanted.first, w, v)
+        return w, v, info
 
     @eigh.defjvp
     def rule(primals, tangents):
@@ -196,11 +196,8 @@ def _eigvalsh_of(
 
 
 def _no_change(info: EighInfo) -> EighInfo:
-    return EighInfo(
-        np.zeros(info.verdict.shape, jax.dtypes.float0),
-        jnp.zeros_like(info.residual),
-        jnp.zeros_like(info.orthogonality),
-    )
+    no_integer: Any = np.zeros(info.verdict.shape, jax.dtypes.float0)
+    return EighInfo(no_integer, jnp.zeros_like(info.residual), jnp.zeros_like(info.orthogonality))
 
 
 def _product(change: jax.Array, v: jax.Array, cut: Cut | None) -> jax.Array:
@@ -262,11 +259,8 @@ def _eigvalsh_keeping(a: jax.Array, cut: Cut | None, wanted: Wanted) -> tuple[ob
     return lax.slice_in_dim(w, 0, wanted.last - wanted.first), info, v
 
 
-# By eigvals_only.
-_functions = {
-    False: Compiled(_eigh_traced, 1, 2, overwriting=_eigh_keeping),
-    True: Compiled(_eigvalsh_traced, 1, 2, overwriting=_eigvalsh_keeping),
-}
+_eigh = Compiled(_eigh_traced, 1, 2, overwriting=_eigh_keeping)
+_eigvalsh = Compiled(_eigvalsh_traced, 1, 2, overwriting=_eigvalsh_keeping)
 
 
 def _interval_traced(
@@ -288,8 +282,8 @@ def _in_interval(
 ) -> tuple[object, ...]:
     """Not traced: waits until it is known how many there are."""
     # Put there explicitly: jax.transfer_guard refuses what moves unsaid.
-    known = cut is not None and isinstance(cut.mesh, Mesh)
-    place = NamedSharding(cut.mesh, PartitionSpec()) if known else None
+    mesh = cut.mesh if cut is not None else None
+    place = NamedSharding(mesh, PartitionSpec()) if isinstance(mesh, Mesh) else None
     v, w, count, info = _interval(overwrite_a, a, jax.device_put(interval, place), cut, vectors)
     w, v = _cut_off(int(jax.device_get(count)[0]), w, v)
     return (w, v, info) if vectors else (w, info)

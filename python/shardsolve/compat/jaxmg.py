@@ -17,7 +17,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import shardsolve
-from shardsolve import _cholesky
+from shardsolve import _cholesky, _eigh
 from shardsolve._check import check_matrix, check_right_hand_side, check_tile
 from shardsolve._cut import axes_of, find_cut, inside_shard_map
 
@@ -205,7 +205,7 @@ def syevd_shardmap_ctx(
         Without v if return_eigenvectors is False.
     """
     if isinstance(mesh, bool):
-        mesh, return_eigenvectors = None, mesh
+        return_eigenvectors, mesh = mesh, None
     if isinstance(matrix_specs, bool):
         matrix_specs = None
     if not inside_shard_map():
@@ -213,11 +213,10 @@ def syevd_shardmap_ctx(
         *found, status = _syevd(a, T_A, mesh, specs, return_eigenvectors, donate=False)
         return a, *found, status[None]
     *found, status = _syevd(a, T_A, None, None, return_eigenvectors, donate=False)
-    if return_eigenvectors:
+    if return_eigenvectors and a.shape[0] != a.shape[1]:
+        # With a square one every device has a matrix of its own.
         axes = tuple(jax.sharding.get_abstract_mesh().manual_axes)
-        w, rows = found
-        whole = rows.shape[0] == rows.shape[1]  # every device has a matrix of its own
-        found = w, rows if whole else lax.all_to_all(rows, axes, 1, 0, tiled=True)
+        found[1] = lax.all_to_all(found[1], axes, 1, 0, tiled=True)
     return *found, status[None]
 
 
@@ -229,16 +228,13 @@ def _syevd(
     inside = inside_shard_map()
     a = check_matrix(a, inside)
     mesh = _with_devices(mesh, a)
-    *found, info = shardsolve.eigh(
-        a if inside else _on(a, mesh, _axes(specs)),
-        mesh=mesh,
-        eigvals_only=not vectors,
-        overwrite_a=donate,
-        full_output=True,
-    )
-    if vectors and not inside:
-        found[1] = _where(found[1], a)
-    return *found, _status_of(info.verdict)
+    used = a if inside else _on(a, mesh, _axes(specs))
+    cut, all_ = find_cut(used, mesh, None), _eigh.Wanted(0, a.shape[1])
+    if not vectors:
+        w, info = _eigh._eigvalsh(donate, used, cut, all_)[:2]
+        return w, _status_of(info.verdict)
+    w, v, info = _eigh._eigh(donate, used, cut, all_)[:3]
+    return w, v if inside else _where(v, a), _status_of(info.verdict)
 
 
 def _where(result: jax.Array, a: jax.Array) -> jax.Array:
