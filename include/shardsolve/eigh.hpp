@@ -1,6 +1,7 @@
 /// Eigenvalues and eigenvectors of Hermitian matrices.
 #pragma once
 
+#include <shardsolve/cholesky.hpp>
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/export.hpp>
 #include <shardsolve/mesh.hpp>
@@ -70,6 +71,20 @@ struct Eigenvalues {
 /// without kernels for it; out_of_memory, cancelled, communication.
 template <Scalar T>
 SHARDSOLVE_EXPORT Eigenvalues<T> eigh(Mesh& mesh, ShardedMatrix<T> a,
+                                      const EighRequest& request = {},
+                                      const RunOptions& options = {});
+
+/// A Z = B Z diag(w), Z^H B Z = I, for the Hermitian matrix `a` and the factor of a positive
+/// definite matrix B, which is kept. LAPACK: hegv.
+///
+/// `b`: of cholesky_factor(), on the same boundaries; its tile may be another. L^-1 A L^-H takes
+/// 2 n^3 multiplications and additions more, L^-H Z n^2 for each vector. `residual` is the backward
+/// error ||A z - w B z|| / ((||A|| + |w| ||B||) ||z||), `orthogonality` of Z^H B Z - I: where B is
+/// badly conditioned, both may be larger than rounding by a factor of its condition number. Where
+/// L^-1 A L^-H leaves the range the outcome is an overflow, and `a` is of no use.
+/// Throws Error as above, and invalid_argument if b's outcome is not ok or its boundaries differ.
+template <Scalar T>
+SHARDSOLVE_EXPORT Eigenvalues<T> eigh(Mesh& mesh, ShardedMatrix<T> a, const CholeskyFactor<T>& b,
                                       const EighRequest& request = {},
                                       const RunOptions& options = {});
 

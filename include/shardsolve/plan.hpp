@@ -6,6 +6,7 @@
 #include <shardsolve/slab_layout.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace shardsolve {
@@ -38,8 +39,9 @@ SHARDSOLVE_EXPORT Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype
 SHARDSOLVE_EXPORT Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dtype);
 
 /// eigh of a matrix on this layout, of which the boundaries count: with eigenvectors, as many as
-/// the matrix has, or without.
-SHARDSOLVE_EXPORT Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors);
+/// the matrix has, or without. `factor_tile`: of the factor of B, if there is one.
+SHARDSOLVE_EXPORT Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
+                                 std::optional<std::int64_t> factor_tile = std::nullopt);
 
 /// The tile size that CPU devices use when none is asked for and no TileTable has another: a
 /// function of the shape alone, so that results are the same bits everywhere.

@@ -1,15 +1,19 @@
 // The public eigh: against the gates, whatever the matrix, the dtype and the cut.
 
+#include "matgen/matrices.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/rank.hpp"
+#include "reference/matmul.hpp"
 #include "support/bits.hpp"
 #include "support/dtypes.hpp"
 #include "support/eigh_gates.hpp"
 #include "support/eigh_zoo.hpp"
 #include "support/lapack.hpp"
+#include "support/matrix_zoo.hpp"
 #include "support/sharded_problem.hpp"
 #include "support/thrown.hpp"
 
+#include <shardsolve/cholesky.hpp>
 #include <shardsolve/eigh.hpp>
 #include <shardsolve/plan.hpp>
 
@@ -29,16 +33,16 @@
 namespace shardsolve::testing {
 namespace {
 
-constexpr std::int64_t tile = 7;  // which eigh does not look at
+constexpr std::int64_t any_tile = 7;  // which eigh does not look at
 
 /// Even, ragged and empty slabs.
 std::vector<SlabLayout> layouts(std::int64_t n) {
   std::vector<SlabLayout> all;
   for (const std::int64_t ranks : {1, 2, 3, 4}) {
-    all.push_back(SlabLayout::even(n, ranks, tile));
+    all.push_back(SlabLayout::even(n, ranks, any_tile));
   }
-  all.emplace_back(std::vector<std::int64_t>{0, n / 5, n / 5, n - n / 7, n}, tile);
-  all.emplace_back(std::vector<std::int64_t>{0, 0, n, n}, tile);
+  all.emplace_back(std::vector<std::int64_t>{0, n / 5, n / 5, n - n / 7, n}, any_tile);
+  all.emplace_back(std::vector<std::int64_t>{0, 0, n, n}, any_tile);
   return all;
 }
 
@@ -112,8 +116,8 @@ TYPED_TEST(Eigh, OfManyRows_PassesTheGates) {
   using T = TypeParam;
   const std::int64_t n = 301;
   const DenseMatrix<T> a = hermitian<T>(n);
-  expect_diagonalised(SlabLayout::even(n, 2, tile), a);
-  expect_diagonalised(SlabLayout({0, 17, 17, 200, n}, tile), a);
+  expect_diagonalised(SlabLayout::even(n, 2, any_tile), a);
+  expect_diagonalised(SlabLayout({0, 17, 17, 200, n}, any_tile), a);
 }
 
 TYPED_TEST(Eigh, OfEveryMatrixOfTheZoo_PassesTheGates) {
@@ -121,7 +125,7 @@ TYPED_TEST(Eigh, OfEveryMatrixOfTheZoo_PassesTheGates) {
   for (const std::int64_t n : {33, 90}) {
     for (const EighCase<T>& matrix : eigh_zoo<T>(n)) {
       SCOPED_TRACE(fmt::format("{} of {} rows", matrix.name, n));
-      expect_diagonalised(SlabLayout({0, n / 5, n / 5, n - 9, n}, tile), matrix.a);
+      expect_diagonalised(SlabLayout({0, n / 5, n / 5, n - 9, n}, any_tile), matrix.a);
     }
   }
 }
@@ -131,7 +135,7 @@ TYPED_TEST(Eigh, WithoutVectors_FindsTheEigenvalues) {
   for (const std::int64_t n : {0, 1, 2, 7, 33}) {
     for (const EighCase<T>& matrix : eigh_zoo<T>(n)) {
       for (const SlabLayout& layout :
-           {SlabLayout::even(n, 3, tile), SlabLayout::even(n, 1, tile)}) {
+           {SlabLayout::even(n, 3, any_tile), SlabLayout::even(n, 1, any_tile)}) {
         SCOPED_TRACE(fmt::format("{} of {} rows", matrix.name, n));
         const Answered<T> answer = run(layout, matrix.a, {.vectors = false});
         ASSERT_TRUE(answer.found.outcome.ok()) << answer.found.outcome.message();
@@ -185,7 +189,7 @@ TYPED_TEST(Eigh, OfSomeIndices_FindsThese) {
   using T = TypeParam;
   const std::int64_t n = 60;
   const DenseMatrix<T> a = hermitian<T>(n);
-  const std::vector<RealOf<T>> w = run(SlabLayout::even(n, 1, tile), a).found.values;
+  const std::vector<RealOf<T>> w = run(SlabLayout::even(n, 1, any_tile), a).found.values;
   for (const SlabLayout& layout : layouts(n)) {
     for (const auto& [first, last] :
          std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {0, 1}, {10, 37}, {59, 60}}) {
@@ -203,7 +207,7 @@ TYPED_TEST(Eigh, OfARangeOfValues_FindsThoseInIt) {
   using T = TypeParam;
   const std::int64_t n = 60;
   const DenseMatrix<T> a = hermitian<T>(n);
-  const std::vector<RealOf<T>> w = run(SlabLayout::even(n, 1, tile), a).found.values;
+  const std::vector<RealOf<T>> w = run(SlabLayout::even(n, 1, any_tile), a).found.values;
   const double low = 0.5 * (double{w[19]} + double{w[20]});
   const double high = 0.5 * (double{w[44]} + double{w[45]});
   const double infinity = std::numeric_limits<double>::infinity();
@@ -225,7 +229,7 @@ TYPED_TEST(Eigh, OfARangeOfValuesOfAScaledMatrix_FindsThoseInIt) {
       continue;
     }
     SCOPED_TRACE(matrix.name);
-    const SlabLayout layout = SlabLayout::even(33, 2, tile);
+    const SlabLayout layout = SlabLayout::even(33, 2, any_tile);
     const std::vector<RealOf<T>> w = run(layout, matrix.a).found.values;
     const double low = 0.5 * (double{w[9]} + double{w[10]});
     const Answered<T> some =
@@ -237,7 +241,7 @@ TYPED_TEST(Eigh, OfARangeOfValuesOfAScaledMatrix_FindsThoseInIt) {
 
 TYPED_TEST(Eigh, OfNumbersThatAreNone_IsRefusedAndLeavesThem) {
   using T = TypeParam;
-  const SlabLayout layout({0, 10, 10, 33}, tile);
+  const SlabLayout layout({0, 10, 10, 33}, any_tile);
   for (const RealOf<T> none :
        {std::numeric_limits<RealOf<T>>::quiet_NaN(), std::numeric_limits<RealOf<T>>::infinity()}) {
     DenseMatrix<T> a = hermitian<T>(33);
@@ -253,14 +257,14 @@ TYPED_TEST(Eigh, OfAMatrixThatIsNotHermitian_IsRefusedAndLeavesIt) {
   using T = TypeParam;
   DenseMatrix<T> a = hermitian<T>(33);
   a(20, 3) += T{1};
-  const Answered<T> answer = run(SlabLayout({0, 10, 10, 33}, tile), a);
+  const Answered<T> answer = run(SlabLayout({0, 10, 10, 33}, any_tile), a);
   EXPECT_EQ(answer.found.outcome.status, Status::not_hermitian);
   EXPECT_TRUE(same_bits(answer.z, a));
 }
 
 TYPED_TEST(Eigh, Repeated_HasTheSameBits) {
   using T = TypeParam;
-  const SlabLayout layout({0, 20, 20, 70, 90}, tile);
+  const SlabLayout layout({0, 20, 20, 70, 90}, any_tile);
   const DenseMatrix<T> a = hermitian<T>(90);
   const Answered<T> first = run(layout, a);
   for (int i = 0; i < 3; ++i) {
@@ -297,9 +301,110 @@ TYPED_TEST(Eigh, Workspace_IsWhatThePlanSays) {
   }
 }
 
+/// ||A Z - B Z diag(w)||_1 / (u (||A||_1 + max |w| ||B||_1) ||Z||_1) and ||Z^H B Z - I||_1 / u.
+template <Scalar T>
+std::pair<double, double> generalised_ratios(const DenseMatrix<T>& a, const DenseMatrix<T>& b,
+                                             const DenseMatrix<T>& z,
+                                             const std::vector<RealOf<T>>& w) {
+  const DenseMatrix<T> az = reference::matmul(a, z);
+  const DenseMatrix<T> bz = reference::matmul(b, z);
+  const DenseMatrix<T> zbz =
+      reference::matmul(reference::Op::conjugate_transpose, z, reference::Op::none, bz);
+  double residual = 0.0;
+  double departure = 0.0;
+  double most = 0.0;
+  for (std::int64_t j = 0; j < z.columns(); ++j) {
+    double sum = 0.0;
+    double off = 0.0;
+    most = std::max(most, double{std::abs(w[static_cast<std::size_t>(j)])});
+    for (std::int64_t i = 0; i < z.rows(); ++i) {
+      sum += std::abs(std::complex<double>(az(i, j)) -
+                      double{w[static_cast<std::size_t>(j)]} * std::complex<double>(bz(i, j)));
+    }
+    for (std::int64_t i = 0; i < z.columns(); ++i) {
+      off += std::abs(std::complex<double>(zbz(i, j)) - (i == j ? 1.0 : 0.0));
+    }
+    residual = std::max(residual, sum);
+    departure = std::max(departure, off);
+  }
+  const auto norm = [](const DenseMatrix<T>& x) {
+    return static_cast<double>(reference::one_norm(x));
+  };
+  const double scale = (norm(a) + most * norm(b)) * norm(z);
+  return {residual == 0.0 ? 0.0 : residual / scale / unit_roundoff<T>,
+          departure / unit_roundoff<T>};
+}
+
+TYPED_TEST(Eigh, WithB_SolvesTheGeneralisedProblem) {
+  using T = TypeParam;
+  for (const std::int64_t n : {0, 1, 7, 90}) {
+    const DenseMatrix<T> a = hermitian<T>(n);
+    const DenseMatrix<T> b = dense<T>(matgen::Recipe{.kind = matgen::Kind::random, .n = n});
+    for (const SlabLayout& layout : layouts(n)) {
+      SCOPED_TRACE(fmt::format("n {}, cut {}", n, fmt::join(layout.boundaries(), " ")));
+      Mesh mesh = Mesh::host(layout.ranks());
+      const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(b, layout));
+      ASSERT_TRUE(factor.outcome.ok());
+      const ShardedMatrix<T> slabs = shard(a, layout);
+      const Eigenvalues<T> found = eigh(mesh, slabs, factor);
+      ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+      const auto [residual, departure] = generalised_ratios(a, b, whole(slabs), found.values);
+      EXPECT_LE(residual, 10.0);
+      EXPECT_LE(departure, 10.0 + 8.0 * static_cast<double>(n));
+      const double limit = 16.0 * std::sqrt(static_cast<double>(n) + 1.0) * unit_roundoff<T>;
+      EXPECT_LE(found.outcome.residual.value(), limit);
+      EXPECT_LE(found.outcome.orthogonality.value(), limit);
+      const Eigenvalues<T> values = eigh(mesh, shard(a, layout), factor, {.vectors = false});
+      ASSERT_TRUE(values.outcome.ok());
+      double most = 0.0;
+      for (const RealOf<T> value : found.values) {
+        most = std::max(most, double{std::abs(value)});
+      }
+      for (std::size_t i = 0; i < values.values.size(); ++i) {
+        EXPECT_NEAR(values.values[i], found.values[i], 40 * unit_roundoff<T> * most);
+      }
+    }
+  }
+}
+
+TYPED_TEST(Eigh, WithBOfAnotherSize_IsTheSameProblem) {
+  using T = TypeParam;
+  const SlabLayout layout({0, 10, 10, 33}, any_tile);
+  const DenseMatrix<T> a = hermitian<T>(33);
+  auto recipe = matgen::Recipe{.kind = matgen::Kind::random, .n = 33};
+  const auto solve = [&](const DenseMatrix<T>& b) {
+    Mesh mesh = Mesh::host(layout.ranks());
+    return eigh(mesh, shard(a, layout), cholesky_factor(mesh, shard(b, layout)));
+  };
+  const Eigenvalues<T> expected = solve(dense<T>(recipe));
+  for (const int exponent : {-80, 80}) {
+    recipe.scale_exponent = exponent;
+    const Eigenvalues<T> found = solve(dense<T>(recipe));
+    ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+    for (std::size_t i = 0; i < found.values.size(); ++i) {
+      EXPECT_EQ(std::ldexp(found.values[i], exponent), expected.values[i]);
+    }
+    EXPECT_LE(found.outcome.residual.value(), 100 * unit_roundoff<T>);
+    EXPECT_LE(found.outcome.orthogonality.value(), 100 * unit_roundoff<T>);
+  }
+}
+
+TEST(EighOfAFactor, ThatIsNone_Throws) {
+  Mesh mesh = Mesh::host(2);
+  const SlabLayout layout = SlabLayout::even(6, 2, any_tile);
+  const DenseMatrix<double> a = hermitian<double>(6);
+  CholeskyFactor<double> factor = cholesky_factor(mesh, shard(a, layout));
+  ASSERT_EQ(factor.outcome.status, Status::not_positive_definite);
+  expect_error([&] { eigh(mesh, shard(a, layout), factor); }, ErrorKind::invalid_argument,
+               {"no factor", "outcome"});
+  factor = cholesky_factor(mesh, shard(DenseMatrix<double>::identity(6), layout));
+  expect_error([&] { eigh(mesh, shard(a, SlabLayout({0, 1, 6}, any_tile)), factor); },
+               ErrorKind::invalid_argument, {"different columns", "boundaries"});
+}
+
 TEST(EighRequests, ThatMakeNoSense_Throw) {
   const auto expect_invalid = [](const EighRequest& request, const std::string& word) {
-    expect_error([&] { run(SlabLayout::even(5, 2, tile), hermitian<double>(5), request); },
+    expect_error([&] { run(SlabLayout::even(5, 2, any_tile), hermitian<double>(5), request); },
                  ErrorKind::invalid_argument, {word});
   };
   expect_invalid({.indices = EighRequest::Indices{-1, 2}}, "first");

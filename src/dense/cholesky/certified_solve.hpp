@@ -1,6 +1,7 @@
 /// A solve with its certificate.
 #pragma once
 
+#include "dense/shared/factor_part.hpp"
 #include "mesh/rank.hpp"
 
 #include <shardsolve/outcome.hpp>
@@ -10,15 +11,6 @@
 #include <vector>
 
 namespace shardsolve::dense::cholesky {
-
-/// What a rank holds of a factor.
-template <Scalar T>
-struct FactorPart {
-  const SlabLayout& layout;
-  MatrixView<const T> slab;
-  const RealOf<T>* diagonal;  ///< of A; layout.width(rank) values on the host
-  Scaled norm;                ///< ||A||_1
-};
 
 /// What is known of right-hand sides before they are solved for; the same on every rank.
 struct CheckedSides {

@@ -1,5 +1,6 @@
 // The public call of eigh.hpp: checks its arguments and goes step by step.
 
+#include "core/each_dtype.hpp"
 #include "dense/eigh/back_transform.hpp"
 #include "dense/eigh/band_to_tridiagonal.hpp"
 #include "dense/eigh/bisection.hpp"
@@ -7,7 +8,9 @@
 #include "dense/eigh/certificate.hpp"
 #include "dense/eigh/divide_and_conquer.hpp"
 #include "dense/eigh/full_to_band.hpp"
+#include "dense/eigh/mirror.hpp"
 #include "dense/eigh/rows_to_columns.hpp"
+#include "dense/eigh/solve_columns.hpp"
 #include "dense/eigh/store_adjoint.hpp"
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/public_call.hpp"
@@ -123,25 +126,64 @@ struct Found {
   std::vector<RealOf<T>> values;
 };
 
+/// Of B, if there is one.
+template <Scalar T>
+using Factor = std::optional<CholeskyFactor<T>>;
+
+template <Scalar T>
+FactorPart<T> part_of(const CholeskyFactor<T>& factor, const mesh::Rank& rank) {
+  return {factor.layout(), factor.slabs.slab(rank.index()),
+          factor.diagonal->data() + factor.layout().segment(rank.index()).begin.value(),
+          factor.norm};
+}
+
+/// A = L^-1 A L^-H.
+template <Scalar T>
+void to_standard_form(mesh::Rank& rank, const FactorPart<T>& b, MatrixView<T> a) {
+  const MatrixView<T> copy = rank.workspace<T>(a.rows(), a.columns());
+  solve_columns<T>(rank, b.layout, b.slab, runtime::Op::none, a);
+  rank.kernels<T>().copy(rank.update(), a, copy);
+  store_adjoint<T>(rank, b.layout, a.rows(), copy, a);
+  solve_columns<T>(rank, b.layout, b.slab, runtime::Op::none, a);
+  Mirror<T>(rank, b.layout, a).run(Step(0));
+  rank.finish(rank.update());
+}
+
 /// What one rank does once A is known to be Hermitian.
 template <Scalar T>
 class Eigh {
  public:
   using Real = RealOf<T>;
 
-  Eigh(mesh::Rank& rank, const CallSizes& sizes, MatrixView<T> slab, const EighRequest& request,
-       const Scaled& norm)
+  /// `b`: the factor of B, null for I.
+  Eigh(mesh::Rank& rank, const CallSizes& sizes, MatrixView<T> slab, const FactorPart<T>* b,
+       const EighRequest& request, const Scaled& norm)
       : rank_(rank),
         sizes_(sizes),
         layout_(sizes.layout),
         slab_(slab),
+        b_(b),
         request_(request),
-        exponent_(safe_exponent<T>(norm)),
-        norm_(Scaled{norm.fraction, norm.exponent + exponent_}.value()),
+        norm_(norm),
         groups_(sizes.groups(is_complex<T>)) {}
 
   Outcome run() {
-    scale(rank_, exponent_, slab_);
+    rescale(norm_);
+    if (request_.vectors) {
+      // W = A G
+      certificate_.emplace(rank_, layout_, slab_,
+                           Scaled{norm_.fraction, norm_.exponent + exponent_}.value(), b_);
+    }
+    exponent_of_a_ = exponent_;
+    if (b_ != nullptr) {
+      // A = L^-1 A L^-H
+      to_standard_form(rank_, *b_, slab_);
+      const InputCheck check = check_finite<T>(rank_, layout_, slab_);
+      if (!check.outcome.ok()) {
+        return Outcome{.status = Status::overflow};
+      }
+      rescale(check.norm);
+    }
     return request_.vectors ? find_pairs() : find_values();
   }
 
@@ -164,9 +206,14 @@ class Eigh {
     return keep(outcome_of(found.status), found.values);
   }
 
+  /// Multiplies what is worked on by a power of two, if it has to be.
+  void rescale(const Scaled& norm) {
+    const int exponent = safe_exponent<T>(norm);
+    scale(rank_, exponent, slab_);
+    exponent_ += exponent;
+  }
+
   Outcome find_pairs() {
-    // W = A G
-    Certificate<T> certificate(rank_, layout_, slab_);
     // Q^H A Q = T
     form_ = make_band_form<T>(rank_, layout_);
     const MatrixView<T> reflectors = make_reflectors<T>(rank_, groups_);
@@ -186,9 +233,13 @@ class Eigh {
     apply_sweeps(rank_, groups_, reflectors, z);
     to_caller_order(rank_, layout_, z);
     apply_panels(rank_, layout_, slab_, form_.t, sizes_.merged, z);
+    if (b_ != nullptr) {
+      // Z = L^-H Z
+      solve_columns<T>(rank_, b_->layout, b_->slab, runtime::Op::conjugate_transpose, z);
+    }
     rank_.kernels<runtime::BandKernels<T>>().fix_phases(rank_.update(), z);
-    // G^H (A Z - Z diag(w)) and (Z^H Z - I) G
-    const Outcome outcome = certificate.check(z, values, norm_);
+    // G^H (A Z - B Z diag(w)) and (Z^H B Z - I) G
+    const Outcome outcome = certificate_->check(z, of_a(values));
     if (request_.adjoint) {
       store_adjoint<T>(rank_, layout_, wanted.size(), z,
                        slab_.block(0, 0, wanted.size(), slab_.columns()));
@@ -197,6 +248,15 @@ class Eigh {
       rank_.finish(rank_.update());
     }
     return keep(outcome, values);
+  }
+
+  /// Eigenvalues of A as the certificate has seen it.
+  std::vector<double> of_a(const std::vector<Real>& values) const {
+    std::vector<double> all;
+    for (const Real value : values) {
+      all.push_back(std::ldexp(double{value}, exponent_of_a_ - exponent_));
+    }
+    return all;
   }
 
   /// Eigenvalues of A from those of A times 2^exponent.
@@ -220,9 +280,12 @@ class Eigh {
   const CallSizes& sizes_;
   const SlabLayout& layout_;
   MatrixView<T> slab_;
+  const FactorPart<T>* b_;
   const EighRequest& request_;
-  int exponent_;
-  double norm_;  // of A times 2^exponent
+  Scaled norm_;            // of A as it was given
+  int exponent_ = 0;       // what is worked on was multiplied by 2^exponent
+  int exponent_of_a_ = 0;  // before L^-1 and L^-H
+  std::optional<Certificate<T>> certificate_;
   SweepGroups groups_;
   BandForm<T> form_;
   std::vector<Real> values_;
@@ -245,16 +308,62 @@ Outcome look_at(const PublicCall& call, const ShardedMatrix<T>& a,
 
 /// Eigenvalues, and eigenvectors in A's memory.
 template <Scalar T>
-Outcome find_in_place(const PublicCall& call, const ShardedMatrix<T>& a, const CallSizes& sizes,
-                      const EighRequest& request, const std::shared_ptr<Found<T>>& found) {
-  return call.run([a, sizes, request, norm = found->norm, found](mesh::Rank& rank) {
-    Eigh<T> eigh(rank, sizes, a.slab(rank.index()), request, norm);
+Outcome find_in_place(const PublicCall& call, const ShardedMatrix<T>& a, const Factor<T>& b,
+                      const CallSizes& sizes, const EighRequest& request,
+                      const std::shared_ptr<Found<T>>& found) {
+  return call.run([a, b, sizes, request, norm = found->norm, found](mesh::Rank& rank) {
+    std::optional<FactorPart<T>> part;
+    if (b) {
+      require_reachable(rank, b->slabs, "the factor");
+      part.emplace(part_of(*b, rank));
+    }
+    Eigh<T> eigh(rank, sizes, a.slab(rank.index()), part ? &*part : nullptr, request, norm);
     const Outcome outcome = eigh.run();
     if (rank.leads()) {
       found->values = eigh.values();
     }
     return outcome;
   });
+}
+
+/// Throws Error(invalid_argument).
+template <Scalar T>
+void require_factor_for(const SlabLayout& layout, const CholeskyFactor<T>& b) {
+  if (!b.outcome.ok()) {
+    throw Error(
+        ErrorKind::invalid_argument,
+        fmt::format("B has no factor to be used ({}): look at outcome first", b.outcome.message()));
+  }
+  if (b.layout().boundaries() != layout.boundaries()) {
+    throw Error(
+        ErrorKind::invalid_argument,
+        "A and the factor of B are cut at different columns: give both the same boundaries");
+  }
+}
+
+/// The public calls.
+template <Scalar T>
+Eigenvalues<T> find(Mesh& mesh, const ShardedMatrix<T>& a, const Factor<T>& b,
+                    const EighRequest& request, const RunOptions& options) {
+  require_valid(request, a.layout().size());
+  const CallSizes sizes(a.layout());
+  const auto tile = b ? std::optional(b->layout().tile()) : std::nullopt;
+  const PublicCall call{"eigh", mesh, sizes.layout,
+                        plan_eigh(a.layout(), dtype_of<T>, request.vectors, tile), options};
+  const auto found = std::make_shared<Found<T>>();
+  Eigenvalues<T> result;
+  result.outcome = look_at<T>(call, a, found);
+  if (!result.outcome.ok()) {
+    return result;
+  }
+  const Outcome looked = result.outcome;
+  result.outcome = find_in_place<T>(call, a, b, sizes, request, found);
+  add_cost(result.outcome, looked);
+  if (result.outcome.ok()) {
+    result.values = found->values;
+    result.vectors = request.vectors ? static_cast<std::int64_t>(result.values.size()) : 0;
+  }
+  return result;
 }
 
 }  // namespace
@@ -265,33 +374,22 @@ namespace shardsolve {
 template <Scalar T>
 Eigenvalues<T> eigh(Mesh& mesh, ShardedMatrix<T> a, const EighRequest& request,
                     const RunOptions& options) {
-  namespace steps = dense::eigh;
-  steps::require_valid(request, a.layout().size());
-  const steps::CallSizes sizes(a.layout());
-  const dense::PublicCall call{"eigh", mesh, sizes.layout,
-                               plan_eigh(a.layout(), dtype_of<T>, request.vectors), options};
-  const auto found = std::make_shared<steps::Found<T>>();
-  Eigenvalues<T> result;
-  result.outcome = steps::look_at<T>(call, a, found);
-  if (!result.outcome.ok()) {
-    return result;
-  }
-  const Outcome looked = result.outcome;
-  result.outcome = steps::find_in_place<T>(call, a, sizes, request, found);
-  dense::add_cost(result.outcome, looked);
-  if (result.outcome.ok()) {
-    result.values = found->values;
-    result.vectors = request.vectors ? static_cast<std::int64_t>(result.values.size()) : 0;
-  }
-  return result;
+  return dense::eigh::find<T>(mesh, a, std::nullopt, request, options);
 }
 
-#define SHARDSOLVE_INSTANTIATE(T) \
-  template Eigenvalues<T> eigh(Mesh&, ShardedMatrix<T>, const EighRequest&, const RunOptions&);
+template <Scalar T>
+Eigenvalues<T> eigh(Mesh& mesh, ShardedMatrix<T> a, const CholeskyFactor<T>& b,
+                    const EighRequest& request, const RunOptions& options) {
+  dense::eigh::require_factor_for(a.layout(), b);
+  return dense::eigh::find<T>(mesh, a, b, request, options);
+}
 
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+#define SHARDSOLVE_INSTANTIATE(T)                                                               \
+  template Eigenvalues<T> eigh(Mesh&, ShardedMatrix<T>, const EighRequest&, const RunOptions&); \
+  template Eigenvalues<T> eigh(Mesh&, ShardedMatrix<T>, const CholeskyFactor<T>&,               \
+                               const EighRequest&, const RunOptions&);
+
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve

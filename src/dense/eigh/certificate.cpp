@@ -1,7 +1,9 @@
 #include "dense/eigh/certificate.hpp"
 
+#include "dense/shared/bytes_of.hpp"
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/gather.hpp"
+#include "dense/shared/hermitian_multiply.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -14,69 +16,97 @@ namespace shardsolve::dense::eigh {
 using runtime::Op;
 
 template <Scalar T>
-Certificate<T>::Certificate(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab)
+Certificate<T>::Certificate(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+                            double norm, const FactorPart<T>* b)
     : rank_(rank),
       layout_(layout),
       first_(layout.segment(rank.index()).begin.value()),
       signs_(probe_signs(layout.size() * probes)),
-      w_(rank.workspace<T>(layout.size(), probes)) {
+      norm_(norm),
+      b_(b) {
   const std::int64_t n = layout.size();
   std::vector<T> g;
   for (const double sign : signs_) {
     g.push_back(static_cast<RealOf<T>>(sign));
   }
   g_ = {rank.upload(rank.update(), g.data(), n * probes), n, probes};
-  const MatrixView<T> parts = rank.workspace<T>(n * probes, 1);
-  std::vector<std::int64_t> begins;
-  for (const std::int64_t row : layout.boundaries()) {
-    begins.push_back(row * probes);
-  }
   // A is Hermitian: its rows are the conjugates of its columns.
-  const auto part = [&](std::int64_t r) {
-    return MatrixView<T>(parts.data() + begins[static_cast<std::size_t>(r)], layout.width(r),
-                         probes);
-  };
-  const runtime::Kernels<T>& kernels = rank.kernels<T>();
-  kernels.gemm(rank.update(), Op::conjugate_transpose, Op::none, T{1}, slab, g_, T{0},
-               part(rank.index()));
-  gather(parts, begins);
-  for (std::int64_t r = 0; r < rank.count(); ++r) {
-    kernels.copy(rank.update(), part(r),
-                 w_.block(layout.segment(r).begin.value(), 0, layout.width(r), probes));
-  }
+  const MatrixView<T> parts = rank.workspace<T>(n * probes, 1);
+  rank.kernels<T>().gemm(rank.update(), Op::conjugate_transpose, Op::none, T{1}, slab, g_, T{0},
+                         part(parts, rank.index()));
+  w_ = gather_rows(parts);
+  bg_ = multiply_by_b(g_);
   rank.finish(rank.update());
 }
 
 template <Scalar T>
-void Certificate<T>::gather(MatrixView<T> pieces, const std::vector<std::int64_t>& begins) {
-  std::vector<comm::Bytes> bytes;
-  for (std::size_t r = 0; r + 1 < begins.size(); ++r) {
-    bytes.push_back({pieces.data() + begins[r],
-                     static_cast<std::size_t>(begins[r + 1] - begins[r]) * sizeof(T)});
+MatrixView<const T> Certificate<T>::multiply_by_b(MatrixView<const T> x) {
+  if (b_ == nullptr) {
+    return x;
   }
+  const MatrixView<T> parts = rank_.workspace<T>(layout_.size() * probes, 1);
+  HermitianMultiply<T> product(rank_, b_->layout, b_->slab, b_->diagonal, probes);
+  product.run(x.block(first_, 0, layout_.width(rank_.index()), probes), part(parts, rank_.index()));
+  return gather_rows(parts);
+}
+
+template <Scalar T>
+MatrixView<T> Certificate<T>::part(MatrixView<T> parts, std::int64_t of) const {
+  return {parts.data() + layout_.segment(of).begin.value() * probes, layout_.width(of), probes};
+}
+
+template <Scalar T>
+MatrixView<T> Certificate<T>::gather_rows(MatrixView<T> parts) {
+  std::vector<comm::Bytes> pieces;
+  for (std::int64_t r = 0; r < rank_.count(); ++r) {
+    pieces.push_back(bytes_of(part(parts, r)));
+  }
+  gather(std::move(pieces));
+  const MatrixView<T> all = rank_.workspace<T>(layout_.size(), probes);
+  for (std::int64_t r = 0; r < rank_.count(); ++r) {
+    const GlobalRange rows = layout_.segment(r);
+    rank_.kernels<T>().copy(rank_.update(), part(parts, r),
+                            all.block(rows.begin.value(), 0, rows.size(), probes));
+  }
+  return all;
+}
+
+template <Scalar T>
+void Certificate<T>::gather(std::vector<comm::Bytes> pieces) {
   rank_.finish(rank_.update());
-  rank_.communicator().all_gather(rank_.transfer(), std::move(bytes));
+  rank_.communicator().all_gather(rank_.transfer(), std::move(pieces));
   rank_.finish(rank_.transfer());
 }
 
 template <Scalar T>
-double Certificate<T>::residual(MatrixView<const T> z, const std::vector<RealOf<T>>& values) {
+double Certificate<T>::residual(MatrixView<const T> z, const std::vector<double>& values) {
   const runtime::Kernels<T>& kernels = rank_.kernels<T>();
-  const MatrixView<T> wz = rank_.workspace<T>(probes, z.columns());
-  const MatrixView<T> gz = rank_.workspace<T>(probes, z.columns());
-  kernels.gemm(rank_.update(), Op::conjugate_transpose, Op::none, T{1}, w_, z, T{0}, wz);
-  kernels.gemm(rank_.update(), Op::conjugate_transpose, Op::none, T{1}, g_, z, T{0}, gz);
-  const std::vector<T> of_w = rank_.fetch(rank_.update(), wz.data(), probes * z.columns());
-  const std::vector<T> of_g = rank_.fetch(rank_.update(), gz.data(), probes * z.columns());
+  const std::int64_t count = probes * z.columns();
+  const auto times_z = [&](MatrixView<const T> x) {
+    const MatrixView<T> xz = rank_.workspace<T>(probes, z.columns());
+    kernels.gemm(rank_.update(), Op::conjugate_transpose, Op::none, T{1}, x, z, T{0}, xz);
+    return rank_.fetch(rank_.update(), xz.data(), count);
+  };
+  const std::vector<T> of_w = times_z(w_);
+  const std::vector<T> of_bg = times_z(bg_);
+  const std::vector<T> of_g = b_ == nullptr ? of_bg : times_z(g_);
+  const double norm_of_b = b_ == nullptr ? 0.0 : b_->norm.value();
   double worst = 0.0;
   for (std::int64_t j = 0; j < z.columns(); ++j) {
-    const RealOf<T> value = values[static_cast<std::size_t>(first_ + j)];
+    const double value = values[static_cast<std::size_t>(first_ + j)];
     double square = 0.0;
+    double size = 0.0;
     for (std::int64_t i = j * probes; i < (j + 1) * probes; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      square += std::norm(std::complex<double>(of_w[at] - value * of_g[at]));
+      square += std::norm(std::complex<double>(of_w[at]) - value * std::complex<double>(of_bg[at]));
+      size += std::norm(std::complex<double>(of_g[at]));
     }
-    worst = largest(worst, std::sqrt(square / probes));
+    // Without B ||z|| is 1; with it z^H B z is.
+    const double length =
+        b_ == nullptr ? 1.0 : std::max(std::sqrt(size / probes), 1.0 / std::sqrt(norm_of_b));
+    const double off = std::sqrt(square / probes);
+    const double scale = (norm_ + std::abs(value) * norm_of_b) * length;
+    worst = largest(worst, off == 0.0 ? 0.0 : off / scale);
   }
   return worst;
 }
@@ -89,21 +119,22 @@ double Certificate<T>::orthogonality(MatrixView<const T> z) {
   const std::int64_t first = own > 0 ? first_ : 0;
   // Z G: the shares of all ranks, added in rank order
   const MatrixView<T> shares = rank_.workspace<T>(n * probes, rank_.count());
-  std::vector<std::int64_t> begins;
-  for (std::int64_t r = 0; r <= rank_.count(); ++r) {
-    begins.push_back(r * n * probes);
-  }
+  std::vector<comm::Bytes> pieces;
   const auto share = [&](std::int64_t r) {
     return MatrixView<T>(shares.data() + r * n * probes, n, probes);
   };
+  for (std::int64_t r = 0; r < rank_.count(); ++r) {
+    pieces.push_back(bytes_of(share(r)));
+  }
   kernels.gemm(rank_.update(), Op::none, Op::none, T{1}, z, g_.block(first, 0, own, probes), T{0},
                share(rank_.index()));
-  gather(shares, begins);
+  gather(std::move(pieces));
   for (std::int64_t r = 1; r < rank_.count(); ++r) {
     kernels.add(rank_.update(), T{1}, share(r), share(0));
   }
+  const MatrixView<const T> bzg = multiply_by_b(share(0));
   const MatrixView<T> back = rank_.workspace<T>(own, probes);
-  kernels.gemm(rank_.update(), Op::conjugate_transpose, Op::none, T{1}, z, share(0), T{0}, back);
+  kernels.gemm(rank_.update(), Op::conjugate_transpose, Op::none, T{1}, z, bzg, T{0}, back);
   const std::vector<T> all = rank_.fetch(rank_.update(), back.data(), own * probes);
   double worst = 0.0;
   for (std::int64_t i = 0; i < own; ++i) {
@@ -118,18 +149,22 @@ double Certificate<T>::orthogonality(MatrixView<const T> z) {
 }
 
 template <Scalar T>
-Outcome Certificate<T>::check(MatrixView<const T> z, const std::vector<RealOf<T>>& values,
-                              double norm) {
+Outcome Certificate<T>::check(MatrixView<const T> z, const std::vector<double>& values) {
   Outcome outcome;
-  const double off = largest_of_all(rank_, residual(z, values));
-  outcome.residual = off == 0.0 ? 0.0 : off / norm;
+  outcome.residual = largest_of_all(rank_, residual(z, values));
   outcome.orthogonality = largest_of_all(rank_, orthogonality(z));
   return outcome;
 }
 
 template <Scalar T>
-std::int64_t Certificate<T>::elements(const SlabLayout& layout) {
-  return probes * (layout.size() * (3 + layout.ranks()) + 3 * layout.max_width());
+std::int64_t Certificate<T>::elements(const SlabLayout& layout, bool with_b) {
+  const std::int64_t n = layout.size();
+  const std::int64_t width = layout.max_width();
+  const std::int64_t standard = n * (3 + layout.ranks()) + 3 * width;
+  // G, and twice B times some columns: parts, rows of all, and what HermitianMultiply takes
+  const std::int64_t product = 5 * n + width * (2 * layout.ranks() + 2) + layout.tile();
+  return probes * (standard + (with_b ? width + 2 * product : 0)) +
+         (with_b ? 2 * layout.tile() * layout.tile() : 0);
 }
 
 template class Certificate<float>;

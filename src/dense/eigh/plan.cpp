@@ -1,6 +1,7 @@
 #include "dense/eigh/call_sizes.hpp"
 #include "dense/eigh/certificate.hpp"
 #include "dense/eigh/divide_and_conquer.hpp"
+#include "dense/eigh/solve_columns.hpp"
 #include "dense/eigh/store_adjoint.hpp"
 #include "dense/shared/plan_parts.hpp"
 
@@ -56,7 +57,8 @@ std::int64_t most_reflectors(const SweepGroups& groups) {
 
 }  // namespace
 
-Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors) {
+Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
+               std::optional<std::int64_t> factor_tile) {
   const CallSizes sizes(layout);
   Plan plan = dense::begin_plan(sizes.layout, dtype);
   const bool is_complex = dtype == Dtype::complex64 || dtype == Dtype::complex128;
@@ -75,7 +77,7 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors) {
   if (vectors) {
     plan.workspace_bytes +=
         element * (way_back(sizes, groups, width) + most_reflectors(groups) +
-                   dense::eigh::Certificate<double>::elements(layout) +
+                   dense::eigh::Certificate<double>::elements(layout, factor_tile.has_value()) +
                    dense::eigh::store_adjoint_elements(layout)) +
         (is_single ? dense::eigh::divide_and_conquer_bytes<float>(n, width, merges)
                    : dense::eigh::divide_and_conquer_bytes<double>(n, width, merges));
@@ -85,6 +87,19 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors) {
         dense::multiply_add(dtype) * size * size * size * 2.0 + size * size * size * 8.0 / 3.0;
     plan.bytes_moved +=
         received * static_cast<double>(element) + size * size * static_cast<double>(real);
+  }
+  if (factor_tile) {
+    const SlabLayout factor(layout.boundaries(), *factor_tile);
+    const std::int64_t solves = vectors ? 3 : 2;
+    // L on its way, A beside its adjoint, its mirror, the check of A as it is then
+    plan.workspace_bytes += element * (solves * dense::eigh::solve_columns_elements(factor) +
+                                       n * width + dense::eigh::store_adjoint_elements(factor) +
+                                       2 * factor.tile() * (n + layout.ranks() * width)) +
+                            dense::small_change(layout, 1);
+    plan.flops +=
+        dense::multiply_add(dtype) * size * size * size * 0.5 * static_cast<double>(solves);
+    plan.bytes_moved +=
+        received * static_cast<double>(element) * (1.0 + 0.5 * static_cast<double>(solves));
   }
   return plan;
 }

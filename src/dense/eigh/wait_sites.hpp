@@ -34,6 +34,10 @@ inline constexpr WaitSite sweeps_arrived{121, "back: group of sweeps is used whe
 inline constexpr WaitSite panel_merged{122, "back: panel arrives in a slot that was used"};
 inline constexpr WaitSite panel_to_merge_arrived{123, "back: panel is used when here"};
 
+// solve_columns
+inline constexpr WaitSite factor_used{130, "columns of a factor arrive in a slot that was used"};
+inline constexpr WaitSite factor_arrived{131, "columns of a factor are used when here"};
+
 // divide and conquer
 inline constexpr WaitSite leaves_solved{140, "host reads eigenvalues of leaves when computed"};
 inline constexpr WaitSite leaf_ready{141, "leaf of several ranks is sent when computed"};
@@ -52,7 +56,8 @@ inline constexpr std::array all{
     panel_updated,    panel_made,     panel_arrived,   products_made, products_gathered,
     mirror_packed,    mirror_arrived, chase_slot_free, chase_passed,  group_chased,
     tridiagonal_made, sweeps_used,    sweeps_arrived,  panel_merged,  panel_to_merge_arrived,
-    leaves_solved,    leaf_ready,     leaf_arrived,    part_ready,    part_arrived,
-    rows_copied,      roots_ready,    roots_arrived,   roots_found,   bisected};
+    factor_used,      factor_arrived, leaves_solved,   leaf_ready,    leaf_arrived,
+    part_ready,       part_arrived,   rows_copied,     roots_ready,   roots_arrived,
+    roots_found,      bisected};
 
 }  // namespace shardsolve::dense::eigh::sites
