@@ -360,6 +360,11 @@ _EIGH = Call(
 _SOLVE = Call("cholesky_solve", rule="i j, r, m, r k -> r k, v, l", empty=(0, 0, 0))
 _INVERSE = Call("cholesky_inverse", rule="i j, r, m -> r j, v, l", empty=(0, 0, (0, 1)))
 _CONDITION = Call("cholesky_condition", rule="i j, r, m -> l, v", empty=(1, 0))
+_GENERALISED = Call(
+    "eigh_generalised",
+    rule="i j, r, m, r k, e -> r k, v, c, l, w",
+    empty=_EIGH.empty,
+)
 
 
 @functools.cache
@@ -402,39 +407,36 @@ def solve(cut: Cut | None) -> Callable[..., Arrays]:
     return call
 
 
-@functools.cache
 def eigh(cut: Cut | None, **options: int) -> Callable[[jax.Array, jax.Array], Arrays]:
     """A (n, n), interval (2,) -> vectors (n, n), values (n,), how many of both (1,), and more.
 
     That is residual and orthogonality (2,), and the verdict.
     """
+    return _one_by_one(_EIGH, cut, **options)
 
-    @custom_vmap
-    def call(a: jax.Array, interval: jax.Array) -> Arrays:
-        return _EIGH(cut, a, interval, **options)
 
-    @call.def_vmap
-    def one_by_one(axis_size, batched, *arguments):
-        return map_batch(call, batched, arguments), (True,) * len(_EIGH.empty)
-
-    return call
+def generalised_eigh(cut: Cut | None, **options: int) -> Callable[..., Arrays]:
+    """Slab, diagonal and record of a factor of B, A (n, n), interval (2,) -> as `eigh`."""
+    return _one_by_one(_GENERALISED, cut, **options)
 
 
 def inverse(cut: Cut | None) -> Callable[..., Arrays]:
     """Slab, diagonal, record -> inverse (n, n), verdict, backward error and rcond (2,)."""
-    return _of_factor(_INVERSE, cut)
+    return _one_by_one(_INVERSE, cut)
 
 
 def condition(cut: Cut | None) -> Callable[..., Arrays]:
     """Slab, diagonal, record -> reciprocal condition number (1,), verdict."""
-    return _of_factor(_CONDITION, cut)
+    return _one_by_one(_CONDITION, cut)
 
 
 @functools.cache
-def _of_factor(what: Call, cut: Cut | None) -> Callable[..., Arrays]:
+def _one_by_one(what: Call, cut: Cut | None, **options: int) -> Callable[..., Arrays]:
+    """A call of which a batch is done one after the other."""
+
     @custom_vmap
-    def call(slab: jax.Array, diagonal: jax.Array, record: jax.Array) -> Arrays:
-        return what(cut, slab, diagonal, record)
+    def call(*arguments: jax.Array) -> Arrays:
+        return what(cut, *arguments, **options)
 
     @call.def_vmap
     def rule(axis_size, batched, *arguments):

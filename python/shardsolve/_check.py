@@ -150,6 +150,19 @@ def _two(subset: Any, name: str, text: str) -> tuple[Any, Any]:
     return first, second
 
 
+def check_second_matrix(shape: tuple[int, ...], dtype: np.dtype, b: object) -> jax.Array:
+    """Of the shape and dtype of the first; inside of a shard_map the same rows of it."""
+    b = as_array(b, "b")
+    if b.dtype != dtype:
+        raise TypeError(
+            f"a has dtype {np.dtype(dtype).name} and b has dtype {b.dtype.name}; pass both in "
+            f"the same, {_how_to_agree(np.dtype(dtype), np.dtype(b.dtype))}"
+        )
+    if b.shape != shape:
+        raise ValueError(f"b has shape {b.shape} and a has shape {shape}; pass two of one shape")
+    return b
+
+
 def check_right_hand_side(shape: tuple[int, ...], dtype: np.dtype, b: object) -> jax.Array:
     """(n,) or (n, k), of the matrix's dtype and rows."""
     b = as_array(b, "b")

@@ -315,27 +315,27 @@ def _cho_solve(
 def _solve_traced(
     a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, with_rcond: bool
 ) -> tuple[jax.Array, Info]:
-    return _cho_solve(_factor_traced(a, cut, tile), b, cut and cut.by_rows, with_rcond)
+    return _cho_solve(factor_traced(a, cut, tile), b, cut and cut.by_rows, with_rcond)
 
 
 def _solve_keeping(
     a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, with_rcond: bool
 ) -> tuple[jax.Array, Info, jax.Array]:
     """The same with the factor as a result: only then may it take the memory of `a`."""
-    factor = _factor_traced(a, cut, tile)
+    factor = factor_traced(a, cut, tile)
     return *_cho_solve(factor, b, cut and cut.by_rows, with_rcond), factor._slab
 
 
-def _factor_traced(a: jax.Array, cut: Cut | None, tile: int) -> Factor:
+def factor_traced(a: jax.Array, cut: Cut | None, tile: int) -> Factor:
     return _factor_of(cut, tile)(a if cut is None or cut.columns else cut.place(a))
 
 
 def _inv_traced(a: jax.Array, cut: Cut | None, tile: int) -> tuple[jax.Array, Info]:
-    return _inverse(_factor_traced(a, cut, tile), cut and cut.by_rows)
+    return _inverse(factor_traced(a, cut, tile), cut and cut.by_rows)
 
 
 _solve = Compiled(_solve_traced, 2, 3, 4, overwriting=_solve_keeping)
-_factor = Compiled(_factor_traced, 1, 2)
+_factor = Compiled(factor_traced, 1, 2)
 _inv = Compiled(_inv_traced, 1, 2)
 
 

@@ -120,6 +120,8 @@ def eigenpairs() -> None:
         keep(f"eigh by index {n}", shardsolve.eigh(a, subset_by_index=(2, 9)))
         keep(f"eigh by value {n}", shardsolve.eigh(a, subset_by_value=(0.0, 2.0)))
         keep(f"eigvalsh {n}", jax.jit(shardsolve.eigvalsh)(a))
+        other = put(matrix(n, dtype, 1))
+        keep(f"two matrices {n}", shardsolve.eigh(a, other, full_output=True))
     bad = matrix(300)
     bad[7, 250] += 1
     keep("eigh not Hermitian", shardsolve.eigh(put(bad), full_output=True))

@@ -16,6 +16,8 @@ from systems import (
     DTYPES,
     close,
     grid_mesh,
+    hermitian,
+    more,
     put,
     row_mesh,
     spread,
@@ -249,6 +251,134 @@ def test_matrix_of_its_own_in_a_shard_map_passes_gates():
     )
     for one, w, v in zip(a, *jax.jit(run)(a), strict=True):
         assert are_eigenpairs(one, w, v, slice(0, 5))
+
+
+# Of two matrices
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("dtype", ("float32", more("float64"), more("complex64"), "complex128"))
+def test_two_matrices_pass_gates(dtype):
+    a, b = random_hermitian(33, dtype), hermitian(33, dtype, 1)
+    w, v, info = shardsolve.eigh(spread(a), spread(b), full_output=True)
+    assert are_eigenpairs(a, w, v, b=b)
+    assert info.status is Status.OK
+    assert float(info.residual) < 100 * unit_roundoff(dtype)
+    assert float(info.orthogonality) < 1e4 * unit_roundoff(dtype)
+    assert are_eigenvalues(a, shardsolve.eigvalsh(spread(a), b), b=b)
+    some = shardsolve.eigh(a, b, mesh=row_mesh(), subset_by_index=(2, 6))
+    assert are_eigenpairs(a, *some, slice(2, 7), b)
+    ends = (w[3] + w[4]) / 2, (w[8] + w[9]) / 2
+    some = shardsolve.eigh(spread(a), spread(b), subset_by_value=ends)
+    assert are_eigenpairs(a, *some, slice(4, 9), b)
+
+
+@pytest.mark.devices
+@every_way
+@pytest.mark.parametrize("place_b", ("rows", more("columns"), more("replicated"), "numpy"))
+@pytest.mark.parametrize("place", ("rows", more("columns"), "uncommitted"))
+def test_two_matrices_anywhere_pass_gates(place, place_b, way):
+    a, b = random_hermitian(N, "complex128"), hermitian(N, "complex128")
+    w, v = by(way, shardsolve.eigh)(PLACES[place](a), PLACES[place_b](b))
+    assert are_eigenpairs(a, w, v, b=b)
+    assert w.sharding.is_fully_replicated
+
+
+@pytest.mark.devices
+@every_way
+@pytest.mark.parametrize("spec", ("rows", more("columns"), "blocks"))
+def test_two_matrices_on_explicit_axes_pass_gates(spec, way):
+    a, b = random_hermitian(N, "complex128"), hermitian(N, "complex128")
+    mesh = grid_mesh(explicit=True)
+    with jax.set_mesh(mesh):
+        given = put(a, mesh, *SPECS[spec]), put(b, mesh, *SPECS["rows_along_both"])
+        found = by(way, shardsolve.eigh)(*given)
+    assert are_eigenpairs(a, *found, b=b)
+
+
+@pytest.mark.devices
+def test_two_matrices_in_a_shard_map_and_in_batches_pass_gates():
+    a, b = random_hermitian(N, "complex128"), hermitian(N, "complex128")
+    run = jax.shard_map(
+        shardsolve.eigh,
+        mesh=row_mesh(),
+        in_specs=(P("x"), P("x")),
+        out_specs=(P(), P("x")),
+        check_vma=False,
+    )
+    assert are_eigenpairs(a, *jax.jit(run)(a, b), b=b)
+    several = np.stack([b, b + np.eye(N)])
+    for one, w, v in zip(several, *jax.vmap(shardsolve.eigh, (None, 0))(a, several), strict=True):
+        assert are_eigenpairs(a, w, v, b=one)
+
+
+@pytest.mark.one_rank
+def test_two_small_matrices_by_one_rank_pass_gates():
+    a, b = random_hermitian(33, "complex128"), hermitian(33, "complex128")
+    assert are_eigenpairs(a, *shardsolve.eigh(spread(a), spread(b)), b=b)
+
+
+def test_overwrite_a_leaves_the_second_matrix():
+    a, b = random_hermitian(12), hermitian(12)
+    given = spread(a), spread(b)
+    found = shardsolve.eigh(*given, overwrite_a=True)
+    assert given[0].is_deleted()
+    assert np.array_equal(given[1], b)
+    assert are_eigenpairs(a, *found, b=b)
+    with pytest.raises(ValueError, match="b lies in the memory of a"):
+        shardsolve.eigh(given[1], given[1], overwrite_a=True)
+
+
+def indefinite():
+    b = hermitian(12)
+    b[5, 5] = -1
+    return b
+
+
+def not_hermitian():
+    b = hermitian(12)
+    b[5, 7] += 1
+    return b
+
+
+@pytest.mark.devices
+@every_way
+@pytest.mark.parametrize(
+    ("b", "status", "text"),
+    [
+        (indefinite(), Status.NOT_POSITIVE_DEFINITE, r"^b: the matrix is not pos.*row 5"),
+        (not_hermitian(), Status.NOT_HERMITIAN, r"^b: .*entry \(5, 7\)"),
+    ],
+    ids=("indefinite", "not_hermitian"),
+)
+def test_bad_second_matrix_is_named(b, status, text, way):
+    a = spread(random_hermitian(12))
+    with pytest.raises(shardsolve.LinAlgError, match=text) as raised:
+        shardsolve.eigh(a, b)
+    assert raised.value.status is status
+    w, v, info = by(way, functools.partial(shardsolve.eigh, full_output=True))(a, b)
+    assert np.isnan(w).all()
+    assert np.isnan(v).all()
+    assert info.status is status
+    assert info.message == str(raised.value)
+    with pytest.raises(shardsolve.LinAlgError, match=r"^the matrix is not Hermitian"):
+        shardsolve.eigh(not_hermitian(), hermitian(12))
+
+
+@pytest.mark.parametrize(
+    ("b", "error", "message"),
+    [
+        (np.eye(11), ValueError, r"b has shape \(11, 11\) and a has shape \(12, 12\)"),
+        (np.ones(12), ValueError, "two of one shape"),
+        (np.eye(12, dtype="float32"), TypeError, "a has dtype float64 and b has dtype float32"),
+        (np.eye(12, dtype=int), TypeError, "b has dtype int64; accepted are"),
+        (3.0, TypeError, "b is a float; pass an array"),
+    ],
+    ids=str,
+)
+def test_second_matrix_of_another_form_says_what_to_pass(b, error, message):
+    with pytest.raises(error, match=message):
+        shardsolve.eigh(spread(random_hermitian(12)), b)
 
 
 # With JAX's transformations

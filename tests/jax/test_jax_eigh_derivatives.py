@@ -271,6 +271,69 @@ def test_gradient_through_scan_is_that_of_jnp():
     assert close(got, total(lambda a: jnp_eigh(a)[0])(a), 1e6)
 
 
+def by_reduction(a, b):
+    """By JAX on one device: L^-1 A L^-H."""
+    inverse = jnp.linalg.inv(jnp.linalg.cholesky(hermitian_part(b)))
+    w, v = jnp_eigh(inverse @ a @ jnp.conj(inverse.T))
+    return w, jnp.conj(inverse.T) @ v
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("dtype", (more("float64"), "complex128"))
+@pytest.mark.parametrize("way", WAYS)
+def test_gradient_of_two_matrices_is_that_of_jnp(way, dtype):
+    a, b = random_hermitian(N, dtype), hermitian(N, dtype)
+    compiled, place = WAYS[way]
+
+    def of_both(eigh):
+        def run(a, b):
+            w, v = eigh(a, b)
+            return jnp.sum(jnp.abs(v) ** 4 * jnp.sin(w)) + jnp.sum(w[:3] ** 2)
+
+        return jax.grad(run, (0, 1))
+
+    with jax.set_mesh(row_mesh(explicit=way == "explicit")):
+        got = compiled(of_both(shardsolve.eigh))(place(a), place(b))
+    assert close(got, jax.jit(of_both(by_reduction))(a, b), 1e7)
+
+
+def test_gradient_of_values_of_two_matrices_is_that_of_jnp():
+    a, b = random_hermitian(N, "complex128"), hermitian(N, "complex128")
+
+    def lowest(eigvalsh):
+        return jax.jit(jax.grad(lambda a, b: jnp.sum(eigvalsh(a, b)[:2] ** 2), (0, 1)))
+
+    got = lowest(lambda a, b: shardsolve.eigvalsh(a, b, subset_by_index=(0, 1)))(
+        spread(a), spread(b)
+    )
+    assert close(got, lowest(lambda a, b: by_reduction(a, b)[0])(a, b), 1e7)
+
+
+def test_second_derivative_of_two_matrices_is_that_of_jnp():
+    a, b = random_hermitian(N), hermitian(N)
+    first, second = change("float64"), change("float64", 8)
+
+    def hessian(eigh):
+        def run(t):
+            w, v = eigh(a + t[0] * first, b + t[1] * second / 20)
+            return jnp.sum(jnp.abs(v) ** 4 * w)
+
+        return jax.jit(jax.hessian(run))(jnp.zeros(2))
+
+    assert close(hessian(shardsolve.eigh), hessian(by_reduction), 1e8)
+
+
+def test_vectors_of_two_matrices_stay_normed_where_values_are_equal():
+    """v^H b v = I to first order, whatever the basis."""
+    b, of_b = hermitian(N, "complex128"), change("complex128", 8)
+    v, of_v = jax.jit(lambda b, d: jax.jvp(lambda b: shardsolve.eigh(b, b)[1], (b,), (d,)))(
+        spread(b), spread(of_b)
+    )
+    v, of_v = np.asarray(v), np.asarray(of_v)
+    change_of_norm = of_v.conj().T @ b @ v + v.conj().T @ b @ of_v + v.conj().T @ of_b @ v
+    assert np.abs(change_of_norm).max() < 1e-10
+
+
 def test_gradient_of_some_values_needs_only_their_vectors():
     a = random_hermitian(N, "complex128")
     run = jax.grad(lambda a: jnp.sum(shardsolve.eigvalsh(a, subset_by_index=(3, 5)) ** 2))

@@ -231,9 +231,9 @@ def _syevd(
     used = a if inside else _on(a, mesh, _axes(specs))
     cut, all_ = find_cut(used, mesh, None), _eigh.Wanted(0, a.shape[1])
     if not vectors:
-        w, info = _eigh._eigvalsh(donate, used, cut, all_)[:2]
+        w, info = _eigh._eigvalsh(donate, used, None, cut, all_)[:2]
         return w, _status_of(info.verdict)
-    w, v, info = _eigh._eigh(donate, used, cut, all_)[:3]
+    w, v, info = _eigh._eigh(donate, used, None, cut, all_)[:3]
     return w, v if inside else _where(v, a), _status_of(info.verdict)
 
 
