@@ -119,11 +119,13 @@ def check_indices(subset: object, n: int) -> tuple[int, int]:
     return first, last + 1
 
 
-def check_interval(subset: object, by_index: object, a: jax.Array) -> np.ndarray:
-    """The interval in which eigenvalues of `a` are wanted, of the real type of its dtype."""
+def check_interval(
+    subset: object, by_index: object, a: jax.Array, b: jax.Array | None
+) -> np.ndarray:
+    """The interval in which eigenvalues are wanted, of the real type of the dtype."""
     if by_index is not None:
         raise ValueError("subset_by_index and subset_by_value were given: pass one of them")
-    if isinstance(a, jax.core.Tracer):
+    if isinstance(a, jax.core.Tracer) or isinstance(b, jax.core.Tracer):
         raise TypeError(
             "subset_by_value was given where JAX traces, and how many eigenvalues lie in it is not "
             "known then: call outside of jit, vmap and grad, or pass subset_by_index"

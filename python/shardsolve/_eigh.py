@@ -98,7 +98,7 @@ def eigh(
         run = _eigvalsh if eigvals_only else _eigh
         found = run(overwrite_a, a, b, cut, Wanted(*check_indices(subset_by_index, n)))
     else:
-        interval = check_interval(subset_by_value, subset_by_index, a)
+        interval = check_interval(subset_by_value, subset_by_index, a, b)
         found = _in_interval(overwrite_a, a, b, interval, cut, not eigvals_only)
     *found, info = found[: 2 if eigvals_only else 3]
     if full_output:

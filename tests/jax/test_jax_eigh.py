@@ -558,6 +558,8 @@ def test_range_of_values_where_jax_traces_names_the_other_way(transform):
     a = random_hermitian(12)
     with pytest.raises(TypeError, match=r"subset_by_value .*subset_by_index"):
         transform(run)(a[None] if transform is jax.vmap else a)
+    with pytest.raises(TypeError, match=r"subset_by_value .*subset_by_index"):
+        jax.jit(lambda b: shardsolve.eigh(a, b, subset_by_value=(0, 1)))(np.eye(12))
 
 
 def test_indices_that_are_traced_say_that_they_decide_a_shape():
