@@ -1,0 +1,185 @@
+#include "runtime/host/sparse_kernels.hpp"
+
+#include "core/each_dtype.hpp"
+#include "runtime/host/operands.hpp"
+
+#include <array>
+#include <complex>
+#include <cstddef>
+
+// As in fixed_dot.cpp: all of it is inlined into functions of which one may use instructions that
+// the rest of the library cannot count on. The bits are the same: without them fma is a function.
+#define SHARDSOLVE_INLINE inline __attribute__((always_inline))
+
+namespace shardsolve::runtime::host {
+namespace sparse_products {
+namespace {
+
+/// One call, all numbers as reals.
+template <class Real>
+struct Product {
+  const std::int64_t* row_pointers;
+  const std::int32_t* columns;
+  const Real* values;
+  const Real* x;
+  const Real* halo;  ///< null if no row has an entry there
+  std::int64_t own;
+  Real* y;
+  RowChoice chosen;
+};
+
+/// Where x of a column lies.
+template <bool has_halo, class Real, int width>
+SHARDSOLVE_INLINE const Real* entry_of(const Product<Real>& product, std::int32_t column) {
+  const std::int64_t at = column;
+  if constexpr (has_halo) {
+    return at < product.own ? product.x + width * at : product.halo + width * (at - product.own);
+  } else {
+    return product.x + width * at;
+  }
+}
+
+template <std::size_t lanes, bool has_halo, class Real, int width>
+SHARDSOLVE_INLINE void multiply_row(const Product<Real>& product, std::int64_t row) {
+  std::array<RowLane<Real, width>, lanes> lane{};
+  std::int64_t k = product.row_pointers[row];
+  const std::int64_t end = product.row_pointers[row + 1];
+  const auto take = [&](std::size_t j) __attribute__((always_inline)) {
+    const std::int64_t at = k + static_cast<std::int64_t>(j);
+    lane[j].multiply_add(product.values + width * at,
+                         entry_of<has_halo, Real, width>(product, product.columns[at]));
+  };
+  for (; k + static_cast<std::int64_t>(lanes) <= end; k += static_cast<std::int64_t>(lanes)) {
+    for (std::size_t j = 0; j < lanes; ++j) {
+      take(j);
+    }
+  }
+  for (std::size_t j = 0; k + static_cast<std::int64_t>(j) < end; ++j) {
+    take(j);
+  }
+  for (std::size_t distance = lanes / 2; distance > 0; distance /= 2) {
+    for (std::size_t j = 0; j < distance; ++j) {
+      lane[j].add(lane[j + distance]);
+    }
+  }
+  for (int at = 0; at < width; ++at) {
+    product.y[width * row + at] = lane[0].part[at];
+  }
+}
+
+template <std::size_t lanes, bool has_halo, class Real, int width>
+SHARDSOLVE_INLINE void multiply_rows(const Product<Real>& product) {
+  const RowChoice& chosen = product.chosen;
+  if (chosen.list == nullptr) {
+    for (std::int64_t row = chosen.first; row < chosen.first + chosen.count; ++row) {
+      multiply_row<lanes, has_halo, Real, width>(product, row);
+    }
+  } else {
+    for (std::int64_t i = 0; i < chosen.count; ++i) {
+      multiply_row<lanes, has_halo, Real, width>(product, chosen.list[i]);
+    }
+  }
+}
+
+template <std::size_t lanes, class Real, int width>
+SHARDSOLVE_INLINE void multiply_with(const Product<Real>& product) {
+  if (product.halo == nullptr) {
+    multiply_rows<lanes, false, Real, width>(product);
+  } else {
+    multiply_rows<lanes, true, Real, width>(product);
+  }
+}
+
+template <std::size_t lanes, class Real, int width>
+void multiply_plain(const Product<Real>& product) {
+  multiply_with<lanes, Real, width>(product);
+}
+#if defined(__x86_64__)
+template <std::size_t lanes, class Real, int width>
+__attribute__((target("avx2,fma"))) void multiply_by_fma(const Product<Real>& product) {
+  multiply_with<lanes, Real, width>(product);
+}
+#endif
+
+bool has_fma() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
+}
+
+template <std::size_t lanes, class Real, int width>
+void multiply(const Product<Real>& product) {
+  static const bool by_fma = has_fma();
+#if defined(__x86_64__)
+  if (by_fma) {
+    multiply_by_fma<lanes, Real, width>(product);
+    return;
+  }
+#endif
+  multiply_plain<lanes, Real, width>(product);
+}
+
+template <class Real, int width>
+void multiply_in_lanes(const Product<Real>& product, std::int64_t lanes) {
+  switch (lanes) {
+    case 1:
+      return multiply<1, Real, width>(product);
+    case 2:
+      return multiply<2, Real, width>(product);
+    case 4:
+      return multiply<4, Real, width>(product);
+    case 8:
+      return multiply<8, Real, width>(product);
+    case 16:
+      return multiply<16, Real, width>(product);
+    default:
+      return multiply<32, Real, width>(product);
+  }
+}
+
+}  // namespace
+}  // namespace sparse_products
+
+template <Scalar T>
+void HostSparseKernels<T>::do_pack(Queue& queue, const WorkInfo& info,
+                                   MatrixView<const std::int32_t> places, MatrixView<const T> x,
+                                   MatrixView<T> packed) const {
+  launch(queue, info, {places, x}, {packed}, [places, x, packed] {
+    for (std::int64_t i = 0; i < places.rows(); ++i) {
+      packed.data()[i] = x.data()[places.data()[i]];
+    }
+  });
+}
+
+template <Scalar T>
+void HostSparseKernels<T>::do_multiply(Queue& queue, const WorkInfo& info, const SparseRows<T>& a,
+                                       const RowChoice& chosen, MatrixView<const T> x,
+                                       MatrixView<const T> halo, MatrixView<T> y,
+                                       const std::int32_t* done) const {
+  using Real = RealOf<T>;
+  const auto reals = [](const T* numbers) { return reinterpret_cast<const Real*>(numbers); };
+  const sparse_products::Product<Real> product{a.row_pointers,
+                                               a.columns,
+                                               reals(a.values),
+                                               reals(x.data()),
+                                               halo.empty() ? nullptr : reals(halo.data()),
+                                               a.own,
+                                               reinterpret_cast<Real*>(y.data()),
+                                               chosen};
+  const MatrixView<T> written =
+      chosen.list == nullptr ? y.block(chosen.first, 0, chosen.count, 1) : y;
+  launch(queue, info, {x, halo, Operand(done, done == nullptr ? 0 : 1)}, {written},
+         [product, lanes = a.lanes, done] {
+           if (done == nullptr || *done == 0) {
+             sparse_products::multiply_in_lanes<Real, is_complex<T> ? 2 : 1>(product, lanes);
+           }
+         });
+}
+
+#define SHARDSOLVE_INSTANTIATE(T) template class HostSparseKernels<T>;
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::runtime::host
