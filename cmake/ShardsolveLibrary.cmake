@@ -7,13 +7,13 @@ set(generated_include "${PROJECT_BINARY_DIR}/generated/include")
 configure_file("${PROJECT_SOURCE_DIR}/include/shardsolve/version.hpp.in"
                "${generated_include}/shardsolve/version.hpp" @ONLY)
 
-# All rooms but two, which are for tests, benchmarks and the command's measurements. What needs CUDA or MPI are shared
-# libraries of their own, loaded at run time.
+# All rooms but three: matgen and reference are for tests, benchmarks and the command's measurements, sparse_files for
+# tests and the command. What needs CUDA or MPI are shared libraries of their own, loaded at run time.
 shardsolve_sources(all_sources src)
 set(library_sources)
 foreach(source IN LISTS all_sources)
   file(RELATIVE_PATH path "${PROJECT_SOURCE_DIR}/src" "${source}")
-  if(NOT path MATCHES "^(matgen|reference)/|/(cuda|mpi)/")
+  if(NOT path MATCHES "^(matgen|reference|sparse_files)/|/(cuda|mpi)/")
     list(APPEND library_sources "${source}")
   endif()
 endforeach()
@@ -82,6 +82,11 @@ endmacro()
 if(SHARDSOLVE_BUILD_TESTS OR SHARDSOLVE_BUILD_BENCH OR SHARDSOLVE_BUILD_CLI)
   shardsolve_room(shardsolve_matgen src/matgen)
   shardsolve_room(shardsolve_reference src/reference)
+endif()
+if(SHARDSOLVE_BUILD_CLI OR SHARDSOLVE_BUILD_TESTS)
+  include(ShardsolveZlib)
+  shardsolve_room(shardsolve_sparse_files src/sparse_files)
+  target_link_libraries(shardsolve_sparse_files PUBLIC shardsolve_zlib)
 endif()
 # The command's doctor and what it measures with, apart from the command for the sake of their tests.
 if(SHARDSOLVE_BUILD_CLI OR SHARDSOLVE_BUILD_TESTS)
