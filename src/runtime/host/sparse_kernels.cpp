@@ -3,9 +3,11 @@
 #include "core/each_dtype.hpp"
 #include "runtime/host/operands.hpp"
 
+#include <algorithm>
 #include <array>
 #include <complex>
 #include <cstddef>
+#include <utility>
 
 // As in fixed_dot.cpp: all of it is inlined into functions of which one may use instructions that
 // the rest of the library cannot count on. The bits are the same: without them fma is a function.
@@ -39,25 +41,59 @@ SHARDSOLVE_INLINE const Real* entry_of(const Product<Real>& product, std::int32_
   }
 }
 
+/// Lanes that are summed at a time: as many as registers hold.
+template <std::size_t lanes, int width>
+constexpr std::size_t group_size = std::min<std::size_t>(lanes, width == 1 ? 8 : 4);
+
+template <class Real, int width, std::size_t size>
+using Group = std::array<RowLane<Real, width>, size>;
+
+/// The lanes of a group that begins with entry k of a row, each of whose entries lies `lanes`
+/// behind the one before. Lanes are named by constants, so that none has to be in memory.
+template <std::size_t lanes, bool has_halo, class Real, int width, std::size_t... j>
+SHARDSOLVE_INLINE auto sum_group(const Product<Real>& product, std::int64_t k, std::int64_t end,
+                                 std::index_sequence<j...> /*of the group*/) {
+  Group<Real, width, sizeof...(j)> sum{};
+  const auto take = [&](RowLane<Real, width>& lane,
+                        std::int64_t at) __attribute__((always_inline)) {
+    lane.multiply_add(product.values + width * at,
+                      entry_of<has_halo, Real, width>(product, product.columns[at]));
+    return true;
+  };
+  constexpr auto size = static_cast<std::int64_t>(sizeof...(j));
+  for (; k + size <= end; k += static_cast<std::int64_t>(lanes)) {
+    (take(sum[j], k + static_cast<std::int64_t>(j)), ...);
+  }
+  // The first of them, as far as there are entries.
+  static_cast<void>(
+      ((k + static_cast<std::int64_t>(j) < end && take(sum[j], k + static_cast<std::int64_t>(j))) &&
+       ...));
+  return sum;
+}
+
+template <class Real, int width, std::size_t size>
+SHARDSOLVE_INLINE void add(Group<Real, width, size>& sum, const Group<Real, width, size>& other) {
+  for (std::size_t j = 0; j < size; ++j) {
+    sum[j].add(other[j]);
+  }
+}
+
 template <std::size_t lanes, bool has_halo, class Real, int width>
 SHARDSOLVE_INLINE void multiply_row(const Product<Real>& product, std::int64_t row) {
-  std::array<RowLane<Real, width>, lanes> lane{};
-  std::int64_t k = product.row_pointers[row];
-  const std::int64_t end = product.row_pointers[row + 1];
-  const auto take = [&](std::size_t j) __attribute__((always_inline)) {
-    const std::int64_t at = k + static_cast<std::int64_t>(j);
-    lane[j].multiply_add(product.values + width * at,
-                         entry_of<has_halo, Real, width>(product, product.columns[at]));
-  };
-  for (; k + static_cast<std::int64_t>(lanes) <= end; k += static_cast<std::int64_t>(lanes)) {
-    for (std::size_t j = 0; j < lanes; ++j) {
-      take(j);
+  constexpr std::size_t size = group_size<lanes, width>;
+  std::array<Group<Real, width, size>, lanes / size> groups;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    groups[g] = sum_group<lanes, has_halo, Real, width>(
+        product, product.row_pointers[row] + static_cast<std::int64_t>(g * size),
+        product.row_pointers[row + 1], std::make_index_sequence<size>());
+  }
+  for (std::size_t distance = groups.size() / 2; distance > 0; distance /= 2) {
+    for (std::size_t g = 0; g < distance; ++g) {
+      add<Real, width, size>(groups[g], groups[g + distance]);
     }
   }
-  for (std::size_t j = 0; k + static_cast<std::int64_t>(j) < end; ++j) {
-    take(j);
-  }
-  for (std::size_t distance = lanes / 2; distance > 0; distance /= 2) {
+  Group<Real, width, size>& lane = groups[0];
+  for (std::size_t distance = size / 2; distance > 0; distance /= 2) {
     for (std::size_t j = 0; j < distance; ++j) {
       lane[j].add(lane[j + distance]);
     }
