@@ -23,6 +23,9 @@ foreach(source IN ITEMS fixed_dot hermitian_multiply sparse_kernels)
   set_source_files_properties("${PROJECT_SOURCE_DIR}/src/runtime/host/${source}.cpp"
                               PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endforeach()
+# Its sums of few numbers are slower as vectors, which have to be put together.
+set_source_files_properties("${PROJECT_SOURCE_DIR}/src/runtime/host/sparse_kernels.cpp"
+                            PROPERTIES COMPILE_OPTIONS -fno-tree-slp-vectorize)
 add_library(shardsolve_objects OBJECT ${library_sources})
 set_target_properties(
   shardsolve_objects

@@ -85,7 +85,8 @@ struct Parts;
 /// rows. Copies share the memory, which never changes.
 ///
 /// How a row is summed is the matrix's alone: its entries, in their order, go to L lanes in turn, L
-/// the largest power of two that is at most the mean number of entries a row (of all rows) and 32;
+/// the largest power of two that is at most 32 and half the mean number of entries a row (of all
+/// rows), at least 1;
 /// lanes add up by fma from +0 and are added as a binary tree, lane j + L/2 to lane j first. So
 /// products have the same bits on any number of ranks and with any cut.
 template <Scalar T>

@@ -17,10 +17,11 @@ namespace shardsolve::runtime {
 
 constexpr std::int64_t most_row_lanes = 32;
 
-/// The largest power of two that is at most entries / rows, within [1, most_row_lanes].
+/// The largest power of two that is at most half the mean row, entries / rows / 2, within
+/// [1, most_row_lanes].
 constexpr std::int64_t row_lanes(std::int64_t rows, std::int64_t entries) {
   std::int64_t lanes = 1;
-  while (lanes < most_row_lanes && rows > 0 && entries / rows >= 2 * lanes) {
+  while (lanes < most_row_lanes && rows > 0 && entries / rows >= 4 * lanes) {
     lanes *= 2;
   }
   return lanes;
@@ -31,7 +32,8 @@ template <class Real, int width>
 struct RowLane {
   Real part[width];
 
-  SHARDSOLVE_HOST_DEVICE void multiply_add(const Real* a, const Real* x) {
+  __attribute__((always_inline)) SHARDSOLVE_HOST_DEVICE void multiply_add(const Real* a,
+                                                                          const Real* x) {
     part[0] = fused_multiply_add(a[0], x[0], part[0]);
     if constexpr (width == 2) {
       part[0] = fused_multiply_add(-a[1], x[1], part[0]);
@@ -39,7 +41,7 @@ struct RowLane {
       part[1] = fused_multiply_add(a[1], x[0], part[1]);
     }
   }
-  SHARDSOLVE_HOST_DEVICE void add(const RowLane& other) {
+  __attribute__((always_inline)) SHARDSOLVE_HOST_DEVICE void add(const RowLane& other) {
     for (int at = 0; at < width; ++at) {
       part[at] += other.part[at];
     }

@@ -62,14 +62,14 @@ TEST(FirstNonfinite, OfSparseMatrix_SkipsEmptyRows) {
   EXPECT_EQ(first_nonfinite(a), (EntryPlace{0, 2}));
 }
 
-TEST(RowLanes, OfMeanRow_IsThePowerOfTwoBelow) {
+TEST(RowLanes, OfMeanRow_IsThePowerOfTwoBelowHalf) {
   using runtime::row_lanes;
   EXPECT_EQ(row_lanes(0, 0), 1);
   EXPECT_EQ(row_lanes(10, 0), 1);
-  EXPECT_EQ(row_lanes(10, 19), 1);
-  EXPECT_EQ(row_lanes(10, 20), 2);
-  EXPECT_EQ(row_lanes(10, 69), 4);
-  EXPECT_EQ(row_lanes(10, 80), 8);
+  EXPECT_EQ(row_lanes(10, 39), 1);
+  EXPECT_EQ(row_lanes(10, 40), 2);
+  EXPECT_EQ(row_lanes(10, 69), 2);
+  EXPECT_EQ(row_lanes(10, 80), 4);
   EXPECT_EQ(row_lanes(10, 100000), 32);
 }
 

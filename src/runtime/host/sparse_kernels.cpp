@@ -41,6 +41,10 @@ SHARDSOLVE_INLINE const Real* entry_of(const Product<Real>& product, std::int32_
   }
 }
 
+/// How far ahead of a row its values are asked for. Rows are too short for the processor to go on
+/// computing while it waits: without this a product takes twice as long.
+constexpr std::int64_t prefetched_bytes = 8192;
+
 /// Lanes that are summed at a time: as many as registers hold.
 template <std::size_t lanes, int width>
 constexpr std::size_t group_size = std::min<std::size_t>(lanes, width == 1 ? 8 : 4);
@@ -48,52 +52,60 @@ constexpr std::size_t group_size = std::min<std::size_t>(lanes, width == 1 ? 8 :
 template <class Real, int width, std::size_t size>
 using Group = std::array<RowLane<Real, width>, size>;
 
+/// One entry of a row.
+template <bool has_halo, class Real, int width>
+SHARDSOLVE_INLINE bool take(const Product<Real>& product, std::int64_t k,
+                            RowLane<Real, width>& lane) {
+  lane.multiply_add(product.values + width * k,
+                    entry_of<has_halo, Real, width>(product, product.columns[k]));
+  return true;
+}
+
 /// The lanes of a group that begins with entry k of a row, each of whose entries lies `lanes`
 /// behind the one before. Lanes are named by constants, so that none has to be in memory.
 template <std::size_t lanes, bool has_halo, class Real, int width, std::size_t... j>
 SHARDSOLVE_INLINE auto sum_group(const Product<Real>& product, std::int64_t k, std::int64_t end,
                                  std::index_sequence<j...> /*of the group*/) {
   Group<Real, width, sizeof...(j)> sum{};
-  const auto take = [&](RowLane<Real, width>& lane,
-                        std::int64_t at) __attribute__((always_inline)) {
-    lane.multiply_add(product.values + width * at,
-                      entry_of<has_halo, Real, width>(product, product.columns[at]));
-    return true;
-  };
   constexpr auto size = static_cast<std::int64_t>(sizeof...(j));
   for (; k + size <= end; k += static_cast<std::int64_t>(lanes)) {
-    (take(sum[j], k + static_cast<std::int64_t>(j)), ...);
+    (take<has_halo>(product, k + static_cast<std::int64_t>(j), sum[j]), ...);
   }
   // The first of them, as far as there are entries.
-  static_cast<void>(
-      ((k + static_cast<std::int64_t>(j) < end && take(sum[j], k + static_cast<std::int64_t>(j))) &&
-       ...));
+  static_cast<void>(((k + static_cast<std::int64_t>(j) < end &&
+                      take<has_halo>(product, k + static_cast<std::int64_t>(j), sum[j])) &&
+                     ...));
   return sum;
 }
 
-template <class Real, int width, std::size_t size>
-SHARDSOLVE_INLINE void add(Group<Real, width, size>& sum, const Group<Real, width, size>& other) {
-  for (std::size_t j = 0; j < size; ++j) {
-    sum[j].add(other[j]);
+/// The sum of the groups g, g + step, g + 2 step, ...: those whose numbers differ most come first.
+template <std::size_t lanes, std::size_t g, std::size_t step, bool has_halo, class Real, int width>
+SHARDSOLVE_INLINE auto sum_groups(const Product<Real>& product, std::int64_t begin,
+                                  std::int64_t end) {
+  constexpr std::size_t size = group_size<lanes, width>;
+  if constexpr (step == lanes / size) {
+    return sum_group<lanes, has_halo, Real, width>(product,
+                                                   begin + static_cast<std::int64_t>(g * size), end,
+                                                   std::make_index_sequence<size>());
+  } else {
+    auto sum = sum_groups<lanes, g, 2 * step, has_halo, Real, width>(product, begin, end);
+    const auto other =
+        sum_groups<lanes, g + step, 2 * step, has_halo, Real, width>(product, begin, end);
+    for (std::size_t j = 0; j < size; ++j) {
+      sum[j].add(other[j]);
+    }
+    return sum;
   }
 }
 
 template <std::size_t lanes, bool has_halo, class Real, int width>
 SHARDSOLVE_INLINE void multiply_row(const Product<Real>& product, std::int64_t row) {
-  constexpr std::size_t size = group_size<lanes, width>;
-  std::array<Group<Real, width, size>, lanes / size> groups;
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    groups[g] = sum_group<lanes, has_halo, Real, width>(
-        product, product.row_pointers[row] + static_cast<std::int64_t>(g * size),
-        product.row_pointers[row + 1], std::make_index_sequence<size>());
-  }
-  for (std::size_t distance = groups.size() / 2; distance > 0; distance /= 2) {
-    for (std::size_t g = 0; g < distance; ++g) {
-      add<Real, width, size>(groups[g], groups[g + distance]);
-    }
-  }
-  Group<Real, width, size>& lane = groups[0];
-  for (std::size_t distance = size / 2; distance > 0; distance /= 2) {
+  constexpr std::int64_t ahead = prefetched_bytes / static_cast<std::int64_t>(width * sizeof(Real));
+  __builtin_prefetch(product.values + width * (product.row_pointers[row] + ahead));
+  __builtin_prefetch(product.columns + product.row_pointers[row] + ahead);
+  auto lane = sum_groups<lanes, 0, 1, has_halo, Real, width>(product, product.row_pointers[row],
+                                                             product.row_pointers[row + 1]);
+  for (std::size_t distance = lane.size() / 2; distance > 0; distance /= 2) {
     for (std::size_t j = 0; j < distance; ++j) {
       lane[j].add(lane[j + distance]);
     }
@@ -104,7 +116,8 @@ SHARDSOLVE_INLINE void multiply_row(const Product<Real>& product, std::int64_t r
 }
 
 template <std::size_t lanes, bool has_halo, class Real, int width>
-SHARDSOLVE_INLINE void multiply_rows(const Product<Real>& product) {
+SHARDSOLVE_INLINE void multiply_rows(const Product<Real>& given) {
+  const Product<Real> product = given;  // in registers: nothing that is written can be part of it
   const RowChoice& chosen = product.chosen;
   if (chosen.list == nullptr) {
     for (std::int64_t row = chosen.first; row < chosen.first + chosen.count; ++row) {
@@ -137,19 +150,10 @@ __attribute__((target("avx2,fma"))) void multiply_by_fma(const Product<Real>& pr
 }
 #endif
 
-bool has_fma() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-  return false;
-#endif
-}
-
 template <std::size_t lanes, class Real, int width>
 void multiply(const Product<Real>& product) {
-  static const bool by_fma = has_fma();
 #if defined(__x86_64__)
-  if (by_fma) {
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     multiply_by_fma<lanes, Real, width>(product);
     return;
   }
