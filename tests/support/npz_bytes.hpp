@@ -19,8 +19,8 @@ namespace shardsolve::testing {
 inline std::string zip_bytes(const std::map<std::string, std::string>& members) {
   const auto little = [](std::uint64_t value, int bytes) {
     std::string text;
-    for (int i = 0; i < bytes; ++i) {
-      text += static_cast<char>(value >> (8 * i) & 0xff);
+    for (int i = 0; i < bytes; ++i, value >>= 8U) {
+      text += static_cast<char>(value & 0xffU);
     }
     return text;
   };
