@@ -1,6 +1,7 @@
 /// Every algorithm once, on a small system: what tests make fail in the middle.
 #pragma once
 
+#include "matgen/sparse_matrices.hpp"
 #include "tests/support/backend.hpp"
 #include "tests/support/matrix_zoo.hpp"
 #include "tests/support/sharded_problem.hpp"
@@ -8,6 +9,7 @@
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/eigh.hpp>
+#include <shardsolve/sparse.hpp>
 
 #include <gtest/gtest.h>
 
@@ -176,6 +178,22 @@ Answer run_eigh(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std:
   return answer;
 }
 
+/// A matrix, its transpose, and products with both.
+template <Scalar T>
+Answer run_sparse(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
+                  std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const SparseMatrix<T> a(mesh, matgen::random_sparse<T>(n, n, 9, 3), system.layout, options);
+  const RightHandSides<T> x = system.sides(2);
+  const RightHandSides<T> y = system.sides(2);
+  Answer answer{{static_cast<double>(a.entries())}, {}};
+  for (const auto& matrix : {a, a.transposed(mesh, true, options)}) {
+    EXPECT_TRUE(multiply(mesh, matrix, x, y, options).ok());
+    system.add(answer, y);
+  }
+  return answer;
+}
+
 template <class Real>
 Answer run_tridiagonal(Mesh& mesh, const RunOptions& options) {
   const auto results = tridiagonal::run_job<Real>(mesh, options);
@@ -203,6 +221,7 @@ inline std::vector<Job> jobs() {
   if (test_gpus().empty()) {  // those have no kernels for it
     all.push_back({"tridiagonal", run_tridiagonal<double>});
     all.push_back(job("eigh", run_eigh<std::complex<double>>));
+    all.push_back(job("sparse", run_sparse<std::complex<double>>));
   }
   return all;
 }

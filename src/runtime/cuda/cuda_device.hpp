@@ -43,6 +43,8 @@ struct CudaKernelSets {
           return static_cast<const TridiagonalKernels<T>*>(&tridiagonal);
         }
         break;
+      case KernelSet::sparse:
+        break;
     }
     return nullptr;
   }
