@@ -44,6 +44,10 @@ void require_valid(const Options& options) {
   if (options.rtol == 0.0 && options.atol == 0.0) {
     refuse("rtol = 0 and atol = 0 given: no residual is that small; give one of them");
   }
+  if (options.method > Method::fgmres) {
+    refuse("method number {} given; cg, minres, bicgstab and fgmres are accepted",
+           static_cast<int>(options.method));
+  }
   if (options.max_iterations < 1) {
     refuse("max_iterations = {} given; at least 1 is accepted", options.max_iterations);
   }

@@ -74,5 +74,33 @@ TYPED_TEST(KrylovSolve, Cg_OnAnyCut_HasTheSameBits) {
   }
 }
 
+TYPED_TEST(KrylovSolve, Minres_OnAnyCut_HasTheSameBits) {
+  using T = TypeParam;
+  for (const std::int64_t n : {1, 64, 130, 200}) {
+    const Answer<T> answer = solve_everywhere(laplacian<T>(n, n % 3 == 1 ? 2.1 : 0.63),
+                                              {.method = Method::minres, .rtol = loose_rtol<T>()});
+    EXPECT_TRUE(krylov::is_converged(answer.result.status)) << answer.result.message;
+  }
+}
+
+TYPED_TEST(KrylovSolve, Bicgstab_OnAnyCut_HasTheSameBits) {
+  using T = TypeParam;
+  for (const std::int64_t n : {1, 64, 130, 200}) {
+    const Answer<T> answer = solve_everywhere(
+        convection<T>(n), {.method = Method::bicgstab, .rtol = loose_rtol<T>()}, n % 3 == 1);
+    EXPECT_EQ(answer.result.status, Status::converged_rtol) << answer.result.message;
+  }
+}
+
+TYPED_TEST(KrylovSolve, Fgmres_OnAnyCut_HasTheSameBits) {
+  using T = TypeParam;
+  for (const std::int64_t n : {1, 64, 130, 200}) {
+    const Answer<T> answer = solve_everywhere(
+        convection<T>(n), {.method = Method::fgmres, .rtol = loose_rtol<T>(), .restart = 40},
+        n % 3 == 1);
+    EXPECT_TRUE(krylov::is_converged(answer.result.status)) << answer.result.message;
+  }
+}
+
 }  // namespace
 }  // namespace shardsolve::testing::krylov_problems

@@ -98,6 +98,9 @@ SHARDSOLVE_INLINE void update_rows(const Work<Real, width>& work, const Update& 
   const bool is_random = update.kind == UpdateKind::random;
   const Coefficient<Real> c(is_random ? Number{} : work.state.coefficient[update.coefficient]);
   switch (update.kind) {
+    case UpdateKind::clear:
+      std::fill_n(y, width * count, Real{0});
+      break;
     case UpdateKind::copy:
       std::copy_n(a, width * count, y);
       break;

@@ -17,14 +17,6 @@ enum AfterOperator : int { p_q, p_p, q_q, b_b, sums_after_operator };
 enum AfterPreconditioner : int { r_r, r_z, z_z, sums_after_preconditioner };
 // coefficient[0] is alpha, [1] is -alpha, [2] is beta.
 
-SHARDSOLVE_HOST_DEVICE inline void begin(const Problem& problem, State& state) {
-  if (problem.probes != 0) {
-    begin_probe(state, act_probe_first);
-  } else {
-    begin_check(state, Check::start);
-  }
-}
-
 SHARDSOLVE_HOST_DEVICE inline void step_after_check(const Problem& problem, State& state,
                                                     const StateRoom& room, const Number* sums) {
   switch (judge_check(problem, state, room, sums[q_q].re, sums[p_p].re, sums[b_b].re)) {
@@ -56,18 +48,22 @@ SHARDSOLVE_HOST_DEVICE inline void step_after_operator(const Problem& problem, S
   const double norm_p = root(sums[p_p].re);
   const double norm_q = root(sums[q_q].re);
   if (!is_finite(sums[q_q]) || !is_finite(sums[p_q])) {
-    plan_end(state, is_finite(norm_p) ? Status::nonfinite_operator : Status::diverged, norm_p);
+    if (is_finite(norm_p)) {
+      plan_end(state, Status::nonfinite_operator, 0.0, Seen::under_way);
+    } else {
+      plan_end_by_overflow(state, Seen::under_way);
+    }
     return;
   }
   state.norm_a = larger(state.norm_a, norm_q / norm_p);
   const double scale = norm_p * norm_q;
   const double curvature = sums[p_q].re;
   if (absolute(sums[p_q].im) > problem.asymmetry * scale) {
-    plan_end(state, Status::nonsymmetric_operator, absolute(sums[p_q].im) / scale);
+    plan_end(state, Status::nonsymmetric_operator, absolute(sums[p_q].im) / scale, Seen::under_way);
   } else if (curvature < -problem.breakdown * scale) {
-    plan_end(state, Status::indefinite_operator, curvature / sums[p_p].re);
+    plan_end(state, Status::indefinite_operator, curvature / sums[p_p].re, Seen::under_way);
   } else if (!(curvature > problem.breakdown * scale)) {
-    plan_recovery(state, Status::indefinite_operator, curvature / sums[p_p].re);
+    plan_recovery(state, Status::indefinite_operator, curvature / sums[p_p].re, Seen::under_way);
   } else {
     state.alpha = divided(state.rho, {curvature, 0.0});
     state.coefficient[0] = state.alpha;
@@ -119,9 +115,7 @@ SHARDSOLVE_HOST_DEVICE inline void step_after_preconditioner(const Problem& prob
   }
   const bool advanced = (state.actions & act_advance) != 0;
   if (!is_finite(sums[r_r])) {
-    state.norm_r = 1e300;  // x is of no use
-    plan_end(state, Status::diverged, 0.0);
-    begin_check(state, Check::last);
+    plan_end_by_overflow(state, Seen::under_way);
     return;
   }
   if (advanced) {
@@ -133,20 +127,16 @@ SHARDSOLVE_HOST_DEVICE inline void step_after_preconditioner(const Problem& prob
   }
   if (!is_finite(sums[z_z]) || !is_finite(sums[r_z])) {
     plan_end(state, Status::nonfinite_preconditioner, 0.0);
-    begin_check(state, Check::last);
     return;
   }
   const double scale = state.norm_r * root(sums[z_z].re);
   const double rho = sums[r_z].re;
   if (absolute(sums[r_z].im) > problem.asymmetry * scale) {
     plan_end(state, Status::nonsymmetric_preconditioner, absolute(sums[r_z].im) / scale);
-    begin_check(state, Check::last);
   } else if (rho < -problem.breakdown * scale) {
     plan_end(state, Status::indefinite_preconditioner, rho / sums[r_r].re);
-    begin_check(state, Check::last);
   } else if (!(rho > problem.breakdown * scale)) {
     plan_recovery(state, Status::indefinite_preconditioner, rho / sums[r_r].re);
-    begin_check(state, Check::recovery);
   } else {
     go_on(problem, state, {rho, 0.0});
   }

@@ -11,6 +11,7 @@ namespace shardsolve::krylov {
 
 /// With y the target, a and b the operands, c the coefficient.
 enum class UpdateKind : std::uint8_t {
+  clear,             ///< y = 0
   copy,              ///< y = a
   add_scaled,        ///< y = c a + y
   scale_add,         ///< y = c y + a

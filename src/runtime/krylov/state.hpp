@@ -86,8 +86,21 @@ struct Problem {
   }
 };
 
+/// What minres knows of the tridiagonal matrix and its rotations; see minres.hpp.
+struct Lanczos {
+  double gamma = 0.0;
+  double gamma_before = 0.0;
+  double delta = 0.0;
+  double eta = 0.0;
+  double cosine = 0.0;
+  double cosine_before = 0.0;
+  double sine = 0.0;
+  double sine_before = 0.0;
+  double product_norm = 0.0;  ///< ||A z||
+};
+
 /// How many coefficients of vector updates there are at a time.
-constexpr int coefficients = 6;
+constexpr int coefficients = 8;
 
 struct State {
   Phase phase = Phase::start;
@@ -136,7 +149,9 @@ struct State {
   Number alpha;
   Number omega;
   double norm_shadow = 0.0;
-  double lanczos[12] = {};  ///< minres
+  double product_norm = 0.0;  ///< fgmres: ||A z||
+  std::int32_t collects = 0;  ///< fgmres: the next round begins with x += Z y
+  Lanczos lanczos;            ///< minres
 
   // Probes.
   Number probe_a;

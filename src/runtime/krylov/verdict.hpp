@@ -83,21 +83,35 @@ SHARDSOLVE_HOST_DEVICE inline void plan_check(State& state, Check check) {
   state.plan = Plan::check;
 }
 
+/// Whether what was seen is about the iteration that was counted last or about the one under way.
+enum class Seen : std::int32_t { after_iteration, under_way };
+
+SHARDSOLVE_HOST_DEVICE inline void note_reason(State& state, Status status, double value,
+                                               Seen seen) {
+  state.pending = status;
+  state.pending_iteration = state.iteration + (seen == Seen::under_way ? 1 : 0);
+  state.pending_value = value;
+}
+
 /// The solve ends with `status` when the residual of the best iterate is known, unless that is
 /// within tolerance.
-SHARDSOLVE_HOST_DEVICE inline void plan_end(State& state, Status status, double value) {
-  state.pending = status;
-  state.pending_iteration = state.iteration;
-  state.pending_value = value;
+SHARDSOLVE_HOST_DEVICE inline void plan_end(State& state, Status status, double value,
+                                            Seen seen = Seen::after_iteration) {
+  note_reason(state, status, value, seen);
   plan_check(state, Check::last);
 }
 
 /// `status` unless restarts help.
-SHARDSOLVE_HOST_DEVICE inline void plan_recovery(State& state, Status status, double value) {
-  state.pending = status;
-  state.pending_iteration = state.iteration;
-  state.pending_value = value;
+SHARDSOLVE_HOST_DEVICE inline void plan_recovery(State& state, Status status, double value,
+                                                 Seen seen = Seen::after_iteration) {
+  note_reason(state, status, value, seen);
   plan_check(state, Check::recovery);
+}
+
+/// x is of no use.
+SHARDSOLVE_HOST_DEVICE inline void plan_end_by_overflow(State& state, Seen seen) {
+  plan_end(state, Status::diverged, 0.0, seen);
+  state.norm_r = 1e300;
 }
 
 SHARDSOLVE_HOST_DEVICE inline bool is_nonfinite(Status status) {
@@ -118,6 +132,11 @@ SHARDSOLVE_HOST_DEVICE inline Status converged_status(const Problem& problem, co
 /// ||b - A x|| below which rounding in A x alone may keep it.
 SHARDSOLVE_HOST_DEVICE inline double attainable(const Problem& problem, const State& state) {
   return 16.0 * problem.roundoff * fused_multiply_add(state.norm_a, state.norm_x, state.norm_b);
+}
+
+/// After two restarts in a row without gain.
+SHARDSOLVE_HOST_DEVICE inline bool wants_other_shadow(const Problem& problem, const State& state) {
+  return problem.method == Method::bicgstab && state.checks_in_vain >= 2;
 }
 
 /// What the method has to do after a check.
@@ -173,7 +192,7 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
   if (state.check != Check::start) {
     ++state.restarts;
     state.checks_in_vain = norm <= gain * state.base_norm ? 0 : state.checks_in_vain + 1;
-    if (state.check == Check::candidate) {
+    if (state.check != Check::recovery) {
       state.pending =
           norm <= attainable(problem, state) ? Status::accuracy_limit : Status::stagnated;
       state.pending_iteration = state.iteration;
@@ -185,7 +204,8 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
       return AfterCheck::nothing;
     }
     write_record(problem, state, room,
-                 state.checks_in_vain >= 2 ? Event::shadow_changed : Event::restarted, norm);
+                 wants_other_shadow(problem, state) ? Event::shadow_changed : Event::restarted,
+                 norm);
   }
   state.pending = Status::running;
   state.base_norm = norm;
@@ -196,12 +216,13 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
   return AfterCheck::begin;
 }
 
-/// After a step of the method, whose norm_r is new: true if the method goes on.
+/// After a step of the method, whose norm_r is new: true if the method goes on, else a check is
+/// planned.
 SHARDSOLVE_HOST_DEVICE inline bool judge_iteration(const Problem& problem, State& state,
                                                    const StateRoom& room) {
   write_record(problem, state, room, Event::none, state.norm_r);
   if (state.norm_r <= state.tolerance) {
-    begin_check(state, Check::candidate);
+    plan_check(state, Check::candidate);
     return false;
   }
   if (state.norm_r < keep_best_factor * state.best_norm) {
@@ -209,12 +230,10 @@ SHARDSOLVE_HOST_DEVICE inline bool judge_iteration(const Problem& problem, State
   }
   if (state.iteration >= problem.max_iterations) {
     plan_end(state, Status::max_iterations, 0.0);
-    begin_check(state, Check::last);
     return false;
   }
   if (state.norm_r > problem.growth * state.best_norm) {
     plan_recovery(state, Status::diverged, state.norm_r / state.best_norm);
-    begin_check(state, Check::recovery);
     return false;
   }
   return true;
@@ -234,13 +253,9 @@ SHARDSOLVE_HOST_DEVICE inline void keep_best_now(State& state) {
   }
 }
 
-/// At the end of a round that had nothing to do but to plan a check.
-SHARDSOLVE_HOST_DEVICE inline bool is_check_planned(State& state) {
-  if (state.plan == Plan::check) {
-    begin_check(state, state.check);
-    return true;
-  }
-  return false;
+/// The last step of a round does nothing of the method's own if this is true.
+SHARDSOLVE_HOST_DEVICE inline bool is_check_planned(const State& state) {
+  return state.plan == Plan::check;
 }
 
 /// The caller wants no more, or the rounds are too many: true if the solve ends for that.
