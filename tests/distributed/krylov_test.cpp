@@ -11,7 +11,9 @@
 
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <stop_token>
+#include <utility>
 
 namespace shardsolve::testing::krylov_problems {
 namespace {
@@ -433,6 +435,127 @@ TEST(KrylovVerdict, RandomSystems_AreSolvedTruly) {
       EXPECT_TRUE(krylov::is_converged(answer.result.status)) << answer.result.message;
       EXPECT_LE(true_residual(system, answer.x), 1.01e-11);
     }
+  }
+}
+
+template <Scalar T>
+Operator<T> block_jacobi_of(const System<T>& system, std::vector<std::int64_t> blocks) {
+  const auto shared = std::make_shared<const System<T>>(system);
+  return Operator<T>::block_jacobi(
+      std::move(blocks), [shared](GlobalRange rows, MatrixView<T> block) {
+        for (std::int64_t j = 0; j < rows.size(); ++j) {
+          for (std::int64_t i = 0; i < rows.size(); ++i) {
+            block(i, j) = shared->entry(rows.begin.value() + i, rows.begin.value() + j);
+          }
+        }
+      });
+}
+
+template <class T>
+class KrylovPreconditioner : public ::testing::Test {};
+TYPED_TEST_SUITE(KrylovPreconditioner, Dtypes, DtypeNames);
+
+TYPED_TEST(KrylovPreconditioner, BlockJacobi_OnAnyCut_HasTheSameBitsAndIsExact) {
+  using T = TypeParam;
+  const auto check = [](const System<T>& system, Method method,
+                        const std::vector<std::int64_t>& blocks, std::int64_t most) {
+    const Operator<T> a = operator_of(system);
+    const Operator<T> m = block_jacobi_of(system, blocks);
+    const Options options = with(method, loose_rtol<T>());
+    const SlabLayout one = SlabLayout::even(system.n, 1, 1);
+    const Answer<T> alone = solve_on(mesh_of(1), one, system, a, &m, options);
+    EXPECT_TRUE(krylov::is_converged(alone.result.status)) << alone.result.message;
+    EXPECT_LE(alone.result.iterations, most);
+    EXPECT_LE(true_residual(system, alone.x), 1.1 * options.rtol);
+    for (const SlabLayout& layout : cuts_of(system.n)) {
+      EXPECT_TRUE(
+          same_bits(solve_on(mesh_of(layout.ranks()), layout, system, a, &m, options), alone));
+    }
+  };
+  check(laplacian<T>(100), Method::cg, {0, 100}, 2);
+  check(laplacian<T>(100), Method::cg, {0, 20, 50, 51, 100}, 12);
+  check(laplacian<T>(90), Method::minres, {0, 30, 60, 90}, 12);
+  check(convection<T>(100), Method::bicgstab, {0, 100}, 2);
+  check(convection<T>(100), Method::fgmres, {0, 20, 50, 51, 100}, 30);
+  check(random_system<T>(70, 3), Method::bicgstab, {0, 70}, 2);
+}
+
+TYPED_TEST(KrylovPreconditioner, Chebyshev_OnAnyCut_HasTheSameBitsAndHelps) {
+  using T = TypeParam;
+  const System<T> system = laplacian<T>(100, 2.01);
+  const Operator<T> a = operator_of(system);
+  const Operator<T> m = Operator<T>::chebyshev(a, 0.1, 4.02, 6);
+  const Options options = with(Method::cg, loose_rtol<T>());
+  const Answer<T> alone = solve_on(mesh_of(1), SlabLayout::even(100, 1, 1), system, a, &m, options);
+  EXPECT_TRUE(krylov::is_converged(alone.result.status)) << alone.result.message;
+  EXPECT_LT(2 * alone.result.iterations, solve_alone(system, options).result.iterations);
+  for (const SlabLayout& layout : cuts_of(system.n)) {
+    EXPECT_TRUE(
+        same_bits(solve_on(mesh_of(layout.ranks()), layout, system, a, &m, options), alone));
+  }
+}
+
+TEST(KrylovBlockJacobi, SingularBlock_IsNamed) {
+  System<double> system = laplacian<double>(40, 2.5);
+  const Operator<double> a = operator_of(system);
+  for (std::size_t j = 0; j < 40; ++j) {
+    system.a[17 * 40 + j] = 0.0;
+  }
+  const Operator<double> m = block_jacobi_of(system, {0, 10, 40});
+  EXPECT_EQ(
+      solve_on(mesh_of(2), SlabLayout::even(40, 2, 1), system, a, &m, with(Method::bicgstab, 1e-10))
+          .result.status,
+      Status::nonfinite_preconditioner);
+}
+
+// Misuse.
+
+TEST(KrylovMisuse, OptionsThatMakeNoSense_AreRefused) {
+  const System<double> system = laplacian<double>(10);
+  const auto attempt = [&](const Options& options) { solve_alone(system, options); };
+  EXPECT_THROW(attempt({.rtol = 0.0}), Error);
+  EXPECT_THROW(attempt({.rtol = -1.0}), Error);
+  EXPECT_THROW(attempt({.rtol = std::numeric_limits<double>::quiet_NaN()}), Error);
+  EXPECT_THROW(attempt({.max_iterations = 0}), Error);
+  EXPECT_THROW(attempt({.method = Method::fgmres, .restart = 0}), Error);
+  EXPECT_THROW(Operator<double>::chebyshev(operator_of(system), 0.0, 1.0, 3), Error);
+  EXPECT_THROW(block_jacobi_of(system, {0, 5, 5, 10}), Error);
+  const Operator<double> m = block_jacobi_of(system, {0, 9});
+  EXPECT_THROW(solve_on(mesh_of(1), SlabLayout::even(10, 1, 1), system, operator_of(system), &m,
+                        with(Method::cg, 1e-10)),
+               Error);
+}
+
+TEST(KrylovMisuse, SharedMemoryOfBAndX_IsRefused) {
+  const System<double> system = laplacian<double>(10);
+  const RightHandSides<double> b(SlabLayout::even(10, 2, 1), 1);
+  EXPECT_THROW(krylov::solve(mesh_of(2), operator_of(system), b, b), Error);
+}
+
+TEST(KrylovMisuse, CallableThatThrows_EndsTheCallOnAllRanks) {
+  const System<double> system = laplacian<double>(30);
+  const Operator<double> a =
+      Operator<double>::callable([](const double*, GlobalRange rows, double*) {
+        if (rows.begin.value() > 0) {
+          throw std::runtime_error("no product today");
+        }
+      });
+  const SlabLayout layout = SlabLayout::even(30, 3, 1);
+  EXPECT_ANY_THROW(solve_on(mesh_of(3), layout, system, a, nullptr, with(Method::cg, 1e-10)));
+  EXPECT_TRUE(krylov::is_converged(
+      solve_on(mesh_of(3), layout, system, operator_of(system), nullptr, with(Method::cg, 1e-10))
+          .result.status));
+}
+
+// What scripts/prove_waits.py runs.
+TEST(KrylovWaits, WithAllWaits_AreRight) {
+  const System<double> system = laplacian<double>(90, 2.2);
+  const Answer<double> alone = solve_alone(system, with(Method::cg, 1e-10));
+  for (const std::int64_t ranks : {2, 4}) {
+    Mesh mesh = Mesh::host(ranks);
+    EXPECT_TRUE(same_bits(solve_on(mesh, SlabLayout::even(90, ranks, 1), system,
+                                   operator_of(system), nullptr, with(Method::cg, 1e-10)),
+                          alone));
   }
 }
 
