@@ -23,6 +23,8 @@ std::string_view what_for(KernelSet set) {
       return "tridiagonal eigenproblems";
     case KernelSet::sparse:
       return "products with sparse matrices";
+    case KernelSet::krylov:
+      return "Krylov solves";
   }
   return "this algorithm";
 }

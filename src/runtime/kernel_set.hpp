@@ -18,6 +18,7 @@ enum class KernelSet : std::uint8_t {
   band,         ///< BandKernels
   tridiagonal,  ///< TridiagonalKernels
   sparse,       ///< SparseKernels
+  krylov,       ///< KrylovKernels
 };
 
 /// A class of kernels says which set it is, and of which dtype.

@@ -44,6 +44,7 @@ struct CudaKernelSets {
         }
         break;
       case KernelSet::sparse:
+      case KernelSet::krylov:
         break;
     }
     return nullptr;

@@ -7,6 +7,7 @@
 #include "runtime/host/hermitian_kernels.hpp"
 #include "runtime/host/host_kernels.hpp"
 #include "runtime/host/host_queue.hpp"
+#include "runtime/host/krylov_kernels.hpp"
 #include "runtime/host/sparse_kernels.hpp"
 #include "runtime/host/tridiagonal_kernels.hpp"
 #include "runtime/pulse.hpp"
@@ -36,6 +37,8 @@ struct HostKernelSets {
         break;
       case KernelSet::sparse:
         return static_cast<const SparseKernels<T>*>(&sparse);
+      case KernelSet::krylov:
+        return static_cast<const KrylovKernels<T>*>(&krylov);
     }
     return nullptr;
   }
@@ -46,6 +49,7 @@ struct HostKernelSets {
   HostBandKernels<T> band;
   HostTridiagonalKernels<RealOf<T>> tridiagonal;
   HostSparseKernels<T> sparse;
+  HostKrylovKernels<T> krylov;
 };
 
 class HostDevice : public Device {
