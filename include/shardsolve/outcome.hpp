@@ -20,7 +20,11 @@ enum class Status : std::uint8_t {
   not_hermitian = 2,          ///< A differs from its conjugate transpose; `location`: an entry of A
   nonfinite_input = 3,        ///< A or b holds a NaN or an infinity; `location`: the entry
   overflow = 4,               ///< the answer does not fit the dtype's range
-  not_converged = 5,          ///< an iteration did not find eigenvalues
+  not_converged = 5,          ///< an iteration did not find eigenvalues, or a solution
+  breakdown = 6,              ///< a Krylov method divides by zero to working precision
+  unsuitable_method = 7,      ///< A or the preconditioner is not what the method is for
+  nonfinite_product = 8,      ///< a product with A or the preconditioner holds a NaN or an infinity
+  cancelled = 9,              ///< the caller asked for the end; there is an iterate
 };
 
 /// What a status comes to, whatever the routine.

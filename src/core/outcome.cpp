@@ -52,8 +52,30 @@ std::string overflow(const Location&) {
 }
 
 std::string not_converged(const Location&) {
-  return "an iteration for eigenvalues did not converge, and there is no answer: this is not known "
-         "to happen with finite numbers, so please report the matrix";
+  return "an iteration did not converge, and there is no answer: of one for eigenvalues this is "
+         "not "
+         "known to happen with finite numbers, so please report the matrix; a Krylov solve says in "
+         "its own message how far it came and what to do";
+}
+
+std::string breakdown(const Location&) {
+  return "the method broke down, also after restarts: use another one (the solve's own message "
+         "says which)";
+}
+
+std::string unsuitable_method(const Location&) {
+  return "the matrix or the preconditioner is not Hermitian or not positive definite, as the "
+         "method "
+         "needs it: use another method (the solve's own message says which)";
+}
+
+std::string nonfinite_product(const Location&) {
+  return "a product with the matrix or with the preconditioner holds a NaN or an infinity, though "
+         "the vector does not: look at what computes it (the solve's own message says where)";
+}
+
+std::string cancelled(const Location&) {
+  return "the call was cancelled as asked; what there is has not converged";
 }
 
 std::string unknown(const Location&) { return "unknown status"; }
@@ -73,6 +95,14 @@ StatusRow row_of(Status status) {
       return {"overflow", StatusClass::numerical, overflow};
     case Status::not_converged:
       return {"not_converged", StatusClass::numerical, not_converged};
+    case Status::breakdown:
+      return {"breakdown", StatusClass::numerical, breakdown};
+    case Status::unsuitable_method:
+      return {"unsuitable_method", StatusClass::input, unsuitable_method};
+    case Status::nonfinite_product:
+      return {"nonfinite_product", StatusClass::numerical, nonfinite_product};
+    case Status::cancelled:
+      return {"cancelled", StatusClass::resources, cancelled};
   }
   return {"unknown", StatusClass::numerical, unknown};
 }

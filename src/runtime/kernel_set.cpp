@@ -21,6 +21,8 @@ std::string_view what_for(KernelSet set) {
       return "reductions to a band and to a tridiagonal";
     case KernelSet::tridiagonal:
       return "tridiagonal eigenproblems";
+    case KernelSet::krylov:
+      return "Krylov solves";
   }
   return "this algorithm";
 }

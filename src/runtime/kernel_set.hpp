@@ -17,6 +17,7 @@ enum class KernelSet : std::uint8_t {
   cholesky,     ///< CholeskyKernels
   band,         ///< BandKernels
   tridiagonal,  ///< TridiagonalKernels
+  krylov,       ///< KrylovKernels
 };
 
 /// A class of kernels says which set it is, and of which dtype.

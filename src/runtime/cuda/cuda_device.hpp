@@ -36,6 +36,7 @@ struct CudaKernelSets {
         return static_cast<const CholeskyKernels<T>*>(&cholesky);
       case KernelSet::band:
       case KernelSet::tridiagonal:
+      case KernelSet::krylov:
         break;
     }
     return nullptr;

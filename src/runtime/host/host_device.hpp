@@ -7,6 +7,7 @@
 #include "runtime/host/hermitian_kernels.hpp"
 #include "runtime/host/host_kernels.hpp"
 #include "runtime/host/host_queue.hpp"
+#include "runtime/host/krylov_kernels.hpp"
 #include "runtime/host/tridiagonal_kernels.hpp"
 #include "runtime/pulse.hpp"
 
@@ -33,6 +34,8 @@ struct HostKernelSets {
           return static_cast<const TridiagonalKernels<T>*>(&tridiagonal);
         }
         break;
+      case KernelSet::krylov:
+        return static_cast<const KrylovKernels<T>*>(&krylov);
     }
     return nullptr;
   }
@@ -42,6 +45,7 @@ struct HostKernelSets {
   HostCholeskyKernels<T> cholesky{base};
   HostBandKernels<T> band;
   HostTridiagonalKernels<RealOf<T>> tridiagonal;
+  HostKrylovKernels<T> krylov;
 };
 
 class HostDevice : public Device {

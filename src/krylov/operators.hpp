@@ -1,0 +1,15 @@
+/// Operators that solves make for themselves.
+#pragma once
+
+#include "krylov/linear_operator.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace shardsolve::krylov {
+
+/// y = x on a rank with `rows` rows.
+template <Scalar T>
+std::unique_ptr<LinearOperator<T>> make_identity(std::int64_t rows);
+
+}  // namespace shardsolve::krylov
