@@ -21,6 +21,8 @@ struct Csr {
 
   std::int64_t rows() const { return std::ssize(row_pointers) - 1; }
   std::int64_t entries() const { return std::ssize(values); }
+
+  friend bool operator==(const Csr&, const Csr&) = default;
 };
 
 /// The number of entry (row, column); -1 if the pattern lacks it. O(log entries of the row).

@@ -5,6 +5,8 @@
 #include "csr.hpp"
 #include "simulation.hpp"
 
+#include <shardsolve/krylov.hpp>
+
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -62,6 +64,19 @@ inline void write_history(const std::filesystem::path& path, const History& hist
     file << r.t << ',' << r.tip[0] << ',' << r.tip[1] << ',' << r.tip[2] << ',' << r.elastic_energy
          << ',' << r.kinetic_energy << ',' << r.newton_iterations << ',' << r.linear_iterations
          << ',' << r.most_linear_iterations << '\n';
+  }
+  files::close(file, path);
+}
+
+/// A line for each record of a Krylov method's log: its relative residual, and whether that was
+/// recomputed from b - A x. Throws std::runtime_error if the file cannot be written.
+inline void write_log(const std::filesystem::path& path,
+                      const std::vector<shardsolve::krylov::LogRecord>& log) {
+  std::ofstream file = files::opened(path);
+  file << "iteration,residual,recomputed\n" << std::setprecision(17);
+  for (const auto& record : log) {
+    const bool is_recomputed = record.event != shardsolve::krylov::Event::none;
+    file << record.iteration << ',' << record.residual << ',' << is_recomputed << '\n';
   }
   files::close(file, path);
 }
