@@ -6,6 +6,7 @@
 #include <shardsolve/export.hpp>
 #include <shardsolve/index.hpp>
 #include <shardsolve/krylov_status.hpp>
+#include <shardsolve/matrix_view.hpp>
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/outcome.hpp>
 #include <shardsolve/run_options.hpp>
@@ -18,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shardsolve {
@@ -44,6 +46,11 @@ SHARDSOLVE_EXPORT shardsolve::Status outcome_status(Status status);
 template <Scalar T>
 using RowsOfProduct = std::function<void(const T* x, GlobalRange rows, T* y)>;
 
+/// Writes the square block of A with these rows and columns, all of it. Called when a solve begins,
+/// by each rank that has one of the rows.
+template <Scalar T>
+using FillBlock = std::function<void(GlobalRange rows, MatrixView<T> block)>;
+
 template <Scalar T>
 class LinearOperator;
 
@@ -58,6 +65,19 @@ class SHARDSOLVE_EXPORT Operator {
   /// Throws Error(invalid_argument) unless it has one column. A zero or a NaN in it is found by the
   /// solve: nonfinite_preconditioner.
   static Operator jacobi(const RightHandSides<T>& diagonal);
+
+  /// M = (diagonal blocks of A)^-1, exact: block k has the rows blocks[k] to blocks[k + 1], where
+  /// blocks begin with 0, rise, and end with n. They belong to the problem and not to the ranks, so
+  /// that M is the same on any number of them; one that a slab boundary cuts is solved by each rank
+  /// that has rows of it. Factored as bands, by Cholesky if Hermitian and positive definite, else
+  /// by LU with partial pivoting; with bandwidths l and u that is n (2 l + u) numbers, and 2 n (2 l
+  /// + u) flops a product. On meshes of CPU ranks only. Throws Error(invalid_argument) if `blocks`
+  /// are not like that. A singular block is found by the solve: nonfinite_preconditioner.
+  static Operator block_jacobi(std::vector<std::int64_t> blocks, FillBlock<T> fill);
+  /// M = p(A), `degree` steps of the Chebyshev iteration for eigenvalues of A in [low, high], which
+  /// are positive: degree - 1 products with A, no sums. Largest eigenvalues matter: none may be far
+  /// above `high`. Throws Error(invalid_argument) unless 0 < low < high and degree >= 1.
+  static Operator chebyshev(const Operator& a, double low, double high, std::int64_t degree);
 
   /// Inside shardsolve only: made on each rank when a solve begins.
   using Make = std::function<std::unique_ptr<LinearOperator<T>>(mesh::Rank&, const SlabLayout&)>;

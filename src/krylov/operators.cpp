@@ -2,8 +2,9 @@
 
 #include "krylov/operators.hpp"
 
+#include "core/each_dtype.hpp"
 #include "krylov/linear_operator.hpp"
-#include "krylov/wait_sites.hpp"
+#include "krylov/whole_vector.hpp"
 #include "runtime/host/host_queue.hpp"
 #include "runtime/krylov_kernels.hpp"
 
@@ -13,7 +14,6 @@
 #include <fmt/format.h>
 
 #include <utility>
-#include <vector>
 
 namespace shardsolve::krylov {
 namespace {
@@ -23,30 +23,11 @@ template <Scalar T>
 class CallableOperator final : public LinearOperator<T> {
  public:
   CallableOperator(mesh::Rank& rank, const SlabLayout& layout, RowsOfProduct<T> rows)
-      : rows_(std::move(rows)),
-        segment_(layout.segment(rank.index())),
-        whole_(rank.workspace<T>(layout.size(), 1)),
-        ready_(rank.event()),
-        arrived_(rank.event()) {
-    for (std::int64_t r = 0; r < rank.count(); ++r) {
-      pieces_.push_back({whole_.data() + layout.segment(r).begin.value(),
-                         static_cast<std::size_t>(layout.width(r)) * sizeof(T)});
-    }
-  }
+      : rows_(std::move(rows)), segment_(layout.segment(rank.index())), whole_(rank, layout) {}
 
   void apply(mesh::Rank& rank, runtime::Queue& queue, const T* x, T* y,
              const std::int32_t* skip) override {
-    const T* all = x;
-    if (rank.count() > 1) {
-      const comm::Bytes own = pieces_[static_cast<std::size_t>(rank.index())];
-      queue.copy(own.data, x, own.size);
-      queue.record(ready_);
-      rank.transfer().wait(ready_, sites::vector_ready);
-      rank.communicator().all_gather(rank.transfer(), pieces_);
-      rank.transfer().record(arrived_);
-      queue.wait(arrived_, sites::vector_arrived);
-      all = whole_.data();
-    }
+    const T* const all = whole_.gather(rank, queue, x);
     static_cast<runtime::host::HostQueue&>(queue).launch(
         {.name = "callable"}, [rows = rows_, segment = segment_, all, y, skip] {
           if (*skip == 0) {
@@ -58,10 +39,7 @@ class CallableOperator final : public LinearOperator<T> {
  private:
   RowsOfProduct<T> rows_;
   GlobalRange segment_;
-  MatrixView<T> whole_;
-  std::vector<comm::Bytes> pieces_;
-  runtime::Event& ready_;
-  runtime::Event& arrived_;
+  WholeVector<T> whole_;
 };
 
 /// y = D^-1 x, or y = x if there is no D.
@@ -84,6 +62,16 @@ class DiagonalOperator final : public LinearOperator<T> {
 
 }  // namespace
 
+void require_host(mesh::Rank& rank, const char* what) {
+  if (dynamic_cast<runtime::host::HostQueue*>(&rank.update()) == nullptr) {
+    throw Error(
+        ErrorKind::unsupported,
+        fmt::format("{} was given to a mesh of GPUs: use a mesh of CPU ranks, or an operator "
+                    "that has kernels for GPUs",
+                    what));
+  }
+}
+
 template <Scalar T>
 std::unique_ptr<LinearOperator<T>> make_identity(std::int64_t rows) {
   return std::make_unique<DiagonalOperator<T>>(rows, MatrixView<const T>());
@@ -94,12 +82,7 @@ Operator<T> Operator<T>::callable(RowsOfProduct<T> rows) {
   return Operator(
       [rows = std::move(rows)](mesh::Rank& rank,
                                const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {
-        if (dynamic_cast<runtime::host::HostQueue*>(&rank.update()) == nullptr) {
-          throw Error(
-              ErrorKind::unsupported,
-              "an operator that is a function of C++ was given to a mesh of GPUs: use a mesh of "
-              "CPU ranks, or an operator that has kernels for GPUs");
-        }
+        require_host(rank, "an operator that is a function of C++");
         return std::make_unique<CallableOperator<T>>(rank, layout, rows);
       });
 }
@@ -125,12 +108,9 @@ Operator<T> Operator<T>::jacobi(const RightHandSides<T>& diagonal) {
 
 #define SHARDSOLVE_INSTANTIATE(T)                                               \
   template std::unique_ptr<LinearOperator<T>> make_identity(std::int64_t rows); \
-  template class Operator<T>;
-
-SHARDSOLVE_INSTANTIATE(float)
-SHARDSOLVE_INSTANTIATE(double)
-SHARDSOLVE_INSTANTIATE(std::complex<float>)
-SHARDSOLVE_INSTANTIATE(std::complex<double>)
+  template Operator<T> Operator<T>::callable(RowsOfProduct<T>);                 \
+  template Operator<T> Operator<T>::jacobi(const RightHandSides<T>&);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::krylov

@@ -8,6 +8,9 @@
 
 namespace shardsolve::krylov {
 
+/// Throws Error(unsupported) on a rank that is no CPU; `what` needs one.
+void require_host(mesh::Rank& rank, const char* what);
+
 /// y = x on a rank with `rows` rows.
 template <Scalar T>
 std::unique_ptr<LinearOperator<T>> make_identity(std::int64_t rows);

@@ -238,7 +238,7 @@ double margin_of(const Found& found, const Options& options, double roundoff) {
   if (!is_converged(found.status)) {
     return state.tolerance > 0 ? state.true_norm / state.tolerance : 0.0;
   }
-  const double attainable = 16.0 * roundoff * (state.norm_a * state.norm_x + state.norm_b);
+  const double attainable = roundoff * (state.norm_a * state.norm_x + state.norm_b);
   return std::min(
       static_cast<double>(options.max_iterations) /
           static_cast<double>(std::max<std::int64_t>(state.iteration, 1)),

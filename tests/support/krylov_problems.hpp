@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -167,8 +168,8 @@ struct Answer {
 /// What a solve gives on one cut. `jacobi`: with the diagonal.
 template <Scalar T>
 Answer<T> solve_on(Mesh& mesh, const SlabLayout& layout, const System<T>& system,
-                   const Operator<T>& a, const Operator<T>* m, krylov::Options options,
-                   const RunOptions& run = {}) {
+                   const Operator<T>& a, const std::type_identity_t<Operator<T>>* m,
+                   krylov::Options options, const RunOptions& run = {}) {
   const RightHandSides<T> b(layout, 1);
   const RightHandSides<T> x(layout, 1);
   for (std::int64_t r = 0; r < layout.ranks(); ++r) {

@@ -88,7 +88,7 @@ SHARDSOLVE_HOST_DEVICE inline void go_on(const Problem& problem, State& state, N
   state.rho = rho;
   if (is_drift_check_due(problem, state)) {
     const std::uint32_t direction = state.actions;
-    begin_check(state, Check::drift);
+    begin_check(problem, state, Check::drift);
     state.actions |= direction | act_keep_direction;
   } else {
     state.actions |= act_iterate;

@@ -200,14 +200,14 @@ SHARDSOLVE_HOST_DEVICE inline void step_after_preconditioner(const Problem& prob
     ++state.iteration;
     state.norm_r = 0.0;  // says the recurrence
     write_record(problem, state, room, Event::none, state.norm_r);
-    begin_check(state, Check::candidate);
+    begin_check(problem, state, Check::candidate);
     state.actions |= act_collect;
     return;
   }
   rotate(state, root(square));
   const bool is_due = is_drift_check_due(problem, state);
   if (is_due) {
-    begin_check(state, Check::drift);
+    begin_check(problem, state, Check::drift);
   } else {
     state.actions |= act_iterate;
   }

@@ -127,6 +127,7 @@ struct State {
   std::int64_t rounds = 0;
   std::int64_t records = 0;  ///< written to the log
   std::int64_t last_drift_check = 0;
+  std::int64_t base_iteration = 0;  ///< when the method last began anew
   std::int64_t checks_in_vain = 0;  ///< in a row: residual recomputed without gain
   std::int32_t is_fresh = 1;        ///< the next step is a first one
   std::int32_t keep_best = 0;       ///< best = x when the time has come

@@ -13,7 +13,7 @@ SHARDSOLVE_HOST_DEVICE inline void begin(const Problem& problem, State& state) {
   if (problem.probes != 0) {
     begin_probe(state, act_probe_first);
   } else {
-    begin_check(state, Check::start);
+    begin_check(problem, state, Check::start);
   }
 }
 
@@ -72,7 +72,7 @@ SHARDSOLVE_HOST_DEVICE inline void step(const Problem& problem, State& state, co
     }
   }
   if (state.plan == Plan::check) {
-    begin_check(state, state.check);
+    begin_check(problem, state, state.check);
   }
   if (state.collects != 0) {
     state.actions |= act_collect;

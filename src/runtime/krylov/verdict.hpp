@@ -13,6 +13,8 @@ namespace shardsolve::krylov {
 /// A residual that was recomputed and is below this share of the last one has gained.
 constexpr double gain = 0.99;
 constexpr int checks_to_end = 3;  ///< in vain, in a row
+/// A breakdown after so many iterations is not in vain either: it is another one than the last.
+constexpr std::int64_t far_iterations = 50;
 /// The best iterate is kept anew when the norm has fallen by so much.
 constexpr double keep_best_factor = 0.1;
 /// The recurrence has drifted if the true norm is larger by this factor.
@@ -55,9 +57,10 @@ SHARDSOLVE_HOST_DEVICE inline void finish(const Problem& problem, State& state,
   state.done = 1;
 }
 
-/// The residual of x is recomputed in the next round; of the best iterate if that is better and the
-/// method does not go on from x.
-SHARDSOLVE_HOST_DEVICE inline void begin_check(State& state, Check check) {
+/// The residual of x is recomputed in the next round. x becomes the best iterate if the solve ends
+/// and that is better, or if the method begins anew and x is worse by far: bicgstab in particular
+/// passes long stretches above its start, and would not get beyond them from there.
+SHARDSOLVE_HOST_DEVICE inline void begin_check(const Problem& problem, State& state, Check check) {
   idle(state);
   state.check = check;
   state.plan = Plan::go_on;
@@ -68,8 +71,10 @@ SHARDSOLVE_HOST_DEVICE inline void begin_check(State& state, Check check) {
   state.skip_operator = 0;
   if (check == Check::start) {
     state.actions |= act_measure_b;
-  } else if (check != Check::drift && check != Check::candidate &&
-             !(state.norm_r <= state.best_norm)) {
+    return;
+  }
+  const double accepted = state.best_norm * (check == Check::recovery ? problem.growth : 1.0);
+  if ((check == Check::last || check == Check::recovery) && !(state.norm_r <= accepted)) {
     state.actions |= act_restore_best;
     state.norm_r = state.best_norm;
     state.keep_best = 0;
@@ -191,7 +196,10 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
   }
   if (state.check != Check::start) {
     ++state.restarts;
-    state.checks_in_vain = norm <= gain * state.base_norm ? 0 : state.checks_in_vain + 1;
+    const bool went_far =
+        state.check == Check::recovery && state.iteration - state.base_iteration >= far_iterations;
+    state.checks_in_vain =
+        norm <= gain * state.base_norm || went_far ? 0 : state.checks_in_vain + 1;
     if (state.check != Check::recovery) {
       state.pending =
           norm <= attainable(problem, state) ? Status::accuracy_limit : Status::stagnated;
@@ -209,6 +217,7 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
   }
   state.pending = Status::running;
   state.base_norm = norm;
+  state.base_iteration = state.iteration;
   state.norm_r = norm;
   state.last_drift_check = state.iteration;
   state.is_fresh = 1;
@@ -342,7 +351,7 @@ SHARDSOLVE_HOST_DEVICE inline void judge_preconditioner_probe(const Problem& pro
                    magnitude(minus(state.probe_m, conjugated(product))) / scale);
     return;
   }
-  begin_check(state, Check::start);
+  begin_check(problem, state, Check::start);
 }
 
 }  // namespace shardsolve::krylov
