@@ -29,9 +29,10 @@ enum class Preconditioner : std::uint8_t {
 struct KrylovSettings {
   shardsolve::krylov::Method method = shardsolve::krylov::Method::cg;
   Preconditioner preconditioner = Preconditioner::jacobi;
-  std::int64_t blocks = 4;  ///< of Preconditioner::blocks
+  std::int64_t block_rows = 375;  ///< of Preconditioner::blocks: five cross sections of reference
   std::int64_t max_iterations = 20000;
-  std::int64_t ranks = 1;  ///< CPU devices; the answers do not depend on them
+  std::int64_t restart = 100;  ///< of fgmres: vectors of a basis
+  std::int64_t ranks = 1;      ///< CPU devices; the answers do not depend on them
 };
 
 /// Rows `begin` to `end` of y = A x.
@@ -46,20 +47,20 @@ inline void multiply_rows(const Csr& a, const double* x, std::int64_t begin, std
   }
 }
 
-/// The diagonal blocks of a matrix, of as equal numbers of rows as can be, as a preconditioner.
+/// The diagonal blocks of a matrix as a preconditioner. All have as many rows, but the last, which
+/// may have fewer.
 class DiagonalBlocks {
  public:
   /// Returns why a block has no factors; nothing if all have.
-  std::string factor(const Csr& a, std::int64_t blocks) {
-    begins_.clear();
-    factors_.assign(blocks, {});
-    for (std::int64_t block = 0; block <= blocks; ++block) {
-      begins_.push_back(a.rows() * block / blocks);
-    }
-    for (std::int64_t block = 0; block < blocks; ++block) {
-      const std::string failure =
-          factors_[block].factor(cut_out(a, begins_[block], begins_[block + 1]));
-      if (!failure.empty()) return "block " + std::to_string(block) + ": " + failure;
+  std::string factor(const Csr& a, std::int64_t block_rows) {
+    begins_ = {0};
+    factors_.clear();
+    while (begins_.back() < a.rows()) {
+      const std::int64_t begin = begins_.back();
+      const std::int64_t end = std::min(begin + block_rows, a.rows());
+      const std::string failure = factors_.emplace_back().factor(cut_out(a, begin, end));
+      if (!failure.empty()) return "the block of row " + std::to_string(begin) + ": " + failure;
+      begins_.push_back(end);
     }
     return {};
   }
@@ -111,6 +112,7 @@ class KrylovSolver {
     const shardsolve::krylov::Options options{.method = settings_.method,
                                               .rtol = rtol,
                                               .max_iterations = settings_.max_iterations,
+                                              .restart = settings_.restart,
                                               .log = is_first};
     const auto product =
         Operator::callable([&a](const double* from, shardsolve::GlobalRange rows, double* to) {
@@ -133,7 +135,7 @@ class KrylovSolver {
                                                  of_b, of_x, options);
     } else {
       DiagonalBlocks blocks;
-      const std::string failure = blocks.factor(a, std::min(settings_.blocks, n));
+      const std::string failure = blocks.factor(a, settings_.block_rows);
       if (!failure.empty()) return {false, 0, "no preconditioner: " + failure};
       const auto preconditioner = Operator::callable(
           [&blocks](const double* from, shardsolve::GlobalRange rows, double* to) {

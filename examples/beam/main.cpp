@@ -94,9 +94,12 @@ void declare_solver(CLI::App& app, Request& request) {
       app.add_option("--preconditioner", krylov.preconditioner, "of a Krylov method")
           ->default_str("jacobi")
           ->transform(CLI::CheckedTransformer(preconditioners));
-  auto* blocks = app.add_option("--blocks", krylov.blocks, "of --preconditioner blocks")
-                     ->capture_default_str()
-                     ->check(between(1, 1'000'000));
+  auto* block_rows = app.add_option("--block-rows", krylov.block_rows, "of --preconditioner blocks")
+                         ->capture_default_str()
+                         ->check(between(1, 1'000'000));
+  auto* restart = app.add_option("--restart", krylov.restart, "vectors of a basis of fgmres")
+                      ->capture_default_str()
+                      ->check(between(1, 10'000));
   auto* limit = app.add_option("--max-iterations", krylov.max_iterations, "of a linear solve")
                     ->capture_default_str()
                     ->check(between(1, 1'000'000'000));
@@ -104,14 +107,17 @@ void declare_solver(CLI::App& app, Request& request) {
                     ->capture_default_str()
                     ->check(between(1, shardsolve::Mesh::max_host_ranks));
   app.callback([=, &request] {
-    for (const CLI::Option* option : {preconditioner, blocks, limit, ranks}) {
+    for (const CLI::Option* option : {preconditioner, block_rows, restart, limit, ranks}) {
       if (request.solver == "lu" && option->count() > 0) {
         throw CLI::ValidationError(option->get_name(),
                                    "is for Krylov methods; add --solver cg, for example");
       }
     }
-    if (blocks->count() > 0 && request.krylov.preconditioner != Preconditioner::blocks) {
-      throw CLI::ValidationError("--blocks", "is for --preconditioner blocks");
+    if (block_rows->count() > 0 && request.krylov.preconditioner != Preconditioner::blocks) {
+      throw CLI::ValidationError("--block-rows", "is for --preconditioner blocks");
+    }
+    if (restart->count() > 0 && request.solver != "fgmres") {
+      throw CLI::ValidationError("--restart", "is for --solver fgmres");
     }
     if (request.solver != "lu") request.krylov.method = methods.at(request.solver);
   });
