@@ -18,6 +18,8 @@ class BandedFactors {
  public:
   /// Returns why there are no factors; nothing if there are.
   std::string factor(const Csr& a) {
+    if (a == factored_) return {};
+    factored_ = {};
     fill(a);
     for (std::int64_t k = 0; k < n_; ++k) {
       const double pivot = row(k)[k];
@@ -37,21 +39,19 @@ class BandedFactors {
         }
       }
     }
+    factored_ = a;
     return {};
   }
 
   /// x := A^-1 x. 4 n w flops.
   void solve(double* x) const {
     for (std::int64_t i = 0; i < n_; ++i) {
-      for (std::int64_t j = std::max<std::int64_t>(0, i - width_); j < i; ++j) {
-        x[i] -= row(i)[j] * x[j];
-      }
+      const std::int64_t begin = std::max<std::int64_t>(0, i - width_);
+      x[i] -= dot(row(i) + begin, x + begin, i - begin);
     }
     for (std::int64_t i = n_ - 1; i >= 0; --i) {
-      for (std::int64_t j = i + 1; j < std::min(n_, i + width_ + 1); ++j) {
-        x[i] -= row(i)[j] * x[j];
-      }
-      x[i] /= row(i)[i];
+      const std::int64_t end = std::min(n_, i + width_ + 1);
+      x[i] = (x[i] - dot(row(i) + i + 1, x + i + 1, end - i - 1)) / row(i)[i];
     }
   }
 
@@ -79,19 +79,15 @@ class BandedFactors {
   std::int64_t n_ = 0;
   std::int64_t width_ = 0;  // the largest |i - j| of an entry
   Vector band_;
+  Csr factored_;  // the matrix whose factors are in band_
 };
 
-/// A LinearSolver: factors, then iterative refinement until the residual is small enough. Factors
-/// are kept for the next call, in case the matrix is the same.
+/// A LinearSolver: factors, then iterative refinement until the residual is small enough.
 class BandedLu {
  public:
   LinearOutcome operator()(const Csr& a, const Vector& b, double rtol, Vector& x) {
-    if (a != factored_) {
-      factored_ = {};
-      const std::string failure = factors_.factor(a);
-      if (!failure.empty()) return {false, 0, failure};
-      factored_ = a;
-    }
+    const std::string failure = factors_.factor(a);
+    if (!failure.empty()) return {false, 0, failure};
     const double goal = rtol * norm(b);
     x.assign(b.size(), 0.0);
     Vector residual = b;
@@ -110,7 +106,6 @@ class BandedLu {
   static constexpr int most_corrections = 3;
 
   BandedFactors factors_;
-  Csr factored_;  // the matrix that they are of
 };
 
 }  // namespace beam

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "box_mesh.hpp"
+#include "cases.hpp"
 #include "csr.hpp"
 #include "simulation.hpp"
 
@@ -64,6 +65,18 @@ inline void write_history(const std::filesystem::path& path, const History& hist
     file << r.t << ',' << r.tip[0] << ',' << r.tip[1] << ',' << r.tip[2] << ',' << r.elastic_energy
          << ',' << r.kinetic_energy << ',' << r.newton_iterations << ',' << r.linear_iterations
          << ',' << r.most_linear_iterations << '\n';
+  }
+  files::close(file, path);
+}
+
+/// Tips of reference, a line for each of its times. Throws std::runtime_error if the file cannot be
+/// written.
+inline void write_reference(const std::filesystem::path& path, const Reference& reference) {
+  std::ofstream file = files::opened(path);
+  file << "t,tip_y,tip_z\n";
+  for (std::size_t i = 0; i < reference_times.size(); ++i) {
+    const Tip& at = reference.tips[i];
+    file << reference_times[i] << ',' << at.y << ',' << at.z << '\n';
   }
   files::close(file, path);
 }

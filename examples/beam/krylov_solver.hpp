@@ -54,11 +54,12 @@ class DiagonalBlocks {
   /// Returns why a block has no factors; nothing if all have.
   std::string factor(const Csr& a, std::int64_t block_rows) {
     begins_ = {0};
-    factors_.clear();
     while (begins_.back() < a.rows()) {
       const std::int64_t begin = begins_.back();
       const std::int64_t end = std::min(begin + block_rows, a.rows());
-      const std::string failure = factors_.emplace_back().factor(cut_out(a, begin, end));
+      const std::size_t block = begins_.size() - 1;
+      if (block == factors_.size()) factors_.emplace_back();
+      const std::string failure = factors_[block].factor(cut_out(a, begin, end));
       if (!failure.empty()) return "the block of row " + std::to_string(begin) + ": " + failure;
       begins_.push_back(end);
     }
@@ -68,7 +69,7 @@ class DiagonalBlocks {
   /// Rows `begin` to `end` of y = M x. A block that they cut is solved as a whole, so that a row is
   /// the same whoever asks for it.
   void apply_rows(const double* x, std::int64_t begin, std::int64_t end, double* y) const {
-    for (std::size_t block = 0; block < factors_.size(); ++block) {
+    for (std::size_t block = 0; block + 1 < begins_.size(); ++block) {
       const std::int64_t from = std::max(begin, begins_[block]);
       const std::int64_t to = std::min(end, begins_[block + 1]);
       if (from >= to) continue;
@@ -94,8 +95,8 @@ class DiagonalBlocks {
     return block;
   }
 
-  std::vector<std::int64_t> begins_;  // rows at which blocks begin, and the number of all rows
-  std::vector<BandedFactors> factors_;
+  std::vector<std::int64_t> begins_{0};  // rows at which blocks begin, and the number of all rows
+  std::vector<BandedFactors> factors_;   // of each block
 };
 
 /// A LinearSolver on CPU ranks. Throws what shardsolve::krylov::solve() throws.
@@ -134,12 +135,11 @@ class KrylovSolver {
       result = shardsolve::krylov::solve<double>(mesh_, product, Operator::jacobi(of_diagonal),
                                                  of_b, of_x, options);
     } else {
-      DiagonalBlocks blocks;
-      const std::string failure = blocks.factor(a, settings_.block_rows);
+      const std::string failure = blocks_.factor(a, settings_.block_rows);
       if (!failure.empty()) return {false, 0, "no preconditioner: " + failure};
-      const auto preconditioner = Operator::callable(
-          [&blocks](const double* from, shardsolve::GlobalRange rows, double* to) {
-            blocks.apply_rows(from, rows.begin.value(), rows.end.value(), to);
+      const auto preconditioner =
+          Operator::callable([this](const double* from, shardsolve::GlobalRange rows, double* to) {
+            blocks_.apply_rows(from, rows.begin.value(), rows.end.value(), to);
           });
       result =
           shardsolve::krylov::solve<double>(mesh_, product, preconditioner, of_b, of_x, options);
@@ -166,6 +166,7 @@ class KrylovSolver {
 
   KrylovSettings settings_;
   shardsolve::Mesh mesh_;
+  DiagonalBlocks blocks_;  // of Preconditioner::blocks
   bool is_first_ = true;
   std::vector<LogRecord> log_;
 };

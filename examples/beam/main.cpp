@@ -34,7 +34,9 @@ using shardsolve::krylov::Method;
 struct Request {
   std::vector<std::string> cases;  // none: all
   Settings settings;
+  std::string dirichlet = "rows-and-columns";
   std::string solver = "lu";
+  std::string preconditioner = "jacobi";
   KrylovSettings krylov;         // unless the solver is "lu"
   std::filesystem::path output;  // empty: no files
 };
@@ -48,6 +50,14 @@ const std::map<std::string, Preconditioner> preconditioners{{"none", Preconditio
                                                             {"blocks", Preconditioner::blocks}};
 const std::map<std::string, Elimination> eliminations{
     {"rows", Elimination::rows}, {"rows-and-columns", Elimination::rows_and_columns}};
+
+template <class Value>
+std::vector<std::string> names_of(const std::map<std::string, Value>& values) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values)
+    names.push_back(name);
+  return names;
+}
 
 std::vector<std::string> names_of_cases() {
   std::vector<std::string> names;
@@ -72,9 +82,9 @@ void declare_simulation(CLI::App& app, Request& request) {
       ->delimiter(',')
       ->default_str("8,2,2")
       ->check(between(1, 1000));
-  app.add_option("--dirichlet", settings.elimination, "what becomes that of the identity")
-      ->default_str("rows-and-columns")
-      ->transform(CLI::CheckedTransformer(eliminations));
+  app.add_option("--dirichlet", request.dirichlet, "what becomes that of the identity")
+      ->capture_default_str()
+      ->check(CLI::IsMember(names_of(eliminations)));
   app.add_option("-o,--output", request.output, "folder for a folder of each case");
   app.add_option("--frame-every", settings.frame_every, "steps from a frame to the next")
       ->capture_default_str()
@@ -91,9 +101,9 @@ void declare_solver(CLI::App& app, Request& request) {
       ->capture_default_str()
       ->check(CLI::Range(1e-16, 0.5));
   auto* preconditioner =
-      app.add_option("--preconditioner", krylov.preconditioner, "of a Krylov method")
-          ->default_str("jacobi")
-          ->transform(CLI::CheckedTransformer(preconditioners));
+      app.add_option("--preconditioner", request.preconditioner, "of a Krylov method")
+          ->capture_default_str()
+          ->check(CLI::IsMember(names_of(preconditioners)));
   auto* block_rows = app.add_option("--block-rows", krylov.block_rows, "of --preconditioner blocks")
                          ->capture_default_str()
                          ->check(between(1, 1'000'000));
@@ -113,13 +123,15 @@ void declare_solver(CLI::App& app, Request& request) {
                                    "is for Krylov methods; add --solver cg, for example");
       }
     }
-    if (block_rows->count() > 0 && request.krylov.preconditioner != Preconditioner::blocks) {
+    if (block_rows->count() > 0 && request.preconditioner != "blocks") {
       throw CLI::ValidationError("--block-rows", "is for --preconditioner blocks");
     }
     if (restart->count() > 0 && request.solver != "fgmres") {
       throw CLI::ValidationError("--restart", "is for --solver fgmres");
     }
     if (request.solver != "lu") request.krylov.method = methods.at(request.solver);
+    request.krylov.preconditioner = preconditioners.at(request.preconditioner);
+    request.settings.elimination = eliminations.at(request.dirichlet);
   });
 }
 
@@ -179,6 +191,7 @@ bool run(const Case& one, const Request& request) {
   if (!request.output.empty()) {
     const std::filesystem::path folder = request.output / one.name;
     write_folder(folder, BoxMesh(cantilever, request.settings.divisions), history);
+    if (one.reference) write_reference(folder / "reference.csv", *one.reference);
     if (krylov) write_log(folder / "first_solve.csv", krylov->log());
     std::printf("  written to %s\n", folder.c_str());
   }
