@@ -30,6 +30,7 @@ enum class Status : std::uint8_t {
   nonfinite_operator = 20,           ///< a product with A did
   nonfinite_preconditioner = 21,     ///< a product with M did
   cancelled = 22,                    ///< the caller asked for it
+  overflow = 23,                     ///< the solution does not fit the dtype's range; x = 0
 };
 
 enum class Method : std::uint8_t {

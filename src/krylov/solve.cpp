@@ -108,7 +108,6 @@ WholeScan scan(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> x
 /// What the ranks find out, written by the first rank of a process.
 struct Found {
   Status status = Status::running;
-  bool overflows = false;
   State state;
   std::vector<Record> records;
   std::int64_t row = -1;
@@ -212,9 +211,8 @@ class Solve {
   /// x of the scaled system to the caller's.
   void give_back(MatrixView<T> x, Found& found) {
     const WholeScan in_x = scan<T>(rank_, layout_, x);
-    found.overflows =
-        !in_x.is_zero() && in_x.exponent - exponent_ > std::numeric_limits<Real>::max_exponent;
-    if (found.overflows || in_x.nonfinite_row >= 0) {
+    if (!in_x.is_zero() && in_x.exponent - exponent_ > std::numeric_limits<Real>::max_exponent) {
+      found.status = Status::overflow;
       clear_x();
       return;
     }
@@ -250,15 +248,16 @@ Result result_of(const Found& found, const Options& options, double roundoff) {
   const double scale = state.norm_b > 0 ? state.norm_b : 1.0;
   Result result;
   result.status = found.status;
-  result.outcome.status =
-      found.overflows ? shardsolve::Status::overflow : outcome_status(found.status);
+  result.outcome.status = outcome_status(found.status);
   if (found.row >= 0) {
     result.outcome.location = Location::in_right_hand_sides(GlobalIndex(found.row), GlobalIndex(0));
   }
   result.iterations = state.iteration;
   result.matvecs = state.matvecs;
   result.restarts = state.restarts;
-  result.residual = found.status == Status::zero_rhs ? 0.0 : state.true_norm / scale;
+  result.residual = found.status == Status::zero_rhs   ? 0.0
+                    : found.status == Status::overflow ? 1.0  // x = 0
+                                                       : state.true_norm / scale;
   result.tolerance = state.norm_b > 0 ? state.tolerance / scale : options.rtol;
   const bool has_begun = state.norm_b > 0;
   result.margin =

@@ -131,6 +131,13 @@ std::string cancelled(const Ending& e) {
                      best(e));
 }
 
+std::string overflow(const Ending& e) {
+  return fmt::format(
+      "the solution was found after {} iterations and does not fit the range of its "
+      "dtype: scale A or b, or use a wider dtype. x = 0 was written.",
+      e.iterations);
+}
+
 struct Row {
   std::string_view name;
   Common common;
@@ -190,6 +197,8 @@ Row row_of(Status status) {
               nonfinite_preconditioner};
     case Status::cancelled:
       return {"cancelled", Common::cancelled, false, cancelled};
+    case Status::overflow:
+      return {"overflow", Common::overflow, false, overflow};
   }
   return {"unknown", Common::not_converged, false, nothing};
 }

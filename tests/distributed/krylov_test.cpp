@@ -438,6 +438,19 @@ TEST(KrylovVerdict, RandomSystems_AreSolvedTruly) {
   }
 }
 
+TEST(KrylovVerdict, SolutionOutOfRange_IsAnOverflow) {
+  System<double> system = diagonal_system<double>("tiny", std::vector<double>(20, 1e-200));
+  for (double& b : system.b) {
+    b *= 1e200;
+  }
+  for (const Method method : {Method::cg, Method::bicgstab}) {
+    const Answer<double> answer = solve_everywhere(system, with(method, 1e-10));
+    EXPECT_EQ(answer.result.status, Status::overflow) << answer.result.message;
+    EXPECT_EQ(answer.result.outcome.status, shardsolve::Status::overflow);
+    EXPECT_EQ(answer.x, std::vector<double>(20, 0.0));
+  }
+}
+
 template <Scalar T>
 Operator<T> block_jacobi_of(const System<T>& system, std::vector<std::int64_t> blocks) {
   const auto shared = std::make_shared<const System<T>>(system);

@@ -8,6 +8,7 @@
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/eigh.hpp>
+#include <shardsolve/krylov.hpp>
 
 #include <gtest/gtest.h>
 
@@ -176,6 +177,36 @@ Answer run_eigh(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std:
   return answer;
 }
 
+/// cg for the tridiagonal matrix (-1, 2.5, -1), with blocks that the ranks cut.
+template <Scalar T>
+Answer run_krylov(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
+                  std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const auto entry = [](std::int64_t i, std::int64_t j) {
+    return i == j ? T(2.5) : i - j == 1 || j - i == 1 ? T(-1) : T(0);
+  };
+  const auto a = krylov::Operator<T>::callable([=](const T* x, GlobalRange rows, T* y) {
+    for (std::int64_t i = rows.begin.value(); i < rows.end.value(); ++i) {
+      *y++ = entry(i, i) * x[i] - (i > 0 ? x[i - 1] : T(0)) - (i + 1 < n ? x[i + 1] : T(0));
+    }
+  });
+  const auto m =
+      krylov::Operator<T>::block_jacobi({0, n / 2, n}, [=](GlobalRange rows, MatrixView<T> block) {
+        for (std::int64_t j = 0; j < rows.size(); ++j) {
+          for (std::int64_t i = 0; i < rows.size(); ++i) {
+            block(i, j) = entry(i, j);
+          }
+        }
+      });
+  const RightHandSides<T> x = system.sides(1);
+  const krylov::Result result =
+      krylov::solve(mesh, a, m, system.sides(1), x, {.rtol = 1e-10}, options);
+  EXPECT_TRUE(result.outcome.ok()) << result.message;
+  Answer answer{{result.residual, static_cast<double>(result.iterations)}, {}};
+  system.add(answer, x);
+  return answer;
+}
+
 template <class Real>
 Answer run_tridiagonal(Mesh& mesh, const RunOptions& options) {
   const auto results = tridiagonal::run_job<Real>(mesh, options);
@@ -203,6 +234,7 @@ inline std::vector<Job> jobs() {
   if (test_gpus().empty()) {  // those have no kernels for it
     all.push_back({"tridiagonal", run_tridiagonal<double>});
     all.push_back(job("eigh", run_eigh<std::complex<double>>));
+    all.push_back(job("krylov", run_krylov<std::complex<double>>));
   }
   return all;
 }
