@@ -6,6 +6,7 @@
 #include "examples/beam/checks.hpp"
 #include "examples/beam/clamp.hpp"
 #include "examples/beam/csr.hpp"
+#include "examples/beam/krylov_solver.hpp"
 #include "examples/beam/newton.hpp"
 #include "examples/beam/simulation.hpp"
 
@@ -14,6 +15,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -242,6 +244,37 @@ TEST(BeamNewton, NoConvergence_IsNotBlamedOnTheLinearSolver) {
   const NewtonOutcome outcome = solve_newton(equation, BandedLu(), {}, x);
   EXPECT_FALSE(outcome.converged);
   EXPECT_THAT(outcome.message, HasSubstr("every linear solve met its tolerance"));
+}
+
+Vector last_frame(const KrylovSettings& krylov, Elimination elimination, std::string& failure) {
+  Settings settings;
+  settings.divisions = {4, 1, 1};
+  settings.until = 0.01;
+  settings.frame_every = 2;
+  settings.elimination = elimination;
+  KrylovSolver solver(krylov);
+  const History history = simulate(case_named("stvk-newmark"), settings, std::ref(solver));
+  failure = history.failure;
+  return history.frames.back().displacements;
+}
+
+TEST(BeamKrylov, Ranks_ChangeNoBit) {
+  for (const Preconditioner preconditioner : {Preconditioner::jacobi, Preconditioner::blocks}) {
+    KrylovSettings krylov{.preconditioner = preconditioner, .block_rows = 54};
+    std::string failure;
+    const Vector alone = last_frame(krylov, Elimination::rows_and_columns, failure);
+    EXPECT_EQ(failure, "");
+    EXPECT_GT(norm(alone), 0.0);
+    krylov.ranks = 3;
+    EXPECT_EQ(last_frame(krylov, Elimination::rows_and_columns, failure), alone);
+  }
+}
+
+TEST(BeamKrylov, CgOfRowsOnly_IsToldThatTheMatrixIsNotSymmetric) {
+  std::string failure;
+  last_frame({}, Elimination::rows, failure);
+  EXPECT_THAT(failure, HasSubstr("step 1, Newton iteration 1: the linear solve failed"));
+  EXPECT_THAT(failure, HasSubstr("nonsymmetric_operator"));
 }
 
 // Forty steps, to the end of the load.
