@@ -144,8 +144,8 @@ struct Result {
 /// map vectors cut like them. b is not changed. n = 0 is solved.
 ///
 /// An iteration costs one product with A and one with M (bicgstab two of each), and sums that the
-/// ranks exchange two or three times. Vectors of n numbers in workspace: 7 for cg, 10 for minres,
-/// 11 for bicgstab, 2 restart + 8 for fgmres. The host never waits for the iteration under way.
+/// ranks exchange two or three times. Vectors of n numbers in workspace: 7 for cg, 12 for minres,
+/// 10 for bicgstab, 2 restart + 7 for fgmres. The host never waits for the iteration under way.
 ///
 /// Same bits of x, log and verdict on any number of ranks and any cut, if products with A and M
 /// have them; and b, A and M may be multiplied by powers of two, x is then x times such a power.

@@ -250,7 +250,8 @@ std::string_view name(Method method) {
 
 std::string to_json(const LogRecord& record) {
   return fmt::format(
-      R"({{"iteration": {}, "event": "{}", "status": "{}", "residual": {}, "rho": {}, "alpha": {}, )"
+      R"({{"iteration": {}, "event": "{}", "status": "{}", "residual": {}, )"
+      R"("rho": {}, "alpha": {}, )"
       R"("omega": {}}})",
       record.iteration, name_of(record.event), name(record.status), hex(record.residual),
       hex(record.rho), hex(record.alpha), hex(record.omega));

@@ -142,10 +142,6 @@ Operator<T> operator_of(const System<T>& system) {
   });
 }
 
-struct Cut {
-  std::vector<std::int64_t> boundaries;
-};
-
 /// Even cuts on so many ranks, and uneven ones.
 inline std::vector<SlabLayout> cuts_of(std::int64_t n) {
   std::vector<SlabLayout> cuts;
