@@ -24,7 +24,7 @@ demo: ## a real problem, from a file to a certified answer
 	@cmake --install build/release --component python --prefix python > build/python-install.log
 	@SHARDSOLVE_CLI=build/release/shardsolve $(PYTHON) examples/digits.py
 	@PYTHONPATH=python $(PYTHON) examples/gaussian_process.py
-	@build/release/beam linear --solver cg --preconditioner blocks --ranks 2 --output out/beam
+	@build/release/beam linear --solver cg --preconditioner blocks --ranks 2 --until 1 --output out/beam
 	@$(PYTHON) examples/beam/picture.py out/beam
 
 .PHONY: test

@@ -44,14 +44,14 @@ class BandedFactors {
   }
 
   /// x := A^-1 x. 4 n w flops.
-  void solve(double* x) const {
+  void solve(Vector& x) const {
     for (std::int64_t i = 0; i < n_; ++i) {
       const std::int64_t begin = std::max<std::int64_t>(0, i - width_);
-      x[i] -= dot(row(i) + begin, x + begin, i - begin);
+      x[i] -= dot(row(i) + begin, x.data() + begin, i - begin);
     }
     for (std::int64_t i = n_ - 1; i >= 0; --i) {
       const std::int64_t end = std::min(n_, i + width_ + 1);
-      x[i] = (x[i] - dot(row(i) + i + 1, x + i + 1, end - i - 1)) / row(i)[i];
+      x[i] = (x[i] - dot(row(i) + i + 1, x.data() + i + 1, end - i - 1)) / row(i)[i];
     }
   }
 
@@ -93,7 +93,7 @@ class BandedLu {
     Vector residual = b;
     for (int correction = 0; correction <= most_corrections; ++correction) {
       // x += A^-1 (b - A x)
-      factors_.solve(residual.data());
+      factors_.solve(residual);
       add(1.0, residual, x);
       residual = b;
       add_product(-1.0, a, x, residual);

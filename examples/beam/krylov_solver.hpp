@@ -1,7 +1,6 @@
 /// The library's Krylov methods as solvers of Newton's linear systems.
 #pragma once
 
-#include "banded_lu.hpp"
 #include "csr.hpp"
 #include "linear_solver.hpp"
 
@@ -13,7 +12,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +21,7 @@ namespace beam {
 enum class Preconditioner : std::uint8_t {
   none,
   jacobi,  ///< the diagonal
-  blocks,  ///< blocks of consecutive rows on the diagonal, each solved by its LU factors
+  blocks,  ///< blocks of consecutive rows on the diagonal, each solved by its factors
 };
 
 struct KrylovSettings {
@@ -47,57 +45,19 @@ inline void multiply_rows(const Csr& a, const double* x, std::int64_t begin, std
   }
 }
 
-/// The diagonal blocks of a matrix as a preconditioner. All have as many rows, but the last, which
-/// may have fewer.
-class DiagonalBlocks {
- public:
-  /// Returns why a block has no factors; nothing if all have.
-  std::string factor(const Csr& a, std::int64_t block_rows) {
-    begins_ = {0};
-    while (begins_.back() < a.rows()) {
-      const std::int64_t begin = begins_.back();
-      const std::int64_t end = std::min(begin + block_rows, a.rows());
-      const std::size_t block = begins_.size() - 1;
-      if (block == factors_.size()) factors_.emplace_back();
-      const std::string failure = factors_[block].factor(cut_out(a, begin, end));
-      if (!failure.empty()) return "the block of row " + std::to_string(begin) + ": " + failure;
-      begins_.push_back(end);
-    }
-    return {};
+/// The square block of A with rows and columns from `begin`, with zeros where A has no entries.
+inline void copy_block(const Csr& a, std::int64_t begin, shardsolve::MatrixView<double> block) {
+  const std::int64_t end = begin + block.rows();
+  for (std::int64_t column = 0; column < block.columns(); ++column) {
+    std::fill_n(&block(0, column), block.rows(), 0.0);
   }
-
-  /// Rows `begin` to `end` of y = M x. A block that they cut is solved as a whole, so that a row is
-  /// the same whoever asks for it.
-  void apply_rows(const double* x, std::int64_t begin, std::int64_t end, double* y) const {
-    for (std::size_t block = 0; block + 1 < begins_.size(); ++block) {
-      const std::int64_t from = std::max(begin, begins_[block]);
-      const std::int64_t to = std::min(end, begins_[block + 1]);
-      if (from >= to) continue;
-      Vector part(x + begins_[block], x + begins_[block + 1]);
-      factors_[block].solve(part.data());
-      std::copy(part.begin() + (from - begins_[block]), part.begin() + (to - begins_[block]),
-                y + (from - begin));
+  for (std::int64_t row = begin; row < end; ++row) {
+    for (std::int64_t k = a.row_pointers[row]; k < a.row_pointers[row + 1]; ++k) {
+      const std::int64_t column = a.column_indices[k];
+      if (begin <= column && column < end) block(row - begin, column - begin) = a.values[k];
     }
   }
-
- private:
-  static Csr cut_out(const Csr& a, std::int64_t begin, std::int64_t end) {
-    Csr block;
-    for (std::int64_t row = begin; row < end; ++row) {
-      for (std::int64_t k = a.row_pointers[row]; k < a.row_pointers[row + 1]; ++k) {
-        const std::int64_t column = a.column_indices[k];
-        if (column < begin || column >= end) continue;
-        block.column_indices.push_back(column - begin);
-        block.values.push_back(a.values[k]);
-      }
-      block.row_pointers.push_back(block.entries());
-    }
-    return block;
-  }
-
-  std::vector<std::int64_t> begins_{0};  // rows at which blocks begin, and the number of all rows
-  std::vector<BandedFactors> factors_;   // of each block
-};
+}
 
 /// A LinearSolver on CPU ranks. Throws what shardsolve::krylov::solve() throws.
 class KrylovSolver {
@@ -129,18 +89,12 @@ class KrylovSolver {
     Result result;
     if (settings_.preconditioner == Preconditioner::none) {
       result = shardsolve::krylov::solve<double>(mesh_, product, of_b, of_x, options);
-    } else if (settings_.preconditioner == Preconditioner::jacobi) {
+    } else {
       Vector entries = diagonal(a);
       const Vectors of_diagonal(layout, shardsolve::MatrixView<double>(entries.data(), n, 1));
-      result = shardsolve::krylov::solve<double>(mesh_, product, Operator::jacobi(of_diagonal),
-                                                 of_b, of_x, options);
-    } else {
-      const std::string failure = blocks_.factor(a, settings_.block_rows);
-      if (!failure.empty()) return {false, 0, "no preconditioner: " + failure};
-      const auto preconditioner =
-          Operator::callable([this](const double* from, shardsolve::GlobalRange rows, double* to) {
-            blocks_.apply_rows(from, rows.begin.value(), rows.end.value(), to);
-          });
+      const Operator preconditioner = settings_.preconditioner == Preconditioner::jacobi
+                                          ? Operator::jacobi(of_diagonal)
+                                          : blocks_of(a);
       result =
           shardsolve::krylov::solve<double>(mesh_, product, preconditioner, of_b, of_x, options);
     }
@@ -164,9 +118,19 @@ class KrylovSolver {
     return entries;
   }
 
+  Operator blocks_of(const Csr& a) const {
+    std::vector<std::int64_t> begins{0};
+    while (begins.back() < a.rows()) {
+      begins.push_back(std::min(begins.back() + settings_.block_rows, a.rows()));
+    }
+    return Operator::block_jacobi(
+        begins, [&a](shardsolve::GlobalRange rows, shardsolve::MatrixView<double> block) {
+          copy_block(a, rows.begin.value(), block);
+        });
+  }
+
   KrylovSettings settings_;
   shardsolve::Mesh mesh_;
-  DiagonalBlocks blocks_;  // of Preconditioner::blocks
   bool is_first_ = true;
   std::vector<LogRecord> log_;
 };
