@@ -36,8 +36,9 @@ class Body {
       const auto& n = tables_.values(point);
       const double mass = density_ * tables_.volume(point);
       for (int a = 0; a < nodes_per_element; ++a) {
-        for (int b = 0; b < nodes_per_element; ++b)
+        for (int b = 0; b < nodes_per_element; ++b) {
           of_element[a][b] += mass * n[a] * n[b];
+        }
       }
     }
     Csr matrix = pattern_;
@@ -56,8 +57,9 @@ class Body {
       for (int point = 0; point < gauss_points; ++point) {
         for (int a = 0; a < nodes_per_element; ++a) {
           const double share = tables_.volume(point) * tables_.values(point)[a];
-          for (int axis = 0; axis < 3; ++axis)
+          for (int axis = 0; axis < 3; ++axis) {
             load[3 * nodes[a] + axis] += share * force[axis];
+          }
         }
       }
     }
@@ -75,14 +77,16 @@ class Body {
         for (int i = 0; i < 3; ++i) {
           for (int j = 0; j < 3; ++j) {
             const double factor = tables_.volume(point) * p[i][j];
-            for (int a = 0; a < nodes_per_element; ++a)
+            for (int a = 0; a < nodes_per_element; ++a) {
               fe[i][a] += factor * gradients[j][a];
+            }
           }
         }
       }
       for (int a = 0; a < nodes_per_element; ++a) {
-        for (int i = 0; i < 3; ++i)
+        for (int i = 0; i < 3; ++i) {
           force[3 * nodes[a] + i] += fe[i][a];
+        }
       }
     }
   }
@@ -106,11 +110,13 @@ class Body {
     for (std::size_t element = 0; element < mesh_.elements().size(); ++element) {
       of_element = {};
       const ElementVector ue = gather(mesh_.elements()[element], u);
-      for (int point = 0; point < gauss_points; ++point)
+      for (int point = 0; point < gauss_points; ++point) {
         add_stiffness(ue, point, of_element);
+      }
       for_each_block(element, [&](int a, int b, int i, std::int64_t entry) {
-        for (int k = 0; k < 3; ++k)
+        for (int k = 0; k < 3; ++k) {
           matrix.values[entry + k] += factor * of_element[a][i][k][b];
+        }
       });
     }
   }
@@ -124,8 +130,9 @@ class Body {
   static ElementVector gather(const BoxMesh::Element& nodes, const Vector& u) {
     ElementVector of_element;
     for (int axis = 0; axis < 3; ++axis) {
-      for (int a = 0; a < nodes_per_element; ++a)
+      for (int a = 0; a < nodes_per_element; ++a) {
         of_element[axis][a] = u[3 * nodes[a] + axis];
+      }
     }
     return of_element;
   }
@@ -137,8 +144,9 @@ class Body {
       for (int j = 0; j < 3; ++j) {
         const OfNodes& gradient = tables_.gradients(point)[j];
         f[i][j] = delta(i, j);
-        for (int a = 0; a < nodes_per_element; ++a)
+        for (int a = 0; a < nodes_per_element; ++a) {
           f[i][j] += u[i][a] * gradient[a];
+        }
       }
     }
     return f;
@@ -153,8 +161,9 @@ class Body {
         for (int k = 0; k < 3; ++k) {
           std::array<double, 3> row{};  // volume * (grad N_a : dP/dF) along l
           for (int l = 0; l < 3; ++l) {
-            for (int j = 0; j < 3; ++j)
+            for (int j = 0; j < 3; ++j) {
               row[l] += gradients[j][a] * slope[i][j][k][l];
+            }
             row[l] *= tables_.volume(point);
           }
           for (int b = 0; b < nodes_per_element; ++b) {
@@ -169,8 +178,9 @@ class Body {
   void make_pattern() {
     std::vector<std::set<std::int64_t>> neighbours(mesh_.nodes());
     for (const BoxMesh::Element& nodes : mesh_.elements()) {
-      for (const std::int64_t a : nodes)
+      for (const std::int64_t a : nodes) {
         neighbours[a].insert(nodes.begin(), nodes.end());
+      }
     }
     for (const std::set<std::int64_t>& nodes : neighbours) {
       for (int row_axis = 0; row_axis < 3; ++row_axis) {

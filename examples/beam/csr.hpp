@@ -46,8 +46,9 @@ inline void add_product(double factor, const Csr& a, const Vector& x, Vector& y)
 
 /// y += factor x.
 inline void add(double factor, const Vector& x, Vector& y) {
-  for (std::size_t i = 0; i < y.size(); ++i)
+  for (std::size_t i = 0; i < y.size(); ++i) {
     y[i] += factor * x[i];
+  }
 }
 
 inline double dot(const Vector& x, const Vector& y) {
@@ -59,11 +60,13 @@ inline double dot(const double* x, const double* y, std::int64_t size) {
   double lanes[4] = {};
   std::int64_t i = 0;
   for (; i + 4 <= size; i += 4) {
-    for (int lane = 0; lane < 4; ++lane)
+    for (int lane = 0; lane < 4; ++lane) {
       lanes[lane] += x[i + lane] * y[i + lane];
+    }
   }
-  for (; i < size; ++i)
+  for (; i < size; ++i) {
     lanes[0] += x[i] * y[i];
+  }
   return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 

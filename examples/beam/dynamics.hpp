@@ -40,6 +40,7 @@ class StepEquation {
  public:
   using Load = std::function<Vector(double t)>;
 
+  /// Body and clamp outlive it.
   StepEquation(const Body& body, const Clamp& clamp, const Scheme& scheme, const Damping& damping,
                double dt, Load load)
       : body_(body),

@@ -34,8 +34,9 @@ class ElementTables {
         volumes_[point] *= weights[at[axis]] * edges[axis] / 2;
         value[axis] = quadratic_values(points[at[axis]]);
         slope[axis] = quadratic_slopes(points[at[axis]]);
-        for (double& s : slope[axis])
+        for (double& s : slope[axis]) {
           s *= 2 / edges[axis];
+        }
       }
       for (int node = 0; node < nodes_per_element; ++node) {
         const int x = node / 9;

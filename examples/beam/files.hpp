@@ -39,8 +39,9 @@ inline void close(std::ofstream& file, const std::filesystem::path& path) {
 inline void write_npy(const std::filesystem::path& path, const std::vector<std::int64_t>& shape,
                       const Vector& data) {
   std::string sizes;
-  for (const std::int64_t size : shape)
+  for (const std::int64_t size : shape) {
     sizes += std::to_string(size) + ",";
+  }
   std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (" + sizes + "), }";
   // With the 10 bytes before it, a header has a multiple of 64 bytes and ends with a new line.
   header.append(63 - (10 + header.size()) % 64, ' ');

@@ -54,15 +54,17 @@ const std::map<std::string, Elimination> eliminations{
 template <class Value>
 std::vector<std::string> names_of(const std::map<std::string, Value>& values) {
   std::vector<std::string> names;
-  for (const auto& [name, value] : values)
+  for (const auto& [name, value] : values) {
     names.push_back(name);
+  }
   return names;
 }
 
 std::vector<std::string> names_of_cases() {
   std::vector<std::string> names;
-  for (const Case& one : cases())
+  for (const Case& one : cases()) {
     names.push_back(one.name);
+  }
   return names;
 }
 

@@ -61,8 +61,9 @@ inline Tensor2 second_stress(const Material& material, const Tensor2& e) {
 inline double energy_density(const Material& material, const Tensor2& e) {
   double squares = 0.0;
   for (const auto& row : e) {
-    for (const double entry : row)
+    for (const double entry : row) {
       squares += entry * entry;
+    }
   }
   return 0.5 * material.lambda * trace(e) * trace(e) + material.mu * squares;
 }
@@ -74,8 +75,9 @@ inline Tensor2 stress(const Material& material, const Tensor2& f) {
   Tensor2 p{};
   for (int i = 0; i < 3; ++i) {
     for (int j = 0; j < 3; ++j) {
-      for (int k = 0; k < 3; ++k)
+      for (int k = 0; k < 3; ++k) {
         p[i][j] += f[i][k] * s[k][j];
+      }
     }
   }
   return p;

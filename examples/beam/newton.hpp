@@ -71,8 +71,9 @@ NewtonOutcome solve_newton(Equation& equation, const LinearSolver& solve_linear,
       return outcome;
     }
 
-    for (double& entry : b)
+    for (double& entry : b) {
       entry = -entry;
+    }
     equation.linearise(u, matrix, b);
     const LinearOutcome linear = solve_linear(matrix, b, options.linear_rtol, step);
     outcome.linear_iterations += linear.iterations;

@@ -42,8 +42,9 @@ Vector random_vector(std::int64_t size, double largest) {
   std::mt19937_64 generator(7);
   std::uniform_real_distribution<double> entry(-largest, largest);
   Vector v(size);
-  for (double& x : v)
+  for (double& x : v) {
     x = entry(generator);
+  }
   return v;
 }
 
@@ -83,12 +84,14 @@ TEST_P(BeamLaw, ConstantStrain_LeavesNoForceInside) {
   const Tensor2 g{{{0.02, 0.05, -0.01}, {-0.03, 0.01, 0.04}, {0.06, -0.02, 0.03}}};
   Vector u(body.mesh().unknowns());
   Tensor2 f = g;
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < 3; ++i) {
     f[i][i] += 1.0;
+  }
   for (std::int64_t node = 0; node < body.mesh().nodes(); ++node) {
     const Point x = body.mesh().position(node);
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
       u[3 * node + i] = g[i][0] * x[0] + g[i][1] * x[1] + g[i][2] * x[2];
+    }
   }
 
   const Vector force = internal_force(body, u);
@@ -104,8 +107,9 @@ TEST_P(BeamLaw, ConstantStrain_LeavesNoForceInside) {
       }
     }
   }
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < 3; ++i) {
     EXPECT_NEAR(work[i], volume * p[i][0], 1e-13);
+  }
 }
 
 TEST_P(BeamLaw, Tangent_IsTheDerivativeOfTheForce) {
@@ -157,8 +161,9 @@ TEST(Beam, SizesAreThoseOfTheReference) {
   EXPECT_EQ(mesh.unknowns(), 1275);
   EXPECT_EQ(Body(mesh, {}, 1.0).pattern().entries(), 169065);
   const Point at_tip = mesh.position(mesh.nearest_node(tip));
-  for (int axis = 0; axis < 3; ++axis)
+  for (int axis = 0; axis < 3; ++axis) {
     EXPECT_NEAR(at_tip[axis], tip[axis], 1e-14);
+  }
 }
 
 TEST(Beam, MassAndLoad_AddUpToThoseOfTheBody) {
@@ -166,8 +171,9 @@ TEST(Beam, MassAndLoad_AddUpToThoseOfTheBody) {
   const double volume = 2.0 * 1.2 * 1.5;
   const Vector load = body.load({1.0, 0.0, -3.0});
   Vector along_z(load.size(), 0.0);
-  for (std::size_t i = 2; i < along_z.size(); i += 3)
+  for (std::size_t i = 2; i < along_z.size(); i += 3) {
     along_z[i] = 1.0;
+  }
   EXPECT_NEAR(dot(load, along_z), -3.0 * volume, 1e-13);
   Vector momentum(load.size(), 0.0);
   add_product(1.0, body.mass(), along_z, momentum);
