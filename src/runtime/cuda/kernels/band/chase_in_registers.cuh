@@ -37,6 +37,7 @@ class SweepInRegisters {
         bandwidth_(static_cast<int>(work.bandwidth)),
         sweep_(sweep),
         in_group_(sweep - work.group_first),
+        tasks_before_(work.tasks(sweep - 1)),
         warp_(static_cast<int>(threadIdx.x) / 32),
         lane_(static_cast<int>(threadIdx.x) % 32) {}
 
@@ -54,18 +55,22 @@ class SweepInRegisters {
     Numbers next;
     if constexpr (ahead) {
       await_sweep_before(begin + 1);
-      load(place_of(begin), next);
+      load_any(place_of(begin), next);
     }
     for (std::int64_t number = begin; number < end; ++number) {
       const Place place = place_of(number);
       await_sweep_before(number + 2);
       if constexpr (!ahead) {
-        load(place, next);
+        load_any(place, next);
       }
       Numbers numbers = next;
-      load_last_row(place, numbers);
+      if (is_whole(place)) {
+        load_last_row<true>(place, numbers);
+      } else {
+        load_last_row<false>(place, numbers);
+      }
       if (ahead && number + 1 < end) {
-        load(place_of(number + 1), next);
+        load_any(place_of(number + 1), next);
       }
       run_task(place, number, numbers);
       announce(work_.progress.done + in_group_, static_cast<std::uint32_t>(number + 1));
@@ -78,7 +83,8 @@ class SweepInRegisters {
   static constexpr int row_parts = most_bandwidth / 32;
   static constexpr int column_parts = most_bandwidth / warps;
 
-  /// Where a task's numbers are: the next of a row of the band is `step` further.
+  /// Where a task's numbers are, and of the matrices this thread's first: the next of a row of the
+  /// band is `step` further.
   struct Place {
     int rows;
     int columns;
@@ -86,6 +92,13 @@ class SweepInRegisters {
     E* block;
     E* d;
     E* remainders;
+
+    __device__ E* in_block(int row_part, int column_part) const {
+      return block + column_part * (warps * step) + 32 * row_part;
+    }
+    __device__ E* in_d(int row_part, int column_part) const {
+      return d + column_part * (warps * step) + 32 * row_part;
+    }
   };
   /// This thread's part of them; zeros outside of the matrices and above the diagonal of d.
   struct Numbers {
@@ -108,12 +121,18 @@ class SweepInRegisters {
   __device__ Place place_of(std::int64_t number) const {
     const std::int64_t first_row = sweep_ + 1 + number * bandwidth_;
     const std::int64_t first_column = number == 0 ? sweep_ : first_row - bandwidth_;
+    const std::int64_t step = work_.band.stride - 1;
+    const std::int64_t first = row(0) + column(0) * step;
     return {static_cast<int>(min(work_.bandwidth, work_.size - first_row)),
             number == 0 ? 1 : bandwidth_,
-            work_.band.stride - 1,
-            &work_.band(first_row - first_column, first_column),
-            &work_.band(0, first_row),
+            step,
+            &work_.band(first_row - first_column, first_column) + first,
+            &work_.band(0, first_row) + first,
             &work_.band(2 * bandwidth_, first_row)};
+  }
+  /// The most frequent case, which needs fewer questions.
+  __device__ bool is_whole(const Place& place) const {
+    return place.rows == most_bandwidth && place.columns == most_bandwidth;
   }
   __device__ E* reflector_of(std::int64_t number) const {
     return &work_.reflectors(0, number * work_.group_count + in_group_);
@@ -129,54 +148,76 @@ class SweepInRegisters {
   __device__ void await_sweep_before(std::int64_t tasks) const {
     if (in_group_ > 0) {
       await(work_.progress.done + in_group_ - 1,
-            static_cast<std::uint32_t>(min(tasks, work_.tasks(sweep_ - 1))));
+            static_cast<std::uint32_t>(min(tasks, tasks_before_)));
     }
   }
 
+  template <bool whole>
+  __device__ bool is_in_block(const Place& place, int i, int j) const {
+    return whole || (i < place.rows && j < place.columns);
+  }
+  template <bool whole>
+  __device__ bool is_in_rows(const Place& place, int i) const {
+    return whole || i < place.rows;
+  }
   /// The sweep before writes of this task's rows the last one in its task after this one: of d the
   /// whole row and of the block the last number.
-  __device__ bool comes_late(const Place& place, int i, int j) const {
-    return i == bandwidth_ - 1 && j == place.columns - 1;
+  template <bool whole>
+  __device__ bool is_last_row(int row_part) const {
+    return whole ? row_part == row_parts - 1 && lane_ == 31 : row(row_part) == bandwidth_ - 1;
   }
+  template <bool whole>
+  __device__ bool is_last_column(const Place& place, int column_part) const {
+    return whole ? column_part == column_parts - 1 && warp_ == warps - 1
+                 : column(column_part) == place.columns - 1;
+  }
+  __device__ bool has_diagonal(int row_part) const { return row(row_part) % warps == warp_; }
+
+  __device__ void load_any(const Place& place, Numbers& numbers) const {
+    if (is_whole(place)) {
+      load<true>(place, numbers);
+    } else {
+      load<false>(place, numbers);
+    }
+  }
+  template <bool whole>
   __device__ void load(const Place& place, Numbers& numbers) const {
 #pragma unroll
     for (int r = 0; r < row_parts; ++r) {
       const int i = row(r);
-      const bool is_early = i < place.rows && i < bandwidth_ - 1;
+      const bool is_early = is_in_rows<whole>(place, i) && !is_last_row<whole>(r);
 #pragma unroll
       for (int c = 0; c < column_parts; ++c) {
         const int j = column(c);
-        const std::int64_t at = i + j * place.step;
-        numbers.block[r][c] = i < place.rows && j < place.columns && !comes_late(place, i, j)
-                                  ? load_fresh(place.block + at)
-                                  : from_real<E>(0);
-        numbers.d[r][c] =
-            may_be_below(r, c) && is_early && j <= i ? load_fresh(place.d + at) : from_real<E>(0);
+        numbers.block[r][c] =
+            is_in_block<whole>(place, i, j) && (is_early || !is_last_column<whole>(place, c))
+                ? load_fresh(place.in_block(r, c))
+                : from_real<E>(0);
+        if (may_be_below(r, c)) {
+          numbers.d[r][c] = is_early && j <= i ? load_fresh(place.in_d(r, c)) : from_real<E>(0);
+        }
       }
-      numbers.remainders[r] = is_early && i % warps == warp_
+      numbers.remainders[r] = is_early && has_diagonal(r)
                                   ? real(load_fresh(place.remainders + i * work_.band.stride))
                                   : 0;
     }
   }
+  template <bool whole>
   __device__ void load_last_row(const Place& place, Numbers& numbers) const {
 #pragma unroll
     for (int r = 0; r < row_parts; ++r) {
       const int i = row(r);
-      if (i != bandwidth_ - 1 || i >= place.rows) {
-        continue;
-      }
+      const bool is_late = is_in_rows<whole>(place, i) && is_last_row<whole>(r);
 #pragma unroll
       for (int c = 0; c < column_parts; ++c) {
-        const int j = column(c);
-        const std::int64_t at = i + j * place.step;
-        if (comes_late(place, i, j)) {
-          numbers.block[r][c] = load_fresh(place.block + at);
+        if (is_late && is_last_column<whole>(place, c)) {
+          numbers.block[r][c] = load_fresh(place.in_block(r, c));
         }
-        if (may_be_below(r, c) && j <= i) {
-          numbers.d[r][c] = load_fresh(place.d + at);
+        if (may_be_below(r, c) && is_late && column(c) <= i) {
+          numbers.d[r][c] = load_fresh(place.in_d(r, c));
         }
       }
-      if (i % warps == warp_) {
+      if (is_late && has_diagonal(r)) {
         numbers.remainders[r] = real(load_fresh(place.remainders + i * work_.band.stride));
       }
     }
@@ -210,13 +251,12 @@ class SweepInRegisters {
     E u[column_parts];
     add_up_columns(numbers, u);
     __syncthreads();
-    // block -= v u
-    store_block(place, numbers, u);
+    if (is_whole(place)) {
+      store<true>(place, numbers, u, diagonal);
+    } else {
+      store<false>(place, numbers, u, diagonal);
+    }
     store_reflector(reflector_of(number));
-    E p[row_parts];
-    add_up_products(p);
-    // d -= p v^H + v p^H
-    store_d(place, numbers, diagonal, p);
   }
 
   /// Parts of block before; what all warps need of the first column, and of d's first number.
@@ -264,28 +304,52 @@ class SweepInRegisters {
     }
   }
 
-  /// v, tau and beta, by each warp. The first number of the reflector before is 1.
+  /// v, tau and beta, by each warp. The first number of the reflector before is 1. Squares that are
+  /// neither small nor anywhere near overflow do without scaling.
   __device__ void make_reflector(const E (&w)[row_parts]) {
+    using R = RealPart<E>;
+    for (int r = 0; r < row_parts; ++r) {
+      v_[r] = subtract_product(memory_.first[row(r)], w[r], from_real<E>(1));
+    }
+    E alpha = from_lane(v_[0], 0);
+    R squares = squares_below();
+    const R all = squares + square(alpha);
+    R unit = 1;
+    if (!(all > R{1} / 256 && all < R{1LL << 60})) {
+      unit = bring_to_unit_size();
+      alpha = from_lane(v_[0], 0);
+      squares = squares_below();
+    }
+    reflector_ = reflector(alpha, squares);
+    for (int r = 0; r < row_parts; ++r) {
+      v_[r] = row(r) == 0 ? from_real<E>(1) : product_of(v_[r], reflector_.scale);
+    }
+    if (unit != 1) {
+      reflector_.beta = reflector_.beta / unit;
+    }
+    per_square_ = R{1} / (R{1} + squares * square(reflector_.scale));
+  }
+  /// Of v's numbers but the first.
+  __device__ RealPart<E> squares_below() const {
+    RealPart<E> squares = 0;
+    for (int r = 0; r < row_parts; ++r) {
+      squares += row(r) > 0 ? square(v_[r]) : RealPart<E>{0};
+    }
+    return sum_over_lanes(squares);
+  }
+  /// The factor that does this to v.
+  __device__ RealPart<E> bring_to_unit_size() {
     using R = RealPart<E>;
     R largest = 0;
     for (int r = 0; r < row_parts; ++r) {
-      v_[r] = subtract_product(memory_.first[row(r)], w[r], from_real<E>(1));
       const R size = size_of(v_[r]);
       largest = size > largest ? size : largest;
     }
     const R unit = to_unit_size(largest_of_lanes(largest));
-    R squares = 0;
     for (int r = 0; r < row_parts; ++r) {
       v_[r] = scaled(v_[r], unit);
-      squares += row(r) > 0 ? square(v_[r]) : R{0};
     }
-    squares = sum_over_lanes(squares);
-    reflector_ = reflector(from_lane(v_[0], 0), squares);
-    for (int r = 0; r < row_parts; ++r) {
-      v_[r] = row(r) == 0 ? from_real<E>(1) : product_of(v_[r], reflector_.scale);
-    }
-    reflector_.beta = reflector_.beta / unit;
-    per_square_ = R{1} / (R{1} + squares * square(reflector_.scale));
+    return unit;
   }
 
   __device__ void apply_before(const E (&w)[row_parts], Numbers& numbers) const {
@@ -374,6 +438,16 @@ class SweepInRegisters {
     }
   }
 
+  /// block -= v u, which is on its way while p is made;  d -= p v^H + v p^H.
+  template <bool whole>
+  __device__ void store(const Place& place, const Numbers& numbers, const E (&u)[column_parts],
+                        const RealPart<E> (&diagonal)[row_parts]) const {
+    store_block<whole>(place, numbers, u);
+    E p[row_parts];
+    add_up_products(p);
+    store_d<whole>(place, numbers, diagonal, p);
+  }
+  template <bool whole>
   __device__ void store_block(const Place& place, const Numbers& numbers,
                               const E (&u)[column_parts]) const {
 #pragma unroll
@@ -386,12 +460,13 @@ class SweepInRegisters {
         if (j > 0) {
           value = subtract_product(numbers.block[r][c], v_[r], u[c]);
         }
-        if (i < place.rows && j < place.columns) {
-          store_through(place.block + i + j * place.step, value);
+        if (is_in_block<whole>(place, i, j)) {
+          store_through(place.in_block(r, c), value);
         }
       }
     }
   }
+  template <bool whole>
   __device__ void store_d(const Place& place, const Numbers& numbers,
                           const RealPart<E> (&diagonal)[row_parts], const E (&p)[row_parts]) const {
 #pragma unroll
@@ -401,20 +476,21 @@ class SweepInRegisters {
 #pragma unroll
       for (int r = 0; r < row_parts; ++r) {
         const int i = row(r);
-        if (may_be_below(r, c) && j < i && i < place.rows) {
+        if (may_be_below(r, c) && j < i && is_in_rows<whole>(place, i)) {
           E value = subtract_product(numbers.d[r][c], p[r], conjugate(before_[c]));
           value = subtract_product(value, v_[r], conjugate(p_of_column));
-          store_through(place.d + i + j * place.step, value);
+          store_through(place.in_d(r, c), value);
         }
       }
     }
 #pragma unroll
     for (int r = 0; r < row_parts; ++r) {
       const int i = row(r);
-      if (i % warps == warp_ && i < place.rows) {
+      if (has_diagonal(r) && is_in_rows<whole>(place, i)) {
         const RealPart<E> change = real(product_of(p[r], conjugate(v_[r]))) * -2;
         const TwoNumbers<RealPart<E>> entry = in_two(diagonal[r], change + numbers.remainders[r]);
-        store_through(place.d + i + i * place.step, from_real<E>(entry.sum));
+        E* const d = place.d + (i - row(0)) + (i - column(0)) * place.step;
+        store_through(d, from_real<E>(entry.sum));
         store_through(place.remainders + i * work_.band.stride, from_real<E>(entry.lacks));
       }
     }
@@ -438,6 +514,7 @@ class SweepInRegisters {
   int bandwidth_;
   std::int64_t sweep_;
   std::int64_t in_group_;
+  std::int64_t tasks_before_;  ///< of the sweep before
   int warp_;
   int lane_;
   E tau_before_ = from_real<E>(0);
