@@ -53,7 +53,6 @@ inline __device__ void await(const std::uint32_t* flag, std::uint32_t value) {
 inline __device__ void announce(std::uint32_t* flag, std::uint32_t value) {
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence();
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
   }
 }

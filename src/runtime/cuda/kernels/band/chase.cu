@@ -4,8 +4,11 @@
 // more blocks than a GPU has room for. What a task reads has one writer, so bits do not depend on
 // which sweep is faster.
 //
-// The numbers of a task are worked on in shared memory if they fit there, else where they are.
+// The numbers of a task are worked on in registers if they fit there, else in shared memory, else
+// where they are.
 #include "runtime/cuda/band_device_kernels.hpp"
+#include "runtime/cuda/kernels/band/chase_in_registers.cuh"
+#include "runtime/cuda/kernels/band/chase_work.cuh"
 #include "runtime/cuda/kernels/band/reflector.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
@@ -21,38 +24,6 @@ namespace {
 constexpr int threads = 512;
 constexpr int lanes = 32;
 constexpr int warps = threads / lanes;
-
-/// What blocks tell each other: who takes which sweep, and how many tasks of each sweep of the
-/// group are done.
-struct Progress {
-  std::uint32_t* numbers;
-  std::uint32_t* done;
-
-  static constexpr std::size_t alignment = 128;
-  static Progress in(void* scratch) {
-    return {static_cast<std::uint32_t*>(scratch),
-            reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(scratch) + alignment)};
-  }
-};
-
-template <class E>
-struct Work {
-  DeviceMatrix<E> band;
-  DeviceMatrix<E> reflectors;
-  Progress progress;
-  std::int64_t size;
-  std::int64_t bandwidth;
-  std::int64_t group_first;  ///< sweep
-  std::int64_t group_count;
-  std::int64_t first;  ///< sweep that has tasks in these waves
-  std::int64_t count;
-  WaveRange waves;
-
-  // As Chase has it.
-  __device__ std::int64_t tasks(std::int64_t sweep) const {
-    return (size - 1 - sweep + bandwidth - 1) / bandwidth;
-  }
-};
 
 /// A part of the band as a matrix: in shared memory, or where it is, as in a band the next entry of
 /// a row is one column further and one row higher.
@@ -101,25 +72,11 @@ struct Memory {
   }
 };
 
-template <class R>
-struct TwoNumbers {
-  R sum;
-  R lacks;
-};
-
-/// x + y to twice the precision. Source: D. E. Knuth, The Art of Computer Programming 2, 4.2.2.
-template <class R>
-__device__ TwoNumbers<R> in_two(R x, R y) {
-  const R sum = x + y;
-  const R part = sum - x;
-  return {sum, (x - (sum - part)) + (y - part)};
-}
-
 /// What a block does for its sweep.
 template <class E>
 class Sweep {
  public:
-  __device__ Sweep(const Work<E>& work, E* memory, bool in_shared, std::int64_t sweep)
+  __device__ Sweep(const ChaseWork<E>& work, E* memory, bool in_shared, std::int64_t sweep)
       : work_(work),
         bandwidth_(static_cast<int>(work.bandwidth)),
         memory_(Memory<E>::in(memory, bandwidth_)),
@@ -398,7 +355,7 @@ class Sweep {
     }
   }
 
-  const Work<E>& work_;
+  const ChaseWork<E>& work_;
   int bandwidth_;
   Memory<E> memory_;
   bool in_shared_;
@@ -420,7 +377,7 @@ class Sweep {
 /// Where there is shared memory for two blocks on a multiprocessor, there are to be registers, too.
 template <class E, bool in_shared>
 __global__ void __launch_bounds__(threads, sizeof(E) <= 8 ? 2 : 1)
-    chase_sweeps(const __grid_constant__ Work<E> work) {
+    chase_sweeps(const __grid_constant__ ChaseWork<E> work) {
   E* const memory = &dynamic_shared<E>();
   if (threadIdx.x == 0) {
     *reinterpret_cast<std::uint32_t*>(memory) =
@@ -432,10 +389,21 @@ __global__ void __launch_bounds__(threads, sizeof(E) <= 8 ? 2 : 1)
   Sweep<E>(work, memory, in_shared, work.first + number).run();
 }
 
+template <class E>
+__global__ void __launch_bounds__(SweepInRegisters<E>::threads)
+    chase_sweeps_in_registers(const __grid_constant__ ChaseWork<E> work) {
+  auto& memory = dynamic_shared<typename SweepInRegisters<E>::Memory>();
+  if (threadIdx.x == 0) {
+    memory.number = take_number(work.progress.numbers, static_cast<std::uint32_t>(work.count));
+  }
+  __syncthreads();
+  SweepInRegisters<E>(work, memory, work.first + memory.number).run();
+}
+
 /// Reflectors that there will be none of are zero.
 template <class E>
 __global__ void __launch_bounds__(threads)
-    begin_group(DeviceMatrix<E> reflectors, Progress progress, std::int64_t sweeps) {
+    begin_group(DeviceMatrix<E> reflectors, ChaseProgress progress, std::int64_t sweeps) {
   const std::int64_t count = reflectors.rows * reflectors.columns;
   const std::int64_t at = std::int64_t{blockIdx.x} * threads + threadIdx.x;
   if (at < count) {
@@ -453,21 +421,21 @@ __global__ void __launch_bounds__(threads)
 
 template <class E>
 std::size_t BandDeviceKernels<E>::chase_scratch() {
-  return Progress::alignment + sizeof(std::uint32_t) * static_cast<std::size_t>(most_sweeps);
+  return ChaseProgress::alignment + sizeof(std::uint32_t) * static_cast<std::size_t>(most_sweeps);
 }
 
 template <class E>
 void BandDeviceKernels<E>::chase(cudaStream_t stream, const Chase& chase, const SweepGroup& sweeps,
                                  const WaveRange& waves, Out band, Out reflectors, void* scratch) {
-  const Progress progress = Progress::in(scratch);
+  const ChaseProgress progress = ChaseProgress::in(scratch);
   if (waves.begin <= sweeps.waves(chase).begin) {
     const std::int64_t blocks =
         divide_up(std::max(reflectors.rows() * reflectors.columns(), sweeps.count), threads);
     launch(stream, &begin_group<E>, blocks, {dim3(threads)}, device(reflectors), progress,
            sweeps.count);
   }
-  Work<E> work{device(band), device(reflectors), progress,     chase.size, chase.bandwidth,
-               sweeps.first, sweeps.count,       sweeps.first, 0,          waves};
+  ChaseWork<E> work{device(band), device(reflectors), progress,     chase.size, chase.bandwidth,
+                    sweeps.first, sweeps.count,       sweeps.first, 0,          waves};
   const auto has_tasks = [&](std::int64_t sweep) {
     const auto [begin, end] = SweepGroup::numbers(chase, sweep, waves);
     return begin < end;
@@ -480,6 +448,13 @@ void BandDeviceKernels<E>::chase(cudaStream_t stream, const Chase& chase, const 
     --end;
   }
   work.count = end - work.first;
+  if (chase.bandwidth <= SweepInRegisters<E>::most_bandwidth &&
+      sizeof(typename SweepInRegisters<E>::Memory) <= most_shared()) {
+    launch(stream, &chase_sweeps_in_registers<E>, work.count,
+           {dim3(SweepInRegisters<E>::threads), sizeof(typename SweepInRegisters<E>::Memory)},
+           work);
+    return;
+  }
   const std::size_t bytes = Memory<E>::bytes(chase.bandwidth, true);
   const bool in_shared = bytes <= most_shared();
   const auto kernel = in_shared ? &chase_sweeps<E, true> : &chase_sweeps<E, false>;
