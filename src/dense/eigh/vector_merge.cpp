@@ -88,13 +88,13 @@ void VectorMerge<Real>::run(const Part& part, const Deflation<Real>& found,
   };
   append(places.of_roots, merge.wanted_roots);
   append(places.of_aside, merge.wanted_aside);
-  merge.poles_of_rows = poles_of_rows_.put(queue, found.rows);
-  merge.columns = columns_.put(queue, found.columns);
-  merge.places = places_.put(queue, targets);
+  merge.poles_of_rows = poles_of_rows_.put(queue, found.rows, part.rows.begin);
+  merge.columns = columns_.put(queue, found.columns, part.rows.begin);
+  merge.places = places_.put(queue, targets, part.rows.begin);
 
   tridiagonal_.secular_weights(queue, equation, roots, weights_.data());
   merge.equation.weights = weights_.data();
-  tridiagonal_.rotate_columns(queue, rotations_.put(queue, found.rotations),
+  tridiagonal_.rotate_columns(queue, rotations_.put(queue, found.rotations, part.rows.begin),
                               static_cast<std::int64_t>(found.rotations.size()),
                               z_rows(mine, part.rows));
   update(merge, common_rows(part.first_half(), rows_), {0, found.kept() - found.below});
