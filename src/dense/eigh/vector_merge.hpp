@@ -49,7 +49,7 @@ class VectorMerge {
 
  private:
   struct Merge;
-  void update(const Merge& merge, const RowRange& rows, const IndexRange& kept);
+  void update(const Merge& merge, const RowRange& chunk);
   /// Some of this rank's rows of Z.
   MatrixView<Real> z_rows(const RowRange& rows, const RowRange& columns) const {
     return z_.block(rows.begin - rows_.begin, columns.begin, rows.size(), columns.size());
