@@ -15,8 +15,19 @@
 
 namespace shardsolve::runtime {
 
-/// Sums side by side, whatever the vector unit has: the order of additions is fixed.
-inline constexpr std::int64_t secular_sums_at_once = 4;
+/// Sums side by side, whatever the machine has: the order of additions is fixed. Term i of a sum
+/// goes to number i modulo this one; then those of the upper half are added to those of the lower
+/// one, until one is left.
+inline constexpr std::int64_t secular_sums_at_once = 32;
+
+/// The factors of a weight are multiplied in so many parts of neighbours, or fewer, and those with
+/// each other, in order.
+inline constexpr std::int64_t most_secular_parts = 32;
+/// Factors of each part but the last one.
+inline std::int64_t secular_part(std::int64_t factors) {
+  constexpr std::int64_t least = 64;
+  return std::max(least, (factors + most_secular_parts - 1) / most_secular_parts);
+}
 
 template <class Real>
 using SecularBits = std::conditional_t<std::is_same_v<Real, float>, std::uint32_t, std::uint64_t>;
@@ -27,25 +38,26 @@ struct SecularSum {
   Real value = 0;
   Real slope = 0;
 
-  SHARDSOLVE_HOST_DEVICE void add(Real weight, Real distance) {
-    const Real term = weight * weight / distance;
-    value += term;
-    slope += term / distance;
+  SHARDSOLVE_DEVICE void add(const SecularSum& other) {
+    value += other.value;
+    slope += other.slope;
   }
 };
 
 /// The equation near one root, with x measured from the pole nearest to it.
-template <class Real>
+/// Adder::sum<Real>(begin, end, term) is the sum of term(i), i = begin .. end - 1, each of them a
+/// SecularSum, in the order that secular_sums_at_once says.
+template <class Real, class Adder>
 class SecularSearch {
  public:
-  SHARDSOLVE_HOST_DEVICE SecularSearch(const SecularEquation<Real>& equation, std::int64_t index)
+  SHARDSOLVE_DEVICE SecularSearch(const SecularEquation<Real>& equation, std::int64_t index)
       : f_(equation),
         is_last_(index == equation.count - 1),
         origin_(index),
         left_(is_last_ ? index - 1 : index),
         one_by_rho_(1 / equation.rho) {}
 
-  SHARDSOLVE_HOST_DEVICE SecularRoot<Real> run() {
+  SHARDSOLVE_DEVICE SecularRoot<Real> run() {
     is_last_ ? begin_last() : begin_between();
     // What rounding leaves of g: it adds up as the root of the number of terms.
     const Real noise = unit * (8 + std::sqrt(static_cast<Real>(f_.count)) / 2);
@@ -81,34 +93,24 @@ class SecularSearch {
   static constexpr int patient_turns = 20;
   static constexpr int most_turns = 160;  // 64 halvings end for certain
 
-  SHARDSOLVE_HOST_DEVICE Real distance(std::int64_t pole, Real x) const {
+  SHARDSOLVE_DEVICE Real distance(std::int64_t pole, Real x) const {
     return (f_.poles[pole] - f_.poles[origin_]) - x;
   }
 
-  SHARDSOLVE_HOST_DEVICE SecularSum<Real> sum(std::int64_t begin, std::int64_t end, Real x) const {
-    const Real zero = f_.poles[origin_];
-    Real value[secular_sums_at_once] = {};
-    Real slope[secular_sums_at_once] = {};
-    std::int64_t i = begin;
-    for (; i + secular_sums_at_once <= end; i += secular_sums_at_once) {
-      for (std::int64_t l = 0; l < secular_sums_at_once; ++l) {
-        const Real distance = (f_.poles[i + l] - zero) - x;
-        const Real term = f_.weights[i + l] * f_.weights[i + l] / distance;
-        value[l] += term;
-        slope[l] += term / distance;
-      }
-    }
-    SecularSum<Real> sum{(value[0] + value[1]) + (value[2] + value[3]),
-                         (slope[0] + slope[1]) + (slope[2] + slope[3])};
-    for (; i < end; ++i) {
-      sum.add(f_.weights[i], distance(i, x));
-    }
-    return sum;
+  SHARDSOLVE_DEVICE SecularSum<Real> sum(std::int64_t begin, std::int64_t end, Real x) const {
+    const Real* const poles = f_.poles;
+    const Real* const weights = f_.weights;
+    const Real zero = poles[origin_];
+    return Adder::template sum<Real>(begin, end, [=](std::int64_t i) {
+      const Real distance = (poles[i] - zero) - x;
+      const Real term = weights[i] * weights[i] / distance;
+      return SecularSum<Real>{term, term / distance};
+    });
   }
 
   /// The nearer pole, the half of the interval that the root is in, and a first guess: the root of
   /// the two poles beside it, with all others as they are in the middle.
-  SHARDSOLVE_HOST_DEVICE void begin_between() {
+  SHARDSOLVE_DEVICE void begin_between() {
     const std::int64_t right = left_ + 1;
     const Real gap = f_.poles[right] - f_.poles[left_];
     const Real middle = gap / 2;
@@ -137,13 +139,12 @@ class SecularSearch {
   }
 
   /// Beyond the last pole; the interval is a little wider than the norm of w allows for.
-  SHARDSOLVE_HOST_DEVICE void begin_last() {
-    Real norm = 0;
-    for (std::int64_t i = 0; i < f_.count; ++i) {
-      norm += f_.weights[i] * f_.weights[i];
-    }
+  SHARDSOLVE_DEVICE void begin_last() {
+    const Real* const weights = f_.weights;
+    const SecularSum<Real> norm = Adder::template sum<Real>(
+        0, f_.count, [=](std::int64_t i) { return SecularSum<Real>{weights[i] * weights[i]}; });
     low_ = 0;
-    high_ = f_.rho * norm * (1 + 4 * unit * static_cast<Real>(f_.count + 1));
+    high_ = f_.rho * norm.value * (1 + 4 * unit * static_cast<Real>(f_.count + 1));
     const Real others = one_by_rho_ + sum(0, origin_, high_).value;
     x_ = f_.weights[origin_] * f_.weights[origin_] / others;
     if (!(x_ > low_ && x_ < high_)) {
@@ -153,8 +154,8 @@ class SecularSearch {
 
   /// Each side is replaced by one pole with the same value and slope: the "middle way" of R.-C. Li,
   /// LAPACK Working Note 89.
-  SHARDSOLVE_HOST_DEVICE Real step(Real g, const SecularSum<Real>& psi,
-                                   const SecularSum<Real>& phi) const {
+  SHARDSOLVE_DEVICE Real step(Real g, const SecularSum<Real>& psi,
+                              const SecularSum<Real>& phi) const {
     if (f_.count == 1) {
       return -g / phi.slope;
     }
@@ -172,7 +173,7 @@ class SecularSearch {
 
   /// Halves how many numbers there are in the interval: its ends, of one sign, may differ by
   /// hundreds of powers of ten.
-  SHARDSOLVE_HOST_DEVICE Real halfway() const {
+  SHARDSOLVE_DEVICE Real halfway() const {
     const auto a = std::bit_cast<SecularBits<Real>>(std::abs(low_));
     const auto b = std::bit_cast<SecularBits<Real>>(std::abs(high_));
     const Real middle = std::bit_cast<Real>(

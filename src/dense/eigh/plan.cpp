@@ -87,8 +87,8 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
                    dense::eigh::store_adjoint_elements(layout)) +
         (is_single ? dense::eigh::divide_and_conquer_bytes<float>(n, width, merges)
                    : dense::eigh::divide_and_conquer_bytes<double>(n, width, merges));
-    // Z by rows, on its way and by columns, and as numbers of the dtype
-    plan.workspace_bytes += (3 * real + (is_complex ? element : 0)) * n * width;
+    // Z by rows, on its way, and by columns as numbers of the dtype
+    plan.workspace_bytes += (2 * real + element) * n * width;
     plan.flops +=
         dense::multiply_add(dtype) * size * size * size * 2.0 + size * size * size * 8.0 / 3.0;
     plan.bytes_moved +=

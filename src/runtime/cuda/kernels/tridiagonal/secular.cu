@@ -2,49 +2,87 @@
 /// weights have the bits of the CPU.
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
+#include "runtime/cuda/kernels/warp_sums.cuh"
 #include "runtime/cuda/tridiagonal_device_kernels.hpp"
 #include "runtime/secular_search.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 namespace shardsolve::runtime::cuda {
 namespace {
 
-/// Few, so that a small equation is spread over the GPU, too.
-constexpr int roots_a_block = 64;
+constexpr int lanes = 32;
+constexpr int roots_a_block = 4;
+constexpr int weights_a_block = lanes;
 constexpr int vector_threads = 256;
 constexpr int vectors_a_block = 4;
 
+/// See SecularSearch. A sum a lane; all lanes get what they add up to.
+struct AdderOfWarp {
+  static_assert(secular_sums_at_once == lanes);
+
+  template <class Real, class Term>
+  static __device__ SecularSum<Real> sum(std::int64_t begin, std::int64_t end, Term term) {
+    SecularSum<Real> sum;
+#pragma unroll 2
+    for (std::int64_t i = begin + threadIdx.x % lanes; i < end; i += lanes) {
+      sum.add(term(i));
+    }
+#pragma unroll
+    for (int distance = lanes / 2; distance > 0; distance /= 2) {
+      sum.add({from_partner(sum.value, distance), from_partner(sum.slope, distance)});
+    }
+    return sum;
+  }
+};
+
+/// A warp has one root.
 template <class Real>
-__global__ void __launch_bounds__(roots_a_block)
+__global__ void __launch_bounds__(roots_a_block* lanes)
     find_roots(SecularEquation<Real> equation, std::int64_t first, std::int64_t end,
                SecularRoot<Real>* roots) {
-  const std::int64_t i = first + std::int64_t{blockIdx.x} * roots_a_block + threadIdx.x;
-  if (i < end) {
-    roots[i] = SecularSearch<Real>(equation, i).run();
+  const std::int64_t i = first + std::int64_t{blockIdx.x} * roots_a_block + threadIdx.x / lanes;
+  if (i >= end) {
+    return;
+  }
+  const SecularRoot<Real> root = SecularSearch<Real, AdderOfWarp>(equation, i).run();
+  if (threadIdx.x % lanes == 0) {
+    roots[i] = root;
   }
 }
 
-/// A thread has one weight, and takes the roots in turn.
+/// A warp multiplies one part of the factors of as many weights as it has lanes.
 template <class Real>
-__global__ void __launch_bounds__(roots_a_block)
+__global__ void __launch_bounds__(weights_a_block* most_secular_parts)
     make_weights(SecularEquation<Real> equation, const SecularRoot<Real>* __restrict__ roots,
-                 Real* weights) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * roots_a_block + threadIdx.x;
-  if (i >= equation.count) {
-    return;
-  }
+                 std::int64_t factors_a_part, Real* weights) {
+  __shared__ Real products[most_secular_parts][weights_a_block];
+  const std::int64_t lane = threadIdx.x % lanes;
+  const std::int64_t part = threadIdx.x / lanes;
+  const std::int64_t i = std::int64_t{blockIdx.x} * weights_a_block + lane;
   const Real* __restrict__ d = equation.poles;
   const std::int64_t last = equation.count - 1;
-  const Real own = d[i];
-  Real product = from_pole(equation, roots[last], i);
+  const Real own = d[min(i, last)];
+  const std::int64_t begin = part * factors_a_part;
+  const std::int64_t end = min(begin + factors_a_part, last);
+  Real product = 1;
 #pragma unroll 4
-  for (std::int64_t j = 0; j < last; ++j) {
+  for (std::int64_t j = begin; j < end; ++j) {
     const SecularRoot<Real> root = roots[j];
     product *= ((d[root.origin] - own) + root.offset) / (d[i <= j ? j + 1 : j] - own);
   }
-  weights[i] = std::copysign(std::sqrt(std::abs(product)), equation.weights[i]);
+  products[part][lane] = product;
+  __syncthreads();
+  if (part != 0 || i > last) {
+    return;
+  }
+  Real all = from_pole(equation, roots[last], i);
+  for (std::int64_t p = 0; p * factors_a_part < last; ++p) {
+    all *= products[p][lane];
+  }
+  weights[i] = std::copysign(std::sqrt(std::abs(all)), equation.weights[i]);
 }
 
 /// A block makes some eigenvectors, which share what it reads; it makes their entries a second time
@@ -112,7 +150,7 @@ void TridiagonalDeviceKernels<Real>::secular_roots(cudaStream_t stream,
                                                    const SecularEquation<Real>& equation,
                                                    std::int64_t first, std::int64_t count,
                                                    Root* roots) {
-  launch(stream, &find_roots<Real>, divide_up(count, roots_a_block), {dim3(roots_a_block)},
+  launch(stream, &find_roots<Real>, divide_up(count, roots_a_block), {dim3(roots_a_block * lanes)},
          equation, first, first + count, roots);
 }
 
@@ -120,8 +158,11 @@ template <class Real>
 void TridiagonalDeviceKernels<Real>::secular_weights(cudaStream_t stream,
                                                      const SecularEquation<Real>& equation,
                                                      const Root* roots, Real* weights) {
-  launch(stream, &make_weights<Real>, divide_up(equation.count, roots_a_block),
-         {dim3(roots_a_block)}, equation, roots, weights);
+  const std::int64_t factors = equation.count - 1;
+  const std::int64_t part = secular_part(factors);
+  const auto parts = static_cast<unsigned>(std::max<std::int64_t>(divide_up(factors, part), 1));
+  launch(stream, &make_weights<Real>, divide_up(equation.count, weights_a_block),
+         {dim3(weights_a_block * parts)}, equation, roots, part, weights);
 }
 
 template <class Real>
