@@ -24,7 +24,7 @@ enum class Status : std::uint8_t {
   breakdown = 6,              ///< a Krylov method divides by zero to working precision
   unsuitable_method = 7,      ///< A or the preconditioner is not what the method is for
   nonfinite_product = 8,      ///< a product with A or the preconditioner holds a NaN or an infinity
-  cancelled = 9,              ///< the caller asked for the end; there is an iterate
+  stopped = 9,                ///< the caller asked for the end; there is an iterate
 };
 
 /// What a status comes to, whatever the routine.

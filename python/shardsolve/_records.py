@@ -31,6 +31,10 @@ class Status(enum.IntEnum):
     NONFINITE_INPUT = 3
     OVERFLOW = 4
     NOT_CONVERGED = 5
+    BREAKDOWN = 6
+    UNSUITABLE_METHOD = 7
+    NONFINITE_PRODUCT = 8
+    STOPPED = 9
     INVALID_ARGUMENT = FAILURE
     OUT_OF_MEMORY = 101
     DEVICE = 102
@@ -52,7 +56,11 @@ _ADVICE = {
     Status.NOT_HERMITIAN: "Both triangles are needed; pass (A + A^H) / 2 to accept the difference.",
     Status.NONFINITE_INPUT: "Find out where the NaN or infinity was made.",
     Status.OVERFLOW: "Scale the matrix or the right-hand sides, or use a wider dtype.",
-    Status.NOT_CONVERGED: "An iteration for eigenvalues failed: please report the matrix.",
+    Status.NOT_CONVERGED: "Of eigenvalues: please report the matrix. Of a solve: see the message.",
+    Status.BREAKDOWN: "Use another method or a preconditioner.",
+    Status.UNSUITABLE_METHOD: "Use a method for such a matrix: the message names one.",
+    Status.NONFINITE_PRODUCT: "Find out where the NaN or infinity in a product was made.",
+    Status.STOPPED: "The call was stopped as asked.",
     Status.INVALID_ARGUMENT: "See the message.",
     Status.OUT_OF_MEMORY: "Use more devices, a smaller problem, or overwrite_a=True.",
     Status.DEVICE: "A device failed or is missing: see the message.",

@@ -74,8 +74,8 @@ std::string nonfinite_product(const Location&) {
          "the vector does not: look at what computes it (the solve's own message says where)";
 }
 
-std::string cancelled(const Location&) {
-  return "the call was cancelled as asked; what there is has not converged";
+std::string stopped(const Location&) {
+  return "the call was stopped as asked; what there is has not converged";
 }
 
 std::string unknown(const Location&) { return "unknown status"; }
@@ -101,8 +101,8 @@ StatusRow row_of(Status status) {
       return {"unsuitable_method", StatusClass::input, unsuitable_method};
     case Status::nonfinite_product:
       return {"nonfinite_product", StatusClass::numerical, nonfinite_product};
-    case Status::cancelled:
-      return {"cancelled", StatusClass::resources, cancelled};
+    case Status::stopped:
+      return {"stopped", StatusClass::resources, stopped};
   }
   return {"unknown", StatusClass::numerical, unknown};
 }

@@ -196,7 +196,7 @@ Row row_of(Status status) {
       return {"nonfinite_preconditioner", Common::nonfinite_product, false,
               nonfinite_preconditioner};
     case Status::cancelled:
-      return {"cancelled", Common::cancelled, false, cancelled};
+      return {"cancelled", Common::stopped, false, cancelled};
     case Status::overflow:
       return {"overflow", Common::overflow, false, overflow};
   }
