@@ -53,9 +53,8 @@ std::string overflow(const Location&) {
 
 std::string not_converged(const Location&) {
   return "an iteration did not converge, and there is no answer: of one for eigenvalues this is "
-         "not "
-         "known to happen with finite numbers, so please report the matrix; a Krylov solve says in "
-         "its own message how far it came and what to do";
+         "not known to happen with finite numbers, so please report the matrix; a Krylov solve "
+         "says in its own message how far it came and what to do";
 }
 
 std::string breakdown(const Location&) {
@@ -65,8 +64,7 @@ std::string breakdown(const Location&) {
 
 std::string unsuitable_method(const Location&) {
   return "the matrix or the preconditioner is not Hermitian or not positive definite, as the "
-         "method "
-         "needs it: use another method (the solve's own message says which)";
+         "method needs it: use another method (the solve's own message says which)";
 }
 
 std::string nonfinite_product(const Location&) {
