@@ -20,10 +20,13 @@ build: ## library and command line tool in build/release, for GPUs too where CUD
 demo: ## a real problem, from a file to a certified answer
 	@scripts/setup.sh demo
 	@$(CONFIGURE) $(WITH_PYTHON) > build/release-configure.log || { cat build/release-configure.log; exit 1; }
-	@$(BUILD) shardsolve_cli shardsolve_jax shardsolve_backends
+	@$(BUILD) shardsolve_cli shardsolve_jax shardsolve_backends shardsolve_beam
 	@cmake --install build/release --component python --prefix python > build/python-install.log
 	@SHARDSOLVE_CLI=build/release/shardsolve $(PYTHON) examples/digits.py
 	@PYTHONPATH=python $(PYTHON) examples/gaussian_process.py
+	@SHARDSOLVE_CLI=build/release/shardsolve $(PYTHON) examples/quantum_dot.py
+	@build/release/beam linear --solver cg --preconditioner blocks --ranks 2 --until 1 --output out/beam
+	@$(PYTHON) examples/beam/picture.py out/beam
 
 .PHONY: test
 test: ## the library, the command and the JAX package: what a user should see pass

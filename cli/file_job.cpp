@@ -29,19 +29,33 @@ std::string answer(const Options& options, const Report& report) {
 Inputs open_inputs(Workplace& workplace, bool has_right_hand_sides) {
   const Inputs inputs =
       workplace.everywhere([&options = workplace.options(), has_right_hand_sides] {
-        Inputs all{open_matrix(options.matrix), std::nullopt};
+        Inputs all{open_matrix(options.matrix), std::nullopt, std::nullopt};
         if (has_right_hand_sides) {
           all.b = open_right_hand_sides(options.right_hand_sides, all.a);
         }
-        require_distinct_files(options);
+        if (!options.second_matrix.empty()) {
+          all.second = open_second_matrix(options.second_matrix, all.a);
+        }
         return all;
       });
   std::vector<Input> files = {inputs.a};
   if (inputs.b) {
     files.push_back(*inputs.b);
   }
+  if (inputs.second) {
+    files.push_back(*inputs.second);
+  }
   require_same_files(workplace, files);
   return inputs;
+}
+
+Result only_result(std::string_view name, const Options& options, const Input& like) {
+  return {.key = "output",
+          .name = name,
+          .path = options.output,
+          .dtype = like.dtype(),
+          .shape = like.shape(),
+          .fortran_order = like.fortran_order()};
 }
 
 int conclude(Workplace& workplace, ProgressDisplay& progress, Report& report) {
@@ -60,9 +74,12 @@ int conclude(Workplace& workplace, ProgressDisplay& progress, Report& report) {
     return code;
   }
   if (!printed) {
-    print_error(
-        fmt::format("the report could not be written to standard output{}",
-                    options.output.empty() ? "" : "; '" + options.output + "' is complete"));
+    std::vector<std::string> paths;
+    for (const Result& result : report.results) {
+      paths.push_back(result.path);
+    }
+    print_error(fmt::format("the report could not be written to standard output{}",
+                            paths.empty() ? "" : "; " + are_complete(paths)));
     return exit_environment;
   }
   return code;

@@ -3,7 +3,6 @@
 
 #include "core/each_dtype.hpp"
 #include "input.hpp"
-#include "io/npy_literal.hpp"
 #include "output.hpp"
 #include "report.hpp"
 #include "workplace.hpp"
@@ -26,7 +25,8 @@ namespace shardsolve::cli {
 /// The input files of a job, open.
 struct Inputs {
   Input a;
-  std::optional<Input> b;  ///< right-hand sides, if the job has any
+  std::optional<Input> b;       ///< right-hand sides, if the job has any
+  std::optional<Input> second;  ///< B of a generalised problem
 };
 
 /// What the devices hold of them.
@@ -34,34 +34,41 @@ template <Scalar T>
 struct Operands {
   ShardedMatrix<T> a;
   std::optional<RightHandSides<T>> b;
+  std::optional<ShardedMatrix<T>> second;  ///< to be factored, and with a tile for it
 };
-
-using OutputArray = std::shared_ptr<ArrayFile>;
 
 /// A job is a class of static members:
 /// - has_right_hand_sides: whether it reads b;
+/// - has_tile: whether its calls go by the tile of the layout;
 /// - doing: what it does, in front of the name of A ("solving with");
+/// - results(): what it writes. Throws Error(invalid_argument) if the options ask for what A has
+///   not;
 /// - plans(): the memory of the calls that it makes, one after the other;
-/// - result_like(): the input whose shape, dtype and order the result has; null if it writes none;
-/// - compute(): the work; sets `outcome` and the numbers of the report;
+/// - compute(): the work; sets `outcome` and the numbers of the report, and shapes of results that
+///   were not known;
 /// - write(): each rank writes its part of the result; returns the seconds;
 /// - words(): what the text report says of this job alone, when there is an answer.
 template <class Job>
 concept FileJob = requires(Workplace& workplace, const Inputs& inputs, const SlabLayout& layout,
-                           const Operands<double>& operands, const OutputArray& result,
+                           const Operands<double>& operands, const ArrayFiles& files,
                            const Options& options, Report& report) {
   { Job::has_right_hand_sides } -> std::convertible_to<bool>;
+  { Job::has_tile } -> std::convertible_to<bool>;
   { Job::doing } -> std::convertible_to<std::string_view>;
-  { Job::plans(layout, inputs) } -> std::same_as<std::vector<Plan>>;
-  { Job::result_like(inputs) } -> std::same_as<const Input*>;
+  { Job::results(options, inputs) } -> std::same_as<std::vector<Result>>;
+  { Job::plans(workplace, layout, inputs) } -> std::same_as<std::vector<Plan>>;
   { Job::compute(workplace, operands, report) } -> std::same_as<void>;
-  { Job::write(workplace, operands, result) } -> std::same_as<double>;
+  { Job::write(workplace, operands, report, files) } -> std::same_as<double>;
   { Job::words(options, report) } -> std::same_as<Words>;
 };
 
-/// Opens A, and b if there is to be one; the same in all processes. Throws Error if they cannot be
-/// read, do not fit each other, or are the files that outputs go to.
+/// Opens A, b if there is to be one, and the second matrix that the options name; the same in all
+/// processes. Throws Error if they cannot be
+/// read or do not fit each other.
 Inputs open_inputs(Workplace& workplace, bool has_right_hand_sides);
+
+/// The one result of a job, which -o names; shape, dtype and order are those of `like`.
+Result only_result(std::string_view name, const Options& options, const Input& like);
 
 /// Prints the report, or the reason why there is no answer; the exit code.
 int conclude(Workplace& workplace, ProgressDisplay& progress, Report& report);
@@ -70,14 +77,11 @@ template <Scalar T, FileJob Job>
 void run_on_files(Workplace& workplace, const Inputs& inputs, const SlabLayout& layout,
                   Report& report) {
   // Claimed before the work, which may be long.
-  OutputArray result;
-  if (const Input* like = Job::result_like(inputs)) {
-    result = open_result(workplace, like->dtype(), like->shape(), like->fortran_order());
-  }
+  const ArrayFiles files = open_results(workplace, report.results);
   const auto trace = open_trace(workplace);
 
   const auto matrix = load_matrix<T>(workplace, inputs.a, layout);
-  Operands<T> operands{matrix.data, std::nullopt};
+  Operands<T> operands{matrix.data, std::nullopt, std::nullopt};
   report.read_seconds = matrix.seconds;
   if (inputs.b) {
     const auto sides = load_right_hand_sides<T>(workplace, *inputs.b, layout);
@@ -85,37 +89,50 @@ void run_on_files(Workplace& workplace, const Inputs& inputs, const SlabLayout& 
     report.read_seconds += sides.seconds;
   }
 
+  if (inputs.second) {
+    const auto second = load_matrix<T>(workplace, *inputs.second,
+                                       workplace.layout_to_factor(report.n, report.dtype));
+    operands.second = second.data;
+    report.read_seconds += second.seconds;
+  }
+
   Job::compute(workplace, operands, report);
   if (!report.outcome.ok()) {
-    report.outcome.location = location_in_file(report.outcome, inputs.a);
+    report.outcome.location = location_in_file(
+        report.outcome, report.is_about_second_matrix ? inputs.second.value() : inputs.a);
     return;
   }
-  const double written = Job::write(workplace, operands, result);
-  const double committed = commit(workplace, result, trace);
-  report.write_seconds = result != nullptr ? written + committed : 0.0;
+  begin_results(workplace, files, report.results);
+  const double written = Job::write(workplace, operands, report, files);
+  const double committed = commit(workplace, files, trace);
+  report.write_seconds = files.empty() ? 0.0 : written + committed;
 }
 
 /// Runs a job: what Verb::run is of it.
 template <FileJob Job>
 int run_file_job(Workplace& workplace, ProgressDisplay& progress) {
-  workplace.take_tile_table();
+  if (Job::has_tile) {
+    workplace.take_tile_table();
+  }
+  const Options& options = workplace.options();
   const Inputs inputs = open_inputs(workplace, Job::has_right_hand_sides);
-  const Dtype dtype = inputs.a.dtype();
-  const TileChoice tile = workplace.tile_for(inputs.a.columns, dtype);
-  const SlabLayout layout = workplace.layout(inputs.a.columns, tile);
-  workplace.require_memory(Job::plans(layout, inputs),
-                           fmt::format("{} '{}'", Job::doing, inputs.a.path()));
-
-  Report report{.n = inputs.a.columns, .dtype = dtype, .tile = tile};
+  Report report{.n = inputs.a.columns, .dtype = inputs.a.dtype()};
   if (inputs.b) {
     report.right_hand_sides = inputs.b->columns;
   }
-  if (const Input* like = Job::result_like(inputs)) {
-    report.output_shape = io::format_shape(like->shape());
+  report.results = Job::results(options, inputs);
+  require_distinct_files(workplace, report.results);
+  if (Job::has_tile) {
+    report.tile = workplace.tile_for(report.n, report.dtype);
   }
-  with_dtype(dtype, [&]<class T>() { run_on_files<T, Job>(workplace, inputs, layout, report); });
+  const SlabLayout layout = workplace.layout(report.n, report.tile);
+  workplace.require_memory(Job::plans(workplace, layout, inputs),
+                           fmt::format("{} '{}'", Job::doing, inputs.a.path()));
+
+  with_dtype(report.dtype,
+             [&]<class T>() { run_on_files<T, Job>(workplace, inputs, layout, report); });
   if (report.outcome.ok()) {
-    report.words = Job::words(workplace.options(), report);
+    report.words = Job::words(options, report);
   }
   return conclude(workplace, progress, report);
 }

@@ -33,15 +33,25 @@ Dtype common_dtype(Dtype a, Dtype b) {
 }
 
 /// "A.astype(...)", "b.astype(...)" or both.
-std::string cast_advice(Dtype a, Dtype b) {
+std::string cast_advice(Dtype a, Dtype b, std::string_view name_of_b) {
   const Dtype common = common_dtype(a, b);
   const auto cast = [&](std::string_view array) {
     return fmt::format("{}.astype(numpy.{})", array, name(common));
   };
   if (a == common) {
-    return cast("b");
+    return cast(name_of_b);
   }
-  return b == common ? cast("A") : cast("A") + " and " + cast("b");
+  return b == common ? cast("A") : cast("A") + " and " + cast(name_of_b);
+}
+
+void require_same_dtype(const Input& a, const Input& b, std::string_view name_of_b) {
+  if (b.dtype() != a.dtype()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} and {}; both need the same dtype: save {}",
+                            io::describe(a.reader->header(), a.path()),
+                            io::describe(b.reader->header(), b.path()),
+                            cast_advice(a.dtype(), b.dtype(), name_of_b)));
+  }
 }
 
 /// What tells the file from others, a line: what it holds, its size and when it was last written.
@@ -78,14 +88,20 @@ void require_same_files(Workplace& workplace, const std::vector<Input>& inputs) 
 Input open_right_hand_sides(const std::string& path, const Input& a) {
   auto reader = std::make_shared<const io::NpyReader>(path);
   const std::int64_t columns = io::require_right_hand_sides(reader->header(), a.columns, path);
-  if (reader->header().dtype != a.dtype()) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("{} and {}; both need the same dtype: save {}",
-                            io::describe(a.reader->header(), a.path()),
-                            io::describe(reader->header(), path),
-                            cast_advice(a.dtype(), reader->header().dtype)));
+  Input b{std::move(reader), columns};
+  require_same_dtype(a, b, "b");
+  return b;
+}
+
+Input open_second_matrix(const std::string& path, const Input& a) {
+  Input b = open_matrix(path);
+  if (b.columns != a.columns) {
+    throw Error(ErrorKind::invalid_argument, fmt::format("{} and {}; both need the same shape",
+                                                         io::describe(a.reader->header(), a.path()),
+                                                         io::describe(b.reader->header(), path)));
   }
-  return {std::move(reader), columns};
+  require_same_dtype(a, b, "B");
+  return b;
 }
 
 template <Scalar T>

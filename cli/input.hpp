@@ -35,6 +35,9 @@ Input open_matrix(const std::string& path);
 /// Throws as open_matrix, if rows or dtype are not those of the matrix `a`.
 Input open_right_hand_sides(const std::string& path, const Input& a);
 
+/// Throws as open_matrix, if shape or dtype are not those of the matrix `a`.
+Input open_second_matrix(const std::string& path, const Input& a);
+
 /// Throws Error(invalid_argument) unless the files are the same in all processes, as far as size,
 /// time and a sample of the contents tell.
 void require_same_files(Workplace& workplace, const std::vector<Input>& inputs);

@@ -26,14 +26,17 @@ Outcome invert(Workplace& workplace, const ShardedMatrix<T>& a) {
 
 struct InverseJob {
   static constexpr bool has_right_hand_sides = false;
+  static constexpr bool has_tile = true;
   static constexpr std::string_view doing = "inverting";
 
-  static std::vector<Plan> plans(const SlabLayout& layout, const Inputs& inputs) {
+  static std::vector<Result> results(const Options& options, const Inputs& inputs) {
+    return {only_result("inverse", options, inputs.a)};
+  }
+
+  static std::vector<Plan> plans(const Workplace&, const SlabLayout& layout, const Inputs& inputs) {
     const Dtype dtype = inputs.a.dtype();
     return {plan_cholesky_factor(layout, dtype), plan_cholesky_inverse(layout, dtype)};
   }
-
-  static const Input* result_like(const Inputs& inputs) { return &inputs.a; }
 
   /// The inverse replaces A.
   template <Scalar T>
@@ -43,14 +46,13 @@ struct InverseJob {
   }
 
   template <Scalar T>
-  static double write(Workplace& workplace, const Operands<T>& operands,
-                      const OutputArray& result) {
-    return write_hermitian(workplace, operands.a, result);
+  static double write(Workplace& workplace, const Operands<T>& operands, const Report&,
+                      const ArrayFiles& files) {
+    return write_hermitian(workplace, operands.a, files.front());
   }
 
   static Words words(const Options& options, const Report& report) {
     return {.headline = fmt::format("Inverted A\n  A {}\n", matrix_of(options, report)),
-            .result = "inverse",
             .remarks = {{&Outcome::backward_error, ", on a random vector"},
                         {&Outcome::rcond, remark_on_error("the inverse", report.error_estimate)}}};
   }

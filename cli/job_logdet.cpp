@@ -31,14 +31,15 @@ double error_of_log_determinant(const CholeskyFactor<T>& factor, double rcond) {
 
 struct LogdetJob {
   static constexpr bool has_right_hand_sides = false;
+  static constexpr bool has_tile = true;
   static constexpr std::string_view doing = "factoring";
 
-  static std::vector<Plan> plans(const SlabLayout& layout, const Inputs& inputs) {
+  static std::vector<Result> results(const Options&, const Inputs&) { return {}; }
+
+  static std::vector<Plan> plans(const Workplace&, const SlabLayout& layout, const Inputs& inputs) {
     const Dtype dtype = inputs.a.dtype();
     return {plan_cholesky_factor(layout, dtype), plan_cholesky_solve(layout, dtype, 1)};
   }
-
-  static const Input* result_like(const Inputs&) { return nullptr; }
 
   template <Scalar T>
   static void compute(Workplace& workplace, const Operands<T>& operands, Report& report) {
@@ -54,7 +55,7 @@ struct LogdetJob {
   }
 
   template <Scalar T>
-  static double write(Workplace&, const Operands<T>&, const OutputArray&) {
+  static double write(Workplace&, const Operands<T>&, const Report&, const ArrayFiles&) {
     return 0.0;  // the report has it
   }
 
@@ -62,7 +63,6 @@ struct LogdetJob {
     return {
         .headline = fmt::format("log(det(A)) = {:.17g}\n  A {}; its determinant is positive\n",
                                 report.log_determinant.value_or(0.0), matrix_of(options, report)),
-        .result = "",
         .remarks = {{&Outcome::rcond, fmt::format("; error of log(det(A)) about {:.1e} or less",
                                                   report.error_estimate.value_or(0.0))}}};
   }

@@ -14,15 +14,18 @@ namespace {
 // NOLINTBEGIN(bugprone-unchecked-optional-access)
 struct SolveJob {
   static constexpr bool has_right_hand_sides = true;
+  static constexpr bool has_tile = true;
   static constexpr std::string_view doing = "solving with";
 
-  static std::vector<Plan> plans(const SlabLayout& layout, const Inputs& inputs) {
+  static std::vector<Result> results(const Options& options, const Inputs& inputs) {
+    return {only_result("x", options, *inputs.b)};
+  }
+
+  static std::vector<Plan> plans(const Workplace&, const SlabLayout& layout, const Inputs& inputs) {
     const Dtype dtype = inputs.a.dtype();
     return {plan_cholesky_factor(layout, dtype),
             plan_cholesky_solve(layout, dtype, inputs.b->columns)};
   }
-
-  static const Input* result_like(const Inputs& inputs) { return &*inputs.b; }
 
   /// x replaces b, the factor replaces A.
   template <Scalar T>
@@ -34,16 +37,15 @@ struct SolveJob {
   }
 
   template <Scalar T>
-  static double write(Workplace& workplace, const Operands<T>& operands,
-                      const OutputArray& result) {
-    return write_solution(workplace, *operands.b, result);
+  static double write(Workplace& workplace, const Operands<T>& operands, const Report&,
+                      const ArrayFiles& files) {
+    return write_solution(workplace, *operands.b, files.front());
   }
 
   static Words words(const Options& options, const Report& report) {
     return {.headline = fmt::format("Solved A x = b for {}\n  A {}\n  b '{}'\n",
                                     plural(report.right_hand_sides.value_or(0), "right-hand side"),
                                     matrix_of(options, report), options.right_hand_sides),
-            .result = "x",
             .remarks = {{&Outcome::rcond, remark_on_error("x", report.error_estimate)}}};
   }
 };

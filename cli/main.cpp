@@ -208,7 +208,9 @@ int run(const CommandLine& line) {
     message = error.what();
   } catch (const std::bad_alloc&) {
     kind = ErrorKind::out_of_memory;
-    message = "the system has no memory left; use a machine with more";
+    message =
+        "the system has no memory left, or a limit on addresses (ulimit -v) is reached; use a "
+        "machine with more";
   } catch (const std::exception& error) {
     message = fmt::format("{}: this is a bug of shardsolve, please report it", error.what());
   }

@@ -18,9 +18,11 @@ namespace shardsolve::cli {
 namespace {
 
 constexpr const char* about =
-    "Solves dense Hermitian positive definite systems over many devices. Matrices come from .npy\n"
-    "files (numpy.save) of float32, float64, complex64 or complex128; each device reads its own\n"
-    "share. Every answer comes with a certificate, every refusal with a reason.";
+    "Solves dense Hermitian positive definite systems over many devices, and finds eigenvalues "
+    "and\n"
+    "eigenvectors of Hermitian matrices. Matrices come from .npy files (numpy.save) of float32,\n"
+    "float64, complex64 or complex128; each device reads its own share. Every answer comes with a\n"
+    "certificate, every refusal with a reason.";
 
 constexpr const char* exit_codes =
     "Exit codes: 0 solved; 1 no answer for numerical reasons (not positive definite, ...);\n"

@@ -3,6 +3,7 @@
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/dtype.hpp>
+#include <shardsolve/eigh.hpp>
 #include <shardsolve/mesh.hpp>
 
 #include <cstdint>
@@ -20,7 +21,8 @@ struct Options {
   const Verb* verb = nullptr;    ///< the command; null if none was given
   std::string matrix;            ///< path of A
   std::string right_hand_sides;  ///< path of b; solve only
-  std::string output;            ///< path of x or of the inverse; empty for logdet
+  std::string second_matrix;     ///< path of B of A z = w B z; eigh only
+  std::string output;            ///< path of x or of the inverse, prefix of eigh; empty for logdet
   std::string trace;             ///< path of the trace; empty for none
   Backend backend = Backend::cpu;
   std::int64_t devices = 1;     ///< that share the work
@@ -33,8 +35,10 @@ struct Options {
   std::vector<std::int64_t> sizes;            ///< rows of the matrices that tune and bench make
   std::vector<Dtype> dtypes;                  ///< of tune and bench; bench takes one
   double budget = 120.0;                      ///< seconds that tune may take
-  std::int64_t runs = 5;                      ///< of each job of bench
+  std::string bench_job;                      ///< what bench times
+  std::int64_t runs = 5;                      ///< of each of its calls
   double timeout = 300.0;                     ///< seconds without a sign of life from a device
+  EighRequest eigh;                           ///< which eigenvalues; eigh only
   bool rcond = true;                          ///< estimated; solve only
   Assume assume = Assume::positive_definite;  ///< of solve, inverse and logdet
   bool force = false;

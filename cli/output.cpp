@@ -7,6 +7,7 @@
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -55,14 +56,41 @@ void require_distinct(const NamedFile& output, const NamedFile& other) {
 
 io::Overwrite overwrite(const Options& options) { return {options.force, "--force"}; }
 
+void sync(const ArrayFiles& results) {
+  for (const auto& result : results) {
+    result->file.sync();
+  }
+}
+
 /// What fails here fails late: something else has taken the name, or the disk is gone.
-void commit_last(io::OutputFile& trace, const ArrayFile* result) {
+void commit_last(io::OutputFile& trace, const ArrayFiles& results) {
   try {
     trace.commit();
   } catch (const Error& error) {
-    throw Error(error.kind(), result == nullptr ? error.what()
-                                                : fmt::format("{}; '{}' is complete all the same",
-                                                              error.what(), result->file.path()));
+    std::vector<std::string> paths;
+    for (const auto& result : results) {
+      paths.push_back(result->file.path());
+    }
+    throw Error(error.kind(), paths.empty() ? error.what()
+                                            : fmt::format("{}; {} all the same", error.what(),
+                                                          are_complete(paths)));
+  }
+}
+
+/// All get their names, or none.
+void publish(const ArrayFiles& results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    try {
+      results[i]->file.publish();
+    } catch (const Error&) {
+      while (i > 0) {
+        results[--i]->file.retract();
+      }
+      throw;
+    }
+  }
+  for (const auto& result : results) {
+    result->file.settle();
   }
 }
 
@@ -89,6 +117,30 @@ SharedFile share_file(Workplace& workplace, io::OutputFile::Temporary temporary,
   return shared;
 }
 
+/// Claims the name of one result.
+std::shared_ptr<ArrayFile> open_result(Workplace& workplace, const Result& result) {
+  const auto make = [=, &options = workplace.options()](const auto& origin) {
+    return std::make_shared<ArrayFile>(result, overwrite(options), origin);
+  };
+  using Temporary = io::OutputFile::Temporary;
+  if (!workplace.has_processes()) {
+    return workplace.everywhere([make] { return make(Temporary::unnamed); });
+  }
+  SharedFile shared = share_file(workplace, Temporary::unnamed, make);
+  // Not all processes can open what has no name.
+  const auto failures = workplace.texts(shared.failure ? "it cannot be opened here" : "");
+  if (std::any_of(failures.begin(), failures.end(),
+                  [](const auto& text) { return !text.empty(); })) {
+    shared = share_file(workplace, Temporary::named, make);
+  }
+  return workplace.everywhere([shared] {
+    if (shared.failure) {
+      std::rethrow_exception(shared.failure);
+    }
+    return shared.file;
+  });
+}
+
 /// Throws Error(communication) if more than `limit` has passed since `since`: the others wait while
 /// rank 0 finishes the outputs, and have given up by then.
 void require_awaited(std::chrono::steady_clock::time_point since, Seconds limit) {
@@ -107,40 +159,48 @@ std::int64_t bytes_of_line(std::int64_t elements) {
 
 }  // namespace
 
-void require_distinct_files(const Options& options) {
-  const NamedFile result{"the output", options.output};
-  const NamedFile trace{"the trace", options.trace};
-  const std::array inputs = {NamedFile{"the matrix", options.matrix},
-                             NamedFile{"the right-hand sides", options.right_hand_sides}};
-  for (const NamedFile& input : inputs) {
-    require_distinct(result, input);
-    require_distinct(trace, input);
-  }
-  require_distinct(trace, result);
+std::string are_complete(const std::vector<std::string>& paths) {
+  return fmt::format("'{}' {} complete", fmt::join(paths, "' and '"),
+                     paths.size() == 1 ? "is" : "are");
 }
 
-std::shared_ptr<ArrayFile> open_result(Workplace& workplace, Dtype dtype,
-                                       const std::vector<std::int64_t>& shape, bool fortran_order) {
-  const auto make = [=, &options = workplace.options()](const auto& origin) {
-    return std::make_shared<ArrayFile>(options.output, overwrite(options), origin, dtype, shape,
-                                       fortran_order);
-  };
-  using Temporary = io::OutputFile::Temporary;
-  if (!workplace.has_processes()) {
-    return workplace.everywhere([make] { return make(Temporary::unnamed); });
-  }
-  SharedFile shared = share_file(workplace, Temporary::unnamed, make);
-  // Not all processes can open what has no name.
-  const auto failures = workplace.texts(shared.failure ? "it cannot be opened here" : "");
-  if (std::any_of(failures.begin(), failures.end(),
-                  [](const auto& text) { return !text.empty(); })) {
-    shared = share_file(workplace, Temporary::named, make);
-  }
-  return workplace.everywhere([shared] {
-    if (shared.failure) {
-      std::rethrow_exception(shared.failure);
+void require_distinct_files(Workplace& workplace, const std::vector<Result>& results) {
+  workplace.everywhere([results, &options = workplace.options()] {
+    std::vector<NamedFile> outputs;
+    for (const Result& result : results) {
+      outputs.push_back({"the output", result.path});
     }
-    return shared.file;
+    outputs.push_back({"the trace", options.trace});
+    const std::array inputs = {NamedFile{"the matrix", options.matrix},
+                               NamedFile{"the second matrix", options.second_matrix},
+                               NamedFile{"the right-hand sides", options.right_hand_sides}};
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      for (const NamedFile& input : inputs) {
+        require_distinct(outputs[i], input);
+      }
+      for (std::size_t j = 0; j < i; ++j) {
+        require_distinct(outputs[i], outputs[j]);
+      }
+    }
+    return true;
+  });
+}
+
+ArrayFiles open_results(Workplace& workplace, const std::vector<Result>& results) {
+  ArrayFiles files;
+  for (const Result& result : results) {
+    files.push_back(open_result(workplace, result));
+  }
+  return files;
+}
+
+void begin_results(Workplace& workplace, const ArrayFiles& files,
+                   const std::vector<Result>& results) {
+  workplace.everywhere([files, results] {
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      files[i]->begin(results[i]);
+    }
+    return true;
   });
 }
 
@@ -169,8 +229,8 @@ double write_solution(Workplace& workplace, const RightHandSides<T>& solution,
     const GlobalIndex begin = x.layout().segment(rank.index()).begin;
     in_pieces(rank, "write", block.rows(), bytes_of_line<T>(block.columns()),
               [&](std::int64_t first, std::int64_t count) {
-                to->writer.write_rows<T>({begin + first, begin + first + count},
-                                         block.block(first, 0, count, block.columns()));
+                to->writer().write_rows<T>({begin + first, begin + first + count},
+                                           block.block(first, 0, count, block.columns()));
               });
   });
 }
@@ -187,12 +247,44 @@ double write_hermitian(Workplace& workplace, const ShardedMatrix<T>& x,
                 const MatrixView<T> piece = slab.columns_from(first, count);
                 const MatrixView<T> room = staging.room(piece, x.memory());
                 Staging<T>::move(rank, piece, room);
-                to->writer.write_hermitian_columns<T>({begin + first, begin + first + count}, room);
+                to->writer().write_hermitian_columns<T>({begin + first, begin + first + count},
+                                                        room);
               });
   });
 }
 
-double commit(Workplace& workplace, const std::shared_ptr<ArrayFile>& result,
+template <Scalar T>
+double write_columns(Workplace& workplace, const ShardedMatrix<T>& x,
+                     std::shared_ptr<ArrayFile> to) {
+  return workplace.run([x, to = std::move(to)](mesh::Rank& rank) {
+    const GlobalIndex begin = x.layout().segment(rank.index()).begin;
+    const std::int64_t all = to->writer().header().shape.at(1);
+    const MatrixView<T> slab = x.slab(rank.index());
+    const MatrixView<T> own =
+        slab.columns_from(0, std::clamp<std::int64_t>(all - begin.value(), 0, slab.columns()));
+    Staging<T> staging;
+    in_pieces(rank, "write", own.columns(), bytes_of_line<T>(own.rows()),
+              [&](std::int64_t first, std::int64_t count) {
+                const MatrixView<T> piece = own.columns_from(first, count);
+                const MatrixView<T> room = staging.room(piece, x.memory());
+                Staging<T>::move(rank, piece, room);
+                to->writer().write_columns<T>({begin + first, begin + first + count}, room);
+              });
+  });
+}
+
+template <Scalar T>
+double write_numbers(Workplace& workplace, std::vector<T> numbers, std::shared_ptr<ArrayFile> to) {
+  return workplace.run([numbers = std::move(numbers), to = std::move(to)](mesh::Rank& rank) {
+    if (rank.index() == 0) {
+      const std::int64_t count = std::ssize(numbers);
+      to->writer().write_rows<T>({GlobalIndex(0), GlobalIndex(count)},
+                                 MatrixView<const T>(numbers.data(), count, 1));
+    }
+  });
+}
+
+double commit(Workplace& workplace, const ArrayFiles& results,
               const std::shared_ptr<io::OutputFile>& trace) {
   const auto begin = std::chrono::steady_clock::now();
   workplace.on_rank_0([trace, &spans = workplace.trace()] {
@@ -203,11 +295,11 @@ double commit(Workplace& workplace, const std::shared_ptr<ArrayFile>& result,
     return true;
   });
   const std::stop_token stop = workplace.run_options().cancel;
-  if (result != nullptr && workplace.has_processes()) {
+  if (!results.empty() && workplace.has_processes()) {
     workplace.everywhere(
-        [result, stop] {
+        [results, stop] {
           leave_if_stopped(stop);
-          result->file.sync();
+          sync(results);
           return true;
         },
         "sync");
@@ -221,13 +313,13 @@ double commit(Workplace& workplace, const std::shared_ptr<ArrayFile>& result,
     }
   };
   workplace.on_rank_0(
-      [result, trace, last_check] {
+      [results, trace, last_check] {
         last_check();
-        if (result != nullptr) {
-          result->file.commit(last_check);
-        }
+        sync(results);  // before the names: after a power cut a name must not lead to missing bytes
+        last_check();
+        publish(results);
         if (trace != nullptr) {
-          commit_last(*trace, result.get());
+          commit_last(*trace, results);
         }
         return true;
       },
@@ -235,10 +327,13 @@ double commit(Workplace& workplace, const std::shared_ptr<ArrayFile>& result,
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                      \
-  template double write_solution(Workplace&, const RightHandSides<T>&, \
-                                 std::shared_ptr<ArrayFile>);          \
-  template double write_hermitian(Workplace&, const ShardedMatrix<T>&, std::shared_ptr<ArrayFile>);
+#define SHARDSOLVE_INSTANTIATE(T)                                                                 \
+  template double write_solution(Workplace&, const RightHandSides<T>&,                            \
+                                 std::shared_ptr<ArrayFile>);                                     \
+  template double write_hermitian(Workplace&, const ShardedMatrix<T>&,                            \
+                                  std::shared_ptr<ArrayFile>);                                    \
+  template double write_columns(Workplace&, const ShardedMatrix<T>&, std::shared_ptr<ArrayFile>); \
+  template double write_numbers(Workplace&, std::vector<T>, std::shared_ptr<ArrayFile>);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

@@ -12,35 +12,72 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsolve::cli {
 
-/// An array in the making.
-struct ArrayFile {
-  /// `origin`: what OutputFile takes, the kind of temporary file or the one to join in on.
-  template <class Origin>
-  ArrayFile(const std::string& path, io::Overwrite overwrite, const Origin& origin, Dtype dtype,
-            std::vector<std::int64_t> shape, bool fortran_order)
-      : file(path, overwrite, origin), writer(file, dtype, std::move(shape), fortran_order) {}
-
-  io::OutputFile file;
-  io::NpyWriter writer;
+/// An array that a job writes.
+struct Result {
+  std::string_view key;   ///< of its path in JSON: "output"
+  std::string_view name;  ///< what it holds, for people: "x"
+  std::string path;
+  Dtype dtype = Dtype::float64;
+  std::optional<std::vector<std::int64_t>> shape;  ///< nothing if only the work can tell
+  bool fortran_order = false;
 };
 
-/// Throws Error(invalid_argument) if two outputs, or an output and an input, are the same file,
-/// also through links.
-void require_distinct_files(const Options& options);
+/// "'x.npy' is complete", or "'H.values.npy' and 'H.vectors.npy' are complete".
+std::string are_complete(const std::vector<std::string>& paths);
 
-/// Claims the name and the disk space of the result. Several processes write to one file, which the
-/// one of rank 0 makes: without a name, if all are on one machine. Throws Error(invalid_argument)
-/// if the name is taken and may not be replaced, Error(io) if it cannot be written.
-std::shared_ptr<ArrayFile> open_result(Workplace& workplace, Dtype dtype,
-                                       const std::vector<std::int64_t>& shape, bool fortran_order);
+/// An array in the making.
+class ArrayFile {
+ public:
+  /// `origin`: what OutputFile takes, the kind of temporary file or the one to join in on.
+  template <class Origin>
+  ArrayFile(const Result& result, io::Overwrite overwrite, const Origin& origin)
+      : file(result.path, overwrite, origin) {
+    begin(result);
+  }
+
+  /// Claims the disk space, once the shape is known. Throws Error(io).
+  void begin(const Result& result) {
+    if (result.shape && !writer_) {
+      writer_.emplace(file, result.dtype, *result.shape, result.fortran_order);
+    }
+  }
+  /// Of an array whose shape is known.
+  const io::NpyWriter& writer() const {
+    return *writer_;  // NOLINT(bugprone-unchecked-optional-access)
+  }
+
+  io::OutputFile file;
+
+ private:
+  std::optional<io::NpyWriter> writer_;
+};
+
+/// Those of a job, in the order of its results.
+using ArrayFiles = std::vector<std::shared_ptr<ArrayFile>>;
+
+/// Throws Error(invalid_argument), in all processes, if two outputs, or an output and an input, are
+/// the same file, also through links.
+void require_distinct_files(Workplace& workplace, const std::vector<Result>& results);
+
+/// Claims the names of the results, and the disk space of those whose shape is known. Several
+/// processes write to one file, which the one of rank 0 makes: without a name, if all are on one
+/// machine. Throws Error(invalid_argument) if a name is taken and may not be replaced, Error(io) if
+/// a file cannot be written.
+ArrayFiles open_results(Workplace& workplace, const std::vector<Result>& results);
+
+/// Claims the disk space of those whose shape is known only now. Throws Error(io).
+void begin_results(Workplace& workplace, const ArrayFiles& files,
+                   const std::vector<Result>& results);
 
 /// Claims the name of the trace, in the process of rank 0, which holds that of all; null in the
-/// others, and if none is asked for. Throws as open_result().
+/// others, and if none is asked for. Throws as open_results().
 std::shared_ptr<io::OutputFile> open_trace(Workplace& workplace);
 
 /// Each rank writes the rows of its segment. Returns the seconds.
@@ -53,9 +90,20 @@ template <Scalar T>
 double write_hermitian(Workplace& workplace, const ShardedMatrix<T>& x,
                        std::shared_ptr<ArrayFile> to);
 
-/// Gives the outputs their names, all bytes of all of them being written first. Either may be null.
-/// Up to here a request to stop is obeyed: Error(cancelled). Returns the seconds.
-double commit(Workplace& workplace, const std::shared_ptr<ArrayFile>& result,
+/// Each rank writes the columns of its slab, as far as the array has so many; in Fortran order they
+/// lie side by side in the file. Returns the seconds.
+template <Scalar T>
+double write_columns(Workplace& workplace, const ShardedMatrix<T>& x,
+                     std::shared_ptr<ArrayFile> to);
+
+/// Rank 0 writes numbers that all processes have. Returns the seconds.
+template <Scalar T>
+double write_numbers(Workplace& workplace, std::vector<T> numbers, std::shared_ptr<ArrayFile> to);
+
+/// Gives the outputs their names, all bytes of all of them being written first: all results get
+/// theirs, or none does and what --force would have replaced stays. `trace` may be null. Up to here
+/// a request to stop is obeyed: Error(cancelled). Returns the seconds.
+double commit(Workplace& workplace, const ArrayFiles& results,
               const std::shared_ptr<io::OutputFile>& trace);
 
 }  // namespace shardsolve::cli

@@ -1,5 +1,6 @@
 #include "report.hpp"
 
+#include "io/npy_literal.hpp"
 #include "report_lines.hpp"
 #include "trace_lines.hpp"
 
@@ -22,7 +23,7 @@ std::string_view kind_of_device(const Options& options) {
 /// What an error of this size comes to beside that of rounding.
 std::string in_units_of_rounding(const Figure& figure, double value, Dtype dtype) {
   const double u = unit_roundoff_of(dtype);
-  const std::string units = fmt::format("= {:.2g} u; ", value / u);
+  const std::string units = fmt::format("= {}; ", roundoffs(value / u));
   return units +
          (value / u < figure.rounding
               ? fmt::format("rounding alone gives a small multiple of u = {:.1e}", u)
@@ -62,11 +63,12 @@ std::string time_line(const Options& options, const Report& report) {
   const Outcome& outcome = report.outcome;
   constexpr double giga = 1e9;
   std::string meaning =
-      fmt::format("{:.1f} GFLOP/s on {}, tile {}; reading {}",
+      fmt::format("{:.1f} GFLOP/s on {}{}; reading {}",
                   outcome.seconds > 0.0 ? outcome.flops / outcome.seconds / giga : 0.0,
-                  plural(options.devices, kind_of_device(options)), tile_text(report.tile),
+                  plural(options.devices, kind_of_device(options)),
+                  report.tile ? ", tile " + tile_text(*report.tile) : "",
                   precise_duration(report.read_seconds));
-  if (!options.output.empty()) {
+  if (!report.results.empty()) {
     meaning += fmt::format(", writing {}", precise_duration(report.write_seconds));
   }
   return line("time", precise_duration(outcome.seconds), meaning);
@@ -74,9 +76,9 @@ std::string time_line(const Options& options, const Report& report) {
 
 std::string file_lines(const Options& options, const Report& report) {
   std::string text;
-  if (!options.output.empty()) {
-    text += fmt::format("  {:<15} '{}', {} of shape {}\n", report.words.result, options.output,
-                        name(report.dtype), report.output_shape);
+  for (const Result& result : report.results) {
+    text += fmt::format("  {:<15} '{}', {} of shape {}\n", result.name, result.path,
+                        name(result.dtype), io::format_shape(result.shape.value()));
   }
   if (!options.trace.empty()) {
     text +=
@@ -95,7 +97,10 @@ std::string text_report(const Options& options, const Report& report) {
 std::string reason_of(const Options& options, const Report& report) {
   const std::optional<Location>& location = report.outcome.location;
   const bool of_b = location && location->what == Located::right_hand_side_entry;
-  return fmt::format("'{}': {}", of_b ? options.right_hand_sides : options.matrix,
+  return fmt::format("'{}': {}",
+                     of_b                            ? options.right_hand_sides
+                     : report.is_about_second_matrix ? options.second_matrix
+                                                     : options.matrix,
                      report.outcome.message());
 }
 

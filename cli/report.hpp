@@ -2,6 +2,7 @@
 #pragma once
 
 #include "options.hpp"
+#include "output.hpp"
 #include "tile_choice.hpp"
 
 #include <shardsolve/dtype.hpp>
@@ -19,8 +20,7 @@ namespace shardsolve::cli {
 
 /// What the text report says of one job only.
 struct Words {
-  std::string headline;     ///< the answer, and what it was made from: whole lines
-  std::string_view result;  ///< what the output file holds: "x"
+  std::string headline;  ///< the answer, and what it was made from: whole lines
   /// What the job has to add to the line of a figure.
   std::vector<std::pair<std::optional<double> Outcome::*, std::string>> remarks;
 };
@@ -30,13 +30,15 @@ struct Report {
   std::int64_t n = 0;
   Dtype dtype = Dtype::float64;
   std::optional<std::int64_t> right_hand_sides;
-  TileChoice tile;
+  std::optional<TileChoice> tile;  ///< of routines that have one
+  std::vector<Result> results;     ///< what goes to files; of each at the end the shape is known
   Outcome outcome;
+  bool is_about_second_matrix = false;  ///< the outcome, not about A
   std::optional<double> log_determinant;
-  /// A bound of the relative error of the solution, in the infinity norm, or of the error of the
-  /// log-determinant; infinite if nothing bounds it.
+  std::optional<std::vector<double>> eigenvalues;  ///< ascending
+  /// A bound of the relative error of the solution, in the infinity norm, of the error of the
+  /// log-determinant, or of that of the eigenvalues over ||A||_1; infinite if nothing bounds it.
   std::optional<double> error_estimate;
-  std::string output_shape;  ///< "(1797, 10)"
   double read_seconds = 0.0;
   double write_seconds = 0.0;
   std::optional<TraceSummary> trace;

@@ -47,6 +47,7 @@ Json blank(const Options& options, std::string_view status, const std::string& m
   object.update(Json{{"unit_roundoff", nullptr},
                      {"error_estimate", nullptr},
                      {"logdet", nullptr},
+                     {"eigenvalues", nullptr},
                      {"seconds", nullptr},
                      {"read_seconds", nullptr},
                      {"write_seconds", nullptr},
@@ -56,7 +57,10 @@ Json blank(const Options& options, std::string_view status, const std::string& m
                      {"entry", nullptr},
                      {"matrix", text(options.matrix)},
                      {"right_hand_sides", text(options.right_hand_sides)},
+                     {"second_matrix", text(options.second_matrix)},
                      {"output", nullptr},
+                     {"values", nullptr},
+                     {"vectors", nullptr},
                      {"trace", nullptr},
                      {"trace_summary", nullptr},
                      {"version", version},
@@ -70,11 +74,13 @@ void fill_problem(Json& object, const Report& report) {
   if (report.right_hand_sides) {
     object["rhs"] = *report.right_hand_sides;
   }
-  object["tile"] = report.tile.tile;
-  object["tile_from"] = tile_origin(report.tile);
-  if (report.tile.entry) {
-    object["tile_table"] = text(report.tile.table);
-    object["tile_date"] = report.tile.entry->measured.date;
+  if (report.tile) {
+    object["tile"] = report.tile->tile;
+    object["tile_from"] = tile_origin(*report.tile);
+    if (report.tile->entry) {
+      object["tile_table"] = text(report.tile->table);
+      object["tile_date"] = report.tile->entry->measured.date;
+    }
   }
   object["unit_roundoff"] = unit_roundoff_of(report.dtype);
 }
@@ -89,25 +95,36 @@ void fill_cost(Json& object, const Report& report) {
   object["gflops"] = number(outcome.flops / outcome.seconds / giga);
 }
 
+/// How many, and the ends of the list.
+Json summary_of(const std::vector<double>& eigenvalues) {
+  const bool any = !eigenvalues.empty();
+  return {{"count", eigenvalues.size()},
+          {"smallest", any ? number(eigenvalues.front()) : Json(nullptr)},
+          {"largest", any ? number(eigenvalues.back()) : Json(nullptr)}};
+}
+
 void fill_certificate(Json& object, const Report& report) {
   for (const Figure& figure : Outcome::figures()) {
     object[figure.name] = number(report.outcome.*figure.value);
   }
   object["error_estimate"] = number(report.error_estimate);
   object["logdet"] = number(report.log_determinant);
+  if (report.outcome.ok() && report.eigenvalues) {
+    object["eigenvalues"] = summary_of(*report.eigenvalues);
+  }
 }
 
 Json entry(std::string_view in, const Location& location) {
   return {{"in", in}, {"row", location.row.value()}, {"column", location.column.value()}};
 }
 
-void fill_location(Json& object, const Location& location) {
+void fill_location(Json& object, const Report& report, const Location& location) {
   switch (location.what) {
     case Located::pivot:
       object["pivot"] = {{"row", location.row.value()}, {"rows_before", location.rows_before}};
       return;
     case Located::matrix_entry:
-      object["entry"] = entry("A", location);
+      object["entry"] = entry(report.is_about_second_matrix ? "B" : "A", location);
       return;
     case Located::right_hand_side_entry:
       object["entry"] = entry("b", location);
@@ -125,10 +142,12 @@ std::string json_report(const Options& options, const Report& report) {
   fill_cost(object, report);
   fill_certificate(object, report);
   if (outcome.location) {
-    fill_location(object, *outcome.location);
+    fill_location(object, report, *outcome.location);
   }
   if (outcome.ok()) {
-    object["output"] = text(options.output);
+    for (const Result& result : report.results) {
+      object[result.key] = result.path;
+    }
     object["trace"] = text(options.trace);
     if (report.trace) {
       object["trace_summary"] = runtime::to_json(*report.trace);

@@ -15,6 +15,12 @@ inline std::string precise_duration(double seconds) {
                        : fmt::format("{:.2f} s", seconds);
 }
 
+/// "0.64 u" or "105 u", u being the unit roundoff.
+inline std::string roundoffs(double value) {
+  constexpr double many = 100.0;
+  return value < many ? fmt::format("{:.2g} u", value) : fmt::format("{:.0f} u", value);
+}
+
 inline std::string plural(std::int64_t count, std::string_view thing) {
   return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }

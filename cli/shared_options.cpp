@@ -92,6 +92,18 @@ Assume assumption(const std::string& text, std::initializer_list<Assume> accepte
          "pos is accepted: A is Hermitian positive definite. That is the default: leave it out");
 }
 
+/// What is told while a job on files runs, and at its end.
+void add_telling(CLI::App& command, Options& options) {
+  command
+      .add_option("--trace", options.trace,
+                  "write what every queue did, for ui.perfetto.dev, and print a summary of it")
+      ->type_name("FILE")
+      ->check(file_name());
+  add_timeout(command, options);
+  add_json(command, options);
+  add_quiet(command, options);
+}
+
 template <class Value>
 void sort_and_drop_copies(std::vector<Value>& values) {
   std::sort(values.begin(), values.end());
@@ -108,10 +120,10 @@ void add_input(CLI::App& command, const char* name, std::string& path, const cha
   command.add_option(name, path, what)->required()->type_name("FILE");
 }
 
-void add_output(CLI::App& command, Options& options, const char* what) {
+void add_output(CLI::App& command, Options& options, const char* what, const char* type) {
   command.add_option("-o,--output", options.output, what)
       ->required()
-      ->type_name("FILE")
+      ->type_name(type)
       ->check(file_name());
   command.add_flag("--force", options.force,
                    "replace output files that exist (never an input file)");
@@ -181,6 +193,11 @@ void add_tile(CLI::App& command, Options& options) {
   add_tile_table(command, options);
 }
 
+void add_run_options(CLI::App& command, Options& options, TypedOptions& typed) {
+  add_devices(command, options, typed.devices);
+  add_telling(command, options);
+}
+
 void add_job_options(CLI::App& command, Options& options, TypedOptions& typed) {
   command
       .add_option("--assume", typed.assume,
@@ -188,14 +205,7 @@ void add_job_options(CLI::App& command, Options& options, TypedOptions& typed) {
       ->type_name("KIND");
   add_devices(command, options, typed.devices);
   add_tile(command, options);
-  command
-      .add_option("--trace", options.trace,
-                  "write what every queue did, for ui.perfetto.dev, and print a summary of it")
-      ->type_name("FILE")
-      ->check(file_name());
-  add_timeout(command, options);
-  add_json(command, options);
-  add_quiet(command, options);
+  add_telling(command, options);
 }
 
 std::int64_t default_devices() {

@@ -23,6 +23,8 @@ struct DeviceList {
 struct TypedOptions {
   DeviceList devices;
   std::string assume = "pos";
+  std::string indices;  ///< of eigh, as the next
+  std::string range;
   std::string sizes;  ///< of tune and bench, as the two below
   std::string dtypes;
   std::string job;
@@ -30,7 +32,7 @@ struct TypedOptions {
 
 /// A positional argument that names a file.
 void add_input(CLI::App& command, const char* name, std::string& path, const char* what);
-void add_output(CLI::App& command, Options& options, const char* what);
+void add_output(CLI::App& command, Options& options, const char* what, const char* type = "FILE");
 void add_devices(CLI::App& command, const Options& options, DeviceList& devices);
 void add_json(CLI::App& command, Options& options);
 void add_quiet(CLI::App& command, Options& options);
@@ -39,7 +41,9 @@ void add_timeout(CLI::App& command, Options& options);
 void add_tile_table(CLI::App& command, Options& options);
 /// --tile, and the table that it comes from otherwise.
 void add_tile(CLI::App& command, Options& options);
-/// What the jobs on files share: --assume, devices, tile, trace, timeout, --json and --quiet.
+/// What all jobs on files share: devices, trace, timeout, --json and --quiet.
+void add_run_options(CLI::App& command, Options& options, TypedOptions& typed);
+/// The same, with --assume and the tile.
 void add_job_options(CLI::App& command, Options& options, TypedOptions& typed);
 
 /// CPU devices without --devices: the cores that this process may run on, at most 8.

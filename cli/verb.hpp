@@ -56,6 +56,7 @@ consteval Verb complete(const Verb& verb) {
 extern const Verb solve_verb;
 extern const Verb inverse_verb;
 extern const Verb logdet_verb;
+extern const Verb eigh_verb;
 extern const Verb doctor_verb;
 extern const Verb tune_verb;
 extern const Verb bench_verb;

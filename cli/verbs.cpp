@@ -3,7 +3,7 @@
 namespace shardsolve::cli {
 
 std::span<const Verb* const> verbs() {
-  static constexpr const Verb* table[] = {&solve_verb,  &inverse_verb, &logdet_verb,
+  static constexpr const Verb* table[] = {&solve_verb,  &inverse_verb, &logdet_verb, &eigh_verb,
                                           &doctor_verb, &tune_verb,    &bench_verb};
   return table;
 }

@@ -158,8 +158,12 @@ TileChoice Workplace::tile_for(std::int64_t n, Dtype dtype) {
   return choice;
 }
 
-SlabLayout Workplace::layout(std::int64_t n, const TileChoice& tile) const {
-  return SlabLayout::even(n, mesh_.ranks(), tile.tile);
+SlabLayout Workplace::layout(std::int64_t n, const std::optional<TileChoice>& tile) const {
+  return SlabLayout::even(n, mesh_.ranks(), tile ? tile->tile : std::max<std::int64_t>(n, 1));
+}
+
+SlabLayout Workplace::layout_to_factor(std::int64_t n, Dtype dtype) const {
+  return SlabLayout::even(n, mesh_.ranks(), mesh_.default_tile(n, dtype));
 }
 
 void Workplace::require_memory(const std::vector<Plan>& plans, const std::string& job) {

@@ -81,8 +81,11 @@ class Workplace {
   /// The tile that the options or the table ask for, else the library's choice. Throws
   /// Error(invalid_argument) unless it is the same in all processes.
   TileChoice tile_for(std::int64_t n, Dtype dtype);
-  /// The layout with that tile, for a matrix of n x n.
-  SlabLayout layout(std::int64_t n, const TileChoice& tile) const;
+  /// The layout with that tile, for a matrix of n x n; without one where only the boundaries of
+  /// slabs count.
+  SlabLayout layout(std::int64_t n, const std::optional<TileChoice>& tile) const;
+  /// The layout of a matrix that a job without a tile of its own factors on the way.
+  SlabLayout layout_to_factor(std::int64_t n, Dtype dtype) const;
   /// Throws Error(out_of_memory) if calls with these plans, one after the other on the same slabs,
   /// will not fit into the memory that is free now. There is at least one.
   void require_memory(const std::vector<Plan>& plans, const std::string& job);

@@ -10,7 +10,7 @@ endif()
 
 add_executable(shardsolve_cli ${cli_sources})
 target_include_directories(shardsolve_cli PRIVATE "${PROJECT_SOURCE_DIR}/cli")
-target_link_libraries(shardsolve_cli PRIVATE shardsolve_doctor shardsolve_measure CLI11::CLI11)
+target_link_libraries(shardsolve_cli PRIVATE shardsolve_doctor shardsolve_measure shardsolve_sparse_files CLI11::CLI11)
 
 file(RELATIVE_PATH bin_to_lib "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
 set_target_properties(

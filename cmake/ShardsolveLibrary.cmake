@@ -7,22 +7,25 @@ set(generated_include "${PROJECT_BINARY_DIR}/generated/include")
 configure_file("${PROJECT_SOURCE_DIR}/include/shardsolve/version.hpp.in"
                "${generated_include}/shardsolve/version.hpp" @ONLY)
 
-# All rooms but two, which are for tests, benchmarks and the command's measurements. What needs CUDA or MPI are shared
-# libraries of their own, loaded at run time.
+# All rooms but three: matgen and reference are for tests, benchmarks and the command's measurements, sparse_files for
+# tests and the command. What needs CUDA or MPI are shared libraries of their own, loaded at run time.
 shardsolve_sources(all_sources src)
 set(library_sources)
 foreach(source IN LISTS all_sources)
   file(RELATIVE_PATH path "${PROJECT_SOURCE_DIR}/src" "${source}")
-  if(NOT path MATCHES "^(matgen|reference)/|/(cuda|mpi)/")
+  if(NOT path MATCHES "^(matgen|reference|sparse_files)/|/(cuda|mpi)/")
     list(APPEND library_sources "${source}")
   endif()
 endforeach()
 
 # Not in a batch with others: what they have for vector units, pragmas and inlining, is for themselves.
-foreach(source IN ITEMS fixed_dot hermitian_multiply)
+foreach(source IN ITEMS fixed_dot hermitian_multiply krylov_kernels sparse_kernels)
   set_source_files_properties("${PROJECT_SOURCE_DIR}/src/runtime/host/${source}.cpp"
                               PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endforeach()
+# Its sums of few numbers are slower as vectors, which have to be put together.
+set_source_files_properties("${PROJECT_SOURCE_DIR}/src/runtime/host/sparse_kernels.cpp"
+                            PROPERTIES COMPILE_OPTIONS -fno-tree-slp-vectorize)
 add_library(shardsolve_objects OBJECT ${library_sources})
 set_target_properties(
   shardsolve_objects
@@ -82,6 +85,11 @@ endmacro()
 if(SHARDSOLVE_BUILD_TESTS OR SHARDSOLVE_BUILD_BENCH OR SHARDSOLVE_BUILD_CLI)
   shardsolve_room(shardsolve_matgen src/matgen)
   shardsolve_room(shardsolve_reference src/reference)
+endif()
+if(SHARDSOLVE_BUILD_CLI OR SHARDSOLVE_BUILD_TESTS)
+  include(ShardsolveZlib)
+  shardsolve_room(shardsolve_sparse_files src/sparse_files)
+  target_link_libraries(shardsolve_sparse_files PUBLIC shardsolve_zlib)
 endif()
 # The command's doctor and what it measures with, apart from the command for the sake of their tests.
 if(SHARDSOLVE_BUILD_CLI OR SHARDSOLVE_BUILD_TESTS)

@@ -7,8 +7,10 @@ import math
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from report import Report
@@ -17,8 +19,15 @@ from report import Report
 # by n, so that a computation in lower precision cannot hide behind a large matrix.
 SOLVE_BOUND = 10.0
 INVERSE_BOUND = 30.0
+# The same for eigenpairs: of ||A z - w z|| / ||A||, and of a row of Z^H Z - I.
+RESIDUAL_BOUND = 100.0
+ORTHOGONALITY_BOUND = 1000.0
+
+EIGEN_FIGURES = ("residual", "orthogonality", "error_estimate")
 
 ENVIRONMENT_ERROR = 3
+
+T = TypeVar("T")
 
 
 class DemoError(Exception):
@@ -70,6 +79,45 @@ class Certificate:
         )
 
 
+@dataclass(frozen=True)
+class EigenCertificate:
+    """What the tool says about eigenpairs; of eigenvalues alone it says nothing."""
+
+    title: str
+    n: int
+    count: int
+    residual: float
+    orthogonality: float
+    error_estimate: float  # of the eigenvalues, over ||A||_1
+    unit_roundoff: float
+    seconds: float
+    gflops: float
+
+    @property
+    def residual_in_u(self) -> float:
+        """The residual in units of the unit roundoff."""
+        return self.residual / self.unit_roundoff
+
+    @property
+    def orthogonality_in_u(self) -> float:
+        """The orthogonality in units of the unit roundoff."""
+        return self.orthogonality / self.unit_roundoff
+
+    @property
+    def holds(self) -> bool:
+        """Whether both are what rounding alone leaves; False for NaN."""
+        return self.residual_in_u < RESIDUAL_BOUND and self.orthogonality_in_u < ORTHOGONALITY_BOUND
+
+    def __str__(self) -> str:
+        figures = (
+            ""
+            if math.isnan(self.residual)
+            else f"residual {self.residual_in_u:.2g} u, orthogonality "
+            f"{self.orthogonality_in_u:.2g} u, "
+        )
+        return f"{self.count} of {self.n}: {figures}{self.seconds:.2f} s, {self.gflops:.0f} GFLOP/s"
+
+
 class Tool:
     """The command line tool, on a fixed number of devices."""
 
@@ -80,13 +128,34 @@ class Tool:
 
     def solve(self, a: Path, b: Path, x: Path, title: str, progress: bool = False) -> Certificate:
         """Solves A X = B between `.npy` files; with `progress` the tool's own bar is seen."""
-        return self._run(["solve", a, b], x, title, SOLVE_BOUND, progress)
+        return self._certify(["solve", a, b], x, title, SOLVE_BOUND, progress)
 
     def inverse(self, a: Path, x: Path, title: str) -> Certificate:
         """Inverts A between `.npy` files."""
-        return self._run(["inverse", a], x, title, INVERSE_BOUND)
+        return self._certify(["inverse", a], x, title, INVERSE_BOUND)
 
-    def _run(
+    def eigh(
+        self, a: Path, prefix: Path, title: str, *options: str, shown: bool = True
+    ) -> EigenCertificate:
+        """Writes eigenvalues, and eigenvectors, of A to `prefix`.values.npy and .vectors.npy."""
+        said = self._run(["eigh", a], prefix, [*options], shown=shown)
+        certificate = _read(
+            said,
+            lambda: EigenCertificate(
+                title=title,
+                n=int(said["n"]),
+                count=int(said["eigenvalues"]["count"]),
+                unit_roundoff=float(said["unit_roundoff"]),
+                seconds=float(said["seconds"]),
+                gflops=float(said["gflops"]),
+                **{name: _number(said[name]) for name in EIGEN_FIGURES},
+            ),
+        )
+        if shown:
+            self._report.answer(str(certificate))
+        return certificate
+
+    def _certify(
         self,
         job: list[str | Path],
         output: Path,
@@ -94,10 +163,39 @@ class Tool:
         bound: float,
         progress: bool = False,
     ) -> Certificate:
+        said = self._run(job, output, progress=progress)
+        certificate = _read(
+            said,
+            lambda: Certificate(
+                title=title,
+                n=int(said["n"]),
+                devices=int(said["devices"]),
+                backward_error=float(said["backward_error"]),
+                unit_roundoff=float(said["unit_roundoff"]),
+                rcond=float(said["rcond"]),
+                seconds=float(said["seconds"]),
+                gflops=float(said["gflops"]),
+                bound=bound,
+            ),
+        )
+        self._report.answer(str(certificate))
+        return certificate
+
+    def _run(
+        self,
+        job: list[str | Path],
+        output: Path,
+        options: Sequence[str] = (),
+        progress: bool = False,
+        shown: bool = True,
+    ) -> dict[str, Any]:
+        """Runs the tool, and returns what it says in JSON."""
         # --force: the files of an earlier run of this script may be there.
-        options = ["-o", _short(output), "--devices", str(self._devices), "--json", "--force"]
+        options = ["-o", _short(output), *options]
+        options += ["--devices", str(self._devices), "--json", "--force"]
         files = [_short(part) for part in job]
-        self._report.command(" ".join(["shardsolve", *files]), " ".join(options))
+        if shown:
+            self._report.command(" ".join(["shardsolve", *files]), " ".join(options))
         process = subprocess.run(
             [self._path, *files, *options],
             stdout=subprocess.PIPE,
@@ -109,9 +207,10 @@ class Tool:
             raise DemoError(
                 f"the tool ended with exit status {process.returncode}. {_reason(process)}"
             )
-        certificate = _read_certificate(process.stdout, title, bound)
-        self._report.answer(str(certificate))
-        return certificate
+        try:
+            return dict(json.loads(process.stdout))
+        except (ValueError, TypeError) as error:
+            raise DemoError(f"the tool's answer is no JSON: {process.stdout!r}") from error
 
 
 def backward_error(a: np.ndarray, x: np.ndarray, b: np.ndarray, rows: int = 1024) -> float:
@@ -159,19 +258,12 @@ def _reason(process: subprocess.CompletedProcess[str]) -> str:
         return (process.stderr or process.stdout).strip()
 
 
-def _read_certificate(line: str, title: str, bound: float) -> Certificate:
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _read(said: dict[str, Any], certificate: Callable[[], T]) -> T:
     try:
-        said = json.loads(line)
-        return Certificate(
-            title=title,
-            n=int(said["n"]),
-            devices=int(said["devices"]),
-            backward_error=float(said["backward_error"]),
-            unit_roundoff=float(said["unit_roundoff"]),
-            rcond=float(said["rcond"]),
-            seconds=float(said["seconds"]),
-            gflops=float(said["gflops"]),
-            bound=bound,
-        )
+        return certificate()
     except (ValueError, KeyError, TypeError) as error:
-        raise DemoError(f"the tool's answer has no certificate ({error!r}): {line!r}") from error
+        raise DemoError(f"the tool's answer has no certificate ({error!r}): {said!r}") from error

@@ -2,6 +2,7 @@
 
 #include "jax/cholesky_calls.hpp"
 #include "jax/dot_calls.hpp"
+#include "jax/eigh_calls.hpp"
 #include "jax/invitation.hpp"
 
 #include <shardsolve/error.hpp>
@@ -19,7 +20,7 @@ namespace {
 const std::vector<CallRow>& call_table() {
   static const auto& rows = *new std::vector<CallRow>([] {
     std::vector<CallRow> all;
-    for (const auto& family : {cholesky_calls(), dot_calls()}) {
+    for (const auto& family : {cholesky_calls(), eigh_calls(), dot_calls()}) {
       all.insert(all.end(), family.begin(), family.end());
     }
     return all;
@@ -53,6 +54,9 @@ nlohmann::json describe(const CallBuffer& buffer) {
       break;
     case Kind::sides:
       shape = nlohmann::json::array({"k", "w"});
+      break;
+    case Kind::whole:
+      shape = nlohmann::json::array({"n"});
       break;
     case Kind::small:
       shape = nlohmann::json::array({buffer.length});

@@ -32,7 +32,8 @@ enum class Kind : std::uint8_t {
   rows,     ///< (w,): its elements of an (n,) array
   sides,    ///< (k, w): the conjugate transpose of its rows of an (n, k) array
   columns,  ///< (w, n): the conjugate transpose of its columns of an (n, n) array
-  small,    ///< (length,): the same array on all devices
+  whole,    ///< (n,): the same array on all devices
+  small,    ///< (length,): likewise, of a length that depends on nothing
   any,      ///< (batch..., length), of any length: of calls that each device makes by itself
 };
 
@@ -49,6 +50,9 @@ constexpr CallBuffer rows(std::string_view name, Element element = Element::matr
 }
 constexpr CallBuffer sides(std::string_view name) { return {name, Kind::sides}; }
 constexpr CallBuffer columns(std::string_view name) { return {name, Kind::columns}; }
+constexpr CallBuffer whole(std::string_view name, Element element = Element::matrix) {
+  return {name, Kind::whole, element};
+}
 constexpr CallBuffer any(std::string_view name, Element element = Element::matrix) {
   return {name, Kind::any, element};
 }

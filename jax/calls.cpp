@@ -64,6 +64,8 @@ std::vector<std::int64_t> shape_of(const CallBuffer& buffer, const Job& job) {
       return {width_of(job)};
     case Kind::sides:
       return {job.columns, width_of(job)};
+    case Kind::whole:
+      return {job.n};
     case Kind::small:
       return {buffer.length};
     case Kind::any:

@@ -1,14 +1,11 @@
 #include "jax/cholesky_calls.hpp"
 
+#include "jax/kept_factor.hpp"
 #include "jax/task.hpp"
 
 #include <shardsolve/cholesky.hpp>
-#include <shardsolve/error.hpp>
-
-#include <fmt/format.h>
 
 #include <cstdint>
-#include <memory>
 #include <utility>
 
 namespace shardsolve::jax {
@@ -30,43 +27,12 @@ constexpr CallBuffers condition_buffers = {
     .operands = {slab("slab"), rows("diagonal", Element::real), record<FactorRecord>("record")},
     .results = {small("rcond", Element::real), record<Verdict>("verdict")}};
 
-/// Throws if a factor was made of another matrix or on other devices.
-void require_made_for(const Job& job, const FactorRecord& record) {
-  if (record.n != job.n || record.devices != job.devices) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("this factor was made of {} rows on {} devices and is used as one of "
-                            "{} rows on {}: use it with the sharding that it was made on, or "
-                            "factor again",
-                            record.n, record.devices, job.n, job.devices));
-  }
-  if (record.ranks != job.ranks) {
-    throw Error(ErrorKind::invalid_argument,
-                "this factor was made by one CPU device for all, as small ones are, and is used "
-                "on GPUs: factor again there");
-  }
-}
-
-/// The factor that lies in the buffers of a call that uses one.
-template <Scalar T>
-CholeskyFactor<T> adopt(const Task& task, const FactorRecord& record, BufferIndex slab,
-                        BufferIndex diagonal) {
-  const Job& job = task.job();
-  require_made_for(job, record);
-  const SlabLayout layout = rows_layout(job.n, job.ranks, record.tile);
-  CholeskyFactor<T> factor{task.matrix<T>(layout, slab),
-                           std::make_shared<std::vector<RealOf<T>>>(job.n),
-                           record.norm(),
-                           {}};
-  task.read_rows(layout, diagonal, factor.diagonal->data());
-  return factor;
-}
-
 /// The verdict on `body`, which is given the record of the factor and returns an outcome; or why
 /// there is nothing to do it with.
 template <class Body>
 Verdict judge_with_factor(const Task& task, BufferIndex record_buffer, Body body) {
   const auto record = task.read_record<FactorRecord>(record_buffer);
-  const Verdict verdict = task.before().ok() ? record.verdict : task.before();
+  const Verdict verdict = before_use(task, record);
   return verdict.ok() ? judge([&] { return body(record); }) : verdict;
 }
 

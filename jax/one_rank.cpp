@@ -36,6 +36,8 @@ BufferUse use_of(const CallBuffer& buffer, const Job& job) {
       return {BufferUse::Layout::rows, element};
     case Kind::sides:
       return {BufferUse::Layout::columns, element};
+    case Kind::whole:
+      return {BufferUse::Layout::small, job.n * element};
     case Kind::small:
       return {BufferUse::Layout::small, buffer.length * element};
     case Kind::any:

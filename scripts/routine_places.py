@@ -25,13 +25,14 @@ class Routine:
     """The names of one routine. Without one of them it has no place there, for the reason given."""
 
     name: str
-    family: str  # its folder in src/dense, its public header, its set of kernels
+    family: str  # its folder in src/dense, its public header
     cpp: str  # function in the public header
     plan: str  # function in plan.hpp
     job: str  # in tests/support/jobs.hpp
     command: str  # "" where it is a part of another command
     call: str  # row of the table in jax/
     python: str
+    kernels: str = "cholesky"  # the set of kernels in src/runtime that is its own
 
 
 ROUTINES = (
@@ -59,12 +60,15 @@ ROUTINES = (
         "condition number", "cholesky", "condition_estimate", "plan_cholesky_solve", "reuse", "",
         "cholesky_condition", "cond",
     ),
+    Routine(
+        "eigenvalues", "eigh", "eigh", "plan_eigh", "eigh", "eigh", "eigh", "eigh", "hermitian",
+    ),
 )  # fmt: skip
 
 # Public names of Python that are no routines of their own, and commands that solve nothing.
 NO_ROUTINES = {
-    "cholesky", "load_factor", "progress", "register", "save_factor", "set_timeout", "slogdet",
-    "trace",
+    "cholesky", "eigvalsh", "load_factor", "progress", "register", "save_factor", "set_timeout",
+    "slogdet", "trace",
 }  # fmt: skip
 NO_ROUTINE_COMMANDS = {"doctor", "tune", "bench"}
 
@@ -102,9 +106,9 @@ PLACES = (
     Place("public call", "src/dense/{family}/calls.cpp", r"\b{cpp}\("),
     Place("waits of the family", "src/dense/{family}/wait_sites.hpp", r"WaitSite"),
     Place("waits joined", "src/all_wait_sites.cpp", r"{family}/wait_sites\.hpp"),
-    Place("set of kernels", "src/runtime/{family}_kernels.hpp", r"KernelSet::{family}\b"),
-    Place("kernels on CPUs", "src/runtime/host/{family}_kernels.cpp", r"do_\w+\("),
-    Place("kernels on GPUs", "src/runtime/cuda/{family}_kernels.cpp", r"do_\w+\("),
+    Place("set of kernels", "src/runtime/{kernels}_kernels.hpp", r"KernelSet::{kernels}\b"),
+    Place("kernels on CPUs", "src/runtime/host/{kernels}_kernels.cpp", r"do_\w+\("),
+    Place("kernels on GPUs", "src/runtime/cuda/{kernels}_kernels.cpp", r"do_\w+\("),
     # its tests
     Place("plain version", "src/reference/{family}.hpp", r"template"),
     Place("job that faults end", "tests/support/jobs.hpp", r'"{job}"'),
@@ -114,7 +118,7 @@ PLACES = (
     # the command
     Place("command", "cli/job_{command}.cpp", r"\b{command}_verb\b", "command"),
     Place("command in the table", "cli/verbs.cpp", r"&{command}_verb\b", "command"),
-    Place("test of the command", "tests/cli/test_answers.py", r'"{command}"', "command"),
+    Place("test of the command", "tests/cli/test_*.py", r'"{command}"', "command"),
     Place("page about the command", "docs/site/command-line.md", r"`{command} ", "command"),
     # the JAX package
     Place("row in the table of calls", "jax/{family}_calls.cpp", r'\.name = "{call}"'),

@@ -12,7 +12,7 @@ usage() {
 }
 
 build_packages=(g++ make cmake ninja-build libopenblas-pthread-dev libcli11-dev nlohmann-json3-dev libfmt-dev
-  libgtest-dev libgmock-dev)
+  zlib1g-dev libgtest-dev libgmock-dev)
 peer_packages=(libopenblas0-pthread)
 mpi_packages=(libopenmpi-dev openmpi-bin)
 check_packages=(clang-format-19 clang-tidy-19 shellcheck)

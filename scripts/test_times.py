@@ -20,7 +20,7 @@ from pathlib import Path
 # budget.
 FAMILIES = {
     "eigenvalues": r"eigh|eigen|tridiagonal",
-    "sparse and Krylov": r"sparse|krylov",
+    "sparse and Krylov": r"sparse|krylov|beam",
     "networks": r"fbpinn|subdomain_network",
 }
 BUDGETS = {"make test": 180.0, "CI": 600.0}  # seconds of tests; half as many on two cores

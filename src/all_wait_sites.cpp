@@ -5,6 +5,8 @@
 #include "dense/cholesky/wait_sites.hpp"
 #include "dense/eigh/wait_sites.hpp"
 #include "dense/shared/wait_sites.hpp"
+#include "krylov/wait_sites.hpp"
+#include "sparse/wait_sites.hpp"
 
 #include <algorithm>
 #include <array>
@@ -30,7 +32,8 @@ consteval bool have_numbers_of_their_own(const std::array<runtime::WaitSite, siz
 }
 
 static_assert(have_numbers_of_their_own(comm::cuda::sites::all, dense::sites::all,
-                                        dense::cholesky::sites::all, dense::eigh::sites::all),
+                                        dense::cholesky::sites::all, dense::eigh::sites::all,
+                                        krylov::sites::all, sparse::sites::all),
               "two waits have the same number");
 
 }  // namespace

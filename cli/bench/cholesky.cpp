@@ -13,7 +13,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -21,20 +20,6 @@
 
 namespace shardsolve::cli::bench {
 namespace {
-
-template <class Work>
-double seconds_of(Work work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-void require_ok(const Outcome& outcome) {
-  if (!outcome.ok()) {
-    throw Error(ErrorKind::internal,
-                fmt::format("a well conditioned matrix was refused: {}", outcome.message()));
-  }
-}
 
 /// The backward error that the library itself reports.
 template <Scalar T>
@@ -133,12 +118,7 @@ class Calls {
  private:
   template <class Run>
   void repeat(Timing& timing, Run run) const {
-    progress_(timing.what, 0.0);
-    run();  // the first time costs more
-    for (std::int64_t i = 0; i < runs_; ++i) {
-      progress_(timing.what, static_cast<double>(i + 1) / static_cast<double>(runs_ + 1));
-      timing.samples.seconds.push_back(run());
-    }
+    bench::repeat(timing, runs_, progress_, run);
   }
 
   Mesh& mesh_;
@@ -153,28 +133,10 @@ class Calls {
 
 }  // namespace
 
-bool Timing::passed() const {
-  return std::all_of(gates.begin(), gates.end(), [](const Gate& gate) { return gate.passed(); });
-}
-
-const Gate& Timing::worst() const {
-  const Gate* worst = &gates.front();
-  for (const Gate& gate : gates) {
-    if (!(gate.value / gate.limit <= worst->value / worst->limit)) {
-      worst = &gate;
-    }
-  }
-  return *worst;
-}
-
-bool CholeskyBench::passed() const {
-  return std::all_of(timings.begin(), timings.end(), [](const Timing& t) { return t.passed(); });
-}
-
 template <Scalar T>
-CholeskyBench bench_cholesky(Mesh& mesh, std::int64_t n, std::int64_t tile, std::int64_t runs,
-                             const RunOptions& options, const BenchProgress& progress) {
-  CholeskyBench result;
+BenchResult bench_cholesky(Mesh& mesh, std::int64_t n, std::int64_t tile, std::int64_t runs,
+                           const RunOptions& options, const BenchProgress& progress) {
+  BenchResult result;
   result.gemm = doctor::measure_gemm<T>(mesh, options);
   Calls<T> calls(mesh, n, tile, runs, options, progress);
   result.timings.push_back(calls.factor());
@@ -219,10 +181,10 @@ Timing time_lapack(std::int64_t n, std::int64_t runs, const RunOptions& options,
   return timing;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                           \
-  template CholeskyBench bench_cholesky<T>(Mesh&, std::int64_t, std::int64_t, std::int64_t, \
-                                           const RunOptions&, const BenchProgress&);        \
-  template Timing time_lapack<T>(std::int64_t, std::int64_t, const RunOptions&,             \
+#define SHARDSOLVE_INSTANTIATE(T)                                                         \
+  template BenchResult bench_cholesky<T>(Mesh&, std::int64_t, std::int64_t, std::int64_t, \
+                                         const RunOptions&, const BenchProgress&);        \
+  template Timing time_lapack<T>(std::int64_t, std::int64_t, const RunOptions&,           \
                                  const BenchProgress&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

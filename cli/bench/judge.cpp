@@ -32,6 +32,8 @@ using Vector = std::vector<Wide<T>>;
 constexpr double solve_limit = 10.0;
 constexpr double factor_limit = 30.0;
 constexpr double inverse_limit = 30.0;
+constexpr double eigenpair_limit = 30.0;
+constexpr double eigenvalue_limit = 20.0;
 
 std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -244,13 +246,72 @@ Gate judge_inverse(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>
           inverse_limit};
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                            \
-  template Gate judge_solution(Mesh&, const RunOptions&, const ShardedMatrix<T>&,            \
-                               const RightHandSides<T>&);                                    \
-  template std::vector<Gate> judge_factor(Mesh&, const RunOptions&, const ShardedMatrix<T>&, \
-                                          const ShardedMatrix<T>&, double);                  \
-  template Gate judge_inverse(Mesh&, const RunOptions&, const ShardedMatrix<T>&,             \
-                              const ShardedMatrix<T>&);
+template <Scalar T>
+std::vector<Gate> judge_eigenpairs(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a,
+                                   const ShardedMatrix<T>& z,
+                                   const std::vector<RealOf<T>>& values) {
+  const std::int64_t n = a.layout().size();
+  const std::int64_t count = std::ssize(values);
+  const Vector<T> v = random_signs<T>(count);
+  // Z v, Z diag(w) v
+  Vector<T> by_z = sum_over_columns<T>(
+      mesh, options, z, 2 * n, [=](std::int64_t j, const T* column, Vector<T>& sums) {
+        if (j < count) {
+          const Wide<T> weighted = v[index(j)] * WideReal<T>{values[index(j)]};
+          for (std::int64_t i = 0; i < n; ++i) {
+            sums[index(i)] += product(widen(column[i]), v[index(j)]);
+            sums[index(n + i)] += product(widen(column[i]), weighted);
+          }
+        }
+      });
+  const Vector<T> by_values(by_z.begin() + n, by_z.end());
+  by_z.resize(index(n));
+  // Z^H Z v
+  const Vector<T> back = sum_over_columns<T>(
+      mesh, options, z, count, [=](std::int64_t j, const T* column, Vector<T>& sums) {
+        for (std::int64_t i = 0; j < count && i < n; ++i) {
+          sums[index(j)] += product(conjugate(widen(column[i])), by_z[index(i)]);
+        }
+      });
+  const Vector<T> by_a = multiply(mesh, options, a, by_z);
+  Vector<T> residual;
+  for (std::size_t i = 0; i < index(n); ++i) {
+    residual.push_back(by_a[i] - by_values[i]);
+  }
+  Vector<T> overlap;
+  for (std::size_t j = 0; j < index(count); ++j) {
+    overlap.push_back(back[j] - v[j]);
+  }
+  const WideReal<T> norm = inf_norm<T>(by_a.data() + n, n);
+  return {{"residual", in_roundoffs<T>(inf_norm<T>(residual.data(), n) / norm), eigenpair_limit},
+          {"orthogonality", in_roundoffs<T>(inf_norm<T>(overlap.data(), count)),
+           eigenpair_limit * std::max(1.0, std::sqrt(static_cast<double>(n)))}};
+}
+
+template <Scalar T>
+Gate judge_eigenvalues(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a,
+                       const std::vector<RealOf<T>>& values, const std::vector<RealOf<T>>& others) {
+  const std::int64_t n = a.layout().size();
+  const Vector<T> by_a = multiply(mesh, options, a, random_signs<T>(n));
+  WideReal<T> most = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    most = reference::larger(most, std::abs(WideReal<T>{values[i]} - WideReal<T>{others.at(i)}));
+  }
+  return {"eigenvalues", in_roundoffs<T>(most / inf_norm<T>(by_a.data() + n, n)), eigenvalue_limit};
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                                \
+  template Gate judge_solution(Mesh&, const RunOptions&, const ShardedMatrix<T>&,                \
+                               const RightHandSides<T>&);                                        \
+  template std::vector<Gate> judge_factor(Mesh&, const RunOptions&, const ShardedMatrix<T>&,     \
+                                          const ShardedMatrix<T>&, double);                      \
+  template Gate judge_inverse(Mesh&, const RunOptions&, const ShardedMatrix<T>&,                 \
+                              const ShardedMatrix<T>&);                                          \
+  template std::vector<Gate> judge_eigenpairs(Mesh&, const RunOptions&, const ShardedMatrix<T>&, \
+                                              const ShardedMatrix<T>&,                           \
+                                              const std::vector<RealOf<T>>&);                    \
+  template Gate judge_eigenvalues(Mesh&, const RunOptions&, const ShardedMatrix<T>&,             \
+                                  const std::vector<RealOf<T>>&, const std::vector<RealOf<T>>&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

@@ -42,4 +42,18 @@ template <Scalar T>
 Gate judge_inverse(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a,
                    const ShardedMatrix<T>& x);
 
+/// Of k eigenpairs, `z` in the first k columns: ||(A Z - Z diag(w)) v|| / (||A|| u) in the infinity
+/// norm, v of random signs, and ||(Z^H Z - I) v|| / u. The largest of n numbers of which each has
+/// the size of a row's 2-norm; of Z^H Z - I these grow with the root of n (LAPACK: 2 sqrt(n) u), so
+/// that its limit does.
+template <Scalar T>
+std::vector<Gate> judge_eigenpairs(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a,
+                                   const ShardedMatrix<T>& z, const std::vector<RealOf<T>>& values);
+
+/// The largest difference of eigenvalues that were found in two ways, over ||A|| u, the infinity
+/// norm.
+template <Scalar T>
+Gate judge_eigenvalues(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a,
+                       const std::vector<RealOf<T>>& values, const std::vector<RealOf<T>>& others);
+
 }  // namespace shardsolve::cli::bench

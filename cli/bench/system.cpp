@@ -27,8 +27,8 @@ void leave_if_stopped(const mesh::Rank& rank) {
 }
 
 template <Scalar T>
-void make_slab(mesh::Rank& rank, const ShardedMatrix<T>& a) {
-  const matgen::Recipe recipe{.kind = matgen::Kind::random, .n = a.layout().size(), .seed = seed};
+void make_slab(mesh::Rank& rank, const ShardedMatrix<T>& a, matgen::Kind kind) {
+  const matgen::Recipe recipe{.kind = kind, .n = a.layout().size(), .seed = seed};
   const GlobalIndex begin = a.layout().segment(rank.index()).begin;
   for_each_piece(a, rank.index(), [&](std::int64_t first, MatrixView<T> piece, MatrixView<T> room) {
     leave_if_stopped(rank);
@@ -59,14 +59,15 @@ void make_sides(mesh::Rank& rank, const RightHandSides<T>& b) {
 }  // namespace
 
 template <Scalar T>
-System<T>::System(Mesh& mesh, std::int64_t n, std::int64_t columns, const RunOptions& options)
+System<T>::System(Mesh& mesh, std::int64_t n, std::int64_t columns, const RunOptions& options,
+                  matgen::Kind kind)
     : mesh_(mesh),
       a_(make_matrix<T>(mesh, plain_layout(mesh, n))),
       work_(make_matrix<T>(mesh, a_.layout())),
       b_(make_right_hand_sides<T>(mesh, a_.layout(), columns)),
       x_(make_right_hand_sides<T>(mesh, a_.layout(), columns)) {
-  mesh.state().run(options, [a = a_, b = b_](mesh::Rank& rank) {
-    make_slab(rank, a);
+  mesh.state().run(options, [a = a_, b = b_, kind](mesh::Rank& rank) {
+    make_slab(rank, a, kind);
     make_sides(rank, b);
   });
 }

@@ -1,6 +1,8 @@
 /// The system that tune and bench solve, and copies of it to overwrite.
 #pragma once
 
+#include "matgen/matrices.hpp"
+
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/mesh.hpp>
@@ -15,17 +17,21 @@ namespace shardsolve::cli::bench {
 
 inline constexpr std::uint64_t seed = 20240;
 
-/// A random Hermitian positive definite matrix with a condition number below 5 and random
-/// right-hand sides, the same on every mesh, twice in the memory of its devices: once as they were.
+/// A random matrix, unless told otherwise Hermitian positive definite with a condition number below
+/// 5, and random right-hand sides, the same on every mesh, twice in the memory of its devices: once
+/// as they were.
 template <Scalar T>
 class System {
  public:
   /// Each rank makes its share. Throws Error(out_of_memory, cancelled, device).
-  System(Mesh& mesh, std::int64_t n, std::int64_t columns, const RunOptions& options);
+  System(Mesh& mesh, std::int64_t n, std::int64_t columns, const RunOptions& options,
+         matgen::Kind kind = matgen::Kind::random);
 
   const ShardedMatrix<T>& a() const { return a_; }
   /// A once more, to be overwritten; in the same memory each time.
   ShardedMatrix<T> fresh_matrix(std::int64_t tile);
+  /// What has become of it.
+  const ShardedMatrix<T>& last_matrix() const { return work_; }
   /// The first `columns` right-hand sides once more, likewise.
   RightHandSides<T> fresh_sides(std::int64_t tile, std::int64_t columns);
 

@@ -13,13 +13,15 @@ from shardsolve._cholesky import (
     slogdet,
     solve,
 )
+from shardsolve._eigh import eigh, eigvalsh
 from shardsolve._files import load_factor, save_factor
 from shardsolve._library import register
 from shardsolve._natural import cholesky
-from shardsolve._records import Info, LinAlgError, SolverError, Status
+from shardsolve._records import EighInfo, Info, LinAlgError, SolverError, Status
 from shardsolve._session import progress, set_timeout, trace
 
 __all__ = [
+    "EighInfo",
     "Factor",
     "Info",
     "LinAlgError",
@@ -29,6 +31,8 @@ __all__ = [
     "cho_solve",
     "cholesky",
     "cond",
+    "eigh",
+    "eigvalsh",
     "inv",
     "load_factor",
     "logdet",
@@ -59,7 +63,7 @@ _INSTEAD = {
     "lu_solve": "jax.scipy.linalg.lu_solve has it, on one device",
     **{
         name: f"jax.numpy.linalg.{name} has it, on one device"
-        for name in ("eig", "eigh", "eigvals", "eigvalsh", "matrix_rank", "pinv", "qr", "svd")
+        for name in ("eig", "eigvals", "matrix_rank", "pinv", "qr", "svd")
     },
 }
 
@@ -69,8 +73,9 @@ def __getattr__(name: str) -> object:
     if name.startswith("_"):  # asked for by copy, inspect, doctest, ...
         raise AttributeError(f"module 'shardsolve' has no attribute {name!r}", name=name)
     instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+    public = ", ".join(public for public in __all__ if public[0].islower())
     raise AttributeError(
-        f"shardsolve has no {name}{instead}. It solves Hermitian positive definite systems; there "
-        f"are {', '.join(public for public in __all__ if public[0].islower())}",
+        f"shardsolve has no {name}{instead}. It solves Hermitian positive definite systems and "
+        f"finds eigenvalues of Hermitian matrices; there are {public}",
         name=name,
     )

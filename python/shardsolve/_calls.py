@@ -60,6 +60,21 @@ def _traced(arguments: Sequence[object]) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments))
 
 
+class Compiled:
+    """A function of a matrix and more, compiled for a matrix that stays and for one given up."""
+
+    def __init__(self, function: Callable, *static: int, overwriting: Callable | None = None):
+        self.keep = compiled(function, static_argnums=static)
+        self.overwrite = compiled(
+            overwriting or function, static_argnums=static, donate_argnums=(0,)
+        )
+
+    def __call__(self, overwrite_a: bool, a: jax.Array, *arguments: object):
+        # Inside of the caller's transformations there is no memory to give up.
+        given_up = overwrite_a and not isinstance(a, jax.core.Tracer)
+        return (self.overwrite if given_up else self.keep)(a, *arguments)
+
+
 @dataclass(frozen=True, eq=False)
 class Call:
     """One of the library's calls: a row of its table, and what only JAX needs to know of it."""
@@ -310,28 +325,34 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
     return whole
 
 
-def _factor_from_columns(run: Callable[[jax.Array], Arrays]) -> Callable[[jax.Array], Arrays]:
-    """The factorisation of rows, for somebody who has columns.
+def _from_columns(run: Callable[..., Arrays]) -> Callable[..., Arrays]:
+    """A call on rows of a Hermitian matrix, for somebody who has columns; its record comes last.
 
     The conjugate transpose of columns are rows of A^H, which is A, or fails as A does: then the
     entry that is named is A^H's.
     """
 
-    def factor(a: jax.Array) -> Arrays:
-        *made, record = run(jnp.conj(a.T))
+    def call(a: jax.Array, *others: jax.Array) -> Arrays:
+        *made, record = run(jnp.conj(a.T), *others)
         column = record[2]
         is_entry = (record[0] < FAILURE) & (column >= 0)
         swapped = record.at[2].set(record[1]).at[1].set(column)
         return *made, jnp.where(is_entry, swapped, record)
 
-    return factor
+    return call
 
 
 FACTOR = Call(
     "cholesky_factor",
     rule="i j -> i j, i, l, m",
     empty=(0, 0, 0, EMPTY_FACTOR),
-    from_columns=_factor_from_columns,
+    from_columns=_from_columns,
+)
+_EIGH = Call(
+    "eigh",
+    rule="i j, e -> i j, v, k, l, m",
+    empty=(0, 0, 0, 0, (0, -1, -1, -1, 0)),
+    from_columns=_from_columns,
 )
 # Where a factor is used, the rows of its slab share no letter with anything (r is not i): Shardy
 # brings operands that share one to a common sharding first, and a slab that b had moved would be
@@ -339,6 +360,11 @@ FACTOR = Call(
 _SOLVE = Call("cholesky_solve", rule="i j, r, m, r k -> r k, v, l", empty=(0, 0, 0))
 _INVERSE = Call("cholesky_inverse", rule="i j, r, m -> r j, v, l", empty=(0, 0, (0, 1)))
 _CONDITION = Call("cholesky_condition", rule="i j, r, m -> l, v", empty=(1, 0))
+_GENERALISED = Call(
+    "eigh_generalised",
+    rule="i j, r, m, r k, e -> r k, v, c, l, w",
+    empty=_EIGH.empty,
+)
 
 
 @functools.cache
@@ -381,21 +407,36 @@ def solve(cut: Cut | None) -> Callable[..., Arrays]:
     return call
 
 
+def eigh(cut: Cut | None, **options: int) -> Callable[[jax.Array, jax.Array], Arrays]:
+    """A (n, n), interval (2,) -> vectors (n, n), values (n,), how many of both (1,), and more.
+
+    That is residual and orthogonality (2,), and the verdict.
+    """
+    return _one_by_one(_EIGH, cut, **options)
+
+
+def generalised_eigh(cut: Cut | None, **options: int) -> Callable[..., Arrays]:
+    """Slab, diagonal and record of a factor of B, A (n, n), interval (2,) -> as `eigh`."""
+    return _one_by_one(_GENERALISED, cut, **options)
+
+
 def inverse(cut: Cut | None) -> Callable[..., Arrays]:
     """Slab, diagonal, record -> inverse (n, n), verdict, backward error and rcond (2,)."""
-    return _of_factor(_INVERSE, cut)
+    return _one_by_one(_INVERSE, cut)
 
 
 def condition(cut: Cut | None) -> Callable[..., Arrays]:
     """Slab, diagonal, record -> reciprocal condition number (1,), verdict."""
-    return _of_factor(_CONDITION, cut)
+    return _one_by_one(_CONDITION, cut)
 
 
 @functools.cache
-def _of_factor(what: Call, cut: Cut | None) -> Callable[..., Arrays]:
+def _one_by_one(what: Call, cut: Cut | None, **options: int) -> Callable[..., Arrays]:
+    """A call of which a batch is done one after the other."""
+
     @custom_vmap
-    def call(slab: jax.Array, diagonal: jax.Array, record: jax.Array) -> Arrays:
-        return what(cut, slab, diagonal, record)
+    def call(*arguments: jax.Array) -> Arrays:
+        return what(cut, *arguments, **options)
 
     @call.def_vmap
     def rule(axis_size, batched, *arguments):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -98,6 +98,71 @@ def check_tile(tile: object) -> int:
             f"tile is {tile!r}; pass a positive whole number of columns, or leave it out"
         )
     return int(tile)
+
+
+def check_indices(subset: object, n: int) -> tuple[int, int]:
+    """Which of n eigenvalues are wanted, as first and one after the last; None: all."""
+    if subset is None:
+        return 0, n
+    numbers = _two(subset, "subset_by_index", "(first, last), two whole numbers")
+    if any(isinstance(value, bool) or not isinstance(value, int | np.integer) for value in numbers):
+        raise TypeError(
+            f"subset_by_index is {subset!r}; pass (first, last), two whole numbers that are known "
+            "before JAX traces, as they decide the shape of the result"
+        )
+    first, last = (int(number) for number in numbers)
+    if not 0 <= first <= last < n:
+        raise ValueError(
+            f"subset_by_index is {subset!r} and there are {n} eigenvalues; pass (first, last) with "
+            "0 <= first <= last < n: both are included, and counted from 0"
+        )
+    return first, last + 1
+
+
+def check_interval(
+    subset: object, by_index: object, a: jax.Array, b: jax.Array | None
+) -> np.ndarray:
+    """The interval in which eigenvalues are wanted, of the real type of the dtype."""
+    if by_index is not None:
+        raise ValueError("subset_by_index and subset_by_value were given: pass one of them")
+    if isinstance(a, jax.core.Tracer) or isinstance(b, jax.core.Tracer):
+        raise TypeError(
+            "subset_by_value was given where JAX traces, and how many eigenvalues lie in it is not "
+            "known then: call outside of jit, vmap and grad, or pass subset_by_index"
+        )
+    text = "(low, high), two numbers"
+    numbers = _two(subset, "subset_by_value", text)
+    try:
+        low, high = (float(number) for number in numbers)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"subset_by_value is {subset!r}; pass {text}") from error
+    if not low < high:
+        raise ValueError(
+            f"subset_by_value is {subset!r}, which is empty; pass (low, high) with low < high: "
+            "eigenvalues w with low < w <= high are found"
+        )
+    return np.array([low, high], np.finfo(a.dtype).dtype)
+
+
+def _two(subset: Any, name: str, text: str) -> tuple[Any, Any]:
+    try:
+        first, second = subset
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} is {subset!r}; pass {text}") from error
+    return first, second
+
+
+def check_second_matrix(shape: tuple[int, ...], dtype: np.dtype, b: object) -> jax.Array:
+    """Of the shape and dtype of the first; inside of a shard_map the same rows of it."""
+    b = as_array(b, "b")
+    if b.dtype != dtype:
+        raise TypeError(
+            f"a has dtype {np.dtype(dtype).name} and b has dtype {b.dtype.name}; pass both in "
+            f"the same, {_how_to_agree(np.dtype(dtype), np.dtype(b.dtype))}"
+        )
+    if b.shape != shape:
+        raise ValueError(f"b has shape {b.shape} and a has shape {shape}; pass two of one shape")
+    return b
 
 
 def check_right_hand_side(shape: tuple[int, ...], dtype: np.dtype, b: object) -> jax.Array:

@@ -13,7 +13,7 @@ from jax import lax
 from jax.sharding import Mesh
 
 from shardsolve import _calls
-from shardsolve._calls import compiled
+from shardsolve._calls import Compiled, compiled
 from shardsolve._check import (
     check_factor,
     check_matrix,
@@ -24,6 +24,7 @@ from shardsolve._check import (
     require_assume_a,
 )
 from shardsolve._cut import Cut, find_cut, inside_shard_map
+from shardsolve._products import hermitian_part, multiply
 from shardsolve._records import NOT_KNOWN, VERDICT_WORDS, Info, raise_if_failed
 
 AxisName = str | Sequence[str]
@@ -257,35 +258,6 @@ def _factor_or_made(
 # What follows is traced. Every public function runs one compiled program.
 
 
-def _hermitian_part(a: jax.Array, cut: Cut | None) -> jax.Array:
-    if cut is not None and cut.inside and cut.axes:
-        # Each device has a row of blocks; block (i, j) of the transpose comes from block (j, i).
-        rows, n = a.shape
-        blocks = jnp.moveaxis(a.reshape(rows, n // rows, rows), 1, 0)
-        mirrored = lax.all_to_all(blocks, cut.axes, split_axis=0, concat_axis=0)
-        mirrored = jnp.moveaxis(mirrored, 2, 0).reshape(rows, n)
-    elif cut is None:
-        mirrored = a.T
-    else:
-        a, mirrored = cut.place(a), cut.place(a.T)
-    return (a + jnp.conj(mirrored)) / 2
-
-
-def _all_rows(a: jax.Array, cut: Cut | None) -> jax.Array:
-    """The whole of something whose rows are cut, on every device, where XLA does not do that."""
-    if cut is None:
-        return a
-    if not cut.inside:
-        return cut.place(a, None)
-    return lax.all_gather(a, cut.axes, tiled=True) if cut.axes else a
-
-
-def _multiply(a: jax.Array, b: jax.Array, cut: Cut | None) -> jax.Array:
-    """A @ b, rows of both and of the product cut; GPUs would take fewer bits unless told not to."""
-    product = jnp.matmul(a, _all_rows(b, cut), precision=lax.Precision.HIGHEST)
-    return product if cut is None else cut.place(product)
-
-
 @functools.cache
 def _factor_of(cut: Cut | None, tile: int) -> Callable[[jax.Array], Factor]:
     @jax.custom_jvp
@@ -296,7 +268,7 @@ def _factor_of(cut: Cut | None, tile: int) -> Callable[[jax.Array], Factor]:
     def rule(primals, tangents):
         made = factor(*primals)
         return made, Factor(
-            _hermitian_part(tangents[0], cut),
+            hermitian_part(tangents[0], cut),
             jnp.zeros_like(made._diagonal),
             jnp.zeros_like(made._log_determinant),
             np.zeros(made._record.shape, jax.dtypes.float0),
@@ -322,7 +294,7 @@ def _solve_with(factor: Factor, b: jax.Array, cut: Cut | None) -> tuple[jax.Arra
     # JAX only differentiates the product, with respect to what stands for the matrix in it, and
     # the slab's tangent is the matrix's. It never computes it.
     x, rest = lax.custom_linear_solve(
-        lambda x: _multiply(factor._slab, x, cut),
+        lambda x: multiply(factor._slab, x, cut),
         b if cut is None else cut.place(b),
         forward,
         transpose_solve=transposed,
@@ -343,43 +315,28 @@ def _cho_solve(
 def _solve_traced(
     a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, with_rcond: bool
 ) -> tuple[jax.Array, Info]:
-    return _cho_solve(_factor_traced(a, cut, tile), b, cut and cut.by_rows, with_rcond)
+    return _cho_solve(factor_traced(a, cut, tile), b, cut and cut.by_rows, with_rcond)
 
 
 def _solve_keeping(
     a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, with_rcond: bool
 ) -> tuple[jax.Array, Info, jax.Array]:
     """The same with the factor as a result: only then may it take the memory of `a`."""
-    factor = _factor_traced(a, cut, tile)
+    factor = factor_traced(a, cut, tile)
     return *_cho_solve(factor, b, cut and cut.by_rows, with_rcond), factor._slab
 
 
-def _factor_traced(a: jax.Array, cut: Cut | None, tile: int) -> Factor:
+def factor_traced(a: jax.Array, cut: Cut | None, tile: int) -> Factor:
     return _factor_of(cut, tile)(a if cut is None or cut.columns else cut.place(a))
 
 
 def _inv_traced(a: jax.Array, cut: Cut | None, tile: int) -> tuple[jax.Array, Info]:
-    return _inverse(_factor_traced(a, cut, tile), cut and cut.by_rows)
+    return _inverse(factor_traced(a, cut, tile), cut and cut.by_rows)
 
 
-class _Compiled:
-    """A function of a matrix and more, compiled for a matrix that stays and for one given up."""
-
-    def __init__(self, function: Callable, *static: int, overwriting: Callable | None = None):
-        self.keep = compiled(function, static_argnums=static)
-        self.overwrite = compiled(
-            overwriting or function, static_argnums=static, donate_argnums=(0,)
-        )
-
-    def __call__(self, overwrite_a: bool, a: jax.Array, *arguments: object):
-        # Inside of the caller's transformations there is no memory to give up.
-        given_up = overwrite_a and not isinstance(a, jax.core.Tracer)
-        return (self.overwrite if given_up else self.keep)(a, *arguments)
-
-
-_solve = _Compiled(_solve_traced, 2, 3, 4, overwriting=_solve_keeping)
-_factor = _Compiled(_factor_traced, 1, 2)
-_inv = _Compiled(_inv_traced, 1, 2)
+_solve = Compiled(_solve_traced, 2, 3, 4, overwriting=_solve_keeping)
+_factor = Compiled(factor_traced, 1, 2)
+_inv = Compiled(_inv_traced, 1, 2)
 
 
 @functools.cache
@@ -394,7 +351,7 @@ def _inverse_of(cut: Cut | None) -> Callable[[Factor], tuple[jax.Array, Info]]:
         x, info = inverse(*primals)
         change = tangents[0]._slab
         return (x, info), (
-            -_multiply(_multiply(x, change, cut), x, cut),
+            -multiply(multiply(x, change, cut), x, cut),
             Info(
                 np.zeros(info.verdict.shape, jax.dtypes.float0),
                 jnp.zeros_like(info.backward_error),

@@ -16,6 +16,7 @@ VERDICT_WORDS = 5
 FACTOR_WORDS = 12
 FAILURE = 100  # from this status on the second word is not a row but the number of a message
 NOT_KNOWN = -1.0  # a figure that nobody has asked for; not NaN, which jax_debug_nans would find
+OF_B = "b: "  # how a sentence begins that is about the second matrix
 FACTOR_DEVICES = 6  # its place in the record of a factor
 # The record where n = 0: a verdict without a place; n; devices, ranks and tile; the norm.
 EMPTY_FACTOR = (0, -1, -1, -1, 0, 0, 1, 1, 1, 0, 0, 0)
@@ -30,6 +31,10 @@ class Status(enum.IntEnum):
     NONFINITE_INPUT = 3
     OVERFLOW = 4
     NOT_CONVERGED = 5
+    BREAKDOWN = 6
+    UNSUITABLE_METHOD = 7
+    NONFINITE_PRODUCT = 8
+    STOPPED = 9
     INVALID_ARGUMENT = FAILURE
     OUT_OF_MEMORY = 101
     DEVICE = 102
@@ -51,7 +56,11 @@ _ADVICE = {
     Status.NOT_HERMITIAN: "Both triangles are needed; pass (A + A^H) / 2 to accept the difference.",
     Status.NONFINITE_INPUT: "Find out where the NaN or infinity was made.",
     Status.OVERFLOW: "Scale the matrix or the right-hand sides, or use a wider dtype.",
-    Status.NOT_CONVERGED: "An iteration for eigenvalues failed: please report the matrix.",
+    Status.NOT_CONVERGED: "Of eigenvalues: please report the matrix. Of a solve: see the message.",
+    Status.BREAKDOWN: "Use another method or a preconditioner.",
+    Status.UNSUITABLE_METHOD: "Use a method for such a matrix: the message names one.",
+    Status.NONFINITE_PRODUCT: "Find out where the NaN or infinity in a product was made.",
+    Status.STOPPED: "The call was stopped as asked.",
     Status.INVALID_ARGUMENT: "See the message.",
     Status.OUT_OF_MEMORY: "Use more devices, a smaller problem, or overwrite_a=True.",
     Status.DEVICE: "A device failed or is missing: see the message.",
@@ -97,27 +106,11 @@ class SolverError(RuntimeError):
         return type(self), (str(self), self.status)
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)  # of arrays: neither compared nor hashed by value
-class Info:
-    """What is known of an answer; inside `jit` its fields are tracers.
-
-    Under `vmap` each matrix of a batch has its own; right-hand sides of one matrix are solved
-    together and share one.
-
-    Attributes:
-        verdict: int32[5]: status, row, column, rows eliminated before, in right-hand side.
-        backward_error: Normwise backward error, in the infinity norm: of a solve
-            ||b - A x|| / (||A|| ||x|| + ||b||), the largest over the right-hand sides; of an
-            inverse ||v - X w|| / (||A|| ||X|| ||v||) with v of random signs and w = A v. NaN
-            where there is no answer, -1 where it was not asked for. Rounding alone gives a small
-            multiple of eps / 2.
-        rcond: Reciprocal condition number in the 1-norm, an estimate: 1 / (||A|| ||A^-1||).
-    """
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """What has a verdict."""
 
     verdict: jax.Array
-    backward_error: jax.Array
-    rcond: jax.Array
 
     @property
     def status(self) -> jax.Array | Status:
@@ -145,7 +138,60 @@ class Info:
                 "from the function that is transformed, and read it outside"
             )
         words = jax.device_get(self.verdict).reshape(-1, VERDICT_WORDS)
-        return _library.message(words[np.argmax(words[:, 0] != 0)])
+        first = int(np.argmax(words[:, 0] != 0))
+        return self._named(first) + _library.message(words[first])
+
+    def _named(self, number: int) -> str:
+        """What the sentence on a problem of the batch has to begin with."""
+        return ""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)  # of arrays: neither compared nor hashed by value
+class Info(_Judged):
+    """What is known of an answer; inside `jit` its fields are tracers.
+
+    Under `vmap` each matrix of a batch has its own; right-hand sides of one matrix are solved
+    together and share one.
+
+    Attributes:
+        verdict: int32[5]: status, row, column, rows eliminated before, in right-hand side.
+        backward_error: Normwise backward error, in the infinity norm: of a solve
+            ||b - A x|| / (||A|| ||x|| + ||b||), the largest over the right-hand sides; of an
+            inverse ||v - X w|| / (||A|| ||X|| ||v||) with v of random signs and w = A v. NaN
+            where there is no answer, -1 where it was not asked for. Rounding alone gives a small
+            multiple of eps / 2.
+        rcond: Reciprocal condition number in the 1-norm, an estimate: 1 / (||A|| ||A^-1||).
+    """
+
+    backward_error: jax.Array
+    rcond: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class EighInfo(_Judged):
+    """What is known of eigenvalues and eigenvectors; inside `jit` its fields are tracers.
+
+    Under `vmap` each matrix of a batch has its own. Both figures are estimates by four vectors of
+    random signs: NaN where there is no answer, -1 for eigenvalues alone. Rounding alone gives a
+    small multiple of eps / 2, and with b up to its condition number times that.
+
+    Attributes:
+        verdict: int32[5]: status, row and column of the entry or the pivot that it is about, rows
+            eliminated before, and a word that only solves use.
+        residual: The largest ||a v - w v||_2 / ||a||_1 of a pair; with b the largest
+            ||a v - w b v|| / ((||a|| + |w| ||b||) ||v||).
+        orthogonality: The largest 2-norm of a row of v^H v - I, or of v^H b v - I.
+        of_b: bool: whether the verdict is about b, and not about a.
+    """
+
+    residual: jax.Array
+    orthogonality: jax.Array
+    of_b: jax.Array
+
+    def _named(self, number: int) -> str:
+        return OF_B if jax.device_get(self.of_b).reshape(-1)[number] else ""
 
 
 # Compiled, as numbers that are written in Python go to the devices one by one otherwise: implicit
@@ -161,7 +207,7 @@ def _pivot_of(verdict: jax.Array) -> jax.Array:
     return jnp.where(failed, verdict[..., 1], -1)
 
 
-def raise_if_failed(verdict: jax.Array | np.ndarray) -> None:
+def raise_if_failed(verdict: jax.Array | np.ndarray, begin: str = "") -> None:
     """Raises what a verdict says, if it can be read: not while JAX traces. Waits for it."""
     if isinstance(verdict, jax.core.Tracer):
         return
@@ -171,7 +217,7 @@ def raise_if_failed(verdict: jax.Array | np.ndarray) -> None:
         return
     first = words[failed[0], :VERDICT_WORDS]
     status = Status(int(first[0]))
-    text = _library.message(first)
+    text = begin + _library.message(first)
     if len(words) > 1:
         text = f"problem {failed[0]} of the batch: {text}"
     if status >= Status.INVALID_ARGUMENT:

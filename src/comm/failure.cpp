@@ -15,7 +15,8 @@ std::optional<Failure> describe_in_full(const std::exception_ptr& reason) {
   } catch (const Error& error) {
     return Failure{error.kind(), error.what()};
   } catch (const std::bad_alloc&) {
-    return Failure{ErrorKind::out_of_memory, "the system has no memory left"};
+    return Failure{ErrorKind::out_of_memory,
+                   "the system has no memory left, or a limit on addresses (ulimit -v) is reached"};
   } catch (const std::exception& error) {
     return Failure{ErrorKind::internal, error.what()};
   } catch (...) {

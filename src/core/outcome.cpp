@@ -52,8 +52,28 @@ std::string overflow(const Location&) {
 }
 
 std::string not_converged(const Location&) {
-  return "an iteration for eigenvalues did not converge, and there is no answer: this is not known "
-         "to happen with finite numbers, so please report the matrix";
+  return "an iteration did not converge, and there is no answer: of one for eigenvalues this is "
+         "not known to happen with finite numbers, so please report the matrix; a Krylov solve "
+         "says in its own message how far it came and what to do";
+}
+
+std::string breakdown(const Location&) {
+  return "the method broke down, also after restarts: use another one (the solve's own message "
+         "says which)";
+}
+
+std::string unsuitable_method(const Location&) {
+  return "the matrix or the preconditioner is not Hermitian or not positive definite, as the "
+         "method needs it: use another method (the solve's own message says which)";
+}
+
+std::string nonfinite_product(const Location&) {
+  return "a product with the matrix or with the preconditioner holds a NaN or an infinity, though "
+         "the vector does not: look at what computes it (the solve's own message says where)";
+}
+
+std::string stopped(const Location&) {
+  return "the call was stopped as asked; what there is has not converged";
 }
 
 std::string unknown(const Location&) { return "unknown status"; }
@@ -73,6 +93,14 @@ StatusRow row_of(Status status) {
       return {"overflow", StatusClass::numerical, overflow};
     case Status::not_converged:
       return {"not_converged", StatusClass::numerical, not_converged};
+    case Status::breakdown:
+      return {"breakdown", StatusClass::numerical, breakdown};
+    case Status::unsuitable_method:
+      return {"unsuitable_method", StatusClass::input, unsuitable_method};
+    case Status::nonfinite_product:
+      return {"nonfinite_product", StatusClass::numerical, nonfinite_product};
+    case Status::stopped:
+      return {"stopped", StatusClass::resources, stopped};
   }
   return {"unknown", StatusClass::numerical, unknown};
 }
@@ -93,13 +121,13 @@ constexpr Figure table_of_figures[] = {
      .label = "residual",
      .meaning = "distance of A z from w z, the largest, relative to A",
      .format = "{:.1e}",
-     .rounding = 100.0,
+     .rounding = 1000.0,  // 4 for random matrices, 90 for a chain of 2000 sites
      .value = &Outcome::residual},
     {.name = "orthogonality",
      .label = "orthogonality",
      .meaning = "distance of Z^H Z from the identity",
      .format = "{:.1e}",
-     .rounding = 100.0,
+     .rounding = 1000.0,  // that of a row: 50 for 100 rows, 150 for 2000
      .value = &Outcome::orthogonality},
 };
 

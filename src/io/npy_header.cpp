@@ -143,6 +143,15 @@ NpyHeader read_npy_header(const FileDescriptor& file, const std::string& path) {
   return header;
 }
 
+NpyText parse_npy_bytes(std::string_view bytes, const std::string& path) {
+  const LiteralPlace place =
+      read_npy_prefix(bytes.substr(0, 64), static_cast<std::int64_t>(bytes.size()), path);
+  return {parse_npy_literal(bytes.substr(static_cast<std::size_t>(place.begin),
+                                         static_cast<std::size_t>(place.length)),
+                            path),
+          place.begin + place.length};
+}
+
 std::string format_npy_header(const NpyHeader& header) {
   std::string literal =
       format_npy_literal({std::string(descr_of(header.dtype)), header.fortran_order, header.shape});

@@ -4,11 +4,13 @@
 #pragma once
 
 #include "io/file_descriptor.hpp"
+#include "io/npy_literal.hpp"
 
 #include <shardsolve/dtype.hpp>
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsolve::io {
@@ -31,6 +33,17 @@ NpyHeader read_npy_header(const std::string& path);
 
 /// The same for a file that is open already.
 NpyHeader read_npy_header(const FileDescriptor& file, const std::string& path);
+
+/// The dictionary of a header, and where the data begins.
+struct NpyText {
+  NpyFields fields;
+  std::int64_t data_offset = 0;
+};
+
+/// Reads the header of an .npy file in memory, of any dtype, with the limits of read_npy_header.
+/// What follows it is not looked at. Throws Error(invalid_argument), naming `path`, if there is
+/// none.
+NpyText parse_npy_bytes(std::string_view bytes, const std::string& path);
 
 /// The bytes before the data, as NumPy writes them: version 1, little-endian, the data aligned to
 /// 64 bytes. `header.data_offset` is not used: the size of the result is the offset.

@@ -263,12 +263,34 @@ void OutputFile::sync() {
 void OutputFile::commit(const std::function<void()>& last_check) {
   sync();  // before the name: after a power cut a name must not lead to missing bytes
   last_check();
+  publish();
+  settle();
+}
+
+void OutputFile::publish() {
   if (overwrite_.allowed) {
     publish_over();
   } else {
     publish_new();
   }
-  temporary_name_.clear();
+}
+
+void OutputFile::retract() noexcept {
+  const int directory = directory_.get();
+  if (published_ == Published::over_hidden) {
+    // What is hidden then is the new file, which the destructor removes.
+    ::renameat2(directory, temporary_name_.c_str(), directory, name_.c_str(), RENAME_EXCHANGE);
+  } else if (published_ == Published::new_name) {
+    ::unlinkat(directory, name_.c_str(), 0);
+  }
+  published_ = Published::no;
+}
+
+void OutputFile::settle() {
+  if (published_ == Published::over_hidden) {
+    ::unlinkat(directory_.get(), temporary_name_.c_str(), 0);
+    temporary_name_.clear();
+  }
   sync_directory(directory_);
   file_.close();
 }
@@ -300,12 +322,14 @@ void OutputFile::publish_new() {
   if (error != 0) {
     throw_system_error("write", path_, error);
   }
+  temporary_name_.clear();
+  published_ = Published::new_name;
 }
 
-void OutputFile::keep_permissions() {
+bool OutputFile::keep_permissions() {
   struct stat before{};
   if (::fstatat(directory_.get(), name_.c_str(), &before, 0) != 0) {
-    return;  // there is nothing to replace
+    return false;
   }
   ::mode_t mode = before.st_mode & (S_IRWXU | S_IRWXG | S_IRWXO);
   if (::fchown(file_.get(), before.st_uid, before.st_gid) != 0 &&
@@ -313,17 +337,27 @@ void OutputFile::keep_permissions() {
     mode = (mode & ~S_IRWXG) | (mode & S_IRWXO) << 3U;  // it is another group
   }
   ::fchmod(file_.get(), mode);
+  return S_ISREG(before.st_mode);
 }
 
 void OutputFile::publish_over() {
-  keep_permissions();
+  const bool replaces = keep_permissions();
   // link() never replaces and rename() needs a name to start from.
   if (temporary_name_.empty()) {
     name_temporary();
   }
-  if (::renameat(directory_.get(), temporary_name_.c_str(), directory_.get(), name_.c_str()) != 0) {
+  const int directory = directory_.get();
+  const char* name = name_.c_str();
+  const char* temporary = temporary_name_.c_str();
+  if (replaces && ::renameat2(directory, temporary, directory, name, RENAME_EXCHANGE) == 0) {
+    published_ = Published::over_hidden;
+    return;
+  }
+  if (::renameat(directory, temporary, directory, name) != 0) {
     throw_system_error("write", path_, errno);
   }
+  temporary_name_.clear();
+  published_ = replaces ? Published::over : Published::new_name;
 }
 
 void OutputFile::name_temporary() {

@@ -72,16 +72,30 @@ class OutputFile {
   /// Brings the bytes that this process has written to the disk.
   void sync();
 
-  /// Brings the bytes to the disk and gives the file its name, with the permissions 0666 & ~umask
-  /// or, as far as the system lets this user, with owner and permissions of what it replaces.
-  /// Without `overwrite` a target that has appeared meanwhile is left alone:
-  /// Error(invalid_argument) and nothing is written. To be called once, after the last write.
-  ///
-  /// `last_check` comes between the two, as bringing bytes to the disk may take long: if it throws,
-  /// the target is left as it is.
+  /// sync(), `last_check`, publish(), settle(). `last_check` comes where nothing has changed yet,
+  /// as bringing bytes to the disk may take long: if it throws, the target is left as it is.
   void commit(const std::function<void()>& last_check = [] {});
 
+  /// Gives the file its name, with the permissions 0666 & ~umask or, as far as the system lets this
+  /// user, with owner and permissions of what it replaces. Without `overwrite` a target that has
+  /// appeared meanwhile is left alone: Error(invalid_argument) and nothing is written. To be called
+  /// once, after sync().
+  void publish();
+  /// Takes the name back after publish(): what was there before, nothing or a file, is there again.
+  /// A file system that cannot exchange two files (NFS) keeps the new one where it has replaced
+  /// another.
+  void retract() noexcept;
+  /// Ends what publish() has begun: what was replaced is gone for good.
+  void settle();
+
  private:
+  enum class Published : std::uint8_t {
+    no,
+    new_name,     // nothing was there before
+    over_hidden,  // what was there before is the hidden file now
+    over,         // what was there before is gone
+  };
+
   void find_place();
   void open_directory(const std::string& directory);
   void open_temporary(Temporary temporary);
@@ -89,7 +103,8 @@ class OutputFile {
   void name_temporary();
   int take_free_name();
   void publish_new();
-  void keep_permissions();
+  /// Whether there is a file to replace, whose permissions the new one then has.
+  bool keep_permissions();
   void publish_over();
   [[noreturn]] void throw_bad_directory(int error) const;
   [[noreturn]] void throw_no_space(std::int64_t bytes, int error) const;
@@ -101,6 +116,7 @@ class OutputFile {
   FileDescriptor directory_;
   std::string name_;            // of the target, inside the directory
   std::string temporary_name_;  // of the hidden file, inside the directory; empty while it has none
+  Published published_ = Published::no;
   FileDescriptor file_;
 };
 

@@ -17,8 +17,11 @@ namespace shardsolve::runtime {
 
 /// How a backend wants a chase cut, and the way back.
 struct ChaseTuning {
+  std::int64_t group = 1;   ///< sweeps
   std::int64_t queues = 1;  ///< that may work on consecutive groups of sweeps at a time, at most
-  std::int64_t waves = 1;   ///< of a kernel
+  /// As many of these for each rank. On CPUs a queue needs what another rank leaves idle.
+  std::int64_t queues_a_rank = 1;
+  std::int64_t waves = 1;  ///< of a kernel
   /// Sweeps that are applied to some columns of vectors before they are applied to the next ones,
   /// and these columns.
   std::int64_t sweeps = 1;
@@ -101,7 +104,8 @@ class BandKernels {
   }
   /// The reflectors of a group of sweeps as products I - V t V^H, one for each number of a task, in
   /// the order of numbers: of each V and V t, of b + count - 1 rows and count columns, zeros
-  /// outside of the reflectors.
+  /// outside of the reflectors; or what takes no more room and apply_windows() of this backend
+  /// takes in their place.
   void windows(Queue& queue, const Chase& chase, const SweepGroup& sweeps, In reflectors, Out v,
                Out vt) const {
     require(reflectors.rows() == chase.bandwidth + 1 &&

@@ -15,13 +15,9 @@
 /// For the CPU and CUDA; C++ of neither's own.
 #pragma once
 
-#include <cstdint>
+#include "runtime/host_and_device.hpp"
 
-#if defined(__CUDACC__)
-#define SHARDSOLVE_HOST_DEVICE __host__ __device__
-#else
-#define SHARDSOLVE_HOST_DEVICE
-#endif
+#include <cstdint>
 
 namespace shardsolve::runtime {
 

@@ -21,6 +21,10 @@ std::string_view what_for(KernelSet set) {
       return "reductions to a band and to a tridiagonal";
     case KernelSet::tridiagonal:
       return "tridiagonal eigenproblems";
+    case KernelSet::sparse:
+      return "products with sparse matrices";
+    case KernelSet::krylov:
+      return "Krylov solves";
   }
   return "this algorithm";
 }

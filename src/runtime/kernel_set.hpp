@@ -17,6 +17,8 @@ enum class KernelSet : std::uint8_t {
   cholesky,     ///< CholeskyKernels
   band,         ///< BandKernels
   tridiagonal,  ///< TridiagonalKernels
+  sparse,       ///< SparseKernels
+  krylov,       ///< KrylovKernels
 };
 
 /// A class of kernels says which set it is, and of which dtype.

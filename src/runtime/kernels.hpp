@@ -34,6 +34,7 @@ class Kernels {
   using In = MatrixView<const T>;
   using Out = MatrixView<T>;
   using InOther = MatrixView<const OtherPrecision<T>>;
+  using InReal = MatrixView<const Real>;
 
   virtual ~Kernels() = default;
 
@@ -95,6 +96,11 @@ class Kernels {
   void convert(Queue& queue, InOther source, Out target) const {
     require(same_shape(source, target), "convert");
     do_convert(queue, {.name = "convert"}, source, target);
+  }
+  /// target = source, with imaginary parts of 0 if T is complex.
+  void from_real(Queue& queue, InReal source, Out target) const {
+    require(same_shape(source, target), "from_real");
+    do_from_real(queue, {.name = "copy"}, source, target);
   }
   /// target = source^H.
   void conjugate_transpose(Queue& queue, In source, Out target) const {
@@ -181,6 +187,8 @@ class Kernels {
                        In a, Out b) const = 0;
   virtual void do_copy(Queue& queue, const WorkInfo& info, In source, Out target) const = 0;
   virtual void do_convert(Queue& queue, const WorkInfo& info, InOther source, Out target) const = 0;
+  virtual void do_from_real(Queue& queue, const WorkInfo& info, InReal source,
+                            Out target) const = 0;
   virtual void do_conjugate_transpose(Queue& queue, const WorkInfo& info, In source,
                                       Out target) const = 0;
   virtual void do_fill(Queue& queue, const WorkInfo& info, T value, Out target) const = 0;

@@ -6,6 +6,7 @@
 #include "runtime/operand_shapes.hpp"
 #include "runtime/queue.hpp"
 #include "runtime/secular_equation.hpp"
+#include "runtime/tridiagonal.hpp"
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
@@ -14,14 +15,6 @@
 #include <type_traits>
 
 namespace shardsolve::runtime {
-
-/// A symmetric tridiagonal matrix of order `order`, in device memory.
-template <class Real>
-struct Tridiagonal {
-  const Real* diagonal = nullptr;      ///< `order` numbers
-  const Real* off_diagonal = nullptr;  ///< one fewer
-  std::int64_t order = 0;
-};
 
 /// How a backend wants a merge cut.
 struct TridiagonalTuning {
@@ -51,14 +44,20 @@ class TridiagonalKernels {
 
   virtual TridiagonalTuning tuning() const = 0;
 
-  /// Eigenvalues, ascending, and eigenvectors of a small matrix. `info` receives 0, or another
-  /// number if they were not found.
-  void solve_small(Queue& queue, const Tridiagonal<Real>& t, Real* values, Out vectors,
-                   std::int64_t* info) const {
-    require(t.order <= most_small && vectors.rows() == t.order && vectors.columns() == t.order,
+  /// Eigenvalues, ascending, and eigenvectors of small parts of T, as if there were nothing beside
+  /// them: those of rows i .. j - 1 go to values[i .. j - 1] and to these rows and columns of
+  /// `vectors`. infos[p] receives 0, or another number if those of part p were not found.
+  void solve_small(Queue& queue, const Tridiagonal<Real>& t, const SmallParts& parts, Real* values,
+                   Out vectors, std::int64_t* infos) const {
+    require(vectors.rows() == t.order && vectors.columns() == t.order && parts.count >= 0 &&
+                (parts.bounds != nullptr || (parts.count == 1 && t.order <= most_small)),
             "solve_small");
-    do_solve_small(queue, {.name = "small T", .flops = 9.0 * product(t.order, t.order, t.order)}, t,
-                   values, vectors, info);
+    if (parts.count > 0) {
+      const double cubes =
+          parts.bounds != nullptr ? parts.cubes : product(t.order, t.order, t.order);
+      do_solve_small(queue, {.name = "small T", .flops = 9.0 * cubes}, t, parts, values, vectors,
+                     infos);
+    }
   }
 
   /// roots[i], i = first .. first + count - 1.
@@ -135,7 +134,8 @@ class TridiagonalKernels {
 
  protected:
   virtual void do_solve_small(Queue& queue, const WorkInfo& info, const Tridiagonal<Real>& t,
-                              Real* values, Out vectors, std::int64_t* failed) const = 0;
+                              const SmallParts& parts, Real* values, Out vectors,
+                              std::int64_t* infos) const = 0;
   virtual void do_secular_roots(Queue& queue, const WorkInfo& info,
                                 const SecularEquation<Real>& equation, std::int64_t first,
                                 std::int64_t count, Root* roots) const = 0;

@@ -66,6 +66,42 @@ def inverts(a: np.ndarray, x: np.ndarray) -> bool:
     return True
 
 
+def indefinite(n: int, dtype: str = "float64", order: str = "C", seed: int = 0) -> np.ndarray:
+    """A random Hermitian matrix with eigenvalues of both signs."""
+    a = normal(np.random.default_rng(seed), (n, n), dtype)
+    return np.array((a + a.conj().T) / 2, order=order)
+
+
+def one_norm(a: np.ndarray) -> float:
+    return float(np.abs(a).sum(axis=0).max(initial=0.0))
+
+
+def are_eigenpairs(a: np.ndarray, values: np.ndarray, vectors: np.ndarray) -> bool:
+    """The gates for eigenpairs, in the 1-norm and not divided by n.
+
+    At most four times what LAPACK leaves, or 10 u; the values are LAPACK's up to 20 u ||A||.
+    """
+    u = unit_roundoff(a.dtype)
+    wide = a.astype(np.result_type(a.dtype, np.float64))  # numpy has no other LAPACK
+    w, z = np.linalg.eigh(wide)
+    ours, theirs = _gates_of(a, values, vectors), _gates_of(wide, w, z)
+    for name, limit in theirs.items():
+        assert ours[name] < max(10.0, 4 * limit), f"{name} {ours[name]} u, LAPACK {limit} u"
+    nearest = np.abs(w[:, None] - values).min(axis=0, initial=np.inf)
+    assert not nearest.max(initial=0.0) > 20 * u * one_norm(a)
+    return True
+
+
+def _gates_of(a: np.ndarray, values: np.ndarray, vectors: np.ndarray) -> dict[str, float]:
+    wide = np.result_type(a.dtype, np.float64)
+    u, z = unit_roundoff(a.dtype), vectors.astype(wide)
+    residual = one_norm(a.astype(wide) @ z - z * values) / (one_norm(a) * u or 1.0)
+    return {
+        "residual": residual,
+        "orthogonality": one_norm(z.conj().T @ z - np.eye(z.shape[1])) / u,
+    }
+
+
 def save(path: Path, array: np.ndarray, version: tuple[int, int] = (1, 0)) -> Path:
     with path.open("wb") as file:
         np.lib.format.write_array(file, array, version=version)

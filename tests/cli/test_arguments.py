@@ -10,6 +10,7 @@ import pytest
 from command import Command, contents
 
 SOLVE = ("solve", "A.npy", "b.npy", "-o", "x.npy")
+EIGH = ("eigh", "A.npy", "-o", "H")
 
 
 @pytest.fixture(scope="session")
@@ -41,10 +42,11 @@ def test_help_says_what_is_assumed_of_the_matrix(command, verb):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--help"], ["solve", "inverse", "logdet", "doctor", "Exit codes", "Examples"]),
+        (["--help"], ["solve", "inverse", "logdet", "eigh", "doctor", "Exit codes", "Examples"]),
         (["solve", "--help"], ["numpy.save", "--devices", "--tile", "--timeout", "--force"]),
         (["inverse", "-h"], ["--output", "Example"]),
         (["logdet", "-h"], ["--quiet", "--json", "--trace"]),
+        (["eigh", "-h"], ["PREFIX.vectors.npy", "--values-only", "LO:HI", "--range", "Example"]),
         (["doctor", "-h"], ["--measure", "--json", "--backend", "Exit codes"]),
         (["tune", "-h"], ["--n", "--dtype", "--budget", "XDG_CONFIG_HOME", "Examples"]),
         (["bench", "-h"], ["cholesky", "--n", "--runs", "bench/cuda/run.py", "Exit codes"]),
@@ -98,7 +100,7 @@ def test_without_a_command_json_names_none(command):
 
 
 @pytest.mark.parametrize(
-    "arguments", [SOLVE, ("inverse", "A.npy", "-o", "X.npy"), ("logdet", "A.npy")]
+    "arguments", [SOLVE, ("inverse", "A.npy", "-o", "X.npy"), ("logdet", "A.npy"), EIGH]
 )
 def test_jobs_name_themselves_where_a_file_is_missing(command, arguments):
     result = command(*arguments, "--json")
@@ -109,8 +111,8 @@ def test_jobs_name_themselves_where_a_file_is_missing(command, arguments):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["no command", "solve, inverse, logdet, doctor, tune and bench"]),
-        (["slove", "A.npy"], ["'slove'", "solve, inverse, logdet, doctor, tune and bench"]),
+        ([], ["no command", "solve, inverse, logdet, eigh, doctor, tune and bench"]),
+        (["slove", "A.npy"], ["'slove'", "solve, inverse, logdet, eigh, doctor, tune and bench"]),
         (["solve"], ["A is required", "Usage: shardsolve solve A.npy b.npy -o x.npy"]),
         (["solve", "A.npy", "-o", "x.npy"], ["b is required", "Usage: shardsolve solve"]),
         (["solve", "A.npy", "b.npy"], ["--output is required", "-o x.npy"]),
@@ -153,14 +155,35 @@ def test_jobs_name_themselves_where_a_file_is_missing(command, arguments):
         ([*SOLVE, "--assume", "gen"], ["--assume: 'gen' given; pos is accepted", "the default"]),
         (["inverse", "A.npy", "-o", "X.npy", "--assume", ""], ["--assume: '' given; pos"]),
         (["logdet", "A.npy", "--assume", "her"], ["'her' given; pos is accepted", "default"]),
+        (["eigh", "A.npy"], ["--output is required", "-o PREFIX"]),
+        ([*EIGH[:-1], "out/"], ["--output: 'out/'", "of a directory", "name of a file"]),
+        ([*EIGH, "--tile", "64"], ["not expected", "--tile"]),
+        ([*EIGH, "--assume", "pos"], ["not expected", "--assume"]),
+        ([*EIGH, "--indices", ""], ["--indices: '' given; LO:HI is accepted"]),
+        ([*EIGH, "--indices", "5"], ["'5'", "LO:HI", "0:9 for the ten smallest"]),
+        ([*EIGH, "--indices", "5:"], ["'5:'", "counted from 0"]),
+        ([*EIGH, "--indices", "5:4"], ["'5:4'", "LO <= HI"]),
+        ([*EIGH, "--indices", "-3:-1"], ["'-3:-1'", "counted from 0"]),
+        ([*EIGH, "--indices", "0:1e1"], ["'0:1e1'", "counted from 0"]),
+        ([*EIGH, "--indices", "0,9"], ["'0,9'", "LO:HI"]),
+        ([*EIGH, "--range", ""], ["--range: '' given; LO,HI is accepted"]),
+        ([*EIGH, "--range", "1"], ["'1'", "numbers with LO < HI"]),
+        ([*EIGH, "--range", "1,2,3"], ["'1,2,3'", "numbers with LO < HI"]),
+        ([*EIGH, "--range", "2,-1"], ["'2,-1'", "LO < HI"]),
+        ([*EIGH, "--range", "1,1"], ["'1,1'", "above LO and up to HI"]),
+        ([*EIGH, "--range", "0,nan"], ["'0,nan'", "numbers"]),
+        ([*EIGH, "--range", "0:1"], ["'0:1'", "LO,HI"]),
+        ([*EIGH, "--indices", "0:1", "--range", "0,1"], ["'0,1'", "'0:1'", "one of them"]),
         (["tune", "--n", "64,x"], ["'x'", "1024,2048", "Usage: shardsolve tune"]),
         (["tune", "--n", "0"], ["'0'", "1024,2048"]),
         (["tune", "--dtype", "float16"], ["'float16'", "complex128"]),
         (["tune", "--tile-table", "missing/"], ["'missing/'", "of a directory"]),
         (["tune", "--budget", "0"], ["'0'", "above 0"]),
-        (["bench"], ["JOB is required", "Usage: shardsolve bench cholesky"]),
+        (["bench"], ["JOB is required", "Usage: shardsolve bench JOB"]),
         (["bench", "qr"], ["qr", "cholesky"]),
-        (["bench", ""], ["JOB: ''", "cholesky is accepted"]),
+        (["bench", ""], ["JOB: ''", "cholesky or eigh is accepted"]),
+        (["bench", "eigh", "--tile", "64"], ["--tile: eigh goes by no tile", "leave it out"]),
+        (["bench", "eigh", "--tile-table", "t"], ["--tile-table: eigh goes by no tile"]),
         (["bench", "cholesky", "--n", "64,128"], ["'64,128'", "takes one"]),
         (["bench", "cholesky", "--dtype", "float32,float64"], ["takes one"]),
         (["bench", "cholesky", "--runs", "0"], ["'0'", "1 to 1000"]),
@@ -185,6 +208,7 @@ def test_misuse_is_explained_and_exits_2(command, system, arguments, words):
         SOLVE,
         ("inverse", "A.npy", "-o", "X.npy"),
         ("logdet", "A.npy"),
+        EIGH,
         ("doctor",),
         ("tune",),
         ("bench", "cholesky"),

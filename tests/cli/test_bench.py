@@ -1,4 +1,4 @@
-"""`shardsolve bench cholesky` at sizes at which speed means nothing."""
+"""`shardsolve bench` at sizes at which speed means nothing."""
 
 import pytest
 from mpi import Processes, missing
@@ -35,6 +35,35 @@ def test_text_is_a_table(command):
     assert any("LAPACK potrf, one core" in line for line in lines)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_every_call_of_eigh_is_timed_and_judged(command, dtype):
+    result = command(
+        "bench", "eigh", "--n", 120, "--runs", 2, "--devices", 3, "--dtype", dtype, *QUIET
+    )
+    assert (result.code, result.err) == (0, "")
+    report = result.json()
+    expected = {"job": "eigh", "status": "ok", "n": 120, "dtype": dtype, "tile": None}
+    assert {key: report[key] for key in expected} == expected
+    timings = {one["job"]: one for one in report["timings"]}
+    assert list(timings) == ["pairs", "pairs_tenth", "values", "lapack_heevd"]
+    assert all(one["passed"] and one["gates"] for one in timings.values())
+    names = [gate["name"] for gate in timings["pairs"]["gates"]]
+    assert names[:2] == ["residual", "orthogonality"]
+    assert timings["pairs"]["gflops"] > 0
+    assert timings["lapack_heevd"]["gflops"] is None
+
+
+def test_text_of_eigh_is_a_table(command):
+    result = command("bench", "eigh", "--n", 200, "--runs", 1, "--devices", 2)
+    assert result.code == 0
+    assert result.out.startswith("Eigenpairs, a random 200 x 200 matrix of float64\n")
+    assert "tile" not in result.out
+    lines = result.out.splitlines()
+    for what in ("all eigenpairs", "the smallest 20 of them", "eigenvalues alone"):
+        assert any(what in line and "%" in line and " u < " in line for line in lines)
+    assert any("LAPACK syevd, one core" in line and "%" not in line for line in lines)
+
+
 def test_tile_of_the_table_is_named(command, tmp_path):
     own = entry(device_of(command), n=200)
     write_table(tmp_path / "tiles.json", own)
@@ -52,6 +81,9 @@ def test_processes_are_devices(command):
     assert (report["devices"], report["processes"]) == (2, 2)
     assert [one["job"] for one in report["timings"]] == JOBS
     assert all(one["passed"] for one in report["timings"])
+    result = Processes(command)(2, "bench", "eigh", "--n", 120, "--runs", 1, *QUIET)
+    assert (result.code, result.err) == (0, "")
+    assert [one["passed"] for one in result.json()["timings"]] == [True] * 3
 
 
 def test_size_that_does_not_fit_is_refused_with_figures(command):

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace shardsolve::testing {
@@ -209,26 +210,34 @@ TYPED_TEST(DeviceKernelsTest, SolvesWithATile_AgreeToRounding) {
   }
 }
 
-TYPED_TEST(DeviceKernelsTest, Convert_GivesTheHostsBits) {
+TYPED_TEST(DeviceKernelsTest, NumbersOfAnotherType_BecomeTheHostsBits) {
   using T = TypeParam;
-  using Other = runtime::OtherPrecision<T>;
   for (const std::int64_t rows : {1, 33, 257}) {
     constexpr std::int64_t columns = 40;
-    const reference::DenseMatrix<Other> given = of_all_sizes<Other>(rows, columns);
-    const auto bytes = static_cast<std::size_t>(rows * columns) * sizeof(Other);
-    // The source is copied in whole by each side, the target is what is compared.
-    this->expect_alike(
-        {framed<T>(rows, columns, 2)}, 0, [&](const auto& kernels, auto& queue, const auto& x) {
-          const bool on_gpu = &queue == &this->gpu_->queue();
-          OneDevice& side = on_gpu ? *this->gpu_ : *this->host_;
-          const auto memory = side.device().allocate(bytes);
-          queue.copy(memory.data(), given.data(), bytes);
-          kernels.convert(
-              queue,
-              MatrixView<const Other>(static_cast<const Other*>(memory.data()), rows, columns),
-              x[0]);
-          queue.synchronize();
-        });
+    const auto expect_alike_from = [&](const auto& given, auto call) {
+      using Source = std::remove_cvref_t<decltype(given(0, 0))>;
+      const auto bytes = static_cast<std::size_t>(rows * columns) * sizeof(Source);
+      // The source is copied in whole by each side, the target is what is compared.
+      this->expect_alike(
+          {framed<T>(rows, columns, 2)}, 0, [&](const auto& kernels, auto& queue, const auto& x) {
+            const bool on_gpu = &queue == &this->gpu_->queue();
+            OneDevice& side = on_gpu ? *this->gpu_ : *this->host_;
+            const auto memory = side.device().allocate(bytes);
+            queue.copy(memory.data(), given.data(), bytes);
+            call(kernels, queue,
+                 MatrixView<const Source>(static_cast<const Source*>(memory.data()), rows, columns),
+                 x[0]);
+            queue.synchronize();
+          });
+    };
+    expect_alike_from(of_all_sizes<runtime::OtherPrecision<T>>(rows, columns),
+                      [](const auto& kernels, auto& queue, auto source, auto target) {
+                        kernels.convert(queue, source, target);
+                      });
+    expect_alike_from(of_all_sizes<RealOf<T>>(rows, columns),
+                      [](const auto& kernels, auto& queue, auto source, auto target) {
+                        kernels.from_real(queue, source, target);
+                      });
   }
 }
 

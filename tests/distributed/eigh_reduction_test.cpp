@@ -47,8 +47,8 @@ ReducedToBand<T> reduce_to_band(Mesh& mesh, const SlabLayout& layout, const Dens
     const dense::eigh::BandForm<T> form = dense::eigh::make_band_form<T>(rank, layout);
     dense::eigh::full_to_band(rank, layout, slabs.slab(rank.index()), deferred, form);
     ReducedToBand<T>& mine = all[static_cast<std::size_t>(rank.index())];
-    mine.band = kept(form.band);
-    mine.t = kept(form.t);
+    mine.band = fetched(rank, form.band);
+    mine.t = fetched(rank, form.t);
   });
   for (const ReducedToBand<T>& one : all) {
     EXPECT_TRUE(same_bits(one.band, all[0].band));
@@ -111,7 +111,7 @@ TYPED_TEST_SUITE(EighFullToBand, Dtypes, DtypeNames);
 TYPED_TEST(EighFullToBand, OnEveryCut_IsASimilarBand) {
   using T = TypeParam;
   for (const Cut& cut : reduction_cuts()) {
-    Mesh mesh = cpu_mesh(cut.layout.ranks());
+    Mesh mesh = make_mesh(cut.layout.ranks());
     const DenseMatrix<T> a = random_hermitian<T>(cut.layout.size());
     for (const std::int64_t deferred : {1, 20}) {
       SCOPED_TRACE(::testing::Message() << cut.name << ", deferred " << deferred);
@@ -123,7 +123,7 @@ TYPED_TEST(EighFullToBand, OnEveryCut_IsASimilarBand) {
 TYPED_TEST(EighFullToBand, OfMatricesOfLowRank_IsASimilarBand) {
   using T = TypeParam;
   const SlabLayout layout({0, 17, 17, 50, 60}, 5);
-  Mesh mesh = cpu_mesh(layout.ranks());
+  Mesh mesh = make_mesh(layout.ranks());
   for (const DenseMatrix<T>& a : {DenseMatrix<T>(60, 60), DenseMatrix<T>::identity(60),
                                   of_rank<T>(1, 60), of_rank<T>(3, 60), of_rank<T>(30, 60)}) {
     expect_reduced_to_band(layout, a, reduce_to_band(mesh, layout, a, 15));
@@ -144,6 +144,9 @@ ReducedToBand<T> reduce_to_band(Mesh& mesh, const Ragged& ragged) {
 }
 
 TYPED_TEST(EighFullToBand, WithoutCommonMemory_GivesTheSameBits) {
+  if (!test_gpus().empty()) {
+    GTEST_SKIP() << "of CPU devices";
+  }
   const Ragged ragged;
   Mesh in_place = cpu_mesh(ragged.layout.ranks());
   Mesh copied = cpu_mesh(ragged.layout.ranks(), Windows::copied);
@@ -153,7 +156,7 @@ TYPED_TEST(EighFullToBand, WithoutCommonMemory_GivesTheSameBits) {
 
 TYPED_TEST(EighFullToBand, OnALoadedMachine_GivesTheSameBits) {
   const Ragged ragged;
-  Mesh mesh = cpu_mesh(ragged.layout.ranks());
+  Mesh mesh = make_mesh(ragged.layout.ranks());
   const ReducedToBand<TypeParam> quiet = reduce_to_band<TypeParam>(mesh, ragged);
   const BusyThreads busy(2);
   for (int run = 0; run < 10 && !::testing::Test::HasFailure(); ++run) {
@@ -172,7 +175,7 @@ TYPED_TEST(EighFullToBand, CallThatComesLate_ChangesNoBit) {
 TYPED_TEST(EighFullToBand, AskedToStop_ThrowsCancelled) {
   using T = TypeParam;
   const Ragged ragged;
-  Mesh mesh = cpu_mesh(ragged.layout.ranks());
+  Mesh mesh = make_mesh(ragged.layout.ranks());
   const ShardedMatrix<T> slabs = shard(random_hermitian<T>(ragged.layout.size()), ragged.layout);
   std::stop_source stop;
   stop.request_stop();
@@ -206,7 +209,7 @@ ReducedToTridiagonal<T> reduce_to_tridiagonal(Mesh& mesh, const dense::eigh::Swe
   run_on(mesh, [&](mesh::Rank& rank) {
     const MatrixView<T> copy = rank.workspace<T>(band.rows(), n);
     if (rank.index() == 0) {
-      copy_entries<T>(band.view(), copy);
+      upload(rank, band, copy);
     }
     const MatrixView<RealOf<T>> tridiagonal = rank.workspace<RealOf<T>>(n, 2);
     std::optional<MatrixView<T>> reflectors;
@@ -214,10 +217,10 @@ ReducedToTridiagonal<T> reduce_to_tridiagonal(Mesh& mesh, const dense::eigh::Swe
       reflectors = dense::eigh::make_reflectors<T>(rank, groups);
     }
     dense::eigh::band_to_tridiagonal(rank, groups, copy, reflectors, tridiagonal);
-    tridiagonals[static_cast<std::size_t>(rank.index())] = kept(tridiagonal);
+    tridiagonals[static_cast<std::size_t>(rank.index())] = fetched(rank, tridiagonal);
     for (std::int64_t group = rank.index(); keep && group < groups.count(); group += rank.count()) {
       result.reflectors[static_cast<std::size_t>(group)] =
-          kept(dense::eigh::reflectors_of(groups, *reflectors, group));
+          fetched(rank, dense::eigh::reflectors_of(groups, *reflectors, group));
     }
   });
   for (const DenseMatrix<RealOf<T>>& one : tridiagonals) {
@@ -292,7 +295,7 @@ TYPED_TEST_SUITE(EighBandToTridiagonal, Dtypes, DtypeNames);
 TYPED_TEST(EighBandToTridiagonal, OfEverySizeAndWidth_IsSimilar) {
   using T = TypeParam;
   for (const std::int64_t ranks : {1, 2, 3, 4}) {
-    Mesh mesh = cpu_mesh(ranks);
+    Mesh mesh = make_mesh(ranks);
     for (const std::int64_t n : {0, 1, 2, 3, 8, 60}) {
       for (const std::int64_t bandwidth : {1, 3, 8}) {
         for (const std::int64_t size : {1, 4, 100}) {
@@ -310,11 +313,11 @@ TYPED_TEST(EighBandToTridiagonal, OfEverySizeAndWidth_IsSimilar) {
 TYPED_TEST(EighBandToTridiagonal, OnAnyMeshAndWithoutReflectors_GivesTheSameBits) {
   using T = TypeParam;
   const DenseMatrix<T> band = random_band<T>(60, 5);
-  Mesh one = cpu_mesh(1);
+  Mesh one = make_mesh(1);
   const ReducedToTridiagonal<T> expected =
       reduce_to_tridiagonal(one, this->groups(60, 5, 7, 1), band);
   for (const Windows windows : {Windows::in_place, Windows::copied}) {
-    Mesh mesh = cpu_mesh(3, windows);
+    Mesh mesh = test_gpus().empty() ? cpu_mesh(3, windows) : make_mesh(3);
     const dense::eigh::SweepGroups groups = this->groups(60, 5, 7, 3);
     const ReducedToTridiagonal<T> result = reduce_to_tridiagonal(mesh, groups, band);
     EXPECT_TRUE(same_bits(result.tridiagonal, expected.tridiagonal));
@@ -343,7 +346,7 @@ TYPED_TEST(EighBandToTridiagonal, CallThatComesLate_ChangesNoBit) {
 
 TYPED_TEST(EighBandToTridiagonal, AskedToStop_ThrowsCancelled) {
   using T = TypeParam;
-  Mesh mesh = cpu_mesh(2);
+  Mesh mesh = make_mesh(2);
   const dense::eigh::SweepGroups groups = this->groups(60, 5, 7, 2);
   std::stop_source stop;
   stop.request_stop();

@@ -72,7 +72,7 @@ TYPED_TEST_SUITE(EighSolveColumns, Dtypes, DtypeNames);
 TYPED_TEST(EighSolveColumns, OnEveryCut_IsRight) {
   for (const Cut& cut : reduction_cuts()) {
     SCOPED_TRACE(cut.name);
-    Mesh mesh = cpu_mesh(cut.layout.ranks());
+    Mesh mesh = make_mesh(cut.layout.ranks());
     expect_solved<TypeParam>(mesh, cut.layout);
   }
 }
@@ -80,7 +80,7 @@ TYPED_TEST(EighSolveColumns, OnEveryCut_IsRight) {
 TYPED_TEST(EighSolveColumns, AskedToStop_ThrowsCancelled) {
   using T = TypeParam;
   const Ragged ragged;
-  Mesh mesh = cpu_mesh(ragged.layout.ranks());
+  Mesh mesh = make_mesh(ragged.layout.ranks());
   const ShardedMatrix<T> l = shard(random_triangle<T>(ragged.layout).stored, ragged.layout);
   const ShardedMatrix<T> x = shard(random_hermitian<T>(ragged.layout.size()), ragged.layout);
   std::stop_source stop;

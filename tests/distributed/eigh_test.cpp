@@ -4,6 +4,7 @@
 #include "mesh/mesh_state.hpp"
 #include "mesh/rank.hpp"
 #include "reference/matmul.hpp"
+#include "support/backend.hpp"
 #include "support/bits.hpp"
 #include "support/dtypes.hpp"
 #include "support/eigh_gates.hpp"
@@ -55,7 +56,7 @@ struct Answered {
 template <Scalar T>
 Answered<T> run(const SlabLayout& layout, const DenseMatrix<T>& a,
                 const EighRequest& request = {}) {
-  Mesh mesh = Mesh::host(layout.ranks());
+  Mesh mesh = make_mesh(layout.ranks());
   const ShardedMatrix<T> slabs = shard(a, layout);
   Eigenvalues<T> found = eigh(mesh, slabs, request);
   return {std::move(found), whole(slabs)};
@@ -285,7 +286,7 @@ TYPED_TEST(Eigh, Workspace_IsWhatThePlanSays) {
         SlabLayout({0, 500, 500, 560, 640}, 64), SlabLayout({0, 640, 640, 640, 640}, 64)}) {
     for (const bool vectors : {true, false}) {
       SCOPED_TRACE(fmt::format("cut {}, vectors {}", fmt::join(layout.boundaries(), " "), vectors));
-      Mesh mesh = Mesh::host(layout.ranks());
+      Mesh mesh = make_mesh(layout.ranks());
       ASSERT_TRUE(eigh(mesh, shard(a, layout), {.vectors = vectors}).outcome.ok());
       std::mutex mutex;
       std::int64_t most = 0;
@@ -342,7 +343,7 @@ TYPED_TEST(Eigh, WithB_SolvesTheGeneralisedProblem) {
     const DenseMatrix<T> b = dense<T>(matgen::Recipe{.kind = matgen::Kind::random, .n = n});
     for (const SlabLayout& layout : layouts(n)) {
       SCOPED_TRACE(fmt::format("n {}, cut {}", n, fmt::join(layout.boundaries(), " ")));
-      Mesh mesh = Mesh::host(layout.ranks());
+      Mesh mesh = make_mesh(layout.ranks());
       const CholeskyFactor<T> factor = cholesky_factor(mesh, shard(b, layout));
       ASSERT_TRUE(factor.outcome.ok());
       const ShardedMatrix<T> slabs = shard(a, layout);
@@ -373,7 +374,7 @@ TYPED_TEST(Eigh, WithBOfAnotherSize_IsTheSameProblem) {
   const DenseMatrix<T> a = hermitian<T>(33);
   auto recipe = matgen::Recipe{.kind = matgen::Kind::random, .n = 33};
   const auto solve = [&](const DenseMatrix<T>& b) {
-    Mesh mesh = Mesh::host(layout.ranks());
+    Mesh mesh = make_mesh(layout.ranks());
     return eigh(mesh, shard(a, layout), cholesky_factor(mesh, shard(b, layout)));
   };
   const Eigenvalues<T> expected = solve(dense<T>(recipe));
@@ -390,7 +391,7 @@ TYPED_TEST(Eigh, WithBOfAnotherSize_IsTheSameProblem) {
 }
 
 TEST(EighOfAFactor, ThatIsNone_Throws) {
-  Mesh mesh = Mesh::host(2);
+  Mesh mesh = make_mesh(2);
   const SlabLayout layout = SlabLayout::even(6, 2, any_tile);
   const DenseMatrix<double> a = hermitian<double>(6);
   CholeskyFactor<double> factor = cholesky_factor(mesh, shard(a, layout));

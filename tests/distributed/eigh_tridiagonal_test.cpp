@@ -59,17 +59,11 @@ Solution<Real> divide_and_conquer(Mesh& mesh, const TridiagonalCase<Real>& t, co
     const std::int64_t begin = bounds[at(rank.index())];
     const std::int64_t rows = bounds[at(rank.index() + 1)] - begin;
     const MatrixView<Real> z = rank.workspace<Real>(rows, t.order());
-    for (std::int64_t j = 0; j < z.columns(); ++j) {
-      std::fill_n(z.columns_from(j, 1).data(), rows, std::numeric_limits<Real>::quiet_NaN());
-    }
+    rank.kernels<Real>().fill(rank.update(), std::numeric_limits<Real>::quiet_NaN(), z);
     solution.outcomes[at(rank.index())] = dense::eigh::divide_and_conquer<Real>(
         rank, {t.diagonal, t.off_diagonal, bounds, wanted}, z);
-    rank.finish(rank.update());
-    for (std::int64_t j = 0; j < wanted.size(); ++j) {
-      for (std::int64_t i = 0; i < rows; ++i) {
-        solution.z(begin + i, j) = z(i, j);
-      }
-    }
+    copy_entries<Real>(fetched(rank, z.columns_from(0, wanted.size())).view(),
+                       solution.z.view().block(begin, 0, rows, wanted.size()));
   });
   return solution;
 }
@@ -266,11 +260,19 @@ class PlantedKernels final : public runtime::host::HostTridiagonalKernels<double
 
  protected:
   void do_solve_small(runtime::Queue& queue, const runtime::WorkInfo& info,
-                      const runtime::Tridiagonal<double>& t, double* values, Out vectors,
-                      std::int64_t* failed) const override {
-    HostTridiagonalKernels::do_solve_small(queue, info, t, values, vectors, failed);
-    if (change_ == Change::no_leaf && t.order >= least_) {
-      enqueue(queue, "planted", [=] { *failed = 3; });
+                      const runtime::Tridiagonal<double>& t, const runtime::SmallParts& parts,
+                      double* values, Out vectors, std::int64_t* infos) const override {
+    HostTridiagonalKernels::do_solve_small(queue, info, t, parts, values, vectors, infos);
+    if (change_ == Change::no_leaf) {
+      enqueue(queue, "planted", [=, least = least_] {
+        for (std::int64_t p = 0; p < parts.count; ++p) {
+          const std::int64_t order =
+              parts.bounds == nullptr ? t.order : parts.bounds[2 * p + 1] - parts.bounds[2 * p];
+          if (order >= least) {
+            infos[p] = 3;
+          }
+        }
+      });
     }
   }
   void do_secular_roots(runtime::Queue& queue, const runtime::WorkInfo& info,

@@ -112,6 +112,21 @@ def shardings() -> None:
         assert np.abs(matrix(300) @ np.asarray(x) - right(300)).max() < 1e-12
 
 
+def eigenpairs() -> None:
+    """By one rank and by all of them, some of them, and of a matrix without an answer."""
+    for n, dtype in ((100, np.complex64), (300, np.float64)):
+        a = put(matrix(n, dtype))
+        keep(f"eigh {n}", shardsolve.eigh(a, full_output=True))
+        keep(f"eigh by index {n}", shardsolve.eigh(a, subset_by_index=(2, 9)))
+        keep(f"eigh by value {n}", shardsolve.eigh(a, subset_by_value=(0.0, 2.0)))
+        keep(f"eigvalsh {n}", jax.jit(shardsolve.eigvalsh)(a))
+        other = put(matrix(n, dtype, 1))
+        keep(f"two matrices {n}", shardsolve.eigh(a, other, full_output=True))
+    bad = matrix(300)
+    bad[7, 250] += 1
+    keep("eigh not Hermitian", shardsolve.eigh(put(bad), full_output=True))
+
+
 def vector() -> None:
     """One right-hand side, for which GPUs that reach each other's memory have a kernel."""
     with shardsolve.trace(f"{FOLDER}/vector{NUMBER}.json"):
@@ -232,7 +247,7 @@ def lose(signal_number: int | None) -> None:
 
 parts = {
     part.__name__: part
-    for part in (eager, shardings, vector, traced, flight, reasons, traces, differ)
+    for part in (eager, shardings, eigenpairs, vector, traced, flight, reasons, traces, differ)
 }
 if PART in ("kill", "stop", "cut"):
     lose({"kill": 9, "stop": 19, "cut": None}[PART])

@@ -64,6 +64,8 @@ FUNCTIONS = {
     "inv": lambda a, b: shardsolve.inv(a),
     "logdet": lambda a, b: shardsolve.logdet(a),
     "cond": lambda a, b: shardsolve.cond(a, 1),
+    "eigh": lambda a, b: shardsolve.eigh(a),
+    "eigvalsh": lambda a, b: shardsolve.eigvalsh(a),
     "gradient_of_b": jax.grad(lambda a, b: jnp.sum(solve(a, b) ** 2), 1),
 }
 
@@ -82,7 +84,7 @@ def test_row_sharded_matrix_is_never_gathered(function, axes):
     a, b = put(hermitian(n), mesh, "x", None), put(sides(n), mesh, "x")
     run = functools.partial(solve, mesh=mesh) if axes == "mesh" else FUNCTIONS[function]
     text = compiled_text(run, a, b)
-    assert "shardsolve_cholesky_factor" in text
+    assert "shardsolve_cholesky_factor" in text or "shardsolve_eigh" in text
     assert largest_collective(text) < n * n // DEVICES
 
 
@@ -90,6 +92,7 @@ COLUMNS = {
     "cho_factor": lambda a: shardsolve.cho_factor(a),
     "logdet": lambda a: shardsolve.logdet(a),
     "inv": lambda a: shardsolve.inv(a),
+    "eigh": lambda a: shardsolve.eigh(a),
     "solve": lambda a: solve(a, put(sides(len(a), None, "complex128"), row_mesh(explicit=True))),
 }
 
@@ -102,7 +105,7 @@ def test_column_sharded_matrix_is_not_moved(function, axes):
     n = 16 * DEVICES
     a = put(hermitian(n, "complex128"), row_mesh(explicit=axes == "explicit"), None, "x")
     text = compiled_text(COLUMNS[function], a)
-    assert "shardsolve_cholesky_factor" in text
+    assert "shardsolve_cholesky_factor" in text or "shardsolve_eigh" in text
     assert largest_collective(text) <= n
 
 
@@ -151,12 +154,12 @@ def test_memory_of_solve_is_two_slabs(axes):
 
 
 @pytest.mark.parametrize("axes", ("auto", "explicit"))
-@pytest.mark.parametrize("function", ("cho_factor", "inv", "solve"))
+@pytest.mark.parametrize("function", ("cho_factor", "inv", "eigh", "solve"))
 def test_memory_with_donated_matrix_is_one_slab(function, axes):
     n = 48 * DEVICES
     mesh = row_mesh(explicit=axes == "explicit")
     a, b = put(hermitian(n), mesh, "x"), put(sides(n), mesh, "x")
-    run = {"cho_factor": shardsolve.cho_factor, "inv": shardsolve.inv, "solve": solve}[function]
+    run = solve if function == "solve" else getattr(shardsolve, function)
     arguments = (a, b) if function == "solve" else (a,)
     plan = planned(run, *arguments, donated=(0,))
     assert slabs(plan.alias_size_in_bytes, n) >= 1

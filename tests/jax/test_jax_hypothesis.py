@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from eigensystems import are_eigenpairs, are_eigenvalues, random_hermitian
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jax.sharding import AxisType, Mesh
@@ -120,6 +121,21 @@ def test_inv_and_logdet_of_anything_are_right(problem, spec_x):
     value = call(functools.partial(shardsolve.logdet, tile=tile), way, mesh)(given_a)
     wide = np.linalg.slogdet(a.astype(np.result_type(dtype, np.float64)))[1]
     assert abs(float(value) - wide) < 100 * n * np.finfo(dtype).eps * np.linalg.cond(a)
+
+
+@given(problem=problems(), spec_x=st.sampled_from(SPECS), ends=st.tuples(*[st.integers(0, 39)] * 2))
+def test_eigh_of_anything_is_right(problem, spec_x, ends):
+    mesh, way, n, spec, dtype, _, _ = problem
+    a = random_hermitian(n, dtype)
+    given_a = placed(a, mesh, spec)
+    places = wanted(a, way, mesh, spec_x)
+    options = {"out_shardings": (None, places["out_shardings"])} if places else {}
+    assert are_eigenpairs(a, *call(shardsolve.eigh, way, mesh, **options)(given_a))
+    first, last = sorted(end % n for end in ends)
+    some = functools.partial(shardsolve.eigh, subset_by_index=(first, last))
+    assert are_eigenpairs(a, *call(some, way, mesh)(given_a), slice(first, last + 1))
+    w = call(functools.partial(some, eigvals_only=True), way, mesh)(given_a)
+    assert are_eigenvalues(a, w, slice(first, last + 1))
 
 
 @pytest.mark.slow

@@ -1,14 +1,18 @@
 """JAXMg's names: shardsolve.compat.jaxmg."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from eigensystems import are_eigenpairs, are_eigenvalues, random_hermitian
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from systems import (
     DEVICES,
     close,
+    grid_mesh,
     hermitian,
     hermitian_part,
     inverts,
@@ -26,6 +30,8 @@ from shardsolve.compat.jaxmg import (
     potri_symmetrize,
     potrs,
     potrs_shardmap_ctx,
+    syevd,
+    syevd_shardmap_ctx,
 )
 
 pytestmark = pytest.mark.devices
@@ -223,3 +229,150 @@ def test_gradient_of_every_result_is_that_of_jnp(result, dtype):
     assert close(jax.grad(scalar(ours), (0, 1))(cut, whole), wanted)
     if dtype == "float64":  # jax 0.10.2 crashes compiling plain complex all_gathers' gradients
         assert close(jax.jit(jax.grad(scalar(ours), (0, 1)))(cut, whole), wanted)
+
+
+# syevd
+
+
+@pytest.mark.parametrize("way", ["eager", "jit"])
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_eigh_of_syevd_returns_values_vectors_and_status(dtype, way):
+    a = random_hermitian(ROWS, dtype)
+    mesh, cut = row_mesh(), put(a, row_mesh(), "x")
+
+    def run(a):
+        return (
+            syevd(a, T_A, mesh, SPECS),
+            syevd(a, T_A, mesh, SPECS, True, True),
+            syevd(a, T_A, mesh, matrix_specs=P("x"), return_eigenvectors=False),
+            syevd(a, T_A, mesh, SPECS, False, True),
+        )
+
+    both, with_status, values, values_and_status = (jax.jit(run) if way == "jit" else run)(cut)
+    for w, v in (both, with_status[:2]):
+        assert are_eigenpairs(a, w, v)
+        assert v.sharding.is_equivalent_to(cut.sharding, 2)
+        assert w.sharding.is_fully_replicated
+    assert are_eigenvalues(a, values)
+    assert are_eigenvalues(a, values_and_status[0])
+    assert with_status[2] == values_and_status[1] == 0
+
+
+@pytest.mark.parametrize("way", ["eager", "jit"])
+def test_eigh_of_syevd_without_an_answer_is_status_seven_and_nan(way):
+    given = put(not_symmetric(), row_mesh(), "x")
+    run = functools.partial(syevd, T_A=T_A, mesh=row_mesh(), in_specs=SPECS, return_status=True)
+    w, v, status = (jax.jit(run) if way == "jit" else run)(given)
+    assert status == 7
+    assert np.isnan(w).all()
+    assert np.isnan(v).all()
+
+
+def test_eigh_of_syevd_gives_up_the_matrix_only_when_told():
+    given = put(random_hermitian(ROWS), row_mesh(), "x")
+    kept = syevd(given, T_A)
+    found = syevd(given, T_A, donate=True)
+    assert given.is_deleted()
+    assert all(map(np.array_equal, kept, found))
+
+
+def test_eigh_of_syevd_inside_of_a_shard_map_is_that_of_version_0_0_9():
+    """Its tests: `partial(syevd_shardmap_ctx, T_A=..)`; a device's vectors are columns."""
+    a = random_hermitian(ROWS, "complex128")
+    specs = {"mesh": row_mesh(), "in_specs": SPECS, "check_vma": False}
+    run = jax.shard_map(
+        functools.partial(syevd_shardmap_ctx, T_A=T_A),
+        out_specs=(P(None), P(None, "x"), P(None)),
+        **specs,
+    )
+    w, v, status = jax.jit(run)(put(a, row_mesh(), "x"))
+    assert are_eigenpairs(a, w, v)
+    assert status.shape == (1,)
+    run = jax.shard_map(
+        lambda a: syevd_shardmap_ctx(a, T_A, False), out_specs=(P(None), P(None)), **specs
+    )
+    w, status = jax.jit(run)(put(a, row_mesh(), "x"))
+    assert are_eigenvalues(a, w)
+    assert status == 0
+
+
+@pytest.mark.parametrize("form", ["syevd", "shardmap_ctx"])
+def test_eigh_of_examples_of_its_repository_for_1_4(form):
+    """examples/run_syevd_example.py and run_syevd_context_example.py, of one process and CPUs."""
+    N, DTYPE = 2 * ROWS, jnp.float64
+    mesh = jax.make_mesh(tuple(grid_mesh().shape.values()), ("pr", "pc"))
+    matrix_specs = P("pr", "pc")
+    matrix_sharding = NamedSharding(mesh, matrix_specs)
+
+    def make_matrix():
+        made = jnp.diag(jnp.arange(1, N + 1, dtype=DTYPE))
+        if mesh.axis_types[0] == jax.sharding.AxisType.Explicit:
+            return jax.sharding.reshard(made, matrix_sharding)
+        return jax.lax.with_sharding_constraint(made, matrix_sharding)
+
+    with jax.set_mesh(mesh):
+        if form == "syevd":
+            a = jax.jit(make_matrix)()
+            eigenvalues, eigenvectors = syevd(a, T_A=128, mesh=mesh, matrix_specs=matrix_specs)
+            assert eigenvectors.sharding.is_equivalent_to(a.sharding, 2)
+        else:
+
+            @jax.jit
+            def build_and_solve():
+                _, eigenvalues, eigenvectors, _ = syevd_shardmap_ctx(
+                    make_matrix(), T_A=128, mesh=mesh, matrix_specs=matrix_specs
+                )
+                return eigenvalues, eigenvectors
+
+            eigenvalues, eigenvectors = build_and_solve()
+        diagonal = jnp.arange(1, N + 1, dtype=DTYPE)
+        residual = diagonal[:, None] * eigenvectors
+        residual = residual - eigenvectors * eigenvalues[None, :]
+        correct = jnp.allclose(eigenvalues, diagonal) & jnp.allclose(residual, 0.0, atol=1e-8)
+    assert bool(correct)
+
+
+@pytest.mark.filterwarnings("error")
+def test_eigh_of_donating_example_for_1_4():
+    """Case 1 of its page: the work buffer is returned, so that the donated matrix is used."""
+    mesh = row_mesh()
+
+    @functools.partial(jax.jit, donate_argnums=(0,))
+    def compiled_eigensolve(a):
+        a_work, eigenvalues, eigenvectors, status = syevd_shardmap_ctx(
+            a, T_A=T_A, mesh=mesh, matrix_specs=P("x", None)
+        )
+        return a_work, eigenvalues + 1.0, eigenvectors, status
+
+    a = put(np.diag(np.arange(1.0, ROWS + 1)), mesh, "x", None)
+    _, shifted, vectors, status = compiled_eigensolve(a)
+    assert a.is_deleted()
+    assert np.allclose(shifted, np.arange(2.0, ROWS + 2))
+    assert np.allclose(np.abs(vectors), np.eye(ROWS))
+    assert status == 0
+
+
+def test_eigh_gradient_of_syevd_is_that_of_jnp():
+    a = random_hermitian(ROWS, "complex128")
+
+    def loss(eigh):
+        def run(a):
+            w, v = eigh(a)
+            return jnp.sum(jnp.abs(v) ** 4 * w)
+
+        return run
+
+    def plain(a):
+        return jnp.linalg.eigh(hermitian_part(a), symmetrize_input=False)
+
+    got = jax.grad(loss(functools.partial(syevd, T_A=T_A)))(put(a, row_mesh(), "x"))
+    assert close(got, jax.grad(loss(plain))(a), 1e6)
+    inside = jax.shard_map(
+        lambda a: syevd_shardmap_ctx(a, T_A)[:2],
+        mesh=row_mesh(),
+        in_specs=P("x"),
+        out_specs=(P(), P(None, "x")),
+        check_vma=False,
+    )
+    got = jax.grad(loss(inside))(put(a, row_mesh(), "x"))
+    assert close(got, jax.grad(loss(plain))(a), 1e6)

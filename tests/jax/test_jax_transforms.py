@@ -98,7 +98,7 @@ def test_vmap_under_explicit_axes_is_that_of_jnp():
 
 @several_devices
 @pytest.mark.parametrize("spec", (("x",), ("x", "y"), (("x", "y"),)), ids=str)
-@pytest.mark.parametrize("function", ("solve", "cho_factor", "inv", "logdet", "cholesky"))
+@pytest.mark.parametrize("function", ("solve", "cho_factor", "inv", "logdet", "cholesky", "eigh"))
 def test_vmap_along_an_axis_that_explicit_axes_cut_says_what_to_do(function, spec):
     """JAX's own words were "must refer to an axis marked as manual", and "unbound axis name"."""
     mesh = grid_mesh(explicit=True)
@@ -288,6 +288,8 @@ CALLS = {
     "logdet": lambda a, b: shardsolve.logdet(a),
     "slogdet": lambda a, b: shardsolve.slogdet(a),
     "cond": lambda a, b: shardsolve.cond(a, 1),
+    "eigh": lambda a, b: shardsolve.eigh(a, subset_by_index=(1, 3)),
+    "eigh_by_value": lambda a, b: shardsolve.eigh(a, subset_by_value=(0.0, 1.0)),
     "mesh": lambda a, b: solve(a, b, mesh=row_mesh()),
     "grad": jax.grad(lambda a, b: jnp.sum(solve(a, b))),
 }

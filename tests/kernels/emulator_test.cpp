@@ -47,6 +47,38 @@ std::vector<bool> orders_that_find(int step, bool has_barrier) {
   return found;
 }
 
+TEST(Emulator, BlocksThatGiveWay_TakeTurns) {
+  in_each_order([] {
+    for (const int writer : {0, 1}) {
+      int flag = 0;
+      int seen = 0;
+      emulation::run(2, dim3(64), 0, [&] {
+        if (static_cast<int>(blockIdx.x) == writer) {
+          flag = 1;
+        } else if (threadIdx.x == 0) {
+          while (flag == 0) {
+            emulation::give_way(true);
+          }
+          seen = flag;
+        }
+        emulation::wait_for_block();
+      });
+      EXPECT_EQ(seen, 1);
+    }
+  });
+}
+
+TEST(Emulator, BlocksThatWaitForWhatNobodyWrites_AreAnError) {
+  const int flag = 0;
+  EXPECT_THROW(emulation::run(3, dim3(32), 0,
+                              [&] {
+                                while (flag == 0) {
+                                  emulation::give_way(true);
+                                }
+                              }),
+               std::runtime_error);
+}
+
 TEST(Emulator, MissingBarrier_IsSeenInSomeOrder) {
   EXPECT_EQ(orders_that_find(-1, true), std::vector<bool>(3, true));
   EXPECT_EQ(orders_that_find(1, true), std::vector<bool>(3, true));

@@ -249,6 +249,22 @@ TYPED_TEST(EmulatedKernels, Convert_RoundsAndOverflowsToInfinity) {
   });
 }
 
+TYPED_TEST(EmulatedKernels, FromReal_AddsImaginaryPartsOfZero) {
+  using T = TypeParam;
+  in_each_order([] {
+    for (const std::int64_t n : {1, 32, 70}) {
+      const DenseMatrix<RealOf<T>> given = of_all_sizes<RealOf<T>>(n, n + 3);
+      DenseMatrix<T> result = unwritten<T>(n, n + 3);
+      TestFixture::Kernels::from_real(no_stream, given.view(), elements(result.view()));
+      for (std::int64_t j = 0; j < n + 3; ++j) {
+        for (std::int64_t i = 0; i < n; ++i) {
+          ASSERT_EQ(result(i, j), T{given(i, j)}) << i << ", " << j;
+        }
+      }
+    }
+  });
+}
+
 TYPED_TEST(EmulatedKernels, TilesAndTransposes_AreThatToTheLastBit) {
   using T = TypeParam;
   using Kernels = typename TestFixture::Kernels;

@@ -7,6 +7,7 @@
 #include "support/matrix_zoo.hpp"
 
 #include <shardsolve/cholesky.hpp>
+#include <shardsolve/eigh.hpp>
 
 #include <gtest/gtest.h>
 
@@ -97,6 +98,30 @@ TEST(ProcessAnswersLarge, SeveralTilesOfSomeSize_GiveTheBitsOfThreads) {
   EXPECT_TRUE(same_bits(ours.x, theirs.x));
   EXPECT_TRUE(same_bits(ours.inverse, theirs.inverse));
   EXPECT_EQ(ours.numbers, theirs.numbers);
+}
+
+TYPED_TEST(ProcessAnswers, Eigenpairs_HaveTheBitsOfThreads) {
+  using T = TypeParam;
+  Mesh processes = make_process_mesh();
+  Mesh threads = Mesh::host(processes.ranks());
+  const std::int64_t rank = own_rank(processes);
+  const SlabLayout layout = SlabLayout::even(90, processes.ranks(), 90);
+  const DenseMatrix<T> a = dense<T>({.n = layout.size(), .seed = 3});
+  for (const EighRequest& request :
+       {EighRequest{}, EighRequest{.indices = EighRequest::Indices{3, 40}},
+        EighRequest{.vectors = false}}) {
+    const ShardedMatrix<T> ours = share_of(processes, a, layout);
+    const ShardedMatrix<T> theirs = shard(a, layout);
+    const Eigenvalues<T> found = eigh(processes, ours, request);
+    const Eigenvalues<T> expected = eigh(threads, theirs, request);
+    ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+    EXPECT_EQ(found.values, expected.values);
+    EXPECT_EQ(found.outcome.residual, expected.outcome.residual);
+    EXPECT_EQ(found.outcome.orthogonality, expected.outcome.orthogonality);
+    if (request.vectors) {
+      EXPECT_TRUE(same_bits(copy_of(ours.slab(rank)), copy_of(theirs.slab(rank))));
+    }
+  }
 }
 
 TEST(ProcessOutcomes, MatrixThatIsNotDefinite_HasTheSameReasonInAllProcesses) {

@@ -1,10 +1,11 @@
 /// Problems for the tests of the reductions of an eigenproblem, and what their results are measured
-/// with. On CPU devices: GPUs have no such kernels.
+/// with.
 #pragma once
 
 #include "mesh/host_backend.hpp"
 #include "mesh/mesh_state.hpp"
 #include "reference/matmul.hpp"
+#include "tests/support/backend.hpp"
 #include "tests/support/cuts.hpp"
 #include "tests/support/faults.hpp"
 #include "tests/support/faulty_backend.hpp"
@@ -44,6 +45,7 @@ using reference::matmul;
 using ReferenceOp = reference::Op;
 using Windows = mesh::HostBackend::Windows;
 
+/// Whatever the devices of the tests are.
 inline Mesh cpu_mesh(std::int64_t ranks, Windows windows = Windows::in_place) {
   return Mesh{mesh::MeshState::start(std::make_unique<mesh::HostBackend>(ranks, windows))};
 }
@@ -139,12 +141,6 @@ DenseMatrix<T> from_band(const DenseMatrix<T>& band) {
   return a;
 }
 
-/// A matrix that a rank program sees, on the host.
-template <Scalar T>
-DenseMatrix<T> kept(MatrixView<T> view) {
-  return DenseMatrix<T>(MatrixView<const T>(view));
-}
-
 template <Scalar T>
 DenseMatrix<T> from_tridiagonal(const DenseMatrix<RealOf<T>>& tridiagonal) {
   DenseMatrix<T> a(tridiagonal.rows(), tridiagonal.rows());
@@ -208,8 +204,7 @@ struct Ragged {
 struct LateMesh {
   explicit LateMesh(std::int64_t ranks)
       : faults(std::make_shared<Faults>(ranks)),
-        mesh(mesh::MeshState::start(
-            std::make_unique<FaultyBackend>(std::make_unique<mesh::HostBackend>(ranks), faults))) {}
+        mesh(mesh::MeshState::start(std::make_unique<FaultyBackend>(backend(ranks), faults))) {}
 
   /// Runs `work` once without and then with each of some calls late: about `sample` a rank.
   template <class Work>
@@ -233,6 +228,14 @@ struct LateMesh {
 
   std::shared_ptr<Faults> faults;
   Mesh mesh;
+
+ private:
+  static std::unique_ptr<mesh::Backend> backend(std::int64_t ranks) {
+    if (test_gpus().empty()) {
+      return std::make_unique<mesh::HostBackend>(ranks);
+    }
+    return make_gpus(ranks);
+  }
 };
 
 /// What scripts/prove_waits.py runs: cuts, and whether ranks read each other's memory or copy it.
@@ -255,6 +258,12 @@ class ReductionWaits
   }
 
  protected:
+  void SetUp() override {
+    if (!test_gpus().empty()) {
+      GTEST_SKIP() << "of CPU devices";
+    }
+  }
+
   SlabLayout layout_{std::get<0>(GetParam()), 8};
   Mesh mesh_ = cpu_mesh(layout_.ranks(), std::get<1>(GetParam()));
   DenseMatrix<double> a_ = random_hermitian<double>(layout_.size(), 5);

@@ -1,6 +1,7 @@
 /// Every algorithm once, on a small system: what tests make fail in the middle.
 #pragma once
 
+#include "matgen/sparse_matrices.hpp"
 #include "tests/support/backend.hpp"
 #include "tests/support/matrix_zoo.hpp"
 #include "tests/support/sharded_problem.hpp"
@@ -8,6 +9,8 @@
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/eigh.hpp>
+#include <shardsolve/krylov.hpp>
+#include <shardsolve/sparse.hpp>
 
 #include <gtest/gtest.h>
 
@@ -176,6 +179,52 @@ Answer run_eigh(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std:
   return answer;
 }
 
+/// A matrix, its transpose, and products with both.
+template <Scalar T>
+Answer run_sparse(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
+                  std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const SparseMatrix<T> a(mesh, matgen::random_sparse<T>(n, n, 9, 3), system.layout, options);
+  const RightHandSides<T> x = system.sides(2);
+  const RightHandSides<T> y = system.sides(2);
+  Answer answer{{static_cast<double>(a.entries())}, {}};
+  for (const auto& matrix : {a, a.transposed(mesh, true, options)}) {
+    EXPECT_TRUE(multiply(mesh, matrix, x, y, options).ok());
+    system.add(answer, y);
+  }
+  return answer;
+}
+
+/// cg for the tridiagonal matrix (-1, 2.5, -1), with blocks that the ranks cut.
+template <Scalar T>
+Answer run_krylov(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
+                  std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const auto entry = [](std::int64_t i, std::int64_t j) {
+    return i == j ? T(2.5) : i - j == 1 || j - i == 1 ? T(-1) : T(0);
+  };
+  const auto a = krylov::Operator<T>::callable([=](const T* x, GlobalRange rows, T* y) {
+    for (std::int64_t i = rows.begin.value(); i < rows.end.value(); ++i) {
+      *y++ = entry(i, i) * x[i] - (i > 0 ? x[i - 1] : T(0)) - (i + 1 < n ? x[i + 1] : T(0));
+    }
+  });
+  const auto m =
+      krylov::Operator<T>::block_jacobi({0, n / 2, n}, [=](GlobalRange rows, MatrixView<T> block) {
+        for (std::int64_t j = 0; j < rows.size(); ++j) {
+          for (std::int64_t i = 0; i < rows.size(); ++i) {
+            block(i, j) = entry(i, j);
+          }
+        }
+      });
+  const RightHandSides<T> x = system.sides(1);
+  const krylov::Result result =
+      krylov::solve(mesh, a, m, system.sides(1), x, {.rtol = 1e-10}, options);
+  EXPECT_TRUE(result.outcome.ok()) << result.message;
+  Answer answer{{result.residual, static_cast<double>(result.iterations)}, {}};
+  system.add(answer, x);
+  return answer;
+}
+
 template <class Real>
 Answer run_tridiagonal(Mesh& mesh, const RunOptions& options) {
   const auto results = tridiagonal::run_job<Real>(mesh, options);
@@ -200,9 +249,11 @@ inline std::vector<Job> jobs() {
                        job("inverse", run_inverse<std::complex<double>>),
                        job("log_determinant", run_log_determinant<float>),
                        job("reuse", run_reuse<std::complex<float>>)};
+  all.push_back({"tridiagonal", run_tridiagonal<double>});
+  all.push_back(job("eigh", run_eigh<std::complex<double>>));
   if (test_gpus().empty()) {  // those have no kernels for it
-    all.push_back({"tridiagonal", run_tridiagonal<double>});
-    all.push_back(job("eigh", run_eigh<std::complex<double>>));
+    all.push_back(job("sparse", run_sparse<std::complex<double>>));
+    all.push_back(job("krylov", run_krylov<std::complex<double>>));
   }
   return all;
 }

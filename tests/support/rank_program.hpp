@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mesh/mesh_state.hpp"
+#include "reference/dense_matrix.hpp"
 #include "runtime/host/host_queue.hpp"
 #include "support/gates.hpp"
 #include "support/matrix_zoo.hpp"
@@ -11,8 +12,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -28,6 +31,28 @@ inline std::int64_t broadcast_value(mesh::Rank& rank, std::int64_t root, std::in
   rank.transfer().store(cell.data(), rank.index() == root ? value : -1, 1);
   rank.communicator().broadcast(rank.transfer(), {cell.data(), sizeof(std::int64_t)}, root);
   return rank.fetch(rank.transfer(), cell.data(), 1).front();
+}
+
+/// What a matrix that a rank program sees holds when its update queue is done, on the host.
+template <class V>
+reference::DenseMatrix<std::remove_const_t<V>> fetched(mesh::Rank& rank, MatrixView<V> view) {
+  using Value = std::remove_const_t<V>;
+  Value* const memory = rank.host_workspace<Value>(view.rows() * view.columns());
+  for (std::int64_t j = 0; j < view.columns(); ++j) {
+    rank.update().copy(memory + j * view.rows(), view.columns_from(j, 1).data(),
+                       static_cast<std::size_t>(view.rows()) * sizeof(Value));
+  }
+  rank.finish(rank.update());
+  return reference::DenseMatrix<Value>(
+      MatrixView<const Value>(memory, view.rows(), view.columns()));
+}
+
+/// The reverse: copies a matrix of the host to one without gaps, and waits for that.
+template <Scalar T>
+void upload(mesh::Rank& rank, const reference::DenseMatrix<T>& matrix, MatrixView<T> target) {
+  rank.update().copy(target.data(), matrix.data(),
+                     static_cast<std::size_t>(matrix.rows() * matrix.columns()) * sizeof(T));
+  rank.finish(rank.update());
 }
 
 /// Enqueues any work as a kernel would.

@@ -4,6 +4,7 @@
 #include "dense/eigh/bisection.hpp"
 #include "dense/eigh/divide_and_conquer.hpp"
 #include "mesh/mesh_state.hpp"
+#include "tests/support/rank_program.hpp"
 #include "tests/support/tridiagonal_zoo.hpp"
 
 #include <shardsolve/mesh.hpp>
@@ -52,11 +53,10 @@ std::shared_ptr<const JobResults<Real>> run_job(Mesh& mesh, const RunOptions& op
         rank, {t.diagonal, t.off_diagonal, bounds, {0, n}}, z);
     const auto again = dense::eigh::bisect(rank, t.diagonal, t.off_diagonal, {0, n});
     EXPECT_TRUE(all.ok() && again.ok());
-    rank.finish(rank.update());
     results->values[index] = all.values;
     results->values[index].insert(results->values[index].end(), again.values.begin(),
                                   again.values.end());
-    results->z[index] = DenseMatrix<Real>(MatrixView<const Real>(z));
+    results->z[index] = fetched(rank, z);
   });
   return results;
 }

@@ -105,6 +105,19 @@ TYPED_TEST(HostEntryKernelsTest, Convert_RoundsAndOverflowsToInfinity) {
   }
 }
 
+TYPED_TEST(HostEntryKernelsTest, FromReal_AddsImaginaryPartsOfZero) {
+  using T = TypeParam;
+  for (const Shape& shape : shapes) {
+    SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.columns);
+    const auto given = testing::of_all_sizes<RealOf<T>>(shape.rows, shape.columns);
+    Embedded<RealOf<T>> source(given);
+    this->expect(
+        right_hand_sides<T>(shape.rows, shape.columns, 2),
+        [&](auto target) { this->kernels_.from_real(this->queue_, source.view(), target); },
+        made_of<T>(shape, [&](auto i, auto j) { return T{given(i, j)}; }));
+  }
+}
+
 TYPED_TEST(HostEntryKernelsTest, SquareTile_IsAsDefined) {
   using T = TypeParam;
   const auto& kernels = this->kernels_;

@@ -270,6 +270,8 @@ TYPED_TEST(HostKernelsTest, MisfittingOperands_AreRefusedBeforeTheyRun) {
   EXPECT_THROW(kernels.copy(queue, a.view(), b.view()), Error);
   Embedded<OtherPrecision<T>> other(DenseMatrix<OtherPrecision<T>>(3, 4));
   EXPECT_THROW(kernels.convert(queue, other.view(), b.view()), Error);
+  Embedded<RealOf<T>> real(DenseMatrix<RealOf<T>>(3, 4));
+  EXPECT_THROW(kernels.from_real(queue, real.view(), b.view()), Error);
   EXPECT_THROW(kernels.add(queue, T{1}, a.view(), c.view()), Error);
   EXPECT_THROW(kernels.conjugate_transpose(queue, a.view(), b.view()), Error);
   EXPECT_THROW(kernels.identity(queue, a.view()), Error);

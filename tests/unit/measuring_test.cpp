@@ -1,7 +1,8 @@
 // When tune keeps a tile, and what bench shows of an answer that is wrong.
 
+#include "cli/bench/bench_report.hpp"
 #include "cli/bench/cholesky.hpp"
-#include "cli/bench/cholesky_report.hpp"
+#include "cli/bench/eigh.hpp"
 #include "cli/bench/judge.hpp"
 #include "cli/bench/system.hpp"
 #include "cli/bench/tune_report.hpp"
@@ -9,6 +10,7 @@
 #include "support/dtypes.hpp"
 
 #include <shardsolve/cholesky.hpp>
+#include <shardsolve/eigh.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -142,6 +144,35 @@ TYPED_TEST(Judge, RightAnswersPass_WrongOnesDoNot) {
   EXPECT_FALSE(judge_inverse(mesh, {}, system.a(), inverse).passed());
 }
 
+TYPED_TEST(Judge, RightEigenpairsPass_WrongOnesDoNot) {
+  using T = TypeParam;
+  Mesh mesh = Mesh::host(3);
+  System<T> system(mesh, 130, 1, {}, matgen::Kind::hermitian);
+  const ShardedMatrix<T> z = system.fresh_matrix(16);
+  const Eigenvalues<T> found = eigh(mesh, z, {.indices = EighRequest::Indices{20, 130}});
+  ASSERT_TRUE(found.outcome.ok());
+  const auto judge = [&](const std::vector<RealOf<T>>& values) {
+    return judge_eigenpairs(mesh, {}, system.a(), z, values);
+  };
+  EXPECT_TRUE(judge(found.values)[0].passed()) << judge(found.values)[0].value;
+  EXPECT_TRUE(judge(found.values)[1].passed()) << judge(found.values)[1].value;
+  EXPECT_TRUE(judge_eigenvalues(mesh, {}, system.a(), found.values, found.values).passed());
+
+  std::vector<RealOf<T>> wrong = found.values;
+  wrong[70] += static_cast<RealOf<T>>(0.01);
+  EXPECT_FALSE(judge(wrong)[0].passed());
+  EXPECT_TRUE(judge(wrong)[1].passed());
+  EXPECT_FALSE(judge_eigenvalues(mesh, {}, system.a(), wrong, found.values).passed());
+  wrong[70] = std::numeric_limits<RealOf<T>>::quiet_NaN();
+  EXPECT_FALSE(judge_eigenvalues(mesh, {}, system.a(), wrong, found.values).passed());
+
+  // Still an eigenvector, but no longer of norm 1.
+  for (std::int64_t i = 0; i < 130; ++i) {
+    z.slab(1)(i, 3) *= T(static_cast<RealOf<T>>(1.001));
+  }
+  EXPECT_FALSE(judge(found.values)[1].passed());
+}
+
 TEST(BenchReport, AnswerThatMissesItsGate_HasNoSpeed) {
   const Timing good{.job = "factor",
                     .what = "factor",
@@ -153,8 +184,10 @@ TEST(BenchReport, AnswerThatMissesItsGate_HasNoSpeed) {
   bad.job = "inverse";
   bad.what = "inverse";
   bad.gates = {{"inverse", 0.5, 30.0}, {"certificate", std::nan(""), 30.0}};
-  const CholeskyBench result{.gemm = 4e9, .timings = {good, bad}};
-  const BenchSubject subject{.n = 1000,
+  const BenchResult result{.gemm = 4e9, .timings = {good, bad}};
+  const BenchSubject subject{.job = "cholesky",
+                             .title = "Cholesky",
+                             .n = 1000,
                              .backend = "cpu",
                              .devices = 2,
                              .device = "a CPU",
@@ -179,11 +212,21 @@ TEST(BenchReport, AnswerThatMissesItsGate_HasNoSpeed) {
 TEST(BenchCholesky, EveryCall_PassesItsGates) {
   Mesh mesh = Mesh::host(2);
   const auto silent = [](const std::string&, double) {};
-  const CholeskyBench result = bench_cholesky<float>(mesh, 200, 32, 1, {}, silent);
+  const BenchResult result = bench_cholesky<float>(mesh, 200, 32, 1, {}, silent);
   EXPECT_TRUE(result.passed());
   EXPECT_EQ(result.timings.size(), 5U);
   EXPECT_GT(result.gemm, 0.0);
   EXPECT_TRUE(time_lapack<double>(200, 1, {}, silent).passed());
+}
+
+TEST(BenchEigh, EveryCall_PassesItsGates) {
+  Mesh mesh = Mesh::host(2);
+  const auto silent = [](const std::string&, double) {};
+  const BenchResult result = bench_eigh<std::complex<float>>(mesh, 100, 1, {}, silent);
+  EXPECT_TRUE(result.passed());
+  EXPECT_EQ(result.timings.size(), 3U);
+  EXPECT_TRUE(time_lapack_eigh<std::complex<double>>(100, 1, {}, silent).passed());
+  EXPECT_TRUE(time_lapack_eigh<float>(100, 1, {}, silent).passed());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -60,6 +61,41 @@ TEST(MergeTree, EveryPart_ComesBehindItsHalvesAndEveryRowIsInOneLeaf) {
     }
     EXPECT_EQ(next, bounds.back());
     EXPECT_EQ(done.size(), 1U);
+  }
+}
+
+TEST(OwnMerges, EachIsInALevelBehindItsHalves) {
+  for (const Bounds& bounds : {Bounds{0, 1000}, Bounds{0, 300, 301, 302, 999},
+                               Bounds{0, 0, 5, 70, 500, 500}, Bounds{0, 65, 130}}) {
+    const std::vector<Part> parts = merge_tree(bounds, 64);
+    for (std::int64_t owner = 0; owner + 1 < static_cast<std::int64_t>(bounds.size()); ++owner) {
+      std::vector<RowRange> done;
+      for (const Part& part : parts) {
+        if (part.is_leaf) {
+          done.push_back(part.rows);
+        }
+      }
+      const auto is_done = [&](const RowRange& rows) {
+        return std::find(done.begin(), done.end(), rows) != done.end();
+      };
+      std::int64_t merges = 0;
+      for (const std::vector<Part>& level : own_merges(parts, owner)) {
+        std::int64_t end = 0;
+        for (const Part& part : level) {
+          EXPECT_EQ(part.owner, owner);
+          EXPECT_GE(part.rows.begin, end);
+          EXPECT_TRUE(is_done(part.first_half()) && is_done(part.second_half()));
+          end = part.rows.end;
+        }
+        for (const Part& part : level) {
+          done.push_back(part.rows);
+          ++merges;
+        }
+      }
+      EXPECT_EQ(merges, std::count_if(parts.begin(), parts.end(), [&](const Part& part) {
+                  return !part.is_leaf && part.owner == owner;
+                }));
+    }
   }
 }
 

@@ -15,9 +15,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr Status statuses[] = {
-    Status::ok,       Status::not_positive_definite, Status::not_hermitian, Status::nonfinite_input,
-    Status::overflow, Status::not_converged};
+constexpr Status statuses[] = {Status::ok,
+                               Status::not_positive_definite,
+                               Status::not_hermitian,
+                               Status::nonfinite_input,
+                               Status::overflow,
+                               Status::not_converged,
+                               Status::breakdown,
+                               Status::unsuitable_method,
+                               Status::nonfinite_product,
+                               Status::stopped};
 
 struct Case {
   std::string name;
@@ -51,6 +58,10 @@ std::vector<Case> cases() {
        {"right-hand side", "NaN", "row 5", "column 6"}},
       {"overflow", {.status = Status::overflow}, {"range", "scale", "wider dtype"}},
       {"not_converged", {.status = Status::not_converged}, {"did not converge", "report"}},
+      {"breakdown", {.status = Status::breakdown}, {"broke down", "another"}},
+      {"unsuitable_method", {.status = Status::unsuitable_method}, {"not Hermitian", "another"}},
+      {"nonfinite_product", {.status = Status::nonfinite_product}, {"product", "NaN", "look"}},
+      {"stopped", {.status = Status::stopped}, {"stopped as asked"}},
   };
 }
 

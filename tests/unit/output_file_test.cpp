@@ -36,6 +36,7 @@ using testing::expect_error;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::read_file;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 using testing::TemporaryDirectory;
 using testing::write_file;
@@ -202,6 +203,38 @@ TEST_P(OutputFileKinds, ExistingTarget_IsReplacedOnlyIfAskedFor) {
     file->commit();
     EXPECT_EQ(read_file(path_), "ours");
   }
+  EXPECT_THAT(directory_.names(), ElementsAre("x.npy"));
+}
+
+TEST_P(OutputFileKinds, Retracted_IsAsItWasBefore) {
+  for (const bool there_before : {false, true}) {
+    if (there_before && !GetParam().overwrite) {
+      continue;
+    }
+    if (there_before) {
+      write_file(path_, "theirs");
+    }
+    {
+      const auto file = open();
+      write(*file, "ours");
+      file->sync();
+      file->publish();
+      EXPECT_EQ(read_file(path_), "ours");
+      file->retract();
+    }
+    EXPECT_THAT(directory_.names(), SizeIs(there_before ? 1 : 0));
+    EXPECT_EQ(there_before ? read_file(path_) : "", there_before ? "theirs" : "");
+  }
+}
+
+TEST_P(OutputFileKinds, DirectoryThatAppearsMeanwhile_IsLeftAlone) {
+  {
+    const auto file = open();
+    write(*file, "ours");
+    fs::create_directory(path_);
+    EXPECT_THROW(file->commit(), Error);
+  }
+  EXPECT_TRUE(fs::is_directory(path_));
   EXPECT_THAT(directory_.names(), ElementsAre("x.npy"));
 }
 

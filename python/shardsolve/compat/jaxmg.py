@@ -1,6 +1,6 @@
 """JAXMg's names and arguments: change the import, keep the code.
 
-Of JAXMg 0.0.9 and 1.4, as far as these agree with each other: `potrs`, `potri` and their
+Of JAXMg 0.0.9 and 1.4, as far as these agree with each other: `potrs`, `potri`, `syevd` and their
 `_shardmap_ctx` forms, and `potri_symmetrize`. What is different: the devices may be CPUs, one
 process may drive them all, `T_A` may be anything (the largest block, up to 1024; no condition on
 the shape), there is no padding to choose, and gradients exist.
@@ -17,11 +17,19 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import shardsolve
-from shardsolve import _cholesky
+from shardsolve import _cholesky, _eigh
 from shardsolve._check import check_matrix, check_right_hand_side, check_tile
-from shardsolve._cut import axes_of, find_cut
+from shardsolve._cut import axes_of, find_cut, inside_shard_map
 
-__all__ = ["potri", "potri_shardmap_ctx", "potri_symmetrize", "potrs", "potrs_shardmap_ctx"]
+__all__ = [
+    "potri",
+    "potri_shardmap_ctx",
+    "potri_symmetrize",
+    "potrs",
+    "potrs_shardmap_ctx",
+    "syevd",
+    "syevd_shardmap_ctx",
+]
 
 Specs = P | Sequence[P] | None
 Meshes = Mesh | AbstractMesh | None
@@ -134,6 +142,110 @@ def potri_symmetrize(a: jax.Array) -> jax.Array:
     return jnp.triu(a) + mirrored
 
 
+def syevd(
+    a: jax.Array,
+    T_A: int,
+    mesh: Meshes = None,
+    in_specs: Specs = None,
+    return_eigenvectors: bool = True,
+    return_status: bool = False,
+    pad: bool = True,
+    *,
+    matrix_specs: Specs = None,
+    donate: bool = False,
+) -> jax.Array | tuple[jax.Array, ...]:
+    """Eigenvalues and eigenvectors, as `shardsolve.eigh`; never raises for the numbers.
+
+    Args:
+        a: (n, n), Hermitian.
+        T_A: Not needed; a positive number is accepted.
+        mesh: As in `potrs`.
+        in_specs: As in `potrs`.
+        return_eigenvectors: Whether to return them; the values alone take less time.
+        return_status: Also return 0, or 7 if there is no answer.
+        pad: Not needed; accepted.
+        matrix_specs: The name of `in_specs` in 1.4.
+        donate: As in `potrs`.
+
+    Returns:
+        w, (n,), ascending and whole on all devices, and v, (n, n), with the vector of w[j] in
+        column j, where `a` lies: (w, v) or w, and then the status. NaN if there is no answer.
+    """
+    specs = matrix_specs if matrix_specs is not None else in_specs
+    *found, status = _syevd(a, T_A, mesh, specs, return_eigenvectors, donate)
+    if return_status:
+        found.append(status)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def syevd_shardmap_ctx(
+    a: jax.Array,
+    T_A: int,
+    mesh: Meshes | bool = None,
+    matrix_specs: Specs | bool = None,
+    *,
+    in_specs: Specs = None,
+    return_eigenvectors: bool = True,
+    pad: bool = True,
+) -> tuple[jax.Array, ...]:
+    """`syevd` in the caller's shard_map as in 0.0.9, or in the caller's jit as in 1.4.
+
+    Args:
+        a: In a shard_map a device's own rows, elsewhere all of the matrix.
+        T_A: As in `syevd`.
+        mesh: As in `syevd`. In 0.0.9 the third argument is return_eigenvectors, which is taken too.
+        matrix_specs: As in `syevd`; in 0.0.9 the fourth argument is pad.
+        in_specs: As in `syevd`.
+        return_eigenvectors: As in `syevd`.
+        pad: Not needed; accepted.
+
+    Returns:
+        In a shard_map w, a device's own columns of v, (n, rows of a), and the status, (1,).
+        Elsewhere first what 1.4 calls a_work, which is `a` here, then w, v and the status, (1,).
+        Without v if return_eigenvectors is False.
+    """
+    if isinstance(mesh, bool):
+        return_eigenvectors, mesh = mesh, None
+    if isinstance(matrix_specs, bool):
+        matrix_specs = None
+    if not inside_shard_map():
+        specs = matrix_specs if matrix_specs is not None else in_specs
+        *found, status = _syevd(a, T_A, mesh, specs, return_eigenvectors, donate=False)
+        return a, *found, status[None]
+    *found, status = _syevd(a, T_A, None, None, return_eigenvectors, donate=False)
+    if return_eigenvectors and a.shape[0] != a.shape[1]:
+        # With a square one every device has a matrix of its own.
+        axes = tuple(jax.sharding.get_abstract_mesh().manual_axes)
+        found[1] = lax.all_to_all(found[1], axes, 1, 0, tiled=True)
+    return *found, status[None]
+
+
+def _syevd(
+    a: jax.Array, tile: int, mesh: Meshes, specs: Specs, vectors: bool, donate: bool
+) -> tuple[jax.Array, ...]:
+    """Values, vectors if they are wanted, status."""
+    _tile(tile)
+    inside = inside_shard_map()
+    a = check_matrix(a, inside)
+    mesh = _with_devices(mesh, a)
+    used = a if inside else _on(a, mesh, _axes(specs))
+    cut, all_ = find_cut(used, mesh, None), _eigh.Wanted(0, a.shape[1])
+    if not vectors:
+        w, info = _eigh._eigvalsh(donate, used, None, cut, all_)[:2]
+        return w, _status_of(info.verdict)
+    w, v, info = _eigh._eigh(donate, used, None, cut, all_)[:3]
+    return w, v if inside else _where(v, a), _status_of(info.verdict)
+
+
+def _where(result: jax.Array, a: jax.Array) -> jax.Array:
+    """A result where `a` of the same shape lies, if somebody has put it there."""
+    if isinstance(a, jax.core.Tracer):
+        typed = jax.typeof(a).sharding
+        return result if typed.mesh.empty else jax.sharding.reshard(result, typed)
+    known = a.committed and a.sharding.device_set == result.sharding.device_set
+    return jax.device_put(result, a.sharding) if known else result
+
+
 def _with_devices(mesh: Meshes, a: jax.Array) -> Meshes:
     """For an AbstractMesh the mesh that a matrix lies on, if it is such a one."""
     if not isinstance(mesh, AbstractMesh) or isinstance(a, jax.core.Tracer):
@@ -170,4 +282,8 @@ def _tile(largest: int) -> int:
 
 
 def _status(factor: shardsolve.Factor) -> jax.Array:
-    return jnp.where(factor.info.verdict[0] == 0, 0, NO_ANSWER).astype(jnp.int32)
+    return _status_of(factor.info.verdict)
+
+
+def _status_of(verdict: jax.Array) -> jax.Array:
+    return jnp.where(verdict[0] == 0, 0, NO_ANSWER).astype(jnp.int32)

@@ -339,6 +339,9 @@ void apply_sweeps(mesh::Rank& rank, const SweepGroups& groups, MatrixView<T> ref
 
 template <Scalar T>
 void to_caller_order(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> z) {
+  if (layout.ranks() == 1) {
+    return;  // whose blocks are eliminated one after the other
+  }
   const runtime::Kernels<T>& kernels = rank.kernels<T>();
   constexpr std::int64_t at_once = 256;
   const MatrixView<T> buffer = rank.workspace<T>(z.rows(), std::min(at_once, z.columns()));

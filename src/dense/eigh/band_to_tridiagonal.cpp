@@ -5,7 +5,8 @@
 //
 // and then the tridiagonal to all. A group is chased some waves at a time, each time after the
 // group before has gone through these waves (runtime/chase.hpp); so groups follow each other down
-// the band. The other ranks wait meanwhile: there is a CPU for as many queues as there are ranks.
+// the band. The other ranks wait meanwhile: there is a CPU for as many queues as there are ranks. A
+// GPU has room for all of them.
 
 #include "dense/eigh/band_to_tridiagonal.hpp"
 
@@ -43,8 +44,8 @@ class BandToTridiagonal {
       return;
     }
     const std::array<runtime::Queue*, 3> all{&rank.panel(), &rank.panel_rest(), &rank.update()};
-    const std::int64_t queues =
-        std::min({tuning_.queues, rank.count(), static_cast<std::int64_t>(all.size())});
+    const std::int64_t queues = std::min({tuning_.queues, tuning_.queues_a_rank * rank.count(),
+                                          static_cast<std::int64_t>(all.size())});
     const std::int64_t scratch = kernels_.scratch(groups.chase.bandwidth);
     for (std::int64_t i = 0; i < queues; ++i) {
       chasers_.push_back({*all[static_cast<std::size_t>(i)],

@@ -18,14 +18,15 @@ struct CallSizes {
         deferred(std::max<std::int64_t>(std::min<std::int64_t>(256, given.size() / 4), 1)),
         merged(deferred) {}
 
-  SweepGroups groups(bool is_complex) const {
-    return {{layout.size(), layout.tile(), is_complex}, sweeps, layout.ranks()};
+  runtime::Chase chase(bool is_complex) const { return {layout.size(), layout.tile(), is_complex}; }
+  /// Of so many sweeps: see runtime::ChaseTuning.
+  SweepGroups groups(bool is_complex, std::int64_t sweeps) const {
+    return {chase(is_complex), sweeps, layout.ranks()};
   }
 
   SlabLayout layout;  ///< the caller's boundaries, and the bandwidth as its tile
   std::int64_t deferred;
   std::int64_t merged;
-  std::int64_t sweeps = 16;
 
  private:
   static std::int64_t bandwidth(std::int64_t n) { return n >= 1024 ? 64 : n >= 256 ? 32 : 8; }

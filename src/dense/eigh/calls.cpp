@@ -15,6 +15,7 @@
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/public_call.hpp"
 #include "dense/shared/require_reachable.hpp"
+#include "runtime/band_kernels.hpp"
 
 #include <shardsolve/eigh.hpp>
 #include <shardsolve/error.hpp>
@@ -165,7 +166,9 @@ class Eigh {
         b_(b),
         request_(request),
         norm_(norm),
-        groups_(sizes.groups(is_complex<T>)) {}
+        groups_(sizes.groups(is_complex<T>, rank.kernels<runtime::BandKernels<T>>()
+                                                .chase_tuning(sizes.chase(is_complex<T>))
+                                                .group)) {}
 
   Outcome run() {
     rescale(norm_);

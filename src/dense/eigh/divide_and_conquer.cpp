@@ -17,6 +17,8 @@
 // Each rank has some rows of Z, and so makes those rows of Z U by itself. What is needed of Z for z
 // are two rows, which their owners send to all; the roots are found by all ranks, each some, and
 // gathered. Everything else is made on each rank from these numbers, by the same operations.
+// Merges of rows of one rank are made by it alone, all of a level at once: the host waits for the
+// device as often as there are levels, not merges. Their lists are where their rows are.
 
 #include "dense/eigh/divide_and_conquer.hpp"
 
@@ -37,6 +39,8 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <optional>
+#include <utility>
 
 namespace shardsolve::dense::eigh {
 namespace {
@@ -59,6 +63,7 @@ class DivideAndConquer {
         values_(rank.host_workspace<Real>(n_)),
         diagonal_(rank, n_),
         off_diagonal_(rank, n_),
+        leaf_bounds_(rank, 2 * own_rows_.size()),
         leaf_values_(rank.workspace<Real>(n_, 1)),
         leaf_infos_(rank.workspace<std::int64_t>(n_, 1)),
         host_infos_(rank.host_workspace<std::int64_t>(n_)),
@@ -82,16 +87,22 @@ class DivideAndConquer {
       return {.status = TridiagonalStatus::nonfinite_input};
     }
     tear();
+    for (const Part& part : parts_) {
+      to_merge_ += part.is_shared() || is_mine(part) ? cost_of(part) : 0.0;
+    }
     kernels_.fill(update(), Real{0}, z_);
     solve_own_leaves();
+    for (const std::vector<Part>& level : own_merges(parts_, rank_.index())) {
+      if (!level.empty() && own_failed_.empty()) {
+        merge_own(level);
+      }
+    }
     for (const Part& part : parts_) {
       if (part.is_shared()) {
-        part.is_leaf ? solve_shared_leaf(part) : merge(part);
+        part.is_leaf ? solve_shared_leaf(part) : merge_with_all(part);
         if (!failed_.empty()) {
           return failure();
         }
-      } else if (is_mine(part) && !part.is_leaf && own_failed_.empty()) {
-        merge(part);
       }
     }
     if (!parts_.empty() && !parts_.back().is_shared()) {
@@ -113,6 +124,12 @@ class DivideAndConquer {
  private:
   using Root = runtime::SecularRoot<Real>;
   using Equation = runtime::SecularEquation<Real>;
+  /// A merge whose roots are being found.
+  struct Merge {
+    Part part;
+    Deflation<Real> found;
+    Equation equation;
+  };
   static constexpr std::int64_t most_small = runtime::TridiagonalKernels<Real>::most_small;
 
   runtime::Queue& update() const { return rank_.update(); }
@@ -163,30 +180,36 @@ class DivideAndConquer {
     return {device_t_.diagonal + rows.begin, device_t_.off_diagonal + rows.begin, rows.size()};
   }
 
-  /// All leaves of this rank alone.
+  /// All leaves of this rank alone, at once.
   void solve_own_leaves() {
+    std::vector<RowRange> leaves;
+    std::vector<std::int64_t> bounds;
+    double cubes = 0;
     for (const Part& part : parts_) {
       if (part.is_leaf && is_mine(part)) {
-        tridiagonal_.solve_small(update(), torn(part.rows), leaf_values_.data() + part.rows.begin,
-                                 z_rows(part.rows, part.rows),
-                                 leaf_infos_.data() + part.rows.begin);
+        leaves.push_back(part.rows);
+        bounds.push_back(part.rows.begin - own_rows_.begin);
+        bounds.push_back(part.rows.end - own_rows_.begin);
+        cubes += std::pow(static_cast<double>(part.rows.size()), 3);
       }
     }
-    for (const Part& part : parts_) {
-      if (part.is_leaf && is_mine(part)) {
-        const auto count = static_cast<std::size_t>(part.rows.size());
-        update().copy(values_ + part.rows.begin, leaf_values_.data() + part.rows.begin,
-                      count * sizeof(Real));
-        update().copy(host_infos_ + part.rows.begin, leaf_infos_.data() + part.rows.begin,
-                      sizeof(std::int64_t));
-      }
+    if (leaves.empty()) {
+      return;
     }
+    const auto count = static_cast<std::int64_t>(leaves.size());
+    const std::int64_t first = leaves.front().begin;
+    const std::int64_t last = leaves.back().end;
+    tridiagonal_.solve_small(
+        update(), torn(own_rows_), {leaf_bounds_.put(update(), bounds), count, cubes},
+        leaf_values_.data() + own_rows_.begin, z_rows(own_rows_, own_rows_), leaf_infos_.data());
+    update().copy(values_ + first, leaf_values_.data() + first,
+                  static_cast<std::size_t>(last - first) * sizeof(Real));
+    update().copy(host_infos_, leaf_infos_.data(), leaves.size() * sizeof(std::int64_t));
     await(update(), computed_, sites::leaves_solved);
-    for (const Part& part : parts_) {
-      if (part.is_leaf && is_mine(part) && host_infos_[part.rows.begin] != 0 &&
-          own_failed_.empty()) {
-        fail(part);
-      }
+    const auto* const failed =
+        std::find_if(host_infos_, host_infos_ + count, [](std::int64_t info) { return info != 0; });
+    if (failed != host_infos_ + count) {
+      own_failed_ = leaves[static_cast<std::size_t>(failed - host_infos_)];
     }
   }
 
@@ -198,7 +221,7 @@ class DivideAndConquer {
     const MatrixView<Real> vectors = solution.columns_from(0, order);
     Real* const values = solution.columns_from(order, 1).data();
     if (root == rank_.index()) {
-      tridiagonal_.solve_small(update(), torn(part.rows), values, vectors, leaf_infos_.data());
+      tridiagonal_.solve_small(update(), torn(part.rows), {}, values, vectors, leaf_infos_.data());
     }
     // On every rank: the leaf before has been read.
     send_when_computed(sites::leaf_ready);
@@ -219,27 +242,87 @@ class DivideAndConquer {
     }
   }
 
-  void merge(const Part& part) {
-    part.is_shared() ? fetch_from_all(part) : fetch_own(part);
+  /// Of a merge, up to a factor.
+  static double cost_of(const Part& part) {
+    const auto rows = static_cast<double>(part.rows.size());
+    return part.is_leaf ? 0.0 : rows * rows * rows;
+  }
+
+  /// Before a merge.
+  void report(const Part& part) {
+    rank_.report("divide and conquer", merged_ / to_merge_);
+    merged_ += cost_of(part);
+  }
+
+  void merge_with_all(const Part& part) {
+    report(part);
+    fetch_from_all(part);
     if (!failed_.empty()) {
       return;
     }
-    std::vector<Real> z = weights_of(part);
+    const std::int64_t first = part.first_half().size();
+    const std::optional<Merge> merge = begin_merge(part, messages_[0].host_row(first),
+                                                   messages_[1].host_row(part.rows.size() - first));
+    if (merge) {
+      find_roots_with_all(*merge);
+      end_merge(*merge);
+    }
+  }
+
+  /// All parts of a level of own_merges().
+  void merge_own(const std::vector<Part>& level) {
+    if (rank_.count() == 1 && rank_.stop_requested()) {
+      throw_cancelled();
+    }
+    const RowRange all{level.front().rows.begin, level.back().rows.end};
+    fetch_own(level, all);
+    std::vector<Merge> merges;
+    for (const Part& part : level) {
+      report(part);
+      const Real* const rows = messages_[0].host_row(n_) + part.rows.begin;
+      std::optional<Merge> merge = begin_merge(part, rows, rows + part.first_half().size());
+      if (!merge) {
+        return;
+      }
+      tridiagonal_.secular_roots(update(), merge->equation, 0, merge->equation.count,
+                                 roots_of(*merge).data());
+      merges.push_back(std::move(*merge));
+    }
+    update().copy(host_roots_ + all.begin, roots_.data() + all.begin,
+                  static_cast<std::size_t>(all.size()) * sizeof(Root));
+    await(update(), computed_, sites::roots_found);
+    for (const Merge& merge : merges) {
+      end_merge(merge);
+    }
+  }
+
+  /// The equation of what deflation leaves, on the device; none if there is what is no number.
+  /// `first`, `second`: the halves' rows of Z at the cut.
+  std::optional<Merge> begin_merge(const Part& part, const Real* first, const Real* second) {
+    std::vector<Real> z = weights_of(part, first, second);
     if (!is_finite(part, z)) {
       fail(part);
-      return;
+      return std::nullopt;
     }
-    const Deflation<Real> found =
-        deflate<Real>({values_ + part.rows.begin, values_ + part.rows.end},
-                      part.first_half().size(), std::move(z), 2 * std::abs(beside_cut(part)));
-    const Equation equation{poles_.put(update(), found.poles),
-                            weights_.put(update(), found.weights), found.kept(), found.rho};
-    part.is_shared() ? find_roots_with_all(equation) : find_own_roots(equation);
-    if (!all_found(found.kept())) {
+    Merge merge{.part = part,
+                .found = deflate<Real>({values_ + part.rows.begin, values_ + part.rows.end},
+                                       part.first_half().size(), std::move(z),
+                                       2 * std::abs(beside_cut(part))),
+                .equation = {}};
+    merge.equation = {poles_.put(update(), merge.found.poles, part.rows.begin),
+                      weights_.put(update(), merge.found.weights, part.rows.begin),
+                      merge.found.kept(), merge.found.rho};
+    return merge;
+  }
+
+  /// When the host has the roots.
+  void end_merge(const Merge& merge) {
+    const Part& part = merge.part;
+    if (!all_found(merge)) {
       fail(part);
       return;
     }
-    vectors_.run(part, found, equation, roots_.data(), take_roots(part, found),
+    vectors_.run(part, merge.found, merge.equation, roots_of(merge).data(), take_roots(merge),
                  is_whole(part) ? problem_.wanted : IndexRange{0, part.rows.size()});
   }
 
@@ -253,7 +336,7 @@ class DivideAndConquer {
         write_header(message);
         update().copy(message.values(), values_ + halves[half].begin,
                       static_cast<std::size_t>(halves[half].size()) * sizeof(Real));
-        copy_row(at_cut[half], halves[half], message);
+        copy_row(at_cut[half], halves[half], message.row(halves[half].size()));
         send_when_computed(sites::part_ready);
       }
       message.send(rank_, halves[half].size(), owner_of(at_cut[half]));
@@ -265,19 +348,21 @@ class DivideAndConquer {
     }
   }
 
-  void fetch_own(const Part& part) {
-    if (rank_.count() == 1 && rank_.stop_requested()) {
-      throw_cancelled();
+  /// Likewise of all parts of a level, where their rows are in a row of n numbers.
+  void fetch_own(const std::vector<Part>& level, const RowRange& all) {
+    const MatrixView<Real> rows = messages_[0].row(n_);
+    for (const Part& part : level) {
+      const RowRange first = part.first_half();
+      const RowRange second = part.second_half();
+      copy_row(part.middle - 1, first, rows.columns_from(first.begin, first.size()));
+      copy_row(part.middle, second, rows.columns_from(second.begin, second.size()));
     }
-    copy_row(part.middle - 1, part.first_half(), messages_[0]);
-    copy_row(part.middle, part.second_half(), messages_[1]);
-    messages_[0].fetch_row(update(), part.first_half().size());
-    messages_[1].fetch_row(update(), part.second_half().size());
+    messages_[0].fetch_row(update(), n_, all);
     await(update(), computed_, sites::rows_copied);
   }
 
-  void copy_row(std::int64_t row, const RowRange& columns, const PartMessage<Real>& message) {
-    kernels_.copy(update(), z_rows({row, row + 1}, columns), message.row(columns.size()));
+  void copy_row(std::int64_t row, const RowRange& columns, MatrixView<Real> target) {
+    kernels_.copy(update(), z_rows({row, row + 1}, columns), target);
   }
 
   void write_header(const PartMessage<Real>& message) const {
@@ -322,12 +407,12 @@ class DivideAndConquer {
   }
 
   /// z.
-  std::vector<Real> weights_of(const Part& part) const {
+  std::vector<Real> weights_of(const Part& part, const Real* first_row,
+                               const Real* second_row) const {
     const std::int64_t count = part.rows.size();
     const std::int64_t first = part.first_half().size();
-    std::vector<Real> z(messages_[0].host_row(first), messages_[0].host_row(first) + first);
-    const Real* const row = messages_[1].host_row(count - first);
-    z.insert(z.end(), row, row + (count - first));
+    std::vector<Real> z(first_row, first_row + first);
+    z.insert(z.end(), second_row, second_row + (count - first));
     const Real root_of_half = Real(0.70710678118654752440);
     for (std::int64_t i = 0; i < count; ++i) {
       const bool other_sign = i >= first && beside_cut(part) < 0;
@@ -341,41 +426,45 @@ class DivideAndConquer {
            std::all_of(values_ + part.rows.begin, values_ + part.rows.end, finite);
   }
 
+  /// Of a merge, on the device and on the host.
+  MatrixView<Root> roots_of(const Merge& merge) const {
+    return roots_.block(merge.part.rows.begin, 0, merge.equation.count, 1);
+  }
+  Root* host_roots_of(const Merge& merge) const { return host_roots_ + merge.part.rows.begin; }
+
   /// Each rank some of the roots, then all to all.
-  void find_roots_with_all(const Equation& equation) {
-    const auto begin = [&](std::int64_t r) { return equation.count * r / rank_.count(); };
+  void find_roots_with_all(const Merge& merge) {
+    const std::int64_t count = merge.equation.count;
+    const auto begin = [&](std::int64_t r) { return count * r / rank_.count(); };
+    const MatrixView<Root> roots = roots_of(merge);
     const std::int64_t first = begin(rank_.index());
-    tridiagonal_.secular_roots(update(), equation, first, begin(rank_.index() + 1) - first,
-                               roots_.data());
+    tridiagonal_.secular_roots(update(), merge.equation, first, begin(rank_.index() + 1) - first,
+                               roots.data());
     std::vector<comm::Bytes> pieces;
     for (std::int64_t r = 0; r < rank_.count(); ++r) {
-      pieces.push_back(bytes_of(roots_.block(begin(r), 0, begin(r + 1) - begin(r), 1)));
+      pieces.push_back(bytes_of(roots.block(begin(r), 0, begin(r + 1) - begin(r), 1)));
     }
     // On every rank: the roots of the merge before have been used.
     send_when_computed(sites::roots_ready);
     rank_.communicator().all_gather(transfer(), std::move(pieces));
-    transfer().copy(host_roots_, roots_.data(),
-                    static_cast<std::size_t>(equation.count) * sizeof(Root));
+    transfer().copy(host_roots_of(merge), roots.data(),
+                    static_cast<std::size_t>(count) * sizeof(Root));
     await(transfer(), arrived_, sites::roots_arrived);
   }
 
-  void find_own_roots(const Equation& equation) {
-    tridiagonal_.secular_roots(update(), equation, 0, equation.count, roots_.data());
-    update().copy(host_roots_, roots_.data(),
-                  static_cast<std::size_t>(equation.count) * sizeof(Root));
-    await(update(), computed_, sites::roots_found);
-  }
-
-  bool all_found(std::int64_t count) const {
-    return std::none_of(host_roots_, host_roots_ + count,
+  bool all_found(const Merge& merge) const {
+    const Root* const roots = host_roots_of(merge);
+    return std::none_of(roots, roots + merge.equation.count,
                         [](const Root& root) { return root.origin == Root::not_found; });
   }
 
   /// The part's eigenvalues, in order.
-  MergedPlaces take_roots(const Part& part, const Deflation<Real>& found) {
+  MergedPlaces take_roots(const Merge& merge) {
+    const Part& part = merge.part;
+    const Deflation<Real>& found = merge.found;
     std::vector<Real> roots;
     for (std::int64_t i = 0; i < found.kept(); ++i) {
-      const Root& root = host_roots_[i];
+      const Root& root = host_roots_of(merge)[i];
       roots.push_back(found.poles[static_cast<std::size_t>(root.origin)] + root.offset);
     }
     MergedPlaces places;
@@ -400,11 +489,14 @@ class DivideAndConquer {
   RowRange own_rows_;
   std::int64_t n_;
   Real* values_;  // on the host: of each part that this rank knows, ascending, where its rows are
+  double to_merge_ = 0.0;  // cost_of() all that this rank has a share in
+  double merged_ = 0.0;
   RowRange failed_;      // what did not converge, if all ranks know it
   RowRange own_failed_;  // of parts of this rank alone
 
   UploadedList<Real> diagonal_;  // of T, torn
   UploadedList<Real> off_diagonal_;
+  UploadedList<std::int64_t> leaf_bounds_;  // of this rank alone, counted from its first row
   runtime::Tridiagonal<Real> device_t_;
   MatrixView<Real> leaf_values_;
   MatrixView<std::int64_t> leaf_infos_;
@@ -438,7 +530,8 @@ std::int64_t divide_and_conquer_bytes(std::int64_t n, std::int64_t rows,
   constexpr auto real = static_cast<std::int64_t>(sizeof(Real));
   const std::int64_t an_eigenvalue = 5 * real + static_cast<std::int64_t>(sizeof(std::int64_t)) +
                                      static_cast<std::int64_t>(sizeof(runtime::SecularRoot<Real>));
-  return n * an_eigenvalue + real * most_small * (most_small + 1) +
+  const std::int64_t leaf_bounds = 2 * rows * static_cast<std::int64_t>(sizeof(std::int64_t));
+  return n * an_eigenvalue + leaf_bounds + real * most_small * (most_small + 1) +
          2 * PartMessage<Real>::bytes(n) + VectorMerge<Real>::bytes(n, rows, tuning);
 }
 

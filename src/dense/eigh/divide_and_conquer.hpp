@@ -33,9 +33,10 @@ struct DivideAndConquerProblem {
 /// About 4/3 n^3 operations on all ranks together before deflation, which leaves out the more the
 /// closer eigenvalues are, and n^3 / 3 + n^2 k for k eigenvectors. A merge of parts of several
 /// ranks moves one row of each part and one root an eigenvalue to all ranks, and nothing of Z;
-/// which rank is how late changes no bits. Waits a few times a merge. LAPACK: stedc. Source: M. Gu
-/// and S. C. Eisenstat, SIAM J. Matrix Anal. Appl. 16 (1995) 172; J. Rutter, LAPACK Working
-/// Note 69. Throws Error(cancelled), Error(out_of_memory).
+/// which rank is how late changes no bits. Waits a few times for each merge of several ranks, and
+/// twice for all merges of a level that one rank makes by itself. LAPACK: stedc. Source: M. Gu and
+/// S. C. Eisenstat, SIAM J. Matrix Anal. Appl. 16 (1995) 172; J. Rutter, LAPACK Working Note 69.
+/// Throws Error(cancelled), Error(out_of_memory).
 template <class Real>
 TridiagonalOutcome<Real> divide_and_conquer(mesh::Rank& rank,
                                             const DivideAndConquerProblem<Real>& problem,

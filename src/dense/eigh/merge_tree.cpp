@@ -1,6 +1,7 @@
 #include "dense/eigh/merge_tree.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 
 namespace shardsolve::dense::eigh {
@@ -50,6 +51,26 @@ std::vector<Part> merge_tree(const std::vector<std::int64_t>& bounds, std::int64
     add(parts, bounds, {0, bounds.back()}, leaf);
   }
   return parts;
+}
+
+std::vector<std::vector<Part>> own_merges(const std::vector<Part>& tree, std::int64_t owner) {
+  std::vector<std::vector<Part>> levels;
+  std::vector<std::size_t> heights;  // of parts that wait for what they go into
+  for (const Part& part : tree) {
+    if (part.is_leaf) {
+      heights.push_back(0);
+      continue;
+    }
+    const std::size_t second = heights.back();
+    heights.pop_back();
+    const std::size_t below = std::max(heights.back(), second);
+    heights.back() = below + 1;
+    if (part.owner == owner) {
+      levels.resize(std::max(levels.size(), below + 1));
+      levels[below].push_back(part);
+    }
+  }
+  return levels;
 }
 
 }  // namespace shardsolve::dense::eigh

@@ -27,6 +27,10 @@ struct Part {
 /// rank has all of it. `bounds`: rank r has rows bounds[r] .. bounds[r + 1] - 1. None without rows.
 std::vector<Part> merge_tree(const std::vector<std::int64_t>& bounds, std::int64_t leaf);
 
+/// The merges of a rank alone, a level at a time: what those of a level are merged from is in
+/// levels before. Those of one level have no rows in common, and are in the order of their rows.
+std::vector<std::vector<Part>> own_merges(const std::vector<Part>& tree, std::int64_t owner);
+
 /// The rank that has a row.
 std::int64_t owner_of(const std::vector<std::int64_t>& bounds, std::int64_t row);
 

@@ -42,9 +42,12 @@ class PartMessage {
     rank.communicator().broadcast(rank.transfer(), {memory_.data(), size}, root);
     rank.transfer().copy(on_host_, memory_.data(), size);
   }
-  void fetch_row(runtime::Queue& queue, std::int64_t rows) const {
-    queue.copy(on_host_ + sizeof(Header) + static_cast<std::size_t>(rows) * sizeof(Real),
-               row(rows).data(), static_cast<std::size_t>(rows) * sizeof(Real));
+  /// Some columns of row(rows) alone.
+  void fetch_row(runtime::Queue& queue, std::int64_t rows, const RowRange& columns) const {
+    const std::size_t before =
+        sizeof(Header) + static_cast<std::size_t>(rows + columns.begin) * sizeof(Real);
+    queue.copy(on_host_ + before, memory_.data() + before,
+               static_cast<std::size_t>(columns.size()) * sizeof(Real));
   }
 
   // On the host, when they have come.

@@ -15,8 +15,10 @@ namespace {
 using dense::eigh::CallSizes;
 using dense::eigh::SweepGroups;
 
-/// As on CPUs: TridiagonalTuning, and how many sweeps windows are kept of.
-constexpr runtime::TridiagonalTuning merges{.rows = 1024, .columns = 256};
+/// As on GPUs, which take more than CPUs: TridiagonalTuning, the sweeps of a group, and how many
+/// windows are kept of.
+constexpr runtime::TridiagonalTuning merges{.rows = 2048, .columns = 1024};
+constexpr std::int64_t sweeps_of_a_group = 64;
 constexpr std::int64_t sweeps_at_once = 128;
 
 /// Elements that the reductions to a tridiagonal take, on the rank that needs most.
@@ -32,7 +34,11 @@ std::int64_t reduction(const CallSizes& sizes, const SweepGroups& groups) {
     elements += 2 * b * (n + ranks * sizes.layout.max_width());
   }
   // band_to_tridiagonal
-  elements += (std::min<std::int64_t>(3, ranks) + 1) * (b + 1) * groups.most_columns();
+  constexpr std::int64_t queues = 3;
+  elements += (queues + 1) * (b + 1) * groups.most_columns();
+  // of panel_qr, and of chase on each queue: BandKernels::scratch()
+  constexpr std::int64_t rows_of_scratch = 3 * 128 + 4;
+  elements += (queues + 1) * std::max(b, rows_of_scratch) * b;
   return elements + 2 * n;
 }
 
@@ -67,7 +73,7 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
   const std::int64_t real = is_single ? 4 : 8;
   const std::int64_t n = layout.size();
   const std::int64_t width = layout.max_width();
-  const SweepGroups groups = sizes.groups(is_complex);
+  const SweepGroups groups = sizes.groups(is_complex, sweeps_of_a_group);
   const auto size = static_cast<double>(n);
   const double received = size * size * static_cast<double>(layout.ranks() - 1);
 
@@ -81,8 +87,8 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
                    dense::eigh::store_adjoint_elements(layout)) +
         (is_single ? dense::eigh::divide_and_conquer_bytes<float>(n, width, merges)
                    : dense::eigh::divide_and_conquer_bytes<double>(n, width, merges));
-    // Z by rows, on its way and by columns, and as numbers of the dtype
-    plan.workspace_bytes += (3 * real + (is_complex ? element : 0)) * n * width;
+    // Z by rows, on its way, and by columns as numbers of the dtype
+    plan.workspace_bytes += (2 * real + element) * n * width;
     plan.flops +=
         dense::multiply_add(dtype) * size * size * size * 2.0 + size * size * size * 8.0 / 3.0;
     plan.bytes_moved +=

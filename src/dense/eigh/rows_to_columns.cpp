@@ -8,26 +8,6 @@
 #include <vector>
 
 namespace shardsolve::dense::eigh {
-namespace {
-
-/// Real numbers as numbers of T, both without gaps.
-template <Scalar T>
-MatrixView<T> widened(mesh::Rank& rank, MatrixView<RealOf<T>> z) {
-  if constexpr (is_complex<T>) {
-    const MatrixView<T> wide = rank.workspace<T>(z.rows(), z.columns());
-    const std::int64_t count = z.rows() * z.columns();
-    rank.kernels<T>().fill(rank.update(), T{0}, wide);
-    // The real parts of them are every second number.
-    rank.kernels<RealOf<T>>().copy(
-        rank.update(), MatrixView<RealOf<T>>(z.data(), 1, count, 1),
-        MatrixView<RealOf<T>>(reinterpret_cast<RealOf<T>*>(wide.data()), 1, count, 2));
-    return wide;
-  } else {
-    return z;
-  }
-}
-
-}  // namespace
 
 template <Scalar T>
 MatrixView<T> rows_to_columns(mesh::Rank& rank, const SlabLayout& layout,
@@ -50,16 +30,16 @@ MatrixView<T> rows_to_columns(mesh::Rank& rank, const SlabLayout& layout,
   rank.communicator().all_to_all(rank.transfer(), std::move(send), std::move(receive));
   rank.finish(rank.transfer());
 
-  const MatrixView<Real> z = rank.workspace<Real>(layout.size(), columns);
+  const MatrixView<T> z = rank.workspace<T>(layout.size(), columns);
   for (std::int64_t r = 0; r < rank.count(); ++r) {
     const GlobalRange segment = layout.segment(r);
     const std::int64_t first = std::min(segment.begin.value(), count);
-    rank.kernels<Real>().copy(
+    rank.kernels<T>().from_real(
         rank.update(),
         r == self ? rows.columns_from(first, columns) : parts[static_cast<std::size_t>(r)],
         z.block(segment.begin.value(), 0, segment.size(), columns));
   }
-  return widened<T>(rank, z);
+  return z;
 }
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                                  \

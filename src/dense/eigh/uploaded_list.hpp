@@ -18,11 +18,11 @@ class UploadedList {
   UploadedList(mesh::Rank& rank, std::int64_t most)
       : staging_(rank.host_workspace<V>(most)), list_(rank.workspace<V>(most, 1)) {}
 
-  /// What was put before has been copied.
-  const V* put(runtime::Queue& queue, const std::vector<V>& values) {
-    std::copy(values.begin(), values.end(), staging_);
-    queue.copy(list_.data(), staging_, values.size() * sizeof(V));
-    return list_.data();
+  /// From place `first` of the list on. What was put there before has been copied.
+  const V* put(runtime::Queue& queue, const std::vector<V>& values, std::int64_t first = 0) {
+    std::copy(values.begin(), values.end(), staging_ + first);
+    queue.copy(list_.data() + first, staging_ + first, values.size() * sizeof(V));
+    return list_.data() + first;
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "dense/eigh/vector_merge.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 namespace shardsolve::dense::eigh {
@@ -28,7 +29,14 @@ IndexRange places_in(const IndexRange& range, const std::vector<std::int64_t>& p
 
 template <class Real>
 struct VectorMerge<Real>::Merge {
+  /// Rows, and which of the columns kept are not zero in them.
+  struct Half {
+    RowRange rows;
+    IndexRange kept;
+  };
+
   RowRange part;
+  std::array<Half, 2> halves;
   std::int64_t kept = 0;  // columns that belong to poles
   Equation equation;      // with the weights for which the roots are exact
   const Root* roots = nullptr;
@@ -88,49 +96,52 @@ void VectorMerge<Real>::run(const Part& part, const Deflation<Real>& found,
   };
   append(places.of_roots, merge.wanted_roots);
   append(places.of_aside, merge.wanted_aside);
-  merge.poles_of_rows = poles_of_rows_.put(queue, found.rows);
-  merge.columns = columns_.put(queue, found.columns);
-  merge.places = places_.put(queue, targets);
+  merge.poles_of_rows = poles_of_rows_.put(queue, found.rows, part.rows.begin);
+  merge.columns = columns_.put(queue, found.columns, part.rows.begin);
+  merge.places = places_.put(queue, targets, part.rows.begin);
 
   tridiagonal_.secular_weights(queue, equation, roots, weights_.data());
   merge.equation.weights = weights_.data();
-  tridiagonal_.rotate_columns(queue, rotations_.put(queue, found.rotations),
+  tridiagonal_.rotate_columns(queue, rotations_.put(queue, found.rotations, part.rows.begin),
                               static_cast<std::int64_t>(found.rotations.size()),
                               z_rows(mine, part.rows));
-  update(merge, common_rows(part.first_half(), rows_), {0, found.kept() - found.below});
-  update(merge, common_rows(part.second_half(), rows_), {found.above, found.kept()});
+  merge.halves = {{{part.first_half(), {0, found.kept() - found.below}},
+                   {part.second_half(), {found.above, found.kept()}}}};
+  for (std::int64_t begin = mine.begin; begin < mine.end; begin += chunk_) {
+    update(merge, {begin, std::min(begin + chunk_, mine.end)});
+  }
 }
 
-/// `kept`: which of the columns kept are not zero in these rows.
 template <class Real>
-void VectorMerge<Real>::update(const Merge& merge, const RowRange& rows, const IndexRange& kept) {
+void VectorMerge<Real>::update(const Merge& merge, const RowRange& chunk) {
   runtime::Queue& queue = rank_.update();
   const IndexRange& roots = merge.wanted_roots;
   const IndexRange& aside = merge.wanted_aside;
-  for (std::int64_t begin = rows.begin; begin < rows.end; begin += chunk_) {
-    const RowRange chunk{begin, std::min(begin + chunk_, rows.end)};
-    const MatrixView<Real> z = z_rows(chunk, merge.part);
-    const auto gathered = [&](std::int64_t column, std::int64_t count) {
-      return MatrixView<Real>(gathered_.data(), chunk.size(), z_.columns())
-          .columns_from(column, count);
-    };
-    // The columns of Z as deflation has grouped them
-    tridiagonal_.copy_columns(queue, merge.part.size(), z, merge.columns,
-                              gathered(0, merge.part.size()), nullptr);
-    for (std::int64_t first = roots.first; first < roots.last; first += panel_) {
-      const std::int64_t count = std::min(panel_, roots.last - first);
-      const MatrixView<Real> u(u_.data(), merge.kept, count);
-      const MatrixView<Real> product(product_.data(), chunk.size(), count);
-      tridiagonal_.secular_vectors(queue, merge.equation, merge.roots, merge.poles_of_rows, first,
-                                   u);
-      kernels_.gemm(queue, Op::none, Op::none, Real{1}, gathered(kept.first, kept.size()),
-                    u.block(kept.first, 0, kept.size(), count), Real{0}, product);
-      tridiagonal_.copy_columns(queue, count, product, nullptr, z,
-                                merge.places + (first - roots.first));
+  const MatrixView<Real> z = z_rows(chunk, merge.part);
+  // The columns of Z as deflation has grouped them
+  const MatrixView<Real> gathered(gathered_.data(), chunk.size(), merge.part.size());
+  tridiagonal_.copy_columns(queue, merge.part.size(), z, merge.columns, gathered, nullptr);
+  for (std::int64_t first = roots.first; first < roots.last; first += panel_) {
+    const std::int64_t count = std::min(panel_, roots.last - first);
+    const MatrixView<Real> u(u_.data(), merge.kept, count);
+    const MatrixView<Real> product(product_.data(), chunk.size(), count);
+    tridiagonal_.secular_vectors(queue, merge.equation, merge.roots, merge.poles_of_rows, first, u);
+    for (const auto& [half, kept] : merge.halves) {
+      const RowRange rows = common_rows(half, chunk);
+      if (rows.empty()) {
+        continue;
+      }
+      kernels_.gemm(queue, Op::none, Op::none, Real{1},
+                    gathered.block(rows.begin - chunk.begin, kept.first, rows.size(), kept.size()),
+                    u.block(kept.first, 0, kept.size(), count), Real{0},
+                    product.block(rows.begin - chunk.begin, 0, rows.size(), count));
     }
-    tridiagonal_.copy_columns(queue, aside.size(), gathered(merge.kept + aside.first, aside.size()),
-                              nullptr, z, merge.places + roots.size());
+    tridiagonal_.copy_columns(queue, count, product, nullptr, z,
+                              merge.places + (first - roots.first));
   }
+  tridiagonal_.copy_columns(queue, aside.size(),
+                            gathered.columns_from(merge.kept + aside.first, aside.size()), nullptr,
+                            z, merge.places + roots.size());
 }
 
 template <class Real>

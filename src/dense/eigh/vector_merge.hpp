@@ -36,7 +36,7 @@ class VectorMerge {
 
   /// Merges a part of which this rank may have rows: afterwards the columns of the part's
   /// eigenvectors hold those that are wanted, from the first one on. `equation` and `roots`: on the
-  /// device. What was put to the device for the merge before has been copied.
+  /// device. What was put to the device for earlier merges of these rows has been copied.
   void run(const Part& part, const Deflation<Real>& found, const Equation& equation,
            const Root* roots, const MergedPlaces& places, const IndexRange& wanted);
 
@@ -49,7 +49,7 @@ class VectorMerge {
 
  private:
   struct Merge;
-  void update(const Merge& merge, const RowRange& rows, const IndexRange& kept);
+  void update(const Merge& merge, const RowRange& chunk);
   /// Some of this rank's rows of Z.
   MatrixView<Real> z_rows(const RowRange& rows, const RowRange& columns) const {
     return z_.block(rows.begin - rows_.begin, columns.begin, rows.size(), columns.size());

@@ -1,10 +1,12 @@
 /// A GPU as one rank's share of the hardware.
 #pragma once
 
+#include "runtime/cuda/band_kernels.hpp"
 #include "runtime/cuda/cholesky_kernels.hpp"
 #include "runtime/cuda/cuda_kernels.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/cuda/hermitian_kernels.hpp"
+#include "runtime/cuda/tridiagonal_kernels.hpp"
 #include "runtime/device.hpp"
 #include "runtime/pulse.hpp"
 
@@ -35,7 +37,14 @@ struct CudaKernelSets {
       case KernelSet::cholesky:
         return static_cast<const CholeskyKernels<T>*>(&cholesky);
       case KernelSet::band:
+        return static_cast<const BandKernels<T>*>(&band);
       case KernelSet::tridiagonal:
+        if constexpr (!is_complex<T>) {
+          return static_cast<const TridiagonalKernels<T>*>(&tridiagonal);
+        }
+        break;
+      case KernelSet::sparse:
+      case KernelSet::krylov:
         break;
     }
     return nullptr;
@@ -44,6 +53,8 @@ struct CudaKernelSets {
   CudaKernels<T> base;
   CudaHermitianKernels<T> hermitian;
   CudaCholeskyKernels<T> cholesky{base};
+  CudaBandKernels<T> band{base};
+  CudaTridiagonalKernels<RealOf<T>> tridiagonal;
 };
 
 class CudaDevice final : public Device {

@@ -178,6 +178,13 @@ void CudaKernels<T>::do_convert(Queue& queue, const WorkInfo& info, InOther sour
 }
 
 template <Scalar T>
+void CudaKernels<T>::do_from_real(Queue& queue, const WorkInfo& info, InReal source,
+                                  Out target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] { Own<T>::from_real(cuda.stream(), source, elements(target)); });
+}
+
+template <Scalar T>
 void CudaKernels<T>::do_conjugate_transpose(Queue& queue, const WorkInfo& info, In source,
                                             Out target) const {
   CudaQueue& cuda = as_cuda(queue);

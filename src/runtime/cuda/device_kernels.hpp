@@ -26,6 +26,7 @@ struct DeviceKernels {
 
   static void copy(cudaStream_t stream, In source, Out target);
   static void convert(cudaStream_t stream, MatrixView<const OtherElement<E>> source, Out target);
+  static void from_real(cudaStream_t stream, MatrixView<const Real> source, Out target);
   static void conjugate_transpose(cudaStream_t stream, In source, Out target);
   static void fill(cudaStream_t stream, E value, Out target);
   static void identity(cudaStream_t stream, Out target);

@@ -20,7 +20,7 @@ class HostBandKernels : public BandKernels<T> {
   /// Kernels of some milliseconds. A CPU of its own for each of three queues is not much to ask: it
   /// is where other ranks wait. Vectors pass through the cache once for so many sweeps.
   ChaseTuning chase_tuning(const Chase& /*chase*/) const override {
-    return {.queues = 3, .waves = 8, .sweeps = 128, .columns = 128};
+    return {.group = 16, .queues = 3, .waves = 8, .sweeps = 128, .columns = 128};
   }
 
  protected:

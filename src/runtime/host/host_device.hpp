@@ -7,6 +7,8 @@
 #include "runtime/host/hermitian_kernels.hpp"
 #include "runtime/host/host_kernels.hpp"
 #include "runtime/host/host_queue.hpp"
+#include "runtime/host/krylov_kernels.hpp"
+#include "runtime/host/sparse_kernels.hpp"
 #include "runtime/host/tridiagonal_kernels.hpp"
 #include "runtime/pulse.hpp"
 
@@ -33,6 +35,10 @@ struct HostKernelSets {
           return static_cast<const TridiagonalKernels<T>*>(&tridiagonal);
         }
         break;
+      case KernelSet::sparse:
+        return static_cast<const SparseKernels<T>*>(&sparse);
+      case KernelSet::krylov:
+        return static_cast<const KrylovKernels<T>*>(&krylov);
     }
     return nullptr;
   }
@@ -42,6 +48,8 @@ struct HostKernelSets {
   HostCholeskyKernels<T> cholesky{base};
   HostBandKernels<T> band;
   HostTridiagonalKernels<RealOf<T>> tridiagonal;
+  HostSparseKernels<T> sparse;
+  HostKrylovKernels<T> krylov;
 };
 
 class HostDevice : public Device {

@@ -122,6 +122,17 @@ void HostKernels<T>::do_convert(Queue& queue, const WorkInfo& info, InOther sour
 }
 
 template <Scalar T>
+void HostKernels<T>::do_from_real(Queue& queue, const WorkInfo& info, InReal source,
+                                  Out target) const {
+  launch(queue, info, {source}, {target}, [=] {
+    for (std::int64_t j = 0; j < source.columns(); ++j) {
+      std::copy_n(source.columns_from(j, 1).data(), source.rows(),
+                  target.columns_from(j, 1).data());
+    }
+  });
+}
+
+template <Scalar T>
 void HostKernels<T>::do_conjugate_transpose(Queue& queue, const WorkInfo& info, In source,
                                             Out target) const {
   launch(queue, info, {source}, {target}, [=] { conjugate_transpose_squares(source, target); });

@@ -12,6 +12,7 @@ class HostKernels : public Kernels<T> {
   using typename Kernels<T>::In;
   using typename Kernels<T>::Out;
   using typename Kernels<T>::InOther;
+  using typename Kernels<T>::InReal;
 
  protected:
   void do_gemm(Queue& queue, const WorkInfo& info, Op op_a, Op op_b, T alpha, In a, In b, T beta,
@@ -22,6 +23,7 @@ class HostKernels : public Kernels<T> {
                Out b) const override;
   void do_copy(Queue& queue, const WorkInfo& info, In source, Out target) const override;
   void do_convert(Queue& queue, const WorkInfo& info, InOther source, Out target) const override;
+  void do_from_real(Queue& queue, const WorkInfo& info, InReal source, Out target) const override;
   void do_conjugate_transpose(Queue& queue, const WorkInfo& info, In source,
                               Out target) const override;
   void do_fill(Queue& queue, const WorkInfo& info, T value, Out target) const override;

@@ -1,225 +1,81 @@
 #include "runtime/host/secular.hpp"
 
+#include "runtime/secular_search.hpp"
+
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <limits>
-#include <type_traits>
+#include <vector>
 
 namespace shardsolve::runtime::host {
 namespace {
 
-/// Sums side by side, whatever the vector unit has: the order of additions is fixed.
-constexpr std::int64_t sums_at_once = 4;
-
-template <class Real>
-using BitsOf = std::conditional_t<std::is_same_v<Real, float>, std::uint32_t, std::uint64_t>;
-
-/// sum_i w_i^2 / (d_i - x) over some poles, and its derivative.
-template <class Real>
-struct PartialSum {
-  Real value = 0;
-  Real slope = 0;
-
-  void add(Real weight, Real distance) {
-    const Real term = weight * weight / distance;
-    value += term;
-    slope += term / distance;
-  }
-};
-
-/// The equation near one root, with x measured from the pole nearest to it.
-template <class Real>
-class RootSearch {
- public:
-  RootSearch(const SecularEquation<Real>& equation, std::int64_t index)
-      : f_(equation),
-        is_last_(index == equation.count - 1),
-        origin_(index),
-        left_(is_last_ ? index - 1 : index),
-        one_by_rho_(1 / equation.rho) {}
-
-  SecularRoot<Real> run() {
-    is_last_ ? begin_last() : begin_between();
-    // What rounding leaves of g: it adds up as the root of the number of terms.
-    const Real noise = unit * (8 + std::sqrt(static_cast<Real>(f_.count)) / 2);
-    for (int turn = 0; turn < most_turns; ++turn) {
-      const PartialSum<Real> psi = sum(0, left_ + 1, x_);
-      const PartialSum<Real> phi = sum(left_ + 1, f_.count, x_);
-      const Real g = one_by_rho_ + psi.value + phi.value;
-      if (!std::isfinite(g)) {
-        return {};
+/// See SecularSearch. All sums in one thread, which adds to neighbours at a time.
+struct AdderOfThread {
+  template <class Real, class Term>
+  static SecularSum<Real> sum(std::int64_t begin, std::int64_t end, Term term) {
+    Real value[secular_sums_at_once] = {};
+    Real slope[secular_sums_at_once] = {};
+    const auto add = [&](std::int64_t first, std::int64_t count) {
+      for (std::int64_t l = 0; l < count; ++l) {
+        const SecularSum<Real> next = term(first + l);
+        value[l] += next.value;
+        slope[l] += next.slope;
       }
-      const Real size = one_by_rho_ + std::abs(psi.value) + std::abs(phi.value);
-      if (std::abs(g) <= noise * size + unit * std::abs(x_) * (psi.slope + phi.slope)) {
-        return {x_, origin_};
-      }
-      (g < 0 ? low_ : high_) = x_;  // g rises with x
-      Real next = x_ + step(g, psi, phi);
-      // The rational step wins nearly always; halving now and then keeps the count of turns
-      // bounded.
-      const bool halve = turn > patient_turns && turn % 2 == 0;
-      if (halve || !(next > low_ && next < high_)) {
-        next = halfway();
-      }
-      if (next == low_ || next == high_) {
-        return {x_, origin_};  // no number lies between them
-      }
-      x_ = next;
-    }
-    return {};
-  }
-
- private:
-  static constexpr Real unit = std::numeric_limits<Real>::epsilon() / 2;
-  static constexpr int patient_turns = 20;
-  static constexpr int most_turns = 160;  // 64 halvings end for certain
-
-  Real distance(std::int64_t pole, Real x) const {
-    return (f_.poles[pole] - f_.poles[origin_]) - x;
-  }
-
-  PartialSum<Real> sum(std::int64_t begin, std::int64_t end, Real x) const {
-    const Real zero = f_.poles[origin_];
-    Real value[sums_at_once] = {};
-    Real slope[sums_at_once] = {};
+    };
     std::int64_t i = begin;
-    for (; i + sums_at_once <= end; i += sums_at_once) {
-      for (std::int64_t l = 0; l < sums_at_once; ++l) {
-        const Real distance = (f_.poles[i + l] - zero) - x;
-        const Real term = f_.weights[i + l] * f_.weights[i + l] / distance;
-        value[l] += term;
-        slope[l] += term / distance;
+    for (; i + secular_sums_at_once <= end; i += secular_sums_at_once) {
+      add(i, secular_sums_at_once);
+    }
+    add(i, end - i);
+    for (std::int64_t half = secular_sums_at_once / 2; half > 0; half /= 2) {
+      for (std::int64_t l = 0; l < half; ++l) {
+        value[l] += value[l + half];
+        slope[l] += slope[l + half];
       }
     }
-    PartialSum<Real> sum{(value[0] + value[1]) + (value[2] + value[3]),
-                         (slope[0] + slope[1]) + (slope[2] + slope[3])};
-    for (; i < end; ++i) {
-      sum.add(f_.weights[i], distance(i, x));
-    }
-    return sum;
+    return {value[0], slope[0]};
   }
-
-  /// The nearer pole, the half of the interval that the root is in, and a first guess: the root of
-  /// the two poles beside it, with all others as they are in the middle.
-  void begin_between() {
-    const std::int64_t right = left_ + 1;
-    const Real gap = f_.poles[right] - f_.poles[left_];
-    const Real middle = gap / 2;
-    const Real w1 = f_.weights[left_] * f_.weights[left_];
-    const Real w2 = f_.weights[right] * f_.weights[right];
-    const Real others =
-        one_by_rho_ + sum(0, left_, middle).value + sum(right + 1, f_.count, middle).value;
-    const Real g = others - w1 / middle + w2 / (gap - middle);
-    if (g >= 0) {
-      low_ = 0;
-      high_ = middle;
-      const Real a = others * gap + w1 + w2;
-      const Real r = std::sqrt(std::abs(a * a - 4 * w1 * gap * others));
-      x_ = a > 0 ? 2 * w1 * gap / (a + r) : (a - r) / (2 * others);
-    } else {
-      origin_ = right;
-      low_ = -middle;
-      high_ = 0;
-      const Real a = others * gap - w1 - w2;
-      const Real r = std::sqrt(std::abs(a * a + 4 * w2 * gap * others));
-      x_ = a < 0 ? 2 * w2 * gap / (a - r) : -(a + r) / (2 * others);
-    }
-    if (!(x_ > low_ && x_ < high_)) {
-      x_ = (low_ + high_) / 2;
-    }
-  }
-
-  /// Beyond the last pole; the interval is a little wider than the norm of w allows for.
-  void begin_last() {
-    Real norm = 0;
-    for (std::int64_t i = 0; i < f_.count; ++i) {
-      norm += f_.weights[i] * f_.weights[i];
-    }
-    low_ = 0;
-    high_ = f_.rho * norm * (1 + 4 * unit * static_cast<Real>(f_.count + 1));
-    const Real others = one_by_rho_ + sum(0, origin_, high_).value;
-    x_ = f_.weights[origin_] * f_.weights[origin_] / others;
-    if (!(x_ > low_ && x_ < high_)) {
-      x_ = high_ / 2;
-    }
-  }
-
-  /// Each side is replaced by one pole with the same value and slope: the "middle way" of R.-C. Li,
-  /// LAPACK Working Note 89.
-  Real step(Real g, const PartialSum<Real>& psi, const PartialSum<Real>& phi) const {
-    if (f_.count == 1) {
-      return -g / phi.slope;
-    }
-    const Real d1 = distance(left_, x_);
-    const Real d2 = distance(left_ + 1, x_);
-    const Real c = g - d1 * psi.slope - d2 * phi.slope;
-    const Real a = (d1 + d2) * g - d1 * d2 * (psi.slope + phi.slope);
-    const Real b = d1 * d2 * g;
-    const Real r = std::sqrt(std::abs(a * a - 4 * b * c));
-    if (is_last_) {
-      return a >= 0 ? (a + r) / (2 * c) : 2 * b / (a - r);
-    }
-    return a <= 0 ? (a - r) / (2 * c) : 2 * b / (a + r);
-  }
-
-  /// Halves how many numbers there are in the interval: its ends, of one sign, may differ by
-  /// hundreds of powers of ten.
-  Real halfway() const {
-    const auto a = std::bit_cast<BitsOf<Real>>(std::abs(low_));
-    const auto b = std::bit_cast<BitsOf<Real>>(std::abs(high_));
-    const Real middle = std::bit_cast<Real>(
-        static_cast<BitsOf<Real>>(std::min(a, b) + (std::max(a, b) - std::min(a, b)) / 2));
-    return high_ > 0 ? middle : -middle;
-  }
-
-  const SecularEquation<Real>& f_;
-  const bool is_last_;
-  std::int64_t origin_;
-  const std::int64_t left_;  // the last pole of psi; -1 for the only root of a single pole
-  const Real one_by_rho_;
-  Real low_ = 0;  // the root lies between them
-  Real high_ = 0;
-  Real x_ = 0;
 };
-
-/// root - poles[pole].
-template <class Real>
-Real from_pole(const SecularEquation<Real>& equation, const SecularRoot<Real>& root,
-               std::int64_t pole) {
-  return (equation.poles[root.origin] - equation.poles[pole]) + root.offset;
-}
 
 }  // namespace
 
 template <class Real>
 SecularRoot<Real> secular_root(const SecularEquation<Real>& equation, std::int64_t index) {
-  return RootSearch<Real>(equation, index).run();
+  return SecularSearch<Real, AdderOfThread>(equation, index).run();
 }
 
 // weights_i^2 = (x_last - d_i) prod_{j < i} (x_j - d_i) / (d_j - d_i)
 //                              prod_{i <= j < last} (x_j - d_i) / (d_{j+1} - d_i).
 // As roots and poles alternate, all these quotients are between 0 and 1: no product overflows, and
-// none is smaller than the last one.
+// that of some of them is no smaller than that of all.
 template <class Real>
 void make_secular_weights(const SecularEquation<Real>& equation, const SecularRoot<Real>* roots,
                           std::int64_t first, std::int64_t count, Real* weights) {
   const std::int64_t last = equation.count - 1;
   const std::int64_t end = first + count;
   const Real* const d = equation.poles;
-  // Root by root, so that the inner loops run over neighbours and need no order.
   for (std::int64_t i = first; i < end; ++i) {
     weights[i] = from_pole(equation, roots[last], i);
   }
-  for (std::int64_t j = 0; j < last; ++j) {
-    const Real origin = d[roots[j].origin];
-    const Real offset = roots[j].offset;
-    const std::int64_t middle = std::clamp(j + 1, first, end);
-    for (std::int64_t i = first; i < middle; ++i) {
-      weights[i] *= ((origin - d[i]) + offset) / (d[j + 1] - d[i]);
+  std::vector<Real> products(static_cast<std::size_t>(count));
+  const std::int64_t part = secular_part(last);
+  for (std::int64_t begin = 0; begin < last; begin += part) {
+    std::fill(products.begin(), products.end(), Real{1});
+    Real* const product = products.data() - first;
+    // Root by root, so that the inner loops run over neighbours and need no order.
+    for (std::int64_t j = begin; j < std::min(begin + part, last); ++j) {
+      const Real origin = d[roots[j].origin];
+      const Real offset = roots[j].offset;
+      const std::int64_t middle = std::clamp(j + 1, first, end);
+      for (std::int64_t i = first; i < middle; ++i) {
+        product[i] *= ((origin - d[i]) + offset) / (d[j + 1] - d[i]);
+      }
+      for (std::int64_t i = middle; i < end; ++i) {
+        product[i] *= ((origin - d[i]) + offset) / (d[j] - d[i]);
+      }
     }
-    for (std::int64_t i = middle; i < end; ++i) {
-      weights[i] *= ((origin - d[i]) + offset) / (d[j] - d[i]);
+    for (std::int64_t i = first; i < end; ++i) {
+      weights[i] *= product[i];
     }
   }
   for (std::int64_t i = first; i < end; ++i) {

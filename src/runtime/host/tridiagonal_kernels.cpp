@@ -44,25 +44,43 @@ WorkInfo share_of(WorkInfo info, std::int64_t some, std::int64_t all) {
 constexpr std::int64_t roots_at_once = 256;
 constexpr std::int64_t poles_at_once = 512;
 constexpr std::int64_t values_at_once = 64;
+constexpr std::int64_t parts_at_once = 32;
 
 /// None of a list that is not there.
 Operand indices(const std::int64_t* list, std::int64_t count) {
   return {list, list == nullptr ? 0 : count};
 }
 
+/// Of one part of T; what steqr says.
+template <class Real>
+std::int64_t solve_part(const Tridiagonal<Real>& t, std::int64_t begin, std::int64_t end,
+                        Real* values, MatrixView<Real> vectors) {
+  const std::int64_t order = end - begin;
+  std::vector<Real> off_diagonal(t.off_diagonal + begin,
+                                 t.off_diagonal + begin + std::max<std::int64_t>(order - 1, 0));
+  std::copy_n(t.diagonal + begin, order, values + begin);
+  return blas::steqr(values + begin, off_diagonal.data(),
+                     vectors.block(begin, begin, order, order));
+}
+
 }  // namespace
 
 template <Scalar Real>
 void HostTridiagonalKernels<Real>::do_solve_small(Queue& queue, const WorkInfo& info,
-                                                  const Tridiagonal<Real>& t, Real* values,
-                                                  Out vectors, std::int64_t* failed) const {
-  launch(queue, info, {diagonal_of(t), off_diagonal_of(t)},
-         {Operand(values, t.order), vectors, Operand(failed, 1)}, [=] {
-           std::vector<Real> off_diagonal(t.off_diagonal,
-                                          t.off_diagonal + std::max<std::int64_t>(t.order - 1, 0));
-           std::copy_n(t.diagonal, t.order, values);
-           *failed = blas::steqr(values, off_diagonal.data(), vectors);
-         });
+                                                  const Tridiagonal<Real>& t,
+                                                  const SmallParts& parts, Real* values,
+                                                  Out vectors, std::int64_t* infos) const {
+  in_pieces(0, parts.count, parts_at_once, [&](std::int64_t first, std::int64_t some) {
+    launch(queue, share_of(info, some, parts.count),
+           {diagonal_of(t), off_diagonal_of(t), indices(parts.bounds, 2 * parts.count)},
+           {Operand(values, t.order), vectors, Operand(infos + first, some)}, [=] {
+             for (std::int64_t p = first; p < first + some; ++p) {
+               const std::int64_t begin = parts.bounds == nullptr ? 0 : parts.bounds[2 * p];
+               const std::int64_t end = parts.bounds == nullptr ? t.order : parts.bounds[2 * p + 1];
+               infos[p] = solve_part(t, begin, end, values, vectors);
+             }
+           });
+  });
 }
 
 template <Scalar Real>

@@ -16,8 +16,9 @@ class HostTridiagonalKernels : public TridiagonalKernels<Real> {
   TridiagonalTuning tuning() const override { return {.rows = 1024, .columns = 256}; }
 
  protected:
-  void do_solve_small(Queue& queue, const WorkInfo& info, const Tridiagonal<Real>& t, Real* values,
-                      Out vectors, std::int64_t* failed) const override;
+  void do_solve_small(Queue& queue, const WorkInfo& info, const Tridiagonal<Real>& t,
+                      const SmallParts& parts, Real* values, Out vectors,
+                      std::int64_t* infos) const override;
   void do_secular_roots(Queue& queue, const WorkInfo& info, const SecularEquation<Real>& equation,
                         std::int64_t first, std::int64_t count, Root* roots) const override;
   void do_secular_weights(Queue& queue, const WorkInfo& info, const SecularEquation<Real>& equation,

@@ -27,7 +27,7 @@ namespace {
 constexpr std::size_t stack_bytes = std::size_t{256} << 10U;
 constexpr std::size_t alignment = 1024;
 
-enum class State : std::uint8_t { ready, waits_for_warp, waits_for_block, done };
+enum class State : std::uint8_t { ready, waits_for_warp, waits_for_block, gives_way, done };
 
 struct Copy {
   void* target;
@@ -74,8 +74,12 @@ std::vector<std::size_t> in_order(std::size_t count) {
 /// All threads of one block, and what they share.
 class ThreadBlock {
  public:
-  ThreadBlock(dim3 threads, std::size_t shared_bytes, const std::function<void()>& kernel)
+  /// `first_stack`: the number of its first thread's, of those that are not in use.
+  ThreadBlock(std::size_t index, std::size_t first_stack, dim3 threads, std::size_t shared_bytes,
+              const std::function<void()>& kernel)
       : kernel_(kernel),
+        index_(index),
+        first_stack_(first_stack),
         fibers_(std::size_t{threads.x} * threads.y * threads.z),
         warps_((fibers_.size() + lanes_a_warp - 1) / lanes_a_warp),
         shared_(static_cast<std::byte*>(
@@ -88,9 +92,15 @@ class ThreadBlock {
     }
   }
 
-  /// A warp goes on until the others have to come too: nobody else's work is done by chance.
-  void run() {
+  /// A warp goes on until the others have to come too: nobody else's work is done by chance. Until
+  /// all threads have ended, which is returned, or those that can go on give way to other blocks.
+  bool run() {
     const Current while_it_runs(*this);
+    blockIdx = {static_cast<unsigned>(index_), 0, 0};
+    has_advanced_ = false;
+    for (Fiber& fiber : fibers_) {
+      fiber.state = fiber.state == State::gives_way ? State::ready : fiber.state;
+    }
     const std::vector<std::size_t> warps = in_order(warps_.size());
     const std::vector<std::size_t> lanes = in_order(lanes_a_warp);
     while (!all_of_block(State::done)) {
@@ -105,11 +115,18 @@ class ThreadBlock {
         } while (release(State::waits_for_warp, warp * lanes_a_warp, lanes_of(warp)));
       }
       if (!release(State::waits_for_block, 0, fibers_.size()) && !all_of_block(State::done)) {
-        throw std::runtime_error("block " + std::to_string(blockIdx.x) +
+        if (any_of_block(State::gives_way)) {
+          return false;
+        }
+        throw std::runtime_error("block " + std::to_string(index_) +
                                  ": threads wait for others that wait elsewhere");
       }
     }
+    return true;
   }
+  /// Whether run() did more than to look in vain.
+  bool has_advanced() const { return has_advanced_; }
+  std::size_t threads() const { return fibers_.size(); }
 
   static ThreadBlock*& current() {
     thread_local ThreadBlock* block = nullptr;
@@ -119,10 +136,12 @@ class ThreadBlock {
   std::byte* shared() const { return shared_.get(); }
   Fiber& fiber() { return fibers_[running_]; }
   int lane() const { return static_cast<int>(running_ % lanes_a_warp); }
+  void give_way(bool in_vain) { ThreadBlock::current()->wait(State::gives_way, !in_vain); }
   Slots& slots() { return warps_[running_ / lanes_a_warp]; }
 
-  void wait(State until) {
+  void wait(State until, bool has_advanced = true) {
     fiber().state = until;
+    has_advanced_ = has_advanced_ || has_advanced;
     if (_setjmp(fiber().place) == 0) {
       _longjmp(scheduler_, 1);
     }
@@ -140,6 +159,7 @@ class ThreadBlock {
     ThreadBlock& block = *current();
     block.kernel_();
     block.fiber().state = State::done;
+    block.has_advanced_ = true;
     _longjmp(block.scheduler_, 1);
   }
 
@@ -155,7 +175,7 @@ class ThreadBlock {
     }
     ucontext_t first;
     getcontext(&first);
-    first.uc_stack.ss_sp = stack_of(number);
+    first.uc_stack.ss_sp = stack_of(first_stack_ + number);
     first.uc_stack.ss_size = stack_bytes;
     first.uc_link = nullptr;
     makecontext(&first, &ThreadBlock::begin, 0);
@@ -179,6 +199,11 @@ class ThreadBlock {
                        [state](const Fiber& fiber) { return fiber.state == state; });
   }
 
+  bool any_of_block(State state) const {
+    return std::any_of(fibers_.begin(), fibers_.end(),
+                       [state](const Fiber& fiber) { return fiber.state == state; });
+  }
+
   /// Lets these go on if all of them that have not ended wait for each other.
   bool release(State waiting, std::size_t first, std::size_t count) {
     const auto begin = fibers_.begin() + static_cast<std::ptrdiff_t>(first);
@@ -196,6 +221,9 @@ class ThreadBlock {
   }
 
   const std::function<void()>& kernel_;
+  std::size_t index_;
+  std::size_t first_stack_;
+  bool has_advanced_ = false;
   std::vector<Fiber> fibers_;
   std::vector<Slots> warps_;
   std::unique_ptr<std::byte, Free> shared_;
@@ -209,16 +237,33 @@ void set_order(Order order) { chosen_order() = order; }
 
 void run(std::int64_t blocks, dim3 threads, std::size_t shared_bytes,
          const std::function<void()>& kernel) {
-  for (const std::size_t block : in_order(static_cast<std::size_t>(blocks))) {
-    blockIdx = {static_cast<unsigned>(block), 0, 0};
-    blockDim = threads;
-    ThreadBlock(threads, shared_bytes, kernel).run();
+  blockDim = threads;
+  std::vector<std::unique_ptr<ThreadBlock>> begun;
+  std::size_t stacks = 0;
+  for (const std::size_t index : in_order(static_cast<std::size_t>(blocks))) {
+    auto block = std::make_unique<ThreadBlock>(index, stacks, threads, shared_bytes, kernel);
+    if (!block->run()) {
+      stacks += block->threads();
+      begun.push_back(std::move(block));
+    }
+  }
+  while (!begun.empty()) {
+    bool has_advanced = false;
+    std::erase_if(begun, [&](const std::unique_ptr<ThreadBlock>& block) {
+      const bool has_ended = block->run();
+      has_advanced = has_advanced || block->has_advanced();
+      return has_ended;
+    });
+    if (!has_advanced) {
+      throw std::runtime_error("blocks wait for what no block writes");
+    }
   }
 }
 
 std::byte* shared_memory() { return ThreadBlock::current()->shared(); }
 void wait_for_block() { ThreadBlock::current()->wait(State::waits_for_block); }
 void wait_for_warp() { ThreadBlock::current()->wait(State::waits_for_warp); }
+void give_way(bool in_vain) { ThreadBlock::current()->wait(State::gives_way, !in_vain); }
 Slots& slots() { return ThreadBlock::current()->slots(); }
 int lane() { return ThreadBlock::current()->lane(); }
 

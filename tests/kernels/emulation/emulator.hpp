@@ -1,9 +1,12 @@
 /// A GPU for kernels that run on the CPU: one thread block after the other, each of its threads a
-/// fiber that runs until it has to wait for others.
+/// fiber that runs until it has to wait for others. Where threads give way to other blocks, those
+/// take turns.
 ///
 /// Headers of this directory stand in for those of the same names that kernels include. What is
 /// emulated: barriers of blocks and warps, exchanges between lanes, shared memory, asynchronous
-/// copies, tensor cores. What is not: clusters, the tensor memory accelerator, atomics.
+/// copies, tensor cores, blocks that wait for each other. What is not: clusters, the tensor memory
+/// accelerator, atomics but those of meeting.cuh, memory that is declared as shared (it is that of
+/// all blocks) in kernels whose blocks take turns.
 ///
 /// A warp goes on for as long as it can, and Order says who is next. So where a barrier of the
 /// block is missing, some order lets a thread read what has not been written yet, or no longer.
@@ -47,6 +50,9 @@ void run(std::int64_t blocks, dim3 threads, std::size_t shared_bytes,
 /// Of the block, which lies at a multiple of 1024 bytes.
 std::byte* shared_memory();
 
+/// Until other blocks have had their turns. `in_vain`: what was looked for is not there yet. If
+/// that is so for all, run() throws.
+void give_way(bool in_vain);
 void wait_for_block();
 void wait_for_warp();
 

@@ -40,6 +40,12 @@ struct Copy : Operation<E> {
 };
 
 template <class E>
+struct FromReal : Operation<E> {
+  DeviceMatrix<const RealPart<E>> source;
+  __device__ E value(std::int64_t i, std::int64_t j) const { return from_real<E>(source(i, j)); }
+};
+
+template <class E>
 struct Convert : Operation<E> {
   DeviceMatrix<const OtherElement<E>> source;
   __device__ E value(std::int64_t i, std::int64_t j) const {
@@ -187,6 +193,11 @@ void DeviceKernels<E>::convert(cudaStream_t stream, MatrixView<const OtherElemen
 }
 
 template <class E>
+void DeviceKernels<E>::from_real(cudaStream_t stream, MatrixView<const Real> source, Out target) {
+  run(stream, FromReal<E>{{device(target)}, device(source)});
+}
+
+template <class E>
 void DeviceKernels<E>::fill(cudaStream_t stream, E value, Out target) {
   run(stream, Fill<E>{{device(target)}, value});
 }
@@ -243,6 +254,12 @@ template void DeviceKernels<Complex<float>>::convert(cudaStream_t,
                                                      MatrixView<const Complex<double>>, Out);
 template void DeviceKernels<Complex<double>>::convert(cudaStream_t,
                                                       MatrixView<const Complex<float>>, Out);
+
+template void DeviceKernels<float>::from_real(cudaStream_t, MatrixView<const float>, Out);
+template void DeviceKernels<double>::from_real(cudaStream_t, MatrixView<const double>, Out);
+template void DeviceKernels<Complex<float>>::from_real(cudaStream_t, MatrixView<const float>, Out);
+template void DeviceKernels<Complex<double>>::from_real(cudaStream_t, MatrixView<const double>,
+                                                        Out);
 
 template void DeviceKernels<float>::fill(cudaStream_t, float, Out);
 template void DeviceKernels<double>::fill(cudaStream_t, double, Out);

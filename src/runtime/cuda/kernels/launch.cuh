@@ -45,6 +45,17 @@ void launch_with(const cudaLaunchAttribute& attribute, cudaStream_t stream,
   cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
+/// Like launch, all blocks at the same time, so that they may wait for each other; no more of them
+/// than most_together allows. CUDA calls this a cooperative launch.
+template <class... Parameters, class... Arguments>
+void launch_together(cudaStream_t stream, void (*kernel)(Parameters...), std::int64_t blocks,
+                     Block block, const Arguments&... arguments) {
+  cudaLaunchAttribute together{};
+  together.id = cudaLaunchAttributeCooperative;
+  together.val.cooperative = 1;
+  launch_with(together, stream, kernel, blocks, block, arguments...);
+}
+
 /// Whether the code of the kernel that runs on the current device was made for sm_90 or later.
 template <class... Parameters>
 bool is_for_sm_90(void (*kernel)(Parameters...)) {
@@ -87,6 +98,9 @@ inline int device_attribute(cudaDeviceAttr name) {
   cudaDeviceGetAttribute(&value, name, device);
   return value;
 }
+
+/// Blocks of one multiprocessor each that the current device can run at the same time.
+inline std::int64_t most_together() { return device_attribute(cudaDevAttrMultiProcessorCount); }
 
 /// Bytes of dynamic shared memory that a block may have on the current device.
 inline std::size_t most_shared() {

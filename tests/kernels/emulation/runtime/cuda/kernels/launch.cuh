@@ -17,11 +17,13 @@
 #define __grid_constant__
 
 // As in device code, where they take floats for what they are.
+using std::hypot;
 using std::ilogb;
 using std::isfinite;
 using std::max;
 using std::min;
 using std::scalbn;
+using std::sqrt;
 
 inline void __syncthreads() { shardsolve::emulation::wait_for_block(); }
 inline void __syncwarp() { shardsolve::emulation::wait_for_warp(); }
@@ -85,13 +87,28 @@ void launch_early(cudaStream_t stream, void (*kernel)(Parameters...), std::int64
                   Block block, const Arguments&... arguments) {
   launch(stream, kernel, blocks, block, arguments...);
 }
+template <class... Parameters, class... Arguments>
+void launch_together(cudaStream_t stream, void (*kernel)(Parameters...), std::int64_t blocks,
+                     Block block, const Arguments&... arguments) {
+  launch(stream, kernel, blocks, block, arguments...);
+}
 inline void begin_after_last() {}
 
 template <class... Parameters>
 bool is_for_sm_90(void (*)(Parameters...)) {
   return true;
 }
-inline std::size_t most_shared() { return std::size_t{227} << 10U; }
+/// For tests of what must not depend on it.
+inline std::int64_t& multiprocessors() {
+  thread_local std::int64_t count = 132;
+  return count;
+}
+inline std::int64_t most_together() { return multiprocessors(); }
+inline std::size_t& shared_limit() {
+  thread_local std::size_t bytes = std::size_t{227} << 10U;
+  return bytes;
+}
+inline std::size_t most_shared() { return shared_limit(); }
 template <class... Parameters>
 void allow_shared(void (*)(Parameters...), std::size_t /*bytes*/) {}
 

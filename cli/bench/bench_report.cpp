@@ -1,4 +1,6 @@
-#include "cholesky_report.hpp"
+#include "bench_report.hpp"
+
+#include "report_lines.hpp"
 
 #include <shardsolve/version.hpp>
 
@@ -33,10 +35,12 @@ std::string row(const Timing& timing, double gemm) {
   }
   constexpr double percent = 100.0;
   const double rate = timing.flops / timing.samples.least();
-  return fmt::format("  {:<27} {:>8}  {:>8}  {:>7}  {:>5.0f} %  {:>11}  {:>8}\n", timing.what,
+  const bool counted = timing.flops > 0.0;
+  return fmt::format("  {:<27} {:>8}  {:>8}  {:>7}  {:>7}  {:>11}  {:>8}\n", timing.what,
                      seconds_text(timing.samples.least()), seconds_text(timing.samples.median()),
-                     rate_text(rate / giga), percent * rate / gemm,
-                     fmt::format("{:.2g} u < {:g}", gate.value, gate.limit),
+                     counted ? rate_text(rate / giga) : "",
+                     counted ? fmt::format("{:.0f} %", percent * rate / gemm) : "",
+                     fmt::format("{} < {:.0f}", roundoffs(gate.value), gate.limit),
                      timing.bytes ? bytes_text(*timing.bytes) : "");
 }
 
@@ -58,12 +62,14 @@ Json json_of_timing(const Timing& timing) {
                  {"median_seconds", nullptr},
                  {"gflops", nullptr},
                  {"all_seconds", nullptr},
-                 {"flops", timing.flops},
+                 {"flops", timing.flops > 0.0 ? Json(timing.flops) : Json(nullptr)},
                  {"bytes_per_device", timing.bytes ? Json(*timing.bytes) : Json(nullptr)}};
   if (timing.passed()) {
     object["seconds"] = timing.samples.least();
     object["median_seconds"] = timing.samples.median();
-    object["gflops"] = number(timing.flops / timing.samples.least() / giga);
+    if (timing.flops > 0.0) {
+      object["gflops"] = number(timing.flops / timing.samples.least() / giga);
+    }
     object["all_seconds"] = timing.samples.seconds;
   }
   return object;
@@ -79,12 +85,12 @@ std::string devices_text(const BenchSubject& subject) {
 
 }  // namespace
 
-std::string text_of(const BenchSubject& subject, const CholeskyBench& result) {
+std::string text_of(const BenchSubject& subject, const BenchResult& result) {
   std::string text = fmt::format(
-      "Cholesky, a random {} x {} matrix of {}\n  {}\n  tile {}\n  {:.5g} GFLOP/s in "
-      "plain products (gemm) on all devices at once\n\n",
-      subject.n, subject.n, name(subject.dtype), devices_text(subject), subject.tile_text,
-      result.gemm / giga);
+      "{}, a random {} x {} matrix of {}\n  {}\n{}  {:.5g} GFLOP/s in plain products (gemm) on all "
+      "devices at once\n\n",
+      subject.title, subject.n, subject.n, name(subject.dtype), devices_text(subject),
+      subject.tile ? fmt::format("  tile {}\n", subject.tile_text) : "", result.gemm / giga);
   text += fmt::format("  {:<27} {:>8}  {:>8}  {:>7}  {:>7}  {:>11}  {:>8}\n", "", "least", "median",
                       "GFLOP/s", "of gemm", "residual", "a device");
   for (const Timing& timing : result.timings) {
@@ -98,7 +104,7 @@ std::string text_of(const BenchSubject& subject, const CholeskyBench& result) {
   return text;
 }
 
-std::string json_of(const BenchSubject& subject, const CholeskyBench& result) {
+std::string json_of(const BenchSubject& subject, const BenchResult& result) {
   Json timings = Json::array();
   for (const Timing& timing : result.timings) {
     timings.push_back(json_of_timing(timing));
@@ -107,7 +113,7 @@ std::string json_of(const BenchSubject& subject, const CholeskyBench& result) {
     return value.empty() ? Json(nullptr) : Json(value);
   };
   const Json object = {{"command", "bench"},
-                       {"job", "cholesky"},
+                       {"job", subject.job},
                        {"status", result.passed() ? "ok" : "gate_missed"},
                        {"n", subject.n},
                        {"dtype", name(subject.dtype)},
@@ -115,8 +121,8 @@ std::string json_of(const BenchSubject& subject, const CholeskyBench& result) {
                        {"devices", subject.devices},
                        {"processes", subject.processes ? subject.devices : 1},
                        {"device", subject.device},
-                       {"tile", subject.tile},
-                       {"tile_from", subject.tile_origin},
+                       {"tile", subject.tile ? Json(*subject.tile) : Json(nullptr)},
+                       {"tile_from", text(subject.tile_origin)},
                        {"tile_table", text(subject.tile_table)},
                        {"gemm_gflops", number(result.gemm / giga)},
                        {"timings", timings},

@@ -1,0 +1,166 @@
+/// Linear systems A x = b by Krylov methods: A is known by its products, and the verdict is the
+/// same on any number of ranks.
+#pragma once
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/export.hpp>
+#include <shardsolve/index.hpp>
+#include <shardsolve/krylov_status.hpp>
+#include <shardsolve/matrix_view.hpp>
+#include <shardsolve/mesh.hpp>
+#include <shardsolve/outcome.hpp>
+#include <shardsolve/run_options.hpp>
+#include <shardsolve/sharded.hpp>
+#include <shardsolve/slab_layout.hpp>
+
+#include <complex>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shardsolve {
+
+namespace mesh {
+class Rank;
+}
+
+namespace krylov {
+
+/// "converged_rtol", "max_iterations", ...
+SHARDSOLVE_EXPORT std::string_view name(Status status);
+/// "cg", "minres", ...
+SHARDSOLVE_EXPORT std::string_view name(Method method);
+/// Whether x solves the system within the tolerance.
+SHARDSOLVE_EXPORT bool is_converged(Status status);
+/// The same in the words that all routines share.
+SHARDSOLVE_EXPORT shardsolve::Status outcome_status(Status status);
+
+/// Rows of y = A x: writes y_i of the rows given to y[0], y[1], ..., from all n entries of x.
+/// Called once a product by each rank, on threads of the mesh and at the same time for different
+/// rows; may throw, which ends the call with that exception. For results that do not depend on the
+/// ranks, y_i must not depend on which other rows are asked for.
+template <Scalar T>
+using RowsOfProduct = std::function<void(const T* x, GlobalRange rows, T* y)>;
+
+/// Writes the square block of A with these rows and columns, all of it. Called when a solve begins,
+/// by each rank that has one of the rows.
+template <Scalar T>
+using FillBlock = std::function<void(GlobalRange rows, MatrixView<T> block)>;
+
+template <Scalar T>
+class LinearOperator;
+
+/// A, or a preconditioner M that is about A^-1: something that maps vectors to vectors. Copies
+/// share what they hold.
+template <Scalar T>
+class SHARDSOLVE_EXPORT Operator {
+ public:
+  /// A product that the caller computes; on meshes of CPU ranks only.
+  static Operator callable(RowsOfProduct<T> rows);
+  /// M = D^-1: `diagonal` is the n x 1 diagonal D of A, cut as b is.
+  /// Throws Error(invalid_argument) unless it has one column. A zero or a NaN in it is found by the
+  /// solve: nonfinite_preconditioner.
+  static Operator jacobi(const RightHandSides<T>& diagonal);
+
+  /// M = (diagonal blocks of A)^-1, exact: block k has the rows blocks[k] to blocks[k + 1], where
+  /// blocks begin with 0, rise, and end with n. They belong to the problem and not to the ranks, so
+  /// that M is the same on any number of them; one that a slab boundary cuts is solved by each rank
+  /// that has rows of it. Factored as bands, by Cholesky if Hermitian and positive definite, else
+  /// by LU with partial pivoting; with bandwidths l and u that is n (2 l + u) numbers, and 2 n (2 l
+  /// + u) flops a product. On meshes of CPU ranks only. Throws Error(invalid_argument) if `blocks`
+  /// are not like that. A singular block is found by the solve: nonfinite_preconditioner.
+  static Operator block_jacobi(std::vector<std::int64_t> blocks, FillBlock<T> fill);
+  /// M = p(A), `degree` steps of the Chebyshev iteration for eigenvalues of A in [low, high], which
+  /// are positive: degree - 1 products with A, no sums. Largest eigenvalues matter: none may be far
+  /// above `high`. Throws Error(invalid_argument) unless 0 < low < high and degree >= 1.
+  static Operator chebyshev(const Operator& a, double low, double high, std::int64_t degree);
+
+  /// Inside shardsolve only: made on each rank when a solve begins.
+  using Make = std::function<std::unique_ptr<LinearOperator<T>>(mesh::Rank&, const SlabLayout&)>;
+  explicit Operator(Make make) : make_(std::move(make)) {}
+  const Make& make() const { return make_; }
+
+ private:
+  Make make_;
+};
+
+struct Options {
+  Method method = Method::cg;
+  /// Converged is ||b - A x||_2 <= max(rtol ||b||_2, atol), with b - A x recomputed.
+  double rtol = 1e-8;
+  double atol = 0.0;
+  std::int64_t max_iterations = 10000;  ///< of bicgstab with two products each
+  std::int64_t restart = 30;            ///< fgmres: vectors of a basis
+  bool use_guess = false;               ///< whether `x` holds x0; else x0 = 0
+  bool log = false;                     ///< whether the result has one
+};
+
+/// One iteration, or an event beside one. Scalars that a method has not are 0.
+struct LogRecord {
+  std::int64_t iteration = 0;
+  Event event = Event::none;
+  Status status = Status::running;  ///< why the method was restarted, or how the solve ended
+  double residual = 0.0;            ///< ||r|| / ||b||: of the recurrence, or recomputed (see event)
+  std::complex<double> rho;
+  std::complex<double> alpha;
+  std::complex<double> omega;
+
+  friend bool operator==(const LogRecord&, const LogRecord&) = default;
+};
+
+/// A record as one line of JSON, its floating-point numbers as hexadecimal strings.
+SHARDSOLVE_EXPORT std::string to_json(const LogRecord& record);
+
+/// The verdict of a solve; the same in every process.
+struct Result {
+  Status status = Status::running;
+  /// Its status is outcome_status(status).
+  Outcome outcome;
+  std::int64_t iterations = 0;
+  std::int64_t matvecs = 0;   ///< products with A
+  std::int64_t restarts = 0;  ///< the method began anew from a recomputed residual
+  /// ||b - A x||_2 / ||b||_2, recomputed unless a product was not finite. 0 if b = 0.
+  double residual = 0.0;
+  /// What `residual` had to be, max(rtol, atol / ||b||).
+  double tolerance = 0.0;
+  /// By which factor the verdict was away from another one. Converged: the limit over the
+  /// iterations used, or the tolerance over what rounding can attain, if that is less. Otherwise
+  /// the residual over the tolerance.
+  double margin = 0.0;
+  bool is_marginal = false;  ///< margin < 2: elsewhere, with other rounding, it may be another
+  /// One sentence: numbers, the iteration, what to do. Of a solve that converged: how.
+  std::string message;
+  std::vector<LogRecord> log;  ///< the newest records, at most 2^16, if it was asked for
+};
+
+/// Solves A x = b; see Method for what A and M have to be. x is finite whatever happens, and the
+/// best iterate that was kept: no other one had a residual of less than a tenth of its.
+///
+/// b, x: n x 1, cut alike, on as many slabs as `mesh` has ranks; they may not share memory. A and M
+/// map vectors cut like them. b is not changed. n = 0 is solved.
+///
+/// An iteration costs one product with A and one with M (bicgstab two of each), and sums that the
+/// ranks exchange two or three times. Vectors of n numbers in workspace: 7 for cg, 12 for minres,
+/// 10 for bicgstab, 2 restart + 7 for fgmres. The host never waits for the iteration under way.
+///
+/// Same bits of x, log and verdict on any number of ranks and any cut, if products with A and M
+/// have them; and b, A and M may be multiplied by powers of two, x is then x times such a power.
+/// Throws Error: invalid_argument if shapes, layouts or options make no sense; unsupported on
+/// devices without kernels for it, or if a callable is not on a mesh of CPUs; out_of_memory,
+/// communication; what a callable throws.
+template <Scalar T>
+SHARDSOLVE_EXPORT Result solve(Mesh& mesh, const Operator<T>& a, const RightHandSides<T>& b,
+                               const RightHandSides<T>& x, const Options& options = {},
+                               const RunOptions& run = {});
+/// With a preconditioner.
+template <Scalar T>
+SHARDSOLVE_EXPORT Result solve(Mesh& mesh, const Operator<T>& a, const Operator<T>& preconditioner,
+                               const RightHandSides<T>& b, const RightHandSides<T>& x,
+                               const Options& options = {}, const RunOptions& run = {});
+
+}  // namespace krylov
+}  // namespace shardsolve

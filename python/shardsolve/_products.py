@@ -1,0 +1,41 @@
+"""Products and transposes of whole matrices whose rows are cut, for derivatives."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from shardsolve._cut import Cut
+
+
+def transpose(a: jax.Array, cut: Cut | None) -> jax.Array:
+    """The transpose of a matrix, its rows cut as those of `a`."""
+    if cut is not None and cut.inside and cut.axes:
+        # Each device has a row of blocks; block (i, j) of the transpose comes from block (j, i).
+        rows, n = a.shape
+        blocks = jnp.moveaxis(a.reshape(rows, n // rows, rows), 1, 0)
+        mirrored = lax.all_to_all(blocks, cut.axes, split_axis=0, concat_axis=0)
+        return jnp.moveaxis(mirrored, 2, 0).reshape(rows, n)
+    return a.T if cut is None else cut.place(a.T)
+
+
+def hermitian_part(a: jax.Array, cut: Cut | None) -> jax.Array:
+    """(a + a^H) / 2."""
+    mirrored = transpose(a, cut)
+    return ((a if cut is None else cut.place(a)) + jnp.conj(mirrored)) / 2
+
+
+def all_rows(a: jax.Array, cut: Cut | None) -> jax.Array:
+    """The whole of something whose rows are cut, on every device, where XLA does not do that."""
+    if cut is None:
+        return a
+    if not cut.inside:
+        return cut.place(a, None)
+    return lax.all_gather(a, cut.axes, tiled=True) if cut.axes else a
+
+
+def multiply(a: jax.Array, b: jax.Array, cut: Cut | None) -> jax.Array:
+    """A @ b, rows of both and of the product cut; GPUs would take fewer bits unless told not to."""
+    product = jnp.matmul(a, all_rows(b, cut), precision=lax.Precision.HIGHEST)
+    return product if cut is None else cut.place(product)

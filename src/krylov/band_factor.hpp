@@ -1,0 +1,48 @@
+/// A block as band factors in the memory of the host: Cholesky if it is Hermitian and positive
+/// definite, else LU with partial pivoting. Products and differences are rounded one by one, in an
+/// order that depends on the block alone.
+#pragma once
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/matrix_view.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace shardsolve::krylov {
+
+/// G. H. Golub and C. F. Van Loan, Matrix Computations (2013), sections 4.3 and 4.3.5. About
+/// n l (l + u) multiplications for bandwidths l and u, and n (2 l + u) numbers. A singular block
+/// has infinities or NaN in its solutions.
+template <Scalar T>
+class BandFactor {
+ public:
+  /// `block`: square; zeros outside of its band are found.
+  explicit BandFactor(MatrixView<const T> block);
+
+  std::int64_t size() const { return n_; }
+  bool is_cholesky() const { return is_cholesky_; }
+  /// x = block^-1 x, of size() numbers. 2 n (2 l + u) flops.
+  void solve(T* x) const;
+
+ private:
+  T& at(std::int64_t i, std::int64_t j) {
+    return band_[static_cast<std::size_t>(j * height_ + i - j + upper_)];
+  }
+  const T& at(std::int64_t i, std::int64_t j) const {
+    return band_[static_cast<std::size_t>(j * height_ + i - j + upper_)];
+  }
+  void load(MatrixView<const T> block);
+  bool factor_cholesky();
+  void factor_lu();
+
+  std::int64_t n_ = 0;
+  std::int64_t lower_ = 0;  // bandwidths of the factors
+  std::int64_t upper_ = 0;
+  std::int64_t height_ = 0;  // of a column in memory
+  bool is_cholesky_ = false;
+  std::vector<T> band_;
+  std::vector<std::int64_t> pivots_;
+};
+
+}  // namespace shardsolve::krylov

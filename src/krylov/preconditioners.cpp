@@ -1,0 +1,203 @@
+// Preconditioners that are more than a diagonal: blocks that the problem has, and polynomials in A.
+
+#include "core/each_dtype.hpp"
+#include "krylov/band_factor.hpp"
+#include "krylov/linear_operator.hpp"
+#include "krylov/operators.hpp"
+#include "krylov/whole_vector.hpp"
+#include "runtime/host/host_queue.hpp"
+
+#include <shardsolve/error.hpp>
+#include <shardsolve/krylov.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::krylov {
+namespace {
+
+/// The blocks that have rows on this rank. One that is cut by a slab boundary is factored and
+/// solved by each rank that has rows of it, to the same bits.
+template <Scalar T>
+class BlockJacobi final : public LinearOperator<T> {
+ public:
+  BlockJacobi(mesh::Rank& rank, const SlabLayout& layout, const std::vector<std::int64_t>& blocks,
+              const FillBlock<T>& fill)
+      : segment_(layout.segment(rank.index())) {
+    const auto ends_a_block = [&](std::int64_t row) {
+      return std::binary_search(blocks.begin(), blocks.end(), row);
+    };
+    const auto& cut = layout.boundaries();
+    if (!std::all_of(cut.begin(), cut.end(), ends_a_block)) {
+      whole_.emplace(rank, layout);
+    }
+    const auto factors = std::make_shared<std::vector<Block>>();
+    for (std::size_t b = 0; b + 1 < blocks.size(); ++b) {
+      const GlobalRange rows{GlobalIndex(blocks[b]), GlobalIndex(blocks[b + 1])};
+      if (rows.begin.value() >= segment_.end.value() ||
+          rows.end.value() <= segment_.begin.value()) {
+        continue;
+      }
+      rank.beat("factoring a block");
+      std::vector<T> memory(static_cast<std::size_t>(rows.size() * rows.size()));
+      const MatrixView<T> block(memory.data(), rows.size(), rows.size());
+      fill(rows, block);
+      factors->push_back({rows, BandFactor<T>(block)});
+    }
+    factors_ = factors;
+  }
+
+  void apply(mesh::Rank& rank, runtime::Queue& queue, const T* x, T* y,
+             const std::int32_t* skip) override {
+    // From the whole vector, or from this rank's rows.
+    const T* const from = whole_ ? whole_->gather(rank, queue, x) : x;
+    const std::int64_t first = whole_ ? 0 : segment_.begin.value();
+    static_cast<runtime::host::HostQueue&>(queue).launch(
+        {.name = "block jacobi"}, [factors = factors_, segment = segment_, from, first, y, skip] {
+          if (*skip != 0) {
+            return;
+          }
+          std::vector<T> rows;
+          for (const Block& block : *factors) {
+            const T* const begin = from + block.rows.begin.value() - first;
+            rows.assign(begin, begin + block.rows.size());
+            block.factor.solve(rows.data());
+            const std::int64_t own_begin =
+                std::max(block.rows.begin.value(), segment.begin.value());
+            const std::int64_t own_end = std::min(block.rows.end.value(), segment.end.value());
+            std::copy(rows.begin() + (own_begin - block.rows.begin.value()),
+                      rows.begin() + (own_end - block.rows.begin.value()),
+                      y + own_begin - segment.begin.value());
+          }
+        });
+  }
+
+ private:
+  struct Block {
+    GlobalRange rows;
+    BandFactor<T> factor;
+  };
+
+  GlobalRange segment_;
+  std::optional<WholeVector<T>> whole_;
+  std::shared_ptr<const std::vector<Block>> factors_;
+};
+
+/// The Chebyshev iteration for A z = r from z = 0; Y. Saad, Iterative Methods for Sparse Linear
+/// Systems (2003), algorithm 12.1.
+template <Scalar T>
+class Chebyshev final : public LinearOperator<T> {
+ public:
+  using Real = RealOf<T>;
+
+  Chebyshev(mesh::Rank& rank, const SlabLayout& layout, std::unique_ptr<LinearOperator<T>> a,
+            double low, double high, std::int64_t degree)
+      : a_(std::move(a)), low_(low), high_(high), degree_(degree) {
+    const std::int64_t rows = layout.width(rank.index());
+    residual_ = rank.workspace<T>(rows, 1);
+    direction_ = rank.workspace<T>(rows, 1);
+    product_ = rank.workspace<T>(rows, 1);
+    sum_ = rank.workspace<T>(rows, 1);
+    identity_ = make_identity<T>(rows);
+    rank.kernels<T>().fill(rank.update(), T{0}, product_);
+  }
+
+  void apply(mesh::Rank& rank, runtime::Queue& queue, const T* x, T* y,
+             const std::int32_t* skip) override {
+    const auto& kernels = rank.kernels<T>();
+    const double middle = 0.5 * (high_ + low_);
+    const double half_width = 0.5 * (high_ - low_);
+    const double sigma = middle / half_width;
+    double rho = 1.0 / sigma;
+    // d = r / theta, z = d
+    kernels.copy(queue, MatrixView<const T>(x, residual_.rows(), 1), residual_);
+    kernels.copy(queue, residual_, direction_);
+    kernels.scale(queue, static_cast<Real>(1.0 / middle), direction_);
+    kernels.copy(queue, direction_, sum_);
+    for (std::int64_t k = 1; k < degree_; ++k) {
+      // r -= A d,  d = rho+ rho d + (2 rho+ / delta) r,  z += d
+      a_->apply(rank, queue, direction_.data(), product_.data(), skip);
+      kernels.add(queue, T{-1}, product_, residual_);
+      const double next = 1.0 / (2.0 * sigma - rho);
+      kernels.scale(queue, static_cast<Real>(next * rho), direction_);
+      kernels.add(queue, static_cast<T>(static_cast<Real>(2.0 * next / half_width)), residual_,
+                  direction_);
+      kernels.add(queue, T{1}, direction_, sum_);
+      rho = next;
+    }
+    identity_->apply(rank, queue, sum_.data(), y, skip);
+  }
+
+ private:
+  std::unique_ptr<LinearOperator<T>> a_;
+  std::unique_ptr<LinearOperator<T>> identity_;
+  double low_;
+  double high_;
+  std::int64_t degree_;
+  MatrixView<T> residual_;
+  MatrixView<T> direction_;
+  MatrixView<T> product_;
+  MatrixView<T> sum_;
+};
+
+void require_blocks(const std::vector<std::int64_t>& blocks) {
+  const bool ascend =
+      std::adjacent_find(blocks.begin(), blocks.end(), std::greater_equal<>{}) == blocks.end();
+  if (blocks.size() < 2 || blocks.front() != 0 || !ascend) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("blocks given as {} boundaries; they must begin with 0, rise, and end "
+                            "with n",
+                            blocks.size()));
+  }
+}
+
+}  // namespace
+
+template <Scalar T>
+Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t> blocks, FillBlock<T> fill) {
+  require_blocks(blocks);
+  return Operator(
+      [blocks = std::move(blocks), fill = std::move(fill)](
+          mesh::Rank& rank, const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {
+        require_host(rank, "block_jacobi");
+        if (blocks.back() != layout.size()) {
+          throw Error(ErrorKind::invalid_argument,
+                      fmt::format("the blocks of block_jacobi end at row {} and b has {} rows",
+                                  blocks.back(), layout.size()));
+        }
+        return std::make_unique<BlockJacobi<T>>(rank, layout, blocks, fill);
+      });
+}
+
+template <Scalar T>
+Operator<T> Operator<T>::chebyshev(const Operator& a, double low, double high,
+                                   std::int64_t degree) {
+  if (!(low > 0.0) || !(high > low) || !std::isfinite(high) || degree < 1) {
+    throw Error(
+        ErrorKind::invalid_argument,
+        fmt::format("chebyshev from {} to {} of degree {} given; 0 < low < high and a degree "
+                    "of at least 1 are accepted",
+                    low, high, degree));
+  }
+  return Operator([a, low, high, degree](
+                      mesh::Rank& rank,
+                      const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {
+    return std::make_unique<Chebyshev<T>>(rank, layout, a.make()(rank, layout), low, high, degree);
+  });
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                          \
+  template Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t>, FillBlock<T>); \
+  template Operator<T> Operator<T>::chebyshev(const Operator&, double, double, std::int64_t);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::krylov

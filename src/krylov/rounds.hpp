@@ -1,0 +1,94 @@
+/// The rounds of a method on one rank: kernels, products and reductions in a fixed order, whatever
+/// the state says that they do. Only enqueues.
+#pragma once
+
+#include "krylov/linear_operator.hpp"
+#include "mesh/rank.hpp"
+#include "runtime/krylov_kernels.hpp"
+
+#include <shardsolve/krylov.hpp>
+#include <shardsolve/slab_layout.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace shardsolve::krylov {
+
+/// How many sums the reductions of a round have.
+struct ReductionShape {
+  int fixed = 0;    ///< sums of their own
+  int columns = 0;  ///< sums over columns, at most
+};
+
+/// What all methods enqueue with: the state on the device, vectors by number, sums of all ranks.
+template <Scalar T>
+class Rounds {
+ public:
+  Rounds(mesh::Rank& rank, const SlabLayout& layout, const Problem& problem, LinearOperator<T>& a,
+         LinearOperator<T>& m, const std::vector<ReductionShape>& reductions);
+
+  /// Memory for vector `number`.
+  MatrixView<T> add_vector(int number);
+  /// Memory for `columns` of them; `number` is their first one, or the one that `which` says.
+  void add_columns(int number, std::int64_t columns);
+  void add_column_name(int number, int of, typename Vectors<T>::Column which);
+  /// Sets room.hessenberg.
+  void add_hessenberg(std::int64_t numbers);
+
+  /// Enqueues one kernel; its sums belong to `reduction`.
+  void run(const Program& program, int reduction);
+  /// output = A input, unless the state's flag says no.
+  void multiply(int input, int output, std::int32_t State::* skip);
+  /// output = M input.
+  void precondition(int input, int output, std::int32_t State::* skip);
+  /// Sums of all ranks, and the step.
+  void reduce(int reduction);
+
+  /// Before each round: false when an earlier one is known to have been the last. The host waits
+  /// for the round `ahead` rounds before.
+  bool may_go_on();
+  /// After each round.
+  void end_round();
+  /// Waits for all.
+  State state();
+  std::vector<Record> records(const State& state);
+
+ private:
+  static constexpr std::int64_t ahead = 8;
+
+  struct Reduction {
+    SumTable<T> table;
+    std::vector<comm::Bytes> pieces;
+    T* stop;  // this rank's last element
+  };
+
+  mesh::Rank& rank_;
+  const runtime::KrylovKernels<T>& kernels_;
+  Problem problem_;
+  LinearOperator<T>& a_;
+  LinearOperator<T>& m_;
+  State* state_;
+  StateRoom room_;
+  Vectors<T> vectors_;
+  std::vector<Reduction> reductions_;
+  runtime::Event& sums_ready_;
+  runtime::Event& sums_arrived_;
+  std::vector<runtime::Event*> flag_arrived_;
+  std::int32_t* done_;  // on the host, one a slot
+  std::int64_t round_ = 0;
+  bool stop_sent_ = false;
+};
+
+/// One method: its vectors and what a round of it is.
+template <Scalar T>
+class MethodRounds {
+ public:
+  virtual ~MethodRounds() = default;
+  virtual void enqueue(Rounds<T>& rounds) = 0;
+};
+
+// Vectors that every method has.
+enum CommonVector : int { vector_b, vector_x, vector_best, vector_r, own_vectors };
+
+}  // namespace shardsolve::krylov

@@ -1,0 +1,260 @@
+// The tables of statuses and methods: names, what they come to, and what there is to say.
+
+#include "krylov/statuses.hpp"
+
+#include <shardsolve/krylov.hpp>
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+
+namespace shardsolve::krylov {
+namespace {
+
+using Common = shardsolve::Status;
+
+std::string best(const Ending& e) {
+  return fmt::format("Best iterate: ||b - A x|| / ||b|| = {:.2e}, where {:.2e} was asked for.",
+                     e.residual, e.tolerance);
+}
+
+std::string nothing(const Ending&) { return ""; }
+
+std::string converged(const Ending& e) {
+  return fmt::format(
+      "||b - A x|| / ||b|| = {:.2e}, recomputed, after {} iterations ({:.2e} was "
+      "asked for).",
+      e.residual, e.iterations, e.tolerance);
+}
+std::string zero_rhs(const Ending&) { return "b = 0, so x = 0."; }
+std::string at_start(const Ending& e) {
+  return fmt::format("the guess solves the system: ||b - A x0|| / ||b|| = {:.2e}.", e.residual);
+}
+std::string happy(const Ending& e) {
+  return fmt::format(
+      "the Krylov space of {} vectors holds the solution: ||b - A x|| / ||b|| = "
+      "{:.2e}, recomputed.",
+      e.iterations, e.residual);
+}
+std::string max_iterations(const Ending& e) {
+  return fmt::format(
+      "the limit of {} iterations was reached; allow more, or look for a better "
+      "preconditioner. {}",
+      e.iterations, best(e));
+}
+std::string stagnated(const Ending& e) {
+  return fmt::format(
+      "at iteration {} the residual had not fallen by 1 % in three restarts in a "
+      "row; the system may be singular and b outside of the range of A, or needs "
+      "another preconditioner or method. {}",
+      e.at_iteration, best(e));
+}
+std::string accuracy_limit(const Ending& e) {
+  return fmt::format(
+      "at iteration {} rounding in A x alone kept the residual up: about {:.1e} is "
+      "attainable; ask for rtol of no less, or use a wider dtype. {}",
+      e.at_iteration, e.value, best(e));
+}
+std::string diverged(const Ending& e) {
+  return fmt::format(
+      "at iteration {} the residual had grown beyond {} times the best one, also "
+      "after restarts; use another method or preconditioner. {}",
+      e.at_iteration, e.value > 0 ? fmt::format("{:.0e}", e.value) : "1e300", best(e));
+}
+std::string breakdown(const Ending& e, std::string_view what) {
+  return fmt::format(
+      "{} is zero to working precision ({:.1e}, relative) at iteration {}, and three "
+      "restarts brought nothing; use method fgmres, or cg or minres if A is "
+      "Hermitian. {}",
+      what, e.value, e.at_iteration, best(e));
+}
+std::string breakdown_rho(const Ending& e) { return breakdown(e, "<r^, r>"); }
+std::string breakdown_sigma(const Ending& e) { return breakdown(e, "<r^, A p>"); }
+std::string breakdown_omega(const Ending& e) { return breakdown(e, "<t, s>"); }
+std::string breakdown_hessenberg(const Ending& e) {
+  return fmt::format(
+      "the Hessenberg matrix is singular to working precision ({:.1e}) at iteration "
+      "{}: A or M is singular; see whether b is in the range of A, or use another "
+      "preconditioner. {}",
+      e.value, e.at_iteration, best(e));
+}
+std::string indefinite_operator(const Ending& e) {
+  return fmt::format(
+      "p'Ap = {:.2e} ||p||^2 at iteration {}, so A is not positive definite; use "
+      "method minres (Hermitian A) or fgmres. {}",
+      e.value, e.at_iteration, best(e));
+}
+std::string indefinite_preconditioner(const Ending& e) {
+  return fmt::format(
+      "r'Mr = {:.2e} ||r||^2 at iteration {}, so the preconditioner is not positive "
+      "definite; use another one, or method fgmres. {}",
+      e.value, e.at_iteration, best(e));
+}
+std::string nonsymmetric_operator(const Ending& e) {
+  return fmt::format(
+      "A is not Hermitian: <v, A u> and <u, A v> differ by {:.1e}, relative, at "
+      "iteration {}; use method bicgstab or fgmres.",
+      e.value, e.at_iteration);
+}
+std::string nonsymmetric_preconditioner(const Ending& e) {
+  return fmt::format(
+      "the preconditioner is not Hermitian: <v, M u> and <u, M v> differ by {:.1e}, "
+      "relative, at iteration {}; use another one, or method bicgstab or fgmres.",
+      e.value, e.at_iteration);
+}
+std::string nonfinite_rhs(const Ending& e) {
+  return fmt::format(
+      "b holds a NaN or an infinity in row {} (0-based): find out where it was made.", e.row);
+}
+std::string nonfinite_guess(const Ending& e) {
+  return fmt::format(
+      "x0 holds a NaN or an infinity in row {} (0-based): find out where it was "
+      "made, or start from 0.",
+      e.row);
+}
+std::string nonfinite_operator(const Ending& e) {
+  return fmt::format(
+      "a product with A held a NaN or an infinity at iteration {}, though the vector "
+      "did not; look at the operator. {}",
+      e.at_iteration, best(e));
+}
+std::string nonfinite_preconditioner(const Ending& e) {
+  return fmt::format(
+      "a product with the preconditioner held a NaN or an infinity at iteration {}, "
+      "though the vector did not; look at the preconditioner (jacobi: is there a "
+      "zero on the diagonal?). {}",
+      e.at_iteration, best(e));
+}
+std::string cancelled(const Ending& e) {
+  return fmt::format("the solve was cancelled as asked at iteration {}. {}", e.at_iteration,
+                     best(e));
+}
+
+std::string overflow(const Ending& e) {
+  return fmt::format(
+      "the solution was found after {} iterations and does not fit the range of its "
+      "dtype: scale A or b, or use a wider dtype. x = 0 was written.",
+      e.iterations);
+}
+
+struct Row {
+  std::string_view name;
+  Common common;
+  bool is_converged;
+  std::string (*message)(const Ending& ending);
+};
+
+/// The table of statuses. One that is missing does not compile.
+Row row_of(Status status) {
+  switch (status) {
+    case Status::running:
+      return {"running", Common::not_converged, false, nothing};
+    case Status::converged_rtol:
+      return {"converged_rtol", Common::ok, true, converged};
+    case Status::converged_atol:
+      return {"converged_atol", Common::ok, true, converged};
+    case Status::zero_rhs:
+      return {"zero_rhs", Common::ok, true, zero_rhs};
+    case Status::converged_at_start:
+      return {"converged_at_start", Common::ok, true, at_start};
+    case Status::happy_breakdown:
+      return {"happy_breakdown", Common::ok, true, happy};
+    case Status::max_iterations:
+      return {"max_iterations", Common::not_converged, false, max_iterations};
+    case Status::stagnated:
+      return {"stagnated", Common::not_converged, false, stagnated};
+    case Status::accuracy_limit:
+      return {"accuracy_limit", Common::not_converged, false, accuracy_limit};
+    case Status::diverged:
+      return {"diverged", Common::not_converged, false, diverged};
+    case Status::breakdown_rho:
+      return {"breakdown_rho", Common::breakdown, false, breakdown_rho};
+    case Status::breakdown_sigma:
+      return {"breakdown_sigma", Common::breakdown, false, breakdown_sigma};
+    case Status::breakdown_omega:
+      return {"breakdown_omega", Common::breakdown, false, breakdown_omega};
+    case Status::breakdown_hessenberg:
+      return {"breakdown_hessenberg", Common::breakdown, false, breakdown_hessenberg};
+    case Status::indefinite_operator:
+      return {"indefinite_operator", Common::unsuitable_method, false, indefinite_operator};
+    case Status::indefinite_preconditioner:
+      return {"indefinite_preconditioner", Common::unsuitable_method, false,
+              indefinite_preconditioner};
+    case Status::nonsymmetric_operator:
+      return {"nonsymmetric_operator", Common::unsuitable_method, false, nonsymmetric_operator};
+    case Status::nonsymmetric_preconditioner:
+      return {"nonsymmetric_preconditioner", Common::unsuitable_method, false,
+              nonsymmetric_preconditioner};
+    case Status::nonfinite_rhs:
+      return {"nonfinite_rhs", Common::nonfinite_input, false, nonfinite_rhs};
+    case Status::nonfinite_guess:
+      return {"nonfinite_guess", Common::nonfinite_input, false, nonfinite_guess};
+    case Status::nonfinite_operator:
+      return {"nonfinite_operator", Common::nonfinite_product, false, nonfinite_operator};
+    case Status::nonfinite_preconditioner:
+      return {"nonfinite_preconditioner", Common::nonfinite_product, false,
+              nonfinite_preconditioner};
+    case Status::cancelled:
+      return {"cancelled", Common::stopped, false, cancelled};
+    case Status::overflow:
+      return {"overflow", Common::overflow, false, overflow};
+  }
+  return {"unknown", Common::not_converged, false, nothing};
+}
+
+std::string_view name_of(Event event) {
+  switch (event) {
+    case Event::none:
+      return "iteration";
+    case Event::residual_recomputed:
+      return "residual_recomputed";
+    case Event::restarted:
+      return "restarted";
+    case Event::shadow_changed:
+      return "shadow_changed";
+    case Event::ended:
+      return "ended";
+  }
+  return "unknown";
+}
+
+std::string hex(double x) { return std::isfinite(x) ? fmt::format("\"{:a}\"", x) : "null"; }
+std::string hex(std::complex<double> x) {
+  return fmt::format("[{}, {}]", hex(x.real()), hex(x.imag()));
+}
+
+}  // namespace
+
+std::string_view name(Status status) { return row_of(status).name; }
+bool is_converged(Status status) { return row_of(status).is_converged; }
+shardsolve::Status outcome_status(Status status) { return row_of(status).common; }
+std::string message(Status status, const Ending& ending) {
+  const Row row = row_of(status);
+  return fmt::format("{}: {}", row.name, row.message(ending));
+}
+
+std::string_view name(Method method) {
+  switch (method) {
+    case Method::cg:
+      return "cg";
+    case Method::minres:
+      return "minres";
+    case Method::bicgstab:
+      return "bicgstab";
+    case Method::fgmres:
+      return "fgmres";
+  }
+  return "unknown";
+}
+
+std::string to_json(const LogRecord& record) {
+  return fmt::format(
+      R"({{"iteration": {}, "event": "{}", "status": "{}", "residual": {}, )"
+      R"("rho": {}, "alpha": {}, )"
+      R"("omega": {}}})",
+      record.iteration, name_of(record.event), name(record.status), hex(record.residual),
+      hex(record.rho), hex(record.alpha), hex(record.omega));
+}
+
+}  // namespace shardsolve::krylov

@@ -1,0 +1,24 @@
+/// What a status has to say of a solve.
+#pragma once
+
+#include <shardsolve/krylov_status.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace shardsolve::krylov {
+
+/// The numbers of a message.
+struct Ending {
+  std::int64_t iterations = 0;
+  std::int64_t at_iteration = 0;  ///< where what ends the solve was seen
+  double value = 0.0;             ///< what was seen; see the statuses
+  double residual = 0.0;          ///< ||b - A x|| / ||b||
+  double tolerance = 0.0;         ///< what it had to be
+  std::int64_t row = -1;          ///< of b or x0
+};
+
+/// One sentence: the status, numbers, the iteration, what to do.
+std::string message(Status status, const Ending& ending);
+
+}  // namespace shardsolve::krylov

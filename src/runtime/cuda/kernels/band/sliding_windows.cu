@@ -1,0 +1,302 @@
+// z = Q z for the windows of a group of 64 sweeps of a band of bandwidth 64, in float64: a warp
+// slides over all of them with the rows of a window of 16 columns of z in its registers, so z is
+// read and written once a group.
+//
+// A window is applied in two halves of 32 sweeps, the later sweeps first:
+//
+//   x^T  = z^T V           z^T (16 x 96) in 12 tiles, x^T (16 x 32) in 4
+//   z^T -= x^T (V t)^T
+//
+// on the tensor cores, where a result is the next product's left factor as it lies. Right factors
+// have been packed in the order in which the lanes read them, without the blocks that are zero: V
+// has rows j to j + 63 in column j, V t those up to j + 63. The warps of a multiprocessor read the
+// same ones, from its first-level cache.
+#include "runtime/cuda/band_device_kernels.hpp"
+#include "runtime/cuda/kernels/launch.cuh"
+#include "runtime/cuda/kernels/matrix.cuh"
+#include "runtime/cuda/kernels/tensor_core.cuh"
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace shardsolve::runtime::cuda {
+namespace {
+
+constexpr int lanes = 32;
+constexpr int bandwidth = 64;
+constexpr int half = 32;  // sweeps
+constexpr int halves = 2;
+constexpr int group = halves * half;
+
+/// Columns of z that a warp has, and warps of a block.
+constexpr int columns_a_warp = 16;
+constexpr int warps = 4;
+
+// Tiles have eight rows of z, right factors are 16 x 8.
+constexpr int tile = 8;
+constexpr int depth = 16;
+constexpr int tiles = (bandwidth + group) / tile;  // the last row of them is in no window
+constexpr int tiles_a_half = (bandwidth + half) / tile;
+constexpr int new_tiles = bandwidth / tile;
+constexpr int numbers_a_factor = depth * tile;
+
+/// Right factors of V for tile c of x^T: they begin at row chunk c / 2.
+constexpr int chunks_of_v = 5;
+constexpr int factors_of_v = half / tile * chunks_of_v;
+/// Of (V t)^T for tile i of z^T: of reflectors [0, 16) only where that is not zero, and of the
+/// others.
+constexpr int tiles_of_first = 10;
+constexpr int factors_of_vt = tiles_of_first + tiles_a_half;
+__host__ __device__ constexpr int factor_of_vt(int i, int reflectors) {
+  return i < tiles_of_first ? 2 * i + reflectors : tiles_of_first + i;
+}
+
+/// A window's numbers in v and in vt; there is more room.
+constexpr std::int64_t window = std::int64_t{group} * (bandwidth + group - 1);
+static_assert(halves * factors_of_v * numbers_a_factor <= window);
+static_assert(halves * factors_of_vt * numbers_a_factor <= window);
+
+/// Where in a factor a number is: each lane reads two pairs. See tensor_core.cuh.
+struct InFactor {
+  int row;     ///< of 16
+  int column;  ///< of 8
+};
+__device__ InFactor in_factor(int place) {
+  const int pair = place / (2 * lanes);
+  const int lane = place / 2 % lanes;
+  return {8 * pair + lane % 4 * 2 + place % 2, lane / 4};
+}
+
+constexpr int pack_threads = 256;
+
+struct PackMemory {
+  double v[half][bandwidth + 1];  ///< by reflectors
+  double t[half][half + 1];
+};
+
+/// Half a window a block.
+__global__ void __launch_bounds__(pack_threads)
+    pack_windows(DeviceMatrix<const double> reflectors, double* v, double* vt) {
+  auto& shared = dynamic_shared<PackMemory>();
+  const auto thread = static_cast<int>(threadIdx.x);
+  const std::int64_t number = blockIdx.x / halves;
+  const int part = static_cast<int>(blockIdx.x) % halves;
+  const std::int64_t first = number * group + part * half;
+  for (int at = thread; at < half * bandwidth; at += pack_threads) {
+    const int j = at / bandwidth;
+    const int i = at % bandwidth;
+    shared.v[j][i] = reflectors(1 + i, first + j);
+  }
+  __syncthreads();
+  // V^T V above the diagonal
+  for (int at = thread; at < half * half; at += pack_threads) {
+    const int i = at / half;
+    const int j = at % half;
+    if (i < j) {
+      double sum = 0;
+      for (int row = j; row < i + bandwidth; ++row) {
+        sum += shared.v[i][row - i] * shared.v[j][row - j];
+      }
+      shared.t[i][j] = sum;
+    }
+  }
+  __syncthreads();
+  // t_j = -tau_j t (V^T v_j), a row a lane
+  if (thread < lanes) {
+    for (int j = 0; j < half; ++j) {
+      const double tau = reflectors(0, first + j);
+      double sum = 0;
+      for (int l = thread; l < j; ++l) {
+        sum += shared.t[thread][l] * shared.t[l][j];
+      }
+      __syncwarp();
+      if (thread <= j) {
+        shared.t[thread][j] = thread == j ? tau : -tau * sum;
+      }
+      __syncwarp();
+    }
+  }
+  __syncthreads();
+  double* const v_factors = v + number * window + part * factors_of_v * numbers_a_factor;
+  for (int at = thread; at < factors_of_v * numbers_a_factor; at += pack_threads) {
+    const int factor = at / numbers_a_factor;
+    const InFactor place = in_factor(at % numbers_a_factor);
+    const int c = factor / chunks_of_v;
+    const int row = (c / 2 + factor % chunks_of_v) * depth + place.row;
+    const int j = c * tile + place.column;
+    v_factors[at] = row >= j && row < j + bandwidth ? shared.v[j][row - j] : 0.0;
+  }
+  double* const vt_factors = vt + number * window + part * factors_of_vt * numbers_a_factor;
+  for (int at = thread; at < factors_of_vt * numbers_a_factor; at += pack_threads) {
+    const int factor = at / numbers_a_factor;
+    const InFactor place = in_factor(at % numbers_a_factor);
+    const int i = factor < 2 * tiles_of_first ? factor / 2 : factor - tiles_of_first;
+    const int reflectors_of = factor < 2 * tiles_of_first ? factor % 2 : 1;
+    const int row = i * tile + place.column;
+    const int j = reflectors_of * depth + place.row;
+    double sum = 0;
+    for (int l = max(row - bandwidth + 1, 0); l <= min(row, j); ++l) {
+      sum += shared.v[l][row - l] * shared.t[l][j];
+    }
+    vt_factors[at] = -sum;
+  }
+}
+
+/// Some columns of z that a warp has: of column (lane / 4) and of the one eight further two rows of
+/// each tile.
+class Columns {
+ public:
+  __device__ Columns(const DeviceMatrix<double>& z, std::int64_t first, int lane)
+      : z_(z), column_(first + lane / 4), row_(lane % 4 * 2) {}
+
+  __device__ Tile16x8<double> load(std::int64_t row) const {
+    return {{entry(row, 0, 0), entry(row, 1, 0)}, {entry(row, 0, 8), entry(row, 1, 8)}};
+  }
+  __device__ void store(std::int64_t row, const Tile16x8<double>& numbers) const {
+    for (int i = 0; i < 2; ++i) {
+      if (inside(row, i, 0)) {
+        z_(row + row_ + i, column_) = numbers.low[i];
+      }
+      if (inside(row, i, 8)) {
+        z_(row + row_ + i, column_ + 8) = numbers.high[i];
+      }
+    }
+  }
+
+ private:
+  __device__ bool inside(std::int64_t row, int i, int further) const {
+    return row + row_ + i < z_.rows && column_ + further < z_.columns;
+  }
+  __device__ double entry(std::int64_t row, int i, int further) const {
+    return inside(row, i, further) ? z_(row + row_ + i, column_ + further) : 0.0;
+  }
+
+  const DeviceMatrix<double>& z_;
+  std::int64_t column_;
+  int row_;
+};
+
+__device__ void multiply_add(Tile16x8<double>& sum, const Tile16x8<double>& left,
+                             const Tile16x8<double>& right_of_it, const double* factor, int lane) {
+  const auto* const pairs = reinterpret_cast<const double2*>(factor);
+  const Tile16x8<double> both[2] = {left, right_of_it};
+  const double2 right[2] = {pairs[lane], pairs[lanes + lane]};
+  multiply_add_16x8x16(sum, both, right);
+}
+
+template <int part>
+__device__ void apply_half(Tile16x8<double> (&z)[tiles], const double* v, const double* vt,
+                           int lane) {
+  constexpr int first = part * half / tile;
+  const double* const v_factors = v + part * factors_of_v * numbers_a_factor;
+  const double* const vt_factors = vt + part * factors_of_vt * numbers_a_factor;
+  Tile16x8<double> x[half / tile] = {};
+#pragma unroll
+  for (int r = 0; r < tiles_a_half / 2; ++r) {
+#pragma unroll
+    for (int c = 0; c < half / tile; ++c) {
+      if (r >= c / 2 && r < c / 2 + chunks_of_v) {
+        multiply_add(x[c], z[first + 2 * r], z[first + 2 * r + 1],
+                     v_factors + (c * chunks_of_v + r - c / 2) * numbers_a_factor, lane);
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < tiles_a_half; ++i) {
+#pragma unroll
+    for (int reflectors = 0; reflectors < 2; ++reflectors) {
+      if (i < tiles_of_first || reflectors == 1) {
+        multiply_add(z[first + i], x[2 * reflectors], x[2 * reflectors + 1],
+                     vt_factors + factor_of_vt(i, reflectors) * numbers_a_factor, lane);
+      }
+    }
+  }
+}
+
+__global__ void __launch_bounds__(warps* lanes, 2)
+    slide(const double* v, const double* vt, DeviceMatrix<double> z, std::int64_t first_row,
+          int count) {
+  const auto lane = static_cast<int>(threadIdx.x) % lanes;
+  const std::int64_t warp = std::int64_t{blockIdx.x} * warps + threadIdx.x / lanes;
+  const Columns columns(z, warp * columns_a_warp, lane);
+  Tile16x8<double> numbers[tiles];
+#pragma unroll
+  for (int i = 0; i < tiles; ++i) {
+    numbers[i] = columns.load(first_row + i * tile);
+  }
+  for (int k = 0; k < count; ++k) {
+    // Together, so that what one warp has read is in the cache for the others.
+    __syncthreads();
+    const std::int64_t row = first_row + std::int64_t{k} * bandwidth;
+    apply_half<1>(numbers, v + k * window, vt + k * window, lane);
+    apply_half<0>(numbers, v + k * window, vt + k * window, lane);
+#pragma unroll
+    for (int i = 0; i < new_tiles; ++i) {
+      columns.store(row + i * tile, numbers[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < tiles - new_tiles; ++i) {
+      numbers[i] = numbers[i + new_tiles];
+    }
+    if (k + 1 < count) {
+#pragma unroll
+      for (int i = tiles - new_tiles; i < tiles; ++i) {
+        numbers[i] = columns.load(row + bandwidth + i * tile);
+      }
+    }
+  }
+  // What the last window has beyond the bandwidth is where the next would begin.
+#pragma unroll
+  for (int i = 0; i < tiles - new_tiles; ++i) {
+    columns.store(first_row + std::int64_t{count} * bandwidth + i * tile, numbers[i]);
+  }
+}
+
+bool is_packed(MatrixView<const double> a) {
+  return a.stride() == a.rows() && reinterpret_cast<std::uintptr_t>(a.data()) % 16 == 0;
+}
+
+}  // namespace
+
+template <class E>
+bool BandDeviceKernels<E>::slides(const Chase& chase, const SweepGroup& sweeps, In v, In vt) {
+  if constexpr (std::is_same_v<E, double>) {
+    return chase.bandwidth == bandwidth && sweeps.count == group && is_packed(v) && is_packed(vt) &&
+           is_for_sm_90(&slide);
+  }
+  return false;
+}
+
+template <class E>
+void BandDeviceKernels<E>::sliding_windows(cudaStream_t stream, const Chase& chase,
+                                           const SweepGroup& sweeps, In reflectors, Out v, Out vt) {
+  if constexpr (std::is_same_v<E, double>) {
+    launch(stream, &pack_windows, halves * chase.tasks(sweeps.first),
+           {dim3(pack_threads), sizeof(PackMemory)}, device(reflectors), v.data(), vt.data());
+  }
+}
+
+template <class E>
+void BandDeviceKernels<E>::slide_windows(cudaStream_t stream, const Chase& chase,
+                                         const SweepGroup& sweeps, In v, In vt, Out z) {
+  if constexpr (std::is_same_v<E, double>) {
+    launch(stream, &slide, divide_up(z.columns(), columns_a_warp * warps), {dim3(warps * lanes)},
+           v.data(), vt.data(), device(z), sweeps.first + 1,
+           static_cast<int>(chase.tasks(sweeps.first)));
+  }
+}
+
+#define SHARDSOLVE_INSTANTIATE(E)                                                                  \
+  template bool BandDeviceKernels<E>::slides(const Chase&, const SweepGroup&, In, In);             \
+  template void BandDeviceKernels<E>::sliding_windows(cudaStream_t, const Chase&,                  \
+                                                      const SweepGroup&, In, Out, Out);            \
+  template void BandDeviceKernels<E>::slide_windows(cudaStream_t, const Chase&, const SweepGroup&, \
+                                                    In, In, Out);
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(Complex<float>)
+SHARDSOLVE_INSTANTIATE(Complex<double>)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::runtime::cuda

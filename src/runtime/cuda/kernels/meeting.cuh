@@ -1,0 +1,80 @@
+/// Blocks of one kernel that wait for each other, and what they tell each other in the GPU's
+/// memory.
+#pragma once
+
+#include "runtime/cuda/kernels/launch.cuh"
+#include "runtime/cuda/kernels/scalar.cuh"
+
+#include <cstdint>
+
+namespace shardsolve::runtime::cuda {
+
+/// As it is in the memory that all blocks see, not in a cache of this multiprocessor.
+template <class E>
+__device__ E load_fresh(const E* place) {
+  if constexpr (parts<E> == 2 && sizeof(E) == 16) {
+    const double2 pair = __ldcg(reinterpret_cast<const double2*>(place));
+    return {pair.x, pair.y};
+  } else if constexpr (parts<E> == 2) {
+    const float2 pair = __ldcg(reinterpret_cast<const float2*>(place));
+    return {pair.x, pair.y};
+  } else {
+    return __ldcg(place);
+  }
+}
+template <class E>
+__device__ void store_through(E* place, E value) {
+  if constexpr (parts<E> == 2 && sizeof(E) == 16) {
+    __stcg(reinterpret_cast<double2*>(place), double2{value.re, value.im});
+  } else if constexpr (parts<E> == 2) {
+    __stcg(reinterpret_cast<float2*>(place), float2{value.re, value.im});
+  } else {
+    __stcg(place, value);
+  }
+}
+
+inline __device__ std::uint32_t acquire(const std::uint32_t* place) {
+  std::uint32_t value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(place) : "memory");
+  return value;
+}
+
+/// By all threads of the block: returns when `flag` is at least `value`. What its writer had
+/// written before is seen then.
+inline __device__ void await(const std::uint32_t* flag, std::uint32_t value) {
+  if (threadIdx.x == 0) {
+    while (acquire(flag) < value) {
+    }
+  }
+  __syncthreads();
+}
+
+/// By all threads of the block: `flag` becomes `value` once what they have written can be seen.
+inline __device__ void announce(std::uint32_t* flag, std::uint32_t value) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+  }
+}
+
+/// By all threads of `blocks` blocks that run at the same time: nobody goes on before all have come
+/// for the `turn`-th time, counted from 1. `counter` is 0 before the first time.
+inline __device__ void meet(std::uint32_t* counter, std::uint32_t blocks, std::uint32_t turn) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    atomicAdd(counter, 1U);
+    while (acquire(counter) < blocks * turn) {
+    }
+  }
+  __syncthreads();
+}
+
+/// By one thread of each of `blocks` blocks: 0, 1, ... in the order in which they come. A block
+/// with a number runs, and so do those with smaller ones: they may be waited for. `counter` is 0
+/// before and after the kernel.
+inline __device__ std::uint32_t take_number(std::uint32_t* counter, std::uint32_t blocks) {
+  return atomicInc(counter, blocks - 1);
+}
+
+}  // namespace shardsolve::runtime::cuda

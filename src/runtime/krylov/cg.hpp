@@ -1,0 +1,145 @@
+/// Conjugate gradients with a preconditioner. M. R. Hestenes and E. Stiefel, J. Res. Nat. Bur.
+/// Standards 49 (1952) 409.
+///
+///   q = A p,  alpha = <r, z> / <p, q>,  x += alpha p,  r -= alpha q,
+///   z = M r,  beta = <r, z>_new / <r, z>,  p = z + beta p
+#pragma once
+
+#include "runtime/krylov/verdict.hpp"
+
+namespace shardsolve::krylov::cg {
+
+// Reductions of a round, and what their sums are.
+enum Reduction : int { after_operator, after_preconditioner, reductions };
+/// <p, q>, of a probe <v, q>; ||p||^2; ||q||^2; ||b||^2.
+enum AfterOperator : int { p_q, p_p, q_q, b_b, sums_after_operator };
+/// ||r||^2; <r, z>, of a probe <u, z>; ||z||^2.
+enum AfterPreconditioner : int { r_r, r_z, z_z, sums_after_preconditioner };
+// coefficient[0] is alpha, [1] is -alpha, [2] is beta.
+
+SHARDSOLVE_HOST_DEVICE inline void step_after_check(const Problem& problem, State& state,
+                                                    const StateRoom& room, const Number* sums) {
+  switch (judge_check(problem, state, room, sums[q_q].re, sums[p_p].re, sums[b_b].re)) {
+    case AfterCheck::nothing:
+      break;
+    case AfterCheck::resume:
+      state.plan = Plan::resume;
+      break;
+    case AfterCheck::begin:
+      state.phase = Phase::iterate;
+      state.actions |= act_take_residual;
+      state.skip_preconditioner = 0;
+      break;
+  }
+}
+
+SHARDSOLVE_HOST_DEVICE inline void step_after_operator(const Problem& problem, State& state,
+                                                       const StateRoom& room, const Number* sums) {
+  if ((state.actions & (act_probe_first | act_probe_second)) != 0) {
+    judge_operator_probe(problem, state, room, sums[p_q], sums[p_p].re, sums[q_q].re);
+    return;
+  }
+  if ((state.actions & act_residual) != 0) {
+    step_after_check(problem, state, room, sums);
+    return;
+  }
+  ++state.matvecs;
+  idle(state);
+  const double norm_p = root(sums[p_p].re);
+  const double norm_q = root(sums[q_q].re);
+  if (!is_finite(sums[q_q]) || !is_finite(sums[p_q])) {
+    if (is_finite(norm_p)) {
+      plan_end(state, Status::nonfinite_operator, 0.0, Seen::under_way);
+    } else {
+      plan_end_by_overflow(state, Seen::under_way);
+    }
+    return;
+  }
+  state.norm_a = larger(state.norm_a, norm_q / norm_p);
+  const double scale = norm_p * norm_q;
+  const double curvature = sums[p_q].re;
+  if (absolute(sums[p_q].im) > problem.asymmetry * scale) {
+    plan_end(state, Status::nonsymmetric_operator, absolute(sums[p_q].im) / scale, Seen::under_way);
+  } else if (curvature < -problem.breakdown * scale) {
+    plan_end(state, Status::indefinite_operator, curvature / sums[p_p].re, Seen::under_way);
+  } else if (!(curvature > problem.breakdown * scale)) {
+    plan_recovery(state, Status::indefinite_operator, curvature / sums[p_p].re, Seen::under_way);
+  } else {
+    state.alpha = divided(state.rho, {curvature, 0.0});
+    state.coefficient[0] = state.alpha;
+    state.coefficient[1] = negated(state.alpha);
+    state.actions |= act_advance;
+    state.skip_preconditioner = 0;
+  }
+}
+
+/// p = z + beta p, or x is looked at meanwhile.
+SHARDSOLVE_HOST_DEVICE inline void go_on(const Problem& problem, State& state, Number rho) {
+  idle(state);
+  state.phase = Phase::iterate;
+  state.skip_operator = 0;
+  if (state.is_fresh != 0) {
+    state.actions |= act_new_direction;
+  } else {
+    state.actions |= act_next_direction;
+    state.coefficient[2] = divided(rho, state.rho);
+  }
+  state.is_fresh = 0;
+  state.rho = rho;
+  if (is_drift_check_due(problem, state)) {
+    const std::uint32_t direction = state.actions;
+    begin_check(problem, state, Check::drift);
+    state.actions |= direction | act_keep_direction;
+  } else {
+    state.actions |= act_iterate;
+  }
+}
+
+SHARDSOLVE_HOST_DEVICE inline void step_after_preconditioner(const Problem& problem, State& state,
+                                                             const StateRoom& room,
+                                                             const Number* sums) {
+  if ((state.actions & (act_probe_first | act_probe_second)) != 0) {
+    judge_preconditioner_probe(problem, state, room, sums[r_z], sums[z_z].re);
+    return;
+  }
+  if (is_check_planned(state)) {
+    return;
+  }
+  if (state.plan == Plan::resume) {
+    state.plan = Plan::go_on;
+    idle(state);
+    state.phase = Phase::iterate;
+    state.skip_operator = 0;
+    state.actions |= act_new_direction | act_iterate;  // p was kept in z
+    return;
+  }
+  const bool advanced = (state.actions & act_advance) != 0;
+  if (!is_finite(sums[r_r])) {
+    plan_end_by_overflow(state, Seen::under_way);
+    return;
+  }
+  if (advanced) {
+    ++state.iteration;
+    state.norm_r = root(sums[r_r].re);
+    if (!judge_iteration(problem, state, room)) {
+      return;
+    }
+  }
+  if (!is_finite(sums[z_z]) || !is_finite(sums[r_z])) {
+    plan_end(state, Status::nonfinite_preconditioner, 0.0);
+    return;
+  }
+  const double scale = state.norm_r * root(sums[z_z].re);
+  const double rho = sums[r_z].re;
+  if (absolute(sums[r_z].im) > problem.asymmetry * scale) {
+    plan_end(state, Status::nonsymmetric_preconditioner, absolute(sums[r_z].im) / scale);
+  } else if (rho < -problem.breakdown * scale) {
+    plan_end(state, Status::indefinite_preconditioner, rho / sums[r_r].re);
+  } else if (!(rho > problem.breakdown * scale)) {
+    plan_recovery(state, Status::indefinite_preconditioner, rho / sums[r_r].re);
+  } else {
+    go_on(problem, state, {rho, 0.0});
+  }
+}
+
+}  // namespace shardsolve::krylov::cg

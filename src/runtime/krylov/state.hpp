@@ -1,0 +1,176 @@
+/// What a Krylov solve knows between two reductions: a small POD in device memory, the same bits on
+/// every rank. For the CPU and CUDA.
+#pragma once
+
+#include "runtime/krylov/number.hpp"
+
+#include <shardsolve/krylov_status.hpp>
+
+#include <cstdint>
+
+namespace shardsolve::krylov {
+
+enum class Phase : std::int32_t {
+  start,    ///< probes of symmetry, then the residual of the guess
+  iterate,  ///< steps of the method
+  verify,   ///< b - A x is recomputed, the method may go on
+  restart,  ///< likewise, from the best iterate; the method begins anew
+  done,
+};
+
+/// Why b - A x is recomputed.
+enum class Check : std::int32_t {
+  start,      ///< of the guess
+  candidate,  ///< the recurrence says converged
+  drift,      ///< now and then: does the recurrence still tell the truth?
+  recovery,   ///< a breakdown
+  last,       ///< the solve ends without convergence: how good is the best iterate?
+};
+
+/// What the step of one reduction leaves to the step of the next.
+enum class Plan : std::int32_t { go_on, check, resume };
+
+/// What vector kernels do next, a bit each; which kernel heeds which bit is the method's (programs
+/// in src/krylov).
+enum Action : std::uint32_t {
+  act_always = 1U << 0,         ///< set unless the solve is done
+  act_restore_best = 1U << 1,   ///< x = best
+  act_save_best = 1U << 2,      ///< best = x
+  act_load_x = 1U << 3,         ///< the operator's input = x
+  act_residual = 1U << 4,       ///< b - (output of the operator)
+  act_measure_b = 1U << 5,      ///< ||b||
+  act_take_residual = 1U << 6,  ///< r = b - A x
+  act_probe_first = 1U << 7,    ///< inputs u of A and v of M
+  act_probe_second = 1U << 8,   ///< inputs v of A and u of M
+  act_new_direction = 1U << 9,  ///< the method's first step
+  act_next_direction = 1U << 10,
+  act_keep_direction = 1U << 11,  ///< puts it aside while x takes its place
+  act_iterate = 1U << 12,         ///< what belongs to a step of the method only
+  act_advance = 1U << 13,         ///< x and r
+  act_half_step = 1U << 14,
+  act_new_shadow = 1U << 15,     ///< r^ = r
+  act_random_shadow = 1U << 16,  ///< r^ = r + ||r|| (random vector of norm about 1)
+  act_collect = 1U << 17,        ///< x += Z y
+};
+
+/// One iteration, or one event.
+struct Record {
+  std::int64_t iteration = 0;
+  std::int32_t event = 0;   ///< Event
+  std::int32_t status = 0;  ///< Status, where the solve has ended or the method restarts
+  double residual = 0.0;    ///< ||r|| / ||b||
+  Number rho;
+  Number alpha;
+  Number omega;
+};
+
+/// What a solve is given: the same all the time.
+struct Problem {
+  Method method = Method::cg;
+  std::int64_t n = 0;
+  std::int64_t cycle = 0;  ///< fgmres: columns of a basis
+  double roundoff = 0.0;   ///< u of the vectors
+  double breakdown = 0.0;  ///< tau: |<a, b>| <= tau ||a|| ||b|| is zero
+  double asymmetry = 0.0;  ///< relative; more than that is no rounding
+  double growth = 0.0;     ///< of ||r|| over the best; more than that is divergence
+  double rtol = 0.0;
+  double atol = 0.0;  ///< for the scaled b
+  std::int64_t max_iterations = 0;
+  std::int64_t drift_every = 0;  ///< iterations between two checks of the recurrence
+  std::int64_t records = 0;      ///< room of the log; the newest stay
+  std::int32_t is_complex = 0;
+  std::int32_t probes = 0;  ///< whether A and M have to be Hermitian
+
+  SHARDSOLVE_HOST_DEVICE bool is_hermitian_method() const {
+    return method == Method::cg || method == Method::minres;
+  }
+};
+
+/// What minres knows of the tridiagonal matrix and its rotations; see minres.hpp.
+struct Lanczos {
+  double gamma = 0.0;
+  double gamma_before = 0.0;
+  double delta = 0.0;
+  double eta = 0.0;
+  double cosine = 0.0;
+  double cosine_before = 0.0;
+  double sine = 0.0;
+  double sine_before = 0.0;
+  double product_norm = 0.0;  ///< ||A z||
+};
+
+/// How many coefficients of vector updates there are at a time.
+constexpr int coefficients = 8;
+
+struct State {
+  Phase phase = Phase::start;
+  Status status = Status::running;
+  Check check = Check::start;
+  Plan plan = Plan::go_on;
+
+  // For kernels.
+  std::uint32_t actions = 0;
+  std::int32_t done = 0;  ///< kernels, operators and preconditioners do nothing if not 0
+  std::int32_t skip_operator = 0;
+  std::int32_t skip_preconditioner = 0;
+  std::int32_t skip_second_operator = 0;        ///< bicgstab
+  std::int32_t skip_second_preconditioner = 0;  ///< bicgstab
+  std::int64_t column = 0;                      ///< fgmres: of the basis, under way
+  std::int64_t columns = 0;                     ///< fgmres: that sums and updates run over
+  std::int64_t seed = 0;                        ///< of the random shadow vector
+  Number coefficient[coefficients];
+
+  // Counts.
+  std::int64_t iteration = 0;
+  std::int64_t matvecs = 0;
+  std::int64_t restarts = 0;
+  std::int64_t rounds = 0;
+  std::int64_t records = 0;  ///< written to the log
+  std::int64_t last_drift_check = 0;
+  std::int64_t base_iteration = 0;  ///< when the method last began anew
+  std::int64_t checks_in_vain = 0;  ///< in a row: residual recomputed without gain
+  std::int32_t is_fresh = 1;        ///< the next step is a first one
+  std::int32_t keep_best = 0;       ///< best = x when the time has come
+  std::int32_t is_exhausted = 0;    ///< the Krylov space does not grow
+  std::int32_t event = 0;
+
+  // Norms, of the scaled problem.
+  double norm_b = 0.0;
+  double norm_x = 0.0;     ///< when it was last recomputed
+  double norm_a = 0.0;     ///< the largest ||A p|| / ||p|| seen
+  double tolerance = 0.0;  ///< on ||b - A x||
+  double norm_r = 0.0;     ///< of the recurrence
+  double true_norm = 0.0;  ///< recomputed last
+  double base_norm = 0.0;  ///< recomputed when the method last began anew
+  double best_norm = 0.0;  ///< of what `best` holds
+  std::int64_t best_iteration = 0;
+
+  // Scalars of the methods.
+  Number rho;
+  Number alpha;
+  Number omega;
+  double norm_shadow = 0.0;
+  double product_norm = 0.0;  ///< fgmres: ||A z||
+  std::int32_t collects = 0;  ///< fgmres: the next round begins with x += Z y
+  Lanczos lanczos;            ///< minres
+
+  // Probes.
+  Number probe_a;
+  Number probe_m;
+  double probe_norms[6] = {};
+
+  // Why it ends.
+  Status pending = Status::running;
+  std::int64_t pending_iteration = 0;
+  double pending_value = 0.0;
+};
+
+/// Where a state keeps what is too large for it, in device memory.
+struct StateRoom {
+  Number* sums = nullptr;            ///< of the reduction under way
+  Record* records = nullptr;         ///< the log, a ring
+  Number* column_factors = nullptr;  ///< fgmres: of the sums over columns, `cycle` + 1
+  Number* hessenberg = nullptr;      ///< fgmres: see fgmres.hpp
+};
+
+}  // namespace shardsolve::krylov

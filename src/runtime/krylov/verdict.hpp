@@ -1,0 +1,357 @@
+/// The verdict machine: what all methods share of the way from start to done.
+///
+/// A step takes the sums of one reduction and says by `actions`, `skip_...` and `coefficient` what
+/// the kernels before the next one do. "Converged" is said of a recomputed residual only; a
+/// breakdown ends a solve after three restarts without gain only; a NaN or an infinity ends it with
+/// the name of what made it. Whatever happened, x ends as the best iterate kept.
+#pragma once
+
+#include "runtime/krylov/state.hpp"
+
+namespace shardsolve::krylov {
+
+/// A residual that was recomputed and is below this share of the last one has gained.
+constexpr double gain = 0.99;
+constexpr int checks_to_end = 3;  ///< in vain, in a row
+/// A breakdown after so many iterations is not in vain either: it is another one than the last.
+constexpr std::int64_t far_iterations = 50;
+/// The best iterate is kept anew when the norm has fallen by so much.
+constexpr double keep_best_factor = 0.1;
+/// The recurrence has drifted if the true norm is larger by this factor.
+constexpr double drift_factor = 2.0;
+
+SHARDSOLVE_HOST_DEVICE inline void write_record(const Problem& problem, State& state,
+                                                const StateRoom& room, Event event, double norm) {
+  if (problem.records > 0) {
+    Record& record = room.records[state.records % problem.records];
+    record.iteration = state.iteration;
+    record.event = static_cast<std::int32_t>(event);
+    record.status = static_cast<std::int32_t>(event == Event::none    ? Status::running
+                                              : event == Event::ended ? state.status
+                                                                      : state.pending);
+    record.residual = norm / state.norm_b;
+    record.rho = state.rho;
+    record.alpha = state.alpha;
+    record.omega = state.omega;
+    ++state.records;
+  }
+}
+
+/// Nothing is to be done until the next step says so.
+SHARDSOLVE_HOST_DEVICE inline void idle(State& state) {
+  state.actions = act_always;
+  state.skip_operator = 1;
+  state.skip_preconditioner = 1;
+  state.skip_second_operator = 1;
+  state.skip_second_preconditioner = 1;
+}
+
+SHARDSOLVE_HOST_DEVICE inline void finish(const Problem& problem, State& state,
+                                          const StateRoom& room, Status status, double norm) {
+  idle(state);
+  state.phase = Phase::done;
+  state.status = status;
+  state.true_norm = norm;
+  write_record(problem, state, room, Event::ended, norm);
+  state.actions = 0;
+  state.done = 1;
+}
+
+/// The residual of x is recomputed in the next round. x becomes the best iterate if the solve ends
+/// and that is better, or if the method begins anew and x is worse by far: bicgstab in particular
+/// passes long stretches above its start, and would not get beyond them from there.
+SHARDSOLVE_HOST_DEVICE inline void begin_check(const Problem& problem, State& state, Check check) {
+  idle(state);
+  state.check = check;
+  state.plan = Plan::go_on;
+  state.phase = check == Check::start      ? Phase::start
+                : check == Check::recovery ? Phase::restart
+                                           : Phase::verify;
+  state.actions |= act_load_x | act_residual;
+  state.skip_operator = 0;
+  if (check == Check::start) {
+    state.actions |= act_measure_b;
+    return;
+  }
+  const double accepted = state.best_norm * (check == Check::recovery ? problem.growth : 1.0);
+  if ((check == Check::last || check == Check::recovery) && !(state.norm_r <= accepted)) {
+    state.actions |= act_restore_best;
+    state.norm_r = state.best_norm;
+    state.keep_best = 0;
+  }
+}
+
+/// After this reduction: a check, in the next round.
+SHARDSOLVE_HOST_DEVICE inline void plan_check(State& state, Check check) {
+  idle(state);
+  state.check = check;
+  state.plan = Plan::check;
+}
+
+/// Whether what was seen is about the iteration that was counted last or about the one under way.
+enum class Seen : std::int32_t { after_iteration, under_way };
+
+SHARDSOLVE_HOST_DEVICE inline void note_reason(State& state, Status status, double value,
+                                               Seen seen) {
+  state.pending = status;
+  state.pending_iteration = state.iteration + (seen == Seen::under_way ? 1 : 0);
+  state.pending_value = value;
+}
+
+/// The solve ends with `status` when the residual of the best iterate is known, unless that is
+/// within tolerance.
+SHARDSOLVE_HOST_DEVICE inline void plan_end(State& state, Status status, double value,
+                                            Seen seen = Seen::after_iteration) {
+  note_reason(state, status, value, seen);
+  plan_check(state, Check::last);
+}
+
+/// `status` unless restarts help.
+SHARDSOLVE_HOST_DEVICE inline void plan_recovery(State& state, Status status, double value,
+                                                 Seen seen = Seen::after_iteration) {
+  note_reason(state, status, value, seen);
+  plan_check(state, Check::recovery);
+}
+
+/// x is of no use.
+SHARDSOLVE_HOST_DEVICE inline void plan_end_by_overflow(State& state, Seen seen) {
+  plan_end(state, Status::diverged, 0.0, seen);
+  state.norm_r = 1e300;
+}
+
+SHARDSOLVE_HOST_DEVICE inline bool is_nonfinite(Status status) {
+  return status == Status::nonfinite_operator || status == Status::nonfinite_preconditioner;
+}
+
+SHARDSOLVE_HOST_DEVICE inline Status converged_status(const Problem& problem, const State& state,
+                                                      double norm) {
+  if (state.check == Check::start) {
+    return Status::converged_at_start;
+  }
+  if (state.is_exhausted != 0) {
+    return Status::happy_breakdown;
+  }
+  return norm <= problem.rtol * state.norm_b ? Status::converged_rtol : Status::converged_atol;
+}
+
+/// ||b - A x|| below which rounding in A x alone may keep it.
+SHARDSOLVE_HOST_DEVICE inline double attainable(const Problem& problem, const State& state) {
+  return 16.0 * problem.roundoff * fused_multiply_add(state.norm_a, state.norm_x, state.norm_b);
+}
+
+/// After two restarts in a row without gain.
+SHARDSOLVE_HOST_DEVICE inline bool wants_other_shadow(const Problem& problem, const State& state) {
+  return problem.method == Method::bicgstab && state.checks_in_vain >= 2;
+}
+
+/// What the method has to do after a check.
+enum class AfterCheck : std::int32_t {
+  nothing,  ///< the solve is done, or a check follows
+  begin,    ///< begin anew: r = b - A x
+  resume,   ///< go on as if nothing had been
+};
+
+/// Judges ||b - A x||^2, ||x||^2 and, at the start, ||b||^2.
+SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, State& state,
+                                                     const StateRoom& room, double residual_squared,
+                                                     double x_squared, double b_squared) {
+  ++state.matvecs;
+  idle(state);
+  const double norm = root(residual_squared);
+  if (state.check == Check::start) {
+    state.norm_b = root(b_squared);
+    state.tolerance = larger(problem.rtol * state.norm_b, problem.atol);
+    state.best_norm = norm;
+    state.base_norm = norm;
+    state.norm_r = norm;
+  }
+  if (!is_finite(residual_squared)) {
+    if (!is_nonfinite(state.pending)) {
+      state.pending = Status::nonfinite_operator;
+      state.pending_iteration = state.iteration;
+    }
+    finish(problem, state, room, state.pending,
+           state.check == Check::start ? state.norm_b : state.norm_r);
+    return AfterCheck::nothing;
+  }
+  state.norm_x = root(x_squared);
+  if (norm <= state.tolerance && !is_nonfinite(state.pending)) {
+    finish(problem, state, room, converged_status(problem, state, norm), norm);
+    return AfterCheck::nothing;
+  }
+  if (state.check == Check::last) {
+    finish(problem, state, room, state.pending, norm);
+    return AfterCheck::nothing;
+  }
+  state.true_norm = norm;
+  if (norm < state.best_norm || state.check == Check::start) {
+    state.keep_best = 1;
+  }
+  if (state.check == Check::drift) {
+    state.last_drift_check = state.iteration;
+    write_record(problem, state, room, Event::residual_recomputed, norm);
+    if (norm <= drift_factor * state.norm_r) {
+      return AfterCheck::resume;
+    }
+  }
+  if (state.check != Check::start) {
+    ++state.restarts;
+    const bool went_far =
+        state.check == Check::recovery && state.iteration - state.base_iteration >= far_iterations;
+    state.checks_in_vain =
+        norm <= gain * state.base_norm || went_far ? 0 : state.checks_in_vain + 1;
+    if (state.check != Check::recovery) {
+      state.pending =
+          norm <= attainable(problem, state) ? Status::accuracy_limit : Status::stagnated;
+      state.pending_iteration = state.iteration;
+      state.pending_value = attainable(problem, state);
+    }
+    if (state.checks_in_vain >= checks_to_end) {
+      state.norm_r = norm;
+      plan_end(state, state.pending, state.pending_value);
+      return AfterCheck::nothing;
+    }
+    write_record(problem, state, room,
+                 wants_other_shadow(problem, state) ? Event::shadow_changed : Event::restarted,
+                 norm);
+  }
+  state.pending = Status::running;
+  state.base_norm = norm;
+  state.base_iteration = state.iteration;
+  state.norm_r = norm;
+  state.last_drift_check = state.iteration;
+  state.is_fresh = 1;
+  state.is_exhausted = 0;
+  return AfterCheck::begin;
+}
+
+/// After a step of the method, whose norm_r is new: true if the method goes on, else a check is
+/// planned.
+SHARDSOLVE_HOST_DEVICE inline bool judge_iteration(const Problem& problem, State& state,
+                                                   const StateRoom& room) {
+  write_record(problem, state, room, Event::none, state.norm_r);
+  if (state.norm_r <= state.tolerance) {
+    plan_check(state, Check::candidate);
+    return false;
+  }
+  if (state.norm_r < keep_best_factor * state.best_norm) {
+    state.keep_best = 1;
+  }
+  if (state.iteration >= problem.max_iterations) {
+    plan_end(state, Status::max_iterations, 0.0);
+    return false;
+  }
+  if (state.norm_r > problem.growth * state.best_norm) {
+    plan_recovery(state, Status::diverged, state.norm_r / state.best_norm);
+    return false;
+  }
+  return true;
+}
+
+SHARDSOLVE_HOST_DEVICE inline bool is_drift_check_due(const Problem& problem, const State& state) {
+  return state.iteration - state.last_drift_check >= problem.drift_every;
+}
+
+/// At the end of a round: best = x, if that was to be done and x is not changed before.
+SHARDSOLVE_HOST_DEVICE inline void keep_best_now(State& state) {
+  if (state.keep_best != 0 && state.done == 0) {
+    state.actions |= act_save_best;
+    state.best_norm = state.norm_r;
+    state.best_iteration = state.iteration;
+    state.keep_best = 0;
+  }
+}
+
+/// The last step of a round does nothing of the method's own if this is true.
+SHARDSOLVE_HOST_DEVICE inline bool is_check_planned(const State& state) {
+  return state.plan == Plan::check;
+}
+
+/// The caller wants no more, or the rounds are too many: true if the solve ends for that.
+SHARDSOLVE_HOST_DEVICE inline bool is_ended_from_outside(const Problem& problem, State& state,
+                                                         bool stop) {
+  if (state.check == Check::last && (state.phase == Phase::verify || state.plan == Plan::check)) {
+    return false;  // on its way
+  }
+  const bool is_endless = state.rounds > 4 * problem.max_iterations + 64;
+  return (stop || is_endless) && state.phase != Phase::start;
+}
+
+// Probes: with random vectors u and v, is v^H A u the conjugate of u^H A v, and likewise M?
+
+SHARDSOLVE_HOST_DEVICE inline void begin_probe(State& state, Action which) {
+  idle(state);
+  state.phase = Phase::start;
+  state.actions |= which;
+  state.skip_operator = 0;
+  state.skip_preconditioner = 0;
+}
+
+SHARDSOLVE_HOST_DEVICE inline bool are_conjugates(const Problem& problem, Number a, Number b,
+                                                  double scale) {
+  return magnitude(minus(a, conjugated(b))) <= problem.asymmetry * scale;
+}
+
+/// A solve that has not begun: x is the guess.
+SHARDSOLVE_HOST_DEVICE inline void finish_at_once(const Problem& problem, State& state,
+                                                  const StateRoom& room, Status status,
+                                                  double value) {
+  state.pending_value = value;
+  state.norm_b = 1.0;
+  finish(problem, state, room, status, 1.0);
+  state.norm_b = 0.0;  // not known
+}
+
+/// With product = <v, A u> of the first probe, <u, A v> of the second. False if the solve is done.
+SHARDSOLVE_HOST_DEVICE inline bool judge_operator_probe(const Problem& problem, State& state,
+                                                        const StateRoom& room, Number product,
+                                                        double in_squared, double out_squared) {
+  ++state.matvecs;
+  const bool is_first = (state.actions & act_probe_first) != 0;
+  if (!is_finite(out_squared)) {
+    finish_at_once(problem, state, room, Status::nonfinite_operator, 0.0);
+    return false;
+  }
+  const int at = is_first ? 0 : 2;
+  state.probe_norms[at] = root(in_squared);
+  state.probe_norms[at + 1] = root(out_squared);
+  if (is_first) {
+    state.probe_a = product;
+    return true;
+  }
+  const double* const norms = state.probe_norms;
+  const double scale = 0.5 * fused_multiply_add(norms[2], norms[1], norms[0] * norms[3]);
+  if (!are_conjugates(problem, state.probe_a, product, scale)) {
+    finish_at_once(problem, state, room, Status::nonsymmetric_operator,
+                   magnitude(minus(state.probe_a, conjugated(product))) / scale);
+    return false;
+  }
+  return true;
+}
+
+/// Likewise <u, M v> and <v, M u>; goes on to the next probe or to the start.
+SHARDSOLVE_HOST_DEVICE inline void judge_preconditioner_probe(const Problem& problem, State& state,
+                                                              const StateRoom& room, Number product,
+                                                              double out_squared) {
+  const bool is_first = (state.actions & act_probe_first) != 0;
+  if (!is_finite(out_squared)) {
+    finish_at_once(problem, state, room, Status::nonfinite_preconditioner, 0.0);
+    return;
+  }
+  if (is_first) {
+    state.probe_m = product;
+    state.probe_norms[4] = root(out_squared);
+    begin_probe(state, act_probe_second);
+    return;
+  }
+  const double* const norms = state.probe_norms;
+  const double scale = 0.5 * fused_multiply_add(norms[2], root(out_squared), norms[0] * norms[4]);
+  if (!are_conjugates(problem, state.probe_m, product, scale)) {
+    finish_at_once(problem, state, room, Status::nonsymmetric_preconditioner,
+                   magnitude(minus(state.probe_m, conjugated(product))) / scale);
+    return;
+  }
+  begin_check(problem, state, Check::start);
+}
+
+}  // namespace shardsolve::krylov

@@ -1,0 +1,85 @@
+/// Kernels of Krylov solves: fused vector updates with partial sums, and the end of a reduction
+/// with the scalar step.
+#pragma once
+
+#include "runtime/kernel_set.hpp"
+#include "runtime/krylov/program.hpp"
+#include "runtime/operand_shapes.hpp"
+#include "runtime/queue.hpp"
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/matrix_view.hpp>
+
+#include <cstdint>
+
+namespace shardsolve::runtime {
+
+/// What a scan of a vector finds.
+struct Scan {
+  std::int64_t first_nonfinite = -1;  ///< row of the slab; -1 if all are finite
+  std::int64_t exponent = 0;          ///< e of the largest part |x| < 2^e; `zero` if all are 0
+  static constexpr std::int64_t zero = -100000;
+};
+
+/// All pointers are to device memory. Bits depend on the numbers and on n alone.
+template <Scalar T>
+class KrylovKernels {
+ public:
+  static constexpr KernelSet set = KernelSet::krylov;
+  static constexpr Dtype dtype = dtype_of<T>;
+
+  virtual ~KrylovKernels() = default;
+
+  void scan(Queue& queue, MatrixView<const T> x, Scan* result) const {
+    require(x.columns() == 1, "scan");
+    do_scan(queue, {.name = "scan"}, x, result);
+  }
+  /// target = 2^exponent source, exact but for what leaves the range.
+  void scale_exactly(Queue& queue, int exponent, MatrixView<const T> source,
+                     MatrixView<T> target) const {
+    require(same_shape(source, target), "scale_exactly");
+    do_scale_exactly(queue, {.name = "scale"}, exponent, source, target);
+  }
+  /// Runs a program on this rank's rows and writes its part of the sums.
+  void run(Queue& queue, const krylov::Program& program, const krylov::Vectors<T>& vectors,
+           const krylov::State* state, const krylov::StateRoom& room,
+           const krylov::SumTable<T>& sums) const {
+    do_run(queue,
+           {.name = program.name,
+            .flops = multiply_add<T> * static_cast<double>(vectors.rows) *
+                     (program.updates + program.dots)},
+           program, vectors, state, room, sums);
+  }
+  /// Adds the parts of all ranks and takes the step of reduction `reduction`.
+  void finish(Queue& queue, const krylov::Problem& problem, int reduction,
+              const krylov::SumTable<T>& sums, krylov::State* state,
+              const krylov::StateRoom& room) const {
+    do_finish(queue, {.name = "step"}, problem, reduction, sums, state, room);
+  }
+  /// target = diagonal^-1 source row by row, or the source if there is no diagonal, unless *skip is
+  /// not 0.
+  void divide_rows(Queue& queue, MatrixView<const T> diagonal, MatrixView<const T> source,
+                   MatrixView<T> target, const std::int32_t* skip) const {
+    require(same_shape(source, target) && (diagonal.empty() || same_shape(diagonal, target)),
+            "divide_rows");
+    do_divide_rows(queue, {.name = "jacobi", .flops = static_cast<double>(target.rows())}, diagonal,
+                   source, target, skip);
+  }
+
+ protected:
+  virtual void do_scan(Queue& queue, const WorkInfo& info, MatrixView<const T> x,
+                       Scan* result) const = 0;
+  virtual void do_scale_exactly(Queue& queue, const WorkInfo& info, int exponent,
+                                MatrixView<const T> source, MatrixView<T> target) const = 0;
+  virtual void do_run(Queue& queue, const WorkInfo& info, const krylov::Program& program,
+                      const krylov::Vectors<T>& vectors, const krylov::State* state,
+                      const krylov::StateRoom& room, const krylov::SumTable<T>& sums) const = 0;
+  virtual void do_finish(Queue& queue, const WorkInfo& info, const krylov::Problem& problem,
+                         int reduction, const krylov::SumTable<T>& sums, krylov::State* state,
+                         const krylov::StateRoom& room) const = 0;
+  virtual void do_divide_rows(Queue& queue, const WorkInfo& info, MatrixView<const T> diagonal,
+                              MatrixView<const T> source, MatrixView<T> target,
+                              const std::int32_t* skip) const = 0;
+};
+
+}  // namespace shardsolve::runtime

@@ -1,0 +1,78 @@
+/// The kernels of products with sparse matrices. How a row is summed: sparse_row_sum.hpp.
+#pragma once
+
+#include "runtime/kernel_set.hpp"
+#include "runtime/operand_shapes.hpp"
+#include "runtime/queue.hpp"
+#include "runtime/sparse_row_sum.hpp"
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/matrix_view.hpp>
+
+#include <cstdint>
+
+namespace shardsolve::runtime {
+
+/// The rows of one rank in device memory. Columns from `own` on are of the halo.
+template <Scalar T>
+struct SparseRows {
+  std::int64_t rows = 0;
+  std::int64_t own = 0;
+  std::int64_t halo = 0;
+  std::int64_t lanes = 1;                      ///< L of sparse_row_sum.hpp
+  const std::int64_t* row_pointers = nullptr;  ///< rows + 1
+  const std::int32_t* columns = nullptr;       ///< of each entry
+  const T* values = nullptr;                   ///< of each entry
+};
+
+/// Which of them a kernel computes.
+struct RowChoice {
+  std::int64_t count = 0;
+  std::int64_t entries = 0;            ///< that they have
+  std::int64_t first = 0;              ///< count rows from here on, or
+  const std::int32_t* list = nullptr;  ///< these, in device memory, if it is not null
+};
+
+template <Scalar T>
+class SparseKernels {
+ public:
+  static constexpr KernelSet set = KernelSet::sparse;
+  static constexpr Dtype dtype = dtype_of<T>;
+
+  virtual ~SparseKernels() = default;
+
+  /// packed[i] = x[places[i]].
+  void pack(Queue& queue, MatrixView<const std::int32_t> places, MatrixView<const T> x,
+            MatrixView<T> packed) const {
+    require(same_shape(places, packed), "pack");
+    if (!packed.empty()) {
+      do_pack(queue, {.name = "pack"}, places, x, packed);
+    }
+  }
+  /// y = A x in the rows chosen, the others stay as they are. x: own x 1, and what follows it:
+  /// halo x 1, or empty if no row chosen has an entry there; y: rows x 1. Does nothing if `done` is
+  /// neither null nor points to 0, in device memory.
+  void multiply(Queue& queue, const SparseRows<T>& a, const RowChoice& chosen,
+                MatrixView<const T> x, MatrixView<const T> halo, MatrixView<T> y,
+                const std::int32_t* done) const {
+    require(x.rows() == a.own && (halo.empty() || halo.rows() == a.halo) && y.rows() == a.rows &&
+                chosen.count <= a.rows && a.lanes >= 1 && a.lanes <= most_row_lanes &&
+                (a.lanes & (a.lanes - 1)) == 0,
+            "sparse product");
+    if (chosen.count > 0) {
+      do_multiply(queue,
+                  {.name = "sparse product",
+                   .flops = multiply_add<T> * static_cast<double>(chosen.entries)},
+                  a, chosen, x, halo, y, done);
+    }
+  }
+
+ protected:
+  virtual void do_pack(Queue& queue, const WorkInfo& info, MatrixView<const std::int32_t> places,
+                       MatrixView<const T> x, MatrixView<T> packed) const = 0;
+  virtual void do_multiply(Queue& queue, const WorkInfo& info, const SparseRows<T>& a,
+                           const RowChoice& chosen, MatrixView<const T> x, MatrixView<const T> halo,
+                           MatrixView<T> y, const std::int32_t* done) const = 0;
+};
+
+}  // namespace shardsolve::runtime

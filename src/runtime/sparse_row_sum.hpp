@@ -1,0 +1,51 @@
+/// How a row of a sparse matrix is multiplied by a vector: the same bits on the CPU and on GPUs.
+///
+/// The order. Entry k of a row, in the order of the whole matrix, belongs to lane k mod L. A lane
+/// starts at +0 and takes its entries in turn, s = fma(a, x, s), of complex numbers
+///   re = fma(-im a, im x, fma(re a, re x, re)),   im = fma(im a, re x, fma(re a, im x, im)).
+/// Lane j += lane j + L / 2, then j + L / 4, ..., then j + 1: lane 0 is the sum. L is a power of
+/// two and one for the whole matrix, so it knows nothing of ranks.
+///
+/// For the CPU and CUDA; C++ of neither's own.
+#pragma once
+
+#include "runtime/fixed_dot.hpp"
+
+#include <cstdint>
+
+namespace shardsolve::runtime {
+
+constexpr std::int64_t most_row_lanes = 32;
+
+/// The largest power of two that is at most half the mean row, entries / rows / 2, within
+/// [1, most_row_lanes].
+constexpr std::int64_t row_lanes(std::int64_t rows, std::int64_t entries) {
+  std::int64_t lanes = 1;
+  while (lanes < most_row_lanes && rows > 0 && entries / rows >= 4 * lanes) {
+    lanes *= 2;
+  }
+  return lanes;
+}
+
+/// A lane, from {} on; two reals if `width` is 2, for complex numbers.
+template <class Real, int width>
+struct RowLane {
+  Real part[width];
+
+  __attribute__((always_inline)) SHARDSOLVE_HOST_DEVICE void multiply_add(const Real* a,
+                                                                          const Real* x) {
+    part[0] = fused_multiply_add(a[0], x[0], part[0]);
+    if constexpr (width == 2) {
+      part[0] = fused_multiply_add(-a[1], x[1], part[0]);
+      part[1] = fused_multiply_add(a[0], x[1], part[1]);
+      part[1] = fused_multiply_add(a[1], x[0], part[1]);
+    }
+  }
+  __attribute__((always_inline)) SHARDSOLVE_HOST_DEVICE void add(const RowLane& other) {
+    for (int at = 0; at < width; ++at) {
+      part[at] += other.part[at];
+    }
+  }
+};
+
+}  // namespace shardsolve::runtime

@@ -1,0 +1,54 @@
+/// Stands in for src/runtime/cuda/kernels/meeting.cuh: see emulator.hpp. Blocks give way to others
+/// wherever those may see something new.
+#pragma once
+
+#include "runtime/cuda/kernels/launch.cuh"
+
+#include <cstdint>
+
+namespace shardsolve::runtime::cuda {
+
+template <class E>
+E load_fresh(const E* place) {
+  return *place;
+}
+template <class E>
+void store_through(E* place, E value) {
+  *place = value;
+}
+
+inline void await(const std::uint32_t* flag, std::uint32_t value) {
+  if (threadIdx.x == 0) {
+    while (*flag < value) {
+      emulation::give_way(true);
+    }
+  }
+  __syncthreads();
+}
+
+inline void announce(std::uint32_t* flag, std::uint32_t value) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    *flag = value;
+    emulation::give_way(false);
+  }
+}
+
+inline void meet(std::uint32_t* counter, std::uint32_t blocks, std::uint32_t turn) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    ++*counter;
+    while (*counter < blocks * turn) {
+      emulation::give_way(true);
+    }
+  }
+  __syncthreads();
+}
+
+inline std::uint32_t take_number(std::uint32_t* counter, std::uint32_t blocks) {
+  const std::uint32_t number = *counter;
+  *counter = (number + 1) % blocks;
+  return number;
+}
+
+}  // namespace shardsolve::runtime::cuda

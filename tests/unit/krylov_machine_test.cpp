@@ -1,0 +1,279 @@
+// The verdict machine as data tables: scalar sequences in, phase and status out.
+
+#include "runtime/krylov/step.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace shardsolve::testing::krylov_machine {
+namespace {
+
+using krylov::Method;
+using krylov::Number;
+using krylov::Phase;
+using krylov::Problem;
+using krylov::State;
+using krylov::StateRoom;
+using krylov::Status;
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+/// The sums of one reduction, and what is to be seen after it.
+struct Step {
+  std::vector<double> sums;
+  Phase phase = Phase::iterate;
+  Status status = Status::running;
+};
+
+struct Case {
+  std::string name;
+  Method method = Method::cg;
+  std::vector<Step> steps;
+  std::int64_t max_iterations = 100;
+  double atol = 0.0;
+};
+
+Problem problem_of(const Case& one) {
+  Problem problem;
+  problem.method = one.method;
+  problem.n = 4;
+  problem.cycle = 2;
+  problem.roundoff = 0x1p-53;
+  problem.breakdown = 1e-14;
+  problem.asymmetry = 1e-12;
+  problem.growth = 1e4;
+  problem.rtol = 1e-6;
+  problem.atol = one.atol;
+  problem.max_iterations = one.max_iterations;
+  problem.drift_every = 50;
+  problem.records = 64;
+  return problem;
+}
+
+// cg: reductions {<p, q>, ||p||^2, ||q||^2, ||b||^2} and {||r||^2, <r, z>, ||z||^2}.
+// Round 1 is the check of the guess.
+const Step guess{{0, 0, 1, 1}};        // ||b|| = ||b - A x0|| = 1
+const Step preconditioned{{1, 1, 1}};  // r'z > 0
+const Step curved{{1, 1, 1, 0}};       // p'Ap > 0
+
+std::vector<Case> cases() {
+  using enum Status;
+  const Step recheck{{0, 1, 0.25, 0}, Phase::iterate};
+  return {
+      {"cg_guess_within_tolerance",
+       Method::cg,
+       {{{0, 0, 1e-14, 1}, Phase::done, converged_at_start}}},
+      {"cg_one_step",
+       Method::cg,
+       {guess,
+        preconditioned,
+        curved,
+        {{1e-13, 1, 1}, Phase::verify},
+        {{0, 1, 1e-13, 0}, Phase::done, converged_rtol}}},
+      {"cg_atol",
+       Method::cg,
+       {guess,
+        preconditioned,
+        curved,
+        {{1e-7, 1, 1}, Phase::verify},
+        {{0, 1, 1e-7, 0}, Phase::done, converged_atol}},
+       100,
+       1e-3},
+      {"cg_recurrence_lies_then_restarts",
+       Method::cg,
+       {guess, preconditioned, curved, {{1e-13, 1, 1}, Phase::verify}, recheck, {{0.25, 1, 1}}}},
+      {"cg_stagnates_after_three_checks_without_gain",
+       Method::cg,
+       {guess,
+        preconditioned,
+        curved,
+        {{1e-13, 1, 1}, Phase::verify},
+        {{0, 1, 1, 0}},
+        preconditioned,
+        curved,
+        {{1e-13, 1, 1}, Phase::verify},
+        {{0, 1, 1, 0}},
+        preconditioned,
+        curved,
+        {{1e-13, 1, 1}, Phase::verify},
+        {{0, 1, 1, 0}, Phase::verify},
+        {{0, 0, 0}, Phase::verify},
+        {{0, 1, 1, 0}, Phase::done, stagnated}}},
+      {"cg_negative_curvature",
+       Method::cg,
+       {guess,
+        preconditioned,
+        {{-1, 1, 1, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {{0, 0, 1, 0}, Phase::done, indefinite_operator}}},
+      {"cg_zero_curvature_restarts_first",
+       Method::cg,
+       {guess,
+        preconditioned,
+        {{1e-15, 1, 1, 0}},
+        {{0, 0, 0}, Phase::restart},
+        {{0, 0, 1, 0}, Phase::iterate}}},
+      {"cg_negative_preconditioner",
+       Method::cg,
+       {guess,
+        {{1, -1, 1}, Phase::verify},
+        {{0, 0, 1, 0}, Phase::done, indefinite_preconditioner}}},
+      {"cg_nan_from_the_operator",
+       Method::cg,
+       {guess,
+        preconditioned,
+        {{nan, 1, nan, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {{0, 0, 1, 0}, Phase::done, nonfinite_operator}}},
+      {"cg_nan_from_the_operator_also_in_the_last_check",
+       Method::cg,
+       {guess,
+        preconditioned,
+        {{nan, 1, nan, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {{0, 0, nan, 0}, Phase::done, nonfinite_operator}}},
+      {"cg_nan_from_the_preconditioner",
+       Method::cg,
+       {guess,
+        {{1, nan, nan}, Phase::verify},
+        {{0, 0, 1, 0}, Phase::done, nonfinite_preconditioner}}},
+      {"cg_nan_at_the_start", Method::cg, {{{0, 0, nan, 1}, Phase::done, nonfinite_operator}}},
+      {"cg_limit",
+       Method::cg,
+       {guess,
+        preconditioned,
+        curved,
+        {{0.5, 1, 1}, Phase::verify},
+        {{0, 1, 0.5, 0}, Phase::done, max_iterations}},
+       1},
+      {"cg_limit_but_within_tolerance",
+       Method::cg,
+       {guess,
+        preconditioned,
+        curved,
+        {{0.5, 1, 1}, Phase::verify},
+        {{0, 1, 1e-13, 0}, Phase::done, converged_rtol}},
+       1},
+      {"cg_growth_restarts_from_the_best",
+       Method::cg,
+       {guess, preconditioned, curved, {{1e10, 1, 1}, Phase::restart}}},
+      // bicgstab: {<r^, v>, ||v||^2, ||y||^2, ||p||^2, ||b||^2}, {||s||^2, <t, s>, ||t||^2,
+      // ||z||^2},
+      // {<r^, r>, ||r||^2, ||r^||^2}.
+      {"bicgstab_half_step_is_enough",
+       Method::bicgstab,
+       {{{0, 1, 0, 0, 1}},
+        {{0, 0, 0, 0}},
+        {{1, 1, 1}},
+        {{1, 1, 1, 1, 0}},
+        {{0, 0, 0, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {{0, 0, 1, 0, 0}, Phase::done, converged_rtol}}},
+      {"bicgstab_sigma",
+       Method::bicgstab,
+       {{{0, 1, 0, 0, 1}},
+        {{0, 0, 0, 0}},
+        {{1, 1, 1}},
+        {{0, 1, 1, 1, 0}},
+        {{0, 0, 0, 0}},
+        {{0, 0, 0}, Phase::restart},
+        {{0, 1, 0, 0, 0}},
+        {{0, 0, 0, 0}},
+        {{1, 1, 1}},
+        {{0, 1, 1, 1, 0}},
+        {{0, 0, 0, 0}},
+        {{0, 0, 0}, Phase::restart},
+        {{0, 1, 0, 0, 0}},
+        {{0, 0, 0, 0}},
+        {{1, 1, 1}},
+        {{0, 1, 1, 1, 0}},
+        {{0, 0, 0, 0}},
+        {{0, 0, 0}, Phase::restart},
+        {{0, 1, 0, 0, 0}, Phase::restart},
+        {{0, 0, 0, 0}, Phase::restart},
+        {{0, 0, 0}, Phase::verify},
+        {{0, 1, 0, 0, 0}, Phase::done, breakdown_sigma}}},
+      {"bicgstab_omega_restarts",
+       Method::bicgstab,
+       {{{0, 1, 0, 0, 1}},
+        {{0, 0, 0, 0}},
+        {{1, 1, 1}},
+        {{1, 1, 1, 1, 0}},
+        {{0.5, 0, 1, 1}},
+        {{0, 0, 0}, Phase::restart}}},
+      {"bicgstab_rho_restarts",
+       Method::bicgstab,
+       {{{0, 1, 0, 0, 1}},
+        {{0, 0, 0, 0}},
+        {{1, 1, 1}},
+        {{1, 1, 1, 1, 0}},
+        {{0.5, 0.5, 1, 1}},
+        {{1e-15, 0.25, 0}, Phase::restart}}},
+      // minres: {<z, q>, ||z||^2, ||q||^2, ||b||^2, ||r||^2}, {<y, v>, ||y||^2, ||v||^2}.
+      {"minres_happy",
+       Method::minres,
+       {{{0, 0, 1, 1, 0}},
+        {{1, 1, 1}},
+        {{1, 1, 1, 0, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {{0, 1, 0, 0, 0}, Phase::done, happy_breakdown}}},
+      {"minres_indefinite_preconditioner",
+       Method::minres,
+       {{{0, 0, 1, 1, 0}},
+        {{-1, 1, 1}, Phase::verify},
+        {{0, 0, 1, 0, 0}, Phase::done, indefinite_preconditioner}}},
+  };
+}
+
+TEST(KrylovMachine, ScalarSequences_GiveThePhaseAndTheStatus) {
+  for (const Case& one : cases()) {
+    SCOPED_TRACE(one.name);
+    const Problem problem = problem_of(one);
+    State state;
+    std::vector<krylov::Record> records(64);
+    std::vector<Number> factors(3);
+    std::vector<Number> hessenberg(32);
+    const StateRoom room{nullptr, records.data(), factors.data(), hessenberg.data()};
+    krylov::begin(problem, state);
+    int reduction = 0;
+    for (std::size_t i = 0; i < one.steps.size(); ++i) {
+      std::vector<Number> sums;
+      for (const double sum : one.steps[i].sums) {
+        sums.push_back({sum, 0.0});
+      }
+      krylov::step(problem, state, room, reduction, false, sums.data());
+      EXPECT_EQ(static_cast<int>(state.status), static_cast<int>(one.steps[i].status)) << i;
+      if (state.done == 0 && reduction + 1 < krylov::reductions_of(one.method)) {
+        ++reduction;
+        continue;  // a round is seen at its end
+      }
+      EXPECT_EQ(static_cast<int>(state.phase), static_cast<int>(one.steps[i].phase)) << i;
+      reduction = 0;
+    }
+    if (one.steps.back().status != Status::running) {
+      EXPECT_EQ(state.done, 1);
+      EXPECT_EQ(state.actions, 0U);
+      State same = state;
+      krylov::step(problem, same, room, 0, true, nullptr);
+      EXPECT_EQ(same.rounds, state.rounds);
+    }
+  }
+}
+
+TEST(KrylovMachine, Numbers_AreDividedWithoutOverflow) {
+  const Number big{1e300, 1e300};
+  const Number one = krylov::divided(big, big);
+  EXPECT_EQ(one.re, 1.0);
+  EXPECT_EQ(one.im, 0.0);
+  EXPECT_DOUBLE_EQ(krylov::magnitude({3e200, 4e200}), 5e200);
+  const Number real = krylov::divided({1.0, 0.0}, {3.0, 0.0});
+  EXPECT_EQ(real.re, 1.0 / 3.0);
+  EXPECT_EQ(real.im, 0.0);
+}
+
+}  // namespace
+}  // namespace shardsolve::testing::krylov_machine
