@@ -199,6 +199,7 @@ class DivideAndConquer {
     const auto count = static_cast<std::int64_t>(leaves.size());
     const std::int64_t first = leaves.front().begin;
     const std::int64_t last = leaves.back().end;
+    std::fill_n(host_infos_, count, -1);  // nobody takes what has not come for a success
     tridiagonal_.solve_small(
         update(), torn(own_rows_), {leaf_bounds_.put(update(), bounds), count, cubes},
         leaf_values_.data() + own_rows_.begin, z_rows(own_rows_, own_rows_), leaf_infos_.data());
