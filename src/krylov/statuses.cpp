@@ -249,12 +249,11 @@ std::string_view name(Method method) {
 }
 
 std::string to_json(const LogRecord& record) {
-  return fmt::format(
-      R"({{"iteration": {}, "event": "{}", "status": "{}", "residual": {}, )"
-      R"("rho": {}, "alpha": {}, )"
-      R"("omega": {}}})",
-      record.iteration, name_of(record.event), name(record.status), hex(record.residual),
-      hex(record.rho), hex(record.alpha), hex(record.omega));
+  return fmt::format(R"({{"iteration": {}, "event": "{}", "status": "{}", "residual": {}, )"
+                     R"("rho": {}, "alpha": {}, )"
+                     R"("omega": {}}})",
+                     record.iteration, name_of(record.event), name(record.status),
+                     hex(record.residual), hex(record.rho), hex(record.alpha), hex(record.omega));
 }
 
 }  // namespace shardsolve::krylov
