@@ -4,6 +4,7 @@
 
 #include "runtime/kernel_set.hpp"
 #include "runtime/krylov/program.hpp"
+#include "runtime/krylov_scan.hpp"
 #include "runtime/operand_shapes.hpp"
 #include "runtime/queue.hpp"
 
@@ -13,13 +14,6 @@
 #include <cstdint>
 
 namespace shardsolve::runtime {
-
-/// What a scan of a vector finds.
-struct Scan {
-  std::int64_t first_nonfinite = -1;  ///< row of the slab; -1 if all are finite
-  std::int64_t exponent = 0;          ///< e of the largest part |x| < 2^e; `zero` if all are 0
-  static constexpr std::int64_t zero = -100000;
-};
 
 /// All pointers are to device memory. Bits depend on the numbers and on n alone.
 template <Scalar T>
