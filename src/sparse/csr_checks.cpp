@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <complex>
 #include <cstddef>
+#include <functional>
+#include <string>
 
 namespace shardsolve::sparse {
 
@@ -85,9 +87,33 @@ void require_valid(const CsrMatrix<T>& matrix) {
   }
 }
 
+template <Scalar T>
+void require_square_in_order(const CsrMatrix<T>& matrix, const char* use) {
+  if (matrix.rows != matrix.columns) {
+    refuse(fmt::format("the matrix for {} is {} x {}; it must be square", use, matrix.rows,
+                       matrix.columns));
+  }
+  require_valid(matrix);
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    const auto begin =
+        matrix.column_indices.begin() + matrix.row_pointers[static_cast<std::size_t>(row)];
+    const auto end =
+        matrix.column_indices.begin() + matrix.row_pointers[static_cast<std::size_t>(row) + 1];
+    const auto found = std::adjacent_find(begin, end, std::greater_equal<>{});
+    if (found != end) {
+      refuse(
+          fmt::format("row {} of the matrix for {} has column {} behind column {}: columns of a "
+                      "row ascend and none comes twice. sorted() sorts them and adds entries "
+                      "of the same place",
+                      row, use, *(found + 1), *found));
+    }
+  }
+}
+
 #define SHARDSOLVE_INSTANTIATE(T)                   \
   template void require_valid(const CooMatrix<T>&); \
-  template void require_valid(const CsrMatrix<T>&);
+  template void require_valid(const CsrMatrix<T>&); \
+  template void require_square_in_order(const CsrMatrix<T>&, const char*);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

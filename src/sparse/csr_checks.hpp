@@ -13,5 +13,9 @@ void require_valid(const CooMatrix<T>& matrix);
 /// Likewise; row pointers never fall, indices are in range.
 template <Scalar T>
 void require_valid(const CsrMatrix<T>& matrix);
+/// Likewise; it is square, and columns of each row ascend and none comes twice. `use` is what the
+/// matrix is for.
+template <Scalar T>
+void require_square_in_order(const CsrMatrix<T>& matrix, const char* use);
 
 }  // namespace shardsolve::sparse
