@@ -12,6 +12,7 @@
 #include <shardsolve/run_options.hpp>
 #include <shardsolve/sharded.hpp>
 #include <shardsolve/slab_layout.hpp>
+#include <shardsolve/sparse.hpp>
 
 #include <complex>
 #include <cstdint>
@@ -61,10 +62,18 @@ class SHARDSOLVE_EXPORT Operator {
  public:
   /// A product that the caller computes; on meshes of CPU ranks only.
   static Operator callable(RowsOfProduct<T> rows);
+  /// The product with a sparse matrix, on every mesh that it can be made on; it lives as long as
+  /// the operator. Products have the same bits on any number of ranks and with any cut. solve()
+  /// throws Error(invalid_argument) unless its rows and its columns are cut as b is.
+  static Operator sparse(const SparseMatrix<T>& a);
   /// M = D^-1: `diagonal` is the n x 1 diagonal D of A, cut as b is.
   /// Throws Error(invalid_argument) unless it has one column. A zero or a NaN in it is found by the
   /// solve: nonfinite_preconditioner.
   static Operator jacobi(const RightHandSides<T>& diagonal);
+  /// Likewise of a square matrix on the host, columns of each row ascending, which every process
+  /// gives; the diagonal is copied. Throws Error(invalid_argument), naming the row, if an entry of
+  /// the diagonal is missing or 0, or if the matrix is not like that.
+  static Operator jacobi(const CsrMatrix<T>& a);
 
   /// M = (diagonal blocks of A)^-1, exact: block k has the rows blocks[k] to blocks[k + 1], where
   /// blocks begin with 0, rise, and end with n. They belong to the problem and not to the ranks, so
@@ -74,6 +83,11 @@ class SHARDSOLVE_EXPORT Operator {
   /// + u) flops a product. On meshes of CPU ranks only. Throws Error(invalid_argument) if `blocks`
   /// are not like that. A singular block is found by the solve: nonfinite_preconditioner.
   static Operator block_jacobi(std::vector<std::int64_t> blocks, FillBlock<T> fill);
+  /// Likewise of a square matrix on the host, columns of each row ascending, of which the blocks
+  /// are copied. No block is ever there as a dense one. row_slabs(n, k).boundaries() are k blocks
+  /// of one size. Throws Error(invalid_argument) if the matrix is not like that or the blocks do
+  /// not end with its last row.
+  static Operator block_jacobi(std::vector<std::int64_t> blocks, const CsrMatrix<T>& a);
   /// M = p(A), `degree` steps of the Chebyshev iteration for eigenvalues of A in [low, high], which
   /// are positive: degree - 1 products with A, no sums. Largest eigenvalues matter: none may be far
   /// above `high`. Throws Error(invalid_argument) unless 0 < low < high and degree >= 1.

@@ -6,6 +6,7 @@
 #include "krylov/operators.hpp"
 #include "krylov/whole_vector.hpp"
 #include "runtime/host/host_queue.hpp"
+#include "sparse/csr_checks.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/krylov.hpp>
@@ -29,8 +30,9 @@ namespace {
 template <Scalar T>
 class BlockJacobi final : public LinearOperator<T> {
  public:
+  /// `factor` makes the factors of the block with these rows.
   BlockJacobi(mesh::Rank& rank, const SlabLayout& layout, const std::vector<std::int64_t>& blocks,
-              const FillBlock<T>& fill)
+              const std::function<BandFactor<T>(GlobalRange)>& factor)
       : segment_(layout.segment(rank.index())) {
     const auto ends_a_block = [&](std::int64_t row) {
       return std::binary_search(blocks.begin(), blocks.end(), row);
@@ -47,10 +49,7 @@ class BlockJacobi final : public LinearOperator<T> {
         continue;
       }
       rank.beat("factoring a block");
-      std::vector<T> memory(static_cast<std::size_t>(rows.size() * rows.size()));
-      const MatrixView<T> block(memory.data(), rows.size(), rows.size());
-      fill(rows, block);
-      factors->push_back({rows, BandFactor<T>(block)});
+      factors->push_back({rows, factor(rows)});
     }
     factors_ = factors;
   }
@@ -148,7 +147,9 @@ class Chebyshev final : public LinearOperator<T> {
   MatrixView<T> sum_;
 };
 
-void require_blocks(const std::vector<std::int64_t>& blocks) {
+/// `rows` that the last block ends with, if they are known.
+void require_blocks(const std::vector<std::int64_t>& blocks,
+                    std::optional<std::int64_t> rows = std::nullopt) {
   const bool ascend =
       std::adjacent_find(blocks.begin(), blocks.end(), std::greater_equal<>{}) == blocks.end();
   if (blocks.size() < 2 || blocks.front() != 0 || !ascend) {
@@ -157,6 +158,50 @@ void require_blocks(const std::vector<std::int64_t>& blocks) {
                             "with n",
                             blocks.size()));
   }
+  if (rows && blocks.back() != *rows) {
+    throw Error(
+        ErrorKind::invalid_argument,
+        fmt::format("the blocks end at row {} and the matrix has {} rows", blocks.back(), *rows));
+  }
+}
+
+/// The entries of A whose row and column lie in the same block.
+template <Scalar T>
+CsrMatrix<T> in_blocks(const CsrMatrix<T>& a, const std::vector<std::int64_t>& blocks) {
+  CsrMatrix<T> inside{a.rows, a.columns, {0}, {}, {}};
+  for (std::size_t b = 0; b + 1 < blocks.size(); ++b) {
+    for (std::int64_t row = blocks[b]; row < blocks[b + 1]; ++row) {
+      for (std::int64_t k = a.row_pointers[static_cast<std::size_t>(row)];
+           k < a.row_pointers[static_cast<std::size_t>(row) + 1]; ++k) {
+        const std::int64_t column = a.column_indices[static_cast<std::size_t>(k)];
+        if (blocks[b] <= column && column < blocks[b + 1]) {
+          inside.column_indices.push_back(column);
+          inside.values.push_back(a.values[static_cast<std::size_t>(k)]);
+        }
+      }
+      inside.row_pointers.push_back(inside.entries());
+    }
+  }
+  return inside;
+}
+
+}  // namespace
+
+namespace {
+
+template <Scalar T>
+typename Operator<T>::Make make_blocks(std::vector<std::int64_t> blocks,
+                                       std::function<BandFactor<T>(GlobalRange)> factor) {
+  return [blocks = std::move(blocks), factor = std::move(factor)](
+             mesh::Rank& rank, const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {
+    require_host(rank, "block_jacobi");
+    if (blocks.back() != layout.size()) {
+      throw Error(ErrorKind::invalid_argument,
+                  fmt::format("the blocks of block_jacobi end at row {} and b has {} rows",
+                              blocks.back(), layout.size()));
+    }
+    return std::make_unique<BlockJacobi<T>>(rank, layout, blocks, factor);
+  };
 }
 
 }  // namespace
@@ -164,17 +209,22 @@ void require_blocks(const std::vector<std::int64_t>& blocks) {
 template <Scalar T>
 Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t> blocks, FillBlock<T> fill) {
   require_blocks(blocks);
-  return Operator(
-      [blocks = std::move(blocks), fill = std::move(fill)](
-          mesh::Rank& rank, const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {
-        require_host(rank, "block_jacobi");
-        if (blocks.back() != layout.size()) {
-          throw Error(ErrorKind::invalid_argument,
-                      fmt::format("the blocks of block_jacobi end at row {} and b has {} rows",
-                                  blocks.back(), layout.size()));
-        }
-        return std::make_unique<BlockJacobi<T>>(rank, layout, blocks, fill);
-      });
+  return Operator(make_blocks<T>(std::move(blocks), [fill = std::move(fill)](GlobalRange rows) {
+    std::vector<T> memory(static_cast<std::size_t>(rows.size() * rows.size()));
+    const MatrixView<T> block(memory.data(), rows.size(), rows.size());
+    fill(rows, block);
+    return BandFactor<T>(block);
+  }));
+}
+
+template <Scalar T>
+Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t> blocks, const CsrMatrix<T>& a) {
+  sparse::require_square_in_order(a, "block_jacobi");
+  require_blocks(blocks, a.rows);
+  // Only what lies in the blocks is kept.
+  const auto inside = std::make_shared<const CsrMatrix<T>>(in_blocks(a, blocks));
+  return Operator(make_blocks<T>(
+      std::move(blocks), [inside](GlobalRange rows) { return BandFactor<T>(*inside, rows); }));
 }
 
 template <Scalar T>
@@ -194,8 +244,9 @@ Operator<T> Operator<T>::chebyshev(const Operator& a, double low, double high,
   });
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                          \
-  template Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t>, FillBlock<T>); \
+#define SHARDSOLVE_INSTANTIATE(T)                                                                 \
+  template Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t>, FillBlock<T>);        \
+  template Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t>, const CsrMatrix<T>&); \
   template Operator<T> Operator<T>::chebyshev(const Operator&, double, double, std::int64_t);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
