@@ -2,12 +2,16 @@
 /// in a round is decided by the scalar step, src/runtime/krylov.
 #pragma once
 
+#include "krylov/method_table.hpp"
 #include "krylov/rounds.hpp"
 
 #include <memory>
 #include <vector>
 
 namespace shardsolve::krylov {
+
+/// Lives as long as the library.
+const MethodTable& table_of(Method method);
 
 /// Sums of one round of a method, reduction by reduction.
 std::vector<ReductionShape> reductions_of(const Problem& problem);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "krylov/linear_operator.hpp"
+#include "krylov/method_table.hpp"
 #include "mesh/rank.hpp"
 #include "runtime/krylov_kernels.hpp"
 
@@ -80,15 +81,17 @@ class Rounds {
   bool stop_sent_ = false;
 };
 
-/// One method: its vectors and what a round of it is.
+/// One method, by its table.
 template <Scalar T>
 class MethodRounds {
  public:
-  virtual ~MethodRounds() = default;
-  virtual void enqueue(Rounds<T>& rounds) = 0;
-};
+  /// Adds the vectors of the method beside those that all have.
+  MethodRounds(const MethodTable& table, const Problem& problem, Rounds<T>& rounds);
+  /// One round.
+  void enqueue(Rounds<T>& rounds) const;
 
-// Vectors that every method has.
-enum CommonVector : int { vector_b, vector_x, vector_best, vector_r, own_vectors };
+ private:
+  const MethodTable& table_;
+};
 
 }  // namespace shardsolve::krylov
