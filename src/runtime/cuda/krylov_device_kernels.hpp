@@ -46,8 +46,7 @@ krylov::Vectors<Element<T>> elements(const krylov::Vectors<T>& vectors) {
   for (int v = 0; v < krylov::Vectors<T>::most; ++v) {
     result.base[v] = reinterpret_cast<Element<T>*>(vectors.base[v]);
     result.stride[v] = vectors.stride[v];
-    result.column[v] = static_cast<std::remove_reference_t<decltype(result.column[v])>>(
-        vectors.column[v]);
+    result.column[v] = vectors.column[v];
   }
   return result;
 }

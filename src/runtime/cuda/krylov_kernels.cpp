@@ -60,8 +60,8 @@ void CudaKrylovKernels<T>::do_divide_rows(Queue& queue, const WorkInfo& info,
                                           MatrixView<T> target, const std::int32_t* skip) const {
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] {
-    OwnKrylov<T>::divide_rows(cuda.stream(), elements(diagonal), elements(source),
-                              elements(target), skip);
+    OwnKrylov<T>::divide_rows(cuda.stream(), elements(diagonal), elements(source), elements(target),
+                              skip);
   });
 }
 

@@ -106,10 +106,9 @@ struct SumLayout {
     part.blocks = whole(part, part.first_block, block);
     part.end_of_leaves = end_of(part.first_leaf + part.leaves, runtime::dot_leaf);
     part.leaves_in_blocks =
-        part.blocks == 0
-            ? 0
-            : first_whole(end_of(part.first_block + part.blocks, block_rows()), leaf) -
-                  part.first_block * block_leaves;
+        part.blocks == 0 ? 0
+                         : first_whole(end_of(part.first_block + part.blocks, block_rows()), leaf) -
+                               part.first_block * block_leaves;
     return part;
   }
 

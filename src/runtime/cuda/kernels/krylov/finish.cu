@@ -81,7 +81,7 @@ class BlockSums {
     }
     return low;
   }
-  __device__ const E* at(std::int64_t rank, const SumPart& shape, std::int64_t place) const {
+  const __device__ E* at(std::int64_t rank, const SumPart& shape, std::int64_t place) const {
     return table_.parts + table_.offsets[rank] + slot_ * shape.length() + place;
   }
 
@@ -225,6 +225,7 @@ __global__ void __launch_bounds__(most_threads)
         }
       }
       sums[mine] = number_of<E>(all[0]);
+      room.sums[mine] = sums[mine];
     }
     __syncthreads();
   }
@@ -239,8 +240,7 @@ __global__ void __launch_bounds__(most_threads)
 
 template <class E>
 void KrylovDeviceKernels<E>::finish(cudaStream_t stream, const Problem& problem, int reduction,
-                                    const SumTable<E>& sums, State* state,
-                                    const StateRoom& room) {
+                                    const SumTable<E>& sums, State* state, const StateRoom& room) {
   int team = 1;
   while (team * blocks_a_warp < sums.layout.blocks()) {
     team *= 2;
@@ -251,8 +251,8 @@ void KrylovDeviceKernels<E>::finish(cudaStream_t stream, const Problem& problem,
          reduction, sums, state, room, team);
 }
 
-#define SHARDSOLVE_INSTANTIATE(E)                                                             \
-  template void KrylovDeviceKernels<E>::finish(cudaStream_t, const Problem&, int,             \
+#define SHARDSOLVE_INSTANTIATE(E)                                                 \
+  template void KrylovDeviceKernels<E>::finish(cudaStream_t, const Problem&, int, \
                                                const SumTable<E>&, State*, const StateRoom&);
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)

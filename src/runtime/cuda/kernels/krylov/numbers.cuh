@@ -14,7 +14,7 @@ template <class E>
 using SumOf = DotSum<RealPart<E>, parts<E>>;
 
 template <class E>
-__device__ const RealPart<E>* reals(const E& x) {
+const __device__ RealPart<E>* reals(const E& x) {
   return reinterpret_cast<const RealPart<E>*>(&x);
 }
 template <class E>

@@ -95,8 +95,7 @@ __device__ E random_element(std::int64_t stream, std::int64_t row) {
 template <class E>
 class ThreadRows {
  public:
-  __device__ ThreadRows(const RunCall<E>& call, const State& state)
-      : call_(call), state_(state) {}
+  __device__ ThreadRows(const RunCall<E>& call, const State& state) : call_(call), state_(state) {}
 
   /// Rows first, first + 8, ... of the rank, of which those with a bit in `valid` exist.
   __device__ void move_to(std::int64_t first, unsigned valid) {
@@ -284,8 +283,8 @@ class SumWriter {
     const bool in_block = shape_.has_block(block);
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if (is_whole && lane % dot_lanes == 0 && (!in_block || block_leaves_ == 1)) {
-      store_sum(sum, part + (in_block ? shape_.at_block(block)
-                                      : shape_.at_leaf(leaf, block_leaves_)));
+      store_sum(sum,
+                part + (in_block ? shape_.at_block(block) : shape_.at_leaf(leaf, block_leaves_)));
     }
     if (block_leaves_ == 1) {
       return;
@@ -477,8 +476,8 @@ void KrylovDeviceKernels<E>::run(cudaStream_t stream, const Program& program,
          {dim3(threads_a_block)}, call);
 }
 
-#define SHARDSOLVE_INSTANTIATE(E)                                                              \
-  template void KrylovDeviceKernels<E>::run(cudaStream_t, const Program&, const Vectors<E>&,   \
+#define SHARDSOLVE_INSTANTIATE(E)                                                            \
+  template void KrylovDeviceKernels<E>::run(cudaStream_t, const Program&, const Vectors<E>&, \
                                             const State*, const StateRoom&, const SumTable<E>&);
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)

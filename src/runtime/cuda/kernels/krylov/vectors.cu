@@ -171,12 +171,11 @@ void KrylovDeviceKernels<E>::divide_rows(cudaStream_t stream, In diagonal, In so
          target.data(), target.rows(), skip);
 }
 
-#define SHARDSOLVE_INSTANTIATE(E)                                                             \
-  template std::size_t KrylovDeviceKernels<E>::scan_scratch();                                \
-  template void KrylovDeviceKernels<E>::scan(cudaStream_t, In, Scan*, void*);                 \
-  template void KrylovDeviceKernels<E>::scale_exactly(cudaStream_t, int, In, Out);            \
-  template void KrylovDeviceKernels<E>::divide_rows(cudaStream_t, In, In, Out,                \
-                                                    const std::int32_t*);
+#define SHARDSOLVE_INSTANTIATE(E)                                                  \
+  template std::size_t KrylovDeviceKernels<E>::scan_scratch();                     \
+  template void KrylovDeviceKernels<E>::scan(cudaStream_t, In, Scan*, void*);      \
+  template void KrylovDeviceKernels<E>::scale_exactly(cudaStream_t, int, In, Out); \
+  template void KrylovDeviceKernels<E>::divide_rows(cudaStream_t, In, In, Out, const std::int32_t*);
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)
 SHARDSOLVE_INSTANTIATE(Complex<float>)

@@ -29,7 +29,7 @@ template <class E>
 using LaneOf = RowLane<RealPart<E>, parts<E>>;
 
 template <class E>
-__device__ const RealPart<E>* parts_of(const E& x) {
+const __device__ RealPart<E>* parts_of(const E& x) {
   return reinterpret_cast<const RealPart<E>*>(&x);
 }
 
@@ -151,11 +151,11 @@ void SparseDeviceKernels<E>::multiply(cudaStream_t stream, const SparseRows<E>& 
   }
 }
 
-#define SHARDSOLVE_INSTANTIATE(E)                                                               \
-  template void SparseDeviceKernels<E>::pack(cudaStream_t, const std::int32_t*, std::int64_t,   \
-                                             const E*, E*);                                     \
-  template void SparseDeviceKernels<E>::multiply(cudaStream_t, const SparseRows<E>&,            \
-                                                 const RowChoice&, const E*, const E*, E*,      \
+#define SHARDSOLVE_INSTANTIATE(E)                                                             \
+  template void SparseDeviceKernels<E>::pack(cudaStream_t, const std::int32_t*, std::int64_t, \
+                                             const E*, E*);                                   \
+  template void SparseDeviceKernels<E>::multiply(cudaStream_t, const SparseRows<E>&,          \
+                                                 const RowChoice&, const E*, const E*, E*,    \
                                                  const std::int32_t*);
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)
