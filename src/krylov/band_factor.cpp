@@ -1,6 +1,7 @@
 #include "krylov/band_factor.hpp"
 
 #include "core/each_dtype.hpp"
+#include "krylov/band_arithmetic.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -11,25 +12,6 @@
 namespace shardsolve::krylov {
 namespace band {
 namespace {
-
-template <Scalar T>
-T conjugate(T x) {
-  if constexpr (is_complex<T>) {
-    return std::conj(x);
-  } else {
-    return x;
-  }
-}
-
-/// a b without what std::complex does about infinities.
-template <Scalar T>
-T product(T a, T b) {
-  if constexpr (is_complex<T>) {
-    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
-  } else {
-    return a * b;
-  }
-}
 
 /// A block of a dense matrix.
 template <Scalar T>

@@ -100,6 +100,33 @@ std::unique_ptr<LinearOperator<T>> make_identity(std::int64_t rows) {
 }
 
 template <Scalar T>
+std::unique_ptr<LinearOperator<T>> make_jacobi(MatrixView<const T> diagonal) {
+  return std::make_unique<DiagonalOperator<T>>(diagonal.rows(), diagonal);
+}
+
+template <Scalar T>
+std::vector<T> diagonal_to_divide_by(const CsrMatrix<T>& a, const char* use) {
+  std::vector<T> diagonal(static_cast<std::size_t>(a.rows), T{0});
+  for (std::int64_t row = 0; row < a.rows; ++row) {
+    const auto begin = a.column_indices.begin() + a.row_pointers[static_cast<std::size_t>(row)];
+    const auto end = a.column_indices.begin() + a.row_pointers[static_cast<std::size_t>(row) + 1];
+    const auto found = std::lower_bound(begin, end, row);
+    const bool is_there = found != end && *found == row;
+    if (is_there) {
+      diagonal[static_cast<std::size_t>(row)] =
+          a.values[static_cast<std::size_t>(found - a.column_indices.begin())];
+    }
+    if (diagonal[static_cast<std::size_t>(row)] == T{0}) {
+      throw Error(ErrorKind::invalid_argument,
+                  fmt::format("{} divides by the diagonal of A, and in row {} (0-based) it {}; use "
+                              "block_jacobi, or no preconditioner",
+                              use, row, is_there ? "is 0" : "has no entry"));
+    }
+  }
+  return diagonal;
+}
+
+template <Scalar T>
 Operator<T> Operator<T>::callable(RowsOfProduct<T> rows) {
   return Operator(
       [rows = std::move(rows)](mesh::Rank& rank,
@@ -128,34 +155,6 @@ Operator<T> Operator<T>::jacobi(const RightHandSides<T>& diagonal) {
       });
 }
 
-namespace {
-
-/// Throws Error(invalid_argument) if an entry is missing or 0.
-template <Scalar T>
-std::vector<T> diagonal_of(const CsrMatrix<T>& a) {
-  std::vector<T> diagonal(static_cast<std::size_t>(a.rows), T{0});
-  for (std::int64_t row = 0; row < a.rows; ++row) {
-    const auto begin = a.column_indices.begin() + a.row_pointers[static_cast<std::size_t>(row)];
-    const auto end = a.column_indices.begin() + a.row_pointers[static_cast<std::size_t>(row) + 1];
-    const auto found = std::lower_bound(begin, end, row);
-    const bool is_there = found != end && *found == row;
-    if (is_there) {
-      diagonal[static_cast<std::size_t>(row)] =
-          a.values[static_cast<std::size_t>(found - a.column_indices.begin())];
-    }
-    if (diagonal[static_cast<std::size_t>(row)] == T{0}) {
-      throw Error(
-          ErrorKind::invalid_argument,
-          fmt::format("jacobi divides by the diagonal of A, and in row {} (0-based) it {}; use "
-                      "block_jacobi, or no preconditioner",
-                      row, is_there ? "is 0" : "has no entry"));
-    }
-  }
-  return diagonal;
-}
-
-}  // namespace
-
 template <Scalar T>
 Operator<T> Operator<T>::sparse(const SparseMatrix<T>& a) {
   return Operator(
@@ -174,7 +173,7 @@ Operator<T> Operator<T>::sparse(const SparseMatrix<T>& a) {
 template <Scalar T>
 Operator<T> Operator<T>::jacobi(const CsrMatrix<T>& a) {
   sparse::require_square_in_order(a, "jacobi");
-  const auto diagonal = std::make_shared<const std::vector<T>>(diagonal_of(a));
+  const auto diagonal = std::make_shared<const std::vector<T>>(diagonal_to_divide_by(a, "jacobi"));
   return Operator(
       [diagonal](mesh::Rank& rank, const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {
         const auto rows = static_cast<std::int64_t>(diagonal->size());
@@ -191,11 +190,13 @@ Operator<T> Operator<T>::jacobi(const CsrMatrix<T>& a) {
       });
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                               \
-  template std::unique_ptr<LinearOperator<T>> make_identity(std::int64_t rows); \
-  template Operator<T> Operator<T>::callable(RowsOfProduct<T>);                 \
-  template Operator<T> Operator<T>::sparse(const SparseMatrix<T>&);             \
-  template Operator<T> Operator<T>::jacobi(const RightHandSides<T>&);           \
+#define SHARDSOLVE_INSTANTIATE(T)                                                  \
+  template std::unique_ptr<LinearOperator<T>> make_identity(std::int64_t rows);    \
+  template std::unique_ptr<LinearOperator<T>> make_jacobi(MatrixView<const T>);    \
+  template std::vector<T> diagonal_to_divide_by(const CsrMatrix<T>&, const char*); \
+  template Operator<T> Operator<T>::callable(RowsOfProduct<T>);                    \
+  template Operator<T> Operator<T>::sparse(const SparseMatrix<T>&);                \
+  template Operator<T> Operator<T>::jacobi(const RightHandSides<T>&);              \
   template Operator<T> Operator<T>::jacobi(const CsrMatrix<T>&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

@@ -11,9 +11,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
-#include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,41 +20,6 @@ namespace {
 using krylov::Method;
 using krylov::Options;
 using krylov::Status;
-
-Mesh& sparse_mesh_of(std::int64_t ranks) {
-  static std::map<std::int64_t, Mesh> meshes;
-  const auto found = meshes.find(ranks);
-  return found != meshes.end() ? found->second
-                               : meshes.emplace(ranks, Mesh::host(ranks)).first->second;
-}
-
-/// A preconditioner for the mesh and cut that it is used on.
-template <Scalar T>
-using MakeOperator = std::function<Operator<T>(Mesh&, const SlabLayout&)>;
-
-/// Solves on every cut; all give the same bits, and what converged is solved.
-template <Scalar T>
-Answer<T> solve_sparse_everywhere(const System<T>& system, const Options& options,
-                                  const MakeOperator<T>& make = {}) {
-  const CsrMatrix<T> a = csr_of(system);
-  const auto solve = [&](const SlabLayout& layout) {
-    Mesh& mesh = sparse_mesh_of(layout.ranks());
-    std::optional<Operator<T>> m;
-    if (make) {
-      m = make(mesh, layout);
-    }
-    return solve_sparse_on(mesh, layout, system, a, m ? &*m : nullptr, options);
-  };
-  const Answer<T> alone = solve(SlabLayout::even(system.n, 1, 1));
-  for (const SlabLayout& layout : cuts_of(system.n)) {
-    EXPECT_TRUE(same_bits(solve(layout), alone)) << system.name << " on " << layout.ranks();
-  }
-  if (krylov::is_converged(alone.result.status)) {
-    EXPECT_LE(true_residual(system, alone.x), 1.01 * options.rtol + 50 * unit_roundoff<T>)
-        << alone.result.message;
-  }
-  return alone;
-}
 
 template <Scalar T>
 Options sparse_options(Method method) {

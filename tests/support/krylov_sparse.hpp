@@ -5,7 +5,13 @@
 
 #include <shardsolve/sparse.hpp>
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -49,6 +55,42 @@ Answer<T> solve_sparse_on(Mesh& mesh, const SlabLayout& layout, const System<T>&
                           const krylov::Options& options) {
   const SparseMatrix<T> on_mesh(mesh, a, layout);
   return solve_on(mesh, layout, system, Operator<T>::sparse(on_mesh), m, options);
+}
+
+/// A mesh for each number of ranks, kept for all tests.
+inline Mesh& sparse_mesh_of(std::int64_t ranks) {
+  static std::map<std::int64_t, Mesh> meshes;
+  const auto found = meshes.find(ranks);
+  return found != meshes.end() ? found->second
+                               : meshes.emplace(ranks, Mesh::host(ranks)).first->second;
+}
+
+/// A preconditioner for the mesh and cut that it is used on.
+template <Scalar T>
+using MakeOperator = std::function<Operator<T>(Mesh&, const SlabLayout&)>;
+
+/// Solves on every cut; all give the same bits, and what converged is solved.
+template <Scalar T>
+Answer<T> solve_sparse_everywhere(const System<T>& system, const krylov::Options& options,
+                                  const MakeOperator<T>& make = {}) {
+  const CsrMatrix<T> a = csr_of(system);
+  const auto solve = [&](const SlabLayout& layout) {
+    Mesh& mesh = sparse_mesh_of(layout.ranks());
+    std::optional<Operator<T>> m;
+    if (make) {
+      m = make(mesh, layout);
+    }
+    return solve_sparse_on(mesh, layout, system, a, m ? &*m : nullptr, options);
+  };
+  const Answer<T> alone = solve(SlabLayout::even(system.n, 1, 1));
+  for (const SlabLayout& layout : cuts_of(system.n)) {
+    EXPECT_TRUE(same_bits(solve(layout), alone)) << system.name << " on " << layout.ranks();
+  }
+  if (krylov::is_converged(alone.result.status)) {
+    EXPECT_LE(true_residual(system, alone.x), 1.01 * options.rtol + 50 * unit_roundoff<T>)
+        << alone.result.message;
+  }
+  return alone;
 }
 
 }  // namespace shardsolve::testing::krylov_problems
