@@ -50,7 +50,7 @@ void expect_same_product(const CsrMatrix<T>& a, std::int64_t lanes, std::int64_t
     DenseMatrix<T> y = untouched;
     using E = Element<T>;
     runtime::cuda::SparseDeviceKernels<E>::multiply(
-        no_stream, elements(rows), chosen, reinterpret_cast<const E*>(x.data()),
+        no_stream, runtime::cuda::elements(rows), chosen, reinterpret_cast<const E*>(x.data()),
         halo.empty() ? nullptr : reinterpret_cast<const E*>(halo.data()), elements(y.view()).data(),
         done);
     return y;
