@@ -8,6 +8,7 @@
 #include "krylov/lanczos.hpp"
 #include "krylov/linear_operator.hpp"
 #include "krylov/operators.hpp"
+#include "runtime/krylov_kernels.hpp"
 #include "sparse/csr_checks.hpp"
 #include "sparse/operator.hpp"
 
@@ -243,7 +244,8 @@ class Cycle final : public LinearOperator<T> {
       inverse_->apply(queue, r, z, skip);
       return;
     }
-    const auto& kernels = rank.kernels<T>();
+    const auto& kernels = rank.kernels<runtime::KrylovKernels<T>>();
+    constexpr RealOf<T> one{1};
     // z = S r
     smoother_->apply(rank, queue, r, sum_.data(), skip);
     // z += P (cycle) P^H (r - A z)
@@ -251,11 +253,11 @@ class Cycle final : public LinearOperator<T> {
     down_->apply(queue, residual_.data(), coarse_residual_.data(), skip);
     next_->apply(rank, queue, coarse_residual_.data(), coarse_sum_.data(), skip);
     up_->apply(queue, coarse_sum_.data(), correction_.data(), skip);
-    kernels.add(queue, T{1}, correction_, sum_);
+    kernels.combine(queue, one, correction_, one, sum_, skip);
     // z += S (r - A z)
     take_residual(rank, queue, r, skip);
     smoother_->apply(rank, queue, residual_.data(), correction_.data(), skip);
-    kernels.add(queue, T{1}, correction_, sum_);
+    kernels.combine(queue, one, correction_, one, sum_, skip);
     identity_->apply(rank, queue, sum_.data(), z, skip);
   }
 
@@ -269,10 +271,11 @@ class Cycle final : public LinearOperator<T> {
   /// residual = r - A sum.
   void take_residual(mesh::Rank& rank, runtime::Queue& queue, const T* r,
                      const std::int32_t* skip) {
-    const auto& kernels = rank.kernels<T>();
+    const auto& kernels = rank.kernels<runtime::KrylovKernels<T>>();
+    constexpr RealOf<T> one{1};
     a_->apply(rank, queue, sum_.data(), correction_.data(), skip);
-    kernels.copy(queue, MatrixView<const T>(r, residual_.rows(), 1), residual_);
-    kernels.add(queue, T{-1}, correction_, residual_);
+    kernels.combine(queue, one, {r, residual_.rows(), 1}, RealOf<T>{0}, residual_, skip);
+    kernels.combine(queue, -one, correction_, one, residual_, skip);
   }
 
   std::shared_ptr<const Hierarchy<T>> hierarchy_;

@@ -145,8 +145,7 @@ class Solve {
     const MatrixView<T> x = add_vectors(rounds);
     const auto method = make_method<T>(problem, rounds);
     while (rounds.may_go_on()) {
-      method->enqueue(rounds);
-      rounds.end_round();
+      rounds.take_turn([&] { method->enqueue(rounds); });
     }
     found.state = rounds.state();
     found.records = rounds.records(found.state);

@@ -59,6 +59,13 @@ class KrylovKernels {
     do_divide_rows(queue, {.name = "jacobi", .flops = static_cast<double>(target.rows())}, diagonal,
                    source, target, skip);
   }
+  /// y = a x + b y, each part of a row as fma(a, x, b y), or a x if b is 0; unless *skip is not 0.
+  void combine(Queue& queue, RealOf<T> a, MatrixView<const T> x, RealOf<T> b, MatrixView<T> y,
+               const std::int32_t* skip) const {
+    require(same_shape(x, y) && x.columns() == 1, "combine");
+    do_combine(queue, {.name = "combine", .flops = multiply_add<T> * static_cast<double>(x.rows())},
+               a, x, b, y, skip);
+  }
 
  protected:
   virtual void do_scan(Queue& queue, const WorkInfo& info, MatrixView<const T> x,
@@ -74,6 +81,8 @@ class KrylovKernels {
   virtual void do_divide_rows(Queue& queue, const WorkInfo& info, MatrixView<const T> diagonal,
                               MatrixView<const T> source, MatrixView<T> target,
                               const std::int32_t* skip) const = 0;
+  virtual void do_combine(Queue& queue, const WorkInfo& info, RealOf<T> a, MatrixView<const T> x,
+                          RealOf<T> b, MatrixView<T> y, const std::int32_t* skip) const = 0;
 };
 
 }  // namespace shardsolve::runtime

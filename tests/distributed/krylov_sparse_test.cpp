@@ -68,7 +68,7 @@ TYPED_TEST(KrylovSparse, JacobiOfTheMatrix_HasTheBitsOfTheDiagonal) {
   for (std::int64_t i = 0; i < 100; ++i) {
     diagonal.block(0)(i, 0) = system.entry(i, i);
   }
-  const Operator<T> given = Operator<T>::jacobi(diagonal);
+  const Operator<T> given = Operator<T>::jacobi(to_devices(diagonal));
   EXPECT_TRUE(same_bits(solve_sparse_on(sparse_mesh_of(1), one, system, a, &given, options), ours));
 }
 

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -57,34 +56,34 @@ Answer<T> solve_sparse_on(Mesh& mesh, const SlabLayout& layout, const System<T>&
   return solve_on(mesh, layout, system, Operator<T>::sparse(on_mesh), m, options);
 }
 
-/// A mesh for each number of ranks, kept for all tests.
-inline Mesh& sparse_mesh_of(std::int64_t ranks) {
-  static std::map<std::int64_t, Mesh> meshes;
-  const auto found = meshes.find(ranks);
-  return found != meshes.end() ? found->second
-                               : meshes.emplace(ranks, Mesh::host(ranks)).first->second;
+/// A mesh for each number of ranks, kept for all tests; of GPUs if there are some to test.
+inline Mesh& sparse_mesh_of(std::int64_t ranks) { return transfer_mesh(ranks); }
+/// One CPU rank.
+inline Mesh& cpu_rank() {
+  static Mesh mesh = Mesh::host(1);
+  return mesh;
 }
 
 /// A preconditioner for the mesh and cut that it is used on.
 template <Scalar T>
 using MakeOperator = std::function<Operator<T>(Mesh&, const SlabLayout&)>;
 
-/// Solves on every cut; all give the same bits, and what converged is solved.
+/// Solves on one CPU rank and on every cut; all give the same bits, and what converged is solved.
 template <Scalar T>
 Answer<T> solve_sparse_everywhere(const System<T>& system, const krylov::Options& options,
                                   const MakeOperator<T>& make = {}) {
   const CsrMatrix<T> a = csr_of(system);
-  const auto solve = [&](const SlabLayout& layout) {
-    Mesh& mesh = sparse_mesh_of(layout.ranks());
+  const auto solve = [&](Mesh& mesh, const SlabLayout& layout) {
     std::optional<Operator<T>> m;
     if (make) {
       m = make(mesh, layout);
     }
     return solve_sparse_on(mesh, layout, system, a, m ? &*m : nullptr, options);
   };
-  const Answer<T> alone = solve(SlabLayout::even(system.n, 1, 1));
+  const Answer<T> alone = solve(cpu_rank(), SlabLayout::even(system.n, 1, 1));
   for (const SlabLayout& layout : cuts_of(system.n)) {
-    EXPECT_TRUE(same_bits(solve(layout), alone)) << system.name << " on " << layout.ranks();
+    EXPECT_TRUE(same_bits(solve(sparse_mesh_of(layout.ranks()), layout), alone))
+        << system.name << " on " << layout.ranks();
   }
   if (krylov::is_converged(alone.result.status)) {
     EXPECT_LE(true_residual(system, alone.x), 1.01 * options.rtol + 50 * unit_roundoff<T>)

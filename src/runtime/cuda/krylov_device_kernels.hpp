@@ -35,6 +35,8 @@ struct KrylovDeviceKernels {
                      const krylov::StateRoom& room);
   static void divide_rows(cudaStream_t stream, In diagonal, In source, Out target,
                           const std::int32_t* skip);
+  static void combine(cudaStream_t stream, RealPart<E> a, In x, RealPart<E> b, Out y,
+                      const std::int32_t* skip);
 };
 
 /// The same vectors and sums as the kernels take them.

@@ -65,6 +65,15 @@ void CudaKrylovKernels<T>::do_divide_rows(Queue& queue, const WorkInfo& info,
   });
 }
 
+template <Scalar T>
+void CudaKrylovKernels<T>::do_combine(Queue& queue, const WorkInfo& info, RealOf<T> a,
+                                      MatrixView<const T> x, RealOf<T> b, MatrixView<T> y,
+                                      const std::int32_t* skip) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info,
+              [&] { OwnKrylov<T>::combine(cuda.stream(), a, elements(x), b, elements(y), skip); });
+}
+
 template class CudaKrylovKernels<float>;
 template class CudaKrylovKernels<double>;
 template class CudaKrylovKernels<std::complex<float>>;

@@ -365,6 +365,41 @@ void finish_best(const SumTable<typename Work<Real, width>::T>& table, std::int6
   finish_plain<Real, width>(table, used, sums);
 }
 
+/// Of `count` reals; see KrylovKernels::combine.
+template <class Real>
+SHARDSOLVE_INLINE void combine_parts(Real a, const Real* x, Real b, Real* y, std::int64_t count) {
+  if (b == 0) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      y[i] = a * x[i];
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) {
+      y[i] = fused_multiply_add(a, x[i], b * y[i]);
+    }
+  }
+}
+template <class Real>
+void combine_plain(Real a, const Real* x, Real b, Real* y, std::int64_t count) {
+  combine_parts(a, x, b, y, count);
+}
+#if defined(__x86_64__)
+template <class Real>
+__attribute__((target("avx2,fma"))) void combine_with_fma(Real a, const Real* x, Real b, Real* y,
+                                                          std::int64_t count) {
+  combine_parts(a, x, b, y, count);
+}
+#endif
+template <class Real>
+void combine_best(Real a, const Real* x, Real b, Real* y, std::int64_t count) {
+#if defined(__x86_64__)
+  if (has_fma()) {
+    combine_with_fma(a, x, b, y, count);
+    return;
+  }
+#endif
+  combine_plain(a, x, b, y, count);
+}
+
 template <Scalar T>
 bool stop_asked(const SumTable<T>& table) {
   for (std::int64_t r = 0; r < table.layout.ranks; ++r) {
@@ -463,6 +498,19 @@ void HostKrylovKernels<T>::do_divide_rows(Queue& queue, const WorkInfo& info,
       } else {
         target(i, 0) = source(i, 0) / diagonal(i, 0);
       }
+    }
+  });
+}
+
+template <Scalar T>
+void HostKrylovKernels<T>::do_combine(Queue& queue, const WorkInfo& info, RealOf<T> a,
+                                      MatrixView<const T> x, RealOf<T> b, MatrixView<T> y,
+                                      const std::int32_t* skip) const {
+  launch(queue, info, {x, Operand(skip, 1)}, {y}, [=] {
+    if (*skip == 0) {
+      constexpr std::int64_t width = is_complex<T> ? 2 : 1;
+      krylov_host::combine_best(a, reinterpret_cast<const RealOf<T>*>(x.data()), b,
+                                reinterpret_cast<RealOf<T>*>(y.data()), width * x.rows());
     }
   });
 }

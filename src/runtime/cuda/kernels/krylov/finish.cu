@@ -247,8 +247,8 @@ void KrylovDeviceKernels<E>::finish(cudaStream_t stream, const Problem& problem,
   }
   static_assert(most_warps <= most_threads / 32);
   const int teams = std::clamp(sums.slots, 1, most_threads / 32 / team);
-  launch(stream, &finish_reduction<E>, 1, {dim3(static_cast<unsigned>(32 * team * teams))}, problem,
-         reduction, sums, state, room, team);
+  launch_early(stream, &finish_reduction<E>, 1, {dim3(static_cast<unsigned>(32 * team * teams))},
+               problem, reduction, sums, state, room, team);
 }
 
 #define SHARDSOLVE_INSTANTIATE(E)                                                 \

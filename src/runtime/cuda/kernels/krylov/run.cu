@@ -471,9 +471,9 @@ void KrylovDeviceKernels<E>::run(cudaStream_t stream, const Program& program,
   }
   const std::int64_t rows_a_chunk = call.chunk * dot_leaf;
   call.chunks = vectors.first_row / rows_a_chunk;
-  launch(stream, &run_program<E>,
-         divide_up(vectors.first_row + vectors.rows, rows_a_chunk) - call.chunks,
-         {dim3(threads_a_block)}, call);
+  launch_early(stream, &run_program<E>,
+               divide_up(vectors.first_row + vectors.rows, rows_a_chunk) - call.chunks,
+               {dim3(threads_a_block)}, call);
 }
 
 #define SHARDSOLVE_INSTANTIATE(E)                                                            \

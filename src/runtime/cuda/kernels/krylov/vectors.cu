@@ -137,6 +137,50 @@ __global__ void __launch_bounds__(threads_a_block)
   }
 }
 
+template <class E>
+__device__ E combination(RealPart<E> a, E x, RealPart<E> b, E y) {
+  if constexpr (parts<E> == 2) {
+    return {combination(a, x.re, b, y.re), combination(a, x.im, b, y.im)};
+  } else {
+    return fused_multiply_add(a, x, b * y);
+  }
+}
+template <class E>
+__device__ E product(RealPart<E> a, E x) {
+  if constexpr (parts<E> == 2) {
+    return {a * x.re, a * x.im};
+  } else {
+    return a * x;
+  }
+}
+
+template <class E>
+__global__ void __launch_bounds__(threads_a_block)
+    combine_rows(RealPart<E> a, const E* x, RealPart<E> b, E* y, std::int64_t rows,
+                 const std::int32_t* skip) {
+  begin_after_last();
+  if (*skip != 0) {
+    return;
+  }
+  const std::int64_t first =
+      std::int64_t{blockIdx.x} * threads_a_block * rows_a_thread + threadIdx.x;
+  E numbers[rows_a_thread];
+#pragma unroll
+  for (int e = 0; e < rows_a_thread; ++e) {
+    const std::int64_t i = first + e * threads_a_block;
+    if (i < rows) {
+      numbers[e] = b == 0 ? product(a, x[i]) : combination(a, x[i], b, y[i]);
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < rows_a_thread; ++e) {
+    const std::int64_t i = first + e * threads_a_block;
+    if (i < rows) {
+      y[i] = numbers[e];
+    }
+  }
+}
+
 }  // namespace
 
 template <class E>
@@ -166,16 +210,26 @@ void KrylovDeviceKernels<E>::scale_exactly(cudaStream_t stream, int exponent, In
 template <class E>
 void KrylovDeviceKernels<E>::divide_rows(cudaStream_t stream, In diagonal, In source, Out target,
                                          const std::int32_t* skip) {
-  launch(stream, &divide<E>, divide_up(target.rows(), threads_a_block * rows_a_thread),
-         {dim3(threads_a_block)}, diagonal.empty() ? nullptr : diagonal.data(), source.data(),
-         target.data(), target.rows(), skip);
+  launch_early(stream, &divide<E>, divide_up(target.rows(), threads_a_block * rows_a_thread),
+               {dim3(threads_a_block)}, diagonal.empty() ? nullptr : diagonal.data(), source.data(),
+               target.data(), target.rows(), skip);
 }
 
-#define SHARDSOLVE_INSTANTIATE(E)                                                  \
-  template std::size_t KrylovDeviceKernels<E>::scan_scratch();                     \
-  template void KrylovDeviceKernels<E>::scan(cudaStream_t, In, Scan*, void*);      \
-  template void KrylovDeviceKernels<E>::scale_exactly(cudaStream_t, int, In, Out); \
-  template void KrylovDeviceKernels<E>::divide_rows(cudaStream_t, In, In, Out, const std::int32_t*);
+template <class E>
+void KrylovDeviceKernels<E>::combine(cudaStream_t stream, RealPart<E> a, In x, RealPart<E> b, Out y,
+                                     const std::int32_t* skip) {
+  launch_early(stream, &combine_rows<E>, divide_up(x.rows(), threads_a_block * rows_a_thread),
+               {dim3(threads_a_block)}, a, x.data(), b, y.data(), x.rows(), skip);
+}
+
+#define SHARDSOLVE_INSTANTIATE(E)                                                                \
+  template std::size_t KrylovDeviceKernels<E>::scan_scratch();                                   \
+  template void KrylovDeviceKernels<E>::scan(cudaStream_t, In, Scan*, void*);                    \
+  template void KrylovDeviceKernels<E>::scale_exactly(cudaStream_t, int, In, Out);               \
+  template void KrylovDeviceKernels<E>::divide_rows(cudaStream_t, In, In, Out,                   \
+                                                    const std::int32_t*);                        \
+  template void KrylovDeviceKernels<E>::combine(cudaStream_t, RealPart<E>, In, RealPart<E>, Out, \
+                                                const std::int32_t*);
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)
 SHARDSOLVE_INSTANTIATE(Complex<float>)
