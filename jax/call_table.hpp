@@ -75,6 +75,7 @@ class ShortList {
     }
   }
 
+  constexpr void add(const T& value) { values_.at(size_++) = value; }
   constexpr std::size_t size() const { return size_; }
   constexpr const T& operator[](std::size_t index) const { return values_.at(index); }
   constexpr const T* begin() const { return values_.data(); }
@@ -114,7 +115,7 @@ struct Option {
   std::string_view name;
   OptionValue unset;  ///< what stands for "not given"
 };
-constexpr std::size_t most_options = 6;
+constexpr std::size_t most_options = 12;
 using Options = std::array<OptionValue, most_options>;
 
 class Task;

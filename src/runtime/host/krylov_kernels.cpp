@@ -9,6 +9,8 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <cstring>
+#include <limits>
 #include <vector>
 
 namespace shardsolve::runtime::host {
@@ -375,6 +377,20 @@ bool stop_asked(const SumTable<T>& table) {
   return false;
 }
 
+template <Scalar T>
+void scale_rows(int exponent, MatrixView<const T> source, MatrixView<T> target) {
+  for (std::int64_t j = 0; j < target.columns(); ++j) {
+    for (std::int64_t i = 0; i < target.rows(); ++i) {
+      if constexpr (is_complex<T>) {
+        target(i, j) = {std::ldexp(source(i, j).real(), exponent),
+                        std::ldexp(source(i, j).imag(), exponent)};
+      } else {
+        target(i, j) = std::ldexp(source(i, j), exponent);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace krylov_host
 
@@ -400,18 +416,8 @@ template <Scalar T>
 void HostKrylovKernels<T>::do_scale_exactly(Queue& queue, const WorkInfo& info, int exponent,
                                             MatrixView<const T> source,
                                             MatrixView<T> target) const {
-  launch(queue, info, {source}, {target}, [=] {
-    for (std::int64_t j = 0; j < target.columns(); ++j) {
-      for (std::int64_t i = 0; i < target.rows(); ++i) {
-        if constexpr (is_complex<T>) {
-          target(i, j) = {std::ldexp(source(i, j).real(), exponent),
-                          std::ldexp(source(i, j).imag(), exponent)};
-        } else {
-          target(i, j) = std::ldexp(source(i, j), exponent);
-        }
-      }
-    }
-  });
+  launch(queue, info, {source}, {target},
+         [=] { krylov_host::scale_rows(exponent, source, target); });
 }
 
 template <Scalar T>
@@ -440,6 +446,52 @@ void HostKrylovKernels<T>::do_finish(Queue& queue, const WorkInfo& info,
       krylov_host::finish_best<RealOf<T>, width>(
           sums, std::min<std::int64_t>(sums.slots, sums.fixed + state->columns), room.sums);
       krylov::step(problem, *state, room, reduction, krylov_host::stop_asked(sums), room.sums);
+    }
+  });
+}
+
+template <Scalar T>
+void HostKrylovKernels<T>::do_clear(Queue& queue, const WorkInfo& info, void* memory,
+                                    std::int64_t bytes) const {
+  launch(queue, info, {}, {Operand(static_cast<char*>(memory), bytes)},
+         [=] { std::memset(memory, 0, static_cast<std::size_t>(bytes)); });
+}
+
+template <Scalar T>
+void HostKrylovKernels<T>::do_begin(Queue& queue, const WorkInfo& info,
+                                    const krylov::Problem& problem, const Scan* of_b,
+                                    const Scan* of_x, const std::int64_t* boundaries,
+                                    std::int64_t ranks, krylov::SolveState* solve) const {
+  launch(queue, info, {Operand(of_b, ranks), Operand(of_x, of_x == nullptr ? 0 : ranks)},
+         {Operand(solve, 1)}, [=] {
+           *solve = krylov::begin_solve(problem, krylov::merged(of_b, boundaries, ranks),
+                                        krylov::merged(of_x, boundaries, ranks),
+                                        std::numeric_limits<RealOf<T>>::max_exponent);
+         });
+}
+
+template <Scalar T>
+void HostKrylovKernels<T>::do_end(Queue& queue, const WorkInfo& info,
+                                  const krylov::Problem& problem, const Scan* of_x,
+                                  std::int64_t ranks, krylov::SolveState* solve,
+                                  krylov::Report* report, RealOf<T>* figures) const {
+  launch(queue, info, {Operand(of_x, ranks)},
+         {Operand(solve, 1), Operand(report, 1), Operand(figures, 3)},
+         [=] { krylov::end_solve(problem, of_x, ranks, *solve, *report, figures); });
+}
+
+template <Scalar T>
+void HostKrylovKernels<T>::do_scale_for(Queue& queue, const WorkInfo& info,
+                                        typename KrylovKernels<T>::Way way,
+                                        const krylov::SolveState* solve, MatrixView<const T> source,
+                                        MatrixView<T> target) const {
+  launch(queue, info, {source, Operand(solve, 1)}, {target}, [=] {
+    const auto exponent = static_cast<int>(
+        way == KrylovKernels<T>::Way::to_solve ? solve->exponent : -solve->exponent);
+    if (krylov::is_zero_vector(*solve)) {
+      std::fill_n(target.data(), target.rows(), T{0});
+    } else {
+      krylov_host::scale_rows(exponent, source, target);
     }
   });
 }

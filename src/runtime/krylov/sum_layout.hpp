@@ -71,6 +71,13 @@ struct SumLayout {
     return leaves;
   }
 
+  /// No part of n rows is longer, however they are cut.
+  static std::int64_t most_length(std::int64_t n) {
+    const std::int64_t leaves = block_leaves_of(n);
+    const std::int64_t blocks = (n + leaves * runtime::dot_leaf - 1) / (leaves * runtime::dot_leaf);
+    return blocks + 2 * leaves + 4 * runtime::dot_leaf;
+  }
+
   SHARDSOLVE_HOST_DEVICE std::int64_t block_rows() const {
     return block_leaves * runtime::dot_leaf;
   }
