@@ -5,6 +5,7 @@
 #include "runtime/kernel_set.hpp"
 #include "runtime/krylov/ends.hpp"
 #include "runtime/krylov/program.hpp"
+#include "runtime/krylov_scan.hpp"
 #include "runtime/operand_shapes.hpp"
 #include "runtime/queue.hpp"
 

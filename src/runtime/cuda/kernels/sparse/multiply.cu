@@ -1,0 +1,166 @@
+/// Products with sparse matrices. Compiled with --fmad=false: what is fused is written so.
+///
+/// A thread has one lane of a row (sparse_row_sum.hpp), neighbours in a warp have the lanes of one
+/// row after the other.
+#include "runtime/cuda/kernels/launch.cuh"
+#include "runtime/cuda/sparse_device_kernels.hpp"
+#include "runtime/sparse_row_sum.hpp"
+
+#include <cstdint>
+
+namespace shardsolve::runtime::cuda {
+namespace {
+
+constexpr int threads_a_block = 256;
+/// Entries of a lane that are under way at once.
+constexpr int entries_at_once = 4;
+
+template <class E>
+struct ProductCall {
+  SparseRows<E> a;
+  RowChoice chosen;
+  const E* x;
+  const E* halo;
+  E* y;
+  const std::int32_t* done;
+};
+
+template <class E>
+using LaneOf = RowLane<RealPart<E>, parts<E>>;
+
+template <class E>
+const __device__ RealPart<E>* parts_of(const E& x) {
+  return reinterpret_cast<const RealPart<E>*>(&x);
+}
+
+template <bool has_halo, class E>
+__device__ E entry_of(const ProductCall<E>& call, std::int32_t column) {
+  if constexpr (has_halo) {
+    return column < call.a.own ? call.x[column] : call.halo[column - call.a.own];
+  } else {
+    return call.x[column];
+  }
+}
+
+/// The first of `lanes` neighbours gets their sum.
+template <int lanes, class E>
+__device__ void add_lanes(LaneOf<E>& sum) {
+#pragma unroll
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+    LaneOf<E> other{};
+#pragma unroll
+    for (int at = 0; at < parts<E>; ++at) {
+      other.part[at] = __shfl_xor_sync(0xffffffffU, sum.part[at], distance);
+    }
+    sum.add(other);
+  }
+}
+
+template <class E>
+__device__ void store_row(const LaneOf<E>& sum, E* place) {
+  if constexpr (parts<E> == 2) {
+    *place = {sum.part[0], sum.part[1]};
+  } else {
+    *place = sum.part[0];
+  }
+}
+
+template <int lanes, bool has_halo, class E>
+__global__ void __launch_bounds__(threads_a_block)
+    multiply_rows(const __grid_constant__ ProductCall<E> call) {
+  begin_after_last();
+  if (call.done != nullptr && *call.done != 0) {
+    return;
+  }
+  const std::int64_t thread = std::int64_t{blockIdx.x} * threads_a_block + threadIdx.x;
+  const std::int64_t number = thread / lanes;
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  LaneOf<E> sum{};
+  std::int64_t row = 0;
+  if (number < call.chosen.count) {
+    row = call.chosen.list == nullptr ? call.chosen.first + number : call.chosen.list[number];
+    const std::int64_t end = call.a.row_pointers[row + 1];
+    for (std::int64_t k = call.a.row_pointers[row] + lane; k < end; k += entries_at_once * lanes) {
+      E values[entries_at_once];
+      E factors[entries_at_once];
+#pragma unroll
+      for (int e = 0; e < entries_at_once; ++e) {
+        if (k + e * lanes < end) {
+          values[e] = call.a.values[k + e * lanes];
+          factors[e] = entry_of<has_halo>(call, call.a.columns[k + e * lanes]);
+        }
+      }
+#pragma unroll
+      for (int e = 0; e < entries_at_once; ++e) {
+        if (k + e * lanes < end) {
+          sum.multiply_add(parts_of(values[e]), parts_of(factors[e]));
+        }
+      }
+    }
+  }
+  add_lanes<lanes, E>(sum);
+  if (lane == 0 && number < call.chosen.count) {
+    store_row(sum, call.y + row);
+  }
+}
+
+template <class E>
+__global__ void __launch_bounds__(threads_a_block)
+    pack_entries(const std::int32_t* places, std::int64_t count, const E* x, E* packed) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads_a_block + threadIdx.x;
+  if (i < count) {
+    packed[i] = x[places[i]];
+  }
+}
+
+template <int lanes, class E>
+void multiply_in_lanes(cudaStream_t stream, const ProductCall<E>& call) {
+  const std::int64_t blocks = divide_up(call.chosen.count * lanes, threads_a_block);
+  launch(stream,
+         call.halo == nullptr ? &multiply_rows<lanes, false, E> : &multiply_rows<lanes, true, E>,
+         blocks, {dim3(threads_a_block)}, call);
+}
+
+}  // namespace
+
+template <class E>
+void SparseDeviceKernels<E>::pack(cudaStream_t stream, const std::int32_t* places,
+                                  std::int64_t count, const E* x, E* packed) {
+  launch(stream, &pack_entries<E>, divide_up(count, threads_a_block), {dim3(threads_a_block)},
+         places, count, x, packed);
+}
+
+template <class E>
+void SparseDeviceKernels<E>::multiply(cudaStream_t stream, const SparseRows<E>& a,
+                                      const RowChoice& chosen, const E* x, const E* halo, E* y,
+                                      const std::int32_t* done) {
+  const ProductCall<E> call{a, chosen, x, halo, y, done};
+  switch (a.lanes) {
+    case 1:
+      return multiply_in_lanes<1>(stream, call);
+    case 2:
+      return multiply_in_lanes<2>(stream, call);
+    case 4:
+      return multiply_in_lanes<4>(stream, call);
+    case 8:
+      return multiply_in_lanes<8>(stream, call);
+    case 16:
+      return multiply_in_lanes<16>(stream, call);
+    default:
+      return multiply_in_lanes<32>(stream, call);
+  }
+}
+
+#define SHARDSOLVE_INSTANTIATE(E)                                                             \
+  template void SparseDeviceKernels<E>::pack(cudaStream_t, const std::int32_t*, std::int64_t, \
+                                             const E*, E*);                                   \
+  template void SparseDeviceKernels<E>::multiply(cudaStream_t, const SparseRows<E>&,          \
+                                                 const RowChoice&, const E*, const E*, E*,    \
+                                                 const std::int32_t*);
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(Complex<float>)
+SHARDSOLVE_INSTANTIATE(Complex<double>)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::runtime::cuda
