@@ -67,6 +67,9 @@ nlohmann::json describe(const CallBuffer& buffer) {
     case Kind::any:
       shape = nlohmann::json::array();
       break;
+    case Kind::vectors:
+      shape = nlohmann::json::array({"vectors", "length"});
+      break;
   }
   const bool turned = buffer.kind == Kind::sides || buffer.kind == Kind::columns;
   return {{"name", buffer.name},

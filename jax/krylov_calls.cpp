@@ -52,22 +52,22 @@ constexpr std::array<std::string_view, krylov::most_shown> shown_names{
     "shown 0", "shown 1", "shown 2", "shown 3", "shown 4", "shown 5"};
 
 // Operands and results that come before the vectors, in each case.
-constexpr CallBuffers scan_buffers = {.operands = {any("x")},
-                                      .results = {any("scans", Element::words)}};
+constexpr CallBuffers scan_buffers = {
+    .operands = {any("x")}, .results = {any("scans", Element::words), any("work", Element::words)}};
 constexpr CallBuffers begin_buffers = {
     .operands = {any("b"), any("x0"), any("scans", Element::words),
                  any("guess scans", Element::words), any("cut", Element::words),
                  any("rank", Element::words)},
     .results = {any("state", Element::words), any("room", Element::words), any("parts"),
-                any("hidden")}};
+                vectors("hidden")}};
 constexpr CallBuffers stage_buffers = {
     .operands = {any("state", Element::words), any("room", Element::words), any("parts"),
-                 any("hidden"), any("diagonal"), any("gathered"), any("cut", Element::words),
+                 vectors("hidden"), any("diagonal"), any("gathered"), any("cut", Element::words),
                  any("rank", Element::words)},
     .results = {any("state", Element::words), any("room", Element::words), any("parts"),
-                any("hidden")}};
+                vectors("hidden")}};
 constexpr CallBuffers end_buffers = {
-    .operands = {any("hidden"), any("state", Element::words), any("scans", Element::words),
+    .operands = {vectors("hidden"), any("state", Element::words), any("scans", Element::words),
                  any("cut", Element::words), any("rank", Element::words)},
     .results = {any("x"), any("report", Element::words), any("figures", Element::real)}};
 
@@ -201,6 +201,7 @@ void run(const LocalTask& task, const LocalCall& call) {
 void scan(const LocalTask& task) {
   static constexpr const CallBuffers& at = scan_buffers;
   task.require_length(at["scans"], CallBuilder::scan_words);
+  task.require_length(at["work"], krylov::scan_work / word);
   LocalCall call;
   call.step = LocalCall::Step::scan;
   call.dtype = task.dtype;
@@ -209,6 +210,7 @@ void scan(const LocalTask& task) {
   call.problem.n = call.rows;
   call.x = {task.at(at["x"]).data, call.rows * element_bytes_of(task.dtype)};
   call.scans = {task.at(at["scans"]).data, sizeof(runtime::Scan)};
+  call.work = {task.at(at["work"]).data, krylov::scan_work};
   run(task, call);
 }
 
@@ -402,6 +404,7 @@ nlohmann::json describe_krylov() {
                         word;
   all["state_words"] = CallBuilder::state_words;
   all["scan_words"] = CallBuilder::scan_words;
+  all["scan_work_words"] = krylov::scan_work / word;
   all["report_words"] = sizeof(krylov::Report) / word;
   all["record_words"] = sizeof(krylov::Record) / word;
   return all;

@@ -40,7 +40,8 @@ ffi::Error take_local(const ffi::AnyBuffer& given, std::size_t index,
   const CallBuffer& expected = task.row->buffers.at(index);
   const auto dimensions = given.dimensions();
   const bool is_operand = index < task.row->buffers.operands.size();
-  bool fits = dimensions.size() == batch.size() + 1 &&
+  const std::size_t own = expected.kind == Kind::vectors ? 2 : 1;
+  bool fits = dimensions.size() == batch.size() + own &&
               given.element_type() == type_of(expected.element, task.dtype);
   bool is_whole = true;
   for (std::size_t at = 0; fits && at < batch.size(); ++at) {
@@ -55,7 +56,9 @@ ffi::Error take_local(const ffi::AnyBuffer& given, std::size_t index,
         fmt::join(dimensions, ", "), static_cast<int>(type_of(expected.element, task.dtype)),
         fmt::join(batch, ", ")));
   }
-  task.buffers[index] = {given.untyped_data(), dimensions.back(),
+  const std::int64_t length =
+      own == 2 ? dimensions[batch.size()] * dimensions.back() : dimensions.back();
+  task.buffers[index] = {given.untyped_data(), length,
                          is_whole ? std::vector<std::int64_t>{} : items_of(dimensions, batch)};
   return ffi::Error::Success();
 }

@@ -185,7 +185,8 @@ class _Rounds:
 
     def scan(self, x: jax.Array) -> jax.Array:
         """What a look at all entries finds, on all devices."""
-        return self.gather(_local.call("krylov_scan", x, lengths=(_words("scan_words"),))[0])
+        lengths = (_words("scan_words"), _words("scan_work_words"))
+        return self.gather(_local.call("krylov_scan", x, lengths=lengths)[0])
 
     def begin(self, b: jax.Array, x0: jax.Array | None) -> tuple[jax.Array, ...]:
         """From a device's own rows to a carry, flat."""
@@ -203,12 +204,12 @@ class _Rounds:
                 _words("state_words"),
                 self.lengths.room,
                 self.lengths.parts,
-                self.vectors * self.rows,
+                (self.vectors, self.rows),
                 *[self.rows] * self.table["shown"],
             ),
             **self.options,
         )
-        return state, room, parts, hidden.reshape(self.vectors, self.rows), *shown
+        return state, room, parts, hidden, *shown
 
     def stages(
         self, which: Sequence[int], diagonal: jax.Array, *carry: jax.Array
@@ -220,7 +221,6 @@ class _Rounds:
                 pieces.append([])
             pieces[-1].append(stage)
         state, room, parts, hidden, *shown = carry
-        hidden = hidden.reshape(self.vectors * self.rows)
         for piece in pieces:
             if not piece:
                 continue
@@ -246,7 +246,7 @@ class _Rounds:
                     state.shape[-1],
                     self.lengths.room,
                     self.lengths.parts,
-                    self.vectors * self.rows,
+                    (self.vectors, self.rows),
                     *[self.rows] * len(shown),
                 ),
                 aliases={0: 0, 1: 1, 2: 2, 3: 3, **{8 + v: 4 + v for v in range(len(shown))}},
@@ -255,14 +255,14 @@ class _Rounds:
                 inner=self.inner,
                 **self.options,
             )
-        return state, room, parts, hidden.reshape(self.vectors, self.rows), *shown
+        return state, room, parts, hidden, *shown
 
     def end(self, role: int, state: jax.Array, hidden: jax.Array) -> tuple[jax.Array, ...]:
         """A device's own rows of x, report, figures."""
         scans = self.scan(hidden[self.table["x"]])
         return _local.call(
             "krylov_end",
-            hidden.reshape(self.vectors * self.rows),
+            hidden,
             state,
             scans,
             self.cut,

@@ -7,6 +7,7 @@ have to tell each other goes through collectives of XLA's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -67,7 +68,7 @@ def dot(
 def call(
     name: str,
     *operands: jax.Array,
-    lengths: Sequence[int],
+    lengths: Sequence[int | tuple[int, ...]],
     aliases: dict[int, int] | None = None,
     **options: object,
 ) -> tuple[jax.Array, ...]:
@@ -81,12 +82,17 @@ def call(
 
     @custom_vmap
     def run(*operands: jax.Array) -> tuple[jax.Array, ...]:
-        batch = np.broadcast_shapes(*(operand.shape[:-1] for operand in operands))
+        row = _library.rows()[name]
+        own = [max(1, len(buffer.shape)) for buffer in row.operands]
+        batch = np.broadcast_shapes(
+            *(operand.shape[: operand.ndim - k] for operand, k in zip(operands, own, strict=True))
+        )
         operands = tuple(
-            jnp.broadcast_to(operand, (*batch, operand.shape[-1])) if at in aliases else operand
+            jnp.broadcast_to(operand, (*batch, *operand.shape[operand.ndim - own[at] :]))
+            if at in aliases
+            else operand
             for at, operand in enumerate(operands)
         )
-        row = _library.rows()[name]
         shapes = _shapes(row, batch, operands[row.matrix].dtype, lengths)
         made = jax.ffi.ffi_call(_library.target(name), shapes, input_output_aliases=aliases)
         return tuple(made(*operands, **row.attributes(options)))
@@ -105,10 +111,12 @@ def call(
 
 
 def _shapes(
-    row: _library.Row, batch: Sequence[int], dtype: np.dtype, lengths: Sequence[int]
+    row: _library.Row, batch: Sequence[int], dtype: np.dtype, lengths: Sequence[Any]
 ) -> list[jax.ShapeDtypeStruct]:
     return [
-        jax.ShapeDtypeStruct((*batch, length), buffer.dtype(dtype))
+        jax.ShapeDtypeStruct(
+            (*batch, *((length,) if isinstance(length, int) else length)), buffer.dtype(dtype)
+        )
         for buffer, length in zip(row.results, lengths, strict=True)
     ]
 

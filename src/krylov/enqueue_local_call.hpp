@@ -6,6 +6,7 @@
 #include "krylov/tables.hpp"
 
 #include <shardsolve/error.hpp>
+#include <shardsolve/matrix_view.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -72,18 +73,23 @@ inline std::int64_t slots_of(const TableReduction& one, const Problem& problem) 
   return one.fixed + (one.over_columns ? problem.cycle : 0);
 }
 
-/// One solve of the batch of a call.
-template <Scalar T>
+/// One solve of the batch of a call. Steps has scan, run, finish and divide_rows of KrylovKernels
+/// without a queue, and
+///   clear(memory, bytes): zeros;
+///   begin(problem, of_b, of_x, boundaries, ranks, solve): begin_solve();
+///   end(problem, of_x, ranks, solve, report, figures): end_solve();
+///   scale(way, solve, source, target): target = 2^e source with the solve's exponent e, or the
+///     other way; 0 if is_zero_vector().
+template <Scalar T, class Steps>
 class LocalSolve {
  public:
-  LocalSolve(const runtime::KrylovKernels<T>& kernels, runtime::Queue& queue, const LocalCall& call,
-             std::int64_t item)
-      : kernels_(kernels), queue_(queue), call_(call), item_(item) {}
+  LocalSolve(const Steps& steps, const LocalCall& call, std::int64_t item)
+      : steps_(steps), call_(call), item_(item) {}
 
   void enqueue() {
     switch (call_.step) {
       case LocalCall::Step::scan:
-        kernels_.scan(queue_, own(call_.x), call_.scans.of<runtime::Scan>(item_));
+        steps_.scan(own(call_.x), call_.scans.of<runtime::Scan>(item_), call_.work.of<void>(item_));
         break;
       case LocalCall::Step::begin:
         begin();
@@ -98,8 +104,6 @@ class LocalSolve {
   }
 
  private:
-  using Way = typename runtime::KrylovKernels<T>::Way;
-
   /// Rows of this device without padding.
   std::int64_t true_rows() const {
     const std::int64_t first = std::min(call_.rank * call_.rows, call_.problem.n);
@@ -118,7 +122,7 @@ class LocalSolve {
   void begin() {
     const MethodTable& table = table_of(call_.problem.method);
     const auto clear = [&](const LocalCall::Memory& memory, std::int64_t bytes) {
-      kernels_.clear(queue_, memory.of<void>(item_), bytes);
+      steps_.clear(memory.of<void>(item_), bytes);
     };
     constexpr std::int64_t size = sizeof(T);
     clear(call_.room, room_layout(call_.problem).bytes);
@@ -132,19 +136,19 @@ class LocalSolve {
       clear(call_.shown[at], call_.rows * size);
     }
     const bool has_guess = call_.x.data != nullptr;
-    kernels_.begin(queue_, call_.problem, call_.scans.of<runtime::Scan>(item_),
-                   has_guess ? call_.guess_scans.of<runtime::Scan>(item_) : nullptr, call_.cut,
-                   call_.ranks, state());
-    kernels_.scale_for(queue_, Way::to_solve, state(), own(call_.b), hidden(vector_b));
+    steps_.begin(call_.problem, call_.scans.of<runtime::Scan>(item_),
+                 has_guess ? call_.guess_scans.of<runtime::Scan>(item_) : nullptr, call_.cut,
+                 call_.ranks, state());
+    steps_.scale(Way::to_solve, state(), own(call_.b), hidden(vector_b));
     if (has_guess) {
-      kernels_.scale_for(queue_, Way::to_solve, state(), own(call_.x), hidden(vector_x));
+      steps_.scale(Way::to_solve, state(), own(call_.x), hidden(vector_x));
     }
   }
 
   void end() {
-    kernels_.end(queue_, call_.problem, call_.scans.of<runtime::Scan>(item_), call_.ranks, state(),
-                 call_.report.of<Report>(item_), call_.figures.of<RealOf<T>>(item_));
-    kernels_.scale_for(queue_, Way::from_solve, state(), hidden(vector_x), own(call_.x));
+    steps_.end(call_.problem, call_.scans.of<runtime::Scan>(item_), call_.ranks, state(),
+               call_.report.of<Report>(item_), call_.figures.of<RealOf<T>>(item_));
+    steps_.scale(Way::from_solve, state(), hidden(vector_x), own(call_.x));
   }
 
   Vectors<T> vectors(const MethodTable& table) const {
@@ -216,18 +220,16 @@ class LocalSolve {
           table.stages[static_cast<std::size_t>(call_.first + at) % table.stages.size()];
       switch (stage.kind) {
         case Stage::Kind::run:
-          kernels_.run(queue_, stage.program, all, state, room,
-                       sums(table, stage.reduction, false));
+          steps_.run(stage.program, all, state, room, sums(table, stage.reduction, false));
           break;
         case Stage::Kind::reduce:
           require_own(call_.ranks == 1 || at == 0);
-          kernels_.finish(queue_, call_.problem, stage.reduction,
-                          sums(table, stage.reduction, true), state, room);
+          steps_.finish(call_.problem, stage.reduction, sums(table, stage.reduction, true), state,
+                        room);
           break;
         case Stage::Kind::precondition:
           require_own(call_.inner != InnerPreconditioner::none);
-          kernels_.divide_rows(
-              queue_,
+          steps_.divide_rows(
               call_.inner == InnerPreconditioner::jacobi ? own(call_.diagonal) : MatrixView<T>(),
               {all.base[stage.input], all.rows, 1}, {all.base[stage.output], all.rows, 1},
               &(state->*stage.skip));
@@ -246,18 +248,16 @@ class LocalSolve {
     }
   }
 
-  const runtime::KrylovKernels<T>& kernels_;
-  runtime::Queue& queue_;
+  const Steps& steps_;
   const LocalCall& call_;
   std::int64_t item_;
   const LocalVectors& places_ = local_vectors(call_.problem.method);
 };
 
-template <Scalar T>
-void enqueue(const runtime::KrylovKernels<T>& kernels, runtime::Queue& queue,
-             const LocalCall& call) {
+template <Scalar T, class Steps>
+void enqueue(const Steps& steps, const LocalCall& call) {
   for (std::int64_t item = 0; item < call.batch; ++item) {
-    LocalSolve<T>(kernels, queue, call, item).enqueue();
+    LocalSolve<T, Steps>(steps, call, item).enqueue();
   }
 }
 

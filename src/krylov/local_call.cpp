@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
+#include <limits>
 #include <vector>
 
 namespace shardsolve::krylov {
@@ -39,10 +41,63 @@ LocalLengths local_lengths(const Problem& problem, std::int64_t rows, std::int64
   return lengths;
 }
 
+namespace {
+
+/// All in the caller's thread.
+template <Scalar T>
+class HostSteps {
+ public:
+  explicit HostSteps(runtime::Queue& queue) : queue_(queue) {}
+
+  void scan(MatrixView<const T> x, runtime::Scan* result, void* /*work*/) const {
+    kernels_.scan(queue_, x, result);
+  }
+  void run(const Program& program, const Vectors<T>& vectors, const State* state,
+           const StateRoom& room, const SumTable<T>& sums) const {
+    kernels_.run(queue_, program, vectors, state, room, sums);
+  }
+  void finish(const Problem& problem, int reduction, const SumTable<T>& sums, State* state,
+              const StateRoom& room) const {
+    kernels_.finish(queue_, problem, reduction, sums, state, room);
+  }
+  void divide_rows(MatrixView<const T> diagonal, MatrixView<const T> source, MatrixView<T> target,
+                   const std::int32_t* skip) const {
+    kernels_.divide_rows(queue_, diagonal, source, target, skip);
+  }
+  void clear(void* memory, std::int64_t bytes) const {
+    if (bytes > 0) {
+      std::memset(memory, 0, static_cast<std::size_t>(bytes));
+    }
+  }
+  void begin(const Problem& problem, const Scan* of_b, const Scan* of_x,
+             const std::int64_t* boundaries, std::int64_t ranks, SolveState* solve) const {
+    *solve = begin_solve(problem, merged(of_b, boundaries, ranks), merged(of_x, boundaries, ranks),
+                         std::numeric_limits<RealOf<T>>::max_exponent);
+  }
+  void end(const Problem& problem, const Scan* of_x, std::int64_t ranks, SolveState* solve,
+           Report* report, RealOf<T>* figures) const {
+    end_solve(problem, of_x, ranks, *solve, *report, figures);
+  }
+  void scale(Way way, const SolveState* solve, MatrixView<const T> source,
+             MatrixView<T> target) const {
+    if (is_zero_vector(*solve)) {
+      std::fill_n(target.data(), target.rows(), T{0});
+      return;
+    }
+    const auto exponent = static_cast<int>(solve->exponent);
+    kernels_.scale_exactly(queue_, way == Way::to_solve ? exponent : -exponent, source, target);
+  }
+
+ private:
+  runtime::Queue& queue_;
+  runtime::host::HostKrylovKernels<T> kernels_;
+};
+
+}  // namespace
+
 void run_on_host(const LocalCall& call) {
   runtime::host::in_caller([&](runtime::Queue& queue) {
-    with_dtype(call.dtype,
-               [&]<class T>() { enqueue<T>(runtime::host::HostKrylovKernels<T>(), queue, call); });
+    with_dtype(call.dtype, [&]<class T>() { enqueue<T>(HostSteps<T>(queue), call); });
   });
 }
 

@@ -5,7 +5,7 @@
 
 #include "krylov/method_table.hpp"
 #include "krylov/problem.hpp"
-#include "runtime/krylov_kernels.hpp"
+#include "runtime/krylov/ends.hpp"
 
 #include <shardsolve/dtype.hpp>
 
@@ -41,6 +41,12 @@ struct LocalLengths {
 };
 /// For n rows cut into `ranks` parts of `rows`; `parts` and `begin` do not depend on the cut.
 LocalLengths local_lengths(const Problem& problem, std::int64_t rows, std::int64_t ranks);
+
+/// Between the caller's b and x and the solve's.
+enum class Way : std::uint8_t { to_solve, from_solve };
+
+/// Bytes that a scan may need beside its operands.
+constexpr std::int64_t scan_work = 16384;
 
 /// Most vectors that are shown.
 constexpr int most_shown = 6;
@@ -86,6 +92,7 @@ struct LocalCall {
   std::array<Memory, most_shown> shown;
   Memory report;
   Memory figures;
+  Memory work;  ///< scan: scan_work bytes
 
   // stages
   int first = 0;  ///< of the method's table; behind the last one comes the first
@@ -94,11 +101,6 @@ struct LocalCall {
   Memory diagonal;  ///< jacobi
   Memory gathered;  ///< parts of all ranks for the reduction that the first stage is
 };
-
-/// Enqueues it. Throws Error(internal) if a stage is somebody else's.
-template <Scalar T>
-void enqueue(const runtime::KrylovKernels<T>& kernels, runtime::Queue& queue,
-             const LocalCall& call);
 
 /// Does it on the CPU, in the caller's thread.
 void run_on_host(const LocalCall& call);

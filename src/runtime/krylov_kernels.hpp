@@ -3,7 +3,6 @@
 #pragma once
 
 #include "runtime/kernel_set.hpp"
-#include "runtime/krylov/ends.hpp"
 #include "runtime/krylov/program.hpp"
 #include "runtime/krylov_scan.hpp"
 #include "runtime/operand_shapes.hpp"
@@ -35,12 +34,6 @@ class KrylovKernels {
     require(same_shape(source, target), "scale_exactly");
     do_scale_exactly(queue, {.name = "scale"}, exponent, source, target);
   }
-  /// Zeros.
-  void clear(Queue& queue, void* memory, std::int64_t bytes) const {
-    if (bytes > 0) {
-      do_clear(queue, {.name = "clear"}, memory, bytes);
-    }
-  }
   /// Runs a program on this rank's rows and writes its part of the sums.
   void run(Queue& queue, const krylov::Program& program, const krylov::Vectors<T>& vectors,
            const krylov::State* state, const krylov::StateRoom& room,
@@ -56,26 +49,6 @@ class KrylovKernels {
               const krylov::SumTable<T>& sums, krylov::State* state,
               const krylov::StateRoom& room) const {
     do_finish(queue, {.name = "step"}, problem, reduction, sums, state, room);
-  }
-  /// The state that a solve begins with, from scans of b and, if there is a guess, of x0 by all
-  /// `ranks`, which lie at `boundaries`.
-  void begin(Queue& queue, const krylov::Problem& problem, const Scan* of_b, const Scan* of_x,
-             const std::int64_t* boundaries, std::int64_t ranks, krylov::SolveState* solve) const {
-    do_begin(queue, {.name = "begin"}, problem, of_b, of_x, boundaries, ranks, solve);
-  }
-  /// The report of a solve and three numbers of it: residual, tolerance, margin. From scans of x by
-  /// all ranks; x that does not fit its dtype ends it with Status::overflow.
-  void end(Queue& queue, const krylov::Problem& problem, const Scan* of_x, std::int64_t ranks,
-           krylov::SolveState* solve, krylov::Report* report, RealOf<T>* figures) const {
-    do_end(queue, {.name = "end"}, problem, of_x, ranks, solve, report, figures);
-  }
-  /// target = 2^e source with the solve's exponent e, or the other way 2^-e source; 0 for a solve
-  /// that has not begun or whose x overflows.
-  enum class Way : std::uint8_t { to_solve, from_solve };
-  void scale_for(Queue& queue, Way way, const krylov::SolveState* solve, MatrixView<const T> source,
-                 MatrixView<T> target) const {
-    require(same_shape(source, target), "scale_for");
-    do_scale_for(queue, {.name = "scale"}, way, solve, source, target);
   }
   /// target = diagonal^-1 source row by row, or the source if there is no diagonal, unless *skip is
   /// not 0.
@@ -98,17 +71,6 @@ class KrylovKernels {
   virtual void do_finish(Queue& queue, const WorkInfo& info, const krylov::Problem& problem,
                          int reduction, const krylov::SumTable<T>& sums, krylov::State* state,
                          const krylov::StateRoom& room) const = 0;
-  virtual void do_clear(Queue& queue, const WorkInfo& info, void* memory,
-                        std::int64_t bytes) const = 0;
-  virtual void do_begin(Queue& queue, const WorkInfo& info, const krylov::Problem& problem,
-                        const Scan* of_b, const Scan* of_x, const std::int64_t* boundaries,
-                        std::int64_t ranks, krylov::SolveState* solve) const = 0;
-  virtual void do_end(Queue& queue, const WorkInfo& info, const krylov::Problem& problem,
-                      const Scan* of_x, std::int64_t ranks, krylov::SolveState* solve,
-                      krylov::Report* report, RealOf<T>* figures) const = 0;
-  virtual void do_scale_for(Queue& queue, const WorkInfo& info, Way way,
-                            const krylov::SolveState* solve, MatrixView<const T> source,
-                            MatrixView<T> target) const = 0;
   virtual void do_divide_rows(Queue& queue, const WorkInfo& info, MatrixView<const T> diagonal,
                               MatrixView<const T> source, MatrixView<T> target,
                               const std::int32_t* skip) const = 0;

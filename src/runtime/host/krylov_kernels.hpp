@@ -18,17 +18,6 @@ class HostKrylovKernels : public KrylovKernels<T> {
   void do_finish(Queue& queue, const WorkInfo& info, const krylov::Problem& problem, int reduction,
                  const krylov::SumTable<T>& sums, krylov::State* state,
                  const krylov::StateRoom& room) const override;
-  void do_clear(Queue& queue, const WorkInfo& info, void* memory,
-                std::int64_t bytes) const override;
-  void do_begin(Queue& queue, const WorkInfo& info, const krylov::Problem& problem,
-                const Scan* of_b, const Scan* of_x, const std::int64_t* boundaries,
-                std::int64_t ranks, krylov::SolveState* solve) const override;
-  void do_end(Queue& queue, const WorkInfo& info, const krylov::Problem& problem, const Scan* of_x,
-              std::int64_t ranks, krylov::SolveState* solve, krylov::Report* report,
-              RealOf<T>* figures) const override;
-  void do_scale_for(Queue& queue, const WorkInfo& info, typename KrylovKernels<T>::Way way,
-                    const krylov::SolveState* solve, MatrixView<const T> source,
-                    MatrixView<T> target) const override;
   void do_divide_rows(Queue& queue, const WorkInfo& info, MatrixView<const T> diagonal,
                       MatrixView<const T> source, MatrixView<T> target,
                       const std::int32_t* skip) const override;
