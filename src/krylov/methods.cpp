@@ -1,21 +1,9 @@
 #include "krylov/methods.hpp"
 
 #include "core/each_dtype.hpp"
-#include "krylov/bicgstab_rounds.hpp"
-#include "krylov/cg_rounds.hpp"
-#include "krylov/fgmres_rounds.hpp"
-#include "krylov/minres_rounds.hpp"
-
-#include <array>
-#include <cstddef>
+#include "krylov/tables.hpp"
 
 namespace shardsolve::krylov {
-
-const MethodTable& table_of(Method method) {
-  static const auto& tables = *new std::array<MethodTable, 4>{cg::rounds(), minres::rounds(),
-                                                              bicgstab::rounds(), fgmres::rounds()};
-  return tables.at(static_cast<std::size_t>(method));
-}
 
 std::vector<ReductionShape> reductions_of(const Problem& problem) {
   std::vector<ReductionShape> shapes;

@@ -10,9 +10,6 @@
 
 namespace shardsolve::krylov {
 
-/// Lives as long as the library.
-const MethodTable& table_of(Method method);
-
 /// Sums of one round of a method, reduction by reduction.
 std::vector<ReductionShape> reductions_of(const Problem& problem);
 

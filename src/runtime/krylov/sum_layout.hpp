@@ -71,6 +71,13 @@ struct SumLayout {
     return leaves;
   }
 
+  /// No part of n rows is longer, however they are cut.
+  static std::int64_t most_length(std::int64_t n) {
+    const std::int64_t leaves = block_leaves_of(n);
+    const std::int64_t blocks = (n + leaves * runtime::dot_leaf - 1) / (leaves * runtime::dot_leaf);
+    return blocks + 2 * leaves + 4 * runtime::dot_leaf;
+  }
+
   /// k of 2^k. A GPU takes long to divide.
   SHARDSOLVE_HOST_DEVICE static int exponent_of(std::int64_t power) {
 #if defined(__CUDA_ARCH__)

@@ -160,7 +160,7 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
   const double norm = root(residual_squared);
   if (state.check == Check::start) {
     state.norm_b = root(b_squared);
-    state.tolerance = larger(problem.rtol * state.norm_b, problem.atol);
+    state.tolerance = larger(problem.rtol * state.norm_b, state.atol);
     state.best_norm = norm;
     state.base_norm = norm;
     state.norm_r = norm;
