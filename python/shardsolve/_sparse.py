@@ -407,7 +407,6 @@ def _make_product(pattern: Pattern) -> Callable[[jax.Array, jax.Array], jax.Arra
     That is how JAX lets us say that a map is ours, that its transpose is, and what its derivative
     in the values is: that of the product in the system, which JAX derives and never computes.
     """
-
     m, n = pattern.shape
 
     def product(data: jax.Array, x: jax.Array) -> jax.Array:
