@@ -173,7 +173,7 @@ def test_operators_that_do_not_fit_are_refused():
 
 def test_failure_raises_as_in_lineax():
     operator = operator_of("cg", INDEFINITE)
-    with pytest.raises(Exception, match="(?i)singular|linear solver"):
+    with pytest.raises(Exception, match=r"(?i)singular|linear solver"):
         lx.linear_solve(operator, jnp.asarray(right(30)), sx.CG(rtol=1e-8, atol=0.0))
 
 
