@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -303,15 +304,18 @@ void note_failure(const krylov::Report& report, Method method, std::int64_t role
   }
 }
 
-/// On the CPU the reports are there; on a GPU the host does not wait for them: see
-/// krylov_note_report.
+/// On a GPU the host waits for the reports: once a solve, not in its iterations.
 void note_failures(const LocalTask& task, const LocalCall& call) {
+  std::vector<krylov::Report> reports(static_cast<std::size_t>(call.batch));
+  const std::size_t bytes = reports.size() * sizeof(krylov::Report);
   if (task.stream) {
-    return;
+    task.stream->copy(reports.data(), call.report.data, bytes);
+    task.stream->synchronize();
+  } else {
+    std::memcpy(reports.data(), call.report.data, bytes);
   }
-  for (std::int64_t item = 0; item < call.batch; ++item) {
-    note_failure(*call.report.of<krylov::Report>(item), call.problem.method,
-                 task.option<std::int64_t>("role"));
+  for (const krylov::Report& report : reports) {
+    note_failure(report, call.problem.method, task.option<std::int64_t>("role"));
   }
 }
 
