@@ -44,6 +44,12 @@ class _Product:
         """The product, or `before` where `skip` is not 0."""
         return jnp.where(skip != 0, before, self.forward(x, place))
 
+    def multiply_into(
+        self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
+    ) -> jax.Array:
+        """The product, or anything where `skip` is not 0."""
+        return self.forward(x, place)
+
     def forward(self, x: jax.Array, place: Place) -> jax.Array:
         """The product for the loop, which nobody differentiates."""
         return self.apply(x, place)
@@ -149,6 +155,8 @@ class Sparse(_Product):
 
         return place.run(own_rows, (self.data, x, before, skip), "rvvr", "v")[0]
 
+    multiply_into = apply_into
+
     def transposed(self) -> Linear:
         pattern, order = self.pattern.transposed
         return Sparse(self.data[order], pattern)
@@ -234,6 +242,13 @@ class Conjugated(_Product):
         if x.dtype.kind != "c":
             return self.of.apply_into(x, before, skip, place)
         return super().apply_into(x, before, skip, place)
+
+    def multiply_into(
+        self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
+    ) -> jax.Array:
+        if x.dtype.kind != "c":
+            return self.of.multiply_into(x, before, skip, place)
+        return super().multiply_into(x, before, skip, place)
 
     def conjugated(self) -> Linear:
         return self.of
