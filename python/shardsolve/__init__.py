@@ -57,6 +57,16 @@ except _metadata.PackageNotFoundError:  # used from the source tree
 
 _INSTEAD = {
     "compat": "import shardsolve.compat.jaxmg",
+    **{
+        name: f"krylov.solve(a, b, method={method!r})"
+        for name, method in (
+            ("bicgstab", "bicgstab"),
+            ("cg", "cg"),
+            ("gmres", "fgmres"),
+            ("minres", "minres"),
+        )
+    },
+    "lineax": "import shardsolve.lineax",
     "det": "logdet and slogdet give its logarithm",
     "lstsq": (
         "solve(a.conj().T @ a, a.conj().T @ b, assume_a='pos') gives it where the columns are "
@@ -80,7 +90,8 @@ def __getattr__(name: str) -> object:
     instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
     public = ", ".join(public for public in __all__ if public[0].islower())
     raise AttributeError(
-        f"shardsolve has no {name}{instead}. It solves Hermitian positive definite systems and "
-        f"finds eigenvalues of Hermitian matrices; there are {public}",
+        f"shardsolve has no {name}{instead}. It solves Hermitian positive definite systems, sparse "
+        f"and matrix-free ones by Krylov methods, and finds eigenvalues of Hermitian matrices; "
+        f"there are {public}",
         name=name,
     )
