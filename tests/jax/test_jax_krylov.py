@@ -100,6 +100,41 @@ def test_chebyshev_and_a_matrix_are_preconditioners(method):
     assert solve(a, b, method, preconditioner=inverse)[1].iterations <= 3
 
 
+@every_method
+def test_blocks_of_the_matrix_are_a_preconditioner(method):
+    a, b = matrix(method), right()
+    m = krylov.block_jacobi(a, [0, N // 2, N // 2 + 5, N])
+    x, info = solve(a, b, method, preconditioner=m)
+    assert info.is_converged and info.iterations <= 12
+    found = jax.jit(lambda d: krylov.block_jacobi(a.with_values(d), [0, N // 2, N]).data)(a.data)
+    np.testing.assert_allclose(found, krylov.block_jacobi(a, [0, N // 2, N]).data, rtol=1e-12)
+    if DEVICES > 1:
+        assert same(solve(a, on_mesh(b), method, preconditioner=m), (x, info))
+    exact = krylov.solve(a, b, method=method, preconditioner=krylov.block_jacobi(a, [0, N]))
+    assert residual(a, exact, b) <= 1e-8
+
+
+def test_hierarchy_of_pyamg_is_a_preconditioner():
+    pyamg = pytest.importorskip("pyamg")
+    grid = pyamg.gallery.poisson((40, 40), format="csr")
+    hierarchy = pyamg.smoothed_aggregation_solver(grid, max_coarse=20)
+    m = krylov.from_pyamg(hierarchy)
+    b = right(1600)
+    x, info = solve(grid, b, preconditioner=m)
+    assert info.is_converged and info.iterations <= 20
+    assert solve(grid, b, preconditioner="jacobi")[1].iterations > 60
+    if DEVICES in (2, 4):  # a V-cycle's vectors are XLA's: near, not the same bits
+        spread = krylov.solve(grid, on_mesh(b), preconditioner=m, rtol=1e-12)
+        np.testing.assert_allclose(spread, krylov.solve(grid, b, rtol=1e-12), rtol=1e-8)
+
+    def loss(b):
+        return jnp.sum(krylov.solve(grid, b, preconditioner=m) ** 2)
+
+    expected = krylov.solve(grid, 2 * x, rtol=1e-11)
+    np.testing.assert_allclose(jax.grad(loss)(b), expected, rtol=1e-5, atol=1e-6)
+    assert solve(grid, b, "bicgstab", preconditioner=m)[1].is_converged
+
+
 def test_guess_is_used():
     a, b = laplacian(), right()
     _, info = solve(a, b, x0=np.asarray(krylov.solve(a, b, rtol=1e-12)))

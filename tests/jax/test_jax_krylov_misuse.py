@@ -78,6 +78,9 @@ def product(x):
         ),
         (lambda: krylov.jacobi(np.ones((2, 2))), ValueError, r"pass \(n,\), or a CSR"),
         (lambda: krylov.chebyshev(A, 2.0, 1.0, 3), ValueError, "0 < low < high"),
+        (lambda: krylov.block_jacobi(A, [0, 5]), ValueError, "end with 8"),
+        (lambda: krylov.block_jacobi(A, [0, 5, 5, 8]), ValueError, "rise"),
+        (lambda: krylov.from_pyamg(A), TypeError, "what a solver of PyAMG returned"),
         (lambda: krylov.solve(A, B, axis_name="x"), ValueError, "outside of shard_map"),
     ],
 )
