@@ -177,7 +177,14 @@ class CallBuilder {
                                   static_cast<std::int64_t>(sizeof(std::int64_t)) / word);
     task_.require_length(rank, 1);
     call_.cut = static_cast<const std::int64_t*>(task_.at(cut).data);
-    call_.rank = call_.ranks == 1 ? 0 : *static_cast<const std::int32_t*>(task_.at(rank).data);
+    const auto* const rank_at = static_cast<const std::int32_t*>(task_.at(rank).data);
+    if (call_.ranks == 1) {
+      call_.rank = 0;
+    } else if (task_.stream) {
+      call_.rank_at = rank_at;
+    } else {
+      call_.rank = *rank_at;
+    }
   }
 
  private:
@@ -192,10 +199,10 @@ class CallBuilder {
 
 void run(const LocalTask& task, const LocalCall& call) {
   if (task.stream) {
-    throw Error(ErrorKind::unsupported,
-                "Krylov solves have no kernels for GPUs in this build: use CPU devices");
+    task.stream->run(call);
+  } else {
+    krylov::run_on_host(call);
   }
-  krylov::run_on_host(call);
 }
 
 void scan(const LocalTask& task) {

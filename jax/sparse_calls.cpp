@@ -48,17 +48,13 @@ void multiply(const LocalTask& task, BufferIndex y, const BufferIndex* skip) {
   task.require_length(at["pointers"], 2 * (all_rows + 1));
   task.require_length(at["columns"], task.at(at["values"]).length);
   task.require_length(at["rank"], 1);
-  if (task.stream) {
-    throw Error(ErrorKind::unsupported,
-                "products with a CSR matrix have no kernels for GPUs in this build: use CPU "
-                "devices");
-  }
   for (std::int64_t item = 0; item < task.batch; ++item) {
-    const std::int64_t rank = *static_cast<const std::int32_t*>(task.item(at["rank"], item, word));
-    const std::int64_t first = std::min(rank * own_rows, all_rows);
+    const auto* const rank_at = static_cast<const std::int32_t*>(task.item(at["rank"], item, word));
+    // Of a GPU the kernel looks.
+    const std::int64_t first = task.stream ? 0 : std::min(*rank_at * own_rows, all_rows);
     sparse::LocalProduct product{
         .dtype = task.dtype,
-        .rows = std::min(own_rows, all_rows - first),
+        .rows = task.stream ? own_rows : std::min(own_rows, all_rows - first),
         .size = task.at(at["x"]).length,
         .lanes = task.option<std::int64_t>("lanes"),
         .row_pointers =
@@ -70,7 +66,13 @@ void multiply(const LocalTask& task, BufferIndex y, const BufferIndex* skip) {
     if (skip != nullptr) {
       product.skip = static_cast<const std::int32_t*>(task.item(*skip, item, word));
     }
-    sparse::run_on_host(product);
+    if (task.stream) {
+      product.rank_at = rank_at;
+      product.all_rows = all_rows;
+      task.stream->run(product);
+    } else {
+      sparse::run_on_host(product);
+    }
   }
 }
 

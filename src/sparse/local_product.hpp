@@ -23,6 +23,10 @@ struct LocalProduct {
   const void* x = nullptr;
   void* y = nullptr;
   const std::int32_t* skip = nullptr;  ///< or null
+  /// On a GPU with several ranks: where the rank is in its memory. y has rows rank * rows to then,
+  /// as far as there are `all_rows`, which row_pointers are of.
+  const std::int32_t* rank_at = nullptr;
+  std::int64_t all_rows = 0;
 };
 
 template <Scalar T>
