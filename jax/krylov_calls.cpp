@@ -178,20 +178,17 @@ class CallBuilder {
                                   static_cast<std::int64_t>(sizeof(std::int64_t)) / word);
     task_.require_length(rank, 1);
     call_.cut = static_cast<const std::int64_t*>(task_.at(cut).data);
-    call_.rank = call_.ranks == 1 ? 0 : read_rank(task_.at(rank).data);
+    const auto* const rank_at = static_cast<const std::int32_t*>(task_.at(rank).data);
+    if (call_.ranks == 1) {
+      call_.rank = 0;
+    } else if (task_.stream) {
+      call_.rank_at = rank_at;
+    } else {
+      call_.rank = *rank_at;
+    }
   }
 
  private:
-  /// Waits for it if it is in a GPU's memory: kernels take it by value.
-  std::int32_t read_rank(const void* from) const {
-    if (!task_.stream) {
-      return *static_cast<const std::int32_t*>(from);
-    }
-    std::int32_t rank = 0;
-    task_.stream->copy(&rank, from, sizeof(rank));
-    task_.stream->synchronize();
-    return rank;
-  }
   bool is_complex_dtype() const {
     return task_.dtype == Dtype::complex64 || task_.dtype == Dtype::complex128;
   }
@@ -202,7 +199,11 @@ class CallBuilder {
 };
 
 void run(const LocalTask& task, const LocalCall& call) {
-  task.stream ? task.stream->krylov_call(call) : krylov::run_on_host(call);
+  if (task.stream) {
+    task.stream->run(call);
+  } else {
+    krylov::run_on_host(call);
+  }
 }
 
 void scan(const LocalTask& task) {
@@ -304,18 +305,22 @@ void note_failure(const krylov::Report& report, Method method, std::int64_t role
   }
 }
 
-/// On a GPU the host waits for the reports: once a solve, not in its iterations.
+/// By the first rank. On a GPU the host waits for the reports: once a solve, not in its iterations.
 void note_failures(const LocalTask& task, const LocalCall& call) {
   std::vector<krylov::Report> reports(static_cast<std::size_t>(call.batch));
   const std::size_t bytes = reports.size() * sizeof(krylov::Report);
+  auto rank = static_cast<std::int32_t>(call.rank);
   if (task.stream) {
     task.stream->copy(reports.data(), call.report.data, bytes);
+    if (call.rank_at != nullptr) {
+      task.stream->copy(&rank, call.rank_at, sizeof(rank));
+    }
     task.stream->synchronize();
   } else {
     std::memcpy(reports.data(), call.report.data, bytes);
   }
-  for (const krylov::Report& report : reports) {
-    note_failure(report, call.problem.method, task.option<std::int64_t>("role"));
+  for (std::size_t item = 0; rank == 0 && item < reports.size(); ++item) {
+    note_failure(reports[item], call.problem.method, task.option<std::int64_t>("role"));
   }
 }
 
@@ -331,9 +336,7 @@ void end(const LocalTask& task) {
   call.report = builder.memory(at["report"], sizeof(krylov::Report) / word);
   call.figures = builder.memory(at["figures"], 3);
   run(task, call);
-  if (call.rank == 0) {
-    note_failures(task, call);
-  }
+  note_failures(task, call);
 }
 
 nlohmann::json describe(Method method) {

@@ -1,6 +1,5 @@
 #include "jax/sparse_calls.hpp"
 
-#include "core/each_dtype.hpp"
 #include "jax/local_task.hpp"
 #include "sparse/local_product.hpp"
 
@@ -39,25 +38,6 @@ std::size_t size_of(Dtype dtype) {
   return 0;
 }
 
-/// Waits for it if it is in a GPU's memory: kernels take it by value.
-std::int32_t rank_of(const LocalTask& task, const void* from) {
-  if (!task.stream) {
-    return *static_cast<const std::int32_t*>(from);
-  }
-  std::int32_t rank = 0;
-  task.stream->copy(&rank, from, sizeof(rank));
-  task.stream->synchronize();
-  return rank;
-}
-
-void multiply_on(const mesh::CudaStream& stream, const sparse::LocalProduct& product) {
-  with_dtype(product.dtype, [&]<Scalar T>() {
-    const auto a = sparse::rows_of<T>(product);
-    stream.multiply<T>(a, {.count = product.rows}, static_cast<const T*>(product.x), nullptr,
-                       static_cast<T*>(product.y), product.skip);
-  });
-}
-
 /// `at` has the first five operands of both kinds at the same places.
 void multiply(const LocalTask& task, BufferIndex y, const BufferIndex* skip) {
   static constexpr const CallBuffers& at = product_buffers;
@@ -69,12 +49,12 @@ void multiply(const LocalTask& task, BufferIndex y, const BufferIndex* skip) {
   task.require_length(at["columns"], task.at(at["values"]).length);
   task.require_length(at["rank"], 1);
   for (std::int64_t item = 0; item < task.batch; ++item) {
-    const std::int64_t rank =
-        own_rows == all_rows ? 0 : rank_of(task, task.item(at["rank"], item, word));
-    const std::int64_t first = std::min(rank * own_rows, all_rows);
+    const auto* const rank_at = static_cast<const std::int32_t*>(task.item(at["rank"], item, word));
+    // Of a GPU the kernel looks.
+    const std::int64_t first = task.stream ? 0 : std::min(*rank_at * own_rows, all_rows);
     sparse::LocalProduct product{
         .dtype = task.dtype,
-        .rows = std::min(own_rows, all_rows - first),
+        .rows = task.stream ? own_rows : std::min(own_rows, all_rows - first),
         .size = task.at(at["x"]).length,
         .lanes = task.option<std::int64_t>("lanes"),
         .row_pointers =
@@ -86,7 +66,13 @@ void multiply(const LocalTask& task, BufferIndex y, const BufferIndex* skip) {
     if (skip != nullptr) {
       product.skip = static_cast<const std::int32_t*>(task.item(*skip, item, word));
     }
-    task.stream ? multiply_on(*task.stream, product) : sparse::run_on_host(product);
+    if (task.stream) {
+      product.rank_at = rank_at;
+      product.all_rows = all_rows;
+      task.stream->run(product);
+    } else {
+      sparse::run_on_host(product);
+    }
   }
 }
 

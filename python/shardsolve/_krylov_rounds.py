@@ -249,7 +249,7 @@ class _Rounds:
                     (self.vectors, self.rows),
                     *[self.rows] * len(shown),
                 ),
-                recorded=self.ranks == 1,
+                recorded=True,
                 aliases={0: 0, 1: 1, 2: 2, 3: 3, **{8 + v: 4 + v for v in range(len(shown))}},
                 first=piece[0],
                 count=len(piece),

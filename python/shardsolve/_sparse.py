@@ -385,21 +385,18 @@ def multiply(
     own_rows = pattern.shape[0] if own_rows is None else own_rows
     if own_rows == 0 or pattern.nse == 0:
         return jnp.zeros(own_rows, data.dtype) if before is None else jnp.zeros_like(before)
-    alone = rank is None
-    rank = jnp.zeros(1, jnp.int32) if alone else rank
+    rank = jnp.zeros(1, jnp.int32) if rank is None else rank
     arrays = (data, jnp.asarray(pattern.columns), jnp.asarray(pattern.pointer_words), x, rank)
     options = {"rows": pattern.shape[0], "lanes": pattern.lanes}
     if before is None:
-        return _local.call("csr_product", *arrays, lengths=(own_rows,), recorded=alone, **options)[
-            0
-        ]
+        return _local.call("csr_product", *arrays, lengths=(own_rows,), recorded=True, **options)[0]
     return _local.call(
         "csr_product_into",
         *arrays,
         before,
         skip,
         lengths=(own_rows,),
-        recorded=alone,
+        recorded=True,
         aliases={len(arrays): 0},
         **options,
     )[0]

@@ -104,8 +104,11 @@ class LocalSolve {
   }
 
  private:
-  /// Rows of this device without padding.
+  /// Rows of this device without padding, if it is known who it is.
   std::int64_t true_rows() const {
+    if (call_.rank_at != nullptr) {
+      return call_.rows;
+    }
     const std::int64_t first = std::min(call_.rank * call_.rows, call_.problem.n);
     return std::min(first + call_.rows, call_.problem.n) - first;
   }
@@ -220,7 +223,8 @@ class LocalSolve {
           table.stages[static_cast<std::size_t>(call_.first + at) % table.stages.size()];
       switch (stage.kind) {
         case Stage::Kind::run:
-          steps_.run(stage.program, all, state, room, sums(table, stage.reduction, false));
+          steps_.run(stage.program, all, state, room, sums(table, stage.reduction, false),
+                     call_.rank_at);
           break;
         case Stage::Kind::reduce:
           require_own(call_.ranks == 1 || at == 0);

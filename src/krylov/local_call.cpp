@@ -53,7 +53,7 @@ class HostSteps {
     kernels_.scan(queue_, x, result);
   }
   void run(const Program& program, const Vectors<T>& vectors, const State* state,
-           const StateRoom& room, const SumTable<T>& sums) const {
+           const StateRoom& room, const SumTable<T>& sums, const std::int32_t* /*rank*/) const {
     kernels_.run(queue_, program, vectors, state, room, sums);
   }
   void finish(const Problem& problem, int reduction, const SumTable<T>& sums, State* state,

@@ -42,6 +42,9 @@ struct LocalLengths {
 /// For n rows cut into `ranks` parts of `rows`; `parts` and `begin` do not depend on the cut.
 LocalLengths local_lengths(const Problem& problem, std::int64_t rows, std::int64_t ranks);
 
+/// Between the caller's b and x and the solve's.
+enum class Way : std::uint8_t { to_solve, from_solve };
+
 /// Bytes that a scan may need beside its operands.
 constexpr std::int64_t scan_work = 16384;
 
@@ -74,6 +77,9 @@ struct LocalCall {
   std::int64_t rows = 0;  ///< of this device, padding and all
   std::int64_t ranks = 1;
   std::int64_t rank = 0;
+  /// On a GPU with several ranks: where the rank is in its memory, as the host does not know it.
+  /// Padding is zeros then.
+  const std::int32_t* rank_at = nullptr;
   /// In device memory, ranks + 1 each: boundaries, zeros, offsets of the parts of each reduction.
   const std::int64_t* cut = nullptr;
 

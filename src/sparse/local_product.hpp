@@ -23,22 +23,22 @@ struct LocalProduct {
   const void* x = nullptr;
   void* y = nullptr;
   const std::int32_t* skip = nullptr;  ///< or null
+  /// On a GPU with several ranks: where the rank is in its memory. y has rows rank * rows to then,
+  /// as far as there are `all_rows`, which row_pointers are of.
+  const std::int32_t* rank_at = nullptr;
+  std::int64_t all_rows = 0;
 };
-
-template <Scalar T>
-runtime::SparseRows<T> rows_of(const LocalProduct& product) {
-  return {.rows = product.rows,
-          .own = product.size,
-          .lanes = product.lanes,
-          .row_pointers = product.row_pointers,
-          .columns = product.columns,
-          .values = static_cast<const T*>(product.values)};
-}
 
 template <Scalar T>
 void enqueue(const runtime::SparseKernels<T>& kernels, runtime::Queue& queue,
              const LocalProduct& product) {
-  kernels.multiply(queue, rows_of<T>(product), {.count = product.rows},
+  const runtime::SparseRows<T> a{.rows = product.rows,
+                                 .own = product.size,
+                                 .lanes = product.lanes,
+                                 .row_pointers = product.row_pointers,
+                                 .columns = product.columns,
+                                 .values = static_cast<const T*>(product.values)};
+  kernels.multiply(queue, a, {.count = product.rows},
                    {static_cast<const T*>(product.x), product.size, 1}, {},
                    {static_cast<T*>(product.y), product.rows, 1}, product.skip);
 }

@@ -3,13 +3,14 @@
 
 #include "kernels/emulated_kernels.hpp"
 #include "kernels/orders.hpp"
-#include "krylov/methods.hpp"
+#include "krylov/tables.hpp"
 #include "matgen/sparse_matrices.hpp"
 #include "runtime/cuda/krylov_device_kernels.hpp"
 #include "runtime/cuda/sparse_device_kernels.hpp"
 #include "runtime/host/host_queue.hpp"
 #include "runtime/host/krylov_kernels.hpp"
 #include "runtime/host/sparse_kernels.hpp"
+#include "runtime/krylov/ends.hpp"
 #include "runtime/krylov/step.hpp"
 #include "support/dtypes.hpp"
 #include "support/host_rank.hpp"
@@ -144,6 +145,27 @@ class Gpu {
   }
 };
 
+/// Likewise, where only the GPU's memory says which rank it is.
+template <Scalar T>
+class GpuOfUnknownRank : public Gpu<T> {
+ public:
+  void run(const Program& program, const Vectors<T>& vectors, const State* state,
+           const StateRoom& room, const SumTable<T>& sums) {
+    Vectors<T> unplaced = vectors;
+    unplaced.first_row = 0;
+    for (std::int64_t r = 0; r < sums.layout.ranks; ++r) {
+      unplaced.rows =
+          std::max(unplaced.rows, sums.layout.boundaries[r + 1] - sums.layout.boundaries[r]);
+    }
+    const auto rank = static_cast<std::int32_t>(sums.rank);
+    SumTable<T> of_nobody = sums;
+    of_nobody.rank = 0;
+    runtime::cuda::KrylovDeviceKernels<Element<T>>::run(
+        no_stream, program, runtime::cuda::elements(unplaced), state, room,
+        runtime::cuda::elements(of_nobody), &rank);
+  }
+};
+
 template <class Value>
 bool same_bytes(const std::vector<Value>& ours, const std::vector<Value>& theirs) {
   return ours.size() == theirs.size() &&
@@ -218,6 +240,7 @@ void expect_same_program(const Program& program, const State& state, std::int64_
                          std::int64_t block_leaves, int slots, int fixed) {
   Host<T> host;
   Gpu<T> gpu;
+  GpuOfUnknownRank<T> unknown;
   for (const auto& boundaries : cuts_of(n)) {
     SCOPED_TRACE(std::to_string(n) + " rows, " + std::to_string(boundaries.size() - 1) +
                  " ranks, blocks of " + std::to_string(block_leaves));
@@ -228,6 +251,10 @@ void expect_same_program(const Program& program, const State& state, std::int64_
     EXPECT_TRUE(same_bytes(found.vectors, expected.vectors));
     EXPECT_TRUE(same_bytes(found.parts, expected.parts));
     EXPECT_TRUE(same_bytes(found.sums, expected.sums));
+    const Left<T> without_rank =
+        run_everywhere<T>(unknown, program, state, boundaries, block_leaves, slots, fixed);
+    EXPECT_TRUE(same_bytes(without_rank.vectors, expected.vectors));
+    EXPECT_TRUE(same_bytes(without_rank.parts, expected.parts));
   }
 }
 
@@ -329,6 +356,54 @@ TYPED_TEST(EmulatedKrylov, ScansAndPowersOfTwo_AreThoseOfTheCpu) {
         gpu.scale_exactly(exponent, view, {ours.data(), n, 1});
         host.scale_exactly(exponent, view, {theirs.data(), n, 1});
         EXPECT_TRUE(same_bytes(ours, theirs));
+      }
+    }
+  }
+}
+
+TYPED_TEST(EmulatedKrylov, BeginningsAndEnds_AreThoseOfTheCpu) {
+  using T = TypeParam;
+  using Real = RealOf<T>;
+  using E = Element<T>;
+  using Kernels = runtime::cuda::KrylovDeviceKernels<E>;
+  constexpr std::int64_t largest = std::numeric_limits<Real>::max_exponent;
+  const std::vector<std::int64_t> boundaries{0, 10, 25};
+  const std::vector<T> x = numbers<T>(25, 1);
+  Problem problem;
+  problem.n = 25;
+  problem.atol = 0.25;
+  for (const std::int64_t nonfinite : {-1, 3}) {
+    for (const std::int64_t exponent : {std::int64_t{5}, largest - 1, Scan::zero}) {
+      const std::vector<Scan> of_b{{-1, exponent}, {nonfinite, Scan::zero}};
+      const std::vector<Scan> of_x{{-1, 2}, {-1, exponent}};
+      for (const Scan* const guess : {static_cast<const Scan*>(nullptr), of_x.data()}) {
+        krylov::SolveState expected =
+            krylov::begin_solve(problem, krylov::merged(of_b.data(), boundaries.data(), 2),
+                                krylov::merged(guess, boundaries.data(), 2), largest);
+        krylov::SolveState found;
+        Kernels::begin_solve(no_stream, problem, of_b.data(), guess, boundaries.data(), 2, &found);
+        EXPECT_EQ(found.state.status, expected.state.status);
+        EXPECT_EQ(found.exponent, expected.exponent);
+        EXPECT_EQ(found.row, expected.row);
+        EXPECT_EQ(found.state.atol, expected.state.atol);
+        std::vector<T> scaled(25);
+        Kernels::scale_for(no_stream, 1, &found, elements(MatrixView<const T>(x.data(), 25, 1)),
+                           elements(MatrixView<T>(scaled.data(), 25, 1)));
+        std::vector<T> by_host(25);
+        if (!krylov::is_zero_vector(expected)) {
+          Host<T>().scale_exactly(static_cast<int>(expected.exponent),
+                                  MatrixView<const T>(x.data(), 25, 1), {by_host.data(), 25, 1});
+        }
+        EXPECT_TRUE(same_bytes(scaled, by_host));
+        krylov::Report report;
+        krylov::Report expected_report;
+        Real figures[3];
+        Real expected_figures[3];
+        krylov::end_solve(problem, of_x.data(), 2, expected, expected_report, expected_figures);
+        Kernels::end_solve(no_stream, problem, of_x.data(), 2, &found, &report, figures);
+        EXPECT_EQ(report.status, expected_report.status);
+        EXPECT_EQ(report.residual, expected_report.residual);
+        EXPECT_EQ(figures[2], expected_figures[2]);
       }
     }
   }

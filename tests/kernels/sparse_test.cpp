@@ -92,6 +92,42 @@ TYPED_TEST(EmulatedSparse, AnyTurns_GiveTheSameBits) {
   });
 }
 
+TYPED_TEST(EmulatedSparse, RowsOfARankThatIsInMemory_HaveTheBitsOfAll) {
+  using T = TypeParam;
+  using E = Element<T>;
+  const auto a = matgen::laplacian_3d<T>(5);
+  const std::vector<T> x = sparse_problem::random_vector<T>(a.columns);
+  const std::vector<std::int32_t> columns(a.column_indices.begin(), a.column_indices.end());
+  for (const std::int64_t lanes : {2, 16}) {
+    const SparseRows<E> rows{a.rows,
+                             a.columns,
+                             0,
+                             lanes,
+                             a.row_pointers.data(),
+                             columns.data(),
+                             reinterpret_cast<const E*>(a.values.data())};
+    const auto product = [&](std::int64_t count, const std::int32_t* rank) {
+      std::vector<T> y(static_cast<std::size_t>(count), T{7});
+      runtime::cuda::SparseDeviceKernels<E>::multiply(
+          no_stream, rows, {.count = count}, reinterpret_cast<const E*>(x.data()), nullptr,
+          reinterpret_cast<E*>(y.data()), nullptr, rank);
+      return y;
+    };
+    const std::vector<T> all = product(a.rows, nullptr);
+    // 125 rows: the last rank has fewer, or none.
+    for (const std::int64_t count : {40, 63}) {
+      for (std::int32_t rank = 0; rank < 4; ++rank) {
+        const std::vector<T> part = product(count, &rank);
+        for (std::int64_t i = 0; i < count; ++i) {
+          const std::int64_t row = rank * count + i;
+          ASSERT_EQ(part[static_cast<std::size_t>(i)],
+                    row < a.rows ? all[static_cast<std::size_t>(row)] : T{7});
+        }
+      }
+    }
+  }
+}
+
 TYPED_TEST(EmulatedSparse, PackedEntries_AreThoseOfTheirPlaces) {
   using T = TypeParam;
   using E = Element<T>;

@@ -1,84 +1,104 @@
-// What libshardsolve looks up for the steps of Krylov solves that each device makes by itself:
-// cuda_loader.cpp. Their operands are those of the dtype; const void* as templates are not
-// exported.
+// What libshardsolve looks up for parts of Krylov solves that each device makes by itself:
+// cuda_loader.cpp.
 
 #include "core/each_dtype.hpp"
+#include "krylov/enqueue_local_call.hpp"
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/cuda/krylov_device_kernels.hpp"
 #include "runtime/cuda/sparse_device_kernels.hpp"
+#include "sparse/local_product.hpp"
 
-#define SHARDSOLVE_LOOKED_UP extern "C" __attribute__((visibility("default")))
-
+namespace shardsolve::mesh::cuda {
 namespace {
 
-using namespace shardsolve;
 using runtime::cuda::check;
 using runtime::cuda::CurrentDevice;
 using runtime::cuda::Element;
 using runtime::cuda::elements;
 
-template <class Table, class Given>
-const Table& as(const Given* given) {
-  return *static_cast<const Table*>(given);
+/// What a LocalSolve enqueues with, on a stream of the caller's.
+template <Scalar T>
+class StreamSteps {
+  using Own = runtime::cuda::KrylovDeviceKernels<Element<T>>;
+
+ public:
+  explicit StreamSteps(cudaStream_t stream) : stream_(stream) {}
+
+  void scan(MatrixView<const T> x, runtime::Scan* result, void* work) const {
+    Own::scan(stream_, elements(x), result, work);
+  }
+  void run(const krylov::Program& program, const krylov::Vectors<T>& vectors,
+           const krylov::State* state, const krylov::StateRoom& room,
+           const krylov::SumTable<T>& sums, const std::int32_t* rank) const {
+    Own::run(stream_, program, elements(vectors), state, room, elements(sums), rank);
+  }
+  void finish(const krylov::Problem& problem, int reduction, const krylov::SumTable<T>& sums,
+              krylov::State* state, const krylov::StateRoom& room) const {
+    Own::finish(stream_, problem, reduction, elements(sums), state, room);
+  }
+  void divide_rows(MatrixView<const T> diagonal, MatrixView<const T> source, MatrixView<T> target,
+                   const std::int32_t* skip) const {
+    Own::divide_rows(stream_, elements(diagonal), elements(source), elements(target), skip);
+  }
+  void clear(void* memory, std::int64_t bytes) const {
+    if (bytes > 0) {
+      check(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(bytes), stream_), "clearing");
+    }
+  }
+  void begin(const krylov::Problem& problem, const runtime::Scan* of_b, const runtime::Scan* of_x,
+             const std::int64_t* boundaries, std::int64_t ranks, krylov::SolveState* solve) const {
+    Own::begin_solve(stream_, problem, of_b, of_x, boundaries, ranks, solve);
+  }
+  void end(const krylov::Problem& problem, const runtime::Scan* of_x, std::int64_t ranks,
+           krylov::SolveState* solve, krylov::Report* report, RealOf<T>* figures) const {
+    Own::end_solve(stream_, problem, of_x, ranks, solve, report, figures);
+  }
+  void scale(krylov::Way way, const krylov::SolveState* solve, MatrixView<const T> source,
+             MatrixView<T> target) const {
+    Own::scale_for(stream_, way == krylov::Way::to_solve ? 1 : -1, solve, elements(source),
+                   elements(target));
+  }
+
+ private:
+  cudaStream_t stream_;
+};
+
+template <Scalar T>
+void multiply(cudaStream_t stream, const sparse::LocalProduct& product) {
+  using E = Element<T>;
+  const runtime::SparseRows<E> a{
+      .rows = product.rank_at != nullptr ? product.all_rows : product.rows,
+      .own = product.size,
+      .lanes = product.lanes,
+      .row_pointers = product.row_pointers,
+      .columns = product.columns,
+      .values = static_cast<const E*>(product.values)};
+  runtime::cuda::SparseDeviceKernels<E>::multiply(
+      stream, a, {.count = product.rows}, static_cast<const E*>(product.x), nullptr,
+      static_cast<E*>(product.y), product.skip, product.rank_at);
 }
 
 }  // namespace
+}  // namespace shardsolve::mesh::cuda
 
-SHARDSOLVE_LOOKED_UP void shardsolve_cuda_krylov_run(
-    int device, void* stream, Dtype dtype, const krylov::Program* program, const void* vectors,
-    const krylov::State* state, const krylov::StateRoom* room, const void* sums) {
+#define SHARDSOLVE_LOOKED_UP extern "C" __attribute__((visibility("default")))
+
+SHARDSOLVE_LOOKED_UP void shardsolve_cuda_krylov(int device, void* stream,
+                                                 const shardsolve::krylov::LocalCall* call) {
+  using namespace shardsolve::mesh::cuda;
   const CurrentDevice scope(device);
-  with_dtype(dtype, [&]<Scalar T>() {
-    runtime::cuda::KrylovDeviceKernels<Element<T>>::run(
-        static_cast<cudaStream_t>(stream), *program, elements(as<krylov::Vectors<T>>(vectors)),
-        state, *room, elements(as<krylov::SumTable<T>>(sums)));
+  shardsolve::with_dtype(call->dtype, [&]<class T>() {
+    shardsolve::krylov::enqueue<T>(StreamSteps<T>(static_cast<cudaStream_t>(stream)), *call);
   });
-  check(cudaGetLastError(), "vectors of a Krylov solve");
+  check(cudaGetLastError(), "a part of a Krylov solve");
 }
 
-SHARDSOLVE_LOOKED_UP void shardsolve_cuda_krylov_finish(int device, void* stream, Dtype dtype,
-                                                        const krylov::Problem* problem,
-                                                        int reduction, const void* sums,
-                                                        krylov::State* state,
-                                                        const krylov::StateRoom* room) {
+SHARDSOLVE_LOOKED_UP void shardsolve_cuda_sparse_product(
+    int device, void* stream, const shardsolve::sparse::LocalProduct* product) {
+  using namespace shardsolve::mesh::cuda;
   const CurrentDevice scope(device);
-  with_dtype(dtype, [&]<Scalar T>() {
-    runtime::cuda::KrylovDeviceKernels<Element<T>>::finish(
-        static_cast<cudaStream_t>(stream), *problem, reduction,
-        elements(as<krylov::SumTable<T>>(sums)), state, *room);
-  });
-  check(cudaGetLastError(), "a step of a Krylov solve");
-}
-
-SHARDSOLVE_LOOKED_UP void shardsolve_cuda_divide_rows(int device, void* stream, Dtype dtype,
-                                                      std::int64_t rows, const void* diagonal,
-                                                      const void* source, void* target,
-                                                      const std::int32_t* skip) {
-  const CurrentDevice scope(device);
-  with_dtype(dtype, [&]<Scalar T>() {
-    using E = Element<T>;
-    using In = MatrixView<const E>;
-    runtime::cuda::KrylovDeviceKernels<E>::divide_rows(
-        static_cast<cudaStream_t>(stream),
-        diagonal == nullptr ? In() : In(static_cast<const E*>(diagonal), rows, 1),
-        In(static_cast<const E*>(source), rows, 1), MatrixView<E>(static_cast<E*>(target), rows, 1),
-        skip);
-  });
-  check(cudaGetLastError(), "a division of rows");
-}
-
-SHARDSOLVE_LOOKED_UP void shardsolve_cuda_sparse_multiply(int device, void* stream, Dtype dtype,
-                                                          const void* rows,
-                                                          const runtime::RowChoice* chosen,
-                                                          const void* x, const void* halo, void* y,
-                                                          const std::int32_t* done) {
-  const CurrentDevice scope(device);
-  with_dtype(dtype, [&]<Scalar T>() {
-    using E = Element<T>;
-    runtime::cuda::SparseDeviceKernels<E>::multiply(
-        static_cast<cudaStream_t>(stream), elements(as<runtime::SparseRows<T>>(rows)), *chosen,
-        static_cast<const E*>(x), static_cast<const E*>(halo), static_cast<E*>(y), done);
-  });
+  shardsolve::with_dtype(
+      product->dtype, [&]<class T>() { multiply<T>(static_cast<cudaStream_t>(stream), *product); });
   check(cudaGetLastError(), "a product with a sparse matrix");
 }

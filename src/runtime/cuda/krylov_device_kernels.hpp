@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/cuda/element.hpp"
+#include "runtime/krylov/ends.hpp"
 #include "runtime/krylov/program.hpp"
 #include "runtime/krylov/state.hpp"
 #include "runtime/krylov_scan.hpp"
@@ -27,9 +28,12 @@ struct KrylovDeviceKernels {
   static std::size_t scan_scratch();
   static void scan(cudaStream_t stream, In x, Scan* result, void* scratch);
   static void scale_exactly(cudaStream_t stream, int exponent, In source, Out target);
+  /// `rank`: null, or in the GPU's memory whose rows and sums these are, which then lie at the
+  /// boundaries of the layout; vectors.rows is the most that a rank has.
   static void run(cudaStream_t stream, const krylov::Program& program,
                   const krylov::Vectors<E>& vectors, const krylov::State* state,
-                  const krylov::StateRoom& room, const krylov::SumTable<E>& sums);
+                  const krylov::StateRoom& room, const krylov::SumTable<E>& sums,
+                  const std::int32_t* rank = nullptr);
   static void finish(cudaStream_t stream, const krylov::Problem& problem, int reduction,
                      const krylov::SumTable<E>& sums, krylov::State* state,
                      const krylov::StateRoom& room);
@@ -37,6 +41,17 @@ struct KrylovDeviceKernels {
                           const std::int32_t* skip);
   static void combine(cudaStream_t stream, RealPart<E> a, In x, RealPart<E> b, Out y,
                       const std::int32_t* skip);
+
+  // As runtime/krylov/ends.hpp has them; pointers are to the GPU's memory.
+  static void begin_solve(cudaStream_t stream, const krylov::Problem& problem, const Scan* of_b,
+                          const Scan* of_x, const std::int64_t* boundaries, std::int64_t ranks,
+                          krylov::SolveState* solve);
+  static void end_solve(cudaStream_t stream, const krylov::Problem& problem, const Scan* of_x,
+                        std::int64_t ranks, krylov::SolveState* solve, krylov::Report* report,
+                        RealPart<E>* figures);
+  /// By `sign` times the solve's exponent; 0 if is_zero_vector().
+  static void scale_for(cudaStream_t stream, int sign, const krylov::SolveState* solve, In source,
+                        Out target);
 };
 
 /// The same vectors and sums as the kernels take them.

@@ -19,11 +19,12 @@ using krylov::SumLayout;
 using krylov::SumPart;
 using krylov::SumTable;
 
-constexpr int most_threads = 1024;
+/// Warps that add up at the same time.
+constexpr int most_adders = 16;
+constexpr int most_threads = 32 * (most_adders + 1);
 /// Blocks of the layout that one warp adds up for one sum.
-constexpr int blocks_a_warp = 256;
-/// Of one sum.
-constexpr int most_warps = static_cast<int>(SumLayout::most_blocks) / blocks_a_warp;
+constexpr int blocks_a_warp = 512;
+static_assert(SumLayout::most_blocks <= most_adders * blocks_a_warp);
 /// Sums that are handed to the step in shared memory; more go through the state's room.
 constexpr int sums_at_hand = 64;
 
@@ -175,65 +176,96 @@ __device__ Number number_of(const SumOf<E>& sum) {
   return number;
 }
 
-/// `team`: warps for one sum, a power of two.
+/// What the warps of the block share.
 template <class E>
-__global__ void __launch_bounds__(most_threads)
-    finish_reduction(const __grid_constant__ Problem problem, int reduction,
-                     const __grid_constant__ SumTable<E> table, State* state,
-                     const __grid_constant__ StateRoom room, int team) {
-  __shared__ std::int64_t state_copy[state_words];
-  __shared__ SumOf<E> of_warps[most_threads / 32];
-  __shared__ double at_hand[2 * sums_at_hand];
-  __shared__ int stop;
-  begin_after_last();
-  copy_state(state_copy, reinterpret_cast<const std::int64_t*>(state));
-  if (threadIdx.x == 0) {
-    stop = 0;
-  }
-  __syncthreads();
-  State& own = *reinterpret_cast<State*>(state_copy);
-  if (own.done != 0) {
-    return;
-  }
-  for (std::int64_t r = threadIdx.x; r < table.layout.ranks; r += blockDim.x) {
-    const E last = table.parts[table.offsets[r + 1] - 1];
-    for (int at = 0; at < parts<E>; ++at) {
-      if (reals(last)[at] != 0) {
-        stop = 1;
-      }
-    }
-  }
-  const int used = static_cast<int>(min(std::int64_t{table.slots}, table.fixed + own.columns));
-  Number* const sums = used <= sums_at_hand ? reinterpret_cast<Number*>(at_hand) : room.sums;
+struct Shared {
+  SumOf<E>* of_warps;
+  Number* sums;
+};
+
+/// Sums number `from` to `to`, `team` warps each, of all warps but the last; all threads.
+template <class E>
+__device__ void add_slots(const SumTable<E>& table, const Shared<E>& shared, const StateRoom& room,
+                          int team, int from, int to) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int teams = static_cast<int>(blockDim.x) / 32 / team;
-  for (int first = 0; first < used; first += teams) {
+  const int teams = (static_cast<int>(blockDim.x) / 32 - 1) / team;
+  for (int first = from; first < to; first += teams) {
     const int slot = first + warp / team;
-    if (slot < used) {
+    if (warp < teams * team && slot < to) {
       const SumOf<E> sum = add_blocks(table, slot, std::int64_t{warp % team} * blocks_a_warp);
       if (threadIdx.x % 32 == 0) {
-        of_warps[warp] = sum;
+        shared.of_warps[warp] = sum;
       }
     }
     __syncthreads();
     const int mine = first + static_cast<int>(threadIdx.x);
-    if (static_cast<int>(threadIdx.x) < teams && mine < used) {
-      SumOf<E>* const all = of_warps + static_cast<int>(threadIdx.x) * team;
+    if (static_cast<int>(threadIdx.x) < teams && mine < to) {
+      SumOf<E>* const all = shared.of_warps + static_cast<int>(threadIdx.x) * team;
       for (int together = 2; together <= team; together *= 2) {
         for (int w = 0; w < team; w += together) {
           all[w].add(all[w + together / 2]);
         }
       }
-      sums[mine] = number_of<E>(all[0]);
-      room.sums[mine] = sums[mine];
+      shared.sums[mine] = number_of<E>(all[0]);
+      room.sums[mine] = shared.sums[mine];
     }
     __syncthreads();
+  }
+}
+
+/// Whether a rank was asked to stop; one warp.
+template <class E>
+__device__ bool stop_asked(const SumTable<E>& table) {
+  bool asked = false;
+  for (std::int64_t r = threadIdx.x % 32; r < table.layout.ranks; r += 32) {
+    const E last = table.parts[table.offsets[r + 1] - 1];
+    for (int at = 0; at < parts<E>; ++at) {
+      asked = asked || reals(last)[at] != 0;
+    }
+  }
+  return __ballot_sync(0xffffffffU, asked) != 0;
+}
+
+/// `team`: warps for one sum, a power of two. The last warp brings the state while the others add
+/// up.
+template <class E>
+__global__ void __launch_bounds__(most_threads, 1)
+    finish_reduction(const __grid_constant__ Problem problem, int reduction,
+                     const __grid_constant__ SumTable<E> table, State* state,
+                     const __grid_constant__ StateRoom room, int team) {
+  __shared__ std::int64_t state_copy[state_words];
+  __shared__ SumOf<E> of_warps[most_adders];
+  __shared__ double at_hand[2 * sums_at_hand];
+  __shared__ int stop;
+  begin_after_last();
+  Number* const sums = table.slots <= sums_at_hand ? reinterpret_cast<Number*>(at_hand) : room.sums;
+  const Shared<E> shared{of_warps, sums};
+  if (threadIdx.x / 32 == blockDim.x / 32 - 1) {
+    copy_state(state_copy, reinterpret_cast<const std::int64_t*>(state), threadIdx.x % 32, 32);
+    const bool asked = stop_asked(table);
+    if (threadIdx.x % 32 == 0) {
+      stop = asked ? 1 : 0;
+    }
+  }
+  State& own = *reinterpret_cast<State*>(state_copy);
+  int from = 0;
+  int to = min(table.fixed, table.slots);
+  // How many columns there are the state says, which is there after the first sums.
+#pragma unroll 1
+  for (int part = 0; part < 2; ++part) {
+    add_slots(table, shared, room, team, from, to);
+    __syncthreads();
+    if (own.done != 0) {
+      return;
+    }
+    from = to;
+    to = static_cast<int>(min(std::int64_t{table.slots}, table.fixed + own.columns));
   }
   if (threadIdx.x == 0) {
     krylov::step(problem, own, room, reduction, stop != 0, sums);
   }
   __syncthreads();
-  copy_state(reinterpret_cast<std::int64_t*>(state), state_copy);
+  copy_state(reinterpret_cast<std::int64_t*>(state), state_copy, threadIdx.x, blockDim.x);
 }
 
 }  // namespace
@@ -245,10 +277,10 @@ void KrylovDeviceKernels<E>::finish(cudaStream_t stream, const Problem& problem,
   while (team * blocks_a_warp < sums.layout.blocks()) {
     team *= 2;
   }
-  static_assert(most_warps <= most_threads / 32);
-  const int teams = std::clamp(sums.slots, 1, most_threads / 32 / team);
-  launch_early(stream, &finish_reduction<E>, 1, {dim3(static_cast<unsigned>(32 * team * teams))},
-               problem, reduction, sums, state, room, team);
+  const int teams = std::clamp(sums.slots, 1, most_adders / team);
+  launch_early(stream, &finish_reduction<E>, 1,
+               {dim3(static_cast<unsigned>(32 * (team * teams + 1)))}, problem, reduction, sums,
+               state, room, team);
 }
 
 #define SHARDSOLVE_INSTANTIATE(E)                                                 \

@@ -89,9 +89,11 @@ class SumTree {
 constexpr int state_words = sizeof(krylov::State) / sizeof(std::int64_t);
 static_assert(sizeof(krylov::State) % sizeof(std::int64_t) == 0);
 
-__device__ inline void copy_state(std::int64_t* target, const std::int64_t* source) {
-  for (int word = static_cast<int>(threadIdx.x); word < state_words;
-       word += static_cast<int>(blockDim.x)) {
+/// By so many threads, of which this is number `thread`.
+__device__ inline void copy_state(std::int64_t* target, const std::int64_t* source, unsigned thread,
+                                  unsigned threads) {
+#pragma unroll 4
+  for (unsigned word = thread; word < state_words; word += threads) {
     target[word] = source[word];
   }
 }

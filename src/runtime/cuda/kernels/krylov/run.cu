@@ -38,10 +38,26 @@ struct RunCall {
   const State* state;
   StateRoom room;
   SumTable<E> sums;
-  int levels;           ///< of the tree over the leaves of a block of the layout
-  std::int64_t chunk;   ///< leaves that a block of threads takes, a power of two
-  std::int64_t chunks;  ///< in front of the first one: none of this rank's rows
+  const std::int32_t* rank;  ///< null, or whose rows and sums these are
+  int levels;                ///< of the tree over the leaves of a block of the layout
+  int chunk_levels;          ///< likewise of the leaves that a block of threads takes
 };
+
+/// Whose rows and sums a call is about.
+struct Place {
+  std::int64_t rank;
+  std::int64_t begin;
+  std::int64_t end;
+};
+template <class E>
+__device__ Place place_of(const RunCall<E>& call) {
+  if (call.rank != nullptr) {
+    const std::int64_t rank = *call.rank;
+    return {rank, call.sums.layout.boundaries[rank], call.sums.layout.boundaries[rank + 1]};
+  }
+  const std::int64_t begin = call.vectors.first_row;
+  return {call.sums.rank, begin, begin + call.vectors.rows};
+}
 
 /// A coefficient in the precision of the vectors.
 template <class Real>
@@ -95,7 +111,8 @@ __device__ E random_element(std::int64_t stream, std::int64_t row) {
 template <class E>
 class ThreadRows {
  public:
-  __device__ ThreadRows(const RunCall<E>& call, const State& state) : call_(call), state_(state) {}
+  __device__ ThreadRows(const RunCall<E>& call, const State& state, std::int64_t begin)
+      : call_(call), state_(state), begin_(begin) {}
 
   /// Rows first, first + 8, ... of the rank, of which those with a bit in `valid` exist.
   __device__ void move_to(std::int64_t first, unsigned valid) {
@@ -204,7 +221,7 @@ class ThreadRows {
 #pragma unroll
     for (int i = 0; i < rows_a_thread; ++i) {
       if (has(i)) {
-        const std::int64_t at = shape.at_row(call_.vectors.first_row + first_ + i * dot_lanes);
+        const std::int64_t at = shape.at_row(begin_ + first_ + i * dot_lanes);
         part[at] = x[i];
         part[at + shape.loose_rows()] = y[i];
       }
@@ -223,7 +240,7 @@ class ThreadRows {
   __device__ void add_random(E (&y)[rows_a_thread], std::int64_t stream, RealPart<E> factor,
                              bool fresh) const {
     for (int i = 0; i < rows_a_thread; ++i) {
-      const E number = random_element<E>(stream, call_.vectors.first_row + first_ + i * dot_lanes);
+      const E number = random_element<E>(stream, begin_ + first_ + i * dot_lanes);
       if (fresh) {
         y[i] = number;
       } else if constexpr (parts<E> == 2) {
@@ -250,6 +267,7 @@ class ThreadRows {
 
   const RunCall<E>& call_;
   const State& state_;
+  std::int64_t begin_;
   std::int64_t first_ = 0;
   unsigned valid_ = 0;
   E last_[rows_a_thread];
@@ -262,9 +280,11 @@ class SumWriter {
  public:
   using Sum = SumOf<E>;
 
-  __device__ SumWriter(const RunCall<E>& call, const SumPart& shape, Sum* of_warps, int* slots)
+  __device__ SumWriter(const RunCall<E>& call, std::int64_t rank, const SumPart& shape,
+                       Sum* of_warps, int* slots)
       : call_(call),
         shape_(shape),
+        own_parts_(call.sums.parts + (shape.begin < shape.end ? call.sums.offsets[rank] : 0)),
         of_warps_(of_warps),
         slots_(slots),
         block_leaves_(call.sums.layout.block_leaves) {}
@@ -348,9 +368,7 @@ class SumWriter {
   __device__ void begin_pass() { tree_.begin(); }
 
  private:
-  __device__ E* part_of(int slot) const {
-    return call_.sums.parts + call_.sums.offsets[call_.sums.rank] + slot * shape_.length();
-  }
+  __device__ E* part_of(int slot) const { return own_parts_ + slot * shape_.length(); }
   __device__ void store_block(int slot, std::int64_t block, const Sum& sum) const {
     if (shape_.has_block(block)) {
       store_sum(sum, part_of(slot) + shape_.at_block(block));
@@ -359,6 +377,7 @@ class SumWriter {
 
   const RunCall<E>& call_;
   const SumPart& shape_;
+  E* own_parts_;
   Sum* of_warps_;
   int* slots_;
   std::int64_t block_leaves_;
@@ -383,33 +402,35 @@ __global__ void __launch_bounds__(threads_a_block)
   __shared__ SumOf<E> of_warps[sums_at_once * warps_a_block];
   __shared__ int slots[sums_at_once];
   begin_after_last();
-  copy_state(state_copy, reinterpret_cast<const std::int64_t*>(call.state));
+  copy_state(state_copy, reinterpret_cast<const std::int64_t*>(call.state), threadIdx.x,
+             threads_a_block);
   __syncthreads();
   const State& state = *reinterpret_cast<const State*>(state_copy);
   if (state.done != 0) {
     return;
   }
   const Program& program = call.program;
-  const std::int64_t begin = call.vectors.first_row;
-  const std::int64_t end = begin + call.vectors.rows;
+  const Place place = place_of(call);
   const std::int64_t sums = count_sums(program, state);
-  const SumPart shape = program.dots > 0 ? call.sums.layout.part(call.sums.rank) : SumPart{};
-  SumWriter<E> writer(call, shape, of_warps, slots);
-  ThreadRows<E> rows(call, state);
-  const std::int64_t first_leaf = (call.chunks + blockIdx.x) * call.chunk;
+  const SumPart shape = program.dots > 0 ? call.sums.layout.part(place.rank) : SumPart{};
+  SumWriter<E> writer(call, place.rank, shape, of_warps, slots);
+  ThreadRows<E> rows(call, state, place.begin);
+  const std::int64_t chunk = std::int64_t{1} << call.chunk_levels;
+  const std::int64_t first_leaf =
+      ((place.begin >> (call.chunk_levels + krylov::SumLayout::leaf_exponent)) + blockIdx.x)
+      << call.chunk_levels;
   for (std::int64_t pass = 0; pass == 0 || pass < sums; pass += sums_at_once) {
     writer.begin_pass();
-    for (std::int64_t first = first_leaf; first < first_leaf + call.chunk;
-         first += leaves_at_once) {
+    for (std::int64_t first = first_leaf; first < first_leaf + chunk; first += leaves_at_once) {
       const std::int64_t leaf = first + static_cast<std::int64_t>(threadIdx.x) / dot_lanes;
       const std::int64_t row = leaf * dot_leaf + static_cast<std::int64_t>(threadIdx.x) % dot_lanes;
       unsigned valid = 0;
 #pragma unroll
       for (int i = 0; i < rows_a_thread; ++i) {
         const std::int64_t at = row + i * dot_lanes;
-        valid |= (begin <= at && at < end ? 1U : 0U) << static_cast<unsigned>(i);
+        valid |= (place.begin <= at && at < place.end ? 1U : 0U) << static_cast<unsigned>(i);
       }
-      rows.move_to(row - begin, valid);
+      rows.move_to(row - place.begin, valid);
       for (int u = 0; pass == 0 && u < program.updates; ++u) {
         if ((program.update[u].actions & state.actions) != 0) {
           rows.update(program.update[u]);
@@ -454,31 +475,31 @@ __global__ void __launch_bounds__(threads_a_block)
 template <class E>
 void KrylovDeviceKernels<E>::run(cudaStream_t stream, const Program& program,
                                  const Vectors<E>& vectors, const State* state,
-                                 const StateRoom& room, const SumTable<E>& sums) {
+                                 const StateRoom& room, const SumTable<E>& sums,
+                                 const std::int32_t* rank) {
   if (vectors.rows == 0) {
     return;
   }
-  RunCall<E> call{.program = program,
-                  .vectors = vectors,
-                  .state = state,
-                  .room = room,
-                  .sums = sums,
-                  .levels = krylov::SumLayout::exponent_of(sums.layout.block_leaves),
-                  .chunk = leaves_at_once,
-                  .chunks = 0};
-  if (program.dots > 0) {
-    call.chunk = std::max<std::int64_t>(call.chunk, sums.layout.block_leaves);
-  }
-  const std::int64_t rows_a_chunk = call.chunk * dot_leaf;
-  call.chunks = vectors.first_row / rows_a_chunk;
-  launch_early(stream, &run_program<E>,
-               divide_up(vectors.first_row + vectors.rows, rows_a_chunk) - call.chunks,
-               {dim3(threads_a_block)}, call);
+  using krylov::SumLayout;
+  const int levels = SumLayout::exponent_of(sums.layout.block_leaves);
+  constexpr int levels_at_once = 5;
+  static_assert(1 << levels_at_once == leaves_at_once);
+  const int chunk_levels = program.dots > 0 ? std::max(levels_at_once, levels) : levels_at_once;
+  const int row_levels = chunk_levels + SumLayout::leaf_exponent;
+  // A rank that is not known here may begin anywhere in a chunk.
+  const std::int64_t last_row =
+      vectors.rows - 1 +
+      (rank != nullptr ? (std::int64_t{1} << row_levels) - 1 : vectors.first_row);
+  const std::int64_t before = rank != nullptr ? 0 : vectors.first_row >> row_levels;
+  launch_early(stream, &run_program<E>, (last_row >> row_levels) + 1 - before,
+               {dim3(threads_a_block)},
+               RunCall<E>{program, vectors, state, room, sums, rank, levels, chunk_levels});
 }
 
-#define SHARDSOLVE_INSTANTIATE(E)                                                            \
-  template void KrylovDeviceKernels<E>::run(cudaStream_t, const Program&, const Vectors<E>&, \
-                                            const State*, const StateRoom&, const SumTable<E>&);
+#define SHARDSOLVE_INSTANTIATE(E)                                                               \
+  template void KrylovDeviceKernels<E>::run(cudaStream_t, const Program&, const Vectors<E>&,    \
+                                            const State*, const StateRoom&, const SumTable<E>&, \
+                                            const std::int32_t*);
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)
 SHARDSOLVE_INSTANTIATE(Complex<float>)

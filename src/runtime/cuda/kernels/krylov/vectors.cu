@@ -86,16 +86,31 @@ __global__ void __launch_bounds__(threads_a_block)
 }
 
 template <class E>
+__device__ E scaled(E number, int exponent) {
+  if constexpr (parts<E> == 2) {
+    return {scalbn(number.re, exponent), scalbn(number.im, exponent)};
+  } else {
+    return scalbn(number, exponent);
+  }
+}
+
+template <class E>
 __global__ void __launch_bounds__(threads_a_block)
     scale_rows(int exponent, const E* source, E* target, std::int64_t rows) {
   const std::int64_t i = std::int64_t{blockIdx.x} * threads_a_block + threadIdx.x;
   if (i < rows) {
-    const E number = source[i];
-    if constexpr (parts<E> == 2) {
-      target[i] = {scalbn(number.re, exponent), scalbn(number.im, exponent)};
-    } else {
-      target[i] = scalbn(number, exponent);
-    }
+    target[i] = scaled(source[i], exponent);
+  }
+}
+
+template <class E>
+__global__ void __launch_bounds__(threads_a_block)
+    scale_by_solve(int sign, const krylov::SolveState* solve, const E* source, E* target,
+                   std::int64_t rows) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads_a_block + threadIdx.x;
+  if (i < rows) {
+    const int exponent = sign * static_cast<int>(solve->exponent);
+    target[i] = krylov::is_zero_vector(*solve) ? E{} : scaled(source[i], exponent);
   }
 }
 
@@ -208,6 +223,13 @@ void KrylovDeviceKernels<E>::scale_exactly(cudaStream_t stream, int exponent, In
 }
 
 template <class E>
+void KrylovDeviceKernels<E>::scale_for(cudaStream_t stream, int sign,
+                                       const krylov::SolveState* solve, In source, Out target) {
+  launch(stream, &scale_by_solve<E>, divide_up(target.rows(), threads_a_block),
+         {dim3(threads_a_block)}, sign, solve, source.data(), target.data(), target.rows());
+}
+
+template <class E>
 void KrylovDeviceKernels<E>::divide_rows(cudaStream_t stream, In diagonal, In source, Out target,
                                          const std::int32_t* skip) {
   launch_early(stream, &divide<E>, divide_up(target.rows(), threads_a_block * rows_a_thread),
@@ -223,6 +245,8 @@ void KrylovDeviceKernels<E>::combine(cudaStream_t stream, RealPart<E> a, In x, R
 }
 
 #define SHARDSOLVE_INSTANTIATE(E)                                                                \
+  template void KrylovDeviceKernels<E>::scale_for(cudaStream_t, int, const krylov::SolveState*,  \
+                                                  In, Out);                                      \
   template std::size_t KrylovDeviceKernels<E>::scan_scratch();                                   \
   template void KrylovDeviceKernels<E>::scan(cudaStream_t, In, Scan*, void*);                    \
   template void KrylovDeviceKernels<E>::scale_exactly(cudaStream_t, int, In, Out);               \

@@ -25,7 +25,23 @@ struct ProductCall {
   const E* halo;
   E* y;
   const std::int32_t* done;
+  const std::int32_t* rank;
 };
+
+/// Rows in front of those chosen that belong to other ranks, and how many there are from there on.
+struct RankRows {
+  std::int64_t before;
+  std::int64_t count;
+};
+template <class E>
+__device__ RankRows rows_of_rank(const ProductCall<E>& call) {
+  if (call.rank == nullptr) {
+    return {0, call.chosen.count};
+  }
+  const std::int64_t before = *call.rank * call.chosen.count;
+  const std::int64_t left = call.a.rows - before;
+  return {before, max(min(left, call.chosen.count), std::int64_t{0})};
+}
 
 template <class E>
 using LaneOf = RowLane<RealPart<E>, parts<E>>;
@@ -77,10 +93,12 @@ __global__ void __launch_bounds__(threads_a_block)
   const std::int64_t thread = std::int64_t{blockIdx.x} * threads_a_block + threadIdx.x;
   const std::int64_t number = thread / lanes;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const RankRows mine = rows_of_rank(call);
   LaneOf<E> sum{};
   std::int64_t row = 0;
-  if (number < call.chosen.count) {
-    row = call.chosen.list == nullptr ? call.chosen.first + number : call.chosen.list[number];
+  if (number < mine.count) {
+    row = call.chosen.list == nullptr ? mine.before + call.chosen.first + number
+                                      : call.chosen.list[number];
     const std::int64_t end = call.a.row_pointers[row + 1];
     for (std::int64_t k = call.a.row_pointers[row] + lane; k < end; k += entries_at_once * lanes) {
       E values[entries_at_once];
@@ -101,8 +119,8 @@ __global__ void __launch_bounds__(threads_a_block)
     }
   }
   add_lanes<lanes, E>(sum);
-  if (lane == 0 && number < call.chosen.count) {
-    store_row(sum, call.y + row);
+  if (lane == 0 && number < mine.count) {
+    store_row(sum, call.y + row - mine.before);
   }
 }
 
@@ -126,8 +144,12 @@ __global__ void __launch_bounds__(threads_a_block)
   const std::int64_t first =
       (std::int64_t{blockIdx.x} * warps_a_block + threadIdx.x / 32) * rows_a_warp;
   const std::int64_t number = first + thread / lanes;
-  const bool exists = number < call.chosen.count;
-  const std::int64_t row = call.chosen.first + (exists ? number : call.chosen.count - 1);
+  const RankRows mine = rows_of_rank(call);
+  if (first >= mine.count) {
+    return;  // all of the warp
+  }
+  const bool exists = number < mine.count;
+  const std::int64_t row = mine.before + call.chosen.first + (exists ? number : mine.count - 1);
   const std::int64_t end = call.a.row_pointers[row + 1];
   const std::int64_t begin = exists ? call.a.row_pointers[row] : end;
   const std::int64_t first_entry = __shfl_sync(0xffffffffU, begin, 0);
@@ -177,7 +199,7 @@ __global__ void __launch_bounds__(threads_a_block)
   }
   add_lanes<lanes, E>(sum);
   if (exists && thread % lanes == 0) {
-    store_row(sum, call.y + row);
+    store_row(sum, call.y + row - mine.before);
   }
 }
 
@@ -220,8 +242,8 @@ void SparseDeviceKernels<E>::pack(cudaStream_t stream, const std::int32_t* place
 template <class E>
 void SparseDeviceKernels<E>::multiply(cudaStream_t stream, const SparseRows<E>& a,
                                       const RowChoice& chosen, const E* x, const E* halo, E* y,
-                                      const std::int32_t* done) {
-  const ProductCall<E> call{a, chosen, x, halo, y, done};
+                                      const std::int32_t* done, const std::int32_t* rank) {
+  const ProductCall<E> call{a, chosen, x, halo, y, done, rank};
   switch (a.lanes) {
     case 1:
       return multiply_in_lanes<1>(stream, call);
@@ -243,7 +265,7 @@ void SparseDeviceKernels<E>::multiply(cudaStream_t stream, const SparseRows<E>& 
                                              const E*, E*);                                   \
   template void SparseDeviceKernels<E>::multiply(cudaStream_t, const SparseRows<E>&,          \
                                                  const RowChoice&, const E*, const E*, E*,    \
-                                                 const std::int32_t*);
+                                                 const std::int32_t*, const std::int32_t*);
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)
 SHARDSOLVE_INSTANTIATE(Complex<float>)
