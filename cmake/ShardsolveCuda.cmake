@@ -3,7 +3,8 @@
 
 # nvcc's flags for the kernels of one folder below src/runtime/cuda/kernels, beside those of all. "<folder>: <flag>..." a
 # line. Where bits are to be those of the CPU, what is fused is written so.
-set(cuda_folder_flags "dot: --fmad=false" "tridiagonal: --fmad=false --expt-relaxed-constexpr")
+set(cuda_folder_flags "dot: --fmad=false" "krylov: --fmad=false" "sparse: --fmad=false"
+                      "tridiagonal: --fmad=false --expt-relaxed-constexpr")
 
 # Of the other rooms the library takes what has no state and no BLAS. What is missing here is named by the linker, which
 # leaves no symbol undefined.

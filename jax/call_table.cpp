@@ -4,6 +4,8 @@
 #include "jax/dot_calls.hpp"
 #include "jax/eigh_calls.hpp"
 #include "jax/invitation.hpp"
+#include "jax/krylov_calls.hpp"
+#include "jax/sparse_calls.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/outcome.hpp>
@@ -20,7 +22,8 @@ namespace {
 const std::vector<CallRow>& call_table() {
   static const auto& rows = *new std::vector<CallRow>([] {
     std::vector<CallRow> all;
-    for (const auto& family : {cholesky_calls(), eigh_calls(), dot_calls()}) {
+    for (const auto& family :
+         {cholesky_calls(), eigh_calls(), dot_calls(), krylov_calls(), sparse_calls()}) {
       all.insert(all.end(), family.begin(), family.end());
     }
     return all;
@@ -63,6 +66,9 @@ nlohmann::json describe(const CallBuffer& buffer) {
       break;
     case Kind::any:
       shape = nlohmann::json::array();
+      break;
+    case Kind::vectors:
+      shape = nlohmann::json::array({"vectors", "length"});
       break;
   }
   const bool turned = buffer.kind == Kind::sides || buffer.kind == Kind::columns;
@@ -141,11 +147,10 @@ const CallRow* find_call(std::string_view name) {
 
 const std::string& description() {
   static const auto& text = *new std::string([] {
-    nlohmann::json all = {{"calls", nlohmann::json::array()},
-                          {"statuses", statuses()},
-                          {"verdict_words", words<Verdict>},
-                          {"factor_words", words<FactorRecord>},
-                          {"invitation_words", invitation_words}};
+    nlohmann::json all = {
+        {"calls", nlohmann::json::array()},     {"statuses", statuses()},
+        {"verdict_words", words<Verdict>},      {"factor_words", words<FactorRecord>},
+        {"invitation_words", invitation_words}, {"krylov", describe_krylov()}};
     for (const CallRow& row : call_table()) {
       all["calls"].push_back(describe(row));
     }

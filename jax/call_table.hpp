@@ -35,6 +35,7 @@ enum class Kind : std::uint8_t {
   whole,    ///< (n,): the same array on all devices
   small,    ///< (length,): likewise, of a length that depends on nothing
   any,      ///< (batch..., length), of any length: of calls that each device makes by itself
+  vectors,  ///< (batch..., k, length), likewise
 };
 
 struct CallBuffer {
@@ -56,6 +57,7 @@ constexpr CallBuffer whole(std::string_view name, Element element = Element::mat
 constexpr CallBuffer any(std::string_view name, Element element = Element::matrix) {
   return {name, Kind::any, element};
 }
+constexpr CallBuffer vectors(std::string_view name) { return {name, Kind::vectors}; }
 constexpr CallBuffer small(std::string_view name, Element element, std::int64_t length = 1) {
   return {name, Kind::small, element, length};
 }
@@ -75,6 +77,7 @@ class ShortList {
     }
   }
 
+  constexpr void add(const T& value) { values_.at(size_++) = value; }
   constexpr std::size_t size() const { return size_; }
   constexpr const T& operator[](std::size_t index) const { return values_.at(index); }
   constexpr const T* begin() const { return values_.data(); }
@@ -114,7 +117,7 @@ struct Option {
   std::string_view name;
   OptionValue unset;  ///< what stands for "not given"
 };
-constexpr std::size_t most_options = 6;
+constexpr std::size_t most_options = 12;
 using Options = std::array<OptionValue, most_options>;
 
 class Task;

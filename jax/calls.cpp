@@ -69,6 +69,7 @@ std::vector<std::int64_t> shape_of(const CallBuffer& buffer, const Job& job) {
     case Kind::small:
       return {buffer.length};
     case Kind::any:
+    case Kind::vectors:
       break;
   }
   return {};

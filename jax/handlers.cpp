@@ -8,6 +8,7 @@
 #include "jax/ffi_calls.hpp"
 #include "jax/gang.hpp"
 #include "jax/invitation.hpp"
+#include "jax/krylov_calls.hpp"
 #include "jax/records.hpp"
 #include "jax/session.hpp"
 #include "jax/workers.hpp"
@@ -329,6 +330,22 @@ SHARDSOLVE_API void shardsolve_set_small_matrix(std::int64_t n) { jax::set_small
 SHARDSOLVE_API std::int64_t shardsolve_message(const std::int32_t* verdict, char* to,
                                                std::int64_t size) {
   return jax::copy_text(jax::message_of(jax::read<jax::Verdict>(verdict)), to, size);
+}
+/// Lengths of what a Krylov solve keeps: krylov_calls.hpp.
+SHARDSOLVE_API void shardsolve_krylov_lengths(std::int64_t method, std::int64_t n,
+                                              std::int64_t restart, std::int64_t max_iterations,
+                                              bool log, std::int64_t rows, std::int64_t ranks,
+                                              std::int64_t* lengths) {
+  jax::krylov_lengths(method, n, restart, max_iterations, log, rows, ranks, lengths);
+}
+/// The sentence of a report as text; returns its whole length.
+SHARDSOLVE_API std::int64_t shardsolve_krylov_message(const std::int32_t* report, char* to,
+                                                      std::int64_t size) {
+  return jax::copy_text(jax::krylov_message(report), to, size);
+}
+/// Failures that nobody has asked for yet, as JSON to be given to shardsolve_free.
+SHARDSOLVE_API char* shardsolve_take_krylov_failures() {
+  return strdup(jax::take_krylov_failures().c_str());
 }
 SHARDSOLVE_API void shardsolve_begin_trace() { jax::begin_trace(); }
 /// Ends the recording; its text is to be given to shardsolve_free. Returns its length.

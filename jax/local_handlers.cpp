@@ -4,35 +4,62 @@
 #include "jax/local_task.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 namespace shardsolve::jax {
 namespace {
 
-/// Fills in one buffer after a look at its elements and its batch, which the first one decides.
-ffi::Error take_local(const ffi::AnyBuffer& given, std::size_t index, LocalTask& task) {
+/// Which item of a buffer belongs to each of the batch: dimensions of 1 are the same for all.
+std::vector<std::int64_t> items_of(ffi::Span<const std::int64_t> own,
+                                   const std::vector<std::int64_t>& batch) {
+  std::vector<std::int64_t> items{0};
+  for (std::size_t at = 0; at < batch.size(); ++at) {
+    std::vector<std::int64_t> next;
+    for (const std::int64_t before : items) {
+      for (std::int64_t i = 0; i < batch[at]; ++i) {
+        next.push_back(before * own[at] + (own[at] == 1 ? 0 : i));
+      }
+    }
+    items = std::move(next);
+  }
+  return items;
+}
+
+/// Fills in one buffer after a look at its elements and its batch. `batch`: dimensions of the whole
+/// one, which results have; operands may have 1 instead.
+ffi::Error take_local(const ffi::AnyBuffer& given, std::size_t index,
+                      const std::vector<std::int64_t>& batch, LocalTask& task) {
   const CallBuffer& expected = task.row->buffers.at(index);
   const auto dimensions = given.dimensions();
-  std::int64_t batch = 1;
-  for (std::size_t at = 0; at + 1 < dimensions.size(); ++at) {
-    batch *= dimensions[at];
+  const bool is_operand = index < task.row->buffers.operands.size();
+  const std::size_t own = expected.kind == Kind::vectors ? 2 : 1;
+  bool fits = dimensions.size() == batch.size() + own &&
+              given.element_type() == type_of(expected.element, task.dtype);
+  bool is_whole = true;
+  for (std::size_t at = 0; fits && at < batch.size(); ++at) {
+    fits = dimensions[at] == batch[at] || (is_operand && dimensions[at] == 1);
+    is_whole = is_whole && dimensions[at] == batch[at];
   }
-  if (index == 0) {
-    task.batch = batch;
-  }
-  if (dimensions.size() == 0 || batch != task.batch ||
-      given.element_type() != type_of(expected.element, task.dtype)) {
+  if (!fits) {
     return broken(fmt::format(
-        "{} of {} has XLA's element type {}, {} dimensions and a batch of {}, where type {} and a "
-        "batch of {} belong",
-        expected.name, task.row->name, static_cast<int>(given.element_type()), dimensions.size(),
-        batch, static_cast<int>(type_of(expected.element, task.dtype)), task.batch));
+        "{} of {} has XLA's element type {} and dimensions ({}), where type {} and a batch of ({}) "
+        "belong",
+        expected.name, task.row->name, static_cast<int>(given.element_type()),
+        fmt::join(dimensions, ", "), static_cast<int>(type_of(expected.element, task.dtype)),
+        fmt::join(batch, ", ")));
   }
-  task.buffers[index] = {given.untyped_data(), dimensions.back()};
+  const std::int64_t length =
+      own == 2 ? dimensions[batch.size()] * dimensions.back() : dimensions.back();
+  task.buffers[index] = {given.untyped_data(), length,
+                         is_whole ? std::vector<std::int64_t>{} : items_of(dimensions, batch)};
   return ffi::Error::Success();
 }
 
@@ -67,14 +94,21 @@ ffi::ErrorOr<LocalTask> local_task(const ffi::RemainingArgs& operands,
     return ffi::Unexpected(broken(fmt::format("{} has no matrix", task.row->name)));
   }
   task.dtype = *dtype;
+  auto first = results.get<ffi::AnyBuffer>(0);
+  std::vector<std::int64_t> batch;
+  if (first && (*first)->dimensions().size() > 0) {
+    const auto dimensions = (*first)->dimensions();
+    batch.assign(dimensions.begin(), dimensions.end() - 1);
+  }
+  task.batch = std::accumulate(batch.begin(), batch.end(), std::int64_t{1}, std::multiplies<>());
   for (std::size_t index = 0; index < buffers.size(); ++index) {
     ffi::Error error = ffi::Error::Success();
     if (index < operands.size()) {
       const auto operand = operands.get<ffi::AnyBuffer>(index);
-      error = operand ? take_local(*operand, index, task) : operand.error();
+      error = operand ? take_local(*operand, index, batch, task) : operand.error();
     } else {
       auto result = results.get<ffi::AnyBuffer>(index - operands.size());
-      error = result ? take_local(**result, index, task) : result.error();
+      error = result ? take_local(**result, index, batch, task) : result.error();
     }
     if (error.failure()) {
       return ffi::Unexpected(std::move(error));

@@ -19,6 +19,7 @@
 #include <optional>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace shardsolve::jax {
 
@@ -33,11 +34,19 @@ class LocalTask {
   struct Buffer {
     void* data = nullptr;     ///< batch x length, in the device's memory
     std::int64_t length = 0;  ///< elements
+    /// Which of its own items belongs to each of the batch; empty: every one its own.
+    std::vector<std::int64_t> items = {};
   };
   std::array<Buffer, Seat::most_buffers> buffers{};
 
   const Buffer& at(BufferIndex buffer) const {
     return buffers.at(static_cast<std::size_t>(buffer));
+  }
+  /// Item `item` of a buffer, whose elements have so many bytes.
+  void* item(BufferIndex buffer, std::int64_t item, std::size_t element) const {
+    const Buffer& from = at(buffer);
+    const std::int64_t own = from.items.empty() ? item : from.items[static_cast<std::size_t>(item)];
+    return static_cast<char*>(from.data) + own * from.length * static_cast<std::int64_t>(element);
   }
   /// As Job has it.
   template <class Value>

@@ -41,6 +41,7 @@ BufferUse use_of(const CallBuffer& buffer, const Job& job) {
     case Kind::small:
       return {BufferUse::Layout::small, buffer.length * element};
     case Kind::any:
+    case Kind::vectors:
       break;
   }
   return {};

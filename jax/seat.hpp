@@ -26,7 +26,7 @@ enum class BufferIndex : std::size_t {};
 
 /// The memory of a device's operands and results, as the handler knows them.
 struct Seat {
-  static constexpr std::size_t most_buffers = 12;
+  static constexpr std::size_t most_buffers = 28;
 
   void* at(BufferIndex buffer) const { return buffers.at(static_cast<std::size_t>(buffer)); }
 

@@ -12,6 +12,7 @@
 #include <shardsolve/run_options.hpp>
 #include <shardsolve/sharded.hpp>
 #include <shardsolve/slab_layout.hpp>
+#include <shardsolve/sparse.hpp>
 
 #include <complex>
 #include <cstdint>
@@ -51,6 +52,19 @@ using RowsOfProduct = std::function<void(const T* x, GlobalRange rows, T* y)>;
 template <Scalar T>
 using FillBlock = std::function<void(GlobalRange rows, MatrixView<T> block)>;
 
+/// One level of a multigrid hierarchy, on the host, columns of each row ascending.
+template <Scalar T>
+struct MultigridLevel {
+  CsrMatrix<T> a;             ///< n_l x n_l; in the first level A itself
+  CsrMatrix<T> prolongation;  ///< n_l x n_(l+1), from the level behind; 0 x 0 in the last level
+};
+
+struct MultigridOptions {
+  std::int64_t degree = 3;  ///< Chebyshev steps before and after the level behind
+  /// Eigenvalues of D^-1 A from this share of the largest one on are damped.
+  double smoothed = 0.1;
+};
+
 template <Scalar T>
 class LinearOperator;
 
@@ -61,10 +75,18 @@ class SHARDSOLVE_EXPORT Operator {
  public:
   /// A product that the caller computes; on meshes of CPU ranks only.
   static Operator callable(RowsOfProduct<T> rows);
+  /// The product with a sparse matrix, on every mesh that it can be made on; it lives as long as
+  /// the operator. Products have the same bits on any number of ranks and with any cut. solve()
+  /// throws Error(invalid_argument) unless its rows and its columns are cut as b is.
+  static Operator sparse(const SparseMatrix<T>& a);
   /// M = D^-1: `diagonal` is the n x 1 diagonal D of A, cut as b is.
   /// Throws Error(invalid_argument) unless it has one column. A zero or a NaN in it is found by the
   /// solve: nonfinite_preconditioner.
   static Operator jacobi(const RightHandSides<T>& diagonal);
+  /// Likewise of a square matrix on the host, columns of each row ascending, which every process
+  /// gives; the diagonal is copied. Throws Error(invalid_argument), naming the row, if an entry of
+  /// the diagonal is missing or 0, or if the matrix is not like that.
+  static Operator jacobi(const CsrMatrix<T>& a);
 
   /// M = (diagonal blocks of A)^-1, exact: block k has the rows blocks[k] to blocks[k + 1], where
   /// blocks begin with 0, rise, and end with n. They belong to the problem and not to the ranks, so
@@ -74,10 +96,43 @@ class SHARDSOLVE_EXPORT Operator {
   /// + u) flops a product. On meshes of CPU ranks only. Throws Error(invalid_argument) if `blocks`
   /// are not like that. A singular block is found by the solve: nonfinite_preconditioner.
   static Operator block_jacobi(std::vector<std::int64_t> blocks, FillBlock<T> fill);
+  /// Likewise of a square matrix on the host, columns of each row ascending, of which the blocks
+  /// are copied. No block is ever there as a dense one. row_slabs(n, k).boundaries() are k blocks
+  /// of one size. Throws Error(invalid_argument) if the matrix is not like that or the blocks do
+  /// not end with its last row.
+  static Operator block_jacobi(std::vector<std::int64_t> blocks, const CsrMatrix<T>& a);
+
+  /// M = (L U)^-1 of each block, with L and U where the block has entries: ILU(0). Blocks as for
+  /// block_jacobi; one of all rows is the whole matrix. A square matrix on the host, columns of
+  /// each row ascending. 2 flops an entry and product, as many numbers as the blocks have entries.
+  /// On meshes of CPU ranks only. Throws Error(invalid_argument) if blocks or matrix are not like
+  /// that, or an entry of the diagonal is missing. A pivot that is 0 is found by the solve:
+  /// nonfinite_preconditioner.
+  static Operator incomplete_lu(std::vector<std::int64_t> blocks, const CsrMatrix<T>& a);
+  /// M = (L D L^H)^-1 of each block, from its lower triangle: IC(0), Hermitian and positive
+  /// definite, so that cg and minres take it. Where a pivot of a block is not positive, that block
+  /// is factored anew with A + s diag(A), s = 1e-3, 2e-3, 4e-3, ..., the first that does.
+  /// Otherwise like incomplete_lu; throws also if an entry of the diagonal is not positive.
+  static Operator incomplete_cholesky(std::vector<std::int64_t> blocks, const CsrMatrix<T>& a);
+
   /// M = p(A), `degree` steps of the Chebyshev iteration for eigenvalues of A in [low, high], which
   /// are positive: degree - 1 products with A, no sums. Largest eigenvalues matter: none may be far
   /// above `high`. Throws Error(invalid_argument) unless 0 < low < high and degree >= 1.
   static Operator chebyshev(const Operator& a, double low, double high, std::int64_t degree);
+  /// M = one V-cycle over a hierarchy that is given, finest level first: Chebyshev steps for
+  /// D^-1 A_l, restriction by P_l^H, the level behind, P_l, the same steps again; the last level is
+  /// solved by its inverse. Hermitian if the A_l are, and positive definite with them, so that cg
+  /// takes it; same bits on any number of ranks and with any cut; on every mesh that sparse
+  /// matrices can be made on. `layout`: how b is cut. Levels are copied; all processes give the
+  /// same.
+  ///
+  /// 2 (degree + 1) products with each A_l but the last, and one with each P_l and P_l^H. The
+  /// inverse takes n_L^2 numbers. Throws Error: invalid_argument if sizes do not fit each other, a
+  /// diagonal has a 0, options make no sense or the last level has more than 2048 rows; what
+  /// SparseMatrix throws. A singular last level is found by the solve: nonfinite_preconditioner.
+  static Operator multigrid(Mesh& mesh, const std::vector<MultigridLevel<T>>& levels,
+                            const SlabLayout& layout, const MultigridOptions& options = {},
+                            const RunOptions& run = {});
 
   /// Inside shardsolve only: made on each rank when a solve begins.
   using Make = std::function<std::unique_ptr<LinearOperator<T>>(mesh::Rank&, const SlabLayout&)>;
@@ -87,6 +142,14 @@ class SHARDSOLVE_EXPORT Operator {
  private:
   Make make_;
 };
+
+/// Boundaries of `count` blocks for block_jacobi and incomplete factors: of about one size, each
+/// cut where the fewest entries that are not 0 join the rows before and behind it, at most a
+/// quarter of a block away from the even cut. A square matrix on the host, columns of each row
+/// ascending. O(entries + rows). Throws Error(invalid_argument) if it is not like that, or unless 1
+/// <= count <= rows.
+template <Scalar T>
+SHARDSOLVE_EXPORT std::vector<std::int64_t> blocks_of(const CsrMatrix<T>& a, std::int64_t count);
 
 struct Options {
   Method method = Method::cg;
@@ -115,6 +178,17 @@ struct LogRecord {
 /// A record as one line of JSON, its floating-point numbers as hexadecimal strings.
 SHARDSOLVE_EXPORT std::string to_json(const LogRecord& record);
 
+/// What one method came to that solve_auto() tried; see Result.
+struct Attempt {
+  Method method = Method::cg;
+  Status status = Status::running;
+  std::int64_t iterations = 0;
+  std::int64_t matvecs = 0;
+  std::int64_t restarts = 0;
+  double residual = 0.0;
+  std::string message;
+};
+
 /// The verdict of a solve; the same in every process.
 struct Result {
   Status status = Status::running;
@@ -135,6 +209,8 @@ struct Result {
   /// One sentence: numbers, the iteration, what to do. Of a solve that converged: how.
   std::string message;
   std::vector<LogRecord> log;  ///< the newest records, at most 2^16, if it was asked for
+  /// Of solve_auto() the methods in turn, the last of which this result is about; else empty.
+  std::vector<Attempt> attempts;
 };
 
 /// Solves A x = b; see Method for what A and M have to be. x is finite whatever happens, and the
@@ -161,6 +237,27 @@ template <Scalar T>
 SHARDSOLVE_EXPORT Result solve(Mesh& mesh, const Operator<T>& a, const Operator<T>& preconditioner,
                                const RightHandSides<T>& b, const RightHandSides<T>& x,
                                const Options& options = {}, const RunOptions& run = {});
+
+/// Likewise by several methods in turn, from options.method on in the order cg, minres, bicgstab,
+/// fgmres: the next one begins where the last one ended, if that one's status names a reason that
+/// it may not share. Those are stagnated, diverged, breakdown_..., indefinite_... and
+/// nonsymmetric_...; of the last two kinds those that say that minres would end likewise skip it.
+/// Other statuses end the chain, as max_iterations and accuracy_limit do: each method has
+/// options.max_iterations of its own. cg and minres probe whether A and M are Hermitian before
+/// they begin, at the price of two products with each.
+///
+/// The result is the last method's, its outcome with seconds and flops of all; `attempts` has every
+/// one. Bits as of solve(). Throws what solve() throws.
+template <Scalar T>
+SHARDSOLVE_EXPORT Result solve_auto(Mesh& mesh, const Operator<T>& a, const RightHandSides<T>& b,
+                                    const RightHandSides<T>& x, const Options& options = {},
+                                    const RunOptions& run = {});
+/// With a preconditioner.
+template <Scalar T>
+SHARDSOLVE_EXPORT Result solve_auto(Mesh& mesh, const Operator<T>& a,
+                                    const Operator<T>& preconditioner, const RightHandSides<T>& b,
+                                    const RightHandSides<T>& x, const Options& options = {},
+                                    const RunOptions& run = {});
 
 }  // namespace krylov
 }  // namespace shardsolve

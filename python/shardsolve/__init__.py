@@ -2,7 +2,7 @@
 
 from importlib import metadata as _metadata
 
-from shardsolve import _library
+from shardsolve import _library, krylov
 from shardsolve._cholesky import (
     Factor,
     cho_factor,
@@ -15,12 +15,15 @@ from shardsolve._cholesky import (
 )
 from shardsolve._eigh import eigh, eigvalsh
 from shardsolve._files import load_factor, save_factor
+from shardsolve._krylov_records import last_failures
 from shardsolve._library import register
 from shardsolve._natural import cholesky
 from shardsolve._records import EighInfo, Info, LinAlgError, SolverError, Status
 from shardsolve._session import progress, set_timeout, trace
+from shardsolve._sparse import CSR
 
 __all__ = [
+    "CSR",
     "EighInfo",
     "Factor",
     "Info",
@@ -34,6 +37,8 @@ __all__ = [
     "eigh",
     "eigvalsh",
     "inv",
+    "krylov",
+    "last_failures",
     "load_factor",
     "logdet",
     "progress",

@@ -133,12 +133,12 @@ def find_cut(
         b: Right-hand sides, if there are any.
     """
     _require_kinds(mesh, axis_name)
-    around = _manual_axes()
+    around = manual_axes()
     if axis_name is not None or around:
         _require_no_mesh(mesh, around)
-        _require_unchecked(a)
+        require_unchecked(a)
         if b is not None:
-            _require_unchecked(b)
+            require_unchecked(b)
         return _cut_inside(a.shape[-2:], around, axes_of(axis_name) or around)
     if isinstance(mesh, AbstractMesh):
         _require_known_devices(mesh, (a,) if b is None else (a, b))
@@ -280,10 +280,10 @@ def _id(device: jax.Device) -> int:
 
 def inside_shard_map() -> bool:
     """Whether the caller is traced inside of a shard_map."""
-    return bool(_manual_axes())
+    return bool(manual_axes())
 
 
-def _manual_axes() -> tuple[str, ...]:
+def manual_axes() -> tuple[str, ...]:
     """The axes of the shard_map around the caller; empty outside of one."""
     mesh = jax.sharding.get_abstract_mesh()
     return tuple(
@@ -293,7 +293,7 @@ def _manual_axes() -> tuple[str, ...]:
     )
 
 
-def _require_unchecked(a: jax.Array) -> None:
+def require_unchecked(a: jax.Array) -> None:
     """Throws inside of a shard_map with check_vma=True, if `a` differs between its devices.
 
     JAX 0.8 would count all that comes out of a call as varying, and 0.10 nothing, so that rows of

@@ -58,6 +58,16 @@ def library() -> ctypes.CDLL:
     loaded.shardsolve_end_trace.argtypes = [ctypes.POINTER(ctypes.c_void_p)]
     loaded.shardsolve_free.restype = None
     loaded.shardsolve_free.argtypes = [ctypes.c_void_p]
+    loaded.shardsolve_krylov_lengths.restype = None
+    loaded.shardsolve_krylov_lengths.argtypes = [
+        *[ctypes.c_int64] * 4,
+        ctypes.c_bool,
+        *[ctypes.c_int64] * 2,
+        ctypes.c_void_p,
+    ]
+    loaded.shardsolve_krylov_message.restype = ctypes.c_int64
+    loaded.shardsolve_krylov_message.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64]
+    loaded.shardsolve_take_krylov_failures.restype = ctypes.c_void_p
     loaded.shardsolve_set_progress.restype = None
     loaded.shardsolve_set_progress.argtypes = [ctypes.c_void_p]
     for name in ("save_factor", "factor_shape", "load_factor"):

@@ -7,10 +7,13 @@ have to tell each other goes through collectives of XLA's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.custom_batching import custom_vmap
 
 from shardsolve import _library
 
@@ -62,15 +65,68 @@ def dot(
     return _call("dot_of_parts", gathered, lengths=(1, work), n=n, rows=rows)[0][..., 0]
 
 
+def call(
+    name: str,
+    *operands: jax.Array,
+    lengths: Sequence[int | tuple[int, ...]],
+    aliases: dict[int, int] | None = None,
+    **options: object,
+) -> tuple[jax.Array, ...]:
+    """A local call for a batch: operands (batch..., length), and results of these lengths.
+
+    Dimensions of the batch may be 1 in an operand, which is then the same for all of it and not
+    copied; `vmap` makes use of that. The memory of operand i becomes that of result aliases[i].
+    Has no derivative.
+    """
+    aliases = aliases or {}
+
+    @custom_vmap
+    def run(*operands: jax.Array) -> tuple[jax.Array, ...]:
+        row = _library.rows()[name]
+        own = [max(1, len(buffer.shape)) for buffer in row.operands]
+        batch = np.broadcast_shapes(
+            *(operand.shape[: operand.ndim - k] for operand, k in zip(operands, own, strict=True))
+        )
+        operands = tuple(
+            jnp.broadcast_to(operand, (*batch, *operand.shape[operand.ndim - own[at] :]))
+            if at in aliases
+            else operand
+            for at, operand in enumerate(operands)
+        )
+        shapes = _shapes(row, batch, operands[row.matrix].dtype, lengths)
+        made = jax.ffi.ffi_call(_library.target(name), shapes, input_output_aliases=aliases)
+        return tuple(made(*operands, **row.attributes(options)))
+
+    @run.def_vmap
+    def rule(axis_size: int, batched: Sequence[bool], *operands: jax.Array):
+        whole = tuple(
+            operand if is_batched else operand[None]
+            for operand, is_batched in zip(operands, batched, strict=True)
+        )
+        if not any(batched):
+            return run(*operands), (False,) * len(lengths)
+        return run(*whole), (True,) * len(lengths)
+
+    return run(*operands)
+
+
+def _shapes(
+    row: _library.Row, batch: Sequence[int], dtype: np.dtype, lengths: Sequence[Any]
+) -> list[jax.ShapeDtypeStruct]:
+    return [
+        jax.ShapeDtypeStruct(
+            (*batch, *((length,) if isinstance(length, int) else length)), buffer.dtype(dtype)
+        )
+        for buffer, length in zip(row.results, lengths, strict=True)
+    ]
+
+
 def _call(
     name: str, *operands: jax.Array, lengths: Sequence[int], **options: object
 ) -> Sequence[jax.Array]:
     """A local call for a batch: operands (..., length), and results of these lengths."""
     row = _library.rows()[name]
     batch, dtype = operands[0].shape[:-1], operands[row.matrix].dtype
-    shapes = [
-        jax.ShapeDtypeStruct((*batch, length), buffer.dtype(dtype))
-        for buffer, length in zip(row.results, lengths, strict=True)
-    ]
+    shapes = _shapes(row, batch, dtype, lengths)
     call = jax.ffi.ffi_call(_library.target(name), shapes, vmap_method="broadcast_all")
     return call(*operands, **row.attributes(options))

@@ -1,45 +1,80 @@
 #include "krylov/band_factor.hpp"
 
 #include "core/each_dtype.hpp"
+#include "krylov/band_arithmetic.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <cstddef>
 #include <utility>
 
 namespace shardsolve::krylov {
 namespace band {
 namespace {
 
+/// A block of a dense matrix.
 template <Scalar T>
-T conjugate(T x) {
-  if constexpr (is_complex<T>) {
-    return std::conj(x);
-  } else {
-    return x;
-  }
-}
+struct DenseBlock {
+  MatrixView<const T> view;
 
-/// a b without what std::complex does about infinities.
-template <Scalar T>
-T product(T a, T b) {
-  if constexpr (is_complex<T>) {
-    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
-  } else {
-    return a * b;
-  }
-}
-
-template <Scalar T>
-bool is_hermitian(MatrixView<const T> block) {
-  for (std::int64_t j = 0; j < block.columns(); ++j) {
-    for (std::int64_t i = 0; i <= j; ++i) {
-      if (block(i, j) != conjugate(block(j, i))) {
-        return false;
+  std::int64_t size() const { return view.rows(); }
+  /// use(i, j, value) for all that is not 0.
+  template <class Use>
+  void for_each(Use use) const {
+    for (std::int64_t j = 0; j < size(); ++j) {
+      for (std::int64_t i = 0; i < size(); ++i) {
+        if (view(i, j) != T{0}) {
+          use(i, j, view(i, j));
+        }
       }
     }
   }
-  return true;
+  T at(std::int64_t i, std::int64_t j) const { return view(i, j); }
+};
+
+/// Of a sparse one.
+template <Scalar T>
+struct SparseBlock {
+  const CsrMatrix<T>& a;
+  std::int64_t first;
+  std::int64_t count;
+
+  std::int64_t size() const { return count; }
+  template <class Use>
+  void for_each(Use use) const {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto end = place(i + 1);
+      for (auto k = place(i); k < end; ++k) {
+        const std::int64_t j = a.column_indices[k] - first;
+        if (j >= 0 && j < count && a.values[k] != T{0}) {
+          use(i, j, a.values[k]);
+        }
+      }
+    }
+  }
+  T at(std::int64_t i, std::int64_t j) const {
+    const auto begin = a.column_indices.begin() + static_cast<std::ptrdiff_t>(place(i));
+    const auto end = a.column_indices.begin() + static_cast<std::ptrdiff_t>(place(i + 1));
+    const auto found = std::lower_bound(begin, end, first + j);
+    return found != end && *found == first + j
+               ? a.values[static_cast<std::size_t>(found - a.column_indices.begin())]
+               : T{0};
+  }
+
+ private:
+  std::size_t place(std::int64_t i) const {
+    return static_cast<std::size_t>(a.row_pointers[static_cast<std::size_t>(first + i)]);
+  }
+};
+
+template <class Block>
+bool is_hermitian(const Block& block) {
+  bool hermitian = true;
+  block.for_each([&](std::int64_t i, std::int64_t j, auto value) {
+    hermitian = hermitian && value == conjugate(block.at(j, i));
+  });
+  return hermitian;
 }
 
 }  // namespace
@@ -47,16 +82,23 @@ bool is_hermitian(MatrixView<const T> block) {
 
 template <Scalar T>
 BandFactor<T>::BandFactor(MatrixView<const T> block) : n_(block.rows()) {
+  factor(band::DenseBlock<T>{block});
+}
+
+template <Scalar T>
+BandFactor<T>::BandFactor(const CsrMatrix<T>& a, GlobalRange rows) : n_(rows.size()) {
+  factor(band::SparseBlock<T>{a, rows.begin.value(), rows.size()});
+}
+
+template <Scalar T>
+template <class Block>
+void BandFactor<T>::factor(const Block& block) {
   std::int64_t below = 0;
   std::int64_t above = 0;
-  for (std::int64_t j = 0; j < n_; ++j) {
-    for (std::int64_t i = 0; i < n_; ++i) {
-      if (block(i, j) != T{0}) {
-        below = std::max(below, i - j);
-        above = std::max(above, j - i);
-      }
-    }
-  }
+  block.for_each([&](std::int64_t i, std::int64_t j, T) {
+    below = std::max(below, i - j);
+    above = std::max(above, j - i);
+  });
   lower_ = below;
   if (band::is_hermitian(block)) {
     upper_ = 0;
@@ -71,15 +113,15 @@ BandFactor<T>::BandFactor(MatrixView<const T> block) : n_(block.rows()) {
 }
 
 template <Scalar T>
-void BandFactor<T>::load(MatrixView<const T> block) {
+template <class Block>
+void BandFactor<T>::load(const Block& block) {
   height_ = lower_ + upper_ + 1;
   band_.assign(static_cast<std::size_t>(n_ * height_), T{0});
-  for (std::int64_t j = 0; j < n_; ++j) {
-    for (std::int64_t i = std::max<std::int64_t>(j - upper_, 0); i <= std::min(j + lower_, n_ - 1);
-         ++i) {
-      at(i, j) = block(i, j);
+  block.for_each([&](std::int64_t i, std::int64_t j, T value) {
+    if (j - upper_ <= i) {
+      at(i, j) = value;
     }
-  }
+  });
 }
 
 template <Scalar T>

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <shardsolve/dtype.hpp>
+#include <shardsolve/index.hpp>
 #include <shardsolve/matrix_view.hpp>
+#include <shardsolve/sparse.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -19,6 +21,9 @@ class BandFactor {
  public:
   /// `block`: square; zeros outside of its band are found.
   explicit BandFactor(MatrixView<const T> block);
+  /// The block of a square matrix, in order, with these rows and columns: the bits of the same
+  /// block as a dense one, without one.
+  BandFactor(const CsrMatrix<T>& a, GlobalRange rows);
 
   std::int64_t size() const { return n_; }
   bool is_cholesky() const { return is_cholesky_; }
@@ -32,7 +37,10 @@ class BandFactor {
   const T& at(std::int64_t i, std::int64_t j) const {
     return band_[static_cast<std::size_t>(j * height_ + i - j + upper_)];
   }
-  void load(MatrixView<const T> block);
+  template <class Block>
+  void factor(const Block& block);
+  template <class Block>
+  void load(const Block& block);
   bool factor_cholesky();
   void factor_lu();
 

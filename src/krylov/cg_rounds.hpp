@@ -1,65 +1,52 @@
 /// The rounds of runtime/krylov/cg.hpp.
 #pragma once
 
-#include "krylov/rounds.hpp"
+#include "krylov/method_table.hpp"
 #include "runtime/krylov/cg.hpp"
 
 namespace shardsolve::krylov::cg {
 
-template <Scalar T>
-class CgRounds final : public MethodRounds<T> {
- public:
-  explicit CgRounds(Rounds<T>& rounds) {
-    for (const int vector : {z, p, q}) {
-      rounds.add_vector(vector);
-    }
-  }
+enum Vector : std::uint8_t { z = own_vectors, p, q, vectors };
 
-  void enqueue(Rounds<T>& rounds) override {
-    static const Program direction =
-        Program{.name = "direction"}
-            .then({act_restore_best, UpdateKind::copy, vector_x, vector_best})
-            .then({act_save_best, UpdateKind::copy, vector_best, vector_x})
-            .then({act_probe_first, UpdateKind::random, p, 0, 0, 1})
-            .then({act_probe_first, UpdateKind::random, vector_r, 0, 0, 2})
-            .then({act_probe_second, UpdateKind::random, p, 0, 0, 2})
-            .then({act_probe_second, UpdateKind::random, vector_r, 0, 0, 1})
-            // p = z + beta p
-            .then({act_new_direction, UpdateKind::copy, p, z})
-            .then({act_next_direction, UpdateKind::scale_add, p, z, 0, 2})
-            .then({act_keep_direction, UpdateKind::copy, z, p})
-            .then({act_load_x, UpdateKind::copy, p, vector_x});
-    static const Program curvature =
-        Program{.name = "curvature"}
-            .then({act_residual, UpdateKind::subtract, q, vector_b, q})
-            .sum({act_iterate, p, q, 0, p_q})
-            .sum({act_probe_first | act_probe_second, vector_r, q, 0, p_q})
-            .sum({act_always, p, p, 0, p_p})
-            .sum({act_always, q, q, 0, q_q})
-            .sum({act_measure_b, vector_b, vector_b, 0, b_b});
-    static const Program advance =
-        Program{.name = "advance"}  // x += alpha p, r -= alpha q
-            .then({act_advance, UpdateKind::add_scaled, vector_x, p, 0, 0})
-            .then({act_advance, UpdateKind::add_scaled, vector_r, q, 0, 1})
-            .then({act_take_residual, UpdateKind::copy, vector_r, q})
-            .sum({act_always, vector_r, vector_r, 0, r_r});
-    static const Program preconditioned =
-        Program{.name = "preconditioned"}
-            .sum({act_advance | act_take_residual, vector_r, z, 0, r_z})
-            .sum({act_probe_first | act_probe_second, p, z, 0, r_z})
-            .sum({act_always, z, z, 0, z_z});
-    rounds.run(direction, after_operator);
-    rounds.multiply(p, q, &State::skip_operator);
-    rounds.run(curvature, after_operator);
-    rounds.reduce(after_operator);
-    rounds.run(advance, after_preconditioner);
-    rounds.precondition(vector_r, z, &State::skip_preconditioner);
-    rounds.run(preconditioned, after_preconditioner);
-    rounds.reduce(after_preconditioner);
-  }
-
- private:
-  enum Vector : std::uint8_t { z = own_vectors, p, q };
-};
+inline MethodTable rounds() {
+  const Program direction = Program{.name = "direction"}
+                                .then({act_restore_best, UpdateKind::copy, vector_x, vector_best})
+                                .then({act_save_best, UpdateKind::copy, vector_best, vector_x})
+                                .then({act_probe_first, UpdateKind::random, p, 0, 0, 1})
+                                .then({act_probe_first, UpdateKind::random, vector_r, 0, 0, 2})
+                                .then({act_probe_second, UpdateKind::random, p, 0, 0, 2})
+                                .then({act_probe_second, UpdateKind::random, vector_r, 0, 0, 1})
+                                // p = z + beta p
+                                .then({act_new_direction, UpdateKind::copy, p, z})
+                                .then({act_next_direction, UpdateKind::scale_add, p, z, 0, 2})
+                                .then({act_keep_direction, UpdateKind::copy, z, p})
+                                .then({act_load_x, UpdateKind::copy, p, vector_x});
+  const Program curvature = Program{.name = "curvature"}
+                                .then({act_residual, UpdateKind::subtract, q, vector_b, q})
+                                .sum({act_iterate, p, q, 0, p_q})
+                                .sum({act_probe_first | act_probe_second, vector_r, q, 0, p_q})
+                                .sum({act_always, p, p, 0, p_p})
+                                .sum({act_always, q, q, 0, q_q})
+                                .sum({act_measure_b, vector_b, vector_b, 0, b_b});
+  const Program advance = Program{.name = "advance"}  // x += alpha p, r -= alpha q
+                              .then({act_advance, UpdateKind::add_scaled, vector_x, p, 0, 0})
+                              .then({act_advance, UpdateKind::add_scaled, vector_r, q, 0, 1})
+                              .then({act_take_residual, UpdateKind::copy, vector_r, q})
+                              .sum({act_always, vector_r, vector_r, 0, r_r});
+  const Program preconditioned = Program{.name = "preconditioned"}
+                                     .sum({act_advance | act_take_residual, vector_r, z, 0, r_z})
+                                     .sum({act_probe_first | act_probe_second, p, z, 0, r_z})
+                                     .sum({act_always, z, z, 0, z_z});
+  MethodTable table{.vectors = vectors,
+                    .reductions = {{sums_after_operator}, {sums_after_preconditioner}}};
+  return table.run(direction, after_operator)
+      .multiply(p, q, &State::skip_operator)
+      .run(curvature, after_operator)
+      .reduce(after_operator)
+      .run(advance, after_preconditioner)
+      .precondition(vector_r, z, &State::skip_preconditioner)
+      .run(preconditioned, after_preconditioner)
+      .reduce(after_preconditioner);
+}
 
 }  // namespace shardsolve::krylov::cg

@@ -1,51 +1,62 @@
 #include "krylov/methods.hpp"
 
 #include "core/each_dtype.hpp"
-#include "krylov/bicgstab_rounds.hpp"
-#include "krylov/cg_rounds.hpp"
-#include "krylov/fgmres_rounds.hpp"
-#include "krylov/minres_rounds.hpp"
-
-#include <shardsolve/error.hpp>
+#include "krylov/tables.hpp"
 
 namespace shardsolve::krylov {
 
 std::vector<ReductionShape> reductions_of(const Problem& problem) {
-  switch (problem.method) {
-    case Method::cg:
-      return {{cg::sums_after_operator, 0}, {cg::sums_after_preconditioner, 0}};
-    case Method::minres:
-      return {{minres::sums_after_operator, 0}, {minres::sums_after_preconditioner, 0}};
-    case Method::bicgstab:
-      return {{bicgstab::sums_after_first, 0},
-              {bicgstab::sums_after_second, 0},
-              {bicgstab::sums_after_update, 0}};
-    case Method::fgmres: {
-      const auto columns = static_cast<int>(problem.cycle);
-      return {{fgmres::sums_after_operator, columns},
-              {fgmres::sums_after_first, columns},
-              {fgmres::sums_after_second, 0}};
+  std::vector<ReductionShape> shapes;
+  for (const TableReduction& one : table_of(problem.method).reductions) {
+    shapes.push_back({one.fixed, one.over_columns ? static_cast<int>(problem.cycle) : 0});
+  }
+  return shapes;
+}
+
+template <Scalar T>
+MethodRounds<T>::MethodRounds(const MethodTable& table, const Problem& problem, Rounds<T>& rounds)
+    : table_(table) {
+  for (int vector = own_vectors; vector < table.vectors; ++vector) {
+    rounds.add_vector(vector);
+  }
+  for (const int matrix : table.matrices) {
+    rounds.add_columns(matrix, problem.cycle);
+  }
+  for (const MethodTable::ColumnName& name : table.column_names) {
+    rounds.add_column_name(name.number, name.of, name.which);
+  }
+  if (table.hessenberg != nullptr) {
+    rounds.add_hessenberg(table.hessenberg(problem.cycle));
+  }
+}
+
+template <Scalar T>
+void MethodRounds<T>::enqueue(Rounds<T>& rounds) const {
+  for (const Stage& stage : table_.stages) {
+    switch (stage.kind) {
+      case Stage::Kind::run:
+        rounds.run(stage.program, stage.reduction);
+        break;
+      case Stage::Kind::multiply:
+        rounds.multiply(stage.input, stage.output, stage.skip);
+        break;
+      case Stage::Kind::precondition:
+        rounds.precondition(stage.input, stage.output, stage.skip);
+        break;
+      case Stage::Kind::reduce:
+        rounds.reduce(stage.reduction);
+        break;
     }
   }
-  throw Error(ErrorKind::internal, "no such method: this is a bug of shardsolve");
 }
 
 template <Scalar T>
 std::unique_ptr<MethodRounds<T>> make_method(const Problem& problem, Rounds<T>& rounds) {
-  switch (problem.method) {
-    case Method::cg:
-      return std::make_unique<cg::CgRounds<T>>(rounds);
-    case Method::minres:
-      return std::make_unique<minres::MinresRounds<T>>(rounds);
-    case Method::bicgstab:
-      return std::make_unique<bicgstab::BicgstabRounds<T>>(rounds);
-    case Method::fgmres:
-      return std::make_unique<fgmres::FgmresRounds<T>>(problem, rounds);
-  }
-  throw Error(ErrorKind::internal, "no such method: this is a bug of shardsolve");
+  return std::make_unique<MethodRounds<T>>(table_of(problem.method), problem, rounds);
 }
 
 #define SHARDSOLVE_INSTANTIATE(T) \
+  template class MethodRounds<T>; \
   template std::unique_ptr<MethodRounds<T>> make_method(const Problem&, Rounds<T>&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

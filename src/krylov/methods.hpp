@@ -2,6 +2,7 @@
 /// in a round is decided by the scalar step, src/runtime/krylov.
 #pragma once
 
+#include "krylov/method_table.hpp"
 #include "krylov/rounds.hpp"
 
 #include <memory>

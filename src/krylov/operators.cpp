@@ -7,13 +7,19 @@
 #include "krylov/whole_vector.hpp"
 #include "runtime/host/host_queue.hpp"
 #include "runtime/krylov_kernels.hpp"
+#include "sparse/csr_checks.hpp"
+#include "sparse/operator.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/krylov.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <memory>
 #include <utility>
+#include <vector>
 
 namespace shardsolve::krylov {
 namespace {
@@ -40,6 +46,22 @@ class CallableOperator final : public LinearOperator<T> {
   RowsOfProduct<T> rows_;
   GlobalRange segment_;
   WholeVector<T> whole_;
+};
+
+/// A sparse matrix, by the kernels that the mesh has.
+template <Scalar T>
+class SparseOperator final : public LinearOperator<T> {
+ public:
+  SparseOperator(mesh::Rank& rank, const SparseMatrix<T>& a) : a_(a), product_(rank, a_) {}
+
+  void apply(mesh::Rank& /*rank*/, runtime::Queue& queue, const T* x, T* y,
+             const std::int32_t* skip) override {
+    product_.apply(queue, x, y, skip);
+  }
+
+ private:
+  SparseMatrix<T> a_;
+  sparse::Operator<T> product_;
 };
 
 /// y = D^-1 x, or y = x if there is no D.
@@ -78,6 +100,33 @@ std::unique_ptr<LinearOperator<T>> make_identity(std::int64_t rows) {
 }
 
 template <Scalar T>
+std::unique_ptr<LinearOperator<T>> make_jacobi(MatrixView<const T> diagonal) {
+  return std::make_unique<DiagonalOperator<T>>(diagonal.rows(), diagonal);
+}
+
+template <Scalar T>
+std::vector<T> diagonal_to_divide_by(const CsrMatrix<T>& a, const char* use) {
+  std::vector<T> diagonal(static_cast<std::size_t>(a.rows), T{0});
+  for (std::int64_t row = 0; row < a.rows; ++row) {
+    const auto begin = a.column_indices.begin() + a.row_pointers[static_cast<std::size_t>(row)];
+    const auto end = a.column_indices.begin() + a.row_pointers[static_cast<std::size_t>(row) + 1];
+    const auto found = std::lower_bound(begin, end, row);
+    const bool is_there = found != end && *found == row;
+    if (is_there) {
+      diagonal[static_cast<std::size_t>(row)] =
+          a.values[static_cast<std::size_t>(found - a.column_indices.begin())];
+    }
+    if (diagonal[static_cast<std::size_t>(row)] == T{0}) {
+      throw Error(ErrorKind::invalid_argument,
+                  fmt::format("{} divides by the diagonal of A, and in row {} (0-based) it {}; use "
+                              "block_jacobi, or no preconditioner",
+                              use, row, is_there ? "is 0" : "has no entry"));
+    }
+  }
+  return diagonal;
+}
+
+template <Scalar T>
 Operator<T> Operator<T>::callable(RowsOfProduct<T> rows) {
   return Operator(
       [rows = std::move(rows)](mesh::Rank& rank,
@@ -106,10 +155,49 @@ Operator<T> Operator<T>::jacobi(const RightHandSides<T>& diagonal) {
       });
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                               \
-  template std::unique_ptr<LinearOperator<T>> make_identity(std::int64_t rows); \
-  template Operator<T> Operator<T>::callable(RowsOfProduct<T>);                 \
-  template Operator<T> Operator<T>::jacobi(const RightHandSides<T>&);
+template <Scalar T>
+Operator<T> Operator<T>::sparse(const SparseMatrix<T>& a) {
+  return Operator(
+      [a](mesh::Rank& rank, const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {
+        if (a.rows().boundaries() != layout.boundaries() ||
+            a.columns().boundaries() != layout.boundaries()) {
+          throw Error(ErrorKind::invalid_argument,
+                      fmt::format("a sparse matrix of {} x {} whose rows or columns are cut at "
+                                  "other places than b, which has {} rows; cut all alike",
+                                  a.rows().size(), a.columns().size(), layout.size()));
+        }
+        return std::make_unique<SparseOperator<T>>(rank, a);
+      });
+}
+
+template <Scalar T>
+Operator<T> Operator<T>::jacobi(const CsrMatrix<T>& a) {
+  sparse::require_square_in_order(a, "jacobi");
+  const auto diagonal = std::make_shared<const std::vector<T>>(diagonal_to_divide_by(a, "jacobi"));
+  return Operator(
+      [diagonal](mesh::Rank& rank, const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {
+        const auto rows = static_cast<std::int64_t>(diagonal->size());
+        if (rows != layout.size()) {
+          throw Error(
+              ErrorKind::invalid_argument,
+              fmt::format("the matrix for jacobi has {} rows and b has {}", rows, layout.size()));
+        }
+        const GlobalRange mine = layout.segment(rank.index());
+        const T* const own =
+            rank.upload(rank.update(), diagonal->data() + mine.begin.value(), mine.size());
+        return std::make_unique<DiagonalOperator<T>>(mine.size(),
+                                                     MatrixView<const T>(own, mine.size(), 1));
+      });
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                  \
+  template std::unique_ptr<LinearOperator<T>> make_identity(std::int64_t rows);    \
+  template std::unique_ptr<LinearOperator<T>> make_jacobi(MatrixView<const T>);    \
+  template std::vector<T> diagonal_to_divide_by(const CsrMatrix<T>&, const char*); \
+  template Operator<T> Operator<T>::callable(RowsOfProduct<T>);                    \
+  template Operator<T> Operator<T>::sparse(const SparseMatrix<T>&);                \
+  template Operator<T> Operator<T>::jacobi(const RightHandSides<T>&);              \
+  template Operator<T> Operator<T>::jacobi(const CsrMatrix<T>&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

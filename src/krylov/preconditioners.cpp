@@ -2,10 +2,13 @@
 
 #include "core/each_dtype.hpp"
 #include "krylov/band_factor.hpp"
+#include "krylov/chebyshev.hpp"
+#include "krylov/incomplete_factor.hpp"
 #include "krylov/linear_operator.hpp"
 #include "krylov/operators.hpp"
 #include "krylov/whole_vector.hpp"
 #include "runtime/host/host_queue.hpp"
+#include "sparse/csr_checks.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/krylov.hpp>
@@ -14,6 +17,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -24,13 +28,26 @@
 namespace shardsolve::krylov {
 namespace {
 
+/// x = block^-1 x, exact or nearly.
+template <Scalar T>
+using SolveBlock = std::function<void(T* x)>;
+/// Factors the block with these rows.
+template <Scalar T>
+using FactorBlock = std::function<SolveBlock<T>(GlobalRange)>;
+
+/// What solves with a factor.
+template <Scalar T, class Factor>
+SolveBlock<T> solve_with(Factor factor) {
+  return [shared = std::make_shared<const Factor>(std::move(factor))](T* x) { shared->solve(x); };
+}
+
 /// The blocks that have rows on this rank. One that is cut by a slab boundary is factored and
 /// solved by each rank that has rows of it, to the same bits.
 template <Scalar T>
 class BlockJacobi final : public LinearOperator<T> {
  public:
   BlockJacobi(mesh::Rank& rank, const SlabLayout& layout, const std::vector<std::int64_t>& blocks,
-              const FillBlock<T>& fill)
+              const FactorBlock<T>& factor)
       : segment_(layout.segment(rank.index())) {
     const auto ends_a_block = [&](std::int64_t row) {
       return std::binary_search(blocks.begin(), blocks.end(), row);
@@ -47,10 +64,7 @@ class BlockJacobi final : public LinearOperator<T> {
         continue;
       }
       rank.beat("factoring a block");
-      std::vector<T> memory(static_cast<std::size_t>(rows.size() * rows.size()));
-      const MatrixView<T> block(memory.data(), rows.size(), rows.size());
-      fill(rows, block);
-      factors->push_back({rows, BandFactor<T>(block)});
+      factors->push_back({rows, factor(rows)});
     }
     factors_ = factors;
   }
@@ -69,7 +83,7 @@ class BlockJacobi final : public LinearOperator<T> {
           for (const Block& block : *factors) {
             const T* const begin = from + block.rows.begin.value() - first;
             rows.assign(begin, begin + block.rows.size());
-            block.factor.solve(rows.data());
+            block.solve(rows.data());
             const std::int64_t own_begin =
                 std::max(block.rows.begin.value(), segment.begin.value());
             const std::int64_t own_end = std::min(block.rows.end.value(), segment.end.value());
@@ -83,7 +97,7 @@ class BlockJacobi final : public LinearOperator<T> {
  private:
   struct Block {
     GlobalRange rows;
-    BandFactor<T> factor;
+    SolveBlock<T> solve;
   };
 
   GlobalRange segment_;
@@ -91,64 +105,9 @@ class BlockJacobi final : public LinearOperator<T> {
   std::shared_ptr<const std::vector<Block>> factors_;
 };
 
-/// The Chebyshev iteration for A z = r from z = 0; Y. Saad, Iterative Methods for Sparse Linear
-/// Systems (2003), algorithm 12.1.
-template <Scalar T>
-class Chebyshev final : public LinearOperator<T> {
- public:
-  using Real = RealOf<T>;
-
-  Chebyshev(mesh::Rank& rank, const SlabLayout& layout, std::unique_ptr<LinearOperator<T>> a,
-            double low, double high, std::int64_t degree)
-      : a_(std::move(a)), low_(low), high_(high), degree_(degree) {
-    const std::int64_t rows = layout.width(rank.index());
-    residual_ = rank.workspace<T>(rows, 1);
-    direction_ = rank.workspace<T>(rows, 1);
-    product_ = rank.workspace<T>(rows, 1);
-    sum_ = rank.workspace<T>(rows, 1);
-    identity_ = make_identity<T>(rows);
-    rank.kernels<T>().fill(rank.update(), T{0}, product_);
-  }
-
-  void apply(mesh::Rank& rank, runtime::Queue& queue, const T* x, T* y,
-             const std::int32_t* skip) override {
-    const auto& kernels = rank.kernels<T>();
-    const double middle = 0.5 * (high_ + low_);
-    const double half_width = 0.5 * (high_ - low_);
-    const double sigma = middle / half_width;
-    double rho = 1.0 / sigma;
-    // d = r / theta, z = d
-    kernels.copy(queue, MatrixView<const T>(x, residual_.rows(), 1), residual_);
-    kernels.copy(queue, residual_, direction_);
-    kernels.scale(queue, static_cast<Real>(1.0 / middle), direction_);
-    kernels.copy(queue, direction_, sum_);
-    for (std::int64_t k = 1; k < degree_; ++k) {
-      // r -= A d,  d = rho+ rho d + (2 rho+ / delta) r,  z += d
-      a_->apply(rank, queue, direction_.data(), product_.data(), skip);
-      kernels.add(queue, T{-1}, product_, residual_);
-      const double next = 1.0 / (2.0 * sigma - rho);
-      kernels.scale(queue, static_cast<Real>(next * rho), direction_);
-      kernels.add(queue, static_cast<T>(static_cast<Real>(2.0 * next / half_width)), residual_,
-                  direction_);
-      kernels.add(queue, T{1}, direction_, sum_);
-      rho = next;
-    }
-    identity_->apply(rank, queue, sum_.data(), y, skip);
-  }
-
- private:
-  std::unique_ptr<LinearOperator<T>> a_;
-  std::unique_ptr<LinearOperator<T>> identity_;
-  double low_;
-  double high_;
-  std::int64_t degree_;
-  MatrixView<T> residual_;
-  MatrixView<T> direction_;
-  MatrixView<T> product_;
-  MatrixView<T> sum_;
-};
-
-void require_blocks(const std::vector<std::int64_t>& blocks) {
+/// `rows` that the last block ends with, if they are known.
+void require_blocks(const std::vector<std::int64_t>& blocks,
+                    std::optional<std::int64_t> rows = std::nullopt) {
   const bool ascend =
       std::adjacent_find(blocks.begin(), blocks.end(), std::greater_equal<>{}) == blocks.end();
   if (blocks.size() < 2 || blocks.front() != 0 || !ascend) {
@@ -156,6 +115,87 @@ void require_blocks(const std::vector<std::int64_t>& blocks) {
                 fmt::format("blocks given as {} boundaries; they must begin with 0, rise, and end "
                             "with n",
                             blocks.size()));
+  }
+  if (rows && blocks.back() != *rows) {
+    throw Error(
+        ErrorKind::invalid_argument,
+        fmt::format("the blocks end at row {} and the matrix has {} rows", blocks.back(), *rows));
+  }
+}
+
+/// The entries of A whose row and column lie in the same block.
+template <Scalar T>
+CsrMatrix<T> in_blocks(const CsrMatrix<T>& a, const std::vector<std::int64_t>& blocks) {
+  CsrMatrix<T> inside{a.rows, a.columns, {0}, {}, {}};
+  for (std::size_t b = 0; b + 1 < blocks.size(); ++b) {
+    for (std::int64_t row = blocks[b]; row < blocks[b + 1]; ++row) {
+      for (std::int64_t k = a.row_pointers[static_cast<std::size_t>(row)];
+           k < a.row_pointers[static_cast<std::size_t>(row) + 1]; ++k) {
+        const std::int64_t column = a.column_indices[static_cast<std::size_t>(k)];
+        if (blocks[b] <= column && column < blocks[b + 1]) {
+          inside.column_indices.push_back(column);
+          inside.values.push_back(a.values[static_cast<std::size_t>(k)]);
+        }
+      }
+      inside.row_pointers.push_back(inside.entries());
+    }
+  }
+  return inside;
+}
+
+}  // namespace
+
+namespace {
+
+template <Scalar T>
+typename Operator<T>::Make make_blocks(const char* name, std::vector<std::int64_t> blocks,
+                                       FactorBlock<T> factor) {
+  return [name, blocks = std::move(blocks), factor = std::move(factor)](
+             mesh::Rank& rank, const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {
+    require_host(rank, name);
+    if (blocks.back() != layout.size()) {
+      throw Error(ErrorKind::invalid_argument,
+                  fmt::format("the blocks of {} end at row {} and b has {} rows", name,
+                              blocks.back(), layout.size()));
+    }
+    return std::make_unique<BlockJacobi<T>>(rank, layout, blocks, factor);
+  };
+}
+
+/// Likewise, of the blocks of a sparse matrix.
+template <Scalar T, class Factor>
+typename Operator<T>::Make make_sparse_blocks(const char* name, std::vector<std::int64_t> blocks,
+                                              const CsrMatrix<T>& a) {
+  require_blocks(blocks, a.rows);
+  // Only what lies in the blocks is kept.
+  const auto inside = std::make_shared<const CsrMatrix<T>>(in_blocks(a, blocks));
+  return make_blocks<T>(name, std::move(blocks), [inside](GlobalRange rows) {
+    return solve_with<T>(Factor(*inside, rows));
+  });
+}
+
+/// Throws Error(invalid_argument) unless all of the diagonal is in the pattern, and positive if it
+/// has to be.
+template <Scalar T>
+void require_diagonal(const CsrMatrix<T>& a, const char* name, bool is_positive) {
+  for (std::int64_t row = 0; row < a.rows; ++row) {
+    const auto begin = a.column_indices.begin() + a.row_pointers[static_cast<std::size_t>(row)];
+    const auto end = a.column_indices.begin() + a.row_pointers[static_cast<std::size_t>(row) + 1];
+    const auto found = std::lower_bound(begin, end, row);
+    if (found == end || *found != row) {
+      throw Error(
+          ErrorKind::invalid_argument,
+          fmt::format("{} needs all of the diagonal, and row {} (0-based) of the matrix has "
+                      "no entry there; use block_jacobi",
+                      name, row));
+    }
+    const T value = a.values[static_cast<std::size_t>(found - a.column_indices.begin())];
+    if (is_positive && !(std::real(value) > 0)) {
+      throw Error(ErrorKind::invalid_argument,
+                  fmt::format("{} is for matrices that are positive definite, and the diagonal of "
+                              "this one is {} in row {} (0-based); use incomplete_lu",
+                              name, std::real(value), row));
+    }
   }
 }
 
@@ -165,16 +205,34 @@ template <Scalar T>
 Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t> blocks, FillBlock<T> fill) {
   require_blocks(blocks);
   return Operator(
-      [blocks = std::move(blocks), fill = std::move(fill)](
-          mesh::Rank& rank, const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {
-        require_host(rank, "block_jacobi");
-        if (blocks.back() != layout.size()) {
-          throw Error(ErrorKind::invalid_argument,
-                      fmt::format("the blocks of block_jacobi end at row {} and b has {} rows",
-                                  blocks.back(), layout.size()));
-        }
-        return std::make_unique<BlockJacobi<T>>(rank, layout, blocks, fill);
-      });
+      make_blocks<T>("block_jacobi", std::move(blocks), [fill = std::move(fill)](GlobalRange rows) {
+        std::vector<T> memory(static_cast<std::size_t>(rows.size() * rows.size()));
+        const MatrixView<T> block(memory.data(), rows.size(), rows.size());
+        fill(rows, block);
+        return solve_with<T>(BandFactor<T>(block));
+      }));
+}
+
+template <Scalar T>
+Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t> blocks, const CsrMatrix<T>& a) {
+  sparse::require_square_in_order(a, "block_jacobi");
+  return Operator(make_sparse_blocks<T, BandFactor<T>>("block_jacobi", std::move(blocks), a));
+}
+
+template <Scalar T>
+Operator<T> Operator<T>::incomplete_lu(std::vector<std::int64_t> blocks, const CsrMatrix<T>& a) {
+  sparse::require_square_in_order(a, "incomplete_lu");
+  require_diagonal(a, "incomplete_lu", false);
+  return Operator(make_sparse_blocks<T, IncompleteLu<T>>("incomplete_lu", std::move(blocks), a));
+}
+
+template <Scalar T>
+Operator<T> Operator<T>::incomplete_cholesky(std::vector<std::int64_t> blocks,
+                                             const CsrMatrix<T>& a) {
+  sparse::require_square_in_order(a, "incomplete_cholesky");
+  require_diagonal(a, "incomplete_cholesky", true);
+  return Operator(
+      make_sparse_blocks<T, IncompleteCholesky<T>>("incomplete_cholesky", std::move(blocks), a));
 }
 
 template <Scalar T>
@@ -187,15 +245,20 @@ Operator<T> Operator<T>::chebyshev(const Operator& a, double low, double high,
                     "of at least 1 are accepted",
                     low, high, degree));
   }
-  return Operator([a, low, high, degree](
-                      mesh::Rank& rank,
-                      const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {
-    return std::make_unique<Chebyshev<T>>(rank, layout, a.make()(rank, layout), low, high, degree);
-  });
+  return Operator(
+      [a, low, high, degree](mesh::Rank& rank,
+                             const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {
+        return std::make_unique<Chebyshev<T>>(rank, layout, a.make()(rank, layout), nullptr, low,
+                                              high, degree);
+      });
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                          \
-  template Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t>, FillBlock<T>); \
+#define SHARDSOLVE_INSTANTIATE(T)                                                                  \
+  template Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t>, FillBlock<T>);         \
+  template Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t>, const CsrMatrix<T>&);  \
+  template Operator<T> Operator<T>::incomplete_lu(std::vector<std::int64_t>, const CsrMatrix<T>&); \
+  template Operator<T> Operator<T>::incomplete_cholesky(std::vector<std::int64_t>,                 \
+                                                        const CsrMatrix<T>&);                      \
   template Operator<T> Operator<T>::chebyshev(const Operator&, double, double, std::int64_t);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

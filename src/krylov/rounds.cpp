@@ -20,7 +20,8 @@ Rounds<T>::Rounds(mesh::Rank& rank, const SlabLayout& layout, const Problem& pro
       m_(m),
       sums_ready_(rank.event()),
       sums_arrived_(rank.event()),
-      done_(rank.host_workspace<std::int32_t>(ahead)) {
+      done_(rank.host_workspace<std::int32_t>(ahead)),
+      may_take_down_(rank.count() == 1) {
   for (std::int64_t i = 0; i < ahead; ++i) {
     flag_arrived_.push_back(&rank.event());
   }
@@ -131,8 +132,9 @@ void Rounds<T>::reduce(int reduction) {
 
 template <Scalar T>
 bool Rounds<T>::may_go_on() {
-  if (round_ >= ahead) {
-    const std::size_t slot = static_cast<std::size_t>(round_ % ahead);
+  const std::int64_t lag = recording_ == nullptr ? ahead : recordings_ahead;
+  if (turn_ >= lag) {
+    const std::size_t slot = static_cast<std::size_t>((turn_ - lag) % ahead);
     flag_arrived_[slot]->synchronize(sites::flag_arrived);
     rank_.leave_if_failed();
     if (done_[slot] != 0) {
@@ -149,11 +151,28 @@ bool Rounds<T>::may_go_on() {
 }
 
 template <Scalar T>
-void Rounds<T>::end_round() {
-  const std::size_t slot = static_cast<std::size_t>(round_ % ahead);
-  rank_.update().copy(&done_[slot], &state_->done, sizeof(std::int32_t));
-  rank_.update().record(*flag_arrived_[slot]);
-  ++round_;
+void Rounds<T>::take_turn(const std::function<void()>& enqueue) {
+  runtime::Queue& queue = rank_.update();
+  // Solves of few rounds are over before a recording is made.
+  if (may_take_down_ && recording_ == nullptr && turn_ >= ahead) {
+    recording_ = queue.take_down([&] {
+      for (std::int64_t i = 0; i < ahead; ++i) {
+        enqueue();
+      }
+    });
+    may_take_down_ = recording_ != nullptr;
+  }
+  if (recording_ != nullptr) {
+    queue.repeat(*recording_);
+    round_ += ahead;
+  } else {
+    enqueue();
+    ++round_;
+  }
+  const std::size_t slot = static_cast<std::size_t>(turn_ % ahead);
+  queue.copy(&done_[slot], &state_->done, sizeof(std::int32_t));
+  queue.record(*flag_arrived_[slot]);
+  ++turn_;
   rank_.report("solve", std::min(1.0, static_cast<double>(round_) /
                                           static_cast<double>(problem_.max_iterations + 1)));
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "krylov/linear_operator.hpp"
+#include "krylov/method_table.hpp"
 #include "mesh/rank.hpp"
 #include "runtime/krylov_kernels.hpp"
 
@@ -11,6 +12,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 namespace shardsolve::krylov {
@@ -45,17 +48,21 @@ class Rounds {
   /// Sums of all ranks, and the step.
   void reduce(int reduction);
 
-  /// Before each round: false when an earlier one is known to have been the last. The host waits
-  /// for the round `ahead` rounds before.
+  /// Before each turn: false when an earlier one is known to have had the last round. The host
+  /// waits for a turn some turns before.
   bool may_go_on();
-  /// After each round.
-  void end_round();
+  /// A turn: `enqueue` enqueues one round; called for one of them, or, where there is one rank and
+  /// its queue can take them down, done for `ahead` of them.
+  void take_turn(const std::function<void()>& enqueue);
   /// Waits for all.
   State state();
   std::vector<Record> records(const State& state);
 
  private:
+  /// Rounds that are enqueued before the host looks at the flag of an earlier one.
   static constexpr std::int64_t ahead = 8;
+  /// Likewise recordings, of that many rounds each.
+  static constexpr std::int64_t recordings_ahead = 2;
 
   struct Reduction {
     SumTable<T> table;
@@ -76,19 +83,24 @@ class Rounds {
   runtime::Event& sums_arrived_;
   std::vector<runtime::Event*> flag_arrived_;
   std::int32_t* done_;  // on the host, one a slot
+  std::unique_ptr<runtime::Recording> recording_;
+  bool may_take_down_;
+  std::int64_t turn_ = 0;
   std::int64_t round_ = 0;
   bool stop_sent_ = false;
 };
 
-/// One method: its vectors and what a round of it is.
+/// One method, by its table.
 template <Scalar T>
 class MethodRounds {
  public:
-  virtual ~MethodRounds() = default;
-  virtual void enqueue(Rounds<T>& rounds) = 0;
-};
+  /// Adds the vectors of the method beside those that all have.
+  MethodRounds(const MethodTable& table, const Problem& problem, Rounds<T>& rounds);
+  /// One round.
+  void enqueue(Rounds<T>& rounds) const;
 
-// Vectors that every method has.
-enum CommonVector : int { vector_b, vector_x, vector_best, vector_r, own_vectors };
+ private:
+  const MethodTable& table_;
+};
 
 }  // namespace shardsolve::krylov

@@ -5,11 +5,13 @@
 #include "krylov/linear_operator.hpp"
 #include "krylov/methods.hpp"
 #include "krylov/operators.hpp"
+#include "krylov/problem.hpp"
 #include "krylov/rounds.hpp"
 #include "krylov/statuses.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/require_part.hpp"
 #include "mesh/require_ranks.hpp"
+#include "runtime/krylov/ends.hpp"
 #include "runtime/krylov_kernels.hpp"
 
 #include <shardsolve/error.hpp>
@@ -26,8 +28,6 @@
 
 namespace shardsolve::krylov {
 namespace {
-
-constexpr std::int64_t most_records = std::int64_t{1} << 16;
 
 template <class... Arguments>
 [[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
@@ -79,28 +79,15 @@ void require_vectors(const Mesh& mesh, const RightHandSides<T>& b, const RightHa
   }
 }
 
-/// What a scan of a vector finds on all ranks.
-struct WholeScan {
-  std::int64_t nonfinite_row = -1;  ///< of the whole vector
-  std::int64_t exponent = runtime::Scan::zero;
-
-  bool is_zero() const { return exponent == runtime::Scan::zero; }
-};
-
 template <Scalar T>
-WholeScan scan(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> x) {
-  const MatrixView<runtime::Scan> found = rank.workspace<runtime::Scan>(1, 1);
+Scan scan(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> x) {
+  const MatrixView<Scan> found = rank.workspace<Scan>(1, 1);
   rank.kernels<runtime::KrylovKernels<T>>().scan(rank.update(), x, found.data());
-  runtime::Scan mine = rank.fetch(rank.update(), found.data(), 1).front();
-  if (mine.first_nonfinite >= 0) {
-    mine.first_nonfinite += layout.segment(rank.index()).begin.value();
-  }
-  WholeScan whole;
-  for (const auto& one : dense::gather_from_all(rank, std::vector<runtime::Scan>{mine})) {
-    if (whole.nonfinite_row < 0) {
-      whole.nonfinite_row = one[0].first_nonfinite;
-    }
-    whole.exponent = std::max(whole.exponent, one[0].exponent);
+  const Scan mine = rank.fetch(rank.update(), found.data(), 1).front();
+  Scan whole{.exponent = Scan::zero};
+  std::int64_t r = 0;
+  for (const auto& one : dense::gather_from_all(rank, std::vector<Scan>{mine})) {
+    merge(whole, one[0], layout.segment(r++).begin.value());
   }
   return whole;
 }
@@ -125,18 +112,16 @@ class Solve {
 
   Found run(const Operator<T>& a, const Operator<T>* preconditioner) {
     Found found;
-    const WholeScan in_b = scan<T>(rank_, layout_, b_);
-    const WholeScan in_x = options_.use_guess ? scan<T>(rank_, layout_, x_) : WholeScan{};
-    found.status = in_b.nonfinite_row >= 0   ? Status::nonfinite_rhs
-                   : in_x.nonfinite_row >= 0 ? Status::nonfinite_guess
-                   : in_b.is_zero()          ? Status::zero_rhs
-                                             : Status::running;
-    found.row = in_b.nonfinite_row >= 0 ? in_b.nonfinite_row : in_x.nonfinite_row;
+    const Scan in_b = scan<T>(rank_, layout_, b_);
+    const Scan in_x =
+        options_.use_guess ? scan<T>(rank_, layout_, x_) : Scan{.exponent = Scan::zero};
+    found.status = status_of(in_b, in_x);
+    found.row = in_b.first_nonfinite >= 0 ? in_b.first_nonfinite : in_x.first_nonfinite;
     if (found.status != Status::running) {
       clear_x();
       return found;
     }
-    exponent_ = exponent_of(in_b, in_x);
+    exponent_ = static_cast<int>(exponent_of(in_b, in_x, std::numeric_limits<Real>::max_exponent));
     const auto make_a = a.make()(rank_, layout_);
     const auto make_m = preconditioner == nullptr ? make_identity<T>(b_.rows())
                                                   : preconditioner->make()(rank_, layout_);
@@ -145,8 +130,7 @@ class Solve {
     const MatrixView<T> x = add_vectors(rounds);
     const auto method = make_method<T>(problem, rounds);
     while (rounds.may_go_on()) {
-      method->enqueue(rounds);
-      rounds.end_round();
+      rounds.take_turn([&] { method->enqueue(rounds); });
     }
     found.state = rounds.state();
     found.records = rounds.records(found.state);
@@ -156,38 +140,16 @@ class Solve {
   }
 
  private:
-  /// b and x times 2^exponent are what is worked on: the largest part of b is then in [1/2, 1). A
-  /// guess that is much larger than b decides otherwise.
-  int exponent_of(const WholeScan& in_b, const WholeScan& in_x) const {
-    constexpr std::int64_t largest_guess = std::numeric_limits<Real>::max_exponent / 4;
-    std::int64_t exponent = -in_b.exponent;
-    if (!in_x.is_zero()) {
-      exponent = std::min(exponent, largest_guess - in_x.exponent);
-    }
-    return static_cast<int>(exponent);
-  }
-
   Problem problem() const {
-    const double u = unit_roundoff<T>;
-    const auto n = static_cast<double>(layout_.size());
-    Problem problem;
-    problem.method = options_.method;
-    problem.n = layout_.size();
-    problem.cycle = options_.method == Method::fgmres ? options_.restart : 0;
-    problem.roundoff = u;
-    // A window of several decades is safe; docs/design/krylov.md.
-    problem.breakdown = std::clamp(16.0 * std::sqrt(n) * u, 90.0 * u, 9e5 * u);
-    problem.asymmetry = 1e4 * u;
-    problem.growth = options_.method == Method::bicgstab ? 1e4 : 1e8;
-    problem.rtol = options_.rtol;
-    problem.atol = std::ldexp(options_.atol, exponent_);
-    problem.max_iterations = options_.max_iterations;
-    problem.drift_every = std::max<std::int64_t>(
-        50, std::llround(std::ceil(std::sqrt(static_cast<double>(options_.max_iterations)))));
-    problem.records =
-        options_.log ? std::min<std::int64_t>(most_records, 2 * options_.max_iterations + 16) : 0;
-    problem.is_complex = is_complex<T> ? 1 : 0;
-    problem.probes = problem.is_hermitian_method() ? 1 : 0;
+    Problem problem = problem_of({.method = options_.method,
+                                  .n = layout_.size(),
+                                  .restart = options_.restart,
+                                  .rtol = options_.rtol,
+                                  .atol = options_.atol,
+                                  .max_iterations = options_.max_iterations,
+                                  .log = options_.log},
+                                 dtype_of<T>);
+    problem.atol = std::ldexp(options_.atol, exponent_);  // b is worked on scaled
     return problem;
   }
 
@@ -210,7 +172,7 @@ class Solve {
 
   /// x of the scaled system to the caller's.
   void give_back(MatrixView<T> x, Found& found) {
-    const WholeScan in_x = scan<T>(rank_, layout_, x);
+    const Scan in_x = scan<T>(rank_, layout_, x);
     if (!in_x.is_zero() && in_x.exponent - exponent_ > std::numeric_limits<Real>::max_exponent) {
       found.status = Status::overflow;
       clear_x();
@@ -230,49 +192,25 @@ class Solve {
 
 std::complex<double> to_complex(const Number& x) { return {x.re, x.im}; }
 
-/// See Result::margin.
-double margin_of(const Found& found, const Options& options, double roundoff) {
-  const State& state = found.state;
-  if (!is_converged(found.status)) {
-    return state.tolerance > 0 ? state.true_norm / state.tolerance : 0.0;
-  }
-  const double attainable = roundoff * (state.norm_a * state.norm_x + state.norm_b);
-  return std::min(
-      static_cast<double>(options.max_iterations) /
-          static_cast<double>(std::max<std::int64_t>(state.iteration, 1)),
-      attainable > 0 ? state.tolerance / attainable : std::numeric_limits<double>::infinity());
-}
-
-Result result_of(const Found& found, const Options& options, double roundoff) {
-  const State& state = found.state;
-  const double scale = state.norm_b > 0 ? state.norm_b : 1.0;
+Result result_of(const Found& found, const Options& options, Dtype dtype) {
+  const Problem problem = problem_of(
+      {.method = options.method, .rtol = options.rtol, .max_iterations = options.max_iterations},
+      dtype);
+  const Report report = report_of(problem, found.state, found.status, found.row);
   Result result;
   result.status = found.status;
   result.outcome.status = outcome_status(found.status);
   if (found.row >= 0) {
     result.outcome.location = Location::in_right_hand_sides(GlobalIndex(found.row), GlobalIndex(0));
   }
-  result.iterations = state.iteration;
-  result.matvecs = state.matvecs;
-  result.restarts = state.restarts;
-  result.residual = found.status == Status::zero_rhs   ? 0.0
-                    : found.status == Status::overflow ? 1.0  // x = 0
-                                                       : state.true_norm / scale;
-  result.tolerance = state.norm_b > 0 ? state.tolerance / scale : options.rtol;
-  const bool has_begun = state.norm_b > 0;
-  result.margin =
-      has_begun ? margin_of(found, options, roundoff) : std::numeric_limits<double>::infinity();
-  result.is_marginal = result.margin < 2.0;
-  double value = state.pending_value;
-  if (found.status == Status::accuracy_limit) {
-    value /= scale;
-  }
-  result.message = message(found.status, {.iterations = state.iteration,
-                                          .at_iteration = state.pending_iteration,
-                                          .value = value,
-                                          .residual = result.residual,
-                                          .tolerance = result.tolerance,
-                                          .row = found.row});
+  result.iterations = report.iterations;
+  result.matvecs = report.matvecs;
+  result.restarts = report.restarts;
+  result.residual = report.residual;
+  result.tolerance = report.tolerance;
+  result.margin = report.margin;
+  result.is_marginal = report.is_marginal != 0;
+  result.message = message(report);
   for (const Record& record : found.records) {
     result.log.push_back({.iteration = record.iteration,
                           .event = static_cast<Event>(record.event),
@@ -310,7 +248,7 @@ Result solve_with(Mesh& mesh, const Operator<T>& a, const Operator<T>* precondit
       *found = std::move(mine);
     }
   });
-  Result result = result_of(*found, options, unit_roundoff<T>);
+  Result result = result_of(*found, options, dtype_of<T>);
   result.outcome.seconds = cost.seconds;
   result.outcome.flops = std::accumulate(cost.flops.begin(), cost.flops.end(), 0.0);
   return result;

@@ -234,6 +234,15 @@ std::string message(Status status, const Ending& ending) {
   return fmt::format("{}: {}", row.name, row.message(ending));
 }
 
+std::string message(const Report& report) {
+  return message(static_cast<Status>(report.status), {.iterations = report.iterations,
+                                                      .at_iteration = report.at_iteration,
+                                                      .value = report.value,
+                                                      .residual = report.residual,
+                                                      .tolerance = report.tolerance,
+                                                      .row = report.row});
+}
+
 std::string_view name(Method method) {
   switch (method) {
     case Method::cg:

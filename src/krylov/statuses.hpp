@@ -1,6 +1,8 @@
 /// What a status has to say of a solve.
 #pragma once
 
+#include "runtime/krylov/ends.hpp"
+
 #include <shardsolve/krylov_status.hpp>
 
 #include <cstdint>
@@ -20,5 +22,8 @@ struct Ending {
 
 /// One sentence: the status, numbers, the iteration, what to do.
 std::string message(Status status, const Ending& ending);
+
+/// Likewise, of a report.
+std::string message(const Report& report);
 
 }  // namespace shardsolve::krylov

@@ -1,5 +1,6 @@
 #include "mesh/cuda_loader.hpp"
 
+#include "core/each_dtype.hpp"
 #include "mesh/gpu_seats.hpp"
 #include "mesh/plugin.hpp"
 
@@ -108,5 +109,57 @@ void CudaStream::fixed_dot(const runtime::DotCall& call) const {
   static Dot* const dot_on = cuda_library().function<Dot>("shardsolve_cuda_fixed_dot");
   dot_on(device, handle, &call);
 }
+
+template <Scalar T>
+void CudaStream::run(const krylov::Program& program, const krylov::Vectors<T>& vectors,
+                     const krylov::State* state, const krylov::StateRoom& room,
+                     const krylov::SumTable<T>& sums) const {
+  using Run = void(int, void*, Dtype, const krylov::Program*, const void*, const krylov::State*,
+                   const krylov::StateRoom*, const void*);
+  static Run* const run_on = cuda_library().function<Run>("shardsolve_cuda_krylov_run");
+  run_on(device, handle, dtype_of<T>, &program, &vectors, state, &room, &sums);
+}
+
+template <Scalar T>
+void CudaStream::finish(const krylov::Problem& problem, int reduction,
+                        const krylov::SumTable<T>& sums, krylov::State* state,
+                        const krylov::StateRoom& room) const {
+  using Finish = void(int, void*, Dtype, const krylov::Problem*, int, const void*, krylov::State*,
+                      const krylov::StateRoom*);
+  static Finish* const finish_on = cuda_library().function<Finish>("shardsolve_cuda_krylov_finish");
+  finish_on(device, handle, dtype_of<T>, &problem, reduction, &sums, state, &room);
+}
+
+template <Scalar T>
+void CudaStream::divide_rows(std::int64_t rows, const T* diagonal, const T* source, T* target,
+                             const std::int32_t* skip) const {
+  using Divide =
+      void(int, void*, Dtype, std::int64_t, const void*, const void*, void*, const std::int32_t*);
+  static Divide* const divide_on = cuda_library().function<Divide>("shardsolve_cuda_divide_rows");
+  divide_on(device, handle, dtype_of<T>, rows, diagonal, source, target, skip);
+}
+
+template <Scalar T>
+void CudaStream::multiply(const runtime::SparseRows<T>& a, const runtime::RowChoice& chosen,
+                          const T* x, const T* halo, T* y, const std::int32_t* done) const {
+  using Multiply = void(int, void*, Dtype, const void*, const runtime::RowChoice*, const void*,
+                        const void*, void*, const std::int32_t*);
+  static Multiply* const multiply_on =
+      cuda_library().function<Multiply>("shardsolve_cuda_sparse_multiply");
+  multiply_on(device, handle, dtype_of<T>, &a, &chosen, x, halo, y, done);
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                                  \
+  template void CudaStream::run(const krylov::Program&, const krylov::Vectors<T>&,                 \
+                                const krylov::State*, const krylov::StateRoom&,                    \
+                                const krylov::SumTable<T>&) const;                                 \
+  template void CudaStream::finish(const krylov::Problem&, int, const krylov::SumTable<T>&,        \
+                                   krylov::State*, const krylov::StateRoom&) const;                \
+  template void CudaStream::divide_rows(std::int64_t, const T*, const T*, T*, const std::int32_t*) \
+      const;                                                                                       \
+  template void CudaStream::multiply(const runtime::SparseRows<T>&, const runtime::RowChoice&,     \
+                                     const T*, const T*, T*, const std::int32_t*) const;
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::mesh

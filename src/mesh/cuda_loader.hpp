@@ -8,8 +8,14 @@
 #include "mesh/cuda_options.hpp"
 #include "mesh/cuda_process_options.hpp"
 #include "runtime/fixed_dot.hpp"
+#include "runtime/krylov/program.hpp"
+#include "runtime/krylov/state.hpp"
+#include "runtime/sparse_rows.hpp"
+
+#include <shardsolve/dtype.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -47,6 +53,24 @@ struct CudaStream {
   void synchronize() const;
   /// Enqueues a dot product with all its memory on this GPU, and does not wait.
   void fixed_dot(const runtime::DotCall& call) const;
+
+  // Likewise what runtime::KrylovKernels and SparseKernels have. What is passed by reference lies
+  // on the host and may go at once; what it points to lies on this GPU.
+  template <Scalar T>
+  void run(const krylov::Program& program, const krylov::Vectors<T>& vectors,
+           const krylov::State* state, const krylov::StateRoom& room,
+           const krylov::SumTable<T>& sums) const;
+  template <Scalar T>
+  void finish(const krylov::Problem& problem, int reduction, const krylov::SumTable<T>& sums,
+              krylov::State* state, const krylov::StateRoom& room) const;
+  /// `diagonal` may be null.
+  template <Scalar T>
+  void divide_rows(std::int64_t rows, const T* diagonal, const T* source, T* target,
+                   const std::int32_t* skip) const;
+  /// `halo` may be null if no row chosen has an entry there, `done` may be null.
+  template <Scalar T>
+  void multiply(const runtime::SparseRows<T>& a, const runtime::RowChoice& chosen, const T* x,
+                const T* halo, T* y, const std::int32_t* done) const;
 };
 
 }  // namespace shardsolve::mesh

@@ -4,6 +4,7 @@
 
 #include "runtime/kernel_set.hpp"
 #include "runtime/krylov/program.hpp"
+#include "runtime/krylov_scan.hpp"
 #include "runtime/operand_shapes.hpp"
 #include "runtime/queue.hpp"
 
@@ -13,13 +14,6 @@
 #include <cstdint>
 
 namespace shardsolve::runtime {
-
-/// What a scan of a vector finds.
-struct Scan {
-  std::int64_t first_nonfinite = -1;  ///< row of the slab; -1 if all are finite
-  std::int64_t exponent = 0;          ///< e of the largest part |x| < 2^e; `zero` if all are 0
-  static constexpr std::int64_t zero = -100000;
-};
 
 /// All pointers are to device memory. Bits depend on the numbers and on n alone.
 template <Scalar T>
@@ -65,6 +59,13 @@ class KrylovKernels {
     do_divide_rows(queue, {.name = "jacobi", .flops = static_cast<double>(target.rows())}, diagonal,
                    source, target, skip);
   }
+  /// y = a x + b y, each part of a row as fma(a, x, b y), or a x if b is 0; unless *skip is not 0.
+  void combine(Queue& queue, RealOf<T> a, MatrixView<const T> x, RealOf<T> b, MatrixView<T> y,
+               const std::int32_t* skip) const {
+    require(same_shape(x, y) && x.columns() == 1, "combine");
+    do_combine(queue, {.name = "combine", .flops = multiply_add<T> * static_cast<double>(x.rows())},
+               a, x, b, y, skip);
+  }
 
  protected:
   virtual void do_scan(Queue& queue, const WorkInfo& info, MatrixView<const T> x,
@@ -80,6 +81,8 @@ class KrylovKernels {
   virtual void do_divide_rows(Queue& queue, const WorkInfo& info, MatrixView<const T> diagonal,
                               MatrixView<const T> source, MatrixView<T> target,
                               const std::int32_t* skip) const = 0;
+  virtual void do_combine(Queue& queue, const WorkInfo& info, RealOf<T> a, MatrixView<const T> x,
+                          RealOf<T> b, MatrixView<T> y, const std::int32_t* skip) const = 0;
 };
 
 }  // namespace shardsolve::runtime

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,12 @@ class Event {
   virtual void synchronize(const WaitSite& site) = 0;
 };
 
+/// Work that a queue has taken down. Belongs to that queue.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
 /// Work enqueued on one queue runs in order; queues run side by side and are ordered by events
 /// only. One host thread enqueues.
 class Queue {
@@ -55,6 +63,15 @@ class Queue {
   virtual void store(std::int64_t* target, std::int64_t value, std::int64_t count) = 0;
   /// Copies between device and host memory.
   virtual void copy(void* target, const void* source, std::size_t bytes) = 0;
+
+  /// Takes down what `enqueue` enqueues here instead of doing it: kernels and copies on this queue
+  /// alone, with operands that live as long as the recording, and none of them for the first time.
+  /// Null, and nothing has been called, if this queue cannot or what it does is traced.
+  virtual std::unique_ptr<Recording> take_down(const std::function<void()>& /*enqueue*/) {
+    return nullptr;
+  }
+  /// Enqueues it, at less cost than what it consists of.
+  virtual void repeat(Recording& /*recording*/) {}
 
   /// The step that what is enqueued from now on belongs to, for traces and error messages. For
   /// traces each call of this begins a turn of its own, counted from begin_call() on.

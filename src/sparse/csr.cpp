@@ -1,11 +1,9 @@
 // Sparse matrices on the host: sparse.hpp.
 
 #include "core/each_dtype.hpp"
+#include "sparse/csr_checks.hpp"
 
-#include <shardsolve/error.hpp>
 #include <shardsolve/sparse.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,75 +14,6 @@
 namespace shardsolve {
 namespace sparse {
 namespace {
-
-[[noreturn]] void refuse(const std::string& message) {
-  throw Error(ErrorKind::invalid_argument, message);
-}
-
-void require_shape(std::int64_t rows, std::int64_t columns) {
-  if (rows < 0 || columns < 0) {
-    refuse(fmt::format("a sparse matrix of {} x {} was given: sizes are 0 or more", rows, columns));
-  }
-}
-
-void require_in_range(std::int64_t row, std::int64_t column, std::int64_t rows,
-                      std::int64_t columns, std::int64_t entry) {
-  if (row < 0 || row >= rows || column < 0 || column >= columns) {
-    refuse(
-        fmt::format("entry {} of the sparse matrix is at ({}, {}), outside of {} x {}: indices "
-                    "count from 0",
-                    entry, row, column, rows, columns));
-  }
-}
-
-template <Scalar T>
-void require_valid(const CooMatrix<T>& matrix) {
-  require_shape(matrix.rows, matrix.columns);
-  if (matrix.row_indices.size() != matrix.values.size() ||
-      matrix.column_indices.size() != matrix.values.size()) {
-    refuse(
-        fmt::format("a sparse matrix of {} row indices, {} column indices and {} values was "
-                    "given: they must be as many",
-                    matrix.row_indices.size(), matrix.column_indices.size(), matrix.values.size()));
-  }
-  for (std::size_t k = 0; k < matrix.values.size(); ++k) {
-    require_in_range(matrix.row_indices[k], matrix.column_indices[k], matrix.rows, matrix.columns,
-                     static_cast<std::int64_t>(k));
-  }
-}
-
-template <Scalar T>
-void require_valid(const CsrMatrix<T>& matrix) {
-  require_shape(matrix.rows, matrix.columns);
-  const auto& pointers = matrix.row_pointers;
-  if (static_cast<std::int64_t>(pointers.size()) != matrix.rows + 1) {
-    refuse(fmt::format("a sparse matrix of {} rows with {} row pointers was given: {} are needed",
-                       matrix.rows, pointers.size(), matrix.rows + 1));
-  }
-  if (matrix.column_indices.size() != matrix.values.size()) {
-    refuse(
-        fmt::format("a sparse matrix of {} column indices and {} values was given: they must be "
-                    "as many",
-                    matrix.column_indices.size(), matrix.values.size()));
-  }
-  if (pointers.front() != 0 || pointers.back() != matrix.entries()) {
-    refuse(
-        fmt::format("row pointers from {} to {} were given for {} entries: they go from 0 to "
-                    "the number of entries",
-                    pointers.front(), pointers.back(), matrix.entries()));
-  }
-  const auto falls = std::is_sorted_until(pointers.begin(), pointers.end());
-  if (falls != pointers.end()) {
-    refuse(fmt::format("the row pointers fall at row {}: they never do", falls - pointers.begin()));
-  }
-  for (std::int64_t row = 0; row < matrix.rows; ++row) {
-    for (std::int64_t k = pointers[static_cast<std::size_t>(row)];
-         k < pointers[static_cast<std::size_t>(row) + 1]; ++k) {
-      require_in_range(row, matrix.column_indices[static_cast<std::size_t>(k)], matrix.rows,
-                       matrix.columns, k);
-    }
-  }
-}
 
 template <Scalar T>
 CooMatrix<T> with_row_indices(const CsrMatrix<T>& matrix) {

@@ -24,6 +24,23 @@ std::vector<comm::Bytes> pieces(MatrixView<T> buffer, const std::vector<std::int
   return all;
 }
 
+/// `list` lies where the kernels read it.
+runtime::RowChoice choice(const RowSet& rows, const std::int32_t* list) {
+  return {rows.count, rows.entries, rows.first, rows.list.empty() ? nullptr : list};
+}
+
+template <Scalar T>
+runtime::SparseRows<T> slab_of(const Part<T>& part, std::int64_t lanes) {
+  const CsrSlab<T>& slab = part.slab;
+  return {slab.rows,
+          slab.own,
+          static_cast<std::int64_t>(slab.halo.size()),
+          lanes,
+          part.on_gpu ? part.on_gpu->row_pointers : slab.row_pointers.data(),
+          part.on_gpu ? part.on_gpu->columns : slab.columns.data(),
+          part.on_gpu ? part.on_gpu->values : slab.values.data()};
+}
+
 }  // namespace
 
 template <Scalar T>
@@ -31,7 +48,14 @@ Operator<T>::Operator(mesh::Rank& rank, const SparseMatrix<T>& a)
     : rank_(rank),
       parts_(a.parts()),
       part_(parts_.of(rank.index())),
-      kernels_(rank.kernels<runtime::SparseKernels<T>>()) {
+      kernels_(rank.kernels<runtime::SparseKernels<T>>()),
+      slab_(slab_of(part_, parts_.lanes)),
+      interior_(choice(part_.slab.interior,
+                       part_.on_gpu ? part_.on_gpu->interior : part_.slab.interior.list.data())),
+      boundary_(choice(part_.slab.boundary,
+                       part_.on_gpu ? part_.on_gpu->boundary : part_.slab.boundary.list.data())),
+      places_(part_.on_gpu ? part_.on_gpu->packed : part_.plan.packed.data(), sent_by(part_.plan),
+              1) {
   if (parts_.exchanges) {
     packed_ = rank.workspace<T>(sent_by(part_.plan), 1);
     halo_ = rank.workspace<T>(received_by(part_.plan), 1);
@@ -57,26 +81,10 @@ void Operator<T>::exchange(runtime::Queue& queue, MatrixView<const T> x) {
   const HaloPlan& plan = part_.plan;
   queue.record(*made_);
   transfer.wait(*made_, sites::vector_made);
-  kernels_.pack(transfer, {plan.packed.data(), sent_by(plan), 1}, x, packed_);
+  kernels_.pack(transfer, places_, x, packed_);
   rank_.communicator().all_to_all(transfer, pieces(packed_, plan.send_begin),
                                   pieces(halo_, plan.receive_begin));
   transfer.record(*arrived_);
-}
-
-template <Scalar T>
-void Operator<T>::multiply(runtime::Queue& queue, const RowSet& rows, MatrixView<const T> x,
-                           MatrixView<const T> halo, MatrixView<T> y, const std::int32_t* done) {
-  const CsrSlab<T>& slab = part_.slab;
-  const runtime::SparseRows<T> a{slab.rows,
-                                 slab.own,
-                                 static_cast<std::int64_t>(slab.halo.size()),
-                                 parts_.lanes,
-                                 slab.row_pointers.data(),
-                                 slab.columns.data(),
-                                 slab.values.data()};
-  const runtime::RowChoice chosen{rows.count, rows.entries, rows.first,
-                                  rows.list.empty() ? nullptr : rows.list.data()};
-  kernels_.multiply(queue, a, chosen, x, halo, y, done);
 }
 
 template <Scalar T>
@@ -88,11 +96,11 @@ void Operator<T>::apply(runtime::Queue& queue, const T* x, T* y, const std::int3
     exchange(queue, own);
   }
   // y_i = sum a_ij x_j, all j on this rank
-  multiply(queue, part_.slab.interior, own, {}, result, done);
+  kernels_.multiply(queue, slab_, interior_, own, {}, result, done);
   // y_i = sum a_ij x_j, some j on others
   if (parts_.exchanges) {
     queue.wait(*arrived_, sites::halo_arrived);
-    multiply(queue, part_.slab.boundary, own, halo_, result, done);
+    kernels_.multiply(queue, slab_, boundary_, own, halo_, result, done);
   }
 }
 

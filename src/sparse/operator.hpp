@@ -42,13 +42,15 @@ class Operator {
 
  private:
   void exchange(runtime::Queue& queue, MatrixView<const T> x);
-  void multiply(runtime::Queue& queue, const RowSet& rows, MatrixView<const T> x,
-                MatrixView<const T> halo, MatrixView<T> y, const std::int32_t* done);
 
   mesh::Rank& rank_;
   const Parts<T>& parts_;
   const Part<T>& part_;
   const runtime::SparseKernels<T>& kernels_;
+  runtime::SparseRows<T> slab_;
+  runtime::RowChoice interior_;
+  runtime::RowChoice boundary_;
+  MatrixView<const std::int32_t> places_;  // of what is sent
   MatrixView<T> packed_;
   MatrixView<T> halo_;
   runtime::Event* made_ = nullptr;

@@ -1,10 +1,13 @@
 /// What a SparseMatrix is made of.
 #pragma once
 
+#include "runtime/device.hpp"
+
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/slab_layout.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace shardsolve::sparse {
@@ -45,11 +48,24 @@ struct HaloPlan {
   std::vector<std::int64_t> receive_begin;  ///< likewise of the halo, from rank r
 };
 
+/// The lists of a slab and a plan that kernels read, in the memory of a GPU.
+template <Scalar T>
+struct DeviceLists {
+  runtime::Buffer memory;
+  const std::int64_t* row_pointers;
+  const std::int32_t* columns;
+  const T* values;
+  const std::int32_t* interior;
+  const std::int32_t* boundary;
+  const std::int32_t* packed;
+};
+
 /// One rank's share; empty if the rank is in another process.
 template <Scalar T>
 struct Part {
   CsrSlab<T> slab;
   HaloPlan plan;
+  std::optional<DeviceLists<T>> on_gpu;  ///< where the rank is a GPU
 };
 
 template <Scalar T>

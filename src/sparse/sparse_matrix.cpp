@@ -4,6 +4,7 @@
 #include "dense/shared/require_reachable.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/require_ranks.hpp"
+#include "sparse/device_part.hpp"
 #include "sparse/make_part.hpp"
 #include "sparse/operator.hpp"
 #include "sparse/transpose.hpp"
@@ -38,17 +39,22 @@ std::shared_ptr<const Parts<T>> make_parts(Mesh& mesh, const SlabLayout& rows,
   mesh::require_ranks(mesh, columns);
   const auto parts = std::make_shared<Parts<T>>(Parts<T>{rows, columns});
   parts->of_ranks.resize(static_cast<std::size_t>(mesh.ranks()));
-  mesh.state().run(options, [parts, make_part = std::move(make_part)](mesh::Rank& rank) {
-    static_cast<void>(rank.kernels<runtime::SparseKernels<T>>());
-    const Totals totals = make_part(rank, parts->of_ranks[static_cast<std::size_t>(rank.index())]);
-    if (rank.leads()) {
-      parts->entries = totals.entries;
-      parts->lanes = runtime::row_lanes(parts->rows.size(), totals.entries);
-      parts->exchanges = std::any_of(totals.halos.begin(), totals.halos.end(),
-                                     [](std::int64_t halo) { return halo > 0; });
-      parts->halos = totals.halos;
-    }
-  });
+  mesh.state().run(
+      options, [parts, make_part = std::move(make_part), state = &mesh.state()](mesh::Rank& rank) {
+        static_cast<void>(rank.kernels<runtime::SparseKernels<T>>());
+        Part<T>& part = parts->of_ranks[static_cast<std::size_t>(rank.index())];
+        const Totals totals = make_part(rank, part);
+        if (state->backend().memory() == Memory::device) {
+          copy_to_gpu(rank, state->device(rank.index()), part);
+        }
+        if (rank.leads()) {
+          parts->entries = totals.entries;
+          parts->lanes = runtime::row_lanes(parts->rows.size(), totals.entries);
+          parts->exchanges = std::any_of(totals.halos.begin(), totals.halos.end(),
+                                         [](std::int64_t halo) { return halo > 0; });
+          parts->halos = totals.halos;
+        }
+      });
   return parts;
 }
 

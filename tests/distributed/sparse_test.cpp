@@ -33,19 +33,18 @@ namespace {
 
 using Windows = mesh::HostBackend::Windows;
 
-Mesh cpu_mesh(std::int64_t ranks, Windows windows = Windows::in_place) {
+/// Kept for all tests; of GPUs if there are some to test.
+Mesh& mesh_of(std::int64_t ranks) { return transfer_mesh(ranks); }
+Mesh cpu_mesh(std::int64_t ranks, Windows windows) {
   return Mesh{mesh::MeshState::start(std::make_unique<mesh::HostBackend>(ranks, windows))};
 }
 
 /// A x by the public call.
 template <Scalar T>
 DenseMatrix<T> product(Mesh& mesh, const SparseMatrix<T>& a, const std::vector<T>& x) {
-  const RightHandSides<T> y(a.rows(), 1);
-  for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
-    for (std::int64_t i = 0; i < y.block(rank).rows(); ++i) {
-      y.block(rank)(i, 0) = std::numeric_limits<RealOf<T>>::quiet_NaN();
-    }
-  }
+  const auto rows = static_cast<std::size_t>(a.rows().size());
+  const T unwritten{std::numeric_limits<RealOf<T>>::quiet_NaN()};
+  const RightHandSides<T> y = shard_rows(column(std::vector<T>(rows, unwritten)), a.rows());
   const Outcome outcome = multiply(mesh, a, shard_rows(column(x), a.columns()), y);
   EXPECT_TRUE(outcome.ok()) << outcome.message();
   return whole(y);
@@ -74,7 +73,7 @@ TYPED_TEST(Sparse, ProductOnEveryCut_HasTheBitsOfTheReference) {
     const DenseMatrix<T> expected = expected_product(a, x);
     for (const SlabLayout& layout : row_cuts(a.rows)) {
       SCOPED_TRACE(fmt::format("{} entries, cut at {}", a.entries(), layout.boundaries()));
-      Mesh mesh = cpu_mesh(layout.ranks());
+      Mesh& mesh = mesh_of(layout.ranks());
       EXPECT_TRUE(same_bits(product(mesh, SparseMatrix<T>(mesh, a, layout), x), expected));
     }
   }
@@ -84,7 +83,7 @@ TYPED_TEST(Sparse, ProductOfThreeThreeThreeNothing_HasTheBitsOfTheReference) {
   using T = TypeParam;
   const auto a = matgen::random_sparse<T>(9, 9, 5, 3);
   const std::vector<T> x = random_vector<T>(9);
-  Mesh mesh = cpu_mesh(4);
+  Mesh& mesh = mesh_of(4);
   const SparseMatrix<T> on_mesh(mesh, a, row_slabs({0, 3, 6, 9, 9}));
   EXPECT_TRUE(same_bits(product(mesh, on_mesh, x), expected_product(a, x)));
   EXPECT_EQ(on_mesh.halo(3), 0);
@@ -94,7 +93,7 @@ TYPED_TEST(Sparse, Product_IsNearTheExactOne) {
   using T = TypeParam;
   const auto a = matgen::random_sparse<T>(60, 60, 150, 2);
   const std::vector<T> x = random_vector<T>(60);
-  Mesh mesh = cpu_mesh(3);
+  Mesh& mesh = mesh_of(3);
   const DenseMatrix<T> y = product(mesh, SparseMatrix<T>(mesh, a, row_slabs(60, 3)), x);
   const auto exact = reference::multiply(a, x);
   for (std::size_t i = 0; i < 60; ++i) {
@@ -115,7 +114,7 @@ TYPED_TEST(Sparse, ProductOfOblongMatrix_HasTheBitsOfTheReference) {
     const auto cuts = row_cuts(rows);
     for (std::size_t i = 0; i < cuts.size(); ++i) {
       SCOPED_TRACE(fmt::format("cut at {}", cuts[i].boundaries()));
-      Mesh mesh = cpu_mesh(cuts[i].ranks());
+      Mesh& mesh = mesh_of(cuts[i].ranks());
       const SparseMatrix<T> on_mesh(mesh, a, cuts[i], column_cuts[i]);
       EXPECT_TRUE(same_bits(product(mesh, on_mesh, x), expected));
     }
@@ -137,7 +136,7 @@ TYPED_TEST(Sparse, Transposed_IsTheTransposedMatrix) {
   const auto column_cuts = row_cuts(60);
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     SCOPED_TRACE(fmt::format("cut at {}", cuts[i].boundaries()));
-    Mesh mesh = cpu_mesh(cuts[i].ranks());
+    Mesh& mesh = mesh_of(cuts[i].ranks());
     const SparseMatrix<T> on_mesh(mesh, a, cuts[i], column_cuts[i]);
     EXPECT_TRUE(same_bits(product(mesh, on_mesh.transposed(mesh), x), expected_product(plain, x)));
     EXPECT_TRUE(same_bits(product(mesh, on_mesh.transposed(mesh, true), x),
@@ -148,14 +147,14 @@ TYPED_TEST(Sparse, Transposed_IsTheTransposedMatrix) {
 TYPED_TEST(Sparse, ProductOfSeveralVectors_HasTheBitsOfEach) {
   using T = TypeParam;
   const auto a = matgen::random_sparse<T>(60, 60, 9, 1);
-  Mesh mesh = cpu_mesh(3);
+  Mesh& mesh = mesh_of(3);
   const SparseMatrix<T> on_mesh(mesh, a, row_slabs(60, 3));
   DenseMatrix<T> x(60, 3);
   for (std::int64_t j = 0; j < 3; ++j) {
     const auto one = random_vector<T>(60, static_cast<std::uint64_t>(j));
     std::copy(one.begin(), one.end(), &x(0, j));
   }
-  const RightHandSides<T> y(on_mesh.rows(), 3);
+  const RightHandSides<T> y = to_devices(RightHandSides<T>(on_mesh.rows(), 3));
   EXPECT_TRUE(multiply(mesh, on_mesh, shard_rows(x, on_mesh.columns()), y).ok());
   const DenseMatrix<T> all = whole(y);
   for (std::int64_t j = 0; j < 3; ++j) {
@@ -189,7 +188,7 @@ TYPED_TEST(Sparse, ManyProductsWithoutCommonMemoryAndWithLateCalls_GiveTheSameBi
   const auto a = matgen::laplacian_3d<T>(5);
   const std::vector<T> x = random_vector<T>(a.rows);
   const SlabLayout layout = row_slabs({0, 40, 40, 101, 125});
-  Mesh alone = cpu_mesh(1);
+  Mesh& alone = mesh_of(1);
   const auto expected = powers(alone, SparseMatrix<T>(alone, a, row_slabs(125, 1)), x, 6);
   Mesh copied = cpu_mesh(4, Windows::copied);
   EXPECT_TRUE(same_bits(powers(copied, SparseMatrix<T>(copied, a, layout), x, 6), expected));
@@ -245,7 +244,7 @@ TYPED_TEST(Sparse, NumbersThatAreNone_StayInTheRowsThatHaveThem) {
   CsrMatrix<T> a = matgen::laplacian_3d<T>(3);
   a.values[static_cast<std::size_t>(a.row_pointers[5])] =
       std::numeric_limits<RealOf<T>>::quiet_NaN();
-  Mesh mesh = cpu_mesh(3);
+  Mesh& mesh = mesh_of(3);
   const auto y = product(mesh, SparseMatrix<T>(mesh, a, row_slabs(27, 3)), random_vector<T>(27));
   for (std::int64_t i = 0; i < 27; ++i) {
     EXPECT_EQ(std::isnan(std::real(y(i, 0))), i == 5) << i;
@@ -254,7 +253,7 @@ TYPED_TEST(Sparse, NumbersThatAreNone_StayInTheRowsThatHaveThem) {
 
 TEST(SparseOperator, ToldThatAllIsDone_LeavesTheResultAlone) {
   const auto a = matgen::laplacian_3d<double>(4);
-  Mesh mesh = cpu_mesh(3);
+  Mesh& mesh = mesh_of(3);
   const SparseMatrix<double> on_mesh(mesh, a, row_slabs(64, 3));
   const std::vector<double> x = random_vector<double>(64);
   const RightHandSides<double> sides = shard_rows(column(x), on_mesh.columns());
@@ -264,7 +263,7 @@ TEST(SparseOperator, ToldThatAllIsDone_LeavesTheResultAlone) {
     run_on(mesh, [&](mesh::Rank& rank) {
       sparse::Operator<double> product(rank, on_mesh);
       product.apply(rank.update(), sides.block(rank.index()).data(), y.block(rank.index()).data(),
-                    &done);
+                    rank.upload(rank.update(), &done, 1));
       rank.finish(rank.update());
     });
     EXPECT_TRUE(same_bits(
@@ -274,7 +273,7 @@ TEST(SparseOperator, ToldThatAllIsDone_LeavesTheResultAlone) {
 
 TEST(SparseOperator, OfMatrixWithoutHalo_SendsNothing) {
   CsrMatrix<double> a{6, 6, {0, 1, 2, 3, 4, 5, 6}, {0, 1, 2, 3, 4, 5}, {1, 2, 3, 4, 5, 6}};
-  Mesh mesh = cpu_mesh(3);
+  Mesh& mesh = mesh_of(3);
   const SparseMatrix<double> on_mesh(mesh, a, row_slabs(6, 3));
   EXPECT_FALSE(on_mesh.parts().exchanges);
   const std::vector<double> x = random_vector<double>(6);
@@ -282,7 +281,7 @@ TEST(SparseOperator, OfMatrixWithoutHalo_SendsNothing) {
 }
 
 TEST(SparseMatrixOf, WrongInput_IsRefusedWithTheRow) {
-  Mesh mesh = cpu_mesh(2);
+  Mesh& mesh = mesh_of(2);
   const SlabLayout layout = row_slabs(3, 2);
   const CsrMatrix<double> good{3, 3, {0, 2, 2, 3}, {0, 2, 1}, {1, 2, 3}};
   const auto refused = [&](CsrMatrix<double> a, const std::vector<std::string>& words) {
@@ -322,7 +321,7 @@ TEST(SparseMatrixOf, ProcessesThatCutDifferently_AreRefused) {
 }
 
 TEST(SparseProduct, OfVectorsThatDoNotFit_IsRefused) {
-  Mesh mesh = cpu_mesh(2);
+  Mesh& mesh = mesh_of(2);
   const SparseMatrix<double> a(mesh, matgen::laplacian_3d<double>(3), row_slabs(27, 2));
   const RightHandSides<double> fits(a.rows(), 1);
   expect_error([&] { multiply(mesh, a, RightHandSides<double>(row_slabs({0, 1, 27}), 1), fits); },
@@ -337,7 +336,7 @@ class SparseWaits : public ::testing::TestWithParam<Windows> {};
 TEST_P(SparseWaits, ManyProducts_WithAllWaits_AreRight) {
   const auto a = matgen::laplacian_3d<double>(5);
   const std::vector<double> x = random_vector<double>(a.rows);
-  Mesh alone = cpu_mesh(1);
+  Mesh& alone = mesh_of(1);
   const auto expected = powers(alone, SparseMatrix<double>(alone, a, row_slabs(125, 1)), x, 8);
   for (const SlabLayout& layout : {row_slabs(125, 2), row_slabs({0, 40, 40, 101, 125})}) {
     Mesh mesh = cpu_mesh(layout.ranks(), GetParam());

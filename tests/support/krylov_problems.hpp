@@ -177,12 +177,16 @@ Answer<T> solve_on(Mesh& mesh, const SlabLayout& layout, const System<T>& system
   }
   options.use_guess = system.guess.has_value();
   options.log = true;
+  const bool on_gpus = mesh.memory() == Memory::device;
+  const RightHandSides<T> own_b = on_gpus ? to_devices(b) : b;
+  const RightHandSides<T> own_x = on_gpus ? to_devices(x) : x;
   Answer<T> answer;
-  answer.result = m == nullptr ? krylov::solve(mesh, a, b, x, options, run)
-                               : krylov::solve(mesh, a, *m, b, x, options, run);
+  answer.result = m == nullptr ? krylov::solve(mesh, a, own_b, own_x, options, run)
+                               : krylov::solve(mesh, a, *m, own_b, own_x, options, run);
+  const RightHandSides<T> found = to_host(own_x);
   for (std::int64_t r = 0; r < layout.ranks(); ++r) {
     for (std::int64_t i = 0; i < layout.width(r); ++i) {
-      answer.x.push_back(x.block(r)(i, 0));
+      answer.x.push_back(found.block(r)(i, 0));
     }
   }
   return answer;

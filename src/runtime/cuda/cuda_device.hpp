@@ -6,6 +6,8 @@
 #include "runtime/cuda/cuda_kernels.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/cuda/hermitian_kernels.hpp"
+#include "runtime/cuda/krylov_kernels.hpp"
+#include "runtime/cuda/sparse_kernels.hpp"
 #include "runtime/cuda/tridiagonal_kernels.hpp"
 #include "runtime/device.hpp"
 #include "runtime/pulse.hpp"
@@ -44,8 +46,9 @@ struct CudaKernelSets {
         }
         break;
       case KernelSet::sparse:
+        return static_cast<const SparseKernels<T>*>(&sparse);
       case KernelSet::krylov:
-        break;
+        return static_cast<const KrylovKernels<T>*>(&krylov);
     }
     return nullptr;
   }
@@ -55,6 +58,8 @@ struct CudaKernelSets {
   CudaCholeskyKernels<T> cholesky{base};
   CudaBandKernels<T> band{base};
   CudaTridiagonalKernels<RealOf<T>> tridiagonal;
+  CudaSparseKernels<T> sparse;
+  CudaKrylovKernels<T> krylov;
 };
 
 class CudaDevice final : public Device {

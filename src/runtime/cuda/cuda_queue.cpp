@@ -12,6 +12,52 @@ constexpr std::size_t blas_workspace_bytes = std::size_t{32} << 20U;
 
 CudaEvent& as_cuda(Event& event) { return static_cast<CudaEvent&>(event); }
 
+class CudaRecording final : public Recording {
+ public:
+  CudaRecording(cudaGraphExec_t graph, double flops) : graph_(graph), flops_(flops) {}
+  /// What is enqueued of it is done all the same.
+  ~CudaRecording() override { cudaGraphExecDestroy(graph_); }
+  CudaRecording(const CudaRecording&) = delete;
+  CudaRecording& operator=(const CudaRecording&) = delete;
+
+  cudaGraphExec_t graph() const { return graph_; }
+  double flops() const { return flops_; }
+
+ private:
+  cudaGraphExec_t graph_;
+  double flops_;
+};
+
+/// What a stream takes down; ends with the scope if nobody has ended it.
+class Capture {
+ public:
+  explicit Capture(cudaStream_t stream) : stream_(stream) {
+    // Other threads may allocate meanwhile.
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "taking work down");
+  }
+  ~Capture() {
+    if (!ended_) {
+      cudaStreamEndCapture(stream_, &graph_);
+    }
+    if (graph_ != nullptr) {
+      cudaGraphDestroy(graph_);
+    }
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  cudaGraph_t end() {
+    ended_ = true;
+    check(cudaStreamEndCapture(stream_, &graph_), "taking work down");
+    return graph_;
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+  bool ended_ = false;
+};
+
 }  // namespace
 
 CudaEvent::CudaEvent(bool timed) {
@@ -135,6 +181,25 @@ void CudaQueue::copy(void* target, const void* source, std::size_t bytes) {
       check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, stream_), "a copy");
     });
   }
+}
+
+std::unique_ptr<Recording> CudaQueue::take_down(const std::function<void()>& enqueue) {
+  if (tracing_ || delays_) {
+    return nullptr;
+  }
+  const double flops = flops_;
+  Capture capture(stream_);
+  enqueue();
+  cudaGraphExec_t graph = nullptr;
+  check(cudaGraphInstantiate(&graph, capture.end(), 0), "making a graph of work");
+  return std::make_unique<CudaRecording>(graph, std::exchange(flops_, flops) - flops);
+}
+
+void CudaQueue::repeat(Recording& recording) {
+  const auto& taken = static_cast<CudaRecording&>(recording);
+  pulse_.beat("a graph", step_);
+  check(cudaGraphLaunch(taken.graph(), stream_), "a graph of work");
+  flops_ += taken.flops();
 }
 
 void CudaQueue::move(const char* operation, const char* link, void* target, const void* source,

@@ -36,15 +36,18 @@ struct Coefficient {
   explicit Coefficient(Number c) : re(static_cast<Real>(c.re)), im(static_cast<Real>(c.im)) {}
 };
 
-/// y = c a + b, of `count` numbers; y may be a or b.
+/// y = c a + b, of `count` numbers; y may be a or b. Entries do not depend on others, which the
+/// compiler cannot know.
 template <class Real, int width>
 SHARDSOLVE_INLINE void combine(Coefficient<Real> c, const Real* a, const Real* b, Real* y,
                                std::int64_t count) {
   if constexpr (width == 1) {
+#pragma GCC ivdep
     for (std::int64_t i = 0; i < count; ++i) {
       y[i] = fused_multiply_add(c.re, a[i], b[i]);
     }
   } else {
+#pragma GCC ivdep
     for (std::int64_t i = 0; i < 2 * count; i += 2) {
       const Real re = fused_multiply_add(-c.im, a[i + 1], fused_multiply_add(c.re, a[i], b[i]));
       const Real im = fused_multiply_add(c.im, a[i], fused_multiply_add(c.re, a[i + 1], b[i + 1]));
@@ -112,11 +115,13 @@ SHARDSOLVE_INLINE void update_rows(const Work<Real, width>& work, const Update& 
       break;
     case UpdateKind::scale:
       // Real in all methods.
+#pragma GCC ivdep
       for (std::int64_t i = 0; i < width * count; ++i) {
         y[i] = c.re * a[i];
       }
       break;
     case UpdateKind::subtract:
+#pragma GCC ivdep
       for (std::int64_t i = 0; i < width * count; ++i) {
         y[i] = a[i] - b[i];
       }
@@ -199,26 +204,38 @@ SHARDSOLVE_INLINE void run_program(const Work<Real, width>& work,
       }
     }
   }
+  std::array<const Update*, Program::most> updates{};
+  int count_of_updates = 0;
+  for (int u = 0; u < work.program.updates; ++u) {
+    if (work.heeds(work.program.update[u].actions)) {
+      updates[count_of_updates++] = &work.program.update[u];
+    }
+  }
   std::vector<SlotWriter<Real, width>> writers(all.size());
   for (std::size_t s = 0; s < all.size(); ++s) {
     writers[s].begin(mine + width * shape.length() * (all[s].dot->slot + all[s].column));
   }
   const std::int64_t first = work.vectors.first_row;
-  for (std::int64_t row = 0; row < work.vectors.rows;) {
-    const std::int64_t count =
-        std::min(dot_leaf - (first + row) % dot_leaf, work.vectors.rows - row);
-    for (int u = 0; u < work.program.updates; ++u) {
-      if (work.heeds(work.program.update[u].actions)) {
-        update_rows(work, work.program.update[u], row, count);
-      }
+  // Updates of so many rows, which stay in the cache, before their sums.
+  constexpr std::int64_t rows_at_a_time = 8 * dot_leaf;
+  for (std::int64_t begin = 0; begin < work.vectors.rows;) {
+    const std::int64_t end =
+        std::min(begin + rows_at_a_time - (first + begin) % rows_at_a_time, work.vectors.rows);
+    for (int u = 0; u < count_of_updates; ++u) {
+      update_rows(work, *updates[u], begin, end - begin);
     }
     for (std::size_t s = 0; s < all.size(); ++s) {
       const Dot& dot = *all[s].dot;
       const Real* const x =
-          dot.is_columns != 0 ? work.column(dot.x, all[s].column, row) : work.at(dot.x, row);
-      writers[s].take(sums.layout, shape, x, work.at(dot.y, row), first + row, count);
+          dot.is_columns != 0 ? work.column(dot.x, all[s].column, 0) : work.at(dot.x, 0);
+      const Real* const y = work.at(dot.y, 0);
+      for (std::int64_t row = begin; row < end;) {
+        const std::int64_t count = std::min(dot_leaf - (first + row) % dot_leaf, end - row);
+        writers[s].take(sums.layout, shape, x + width * row, y + width * row, first + row, count);
+        row += count;
+      }
     }
-    row += count;
+    begin = end;
   }
 }
 
@@ -365,6 +382,41 @@ void finish_best(const SumTable<typename Work<Real, width>::T>& table, std::int6
   finish_plain<Real, width>(table, used, sums);
 }
 
+/// Of `count` reals; see KrylovKernels::combine.
+template <class Real>
+SHARDSOLVE_INLINE void combine_parts(Real a, const Real* x, Real b, Real* y, std::int64_t count) {
+  if (b == 0) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      y[i] = a * x[i];
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) {
+      y[i] = fused_multiply_add(a, x[i], b * y[i]);
+    }
+  }
+}
+template <class Real>
+void combine_plain(Real a, const Real* x, Real b, Real* y, std::int64_t count) {
+  combine_parts(a, x, b, y, count);
+}
+#if defined(__x86_64__)
+template <class Real>
+__attribute__((target("avx2,fma"))) void combine_with_fma(Real a, const Real* x, Real b, Real* y,
+                                                          std::int64_t count) {
+  combine_parts(a, x, b, y, count);
+}
+#endif
+template <class Real>
+void combine_best(Real a, const Real* x, Real b, Real* y, std::int64_t count) {
+#if defined(__x86_64__)
+  if (has_fma()) {
+    combine_with_fma(a, x, b, y, count);
+    return;
+  }
+#endif
+  combine_plain(a, x, b, y, count);
+}
+
 template <Scalar T>
 bool stop_asked(const SumTable<T>& table) {
   for (std::int64_t r = 0; r < table.layout.ranks; ++r) {
@@ -463,6 +515,19 @@ void HostKrylovKernels<T>::do_divide_rows(Queue& queue, const WorkInfo& info,
       } else {
         target(i, 0) = source(i, 0) / diagonal(i, 0);
       }
+    }
+  });
+}
+
+template <Scalar T>
+void HostKrylovKernels<T>::do_combine(Queue& queue, const WorkInfo& info, RealOf<T> a,
+                                      MatrixView<const T> x, RealOf<T> b, MatrixView<T> y,
+                                      const std::int32_t* skip) const {
+  launch(queue, info, {x, Operand(skip, 1)}, {y}, [=] {
+    if (*skip == 0) {
+      constexpr std::int64_t width = is_complex<T> ? 2 : 1;
+      krylov_host::combine_best(a, reinterpret_cast<const RealOf<T>*>(x.data()), b,
+                                reinterpret_cast<RealOf<T>*>(y.data()), width * x.rows());
     }
   });
 }

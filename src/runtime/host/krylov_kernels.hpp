@@ -21,6 +21,8 @@ class HostKrylovKernels : public KrylovKernels<T> {
   void do_divide_rows(Queue& queue, const WorkInfo& info, MatrixView<const T> diagonal,
                       MatrixView<const T> source, MatrixView<T> target,
                       const std::int32_t* skip) const override;
+  void do_combine(Queue& queue, const WorkInfo& info, RealOf<T> a, MatrixView<const T> x,
+                  RealOf<T> b, MatrixView<T> y, const std::int32_t* skip) const override;
 };
 
 }  // namespace shardsolve::runtime::host

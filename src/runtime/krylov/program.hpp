@@ -61,13 +61,15 @@ struct Program {
   }
 };
 
+/// Which column of a matrix a number stands for: none, state.column, or the one behind.
+enum class Column : std::uint8_t { none, current, next };
+
 /// The vectors of one rank by number; vector v begins at base[v], or is a column of the matrix that
 /// begins there.
 template <class T>
 struct Vectors {
   static constexpr int most = 20;
-  /// Which column: none, state.column, or the one behind.
-  enum class Column : std::uint8_t { none, current, next };
+  using Column = krylov::Column;
 
   std::int64_t first_row = 0;  ///< of the whole vector
   std::int64_t rows = 0;

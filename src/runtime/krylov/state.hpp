@@ -74,7 +74,7 @@ struct Problem {
   double asymmetry = 0.0;  ///< relative; more than that is no rounding
   double growth = 0.0;     ///< of ||r|| over the best; more than that is divergence
   double rtol = 0.0;
-  double atol = 0.0;  ///< for the scaled b
+  double atol = 0.0;  ///< for b as it is given
   std::int64_t max_iterations = 0;
   std::int64_t drift_every = 0;  ///< iterations between two checks of the recurrence
   std::int64_t records = 0;      ///< room of the log; the newest stay
@@ -136,8 +136,9 @@ struct State {
 
   // Norms, of the scaled problem.
   double norm_b = 0.0;
-  double norm_x = 0.0;     ///< when it was last recomputed
-  double norm_a = 0.0;     ///< the largest ||A p|| / ||p|| seen
+  double norm_x = 0.0;  ///< when it was last recomputed
+  double norm_a = 0.0;  ///< the largest ||A p|| / ||p|| seen
+  double atol = 0.0;
   double tolerance = 0.0;  ///< on ||b - A x||
   double norm_r = 0.0;     ///< of the recurrence
   double true_norm = 0.0;  ///< recomputed last

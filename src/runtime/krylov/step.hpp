@@ -8,8 +8,10 @@
 
 namespace shardsolve::krylov {
 
-/// Before the first round, and nothing else: what the first kernels do.
-SHARDSOLVE_HOST_DEVICE inline void begin(const Problem& problem, State& state) {
+/// Before the first round, and nothing else: what the first kernels do. `exponent`: b is worked on
+/// times 2^that.
+SHARDSOLVE_HOST_DEVICE inline void begin(const Problem& problem, State& state, int exponent = 0) {
+  state.atol = ldexp(problem.atol, exponent);
   if (problem.probes != 0) {
     begin_probe(state, act_probe_first);
   } else {

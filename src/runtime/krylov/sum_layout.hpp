@@ -71,11 +71,29 @@ struct SumLayout {
     return leaves;
   }
 
+  /// No part of n rows is longer, however they are cut.
+  static std::int64_t most_length(std::int64_t n) {
+    const std::int64_t leaves = block_leaves_of(n);
+    const std::int64_t blocks = (n + leaves * runtime::dot_leaf - 1) / (leaves * runtime::dot_leaf);
+    return blocks + 2 * leaves + 4 * runtime::dot_leaf;
+  }
+
+  /// k of 2^k. A GPU takes long to divide.
+  SHARDSOLVE_HOST_DEVICE static int exponent_of(std::int64_t power) {
+#if defined(__CUDA_ARCH__)
+    return __ffsll(power) - 1;
+#else
+    return __builtin_ctzll(static_cast<unsigned long long>(power));
+#endif
+  }
+  static constexpr int leaf_exponent = 6;
+  static_assert(std::int64_t{1} << leaf_exponent == runtime::dot_leaf);
+
   SHARDSOLVE_HOST_DEVICE std::int64_t block_rows() const {
     return block_leaves * runtime::dot_leaf;
   }
   SHARDSOLVE_HOST_DEVICE std::int64_t blocks() const {
-    return (n + block_rows() - 1) / block_rows();
+    return first_whole(n, leaf_exponent + exponent_of(block_leaves));
   }
   SHARDSOLVE_HOST_DEVICE std::int64_t leaves() const {
     return (n + runtime::dot_leaf - 1) / runtime::dot_leaf;
@@ -87,28 +105,29 @@ struct SumLayout {
     if (part.begin == part.end) {
       return part;
     }
-    part.first_leaf = first_whole(part.begin, runtime::dot_leaf);
-    part.leaves = whole(part, part.first_leaf, runtime::dot_leaf);
-    part.first_block = first_whole(part.begin, block_rows());
-    part.blocks = whole(part, part.first_block, block_rows());
+    constexpr int leaf = leaf_exponent;
+    const int block = leaf + exponent_of(block_leaves);
+    part.first_leaf = first_whole(part.begin, leaf);
+    part.leaves = whole(part, part.first_leaf, leaf);
+    part.first_block = first_whole(part.begin, block);
+    part.blocks = whole(part, part.first_block, block);
     part.end_of_leaves = end_of(part.first_leaf + part.leaves, runtime::dot_leaf);
     part.leaves_in_blocks =
-        part.blocks == 0
-            ? 0
-            : (end_of(part.first_block + part.blocks, block_rows()) + runtime::dot_leaf - 1) /
-                      runtime::dot_leaf -
-                  part.first_block * block_leaves;
+        part.blocks == 0 ? 0
+                         : first_whole(end_of(part.first_block + part.blocks, block_rows()), leaf) -
+                               part.first_block * block_leaves;
     return part;
   }
 
  private:
-  SHARDSOLVE_HOST_DEVICE static std::int64_t first_whole(std::int64_t row, std::int64_t size) {
-    return (row + size - 1) / size;
+  // Units of 2^exponent rows.
+  SHARDSOLVE_HOST_DEVICE static std::int64_t first_whole(std::int64_t row, int exponent) {
+    return (row + (std::int64_t{1} << exponent) - 1) >> exponent;
   }
-  /// Units of `size` rows from `first` on that end on the rank; the last unit may have fewer rows.
+  /// Those from `first` on that end on the rank; the last one of all may have fewer rows.
   SHARDSOLVE_HOST_DEVICE std::int64_t whole(const SumPart& part, std::int64_t first,
-                                            std::int64_t size) const {
-    const std::int64_t past = part.end == n ? (n + size - 1) / size : part.end / size;
+                                            int exponent) const {
+    const std::int64_t past = part.end == n ? first_whole(n, exponent) : part.end >> exponent;
     return past > first ? past - first : 0;
   }
   SHARDSOLVE_HOST_DEVICE std::int64_t end_of(std::int64_t units, std::int64_t size) const {

@@ -66,12 +66,12 @@ bool is_for_sm_90(void (*kernel)(Parameters...)) {
 /// Like launch, right after another kernel in the same stream that calls begin_after_last(): blocks
 /// of this one may take their multiprocessors while that one still works, and wait in
 /// begin_after_last(), which this kernel has to call too before it touches memory. Code for GPUs
-/// before sm_90 has no such wait: there this one starts when the other one has ended. CUDA calls
-/// this programmatic dependent launch.
+/// before sm_90 has no such wait: there this one starts when the other one has ended. There may be
+/// no blocks. CUDA calls this programmatic dependent launch.
 template <class... Parameters, class... Arguments>
 void launch_early(cudaStream_t stream, void (*kernel)(Parameters...), std::int64_t blocks,
                   Block block, const Arguments&... arguments) {
-  if (!is_for_sm_90(kernel)) {
+  if (blocks == 0 || !is_for_sm_90(kernel)) {
     launch(stream, kernel, blocks, block, arguments...);
     return;
   }

@@ -1,0 +1,292 @@
+"""Operators and preconditioners of Krylov solves, in the forms that the loop works with.
+
+Each is a pytree: what is traced are its leaves, all else is static. `apply` is what JAX
+differentiates; `apply_into` is what the loop calls. Vectors are flat.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
+
+from shardsolve import _sparse
+from shardsolve._krylov_rounds import EXTERNAL, IDENTITY, JACOBI, Place
+
+
+class Linear(Protocol):
+    """A linear map of vectors."""
+
+    def apply(self, x: jax.Array, place: Place) -> jax.Array:
+        """With derivatives of any order."""
+
+    def transposed(self) -> Linear:
+        """Its transpose, without conjugation."""
+
+
+class _Product:
+    """What most of them share."""
+
+    inner = EXTERNAL
+
+    def apply_into(
+        self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
+    ) -> jax.Array:
+        """The product, or `before` where `skip` is not 0."""
+        return jnp.where(skip != 0, before, self.apply(x, place))
+
+    def transposed(self) -> Linear:
+        return Transposed(self)
+
+    def conjugated(self) -> Linear:
+        return Conjugated(self)
+
+    def diagonal_or_none(self, dtype: np.dtype) -> jax.Array:
+        return jnp.zeros(0, dtype)
+
+
+def _register(*static: str) -> Callable:
+    """Of a dataclass whose other fields are traced."""
+
+    def decorate(kind: type) -> type:
+        made = dataclass(frozen=True, eq=False)(kind)
+        traced = [name for name in made.__dataclass_fields__ if name not in static]
+        return jax.tree_util.register_dataclass(made, traced, list(static))
+
+    return decorate
+
+
+@_register()
+class Identity(_Product):
+    """No preconditioner."""
+
+    inner = IDENTITY
+
+    def apply(self, x: jax.Array, place: Place) -> jax.Array:
+        return x
+
+    def transposed(self) -> Linear:
+        return self
+
+    def conjugated(self) -> Linear:
+        return self
+
+
+@_register()
+class Jacobi(_Product):
+    """Division by a diagonal; a kernel of the library inside of the loop."""
+
+    diagonal: jax.Array
+    inner = JACOBI
+
+    def apply(self, x: jax.Array, place: Place) -> jax.Array:
+        return x / self.diagonal
+
+    def transposed(self) -> Linear:
+        return self
+
+    def conjugated(self) -> Linear:
+        return Jacobi(jnp.conj(self.diagonal))
+
+    def diagonal_or_none(self, dtype: np.dtype) -> jax.Array:
+        return self.diagonal
+
+
+@_register("pattern")
+class Sparse(_Product):
+    """A CSR matrix, whole on each device."""
+
+    data: jax.Array
+    pattern: _sparse.Pattern
+
+    def apply(self, x: jax.Array, place: Place) -> jax.Array:
+        product = self.pattern.product
+        if place.cut is None or not place.cut.inside or not place.axes:
+            return product(self.data, x)
+        # A device's own rows, in the caller's shard_map.
+        own = len(x)
+        whole = product(self.data, lax.all_gather(x, place.axes, tiled=True))
+        return lax.dynamic_slice_in_dim(whole, lax.axis_index(place.axes) * own, own)
+
+    def apply_into(
+        self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
+    ) -> jax.Array:
+        def own_rows(data, x, before, skip):
+            rank = None
+            if place.axes:
+                x = lax.all_gather(x, place.axes, tiled=True)
+                rank = jnp.full(1, lax.axis_index(place.axes), jnp.int32)
+            y = _sparse.multiply(
+                self.pattern,
+                data,
+                x,
+                rank=rank,
+                own_rows=before.shape[0],
+                before=before,
+                skip=skip[None],
+            )
+            return (y,)
+
+        return place.run(own_rows, (self.data, x, before, skip), "rvvr", "v")[0]
+
+    def transposed(self) -> Linear:
+        pattern, order = self.pattern.transposed
+        return Sparse(self.data[order], pattern)
+
+    def conjugated(self) -> Linear:
+        return Sparse(jnp.conj(self.data), self.pattern)
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A jaxpr, the same object for the same function of the caller's."""
+
+    jaxpr: Jaxpr
+    text: str
+
+    def __hash__(self) -> int:
+        return id(self.jaxpr)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Program) and self.jaxpr is other.jaxpr
+
+
+@_register("program")
+class Traced(_Product):
+    """A function of the caller's; what it closes over are its leaves."""
+
+    constants: list[jax.Array]
+    program: _Program
+
+    def apply(self, x: jax.Array, place: Place) -> jax.Array:
+        run = jaxpr_as_fun(ClosedJaxpr(self.program.jaxpr, self.constants))
+        return run(x)[0]
+
+
+@_register()
+class Transposed(_Product):
+    """The transpose of a function, by JAX."""
+
+    of: Any
+
+    def apply(self, x: jax.Array, place: Place) -> jax.Array:
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        try:
+            transpose = jax.linear_transpose(lambda x: self.of.apply(x, place), shape)
+            return transpose(x)[0]
+        except (NotImplementedError, AssertionError, ValueError, TypeError) as error:
+            raise TypeError(
+                "a derivative of a Krylov solve needs a product with the transpose of the "
+                f"operator or preconditioner, and JAX cannot transpose it ({error}): write it of "
+                "operations that JAX transposes (no custom_vjp, callback or while_loop), pass a "
+                "CSR, or use method 'cg' or 'minres', for which A^T is conj(A)"
+            ) from error
+
+    def transposed(self) -> Linear:
+        return self.of
+
+
+@_register()
+class Conjugated(_Product):
+    """conj(A): what A^T is if A is Hermitian."""
+
+    of: Any
+
+    def apply(self, x: jax.Array, place: Place) -> jax.Array:
+        if x.dtype.kind != "c":
+            return self.of.apply(x, place)
+        return jnp.conj(self.of.apply(jnp.conj(x), place))
+
+    def apply_into(
+        self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
+    ) -> jax.Array:
+        if x.dtype.kind != "c":
+            return self.of.apply_into(x, before, skip, place)
+        return super().apply_into(x, before, skip, place)
+
+    def conjugated(self) -> Linear:
+        return self.of
+
+
+@_register("low", "high", "degree")
+class Chebyshev(_Product):
+    """A polynomial in A; Y. Saad, Iterative Methods for Sparse Linear Systems (2003), 12.1."""
+
+    of: Any
+    low: float = field()
+    high: float = field()
+    degree: int = field()
+
+    def apply(self, x: jax.Array, place: Place) -> jax.Array:
+        return chebyshev_steps(
+            lambda d: self.of.apply(d, place), x, self.low, self.high, self.degree
+        )
+
+    def transposed(self) -> Linear:
+        return Chebyshev(self.of.transposed(), self.low, self.high, self.degree)
+
+    def conjugated(self) -> Linear:
+        return Chebyshev(self.of.conjugated(), self.low, self.high, self.degree)
+
+
+def chebyshev_steps(
+    multiply: Callable[[jax.Array], jax.Array],
+    right: jax.Array,
+    low: Any,
+    high: Any,
+    degree: int,
+) -> jax.Array:
+    """Returns z with A z about `right`, from z = 0: degree - 1 products with A."""
+    real = right.real.dtype
+    middle, half = 0.5 * (high + low), 0.5 * (high - low)
+    sigma = middle / half
+    rho = 1.0 / sigma
+    direction = right * jnp.asarray(1.0 / middle, real)
+    z = direction
+    for _ in range(1, degree):
+        right = right - multiply(direction)
+        following = 1.0 / (2.0 * sigma - rho)
+        direction = (
+            jnp.asarray(following * rho, real) * direction
+            + jnp.asarray(2.0 * following / half, real) * right
+        )
+        z = z + direction
+        rho = following
+    return z
+
+
+# Programs by the function that they were traced from, for as long as that lives.
+_programs: dict[int, tuple[weakref.ref, list[_Program]]] = {}
+
+
+def _forget(key: int, _: object) -> None:
+    _programs.pop(key, None)
+
+
+def trace(function: Callable, x: jax.Array | jax.ShapeDtypeStruct, owner: object) -> Traced:
+    """A function of a vector as an operator. Called again with the same one compiles nothing anew.
+
+    `owner`: what the caller knows the function by, as methods are objects of their own each time.
+    """
+    closed = jax.make_jaxpr(function)(x)
+    text = str(closed.jaxpr)
+    known = _programs.get(id(owner))
+    if known is None or known[0]() is not owner:
+        try:
+            reference = weakref.ref(owner, functools.partial(_forget, id(owner)))
+        except TypeError:
+            return Traced(list(closed.consts), _Program(closed.jaxpr, text))
+        known = _programs[id(owner)] = (reference, [])
+    for program in known[1]:
+        if program.text == text:
+            return Traced(list(closed.consts), program)
+    known[1].append(_Program(closed.jaxpr, text))
+    return Traced(list(closed.consts), known[1][-1])

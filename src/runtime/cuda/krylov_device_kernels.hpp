@@ -1,0 +1,65 @@
+/// The GPU kernels of our own behind KrylovKernels, as nvcc compiles them.
+#pragma once
+
+#include "runtime/cuda/element.hpp"
+#include "runtime/krylov/program.hpp"
+#include "runtime/krylov/state.hpp"
+#include "runtime/krylov_scan.hpp"
+
+#include <shardsolve/matrix_view.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace shardsolve::runtime::cuda {
+
+/// As DeviceKernels: enqueued on a stream of the current device, shapes checked by the caller, a
+/// kernel each but for scan. What they compute is said in runtime/krylov_kernels.hpp. All have the
+/// bits of the CPU.
+template <class E>
+struct KrylovDeviceKernels {
+  using In = MatrixView<const E>;
+  using Out = MatrixView<E>;
+
+  /// Bytes of scratch that scan takes.
+  static std::size_t scan_scratch();
+  static void scan(cudaStream_t stream, In x, Scan* result, void* scratch);
+  static void scale_exactly(cudaStream_t stream, int exponent, In source, Out target);
+  static void run(cudaStream_t stream, const krylov::Program& program,
+                  const krylov::Vectors<E>& vectors, const krylov::State* state,
+                  const krylov::StateRoom& room, const krylov::SumTable<E>& sums);
+  static void finish(cudaStream_t stream, const krylov::Problem& problem, int reduction,
+                     const krylov::SumTable<E>& sums, krylov::State* state,
+                     const krylov::StateRoom& room);
+  static void divide_rows(cudaStream_t stream, In diagonal, In source, Out target,
+                          const std::int32_t* skip);
+  static void combine(cudaStream_t stream, RealPart<E> a, In x, RealPart<E> b, Out y,
+                      const std::int32_t* skip);
+};
+
+/// The same vectors and sums as the kernels take them.
+template <Scalar T>
+krylov::Vectors<Element<T>> elements(const krylov::Vectors<T>& vectors) {
+  krylov::Vectors<Element<T>> result;
+  result.first_row = vectors.first_row;
+  result.rows = vectors.rows;
+  for (int v = 0; v < krylov::Vectors<T>::most; ++v) {
+    result.base[v] = reinterpret_cast<Element<T>*>(vectors.base[v]);
+    result.stride[v] = vectors.stride[v];
+    result.column[v] = vectors.column[v];
+  }
+  return result;
+}
+template <Scalar T>
+krylov::SumTable<Element<T>> elements(const krylov::SumTable<T>& sums) {
+  return {.layout = sums.layout,
+          .rank = sums.rank,
+          .slots = sums.slots,
+          .fixed = sums.fixed,
+          .parts = reinterpret_cast<Element<T>*>(sums.parts),
+          .offsets = sums.offsets};
+}
+
+}  // namespace shardsolve::runtime::cuda

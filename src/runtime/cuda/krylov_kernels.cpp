@@ -1,0 +1,82 @@
+#include "runtime/cuda/krylov_kernels.hpp"
+
+#include "runtime/cuda/cuda_queue.hpp"
+#include "runtime/cuda/krylov_device_kernels.hpp"
+
+#include <complex>
+
+namespace shardsolve::runtime::cuda {
+namespace {
+
+/// The kernels of our own for T.
+template <Scalar T>
+using OwnKrylov = KrylovDeviceKernels<Element<T>>;
+
+}  // namespace
+
+template <Scalar T>
+void CudaKrylovKernels<T>::do_scan(Queue& queue, const WorkInfo& info, MatrixView<const T> x,
+                                   Scan* result) const {
+  CudaQueue& cuda = as_cuda(queue);
+  void* const scratch = cuda.scratch(OwnKrylov<T>::scan_scratch());
+  cuda.launch(info, [&] { OwnKrylov<T>::scan(cuda.stream(), elements(x), result, scratch); });
+}
+
+template <Scalar T>
+void CudaKrylovKernels<T>::do_scale_exactly(Queue& queue, const WorkInfo& info, int exponent,
+                                            MatrixView<const T> source,
+                                            MatrixView<T> target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnKrylov<T>::scale_exactly(cuda.stream(), exponent, elements(source), elements(target));
+  });
+}
+
+template <Scalar T>
+void CudaKrylovKernels<T>::do_run(Queue& queue, const WorkInfo& info,
+                                  const krylov::Program& program, const krylov::Vectors<T>& vectors,
+                                  const krylov::State* state, const krylov::StateRoom& room,
+                                  const krylov::SumTable<T>& sums) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnKrylov<T>::run(cuda.stream(), program, elements(vectors), state, room, elements(sums));
+  });
+}
+
+template <Scalar T>
+void CudaKrylovKernels<T>::do_finish(Queue& queue, const WorkInfo& info,
+                                     const krylov::Problem& problem, int reduction,
+                                     const krylov::SumTable<T>& sums, krylov::State* state,
+                                     const krylov::StateRoom& room) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnKrylov<T>::finish(cuda.stream(), problem, reduction, elements(sums), state, room);
+  });
+}
+
+template <Scalar T>
+void CudaKrylovKernels<T>::do_divide_rows(Queue& queue, const WorkInfo& info,
+                                          MatrixView<const T> diagonal, MatrixView<const T> source,
+                                          MatrixView<T> target, const std::int32_t* skip) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnKrylov<T>::divide_rows(cuda.stream(), elements(diagonal), elements(source), elements(target),
+                              skip);
+  });
+}
+
+template <Scalar T>
+void CudaKrylovKernels<T>::do_combine(Queue& queue, const WorkInfo& info, RealOf<T> a,
+                                      MatrixView<const T> x, RealOf<T> b, MatrixView<T> y,
+                                      const std::int32_t* skip) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info,
+              [&] { OwnKrylov<T>::combine(cuda.stream(), a, elements(x), b, elements(y), skip); });
+}
+
+template class CudaKrylovKernels<float>;
+template class CudaKrylovKernels<double>;
+template class CudaKrylovKernels<std::complex<float>>;
+template class CudaKrylovKernels<std::complex<double>>;
+
+}  // namespace shardsolve::runtime::cuda

@@ -1,0 +1,28 @@
+/// Krylov solves on a GPU.
+#pragma once
+
+#include "runtime/krylov_kernels.hpp"
+
+namespace shardsolve::runtime::cuda {
+
+template <Scalar T>
+class CudaKrylovKernels final : public KrylovKernels<T> {
+ protected:
+  void do_scan(Queue& queue, const WorkInfo& info, MatrixView<const T> x,
+               Scan* result) const override;
+  void do_scale_exactly(Queue& queue, const WorkInfo& info, int exponent,
+                        MatrixView<const T> source, MatrixView<T> target) const override;
+  void do_run(Queue& queue, const WorkInfo& info, const krylov::Program& program,
+              const krylov::Vectors<T>& vectors, const krylov::State* state,
+              const krylov::StateRoom& room, const krylov::SumTable<T>& sums) const override;
+  void do_finish(Queue& queue, const WorkInfo& info, const krylov::Problem& problem, int reduction,
+                 const krylov::SumTable<T>& sums, krylov::State* state,
+                 const krylov::StateRoom& room) const override;
+  void do_divide_rows(Queue& queue, const WorkInfo& info, MatrixView<const T> diagonal,
+                      MatrixView<const T> source, MatrixView<T> target,
+                      const std::int32_t* skip) const override;
+  void do_combine(Queue& queue, const WorkInfo& info, RealOf<T> a, MatrixView<const T> x,
+                  RealOf<T> b, MatrixView<T> y, const std::int32_t* skip) const override;
+};
+
+}  // namespace shardsolve::runtime::cuda

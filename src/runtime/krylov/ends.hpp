@@ -1,0 +1,161 @@
+/// How a solve begins and ends on the device: from scans of b and x0 to the first state, and from
+/// the last state to a report. For the CPU and CUDA.
+#pragma once
+
+#include "runtime/krylov/step.hpp"
+#include "runtime/krylov_scan.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace shardsolve::krylov {
+
+using runtime::Scan;
+
+/// With the scan of the next rank, whose rows begin at `first_row`; ranks in their order.
+SHARDSOLVE_HOST_DEVICE inline void merge(Scan& whole, Scan next, std::int64_t first_row) {
+  if (whole.first_nonfinite < 0 && next.first_nonfinite >= 0) {
+    whole.first_nonfinite = first_row + next.first_nonfinite;
+  }
+  whole.exponent = next.exponent > whole.exponent ? next.exponent : whole.exponent;
+}
+
+/// The exponent by which b and x are worked on: times 2^that the largest part of b is in [1/2, 1).
+/// A guess that is much larger than b decides otherwise. `largest`: max_exponent of the real type.
+SHARDSOLVE_HOST_DEVICE inline std::int64_t exponent_of(Scan in_b, Scan in_x, std::int64_t largest) {
+  const std::int64_t of_b = -in_b.exponent;
+  const std::int64_t of_x = largest / 4 - in_x.exponent;
+  return !in_x.is_zero() && of_x < of_b ? of_x : of_b;
+}
+
+/// How a solve ends that need not begin; `running` if it has to.
+SHARDSOLVE_HOST_DEVICE inline Status status_of(Scan in_b, Scan in_x) {
+  return in_b.first_nonfinite >= 0   ? Status::nonfinite_rhs
+         : in_x.first_nonfinite >= 0 ? Status::nonfinite_guess
+         : in_b.is_zero()            ? Status::zero_rhs
+                                     : Status::running;
+}
+
+/// A state, and what else is known of one solve.
+struct SolveState {
+  State state;
+  std::int64_t exponent = 0;
+  std::int64_t row = -1;  ///< of b or x0, where it is not finite
+};
+
+/// From scans of the whole vectors; in_x is {.exponent = Scan::zero} without a guess.
+SHARDSOLVE_HOST_DEVICE inline SolveState begin_solve(const Problem& problem, Scan in_b, Scan in_x,
+                                                     std::int64_t largest) {
+  SolveState solve;
+  solve.state.status = status_of(in_b, in_x);
+  if (solve.state.status != Status::running) {
+    solve.row = in_b.first_nonfinite >= 0 ? in_b.first_nonfinite : in_x.first_nonfinite;
+    idle(solve.state);
+    solve.state.phase = Phase::done;
+    solve.state.actions = 0;
+    solve.state.done = 1;
+    return solve;
+  }
+  solve.exponent = exponent_of(in_b, in_x, largest);
+  begin(problem, solve.state, static_cast<int>(solve.exponent));
+  return solve;
+}
+
+/// Scans of all ranks as one; null: of a vector that is 0.
+SHARDSOLVE_HOST_DEVICE inline Scan merged(const Scan* scans, const std::int64_t* boundaries,
+                                          std::int64_t ranks) {
+  Scan whole;
+  whole.exponent = Scan::zero;
+  for (std::int64_t r = 0; scans != nullptr && r < ranks; ++r) {
+    merge(whole, scans[r], boundaries[r]);
+  }
+  return whole;
+}
+
+/// x, scaled, does not fit its dtype once it is scaled back.
+SHARDSOLVE_HOST_DEVICE inline bool overflows(const SolveState& solve, Scan in_x,
+                                             std::int64_t largest) {
+  return !in_x.is_zero() && in_x.exponent - solve.exponent > largest;
+}
+
+/// The numbers of a verdict: see krylov::Result, whose words these are.
+struct Report {
+  std::int32_t status = 0;  ///< Status
+  std::int32_t is_marginal = 0;
+  std::int64_t iterations = 0;
+  std::int64_t matvecs = 0;
+  std::int64_t restarts = 0;
+  double residual = 0.0;
+  double tolerance = 0.0;
+  double margin = 0.0;
+  std::int64_t at_iteration = 0;  ///< where what ended the solve was seen
+  double value = 0.0;             ///< what was seen
+  std::int64_t row = -1;
+};
+
+constexpr double endless = std::numeric_limits<double>::infinity();
+
+/// See Result::margin.
+SHARDSOLVE_HOST_DEVICE inline double margin_of(const Problem& problem, const State& state,
+                                               bool is_converged) {
+  if (!is_converged) {
+    return state.tolerance > 0 ? state.true_norm / state.tolerance : 0.0;
+  }
+  const double attainable = problem.roundoff * (state.norm_a * state.norm_x + state.norm_b);
+  const std::int64_t used = state.iteration > 1 ? state.iteration : 1;
+  return smaller(static_cast<double>(problem.max_iterations) / static_cast<double>(used),
+                 attainable > 0 ? state.tolerance / attainable : endless);
+}
+
+/// `status`: the state's, or overflow.
+SHARDSOLVE_HOST_DEVICE inline Report report_of(const Problem& problem, const State& state,
+                                               Status status, std::int64_t row) {
+  const bool is_converged = status >= Status::converged_rtol && status <= Status::happy_breakdown;
+  const bool has_begun = state.norm_b > 0;
+  const double scale = has_begun ? state.norm_b : 1.0;
+  Report report;
+  report.status = static_cast<std::int32_t>(status);
+  report.iterations = state.iteration;
+  report.matvecs = state.matvecs;
+  report.restarts = state.restarts;
+  report.residual = status == Status::zero_rhs   ? 0.0
+                    : status == Status::overflow ? 1.0  // x = 0
+                                                 : state.true_norm / scale;
+  report.tolerance = has_begun ? state.tolerance / scale : problem.rtol;
+  report.margin = has_begun ? margin_of(problem, state, is_converged) : endless;
+  report.is_marginal = report.margin < 2.0 ? 1 : 0;
+  report.at_iteration = state.pending_iteration;
+  report.value =
+      status == Status::accuracy_limit ? state.pending_value / scale : state.pending_value;
+  report.row = row;
+  return report;
+}
+
+/// The end of a solve, from the scans of x, scaled, by all ranks. Changes the status to overflow if
+/// that is what happened.
+template <class Real>
+SHARDSOLVE_HOST_DEVICE inline void end_solve(const Problem& problem, const Scan* of_x,
+                                             std::int64_t ranks, SolveState& solve, Report& report,
+                                             Real* figures) {
+  Scan whole;
+  whole.exponent = Scan::zero;
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    merge(whole, of_x[r], 0);
+  }
+  if (overflows(solve, whole, std::numeric_limits<Real>::max_exponent)) {
+    solve.state.status = Status::overflow;
+  }
+  report = report_of(problem, solve.state, solve.state.status, solve.row);
+  figures[0] = static_cast<Real>(report.residual);
+  figures[1] = static_cast<Real>(report.tolerance);
+  figures[2] = static_cast<Real>(report.margin);
+}
+
+/// Whether b and x are taken as 0: the solve has not begun, or x does not fit its dtype.
+SHARDSOLVE_HOST_DEVICE inline bool is_zero_vector(const SolveState& solve) {
+  return solve.state.status == Status::zero_rhs || solve.state.status == Status::nonfinite_rhs ||
+         solve.state.status == Status::nonfinite_guess || solve.state.status == Status::overflow;
+}
+
+}  // namespace shardsolve::krylov

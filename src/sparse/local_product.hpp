@@ -1,0 +1,45 @@
+/// A product with some rows of a sparse matrix whose memory is all on one device: what the JAX
+/// package calls. The kernels are those of multiply(), so the bits are.
+#pragma once
+
+#include "runtime/sparse_kernels.hpp"
+
+#include <shardsolve/dtype.hpp>
+
+#include <cstdint>
+
+namespace shardsolve::sparse {
+
+/// y = A x, or y stays if *skip is not 0. Memory is the device's. Travels between libraries as it
+/// is.
+struct LocalProduct {
+  Dtype dtype = Dtype::float64;
+  std::int64_t rows = 0;                       ///< of y
+  std::int64_t size = 0;                       ///< of x
+  std::int64_t lanes = 1;                      ///< of the sum of a row
+  const std::int64_t* row_pointers = nullptr;  ///< rows + 1
+  const std::int32_t* columns = nullptr;
+  const void* values = nullptr;
+  const void* x = nullptr;
+  void* y = nullptr;
+  const std::int32_t* skip = nullptr;  ///< or null
+};
+
+template <Scalar T>
+void enqueue(const runtime::SparseKernels<T>& kernels, runtime::Queue& queue,
+             const LocalProduct& product) {
+  const runtime::SparseRows<T> a{.rows = product.rows,
+                                 .own = product.size,
+                                 .lanes = product.lanes,
+                                 .row_pointers = product.row_pointers,
+                                 .columns = product.columns,
+                                 .values = static_cast<const T*>(product.values)};
+  kernels.multiply(queue, a, {.count = product.rows},
+                   {static_cast<const T*>(product.x), product.size, 1}, {},
+                   {static_cast<T*>(product.y), product.rows, 1}, product.skip);
+}
+
+/// Does it on the CPU, in the caller's thread.
+void run_on_host(const LocalProduct& product);
+
+}  // namespace shardsolve::sparse

@@ -1,0 +1,383 @@
+"""Krylov solves in JAX: the same bits wherever they run, and every verdict."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from functions import several_devices
+from jax import lax
+from jax.experimental import sparse
+from jax.sharding import AxisType, PartitionSpec
+from krylov_systems import (
+    METHODS,
+    N,
+    bits,
+    convection,
+    laplacian,
+    matrix,
+    on_mesh,
+    residual,
+    right,
+    same,
+)
+from systems import DEVICES, DTYPES, more
+
+import shardsolve
+from shardsolve import CSR, krylov
+from shardsolve._krylov_records import KrylovStatus
+from shardsolve._library import description
+
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+def solve(a, b, method="cg", **options):
+    """(x, info), with the log."""
+    return krylov.solve(a, b, method=method, full_output=True, log=True, **options)
+
+
+# Answers
+
+
+@every_method
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_answer_is_within_the_tolerance_that_was_asked_for(method, dtype):
+    a, b = matrix(method, dtype), right(dtype=dtype)
+    rtol = 1e-5 if np.dtype(dtype).itemsize // (1 + (np.dtype(dtype).kind == "c")) == 4 else 1e-10
+    for m in (None, "jacobi", lambda r: r / 2.3):
+        x, info = solve(a, b, method, preconditioner=m, rtol=rtol)
+        assert info.status == KrylovStatus.CONVERGED_RTOL, info.message
+        assert (x.dtype, x.shape) == (b.dtype, b.shape)
+        assert residual(a, x, b) <= 1.5 * rtol
+        assert info.tolerance == pytest.approx(rtol)
+        assert info.log["iteration"].max() == info.iterations
+
+
+@pytest.mark.parametrize("kind", ["function", "scipy", "bcsr", "bcoo", "dense"])
+def test_matrix_may_be_of_any_kind(kind):
+    a, b = laplacian(), right()
+    host = sp.csr_matrix((np.asarray(a.data), a.indices, a.indptr), a.shape)
+    given = {
+        "function": lambda x: a @ x,
+        "scipy": host.tocsc(),
+        "bcsr": sparse.BCSR.from_scipy_sparse(host),
+        "bcoo": sparse.BCOO.from_scipy_sparse(host),
+        "dense": jnp.asarray(host.toarray()),
+    }[kind]
+    x, info = solve(given, b)
+    assert info.is_converged and residual(a, x, b) <= 1e-8
+    if kind != "dense":
+        assert same((x, info), solve(a, b))
+
+
+def test_right_hand_side_may_be_a_pytree():
+    b = {"u": right(12).reshape(3, 4), "v": (right(5, seed=4),)}
+
+    def product(x):
+        return {"u": 2 * x["u"] + 0.1 * x["u"][::-1], "v": (3 * x["v"][0],)}
+
+    x = krylov.solve(product, b, rtol=1e-12)
+    jax.tree.map(lambda u, v: np.testing.assert_allclose(u, v, rtol=1e-10), product(x), b)
+    guess = jax.tree.map(lambda u: 0.5 * u, b)
+    assert jax.tree.structure(krylov.solve(product, b, x0=guess)) == jax.tree.structure(b)
+    grid = right(12).reshape(3, 4)
+    assert np.allclose(krylov.solve(lambda x: 2 * x, grid), grid / 2)
+
+
+@every_method
+def test_chebyshev_and_a_matrix_are_preconditioners(method):
+    a, b = laplacian(), right()
+    plain = solve(a, b, method)[1]
+    x, info = solve(a, b, method, preconditioner=krylov.chebyshev(a, 0.3, 4.3, 4))
+    assert info.is_converged and info.iterations < plain.iterations / 2
+    inverse = CSR.of(np.linalg.inv(np.asarray(a.todense())))
+    inverse = inverse.with_values((inverse.data + inverse.T.data) / 2)
+    assert solve(a, b, method, preconditioner=inverse)[1].iterations <= 3
+
+
+def test_guess_is_used():
+    a, b = laplacian(), right()
+    x, info = solve(a, b, x0=np.asarray(krylov.solve(a, b, rtol=1e-12)))
+    assert (info.status, info.iterations) == (KrylovStatus.CONVERGED_AT_START, 0)
+    assert solve(a, b, x0=b)[1].is_converged  # the same array twice
+    assert bits(krylov.solve(a, b, x0=np.zeros(N))) == bits(krylov.solve(a, b))
+
+
+@every_method
+def test_powers_of_two_in_b_change_no_bit_of_the_log(method):
+    a, b = matrix(method), right()
+    x, info = solve(a, b, method)
+    for factor in (2.0**-200, 2.0**200):
+        y, other = solve(a, factor * b, method)
+        assert bits(y) == bits(factor * x) and other.log.tobytes() == info.log.tobytes()
+
+
+def test_system_without_rows_is_solved():
+    x, info = solve(lambda x: x, np.zeros(0))
+    assert x.shape == (0,) and info.is_converged
+
+
+# The same bits wherever it runs
+
+
+@several_devices
+@every_method
+@pytest.mark.parametrize("preconditioner", ["jacobi", more(None), "function"])
+def test_bits_are_the_same_on_any_number_of_devices(method, preconditioner):
+    a, b = matrix(method), right()
+    m = (lambda r: r * 0.4) if preconditioner == "function" else preconditioner
+    alone = solve(a, b, method, preconditioner=m)
+    for devices in range(2, DEVICES + 1):
+        if N % devices == 0:
+            assert same(solve(a, on_mesh(b, devices=devices), method, preconditioner=m), alone)
+    assert same(solve(a, on_mesh(b, AxisType.Explicit), method, preconditioner=m), alone)
+
+
+@several_devices
+def test_answer_lies_where_b_does():
+    b = on_mesh(right())
+    assert krylov.solve(laplacian(), b).sharding.is_equivalent_to(b.sharding, 1)
+    x = jax.jit(lambda b: krylov.solve(laplacian(), b))(on_mesh(right(), AxisType.Explicit))
+    assert x.sharding.is_equivalent_to(b.sharding, 1)
+
+
+@several_devices
+@every_method
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit], ids=["auto", "explicit"])
+def test_bits_are_the_same_in_a_program_of_the_callers(method, kind):
+    a, b = matrix(method), right()
+    alone = solve(a, b, method, preconditioner="jacobi")
+    run = jax.jit(lambda b: solve(a, b, method, preconditioner="jacobi"))
+    assert same(run(on_mesh(b, kind)), alone)
+
+
+@several_devices
+@every_method
+def test_bits_are_the_same_in_a_shard_map_of_the_callers(method):
+    a, b = matrix(method), right()
+    alone = solve(a, b, method)
+    run = jax.shard_map(
+        lambda b: solve(a, b, method, axis_name="x"),
+        mesh=on_mesh(b).sharding.mesh,
+        in_specs=PartitionSpec("x"),
+        out_specs=(PartitionSpec("x"), PartitionSpec()),
+        check_vma=False,
+    )
+    assert same(jax.jit(run)(b), alone)
+
+
+@several_devices
+def test_each_device_may_solve_a_system_of_its_own():
+    a, b = laplacian(64), np.stack([right(64, seed=s) for s in range(DEVICES)])
+    run = jax.shard_map(
+        lambda b: krylov.solve(a, b[0])[None],
+        mesh=on_mesh(b).sharding.mesh,
+        in_specs=PartitionSpec("x"),
+        out_specs=PartitionSpec("x"),
+        check_vma=False,
+    )
+    assert [bits(x) for x in jax.jit(run)(b)] == [bits(krylov.solve(a, one)) for one in b]
+
+
+@several_devices
+def test_rows_that_do_not_divide_evenly_are_solved():
+    n = N - 1
+    a, b = laplacian(n), right(n)
+    given = jax.device_put(b, jax.sharding.NamedSharding(on_mesh(right()).sharding.mesh, PartitionSpec()))
+    assert same(solve(a, given), solve(a, b))
+
+
+@every_method
+def test_lanes_of_a_vmap_have_the_bits_that_they_have_alone(method):
+    a = matrix(method)
+    b = np.stack([right(seed=1), np.zeros(N), right(seed=2), 1e-200 * right(seed=5)])
+    x, info = jax.jit(jax.vmap(lambda b: solve(a, b, method, preconditioner="jacobi")))(b)
+    for lane, one in enumerate(b):
+        alone = solve(a, one, method, preconditioner="jacobi")
+        assert same((x[lane], jax.tree.map(lambda leaf: leaf[lane], info)), alone)
+    assert info.status[1] == KrylovStatus.ZERO_RHS
+
+
+@every_method
+def test_lanes_may_have_matrices_and_preconditioners_of_their_own(method):
+    a, b = matrix(method), right()
+    values = jnp.stack([a.data, 1.5 * a.data, -a.data])
+
+    def one(data):
+        m = a.with_values(data)
+        return krylov.solve(m, b, method=method, preconditioner=krylov.jacobi(m), full_output=True)
+
+    x, info = jax.vmap(one)(values)
+    for lane, data in enumerate(values):
+        assert bits(x[lane]) == bits(one(data)[0])
+    if method == "cg":
+        assert info.status[2] == KrylovStatus.INDEFINITE_OPERATOR
+        assert "system 2" not in info.message and "indefinite" in info.message
+
+
+def test_vmap_of_a_vmap_and_on_several_devices():
+    a = laplacian()
+    b = np.stack([right(seed=s) for s in range(4)]).reshape(2, 2, N)
+    x = jax.vmap(jax.vmap(lambda b: krylov.solve(a, b)))(b)
+    assert all(bits(x[i, j]) == bits(krylov.solve(a, b[i, j])) for i in (0, 1) for j in (0, 1))
+
+
+def test_solves_go_through_scan_and_donation():
+    a = laplacian()
+
+    def step(x, b):
+        x = krylov.solve(a, b, x0=x)
+        return x, x
+
+    b = np.stack([right(seed=s) for s in range(3)])
+    _, all_of_them = lax.scan(step, jnp.zeros(N), b)
+    x = jnp.zeros(N)
+    for one, found in zip(b, all_of_them, strict=True):
+        x = krylov.solve(a, one, x0=x)
+        assert bits(x) == bits(found)
+    given = jnp.zeros(N) + 0.25
+    run = jax.jit(lambda x0: krylov.solve(a, b[0], x0=x0), donate_argnums=0)
+    assert bits(run(given)) == bits(krylov.solve(a, b[0], x0=np.full(N, 0.25)))
+
+
+def test_second_call_compiles_nothing_and_moves_no_array():
+    a, b = laplacian(), jax.device_put(right())
+    function = lambda x: 2.3 * x  # noqa: E731
+    run = jax.jit(lambda a, b: krylov.solve(a, b, full_output=True))
+    calls = (
+        lambda: krylov.solve(a, b, full_output=True),
+        lambda: krylov.solve(function, b, full_output=True),
+        lambda: run(a, b),
+    )
+    for call in calls:
+        jax.block_until_ready(call())
+        compiled = []
+        jax.monitoring.register_event_duration_secs_listener(
+            lambda name, _, **__: compiled.append(name) if "compile" in name else None
+        )
+        try:
+            with jax.transfer_guard("disallow"):
+                jax.block_until_ready(call())
+        finally:
+            jax.monitoring.clear_event_listeners()
+        assert compiled == []
+
+
+# Verdicts
+
+
+def test_statuses_are_those_of_the_library():
+    found = description()["krylov"]["statuses"]
+    assert {name: one["number"] for name, one in found.items()} == {
+        status.name.lower(): status.value for status in KrylovStatus
+    }
+    for status in KrylovStatus:
+        assert found[status.name.lower()]["converged"] == status.is_converged
+
+
+INDEFINITE = np.where(np.arange(30) % 7 == 3, -1.0, 1.0) * (1 + 0.1 * np.arange(30))
+CASES = {
+    # What lineax 0.1.1 gets wrong: a NaN, a wrong "successful", or a wrong reason.
+    "identity": ("bicgstab", np.eye(20), right(20), "converged_rtol"),
+    "identity, cg": ("cg", np.eye(20), right(20), "converged_rtol"),
+    "zero b": ("bicgstab", np.asarray(convection(20).todense()), np.zeros(20), "zero_rhs"),
+    "one zero in b": (
+        "bicgstab",
+        np.asarray(convection(20).todense()),
+        np.r_[0, right(19)],
+        "converged_rtol",
+    ),
+    "indefinite diagonal": ("cg", np.diag(INDEFINITE), right(30), "indefinite_operator"),
+    "indefinite diagonal, minres": ("minres", np.diag(INDEFINITE), right(30), "converged_rtol"),
+    "swap": ("bicgstab", np.array([[0.0, 1], [1, 0]]), np.array([1.0, 0]), "converged_rtol"),
+    "not symmetric": ("cg", np.asarray(convection(30).todense()), right(30), "nonsymmetric_operator"),
+    "singular": ("fgmres", np.diag([1.0, 2, 0]), np.array([1.0, 1, 1]), "stagnated"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_hard_systems_get_the_verdict_that_is_right(case):
+    method, a, b, status = CASES[case]
+    shardsolve.last_failures()
+    for given in (CSR.of(a), lambda x: jnp.asarray(a) @ x):
+        x, info = solve(given, b, method)
+        found = info.status.name.lower()
+        assert found == status or (status == "stagnated" and not info.status.is_converged)
+        assert np.isfinite(x).all()
+        if info.status.is_converged:
+            assert np.linalg.norm(b - a @ x) <= 1e-8 * np.linalg.norm(b)
+        else:
+            assert shardsolve.last_failures()[-1].message == info.message
+
+
+@every_method
+@pytest.mark.parametrize("what", ["b", "x0", "A", "M"])
+@pytest.mark.parametrize("value", [np.nan, more(np.inf)])
+def test_nonfinite_number_is_named(method, what, value):
+    a, b, x0 = matrix(method), right(), np.ones(N)
+    data, diagonal = np.asarray(a.data).copy(), np.full(N, 2.3)
+    {"b": b, "x0": x0, "A": data, "M": diagonal}[what][7] = value if what != "M" else np.nan
+    m = krylov.jacobi(diagonal)
+    x, info = solve(a.with_values(data), b, method, x0=x0, preconditioner=m)
+    named = {
+        "b": KrylovStatus.NONFINITE_RHS,
+        "x0": KrylovStatus.NONFINITE_GUESS,
+        "A": KrylovStatus.NONFINITE_OPERATOR,
+        "M": KrylovStatus.NONFINITE_PRECONDITIONER,
+    }[what]
+    assert info.status == named, info.message
+    assert np.isfinite(x).all()
+    if what in ("b", "x0"):
+        assert "row 7" in info.message
+
+
+def test_failure_raises_outside_of_jit_and_is_kept_inside():
+    a, b = CSR.of(np.diag(INDEFINITE)), right(30)
+    shardsolve.last_failures()
+    with pytest.raises(shardsolve.LinAlgError, match="use method minres") as raised:
+        krylov.solve(a, b)
+    assert raised.value.status == shardsolve.Status.UNSUITABLE_METHOD
+    x = jax.block_until_ready(jax.jit(lambda b: krylov.solve(a, b))(b))
+    assert np.isfinite(x).all()
+    kept = shardsolve.last_failures()
+    assert [one.status for one in kept] == [KrylovStatus.INDEFINITE_OPERATOR] * 2
+    assert (kept[0].role, kept[0].method, kept[0].message) == ("solve", "cg", str(raised.value))
+    assert shardsolve.last_failures() == []
+    assert np.isfinite(krylov.solve(a, b, on_failure="best")).all()
+    assert np.isnan(krylov.solve(a, b, on_failure="nan")).all()
+    assert np.isnan(jax.jit(lambda b: krylov.solve(a, b, on_failure="nan"))(b)).all()
+    x = jax.vmap(lambda b: krylov.solve(a, b, method="minres", on_failure="nan"))(np.stack([b, b]))
+    assert np.isfinite(x).all()
+
+
+def test_debug_nans_has_nothing_to_say():
+    a, b = CSR.of(np.diag(INDEFINITE)), right(30)
+    with jax.debug_nans(True):
+        jax.block_until_ready(jax.jit(lambda b: krylov.solve(a, b))(b))
+        jax.block_until_ready(krylov.solve(a, b, on_failure="best"))
+
+
+def test_limit_of_iterations_is_kept():
+    x, info = solve(laplacian(d=2.001), right(), max_iterations=7)
+    assert (info.status, info.iterations) == (KrylovStatus.MAX_ITERATIONS, 7)
+    assert info.matvecs >= 7 and len(info.log) >= 7
+    assert info.margin > 1 and "limit of 7" in info.message
+
+
+def test_loop_of_a_gpu_gives_what_that_of_the_cpu_gives():
+    """Several rounds between two looks; those too many do nothing."""
+    from shardsolve import _krylov_rounds, _krylov_linear
+
+    a, b = laplacian(), jnp.asarray(right())
+    asked = _krylov_rounds.Asked("cg", 1e-8, 0.0, 1000, 30, True)
+    operator = _krylov_linear.Sparse(a.data, a._pattern)
+    one, eight = (
+        _krylov_rounds.solve(
+            operator, _krylov_linear.Identity(), b, None, asked,
+            _krylov_rounds.Place(None, ahead), 0,
+        )
+        for ahead in (1, 8)
+    )  # fmt: skip
+    assert [bits(u) for u in one] == [bits(v) for v in eight]

@@ -1,0 +1,177 @@
+"""Derivatives of Krylov solves: against dense ones, of any order, and what happens if they fail."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from functions import several_devices
+from jax.sharding import AxisType
+from krylov_systems import METHODS, bits, matrix, on_mesh, right
+from systems import more
+
+import shardsolve
+from shardsolve import krylov
+from shardsolve._krylov_records import KrylovStatus
+
+N = 40
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+def dense(a, data):
+    return jnp.zeros(a.shape, data.dtype).at[a._pattern.rows, a.indices].set(data)
+
+
+def losses(method, dtype="float64", weights=None, **options):
+    """The same function of values and b, with our solve and with the dense one."""
+    a = matrix(method, dtype, N)
+    w = jnp.asarray(right(N, dtype, 9) if weights is None else weights)
+    options = {"rtol": 1e-8, "preconditioner": "jacobi", **options}
+
+    def ours(data, b):
+        x = krylov.solve(a.with_values(data), b, method=method, **options)
+        return jnp.real(jnp.vdot(w, jnp.sin(x)))
+
+    def theirs(data, b):
+        return jnp.real(jnp.vdot(w, jnp.sin(jnp.linalg.solve(dense(a, data), b))))
+
+    return a, ours, theirs
+
+
+def close(ours, theirs, rtol=1e-6):
+    def one(u, v):
+        assert np.linalg.norm(u - v) <= rtol * np.linalg.norm(v)
+
+    jax.tree.map(one, ours, theirs)
+
+
+@every_method
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_gradient_is_that_of_the_dense_solve(method, dtype):
+    a, ours, theirs = losses(method, dtype)
+    b = jnp.asarray(right(N, dtype))
+    expected = jax.grad(theirs, (0, 1))(a.data, b)
+    close(jax.grad(ours, (0, 1))(a.data, b), expected)
+    close(jax.jit(jax.grad(ours, (0, 1)))(a.data, b), expected)
+
+
+@every_method
+def test_tangents_and_second_derivatives_are_those_of_the_dense_solve(method):
+    a, ours, theirs = losses(method, rtol=1e-11)
+    at = (a.data, jnp.asarray(right(N)))
+    along = (jnp.asarray(right(a.nse, seed=6)), jnp.asarray(right(N, seed=7)))
+    found, expected = (
+        jax.jit(lambda at, along, f=f: jax.jvp(jax.grad(f, (0, 1)), at, along))(at, along)
+        for f in (ours, theirs)
+    )
+    close(found, expected)
+    close(jax.jvp(ours, at, along)[1], jax.jvp(theirs, at, along)[1])
+
+
+@every_method
+@pytest.mark.parametrize("size", [1e-12, more(1e-200), 0.0])
+def test_gradient_is_relative_to_its_own_right_hand_side(method, size):
+    """A tolerance of the solve itself, atol, says nothing of a cotangent of 1e-12."""
+    weights = size * right(N, seed=9)
+    a, ours, theirs = losses(method, weights=weights, atol=1e-8)
+    b = jnp.asarray(right(N))
+    found = jax.grad(ours, (0, 1))(a.data, b)
+    if size == 0.0:
+        assert all(not np.any(one) for one in found)
+    else:
+        close(found, jax.grad(theirs, (0, 1))(a.data, b))
+    assert shardsolve.last_failures() == []
+
+
+@every_method
+def test_functions_have_derivatives_in_what_they_close_over(method):
+    a = matrix(method, "float64", N)
+    b = jnp.asarray(right(N))
+
+    def loss(p, solve):
+        def product(x):
+            return a @ x + p * jnp.tanh(p) * x
+
+        return jnp.sum(jnp.cos(solve(product)))
+
+    def ours(p):
+        m = (lambda r: r / (2.3 + p)) if method != "fgmres" else None
+        return loss(p, lambda f: krylov.solve(f, b, method=method, preconditioner=m, rtol=1e-10))
+
+    def theirs(p):
+        return loss(p, lambda f: jnp.linalg.solve(jax.jacfwd(f)(jnp.zeros(N)), b))
+
+    for order in (jax.grad, jax.jacfwd, lambda f: jax.grad(jax.grad(f))):
+        assert order(ours)(0.7) == pytest.approx(float(order(theirs)(0.7)), rel=1e-6)
+    assert jax.vmap(jax.grad(ours))(jnp.array([0.7, 0.9]))[0] == pytest.approx(
+        float(jax.grad(theirs)(0.7)), rel=1e-6
+    )
+
+
+def test_gradients_of_a_vmap_are_those_of_its_lanes():
+    a, ours, _ = losses("cg")
+    b = np.stack([right(N, seed=s) for s in (1, 2)])
+    values = jnp.stack([a.data, 1.2 * a.data])
+    found = jax.vmap(jax.grad(ours, (0, 1)))(values, b)
+    for lane in (0, 1):
+        alone = jax.grad(ours, (0, 1))(values[lane], b[lane])
+        assert [bits(one[lane]) for one in found] == [bits(one) for one in alone]
+
+
+@several_devices
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit], ids=["auto", "explicit"])
+def test_gradients_on_several_devices_are_those_of_one(kind):
+    a, ours, _ = losses("cg")
+    b = right(N)
+    alone = jax.grad(ours, (0, 1))(a.data, b)
+    spread = on_mesh(b, kind)
+    found = jax.jit(jax.grad(ours, (0, 1)))(a.data, spread)
+    close(found, alone, 1e-12)
+
+
+def test_gradient_in_the_matrix_itself_is_a_matrix():
+    a = matrix("cg", "float64", N)
+    b = right(N)
+    found = jax.grad(lambda a: jnp.sum(krylov.solve(a, b) ** 2))(a)
+    x = krylov.solve(a, b)
+    adjoint = krylov.solve(a, 2 * x)
+    expected = -adjoint[a._pattern.rows] * x[a.indices]
+    np.testing.assert_allclose(found.data, expected, rtol=1e-6)
+
+
+def test_adjoint_that_fails_is_kept_by_name():
+    a = matrix("bicgstab", "float64", N)
+    b = right(N)
+    shardsolve.last_failures()
+
+    def loss(b):
+        return jnp.sum(krylov.solve(a, b, method="bicgstab", max_iterations=60, x0=x) ** 2)
+
+    x = krylov.solve(a, b, method="bicgstab", max_iterations=200)
+    jax.block_until_ready(jax.jit(jax.grad(loss))(b))
+    assert shardsolve.last_failures() == []
+    close_to = krylov.solve(a, b, method="bicgstab", rtol=1e-12)
+    limited = jax.grad(
+        lambda b: jnp.sum(
+            krylov.solve(a, b, method="bicgstab", max_iterations=2, x0=close_to) ** 2
+        )
+    )
+    assert np.isfinite(jax.block_until_ready(jax.jit(limited)(b))).all()
+    failures = shardsolve.last_failures()
+    assert [one.role for one in failures] == ["adjoint"]
+    assert failures[0].status == KrylovStatus.MAX_ITERATIONS
+
+
+def test_function_without_a_transpose_is_named_where_one_is_needed():
+    b = right(N)
+
+    def product(x):  # a loop whose length is not known
+        return jax.lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, 1.5 * s[1]), (0, x))[1]
+
+    def loss(b, method):
+        return jnp.sum(krylov.solve(product, b, method=method))
+
+    assert np.isfinite(jax.grad(loss)(b, "cg")).all()  # A is Hermitian: no transpose is needed
+    with pytest.raises(TypeError, match="JAX cannot transpose it"):
+        jax.grad(loss)(b, "bicgstab")

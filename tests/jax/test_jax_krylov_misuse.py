@@ -1,0 +1,153 @@
+"""Krylov solves: what is refused, with what was given, what is accepted and what to do."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from functions import several_devices
+from jax.sharding import PartitionSpec
+from krylov_systems import N, laplacian, on_mesh, right
+
+from shardsolve import CSR, krylov
+
+A, B = laplacian(8), right(8)
+
+
+def product(x):
+    return A @ x
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        # b
+        (lambda: krylov.solve(A, np.ones(8, int)), TypeError, "b has dtype int64"),
+        (lambda: krylov.solve(A, np.ones(7)), ValueError, r"b has shape \(7,\).*pass \(8,\)"),
+        (lambda: krylov.solve(A, np.ones((8, 2))), ValueError, "go through jax.vmap"),
+        (lambda: krylov.solve(A, B.astype("float32")), TypeError, "A is float64 and b is float32"),
+        (lambda: krylov.solve(product, {}), ValueError, "b holds no arrays"),
+        (
+            lambda: krylov.solve(product, (B, B.astype("float32"))),
+            TypeError,
+            "float32 and float64; pass all in one dtype",
+        ),
+        # A
+        (lambda: krylov.solve("A", B), TypeError, "A is a str; pass a function"),
+        (lambda: krylov.solve(CSR.of(np.ones((8, 9))), B), ValueError, "pass a square matrix"),
+        (lambda: krylov.solve(np.ones((8, 9)), B), ValueError, "pass a square matrix"),
+        (lambda: krylov.solve(lambda x: x[:4], B), ValueError, r"returns float64\[4\] for float64"),
+        (lambda: krylov.solve(lambda x: x.astype("float32"), B), ValueError, r"float32\[8\] for"),
+        (lambda: krylov.solve(lambda x: (x, x), B), ValueError, "has to return what it is given"),
+        (
+            lambda: krylov.solve(lambda x: A @ x + 1, B, check_linear=True),
+            ValueError,
+            "A is not linear",
+        ),
+        # options
+        (lambda: krylov.solve(A, B, method="gmres"), ValueError, "cg, minres, bicgstab, fgmres"),
+        (lambda: krylov.solve(A, B, rtol=-1), ValueError, "rtol is -1; finite numbers from 0 on"),
+        (lambda: krylov.solve(A, B, atol=np.nan), ValueError, "atol is nan"),
+        (lambda: krylov.solve(A, B, rtol=0), ValueError, "rtol = 0 and atol = 0"),
+        (lambda: krylov.solve(A, B, max_iterations=0), ValueError, "max_iterations is 0"),
+        (lambda: krylov.solve(A, B, max_iterations=1.5), ValueError, "pass a whole number"),
+        (lambda: krylov.solve(A, B, restart=2000), ValueError, "1 to 1000"),
+        (lambda: krylov.solve(A, B, on_failure="ignore"), ValueError, "raise, best, nan"),
+        (
+            lambda: jax.jit(lambda r: krylov.solve(A, B, rtol=r))(1e-3),
+            TypeError,
+            "rtol is traced",
+        ),
+        (
+            lambda: jax.jit(lambda k: krylov.solve(A, B, max_iterations=k))(10),
+            TypeError,
+            "max_iterations is traced",
+        ),
+        # x0
+        (lambda: krylov.solve(A, B, x0=np.ones(7)), ValueError, r"x0 is float64\[7\] and b is"),
+        (lambda: krylov.solve(A, B, x0=B.astype("float32")), ValueError, r"x0 is float32\[8\]"),
+        # M
+        (lambda: krylov.solve(A, B, preconditioner="ilu"), ValueError, "'jacobi' alone"),
+        (lambda: krylov.solve(product, B, preconditioner="jacobi"), TypeError, "A as a CSR"),
+        (
+            lambda: krylov.solve(A, B, preconditioner=krylov.jacobi(np.ones(7))),
+            ValueError,
+            "the diagonal for jacobi",
+        ),
+        (lambda: krylov.jacobi(np.ones((2, 2))), ValueError, r"pass \(n,\), or a CSR"),
+        (lambda: krylov.chebyshev(A, 2.0, 1.0, 3), ValueError, "0 < low < high"),
+        (lambda: krylov.solve(A, B, axis_name="x"), ValueError, "outside of shard_map"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_array_of_float64_is_not_rounded_in_silence(python):
+    program = """
+import numpy as np, shardsolve
+try:
+    shardsolve.krylov.solve(lambda x: x, np.ones(3))
+except TypeError as error:
+    assert "64-bit types are off" in str(error), error
+    print("refused")
+"""
+    assert python(program, JAX_ENABLE_X64="0").split() == ["refused"]
+
+
+def test_solves_work_without_64_bit_types(python):
+    program = """
+import jax, numpy as np, scipy.sparse as sp, shardsolve
+a = shardsolve.CSR.of(sp.diags([-1, 2.5, -1], [-1, 0, 1], (50, 50)).astype(np.float32))
+b = np.linspace(1, 2, 50).astype(np.float32)
+for method in shardsolve.krylov.METHODS:
+    x, info = shardsolve.krylov.solve(a, b, method=method, rtol=1e-5, full_output=True, log=True)
+    assert info.is_converged and len(info.log), info.message
+    g = jax.grad(lambda b: shardsolve.krylov.solve(a, b, method=method, rtol=1e-5).sum())(b)
+    assert g.dtype == np.float32
+print("solved")
+"""
+    assert python(program, JAX_ENABLE_X64="0").split() == ["solved"]
+
+
+@several_devices
+def test_arrays_on_other_devices_are_named():
+    first, last = jax.devices()[0], jax.devices()[-1]
+    b = jax.device_put(right(8), first)
+    a = A.with_values(jax.device_put(A.data, last))
+    with pytest.raises(ValueError, match=r"the operator has an array on the devices \[\d\] and b"):
+        krylov.solve(a, b)
+    m = krylov.jacobi(jax.device_put(np.ones(8), last))
+    with pytest.raises(ValueError, match="the preconditioner has an array on the devices"):
+        krylov.solve(A, b, preconditioner=m)
+    weights = jax.device_put(np.ones(8), last)
+    with pytest.raises(ValueError, match="move one with jax.device_put"):
+        krylov.solve(lambda x: weights * x, b)
+
+
+@several_devices
+def test_shard_map_that_checks_is_named():
+    run = jax.shard_map(
+        lambda b: krylov.solve(laplacian(), b, axis_name="x"),
+        mesh=on_mesh(right()).sharding.mesh,
+        in_specs=PartitionSpec("x"),
+        out_specs=PartitionSpec("x"),
+    )
+    with pytest.raises(ValueError, match="pass check_vma=False"):
+        jax.jit(run)(right(N))
+
+
+def test_message_is_not_there_while_jax_traces():
+    def run(b):
+        return krylov.solve(A, b, full_output=True)[1].message
+
+    with pytest.raises(TypeError, match="return info from the function"):
+        jax.jit(run)(B)
+
+
+def test_linear_functions_pass_the_check():
+    assert np.isfinite(krylov.solve(product, B, check_linear=True)).all()
+    assert np.isfinite(krylov.solve(sp.eye(8).tocsr(), jnp.asarray(B), check_linear=True)).all()

@@ -1,0 +1,548 @@
+// The GPU's kernels of Krylov solves have the bits of the CPU's: programs and sums one by one, and
+// whole solves of every method side by side.
+
+#include "kernels/emulated_kernels.hpp"
+#include "kernels/orders.hpp"
+#include "krylov/methods.hpp"
+#include "matgen/sparse_matrices.hpp"
+#include "runtime/cuda/krylov_device_kernels.hpp"
+#include "runtime/cuda/sparse_device_kernels.hpp"
+#include "runtime/host/host_queue.hpp"
+#include "runtime/host/krylov_kernels.hpp"
+#include "runtime/host/sparse_kernels.hpp"
+#include "runtime/krylov/step.hpp"
+#include "support/dtypes.hpp"
+#include "support/host_rank.hpp"
+
+#include <shardsolve/sparse.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::testing::emulated_krylov {
+namespace {
+
+using krylov::Method;
+using krylov::Problem;
+using krylov::Program;
+using krylov::Stage;
+using krylov::State;
+using krylov::StateRoom;
+using krylov::SumLayout;
+using krylov::SumTable;
+using krylov::UpdateKind;
+using krylov::Vectors;
+using runtime::RowChoice;
+using runtime::Scan;
+using runtime::SparseRows;
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+template <Scalar T>
+T number(std::int64_t stream, std::int64_t i) {
+  const auto re = static_cast<RealOf<T>>(krylov::random_number(2 * stream, i));
+  if constexpr (is_complex<T>) {
+    return {re, static_cast<RealOf<T>>(krylov::random_number(2 * stream + 1, i))};
+  } else {
+    return re;
+  }
+}
+template <Scalar T>
+std::vector<T> numbers(std::int64_t n, std::int64_t stream) {
+  std::vector<T> x(at(n));
+  for (std::int64_t i = 0; i < n; ++i) {
+    x[at(i)] = number<T>(stream, i);
+  }
+  return x;
+}
+
+/// The kernels of the CPU.
+template <Scalar T>
+class Host {
+ public:
+  void run(const Program& program, const Vectors<T>& vectors, const State* state,
+           const StateRoom& room, const SumTable<T>& sums) {
+    krylov_.run(queue_, program, vectors, state, room, sums);
+    queue_.synchronize();
+  }
+  void finish(const Problem& problem, int reduction, const SumTable<T>& sums, State* state,
+              const StateRoom& room) {
+    krylov_.finish(queue_, problem, reduction, sums, state, room);
+    queue_.synchronize();
+  }
+  void divide_rows(MatrixView<const T> diagonal, MatrixView<const T> source, MatrixView<T> target,
+                   const std::int32_t* skip) {
+    krylov_.divide_rows(queue_, diagonal, source, target, skip);
+    queue_.synchronize();
+  }
+  void multiply(const SparseRows<T>& a, const std::vector<T>& x, MatrixView<T> y,
+                const std::int32_t* done) {
+    sparse_.multiply(queue_, a, RowChoice{.count = a.rows}, MatrixView<const T>(x.data(), a.own, 1),
+                     {}, y, done);
+    queue_.synchronize();
+  }
+  Scan scan(MatrixView<const T> x) {
+    Scan result;
+    krylov_.scan(queue_, x, &result);
+    queue_.synchronize();
+    return result;
+  }
+  void scale_exactly(int exponent, MatrixView<const T> source, MatrixView<T> target) {
+    krylov_.scale_exactly(queue_, exponent, source, target);
+    queue_.synchronize();
+  }
+
+ private:
+  HostRank rank_;
+  runtime::host::HostQueue queue_{"test", rank_.pulse()};
+  runtime::host::HostKrylovKernels<T> krylov_;
+  runtime::host::HostSparseKernels<T> sparse_;
+};
+
+/// Those of the GPU.
+template <Scalar T>
+class Gpu {
+  using E = Element<T>;
+  using Krylov = runtime::cuda::KrylovDeviceKernels<E>;
+  using Sparse = runtime::cuda::SparseDeviceKernels<E>;
+
+ public:
+  void run(const Program& program, const Vectors<T>& vectors, const State* state,
+           const StateRoom& room, const SumTable<T>& sums) {
+    Krylov::run(no_stream, program, runtime::cuda::elements(vectors), state, room,
+                runtime::cuda::elements(sums));
+  }
+  void finish(const Problem& problem, int reduction, const SumTable<T>& sums, State* state,
+              const StateRoom& room) {
+    Krylov::finish(no_stream, problem, reduction, runtime::cuda::elements(sums), state, room);
+  }
+  void divide_rows(MatrixView<const T> diagonal, MatrixView<const T> source, MatrixView<T> target,
+                   const std::int32_t* skip) {
+    Krylov::divide_rows(no_stream, elements(diagonal), elements(source), elements(target), skip);
+  }
+  void multiply(const SparseRows<T>& a, const std::vector<T>& x, MatrixView<T> y,
+                const std::int32_t* done) {
+    Sparse::multiply(no_stream, runtime::cuda::elements(a), RowChoice{.count = a.rows},
+                     reinterpret_cast<const E*>(x.data()), nullptr, elements(y).data(), done);
+  }
+  Scan scan(MatrixView<const T> x) {
+    Scan result;
+    std::vector<std::byte> scratch(Krylov::scan_scratch());
+    Krylov::scan(no_stream, elements(x), &result, scratch.data());
+    return result;
+  }
+  void scale_exactly(int exponent, MatrixView<const T> source, MatrixView<T> target) {
+    Krylov::scale_exactly(no_stream, exponent, elements(source), elements(target));
+  }
+};
+
+template <class Value>
+bool same_bytes(const std::vector<Value>& ours, const std::vector<Value>& theirs) {
+  return ours.size() == theirs.size() &&
+         std::memcmp(ours.data(), theirs.data(), ours.size() * sizeof(Value)) == 0;
+}
+
+template <class T>
+class EmulatedKrylov : public ::testing::Test {};
+TYPED_TEST_SUITE(EmulatedKrylov, Dtypes, DtypeNames);
+
+/// Cuts of n rows: none, even ones, within leaves, and slabs without rows.
+std::vector<std::vector<std::int64_t>> cuts_of(std::int64_t n) {
+  const auto row = [&](std::int64_t r) { return std::min(r, n); };
+  return {{0, n}, {0, n / 2, n}, {0, row(63), row(65), row(66), n}, {0, 0, n / 3, n / 3, n, n}};
+}
+
+/// What a program leaves on all ranks, and the sums that they make of it.
+template <Scalar T>
+struct Left {
+  std::vector<T> vectors;
+  std::vector<T> parts;
+  std::vector<double> sums;
+};
+
+/// Vectors 0 to 5, of which the last three are columns of a matrix.
+template <Scalar T, class Side>
+Left<T> run_everywhere(Side& side, const Program& program, State state,
+                       const std::vector<std::int64_t>& boundaries, std::int64_t block_leaves,
+                       int slots, int fixed) {
+  const std::int64_t n = boundaries.back();
+  const auto ranks = static_cast<std::int64_t>(boundaries.size()) - 1;
+  const SumLayout layout{n, ranks, boundaries.data(), block_leaves};
+  std::vector<std::int64_t> offsets{0};
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    offsets.push_back(offsets.back() + SumTable<T>::length(layout.part(r), slots));
+  }
+  Left<T> left{numbers<T>(6 * n, 3), std::vector<T>(at(offsets.back())), {}};
+  std::vector<krylov::Number> sums(at(slots));
+  std::vector<krylov::Number> factors;
+  for (int k = 0; k < 3; ++k) {
+    factors.push_back({0.3 + k, is_complex<T> ? 0.7 - k : 0.0});
+  }
+  const StateRoom room{.sums = sums.data(), .column_factors = factors.data()};
+  SumTable<T> table{layout, 0, slots, fixed, left.parts.data(), offsets.data()};
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    Vectors<T> vectors;
+    vectors.first_row = boundaries[at(r)];
+    vectors.rows = boundaries[at(r + 1)] - boundaries[at(r)];
+    for (int v = 0; v < 6; ++v) {
+      vectors.base[v] = left.vectors.data() + v * n + vectors.first_row;
+      vectors.stride[v] = n;
+    }
+    vectors.base[6] = vectors.base[3];
+    vectors.stride[6] = n;
+    vectors.column[6] = krylov::Column::current;
+    table.rank = r;
+    side.run(program, vectors, &state, room, table);
+  }
+  // A step that ends a solve at once, so that its sums are all that is new.
+  Problem problem;
+  problem.method = Method::bicgstab;
+  side.finish(problem, 1, table, &state, room);
+  for (const krylov::Number& sum : sums) {
+    left.sums.push_back(sum.re);
+    left.sums.push_back(sum.im);
+  }
+  return left;
+}
+
+template <Scalar T>
+void expect_same_program(const Program& program, const State& state, std::int64_t n,
+                         std::int64_t block_leaves, int slots, int fixed) {
+  Host<T> host;
+  Gpu<T> gpu;
+  for (const auto& boundaries : cuts_of(n)) {
+    SCOPED_TRACE(std::to_string(n) + " rows, " + std::to_string(boundaries.size() - 1) +
+                 " ranks, blocks of " + std::to_string(block_leaves));
+    const Left<T> expected =
+        run_everywhere<T>(host, program, state, boundaries, block_leaves, slots, fixed);
+    const Left<T> found =
+        run_everywhere<T>(gpu, program, state, boundaries, block_leaves, slots, fixed);
+    EXPECT_TRUE(same_bytes(found.vectors, expected.vectors));
+    EXPECT_TRUE(same_bytes(found.parts, expected.parts));
+    EXPECT_TRUE(same_bytes(found.sums, expected.sums));
+  }
+}
+
+State state_with(std::uint32_t actions) {
+  State state;
+  state.actions = actions;
+  state.columns = 3;
+  state.column = 1;
+  state.seed = 5;
+  for (int c = 0; c < krylov::coefficients; ++c) {
+    state.coefficient[c] = {0.75 + 0.11 * c, 0.0};
+  }
+  return state;
+}
+
+TYPED_TEST(EmulatedKrylov, EveryUpdate_HasTheBitsOfTheCpu) {
+  using T = TypeParam;
+  State state = state_with(1);
+  if constexpr (is_complex<T>) {
+    state.coefficient[1].im = -0.3;
+  }
+  for (const UpdateKind kind :
+       {UpdateKind::clear, UpdateKind::copy, UpdateKind::add_scaled, UpdateKind::scale_add,
+        UpdateKind::scale, UpdateKind::subtract, UpdateKind::random, UpdateKind::add_random,
+        UpdateKind::add_columns, UpdateKind::subtract_columns}) {
+    const bool over_columns = kind >= UpdateKind::add_columns;
+    const Program program =
+        Program{.name = "update"}
+            .then({1, kind, 0, static_cast<std::uint8_t>(over_columns ? 3 : 1), 2, 1})
+            .then({2, UpdateKind::clear, 1})  // not asked for
+            .then({1, UpdateKind::copy, 6, 0})
+            .sum({1, 6, 0, 0, 0});
+    for (const std::int64_t n : {1, 130, 2100}) {
+      expect_same_program<T>(program, state, n, 1, 1, 1);
+    }
+  }
+}
+
+TYPED_TEST(EmulatedKrylov, SumsOfAnyLayout_HaveTheBitsOfTheCpu) {
+  using T = TypeParam;
+  const Program program = Program{.name = "sums"}
+                              .then({1, UpdateKind::add_scaled, 0, 1, 0, 1})
+                              .sum({1, 0, 0, 0, 0})
+                              .sum({2, 0, 2, 0, 1})  // not asked for
+                              .sum({1, 1, 0, 0, 1})
+                              .sum({1, 3, 0, 1, 2});
+  for (const std::int64_t block_leaves : {1, 2, 4, 8, 16, 32, 64, 128}) {
+    expect_same_program<T>(program, state_with(1), 9000, block_leaves, 5, 2);
+  }
+  in_each_order([&] { expect_same_program<T>(program, state_with(1), 4500, 64, 5, 2); });
+}
+
+TYPED_TEST(EmulatedKrylov, ManyColumns_HaveTheBitsOfTheCpu) {
+  using T = TypeParam;
+  // The same three columns again and again, more than one pass takes.
+  Program program{.name = "columns"};
+  for (int d = 0; d < 12; ++d) {
+    program.sum({1, 3, 0, 1, 3 * d});
+  }
+  expect_same_program<T>(program, state_with(1), 5000, 64, 36, 33);
+  expect_same_program<T>(program, state_with(1), 700, 1, 36, 33);
+}
+
+TYPED_TEST(EmulatedKrylov, DoneStates_StayAsTheyAre) {
+  using T = TypeParam;
+  const Program program =
+      Program{.name = "nothing"}.then({1, UpdateKind::clear, 0}).sum({1, 0, 0, 0, 0});
+  State state = state_with(1);
+  state.done = 1;
+  Gpu<T> gpu;
+  const Left<T> found = run_everywhere<T>(gpu, program, state, {0, 300}, 1, 1, 1);
+  EXPECT_TRUE(same_bytes(found.vectors, numbers<T>(1800, 3)));
+  EXPECT_TRUE(same_bytes(found.parts, std::vector<T>(found.parts.size())));
+}
+
+TYPED_TEST(EmulatedKrylov, ScansAndPowersOfTwo_AreThoseOfTheCpu) {
+  using T = TypeParam;
+  using Real = RealOf<T>;
+  Host<T> host;
+  Gpu<T> gpu;
+  for (const std::int64_t n : {0, 1, 255, 5000}) {
+    for (const Real special :
+         {Real{1}, Real{0}, std::numeric_limits<Real>::denorm_min(),
+          std::numeric_limits<Real>::max(), std::numeric_limits<Real>::quiet_NaN(),
+          -std::numeric_limits<Real>::infinity()}) {
+      std::vector<T> x = special == 0 ? std::vector<T>(at(n)) : numbers<T>(n, 1);
+      if (n > 0) {
+        x[at(n / 2)] = special;
+        x[at(n - 1)] = special;
+      }
+      const MatrixView<const T> view(x.data(), n, 1);
+      const Scan found = gpu.scan(view);
+      const Scan expected = host.scan(view);
+      EXPECT_EQ(found.first_nonfinite, expected.first_nonfinite);
+      EXPECT_EQ(found.exponent, expected.exponent);
+      for (const int exponent : {0, 7, -40, std::numeric_limits<Real>::min_exponent - 3}) {
+        std::vector<T> ours(at(n));
+        std::vector<T> theirs(at(n));
+        gpu.scale_exactly(exponent, view, {ours.data(), n, 1});
+        host.scale_exactly(exponent, view, {theirs.data(), n, 1});
+        EXPECT_TRUE(same_bytes(ours, theirs));
+      }
+    }
+  }
+}
+
+/// A solve on ranks that take turns, as krylov::Rounds makes it.
+template <Scalar T, class Side>
+class Solve {
+ public:
+  Solve(const Problem& problem, const CsrMatrix<T>& a, const std::vector<T>& b,
+        std::vector<std::int64_t> boundaries)
+      : problem_(problem),
+        table_(krylov::table_of(problem.method)),
+        boundaries_(std::move(boundaries)),
+        a_(a),
+        columns_(a.column_indices.begin(), a.column_indices.end()) {
+    for (std::int64_t i = 0; i < problem.n; ++i) {
+      diagonal_.push_back(static_cast<T>(static_cast<RealOf<T>>(2.0 + 0.25 * (i % 7))));
+    }
+    const auto ranks = static_cast<std::int64_t>(boundaries_.size()) - 1;
+    const SumLayout layout{problem.n, ranks, boundaries_.data(), 2};
+    State first;
+    std::memset(static_cast<void*>(&first), 0, sizeof(first));
+    first = State{};
+    krylov::begin(problem_, first);
+    ranks_.resize(at(ranks));
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      make_rank(ranks_[at(r)], r, layout, b);
+      std::memcpy(static_cast<void*>(&ranks_[at(r)].state), &first, sizeof(first));
+    }
+  }
+
+  const State& state() const { return ranks_.front().state; }
+  /// All numbers that a round may have changed.
+  std::vector<T> numbers_of_all() const {
+    std::vector<T> all;
+    for (const OneRank& rank : ranks_) {
+      all.insert(all.end(), rank.memory.begin(), rank.memory.end());
+    }
+    return all;
+  }
+  std::vector<State> states() const {
+    std::vector<State> all;
+    for (const OneRank& rank : ranks_) {
+      all.push_back(rank.state);
+    }
+    return all;
+  }
+
+  void round() {
+    for (const Stage& stage : table_.stages) {
+      if (stage.kind == Stage::Kind::reduce) {
+        reduce(stage.reduction);
+        continue;
+      }
+      const std::vector<T> input = stage.is_product() ? gathered(stage.input) : std::vector<T>();
+      for (OneRank& rank : ranks_) {
+        const std::int64_t rows = rank.vectors.rows;
+        if (stage.kind == Stage::Kind::run) {
+          side_.run(stage.program, rank.vectors, &rank.state, rank.room,
+                    rank.tables[at(stage.reduction)]);
+        } else if (stage.kind == Stage::Kind::multiply && rows > 0) {
+          const SparseRows<T> slab{rows,
+                                   problem_.n,
+                                   0,
+                                   2,
+                                   a_.row_pointers.data() + rank.vectors.first_row,
+                                   columns_.data(),
+                                   a_.values.data()};
+          side_.multiply(slab, input, {rank.vectors.base[stage.output], rows, 1},
+                         &(rank.state.*stage.skip));
+        } else if (rows > 0) {
+          side_.divide_rows({diagonal_.data() + rank.vectors.first_row, rows, 1},
+                            {rank.vectors.base[stage.input], rows, 1},
+                            {rank.vectors.base[stage.output], rows, 1}, &(rank.state.*stage.skip));
+        }
+      }
+    }
+  }
+
+ private:
+  struct OneRank {
+    Vectors<T> vectors;
+    std::vector<T> memory;
+    std::vector<std::vector<T>> parts;  // of each reduction, all ranks'
+    std::vector<std::vector<std::int64_t>> offsets;
+    std::vector<SumTable<T>> tables;
+    std::vector<krylov::Number> numbers;
+    std::vector<krylov::Record> records;
+    StateRoom room;
+    State state;
+  };
+
+  void make_rank(OneRank& rank, std::int64_t index, const SumLayout& layout,
+                 const std::vector<T>& b) {
+    Vectors<T>& vectors = rank.vectors;
+    vectors.first_row = boundaries_[at(index)];
+    vectors.rows = boundaries_[at(index + 1)] - vectors.first_row;
+    std::vector<std::int64_t> columns(Vectors<T>::most, 0);
+    std::fill_n(columns.begin(), table_.vectors, 1);
+    for (const int matrix : table_.matrices) {
+      columns[at(matrix)] = problem_.cycle;
+    }
+    rank.memory.assign(at(vectors.rows * (table_.vectors + 2 * problem_.cycle) + 1), T{0});
+    T* next = rank.memory.data();
+    for (int v = 0; v < Vectors<T>::most; ++v) {
+      vectors.base[v] = next;
+      vectors.stride[v] = vectors.rows;
+      next += columns[at(v)] * vectors.rows;
+    }
+    for (const auto& name : table_.column_names) {
+      vectors.base[name.number] = vectors.base[name.of];
+      vectors.column[name.number] = name.which;
+    }
+    std::copy_n(b.begin() + vectors.first_row, vectors.rows, vectors.base[krylov::vector_b]);
+    for (const krylov::TableReduction& reduction : table_.reductions) {
+      const int slots =
+          reduction.fixed + (reduction.over_columns ? static_cast<int>(problem_.cycle) : 0);
+      std::vector<std::int64_t> offsets{0};
+      for (std::int64_t r = 0; r < layout.ranks; ++r) {
+        offsets.push_back(offsets.back() + SumTable<T>::length(layout.part(r), slots));
+      }
+      rank.parts.emplace_back(at(offsets.back()), T{0});
+      rank.offsets.push_back(std::move(offsets));
+      rank.tables.push_back({layout, index, slots, reduction.fixed, rank.parts.back().data(),
+                             rank.offsets.back().data()});
+    }
+    rank.numbers.assign(2000, {});
+    rank.records.assign(at(problem_.records), {});
+    rank.room.sums = rank.numbers.data();
+    rank.room.column_factors = rank.numbers.data() + 100;
+    rank.room.hessenberg = rank.numbers.data() + 200;
+    rank.room.records = rank.records.data();
+  }
+
+  std::vector<T> gathered(int vector) const {
+    std::vector<T> whole;
+    for (const OneRank& rank : ranks_) {
+      whole.insert(whole.end(), rank.vectors.base[vector],
+                   rank.vectors.base[vector] + rank.vectors.rows);
+    }
+    return whole;
+  }
+
+  void reduce(int reduction) {
+    for (OneRank& to : ranks_) {
+      for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        const auto& offsets = to.offsets[at(reduction)];
+        const auto& from = ranks_[r].parts[at(reduction)];
+        std::copy(from.begin() + offsets[r], from.begin() + offsets[r + 1],
+                  to.parts[at(reduction)].begin() + offsets[r]);
+      }
+    }
+    for (OneRank& rank : ranks_) {
+      side_.finish(problem_, reduction, rank.tables[at(reduction)], &rank.state, rank.room);
+    }
+  }
+
+  Problem problem_;
+  const krylov::MethodTable& table_;
+  std::vector<std::int64_t> boundaries_;
+  CsrMatrix<T> a_;
+  std::vector<std::int32_t> columns_;
+  std::vector<T> diagonal_;
+  std::vector<OneRank> ranks_;
+  Side side_;
+};
+
+template <Scalar T>
+Problem problem_of(Method method, std::int64_t n) {
+  const double u = unit_roundoff<T>;
+  Problem problem;
+  problem.method = method;
+  problem.n = n;
+  problem.cycle = method == Method::fgmres ? 9 : 0;
+  problem.roundoff = u;
+  problem.breakdown = 200 * u;
+  problem.asymmetry = 1e4 * u;
+  problem.growth = 1e8;
+  problem.rtol = 1e4 * u;
+  problem.max_iterations = 24;
+  problem.drift_every = 7;
+  problem.records = 20;
+  problem.is_complex = is_complex<T> ? 1 : 0;
+  problem.probes = problem.is_hermitian_method() ? 1 : 0;
+  return problem;
+}
+
+TYPED_TEST(EmulatedKrylov, EveryRoundOfASolve_HasTheBitsOfTheCpu) {
+  using T = TypeParam;
+  const CsrMatrix<T> symmetric = matgen::laplacian_3d<T>(6);
+  const CsrMatrix<T> convective = matgen::convection_diffusion_2d<T>(15, 0.4, -0.3);
+  for (const Method method : {Method::cg, Method::minres, Method::bicgstab, Method::fgmres}) {
+    SCOPED_TRACE(static_cast<int>(method));
+    const bool is_hermitian = method == Method::cg || method == Method::minres;
+    const CsrMatrix<T>& a = is_hermitian ? symmetric : convective;
+    const std::vector<T> b = numbers<T>(a.rows, 1);
+    const Problem problem = problem_of<T>(method, a.rows);
+    for (const std::vector<std::int64_t>& boundaries :
+         {std::vector<std::int64_t>{0, a.rows}, {0, 70, 71, 71, a.rows}}) {
+      Solve<T, Host<T>> expected(problem, a, b, boundaries);
+      Solve<T, Gpu<T>> found(problem, a, b, boundaries);
+      int rounds = 0;
+      for (; rounds < 120 && expected.state().done == 0; ++rounds) {
+        expected.round();
+        found.round();
+        ASSERT_TRUE(same_bytes(found.states(), expected.states())) << "round " << rounds;
+        ASSERT_TRUE(same_bytes(found.numbers_of_all(), expected.numbers_of_all()))
+            << "round " << rounds;
+      }
+      EXPECT_NE(expected.state().done, 0) << rounds;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardsolve::testing::emulated_krylov
