@@ -143,6 +143,14 @@ class SHARDSOLVE_EXPORT Operator {
   Make make_;
 };
 
+/// Boundaries of `count` blocks for block_jacobi and incomplete factors: of about one size, each
+/// cut where the fewest entries that are not 0 join the rows before and behind it, at most a
+/// quarter of a block away from the even cut. A square matrix on the host, columns of each row
+/// ascending. O(entries + rows). Throws Error(invalid_argument) if it is not like that, or unless 1
+/// <= count <= rows.
+template <Scalar T>
+SHARDSOLVE_EXPORT std::vector<std::int64_t> blocks_of(const CsrMatrix<T>& a, std::int64_t count);
+
 struct Options {
   Method method = Method::cg;
   /// Converged is ||b - A x||_2 <= max(rtol ||b||_2, atol), with b - A x recomputed.

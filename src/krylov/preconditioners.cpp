@@ -253,9 +253,12 @@ Operator<T> Operator<T>::chebyshev(const Operator& a, double low, double high,
       });
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                                 \
-  template Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t>, FillBlock<T>);        \
-  template Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t>, const CsrMatrix<T>&); \
+#define SHARDSOLVE_INSTANTIATE(T)                                                                  \
+  template Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t>, FillBlock<T>);         \
+  template Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t>, const CsrMatrix<T>&);  \
+  template Operator<T> Operator<T>::incomplete_lu(std::vector<std::int64_t>, const CsrMatrix<T>&); \
+  template Operator<T> Operator<T>::incomplete_cholesky(std::vector<std::int64_t>,                 \
+                                                        const CsrMatrix<T>&);                      \
   template Operator<T> Operator<T>::chebyshev(const Operator&, double, double, std::int64_t);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

@@ -413,6 +413,62 @@ TEST(KrylovVerdict, NanInTheSeventeenthIteration_IsNamedAndXIsFinite) {
   }
 }
 
+TEST(KrylovVerdict, NanOfThePreconditionerInTheSeventeenthIteration_IsNamedAndXIsFinite) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const System<double> ones = diagonal_system<double>("ones", std::vector<double>(120, 1.0));
+  for (const Method method : methods) {
+    const System<double> system =
+        method == Method::bicgstab ? convection<double>(120) : laplacian<double>(120);
+    // The product that is made of the 17th iterate's residual; of bicgstab and fgmres the one that
+    // the 17th iteration begins with.
+    const std::int64_t product = method == Method::bicgstab ? 2 * 16 + 1
+                                 : method == Method::fgmres ? 17
+                                                            : 2 + 1 + 17;
+    std::optional<Answer<double>> alone;
+    for (const SlabLayout& layout : cuts_of(system.n)) {
+      const Operator<double> m = disturbed(ones, layout.ranks(), product, nan);
+      const Answer<double> answer = solve_on(mesh_of(layout.ranks()), layout, system,
+                                             operator_of(system), &m, with(method, 1e-12));
+      EXPECT_EQ(answer.result.status, Status::nonfinite_preconditioner) << answer.result.message;
+      EXPECT_THAT(answer.result.message, HasSubstr("at iteration 17,")) << name(method);
+      EXPECT_TRUE(all_finite(answer.x));
+      EXPECT_LE(true_residual(system, answer.x), 1.0);
+      if (!alone) {
+        alone = answer;
+      }
+      EXPECT_TRUE(same_bits(answer, *alone));
+    }
+  }
+}
+
+TEST(KrylovVerdict, NanThatComesIntoBWhileItIsSolved_ChangesNothing) {
+  const System<double> system = laplacian<double>(120);
+  const SlabLayout layout = SlabLayout::even(120, 1, 1);
+  const Answer<double> expected = solve_alone(system, with(Method::cg, 1e-10));
+  const RightHandSides<double> b(layout, 1);
+  const RightHandSides<double> x(layout, 1);
+  std::copy(system.b.begin(), system.b.end(), b.block(0).data());
+  const auto shared = std::make_shared<std::int64_t>(0);
+  const auto a = Operator<double>::callable(
+      [&system, b, shared](const double* from, GlobalRange rows, double* to) {
+        if (++*shared == 2 + 1 + 17) {
+          b.block(0)(60, 0) = std::numeric_limits<double>::quiet_NaN();
+        }
+        for (std::int64_t i = rows.begin.value(); i < rows.end.value(); ++i) {
+          double sum = 0.0;
+          for (std::int64_t j = 0; j < 120; ++j) {
+            if (system.entry(i, j) != 0.0) {
+              sum += system.entry(i, j) * from[j];
+            }
+          }
+          *to++ = sum;
+        }
+      });
+  const krylov::Result result = krylov::solve(mesh_of(1), a, b, x, with(Method::cg, 1e-10));
+  EXPECT_EQ(result.message, expected.result.message);
+  EXPECT_TRUE(std::equal(expected.x.begin(), expected.x.end(), x.block(0).data()));
+}
+
 TEST(KrylovVerdict, Cancelled_IsAStatusOnAllRanks) {
   const System<double> system = laplacian<double>(400);
   for (const Method method : methods) {

@@ -35,6 +35,7 @@ struct Case {
   std::vector<Step> steps;
   std::int64_t max_iterations = 100;
   double atol = 0.0;
+  double rtol = 1e-6;
 };
 
 Problem problem_of(const Case& one) {
@@ -46,7 +47,7 @@ Problem problem_of(const Case& one) {
   problem.breakdown = 1e-14;
   problem.asymmetry = 1e-12;
   problem.growth = 1e4;
-  problem.rtol = 1e-6;
+  problem.rtol = one.rtol;
   problem.atol = one.atol;
   problem.max_iterations = one.max_iterations;
   problem.drift_every = 50;
@@ -59,6 +60,22 @@ Problem problem_of(const Case& one) {
 const Step guess{{0, 0, 1, 1}};        // ||b|| = ||b - A x0|| = 1
 const Step preconditioned{{1, 1, 1}};  // r'z > 0
 const Step curved{{1, 1, 1, 0}};       // p'Ap > 0
+
+/// Four times in a row the recurrence says converged and ||b - A x||^2 is `squared`; only the first
+/// time that is less than before.
+Case kept_up(const std::string& name, double squared, Status status) {
+  Case one{name, Method::cg, {guess}};
+  for (int time = 0; time < 4; ++time) {
+    one.steps.push_back(preconditioned);
+    one.steps.push_back(curved);
+    one.steps.push_back({{1e-60, 1, 1}, Phase::verify});
+    one.steps.push_back({{0, 1, squared, 0}});
+  }
+  one.steps.push_back({{0, 0, 0}, Phase::verify});
+  one.steps.push_back({{0, 1, squared, 0}, Phase::done, status});
+  one.rtol = 1e-13;
+  return one;
+}
 
 std::vector<Case> cases() {
   using enum Status;
@@ -103,6 +120,10 @@ std::vector<Case> cases() {
         {{0, 1, 1, 0}, Phase::verify},
         {{0, 0, 0}, Phase::verify},
         {{0, 1, 1, 0}, Phase::done, stagnated}}},
+      // ||A||, ||x|| and ||b|| are 1: rounding may leave 4e-15, and 1e5 times that if no probe has
+      // seen how large ||A|| is.
+      kept_up("cg_small_residual_that_no_restart_lowers", 1e-24, accuracy_limit),
+      kept_up("cg_residual_too_large_for_rounding", 1e-18, stagnated),
       {"cg_negative_curvature",
        Method::cg,
        {guess,

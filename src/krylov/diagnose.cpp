@@ -1,0 +1,260 @@
+// Figures of a system, trials of preconditioners, and what follows from them.
+
+#include "core/each_dtype.hpp"
+#include "krylov/diagnosis_words.hpp"
+#include "krylov/lanczos.hpp"
+#include "krylov/matrix_figures.hpp"
+#include "krylov/trials.hpp"
+#include "mesh/mesh_state.hpp"
+#include "sparse/csr_checks.hpp"
+
+#include <shardsolve/diagnose.hpp>
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::krylov {
+namespace diagnosing {
+namespace {
+
+/// Factors of blocks that are larger than that are not tried.
+constexpr double most_numbers = 0x1p27;
+constexpr double most_multiplications = 0x1p35;
+/// What is less than that many roundings of the largest eigenvalue has no sign.
+constexpr double roundings = 1e3;
+
+void require_valid(const DiagnoseOptions& options) {
+  if (!(options.rtol > 0.0) || !(options.rtol < 1.0) || options.lanczos_steps < 1 ||
+      options.trial_iterations < 1 || options.most_iterations < options.trial_iterations) {
+    throw Error(
+        ErrorKind::invalid_argument,
+        fmt::format("rtol = {}, lanczos_steps = {}, trial_iterations = {}, most_iterations = {} "
+                    "given; a tolerance above 0 and below 1, counts of at least 1, and "
+                    "most_iterations not less than trial_iterations are accepted",
+                    options.rtol, options.lanczos_steps, options.trial_iterations,
+                    options.most_iterations));
+  }
+}
+
+/// Bandwidth of the largest of some blocks.
+template <Scalar T>
+std::int64_t bandwidth_in(const CsrMatrix<T>& a, const std::vector<std::int64_t>& blocks) {
+  std::int64_t bandwidth = 0;
+  for (std::size_t b = 0; b + 1 < blocks.size(); ++b) {
+    for (std::int64_t row = blocks[b]; row < blocks[b + 1]; ++row) {
+      for (auto k = static_cast<std::size_t>(a.row_pointers[static_cast<std::size_t>(row)]);
+           k < static_cast<std::size_t>(a.row_pointers[static_cast<std::size_t>(row) + 1]); ++k) {
+        const std::int64_t column = a.column_indices[k];
+        if (blocks[b] <= column && column < blocks[b + 1] && a.values[k] != T{0}) {
+          bandwidth = std::max(bandwidth, std::abs(row - column));
+        }
+      }
+    }
+  }
+  return bandwidth;
+}
+
+/// What is tried for A, the plain one first.
+template <Scalar T>
+std::vector<Candidate<T>> candidates_for(const CsrMatrix<T>& a, const Diagnosis& diagnosis) {
+  const MatrixFigures& figures = *diagnosis.figures;
+  const bool needs_positive = diagnosis.is_hermitian;
+  const bool has_diagonal = figures.zero_diagonal.count == 0;
+  const bool is_positive = has_diagonal && figures.negative_diagonal.count == 0;
+  const auto n = static_cast<double>(a.rows);
+  std::vector<Candidate<T>> all;
+  if (needs_positive ? is_positive : has_diagonal) {
+    all.push_back({"jacobi", Operator<T>::jacobi(a), n});
+  } else {
+    all.push_back({"no preconditioner", std::nullopt, 0.0});
+  }
+  for (const std::int64_t count : {4, 16}) {
+    if (a.rows < 8 * count) {
+      continue;
+    }
+    const std::vector<std::int64_t> blocks = blocks_of(a, count);
+    const auto bandwidth = static_cast<double>(bandwidth_in(a, blocks));
+    const double numbers = n * (needs_positive ? 2.0 : 4.0) * bandwidth + n;
+    if (numbers <= most_numbers && numbers * bandwidth <= most_multiplications) {
+      all.push_back({fmt::format("block_jacobi with {} blocks", count),
+                     Operator<T>::block_jacobi(blocks, a), numbers});
+    }
+    if (count == 4 && (needs_positive ? is_positive : has_diagonal)) {
+      all.push_back({fmt::format("{} in {} blocks",
+                                 needs_positive ? "incomplete_cholesky" : "incomplete_lu", count),
+                     needs_positive ? Operator<T>::incomplete_cholesky(blocks, a)
+                                    : Operator<T>::incomplete_lu(blocks, a),
+                     static_cast<double>(figures.entries)});
+    }
+  }
+  return all;
+}
+
+/// Signs and sizes of eigenvalues of a Hermitian A.
+template <Scalar T>
+void look_at_spectrum(const CsrMatrix<T>& a, std::int64_t steps, Diagnosis& diagnosis) {
+  const Tridiagonal ritz = lanczos(a, {}, steps);
+  if (ritz.size() == 0) {
+    return;
+  }
+  diagnosis.least_eigenvalue = eigenvalue(ritz, 0);
+  diagnosis.largest_eigenvalue = eigenvalue(ritz, ritz.size() - 1);
+  const double size =
+      std::max(std::abs(diagnosis.least_eigenvalue), std::abs(diagnosis.largest_eigenvalue));
+  const double zero = roundings * unit_roundoff<T> * size;
+  const bool has_negative = diagnosis.least_eigenvalue < -zero;
+  const bool has_positive = diagnosis.largest_eigenvalue > zero;
+  diagnosis.definiteness = has_negative && has_positive ? Definiteness::indefinite
+                           : has_negative               ? Definiteness::negative
+                           : has_positive               ? Definiteness::positive
+                                                        : Definiteness::unknown;
+}
+
+void take_condition(Diagnosis& diagnosis, double largest, double inverse, double roundoff) {
+  if (largest > 0.0 && inverse > 0.0) {
+    diagnosis.condition = std::max({1.0, diagnosis.condition, largest * inverse});
+    diagnosis.attainable = roundoff * diagnosis.condition;
+  }
+}
+
+/// The trial that converged with the least work, and how many iterations it saves.
+void choose_best(Diagnosis& diagnosis) {
+  const auto cost = [](const Trial& trial) {
+    return trial.work * static_cast<double>(std::max<std::int64_t>(trial.iterations, 1));
+  };
+  for (std::size_t i = 0; i < diagnosis.trials.size(); ++i) {
+    const Trial& trial = diagnosis.trials[i];
+    if (trial.is_converged() &&
+        (diagnosis.best < 0 ||
+         cost(trial) < cost(diagnosis.trials[static_cast<std::size_t>(diagnosis.best)]))) {
+      diagnosis.best = static_cast<std::int64_t>(i);
+    }
+  }
+}
+
+template <Scalar T>
+void compare(Trials<T>& trials, const std::vector<Candidate<T>>& candidates,
+             const DiagnoseOptions& options, Diagnosis& diagnosis) {
+  for (const Candidate<T>& candidate : candidates) {
+    diagnosis.trials.push_back(trials.run(candidate, diagnosis.method, options.trial_iterations));
+  }
+  choose_best(diagnosis);
+  if (diagnosis.best < 0) {
+    return;
+  }
+  // The plain one has longer, so that the gain is a ratio of counts and not of bounds.
+  const auto best_iterations = [&] {
+    return std::max<std::int64_t>(
+        diagnosis.trials[static_cast<std::size_t>(diagnosis.best)].iterations, 1);
+  };
+  Trial& plain = diagnosis.trials.front();
+  const std::int64_t longer = std::min(options.most_iterations, 100 * best_iterations());
+  if (plain.status == Status::max_iterations && longer > options.trial_iterations) {
+    plain = trials.run(candidates.front(), diagnosis.method, longer);
+    diagnosis.best = -1;
+    choose_best(diagnosis);
+  }
+  diagnosis.gain = static_cast<double>(plain.iterations) / static_cast<double>(best_iterations());
+}
+
+}  // namespace
+}  // namespace diagnosing
+
+template <Scalar T>
+Diagnosis diagnose(Mesh& mesh, const CsrMatrix<T>& a, const DiagnoseOptions& options,
+                   const RunOptions& run) {
+  using namespace diagnosing;
+  require_valid(options);
+  sparse::require_square_in_order(a, "diagnose");
+  Diagnosis diagnosis{.rows = a.rows, .rtol = options.rtol, .figures = figures_of(a)};
+  const MatrixFigures& figures = *diagnosis.figures;
+  const bool is_solvable = a.rows > 0 && !figures.nonfinite && figures.empty_rows.count == 0 &&
+                           figures.empty_columns.count == 0;
+  if (is_solvable) {
+    diagnosis.is_hermitian = figures.asymmetry_without_identity_rows <= 1e4 * unit_roundoff<T>;
+    const bool is_to_be_cleared = diagnosis.is_hermitian && figures.identity_rows.count > 0;
+    const CsrMatrix<T> looked_at = is_to_be_cleared ? without_identity_columns(a) : a;
+    if (diagnosis.is_hermitian) {
+      look_at_spectrum(looked_at, options.lanczos_steps, diagnosis);
+    }
+    diagnosis.method = !diagnosis.is_hermitian                            ? Method::bicgstab
+                       : diagnosis.definiteness == Definiteness::positive ? Method::cg
+                                                                          : Method::minres;
+    const SlabLayout layout = row_slabs(a.rows, mesh.ranks());
+    const SparseMatrix<T> on_mesh(mesh, looked_at, layout, run);
+    Trials<T> trials(mesh, Operator<T>::sparse(on_mesh), layout,
+                     static_cast<double>(figures.entries), options.rtol, run);
+    const std::vector<Candidate<T>> candidates = candidates_for(looked_at, diagnosis);
+    compare(trials, candidates, options, diagnosis);
+    if (diagnosis.method == Method::cg) {
+      const double inverse =
+          diagnosis.best < 0
+              ? 0.0
+              : trials.inverse_norm(candidates[static_cast<std::size_t>(diagnosis.best)],
+                                    options.trial_iterations);
+      if (inverse > 0.0) {
+        diagnosis.least_eigenvalue = std::min(diagnosis.least_eigenvalue, 1.0 / inverse);
+      }
+      if (diagnosis.least_eigenvalue > 0.0) {
+        take_condition(diagnosis, diagnosis.largest_eigenvalue, 1.0 / diagnosis.least_eigenvalue,
+                       unit_roundoff<T>);
+      }
+    }
+  }
+  add_words(diagnosis);
+  return diagnosis;
+}
+
+template <Scalar T>
+Diagnosis diagnose(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout,
+                   const Operator<T>* preconditioner, const DiagnoseOptions& options,
+                   const RunOptions& run) {
+  using namespace diagnosing;
+  require_valid(options);
+  Diagnosis diagnosis{.rows = layout.size(), .rtol = options.rtol};
+  Trials<T> trials(mesh, a, layout, 1.0, options.rtol, run);
+  const Candidate<T> plain{"no preconditioner", std::nullopt, 0.0};
+  // cg says by its status whether A is Hermitian and positive definite.
+  const Trial probe = trials.run(plain, Method::cg, options.lanczos_steps);
+  diagnosis.is_hermitian =
+      probe.status != Status::nonsymmetric_operator && probe.status != Status::nonfinite_operator;
+  diagnosis.definiteness = !diagnosis.is_hermitian                       ? Definiteness::unknown
+                           : probe.status == Status::indefinite_operator ? Definiteness::indefinite
+                                                                         : Definiteness::positive;
+  diagnosis.method = !diagnosis.is_hermitian                            ? Method::bicgstab
+                     : diagnosis.definiteness == Definiteness::positive ? Method::cg
+                                                                        : Method::minres;
+  if (probe.status != Status::nonfinite_operator) {
+    std::vector<Candidate<T>> candidates{plain};
+    if (preconditioner != nullptr) {
+      candidates.push_back({"the preconditioner that was given", *preconditioner, 1.0});
+    }
+    compare(trials, candidates, options, diagnosis);
+    if (diagnosis.method == Method::cg) {
+      diagnosis.condition = diagnosis.trials.front().condition;
+      diagnosis.attainable = unit_roundoff<T> * diagnosis.condition;
+    }
+  } else {
+    diagnosis.trials.push_back(probe);
+  }
+  add_words(diagnosis);
+  return diagnosis;
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                               \
+  template Diagnosis diagnose(Mesh&, const CsrMatrix<T>&, const DiagnoseOptions&,               \
+                              const RunOptions&);                                               \
+  template Diagnosis diagnose(Mesh&, const Operator<T>&, const SlabLayout&, const Operator<T>*, \
+                              const DiagnoseOptions&, const RunOptions&);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::krylov

@@ -1,0 +1,131 @@
+#include "krylov/trials.hpp"
+
+#include "core/each_dtype.hpp"
+#include "krylov/lanczos.hpp"
+#include "runtime/krylov/program.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+
+namespace shardsolve::krylov {
+
+template <Scalar T>
+Trials<T>::Trials(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout, double entries,
+                  double rtol, const RunOptions& run)
+    : mesh_(mesh), a_(a), b_(layout, 1), x_(layout, 1), entries_(entries), rtol_(rtol), run_(run) {
+  for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
+    for (std::int64_t i = 0; i < layout.width(rank); ++i) {
+      const std::int64_t row = layout.segment(rank).begin.value() + i;
+      const auto real = static_cast<RealOf<T>>(random_number(8, row));
+      if constexpr (is_complex<T>) {
+        b_.block(rank)(i, 0) = {real, static_cast<RealOf<T>>(random_number(9, row))};
+      } else {
+        b_.block(rank)(i, 0) = real;
+      }
+    }
+  }
+}
+
+template <Scalar T>
+Result Trials<T>::solve(const Candidate<T>& candidate, const Options& options) {
+  return candidate.preconditioner
+             ? krylov::solve(mesh_, a_, *candidate.preconditioner, b_, x_, options, run_)
+             : krylov::solve(mesh_, a_, b_, x_, options, run_);
+}
+
+template <Scalar T>
+Trial Trials<T>::run(const Candidate<T>& candidate, Method method, std::int64_t max_iterations) {
+  const Result result = solve(candidate, {.method = method,
+                                          .rtol = rtol_,
+                                          .max_iterations = max_iterations,
+                                          .log = method == Method::cg});
+  Trial trial{.name = candidate.name,
+              .method = method,
+              .status = result.status,
+              .iterations = result.iterations,
+              .residual = result.residual,
+              .condition = method == Method::cg ? condition_of(result.log) : 0.0,
+              .message = result.message};
+  const double products = method == Method::bicgstab ? 2.0 : 1.0;
+  trial.work = products * (entries_ + candidate.numbers);
+  trial.predicted_iterations = predicted_iterations(trial.condition, rtol_);
+  return trial;
+}
+
+template <Scalar T>
+double Trials<T>::inverse_norm(const Candidate<T>& candidate, std::int64_t max_iterations) {
+  constexpr int steps = 4;
+  const SlabLayout& layout = b_.layout();
+  double norm = 0.0;
+  for (int step = 0; step < steps; ++step) {
+    const Result result =
+        solve(candidate, {.method = Method::cg, .rtol = rtol_, .max_iterations = max_iterations});
+    if (!is_converged(result.status)) {
+      return 0.0;
+    }
+    // ||x|| / ||b||, then b = x / ||x||; added row after row, as on one rank
+    double of_x = 0.0;
+    double of_b = 0.0;
+    for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
+      for (std::int64_t i = 0; i < layout.width(rank); ++i) {
+        of_x = std::hypot(of_x, static_cast<double>(std::abs(x_.block(rank)(i, 0))));
+        of_b = std::hypot(of_b, static_cast<double>(std::abs(b_.block(rank)(i, 0))));
+      }
+    }
+    norm = std::max(norm, of_x / of_b);
+    for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
+      for (std::int64_t i = 0; i < layout.width(rank); ++i) {
+        b_.block(rank)(i, 0) = x_.block(rank)(i, 0) / static_cast<RealOf<T>>(of_x);
+      }
+    }
+  }
+  return norm;
+}
+
+std::int64_t predicted_iterations(double condition, double rtol) {
+  const double iterations = 0.5 * std::sqrt(condition) * std::log(2.0 / rtol);
+  return condition > 0.0 && iterations < 1e15 ? static_cast<std::int64_t>(std::ceil(iterations))
+                                              : 0;
+}
+
+double condition_of(const std::vector<LogRecord>& log) {
+  // T = L D L^T, D = 1 / alpha, L bidiagonal with sqrt(beta); Y. Saad (2003), section 6.7.3.
+  Tridiagonal ritz;
+  double alpha_before = 0.0;
+  double rho_before = 0.0;
+  for (const LogRecord& record : log) {
+    if (record.event == Event::residual_recomputed) {
+      continue;
+    }
+    const double alpha = record.alpha.real();
+    const double rho = record.rho.real();
+    if (record.event != Event::none || !(alpha > 0.0) || !(rho > 0.0)) {
+      break;
+    }
+    double diagonal = 1.0 / alpha;
+    if (ritz.size() > 0) {
+      const double beta = rho / rho_before;
+      diagonal += beta / alpha_before;
+      ritz.off_diagonal.push_back(std::sqrt(beta) / alpha_before);
+    }
+    ritz.diagonal.push_back(diagonal);
+    alpha_before = alpha;
+    rho_before = rho;
+  }
+  if (ritz.size() == 0) {
+    return 0.0;
+  }
+  const double least = eigenvalue(ritz, 0);
+  const double largest = eigenvalue(ritz, ritz.size() - 1);
+  return least > 0.0 && std::isfinite(largest) ? std::max(1.0, largest / least) : 0.0;
+}
+
+#define SHARDSOLVE_INSTANTIATE(T) template class Trials<T>;
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::krylov

@@ -1,0 +1,59 @@
+/// Short solves with a right-hand side of random numbers.
+#pragma once
+
+#include <shardsolve/diagnose.hpp>
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/krylov.hpp>
+#include <shardsolve/mesh.hpp>
+#include <shardsolve/run_options.hpp>
+#include <shardsolve/sharded.hpp>
+#include <shardsolve/slab_layout.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsolve::krylov {
+
+/// A preconditioner that is to be tried; none if it is empty.
+template <Scalar T>
+struct Candidate {
+  std::string name;
+  std::optional<Operator<T>> preconditioner;
+  double numbers = 0.0;  ///< multiplications of a product with it
+};
+
+/// Solves of one system with what it is given.
+template <Scalar T>
+class Trials {
+ public:
+  Trials(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout, double entries, double rtol,
+         const RunOptions& run);
+
+  /// One solve from 0.
+  Trial run(const Candidate<T>& candidate, Method method, std::int64_t max_iterations);
+
+  /// ||A^-1|| from below, for a Hermitian positive definite A: inverse iteration, each step a solve
+  /// by cg. 0 if one does not converge.
+  double inverse_norm(const Candidate<T>& candidate, std::int64_t max_iterations);
+
+ private:
+  Result solve(const Candidate<T>& candidate, const Options& options);
+
+  Mesh& mesh_;
+  Operator<T> a_;
+  RightHandSides<T> b_;
+  RightHandSides<T> x_;
+  double entries_;
+  double rtol_;
+  RunOptions run_;
+};
+
+/// Iterations that cg needs at most for a condition number.
+std::int64_t predicted_iterations(double condition, double rtol);
+
+/// The condition of M A from the coefficients of cg, before it was restarted; 0 if there are none.
+double condition_of(const std::vector<LogRecord>& log);
+
+}  // namespace shardsolve::krylov
