@@ -1,0 +1,26 @@
+/// The options of Krylov solves, and what they come to.
+#pragma once
+
+#include "options.hpp"
+
+#include <shardsolve/krylov_files.hpp>
+
+#include <CLI/CLI.hpp>
+
+namespace shardsolve::cli {
+
+/// Which method, preconditioner, tolerances and limits.
+void add_krylov_options(CLI::App& command, Options& options);
+/// Files beside A, b and x.
+void add_krylov_files(CLI::App& command, Options& options);
+
+/// Throws Error(invalid_argument) if an option was given that means nothing for a dense matrix.
+void refuse_krylov_options(const Options& options);
+/// Likewise for a sparse one.
+void refuse_dense_options(const Options& options);
+
+/// Sets in `request`, whose n is known, what the options ask for; the rest stays. Throws
+/// Error(invalid_argument) if they do not go together.
+void take_request(const Options& options, krylov::Request& request);
+
+}  // namespace shardsolve::cli
