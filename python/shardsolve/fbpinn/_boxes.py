@@ -24,11 +24,15 @@ class Boxes:
         centers: (count, dimensions), float64.
         half_widths: (count, dimensions), float64, positive.
         domain: (dimensions, 2), float64: the least and the greatest coordinate of each axis.
+        counts: Boxes along each axis; None if they are not regular.
+        levels: The boxes that are added level by level, these first.
     """
 
     centers: np.ndarray
     half_widths: np.ndarray
     domain: np.ndarray
+    counts: tuple[int, ...] | None
+    levels: tuple[Boxes, ...]
 
     def __init__(
         self,
@@ -71,6 +75,7 @@ class Boxes:
             for (low, high), n in zip(limits, number, strict=True)
         ]
         self._set(_grid(along), np.tile(wide / 2 * distance, (int(number.prod()), 1)), limits)
+        self.counts = tuple(int(n) for n in number)
 
     @classmethod
     def from_arrays(
@@ -119,13 +124,28 @@ class Boxes:
 
     def _set(self, centers: np.ndarray, half_widths: np.ndarray, domain: np.ndarray) -> None:
         self.centers, self.half_widths, self.domain = centers, half_widths, domain
+        self.counts, self.levels = None, (self,)
         for array in (centers, half_widths, domain):
             array.flags.writeable = False
 
+    def with_level(self, level: Boxes) -> Boxes:
+        """These boxes and others over the same domain, such as a few large ones.
+
+        The windows of each level sum to 1 by themselves, and the solution is the sum of all.
+        """
+        if level.dimensions != self.dimensions:
+            raise ValueError(
+                f"a level with {level.dimensions} axes given; {self.dimensions} are accepted"
+            )
+        both = type(self).__new__(type(self))
+        both._set(self.centers, self.half_widths, self.domain)
+        both.counts, both.levels = self.counts, (*self.levels, *level.levels)
+        return both
+
     @property
     def count(self) -> int:
-        """How many boxes there are."""
-        return len(self.centers)
+        """How many boxes there are, of all levels."""
+        return sum(len(level.centers) for level in self.levels)
 
     @property
     def dimensions(self) -> int:

@@ -60,7 +60,7 @@ class Axes:
     def orders(self, most: int = MOST_ORDER) -> list[Order]:
         """All up to a total order, the value first."""
         every = itertools.product(range(most + 1), repeat=len(self.names))
-        return sorted((order for order in every if sum(order) <= most), key=lambda o: (sum(o), o))
+        return sorted((order for order in every if sum(order) <= most), key=_place)
 
 
 class Point:
@@ -134,7 +134,12 @@ def closure(orders: Sequence[Order]) -> list[Order]:
     below = {
         lower for order in orders for lower in itertools.product(*(range(n + 1) for n in order))
     }
-    return sorted(below, key=lambda order: (sum(order), order))
+    return sorted(below, key=_place)
+
+
+def _place(order: Order) -> tuple[int, tuple[int, ...]]:
+    """As the library sorts them: u, u_x, u_y, u_xx, u_xy, u_yy."""
+    return sum(order), tuple(-n for n in order)
 
 
 def constrained(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-ACTIVATIONS = ("tanh", "sin", "gaussian", "swish")
+# In the order of fbpinn::Activation.
+ACTIVATIONS = ("tanh", "sin", "sigmoid", "softplus", "gaussian", "silu")
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,8 @@ class Mlp:
 
     Attributes:
         widths: Units of each hidden layer.
-        activation: "tanh", "sin", "gaussian" (exp(-z^2)) or "swish" (z / (1 + exp(-z))).
+        activation: "tanh", "sin", "sigmoid" (1 / (1 + exp(-z))), "softplus" (log(1 + exp(z))),
+            "gaussian" (exp(-z^2)) or "silu" (z / (1 + exp(-z))).
         scale: Of the hidden weights. Larger ones make functions that change faster in a box.
     """
 
@@ -41,23 +43,3 @@ class Mlp:
             )
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale={self.scale} given: a number above 0 is accepted")
-
-    @property
-    def columns(self) -> int:
-        """Numbers of the last layer: a weight for each unit, and the constant."""
-        return self.widths[-1] + 1
-
-    def hidden(self, boxes: int, dimensions: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Weights (boxes, units, inputs) and biases (boxes, units) of each hidden layer."""
-        random = np.random.default_rng(seed)
-        layers, inputs = [], dimensions
-        for units in self.widths:
-            largest = self.scale / np.sqrt(inputs)
-            layers.append(
-                (
-                    random.uniform(-largest, largest, (boxes, units, inputs)),
-                    random.uniform(-largest, largest, (boxes, units)),
-                )
-            )
-            inputs = units
-        return layers

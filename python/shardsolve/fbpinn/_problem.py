@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from shardsolve.fbpinn._boxes import Boxes
 from shardsolve.fbpinn._jet import (
@@ -23,6 +24,7 @@ from shardsolve.fbpinn._jet import (
 )
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._terms import Boundary, Data, Interior
+from shardsolve.fbpinn._train import LeastSquares, Plan, Run, plan, train
 
 Term = Interior | Boundary | Data
 Constrain = Callable[[Point, object], object]
@@ -49,20 +51,23 @@ class Prepared:
     residual: Callable[[jax.Array, jax.Array], jax.Array]
 
     @functools.cached_property
-    def linearised(self) -> Callable[[jax.Array, jax.Array, jax.Array], tuple]:
-        """Points, jets and values to residuals and their derivatives in the jets, all weighted.
+    def residuals(self) -> Callable[[jax.Array, jax.Array], jax.Array]:
+        """(points, dimensions), (points, fields, orders) to (points, equations); compiled."""
+        return jax.jit(jax.vmap(self.residual))
 
-        (points, dimensions), (points, fields, orders), (points, equations) to (points, equations)
-        and (points, equations, fields, orders).
-        """
+    @functools.cached_property
+    def linearised(self) -> Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
+        """The same, and the derivatives by the jets, (points, equations, fields, orders)."""
 
-        def at(point: jax.Array, jets: jax.Array, value: jax.Array) -> tuple:
-            def weighted(jets: jax.Array) -> jax.Array:
-                return self.weight * (self.residual(point, jets) - value)
+        def at(point: jax.Array, jets: jax.Array) -> tuple[jax.Array, jax.Array]:
+            def residual(jets: jax.Array) -> tuple[jax.Array, jax.Array]:
+                value = self.residual(point, jets)
+                return value, value
 
-            return weighted(jets), jax.jacfwd(weighted)(jets)
+            derivatives, value = jax.jacfwd(residual, has_aux=True)(jets)
+            return value, derivatives
 
-        return jax.vmap(at)
+        return jax.jit(jax.vmap(at))
 
 
 class Problem:
@@ -133,32 +138,55 @@ class Problem:
                 )
         names = [f"terms[{number}], {type(term).__name__}" for number, term in enumerate(terms)]
         traced = [self._trace(name, term) for name, term in zip(names, terms, strict=True)]
-        read = sorted({order for wanted, _ in traced for order in wanted})
-        everything = [*read, (0,) * boxes.dimensions]
-        self.orders = (
-            closure(everything)
-            if constrain
-            else sorted(set(everything), key=lambda order: (sum(order), order))
+        self.orders = closure(
+            [(0,) * boxes.dimensions, *(order for wanted, _ in traced for order in wanted)]
         )
         self.prepared = [
             self._prepare(name, term, wanted, equations)
             for name, term, (wanted, equations) in zip(names, terms, traced, strict=True)
         ]
 
-    def solution(self, point: jax.Array, jets: jax.Array, wanted: Sequence[Order]) -> jax.Array:
+    def train(self, how: LeastSquares | None = None, *, mesh: Mesh | None = None) -> Run:
+        """Finds the solution.
+
+        Args:
+            how: `LeastSquares()` by default.
+            mesh: Devices of the CPU, as many as threads are to share the boxes; by default one for
+                each core. The bits do not depend on it.
+
+        Raises:
+            ValueError: If a point lies in no box, a box has no point, or a residual is not finite
+                or does not depend on u; each named.
+            TypeError: If 64-bit numbers are off.
+        """
+        return train(self, LeastSquares() if how is None else how, mesh)
+
+    def plan(self) -> Plan:
+        """What training by least squares will need: memory, and work in three ways."""
+        return plan(self)
+
+    def solution(
+        self,
+        point: jax.Array,
+        jets: jax.Array,
+        wanted: Sequence[Order],
+        given: Sequence[Order] | None = None,
+    ) -> jax.Array:
         """Derivatives of the solution at a point from those of the sum of the networks.
 
         Args:
             point: (dimensions,).
-            jets: (fields, orders of the problem).
-            wanted: Orders among those of the problem.
+            jets: (fields, given).
+            wanted: Orders among those given.
+            given: By default those of the problem.
 
         Returns:
             (fields, wanted).
         """
+        given = self.orders if given is None else given
         if self.constrain is None:
-            return jets[:, jnp.asarray([self.orders.index(order) for order in wanted])]
-        return constrained(self._constrain, point, jets, self.orders, wanted)
+            return jets[:, jnp.asarray([given.index(order) for order in wanted])]
+        return constrained(self._constrain, point, jets, given, wanted)
 
     def _constrain(self, point: jax.Array, values: Sequence[jax.Array]) -> Sequence[jax.Array]:
         given = self.constrain(Point(self.axes, point), values_of(self.fields, values))
