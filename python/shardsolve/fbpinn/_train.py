@@ -205,7 +205,7 @@ class Run:
         reference: Callable[[Point], jax.Array] | np.ndarray,
         points: np.ndarray | None = None,
     ) -> float:
-        """mean |u - reference| / standard deviation of the reference, on other points.
+        """Mean |u - reference| / standard deviation of the reference, on other points.
 
         Args:
             reference: The true solution at a point x, any JAX code, as in a residual; or its values
@@ -440,7 +440,7 @@ class _Given:
         fields, orders = len(self._problem.fields), len(self._problem.orders)
         axes, equations = self._problem.boxes.dimensions, term.equations
 
-        def linearise(count: int, points, jets, r, a) -> int:  # noqa: ANN001 (pointers)
+        def linearise(count: int, points, jets, r, a) -> int:
             try:
                 arrays = (
                     np.ctypeslib.as_array(points, (count, axes)),
