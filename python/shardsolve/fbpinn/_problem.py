@@ -24,7 +24,7 @@ from shardsolve.fbpinn._jet import (
 )
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._terms import Boundary, Data, Interior
-from shardsolve.fbpinn._train import LeastSquares, Plan, Run, plan, train
+from shardsolve.fbpinn._train import LeastSquares, Plan, Run, on_cpu, plan, train
 
 Term = Interior | Boundary | Data
 Constrain = Callable[[Point, object], object]
@@ -128,6 +128,10 @@ class Problem:
         self.net = Mlp([16]) if net is None else net
         self.constrain = constrain
         self.seed = seed
+        if constrain is not None:
+            point = jax.ShapeDtypeStruct((boxes.dimensions,), np.float64)
+            values = [jax.ShapeDtypeStruct((), np.float64)] * len(self.fields)
+            jax.eval_shape(self._constrain, point, values)
         if not terms:
             raise ValueError("terms=[] given: pass at least one Interior, Boundary or Data")
         for number, term in enumerate(terms):
@@ -164,6 +168,25 @@ class Problem:
     def plan(self) -> Plan:
         """What training by least squares will need: memory, and work in three ways."""
         return plan(self)
+
+    def values(self, function: Callable[[Point], object], points: np.ndarray) -> np.ndarray:
+        """A function of a point x, any JAX code, such as a known solution, at many points.
+
+        Args:
+            function: Gives a number, or several in a tuple.
+            points: (points, dimensions), or (points,) along one axis.
+
+        Returns:
+            (points,), float64, or (points, several).
+        """
+
+        def at(point: jax.Array) -> jax.Array:
+            value = function(Point(self.axes, point))
+            return jnp.stack(list(value)) if isinstance(value, (tuple, list)) else value
+
+        given = np.asarray(points, np.float64).reshape(len(points), self.boxes.dimensions)
+        with on_cpu():
+            return np.asarray(jax.jit(jax.vmap(at))(given), np.float64)
 
     def solution(
         self,

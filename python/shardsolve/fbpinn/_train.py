@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
 from shardsolve import _library
 from shardsolve._records import VERDICT_WORDS, Status, raise_if_failed
-from shardsolve.fbpinn._jet import Order, Point, closure
+from shardsolve.fbpinn._jet import Order, closure
 from shardsolve.fbpinn._net import ACTIVATIONS
 
 if TYPE_CHECKING:
+    from shardsolve.fbpinn._jet import Point
     from shardsolve.fbpinn._problem import Prepared, Problem
 
 _DOUBLES = ctypes.POINTER(ctypes.c_double)
@@ -193,7 +193,7 @@ class Run:
         )
         kept = closure(orders)
         places = [kept.index(order) for order in orders]
-        with _on_cpu():
+        with on_cpu():
             for first in range(0, len(given), chunk):
                 part = given[first : first + chunk]
                 jets = self._jets(part, kept)[:, :, places]
@@ -221,20 +221,7 @@ class Run:
                 )
             points = boxes.grid([6 * n for n in boxes.counts])
         u = self.evaluate(points).reshape(len(points), -1)
-        true = reference
-        if callable(reference):
-
-            def at(point: jax.Array) -> jax.Array:
-                value = reference(Point(self.problem.axes, point))
-                return (
-                    jnp.stack([jnp.asarray(one) for one in value])
-                    if isinstance(value, (tuple, list))
-                    else jnp.asarray(value)[None]
-                )
-
-            given = np.asarray(points, np.float64).reshape(len(points), -1)
-            with _on_cpu():
-                true = np.asarray(jax.jit(jax.vmap(at))(given))
+        true = self.problem.values(reference, points) if callable(reference) else reference
         true = np.asarray(true, np.float64).reshape(len(points), -1)
         if true.shape != u.shape:
             raise ValueError(f"the reference has shape {true.shape}; {u.shape} is accepted")
@@ -324,7 +311,8 @@ def _raise(verdict: np.ndarray) -> None:
     raise_if_failed(verdict)
 
 
-def _on_cpu() -> jax.default_device:
+def on_cpu() -> jax.default_device:
+    """Whose work it is to call the user's functions."""
     return jax.default_device(jax.local_devices(backend="cpu")[0])
 
 
@@ -449,7 +437,7 @@ class _Given:
                 to = [np.ctypeslib.as_array(r, (count, equations))]
                 if a:
                     to.append(np.ctypeslib.as_array(a, (count, equations, fields, orders)))
-                with _on_cpu():
+                with on_cpu():
                     results = _padded(term.linearised if a else term.residuals, count, *arrays)
                 for array, result in zip(to, results, strict=True):
                     array[...] = result
