@@ -1,0 +1,340 @@
+// shardsolve_bench_fbpinn: networks in boxes, trained by least squares, beside classical methods.
+//
+// The problems have exact or reference solutions; errors are mean |u - exact| / std(exact) on
+// points that training has not seen. Times are those of whole calls, the least of several rounds:
+// the machine may be shared.
+
+#include <shardsolve/fbpinn.hpp>
+#include <shardsolve/mesh.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <iostream>
+#include <limits>
+#include <numbers>
+#include <string>
+#include <vector>
+
+namespace shardsolve::bench {
+namespace {
+
+namespace fb = fbpinn;
+using std::numbers::pi;
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string problem = "laplace";
+  std::int64_t boxes = 16;
+  std::int64_t units = 16;
+  std::int64_t side = 8;  ///< points along each axis for each box
+  std::int64_t ranks = 4;
+  std::int64_t rounds = 3;
+  double frequency = 16;
+  std::uint64_t seed = 0;
+  double scale = 1.0;
+  bool plan = false;
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// u = mean over w = 2, 4, ..., of sin(w pi x) sin(w pi y).
+struct Multiscale {
+  std::vector<double> frequencies;
+
+  explicit Multiscale(double largest) {
+    for (double w = 2; w <= largest; w *= 2) {
+      frequencies.push_back(w);
+    }
+  }
+  double solution(double x, double y) const {
+    double sum = 0;
+    for (const double w : frequencies) {
+      sum += std::sin(w * pi * x) * std::sin(w * pi * y);
+    }
+    return sum / static_cast<double>(frequencies.size());
+  }
+  /// -(u_xx + u_yy)
+  double source(double x, double y) const {
+    double sum = 0;
+    for (const double w : frequencies) {
+      sum += w * w * std::sin(w * pi * x) * std::sin(w * pi * y);
+    }
+    return 2 * pi * pi * sum / static_cast<double>(frequencies.size());
+  }
+  double x_derivative(double x, double y) const {
+    double sum = 0;
+    for (const double w : frequencies) {
+      sum += w * pi * std::cos(w * pi * x) * std::sin(w * pi * y);
+    }
+    return sum / static_cast<double>(frequencies.size());
+  }
+};
+
+/// A problem, and points with the values that u should have there.
+struct Case {
+  fb::Problem problem;
+  std::vector<double> points;
+  std::vector<double> reference;
+};
+
+Case multiscale(const Options& options, bool nonlinear) {
+  const Multiscale exact(options.frequency);
+  const std::int64_t m = options.boxes;
+  const std::vector<fb::Interval> square{{0, 1}, {0, 1}};
+  fb::Problem problem(fb::Boxes::regular(square, {m, m}, 2.9), {.hidden = {options.units}});
+  problem.constrain([s = 1 / options.frequency](auto x, auto u) {
+    return fb::tanh(x[0] / s) * fb::tanh((1 - x[0]) / s) * fb::tanh(x[1] / s) *
+           fb::tanh((1 - x[1]) / s) * u;
+  });
+  const std::int64_t n = options.side * m;
+  if (nonlinear) {
+    problem.add("interior", fb::grid(square, {n, n}), [exact](fb::Position x, const auto& u) {
+      const double f =
+          -exact.source(x[0], x[1]) + exact.solution(x[0], x[1]) * exact.x_derivative(x[0], x[1]);
+      return u(0, 0) + u(1, 1) + u() * u(0) - f;
+    });
+  } else {
+    problem.add("interior", fb::grid(square, {n, n}), [exact](fb::Position x, const auto& u) {
+      return u(0, 0) + u(1, 1) + exact.source(x[0], x[1]);
+    });
+  }
+  Case result{std::move(problem), fb::grid(square, {6 * m, 6 * m}), {}};
+  for (std::size_t p = 0; p < result.points.size(); p += 2) {
+    result.reference.push_back(exact.solution(result.points[p], result.points[p + 1]));
+  }
+  return result;
+}
+
+/// u'' + 2 d u' + w0^2 u = 0, u(0) = 1, u'(0) = 0.
+Case oscillator(const Options& options) {
+  const double d = 2;
+  const double w0 = 60;
+  const std::int64_t m = options.boxes;
+  fb::Problem problem(fb::Boxes::regular({{0, 1}}, {m}, 2.9), {.hidden = {options.units}});
+  problem.add("interior", fb::grid({{0, 1}}, {options.side * m}),
+              [=](fb::Position, const auto& u) { return u(0, 0) + 2 * d * u(0) + w0 * w0 * u(); });
+  problem.add("start", {0.0}, [](fb::Position, const auto& u) { return u() - 1; }, 1e3);
+  problem.add("rest", {0.0}, [](fb::Position, const auto& u) { return u(0); }, 10);
+  Case result{std::move(problem), fb::grid({{0, 1}}, {50 * m}), {}};
+  const double w = std::sqrt(w0 * w0 - d * d);
+  const double phi = std::atan(-d / w);
+  for (const double t : result.points) {
+    result.reference.push_back(std::exp(-d * t) * std::cos(phi + w * t) / std::cos(phi));
+  }
+  return result;
+}
+
+/// u_tt = u_xx + u_yy on [-1, 1]^2 x [0, 1], u(0) four Gaussians, u_t(0) = 0.
+struct Waves {
+  static constexpr double width = 0.2;
+  static constexpr double centers[4][2] = {{-0.4, -0.3}, {0.4, -0.2}, {-0.2, 0.4}, {0.3, 0.4}};
+  static constexpr double heights[4] = {1.0, -0.8, 0.6, -0.5};
+
+  template <class S>
+  static S start(const S& x, const S& y) {
+    S sum(0.0);
+    for (int i = 0; i < 4; ++i) {
+      const S a = (x - centers[i][0]) / width;
+      const S b = (y - centers[i][1]) / width;
+      sum = sum + heights[i] * fb::exp((a * a + b * b) * -0.5);
+    }
+    return sum;
+  }
+};
+
+/// By finite differences of order 8 in space and a Taylor step of order 4 in time, on n^2 points of
+/// [-3, 3]^2, which no wave leaves in time 1: values on the inner square at several times.
+class WaveReference {
+ public:
+  explicit WaveReference(std::int64_t n) : n_(n), h_(6.0 / static_cast<double>(n)) {
+    u_.resize(static_cast<std::size_t>(n * n));
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t j = 0; j < n; ++j) {
+        u_[static_cast<std::size_t>(i * n + j)] = Waves::start(place(i), place(j));
+      }
+    }
+  }
+  double place(std::int64_t i) const { return -3 + static_cast<double>(i) * h_; }
+  std::int64_t size() const { return n_; }
+
+  /// Values at t = 1 / steps, 2 / steps, ..., each after `substeps` of the scheme.
+  std::vector<std::vector<double>> run(int steps, int substeps) const {
+    const double dt = 1.0 / (steps * substeps);
+    std::vector<double> now = u_;
+    std::vector<double> before = advance(u_, dt, 0.5);  // u_t = 0: u(-dt) = u(dt)
+    std::vector<std::vector<double>> result;
+    for (int step = 0; step < steps; ++step) {
+      for (int i = 0; i < substeps; ++i) {
+        std::vector<double> next = advance(now, dt, 1.0);
+        for (std::size_t k = 0; k < next.size(); ++k) {
+          next[k] += now[k] - before[k];
+        }
+        before = std::move(now);
+        now = std::move(next);
+      }
+      result.push_back(now);
+    }
+    return result;
+  }
+
+ private:
+  std::vector<double> laplacian(const std::vector<double>& u) const {
+    constexpr double c[5] = {-205.0 / 72, 8.0 / 5, -1.0 / 5, 8.0 / 315, -1.0 / 560};
+    std::vector<double> result(u.size());
+    const double scale = 1 / (h_ * h_);
+    for (std::int64_t i = 0; i < n_; ++i) {
+      for (std::int64_t j = 0; j < n_; ++j) {
+        double sum = 2 * c[0] * u[static_cast<std::size_t>(i * n_ + j)];
+        for (std::int64_t k = 1; k <= 4; ++k) {
+          const std::int64_t up = (i + k) % n_;
+          const std::int64_t down = (i - k + n_) % n_;
+          const std::int64_t right = (j + k) % n_;
+          const std::int64_t left = (j - k + n_) % n_;
+          sum += c[k] * (u[static_cast<std::size_t>(up * n_ + j)] +
+                         u[static_cast<std::size_t>(down * n_ + j)] +
+                         u[static_cast<std::size_t>(i * n_ + right)] +
+                         u[static_cast<std::size_t>(i * n_ + left)]);
+        }
+        result[static_cast<std::size_t>(i * n_ + j)] = scale * sum;
+      }
+    }
+    return result;
+  }
+  /// u + weight (dt^2 L u + dt^4 / 12 L^2 u).
+  std::vector<double> advance(const std::vector<double>& u, double dt, double weight) const {
+    const std::vector<double> once = laplacian(u);
+    const std::vector<double> twice = laplacian(once);
+    std::vector<double> result(u.size());
+    for (std::size_t k = 0; k < u.size(); ++k) {
+      result[k] = u[k] + weight * (dt * dt * once[k] + dt * dt * dt * dt / 12 * twice[k]);
+    }
+    return result;
+  }
+
+  std::int64_t n_;
+  double h_;
+  std::vector<double> u_;
+};
+
+Case wave(const Options& options) {
+  const std::int64_t m = options.boxes;
+  const std::vector<fb::Interval> domain{{-1, 1}, {-1, 1}, {0, 1}};
+  fb::Problem problem(fb::Boxes::regular(domain, {m, m, m}, 2.9), {.hidden = {options.units}});
+  // u = start + (growth in time, 0 with its derivative at t = 0) v
+  problem.constrain([](auto x, auto v) {
+    const auto growth = fb::tanh(4 * x[2]);
+    return Waves::start(x[0], x[1]) + growth * growth * v;
+  });
+  const std::int64_t n = options.side * m;
+  problem.add("interior", fb::grid(domain, {n, n, n}),
+              [](fb::Position, const auto& u) { return u(2, 2) - u(0, 0) - u(1, 1); });
+  Case result{std::move(problem), {}, {}};
+  const WaveReference reference(300);
+  constexpr int times = 5;
+  const auto values = reference.run(times, 20);
+  for (int t = 0; t < times; ++t) {
+    for (std::int64_t i = 0; i < reference.size(); ++i) {
+      for (std::int64_t j = 0; j < reference.size(); ++j) {
+        const double x = reference.place(i);
+        const double y = reference.place(j);
+        if (std::abs(x) <= 1 && std::abs(y) <= 1) {
+          result.points.insert(result.points.end(), {x, y, (t + 1.0) / times});
+          result.reference.push_back(values[static_cast<std::size_t>(t)]
+                                           [static_cast<std::size_t>(i * reference.size() + j)]);
+        }
+      }
+    }
+  }
+  return result;
+}
+
+Case case_of(const Options& options) {
+  if (options.problem == "oscillator") {
+    return oscillator(options);
+  }
+  if (options.problem == "wave") {
+    return wave(options);
+  }
+  return multiscale(options, options.problem == "nonlinear");
+}
+
+void measure(const Options& options) {
+  Mesh mesh = options.ranks == 0 ? Mesh::serial() : Mesh::host(options.ranks);
+  const Case made = case_of(options);
+  if (options.plan) {
+    std::cout << fb::plan_least_squares(made.problem).text();
+  }
+  double least = std::numeric_limits<double>::infinity();
+  fb::LeastSquaresOptions training;
+  training.seed = options.seed;
+  training.hidden_scale = options.scale;
+  for (std::int64_t round = 0; round < options.rounds; ++round) {
+    const fb::Trained trained = fb::least_squares(mesh, made.problem, training);
+    const auto start = Clock::now();
+    const double error = fb::relative_error(trained.evaluate(mesh, made.points), made.reference);
+    const double evaluation = seconds_since(start);
+    if (trained.outcome.seconds < least) {
+      least = trained.outcome.seconds;
+      const fb::TrainingTimes& t = trained.times;
+      fmt::print(
+          "{} {}: {} boxes, K={}, {} rows, kept {} of {} columns ({:.1f} rows each)\n"
+          "  {}, error {:.2e}, loss {:.2e}, certificate {:.1e}, condition {:.1e}, shift "
+          "{:.0e}, {} refinements, losses {::.2e}\n"
+          "  {:.3f} s: geometry {:.3f}, residual {:.3f}, rows {:.3f}, factor {:.3f}, solve "
+          "{:.3f}; evaluation {:.3f}\n"
+          "  flops: nested dissection {:.2e} (largest front {}), band {:.2e}, dense {:.2e}\n",
+          options.problem, options.boxes, made.problem.boxes().count(), options.units, trained.rows,
+          trained.kept(), trained.columns,
+          static_cast<double>(trained.rows) / static_cast<double>(trained.columns),
+          name(trained.outcome.status), error, trained.loss, trained.certificate, trained.condition,
+          trained.shift, trained.refinements, trained.losses, least, t.geometry, t.residual, t.rows,
+          t.factor, t.solve, evaluation, trained.costs.nested_dissection.flops,
+          trained.costs.nested_dissection.largest, trained.costs.band.flops,
+          trained.costs.dense.flops);
+      for (const std::string& warning : trained.warnings) {
+        fmt::print("  warning: {}\n", warning);
+      }
+      std::fflush(stdout);
+    }
+  }
+}
+
+int run(int argc, char** argv) {
+  Options options;
+  CLI::App app{"Networks in boxes, trained by least squares"};
+  app.add_option("--problem", options.problem)
+      ->check(CLI::IsMember({"laplace", "nonlinear", "oscillator", "wave"}));
+  app.add_option("--boxes", options.boxes, "along each axis");
+  app.add_option("--units", options.units, "K, of the hidden layer");
+  app.add_option("--side", options.side, "points along each axis for each box");
+  app.add_option("--ranks", options.ranks, "0: the calling thread");
+  app.add_option("--rounds", options.rounds);
+  app.add_option("--frequency", options.frequency, "the largest");
+  app.add_option("--seed", options.seed);
+  app.add_option("--scale", options.scale, "of the random hidden weights");
+  app.add_flag("--plan", options.plan);
+  CLI11_PARSE(app, argc, argv);
+  measure(options);
+  return 0;
+}
+
+}  // namespace
+}  // namespace shardsolve::bench
+
+int main(int argc, char** argv) {
+  try {
+    return shardsolve::bench::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}
