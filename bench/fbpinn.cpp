@@ -97,13 +97,13 @@ Case multiscale(const Options& options, bool nonlinear) {
   });
   const std::int64_t n = options.side * m;
   if (nonlinear) {
-    problem.add("interior", fb::grid(square, {n, n}), [exact](fb::Position x, const auto& u) {
+    problem.add("interior", fb::grid(square, {n, n}), [exact](fb::Coordinates x, const auto& u) {
       const double f =
           -exact.source(x[0], x[1]) + exact.solution(x[0], x[1]) * exact.x_derivative(x[0], x[1]);
       return u(0, 0) + u(1, 1) + u() * u(0) - f;
     });
   } else {
-    problem.add("interior", fb::grid(square, {n, n}), [exact](fb::Position x, const auto& u) {
+    problem.add("interior", fb::grid(square, {n, n}), [exact](fb::Coordinates x, const auto& u) {
       return u(0, 0) + u(1, 1) + exact.source(x[0], x[1]);
     });
   }
@@ -120,10 +120,11 @@ Case oscillator(const Options& options) {
   const double w0 = 60;
   const std::int64_t m = options.boxes;
   fb::Problem problem(fb::Boxes::regular({{0, 1}}, {m}, 2.9), {.hidden = {options.units}});
-  problem.add("interior", fb::grid({{0, 1}}, {options.side * m}),
-              [=](fb::Position, const auto& u) { return u(0, 0) + 2 * d * u(0) + w0 * w0 * u(); });
-  problem.add("start", {0.0}, [](fb::Position, const auto& u) { return u() - 1; }, 1e3);
-  problem.add("rest", {0.0}, [](fb::Position, const auto& u) { return u(0); }, 10);
+  problem.add(
+      "interior", fb::grid({{0, 1}}, {options.side * m}),
+      [=](fb::Coordinates, const auto& u) { return u(0, 0) + 2 * d * u(0) + w0 * w0 * u(); });
+  problem.add("start", {0.0}, [](fb::Coordinates, const auto& u) { return u() - 1; }, 1e3);
+  problem.add("rest", {0.0}, [](fb::Coordinates, const auto& u) { return u(0); }, 10);
   Case result{std::move(problem), fb::grid({{0, 1}}, {50 * m}), {}};
   const double w = std::sqrt(w0 * w0 - d * d);
   const double phi = std::atan(-d / w);
@@ -236,7 +237,7 @@ Case wave(const Options& options) {
   });
   const std::int64_t n = options.side * m;
   problem.add("interior", fb::grid(domain, {n, n, n}),
-              [](fb::Position, const auto& u) { return u(2, 2) - u(0, 0) - u(1, 1); });
+              [](fb::Coordinates, const auto& u) { return u(2, 2) - u(0, 0) - u(1, 1); });
   Case result{std::move(problem), {}, {}};
   const WaveReference reference(300);
   constexpr int times = 5;

@@ -5,7 +5,7 @@
 ///     fb::Problem problem(fb::Boxes::regular({{0, 1}, {0, 1}}, {16, 16}, 2.9), {.hidden = {32}});
 ///     problem.constrain([](auto x, auto u) { return fb::sin(pi * x[0]) * fb::sin(pi * x[1]) * u;
 ///     }); problem.add("interior", fb::grid({{0, 1}, {0, 1}}, {192, 192}),
-///                 [](fb::Position x, auto u) { return u(0, 0) + u(1, 1) + f(x[0], x[1]); });
+///                 [](fb::Coordinates x, auto u) { return u(0, 0) + u(1, 1) + f(x[0], x[1]); });
 ///     const fb::Trained trained = fb::least_squares(mesh, problem);
 ///     const std::vector<double> u = trained.evaluate(mesh, points);
 #pragma once
@@ -33,7 +33,7 @@
 namespace shardsolve::fbpinn {
 
 /// The coordinates of one point.
-using Position = std::span<const double>;
+using Coordinates = std::span<const double>;
 
 /// Which derivatives of which field a function has read, while that is recorded.
 struct JetReads {
@@ -122,7 +122,7 @@ struct Equations<std::array<S, n>> {
 };
 
 template <class F, class S>
-using ResultOf = std::remove_cvref_t<std::invoke_result_t<const F&, Position, const Jets<S>&>>;
+using ResultOf = std::remove_cvref_t<std::invoke_result_t<const F&, Coordinates, const Jets<S>&>>;
 
 /// Directions that are differentiated along at a time.
 inline constexpr int directions = 6;
@@ -143,7 +143,7 @@ Residual make_residual(F function) {
   residual.record = [function](const double* point, int fields, JetReads& reads) {
     const JetSet all = JetSet::full(reads.axes, most_order);
     const std::vector<double> zeros(static_cast<std::size_t>(fields * all.size()), 0.0);
-    function(Position(point, static_cast<std::size_t>(reads.axes)),
+    function(Coordinates(point, static_cast<std::size_t>(reads.axes)),
              Jets<double>(all, fields, zeros.data(), &reads));
   };
   residual.evaluate = [function](const PointBatch& batch, double* r) {
@@ -151,7 +151,7 @@ Residual make_residual(F function) {
     const std::int64_t size = batch.fields * batch.set->size();
     for (std::int64_t p = 0; p < batch.count; ++p) {
       const auto result =
-          function(Position(batch.points + p * batch.set->axes(), axes),
+          function(Coordinates(batch.points + p * batch.set->axes(), axes),
                    Jets<double>(*batch.set, batch.fields, batch.jets + p * size, nullptr));
       for (int e = 0; e < Result::count; ++e) {
         r[p * Result::count + e] = Result::get(result, e);
@@ -172,7 +172,7 @@ Residual make_residual(F function) {
             jet.slope[static_cast<std::size_t>(d - first)] = 1.0;
           }
         }
-        const auto result = function(Position(batch.points + p * batch.set->axes(), axes),
+        const auto result = function(Coordinates(batch.points + p * batch.set->axes(), axes),
                                      Jets<Slopes>(*batch.set, batch.fields, jets.data(), nullptr));
         for (int e = 0; e < Result::count; ++e) {
           const Slopes& value = Linear::get(result, e);
@@ -262,7 +262,7 @@ class SHARDSOLVE_EXPORT Problem {
   void constrain(F function) {
     set_constraint(detail::make_constraint(std::move(function)));
   }
-  /// A term of the loss: `function` takes a Position and Jets and returns the residual there, a
+  /// A term of the loss: `function` takes a Coordinates and Jets and returns the residual there, a
   /// number made of what it reads in the jets, or a std::array of several. It must not depend on
   /// anything else that changes, and may be called from several threads. `points`: axes numbers for
   /// each. Throws Error(invalid_argument) if there are no points, their number does not fit, the
@@ -312,7 +312,8 @@ struct LeastSquaresOptions {
   double rank_tolerance = 1e-12;
   /// Gauss-Newton: most linear problems that are solved.
   int most_iterations = 30;
-  /// It ends when a step changes the residual by less than this share of it.
+  /// It ends when a step would change the residual by less than this share of it, or has made the
+  /// loss smaller by less than 1e-4 of it.
   double tolerance = 1e-5;
 };
 

@@ -151,10 +151,9 @@ class Training {
       }
       const bool is_last = std::sqrt(moved) <= options_.tolerance * size;
       const bool has_moved = search(change, v, rows, moved);
-      if (is_last || !has_moved) {
-        // What rounding does not let become smaller is an end too.
+      if (is_last || !has_moved || has_settled()) {
         result_.outcome.status =
-            is_last || std::sqrt(moved) <= 1e-3 * size ? Status::ok : Status::not_converged;
+            is_last || has_moved || is_at_rounding() ? Status::ok : Status::not_converged;
         break;
       }
       if (step + 1 < options_.most_iterations) {
@@ -279,6 +278,19 @@ class Training {
       }
     }
     return false;
+  }
+
+  /// The last step has hardly made the loss smaller.
+  bool has_settled() const {
+    constexpr double share = 1e-4;
+    const std::vector<double>& losses = result_.losses;
+    return losses.back() >= (1.0 - share) * losses[losses.size() - 2];
+  }
+
+  /// So little is left of the residual that rounding decides whether a step makes it smaller.
+  bool is_at_rounding() const {
+    constexpr double share = 1e-8;
+    return std::sqrt(result_.losses.back()) <= share * std::sqrt(result_.losses.front());
   }
 
   void warn() {
