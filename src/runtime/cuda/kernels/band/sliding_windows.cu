@@ -9,12 +9,15 @@
 //
 // on the tensor cores, where a result is the next product's left factor as it lies. Right factors
 // have been packed in the order in which the lanes read them, without the blocks that are zero: V
-// has rows j to j + 63 in column j, V t those up to j + 63. The warps of a multiprocessor read the
-// same ones, from its first-level cache.
+// has rows j to j + 63 in column j, V t those up to j + 63. A block of threads copies them to
+// shared memory, three products of matrices ahead, where its warps read them; the rows of z that
+// the window after the next one begins with it has fetched to the second-level cache.
 #include "runtime/cuda/band_device_kernels.hpp"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
 #include "runtime/cuda/kernels/tensor_core.cuh"
+
+#include <cuda_pipeline_primitives.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -56,6 +59,12 @@ __host__ __device__ constexpr int factor_of_vt(int i, int reflectors) {
 constexpr std::int64_t window = std::int64_t{group} * (bandwidth + group - 1);
 static_assert(halves * factors_of_v * numbers_a_factor <= window);
 static_assert(halves * factors_of_vt * numbers_a_factor <= window);
+
+/// What is copied at a time, in the order of use: V of the second half, its V t, V of the first
+/// half, its V t.
+constexpr int pieces_a_window = 2 * halves;
+constexpr int most_factors = factors_of_vt;
+static_assert(factors_of_v <= most_factors);
 
 /// Where in a factor a number is: each lane reads two pairs. See tensor_core.cuh.
 struct InFactor {
@@ -153,6 +162,21 @@ class Columns {
   __device__ Tile16x8<double> load(std::int64_t row) const {
     return {{entry(row, 0, 0), entry(row, 1, 0)}, {entry(row, 0, 8), entry(row, 1, 8)}};
   }
+  /// Brings a bandwidth of rows into the second-level cache, of each column half by a lane.
+  __device__ void fetch(std::int64_t row) const {
+#if __CUDA_ARCH__ >= 900
+    constexpr int line = 128 / sizeof(double);
+    const auto lane = static_cast<int>(threadIdx.x) % lanes;
+    const std::int64_t column = column_ - lane / 4 + lane % columns_a_warp;
+    const std::int64_t first = row + lane / columns_a_warp * (bandwidth / 2);
+#pragma unroll
+    for (int i = 0; i < bandwidth / 2; i += line) {
+      if (first + i < z_.rows && column < z_.columns) {
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(&z_(first + i, column)));
+      }
+    }
+#endif
+  }
   __device__ void store(std::int64_t row, const Tile16x8<double>& numbers) const {
     for (int i = 0; i < 2; ++i) {
       if (inside(row, i, 0)) {
@@ -185,34 +209,91 @@ __device__ void multiply_add(Tile16x8<double>& sum, const Tile16x8<double>& left
   multiply_add_16x8x16(sum, both, right);
 }
 
+/// x^T = z^T V
 template <int part>
-__device__ void apply_half(Tile16x8<double> (&z)[tiles], const double* v, const double* vt,
-                           int lane) {
+__device__ void project(const Tile16x8<double> (&z)[tiles], const double* factors,
+                        Tile16x8<double> (&x)[half / tile], int lane) {
   constexpr int first = part * half / tile;
-  const double* const v_factors = v + part * factors_of_v * numbers_a_factor;
-  const double* const vt_factors = vt + part * factors_of_vt * numbers_a_factor;
-  Tile16x8<double> x[half / tile] = {};
+#pragma unroll
+  for (int c = 0; c < half / tile; ++c) {
+    x[c] = {};
+  }
 #pragma unroll
   for (int r = 0; r < tiles_a_half / 2; ++r) {
 #pragma unroll
     for (int c = 0; c < half / tile; ++c) {
       if (r >= c / 2 && r < c / 2 + chunks_of_v) {
         multiply_add(x[c], z[first + 2 * r], z[first + 2 * r + 1],
-                     v_factors + (c * chunks_of_v + r - c / 2) * numbers_a_factor, lane);
-      }
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < tiles_a_half; ++i) {
-#pragma unroll
-    for (int reflectors = 0; reflectors < 2; ++reflectors) {
-      if (i < tiles_of_first || reflectors == 1) {
-        multiply_add(z[first + i], x[2 * reflectors], x[2 * reflectors + 1],
-                     vt_factors + factor_of_vt(i, reflectors) * numbers_a_factor, lane);
+                     factors + (c * chunks_of_v + r - c / 2) * numbers_a_factor, lane);
       }
     }
   }
 }
+
+/// z^T -= x^T (V t)^T
+template <int part>
+__device__ void subtract(Tile16x8<double> (&z)[tiles], const double* factors,
+                         const Tile16x8<double> (&x)[half / tile], int lane) {
+  constexpr int first = part * half / tile;
+#pragma unroll
+  for (int reflectors = 0; reflectors < 2; ++reflectors) {
+#pragma unroll
+    for (int i = 0; i < tiles_a_half; ++i) {
+      if (i < tiles_of_first || reflectors == 1) {
+        multiply_add(z[first + i], x[2 * reflectors], x[2 * reflectors + 1],
+                     factors + factor_of_vt(i, reflectors) * numbers_a_factor, lane);
+      }
+    }
+  }
+}
+
+/// Factors on their way to a block's shared memory, a window's pieces in turn. Every thread copies
+/// its share, and sees that of the others behind the barrier of begin().
+class Pieces {
+ public:
+  static constexpr std::size_t bytes =
+      std::size_t{pieces_a_window} * most_factors * numbers_a_factor * sizeof(double);
+
+  __device__ Pieces(double* slots, const double* v, const double* vt, int count)
+      : slots_(slots), v_(v), vt_(vt), end_(count * pieces_a_window) {
+    for (int piece = 0; piece < pieces_a_window - 1; ++piece) {
+      copy(piece);
+    }
+  }
+
+  /// The factors of piece `of` of window k, which have come. What the piece before had is used up.
+  const __device__ double* begin(int k, int of) {
+    __pipeline_wait_prior(pieces_a_window - 2);
+    __syncthreads();
+    copy(k * pieces_a_window + of + pieces_a_window - 1);
+    return slot(of);
+  }
+
+ private:
+  __device__ double* slot(int of) const { return slots_ + of * most_factors * numbers_a_factor; }
+
+  /// None behind the last one; its place among those on their way all the same.
+  __device__ void copy(int piece) {
+    if (piece < end_) {
+      const int of = piece % pieces_a_window;
+      const std::int64_t k = piece / pieces_a_window;
+      const int part = 1 - of / 2;
+      const bool is_v = of % 2 == 0;
+      const int factors = is_v ? factors_of_v : factors_of_vt;
+      const double* const from = (is_v ? v_ : vt_) + k * window + part * factors * numbers_a_factor;
+      for (int at = static_cast<int>(threadIdx.x) * 2; at < factors * numbers_a_factor;
+           at += warps * lanes * 2) {
+        __pipeline_memcpy_async(slot(of) + at, from + at, sizeof(double2));
+      }
+    }
+    __pipeline_commit();
+  }
+
+  double* slots_;
+  const double* v_;
+  const double* vt_;
+  int end_;
+};
 
 __global__ void __launch_bounds__(warps* lanes, 2)
     slide(const double* v, const double* vt, DeviceMatrix<double> z, std::int64_t first_row,
@@ -220,17 +301,21 @@ __global__ void __launch_bounds__(warps* lanes, 2)
   const auto lane = static_cast<int>(threadIdx.x) % lanes;
   const std::int64_t warp = std::int64_t{blockIdx.x} * warps + threadIdx.x / lanes;
   const Columns columns(z, warp * columns_a_warp, lane);
+  Pieces pieces(&dynamic_shared<double>(), v, vt, count);
   Tile16x8<double> numbers[tiles];
 #pragma unroll
   for (int i = 0; i < tiles; ++i) {
     numbers[i] = columns.load(first_row + i * tile);
   }
+  columns.fetch(first_row + tiles * tile);
   for (int k = 0; k < count; ++k) {
-    // Together, so that what one warp has read is in the cache for the others.
-    __syncthreads();
     const std::int64_t row = first_row + std::int64_t{k} * bandwidth;
-    apply_half<1>(numbers, v + k * window, vt + k * window, lane);
-    apply_half<0>(numbers, v + k * window, vt + k * window, lane);
+    columns.fetch(row + 2 * bandwidth + group);
+    Tile16x8<double> x[half / tile];
+    project<1>(numbers, pieces.begin(k, 0), x, lane);
+    subtract<1>(numbers, pieces.begin(k, 1), x, lane);
+    project<0>(numbers, pieces.begin(k, 2), x, lane);
+    subtract<0>(numbers, pieces.begin(k, 3), x, lane);
 #pragma unroll
     for (int i = 0; i < new_tiles; ++i) {
       columns.store(row + i * tile, numbers[i]);
@@ -281,8 +366,9 @@ template <class E>
 void BandDeviceKernels<E>::slide_windows(cudaStream_t stream, const Chase& chase,
                                          const SweepGroup& sweeps, In v, In vt, Out z) {
   if constexpr (std::is_same_v<E, double>) {
-    launch(stream, &slide, divide_up(z.columns(), columns_a_warp * warps), {dim3(warps * lanes)},
-           v.data(), vt.data(), device(z), sweeps.first + 1,
+    allow_shared(&slide, Pieces::bytes);
+    launch(stream, &slide, divide_up(z.columns(), columns_a_warp * warps),
+           {dim3(warps * lanes), Pieces::bytes}, v.data(), vt.data(), device(z), sweeps.first + 1,
            static_cast<int>(chase.tasks(sweeps.first)));
   }
 }
