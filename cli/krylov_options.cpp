@@ -52,7 +52,7 @@ Method method_of(const std::string& text) {
 
 bool has_blocks(Kind kind) { return kind != Kind::none && kind != Kind::jacobi; }
 
-void take_preconditioner(const Options& options, krylov::Request& request) {
+void take_preconditioner(const Options& options, const CutBlocks& cut, krylov::Request& request) {
   const KrylovOptions& asked = options.krylov;
   krylov::Recipe& recipe = request.preconditioner;
   if (asked.preconditioner) {
@@ -83,7 +83,7 @@ void take_preconditioner(const Options& options, krylov::Request& request) {
         "--preconditioner block-jacobi given without --blocks: give the number of blocks of "
         "rows, which are solved exactly: --blocks 4");
   }
-  recipe.blocks = row_slabs(request.n, asked.blocks.value_or(1)).boundaries();
+  recipe.blocks = cut(asked.blocks.value_or(1));
 }
 
 void take_restart(const Options& options, krylov::Request& request) {
@@ -113,7 +113,7 @@ void add_krylov_options(CLI::App& command, Options& options) {
       ->type_name("NAME")
       ->check(one_of({"none", "jacobi", "block-jacobi", "ic0", "ilu0"}));
   in_group(command.add_option("--blocks", krylov.blocks,
-                              "of block-jacobi, ic0 (default 1) and ilu0 (1): as many of rows"))
+                              "of rows, for block-jacobi, ic0 (default 1) and ilu0 (1)"))
       ->type_name("N")
       ->check(whole_number(1, SlabLayout::largest_size,
                            "a number of blocks, at least 1, is accepted, in digits"));
@@ -203,7 +203,7 @@ void refuse_dense_options(const Options& options) {
   }
 }
 
-void take_request(const Options& options, krylov::Request& request) {
+void take_request(const Options& options, const CutBlocks& cut, krylov::Request& request) {
   const KrylovOptions& asked = options.krylov;
   if (asked.method) {
     request.options.method = method_of(*asked.method);
@@ -214,7 +214,7 @@ void take_request(const Options& options, krylov::Request& request) {
   request.options.max_iterations = asked.max_iterations.value_or(request.options.max_iterations);
   request.options.log = !asked.log.empty() || !asked.capture.empty();
   take_restart(options, request);
-  take_preconditioner(options, request);
+  take_preconditioner(options, cut, request);
 }
 
 }  // namespace shardsolve::cli
