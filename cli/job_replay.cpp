@@ -55,7 +55,7 @@ Replay held_against(const Capture& capture, const Options& options, const Krylov
   Replay replay{.folder = options.captured,
                 .version = capture.index.version,
                 .request = capture.index.request,
-                .result = capture.index.result};
+                .result = capture.log.result};
   if (!asks_for_the_same(capture.index.request, now.request)) {
     return replay;
   }
