@@ -17,7 +17,9 @@ EIGH = ("eigh", "A.npy", "-o", "H")
 def verbs(binary: Path) -> list[str]:
     """All commands, as the help lists them."""
     text = subprocess.run([binary, "--help"], capture_output=True, text=True, check=True).stdout
-    found = re.findall(r"^  ([\w-]+)  +\w", text.split("\nSubcommands:\n")[1].split("\n\n")[0], re.M)
+    found = re.findall(
+        r"^  ([\w-]+)  +\w", text.split("\nSubcommands:\n")[1].split("\n\n")[0], re.M
+    )
     assert {"solve", "doctor", "bench"} <= set(found)
     return found
 

@@ -275,7 +275,9 @@ def test_capture_holds_all_of_the_solve(captured):
 def test_replay_reproduces_to_the_bit(command, captured, devices):
     result = command("replay", "folder", "--devices", devices)
     assert (result.code, result.err) == (0, "")
-    assert "Reproduced 'folder' to the bit: max_iterations after 4 iterations, 5 records" in result.out
+    assert (
+        "Reproduced 'folder' to the bit: max_iterations after 4 iterations, 5 records" in result.out
+    )
     assert "bicgstab with ilu0 with 5 blocks on 2 cpu devices" in result.out
     report = command("replay", "folder", "--devices", devices, "--json", "--log", "log").json()
     assert report["replay"]["reproduced"] is True
