@@ -22,6 +22,7 @@
 #include <complex>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
 namespace shardsolve::krylov {
@@ -175,8 +176,9 @@ class Solve {
     problem.n = layout_.size();
     problem.cycle = options_.method == Method::fgmres ? options_.restart : 0;
     problem.roundoff = u;
-    // A window of several decades is safe; docs/design/krylov.md.
-    problem.breakdown = std::clamp(16.0 * std::sqrt(n) * u, 90.0 * u, 9e5 * u);
+    // A window of several decades is safe, a narrower one in float32; docs/design/krylov.md.
+    const double most = std::is_same_v<Real, float> ? 5e3 : 9e5;
+    problem.breakdown = std::clamp(16.0 * std::sqrt(n) * u, 90.0 * u, most * u);
     problem.asymmetry = 1e4 * u;
     problem.growth = options_.method == Method::bicgstab ? 1e4 : 1e8;
     problem.rtol = options_.rtol;
