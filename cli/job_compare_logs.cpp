@@ -2,6 +2,7 @@
 
 #include "alone.hpp"
 #include "exit_code.hpp"
+#include "json_values.hpp"
 #include "krylov_files/log_comparison.hpp"
 #include "krylov_files/log_file.hpp"
 #include "shared_options.hpp"
@@ -13,7 +14,6 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -23,8 +23,6 @@ namespace {
 using krylov::files::Log;
 using krylov::files::LogComparison;
 using Json = nlohmann::ordered_json;
-
-Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json json_of(const Log& log) {
   const krylov::Result& result = log.result;

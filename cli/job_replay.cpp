@@ -2,8 +2,8 @@
 
 #include "exit_code.hpp"
 #include "krylov_files/capture_index.hpp"
-#include "krylov_files/log_comparison.hpp"
 #include "krylov_files/json.hpp"
+#include "krylov_files/log_comparison.hpp"
 #include "krylov_files/log_file.hpp"
 #include "krylov_job.hpp"
 #include "krylov_options.hpp"
@@ -55,7 +55,7 @@ Replay held_against(const Capture& capture, const Options& options, const Krylov
   Replay replay{.folder = options.captured,
                 .version = capture.index.version,
                 .request = capture.index.request,
-                .result = capture.index.result};
+                .result = capture.log.result};
   if (!asks_for_the_same(capture.index.request, now.request)) {
     return replay;
   }
@@ -149,7 +149,7 @@ int run_replay(Workplace& workplace, ProgressDisplay& progress) {
         request.options = captured.options;
         request.is_automatic = captured.is_automatic;
         request.preconditioner = captured.preconditioner;
-        take_request(options, request);
+        take_request(options, cut_of(system), request);
         request.options.log = true;
         report = report_for(options, *input, request);
         solve_and_keep(workplace, SharedSystem<T>(input, &system), request, report);

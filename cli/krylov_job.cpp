@@ -260,7 +260,7 @@ int run_sparse_solve(Workplace& workplace, ProgressDisplay& progress) {
   std::visit(
       [&]<Scalar T>(const SparseSystem<T>& system) {
         krylov::Request request = request_for(workplace, system);
-        take_request(options, request);
+        take_request(options, cut_of(system), request);
         report = report_for(options, *input, request);
         solve_and_keep(workplace, SharedSystem<T>(input, &system), request, report);
       },

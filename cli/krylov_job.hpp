@@ -1,6 +1,7 @@
 /// Sparse systems: the solve on the ranks, and all that becomes of its verdict.
 #pragma once
 
+#include "krylov_options.hpp"
 #include "report.hpp"
 #include "sparse_input.hpp"
 #include "workplace.hpp"
@@ -8,6 +9,7 @@
 #include <shardsolve/krylov_files.hpp>
 #include <shardsolve/sharded.hpp>
 
+#include <cstdint>
 #include <memory>
 
 namespace shardsolve::cli {
@@ -22,6 +24,12 @@ struct SparseSolution {
 /// the rest is the default or what was given.
 template <Scalar T>
 krylov::Request request_for(const Workplace& workplace, const SparseSystem<T>& system);
+
+/// How --blocks cuts its matrix, which outlives the function.
+template <Scalar T>
+CutBlocks cut_of(const SparseSystem<T>& system) {
+  return [&a = system.a](std::int64_t count) { return krylov::blocks_of(a, count); };
+}
 
 /// Solves it. A NaN or an infinity in A ends it before: nonfinite_operator, x = 0, the outcome's
 /// location is the entry. Throws Error(cancelled) if a stop was requested; what krylov::solve

@@ -52,7 +52,7 @@ Method method_of(const std::string& text) {
 
 bool has_blocks(Kind kind) { return kind != Kind::none && kind != Kind::jacobi; }
 
-void take_preconditioner(const Options& options, krylov::Request& request) {
+void take_preconditioner(const Options& options, const CutBlocks& cut, krylov::Request& request) {
   const KrylovOptions& asked = options.krylov;
   krylov::Recipe& recipe = request.preconditioner;
   if (asked.preconditioner) {
@@ -83,7 +83,7 @@ void take_preconditioner(const Options& options, krylov::Request& request) {
         "--preconditioner block-jacobi given without --blocks: give the number of blocks of "
         "rows, which are solved exactly: --blocks 4");
   }
-  recipe.blocks = row_slabs(request.n, asked.blocks.value_or(1)).boundaries();
+  recipe.blocks = cut(asked.blocks.value_or(1));
 }
 
 void take_restart(const Options& options, krylov::Request& request) {
@@ -104,8 +104,8 @@ void take_restart(const Options& options, krylov::Request& request) {
 void add_krylov_options(CLI::App& command, Options& options) {
   KrylovOptions& krylov = options.krylov;
   in_group(command.add_option("--method", krylov.method,
-                              "cg (default), minres, bicgstab, fgmres, or auto: these in turn, "
-                              "while one says why another may do better"))
+                              "cg (default), minres, bicgstab, fgmres; auto: in turn, as far as "
+                              "there is a reason to"))
       ->type_name("NAME")
       ->check(one_of({"cg", "minres", "bicgstab", "fgmres", "auto"}));
   in_group(command.add_option("--preconditioner", krylov.preconditioner,
@@ -113,7 +113,7 @@ void add_krylov_options(CLI::App& command, Options& options) {
       ->type_name("NAME")
       ->check(one_of({"none", "jacobi", "block-jacobi", "ic0", "ilu0"}));
   in_group(command.add_option("--blocks", krylov.blocks,
-                              "of block-jacobi, ic0 (default 1) and ilu0 (1): as many of rows"))
+                              "of rows, for block-jacobi, ic0 (default 1) and ilu0 (1)"))
       ->type_name("N")
       ->check(whole_number(1, SlabLayout::largest_size,
                            "a number of blocks, at least 1, is accepted, in digits"));
@@ -151,7 +151,7 @@ void add_krylov_files(CLI::App& command, Options& options) {
   add("--best", krylov.best, "where the best iterate goes if the solve fails");
   add("--log", krylov.log, "write what every iteration did, for 'shardsolve compare-logs'");
   add("--capture", krylov.capture,
-      "write a folder for 'shardsolve replay' if the solve fails: A, b, options, log", "DIR");
+      "write a folder for 'shardsolve replay' if the solve fails", "DIR");
   in_group(command.add_option("--capture-limit", krylov.capture_limit,
                               "write no folder that is larger (default 1000)"))
       ->type_name("MB")
@@ -203,7 +203,7 @@ void refuse_dense_options(const Options& options) {
   }
 }
 
-void take_request(const Options& options, krylov::Request& request) {
+void take_request(const Options& options, const CutBlocks& cut, krylov::Request& request) {
   const KrylovOptions& asked = options.krylov;
   if (asked.method) {
     request.options.method = method_of(*asked.method);
@@ -214,7 +214,7 @@ void take_request(const Options& options, krylov::Request& request) {
   request.options.max_iterations = asked.max_iterations.value_or(request.options.max_iterations);
   request.options.log = !asked.log.empty() || !asked.capture.empty();
   take_restart(options, request);
-  take_preconditioner(options, request);
+  take_preconditioner(options, cut, request);
 }
 
 }  // namespace shardsolve::cli

@@ -7,6 +7,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
+#include <functional>
+#include <vector>
+
 namespace shardsolve::cli {
 
 /// Which method, preconditioner, tolerances and limits.
@@ -19,8 +23,11 @@ void refuse_krylov_options(const Options& options);
 /// Likewise for a sparse one.
 void refuse_dense_options(const Options& options);
 
+/// Boundaries of so many blocks of rows.
+using CutBlocks = std::function<std::vector<std::int64_t>(std::int64_t count)>;
+
 /// Sets in `request`, whose n is known, what the options ask for; the rest stays. Throws
 /// Error(invalid_argument) if they do not go together.
-void take_request(const Options& options, krylov::Request& request);
+void take_request(const Options& options, const CutBlocks& cut, krylov::Request& request);
 
 }  // namespace shardsolve::cli

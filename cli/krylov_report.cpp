@@ -54,7 +54,7 @@ std::string krylov_lines(const KrylovReport& report) {
   for (const krylov::Attempt& attempt : result.attempts) {
     text += line("tried", krylov::name(attempt.method), attempt.message);
   }
-  text += line("status", krylov::name(result.status), "");
+  text += fmt::format("  {:<15} {}\n", "status", krylov::name(result.status));
   text += line("iterations", fmt::format("{}", result.iterations),
                fmt::format("of {} at most; {} with A, {}", report.request.options.max_iterations,
                            plural(result.matvecs, "product"), plural(result.restarts, "restart")));

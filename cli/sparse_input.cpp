@@ -78,22 +78,29 @@ std::vector<T> read_vector(const io::NpyReader& reader, const CsrMatrix<T>& a,
 }
 
 template <Scalar T>
-SparseInput read_system(CsrMatrix<T> a, const SparsePaths& paths) {
+void require_square(const CsrMatrix<T>& a, const std::string& path) {
   if (a.rows != a.columns) {
     throw Error(ErrorKind::invalid_argument,
-                fmt::format("{}; a square matrix is accepted: shape (n, n)", describe(a, paths.a)));
+                fmt::format("{}; a square matrix is accepted: shape (n, n)", describe(a, path)));
   }
-  const io::NpyReader b(paths.b);
+}
+
+template <Scalar T>
+SparseInput read_system(CsrMatrix<T> a, const SparsePaths& paths) {
+  require_square(a, paths.a);
   SparseInput input;
   SparseSystem<T> system;
-  system.b = read_vector(b, a, paths.a, "b");
+  if (!paths.b.empty()) {
+    const io::NpyReader b(paths.b);
+    system.b = read_vector(b, a, paths.a, "b");
+    input.shape = b.header().shape;
+    input.fortran_order = b.header().fortran_order;
+  }
   if (!paths.guess.empty()) {
     system.guess = read_vector(io::NpyReader(paths.guess), a, paths.a, "x0");
   }
   system.a = std::move(a);
   input.system = std::move(system);
-  input.shape = b.header().shape;
-  input.fortran_order = b.header().fortran_order;
   return input;
 }
 
@@ -146,6 +153,10 @@ SparseInput read_sparse_system(Workplace& workplace, const SparsePaths& paths) {
   }
   input.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return input;
+}
+
+SparseInput read_sparse_matrix(Workplace& workplace, const std::string& path) {
+  return read_sparse_system(workplace, {path, "", ""});
 }
 
 }  // namespace shardsolve::cli

@@ -43,6 +43,10 @@ struct SparsePaths {
 bool is_sparse(Workplace& workplace, const std::string& path);
 
 /// Throws Error: io if a file cannot be read; invalid_argument if it is something else, A is not
+/// square or the processes have other files. b is empty; shape and order mean nothing.
+SparseInput read_sparse_matrix(Workplace& workplace, const std::string& path);
+
+/// Throws Error: io if a file cannot be read; invalid_argument if it is something else, A is not
 /// square, b or x0 is not one vector of its size and dtype, or the processes have other files.
 SparseInput read_sparse_system(Workplace& workplace, const SparsePaths& paths);
 

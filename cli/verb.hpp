@@ -57,6 +57,7 @@ extern const Verb solve_verb;
 extern const Verb inverse_verb;
 extern const Verb logdet_verb;
 extern const Verb eigh_verb;
+extern const Verb diagnose_verb;
 extern const Verb compare_logs_verb;
 extern const Verb replay_verb;
 extern const Verb doctor_verb;

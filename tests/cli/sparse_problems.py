@@ -11,20 +11,25 @@ from problems import normal, save
 
 def laplacian(n: int, dtype: str = "float64") -> sp.csr_matrix:
     """The second difference of n points: symmetric positive definite."""
-    return sp.diags([-1, 2, -1], [-1, 0, 1], shape=(n, n), dtype=dtype, format="csr")
+    return sp.diags([-1.0, 2.0, -1.0], [-1, 0, 1], shape=(n, n), dtype=dtype, format="csr")
 
 
 def hermitian(n: int, dtype: str = "float64") -> sp.csr_matrix:
     """Positive definite, complex where the dtype is."""
     a = laplacian(n, dtype)
     if np.dtype(dtype).kind == "c":
-        a = a + 0.5j * sp.diags([-1, 1], [-1, 1], shape=(n, n))
+        a = a + 0.4j * neighbours(n) + 0.2 * sp.identity(n)
     return sp.csr_matrix(a, dtype=dtype)
 
 
 def convection(n: int, speed: float = 0.5) -> sp.csr_matrix:
     """Not symmetric."""
-    return sp.csr_matrix(laplacian(n) + speed * sp.diags([-1, 1], [-1, 1], shape=(n, n)))
+    return sp.csr_matrix(laplacian(n) + speed * neighbours(n))
+
+
+def neighbours(n: int) -> sp.csr_matrix:
+    """Skew: the difference of the points beside each one."""
+    return sp.diags([-1.0, 1.0], [-1, 1], shape=(n, n), format="csr")
 
 
 def save_matrix(path: Path, a: sp.spmatrix, *, compressed: bool = True) -> Path:

@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import shutil
+import zlib
 
 import numpy as np
 import pytest
@@ -171,7 +172,9 @@ def test_other_events_are_a_difference(command, logged):
 
 
 def test_solves_that_were_not_asked_for_the_same_are_told(command, logged):
-    assert command(*SOLVE, "--force", "--method", "minres", "--rtol", "1e-5", "--log", "b").code == 0
+    assert (
+        command(*SOLVE, "--force", "--method", "minres", "--rtol", "1e-5", "--log", "b").code == 0
+    )
     report = compare(command, "a", "b")
     assert "method: cg and minres" in report["requests_differ_in"]
     assert "rtol: 1e-08 and 1e-05" in report["requests_differ_in"]
@@ -204,7 +207,10 @@ BAD_LOGS = {
     "no_hex": (damage(lambda text: text.replace('"0x', '"x', 9)), ["hexadecimal"]),
     "other_method": (damage(lambda text: text.replace('"cg"', '"sor"')), ['"method"', "knows"]),
     "backwards": (damage(lambda text: swapped(text)), ["before that of the line above"]),
-    "other_format": (damage(lambda text: text.replace('"format":1', '"format":2', 1)), ["format 2"]),
+    "other_format": (
+        damage(lambda text: text.replace('"format":1', '"format":2', 1)),
+        ["format 2"],
+    ),
     "binary": (lambda d: shutil.copy(d / "A.npz", d / "b"), ["line 1"]),
 }
 
@@ -269,7 +275,9 @@ def test_capture_holds_all_of_the_solve(captured):
 def test_replay_reproduces_to_the_bit(command, captured, devices):
     result = command("replay", "folder", "--devices", devices)
     assert (result.code, result.err) == (0, "")
-    assert "Reproduced 'folder' to the bit: max_iterations after 4 iterations" in result.out
+    assert (
+        "Reproduced 'folder' to the bit: max_iterations after 4 iterations, 5 records" in result.out
+    )
     assert "bicgstab with ilu0 with 5 blocks on 2 cpu devices" in result.out
     report = command("replay", "folder", "--devices", devices, "--json", "--log", "log").json()
     assert report["replay"]["reproduced"] is True
@@ -301,8 +309,6 @@ def test_replay_says_what_was_not_reproduced(command, captured):
     lines[3]["rho"][0] = "0x1p-3"
     write_lines(log, lines)
     index = json.loads((captured / "folder/capture.json").read_text())
-    import zlib
-
     entry = next(file for file in index["files"] if file["name"] == "log.jsonl")
     entry |= {"bytes": log.stat().st_size, "crc32": zlib.crc32(log.read_bytes())}
     (captured / "folder/capture.json").write_text(json.dumps(index))

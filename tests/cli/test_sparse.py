@@ -45,24 +45,24 @@ def load(directory, matrix="A.npz"):
 def test_every_method_and_dtype_solves(command, tmp_path, method, dtype):
     save_sparse_system(tmp_path, dtype=dtype)
     rtol = 1e-4 if dtype in ("float32", "complex64") else 1e-10
-    result = command(*SOLVE, "--method", method, "--rtol", rtol, "--json", "--restart", 70)
+    result = command(*SOLVE, "--method", method, "--rtol", rtol, "--json", "--restart", 50)
     if method not in ("fgmres", "auto"):
         assert result.code == 2
-        assert result.says("--restart 70", method, "fgmres")
+        assert result.says("--restart 50", method, "fgmres")
         result = command(*SOLVE, "--method", method, "--rtol", rtol, "--json")
     assert result.code == 0, result.err
     a, x, b = load(tmp_path)
     assert (x.dtype, x.shape) == (b.dtype, b.shape)
     assert residual(a, x, b) <= rtol
     report = result.json()
-    assert report["status"] == "converged_rtol"
+    assert report["status"] in ("converged_rtol", "happy_breakdown")
     assert report["residual"] == pytest.approx(residual(a, x, b), rel=1e-2)
     assert (report["method"], report["preconditioner"], report["tile"]) == (method, "none", None)
     assert 0 < report["iterations"] <= report["matvecs"]
     assert report["restarts"] >= 0
     assert report["margin"] > 2
     assert report["is_marginal"] is False
-    assert report["tolerance"] == rtol
+    assert report["tolerance"] == pytest.approx(rtol)
 
 
 @pytest.mark.parametrize(
@@ -248,9 +248,7 @@ def trap(directory):
 
 
 def cut(name, size):
-    return lambda directory: os.truncate(
-        directory / name, (directory / name).stat().st_size - size
-    )
+    return lambda directory: os.truncate(directory / name, (directory / name).stat().st_size - size)
 
 
 def write(name, data):
@@ -445,8 +443,7 @@ def test_trace_tells_of_products_and_sums(command, sparse):
 def slow_system(directory):
     """Takes long: cg with a condition number that it does not get through."""
     n = 200_000
-    a = sp.diags([-1, 2, -1], [-1, 0, 1], shape=(n, n), format="csr")
-    save_matrix(directory / "A.npz", a, compressed=False)
+    save_matrix(directory / "A.npz", laplacian(n), compressed=False)
     save(directory / "b.npy", normal(np.random.default_rng(0), (n,), "float64"))
 
 
