@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -177,10 +178,20 @@ class CallBuilder {
                                   static_cast<std::int64_t>(sizeof(std::int64_t)) / word);
     task_.require_length(rank, 1);
     call_.cut = static_cast<const std::int64_t*>(task_.at(cut).data);
-    call_.rank = call_.ranks == 1 ? 0 : *static_cast<const std::int32_t*>(task_.at(rank).data);
+    call_.rank = call_.ranks == 1 ? 0 : read_rank(task_.at(rank).data);
   }
 
  private:
+  /// Waits for it if it is in a GPU's memory: kernels take it by value.
+  std::int32_t read_rank(const void* from) const {
+    if (!task_.stream) {
+      return *static_cast<const std::int32_t*>(from);
+    }
+    std::int32_t rank = 0;
+    task_.stream->copy(&rank, from, sizeof(rank));
+    task_.stream->synchronize();
+    return rank;
+  }
   bool is_complex_dtype() const {
     return task_.dtype == Dtype::complex64 || task_.dtype == Dtype::complex128;
   }
@@ -191,11 +202,7 @@ class CallBuilder {
 };
 
 void run(const LocalTask& task, const LocalCall& call) {
-  if (task.stream) {
-    throw Error(ErrorKind::unsupported,
-                "Krylov solves have no kernels for GPUs in this build: use CPU devices");
-  }
-  krylov::run_on_host(call);
+  task.stream ? task.stream->krylov_call(call) : krylov::run_on_host(call);
 }
 
 void scan(const LocalTask& task) {
@@ -297,6 +304,21 @@ void note_failure(const krylov::Report& report, Method method, std::int64_t role
   }
 }
 
+/// On a GPU the host waits for the reports: once a solve, not in its iterations.
+void note_failures(const LocalTask& task, const LocalCall& call) {
+  std::vector<krylov::Report> reports(static_cast<std::size_t>(call.batch));
+  const std::size_t bytes = reports.size() * sizeof(krylov::Report);
+  if (task.stream) {
+    task.stream->copy(reports.data(), call.report.data, bytes);
+    task.stream->synchronize();
+  } else {
+    std::memcpy(reports.data(), call.report.data, bytes);
+  }
+  for (const krylov::Report& report : reports) {
+    note_failure(report, call.problem.method, task.option<std::int64_t>("role"));
+  }
+}
+
 void end(const LocalTask& task) {
   static constexpr const CallBuffers& at = end_buffers;
   CallBuilder builder(task, LocalCall::Step::end);
@@ -309,9 +331,8 @@ void end(const LocalTask& task) {
   call.report = builder.memory(at["report"], sizeof(krylov::Report) / word);
   call.figures = builder.memory(at["figures"], 3);
   run(task, call);
-  for (std::int64_t item = 0; call.rank == 0 && item < call.batch; ++item) {
-    note_failure(*call.report.of<krylov::Report>(item), call.problem.method,
-                 task.option<std::int64_t>("role"));
+  if (call.rank == 0) {
+    note_failures(task, call);
   }
 }
 

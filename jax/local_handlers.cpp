@@ -158,4 +158,13 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_local_gpu, jax::local_on_gpu,
                                   .RemainingArgs()
                                   .RemainingRets()
                                   .Attrs());
+// The same for calls that do nothing but enqueue, so that XLA may record them into a CUDA graph.
+XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_recorded_gpu, jax::local_on_gpu,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::PlatformStream<void*>>()
+                                  .Ctx<ffi::DeviceOrdinal>()
+                                  .RemainingArgs()
+                                  .RemainingRets()
+                                  .Attrs(),
+                              {ffi::Traits::kCmdBufferCompatible});
 #pragma GCC visibility pop

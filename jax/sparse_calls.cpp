@@ -1,5 +1,6 @@
 #include "jax/sparse_calls.hpp"
 
+#include "core/each_dtype.hpp"
 #include "jax/local_task.hpp"
 #include "sparse/local_product.hpp"
 
@@ -38,6 +39,25 @@ std::size_t size_of(Dtype dtype) {
   return 0;
 }
 
+/// Waits for it if it is in a GPU's memory: kernels take it by value.
+std::int32_t rank_of(const LocalTask& task, const void* from) {
+  if (!task.stream) {
+    return *static_cast<const std::int32_t*>(from);
+  }
+  std::int32_t rank = 0;
+  task.stream->copy(&rank, from, sizeof(rank));
+  task.stream->synchronize();
+  return rank;
+}
+
+void multiply_on(const mesh::CudaStream& stream, const sparse::LocalProduct& product) {
+  with_dtype(product.dtype, [&]<Scalar T>() {
+    const auto a = sparse::rows_of<T>(product);
+    stream.multiply<T>(a, {.count = product.rows}, static_cast<const T*>(product.x), nullptr,
+                       static_cast<T*>(product.y), product.skip);
+  });
+}
+
 /// `at` has the first five operands of both kinds at the same places.
 void multiply(const LocalTask& task, BufferIndex y, const BufferIndex* skip) {
   static constexpr const CallBuffers& at = product_buffers;
@@ -48,13 +68,9 @@ void multiply(const LocalTask& task, BufferIndex y, const BufferIndex* skip) {
   task.require_length(at["pointers"], 2 * (all_rows + 1));
   task.require_length(at["columns"], task.at(at["values"]).length);
   task.require_length(at["rank"], 1);
-  if (task.stream) {
-    throw Error(ErrorKind::unsupported,
-                "products with a CSR matrix have no kernels for GPUs in this build: use CPU "
-                "devices");
-  }
   for (std::int64_t item = 0; item < task.batch; ++item) {
-    const std::int64_t rank = *static_cast<const std::int32_t*>(task.item(at["rank"], item, word));
+    const std::int64_t rank =
+        own_rows == all_rows ? 0 : rank_of(task, task.item(at["rank"], item, word));
     const std::int64_t first = std::min(rank * own_rows, all_rows);
     sparse::LocalProduct product{
         .dtype = task.dtype,
@@ -70,7 +86,7 @@ void multiply(const LocalTask& task, BufferIndex y, const BufferIndex* skip) {
     if (skip != nullptr) {
       product.skip = static_cast<const std::int32_t*>(task.item(*skip, item, word));
     }
-    sparse::run_on_host(product);
+    task.stream ? multiply_on(*task.stream, product) : sparse::run_on_host(product);
   }
 }
 

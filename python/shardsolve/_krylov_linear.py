@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
+from jax.sharding import NamedSharding, PartitionSpec
 
 from shardsolve import _sparse
 from shardsolve._krylov_rounds import EXTERNAL, IDENTITY, JACOBI, Place
@@ -41,7 +42,17 @@ class _Product:
         self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
     ) -> jax.Array:
         """The product, or `before` where `skip` is not 0."""
-        return jnp.where(skip != 0, before, self.apply(x, place))
+        return jnp.where(skip != 0, before, self.forward(x, place))
+
+    def multiply_into(
+        self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
+    ) -> jax.Array:
+        """The product, or anything where `skip` is not 0."""
+        return self.forward(x, place)
+
+    def forward(self, x: jax.Array, place: Place) -> jax.Array:
+        """The product for the loop, which nobody differentiates."""
+        return self.apply(x, place)
 
     def transposed(self) -> Linear:
         return Transposed(self)
@@ -109,12 +120,19 @@ class Sparse(_Product):
 
     def apply(self, x: jax.Array, place: Place) -> jax.Array:
         product = self.pattern.product
+        if place.cut is not None and place.cut.explicit:
+            everywhere = NamedSharding(place.cut.known_mesh, PartitionSpec())
+            y = product(self.data, jax.sharding.reshard(x, everywhere))
+            return jax.sharding.reshard(y, jax.typeof(x).sharding)
         if place.cut is None or not place.cut.inside or not place.axes:
             return product(self.data, x)
         # A device's own rows, in the caller's shard_map.
         own = len(x)
         whole = product(self.data, lax.all_gather(x, place.axes, tiled=True))
         return lax.dynamic_slice_in_dim(whole, lax.axis_index(place.axes) * own, own)
+
+    def forward(self, x: jax.Array, place: Place) -> jax.Array:
+        return self.apply_into(x, jnp.zeros_like(x), jnp.int32(0), place)
 
     def apply_into(
         self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
@@ -136,6 +154,8 @@ class Sparse(_Product):
             return (y,)
 
         return place.run(own_rows, (self.data, x, before, skip), "rvvr", "v")[0]
+
+    multiply_into = apply_into
 
     def transposed(self) -> Linear:
         pattern, order = self.pattern.transposed
@@ -178,20 +198,31 @@ class Transposed(_Product):
     of: Any
 
     def apply(self, x: jax.Array, place: Place) -> jax.Array:
-        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
-        try:
-            transpose = jax.linear_transpose(lambda x: self.of.apply(x, place), shape)
-            return transpose(x)[0]
-        except (NotImplementedError, AssertionError, ValueError, TypeError) as error:
-            raise TypeError(
-                "a derivative of a Krylov solve needs a product with the transpose of the "
-                f"operator or preconditioner, and JAX cannot transpose it ({error}): write it of "
-                "operations that JAX transposes (no custom_vjp, callback or while_loop), pass a "
-                "CSR, or use method 'cg' or 'minres', for which A^T is conj(A)"
-            ) from error
+        has_transpose(self.of, x, place, needed=True)
+        return jax.linear_transpose(lambda x: self.of.apply(x, place), x)(x)[0]
 
     def transposed(self) -> Linear:
         return self.of
+
+
+def has_transpose(of: Linear, x: jax.Array, place: Place, *, needed: bool) -> bool:
+    """Whether JAX can transpose a map; throws if it cannot and that is needed."""
+
+    def transpose(x: jax.Array) -> jax.Array:
+        return jax.linear_transpose(lambda x: of.apply(x, place), x)(x)[0]
+
+    try:
+        jax.eval_shape(transpose, x)
+    except (NotImplementedError, AssertionError, ValueError, TypeError) as error:
+        if not needed:
+            return False
+        raise TypeError(
+            "a derivative of a Krylov solve needs a product with the transpose of the operator or "
+            f"preconditioner, and JAX cannot transpose it ({error}): write it of operations that "
+            "JAX transposes (no custom_vjp, callback or while_loop), pass a CSR, or use method "
+            "'cg' or 'minres', for which A^T is conj(A)"
+        ) from error
+    return True
 
 
 @_register()
@@ -212,6 +243,13 @@ class Conjugated(_Product):
             return self.of.apply_into(x, before, skip, place)
         return super().apply_into(x, before, skip, place)
 
+    def multiply_into(
+        self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
+    ) -> jax.Array:
+        if x.dtype.kind != "c":
+            return self.of.multiply_into(x, before, skip, place)
+        return super().multiply_into(x, before, skip, place)
+
     def conjugated(self) -> Linear:
         return self.of
 
@@ -228,6 +266,11 @@ class Chebyshev(_Product):
     def apply(self, x: jax.Array, place: Place) -> jax.Array:
         return chebyshev_steps(
             lambda d: self.of.apply(d, place), x, self.low, self.high, self.degree
+        )
+
+    def forward(self, x: jax.Array, place: Place) -> jax.Array:
+        return chebyshev_steps(
+            lambda d: self.of.forward(d, place), x, self.low, self.high, self.degree
         )
 
     def transposed(self) -> Linear:
@@ -261,6 +304,85 @@ def chebyshev_steps(
         z = z + direction
         rho = following
     return z
+
+
+@_register()
+class Level:
+    """One level of a multigrid hierarchy: A, prolongation, restriction, 1 / diagonal of A."""
+
+    a: Sparse
+    prolongation: Sparse
+    restriction: Sparse
+    scale: jax.Array
+
+
+@_register("bounds", "degree")
+class Multigrid(_Product):
+    """A V-cycle with Chebyshev smoothing of D^-1 A in `bounds` of each level."""
+
+    levels: list[Level]
+    coarse: Sparse  # the inverse of the last level's matrix
+    bounds: tuple[tuple[float, float], ...] = field()
+    degree: int = field()
+
+    def apply(self, x: jax.Array, place: Place) -> jax.Array:
+        return _whole(
+            lambda x: self._cycle(0, x, lambda a, x: a.pattern.product(a.data, x)), x, place
+        )
+
+    def forward(self, x: jax.Array, place: Place) -> jax.Array:
+        return _whole(
+            lambda x: self._cycle(0, x, lambda a, x: _sparse.multiply(a.pattern, a.data, x)),
+            x,
+            place,
+        )
+
+    def _cycle(self, number: int, right: jax.Array, product: Callable) -> jax.Array:
+        if number == len(self.levels):
+            return product(self.coarse, right)
+        level, (low, high) = self.levels[number], self.bounds[number]
+
+        def smooth(right: jax.Array) -> jax.Array:
+            return chebyshev_steps(
+                lambda d: level.scale * product(level.a, d),
+                level.scale * right,
+                low,
+                high,
+                self.degree,
+            )
+
+        x = smooth(right)
+        coarse = product(level.restriction, right - product(level.a, x))
+        x = x + product(level.prolongation, self._cycle(number + 1, coarse, product))
+        return x + smooth(right - product(level.a, x))
+
+    def transposed(self) -> Linear:
+        levels = [
+            Level(
+                level.a.transposed(),
+                level.restriction.transposed(),
+                level.prolongation.transposed(),
+                level.scale,
+            )
+            for level in self.levels
+        ]
+        return Multigrid(levels, self.coarse.transposed(), self.bounds, self.degree)
+
+    def conjugated(self) -> Linear:
+        return jax.tree.map(jnp.conj, self)
+
+
+def _whole(function: Callable, x: jax.Array, place: Place) -> jax.Array:
+    """function(x) where each device does all of it, as its parts are of other sizes than x."""
+
+    def own_rows(x: jax.Array) -> tuple[jax.Array]:
+        if not place.axes:
+            return (function(x),)
+        own = len(x)
+        whole = function(lax.all_gather(x, place.axes, tiled=True))
+        return (lax.dynamic_slice_in_dim(whole, lax.axis_index(place.axes) * own, own),)
+
+    return place.run(own_rows, (x,), "v", "v")[0]
 
 
 # Programs by the function that they were traced from, for as long as that lives.

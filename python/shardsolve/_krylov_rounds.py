@@ -249,6 +249,7 @@ class _Rounds:
                     (self.vectors, self.rows),
                     *[self.rows] * len(shown),
                 ),
+                recorded=self.ranks == 1,
                 aliases={0: 0, 1: 1, 2: 2, 3: 3, **{8 + v: 4 + v for v in range(len(shown))}},
                 first=piece[0],
                 count=len(piece),
@@ -314,12 +315,15 @@ def solve(
         return Carry(*flat[:4], tuple(flat[4:]))
 
     def product(stage: dict, carry: Carry) -> Carry:
-        by = operator if stage["kind"] == "multiply" else preconditioner
-        skip = carry.state[stage["skip"]]
         vectors = list(carry.shown)
-        vectors[stage["output"]] = by.apply_into(
-            vectors[stage["input"]], vectors[stage["output"]], skip, place
-        )
+        x, before = vectors[stage["input"]], vectors[stage["output"]]
+        skip = carry.state[stage["skip"]]
+        if stage["kind"] == "multiply":
+            # What was there before a product with A that is left out is not needed any more.
+            y = operator.multiply_into(x, before, skip, place)
+        else:
+            y = preconditioner.apply_into(x, before, skip, place)
+        vectors[stage["output"]] = y
         return carry._replace(shown=tuple(vectors))
 
     # A round from its first product on; what comes before that belongs to the round before.

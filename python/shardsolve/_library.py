@@ -196,6 +196,9 @@ def _register_on(kind: str, platform: str) -> None:
     of_each = {"execute": handler("local")}
     targets = {name: of_each if row.local else of_all for name, row in rows().items()}
     targets["invitation"] = {"execute": handler("invitation")}
+    # Of local calls that wait for nothing, by the name that `recorded` gives.
+    alike = {"execute": handler("recorded" if kind == "gpu" else "local")}
+    targets.update({f"{name}_recorded": alike for name, row in rows().items() if row.local})
     for name, handlers in targets.items():
         jax.ffi.register_ffi_target(f"shardsolve_{name}", handlers, platform=platform)
 

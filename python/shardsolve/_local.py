@@ -70,12 +70,14 @@ def call(
     *operands: jax.Array,
     lengths: Sequence[int | tuple[int, ...]],
     aliases: dict[int, int] | None = None,
+    recorded: bool = False,
     **options: object,
 ) -> tuple[jax.Array, ...]:
     """A local call for a batch: operands (batch..., length), and results of these lengths.
 
     Dimensions of the batch may be 1 in an operand, which is then the same for all of it and not
     copied; `vmap` makes use of that. The memory of operand i becomes that of result aliases[i].
+    `recorded`: the call does nothing on a GPU but enqueue, so XLA may make it part of a CUDA graph.
     Has no derivative.
     """
     aliases = aliases or {}
@@ -94,7 +96,8 @@ def call(
             for at, operand in enumerate(operands)
         )
         shapes = _shapes(row, batch, operands[row.matrix].dtype, lengths)
-        made = jax.ffi.ffi_call(_library.target(name), shapes, input_output_aliases=aliases)
+        target = _library.target(f"{name}_recorded" if recorded else name)
+        made = jax.ffi.ffi_call(target, shapes, input_output_aliases=aliases)
         return tuple(made(*operands, **row.attributes(options)))
 
     @run.def_vmap

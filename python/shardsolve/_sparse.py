@@ -385,17 +385,21 @@ def multiply(
     own_rows = pattern.shape[0] if own_rows is None else own_rows
     if own_rows == 0 or pattern.nse == 0:
         return jnp.zeros(own_rows, data.dtype) if before is None else jnp.zeros_like(before)
-    rank = jnp.zeros(1, jnp.int32) if rank is None else rank
+    alone = rank is None
+    rank = jnp.zeros(1, jnp.int32) if alone else rank
     arrays = (data, jnp.asarray(pattern.columns), jnp.asarray(pattern.pointer_words), x, rank)
     options = {"rows": pattern.shape[0], "lanes": pattern.lanes}
     if before is None:
-        return _local.call("csr_product", *arrays, lengths=(own_rows,), **options)[0]
+        return _local.call("csr_product", *arrays, lengths=(own_rows,), recorded=alone, **options)[
+            0
+        ]
     return _local.call(
         "csr_product_into",
         *arrays,
         before,
         skip,
         lengths=(own_rows,),
+        recorded=alone,
         aliases={len(arrays): 0},
         **options,
     )[0]
@@ -407,7 +411,6 @@ def _make_product(pattern: Pattern) -> Callable[[jax.Array, jax.Array], jax.Arra
     That is how JAX lets us say that a map is ours, that its transpose is, and what its derivative
     in the values is: that of the product in the system, which JAX derives and never computes.
     """
-
     m, n = pattern.shape
 
     def product(data: jax.Array, x: jax.Array) -> jax.Array:

@@ -7,6 +7,7 @@ are JAX's.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,7 +23,17 @@ from shardsolve import _krylov_rounds
 from shardsolve._calls import compiled
 from shardsolve._check import DTYPES, as_array
 from shardsolve._cut import Cut, axes_of, manual_axes, require_unchecked
-from shardsolve._krylov_linear import Chebyshev, Identity, Jacobi, Linear, Sparse, trace
+from shardsolve._krylov_linear import (
+    Chebyshev,
+    Identity,
+    Jacobi,
+    Level,
+    Linear,
+    Multigrid,
+    Sparse,
+    has_transpose,
+    trace,
+)
 from shardsolve._krylov_records import (
     KrylovFailure,
     KrylovInfo,
@@ -37,12 +48,15 @@ __all__ = [
     "KrylovFailure",
     "KrylovInfo",
     "KrylovStatus",
+    "block_jacobi",
     "chebyshev",
+    "from_pyamg",
     "jacobi",
     "last_failures",
     "solve",
 ]
 
+_KINDS = (Identity, Jacobi, Sparse, Chebyshev, Multigrid)
 METHODS = ("cg", "minres", "bicgstab", "fgmres")
 _ON_FAILURE = ("raise", "best", "nan")
 _MOST_RESTART = 1000  # of src/krylov/solve.cpp
@@ -87,9 +101,10 @@ def solve(
             evenly and the sharding is known: outside of jit, or with Explicit axes. Inside jit
             with Auto axes each device works on all rows.
         method: "cg", "minres", "bicgstab" or "fgmres".
-        preconditioner: M, about A^-1: "jacobi" where A is a CSR, what `jacobi` or `chebyshev`
-            returned, a function r -> M r, or another of the kinds of A. For cg and minres Hermitian
-            positive definite. Only fgmres allows one that is not linear.
+        preconditioner: M, about A^-1: "jacobi" where A is a CSR, what `jacobi`, `block_jacobi`,
+            `chebyshev` or `from_pyamg` returned, a function r -> M r, or another of the kinds of A.
+            For cg and minres Hermitian positive definite. Only fgmres allows one that is not
+            linear.
         rtol: See above. Not traced.
         atol: See above. Not traced.
         max_iterations: Not traced; of bicgstab with two products each.
@@ -175,6 +190,97 @@ def chebyshev(a: Any, low: float, high: float, degree: int) -> Chebyshev:
     return Chebyshev(Sparse(matrix.data, matrix._pattern), float(low), float(high), int(degree))
 
 
+def block_jacobi(a: Any, blocks: Sequence[int]) -> Sparse:
+    """The preconditioner whose blocks are the inverses of diagonal blocks of A.
+
+    They belong to the problem and not to devices, so that it is the same on any number of them. A
+    block of k rows is kept as k^2 numbers, and computed anew where the values of A are traced.
+
+    Args:
+        a: A CSR or SciPy sparse matrix, n x n.
+        blocks: Where blocks begin, and n: whole numbers from 0 on that rise. A singular block is
+            found by the solve: nonfinite_preconditioner.
+    """
+    matrix = CSR.of(a)
+    n = matrix.shape[0]
+    _require_square(matrix)
+    bounds = np.asarray(blocks)
+    rising = bounds.ndim == 1 and len(bounds) >= 2 and bounds.dtype.kind in "iu"
+    if not rising or bounds[0] != 0 or bounds[-1] != n or np.any(np.diff(bounds) <= 0):
+        raise ValueError(
+            f"blocks is {blocks!r}; pass whole numbers that begin with 0, rise, and end with {n}"
+        )
+    rows, columns = matrix._pattern.rows, matrix.indices
+    values, places = [], []
+    for begin, end in itertools.pairwise(bounds):
+        inside = np.flatnonzero(
+            (rows >= begin) & (rows < end) & (columns >= begin) & (columns < end)
+        )
+        block = jnp.zeros((end - begin, end - begin), matrix.dtype)
+        block = block.at[rows[inside] - begin, columns[inside] - begin].set(matrix.data[inside])
+        values.append(jnp.linalg.inv(block).ravel())
+        places.append(np.indices(block.shape).reshape(2, -1) + begin)
+    rows, columns = np.concatenate(places, axis=1)
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
+    inverse = CSR(jnp.concatenate(values), columns, pointers, (n, n))
+    return Sparse(inverse.data, inverse._pattern)
+
+
+def from_pyamg(hierarchy: Any, *, degree: int = 3, share: float = 0.25) -> Multigrid:
+    """The V-cycle of a PyAMG hierarchy as a preconditioner, by products with CSR matrices.
+
+    Symmetric if the hierarchy is, so one for cg; differentiable in what it is applied to. Smoothing
+    is by the Chebyshev iteration with D^-1 A: no order of rows, so any device does it alike.
+
+    Args:
+        hierarchy: What pyamg.smoothed_aggregation_solver or another of PyAMG's returned.
+        degree: Of the smoother, before and after: degree - 1 products each.
+        share: Of the largest eigenvalue of D^-1 A, from where on the smoother works.
+
+    Example:
+        ml = pyamg.smoothed_aggregation_solver(a, B=modes)
+        x = krylov.solve(a, b, preconditioner=krylov.from_pyamg(ml))
+    """
+    if not hasattr(hierarchy, "levels") or not len(hierarchy.levels):
+        raise TypeError(
+            f"the hierarchy is a {type(hierarchy).__name__}; pass what a solver of PyAMG returned, "
+            "for example pyamg.smoothed_aggregation_solver(A)"
+        )
+    if degree < 1 or not 0 < share < 1:
+        raise ValueError(f"degree {degree} and share {share} given; at least 1 and in (0, 1)")
+
+    def sparse(a: Any) -> Sparse:
+        matrix = CSR.of(a)
+        return Sparse(matrix.data, matrix._pattern)
+
+    levels, bounds = [], []
+    for level in hierarchy.levels[:-1]:
+        diagonal = level.A.diagonal()
+        levels.append(
+            Level(sparse(level.A), sparse(level.P), sparse(level.R), jnp.asarray(1 / diagonal))
+        )
+        high = 1.1 * _largest_eigenvalue(level.A, diagonal)
+        bounds.append((share * high, high))
+    coarse = np.linalg.pinv(hierarchy.levels[-1].A.toarray())
+    return Multigrid(levels, sparse(coarse), tuple(bounds), int(degree))
+
+
+def _largest_eigenvalue(a: Any, diagonal: np.ndarray) -> float:
+    """Of D^-1 A, by 30 steps of the power method."""
+    x = np.random.default_rng(0).standard_normal(a.shape[0]).astype(a.dtype)
+    value = 1.0
+    for _ in range(30):
+        x = (a @ x) / diagonal
+        value = float(np.linalg.norm(x))
+        x /= value
+    return value
+
+
+def _require_square(matrix: CSR) -> None:
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"the matrix has shape {matrix.shape}; pass a square one, (n, n)")
+
+
 # What follows is traced.
 
 
@@ -237,12 +343,14 @@ def _derivative_solve(
         )
         return _krylov_rounds.solve(a, p, right, None, asked, place, ADJOINT).x
 
+    # Without a transpose A^T is taken for A, whose change is then symmetric, too.
+    symmetric = asked.is_hermitian and right.dtype.kind != "c"
     return lax.custom_linear_solve(
         lambda x: operator.apply(x, place),
         right,
         forward,
         backward,
-        symmetric=asked.is_hermitian and right.dtype.kind != "c",
+        symmetric=not has_transpose(operator, right, place, needed=not symmetric),
     )
 
 
@@ -358,7 +466,7 @@ def _is_lineax(a: object) -> bool:
 
 def linear(a: Any, b_like: Any, b: jax.Array, unravel: Callable, name: str) -> Linear:
     """What the user calls an operator, as the loop knows it."""
-    if isinstance(a, Linear_types):
+    if isinstance(a, _KINDS):
         return a
     if isinstance(a, CSR) or _is_sparse(a):
         matrix = CSR.of(a)
@@ -501,6 +609,3 @@ def _require_linear(operator: Linear, b: jax.Array, place: Place) -> None:
             f"products are of size {float(size):.1e}; an affine function has to give up its "
             "constant, a nonlinear one be linearised with jax.linearize or jax.jvp"
         )
-
-
-Linear_types = (Identity, Jacobi, Sparse, Chebyshev)

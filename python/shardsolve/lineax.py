@@ -33,7 +33,7 @@ except ImportError as error:
 from shardsolve import krylov
 from shardsolve.krylov import KrylovInfo, KrylovStatus
 
-__all__ = ["CG", "MINRES", "BiCGStab", "FGMRES"]
+__all__ = ["CG", "FGMRES", "MINRES", "BiCGStab"]
 
 _SINGULAR = lx.RESULTS.singular
 _RESULTS = {
@@ -174,12 +174,17 @@ class MINRES(_Krylov):
         return "minres"
 
     def _require_tags(self, operator: lx.AbstractLinearOperator) -> bool:
-        tagged = (
-            lx.is_symmetric(operator)
-            or lx.is_positive_semidefinite(operator)
-            or lx.is_negative_semidefinite(operator)
+        definite = lx.is_positive_semidefinite(operator) or lx.is_negative_semidefinite(operator)
+        is_complex = any(
+            leaf.dtype.kind == "c" for leaf in jax.tree.leaves(operator.in_structure())
         )
-        if not tagged:
+        if is_complex and lx.is_symmetric(operator) and not definite:
+            raise ValueError(
+                "MINRES solves Hermitian systems, and the operator is complex and tagged "
+                "symmetric, which is not Hermitian: use BiCGStab or FGMRES, or "
+                "shardsolve.krylov.solve(method='minres') if it is Hermitian in truth"
+            )
+        if not definite and not lx.is_symmetric(operator):
             raise ValueError(
                 "MINRES solves symmetric systems, and the operator is not tagged as such: pass "
                 "lx.symmetric_tag, or use BiCGStab or FGMRES"

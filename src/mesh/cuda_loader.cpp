@@ -104,6 +104,12 @@ void CudaStream::synchronize() const {
   synchronize_on(device, handle);
 }
 
+void CudaStream::krylov_call(const krylov::LocalCall& call) const {
+  using Call = void(int, void*, const krylov::LocalCall*);
+  static Call* const call_on = cuda_library().function<Call>("shardsolve_cuda_krylov_call");
+  call_on(device, handle, &call);
+}
+
 void CudaStream::fixed_dot(const runtime::DotCall& call) const {
   using Dot = void(int, void*, const runtime::DotCall*);
   static Dot* const dot_on = cuda_library().function<Dot>("shardsolve_cuda_fixed_dot");

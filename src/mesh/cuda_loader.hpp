@@ -19,6 +19,10 @@
 #include <memory>
 #include <vector>
 
+namespace shardsolve::krylov {
+struct LocalCall;
+}
+
 namespace shardsolve::mesh {
 
 /// Loads the library at the first call. Throws Error(device) if it, or a library of NVIDIA's that
@@ -53,6 +57,9 @@ struct CudaStream {
   void synchronize() const;
   /// Enqueues a dot product with all its memory on this GPU, and does not wait.
   void fixed_dot(const runtime::DotCall& call) const;
+
+  /// Likewise a part of a Krylov solve.
+  void krylov_call(const krylov::LocalCall& call) const;
 
   // Likewise what runtime::KrylovKernels and SparseKernels have. What is passed by reference lies
   // on the host and may go at once; what it points to lies on this GPU.

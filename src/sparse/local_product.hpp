@@ -26,15 +26,19 @@ struct LocalProduct {
 };
 
 template <Scalar T>
+runtime::SparseRows<T> rows_of(const LocalProduct& product) {
+  return {.rows = product.rows,
+          .own = product.size,
+          .lanes = product.lanes,
+          .row_pointers = product.row_pointers,
+          .columns = product.columns,
+          .values = static_cast<const T*>(product.values)};
+}
+
+template <Scalar T>
 void enqueue(const runtime::SparseKernels<T>& kernels, runtime::Queue& queue,
              const LocalProduct& product) {
-  const runtime::SparseRows<T> a{.rows = product.rows,
-                                 .own = product.size,
-                                 .lanes = product.lanes,
-                                 .row_pointers = product.row_pointers,
-                                 .columns = product.columns,
-                                 .values = static_cast<const T*>(product.values)};
-  kernels.multiply(queue, a, {.count = product.rows},
+  kernels.multiply(queue, rows_of<T>(product), {.count = product.rows},
                    {static_cast<const T*>(product.x), product.size, 1}, {},
                    {static_cast<T*>(product.y), product.rows, 1}, product.skip);
 }

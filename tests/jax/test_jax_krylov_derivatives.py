@@ -153,9 +153,7 @@ def test_adjoint_that_fails_is_kept_by_name():
     assert shardsolve.last_failures() == []
     close_to = krylov.solve(a, b, method="bicgstab", rtol=1e-12)
     limited = jax.grad(
-        lambda b: jnp.sum(
-            krylov.solve(a, b, method="bicgstab", max_iterations=2, x0=close_to) ** 2
-        )
+        lambda b: jnp.sum(krylov.solve(a, b, method="bicgstab", max_iterations=2, x0=close_to) ** 2)
     )
     assert np.isfinite(jax.block_until_ready(jax.jit(limited)(b))).all()
     failures = shardsolve.last_failures()

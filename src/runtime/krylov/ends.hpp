@@ -152,6 +152,9 @@ SHARDSOLVE_HOST_DEVICE inline void end_solve(const Problem& problem, const Scan*
   figures[2] = static_cast<Real>(report.margin);
 }
 
+/// Between the caller's b and x and the solve's.
+enum class Way : std::uint8_t { to_solve, from_solve };
+
 /// Whether b and x are taken as 0: the solve has not begun, or x does not fit its dtype.
 SHARDSOLVE_HOST_DEVICE inline bool is_zero_vector(const SolveState& solve) {
   return solve.state.status == Status::zero_rhs || solve.state.status == Status::nonfinite_rhs ||
