@@ -108,8 +108,9 @@ class GpuBandKernels final : public runtime::BandKernels<T> {
   }
   void do_permute_rows(Queue& /*queue*/, const WorkInfo& /*info*/, const std::int64_t* order,
                        In source, Out target) const override {
-    const OnGpu<std::int64_t> order_there(*gpu_,
-                                          MatrixView<const std::int64_t>(order, target.rows(), 1));
+    std::vector<std::int64_t> numbers(order, order + target.rows());
+    const OnGpu<std::int64_t> order_there(
+        *gpu_, MatrixView<std::int64_t>(numbers.data(), target.rows(), 1));
     OnGpu source_there(*gpu_, source);
     OnGpu target_there(*gpu_, target);
     kernels().permute_rows(gpu_->queue(), order_there.view().data(), source_there.view(),
