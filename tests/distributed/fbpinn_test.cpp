@@ -284,7 +284,7 @@ TEST(FbpinnBadInput, WrongProblems_AreRefusedWithWords) {
                  words);
   };
   const Problem empty(Boxes::regular(line, {3}, 2), {.hidden = {4}});
-  refused(empty, {"without terms"});
+  refused(empty, {"0 terms"});
   const auto with = [&](std::vector<double> points, auto function) {
     Problem problem = empty;
     problem.add("equation", std::move(points), function);
