@@ -1,5 +1,6 @@
 // The public call: Gauss-Newton over linear problems, of which a linear residual needs one.
 
+#include "core/floating_point.hpp"
 #include "fbpinn/linear_step.hpp"
 #include "fbpinn/networks.hpp"
 #include "fbpinn/on_ranks.hpp"
@@ -54,6 +55,12 @@ void require_valid(const Problem& problem, const LeastSquaresOptions& options) {
         fmt::format("{} hidden weights given for {} boxes; {} are needed, or none for random "
                     "ones",
                     options.hidden_weights.size(), problem.boxes().count(), weights));
+  }
+  for (std::size_t i = 0; i < options.hidden_weights.size(); ++i) {
+    if (!std::isfinite(options.hidden_weights[i])) {
+      refuse(fmt::format("hidden weight {} is {}; finite ones are accepted", i,
+                         options.hidden_weights[i]));
+    }
   }
   if (!(options.rank_tolerance >= 0.0) || options.rank_tolerance >= 1.0) {
     refuse(fmt::format("rank_tolerance = {} given; 0 to less than 1 is accepted",
@@ -361,6 +368,7 @@ std::string TrainingPlan::text() const {
 
 Trained least_squares(Mesh& mesh, const Problem& problem, const LeastSquaresOptions& options,
                       const RunOptions& run) {
+  const core::IeeeArithmetic ieee;
   training::require_valid(problem, options);
   return training::Training(mesh, problem, options, run).run();
 }
