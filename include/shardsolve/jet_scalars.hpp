@@ -389,9 +389,12 @@ S operator-(S a) {
   return a *= -1.0;
 }
 
+template <class S>
+concept RealNumber = std::floating_point<S> || carries_derivatives<S>;
+
 // Functions of plain numbers and of numbers that carry derivatives, by one name.
 #define SHARDSOLVE_JET_FUNCTION(name, Function)  \
-  template <class S>                             \
+  template <RealNumber S>                        \
   S name(const S& x) {                           \
     if constexpr (std::is_floating_point_v<S>) { \
       return std::name(x);                       \
@@ -408,7 +411,7 @@ SHARDSOLVE_JET_FUNCTION(cosh, Cosh)
 SHARDSOLVE_JET_FUNCTION(tanh, Tanh)
 #undef SHARDSOLVE_JET_FUNCTION
 
-template <class S>
+template <RealNumber S>
 S pow(const S& x, double exponent) {
   if constexpr (std::is_floating_point_v<S>) {
     return std::pow(x, S(exponent));
@@ -416,7 +419,7 @@ S pow(const S& x, double exponent) {
     return compose(functions::Power{exponent}, x);
   }
 }
-template <class S>
+template <RealNumber S>
 S sqrt(const S& x) {
   return pow(x, 0.5);
 }

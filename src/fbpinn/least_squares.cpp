@@ -1,10 +1,11 @@
 // The public call: Gauss-Newton over linear problems, of which a linear residual needs one.
 
-#include "fbpinn/block_system.hpp"
-#include "fbpinn/linear_problem.hpp"
+#include "core/floating_point.hpp"
+#include "fbpinn/linear_step.hpp"
 #include "fbpinn/networks.hpp"
 #include "fbpinn/on_ranks.hpp"
-#include "runtime/host/blas.hpp"
+#include "fbpinn/pointwise_rows.hpp"
+#include "fbpinn/timer.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/fbpinn.hpp>
@@ -12,34 +13,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
 namespace shardsolve::fbpinn {
 namespace training {
 
-using Clock = std::chrono::steady_clock;
-
-/// Adds the seconds of its life to a figure.
-class Timer {
- public:
-  explicit Timer(double& seconds) : seconds_(seconds) {}
-  ~Timer() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-
- private:
-  double& seconds_;
-  Clock::time_point start_ = Clock::now();
-};
-
-FactorCosts costs_of(const sparse::BlockGraph& graph, const sparse::EliminationTree& tree) {
-  const auto told = [](const sparse::FactorCost& cost) {
+FactorCosts told(const sparse::FactorCost& dense, const sparse::FactorCost& band,
+                 const sparse::FactorCost& nested_dissection) {
+  const auto one = [](const sparse::FactorCost& cost) {
     return FactorCosts::Cost{cost.flops, cost.peak_bytes, cost.largest_front};
   };
-  return {told(sparse::dense_cost(graph)), told(sparse::band_cost(graph)),
-          told(sparse::cost_of(tree))};
+  return {one(dense), one(band), one(nested_dissection)};
+}
+
+std::vector<TermShape> shapes_of(const Problem& problem) {
+  std::vector<TermShape> shapes;
+  for (const Term& term : problem.terms()) {
+    shapes.push_back({static_cast<std::int64_t>(term.points.size()) / problem.boxes().axes(),
+                      term.residual.equations});
+  }
+  return shapes;
+}
+
+std::vector<double> all_points(const Problem& problem) {
+  std::vector<double> points;
+  for (const Term& term : problem.terms()) {
+    points.insert(points.end(), term.points.begin(), term.points.end());
+  }
+  return points;
 }
 
 void require_valid(const Problem& problem, const LeastSquaresOptions& options) {
@@ -53,6 +55,12 @@ void require_valid(const Problem& problem, const LeastSquaresOptions& options) {
         fmt::format("{} hidden weights given for {} boxes; {} are needed, or none for random "
                     "ones",
                     options.hidden_weights.size(), problem.boxes().count(), weights));
+  }
+  for (std::size_t i = 0; i < options.hidden_weights.size(); ++i) {
+    if (!std::isfinite(options.hidden_weights[i])) {
+      refuse(fmt::format("hidden weight {} is {}; finite ones are accepted", i,
+                         options.hidden_weights[i]));
+    }
   }
   if (!(options.rank_tolerance >= 0.0) || options.rank_tolerance >= 1.0) {
     refuse(fmt::format("rank_tolerance = {} given; 0 to less than 1 is accepted",
@@ -93,12 +101,12 @@ bool are_nearly_equal(const std::vector<double>& a, const std::vector<double>& b
   return true;
 }
 
-double norm_of(const std::vector<double>& x) {
+double sum_of_squares(const std::vector<double>& x) {
   double sum = 0.0;
   for (const double value : x) {
     sum += value * value;
   }
-  return std::sqrt(sum);
+  return sum;
 }
 
 class Training {
@@ -110,7 +118,6 @@ class Training {
         each_(on_ranks(mesh, run, "least squares")),
         workers_(mesh.ranks()),
         result_{.problem = problem, .hidden_weights = options.hidden_weights} {
-    runtime::host::blas::use_one_thread();
     if (result_.hidden_weights.empty()) {
       result_.hidden_weights = problem.mlp().random_weights(
           problem.boxes().axes(), problem.boxes().count(), options.seed, options.hidden_scale);
@@ -118,60 +125,66 @@ class Training {
   }
 
   Trained run() {
-    const auto start = Clock::now();
+    {
+      const Timer timer(result_.outcome.seconds);
+      train();
+    }
+    warn();
+    return std::move(result_);
+  }
+
+ private:
+  void train() {
     make_geometry();
     result_.last_layer.assign(static_cast<std::size_t>(problem_.boxes().count() * columns_of_box()),
                               0.0);
-    std::vector<double> v(static_cast<std::size_t>(geometry_->at.pairs.points * problem_.fields() *
-                                                   geometry_->set.size()),
-                          0.0);
+    std::vector<double> v(jets_count(), 0.0);
     PointwiseRows rows = residual_at(v, true, false);
     require_derivatives(rows.derivatives);
     result_.losses.push_back(rows.loss());
     result_.is_linear = is_linear(rows.derivatives);
     result_.outcome.status = Status::not_converged;
-    for (int step = 0; step < options_.most_iterations; ++step) {
-      const auto solution = solve(rows);
-      if (!solution) {
+    for (int i = 0; i < options_.most_iterations; ++i) {
+      const LinearStep step = solve(rows);
+      if (!step.is_factored) {
         result_.outcome.status = Status::not_positive_definite;
         break;
       }
-      const std::vector<double> change = weights_of(*solution);
       if (result_.is_linear) {
-        result_.last_layer = change;
-        result_.losses.push_back(std::pow(norm_of(solution->residual), 2));
+        result_.last_layer = step.change;
+        result_.losses.push_back(sum_of_squares(step.residual));
         result_.outcome.status = Status::ok;
         break;
       }
-      // ||A delta|| / ||r||: what the step changes.
-      const double size = norm_of(rows.residual);
+      // ||M change||^2
       double moved = 0.0;
-      for (std::size_t i = 0; i < rows.residual.size(); ++i) {
-        moved += std::pow(rows.residual[i] + solution->residual[i], 2);
+      for (std::size_t k = 0; k < rows.residual.size(); ++k) {
+        moved += std::pow(rows.residual[k] + step.residual[k], 2);
       }
-      const bool is_last = std::sqrt(moved) <= options_.tolerance * size;
-      const bool has_moved = search(change, v, rows, moved);
+      const bool is_last = std::sqrt(moved) <= options_.tolerance * std::sqrt(rows.loss());
+      const bool has_moved = search(step.change, v, rows, moved);
       if (is_last || !has_moved || has_settled()) {
         result_.outcome.status =
             is_last || has_moved || is_at_rounding() ? Status::ok : Status::not_converged;
         break;
       }
-      if (step + 1 < options_.most_iterations) {
+      if (i + 1 < options_.most_iterations) {
         rows = residual_at(v, true, false);
       }
     }
     result_.loss = result_.losses.back();
-    warn();
-    result_.outcome.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    return std::move(result_);
   }
 
- private:
   std::int64_t columns_of_box() const { return problem_.fields() * problem_.mlp().features(); }
+
+  std::size_t jets_count() const {
+    return static_cast<std::size_t>(geometry_->points_count() * geometry_->jet_numbers());
+  }
 
   void make_geometry() {
     const Timer timer(result_.times.geometry);
-    geometry_.emplace(problem_, each_);
+    geometry_.emplace(problem_.boxes(), problem_.jet_set(), problem_.fields(), all_points(problem_),
+                      shapes_of(problem_), each_);
     result_.rows = geometry_->rows;
     result_.columns = problem_.boxes().count() * columns_of_box();
   }
@@ -182,68 +195,40 @@ class Training {
   }
 
   void require_derivatives(const std::vector<double>& derivatives) const {
-    const std::int64_t jet_numbers = std::int64_t{problem_.fields()} * geometry_->set.size();
-    for (const Segment& segment : geometry_->segments) {
-      const auto begin = derivatives.begin() + segment.first_factor;
-      const auto end = begin + segment.points * segment.equations() * jet_numbers;
+    for (std::size_t term = 0; term < geometry_->segments.size(); ++term) {
+      const Segment& segment = geometry_->segments[term];
+      const auto begin = derivatives.begin() + segment.first_derivative;
+      const auto end = begin + segment.points * segment.equations * geometry_->jet_numbers();
       if (std::all_of(begin, end, [](double value) { return value == 0.0; })) {
         throw Error(ErrorKind::invalid_argument,
                     fmt::format("the residual of term '{}' has the derivative 0 by u and all its "
                                 "derivatives, at every point: networks cannot make it smaller. "
                                 "Look for a factor that is 0, in the residual or the constraint",
-                                segment.term->name));
+                                problem_.terms()[term].name));
       }
     }
   }
 
   bool is_linear(const std::vector<double>& derivatives) {
-    const std::vector<double> v = other_jets(static_cast<std::size_t>(
-        geometry_->at.pairs.points * problem_.fields() * geometry_->set.size()));
-    return are_nearly_equal(derivatives, residual_at(v, true, true).derivatives);
+    return are_nearly_equal(derivatives,
+                            residual_at(other_jets(jets_count()), true, true).derivatives);
   }
 
-  std::optional<BlockSystem::Solution> solve(const PointwiseRows& rows) {
-    system_.emplace(geometry_->lists);
-    {
-      const Timer timer(result_.times.rows);
-      make_blocks(problem_, *geometry_, result_.hidden_weights, rows.derivatives,
-                  options_.rank_tolerance, *system_, each_);
-    }
-    sparse::BlockGraph graph;
-    sparse::EliminationTree tree;
-    {
-      const Timer timer(result_.times.geometry);
-      graph = graph_of(problem_.boxes(), geometry_->lists, system_->ranks());
-      tree = sparse::nested_dissection(graph);
-      result_.costs = costs_of(graph, tree);
-    }
-    offsets_ = graph.offsets();
-    std::vector<double> b(rows.residual.size());
-    std::transform(rows.residual.begin(), rows.residual.end(), b.begin(), std::negate<>());
-    BlockSystem::Solution solution = system_->solve(graph, std::move(tree), b, each_, workers_);
-    result_.times.factor += solution.factor_seconds;
-    result_.times.solve += solution.solve_seconds;
-    result_.certificate = solution.certificate;
-    result_.condition = solution.condition;
-    result_.shift = solution.shift;
-    result_.refinements = solution.refinements;
-    result_.rank.clear();
-    for (const std::int64_t rank : system_->ranks()) {
-      result_.rank.push_back(static_cast<std::int32_t>(rank));
-    }
-    if (solution.failure) {
-      return std::nullopt;
-    }
-    return solution;
-  }
-
-  std::vector<double> weights_of(const BlockSystem::Solution& solution) const {
-    std::vector<double> change(result_.last_layer.size(), 0.0);
-    for (std::int64_t box = 0; box < problem_.boxes().count(); ++box) {
-      system_->block(box).weights_of(solution.y.data() + offsets_[static_cast<std::size_t>(box)],
-                                     change.data() + box * columns_of_box());
-    }
-    return change;
+  LinearStep solve(const PointwiseRows& rows) {
+    LinearStep step =
+        linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, rows.derivatives,
+                    rows.residual, options_.rank_tolerance, each_, workers_);
+    result_.times.rows += step.rows_seconds;
+    result_.times.geometry += step.order_seconds;
+    result_.times.factor += step.factor_seconds;
+    result_.times.solve += step.solve_seconds;
+    result_.costs = told(step.dense, step.band, step.nested_dissection);
+    result_.certificate = step.certificate;
+    result_.condition = step.condition;
+    result_.shift = step.shift;
+    result_.refinements = step.refinements;
+    result_.rank.assign(step.rank.begin(), step.rank.end());
+    return step;
   }
 
   /// Goes along the change as far as makes the loss smaller: all the way, half of it, ... Whether
@@ -330,8 +315,6 @@ class Training {
   std::int64_t workers_;
   Trained result_;
   std::optional<TrainingGeometry> geometry_;
-  std::optional<BlockSystem> system_;
-  std::vector<std::int64_t> offsets_;
 };
 
 }  // namespace training
@@ -341,23 +324,26 @@ std::int64_t Trained::kept() const {
 }
 
 TrainingPlan plan_least_squares(const Problem& problem) {
-  const TrainingGeometry geometry(problem, sparse::one_by_one);
+  const TrainingGeometry geometry(problem.boxes(), problem.jet_set(), problem.fields(),
+                                  training::all_points(problem), training::shapes_of(problem),
+                                  sparse::one_by_one);
   const std::int64_t columns = problem.fields() * problem.mlp().features();
   const sparse::BlockGraph graph = graph_of(
       problem.boxes(), geometry.lists,
       std::vector<std::int64_t>(static_cast<std::size_t>(problem.boxes().count()), columns));
   TrainingPlan plan;
   plan.boxes = problem.boxes().count();
-  plan.points = geometry.at.pairs.points;
+  plan.points = geometry.points_count();
   plan.pairs = geometry.at.pairs.count();
   plan.rows = geometry.rows;
   plan.columns = plan.boxes * columns;
   plan.feature_bytes = 8.0 * static_cast<double>(geometry.lists.slots() * columns);
   plan.other_bytes =
-      8.0 * static_cast<double>(2 * plan.pairs + geometry.lists.slots() + geometry.factors +
-                                plan.points * geometry.set.size() * (problem.fields() + 1) +
+      8.0 * static_cast<double>(2 * plan.pairs + geometry.lists.slots() + geometry.derivatives +
+                                plan.points * (geometry.set.size() + geometry.jet_numbers()) +
                                 3 * plan.rows);
-  plan.costs = training::costs_of(graph, sparse::nested_dissection(graph));
+  plan.costs = training::told(sparse::dense_cost(graph), sparse::band_cost(graph),
+                              sparse::cost_of(sparse::nested_dissection(graph)));
   return plan;
 }
 
@@ -382,6 +368,7 @@ std::string TrainingPlan::text() const {
 
 Trained least_squares(Mesh& mesh, const Problem& problem, const LeastSquaresOptions& options,
                       const RunOptions& run) {
+  const core::IeeeArithmetic ieee;
   training::require_valid(problem, options);
   return training::Training(mesh, problem, options, run).run();
 }

@@ -1,5 +1,6 @@
 #include "fbpinn/networks.hpp"
 
+#include "core/floating_point.hpp"
 #include "fbpinn/features.hpp"
 #include "fbpinn/on_ranks.hpp"
 #include "fbpinn/windows.hpp"
@@ -73,6 +74,7 @@ std::vector<double> Trained::evaluate_jets(Mesh& mesh, const JetSet& set,
                             "{} coordinates a point, as many axes and at least 1 are accepted",
                             points.size(), set.axes(), chunk, axes));
   }
+  const core::IeeeArithmetic ieee;
   const RunOptions run;
   const sparse::ForEach each = on_ranks(mesh, run, "evaluate");
   const auto count = static_cast<std::int64_t>(points.size() / axes);

@@ -32,7 +32,13 @@ sparse::ForEach on_ranks(Mesh& mesh, const RunOptions& run, const char* name) {
     mesh.state().run(run, [&](mesh::Rank& rank) {
       static_cast<runtime::host::HostQueue&>(rank.update()).launch({name}, [&] {
         for (std::int64_t i = next++; i < count && !run.cancel.stop_requested(); i = next++) {
-          work(i);
+          rank.beat(name);
+          try {
+            work(i);
+          } catch (...) {
+            next = count;  // nobody begins another piece
+            throw;
+          }
         }
       });
       rank.finish(rank.update());

@@ -284,7 +284,7 @@ TEST(FbpinnBadInput, WrongProblems_AreRefusedWithWords) {
                  words);
   };
   const Problem empty(Boxes::regular(line, {3}, 2), {.hidden = {4}});
-  refused(empty, {"without terms"});
+  refused(empty, {"0 terms"});
   const auto with = [&](std::vector<double> points, auto function) {
     Problem problem = empty;
     problem.add("equation", std::move(points), function);
@@ -302,6 +302,9 @@ TEST(FbpinnBadInput, WrongProblems_AreRefusedWithWords) {
           {"did not read at the first"});
   const Problem good = with(grid(line, {30}), value);
   refused(good, {"5 hidden weights", "24 are needed"}, {.hidden_weights = {1, 2, 3, 4, 5}});
+  std::vector<double> weights(24, 0.5);
+  weights[7] = std::numeric_limits<double>::quiet_NaN();
+  refused(good, {"hidden weight 7 is nan"}, {.hidden_weights = weights});
   refused(good, {"rank_tolerance = 2"}, {.rank_tolerance = 2});
   refused(good, {"most_iterations = 0"}, {.most_iterations = 0});
   refused(good, {"tolerance = 0"}, {.tolerance = 0});

@@ -173,10 +173,10 @@ void on_threads(std::int64_t count, const std::function<void(std::int64_t)>& wor
 }
 
 template <Scalar T>
-class BlockCholeskyOf : public ::testing::Test {};
-TYPED_TEST_SUITE(BlockCholeskyOf, testing::Dtypes);
+class SparseBlockCholesky : public ::testing::Test {};
+TYPED_TEST_SUITE(SparseBlockCholesky, testing::Dtypes);
 
-TYPED_TEST(BlockCholeskyOf, AnyGraph_SolvesAndHasTheSameBitsOnAnyNumberOfWorkers) {
+TYPED_TEST(SparseBlockCholesky, AnyGraph_SolvesAndHasTheSameBitsOnAnyNumberOfWorkers) {
   using T = TypeParam;
   for (const BlockGraph& graph : graphs()) {
     graph.require_valid();
@@ -218,7 +218,7 @@ TYPED_TEST(BlockCholeskyOf, AnyGraph_SolvesAndHasTheSameBitsOnAnyNumberOfWorkers
   }
 }
 
-TYPED_TEST(BlockCholeskyOf, IndefiniteMatrix_NamesTheBlockAndItsColumn) {
+TYPED_TEST(SparseBlockCholesky, IndefiniteMatrix_NamesTheBlockAndItsColumn) {
   using T = TypeParam;
   const BlockGraph graph = grid_graph(6, true);
   TestMatrix<T> matrix(graph);
@@ -232,7 +232,7 @@ TYPED_TEST(BlockCholeskyOf, IndefiniteMatrix_NamesTheBlockAndItsColumn) {
   EXPECT_EQ(pivot->column, 1);
 }
 
-TEST(EliminationTree, AnyGraph_HasAllBlocksOnceAndBordersAmongTheAncestors) {
+TEST(SparseEliminationTree, AnyGraph_HasAllBlocksOnceAndBordersAmongTheAncestors) {
   for (const BlockGraph& graph : graphs()) {
     const EliminationTree tree = nested_dissection(graph);
     std::vector<int> seen(static_cast<std::size_t>(graph.count()));
@@ -260,7 +260,7 @@ TEST(EliminationTree, AnyGraph_HasAllBlocksOnceAndBordersAmongTheAncestors) {
   }
 }
 
-TEST(EliminationTree, LargeGrid_CostsFarLessThanABandAndThatLessThanDense) {
+TEST(SparseEliminationTree, LargeGrid_CostsFarLessThanABandAndThatLessThanDense) {
   BlockGraph graph = grid_graph(24, true);
   std::fill(graph.sizes.begin(), graph.sizes.end(), 30);
   const FactorCost nested = cost_of(nested_dissection(graph));
@@ -274,7 +274,7 @@ TEST(EliminationTree, LargeGrid_CostsFarLessThanABandAndThatLessThanDense) {
   EXPECT_LT(cost_of(nested_dissection(graph)).flops, 2 * nested.flops);
 }
 
-TEST(BlockGraph, WrongOnes_AreRefused) {
+TEST(SparseBlockGraph, WrongOnes_AreRefused) {
   const auto refused = [](BlockGraph graph, const std::vector<std::string>& words) {
     expect_error([&] { graph.require_valid(); }, ErrorKind::invalid_argument, words);
   };

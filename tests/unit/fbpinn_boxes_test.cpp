@@ -48,7 +48,7 @@ Boxes random_boxes(int axes, std::int64_t count, std::uint64_t seed) {
   return Boxes::from_arrays(axes, centers, half_widths);
 }
 
-TEST(Boxes, Regular_HaveTheirCentersOnTheEnds) {
+TEST(FbpinnBoxes, Regular_HaveTheirCentersOnTheEnds) {
   const Boxes boxes = Boxes::regular({{0, 1}, {-1, 3}}, {3, 2}, 2.9);
   ASSERT_EQ(boxes.count(), 6);
   EXPECT_EQ(boxes.center(0)[0], 0.0);
@@ -58,7 +58,7 @@ TEST(Boxes, Regular_HaveTheirCentersOnTheEnds) {
   EXPECT_DOUBLE_EQ(boxes.half_width(2)[1], 5.8);
 }
 
-TEST(Boxes, WrongOnes_AreRefused) {
+TEST(FbpinnBoxes, WrongOnes_AreRefused) {
   const auto refused = [](const std::function<void()>& make,
                           const std::vector<std::string>& words) {
     expect_error(make, ErrorKind::invalid_argument, words);
@@ -80,7 +80,7 @@ TEST(Boxes, WrongOnes_AreRefused) {
       {"2 axes", "1;"});
 }
 
-TEST(Mlp, WrongOnes_AreRefusedAndWeightsAreThoseOfTheSeed) {
+TEST(FbpinnMlp, WrongOnes_AreRefusedAndWeightsAreThoseOfTheSeed) {
   expect_error([] { Mlp{.hidden = {}}.require_valid(); }, ErrorKind::invalid_argument,
                {"0 hidden layers"});
   expect_error([] { Mlp{.hidden = {0}}.require_valid(); }, ErrorKind::invalid_argument,
@@ -125,7 +125,7 @@ void expect_pairs_of_brute_force(const Boxes& boxes, const std::vector<double>& 
   }
 }
 
-TEST(Pairs, IrregularBoxes_AreThoseOfBruteForce) {
+TEST(FbpinnPairs, IrregularBoxes_AreThoseOfBruteForce) {
   for (int axes = 1; axes <= 4; ++axes) {
     for (const std::int64_t count : {1, 7, 75}) {
       expect_pairs_of_brute_force(random_boxes(axes, count, 10 * count + axes),
@@ -134,13 +134,13 @@ TEST(Pairs, IrregularBoxes_AreThoseOfBruteForce) {
   }
 }
 
-TEST(Pairs, RegularBoxesAndLevels_AreThoseOfBruteForce) {
+TEST(FbpinnPairs, RegularBoxesAndLevels_AreThoseOfBruteForce) {
   Boxes boxes = Boxes::regular({{-1, 1}, {-1, 1}}, {15, 5}, 2.9);
   boxes.add_level(Boxes::regular({{-1, 1}, {-1, 1}}, {1, 1}, 2.9));
   expect_pairs_of_brute_force(boxes, grid({{-1, 1}, {-1, 1}}, {36, 18}));
 }
 
-TEST(Pairs, UncoveredPoints_AreNamed) {
+TEST(FbpinnPairs, UncoveredPoints_AreNamed) {
   const Boxes boxes = Boxes::from_arrays(1, {0.0, 3.0}, {1.0, 1.0});
   const std::vector<double> outside{0.0, 0.5, 1.5, 3.0};
   expect_error([&] { find_pairs(boxes, outside.data(), 4, 100); }, ErrorKind::invalid_argument,
@@ -169,7 +169,7 @@ S window(const std::vector<S>& x, const double* center, const double* half_width
   return product;
 }
 
-TEST(Windows, Jets_AreThoseOfNestedDuals) {
+TEST(FbpinnWindows, Jets_AreThoseOfNestedDuals) {
   const double center[] = {0.1, -0.2, 0.3};
   const double half_width[] = {1.1, 0.8, 0.6};
   const std::vector<double> x{0.6, 0.2, -0.1};
@@ -229,7 +229,7 @@ void expect_sum_of_one(const Boxes& boxes, const std::vector<double>& points) {
   }
 }
 
-TEST(Windows, DividedByTheirSum_AddUpToOneAndTheirDerivativesToZero) {
+TEST(FbpinnWindows, DividedByTheirSum_AddUpToOneAndTheirDerivativesToZero) {
   Boxes regular = Boxes::regular({{-1, 1}, {-1, 1}}, {15, 5}, 2.9);
   regular.add_level(Boxes::regular({{-1, 1}, {-1, 1}}, {2, 2}, 1.9));
   expect_sum_of_one<double>(regular, grid({{-1, 1}, {-1, 1}}, {37, 19}));

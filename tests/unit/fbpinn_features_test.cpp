@@ -163,9 +163,9 @@ void expect_jets_of_nested_duals(const Networks& setup, const JetSet& set, std::
   }
 }
 
-class FeaturesOfActivation : public ::testing::TestWithParam<Activation> {};
+class FbpinnFeaturesOf : public ::testing::TestWithParam<Activation> {};
 
-TEST_P(FeaturesOfActivation, OneLayer_HasTheJetsOfNestedDuals) {
+TEST_P(FbpinnFeaturesOf, OneLayer_HasTheJetsOfNestedDuals) {
   for (int axes = 1; axes <= 3; ++axes) {
     const Networks setup = make_networks(axes, {5}, GetParam());
     expect_jets_of_nested_duals<double>(setup, JetSet::full(axes, axes == 3 ? 2 : 4), 13);
@@ -173,23 +173,23 @@ TEST_P(FeaturesOfActivation, OneLayer_HasTheJetsOfNestedDuals) {
   }
 }
 
-TEST_P(FeaturesOfActivation, TwoLayers_HaveTheJetsOfNestedDuals) {
+TEST_P(FbpinnFeaturesOf, TwoLayers_HaveTheJetsOfNestedDuals) {
   const Networks setup = make_networks(2, {4, 3}, GetParam());
   expect_jets_of_nested_duals<double>(setup, JetSet::full(2, 4), 17);
   expect_jets_of_nested_duals<float>(setup, JetSet(2, {{1, 1}, {2, 0}}), 29);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FeaturesOfActivation,
+INSTANTIATE_TEST_SUITE_P(All, FbpinnFeaturesOf,
                          ::testing::Values(Activation::tanh, Activation::sin, Activation::sigmoid,
                                            Activation::softplus, Activation::gaussian,
                                            Activation::silu));
 
-TEST(Features, FourAxes_HaveTheJetsOfNestedDuals) {
+TEST(FbpinnFeatures, FourAxes_HaveTheJetsOfNestedDuals) {
   expect_jets_of_nested_duals<double>(make_networks(4, {3}, Activation::tanh), JetSet::full(4, 2),
                                       9);
 }
 
-TEST(Features, Rows_AreTheJetsTimesTheCoefficients) {
+TEST(FbpinnFeatures, Rows_AreTheJetsTimesTheCoefficients) {
   const Networks setup = make_networks(2, {6}, Activation::tanh);
   const JetSet set(2, {{2, 0}, {0, 2}});
   const PointsInBoxes at =
@@ -236,7 +236,7 @@ TEST(Features, Rows_AreTheJetsTimesTheCoefficients) {
   }
 }
 
-TEST(Features, SolutionJets_AreTheSumsOfTheFeatures) {
+TEST(FbpinnFeatures, SolutionJets_AreTheSumsOfTheFeatures) {
   const Networks setup = make_networks(2, {6}, Activation::sin);
   const JetSet set = JetSet::full(2, 2);
   const PointsInBoxes at =

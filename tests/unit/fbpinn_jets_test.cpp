@@ -17,7 +17,7 @@ namespace {
 using testing::expect_error;
 using testing::nested_derivative;
 
-TEST(JetSet, Full_HasAllInOrder) {
+TEST(FbpinnJetSet, Full_HasAllInOrder) {
   const JetSet set = JetSet::full(2, 2);
   const std::vector<MultiIndex> expected{{0, 0}, {1, 0}, {0, 1}, {2, 0}, {1, 1}, {0, 2}};
   EXPECT_EQ(std::vector<MultiIndex>(set.indices().begin(), set.indices().end()), expected);
@@ -26,7 +26,7 @@ TEST(JetSet, Full_HasAllInOrder) {
   EXPECT_EQ(JetSet(3).size(), 1);
 }
 
-TEST(JetSet, Closure_HasWhatIsLowerAndNothingElse) {
+TEST(FbpinnJetSet, Closure_HasWhatIsLowerAndNothingElse) {
   const JetSet set(2, {{2, 0}, {0, 2}});
   EXPECT_EQ(set.size(), 5);
   EXPECT_EQ(set.order(), 2);
@@ -37,7 +37,7 @@ TEST(JetSet, Closure_HasWhatIsLowerAndNothingElse) {
   EXPECT_EQ(set.factorial(3), 2.0);
 }
 
-TEST(JetSet, WrongDerivatives_AreRefused) {
+TEST(FbpinnJetSet, WrongDerivatives_AreRefused) {
   expect_error([] { JetSet(2, {{5, 0}}); }, ErrorKind::invalid_argument, {"order 5", "up to 4"});
   expect_error([] { JetSet(2, {{0, 0, 1}}); }, ErrorKind::invalid_argument, {"axis 2", "2 axes"});
   expect_error([] { JetSet::full(5, 1); }, ErrorKind::invalid_argument, {"5 axes", "1 to 4"});
@@ -53,7 +53,7 @@ S mixture(const std::vector<S>& x) {
   return c - fbpinn::sinh(x[0] * 0.5) * fbpinn::cosh(x[1]) + 2 / a + (1 - c) * -b;
 }
 
-TEST(JetScalars, TaylorAndNestedDuals_GiveTheSameDerivatives) {
+TEST(FbpinnJetScalars, TaylorAndNestedDuals_GiveTheSameDerivatives) {
   const std::vector<double> x{0.7, -0.4};
   const JetSet set = JetSet::full(2, 4);
   std::vector<Taylor<double>> variables;
@@ -67,7 +67,7 @@ TEST(JetScalars, TaylorAndNestedDuals_GiveTheSameDerivatives) {
   }
 }
 
-TEST(JetScalars, DualOfTaylor_IsTheDerivativeOfTheSeries) {
+TEST(FbpinnJetScalars, DualOfTaylor_IsTheDerivativeOfTheSeries) {
   // d/dv of g(x, v) as a polynomial about x, for v = 0.3 + the distance.
   const JetSet set = JetSet::full(1, 4);
   using Number = Dual<Taylor<double>>;
@@ -86,7 +86,7 @@ TEST(JetScalars, DualOfTaylor_IsTheDerivativeOfTheSeries) {
   }
 }
 
-TEST(JetScalars, Powers_AreZeroBeyondTheirOrderAlsoAtZero) {
+TEST(FbpinnJetScalars, Powers_AreZeroBeyondTheirOrderAlsoAtZero) {
   const JetSet set = JetSet::full(1, 4);
   const Taylor<double> square = pow(Taylor<double>::variable(set, 0.0, 0), 2.0);
   EXPECT_EQ(square[0], 0.0);
@@ -111,7 +111,7 @@ void expect_derivatives_of_each_other(const F& f, double x) {
   }
 }
 
-TEST(JetFunctions, EachDerivative_IsThatOfTheOneBefore) {
+TEST(FbpinnJetFunctions, EachDerivative_IsThatOfTheOneBefore) {
   for (const double x : {0.3, 0.9, 1.7}) {
     expect_derivatives_of_each_other(functions::Exp{}, x);
     expect_derivatives_of_each_other(functions::Sin{}, x);
