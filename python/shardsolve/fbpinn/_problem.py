@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +28,7 @@ from shardsolve.fbpinn._terms import Boundary, Data, Interior
 from shardsolve.fbpinn._train import LeastSquares, Plan, Run, on_cpu, plan, train
 
 Term = Interior | Boundary | Data
-Constrain = Callable[[Point, object], object]
+Constrain = Callable[[Point, object], Any]
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ class Problem:
         """What training by least squares will need: memory, and work in three ways."""
         return plan(self)
 
-    def values(self, function: Callable[[Point], object], points: np.ndarray) -> np.ndarray:
+    def values(self, function: Callable[[Point], Any], points: np.ndarray) -> np.ndarray:
         """A function of a point x, any JAX code, such as a known solution, at many points.
 
         Args:
@@ -212,6 +213,7 @@ class Problem:
         return constrained(self._constrain, point, jets, given, wanted)
 
     def _constrain(self, point: jax.Array, values: Sequence[jax.Array]) -> Sequence[jax.Array]:
+        assert self.constrain is not None
         given = self.constrain(Point(self.axes, point), values_of(self.fields, values))
         result = list(given) if isinstance(given, (tuple, list)) else [given]
         if len(result) != len(self.fields) or any(jnp.shape(one) != () for one in result):
@@ -296,7 +298,7 @@ class Problem:
         return Prepared(name, points, values, equations, float(term.weight), residual)
 
 
-def _described(given: object) -> str:
+def _described(given: Any) -> str:
     if isinstance(given, (tuple, list)):
         return f"{len(given)} results of shapes {[jnp.shape(one) for one in given]}"
     return f"an array of shape {jnp.shape(given)}"

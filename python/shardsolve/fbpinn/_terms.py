@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from shardsolve.fbpinn._boxes import Boxes
 from shardsolve.fbpinn._jet import Axes
 
-Residual = Callable[..., object]
+Residual = Callable[..., Any]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import json
 import os
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -258,7 +259,7 @@ def train(problem: Problem, how: LeastSquares, mesh: Mesh | None) -> Run:
     """As `Problem.train`."""
     if not isinstance(how, LeastSquares):
         raise TypeError(f"{type(how).__name__} given: LeastSquares is accepted")
-    if not jax.config.jax_enable_x64:
+    if jax.dtypes.canonicalize_dtype(np.float64) != np.float64:
         raise TypeError(
             "least squares needs 64-bit numbers, and they are off: set "
             "jax.config.update('jax_enable_x64', True) first"
@@ -297,7 +298,7 @@ def _ranks(problem: Problem, mesh: Mesh | None) -> int:
     return int(mesh.devices.size)
 
 
-def _costs(found: dict[str, dict[str, float]]) -> dict[str, Cost]:
+def _costs(found: dict[str, dict]) -> dict[str, Cost]:
     return {name: Cost(**cost) for name, cost in found.items()}
 
 
@@ -311,7 +312,7 @@ def _raise(verdict: np.ndarray) -> None:
     raise_if_failed(verdict)
 
 
-def on_cpu() -> jax.default_device:
+def on_cpu() -> AbstractContextManager[object]:
     """Whose work it is to call the user's functions."""
     return jax.default_device(jax.local_devices(backend="cpu")[0])
 
@@ -415,12 +416,12 @@ class _Given:
         if self._raised:
             raise self._raised[0]
         _raise(verdict)
-        found = json.loads(text.value)
+        found = json.loads(text.value or b"")
         library.shardsolve_free(text)
         return found
 
     def _array(self, values: object, dtype: type) -> int:
-        array = np.ascontiguousarray(values, dtype)
+        array: np.ndarray = np.ascontiguousarray(values, dtype)
         self._kept.append(array)
         return array.ctypes.data
 

@@ -13,8 +13,8 @@ namespace {
 constexpr int threads_a_block = 256;
 
 __global__ void begin_one(krylov::Problem problem, const Scan* of_b, const Scan* of_x,
-                          const std::int64_t* boundaries, std::int64_t ranks,
-                          std::int64_t largest, krylov::SolveState* solve) {
+                          const std::int64_t* boundaries, std::int64_t ranks, std::int64_t largest,
+                          krylov::SolveState* solve) {
   *solve = krylov::begin_solve(problem, krylov::merged(of_b, boundaries, ranks),
                                krylov::merged(of_x, boundaries, ranks), largest);
 }
