@@ -178,7 +178,7 @@ def constrained(
         return jnp.stack(list(constrain(point + shift, list(jets @ factors))))
 
     def derivative(order: Order) -> Callable[[jax.Array], jax.Array]:
-        function = at
+        function: Callable[[jax.Array], jax.Array] = at
         for axis, times in enumerate(order):
             for _ in range(times):
                 function = _along(function, axis)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -108,13 +108,13 @@ class Data:
         return _points(self.points, boxes)
 
 
-def _are_counts(points: object) -> bool:
+def _are_counts(points: Any) -> TypeGuard[Sequence[int]]:
     return isinstance(points, (tuple, list)) and all(
         isinstance(n, (int, np.integer)) for n in points
     )
 
 
-def _points(points: object, boxes: Boxes) -> np.ndarray:
+def _points(points: Any, boxes: Boxes) -> np.ndarray:
     if _are_counts(points):
         return boxes.grid(points)
     array = np.asarray(points, np.float64)
