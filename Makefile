@@ -25,6 +25,7 @@ demo: ## a real problem, from a file to a certified answer
 	@SHARDSOLVE_CLI=build/release/shardsolve $(PYTHON) examples/digits.py
 	@PYTHONPATH=python $(PYTHON) examples/gaussian_process.py
 	@SHARDSOLVE_CLI=build/release/shardsolve $(PYTHON) examples/quantum_dot.py
+	@PYTHONPATH=python $(PYTHON) examples/networks.py
 	@build/release/beam linear --solver cg --preconditioner blocks --ranks 2 --until 1 --output out/beam
 	@$(PYTHON) examples/beam/picture.py out/beam
 

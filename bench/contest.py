@@ -43,13 +43,21 @@ LABELS = {
         OURS: "shardsolve cholesky_inverse",
         LAPACK: "LAPACK potrf, potri (half)",
     },
+    "eigh": {
+        OURS: "shardsolve eigh",
+        OURS_MPI: "shardsolve eigh, MPI",
+        SCALAPACK: "ScaLAPACK syevd",
+        LAPACK: "LAPACK syevd",
+    },
 }
-JOBS = tuple(LABELS)
+JOBS = ("factor", "solve", "inverse")
+ENGINE_JOBS = ("factor", "eigh")
 # The meaning of a row is not the same for all: ours checks its input and certifies its answer.
 TITLES = {
     "factor": "A = L L^H",
     "solve": "A x = b (ours: with backward error and rcond)",
     "inverse": "A^-1 (ours: both triangles, with residual and rcond)",
+    "eigh": "all eigenpairs of A (ours: certified)",
 }
 
 
@@ -116,7 +124,12 @@ class Measurement:
     def gflops(self) -> float:
         """At the minimum, in operations of the plain algorithm, real ones."""
         n = float(self.n)
-        operations = {"factor": n**3 / 3, "solve": n**3 / 3 + 2 * n**2, "inverse": n**3}[self.job]
+        operations = {
+            "factor": n**3 / 3,
+            "solve": n**3 / 3 + 2 * n**2,
+            "inverse": n**3,
+            "eigh": 14 / 3 * n**3,  # to a tridiagonal, of it, and back
+        }[self.job]
         return operations * (4 if self.dtype.startswith("complex") else 1) / self.minimum / 1e9
 
     @property

@@ -9,6 +9,7 @@
 #include "mesh/mesh_state.hpp"
 
 #include <shardsolve/cholesky.hpp>
+#include <shardsolve/eigh.hpp>
 #include <shardsolve/plan.hpp>
 #include <shardsolve/version.hpp>
 
@@ -78,7 +79,7 @@ class Ours {
 
   nlohmann::json hello() const {
     return {{"program", "shardsolve " SHARDSOLVE_VERSION_STRING},
-            {"jobs", {"factor", "solve", "inverse"}},
+            {"jobs", {"factor", "solve", "inverse", "eigh"}},
             {"ranks", mesh_.ranks()},
             {"tile", tile_},
             {"matrix", fmt::format("{:016x}", problem_.checksum())},
@@ -99,6 +100,9 @@ class Ours {
     }
     if (request.job == "inverse") {
       return invert(a);
+    }
+    if (request.job == "eigh") {
+      return find_eigenpairs(a);
     }
     refuse(request);
   }
@@ -152,6 +156,13 @@ class Ours {
     require_ok(outcome);
     return timed(seconds, {inverse_residual(problem_.a(), whole(a.layout()).first),
                            certificate<T>(outcome, 30.0)});
+  }
+
+  nlohmann::json find_eigenpairs(const ShardedMatrix<T>& a) {
+    Eigenvalues<T> found;
+    const double seconds = time([&] { found = eigh(mesh_, a); });
+    require_ok(found.outcome);
+    return timed(seconds, eigenpair_residuals(problem_.a(), whole(a.layout()).first, found.values));
   }
 
   /// What all ranks have computed, with the tile that they have used.

@@ -122,8 +122,9 @@ class Display:
         ratios: Sequence[Comparison],
         goals: Sequence[Goal],
     ) -> None:
-        """The factorisation by all engines, ours with MPI beside each, and the goals."""
-        self.say(f"\n{TITLES['factor']}   n = {setting.n}, {setting.dtype}, {setting.ranks} ranks")
+        """One job by all engines, ours with MPI beside each, and the goals."""
+        title = TITLES[rows[0].job]
+        self.say(f"\n{title}   n = {setting.n}, {setting.dtype}, {setting.ranks} ranks")
         table = self._timings("Engine", "Block", "Ours with MPI is")
         for row, ratio in zip(rows, ratios, strict=True):
             block = row.tile or row.contestant.hello.get("tile", "")

@@ -32,18 +32,6 @@ Dtype common_dtype(Dtype a, Dtype b) {
   return is_double ? Dtype::float64 : Dtype::float32;
 }
 
-/// "A.astype(...)", "b.astype(...)" or both.
-std::string cast_advice(Dtype a, Dtype b, std::string_view name_of_b) {
-  const Dtype common = common_dtype(a, b);
-  const auto cast = [&](std::string_view array) {
-    return fmt::format("{}.astype(numpy.{})", array, name(common));
-  };
-  if (a == common) {
-    return cast(name_of_b);
-  }
-  return b == common ? cast("A") : cast("A") + " and " + cast(name_of_b);
-}
-
 void require_same_dtype(const Input& a, const Input& b, std::string_view name_of_b) {
   if (b.dtype() != a.dtype()) {
     throw Error(ErrorKind::invalid_argument,
@@ -68,6 +56,17 @@ std::string identity(const Input& input) {
 }
 
 }  // namespace
+
+std::string cast_advice(Dtype a, Dtype b, std::string_view name_of_b) {
+  const Dtype common = common_dtype(a, b);
+  const auto cast = [&](std::string_view array) {
+    return fmt::format("{}.astype(numpy.{})", array, name(common));
+  };
+  if (a == common) {
+    return cast(name_of_b);
+  }
+  return b == common ? cast("A") : cast("A") + " and " + cast(name_of_b);
+}
 
 Input open_matrix(const std::string& path) {
   auto reader = std::make_shared<const io::NpyReader>(path);

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsolve::cli {
@@ -37,6 +38,9 @@ Input open_right_hand_sides(const std::string& path, const Input& a);
 
 /// Throws as open_matrix, if shape or dtype are not those of the matrix `a`.
 Input open_second_matrix(const std::string& path, const Input& a);
+
+/// What makes two dtypes one without loss: "A.astype(...)", "b.astype(...)" or both.
+std::string cast_advice(Dtype a, Dtype b, std::string_view name_of_b);
 
 /// Throws Error(invalid_argument) unless the files are the same in all processes, as far as size,
 /// time and a sample of the contents tell.

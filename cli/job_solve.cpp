@@ -1,6 +1,8 @@
 // A x = b, from two files to one.
 
 #include "file_job.hpp"
+#include "krylov_job.hpp"
+#include "krylov_options.hpp"
 #include "report_lines.hpp"
 #include "shared_options.hpp"
 #include "verb.hpp"
@@ -52,13 +54,23 @@ struct SolveJob {
 // NOLINTEND(bugprone-unchecked-optional-access)
 
 void add_solve_options(CLI::App& command, TypedOptions& typed, Options& options) {
-  add_input(command, "A", options.matrix, "the matrix, an .npy file");
+  add_input(command, "A", options.matrix, "the matrix, an .npy file; sparse, an .npz or .mtx file");
   add_input(command, "b", options.right_hand_sides, "the right-hand sides, an .npy file");
   add_output(command, options, "where x goes");
   command.add_flag_callback(
       "--no-rcond", [&options] { options.rcond = false; },
       "leave out rcond, which takes about as long as five solves");
   add_job_options(command, options, typed);
+  add_krylov_options(command, options);
+  add_krylov_files(command, options);
+}
+
+int run_solve(Workplace& workplace, ProgressDisplay& progress) {
+  if (is_sparse(workplace, workplace.options().matrix)) {
+    return run_sparse_solve(workplace, progress);
+  }
+  refuse_krylov_options(workplace.options());
+  return run_file_job<SolveJob>(workplace, progress);
 }
 
 void take_solve_options(const TypedOptions& typed, Options& options) {
@@ -77,7 +89,14 @@ From Python to Python:
 
 The certificate: the backward error says how well x solves the system, in units of rounding;
 rcond says how much A amplifies errors. The first over the second is about the relative error
-of x. With --no-rcond the backward error is all.)";
+of x. With --no-rcond the backward error is all.
+
+A sparse A (.npz of scipy.sparse.save_npz, csr, csc or coo; Matrix Market .mtx) is square and not
+factored: --method iterates until ||b - A x|| <= max(rtol ||b||, atol), with b - A x recomputed.
+b has one column then. x is written if that holds, and else there is the reason: cg needs a
+Hermitian positive definite A, minres a Hermitian one, bicgstab and fgmres take any. The verdict
+and all bits are the same on any number of devices. Method, preconditioner and the other options
+below 'Sparse A' are for that alone; --no-rcond, --assume and --tile for a dense one.)";
 
 }  // namespace
 
@@ -88,9 +107,10 @@ constinit const Verb solve_verb =
               .notes = solve_notes,
               .examples = R"(shardsolve solve A.npy b.npy -o x.npy
 shardsolve solve A.npy b.npy -o x.npy --devices 4 --trace trace.json
+shardsolve solve A.npz b.npy -o x.npy --method cg --preconditioner jacobi --rtol 1e-10
 mpirun -np 4 shardsolve solve A.npy b.npy -o x.npy --backend cuda)",
               .add_options = &add_solve_options,
               .take_options = &take_solve_options,
-              .run = &run_file_job<SolveJob>});
+              .run = &run_solve});
 
 }  // namespace shardsolve::cli

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 namespace shardsolve::cli {
 
@@ -64,6 +65,21 @@ CLI::Validator file_name(const std::string& accepted) {
               return fmt::format("'{}' given, the name of a directory; {}", text, accepted);
             }
             return text.empty() ? fmt::format("'' given; {}", accepted) : std::string();
+          },
+          ""};
+}
+
+CLI::Validator tolerance() {
+  return {[](const std::string& text) {
+            double value = 0.0;
+            const char* end = text.data() + text.size();
+            // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): up to `end`
+            const auto [stopped, error] = std::from_chars(text.data(), end, value);
+            const bool good = error == std::errc{} && stopped == end && value >= 0.0 &&
+                              std::isfinite(value) && !std::signbit(value);
+            return good ? std::string()
+                        : fmt::format("'{}' given; a finite number from 0 on is accepted: 1e-10",
+                                      text);
           },
           ""};
 }

@@ -31,6 +31,9 @@ CLI::Validator not_empty(const std::string& accepted);
 /// the next option for it. Not for positional arguments, which `--` sets apart.
 CLI::Validator file_name(const std::string& accepted = "the name of a file is accepted");
 
+/// Accepts finite numbers from 0 on.
+CLI::Validator tolerance();
+
 /// Accepts seconds above 0.
 CLI::Validator positive_seconds();
 

@@ -18,11 +18,13 @@ namespace shardsolve::cli {
 namespace {
 
 constexpr const char* about =
-    "Solves dense Hermitian positive definite systems over many devices, and finds eigenvalues "
-    "and\n"
-    "eigenvectors of Hermitian matrices. Matrices come from .npy files (numpy.save) of float32,\n"
-    "float64, complex64 or complex128; each device reads its own share. Every answer comes with a\n"
-    "certificate, every refusal with a reason.";
+    "Solves dense Hermitian positive definite systems over many devices, finds eigenvalues and\n"
+    "eigenvectors of Hermitian matrices, and solves sparse systems by Krylov methods. Dense "
+    "matrices\n"
+    "come from .npy files (numpy.save), sparse ones from .npz files (scipy.sparse.save_npz) or "
+    "Matrix\n"
+    "Market, of float32, float64, complex64 or complex128. Every answer comes with a certificate,\n"
+    "every refusal with a reason.";
 
 constexpr const char* exit_codes =
     "Exit codes: 0 solved; 1 no answer for numerical reasons (not positive definite, ...);\n"

@@ -6,6 +6,7 @@
 #include <shardsolve/eigh.hpp>
 #include <shardsolve/mesh.hpp>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,13 +18,31 @@ struct Verb;
 
 enum class Backend : std::uint8_t { cpu, cuda };
 
+/// What is asked of a Krylov solve; for what is not given there is a default, or a capture.
+struct KrylovOptions {
+  std::optional<std::string> method;          ///< its name, or "auto"
+  std::optional<std::string> preconditioner;  ///< name of a krylov::Recipe's kind
+  std::optional<std::int64_t> blocks;         ///< of the preconditioner
+  std::optional<double> rtol;
+  std::optional<double> atol;
+  std::optional<std::int64_t> max_iterations;
+  std::optional<std::int64_t> restart;        ///< vectors of a basis of fgmres
+  std::string guess;                          ///< path of x0; empty for none, as are the next
+  std::string best;                           ///< where the best iterate of a failed solve goes
+  std::string log;                            ///< path of the log
+  std::string capture;                        ///< folder for a solve that fails
+  std::optional<std::int64_t> capture_limit;  ///< of that folder, in MB
+};
+
 struct Options {
-  const Verb* verb = nullptr;    ///< the command; null if none was given
-  std::string matrix;            ///< path of A
-  std::string right_hand_sides;  ///< path of b; solve only
-  std::string second_matrix;     ///< path of B of A z = w B z; eigh only
-  std::string output;            ///< path of x or of the inverse, prefix of eigh; empty for logdet
-  std::string trace;             ///< path of the trace; empty for none
+  const Verb* verb = nullptr;       ///< the command; null if none was given
+  std::string matrix;               ///< path of A
+  std::string right_hand_sides;     ///< path of b; solve only
+  std::string second_matrix;        ///< path of B of A z = w B z; eigh only
+  std::array<std::string, 2> logs;  ///< paths; compare-logs only
+  std::string captured;             ///< path of the folder; replay only
+  std::string output;  ///< path of x or of the inverse, prefix of eigh; empty for logdet
+  std::string trace;   ///< path of the trace; empty for none
   Backend backend = Backend::cpu;
   std::int64_t devices = 1;     ///< that share the work
   bool devices_chosen = false;  ///< by --devices
@@ -41,6 +60,8 @@ struct Options {
   EighRequest eigh;                           ///< which eigenvalues; eigh only
   bool rcond = true;                          ///< estimated; solve only
   Assume assume = Assume::positive_definite;  ///< of solve, inverse and logdet
+  bool assume_chosen = false;                 ///< by --assume
+  KrylovOptions krylov;                       ///< of a sparse A
   bool force = false;
   bool json = false;
   bool quiet = false;

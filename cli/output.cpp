@@ -63,9 +63,9 @@ void sync(const ArrayFiles& results) {
 }
 
 /// What fails here fails late: something else has taken the name, or the disk is gone.
-void commit_last(io::OutputFile& trace, const ArrayFiles& results) {
+void commit_last(io::OutputFile& text, const ArrayFiles& results) {
   try {
-    trace.commit();
+    text.commit();
   } catch (const Error& error) {
     std::vector<std::string> paths;
     for (const auto& result : results) {
@@ -171,9 +171,13 @@ void require_distinct_files(Workplace& workplace, const std::vector<Result>& res
       outputs.push_back({"the output", result.path});
     }
     outputs.push_back({"the trace", options.trace});
+    outputs.push_back({"the best iterate", options.krylov.best});
+    outputs.push_back({"the log", options.krylov.log});
+    outputs.push_back({"the capture", options.krylov.capture});
     const std::array inputs = {NamedFile{"the matrix", options.matrix},
                                NamedFile{"the second matrix", options.second_matrix},
-                               NamedFile{"the right-hand sides", options.right_hand_sides}};
+                               NamedFile{"the right-hand sides", options.right_hand_sides},
+                               NamedFile{"the guess", options.krylov.guess}};
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       for (const NamedFile& input : inputs) {
         require_distinct(outputs[i], input);
@@ -204,16 +208,19 @@ void begin_results(Workplace& workplace, const ArrayFiles& files,
   });
 }
 
-std::shared_ptr<io::OutputFile> open_trace(Workplace& workplace) {
-  const Options& options = workplace.options();
-  if (options.trace.empty()) {
+std::shared_ptr<io::OutputFile> open_text_file(Workplace& workplace, const std::string& path) {
+  if (path.empty()) {
     return nullptr;
   }
   return workplace
-      .on_rank_0([&options] {
-        return std::make_shared<io::OutputFile>(options.trace, overwrite(options));
+      .on_rank_0([path, &options = workplace.options()] {
+        return std::make_shared<io::OutputFile>(path, overwrite(options));
       })
       .value_or(nullptr);
+}
+
+std::shared_ptr<io::OutputFile> open_trace(Workplace& workplace) {
+  return open_text_file(workplace, workplace.options().trace);
 }
 
 template <Scalar T>
@@ -285,7 +292,8 @@ double write_numbers(Workplace& workplace, std::vector<T> numbers, std::shared_p
 }
 
 double commit(Workplace& workplace, const ArrayFiles& results,
-              const std::shared_ptr<io::OutputFile>& trace) {
+              const std::shared_ptr<io::OutputFile>& trace,
+              const std::shared_ptr<io::OutputFile>& log) {
   const auto begin = std::chrono::steady_clock::now();
   workplace.on_rank_0([trace, &spans = workplace.trace()] {
     if (trace != nullptr) {
@@ -313,13 +321,15 @@ double commit(Workplace& workplace, const ArrayFiles& results,
     }
   };
   workplace.on_rank_0(
-      [results, trace, last_check] {
+      [results, trace, log, last_check] {
         last_check();
         sync(results);  // before the names: after a power cut a name must not lead to missing bytes
         last_check();
         publish(results);
-        if (trace != nullptr) {
-          commit_last(*trace, results);
+        for (const auto& text : {trace, log}) {
+          if (text != nullptr) {
+            commit_last(*text, results);
+          }
         }
         return true;
       },

@@ -76,8 +76,11 @@ ArrayFiles open_results(Workplace& workplace, const std::vector<Result>& results
 void begin_results(Workplace& workplace, const ArrayFiles& files,
                    const std::vector<Result>& results);
 
-/// Claims the name of the trace, in the process of rank 0, which holds that of all; null in the
-/// others, and if none is asked for. Throws as open_results().
+/// Claims the name of a file that rank 0 writes, in its process; null in the others, and if `path`
+/// is empty. Throws as open_results().
+std::shared_ptr<io::OutputFile> open_text_file(Workplace& workplace, const std::string& path);
+
+/// Likewise that of the trace, of which rank 0 holds that of all.
 std::shared_ptr<io::OutputFile> open_trace(Workplace& workplace);
 
 /// Each rank writes the rows of its segment. Returns the seconds.
@@ -101,9 +104,11 @@ template <Scalar T>
 double write_numbers(Workplace& workplace, std::vector<T> numbers, std::shared_ptr<ArrayFile> to);
 
 /// Gives the outputs their names, all bytes of all of them being written first: all results get
-/// theirs, or none does and what --force would have replaced stays. `trace` may be null. Up to here
-/// a request to stop is obeyed: Error(cancelled). Returns the seconds.
+/// theirs, or none does and what --force would have replaced stays. `trace` may be null, and so
+/// `log`, which is written already. Up to here a request to stop is obeyed: Error(cancelled).
+/// Returns the seconds.
 double commit(Workplace& workplace, const ArrayFiles& results,
-              const std::shared_ptr<io::OutputFile>& trace);
+              const std::shared_ptr<io::OutputFile>& trace,
+              const std::shared_ptr<io::OutputFile>& log = nullptr);
 
 }  // namespace shardsolve::cli

@@ -80,6 +80,9 @@ std::string file_lines(const Options& options, const Report& report) {
     text += fmt::format("  {:<15} '{}', {} of shape {}\n", result.name, result.path,
                         name(result.dtype), io::format_shape(result.shape.value()));
   }
+  if (report.krylov) {
+    text += krylov_file_lines(*report.krylov);
+  }
   if (!options.trace.empty()) {
     text +=
         fmt::format("  {:<15} '{}', open it at https://ui.perfetto.dev\n", "trace", options.trace);
@@ -90,11 +93,14 @@ std::string file_lines(const Options& options, const Report& report) {
 }  // namespace
 
 std::string text_report(const Options& options, const Report& report) {
-  return report.words.headline + figure_lines(report) + time_line(options, report) +
-         file_lines(options, report);
+  return report.words.headline + (report.krylov ? krylov_lines(*report.krylov) : "") +
+         figure_lines(report) + time_line(options, report) + file_lines(options, report);
 }
 
 std::string reason_of(const Options& options, const Report& report) {
+  if (report.krylov) {
+    return krylov_reason(options, *report.krylov);
+  }
   const std::optional<Location>& location = report.outcome.location;
   const bool of_b = location && location->what == Located::right_hand_side_entry;
   return fmt::format("'{}': {}",

@@ -1,6 +1,7 @@
 /// The answer as the user sees it: text or JSON.
 #pragma once
 
+#include "krylov_report.hpp"
 #include "options.hpp"
 #include "output.hpp"
 #include "tile_choice.hpp"
@@ -39,6 +40,7 @@ struct Report {
   /// A bound of the relative error of the solution, in the infinity norm, of the error of the
   /// log-determinant, or of that of the eigenvalues over ||A||_1; infinite if nothing bounds it.
   std::optional<double> error_estimate;
+  std::optional<KrylovReport> krylov;  ///< of a sparse system
   double read_seconds = 0.0;
   double write_seconds = 0.0;
   std::optional<TraceSummary> trace;

@@ -48,6 +48,17 @@ Json blank(const Options& options, std::string_view status, const std::string& m
                      {"error_estimate", nullptr},
                      {"logdet", nullptr},
                      {"eigenvalues", nullptr},
+                     {"method", nullptr},
+                     {"preconditioner", nullptr},
+                     {"blocks", nullptr},
+                     {"iterations", nullptr},
+                     {"matvecs", nullptr},
+                     {"restarts", nullptr},
+                     {"tolerance", nullptr},
+                     {"margin", nullptr},
+                     {"is_marginal", nullptr},
+                     {"attempts", nullptr},
+                     {"replay", nullptr},
                      {"seconds", nullptr},
                      {"read_seconds", nullptr},
                      {"write_seconds", nullptr},
@@ -58,9 +69,13 @@ Json blank(const Options& options, std::string_view status, const std::string& m
                      {"matrix", text(options.matrix)},
                      {"right_hand_sides", text(options.right_hand_sides)},
                      {"second_matrix", text(options.second_matrix)},
+                     {"guess", text(options.krylov.guess)},
                      {"output", nullptr},
                      {"values", nullptr},
                      {"vectors", nullptr},
+                     {"best", nullptr},
+                     {"log", nullptr},
+                     {"capture", nullptr},
                      {"trace", nullptr},
                      {"trace_summary", nullptr},
                      {"version", version},
@@ -114,6 +129,52 @@ void fill_certificate(Json& object, const Report& report) {
   }
 }
 
+/// What took the place of the outcome's status and message.
+void fill_verdict(Json& object, const Options& options, const KrylovReport& verdict) {
+  const krylov::Result& result = verdict.result;
+  const std::size_t boundaries = verdict.request.preconditioner.blocks.size();
+  object["status"] = krylov::name(result.status);
+  object["message"] = result.outcome.ok() ? result.message : krylov_reason(options, verdict);
+  object["method"] = method_of(verdict.request);
+  object["preconditioner"] = krylov::name(verdict.request.preconditioner.kind);
+  object["blocks"] = boundaries > 0 ? Json(boundaries - 1) : Json(nullptr);
+  object["iterations"] = result.iterations;
+  object["matvecs"] = result.matvecs;
+  object["restarts"] = result.restarts;
+  object["residual"] = number(result.residual);
+  object["tolerance"] = number(result.tolerance);
+  object["margin"] = number(result.margin);
+  object["is_marginal"] = result.is_marginal;
+  object["attempts"] = Json::array();
+  for (const krylov::Attempt& attempt : result.attempts) {
+    object["attempts"].push_back({{"method", krylov::name(attempt.method)},
+                                  {"status", krylov::name(attempt.status)},
+                                  {"iterations", attempt.iterations},
+                                  {"matvecs", attempt.matvecs},
+                                  {"restarts", attempt.restarts},
+                                  {"residual", number(attempt.residual)},
+                                  {"message", attempt.message}});
+  }
+  if (verdict.replay) {
+    const Replay& replay = *verdict.replay;
+    object["replay"] = {
+        {"folder", replay.folder},
+        {"version", replay.version},
+        {"backend", replay.request.backend},
+        {"devices", replay.request.ranks},
+        {"method", method_of(replay.request)},
+        {"preconditioner", krylov::name(replay.request.preconditioner.kind)},
+        {"status", krylov::name(replay.result.status)},
+        {"iterations", replay.result.iterations},
+        {"reproduced", replay.reproduced ? Json(*replay.reproduced) : Json(nullptr)},
+        {"differences", replay.differences}};
+  }
+  object["guess"] = verdict.request.options.use_guess ? text(options.krylov.guess) : Json(nullptr);
+  object["best"] = text(verdict.best);
+  object["log"] = text(verdict.log);
+  object["capture"] = text(verdict.capture);
+}
+
 Json entry(std::string_view in, const Location& location) {
   return {{"in", in}, {"row", location.row.value()}, {"column", location.column.value()}};
 }
@@ -127,7 +188,10 @@ void fill_location(Json& object, const Report& report, const Location& location)
       object["entry"] = entry(report.is_about_second_matrix ? "B" : "A", location);
       return;
     case Located::right_hand_side_entry:
-      object["entry"] = entry("b", location);
+      object["entry"] = entry(
+          report.krylov && report.krylov->result.status == krylov::Status::nonfinite_guess ? "x0"
+                                                                                           : "b",
+          location);
       return;
   }
 }
@@ -141,6 +205,9 @@ std::string json_report(const Options& options, const Report& report) {
   fill_problem(object, report);
   fill_cost(object, report);
   fill_certificate(object, report);
+  if (report.krylov) {
+    fill_verdict(object, options, *report.krylov);
+  }
   if (outcome.location) {
     fill_location(object, report, *outcome.location);
   }

@@ -237,7 +237,8 @@ void take_devices(const DeviceList& list, Options& options) {
 
 void take_job_options(const TypedOptions& typed, Options& options,
                       std::initializer_list<Assume> accepted) {
-  options.assume = assumption(typed.assume, accepted);
+  options.assume = assumption(typed.assume.value_or("pos"), accepted);
+  options.assume_chosen = typed.assume.has_value();
   take_devices(typed.devices, options);
 }
 

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <initializer_list>
+#include <optional>
 #include <string>
 
 namespace shardsolve::cli {
@@ -22,7 +23,7 @@ struct DeviceList {
 /// Values as they were typed, until Verb::take_options has read them.
 struct TypedOptions {
   DeviceList devices;
-  std::string assume = "pos";
+  std::optional<std::string> assume;
   std::string indices;  ///< of eigh, as the next
   std::string range;
   std::string sizes;  ///< of tune and bench, as the two below

@@ -35,7 +35,7 @@ if(NOT SHARDSOLVE_CUDA STREQUAL OFF)
       set(CMAKE_CUDA_COMPILER "${nvcc}")
     endif()
   endif()
-  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     # Machine code for A100, H100/H200 and B200, and PTX for what comes after.
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
   endif()

@@ -9,6 +9,7 @@
 #include "jax/gang.hpp"
 #include "jax/invitation.hpp"
 #include "jax/krylov_calls.hpp"
+#include "jax/networks.hpp"
 #include "jax/records.hpp"
 #include "jax/session.hpp"
 #include "jax/workers.hpp"
@@ -371,3 +372,29 @@ SHARDSOLVE_API void shardsolve_load_factor(const char* path, const jax::WholeFac
                                            std::int32_t* verdict) {
   jax::report(verdict, [&] { jax::load(path, *factor); });
 }
+// Networks in boxes; what is trained is to be given to shardsolve_free_networks, text to
+// shardsolve_free.
+SHARDSOLVE_API void shardsolve_plan_networks(const jax::NetworkProblem* problem, char** text,
+                                             std::int32_t* verdict) {
+  jax::report(verdict, [&] { *text = strdup(jax::plan_networks(*problem).c_str()); });
+}
+SHARDSOLVE_API void shardsolve_train_networks(const jax::NetworkProblem* problem,
+                                              const jax::NetworkOptions* options,
+                                              jax::TrainedNetworks** networks, char** figures,
+                                              std::int32_t* verdict) {
+  jax::report(verdict, [&] {
+    auto trained = jax::train_networks(*problem, *options);
+    *figures = strdup(trained->figures().c_str());
+    *networks = trained.release();
+  });
+}
+SHARDSOLVE_API void shardsolve_evaluate_networks(jax::TrainedNetworks* networks,
+                                                 std::int64_t derivatives,
+                                                 const std::uint8_t* orders, std::int64_t count,
+                                                 const double* points, std::int64_t chunk,
+                                                 double* jets, std::int32_t* verdict) {
+  jax::report(verdict, [&] {
+    jax::evaluate_networks(*networks, derivatives, orders, count, points, chunk, jets);
+  });
+}
+SHARDSOLVE_API void shardsolve_free_networks(jax::TrainedNetworks* networks) { delete networks; }

@@ -70,7 +70,7 @@ NO_ROUTINES = {
     "cholesky", "eigvalsh", "krylov", "last_failures", "load_factor", "progress", "register",
     "save_factor", "set_timeout", "slogdet", "trace",
 }  # fmt: skip
-NO_ROUTINE_COMMANDS = {"doctor", "tune", "bench"}
+NO_ROUTINE_COMMANDS = {"bench", "compare_logs", "diagnose", "doctor", "replay", "tune"}
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,12 @@ nlohmann::json certificate_of(const Outcome& outcome) {
   if (outcome.backward_error) {
     certificate["backward_error_in_u"] = *outcome.backward_error / unit_roundoff<T>;
   }
+  if (outcome.residual) {
+    certificate["residual_in_u"] = *outcome.residual / unit_roundoff<T>;
+  }
+  if (outcome.orthogonality) {
+    certificate["orthogonality_in_u"] = *outcome.orthogonality / unit_roundoff<T>;
+  }
   if (outcome.rcond) {
     certificate["rcond"] = *outcome.rcond;
   }

@@ -118,6 +118,28 @@ __global__ void add_mirrored(Axis rows, Axis columns, const T* x, std::int64_t h
   atomicAdd(&magnitudes[row], magnitude);
 }
 
+/// y += X h for stored entries: a thread has one row and `run` columns.
+template <Scalar T>
+__global__ void add_rows(Axis rows, Axis columns, const T* x, std::int64_t height,
+                         std::int64_t width, std::int64_t stride, const double2* h, double2* y) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= height) {
+    return;
+  }
+  const std::int64_t begin = blockIdx.y * run;
+  const std::int64_t end = min(begin + run, width);
+  WideSum real;
+  WideSum imag;
+  for (std::int64_t j = begin; j < end; ++j) {
+    const double2 factor = h[columns.global(j)];
+    const Value a = widen(x[i + j * stride]);
+    real.add(a.real * factor.x - a.imag * factor.y);
+    imag.add(a.real * factor.y + a.imag * factor.x);
+  }
+  atomicAdd(&y[rows.global(i)].x, real.value());
+  atomicAdd(&y[rows.global(i)].y, imag.value());
+}
+
 /// The larger one; NaN if either is.
 double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
@@ -247,6 +269,53 @@ void add_part(const Part<T>& part, std::int64_t n, Triangle triangle, const std:
   }
 }
 
+using Numbers = std::vector<std::complex<double>>;
+
+std::vector<double2> pairs_of(const Numbers& numbers) {
+  std::vector<double2> pairs;
+  for (const std::complex<double>& number : numbers) {
+    pairs.push_back({number.real(), number.imag()});
+  }
+  return pairs;
+}
+
+/// X h of one part, added to y.
+template <Scalar T>
+void add_part(const Part<T>& part, const std::vector<double2>& h, Numbers& y) {
+  const MatrixView<const T>& x = part.entries;
+  if (x.empty()) {
+    return;
+  }
+  const DeviceBuffer<double2> h_there(part.device, h);
+  const auto n = static_cast<std::int64_t>(y.size());
+  DeviceBuffer<double2> y_there(part.device, n);
+  y_there.clear(n);
+  const dim3 grid(static_cast<unsigned>((x.rows() + threads - 1) / threads),
+                  static_cast<unsigned>((x.columns() + run - 1) / run));
+  add_rows<<<grid, threads>>>(part.rows, part.columns, x.data(), x.rows(), x.columns(), x.stride(),
+                              h_there.data(), y_there.data());
+  check(cudaGetLastError(), "starting the kernel that multiplies by eigenvectors");
+  const std::vector<double2> products = y_there.read(n);
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    y[i] += std::complex<double>(products[i].x, products[i].y);
+  }
+}
+
+/// X^H w, of all processes, in the first `columns` entries.
+template <Scalar T>
+Numbers adjoint_products(const std::vector<Part<T>>& parts, const Numbers& w, std::size_t columns,
+                         const std::function<void(Numbers&)>& combine) {
+  ColumnSums sums;
+  sums.products.resize(w.size());
+  sums.magnitudes.resize(w.size());
+  for (const Part<T>& part : parts) {
+    add_part(part, static_cast<std::int64_t>(w.size()), Triangle::both, pairs_of(w), sums);
+  }
+  combine(sums.products);
+  sums.products.resize(columns);
+  return sums.products;
+}
+
 }  // namespace
 
 template <Scalar T>
@@ -298,12 +367,62 @@ double inverse_ratio(const Problem<T>& problem, const std::vector<int>& devices,
   return inf_norm(sums.products) / scale / unit_roundoff<T>;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                            \
-  template double solution_ratio(const Problem<T>&, const std::vector<int>&, \
-                                 const std::vector<T>&, std::int64_t);       \
-  template double inverse_ratio(const Problem<T>&, const std::vector<int>&,  \
-                                const std::vector<Part<T>>&, Triangle,       \
-                                const std::function<void(ColumnSums&)>&);
+template <Scalar T>
+EigenpairRatios eigenpair_ratios(const Problem<T>& problem, const std::vector<int>& devices,
+                                 const std::vector<Part<T>>& parts,
+                                 const std::vector<double>& values,
+                                 const std::function<void(Numbers&)>& combine) {
+  std::vector<T> v;
+  Numbers signs;
+  for (std::int64_t i = 0; i < problem.n; ++i) {
+    v.push_back(uniform_pair(4, i, 0).real < 0.0 ? T(-1) : T(1));
+    signs.push_back(number(widen(v.back())));
+  }
+  // -A v
+  const Residuals minus_av = residuals(problem, devices, v, 1, Start::zero);
+  const std::size_t count = values.size();
+  // Z^H A v - diag(w) Z^H v
+  Numbers residual = adjoint_products(parts, minus_av.columns.front(), count, combine);
+  const Numbers zv = adjoint_products(parts, signs, count, combine);
+  for (std::size_t j = 0; j < count; ++j) {
+    residual[j] += values[j] * zv[j];
+  }
+  // Z^H (Z v) - v
+  Numbers product(v.size());
+  for (const Part<T>& part : parts) {
+    add_part(part, pairs_of(signs), product);
+  }
+  combine(product);
+  Numbers departure = adjoint_products(parts, product, count, combine);
+  for (std::size_t j = 0; j < count; ++j) {
+    departure[j] -= signs[j];
+  }
+  return {inf_norm(residual) / minus_av.norm_of_a / unit_roundoff<T>,
+          inf_norm(departure) / unit_roundoff<T>};
+}
+
+template <Scalar T>
+double eigenvalue_ratio(const std::vector<double>& values, const std::vector<double>& all) {
+  if (values.size() > all.size()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  double difference = 0.0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    difference = larger(difference, std::abs(values[i] - all[i]));
+  }
+  return difference / inf_norm(all) / unit_roundoff<T>;
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                              \
+  template double solution_ratio(const Problem<T>&, const std::vector<int>&,   \
+                                 const std::vector<T>&, std::int64_t);         \
+  template double inverse_ratio(const Problem<T>&, const std::vector<int>&,    \
+                                const std::vector<Part<T>>&, Triangle,         \
+                                const std::function<void(ColumnSums&)>&);      \
+  template EigenpairRatios eigenpair_ratios(                                   \
+      const Problem<T>&, const std::vector<int>&, const std::vector<Part<T>>&, \
+      const std::vector<double>&, const std::function<void(Numbers&)>&);       \
+  template double eigenvalue_ratio<T>(const std::vector<double>&, const std::vector<double>&);
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)
 SHARDSOLVE_INSTANTIATE(std::complex<float>)

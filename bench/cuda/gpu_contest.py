@@ -33,6 +33,8 @@ PACKAGES = {OURS_JAX: ("jax", "shardsolve"), JAXMG: ("jax", "jaxmg")}
 CEILING = "shardsolve_bench_ceiling"
 # One device's memory, by its share of the matrix: what is held between two runs.
 MEMORY_FACTORS = {OURS: 1.3, OURS_MPI: 1.3, OURS_JAX: 2.2, DN: 1.2, MG: 1.4, MP: 1.4, JAXMG: 3.2}
+# The same where eigenpairs are found.
+EIGH_MEMORY_FACTORS = {OURS: 6.5, OURS_MPI: 6.5, DN: 4.5, MP: 6.0}
 CONTEXT_BYTES = 2e9
 USABLE = 0.92
 # A process for each GPU. Open MPI would bind each to one core, and refuses root, unless it is told.
@@ -40,7 +42,9 @@ MPIRUN = ("mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none
 # The peers' tiles; each runs with the one that is fastest here.
 PEER_TILES = {DN: (), MG: (256, 512, 1024), MP: (512, 1024, 2048), JAXMG: (512, 1024)}
 QUICK_TILES = {DN: (), MG: (512,), MP: (1024,), JAXMG: (512,)}
-JOBS = ("factor", "solve", "solve_many", "one_call", "rcond", "inverse")
+SYSTEM_JOBS = ("factor", "solve", "solve_many", "one_call", "rcond", "inverse")
+EIGH_JOBS = ("eigh", "eigh_tenth", "eigh_values")
+JOBS = SYSTEM_JOBS + EIGH_JOBS
 ELEMENT_BYTES = {"float32": 4, "float64": 8, "complex64": 8, "complex128": 16}
 # A turn that follows others of the same memory: its first run is not counted.
 RUNS_OF_A_TURN = 2
@@ -145,7 +149,10 @@ class Setting:
         whole = len(self.devices) if name == DN else 1
         # cuSOLVERMp has no potri: the inverse is a second matrix.
         second = self.share if name == MP and "inverse" in self.jobs else 0.0
-        return MEMORY_FACTORS[name] * whole * self.share + second + CONTEXT_BYTES
+        factor = MEMORY_FACTORS[name]
+        if any(job in EIGH_JOBS for job in self.jobs):
+            factor = EIGH_MEMORY_FACTORS.get(name, factor)
+        return factor * whole * self.share + second + CONTEXT_BYTES
 
     def arguments(self, name: str) -> list[str]:
         """Command line of a contestant."""
@@ -189,6 +196,9 @@ class GpuMeasurement(Measurement):
             "one_call": n**3 / 3 + 2 * n**2,
             "rcond": 5 * 2 * n**2,
             "inverse": n**3,
+            "eigh": 14 / 3 * n**3,  # to a tridiagonal, of it, and back
+            "eigh_tenth": 5 / 3 * n**3,
+            "eigh_values": 4 / 3 * n**3,
         }[self.job]
         factor = 4 if self.dtype.startswith("complex") else 1
         return factor * operations / self.minimum / 1e12
@@ -225,6 +235,7 @@ def contestants(
     build: Path,
     timeout: float,
     mp_libraries: str,
+    cusolver: str,
     say: Callable[[str], None],
 ) -> Iterator[list[GpuContestant]]:
     """Starts the programs; ends them afterwards. One that does not start is named and left out.
@@ -235,6 +246,7 @@ def contestants(
         build: Folder of the programs.
         timeout: Seconds for one answer.
         mp_libraries: Folders of cuSOLVERMp's libraries, separated by colons.
+        cusolver: Folder of another cuSOLVER than CUDA's, for the program that times it; or none.
         say: Told of what does not start.
     """
     started: list[GpuContestant] = []
@@ -243,7 +255,8 @@ def contestants(
             command = [*command_of(name, build, len(setting.devices)), *setting.arguments(name)]
             # Our backends are loaded at run time; they lie at the root of the build.
             root = str(build.parent.parent)
-            folders = {OURS: root, OURS_MPI: root, MP: mp_libraries, JAXMG: mp_libraries}
+            folders = {OURS: root, OURS_MPI: root, DN: cusolver}
+            folders |= {MP: mp_libraries, JAXMG: mp_libraries}
             environment = gpus.environment(folders.get(name, ""))
             if name == JAXMG:
                 environment |= gpus.newest_nccl(mp_libraries)

@@ -8,8 +8,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-DRAWN = ("factor", "inverse")
-TITLES = {"factor": "Cholesky factor", "inverse": "inverse (factor included)"}
+DRAWN = ("factor", "inverse", "eigh")
+TITLES = {
+    "factor": "Cholesky factor",
+    "inverse": "inverse (factor included)",
+    "eigh": "all eigenpairs",
+}
 STYLES = {
     "shardsolve": {"color": "#0b6e4f", "marker": "o", "linewidth": 2.2, "zorder": 3},
     "shardsolve_mpi": {"color": "#5fae8c", "marker": "v"},

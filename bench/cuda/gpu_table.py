@@ -16,6 +16,9 @@ TITLES = {
     "one_call": "A x = b in one call (ours: certified)",
     "rcond": "rcond with the factor (as five solves)",
     "inverse": "A^-1 (ours and cuSOLVERMp: both triangles)",
+    "eigh": "all eigenpairs of A (ours: certified)",
+    "eigh_tenth": "those of the smallest tenth of the eigenvalues (ours: certified)",
+    "eigh_values": "eigenvalues of A alone",
 }
 
 

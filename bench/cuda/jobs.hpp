@@ -8,6 +8,9 @@
 ///   one_call     factor and solve with one right-hand side
 ///   rcond        an estimate of the condition number, the factor given, which a solve judges
 ///   inverse      factor and invert
+///   eigh         all eigenpairs of A
+///   eigh_tenth   those of the smallest n / 10 eigenvalues
+///   eigh_values  eigenvalues alone
 ///   release      gives back all memory; the next run of each job is a first one again
 /// A timed run also answers {"first": ..., "bytes": ..., "certificate": ...}.
 #pragma once
@@ -23,6 +26,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -48,8 +52,14 @@ nlohmann::json describe_devices(const std::vector<int>& devices);
 /// Of CUDA's driver and run time, as "13.0".
 nlohmann::json describe_cuda();
 
-/// How one library solves A X = B. Every call has finished on all devices when it returns, and
-/// throws if there is no answer.
+/// Which eigenpairs.
+struct Wanted {
+  std::int64_t count = 0;  // the smallest so many
+  bool vectors = true;
+};
+
+/// How one library solves A X = B, and finds eigenpairs of A. Every call has finished on all
+/// devices when it returns, and throws if there is no answer.
 template <Scalar T>
 class Solver {
  public:
@@ -79,6 +89,15 @@ class Solver {
   /// n x columns, column-major.
   virtual std::vector<T> solution() = 0;
   virtual double inverse_residual() = 0;
+
+  /// What eigenpairs of the smallest `wanted` eigenvalues need beside A, or these alone: not timed.
+  virtual void prepare_eigenpairs(const Wanted&) {}
+  virtual void eigenpairs(const Wanted&) {
+    throw Error(ErrorKind::unsupported, "no eigenpairs here");
+  }
+  /// Of the last eigenpairs(), ascending, in every process.
+  virtual std::vector<double> eigenvalues() { return {}; }
+  virtual EigenpairRatios eigenpair_residuals() { return {}; }
   /// What the library says about its last answer itself.
   virtual nlohmann::json certificate() const { return nlohmann::json::object(); }
 
@@ -159,6 +178,17 @@ class Jobs {
       const double seconds = clock([&] { solver_.factor_and_invert(); });
       return timed(seconds, {{"inverse", solver_.inverse_residual(), inverse_limit}});
     }
+    if (request.job == "eigh") {
+      return find_eigenpairs(tile, {problem_.n, true});
+    }
+    if (request.job == "eigh_tenth" || request.job == "eigh_values") {
+      if (all_values_.empty()) {
+        find_eigenpairs(tile, {problem_.n, true});
+      }
+      const bool vectors = request.job == "eigh_tenth";
+      return find_eigenpairs(
+          tile, {vectors ? std::max<std::int64_t>(problem_.n / 10, 1) : problem_.n, vectors});
+    }
     refuse(request);
   }
 
@@ -183,6 +213,28 @@ class Jobs {
     });
   }
 
+  /// Keeps all eigenvalues, once they have passed, for the others to be compared with.
+  nlohmann::json find_eigenpairs(std::int64_t tile, const Wanted& wanted) {
+    make_matrix(tile);
+    solver_.prepare_eigenpairs(wanted);
+    const double seconds = clock([&] { solver_.eigenpairs(wanted); });
+    const std::vector<double> values = solver_.eigenvalues();
+    std::vector<Residual> residuals;
+    if (wanted.vectors) {
+      const EigenpairRatios ratios = solver_.eigenpair_residuals();
+      residuals = {{"eigenpairs", ratios.residual, eigenpair_limit},
+                   {"orthogonality", ratios.orthogonality, orthogonality_limit(problem_.n)}};
+    }
+    if (wanted.vectors && wanted.count == problem_.n) {
+      all_values_ = values;
+    } else {
+      residuals.push_back({"eigenvalues",
+                           solver_.leads() ? eigenvalue_ratio<T>(values, all_values_) : 0.0,
+                           eigenvalue_limit});
+    }
+    return timed(seconds, residuals);
+  }
+
   Residual judge_solution(std::int64_t columns) {
     const std::vector<T> x = solver_.solution();
     const double ratio = solver_.leads() ? solution_ratio(problem_, devices_, x, columns) : 0.0;
@@ -195,6 +247,7 @@ class Jobs {
   Solver<T>& solver_;
   MemoryMeter& memory_;
   std::int64_t factored_ = none;  // the tile of the factor that is there
+  std::vector<double> all_values_;
   std::set<std::string> seen_;
 };
 

@@ -2,9 +2,11 @@
 
 #include "bench/cuda/certificate.hpp"
 #include "bench/cuda/jobs.hpp"
+#include "bench/cuda/our_eigenpairs.hpp"
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/device_memory.hpp>
+#include <shardsolve/eigh.hpp>
 #include <shardsolve/error.hpp>
 #include <shardsolve/version.hpp>
 
@@ -30,7 +32,9 @@ class Ours final : public Solver<T> {
 
   nlohmann::json hello() const override {
     return {{"program", "shardsolve " SHARDSOLVE_VERSION_STRING},
-            {"jobs", {"factor", "solve", "solve_many", "one_call", "rcond", "inverse"}},
+            {"jobs",
+             {"factor", "solve", "solve_many", "one_call", "rcond", "inverse", "eigh", "eigh_tenth",
+              "eigh_values"}},
             {"libraries", {{"shardsolve", SHARDSOLVE_VERSION_STRING}}}};
   }
   std::int64_t default_tile() const override { return tile_; }
@@ -94,6 +98,22 @@ class Ours final : public Solver<T> {
     return inverse_ratio(problem_, devices_, parts, Triangle::both);
   }
 
+  void eigenpairs(const Wanted& wanted) override {
+    found_ = eigh(*mesh_, *a_, request_of(wanted));
+    finish(found_.outcome);
+  }
+  std::vector<double> eigenvalues() override {
+    return {found_.values.begin(), found_.values.end()};
+  }
+  EigenpairRatios eigenpair_residuals() override {
+    std::vector<Part<T>> parts;
+    for (std::int64_t rank = 0; rank < mesh_->ranks(); ++rank) {
+      parts.push_back({device(rank), Axis::contiguous(0), columns_of(rank),
+                       first_columns(a_->slab(rank), columns_of(rank).first, found_.vectors)});
+    }
+    return eigenpair_ratios(problem_, devices_, parts, eigenvalues());
+  }
+
   nlohmann::json certificate() const override { return certificate_; }
 
   /// The mesh too, because it keeps the workspace of its calls.
@@ -151,6 +171,7 @@ class Ours final : public Solver<T> {
   std::optional<ShardedMatrix<T>> a_;  // memory_ with the tile asked for
   std::optional<RightHandSides<T>> b_;
   std::optional<CholeskyFactor<T>> factor_;
+  Eigenvalues<T> found_;
   nlohmann::json certificate_ = nlohmann::json::object();
 };
 

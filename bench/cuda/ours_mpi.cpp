@@ -3,16 +3,21 @@
 
 #include "bench/cuda/certificate.hpp"
 #include "bench/cuda/jobs.hpp"
+#include "bench/cuda/our_eigenpairs.hpp"
 #include "comm/tell_all.hpp"
 #include "core/each_dtype.hpp"
 #include "mesh/mpi_loader.hpp"
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/device_memory.hpp>
+#include <shardsolve/eigh.hpp>
 #include <shardsolve/error.hpp>
 #include <shardsolve/version.hpp>
 
+#include <algorithm>
+#include <complex>
 #include <cstring>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -46,7 +51,9 @@ class OursInProcesses final : public Solver<T> {
 
   nlohmann::json hello() const override {
     return {{"program", "shardsolve " SHARDSOLVE_VERSION_STRING " by MPI"},
-            {"jobs", {"factor", "solve", "solve_many", "one_call", "rcond"}},
+            {"jobs",
+             {"factor", "solve", "solve_many", "one_call", "rcond", "eigh", "eigh_tenth",
+              "eigh_values"}},
             {"libraries", {{"shardsolve", SHARDSOLVE_VERSION_STRING}}}};
   }
   std::int64_t default_tile() const override { return tile_; }
@@ -110,6 +117,20 @@ class OursInProcesses final : public Solver<T> {
   }
 
   double inverse_residual() override { refuse_inverse(); }
+
+  void eigenpairs(const Wanted& wanted) override {
+    found_ = eigh(*mesh_, *a_, request_of(wanted));
+    finish(found_.outcome);
+  }
+  std::vector<double> eigenvalues() override {
+    return {found_.values.begin(), found_.values.end()};
+  }
+  EigenpairRatios eigenpair_residuals() override {
+    const Part<T> part{device_, Axis::contiguous(0), own_rows(),
+                       first_columns(a_->slab(rank_), own_rows().first, found_.vectors)};
+    return eigenpair_ratios(problem_, {device_}, {part}, eigenvalues(),
+                            [this](std::vector<std::complex<double>>& sums) { add_up(sums); });
+  }
   nlohmann::json certificate() const override { return certificate_; }
 
   void release() override {
@@ -131,6 +152,17 @@ class OursInProcesses final : public Solver<T> {
     return Mesh::mpi_cuda(
         {.communicator = {}, .devices = options_.devices, .path = options_.communicator});
   }
+  /// The sum of what all processes have.
+  void add_up(std::vector<std::complex<double>>& sums) {
+    const std::string own(reinterpret_cast<const char*>(sums.data()),
+                          sums.size() * sizeof sums.front());
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (const std::string& text : comm::tell_all(line_, own)) {
+      std::vector<std::complex<double>> theirs(sums.size());
+      std::memcpy(static_cast<void*>(theirs.data()), text.data(), text.size());
+      std::transform(sums.begin(), sums.end(), theirs.begin(), sums.begin(), std::plus<>());
+    }
+  }
   Axis own_rows() const { return Axis::contiguous(memory_->layout().segment(rank_).begin.value()); }
 
   void finish(const Outcome& outcome) {
@@ -150,6 +182,7 @@ class OursInProcesses final : public Solver<T> {
   std::optional<ShardedMatrix<T>> a_;  // memory_ with the tile asked for
   std::optional<RightHandSides<T>> b_;
   std::optional<CholeskyFactor<T>> factor_;
+  Eigenvalues<T> found_;
   nlohmann::json certificate_ = nlohmann::json::object();
 };
 

@@ -1,4 +1,4 @@
-// shardsolve_bench_cusolver: times cuSOLVER (Xpotrf, Xpotrs, potri) on one GPU.
+// shardsolve_bench_cusolver: times cuSOLVER (Xpotrf, Xpotrs, potri, Xsyevd, Xsyevdx) on one GPU.
 
 #include "bench/cuda/cuda_type.hpp"
 #include "bench/cuda/jobs.hpp"
@@ -9,6 +9,7 @@
 
 #include <cusolverDn.h>
 
+#include <algorithm>
 #include <complex>
 #include <cstddef>
 
@@ -54,7 +55,9 @@ class CusolverDn final : public Solver<T> {
     int version = 0;
     check(cusolverGetVersion(&version), "cusolverGetVersion");
     return {{"program", fmt::format("cuSOLVER {}", version)},
-            {"jobs", {"factor", "solve", "solve_many", "one_call", "inverse"}},
+            {"jobs",
+             {"factor", "solve", "solve_many", "one_call", "inverse", "eigh", "eigh_tenth",
+              "eigh_values"}},
             {"libraries", {{"cusolver", version}}}};
   }
   std::int64_t default_tile() const override { return 0; }
@@ -67,9 +70,7 @@ class CusolverDn final : public Solver<T> {
       check(cusolverDnXpotrf_bufferSize(handle_, parameters_, CUBLAS_FILL_MODE_LOWER, n_, type,
                                         a_.data(), n_, type, &device_bytes, &host_bytes),
             "cusolverDnXpotrf_bufferSize");
-      workspace_ = DeviceBuffer<std::byte>(device_, static_cast<std::int64_t>(device_bytes));
-      workspace_bytes_ = device_bytes;
-      host_workspace_.resize(host_bytes);
+      require_workspace(device_bytes, host_bytes);
     }
     fill(problem_, device_, Axis::contiguous(0), Axis::contiguous(0),
          MatrixView<T>(a_.data(), n_, n_));
@@ -122,10 +123,62 @@ class CusolverDn final : public Solver<T> {
     return inverse_ratio(problem_, {device_}, {whole}, Triangle::lower);
   }
 
+  /// All by Xsyevd, some by Xsyevdx.
+  void prepare_eigenpairs(const Wanted& wanted) override {
+    wanted_ = wanted;
+    w_ = DeviceBuffer<RealOf<T>>(device_, n_);
+    std::size_t device_bytes = 0;
+    std::size_t host_bytes = 0;
+    if (some()) {
+      check(cusolverDnXsyevdx_bufferSize(handle_, parameters_, mode(), CUSOLVER_EIG_RANGE_I,
+                                         CUBLAS_FILL_MODE_LOWER, n_, type, a_.data(), n_, &low_,
+                                         &high_, 1, wanted_.count, &found_, real_type, w_.data(),
+                                         type, &device_bytes, &host_bytes),
+            "cusolverDnXsyevdx_bufferSize");
+    } else {
+      check(cusolverDnXsyevd_bufferSize(handle_, parameters_, mode(), CUBLAS_FILL_MODE_LOWER, n_,
+                                        type, a_.data(), n_, real_type, w_.data(), type,
+                                        &device_bytes, &host_bytes),
+            "cusolverDnXsyevd_bufferSize");
+    }
+    require_workspace(device_bytes, host_bytes);
+  }
+
+  void eigenpairs(const Wanted&) override {
+    if (some()) {
+      check(cusolverDnXsyevdx(handle_, parameters_, mode(), CUSOLVER_EIG_RANGE_I,
+                              CUBLAS_FILL_MODE_LOWER, n_, type, a_.data(), n_, &low_, &high_, 1,
+                              wanted_.count, &found_, real_type, w_.data(), type, workspace_.data(),
+                              workspace_bytes_, host_workspace_.data(), host_workspace_.size(),
+                              info_.data()),
+            "cusolverDnXsyevdx");
+      finish("syevdx");
+      return;
+    }
+    check(
+        cusolverDnXsyevd(handle_, parameters_, mode(), CUBLAS_FILL_MODE_LOWER, n_, type, a_.data(),
+                         n_, real_type, w_.data(), type, workspace_.data(), workspace_bytes_,
+                         host_workspace_.data(), host_workspace_.size(), info_.data()),
+        "cusolverDnXsyevd");
+    finish("syevd");
+  }
+
+  std::vector<double> eigenvalues() override {
+    const std::vector<RealOf<T>> values = w_.read(wanted_.count);
+    return {values.begin(), values.end()};
+  }
+  EigenpairRatios eigenpair_residuals() override {
+    const Part<T> vectors{device_, Axis::contiguous(0), Axis::contiguous(0),
+                          MatrixView<const T>(a_.data(), n_, wanted_.count, n_)};
+    return eigenpair_ratios(problem_, {device_}, {vectors}, eigenvalues());
+  }
+
   void release() override {
+    w_ = DeviceBuffer<RealOf<T>>();
     a_ = DeviceBuffer<T>();
     b_ = DeviceBuffer<T>();
     workspace_ = DeviceBuffer<std::byte>();
+    workspace_bytes_ = 0;
     inverse_workspace_ = DeviceBuffer<T>();
     columns_ = 0;
     inverse_elements_ = 0;
@@ -133,6 +186,22 @@ class CusolverDn final : public Solver<T> {
 
  private:
   static constexpr cudaDataType type = cuda_type<T>();
+  static constexpr cudaDataType real_type = cuda_type<RealOf<T>>();
+
+  bool some() const { return wanted_.count < n_; }
+  cusolverEigMode_t mode() const {
+    return wanted_.vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+  }
+
+  /// At least so much; none is given back before release().
+  void require_workspace(std::size_t device_bytes, std::size_t host_bytes) {
+    if (device_bytes > workspace_bytes_) {
+      workspace_ = DeviceBuffer<std::byte>();
+      workspace_ = DeviceBuffer<std::byte>(device_, static_cast<std::int64_t>(device_bytes));
+      workspace_bytes_ = device_bytes;
+    }
+    host_workspace_.resize(std::max(host_workspace_.size(), host_bytes));
+  }
 
   void finish(const char* routine) {
     select(device_);
@@ -154,6 +223,11 @@ class CusolverDn final : public Solver<T> {
   std::vector<std::byte> host_workspace_;
   DeviceBuffer<T> inverse_workspace_;
   int inverse_elements_ = 0;
+  Wanted wanted_;
+  DeviceBuffer<RealOf<T>> w_;
+  std::int64_t found_ = 0;  // how many, says Xsyevdx
+  RealOf<T> low_ = 0;       // of a range of values, which is not asked for
+  RealOf<T> high_ = 0;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// shardsolve_bench_cusolver_mp: times cuSOLVERMp (potrf, potrs), one process a GPU. It has no
-// potri; an inverse is potrs with the identity.
+// shardsolve_bench_cusolver_mp: times cuSOLVERMp (potrf, potrs, syevd), one process a GPU. It has
+// no potri; an inverse is potrs with the identity.
 
 #include "bench/cuda/jobs.hpp"
 #include "bench/cuda/mp_process.hpp"
@@ -41,10 +41,11 @@ class CusolverMp final : public Solver<T> {
     check_nccl(ncclGetVersion(&nccl), "ncclGetVersion");
     const std::string name =
         fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-    return {{"program", "cuSOLVERMp " + name},
-            {"jobs", {"factor", "solve", "solve_many", "one_call", "inverse"}},
-            {"grid", {process_.grid_rows(), process_.grid_columns()}},
-            {"libraries", {{"cusolvermp", version}, {"nccl", nccl}, {"cusolver", cusolver}}}};
+    return {
+        {"program", "cuSOLVERMp " + name},
+        {"jobs", {"factor", "solve", "solve_many", "one_call", "inverse", "eigh", "eigh_values"}},
+        {"grid", {process_.grid_rows(), process_.grid_columns()}},
+        {"libraries", {{"cusolvermp", version}, {"nccl", nccl}, {"cusolver", cusolver}}}};
   }
   std::int64_t default_tile() const override { return tile_; }
 
@@ -140,7 +141,40 @@ class CusolverMp final : public Solver<T> {
                          });
   }
 
+  /// x is Z.
+  void prepare_eigenpairs(const Wanted& wanted) override {
+    vectors_ = wanted.vectors;
+    x_ = std::make_unique<MpMatrix<T>>(process_, n_, n_, a_->tile());
+    w_ = DeviceBuffer<RealOf<T>>(process_.device(), n_);
+    std::size_t device_bytes = 0;
+    std::size_t host_bytes = 0;
+    check(cusolverMpSyevd_bufferSize(process_.handle(), mode(), lower, n_, a_->data(), 1, 1,
+                                     a_->descriptor(), w_.data(), x_->data(), 1, 1,
+                                     x_->descriptor(), type, &device_bytes, &host_bytes),
+          "cusolverMpSyevd_bufferSize");
+    require_workspace(device_bytes, host_bytes);
+  }
+  void eigenpairs(const Wanted&) override {
+    check(cusolverMpSyevd(process_.handle(), mode(), lower, n_, a_->data(), 1, 1, a_->descriptor(),
+                          w_.data(), x_->data(), 1, 1, x_->descriptor(), type, workspace_.data(),
+                          workspace_.bytes(), host_workspace_.data(), host_workspace_.size(),
+                          info_.data()),
+          "cusolverMpSyevd");
+    finish("cusolverMpSyevd");
+  }
+  std::vector<double> eigenvalues() override {
+    select(process_.device());
+    const std::vector<RealOf<T>> values = w_.read(n_);
+    return {values.begin(), values.end()};
+  }
+  EigenpairRatios eigenpair_residuals() override {
+    const Part<T> part{process_.device(), x_->rows(), x_->columns(), x_->local()};
+    return eigenpair_ratios(problem_, {process_.device()}, {part}, eigenvalues(),
+                            [&](std::vector<std::complex<double>>& sums) { add_up(sums); });
+  }
+
   void release() override {
+    w_ = DeviceBuffer<RealOf<T>>();
     x_.reset();
     b_.reset();
     a_.reset();
@@ -154,6 +188,12 @@ class CusolverMp final : public Solver<T> {
  private:
   static constexpr cudaDataType type = cuda_type<T>();
   static constexpr cublasFillMode_t lower = CUBLAS_FILL_MODE_LOWER;
+
+  /// It takes a letter that it may write to.
+  char* mode() {
+    mode_ = vectors_ ? 'V' : 'N';
+    return &mode_;
+  }
 
   void require_workspace(std::size_t device_bytes, std::size_t host_bytes) {
     const auto wanted = process_.largest(static_cast<std::int64_t>(device_bytes));
@@ -204,7 +244,10 @@ class CusolverMp final : public Solver<T> {
   DeviceBuffer<int> info_;
   std::unique_ptr<MpMatrix<T>> a_;
   std::unique_ptr<MpMatrix<T>> b_;
-  std::unique_ptr<MpMatrix<T>> x_;  // the inverse
+  std::unique_ptr<MpMatrix<T>> x_;  // the inverse, or Z
+  bool vectors_ = true;
+  char mode_ = 'V';
+  DeviceBuffer<RealOf<T>> w_;
   MpMemory workspace_;
   std::vector<std::byte> host_workspace_;
 };

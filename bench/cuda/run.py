@@ -41,6 +41,7 @@ from gpu_contest import (
     PEERS,
     PROGRAMS,
     QUICK_TILES,
+    SYSTEM_JOBS,
     USABLE,
     Rules,
     Setting,
@@ -116,11 +117,14 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--n", type=_numbers, help="sizes, e.g. 8192,16384; by default a plan")
     parser.add_argument("--dtype", nargs="+", choices=ELEMENT_BYTES, default=["float64"])
     parser.add_argument("--matrix", nargs="+", choices=MATRICES, default=["well_conditioned"])
-    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS))
+    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(SYSTEM_JOBS))
     parser.add_argument("--columns", type=int, default=64, help="right-hand sides of solve_many")
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
     parser.add_argument("--runs", type=int, default=5, help="timed runs of each")
     parser.add_argument("--sweep", type=_numbers, default=[], help="tiles of ours, e.g. 256,512")
+    parser.add_argument(
+        "--mp-tiles", type=_numbers, help="of cuSOLVERMp, e.g. 256,512; by default some"
+    )
     parser.add_argument("--quick", action="store_true", help="a look of 60 seconds")
     parser.add_argument("--budget", type=float, default=540, help="seconds in all")
     parser.add_argument("--stage-budget", type=float, default=90, help="seconds of one size")
@@ -136,6 +140,9 @@ def parse_options() -> argparse.Namespace:
         "--mp-libraries",
         default=os.environ.get("SHARDSOLVE_MP_LIBRARIES", ""),
         help="folders of cuSOLVERMp's libraries, separated by colons",
+    )
+    parser.add_argument(
+        "--cusolver", default="", help="folder of another cuSOLVER than the one of CUDA"
     )
     options = parser.parse_args()
     if options.quick:
@@ -263,12 +270,20 @@ def stage(
     """All jobs of one setting: shown, and returned for the file of results."""
     deadline = time.monotonic() + budget
     able = [name for name in names if setting.held(name) < USABLE * memory]
-    tiles = QUICK_TILES if options.quick else PEER_TILES
+    tiles = dict(QUICK_TILES if options.quick else PEER_TILES)
+    if options.mp_tiles:
+        tiles[MP] = tuple(options.mp_tiles)
     rules = Rules(options.runs, tiles, memory, options.sweep)
     result: dict[str, Any] = {**dataclasses.asdict(setting), "rows": []}
     display.doing(f"n = {setting.n}: starting the programs")
     with contestants(
-        setting, able, options.build, options.timeout, options.mp_libraries, display.say
+        setting,
+        able,
+        options.build,
+        options.timeout,
+        options.mp_libraries,
+        options.cusolver,
+        display.say,
     ) as everybody:
         display.contestants(everybody)
         for index, job in enumerate(setting.jobs):

@@ -1,5 +1,5 @@
-// shardsolve_bench_scalapack: times ScaLAPACK's pdpotrf, one run for each request. Started by
-// mpirun; all processes read the same lines.
+// shardsolve_bench_scalapack: times ScaLAPACK's pdpotrf and pdsyevd, one run for each request.
+// Started by mpirun; all processes read the same lines.
 
 #include "bench/support/problem.hpp"
 #include "bench/support/residuals.hpp"
@@ -31,6 +31,10 @@ void descinit_(int* descriptor, const int* m, const int* n, const int* mb, const
                int* info);
 void pdpotrf_(const char* triangle, const int* n, double* a, const int* ia, const int* ja,
               const int* descriptor, int* info);
+void pdsyevd_(const char* job, const char* triangle, const int* n, double* a, const int* ia,
+              const int* ja, const int* descriptor_of_a, double* w, double* z, const int* iz,
+              const int* jz, const int* descriptor_of_z, double* work, const int* work_size,
+              int* integers, const int* integers_size, int* info);
 void dgemm_();
 const char* openblas_get_config();
 const char* openblas_get_corename();
@@ -71,7 +75,7 @@ class Scalapack {
     Dl_info loaded{};
     dladdr(reinterpret_cast<const void*>(&dgemm_), &loaded);
     return {{"program", fmt::format("ScaLAPACK, {} x {} processes", rows_, columns_)},
-            {"jobs", {"factor"}},
+            {"jobs", {"factor", "eigh"}},
             {"ranks", rows_ * columns_},
             {"matrix", fmt::format("{:016x}", problem_.checksum())},
             {"blas",
@@ -82,10 +86,14 @@ class Scalapack {
   }
 
   nlohmann::json answer(const Request& request) {
-    if (request.job != "factor" || request.argument.empty()) {
+    const bool eigh = request.job == "eigh";
+    if ((request.job != "factor" && !eigh) || request.argument.empty()) {
       refuse(request);
     }
     distribute(std::stoi(request.argument));
+    if (eigh) {
+      return find_eigenpairs();
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     int info = 0;
     const double seconds = time([&] {
@@ -113,6 +121,36 @@ class Scalapack {
     }
   }
 
+  nlohmann::json find_eigenpairs() {
+    values_.resize(static_cast<std::size_t>(n_));
+    z_.resize(local_.size());
+    double size = 0.0;
+    int integers = 0;
+    syevd(&size, -1, &integers, -1);
+    work_.resize(static_cast<std::size_t>(size));
+    integers_.resize(static_cast<std::size_t>(integers));
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double seconds = time([&] {
+      syevd(work_.data(), static_cast<int>(work_.size()), integers_.data(),
+            static_cast<int>(integers_.size()));
+      MPI_Barrier(MPI_COMM_WORLD);
+    });
+    local_.swap(z_);
+    const ShardedMatrix<double> z = collect();
+    return timed(seconds, speaks() ? eigenpair_residuals(problem_.a(), z, values_)
+                                   : std::vector<Residual>{});
+  }
+  void syevd(double* work, int work_size, int* integers, int integers_size) {
+    const int one = 1;
+    int info = 0;
+    pdsyevd_("V", "L", &n_, local_.data(), &one, &one, descriptor_.data(), values_.data(),
+             z_.data(), &one, &one, descriptor_.data(), work, &work_size, integers, &integers_size,
+             &info);
+    if (info != 0) {
+      throw Error(ErrorKind::internal, fmt::format("pdsyevd returned info = {}", info));
+    }
+  }
+
   /// A, block-cyclic with square blocks.
   void distribute(int block) {
     const int zero = 0;
@@ -127,7 +165,7 @@ class Scalapack {
     for_each_entry([&](int i, int j, double& value) { value = a(i, j); });
   }
 
-  /// L on the process that speaks.
+  /// L or Z on the process that speaks.
   ShardedMatrix<double> collect() {
     const ShardedMatrix<double> whole(one_slab(n_));
     const MatrixView<double> l = whole.slab(0);
@@ -152,6 +190,10 @@ class Scalapack {
   int block_ = 0;
   std::array<int, 9> descriptor_{};
   std::vector<double> local_;
+  std::vector<double> z_;
+  std::vector<double> values_;
+  std::vector<double> work_;
+  std::vector<int> integers_;
 };
 
 }  // namespace

@@ -16,6 +16,8 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <string>
+#include <vector>
 
 // Fortran symbols: every argument by address, then the hidden length of the character argument.
 #define SHARDSOLVE_DECLARE_LAPACK(T, potrf, potrs, potri)                                     \
@@ -25,6 +27,10 @@
   void potri(const char*, const int*, T*, const int*, int*, std::size_t);
 
 extern "C" {
+void ssyevd_(const char*, const char*, const int*, float*, const int*, float*, float*, const int*,
+             int*, const int*, int*, std::size_t, std::size_t);
+void dsyevd_(const char*, const char*, const int*, double*, const int*, double*, double*,
+             const int*, int*, const int*, int*, std::size_t, std::size_t);
 SHARDSOLVE_DECLARE_LAPACK(float, spotrf_, spotrs_, spotri_)
 SHARDSOLVE_DECLARE_LAPACK(double, dpotrf_, dpotrs_, dpotri_)
 SHARDSOLVE_DECLARE_LAPACK(std::complex<float>, cpotrf_, cpotrs_, cpotri_)
@@ -44,12 +50,14 @@ struct Symbols<float> {
   static constexpr auto potrf = spotrf_;
   static constexpr auto potrs = spotrs_;
   static constexpr auto potri = spotri_;
+  static constexpr auto syevd = ssyevd_;
 };
 template <>
 struct Symbols<double> {
   static constexpr auto potrf = dpotrf_;
   static constexpr auto potrs = dpotrs_;
   static constexpr auto potri = dpotri_;
+  static constexpr auto syevd = dsyevd_;
 };
 template <>
 struct Symbols<std::complex<float>> {
@@ -79,12 +87,15 @@ class Lapack {
   explicit Lapack(std::int64_t n)
       : n_(static_cast<int>(n)), problem_(one_slab(n)), a_(one_slab(n)), b_(one_slab(n), 1) {}
 
+  using Jobs = std::vector<std::string>;
+
   nlohmann::json hello() const {
     // The file that was loaded, which need not be the one that was linked.
     Dl_info loaded{};
     dladdr(reinterpret_cast<const void*>(&openblas_get_config), &loaded);
     return {{"program", "LAPACK, threaded"},
-            {"jobs", {"factor", "solve", "inverse"}},
+            {"jobs", is_complex<T> ? Jobs{"factor", "solve", "inverse"}
+                                   : Jobs{"factor", "solve", "inverse", "eigh"}},
             {"matrix", fmt::format("{:016x}", problem_.checksum())},
             {"blas",
              {{"file", std::filesystem::canonical(loaded.dli_fname).string()},
@@ -116,10 +127,36 @@ class Lapack {
       mirror();
       return timed(seconds, {inverse_residual(problem_.a(), a_)});
     }
+    if constexpr (!is_complex<T>) {
+      if (request.job == "eigh") {
+        const double seconds = time([&] { find_eigenpairs(); });
+        return timed(seconds, eigenpair_residuals(problem_.a(), a_, values_));
+      }
+    }
     refuse(request);
   }
 
  private:
+  /// The workspace is made once, as the library asks for it.
+  void find_eigenpairs() {
+    values_.resize(static_cast<std::size_t>(n_));
+    if (work_.empty()) {
+      T size{};
+      int integers = 0;
+      syevd(&size, -1, &integers, -1);
+      work_.resize(static_cast<std::size_t>(size));
+      integers_.resize(static_cast<std::size_t>(integers));
+    }
+    syevd(work_.data(), static_cast<int>(work_.size()), integers_.data(),
+          static_cast<int>(integers_.size()));
+  }
+  void syevd(T* work, int work_size, int* integers, int integers_size) {
+    int info = 0;
+    Symbols<T>::syevd("V", "L", &n_, a_.slab(0).data(), &n_, values_.data(), work, &work_size,
+                      integers, &integers_size, &info, 1, 1);
+    require_zero("syevd", info);
+  }
+
   void factor() {
     int info = 0;
     Symbols<T>::potrf("L", &n_, a_.slab(0).data(), &n_, &info, 1);
@@ -155,6 +192,9 @@ class Lapack {
   Problem<T> problem_;
   ShardedMatrix<T> a_;
   RightHandSides<T> b_;
+  std::vector<RealOf<T>> values_;
+  std::vector<T> work_;
+  std::vector<int> integers_;
 };
 
 }  // namespace

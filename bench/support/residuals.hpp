@@ -181,4 +181,37 @@ Residual inverse_residual(const ShardedMatrix<T>& a, const ShardedMatrix<T>& x) 
   return {"inverse", in_roundoffs<T>(inf_norm<T>(residual) / scale), 30.0};
 }
 
+/// Of all eigenpairs, in the infinity norm and with v of random signs: (A Z - Z diag(w))^H v /
+/// (||A|| u), and (Z^H Z - I) v / u. An entry has about the size of a column's 2-norm; of the
+/// second one these grow with the root of n (LAPACK: 2 sqrt(n) u).
+template <Scalar T>
+std::vector<Residual> eigenpair_residuals(const ShardedMatrix<T>& a, const ShardedMatrix<T>& z,
+                                          const std::vector<RealOf<T>>& values) {
+  const WideVector<T> v = random_signs<T>(a.layout());
+  // Z^H A v - diag(w) Z^H v; `multiply` takes columns as rows of the adjoint.
+  WideVector<T> residual = multiply(z, multiply(a, v));
+  const WideVector<T> zv = multiply(z, v);
+  for (std::size_t j = 0; j < residual.size(); ++j) {
+    residual[j] -= WideReal<T>{values.at(j)} * zv[j];
+  }
+  // Z^H (Z v) - v
+  WideVector<T> sum = zeros<T>(a.layout());
+  for (std::int64_t rank = 0; rank < z.layout().ranks(); ++rank) {
+    const MatrixView<T> slab = z.slab(rank);
+    const std::int64_t first = z.layout().segment(rank).begin.value();
+    for (std::int64_t j = 0; j < slab.columns(); ++j) {
+      const T* const column = slab.data() + j * slab.stride();
+      for (std::size_t i = 0; i < sum.size(); ++i) {
+        sum[i] +=
+            reference::product(reference::widen(column[i]), v[static_cast<std::size_t>(first + j)]);
+      }
+    }
+  }
+  const WideVector<T> departure = difference<T>(multiply(z, sum), v);
+  constexpr double limit = 30.0;
+  const double rows = static_cast<double>(a.layout().size());
+  return {{"eigenpairs", in_roundoffs<T>(inf_norm<T>(residual) / one_norm(a)), limit},
+          {"orthogonality", in_roundoffs<T>(inf_norm<T>(departure)), limit * std::sqrt(rows)}};
+}
+
 }  // namespace shardsolve::bench

@@ -9,6 +9,7 @@
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/sharded.hpp>
 #include <shardsolve/slab_layout.hpp>
+#include <shardsolve/sparse.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -33,32 +34,6 @@ struct KrylovSettings {
   std::int64_t ranks = 1;      ///< CPU devices; the answers do not depend on them
 };
 
-/// Rows `begin` to `end` of y = A x.
-inline void multiply_rows(const Csr& a, const double* x, std::int64_t begin, std::int64_t end,
-                          double* y) {
-  for (std::int64_t row = begin; row < end; ++row) {
-    double sum = 0.0;
-    for (std::int64_t k = a.row_pointers[row]; k < a.row_pointers[row + 1]; ++k) {
-      sum += a.values[k] * x[a.column_indices[k]];
-    }
-    *y++ = sum;
-  }
-}
-
-/// The square block of A with rows and columns from `begin`, with zeros where A has no entries.
-inline void copy_block(const Csr& a, std::int64_t begin, shardsolve::MatrixView<double> block) {
-  const std::int64_t end = begin + block.rows();
-  for (std::int64_t column = 0; column < block.columns(); ++column) {
-    std::fill_n(&block(0, column), block.rows(), 0.0);
-  }
-  for (std::int64_t row = begin; row < end; ++row) {
-    for (std::int64_t k = a.row_pointers[row]; k < a.row_pointers[row + 1]; ++k) {
-      const std::int64_t column = a.column_indices[k];
-      if (begin <= column && column < end) block(row - begin, column - begin) = a.values[k];
-    }
-  }
-}
-
 /// A LinearSolver on CPU ranks. Throws what shardsolve::krylov::solve() throws.
 class KrylovSolver {
  public:
@@ -75,12 +50,10 @@ class KrylovSolver {
                                               .max_iterations = settings_.max_iterations,
                                               .restart = settings_.restart,
                                               .log = is_first};
-    const auto product =
-        Operator::callable([&a](const double* from, shardsolve::GlobalRange rows, double* to) {
-          multiply_rows(a, from, rows.begin.value(), rows.end.value(), to);
-        });
     const std::int64_t n = a.rows();
-    const auto layout = shardsolve::SlabLayout::even(n, settings_.ranks, 1);
+    const auto layout = shardsolve::row_slabs(n, settings_.ranks);
+    const Matrix matrix{n, n, a.row_pointers, a.column_indices, a.values};
+    const auto product = Operator::sparse(shardsolve::SparseMatrix<double>(mesh_, matrix, layout));
     Vector rhs = b;
     x.resize(b.size());
     const Vectors of_b(layout, shardsolve::MatrixView<double>(rhs.data(), n, 1));
@@ -90,11 +63,9 @@ class KrylovSolver {
     if (settings_.preconditioner == Preconditioner::none) {
       result = shardsolve::krylov::solve<double>(mesh_, product, of_b, of_x, options);
     } else {
-      Vector entries = diagonal(a);
-      const Vectors of_diagonal(layout, shardsolve::MatrixView<double>(entries.data(), n, 1));
       const Operator preconditioner = settings_.preconditioner == Preconditioner::jacobi
-                                          ? Operator::jacobi(of_diagonal)
-                                          : blocks_of(a);
+                                          ? Operator::jacobi(matrix)
+                                          : Operator::block_jacobi(boundaries(n), matrix);
       result =
           shardsolve::krylov::solve<double>(mesh_, product, preconditioner, of_b, of_x, options);
     }
@@ -109,24 +80,15 @@ class KrylovSolver {
  private:
   using Operator = shardsolve::krylov::Operator<double>;
   using Vectors = shardsolve::RightHandSides<double>;
+  using Matrix = shardsolve::CsrMatrix<double>;
 
-  static Vector diagonal(const Csr& a) {
-    Vector entries(a.rows());
-    for (std::int64_t row = 0; row < a.rows(); ++row) {
-      entries[row] = a.values[entry_number(a, row, row)];
-    }
-    return entries;
-  }
-
-  Operator blocks_of(const Csr& a) const {
+  /// Blocks of settings_.block_rows, the last one of what is left.
+  std::vector<std::int64_t> boundaries(std::int64_t rows) const {
     std::vector<std::int64_t> begins{0};
-    while (begins.back() < a.rows()) {
-      begins.push_back(std::min(begins.back() + settings_.block_rows, a.rows()));
+    while (begins.back() < rows) {
+      begins.push_back(std::min(begins.back() + settings_.block_rows, rows));
     }
-    return Operator::block_jacobi(
-        begins, [&a](shardsolve::GlobalRange rows, shardsolve::MatrixView<double> block) {
-          copy_block(a, rows.begin.value(), block);
-        });
+    return begins;
   }
 
   KrylovSettings settings_;

@@ -53,6 +53,13 @@ struct MatrixFigures {
   double asymmetry_without_identity_rows = 0.0;  ///< when those entries are 0 as well
 };
 
+/// What products of an operator tell, with vectors u and v of random numbers.
+struct ProductFigures {
+  bool is_finite = true;      ///< A u, A v and A (u + v) are
+  bool is_repeatable = true;  ///< A u has the same bits the second time
+  double nonlinearity = 0.0;  ///< largest |A (u + v) - A u - A v| over largest |A u| + |A v|
+};
+
 enum class Definiteness : std::uint8_t {
   unknown,     ///< not Hermitian, or not looked at
   positive,    ///< no eigenvalue was seen that is not positive
@@ -81,7 +88,8 @@ struct Trial {
 struct Diagnosis {
   std::int64_t rows = 0;
   double rtol = 0.0;
-  std::optional<MatrixFigures> figures;  ///< none of an operator that is known by its products
+  std::optional<MatrixFigures> figures;    ///< none of an operator that is known by its products
+  std::optional<ProductFigures> products;  ///< of an operator that is known by its products
   /// Whether A is Hermitian to rounding, the columns of identity_rows aside.
   bool is_hermitian = false;
   Definiteness definiteness = Definiteness::unknown;
@@ -115,9 +123,10 @@ template <Scalar T>
 SHARDSOLVE_EXPORT Diagnosis diagnose(Mesh& mesh, const CsrMatrix<T>& a,
                                      const DiagnoseOptions& options = {},
                                      const RunOptions& run = {});
-/// Likewise what an operator's products tell, with a vector of `layout`: whether it is Hermitian
-/// and positive definite, its condition by cg, and trials without and, if it is given, with a
-/// preconditioner.
+/// Likewise what an operator's products tell, with vectors of `layout`: whether they are the same
+/// every time and linear, whether A is Hermitian and positive definite, its condition by cg, and
+/// trials without and, if it is given, with a preconditioner. Nothing is tried of an operator that
+/// is not linear.
 template <Scalar T>
 SHARDSOLVE_EXPORT Diagnosis diagnose(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout,
                                      const Operator<T>* preconditioner = nullptr,

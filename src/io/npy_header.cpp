@@ -153,14 +153,18 @@ NpyText parse_npy_bytes(std::string_view bytes, const std::string& path) {
 }
 
 std::string format_npy_header(const NpyHeader& header) {
-  std::string literal =
-      format_npy_literal({std::string(descr_of(header.dtype)), header.fortran_order, header.shape});
+  return format_npy_header(descr_of(header.dtype), header.fortran_order, header.shape);
+}
+
+std::string format_npy_header(std::string_view descr, bool fortran_order,
+                              const std::vector<std::int64_t>& shape) {
+  std::string literal = format_npy_literal({std::string(descr), fortran_order, shape});
   const auto used = version_1_prefix + static_cast<std::int64_t>(literal.size()) + 1;
   const std::int64_t padding = (data_alignment - used % data_alignment) % data_alignment;
   literal.append(static_cast<std::size_t>(padding), ' ').push_back('\n');
   // Two bytes of length are enough for over 3000 dimensions; NumPy stops at 64.
   if (literal.size() > std::numeric_limits<std::uint16_t>::max()) {
-    reject_header(fmt::format("an array of {} dimensions cannot be written", header.shape.size()));
+    reject_header(fmt::format("an array of {} dimensions cannot be written", shape.size()));
   }
   std::string out(npy_magic);
   out += '\x01';

@@ -48,6 +48,9 @@ NpyText parse_npy_bytes(std::string_view bytes, const std::string& path);
 /// The bytes before the data, as NumPy writes them: version 1, little-endian, the data aligned to
 /// 64 bytes. `header.data_offset` is not used: the size of the result is the offset.
 std::string format_npy_header(const NpyHeader& header);
+/// The same for any dtype, by NumPy's name of it: "<i8".
+std::string format_npy_header(std::string_view descr, bool fortran_order,
+                              const std::vector<std::int64_t>& shape);
 
 /// "'A.npy' holds a float64 array of shape (3, 4)", as the beginning of a message.
 std::string describe(const NpyHeader& header, const std::string& path);

@@ -4,6 +4,7 @@
 #include "krylov/diagnosis_words.hpp"
 #include "krylov/lanczos.hpp"
 #include "krylov/matrix_figures.hpp"
+#include "krylov/probe_products.hpp"
 #include "krylov/trials.hpp"
 #include "mesh/mesh_state.hpp"
 #include "sparse/csr_checks.hpp"
@@ -30,6 +31,8 @@ constexpr double most_numbers = 0x1p27;
 constexpr double most_multiplications = 0x1p35;
 /// What is less than that many roundings of the largest eigenvalue has no sign.
 constexpr double roundings = 1e3;
+/// Products of sums that are no further off are linear.
+constexpr double roundings_of_products = 1e4;
 
 void require_valid(const DiagnoseOptions& options) {
   if (!(options.rtol > 0.0) || !(options.rtol < 1.0) || options.lanczos_steps < 1 ||
@@ -125,6 +128,12 @@ void take_condition(Diagnosis& diagnosis, double largest, double inverse, double
   }
 }
 
+Method method_for(const Diagnosis& diagnosis) {
+  return !diagnosis.is_hermitian                            ? Method::bicgstab
+         : diagnosis.definiteness == Definiteness::positive ? Method::cg
+                                                            : Method::minres;
+}
+
 /// The trial that converged with the least work, and how many iterations it saves.
 void choose_best(Diagnosis& diagnosis) {
   const auto cost = [](const Trial& trial) {
@@ -185,9 +194,7 @@ Diagnosis diagnose(Mesh& mesh, const CsrMatrix<T>& a, const DiagnoseOptions& opt
     if (diagnosis.is_hermitian) {
       look_at_spectrum(looked_at, options.lanczos_steps, diagnosis);
     }
-    diagnosis.method = !diagnosis.is_hermitian                            ? Method::bicgstab
-                       : diagnosis.definiteness == Definiteness::positive ? Method::cg
-                                                                          : Method::minres;
+    diagnosis.method = method_for(diagnosis);
     const SlabLayout layout = row_slabs(a.rows, mesh.ranks());
     const SparseMatrix<T> on_mesh(mesh, looked_at, layout, run);
     Trials<T> trials(mesh, Operator<T>::sparse(on_mesh), layout,
@@ -220,30 +227,28 @@ Diagnosis diagnose(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout,
   using namespace diagnosing;
   require_valid(options);
   Diagnosis diagnosis{.rows = layout.size(), .rtol = options.rtol};
-  Trials<T> trials(mesh, a, layout, 1.0, options.rtol, run);
-  const Candidate<T> plain{"no preconditioner", std::nullopt, 0.0};
-  // cg says by its status whether A is Hermitian and positive definite.
-  const Trial probe = trials.run(plain, Method::cg, options.lanczos_steps);
-  diagnosis.is_hermitian =
-      probe.status != Status::nonsymmetric_operator && probe.status != Status::nonfinite_operator;
-  diagnosis.definiteness = !diagnosis.is_hermitian                       ? Definiteness::unknown
-                           : probe.status == Status::indefinite_operator ? Definiteness::indefinite
-                                                                         : Definiteness::positive;
-  diagnosis.method = !diagnosis.is_hermitian                            ? Method::bicgstab
-                     : diagnosis.definiteness == Definiteness::positive ? Method::cg
-                                                                        : Method::minres;
-  if (probe.status != Status::nonfinite_operator) {
-    std::vector<Candidate<T>> candidates{plain};
+  diagnosis.products = probe_products(mesh, a, layout, run);
+  const bool is_linear =
+      diagnosis.products->nonlinearity <= roundings_of_products * unit_roundoff<T>;
+  if (diagnosis.rows > 0 && diagnosis.products->is_finite && is_linear) {
+    Trials<T> trials(mesh, a, layout, 1.0, options.rtol, run);
+    std::vector<Candidate<T>> candidates{{"no preconditioner", std::nullopt, 0.0}};
     if (preconditioner != nullptr) {
       candidates.push_back({"the preconditioner that was given", *preconditioner, 1.0});
     }
+    // cg says by its status whether A is Hermitian and positive definite.
+    const Trial probe = trials.run(candidates.front(), Method::cg, options.lanczos_steps);
+    diagnosis.is_hermitian = probe.status != Status::nonsymmetric_operator;
+    diagnosis.definiteness = !diagnosis.is_hermitian ? Definiteness::unknown
+                             : probe.status == Status::indefinite_operator
+                                 ? Definiteness::indefinite
+                                 : Definiteness::positive;
+    diagnosis.method = method_for(diagnosis);
     compare(trials, candidates, options, diagnosis);
     if (diagnosis.method == Method::cg) {
       diagnosis.condition = diagnosis.trials.front().condition;
       diagnosis.attainable = unit_roundoff<T> * diagnosis.condition;
     }
-  } else {
-    diagnosis.trials.push_back(probe);
   }
   add_words(diagnosis);
   return diagnosis;

@@ -65,6 +65,26 @@ void add_findings_of_entries(const MatrixFigures& figures, std::vector<std::stri
   }
 }
 
+void add_findings_of_products(const Diagnosis& diagnosis, std::vector<std::string>& findings) {
+  const ProductFigures& products = *diagnosis.products;
+  if (!products.is_finite) {
+    findings.emplace_back(
+        "a product with a vector of random numbers holds a NaN or an infinity: "
+        "look at the operator.");
+  } else if (diagnosis.trials.empty()) {
+    findings.push_back(
+        fmt::format("the operator is not linear: A (u + v) differs from A u + A v by "
+                    "{:.1e}, relative; a Krylov method solves linear systems only.",
+                    products.nonlinearity));
+  }
+  if (!products.is_repeatable) {
+    findings.emplace_back(
+        "products with the same vector have other bits the second time, as sums "
+        "in a changing order have: verdicts hold, bits of x and log change from "
+        "run to run.");
+  }
+}
+
 void add_findings_of_solves(const Diagnosis& diagnosis, std::vector<std::string>& findings) {
   switch (diagnosis.definiteness) {
     case Definiteness::negative:
@@ -109,9 +129,7 @@ std::string answer_of(const Diagnosis& diagnosis) {
     return "there is nothing to solve: A is 0 x 0.";
   }
   const std::string question = "should I look for a better preconditioner? ";
-  if (diagnosis.figures &&
-      (diagnosis.figures->nonfinite || diagnosis.figures->empty_rows.count > 0 ||
-       diagnosis.figures->empty_columns.count > 0)) {
+  if (diagnosis.trials.empty()) {
     return question + "not before A is mended: " + diagnosis.findings.front();
   }
   const Trial& plain = diagnosis.trials.front();
@@ -184,6 +202,9 @@ void add_words(Diagnosis& diagnosis) {
   if (diagnosis.figures) {
     words::add_findings_of_entries(*diagnosis.figures, diagnosis.findings);
   }
+  if (diagnosis.products && diagnosis.rows > 0) {
+    words::add_findings_of_products(diagnosis, diagnosis.findings);
+  }
   words::add_findings_of_solves(diagnosis, diagnosis.findings);
   diagnosis.answer = words::answer_of(diagnosis);
 }
@@ -207,6 +228,10 @@ std::string to_text(const Diagnosis& diagnosis) {
   std::string text = line("rows", fmt::format("{}", diagnosis.rows));
   if (diagnosis.figures) {
     text += words::text_of(*diagnosis.figures);
+  }
+  if (diagnosis.products) {
+    text += line("same bits again", diagnosis.products->is_repeatable ? "yes" : "no");
+    text += line("not linear by", fmt::format("{:.1e}", diagnosis.products->nonlinearity));
   }
   text += line("Hermitian", diagnosis.is_hermitian ? "yes" : "no");
   text += line("definite", std::string(name(diagnosis.definiteness)));

@@ -21,8 +21,9 @@ Problem problem_of(const Asked& asked, Dtype dtype) {
   problem.n = asked.n;
   problem.cycle = asked.method == Method::fgmres ? asked.restart : 0;
   problem.roundoff = u;
-  // A window of several decades is safe; docs/design/krylov.md.
-  problem.breakdown = std::clamp(16.0 * std::sqrt(n) * u, 90.0 * u, 9e5 * u);
+  // A window of several decades is safe, a narrower one in float32; docs/design/krylov.md.
+  const double most = dtype == Dtype::float32 || dtype == Dtype::complex64 ? 5e3 : 9e5;
+  problem.breakdown = std::clamp(16.0 * std::sqrt(n) * u, 90.0 * u, most * u);
   problem.asymmetry = 1e4 * u;
   problem.growth = asked.method == Method::bicgstab ? 1e4 : 1e8;
   problem.rtol = asked.rtol;

@@ -203,22 +203,6 @@ Row row_of(Status status) {
   return {"unknown", Common::not_converged, false, nothing};
 }
 
-std::string_view name_of(Event event) {
-  switch (event) {
-    case Event::none:
-      return "iteration";
-    case Event::residual_recomputed:
-      return "residual_recomputed";
-    case Event::restarted:
-      return "restarted";
-    case Event::shadow_changed:
-      return "shadow_changed";
-    case Event::ended:
-      return "ended";
-  }
-  return "unknown";
-}
-
 std::string hex(double x) { return std::isfinite(x) ? fmt::format("\"{:a}\"", x) : "null"; }
 std::string hex(std::complex<double> x) {
   return fmt::format("[{}, {}]", hex(x.real()), hex(x.imag()));
@@ -257,11 +241,27 @@ std::string_view name(Method method) {
   return "unknown";
 }
 
+std::string_view name(Event event) {
+  switch (event) {
+    case Event::none:
+      return "iteration";
+    case Event::residual_recomputed:
+      return "residual_recomputed";
+    case Event::restarted:
+      return "restarted";
+    case Event::shadow_changed:
+      return "shadow_changed";
+    case Event::ended:
+      return "ended";
+  }
+  return "unknown";
+}
+
 std::string to_json(const LogRecord& record) {
   return fmt::format(R"({{"iteration": {}, "event": "{}", "status": "{}", "residual": {}, )"
                      R"("rho": {}, "alpha": {}, )"
                      R"("omega": {}}})",
-                     record.iteration, name_of(record.event), name(record.status),
+                     record.iteration, name(record.event), name(record.status),
                      hex(record.residual), hex(record.rho), hex(record.alpha), hex(record.omega));
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace shardsolve::krylov {
 
@@ -19,6 +20,9 @@ struct Ending {
   double tolerance = 0.0;         ///< what it had to be
   std::int64_t row = -1;          ///< of b or x0
 };
+
+/// "iteration", "residual_recomputed", ...
+std::string_view name(Event event);
 
 /// One sentence: the status, numbers, the iteration, what to do.
 std::string message(Status status, const Ending& ending);

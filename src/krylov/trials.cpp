@@ -1,7 +1,10 @@
 #include "krylov/trials.hpp"
 
 #include "core/each_dtype.hpp"
+#include "dense/shared/gather.hpp"
 #include "krylov/lanczos.hpp"
+#include "mesh/mesh_state.hpp"
+#include "mesh/rank.hpp"
 #include "runtime/krylov/program.hpp"
 
 #include <shardsolve/error.hpp>
@@ -10,6 +13,8 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <memory>
+#include <utility>
 
 namespace shardsolve::krylov {
 
@@ -56,9 +61,24 @@ Trial Trials<T>::run(const Candidate<T>& candidate, Method method, std::int64_t 
   return trial;
 }
 
+/// All of x, in every process.
+template <Scalar T>
+std::vector<T> Trials<T>::whole_x() {
+  const auto whole = std::make_shared<std::vector<T>>();
+  mesh_.state().run(run_, [whole, x = x_](mesh::Rank& rank) {
+    const MatrixView<T> own = x.block(rank.index());
+    std::vector<T> all =
+        dense::gather_rows(rank, x.layout(), std::vector<T>(own.data(), own.data() + own.rows()));
+    if (rank.leads()) {
+      *whole = std::move(all);
+    }
+  });
+  return *whole;
+}
+
 template <Scalar T>
 double Trials<T>::inverse_norm(const Candidate<T>& candidate, std::int64_t max_iterations) {
-  constexpr int steps = 4;
+  constexpr int steps = 5;  // the first is for a vector of norm 1
   const SlabLayout& layout = b_.layout();
   double norm = 0.0;
   for (int step = 0; step < steps; ++step) {
@@ -67,19 +87,19 @@ double Trials<T>::inverse_norm(const Candidate<T>& candidate, std::int64_t max_i
     if (!is_converged(result.status)) {
       return 0.0;
     }
-    // ||x|| / ||b||, then b = x / ||x||; added row after row, as on one rank
-    double of_x = 0.0;
-    double of_b = 0.0;
-    for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
-      for (std::int64_t i = 0; i < layout.width(rank); ++i) {
-        of_x = std::hypot(of_x, static_cast<double>(std::abs(x_.block(rank)(i, 0))));
-        of_b = std::hypot(of_b, static_cast<double>(std::abs(b_.block(rank)(i, 0))));
-      }
+    // b = x / ||x||
+    const std::vector<T> x = whole_x();
+    double size = 0.0;
+    for (const T& value : x) {
+      size = std::hypot(size, static_cast<double>(std::abs(value)));
     }
-    norm = std::max(norm, of_x / of_b);
+    if (step > 0) {
+      norm = std::max(norm, size);
+    }
     for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
       for (std::int64_t i = 0; i < layout.width(rank); ++i) {
-        b_.block(rank)(i, 0) = x_.block(rank)(i, 0) / static_cast<RealOf<T>>(of_x);
+        const auto row = static_cast<std::size_t>(layout.segment(rank).begin.value() + i);
+        b_.block(rank)(i, 0) = x[row] / static_cast<RealOf<T>>(size);
       }
     }
   }

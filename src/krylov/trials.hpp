@@ -40,6 +40,7 @@ class Trials {
 
  private:
   Result solve(const Candidate<T>& candidate, const Options& options);
+  std::vector<T> whole_x();
 
   Mesh& mesh_;
   Operator<T> a_;

@@ -130,6 +130,24 @@ class BandKernels {
       do_apply_windows(queue, {.name = "apply windows", .flops = flops}, chase, sweeps, v, vt, z);
     }
   }
+  /// above(i, j) = conj(below(j, i)) where column j lies in a later block than row i: blocks of
+  /// `tile` rows and columns are counted from the first of each, those of columns from `ahead` on.
+  /// Other entries of `above` stay, also while `below` is in the same memory.
+  void mirror(Queue& queue, In below, Out above, std::int64_t tile, std::int64_t ahead) const {
+    require(below.rows() == above.columns() && below.columns() == above.rows() && tile > 0,
+            "mirror");
+    if (!above.empty()) {
+      do_mirror(queue, {.name = "mirror"}, below, above, tile, ahead);
+    }
+  }
+  /// Row i of target is row order[i] of source; `order`, in the memory of the device, has as many
+  /// numbers as there are rows.
+  void permute_rows(Queue& queue, const std::int64_t* order, In source, Out target) const {
+    require(same_shape(source, target), "permute_rows");
+    if (!target.empty()) {
+      do_permute_rows(queue, {.name = "permute rows"}, order, source, target);
+    }
+  }
   /// Multiplies each column by a number of modulus 1 that makes its entry of largest modulus, the
   /// first of equals, real and positive.
   void fix_phases(Queue& queue, Out z) const {
@@ -151,6 +169,10 @@ class BandKernels {
                           const SweepGroup& sweeps, In reflectors, Out v, Out vt) const = 0;
   virtual void do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
                                 const SweepGroup& sweeps, In v, In vt, Out z) const = 0;
+  virtual void do_mirror(Queue& queue, const WorkInfo& info, In below, Out above, std::int64_t tile,
+                         std::int64_t ahead) const = 0;
+  virtual void do_permute_rows(Queue& queue, const WorkInfo& info, const std::int64_t* order,
+                               In source, Out target) const = 0;
   virtual void do_fix_phases(Queue& queue, const WorkInfo& info, Out z) const = 0;
 };
 

@@ -17,7 +17,9 @@ EIGH = ("eigh", "A.npy", "-o", "H")
 def verbs(binary: Path) -> list[str]:
     """All commands, as the help lists them."""
     text = subprocess.run([binary, "--help"], capture_output=True, text=True, check=True).stdout
-    found = re.findall(r"^  (\w+)  +\w", text.split("\nSubcommands:\n")[1].split("\n\n")[0], re.M)
+    found = re.findall(
+        r"^  ([\w-]+)  +\w", text.split("\nSubcommands:\n")[1].split("\n\n")[0], re.M
+    )
     assert {"solve", "doctor", "bench"} <= set(found)
     return found
 
@@ -47,6 +49,10 @@ def test_help_says_what_is_assumed_of_the_matrix(command, verb):
         (["inverse", "-h"], ["--output", "Example"]),
         (["logdet", "-h"], ["--quiet", "--json", "--trace"]),
         (["eigh", "-h"], ["PREFIX.vectors.npy", "--values-only", "LO:HI", "--range", "Example"]),
+        (["solve", "-h"], ["save_npz", "--method", "--log", "--capture", "Sparse A"]),
+        (["diagnose", "-h"], ["--rtol", "preconditioner", "--quiet the answer", "Example"]),
+        (["compare-logs", "-h"], ["--log", "10 %", "Exit codes", "Example"]),
+        (["replay", "-h"], ["--capture", "--method", "--devices", "bit by bit", "Exit codes"]),
         (["doctor", "-h"], ["--measure", "--json", "--backend", "Exit codes"]),
         (["tune", "-h"], ["--n", "--dtype", "--budget", "XDG_CONFIG_HOME", "Examples"]),
         (["bench", "-h"], ["cholesky", "--n", "--runs", "bench/cuda/run.py", "Exit codes"]),
@@ -111,8 +117,8 @@ def test_jobs_name_themselves_where_a_file_is_missing(command, arguments):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["no command", "solve, inverse, logdet, eigh, doctor, tune and bench"]),
-        (["slove", "A.npy"], ["'slove'", "solve, inverse, logdet, eigh, doctor, tune and bench"]),
+        ([], ["no command", "solve, inverse, logdet, eigh, diagnose, compare-logs, replay, "]),
+        (["slove", "A.npy"], ["'slove'", "solve, inverse, ", "doctor, tune and bench"]),
         (["solve"], ["A is required", "Usage: shardsolve solve A.npy b.npy -o x.npy"]),
         (["solve", "A.npy", "-o", "x.npy"], ["b is required", "Usage: shardsolve solve"]),
         (["solve", "A.npy", "b.npy"], ["--output is required", "-o x.npy"]),

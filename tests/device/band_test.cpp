@@ -99,6 +99,24 @@ class GpuBandKernels final : public runtime::BandKernels<T> {
                             z_there.view());
     fetch(z_there);
   }
+  void do_mirror(Queue& /*queue*/, const WorkInfo& /*info*/, In below, Out above, std::int64_t tile,
+                 std::int64_t ahead) const override {
+    OnGpu below_there(*gpu_, below);
+    OnGpu above_there(*gpu_, above);
+    kernels().mirror(gpu_->queue(), below_there.view(), above_there.view(), tile, ahead);
+    fetch(above_there);
+  }
+  void do_permute_rows(Queue& /*queue*/, const WorkInfo& /*info*/, const std::int64_t* order,
+                       In source, Out target) const override {
+    std::vector<std::int64_t> numbers(order, order + target.rows());
+    const OnGpu<std::int64_t> order_there(
+        *gpu_, MatrixView<std::int64_t>(numbers.data(), target.rows(), 1));
+    OnGpu source_there(*gpu_, source);
+    OnGpu target_there(*gpu_, target);
+    kernels().permute_rows(gpu_->queue(), order_there.view().data(), source_there.view(),
+                           target_there.view());
+    fetch(target_there);
+  }
   void do_fix_phases(Queue& /*queue*/, const WorkInfo& /*info*/, Out z) const override {
     OnGpu z_there(*gpu_, z);
     kernels().fix_phases(gpu_->queue(), z_there.view());
@@ -250,6 +268,19 @@ TYPED_TEST(DeviceBandTest, Chase_OfNothingToDo_LeavesTheBand) { this->expect_not
 
 TYPED_TEST(DeviceBandTest, Chase_OfManySweeps_DoesNotLetTheDiagonalDrift) {
   this->expect_diagonal_not_to_drift(400);
+}
+
+TYPED_TEST(DeviceBandTest, Mirror_WritesTheStaircaseAlone) {
+  this->expect_mirrored(1, 1, 1, 1);
+  for (const std::int64_t ahead : {-1, 0, 1, 2}) {
+    this->expect_mirrored(50, 70, 8, ahead);
+    this->expect_mirrored(1000, 700, 64, ahead);
+  }
+}
+
+TYPED_TEST(DeviceBandTest, PermuteRows_GathersThem) {
+  this->expect_permuted(1, 1);
+  this->expect_permuted(3000, 5);
 }
 
 TYPED_TEST(DeviceBandTest, FixPhases_MakesTheLargestRealAndPositive) {

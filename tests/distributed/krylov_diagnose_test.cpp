@@ -1,9 +1,7 @@
 // What diagnose() says of matrices whose answer is known.
 
-#include "examples/beam/banded_lu.hpp"
-#include "examples/beam/cases.hpp"
-#include "examples/beam/simulation.hpp"
 #include "matgen/sparse_matrices.hpp"
+#include "support/beam_system.hpp"
 #include "support/krylov_sparse.hpp"
 #include "support/thrown.hpp"
 
@@ -12,11 +10,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <numbers>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::testing::krylov_problems {
@@ -39,19 +40,8 @@ Diagnosis diagnosis_of(const CsrMatrix<T>& a, const krylov::DiagnoseOptions& opt
   return diagnosis;
 }
 
-/// The first system of the beam.
 CsrMatrix<double> beam_matrix(beam::Elimination elimination) {
-  beam::Settings settings;
-  settings.until = 0.005;
-  settings.elimination = elimination;
-  CsrMatrix<double> first;
-  beam::BandedLu lu;
-  beam::simulate(beam::case_named("linear-undamped"), settings,
-                 [&](const beam::Csr& a, const beam::Vector& b, double rtol, beam::Vector& x) {
-                   first = {a.rows(), a.rows(), a.row_pointers, a.column_indices, a.values};
-                   return lu(a, b, rtol, x);
-                 });
-  return first;
+  return beam_system("linear-undamped", elimination).a;
 }
 
 TEST(KrylovDiagnose, Beam_WantsBlocks) {
@@ -193,6 +183,34 @@ TEST(KrylovDiagnose, Operator_IsJudgedByItsProducts) {
   EXPECT_EQ(judge(laplacian<double>(90, 0.63)).method, Method::minres);
   EXPECT_FALSE(judge(convection<double>(90)).is_hermitian);
   EXPECT_EQ(judge(convection<double>(90)).method, Method::bicgstab);
+}
+
+TEST(KrylovDiagnose, OperatorThatIsNone_IsNamed) {
+  const auto judge = [](krylov::RowsOfProduct<double> rows) {
+    return krylov::diagnose(sparse_mesh_of(1), Operator<double>::callable(std::move(rows)),
+                            row_slabs(50, 1));
+  };
+  const Diagnosis affine = judge([](const double* x, GlobalRange rows, double* y) {
+    std::transform(x, x + rows.size(), y, [](double entry) { return 2.0 * entry + 1.0; });
+  });
+  EXPECT_GT(affine.products->nonlinearity, 0.1);
+  EXPECT_TRUE(affine.products->is_repeatable);
+  EXPECT_THAT(affine.answer, AllOf(HasSubstr("not before A is mended"), HasSubstr("not linear")));
+
+  const auto calls = std::make_shared<int>(0);
+  const Diagnosis unsteady = judge([calls](const double* x, GlobalRange rows, double* y) {
+    const double noise = 1.0 + (++*calls % 2) * 0x1p-52;
+    std::transform(x, x + rows.size(), y, [=](double entry) { return 2.0 * entry * noise; });
+  });
+  EXPECT_FALSE(unsteady.products->is_repeatable);
+  EXPECT_TRUE(unsteady.is_hermitian);
+  EXPECT_THAT(unsteady.findings, Contains(HasSubstr("other bits the second time")));
+
+  const Diagnosis broken = judge([](const double*, GlobalRange rows, double* y) {
+    std::fill_n(y, rows.size(), std::numeric_limits<double>::quiet_NaN());
+  });
+  EXPECT_FALSE(broken.products->is_finite);
+  EXPECT_THAT(broken.answer, HasSubstr("NaN"));
 }
 
 TEST(KrylovDiagnoseMisuse, WhatMakesNoSense_IsRefused) {

@@ -4,6 +4,7 @@ Read from the environment:
     SHARDSOLVE_TEST_PLATFORM   cpu, or cuda for the GPUs of this machine (cpu)
     SHARDSOLVE_TEST_DEVICES    devices: virtual ones of the CPU, or the first GPUs (4)
     SHARDSOLVE_TEST_ROUNDS     rounds of the liveness tests (20; 500 for the long form)
+    SHARDSOLVE_TEST_SAMPLE     of each test some of the cases: 1/2 those that 2/2 leaves out (1/1)
     SHARDSOLVE_TEST_EXAMPLES   examples of the hypothesis tests (25)
     SHARDSOLVE_TEST_SECONDS    longest time of one test before the process is ended (120)
 """
@@ -15,6 +16,8 @@ import os
 import re
 import subprocess
 import sys
+import zlib
+from collections import defaultdict
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +27,7 @@ import pytest
 DEVICES = int(os.environ.get("SHARDSOLVE_TEST_DEVICES", "4"))
 PLATFORM = os.environ.get("SHARDSOLVE_TEST_PLATFORM", "cpu")
 IN_SOURCE_TREE = Path(find_spec("shardsolve").origin).is_relative_to(Path(__file__).parents[2])
+SAMPLE, SAMPLES = map(int, os.environ.get("SHARDSOLVE_TEST_SAMPLE", "1/1").split("/"))
 SECONDS = float(os.environ.get("SHARDSOLVE_TEST_SECONDS", "120"))
 
 # All of this before jax starts, and inherited by the processes that tests start.
@@ -70,7 +74,8 @@ KNOWN_BUGS = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    keep_sample(config, items)
     elsewhere = ("one_rank", "cpu_only") if PLATFORM == "cuda" else ("gpu_only",)
     for item in items:
         if item.get_closest_marker("wheel") and IN_SOURCE_TREE:
@@ -80,6 +85,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for pattern, reason, where in KNOWN_BUGS:
             if where and re.search(pattern, item.name):
                 item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+def keep_sample(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of each test the cases whose names fall into this run's sample, and at least one."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    kept = set()
+    for group in cases.values():
+        numbers = [zlib.crc32(item.nodeid.encode()) for item in group]
+        mine = [item for item, n in zip(group, numbers, strict=True) if n % SAMPLES == SAMPLE - 1]
+        kept.update(mine or [group[numbers.index(min(numbers))]])
+    left_out = [item for item in items if item not in kept]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item in kept]
 
 
 @pytest.fixture(autouse=True)

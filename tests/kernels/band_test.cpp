@@ -168,6 +168,15 @@ TYPED_TEST(EmulatedBand, Chase_OfManySweeps_DoesNotLetTheDiagonalDrift) {
   this->expect_diagonal_not_to_drift(60);
 }
 
+TYPED_TEST(EmulatedBand, Mirror_WritesTheStaircaseAlone) {
+  for (const std::int64_t ahead : {-1, 0, 1, 2}) {
+    this->expect_mirrored(50, 70, 8, ahead);
+    this->expect_mirrored(70, 100, 64, ahead);
+  }
+}
+
+TYPED_TEST(EmulatedBand, PermuteRows_GathersThem) { this->expect_permuted(2100, 2); }
+
 TYPED_TEST(EmulatedBand, FixPhases_MakesTheLargestRealAndPositive) {
   in_each_order([&] {
     this->expect_fixed_phases(50, 7);

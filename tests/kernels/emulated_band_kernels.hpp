@@ -85,6 +85,14 @@ class EmulatedBandKernels final : public runtime::BandKernels<T> {
       }
     }
   }
+  void do_mirror(Queue& /*queue*/, const WorkInfo& /*info*/, In below, Out above, std::int64_t tile,
+                 std::int64_t ahead) const override {
+    Own::mirror(nullptr, elements(below), elements(above), tile, ahead);
+  }
+  void do_permute_rows(Queue& /*queue*/, const WorkInfo& /*info*/, const std::int64_t* order,
+                       In source, Out target) const override {
+    Own::permute_rows(nullptr, order, elements(source), elements(target));
+  }
   void do_fix_phases(Queue& /*queue*/, const WorkInfo& /*info*/, Out z) const override {
     Own::fix_phases(nullptr, elements(z));
   }

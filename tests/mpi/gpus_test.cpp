@@ -12,6 +12,7 @@
 #include "support/thrown.hpp"
 
 #include <shardsolve/cholesky.hpp>
+#include <shardsolve/eigh.hpp>
 #include <shardsolve/trace.hpp>
 #include <shardsolve/trace_summary.hpp>
 
@@ -20,6 +21,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <cstring>
@@ -109,11 +111,38 @@ DenseMatrix<T> rows_of(const Problem<T>& p, std::int64_t rank, std::int64_t colu
   return part;
 }
 
-/// Bits of all that a problem gives, of one rank, by what `put` and `get` do with its memory.
-/// `alone`: also for one right-hand side, which has a kernel of its own where GPUs write to each
-/// other's memory, and else other bits; condition numbers are found by such solves.
+/// What a problem is asked for. `alone`: also for one right-hand side, which has a kernel of its
+/// own where GPUs write to each other's memory, and else other bits; condition numbers are found by
+/// such solves.
+enum class Job { solve, solve_alone, eigenpairs };
+
+/// Bits of all eigenpairs, of one rank.
 template <Scalar T, class Put, class Get>
-std::vector<std::int64_t> solve_all(Mesh& mesh, const Problem<T>& p, bool alone, Put put, Get get) {
+std::vector<std::int64_t> find_eigenpairs(Mesh& mesh, const Problem<T>& p, Put put, Get get) {
+  const ShardedMatrix<T> a = make_matrix<T>(mesh, p.layout);
+  put(a);
+  const Eigenvalues<T> found = eigh(mesh, a);
+  EXPECT_TRUE(found.outcome.ok()) << found.outcome.message();
+  const double limit = 16.0 * std::sqrt(static_cast<double>(p.layout.size())) * unit_roundoff<T>;
+  EXPECT_LE(found.outcome.residual.value_or(1), limit);
+  EXPECT_LE(found.outcome.orthogonality.value_or(1), limit);
+  std::vector<std::int64_t> all = get(a);
+  for (const std::vector<std::int64_t>& more :
+       {bits_of(found.values),
+        bits_of(std::vector<double>{found.outcome.residual.value_or(-1),
+                                    found.outcome.orthogonality.value_or(-1)})}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+/// Bits of all that a problem gives, of one rank, by what `put` and `get` do with its memory.
+template <Scalar T, class Put, class Get>
+std::vector<std::int64_t> solve_all(Mesh& mesh, const Problem<T>& p, Job job, Put put, Get get) {
+  if (job == Job::eigenpairs) {
+    return find_eigenpairs(mesh, p, put, get);
+  }
+  const bool alone = job == Job::solve_alone;
   std::vector<std::int64_t> all;
   const auto add = [&all](const std::vector<std::int64_t>& more) {
     all.insert(all.end(), more.begin(), more.end());
@@ -142,7 +171,8 @@ std::vector<std::int64_t> solve_all(Mesh& mesh, const Problem<T>& p, bool alone,
 }
 
 template <Scalar T>
-std::vector<std::int64_t> in_processes(Mesh& mesh, const Problem<T>& p, bool alone = true) {
+std::vector<std::int64_t> in_processes(Mesh& mesh, const Problem<T>& p,
+                                       Job job = Job::solve_alone) {
   struct Put {
     Mesh& mesh;
     const Problem<T>& p;
@@ -165,12 +195,12 @@ std::vector<std::int64_t> in_processes(Mesh& mesh, const Problem<T>& p, bool alo
     }
   };
   const std::int64_t rank = own_rank(mesh);
-  return solve_all(mesh, p, alone, Put{mesh, p, rank}, Get{mesh, rank});
+  return solve_all(mesh, p, job, Put{mesh, p, rank}, Get{mesh, rank});
 }
 
 /// What rank `rank` has of the same, all ranks in this process.
 template <Scalar T>
-std::vector<std::int64_t> in_one_process(Mesh& mesh, const Problem<T>& p, bool alone,
+std::vector<std::int64_t> in_one_process(Mesh& mesh, const Problem<T>& p, Job job,
                                          std::int64_t rank) {
   struct Put {
     Mesh& mesh;
@@ -192,7 +222,7 @@ std::vector<std::int64_t> in_one_process(Mesh& mesh, const Problem<T>& p, bool a
       return bits_of(std::vector<T>(data, data + view.rows() * view.columns()));
     }
   };
-  return solve_all(mesh, p, alone, Put{mesh, p}, Get{rank});
+  return solve_all(mesh, p, job, Put{mesh, p}, Get{rank});
 }
 
 class ProcessGpus : public ::testing::TestWithParam<GpuCommunicator> {
@@ -210,12 +240,15 @@ class ProcessGpus : public ::testing::TestWithParam<GpuCommunicator> {
   /// Rank 0 says for each rank in turn what one process gives, and all compare.
   template <Scalar T>
   void compare(Mesh& mesh, const Problem<T>& p) {
-    const bool alone = GetParam() == GpuCommunicator::ipc;
-    const std::vector<std::int64_t> ours = in_processes(mesh, p, alone);
+    compare(mesh, p, GetParam() == GpuCommunicator::ipc ? Job::solve_alone : Job::solve);
+  }
+  template <Scalar T>
+  void compare(Mesh& mesh, const Problem<T>& p, Job job) {
+    const std::vector<std::int64_t> ours = in_processes(mesh, p, job);
     for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
       std::vector<std::int64_t> theirs;
       if (mesh.is_here(0)) {
-        theirs = in_one_process(transfer_mesh(mesh.ranks()), p, alone, rank);
+        theirs = in_one_process(transfer_mesh(mesh.ranks()), p, job, rank);
       }
       std::vector<std::int64_t> differ = {-1};
       run_on(mesh, [&](mesh::Rank& here) {
@@ -247,6 +280,20 @@ TEST_P(ProcessGpus, WithDelays_GiveTheSameBits) {
   for (int run = 0; run < 2; ++run) {
     compare(mesh, problem<double>(1500, mesh.ranks(), 128));
   }
+}
+
+TEST_P(ProcessGpus, GiveTheEigenpairsOfOneProcess) {
+  Mesh mesh = make_gpu_mesh(GetParam());
+  compare(mesh, problem<double>(700, mesh.ranks(), 64), Job::eigenpairs);
+  compare(mesh, problem<double>(3000, mesh.ranks(), 64), Job::eigenpairs);
+  compare(mesh, problem<float>(530, mesh.ranks(), 64), Job::eigenpairs);
+  compare(mesh, problem<std::complex<double>>(300, mesh.ranks(), 64), Job::eigenpairs);
+  compare(mesh, problem<std::complex<float>>(1100, mesh.ranks(), 64), Job::eigenpairs);
+}
+
+TEST_P(ProcessGpus, WithDelays_GiveTheSameEigenpairs) {
+  Mesh mesh = make_gpu_mesh(GetParam(), 7);
+  compare(mesh, problem<double>(1300, mesh.ranks(), 64), Job::eigenpairs);
 }
 
 TEST_P(ProcessGpus, FailureOfOneRank_IsThatOfAllAndTheNextSolveWorks) {

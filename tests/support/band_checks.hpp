@@ -11,6 +11,7 @@
 #include "tests/support/host_rank.hpp"
 #include "tests/support/matrix_zoo.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -344,6 +345,44 @@ class BandChecks : public ::testing::Test {
       band(0, j) = T{static_cast<RealOf<T>>(j)};
     }
     EXPECT_EQ(chased(chase, 4, band).band, band);
+  }
+
+  void expect_mirrored(std::int64_t rows, std::int64_t columns, std::int64_t tile,
+                       std::int64_t ahead) {
+    SCOPED_TRACE(fmt::format("{} x {}, tile {}, {} ahead", rows, columns, tile, ahead));
+    const DenseMatrix<T> below = right_hand_sides<T>(columns, rows, 1);
+    DenseMatrix<T> expected = right_hand_sides<T>(rows, columns, 2);
+    Embedded<T> above(expected);
+    kernels_.mirror(queue_, below.view(), above.view(), tile, ahead);
+    finish();
+    EXPECT_TRUE(above.frame_intact());
+    for (std::int64_t j = 0; j < columns; ++j) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        if (j / tile + ahead > i / tile) {
+          expected(i, j) = reference::conjugate(below(j, i));
+        }
+      }
+    }
+    EXPECT_EQ(above.value(), expected);
+  }
+
+  /// By a stride that has no divisor in common with the number of rows.
+  void expect_permuted(std::int64_t rows, std::int64_t columns) {
+    const DenseMatrix<T> source = right_hand_sides<T>(rows, columns, 1);
+    std::vector<std::int64_t> order;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      order.push_back(i * 17 % rows);
+    }
+    Embedded<T> target(DenseMatrix<T>(rows, columns));
+    kernels_.permute_rows(queue_, order.data(), source.view(), target.view());
+    finish();
+    EXPECT_TRUE(target.frame_intact());
+    const DenseMatrix<T> found = target.value();
+    for (std::int64_t j = 0; j < columns; ++j) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        EXPECT_EQ(found(i, j), source(order[static_cast<std::size_t>(i)], j));
+      }
+    }
   }
 
   /// Of random columns, of which one has equals, and one is zero.

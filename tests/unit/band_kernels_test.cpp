@@ -111,6 +111,16 @@ TYPED_TEST(BandKernelsTest, Chase_OfTinyNumbers_KeepsReflectorsUnitary) {
 
 TYPED_TEST(BandKernelsTest, Chase_OfNothingToDo_LeavesTheBand) { this->expect_nothing_to_do(); }
 
+TYPED_TEST(BandKernelsTest, Mirror_WritesTheStaircaseAlone) {
+  this->expect_mirrored(1, 1, 1, 1);
+  for (const std::int64_t ahead : {-1, 0, 1, 2}) {
+    this->expect_mirrored(50, 70, 8, ahead);
+    this->expect_mirrored(70, 30, 16, ahead);
+  }
+}
+
+TYPED_TEST(BandKernelsTest, PermuteRows_GathersThem) { this->expect_permuted(50, 3); }
+
 TYPED_TEST(BandKernelsTest, FixPhases_MakesTheLargestRealAndPositive) {
   this->expect_fixed_phases(50, 7);
 }

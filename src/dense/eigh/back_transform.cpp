@@ -27,6 +27,7 @@
 #include "dense/eigh/back_transform.hpp"
 
 #include "dense/eigh/full_to_band.hpp"
+#include "dense/eigh/uploaded_list.hpp"
 #include "dense/eigh/wait_sites.hpp"
 #include "dense/shared/message_ring.hpp"
 #include "dense/shared/step_flags.hpp"
@@ -35,6 +36,7 @@
 
 #include <algorithm>
 #include <complex>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -342,19 +344,24 @@ void to_caller_order(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> z
   if (layout.ranks() == 1) {
     return;  // whose blocks are eliminated one after the other
   }
-  const runtime::Kernels<T>& kernels = rank.kernels<T>();
-  constexpr std::int64_t at_once = 256;
-  const MatrixView<T> buffer = rank.workspace<T>(z.rows(), std::min(at_once, z.columns()));
-  for (std::int64_t column = 0; column < z.columns(); column += at_once) {
-    const std::int64_t columns = std::min(at_once, z.columns() - column);
+  // Of each row of the matrix, its place in the order of elimination.
+  std::vector<std::int64_t> order(static_cast<std::size_t>(layout.size()));
+  for (Step step(0); step.value() < layout.steps(); ++step) {
+    const GlobalRange rows = layout.rows(step);
+    std::iota(order.begin() + rows.begin.value(), order.begin() + rows.end.value(),
+              layout.eliminated(step));
+  }
+  UploadedList<std::int64_t> list(rank, layout.size());
+  const std::int64_t* const order_there = list.put(rank.update(), order);
+  const MatrixView<T> buffer =
+      rank.workspace<T>(z.rows(), std::min(columns_reordered_at_once, z.columns()));
+  for (std::int64_t column = 0; column < z.columns(); column += columns_reordered_at_once) {
+    const std::int64_t columns = std::min(columns_reordered_at_once, z.columns() - column);
     const MatrixView<T> source = buffer.columns_from(0, columns);
     const MatrixView<T> target = z.columns_from(column, columns);
-    kernels.copy(rank.update(), target, source);
-    for (Step step(0); step.value() < layout.steps(); ++step) {
-      const GlobalRange rows = layout.rows(step);
-      kernels.copy(rank.update(), source.block(layout.eliminated(step), 0, rows.size(), columns),
-                   target.block(rows.begin.value(), 0, rows.size(), columns));
-    }
+    rank.kernels<T>().copy(rank.update(), target, source);
+    rank.kernels<runtime::BandKernels<T>>().permute_rows(rank.update(), order_there, source,
+                                                         target);
   }
   rank.finish(rank.update());
 }

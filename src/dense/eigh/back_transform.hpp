@@ -22,6 +22,9 @@ template <Scalar T>
 void apply_sweeps(mesh::Rank& rank, const SweepGroups& groups, MatrixView<T> reflectors,
                   MatrixView<T> z);
 
+/// Columns that to_caller_order has a copy of.
+inline constexpr std::int64_t columns_reordered_at_once = 256;
+
 /// z = P^T z: rows in elimination order become rows in the caller's.
 template <Scalar T>
 void to_caller_order(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> z);

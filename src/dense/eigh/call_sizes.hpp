@@ -10,13 +10,14 @@
 
 namespace shardsolve::dense::eigh {
 
-/// Those of large matrices were the best on CPUs of a few that were tried; small matrices have
-/// smaller ones, so that they, too, go through several panels.
+/// Those of large matrices were the best on CPUs of a few that were tried, but for what GPUs gain
+/// where much is to be done; small matrices have smaller ones, so that they, too, go through
+/// several panels.
 struct CallSizes {
   explicit CallSizes(const SlabLayout& given)
       : layout(given.boundaries(), bandwidth(given.size())),
         deferred(std::max<std::int64_t>(std::min<std::int64_t>(256, given.size() / 4), 1)),
-        merged(deferred) {}
+        merged(given.size() >= 8192 ? 512 : deferred) {}
 
   runtime::Chase chase(bool is_complex) const { return {layout.size(), layout.tile(), is_complex}; }
   /// Of so many sweeps: see runtime::ChaseTuning.

@@ -111,6 +111,7 @@ class FullToBand {
     }
     flags_.finish(layout_.steps());
     flags_.throw_if_cancelled();
+    rank_.finish(rank_.panel());
     rank_.finish(rank_.update());
   }
 
@@ -204,14 +205,19 @@ class FullToBand {
     const MatrixView<T> r = r_.block(0, 0, panel.reflectors, panel.columns);
     band_kernels_.panel_qr(rank_.panel(), rest, r, t(step, panel), scratch_.data());
     band_kernels_.store_band(rank_.panel(), top, r, band_columns(step, panel));
+    const auto v_of = [&](const PanelRun& run) {
+      return rest.block(run.place, 0, run.rows.size(), panel.reflectors);
+    };
     for (const PanelRun& run : order) {
-      const MatrixView<T> source = rest.block(run.place, 0, run.rows.size(), panel.reflectors);
-      kernels_.copy(rank_.panel(), source,
+      kernels_.copy(rank_.panel(), v_of(run),
                     packed_v(step, panel).block(run.packed, 0, run.rows.size(), panel.reflectors));
-      kernels_.copy(rank_.panel(), source,
-                    slab(run.rows, {columns.begin, columns.begin + panel.reflectors}));
     }
     rank_.panel().record(panel_made_);
+    // for the way back, while the others go on
+    for (const PanelRun& run : order) {
+      kernels_.copy(rank_.panel(), v_of(run),
+                    slab(run.rows, {columns.begin, columns.begin + panel.reflectors}));
+    }
   }
 
   /// The ring's one slot is free, and no more is to be waited for: before its next message is made,
@@ -237,7 +243,9 @@ class FullToBand {
     kernels_.copy(queue, t(step, panel),
                   form_.t.block(0, panel.first, panel.reflectors, panel.reflectors));
     for (const MatrixView<T> target : {v(panel), v_on_the_right(panel)}) {
-      kernels_.fill(queue, T{0}, target);  // also between the panel's columns and its reflectors
+      if (panel.begin > panel.first + panel.columns) {
+        kernels_.fill(queue, T{0}, target);  // between the panel's columns and its reflectors
+      }
       for (const RowRun& run : reflector_rows(panel)) {
         kernels_.copy(queue,
                       packed_v(step, panel).block(run.packed, 0, run.rows.size(), panel.reflectors),

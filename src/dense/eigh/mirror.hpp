@@ -4,6 +4,7 @@
 #include "dense/eigh/wait_sites.hpp"
 #include "dense/shared/bytes_of.hpp"
 #include "mesh/rank.hpp"
+#include "runtime/band_kernels.hpp"
 
 #include <shardsolve/matrix_view.hpp>
 #include <shardsolve/slab_layout.hpp>
@@ -17,36 +18,58 @@
 
 namespace shardsolve::dense::eigh {
 
-/// In round i every rank gives what stands below its block i to the ranks whose columns have the
-/// numbers of these rows; there it stands above the diagonal, in the rows of the giver's block.
-/// While one round is on its way the next one is packed.
+/// In round i every rank gives what stands beside its i-th few blocks of columns, in the rows with
+/// the numbers of other ranks' columns, to these ranks; there it stands above the diagonal, in the
+/// rows of the giver's blocks. It gives more than is below the diagonal, and what is not is left
+/// where it came. While one round is on its way the next one is packed.
 template <Scalar T>
 class Mirror {
  public:
   Mirror(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab)
-      : rank_(rank), layout_(layout), slab_(slab), kernels_(rank.kernels<T>()) {
+      : rank_(rank),
+        layout_(layout),
+        slab_(slab),
+        kernels_(rank.kernels<T>()),
+        band_kernels_(rank.kernels<runtime::BandKernels<T>>()) {
     if (rank.count() == 1) {
       return;
     }
+    const std::int64_t columns = columns_at_once(layout);
     for (Slot& slot : slots_) {
-      slot.outgoing = rank.workspace<T>(layout.size() * layout.tile(), 1);
-      slot.incoming = rank.workspace<T>(slab.columns() * layout.tile(), rank.count());
+      slot.outgoing = rank.workspace<T>(layout.size() * columns, 1);
+      slot.incoming = rank.workspace<T>(slab.columns() * columns, rank.count());
       slot.packed = &rank.event();
       slot.arrived = &rank.event();
     }
   }
 
+  /// Elements of workspace, of the rank that needs most.
+  static std::int64_t elements(const SlabLayout& layout) {
+    return layout.ranks() == 1 ? 0
+                               : 2 * columns_at_once(layout) *
+                                     (layout.size() + layout.ranks() * layout.max_width());
+  }
+
   /// For the rows and columns that are left before `first`; of blocks on the diagonal nothing is
   /// changed. Enqueued behind and before what the update queue does; all ranks alike.
   void run(Step first) {
-    const std::int64_t rounds = (layout_.max_width() + layout_.tile() - 1) / layout_.tile();
+    bool mirrored = false;
     std::optional<Round> last;
-    for (std::int64_t index = 0; index < rounds; ++index) {
-      Round round = find_steps(first, index);
+    const std::int64_t step = blocks_at_once(layout_);
+    for (std::int64_t block = 0; block < blocks(layout_.max_width()); block += step) {
+      Round round = find_parts(first, block);
       if (!round.any) {
         continue;
       }
-      pack(round);
+      if (rank_.count() > 1) {
+        pack(round);
+        exchange(round);
+      }
+      // while the first round is on its way
+      if (!mirrored) {
+        mirror_own(first);
+        mirrored = true;
+      }
       if (last) {
         unpack(*last);
       }
@@ -58,11 +81,15 @@ class Mirror {
   }
 
  private:
-  /// The step of each rank's block of one round; none for a rank that has run out or has not come
-  /// to what is left.
+  /// In one round, about, as whole blocks.
+  static constexpr std::int64_t columns_of_round = 512;
+
+  /// The columns that each rank gives in one round, which may be none, and the first of them and
+  /// all behind it, which receive.
   struct Round {
     std::int64_t index = 0;
-    std::vector<std::optional<Step>> steps;
+    std::vector<LocalRange> given;
+    std::vector<LocalRange> receiving;
     bool any = false;
   };
   struct Slot {
@@ -72,62 +99,68 @@ class Mirror {
     runtime::Event* arrived = nullptr;
   };
 
-  Round find_steps(Step first, std::int64_t index) const {
-    Round round{index, std::vector<std::optional<Step>>(static_cast<std::size_t>(rank_.count())),
-                false};
-    for (Step step = first; step.value() < layout_.steps(); ++step) {
-      if (layout_.columns(step).begin.value() == index * layout_.tile()) {
-        round.steps[static_cast<std::size_t>(layout_.owner(step))] = step;
-        round.any = true;
-      }
+  static std::int64_t blocks_at_once(const SlabLayout& layout) {
+    return std::max<std::int64_t>(columns_of_round / layout.tile(), 1);
+  }
+  static std::int64_t columns_at_once(const SlabLayout& layout) {
+    return std::min(blocks_at_once(layout) * layout.tile(), layout.max_width());
+  }
+  std::int64_t blocks(std::int64_t columns) const {
+    return (columns + layout_.tile() - 1) / layout_.tile();
+  }
+
+  Round find_parts(Step first, std::int64_t block) const {
+    Round round{.index = block / blocks_at_once(layout_), .given = {}, .receiving = {}};
+    for (std::int64_t rank = 0; rank < rank_.count(); ++rank) {
+      const LocalIndex end(layout_.width(rank));
+      const LocalIndex begin = std::min(
+          end, std::max(layout_.eliminated(rank, first), LocalIndex(block * layout_.tile())));
+      const LocalIndex behind =
+          std::clamp(LocalIndex((block + blocks_at_once(layout_)) * layout_.tile()), begin, end);
+      round.given.push_back({begin, behind});
+      round.receiving.push_back({begin, end});
+      round.any = round.any || begin < behind;
     }
     return round;
   }
-  static const std::optional<Step>& step_of(const Round& round, std::int64_t rank) {
-    return round.steps[static_cast<std::size_t>(rank)];
+  static const LocalRange& of(const std::vector<LocalRange>& ranges, std::int64_t rank) {
+    return ranges[static_cast<std::size_t>(rank)];
   }
   Slot& slot(const Round& round) { return slots_[static_cast<std::size_t>(round.index) % 2]; }
 
-  /// Columns of a rank after a step.
-  LocalRange columns_after(std::int64_t rank, Step step) const {
-    return {layout_.eliminated(rank, step + 1), LocalIndex(layout_.width(rank))};
-  }
-  /// What `from` gives to `to`, as the columns of `to` see it; without gaps in `memory`.
-  MatrixView<T> piece(MatrixView<T> memory, std::int64_t offset, std::int64_t column,
-                      const Round& round, std::int64_t from, std::int64_t to) const {
-    const auto& step = step_of(round, from);
-    const std::int64_t rows = step ? layout_.columns(*step).size() : 0;
-    const std::int64_t columns = step ? columns_after(to, *step).size() : 0;
+  /// What `from` gives to `to`, as it lies at the giver's; without gaps in `memory`.
+  static MatrixView<T> piece(MatrixView<T> memory, std::int64_t offset, std::int64_t column,
+                             const Round& round, std::int64_t from, std::int64_t to) {
+    const std::int64_t rows = of(round.receiving, to).size();
+    const std::int64_t columns = of(round.given, from).size();
     return {memory.block(offset, column, rows * columns, 1).data(), rows, columns};
   }
   MatrixView<T> outgoing(const Round& round, std::int64_t to) {
-    return piece(slot(round).outgoing, layout_.segment(to).begin.value() * layout_.tile(), 0, round,
-                 rank_.index(), to);
+    const std::int64_t before = layout_.segment(to).begin.value() * columns_at_once(layout_);
+    return piece(slot(round).outgoing, before, 0, round, rank_.index(), to);
   }
   MatrixView<T> incoming(const Round& round, std::int64_t from) {
     return piece(slot(round).incoming, 0, from, round, from, rank_.index());
   }
-  /// Above the diagonal: the rows of the block that `step` eliminates, in this rank's later
-  /// columns.
-  MatrixView<T> above(Step step) const {
-    const GlobalRange rows = layout_.rows(step);
-    const LocalRange columns = columns_after(rank_.index(), step);
-    return slab_.block(rows.begin.value(), columns.begin.value(), rows.size(), columns.size());
+  /// Some of this rank's columns, in the rows with the numbers of some of another rank's.
+  MatrixView<T> part(std::int64_t rank, const LocalRange& rows, const LocalRange& columns) const {
+    return slab_.block(layout_.segment(rank).begin.value() + rows.begin.value(),
+                       columns.begin.value(), rows.size(), columns.size());
+  }
+
+  void mirror_own(Step first) {
+    const LocalRange left{layout_.eliminated(rank_.index(), first), LocalIndex(slab_.columns())};
+    const MatrixView<T> own = part(rank_.index(), left, left);
+    band_kernels_.mirror(rank_.update(), own, own, layout_.tile(), 0);
   }
 
   void pack(const Round& round) {
-    if (const auto& step = step_of(round, rank_.index())) {
-      const LocalRange block = layout_.columns(*step);
-      for (std::int64_t to = 0; to < rank_.count(); ++to) {
-        const LocalRange rows = columns_after(to, *step);
-        const MatrixView<T> below = slab_.block(layout_.global(to, rows.begin).value(),
-                                                block.begin.value(), rows.size(), block.size());
-        kernels_.conjugate_transpose(rank_.update(), below,
-                                     to == rank_.index() ? above(*step) : outgoing(round, to));
+    const LocalRange& columns = of(round.given, rank_.index());
+    for (std::int64_t to = 0; to < rank_.count(); ++to) {
+      if (to != rank_.index()) {
+        kernels_.copy(rank_.update(), part(to, of(round.receiving, to), columns),
+                      outgoing(round, to));
       }
-    }
-    if (rank_.count() > 1) {
-      exchange(round);
     }
   }
 
@@ -151,10 +184,15 @@ class Mirror {
       return;
     }
     rank_.update().wait(*slot(round).arrived, sites::mirror_arrived);
+    const LocalRange& columns = of(round.receiving, rank_.index());
     for (std::int64_t from = 0; from < rank_.count(); ++from) {
-      const auto& step = step_of(round, from);
-      if (step && from != rank_.index()) {
-        kernels_.copy(rank_.update(), incoming(round, from), above(*step));
+      if (from != rank_.index()) {
+        const LocalRange& rows = of(round.given, from);
+        // Block i of a rank comes before that of later ranks, which comes before its block i + 1.
+        const std::int64_t ahead = blocks(columns.begin.value()) - blocks(rows.begin.value()) +
+                                   (rank_.index() > from ? 1 : 0);
+        band_kernels_.mirror(rank_.update(), incoming(round, from), part(from, rows, columns),
+                             layout_.tile(), ahead);
       }
     }
   }
@@ -163,6 +201,7 @@ class Mirror {
   const SlabLayout& layout_;
   MatrixView<T> slab_;
   const runtime::Kernels<T>& kernels_;
+  const runtime::BandKernels<T>& band_kernels_;
   std::array<Slot, 2> slots_;  // one on its way, one being packed
 };
 

@@ -1,6 +1,8 @@
+#include "dense/eigh/back_transform.hpp"
 #include "dense/eigh/call_sizes.hpp"
 #include "dense/eigh/certificate.hpp"
 #include "dense/eigh/divide_and_conquer.hpp"
+#include "dense/eigh/mirror.hpp"
 #include "dense/eigh/solve_columns.hpp"
 #include "dense/eigh/store_adjoint.hpp"
 #include "dense/shared/plan_parts.hpp"
@@ -30,9 +32,7 @@ std::int64_t reduction(const CallSizes& sizes, const SweepGroups& groups) {
   std::int64_t elements = (3 * b + 1) * n;  // band and t
   elements += 4 * n * deferred + 2 * deferred * b + 3 * n * b + 4 * b * b;
   elements += sizes.layout.max_width();  // these two: full_to_band
-  if (ranks > 1) {
-    elements += 2 * b * (n + ranks * sizes.layout.max_width());
-  }
+  elements += dense::eigh::Mirror<double>::elements(sizes.layout);
   // band_to_tridiagonal
   constexpr std::int64_t queues = 3;
   elements += (queues + 1) * (b + 1) * groups.most_columns();
@@ -51,7 +51,8 @@ std::int64_t way_back(const CallSizes& sizes, const SweepGroups& groups, std::in
       std::min(std::max<std::int64_t>(sweeps_at_once / groups.size, 1), groups.count());
   std::int64_t elements =
       (2 * (b + 1) + windows * 2 * (b + groups.size - 1)) * groups.most_columns();
-  elements += n * std::min<std::int64_t>(256, columns);  // to_caller_order
+  elements +=
+      n * (std::min(dense::eigh::columns_reordered_at_once, columns) + 2);  // to_caller_order
   elements += n * (2 * b + merged) + merged * (merged + 2 * b + 2 * columns);
   return elements;
 }
@@ -100,7 +101,7 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
     // L on its way, A beside its adjoint, its mirror, the check of A as it is then
     plan.workspace_bytes += element * (solves * dense::eigh::solve_columns_elements(factor) +
                                        n * width + dense::eigh::store_adjoint_elements(factor) +
-                                       2 * factor.tile() * (n + layout.ranks() * width)) +
+                                       dense::eigh::Mirror<double>::elements(factor)) +
                             dense::small_change(layout, 1);
     plan.flops +=
         dense::multiply_add(dtype) * size * size * size * 0.5 * static_cast<double>(solves);

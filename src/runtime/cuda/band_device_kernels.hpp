@@ -45,6 +45,9 @@ struct BandDeviceKernels {
                               In reflectors, Out v, Out vt);
   static void slide_windows(cudaStream_t stream, const Chase& chase, const SweepGroup& sweeps, In v,
                             In vt, Out z);
+  static void mirror(cudaStream_t stream, In below, Out above, std::int64_t tile,
+                     std::int64_t ahead);
+  static void permute_rows(cudaStream_t stream, const std::int64_t* order, In source, Out target);
   static void fix_phases(cudaStream_t stream, Out z);
 };
 

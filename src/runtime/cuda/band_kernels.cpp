@@ -130,6 +130,24 @@ void CudaBandKernels<T>::do_apply_windows(Queue& queue, const WorkInfo& info, co
 }
 
 template <Scalar T>
+void CudaBandKernels<T>::do_mirror(Queue& queue, const WorkInfo& info, In below, Out above,
+                                   std::int64_t tile, std::int64_t ahead) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnBand<T>::mirror(cuda.stream(), elements(below), elements(above), tile, ahead);
+  });
+}
+
+template <Scalar T>
+void CudaBandKernels<T>::do_permute_rows(Queue& queue, const WorkInfo& info,
+                                         const std::int64_t* order, In source, Out target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnBand<T>::permute_rows(cuda.stream(), order, elements(source), elements(target));
+  });
+}
+
+template <Scalar T>
 void CudaBandKernels<T>::do_fix_phases(Queue& queue, const WorkInfo& info, Out z) const {
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] { OwnBand<T>::fix_phases(cuda.stream(), elements(z)); });

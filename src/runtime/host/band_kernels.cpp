@@ -249,6 +249,39 @@ void HostBandKernels<T>::do_apply_windows(Queue& queue, const WorkInfo& info, co
 }
 
 template <Scalar T>
+void HostBandKernels<T>::do_mirror(Queue& queue, const WorkInfo& info, In below, Out above,
+                                   std::int64_t tile, std::int64_t ahead) const {
+  // A piece of a block of rows at a time, which stays in the cache.
+  constexpr std::int64_t at_once = 64;
+  launch(queue, info, {below}, {above}, [=] {
+    for (std::int64_t first = 0; first < above.rows(); first += tile) {
+      const std::int64_t rows = std::min(tile, above.rows() - first);
+      std::int64_t column = std::max<std::int64_t>(first / tile + 1 - ahead, 0) * tile;
+      for (; column < above.columns(); column += at_once) {
+        const std::int64_t end = std::min(column + at_once, above.columns());
+        for (std::int64_t j = column; j < end; ++j) {
+          for (std::int64_t i = first; i < first + rows; ++i) {
+            above(i, j) = conjugate(below(j, i));
+          }
+        }
+      }
+    }
+  });
+}
+
+template <Scalar T>
+void HostBandKernels<T>::do_permute_rows(Queue& queue, const WorkInfo& info,
+                                         const std::int64_t* order, In source, Out target) const {
+  launch(queue, info, {source}, {target}, [=] {
+    for (std::int64_t j = 0; j < target.columns(); ++j) {
+      for (std::int64_t i = 0; i < target.rows(); ++i) {
+        target(i, j) = source(order[i], j);
+      }
+    }
+  });
+}
+
+template <Scalar T>
 void HostBandKernels<T>::do_fix_phases(Queue& queue, const WorkInfo& info, Out z) const {
   launch(queue, info, {}, {z}, [=] {
     for (std::int64_t j = 0; j < z.columns(); ++j) {

@@ -35,6 +35,10 @@ class HostBandKernels : public BandKernels<T> {
                   In reflectors, Out v, Out vt) const override;
   void do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
                         const SweepGroup& sweeps, In v, In vt, Out z) const override;
+  void do_mirror(Queue& queue, const WorkInfo& info, In below, Out above, std::int64_t tile,
+                 std::int64_t ahead) const override;
+  void do_permute_rows(Queue& queue, const WorkInfo& info, const std::int64_t* order, In source,
+                       Out target) const override;
   void do_fix_phases(Queue& queue, const WorkInfo& info, Out z) const override;
 };
 

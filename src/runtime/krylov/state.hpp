@@ -127,12 +127,12 @@ struct State {
   std::int64_t rounds = 0;
   std::int64_t records = 0;  ///< written to the log
   std::int64_t last_drift_check = 0;
-  std::int64_t base_iteration = 0;  ///< when the method last began anew
-  std::int64_t checks_in_vain = 0;  ///< in a row: residual recomputed without gain
-  std::int32_t is_fresh = 1;        ///< the next step is a first one
-  std::int32_t keep_best = 0;       ///< best = x when the time has come
-  std::int32_t is_exhausted = 0;    ///< the Krylov space does not grow
-  std::int32_t event = 0;
+  std::int64_t base_iteration = 0;      ///< when the method last began anew
+  std::int64_t checks_in_vain = 0;      ///< in a row: residual recomputed without gain
+  std::int32_t is_fresh = 1;            ///< the next step is a first one
+  std::int32_t keep_best = 0;           ///< best = x when the time has come
+  std::int32_t is_exhausted = 0;        ///< the Krylov space does not grow
+  std::int32_t best_is_recomputed = 0;  ///< or best_norm is the recurrence's
 
   // Norms, of the scaled problem.
   double norm_b = 0.0;
@@ -144,6 +144,8 @@ struct State {
   double true_norm = 0.0;  ///< recomputed last
   double base_norm = 0.0;  ///< recomputed when the method last began anew
   double best_norm = 0.0;  ///< of what `best` holds
+  /// True norm when the recurrence was last found wrong: what it says below that is not believed.
+  double recurrence_floor = 0.0;
   std::int64_t best_iteration = 0;
 
   // Scalars of the methods.

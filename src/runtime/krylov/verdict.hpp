@@ -193,8 +193,16 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
     return AfterCheck::nothing;
   }
   state.true_norm = norm;
-  if (norm < state.best_norm || state.check == Check::start) {
+  if (state.check != Check::start && norm > drift_factor * state.norm_r) {
+    // The recurrence is wrong, and so was the norm for which x was put aside since.
+    state.recurrence_floor = norm;
+    if (state.best_is_recomputed == 0) {
+      state.best_norm = larger(state.best_norm, norm);
+    }
+  }
+  if (norm <= state.best_norm || state.check == Check::start) {
     state.keep_best = 1;
+    state.best_is_recomputed = 1;
   }
   if (state.check == Check::drift) {
     state.last_drift_check = state.iteration;
@@ -244,8 +252,9 @@ SHARDSOLVE_HOST_DEVICE inline bool judge_iteration(const Problem& problem, State
     plan_check(state, Check::candidate);
     return false;
   }
-  if (state.norm_r < keep_best_factor * state.best_norm) {
+  if (state.norm_r < keep_best_factor * state.best_norm && state.norm_r > state.recurrence_floor) {
     state.keep_best = 1;
+    state.best_is_recomputed = 0;
   }
   if (state.iteration >= problem.max_iterations) {
     plan_end(state, Status::max_iterations, 0.0);

@@ -9,12 +9,15 @@
 //
 // on the tensor cores, where a result is the next product's left factor as it lies. Right factors
 // have been packed in the order in which the lanes read them, without the blocks that are zero: V
-// has rows j to j + 63 in column j, V t those up to j + 63. The warps of a multiprocessor read the
-// same ones, from its first-level cache.
+// has rows j to j + 63 in column j, V t those up to j + 63. A block of threads copies them to
+// shared memory, three products of matrices ahead, where its warps read them; the rows of z that
+// the window after the next one begins with it has fetched to the second-level cache.
 #include "runtime/cuda/band_device_kernels.hpp"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
 #include "runtime/cuda/kernels/tensor_core.cuh"
+
+#include <cuda_pipeline_primitives.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -56,6 +59,12 @@ __host__ __device__ constexpr int factor_of_vt(int i, int reflectors) {
 constexpr std::int64_t window = std::int64_t{group} * (bandwidth + group - 1);
 static_assert(halves * factors_of_v * numbers_a_factor <= window);
 static_assert(halves * factors_of_vt * numbers_a_factor <= window);
+
+/// What is copied at a time, in the order of use: V of the second half, its V t, V of the first
+/// half, its V t.
+constexpr int pieces_a_window = 2 * halves;
+constexpr int most_factors = factors_of_vt;
+static_assert(factors_of_v <= most_factors);
 
 /// Where in a factor a number is: each lane reads two pairs. See tensor_core.cuh.
 struct InFactor {
@@ -143,38 +152,82 @@ __global__ void __launch_bounds__(pack_threads)
   }
 }
 
+/// Rows of z that a warp has: those of a window, the upper half in one place and the lower half in
+/// another. From window to window they change their parts, and nothing is moved.
+using Half = Tile16x8<double>[new_tiles];
+static_assert(2 * new_tiles == tiles);
+
 /// Some columns of z that a warp has: of column (lane / 4) and of the one eight further two rows of
-/// each tile.
+/// each tile. Those beyond the matrix are its last column once more, which is read only.
 class Columns {
  public:
   __device__ Columns(const DeviceMatrix<double>& z, std::int64_t first, int lane)
-      : z_(z), column_(first + lane / 4), row_(lane % 4 * 2) {}
+      : rows_(z.rows - lane % 4 * 2),
+        has_low_(first + lane / 4 < z.columns),
+        has_high_(first + lane / 4 + 8 < z.columns),
+        low_(&z(lane % 4 * 2, min(first + lane / 4, z.columns - 1))),
+        high_(&z(lane % 4 * 2, min(first + lane / 4 + 8, z.columns - 1))),
+        fetched_(&z(lane / columns_a_warp * (bandwidth / 2),
+                    min(first + lane % columns_a_warp, z.columns - 1))) {}
 
-  __device__ Tile16x8<double> load(std::int64_t row) const {
-    return {{entry(row, 0, 0), entry(row, 1, 0)}, {entry(row, 0, 8), entry(row, 1, 8)}};
-  }
-  __device__ void store(std::int64_t row, const Tile16x8<double>& numbers) const {
-    for (int i = 0; i < 2; ++i) {
-      if (inside(row, i, 0)) {
-        z_(row + row_ + i, column_) = numbers.low[i];
+  /// Of as many rows as a bandwidth. Zeros beyond the matrix.
+  __device__ void load(std::int64_t row, Half& numbers) const {
+    const double* const low = low_ + row;
+    const double* const high = high_ + row;
+    const int left = rows_left(row);
+    if (left >= bandwidth) {
+#pragma unroll
+      for (int i = 0; i < bandwidth; i += 1 + i % 2 * (tile - 2)) {
+        numbers[i / tile].low[i % 2] = low[i];
+        numbers[i / tile].high[i % 2] = high[i];
       }
-      if (inside(row, i, 8)) {
-        z_(row + row_ + i, column_ + 8) = numbers.high[i];
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < bandwidth; i += 1 + i % 2 * (tile - 2)) {
+      numbers[i / tile].low[i % 2] = i < left ? low[i] : 0.0;
+      numbers[i / tile].high[i % 2] = i < left ? high[i] : 0.0;
+    }
+  }
+  __device__ void store(std::int64_t row, const Half& numbers) const {
+    double* const low = low_ + row;
+    double* const high = high_ + row;
+    const int left = rows_left(row);
+#pragma unroll
+    for (int i = 0; i < bandwidth; i += 1 + i % 2 * (tile - 2)) {
+      if (has_low_ && i < left) {
+        low[i] = numbers[i / tile].low[i % 2];
+      }
+      if (has_high_ && i < left) {
+        high[i] = numbers[i / tile].high[i % 2];
       }
     }
   }
+  /// Brings as many rows into the second-level cache, of each column half by a lane.
+  __device__ void fetch(std::int64_t row) const {
+#if __CUDA_ARCH__ >= 900
+    constexpr int line = 128 / sizeof(double);
+    if (row + bandwidth <= rows_) {
+#pragma unroll
+      for (int i = 0; i < bandwidth / 2; i += line) {
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(fetched_ + row + i));
+      }
+    }
+#endif
+  }
 
  private:
-  __device__ bool inside(std::int64_t row, int i, int further) const {
-    return row + row_ + i < z_.rows && column_ + further < z_.columns;
-  }
-  __device__ double entry(std::int64_t row, int i, int further) const {
-    return inside(row, i, further) ? z_(row + row_ + i, column_ + further) : 0.0;
+  /// Of this lane, from `row` of its own on; at most as many as load() reads.
+  __device__ int rows_left(std::int64_t row) const {
+    return static_cast<int>(min(rows_ - row, std::int64_t{bandwidth}));
   }
 
-  const DeviceMatrix<double>& z_;
-  std::int64_t column_;
-  int row_;
+  std::int64_t rows_;
+  bool has_low_;
+  bool has_high_;
+  double* low_;
+  double* high_;
+  const double* fetched_;
 };
 
 __device__ void multiply_add(Tile16x8<double>& sum, const Tile16x8<double>& left,
@@ -185,34 +238,148 @@ __device__ void multiply_add(Tile16x8<double>& sum, const Tile16x8<double>& left
   multiply_add_16x8x16(sum, both, right);
 }
 
+__device__ Tile16x8<double>& tile_of(Half& upper, Half& lower, int i) {
+  return i < new_tiles ? upper[i] : lower[i - new_tiles];
+}
+
+/// x^T = z^T V
 template <int part>
-__device__ void apply_half(Tile16x8<double> (&z)[tiles], const double* v, const double* vt,
-                           int lane) {
+__device__ void project(Half& upper, Half& lower, const double* factors,
+                        Tile16x8<double> (&x)[half / tile], int lane) {
   constexpr int first = part * half / tile;
-  const double* const v_factors = v + part * factors_of_v * numbers_a_factor;
-  const double* const vt_factors = vt + part * factors_of_vt * numbers_a_factor;
-  Tile16x8<double> x[half / tile] = {};
+#pragma unroll
+  for (int c = 0; c < half / tile; ++c) {
+    x[c] = {};
+  }
 #pragma unroll
   for (int r = 0; r < tiles_a_half / 2; ++r) {
 #pragma unroll
     for (int c = 0; c < half / tile; ++c) {
       if (r >= c / 2 && r < c / 2 + chunks_of_v) {
-        multiply_add(x[c], z[first + 2 * r], z[first + 2 * r + 1],
-                     v_factors + (c * chunks_of_v + r - c / 2) * numbers_a_factor, lane);
-      }
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < tiles_a_half; ++i) {
-#pragma unroll
-    for (int reflectors = 0; reflectors < 2; ++reflectors) {
-      if (i < tiles_of_first || reflectors == 1) {
-        multiply_add(z[first + i], x[2 * reflectors], x[2 * reflectors + 1],
-                     vt_factors + factor_of_vt(i, reflectors) * numbers_a_factor, lane);
+        multiply_add(x[c], tile_of(upper, lower, first + 2 * r),
+                     tile_of(upper, lower, first + 2 * r + 1),
+                     factors + (c * chunks_of_v + r - c / 2) * numbers_a_factor, lane);
       }
     }
   }
 }
+
+/// z^T -= x^T (V t)^T
+template <int part>
+__device__ void subtract(Half& upper, Half& lower, const double* factors,
+                         const Tile16x8<double> (&x)[half / tile], int lane) {
+  constexpr int first = part * half / tile;
+#pragma unroll
+  for (int reflectors = 0; reflectors < 2; ++reflectors) {
+#pragma unroll
+    for (int i = 0; i < tiles_a_half; ++i) {
+      if (i < tiles_of_first || reflectors == 1) {
+        multiply_add(tile_of(upper, lower, first + i), x[2 * reflectors], x[2 * reflectors + 1],
+                     factors + factor_of_vt(i, reflectors) * numbers_a_factor, lane);
+      }
+    }
+  }
+}
+
+/// Factors on their way to a block's shared memory, a window's pieces in turn. Every thread copies
+/// its share, and sees that of the others behind the barrier of begin().
+class Pieces {
+ public:
+  static constexpr std::size_t bytes =
+      std::size_t{pieces_a_window} * most_factors * numbers_a_factor * sizeof(double);
+
+  __device__ Pieces(double* slots, const double* v, const double* vt, int count)
+      : slots_(slots), v_(v + share()), vt_(vt + share()), count_(count) {
+    copy<0>(0);
+    copy<1>(0);
+    copy<2>(0);
+  }
+
+  /// The factors of piece `of` of window k, which have come. What the piece before had is used up.
+  template <int of>
+  const __device__ double* begin(int k) {
+    __pipeline_wait_prior(pieces_a_window - 2);
+    __syncthreads();
+    constexpr int next = of + pieces_a_window - 1;
+    copy<next % pieces_a_window>(k + next / pieces_a_window);
+    return slots_ + first_of(of);
+  }
+
+ private:
+  static constexpr int at_once = 2;  // numbers
+
+  static __device__ int share() { return static_cast<int>(threadIdx.x) * at_once; }
+  static __host__ __device__ constexpr int first_of(int piece) {
+    return piece * most_factors * numbers_a_factor;
+  }
+
+  /// None behind the last window; its place among those on their way all the same.
+  template <int of>
+  __device__ void copy(int k) {
+    constexpr bool is_v = of % 2 == 0;
+    constexpr int part = 1 - of / 2;
+    constexpr int numbers = (is_v ? factors_of_v : factors_of_vt) * numbers_a_factor;
+    constexpr int a_turn = warps * lanes * at_once;
+    static_assert(numbers % a_turn == 0);
+    if (k < count_) {
+      const double* const from = (is_v ? v_ : vt_) + k * window + part * numbers;
+      double* const to = slots_ + first_of(of) + share();
+#pragma unroll
+      for (int at = 0; at < numbers; at += a_turn) {
+        __pipeline_memcpy_async(to + at, from + at, at_once * sizeof(double));
+      }
+    }
+    __pipeline_commit();
+  }
+
+  double* slots_;
+  const double* v_;
+  const double* vt_;
+  int count_;
+};
+
+/// A warp on its way down.
+class Slide {
+ public:
+  __device__ Slide(const Columns& columns, Pieces& pieces, std::int64_t first_row, int count,
+                   int lane)
+      : columns_(columns), pieces_(pieces), row_(first_row), count_(count), lane_(lane) {}
+
+  __device__ void begin(Half& upper, Half& lower) {
+    columns_.load(row_, upper);
+    columns_.load(row_ + bandwidth, lower);
+    columns_.fetch(row_ + 2 * bandwidth);
+  }
+
+  /// The next window. Afterwards the place of its upper half has the lower one of the window behind
+  /// it, if there is one. False behind the last.
+  __device__ bool apply(Half& upper, Half& lower) {
+    columns_.fetch(row_ + 3 * bandwidth);
+    Tile16x8<double> x[half / tile];
+    project<1>(upper, lower, pieces_.begin<0>(number_), x, lane_);
+    subtract<1>(upper, lower, pieces_.begin<1>(number_), x, lane_);
+    project<0>(upper, lower, pieces_.begin<2>(number_), x, lane_);
+    subtract<0>(upper, lower, pieces_.begin<3>(number_), x, lane_);
+    columns_.store(row_, upper);
+    row_ += bandwidth;
+    ++number_;
+    if (number_ == count_) {
+      // What the last window has beyond the bandwidth is where the next would begin.
+      columns_.store(row_, lower);
+      return false;
+    }
+    columns_.load(row_ + bandwidth, upper);
+    return true;
+  }
+
+ private:
+  const Columns& columns_;
+  Pieces& pieces_;
+  std::int64_t row_;
+  int number_ = 0;
+  int count_;
+  int lane_;
+};
 
 __global__ void __launch_bounds__(warps* lanes, 2)
     slide(const double* v, const double* vt, DeviceMatrix<double> z, std::int64_t first_row,
@@ -220,36 +387,12 @@ __global__ void __launch_bounds__(warps* lanes, 2)
   const auto lane = static_cast<int>(threadIdx.x) % lanes;
   const std::int64_t warp = std::int64_t{blockIdx.x} * warps + threadIdx.x / lanes;
   const Columns columns(z, warp * columns_a_warp, lane);
-  Tile16x8<double> numbers[tiles];
-#pragma unroll
-  for (int i = 0; i < tiles; ++i) {
-    numbers[i] = columns.load(first_row + i * tile);
-  }
-  for (int k = 0; k < count; ++k) {
-    // Together, so that what one warp has read is in the cache for the others.
-    __syncthreads();
-    const std::int64_t row = first_row + std::int64_t{k} * bandwidth;
-    apply_half<1>(numbers, v + k * window, vt + k * window, lane);
-    apply_half<0>(numbers, v + k * window, vt + k * window, lane);
-#pragma unroll
-    for (int i = 0; i < new_tiles; ++i) {
-      columns.store(row + i * tile, numbers[i]);
-    }
-#pragma unroll
-    for (int i = 0; i < tiles - new_tiles; ++i) {
-      numbers[i] = numbers[i + new_tiles];
-    }
-    if (k + 1 < count) {
-#pragma unroll
-      for (int i = tiles - new_tiles; i < tiles; ++i) {
-        numbers[i] = columns.load(row + bandwidth + i * tile);
-      }
-    }
-  }
-  // What the last window has beyond the bandwidth is where the next would begin.
-#pragma unroll
-  for (int i = 0; i < tiles - new_tiles; ++i) {
-    columns.store(first_row + std::int64_t{count} * bandwidth + i * tile, numbers[i]);
+  Pieces pieces(&dynamic_shared<double>(), v, vt, count);
+  Slide slide(columns, pieces, first_row, count, lane);
+  Half one;
+  Half other;
+  slide.begin(one, other);
+  while (slide.apply(one, other) && slide.apply(other, one)) {
   }
 }
 
@@ -281,8 +424,9 @@ template <class E>
 void BandDeviceKernels<E>::slide_windows(cudaStream_t stream, const Chase& chase,
                                          const SweepGroup& sweeps, In v, In vt, Out z) {
   if constexpr (std::is_same_v<E, double>) {
-    launch(stream, &slide, divide_up(z.columns(), columns_a_warp * warps), {dim3(warps * lanes)},
-           v.data(), vt.data(), device(z), sweeps.first + 1,
+    allow_shared(&slide, Pieces::bytes);
+    launch(stream, &slide, divide_up(z.columns(), columns_a_warp * warps),
+           {dim3(warps * lanes), Pieces::bytes}, v.data(), vt.data(), device(z), sweeps.first + 1,
            static_cast<int>(chase.tasks(sweeps.first)));
   }
 }

@@ -17,7 +17,9 @@ namespace {
 constexpr int lanes = 32;
 constexpr int most_rows = TridiagonalDeviceKernels<double>::most_small;
 static_assert(most_rows <= lanes, "a lane has one row");
-/// For one eigenvalue; two or three are usual.
+/// For each eigenvalue, of all together: two or three are usual, but the first ones may take most.
+/// Where the matrix is of low rank, its largest numbers on top, rounding keeps changing the rest
+/// until they have moved down.
 constexpr int most_turns = 30;
 
 /// A small matrix, its largest entry from 1 to 2, and one row of its eigenvectors.
@@ -81,10 +83,10 @@ struct SmallSystem {
 
   /// 0, or the number, from 1 on, of an eigenvalue that was not found.
   __device__ std::int64_t solve() {
+    int turn = 0;
     for (int first = 0; first < order; ++first) {
-      int turn = 0;
       for (int last = end_of_block(first); last > first; last = end_of_block(first)) {
-        if (turn == most_turns) {
+        if (turn == most_turns * order) {
           return first + 1;
         }
         step(first, last);

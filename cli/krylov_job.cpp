@@ -1,0 +1,282 @@
+#include "krylov_job.hpp"
+
+#include "core/each_dtype.hpp"
+#include "file_job.hpp"
+#include "krylov_files/capture_index.hpp"
+#include "krylov_files/log_file.hpp"
+#include "krylov_files/new_directory.hpp"
+#include "krylov_options.hpp"
+#include "krylov_report.hpp"
+#include "output.hpp"
+
+#include <shardsolve/device_memory.hpp>
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <complex>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace shardsolve::cli {
+namespace {
+
+/// Each rank's rows of a vector that this process has all of.
+template <Scalar T>
+RightHandSides<T> on_ranks(Workplace& workplace, const SlabLayout& layout,
+                           const std::vector<T>& whole) {
+  const auto there = make_right_hand_sides<T>(workplace.mesh(), layout, 1);
+  const bool is_device = workplace.mesh().memory() == Memory::device;
+  const auto here = is_device ? RightHandSides<T>(layout, 1) : there;
+  for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
+    const MatrixView<T> block = here.block(rank);
+    const auto first = static_cast<std::size_t>(layout.segment(rank).begin.value());
+    std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(first), block.rows(), block.data());
+  }
+  if (is_device) {
+    copy(workplace.mesh(), here, there);
+  }
+  return there;
+}
+
+/// The verdict on a matrix that nothing can be computed with.
+krylov::Result nonfinite_matrix(const EntryPlace& place, const krylov::Request& request) {
+  krylov::Result result;
+  result.status = krylov::Status::nonfinite_operator;
+  result.outcome.status = krylov::outcome_status(result.status);
+  result.outcome.location = Location::in_matrix(GlobalIndex(place.row), GlobalIndex(place.column));
+  result.residual = 1.0;  // x = 0
+  result.tolerance = request.options.rtol;
+  result.message = fmt::format(
+      "{}: A holds a NaN or an infinity at row {}, column {} (0-based): find out where it was "
+      "made, there is no answer to compute from it.",
+      krylov::name(result.status), place.row, place.column);
+  return result;
+}
+
+/// Throws Error, naming the file of A.
+template <Scalar T>
+std::optional<krylov::Operator<T>> preconditioner_of(const std::string& path,
+                                                     const SparseSystem<T>& system,
+                                                     const krylov::Recipe& recipe) {
+  try {
+    return krylov::make_preconditioner<T>(recipe, system.a);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("'{}': {}", path, error.what()));
+  }
+}
+
+/// The files of a solve, claimed before it.
+struct SparseOutputs {
+  ArrayFiles x;
+  ArrayFiles best;                      ///< the best iterate of a failed solve; one or none
+  std::shared_ptr<io::OutputFile> log;  ///< in the process of rank 0
+  std::shared_ptr<io::OutputFile> trace;
+};
+
+SparseOutputs open_outputs(Workplace& workplace, const Report& report) {
+  const KrylovOptions& options = workplace.options().krylov;
+  SparseOutputs outputs;
+  outputs.x = open_results(workplace, report.results);
+  if (!options.best.empty()) {
+    Result best = report.results.front();
+    best.path = options.best;
+    outputs.best = open_results(workplace, {best});
+  }
+  outputs.log = open_text_file(workplace, options.log);
+  outputs.trace = open_trace(workplace);
+  if (!options.capture.empty()) {
+    workplace.on_rank_0([path = options.capture, force = workplace.options().force] {
+      // Refuses what could not be written later, and is gone at once.
+      const krylov::files::NewDirectory trial(path, {force, "--force"}, krylov::files::index_name);
+      return true;
+    });
+  }
+  return outputs;
+}
+
+/// The text of the log, before any file gets its name.
+void write_log_text(Workplace& workplace, const SparseOutputs& outputs,
+                    const KrylovReport& verdict) {
+  workplace.on_rank_0([log = outputs.log, request = verdict.request, result = verdict.result] {
+    if (log != nullptr) {
+      const std::string text = krylov::files::log_text(request, result);
+      log->pwrite_all(text.data(), static_cast<std::int64_t>(text.size()), 0);
+    }
+    return true;
+  });
+}
+
+template <Scalar T>
+void keep_answer(Workplace& workplace, const SparseOutputs& outputs, const RightHandSides<T>& x,
+                 Report& report) {
+  write_log_text(workplace, outputs, *report.krylov);
+  const double written = outputs.x.empty() ? 0.0 : write_solution(workplace, x, outputs.x.front());
+  report.write_seconds = written + commit(workplace, outputs.x, outputs.trace, outputs.log);
+  report.krylov->log = workplace.options().krylov.log;
+}
+
+/// Whatever becomes of these files, the verdict is told.
+void try_to_keep(KrylovReport& verdict, const std::string& path, std::string& kept,
+                 const std::function<void()>& keep) {
+  if (path.empty()) {
+    return;
+  }
+  try {
+    keep();
+    kept = path;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::cancelled || error.kind() == ErrorKind::communication) {
+      throw;
+    }
+    verdict.lost.emplace_back(error.what());
+  }
+}
+
+template <Scalar T>
+void write_capture(Workplace& workplace, const SharedSystem<T>& system,
+                   const KrylovReport& verdict) {
+  const Options& options = workplace.options();
+  krylov::CaptureOptions how;
+  how.overwrite = options.force;
+  if (options.krylov.capture_limit) {
+    how.most_bytes = *options.krylov.capture_limit * 1'000'000;
+  }
+  workplace.on_rank_0(
+      [how, system, path = options.krylov.capture, request = verdict.request,
+       result = verdict.result] {
+        krylov::capture(path, request, system->a, system->b, system->guess, result, how);
+        return true;
+      },
+      "capture");
+}
+
+template <Scalar T>
+void keep_failure(Workplace& workplace, const SparseOutputs& outputs, const SharedSystem<T>& system,
+                  const SparseSolution<T>& solution, Report& report) {
+  const KrylovOptions& options = workplace.options().krylov;
+  KrylovReport& verdict = *report.krylov;
+  try_to_keep(verdict, options.best, verdict.best, [&] {
+    write_solution(workplace, solution.x, outputs.best.front());
+    commit(workplace, outputs.best, nullptr);
+  });
+  try_to_keep(verdict, options.log, verdict.log, [&] {
+    write_log_text(workplace, outputs, verdict);
+    commit(workplace, {}, nullptr, outputs.log);
+  });
+  try_to_keep(verdict, options.capture, verdict.capture,
+              [&] { write_capture(workplace, system, verdict); });
+}
+
+}  // namespace
+
+template <Scalar T>
+krylov::Request request_for(const Workplace& workplace, const SparseSystem<T>& system) {
+  krylov::Request request;
+  request.options.use_guess = !system.guess.empty();
+  request.n = system.a.rows;
+  request.entries = system.a.entries();
+  request.dtype = dtype_of<T>;
+  request.backend = workplace.options().backend == Backend::cuda ? "cuda" : "cpu";
+  request.ranks = workplace.options().devices;
+  return request;
+}
+
+template <Scalar T>
+SparseSolution<T> solve_sparse(Workplace& workplace, const SparseSystem<T>& system,
+                               const krylov::Request& request) {
+  Mesh& mesh = workplace.mesh();
+  const RunOptions& run = workplace.run_options();
+  const SlabLayout layout = row_slabs(request.n, mesh.ranks());
+  const std::vector<T> zeros(system.b.size());
+  SparseSolution<T> solution{
+      on_ranks(workplace, layout, system.guess.empty() ? zeros : system.guess), {}};
+  if (const auto place = first_nonfinite(system.a)) {
+    solution.x = on_ranks(workplace, layout, zeros);
+    solution.result = nonfinite_matrix(*place, request);
+    return solution;
+  }
+  const auto b = on_ranks(workplace, layout, system.b);
+  const auto a = krylov::Operator<T>::sparse(SparseMatrix<T>(mesh, system.a, layout, run));
+  const auto m = preconditioner_of(workplace.options().matrix, system, request.preconditioner);
+  const auto& x = solution.x;
+  const krylov::Options& options = request.options;
+  if (request.is_automatic) {
+    solution.result = m ? krylov::solve_auto(mesh, a, *m, b, x, options, run)
+                        : krylov::solve_auto(mesh, a, b, x, options, run);
+  } else {
+    solution.result = m ? krylov::solve(mesh, a, *m, b, x, options, run)
+                        : krylov::solve(mesh, a, b, x, options, run);
+  }
+  if (solution.result.status == krylov::Status::cancelled) {
+    throw Error(ErrorKind::cancelled, "interrupted");
+  }
+  return solution;
+}
+
+Report report_for(const Options& options, const SparseInput& input,
+                  const krylov::Request& request) {
+  Report report;
+  report.n = request.n;
+  report.dtype = request.dtype;
+  report.right_hand_sides = 1;
+  report.read_seconds = input.seconds;
+  if (!options.output.empty()) {
+    report.results = {{.key = "output",
+                       .name = "x",
+                       .path = options.output,
+                       .dtype = request.dtype,
+                       .shape = input.shape,
+                       .fortran_order = input.fortran_order}};
+  }
+  return report;
+}
+
+template <Scalar T>
+void solve_and_keep(Workplace& workplace, const SharedSystem<T>& system,
+                    const krylov::Request& request, Report& report) {
+  require_distinct_files(workplace, report.results);
+  const SparseOutputs outputs = open_outputs(workplace, report);
+  SparseSolution<T> solution = solve_sparse(workplace, *system, request);
+  report.outcome = solution.result.outcome;
+  report.krylov = KrylovReport{.request = request, .result = solution.result};
+  if (report.outcome.ok()) {
+    keep_answer(workplace, outputs, solution.x, report);
+  } else {
+    keep_failure(workplace, outputs, system, solution, report);
+  }
+}
+
+int run_sparse_solve(Workplace& workplace, ProgressDisplay& progress) {
+  const Options& options = workplace.options();
+  refuse_dense_options(options);
+  // Ranks that write a part of it share it.
+  const auto input = std::make_shared<const SparseInput>(read_sparse_system(
+      workplace, {options.matrix, options.right_hand_sides, options.krylov.guess}));
+  Report report;
+  std::visit(
+      [&]<Scalar T>(const SparseSystem<T>& system) {
+        krylov::Request request = request_for(workplace, system);
+        take_request(options, cut_of(system), request);
+        report = report_for(options, *input, request);
+        solve_and_keep(workplace, SharedSystem<T>(input, &system), request, report);
+      },
+      input->system);
+  if (report.outcome.ok()) {
+    report.words.headline = krylov_headline(options, *report.krylov);
+  }
+  return conclude(workplace, progress, report);
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                 \
+  template krylov::Request request_for(const Workplace&, const SparseSystem<T>&); \
+  template SparseSolution<T> solve_sparse(Workplace&, const SparseSystem<T>&,     \
+                                          const krylov::Request&);                \
+  template void solve_and_keep(Workplace&, const SharedSystem<T>&, const krylov::Request&, Report&);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::cli

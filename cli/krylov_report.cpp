@@ -1,0 +1,92 @@
+#include "krylov_report.hpp"
+
+#include "krylov_files/json.hpp"
+#include "report_lines.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace shardsolve::cli {
+namespace {
+
+/// The file that a status is about.
+const std::string& subject_of(const Options& options, krylov::Status status) {
+  switch (status) {
+    case krylov::Status::nonfinite_rhs:
+      return options.right_hand_sides;
+    case krylov::Status::nonfinite_guess:
+      return options.krylov.guess;
+    default:
+      return options.matrix;
+  }
+}
+
+std::string margin_line(const krylov::Result& result) {
+  if (!std::isfinite(result.margin)) {
+    return "";
+  }
+  return line("margin", fmt::format("{:.2g}", result.margin),
+              result.is_marginal
+                  ? "marginal: by so small a factor was it not another verdict, and with other "
+                    "rounding it may be"
+                  : "the factor by which it was not another verdict; from 2 on it is safe");
+}
+
+}  // namespace
+
+std::string method_of(const krylov::Request& request) {
+  return krylov::files::method_text(request);
+}
+
+std::string krylov_headline(const Options& options, const KrylovReport& report) {
+  const krylov::Request& request = report.request;
+  const bool has_m = request.preconditioner.kind != krylov::Recipe::Kind::none;
+  return fmt::format(
+      "Solved A x = b by {}{}\n  A '{}': {} x {}, {} entries, {}\n  b '{}'\n", method_of(request),
+      has_m ? " with " + krylov::files::recipe_text(request.preconditioner) : "", options.matrix,
+      request.n, request.n, request.entries, name(request.dtype), options.right_hand_sides);
+}
+
+std::string krylov_lines(const KrylovReport& report) {
+  const krylov::Result& result = report.result;
+  std::string text;
+  for (const krylov::Attempt& attempt : result.attempts) {
+    text += line("tried", krylov::name(attempt.method), attempt.message);
+  }
+  text += fmt::format("  {:<15} {}\n", "status", krylov::name(result.status));
+  text += line("iterations", fmt::format("{}", result.iterations),
+               fmt::format("of {} at most; {} with A, {}", report.request.options.max_iterations,
+                           plural(result.matvecs, "product"), plural(result.restarts, "restart")));
+  text += line(
+      "residual", fmt::format("{:.1e}", result.residual),
+      fmt::format("= ||b - A x|| / ||b||, recomputed; {:.1e} was asked for", result.tolerance));
+  return text + margin_line(result);
+}
+
+std::string krylov_file_lines(const KrylovReport& report) {
+  return report.log.empty() ? ""
+                            : fmt::format("  {:<15} '{}', {}\n", "log", report.log,
+                                          plural(std::ssize(report.result.log), "record"));
+}
+
+std::string krylov_reason(const Options& options, const KrylovReport& report) {
+  std::string text =
+      fmt::format("'{}': {}", subject_of(options, report.result.status), report.result.message);
+  const auto add = [&](const std::string& sentence) { text += " " + sentence; };
+  if (!report.best.empty()) {
+    add(fmt::format("'{}' has the best iterate.", report.best));
+  }
+  if (!report.log.empty()) {
+    add(fmt::format("'{}' has the log.", report.log));
+  }
+  if (!report.capture.empty()) {
+    add(fmt::format("To see it again: shardsolve replay '{}'.", report.capture));
+  }
+  for (const std::string& reason : report.lost) {
+    add(fmt::format("Not written: {}.", reason));
+  }
+  return text;
+}
+
+}  // namespace shardsolve::cli

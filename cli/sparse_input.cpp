@@ -1,0 +1,162 @@
+#include "sparse_input.hpp"
+
+#include "input.hpp"
+#include "io/checksum.hpp"
+#include "io/npy.hpp"
+#include "io/npy_literal.hpp"
+#include "sparse_files/sparse_file.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+namespace shardsolve::cli {
+namespace {
+
+std::string ending_of(const std::string& path) {
+  const std::size_t dot = std::min(path.rfind('.'), path.size());
+  std::string ending = path.substr(dot);
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending;
+}
+
+/// By the first bytes of the file.
+bool begins_as_sparse(const std::string& path) {
+  constexpr std::string_view market = "%%MatrixMarket";
+  const io::FileDescriptor file = io::open_for_reading(path);
+  std::string head(static_cast<std::size_t>(std::min<std::int64_t>(
+                       io::file_size(file, path), static_cast<std::int64_t>(market.size()))),
+                   '\0');
+  io::read_exactly(file, head.data(), static_cast<std::int64_t>(head.size()), 0, path);
+  return head == market || head.starts_with("PK");
+}
+
+template <Scalar T>
+std::string describe(const CsrMatrix<T>& a, const std::string& path) {
+  return fmt::format("'{}' holds a {} sparse matrix of {} x {} ({} entries)", path,
+                     name(dtype_of<T>), a.rows, a.columns, a.entries());
+}
+
+/// A vector of an .npy file; `letter` is what messages call it.
+template <Scalar T>
+std::vector<T> read_vector(const io::NpyReader& reader, const CsrMatrix<T>& a,
+                           const std::string& path_of_a, std::string_view letter) {
+  const io::NpyHeader& header = reader.header();
+  const std::vector<std::int64_t>& shape = header.shape;
+  const std::string what = io::describe(header, reader.path());
+  const bool is_vector = shape.size() == 1 || (shape.size() == 2 && shape[1] == 1);
+  if (!is_vector) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{}; {} of one column is accepted with a sparse matrix, of shape "
+                            "({},) or ({}, 1): save {}[:, 0]{}",
+                            what, letter, a.rows, a.rows, letter,
+                            letter == "b" ? " and solve for the columns one by one" : ""));
+  }
+  if (shape[0] != a.rows) {
+    throw Error(ErrorKind::invalid_argument, fmt::format("{} and {}; {} needs as many rows as A",
+                                                         describe(a, path_of_a), what, letter));
+  }
+  if (header.dtype != dtype_of<T>) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} and {}; both need the same dtype: save {}", describe(a, path_of_a),
+                            what, cast_advice(dtype_of<T>, header.dtype, letter)));
+  }
+  std::vector<T> numbers(static_cast<std::size_t>(a.rows));
+  if (!numbers.empty()) {
+    reader.read_rows<T>({GlobalIndex(0), GlobalIndex(a.rows)},
+                        MatrixView<T>(numbers.data(), a.rows, 1));
+  }
+  reader.require_unchanged();
+  return numbers;
+}
+
+template <Scalar T>
+void require_square(const CsrMatrix<T>& a, const std::string& path) {
+  if (a.rows != a.columns) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{}; a square matrix is accepted: shape (n, n)", describe(a, path)));
+  }
+}
+
+template <Scalar T>
+SparseInput read_system(CsrMatrix<T> a, const SparsePaths& paths) {
+  require_square(a, paths.a);
+  SparseInput input;
+  SparseSystem<T> system;
+  if (!paths.b.empty()) {
+    const io::NpyReader b(paths.b);
+    system.b = read_vector(b, a, paths.a, "b");
+    input.shape = b.header().shape;
+    input.fortran_order = b.header().fortran_order;
+  }
+  if (!paths.guess.empty()) {
+    system.guess = read_vector(io::NpyReader(paths.guess), a, paths.a, "x0");
+  }
+  system.a = std::move(a);
+  input.system = std::move(system);
+  return input;
+}
+
+template <class Element>
+std::uint32_t checksum(const std::vector<Element>& elements) {
+  io::Crc32 sum;
+  sum.update(elements.data(), static_cast<std::int64_t>(elements.size() * sizeof(Element)));
+  return sum.value();
+}
+
+/// What tells the system from others, a line a file.
+std::string identity(const SparseInput& input, const SparsePaths& paths) {
+  return std::visit(
+      [&](const auto& system) {
+        return fmt::format(
+            "{}, checksums {:08x} {:08x} {:08x}\n'{}', checksum {:08x}\n'{}', "
+            "checksum {:08x}\n",
+            describe(system.a, paths.a), checksum(system.a.row_pointers),
+            checksum(system.a.column_indices), checksum(system.a.values), paths.b,
+            checksum(system.b), paths.guess, checksum(system.guess));
+      },
+      input.system);
+}
+
+}  // namespace
+
+bool is_sparse(Workplace& workplace, const std::string& path) {
+  const std::string ending = ending_of(path);
+  if (ending == ".npy") {
+    return false;
+  }
+  if (ending == ".npz" || ending == ".mtx") {
+    return true;
+  }
+  const bool sparse = workplace.everywhere([path] { return begins_as_sparse(path); });
+  workplace.require_same(fmt::format("a {} matrix in '{}'", sparse ? "sparse" : "dense", path));
+  return sparse;
+}
+
+SparseInput read_sparse_system(Workplace& workplace, const SparsePaths& paths) {
+  const auto begin = std::chrono::steady_clock::now();
+  SparseInput input = workplace.everywhere(
+      [paths] {
+        return std::visit([&](auto&& a) { return read_system(std::move(a), paths); },
+                          sparse_files::read_sparse_matrix(paths.a));
+      },
+      "read");
+  if (workplace.has_processes()) {
+    workplace.require_same(identity(input, paths));
+  }
+  input.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return input;
+}
+
+SparseInput read_sparse_matrix(Workplace& workplace, const std::string& path) {
+  return read_sparse_system(workplace, {path, "", ""});
+}
+
+}  // namespace shardsolve::cli

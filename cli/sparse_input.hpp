@@ -1,0 +1,53 @@
+/// Sparse systems from files: every process has all of it.
+#pragma once
+
+#include "workplace.hpp"
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/sparse.hpp>
+
+#include <complex>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace shardsolve::cli {
+
+template <Scalar T>
+struct SparseSystem {
+  CsrMatrix<T> a;        ///< square, in order
+  std::vector<T> b;      ///< of as many numbers
+  std::vector<T> guess;  ///< x0; empty if there is none
+};
+
+/// What was read.
+struct SparseInput {
+  std::variant<SparseSystem<float>, SparseSystem<double>, SparseSystem<std::complex<float>>,
+               SparseSystem<std::complex<double>>>
+      system;
+  std::vector<std::int64_t> shape;  ///< of b as its file has it: (n,) or (n, 1)
+  bool fortran_order = false;       ///< of b
+  double seconds = 0.0;             ///< that reading took
+};
+
+/// Where the parts of a system lie.
+struct SparsePaths {
+  std::string a;
+  std::string b;
+  std::string guess;  ///< empty if there is none
+};
+
+/// Whether the file's name ends in .npz or .mtx; if it ends in neither these nor .npy, whether it
+/// begins like such a file. The same in all processes, as is the next.
+bool is_sparse(Workplace& workplace, const std::string& path);
+
+/// Throws Error: io if a file cannot be read; invalid_argument if it is something else, A is not
+/// square or the processes have other files. b is empty; shape and order mean nothing.
+SparseInput read_sparse_matrix(Workplace& workplace, const std::string& path);
+
+/// Throws Error: io if a file cannot be read; invalid_argument if it is something else, A is not
+/// square, b or x0 is not one vector of its size and dtype, or the processes have other files.
+SparseInput read_sparse_system(Workplace& workplace, const SparsePaths& paths);
+
+}  // namespace shardsolve::cli

@@ -1,0 +1,412 @@
+/// Partial differential equations solved by small networks in overlapping boxes (FBPINN; Moseley,
+/// Markham, Nissen-Meyer, Adv. Comput. Math. 49, 2023), trained by least squares.
+///
+///     namespace fb = shardsolve::fbpinn;
+///     fb::Problem problem(fb::Boxes::regular({{0, 1}, {0, 1}}, {16, 16}, 2.9), {.hidden = {32}});
+///     problem.constrain([](auto x, auto u) { return fb::sin(pi * x[0]) * fb::sin(pi * x[1]) * u;
+///     }); problem.add("interior", fb::grid({{0, 1}, {0, 1}}, {192, 192}),
+///                 [](fb::Coordinates x, auto u) { return u(0, 0) + u(1, 1) + f(x[0], x[1]); });
+///     const fb::Trained trained = fb::least_squares(mesh, problem);
+///     const std::vector<double> u = trained.evaluate(mesh, points);
+#pragma once
+
+#include <shardsolve/error.hpp>
+#include <shardsolve/export.hpp>
+#include <shardsolve/fbpinn_boxes.hpp>
+#include <shardsolve/jet_scalars.hpp>
+#include <shardsolve/jet_set.hpp>
+#include <shardsolve/mesh.hpp>
+#include <shardsolve/outcome.hpp>
+#include <shardsolve/run_options.hpp>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::fbpinn {
+
+/// The coordinates of one point.
+using Coordinates = std::span<const double>;
+
+/// Which derivatives of which field a function has read, while that is recorded.
+struct JetReads {
+  int axes = 1;
+  std::vector<std::vector<MultiIndex>> of_field;
+};
+
+namespace detail {
+/// The place in `set` of the derivative along each of `along`, which is read for the first time if
+/// `reads` is given. Throws Error(invalid_argument) for an axis that the problem has not, an order
+/// above 4, or a derivative that was not read when it was recorded.
+SHARDSOLVE_EXPORT int place_of_derivative(const JetSet& set, std::span<const int> along, int field,
+                                          JetReads* reads);
+[[noreturn]] SHARDSOLVE_EXPORT void throw_no_field(int field, int fields);
+}  // namespace detail
+
+/// The value and derivatives of the fields at one point: u() is the first field's value, u(0) its
+/// derivative along axis 0, u(0, 1) its second along axes 0 and 1; u.field(i)(...) that of others.
+/// What a function reads at the first point of a term it may read at all.
+template <class S>
+class Jets {
+ public:
+  Jets(const JetSet& set, int fields, const S* values, JetReads* reads, int field = 0)
+      : set_(&set), fields_(fields), values_(values), reads_(reads), field_(field) {}
+
+  template <class... Axes>
+  const S& operator()(Axes... axes) const {
+    static_assert((std::is_convertible_v<Axes, int> && ...), "axes are numbers from 0 on");
+    const std::array<int, sizeof...(Axes)> along{static_cast<int>(axes)...};
+    return values_[field_ * set_->size() +
+                   detail::place_of_derivative(*set_, along, field_, reads_)];
+  }
+  Jets field(int field) const {
+    if (field < 0 || field >= fields_) {
+      detail::throw_no_field(field, fields_);
+    }
+    return {*set_, fields_, values_, reads_, field};
+  }
+
+ private:
+  const JetSet* set_;
+  int fields_;
+  const S* values_;
+  JetReads* reads_;
+  int field_;
+};
+
+/// Some points, and jets of the fields there: fields x set->size() numbers a point.
+struct PointBatch {
+  const JetSet* set = nullptr;
+  int fields = 1;
+  std::int64_t count = 0;
+  const double* points = nullptr;  ///< set->axes() numbers a point
+  const double* jets = nullptr;
+};
+
+/// A residual, for many points at a time. All may be called from several threads at once.
+struct Residual {
+  int equations = 1;
+  /// Calls the function once and notes what it reads. The point counts, the jets do not.
+  std::function<void(const double* point, int fields, JetReads& reads)> record;
+  /// r: count x equations.
+  std::function<void(const PointBatch&, double* r)> evaluate;
+  /// r, and its derivatives by the jets: count x equations x fields x set->size().
+  std::function<void(const PointBatch&, double* r, double* a)> linearise;
+};
+/// A hard condition: jets of u from those of the networks' sum v, likewise as polynomials about the
+/// point; and jets of du/dv, if `slopes` is not null.
+using Constraint = std::function<void(const PointBatch& v, double* u, double* slopes)>;
+
+namespace detail {
+
+template <class R>
+struct Equations {
+  using Number = R;
+  static constexpr int count = 1;
+  static const R& get(const R& r, int /*equation*/) { return r; }
+};
+template <class S, std::size_t n>
+struct Equations<std::array<S, n>> {
+  using Number = S;
+  static constexpr int count = static_cast<int>(n);
+  static const S& get(const std::array<S, n>& r, int equation) {
+    return r[static_cast<std::size_t>(equation)];
+  }
+};
+
+template <class F, class S>
+using ResultOf = std::remove_cvref_t<std::invoke_result_t<const F&, Coordinates, const Jets<S>&>>;
+
+/// Directions that are differentiated along at a time.
+inline constexpr int directions = 6;
+
+template <class F>
+Residual make_residual(F function) {
+  using Slopes = Dual<double, directions>;
+  using Result = Equations<ResultOf<F, double>>;
+  using Linear = Equations<ResultOf<F, Slopes>>;
+  static_assert(
+      std::is_same_v<typename Result::Number, double>,
+      "a residual returns a number of the kind that the jets are made of, or a std::array "
+      "of them");
+  static_assert(std::is_same_v<typename Linear::Number, Slopes>,
+                "a residual depends on the jets; return what it computes from them");
+  Residual residual;
+  residual.equations = Result::count;
+  residual.record = [function](const double* point, int fields, JetReads& reads) {
+    const JetSet all = JetSet::full(reads.axes, most_order);
+    const std::vector<double> zeros(static_cast<std::size_t>(fields * all.size()), 0.0);
+    function(Coordinates(point, static_cast<std::size_t>(reads.axes)),
+             Jets<double>(all, fields, zeros.data(), &reads));
+  };
+  residual.evaluate = [function](const PointBatch& batch, double* r) {
+    const auto axes = static_cast<std::size_t>(batch.set->axes());
+    const std::int64_t size = batch.fields * batch.set->size();
+    for (std::int64_t p = 0; p < batch.count; ++p) {
+      const auto result =
+          function(Coordinates(batch.points + p * batch.set->axes(), axes),
+                   Jets<double>(*batch.set, batch.fields, batch.jets + p * size, nullptr));
+      for (int e = 0; e < Result::count; ++e) {
+        r[p * Result::count + e] = Result::get(result, e);
+      }
+    }
+  };
+  residual.linearise = [function](const PointBatch& batch, double* r, double* a) {
+    const auto axes = static_cast<std::size_t>(batch.set->axes());
+    const int size = batch.fields * batch.set->size();
+    std::vector<Slopes> jets(static_cast<std::size_t>(size));
+    for (std::int64_t p = 0; p < batch.count; ++p) {
+      for (int first = 0; first < size; first += directions) {
+        const int last = std::min(first + directions, size);
+        for (int d = 0; d < size; ++d) {
+          Slopes& jet = jets[static_cast<std::size_t>(d)];
+          jet = Slopes(batch.jets[p * size + d]);
+          if (d >= first && d < last) {
+            jet.slope[static_cast<std::size_t>(d - first)] = 1.0;
+          }
+        }
+        const auto result = function(Coordinates(batch.points + p * batch.set->axes(), axes),
+                                     Jets<Slopes>(*batch.set, batch.fields, jets.data(), nullptr));
+        for (int e = 0; e < Result::count; ++e) {
+          const Slopes& value = Linear::get(result, e);
+          const std::int64_t row = p * Result::count + e;
+          r[row] = value.value;
+          for (int d = first; d < last; ++d) {
+            a[row * size + d] = value.slope[static_cast<std::size_t>(d - first)];
+          }
+        }
+      }
+    }
+  };
+  return residual;
+}
+
+template <class F, class S>
+S call_constraint(const F& function, std::span<const S> x, const S& v, int field) {
+  if constexpr (std::is_invocable_v<const F&, std::span<const S>, const S&, int>) {
+    return function(x, v, field);
+  } else {
+    return function(x, v);
+  }
+}
+
+template <class F>
+Constraint make_constraint(F function) {
+  return [function](const PointBatch& batch, double* u, double* slopes) {
+    using Series = Taylor<double>;
+    using Number = Dual<Series, 1>;
+    const JetSet& set = *batch.set;
+    const int size = set.size();
+    std::vector<Number> x(static_cast<std::size_t>(set.axes()));
+    for (std::int64_t p = 0; p < batch.count; ++p) {
+      for (int axis = 0; axis < set.axes(); ++axis) {
+        x[static_cast<std::size_t>(axis)] =
+            Number(Series::variable(set, batch.points[p * set.axes() + axis], axis));
+      }
+      for (int field = 0; field < batch.fields; ++field) {
+        const std::int64_t at = (p * batch.fields + field) * size;
+        Number v(Series(set, 0.0));
+        v.slope[0] = Series(set, 1.0);
+        for (int d = 0; d < size; ++d) {
+          v.value[d] = batch.jets[at + d] / set.factorial(d);
+        }
+        const Number result =
+            call_constraint<F, Number>(function, std::span<const Number>(x), v, field);
+        for (int d = 0; d < size; ++d) {
+          u[at + d] = d < result.value.size() ? result.value[d] * set.factorial(d) : 0.0;
+          if (slopes != nullptr) {
+            slopes[at + d] =
+                d < result.slope[0].size() ? result.slope[0][d] * set.factorial(d) : 0.0;
+          }
+        }
+      }
+    }
+  };
+}
+
+}  // namespace detail
+
+/// One part of the loss: weight^2 times the mean of r^2 over the term's points, added up over its
+/// equations.
+struct Term {
+  std::string name;
+  std::vector<double> points;  ///< axes numbers a point
+  Residual residual;
+  double weight = 1.0;
+  std::vector<double> targets;  ///< subtracted from r; empty, or equations numbers a point
+};
+
+/// counts[a] points along axis a from low to high, ends included (one alone in the middle); the
+/// last axis fastest. Throws Error(invalid_argument) unless there are 1 to 4 intervals, as many
+/// counts, and these positive.
+SHARDSOLVE_EXPORT std::vector<double> grid(const std::vector<Interval>& domain,
+                                           const std::vector<std::int64_t>& counts);
+
+/// A partial differential equation with its conditions, and the networks that are to solve it.
+class SHARDSOLVE_EXPORT Problem {
+ public:
+  Problem(Boxes boxes, Mlp mlp, int fields = 1);
+
+  /// u = function(x, v) for the sum v of the networks: what makes u fulfil boundary conditions
+  /// whatever the networks are. `function` takes the coordinates (a span) and v, both numbers that
+  /// carry derivatives, and with several fields the number of the field as third; it returns such a
+  /// number. Differentiated like any other code; use the functions of jet_scalars.hpp.
+  template <class F>
+  void constrain(F function) {
+    set_constraint(detail::make_constraint(std::move(function)));
+  }
+  /// A term of the loss: `function` takes a Coordinates and Jets and returns the residual there, a
+  /// number made of what it reads in the jets, or a std::array of several. It must not depend on
+  /// anything else that changes, and may be called from several threads. `points`: axes numbers for
+  /// each. Throws Error(invalid_argument) if there are no points, their number does not fit, the
+  /// weight is not positive and finite, or the function reads an axis that is not there or orders
+  /// above 4.
+  template <class F>
+  void add(std::string name, std::vector<double> points, F function, double weight = 1.0) {
+    add_term({std::move(name),
+              std::move(points),
+              detail::make_residual(std::move(function)),
+              weight,
+              {}});
+  }
+  /// Measurements: the residual is function(x, u) minus the value at the point.
+  template <class F>
+  void add_data(std::string name, std::vector<double> points, std::vector<double> values,
+                F function, double weight = 1.0) {
+    add_term({std::move(name), std::move(points), detail::make_residual(std::move(function)),
+              weight, std::move(values)});
+  }
+  void set_constraint(Constraint constraint) { constraint_ = std::move(constraint); }
+  void add_term(Term term);
+
+  const Boxes& boxes() const { return boxes_; }
+  const Mlp& mlp() const { return mlp_; }
+  int fields() const { return fields_; }
+  const Constraint& constraint() const { return constraint_; }
+  const std::vector<Term>& terms() const { return terms_; }
+  /// The derivatives that the terms read, of all fields together.
+  JetSet jet_set() const;
+
+ private:
+  Boxes boxes_;
+  Mlp mlp_;
+  int fields_;
+  Constraint constraint_;
+  std::vector<Term> terms_;
+  std::vector<MultiIndex> read_;
+};
+
+struct LeastSquaresOptions {
+  /// Hidden layers: Mlp::weights() numbers for each box; random ones if there are none.
+  std::vector<double> hidden_weights;
+  std::uint64_t seed = 0;
+  double hidden_scale = 1.0;  ///< of random weights
+  /// Columns of a box that are smaller than this beside its largest are left out.
+  double rank_tolerance = 1e-12;
+  /// Gauss-Newton: most linear problems that are solved.
+  int most_iterations = 30;
+  /// It ends when a step would change the residual by less than this share of it, or has made the
+  /// loss smaller by less than 1e-4 of it.
+  double tolerance = 1e-5;
+};
+
+/// What factoring the Gram matrix takes in three ways, in flops and bytes.
+struct FactorCosts {
+  struct Cost {
+    double flops = 0.0;
+    double bytes = 0.0;        ///< at peak
+    std::int64_t largest = 0;  ///< columns of the largest front, or of the band
+  };
+  Cost dense;
+  Cost band;
+  Cost nested_dissection;
+};
+
+/// What training needs, known from geometry alone.
+struct SHARDSOLVE_EXPORT TrainingPlan {
+  std::int64_t boxes = 0;
+  std::int64_t points = 0;
+  std::int64_t pairs = 0;    ///< of a point and a box around it
+  std::int64_t rows = 0;     ///< of the least-squares problem
+  std::int64_t columns = 0;  ///< of all boxes together
+  double feature_bytes = 0;  ///< of all boxes' rows
+  double other_bytes = 0;    ///< pairs, jets and right-hand sides
+  FactorCosts costs;
+
+  double bytes() const { return feature_bytes + other_bytes + costs.nested_dissection.bytes; }
+  /// For people, one figure a line.
+  std::string text() const;
+};
+SHARDSOLVE_EXPORT TrainingPlan plan_least_squares(const Problem& problem);
+
+/// Seconds that the parts of training took.
+struct TrainingTimes {
+  double geometry = 0.0;  ///< pairs, windows, order of elimination
+  double residual = 0.0;  ///< the user's functions
+  double rows = 0.0;      ///< jets, and the factorisation of each box
+  double factor = 0.0;    ///< Gram matrix and its factor
+  double solve = 0.0;     ///< solves and refinement
+};
+
+/// Networks that solve a problem as well as they can.
+struct SHARDSOLVE_EXPORT Trained {
+  Problem problem;
+  std::vector<double> hidden_weights;  ///< Mlp::weights() numbers for each box
+  std::vector<double> last_layer;      ///< boxes x fields x Mlp::features()
+
+  /// ok; not_converged if Gauss-Newton did not come to an end; not_positive_definite if the Gram
+  /// matrix could not be factored.
+  Outcome outcome;
+  double loss = 0.0;           ///< at the end
+  std::vector<double> losses;  ///< before each step and at the end
+  bool is_linear = false;      ///< one solve was all there is to do
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;        ///< before the small ones were left out
+  std::vector<std::int32_t> rank;  ///< columns kept of each box, in the last solve
+  /// ||A^T r|| / (||A|| ||r||) of the last linear problem, each box's columns made orthonormal.
+  double certificate = 0.0;
+  /// Of those columns, a lower bound of the condition number that is near it as a rule.
+  double condition = 0.0;
+  int refinements = 0;  ///< of the last solve
+  double shift = 0.0;   ///< that was added to the Gram matrix's diagonal
+  FactorCosts costs;
+  TrainingTimes times;
+  std::vector<std::string> warnings;  ///< with figures
+
+  std::int64_t kept() const;
+  /// Values of the fields: points x fields numbers, `chunk` points at a time. Throws
+  /// Error(invalid_argument) for points outside of every box.
+  std::vector<double> evaluate(Mesh& mesh, std::span<const double> points,
+                               std::int64_t chunk = 25000) const;
+  /// Jets of the fields, which derivatives `set` says: points x fields x set.size() numbers.
+  std::vector<double> evaluate_jets(Mesh& mesh, const JetSet& set, std::span<const double> points,
+                                    std::int64_t chunk = 25000) const;
+};
+
+/// mean |u - reference| / standard deviation of the reference. Throws Error(invalid_argument)
+/// unless both are as long as each other and not empty.
+SHARDSOLVE_EXPORT double relative_error(std::span<const double> u,
+                                        std::span<const double> reference);
+
+/// Finds the last layers that make the loss least, hidden layers fixed: by one linear least-squares
+/// problem if the residual is linear in u, by Gauss-Newton with a line search if not.
+///
+/// Each box's columns are made orthonormal (QR with a rank), the Gram matrix of all of them is
+/// factored along nested dissection, and the solution refined with the residual of the
+/// least-squares problem. The same bits for the same problem, on any number of ranks.
+/// float64. The mesh is one of CPU devices in this process.
+/// Throws Error: invalid_argument if there are no terms, a point lies in no box, a box has no
+/// point, or a residual is not finite or does not depend on u; unsupported on other meshes;
+/// out_of_memory, cancelled.
+SHARDSOLVE_EXPORT Trained least_squares(Mesh& mesh, const Problem& problem,
+                                        const LeastSquaresOptions& options = {},
+                                        const RunOptions& run = {});
+
+}  // namespace shardsolve::fbpinn

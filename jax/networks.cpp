@@ -1,0 +1,151 @@
+#include "jax/networks.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::jax {
+namespace {
+
+fbpinn::JetSet jet_set(std::int64_t axes, std::int64_t derivatives, const std::uint8_t* orders) {
+  std::vector<fbpinn::MultiIndex> wanted(static_cast<std::size_t>(derivatives));
+  for (fbpinn::MultiIndex& index : wanted) {
+    std::copy_n(orders, axes, index.begin());
+    orders += axes;
+  }
+  fbpinn::JetSet set(static_cast<int>(axes), wanted);
+  if (!std::equal(wanted.begin(), wanted.end(), set.indices().begin(), set.indices().end())) {
+    throw Error(ErrorKind::internal, "the derivatives are not in the order of a JetSet");
+  }
+  return set;
+}
+
+/// Python's function as a residual.
+fbpinn::Residual residual_of(const NetworkTerm& term, const fbpinn::JetSet& set) {
+  const auto call = [linearise = term.linearise, name = std::string(term.name)](
+                        const fbpinn::PointBatch& batch, double* r, double* a) {
+    if (linearise(batch.count, batch.points, batch.jets, r, a) == 0) {
+      throw Error(ErrorKind::cancelled, fmt::format("the function of {} failed", name));
+    }
+  };
+  fbpinn::Residual residual;
+  residual.equations = static_cast<int>(term.equations);
+  residual.record = [set](const double* /*point*/, int /*fields*/, fbpinn::JetReads& reads) {
+    for (std::vector<fbpinn::MultiIndex>& of_field : reads.of_field) {
+      of_field.assign(set.indices().begin(), set.indices().end());
+    }
+  };
+  residual.evaluate = [call](const fbpinn::PointBatch& batch, double* r) {
+    call(batch, r, nullptr);
+  };
+  residual.linearise = call;
+  return residual;
+}
+
+fbpinn::Problem problem_of(const NetworkProblem& given) {
+  const std::int64_t axes = given.axes;
+  const double* centers = given.centers;
+  const double* half_widths = given.half_widths;
+  const auto next_level = [&](std::int64_t boxes) {
+    const std::vector<double> middle(centers, centers + boxes * axes);
+    const std::vector<double> half(half_widths, half_widths + boxes * axes);
+    centers += boxes * axes;
+    half_widths += boxes * axes;
+    return fbpinn::Boxes::from_arrays(static_cast<int>(axes), middle, half);
+  };
+  fbpinn::Boxes boxes = next_level(given.boxes[0]);
+  for (std::int64_t level = 1; level < given.levels; ++level) {
+    boxes.add_level(next_level(given.boxes[level]));
+  }
+  fbpinn::Mlp mlp;
+  mlp.hidden.assign(given.widths, given.widths + given.layers);
+  mlp.activation = static_cast<fbpinn::Activation>(given.activation);
+  fbpinn::Problem problem(std::move(boxes), std::move(mlp), static_cast<int>(given.fields));
+  const fbpinn::JetSet set = jet_set(axes, given.derivatives, given.orders);
+  for (std::int64_t number = 0; number < given.terms; ++number) {
+    const NetworkTerm& term = given.term[number];
+    problem.add_term({.name = term.name,
+                      .points = {term.points, term.points + term.count * axes},
+                      .residual = residual_of(term, set),
+                      .weight = term.weight,
+                      .targets = {term.targets, term.targets + term.count * term.equations}});
+  }
+  return problem;
+}
+
+nlohmann::json cost(const fbpinn::FactorCosts::Cost& cost) {
+  return {{"flops", cost.flops}, {"bytes", cost.bytes}, {"largest", cost.largest}};
+}
+
+nlohmann::json costs_of(const fbpinn::FactorCosts& costs) {
+  return {{"dense", cost(costs.dense)},
+          {"band", cost(costs.band)},
+          {"nested_dissection", cost(costs.nested_dissection)}};
+}
+
+}  // namespace
+
+std::string TrainedNetworks::figures() const {
+  const fbpinn::TrainingTimes& times = trained.times;
+  return nlohmann::json{{"status", name(trained.outcome.status)},
+                        {"loss", trained.loss},
+                        {"losses", trained.losses},
+                        {"is_linear", trained.is_linear},
+                        {"rows", trained.rows},
+                        {"columns", trained.columns},
+                        {"ranks", trained.rank},
+                        {"certificate", trained.certificate},
+                        {"condition", trained.condition},
+                        {"refinements", trained.refinements},
+                        {"shift", trained.shift},
+                        {"costs", costs_of(trained.costs)},
+                        {"seconds",
+                         {{"geometry", times.geometry},
+                          {"residual", times.residual},
+                          {"rows", times.rows},
+                          {"factor", times.factor},
+                          {"solve", times.solve}}},
+                        {"warnings", trained.warnings}}
+      .dump();
+}
+
+std::string plan_networks(const NetworkProblem& problem) {
+  const fbpinn::TrainingPlan plan = fbpinn::plan_least_squares(problem_of(problem));
+  return nlohmann::json{{"boxes", plan.boxes},           {"points", plan.points},
+                        {"pairs", plan.pairs},           {"rows", plan.rows},
+                        {"columns", plan.columns},       {"bytes", plan.bytes()},
+                        {"costs", costs_of(plan.costs)}, {"text", plan.text()}}
+      .dump();
+}
+
+std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
+                                                const NetworkOptions& options) {
+  Mesh mesh = Mesh::host(options.ranks);
+  fbpinn::LeastSquaresOptions least;
+  least.seed = options.seed;
+  least.hidden_scale = options.hidden_scale;
+  least.rank_tolerance = options.rank_tolerance;
+  least.most_iterations = static_cast<int>(options.most_iterations);
+  least.tolerance = options.tolerance;
+  fbpinn::Trained trained = fbpinn::least_squares(mesh, problem_of(problem), least);
+  return std::make_unique<TrainedNetworks>(std::move(mesh), std::move(trained));
+}
+
+void evaluate_networks(TrainedNetworks& networks, std::int64_t derivatives,
+                       const std::uint8_t* orders, std::int64_t count, const double* points,
+                       std::int64_t chunk, double* jets) {
+  const std::int64_t axes = networks.trained.problem.boxes().axes();
+  const std::vector<double> found =
+      networks.trained.evaluate_jets(networks.mesh, jet_set(axes, derivatives, orders),
+                                     {points, static_cast<std::size_t>(count * axes)}, chunk);
+  std::copy(found.begin(), found.end(), jets);
+}
+
+}  // namespace shardsolve::jax

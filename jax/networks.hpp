@@ -1,0 +1,77 @@
+/// Networks in boxes for Python: its residuals are functions that are called here, and what is
+/// trained lives here until it is freed.
+#pragma once
+
+#include <shardsolve/fbpinn.hpp>
+#include <shardsolve/mesh.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace shardsolve::jax {
+
+/// A term of the loss, as ctypes has it.
+struct NetworkTerm {
+  /// The residual and its derivatives by the jets at `count` points: r (count x equations), a
+  /// (count x equations x fields x derivatives), both row-major. `a` is null where only r is
+  /// asked for. Returns 0 if it has failed; Python keeps the exception. Called from any thread.
+  using Linearise = int (*)(std::int64_t count, const double* points, const double* jets, double* r,
+                            double* a);
+
+  const char* name = nullptr;
+  const double* points = nullptr;   ///< count x axes
+  const double* targets = nullptr;  ///< count x equations
+  std::int64_t count = 0;
+  std::int64_t equations = 1;
+  double weight = 1.0;
+  Linearise linearise = nullptr;
+};
+
+/// A problem, as ctypes has it.
+struct NetworkProblem {
+  std::int64_t axes = 1;
+  std::int64_t fields = 1;
+  std::int64_t levels = 1;
+  const std::int64_t* boxes = nullptr;  ///< of each level
+  const double* centers = nullptr;      ///< level after level, axes numbers for each box
+  const double* half_widths = nullptr;  ///< likewise
+  std::int64_t layers = 1;
+  const std::int64_t* widths = nullptr;  ///< of each hidden layer
+  std::int64_t activation = 0;           ///< number of a fbpinn::Activation
+  std::int64_t derivatives = 1;
+  const std::uint8_t* orders = nullptr;  ///< derivatives x axes, as a fbpinn::JetSet has them
+  std::int64_t terms = 0;
+  const NetworkTerm* term = nullptr;
+};
+
+/// As fbpinn::LeastSquaresOptions.
+struct NetworkOptions {
+  std::int64_t ranks = 1;
+  std::uint64_t seed = 0;
+  double hidden_scale = 1.0;
+  double rank_tolerance = 0.0;
+  std::int64_t most_iterations = 0;
+  double tolerance = 0.0;
+};
+
+/// What training has left, and the ranks that evaluate it.
+struct TrainedNetworks {
+  Mesh mesh;
+  fbpinn::Trained trained;
+
+  /// Its figures as JSON.
+  std::string figures() const;
+};
+
+// All throw Error.
+/// What training will need, as JSON.
+std::string plan_networks(const NetworkProblem& problem);
+std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
+                                                const NetworkOptions& options);
+/// Jets of the networks' sum: points x fields x derivatives, row-major.
+void evaluate_networks(TrainedNetworks& networks, std::int64_t derivatives,
+                       const std::uint8_t* orders, std::int64_t count, const double* points,
+                       std::int64_t chunk, double* jets);
+
+}  // namespace shardsolve::jax

@@ -1,0 +1,22 @@
+"""Physics-informed networks over overlapping boxes, trained by least squares."""
+
+from shardsolve.fbpinn._boxes import Boxes
+from shardsolve.fbpinn._net import ACTIVATIONS, Mlp
+from shardsolve.fbpinn._problem import Problem
+from shardsolve.fbpinn._terms import Boundary, Data, Interior
+from shardsolve.fbpinn._train import Cost, LeastSquares, Outcome, Plan, Run
+
+__all__ = [
+    "ACTIVATIONS",
+    "Boundary",
+    "Boxes",
+    "Cost",
+    "Data",
+    "Interior",
+    "LeastSquares",
+    "Mlp",
+    "Outcome",
+    "Plan",
+    "Problem",
+    "Run",
+]

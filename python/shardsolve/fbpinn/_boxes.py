@@ -1,0 +1,188 @@
+"""Overlapping boxes that cover a domain, one small network in each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+MOST_DIMENSIONS = 4
+
+
+class Boxes:
+    """Boxes that overlap, given by counts along each axis or one by one.
+
+    In each the solution is a network times a window; the windows sum to 1 at every point. The
+    window of a box is the product over the axes of ((1 + cos(pi (x - centre) / half width)) / 2)^2,
+    zero outside, divided by the sum of those of all boxes there.
+
+    Example:
+        >>> Boxes([(0, 1), (0, 1)], counts=(15, 5)).count
+        75
+
+    Attributes:
+        centers: (count, dimensions), float64.
+        half_widths: (count, dimensions), float64, positive.
+        domain: (dimensions, 2), float64: the least and the greatest coordinate of each axis.
+        counts: Boxes along each axis; None if they are not regular.
+        levels: The boxes that are added level by level, these first.
+    """
+
+    centers: np.ndarray
+    half_widths: np.ndarray
+    domain: np.ndarray
+    counts: tuple[int, ...] | None
+    levels: tuple[Boxes, ...]
+
+    def __init__(
+        self,
+        domain: Sequence[tuple[float, float]],
+        counts: Sequence[int],
+        overlap: float | Sequence[float] = 2.9,
+    ):
+        """Centres in equal distances, the first and the last on the boundary of the domain.
+
+        Args:
+            domain: The least and the greatest coordinate of each of 1 to 4 axes.
+            counts: Boxes along each axis. The centre of a single one is in the middle.
+            overlap: How wide a box is, in distances of centres; above 1. 2.9 lets a point lie in
+                two or three boxes an axis. Of a single box: in widths of the domain.
+        """
+        limits = np.asarray(domain, np.float64)
+        if limits.ndim != 2 or limits.shape[1] != 2 or not 1 <= len(limits) <= MOST_DIMENSIONS:
+            raise ValueError(
+                f"domain={domain!r} given: a pair (least, greatest) for each of 1 to "
+                f"{MOST_DIMENSIONS} axes is accepted"
+            )
+        if not np.isfinite(limits).all() or (limits[:, 0] >= limits[:, 1]).any():
+            raise ValueError(f"domain={domain!r} given: the least coordinate comes first")
+        number = np.asarray(counts)
+        if number.shape != (len(limits),) or number.dtype.kind not in "iu" or (number < 1).any():
+            raise ValueError(
+                f"counts={counts!r} given: {len(limits)} whole numbers from 1 on are accepted, "
+                "one for each axis of the domain"
+            )
+        wide = np.broadcast_to(np.asarray(overlap, np.float64), number.shape)
+        if not (np.isfinite(wide).all() and (wide > 1).all()):
+            raise ValueError(
+                f"overlap={overlap!r} given: boxes overlap if it is above 1, and usually it is "
+                "between 2 and 3"
+            )
+        size = limits[:, 1] - limits[:, 0]
+        distance = size / np.maximum(number - 1, 1)
+        along = [
+            np.linspace(low, high, n) if n > 1 else np.array([(low + high) / 2])
+            for (low, high), n in zip(limits, number, strict=True)
+        ]
+        self._set(_grid(along), np.tile(wide / 2 * distance, (int(number.prod()), 1)), limits)
+        self.counts = tuple(int(n) for n in number)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        centers: np.ndarray,
+        half_widths: np.ndarray,
+        domain: Sequence[tuple[float, float]] | None = None,
+    ) -> Boxes:
+        """Boxes anywhere, of any size.
+
+        Args:
+            centers: (count, dimensions), or (count,) along one axis.
+            half_widths: The same shape, or one row for all.
+            domain: As for counts; by default from the least to the greatest of the centres.
+        """
+        middle = np.asarray(centers, np.float64)
+        middle = middle[:, None] if middle.ndim == 1 else middle
+        half = np.asarray(half_widths, np.float64)
+        half = half[:, None] if half.ndim == 1 and middle.shape[1:] == (1,) else half
+        if middle.ndim != 2 or len(middle) == 0 or not 1 <= middle.shape[1] <= MOST_DIMENSIONS:
+            raise ValueError(
+                f"centers of shape {np.shape(centers)} given: (count, dimensions) with 1 to "
+                f"{MOST_DIMENSIONS} dimensions is accepted"
+            )
+        try:
+            half = np.broadcast_to(half, middle.shape).copy()
+        except ValueError:
+            raise ValueError(
+                f"half_widths of shape {np.shape(half_widths)} given: {middle.shape} is accepted, "
+                "as the centers have, or one row for all"
+            ) from None
+        for name, values, good in (
+            ("centers", middle, np.isfinite(middle)),
+            ("half_widths", half, np.isfinite(half) & (half > 0)),
+        ):
+            if not good.all():
+                box, axis = np.argwhere(~good)[0]
+                raise ValueError(
+                    f"{name}[{box}, {axis}] = {values[box, axis]} given: finite numbers"
+                    f"{' above 0' if name == 'half_widths' else ''} are accepted"
+                )
+        limits = np.stack([middle.min(0), middle.max(0)], 1) if domain is None else domain
+        boxes = cls.__new__(cls)
+        boxes._set(middle, half, np.asarray(limits, np.float64))
+        return boxes
+
+    def _set(self, centers: np.ndarray, half_widths: np.ndarray, domain: np.ndarray) -> None:
+        self.centers, self.half_widths, self.domain = centers, half_widths, domain
+        self.counts, self.levels = None, (self,)
+        for array in (centers, half_widths, domain):
+            array.flags.writeable = False
+
+    def with_level(self, level: Boxes) -> Boxes:
+        """These boxes and others over the same domain, such as a few large ones.
+
+        The windows of each level sum to 1 by themselves, and the solution is the sum of all.
+        """
+        if level.dimensions != self.dimensions:
+            raise ValueError(
+                f"a level with {level.dimensions} axes given; {self.dimensions} are accepted"
+            )
+        both = type(self).__new__(type(self))
+        both._set(self.centers, self.half_widths, self.domain)
+        both.counts, both.levels = self.counts, (*self.levels, *level.levels)
+        return both
+
+    @property
+    def count(self) -> int:
+        """How many boxes there are, of all levels."""
+        return sum(len(level.centers) for level in self.levels)
+
+    @property
+    def dimensions(self) -> int:
+        """How many axes there are."""
+        return self.centers.shape[1]
+
+    def grid(self, counts: Sequence[int], fixed: dict[int, float] | None = None) -> np.ndarray:
+        """Points in equal distances over the domain, its boundary among them.
+
+        Args:
+            counts: Points along each axis that is not fixed; one alone lies in the middle.
+            fixed: Axes along which there is one coordinate only.
+
+        Returns:
+            (points, dimensions), the last axis running fastest.
+        """
+        fixed = fixed or {}
+        numbers = iter(counts)
+        free = self.dimensions - len(fixed)
+        if len(counts) != free or any(int(n) != n or n < 1 for n in counts):
+            raise ValueError(
+                f"points={tuple(counts)} given: {free} whole numbers from 1 on are accepted, one "
+                "for each axis that has more than one coordinate"
+            )
+        along = []
+        for axis, (low, high) in enumerate(self.domain):
+            if axis in fixed:
+                along.append(np.array([fixed[axis]]))
+                continue
+            n = int(next(numbers))
+            along.append(np.linspace(low, high, n) if n > 1 else np.array([(low + high) / 2]))
+        return _grid(along)
+
+    def __repr__(self) -> str:
+        limits = ", ".join(f"({low:g}, {high:g})" for low, high in self.domain)
+        return f"<{self.count} boxes over [{limits}]>"
+
+
+def _grid(along: Sequence[np.ndarray]) -> np.ndarray:
+    return np.stack([axis.ravel() for axis in np.meshgrid(*along, indexing="ij")], 1)

@@ -1,0 +1,460 @@
+"""Training by least squares, and what it leaves."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from shardsolve import _library
+from shardsolve._records import VERDICT_WORDS, Status, raise_if_failed
+from shardsolve.fbpinn._jet import Order, closure
+from shardsolve.fbpinn._net import ACTIVATIONS
+
+if TYPE_CHECKING:
+    from shardsolve.fbpinn._jet import Point
+    from shardsolve.fbpinn._problem import Prepared, Problem
+
+_DOUBLES = ctypes.POINTER(ctypes.c_double)
+_LINEARISE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, _DOUBLES, _DOUBLES, _DOUBLES, _DOUBLES)
+_FEWEST = 64  # points that a compiled function is called with
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """Hidden layers stay as they are, and the last ones make the loss least.
+
+    The loss is the sum over the terms of weight^2 times the mean of the squared residual. If the
+    residual is linear in u that is one linear problem, otherwise several by Gauss-Newton with a
+    line search. Each box's columns are made orthonormal, their Gram matrix is factored by blocks in
+    an order that keeps it sparse, and the solution is refined.
+
+    Attributes:
+        max_iterations: Linear problems at most.
+        tolerance: It ends when a step changes the residual by less than this share of it.
+        rank_tolerance: Columns of a box that are smaller than this beside its largest are left out.
+    """
+
+    max_iterations: int = 30
+    tolerance: float = 1e-5
+    rank_tolerance: float = 1e-12
+
+    def __post_init__(self) -> None:
+        if self.max_iterations < 1:
+            raise ValueError(f"max_iterations={self.max_iterations} given; at least 1 is accepted")
+        for name in ("tolerance", "rank_tolerance"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} given; a number between 0 and 1 is accepted"
+                )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one way to factor the Gram matrix takes.
+
+    Attributes:
+        flops: Floating-point operations.
+        bytes: At the peak.
+        largest: Columns of the largest dense block, or of the band.
+    """
+
+    flops: float
+    bytes: float
+    largest: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What training by least squares will need, known before.
+
+    Attributes:
+        boxes, points: How many there are.
+        pairs: Of a point and a box around it.
+        rows, columns: Of the least-squares problem.
+        bytes: At the peak.
+        costs: Of the factorisation, by "dense", "band" and "nested_dissection". The last is taken.
+        text: All of this for people.
+    """
+
+    boxes: int
+    points: int
+    pairs: int
+    rows: int
+    columns: int
+    bytes: float
+    costs: dict[str, Cost]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How training ended.
+
+    Attributes:
+        status: OK, NOT_CONVERGED (Gauss-Newton did not come to an end) or NOT_POSITIVE_DEFINITE
+            (the Gram matrix could not be factored).
+        loss: At the end.
+        losses: Before each step, and at the end.
+        is_linear: One solve was all there was to do.
+        rows, columns: Of the least-squares problem; columns before small ones were left out.
+        ranks: Columns that were kept of each box, in the last solve.
+        certificate: ||A^T r|| / (||A|| ||r||) of the last linear problem, the columns of each box
+            orthonormal: how near to least it is; rounding alone gives about 1e-16.
+        condition: Of those columns, an estimate from below.
+        refinements: Of the last solve.
+        shift: What was added to the diagonal of the Gram matrix.
+        costs: Of the factorisation, as in `Plan`.
+        seconds: By part: "geometry", "residual", "rows", "factor", "solve".
+        warnings: Sentences with figures.
+    """
+
+    status: Status
+    loss: float
+    losses: list[float]
+    is_linear: bool
+    rows: int
+    columns: int
+    ranks: list[int]
+    certificate: float
+    condition: float
+    refinements: int
+    shift: float
+    costs: dict[str, Cost]
+    seconds: dict[str, float]
+    warnings: list[str]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the loss is least, as far as rounding lets it be."""
+        return self.status == Status.OK
+
+    def __str__(self) -> str:
+        steps = len(self.losses) - 1
+        return (
+            f"{self.status.name.lower()}: loss {self.loss:.3e} after {steps} solve"
+            f"{'' if steps == 1 else 's'} of {self.rows} x {self.columns}, {sum(self.ranks)} "
+            f"columns kept, condition at least {self.condition:.1e}, certificate "
+            f"{self.certificate:.1e}, {sum(self.seconds.values()):.2f} s"
+            + "".join(f"\n  {warning}" for warning in self.warnings)
+        )
+
+
+class Run:
+    """A solution.
+
+    Attributes:
+        problem: What was solved.
+        outcome: How well.
+    """
+
+    def __init__(self, problem: Problem, outcome: Outcome, networks: ctypes.c_void_p):
+        self.problem, self.outcome, self._networks = problem, outcome, networks
+        weakref.finalize(self, _library.library().shardsolve_free_networks, networks)
+
+    def evaluate(
+        self, points: np.ndarray, derivative: str = "v", *, chunk: int = 25_000
+    ) -> np.ndarray:
+        """The solution, or a derivative of it, at points inside of the boxes.
+
+        Args:
+            points: (points, dimensions), or (points,) along one axis.
+            derivative: "v" for the value, "x", "xt", ... for others.
+            chunk: How many points at a time; memory is in proportion to it.
+
+        Returns:
+            (points,), float64, or (points, fields) if there are several.
+        """
+        wanted = self.problem.axes.order(derivative, "u")
+        given = np.asarray(points, np.float64)
+        given = given[:, None] if given.ndim == 1 and self.problem.boxes.dimensions == 1 else given
+        if given.ndim != 2 or given.shape[1] != self.problem.boxes.dimensions:
+            raise ValueError(
+                f"points of shape {np.shape(points)} given: (points, "
+                f"{self.problem.boxes.dimensions}) is accepted"
+            )
+        if chunk < 1:
+            raise ValueError(f"chunk={chunk} given; at least 1 is accepted")
+        orders = [wanted] if self.problem.constrain is None else closure([wanted])
+        result = np.empty((len(given), len(self.problem.fields)))
+        compiled = jax.jit(
+            jax.vmap(lambda point, jets: self.problem.solution(point, jets, [wanted], orders)[:, 0])
+        )
+        kept = closure(orders)
+        places = [kept.index(order) for order in orders]
+        with on_cpu():
+            for first in range(0, len(given), chunk):
+                part = given[first : first + chunk]
+                jets = self._jets(part, kept)[:, :, places]
+                result[first : first + chunk] = _padded(compiled, len(part), part, jets)[0]
+        return result[:, 0] if len(self.problem.fields) == 1 else result
+
+    def error(
+        self,
+        reference: Callable[[Point], jax.Array] | np.ndarray,
+        points: np.ndarray | None = None,
+    ) -> float:
+        """Mean |u - reference| / standard deviation of the reference, on other points.
+
+        Args:
+            reference: The true solution at a point x, any JAX code, as in a residual; or its values
+                at `points`, (points,), or (points, fields).
+            points: (points, dimensions); by default a grid with six points a box along each axis.
+        """
+        boxes = self.problem.boxes
+        if points is None:
+            if boxes.counts is None or not callable(reference):
+                raise ValueError(
+                    "pass points=: there is a grid of its own only for boxes with counts and a "
+                    "reference that is a function"
+                )
+            points = boxes.grid([6 * n for n in boxes.counts])
+        u = self.evaluate(points).reshape(len(points), -1)
+        true = self.problem.values(reference, points) if callable(reference) else reference
+        true = np.asarray(true, np.float64).reshape(len(points), -1)
+        if true.shape != u.shape:
+            raise ValueError(f"the reference has shape {true.shape}; {u.shape} is accepted")
+        return float(np.mean(np.abs(u - true)) / np.std(true))
+
+    def _jets(self, points: np.ndarray, orders: Sequence[Order]) -> np.ndarray:
+        """Of the networks' sum: (points, fields, orders)."""
+        points = np.ascontiguousarray(points)
+        wanted = np.array(orders, np.uint8)
+        jets = np.empty((len(points), len(self.problem.fields), len(orders)))
+        verdict = np.zeros(VERDICT_WORDS, np.int32)
+        _library.library().shardsolve_evaluate_networks(
+            self._networks,
+            ctypes.c_int64(len(orders)),
+            wanted.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_int64(len(points)),
+            points.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_int64(max(len(points), 1)),
+            jets.ctypes.data_as(ctypes.c_void_p),
+            verdict.ctypes.data_as(ctypes.c_void_p),
+        )
+        _raise(verdict)
+        return jets
+
+
+def plan(problem: Problem) -> Plan:
+    """What training by least squares will need."""
+    with _Given(problem) as given:
+        found = given.call("plan")
+    return Plan(**{**found, "costs": _costs(found["costs"])})
+
+
+def train(problem: Problem, how: LeastSquares, mesh: Mesh | None) -> Run:
+    """As `Problem.train`."""
+    if not isinstance(how, LeastSquares):
+        raise TypeError(f"{type(how).__name__} given: LeastSquares is accepted")
+    if jax.dtypes.canonicalize_dtype(np.float64) != np.float64:
+        raise TypeError(
+            "least squares needs 64-bit numbers, and they are off: set "
+            "jax.config.update('jax_enable_x64', True) first"
+        )
+    options = _Options(
+        _ranks(problem, mesh),
+        problem.seed,
+        problem.net.scale,
+        how.rank_tolerance,
+        how.max_iterations,
+        how.tolerance,
+    )
+    networks = ctypes.c_void_p()
+    with _Given(problem) as given:
+        found = given.call("train", ctypes.byref(options), ctypes.byref(networks))
+    status = Status[found.pop("status").upper()]
+    costs = _costs(found.pop("costs"))
+    return Run(problem, Outcome(status=status, costs=costs, **found), networks)
+
+
+def _ranks(problem: Problem, mesh: Mesh | None) -> int:
+    """How many threads share the boxes."""
+    if mesh is None:
+        return max(1, min(os.cpu_count() or 1, problem.boxes.count))
+    kinds = {device.platform for device in mesh.devices.flat}
+    if kinds != {"cpu"}:
+        raise ValueError(
+            f"a mesh of {', '.join(sorted(kinds))} devices given: least squares runs on CPU "
+            "devices; pass none, or a mesh of jax.devices('cpu')"
+        )
+    if mesh.devices.size > problem.boxes.count:
+        raise ValueError(
+            f"a mesh of {mesh.devices.size} devices for {problem.boxes.count} boxes given: pass at "
+            "most as many devices as there are boxes"
+        )
+    return int(mesh.devices.size)
+
+
+def _costs(found: dict[str, dict]) -> dict[str, Cost]:
+    return {name: Cost(**cost) for name, cost in found.items()}
+
+
+def _raise(verdict: np.ndarray) -> None:
+    """As raise_if_failed, but a ValueError where the caller gave what is not accepted."""
+    status = Status(int(verdict[0]))
+    if status == Status.INVALID_ARGUMENT:
+        raise ValueError(_library.message(verdict))
+    if status == Status.OUT_OF_MEMORY:
+        raise MemoryError(_library.message(verdict))
+    raise_if_failed(verdict)
+
+
+def on_cpu() -> AbstractContextManager[object]:
+    """Whose work it is to call the user's functions."""
+    return jax.default_device(jax.local_devices(backend="cpu")[0])
+
+
+def _padded(function: Callable, count: int, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """A function of so many points, compiled for few numbers of them."""
+    size = max(_FEWEST, 1 << (count - 1).bit_length())
+    if size != count:  # the last point again: what is computed from it is finite if it was
+        arrays = tuple(
+            np.concatenate([array, np.broadcast_to(array[-1:], (size - count, *array.shape[1:]))])
+            for array in arrays
+        )
+    results = function(*arrays)
+    results = results if isinstance(results, tuple) else (results,)
+    return tuple(np.asarray(result)[:count] for result in results)
+
+
+class _Term(ctypes.Structure):  # as jax/networks.hpp
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("points", ctypes.c_void_p),
+        ("targets", ctypes.c_void_p),
+        ("count", ctypes.c_int64),
+        ("equations", ctypes.c_int64),
+        ("weight", ctypes.c_double),
+        ("linearise", _LINEARISE),
+    )
+
+
+class _Problem(ctypes.Structure):
+    _fields_ = (
+        ("axes", ctypes.c_int64),
+        ("fields", ctypes.c_int64),
+        ("levels", ctypes.c_int64),
+        ("boxes", ctypes.c_void_p),
+        ("centers", ctypes.c_void_p),
+        ("half_widths", ctypes.c_void_p),
+        ("layers", ctypes.c_int64),
+        ("widths", ctypes.c_void_p),
+        ("activation", ctypes.c_int64),
+        ("derivatives", ctypes.c_int64),
+        ("orders", ctypes.c_void_p),
+        ("terms", ctypes.c_int64),
+        ("term", ctypes.POINTER(_Term)),
+    )
+
+
+class _Options(ctypes.Structure):
+    _fields_ = (
+        ("ranks", ctypes.c_int64),
+        ("seed", ctypes.c_uint64),
+        ("hidden_scale", ctypes.c_double),
+        ("rank_tolerance", ctypes.c_double),
+        ("most_iterations", ctypes.c_int64),
+        ("tolerance", ctypes.c_double),
+    )
+
+
+class _Given:
+    """A problem as the library takes it, and what the user's functions raise meanwhile."""
+
+    def __init__(self, problem: Problem):
+        self._problem = problem
+        self._kept: list[object] = []  # what the structures point to
+        self._raised: list[BaseException] = []
+
+    def __enter__(self) -> _Given:
+        problem, levels = self._problem, self._problem.boxes.levels
+        terms = (_Term * len(problem.prepared))(*map(self._term, problem.prepared))
+        self._kept.append(terms)
+        self._structure = _Problem(
+            problem.boxes.dimensions,
+            len(problem.fields),
+            len(levels),
+            self._array([len(level.centers) for level in levels], np.int64),
+            self._array(np.concatenate([level.centers for level in levels]), np.float64),
+            self._array(np.concatenate([level.half_widths for level in levels]), np.float64),
+            len(problem.net.widths),
+            self._array(problem.net.widths, np.int64),
+            ACTIVATIONS.index(problem.net.activation),
+            len(problem.orders),
+            self._array(problem.orders, np.uint8),
+            len(terms),
+            terms,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kept.clear()
+
+    def call(self, name: str, *between: object) -> dict:
+        """Calls the library, and returns what the text that it gives says."""
+        library, verdict = _library.library(), np.zeros(VERDICT_WORDS, np.int32)
+        text = ctypes.c_char_p()
+        getattr(library, f"shardsolve_{name}_networks")(
+            ctypes.byref(self._structure),
+            *between,
+            ctypes.byref(text),
+            verdict.ctypes.data_as(ctypes.c_void_p),
+        )
+        if self._raised:
+            raise self._raised[0]
+        _raise(verdict)
+        found = json.loads(text.value or b"")
+        library.shardsolve_free(text)
+        return found
+
+    def _array(self, values: object, dtype: type) -> int:
+        array: np.ndarray = np.ascontiguousarray(values, dtype)
+        self._kept.append(array)
+        return array.ctypes.data
+
+    def _term(self, term: Prepared) -> _Term:
+        fields, orders = len(self._problem.fields), len(self._problem.orders)
+        axes, equations = self._problem.boxes.dimensions, term.equations
+
+        def linearise(count: int, points, jets, r, a) -> int:
+            try:
+                arrays = (
+                    np.ctypeslib.as_array(points, (count, axes)),
+                    np.ctypeslib.as_array(jets, (count, fields, orders)),
+                )
+                to = [np.ctypeslib.as_array(r, (count, equations))]
+                if a:
+                    to.append(np.ctypeslib.as_array(a, (count, equations, fields, orders)))
+                with on_cpu():
+                    results = _padded(term.linearised if a else term.residuals, count, *arrays)
+                for array, result in zip(to, results, strict=True):
+                    array[...] = result
+            except BaseException as error:
+                self._raised.append(error)
+                return 0
+            return 1
+
+        function = _LINEARISE(linearise)
+        self._kept.append(function)
+        return _Term(
+            term.name.encode(),
+            self._array(term.points, np.float64),
+            self._array(term.values, np.float64),
+            len(term.points),
+            equations,
+            term.weight,
+            function,
+        )

@@ -1,0 +1,266 @@
+#include "fbpinn/block_system.hpp"
+
+#include "runtime/host/blas.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+namespace shardsolve::fbpinn {
+namespace block_system {
+
+using runtime::Op;
+using Blas = runtime::host::blas::Blas<double>;
+
+double norm_of(const std::vector<double>& x) {
+  double sum = 0.0;
+  for (const double value : x) {
+    sum += value * value;
+  }
+  return std::sqrt(sum);
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// The columns of a that are listed, one behind the other.
+void gather_columns(const OrthonormalBlock& a, const std::vector<std::int32_t>& which, double* to) {
+  for (const std::int32_t column : which) {
+    std::copy_n(a.adjoint.data() + column * a.rank, a.rank, to);
+    to += a.rank;
+  }
+}
+
+}  // namespace block_system
+
+void RowLists::sort_by_row() {
+  by_row_begin.assign(static_cast<std::size_t>(rows) + 1, 0);
+  for (const std::int32_t one : row) {
+    ++by_row_begin[static_cast<std::size_t>(one) + 1];
+  }
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) {
+    by_row_begin[i + 1] += by_row_begin[i];
+  }
+  std::vector<std::int64_t> next(by_row_begin.begin(), by_row_begin.end() - 1);
+  by_row.resize(row.size());
+  for (std::size_t slot = 0; slot < row.size(); ++slot) {
+    by_row[static_cast<std::size_t>(next[static_cast<std::size_t>(row[slot])]++)] =
+        static_cast<std::int32_t>(slot);
+  }
+}
+
+sparse::BlockGraph graph_of(const Boxes& boxes, const RowLists& lists,
+                            std::vector<std::int64_t> sizes) {
+  std::vector<std::int32_t> box_of(lists.row.size());
+  for (std::int64_t box = 0; box < lists.boxes(); ++box) {
+    std::fill(box_of.begin() + lists.begin[static_cast<std::size_t>(box)],
+              box_of.begin() + lists.begin[static_cast<std::size_t>(box) + 1],
+              static_cast<std::int32_t>(box));
+  }
+  sparse::BlockGraph graph;
+  graph.sizes = std::move(sizes);
+  graph.axes = boxes.axes();
+  graph.neighbour_begin.push_back(0);
+  std::vector<std::int32_t> seen(static_cast<std::size_t>(lists.boxes()), -1);
+  for (std::int64_t box = 0; box < lists.boxes(); ++box) {
+    const auto number = static_cast<std::int32_t>(box);
+    seen[static_cast<std::size_t>(box)] = number;
+    const std::size_t first = graph.neighbours.size();
+    for (const std::int32_t row : lists.rows_of(box)) {
+      for (std::int64_t k = lists.by_row_begin[static_cast<std::size_t>(row)];
+           k < lists.by_row_begin[static_cast<std::size_t>(row) + 1]; ++k) {
+        const std::int32_t other =
+            box_of[static_cast<std::size_t>(lists.by_row[static_cast<std::size_t>(k)])];
+        if (seen[static_cast<std::size_t>(other)] != number) {
+          seen[static_cast<std::size_t>(other)] = number;
+          graph.neighbours.push_back(other);
+        }
+      }
+    }
+    std::sort(graph.neighbours.begin() + static_cast<std::ptrdiff_t>(first),
+              graph.neighbours.end());
+    graph.neighbour_begin.push_back(static_cast<std::int64_t>(graph.neighbours.size()));
+    graph.coordinates.insert(graph.coordinates.end(), boxes.center(box),
+                             boxes.center(box) + boxes.axes());
+  }
+  return graph;
+}
+
+std::vector<std::int64_t> BlockSystem::ranks() const {
+  std::vector<std::int64_t> result;
+  for (const OrthonormalBlock& one : blocks_) {
+    result.push_back(one.rank);
+  }
+  return result;
+}
+
+void BlockSystem::add_gram(std::int32_t i, std::int32_t j, MatrixView<double> target) const {
+  using namespace block_system;
+  if (i == j) {
+    for (std::int64_t k = 0; k < target.rows(); ++k) {
+      target(k, k) += 1.0;
+    }
+    return;
+  }
+  const auto left = lists_.rows_of(i);
+  const auto right = lists_.rows_of(j);
+  std::vector<std::int32_t> in_left;
+  std::vector<std::int32_t> in_right;
+  for (std::size_t a = 0, b = 0; a < left.size() && b < right.size();) {
+    if (left[a] == right[b]) {
+      in_left.push_back(static_cast<std::int32_t>(a++));
+      in_right.push_back(static_cast<std::int32_t>(b++));
+    } else {
+      left[a] < right[b] ? ++a : ++b;
+    }
+  }
+  const auto shared = static_cast<std::int64_t>(in_left.size());
+  if (shared == 0 || target.empty()) {
+    return;
+  }
+  const auto rows_left =
+      std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(block(i).rank * shared));
+  const auto rows_right =
+      std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(block(j).rank * shared));
+  gather_columns(block(i), in_left, rows_left.get());
+  gather_columns(block(j), in_right, rows_right.get());
+  Blas::gemm(Op::none, Op::conjugate_transpose, 1.0,
+             MatrixView<const double>(rows_left.get(), block(i).rank, shared),
+             MatrixView<const double>(rows_right.get(), block(j).rank, shared), 1.0, target);
+}
+
+std::vector<double> BlockSystem::multiply(const std::vector<std::int64_t>& offsets,
+                                          const std::vector<double>& y,
+                                          const sparse::ForEach& each) const {
+  using namespace block_system;
+  std::vector<double> slots(static_cast<std::size_t>(lists_.slots()));
+  each(lists_.boxes(), [&](std::int64_t box) {
+    const OrthonormalBlock& q = block(box);
+    double* const to = slots.data() + lists_.begin[static_cast<std::size_t>(box)];
+    if (q.rank == 0) {
+      std::fill_n(to, q.rows, 0.0);
+    } else if (q.rows > 0) {
+      Blas::gemv(Op::conjugate_transpose, 1.0,
+                 MatrixView<const double>(q.adjoint.data(), q.rank, q.rows),
+                 y.data() + offsets[static_cast<std::size_t>(box)], 0.0, to);
+    }
+  });
+  std::vector<double> result(static_cast<std::size_t>(lists_.rows), 0.0);
+  for (std::size_t row = 0; row < result.size(); ++row) {
+    for (std::int64_t k = lists_.by_row_begin[row]; k < lists_.by_row_begin[row + 1]; ++k) {
+      result[row] += slots[static_cast<std::size_t>(lists_.by_row[static_cast<std::size_t>(k)])];
+    }
+  }
+  return result;
+}
+
+std::vector<double> BlockSystem::multiply_adjoint(const std::vector<std::int64_t>& offsets,
+                                                  const std::vector<double>& r,
+                                                  const sparse::ForEach& each) const {
+  using namespace block_system;
+  std::vector<double> result(static_cast<std::size_t>(offsets.back()), 0.0);
+  each(lists_.boxes(), [&](std::int64_t box) {
+    const OrthonormalBlock& q = block(box);
+    std::vector<double> local;
+    for (const std::int32_t row : lists_.rows_of(box)) {
+      local.push_back(r[static_cast<std::size_t>(row)]);
+    }
+    if (q.rank > 0) {
+      Blas::gemv(Op::none, 1.0, MatrixView<const double>(q.adjoint.data(), q.rank, q.rows),
+                 local.data(), 0.0, result.data() + offsets[static_cast<std::size_t>(box)]);
+    }
+  });
+  return result;
+}
+
+auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree tree,
+                        const std::vector<double>& b, const sparse::ForEach& each,
+                        std::int64_t workers) const -> Solution {
+  using namespace block_system;
+  Solution solution;
+  auto start = std::chrono::steady_clock::now();
+  sparse::BlockCholesky<double> gram(graph, std::move(tree));
+  const auto n = static_cast<double>(graph.columns());
+  // Rounding in the factor is about this; refinement takes its effect out of the solution.
+  const double first_shift = 0x1p-53 * std::sqrt(std::max(n, 1.0));
+  for (double shift = 0.0;; shift = shift == 0.0 ? first_shift : 100.0 * shift) {
+    solution.shift = shift;
+    solution.failure = gram.factor(
+        [&](std::int32_t i, std::int32_t j, MatrixView<double> target) {
+          add_gram(i, j, target);
+          if (i == j) {
+            for (std::int64_t k = 0; k < target.rows(); ++k) {
+              target(k, k) += shift;
+            }
+          }
+        },
+        each, workers);
+    if (!solution.failure || shift > 1e-8) {
+      break;
+    }
+  }
+  solution.factor_seconds = seconds_since(start);
+  if (solution.failure) {
+    return solution;
+  }
+  start = std::chrono::steady_clock::now();
+  const std::vector<std::int64_t> offsets = graph.offsets();
+  const auto solved = [&](std::vector<double> x) {
+    gram.solve(MatrixView<double>(x.data(), static_cast<std::int64_t>(x.size()), 1), each);
+    return x;
+  };
+  // y += G^-1 Q^T (b - Q y), as long as that makes Q^T r smaller by half.
+  solution.y.assign(static_cast<std::size_t>(offsets.back()), 0.0);
+  solution.residual = b;
+  std::vector<double> gradient = multiply_adjoint(offsets, b, each);
+  double before = norm_of(gradient);
+  constexpr int most_refinements = 8;
+  for (int step = 0; step <= most_refinements && before > 0.0; ++step) {
+    std::vector<double> y = solved(std::move(gradient));
+    for (std::size_t k = 0; k < y.size(); ++k) {
+      y[k] += solution.y[k];
+    }
+    std::vector<double> residual = multiply(offsets, y, each);
+    for (std::size_t row = 0; row < residual.size(); ++row) {
+      residual[row] = b[row] - residual[row];
+    }
+    gradient = multiply_adjoint(offsets, residual, each);
+    const double now = norm_of(gradient);
+    if (step > 0 && !(now < before)) {
+      break;
+    }
+    solution.y = std::move(y);
+    solution.residual = std::move(residual);
+    solution.refinements = step;
+    const bool is_done = now > 0.5 * before || now <= 0x1p-50 * norm_of(solution.residual);
+    before = now;
+    if (is_done) {
+      break;
+    }
+  }
+  const double size = norm_of(solution.residual);
+  solution.certificate = size > 0.0 ? before / size : 0.0;
+  // The smallest eigenvalue of Q^T Q by a few steps of inverse iteration; the largest is at most
+  // the number of boxes that share a row, and at least 1.
+  std::vector<double> x(solution.y.size());
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    x[k] = (k * 2654435761U >> 7U & 1U) != 0 ? 1.0 : -1.0;
+  }
+  double inverse = 1.0;
+  for (int step = 0; step < 3 && !x.empty(); ++step) {
+    const double scale = 1.0 / norm_of(x);
+    for (double& value : x) {
+      value *= scale;
+    }
+    x = solved(std::move(x));
+    inverse = norm_of(x);
+  }
+  solution.condition = std::sqrt(std::max(inverse, 1.0));
+  solution.solve_seconds = seconds_since(start);
+  return solution;
+}
+
+}  // namespace shardsolve::fbpinn

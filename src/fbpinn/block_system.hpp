@@ -1,0 +1,84 @@
+/// The least-squares problem of all boxes: a matrix of orthonormal blocks that share rows.
+#pragma once
+
+#include "fbpinn/orthonormal_block.hpp"
+#include "sparse/block_cholesky.hpp"
+#include "sparse/block_graph.hpp"
+
+#include <shardsolve/fbpinn_boxes.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace shardsolve::fbpinn {
+
+/// Which rows each box has a part in.
+struct RowLists {
+  std::int64_t rows = 0;
+  std::vector<std::int64_t> begin;  ///< of each box's slots; boxes + 1
+  std::vector<std::int32_t> row;    ///< of each slot, ascending in each box
+  std::vector<std::int64_t> by_row_begin;
+  std::vector<std::int32_t> by_row;  ///< slots by row and then box
+
+  std::int64_t boxes() const { return static_cast<std::int64_t>(begin.size()) - 1; }
+  std::int64_t slots() const { return static_cast<std::int64_t>(row.size()); }
+  std::span<const std::int32_t> rows_of(std::int64_t box) const {
+    return std::span(row).subspan(
+        static_cast<std::size_t>(begin[static_cast<std::size_t>(box)]),
+        static_cast<std::size_t>(begin[static_cast<std::size_t>(box) + 1] -
+                                 begin[static_cast<std::size_t>(box)]));
+  }
+  /// Fills by_row from the rest.
+  void sort_by_row();
+};
+
+/// Boxes that share a row are neighbours; `sizes` columns each.
+sparse::BlockGraph graph_of(const Boxes& boxes, const RowLists& lists,
+                            std::vector<std::int64_t> sizes);
+
+/// minimise ||Q y - b|| for Q of orthonormal blocks, each on the rows of its box.
+class BlockSystem {
+ public:
+  /// The lists must outlive it.
+  explicit BlockSystem(const RowLists& lists)
+      : lists_(lists), blocks_(static_cast<std::size_t>(lists.boxes())) {}
+
+  OrthonormalBlock& block(std::int64_t box) { return blocks_[static_cast<std::size_t>(box)]; }
+  const OrthonormalBlock& block(std::int64_t box) const {
+    return blocks_[static_cast<std::size_t>(box)];
+  }
+  std::vector<std::int64_t> ranks() const;
+
+  /// Adds block (i, j) of Q^T Q.
+  void add_gram(std::int32_t i, std::int32_t j, MatrixView<double> target) const;
+  /// Q y; y has the boxes' parts one after the other, from `offsets` on.
+  std::vector<double> multiply(const std::vector<std::int64_t>& offsets,
+                               const std::vector<double>& y, const sparse::ForEach& each) const;
+  /// Q^T r.
+  std::vector<double> multiply_adjoint(const std::vector<std::int64_t>& offsets,
+                                       const std::vector<double>& r,
+                                       const sparse::ForEach& each) const;
+
+  struct Solution {
+    std::vector<double> y;
+    std::vector<double> residual;  ///< b - Q y
+    double certificate = 0.0;      ///< ||Q^T r|| / ||r||, as ||Q|| >= 1
+    double condition = 0.0;        ///< of Q
+    double shift = 0.0;
+    int refinements = 0;
+    double factor_seconds = 0.0;
+    double solve_seconds = 0.0;
+    std::optional<sparse::BlockPivot> failure;  ///< then there is nothing else
+  };
+  Solution solve(const sparse::BlockGraph& graph, sparse::EliminationTree tree,
+                 const std::vector<double>& b, const sparse::ForEach& each,
+                 std::int64_t workers) const;
+
+ private:
+  const RowLists& lists_;
+  std::vector<OrthonormalBlock> blocks_;
+};
+
+}  // namespace shardsolve::fbpinn

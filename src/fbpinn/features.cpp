@@ -1,0 +1,405 @@
+// The windows and the first layer are done for a chunk of points at a time, arrays by point: what
+// the inner loops do is the same for all points of a chunk and needs no derivative by hand.
+
+#include "fbpinn/features.hpp"
+
+#include "fbpinn/activations.hpp"
+#include "fbpinn/windows.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <vector>
+
+namespace shardsolve::fbpinn {
+namespace features {
+
+using activations::chunk;
+using activations::Derivatives;
+
+/// The values at one chunk of points of something that has many.
+template <class T>
+using Row = T[chunk];
+
+/// What a unit of a network with one hidden layer needs: sums of f^(m)(z) times polynomials in its
+/// weights.
+template <class T>
+struct UnitWork {
+  const JetSet& set;
+  Activation activation;
+  const T* weights;  ///< of the layer: units x axes, then units
+  std::int64_t units;
+  const T* rates;     ///< 1 / half width along each axis
+  const Row<T>* xi;   ///< axes: (x - center) / half width
+  const Row<T>* c;    ///< sums x set.size(): what each derivative of a unit is multiplied by
+  std::int64_t sums;  ///< rows of the result for each unit
+  Row<T>* result;     ///< units x sums
+};
+
+template <class T>
+[[gnu::always_inline]] inline void sum_units(const UnitWork<T>& work) {
+  const JetSet& set = work.set;
+  const int axes = set.axes();
+  const int size = set.size();
+  const int orders = set.order() + 1;
+  Derivatives<T> f;
+  Row<T> z;
+  Row<T> factor;
+  T powers[most_derivatives];
+  for (std::int64_t unit = 0; unit < work.units; ++unit) {
+    const T* const w = work.weights + unit * axes;
+    const T bias = work.weights[work.units * axes + unit];
+    for (int i = 0; i < chunk; ++i)
+      z[i] = bias;
+    for (int axis = 0; axis < axes; ++axis) {
+      for (int i = 0; i < chunk; ++i)
+        z[i] += w[axis] * work.xi[axis][i];
+    }
+    activations::derivatives(work.activation, z, orders, f);
+    for (int d = 0; d < size; ++d) {
+      powers[d] = 1;
+      for (int axis = 0; axis < axes; ++axis) {
+        for (int k = 0; k < set[d][static_cast<std::size_t>(axis)]; ++k) {
+          powers[d] *= w[axis] * work.rates[axis];
+        }
+      }
+    }
+    for (std::int64_t sum = 0; sum < work.sums; ++sum) {
+      const Row<T>* const c = work.c + sum * size;
+      T* const result = work.result[unit * work.sums + sum];
+      for (int i = 0; i < chunk; ++i)
+        result[i] = 0;
+      for (int d = 0; d < size;) {
+        const int order = order_of(set[d]);
+        for (int i = 0; i < chunk; ++i)
+          factor[i] = powers[d] * c[d][i];
+        for (++d; d < size && order_of(set[d]) == order; ++d) {
+          for (int i = 0; i < chunk; ++i)
+            factor[i] += powers[d] * c[d][i];
+        }
+        for (int i = 0; i < chunk; ++i)
+          result[i] += factor[i] * f[order][i];
+      }
+    }
+  }
+}
+
+/// Jets through further layers: Taylor coefficients of each unit, set.size() rows each.
+template <class T>
+struct LayerWork {
+  const JetSet& set;
+  Activation activation;
+  const T* weights;  ///< units x inputs, then units
+  std::int64_t inputs;
+  std::int64_t units;
+  const Row<T>* in;  ///< inputs x set.size()
+  Row<T>* out;       ///< units x set.size()
+};
+
+template <class T>
+[[gnu::always_inline]] inline void propagate_layer(const LayerWork<T>& work) {
+  const JetSet& set = work.set;
+  const int size = set.size();
+  const int orders = set.order() + 1;
+  Derivatives<T> f;
+  Row<T> rest[most_derivatives];
+  Row<T> product[most_derivatives];
+  for (std::int64_t unit = 0; unit < work.units; ++unit) {
+    // z = W h + b
+    for (int d = 0; d < size; ++d) {
+      const T start = d == 0 ? work.weights[work.units * work.inputs + unit] : T{0};
+      for (int i = 0; i < chunk; ++i)
+        rest[d][i] = start;
+    }
+    for (std::int64_t input = 0; input < work.inputs; ++input) {
+      const T w = work.weights[unit * work.inputs + input];
+      for (int d = 0; d < size; ++d) {
+        for (int i = 0; i < chunk; ++i)
+          rest[d][i] += w * work.in[input * size + d][i];
+      }
+    }
+    activations::derivatives(work.activation, rest[0], orders, f);
+    // f(z) by Horner's scheme in z - z_0.
+    Row<T>* const out = work.out + unit * size;
+    constexpr std::array<double, 5> factorials{1, 1, 2, 6, 24};
+    for (int d = 0; d < size; ++d) {
+      for (int i = 0; i < chunk; ++i)
+        out[d][i] = 0;
+    }
+    for (int m = orders - 1; m >= 0; --m) {
+      if (m < orders - 1) {
+        for (int d = 0; d < size; ++d) {
+          for (int i = 0; i < chunk; ++i)
+            product[d][i] = 0;
+        }
+        for (const JetSet::Term& term : set.terms()) {
+          if (term.right > 0) {
+            for (int i = 0; i < chunk; ++i) {
+              product[term.result][i] += out[term.left][i] * rest[term.right][i];
+            }
+          }
+        }
+        for (int d = 0; d < size; ++d) {
+          for (int i = 0; i < chunk; ++i)
+            out[d][i] = product[d][i];
+        }
+      }
+      const T inverse = static_cast<T>(1.0 / factorials[static_cast<std::size_t>(m)]);
+      for (int i = 0; i < chunk; ++i)
+        out[0][i] += inverse * f[m][i];
+    }
+  }
+}
+
+template <class T>
+void sum_units_plain(const UnitWork<T>& work) {
+  sum_units(work);
+}
+template <class T>
+void propagate_layer_plain(const LayerWork<T>& work) {
+  propagate_layer(work);
+}
+#if defined(__x86_64__)
+template <class T>
+__attribute__((target("avx2"))) void sum_units_wide(const UnitWork<T>& work) {
+  sum_units(work);
+}
+template <class T>
+__attribute__((target("avx2"))) void propagate_layer_wide(const LayerWork<T>& work) {
+  propagate_layer(work);
+}
+bool is_wide() { return __builtin_cpu_supports("avx2"); }
+#endif
+
+template <class T>
+void sum_units_best(const UnitWork<T>& work) {
+#if defined(__x86_64__)
+  if (is_wide()) {
+    sum_units_wide(work);
+    return;
+  }
+#endif
+  sum_units_plain(work);
+}
+template <class T>
+void propagate_layer_best(const LayerWork<T>& work) {
+#if defined(__x86_64__)
+  if (is_wide()) {
+    propagate_layer_wide(work);
+    return;
+  }
+#endif
+  propagate_layer_plain(work);
+}
+
+/// A chunk of points of one box: their places in it and the jets of its window.
+template <class T>
+class Chunk {
+ public:
+  Chunk(const JetSet& set, const Mlp& mlp, const BoxFeatures<T>& box, const PointsInBox<T>& at)
+      : set_(set), mlp_(mlp), box_(box), at_(at), psi_(rows(set.size())), xi_(rows(set.axes())) {
+    for (int axis = 0; axis < set.axes(); ++axis) {
+      center_[axis] = static_cast<T>(box.center[axis]);
+      half_width_[axis] = static_cast<T>(box.half_width[axis]);
+      rates_[axis] = T{1} / half_width_[axis];
+    }
+  }
+
+  /// Points first, first + 1, ... of the box; behind the last one it is repeated.
+  void begin(std::int64_t first) {
+    first_ = first;
+    used_ = static_cast<int>(std::min<std::int64_t>(chunk, at_.count - first));
+    const int size = set_.size();
+    T raw[most_derivatives];
+    for (int i = 0; i < chunk; ++i) {
+      const std::int64_t p = point(i);
+      const T* const x = at_.points + p * set_.axes();
+      for (int axis = 0; axis < set_.axes(); ++axis) {
+        xi_[static_cast<std::size_t>(axis * chunk + i)] = (x[axis] - center_[axis]) * rates_[axis];
+      }
+      window_jet(set_, x, center_, half_width_, raw);
+      const T* const inverse = at_.inverse_sums + p * size;
+      T jet[most_derivatives] = {};
+      for (const JetSet::Term& term : set_.terms()) {
+        jet[term.result] += static_cast<T>(term.weight) * raw[term.left] * inverse[term.right];
+      }
+      for (int d = 0; d < size; ++d) {
+        psi_[static_cast<std::size_t>(d * chunk + i)] = jet[d];
+      }
+    }
+  }
+
+  int used() const { return used_; }
+  std::int64_t point(int i) const { return at_.which[first_ + std::min(i, used_ - 1)]; }
+  const T* psi(int d) const { return psi_.data() + d * chunk; }
+  const T& psi(int d, int i) const { return psi_[static_cast<std::size_t>(d * chunk + i)]; }
+
+  /// Jets (Taylor coefficients) of the units of the last hidden layer: units x set.size() rows.
+  const Row<T>* propagate() {
+    const std::size_t size = static_cast<std::size_t>(set_.size());
+    in_.assign(static_cast<std::size_t>(set_.axes()) * size * chunk, T{0});
+    for (int axis = 0; axis < set_.axes(); ++axis) {
+      T* const jet = in_.data() + static_cast<std::size_t>(axis) * size * chunk;
+      std::copy_n(xi_.data() + axis * chunk, chunk, jet);
+      MultiIndex index{};
+      index[static_cast<std::size_t>(axis)] = 1;
+      if (const int d = set_.find(index); d >= 0) {
+        std::fill_n(jet + d * chunk, chunk, rates_[axis]);
+      }
+    }
+    const T* weights = box_.weights;
+    std::int64_t inputs = set_.axes();
+    for (const std::int64_t units : mlp_.hidden) {
+      out_.resize(static_cast<std::size_t>(units) * size * chunk);
+      propagate_layer_best(LayerWork<T>{set_, mlp_.activation, weights, inputs, units,
+                                        reinterpret_cast<const Row<T>*>(in_.data()),
+                                        reinterpret_cast<Row<T>*>(out_.data())});
+      weights += units * (inputs + 1);
+      inputs = units;
+      in_.swap(out_);
+    }
+    return reinterpret_cast<const Row<T>*>(in_.data());
+  }
+
+  /// units x sums rows: of each unit, sum over d of c[sum][d] * its d-th derivative.
+  const Row<T>* unit_sums(const std::vector<T>& c, std::int64_t sums) {
+    const std::int64_t units = mlp_.hidden.back();
+    sums_.resize(static_cast<std::size_t>(units * sums * chunk));
+    auto* const result = reinterpret_cast<Row<T>*>(sums_.data());
+    const auto* const factors = reinterpret_cast<const Row<T>*>(c.data());
+    if (mlp_.hidden.size() == 1) {
+      sum_units_best(UnitWork<T>{set_, mlp_.activation, box_.weights, units, rates_,
+                                 reinterpret_cast<const Row<T>*>(xi_.data()), factors, sums,
+                                 result});
+      return result;
+    }
+    const Row<T>* const jets = propagate();
+    const int size = set_.size();
+    for (std::int64_t unit = 0; unit < units; ++unit) {
+      for (std::int64_t sum = 0; sum < sums; ++sum) {
+        T* const row = result[unit * sums + sum];
+        std::fill_n(row, chunk, T{0});
+        for (int d = 0; d < size; ++d) {
+          const T factorial = static_cast<T>(set_.factorial(d));
+          const T* const jet = jets[unit * size + d];
+          const T* const factor = factors[sum * size + d];
+          for (int i = 0; i < chunk; ++i)
+            row[i] += factorial * jet[i] * factor[i];
+        }
+      }
+    }
+    return result;
+  }
+
+ private:
+  static std::vector<T> rows(int count) {
+    return std::vector<T>(static_cast<std::size_t>(count) * chunk);
+  }
+
+  const JetSet& set_;
+  const Mlp& mlp_;
+  const BoxFeatures<T>& box_;
+  const PointsInBox<T>& at_;
+  T center_[most_axes];
+  T half_width_[most_axes];
+  T rates_[most_axes];
+  std::int64_t first_ = 0;
+  int used_ = 0;
+  std::vector<T> psi_;
+  std::vector<T> xi_;
+  std::vector<T> in_;
+  std::vector<T> out_;
+  std::vector<T> sums_;
+};
+
+}  // namespace features
+
+template <class T>
+void feature_rows(const JetSet& set, const Mlp& mlp, const BoxFeatures<T>& box,
+                  const PointsInBox<T>& at, const T* a, std::int64_t first_point, int equations,
+                  int fields, T* rows, std::int64_t stride) {
+  using features::chunk;
+  const int size = set.size();
+  const std::int64_t sums = std::int64_t{equations} * fields;
+  features::Chunk<T> points(set, mlp, box, at);
+  std::vector<T> c(static_cast<std::size_t>(sums * size * chunk));
+  for (std::int64_t first = 0; first < at.count; first += chunk) {
+    points.begin(first);
+    // c_left = sum over the terms of a_result psi_right: the adjoint of Leibniz's rule.
+    std::fill(c.begin(), c.end(), T{0});
+    for (std::int64_t sum = 0; sum < sums; ++sum) {
+      T* const of_sum = c.data() + sum * size * chunk;
+      for (int i = 0; i < chunk; ++i) {
+        const T* const factors = a + ((points.point(i) - first_point) * sums + sum) * size;
+        for (const JetSet::Term& term : set.terms()) {
+          of_sum[term.left * chunk + i] +=
+              static_cast<T>(term.weight) * factors[term.result] * points.psi(term.right, i);
+        }
+      }
+    }
+    const auto* const result = points.unit_sums(c, sums);
+    const std::int64_t units = mlp.hidden.back();
+    for (int e = 0; e < equations; ++e) {
+      for (int f = 0; f < fields; ++f) {
+        const std::int64_t sum = std::int64_t{e} * fields + f;
+        T* const block = rows + e * at.count + first + f * (units + 1) * stride;
+        for (std::int64_t unit = 0; unit < units; ++unit) {
+          std::copy_n(result[unit * sums + sum], points.used(), block + unit * stride);
+        }
+        std::copy_n(c.data() + sum * size * chunk, points.used(), block + units * stride);
+      }
+    }
+  }
+}
+
+template <class T>
+void solution_jets(const JetSet& set, const Mlp& mlp, const BoxFeatures<T>& box,
+                   const PointsInBox<T>& at, const T* last_layer, int fields, T* jets) {
+  using features::chunk;
+  const int size = set.size();
+  const std::int64_t units = mlp.hidden.back();
+  features::Chunk<T> points(set, mlp, box, at);
+  // Every derivative of every unit: c is a unit matrix.
+  std::vector<T> c(static_cast<std::size_t>(size * size * chunk), T{0});
+  for (int d = 0; d < size; ++d) {
+    std::fill_n(c.data() + (d * size + d) * chunk, chunk, T{1});
+  }
+  std::vector<T> network(static_cast<std::size_t>(size * chunk));
+  for (std::int64_t first = 0; first < at.count; first += chunk) {
+    points.begin(first);
+    const auto* const unit_jets = points.unit_sums(c, size);
+    for (int f = 0; f < fields; ++f) {
+      const T* const layer = last_layer + f * (units + 1);
+      std::fill(network.begin(), network.end(), T{0});
+      std::fill_n(network.data(), chunk, layer[units]);
+      for (std::int64_t unit = 0; unit < units; ++unit) {
+        for (int d = 0; d < size; ++d) {
+          T* const sum = network.data() + d * chunk;
+          const T* const jet = unit_jets[unit * size + d];
+          for (int i = 0; i < chunk; ++i)
+            sum[i] += layer[unit] * jet[i];
+        }
+      }
+      for (int i = 0; i < points.used(); ++i) {
+        T* const jet = jets + ((first + i) * fields + f) * size;
+        std::fill_n(jet, size, T{0});
+        for (const JetSet::Term& term : set.terms()) {
+          jet[term.result] += static_cast<T>(term.weight) * points.psi(term.left, i) *
+                              network[static_cast<std::size_t>(term.right * chunk + i)];
+        }
+      }
+    }
+  }
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                         \
+  template void feature_rows(const JetSet&, const Mlp&, const BoxFeatures<T>&,            \
+                             const PointsInBox<T>&, const T*, std::int64_t, int, int, T*, \
+                             std::int64_t);                                               \
+  template void solution_jets(const JetSet&, const Mlp&, const BoxFeatures<T>&,           \
+                              const PointsInBox<T>&, const T*, int, T*);
+SHARDSOLVE_INSTANTIATE(float)
+SHARDSOLVE_INSTANTIATE(double)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::fbpinn

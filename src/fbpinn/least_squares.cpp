@@ -1,0 +1,376 @@
+// The public call: Gauss-Newton over linear problems, of which a linear residual needs one.
+
+#include "core/floating_point.hpp"
+#include "fbpinn/linear_step.hpp"
+#include "fbpinn/networks.hpp"
+#include "fbpinn/on_ranks.hpp"
+#include "fbpinn/pointwise_rows.hpp"
+#include "fbpinn/timer.hpp"
+
+#include <shardsolve/error.hpp>
+#include <shardsolve/fbpinn.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace shardsolve::fbpinn {
+namespace training {
+
+FactorCosts told(const sparse::FactorCost& dense, const sparse::FactorCost& band,
+                 const sparse::FactorCost& nested_dissection) {
+  const auto one = [](const sparse::FactorCost& cost) {
+    return FactorCosts::Cost{cost.flops, cost.peak_bytes, cost.largest_front};
+  };
+  return {one(dense), one(band), one(nested_dissection)};
+}
+
+std::vector<TermShape> shapes_of(const Problem& problem) {
+  std::vector<TermShape> shapes;
+  for (const Term& term : problem.terms()) {
+    shapes.push_back({static_cast<std::int64_t>(term.points.size()) / problem.boxes().axes(),
+                      term.residual.equations});
+  }
+  return shapes;
+}
+
+std::vector<double> all_points(const Problem& problem) {
+  std::vector<double> points;
+  for (const Term& term : problem.terms()) {
+    points.insert(points.end(), term.points.begin(), term.points.end());
+  }
+  return points;
+}
+
+void require_valid(const Problem& problem, const LeastSquaresOptions& options) {
+  const auto refuse = [](const std::string& message) {
+    throw Error(ErrorKind::invalid_argument, message);
+  };
+  const auto weights = static_cast<std::size_t>(problem.mlp().weights(problem.boxes().axes()) *
+                                                problem.boxes().count());
+  if (!options.hidden_weights.empty() && options.hidden_weights.size() != weights) {
+    refuse(
+        fmt::format("{} hidden weights given for {} boxes; {} are needed, or none for random "
+                    "ones",
+                    options.hidden_weights.size(), problem.boxes().count(), weights));
+  }
+  for (std::size_t i = 0; i < options.hidden_weights.size(); ++i) {
+    if (!std::isfinite(options.hidden_weights[i])) {
+      refuse(fmt::format("hidden weight {} is {}; finite ones are accepted", i,
+                         options.hidden_weights[i]));
+    }
+  }
+  if (!(options.rank_tolerance >= 0.0) || options.rank_tolerance >= 1.0) {
+    refuse(fmt::format("rank_tolerance = {} given; 0 to less than 1 is accepted",
+                       options.rank_tolerance));
+  }
+  if (options.most_iterations < 1) {
+    refuse(
+        fmt::format("most_iterations = {} given; at least 1 is accepted", options.most_iterations));
+  }
+  if (!(options.tolerance > 0.0) || options.tolerance >= 1.0) {
+    refuse(fmt::format("tolerance = {} given; numbers between 0 and 1 are accepted",
+                       options.tolerance));
+  }
+}
+
+/// Jets that look random, of the size of 1: a residual that is linear has the same derivatives
+/// there as at 0.
+std::vector<double> other_jets(std::size_t count) {
+  std::vector<double> jets(count);
+  std::uint64_t state = 0x853c49e6748fea9bU;
+  for (double& value : jets) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    value = static_cast<double>(state >> 11U) * 0x1p-52 - 1.0;
+  }
+  return jets;
+}
+
+bool are_nearly_equal(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = 0.0;
+  for (const double value : a) {
+    largest = std::max(largest, std::abs(value));
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!(std::abs(a[i] - b[i]) <= 1e-13 * largest)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+double sum_of_squares(const std::vector<double>& x) {
+  double sum = 0.0;
+  for (const double value : x) {
+    sum += value * value;
+  }
+  return sum;
+}
+
+class Training {
+ public:
+  Training(Mesh& mesh, const Problem& problem, const LeastSquaresOptions& options,
+           const RunOptions& run)
+      : problem_(problem),
+        options_(options),
+        each_(on_ranks(mesh, run, "least squares")),
+        workers_(mesh.ranks()),
+        result_{.problem = problem, .hidden_weights = options.hidden_weights} {
+    if (result_.hidden_weights.empty()) {
+      result_.hidden_weights = problem.mlp().random_weights(
+          problem.boxes().axes(), problem.boxes().count(), options.seed, options.hidden_scale);
+    }
+  }
+
+  Trained run() {
+    {
+      const Timer timer(result_.outcome.seconds);
+      train();
+    }
+    warn();
+    return std::move(result_);
+  }
+
+ private:
+  void train() {
+    make_geometry();
+    result_.last_layer.assign(static_cast<std::size_t>(problem_.boxes().count() * columns_of_box()),
+                              0.0);
+    std::vector<double> v(jets_count(), 0.0);
+    PointwiseRows rows = residual_at(v, true, false);
+    require_derivatives(rows.derivatives);
+    result_.losses.push_back(rows.loss());
+    result_.is_linear = is_linear(rows.derivatives);
+    result_.outcome.status = Status::not_converged;
+    for (int i = 0; i < options_.most_iterations; ++i) {
+      const LinearStep step = solve(rows);
+      if (!step.is_factored) {
+        result_.outcome.status = Status::not_positive_definite;
+        break;
+      }
+      if (result_.is_linear) {
+        result_.last_layer = step.change;
+        result_.losses.push_back(sum_of_squares(step.residual));
+        result_.outcome.status = Status::ok;
+        break;
+      }
+      // ||M change||^2
+      double moved = 0.0;
+      for (std::size_t k = 0; k < rows.residual.size(); ++k) {
+        moved += std::pow(rows.residual[k] + step.residual[k], 2);
+      }
+      const bool is_last = std::sqrt(moved) <= options_.tolerance * std::sqrt(rows.loss());
+      const bool has_moved = search(step.change, v, rows, moved);
+      if (is_last || !has_moved || has_settled()) {
+        result_.outcome.status =
+            is_last || has_moved || is_at_rounding() ? Status::ok : Status::not_converged;
+        break;
+      }
+      if (i + 1 < options_.most_iterations) {
+        rows = residual_at(v, true, false);
+      }
+    }
+    result_.loss = result_.losses.back();
+  }
+
+  std::int64_t columns_of_box() const { return problem_.fields() * problem_.mlp().features(); }
+
+  std::size_t jets_count() const {
+    return static_cast<std::size_t>(geometry_->points_count() * geometry_->jet_numbers());
+  }
+
+  void make_geometry() {
+    const Timer timer(result_.times.geometry);
+    geometry_.emplace(problem_.boxes(), problem_.jet_set(), problem_.fields(), all_points(problem_),
+                      shapes_of(problem_), each_);
+    result_.rows = geometry_->rows;
+    result_.columns = problem_.boxes().count() * columns_of_box();
+  }
+
+  PointwiseRows residual_at(const std::vector<double>& v, bool derivatives, bool accept_nonfinite) {
+    const Timer timer(result_.times.residual);
+    return pointwise_rows(problem_, *geometry_, v, derivatives, accept_nonfinite, each_);
+  }
+
+  void require_derivatives(const std::vector<double>& derivatives) const {
+    for (std::size_t term = 0; term < geometry_->segments.size(); ++term) {
+      const Segment& segment = geometry_->segments[term];
+      const auto begin = derivatives.begin() + segment.first_derivative;
+      const auto end = begin + segment.points * segment.equations * geometry_->jet_numbers();
+      if (std::all_of(begin, end, [](double value) { return value == 0.0; })) {
+        throw Error(ErrorKind::invalid_argument,
+                    fmt::format("the residual of term '{}' has the derivative 0 by u and all its "
+                                "derivatives, at every point: networks cannot make it smaller. "
+                                "Look for a factor that is 0, in the residual or the constraint",
+                                problem_.terms()[term].name));
+      }
+    }
+  }
+
+  bool is_linear(const std::vector<double>& derivatives) {
+    return are_nearly_equal(derivatives,
+                            residual_at(other_jets(jets_count()), true, true).derivatives);
+  }
+
+  LinearStep solve(const PointwiseRows& rows) {
+    LinearStep step =
+        linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, rows.derivatives,
+                    rows.residual, options_.rank_tolerance, each_, workers_);
+    result_.times.rows += step.rows_seconds;
+    result_.times.geometry += step.order_seconds;
+    result_.times.factor += step.factor_seconds;
+    result_.times.solve += step.solve_seconds;
+    result_.costs = told(step.dense, step.band, step.nested_dissection);
+    result_.certificate = step.certificate;
+    result_.condition = step.condition;
+    result_.shift = step.shift;
+    result_.refinements = step.refinements;
+    result_.rank.assign(step.rank.begin(), step.rank.end());
+    return step;
+  }
+
+  /// Goes along the change as far as makes the loss smaller: all the way, half of it, ... Whether
+  /// it has gone anywhere. `moved`: ||A change||^2.
+  bool search(const std::vector<double>& change, std::vector<double>& v, PointwiseRows& rows,
+              double moved) {
+    std::vector<double> along;
+    {
+      const Timer timer(result_.times.rows);
+      along = jets_of_networks(problem_.boxes(), problem_.mlp(), geometry_->set, problem_.fields(),
+                               geometry_->at, result_.hidden_weights, change, each_);
+    }
+    const double before = rows.loss();
+    constexpr int most_halvings = 12;
+    double share = 1.0;
+    for (int i = 0; i <= most_halvings; ++i, share /= 2) {
+      std::vector<double> trial(v.size());
+      for (std::size_t k = 0; k < v.size(); ++k) {
+        trial[k] = v[k] + share * along[k];
+      }
+      PointwiseRows at_trial = residual_at(trial, false, true);
+      const double loss = at_trial.loss();
+      // Armijo's condition: the loss falls at the rate 2 ||A change||^2 at first.
+      if (loss <= before - 1e-4 * 2 * share * moved) {
+        v = std::move(trial);
+        rows = std::move(at_trial);
+        for (std::size_t k = 0; k < change.size(); ++k) {
+          result_.last_layer[k] += share * change[k];
+        }
+        result_.losses.push_back(loss);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /// The last step has hardly made the loss smaller.
+  bool has_settled() const {
+    constexpr double share = 1e-4;
+    const std::vector<double>& losses = result_.losses;
+    return losses.back() >= (1.0 - share) * losses[losses.size() - 2];
+  }
+
+  /// So little is left of the residual that rounding decides whether a step makes it smaller.
+  bool is_at_rounding() const {
+    constexpr double share = 1e-8;
+    return std::sqrt(result_.losses.back()) <= share * std::sqrt(result_.losses.front());
+  }
+
+  void warn() {
+    const double per_column =
+        static_cast<double>(result_.rows) / static_cast<double>(result_.columns);
+    if (per_column < 3.0) {
+      result_.warnings.push_back(fmt::format(
+          "{} rows for {} columns, {:.1f} each: with fewer than 3 the error between the points is "
+          "often far larger than the loss says. Give more points or smaller networks",
+          result_.rows, result_.columns, per_column));
+    }
+    const std::int64_t short_boxes =
+        std::count_if(geometry_->lists.begin.begin() + 1, geometry_->lists.begin.end(),
+                      [before = std::int64_t{0}, this](std::int64_t end) mutable {
+                        const std::int64_t rows = end - before;
+                        before = end;
+                        return rows < columns_of_box();
+                      });
+    if (short_boxes > 0) {
+      result_.warnings.push_back(
+          fmt::format("{} of {} boxes have fewer rows than their {} columns: give more points "
+                      "there",
+                      short_boxes, problem_.boxes().count(), columns_of_box()));
+    }
+    if (result_.shift > 0.0) {
+      result_.warnings.push_back(
+          fmt::format("the Gram matrix is not positive definite to working precision; {:.1e} was "
+                      "added to its diagonal. Boxes that overlap less or a larger rank_tolerance "
+                      "make it better",
+                      result_.shift));
+    }
+  }
+
+  const Problem& problem_;
+  const LeastSquaresOptions& options_;
+  sparse::ForEach each_;
+  std::int64_t workers_;
+  Trained result_;
+  std::optional<TrainingGeometry> geometry_;
+};
+
+}  // namespace training
+
+std::int64_t Trained::kept() const {
+  return std::accumulate(rank.begin(), rank.end(), std::int64_t{0});
+}
+
+TrainingPlan plan_least_squares(const Problem& problem) {
+  const TrainingGeometry geometry(problem.boxes(), problem.jet_set(), problem.fields(),
+                                  training::all_points(problem), training::shapes_of(problem),
+                                  sparse::one_by_one);
+  const std::int64_t columns = problem.fields() * problem.mlp().features();
+  const sparse::BlockGraph graph = graph_of(
+      problem.boxes(), geometry.lists,
+      std::vector<std::int64_t>(static_cast<std::size_t>(problem.boxes().count()), columns));
+  TrainingPlan plan;
+  plan.boxes = problem.boxes().count();
+  plan.points = geometry.points_count();
+  plan.pairs = geometry.at.pairs.count();
+  plan.rows = geometry.rows;
+  plan.columns = plan.boxes * columns;
+  plan.feature_bytes = 8.0 * static_cast<double>(geometry.lists.slots() * columns);
+  plan.other_bytes =
+      8.0 * static_cast<double>(2 * plan.pairs + geometry.lists.slots() + geometry.derivatives +
+                                plan.points * (geometry.set.size() + geometry.jet_numbers()) +
+                                3 * plan.rows);
+  plan.costs = training::told(sparse::dense_cost(graph), sparse::band_cost(graph),
+                              sparse::cost_of(sparse::nested_dissection(graph)));
+  return plan;
+}
+
+std::string TrainingPlan::text() const {
+  const auto line = [](const char* name, const FactorCosts::Cost& cost) {
+    return fmt::format("  {:<18} {:9.2e} flops {:9.3f} GB  up to {} columns\n", name, cost.flops,
+                       cost.bytes * 1e-9, cost.largest);
+  };
+  return fmt::format(
+             "{} boxes, {} points, {} pairs ({:.1f} boxes a point)\n"
+             "{} rows, {} columns ({:.1f} rows a column)\n"
+             "features {:.3f} GB, other {:.3f} GB, {:.3f} GB in all\n"
+             "factorisation of the Gram matrix:\n",
+             boxes, points, pairs, static_cast<double>(pairs) / static_cast<double>(points), rows,
+             columns, static_cast<double>(rows) / static_cast<double>(columns),
+             feature_bytes * 1e-9, other_bytes * 1e-9, bytes() * 1e-9) +
+         line("nested dissection", costs.nested_dissection) + line("band", costs.band) +
+         line("dense", costs.dense) +
+         "nested dissection is taken: parts of it are independent, and it is never more than "
+         "dense\n";
+}
+
+Trained least_squares(Mesh& mesh, const Problem& problem, const LeastSquaresOptions& options,
+                      const RunOptions& run) {
+  const core::IeeeArithmetic ieee;
+  training::require_valid(problem, options);
+  return training::Training(mesh, problem, options, run).run();
+}
+
+}  // namespace shardsolve::fbpinn

@@ -1,0 +1,43 @@
+/// The change of all last layers that makes a linearised residual least.
+#pragma once
+
+#include "fbpinn/training_geometry.hpp"
+#include "sparse/elimination_tree.hpp"
+
+#include <shardsolve/fbpinn_boxes.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace shardsolve::fbpinn {
+
+/// minimise ||residual + M change||, where row (e, p) of M is the sum over fields f and derivatives
+/// d of derivatives[p][e][f][d] times the jets of window times unit at p, for each box around p.
+struct LinearStep {
+  std::vector<double> change;      ///< boxes x fields x Mlp::features()
+  std::vector<double> residual;    ///< -(residual + M change), by row
+  std::vector<std::int64_t> rank;  ///< columns kept of each box
+  double certificate = 0.0;        ///< as in Trained
+  double condition = 0.0;
+  double shift = 0.0;
+  int refinements = 0;
+  bool is_factored = false;  ///< else there is no change
+  sparse::FactorCost dense;
+  sparse::FactorCost band;
+  sparse::FactorCost nested_dissection;
+  double rows_seconds = 0.0;
+  double order_seconds = 0.0;
+  double factor_seconds = 0.0;
+  double solve_seconds = 0.0;
+};
+
+/// `hidden_weights`: Mlp::weights() numbers a box. `derivatives`: geometry.derivatives numbers.
+/// `residual`: geometry.rows numbers. The same bits whatever `each` and `workers` are.
+LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
+                       std::span<const double> hidden_weights, std::span<const double> derivatives,
+                       std::span<const double> residual, double rank_tolerance,
+                       const sparse::ForEach& each, std::int64_t workers);
+
+}  // namespace shardsolve::fbpinn

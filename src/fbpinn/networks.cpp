@@ -1,0 +1,108 @@
+#include "fbpinn/networks.hpp"
+
+#include "core/floating_point.hpp"
+#include "fbpinn/features.hpp"
+#include "fbpinn/on_ranks.hpp"
+#include "fbpinn/windows.hpp"
+
+#include <shardsolve/error.hpp>
+#include <shardsolve/fbpinn.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardsolve::fbpinn {
+
+PointsInBoxes points_in_boxes(const Boxes& boxes, const JetSet& set, const double* points,
+                              std::int64_t count, std::int64_t first_number,
+                              const sparse::ForEach& each) {
+  PointsInBoxes at{points, find_pairs(boxes, points, count, first_number), {}};
+  at.inverse_sums.resize(static_cast<std::size_t>(boxes.levels() * count * set.size()));
+  each_piece_of_points(count, each, [&](std::int64_t first, std::int64_t last) {
+    inverse_window_sums(boxes, set, at.pairs, points, first, last, at.inverse_sums.data());
+  });
+  return at;
+}
+
+std::vector<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const JetSet& set,
+                                     int fields, const PointsInBoxes& at,
+                                     const std::vector<double>& hidden_weights,
+                                     const std::vector<double>& last_layer,
+                                     const sparse::ForEach& each) {
+  const std::int64_t size = std::int64_t{fields} * set.size();
+  const std::int64_t of_box = fields * mlp.features();
+  const std::int64_t of_level = at.pairs.points * set.size();
+  std::vector<double> of_pairs(static_cast<std::size_t>(at.pairs.count() * size));
+  each(boxes.count(), [&](std::int64_t box) {
+    const auto which = at.pairs.points_of(box);
+    if (which.empty()) {
+      return;
+    }
+    solution_jets(
+        set, mlp,
+        BoxFeatures<double>{boxes.center(box), boxes.half_width(box),
+                            hidden_weights.data() + box * mlp.weights(boxes.axes())},
+        PointsInBox<double>{at.points, at.inverse_sums.data() + boxes.level(box) * of_level,
+                            which.data(), static_cast<std::int64_t>(which.size())},
+        last_layer.data() + box * of_box, fields,
+        of_pairs.data() + at.pairs.box_begin[static_cast<std::size_t>(box)] * size);
+  });
+  std::vector<double> jets(static_cast<std::size_t>(at.pairs.points * size), 0.0);
+  each_piece_of_points(at.pairs.points, each, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t p = first; p < last; ++p) {
+      for (const std::int32_t pair : at.pairs.pairs_of(p)) {
+        const double* const from = of_pairs.data() + pair * size;
+        double* const to = jets.data() + p * size;
+        for (std::int64_t d = 0; d < size; ++d) {
+          to[d] += from[d];
+        }
+      }
+    }
+  });
+  return jets;
+}
+
+std::vector<double> Trained::evaluate_jets(Mesh& mesh, const JetSet& set,
+                                           std::span<const double> points,
+                                           std::int64_t chunk) const {
+  const Boxes& boxes = problem.boxes();
+  const auto axes = static_cast<std::size_t>(boxes.axes());
+  if (points.size() % axes != 0 || chunk < 1 || set.axes() != boxes.axes()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} coordinates, derivatives in {} axes and chunks of {} points given; "
+                            "{} coordinates a point, as many axes and at least 1 are accepted",
+                            points.size(), set.axes(), chunk, axes));
+  }
+  const core::IeeeArithmetic ieee;
+  const RunOptions run;
+  const sparse::ForEach each = on_ranks(mesh, run, "evaluate");
+  const auto count = static_cast<std::int64_t>(points.size() / axes);
+  const std::int64_t size = std::int64_t{problem.fields()} * set.size();
+  std::vector<double> result(static_cast<std::size_t>(count * size));
+  for (std::int64_t first = 0; first < count; first += chunk) {
+    const std::int64_t part = std::min(chunk, count - first);
+    const double* const from = points.data() + first * boxes.axes();
+    const PointsInBoxes at = points_in_boxes(boxes, set, from, part, first, each);
+    const std::vector<double> v = jets_of_networks(boxes, problem.mlp(), set, problem.fields(), at,
+                                                   hidden_weights, last_layer, each);
+    double* const to = result.data() + first * size;
+    if (!problem.constraint()) {
+      std::copy(v.begin(), v.end(), to);
+      continue;
+    }
+    each_piece_of_points(part, each, [&](std::int64_t begin, std::int64_t end) {
+      problem.constraint()({&set, problem.fields(), end - begin, from + begin * boxes.axes(),
+                            v.data() + begin * size},
+                           to + begin * size, nullptr);
+    });
+  }
+  return result;
+}
+
+std::vector<double> Trained::evaluate(Mesh& mesh, std::span<const double> points,
+                                      std::int64_t chunk) const {
+  return evaluate_jets(mesh, JetSet(problem.boxes().axes()), points, chunk);
+}
+
+}  // namespace shardsolve::fbpinn

@@ -1,0 +1,161 @@
+#include "fbpinn/pointwise_rows.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+namespace shardsolve::fbpinn {
+namespace pointwise {
+
+[[noreturn]] void refuse_nonfinite(const Term& term, const TrainingGeometry& geometry,
+                                   const Segment& segment, std::int64_t point) {
+  const int axes = geometry.set.axes();
+  const auto pair = geometry.at.pairs.pairs_of(point).front();
+  throw Error(
+      ErrorKind::invalid_argument,
+      fmt::format("the residual of term '{}' or a derivative of it is not finite at its point {} "
+                  "at ({}), in box {}: look for a division by 0 or a root there, or leave the "
+                  "point out",
+                  term.name, point - segment.first_point,
+                  fmt::join(std::span(geometry.points.data() + point * axes,
+                                      static_cast<std::size_t>(axes)),
+                            ", "),
+                  geometry.at.pairs.box[static_cast<std::size_t>(pair)]));
+}
+
+/// a_v[left] = sum over the terms of a_u[result] times the jet of du/dv [right]: in place.
+void differentiate_constraint(const JetSet& set, const double* slopes, double* a) {
+  double result[most_derivatives] = {};
+  for (const JetSet::Term& term : set.terms()) {
+    result[term.left] += term.weight * a[term.result] * slopes[term.right];
+  }
+  std::copy_n(result, set.size(), a);
+}
+
+/// The points [first, last) of a segment.
+class PointwisePiece {
+ public:
+  PointwisePiece(const Problem& problem, const TrainingGeometry& geometry, std::size_t term,
+                 std::int64_t first, std::int64_t last)
+      : problem_(problem),
+        geometry_(geometry),
+        term_(problem.terms()[term]),
+        segment_(geometry.segments[term]),
+        scale_(term_.weight / std::sqrt(static_cast<double>(segment_.points))),
+        first_(first),
+        count_(last - first),
+        jet_numbers_(geometry.jet_numbers()) {}
+
+  /// Returns the first point at which something is not finite; -1 if all is.
+  std::int64_t compute(const std::vector<double>& v, bool derivatives, PointwiseRows& rows) const {
+    const int equations = segment_.equations;
+    const std::int64_t first_point = segment_.first_point + first_;
+    PointBatch batch{&geometry_.set, problem_.fields(), count_,
+                     geometry_.points.data() + first_point * geometry_.set.axes(),
+                     v.data() + first_point * jet_numbers_};
+    std::vector<double> u;
+    std::vector<double> slopes;
+    if (problem_.constraint()) {
+      u.resize(static_cast<std::size_t>(count_ * jet_numbers_));
+      slopes.resize(derivatives ? u.size() : 0);
+      problem_.constraint()(batch, u.data(), derivatives ? slopes.data() : nullptr);
+      batch.jets = u.data();
+    }
+    std::vector<double> r(static_cast<std::size_t>(count_ * equations));
+    double* const a = derivatives ? rows.derivatives.data() + segment_.first_derivative +
+                                        first_ * equations * jet_numbers_
+                                  : nullptr;
+    if (derivatives) {
+      term_.residual.linearise(batch, r.data(), a);
+    } else {
+      term_.residual.evaluate(batch, r.data());
+    }
+    std::int64_t nonfinite = -1;
+    for (std::int64_t p = 0; p < count_; ++p) {
+      for (int e = 0; e < equations; ++e) {
+        const std::int64_t local = p * equations + e;
+        const double target =
+            term_.targets.empty()
+                ? 0.0
+                : term_.targets[static_cast<std::size_t>(first_ * equations + local)];
+        const double value = scale_ * (r[static_cast<std::size_t>(local)] - target);
+        rows.residual[static_cast<std::size_t>(segment_.first_row + e * segment_.points + first_ +
+                                               p)] = value;
+        bool is_finite = std::isfinite(value);
+        if (derivatives) {
+          is_finite = is_finite && finish_derivatives(p, a + local * jet_numbers_, slopes);
+        }
+        if (!is_finite && nonfinite < 0) {
+          nonfinite = first_point + p;
+        }
+      }
+    }
+    return nonfinite;
+  }
+
+ private:
+  /// By the jets of v, and scaled. Whether all are finite.
+  bool finish_derivatives(std::int64_t p, double* a, const std::vector<double>& slopes) const {
+    const int size = geometry_.set.size();
+    for (int f = 0; f < problem_.fields() && !slopes.empty(); ++f) {
+      differentiate_constraint(geometry_.set, slopes.data() + (p * problem_.fields() + f) * size,
+                               a + f * size);
+    }
+    bool is_finite = true;
+    for (std::int64_t d = 0; d < jet_numbers_; ++d) {
+      a[d] *= scale_;
+      is_finite = is_finite && std::isfinite(a[d]);
+    }
+    return is_finite;
+  }
+
+  const Problem& problem_;
+  const TrainingGeometry& geometry_;
+  const Term& term_;
+  const Segment& segment_;
+  double scale_;  // of the rows
+  std::int64_t first_;
+  std::int64_t count_;
+  std::int64_t jet_numbers_;
+};
+
+}  // namespace pointwise
+
+double PointwiseRows::loss() const {
+  double sum = 0.0;
+  for (const double r : residual) {
+    sum += r * r;
+  }
+  return sum;
+}
+
+PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geometry,
+                             const std::vector<double>& v, bool derivatives, bool accept_nonfinite,
+                             const sparse::ForEach& each) {
+  PointwiseRows rows;
+  rows.residual.resize(static_cast<std::size_t>(geometry.rows));
+  rows.derivatives.resize(derivatives ? static_cast<std::size_t>(geometry.derivatives) : 0);
+  for (std::size_t term = 0; term < geometry.segments.size(); ++term) {
+    const Segment& segment = geometry.segments[term];
+    std::vector<std::int64_t> nonfinite(
+        static_cast<std::size_t>(segment.points / points_at_a_time) + 1, -1);
+    each_piece_of_points(segment.points, each, [&](std::int64_t first, std::int64_t last) {
+      nonfinite[static_cast<std::size_t>(first / points_at_a_time)] =
+          pointwise::PointwisePiece(problem, geometry, term, first, last)
+              .compute(v, derivatives, rows);
+    });
+    const auto found = std::find_if(nonfinite.begin(), nonfinite.end(),
+                                    [](std::int64_t point) { return point >= 0; });
+    if (found != nonfinite.end() && !accept_nonfinite) {
+      pointwise::refuse_nonfinite(problem.terms()[term], geometry, segment, *found);
+    }
+  }
+  return rows;
+}
+
+}  // namespace shardsolve::fbpinn

@@ -1,0 +1,27 @@
+/// What a problem's functions say at given jets.
+#pragma once
+
+#include "fbpinn/training_geometry.hpp"
+
+#include <shardsolve/fbpinn.hpp>
+
+#include <vector>
+
+namespace shardsolve::fbpinn {
+
+/// Residuals and their derivatives by the jets of the networks' sum, both multiplied by their
+/// term's weight / sqrt(points).
+struct PointwiseRows {
+  std::vector<double> residual;     ///< by row
+  std::vector<double> derivatives;  ///< by segment, point, equation, field, derivative
+
+  double loss() const;
+};
+
+/// `v`: jets of the sum at all points. Derivatives are left out unless asked for. Throws
+/// Error(invalid_argument) if a residual or derivative is not finite, unless `accept_nonfinite`.
+PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geometry,
+                             const std::vector<double>& v, bool derivatives, bool accept_nonfinite,
+                             const sparse::ForEach& each);
+
+}  // namespace shardsolve::fbpinn

@@ -1,0 +1,43 @@
+/// capture.json: what a captured solve was asked for, what became of it, and which files there are.
+#pragma once
+
+#include <shardsolve/krylov_files.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsolve::krylov::files {
+
+inline constexpr const char* index_name = "capture.json";
+inline constexpr const char* matrix_name = "A.npz";
+inline constexpr const char* rhs_name = "b.npy";
+inline constexpr const char* guess_name = "x0.npy";
+inline constexpr const char* log_name = "log.jsonl";
+
+/// A file of a capture.
+struct CapturedFile {
+  std::string name;
+  std::int64_t bytes = 0;
+  std::uint32_t checksum = 0;  ///< as zlib.crc32
+};
+
+struct CaptureIndex {
+  std::string version;  ///< of shardsolve that wrote it
+  Request request;
+  Result result;  ///< without records
+  std::vector<CapturedFile> files;
+};
+
+std::string index_text(const CaptureIndex& index);
+
+/// Reads the index of a capture and checks that its files are whole. Throws Error: io if it cannot
+/// be read; invalid_argument, naming the file, if it is no capture or damaged; unsupported if
+/// another version has written it in another format.
+CaptureIndex read_capture_index(const std::string& directory);
+
+/// A file whose bytes have been written, as they lie there.
+CapturedFile captured_file(const std::string& path, std::string name);
+
+}  // namespace shardsolve::krylov::files

@@ -1,0 +1,47 @@
+// Preconditioners by name.
+
+#include "core/each_dtype.hpp"
+
+#include <shardsolve/krylov_files.hpp>
+
+namespace shardsolve::krylov {
+
+std::string_view name(Recipe::Kind kind) {
+  switch (kind) {
+    case Recipe::Kind::none:
+      return "none";
+    case Recipe::Kind::jacobi:
+      return "jacobi";
+    case Recipe::Kind::block_jacobi:
+      return "block-jacobi";
+    case Recipe::Kind::incomplete_cholesky:
+      return "ic0";
+    case Recipe::Kind::incomplete_lu:
+      return "ilu0";
+  }
+  return "unknown";
+}
+
+template <Scalar T>
+std::optional<Operator<T>> make_preconditioner(const Recipe& recipe, const CsrMatrix<T>& a) {
+  switch (recipe.kind) {
+    case Recipe::Kind::none:
+      return std::nullopt;
+    case Recipe::Kind::jacobi:
+      return Operator<T>::jacobi(a);
+    case Recipe::Kind::block_jacobi:
+      return Operator<T>::block_jacobi(recipe.blocks, a);
+    case Recipe::Kind::incomplete_cholesky:
+      return Operator<T>::incomplete_cholesky(recipe.blocks, a);
+    case Recipe::Kind::incomplete_lu:
+      return Operator<T>::incomplete_lu(recipe.blocks, a);
+  }
+  return std::nullopt;
+}
+
+#define SHARDSOLVE_INSTANTIATE(T) \
+  template std::optional<Operator<T>> make_preconditioner(const Recipe&, const CsrMatrix<T>&);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::krylov

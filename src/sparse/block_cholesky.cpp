@@ -1,0 +1,480 @@
+#include "sparse/block_cholesky.hpp"
+
+#include "core/each_dtype.hpp"
+#include "runtime/host/blas.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace shardsolve::sparse {
+namespace fronts {
+
+using runtime::Op;
+using runtime::Side;
+using runtime::Triangle;
+template <Scalar T>
+using Blas = runtime::host::blas::Blas<T>;
+
+/// Columns that are factored together, and rows of a piece of an update. Not chosen by the number
+/// of workers, which the bits would then depend on.
+constexpr std::int64_t panel_columns = 256;
+constexpr std::int64_t piece = 512;
+/// Work below this is done where it is: to hand it to others takes about as long.
+constexpr double least_shared_flops = 2e7;
+
+std::int64_t pieces_of(std::int64_t rows) { return (rows + piece - 1) / piece; }
+
+const ForEach& shared_if_worth(const ForEach& each, double flops) {
+  static const ForEach alone = one_by_one;
+  return flops < least_shared_flops ? alone : each;
+}
+
+/// Calls work(first row, rows, first column, columns) for all pieces of the lower triangle of a
+/// square of so many rows, or of the rows below it too.
+template <class Work>
+void each_lower_piece(std::int64_t columns, std::int64_t rows, const ForEach& each, double flops,
+                      const Work& work) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> list;
+  for (std::int64_t column = 0; column < pieces_of(columns); ++column) {
+    for (std::int64_t row = column; row < pieces_of(rows); ++row) {
+      list.emplace_back(row * piece, column * piece);
+    }
+  }
+  shared_if_worth(each, flops)(static_cast<std::int64_t>(list.size()), [&](std::int64_t i) {
+    const auto [row, column] = list[static_cast<std::size_t>(i)];
+    work(row, std::min(piece, rows - row), column, std::min(piece, columns - column));
+  });
+}
+
+}  // namespace fronts
+
+void one_by_one(std::int64_t count, const std::function<void(std::int64_t)>& work) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    work(i);
+  }
+}
+
+template <Scalar T>
+BlockCholesky<T>::BlockCholesky(const BlockGraph& graph, EliminationTree tree)
+    : tree_(std::move(tree)), sizes_(graph.sizes), offsets_(graph.offsets()) {
+  for (std::int64_t block = 0; block < graph.count(); ++block) {
+    const auto others = graph.neighbours_of(block);
+    neighbours_.emplace_back(others.begin(), others.end());
+  }
+  fronts_.resize(tree_.nodes.size());
+  for (std::size_t n = 0; n < fronts_.size(); ++n) {
+    const auto node = static_cast<std::int32_t>(n);
+    std::vector<std::int64_t>& begin = fronts_[n].block_begin;
+    begin.push_back(0);
+    const auto blocks =
+        static_cast<std::int64_t>(shape(node).blocks.size() + shape(node).border.size());
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      begin.push_back(begin.back() + graph.size(block_at(node, i)));
+    }
+  }
+  // Both lists are in the order of elimination: one walk finds all.
+  for (std::size_t n = 0; n < fronts_.size(); ++n) {
+    const std::int32_t parent = tree_.nodes[n].parent;
+    if (parent < 0) {
+      continue;
+    }
+    std::int64_t at = 0;
+    for (const std::int32_t block : tree_.nodes[n].border) {
+      while (block_at(parent, at) != block) {
+        ++at;
+      }
+      fronts_[n].parent_place.push_back(at);
+    }
+  }
+}
+
+template <Scalar T>
+std::int32_t BlockCholesky<T>::block_at(std::int32_t node, std::int64_t index) const {
+  const FrontNode& of = shape(node);
+  const auto own = static_cast<std::int64_t>(of.blocks.size());
+  return index < own ? of.blocks[static_cast<std::size_t>(index)]
+                     : of.border[static_cast<std::size_t>(index - own)];
+}
+
+template <Scalar T>
+auto BlockCholesky<T>::zeros(std::int64_t count) -> std::unique_ptr<T[], Free> {
+  auto* const memory = static_cast<T*>(
+      std::calloc(static_cast<std::size_t>(std::max<std::int64_t>(count, 1)), sizeof(T)));
+  if (memory == nullptr) {
+    throw Error(ErrorKind::out_of_memory,
+                fmt::format("a front of a block Cholesky factorisation needs {} bytes that the "
+                            "system does not have; use fewer or smaller blocks",
+                            count * static_cast<std::int64_t>(sizeof(T))));
+  }
+  return std::unique_ptr<T[], Free>(memory);
+}
+
+template <Scalar T>
+auto BlockCholesky<T>::make_schedule(std::int64_t workers) const -> Schedule {
+  const auto count = static_cast<std::int32_t>(tree_.nodes.size());
+  Schedule schedule;
+  // Subtrees are the nodes [first, node]: children come before parents without gaps.
+  std::vector<double> flops(tree_.nodes.size());
+  std::vector<std::int32_t> first(tree_.nodes.size());
+  std::vector<std::int32_t> roots;
+  double total = 0.0;
+  for (std::int32_t node = 0; node < count; ++node) {
+    flops[static_cast<std::size_t>(node)] = shape(node).flops();
+    first[static_cast<std::size_t>(node)] = node;
+    total += shape(node).flops();
+    for (const std::int32_t child : shape(node).children) {
+      flops[static_cast<std::size_t>(node)] += flops[static_cast<std::size_t>(child)];
+      first[static_cast<std::size_t>(node)] =
+          std::min(first[static_cast<std::size_t>(node)], first[static_cast<std::size_t>(child)]);
+    }
+    if (shape(node).parent < 0) {
+      roots.push_back(node);
+    }
+  }
+  if (workers > 1) {
+    const double largest = total / (4.0 * static_cast<double>(workers));
+    for (std::size_t i = 0; i < roots.size();) {
+      const std::int32_t node = roots[i];
+      if (flops[static_cast<std::size_t>(node)] > largest) {
+        schedule.shared.push_back(node);
+        roots.erase(roots.begin() + static_cast<std::ptrdiff_t>(i));
+        roots.insert(roots.end(), shape(node).children.begin(), shape(node).children.end());
+      } else {
+        ++i;
+      }
+    }
+  }
+  std::sort(schedule.shared.begin(), schedule.shared.end());
+  // The largest first, so that the last ones to begin are small.
+  std::stable_sort(roots.begin(), roots.end(), [&](std::int32_t a, std::int32_t b) {
+    return flops[static_cast<std::size_t>(a)] > flops[static_cast<std::size_t>(b)];
+  });
+  for (const std::int32_t root : roots) {
+    std::vector<std::int32_t>& nodes = schedule.alone.emplace_back();
+    for (std::int32_t node = first[static_cast<std::size_t>(root)]; node <= root; ++node) {
+      nodes.push_back(node);
+    }
+  }
+  return schedule;
+}
+
+/// One block column of a front: what the matrix has there, and what the children leave.
+template <Scalar T>
+void BlockCholesky<T>::assemble_columns(std::int32_t node, std::int64_t index,
+                                        const AddBlock& add) {
+  const FrontNode& of = shape(node);
+  const std::vector<std::int64_t>& begin = front(node).block_begin;
+  const auto own_blocks = static_cast<std::int64_t>(of.blocks.size());
+  const bool is_own = index < own_blocks;
+  const auto at = static_cast<std::size_t>(index);
+  const std::int64_t columns = begin[at + 1] - begin[at];
+  // The part of the front that the column's rows, from itself on, lie in.
+  const MatrixView<T> lower =
+      is_own ? panel(node).block(begin[at], begin[at], of.front() - begin[at], columns)
+             : rest(node).block(begin[at] - of.own, begin[at] - of.own, of.front() - begin[at],
+                                columns);
+  if (is_own) {
+    const std::int32_t block = block_at(node, index);
+    add(block, block, lower.block(0, 0, columns, columns));
+    const auto& others = neighbours_[static_cast<std::size_t>(block)];
+    const auto blocks = own_blocks + static_cast<std::int64_t>(of.border.size());
+    for (std::int64_t row = index + 1; row < blocks; ++row) {
+      const std::int32_t other = block_at(node, row);
+      if (std::binary_search(others.begin(), others.end(), other)) {
+        const std::int64_t place = begin[static_cast<std::size_t>(row)];
+        const std::int64_t rows = begin[static_cast<std::size_t>(row) + 1] - place;
+        add(other, block, lower.block(place - begin[at], 0, rows, columns));
+      }
+    }
+  }
+  for (const std::int32_t child : of.children) {
+    const Front& below = front(child);
+    const auto& places = below.parent_place;
+    const auto found = std::lower_bound(places.begin(), places.end(), index);
+    if (found == places.end() || *found != index) {
+      continue;
+    }
+    const auto own_of_child = static_cast<std::size_t>(shape(child).blocks.size());
+    const auto first_column = static_cast<std::size_t>(found - places.begin());
+    const MatrixView<T> from = rest(child);
+    const std::int64_t outer_begin = shape(child).own;
+    const std::int64_t from_column = below.block_begin[own_of_child + first_column] - outer_begin;
+    for (std::size_t row = first_column; row < places.size(); ++row) {
+      const std::int64_t from_row = below.block_begin[own_of_child + row] - outer_begin;
+      const std::int64_t rows = below.block_begin[own_of_child + row + 1] - outer_begin - from_row;
+      const std::int64_t to_row = begin[static_cast<std::size_t>(places[row])] - begin[at];
+      for (std::int64_t j = 0; j < columns; ++j) {
+        const T* const source = from.data() + from_row + (from_column + j) * from.stride();
+        T* const target = lower.data() + to_row + j * lower.stride();
+        for (std::int64_t i = row == first_column ? j : 0; i < rows; ++i) {
+          target[i] += source[i];
+        }
+      }
+    }
+  }
+}
+
+/// L11 of the own columns, L21 = A21 L11^-H, and rest -= L21 L21^H.
+template <Scalar T>
+void BlockCholesky<T>::factor_columns(std::int32_t node, const ForEach& each) {
+  using fronts::Blas;
+  using fronts::Op;
+  using fronts::Side;
+  using fronts::Triangle;
+  const FrontNode& of = shape(node);
+  const MatrixView<T> a = panel(node);
+  for (std::int64_t begin = 0; begin < of.own; begin += fronts::panel_columns) {
+    const std::int64_t width = std::min(fronts::panel_columns, of.own - begin);
+    const std::int64_t end = begin + width;
+    const MatrixView<T> a11 = a.block(begin, begin, width, width);
+    if (const std::int64_t info = Blas<T>::potrf(Triangle::lower, a11); info != 0) {
+      front(node).failed_column = begin + info - 1;
+      return;
+    }
+    // l21 = a21 l11^-H
+    const std::int64_t below = of.front() - end;
+    const auto flops = static_cast<double>(below * width);
+    fronts::shared_if_worth(each, flops * static_cast<double>(width))(
+        fronts::pieces_of(below), [&](std::int64_t i) {
+          const std::int64_t row = end + i * fronts::piece;
+          Blas<T>::trsm(Side::right, Triangle::lower, Op::conjugate_transpose, a11,
+                        a.block(row, begin, std::min(fronts::piece, of.front() - row), width));
+        });
+    // a22 -= l21 l21^H, for the own columns that are left
+    const MatrixView<T> l21 = a.block(end, begin, below, width);
+    const MatrixView<T> a22 = a.block(end, end, below, of.own - end);
+    fronts::each_lower_piece(
+        of.own - end, below, each, flops * static_cast<double>(of.own - end),
+        [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+          const MatrixView<T> right = l21.block(column, 0, columns, width);
+          if (row == column) {
+            Blas<T>::herk(Triangle::lower, Op::none, -1, right, 1,
+                          a22.block(row, column, columns, columns));
+            row += columns;
+            rows -= columns;
+          }
+          if (rows > 0) {
+            Blas<T>::gemm(Op::none, Op::conjugate_transpose, T{-1}, l21.block(row, 0, rows, width),
+                          right, T{1}, a22.block(row, column, rows, columns));
+          }
+        });
+  }
+  if (of.own == 0 || of.outer == 0) {
+    return;
+  }
+  const MatrixView<T> l21 = a.block(of.own, 0, of.outer, of.own);
+  const MatrixView<T> c = rest(node);
+  fronts::each_lower_piece(
+      of.outer, of.outer, each, static_cast<double>(of.outer * of.outer * of.own),
+      [&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+        if (row == column) {
+          Blas<T>::herk(Triangle::lower, Op::none, -1, l21.block(row, 0, rows, of.own), 1,
+                        c.block(row, column, rows, columns));
+        } else {
+          Blas<T>::gemm(Op::none, Op::conjugate_transpose, T{-1}, l21.block(row, 0, rows, of.own),
+                        l21.block(column, 0, columns, of.own), T{1},
+                        c.block(row, column, rows, columns));
+        }
+      });
+}
+
+/// False if a pivot was not positive.
+template <Scalar T>
+bool BlockCholesky<T>::eliminate(std::int32_t node, const AddBlock& add, const ForEach& each) {
+  const FrontNode& of = shape(node);
+  front(node).panel = zeros(of.front() * of.own);
+  front(node).rest = zeros(of.outer * of.outer);
+  const auto blocks = static_cast<std::int64_t>(of.blocks.size() + of.border.size());
+  each(blocks, [&](std::int64_t index) { assemble_columns(node, index, add); });
+  for (const std::int32_t child : of.children) {
+    front(child).rest.reset();
+  }
+  factor_columns(node, each);
+  return front(node).failed_column < 0;
+}
+
+template <Scalar T>
+std::optional<BlockPivot> BlockCholesky<T>::failure() const {
+  for (std::size_t n = 0; n < fronts_.size(); ++n) {
+    const std::int64_t column = fronts_[n].failed_column;
+    if (column >= 0) {
+      const auto& begin = fronts_[n].block_begin;
+      const auto behind = std::upper_bound(begin.begin(), begin.end(), column);
+      const auto index = static_cast<std::size_t>(behind - begin.begin() - 1);
+      return BlockPivot{tree_.nodes[n].blocks[index], column - begin[index]};
+    }
+  }
+  return std::nullopt;
+}
+
+template <Scalar T>
+std::optional<BlockPivot> BlockCholesky<T>::factor(const AddBlock& add, const ForEach& each,
+                                                   std::int64_t workers) {
+  runtime::host::blas::use_one_thread();
+  for (Front& one : fronts_) {
+    one.panel.reset();
+    one.rest.reset();
+    one.failed_column = -1;
+  }
+  schedule_ = make_schedule(workers);
+  each(static_cast<std::int64_t>(schedule_.alone.size()), [&](std::int64_t i) {
+    for (const std::int32_t node : schedule_.alone[static_cast<std::size_t>(i)]) {
+      if (!eliminate(node, add, one_by_one)) {
+        return;
+      }
+    }
+  });
+  if (auto pivot = failure()) {
+    return pivot;
+  }
+  for (const std::int32_t node : schedule_.shared) {
+    if (!eliminate(node, add, each)) {
+      return failure();
+    }
+  }
+  return std::nullopt;
+}
+
+/// The own part of b := L11^-1 (b + what the children leave); the border's share for the parent.
+template <Scalar T>
+void BlockCholesky<T>::substitute_forward(std::int32_t node, MatrixView<T> b,
+                                          std::vector<std::vector<T>>& borders) const {
+  using namespace fronts;
+  const FrontNode& of = shape(node);
+  const auto& begin = front(node).block_begin;
+  const std::int64_t k = b.columns();
+  std::vector<T> local(static_cast<std::size_t>(of.front() * k), T{});
+  const MatrixView<T> x(local.data(), of.front(), k);
+  for (std::size_t i = 0; i < of.blocks.size(); ++i) {
+    const std::int64_t from = offsets_[static_cast<std::size_t>(of.blocks[i])];
+    for (std::int64_t j = 0; j < k; ++j) {
+      std::copy_n(&b(from, j), begin[i + 1] - begin[i], &x(begin[i], j));
+    }
+  }
+  for (const std::int32_t child : of.children) {
+    const auto own = static_cast<std::size_t>(shape(child).blocks.size());
+    const auto& child_begin = front(child).block_begin;
+    const std::vector<T>& border = borders[static_cast<std::size_t>(child)];
+    const MatrixView<const T> from(border.data(), shape(child).outer, k);
+    for (std::size_t i = 0; i < front(child).parent_place.size(); ++i) {
+      const std::int64_t rows = child_begin[own + i + 1] - child_begin[own + i];
+      const std::int64_t row = child_begin[own + i] - shape(child).own;
+      const std::int64_t to = begin[static_cast<std::size_t>(front(child).parent_place[i])];
+      for (std::int64_t j = 0; j < k; ++j) {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          x(to + r, j) += from(row + r, j);
+        }
+      }
+    }
+    borders[static_cast<std::size_t>(child)] = {};
+  }
+  if (of.own > 0) {
+    const MatrixView<T> a = panel(node);
+    const MatrixView<T> own = x.block(0, 0, of.own, k);
+    Blas<T>::trsm(Side::left, Triangle::lower, Op::none, a.block(0, 0, of.own, of.own), own);
+    if (of.outer > 0) {
+      Blas<T>::gemm(Op::none, Op::none, T{-1}, a.block(of.own, 0, of.outer, of.own), own, T{1},
+                    x.block(of.own, 0, of.outer, k));
+    }
+  }
+  std::vector<T>& border = borders[static_cast<std::size_t>(node)];
+  border.resize(static_cast<std::size_t>(of.outer * k));
+  for (std::int64_t j = 0; j < k; ++j) {
+    std::copy_n(x.data() + of.own + j * of.front(), of.outer, border.data() + j * of.outer);
+  }
+  for (std::size_t i = 0; i < of.blocks.size(); ++i) {
+    const std::int64_t to = offsets_[static_cast<std::size_t>(of.blocks[i])];
+    for (std::int64_t j = 0; j < k; ++j) {
+      std::copy_n(&x(begin[i], j), begin[i + 1] - begin[i], &b(to, j));
+    }
+  }
+}
+
+/// The own part of b := L11^-H (b - L21^H times the border's part, which is final).
+template <Scalar T>
+void BlockCholesky<T>::substitute_back(std::int32_t node, MatrixView<T> b) const {
+  using namespace fronts;
+  const FrontNode& of = shape(node);
+  if (of.own == 0) {
+    return;
+  }
+  const auto& begin = front(node).block_begin;
+  const std::int64_t k = b.columns();
+  const auto blocks = static_cast<std::int64_t>(begin.size()) - 1;
+  std::vector<T> local(static_cast<std::size_t>(of.front() * k), T{});
+  const MatrixView<T> x(local.data(), of.front(), k);
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    const std::int64_t from = offsets_[static_cast<std::size_t>(block_at(node, i))];
+    const std::int64_t place = begin[static_cast<std::size_t>(i)];
+    for (std::int64_t j = 0; j < k; ++j) {
+      std::copy_n(b.data() + from + j * b.stride(), begin[static_cast<std::size_t>(i) + 1] - place,
+                  x.data() + place + j * x.stride());
+    }
+  }
+  const MatrixView<T> a = panel(node);
+  const MatrixView<T> own = x.block(0, 0, of.own, k);
+  if (of.outer > 0) {
+    Blas<T>::gemm(Op::conjugate_transpose, Op::none, T{-1}, a.block(of.own, 0, of.outer, of.own),
+                  x.block(of.own, 0, of.outer, k), T{1}, own);
+  }
+  Blas<T>::trsm(Side::left, Triangle::lower, Op::conjugate_transpose, a.block(0, 0, of.own, of.own),
+                own);
+  for (std::size_t i = 0; i < of.blocks.size(); ++i) {
+    const std::int64_t to = offsets_[static_cast<std::size_t>(of.blocks[i])];
+    for (std::int64_t j = 0; j < k; ++j) {
+      std::copy_n(&x(begin[i], j), begin[i + 1] - begin[i], &b(to, j));
+    }
+  }
+}
+
+template <Scalar T>
+void BlockCholesky<T>::solve(MatrixView<T> b, const ForEach& each) const {
+  std::vector<std::vector<T>> borders(fronts_.size());
+  const auto pieces = static_cast<std::int64_t>(schedule_.alone.size());
+  each(pieces, [&](std::int64_t i) {
+    for (const std::int32_t node : schedule_.alone[static_cast<std::size_t>(i)]) {
+      substitute_forward(node, b, borders);
+    }
+  });
+  for (const std::int32_t node : schedule_.shared) {
+    substitute_forward(node, b, borders);
+  }
+  for (auto node = schedule_.shared.rbegin(); node != schedule_.shared.rend(); ++node) {
+    substitute_back(*node, b);
+  }
+  each(pieces, [&](std::int64_t i) {
+    const std::vector<std::int32_t>& nodes = schedule_.alone[static_cast<std::size_t>(i)];
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+      substitute_back(*node, b);
+    }
+  });
+}
+
+template <Scalar T>
+double BlockCholesky<T>::diagonal_ratio() const {
+  double smallest = std::numeric_limits<double>::infinity();
+  double largest = 0.0;
+  for (std::int32_t node = 0; node < static_cast<std::int32_t>(fronts_.size()); ++node) {
+    const MatrixView<T> a = panel(node);
+    for (std::int64_t i = 0; i < a.columns(); ++i) {
+      const double entry = std::real(a(i, i));
+      smallest = std::min(smallest, entry);
+      largest = std::max(largest, entry);
+    }
+  }
+  return columns() == 0 ? 1.0 : largest / smallest;
+}
+
+#define SHARDSOLVE_INSTANTIATE(T) template class BlockCholesky<T>;
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::sparse

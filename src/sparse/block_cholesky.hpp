@@ -1,0 +1,106 @@
+/// Cholesky's factor of a symmetric matrix of dense blocks, front by front.
+#pragma once
+
+#include "sparse/block_graph.hpp"
+#include "sparse/elimination_tree.hpp"
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/matrix_view.hpp>
+
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace shardsolve::sparse {
+
+/// Work that several threads share: calls `work(i)` for 0 <= i < count, each once, side by side if
+/// it can; returns when all are done. What is computed does not depend on who does what.
+using ForEach = std::function<void(std::int64_t count, const std::function<void(std::int64_t)>&)>;
+/// One after the other, in the calling thread.
+void one_by_one(std::int64_t count, const std::function<void(std::int64_t)>& work);
+
+/// A pivot that was not positive.
+struct BlockPivot {
+  std::int32_t block = 0;
+  std::int64_t column = 0;  ///< of the block
+};
+
+/// L with P A P^H = L L^H, the order P that of an elimination tree. Multifrontal (Duff and Reid,
+/// ACM TOMS 9, 1983): a front is assembled from the matrix's blocks and what its children leave,
+/// its own columns are factored by dense kernels, and the rest is left to its parent. The same bits
+/// whoever does the work.
+template <Scalar T>
+class BlockCholesky {
+ public:
+  /// Adds block (row, column) of the Hermitian matrix to `target`, of sizes[row] rows and
+  /// sizes[column] columns; any of the two may come first, and of a diagonal block the lower
+  /// triangle counts. Called from several threads, once for each pair.
+  using AddBlock = std::function<void(std::int32_t row, std::int32_t column, MatrixView<T> target)>;
+
+  /// Keeps no reference to the graph.
+  BlockCholesky(const BlockGraph& graph, EliminationTree tree);
+
+  /// `workers`: how many pieces of work may be done at a time. Returns the pivot at which it
+  /// stopped, if one was not positive; then there is no factor.
+  std::optional<BlockPivot> factor(const AddBlock& add, const ForEach& each = one_by_one,
+                                   std::int64_t workers = 1);
+  /// b := A^-1 b; blocks in the order of the graph, one under the other.
+  void solve(MatrixView<T> b, const ForEach& each = one_by_one) const;
+
+  const EliminationTree& tree() const { return tree_; }
+  std::int64_t columns() const { return offsets_.back(); }
+  /// The largest entry of L's diagonal over the smallest: squared, a lower bound of A's condition
+  /// number.
+  double diagonal_ratio() const;
+
+ private:
+  struct Free {
+    void operator()(T* memory) const { std::free(memory); }
+  };
+  struct Front {
+    std::unique_ptr<T[], Free> panel;        ///< front() x own: L's columns
+    std::unique_ptr<T[], Free> rest;         ///< outer x outer, lower triangle: for the parent
+    std::vector<std::int64_t> block_begin;   ///< first columns in the front: own, border, the end
+    std::vector<std::int64_t> parent_place;  ///< of each border block, its column in the parent
+    std::int64_t failed_column = -1;
+  };
+  /// Which subtrees one worker does alone, and the fronts above them, which all share.
+  struct Schedule {
+    std::vector<std::vector<std::int32_t>> alone;  ///< nodes of each piece of work, ascending
+    std::vector<std::int32_t> shared;              ///< ascending
+  };
+
+  static std::unique_ptr<T[], Free> zeros(std::int64_t count);
+  Schedule make_schedule(std::int64_t workers) const;
+  bool eliminate(std::int32_t node, const AddBlock& add, const ForEach& each);
+  void assemble_columns(std::int32_t node, std::int64_t block, const AddBlock& add);
+  void factor_columns(std::int32_t node, const ForEach& each);
+  std::optional<BlockPivot> failure() const;
+  void substitute_forward(std::int32_t node, MatrixView<T> b,
+                          std::vector<std::vector<T>>& borders) const;
+  void substitute_back(std::int32_t node, MatrixView<T> b) const;
+  const FrontNode& shape(std::int32_t node) const {
+    return tree_.nodes[static_cast<std::size_t>(node)];
+  }
+  Front& front(std::int32_t node) { return fronts_[static_cast<std::size_t>(node)]; }
+  const Front& front(std::int32_t node) const { return fronts_[static_cast<std::size_t>(node)]; }
+  MatrixView<T> panel(std::int32_t node) const {
+    return {front(node).panel.get(), shape(node).front(), shape(node).own};
+  }
+  MatrixView<T> rest(std::int32_t node) const {
+    return {front(node).rest.get(), shape(node).outer, shape(node).outer};
+  }
+  std::int32_t block_at(std::int32_t node, std::int64_t index) const;
+
+  EliminationTree tree_;
+  std::vector<std::int64_t> sizes_;
+  std::vector<std::int64_t> offsets_;
+  std::vector<std::vector<std::int32_t>> neighbours_;
+  std::vector<Front> fronts_;
+  Schedule schedule_;
+};
+
+}  // namespace shardsolve::sparse

@@ -1,0 +1,327 @@
+// Whole trainings: equations with solutions that are known.
+
+#include "tests/support/thrown.hpp"
+
+#include <shardsolve/fbpinn.hpp>
+#include <shardsolve/mesh.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace shardsolve::fbpinn {
+namespace {
+
+using std::numbers::pi;
+using testing::expect_error;
+using ::testing::HasSubstr;
+
+const std::vector<Interval> line{{0, 1}};
+const std::vector<Interval> square{{0, 1}, {0, 1}};
+const std::vector<Interval> cube{{0, 1}, {0, 1}, {0, 1}};
+
+template <class Exact>
+double error_of(Mesh& mesh, const Trained& trained, const std::vector<double>& points,
+                const Exact& exact, int field = 0) {
+  const auto axes = static_cast<std::size_t>(trained.problem.boxes().axes());
+  const auto fields = static_cast<std::size_t>(trained.problem.fields());
+  const std::vector<double> all = trained.evaluate(mesh, points, 77);
+  std::vector<double> u;
+  std::vector<double> reference;
+  for (std::size_t p = 0; p < points.size() / axes; ++p) {
+    u.push_back(all[p * fields + static_cast<std::size_t>(field)]);
+    reference.push_back(exact(points.data() + p * axes));
+  }
+  return relative_error(u, reference);
+}
+
+Problem poisson() {
+  Problem problem(Boxes::regular(square, {4, 3}, 2.5), {.hidden = {20}});
+  problem.constrain([](auto x, auto v) { return sin(pi * x[0]) * sin(pi * x[1]) * v; });
+  problem.add("interior", grid(square, {24, 20}), [](Coordinates x, const auto& u) {
+    return u(0, 0) + u(1, 1) + 5 * pi * pi * std::sin(2 * pi * x[0]) * std::sin(pi * x[1]);
+  });
+  return problem;
+}
+double poisson_solution(const double* x) { return std::sin(2 * pi * x[0]) * std::sin(pi * x[1]); }
+
+TEST(FbpinnLeastSquares, LinearProblem_IsOneSolveWithACertificate) {
+  Mesh mesh = Mesh::serial();
+  const Trained trained = least_squares(mesh, poisson());
+  EXPECT_TRUE(trained.outcome.ok());
+  EXPECT_TRUE(trained.is_linear);
+  EXPECT_EQ(trained.losses.size(), 2U);
+  EXPECT_EQ(trained.rows, 480);
+  EXPECT_EQ(trained.columns, 12 * 21);
+  EXPECT_LT(trained.certificate, 1e-6);
+  EXPECT_GE(trained.condition, 1.0);
+  EXPECT_LT(error_of(mesh, trained, grid(square, {31, 37}), poisson_solution), 1e-5);
+  ASSERT_EQ(trained.warnings.size(), 1U);
+  EXPECT_THAT(trained.warnings[0], HasSubstr("480 rows for 252 columns, 1.9 each"));
+}
+
+TEST(FbpinnLeastSquares, AnyNumberOfRanks_GivesTheSameBits) {
+  Mesh serial = Mesh::serial();
+  const Trained expected = least_squares(serial, poisson());
+  const std::vector<double> points = grid(square, {13, 11});
+  for (const std::int64_t ranks : {1, 2, 3, 4, 6}) {
+    Mesh mesh = Mesh::host(ranks);
+    const Trained trained = least_squares(mesh, poisson());
+    EXPECT_EQ(trained.last_layer, expected.last_layer) << ranks;
+    EXPECT_EQ(trained.evaluate(mesh, points, 10), expected.evaluate(serial, points)) << ranks;
+  }
+}
+
+TEST(FbpinnLeastSquares, HelmholtzWithVariableCoefficient_IsSolved) {
+  Mesh mesh = Mesh::host(2);
+  const auto wave_number = [](const double* x) { return 6 + 3 * x[0] * x[1]; };
+  const auto exact = [](const double* x) {
+    return std::sin(3 * pi * x[0]) * std::sin(2 * pi * x[1]);
+  };
+  Problem problem(Boxes::regular(square, {10, 6}, 2.9), {.hidden = {20}});
+  problem.constrain([](auto x, auto v) {
+    return tanh(x[0] * 6) * tanh((1 - x[0]) * 6) * tanh(x[1] * 6) * tanh((1 - x[1]) * 6) * v;
+  });
+  problem.add("interior", grid(square, {84, 54}), [=](Coordinates x, const auto& u) {
+    const double k = wave_number(x.data());
+    return u(0, 0) + u(1, 1) + k * k * u() - (k * k - 13 * pi * pi) * exact(x.data());
+  });
+  const Trained trained = least_squares(mesh, problem);
+  EXPECT_TRUE(trained.is_linear);
+  EXPECT_TRUE(trained.warnings.empty());
+  EXPECT_LT(error_of(mesh, trained, grid(square, {83, 59}), exact), 1e-4);
+}
+
+TEST(FbpinnLeastSquares, Biharmonic_ReadsDerivativesOfOrderFour) {
+  Mesh mesh = Mesh::serial();
+  Problem problem(Boxes::regular(line, {6}, 2.9), {.hidden = {12}});
+  problem.constrain([](auto x, auto v) { return x[0] * x[0] * (1 - x[0]) * (1 - x[0]) * v; });
+  problem.add("interior", grid(line, {240}), [](Coordinates x, const auto& u) {
+    return u(0, 0, 0, 0) + 8 * std::pow(pi, 4) * std::cos(2 * pi * x[0]);
+  });
+  const auto exact = [](const double* x) { return std::pow(std::sin(pi * x[0]), 2); };
+  const Trained trained = least_squares(mesh, problem);
+  EXPECT_EQ(problem.jet_set().order(), 4);
+  EXPECT_LT(error_of(mesh, trained, grid(line, {301}), exact), 1e-4);
+}
+
+TEST(FbpinnLeastSquares, CoupledFields_HaveSeveralEquations) {
+  // u' = 5 v, v' = -5 u, u(0) = 0, v(0) = 1.
+  Mesh mesh = Mesh::serial();
+  Problem problem(Boxes::regular(line, {5}, 2.9), {.hidden = {8}}, 2);
+  problem.add("interior", grid(line, {60}), [](Coordinates, const auto& jets) {
+    const auto u = jets.field(0);
+    const auto v = jets.field(1);
+    return std::array{u(0) - 5 * v(), v(0) + 5 * u()};
+  });
+  problem.add(
+      "start", {0.0},
+      [](Coordinates, const auto& jets) {
+        return std::array{jets.field(0)() * 1.0, jets.field(1)() - 1};
+      },
+      10);
+  const Trained trained = least_squares(mesh, problem);
+  EXPECT_EQ(trained.rows, 122);
+  const std::vector<double> points = grid(line, {97});
+  EXPECT_LT(
+      error_of(mesh, trained, points, [](const double* x) { return std::sin(5 * *x); }, 0), 1e-4);
+  EXPECT_LT(
+      error_of(mesh, trained, points, [](const double* x) { return std::cos(5 * *x); }, 1), 1e-4);
+}
+
+TEST(FbpinnLeastSquares, AdvectionInTwoDimensionsAndTime_OnTwoLevels) {
+  // u_t + u_x / 2 - u_y / 4 = 0 with u(0) given as a hard condition.
+  Mesh mesh = Mesh::host(2);
+  const auto start = [](const auto& x, const auto& y) { return sin(2 * x) * cos(3 * y); };
+  Boxes boxes = Boxes::regular(cube, {3, 3, 3}, 2.9);
+  boxes.add_level(Boxes::regular(cube, {1, 1, 1}, 2.9));
+  Problem problem(boxes, {.hidden = {12}});
+  problem.constrain([=](auto x, auto v) { return start(x[0], x[1]) + x[2] * v; });
+  problem.add("interior", grid(cube, {11, 11, 11}),
+              [](Coordinates, const auto& u) { return u(2) + 0.5 * u(0) - 0.25 * u(1); });
+  const Trained trained = least_squares(mesh, problem);
+  EXPECT_TRUE(trained.is_linear);
+  const auto exact = [=](const double* x) { return start(x[0] - x[2] / 2, x[1] + x[2] / 4); };
+  EXPECT_LT(error_of(mesh, trained, grid(cube, {8, 9, 7}), exact), 2e-2);
+}
+
+Problem burgers() {
+  // u u_x = u_xx / 10 + f
+  Problem problem(Boxes::regular(line, {8}, 2.9), {.hidden = {12}});
+  problem.constrain([](auto x, auto v) { return x[0] * (1 - x[0]) * v; });
+  problem.add("interior", grid(line, {400}), [](Coordinates x, const auto& u) {
+    const double s = std::sin(3 * pi * x[0]);
+    const double c = std::cos(3 * pi * x[0]);
+    return u() * u(0) - 0.1 * u(0, 0) - (3 * pi * s * c + 0.9 * pi * pi * s);
+  });
+  return problem;
+}
+
+TEST(FbpinnLeastSquares, Burgers_IsSolvedByGaussNewton) {
+  Mesh mesh = Mesh::serial();
+  const Trained trained = least_squares(mesh, burgers());
+  EXPECT_TRUE(trained.outcome.ok());
+  EXPECT_FALSE(trained.is_linear);
+  EXPECT_GT(trained.losses.size(), 3U);
+  for (std::size_t i = 1; i < trained.losses.size(); ++i) {
+    EXPECT_LT(trained.losses[i], trained.losses[i - 1]);
+  }
+  EXPECT_LT(error_of(mesh, trained, grid(line, {501}),
+                     [](const double* x) { return std::sin(3 * pi * *x); }),
+            1e-5);
+}
+
+TEST(FbpinnLeastSquares, TooFewIterations_AreNotConverged) {
+  Mesh mesh = Mesh::serial();
+  const Trained trained = least_squares(mesh, burgers(), {.most_iterations = 1});
+  EXPECT_EQ(trained.outcome.status, Status::not_converged);
+}
+
+TEST(FbpinnLeastSquares, NonlinearConstraint_IsDifferentiatedToo) {
+  // exp(v) > 0 solves u' = -2 u, u(0) = 1.
+  Mesh mesh = Mesh::serial();
+  Problem problem(Boxes::regular(line, {3}, 2.9), {.hidden = {8}});
+  problem.constrain([](auto x, auto v) { return exp(x[0] * v); });
+  problem.add("interior", grid(line, {60}),
+              [](Coordinates, const auto& u) { return u(0) + 2 * u(); });
+  const Trained trained = least_squares(mesh, problem);
+  EXPECT_FALSE(trained.is_linear);
+  EXPECT_LT(
+      error_of(mesh, trained, grid(line, {77}), [](const double* x) { return std::exp(-2 * *x); }),
+      1e-6);
+}
+
+TEST(FbpinnLeastSquares, Data_AreFitted) {
+  Mesh mesh = Mesh::serial();
+  Problem problem(Boxes::regular(line, {4}, 2.9), {.hidden = {10}});
+  const std::vector<double> points = grid(line, {200});
+  std::vector<double> values;
+  for (const double x : points) {
+    values.push_back(3 * std::cos(7 * x));
+  }
+  problem.add_data("receivers", points, values, [](Coordinates, const auto& u) { return u() * 3; });
+  const Trained trained = least_squares(mesh, problem);
+  EXPECT_LT(
+      error_of(mesh, trained, grid(line, {333}), [](const double* x) { return std::cos(7 * *x); }),
+      1e-7);
+}
+
+TEST(FbpinnLeastSquares, JetsOfTheSolution_AreItsDerivatives) {
+  Mesh mesh = Mesh::serial();
+  const Trained trained = least_squares(mesh, poisson());
+  const std::vector<double> point{0.3, 0.6};
+  const JetSet set = JetSet::full(2, 2);
+  const std::vector<double> jets = trained.evaluate_jets(mesh, set, point);
+  EXPECT_NEAR(jets[1], 2 * pi * std::cos(0.6 * pi) * std::sin(0.6 * pi), 1e-3);
+  EXPECT_NEAR(jets[3] + jets[5], -5 * pi * pi * jets[0], 1e-2);
+}
+
+TEST(FbpinnPlan, ThreeWaysToFactor_AreTold) {
+  const TrainingPlan plan = plan_least_squares(poisson());
+  EXPECT_EQ(plan.boxes, 12);
+  EXPECT_EQ(plan.points, 480);
+  EXPECT_EQ(plan.columns, 252);
+  EXPECT_GT(plan.pairs, 480);
+  EXPECT_DOUBLE_EQ(plan.costs.dense.flops, 252.0 * 252 * 252 / 3);
+  for (const char* const word : {"nested dissection", "band", "dense", "12 boxes", "GB"}) {
+    EXPECT_THAT(plan.text(), HasSubstr(word));
+  }
+}
+
+TEST(FbpinnBadInput, WrongTerms_AreRefusedWithWords) {
+  const auto refused = [](const std::function<void(Problem&)>& add,
+                          const std::vector<std::string>& words) {
+    Problem problem(Boxes::regular(square, {2, 2}, 2), {.hidden = {4}});
+    expect_error([&] { add(problem); }, ErrorKind::invalid_argument, words);
+  };
+  const std::vector<double> point{0.5, 0.5};
+  const auto value = [](Coordinates, const auto& u) { return u() * 1.0; };
+  refused([&](Problem& p) { p.add("a", {}, value); }, {"'a'", "0 coordinates"});
+  refused([&](Problem& p) { p.add("a", {0.5}, value); }, {"1 coordinates", "2 for each"});
+  refused([&](Problem& p) { p.add("a", point, value, -1); }, {"weight -1", "positive"});
+  refused([&](Problem& p) { p.add_data("a", point, {1, 2}, value); },
+          {"2 measured values", "1 points"});
+  refused(
+      [&](Problem& p) {
+        p.add_data("a", point, {std::numeric_limits<double>::quiet_NaN()}, value);
+      },
+      {"measured value 0", "nan"});
+  refused(
+      [&](Problem& p) { p.add("a", point, [](Coordinates, const auto& u) { return u(2) * 1.0; }); },
+      {"axis 2", "has 2"});
+  refused(
+      [&](Problem& p) {
+        p.add("a", point, [](Coordinates, const auto& u) { return u(0, 0, 0, 0, 0) * 1.0; });
+      },
+      {"order 5", "up to 4"});
+  refused(
+      [&](Problem& p) {
+        p.add("a", point, [](Coordinates, const auto& u) { return u.field(1)() * 1.0; });
+      },
+      {"field 1", "has 1"});
+  refused(
+      [&](Problem& p) {
+        p.add("a", point,
+              [](Coordinates, const auto& u) { return std::remove_cvref_t<decltype(u())>(1.0); });
+      },
+      {"'a'", "reads nothing of u"});
+  expect_error([] { Problem(Boxes::regular(square, {2, 2}, 2), {.hidden = {4}}, 0); },
+               ErrorKind::invalid_argument, {"0 fields"});
+}
+
+TEST(FbpinnBadInput, WrongProblems_AreRefusedWithWords) {
+  Mesh mesh = Mesh::serial();
+  const auto refused = [&](const Problem& problem, const std::vector<std::string>& words,
+                           const LeastSquaresOptions& options = {}) {
+    expect_error([&] { least_squares(mesh, problem, options); }, ErrorKind::invalid_argument,
+                 words);
+  };
+  const Problem empty(Boxes::regular(line, {3}, 2), {.hidden = {4}});
+  refused(empty, {"0 terms"});
+  const auto with = [&](std::vector<double> points, auto function) {
+    Problem problem = empty;
+    problem.add("equation", std::move(points), function);
+    return problem;
+  };
+  const auto value = [](Coordinates, const auto& u) { return u() - 1; };
+  refused(with({0.0, 0.5, 1.0, 1.75}, value), {"point 3 at (1.75)", "outside of every box"});
+  refused(with({0.0, 0.1}, value), {"box 2", "(1)", "no point"});
+  refused(with(grid(line, {9}), [](Coordinates x, const auto& u) { return u() / (x[0] - 0.5); }),
+          {"'equation'", "not finite", "point 4 at (0.5)", "box "});
+  refused(with(grid(line, {9}), [](Coordinates, const auto& u) { return u() * 0.0; }),
+          {"'equation'", "derivative 0"});
+  refused(with(grid(line, {9}),
+               [](Coordinates x, const auto& u) { return x[0] > 0.5 ? u(0) * 1.0 : u() * 1.0; }),
+          {"did not read at the first"});
+  const Problem good = with(grid(line, {30}), value);
+  refused(good, {"5 hidden weights", "24 are needed"}, {.hidden_weights = {1, 2, 3, 4, 5}});
+  std::vector<double> weights(24, 0.5);
+  weights[7] = std::numeric_limits<double>::quiet_NaN();
+  refused(good, {"hidden weight 7 is nan"}, {.hidden_weights = weights});
+  refused(good, {"rank_tolerance = 2"}, {.rank_tolerance = 2});
+  refused(good, {"most_iterations = 0"}, {.most_iterations = 0});
+  refused(good, {"tolerance = 0"}, {.tolerance = 0});
+  const Trained trained = least_squares(mesh, good);
+  expect_error([&] { trained.evaluate(mesh, std::vector<double>{0.5, 7.0}); },
+               ErrorKind::invalid_argument, {"point 1 at (7)"});
+  expect_error([&] { relative_error({}, {}); }, ErrorKind::invalid_argument, {"0 values"});
+  expect_error([] { grid({{0, 1}}, {0}); }, ErrorKind::invalid_argument, {"counts from 1"});
+}
+
+TEST(FbpinnLeastSquares, StopRequested_LeavesWithCancelled) {
+  Mesh mesh = Mesh::host(2);
+  std::stop_source stop;
+  stop.request_stop();
+  expect_error([&] { least_squares(mesh, poisson(), {}, {.cancel = stop.get_token()}); },
+               ErrorKind::cancelled, {"cancelled as asked"});
+}
+
+}  // namespace
+}  // namespace shardsolve::fbpinn

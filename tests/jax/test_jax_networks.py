@@ -1,0 +1,343 @@
+"""Networks in boxes: equations with known solutions, and what is said of bad input."""
+
+from __future__ import annotations
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import shardsolve.fbpinn as fb
+from shardsolve import Status
+
+
+def square(counts: tuple[int, int] = (4, 4), overlap: float = 2.9) -> fb.Boxes:
+    return fb.Boxes([(0, 1), (0, 1)], counts, overlap)
+
+
+def wave(x) -> jax.Array:
+    return jnp.sin(2 * x.x + 1) * jnp.cos(3 * x.y)
+
+
+def zero_on_boundary(x, u):
+    return x.x * (1 - x.x) * x.y * (1 - x.y) * u
+
+
+def poisson(**options) -> fb.Problem:
+    """u_xx + u_yy = f, u = 0 on the boundary."""
+
+    def source(x):
+        return -8 * jnp.pi**2 * solution(x)
+
+    return fb.Problem(
+        square(),
+        axes="x y",
+        constrain=zero_on_boundary,
+        terms=[fb.Interior(lambda x, u: u.xx + u.yy - source(x), points=(40, 40))],
+        **options,
+    )
+
+
+def solution(x) -> jax.Array:
+    return jnp.sin(2 * jnp.pi * x.x) * jnp.sin(2 * jnp.pi * x.y)
+
+
+# Each: boxes, axes, fields, terms, constrain, exact solution, error that is accepted.
+def oscillator() -> tuple:
+    d, w0 = 2.0, 20.0
+    w = np.sqrt(w0**2 - d**2)
+    phase = np.arctan(-d / w)
+
+    def exact(x):
+        return jnp.exp(-d * x.t) * jnp.cos(phase + w * x.t) / np.cos(phase)
+
+    terms = [
+        fb.Interior(lambda x, u: u.tt + 2 * d * u.t + w0**2 * u.v, points=(240,)),
+        fb.Boundary(lambda x, u: u.v - 1, points=(), where="t = 0", weight=1e3),
+        fb.Boundary(lambda x, u: u.t, points=(), where="t = 0", weight=10),
+    ]
+    return fb.Boxes([(0, 1)], (8,)), "t", "u", terms, None, exact, 1e-4
+
+
+def advection() -> tuple:
+    terms = [
+        fb.Interior(lambda x, u: u.t + 0.7 * u.x, points=(40, 40)),
+        fb.Boundary(lambda x, u: u.v - jnp.sin(4 * x.x), points=(60,), where="t = 0", weight=10),
+        fb.Boundary(lambda x, u: u.v + jnp.sin(2.8 * x.t), points=(60,), where="x=0", weight=10),
+    ]
+    return square(), "x t", "u", terms, None, lambda x: jnp.sin(4 * (x.x - 0.7 * x.t)), 1e-4
+
+
+def burgers() -> tuple:
+    """u_t + u u_x = 0.05 u_xx + f; nonlinear."""
+
+    def exact(x):
+        return jnp.sin(2 * x.x) * jnp.exp(-x.t)
+
+    def source(x):
+        u, ux = exact(x), 2 * jnp.cos(2 * x.x) * jnp.exp(-x.t)
+        return -u + u * ux + 0.2 * u
+
+    terms = [
+        fb.Interior(lambda x, u: u.t + u.v * u.x - 0.05 * u.xx - source(x), points=(40, 40)),
+        fb.Boundary(lambda x, u: u.v - exact(x), points=(60,), where="t = 0", weight=10),
+        fb.Boundary(lambda x, u: u.v, points=(60,), where="x = 0", weight=10),
+        fb.Boundary(lambda x, u: u.v - exact(x), points=(60,), where="x = 1", weight=10),
+    ]
+    return square(), "x t", "u", terms, None, exact, 1e-4
+
+
+def two_fields() -> tuple:
+    """p_x = q, q_x = -p, as two equations of one term."""
+    terms = [
+        fb.Interior(lambda x, u: (u.p.x - u.q.v, u.q.x + u.p.v), points=(120,)),
+        fb.Data(np.array([0.0]), np.array([[0.0, 1.0]]), lambda x, u: (u.p.v, u.q.v), weight=10),
+    ]
+    return (
+        fb.Boxes([(0, 3)], (4,)),
+        "x",
+        "p q",
+        terms,
+        None,
+        lambda x: (jnp.sin(x.x), jnp.cos(x.x)),
+        1e-6,
+    )
+
+
+def biharmonic() -> tuple:
+    """u_xxxx + 2 u_xxyy + u_yyyy = f; order 4."""
+    terms = [
+        fb.Interior(
+            lambda x, u: (u.xxxx + 2 * u.xxyy + u.yyyy) / 1000 - 0.064 * jnp.pi**4 * solution(x),
+            points=(40, 40),
+        )
+    ]
+
+    def clamped(x, u):
+        return solution(x) + (x.x * (1 - x.x) * x.y * (1 - x.y)) ** 2 * u
+
+    return square(), "x y", "u", terms, clamped, solution, 1e-3
+
+
+def clamped_beam() -> tuple:
+    """u_xxxx = f; order 4."""
+
+    def exact(x):
+        return jnp.sin(jnp.pi * x.x) ** 2
+
+    terms = [
+        fb.Interior(lambda x, u: u.xxxx / 8 / jnp.pi**4 + jnp.cos(2 * jnp.pi * x.x), points=(120,))
+    ]
+    return (
+        fb.Boxes([(0, 1)], (4,)),
+        "x",
+        "u",
+        terms,
+        lambda x, u: (x.x * (1 - x.x)) ** 2 * u,
+        exact,
+        1e-5,
+    )
+
+
+def three_dimensions() -> tuple:
+    def exact(x):
+        return jnp.sin(2 * x.x) * jnp.exp(x.y) * jnp.cos(x.z)
+
+    def edge(x, u):
+        inside = x.x * (1 - x.x) * x.y * (1 - x.y) * x.z * (1 - x.z)
+        return exact(x) * jnp.exp(-inside) + inside * u
+
+    terms = [
+        fb.Interior(lambda x, u: u.xx + u.yy + u.zz + 4 * exact(x), points=(10, 10, 10)),
+    ]
+    boxes = fb.Boxes([(0, 1)] * 3, (2, 2, 2))
+    return boxes, "x y z", "u", terms, edge, exact, 1e-4
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        oscillator,
+        advection,
+        burgers,
+        two_fields,
+        clamped_beam,
+        pytest.param(biharmonic, marks=pytest.mark.more),
+        three_dimensions,
+    ],
+)
+def test_solution_is_the_known_one(case):
+    boxes, axes, fields, terms, constrain, exact, limit = case()
+    problem = fb.Problem(
+        boxes,
+        axes=axes,
+        fields=fields,
+        terms=terms,
+        constrain=constrain,
+        net=fb.Mlp([20]),
+    )
+    run = problem.train()
+    assert run.outcome.ok, run.outcome
+    assert not run.error(exact) > limit, run.outcome
+    assert run.outcome.is_linear == (case is not burgers)
+    # Where nothing is left of the residual but rounding it has no direction.
+    nothing_left = run.outcome.loss < 1e-16 * run.outcome.losses[0]
+    assert nothing_left or run.outcome.certificate < 1e-8
+
+
+@pytest.mark.parametrize(
+    "activation",
+    ["tanh", "sin", *(pytest.param(name, marks=pytest.mark.more) for name in fb.ACTIVATIONS[2:])],
+)
+def test_derivatives_are_those_of_the_solution(activation):
+    run = poisson(net=fb.Mlp([6, 5], activation)).train()
+    point, step = np.array([[0.31, 0.62]]), 1e-4
+    for name, axis in (("x", 0), ("y", 1)):
+        shift = step * np.eye(2)[axis]
+        for lower, higher in (("v", name), ("y", name + "y")):
+            slope = run.evaluate(point + shift, lower) - run.evaluate(point - shift, lower)
+            slope = slope / (2 * step)
+            wanted = run.evaluate(point, "".join(sorted(higher)))
+            assert not abs(slope - wanted) > 1e-5 * (1 + abs(wanted)), (name, lower)
+
+
+def test_bits_do_not_depend_on_the_devices():
+    points = square().grid((17, 19))
+    cpus = jax.devices("cpu")
+    runs = [
+        poisson().train(mesh=jax.sharding.Mesh(np.array(cpus[:devices]), "x"))
+        for devices in {1, len(cpus)}
+    ]
+    values = [run.evaluate(points) for run in (*runs, poisson().train())]
+    assert all(np.array_equal(value, values[0]) for value in values)
+    assert np.array_equal(runs[0].evaluate(points, chunk=7), values[0])
+
+
+def test_coarse_level_is_added_to_the_fine_ones():
+    boxes = square((3, 3)).with_level(square((1, 1), overlap=2.0))
+    assert boxes.count == 10
+    run = fb.Problem(
+        boxes,
+        axes="x y",
+        terms=[fb.Interior(lambda x, u: u.v - wave(x), points=(20, 20))],
+    ).train()
+    assert run.error(wave) < 1e-4
+
+
+def test_plan_says_what_training_takes():
+    plan = poisson().plan()
+    outcome = poisson().train().outcome
+    assert (plan.boxes, plan.points, plan.rows) == (16, 1600, 1600)
+    assert plan.rows == outcome.rows and plan.columns == outcome.columns
+    assert plan.costs["nested_dissection"].flops <= plan.costs["dense"].flops
+    assert "16 boxes" in str(plan) and plan.bytes > 0
+    assert str(outcome).startswith("ok: loss")
+
+
+def test_few_points_are_warned_of():
+    run = fb.Problem(
+        square(),
+        axes="x y",
+        terms=[fb.Interior(lambda x, u: u.v - wave(x), points=(18, 18))],
+    ).train()
+    assert any("rows" in warning for warning in run.outcome.warnings), run.outcome
+
+
+def test_gauss_newton_that_may_not_go_on_says_so():
+    boxes, axes, fields, terms, constrain, _, _ = burgers()
+    problem = fb.Problem(boxes, axes=axes, fields=fields, terms=terms, constrain=constrain)
+    run = problem.train(fb.LeastSquares(max_iterations=1))
+    assert run.outcome.status == Status.NOT_CONVERGED
+
+
+def interior(function, points=(20, 20), **options):
+    return fb.Problem(square(), axes="x y", terms=[fb.Interior(function, points)], **options)
+
+
+def ok(x, u):
+    return u.v - 1
+
+
+# What is given, and what the message names.
+BAD = [
+    (lambda: fb.Boxes([(0, 1)], (0,)), "whole numbers from 1 on"),
+    (lambda: fb.Boxes([(1, 0)], (2,)), "least coordinate comes first"),
+    (lambda: fb.Boxes([(0, 1)], (2,), overlap=0.9), "above 1"),
+    (lambda: fb.Boxes.from_arrays([[0.0]], [[-1.0]]), "half_widths[0, 0] = -1.0"),
+    (lambda: fb.Boxes.from_arrays([[np.nan]], [[1.0]]), "centers[0, 0] = nan"),
+    (lambda: fb.Mlp([]), "one for each hidden layer"),
+    (lambda: fb.Mlp([4], "relu"), "tanh, sin"),
+    (
+        lambda: fb.Problem(square(), axes="x", terms=[fb.Interior(ok, (9, 9))]),
+        "2 different letters",
+    ),
+    (lambda: fb.Problem(square(), axes="x v", terms=[fb.Interior(ok, (9, 9))]), "the value"),
+    (lambda: fb.Problem(square(), axes="x y", terms=[]), "at least one"),
+    (lambda: fb.Problem(square(), axes="x y", terms=[ok]), "Interior, Boundary and Data"),
+    (lambda: interior(lambda x, u: u.tt), "no axis 't'"),
+    (lambda: interior(lambda x, u: u.xxxxy), "order 5"),
+    (lambda: interior(lambda x, u: u.p.v, fields="p q", points=(9,)), "points=(9,)"),
+    (lambda: interior(lambda x, u: u.v, fields="p q"), "the fields are 'p q'"),
+    (lambda: interior(lambda x, u: x.z + u.v), "x.z was read"),
+    (lambda: interior(lambda x, u: x.x), "reads nothing of u"),
+    (lambda: interior(lambda x, u: jnp.stack([u.v, u.x])), "a tuple of numbers"),
+    (lambda: interior(lambda x, u, c: u.v), "needs 3 arguments"),
+    (lambda: interior(ok, points=np.zeros((4, 3))), "(points, 2) is accepted"),
+    (lambda: interior(ok, points=np.array([[np.inf, 0.0]])), "point 0 is not finite"),
+    (lambda: interior(ok, constrain=lambda x, u: (u, u)), "a number for each of the fields"),
+    (
+        lambda: fb.Problem(square(), axes="x y", terms=[fb.Boundary(ok, (9,))]),
+        "where='x = 0'",
+    ),
+    (
+        lambda: fb.Problem(square(), axes="x y", terms=[fb.Boundary(ok, (9,), "t = 0")]),
+        "an axis and its coordinate",
+    ),
+    (
+        lambda: fb.Problem(
+            square(), axes="x y", terms=[fb.Data(np.zeros((3, 2)), np.zeros(4), lambda x, u: u.v)]
+        ),
+        "(3, 1) is accepted",
+    ),
+    (lambda: interior(ok).train("adam"), "LeastSquares is accepted"),
+    (lambda: fb.LeastSquares(tolerance=2.0), "between 0 and 1"),
+    (lambda: interior(ok, points=np.array([[2.0, 0.5]])).train(), "point"),
+    (lambda: interior(ok, points=np.array([[0.0, 0.0]])).train(), "no point"),
+    (lambda: interior(lambda x, u: u.v + 1 / (x.x - x.x)).train(), "not finite"),
+    (lambda: interior(lambda x, u: 0 * u.v + x.x).train(), "has the derivative 0"),
+    (lambda: poisson().train().evaluate(np.zeros((3, 3))), "(points, 2) is accepted"),
+    (lambda: poisson().train().evaluate(np.array([[7.0, 0.0]])), "point"),
+    (lambda: poisson().train().error(np.zeros(3)), "pass points="),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BAD)))
+def test_bad_input_is_named(number):
+    make, named = BAD[number]
+    with pytest.raises((ValueError, TypeError, AttributeError), match=re.escape(named)):
+        make()
+
+
+def test_what_a_residual_raises_while_it_trains_comes_out():
+    calls = []
+
+    def residual(x, u):
+        calls.append(1)
+        if len(calls) > 1:
+            raise ZeroDivisionError("of the user")
+        return u.v
+
+    with pytest.raises(ZeroDivisionError, match="of the user"):
+        interior(residual).train()
+
+
+def test_numbers_of_32_bits_are_refused():
+    problem = poisson()
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.raises(TypeError, match="jax_enable_x64"):
+            problem.train()
+    finally:
+        jax.config.update("jax_enable_x64", True)
