@@ -103,9 +103,9 @@ void take_restart(const Options& options, krylov::Request& request) {
 
 void add_krylov_options(CLI::App& command, Options& options) {
   KrylovOptions& krylov = options.krylov;
-  in_group(command.add_option("--method", krylov.method,
-                              "cg (default), minres, bicgstab, fgmres; auto: in turn, as far as "
-                              "there is a reason to"))
+  in_group(command.add_option(
+               "--method", krylov.method,
+               "cg (default), minres, bicgstab, fgmres; auto: one after the other, with reason"))
       ->type_name("NAME")
       ->check(one_of({"cg", "minres", "bicgstab", "fgmres", "auto"}));
   in_group(command.add_option("--preconditioner", krylov.preconditioner,
@@ -150,8 +150,8 @@ void add_krylov_files(CLI::App& command, Options& options) {
   add("--guess", krylov.guess, "x0, where the iteration begins, an .npy file (default: 0)");
   add("--best", krylov.best, "where the best iterate goes if the solve fails");
   add("--log", krylov.log, "write what every iteration did, for 'shardsolve compare-logs'");
-  add("--capture", krylov.capture,
-      "write a folder for 'shardsolve replay' if the solve fails", "DIR");
+  add("--capture", krylov.capture, "write a folder for 'shardsolve replay' if the solve fails",
+      "DIR");
   in_group(command.add_option("--capture-limit", krylov.capture_limit,
                               "write no folder that is larger (default 1000)"))
       ->type_name("MB")
