@@ -54,8 +54,7 @@ struct SolveJob {
 // NOLINTEND(bugprone-unchecked-optional-access)
 
 void add_solve_options(CLI::App& command, TypedOptions& typed, Options& options) {
-  add_input(command, "A", options.matrix,
-            "the matrix, an .npy file; sparse, an .npz or .mtx file");
+  add_input(command, "A", options.matrix, "the matrix, an .npy file; sparse, an .npz or .mtx file");
   add_input(command, "b", options.right_hand_sides, "the right-hand sides, an .npy file");
   add_output(command, options, "where x goes");
   command.add_flag_callback(
