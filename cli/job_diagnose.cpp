@@ -94,9 +94,13 @@ std::optional<std::string> options_for(const krylov::Trial& trial) {
   return std::nullopt;
 }
 
-/// The command that does what the best trial did; empty if none converged.
+/// The command that does what the best trial did; empty if none converged, or if the trials were
+/// about A with further columns cleared.
 std::string suggestion(const Options& options, const krylov::Diagnosis& diagnosis) {
-  if (diagnosis.best < 0) {
+  const bool is_about_another =
+      diagnosis.figures && diagnosis.is_hermitian &&
+      diagnosis.figures->asymmetry > diagnosis.figures->asymmetry_without_identity_rows;
+  if (diagnosis.best < 0 || is_about_another) {
     return "";
   }
   const krylov::Trial& best = diagnosis.trials.at(static_cast<std::size_t>(diagnosis.best));

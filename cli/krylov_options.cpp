@@ -103,9 +103,9 @@ void take_restart(const Options& options, krylov::Request& request) {
 
 void add_krylov_options(CLI::App& command, Options& options) {
   KrylovOptions& krylov = options.krylov;
-  in_group(command.add_option("--method", krylov.method,
-                              "cg (default), minres, bicgstab, fgmres; auto: in turn, as far as "
-                              "there is a reason to"))
+  in_group(command.add_option(
+               "--method", krylov.method,
+               "cg (default), minres, bicgstab, fgmres; auto: one after the other, with reason"))
       ->type_name("NAME")
       ->check(one_of({"cg", "minres", "bicgstab", "fgmres", "auto"}));
   in_group(command.add_option("--preconditioner", krylov.preconditioner,

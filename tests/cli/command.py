@@ -107,3 +107,12 @@ def contents(directory: Path) -> dict[str, str]:
         for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
+
+
+def has_unnamed_files(directory: Path) -> bool:
+    """Whether a file that is being written there has no name yet."""
+    try:
+        os.close(os.open(directory, os.O_TMPFILE | os.O_WRONLY))
+    except OSError:
+        return False
+    return True

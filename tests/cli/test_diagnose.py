@@ -62,6 +62,19 @@ def test_matrix_that_is_not_symmetric_gets_another_method(command, tmp_path):
     assert f"--method {report['method']}" in report["suggestion"]
 
 
+def test_rows_of_the_identity_are_named_before_anything_is_suggested(command, tmp_path):
+    a = sp.lil_matrix(laplacian(100))
+    a[0, 1] = 0.0
+    a[0, 0] = 1.0
+    save_matrix(tmp_path / "A.npz", sp.csr_matrix(a))
+    report = command("diagnose", "A.npz", "--json").json()
+    assert report["figures"]["identity_rows"] == {"count": 1, "first": 0}
+    assert report["figures"]["asymmetry"] > report["figures"]["asymmetry_without_identity_rows"]
+    assert report["is_hermitian"] is True
+    assert report["suggestion"] is None
+    assert any("columns" in finding for finding in report["findings"])
+
+
 def test_number_that_is_not_finite_is_found(command, tmp_path):
     a = laplacian(100)
     a[7, 8] = np.nan

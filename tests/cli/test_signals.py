@@ -1,23 +1,14 @@
 """Whatever ends the command, no half-written file is left."""
 
-import os
 import signal
 import time
 
 import numpy as np
 import pytest
-from command import contents, default_signals, finish
+from command import contents, default_signals, finish, has_unnamed_files
 from problems import save, save_sparse
 
 STOPS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
-
-
-def has_unnamed_files(directory):
-    try:
-        os.close(os.open(directory, os.O_TMPFILE | os.O_WRONLY))
-    except OSError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.5])
