@@ -9,9 +9,11 @@
 //
 // on the tensor cores, where a result is the next product's left factor as it lies. Right factors
 // have been packed in the order in which the lanes read them, without the blocks that are zero: V
-// has rows j to j + 63 in column j, V t those up to j + 63. A block of threads copies them to
-// shared memory, three products of matrices ahead, where its warps read them; the rows of z that
-// the window after the next one begins with it has fetched to the second-level cache.
+// has rows j + 1 to j + 64 in column j, V t those up to j + 64. The row before a window's first one
+// goes with it, so that rows in twos lie where a lane can read and write both at once. A block of
+// threads copies them to shared memory, three products of matrices ahead, where its warps read
+// them; the rows of z that the window after the next one begins with it has fetched to the
+// second-level cache.
 #include "runtime/cuda/band_device_kernels.hpp"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
@@ -32,14 +34,15 @@ constexpr int half = 32;  // sweeps
 constexpr int halves = 2;
 constexpr int group = halves * half;
 
-/// Columns of z that a warp has, and warps of a block.
+/// Columns of z that a warp has, and warps of a block: so few where there are multiprocessors for
+/// all of them, else twice as many, which share what is copied.
 constexpr int columns_a_warp = 16;
-constexpr int warps = 4;
+constexpr int least_warps = 4;
 
 // Tiles have eight rows of z, right factors are 16 x 8.
 constexpr int tile = 8;
 constexpr int depth = 16;
-constexpr int tiles = (bandwidth + group) / tile;  // the last row of them is in no window
+constexpr int tiles = (bandwidth + group) / tile;  // the first row of them is in no window
 constexpr int tiles_a_half = (bandwidth + half) / tile;
 constexpr int new_tiles = bandwidth / tile;
 constexpr int numbers_a_factor = depth * tile;
@@ -134,7 +137,7 @@ __global__ void __launch_bounds__(pack_threads)
     const int c = factor / chunks_of_v;
     const int row = (c / 2 + factor % chunks_of_v) * depth + place.row;
     const int j = c * tile + place.column;
-    v_factors[at] = row >= j && row < j + bandwidth ? shared.v[j][row - j] : 0.0;
+    v_factors[at] = row > j && row <= j + bandwidth ? shared.v[j][row - 1 - j] : 0.0;
   }
   double* const vt_factors = vt + number * window + part * factors_of_vt * numbers_a_factor;
   for (int at = thread; at < factors_of_vt * numbers_a_factor; at += pack_threads) {
@@ -145,8 +148,8 @@ __global__ void __launch_bounds__(pack_threads)
     const int row = i * tile + place.column;
     const int j = reflectors_of * depth + place.row;
     double sum = 0;
-    for (int l = max(row - bandwidth + 1, 0); l <= min(row, j); ++l) {
-      sum += shared.v[l][row - l] * shared.t[l][j];
+    for (int l = max(row - bandwidth, 0); l <= min(row - 1, j); ++l) {
+      sum += shared.v[l][row - 1 - l] * shared.t[l][j];
     }
     vt_factors[at] = -sum;
   }
@@ -158,7 +161,9 @@ using Half = Tile16x8<double>[new_tiles];
 static_assert(2 * new_tiles == tiles);
 
 /// Some columns of z that a warp has: of column (lane / 4) and of the one eight further two rows of
-/// each tile. Those beyond the matrix are its last column once more, which is read only.
+/// each tile, which `in_twos` are read and written at once. Those beyond the matrix are its last
+/// column once more, which is read only.
+template <bool in_twos>
 class Columns {
  public:
   __device__ Columns(const DeviceMatrix<double>& z, std::int64_t first, int lane)
@@ -177,16 +182,17 @@ class Columns {
     const int left = rows_left(row);
     if (left >= bandwidth) {
 #pragma unroll
-      for (int i = 0; i < bandwidth; i += 1 + i % 2 * (tile - 2)) {
-        numbers[i / tile].low[i % 2] = low[i];
-        numbers[i / tile].high[i % 2] = high[i];
+      for (int i = 0; i < new_tiles; ++i) {
+        read(low + i * tile, numbers[i].low);
+        read(high + i * tile, numbers[i].high);
       }
       return;
     }
 #pragma unroll
-    for (int i = 0; i < bandwidth; i += 1 + i % 2 * (tile - 2)) {
-      numbers[i / tile].low[i % 2] = i < left ? low[i] : 0.0;
-      numbers[i / tile].high[i % 2] = i < left ? high[i] : 0.0;
+    for (int at = 0; at < 2 * new_tiles; ++at) {
+      const int i = at / 2 * tile + at % 2;
+      numbers[at / 2].low[at % 2] = i < left ? low[i] : 0.0;
+      numbers[at / 2].high[at % 2] = i < left ? high[i] : 0.0;
     }
   }
   __device__ void store(std::int64_t row, const Half& numbers) const {
@@ -194,12 +200,12 @@ class Columns {
     double* const high = high_ + row;
     const int left = rows_left(row);
 #pragma unroll
-    for (int i = 0; i < bandwidth; i += 1 + i % 2 * (tile - 2)) {
-      if (has_low_ && i < left) {
-        low[i] = numbers[i / tile].low[i % 2];
+    for (int i = 0; i < new_tiles; ++i) {
+      if (has_low_) {
+        write(numbers[i].low, low + i * tile, left - i * tile);
       }
-      if (has_high_ && i < left) {
-        high[i] = numbers[i / tile].high[i % 2];
+      if (has_high_) {
+        write(numbers[i].high, high + i * tile, left - i * tile);
       }
     }
   }
@@ -217,6 +223,31 @@ class Columns {
   }
 
  private:
+  static __device__ void read(const double* from, double (&two)[2]) {
+    if constexpr (in_twos) {
+      const double2 both = *reinterpret_cast<const double2*>(from);
+      two[0] = both.x;
+      two[1] = both.y;
+    } else {
+      two[0] = from[0];
+      two[1] = from[1];
+    }
+  }
+  /// Of which the first `left` are there.
+  static __device__ void write(const double (&two)[2], double* to, int left) {
+    if constexpr (in_twos) {
+      if (left > 0) {
+        *reinterpret_cast<double2*>(to) = {two[0], two[1]};
+      }
+    } else {
+      if (left > 0) {
+        to[0] = two[0];
+      }
+      if (left > 1) {
+        to[1] = two[1];
+      }
+    }
+  }
   /// Of this lane, from `row` of its own on; at most as many as load() reads.
   __device__ int rows_left(std::int64_t row) const {
     return static_cast<int>(min(rows_ - row, std::int64_t{bandwidth}));
@@ -283,6 +314,7 @@ __device__ void subtract(Half& upper, Half& lower, const double* factors,
 
 /// Factors on their way to a block's shared memory, a window's pieces in turn. Every thread copies
 /// its share, and sees that of the others behind the barrier of begin().
+template <int warps>
 class Pieces {
  public:
   static constexpr std::size_t bytes =
@@ -320,13 +352,14 @@ class Pieces {
     constexpr int part = 1 - of / 2;
     constexpr int numbers = (is_v ? factors_of_v : factors_of_vt) * numbers_a_factor;
     constexpr int a_turn = warps * lanes * at_once;
-    static_assert(numbers % a_turn == 0);
     if (k < count_) {
       const double* const from = (is_v ? v_ : vt_) + k * window + part * numbers;
       double* const to = slots_ + first_of(of) + share();
 #pragma unroll
       for (int at = 0; at < numbers; at += a_turn) {
-        __pipeline_memcpy_async(to + at, from + at, at_once * sizeof(double));
+        if (at + a_turn <= numbers || at + share() < numbers) {
+          __pipeline_memcpy_async(to + at, from + at, at_once * sizeof(double));
+        }
       }
     }
     __pipeline_commit();
@@ -339,10 +372,11 @@ class Pieces {
 };
 
 /// A warp on its way down.
+template <bool in_twos, int warps>
 class Slide {
  public:
-  __device__ Slide(const Columns& columns, Pieces& pieces, std::int64_t first_row, int count,
-                   int lane)
+  __device__ Slide(const Columns<in_twos>& columns, Pieces<warps>& pieces, std::int64_t first_row,
+                   int count, int lane)
       : columns_(columns), pieces_(pieces), row_(first_row), count_(count), lane_(lane) {}
 
   __device__ void begin(Half& upper, Half& lower) {
@@ -356,10 +390,10 @@ class Slide {
   __device__ bool apply(Half& upper, Half& lower) {
     columns_.fetch(row_ + 3 * bandwidth);
     Tile16x8<double> x[half / tile];
-    project<1>(upper, lower, pieces_.begin<0>(number_), x, lane_);
-    subtract<1>(upper, lower, pieces_.begin<1>(number_), x, lane_);
-    project<0>(upper, lower, pieces_.begin<2>(number_), x, lane_);
-    subtract<0>(upper, lower, pieces_.begin<3>(number_), x, lane_);
+    project<1>(upper, lower, pieces_.template begin<0>(number_), x, lane_);
+    subtract<1>(upper, lower, pieces_.template begin<1>(number_), x, lane_);
+    project<0>(upper, lower, pieces_.template begin<2>(number_), x, lane_);
+    subtract<0>(upper, lower, pieces_.template begin<3>(number_), x, lane_);
     columns_.store(row_, upper);
     row_ += bandwidth;
     ++number_;
@@ -373,26 +407,27 @@ class Slide {
   }
 
  private:
-  const Columns& columns_;
-  Pieces& pieces_;
+  const Columns<in_twos>& columns_;
+  Pieces<warps>& pieces_;
   std::int64_t row_;
   int number_ = 0;
   int count_;
   int lane_;
 };
 
-__global__ void __launch_bounds__(warps* lanes, 2)
+template <bool in_twos, int warps>
+__global__ void __launch_bounds__(warps* lanes, 2 * least_warps / warps)
     slide(const double* v, const double* vt, DeviceMatrix<double> z, std::int64_t first_row,
           int count) {
   const auto lane = static_cast<int>(threadIdx.x) % lanes;
   const std::int64_t warp = std::int64_t{blockIdx.x} * warps + threadIdx.x / lanes;
-  const Columns columns(z, warp * columns_a_warp, lane);
-  Pieces pieces(&dynamic_shared<double>(), v, vt, count);
-  Slide slide(columns, pieces, first_row, count, lane);
+  const Columns<in_twos> columns(z, warp * columns_a_warp, lane);
+  Pieces<warps> pieces(&dynamic_shared<double>(), v, vt, count);
+  Slide<in_twos, warps> windows(columns, pieces, first_row, count, lane);
   Half one;
   Half other;
-  slide.begin(one, other);
-  while (slide.apply(one, other) && slide.apply(other, one)) {
+  windows.begin(one, other);
+  while (windows.apply(one, other) && windows.apply(other, one)) {
   }
 }
 
@@ -406,7 +441,7 @@ template <class E>
 bool BandDeviceKernels<E>::slides(const Chase& chase, const SweepGroup& sweeps, In v, In vt) {
   if constexpr (std::is_same_v<E, double>) {
     return chase.bandwidth == bandwidth && sweeps.count == group && is_packed(v) && is_packed(vt) &&
-           is_for_sm_90(&slide);
+           is_for_sm_90(&slide<true, least_warps>);
   }
   return false;
 }
@@ -424,10 +459,20 @@ template <class E>
 void BandDeviceKernels<E>::slide_windows(cudaStream_t stream, const Chase& chase,
                                          const SweepGroup& sweeps, In v, In vt, Out z) {
   if constexpr (std::is_same_v<E, double>) {
-    allow_shared(&slide, Pieces::bytes);
-    launch(stream, &slide, divide_up(z.columns(), columns_a_warp * warps),
-           {dim3(warps * lanes), Pieces::bytes}, v.data(), vt.data(), device(z), sweeps.first + 1,
-           static_cast<int>(chase.tasks(sweeps.first)));
+    const bool in_twos = z.rows() % 2 == 0 && z.stride() % 2 == 0 &&
+                         reinterpret_cast<std::uintptr_t>(z.data()) % sizeof(double2) == 0;
+    const auto start = [&]<int warps>(std::integral_constant<int, warps>) {
+      const auto kernel = in_twos ? &slide<true, warps> : &slide<false, warps>;
+      allow_shared(kernel, Pieces<warps>::bytes);
+      launch(stream, kernel, divide_up(z.columns(), columns_a_warp * warps),
+             {dim3(warps * lanes), Pieces<warps>::bytes}, v.data(), vt.data(), device(z),
+             sweeps.first, static_cast<int>(chase.tasks(sweeps.first)));
+    };
+    if (divide_up(z.columns(), columns_a_warp * least_warps) <= most_together()) {
+      start(std::integral_constant<int, least_warps>());
+    } else {
+      start(std::integral_constant<int, 2 * least_warps>());
+    }
   }
 }
 
