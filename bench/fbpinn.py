@@ -81,7 +81,9 @@ def sine_transform(n: int, largest: int) -> tuple[np.ndarray, np.ndarray]:
 def sparse_lu(n: int, largest: int) -> tuple[np.ndarray, np.ndarray]:
     """The same differences by a sparse LU factorisation."""
     x = np.arange(1, n) / n
-    one = scipy.sparse.diags_array([-1, 2, -1], offsets=[-1, 0, 1], shape=(n - 1, n - 1)) * n**2
+    one = (
+        scipy.sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n - 1, n - 1)) * n**2
+    )
     eye = scipy.sparse.eye_array(n - 1)
     a = scipy.sparse.csc_array(scipy.sparse.kron(one, eye) + scipy.sparse.kron(eye, one))
     f = source(x[:, None], x[None, :], largest)

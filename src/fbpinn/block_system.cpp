@@ -134,10 +134,10 @@ void BlockSystem::add_gram(std::int32_t i, std::int32_t j, MatrixView<double> ta
 
 std::vector<double> BlockSystem::multiply(const std::vector<std::int64_t>& offsets,
                                           const std::vector<double>& y,
-                                          const sparse::ForEach& each) const {
+                                          const sparse::Workers& workers) const {
   using namespace block_system;
   std::vector<double> slots(static_cast<std::size_t>(lists_.slots()));
-  each(lists_.boxes(), [&](std::int64_t box) {
+  const auto work = [&](std::int64_t box) {
     const OrthonormalBlock& q = block(box);
     double* const to = slots.data() + lists_.begin[static_cast<std::size_t>(box)];
     if (q.rank == 0) {
@@ -147,6 +147,9 @@ std::vector<double> BlockSystem::multiply(const std::vector<std::int64_t>& offse
                  MatrixView<const double>(q.adjoint.data(), q.rank, q.rows),
                  y.data() + offsets[static_cast<std::size_t>(box)], 0.0, to);
     }
+  };
+  workers.share(lists_.boxes(), work, [&](std::int64_t box, sparse::Packet& packet) {
+    packet.array(slots.data() + lists_.begin[static_cast<std::size_t>(box)], block(box).rows);
   });
   std::vector<double> result(static_cast<std::size_t>(lists_.rows), 0.0);
   for (std::size_t row = 0; row < result.size(); ++row) {
@@ -159,10 +162,10 @@ std::vector<double> BlockSystem::multiply(const std::vector<std::int64_t>& offse
 
 std::vector<double> BlockSystem::multiply_adjoint(const std::vector<std::int64_t>& offsets,
                                                   const std::vector<double>& r,
-                                                  const sparse::ForEach& each) const {
+                                                  const sparse::Workers& workers) const {
   using namespace block_system;
   std::vector<double> result(static_cast<std::size_t>(offsets.back()), 0.0);
-  each(lists_.boxes(), [&](std::int64_t box) {
+  const auto work = [&](std::int64_t box) {
     const OrthonormalBlock& q = block(box);
     std::vector<double> local;
     for (const std::int32_t row : lists_.rows_of(box)) {
@@ -172,13 +175,16 @@ std::vector<double> BlockSystem::multiply_adjoint(const std::vector<std::int64_t
       Blas::gemv(Op::none, 1.0, MatrixView<const double>(q.adjoint.data(), q.rank, q.rows),
                  local.data(), 0.0, result.data() + offsets[static_cast<std::size_t>(box)]);
     }
+  };
+  workers.share(lists_.boxes(), work, [&](std::int64_t box, sparse::Packet& packet) {
+    packet.array(result.data() + offsets[static_cast<std::size_t>(box)], block(box).rank);
   });
   return result;
 }
 
 auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree tree,
-                        const std::vector<double>& b, const sparse::ForEach& each,
-                        std::int64_t workers) const -> Solution {
+                        const std::vector<double>& b, const sparse::Workers& workers) const
+    -> Solution {
   using namespace block_system;
   Solution solution;
   auto start = std::chrono::steady_clock::now();
@@ -197,7 +203,7 @@ auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree
             }
           }
         },
-        each, workers);
+        workers);
     if (!solution.failure || shift > 1e-8) {
       break;
     }
@@ -209,13 +215,13 @@ auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree
   start = std::chrono::steady_clock::now();
   const std::vector<std::int64_t> offsets = graph.offsets();
   const auto solved = [&](std::vector<double> x) {
-    gram.solve(MatrixView<double>(x.data(), static_cast<std::int64_t>(x.size()), 1), each);
+    gram.solve(MatrixView<double>(x.data(), static_cast<std::int64_t>(x.size()), 1), workers);
     return x;
   };
   // y += G^-1 Q^T (b - Q y), as long as that makes Q^T r smaller by half.
   solution.y.assign(static_cast<std::size_t>(offsets.back()), 0.0);
   solution.residual = b;
-  std::vector<double> gradient = multiply_adjoint(offsets, b, each);
+  std::vector<double> gradient = multiply_adjoint(offsets, b, workers);
   double before = norm_of(gradient);
   constexpr int most_refinements = 8;
   for (int step = 0; step <= most_refinements && before > 0.0; ++step) {
@@ -223,11 +229,11 @@ auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree
     for (std::size_t k = 0; k < y.size(); ++k) {
       y[k] += solution.y[k];
     }
-    std::vector<double> residual = multiply(offsets, y, each);
+    std::vector<double> residual = multiply(offsets, y, workers);
     for (std::size_t row = 0; row < residual.size(); ++row) {
       residual[row] = b[row] - residual[row];
     }
-    gradient = multiply_adjoint(offsets, residual, each);
+    gradient = multiply_adjoint(offsets, residual, workers);
     const double now = norm_of(gradient);
     if (step > 0 && !(now < before)) {
       break;

@@ -55,11 +55,11 @@ class BlockSystem {
   void add_gram(std::int32_t i, std::int32_t j, MatrixView<double> target) const;
   /// Q y; y has the boxes' parts one after the other, from `offsets` on.
   std::vector<double> multiply(const std::vector<std::int64_t>& offsets,
-                               const std::vector<double>& y, const sparse::ForEach& each) const;
+                               const std::vector<double>& y, const sparse::Workers& workers) const;
   /// Q^T r.
   std::vector<double> multiply_adjoint(const std::vector<std::int64_t>& offsets,
                                        const std::vector<double>& r,
-                                       const sparse::ForEach& each) const;
+                                       const sparse::Workers& workers) const;
 
   struct Solution {
     std::vector<double> y;
@@ -73,8 +73,7 @@ class BlockSystem {
     std::optional<sparse::BlockPivot> failure;  ///< then there is nothing else
   };
   Solution solve(const sparse::BlockGraph& graph, sparse::EliminationTree tree,
-                 const std::vector<double>& b, const sparse::ForEach& each,
-                 std::int64_t workers) const;
+                 const std::vector<double>& b, const sparse::Workers& workers) const;
 
  private:
   const RowLists& lists_;

@@ -115,8 +115,7 @@ class Training {
            const RunOptions& run)
       : problem_(problem),
         options_(options),
-        each_(on_ranks(mesh, run, "least squares")),
-        workers_(mesh.ranks()),
+        workers_(on_ranks(mesh, run, "least squares")),
         result_{.problem = problem, .hidden_weights = options.hidden_weights} {
     if (result_.hidden_weights.empty()) {
       result_.hidden_weights = problem.mlp().random_weights(
@@ -184,14 +183,14 @@ class Training {
   void make_geometry() {
     const Timer timer(result_.times.geometry);
     geometry_.emplace(problem_.boxes(), problem_.jet_set(), problem_.fields(), all_points(problem_),
-                      shapes_of(problem_), each_);
+                      shapes_of(problem_), workers_);
     result_.rows = geometry_->rows;
     result_.columns = problem_.boxes().count() * columns_of_box();
   }
 
   PointwiseRows residual_at(const std::vector<double>& v, bool derivatives, bool accept_nonfinite) {
     const Timer timer(result_.times.residual);
-    return pointwise_rows(problem_, *geometry_, v, derivatives, accept_nonfinite, each_);
+    return pointwise_rows(problem_, *geometry_, v, derivatives, accept_nonfinite, workers_);
   }
 
   void require_derivatives(const std::vector<double>& derivatives) const {
@@ -217,7 +216,7 @@ class Training {
   LinearStep solve(const PointwiseRows& rows) {
     LinearStep step =
         linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, rows.derivatives,
-                    rows.residual, options_.rank_tolerance, each_, workers_);
+                    rows.residual, options_.rank_tolerance, workers_);
     result_.times.rows += step.rows_seconds;
     result_.times.geometry += step.order_seconds;
     result_.times.factor += step.factor_seconds;
@@ -239,7 +238,7 @@ class Training {
     {
       const Timer timer(result_.times.rows);
       along = jets_of_networks(problem_.boxes(), problem_.mlp(), geometry_->set, problem_.fields(),
-                               geometry_->at, result_.hidden_weights, change, each_);
+                               geometry_->at, result_.hidden_weights, change, workers_);
     }
     const double before = rows.loss();
     constexpr int most_halvings = 12;
@@ -311,8 +310,7 @@ class Training {
 
   const Problem& problem_;
   const LeastSquaresOptions& options_;
-  sparse::ForEach each_;
-  std::int64_t workers_;
+  sparse::Workers workers_;
   Trained result_;
   std::optional<TrainingGeometry> geometry_;
 };
@@ -326,7 +324,7 @@ std::int64_t Trained::kept() const {
 TrainingPlan plan_least_squares(const Problem& problem) {
   const TrainingGeometry geometry(problem.boxes(), problem.jet_set(), problem.fields(),
                                   training::all_points(problem), training::shapes_of(problem),
-                                  sparse::one_by_one);
+                                  sparse::Workers{});
   const std::int64_t columns = problem.fields() * problem.mlp().features();
   const sparse::BlockGraph graph = graph_of(
       problem.boxes(), geometry.lists,

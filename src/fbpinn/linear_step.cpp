@@ -19,11 +19,11 @@ namespace {
 /// Features of each box at its points, as rows, made orthonormal.
 void make_blocks(const TrainingGeometry& geometry, const Mlp& mlp,
                  std::span<const double> hidden_weights, std::span<const double> derivatives,
-                 double rank_tolerance, const sparse::ForEach& each, BlockSystem& system) {
+                 double rank_tolerance, const sparse::Workers& workers, BlockSystem& system) {
   const Boxes& boxes = geometry.boxes;
   const std::int64_t columns = geometry.fields * mlp.features();
   const std::int64_t of_level = geometry.points_count() * geometry.set.size();
-  each(boxes.count(), [&](std::int64_t box) {
+  const auto work = [&](std::int64_t box) {
     const BoxFeatures<double> features{boxes.center(box), boxes.half_width(box),
                                        hidden_weights.data() + box * mlp.weights(boxes.axes())};
     const auto points = geometry.at.pairs.points_of(box);
@@ -42,6 +42,15 @@ void make_blocks(const TrainingGeometry& geometry, const Mlp& mlp,
     }
     system.block(box) =
         orthonormalised(MatrixView<double>(memory.data(), rows, columns), rank_tolerance);
+  };
+  workers.share(boxes.count(), work, [&](std::int64_t box, sparse::Packet& packet) {
+    OrthonormalBlock& block = system.block(box);
+    packet.value(block.rows);
+    packet.value(block.columns);
+    packet.value(block.rank);
+    packet.vector(block.adjoint);
+    packet.vector(block.r);
+    packet.vector(block.kept_columns);
   });
 }
 
@@ -77,7 +86,7 @@ void require_memory(const TrainingGeometry& geometry, std::int64_t columns_of_bo
 LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
                        std::span<const double> hidden_weights, std::span<const double> derivatives,
                        std::span<const double> residual, double rank_tolerance,
-                       const sparse::ForEach& each, std::int64_t workers) {
+                       const sparse::Workers& workers) {
   runtime::host::blas::use_one_thread();
   LinearStep step;
   const std::int64_t columns_of_box = geometry.fields * mlp.features();
@@ -92,7 +101,7 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
   BlockSystem system(geometry.lists);
   {
     const Timer timer(step.rows_seconds);
-    make_blocks(geometry, mlp, hidden_weights, derivatives, rank_tolerance, each, system);
+    make_blocks(geometry, mlp, hidden_weights, derivatives, rank_tolerance, workers, system);
   }
   step.rank = system.ranks();
   const sparse::BlockGraph& graph = elimination.graph;
@@ -107,8 +116,7 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
   }
   std::vector<double> b(residual.size());
   std::transform(residual.begin(), residual.end(), b.begin(), std::negate<>());
-  BlockSystem::Solution solution =
-      system.solve(graph, std::move(elimination.tree), b, each, workers);
+  BlockSystem::Solution solution = system.solve(graph, std::move(elimination.tree), b, workers);
   step.certificate = solution.certificate;
   step.condition = solution.condition;
   step.shift = solution.shift;

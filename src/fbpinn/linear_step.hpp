@@ -34,10 +34,10 @@ struct LinearStep {
 };
 
 /// `hidden_weights`: Mlp::weights() numbers a box. `derivatives`: geometry.derivatives numbers.
-/// `residual`: geometry.rows numbers. The same bits whatever `each` and `workers` are.
+/// `residual`: geometry.rows numbers. The same bits whoever the workers are.
 LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
                        std::span<const double> hidden_weights, std::span<const double> derivatives,
                        std::span<const double> residual, double rank_tolerance,
-                       const sparse::ForEach& each, std::int64_t workers);
+                       const sparse::Workers& workers);
 
 }  // namespace shardsolve::fbpinn

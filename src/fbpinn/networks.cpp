@@ -16,10 +16,10 @@ namespace shardsolve::fbpinn {
 
 PointsInBoxes points_in_boxes(const Boxes& boxes, const JetSet& set, const double* points,
                               std::int64_t count, std::int64_t first_number,
-                              const sparse::ForEach& each) {
+                              const sparse::Workers& workers) {
   PointsInBoxes at{points, find_pairs(boxes, points, count, first_number), {}};
   at.inverse_sums.resize(static_cast<std::size_t>(boxes.levels() * count * set.size()));
-  each_piece_of_points(count, each, [&](std::int64_t first, std::int64_t last) {
+  each_piece_of_points(count, workers.each, [&](std::int64_t first, std::int64_t last) {
     inverse_window_sums(boxes, set, at.pairs, points, first, last, at.inverse_sums.data());
   });
   return at;
@@ -27,14 +27,14 @@ PointsInBoxes points_in_boxes(const Boxes& boxes, const JetSet& set, const doubl
 
 std::vector<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const JetSet& set,
                                      int fields, const PointsInBoxes& at,
-                                     const std::vector<double>& hidden_weights,
-                                     const std::vector<double>& last_layer,
-                                     const sparse::ForEach& each) {
+                                     std::span<const double> hidden_weights,
+                                     std::span<const double> last_layer,
+                                     const sparse::Workers& workers) {
   const std::int64_t size = std::int64_t{fields} * set.size();
   const std::int64_t of_box = fields * mlp.features();
   const std::int64_t of_level = at.pairs.points * set.size();
   std::vector<double> of_pairs(static_cast<std::size_t>(at.pairs.count() * size));
-  each(boxes.count(), [&](std::int64_t box) {
+  const auto work = [&](std::int64_t box) {
     const auto which = at.pairs.points_of(box);
     if (which.empty()) {
       return;
@@ -47,9 +47,14 @@ std::vector<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const J
                             which.data(), static_cast<std::int64_t>(which.size())},
         last_layer.data() + box * of_box, fields,
         of_pairs.data() + at.pairs.box_begin[static_cast<std::size_t>(box)] * size);
+  };
+  workers.share(boxes.count(), work, [&](std::int64_t box, sparse::Packet& packet) {
+    const auto first = at.pairs.box_begin[static_cast<std::size_t>(box)];
+    packet.array(of_pairs.data() + first * size,
+                 (at.pairs.box_begin[static_cast<std::size_t>(box) + 1] - first) * size);
   });
   std::vector<double> jets(static_cast<std::size_t>(at.pairs.points * size), 0.0);
-  each_piece_of_points(at.pairs.points, each, [&](std::int64_t first, std::int64_t last) {
+  each_piece_of_points(at.pairs.points, workers.each, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t p = first; p < last; ++p) {
       for (const std::int32_t pair : at.pairs.pairs_of(p)) {
         const double* const from = of_pairs.data() + pair * size;
@@ -76,22 +81,22 @@ std::vector<double> Trained::evaluate_jets(Mesh& mesh, const JetSet& set,
   }
   const core::IeeeArithmetic ieee;
   const RunOptions run;
-  const sparse::ForEach each = on_ranks(mesh, run, "evaluate");
+  const sparse::Workers workers = on_ranks(mesh, run, "evaluate");
   const auto count = static_cast<std::int64_t>(points.size() / axes);
   const std::int64_t size = std::int64_t{problem.fields()} * set.size();
   std::vector<double> result(static_cast<std::size_t>(count * size));
   for (std::int64_t first = 0; first < count; first += chunk) {
     const std::int64_t part = std::min(chunk, count - first);
     const double* const from = points.data() + first * boxes.axes();
-    const PointsInBoxes at = points_in_boxes(boxes, set, from, part, first, each);
+    const PointsInBoxes at = points_in_boxes(boxes, set, from, part, first, workers);
     const std::vector<double> v = jets_of_networks(boxes, problem.mlp(), set, problem.fields(), at,
-                                                   hidden_weights, last_layer, each);
+                                                   hidden_weights, last_layer, workers);
     double* const to = result.data() + first * size;
     if (!problem.constraint()) {
       std::copy(v.begin(), v.end(), to);
       continue;
     }
-    each_piece_of_points(part, each, [&](std::int64_t begin, std::int64_t end) {
+    each_piece_of_points(part, workers.each, [&](std::int64_t begin, std::int64_t end) {
       problem.constraint()({&set, problem.fields(), end - begin, from + begin * boxes.axes(),
                             v.data() + begin * size},
                            to + begin * size, nullptr);

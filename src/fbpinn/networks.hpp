@@ -2,11 +2,12 @@
 #pragma once
 
 #include "fbpinn/pairs.hpp"
-#include "sparse/block_cholesky.hpp"
+#include "sparse/workers.hpp"
 
 #include <shardsolve/fbpinn_boxes.hpp>
 #include <shardsolve/jet_set.hpp>
 
+#include <span>
 #include <vector>
 
 namespace shardsolve::fbpinn {
@@ -19,15 +20,15 @@ struct PointsInBoxes {
 };
 PointsInBoxes points_in_boxes(const Boxes& boxes, const JetSet& set, const double* points,
                               std::int64_t count, std::int64_t first_number,
-                              const sparse::ForEach& each);
+                              const sparse::Workers& workers);
 
 /// Jets of the sum over boxes of window times network: points x fields x set.size() numbers. Boxes
 /// are added in their order.
 std::vector<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const JetSet& set,
                                      int fields, const PointsInBoxes& at,
-                                     const std::vector<double>& hidden_weights,
-                                     const std::vector<double>& last_layer,
-                                     const sparse::ForEach& each);
+                                     std::span<const double> hidden_weights,
+                                     std::span<const double> last_layer,
+                                     const sparse::Workers& workers);
 
 /// Pieces of many points, for each.
 inline constexpr std::int64_t points_at_a_time = 2048;

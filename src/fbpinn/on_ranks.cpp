@@ -1,52 +1,147 @@
 #include "fbpinn/on_ranks.hpp"
 
+#include "dense/shared/gather.hpp"
 #include "mesh/mesh_state.hpp"
 #include "runtime/host/host_queue.hpp"
 
 #include <shardsolve/error.hpp>
 
+#include <algorithm>
 #include <atomic>
-#include <memory>
+#include <utility>
+#include <vector>
 
 namespace shardsolve::fbpinn {
-namespace {
+namespace on_mesh {
 
-void require_host_ranks(const Mesh& mesh) {
-  bool is_here = mesh.memory() == Memory::host;
-  for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
-    is_here = is_here && mesh.is_here(rank);
-  }
-  if (!is_here) {
-    throw Error(ErrorKind::unsupported,
-                "networks in boxes are trained by CPU devices of one process: use a mesh made by "
-                "Mesh::host or Mesh::serial");
+using Work = std::function<void(std::int64_t)>;
+using Tell = std::function<void(std::int64_t, sparse::Packet&)>;
+
+void launch(mesh::Rank& rank, const char* name, std::function<void()> work) {
+  static_cast<runtime::host::HostQueue&>(rank.update()).launch({name}, std::move(work));
+}
+
+void leave_if_asked(const mesh::Rank& rank) {
+  if (rank.stop_requested()) {
+    throw Error(ErrorKind::cancelled, "the call was cancelled as asked");
   }
 }
 
-}  // namespace
-
-sparse::ForEach on_ranks(Mesh& mesh, const RunOptions& run, const char* name) {
-  require_host_ranks(mesh);
-  return [&mesh, &run, name](std::int64_t count, const std::function<void(std::int64_t)>& work) {
-    std::atomic<std::int64_t> next = 0;
-    mesh.state().run(run, [&](mesh::Rank& rank) {
-      static_cast<runtime::host::HostQueue&>(rank.update()).launch({name}, [&] {
-        for (std::int64_t i = next++; i < count && !run.cancel.stop_requested(); i = next++) {
-          rank.beat(name);
-          try {
-            work(i);
-          } catch (...) {
-            next = count;  // nobody begins another piece
-            throw;
-          }
+/// All ranks in this process: whoever is free takes the next piece.
+void do_pieces(Mesh& mesh, const RunOptions& run, const char* name, std::int64_t count,
+               const Work& work) {
+  std::atomic<std::int64_t> next = 0;
+  mesh.state().run(run, [&](mesh::Rank& rank) {
+    launch(rank, name, [&] {
+      for (std::int64_t i = next++; i < count && !run.cancel.stop_requested(); i = next++) {
+        rank.beat(name);
+        try {
+          work(i);
+        } catch (...) {
+          next = count;  // nobody begins another piece
+          throw;
         }
-      });
-      rank.finish(rank.update());
-      if (rank.stop_requested()) {
-        throw Error(ErrorKind::cancelled, "the call was cancelled as asked");
       }
     });
+    rank.finish(rank.update());
+    leave_if_asked(rank);
+  });
+}
+
+/// The packets of all ranks, which each fills for itself.
+void exchange(mesh::Rank& rank, const sparse::Packet& mine,
+              const std::function<void(std::int64_t, sparse::Packet&)>& read) {
+  const auto sizes = dense::gather_from_all(
+      rank, std::vector<std::int64_t>{static_cast<std::int64_t>(mine.bytes().size())});
+  std::int64_t total = 0;
+  for (const auto& size : sizes) {
+    total += size[0];
+  }
+  const MatrixView<std::byte> all = rank.workspace<std::byte>(total, 1);
+  std::vector<comm::Bytes> pieces;
+  std::byte* at = all.data();
+  for (const auto& size : sizes) {
+    pieces.push_back({at, static_cast<std::size_t>(size[0])});
+    at += size[0];
+  }
+  const std::vector<comm::Bytes> kept = pieces;
+  std::copy(mine.bytes().begin(), mine.bytes().end(),
+            static_cast<std::byte*>(pieces[static_cast<std::size_t>(rank.index())].data));
+  rank.communicator().all_gather(rank.transfer(), std::move(pieces));
+  rank.finish(rank.transfer());
+  for (std::int64_t other = 0; other < rank.count(); ++other) {
+    if (other != rank.index()) {
+      const comm::Bytes& piece = kept[static_cast<std::size_t>(other)];
+      sparse::Packet packet(static_cast<const std::byte*>(piece.data), piece.size);
+      read(other, packet);
+    }
+  }
+}
+
+/// One rank in this process: it does every so-many-th piece, and gets what the others have done.
+void share_pieces(Mesh& mesh, const RunOptions& run, const char* name, std::int64_t count,
+                  const Work& work, const Tell& tell) {
+  // So many of each rank at a time: what is told needs memory.
+  constexpr std::int64_t at_a_time = 32;
+  const std::int64_t ranks = mesh.ranks();
+  for (std::int64_t begin = 0; begin < count; begin += at_a_time * ranks) {
+    const std::int64_t end = std::min(count, begin + at_a_time * ranks);
+    mesh.state().run(run, [&](mesh::Rank& rank) {
+      const auto each_of = [&](std::int64_t of, const Work& act) {
+        for (std::int64_t i = begin + of; i < end; i += ranks) {
+          act(i);
+        }
+      };
+      launch(rank, name, [&] {
+        each_of(rank.index(), [&](std::int64_t i) {
+          rank.beat(name);
+          work(i);
+        });
+      });
+      rank.finish(rank.update());
+      leave_if_asked(rank);
+      sparse::Packet mine;
+      each_of(rank.index(), [&](std::int64_t i) { tell(i, mine); });
+      exchange(rank, mine, [&](std::int64_t other, sparse::Packet& packet) {
+        each_of(other, [&](std::int64_t i) { tell(i, packet); });
+      });
+    });
+  }
+}
+
+}  // namespace on_mesh
+
+sparse::Workers on_ranks(Mesh& mesh, const RunOptions& run, const char* name) {
+  if (mesh.memory() != Memory::host) {
+    throw Error(ErrorKind::unsupported,
+                "networks in boxes are trained by CPU devices: use a mesh made by Mesh::host, "
+                "Mesh::serial or Mesh::mpi");
+  }
+  std::int64_t here = 0;
+  for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    here += mesh.is_here(rank) ? 1 : 0;
+  }
+  sparse::Workers workers;
+  workers.count = mesh.ranks();
+  if (here == mesh.ranks()) {
+    workers.each = [&mesh, &run, name](std::int64_t count, const on_mesh::Work& work) {
+      on_mesh::do_pieces(mesh, run, name, count, work);
+    };
+    workers.share = [each = workers.each](std::int64_t count, const on_mesh::Work& work,
+                                          const on_mesh::Tell& /*tell*/) { each(count, work); };
+    return workers;
+  }
+  workers.share = [&mesh, &run, name](std::int64_t count, const on_mesh::Work& work,
+                                      const on_mesh::Tell& tell) {
+    on_mesh::share_pieces(mesh, run, name, count, work, tell);
   };
+  workers.once = [share = workers.share](const std::function<void()>& work,
+                                         const std::function<void(sparse::Packet&)>& tell) {
+    share(
+        1, [&](std::int64_t) { work(); },
+        [&](std::int64_t, sparse::Packet& packet) { tell(packet); });
+  };
+  return workers;
 }
 
 }  // namespace shardsolve::fbpinn

@@ -1,15 +1,16 @@
 /// Work that the ranks of a mesh share.
 #pragma once
 
-#include "sparse/block_cholesky.hpp"
+#include "sparse/workers.hpp"
 
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/run_options.hpp>
 
 namespace shardsolve::fbpinn {
 
-/// Pieces of work go to whichever rank is free. `mesh` and `run` must outlive what is returned.
-/// `name`: in traces. Throws Error(unsupported) unless the ranks are CPU devices of this process.
-sparse::ForEach on_ranks(Mesh& mesh, const RunOptions& run, const char* name);
+/// In one process pieces go to whichever rank is free, and all see what came out. Of processes each
+/// has its own, and they tell each other by the mesh's communicator. `mesh` and `run` must outlive
+/// what is returned. `name`: in traces. Throws Error(unsupported) if ranks are no CPU devices.
+sparse::Workers on_ranks(Mesh& mesh, const RunOptions& run, const char* name);
 
 }  // namespace shardsolve::fbpinn

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 namespace shardsolve::fbpinn {
 namespace pointwise {
@@ -136,7 +137,7 @@ double PointwiseRows::loss() const {
 
 PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geometry,
                              const std::vector<double>& v, bool derivatives, bool accept_nonfinite,
-                             const sparse::ForEach& each) {
+                             const sparse::Workers& workers) {
   PointwiseRows rows;
   rows.residual.resize(static_cast<std::size_t>(geometry.rows));
   rows.derivatives.resize(derivatives ? static_cast<std::size_t>(geometry.derivatives) : 0);
@@ -144,11 +145,32 @@ PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geo
     const Segment& segment = geometry.segments[term];
     std::vector<std::int64_t> nonfinite(
         static_cast<std::size_t>(segment.points / points_at_a_time) + 1, -1);
-    each_piece_of_points(segment.points, each, [&](std::int64_t first, std::int64_t last) {
-      nonfinite[static_cast<std::size_t>(first / points_at_a_time)] =
-          pointwise::PointwisePiece(problem, geometry, term, first, last)
-              .compute(v, derivatives, rows);
-    });
+    const auto range_of_piece = [&](std::int64_t piece) {
+      const std::int64_t first = piece * points_at_a_time;
+      return std::pair(first, std::min(segment.points, first + points_at_a_time));
+    };
+    const std::int64_t pieces = (segment.points + points_at_a_time - 1) / points_at_a_time;
+    workers.share(
+        pieces,
+        [&](std::int64_t piece) {
+          const auto [first, last] = range_of_piece(piece);
+          nonfinite[static_cast<std::size_t>(piece)] =
+              pointwise::PointwisePiece(problem, geometry, term, first, last)
+                  .compute(v, derivatives, rows);
+        },
+        [&](std::int64_t piece, sparse::Packet& packet) {
+          const auto [first, last] = range_of_piece(piece);
+          packet.value(nonfinite[static_cast<std::size_t>(piece)]);
+          for (int e = 0; e < segment.equations; ++e) {
+            packet.array(rows.residual.data() + segment.first_row + e * segment.points + first,
+                         last - first);
+          }
+          if (derivatives) {
+            const std::int64_t numbers = segment.equations * geometry.jet_numbers();
+            packet.array(rows.derivatives.data() + segment.first_derivative + first * numbers,
+                         (last - first) * numbers);
+          }
+        });
     const auto found = std::find_if(nonfinite.begin(), nonfinite.end(),
                                     [](std::int64_t point) { return point >= 0; });
     if (found != nonfinite.end() && !accept_nonfinite) {

@@ -22,6 +22,6 @@ struct PointwiseRows {
 /// Error(invalid_argument) if a residual or derivative is not finite, unless `accept_nonfinite`.
 PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geometry,
                              const std::vector<double>& v, bool derivatives, bool accept_nonfinite,
-                             const sparse::ForEach& each);
+                             const sparse::Workers& workers);
 
 }  // namespace shardsolve::fbpinn

@@ -70,7 +70,8 @@ PointRange range_of(const Segment& segment, std::span<const std::int32_t> points
 
 TrainingGeometry::TrainingGeometry(Boxes of, JetSet derivatives_of, int fields_of_problem,
                                    std::vector<double> all_points,
-                                   const std::vector<TermShape>& terms, const sparse::ForEach& each)
+                                   const std::vector<TermShape>& terms,
+                                   const sparse::Workers& workers)
     : boxes(std::move(of)),
       set(std::move(derivatives_of)),
       fields(fields_of_problem),
@@ -88,7 +89,7 @@ TrainingGeometry::TrainingGeometry(Boxes of, JetSet derivatives_of, int fields_o
                             "the equation at some points, with {} coordinates each",
                             terms.size(), count, points.size(), boxes.axes()));
   }
-  at = points_in_boxes(boxes, set, points.data(), count, 0, each);
+  at = points_in_boxes(boxes, set, points.data(), count, 0, workers);
   require_point_in_each(boxes, at.pairs);
   lists = make_row_lists(segments, rows, at.pairs);
 }

@@ -35,7 +35,7 @@ struct TrainingGeometry {
   /// are none, a point lies in no box, or a box has no point.
   TrainingGeometry(Boxes of, JetSet derivatives, int fields_of_problem,
                    std::vector<double> all_points, const std::vector<TermShape>& terms,
-                   const sparse::ForEach& each);
+                   const sparse::Workers& workers);
   TrainingGeometry(const TrainingGeometry&) = delete;
   TrainingGeometry& operator=(const TrainingGeometry&) = delete;
 

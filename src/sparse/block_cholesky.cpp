@@ -56,12 +56,6 @@ void each_lower_piece(std::int64_t columns, std::int64_t rows, const ForEach& ea
 
 }  // namespace fronts
 
-void one_by_one(std::int64_t count, const std::function<void(std::int64_t)>& work) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    work(i);
-  }
-}
-
 template <Scalar T>
 BlockCholesky<T>::BlockCholesky(const BlockGraph& graph, EliminationTree tree)
     : tree_(std::move(tree)), sizes_(graph.sizes), offsets_(graph.offsets()) {
@@ -315,32 +309,68 @@ std::optional<BlockPivot> BlockCholesky<T>::failure() const {
   return std::nullopt;
 }
 
+/// What others need of a piece of work: whether it went well, and what it leaves to its parent.
 template <Scalar T>
-std::optional<BlockPivot> BlockCholesky<T>::factor(const AddBlock& add, const ForEach& each,
-                                                   std::int64_t workers) {
+void BlockCholesky<T>::tell_piece(std::int64_t piece, Packet& packet) {
+  const std::vector<std::int32_t>& nodes = schedule_.alone[static_cast<std::size_t>(piece)];
+  bool is_factored = true;
+  for (const std::int32_t node : nodes) {
+    packet.value(front(node).failed_column);
+    is_factored = is_factored && front(node).failed_column < 0;
+  }
+  const std::int32_t root = nodes.back();
+  const std::int64_t outer = shape(root).outer;
+  if (!is_factored || outer == 0) {
+    return;
+  }
+  if (packet.reads()) {
+    front(root).rest = zeros(outer * outer);
+  }
+  for (std::int64_t j = 0; j < outer; ++j) {
+    packet.array(front(root).rest.get() + j * outer + j, outer - j);
+  }
+}
+
+template <Scalar T>
+std::optional<BlockPivot> BlockCholesky<T>::factor(const AddBlock& add, const Workers& workers) {
   runtime::host::blas::use_one_thread();
   for (Front& one : fronts_) {
     one.panel.reset();
     one.rest.reset();
     one.failed_column = -1;
   }
-  schedule_ = make_schedule(workers);
-  each(static_cast<std::int64_t>(schedule_.alone.size()), [&](std::int64_t i) {
-    for (const std::int32_t node : schedule_.alone[static_cast<std::size_t>(i)]) {
-      if (!eliminate(node, add, one_by_one)) {
-        return;
-      }
-    }
-  });
+  schedule_ = make_schedule(workers.count);
+  workers.share(
+      static_cast<std::int64_t>(schedule_.alone.size()),
+      [&](std::int64_t i) {
+        for (const std::int32_t node : schedule_.alone[static_cast<std::size_t>(i)]) {
+          if (!eliminate(node, add, one_by_one)) {
+            return;
+          }
+        }
+      },
+      [&](std::int64_t i, Packet& packet) { tell_piece(i, packet); });
   if (auto pivot = failure()) {
     return pivot;
   }
-  for (const std::int32_t node : schedule_.shared) {
-    if (!eliminate(node, add, each)) {
-      return failure();
-    }
+  const std::vector<std::int32_t>& shared = schedule_.shared;
+  workers.once(
+      [&] {
+        for (const std::int32_t node : shared) {
+          if (!eliminate(node, add, workers.each)) {
+            return;
+          }
+        }
+      },
+      [&](Packet& packet) {
+        for (const std::int32_t node : shared) {
+          packet.value(front(node).failed_column);
+        }
+      });
+  for (Front& one : fronts_) {
+    one.rest.reset();  // of other processes, or after a failure
   }
-  return std::nullopt;
+  return failure();
 }
 
 /// The own part of b := L11^-1 (b + what the children leave); the border's share for the parent.
@@ -435,42 +465,57 @@ void BlockCholesky<T>::substitute_back(std::int32_t node, MatrixView<T> b) const
   }
 }
 
+/// The parts of b that belong to some nodes.
 template <Scalar T>
-void BlockCholesky<T>::solve(MatrixView<T> b, const ForEach& each) const {
-  std::vector<std::vector<T>> borders(fronts_.size());
-  const auto pieces = static_cast<std::int64_t>(schedule_.alone.size());
-  each(pieces, [&](std::int64_t i) {
-    for (const std::int32_t node : schedule_.alone[static_cast<std::size_t>(i)]) {
-      substitute_forward(node, b, borders);
+void BlockCholesky<T>::tell_solution(const std::vector<std::int32_t>& nodes, MatrixView<T> b,
+                                     Packet& packet) const {
+  for (const std::int32_t node : nodes) {
+    for (const std::int32_t block : shape(node).blocks) {
+      for (std::int64_t j = 0; j < b.columns(); ++j) {
+        packet.array(b.data() + offsets_[static_cast<std::size_t>(block)] + j * b.stride(),
+                     sizes_[static_cast<std::size_t>(block)]);
+      }
     }
-  });
-  for (const std::int32_t node : schedule_.shared) {
-    substitute_forward(node, b, borders);
   }
-  for (auto node = schedule_.shared.rbegin(); node != schedule_.shared.rend(); ++node) {
-    substitute_back(*node, b);
-  }
-  each(pieces, [&](std::int64_t i) {
-    const std::vector<std::int32_t>& nodes = schedule_.alone[static_cast<std::size_t>(i)];
-    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-      substitute_back(*node, b);
-    }
-  });
 }
 
 template <Scalar T>
-double BlockCholesky<T>::diagonal_ratio() const {
-  double smallest = std::numeric_limits<double>::infinity();
-  double largest = 0.0;
-  for (std::int32_t node = 0; node < static_cast<std::int32_t>(fronts_.size()); ++node) {
-    const MatrixView<T> a = panel(node);
-    for (std::int64_t i = 0; i < a.columns(); ++i) {
-      const double entry = std::real(a(i, i));
-      smallest = std::min(smallest, entry);
-      largest = std::max(largest, entry);
-    }
-  }
-  return columns() == 0 ? 1.0 : largest / smallest;
+void BlockCholesky<T>::solve(MatrixView<T> b, const Workers& workers) const {
+  std::vector<std::vector<T>> borders(fronts_.size());
+  const auto pieces = static_cast<std::int64_t>(schedule_.alone.size());
+  const auto nodes_of = [&](std::int64_t i) -> const std::vector<std::int32_t>& {
+    return schedule_.alone[static_cast<std::size_t>(i)];
+  };
+  workers.share(
+      pieces,
+      [&](std::int64_t i) {
+        for (const std::int32_t node : nodes_of(i)) {
+          substitute_forward(node, b, borders);
+        }
+      },
+      [&](std::int64_t i, Packet& packet) {
+        tell_solution(nodes_of(i), b, packet);
+        packet.vector(borders[static_cast<std::size_t>(nodes_of(i).back())]);
+      });
+  const std::vector<std::int32_t>& shared = schedule_.shared;
+  workers.once(
+      [&] {
+        for (const std::int32_t node : shared) {
+          substitute_forward(node, b, borders);
+        }
+        for (auto node = shared.rbegin(); node != shared.rend(); ++node) {
+          substitute_back(*node, b);
+        }
+      },
+      [&](Packet& packet) { tell_solution(shared, b, packet); });
+  workers.share(
+      pieces,
+      [&](std::int64_t i) {
+        for (auto node = nodes_of(i).rbegin(); node != nodes_of(i).rend(); ++node) {
+          substitute_back(*node, b);
+        }
+      },
+      [&](std::int64_t i, Packet& packet) { tell_solution(nodes_of(i), b, packet); });
 }
 
 #define SHARDSOLVE_INSTANTIATE(T) template class BlockCholesky<T>;

@@ -3,6 +3,7 @@
 
 #include "sparse/block_graph.hpp"
 #include "sparse/elimination_tree.hpp"
+#include "sparse/workers.hpp"
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
@@ -15,12 +16,6 @@
 #include <vector>
 
 namespace shardsolve::sparse {
-
-/// Work that several threads share: calls `work(i)` for 0 <= i < count, each once, side by side if
-/// it can; returns when all are done. What is computed does not depend on who does what.
-using ForEach = std::function<void(std::int64_t count, const std::function<void(std::int64_t)>&)>;
-/// One after the other, in the calling thread.
-void one_by_one(std::int64_t count, const std::function<void(std::int64_t)>& work);
 
 /// A pivot that was not positive.
 struct BlockPivot {
@@ -43,18 +38,16 @@ class BlockCholesky {
   /// Keeps no reference to the graph.
   BlockCholesky(const BlockGraph& graph, EliminationTree tree);
 
-  /// `workers`: how many pieces of work may be done at a time. Returns the pivot at which it
-  /// stopped, if one was not positive; then there is no factor.
-  std::optional<BlockPivot> factor(const AddBlock& add, const ForEach& each = one_by_one,
-                                   std::int64_t workers = 1);
-  /// b := A^-1 b; blocks in the order of the graph, one under the other.
-  void solve(MatrixView<T> b, const ForEach& each = one_by_one) const;
+  /// Returns the pivot at which it stopped, if one was not positive; then there is no factor. Of
+  /// several processes each has the fronts of the subtrees that it does, and the first one those
+  /// above them.
+  std::optional<BlockPivot> factor(const AddBlock& add, const Workers& workers = {});
+  /// b := A^-1 b; blocks in the order of the graph, one under the other. The same workers as those
+  /// that have factored.
+  void solve(MatrixView<T> b, const Workers& workers = {}) const;
 
   const EliminationTree& tree() const { return tree_; }
   std::int64_t columns() const { return offsets_.back(); }
-  /// The largest entry of L's diagonal over the smallest: squared, a lower bound of A's condition
-  /// number.
-  double diagonal_ratio() const;
 
  private:
   struct Free {
@@ -78,6 +71,8 @@ class BlockCholesky {
   bool eliminate(std::int32_t node, const AddBlock& add, const ForEach& each);
   void assemble_columns(std::int32_t node, std::int64_t block, const AddBlock& add);
   void factor_columns(std::int32_t node, const ForEach& each);
+  void tell_piece(std::int64_t piece, Packet& packet);
+  void tell_solution(const std::vector<std::int32_t>& nodes, MatrixView<T> b, Packet& packet) const;
   std::optional<BlockPivot> failure() const;
   void substitute_forward(std::int32_t node, MatrixView<T> b,
                           std::vector<std::vector<T>>& borders) const;

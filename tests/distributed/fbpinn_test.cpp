@@ -1,5 +1,6 @@
 // Whole trainings: equations with solutions that are known.
 
+#include "tests/support/process_meshes.hpp"
 #include "tests/support/thrown.hpp"
 
 #include <shardsolve/fbpinn.hpp>
@@ -76,6 +77,25 @@ TEST(FbpinnLeastSquares, AnyNumberOfRanks_GivesTheSameBits) {
     const Trained trained = least_squares(mesh, poisson());
     EXPECT_EQ(trained.last_layer, expected.last_layer) << ranks;
     EXPECT_EQ(trained.evaluate(mesh, points, 10), expected.evaluate(serial, points)) << ranks;
+  }
+}
+
+TEST(FbpinnLeastSquares, Processes_GiveTheSameBits) {
+  Mesh serial = Mesh::serial();
+  const Trained expected = least_squares(serial, poisson());
+  const std::vector<double> points = grid(square, {13, 11});
+  const std::vector<double> values = expected.evaluate(serial, points);
+  for (const std::int64_t ranks : {2, 3}) {
+    testing::ProcessMeshes meshes(ranks);
+    const auto errors = meshes.together([&](Mesh& mesh, std::int64_t rank) {
+      const Trained trained = least_squares(mesh, poisson());
+      EXPECT_EQ(trained.last_layer, expected.last_layer) << rank << " of " << ranks;
+      EXPECT_EQ(trained.evaluate(mesh, points, 50), values) << rank << " of " << ranks;
+    });
+    for (const auto& error : errors) {
+      EXPECT_FALSE(error) << error->what();
+    }
+    EXPECT_TRUE(meshes.in_good_order());
   }
 }
 

@@ -210,9 +210,14 @@ TYPED_TEST(SparseBlockCholesky, AnyGraph_SolvesAndHasTheSameBitsOnAnyNumberOfWor
     }
     for (const std::int64_t workers : {2, 3, 8}) {
       BlockCholesky<T> shared(graph, nested_dissection(graph));
-      ASSERT_FALSE(shared.factor(add, on_threads, workers));
+      const Workers team{.count = workers,
+                         .each = on_threads,
+                         .share = [](std::int64_t count, const auto& work, const auto& /*tell*/) {
+                           on_threads(count, work);
+                         }};
+      ASSERT_FALSE(shared.factor(add, team));
       std::vector<T> y = b;
-      shared.solve(MatrixView<T>(y.data(), n, k), on_threads);
+      shared.solve(MatrixView<T>(y.data(), n, k), team);
       ASSERT_EQ(y, x) << workers << " workers";
     }
   }

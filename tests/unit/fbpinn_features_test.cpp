@@ -140,7 +140,7 @@ template <class T>
 void expect_jets_of_nested_duals(const Networks& setup, const JetSet& set, std::int64_t stride) {
   const std::int64_t box = setup.boxes.count() / 2;
   const PointsInBoxes at =
-      points_in_boxes(setup.boxes, set, setup.points.data(), setup.count(), 0, sparse::one_by_one);
+      points_in_boxes(setup.boxes, set, setup.points.data(), setup.count(), 0, sparse::Workers{});
   const std::vector<T> rows = all_jets<T>(setup, set, box, at);
   const auto which = at.pairs.points_of(box);
   const auto pairs = static_cast<std::int64_t>(which.size());
@@ -193,7 +193,7 @@ TEST(FbpinnFeatures, Rows_AreTheJetsTimesTheCoefficients) {
   const Networks setup = make_networks(2, {6}, Activation::tanh);
   const JetSet set(2, {{2, 0}, {0, 2}});
   const PointsInBoxes at =
-      points_in_boxes(setup.boxes, set, setup.points.data(), setup.count(), 0, sparse::one_by_one);
+      points_in_boxes(setup.boxes, set, setup.points.data(), setup.count(), 0, sparse::Workers{});
   const std::int64_t box = 4;
   const std::vector<double> jets = all_jets<double>(setup, set, box, at);
   const auto which = at.pairs.points_of(box);
@@ -240,7 +240,7 @@ TEST(FbpinnFeatures, SolutionJets_AreTheSumsOfTheFeatures) {
   const Networks setup = make_networks(2, {6}, Activation::sin);
   const JetSet set = JetSet::full(2, 2);
   const PointsInBoxes at =
-      points_in_boxes(setup.boxes, set, setup.points.data(), setup.count(), 0, sparse::one_by_one);
+      points_in_boxes(setup.boxes, set, setup.points.data(), setup.count(), 0, sparse::Workers{});
   constexpr int fields = 2;
   const std::int64_t features = setup.mlp.features();
   std::vector<double> layer;
@@ -248,7 +248,7 @@ TEST(FbpinnFeatures, SolutionJets_AreTheSumsOfTheFeatures) {
     layer.push_back(uniform_number(10, i));
   }
   const std::vector<double> found = jets_of_networks(setup.boxes, setup.mlp, set, fields, at,
-                                                     setup.weights, layer, sparse::one_by_one);
+                                                     setup.weights, layer, sparse::Workers{});
   for (std::int64_t p = 0; p < setup.count(); p += 10) {
     const double* const point = setup.points.data() + 2 * p;
     for (int f = 0; f < fields; ++f) {

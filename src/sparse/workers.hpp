@@ -1,0 +1,88 @@
+/// Who does pieces of work: threads that share memory, or processes that tell each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+#include <vector>
+
+namespace shardsolve::sparse {
+
+/// What one process tells the others of its pieces: the same function writes and reads it.
+class Packet {
+ public:
+  /// To be written.
+  Packet() = default;
+  /// To be read.
+  Packet(const std::byte* bytes, std::size_t size) : bytes_(bytes, bytes + size), reads_(true) {}
+
+  bool reads() const { return reads_; }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+
+  template <class T>
+  void array(T* values, std::int64_t count) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const std::size_t size = static_cast<std::size_t>(count) * sizeof(T);
+    if (size == 0) {
+      return;
+    }
+    if (reads_) {
+      std::memcpy(values, bytes_.data() + at_, size);
+      at_ += size;
+    } else {
+      bytes_.resize(at_ + size);
+      std::memcpy(bytes_.data() + at_, values, size);
+      at_ += size;
+    }
+  }
+  template <class T>
+  void value(T& one) {
+    array(&one, 1);
+  }
+  template <class T>
+  void vector(std::vector<T>& values) {
+    auto count = static_cast<std::int64_t>(values.size());
+    value(count);
+    values.resize(static_cast<std::size_t>(count));
+    array(values.data(), count);
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::size_t at_ = 0;
+  bool reads_ = false;
+};
+
+/// Calls work(i) for 0 <= i < count. What is computed does not depend on who does what.
+using ForEach = std::function<void(std::int64_t count, const std::function<void(std::int64_t)>&)>;
+/// Likewise; then tell(i, packet) brings what work(i) has made to where it was not done.
+using Share = std::function<void(std::int64_t count, const std::function<void(std::int64_t)>& work,
+                                 const std::function<void(std::int64_t, Packet&)>& tell)>;
+
+/// One after the other, in the calling thread.
+inline void one_by_one(std::int64_t count, const std::function<void(std::int64_t)>& work) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    work(i);
+  }
+}
+
+struct Workers {
+  /// How many pieces of work are done at a time.
+  std::int64_t count = 1;
+  /// Pieces that every process does all of, or threads that share memory each some of.
+  ForEach each = one_by_one;
+  /// Work that is done once, by the calling thread or by the first process; it may use `each`.
+  std::function<void(const std::function<void()>& work, const std::function<void(Packet&)>& tell)>
+      once = [](const std::function<void()>& work, const std::function<void(Packet&)>& /*tell*/) {
+        work();
+      };
+  /// Pieces that are done once: of several processes, piece i by process i modulo their number.
+  Share share = [](std::int64_t pieces, const std::function<void(std::int64_t)>& work,
+                   const std::function<void(std::int64_t, Packet&)>& /*tell*/) {
+    one_by_one(pieces, work);
+  };
+};
+
+}  // namespace shardsolve::sparse
