@@ -44,11 +44,11 @@ SolveBlock<T> solve_with(Factor factor) {
 /// The blocks that have rows on this rank. One that is cut by a slab boundary is factored and
 /// solved by each rank that has rows of it, to the same bits.
 template <Scalar T>
-class BlockJacobi final : public LinearOperator<T> {
+class BlockSolves final : public LinearOperator<T> {
  public:
-  BlockJacobi(mesh::Rank& rank, const SlabLayout& layout, const std::vector<std::int64_t>& blocks,
-              const FactorBlock<T>& factor)
-      : segment_(layout.segment(rank.index())) {
+  BlockSolves(mesh::Rank& rank, const SlabLayout& layout, const char* name,
+              const std::vector<std::int64_t>& blocks, const FactorBlock<T>& factor)
+      : name_(name), segment_(layout.segment(rank.index())) {
     const auto ends_a_block = [&](std::int64_t row) {
       return std::binary_search(blocks.begin(), blocks.end(), row);
     };
@@ -75,7 +75,7 @@ class BlockJacobi final : public LinearOperator<T> {
     const T* const from = whole_ ? whole_->gather(rank, queue, x) : x;
     const std::int64_t first = whole_ ? 0 : segment_.begin.value();
     static_cast<runtime::host::HostQueue&>(queue).launch(
-        {.name = "block jacobi"}, [factors = factors_, segment = segment_, from, first, y, skip] {
+        {.name = name_}, [factors = factors_, segment = segment_, from, first, y, skip] {
           if (*skip != 0) {
             return;
           }
@@ -100,6 +100,7 @@ class BlockJacobi final : public LinearOperator<T> {
     SolveBlock<T> solve;
   };
 
+  const char* name_;
   GlobalRange segment_;
   std::optional<WholeVector<T>> whole_;
   std::shared_ptr<const std::vector<Block>> factors_;
@@ -158,7 +159,7 @@ typename Operator<T>::Make make_blocks(const char* name, std::vector<std::int64_
                   fmt::format("the blocks of {} end at row {} and b has {} rows", name,
                               blocks.back(), layout.size()));
     }
-    return std::make_unique<BlockJacobi<T>>(rank, layout, blocks, factor);
+    return std::make_unique<BlockSolves<T>>(rank, layout, name, blocks, factor);
   };
 }
 

@@ -194,8 +194,11 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
   }
   state.true_norm = norm;
   if (state.check != Check::start && norm > drift_factor * state.norm_r) {
-    // The recurrence is wrong, and so was the norm for which x was put aside since.
-    state.recurrence_floor = norm;
+    // The recurrence is wrong, and so was the norm for which x was put aside since. If that is by
+    // rounding, it will be so again.
+    if (is_kept_up_by_rounding(problem, state, norm)) {
+      state.recurrence_floor = norm;
+    }
     if (state.best_is_recomputed == 0) {
       state.best_norm = larger(state.best_norm, norm);
     }
