@@ -58,11 +58,17 @@ Result only_result(std::string_view name, const Options& options, const Input& l
           .fortran_order = like.fortran_order()};
 }
 
-int conclude(Workplace& workplace, ProgressDisplay& progress, Report& report) {
-  const Options& options = workplace.options();
-  if (!options.trace.empty() && report.outcome.ok() && workplace.speaks()) {
+void add_trace(Workplace& workplace, Report& report) {
+  const bool is_kept = report.krylov ? !report.krylov->trace.empty()
+                                     : !workplace.options().trace.empty() && report.outcome.ok();
+  if (is_kept && workplace.speaks()) {
     report.trace = summarize(workplace.trace());
   }
+}
+
+int conclude(Workplace& workplace, ProgressDisplay& progress, Report& report) {
+  const Options& options = workplace.options();
+  add_trace(workplace, report);
   progress.finish();
   const int code = exit_code(class_of(report.outcome.status));
   if (!workplace.speaks()) {

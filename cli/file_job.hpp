@@ -70,6 +70,9 @@ Inputs open_inputs(Workplace& workplace, bool has_right_hand_sides);
 /// The one result of a job, which -o names; shape, dtype and order are those of `like`.
 Result only_result(std::string_view name, const Options& options, const Input& like);
 
+/// Sums up the trace, if one is kept, in the process that tells the user.
+void add_trace(Workplace& workplace, Report& report);
+
 /// Prints the report, or the reason why there is no answer; the exit code.
 int conclude(Workplace& workplace, ProgressDisplay& progress, Report& report);
 

@@ -1,6 +1,7 @@
 // `shardsolve replay`: a captured solve once more, or with other options.
 
 #include "exit_code.hpp"
+#include "file_job.hpp"
 #include "krylov_files/capture_index.hpp"
 #include "krylov_files/json.hpp"
 #include "krylov_files/log_comparison.hpp"
@@ -109,14 +110,18 @@ int code_of(const Replay& replay, const Report& report) {
 
 int tell_replay(Workplace& workplace, ProgressDisplay& progress, Report& report) {
   const Options& options = workplace.options();
-  const KrylovReport& now = *report.krylov;
-  const Replay& replay = *now.replay;
+  const KrylovReport& now = report.krylov.value();
+  const Replay& replay = now.replay.value();
   progress.finish();
   const int code = code_of(replay, report);
+  add_trace(workplace, report);
   if (!workplace.speaks()) {
     return code;
   }
   report.words.headline = headline(now, replay);
+  if (!report.outcome.ok()) {
+    report.results.clear();  // there is no x
+  }
   const std::string text = options.json    ? json_report(options, report)
                            : options.quiet ? ""
                                            : text_report(options, report);
@@ -155,7 +160,8 @@ int run_replay(Workplace& workplace, ProgressDisplay& progress) {
         solve_and_keep(workplace, SharedSystem<T>(input, &system), request, report);
       },
       input->system);
-  report.krylov->replay = held_against(capture, options, *report.krylov);
+  KrylovReport& verdict = report.krylov.value();
+  verdict.replay = held_against(capture, options, verdict);
   return tell_replay(workplace, progress, report);
 }
 

@@ -113,10 +113,12 @@ void write_log_text(Workplace& workplace, const SparseOutputs& outputs,
 template <Scalar T>
 void keep_answer(Workplace& workplace, const SparseOutputs& outputs, const RightHandSides<T>& x,
                  Report& report) {
-  write_log_text(workplace, outputs, *report.krylov);
+  KrylovReport& verdict = report.krylov.value();
+  write_log_text(workplace, outputs, verdict);
   const double written = outputs.x.empty() ? 0.0 : write_solution(workplace, x, outputs.x.front());
   report.write_seconds = written + commit(workplace, outputs.x, outputs.trace, outputs.log);
-  report.krylov->log = workplace.options().krylov.log;
+  verdict.log = workplace.options().krylov.log;
+  verdict.trace = workplace.options().trace;
 }
 
 /// Whatever becomes of these files, the verdict is told.
@@ -158,7 +160,7 @@ template <Scalar T>
 void keep_failure(Workplace& workplace, const SparseOutputs& outputs, const SharedSystem<T>& system,
                   const SparseSolution<T>& solution, Report& report) {
   const KrylovOptions& options = workplace.options().krylov;
-  KrylovReport& verdict = *report.krylov;
+  KrylovReport& verdict = report.krylov.value();
   try_to_keep(verdict, options.best, verdict.best, [&] {
     write_solution(workplace, solution.x, outputs.best.front());
     commit(workplace, outputs.best, nullptr);
@@ -167,6 +169,8 @@ void keep_failure(Workplace& workplace, const SparseOutputs& outputs, const Shar
     write_log_text(workplace, outputs, verdict);
     commit(workplace, {}, nullptr, outputs.log);
   });
+  try_to_keep(verdict, workplace.options().trace, verdict.trace,
+              [&] { commit(workplace, {}, outputs.trace); });
   try_to_keep(verdict, options.capture, verdict.capture,
               [&] { write_capture(workplace, system, verdict); });
 }
@@ -266,7 +270,7 @@ int run_sparse_solve(Workplace& workplace, ProgressDisplay& progress) {
       },
       input->system);
   if (report.outcome.ok()) {
-    report.words.headline = krylov_headline(options, *report.krylov);
+    report.words.headline = krylov_headline(options, report.krylov.value());
   }
   return conclude(workplace, progress, report);
 }

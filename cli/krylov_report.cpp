@@ -80,6 +80,9 @@ std::string krylov_reason(const Options& options, const KrylovReport& report) {
   if (!report.log.empty()) {
     add(fmt::format("'{}' has the log.", report.log));
   }
+  if (!report.trace.empty()) {
+    add(fmt::format("'{}' has the trace.", report.trace));
+  }
   if (!report.capture.empty()) {
     add(fmt::format("To see it again: shardsolve replay '{}'.", report.capture));
   }

@@ -29,6 +29,7 @@ struct KrylovReport {
   std::string best;
   std::string log;
   std::string capture;
+  std::string trace;
   std::vector<std::string> lost;  ///< why others that were asked for are not there
   std::optional<Replay> replay;
 };

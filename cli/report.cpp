@@ -83,7 +83,7 @@ std::string file_lines(const Options& options, const Report& report) {
   if (report.krylov) {
     text += krylov_file_lines(*report.krylov);
   }
-  if (!options.trace.empty()) {
+  if (!options.trace.empty() && (!report.krylov || !report.krylov->trace.empty())) {
     text +=
         fmt::format("  {:<15} '{}', open it at https://ui.perfetto.dev\n", "trace", options.trace);
   }

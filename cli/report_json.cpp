@@ -173,6 +173,7 @@ void fill_verdict(Json& object, const Options& options, const KrylovReport& verd
   object["best"] = text(verdict.best);
   object["log"] = text(verdict.log);
   object["capture"] = text(verdict.capture);
+  object["trace"] = text(verdict.trace);
 }
 
 Json entry(std::string_view in, const Location& location) {
@@ -216,9 +217,9 @@ std::string json_report(const Options& options, const Report& report) {
       object[result.key] = result.path;
     }
     object["trace"] = text(options.trace);
-    if (report.trace) {
-      object["trace_summary"] = runtime::to_json(*report.trace);
-    }
+  }
+  if (report.trace) {
+    object["trace_summary"] = runtime::to_json(*report.trace);
   }
   return serialise(object);
 }

@@ -296,8 +296,11 @@ def test_replay_tries_something_else(command, captured):
     a, x, b = sp.load_npz(captured / "folder/A.npz"), np.load(captured / "x.npy"), None
     b = np.load(captured / "folder/b.npy")
     assert np.linalg.norm(b - a @ x) <= 1.001e-8 * np.linalg.norm(b)
-    result = command("replay", "folder", "--method", "cg")
+    result = command("replay", "folder", "--method", "cg", "-o", "y.npy", "--trace", "t.json")
     assert result.code == 1
+    assert "y.npy" not in result.out
+    assert "busy" in result.out
+    assert (captured / "t.json").exists()
     assert "captured        bicgstab with ilu0 with 5 blocks on 2 cpu devices" in result.out
     assert "cg with ilu0 with 5 blocks" in result.out
     assert result.says("nonsymmetric_operator")

@@ -167,14 +167,14 @@ def test_empty_system_and_zero_rhs_are_solved(command, tmp_path):
 def test_no_answer_exits_1_with_the_reason(command, tmp_path, a, options, status):
     save_sparse_system(tmp_path, a)
     before = contents(tmp_path)
-    result = command(*SOLVE, *options, "--trace", "t.json", "--json")
+    result = command(*SOLVE, *options, "--json")
     assert result.code == 1
     report = result.json()
     assert report["status"] == status
     assert result.says("shardsolve: error: 'A.npz': " + status, report["message"])
     assert result.err.count("\n") == 1
     assert report["iterations"] is not None
-    assert (report["output"], report["trace"]) == (None, None)
+    assert report["output"] is None
     assert contents(tmp_path) == before
 
 
@@ -438,6 +438,13 @@ def test_trace_tells_of_products_and_sums(command, sparse):
     assert report["trace"] == "t.json"
     assert [rank["rank"] for rank in report["trace_summary"]["ranks"]] == [0, 1]
     assert report["flops"] > 0
+    options = ["--trace", "failed.json", "--max-iterations", 5, "--force", "--json"]
+    result = command(*SOLVE, *options)
+    assert result.code == 1
+    assert result.says("'failed.json' has the trace")
+    assert result.json()["trace"] == "failed.json"
+    assert result.json()["trace_summary"]["ranks"]
+    assert (sparse / "failed.json").exists()
 
 
 def slow_system(directory):
