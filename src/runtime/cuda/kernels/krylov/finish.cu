@@ -254,13 +254,16 @@ __global__ void __launch_bounds__(most_threads, 1)
 #pragma unroll 1
   for (int part = 0; part < 2; ++part) {
     add_slots(table, shared, room, team, from, to);
-    __syncthreads();
-    if (own.done != 0) {
-      return;
+    if (part == 0) {
+      __syncthreads();
+      if (own.done != 0) {
+        return;
+      }
+      from = to;
+      to = static_cast<int>(min(std::int64_t{table.slots}, table.fixed + own.columns));
     }
-    from = to;
-    to = static_cast<int>(min(std::int64_t{table.slots}, table.fixed + own.columns));
   }
+  __syncthreads();  // all have read the state
   if (threadIdx.x == 0) {
     krylov::step(problem, own, room, reduction, stop != 0, sums);
   }
