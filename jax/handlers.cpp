@@ -9,6 +9,7 @@
 #include "jax/gang.hpp"
 #include "jax/invitation.hpp"
 #include "jax/krylov_calls.hpp"
+#include "jax/krylov_diagnosis.hpp"
 #include "jax/networks.hpp"
 #include "jax/records.hpp"
 #include "jax/session.hpp"
@@ -347,6 +348,21 @@ SHARDSOLVE_API std::int64_t shardsolve_krylov_message(const std::int32_t* report
 /// Failures that nobody has asked for yet, as JSON to be given to shardsolve_free.
 SHARDSOLVE_API char* shardsolve_take_krylov_failures() {
   return strdup(jax::take_krylov_failures().c_str());
+}
+/// What is to be known of a system, as JSON to be given to shardsolve_free; null if there is none,
+/// the verdict (int32[5]) says why. Of a matrix, or of a product if `product` is not null.
+SHARDSOLVE_API char* shardsolve_krylov_diagnose(std::int32_t dtype, std::int64_t n,
+                                                const std::int64_t* pointers,
+                                                const std::int32_t* columns, const void* values,
+                                                jax::GivenProduct product, double rtol,
+                                                std::int32_t* verdict) {
+  std::string text;
+  jax::report(verdict, [&] {
+    const auto of = static_cast<shardsolve::Dtype>(dtype);
+    text = product != nullptr ? jax::diagnose(of, n, product, rtol)
+                              : jax::diagnose({of, n, pointers, columns, values}, rtol);
+  });
+  return text.empty() ? nullptr : strdup(text.c_str());
 }
 SHARDSOLVE_API void shardsolve_begin_trace() { jax::begin_trace(); }
 /// Ends the recording; its text is to be given to shardsolve_free. Returns its length.

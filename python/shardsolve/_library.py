@@ -67,6 +67,14 @@ def library() -> ctypes.CDLL:
     ]
     loaded.shardsolve_krylov_message.restype = ctypes.c_int64
     loaded.shardsolve_krylov_message.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64]
+    loaded.shardsolve_krylov_diagnose.restype = ctypes.c_void_p
+    loaded.shardsolve_krylov_diagnose.argtypes = [
+        ctypes.c_int32,
+        ctypes.c_int64,
+        *[ctypes.c_void_p] * 4,
+        ctypes.c_double,
+        ctypes.c_void_p,
+    ]
     loaded.shardsolve_take_krylov_failures.restype = ctypes.c_void_p
     loaded.shardsolve_set_progress.restype = None
     loaded.shardsolve_set_progress.argtypes = [ctypes.c_void_p]

@@ -23,6 +23,7 @@ from shardsolve import _krylov_rounds
 from shardsolve._calls import compiled
 from shardsolve._check import DTYPES, as_array
 from shardsolve._cut import Cut, axes_of, manual_axes, require_unchecked
+from shardsolve._krylov_diagnosis import Diagnosis, Trial, of_function, of_matrix
 from shardsolve._krylov_linear import (
     Chebyshev,
     Identity,
@@ -45,11 +46,14 @@ from shardsolve._krylov_rounds import ADJOINT, SOLVE, TANGENT, Answer, Asked, Pl
 from shardsolve._sparse import CSR
 
 __all__ = [
+    "Diagnosis",
     "KrylovFailure",
     "KrylovInfo",
     "KrylovStatus",
+    "Trial",
     "block_jacobi",
     "chebyshev",
+    "diagnose",
     "from_pyamg",
     "jacobi",
     "last_failures",
@@ -263,6 +267,41 @@ def from_pyamg(hierarchy: Any, *, degree: int = 3, share: float = 0.25) -> Multi
         bounds.append((share * high, high))
     coarse = np.linalg.pinv(hierarchy.levels[-1].A.toarray())
     return Multigrid(levels, sparse(coarse), tuple(bounds), int(degree))
+
+
+def diagnose(A: Any, like: Any = None, *, rtol: float = 1e-8) -> Diagnosis:
+    """Looks at a system before it is solved: what A is, and whether a preconditioner is worth it.
+
+    On the host, not traced. Of a matrix entries are looked at, and preconditioners of the library
+    are tried: jacobi, blocks, incomplete factors. Of a function its products are: whether they are
+    the same every time, linear, Hermitian and definite.
+
+    Args:
+        A: As in `solve`.
+        like: With a function: an array or pytree like b.
+        rtol: For which iterations are counted.
+
+    Returns:
+        A Diagnosis; print it.
+    """
+    if isinstance(A, CSR) or _is_sparse(A):
+        matrix = CSR.of(A)
+        _require_square(matrix)
+        if isinstance(matrix.data, jax.core.Tracer):
+            raise TypeError("diagnose was called where JAX traces: call it outside of jit")
+        return of_matrix(matrix, float(rtol))
+    if like is None:
+        raise TypeError(
+            f"A is a {type(A).__name__}, whose vectors are not known: pass an array like b as like="
+        )
+    flat, unravel, b_like = _flat(like, "like")
+    operator = linear(A, b_like, flat, unravel, "A")
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((flat, operator))):
+        raise TypeError("diagnose was called where JAX traces: call it outside of jit")
+    run = jax.jit(lambda operator, x: operator.apply(x, Place(None)))
+    return of_function(
+        lambda x: np.asarray(run(operator, x)), flat.shape[0], flat.dtype, float(rtol)
+    )
 
 
 def _largest_eigenvalue(a: Any, diagonal: np.ndarray) -> float:

@@ -28,6 +28,9 @@ using krylov::Stage;
 
 using Bytes = std::vector<std::int64_t>;  // aligned
 
+template <Scalar T>
+using Solved = krylov_problems::Answer<T>;
+
 template <class T>
 LocalCall::Memory memory_of(std::vector<T>& memory) {
   return {memory.data(), static_cast<std::int64_t>(memory.size() * sizeof(T))};
@@ -75,7 +78,7 @@ class LocalDriver {
     }
   }
 
-  Answer<T> solve() {
+  Solved<T> solve() {
     begin();
     const auto& stages = krylov::table_of(problem_.method).stages;
     while (!is_done()) {
@@ -205,11 +208,11 @@ class LocalDriver {
     }
   }
 
-  Answer<T> end() {
+  Solved<T> end() {
     const auto& hidden = places().hidden;
     const auto at_x = std::find(hidden.begin(), hidden.end(), krylov::vector_x) - hidden.begin();
     std::vector<krylov::Scan> scans = scans_of(&Device<T>::hidden, at_x * rows_);
-    Answer<T> answer;
+    Solved<T> answer;
     for (std::int64_t r = 0; r < ranks_; ++r) {
       Device<T>& device = devices_[static_cast<std::size_t>(r)];
       LocalCall end = call(r, LocalCall::Step::end);
@@ -270,10 +273,10 @@ TYPED_TEST(KrylovLocal, CallsByHand_HaveTheBitsOfASolve) {
         diagonal.block(0)(i, 0) = system.entry(i, i);
       }
       const Operator<T> m = Operator<T>::jacobi(diagonal);
-      const Answer<T> expected =
+      const Solved<T> expected =
           solve_on(mesh, alone, system, operator_of(system), jacobi ? &m : nullptr, options);
       for (const std::int64_t ranks : {1, 2, 3, 6}) {
-        const Answer<T> answer = LocalDriver<T>(system, options, ranks, jacobi).solve();
+        const Solved<T> answer = LocalDriver<T>(system, options, ranks, jacobi).solve();
         EXPECT_TRUE(same_bits(answer, expected)) << krylov::name(method) << " on " << ranks;
       }
     }

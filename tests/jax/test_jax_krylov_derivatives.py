@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from functions import several_devices
 from jax.sharding import AxisType
-from krylov_systems import METHODS, bits, matrix, on_mesh, right
+from krylov_systems import bits, matrix, on_mesh, right
 from systems import more
 
 import shardsolve
@@ -16,7 +16,7 @@ from shardsolve import krylov
 from shardsolve._krylov_records import KrylovStatus
 
 N = 40
-every_method = pytest.mark.parametrize("method", METHODS)
+every_method = pytest.mark.parametrize("method", ["cg", more("minres"), "bicgstab", more("fgmres")])
 
 
 def dense(a, data):
@@ -47,7 +47,7 @@ def close(ours, theirs, rtol=1e-6):
 
 
 @every_method
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("dtype", ["float64", more("complex128")])
 def test_gradient_is_that_of_the_dense_solve(method, dtype):
     a, ours, theirs = losses(method, dtype)
     b = jnp.asarray(right(N, dtype))
@@ -70,9 +70,10 @@ def test_tangents_and_second_derivatives_are_those_of_the_dense_solve(method):
 
 
 @every_method
-@pytest.mark.parametrize("size", [1e-12, more(1e-200), 0.0])
+@pytest.mark.parametrize("size", [1e-12, more(1e-200), more(0.0)])
 def test_gradient_is_relative_to_its_own_right_hand_side(method, size):
     """A tolerance of the solve itself, atol, says nothing of a cotangent of 1e-12."""
+    shardsolve.last_failures()
     weights = size * right(N, seed=9)
     a, ours, theirs = losses(method, weights=weights, atol=1e-8)
     b = jnp.asarray(right(N))

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from krylov_systems import bits, laplacian, matrix, right
+from systems import more
 
 from shardsolve import krylov
 from shardsolve.krylov import KrylovStatus
@@ -22,7 +23,7 @@ TAGS = {
     "bicgstab": frozenset(),
     "fgmres": frozenset(),
 }
-every_method = pytest.mark.parametrize("method", SOLVERS)
+every_method = pytest.mark.parametrize("method", ["cg", more("minres"), "bicgstab", more("fgmres")])
 
 
 def operator_of(method, a):
@@ -94,7 +95,7 @@ def test_pytrees_and_negative_operators_are_solved(method):
 
 
 @every_method
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("dtype", ["float64", more("complex128")])
 def test_derivatives_are_those_of_the_dense_solve(method, dtype):
     a, b = dense(method, dtype), jnp.asarray(right(N, dtype))
     w = jnp.asarray(right(N, dtype, 9))

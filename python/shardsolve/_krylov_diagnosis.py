@@ -1,0 +1,139 @@
+"""What is to be known of a system before it is solved: krylov.diagnose."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from shardsolve import _library
+from shardsolve._check import DTYPES
+from shardsolve._krylov_records import KrylovStatus
+from shardsolve._records import VERDICT_WORDS, raise_if_failed
+from shardsolve._sparse import CSR
+
+_PRODUCT = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A short solve with a preconditioner.
+
+    Attributes:
+        name: Of the preconditioner.
+        method: Of the solve.
+        status: How it ended; RUNNING if there was none, see the message.
+        iterations: How many.
+        residual: ||b - A x|| / ||b||.
+        condition: Of M A, a lower bound; 0 if not known.
+        predicted_iterations: That cg needs, by that condition; 0 if not known.
+        work: Multiplications of an iteration's products.
+        message: Of the solve.
+    """
+
+    name: str
+    method: str
+    status: KrylovStatus
+    iterations: int
+    residual: float
+    condition: float
+    predicted_iterations: int
+    work: float
+    message: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `diagnose` found; printed as text, the answer last.
+
+    Attributes:
+        is_hermitian: Whether A is, to rounding.
+        definiteness: "positive definite", "indefinite", ...
+        least_eigenvalue: Seen; the true one is not larger.
+        largest_eigenvalue: Seen; the true one is not smaller.
+        condition: Of A, a lower bound; 0 if not known.
+        attainable: Relative residual that rounding may keep up.
+        method: That suits A, of the trials.
+        trials: The plain one first.
+        best: Which of them converged with the least work; -1 if none did.
+        gain: Iterations of the plain one over those of the best one.
+        findings: A sentence each: what is wrong or of note, and what to do.
+        answer: Whether to look for a better preconditioner.
+        text: All of it.
+    """
+
+    is_hermitian: bool
+    definiteness: str
+    least_eigenvalue: float
+    largest_eigenvalue: float
+    condition: float
+    attainable: float
+    method: str
+    trials: tuple[Trial, ...]
+    best: int
+    gain: float
+    findings: tuple[str, ...]
+    answer: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def of_matrix(matrix: CSR, rtol: float) -> Diagnosis:
+    """Looks at the entries and tries preconditioners."""
+    values = np.ascontiguousarray(jax.device_get(matrix.data))
+    pattern = matrix._pattern
+    return _call(
+        values.dtype,
+        matrix.shape[0],
+        rtol,
+        pattern.pointers.ctypes.data,
+        pattern.columns.ctypes.data,
+        values.ctypes.data,
+    )
+
+
+def of_function(product: Callable, n: int, dtype: np.dtype, rtol: float) -> Diagnosis:
+    """Looks at products of flat vectors."""
+    failures: list[BaseException] = []
+    size = n * dtype.itemsize
+
+    def call(x: int, y: int) -> int:
+        try:
+            vector = np.frombuffer(ctypes.string_at(x, size), dtype)
+            ctypes.memmove(y, np.ascontiguousarray(product(vector), dtype).ctypes.data, size)
+        except BaseException as error:  # raised below: there is C++ in between
+            failures.append(error)
+            return 1
+        return 0
+
+    try:
+        return _call(dtype, n, rtol, None, None, None, _PRODUCT(call))
+    except Exception:
+        if failures:
+            raise failures[0] from None
+        raise
+
+
+def _call(dtype: np.dtype, n: int, rtol: float, *given: object) -> Diagnosis:
+    verdict = np.zeros(VERDICT_WORDS, np.int32)
+    library = _library.library()
+    pointers, columns, values, *product = given
+    callback = ctypes.cast(product[0], ctypes.c_void_p) if product else None
+    text = library.shardsolve_krylov_diagnose(
+        DTYPES.index(dtype.name), n, pointers, columns, values, callback, rtol, verdict.ctypes.data
+    )
+    raise_if_failed(verdict)
+    try:
+        found = json.loads(ctypes.string_at(text))
+    finally:
+        library.shardsolve_free(text)
+    trials = tuple(
+        Trial(**{**trial, "status": KrylovStatus(trial["status"])}) for trial in found["trials"]
+    )
+    return Diagnosis(**{**found, "trials": trials, "findings": tuple(found["findings"])})
