@@ -43,7 +43,7 @@ from protocol import BenchError, Contestant, end_with
 from run import as_json
 from table import Display
 
-BLOCKS = (64, 128, 256)  # of ScaLAPACK; the best of them counts
+BLOCKS = (64, 128, 256)
 PROCESSES = Path(__file__).resolve().parent / "engines/processes.sh"
 
 
@@ -53,6 +53,13 @@ def main() -> int:
     parser.add_argument("--n", type=int, nargs="+", default=[4096, 8192])
     parser.add_argument("--ranks", type=int, default=2, help="devices or processes of each engine")
     parser.add_argument("--runs", type=int, default=5, help="timed runs of each")
+    parser.add_argument(
+        "--blocks",
+        type=int,
+        nargs="+",
+        default=BLOCKS,
+        help="of ScaLAPACK; the best of them counts",
+    )
     parser.add_argument("--output", type=Path, default=machine.ROOT / "out/engines.json")
     options = parser.parse_args()
     build = Path(os.environ.get("SHARDSOLVE_BUILD", machine.ROOT / "build/release")).absolute()
@@ -61,19 +68,21 @@ def main() -> int:
         display.machine(report["machine"])
         for n in options.n:
             setting = Setting(n, "float64", options.ranks, None, options.runs)
-            report["sizes"].append(bench_size(options.job, setting, build, display))
+            report["sizes"].append(bench_size(options.job, setting, options.blocks, build, display))
         options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_text(json.dumps(report, indent=2) + "\n")
         display.say(f"\nAll timings: {options.output}")
     return 0 if all(size["good"] for size in report["sizes"]) else 1
 
 
-def bench_size(job: str, setting: Setting, build: Path, display: Display) -> dict[str, Any]:
+def bench_size(
+    job: str, setting: Setting, blocks: Sequence[int], build: Path, display: Display
+) -> dict[str, Any]:
     """All engines at one size: shown, and returned for the file of results."""
     display.doing(f"n = {setting.n}: starting the programs")
     with engines(setting, build) as all_of:
         display.programs(all_of)
-        rows = [row for contestant in all_of for row in rows_of(job, contestant, setting)]
+        rows = [row for contestant in all_of for row in rows_of(job, contestant, setting, blocks)]
         take_turns(rows, setting.runs, display.run_of(setting.runs))
         by_name = {contestant.name: best_of(rows, contestant.name) for contestant in all_of}
         ours = by_name[OURS_MPI]
@@ -117,9 +126,11 @@ def best_of(rows: Sequence[Measurement], name: str) -> Measurement:
     return min((row for row in rows if row.contestant.name == name), key=lambda row: row.minimum)
 
 
-def rows_of(job: str, contestant: Contestant, setting: Setting) -> list[Measurement]:
-    blocks: Sequence[int | None] = BLOCKS if contestant.name == SCALAPACK else (None,)
-    return [Measurement(job, contestant, setting.n, setting.dtype, nb) for nb in blocks]
+def rows_of(
+    job: str, contestant: Contestant, setting: Setting, blocks: Sequence[int]
+) -> list[Measurement]:
+    tiles: Sequence[int | None] = blocks if contestant.name == SCALAPACK else (None,)
+    return [Measurement(job, contestant, setting.n, setting.dtype, nb) for nb in tiles]
 
 
 @contextmanager
