@@ -23,6 +23,7 @@ foreach(source IN ITEMS fixed_dot hermitian_multiply krylov_kernels sparse_kerne
   set_source_files_properties("${PROJECT_SOURCE_DIR}/src/runtime/host/${source}.cpp"
                               PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endforeach()
+set_source_files_properties("${PROJECT_SOURCE_DIR}/src/fbpinn/features.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 # Its sums of few numbers are slower as vectors, which have to be put together.
 set_source_files_properties("${PROJECT_SOURCE_DIR}/src/runtime/host/sparse_kernels.cpp"
                             PROPERTIES COMPILE_OPTIONS -fno-tree-slp-vectorize)

@@ -187,6 +187,7 @@ auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree
     -> Solution {
   using namespace block_system;
   Solution solution;
+  workers.enter("factor");
   auto start = std::chrono::steady_clock::now();
   sparse::BlockCholesky<double> gram(graph, std::move(tree));
   const auto n = static_cast<double>(graph.columns());
@@ -212,6 +213,7 @@ auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree
   if (solution.failure) {
     return solution;
   }
+  workers.enter("solve");
   start = std::chrono::steady_clock::now();
   const std::vector<std::int64_t> offsets = graph.offsets();
   const auto solved = [&](std::vector<double> x) {

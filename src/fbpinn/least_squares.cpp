@@ -115,7 +115,7 @@ class Training {
            const RunOptions& run)
       : problem_(problem),
         options_(options),
-        workers_(on_ranks(mesh, run, "least squares")),
+        workers_(on_ranks(mesh, run)),
         result_{.problem = problem, .hidden_weights = options.hidden_weights} {
     if (result_.hidden_weights.empty()) {
       result_.hidden_weights = problem.mlp().random_weights(

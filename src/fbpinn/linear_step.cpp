@@ -20,6 +20,7 @@ namespace {
 void make_blocks(const TrainingGeometry& geometry, const Mlp& mlp,
                  std::span<const double> hidden_weights, std::span<const double> derivatives,
                  double rank_tolerance, const sparse::Workers& workers, BlockSystem& system) {
+  workers.enter("features");
   const Boxes& boxes = geometry.boxes;
   const std::int64_t columns = geometry.fields * mlp.features();
   const std::int64_t of_level = geometry.points_count() * geometry.set.size();

@@ -17,6 +17,7 @@ namespace shardsolve::fbpinn {
 PointsInBoxes points_in_boxes(const Boxes& boxes, const JetSet& set, const double* points,
                               std::int64_t count, std::int64_t first_number,
                               const sparse::Workers& workers) {
+  workers.enter("windows");
   PointsInBoxes at{points, find_pairs(boxes, points, count, first_number), {}};
   at.inverse_sums.resize(static_cast<std::size_t>(boxes.levels() * count * set.size()));
   each_piece_of_points(count, workers.each, [&](std::int64_t first, std::int64_t last) {
@@ -30,6 +31,7 @@ std::vector<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const J
                                      std::span<const double> hidden_weights,
                                      std::span<const double> last_layer,
                                      const sparse::Workers& workers) {
+  workers.enter("networks");
   const std::int64_t size = std::int64_t{fields} * set.size();
   const std::int64_t of_box = fields * mlp.features();
   const std::int64_t of_level = at.pairs.points * set.size();
@@ -81,7 +83,7 @@ std::vector<double> Trained::evaluate_jets(Mesh& mesh, const JetSet& set,
   }
   const core::IeeeArithmetic ieee;
   const RunOptions run;
-  const sparse::Workers workers = on_ranks(mesh, run, "evaluate");
+  const sparse::Workers workers = on_ranks(mesh, run);
   const auto count = static_cast<std::int64_t>(points.size() / axes);
   const std::int64_t size = std::int64_t{problem.fields()} * set.size();
   std::vector<double> result(static_cast<std::size_t>(count * size));

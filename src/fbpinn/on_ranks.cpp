@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -32,9 +33,11 @@ void do_pieces(Mesh& mesh, const RunOptions& run, const char* name, std::int64_t
                const Work& work) {
   std::atomic<std::int64_t> next = 0;
   mesh.state().run(run, [&](mesh::Rank& rank) {
+    rank.report(name, 0.0);
     launch(rank, name, [&] {
       for (std::int64_t i = next++; i < count && !run.cancel.stop_requested(); i = next++) {
         rank.beat(name);
+        rank.report(name, static_cast<double>(i) / static_cast<double>(count));
         try {
           work(i);
         } catch (...) {
@@ -95,6 +98,7 @@ void share_pieces(Mesh& mesh, const RunOptions& run, const char* name, std::int6
       launch(rank, name, [&] {
         each_of(rank.index(), [&](std::int64_t i) {
           rank.beat(name);
+          rank.report(name, static_cast<double>(i) / static_cast<double>(count));
           work(i);
         });
       });
@@ -111,7 +115,7 @@ void share_pieces(Mesh& mesh, const RunOptions& run, const char* name, std::int6
 
 }  // namespace on_mesh
 
-sparse::Workers on_ranks(Mesh& mesh, const RunOptions& run, const char* name) {
+sparse::Workers on_ranks(Mesh& mesh, const RunOptions& run) {
   if (mesh.memory() != Memory::host) {
     throw Error(ErrorKind::unsupported,
                 "networks in boxes are trained by CPU devices: use a mesh made by Mesh::host, "
@@ -123,17 +127,19 @@ sparse::Workers on_ranks(Mesh& mesh, const RunOptions& run, const char* name) {
   }
   sparse::Workers workers;
   workers.count = mesh.ranks();
+  const auto phase = std::make_shared<const char*>("start");
+  workers.enter = [phase](const char* now) { *phase = now; };
   if (here == mesh.ranks()) {
-    workers.each = [&mesh, &run, name](std::int64_t count, const on_mesh::Work& work) {
-      on_mesh::do_pieces(mesh, run, name, count, work);
+    workers.each = [&mesh, &run, phase](std::int64_t count, const on_mesh::Work& work) {
+      on_mesh::do_pieces(mesh, run, *phase, count, work);
     };
     workers.share = [each = workers.each](std::int64_t count, const on_mesh::Work& work,
                                           const on_mesh::Tell& /*tell*/) { each(count, work); };
     return workers;
   }
-  workers.share = [&mesh, &run, name](std::int64_t count, const on_mesh::Work& work,
-                                      const on_mesh::Tell& tell) {
-    on_mesh::share_pieces(mesh, run, name, count, work, tell);
+  workers.share = [&mesh, &run, phase](std::int64_t count, const on_mesh::Work& work,
+                                       const on_mesh::Tell& tell) {
+    on_mesh::share_pieces(mesh, run, *phase, count, work, tell);
   };
   workers.once = [share = workers.share](const std::function<void()>& work,
                                          const std::function<void(sparse::Packet&)>& tell) {

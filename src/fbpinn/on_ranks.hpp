@@ -10,7 +10,7 @@ namespace shardsolve::fbpinn {
 
 /// In one process pieces go to whichever rank is free, and all see what came out. Of processes each
 /// has its own, and they tell each other by the mesh's communicator. `mesh` and `run` must outlive
-/// what is returned. `name`: in traces. Throws Error(unsupported) if ranks are no CPU devices.
-sparse::Workers on_ranks(Mesh& mesh, const RunOptions& run, const char* name);
+/// what is returned. Throws Error(unsupported) if ranks are no CPU devices.
+sparse::Workers on_ranks(Mesh& mesh, const RunOptions& run);
 
 }  // namespace shardsolve::fbpinn

@@ -138,6 +138,7 @@ double PointwiseRows::loss() const {
 PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geometry,
                              const std::vector<double>& v, bool derivatives, bool accept_nonfinite,
                              const sparse::Workers& workers) {
+  workers.enter("residual");
   PointwiseRows rows;
   rows.residual.resize(static_cast<std::size_t>(geometry.rows));
   rows.derivatives.resize(derivatives ? static_cast<std::size_t>(geometry.derivatives) : 0);

@@ -69,6 +69,8 @@ inline void one_by_one(std::int64_t count, const std::function<void(std::int64_t
 }
 
 struct Workers {
+  /// What the pieces are from now on: a string literal, for traces and progress.
+  std::function<void(const char* phase)> enter = [](const char* /*phase*/) {};
   /// How many pieces of work are done at a time.
   std::int64_t count = 1;
   /// Pieces that every process does all of, or threads that share memory each some of.

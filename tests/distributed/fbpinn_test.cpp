@@ -13,6 +13,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -333,6 +334,17 @@ TEST(FbpinnBadInput, WrongProblems_AreRefusedWithWords) {
                ErrorKind::invalid_argument, {"point 1 at (7)"});
   expect_error([&] { relative_error({}, {}); }, ErrorKind::invalid_argument, {"0 values"});
   expect_error([] { grid({{0, 1}}, {0}); }, ErrorKind::invalid_argument, {"counts from 1"});
+}
+
+TEST(FbpinnLeastSquares, Progress_NamesThePhases) {
+  Mesh mesh = Mesh::host(2);
+  std::set<std::string> phases;
+  RunOptions run;
+  run.progress = [&](const Progress& progress) { phases.emplace(progress.phase); };
+  least_squares(mesh, poisson(), {}, run);
+  for (const char* const phase : {"windows", "residual", "features", "factor", "solve"}) {
+    EXPECT_TRUE(phases.contains(phase)) << phase;
+  }
 }
 
 TEST(FbpinnLeastSquares, StopRequested_LeavesWithCancelled) {
