@@ -4,7 +4,6 @@
 #include "jax/local_task.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -34,32 +33,34 @@ std::vector<std::int64_t> items_of(ffi::Span<const std::int64_t> own,
 }
 
 /// Fills in one buffer after a look at its elements and its batch. `batch`: dimensions of the whole
-/// one, which results have; operands may have 1 instead.
+/// one, which results have; operands may have 1 instead of some.
 ffi::Error take_local(const ffi::AnyBuffer& given, std::size_t index,
                       const std::vector<std::int64_t>& batch, LocalTask& task) {
   const CallBuffer& expected = task.row->buffers.at(index);
   const auto dimensions = given.dimensions();
-  const bool is_operand = index < task.row->buffers.operands.size();
+  // An item's own dimensions are the last ones.
   const std::size_t own = expected.kind == Kind::vectors ? 2 : 1;
-  bool fits = dimensions.size() == batch.size() + own &&
-              given.element_type() == type_of(expected.element, task.dtype);
-  bool is_whole = true;
-  for (std::size_t at = 0; fits && at < batch.size(); ++at) {
-    fits = dimensions[at] == batch[at] || (is_operand && dimensions[at] == 1);
-    is_whole = is_whole && dimensions[at] == batch[at];
+  const std::size_t leading = dimensions.size() < own ? 0 : dimensions.size() - own;
+  std::int64_t items = 1;
+  bool may_repeat = index < task.row->buffers.operands.size() && leading == batch.size();
+  for (std::size_t at = 0; at < leading; ++at) {
+    items *= dimensions[at];
+    may_repeat = may_repeat && (dimensions[at] == 1 || dimensions[at] == batch[at]);
   }
-  if (!fits) {
+  const ffi::DataType type = type_of(expected.element, task.dtype);
+  if (dimensions.size() < own || given.element_type() != type ||
+      (items != task.batch && !may_repeat)) {
     return broken(fmt::format(
-        "{} of {} has XLA's element type {} and dimensions ({}), where type {} and a batch of ({}) "
-        "belong",
-        expected.name, task.row->name, static_cast<int>(given.element_type()),
-        fmt::join(dimensions, ", "), static_cast<int>(type_of(expected.element, task.dtype)),
-        fmt::join(batch, ", ")));
+        "{} of {} has XLA's element type {}, {} dimensions and a batch of {}, where type {} and a "
+        "batch of {} belong",
+        expected.name, task.row->name, static_cast<int>(given.element_type()), dimensions.size(),
+        items, static_cast<int>(type), task.batch));
   }
   const std::int64_t length =
-      own == 2 ? dimensions[batch.size()] * dimensions.back() : dimensions.back();
-  task.buffers[index] = {given.untyped_data(), length,
-                         is_whole ? std::vector<std::int64_t>{} : items_of(dimensions, batch)};
+      own == 2 ? dimensions[leading] * dimensions.back() : dimensions.back();
+  task.buffers[index] = {
+      given.untyped_data(), length,
+      items == task.batch ? std::vector<std::int64_t>{} : items_of(dimensions, batch)};
   return ffi::Error::Success();
 }
 

@@ -106,7 +106,8 @@ def of_function(product: Callable, n: int, dtype: np.dtype, rtol: float) -> Diag
     def call(x: int, y: int) -> int:
         try:
             vector = np.frombuffer(ctypes.string_at(x, size), dtype)
-            ctypes.memmove(y, np.ascontiguousarray(product(vector), dtype).ctypes.data, size)
+            result = np.ascontiguousarray(product(vector), dtype)  # lives while it is copied
+            ctypes.memmove(y, result.ctypes.data, size)
         except BaseException as error:  # raised below: there is C++ in between
             failures.append(error)
             return 1

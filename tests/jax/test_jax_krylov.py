@@ -182,6 +182,7 @@ def test_system_without_rows_is_solved():
 # The same bits wherever it runs
 
 
+@pytest.mark.devices
 @several_devices
 @every_method
 @pytest.mark.parametrize("preconditioner", ["jacobi", more(None), more("function")])

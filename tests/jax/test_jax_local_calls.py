@@ -274,7 +274,7 @@ X = jnp.ones(5)
         ((ONE, TWO), (X, X), {}, "work of dot has 2 elements, where 1 belong"),
         ((ONE, ONE), (X, X.astype("float32")), {}, "y of dot has XLA's element type"),
         ((ONE, ONE), (X[None], X), {}, None),  # a batch of one
-        ((ONE, ONE), (jnp.ones((2, 5)), X), {}, "a batch of 1, where type .* batch of 2 belong"),
+        ((ONE, ONE), (jnp.ones((2, 5)), X), {}, "a batch of 2, where type .* batch of 1 belong"),
         ((ONE, ONE), (X, X), {"call": "cholesky_solve"}, "of a local call belong"),
         ((ONE, ONE), (X, X), {"n": np.int64(3)}, "and 2 attributes, where"),
     ],
