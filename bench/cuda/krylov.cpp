@@ -11,8 +11,10 @@
 // copy between two arrays of the GPU in the same run.
 
 #include "bench/cuda/device_buffer.hpp"
+#include "krylov/tables.hpp"
 #include "matgen/sparse_matrices.hpp"
 #include "mesh/mesh_state.hpp"
+#include "runtime/krylov_kernels.hpp"
 #include "sparse/operator.hpp"
 
 #include <shardsolve/device_memory.hpp>
@@ -45,6 +47,7 @@ struct KrylovOptions {
   std::vector<int> devices = {0};
   std::int64_t rounds = 5;
   bool without_peers = false;
+  std::vector<std::int64_t> stages;
 };
 
 void check_blas(cublasStatus_t status, const char* what) {
@@ -292,6 +295,104 @@ class Nvidia {
   cusparseDnVecDescr_t of_q_ = nullptr;
 };
 
+/// Microseconds of each kernel of a cg round on one GPU, each enqueued again and again as a graph.
+nlohmann::json stages(std::int64_t n, int device) {
+  Mesh mesh = Mesh::cuda({device});
+  nlohmann::json result;
+  mesh.state().run({}, [&](mesh::Rank& rank) {
+    using krylov::State;
+    runtime::Queue& queue = rank.update();
+    const auto& kernels = rank.kernels<runtime::KrylovKernels<double>>();
+    const auto& table = krylov::table_of(krylov::Method::cg);
+    krylov::Vectors<double> vectors;
+    vectors.rows = n;
+    for (int v = 0; v < table.vectors; ++v) {
+      const auto memory = rank.workspace<double>(n, 1);
+      rank.kernels<double>().fill(queue, 1.0, memory);
+      vectors.base[v] = memory.data();
+      vectors.stride[v] = n;
+    }
+    State* const state = rank.workspace<State>(1, 1).data();
+    State* const kept = rank.workspace<State>(1, 1).data();
+    krylov::StateRoom room;
+    room.sums = rank.workspace<krylov::Number>(8, 1).data();
+    room.column_factors = rank.workspace<krylov::Number>(8, 1).data();
+    const std::vector<std::int64_t> cut{0, n};
+    const std::int64_t* const boundaries = rank.upload(queue, cut.data(), 2);
+    const krylov::SumLayout layout{n, 1, boundaries, krylov::SumLayout::block_leaves_of(n)};
+    const std::vector<std::int64_t> ends{0, 4 * layout.blocks() + 1};
+    const std::int64_t* const offsets = rank.upload(queue, ends.data(), 2);
+    const auto parts = rank.workspace<double>(ends[1], 1);
+    rank.kernels<double>().fill(queue, 0.5, parts);
+    rank.kernels<double>().fill(queue, 0.0, parts.block(ends[1] - 1, 0, 1, 1));
+    const krylov::SumTable<double> sums{layout, 0, 4, 4, parts.data(), offsets};
+    krylov::Problem problem;
+    problem.n = n;
+    problem.breakdown = 1e-12;
+    problem.asymmetry = 1e-9;
+    problem.growth = 1e300;
+    problem.max_iterations = 1 << 30;
+    problem.drift_every = 1 << 30;
+    const auto time = [&](const std::string& name, const State& first,
+                          const std::function<void()>& enqueue) {
+      const State* const loaded = rank.upload(queue, &first, 1);
+      queue.copy(kept, loaded, sizeof(State));
+      queue.copy(state, kept, sizeof(State));
+      enqueue();
+      constexpr int times = 50;
+      const auto recording = queue.take_down([&] {
+        for (int i = 0; i < times; ++i) {
+          enqueue();
+        }
+      });
+      std::vector<double> seconds;
+      for (int round = 0; round < 5; ++round) {
+        queue.synchronize();
+        const auto start = Clock::now();
+        queue.repeat(*recording);
+        queue.repeat(*recording);
+        queue.synchronize();
+        seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+      }
+      result[name] = 1e6 * median(seconds) / (2 * times);
+    };
+    State going;
+    going.phase = krylov::Phase::iterate;
+    going.norm_b = going.norm_r = going.best_norm = 1.0;
+    going.rho = {1.0, 0.0};
+    going.actions =
+        krylov::act_always | krylov::act_iterate | krylov::act_next_direction | krylov::act_advance;
+    State done = going;
+    done.done = 1;
+    for (const krylov::Stage& stage : table.stages) {
+      if (stage.kind == krylov::Stage::Kind::run) {
+        for (const bool is_done : {false, true}) {
+          time(std::string(stage.program.name) + (is_done ? ", done" : ""), is_done ? done : going,
+               [&] { kernels.run(queue, stage.program, vectors, state, room, sums); });
+        }
+      } else if (stage.kind == krylov::Stage::Kind::reduce) {
+        for (const bool is_done : {false, true}) {
+          time(fmt::format("finish {}{}", stage.reduction, is_done ? ", done" : " and a copy"),
+               is_done ? done : going, [&] {
+                 if (!is_done) {
+                   queue.copy(state, kept, sizeof(State));
+                 }
+                 kernels.finish(queue, problem, stage.reduction, sums, state, room);
+               });
+        }
+      } else if (stage.kind == krylov::Stage::Kind::precondition) {
+        time("jacobi", going, [&] {
+          kernels.divide_rows(queue, {vectors.base[0], n, 1}, {vectors.base[1], n, 1},
+                              {vectors.base[2], n, 1}, &state->done);
+        });
+      }
+    }
+    time("a copy of the state", going, [&] { queue.copy(state, kept, sizeof(State)); });
+  });
+  result["rows"] = n;
+  return result;
+}
+
 /// What a system takes.
 nlohmann::json measure(const std::string& name, const CsrMatrix<double>& a,
                        const KrylovOptions& options, double copied) {
@@ -355,7 +456,16 @@ int run(int argc, char** argv) {
   app.add_option("--devices", options.devices, "CUDA's numbers of the GPUs")->delimiter(',');
   app.add_option("--rounds", options.rounds)->check(CLI::Range(1, 1000));
   app.add_flag("--without-peers", options.without_peers, "ours alone");
+  app.add_option("--stages", options.stages,
+                 "rows: times of the single kernels of a cg round instead")
+      ->delimiter(',');
   CLI11_PARSE(app, argc, argv);
+  for (const std::int64_t rows : options.stages) {
+    std::cout << stages(rows, options.devices.front()) << std::endl;
+  }
+  if (!options.stages.empty()) {
+    return 0;
+  }
   const double copied = copy_rate(options.devices.front());
   for (const std::int64_t edge : options.edges) {
     const CsrMatrix<double> a = edge == 0 ? beam_sized() : matgen::laplacian_3d<double>(edge);

@@ -237,7 +237,8 @@ TEST(KrylovMultigridOfPoisson, Iterations_HardlyDependOnTheGrid) {
     }
     const krylov::Result result = krylov::solve(
         mesh, Operator<double>::sparse(SparseMatrix<double>(mesh, levels.front().a, layout)),
-        Operator<double>::multigrid(mesh, levels, layout), b, x, {.rtol = 1e-10});
+        Operator<double>::multigrid(mesh, levels, layout), to_devices(b), to_devices(x),
+        {.rtol = 1e-10});
     EXPECT_TRUE(krylov::is_converged(result.status)) << result.message;
     iterations.push_back(result.iterations);
   }
@@ -263,7 +264,7 @@ TEST(KrylovMultigridOfPoisson, SingularLastLevel_IsNamed) {
   Mesh& mesh = sparse_mesh_of(2);
   const System<double> system = system_of("poisson", levels.front().a);
   const Operator<double> m = Operator<double>::multigrid(mesh, levels, row_slabs(225, 2));
-  EXPECT_EQ(solve_on(mesh, row_slabs(225, 2), system, operator_of(system), &m, {.rtol = 1e-10})
+  EXPECT_EQ(solve_sparse_on(mesh, row_slabs(225, 2), system, levels.front().a, &m, {.rtol = 1e-10})
                 .result.status,
             Status::nonfinite_preconditioner);
 }
@@ -340,7 +341,9 @@ TEST(KrylovMultigridMisuse, HierarchiesThatDoNotFit_AreRefused) {
   const Operator<double> m = Operator<double>::multigrid(mesh, good, layout);
   const System<double> system = system_of("poisson", good.front().a);
   expect_error(
-      [&] { solve_on(mesh, row_slabs({0, 100, 225}), system, operator_of(system), &m, Options{}); },
+      [&] {
+        solve_sparse_on(mesh, row_slabs({0, 100, 225}), system, good.front().a, &m, Options{});
+      },
       ErrorKind::invalid_argument, {"multigrid", "cut"});
 }
 

@@ -90,6 +90,15 @@ inline __device__ void begin_after_last() {
 #endif
 }
 
+/// Where a parameter of a kernel lies, as memory that each thread may read elsewhere. Parameters
+/// read as such come through a cache for constants, which waits for each piece of them anew.
+template <class Parameter>
+const __device__ std::int64_t* words_of(const Parameter& parameter) {
+  const auto* words = reinterpret_cast<const std::int64_t*>(&parameter);
+  asm volatile("" : "+l"(words));
+  return words;
+}
+
 /// Of the current device.
 inline int device_attribute(cudaDeviceAttr name) {
   int device = 0;

@@ -226,22 +226,37 @@ __device__ bool stop_asked(const SumTable<E>& table) {
   return __ballot_sync(0xffffffffU, asked) != 0;
 }
 
-/// `team`: warps for one sum, a power of two. The last warp brings the state while the others add
-/// up.
+template <class E>
+struct FinishCall {
+  Problem problem;
+  SumTable<E> table;
+  State* state;
+  StateRoom room;
+  std::int32_t reduction;
+  std::int32_t team;  ///< warps for one sum, a power of two
+};
+
+/// The last warp brings the state while the others add up.
 template <class E>
 __global__ void __launch_bounds__(most_threads, 1)
-    finish_reduction(const __grid_constant__ Problem problem, int reduction,
-                     const __grid_constant__ SumTable<E> table, State* state,
-                     const __grid_constant__ StateRoom room, int team) {
-  __shared__ std::int64_t state_copy[state_words];
+    finish_reduction(const __grid_constant__ FinishCall<E> given) {
+  __shared__ std::int64_t call_copy[Words<FinishCall<E>>::count];
+  __shared__ std::int64_t state_copy[Words<State>::count];
   __shared__ SumOf<E> of_warps[most_adders];
   __shared__ double at_hand[2 * sums_at_hand];
   __shared__ int stop;
-  begin_after_last();
+  copy_words(call_copy, words_of(given), Words<FinishCall<E>>::count, threadIdx.x, blockDim.x);
+  __syncthreads();
+  const FinishCall<E>& call = *reinterpret_cast<const FinishCall<E>*>(call_copy);
+  const SumTable<E>& table = call.table;
+  const StateRoom& room = call.room;
+  const int team = call.team;
   Number* const sums = table.slots <= sums_at_hand ? reinterpret_cast<Number*>(at_hand) : room.sums;
   const Shared<E> shared{of_warps, sums};
+  begin_after_last();
   if (threadIdx.x / 32 == blockDim.x / 32 - 1) {
-    copy_state(state_copy, reinterpret_cast<const std::int64_t*>(state), threadIdx.x % 32, 32);
+    copy_words(state_copy, reinterpret_cast<const std::int64_t*>(call.state), Words<State>::count,
+               threadIdx.x % 32, 32);
     const bool asked = stop_asked(table);
     if (threadIdx.x % 32 == 0) {
       stop = asked ? 1 : 0;
@@ -265,10 +280,11 @@ __global__ void __launch_bounds__(most_threads, 1)
   }
   __syncthreads();  // all have read the state
   if (threadIdx.x == 0) {
-    krylov::step(problem, own, room, reduction, stop != 0, sums);
+    krylov::step(call.problem, own, room, call.reduction, stop != 0, sums);
   }
   __syncthreads();
-  copy_state(reinterpret_cast<std::int64_t*>(state), state_copy, threadIdx.x, blockDim.x);
+  copy_words(reinterpret_cast<std::int64_t*>(call.state), state_copy, Words<State>::count,
+             threadIdx.x, blockDim.x);
 }
 
 }  // namespace
@@ -282,8 +298,8 @@ void KrylovDeviceKernels<E>::finish(cudaStream_t stream, const Problem& problem,
   }
   const int teams = std::clamp(sums.slots, 1, most_adders / team);
   launch_early(stream, &finish_reduction<E>, 1,
-               {dim3(static_cast<unsigned>(32 * (team * teams + 1)))}, problem, reduction, sums,
-               state, room, team);
+               {dim3(static_cast<unsigned>(32 * (team * teams + 1)))},
+               FinishCall<E>{problem, sums, state, room, reduction, team});
 }
 
 #define SHARDSOLVE_INSTANTIATE(E)                                                 \

@@ -85,15 +85,17 @@ class SumTree {
   std::int64_t count_ = 0;
 };
 
-/// Words of a state, for copies by many threads to shared memory, which runs no constructors.
-constexpr int state_words = sizeof(krylov::State) / sizeof(std::int64_t);
-static_assert(sizeof(krylov::State) % sizeof(std::int64_t) == 0);
-
-/// By so many threads, of which this is number `thread`.
-__device__ inline void copy_state(std::int64_t* target, const std::int64_t* source, unsigned thread,
-                                  unsigned threads) {
+/// An object in shared memory, which runs no constructors: copied there word by word.
+template <class Object>
+struct Words {
+  static constexpr unsigned count = sizeof(Object) / sizeof(std::int64_t);
+  static_assert(sizeof(Object) % sizeof(std::int64_t) == 0);
+};
+/// Copies `count` words by so many threads, of which this is number `thread`.
+__device__ inline void copy_words(std::int64_t* target, const std::int64_t* source, unsigned count,
+                                  unsigned thread, unsigned threads) {
 #pragma unroll 4
-  for (unsigned word = thread; word < state_words; word += threads) {
+  for (unsigned word = thread; word < count; word += threads) {
     target[word] = source[word];
   }
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 namespace shardsolve::runtime::cuda {
 namespace {
@@ -395,17 +396,20 @@ __device__ std::int64_t count_sums(const Program& program, const State& state) {
   return count;
 }
 
-template <class E>
-__global__ void __launch_bounds__(threads_a_block)
-    run_program(const __grid_constant__ RunCall<E> call) {
-  __shared__ std::int64_t state_copy[state_words];
+template <class E, int blocks_at_once>
+__global__ void __launch_bounds__(threads_a_block, blocks_at_once)
+    run_program(const __grid_constant__ RunCall<E> given) {
+  __shared__ std::int64_t state_copy[Words<State>::count];
+  __shared__ std::int64_t call_copy[Words<RunCall<E>>::count];
   __shared__ SumOf<E> of_warps[sums_at_once * warps_a_block];
   __shared__ int slots[sums_at_once];
+  copy_words(call_copy, words_of(given), Words<RunCall<E>>::count, threadIdx.x, threads_a_block);
   begin_after_last();
-  copy_state(state_copy, reinterpret_cast<const std::int64_t*>(call.state), threadIdx.x,
-             threads_a_block);
+  copy_words(state_copy, reinterpret_cast<const std::int64_t*>(given.state), Words<State>::count,
+             threadIdx.x, threads_a_block);
   __syncthreads();
   const State& state = *reinterpret_cast<const State*>(state_copy);
+  const RunCall<E>& call = *reinterpret_cast<const RunCall<E>*>(call_copy);
   if (state.done != 0) {
     return;
   }
@@ -491,8 +495,13 @@ void KrylovDeviceKernels<E>::run(cudaStream_t stream, const Program& program,
       vectors.rows - 1 +
       (rank != nullptr ? (std::int64_t{1} << row_levels) - 1 : vectors.first_row);
   const std::int64_t before = rank != nullptr ? 0 : vectors.first_row >> row_levels;
-  launch_early(stream, &run_program<E>, (last_row >> row_levels) + 1 - before,
-               {dim3(threads_a_block)},
+  const char* const wanted = getenv("SHARDSOLVE_BLOCKS");
+  const int blocks = wanted == nullptr ? 2 : atoi(wanted);
+  launch_early(stream,
+               blocks == 2   ? &run_program<E, 2>
+               : blocks == 3 ? &run_program<E, 3>
+                             : &run_program<E, 4>,
+               (last_row >> row_levels) + 1 - before, {dim3(threads_a_block)},
                RunCall<E>{program, vectors, state, room, sums, rank, levels, chunk_levels});
 }
 

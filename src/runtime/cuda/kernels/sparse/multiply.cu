@@ -1,14 +1,12 @@
 /// Products with sparse matrices. Compiled with --fmad=false: what is fused is written so.
 ///
 /// A thread has one lane of a row (sparse_row_sum.hpp), neighbours in a warp have the lanes of one
-/// row after the other. Where rows are short and follow each other, a warp brings their entries to
-/// shared memory first, in the order in which they lie in memory.
+/// row after the other.
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/sparse_device_kernels.hpp"
 #include "runtime/sparse_row_sum.hpp"
 
 #include <cstdint>
-#include <cstdlib>
 
 namespace shardsolve::runtime::cuda {
 namespace {
@@ -124,85 +122,6 @@ __global__ void __launch_bounds__(threads_a_block)
   }
 }
 
-/// Entries that a warp brings to shared memory at a time: those of its rows, mostly.
-constexpr int entries_a_piece = 128;
-constexpr int warps_a_block = threads_a_block / 32;
-
-template <int lanes, bool has_halo, class E>
-__global__ void __launch_bounds__(threads_a_block)
-    multiply_short_rows(const __grid_constant__ ProductCall<E> call) {
-  __shared__ E values_of_warps[warps_a_block][entries_a_piece];
-  __shared__ std::int32_t columns_of_warps[warps_a_block][entries_a_piece];
-  begin_after_last();
-  if (call.done != nullptr && *call.done != 0) {
-    return;
-  }
-  E* const values = values_of_warps[threadIdx.x / 32];
-  std::int32_t* const columns = columns_of_warps[threadIdx.x / 32];
-  const int thread = static_cast<int>(threadIdx.x) % 32;
-  constexpr int rows_a_warp = 32 / lanes;
-  const std::int64_t first =
-      (std::int64_t{blockIdx.x} * warps_a_block + threadIdx.x / 32) * rows_a_warp;
-  const std::int64_t number = first + thread / lanes;
-  const RankRows mine = rows_of_rank(call);
-  if (first >= mine.count) {
-    return;  // all of the warp
-  }
-  const bool exists = number < mine.count;
-  const std::int64_t row = mine.before + call.chosen.first + (exists ? number : mine.count - 1);
-  const std::int64_t end = call.a.row_pointers[row + 1];
-  const std::int64_t begin = exists ? call.a.row_pointers[row] : end;
-  const std::int64_t first_entry = __shfl_sync(0xffffffffU, begin, 0);
-  const std::int64_t past = __shfl_sync(0xffffffffU, end, 31);
-  LaneOf<E> sum{};
-  std::int64_t k = begin + thread % lanes;
-  for (std::int64_t piece = first_entry; piece < past; piece += entries_a_piece) {
-    E loaded[entries_a_piece / 32];
-    std::int32_t places[entries_a_piece / 32];
-#pragma unroll
-    for (int e = 0; e < entries_a_piece / 32; ++e) {
-      const std::int64_t at = piece + thread + 32 * e;
-      if (at < past) {
-        loaded[e] = call.a.values[at];
-        places[e] = call.a.columns[at];
-      }
-    }
-    __syncwarp();  // all have used the piece before
-#pragma unroll
-    for (int e = 0; e < entries_a_piece / 32; ++e) {
-      if (piece + thread + 32 * e < past) {
-        values[thread + 32 * e] = loaded[e];
-        columns[thread + 32 * e] = places[e];
-      }
-    }
-    __syncwarp();
-    const std::int64_t stop = end < piece + entries_a_piece ? end : piece + entries_a_piece;
-    if (k >= stop) {
-      continue;
-    }
-    for (; k < stop; k += entries_at_once * lanes) {
-      E factors[entries_at_once];
-#pragma unroll
-      for (int e = 0; e < entries_at_once; ++e) {
-        if (k + e * lanes < stop) {
-          factors[e] = entry_of<has_halo>(call, columns[k + e * lanes - piece]);
-        }
-      }
-#pragma unroll
-      for (int e = 0; e < entries_at_once; ++e) {
-        if (k + e * lanes < stop) {
-          sum.multiply_add(parts_of(values[k + e * lanes - piece]), parts_of(factors[e]));
-        }
-      }
-    }
-    k -= (k - stop) / lanes * lanes;  // the next one of this lane
-  }
-  add_lanes<lanes, E>(sum);
-  if (exists && thread % lanes == 0) {
-    store_row(sum, call.y + row - mine.before);
-  }
-}
-
 template <class E>
 __global__ void __launch_bounds__(threads_a_block)
     pack_entries(const std::int32_t* places, std::int64_t count, const E* x, E* packed) {
@@ -215,15 +134,6 @@ __global__ void __launch_bounds__(threads_a_block)
 template <int lanes, class E>
 void multiply_in_lanes(cudaStream_t stream, const ProductCall<E>& call) {
   const std::int64_t blocks = divide_up(call.chosen.count * lanes, threads_a_block);
-  if constexpr (lanes <= 8) {
-    if (call.chosen.list == nullptr && getenv("SHARDSOLVE_DIRECT") == nullptr) {
-      launch_early(stream,
-                   call.halo == nullptr ? &multiply_short_rows<lanes, false, E>
-                                        : &multiply_short_rows<lanes, true, E>,
-                   blocks, {dim3(threads_a_block)}, call);
-      return;
-    }
-  }
   launch_early(
       stream,
       call.halo == nullptr ? &multiply_rows<lanes, false, E> : &multiply_rows<lanes, true, E>,

@@ -93,6 +93,10 @@ void launch_together(cudaStream_t stream, void (*kernel)(Parameters...), std::in
   launch(stream, kernel, blocks, block, arguments...);
 }
 inline void begin_after_last() {}
+template <class Parameter>
+const std::int64_t* words_of(const Parameter& parameter) {
+  return reinterpret_cast<const std::int64_t*>(&parameter);
+}
 
 template <class... Parameters>
 bool is_for_sm_90(void (*)(Parameters...)) {
