@@ -11,8 +11,8 @@
 namespace shardsolve::dense::eigh {
 
 /// Those of large matrices were the best on CPUs of a few that were tried, but for what GPUs gain
-/// where much is to be done; small matrices have smaller ones, so that they, too, go through several
-/// panels.
+/// where much is to be done; small matrices have smaller ones, so that they, too, go through
+/// several panels.
 struct CallSizes {
   explicit CallSizes(const SlabLayout& given)
       : layout(given.boundaries(), bandwidth(given.size())),
