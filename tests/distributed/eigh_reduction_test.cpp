@@ -20,6 +20,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <complex>
 #include <cstdint>
 #include <optional>
@@ -362,6 +363,42 @@ TYPED_TEST(EighBandToTridiagonal, AskedToStop_ThrowsCancelled) {
                {.cancel = stop.get_token()});
       },
       ErrorKind::cancelled, {"cancelled"});
+}
+
+/// Both the rank that chases and one that waits for it, early and in the middle: its last call
+/// nobody misses. All calls between ranks are those of the chase.
+TEST(SilenceInTheChase, OfARank_IsReportedWithItsNumber) {
+  if (!test_gpus().empty()) {
+    GTEST_SKIP() << "who waits in CUDA for what its GPU does looks at no other rank";
+  }
+  constexpr std::chrono::milliseconds limit(300);
+  const dense::eigh::SweepGroups groups{{60, 5, false}, 7, 3};
+  const DenseMatrix<double> band = random_band<double>(60, 5);
+  for (const std::int64_t rank : {std::int64_t{0}, groups.ranks - 1}) {
+    for (const std::int64_t part : {0, 1}) {
+      LateMesh late(groups.ranks);
+      late.faults->clear();
+      reduce_to_tridiagonal(late.mesh, groups, band);
+      const std::int64_t call = 1 + part * late.faults->calls(rank) / 2;
+      SCOPED_TRACE(fmt::format("call {} on rank {}", call, rank));
+      late.faults->strike_call(rank, call, Fault::silent, 4 * limit);
+      expect_error(
+          [&] {
+            run_on(late.mesh,
+                   [&](mesh::Rank& here) {
+                     const MatrixView<double> copy = here.workspace<double>(band.rows(), 60);
+                     if (here.index() == 0) {
+                       upload(here, band, copy);
+                     }
+                     dense::eigh::band_to_tridiagonal<double>(
+                         here, groups, copy, dense::eigh::make_reflectors<double>(here, groups),
+                         here.workspace<double>(60, 2));
+                   },
+                   {.silence_limit = limit});
+          },
+          ErrorKind::communication, {fmt::format("rank {} has been silent", rank)});
+    }
+  }
 }
 
 class EighReductionWaits : public ReductionWaits {};

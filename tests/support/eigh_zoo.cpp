@@ -164,11 +164,11 @@ std::vector<EighCase<T>> eigh_zoo(std::int64_t n) {
   const auto recipe = [n](Kind kind) { return matgen::Recipe{.kind = kind, .n = n, .seed = 1}; };
   auto scaled = recipe(Kind::hermitian);
   const DenseMatrix<T> hermitian = dense<T>(scaled);
-  const int exponent = std::is_same_v<RealOf<T>, float> ? 100 : 498;  // 1e30, 1e150
+  const bool is_single = std::is_same_v<RealOf<T>, float>;
   std::vector<EighCase<T>> zoo{{"hermitian", hermitian}};
-  scaled.scale_exponent = -exponent;
+  scaled.scale_exponent = is_single ? -100 : -532;  // 1e-30, 1e-160
   zoo.push_back({"hermitian_tiny", dense<T>(scaled)});
-  scaled.scale_exponent = exponent;
+  scaled.scale_exponent = is_single ? 124 : 1020;  // 2e37, 1e307
   zoo.push_back({"hermitian_huge", dense<T>(scaled)});
   zoo.push_back({"wishart", wishart<T>(n)});
   auto geometric = recipe(Kind::spectrum_geometric);

@@ -23,7 +23,8 @@ struct EighCase {
 /// u is the unit roundoff of T, Q random and unitary.
 ///
 /// hermitian               |a_ij| <= 1 random, the diagonal too
-/// hermitian_tiny, _huge   the same times 1e-150, 1e150 (single precision: 1e-30, 1e30)
+/// hermitian_tiny, _huge   the same times 1e-160, 1e307 (single precision: 1e-30, 2e37), so that
+///                         squares and sums of some leave the range
 /// wishart                 G G^H / n with G random: eigenvalues crowd at 0
 /// geometric               Q diag(d) Q^H, d from 1 down to 1e-16 in equal ratios
 /// three_clusters          Q diag(d) Q^H, d around -2, 1 and 3, at most 1000 u apart (float64:
