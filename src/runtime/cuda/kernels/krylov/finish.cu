@@ -143,25 +143,45 @@ class BlockSums {
 template <class E>
 __device__ SumOf<E> add_blocks(const SumTable<E>& table, int slot, std::int64_t first) {
   constexpr int loads = blocks_a_warp / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   const BlockSums<E> blocks(table, slot);
+  const std::int64_t count = table.layout.blocks();
+  if (count <= 32) {
+    SumOf<E> sum = blocks.of(first + lane);
+    add_warp(sum);
+    return sum;
+  }
   SumOf<E> sums[loads];
 #pragma unroll
   for (int load = 0; load < loads; ++load) {
     const std::int64_t block = first + 32 * load;
-    sums[load] = block < table.layout.blocks() ? blocks.of(block + threadIdx.x % 32) : SumOf<E>{};
+    sums[load] = block < count ? blocks.of(block + lane) : SumOf<E>{};
   }
+  // The lanes' tree of each load: of two partners one goes on with one half of the loads, the other
+  // with the other half.
 #pragma unroll
-  for (int load = 0; load < loads; ++load) {
-    if (first + 32 * load < table.layout.blocks()) {
-      add_warp(sums[load]);
+  for (int half = loads / 2, distance = 1; half > 0; half /= 2, distance *= 2) {
+    const bool has_upper = (lane & distance) != 0;
+#pragma unroll
+    for (int load = 0; load < half; ++load) {
+      SumOf<E> given = has_upper ? sums[load] : sums[load + half];
+      SumOf<E> kept = has_upper ? sums[load + half] : sums[load];
+#pragma unroll
+      for (int at = 0; at < parts<E>; ++at) {
+        given.part[at] = __shfl_xor_sync(0xffffffffU, given.part[at], distance);
+      }
+      kept.add(given);
+      sums[load] = kept;
     }
   }
 #pragma unroll
-  for (int together = 2; together <= loads; together *= 2) {
+  for (int distance = loads; distance < 32; distance *= 2) {
+    add_partner(sums[0], distance);
+  }
+  // Then the tree over the loads: the number of a lane's has the bits of the lane's in reverse.
 #pragma unroll
-    for (int load = 0; load < loads; load += together) {
-      sums[load].add(sums[load + together / 2]);
-    }
+  for (int distance = loads / 2; distance > 0; distance /= 2) {
+    add_partner(sums[0], distance);
   }
   return sums[0];
 }

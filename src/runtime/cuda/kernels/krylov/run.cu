@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 
 namespace shardsolve::runtime::cuda {
 namespace {
@@ -29,6 +28,10 @@ constexpr int leaves_at_once = 32;
 constexpr int threads_a_block = leaves_at_once * dot_lanes;
 constexpr int rows_a_thread = static_cast<int>(dot_leaf) / dot_lanes;
 constexpr int warps_a_block = threads_a_block / 32;
+constexpr int leaves_a_warp = leaves_at_once / warps_a_block;
+/// Sums of warps that are put aside before they are added up: those of 128 leaves.
+constexpr int sums_aside = 32;
+constexpr std::int64_t leaves_aside = sums_aside * leaves_a_warp;
 /// Those of more columns are made in several passes over the rows.
 constexpr int sums_at_once = 16;
 
@@ -240,6 +243,7 @@ class ThreadRows {
 
   __device__ void add_random(E (&y)[rows_a_thread], std::int64_t stream, RealPart<E> factor,
                              bool fresh) const {
+#pragma unroll
     for (int i = 0; i < rows_a_thread; ++i) {
       const E number = random_element<E>(stream, begin_ + first_ + i * dot_lanes);
       if (fresh) {
@@ -325,48 +329,53 @@ class SumWriter {
       return;
     }
     if (lane == 0) {
-      of_warps_[s * warps_a_block + static_cast<int>(threadIdx.x) / 32] = sum;
+      of_warps_[s * sums_aside + aside_ + static_cast<int>(threadIdx.x) / 32] = sum;
       slots_[s] = slot;
     }
   }
 
-  /// When all have taken the leaves from `first` on; `count` sums.
-  __device__ void add_up(int count, std::int64_t first) {
-    if (block_leaves_ <= 4) {
+  __device__ void begin_pass() {
+    aside_ = 0;
+    for (auto& tree : trees_) {
+      tree.begin();
+    }
+  }
+  /// When this warp has taken its part of the leaves from `first` on, of `count` sums; `is_last`:
+  /// of this pass. Each warp adds up some of the sums.
+  __device__ void next(int count, std::int64_t first, bool is_last) {
+    if (block_leaves_ <= leaves_a_warp) {
+      return;
+    }
+    aside_ += warps_a_block;
+    if (aside_ < sums_aside && !is_last) {
       return;
     }
     __syncthreads();
-    const int s = static_cast<int>(threadIdx.x);
-    if (s < count) {
-      Sum sums[warps_a_block];
+    const std::int64_t begin = first + leaves_at_once - aside_ * leaves_a_warp;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-      for (int w = 0; w < warps_a_block; ++w) {
-        sums[w] = of_warps_[s * warps_a_block + w];
-      }
-      constexpr int leaves_a_warp = leaves_at_once / warps_a_block;
+    for (int tree = 0; tree < sums_at_once / warps_a_block; ++tree) {
+      const int s = static_cast<int>(threadIdx.x) / 32 + tree * warps_a_block;
+      if (s < count) {
+        Sum sum = lane < aside_ ? of_warps_[s * sums_aside + lane] : Sum{};
 #pragma unroll
-      for (int together = 2; together <= warps_a_block; together *= 2) {
-#pragma unroll
-        for (int w = 0; w < warps_a_block; w += together) {
-          sums[w].add(sums[w + together / 2]);
+        for (int together = 2; together <= sums_aside; together *= 2) {
+          add_partner(sum, together / 2);
+          if (block_leaves_ == together * leaves_a_warp && lane % together == 0 && lane < aside_) {
+            store_block(slots_[s], (begin + lane * leaves_a_warp) >> call_.levels, sum);
+          }
         }
-        if (block_leaves_ == together * leaves_a_warp) {
-#pragma unroll
-          for (int w = 0; w < warps_a_block; w += together) {
-            store_block(slots_[s], (first + w * leaves_a_warp) >> call_.levels, sums[w]);
+        if (block_leaves_ > leaves_aside && lane == 0) {
+          trees_[tree].push(sum);
+          if (is_last) {
+            store_block(slots_[s], begin >> call_.levels, trees_[tree].total());
           }
         }
       }
-      if (block_leaves_ > leaves_at_once) {
-        tree_.push(sums[0]);
-        if (((first + leaves_at_once) & (block_leaves_ - 1)) == 0) {
-          store_block(slots_[s], first >> call_.levels, tree_.total());
-        }
-      }
     }
-    __syncthreads();
+    aside_ = 0;
+    __syncthreads();  // what was put aside has been read
   }
-  __device__ void begin_pass() { tree_.begin(); }
 
  private:
   __device__ E* part_of(int slot) const { return own_parts_ + slot * shape_.length(); }
@@ -382,7 +391,8 @@ class SumWriter {
   Sum* of_warps_;
   int* slots_;
   std::int64_t block_leaves_;
-  SumTree<RealPart<E>, parts<E>> tree_;
+  int aside_ = 0;
+  SumTree<RealPart<E>, parts<E>> trees_[sums_at_once / warps_a_block];
 };
 
 /// How many sums the state asks for.
@@ -396,12 +406,12 @@ __device__ std::int64_t count_sums(const Program& program, const State& state) {
   return count;
 }
 
-template <class E, int blocks_at_once>
-__global__ void __launch_bounds__(threads_a_block, blocks_at_once)
+template <class E>
+__global__ void __launch_bounds__(threads_a_block)
     run_program(const __grid_constant__ RunCall<E> given) {
   __shared__ std::int64_t state_copy[Words<State>::count];
   __shared__ std::int64_t call_copy[Words<RunCall<E>>::count];
-  __shared__ SumOf<E> of_warps[sums_at_once * warps_a_block];
+  __shared__ SumOf<E> of_warps[sums_at_once * sums_aside];
   __shared__ int slots[sums_at_once];
   copy_words(call_copy, words_of(given), Words<RunCall<E>>::count, threadIdx.x, threads_a_block);
   begin_after_last();
@@ -467,8 +477,8 @@ __global__ void __launch_bounds__(threads_a_block, blocks_at_once)
         before += count;
       }
       if (sums > 0) {
-        writer.add_up(static_cast<int>(sums - pass < sums_at_once ? sums - pass : sums_at_once),
-                      first);
+        writer.next(static_cast<int>(sums - pass < sums_at_once ? sums - pass : sums_at_once),
+                    first, first + leaves_at_once == first_leaf + chunk);
       }
     }
   }
@@ -495,13 +505,8 @@ void KrylovDeviceKernels<E>::run(cudaStream_t stream, const Program& program,
       vectors.rows - 1 +
       (rank != nullptr ? (std::int64_t{1} << row_levels) - 1 : vectors.first_row);
   const std::int64_t before = rank != nullptr ? 0 : vectors.first_row >> row_levels;
-  const char* const wanted = getenv("SHARDSOLVE_BLOCKS");
-  const int blocks = wanted == nullptr ? 2 : atoi(wanted);
-  launch_early(stream,
-               blocks == 2   ? &run_program<E, 2>
-               : blocks == 3 ? &run_program<E, 3>
-                             : &run_program<E, 4>,
-               (last_row >> row_levels) + 1 - before, {dim3(threads_a_block)},
+  launch_early(stream, &run_program<E>, (last_row >> row_levels) + 1 - before,
+               {dim3(threads_a_block)},
                RunCall<E>{program, vectors, state, room, sums, rank, levels, chunk_levels});
 }
 
