@@ -56,8 +56,9 @@ run_tier() {
   shift 2
   # TSan's options and address layout are inherited by the tests that ctest starts.
   [ "$preset" = tsan ] && launcher=(scripts/tsan_exec.sh)
+  # One more than cores: some tests wait for a rank that is silent.
   local command=("${launcher[@]}" ctest --test-dir "build/$preset" --label-regex "^$label\$" --no-tests=error
-    --output-junit "$PWD/$reports/$preset-$label.xml" --output-on-failure --parallel "$jobs" "$@")
+    --output-junit "$PWD/$reports/$preset-$label.xml" --output-on-failure --parallel "$((jobs + 1))" "$@")
   echo "-- $preset: $label tests"
   if [ -t 1 ]; then
     "${command[@]}" --progress
@@ -112,17 +113,29 @@ stage_release() {
   for label in unit kernels distributed mpi fuzz install; do run_tier release "$label"; done
 }
 
-command_of_the_tree() { run_command build/release cli; }
-
 # XLA compiles faster here, to slower programs; what is ours in them stays the same.
 package_of_the_tree() {
+  local report=$1
+  shift
   export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_EXAMPLES=8
-  run_jax "$python" jax 4 tests/jax tests/docs -m "not more"
+  run_jax "$python" "$report" 4 "$@" -m "not more"
 }
+
+# The JAX tests that go with the command, so that both halves take about as long.
+beside_the_command=(tests/docs tests/jax/test_jax_{krylov,csr,lineax,beam,networks}*.py)
+
+command_and_pages() {
+  local failed=0
+  run_command build/release cli || failed=1
+  package_of_the_tree jax-operators "${beside_the_command[@]}" || failed=1
+  return $failed
+}
+
+matrices_in_jax() { package_of_the_tree jax tests/jax "${beside_the_command[@]/#/--deselect=}"; }
 
 stage_fronts() {
   build_release
-  side_by_side command_of_the_tree package_of_the_tree
+  side_by_side command_and_pages matrices_in_jax
 }
 
 # install_wheel <name> <requirement>: in a virtual environment of that name, with such a jax.

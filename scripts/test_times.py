@@ -20,11 +20,11 @@ from pathlib import Path
 # budget.
 FAMILIES = {
     "eigenvalues": r"eigh|eigen|tridiagonal",
-    "sparse and Krylov": r"sparse|krylov|beam",
-    "networks": r"fbpinn|subdomain_network",
+    "sparse and Krylov": r"sparse|krylov|beam|lineax|csr",
+    "networks": r"fbpinn|networks",
 }
 BUDGETS = {"make test": 180.0, "CI": 600.0}  # seconds of tests; half as many on two cores
-OF_MAKE_TEST = re.compile(r"release-\w+|cli|jax")  # reports of `make test`; CI has them all
+OF_MAKE_TEST = re.compile(r"release-\w+|cli|jax|jax-operators")  # reports of `make test`; CI has them all
 
 
 @dataclass(frozen=True)
