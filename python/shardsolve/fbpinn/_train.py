@@ -7,9 +7,7 @@ import json
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -17,12 +15,9 @@ from jax.sharding import Mesh
 
 from shardsolve import _library
 from shardsolve._records import VERDICT_WORDS, Status, raise_if_failed
-from shardsolve.fbpinn._jet import Order, closure
+from shardsolve.fbpinn._equations import Equations, Prepared, on_cpu
+from shardsolve.fbpinn._jet import Order, Point, closure
 from shardsolve.fbpinn._net import ACTIVATIONS
-
-if TYPE_CHECKING:
-    from shardsolve.fbpinn._jet import Point
-    from shardsolve.fbpinn._problem import Prepared, Problem
 
 _DOUBLES = ctypes.POINTER(ctypes.c_double)
 _LINEARISE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, _DOUBLES, _DOUBLES, _DOUBLES, _DOUBLES)
@@ -160,7 +155,7 @@ class Run:
         outcome: How well.
     """
 
-    def __init__(self, problem: Problem, outcome: Outcome, networks: ctypes.c_void_p):
+    def __init__(self, problem: Equations, outcome: Outcome, networks: ctypes.c_void_p):
         self.problem, self.outcome, self._networks = problem, outcome, networks
         weakref.finalize(self, _library.library().shardsolve_free_networks, networks)
 
@@ -248,14 +243,14 @@ class Run:
         return jets
 
 
-def plan(problem: Problem) -> Plan:
+def plan(problem: Equations) -> Plan:
     """What training by least squares will need."""
     with _Given(problem) as given:
         found = given.call("plan")
     return Plan(**{**found, "costs": _costs(found["costs"])})
 
 
-def train(problem: Problem, how: LeastSquares, mesh: Mesh | None) -> Run:
+def train(problem: Equations, how: LeastSquares, mesh: Mesh | None) -> Run:
     """As `Problem.train`."""
     if not isinstance(how, LeastSquares):
         raise TypeError(f"{type(how).__name__} given: LeastSquares is accepted")
@@ -280,7 +275,7 @@ def train(problem: Problem, how: LeastSquares, mesh: Mesh | None) -> Run:
     return Run(problem, Outcome(status=status, costs=costs, **found), networks)
 
 
-def _ranks(problem: Problem, mesh: Mesh | None) -> int:
+def _ranks(problem: Equations, mesh: Mesh | None) -> int:
     """How many threads share the boxes."""
     if mesh is None:
         return max(1, min(os.cpu_count() or 1, problem.boxes.count))
@@ -310,11 +305,6 @@ def _raise(verdict: np.ndarray) -> None:
     if status == Status.OUT_OF_MEMORY:
         raise MemoryError(_library.message(verdict))
     raise_if_failed(verdict)
-
-
-def on_cpu() -> AbstractContextManager[object]:
-    """Whose work it is to call the user's functions."""
-    return jax.default_device(jax.local_devices(backend="cpu")[0])
 
 
 def _padded(function: Callable, count: int, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -374,7 +364,7 @@ class _Options(ctypes.Structure):
 class _Given:
     """A problem as the library takes it, and what the user's functions raise meanwhile."""
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: Equations):
         self._problem = problem
         self._kept: list[object] = []  # what the structures point to
         self._raised: list[BaseException] = []

@@ -1,0 +1,270 @@
+"""What a problem consists of: boxes, networks, the user's equations at given jets."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shardsolve.fbpinn._boxes import Boxes
+from shardsolve.fbpinn._jet import (
+    Axes,
+    Order,
+    Point,
+    closure,
+    constrained,
+    fields_of,
+    values_of,
+)
+from shardsolve.fbpinn._net import Mlp
+from shardsolve.fbpinn._terms import Boundary, Data, Interior
+
+Term = Interior | Boundary | Data
+Constrain = Callable[[Point, object], Any]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A term whose function has been traced.
+
+    Attributes:
+        name: What messages call it.
+        points: (points, dimensions).
+        values: (points, equations): what is subtracted from the function.
+        equations: How many numbers the function gives at a point.
+        weight: Multiplies the residual.
+        residual: (dimensions,), (fields, orders of the problem) -> (equations,), traceable.
+    """
+
+    name: str
+    points: np.ndarray
+    values: np.ndarray
+    equations: int
+    weight: float
+    residual: Callable[[jax.Array, jax.Array], jax.Array]
+
+    @functools.cached_property
+    def residuals(self) -> Callable[[jax.Array, jax.Array], jax.Array]:
+        """(points, dimensions), (points, fields, orders) to (points, equations); compiled."""
+        return jax.jit(jax.vmap(self.residual))
+
+    @functools.cached_property
+    def linearised(self) -> Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
+        """The same, and the derivatives by the jets, (points, equations, fields, orders)."""
+
+        def at(point: jax.Array, jets: jax.Array) -> tuple[jax.Array, jax.Array]:
+            def residual(jets: jax.Array) -> tuple[jax.Array, jax.Array]:
+                value = self.residual(point, jets)
+                return value, value
+
+            derivatives, value = jax.jacfwd(residual, has_aux=True)(jets)
+            return value, derivatives
+
+        return jax.jit(jax.vmap(at))
+
+
+class Equations:
+    """Equations for one or several fields over boxes; `Problem` without its solution."""
+
+    def __init__(
+        self,
+        boxes: Boxes,
+        *,
+        axes: str,
+        terms: Sequence[Term],
+        fields: str = "u",
+        net: Mlp | None = None,
+        constrain: Constrain | None = None,
+        seed: int = 0,
+    ):
+        """Traces the functions once, to see what they read.
+
+        Args:
+            boxes: Where the networks are.
+            axes: Names of the coordinates, a letter each: "x t".
+            terms: What is to vanish where: `Interior`, `Boundary`, `Data`.
+            fields: Names of the unknown fields: "u", or "p q".
+            net: The networks, alike in all boxes; by default `Mlp([16])`.
+            constrain: From a point and the value of u to the value that the solution has there,
+                such as lambda x, u: x.t**2 * u, so that conditions hold exactly. Of several fields
+                it gets u.p, u.q and returns (p, q). It applies to the sum of the networks.
+            seed: Of the weights that are not trained.
+        """
+        if not isinstance(boxes, Boxes):
+            raise TypeError(f"boxes is {type(boxes).__name__}: pass shardsolve.fbpinn.Boxes")
+        self.boxes = boxes
+        self.axes = Axes(axes, boxes.dimensions)
+        self.fields = fields.split()
+        if not self.fields or len(set(self.fields)) != len(self.fields):
+            raise ValueError(
+                f"fields={fields!r} given: different names with spaces between them are accepted"
+            )
+        self.net = Mlp([16]) if net is None else net
+        self.constrain = constrain
+        self.seed = seed
+        if constrain is not None:
+            point = jax.ShapeDtypeStruct((boxes.dimensions,), np.float64)
+            values = [jax.ShapeDtypeStruct((), np.float64)] * len(self.fields)
+            jax.eval_shape(self._constrain, point, values)
+        if not terms:
+            raise ValueError("terms=[] given: pass at least one Interior, Boundary or Data")
+        for number, term in enumerate(terms):
+            if not isinstance(term, Term):
+                raise TypeError(
+                    f"terms[{number}] is {type(term).__name__}: Interior, Boundary and Data are "
+                    "accepted"
+                )
+        names = [f"terms[{number}], {type(term).__name__}" for number, term in enumerate(terms)]
+        traced = [self._trace(name, term) for name, term in zip(names, terms, strict=True)]
+        self.orders = closure(
+            [(0,) * boxes.dimensions, *(order for wanted, _ in traced for order in wanted)]
+        )
+        self.prepared = [
+            self._prepare(name, term, wanted, equations)
+            for name, term, (wanted, equations) in zip(names, terms, traced, strict=True)
+        ]
+
+    def values(self, function: Callable[[Point], Any], points: np.ndarray) -> np.ndarray:
+        """A function of a point x, any JAX code, such as a known solution, at many points.
+
+        Args:
+            function: Gives a number, or several in a tuple.
+            points: (points, dimensions), or (points,) along one axis.
+
+        Returns:
+            (points,), float64, or (points, several).
+        """
+
+        def at(point: jax.Array) -> jax.Array:
+            value = function(Point(self.axes, point))
+            return jnp.stack(list(value)) if isinstance(value, (tuple, list)) else value
+
+        given = np.asarray(points, np.float64).reshape(len(points), self.boxes.dimensions)
+        with on_cpu():
+            return np.asarray(jax.jit(jax.vmap(at))(given), np.float64)
+
+    def solution(
+        self,
+        point: jax.Array,
+        jets: jax.Array,
+        wanted: Sequence[Order],
+        given: Sequence[Order] | None = None,
+    ) -> jax.Array:
+        """Derivatives of the solution at a point from those of the sum of the networks.
+
+        Args:
+            point: (dimensions,).
+            jets: (fields, given).
+            wanted: Orders among those given.
+            given: By default those of the problem.
+
+        Returns:
+            (fields, wanted).
+        """
+        given = self.orders if given is None else given
+        if self.constrain is None:
+            return jets[:, jnp.asarray([given.index(order) for order in wanted])]
+        return constrained(self._constrain, point, jets, given, wanted)
+
+    def _constrain(self, point: jax.Array, values: Sequence[jax.Array]) -> Sequence[jax.Array]:
+        assert self.constrain is not None
+        given = self.constrain(Point(self.axes, point), values_of(self.fields, values))
+        result = list(given) if isinstance(given, (tuple, list)) else [given]
+        if len(result) != len(self.fields) or any(jnp.shape(one) != () for one in result):
+            raise ValueError(
+                f"constrain returned {_described(given)}: a number for each of the fields "
+                f"{' '.join(self.fields)!r} is accepted"
+            )
+        return result
+
+    def _call(self, name: str, term: Term, x: jax.Array, u: object) -> jax.Array:
+        """What the user's function gives, (equations,)."""
+        given = term.residual(Point(self.axes, x), u)
+        result = list(given) if isinstance(given, (tuple, list)) else [given]
+        if not result or any(jnp.shape(one) != () for one in result):
+            raise ValueError(
+                f"{name}: the function returned {_described(given)} at one point; a number is "
+                "accepted, or a tuple of numbers, one for each equation. It is called for one "
+                "point at a time, so reduce nothing over points"
+            )
+        stacked = jnp.stack([jnp.asarray(one) for one in result])
+        if stacked.dtype.kind != "f":
+            raise TypeError(
+                f"{name}: the function returned {stacked.dtype.name}; real floating-point numbers "
+                "are accepted"
+            )
+        return stacked
+
+    def _trace(self, name: str, term: Term) -> tuple[list[Order], int]:
+        """The derivatives that a term reads, and how many equations it has."""
+        read: set[Order] = set()
+        every = self.axes.orders()
+
+        def probe(x: jax.Array, jets: jax.Array) -> jax.Array:
+            def get(field: int, order: Order) -> jax.Array:
+                read.add(order)
+                return jets[field, every.index(order)]
+
+            return self._call(name, term, x, fields_of(self.axes, self.fields, get))
+
+        if not callable(term.residual):
+            raise TypeError(f"{name}: a function is accepted, not {type(term.residual).__name__}")
+        parameters = inspect.signature(term.residual).parameters.values()
+        needed = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+        if len(needed) != 2:
+            raise TypeError(
+                f"{name}: the function needs {len(needed)} arguments; it gets two, the point x and "
+                "the jets u"
+            )
+        shapes = [
+            jax.ShapeDtypeStruct((self.boxes.dimensions,), np.float64),
+            jax.ShapeDtypeStruct((len(self.fields), len(every)), np.float64),
+        ]
+        result = jax.eval_shape(probe, *shapes)
+        if not read:
+            raise ValueError(f"{name}: the function reads nothing of u, so nothing can be trained")
+        return sorted(read), result.shape[0]
+
+    def _prepare(self, name: str, term: Term, wanted: list[Order], equations: int) -> Prepared:
+        points = term.place(self.boxes, self.axes)
+        values = np.zeros((len(points), equations))
+        if isinstance(term, Data):
+            given = np.asarray(term.values, np.float64)
+            given = given[:, None] if given.ndim == 1 else given
+            if given.shape != values.shape:
+                raise ValueError(
+                    f"{name}: values of shape {np.shape(term.values)} for {len(points)} points and "
+                    f"{equations} numbers at each; {values.shape} is accepted"
+                )
+            values = given
+        if not (np.isfinite(term.weight) and term.weight > 0):
+            raise ValueError(f"{name}: weight={term.weight} given; a number above 0 is accepted")
+
+        def residual(point: jax.Array, jets: jax.Array) -> jax.Array:
+            derivatives = self.solution(point, jets, wanted)
+            u = fields_of(
+                self.axes,
+                self.fields,
+                lambda field, order: derivatives[field, wanted.index(order)],
+            )
+            return self._call(name, term, point, u)
+
+        return Prepared(name, points, values, equations, float(term.weight), residual)
+
+
+def _described(given: Any) -> str:
+    if isinstance(given, (tuple, list)):
+        return f"{len(given)} results of shapes {[jnp.shape(one) for one in given]}"
+    return f"an array of shape {jnp.shape(given)}"
+
+
+def on_cpu() -> AbstractContextManager[object]:
+    """Whose work it is to call the user's functions."""
+    return jax.default_device(jax.local_devices(backend="cpu")[0])
