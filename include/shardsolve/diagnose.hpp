@@ -110,7 +110,7 @@ struct Diagnosis {
 };
 
 /// Looks at a square matrix on the host, columns of each row ascending, which every process gives,
-/// and tries preconditioners on a mesh of CPU ranks: jacobi, block_jacobi with 4 and 16 blocks of
+/// and tries preconditioners on the mesh: jacobi, block_jacobi with 4 and 16 blocks of
 /// blocks_of(), incomplete factors in 4 blocks. The right-hand side is of random numbers, the same
 /// every time. Bits as of solve(): the same diagnosis on any number of ranks.
 ///

@@ -49,7 +49,6 @@ class Products {
  public:
   Products(mesh::Rank& rank, const SlabLayout& layout, const Operator<T>& a)
       : rank_(rank), rows_(layout.width(rank.index())), operator_(a.make()(rank, layout)) {
-    require_host(rank, "diagnose");
     const std::int32_t go_on = 0;
     skip_ = rank.upload(rank.update(), &go_on, 1);
     output_ = rank.workspace<T>(rows_, 1);

@@ -7,6 +7,7 @@
 #include "mesh/rank.hpp"
 #include "runtime/krylov/program.hpp"
 
+#include <shardsolve/device_memory.hpp>
 #include <shardsolve/error.hpp>
 
 #include <algorithm>
@@ -21,18 +22,34 @@ namespace shardsolve::krylov {
 template <Scalar T>
 Trials<T>::Trials(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout, double entries,
                   double rtol, const RunOptions& run)
-    : mesh_(mesh), a_(a), b_(layout, 1), x_(layout, 1), entries_(entries), rtol_(rtol), run_(run) {
+    : mesh_(mesh),
+      a_(a),
+      b_(make_right_hand_sides<T>(mesh, layout, 1)),
+      x_(make_right_hand_sides<T>(mesh, layout, 1)),
+      entries_(entries),
+      rtol_(rtol),
+      run_(run) {
+  set_b([](std::int64_t row) {
+    const auto real = static_cast<RealOf<T>>(random_number(8, row));
+    if constexpr (is_complex<T>) {
+      return T{real, static_cast<RealOf<T>>(random_number(9, row))};
+    } else {
+      return real;
+    }
+  });
+}
+
+template <Scalar T>
+template <class EntryOfRow>
+void Trials<T>::set_b(const EntryOfRow& entry_of_row) {
+  const SlabLayout& layout = b_.layout();
+  const RightHandSides<T> entries(layout, 1);
   for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
     for (std::int64_t i = 0; i < layout.width(rank); ++i) {
-      const std::int64_t row = layout.segment(rank).begin.value() + i;
-      const auto real = static_cast<RealOf<T>>(random_number(8, row));
-      if constexpr (is_complex<T>) {
-        b_.block(rank)(i, 0) = {real, static_cast<RealOf<T>>(random_number(9, row))};
-      } else {
-        b_.block(rank)(i, 0) = real;
-      }
+      entries.block(rank)(i, 0) = entry_of_row(layout.segment(rank).begin.value() + i);
     }
   }
+  copy(mesh_, entries, b_);
 }
 
 template <Scalar T>
@@ -68,7 +85,7 @@ std::vector<T> Trials<T>::whole_x() {
   mesh_.state().run(run_, [whole, x = x_](mesh::Rank& rank) {
     const MatrixView<T> own = x.block(rank.index());
     std::vector<T> all =
-        dense::gather_rows(rank, x.layout(), std::vector<T>(own.data(), own.data() + own.rows()));
+        dense::gather_rows(rank, x.layout(), rank.fetch(rank.update(), own.data(), own.rows()));
     if (rank.leads()) {
       *whole = std::move(all);
     }
@@ -79,7 +96,6 @@ std::vector<T> Trials<T>::whole_x() {
 template <Scalar T>
 double Trials<T>::inverse_norm(const Candidate<T>& candidate, std::int64_t max_iterations) {
   constexpr int steps = 5;  // the first is for a vector of norm 1
-  const SlabLayout& layout = b_.layout();
   double norm = 0.0;
   for (int step = 0; step < steps; ++step) {
     const Result result =
@@ -96,12 +112,9 @@ double Trials<T>::inverse_norm(const Candidate<T>& candidate, std::int64_t max_i
     if (step > 0) {
       norm = std::max(norm, size);
     }
-    for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
-      for (std::int64_t i = 0; i < layout.width(rank); ++i) {
-        const auto row = static_cast<std::size_t>(layout.segment(rank).begin.value() + i);
-        b_.block(rank)(i, 0) = x[row] / static_cast<RealOf<T>>(size);
-      }
-    }
+    set_b([&](std::int64_t row) {
+      return x[static_cast<std::size_t>(row)] / static_cast<RealOf<T>>(size);
+    });
   }
   return norm;
 }

@@ -39,6 +39,8 @@ class Trials {
   double inverse_norm(const Candidate<T>& candidate, std::int64_t max_iterations);
 
  private:
+  template <class EntryOfRow>
+  void set_b(const EntryOfRow& entry_of_row);
   Result solve(const Candidate<T>& candidate, const Options& options);
   std::vector<T> whole_x();
 

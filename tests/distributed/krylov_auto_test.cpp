@@ -40,13 +40,16 @@ Answer<double> solve_auto_everywhere(const System<double>& system, Options optio
       }
     }
     options.use_guess = system.guess.has_value();
-    const Operator<double> a = operator_of(system);
+    const auto a = Operator<double>::sparse(SparseMatrix<double>(mesh, csr_of(system), layout));
     Answer<double> answer;
-    answer.result = m == nullptr ? krylov::solve_auto(mesh, a, b, x, options, run)
-                                 : krylov::solve_auto(mesh, a, *m, b, x, options, run);
+    const RightHandSides<double> own_b = to_devices(b);
+    const RightHandSides<double> own_x = to_devices(x);
+    answer.result = m == nullptr ? krylov::solve_auto(mesh, a, own_b, own_x, options, run)
+                                 : krylov::solve_auto(mesh, a, *m, own_b, own_x, options, run);
+    const RightHandSides<double> found = to_host(own_x);
     for (std::int64_t r = 0; r < layout.ranks(); ++r) {
       for (std::int64_t i = 0; i < layout.width(r); ++i) {
-        answer.x.push_back(x.block(r)(i, 0));
+        answer.x.push_back(found.block(r)(i, 0));
       }
     }
     if (!first) {

@@ -32,7 +32,7 @@ Solved solve_beam(const BeamSystem& system, std::int64_t ranks, const Operator<d
   Mesh& mesh = sparse_mesh_of(ranks);
   const SlabLayout layout = row_slabs(system.a.rows, ranks);
   const RightHandSides<double> b(layout, 1);
-  const RightHandSides<double> x(layout, 1);
+  const auto x = make_right_hand_sides<double>(mesh, layout, 1);
   for (std::int64_t r = 0; r < ranks; ++r) {
     std::copy_n(system.b.begin() + layout.segment(r).begin.value(), layout.width(r),
                 b.block(r).data());
@@ -40,9 +40,11 @@ Solved solve_beam(const BeamSystem& system, std::int64_t ranks, const Operator<d
   Solved solved;
   solved.result =
       krylov::solve(mesh, Operator<double>::sparse(SparseMatrix<double>(mesh, system.a, layout)), m,
-                    b, x, options);
+                    to_devices(b), x, options);
+  const RightHandSides<double> found = to_host(x);
   for (std::int64_t r = 0; r < ranks; ++r) {
-    solved.x.insert(solved.x.end(), x.block(r).data(), x.block(r).data() + layout.width(r));
+    const double* const rows = found.block(r).data();
+    solved.x.insert(solved.x.end(), rows, rows + layout.width(r));
   }
   return solved;
 }

@@ -169,7 +169,8 @@ TEST(KrylovDiagnose, Scaling_IsSeen) {
 
 TEST(KrylovDiagnose, Operator_IsJudgedByItsProducts) {
   const auto judge = [](const System<double>& system, const Operator<double>* m = nullptr) {
-    return krylov::diagnose(sparse_mesh_of(2), operator_of(system), row_slabs(system.n, 2), m);
+    Mesh mesh = Mesh::host(2);
+    return krylov::diagnose(mesh, operator_of(system), row_slabs(system.n, 2), m);
   };
   const System<double> definite = laplacian<double>(150, 2.01);
   const Operator<double> m = Operator<double>::block_jacobi({0, 75, 150}, csr_of(definite));
@@ -187,7 +188,7 @@ TEST(KrylovDiagnose, Operator_IsJudgedByItsProducts) {
 
 TEST(KrylovDiagnose, OperatorThatIsNone_IsNamed) {
   const auto judge = [](krylov::RowsOfProduct<double> rows) {
-    return krylov::diagnose(sparse_mesh_of(1), Operator<double>::callable(std::move(rows)),
+    return krylov::diagnose(cpu_rank(), Operator<double>::callable(std::move(rows)),
                             row_slabs(50, 1));
   };
   const Diagnosis affine = judge([](const double* x, GlobalRange rows, double* y) {

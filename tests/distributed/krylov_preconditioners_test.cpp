@@ -113,8 +113,8 @@ TEST(KrylovIncompleteLu, ZeroPivot_IsNamed) {
       "exchange", 2, [](std::int64_t i, std::int64_t j) { return i != j ? 1.0 : 0.0; });
   CsrMatrix<double> a{2, 2, {0, 2, 4}, {0, 1, 0, 1}, {0.0, 1.0, 1.0, 0.0}};
   const Operator<double> m = Operator<double>::incomplete_lu({0, 2}, a);
-  const auto answer = solve_on(sparse_mesh_of(1), row_slabs(2, 1), system, operator_of(system), &m,
-                               {.method = Method::bicgstab, .rtol = 1e-10});
+  const auto answer = solve_sparse_on(sparse_mesh_of(1), row_slabs(2, 1), system, csr_of(system),
+                                      &m, {.method = Method::bicgstab, .rtol = 1e-10});
   EXPECT_EQ(answer.result.status, Status::nonfinite_preconditioner) << answer.result.message;
 }
 
@@ -302,7 +302,8 @@ TEST(KrylovMultigridOfPoisson, InProcesses_GivesTheSame) {
   };
   const RightHandSides<double> b = vector();
   const RightHandSides<double> expected = vector();
-  const Found alone = solve(sparse_mesh_of(3), b, expected);
+  Mesh threads = Mesh::host(3);
+  const Found alone = solve(threads, b, expected);
 
   ProcessMeshes processes(layout.ranks());
   const RightHandSides<double> x = vector();

@@ -110,13 +110,13 @@ TEST(KrylovSparseBlocks, OfManyRows_TakeTheMemoryOfTheirBand) {
   Mesh& mesh = sparse_mesh_of(2);
   const SlabLayout layout = row_slabs(n, 2);
   const RightHandSides<double> b(layout, 1);
-  const RightHandSides<double> x(layout, 1);
+  const auto x = make_right_hand_sides<double>(mesh, layout, 1);
   for (std::int64_t r = 0; r < 2; ++r) {
     std::fill_n(b.block(r).data(), layout.width(r), 1.0);
   }
   const krylov::Result result =
       krylov::solve(mesh, Operator<double>::sparse(SparseMatrix<double>(mesh, a, layout)),
-                    Operator<double>::block_jacobi({0, n}, a), b, x, {.rtol = 1e-12});
+                    Operator<double>::block_jacobi({0, n}, a), to_devices(b), x, {.rtol = 1e-12});
   EXPECT_EQ(result.status, Status::converged_rtol) << result.message;
   EXPECT_LE(result.iterations, 2);
 }

@@ -184,6 +184,9 @@ DenseMatrix<T> powers(Mesh& mesh, const SparseMatrix<T>& a, const std::vector<T>
 }
 
 TYPED_TEST(Sparse, ManyProductsWithoutCommonMemoryAndWithLateCalls_GiveTheSameBits) {
+  if (!test_gpus().empty()) {
+    GTEST_SKIP() << "of CPU devices";
+  }
   using T = TypeParam;
   const auto a = matgen::laplacian_3d<T>(5);
   const std::vector<T> x = random_vector<T>(a.rows);
@@ -207,6 +210,9 @@ TYPED_TEST(Sparse, ManyProductsWithoutCommonMemoryAndWithLateCalls_GiveTheSameBi
 }
 
 TYPED_TEST(Sparse, InTheCallersThread_GivesTheSameBits) {
+  if (!test_gpus().empty()) {
+    GTEST_SKIP() << "of CPU devices";
+  }
   using T = TypeParam;
   const auto a = matgen::random_sparse<T>(60, 60, 9, 1);
   const std::vector<T> x = random_vector<T>(60);
@@ -216,6 +222,9 @@ TYPED_TEST(Sparse, InTheCallersThread_GivesTheSameBits) {
 }
 
 TYPED_TEST(Sparse, RowsOfProcesses_GiveTheSameBits) {
+  if (!test_gpus().empty()) {
+    GTEST_SKIP() << "of CPU devices";
+  }
   using T = TypeParam;
   const auto a = matgen::random_sparse<T>(60, 60, 9, 1);
   const std::vector<T> x = random_vector<T>(60);
@@ -334,6 +343,9 @@ TEST(SparseProduct, OfVectorsThatDoNotFit_IsRefused) {
 class SparseWaits : public ::testing::TestWithParam<Windows> {};
 
 TEST_P(SparseWaits, ManyProducts_WithAllWaits_AreRight) {
+  if (!test_gpus().empty()) {
+    GTEST_SKIP() << "of CPU devices";
+  }
   const auto a = matgen::laplacian_3d<double>(5);
   const std::vector<double> x = random_vector<double>(a.rows);
   Mesh& alone = mesh_of(1);
