@@ -338,7 +338,7 @@ BAD_CAPTURES = {
     "other_version": (
         edit_index(lambda index: index.update(format=9, version="9.9.9")),
         2,
-        ["shardsolve 9.9.9", "format 9", "reads format 1"],
+        ["shardsolve 9.9.9", "format 9", "reads formats up to 2"],
     ),
     "file_gone": (lambda f: (f / "b.npy").unlink(), 3, ["b.npy", "No such file"]),
     "cut_off": (lambda f: os.truncate(f / "A.npz", 500), 2, ["A.npz", "copy the folder again"]),
