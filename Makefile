@@ -61,6 +61,7 @@ bench: ## speed and memory against LAPACK, SciPy and JAX
 	@$(BUILD) bench/all
 	@$(BUILD) shardsolve_cli
 	@SHARDSOLVE_BUILD=build/release $(PYTHON) bench/run.py
+	@$(PYTHON) bench/krylov.py
 
 .PHONY: bench-engines
 bench-engines: ## the factorisation in one process, over MPI, by ScaLAPACK and by LAPACK

@@ -41,18 +41,30 @@ Json json_of(const Log& log) {
           {"is_marginal", result.is_marginal}};
 }
 
-Json json_of(const LogComparison::Difference& difference) {
-  return {{"iteration", difference.iteration},
-          {"scalar", difference.scalar},
-          {"a", difference.a},
-          {"b", difference.b},
-          {"relative", difference.relative ? Json(*difference.relative) : Json(nullptr)}};
+/// With the attempt it is of, if a log has several.
+template <class Place>
+Json with_attempt(const LogComparison& found, const Place& place, Json object) {
+  if (found.has_attempts) {
+    object["attempt"] = place.attempt;
+  }
+  return object;
 }
 
-Json json_of(const LogComparison::Divergence& divergence) {
-  return {{"iteration", divergence.iteration},
-          {"a", finite(divergence.a)},
-          {"b", finite(divergence.b)}};
+Json json_of(const LogComparison& found, const LogComparison::Difference& difference) {
+  return with_attempt(
+      found, difference,
+      {{"iteration", difference.iteration},
+       {"scalar", difference.scalar},
+       {"a", difference.a},
+       {"b", difference.b},
+       {"relative", difference.relative ? Json(*difference.relative) : Json(nullptr)}});
+}
+
+Json json_of(const LogComparison& found, const LogComparison::Divergence& divergence) {
+  return with_attempt(found, divergence,
+                      {{"iteration", divergence.iteration},
+                       {"a", finite(divergence.a)},
+                       {"b", finite(divergence.b)}});
 }
 
 std::string json_text(const Log& a, const Log& b, const LogComparison& found,
@@ -68,8 +80,8 @@ std::string json_text(const Log& a, const Log& b, const LogComparison& found,
       {"first_iteration", any ? Json(found.first) : Json(nullptr)},
       {"last_iteration", any ? Json(found.last) : Json(nullptr)},
       {"records", found.records},
-      {"difference", found.difference ? json_of(*found.difference) : Json(nullptr)},
-      {"divergence", found.divergence ? json_of(*found.divergence) : Json(nullptr)},
+      {"difference", found.difference ? json_of(found, *found.difference) : Json(nullptr)},
+      {"divergence", found.divergence ? json_of(found, *found.divergence) : Json(nullptr)},
       {"a", json_of(a)},
       {"b", json_of(b)},
       {"version", version}};
@@ -105,7 +117,8 @@ constexpr std::string_view compare_notes =
     R"(Two logs of 'shardsolve solve --log': what the solves were asked for, if that differs; the first
 number that has another bit; the first iteration whose residuals differ by more than 10 %; both
 verdicts, with their margins; and whether rounding explains it. Records are matched by iteration:
-a log keeps the newest 65536.
+a log keeps the newest 65536. Of --method auto it has those of every attempt, which are matched one
+by one.
 
 Exit codes: 0 both have the same verdict; 1 they have not; 2 a file is no log; 3 it cannot be read.)";
 

@@ -14,13 +14,17 @@
 #include "terminal.hpp"
 #include "verb.hpp"
 
+#include <shardsolve/error.hpp>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace shardsolve::cli {
 namespace {
@@ -42,6 +46,37 @@ std::string solver_text(const krylov::Request& request) {
   const bool has_m = request.preconditioner.kind != krylov::Recipe::Kind::none;
   return method_of(request) +
          (has_m ? " with " + krylov::files::recipe_text(request.preconditioner) : "");
+}
+
+/// What was recorded cannot be solved in another way.
+void require_replayable(const Capture& capture, const Options& options) {
+  const bool is_a = capture.index.is_of_products();
+  const bool is_m = capture.index.request.preconditioner.kind == krylov::Recipe::Kind::recorded;
+  const std::vector<std::string> given = options_of_solve(options);
+  if (given.empty() || (!is_a && (!is_m || options.krylov.preconditioner))) {
+    return;
+  }
+  throw Error(
+      ErrorKind::invalid_argument,
+      fmt::format("{} given, and '{}' has the products with {} that one solve asked for, not {}: "
+                  "another solve asks for others. Leave the option out, {}",
+                  given.front(), options.captured, is_a ? "A" : "the preconditioner",
+                  is_a ? "the matrix" : "the preconditioner itself",
+                  is_a ? "or try it where the operator is, or capture a matrix"
+                       : "or name another preconditioner with --preconditioner"));
+}
+
+SparsePaths paths_of(const Capture& capture, const Options& options) {
+  const auto products = [&](bool is_there, const krylov::files::ProductNames& names) {
+    const std::string folder = options.captured + "/";
+    return is_there ? std::optional(ProductPaths{folder + names.x, folder + names.y})
+                    : std::nullopt;
+  };
+  return {options.matrix, options.right_hand_sides,
+          capture.index.request.options.use_guess ? options.krylov.guess : "",
+          products(capture.index.is_of_products(), krylov::files::operator_products),
+          products(capture.index.has(krylov::files::preconditioner_products.x),
+                   krylov::files::preconditioner_products)};
 }
 
 /// Whether nothing was asked for but another place.
@@ -144,9 +179,9 @@ int run_replay(Workplace& workplace, ProgressDisplay& progress) {
   const Capture capture =
       workplace.everywhere([folder = options.captured] { return read_capture(folder); });
   const krylov::Request& captured = capture.index.request;
+  require_replayable(capture, options);
   const auto input = std::make_shared<const SparseInput>(
-      read_sparse_system(workplace, {options.matrix, options.right_hand_sides,
-                                     captured.options.use_guess ? options.krylov.guess : ""}));
+      read_sparse_system(workplace, paths_of(capture, options)));
   Report report;
   std::visit(
       [&]<Scalar T>(const SparseSystem<T>& system) {
@@ -193,7 +228,8 @@ constexpr std::string_view replay_notes =
     R"(Without options of 'Sparse A' the same solve is done again, here: status, numbers and every
 record of the log are compared with those of the capture, bit by bit. Devices and backend may be
 others, the bits have to be the same all the same. With such options another solve of the same
-system is tried, beginning with the options of the capture.
+system is tried, beginning with the options of the capture; not of one that has products of an
+operator instead of A, as C++ writes it, which knows its own solve alone.
 
 Exit codes: 0 reproduced, or what was tried converged; 1 not; 2 the folder is no capture, is
 damaged, or of another version; 3 it cannot be read.)";

@@ -62,6 +62,9 @@ template <Scalar T>
 std::optional<krylov::Operator<T>> preconditioner_of(const std::string& path,
                                                      const SparseSystem<T>& system,
                                                      const krylov::Recipe& recipe) {
+  if (system.recorded_m && recipe.kind == krylov::Recipe::Kind::recorded) {
+    return krylov::replay_products<T>(*system.recorded_m);
+  }
   try {
     return krylov::make_preconditioner<T>(recipe, system.a);
   } catch (const Error& error) {
@@ -181,7 +184,7 @@ template <Scalar T>
 krylov::Request request_for(const Workplace& workplace, const SparseSystem<T>& system) {
   krylov::Request request;
   request.options.use_guess = !system.guess.empty();
-  request.n = system.a.rows;
+  request.n = system.rows();
   request.entries = system.a.entries();
   request.dtype = dtype_of<T>;
   request.backend = workplace.options().backend == Backend::cuda ? "cuda" : "cpu";
@@ -204,7 +207,9 @@ SparseSolution<T> solve_sparse(Workplace& workplace, const SparseSystem<T>& syst
     return solution;
   }
   const auto b = on_ranks(workplace, layout, system.b);
-  const auto a = krylov::Operator<T>::sparse(SparseMatrix<T>(mesh, system.a, layout, run));
+  const auto a = system.recorded_a
+                     ? krylov::replay_products<T>(*system.recorded_a)
+                     : krylov::Operator<T>::sparse(SparseMatrix<T>(mesh, system.a, layout, run));
   const auto m = preconditioner_of(workplace.options().matrix, system, request.preconditioner);
   const auto& x = solution.x;
   const krylov::Options& options = request.options;

@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace shardsolve::cli {
 namespace {
@@ -50,7 +52,20 @@ Method method_of(const std::string& text) {
   return Method::cg;  // auto begins with it
 }
 
-bool has_blocks(Kind kind) { return kind != Kind::none && kind != Kind::jacobi; }
+bool has_blocks(Kind kind) {
+  return kind == Kind::block_jacobi || kind == Kind::incomplete_cholesky ||
+         kind == Kind::incomplete_lu;
+}
+
+std::vector<std::string> those_given(std::initializer_list<std::pair<const char*, bool>> options) {
+  std::vector<std::string> names;
+  for (const auto& [option, is_given] : options) {
+    if (is_given) {
+      names.emplace_back(option);
+    }
+  }
+  return names;
+}
 
 void take_preconditioner(const Options& options, const CutBlocks& cut, krylov::Request& request) {
   const KrylovOptions& asked = options.krylov;
@@ -160,28 +175,31 @@ void add_krylov_files(CLI::App& command, Options& options) {
           fmt::format("a number of megabytes up to {} is accepted, in digits", largest_capture)));
 }
 
+std::vector<std::string> options_of_solve(const Options& options) {
+  const KrylovOptions& krylov = options.krylov;
+  return those_given({{"--method", krylov.method.has_value()},
+                      {"--preconditioner", krylov.preconditioner.has_value()},
+                      {"--blocks", krylov.blocks.has_value()},
+                      {"--rtol", krylov.rtol.has_value()},
+                      {"--atol", krylov.atol.has_value()},
+                      {"--max-iterations", krylov.max_iterations.has_value()},
+                      {"--restart", krylov.restart.has_value()}});
+}
+
 void refuse_krylov_options(const Options& options) {
   const KrylovOptions& krylov = options.krylov;
-  const std::pair<const char*, bool> given[] = {
-      {"--method", krylov.method.has_value()},
-      {"--preconditioner", krylov.preconditioner.has_value()},
-      {"--blocks", krylov.blocks.has_value()},
-      {"--rtol", krylov.rtol.has_value()},
-      {"--atol", krylov.atol.has_value()},
-      {"--max-iterations", krylov.max_iterations.has_value()},
-      {"--restart", krylov.restart.has_value()},
-      {"--guess", !krylov.guess.empty()},
-      {"--best", !krylov.best.empty()},
-      {"--log", !krylov.log.empty()},
-      {"--capture", !krylov.capture.empty()},
-      {"--capture-limit", krylov.capture_limit.has_value()}};
-  for (const auto& [option, is_given] : given) {
-    if (is_given) {
-      refuse(
-          "{} given, and '{}' is a dense matrix, which is factored: the option is for a sparse "
-          "one (.npz of scipy.sparse.save_npz, or Matrix Market); leave it out",
-          option, options.matrix);
-    }
+  std::vector<std::string> given = options_of_solve(options);
+  const auto files = those_given({{"--guess", !krylov.guess.empty()},
+                                  {"--best", !krylov.best.empty()},
+                                  {"--log", !krylov.log.empty()},
+                                  {"--capture", !krylov.capture.empty()},
+                                  {"--capture-limit", krylov.capture_limit.has_value()}});
+  given.insert(given.end(), files.begin(), files.end());
+  if (!given.empty()) {
+    refuse(
+        "{} given, and '{}' is a dense matrix, which is factored: the option is for a sparse "
+        "one (.npz of scipy.sparse.save_npz, or Matrix Market); leave it out",
+        given.front(), options.matrix);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace shardsolve::cli {
@@ -22,6 +23,9 @@ void add_krylov_files(CLI::App& command, Options& options);
 void refuse_krylov_options(const Options& options);
 /// Likewise for a sparse one.
 void refuse_dense_options(const Options& options);
+
+/// Options that ask for another solve than the captured one, as they are typed: "--method".
+std::vector<std::string> options_of_solve(const Options& options);
 
 /// Boundaries of so many blocks of rows.
 using CutBlocks = std::function<std::vector<std::int64_t>(std::int64_t count)>;

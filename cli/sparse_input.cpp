@@ -1,5 +1,6 @@
 #include "sparse_input.hpp"
 
+#include "core/each_dtype.hpp"
 #include "input.hpp"
 #include "io/checksum.hpp"
 #include "io/npy.hpp"
@@ -85,6 +86,41 @@ void require_square(const CsrMatrix<T>& a, const std::string& path) {
   }
 }
 
+/// An array of shape (products, n), one row after the other.
+template <Scalar T>
+std::vector<T> read_vectors(const std::string& path, std::int64_t n) {
+  const io::NpyReader reader(path);
+  const io::NpyHeader& header = reader.header();
+  if (header.shape.size() != 2 || header.shape[1] != n || header.dtype != dtype_of<T> ||
+      header.fortran_order) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{}; recorded products are {} of shape (products, {}) in C order, as b "
+                            "has {} rows",
+                            io::describe(header, path), name(dtype_of<T>), n, n));
+  }
+  const std::int64_t count = header.shape[0];
+  std::vector<T> numbers(static_cast<std::size_t>(count * n));
+  for (std::int64_t k = 0; n > 0 && k < count; ++k) {
+    reader.read_rows<T>({GlobalIndex(k), GlobalIndex(k + 1)},
+                        MatrixView<T>(numbers.data() + k * n, 1, n));
+  }
+  reader.require_unchanged();
+  return numbers;
+}
+
+template <Scalar T>
+krylov::RecordedProducts<T> read_products(const ProductPaths& paths, std::int64_t n) {
+  krylov::RecordedProducts<T> products{n, read_vectors<T>(paths.x, n), read_vectors<T>(paths.y, n)};
+  if (products.x.size() != products.y.size()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("'{}' and '{}' hold {} and {} vectors; each x has its product", paths.x,
+                            paths.y, products.x.size() / static_cast<std::size_t>(n),
+                            products.y.size() / static_cast<std::size_t>(n)));
+  }
+  return products;
+}
+
+/// What follows from A, or from its products.
 template <Scalar T>
 SparseInput read_system(CsrMatrix<T> a, const SparsePaths& paths) {
   require_square(a, paths.a);
@@ -100,8 +136,27 @@ SparseInput read_system(CsrMatrix<T> a, const SparsePaths& paths) {
     system.guess = read_vector(io::NpyReader(paths.guess), a, paths.a, "x0");
   }
   system.a = std::move(a);
+  if (paths.recorded_a) {
+    system.recorded_a = read_products<T>(*paths.recorded_a, std::ssize(system.b));
+    system.a = {};
+  }
+  if (paths.recorded_m) {
+    system.recorded_m = read_products<T>(*paths.recorded_m, std::ssize(system.b));
+  }
   input.system = std::move(system);
   return input;
+}
+
+/// A system whose A was recorded: n and dtype are those of b.
+SparseInput read_recorded_system(const SparsePaths& paths) {
+  const io::NpyHeader b = io::read_npy_header(paths.b);
+  const std::int64_t n = b.shape.empty() ? 0 : b.shape.front();
+  return with_dtype(b.dtype, [&]<Scalar T>() {
+    CsrMatrix<T> empty;
+    empty.rows = n;
+    empty.columns = n;
+    return read_system(std::move(empty), paths);
+  });
 }
 
 template <class Element>
@@ -115,12 +170,19 @@ std::uint32_t checksum(const std::vector<Element>& elements) {
 std::string identity(const SparseInput& input, const SparsePaths& paths) {
   return std::visit(
       [&](const auto& system) {
-        return fmt::format(
+        std::string text = fmt::format(
             "{}, checksums {:08x} {:08x} {:08x}\n'{}', checksum {:08x}\n'{}', "
             "checksum {:08x}\n",
             describe(system.a, paths.a), checksum(system.a.row_pointers),
             checksum(system.a.column_indices), checksum(system.a.values), paths.b,
             checksum(system.b), paths.guess, checksum(system.guess));
+        for (const auto& products : {system.recorded_a, system.recorded_m}) {
+          if (products) {
+            text += fmt::format("{} products, checksums {:08x} {:08x}\n", products->count(),
+                                checksum(products->x), checksum(products->y));
+          }
+        }
+        return text;
       },
       input.system);
 }
@@ -144,8 +206,10 @@ SparseInput read_sparse_system(Workplace& workplace, const SparsePaths& paths) {
   const auto begin = std::chrono::steady_clock::now();
   SparseInput input = workplace.everywhere(
       [paths] {
-        return std::visit([&](auto&& a) { return read_system(std::move(a), paths); },
-                          sparse_files::read_sparse_matrix(paths.a));
+        return paths.recorded_a
+                   ? read_recorded_system(paths)
+                   : std::visit([&](auto&& a) { return read_system(std::move(a), paths); },
+                                sparse_files::read_sparse_matrix(paths.a));
       },
       "read");
   if (workplace.has_processes()) {

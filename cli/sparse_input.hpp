@@ -4,10 +4,13 @@
 #include "workplace.hpp"
 
 #include <shardsolve/dtype.hpp>
+#include <shardsolve/krylov_files.hpp>
 #include <shardsolve/sparse.hpp>
 
 #include <complex>
 #include <cstdint>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,9 +19,13 @@ namespace shardsolve::cli {
 
 template <Scalar T>
 struct SparseSystem {
-  CsrMatrix<T> a;        ///< square, in order
+  CsrMatrix<T> a;        ///< square, in order; 0 x 0 if A was recorded
   std::vector<T> b;      ///< of as many numbers
   std::vector<T> guess;  ///< x0; empty if there is none
+  std::optional<krylov::RecordedProducts<T>> recorded_a;
+  std::optional<krylov::RecordedProducts<T>> recorded_m;
+
+  std::int64_t rows() const { return recorded_a ? std::ssize(b) : a.rows; }
 };
 
 /// What was read.
@@ -31,11 +38,19 @@ struct SparseInput {
   double seconds = 0.0;             ///< that reading took
 };
 
+/// Products in two files.
+struct ProductPaths {
+  std::string x;
+  std::string y;
+};
+
 /// Where the parts of a system lie.
 struct SparsePaths {
-  std::string a;
+  std::string a;  ///< not looked at if A was recorded
   std::string b;
   std::string guess;  ///< empty if there is none
+  std::optional<ProductPaths> recorded_a = std::nullopt;
+  std::optional<ProductPaths> recorded_m = std::nullopt;
 };
 
 /// Whether the file's name ends in .npz or .mtx; if it ends in neither these nor .npy, whether it

@@ -171,11 +171,14 @@ struct LogRecord {
   std::complex<double> rho;
   std::complex<double> alpha;
   std::complex<double> omega;
+  /// Of solve_auto(): which of Result::attempts it is about, counted from 1. 0 of solve().
+  std::int64_t attempt = 0;
 
   friend bool operator==(const LogRecord&, const LogRecord&) = default;
 };
 
-/// A record as one line of JSON, its floating-point numbers as hexadecimal strings.
+/// A record as one line of JSON, its floating-point numbers as hexadecimal strings; without the
+/// attempt.
 SHARDSOLVE_EXPORT std::string to_json(const LogRecord& record);
 
 /// What one method came to that solve_auto() tried; see Result.
@@ -208,7 +211,9 @@ struct Result {
   bool is_marginal = false;  ///< margin < 2: elsewhere, with other rounding, it may be another
   /// One sentence: numbers, the iteration, what to do. Of a solve that converged: how.
   std::string message;
-  std::vector<LogRecord> log;  ///< the newest records, at most 2^16, if it was asked for
+  /// If it was asked for: the newest records, at most 2^16; of solve_auto() so many of each
+  /// attempt.
+  std::vector<LogRecord> log;
   /// Of solve_auto() the methods in turn, the last of which this result is about; else empty.
   std::vector<Attempt> attempts;
 };
@@ -246,8 +251,8 @@ SHARDSOLVE_EXPORT Result solve(Mesh& mesh, const Operator<T>& a, const Operator<
 /// options.max_iterations of its own. cg and minres probe whether A and M are Hermitian before
 /// they begin, at the price of two products with each.
 ///
-/// The result is the last method's, its outcome with seconds and flops of all; `attempts` has every
-/// one. Bits as of solve(). Throws what solve() throws.
+/// The result is the last method's, its outcome with seconds and flops of all; `attempts` and `log`
+/// have every one. Bits as of solve(). Throws what solve() throws.
 template <Scalar T>
 SHARDSOLVE_EXPORT Result solve_auto(Mesh& mesh, const Operator<T>& a, const RightHandSides<T>& b,
                                     const RightHandSides<T>& x, const Options& options = {},

@@ -4,9 +4,12 @@
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/export.hpp>
 #include <shardsolve/krylov.hpp>
+#include <shardsolve/mesh.hpp>
 #include <shardsolve/sparse.hpp>
 
 #include <cstdint>
+#include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +25,7 @@ struct Recipe {
     block_jacobi = 2,
     incomplete_cholesky = 3,
     incomplete_lu = 4,
+    recorded = 5,  ///< known by the products of one solve alone; see ProductRecorder
   };
 
   Kind kind = Kind::none;
@@ -31,11 +35,12 @@ struct Recipe {
   friend bool operator==(const Recipe&, const Recipe&) = default;
 };
 
-/// "none", "jacobi", "block-jacobi", "ic0" or "ilu0".
+/// "none", "jacobi", "block-jacobi", "ic0", "ilu0" or "recorded".
 SHARDSOLVE_EXPORT std::string_view name(Recipe::Kind kind);
 
 /// The preconditioner, nothing for Kind::none. `a`: the whole matrix, columns of each row
-/// ascending. Throws what Operator's function of that name throws.
+/// ascending. Throws what Operator's function of that name throws; Error(invalid_argument) for
+/// Kind::recorded.
 template <Scalar T>
 SHARDSOLVE_EXPORT std::optional<Operator<T>> make_preconditioner(const Recipe& recipe,
                                                                  const CsrMatrix<T>& a);
@@ -66,21 +71,82 @@ struct CaptureOptions {
   bool overwrite = false;  ///< whether a capture that is there is replaced
 };
 
+/// Products that a solve asked an operator for, in that order.
+template <Scalar T>
+struct RecordedProducts {
+  std::int64_t n = 0;
+  std::vector<T> x;  ///< n numbers a product, one product after the other
+  std::vector<T> y;  ///< A x, likewise
+
+  std::int64_t count() const { return n > 0 ? std::ssize(x) / n : 0; }
+};
+
+/// Keeps the products of an operator or preconditioner that is no matrix, so that a solve with it
+/// can be captured. One recorder for each operator and each solve:
+///
+///     ProductRecorder<double> recorder;
+///     const Result result = solve(mesh, recorder.record(a), b, x, options);
+///     if (!result.outcome.ok()) {
+///       capture("failure", request, recorder.products(mesh), {}, all_of_b, {}, result);
+///     }
+///
+/// Copies share what they hold.
+template <Scalar T>
+class SHARDSOLVE_EXPORT ProductRecorder {
+ public:
+  /// `most_bytes`: of all ranks together; once the products take more, none is kept any longer.
+  explicit ProductRecorder(std::int64_t most_bytes = 1'000'000'000);
+
+  /// The same operator with the same bits, each of whose products is kept: 2 n numbers. On meshes
+  /// of CPU ranks only.
+  Operator<T> record(const Operator<T>& a) const;
+  /// All of them, whole, in every process: a call of the mesh that the solve was on.
+  /// Throws Error(invalid_argument) if they took more than `most_bytes`.
+  RecordedProducts<T> products(Mesh& mesh) const;
+
+  /// Inside shardsolve only.
+  struct Kept;
+
+ private:
+  std::shared_ptr<Kept> kept_;
+};
+
+/// An operator that gives recorded products again, one after the other: what a solve with the same
+/// options needs of A to take the same way, on any number of CPU ranks. A solve that asks for
+/// another product than the next one, as every other solve does, ends with
+/// Error(invalid_argument).
+template <Scalar T>
+SHARDSOLVE_EXPORT Operator<T> replay_products(RecordedProducts<T> products);
+
 /// Writes a folder that holds all of a solve: A.npz (scipy.sparse.load_npz reads it), b.npy, x0.npy
 /// if there was a guess, log.jsonl, and capture.json with request, verdict, version and checksums.
 /// `shardsolve replay` solves it again. It appears complete or not at all.
 ///
 /// `a` and `b` are whole, columns of each row of A ascending; `guess` is x0, or empty. What
 /// request.n, entries, dtype and options.use_guess say is not looked at. In a mesh of processes one
-/// of them writes it. Preconditioners are kept as recipes: a solve with another one, or with an
-/// operator that is no matrix, cannot be captured.
-/// Throws Error: invalid_argument if sizes do not fit each other, the folder would be larger than
-/// allowed, or `directory` exists (with `overwrite`: and is no capture); io if it cannot be
-/// written. Nothing is left then, and what was there stays.
+/// of them writes it. The preconditioner is kept as the recipe of the request.
+/// Throws Error: invalid_argument if sizes do not fit each other, the recipe is Kind::recorded, the
+/// folder would be larger than allowed, or `directory` exists (with `overwrite`: and is no
+/// capture); io if it cannot be written. Nothing is left then, and what was there stays.
 template <Scalar T>
 SHARDSOLVE_EXPORT void capture(const std::string& directory, const Request& request,
                                const CsrMatrix<T>& a, const std::vector<T>& b,
                                const std::vector<T>& guess, const Result& result,
                                const CaptureOptions& options = {});
+/// Likewise with a preconditioner that was recorded: M_x.npy and M_y.npy of shape (products, n)
+/// beside A.npz. The request's recipe becomes Kind::recorded.
+template <Scalar T>
+SHARDSOLVE_EXPORT void capture(const std::string& directory, const Request& request,
+                               const CsrMatrix<T>& a, const RecordedProducts<T>& m,
+                               const std::vector<T>& b, const std::vector<T>& guess,
+                               const Result& result, const CaptureOptions& options = {});
+/// Likewise with an operator that was recorded: A_x.npy and A_y.npy instead of A.npz. `m` is empty
+/// if there was no preconditioner. Such a capture can be replayed as it was, on any number of CPU
+/// ranks, and not in another way: another solve asks for other products.
+template <Scalar T>
+SHARDSOLVE_EXPORT void capture(const std::string& directory, const Request& request,
+                               const RecordedProducts<T>& a, const RecordedProducts<T>& m,
+                               const std::vector<T>& b, const std::vector<T>& guess,
+                               const Result& result, const CaptureOptions& options = {});
 
 }  // namespace shardsolve::krylov

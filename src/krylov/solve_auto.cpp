@@ -4,6 +4,7 @@
 
 #include <shardsolve/krylov.hpp>
 
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -56,17 +57,23 @@ std::optional<Method> next_method(Method method, Status status) {
 template <class Solve>
 Result solve_in_turn(Options options, Solve solve) {
   std::vector<Attempt> attempts;
+  std::vector<LogRecord> log;
   double seconds = 0.0;
   double flops = 0.0;
   for (;;) {
     Result result = solve(options);
     attempts.push_back({options.method, result.status, result.iterations, result.matvecs,
                         result.restarts, result.residual, result.message});
+    for (LogRecord& record : result.log) {
+      record.attempt = std::ssize(attempts);
+      log.push_back(record);
+    }
     seconds += result.outcome.seconds;
     flops += result.outcome.flops;
     const auto next = next_method(options.method, result.status);
     if (!next) {
       result.attempts = std::move(attempts);
+      result.log = std::move(log);
       result.outcome.seconds = seconds;
       result.outcome.flops = flops;
       return result;

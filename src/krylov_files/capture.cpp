@@ -15,7 +15,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <string>
+#include <vector>
 
 namespace shardsolve::krylov {
 namespace files {
@@ -23,17 +27,77 @@ namespace {
 
 constexpr std::int64_t most_of_format = 4'200'000'000;  // of an archive without zip64
 
+/// What a capture has of a system: the parts that are not there are null.
 template <Scalar T>
-void require_sizes(const CsrMatrix<T>& a, const std::vector<T>& b, const std::vector<T>& guess) {
+struct System {
+  const CsrMatrix<T>* a = nullptr;
+  const RecordedProducts<T>* products_of_a = nullptr;
+  const RecordedProducts<T>* products_of_m = nullptr;
+  const std::vector<T>& b;
+  const std::vector<T>& guess;
+};
+
+template <Scalar T>
+void require_matrix(const CsrMatrix<T>& a, std::size_t rows) {
   const auto n = static_cast<std::size_t>(a.rows);
   if (a.rows != a.columns || a.row_pointers.size() != n + 1 ||
-      a.column_indices.size() != a.values.size() || b.size() != n ||
-      (!guess.empty() && guess.size() != n)) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("A of {} x {} with {} row pointers, b of {} and x0 of {} rows given; "
-                            "A is square, b has its rows, and so has x0 if it is there",
-                            a.rows, a.columns, a.row_pointers.size(), b.size(), guess.size()));
+      a.column_indices.size() != a.values.size() || rows != n) {
+    throw Error(
+        ErrorKind::invalid_argument,
+        fmt::format("A of {} x {} with {} row pointers and b of {} rows given; A is square, "
+                    "and b has its rows",
+                    a.rows, a.columns, a.row_pointers.size(), rows));
   }
+}
+
+/// n = 0: none, as nothing was asked for.
+template <Scalar T>
+void require_products(const char* name, const RecordedProducts<T>& products, std::size_t rows) {
+  const auto numbers = static_cast<std::size_t>(products.count() * products.n);
+  const bool fits = products.n == 0 || static_cast<std::size_t>(products.n) == rows;
+  if (!fits || products.x.size() != numbers || products.y.size() != numbers) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("products with {} of {} rows, {} numbers x and {} numbers y given, and "
+                            "b of {} rows; give what ProductRecorder::products() has returned",
+                            name, products.n, products.x.size(), products.y.size(), rows));
+  }
+}
+
+template <Scalar T>
+void require_sizes(const System<T>& system, const Recipe& recipe) {
+  const std::size_t rows = system.b.size();
+  if (!system.guess.empty() && system.guess.size() != rows) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("b of {} rows and x0 of {} given; x0 has those of b, or is empty", rows,
+                            system.guess.size()));
+  }
+  if (system.a != nullptr) {
+    require_matrix(*system.a, rows);
+  } else {
+    require_products("A", *system.products_of_a, rows);
+  }
+  if (system.products_of_m != nullptr) {
+    require_products("M", *system.products_of_m, rows);
+  } else if (recipe.kind == Recipe::Kind::recorded) {
+    throw Error(ErrorKind::invalid_argument,
+                "a request with a preconditioner that was recorded, without its products: give "
+                "them as well");
+  } else if (system.a == nullptr && recipe.kind != Recipe::Kind::none) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("products with A and the preconditioner {} given, which is made of the "
+                            "matrix A: record the preconditioner as well",
+                            name(recipe.kind)));
+  }
+}
+
+template <Scalar T>
+std::int64_t bytes_of(const System<T>& system) {
+  std::size_t numbers = system.b.size() + system.guess.size();
+  for (const RecordedProducts<T>* const products : {system.products_of_a, system.products_of_m}) {
+    numbers += products == nullptr ? 0 : products->x.size() + products->y.size();
+  }
+  return (system.a == nullptr ? 0 : npz_bytes(*system.a)) +
+         static_cast<std::int64_t>(numbers * sizeof(T));
 }
 
 void require_size(std::int64_t bytes, const CaptureOptions& options) {
@@ -46,15 +110,14 @@ void require_size(std::int64_t bytes, const CaptureOptions& options) {
   }
 }
 
+/// An array of (n,), or of (rows, columns) with the numbers of one row after the other.
 template <Scalar T>
-void write_vector(const std::string& path, const std::vector<T>& numbers) {
+void write_array(const std::string& path, const std::vector<std::int64_t>& shape,
+                 const std::vector<T>& numbers) {
   io::OutputFile file(path);
-  const std::int64_t count = std::ssize(numbers);
-  const io::NpyWriter writer(file, dtype_of<T>, {count}, false);
-  if (count > 0) {
-    writer.write_rows<T>({GlobalIndex(0), GlobalIndex(count)},
-                         MatrixView<const T>(numbers.data(), count, 1));
-  }
+  const io::NpyWriter writer(file, dtype_of<T>, shape, false);
+  file.pwrite_all(numbers.data(), static_cast<std::int64_t>(numbers.size() * sizeof(T)),
+                  writer.header().data_offset);
   file.commit();
 }
 
@@ -64,6 +127,81 @@ void write_text(const std::string& path, const std::string& text) {
   file.commit();
 }
 
+/// The files of a capture, as they are written.
+class CaptureWriter {
+ public:
+  CaptureWriter(const std::string& directory, const CaptureOptions& options, CaptureIndex& index)
+      : folder_(directory, io::Overwrite(options.overwrite), index_name), index_(index) {}
+
+  /// `write` writes the file whose path it is given.
+  template <class Write>
+  void add(const char* name, const Write& write) {
+    const std::string path = folder_.path_of(name);
+    write(path);
+    index_.files.push_back(captured_file(path, name));
+  }
+  template <Scalar T>
+  void add_products(const char* name_of_x, const char* name_of_y, std::int64_t n,
+                    const RecordedProducts<T>& products) {
+    const std::vector<std::int64_t> shape{products.count(), n};
+    add(name_of_x, [&](const std::string& path) { write_array(path, shape, products.x); });
+    add(name_of_y, [&](const std::string& path) { write_array(path, shape, products.y); });
+  }
+  void commit() {
+    write_text(folder_.path_of(index_name), index_text(index_));
+    folder_.commit();
+  }
+
+ private:
+  NewDirectory folder_;
+  CaptureIndex& index_;
+};
+
+template <Scalar T>
+void write_capture(const std::string& directory, const Request& request, const System<T>& system,
+                   const Result& result, const CaptureOptions& options) {
+  CaptureIndex index{SHARDSOLVE_VERSION_STRING, request, result, {}};
+  if (system.products_of_m != nullptr) {
+    index.request.preconditioner = {Recipe::Kind::recorded, {}};
+  }
+  require_sizes(system, index.request.preconditioner);
+  const std::int64_t n = std::ssize(system.b);
+  index.request.n = n;
+  index.request.entries = system.a == nullptr ? 0 : system.a->entries();
+  index.request.dtype = dtype_of<T>;
+  index.request.options.use_guess = !system.guess.empty();
+  index.result.log.clear();
+  const std::string log = log_text(index.request, result);
+  require_size(bytes_of(system) + std::ssize(log), options);
+
+  CaptureWriter writer(directory, options, index);
+  if (system.a != nullptr) {
+    writer.add(matrix_name, [&](const std::string& path) {
+      io::OutputFile file(path);
+      write_npz(file, *system.a);
+      file.commit();
+    });
+  } else {
+    writer.add_products(operator_products.x, operator_products.y, n, *system.products_of_a);
+  }
+  if (system.products_of_m != nullptr) {
+    writer.add_products(preconditioner_products.x, preconditioner_products.y, n,
+                        *system.products_of_m);
+  }
+  writer.add(rhs_name, [&](const std::string& path) { write_array(path, {n}, system.b); });
+  if (!system.guess.empty()) {
+    writer.add(guess_name, [&](const std::string& path) { write_array(path, {n}, system.guess); });
+  }
+  writer.add(log_name, [&](const std::string& path) { write_text(path, log); });
+  writer.commit();
+}
+
+/// Null if there was no preconditioner, or nothing was asked of it.
+template <Scalar T>
+const RecordedProducts<T>* if_there(const RecordedProducts<T>& m) {
+  return m.n == 0 && m.x.empty() && m.y.empty() ? nullptr : &m;
+}
+
 }  // namespace
 }  // namespace files
 
@@ -71,42 +209,38 @@ template <Scalar T>
 void capture(const std::string& directory, const Request& request, const CsrMatrix<T>& a,
              const std::vector<T>& b, const std::vector<T>& guess, const Result& result,
              const CaptureOptions& options) {
-  using namespace files;
-  require_sizes(a, b, guess);
-  CaptureIndex index{SHARDSOLVE_VERSION_STRING, request, result, {}};
-  index.request.n = a.rows;
-  index.request.entries = a.entries();
-  index.request.dtype = dtype_of<T>;
-  index.request.options.use_guess = !guess.empty();
-  index.result.log.clear();
-  const std::string log = log_text(index.request, result);
-  require_size(npz_bytes(a) + std::ssize(log) +
-                   static_cast<std::int64_t>((b.size() + guess.size()) * sizeof(T)),
-               options);
-  NewDirectory folder(directory, io::Overwrite(options.overwrite), index_name);
-  const auto add = [&](const char* name, const auto& write) {
-    const std::string path = folder.path_of(name);
-    write(path);
-    index.files.push_back(captured_file(path, name));
-  };
-  add(matrix_name, [&](const std::string& path) {
-    io::OutputFile file(path);
-    write_npz(file, a);
-    file.commit();
-  });
-  add(rhs_name, [&](const std::string& path) { write_vector(path, b); });
-  if (!guess.empty()) {
-    add(guess_name, [&](const std::string& path) { write_vector(path, guess); });
-  }
-  add(log_name, [&](const std::string& path) { write_text(path, log); });
-  write_text(folder.path_of(index_name), index_text(index));
-  folder.commit();
+  files::write_capture<T>(directory, request, {.a = &a, .b = b, .guess = guess}, result, options);
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                    \
-  template void capture(const std::string&, const Request&, const CsrMatrix<T>&,     \
-                        const std::vector<T>&, const std::vector<T>&, const Result&, \
-                        const CaptureOptions&);
+template <Scalar T>
+void capture(const std::string& directory, const Request& request, const CsrMatrix<T>& a,
+             const RecordedProducts<T>& m, const std::vector<T>& b, const std::vector<T>& guess,
+             const Result& result, const CaptureOptions& options) {
+  files::write_capture<T>(directory, request,
+                          {.a = &a, .products_of_m = files::if_there(m), .b = b, .guess = guess},
+                          result, options);
+}
+
+template <Scalar T>
+void capture(const std::string& directory, const Request& request, const RecordedProducts<T>& a,
+             const RecordedProducts<T>& m, const std::vector<T>& b, const std::vector<T>& guess,
+             const Result& result, const CaptureOptions& options) {
+  files::write_capture<T>(
+      directory, request,
+      {.products_of_a = &a, .products_of_m = files::if_there(m), .b = b, .guess = guess}, result,
+      options);
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                                 \
+  template void capture(const std::string&, const Request&, const CsrMatrix<T>&,                  \
+                        const std::vector<T>&, const std::vector<T>&, const Result&,              \
+                        const CaptureOptions&);                                                   \
+  template void capture(const std::string&, const Request&, const CsrMatrix<T>&,                  \
+                        const RecordedProducts<T>&, const std::vector<T>&, const std::vector<T>&, \
+                        const Result&, const CaptureOptions&);                                    \
+  template void capture(const std::string&, const Request&, const RecordedProducts<T>&,           \
+                        const RecordedProducts<T>&, const std::vector<T>&, const std::vector<T>&, \
+                        const Result&, const CaptureOptions&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

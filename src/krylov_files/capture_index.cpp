@@ -17,6 +17,7 @@ namespace shardsolve::krylov::files {
 namespace {
 
 constexpr std::int64_t capture_format = 1;
+constexpr std::int64_t capture_format_of_products = 2;  // A or M is known by its products
 constexpr std::string_view capture_kind = "krylov capture";
 constexpr std::int64_t longest_index = std::int64_t{1} << 30;
 
@@ -27,12 +28,12 @@ CaptureIndex index_of(const JsonObject& object, const std::string& path) {
   CaptureIndex index;
   index.version = object.text("version");
   const std::int64_t format = object.integer("format", 1, 1'000'000);
-  if (format != capture_format) {
-    throw Error(
-        ErrorKind::unsupported,
-        fmt::format("'{}' was written by shardsolve {} in format {}; this version, {}, "
-                    "reads format {}: replay it with that one",
-                    path, index.version, format, SHARDSOLVE_VERSION_STRING, capture_format));
+  if (format > capture_format_of_products) {
+    throw Error(ErrorKind::unsupported,
+                fmt::format("'{}' was written by shardsolve {} in format {}; this version, {}, "
+                            "reads formats up to {}: replay it with that one",
+                            path, index.version, format, SHARDSOLVE_VERSION_STRING,
+                            capture_format_of_products));
   }
   index.request = request_of(object.object("request"));
   index.result = verdict_of(object.object("verdict"));
@@ -46,9 +47,23 @@ CaptureIndex index_of(const JsonObject& object, const std::string& path) {
   return index;
 }
 
-bool has(const CaptureIndex& index, std::string_view name) {
-  return std::any_of(index.files.begin(), index.files.end(),
-                     [&](const CapturedFile& file) { return file.name == name; });
+/// Throws io::JsonFault unless the list has what the request says.
+void require_files(const CaptureIndex& index) {
+  const auto require = [&](std::string_view name) {
+    if (!index.has(name)) {
+      throw io::JsonFault(fmt::format("\"files\" has no {}", name));
+    }
+  };
+  require(index.is_of_products() ? operator_products.y : matrix_name);
+  require(rhs_name);
+  require(log_name);
+  if (index.request.preconditioner.kind == Recipe::Kind::recorded) {
+    require(preconditioner_products.x);
+    require(preconditioner_products.y);
+  }
+  if (index.request.options.use_guess != index.has(guess_name)) {
+    throw io::JsonFault(fmt::format("\"guess\" does not fit {} in \"files\"", guess_name));
+  }
 }
 
 void require_whole(const std::string& directory, const CapturedFile& file) {
@@ -64,13 +79,19 @@ void require_whole(const std::string& directory, const CapturedFile& file) {
 
 }  // namespace
 
+bool CaptureIndex::has(std::string_view name) const {
+  return std::any_of(files.begin(), files.end(),
+                     [&](const CapturedFile& file) { return file.name == name; });
+}
+
 std::string index_text(const CaptureIndex& index) {
+  const bool has_products = index.is_of_products() || index.has(preconditioner_products.x);
   Json files = Json::array();
   for (const CapturedFile& file : index.files) {
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32", file.checksum}});
   }
   const Json object = {{"kind", capture_kind},
-                       {"format", capture_format},
+                       {"format", has_products ? capture_format_of_products : capture_format},
                        {"version", index.version},
                        {"request", to_json(index.request)},
                        {"verdict", verdict_to_json(index.result)},
@@ -91,14 +112,7 @@ CaptureIndex read_capture_index(const std::string& directory) {
       throw io::JsonFault("it is no JSON");
     }
     index = index_of(JsonObject(value, "it"), path);
-    for (const char* name : {matrix_name, rhs_name, log_name}) {
-      if (!has(index, name)) {
-        throw io::JsonFault(fmt::format("\"files\" has no {}", name));
-      }
-    }
-    if (index.request.options.use_guess != has(index, guess_name)) {
-      throw io::JsonFault(fmt::format("\"guess\" does not fit {} in \"files\"", guess_name));
-    }
+    require_files(index);
   } catch (const io::JsonFault& fault) {
     throw Error(
         ErrorKind::invalid_argument,

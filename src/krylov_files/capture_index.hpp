@@ -16,6 +16,14 @@ inline constexpr const char* rhs_name = "b.npy";
 inline constexpr const char* guess_name = "x0.npy";
 inline constexpr const char* log_name = "log.jsonl";
 
+/// Two files of recorded products.
+struct ProductNames {
+  const char* x;
+  const char* y;
+};
+inline constexpr ProductNames operator_products{"A_x.npy", "A_y.npy"};        ///< instead of A.npz
+inline constexpr ProductNames preconditioner_products{"M_x.npy", "M_y.npy"};  ///< if M was recorded
+
 /// A file of a capture.
 struct CapturedFile {
   std::string name;
@@ -28,6 +36,10 @@ struct CaptureIndex {
   Request request;
   Result result;  ///< without records
   std::vector<CapturedFile> files;
+
+  bool has(std::string_view name) const;
+  /// Whether A is known by its products alone.
+  bool is_of_products() const { return has(operator_products.x); }
 };
 
 std::string index_text(const CaptureIndex& index);

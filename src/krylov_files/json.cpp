@@ -68,7 +68,7 @@ std::complex<double> complex_number(const JsonObject& object, std::string_view k
 
 Recipe recipe_of(const JsonObject& object) {
   Recipe recipe;
-  recipe.kind = named(object, "kind", Recipe::Kind::incomplete_lu);
+  recipe.kind = named(object, "kind", Recipe::Kind::recorded);
   for (const Json& row : object.list("blocks")) {
     recipe.blocks.push_back(
         io::whole_number(row, object.name_of("blocks"), 0, SlabLayout::largest_size));
@@ -179,6 +179,9 @@ std::string method_text(const Request& request) {
 }
 
 std::string recipe_text(const Recipe& recipe) {
+  if (recipe.kind == Recipe::Kind::recorded) {
+    return "a recorded preconditioner";
+  }
   if (recipe.blocks.size() < 2) {
     return std::string(name(recipe.kind));
   }

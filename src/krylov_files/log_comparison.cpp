@@ -11,6 +11,7 @@
 #include <complex>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 
 namespace shardsolve::krylov::files {
@@ -20,21 +21,49 @@ using Records = std::span<const LogRecord>;
 /// The records of each iteration.
 using Iterations = std::map<std::int64_t, Records>;
 
-Iterations iterations_of(const std::vector<LogRecord>& log) {
-  Iterations all;
+/// The records of each attempt; those of one method count as attempt 1.
+using Attempts = std::map<std::int64_t, Iterations>;
+
+Attempts attempts_of(const std::vector<LogRecord>& log) {
+  const auto number = [](const LogRecord& record) {
+    return std::max<std::int64_t>(1, record.attempt);
+  };
+  Attempts all;
   for (std::size_t begin = 0; begin < log.size();) {
     std::size_t end = begin;
-    while (end < log.size() && log[end].iteration == log[begin].iteration) {
+    while (end < log.size() && number(log[end]) == number(log[begin]) &&
+           log[end].iteration == log[begin].iteration) {
       ++end;
     }
-    all[log[begin].iteration] = Records(log).subspan(begin, end - begin);
+    all[number(log[begin])][log[begin].iteration] = Records(log).subspan(begin, end - begin);
     begin = end;
   }
-  // A log that begins late has lost older records, perhaps some of its first iteration.
-  if (all.size() > 1 && all.begin()->first > 1) {
-    all.erase(all.begin());
+  // One that begins late has lost older records, perhaps some of its first iteration.
+  for (auto& [attempt, iterations] : all) {
+    if (iterations.size() > 1 && iterations.begin()->first > 1) {
+      iterations.erase(iterations.begin());
+    }
   }
   return all;
+}
+
+std::int64_t size_of(const Iterations& iterations) {
+  std::int64_t records = 0;
+  for (const auto& [iteration, of_it] : iterations) {
+    records += std::ssize(of_it);
+  }
+  return records;
+}
+
+/// The method of an attempt; nothing if the solve did not make it.
+std::optional<Method> method_at(const Log& log, std::int64_t attempt) {
+  const std::vector<Attempt>& attempts = log.result.attempts;
+  if (attempts.empty()) {
+    return attempt == 1 ? std::optional(log.request.options.method) : std::nullopt;
+  }
+  return attempt <= std::ssize(attempts)
+             ? std::optional(attempts[static_cast<std::size_t>(attempt - 1)].method)
+             : std::nullopt;
 }
 
 /// All that is not finite was written as one word.
@@ -58,7 +87,12 @@ void find_difference(const LogRecord& a, const LogRecord& b, Number LogRecord::*
   if (found || same_bits(a.*member, b.*member)) {
     return;
   }
-  found = {a.iteration, scalar, text_of(a.*member), text_of(b.*member), std::nullopt};
+  found = {std::max<std::int64_t>(1, a.attempt),
+           a.iteration,
+           scalar,
+           text_of(a.*member),
+           text_of(b.*member),
+           std::nullopt};
   const double relative =
       std::abs(a.*member - b.*member) / std::max(std::abs(a.*member), std::abs(b.*member));
   if (std::isfinite(relative)) {
@@ -66,14 +100,14 @@ void find_difference(const LogRecord& a, const LogRecord& b, Number LogRecord::*
   }
 }
 
-void find_difference(Records a, Records b, std::int64_t iteration,
+void find_difference(Records a, Records b, std::int64_t attempt, std::int64_t iteration,
                      std::optional<LogComparison::Difference>& found) {
   for (std::size_t i = 0; !found && i < std::max(a.size(), b.size()); ++i) {
     const auto event = [&](Records records) {
       return std::string(i < records.size() ? name(records[i].event) : "nothing");
     };
     if (event(a) != event(b)) {
-      found = {iteration, "event", event(a), event(b), std::nullopt};
+      found = {attempt, iteration, "event", event(a), event(b), std::nullopt};
       return;
     }
     // In the order in which a method computes them.
@@ -82,7 +116,11 @@ void find_difference(Records a, Records b, std::int64_t iteration,
     find_difference(a[i], b[i], &LogRecord::omega, "omega", found);
     find_difference(a[i], b[i], &LogRecord::residual, "residual", found);
     if (!found && a[i].status != b[i].status) {
-      found = {iteration, "status", std::string(name(a[i].status)), std::string(name(b[i].status)),
+      found = {attempt,
+               iteration,
+               "status",
+               std::string(name(a[i].status)),
+               std::string(name(b[i].status)),
                std::nullopt};
     }
   }
@@ -96,10 +134,11 @@ bool parts(double a, double b) {
   return std::abs(a - b) > tenth * std::max(a, b);
 }
 
-void find_divergence(Records a, Records b, std::optional<LogComparison::Divergence>& found) {
+void find_divergence(Records a, Records b, std::int64_t attempt,
+                     std::optional<LogComparison::Divergence>& found) {
   for (std::size_t i = 0; !found && i < std::min(a.size(), b.size()); ++i) {
     if (a[i].event == b[i].event && parts(a[i].residual, b[i].residual)) {
-      found = {a[i].iteration, a[i].residual, b[i].residual};
+      found = {attempt, a[i].iteration, a[i].residual, b[i].residual};
     }
   }
 }
@@ -167,33 +206,110 @@ std::string conclusion(const Log& a, const Log& b, const LogComparison& comparis
          "both solves had the same A, b and x0.";
 }
 
+/// Records of one attempt.
+void compare(const Iterations& a, const Iterations& b, std::int64_t attempt,
+             LogComparison& comparison) {
+  comparison.attempts = attempt;
+  comparison.first = std::max(a.begin()->first, b.begin()->first);
+  comparison.last = std::min(a.rbegin()->first, b.rbegin()->first);
+  for (const auto& [iteration, records] : a) {
+    const auto other = b.find(iteration);
+    if (iteration < comparison.first || iteration > comparison.last || other == b.end()) {
+      continue;
+    }
+    comparison.records += std::ssize(records);
+    find_difference(records, other->second, attempt, iteration, comparison.difference);
+    find_divergence(records, other->second, attempt, comparison.divergence);
+  }
+}
+
+/// False if the attempt, or all that follows, is by another method or of one solve alone. That is
+/// the difference, if the logs are of attempts and there was none before.
+bool find_other_method(const Log& a, const Log& b, std::int64_t attempt,
+                       LogComparison& comparison) {
+  const auto of_a = method_at(a, attempt);
+  const auto of_b = method_at(b, attempt);
+  const bool are_automatic = a.request.is_automatic && b.request.is_automatic;
+  if (of_a == of_b || (attempt == 1 && !are_automatic)) {
+    return true;
+  }
+  if (are_automatic && !comparison.difference) {
+    const auto text = [](std::optional<Method> method) {
+      return std::string(method ? name(*method) : "none");
+    };
+    comparison.difference = {attempt, 0, "method", text(of_a), text(of_b), std::nullopt};
+  }
+  return false;
+}
+
+bool have_same_bits(const Attempt& a, const Attempt& b) {
+  return a.status == b.status && a.iterations == b.iterations && a.matvecs == b.matvecs &&
+         a.restarts == b.restarts && same_bits(a.residual, b.residual);
+}
+
+/// The numbers of two verdicts.
+bool have_same_bits(const Result& a, const Result& b) {
+  const auto count = [](const Result& result) {
+    return std::max<std::size_t>(1, result.attempts.size());
+  };
+  const bool same_attempts =
+      a.attempts.empty() || b.attempts.empty()
+          ? count(a) == count(b)
+          : std::equal(a.attempts.begin(), a.attempts.end(), b.attempts.begin(), b.attempts.end(),
+                       [](const Attempt& x, const Attempt& y) { return have_same_bits(x, y); });
+  return same_attempts && a.iterations == b.iterations && a.matvecs == b.matvecs &&
+         a.restarts == b.restarts && same_bits(a.residual, b.residual) &&
+         same_bits(a.margin, b.margin);
+}
+
+/// "iteration 9", or "iteration 9 of attempt 2 (minres)".
+std::string place_text(const Log& log, const LogComparison& comparison, std::int64_t attempt,
+                       std::int64_t iteration) {
+  const std::string text = fmt::format("iteration {}", iteration);
+  if (!comparison.has_attempts) {
+    return text;
+  }
+  const auto method = method_at(log, attempt);
+  return fmt::format("{} of attempt {}{}", text, attempt,
+                     method ? fmt::format(" ({})", name(*method)) : "");
+}
+
+/// "2 attempts (cg, minres)".
+std::string attempts_text(const Log& log, std::int64_t attempts) {
+  std::string list;
+  for (std::int64_t attempt = 1; attempt <= attempts; ++attempt) {
+    if (const auto method = method_at(log, attempt)) {
+      list += fmt::format("{}{}", list.empty() ? "" : ", ", name(*method));
+    }
+  }
+  return fmt::format("{} attempt{} ({})", attempts, attempts == 1 ? "" : "s", list);
+}
+
 }  // namespace
 
 LogComparison compare(const Log& a, const Log& b) {
   LogComparison comparison;
   comparison.requests_differ_in = differences(a.request, b.request);
-  const Iterations of_a = iterations_of(a.result.log);
-  const Iterations of_b = iterations_of(b.result.log);
-  if (!of_a.empty() && !of_b.empty()) {
-    comparison.first = std::max(of_a.begin()->first, of_b.begin()->first);
-    comparison.last = std::min(of_a.rbegin()->first, of_b.rbegin()->first);
-  }
-  for (const auto& [iteration, records] : of_a) {
-    const auto other = of_b.find(iteration);
-    if (iteration < comparison.first || iteration > comparison.last || other == of_b.end()) {
-      continue;
+  comparison.has_attempts = a.request.is_automatic || b.request.is_automatic;
+  const Attempts of_a = attempts_of(a.result.log);
+  const Attempts of_b = attempts_of(b.result.log);
+  bool same_sizes = of_a.empty() == of_b.empty();
+  const std::int64_t last =
+      std::max({std::ssize(a.result.attempts), std::ssize(b.result.attempts), std::int64_t{1}});
+  for (std::int64_t attempt = 1; attempt <= last; ++attempt) {
+    if (!find_other_method(a, b, attempt, comparison)) {
+      break;
     }
-    comparison.records += std::ssize(records);
-    find_difference(records, other->second, iteration, comparison.difference);
-    find_divergence(records, other->second, comparison.divergence);
+    const auto in_a = of_a.find(attempt);
+    const auto in_b = of_b.find(attempt);
+    if (in_a != of_a.end() && in_b != of_b.end()) {
+      compare(in_a->second, in_b->second, attempt, comparison);
+      same_sizes = same_sizes && size_of(in_a->second) == size_of(in_b->second);
+    }
   }
   comparison.same_verdict = a.result.status == b.result.status;
-  comparison.same_bits =
-      !comparison.difference && comparison.same_verdict &&
-      a.result.iterations == b.result.iterations && a.result.matvecs == b.result.matvecs &&
-      a.result.restarts == b.result.restarts && a.result.log.size() == b.result.log.size() &&
-      same_bits(a.result.residual, b.result.residual) &&
-      same_bits(a.result.margin, b.result.margin);
+  comparison.same_bits = !comparison.difference && comparison.same_verdict && same_sizes &&
+                         have_same_bits(a.result, b.result);
   return comparison;
 }
 
@@ -206,26 +322,32 @@ std::vector<std::string> sentences(const Log& a, const Log& b, const LogComparis
     }
     all.push_back(fmt::format("The solves were not asked for the same: {}.", list));
   }
-  if (comparison.records == 0) {
-    all.emplace_back("The logs have no iteration in common.");
-  } else if (comparison.difference) {
+  const auto place = [&](std::int64_t attempt, std::int64_t iteration) {
+    return place_text(a, comparison, attempt, iteration);
+  };
+  if (comparison.difference) {
     const LogComparison::Difference& first = *comparison.difference;
     all.push_back(
-        fmt::format("The first difference: {} at iteration {}, {} and {}{}.", first.scalar,
-                    first.iteration, first.a, first.b,
+        fmt::format("The first difference: {} at {}, {} and {}{}.", first.scalar,
+                    place(first.attempt, first.iteration), first.a, first.b,
                     first.relative ? fmt::format(" ({:.1e}, relative)", *first.relative) : ""));
+  } else if (comparison.records == 0) {
+    all.emplace_back("The logs have no iteration in common.");
+  } else if (comparison.has_attempts) {
+    all.push_back(fmt::format("All bits of {} are the same, in {} records.",
+                              attempts_text(a, comparison.attempts), comparison.records));
   } else {
     all.push_back(fmt::format("All bits of iterations {} to {} are the same, in {} records.",
                               comparison.first, comparison.last, comparison.records));
   }
   if (comparison.divergence) {
-    all.push_back(fmt::format(
-        "The residuals part, by more than 10 %, at iteration {}: {:.2e} and "
-        "{:.2e}.",
-        comparison.divergence->iteration, comparison.divergence->a, comparison.divergence->b));
-  } else if (comparison.difference) {
     all.push_back(
-        fmt::format("Up to iteration {} no residuals differ by more than 10 %.", comparison.last));
+        fmt::format("The residuals part, by more than 10 %, at {}: {:.2e} and {:.2e}.",
+                    place(comparison.divergence->attempt, comparison.divergence->iteration),
+                    comparison.divergence->a, comparison.divergence->b));
+  } else if (comparison.difference && comparison.records > 0) {
+    all.push_back(fmt::format("Up to {} no residuals differ by more than 10 %.",
+                              place(comparison.attempts, comparison.last)));
   }
   all.push_back(verdict_sentence(a));
   all.push_back(verdict_sentence(b));

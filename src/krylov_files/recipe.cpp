@@ -2,6 +2,7 @@
 
 #include "core/each_dtype.hpp"
 
+#include <shardsolve/error.hpp>
 #include <shardsolve/krylov_files.hpp>
 
 namespace shardsolve::krylov {
@@ -18,6 +19,8 @@ std::string_view name(Recipe::Kind kind) {
       return "ic0";
     case Recipe::Kind::incomplete_lu:
       return "ilu0";
+    case Recipe::Kind::recorded:
+      return "recorded";
   }
   return "unknown";
 }
@@ -35,6 +38,10 @@ std::optional<Operator<T>> make_preconditioner(const Recipe& recipe, const CsrMa
       return Operator<T>::incomplete_cholesky(recipe.blocks, a);
     case Recipe::Kind::incomplete_lu:
       return Operator<T>::incomplete_lu(recipe.blocks, a);
+    case Recipe::Kind::recorded:
+      throw Error(ErrorKind::invalid_argument,
+                  "a preconditioner that was recorded has no recipe: replay its products, or take "
+                  "another one");
   }
   return std::nullopt;
 }

@@ -208,8 +208,8 @@ BAD_LOGS = {
     "other_method": (damage(lambda text: text.replace('"cg"', '"sor"')), ['"method"', "knows"]),
     "backwards": (damage(lambda text: swapped(text)), ["before that of the line above"]),
     "other_format": (
-        damage(lambda text: text.replace('"format":1', '"format":2', 1)),
-        ["format 2"],
+        damage(lambda text: text.replace('"format":1', '"format":9', 1)),
+        ["format 9"],
     ),
     "binary": (lambda d: shutil.copy(d / "A.npz", d / "b"), ["line 1"]),
 }
@@ -336,9 +336,9 @@ BAD_CAPTURES = {
     "no_json": (lambda f: (f / "capture.json").write_text("{"), 2, ["capture.json", "no JSON"]),
     "other_json": (lambda f: (f / "capture.json").write_text("[]"), 2, ["no JSON object"]),
     "other_version": (
-        edit_index(lambda index: index.update(format=2, version="9.9.9")),
+        edit_index(lambda index: index.update(format=9, version="9.9.9")),
         2,
-        ["shardsolve 9.9.9", "format 2", "reads format 1"],
+        ["shardsolve 9.9.9", "format 9", "reads formats up to 2"],
     ),
     "file_gone": (lambda f: (f / "b.npy").unlink(), 3, ["b.npy", "No such file"]),
     "cut_off": (lambda f: os.truncate(f / "A.npz", 500), 2, ["A.npz", "copy the folder again"]),
@@ -440,6 +440,29 @@ def test_matrix_that_is_not_finite_is_captured_and_replayed(command, sparse):
     result = command("replay", "folder", "--json")
     assert result.code == 0, result.err
     assert result.json()["entry"] == {"in": "A", "row": 3, "column": 4}
+
+
+def test_log_of_auto_has_every_attempt(command, tmp_path):
+    save_sparse_system(tmp_path, convection(60))
+    for name, devices in (("a", 1), ("b", 3)):
+        options = ["--method", "auto", "--log", name, "--devices", devices, "--force"]
+        assert command(*SOLVE, *options).code == 0
+    opening, *records, closing = lines_of(tmp_path / "a")
+    assert opening["format"] == 2
+    of = [(record["attempt"], record["method"]) for record in records]
+    assert sorted(set(of)) == [(1, "cg"), (2, "bicgstab")]
+    ends = [record["status"] for record in records if record["event"] == "ended"]
+    assert ends == [attempt["status"] for attempt in closing["verdict"]["attempts"]]
+    report = compare(command, "a", "b")
+    assert report["same_bits"] is True
+    assert f"All bits of 2 attempts (cg, bicgstab) are the same, in {len(of)}" in report["message"]
+
+    record = next(line for line in records if line["attempt"] == 2 and line["iteration"] == 3)
+    record["alpha"][0] = "0x1p-3"
+    write_lines(tmp_path / "b", [opening, *records, closing])
+    report = compare(command, "a", "b")
+    assert report["difference"]["attempt"] == 2
+    assert "alpha at iteration 3 of attempt 2 (bicgstab)" in report["message"]
 
 
 def test_auto_is_replayed(command, tmp_path):

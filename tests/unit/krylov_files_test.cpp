@@ -22,6 +22,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -38,7 +39,6 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 Request request_for_tests() {
   Request request;
   request.options = {.method = Method::bicgstab, .rtol = 1e-10, .atol = 0.1, .use_guess = true};
-  request.is_automatic = true;
   request.preconditioner = {Recipe::Kind::block_jacobi, {0, 40, 100}};
   request.n = 100;
   request.entries = 298;
@@ -66,9 +66,33 @@ Result result_for_tests() {
   result.log = {iteration(1, 0.5), iteration(2, not_a_number), iteration(3, 1e-300)};
   result.log.push_back(
       {.iteration = 3, .event = Event::ended, .status = Status::stagnated, .residual = 0.25});
+  return result;
+}
+
+/// The same by cg first, with one iteration, and then by bicgstab.
+Request automatic_request() {
+  Request request = request_for_tests();
+  request.options.method = Method::cg;
+  request.is_automatic = true;
+  return request;
+}
+Result automatic_result() {
+  Result result = result_for_tests();
   result.attempts = {{Method::cg, Status::indefinite_operator, 2, 3, 0, 0.5, "indefinite: ..."},
                      {Method::bicgstab, Status::stagnated, 3, 9, 1, 1.0 / 3.0, "stagnated: ..."}};
+  for (LogRecord& record : result.log) {
+    record.attempt = 2;
+  }
+  LogRecord of_cg = iteration(2, 0.5);
+  of_cg.attempt = 1;
+  result.log.insert(result.log.begin(), of_cg);
   return result;
+}
+
+/// Texts of a log of one method and of one of two attempts.
+std::vector<std::string> log_texts() {
+  return {log_text(request_for_tests(), result_for_tests()),
+          log_text(automatic_request(), automatic_result())};
 }
 
 Log read_text(const std::string& text) {
@@ -78,18 +102,50 @@ Log read_text(const std::string& text) {
 }
 
 TEST(KrylovLog, WrittenAndRead_IsTheSameText) {
-  const std::string text = log_text(request_for_tests(), result_for_tests());
-  const Log log = read_text(text);
-  EXPECT_EQ(log_text(log.request, log.result), text);
-  EXPECT_EQ(log.request.preconditioner, request_for_tests().preconditioner);
+  for (const std::string& text : log_texts()) {
+    const Log log = read_text(text);
+    EXPECT_EQ(log_text(log.request, log.result), text);
+    EXPECT_EQ(log.request.preconditioner, request_for_tests().preconditioner);
+    EXPECT_EQ(log.result.margin, infinity);
+  }
+  const Log log = read_text(log_texts()[0]);
   EXPECT_EQ(log.result.log.size(), 4U);
   EXPECT_EQ(log.result.log.front(), result_for_tests().log.front());
-  EXPECT_EQ(log.result.attempts.size(), 2U);
-  EXPECT_EQ(log.result.margin, infinity);
+  const Log automatic = read_text(log_texts()[1]);
+  EXPECT_EQ(automatic.result.log.size(), 5U);
+  EXPECT_EQ(automatic.result.log.front(), automatic_result().log.front());
+  EXPECT_EQ(automatic.result.attempts.size(), 2U);
+}
+
+TEST(KrylovLog, OfOneMethod_SaysNothingOfAttempts) {
+  const std::string text = log_texts()[0];
+  EXPECT_NE(text.find("\"format\":1,"), std::string::npos);
+  EXPECT_EQ(text.find("\"attempt\""), std::string::npos);
+}
+
+TEST(KrylovLog, AttemptsThatTheVerdictHasNot_AreRefused) {
+  const std::string text = log_texts()[1];
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    return changed;
+  };
+  const std::string second = R"({"attempt": 2, "method": "bicgstab")";
+  for (const auto& [changed, words] : std::vector<std::pair<std::string, std::string>>{
+           {with(second, R"({"attempt": 3, "method": "bicgstab")"), "is before that of the line"},
+           {with(second, R"({"attempt": 2, "method": "cg")"), "attempt 2 is of cg"},
+           {with(second, R"({"method": "bicgstab")"), "no \"attempt\""},
+           {with(second, R"({"attempt": 0, "method": "bicgstab")"), "whole number from 1"},
+           {with(R"("method":"bicgstab","status")", R"("method":"minres","status")"),
+            "the verdict says minres"}}) {
+    SCOPED_TRACE(words);
+    expect_error([&, log = changed] { read_text(log); }, ErrorKind::invalid_argument,
+                 {"line", words});
+  }
 }
 
 TEST(KrylovLog, CutAnywhere_IsRefused) {
-  const std::string text = log_text(request_for_tests(), result_for_tests());
+  const std::string text = log_texts()[1];
   for (std::size_t size = 0; size < text.size(); ++size) {
     SCOPED_TRACE(size);
     expect_error([&] { read_text(text.substr(0, size)); }, ErrorKind::invalid_argument,
@@ -98,7 +154,7 @@ TEST(KrylovLog, CutAnywhere_IsRefused) {
 }
 
 TEST(KrylovLog, AnyByteChanged_IsReadOrRefused) {
-  const std::string text = log_text(request_for_tests(), result_for_tests());
+  const std::string text = log_texts()[1];
   for (std::size_t at = 0; at < text.size(); ++at) {
     for (const char other : {'\0', '9', '"', '}', '\xff'}) {
       std::string changed = text;
@@ -134,6 +190,24 @@ struct ComparisonCase {
   bool same_verdict = true;
   std::string sentence;
 };
+
+void expect_comparison(const Log& a, const ComparisonCase& one) {
+  Log b = a;
+  b.path = "b";
+  one.change(b);
+  const LogComparison found = compare(a, b);
+  EXPECT_EQ(found.difference ? found.difference->iteration : -1, one.difference);
+  EXPECT_EQ(found.difference ? found.difference->scalar : "", one.scalar);
+  EXPECT_EQ(found.divergence ? found.divergence->iteration : -1, one.divergence);
+  EXPECT_EQ(found.same_bits, one.same_bits);
+  EXPECT_EQ(found.same_verdict, one.same_verdict);
+  std::string all;
+  for (const std::string& sentence : sentences(a, b, found)) {
+    all += sentence + "\n";
+  }
+  EXPECT_NE(all.find(one.sentence), std::string::npos) << all;
+  EXPECT_EQ(compare(b, a).difference.has_value(), found.difference.has_value());
+}
 
 TEST(KrylovLogComparison, ChangedLogs_AreToldApart) {
   const ComparisonCase cases[] = {
@@ -191,12 +265,12 @@ TEST(KrylovLogComparison, ChangedLogs_AreToldApart) {
       {.name = "request",
        .change =
            [](Log& log) {
-             log.request.is_automatic = false;
+             log.request.is_automatic = true;
              log.request.preconditioner.blocks[1] = 50;
              log.result.status = Status::converged_rtol;
            },
        .same_verdict = false,
-       .sentence = "method: auto and bicgstab"},
+       .sentence = "method: bicgstab and auto"},
       {.name = "blocks of another cut",
        .change = [](Log& log) { log.request.preconditioner.blocks[1] = 50; },
        .same_bits = true,
@@ -204,21 +278,59 @@ TEST(KrylovLogComparison, ChangedLogs_AreToldApart) {
   };
   for (const ComparisonCase& one : cases) {
     SCOPED_TRACE(one.name);
-    const Log a{"a", "1", request_for_tests(), result_for_tests()};
-    Log b{"b", "1", request_for_tests(), result_for_tests()};
-    one.change(b);
-    const LogComparison found = compare(a, b);
-    EXPECT_EQ(found.difference ? found.difference->iteration : -1, one.difference);
-    EXPECT_EQ(found.difference ? found.difference->scalar : "", one.scalar);
-    EXPECT_EQ(found.divergence ? found.divergence->iteration : -1, one.divergence);
-    EXPECT_EQ(found.same_bits, one.same_bits);
-    EXPECT_EQ(found.same_verdict, one.same_verdict);
-    std::string all;
-    for (const std::string& sentence : sentences(a, b, found)) {
-      all += sentence + "\n";
-    }
-    EXPECT_NE(all.find(one.sentence), std::string::npos) << all;
-    EXPECT_EQ(compare(b, a).difference.has_value(), found.difference.has_value());
+    expect_comparison(Log{"a", "1", request_for_tests(), result_for_tests()}, one);
+  }
+}
+
+TEST(KrylovLogComparison, Attempts_AreMatchedOneByOne) {
+  const auto last = [](Log& log) -> LogRecord& { return log.result.log.back(); };
+  const ComparisonCase cases[] = {
+      {.name = "nothing",
+       .change = [](Log&) {},
+       .same_bits = true,
+       .sentence = "All bits of 2 attempts (cg, bicgstab) are the same, in 5 records."},
+      {.name = "first attempt",
+       .change = [](Log& log) { log.result.log[0].residual = 0.4; },
+       .difference = 2,
+       .scalar = "residual",
+       .divergence = 2,
+       .sentence = "part, by more than 10 %, at iteration 2 of attempt 1 (cg)"},
+      {.name = "second attempt",
+       .change = [&](Log& log) { last(log).omega = 1.0; },
+       .difference = 3,
+       .scalar = "omega",
+       .sentence = "omega at iteration 3 of attempt 2 (bicgstab)"},
+      {.name = "another method",
+       .change = [](Log& log) { log.result.attempts[1].method = Method::minres; },
+       .difference = 0,
+       .scalar = "method",
+       .sentence = "method at iteration 0 of attempt 2 (bicgstab), bicgstab and minres."},
+      {.name = "another end of the first one",
+       .change = [](Log& log) { log.result.attempts[0].matvecs = 4; },
+       .sentence = "All bits of 2 attempts"},
+      {.name = "one attempt less",
+       .change =
+           [](Log& log) {
+             log.result.attempts.pop_back();
+             log.result.log.resize(1);
+           },
+       .difference = 0,
+       .scalar = "method",
+       .sentence = "bicgstab and none"},
+      {.name = "the first method alone",
+       .change =
+           [](Log& log) {
+             log.request.is_automatic = false;
+             log.result.attempts.clear();
+             log.result.log.resize(1);
+             log.result.log[0].attempt = 0;
+           },
+       .sentence = "All bits of 1 attempt (cg) are the same, in 1 records."},
+  };
+  for (const ComparisonCase& one : cases) {
+    SCOPED_TRACE(one.name);
+    const Log a{"a", "1", automatic_request(), automatic_result()};
+    expect_comparison(a, one);
   }
 }
 
