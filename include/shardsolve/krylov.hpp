@@ -93,8 +93,10 @@ class SHARDSOLVE_EXPORT Operator {
   /// that M is the same on any number of them; one that a slab boundary cuts is solved by each rank
   /// that has rows of it. Factored as bands, by Cholesky if Hermitian and positive definite, else
   /// by LU with partial pivoting; with bandwidths l and u that is n (2 l + u) numbers, and 2 n (2 l
-  /// + u) flops a product. On meshes of CPU ranks only. Throws Error(invalid_argument) if `blocks`
-  /// are not like that. A singular block is found by the solve: nonfinite_preconditioner.
+  /// + u) flops a product. On GPU ranks as well, to the same bits: factored on the host when a solve
+  /// begins; a multiprocessor has a block, so give as many as a GPU has (an H100: 132) or more.
+  /// Throws Error: invalid_argument if `blocks` are not like that, unsupported if one has 2^31 rows.
+  /// A singular block is found by the solve: nonfinite_preconditioner.
   static Operator block_jacobi(std::vector<std::int64_t> blocks, FillBlock<T> fill);
   /// Likewise of a square matrix on the host, columns of each row ascending, of which the blocks
   /// are copied. No block is ever there as a dense one. row_slabs(n, k).boundaries() are k blocks
@@ -105,8 +107,9 @@ class SHARDSOLVE_EXPORT Operator {
   /// M = (L U)^-1 of each block, with L and U where the block has entries: ILU(0). Blocks as for
   /// block_jacobi; one of all rows is the whole matrix. A square matrix on the host, columns of
   /// each row ascending. 2 flops an entry and product, as many numbers as the blocks have entries.
-  /// On meshes of CPU ranks only. Throws Error(invalid_argument) if blocks or matrix are not like
-  /// that, or an entry of the diagonal is missing. A pivot that is 0 is found by the solve:
+  /// On GPU ranks rows that need nothing of each other are solved for at the same time. Throws
+  /// Error: invalid_argument if blocks or matrix are not like that, or an entry of the diagonal is
+  /// missing; unsupported if a block has 2^31 entries. A pivot that is 0 is found by the solve:
   /// nonfinite_preconditioner.
   static Operator incomplete_lu(std::vector<std::int64_t> blocks, const CsrMatrix<T>& a);
   /// M = (L D L^H)^-1 of each block, from its lower triangle: IC(0), Hermitian and positive

@@ -180,31 +180,34 @@ void BandFactor<T>::factor_lu() {
 }
 
 template <Scalar T>
-void BandFactor<T>::solve(T* x) const {
-  for (std::int64_t k = 0; k < n_; ++k) {  // L
-    if (!is_cholesky_) {
-      std::swap(x[k], x[pivots_[static_cast<std::size_t>(k)]]);
-    } else {
-      x[k] /= std::real(at(k, k));
-    }
-    const std::int64_t end = std::min(k + lower_ + 1, n_);
-    for (std::int64_t i = k + 1; i < end; ++i) {
-      x[i] -= band::product(at(i, k), x[k]);
-    }
+void BandFactor<T>::add_to(BlockTables<T>& tables) const {
+  tables.begin_block(n_);
+  std::vector<T> diagonal;
+  for (std::int64_t k = 0; k < n_; ++k) {
+    diagonal.push_back(is_cholesky_ ? T{std::real(at(k, k))} : at(k, k));
   }
-  for (std::int64_t k = n_ - 1; k >= 0; --k) {  // L^H, or U
-    if (is_cholesky_) {
-      const std::int64_t end = std::min(k + lower_ + 1, n_);
-      for (std::int64_t i = k + 1; i < end; ++i) {
-        x[k] -= band::product(band::conjugate(at(i, k)), x[i]);
-      }
-      x[k] /= std::real(at(k, k));
-    } else {
-      x[k] /= at(k, k);
-      for (std::int64_t i = std::max<std::int64_t>(k - upper_, 0); i < k; ++i) {
-        x[i] -= band::product(at(i, k), x[k]);
+  // Entry (i, j) of the factor as it is to be subtracted from row i, or 0 outside of the block.
+  const auto entries_of = [&](std::int64_t width, bool is_backward, auto entry) {
+    std::vector<T> entries;
+    entries.reserve(static_cast<std::size_t>(n_ * width));
+    for (std::int64_t j = 0; j < n_; ++j) {
+      const std::int64_t first = is_backward ? j - width : j + 1;
+      for (std::int64_t i = first; i < first + width; ++i) {
+        entries.push_back(i >= 0 && i < n_ ? entry(i, j) : T{0});
       }
     }
+    return entries;
+  };
+  const auto lower = [&](std::int64_t i, std::int64_t j) { return at(i, j); };
+  const auto conjugate_lower = [&](std::int64_t i, std::int64_t j) {
+    return band::conjugate(at(j, i));
+  };
+  tables.add_band_sweep(false, lower_, entries_of(lower_, false, lower),
+                        is_cholesky_ ? diagonal : std::vector<T>(), pivots_);
+  if (is_cholesky_) {
+    tables.add_band_sweep(true, lower_, entries_of(lower_, true, conjugate_lower), diagonal, {});
+  } else {
+    tables.add_band_sweep(true, upper_, entries_of(upper_, true, lower), diagonal, {});
   }
 }
 

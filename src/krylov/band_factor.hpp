@@ -3,6 +3,8 @@
 /// order that depends on the block alone.
 #pragma once
 
+#include "krylov/block_tables.hpp"
+
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/index.hpp>
 #include <shardsolve/matrix_view.hpp>
@@ -14,8 +16,8 @@
 namespace shardsolve::krylov {
 
 /// G. H. Golub and C. F. Van Loan, Matrix Computations (2013), sections 4.3 and 4.3.5. About
-/// n l (l + u) multiplications for bandwidths l and u, and n (2 l + u) numbers. A singular block
-/// has infinities or NaN in its solutions.
+/// n l (l + u) multiplications for bandwidths l and u. A singular block has infinities or NaN in
+/// its solutions.
 template <Scalar T>
 class BandFactor {
  public:
@@ -27,8 +29,8 @@ class BandFactor {
 
   std::int64_t size() const { return n_; }
   bool is_cholesky() const { return is_cholesky_; }
-  /// x = block^-1 x, of size() numbers. 2 n (2 l + u) flops.
-  void solve(T* x) const;
+  /// Adds the block, n (2 l + u) numbers: 2 n (2 l + u) flops a solve.
+  void add_to(BlockTables<T>& tables) const;
 
  private:
   T& at(std::int64_t i, std::int64_t j) {

@@ -72,19 +72,27 @@ IncompleteLu<T>::IncompleteLu(const CsrMatrix<T>& a, GlobalRange rows) {
 }
 
 template <Scalar T>
-void IncompleteLu<T>::solve(T* x) const {
+void IncompleteLu<T>::add_to(BlockTables<T>& tables) const {
   const auto n = static_cast<std::int64_t>(diagonal_.size());
+  tables.begin_block(n);
+  SweepRows<T> lower;
+  SweepRows<T> upper;
+  std::vector<T> diagonal;
   for (std::int64_t i = 0; i < n; ++i) {
-    for (std::int64_t k = row_pointers_[at(i)]; k < diagonal_[at(i)]; ++k) {
-      x[i] -= band::product(values_[at(k)], x[columns_[at(k)]]);
+    for (std::int64_t k = row_pointers_[at(i)]; k < row_pointers_[at(i + 1)]; ++k) {
+      if (k == diagonal_[at(i)]) {
+        diagonal.push_back(values_[at(k)]);
+      } else {
+        SweepRows<T>& rows = k < diagonal_[at(i)] ? lower : upper;
+        rows.columns.push_back(columns_[at(k)]);
+        rows.values.push_back(values_[at(k)]);
+      }
     }
+    lower.end_row();
+    upper.end_row();
   }
-  for (std::int64_t i = n - 1; i >= 0; --i) {
-    for (std::int64_t k = diagonal_[at(i)] + 1; k < row_pointers_[at(i + 1)]; ++k) {
-      x[i] -= band::product(values_[at(k)], x[columns_[at(k)]]);
-    }
-    x[i] /= values_[at(diagonal_[at(i)])];
-  }
+  tables.add_sparse_sweep(false, lower, {}, false);
+  tables.add_sparse_sweep(true, upper, diagonal, false);
 }
 
 template <Scalar T>
@@ -151,21 +159,31 @@ bool IncompleteCholesky<T>::factor(const std::vector<T>& given) {
 }
 
 template <Scalar T>
-void IncompleteCholesky<T>::solve(T* x) const {
+void IncompleteCholesky<T>::add_to(BlockTables<T>& tables) const {
   const auto n = static_cast<std::int64_t>(diagonal_.size());
-  for (std::int64_t i = 0; i < n; ++i) {  // L
+  tables.begin_block(n);
+  tables.add_sparse_sweep(false, {row_pointers_, columns_, values_}, {}, false);
+  // Rows of L^H, their columns in the order in which the sweep has solved for them.
+  SweepRows<T> upper;
+  upper.pointers.assign(at(n + 1), 0);
+  for (const std::int64_t column : columns_) {
+    ++upper.pointers[at(column + 1)];
+  }
+  for (std::int64_t i = 0; i < n; ++i) {
+    upper.pointers[at(i + 1)] += upper.pointers[at(i)];
+  }
+  upper.columns.resize(columns_.size());
+  upper.values.resize(columns_.size());
+  std::vector<std::int64_t> next(upper.pointers.begin(), upper.pointers.end() - 1);
+  for (std::int64_t i = n - 1; i >= 0; --i) {
     for (std::int64_t k = row_pointers_[at(i)]; k < row_pointers_[at(i + 1)]; ++k) {
-      x[i] -= band::product(values_[at(k)], x[columns_[at(k)]]);
+      const std::int64_t to = next[at(columns_[at(k)])]++;
+      upper.columns[at(to)] = i;
+      upper.values[at(to)] = band::conjugate(values_[at(k)]);
     }
   }
-  for (std::int64_t i = 0; i < n; ++i) {  // D
-    x[i] /= diagonal_[at(i)];
-  }
-  for (std::int64_t i = n - 1; i >= 0; --i) {  // L^H
-    for (std::int64_t k = row_pointers_[at(i)]; k < row_pointers_[at(i + 1)]; ++k) {
-      x[columns_[at(k)]] -= band::product(band::conjugate(values_[at(k)]), x[i]);
-    }
-  }
+  // D^-1 before L^-H.
+  tables.add_sparse_sweep(true, upper, std::vector<T>(diagonal_.begin(), diagonal_.end()), true);
 }
 
 #define SHARDSOLVE_INSTANTIATE(T) \

@@ -3,6 +3,8 @@
 /// Rounded one by one, in an order that depends on the block alone.
 #pragma once
 
+#include "krylov/block_tables.hpp"
+
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/index.hpp>
 #include <shardsolve/sparse.hpp>
@@ -21,8 +23,8 @@ class IncompleteLu {
   /// pattern.
   IncompleteLu(const CsrMatrix<T>& a, GlobalRange rows);
 
-  /// x = (L U)^-1 x, as many numbers as rows. 2 flops an entry.
-  void solve(T* x) const;
+  /// Adds the block: 2 flops an entry and solve.
+  void add_to(BlockTables<T>& tables) const;
 
  private:
   std::vector<std::int64_t> row_pointers_;
@@ -41,7 +43,7 @@ class IncompleteCholesky {
   IncompleteCholesky(const CsrMatrix<T>& a, GlobalRange rows);
 
   double shift() const { return shift_; }
-  void solve(T* x) const;
+  void add_to(BlockTables<T>& tables) const;
 
  private:
   bool factor(const std::vector<T>& given);

@@ -8,6 +8,7 @@
 #include "krylov/lanczos.hpp"
 #include "krylov/linear_operator.hpp"
 #include "krylov/operators.hpp"
+#include "runtime/host/block_sweeps.hpp"
 #include "runtime/krylov_kernels.hpp"
 #include "sparse/csr_checks.hpp"
 #include "sparse/operator.hpp"
@@ -120,10 +121,13 @@ CsrMatrix<T> inverse(const CsrMatrix<T>& a) {
   const std::int64_t n = a.rows;
   const auto size = static_cast<std::size_t>(n);
   const BandFactor<T> factor(a, {GlobalIndex(0), GlobalIndex(n)});
+  BlockTables<T> tables(true);
+  factor.add_to(tables);
+  const BlockFactors<T> factors = tables.factors();
   std::vector<T> columns(size * size, T{0});
   for (std::size_t j = 0; j < size; ++j) {
     columns[j * size + j] = T{1};
-    factor.solve(columns.data() + j * size);
+    runtime::host::solve_block(factors, *factors.blocks, columns.data() + j * size);
   }
   CsrMatrix<T> result{n, n, {0}, {}, {}};
   for (std::size_t i = 0; i < size; ++i) {

@@ -2,12 +2,13 @@
 
 #include "core/each_dtype.hpp"
 #include "krylov/band_factor.hpp"
+#include "krylov/block_tables.hpp"
 #include "krylov/chebyshev.hpp"
 #include "krylov/incomplete_factor.hpp"
 #include "krylov/linear_operator.hpp"
 #include "krylov/operators.hpp"
 #include "krylov/whole_vector.hpp"
-#include "runtime/host/host_queue.hpp"
+#include "runtime/krylov_kernels.hpp"
 #include "sparse/csr_checks.hpp"
 
 #include <shardsolve/error.hpp>
@@ -22,31 +23,23 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace shardsolve::krylov {
 namespace {
 
-/// x = block^-1 x, exact or nearly.
+/// Adds the factored block with these rows.
 template <Scalar T>
-using SolveBlock = std::function<void(T* x)>;
-/// Factors the block with these rows.
-template <Scalar T>
-using FactorBlock = std::function<SolveBlock<T>(GlobalRange)>;
-
-/// What solves with a factor.
-template <Scalar T, class Factor>
-SolveBlock<T> solve_with(Factor factor) {
-  return [shared = std::make_shared<const Factor>(std::move(factor))](T* x) { shared->solve(x); };
-}
+using FactorBlock = std::function<void(GlobalRange, BlockTables<T>&)>;
 
 /// The blocks that have rows on this rank. One that is cut by a slab boundary is factored and
-/// solved by each rank that has rows of it, to the same bits.
+/// solved by each rank that has rows of it, to the same bits. Factored on the host, once a solve.
 template <Scalar T>
 class BlockSolves final : public LinearOperator<T> {
  public:
-  BlockSolves(mesh::Rank& rank, const SlabLayout& layout, const char* name,
+  BlockSolves(mesh::Rank& rank, const SlabLayout& layout, const char* name, bool is_band,
               const std::vector<std::int64_t>& blocks, const FactorBlock<T>& factor)
       : name_(name), segment_(layout.segment(rank.index())) {
     const auto ends_a_block = [&](std::int64_t row) {
@@ -56,7 +49,7 @@ class BlockSolves final : public LinearOperator<T> {
     if (!std::all_of(cut.begin(), cut.end(), ends_a_block)) {
       whole_.emplace(rank, layout);
     }
-    const auto factors = std::make_shared<std::vector<Block>>();
+    BlockTables<T> tables(is_band);
     for (std::size_t b = 0; b + 1 < blocks.size(); ++b) {
       const GlobalRange rows{GlobalIndex(blocks[b]), GlobalIndex(blocks[b + 1])};
       if (rows.begin.value() >= segment_.end.value() ||
@@ -64,46 +57,35 @@ class BlockSolves final : public LinearOperator<T> {
         continue;
       }
       rank.beat("factoring a block");
-      factors->push_back({rows, factor(rows)});
+      first_row_ = tables.rows() == 0 ? rows.begin.value() : first_row_;
+      factor(rows, tables);
     }
-    factors_ = factors;
+    const auto copied = [&](const auto& values) {
+      return rank.upload(rank.update(), values.data(), static_cast<std::int64_t>(values.size()));
+    };
+    factors_ =
+        tables.factors(copied(tables.blocks()), copied(tables.numbers()), copied(tables.lists()));
+    work_ = rank.workspace<T>(tables.rows(), 1);
   }
 
   void apply(mesh::Rank& rank, runtime::Queue& queue, const T* x, T* y,
              const std::int32_t* skip) override {
-    // From the whole vector, or from this rank's rows.
+    // From the whole vector, or from this rank's rows, which are then those of its blocks.
     const T* const from = whole_ ? whole_->gather(rank, queue, x) : x;
-    const std::int64_t first = whole_ ? 0 : segment_.begin.value();
-    static_cast<runtime::host::HostQueue&>(queue).launch(
-        {.name = name_}, [factors = factors_, segment = segment_, from, first, y, skip] {
-          if (*skip != 0) {
-            return;
-          }
-          std::vector<T> rows;
-          for (const Block& block : *factors) {
-            const T* const begin = from + block.rows.begin.value() - first;
-            rows.assign(begin, begin + block.rows.size());
-            block.solve(rows.data());
-            const std::int64_t own_begin =
-                std::max(block.rows.begin.value(), segment.begin.value());
-            const std::int64_t own_end = std::min(block.rows.end.value(), segment.end.value());
-            std::copy(rows.begin() + (own_begin - block.rows.begin.value()),
-                      rows.begin() + (own_end - block.rows.begin.value()),
-                      y + own_begin - segment.begin.value());
-          }
-        });
+    const std::int64_t before = whole_ ? first_row_ : 0;
+    rank.kernels<runtime::KrylovKernels<T>>().solve_blocks(
+        queue, name_, factors_, MatrixView<const T>(from + before, work_.rows(), 1), work_,
+        work_.empty() ? 0 : segment_.begin.value() - first_row_,
+        MatrixView<T>(y, segment_.size(), 1), skip);
   }
 
  private:
-  struct Block {
-    GlobalRange rows;
-    SolveBlock<T> solve;
-  };
-
   const char* name_;
   GlobalRange segment_;
+  std::int64_t first_row_ = 0;  // of the first block
   std::optional<WholeVector<T>> whole_;
-  std::shared_ptr<const std::vector<Block>> factors_;
+  BlockFactors<T> factors_;
+  MatrixView<T> work_;
 };
 
 /// `rows` that the last block ends with, if they are known.
@@ -149,17 +131,16 @@ CsrMatrix<T> in_blocks(const CsrMatrix<T>& a, const std::vector<std::int64_t>& b
 namespace {
 
 template <Scalar T>
-typename Operator<T>::Make make_blocks(const char* name, std::vector<std::int64_t> blocks,
-                                       FactorBlock<T> factor) {
-  return [name, blocks = std::move(blocks), factor = std::move(factor)](
+typename Operator<T>::Make make_blocks(const char* name, bool is_band,
+                                       std::vector<std::int64_t> blocks, FactorBlock<T> factor) {
+  return [name, is_band, blocks = std::move(blocks), factor = std::move(factor)](
              mesh::Rank& rank, const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {
-    require_host(rank, name);
     if (blocks.back() != layout.size()) {
       throw Error(ErrorKind::invalid_argument,
                   fmt::format("the blocks of {} end at row {} and b has {} rows", name,
                               blocks.back(), layout.size()));
     }
-    return std::make_unique<BlockSolves<T>>(rank, layout, name, blocks, factor);
+    return std::make_unique<BlockSolves<T>>(rank, layout, name, is_band, blocks, factor);
   };
 }
 
@@ -170,9 +151,10 @@ typename Operator<T>::Make make_sparse_blocks(const char* name, std::vector<std:
   require_blocks(blocks, a.rows);
   // Only what lies in the blocks is kept.
   const auto inside = std::make_shared<const CsrMatrix<T>>(in_blocks(a, blocks));
-  return make_blocks<T>(name, std::move(blocks), [inside](GlobalRange rows) {
-    return solve_with<T>(Factor(*inside, rows));
-  });
+  constexpr bool is_band = std::is_same_v<Factor, BandFactor<T>>;
+  return make_blocks<T>(
+      name, is_band, std::move(blocks),
+      [inside](GlobalRange rows, BlockTables<T>& tables) { Factor(*inside, rows).add_to(tables); });
 }
 
 /// Throws Error(invalid_argument) unless all of the diagonal is in the pattern, and positive if it
@@ -206,12 +188,13 @@ template <Scalar T>
 Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t> blocks, FillBlock<T> fill) {
   require_blocks(blocks);
   return Operator(
-      make_blocks<T>("block_jacobi", std::move(blocks), [fill = std::move(fill)](GlobalRange rows) {
-        std::vector<T> memory(static_cast<std::size_t>(rows.size() * rows.size()));
-        const MatrixView<T> block(memory.data(), rows.size(), rows.size());
-        fill(rows, block);
-        return solve_with<T>(BandFactor<T>(block));
-      }));
+      make_blocks<T>("block_jacobi", true, std::move(blocks),
+                     [fill = std::move(fill)](GlobalRange rows, BlockTables<T>& tables) {
+                       std::vector<T> memory(static_cast<std::size_t>(rows.size() * rows.size()));
+                       const MatrixView<T> block(memory.data(), rows.size(), rows.size());
+                       fill(rows, block);
+                       BandFactor<T>(block).add_to(tables);
+                     }));
 }
 
 template <Scalar T>

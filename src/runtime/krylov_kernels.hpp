@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/kernel_set.hpp"
+#include "runtime/krylov/block_factors.hpp"
 #include "runtime/krylov/program.hpp"
 #include "runtime/krylov_scan.hpp"
 #include "runtime/operand_shapes.hpp"
@@ -66,6 +67,19 @@ class KrylovKernels {
     do_combine(queue, {.name = "combine", .flops = multiply_add<T> * static_cast<double>(x.rows())},
                a, x, b, y, skip);
   }
+  /// target = block^-1 source in the rows of `target`, which are those from `first` on of all that
+  /// the blocks have; source and work: all of them. Unless *skip is not 0.
+  void solve_blocks(Queue& queue, const char* name, const krylov::BlockFactors<T>& factors,
+                    MatrixView<const T> source, MatrixView<T> work, std::int64_t first,
+                    MatrixView<T> target, const std::int32_t* skip) const {
+    require(same_shape(source, work) && first >= 0 && first + target.rows() <= work.rows(),
+            "solve_blocks");
+    if (!target.empty()) {
+      do_solve_blocks(
+          queue, {.name = name, .flops = multiply_add<T> * static_cast<double>(factors.entries)},
+          factors, source, work, first, target, skip);
+    }
+  }
 
  protected:
   virtual void do_scan(Queue& queue, const WorkInfo& info, MatrixView<const T> x,
@@ -83,6 +97,10 @@ class KrylovKernels {
                               const std::int32_t* skip) const = 0;
   virtual void do_combine(Queue& queue, const WorkInfo& info, RealOf<T> a, MatrixView<const T> x,
                           RealOf<T> b, MatrixView<T> y, const std::int32_t* skip) const = 0;
+  virtual void do_solve_blocks(Queue& queue, const WorkInfo& info,
+                               const krylov::BlockFactors<T>& factors, MatrixView<const T> source,
+                               MatrixView<T> work, std::int64_t first, MatrixView<T> target,
+                               const std::int32_t* skip) const = 0;
 };
 
 }  // namespace shardsolve::runtime

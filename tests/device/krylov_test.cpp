@@ -30,7 +30,7 @@ constexpr Method all_methods[] = {Method::cg, Method::minres, Method::bicgstab, 
 
 bool is_for_hermitian(Method method) { return method == Method::cg || method == Method::minres; }
 
-enum class Kind : std::uint8_t { none, jacobi, chebyshev };
+enum class Kind : std::uint8_t { none, jacobi, chebyshev, blocks, incomplete };
 
 /// The diagonal, which may have zeros, where the mesh computes.
 template <Scalar T>
@@ -38,6 +38,15 @@ Operator<T> preconditioner(Kind kind, Mesh& mesh, const SlabLayout& layout, cons
                            const Operator<T>& a) {
   if (kind == Kind::chebyshev) {
     return Operator<T>::chebyshev(a, 0.4, 12.1, 4);
+  }
+  const std::int64_t n = system.n;
+  const std::vector<std::int64_t> blocks{0, n / 4, n / 4 + 1, n / 2 + 3, n};
+  if (kind == Kind::blocks) {
+    return Operator<T>::block_jacobi(blocks, csr_of(system));
+  }
+  if (kind == Kind::incomplete) {
+    return system.name == "poisson" ? Operator<T>::incomplete_cholesky(blocks, csr_of(system))
+                                    : Operator<T>::incomplete_lu(blocks, csr_of(system));
   }
   const RightHandSides<T> diagonal(layout, 1);
   for (std::int64_t r = 0; r < layout.ranks(); ++r) {
@@ -94,7 +103,8 @@ TYPED_TEST(DeviceKrylov, EveryMethodAndPreconditioner_HasTheBitsOfTheCpu) {
   const System<T> convective =
       system_of("convection", matgen::convection_diffusion_2d<T>(17, 0.4, -0.3));
   for (const Method method : all_methods) {
-    for (const Kind kind : {Kind::none, Kind::jacobi, Kind::chebyshev}) {
+    for (const Kind kind :
+         {Kind::none, Kind::jacobi, Kind::chebyshev, Kind::blocks, Kind::incomplete}) {
       const Answer<T> answer =
           expect_same_everywhere(is_for_hermitian(method) ? symmetric : convective, kind,
                                  {.method = method, .rtol = 1e5 * unit_roundoff<T>, .restart = 20});
@@ -107,9 +117,11 @@ TYPED_TEST(DeviceKrylov, LongRows_HaveTheBitsOfTheCpu) {
   using T = TypeParam;
   const System<T> system = random_system<T>(300, 4);
   for (const Method method : {Method::bicgstab, Method::fgmres}) {
-    const Answer<T> answer = expect_same_everywhere(
-        system, Kind::jacobi, {.method = method, .rtol = 1e5 * unit_roundoff<T>});
-    EXPECT_TRUE(krylov::is_converged(answer.result.status)) << answer.result.message;
+    for (const Kind kind : {Kind::jacobi, Kind::blocks}) {
+      const Answer<T> answer = expect_same_everywhere(
+          system, kind, {.method = method, .rtol = 1e5 * unit_roundoff<T>});
+      EXPECT_TRUE(krylov::is_converged(answer.result.status)) << answer.result.message;
+    }
   }
 }
 

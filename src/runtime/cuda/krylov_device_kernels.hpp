@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/cuda/element.hpp"
+#include "runtime/krylov/block_factors.hpp"
 #include "runtime/krylov/ends.hpp"
 #include "runtime/krylov/program.hpp"
 #include "runtime/krylov/state.hpp"
@@ -41,6 +42,9 @@ struct KrylovDeviceKernels {
                           const std::int32_t* skip);
   static void combine(cudaStream_t stream, RealPart<E> a, In x, RealPart<E> b, Out y,
                       const std::int32_t* skip);
+  /// A block of threads for each block, so that few blocks leave multiprocessors idle.
+  static void solve_blocks(cudaStream_t stream, const krylov::BlockFactors<E>& factors, In source,
+                           Out work, std::int64_t first, Out target, const std::int32_t* skip);
 
   // As runtime/krylov/ends.hpp has them; pointers are to the GPU's memory.
   static void begin_solve(cudaStream_t stream, const krylov::Problem& problem, const Scan* of_b,
@@ -66,6 +70,17 @@ krylov::Vectors<Element<T>> elements(const krylov::Vectors<T>& vectors) {
     result.column[v] = vectors.column[v];
   }
   return result;
+}
+template <Scalar T>
+krylov::BlockFactors<Element<T>> elements(const krylov::BlockFactors<T>& factors) {
+  return {.is_band = factors.is_band,
+          .count = factors.count,
+          .largest = factors.largest,
+          .widest = factors.widest,
+          .entries = factors.entries,
+          .blocks = factors.blocks,
+          .numbers = reinterpret_cast<const Element<T>*>(factors.numbers),
+          .lists = factors.lists};
 }
 template <Scalar T>
 krylov::SumTable<Element<T>> elements(const krylov::SumTable<T>& sums) {

@@ -74,6 +74,19 @@ void CudaKrylovKernels<T>::do_combine(Queue& queue, const WorkInfo& info, RealOf
               [&] { OwnKrylov<T>::combine(cuda.stream(), a, elements(x), b, elements(y), skip); });
 }
 
+template <Scalar T>
+void CudaKrylovKernels<T>::do_solve_blocks(Queue& queue, const WorkInfo& info,
+                                           const krylov::BlockFactors<T>& factors,
+                                           MatrixView<const T> source, MatrixView<T> work,
+                                           std::int64_t first, MatrixView<T> target,
+                                           const std::int32_t* skip) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnKrylov<T>::solve_blocks(cuda.stream(), elements(factors), elements(source), elements(work),
+                               first, elements(target), skip);
+  });
+}
+
 template class CudaKrylovKernels<float>;
 template class CudaKrylovKernels<double>;
 template class CudaKrylovKernels<std::complex<float>>;

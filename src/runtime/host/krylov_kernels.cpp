@@ -1,5 +1,6 @@
 #include "runtime/host/krylov_kernels.hpp"
 
+#include "runtime/host/block_sweeps.hpp"
 #include "runtime/host/dot_tree.hpp"
 #include "runtime/host/operands.hpp"
 #include "runtime/krylov/step.hpp"
@@ -529,6 +530,26 @@ void HostKrylovKernels<T>::do_combine(Queue& queue, const WorkInfo& info, RealOf
       krylov_host::combine_best(a, reinterpret_cast<const RealOf<T>*>(x.data()), b,
                                 reinterpret_cast<RealOf<T>*>(y.data()), width * x.rows());
     }
+  });
+}
+
+template <Scalar T>
+void HostKrylovKernels<T>::do_solve_blocks(Queue& queue, const WorkInfo& info,
+                                           const krylov::BlockFactors<T>& factors,
+                                           MatrixView<const T> source, MatrixView<T> work,
+                                           std::int64_t first, MatrixView<T> target,
+                                           const std::int32_t* skip) const {
+  launch(queue, info, {source, Operand(skip, 1)}, {work, target}, [=] {
+    if (*skip != 0) {
+      return;
+    }
+    for (std::int64_t b = 0; b < factors.count; ++b) {
+      const krylov::FactoredBlock& block = factors.blocks[b];
+      T* const rows = work.data() + block.begin;
+      std::copy_n(source.data() + block.begin, block.size, rows);
+      solve_block(factors, block, rows);
+    }
+    std::copy_n(work.data() + first, target.rows(), target.data());
   });
 }
 

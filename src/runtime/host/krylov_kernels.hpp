@@ -23,6 +23,9 @@ class HostKrylovKernels : public KrylovKernels<T> {
                       const std::int32_t* skip) const override;
   void do_combine(Queue& queue, const WorkInfo& info, RealOf<T> a, MatrixView<const T> x,
                   RealOf<T> b, MatrixView<T> y, const std::int32_t* skip) const override;
+  void do_solve_blocks(Queue& queue, const WorkInfo& info, const krylov::BlockFactors<T>& factors,
+                       MatrixView<const T> source, MatrixView<T> work, std::int64_t first,
+                       MatrixView<T> target, const std::int32_t* skip) const override;
 };
 
 }  // namespace shardsolve::runtime::host
