@@ -55,13 +55,15 @@ test-faults-long: ## each call, message and allocation of each rank fails in tur
 	@scripts/test.sh faults-long
 
 .PHONY: bench
-bench: ## speed and memory against LAPACK, SciPy and JAX
+bench: ## speed and memory against LAPACK, SciPy and JAX; the whole beam in JAX
 	@scripts/setup.sh bench
-	@$(CONFIGURE) -DSHARDSOLVE_BUILD_BENCH=ON
+	@$(CONFIGURE) -DSHARDSOLVE_BUILD_BENCH=ON $(WITH_PYTHON)
 	@$(BUILD) bench/all
-	@$(BUILD) shardsolve_cli
+	@$(BUILD) shardsolve_cli shardsolve_jax shardsolve_backends
+	@cmake --install build/release --component python --prefix python > build/python-install.log
 	@SHARDSOLVE_BUILD=build/release $(PYTHON) bench/run.py
 	@$(PYTHON) bench/krylov.py
+	@PYTHONPATH=python $(PYTHON) examples/beam_jax.py
 
 .PHONY: bench-engines
 bench-engines: ## the factorisation in one process, over MPI, by ScaLAPACK and by LAPACK

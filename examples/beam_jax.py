@@ -3,19 +3,23 @@
 The internal force is a function of the displacements; its tangent is `jax.jvp` of that, applied
 inside of `shardsolve.krylov.solve`. The same program runs on the CPU and on GPUs.
 
-    python examples/beam_jax.py stvk-alpha --until 0.2
-    python examples/beam_jax.py                # all cases, 400 steps each, against the reference
-    python examples/beam_jax.py stvk-newmark --lineax
-                                               # linear solves through lineax.linear_solve
+    python examples/beam_jax.py stvk-alpha --steps 40
+    python examples/beam_jax.py          # all cases, 400 steps each; fails if a tip is off by 1e-5
+    python examples/beam_jax.py --platforms cpu gpu            # and if a verdict is another one
+    python examples/beam_jax.py stvk-newmark --lineax          # through lineax.linear_solve
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import functools
 import itertools
+import json
+import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -31,6 +35,8 @@ DIVISIONS = (8, 2, 2)
 YOUNG, POISSON, DENSITY = 210e3, 0.3, 7.8e-3
 LOAD_END, WHOLE_TIME, STEPS = 0.2, 2.0, 400
 DT = WHOLE_TIME / STEPS
+TOLERANCE = 1e-5  # of a tip
+MANY_ITERATIONS = 150  # of a solve, after which the preconditioner is made anew
 LAMBDA = YOUNG * POISSON / ((1 + POISSON) * (1 - 2 * POISSON))
 MU = YOUNG / (2 * (1 + POISSON))
 
@@ -206,46 +212,73 @@ def tangent(case: Case, u: jax.Array, before: Motion, loads: jax.Array):
     return product
 
 
-def matrix_at_rest(case: Case) -> CSR:
-    """That tangent, assembled, for u = 0: what the preconditioner is made of."""
+@functools.cache
+def places() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Where entries of the elements' matrices go: an order by rows, rows, columns, row pointers."""
+    unknowns = (3 * MESH.elements[:, :, None] + np.arange(3)).reshape(len(MESH.elements), 81)
+    ends = np.flatnonzero(CLAMPED)
+    rows = np.concatenate([np.repeat(unknowns, 81, axis=1).ravel(), ends])
+    columns = np.concatenate([np.tile(unknowns, (1, 81)).ravel(), ends])
+    order = np.argsort(rows, kind="stable")
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=N))])
+    return order, rows[order], columns[order], pointers
+
+
+def matrix_at(case: Case, u: jax.Array) -> CSR:
+    """That tangent, assembled, for displacements u in between: what the preconditioner is of."""
     beta = case.beta
-    stiffness = jax.jit(jax.jacfwd(functools.partial(force_of_element, case.law)))(
-        jnp.zeros((27, 3))
-    )
+    of_element = jax.vmap(jax.jacfwd(functools.partial(force_of_element, case.law)))
+    stiffness = of_element(u.reshape(-1, 3)[MESH.elements])
     of_mass = DENSITY * np.einsum("p,pa,pb->ab", MESH.volumes, MESH.values, MESH.values)
     mass = np.einsum("ab,ij->aibj", of_mass, np.eye(3))
     damping = (1 - case.alpha_f) * case.gamma / (beta * DT) * case.damping
     element = ((1 - case.alpha_m) / (beta * DT**2) + damping) * mass
-    element = element + (1 - case.alpha_f + damping) * np.asarray(stiffness)
-    unknowns = (3 * MESH.elements[:, :, None] + np.arange(3)).reshape(len(MESH.elements), 81)
-    rows, columns = np.repeat(unknowns, 81, axis=1).ravel(), np.tile(unknowns, (1, 81)).ravel()
-    values = np.tile(element.reshape(81 * 81), len(MESH.elements))
-    values = np.where(CLAMPED[rows] | CLAMPED[columns], 0.0, values)
-    ends = np.flatnonzero(CLAMPED)
-    import scipy.sparse as sp
-
-    return CSR.of(
-        sp.coo_matrix(
-            (
-                np.concatenate([values, np.ones(len(ends))]),
-                (np.concatenate([rows, ends]), np.concatenate([columns, ends])),
-            ),
-            (N, N),
-        )
-    )
+    element = element + (1 - case.alpha_f + damping) * stiffness
+    order, rows, columns, pointers = places()
+    values = jnp.concatenate([element.ravel(), jnp.zeros(CLAMPED.sum())])[order]
+    clamped = CLAMPED[rows] | CLAMPED[columns]
+    # The ends of the list are 1 on the diagonal, all else of a clamped unknown is 0.
+    values = jnp.where(order >= element.size, 1.0, jnp.where(clamped, 0.0, values))
+    return CSR(values, columns, pointers, (N, N))
 
 
-def solve_with_shardsolve(case: Case, product, b: jax.Array, m) -> tuple[jax.Array, jax.Array]:
-    """The step of Newton's method, and how many iterations it took."""
+def rigid_body_modes() -> np.ndarray:
+    """(n, 6): three translations and three rotations, which cost no energy.
+
+    Multigrid has to know them: krylov.from_pyamg of a hierarchy with B=rigid_body_modes().
+    """
+    x, y, z = MESH.nodes.T
+    zero, one = np.zeros_like(x), np.ones_like(x)
+    along = [[one, zero, zero], [zero, one, zero], [zero, zero, one]]
+    around = [[zero, -z, y], [z, zero, -x], [-y, x, zero]]
+    return np.array([np.stack(mode, axis=-1).ravel() for mode in along + around]).T
+
+
+@functools.partial(jax.jit, static_argnames="case")
+def preconditioner(case: Case, u: jax.Array):
+    """The inverses of four blocks of that matrix, whole cross sections each."""
+    return krylov.block_jacobi(matrix_at(case, u), [0, 300, 600, 900, N])
+
+
+class Solved(NamedTuple):
+    """A step of Newton's method, and of its linear solve how many iterations and which verdict."""
+
+    x: jax.Array
+    iterations: jax.Array
+    status: jax.Array
+
+
+def solve_with_shardsolve(case: Case, product, b: jax.Array, m) -> Solved:
+    """Through shardsolve.krylov."""
     method = "bicgstab" if case.law == "faulty" else "cg"
     x, info = krylov.solve(
         product, b, method=method, preconditioner=m, rtol=1e-8, max_iterations=20000,
         full_output=True,
     )  # fmt: skip
-    return x, info.iterations
+    return Solved(x, info.iterations, info.report[0])
 
 
-def solve_with_lineax(case: Case, product, b: jax.Array, m) -> tuple[jax.Array, jax.Array]:
+def solve_with_lineax(case: Case, product, b: jax.Array, m) -> Solved:
     """The same through lineax: two lines are another user's own, the rest is his code as it was."""
     import lineax as lx
 
@@ -260,62 +293,146 @@ def solve_with_lineax(case: Case, product, b: jax.Array, m) -> tuple[jax.Array, 
     solver = kind(rtol=1e-8, atol=0.0, max_steps=20000)
     options = {"preconditioner": preconditioner}
     solution = lx.linear_solve(operator, b, solver, options=options, throw=False)
-    return solution.value, solution.stats["num_steps"]
+    return Solved(solution.value, solution.stats["num_steps"], solution.stats["status"])
+
+
+SOLVERS = {"shardsolve": solve_with_shardsolve, "lineax": solve_with_lineax}
 
 
 @functools.partial(jax.jit, static_argnames=("case", "solve"))
 def newton_step(case, solve, u, before, loads, m):
-    """From u on: the next u, the iterations of its linear solve, the norm of what was left."""
+    """From u on: the next u, its linear solve, the norm of what was left."""
     left = residual(case, u, before, loads)
-    step, iterations = solve(case, tangent(case, u, before, loads), -left, m)
-    u = u + step
-    return u, iterations, jnp.linalg.norm(residual(case, u, before, loads))
+    solved = solve(case, tangent(case, u, before, loads), -left, m)
+    u = u + solved.x
+    return u, solved, jnp.linalg.norm(residual(case, u, before, loads))
 
 
-def simulate(name: str, until: float = WHOLE_TIME, solve=solve_with_shardsolve):
-    """Tips after each step, (steps, 3), and iterations of all linear solves."""
+@functools.partial(jax.jit, static_argnames="case")
+def size_of_residual(case, u, before, loads):
+    """Its norm."""
+    return jnp.linalg.norm(residual(case, u, before, loads))
+
+
+class Run(NamedTuple):
+    """What a simulation gave.
+
+    Attributes:
+        tips: (steps, 3): after each step.
+        verdicts: Of the linear solves of each step, names of KrylovStatus.
+        iterations: Of all of them.
+        seconds: How long it took.
+    """
+
+    tips: np.ndarray
+    verdicts: list[list[str]]
+    iterations: int
+    seconds: float
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """How often each verdict."""
+        return dict(collections.Counter(itertools.chain.from_iterable(self.verdicts)))
+
+
+def simulate(name: str, steps: int = STEPS, solve=solve_with_shardsolve) -> Run:
+    """The first steps of a case."""
+    begin = time.perf_counter()
     case = CASES[name]
-    size_of = jax.jit(lambda u, before, loads: jnp.linalg.norm(residual(case, u, before, loads)))
-    # Whole cross sections: four blocks.
-    m = krylov.block_jacobi(matrix_at_rest(case), [0, 300, 600, 900, N])
     motion = Motion(*(jnp.zeros(N) for _ in range(3)))
-    tips, total = [], 0
-    for step in range(round(until / DT)):
+    m = preconditioner(case, motion.u)
+    tips, verdicts, total, most = [], [], 0, 0
+    for step in range(steps):
         loads = jnp.asarray(load((step + 1 - case.alpha_f) * DT))
         u = motion.u
-        goal = max(1e-8, 1e-9 * float(size_of(u, motion, loads)))
+        if most > MANY_ITERATIONS:
+            m, most = preconditioner(case, u), 0
+        goal = max(1e-8, 1e-9 * float(size_of_residual(case, u, motion, loads)))
+        verdicts.append([])
         for _ in range(25):
-            u, iterations, left = newton_step(case, solve, u, motion, loads, m)
-            total += int(iterations)
+            u, solved, left = newton_step(case, solve, u, motion, loads, m)
+            total += int(solved.iterations)
+            most = max(most, int(solved.iterations))
+            verdicts[-1].append(krylov.KrylovStatus(int(solved.status)).name.lower())
             if left <= goal:
                 break
         else:
             raise RuntimeError(f"step {step + 1}: Newton's method did not converge: {left:.2e}")
         motion = motion_after(case, u, motion)
         tips.append(np.asarray(motion.u).reshape(-1, 3)[TIP])
-    return np.array(tips), total
+    return Run(np.array(tips), verdicts, total, time.perf_counter() - begin)
 
 
-def main() -> None:
-    """Runs what was asked for, and compares it with the reference."""
+# What is to hold
+
+
+def judge(name: str, run: Run) -> bool:
+    """Prints, and returns, whether tips are those of the reference and each solve converged."""
+    is_good = all(verdict.startswith("converged") for verdict in run.counted)
+    for t, expected in zip((0.2, 1.0, 2.0), CASES[name].tips, strict=True):
+        if round(t / DT) <= len(run.tips):
+            tip = run.tips[round(t / DT) - 1, 1:]
+            off = np.abs(tip - expected).max()
+            is_good = is_good and bool(off <= TOLERANCE)
+            verdict = "ok  " if off <= TOLERANCE else "FAIL"
+            print(f"  {verdict} tip at t = {t}: {tip[0]:9.6f} {tip[1]:9.6f}, off by {off:.1e}")
+    return is_good
+
+
+def agree(one: Run, other: Run) -> bool:
+    """Prints, and returns, whether the solves of each step had the same verdicts."""
+    apart = [
+        step
+        for step, (first, second) in enumerate(zip(one.verdicts, other.verdicts, strict=True), 1)
+        if set(first) != set(second)
+    ]
+    off = np.abs(one.tips - other.tips).max()
+    where = f"not in {len(apart)} steps, the first is {apart[0]}" if apart else "in every step"
+    print(f"  {'FAIL' if apart else 'ok  '} the same verdicts {where}; tips differ by {off:.1e}")
+    return not apart
+
+
+def parse_options() -> argparse.Namespace:
+    """What the caller asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("case", nargs="*", choices=[*CASES, []], help="all by default")
-    parser.add_argument("--until", type=float, default=WHOLE_TIME, help="time at which to stop")
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"of {DT} s each, {STEPS} make it")
     parser.add_argument("--lineax", action="store_true", help="solve through lineax")
-    given = parser.parse_args()
-    solve = solve_with_lineax if given.lineax else solve_with_shardsolve
+    parser.add_argument(
+        "--platforms", nargs="+", help="of JAX, one after the other: cpu gpu; its first by default"
+    )
+    parser.add_argument("--output", type=Path, help="a file for what was found, JSON")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Runs what was asked for; returns the exit status, 1 if something is not as it has to be."""
+    given = parse_options()
+    solve = SOLVERS["lineax" if given.lineax else "shardsolve"]
+    found, is_good = [], True
     for name in given.case or CASES:
-        begin = time.perf_counter()
-        tips, iterations = simulate(name, given.until, solve)
-        seconds = time.perf_counter() - begin
-        print(f"{name}: {len(tips)} steps, {iterations} iterations, {seconds:.1f} s")
-        for t, expected in zip((0.2, 1.0, 2.0), CASES[name].tips, strict=True):
-            if t <= given.until + DT / 2:
-                tip = tips[round(t / DT) - 1, 1:]
-                off = np.abs(tip - expected).max()
-                verdict = "ok  " if off <= 1e-5 else "FAIL"
-                print(f"  {verdict} tip at t = {t}: {tip[0]:9.6f} {tip[1]:9.6f}, off by {off:.1e}")
+        runs = []
+        for platform in given.platforms or [jax.default_backend()]:
+            with jax.default_device(jax.devices(platform)[0]):
+                run = simulate(name, given.steps, solve)
+            count = sum(run.counted.values())
+            print(
+                f"{name} on {platform}: {len(run.tips)} steps, {count} solves, "
+                f"{run.iterations} iterations, {run.seconds:.1f} s; {run.counted}",
+                flush=True,
+            )
+            is_good = judge(name, run) and is_good
+            is_good = all([agree(runs[0], run)] if runs else []) and is_good
+            runs.append(run)
+            found.append({"case": name, "platform": platform, "lineax": given.lineax})
+            found[-1] |= {"steps": given.steps, "iterations": run.iterations}
+            found[-1] |= {"verdicts": run.counted, "seconds": run.seconds}
+            found[-1] |= {"tips": run.tips.tolist()}
+            if given.output is not None:
+                given.output.write_text(json.dumps(found) + "\n")
+    print("all as it has to be" if is_good else "FAIL")
+    return 0 if is_good else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -587,7 +587,8 @@ def _place(b: jax.Array, axis_name: Any) -> Place:
     if cut is not None and not cut.inside and isinstance(cut.mesh, Mesh):
         platform = next(iter(cut.mesh.devices.flat)).platform
     elif isinstance(b, jax.core.Tracer):
-        platform = jax.default_backend()
+        chosen = jax.config.jax_default_device
+        platform = getattr(chosen, "platform", None) or jax.default_backend()
     else:
         platform = next(iter(b.devices())).platform
     return Place(cut, 1 if platform == "cpu" else _ROUNDS_AHEAD)

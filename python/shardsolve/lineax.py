@@ -9,8 +9,9 @@ The solvers are those of `shardsolve.krylov`: the same verdict on any device, an
 failure. What lineax has a word for is in `solution.result`; the rest is in `solution.stats`:
 `num_steps`, `max_steps`, and `status` (of shardsolve.krylov.KrylovStatus), `residual`, `restarts`,
 `margin`. Converged is ||b - A x||_2 <= max(rtol ||b||_2, atol), with b - A x computed anew, where
-lineax looks at each element. Transposed solves, those of gradients, take rtol alone. lineax raises
-where one fails, whatever `throw` says; `shardsolve.krylov.solve` does not.
+lineax looks at each element. Transposed solves, those of gradients, take rtol alone. With rtol = 0
+and atol = 0 `max_steps` are made, unless nothing more is to be gained. lineax raises where a
+transposed solve fails, whatever `throw` says; `shardsolve.krylov.solve` does not.
 
 Needs lineax: pip install 'shardsolve[lineax]'.
 """
@@ -36,6 +37,7 @@ from shardsolve.krylov import KrylovInfo, KrylovStatus
 __all__ = ["CG", "FGMRES", "MINRES", "BiCGStab"]
 
 _SINGULAR = lx.RESULTS.singular
+_NEVER = 1e-30  # a tolerance that only max_steps ends
 _RESULTS = {
     KrylovStatus.MAX_ITERATIONS: lx.RESULTS.max_steps_reached,
     KrylovStatus.STAGNATED: getattr(lx.RESULTS, "stagnation", _SINGULAR),
@@ -48,11 +50,20 @@ _RESULTS = {
     KrylovStatus.NONFINITE_GUESS: getattr(lx.RESULTS, "nonfinite_input", _SINGULAR),
 }
 
+# How a solve of a number of steps ends, where no tolerance was asked for.
+_AS_FAR_AS_ASKED = (
+    KrylovStatus.MAX_ITERATIONS,
+    KrylovStatus.STAGNATED,
+    KrylovStatus.ACCURACY_LIMIT,
+)
 
-def _result_of(info: KrylovInfo) -> lx.RESULTS:
+
+def _result_of(info: KrylovInfo, has_tolerance: bool) -> lx.RESULTS:
     status = info.report[0]
     result = lx.RESULTS.where(info.is_converged, lx.RESULTS.successful, _SINGULAR)
     for number, one in _RESULTS.items():
+        if not has_tolerance and number in _AS_FAR_AS_ASKED:
+            one = lx.RESULTS.successful
         result = lx.RESULTS.where(status == number, one, result)
     return result
 
@@ -63,6 +74,20 @@ class _Krylov(lx.AbstractLinearSolver):
     rtol: float
     atol: float
     max_steps: int | None = None
+
+    def __check_init__(self):
+        if not self._has_tolerance and self.max_steps is None:
+            raise ValueError(
+                f"{type(self).__name__} was given rtol = 0, atol = 0 and no max_steps: it would "
+                "never end; give one of them"
+            )
+
+    @property
+    def _has_tolerance(self) -> bool:
+        """Whether not only max_steps ends a solve."""
+        return not all(
+            isinstance(value, int | float) and value == 0 for value in (self.rtol, self.atol)
+        )
 
     def _method(self) -> str:
         raise NotImplementedError
@@ -97,7 +122,7 @@ class _Krylov(lx.AbstractLinearSolver):
             vector,
             method=self._method(),
             preconditioner=options.get("preconditioner"),
-            rtol=self.rtol,
+            rtol=self.rtol if self._has_tolerance else _NEVER,
             # A tolerance of the solve says nothing of the size of a cotangent.
             atol=0.0 if transposed and self.rtol > 0 else self.atol,
             max_iterations=steps,
@@ -115,7 +140,7 @@ class _Krylov(lx.AbstractLinearSolver):
             "restarts": info.restarts,
             "margin": info.margin,
         }
-        return solution, _result_of(info), stats
+        return solution, _result_of(info, self._has_tolerance), stats
 
     def transpose(self, state: Any, options: dict[str, Any]):
         """Of the transposed operator and preconditioner."""

@@ -37,6 +37,11 @@ def right(n: int = N, dtype: str = "float64", seed: int = 3) -> np.ndarray:
     return normal(np.random.default_rng(seed), (n,), dtype)
 
 
+def solve(a, b, method="cg", **options):
+    """(x, info), with the log."""
+    return krylov.solve(a, b, method=method, full_output=True, log=True, **options)
+
+
 def residual(a: CSR, x, b) -> float:
     a = np.asarray(a.todense())
     return float(np.linalg.norm(b - a @ np.asarray(x)) / np.linalg.norm(b))

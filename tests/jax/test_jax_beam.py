@@ -9,6 +9,9 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+import scipy.sparse as sp
+
+from shardsolve import krylov
 
 PATH = Path(__file__).resolve().parents[2] / "examples" / "beam_jax.py"
 spec = util.spec_from_file_location("beam_jax", PATH)
@@ -32,37 +35,65 @@ TIPS = {
         (-0.004406811251, 0.139904905171, 0.210918265220),
     ),
 }
-SOLVERS = {"ours": beam.solve_with_shardsolve, "lineax": beam.solve_with_lineax}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "solver", "steps"),
     [
-        ("stvk-alpha", "ours", 11),
+        ("stvk-alpha", "shardsolve", 11),
         *(
             pytest.param(case, solver, 20, marks=pytest.mark.more)
             for case in TIPS
-            for solver in SOLVERS
+            for solver in beam.SOLVERS
         ),
     ],
 )
 def test_beam_swings_as_the_one_of_cpp(case, solver, steps):
     if solver == "lineax":
         pytest.importorskip("lineax")
-    tips, iterations = beam.simulate(case, steps * beam.DT, SOLVERS[solver])
+    run = beam.simulate(case, steps, beam.SOLVERS[solver])
     for step, expected in zip((11, 20), TIPS[case], strict=True):
         if step <= steps:
-            np.testing.assert_allclose(tips[step - 1], expected, atol=1e-8)
-    assert iterations < 100 * 4 * steps
+            np.testing.assert_allclose(run.tips[step - 1], expected, atol=1e-8)
+    assert set(run.counted) == {"converged_rtol"} and run.iterations < 100 * 4 * steps
+    assert beam.judge(case, run) and beam.agree(run, run)
+
+
+def test_run_that_is_not_as_it_has_to_be_is_noticed():
+    tips = np.zeros((40, 3))
+    tips[-1, 1:] = beam.CASES["linear"].tips[0]
+    run = beam.Run(tips, [["converged_rtol"]] * 40, 40, 0.0)
+    assert beam.judge("linear", run)
+    assert not beam.judge("linear", run._replace(tips=tips + 2e-5))
+    other = run._replace(verdicts=[["stagnated"]] * 40)
+    assert not beam.judge("linear", other) and not beam.agree(run, other)
 
 
 def test_tangent_is_that_of_the_assembled_matrix():
     case = beam.CASES["stvk-alpha"]
-    a = beam.matrix_at_rest(case)
     zero = jax.numpy.zeros(beam.N)
-    motion = beam.Motion(zero, zero, zero)
+    u = jax.numpy.asarray(1e-2 * beam.rigid_body_modes()[:, 5])  # turned, and so stretched
+    a = jax.jit(lambda u: beam.matrix_at(case, u))((1 - case.alpha_f) * u)
     x = np.random.default_rng(0).standard_normal(beam.N)
-    product = beam.tangent(case, zero, motion, zero)(x)
+    product = beam.tangent(case, u, beam.Motion(zero, zero, zero), zero)(x)
     assert np.linalg.norm(product - a @ x) <= 1e-12 * np.linalg.norm(product)
     assert (a.shape, a.nse) == ((1275, 1275), 169065)
+
+
+@pytest.mark.slow
+def test_multigrid_that_knows_the_motions_of_a_rigid_body_solves_the_first_system():
+    pyamg = pytest.importorskip("pyamg")
+    case = beam.CASES["stvk-newmark"]
+    zero = jax.numpy.zeros(beam.N)
+    a = jax.jit(lambda u: beam.matrix_at(case, u))(zero)
+    free = np.flatnonzero(~beam.CLAMPED)
+    a = sp.csr_matrix((np.asarray(a.data), a.indices, a.indptr), a.shape)[free][:, free]
+    b = -beam.residual(case, zero, beam.Motion(zero, zero, zero), beam.load(beam.DT))[free]
+    modes = beam.rigid_body_modes()[free]
+    hierarchy = pyamg.smoothed_aggregation_solver(sp.bsr_matrix(a, blocksize=(3, 3)), B=modes)
+    m = krylov.from_pyamg(hierarchy, degree=6)
+    _, info = krylov.solve(a, b, preconditioner=m, full_output=True)
+    assert info.is_converged and info.iterations <= 400, info.message
+    _, info = krylov.solve(a, b, preconditioner="jacobi", max_iterations=1000, full_output=True)
+    assert not info.is_converged

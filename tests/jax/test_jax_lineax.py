@@ -172,6 +172,19 @@ def test_operators_that_do_not_fit_are_refused():
         lx.linear_solve(symmetric, jnp.ones(3) + 0j, sx.MINRES(rtol=1e-8, atol=0.0))
 
 
+@every_method
+def test_number_of_steps_may_be_all_that_is_asked_for(method):
+    a, b = dense(method), right(N)
+    solution = solve(operator_of(method, a), b, SOLVERS[method](rtol=0.0, atol=0.0, max_steps=3))
+    assert solution.result == lx.RESULTS.successful and solution.stats["num_steps"] == 3
+    far = SOLVERS[method](rtol=0.0, atol=0.0, max_steps=500)
+    solution = solve(operator_of(method, a), b, far)  # until nothing more is to be gained
+    assert solution.result == lx.RESULTS.successful
+    assert np.linalg.norm(b - a @ solution.value) <= 1e-14 * N * np.linalg.norm(b)
+    with pytest.raises(ValueError, match="would never end"):
+        SOLVERS[method](rtol=0.0, atol=0.0)
+
+
 def test_failure_raises_as_in_lineax():
     operator = operator_of("cg", INDEFINITE)
     with pytest.raises(Exception, match=r"(?i)singular|linear solver"):
