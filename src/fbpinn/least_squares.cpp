@@ -116,7 +116,9 @@ class Training {
       : problem_(problem),
         options_(options),
         workers_(on_ranks(mesh, run)),
-        result_{.problem = problem, .hidden_weights = options.hidden_weights} {
+        result_{.problem = problem,
+                .hidden_weights = options.hidden_weights,
+                .coefficients = problem.coefficients_at_start()} {
     if (result_.hidden_weights.empty()) {
       result_.hidden_weights = problem.mlp().random_weights(
           problem.boxes().axes(), problem.boxes().count(), options.seed, options.hidden_scale);
@@ -138,10 +140,10 @@ class Training {
     result_.last_layer.assign(static_cast<std::size_t>(problem_.boxes().count() * columns_of_box()),
                               0.0);
     std::vector<double> v(jets_count(), 0.0);
-    PointwiseRows rows = residual_at(v, true, false);
+    PointwiseRows rows = residual_at(v, result_.coefficients, true, false);
     require_derivatives(rows.derivatives);
     result_.losses.push_back(rows.loss());
-    result_.is_linear = is_linear(rows.derivatives);
+    result_.is_linear = is_linear(rows);
     result_.outcome.status = Status::not_converged;
     for (int i = 0; i < options_.most_iterations; ++i) {
       const LinearStep step = solve(rows);
@@ -151,6 +153,7 @@ class Training {
       }
       if (result_.is_linear) {
         result_.last_layer = step.change;
+        add_to_coefficients(step.coefficients, 1.0);
         result_.losses.push_back(sum_of_squares(step.residual));
         result_.outcome.status = Status::ok;
         break;
@@ -161,14 +164,14 @@ class Training {
         moved += std::pow(rows.residual[k] + step.residual[k], 2);
       }
       const bool is_last = std::sqrt(moved) <= options_.tolerance * std::sqrt(rows.loss());
-      const bool has_moved = search(step.change, v, rows, moved);
+      const bool has_moved = search(step, v, rows, moved);
       if (is_last || !has_moved || has_settled()) {
         result_.outcome.status =
             is_last || has_moved || is_at_rounding() ? Status::ok : Status::not_converged;
         break;
       }
       if (i + 1 < options_.most_iterations) {
-        rows = residual_at(v, true, false);
+        rows = residual_at(v, result_.coefficients, true, false);
       }
     }
     result_.loss = result_.losses.back();
@@ -188,9 +191,17 @@ class Training {
     result_.columns = problem_.boxes().count() * columns_of_box();
   }
 
-  PointwiseRows residual_at(const std::vector<double>& v, bool derivatives, bool accept_nonfinite) {
+  PointwiseRows residual_at(const std::vector<double>& v, const std::vector<double>& coefficients,
+                            bool derivatives, bool accept_nonfinite) {
     const Timer timer(result_.times.residual);
-    return pointwise_rows(problem_, *geometry_, v, derivatives, accept_nonfinite, workers_);
+    return pointwise_rows(problem_, *geometry_, v, coefficients, derivatives, accept_nonfinite,
+                          workers_);
+  }
+
+  void add_to_coefficients(const std::vector<double>& change, double share) {
+    for (std::size_t k = 0; k < change.size(); ++k) {
+      result_.coefficients[k] += share * change[k];
+    }
   }
 
   void require_derivatives(const std::vector<double>& derivatives) const {
@@ -208,15 +219,40 @@ class Training {
     }
   }
 
-  bool is_linear(const std::vector<double>& derivatives) {
-    return are_nearly_equal(derivatives,
-                            residual_at(other_jets(jets_count()), true, true).derivatives);
+  /// In the networks and the coefficients together.
+  bool is_linear(const PointwiseRows& rows) {
+    std::vector<double> coefficients = result_.coefficients;
+    const std::vector<double> shifts = other_jets(coefficients.size());
+    for (std::size_t k = 0; k < coefficients.size(); ++k) {
+      coefficients[k] += 0.1 * std::max(std::abs(coefficients[k]), 1.0) * shifts[k];
+    }
+    const PointwiseRows other = residual_at(other_jets(jets_count()), coefficients, true, true);
+    require_coefficients_to_matter(rows, other);
+    return are_nearly_equal(rows.derivatives, other.derivatives) &&
+           are_nearly_equal(rows.by_coefficients, other.by_coefficients);
+  }
+
+  void require_coefficients_to_matter(const PointwiseRows& rows, const PointwiseRows& other) const {
+    for (const Coefficient& one : problem_.coefficients()) {
+      const auto is_zero = [&](const std::vector<double>& derivatives) {
+        const auto begin = derivatives.begin() + one.first * geometry_->rows;
+        const auto end = begin + static_cast<std::int64_t>(one.start.size()) * geometry_->rows;
+        return std::all_of(begin, end, [](double value) { return value == 0.0; });
+      };
+      if (is_zero(rows.by_coefficients) && is_zero(other.by_coefficients)) {
+        throw Error(
+            ErrorKind::invalid_argument,
+            fmt::format("no term depends on the coefficient '{}' at any of its points: read "
+                        "it in an equation, or leave it out",
+                        one.name));
+      }
+    }
   }
 
   LinearStep solve(const PointwiseRows& rows) {
     LinearStep step =
         linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, rows.derivatives,
-                    rows.residual, options_.rank_tolerance, workers_);
+                    rows.by_coefficients, rows.residual, options_.rank_tolerance, workers_);
     result_.times.rows += step.rows_seconds;
     result_.times.geometry += step.order_seconds;
     result_.times.factor += step.factor_seconds;
@@ -226,14 +262,15 @@ class Training {
     result_.condition = step.condition;
     result_.shift = step.shift;
     result_.refinements = step.refinements;
+    result_.coefficients_determined = step.coefficients_determined;
     result_.rank.assign(step.rank.begin(), step.rank.end());
     return step;
   }
 
   /// Goes along the change as far as makes the loss smaller: all the way, half of it, ... Whether
   /// it has gone anywhere. `moved`: ||A change||^2.
-  bool search(const std::vector<double>& change, std::vector<double>& v, PointwiseRows& rows,
-              double moved) {
+  bool search(const LinearStep& step, std::vector<double>& v, PointwiseRows& rows, double moved) {
+    const std::vector<double>& change = step.change;
     std::vector<double> along;
     {
       const Timer timer(result_.times.rows);
@@ -248,7 +285,11 @@ class Training {
       for (std::size_t k = 0; k < v.size(); ++k) {
         trial[k] = v[k] + share * along[k];
       }
-      PointwiseRows at_trial = residual_at(trial, false, true);
+      std::vector<double> coefficients = result_.coefficients;
+      for (std::size_t k = 0; k < coefficients.size(); ++k) {
+        coefficients[k] += share * step.coefficients[k];
+      }
+      PointwiseRows at_trial = residual_at(trial, coefficients, false, true);
       const double loss = at_trial.loss();
       // Armijo's condition: the loss falls at the rate 2 ||A change||^2 at first.
       if (loss <= before - 1e-4 * 2 * share * moved) {
@@ -257,6 +298,7 @@ class Training {
         for (std::size_t k = 0; k < change.size(); ++k) {
           result_.last_layer[k] += share * change[k];
         }
+        result_.coefficients = std::move(coefficients);
         result_.losses.push_back(loss);
         return true;
       }
@@ -299,6 +341,13 @@ class Training {
                       "there",
                       short_boxes, problem_.boxes().count(), columns_of_box()));
     }
+    const auto numbers = static_cast<std::int64_t>(result_.coefficients.size());
+    if (result_.coefficients_determined < numbers) {
+      result_.warnings.push_back(fmt::format(
+          "{} of {} numbers of the coefficients are not determined by the equations and "
+          "the data: they stayed as they were. Give data there, or fewer nodes",
+          numbers - result_.coefficients_determined, numbers));
+    }
     if (result_.shift > 0.0) {
       result_.warnings.push_back(
           fmt::format("the Gram matrix is not positive definite to working precision; {:.1e} was "
@@ -335,11 +384,14 @@ TrainingPlan plan_least_squares(const Problem& problem) {
   plan.pairs = geometry.at.pairs.count();
   plan.rows = geometry.rows;
   plan.columns = plan.boxes * columns;
+  plan.coefficients = static_cast<std::int64_t>(problem.coefficients_at_start().size());
   plan.feature_bytes = 8.0 * static_cast<double>(geometry.lists.slots() * columns);
   plan.other_bytes =
       8.0 * static_cast<double>(2 * plan.pairs + geometry.lists.slots() + geometry.derivatives +
                                 plan.points * (geometry.set.size() + geometry.jet_numbers()) +
-                                3 * plan.rows);
+                                3 * plan.rows +
+                                // their columns, what is beside the boxes' of these, orthonormal
+                                3 * plan.rows * plan.coefficients);
   plan.costs = training::told(sparse::dense_cost(graph), sparse::band_cost(graph),
                               sparse::cost_of(sparse::nested_dissection(graph)));
   return plan;
@@ -352,11 +404,12 @@ std::string TrainingPlan::text() const {
   };
   return fmt::format(
              "{} boxes, {} points, {} pairs ({:.1f} boxes a point)\n"
-             "{} rows, {} columns ({:.1f} rows a column)\n"
+             "{} rows, {} columns ({:.1f} rows a column){}\n"
              "features {:.3f} GB, other {:.3f} GB, {:.3f} GB in all\n"
              "factorisation of the Gram matrix:\n",
              boxes, points, pairs, static_cast<double>(pairs) / static_cast<double>(points), rows,
              columns, static_cast<double>(rows) / static_cast<double>(columns),
+             coefficients > 0 ? fmt::format(", {} numbers of coefficients", coefficients) : "",
              feature_bytes * 1e-9, other_bytes * 1e-9, bytes() * 1e-9) +
          line("nested dissection", costs.nested_dissection) + line("band", costs.band) +
          line("dense", costs.dense) +
