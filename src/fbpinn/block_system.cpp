@@ -1,5 +1,6 @@
 #include "fbpinn/block_system.hpp"
 
+#include "fbpinn/conjugate_gradients.hpp"
 #include "runtime/host/blas.hpp"
 
 #include <algorithm>
@@ -182,6 +183,54 @@ std::vector<double> BlockSystem::multiply_adjoint(const std::vector<std::int64_t
   return result;
 }
 
+void BlockSystem::polish(const std::vector<std::int64_t>& offsets, const std::vector<double>& b,
+                         const Border& border,
+                         const std::function<std::vector<double>(std::vector<double>)>& solved,
+                         const sparse::Workers& workers, Solution& solution,
+                         double& gradient) const {
+  using namespace block_system;
+  constexpr double good = 1e-8;       // of the certificate: refinement reaches it as a rule
+  constexpr double rounding = 1e-13;  // of what there was
+  constexpr int most_steps = 60;
+  const double floor = rounding * norm_of(b);
+  if (gradient <= good * norm_of(solution.residual) || gradient <= floor) {
+    return;
+  }
+  const auto n = static_cast<std::ptrdiff_t>(offsets.back());
+  const LeastSquaresProduct product{
+      [&](const std::vector<double>& x) {
+        std::vector<double> result =
+            multiply(offsets, std::vector<double>(x.begin(), x.begin() + n), workers);
+        for (double& value : result) {
+          value = -value;
+        }
+        border.subtract(std::vector<double>(x.begin() + n, x.end()), result);
+        for (double& value : result) {
+          value = -value;
+        }
+        return result;
+      },
+      [&](const std::vector<double>& r) {
+        std::vector<double> result = multiply_adjoint(offsets, r, workers);
+        const std::vector<double> of_border = border.multiply_adjoint(r);
+        result.insert(result.end(), of_border.begin(), of_border.end());
+        return result;
+      },
+      [&](std::vector<double> s) {
+        std::vector<double> result = solved(std::vector<double>(s.begin(), s.begin() + n));
+        result.insert(result.end(), s.begin() + n, s.end());
+        return result;
+      }};
+  std::vector<double> x = solution.y;
+  x.insert(x.end(), solution.z.begin(), solution.z.end());
+  const GradientSteps steps =
+      conjugate_gradients(product, b, good, floor, most_steps, x, solution.residual);
+  solution.gradient_steps = steps.iterations;
+  gradient = steps.gradient;
+  solution.y.assign(x.begin(), x.begin() + n);
+  solution.z.assign(x.begin() + n, x.end());
+}
+
 auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree tree,
                         const std::vector<double>& b, MatrixView<const double> border_columns,
                         double border_tolerance, const sparse::Workers& workers) const -> Solution {
@@ -281,6 +330,7 @@ auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree
       break;
     }
   }
+  polish(offsets, b, border, solved, workers, solution, before);
   solution.z = border.weights_of(solution.z, solution.y);
   const double size = norm_of(solution.residual);
   solution.certificate = size > 0.0 ? before / size : 0.0;

@@ -9,6 +9,7 @@
 #include <shardsolve/fbpinn_boxes.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -72,6 +73,7 @@ class BlockSystem {
     double condition = 0.0;  ///< of Q
     double shift = 0.0;
     int refinements = 0;
+    int gradient_steps = 0;  ///< that refinement needed beside, as it came to no end
     double factor_seconds = 0.0;
     double solve_seconds = 0.0;
     std::optional<sparse::BlockPivot> failure;  ///< then there is nothing else
@@ -82,6 +84,13 @@ class BlockSystem {
                  double border_tolerance, const sparse::Workers& workers) const;
 
  private:
+  /// Conjugate gradients with the factor, where refinement alone does not do: G is then so near to
+  /// singular that its factor is one of a matrix beside it.
+  void polish(const std::vector<std::int64_t>& offsets, const std::vector<double>& b,
+              const Border& border,
+              const std::function<std::vector<double>(std::vector<double>)>& solved,
+              const sparse::Workers& workers, Solution& solution, double& gradient) const;
+
   const RowLists& lists_;
   std::vector<OrthonormalBlock> blocks_;
 };

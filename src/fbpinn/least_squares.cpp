@@ -109,12 +109,20 @@ double sum_of_squares(const std::vector<double>& x) {
   return sum;
 }
 
+/// x += factor * y
+void add_to(std::vector<double>& x, const std::vector<double>& y, double factor) {
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    x[k] += factor * y[k];
+  }
+}
+
 class Training {
  public:
   Training(Mesh& mesh, const Problem& problem, const LeastSquaresOptions& options,
            const RunOptions& run)
       : problem_(problem),
         options_(options),
+        rank_tolerance_(options.rank_tolerance),
         workers_(on_ranks(mesh, run)),
         result_{.problem = problem,
                 .hidden_weights = options.hidden_weights,
@@ -146,14 +154,14 @@ class Training {
     result_.is_linear = is_linear(rows);
     result_.outcome.status = Status::not_converged;
     for (int i = 0; i < options_.most_iterations; ++i) {
-      const LinearStep step = solve(rows);
+      const LinearStep step = solve(rows, v);
       if (!step.is_factored) {
         result_.outcome.status = Status::not_positive_definite;
         break;
       }
       if (result_.is_linear) {
         result_.last_layer = step.change;
-        add_to_coefficients(step.coefficients, 1.0);
+        add_to(result_.coefficients, step.coefficients, 1.0);
         result_.losses.push_back(sum_of_squares(step.residual));
         result_.outcome.status = Status::ok;
         break;
@@ -164,10 +172,12 @@ class Training {
         moved += std::pow(rows.residual[k] + step.residual[k], 2);
       }
       const bool is_last = std::sqrt(moved) <= options_.tolerance * std::sqrt(rows.loss());
-      const bool has_moved = search(step, v, rows, moved);
-      if (is_last || !has_moved || has_settled()) {
+      const double share = search(step, v, rows, moved);
+      if (share < 1.0 && !is_last && raise_rank_tolerance()) {
+        // Another step from here.
+      } else if (is_last || share == 0.0 || has_settled()) {
         result_.outcome.status =
-            is_last || has_moved || is_at_rounding() ? Status::ok : Status::not_converged;
+            is_last || share > 0.0 || is_at_rounding() ? Status::ok : Status::not_converged;
         break;
       }
       if (i + 1 < options_.most_iterations) {
@@ -198,9 +208,22 @@ class Training {
                           workers_);
   }
 
-  void add_to_coefficients(const std::vector<double>& change, double share) {
-    for (std::size_t k = 0; k < change.size(); ++k) {
-      result_.coefficients[k] += share * change[k];
+  /// residual -= the derivatives by v, times v.
+  void subtract_linear_part(const std::vector<double>& derivatives, const std::vector<double>& v,
+                            std::vector<double>& residual) const {
+    const auto numbers = static_cast<std::size_t>(geometry_->jet_numbers());
+    for (const Segment& segment : geometry_->segments) {
+      const double* a = derivatives.data() + segment.first_derivative;
+      for (std::int64_t p = 0; p < segment.points; ++p) {
+        const double* const at = v.data() + (segment.first_point + p) * geometry_->jet_numbers();
+        for (int e = 0; e < segment.equations; ++e, a += numbers) {
+          double sum = 0.0;
+          for (std::size_t d = 0; d < numbers; ++d) {
+            sum += a[d] * at[d];
+          }
+          residual[static_cast<std::size_t>(segment.first_row + e * segment.points + p)] -= sum;
+        }
+      }
     }
   }
 
@@ -249,10 +272,16 @@ class Training {
     }
   }
 
-  LinearStep solve(const PointwiseRows& rows) {
+  /// The change of everything; that of the last layers is found as the difference of new ones if
+  /// the old ones are full of rounding.
+  LinearStep solve(const PointwiseRows& rows, const std::vector<double>& v) {
+    std::vector<double> residual = rows.residual;
+    if (anew_) {
+      subtract_linear_part(rows.derivatives, v, residual);
+    }
     LinearStep step =
         linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, rows.derivatives,
-                    rows.by_coefficients, rows.residual, options_.rank_tolerance, workers_);
+                    rows.by_coefficients, residual, rank_tolerance_, workers_);
     result_.times.rows += step.rows_seconds;
     result_.times.geometry += step.order_seconds;
     result_.times.factor += step.factor_seconds;
@@ -267,15 +296,32 @@ class Training {
     return step;
   }
 
-  /// Goes along the change as far as makes the loss smaller: all the way, half of it, ... Whether
-  /// it has gone anywhere. `moved`: ||A change||^2.
-  bool search(const LinearStep& step, std::vector<double>& v, PointwiseRows& rows, double moved) {
-    const std::vector<double>& change = step.change;
+  /// A step that does not do what the linear problem says it would has weights so large that the
+  /// sum of the networks is rounding, as columns were kept that differ from others by hardly more.
+  /// Whether fewer are to be kept from now on.
+  bool raise_rank_tolerance() {
+    constexpr double most = 1e-7;
+    if (rank_tolerance_ >= most) {
+      return false;
+    }
+    anew_ = true;
+    rank_tolerance_ = std::min(most, 30.0 * std::max(rank_tolerance_, 1e-13));
+    return true;
+  }
+
+  /// Goes along the change as far as makes the loss smaller: all the way, half of it, ... Returns
+  /// how far it has gone; 0 if nowhere. `moved`: ||A change||^2.
+  double search(const LinearStep& step, std::vector<double>& v, PointwiseRows& rows, double moved) {
+    std::vector<double> change = step.change;
     std::vector<double> along;
     {
       const Timer timer(result_.times.rows);
       along = jets_of_networks(problem_.boxes(), problem_.mlp(), geometry_->set, problem_.fields(),
                                geometry_->at, result_.hidden_weights, change, workers_);
+    }
+    if (anew_) {
+      add_to(along, v, -1.0);
+      add_to(change, result_.last_layer, -1.0);
     }
     const double before = rows.loss();
     constexpr int most_halvings = 12;
@@ -286,24 +332,20 @@ class Training {
         trial[k] = v[k] + share * along[k];
       }
       std::vector<double> coefficients = result_.coefficients;
-      for (std::size_t k = 0; k < coefficients.size(); ++k) {
-        coefficients[k] += share * step.coefficients[k];
-      }
+      add_to(coefficients, step.coefficients, share);
       PointwiseRows at_trial = residual_at(trial, coefficients, false, true);
       const double loss = at_trial.loss();
       // Armijo's condition: the loss falls at the rate 2 ||A change||^2 at first.
       if (loss <= before - 1e-4 * 2 * share * moved) {
         v = std::move(trial);
         rows = std::move(at_trial);
-        for (std::size_t k = 0; k < change.size(); ++k) {
-          result_.last_layer[k] += share * change[k];
-        }
+        add_to(result_.last_layer, change, share);
         result_.coefficients = std::move(coefficients);
         result_.losses.push_back(loss);
-        return true;
+        return share;
       }
     }
-    return false;
+    return 0.0;
   }
 
   /// The last step has hardly made the loss smaller.
@@ -359,6 +401,8 @@ class Training {
 
   const Problem& problem_;
   const LeastSquaresOptions& options_;
+  double rank_tolerance_;
+  bool anew_ = false;  // last layers are solved for, not their changes
   sparse::Workers workers_;
   Trained result_;
   std::optional<TrainingGeometry> geometry_;

@@ -59,7 +59,7 @@ TEST(FbpinnCoefficients, Scalar_IsFoundFromData) {
   EXPECT_FALSE(trained.is_linear);
   EXPECT_EQ(trained.coefficients_determined, 1);
   ASSERT_EQ(trained.coefficient("stiffness").size(), 1U);
-  EXPECT_NEAR(trained.coefficient("stiffness")[0], 25.0, 1e-5);
+  EXPECT_NEAR(trained.coefficient("stiffness")[0], 25.0, 1e-7);
   for (std::size_t i = 1; i < trained.losses.size(); ++i) {
     EXPECT_LT(trained.losses[i], trained.losses[i - 1]);
   }
@@ -78,16 +78,15 @@ TEST(FbpinnCoefficients, ScalarThatEntersLinearly_IsOneSolve) {
   const Trained trained = least_squares(mesh, problem);
   EXPECT_TRUE(trained.is_linear);
   EXPECT_EQ(trained.losses.size(), 2U);
-  EXPECT_NEAR(trained.coefficient("strength")[0], -pi * pi, 1e-5);
+  EXPECT_NEAR(trained.coefficient("strength")[0], -pi * pi, 1e-7);
 }
 
 double conductivity(double x) { return 1 + 0.5 * std::sin(3 * x); }
 
-/// (k(x) u')' = f, or k' u' + k u'': k unknown.
+/// k(x) u' = f: k unknown, a straight line or a cubic between nine nodes.
 Problem diffusion(Interpolation between) {
   Problem problem(Boxes::regular(unit_line, {6}, 2.9), {.hidden = {16}});
   const GridCoefficient k = problem.add_coefficient("k", unit_line[0], 9, {1.0}, between);
-  // In first order: flux q = k u', q' = f.
   problem.add("interior", grid(unit_line, {300}), [=](Coordinates x, const auto& u, const auto& c) {
     const double slope = 2 + std::cos(4 * x[0]);
     return u(0) * c(k, x[0]) - conductivity(x[0]) * slope;
@@ -103,7 +102,7 @@ Problem diffusion(Interpolation between) {
 TEST(FbpinnCoefficients, FunctionOnALine_IsFoundFromData) {
   Mesh mesh = Mesh::host(2);
   for (const auto& [between, most] :
-       {std::pair(Interpolation::linear, 5e-3), std::pair(Interpolation::cubic, 1e-3)}) {
+       {std::pair(Interpolation::linear, 1e-2), std::pair(Interpolation::cubic, 2e-3)}) {
     const Trained trained = least_squares(mesh, diffusion(between));
     EXPECT_TRUE(trained.outcome.ok());
     EXPECT_EQ(trained.coefficients_determined, 9);
@@ -177,8 +176,7 @@ TEST(FbpinnCoefficients, WhatNothingDetermines_StaysAndIsWarnedOf) {
   EXPECT_NEAR(values[1], 2.0, 1e-6);
   EXPECT_EQ(values[3], 7.0);
   EXPECT_EQ(values[4], 7.0);
-  ASSERT_FALSE(trained.warnings.empty());
-  EXPECT_THAT(trained.warnings.back(), HasSubstr("2 of 5 numbers"));
+  EXPECT_THAT(trained.warnings, ::testing::Contains(HasSubstr("2 of 5 numbers")));
 }
 
 TEST(FbpinnCoefficients, InterpolationGoesThroughItsNodesAndIsDifferentiated) {
