@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -30,20 +31,21 @@ fbpinn::JetSet jet_set(std::int64_t axes, std::int64_t derivatives, const std::u
 /// Python's function as a residual.
 fbpinn::Residual residual_of(const NetworkTerm& term, const fbpinn::JetSet& set) {
   const auto call = [linearise = term.linearise, name = std::string(term.name)](
-                        const fbpinn::PointBatch& batch, double* r, double* a) {
-    if (linearise(batch.count, batch.points, batch.jets, r, a) == 0) {
+                        const fbpinn::PointBatch& batch, double* r, double* a, double* b) {
+    if (linearise(batch.count, batch.points, batch.jets, batch.coefficients.data(), r, a, b) == 0) {
       throw Error(ErrorKind::cancelled, fmt::format("the function of {} failed", name));
     }
   };
   fbpinn::Residual residual;
   residual.equations = static_cast<int>(term.equations);
-  residual.record = [set](const double* /*point*/, int /*fields*/, fbpinn::JetReads& reads) {
+  residual.record = [set](const double* /*point*/, int /*fields*/,
+                          std::span<const double> /*coefficients*/, fbpinn::JetReads& reads) {
     for (std::vector<fbpinn::MultiIndex>& of_field : reads.of_field) {
       of_field.assign(set.indices().begin(), set.indices().end());
     }
   };
   residual.evaluate = [call](const fbpinn::PointBatch& batch, double* r) {
-    call(batch, r, nullptr);
+    call(batch, r, nullptr, nullptr);
   };
   residual.linearise = call;
   return residual;
@@ -69,6 +71,12 @@ fbpinn::Problem problem_of(const NetworkProblem& given) {
   mlp.activation = static_cast<fbpinn::Activation>(given.activation);
   fbpinn::Problem problem(std::move(boxes), std::move(mlp), static_cast<int>(given.fields));
   const fbpinn::JetSet set = jet_set(axes, given.derivatives, given.orders);
+  for (std::int64_t number = 0; number < given.coefficients; ++number) {
+    const NetworkCoefficient& one = given.coefficient[number];
+    // Where its nodes are only the functions of Python know.
+    problem.add_coefficient(one.name, fbpinn::Interval{}, one.numbers,
+                            {one.start, one.start + one.numbers});
+  }
   for (std::int64_t number = 0; number < given.terms; ++number) {
     const NetworkTerm& term = given.term[number];
     problem.add_term({.name = term.name,
@@ -100,6 +108,8 @@ std::string TrainedNetworks::figures() const {
                         {"is_linear", trained.is_linear},
                         {"rows", trained.rows},
                         {"columns", trained.columns},
+                        {"coefficients", trained.coefficients},
+                        {"coefficients_determined", trained.coefficients_determined},
                         {"ranks", trained.rank},
                         {"certificate", trained.certificate},
                         {"condition", trained.condition},

@@ -13,11 +13,12 @@ namespace shardsolve::jax {
 
 /// A term of the loss, as ctypes has it.
 struct NetworkTerm {
-  /// The residual and its derivatives by the jets at `count` points: r (count x equations), a
-  /// (count x equations x fields x derivatives), both row-major. `a` is null where only r is
-  /// asked for. Returns 0 if it has failed; Python keeps the exception. Called from any thread.
-  using Linearise = int (*)(std::int64_t count, const double* points, const double* jets, double* r,
-                            double* a);
+  /// The residual and its derivatives by the jets and by the numbers of the coefficients at `count`
+  /// points: r (count x equations), a (count x equations x fields x derivatives), b (count x
+  /// equations x numbers), all row-major. `a` and `b` are null where only r is asked for. Returns 0
+  /// if it has failed; Python keeps the exception. Called from any thread.
+  using Linearise = int (*)(std::int64_t count, const double* points, const double* jets,
+                            const double* coefficients, double* r, double* a, double* b);
 
   const char* name = nullptr;
   const double* points = nullptr;   ///< count x axes
@@ -26,6 +27,13 @@ struct NetworkTerm {
   std::int64_t equations = 1;
   double weight = 1.0;
   Linearise linearise = nullptr;
+};
+
+/// An unknown coefficient, as ctypes has it.
+struct NetworkCoefficient {
+  const char* name = nullptr;
+  const double* start = nullptr;
+  std::int64_t numbers = 1;  ///< 1 of a scalar
 };
 
 /// A problem, as ctypes has it.
@@ -43,6 +51,8 @@ struct NetworkProblem {
   const std::uint8_t* orders = nullptr;  ///< derivatives x axes, as a fbpinn::JetSet has them
   std::int64_t terms = 0;
   const NetworkTerm* term = nullptr;
+  std::int64_t coefficients = 0;
+  const NetworkCoefficient* coefficient = nullptr;
 };
 
 /// As fbpinn::LeastSquaresOptions.

@@ -13,6 +13,7 @@
 #include <shardsolve/error.hpp>
 #include <shardsolve/export.hpp>
 #include <shardsolve/fbpinn_boxes.hpp>
+#include <shardsolve/fbpinn_coefficients.hpp>
 #include <shardsolve/jet_scalars.hpp>
 #include <shardsolve/jet_set.hpp>
 #include <shardsolve/mesh.hpp>
@@ -88,17 +89,21 @@ struct PointBatch {
   std::int64_t count = 0;
   const double* points = nullptr;  ///< set->axes() numbers a point
   const double* jets = nullptr;
+  std::span<const double> coefficients;  ///< the numbers of all unknown coefficients
 };
 
 /// A residual, for many points at a time. All may be called from several threads at once.
 struct Residual {
   int equations = 1;
   /// Calls the function once and notes what it reads. The point counts, the jets do not.
-  std::function<void(const double* point, int fields, JetReads& reads)> record;
+  std::function<void(const double* point, int fields, std::span<const double> coefficients,
+                     JetReads& reads)>
+      record;
   /// r: count x equations.
   std::function<void(const PointBatch&, double* r)> evaluate;
-  /// r, and its derivatives by the jets: count x equations x fields x set->size().
-  std::function<void(const PointBatch&, double* r, double* a)> linearise;
+  /// r; its derivatives by the jets, a: count x equations x fields x set->size(); and by the
+  /// coefficients' numbers, b: count x equations x coefficients, all 0 before the call.
+  std::function<void(const PointBatch&, double* r, double* a, double* b)> linearise;
 };
 /// A hard condition: jets of u from those of the networks' sum v, likewise as polynomials about the
 /// point; and jets of du/dv, if `slopes` is not null.
@@ -121,11 +126,89 @@ struct Equations<std::array<S, n>> {
   }
 };
 
+/// function(x, u, c), or function(x, u) if it takes no coefficients.
 template <class F, class S>
-using ResultOf = std::remove_cvref_t<std::invoke_result_t<const F&, Coordinates, const Jets<S>&>>;
+auto call_residual(const F& function, Coordinates x, const Jets<S>& u, const Coefficients<S>& c) {
+  if constexpr (std::is_invocable_v<const F&, Coordinates, const Jets<S>&,
+                                    const Coefficients<S>&>) {
+    return function(x, u, c);
+  } else {
+    return function(x, u);
+  }
+}
+
+template <class F, class S>
+using ResultOf = std::remove_cvref_t<decltype(call_residual(
+    std::declval<const F&>(), std::declval<Coordinates>(), std::declval<const Jets<S>&>(),
+    std::declval<const Coefficients<S>&>()))>;
 
 /// Directions that are differentiated along at a time.
 inline constexpr int directions = 6;
+
+/// One point of a batch, and a residual there: r, a and b as in Residual::linearise.
+template <class F>
+class LinearisedPoint {
+ public:
+  using Slopes = Dual<double, directions>;
+  using Linear = Equations<ResultOf<F, Slopes>>;
+
+  LinearisedPoint(const F& function, const PointBatch& batch)
+      : function_(function),
+        batch_(batch),
+        size_(batch.fields * batch.set->size()),
+        jets_(static_cast<std::size_t>(size_)) {}
+
+  void compute(std::int64_t p, double* r, double* a, double* b) {
+    const std::int64_t row = p * Linear::count;
+    reads_.clear();
+    for (int first = 0; first < size_; first += directions) {
+      const int last = std::min(first + directions, size_);
+      const auto result = call(p, first, last, {});
+      for (int e = 0; e < Linear::count; ++e) {
+        const Slopes& value = Linear::get(result, e);
+        r[row + e] = value.value;
+        for (int d = first; d < last; ++d) {
+          a[(row + e) * size_ + d] = value.slope[static_cast<std::size_t>(d - first)];
+        }
+      }
+    }
+    // By the coefficients that were read here, which are few however many there are.
+    const auto all = static_cast<std::int64_t>(batch_.coefficients.size());
+    const std::vector<std::int64_t> read = reads_;
+    for (std::size_t first = 0; first < read.size(); first += directions) {
+      const std::span<const std::int64_t> along =
+          std::span(read).subspan(first, std::min<std::size_t>(directions, read.size() - first));
+      const auto result = call(p, 0, 0, along);
+      for (int e = 0; e < Linear::count; ++e) {
+        for (std::size_t i = 0; i < along.size(); ++i) {
+          b[(row + e) * all + along[i]] = Linear::get(result, e).slope[i];
+        }
+      }
+    }
+  }
+
+ private:
+  auto call(std::int64_t p, int first, int last, std::span<const std::int64_t> along) {
+    for (int d = 0; d < size_; ++d) {
+      Slopes& jet = jets_[static_cast<std::size_t>(d)];
+      jet = Slopes(batch_.jets[p * size_ + d]);
+      if (d >= first && d < last) {
+        jet.slope[static_cast<std::size_t>(d - first)] = 1.0;
+      }
+    }
+    const auto axes = static_cast<std::size_t>(batch_.set->axes());
+    return call_residual<F, Slopes>(function_,
+                                    Coordinates(batch_.points + p * batch_.set->axes(), axes),
+                                    Jets<Slopes>(*batch_.set, batch_.fields, jets_.data(), nullptr),
+                                    Coefficients<Slopes>(batch_.coefficients, along, &reads_));
+  }
+
+  const F& function_;
+  const PointBatch& batch_;
+  int size_;
+  std::vector<Slopes> jets_;
+  std::vector<std::int64_t> reads_;
+};
 
 template <class F>
 Residual make_residual(F function) {
@@ -140,49 +223,31 @@ Residual make_residual(F function) {
                 "a residual depends on the jets; return what it computes from them");
   Residual residual;
   residual.equations = Result::count;
-  residual.record = [function](const double* point, int fields, JetReads& reads) {
+  residual.record = [function](const double* point, int fields,
+                               std::span<const double> coefficients, JetReads& reads) {
     const JetSet all = JetSet::full(reads.axes, most_order);
     const std::vector<double> zeros(static_cast<std::size_t>(fields * all.size()), 0.0);
-    function(Coordinates(point, static_cast<std::size_t>(reads.axes)),
-             Jets<double>(all, fields, zeros.data(), &reads));
+    call_residual<F, double>(function, Coordinates(point, static_cast<std::size_t>(reads.axes)),
+                             Jets<double>(all, fields, zeros.data(), &reads),
+                             Coefficients<double>(coefficients));
   };
   residual.evaluate = [function](const PointBatch& batch, double* r) {
     const auto axes = static_cast<std::size_t>(batch.set->axes());
     const std::int64_t size = batch.fields * batch.set->size();
     for (std::int64_t p = 0; p < batch.count; ++p) {
-      const auto result =
-          function(Coordinates(batch.points + p * batch.set->axes(), axes),
-                   Jets<double>(*batch.set, batch.fields, batch.jets + p * size, nullptr));
+      const auto result = call_residual<F, double>(
+          function, Coordinates(batch.points + p * batch.set->axes(), axes),
+          Jets<double>(*batch.set, batch.fields, batch.jets + p * size, nullptr),
+          Coefficients<double>(batch.coefficients));
       for (int e = 0; e < Result::count; ++e) {
         r[p * Result::count + e] = Result::get(result, e);
       }
     }
   };
-  residual.linearise = [function](const PointBatch& batch, double* r, double* a) {
-    const auto axes = static_cast<std::size_t>(batch.set->axes());
-    const int size = batch.fields * batch.set->size();
-    std::vector<Slopes> jets(static_cast<std::size_t>(size));
+  residual.linearise = [function](const PointBatch& batch, double* r, double* a, double* b) {
+    LinearisedPoint<F> at(function, batch);
     for (std::int64_t p = 0; p < batch.count; ++p) {
-      for (int first = 0; first < size; first += directions) {
-        const int last = std::min(first + directions, size);
-        for (int d = 0; d < size; ++d) {
-          Slopes& jet = jets[static_cast<std::size_t>(d)];
-          jet = Slopes(batch.jets[p * size + d]);
-          if (d >= first && d < last) {
-            jet.slope[static_cast<std::size_t>(d - first)] = 1.0;
-          }
-        }
-        const auto result = function(Coordinates(batch.points + p * batch.set->axes(), axes),
-                                     Jets<Slopes>(*batch.set, batch.fields, jets.data(), nullptr));
-        for (int e = 0; e < Result::count; ++e) {
-          const Slopes& value = Linear::get(result, e);
-          const std::int64_t row = p * Result::count + e;
-          r[row] = value.value;
-          for (int d = first; d < last; ++d) {
-            a[row * size + d] = value.slope[static_cast<std::size_t>(d - first)];
-          }
-        }
-      }
+      at.compute(p, r, a, b);
     }
   };
   return residual;
@@ -262,8 +327,20 @@ class SHARDSOLVE_EXPORT Problem {
   void constrain(F function) {
     set_constraint(detail::make_constraint(std::move(function)));
   }
-  /// A term of the loss: `function` takes a Coordinates and Jets and returns the residual there, a
-  /// number made of what it reads in the jets, or a std::array of several. It must not depend on
+  /// A number that the equations contain and that is not known: found together with the solution,
+  /// from `start` on. To be added before the terms that read it; they take it as c(a) from their
+  /// third argument. Throws Error(invalid_argument) unless `start` is finite and the name new.
+  ScalarCoefficient add_coefficient(std::string name, double start);
+  /// A function of one variable that is not known, by its values at `nodes` places of `domain`.
+  /// `start`: one number, or one for each node. Terms read c(speed, x[0]). Throws
+  /// Error(invalid_argument) unless the domain is finite and not empty, there are 1 to 4096 nodes,
+  /// `start` is finite and has as many numbers, and the name is new.
+  GridCoefficient add_coefficient(std::string name, const Interval& domain, std::int64_t nodes,
+                                  const std::vector<double>& start,
+                                  Interpolation between = Interpolation::linear);
+  /// A term of the loss: `function` takes a Coordinates, Jets and, if it likes, Coefficients, and
+  /// returns the residual there, a number made of what it reads in the jets, or a std::array of
+  /// several. It must not depend on
   /// anything else that changes, and may be called from several threads. `points`: axes numbers for
   /// each. Throws Error(invalid_argument) if there are no points, their number does not fit, the
   /// weight is not positive and finite, or the function reads an axis that is not there or orders
@@ -291,16 +368,22 @@ class SHARDSOLVE_EXPORT Problem {
   int fields() const { return fields_; }
   const Constraint& constraint() const { return constraint_; }
   const std::vector<Term>& terms() const { return terms_; }
+  const std::vector<Coefficient>& coefficients() const { return coefficients_; }
+  /// What training begins with: the numbers of all coefficients.
+  std::vector<double> coefficients_at_start() const;
   /// The derivatives that the terms read, of all fields together.
   JetSet jet_set() const;
 
  private:
+  std::int64_t add_numbers(std::string name, std::vector<double> start);
+
   Boxes boxes_;
   Mlp mlp_;
   int fields_;
   Constraint constraint_;
   std::vector<Term> terms_;
   std::vector<MultiIndex> read_;
+  std::vector<Coefficient> coefficients_;
 };
 
 struct LeastSquaresOptions {
@@ -333,11 +416,12 @@ struct FactorCosts {
 struct SHARDSOLVE_EXPORT TrainingPlan {
   std::int64_t boxes = 0;
   std::int64_t points = 0;
-  std::int64_t pairs = 0;    ///< of a point and a box around it
-  std::int64_t rows = 0;     ///< of the least-squares problem
-  std::int64_t columns = 0;  ///< of all boxes together
-  double feature_bytes = 0;  ///< of all boxes' rows
-  double other_bytes = 0;    ///< pairs, jets and right-hand sides
+  std::int64_t pairs = 0;         ///< of a point and a box around it
+  std::int64_t rows = 0;          ///< of the least-squares problem
+  std::int64_t columns = 0;       ///< of all boxes together
+  std::int64_t coefficients = 0;  ///< their numbers
+  double feature_bytes = 0;       ///< of all boxes' rows
+  double other_bytes = 0;         ///< pairs, jets and right-hand sides
   FactorCosts costs;
 
   double bytes() const { return feature_bytes + other_bytes + costs.nested_dissection.bytes; }
@@ -360,6 +444,7 @@ struct SHARDSOLVE_EXPORT Trained {
   Problem problem;
   std::vector<double> hidden_weights;  ///< Mlp::weights() numbers for each box
   std::vector<double> last_layer;      ///< boxes x fields x Mlp::features()
+  std::vector<double> coefficients;    ///< the numbers of all unknown coefficients
 
   /// ok; not_converged if Gauss-Newton did not come to an end; not_positive_definite if the Gram
   /// matrix could not be factored.
@@ -380,7 +465,14 @@ struct SHARDSOLVE_EXPORT Trained {
   TrainingTimes times;
   std::vector<std::string> warnings;  ///< with figures
 
+  /// Of the coefficients' numbers, those that equations and data determine, in the last solve; the
+  /// others stayed as they were.
+  std::int64_t coefficients_determined = 0;
+
   std::int64_t kept() const;
+  /// The numbers of one coefficient: 1, or those at its nodes. Throws Error(invalid_argument) if
+  /// the problem has none of this name.
+  std::vector<double> coefficient(const std::string& name) const;
   /// Values of the fields: points x fields numbers, `chunk` points at a time. Throws
   /// Error(invalid_argument) for points outside of every box.
   std::vector<double> evaluate(Mesh& mesh, std::span<const double> points,
@@ -396,7 +488,10 @@ SHARDSOLVE_EXPORT double relative_error(std::span<const double> u,
                                         std::span<const double> reference);
 
 /// Finds the last layers that make the loss least, hidden layers fixed: by one linear least-squares
-/// problem if the residual is linear in u, by Gauss-Newton with a line search if not.
+/// problem if the residual is linear in u, by Gauss-Newton with a line search if not. Unknown
+/// coefficients are found at the same time: their columns are a border of the block-sparse matrix,
+/// made orthogonal to it by solves with its factor, and directions that they are not determined in
+/// are left out.
 ///
 /// Each box's columns are made orthonormal (QR with a rank), the Gram matrix of all of them is
 /// factored along nested dissection, and the solution refined with the residual of the

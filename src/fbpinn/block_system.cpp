@@ -1,5 +1,6 @@
 #include "fbpinn/block_system.hpp"
 
+#include "fbpinn/conjugate_gradients.hpp"
 #include "runtime/host/blas.hpp"
 
 #include <algorithm>
@@ -182,9 +183,57 @@ std::vector<double> BlockSystem::multiply_adjoint(const std::vector<std::int64_t
   return result;
 }
 
+void BlockSystem::polish(const std::vector<std::int64_t>& offsets, const std::vector<double>& b,
+                         const Border& border,
+                         const std::function<std::vector<double>(std::vector<double>)>& solved,
+                         const sparse::Workers& workers, Solution& solution,
+                         double& gradient) const {
+  using namespace block_system;
+  constexpr double good = 1e-8;       // of the certificate: refinement reaches it as a rule
+  constexpr double rounding = 1e-13;  // of what there was
+  constexpr int most_steps = 60;
+  const double floor = rounding * norm_of(b);
+  if (gradient <= good * norm_of(solution.residual) || gradient <= floor) {
+    return;
+  }
+  const auto n = static_cast<std::ptrdiff_t>(offsets.back());
+  const LeastSquaresProduct product{
+      [&](const std::vector<double>& x) {
+        std::vector<double> result =
+            multiply(offsets, std::vector<double>(x.begin(), x.begin() + n), workers);
+        for (double& value : result) {
+          value = -value;
+        }
+        border.subtract(std::vector<double>(x.begin() + n, x.end()), result);
+        for (double& value : result) {
+          value = -value;
+        }
+        return result;
+      },
+      [&](const std::vector<double>& r) {
+        std::vector<double> result = multiply_adjoint(offsets, r, workers);
+        const std::vector<double> of_border = border.multiply_adjoint(r);
+        result.insert(result.end(), of_border.begin(), of_border.end());
+        return result;
+      },
+      [&](std::vector<double> s) {
+        std::vector<double> result = solved(std::vector<double>(s.begin(), s.begin() + n));
+        result.insert(result.end(), s.begin() + n, s.end());
+        return result;
+      }};
+  std::vector<double> x = solution.y;
+  x.insert(x.end(), solution.z.begin(), solution.z.end());
+  const GradientSteps steps =
+      conjugate_gradients(product, b, good, floor, most_steps, x, solution.residual);
+  solution.gradient_steps = steps.iterations;
+  gradient = steps.gradient;
+  solution.y.assign(x.begin(), x.begin() + n);
+  solution.z.assign(x.begin() + n, x.end());
+}
+
 auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree tree,
-                        const std::vector<double>& b, const sparse::Workers& workers) const
-    -> Solution {
+                        const std::vector<double>& b, MatrixView<const double> border_columns,
+                        double border_tolerance, const sparse::Workers& workers) const -> Solution {
   using namespace block_system;
   Solution solution;
   workers.enter("factor");
@@ -220,27 +269,59 @@ auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree
     gram.solve(MatrixView<double>(x.data(), static_cast<std::int64_t>(x.size()), 1), workers);
     return x;
   };
-  // y += G^-1 Q^T (b - Q y), as long as that makes Q^T r smaller by half.
+  Border border;
+  if (border_columns.columns() > 0) {
+    const auto project = [&](const std::vector<std::vector<double>>& r) {
+      std::vector<double> x;
+      for (const std::vector<double>& one : r) {
+        const std::vector<double> part = multiply_adjoint(offsets, one, workers);
+        x.insert(x.end(), part.begin(), part.end());
+      }
+      gram.solve(MatrixView<double>(x.data(), offsets.back(), static_cast<std::int64_t>(r.size())),
+                 workers);
+      std::vector<std::vector<double>> y;
+      for (std::size_t k = 0; k < r.size(); ++k) {
+        const auto first = x.begin() + static_cast<std::ptrdiff_t>(k) * offsets.back();
+        y.emplace_back(first, first + offsets.back());
+      }
+      return y;
+    };
+    border = Border(
+        border_columns, [&](const auto& y) { return multiply(offsets, y, workers); }, project,
+        border_tolerance, workers);
+  }
+  solution.border_rank = border.rank();
+  // y += G^-1 Q^T r and z += Q_c^T r for r = b - Q y - Q_c z, as long as that makes (Q, Q_c)^T r
+  // smaller by half.
   solution.y.assign(static_cast<std::size_t>(offsets.back()), 0.0);
+  solution.z.assign(static_cast<std::size_t>(border.rank()), 0.0);
   solution.residual = b;
   std::vector<double> gradient = multiply_adjoint(offsets, b, workers);
-  double before = norm_of(gradient);
+  std::vector<double> border_gradient = border.multiply_adjoint(b);
+  double before = std::hypot(norm_of(gradient), norm_of(border_gradient));
   constexpr int most_refinements = 8;
   for (int step = 0; step <= most_refinements && before > 0.0; ++step) {
     std::vector<double> y = solved(std::move(gradient));
     for (std::size_t k = 0; k < y.size(); ++k) {
       y[k] += solution.y[k];
     }
+    std::vector<double> z = std::move(border_gradient);
+    for (std::size_t k = 0; k < z.size(); ++k) {
+      z[k] += solution.z[k];
+    }
     std::vector<double> residual = multiply(offsets, y, workers);
     for (std::size_t row = 0; row < residual.size(); ++row) {
       residual[row] = b[row] - residual[row];
     }
+    border.subtract(z, residual);
     gradient = multiply_adjoint(offsets, residual, workers);
-    const double now = norm_of(gradient);
+    border_gradient = border.multiply_adjoint(residual);
+    const double now = std::hypot(norm_of(gradient), norm_of(border_gradient));
     if (step > 0 && !(now < before)) {
       break;
     }
     solution.y = std::move(y);
+    solution.z = std::move(z);
     solution.residual = std::move(residual);
     solution.refinements = step;
     const bool is_done = now > 0.5 * before || now <= 0x1p-50 * norm_of(solution.residual);
@@ -249,6 +330,8 @@ auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree
       break;
     }
   }
+  polish(offsets, b, border, solved, workers, solution, before);
+  solution.z = border.weights_of(solution.z, solution.y);
   const double size = norm_of(solution.residual);
   solution.certificate = size > 0.0 ? before / size : 0.0;
   // The smallest eigenvalue of Q^T Q by a few steps of inverse iteration; the largest is at most

@@ -1,6 +1,7 @@
 /// The least-squares problem of all boxes: a matrix of orthonormal blocks that share rows.
 #pragma once
 
+#include "fbpinn/border.hpp"
 #include "fbpinn/orthonormal_block.hpp"
 #include "sparse/block_cholesky.hpp"
 #include "sparse/block_graph.hpp"
@@ -8,6 +9,7 @@
 #include <shardsolve/fbpinn_boxes.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -38,7 +40,7 @@ struct RowLists {
 sparse::BlockGraph graph_of(const Boxes& boxes, const RowLists& lists,
                             std::vector<std::int64_t> sizes);
 
-/// minimise ||Q y - b|| for Q of orthonormal blocks, each on the rows of its box.
+/// minimise ||Q y + C z - b|| for Q of orthonormal blocks, each on the rows of its box.
 class BlockSystem {
  public:
   /// The lists must outlive it.
@@ -63,19 +65,32 @@ class BlockSystem {
 
   struct Solution {
     std::vector<double> y;
-    std::vector<double> residual;  ///< b - Q y
-    double certificate = 0.0;      ///< ||Q^T r|| / ||r||, as ||Q|| >= 1
-    double condition = 0.0;        ///< of Q
+    std::vector<double> z;
+    std::int64_t border_rank = 0;
+    std::vector<double> residual;  ///< b - Q y - C z
+    /// ||(Q, Q_c)^T r|| / ||r||, as ||Q|| >= 1; Q_c orthonormal columns beside Q of C's range.
+    double certificate = 0.0;
+    double condition = 0.0;  ///< of Q
     double shift = 0.0;
     int refinements = 0;
+    int gradient_steps = 0;  ///< that refinement needed beside, as it came to no end
     double factor_seconds = 0.0;
     double solve_seconds = 0.0;
     std::optional<sparse::BlockPivot> failure;  ///< then there is nothing else
   };
+  /// `border`: C, of as many rows as b has; it may have no columns.
   Solution solve(const sparse::BlockGraph& graph, sparse::EliminationTree tree,
-                 const std::vector<double>& b, const sparse::Workers& workers) const;
+                 const std::vector<double>& b, MatrixView<const double> border,
+                 double border_tolerance, const sparse::Workers& workers) const;
 
  private:
+  /// Conjugate gradients with the factor, where refinement alone does not do: G is then so near to
+  /// singular that its factor is one of a matrix beside it.
+  void polish(const std::vector<std::int64_t>& offsets, const std::vector<double>& b,
+              const Border& border,
+              const std::function<std::vector<double>(std::vector<double>)>& solved,
+              const sparse::Workers& workers, Solution& solution, double& gradient) const;
+
   const RowLists& lists_;
   std::vector<OrthonormalBlock> blocks_;
 };

@@ -109,14 +109,24 @@ double sum_of_squares(const std::vector<double>& x) {
   return sum;
 }
 
+/// x += factor * y
+void add_to(std::vector<double>& x, const std::vector<double>& y, double factor) {
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    x[k] += factor * y[k];
+  }
+}
+
 class Training {
  public:
   Training(Mesh& mesh, const Problem& problem, const LeastSquaresOptions& options,
            const RunOptions& run)
       : problem_(problem),
         options_(options),
+        rank_tolerance_(options.rank_tolerance),
         workers_(on_ranks(mesh, run)),
-        result_{.problem = problem, .hidden_weights = options.hidden_weights} {
+        result_{.problem = problem,
+                .hidden_weights = options.hidden_weights,
+                .coefficients = problem.coefficients_at_start()} {
     if (result_.hidden_weights.empty()) {
       result_.hidden_weights = problem.mlp().random_weights(
           problem.boxes().axes(), problem.boxes().count(), options.seed, options.hidden_scale);
@@ -138,19 +148,20 @@ class Training {
     result_.last_layer.assign(static_cast<std::size_t>(problem_.boxes().count() * columns_of_box()),
                               0.0);
     std::vector<double> v(jets_count(), 0.0);
-    PointwiseRows rows = residual_at(v, true, false);
+    PointwiseRows rows = residual_at(v, result_.coefficients, true, false);
     require_derivatives(rows.derivatives);
     result_.losses.push_back(rows.loss());
-    result_.is_linear = is_linear(rows.derivatives);
+    result_.is_linear = is_linear(rows);
     result_.outcome.status = Status::not_converged;
     for (int i = 0; i < options_.most_iterations; ++i) {
-      const LinearStep step = solve(rows);
+      const LinearStep step = solve(rows, v);
       if (!step.is_factored) {
         result_.outcome.status = Status::not_positive_definite;
         break;
       }
       if (result_.is_linear) {
         result_.last_layer = step.change;
+        add_to(result_.coefficients, step.coefficients, 1.0);
         result_.losses.push_back(sum_of_squares(step.residual));
         result_.outcome.status = Status::ok;
         break;
@@ -161,14 +172,16 @@ class Training {
         moved += std::pow(rows.residual[k] + step.residual[k], 2);
       }
       const bool is_last = std::sqrt(moved) <= options_.tolerance * std::sqrt(rows.loss());
-      const bool has_moved = search(step.change, v, rows, moved);
-      if (is_last || !has_moved || has_settled()) {
+      const double share = search(step, v, rows, moved);
+      if (share < 1.0 && !is_last && raise_rank_tolerance()) {
+        // Another step from here.
+      } else if (is_last || share == 0.0 || has_settled()) {
         result_.outcome.status =
-            is_last || has_moved || is_at_rounding() ? Status::ok : Status::not_converged;
+            is_last || share > 0.0 || is_at_rounding() ? Status::ok : Status::not_converged;
         break;
       }
       if (i + 1 < options_.most_iterations) {
-        rows = residual_at(v, true, false);
+        rows = residual_at(v, result_.coefficients, true, false);
       }
     }
     result_.loss = result_.losses.back();
@@ -188,9 +201,30 @@ class Training {
     result_.columns = problem_.boxes().count() * columns_of_box();
   }
 
-  PointwiseRows residual_at(const std::vector<double>& v, bool derivatives, bool accept_nonfinite) {
+  PointwiseRows residual_at(const std::vector<double>& v, const std::vector<double>& coefficients,
+                            bool derivatives, bool accept_nonfinite) {
     const Timer timer(result_.times.residual);
-    return pointwise_rows(problem_, *geometry_, v, derivatives, accept_nonfinite, workers_);
+    return pointwise_rows(problem_, *geometry_, v, coefficients, derivatives, accept_nonfinite,
+                          workers_);
+  }
+
+  /// residual -= the derivatives by v, times v.
+  void subtract_linear_part(const std::vector<double>& derivatives, const std::vector<double>& v,
+                            std::vector<double>& residual) const {
+    const auto numbers = static_cast<std::size_t>(geometry_->jet_numbers());
+    for (const Segment& segment : geometry_->segments) {
+      const double* a = derivatives.data() + segment.first_derivative;
+      for (std::int64_t p = 0; p < segment.points; ++p) {
+        const double* const at = v.data() + (segment.first_point + p) * geometry_->jet_numbers();
+        for (int e = 0; e < segment.equations; ++e, a += numbers) {
+          double sum = 0.0;
+          for (std::size_t d = 0; d < numbers; ++d) {
+            sum += a[d] * at[d];
+          }
+          residual[static_cast<std::size_t>(segment.first_row + e * segment.points + p)] -= sum;
+        }
+      }
+    }
   }
 
   void require_derivatives(const std::vector<double>& derivatives) const {
@@ -208,15 +242,46 @@ class Training {
     }
   }
 
-  bool is_linear(const std::vector<double>& derivatives) {
-    return are_nearly_equal(derivatives,
-                            residual_at(other_jets(jets_count()), true, true).derivatives);
+  /// In the networks and the coefficients together.
+  bool is_linear(const PointwiseRows& rows) {
+    std::vector<double> coefficients = result_.coefficients;
+    const std::vector<double> shifts = other_jets(coefficients.size());
+    for (std::size_t k = 0; k < coefficients.size(); ++k) {
+      coefficients[k] += 0.1 * std::max(std::abs(coefficients[k]), 1.0) * shifts[k];
+    }
+    const PointwiseRows other = residual_at(other_jets(jets_count()), coefficients, true, true);
+    require_coefficients_to_matter(rows, other);
+    return are_nearly_equal(rows.derivatives, other.derivatives) &&
+           are_nearly_equal(rows.by_coefficients, other.by_coefficients);
   }
 
-  LinearStep solve(const PointwiseRows& rows) {
+  void require_coefficients_to_matter(const PointwiseRows& rows, const PointwiseRows& other) const {
+    for (const Coefficient& one : problem_.coefficients()) {
+      const auto is_zero = [&](const std::vector<double>& derivatives) {
+        const auto begin = derivatives.begin() + one.first * geometry_->rows;
+        const auto end = begin + static_cast<std::int64_t>(one.start.size()) * geometry_->rows;
+        return std::all_of(begin, end, [](double value) { return value == 0.0; });
+      };
+      if (is_zero(rows.by_coefficients) && is_zero(other.by_coefficients)) {
+        throw Error(
+            ErrorKind::invalid_argument,
+            fmt::format("no term depends on the coefficient '{}' at any of its points: read "
+                        "it in an equation, or leave it out",
+                        one.name));
+      }
+    }
+  }
+
+  /// The change of everything; that of the last layers is found as the difference of new ones if
+  /// the old ones are full of rounding.
+  LinearStep solve(const PointwiseRows& rows, const std::vector<double>& v) {
+    std::vector<double> residual = rows.residual;
+    if (anew_) {
+      subtract_linear_part(rows.derivatives, v, residual);
+    }
     LinearStep step =
         linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, rows.derivatives,
-                    rows.residual, options_.rank_tolerance, workers_);
+                    rows.by_coefficients, residual, rank_tolerance_, workers_);
     result_.times.rows += step.rows_seconds;
     result_.times.geometry += step.order_seconds;
     result_.times.factor += step.factor_seconds;
@@ -226,19 +291,37 @@ class Training {
     result_.condition = step.condition;
     result_.shift = step.shift;
     result_.refinements = step.refinements;
+    result_.coefficients_determined = step.coefficients_determined;
     result_.rank.assign(step.rank.begin(), step.rank.end());
     return step;
   }
 
-  /// Goes along the change as far as makes the loss smaller: all the way, half of it, ... Whether
-  /// it has gone anywhere. `moved`: ||A change||^2.
-  bool search(const std::vector<double>& change, std::vector<double>& v, PointwiseRows& rows,
-              double moved) {
+  /// A step that does not do what the linear problem says it would has weights so large that the
+  /// sum of the networks is rounding, as columns were kept that differ from others by hardly more.
+  /// Whether fewer are to be kept from now on.
+  bool raise_rank_tolerance() {
+    constexpr double most = 1e-7;
+    if (rank_tolerance_ >= most) {
+      return false;
+    }
+    anew_ = true;
+    rank_tolerance_ = std::min(most, 30.0 * std::max(rank_tolerance_, 1e-13));
+    return true;
+  }
+
+  /// Goes along the change as far as makes the loss smaller: all the way, half of it, ... Returns
+  /// how far it has gone; 0 if nowhere. `moved`: ||A change||^2.
+  double search(const LinearStep& step, std::vector<double>& v, PointwiseRows& rows, double moved) {
+    std::vector<double> change = step.change;
     std::vector<double> along;
     {
       const Timer timer(result_.times.rows);
       along = jets_of_networks(problem_.boxes(), problem_.mlp(), geometry_->set, problem_.fields(),
                                geometry_->at, result_.hidden_weights, change, workers_);
+    }
+    if (anew_) {
+      add_to(along, v, -1.0);
+      add_to(change, result_.last_layer, -1.0);
     }
     const double before = rows.loss();
     constexpr int most_halvings = 12;
@@ -248,20 +331,21 @@ class Training {
       for (std::size_t k = 0; k < v.size(); ++k) {
         trial[k] = v[k] + share * along[k];
       }
-      PointwiseRows at_trial = residual_at(trial, false, true);
+      std::vector<double> coefficients = result_.coefficients;
+      add_to(coefficients, step.coefficients, share);
+      PointwiseRows at_trial = residual_at(trial, coefficients, false, true);
       const double loss = at_trial.loss();
       // Armijo's condition: the loss falls at the rate 2 ||A change||^2 at first.
       if (loss <= before - 1e-4 * 2 * share * moved) {
         v = std::move(trial);
         rows = std::move(at_trial);
-        for (std::size_t k = 0; k < change.size(); ++k) {
-          result_.last_layer[k] += share * change[k];
-        }
+        add_to(result_.last_layer, change, share);
+        result_.coefficients = std::move(coefficients);
         result_.losses.push_back(loss);
-        return true;
+        return share;
       }
     }
-    return false;
+    return 0.0;
   }
 
   /// The last step has hardly made the loss smaller.
@@ -299,6 +383,13 @@ class Training {
                       "there",
                       short_boxes, problem_.boxes().count(), columns_of_box()));
     }
+    const auto numbers = static_cast<std::int64_t>(result_.coefficients.size());
+    if (result_.coefficients_determined < numbers) {
+      result_.warnings.push_back(fmt::format(
+          "{} of {} numbers of the coefficients are not determined by the equations and "
+          "the data: they stayed as they were. Give data there, or fewer nodes",
+          numbers - result_.coefficients_determined, numbers));
+    }
     if (result_.shift > 0.0) {
       result_.warnings.push_back(
           fmt::format("the Gram matrix is not positive definite to working precision; {:.1e} was "
@@ -310,6 +401,8 @@ class Training {
 
   const Problem& problem_;
   const LeastSquaresOptions& options_;
+  double rank_tolerance_;
+  bool anew_ = false;  // last layers are solved for, not their changes
   sparse::Workers workers_;
   Trained result_;
   std::optional<TrainingGeometry> geometry_;
@@ -335,11 +428,14 @@ TrainingPlan plan_least_squares(const Problem& problem) {
   plan.pairs = geometry.at.pairs.count();
   plan.rows = geometry.rows;
   plan.columns = plan.boxes * columns;
+  plan.coefficients = static_cast<std::int64_t>(problem.coefficients_at_start().size());
   plan.feature_bytes = 8.0 * static_cast<double>(geometry.lists.slots() * columns);
   plan.other_bytes =
       8.0 * static_cast<double>(2 * plan.pairs + geometry.lists.slots() + geometry.derivatives +
                                 plan.points * (geometry.set.size() + geometry.jet_numbers()) +
-                                3 * plan.rows);
+                                3 * plan.rows +
+                                // their columns, what is beside the boxes' of these, orthonormal
+                                3 * plan.rows * plan.coefficients);
   plan.costs = training::told(sparse::dense_cost(graph), sparse::band_cost(graph),
                               sparse::cost_of(sparse::nested_dissection(graph)));
   return plan;
@@ -352,11 +448,12 @@ std::string TrainingPlan::text() const {
   };
   return fmt::format(
              "{} boxes, {} points, {} pairs ({:.1f} boxes a point)\n"
-             "{} rows, {} columns ({:.1f} rows a column)\n"
+             "{} rows, {} columns ({:.1f} rows a column){}\n"
              "features {:.3f} GB, other {:.3f} GB, {:.3f} GB in all\n"
              "factorisation of the Gram matrix:\n",
              boxes, points, pairs, static_cast<double>(pairs) / static_cast<double>(points), rows,
              columns, static_cast<double>(rows) / static_cast<double>(columns),
+             coefficients > 0 ? fmt::format(", {} numbers of coefficients", coefficients) : "",
              feature_bytes * 1e-9, other_bytes * 1e-9, bytes() * 1e-9) +
          line("nested dissection", costs.nested_dissection) + line("band", costs.band) +
          line("dense", costs.dense) +

@@ -86,8 +86,8 @@ void require_memory(const TrainingGeometry& geometry, std::int64_t columns_of_bo
 
 LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
                        std::span<const double> hidden_weights, std::span<const double> derivatives,
-                       std::span<const double> residual, double rank_tolerance,
-                       const sparse::Workers& workers) {
+                       std::span<const double> by_coefficients, std::span<const double> residual,
+                       double rank_tolerance, const sparse::Workers& workers) {
   runtime::host::blas::use_one_thread();
   LinearStep step;
   const std::int64_t columns_of_box = geometry.fields * mlp.features();
@@ -117,7 +117,13 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
   }
   std::vector<double> b(residual.size());
   std::transform(residual.begin(), residual.end(), b.begin(), std::negate<>());
-  BlockSystem::Solution solution = system.solve(graph, std::move(elimination.tree), b, workers);
+  // What projections leave of a column in the range of the others is about 1e-14.
+  constexpr double least_own_share = 1e-10;
+  const MatrixView<const double> border(
+      by_coefficients.data(), geometry.rows,
+      static_cast<std::int64_t>(by_coefficients.size()) / geometry.rows);
+  BlockSystem::Solution solution = system.solve(graph, std::move(elimination.tree), b, border,
+                                                std::max(rank_tolerance, least_own_share), workers);
   step.certificate = solution.certificate;
   step.condition = solution.condition;
   step.shift = solution.shift;
@@ -129,6 +135,8 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
     return step;
   }
   step.residual = std::move(solution.residual);
+  step.coefficients = std::move(solution.z);
+  step.coefficients_determined = solution.border_rank;
   const std::vector<std::int64_t> offsets = graph.offsets();
   step.change.resize(static_cast<std::size_t>(geometry.boxes.count() * columns_of_box));
   for (std::int64_t box = 0; box < geometry.boxes.count(); ++box) {

@@ -13,11 +13,14 @@
 
 namespace shardsolve::fbpinn {
 
-/// minimise ||residual + M change||, where row (e, p) of M is the sum over fields f and derivatives
-/// d of derivatives[p][e][f][d] times the jets of window times unit at p, for each box around p.
+/// minimise ||residual + M change + C coefficients||, where row (e, p) of M is the sum over fields
+/// f and derivatives d of derivatives[p][e][f][d] times the jets of window times unit at p, for
+/// each box around p, and C a dense border.
 struct LinearStep {
-  std::vector<double> change;      ///< boxes x fields x Mlp::features()
-  std::vector<double> residual;    ///< -(residual + M change), by row
+  std::vector<double> change;        ///< boxes x fields x Mlp::features()
+  std::vector<double> coefficients;  ///< the change of each
+  std::int64_t coefficients_determined = 0;
+  std::vector<double> residual;    ///< -(residual + M change + C coefficients), by row
   std::vector<std::int64_t> rank;  ///< columns kept of each box
   double certificate = 0.0;        ///< as in Trained
   double condition = 0.0;
@@ -34,10 +37,11 @@ struct LinearStep {
 };
 
 /// `hidden_weights`: Mlp::weights() numbers a box. `derivatives`: geometry.derivatives numbers.
+/// `by_coefficients`: C, geometry.rows numbers for each coefficient, column-major; may be empty.
 /// `residual`: geometry.rows numbers. The same bits whoever the workers are.
 LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
                        std::span<const double> hidden_weights, std::span<const double> derivatives,
-                       std::span<const double> residual, double rank_tolerance,
-                       const sparse::Workers& workers);
+                       std::span<const double> by_coefficients, std::span<const double> residual,
+                       double rank_tolerance, const sparse::Workers& workers);
 
 }  // namespace shardsolve::fbpinn

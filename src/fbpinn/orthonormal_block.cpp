@@ -14,8 +14,8 @@ using Blas = runtime::host::blas::Blas<double>;
 
 /// QR with column pivoting of a small matrix in place: reflectors below the diagonal, their
 /// factors in `tau`; returns the rank (LAPACK: geqp3).
-std::int64_t pivoted_qr(MatrixView<double> a, double tolerance, std::vector<double>& tau,
-                        std::vector<std::int32_t>& permutation) {
+std::int64_t pivoted_qr(MatrixView<double> a, double tolerance, double least,
+                        std::vector<double>& tau, std::vector<std::int32_t>& permutation) {
   const std::int64_t m = a.rows();
   const std::int64_t n = a.columns();
   const std::int64_t steps = std::min(m, n);
@@ -39,7 +39,7 @@ std::int64_t pivoted_qr(MatrixView<double> a, double tolerance, std::vector<doub
     }
     const double norm = std::sqrt(std::max(most, 0.0));
     largest = k == 0 ? norm : largest;
-    if (!(norm > tolerance * largest)) {
+    if (!(norm > std::max(tolerance * largest, least))) {
       return k;
     }
     if (pivot != k) {
@@ -107,7 +107,7 @@ void OrthonormalBlock::weights_of(const double* y, double* z) const {
   }
 }
 
-OrthonormalBlock orthonormalised(MatrixView<double> m, double tolerance) {
+OrthonormalBlock orthonormalised(MatrixView<double> m, double tolerance, double least) {
   using namespace orthonormal;
   OrthonormalBlock block;
   block.rows = m.rows();
@@ -129,7 +129,7 @@ OrthonormalBlock orthonormalised(MatrixView<double> m, double tolerance) {
   // R P = Q2 R2
   std::vector<double> tau;
   std::vector<std::int32_t> permutation;
-  const std::int64_t rank = pivoted_qr(r, tolerance, tau, permutation);
+  const std::int64_t rank = pivoted_qr(r, tolerance, least, tau, permutation);
   block.rank = rank;
   block.kept_columns.assign(permutation.begin(), permutation.begin() + rank);
   block.r.assign(static_cast<std::size_t>(rank * rank), 0.0);

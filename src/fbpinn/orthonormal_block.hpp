@@ -22,8 +22,8 @@ struct OrthonormalBlock {
 };
 
 /// `m` is overwritten. Columns whose part beside the others is at most `tolerance` times the
-/// largest are left out. QR of M, then QR with column pivoting of R: nearly all is matrix products,
-/// 4 rows columns^2 flops.
-OrthonormalBlock orthonormalised(MatrixView<double> m, double tolerance);
+/// largest, or at most `least`, are left out. QR of M, then QR with column pivoting of R: nearly
+/// all is matrix products, 4 rows columns^2 flops.
+OrthonormalBlock orthonormalised(MatrixView<double> m, double tolerance, double least = 0.0);
 
 }  // namespace shardsolve::fbpinn

@@ -53,12 +53,16 @@ class PointwisePiece {
         jet_numbers_(geometry.jet_numbers()) {}
 
   /// Returns the first point at which something is not finite; -1 if all is.
-  std::int64_t compute(const std::vector<double>& v, bool derivatives, PointwiseRows& rows) const {
+  std::int64_t compute(const std::vector<double>& v, const std::vector<double>& coefficients,
+                       bool derivatives, PointwiseRows& rows) const {
     const int equations = segment_.equations;
     const std::int64_t first_point = segment_.first_point + first_;
-    PointBatch batch{&geometry_.set, problem_.fields(), count_,
+    PointBatch batch{&geometry_.set,
+                     problem_.fields(),
+                     count_,
                      geometry_.points.data() + first_point * geometry_.set.axes(),
-                     v.data() + first_point * jet_numbers_};
+                     v.data() + first_point * jet_numbers_,
+                     coefficients};
     std::vector<double> u;
     std::vector<double> slopes;
     if (problem_.constraint()) {
@@ -71,8 +75,10 @@ class PointwisePiece {
     double* const a = derivatives ? rows.derivatives.data() + segment_.first_derivative +
                                         first_ * equations * jet_numbers_
                                   : nullptr;
+    const auto numbers = static_cast<std::int64_t>(coefficients.size());
+    std::vector<double> b(derivatives ? static_cast<std::size_t>(count_ * equations * numbers) : 0);
     if (derivatives) {
-      term_.residual.linearise(batch, r.data(), a);
+      term_.residual.linearise(batch, r.data(), a, b.data());
     } else {
       term_.residual.evaluate(batch, r.data());
     }
@@ -85,11 +91,16 @@ class PointwisePiece {
                 ? 0.0
                 : term_.targets[static_cast<std::size_t>(first_ * equations + local)];
         const double value = scale_ * (r[static_cast<std::size_t>(local)] - target);
-        rows.residual[static_cast<std::size_t>(segment_.first_row + e * segment_.points + first_ +
-                                               p)] = value;
+        const std::int64_t row = segment_.first_row + e * segment_.points + first_ + p;
+        rows.residual[static_cast<std::size_t>(row)] = value;
         bool is_finite = std::isfinite(value);
         if (derivatives) {
           is_finite = is_finite && finish_derivatives(p, a + local * jet_numbers_, slopes);
+          for (std::int64_t k = 0; k < numbers; ++k) {
+            const double slope = scale_ * b[static_cast<std::size_t>(local * numbers + k)];
+            rows.by_coefficients[static_cast<std::size_t>(k * geometry_.rows + row)] = slope;
+            is_finite = is_finite && std::isfinite(slope);
+          }
         }
         if (!is_finite && nonfinite < 0) {
           nonfinite = first_point + p;
@@ -136,12 +147,14 @@ double PointwiseRows::loss() const {
 }
 
 PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geometry,
-                             const std::vector<double>& v, bool derivatives, bool accept_nonfinite,
+                             const std::vector<double>& v, const std::vector<double>& coefficients,
+                             bool derivatives, bool accept_nonfinite,
                              const sparse::Workers& workers) {
   workers.enter("residual");
   PointwiseRows rows;
   rows.residual.resize(static_cast<std::size_t>(geometry.rows));
   rows.derivatives.resize(derivatives ? static_cast<std::size_t>(geometry.derivatives) : 0);
+  rows.by_coefficients.resize(derivatives ? rows.residual.size() * coefficients.size() : 0);
   for (std::size_t term = 0; term < geometry.segments.size(); ++term) {
     const Segment& segment = geometry.segments[term];
     std::vector<std::int64_t> nonfinite(
@@ -157,14 +170,18 @@ PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geo
           const auto [first, last] = range_of_piece(piece);
           nonfinite[static_cast<std::size_t>(piece)] =
               pointwise::PointwisePiece(problem, geometry, term, first, last)
-                  .compute(v, derivatives, rows);
+                  .compute(v, coefficients, derivatives, rows);
         },
         [&](std::int64_t piece, sparse::Packet& packet) {
           const auto [first, last] = range_of_piece(piece);
           packet.value(nonfinite[static_cast<std::size_t>(piece)]);
           for (int e = 0; e < segment.equations; ++e) {
-            packet.array(rows.residual.data() + segment.first_row + e * segment.points + first,
-                         last - first);
+            const std::int64_t row = segment.first_row + e * segment.points + first;
+            packet.array(rows.residual.data() + row, last - first);
+            for (std::size_t k = 0; derivatives && k < coefficients.size(); ++k) {
+              packet.array(rows.by_coefficients.data() + k * rows.residual.size() + row,
+                           last - first);
+            }
           }
           if (derivatives) {
             const std::int64_t numbers = segment.equations * geometry.jet_numbers();

@@ -14,14 +14,18 @@ namespace shardsolve::fbpinn {
 struct PointwiseRows {
   std::vector<double> residual;     ///< by row
   std::vector<double> derivatives;  ///< by segment, point, equation, field, derivative
+  /// By the coefficients: a matrix of as many rows as there are residuals, column-major.
+  std::vector<double> by_coefficients;
 
   double loss() const;
 };
 
-/// `v`: jets of the sum at all points. Derivatives are left out unless asked for. Throws
-/// Error(invalid_argument) if a residual or derivative is not finite, unless `accept_nonfinite`.
+/// `v`: jets of the sum at all points. `coefficients`: the numbers of all. Derivatives are left out
+/// unless asked for. Throws Error(invalid_argument) if a residual or derivative is not finite,
+/// unless `accept_nonfinite`.
 PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geometry,
-                             const std::vector<double>& v, bool derivatives, bool accept_nonfinite,
+                             const std::vector<double>& v, const std::vector<double>& coefficients,
+                             bool derivatives, bool accept_nonfinite,
                              const sparse::Workers& workers);
 
 }  // namespace shardsolve::fbpinn

@@ -124,7 +124,8 @@ void Problem::add_term(Term term) {
   }
   JetReads reads{boxes_.axes(),
                  std::vector<std::vector<MultiIndex>>(static_cast<std::size_t>(fields_))};
-  term.residual.record(term.points.data(), fields_, reads);
+  const std::vector<double> coefficients = coefficients_at_start();
+  term.residual.record(term.points.data(), fields_, coefficients, reads);
   bool has_read = false;
   for (const std::vector<MultiIndex>& of_field : reads.of_field) {
     read_.insert(read_.end(), of_field.begin(), of_field.end());
@@ -135,6 +136,72 @@ void Problem::add_term(Term term) {
                    term.name);
   }
   terms_.push_back(std::move(term));
+}
+
+std::int64_t Problem::add_numbers(std::string name, std::vector<double> start) {
+  if (!terms_.empty()) {
+    refuse_problem("coefficient '{}' was added after term '{}': add coefficients first", name,
+                   terms_.front().name);
+  }
+  std::int64_t first = 0;
+  for (const Coefficient& other : coefficients_) {
+    if (other.name == name) {
+      refuse_problem("two coefficients are called '{}': give each a name of its own", name);
+    }
+    first = other.first + static_cast<std::int64_t>(other.start.size());
+  }
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    if (!std::isfinite(start[i])) {
+      refuse_problem("coefficient '{}' starts with {} at its place {}; finite numbers are accepted",
+                     name, start[i], i);
+    }
+  }
+  coefficients_.push_back({std::move(name), first, std::move(start)});
+  return first;
+}
+
+ScalarCoefficient Problem::add_coefficient(std::string name, double start) {
+  return {add_numbers(std::move(name), {start})};
+}
+
+GridCoefficient Problem::add_coefficient(std::string name, const Interval& domain,
+                                         std::int64_t nodes, const std::vector<double>& start,
+                                         Interpolation between) {
+  constexpr std::int64_t most_nodes = 4096;
+  if (!std::isfinite(domain.low) || !std::isfinite(domain.high) || domain.low >= domain.high) {
+    refuse_problem(
+        "coefficient '{}' is to live on [{}, {}]; finite ends are accepted, the lower first", name,
+        domain.low, domain.high);
+  }
+  if (nodes < 1 || nodes > most_nodes) {
+    refuse_problem("coefficient '{}' is to have {} nodes; 1 to {} are accepted", name, nodes,
+                   most_nodes);
+  }
+  if (start.size() != 1 && static_cast<std::int64_t>(start.size()) != nodes) {
+    refuse_problem("coefficient '{}' with {} nodes starts with {} numbers; 1 or {} are accepted",
+                   name, nodes, start.size(), nodes);
+  }
+  std::vector<double> values = start;
+  values.resize(static_cast<std::size_t>(nodes), start.front());
+  return {add_numbers(std::move(name), std::move(values)), nodes, domain, between};
+}
+
+std::vector<double> Problem::coefficients_at_start() const {
+  std::vector<double> all;
+  for (const Coefficient& one : coefficients_) {
+    all.insert(all.end(), one.start.begin(), one.start.end());
+  }
+  return all;
+}
+
+std::vector<double> Trained::coefficient(const std::string& name) const {
+  for (const Coefficient& one : problem.coefficients()) {
+    if (one.name == name) {
+      const auto begin = coefficients.begin() + one.first;
+      return {begin, begin + static_cast<std::ptrdiff_t>(one.start.size())};
+    }
+  }
+  refuse_problem("the problem has no coefficient '{}'", name);
 }
 
 JetSet Problem::jet_set() const { return {boxes_.axes(), read_}; }

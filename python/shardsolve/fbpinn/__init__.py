@@ -1,6 +1,7 @@
 """Physics-informed networks over overlapping boxes, trained by least squares."""
 
 from shardsolve.fbpinn._boxes import Boxes
+from shardsolve.fbpinn._coefficients import Grid1D, Scalar
 from shardsolve.fbpinn._net import ACTIVATIONS, Mlp
 from shardsolve.fbpinn._problem import Problem
 from shardsolve.fbpinn._terms import Boundary, Data, Interior
@@ -12,6 +13,7 @@ __all__ = [
     "Boxes",
     "Cost",
     "Data",
+    "Grid1D",
     "Interior",
     "LeastSquares",
     "Mlp",
@@ -19,4 +21,5 @@ __all__ = [
     "Plan",
     "Problem",
     "Run",
+    "Scalar",
 ]

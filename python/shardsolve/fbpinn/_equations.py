@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardsolve.fbpinn._boxes import Boxes
+from shardsolve.fbpinn._coefficients import Coefficients, Grid1D, Scalar, Unknown
 from shardsolve.fbpinn._jet import (
     Axes,
     Order,
@@ -27,6 +28,8 @@ from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._terms import Boundary, Data, Interior
 
 Term = Interior | Boundary | Data
+_FORWARD = 8  # numbers of coefficients up to which all are differentiated by in forward mode
+
 Constrain = Callable[[Point, object], Any]
 
 
@@ -40,7 +43,8 @@ class Prepared:
         values: (points, equations): what is subtracted from the function.
         equations: How many numbers the function gives at a point.
         weight: Multiplies the residual.
-        residual: (dimensions,), (fields, orders of the problem) -> (equations,), traceable.
+        residual: (dimensions,), (fields, orders of the problem), (numbers of coefficients,) ->
+            (equations,), traceable.
     """
 
     name: str
@@ -48,26 +52,39 @@ class Prepared:
     values: np.ndarray
     equations: int
     weight: float
-    residual: Callable[[jax.Array, jax.Array], jax.Array]
+    residual: Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
     @functools.cached_property
-    def residuals(self) -> Callable[[jax.Array, jax.Array], jax.Array]:
-        """(points, dimensions), (points, fields, orders) to (points, equations); compiled."""
-        return jax.jit(jax.vmap(self.residual))
+    def residuals(self) -> Callable[[jax.Array, jax.Array, jax.Array], jax.Array]:
+        """(points, dimensions), (points, fields, orders), (numbers,) to (points, equations).
+
+        Compiled.
+        """
+        return jax.jit(jax.vmap(self.residual, (0, 0, None)))
 
     @functools.cached_property
-    def linearised(self) -> Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
-        """The same, and the derivatives by the jets, (points, equations, fields, orders)."""
+    def linearised(self) -> Callable[..., tuple[jax.Array, jax.Array, jax.Array]]:
+        """The same, and the derivatives.
 
-        def at(point: jax.Array, jets: jax.Array) -> tuple[jax.Array, jax.Array]:
+        By the jets, (points, equations, fields, orders), and by the coefficients,
+        (points, equations, numbers).
+        """
+
+        def at(
+            point: jax.Array, jets: jax.Array, coefficients: jax.Array
+        ) -> tuple[jax.Array, jax.Array, jax.Array]:
             def residual(jets: jax.Array) -> tuple[jax.Array, jax.Array]:
-                value = self.residual(point, jets)
+                value = self.residual(point, jets, coefficients)
                 return value, value
 
             derivatives, value = jax.jacfwd(residual, has_aux=True)(jets)
-            return value, derivatives
+            if coefficients.size == 0:
+                return value, derivatives, jnp.zeros((self.equations, 0))
+            jacobian = jax.jacfwd if coefficients.size <= _FORWARD else jax.jacrev
+            by_coefficients = jacobian(lambda c: self.residual(point, jets, c))(coefficients)
+            return value, derivatives, by_coefficients
 
-        return jax.jit(jax.vmap(at))
+        return jax.jit(jax.vmap(at, (0, 0, None)))
 
 
 class Equations:
@@ -82,6 +99,7 @@ class Equations:
         fields: str = "u",
         net: Mlp | None = None,
         constrain: Constrain | None = None,
+        coefficients: Mapping[str, Scalar | Grid1D] | None = None,
         seed: int = 0,
     ):
         """Traces the functions once, to see what they read.
@@ -95,6 +113,8 @@ class Equations:
             constrain: From a point and the value of u to the value that the solution has there,
                 such as lambda x, u: x.t**2 * u, so that conditions hold exactly. Of several fields
                 it gets u.p, u.q and returns (p, q). It applies to the sum of the networks.
+            coefficients: Unknown numbers and functions, `Scalar` and `Grid1D` by name. Residuals
+                take them from a third argument: c.name, c.name(x.z).
             seed: Of the weights that are not trained.
         """
         if not isinstance(boxes, Boxes):
@@ -109,6 +129,7 @@ class Equations:
         self.net = Mlp([16]) if net is None else net
         self.constrain = constrain
         self.seed = seed
+        self.unknown = Unknown(coefficients, boxes, self.axes)
         if constrain is not None:
             point = jax.ShapeDtypeStruct((boxes.dimensions,), np.float64)
             values = [jax.ShapeDtypeStruct((), np.float64)] * len(self.fields)
@@ -123,6 +144,7 @@ class Equations:
                 )
         names = [f"terms[{number}], {type(term).__name__}" for number, term in enumerate(terms)]
         traced = [self._trace(name, term) for name, term in zip(names, terms, strict=True)]
+        self.unknown.require_all_read()
         self.orders = closure(
             [(0,) * boxes.dimensions, *(order for wanted, _ in traced for order in wanted)]
         )
@@ -184,9 +206,18 @@ class Equations:
             )
         return result
 
-    def _call(self, name: str, term: Term, x: jax.Array, u: object) -> jax.Array:
+    def _call(
+        self,
+        name: str,
+        term: Term,
+        x: jax.Array,
+        u: object,
+        c: jax.Array,
+    ) -> jax.Array:
         """What the user's function gives, (equations,)."""
-        given = term.residual(Point(self.axes, x), u)
+        point = Point(self.axes, x)
+        further = [Coefficients(self.unknown, point, c)] if _arguments(term) == 3 else []
+        given = term.residual(point, u, *further)
         result = list(given) if isinstance(given, (tuple, list)) else [given]
         if not result or any(jnp.shape(one) != () for one in result):
             raise ValueError(
@@ -207,25 +238,27 @@ class Equations:
         read: set[Order] = set()
         every = self.axes.orders()
 
-        def probe(x: jax.Array, jets: jax.Array) -> jax.Array:
+        def probe(x: jax.Array, jets: jax.Array, c: jax.Array) -> jax.Array:
             def get(field: int, order: Order) -> jax.Array:
                 read.add(order)
                 return jets[field, every.index(order)]
 
-            return self._call(name, term, x, fields_of(self.axes, self.fields, get))
+            return self._call(name, term, x, fields_of(self.axes, self.fields, get), c)
 
         if not callable(term.residual):
             raise TypeError(f"{name}: a function is accepted, not {type(term.residual).__name__}")
-        parameters = inspect.signature(term.residual).parameters.values()
-        needed = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
-        if len(needed) != 2:
+        needed = _arguments(term)
+        if needed not in (2, 3) or (needed == 3 and not self.unknown.given):
             raise TypeError(
-                f"{name}: the function needs {len(needed)} arguments; it gets two, the point x and "
-                "the jets u"
+                f"{name}: the function needs {needed} arguments; it gets two, the point x and the "
+                "jets u"
+                + (", and c if it likes, the coefficients" if self.unknown.given else "")
+                + ("" if needed != 3 else "; a third one, c, needs coefficients= of the problem")
             )
         shapes = [
             jax.ShapeDtypeStruct((self.boxes.dimensions,), np.float64),
             jax.ShapeDtypeStruct((len(self.fields), len(every)), np.float64),
+            jax.ShapeDtypeStruct(self.unknown.start.shape, np.float64),
         ]
         result = jax.eval_shape(probe, *shapes)
         if not read:
@@ -247,16 +280,22 @@ class Equations:
         if not (np.isfinite(term.weight) and term.weight > 0):
             raise ValueError(f"{name}: weight={term.weight} given; a number above 0 is accepted")
 
-        def residual(point: jax.Array, jets: jax.Array) -> jax.Array:
+        def residual(point: jax.Array, jets: jax.Array, coefficients: jax.Array) -> jax.Array:
             derivatives = self.solution(point, jets, wanted)
             u = fields_of(
                 self.axes,
                 self.fields,
                 lambda field, order: derivatives[field, wanted.index(order)],
             )
-            return self._call(name, term, point, u)
+            return self._call(name, term, point, u, coefficients)
 
         return Prepared(name, points, values, equations, float(term.weight), residual)
+
+
+def _arguments(term: Term) -> int:
+    """How many arguments the function needs."""
+    parameters = inspect.signature(term.residual).parameters.values()
+    return sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in parameters)
 
 
 def _described(given: Any) -> str:

@@ -68,13 +68,21 @@ class Point:
 
     def __init__(self, axes: Axes, array: jax.Array):
         self._axes, self._array = axes, array
+        self._read: dict[int, jax.Array] = {}
 
     def __getattr__(self, name: str) -> jax.Array:
         if name.startswith("_") or name not in self._axes.names:
             raise AttributeError(
                 f"x.{name} was read, and the axes are {' '.join(self._axes.names)!r}"
             )
-        return self._array[self._axes.names.index(name)]
+        axis = self._axes.names.index(name)
+        if axis not in self._read:
+            self._read[axis] = self._array[axis]
+        return self._read[axis]
+
+    def axis_of(self, value: object) -> int | None:
+        """The axis whose coordinate, read by name, this object is; None if it is none."""
+        return next((axis for axis, read in self._read.items() if read is value), None)
 
     def __getitem__(self, index: object) -> jax.Array:
         return self._array[index]

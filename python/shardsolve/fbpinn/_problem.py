@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from jax.sharding import Mesh
 
 from shardsolve.fbpinn._equations import Equations
@@ -28,6 +29,7 @@ class Problem(Equations):
     Attributes:
         boxes: Where the networks are.
         orders: The derivatives of the sum of all networks that the equations need.
+        unknown: Its coefficients.
     """
 
     def train(self, how: LeastSquares | None = None, *, mesh: Mesh | None = None) -> Run:
@@ -48,3 +50,11 @@ class Problem(Equations):
     def plan(self) -> Plan:
         """What training by least squares will need: memory, and work in three ways."""
         return plan(self)
+
+    def nodes(self, name: str) -> np.ndarray:
+        """(nodes,): where the nodes of an unknown function lie.
+
+        Raises:
+            ValueError: If there is no `Grid1D` of this name.
+        """
+        return self.unknown.nodes(name)

@@ -15,12 +15,13 @@ from jax.sharding import Mesh
 
 from shardsolve import _library
 from shardsolve._records import VERDICT_WORDS, Status, raise_if_failed
+from shardsolve.fbpinn._coefficients import Grid1D
 from shardsolve.fbpinn._equations import Equations, Prepared, on_cpu
 from shardsolve.fbpinn._jet import Order, Point, closure
 from shardsolve.fbpinn._net import ACTIVATIONS
 
 _DOUBLES = ctypes.POINTER(ctypes.c_double)
-_LINEARISE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, _DOUBLES, _DOUBLES, _DOUBLES, _DOUBLES)
+_LINEARISE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, *[_DOUBLES] * 6)
 _FEWEST = 64  # points that a compiled function is called with
 
 
@@ -106,6 +107,8 @@ class Outcome:
         is_linear: One solve was all there was to do.
         rows, columns: Of the least-squares problem; columns before small ones were left out.
         ranks: Columns that were kept of each box, in the last solve.
+        coefficients_determined: Of the numbers of unknown coefficients, those that equations and
+            data determine, in the last solve; the others stayed as they were.
         certificate: ||A^T r|| / (||A|| ||r||) of the last linear problem, the columns of each box
             orthonormal: how near to least it is; rounding alone gives about 1e-16.
         condition: Of those columns, an estimate from below.
@@ -123,6 +126,7 @@ class Outcome:
     rows: int
     columns: int
     ranks: list[int]
+    coefficients_determined: int
     certificate: float
     condition: float
     refinements: int
@@ -153,10 +157,24 @@ class Run:
     Attributes:
         problem: What was solved.
         outcome: How well.
+        coefficients: What was found of each, by name: a float of a `Scalar`, (nodes,) of a
+            `Grid1D`.
     """
 
-    def __init__(self, problem: Equations, outcome: Outcome, networks: ctypes.c_void_p):
+    def __init__(
+        self,
+        problem: Equations,
+        outcome: Outcome,
+        networks: ctypes.c_void_p,
+        coefficients: np.ndarray,
+    ):
         self.problem, self.outcome, self._networks = problem, outcome, networks
+        self.coefficients: dict[str, float | np.ndarray] = {
+            name: coefficients[place]
+            if isinstance(problem.unknown.given[name], Grid1D)
+            else float(coefficients[place][0])
+            for name, place in problem.unknown.places.items()
+        }
         weakref.finalize(self, _library.library().shardsolve_free_networks, networks)
 
     def evaluate(
@@ -272,7 +290,8 @@ def train(problem: Equations, how: LeastSquares, mesh: Mesh | None) -> Run:
         found = given.call("train", ctypes.byref(options), ctypes.byref(networks))
     status = Status[found.pop("status").upper()]
     costs = _costs(found.pop("costs"))
-    return Run(problem, Outcome(status=status, costs=costs, **found), networks)
+    coefficients = np.array(found.pop("coefficients"))
+    return Run(problem, Outcome(status=status, costs=costs, **found), networks, coefficients)
 
 
 def _ranks(problem: Equations, mesh: Mesh | None) -> int:
@@ -332,6 +351,14 @@ class _Term(ctypes.Structure):  # as jax/networks.hpp
     )
 
 
+class _Coefficient(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("start", ctypes.c_void_p),
+        ("numbers", ctypes.c_int64),
+    )
+
+
 class _Problem(ctypes.Structure):
     _fields_ = (
         ("axes", ctypes.c_int64),
@@ -347,6 +374,8 @@ class _Problem(ctypes.Structure):
         ("orders", ctypes.c_void_p),
         ("terms", ctypes.c_int64),
         ("term", ctypes.POINTER(_Term)),
+        ("coefficients", ctypes.c_int64),
+        ("coefficient", ctypes.POINTER(_Coefficient)),
     )
 
 
@@ -372,7 +401,8 @@ class _Given:
     def __enter__(self) -> _Given:
         problem, levels = self._problem, self._problem.boxes.levels
         terms = (_Term * len(problem.prepared))(*map(self._term, problem.prepared))
-        self._kept.append(terms)
+        coefficients = self._coefficients()
+        self._kept += [terms, coefficients]
         self._structure = _Problem(
             problem.boxes.dimensions,
             len(problem.fields),
@@ -387,6 +417,8 @@ class _Given:
             self._array(problem.orders, np.uint8),
             len(terms),
             terms,
+            len(coefficients),
+            coefficients,
         )
         return self
 
@@ -415,11 +447,23 @@ class _Given:
         self._kept.append(array)
         return array.ctypes.data
 
+    def _coefficients(self) -> ctypes.Array[_Coefficient]:
+        unknown = self._problem.unknown
+        parts = {name: unknown.start[place] for name, place in unknown.places.items()}
+        return (_Coefficient * len(parts))(
+            *(
+                _Coefficient(name.encode(), self._array(values, np.float64), len(values))
+                for name, values in parts.items()
+            )
+        )
+
     def _term(self, term: Prepared) -> _Term:
         fields, orders = len(self._problem.fields), len(self._problem.orders)
         axes, equations = self._problem.boxes.dimensions, term.equations
 
-        def linearise(count: int, points, jets, r, a) -> int:
+        numbers = len(self._problem.unknown.start)
+
+        def linearise(count: int, points, jets, coefficients, r, a, b) -> int:
             try:
                 arrays = (
                     np.ctypeslib.as_array(points, (count, axes)),
@@ -428,9 +472,15 @@ class _Given:
                 to = [np.ctypeslib.as_array(r, (count, equations))]
                 if a:
                     to.append(np.ctypeslib.as_array(a, (count, equations, fields, orders)))
+                if a and numbers:
+                    to.append(np.ctypeslib.as_array(b, (count, equations, numbers)))
+                c = np.zeros(0)
+                if numbers:
+                    c = np.ctypeslib.as_array(coefficients, (numbers,)).copy()
+                compiled = term.linearised if a else term.residuals
                 with on_cpu():
-                    results = _padded(term.linearised if a else term.residuals, count, *arrays)
-                for array, result in zip(to, results, strict=True):
+                    results = _padded(lambda *each: compiled(*each, c), count, *arrays)
+                for array, result in zip(to, results, strict=False):
                     array[...] = result
             except BaseException as error:
                 self._raised.append(error)
