@@ -247,7 +247,7 @@ stage_device() {
   build release
   run_tier release device
   run_tier release distributed --exclude-regex \
-    'Agreement|Silence|MeshCalls|FactorFile|Float64File|Flops|Leaving|Waits|Workspace|AdoptedMemory|FactorDamaged|HostPeers|TcpMesh|ProcessMesh|TracedCallThatFails|MessageThatFails|Soak|WithoutCommonMemory|InTheCallersThread|RowsOfProcesses|ProcessesThatCut|KrylovIncomplete|BlocksOfTheMatrix|KrylovSparseBlocks'
+    'Agreement|Silence|MeshCalls|FactorFile|Float64File|Flops|Leaving|Waits|Workspace|AdoptedMemory|FactorDamaged|HostPeers|TcpMesh|ProcessMesh|TracedCallThatFails|MessageThatFails|Soak'
 }
 
 stage_device_jax() {
