@@ -579,28 +579,6 @@ TEST(KrylovBlockJacobi, SingularBlock_IsNamed) {
 
 // Misuse.
 
-TEST(KrylovMisuse, OptionsThatMakeNoSense_AreRefused) {
-  const System<double> system = laplacian<double>(10);
-  const auto attempt = [&](const Options& options) { solve_alone(system, options); };
-  EXPECT_THROW(attempt({.rtol = 0.0}), Error);
-  EXPECT_THROW(attempt({.rtol = -1.0}), Error);
-  EXPECT_THROW(attempt({.rtol = std::numeric_limits<double>::quiet_NaN()}), Error);
-  EXPECT_THROW(attempt({.max_iterations = 0}), Error);
-  EXPECT_THROW(attempt({.method = Method::fgmres, .restart = 0}), Error);
-  EXPECT_THROW(Operator<double>::chebyshev(operator_of(system), 0.0, 1.0, 3), Error);
-  EXPECT_THROW(block_jacobi_of(system, {0, 5, 5, 10}), Error);
-  const Operator<double> m = block_jacobi_of(system, {0, 9});
-  EXPECT_THROW(solve_on(mesh_of(1), SlabLayout::even(10, 1, 1), system, operator_of(system), &m,
-                        with(Method::cg, 1e-10)),
-               Error);
-}
-
-TEST(KrylovMisuse, SharedMemoryOfBAndX_IsRefused) {
-  const System<double> system = laplacian<double>(10);
-  const RightHandSides<double> b(SlabLayout::even(10, 2, 1), 1);
-  EXPECT_THROW(krylov::solve(mesh_of(2), operator_of(system), b, b), Error);
-}
-
 TEST(KrylovMisuse, CallableThatThrows_EndsTheCallOnAllRanks) {
   const System<double> system = laplacian<double>(30);
   const Operator<double> a =
