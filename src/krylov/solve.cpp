@@ -2,6 +2,7 @@
 
 #include "core/each_dtype.hpp"
 #include "dense/shared/gather.hpp"
+#include "krylov/agreement.hpp"
 #include "krylov/linear_operator.hpp"
 #include "krylov/methods.hpp"
 #include "krylov/operators.hpp"
@@ -77,6 +78,16 @@ void require_vectors(const Mesh& mesh, const RightHandSides<T>& b, const RightHa
       refuse("b and x share memory on rank {}; give x memory of its own", rank);
     }
   }
+}
+
+/// Whether some of the ranks lie in other processes.
+bool is_in_processes(const Mesh& mesh) {
+  for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    if (!mesh.state().is_here(rank)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 template <Scalar T>
@@ -233,21 +244,26 @@ Result solve_with(Mesh& mesh, const Operator<T>& a, const Operator<T>* precondit
       preconditioner == nullptr ? nullptr : std::make_shared<const Operator<T>>(*preconditioner);
   // Shared with the ranks: one that never comes back may still write to it.
   const auto found = std::make_shared<Found>();
-  const mesh::CallCost cost = mesh.state().run(run, [a, m, b, x, options, found](mesh::Rank& rank) {
-    mesh::require_part(rank, b, "b");
-    mesh::require_part(rank, x, "x");
-    const MatrixView<T> own_b = b.block(rank.index());
-    const MatrixView<T> own_x = x.block(rank.index());
-    if (!own_b.empty()) {
-      rank.require_device_memory(own_b.data(), b.memory(), "b");
-      rank.require_device_memory(own_x.data(), x.memory(), "x");
-    }
-    Solve<T> solve(rank, b.layout(), own_b, own_x, options);
-    Found mine = solve.run(a, m.get());
-    if (rank.leads()) {
-      *found = std::move(mine);
-    }
-  });
+  const bool has_processes = is_in_processes(mesh);
+  const mesh::CallCost cost =
+      mesh.state().run(run, [a, m, b, x, options, found, has_processes](mesh::Rank& rank) {
+        mesh::require_part(rank, b, "b");
+        mesh::require_part(rank, x, "x");
+        if (has_processes) {
+          require_same_solve(rank, b.layout(), options, m != nullptr);
+        }
+        const MatrixView<T> own_b = b.block(rank.index());
+        const MatrixView<T> own_x = x.block(rank.index());
+        if (!own_b.empty()) {
+          rank.require_device_memory(own_b.data(), b.memory(), "b");
+          rank.require_device_memory(own_x.data(), x.memory(), "x");
+        }
+        Solve<T> solve(rank, b.layout(), own_b, own_x, options);
+        Found mine = solve.run(a, m.get());
+        if (rank.leads()) {
+          *found = std::move(mine);
+        }
+      });
   Result result = result_of(*found, options, dtype_of<T>);
   result.outcome.seconds = cost.seconds;
   result.outcome.flops = std::accumulate(cost.flops.begin(), cost.flops.end(), 0.0);

@@ -6,8 +6,10 @@
 #include "examples/beam/simulation.hpp"
 #include "support/krylov_sparse.hpp"
 
+#include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace shardsolve::testing::krylov_problems {
 
@@ -16,8 +18,13 @@ struct BeamSystem {
   std::vector<double> b;
 };
 
-/// That of the first Newton iteration: 1275 unknowns, condition 6e6.
-inline BeamSystem beam_system(const std::string& name, beam::Elimination elimination) {
+/// That of the first Newton iteration: 1275 unknowns, condition 6e6. Made once.
+inline const BeamSystem& beam_system(const std::string& name, beam::Elimination elimination) {
+  static std::map<std::pair<std::string, beam::Elimination>, BeamSystem> made;
+  const auto found = made.find({name, elimination});
+  if (found != made.end()) {
+    return found->second;
+  }
   beam::Settings settings;
   settings.until = 0.005;
   settings.elimination = elimination;
@@ -30,7 +37,7 @@ inline BeamSystem beam_system(const std::string& name, beam::Elimination elimina
                    }
                    return lu(a, b, rtol, x);
                  });
-  return first;
+  return made.emplace(std::pair(name, elimination), std::move(first)).first->second;
 }
 
 }  // namespace shardsolve::testing::krylov_problems

@@ -155,6 +155,19 @@ inline std::vector<SlabLayout> cuts_of(std::int64_t n) {
   return cuts;
 }
 
+/// A few of them: an even one, slabs 3/3/3/0, and rows cut within a leaf.
+inline std::vector<SlabLayout> few_cuts_of(std::int64_t n) {
+  const std::int64_t third = n / 3;
+  return {SlabLayout::even(n, 3, 1), SlabLayout({0, third, 2 * third, n, n}, 1),
+          SlabLayout({0, n / 2 + 1, std::min(n / 2 + 3, n), n}, 1)};
+}
+
+/// All of them for double precision. What differs in single precision is no matter of cuts.
+template <Scalar T>
+std::vector<SlabLayout> cuts_for(std::int64_t n) {
+  return sizeof(RealOf<T>) == sizeof(double) ? cuts_of(n) : few_cuts_of(n);
+}
+
 template <Scalar T>
 struct Answer {
   krylov::Result result;

@@ -81,7 +81,7 @@ Answer<T> solve_sparse_everywhere(const System<T>& system, const krylov::Options
     return solve_sparse_on(mesh, layout, system, a, m ? &*m : nullptr, options);
   };
   const Answer<T> alone = solve(cpu_rank(), SlabLayout::even(system.n, 1, 1));
-  for (const SlabLayout& layout : cuts_of(system.n)) {
+  for (const SlabLayout& layout : cuts_for<T>(system.n)) {
     EXPECT_TRUE(same_bits(solve(sparse_mesh_of(layout.ranks()), layout), alone))
         << system.name << " on " << layout.ranks();
   }

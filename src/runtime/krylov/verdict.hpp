@@ -189,6 +189,14 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
     return AfterCheck::nothing;
   }
   if (state.check == Check::last) {
+    // What the recurrence said of x was wrong by far, and a better one was kept: that one is looked
+    // at in the next round. It is x already if norm_r is its norm.
+    if (state.best_is_recomputed != 0 && norm > drift_factor * state.best_norm &&
+        state.norm_r != state.best_norm) {
+      state.norm_r = norm;
+      plan_check(state, Check::last);
+      return AfterCheck::nothing;
+    }
     finish(problem, state, room, state.pending, norm);
     return AfterCheck::nothing;
   }
@@ -255,7 +263,10 @@ SHARDSOLVE_HOST_DEVICE inline bool judge_iteration(const Problem& problem, State
     plan_check(state, Check::candidate);
     return false;
   }
-  if (state.norm_r < keep_best_factor * state.best_norm && state.norm_r > state.recurrence_floor) {
+  // The residual of minres is not computed from its x: in a space where A is nearly singular x may
+  // be endlessly worse, so that a recomputed residual alone says what is best.
+  if (problem.method != Method::minres && state.norm_r < keep_best_factor * state.best_norm &&
+      state.norm_r > state.recurrence_floor) {
     state.keep_best = 1;
     state.best_is_recomputed = 0;
   }
