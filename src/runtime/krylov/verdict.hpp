@@ -238,6 +238,15 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
       plan_end(state, state.pending, state.pending_value);
       return AfterCheck::nothing;
     }
+    if (state.iteration >= problem.max_iterations) {
+      state.norm_r = norm;
+      if (state.pending == Status::accuracy_limit) {  // more iterations would not help
+        plan_end(state, state.pending, state.pending_value);
+      } else {
+        plan_end(state, Status::max_iterations, 0.0);
+      }
+      return AfterCheck::nothing;
+    }
     write_record(problem, state, room,
                  wants_other_shadow(problem, state) ? Event::shadow_changed : Event::restarted,
                  norm);
