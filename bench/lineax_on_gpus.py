@@ -1,6 +1,6 @@
 """The systems of lineax issue 174: lineax as shipped beside ours, on each device of this machine.
 
-Linear systems of the beam (examples/beam_jax.py, dt = 0.005), each solved four times by the same
+Linear systems of the beam (examples/beam_jax.py, dt = 0.005), each solved several times by the same
 compiled program: by lineax's BiCGStab with Jacobi, by ours in its place, and by our cg. Products
 are those with the dense matrix, those by `segment_sum`, as finite element codes assemble, and those
 with our CSR. Prints for each run the verdict, the steps and the true relative residual, and whether
@@ -36,7 +36,6 @@ from shardsolve import lineax as sx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 import beam_jax as beam
 
-RUNS = 4
 RTOL = 1e-10
 LINEAX = "lineax BiCGStab"
 
@@ -159,8 +158,8 @@ def verdict_of(result, status) -> str:
 class Contest:
     """The programs of one device: each solver with each product, compiled once for all systems."""
 
-    def __init__(self, device: jax.Device, limit: int, pattern: sp.csr_matrix):
-        self.device = device
+    def __init__(self, device: jax.Device, limit: int, runs: int, pattern: sp.csr_matrix):
+        self.device, self.runs = device, runs
         cg = solve_by_lineax(sx.CG, 2 * limit, lx.positive_semidefinite_tag)
         solvers = {
             LINEAX: solve_by_lineax(lx.BiCGStab, limit),
@@ -190,7 +189,7 @@ class Contest:
                     "scale": jnp.asarray(1 / a.diagonal()),
                 }
                 b = jnp.asarray(system.b)
-                found = [jax.device_get(program(arrays, b)) for _ in range(RUNS)]
+                found = [jax.device_get(program(arrays, b)) for _ in range(self.runs)]
             yield {
                 "system": system.name,
                 "digest": system.digest,
@@ -261,7 +260,7 @@ def measure(given: argparse.Namespace) -> list[dict[str, Any]]:
         print(system.name, flush=True)
         if not contests:
             contests = [
-                Contest(kinds[platform], given.limit, system.a)
+                Contest(kinds[platform], given.limit, given.runs, system.a)
                 for platform in given.platforms
                 if platform in kinds
             ]
@@ -281,6 +280,7 @@ def main() -> int:
     parser.add_argument("--systems", type=int, nargs="+", default=[1, 2, 3, 4], help="which")
     parser.add_argument("--platforms", nargs="+", default=["gpu", "cpu"], help="which of them")
     parser.add_argument("--limit", type=int, default=6000, help="steps of lineax's solver")
+    parser.add_argument("--runs", type=int, default=4, help="of each program")
     parser.add_argument("--output", type=Path, help="a file for all figures, JSON")
     parser.add_argument("--read", type=Path, nargs="+", help="such files, instead of measuring")
     given = parser.parse_args()

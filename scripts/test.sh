@@ -118,6 +118,7 @@ package_of_the_tree() {
   local report=$1
   shift
   export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_EXAMPLES=8
+  export SHARDSOLVE_CLI=$PWD/build/release/shardsolve
   run_jax "$python" "$report" 4 "$@" -m "not more"
 }
 
@@ -153,6 +154,7 @@ wheel_with_the_oldest() {
 
 tree_with_other_devices() {
   export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_SAMPLE=2/2
+  export SHARDSOLVE_CLI=$PWD/build/release/shardsolve
   run_jax "$python" jax-6-devices 6 tests/jax -m "devices and not more and not slow"
 }
 

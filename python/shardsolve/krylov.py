@@ -137,6 +137,10 @@ def solve(
         >>> x.tolist()
         [0.5, 0.5, 0.5]
     """
+    _require_known(
+        full_output=full_output, on_failure=on_failure, axis_name=axis_name,
+        check_linear=check_linear,
+    )  # fmt: skip
     asked = _check_options(method, rtol, atol, max_iterations, restart, log)
     if on_failure not in _ON_FAILURE:
         raise ValueError(f"on_failure is {on_failure!r}; accepted are {', '.join(_ON_FAILURE)}")
@@ -185,6 +189,7 @@ def chebyshev(a: Any, low: float, high: float, degree: int) -> Chebyshev:
         high: No eigenvalue may be far above.
         degree: At least 1.
     """
+    _require_known(low=low, high=high, degree=degree)
     if not (0 < low < high < math.inf) or degree < 1:
         raise ValueError(
             f"chebyshev from {low} to {high} of degree {degree} given; 0 < low < high and a degree "
@@ -208,6 +213,7 @@ def block_jacobi(a: Any, blocks: Sequence[int]) -> Sparse:
     matrix = CSR.of(a)
     n = matrix.shape[0]
     _require_square(matrix)
+    _require_known(blocks=blocks)
     bounds = np.asarray(blocks)
     rising = bounds.ndim == 1 and len(bounds) >= 2 and bounds.dtype.kind in "iu"
     if not rising or bounds[0] != 0 or bounds[-1] != n or np.any(np.diff(bounds) <= 0):
@@ -250,6 +256,7 @@ def from_pyamg(hierarchy: Any, *, degree: int = 3, share: float = 0.25) -> Multi
             f"the hierarchy is a {type(hierarchy).__name__}; pass what a solver of PyAMG returned, "
             "for example pyamg.smoothed_aggregation_solver(A)"
         )
+    _require_known(degree=degree, share=share)
     if degree < 1 or not 0 < share < 1:
         raise ValueError(f"degree {degree} and share {share} given; at least 1 and in (0, 1)")
 
@@ -284,6 +291,7 @@ def diagnose(A: Any, like: Any = None, *, rtol: float = 1e-8) -> Diagnosis:
     Returns:
         A Diagnosis; print it.
     """
+    _require_known(rtol=rtol)
     if isinstance(A, CSR) or _is_sparse(A):
         matrix = CSR.of(A)
         _require_square(matrix)
@@ -404,19 +412,9 @@ def _check_options(
     restart: object,
     log: object,
 ) -> Asked:
-    given = {
-        "method": method,
-        "rtol": rtol,
-        "atol": atol,
-        "max_iterations": max_iterations,
-        "restart": restart,
-    }
-    for name, value in given.items():
-        if isinstance(value, jax.core.Tracer):
-            raise TypeError(
-                f"{name} is traced, and options have to be known when a solve is traced: pass a "
-                "Python number, or make the argument of jit static"
-            )
+    _require_known(
+        method=method, rtol=rtol, atol=atol, max_iterations=max_iterations, restart=restart, log=log
+    )
     if method not in METHODS:
         raise ValueError(f"method is {method!r}; accepted are {', '.join(METHODS)}")
     for name, value in (("rtol", rtol), ("atol", atol)):
@@ -435,7 +433,19 @@ def _check_options(
     return Asked(method, float(rtol), float(atol), int(max_iterations), int(restart), bool(log))
 
 
+def _require_known(**options: object) -> None:
+    """Throws if one of them is traced."""
+    for name, value in options.items():
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
+            raise TypeError(
+                f"{name} is traced, and options have to be known when a solve is traced: pass a "
+                "Python value, or make the argument of jit static"
+            )
+
+
 def _is_tolerance(value: object) -> bool:
+    if isinstance(value, str | bytes | bool | np.bool_):
+        return False
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -523,7 +533,7 @@ def linear(a: Any, b_like: Any, b: jax.Array, unravel: Callable, name: str) -> L
             f"{name} is a {type(a).__name__}; pass a function, a shardsolve.CSR, a SciPy sparse "
             "matrix, BCSR, BCOO, a square array or a lineax operator"
         )
-    found = jax.eval_shape(function, b_like)
+    found = _shape_of_product(function, b_like, name)
     same_tree = jax.tree.structure(found) == jax.tree.structure(b_like)
     if not same_tree or _shapes_of(found) != _shapes_of(b_like):
         raise ValueError(
@@ -536,6 +546,18 @@ def linear(a: Any, b_like: Any, b: jax.Array, unravel: Callable, name: str) -> L
         return made[0].reshape(-1) if len(made) == 1 else ravel_pytree(made)[0]
 
     return trace(flat, b, a)
+
+
+def _shape_of_product(function: Callable, b_like: Any, name: str) -> Any:
+    try:
+        return jax.eval_shape(function, b_like)
+    except ValueError as error:
+        if "mesh" not in str(error).lower():
+            raise
+        raise ValueError(
+            f"{name} as a function works with an array on another mesh than that of b: put it on "
+            f"that one, with jax.device_put(array, b.sharding) for example. JAX says: {error}"
+        ) from error
 
 
 def _require_fit(
@@ -624,14 +646,23 @@ def _require_devices(b: jax.Array, operator: Linear, m: Linear) -> None:
     for name, tree in (("the operator", operator), ("the preconditioner", m)):
         for leaf in jax.tree.leaves(tree):
             known = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
-            if known and leaf.committed and leaf.sharding.device_set != b.sharding.device_set:
-                own, given = (
-                    sorted(device.id for device in array.sharding.device_set) for array in (leaf, b)
-                )
+            if not known or not leaf.committed:
+                continue
+            own, given = _device_numbers(leaf), _device_numbers(b)
+            if own != given:
+                order = ", in this order" if sorted(own) == sorted(given) else ""
                 raise ValueError(
-                    f"{name} has an array on the devices {own} and b lies on the devices {given}: "
-                    "move one with jax.device_put"
+                    f"{name} has an array on the devices {own} and b lies on the devices {given}"
+                    f"{order}: move one with jax.device_put"
                 )
+
+
+def _device_numbers(array: jax.Array) -> list[int]:
+    """In the order of its mesh, if it has one."""
+    sharding = array.sharding
+    if isinstance(sharding, NamedSharding):
+        return [device.id for device in sharding.mesh.devices.flat]
+    return sorted(device.id for device in sharding.device_set)
 
 
 def _require_linear(operator: Linear, b: jax.Array, place: Place) -> None:

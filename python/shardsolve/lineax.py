@@ -159,6 +159,14 @@ class _Krylov(lx.AbstractLinearSolver):
         """A system has one solution."""
         return True
 
+    def allow_dependent_columns(self, operator: lx.AbstractLinearOperator) -> bool:
+        """That, as lineax 0.0.8 asks for it."""
+        return False
+
+    def allow_dependent_rows(self, operator: lx.AbstractLinearOperator) -> bool:
+        """Likewise."""
+        return False
+
 
 def _mapped(options: dict[str, Any], change: Any) -> dict[str, Any]:
     if options.get("preconditioner") is None:

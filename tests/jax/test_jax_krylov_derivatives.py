@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from functions import several_devices
 from jax.sharding import AxisType
+from jax.test_util import check_grads
 from krylov_systems import bits, matrix, on_mesh, right
 from systems import more
 
 import shardsolve
-from shardsolve import krylov
+from shardsolve import CSR, krylov
 from shardsolve._krylov_records import KrylovStatus
 
 N = 40
@@ -67,6 +68,36 @@ def test_tangents_and_second_derivatives_are_those_of_the_dense_solve(method):
     )
     close(found, expected)
     close(jax.jvp(ours, at, along)[1], jax.jvp(theirs, at, along)[1])
+
+
+@every_method
+def test_derivatives_are_those_of_differences(method):
+    a, ours, _ = losses(method, rtol=1e-12)
+
+    def loss(factor, b):  # other values, of a matrix that stays symmetric
+        return ours(a.data * jnp.where(a.data > 1, factor, jnp.sin(factor)), b)
+
+    at = (jnp.float64(1.1), jnp.asarray(right(N)))
+    check_grads(loss, at, order=1, modes=("fwd", "rev"), rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["bicgstab", more("fgmres")])
+@pytest.mark.parametrize("kind", ["function", "matrix"])
+def test_preconditioner_is_transposed_with_the_operator(method, kind):
+    """With the inverse as preconditioner few iterations suffice, of adjoint solves as well."""
+    shardsolve.last_failures()
+    a = matrix(method, "float64", N)
+    inverse = np.linalg.inv(np.asarray(a.todense()))
+    m = CSR.of(inverse) if kind == "matrix" else (lambda r: jnp.asarray(inverse) @ r)
+
+    def loss(b):
+        x = krylov.solve(a, b, method=method, preconditioner=m, max_iterations=3)
+        return jnp.sum(jnp.sin(x))
+
+    b = jnp.asarray(right(N))
+    found = jax.jit(jax.grad(loss))(b)
+    close(found, inverse.T @ jnp.cos(inverse @ b))
+    assert shardsolve.last_failures() == []
 
 
 @every_method
@@ -160,6 +191,42 @@ def test_adjoint_that_fails_is_kept_by_name():
     failures = shardsolve.last_failures()
     assert [one.role for one in failures] == ["adjoint"]
     assert failures[0].status == KrylovStatus.MAX_ITERATIONS
+
+
+def test_tangent_that_fails_is_kept_by_name():
+    a, b = matrix("cg", "float64", N), right(N)
+    x = krylov.solve(a, b, rtol=1e-12)
+    shardsolve.last_failures()
+    run = jax.jit(
+        lambda b, db: jax.jvp(lambda b: krylov.solve(a, b, x0=x, max_iterations=2), (b,), (db,))
+    )
+    assert all(np.isfinite(one).all() for one in jax.block_until_ready(run(b, right(N, seed=8))))
+    assert [one.role for one in shardsolve.last_failures()] == ["tangent"]
+
+
+def test_debug_nans_has_nothing_to_say_of_a_gradient_that_fails():
+    a, b = matrix("cg", "float64", N), jnp.asarray(right(N))
+
+    def loss(b):
+        return jnp.sum(krylov.solve(a, b, max_iterations=2) ** 2)
+
+    shardsolve.last_failures()
+    with jax.debug_nans(True):
+        jax.block_until_ready(jax.jit(jax.grad(loss))(b))
+        lanes = jax.jit(jax.vmap(jax.grad(loss)))(jnp.stack([b, 0 * b]))
+        jax.block_until_ready(lanes)
+    assert {one.role for one in shardsolve.last_failures()} == {"solve", "adjoint"}
+    assert not np.any(lanes[1])
+
+
+def test_second_gradient_compiles_nothing():
+    a, b = matrix("cg", "float64", N), jax.device_put(right(N))
+    gradient = jax.jit(jax.grad(lambda data, b: jnp.sum(krylov.solve(a.with_values(data), b) ** 2)))
+    jax.block_until_ready(gradient(a.data, b))
+    other = 1.1 * a.data
+    with jax.transfer_guard("disallow"):
+        jax.block_until_ready(gradient(other, b))
+    assert gradient._cache_size() == 1
 
 
 def test_function_without_a_transpose_is_named_where_one_is_needed():

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from functions import several_devices
-from jax.sharding import AxisType, PartitionSpec
+from jax import lax
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from krylov_systems import METHODS, N, bits, laplacian, matrix, on_mesh, right, same, solve
 from systems import DEVICES, more
 
 from shardsolve import krylov
+from shardsolve._krylov_records import EVENTS
 
 every_method = pytest.mark.parametrize("method", METHODS)
 one_of_each_kind = pytest.mark.parametrize(
@@ -86,3 +94,136 @@ def test_rows_that_do_not_divide_evenly_are_solved():
         b, jax.sharding.NamedSharding(on_mesh(right()).sharding.mesh, PartitionSpec())
     )
     assert same(solve(a, given), solve(a, b))
+
+
+def stencil(x):
+    """Of a vector that is whole: a ring."""
+    return 2.3 * x - 0.9 * jnp.roll(x, 1) - 0.9 * jnp.roll(x, -1)
+
+
+def own_rows_of_stencil(x):
+    """Of a device's own rows, in a shard_map along "x"."""
+    devices = lax.axis_size("x")
+    above = lax.ppermute(x[-1:], "x", [(i, (i + 1) % devices) for i in range(devices)])
+    below = lax.ppermute(x[:1], "x", [((i + 1) % devices, i) for i in range(devices)])
+    padded = jnp.concatenate([above, x, below])
+    return 2.3 * x - 0.9 * padded[2:] - 0.9 * padded[:-2]
+
+
+def in_shard_map(function, mesh, spec):
+    return jax.jit(
+        jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    )
+
+
+@several_devices
+@pytest.mark.parametrize("where", ["auto", "shard_map"])
+@pytest.mark.parametrize("method", ["cg", more("bicgstab")])
+def test_function_is_solved_with_its_gradient_on_several_devices(where, method):
+    b = right()
+    options = {"method": method, "rtol": 1e-10, "preconditioner": lambda r: r / 2.3}
+    mesh = on_mesh(b).sharding.mesh
+    if where == "shard_map":
+        run = in_shard_map(
+            lambda b: krylov.solve(own_rows_of_stencil, b, axis_name="x", **options),
+            mesh,
+            PartitionSpec("x"),
+        )
+    else:
+        run = jax.jit(lambda b: krylov.solve(stencil, b, **options))
+    alone = krylov.solve(stencil, b, **options)
+    gradient = jax.grad(lambda b: jnp.sum(jnp.sin(krylov.solve(stencil, b, **options))))(b)
+    # XLA may round products with rows that are cut in another way.
+    np.testing.assert_allclose(run(on_mesh(b)), alone, rtol=1e-8, atol=1e-10)
+    found = jax.grad(lambda b: jnp.sum(jnp.sin(run(b))))(on_mesh(b))
+    np.testing.assert_allclose(found, gradient, rtol=1e-6, atol=1e-9)
+
+
+@several_devices
+@pytest.mark.parametrize("method", ["cg", more("bicgstab")])
+def test_function_is_solved_with_its_gradient_on_explicit_axes(method):
+    b, weights = right(), 1 + np.arange(N) / N
+
+    def loss(weights, b):
+        def product(x):
+            return weights * x + 0.01 * jnp.sum(x)
+
+        return jnp.sum(jnp.sin(krylov.solve(product, b, method=method, rtol=1e-10)))
+
+    expected = jax.value_and_grad(loss, (0, 1))(jnp.asarray(weights), b)
+    spread = [on_mesh(array, AxisType.Explicit) for array in (weights, b)]
+    found = jax.jit(jax.value_and_grad(loss, (0, 1)))(*spread)
+    jax.tree.map(
+        lambda u, v: np.testing.assert_allclose(u, v, rtol=1e-6, atol=1e-9), found, expected
+    )
+
+
+@several_devices
+@pytest.mark.parametrize("where", ["auto", "explicit", "shard_map"])
+def test_lanes_of_a_vmap_whose_rows_are_cut_have_the_bits_of_one_device(where):
+    a = laplacian()
+    b = np.stack([right(seed=1), np.zeros(N), right(seed=2)])
+    kind = AxisType.Explicit if where == "explicit" else AxisType.Auto
+    mesh = on_mesh(b[0], kind).sharding.mesh
+    spec = PartitionSpec(None, "x")
+    if where == "shard_map":
+        run = in_shard_map(jax.vmap(lambda b: krylov.solve(a, b, axis_name="x")), mesh, spec)
+    else:
+        run = jax.vmap(lambda b: krylov.solve(a, b))
+    x = run(jax.device_put(b, NamedSharding(mesh, spec)))
+    assert [bits(lane) for lane in x] == [bits(krylov.solve(a, one)) for one in b]
+
+
+@pytest.mark.skipif(DEVICES % 2 != 0 or DEVICES < 4, reason="needs a mesh of two dimensions")
+@pytest.mark.parametrize("axes", ["y", ("x", "y"), more(("y", "x"))])
+def test_rows_may_be_cut_along_several_axes_of_a_mesh(axes):
+    a, b = laplacian(), right()
+    devices = np.array(jax.devices()).reshape(2, -1)
+    mesh = Mesh(devices, ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    spread = jax.device_put(b, NamedSharding(mesh, PartitionSpec(axes)))
+    assert same(solve(a, spread), solve(a, b))
+
+
+@several_devices
+def test_second_call_on_several_devices_moves_no_array():
+    b = on_mesh(right())
+    everywhere = NamedSharding(b.sharding.mesh, PartitionSpec())
+    a = jax.device_put(laplacian(), everywhere)  # else its values are copied to all in each call
+    jax.block_until_ready(krylov.solve(a, b, full_output=True))
+    with jax.transfer_guard("disallow"):
+        jax.block_until_ready(krylov.solve(a, b, full_output=True))
+
+
+# Against C++
+
+
+@pytest.mark.devices
+@pytest.mark.skipif("SHARDSOLVE_CLI" not in os.environ, reason="SHARDSOLVE_CLI names no command")
+@one_of_each_kind
+@pytest.mark.parametrize("dtype", ["float64", more("complex64")])
+def test_bits_are_those_of_the_command(method, dtype, tmp_path):
+    """x and every number of the log, on each number of devices up to all."""
+    n = 60 * 6  # 1 to 6 devices have as many rows each
+    a, b = matrix(method, dtype, n), right(n, dtype)
+    rtol = 1e-4 if dtype == "complex64" else 1e-8
+    host = sp.csr_matrix((np.asarray(a.data), a.indices, a.indptr), a.shape)
+    sp.save_npz(tmp_path / "a.npz", host)
+    np.save(tmp_path / "b.npy", b)
+    command = [os.environ["SHARDSOLVE_CLI"], "solve", "a.npz", "b.npy", "-o", "x.npy", "--quiet"]
+    options = ["--method", method, "--preconditioner", "jacobi", "--rtol", str(rtol)]
+    files = ["--log", "log.jsonl", "--backend", "cpu"]
+    subprocess.run([*command, *options, *files], cwd=tmp_path, check=True)
+    records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    records = [record for record in records if "event" in record]
+    for devices in range(1, DEVICES + 1):
+        given = on_mesh(b, devices=devices)
+        x, info = solve(a, given, method, preconditioner="jacobi", rtol=rtol)
+        assert bits(x) == bits(np.load(tmp_path / "x.npy"))
+        assert len(records) == len(info.log)
+        for record, ours in zip(records, info.log, strict=True):
+            assert record["iteration"] == ours["iteration"]
+            assert record["event"] == EVENTS[ours["event"]]
+            assert float.fromhex(record["residual"]) == ours["residual"]
+            for name in ("rho", "alpha", "omega"):
+                real, imaginary = map(float.fromhex, record[name])
+                assert complex(real, imaginary) == ours[name]

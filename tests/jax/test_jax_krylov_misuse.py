@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from functions import several_devices
-from jax.sharding import PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from krylov_systems import N, laplacian, on_mesh, right
 
 from shardsolve import CSR, krylov
@@ -49,6 +49,8 @@ def product(x):
         # options
         (lambda: krylov.solve(A, B, method="gmres"), ValueError, "cg, minres, bicgstab, fgmres"),
         (lambda: krylov.solve(A, B, rtol=-1), ValueError, "rtol is -1; finite numbers from 0 on"),
+        (lambda: krylov.solve(A, B, rtol="1e-8"), ValueError, "rtol is '1e-8'"),
+        (lambda: krylov.solve(A, B, rtol=True), ValueError, "rtol is True"),
         (lambda: krylov.solve(A, B, atol=np.nan), ValueError, "atol is nan"),
         (lambda: krylov.solve(A, B, rtol=0), ValueError, "rtol = 0 and atol = 0"),
         (lambda: krylov.solve(A, B, max_iterations=0), ValueError, "max_iterations is 0"),
@@ -65,6 +67,36 @@ def product(x):
             TypeError,
             "max_iterations is traced",
         ),
+        *(
+            (
+                lambda name=name, value=value: jax.jit(lambda v: krylov.solve(A, B, **{name: v}))(
+                    value
+                ),
+                TypeError,
+                f"{name} is traced.*make the argument of jit static",
+            )
+            for name, value in (
+                ("atol", 1e-3),
+                ("restart", 5),
+                ("method", 1),
+                ("log", True),
+                ("full_output", True),
+                ("on_failure", 1),
+                ("check_linear", True),
+            )
+        ),
+        (
+            lambda: jax.jit(lambda low: krylov.chebyshev(A, low, 4.3, 3))(0.3),
+            TypeError,
+            "low is traced",
+        ),
+        (
+            lambda: jax.jit(lambda blocks: krylov.block_jacobi(A, blocks))(np.array([0, 8])),
+            TypeError,
+            "blocks is traced",
+        ),
+        (lambda: jax.jit(lambda r: krylov.diagnose(A, rtol=r))(0.1), TypeError, "rtol is traced"),
+        (lambda: jax.jit(lambda d: krylov.diagnose(A.with_values(d)))(A.data), TypeError, "traces"),
         # x0
         (lambda: krylov.solve(A, B, x0=np.ones(7)), ValueError, r"x0 is float64\[7\] and b is"),
         (lambda: krylov.solve(A, B, x0=B.astype("float32")), ValueError, r"x0 is float32\[8\]"),
@@ -129,6 +161,23 @@ def test_arrays_on_other_devices_are_named():
     weights = jax.device_put(np.ones(8), last)
     with pytest.raises(ValueError, match=r"move one with jax\.device_put"):
         krylov.solve(lambda x: weights * x, b)
+
+
+@several_devices
+def test_arrays_on_another_mesh_are_named():
+    devices = np.array(jax.devices())
+    b = on_mesh(right())
+    backwards = Mesh(devices[::-1], ("x",), axis_types=(AxisType.Auto,))
+    weights = jax.device_put(np.full(N, 2.3), NamedSharding(backwards, PartitionSpec("x")))
+    with pytest.raises(ValueError, match=r"on the devices .*, in this order: move one with"):
+        krylov.solve(lambda x: weights * x, b)
+    other = Mesh(devices, ("y",), axis_types=(AxisType.Auto,))
+    weights = jax.device_put(np.full(N, 2.3), NamedSharding(other, PartitionSpec("y")))
+    assert np.allclose(2.3 * krylov.solve(lambda x: weights * x, b), b)  # the same devices
+    explicit = Mesh(devices, ("y",), axis_types=(AxisType.Explicit,))
+    weights = jax.device_put(np.full(N, 2.3), NamedSharding(explicit, PartitionSpec("y")))
+    with pytest.raises(ValueError, match="an array on another mesh than that of b: put it on that"):
+        krylov.solve(lambda x: weights * x, on_mesh(right(), AxisType.Explicit))
 
 
 @several_devices

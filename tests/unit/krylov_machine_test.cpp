@@ -171,6 +171,16 @@ std::vector<Case> cases() {
         {{0.5, 1, 1}, Phase::verify},
         {{0, 1, 0.5, 0}, Phase::done, max_iterations}},
        1},
+      {"cg_limit_where_the_recurrence_lies",
+       Method::cg,
+       {guess,
+        preconditioned,
+        curved,
+        {{1e-13, 1, 1}, Phase::verify},
+        {{0, 1, 0.25, 0}, Phase::verify},
+        {{0, 0, 0}, Phase::verify},
+        {{0, 1, 0.25, 0}, Phase::done, max_iterations}},
+       1},
       {"cg_limit_but_within_tolerance",
        Method::cg,
        {guess,
@@ -282,6 +292,48 @@ TEST(KrylovMachine, ScalarSequences_GiveThePhaseAndTheStatus) {
       krylov::step(problem, same, room, 0, true, nullptr);
       EXPECT_EQ(same.rounds, state.rounds);
     }
+  }
+}
+
+/// A solve by bicgstab that is driven by the sums of each round.
+class Bicgstab {
+ public:
+  explicit Bicgstab(const Problem& problem) : problem_(problem) { krylov::begin(problem_, state_); }
+
+  void round(const std::vector<std::vector<double>>& sums_of_reductions) {
+    for (std::size_t reduction = 0; reduction < sums_of_reductions.size(); ++reduction) {
+      std::vector<Number> sums;
+      for (const double sum : sums_of_reductions[reduction]) {
+        sums.push_back({sum, 0.0});
+      }
+      krylov::step(problem_, state_, StateRoom{nullptr, records_.data(), nullptr, nullptr},
+                   static_cast<int>(reduction), false, sums.data());
+    }
+  }
+
+  [[nodiscard]] const State& state() const { return state_; }
+
+ private:
+  Problem problem_;
+  State state_;
+  std::vector<krylov::Record> records_ = std::vector<krylov::Record>(64);
+};
+
+TEST(KrylovMachine, BicgstabThatComesBackToWhereItBegan_TakesAnotherShadow) {
+  Problem problem = problem_of({"", Method::bicgstab, {}, 1000});
+  problem.drift_every = 1000;
+  Bicgstab solve(problem);
+  solve.round({{0, 1, 0, 0, 1}, {0, 0, 0, 0}, {1, 1, 1}});
+  for (int time = 0; time < 3; ++time) {
+    for (std::int64_t iteration = 0; iteration <= krylov::far_iterations; ++iteration) {
+      solve.round({{1, 1, 1, 1, 0}, {0.5, 0.5, 1, 1}, {1, 1, 1}});
+    }
+    solve.round({{1, 1, 1, 1, 0}, {0.5, 0.5, 1, 1}, {1, 1e10, 1}});
+    EXPECT_EQ(solve.state().phase, Phase::restart);
+    const auto seed = solve.state().seed;
+    solve.round({{0, 1, 0, 0, 0}, {0, 0, 0, 0}, {1, 1, 1}});  // the same ||b - A x|| as before
+    EXPECT_EQ(solve.state().phase, Phase::iterate);
+    EXPECT_NE(solve.state().seed, seed);
   }
 }
 

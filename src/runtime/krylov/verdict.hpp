@@ -12,8 +12,10 @@ namespace shardsolve::krylov {
 
 /// A residual that was recomputed and is below this share of the last one has gained.
 constexpr double gain = 0.99;
-constexpr int checks_to_end = 3;  ///< in vain, in a row
-/// A breakdown after so many iterations is not in vain either: it is another one than the last.
+constexpr int checks_to_end = 3;       ///< in vain, in a row
+constexpr int other_shadow_after = 2;  ///< likewise: bicgstab goes on with another r^
+/// A breakdown after so many iterations is not in vain either: it is another one than the last,
+/// unless x is where it was then.
 constexpr std::int64_t far_iterations = 50;
 /// The best iterate is kept anew when the norm has fallen by so much.
 constexpr double keep_best_factor = 0.1;
@@ -148,9 +150,8 @@ SHARDSOLVE_HOST_DEVICE inline bool is_kept_up_by_rounding(const Problem& problem
   return norm <= unseen * attainable(problem, state);
 }
 
-/// After two restarts in a row without gain.
 SHARDSOLVE_HOST_DEVICE inline bool wants_other_shadow(const Problem& problem, const State& state) {
-  return problem.method == Method::bicgstab && state.checks_in_vain >= 2;
+  return problem.method == Method::bicgstab && state.checks_in_vain >= other_shadow_after;
 }
 
 /// What the method has to do after a check.
@@ -226,8 +227,13 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
     ++state.restarts;
     const bool went_far =
         state.check == Check::recovery && state.iteration - state.base_iteration >= far_iterations;
-    state.checks_in_vain =
-        norm <= gain * state.base_norm || went_far ? 0 : state.checks_in_vain + 1;
+    // From the same x the method would go the same way, to the bit, and so on without end.
+    const bool is_back = norm == state.base_norm;
+    state.checks_in_vain = norm <= gain * state.base_norm       ? 0
+                           : !went_far                          ? state.checks_in_vain + 1
+                           : !is_back                           ? 0
+                           : problem.method == Method::bicgstab ? other_shadow_after
+                                                                : state.checks_in_vain + 1;
     if (state.check != Check::recovery) {
       state.pending =
           is_kept_up_by_rounding(problem, state, norm) ? Status::accuracy_limit : Status::stagnated;
@@ -238,6 +244,15 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
     if (state.checks_in_vain >= checks_to_end) {
       state.norm_r = norm;
       plan_end(state, state.pending, state.pending_value);
+      return AfterCheck::nothing;
+    }
+    if (state.iteration >= problem.max_iterations) {
+      state.norm_r = norm;
+      if (state.pending == Status::accuracy_limit) {  // more iterations would not help
+        plan_end(state, state.pending, state.pending_value);
+      } else {
+        plan_end(state, Status::max_iterations, 0.0);
+      }
       return AfterCheck::nothing;
     }
     write_record(problem, state, room,
