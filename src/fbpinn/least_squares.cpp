@@ -211,7 +211,8 @@ class Training {
       const double share = search(step, now, moved);
       // Networks that are solved for anew each time differ by rounding that the loss shows.
       constexpr double little = 1e-2;
-      const bool has_little_to_gain = anew_ && moved <= little * now.rows.loss();
+      const bool has_little_to_gain =
+          anew_ && sum_of_squares(step.residual) >= (1.0 - little) * now.rows.loss();
       const bool is_end = is_last || (share > 0.0 && has_settled()) ||
                           (share == 0.0 && (has_little_to_gain || is_at_rounding()));
       if (share < 1.0 && !is_last && !(is_separable_ && is_end) && raise_rank_tolerance()) {
