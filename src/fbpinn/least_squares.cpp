@@ -6,6 +6,7 @@
 #include "fbpinn/on_ranks.hpp"
 #include "fbpinn/pointwise_rows.hpp"
 #include "fbpinn/timer.hpp"
+#include "fbpinn/training_inputs.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/fbpinn.hpp>
