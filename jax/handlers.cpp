@@ -413,4 +413,8 @@ SHARDSOLVE_API void shardsolve_evaluate_networks(jax::TrainedNetworks* networks,
     jax::evaluate_networks(*networks, derivatives, orders, count, points, chunk, jets);
   });
 }
+SHARDSOLVE_API void shardsolve_weights_of_networks(const jax::TrainedNetworks* networks,
+                                                   double* hidden, double* last) {
+  jax::weights_of_networks(*networks, hidden, last);
+}
 SHARDSOLVE_API void shardsolve_free_networks(jax::TrainedNetworks* networks) { delete networks; }

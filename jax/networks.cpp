@@ -51,6 +51,26 @@ fbpinn::Residual residual_of(const NetworkTerm& term, const fbpinn::JetSet& set)
   return residual;
 }
 
+fbpinn::Mlp mlp_of(const NetworkProblem& given) {
+  if (given.own.count > 0) {
+    const auto jets = [call = given.own.jets](const fbpinn::JetSet& set, std::int64_t box,
+                                              std::int64_t points, const double* at, double* to) {
+      std::vector<std::uint8_t> orders;
+      for (const fbpinn::MultiIndex& index : set.indices()) {
+        orders.insert(orders.end(), index.begin(), index.begin() + set.axes());
+      }
+      if (call(set.size(), orders.data(), box, points, at, to) == 0) {
+        throw Error(ErrorKind::cancelled, "the function of the network failed");
+      }
+    };
+    return fbpinn::Mlp::of({given.own.count, jets});
+  }
+  fbpinn::Mlp mlp;
+  mlp.hidden.assign(given.widths, given.widths + given.layers);
+  mlp.activation = static_cast<fbpinn::Activation>(given.activation);
+  return mlp;
+}
+
 fbpinn::Problem problem_of(const NetworkProblem& given) {
   const std::int64_t axes = given.axes;
   const double* centers = given.centers;
@@ -66,10 +86,7 @@ fbpinn::Problem problem_of(const NetworkProblem& given) {
   for (std::int64_t level = 1; level < given.levels; ++level) {
     boxes.add_level(next_level(given.boxes[level]));
   }
-  fbpinn::Mlp mlp;
-  mlp.hidden.assign(given.widths, given.widths + given.layers);
-  mlp.activation = static_cast<fbpinn::Activation>(given.activation);
-  fbpinn::Problem problem(std::move(boxes), std::move(mlp), static_cast<int>(given.fields));
+  fbpinn::Problem problem(std::move(boxes), mlp_of(given), static_cast<int>(given.fields));
   const fbpinn::JetSet set = jet_set(axes, given.derivatives, given.orders);
   for (std::int64_t number = 0; number < given.coefficients; ++number) {
     const NetworkCoefficient& one = given.coefficient[number];
@@ -146,6 +163,12 @@ std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
   least.tolerance = options.tolerance;
   fbpinn::Trained trained = fbpinn::least_squares(mesh, problem_of(problem), least);
   return std::make_unique<TrainedNetworks>(std::move(mesh), std::move(trained));
+}
+
+void weights_of_networks(const TrainedNetworks& networks, double* hidden, double* last) {
+  const fbpinn::Trained& trained = networks.trained;
+  std::copy(trained.hidden_weights.begin(), trained.hidden_weights.end(), hidden);
+  std::copy(trained.last_layer.begin(), trained.last_layer.end(), last);
 }
 
 void evaluate_networks(TrainedNetworks& networks, std::int64_t derivatives,

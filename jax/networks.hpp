@@ -36,6 +36,16 @@ struct NetworkCoefficient {
   std::int64_t numbers = 1;  ///< 1 of a scalar
 };
 
+/// A network of the caller's own, as ctypes has it.
+struct NetworkUnits {
+  /// fbpinn::OwnUnits::jets: (points x units x derivatives). Returns 0 if it has failed.
+  using Jets = int (*)(std::int64_t derivatives, const std::uint8_t* orders, std::int64_t box,
+                       std::int64_t points, const double* at, double* jets);
+
+  std::int64_t count = 0;  ///< 0: there is none, but an Mlp
+  Jets jets = nullptr;     ///< to be called until what is trained with it is freed
+};
+
 /// A problem, as ctypes has it.
 struct NetworkProblem {
   std::int64_t axes = 1;
@@ -53,6 +63,7 @@ struct NetworkProblem {
   const NetworkTerm* term = nullptr;
   std::int64_t coefficients = 0;
   const NetworkCoefficient* coefficient = nullptr;
+  NetworkUnits own;
 };
 
 /// As fbpinn::LeastSquaresOptions.
@@ -79,6 +90,9 @@ struct TrainedNetworks {
 std::string plan_networks(const NetworkProblem& problem);
 std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
                                                 const NetworkOptions& options);
+/// What was trained: `hidden`, Mlp::weights() numbers a box, and `last`, boxes x fields x units
+/// + 1.
+void weights_of_networks(const TrainedNetworks& networks, double* hidden, double* last);
 /// Jets of the networks' sum: points x fields x derivatives, row-major.
 void evaluate_networks(TrainedNetworks& networks, std::int64_t derivatives,
                        const std::uint8_t* orders, std::int64_t count, const double* points,

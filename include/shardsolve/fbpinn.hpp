@@ -400,6 +400,36 @@ struct LeastSquaresOptions {
   double tolerance = 1e-5;
 };
 
+/// Of levenberg_marquardt().
+struct LevenbergMarquardtOptions {
+  /// What a step's equations are of: the parameters, J^T J, block-sparse, or the rows, J J^T,
+  /// dense.
+  enum class Equations : std::uint8_t { cheaper, of_parameters, of_samples };
+
+  /// How the last layers are found that it begins with.
+  LeastSquaresOptions start{.rank_tolerance = 1e-8};
+  int most_steps = 200;  ///< that make the loss smaller
+  /// It ends when no column of the Jacobian has a larger cosine with the residual,
+  double gradient_tolerance = 1e-8;
+  /// or a step is smaller than this beside the parameters, both scaled by the columns' norms.
+  double step_tolerance = 1e-10;
+  double first_damping = 1e-3;  ///< of the scaled equations, whose columns have the norm 1
+  Equations equations = Equations::cheaper;
+};
+
+/// How levenberg_marquardt() went.
+struct DampedDescent {
+  /// gradient, step: as of the options, or no step makes the loss smaller; limit: neither yet.
+  enum class End : std::uint8_t { none, gradient, step, limit };
+
+  int steps = 0;
+  End ended = End::none;
+  double gradient = 0.0;  ///< the largest cosine at the last Jacobian
+  double damping = 0.0;   ///< at the end
+  bool in_samples = false;
+  std::vector<double> losses;  ///< before and after each step
+};
+
 /// What factoring the Gram matrix takes in three ways, in flops and bytes.
 struct FactorCosts {
   struct Cost {
@@ -469,6 +499,8 @@ struct SHARDSOLVE_EXPORT Trained {
   /// others stayed as they were.
   std::int64_t coefficients_determined = 0;
 
+  DampedDescent descent;  ///< of levenberg_marquardt()
+
   std::int64_t kept() const;
   /// The numbers of one coefficient: 1, or those at its nodes. Throws Error(invalid_argument) if
   /// the problem has none of this name.
@@ -504,5 +536,17 @@ SHARDSOLVE_EXPORT double relative_error(std::span<const double> u,
 SHARDSOLVE_EXPORT Trained least_squares(Mesh& mesh, const Problem& problem,
                                         const LeastSquaresOptions& options = {},
                                         const RunOptions& run = {});
+
+/// Makes the loss smaller by all weights, hidden ones too, and by the coefficients: Levenberg and
+/// Marquardt's method from what least_squares() finds, with dense Jacobians of the boxes; then the
+/// last layers once more if the residual is linear. For small problems: a step takes as much as
+/// factoring a Gram matrix with all weights of a box as its columns, or one of all rows.
+///
+/// Status ok: ended by gradient or step, near a local minimum of the loss; not_converged: by the
+/// limit of steps. The same bits on any number of ranks. Throws Error as least_squares() does, and
+/// invalid_argument for units of the caller's own.
+SHARDSOLVE_EXPORT Trained levenberg_marquardt(Mesh& mesh, const Problem& problem,
+                                              const LevenbergMarquardtOptions& options = {},
+                                              const RunOptions& run = {});
 
 }  // namespace shardsolve::fbpinn

@@ -5,6 +5,8 @@
 #include <shardsolve/jet_set.hpp>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 namespace shardsolve::fbpinn {
@@ -54,13 +56,30 @@ class SHARDSOLVE_EXPORT Boxes {
 /// tanh(z), sin(z), 1 / (1 + e^-z), log(1 + e^z), e^(-z^2), z / (1 + e^-z).
 enum class Activation : std::uint8_t { tanh, sin, sigmoid, softplus, gaussian, silu };
 
+/// Units of the caller's own in place of hidden layers: any functions of the coordinates, other
+/// ones in each box.
+struct OwnUnits {
+  std::int64_t count = 1;  ///< in each box
+  /// Derivatives by the coordinates of each unit of a box at `points` points of it, as `set` lists
+  /// them: points x count x set.size() numbers in `jets`. `at`: set.axes() numbers a point. May be
+  /// called from several threads at once.
+  std::function<void(const JetSet& set, std::int64_t box, std::int64_t points, const double* at,
+                     double* jets)>
+      jets;
+};
+
 /// The network of a box: hidden layers, then one linear layer. It sees (x - m) / h, which lies in
 /// [-1, 1], and each field of the problem is a linear combination of its features: the units of the
 /// last hidden layer, and a constant.
 struct SHARDSOLVE_EXPORT Mlp {
   std::vector<std::int64_t> hidden{16};  ///< units of each layer
   Activation activation = Activation::tanh;
+  /// If not null these are the units, as many as `hidden` has in its only layer, and there are no
+  /// hidden weights.
+  std::shared_ptr<const OwnUnits> own{};
 
+  /// Units of the caller's own. Throws Error(invalid_argument) if `units` has no function.
+  static Mlp of(OwnUnits units);
   /// Numbers that the hidden layers of one box have: of each layer its matrix, a row for each unit,
   /// and then its biases.
   std::int64_t weights(int axes) const;

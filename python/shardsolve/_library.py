@@ -80,6 +80,7 @@ def library() -> ctypes.CDLL:
     loaded.shardsolve_set_progress.argtypes = [ctypes.c_void_p]
     for name in ("plan", "train", "evaluate", "free"):
         getattr(loaded, f"shardsolve_{name}_networks").restype = None
+    loaded.shardsolve_weights_of_networks.restype = None
     for name in ("save_factor", "factor_shape", "load_factor"):
         getattr(loaded, f"shardsolve_{name}").restype = None
     loaded.shardsolve_save_factor.argtypes = [

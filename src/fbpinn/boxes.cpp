@@ -128,6 +128,17 @@ void Boxes::add_level(const Boxes& level) {
   levels_ += level.levels_;
 }
 
+Mlp Mlp::of(OwnUnits units) {
+  if (!units.jets) {
+    refuse_boxes("own units without a function given: set OwnUnits::jets");
+  }
+  Mlp mlp;
+  mlp.hidden = {units.count};
+  mlp.own = std::make_shared<const OwnUnits>(std::move(units));
+  mlp.require_valid();
+  return mlp;
+}
+
 void Mlp::require_valid() const {
   constexpr std::size_t most_layers = 8;
   constexpr std::int64_t most_units = 4096;
@@ -150,6 +161,9 @@ void Mlp::require_valid() const {
 }
 
 std::int64_t Mlp::weights(int axes) const {
+  if (own != nullptr) {
+    return 0;
+  }
   std::int64_t count = 0;
   std::int64_t inputs = axes;
   for (const std::int64_t units : hidden) {
@@ -163,6 +177,9 @@ std::vector<double> Mlp::random_weights(int axes, std::int64_t boxes, std::uint6
                                         double scale) const {
   require_valid();
   std::vector<double> result;
+  if (own != nullptr) {
+    return result;
+  }
   result.reserve(static_cast<std::size_t>(boxes * weights(axes)));
   for (std::int64_t box = 0; box < boxes; ++box) {
     const std::uint64_t stream = scrambled(scrambled(seed) + static_cast<std::uint64_t>(box));

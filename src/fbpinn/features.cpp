@@ -203,6 +203,9 @@ class Chunk {
       half_width_[axis] = static_cast<T>(box.half_width[axis]);
       rates_[axis] = T{1} / half_width_[axis];
     }
+    if (mlp.own != nullptr) {
+      ask_own_units();
+    }
   }
 
   /// Points first, first + 1, ... of the box; behind the last one it is repeated.
@@ -267,6 +270,10 @@ class Chunk {
     sums_.resize(static_cast<std::size_t>(units * sums * chunk));
     auto* const result = reinterpret_cast<Row<T>*>(sums_.data());
     const auto* const factors = reinterpret_cast<const Row<T>*>(c.data());
+    if (mlp_.own != nullptr) {
+      sum_own_units(factors, sums, result);
+      return result;
+    }
     if (mlp_.hidden.size() == 1) {
       sum_units_best(UnitWork<T>{set_, mlp_.activation, box_.weights, units, rates_,
                                  reinterpret_cast<const Row<T>*>(xi_.data()), factors, sums,
@@ -292,6 +299,35 @@ class Chunk {
   }
 
  private:
+  /// The jets of the caller's units at all points, in one call.
+  void ask_own_units() {
+    const int axes = set_.axes();
+    std::vector<double> points;
+    for (std::int64_t i = 0; i < at_.count; ++i) {
+      const T* const x = at_.points + at_.which[i] * axes;
+      points.insert(points.end(), x, x + axes);
+    }
+    own_jets_.resize(static_cast<std::size_t>(at_.count * mlp_.own->count * set_.size()));
+    mlp_.own->jets(set_, box_.number, at_.count, points.data(), own_jets_.data());
+  }
+
+  void sum_own_units(const Row<T>* factors, std::int64_t sums, Row<T>* result) const {
+    const int size = set_.size();
+    for (std::int64_t unit = 0; unit < mlp_.own->count; ++unit) {
+      for (std::int64_t sum = 0; sum < sums; ++sum) {
+        for (int i = 0; i < chunk; ++i) {
+          const std::int64_t point = first_ + std::min(i, used_ - 1);
+          const double* const jet = own_jets_.data() + (point * mlp_.own->count + unit) * size;
+          T total = 0;
+          for (int d = 0; d < size; ++d) {
+            total += factors[sum * size + d][i] * static_cast<T>(jet[d]);
+          }
+          result[unit * sums + sum][i] = total;
+        }
+      }
+    }
+  }
+
   static std::vector<T> rows(int count) {
     return std::vector<T>(static_cast<std::size_t>(count) * chunk);
   }
@@ -310,6 +346,7 @@ class Chunk {
   std::vector<T> in_;
   std::vector<T> out_;
   std::vector<T> sums_;
+  std::vector<double> own_jets_;  // points x units x set.size()
 };
 
 }  // namespace features

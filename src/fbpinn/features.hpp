@@ -14,6 +14,7 @@ struct BoxFeatures {
   const double* center = nullptr;      ///< axes numbers
   const double* half_width = nullptr;  ///< likewise
   const T* weights = nullptr;          ///< of the hidden layers, Mlp::weights() numbers
+  std::int64_t number = 0;             ///< of the box, for units of the caller's own
 };
 
 /// Some points of one box.

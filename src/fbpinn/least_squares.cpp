@@ -6,6 +6,7 @@
 #include "fbpinn/on_ranks.hpp"
 #include "fbpinn/pointwise_rows.hpp"
 #include "fbpinn/timer.hpp"
+#include "fbpinn/training_inputs.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/fbpinn.hpp>
@@ -14,7 +15,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 namespace shardsolve::fbpinn {
 namespace training {
@@ -143,48 +147,87 @@ class Training {
   }
 
  private:
+  static constexpr double settled_share = 1e-4;
+
+  /// What training changes, and the residual there.
+  struct State {
+    std::vector<double> last_layer;
+    std::vector<double> coefficients;
+    std::vector<double> v;  ///< jets of the networks' sum
+    PointwiseRows rows;
+  };
+
   void train() {
     make_geometry();
-    result_.last_layer.assign(static_cast<std::size_t>(problem_.boxes().count() * columns_of_box()),
-                              0.0);
-    std::vector<double> v(jets_count(), 0.0);
-    PointwiseRows rows = residual_at(v, result_.coefficients, true, false);
-    require_derivatives(rows.derivatives);
-    result_.losses.push_back(rows.loss());
-    result_.is_linear = is_linear(rows);
+    State now{std::vector<double>(
+                  static_cast<std::size_t>(problem_.boxes().count() * columns_of_box()), 0.0),
+              problem_.coefficients_at_start(),
+              std::vector<double>(jets_count(), 0.0),
+              {}};
+    now.rows = residual_at(now.v, now.coefficients, true, false);
+    require_derivatives(now.rows.derivatives);
+    result_.losses.push_back(now.rows.loss());
+    result_.is_linear = is_linear(now);
     result_.outcome.status = Status::not_converged;
+    if (result_.is_linear) {
+      solve_once(now);
+    } else {
+      is_separable_ = is_linear_at_fixed_coefficients(now);
+      if (is_separable_) {
+        begin_separated(now);
+      }
+      iterate(now);
+    }
+    result_.last_layer = std::move(now.last_layer);
+    result_.coefficients = std::move(now.coefficients);
+    result_.loss = result_.losses.back();
+  }
+
+  void solve_once(State& now) {
+    LinearStep step = solve(now);
+    if (!step.is_factored) {
+      result_.outcome.status = Status::not_positive_definite;
+      return;
+    }
+    now.last_layer = std::move(step.change);
+    add_to(now.coefficients, step.coefficients, 1.0);
+    result_.losses.push_back(sum_of_squares(step.residual));
+    result_.outcome.status = Status::ok;
+  }
+
+  /// Gauss-Newton.
+  void iterate(State& now) {
     for (int i = 0; i < options_.most_iterations; ++i) {
-      const LinearStep step = solve(rows, v);
+      const LinearStep step = solve(now);
       if (!step.is_factored) {
         result_.outcome.status = Status::not_positive_definite;
         break;
       }
-      if (result_.is_linear) {
-        result_.last_layer = step.change;
-        add_to(result_.coefficients, step.coefficients, 1.0);
-        result_.losses.push_back(sum_of_squares(step.residual));
-        result_.outcome.status = Status::ok;
-        break;
-      }
       // ||M change||^2
       double moved = 0.0;
-      for (std::size_t k = 0; k < rows.residual.size(); ++k) {
-        moved += std::pow(rows.residual[k] + step.residual[k], 2);
+      for (std::size_t k = 0; k < now.rows.residual.size(); ++k) {
+        moved += std::pow(now.rows.residual[k] + step.residual[k], 2);
       }
-      const bool is_last = std::sqrt(moved) <= options_.tolerance * std::sqrt(rows.loss());
-      const double share = search(step, v, rows, moved);
-      if (share < 1.0 && !is_last && raise_rank_tolerance()) {
-        // Another step from here.
-      } else if (is_last || share == 0.0 || has_settled()) {
-        result_.outcome.status =
-            is_last || share > 0.0 || is_at_rounding() ? Status::ok : Status::not_converged;
+      const bool is_last = std::sqrt(moved) <= options_.tolerance * std::sqrt(now.rows.loss());
+      const double share = search(step, now, moved);
+      // Networks that are solved for anew each time differ by rounding that the loss shows.
+      constexpr double little = 1e-2;
+      const bool has_little_to_gain =
+          anew_ && sum_of_squares(step.residual) >= (1.0 - little) * now.rows.loss();
+      const bool is_end = is_last || (share > 0.0 && has_settled()) ||
+                          (share == 0.0 && (has_little_to_gain || is_at_rounding()));
+      if (share < 1.0 && !is_last && !(is_separable_ && is_end) && raise_rank_tolerance()) {
+        if (is_separable_) {
+          renew(now);
+        }
+      } else if (is_end || share == 0.0) {
+        result_.outcome.status = is_end ? Status::ok : Status::not_converged;
         break;
       }
-      if (i + 1 < options_.most_iterations) {
-        rows = residual_at(v, result_.coefficients, true, false);
+      if (i + 1 < options_.most_iterations && !is_separable_) {
+        now.rows = residual_at(now.v, now.coefficients, true, false);
       }
     }
-    result_.loss = result_.losses.back();
   }
 
   std::int64_t columns_of_box() const { return problem_.fields() * problem_.mlp().features(); }
@@ -243,16 +286,23 @@ class Training {
   }
 
   /// In the networks and the coefficients together.
-  bool is_linear(const PointwiseRows& rows) {
-    std::vector<double> coefficients = result_.coefficients;
+  bool is_linear(const State& at) {
+    std::vector<double> coefficients = at.coefficients;
     const std::vector<double> shifts = other_jets(coefficients.size());
     for (std::size_t k = 0; k < coefficients.size(); ++k) {
       coefficients[k] += 0.1 * std::max(std::abs(coefficients[k]), 1.0) * shifts[k];
     }
     const PointwiseRows other = residual_at(other_jets(jets_count()), coefficients, true, true);
-    require_coefficients_to_matter(rows, other);
-    return are_nearly_equal(rows.derivatives, other.derivatives) &&
-           are_nearly_equal(rows.by_coefficients, other.by_coefficients);
+    require_coefficients_to_matter(at.rows, other);
+    return are_nearly_equal(at.rows.derivatives, other.derivatives) &&
+           are_nearly_equal(at.rows.by_coefficients, other.by_coefficients);
+  }
+
+  bool is_linear_at_fixed_coefficients(const State& at) {
+    return !at.coefficients.empty() &&
+           are_nearly_equal(
+               at.rows.derivatives,
+               residual_at(other_jets(jets_count()), at.coefficients, true, true).derivatives);
   }
 
   void require_coefficients_to_matter(const PointwiseRows& rows, const PointwiseRows& other) const {
@@ -274,18 +324,15 @@ class Training {
 
   /// The change of everything; that of the last layers is found as the difference of new ones if
   /// the old ones are full of rounding.
-  LinearStep solve(const PointwiseRows& rows, const std::vector<double>& v) {
-    std::vector<double> residual = rows.residual;
+  LinearStep solve(const State& now) {
+    std::vector<double> residual = now.rows.residual;
     if (anew_) {
-      subtract_linear_part(rows.derivatives, v, residual);
+      subtract_linear_part(now.rows.derivatives, now.v, residual);
     }
     LinearStep step =
-        linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, rows.derivatives,
-                    rows.by_coefficients, residual, rank_tolerance_, workers_);
-    result_.times.rows += step.rows_seconds;
-    result_.times.geometry += step.order_seconds;
-    result_.times.factor += step.factor_seconds;
-    result_.times.solve += step.solve_seconds;
+        linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, now.rows.derivatives,
+                    now.rows.by_coefficients, residual, rank_tolerance_, workers_);
+    add_times(step);
     result_.costs = told(step.dense, step.band, step.nested_dissection);
     result_.certificate = step.certificate;
     result_.condition = step.condition;
@@ -294,6 +341,62 @@ class Training {
     result_.coefficients_determined = step.coefficients_determined;
     result_.rank.assign(step.rank.begin(), step.rank.end());
     return step;
+  }
+
+  void add_times(const LinearStep& step) {
+    result_.times.rows += step.rows_seconds;
+    result_.times.geometry += step.order_seconds;
+    result_.times.factor += step.factor_seconds;
+    result_.times.solve += step.solve_seconds;
+  }
+
+  std::vector<double> jets_of(const std::vector<double>& last_layer) {
+    const Timer timer(result_.times.rows);
+    return jets_of_networks(problem_.boxes(), problem_.mlp(), geometry_->set, problem_.fields(),
+                            geometry_->at, result_.hidden_weights, last_layer, workers_);
+  }
+
+  /// The first state of variable projection (Golub and Pereyra, SIAM J. Numer. Anal. 10, 1973): the
+  /// residual is linear in the networks if the coefficients are fixed, so that networks are always
+  /// the best ones for them. Steps of both at a time creep along a valley.
+  void begin_separated(State& now) {
+    if (std::optional<State> best = with_best_networks(now, now.coefficients)) {
+      now = std::move(*best);
+      anew_ = true;
+      result_.losses.push_back(now.rows.loss());
+    } else {
+      is_separable_ = false;
+    }
+  }
+
+  /// The networks with the columns that are kept now, if they are no worse.
+  void renew(State& now) {
+    std::optional<State> renewed = with_best_networks(now, now.coefficients);
+    if (renewed && renewed->rows.loss() <= now.rows.loss()) {
+      now = std::move(*renewed);
+    }
+  }
+
+  /// None if there is no finite residual or no factor.
+  std::optional<State> with_best_networks(const State& from, std::vector<double> coefficients) {
+    State best;
+    best.coefficients = std::move(coefficients);
+    best.rows = residual_at(from.v, best.coefficients, true, true);
+    if (!std::isfinite(best.rows.loss())) {
+      return std::nullopt;
+    }
+    subtract_linear_part(best.rows.derivatives, from.v, best.rows.residual);
+    LinearStep step =
+        linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, best.rows.derivatives, {},
+                    best.rows.residual, rank_tolerance_, workers_);
+    add_times(step);
+    if (!step.is_factored) {
+      return std::nullopt;
+    }
+    best.last_layer = std::move(step.change);
+    best.v = jets_of(best.last_layer);
+    best.rows = residual_at(best.v, best.coefficients, true, true);
+    return best;
   }
 
   /// A step that does not do what the linear problem says it would has weights so large that the
@@ -311,36 +414,36 @@ class Training {
 
   /// Goes along the change as far as makes the loss smaller: all the way, half of it, ... Returns
   /// how far it has gone; 0 if nowhere. `moved`: ||A change||^2.
-  double search(const LinearStep& step, std::vector<double>& v, PointwiseRows& rows, double moved) {
-    std::vector<double> change = step.change;
+  double search(const LinearStep& step, State& now, double moved) {
+    std::vector<double> change;
     std::vector<double> along;
-    {
-      const Timer timer(result_.times.rows);
-      along = jets_of_networks(problem_.boxes(), problem_.mlp(), geometry_->set, problem_.fields(),
-                               geometry_->at, result_.hidden_weights, change, workers_);
+    if (!is_separable_) {
+      change = step.change;
+      along = jets_of(change);
+      if (anew_) {
+        add_to(along, now.v, -1.0);
+        add_to(change, now.last_layer, -1.0);
+      }
     }
-    if (anew_) {
-      add_to(along, v, -1.0);
-      add_to(change, result_.last_layer, -1.0);
-    }
-    const double before = rows.loss();
+    const double before = now.rows.loss();
     constexpr int most_halvings = 12;
     double share = 1.0;
     for (int i = 0; i <= most_halvings; ++i, share /= 2) {
-      std::vector<double> trial(v.size());
-      for (std::size_t k = 0; k < v.size(); ++k) {
-        trial[k] = v[k] + share * along[k];
-      }
-      std::vector<double> coefficients = result_.coefficients;
+      std::vector<double> coefficients = now.coefficients;
       add_to(coefficients, step.coefficients, share);
-      PointwiseRows at_trial = residual_at(trial, coefficients, false, true);
-      const double loss = at_trial.loss();
+      std::optional<State> trial;
+      if (is_separable_) {
+        trial = with_best_networks(now, std::move(coefficients));
+      } else {
+        trial = State{now.last_layer, std::move(coefficients), now.v, {}};
+        add_to(trial->last_layer, change, share);
+        add_to(trial->v, along, share);
+        trial->rows = residual_at(trial->v, trial->coefficients, false, true);
+      }
       // Armijo's condition: the loss falls at the rate 2 ||A change||^2 at first.
+      const double loss = trial ? trial->rows.loss() : std::numeric_limits<double>::infinity();
       if (loss <= before - 1e-4 * 2 * share * moved) {
-        v = std::move(trial);
-        rows = std::move(at_trial);
-        add_to(result_.last_layer, change, share);
-        result_.coefficients = std::move(coefficients);
+        now = std::move(*trial);
         result_.losses.push_back(loss);
         return share;
       }
@@ -350,9 +453,8 @@ class Training {
 
   /// The last step has hardly made the loss smaller.
   bool has_settled() const {
-    constexpr double share = 1e-4;
     const std::vector<double>& losses = result_.losses;
-    return losses.back() >= (1.0 - share) * losses[losses.size() - 2];
+    return losses.back() >= (1.0 - settled_share) * losses[losses.size() - 2];
   }
 
   /// So little is left of the residual that rounding decides whether a step makes it smaller.
@@ -402,7 +504,8 @@ class Training {
   const Problem& problem_;
   const LeastSquaresOptions& options_;
   double rank_tolerance_;
-  bool anew_ = false;  // last layers are solved for, not their changes
+  bool anew_ = false;          // last layers are solved for, not their changes
+  bool is_separable_ = false;  // networks are always the best ones for the coefficients
   sparse::Workers workers_;
   Trained result_;
   std::optional<TrainingGeometry> geometry_;

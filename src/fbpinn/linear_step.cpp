@@ -26,7 +26,8 @@ void make_blocks(const TrainingGeometry& geometry, const Mlp& mlp,
   const std::int64_t of_level = geometry.points_count() * geometry.set.size();
   const auto work = [&](std::int64_t box) {
     const BoxFeatures<double> features{boxes.center(box), boxes.half_width(box),
-                                       hidden_weights.data() + box * mlp.weights(boxes.axes())};
+                                       hidden_weights.data() + box * mlp.weights(boxes.axes()),
+                                       box};
     const auto points = geometry.at.pairs.points_of(box);
     const auto rows = static_cast<std::int64_t>(geometry.lists.rows_of(box).size());
     std::vector<double> memory(static_cast<std::size_t>(rows * columns));

@@ -44,7 +44,7 @@ std::vector<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const J
     solution_jets(
         set, mlp,
         BoxFeatures<double>{boxes.center(box), boxes.half_width(box),
-                            hidden_weights.data() + box * mlp.weights(boxes.axes())},
+                            hidden_weights.data() + box * mlp.weights(boxes.axes()), box},
         PointsInBox<double>{at.points, at.inverse_sums.data() + boxes.level(box) * of_level,
                             which.data(), static_cast<std::int64_t>(which.size())},
         last_layer.data() + box * of_box, fields,

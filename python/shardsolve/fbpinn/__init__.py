@@ -2,7 +2,7 @@
 
 from shardsolve.fbpinn._boxes import Boxes
 from shardsolve.fbpinn._coefficients import Grid1D, Scalar
-from shardsolve.fbpinn._net import ACTIVATIONS, Mlp
+from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net
 from shardsolve.fbpinn._problem import Problem
 from shardsolve.fbpinn._terms import Boundary, Data, Interior
 from shardsolve.fbpinn._train import Cost, LeastSquares, Outcome, Plan, Run
@@ -17,6 +17,7 @@ __all__ = [
     "Interior",
     "LeastSquares",
     "Mlp",
+    "Net",
     "Outcome",
     "Plan",
     "Problem",

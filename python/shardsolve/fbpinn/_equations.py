@@ -24,7 +24,7 @@ from shardsolve.fbpinn._jet import (
     fields_of,
     values_of,
 )
-from shardsolve.fbpinn._net import Mlp
+from shardsolve.fbpinn._net import Mlp, Net
 from shardsolve.fbpinn._terms import Boundary, Data, Interior
 
 Term = Interior | Boundary | Data
@@ -97,7 +97,7 @@ class Equations:
         axes: str,
         terms: Sequence[Term],
         fields: str = "u",
-        net: Mlp | None = None,
+        net: Mlp | Net | None = None,
         constrain: Constrain | None = None,
         coefficients: Mapping[str, Scalar | Grid1D] | None = None,
         seed: int = 0,
@@ -109,7 +109,7 @@ class Equations:
             axes: Names of the coordinates, a letter each: "x t".
             terms: What is to vanish where: `Interior`, `Boundary`, `Data`.
             fields: Names of the unknown fields: "u", or "p q".
-            net: The networks, alike in all boxes; by default `Mlp([16])`.
+            net: The networks, alike in all boxes, `Mlp` or your own `Net`; by default `Mlp([16])`.
             constrain: From a point and the value of u to the value that the solution has there,
                 such as lambda x, u: x.t**2 * u, so that conditions hold exactly. Of several fields
                 it gets u.p, u.q and returns (p, q). It applies to the sum of the networks.
@@ -127,6 +127,15 @@ class Equations:
                 f"fields={fields!r} given: different names with spaces between them are accepted"
             )
         self.net = Mlp([16]) if net is None else net
+        if not isinstance(self.net, (Mlp, Net)):
+            raise TypeError(
+                f"net is {type(net).__name__}: Mlp is accepted, or Net(features, init) for a "
+                "network of your own"
+            )
+        if isinstance(self.net, Net):
+            self.units = self.net.units(boxes.dimensions)
+        else:
+            self.units = self.net.widths[-1]
         self.constrain = constrain
         self.seed = seed
         self.unknown = Unknown(coefficients, boxes, self.axes)

@@ -185,17 +185,20 @@ def constrained(
         )
         return jnp.stack(list(constrain(point + shift, list(jets @ factors))))
 
-    def derivative(order: Order) -> Callable[[jax.Array], jax.Array]:
-        function: Callable[[jax.Array], jax.Array] = at
-        for axis, times in enumerate(order):
-            for _ in range(times):
-                function = _along(function, axis)
-        return function
-
     # Not a constant: inside of a shard_map the derivative with respect to one is summed over the
     # devices.
     origin = 0 * point
-    return jnp.stack([derivative(order)(origin) for order in wanted], 1)
+    return jnp.stack([derivative(at, order)(origin) for order in wanted], 1)
+
+
+def derivative(
+    function: Callable[[jax.Array], jax.Array], order: Order
+) -> Callable[[jax.Array], jax.Array]:
+    """The derivative of a function of a point, (dimensions,)."""
+    for axis, times in enumerate(order):
+        for _ in range(times):
+            function = _along(function, axis)
+    return function
 
 
 def _along(

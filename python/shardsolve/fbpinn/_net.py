@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+
+from shardsolve.fbpinn._boxes import Boxes
+from shardsolve.fbpinn._jet import Order, derivative
 
 # In the order of fbpinn::Activation.
 ACTIVATIONS = ("tanh", "sin", "sigmoid", "softplus", "gaussian", "silu")
@@ -43,3 +50,110 @@ class Mlp:
             )
         if not (np.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale={self.scale} given: a number above 0 is accepted")
+
+    def weights(self, dimensions: int) -> int:
+        """How many numbers the hidden layers of a box have."""
+        inputs = (dimensions, *self.widths[:-1])
+        return sum(units * (n + 1) for units, n in zip(self.widths, inputs, strict=True))
+
+
+@dataclass(frozen=True)
+class Net:
+    """A network of your own in each box: any JAX function, and a linear layer with a constant.
+
+    The linear layer is what least squares finds; the parameters stay as they are. Derivatives by
+    the coordinates are made by JAX.
+
+    Example:
+        >>> def fourier(params, x):
+        ...     return jnp.concatenate([jnp.sin(params @ x), jnp.cos(params @ x)])
+        >>> Net(fourier, lambda key: 3 * jax.random.normal(key, (8, 2))).units(2)
+        16
+
+    Attributes:
+        features: From parameters and a point, (dimensions,), scaled to [-1, 1] over the box, to
+            (units,), traceable and differentiable.
+        init: From a key of jax.random to the parameters of one box, any tree of arrays; or such a
+            tree for all boxes, each array with one more axis in front, (boxes, ...).
+    """
+
+    features: Callable[[Any, jax.Array], jax.Array]
+    init: Any
+
+    def __post_init__(self) -> None:
+        if not callable(self.features):
+            raise TypeError(
+                f"features is {type(self.features).__name__}: a function of parameters and a point "
+                "is accepted"
+            )
+
+    def parameters(self, boxes: int, seed: int) -> Any:
+        """Those of all boxes: a tree of arrays (boxes, ...)."""
+        if callable(self.init):
+            return jax.vmap(self.init)(jax.random.split(jax.random.key(seed), boxes))
+        for path, leaf in jax.tree_util.tree_leaves_with_path(self.init):
+            if np.ndim(leaf) == 0 or np.shape(leaf)[0] != boxes:
+                raise ValueError(
+                    f"init{jax.tree_util.keystr(path)} has the shape {np.shape(leaf)}: "
+                    f"({boxes}, ...) is accepted, as there are {boxes} boxes; or pass a function "
+                    "of a key"
+                )
+        return jax.tree.map(jnp.asarray, self.init)
+
+    def units(self, dimensions: int) -> int:
+        """How many features there are."""
+        given = self.init
+        if callable(given):
+            given = jax.eval_shape(given, jax.random.key(0))
+        else:
+            given = jax.tree.map(
+                lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), given
+            )
+        point = jax.ShapeDtypeStruct((dimensions,), np.float64)
+        found = jax.eval_shape(self.features, given, point)
+        if not hasattr(found, "shape") or found.ndim != 1 or found.dtype.kind != "f":
+            raise ValueError(
+                f"the network returned {getattr(found, 'dtype', type(found).__name__)} of shape "
+                f"{getattr(found, 'shape', None)} for one point of shape ({dimensions},): a vector "
+                "of real features, (units,), is accepted"
+            )
+        return int(found.shape[0])
+
+
+class UnitJets:
+    """Jets of a network's features at points of one box."""
+
+    def __init__(self, net: Net, boxes: Boxes, seed: int):
+        levels = boxes.levels
+        self._net = net
+        self._parameters = net.parameters(boxes.count, seed)
+        self._centers = np.concatenate([level.centers for level in levels])
+        self._half_widths = np.concatenate([level.half_widths for level in levels])
+
+    @functools.lru_cache(maxsize=16)  # noqa: B019
+    def compiled(self, orders: tuple[Order, ...]) -> Callable[..., jax.Array]:
+        """Parameters of all boxes, center, half width, a box, points to (points, units, orders)."""
+
+        def at(parameters: Any, center: jax.Array, half: jax.Array, point: jax.Array) -> jax.Array:
+            def features(x: jax.Array) -> jax.Array:
+                return self._net.features(parameters, (x - center) / half)
+
+            return jnp.stack([derivative(features, order)(point) for order in orders], -1)
+
+        def of_box(
+            parameters: Any,
+            centers: jax.Array,
+            halves: jax.Array,
+            box: jax.Array,
+            points: jax.Array,
+        ) -> jax.Array:
+            mine = jax.tree.map(lambda leaf: leaf[box], parameters)
+            return jax.vmap(at, (None, None, None, 0))(mine, centers[box], halves[box], points)
+
+        return jax.jit(of_box)
+
+    def __call__(self, orders: tuple[Order, ...], box: int, points: np.ndarray) -> jax.Array:
+        """(points, units, orders)."""
+        return self.compiled(orders)(
+            self._parameters, self._centers, self._half_widths, box, points
+        )

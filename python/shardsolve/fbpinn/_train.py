@@ -18,10 +18,14 @@ from shardsolve._records import VERDICT_WORDS, Status, raise_if_failed
 from shardsolve.fbpinn._coefficients import Grid1D
 from shardsolve.fbpinn._equations import Equations, Prepared, on_cpu
 from shardsolve.fbpinn._jet import Order, Point, closure
-from shardsolve.fbpinn._net import ACTIVATIONS
+from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net, UnitJets
 
 _DOUBLES = ctypes.POINTER(ctypes.c_double)
 _LINEARISE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, *[_DOUBLES] * 6)
+_BYTES = ctypes.POINTER(ctypes.c_uint8)
+_UNIT_JETS = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_int64, _BYTES, ctypes.c_int64, ctypes.c_int64, _DOUBLES, _DOUBLES
+)
 _FEWEST = 64  # points that a compiled function is called with
 
 
@@ -167,7 +171,9 @@ class Run:
         outcome: Outcome,
         networks: ctypes.c_void_p,
         coefficients: np.ndarray,
+        own: _OwnUnits | None,
     ):
+        self._own = own
         self.problem, self.outcome, self._networks = problem, outcome, networks
         self.coefficients: dict[str, float | np.ndarray] = {
             name: coefficients[place]
@@ -257,8 +263,30 @@ class Run:
             jets.ctypes.data_as(ctypes.c_void_p),
             verdict.ctypes.data_as(ctypes.c_void_p),
         )
+        if self._own is not None and self._own.raised:
+            raise self._own.raised.pop()
         _raise(verdict)
         return jets
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Those of all networks.
+
+        Returns:
+            Of the hidden layers, (boxes, numbers of a box): of each layer its matrix, a row for
+            each unit, then its biases; none of a `Net`. Of the last layer,
+            (boxes, fields, units + 1): the constant last.
+        """
+        problem = self.problem
+        net, boxes = problem.net, problem.boxes
+        of_box = net.weights(boxes.dimensions) if isinstance(net, Mlp) else 0
+        hidden = np.empty((boxes.count, of_box))
+        last = np.empty((boxes.count, len(problem.fields), problem.units + 1))
+        _library.library().shardsolve_weights_of_networks(
+            self._networks,
+            hidden.ctypes.data_as(ctypes.c_void_p),
+            last.ctypes.data_as(ctypes.c_void_p),
+        )
+        return hidden, last
 
 
 def plan(problem: Equations) -> Plan:
@@ -280,7 +308,7 @@ def train(problem: Equations, how: LeastSquares, mesh: Mesh | None) -> Run:
     options = _Options(
         _ranks(problem, mesh),
         problem.seed,
-        problem.net.scale,
+        problem.net.scale if isinstance(problem.net, Mlp) else 1.0,
         how.rank_tolerance,
         how.max_iterations,
         how.tolerance,
@@ -291,7 +319,8 @@ def train(problem: Equations, how: LeastSquares, mesh: Mesh | None) -> Run:
     status = Status[found.pop("status").upper()]
     costs = _costs(found.pop("costs"))
     coefficients = np.array(found.pop("coefficients"))
-    return Run(problem, Outcome(status=status, costs=costs, **found), networks, coefficients)
+    outcome = Outcome(status=status, costs=costs, **found)
+    return Run(problem, outcome, networks, coefficients, given.own)
 
 
 def _ranks(problem: Equations, mesh: Mesh | None) -> int:
@@ -376,6 +405,8 @@ class _Problem(ctypes.Structure):
         ("term", ctypes.POINTER(_Term)),
         ("coefficients", ctypes.c_int64),
         ("coefficient", ctypes.POINTER(_Coefficient)),
+        ("units", ctypes.c_int64),
+        ("unit_jets", _UNIT_JETS),
     )
 
 
@@ -390,6 +421,32 @@ class _Options(ctypes.Structure):
     )
 
 
+class _OwnUnits:
+    """The user's network as the library calls it, as long as what is trained with it lives."""
+
+    def __init__(self, problem: Equations, raised: list[BaseException]):
+        assert isinstance(problem.net, Net)
+        self.raised = raised
+        dimensions, units = problem.boxes.dimensions, problem.units
+        with on_cpu():
+            compute = UnitJets(problem.net, problem.boxes, problem.seed)
+
+        def jets(derivatives: int, orders, box: int, count: int, points, to) -> int:
+            try:
+                wanted = np.ctypeslib.as_array(orders, (derivatives, dimensions))
+                key = tuple(tuple(map(int, order)) for order in wanted)
+                at = np.ctypeslib.as_array(points, (count, dimensions))
+                with on_cpu():
+                    (found,) = _padded(lambda each: compute(key, box, each), count, at)
+                np.ctypeslib.as_array(to, (count, units, derivatives))[...] = found
+            except BaseException as error:
+                raised.append(error)
+                return 0
+            return 1
+
+        self.function = _UNIT_JETS(jets)
+
+
 class _Given:
     """A problem as the library takes it, and what the user's functions raise meanwhile."""
 
@@ -397,6 +454,7 @@ class _Given:
         self._problem = problem
         self._kept: list[object] = []  # what the structures point to
         self._raised: list[BaseException] = []
+        self.own = _OwnUnits(problem, self._raised) if isinstance(problem.net, Net) else None
 
     def __enter__(self) -> _Given:
         problem, levels = self._problem, self._problem.boxes.levels
@@ -410,15 +468,14 @@ class _Given:
             self._array([len(level.centers) for level in levels], np.int64),
             self._array(np.concatenate([level.centers for level in levels]), np.float64),
             self._array(np.concatenate([level.half_widths for level in levels]), np.float64),
-            len(problem.net.widths),
-            self._array(problem.net.widths, np.int64),
-            ACTIVATIONS.index(problem.net.activation),
+            *self._layers(),
             len(problem.orders),
             self._array(problem.orders, np.uint8),
             len(terms),
             terms,
             len(coefficients),
             coefficients,
+            *((0, _UNIT_JETS()) if self.own is None else (problem.units, self.own.function)),
         )
         return self
 
@@ -441,6 +498,13 @@ class _Given:
         found = json.loads(text.value or b"")
         library.shardsolve_free(text)
         return found
+
+    def _layers(self) -> tuple[int, int | None, int]:
+        net = self._problem.net
+        if not isinstance(net, Mlp):
+            return 0, None, 0
+        widths = self._array(net.widths, np.int64)
+        return len(net.widths), widths, ACTIVATIONS.index(net.activation)
 
     def _array(self, values: object, dtype: type) -> int:
         array: np.ndarray = np.ascontiguousarray(values, dtype)
