@@ -126,6 +126,12 @@ std::int64_t largest_part(const RowLists& lists, std::int64_t columns) {
   return most * columns;
 }
 
+void leave_if_asked(const mesh::Rank& rank) {
+  if (rank.stop_requested()) {
+    throw Error(ErrorKind::cancelled, "the call was cancelled as asked");
+  }
+}
+
 /// The Gram matrix's factor, in fronts on the device.
 class FactorOnDevice final : public BlockSystem::Gram {
  public:
@@ -143,10 +149,14 @@ class FactorOnDevice final : public BlockSystem::Gram {
   }
 
   std::optional<sparse::BlockPivot> factor(double shift) override {
+    rank_.report("factor", 0.0);
+    leave_if_asked(rank_);
     return fronts_.factor([&] { kernels_.gram(rank_.update(), blocks_, wanted_, count_, shift); });
   }
 
   void solve(MatrixView<double> b) const override {
+    rank_.report("solve", 0.0);
+    leave_if_asked(rank_);
     runtime::Queue& queue = rank_.update();
     const std::size_t bytes = static_cast<std::size_t>(b.rows()) * sizeof(double);
     for (std::int64_t j = 0; j < b.columns(); ++j) {
@@ -289,6 +299,7 @@ void BlocksOnDevice::make(std::span<const double> hidden_weights,
     const auto last =
         std::find_if(run, runs.end(), [end](const runtime::BoxRun& one) { return one.box >= end; });
     const std::span<const runtime::BoxRun> part(run, last);
+    devices::leave_if_asked(rank_);
     rank_.report("features", static_cast<double>(first) / static_cast<double>(lists.boxes()));
     kernels_.feature_rows(queue, networks, points, runs_there + (run - runs.begin()),
                           static_cast<std::int64_t>(part.size()), devices::most_points(part),

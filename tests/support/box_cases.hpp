@@ -100,8 +100,9 @@ inline std::vector<Case> cases() {
               {.hidden = {7}},
               JetSet::full(2, 2),
               1,
-              {{130, 1}},
-              points_inside(2, 130)};
+              {{200, 1}},
+              points_inside(2, 200),
+              1e-3};
   levels.boxes.add_level(Boxes::regular(square, {1, 1}, 2.5));
   result.push_back(levels);
   result.push_back({"more columns than a tile",
