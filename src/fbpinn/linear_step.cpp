@@ -130,9 +130,9 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
                                             columns_of_box));
   }
   if (workers.devices != nullptr) {
-    require_device_memory(geometry, columns_of_box, elimination.tree, workers);
+    const double room = require_device_memory(geometry, columns_of_box, elimination.tree, workers);
     on_device(workers, [&](mesh::Rank& rank) {
-      BlocksOnDevice system(rank, geometry, mlp);
+      BlocksOnDevice system(rank, geometry, mlp, room);
       {
         const Timer timer(step.rows_seconds);
         system.make(hidden_weights, derivatives, rank_tolerance);

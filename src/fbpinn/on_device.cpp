@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace shardsolve::fbpinn {
@@ -137,8 +138,11 @@ class FactorOnDevice final : public BlockSystem::Gram {
  public:
   FactorOnDevice(mesh::Rank& rank, const runtime::BoxKernels& kernels,
                  const runtime::BoxBlocks& blocks, const sparse::BlockGraph& graph,
-                 sparse::EliminationTree tree)
-      : rank_(rank), kernels_(kernels), blocks_(blocks), fronts_(rank, graph, std::move(tree)) {
+                 sparse::EliminationTree tree, double most_bytes)
+      : rank_(rank),
+        kernels_(kernels),
+        blocks_(blocks),
+        fronts_(rank, graph, std::move(tree), most_bytes) {
     std::vector<runtime::GramBlock> wanted;
     for (const sparse::FrontsOnDevice::BlockPlace& place : fronts_.places()) {
       wanted.push_back({place.target, place.stride, place.row, place.column});
@@ -184,30 +188,31 @@ void on_device(const sparse::Workers& workers, const std::function<void(mesh::Ra
   workers.devices->state().run(*workers.run, work);
 }
 
-void require_device_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
-                           const sparse::EliminationTree& tree, const sparse::Workers& workers) {
+double require_device_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
+                             const sparse::EliminationTree& tree, const sparse::Workers& workers) {
   const RowLists& lists = geometry.lists;
   const double features =
       8.0 * static_cast<double>(lists.slots() * columns_of_box +
                                 devices::largest_part(lists, columns_of_box) +
                                 lists.boxes() * columns_of_box * columns_of_box);
-  const double factor = sparse::FrontsOnDevice::bytes(tree);
   const double other =
       8.0 * static_cast<double>(geometry.derivatives + lists.slots() + 2 * lists.rows +
                                 geometry.points_count() *
                                     (geometry.set.size() * geometry.boxes.levels() + 4)) +
       4.0 * static_cast<double>(2 * lists.slots() + geometry.at.pairs.count());
-  const auto needed = static_cast<std::int64_t>(features + factor + other);
-  const std::int64_t available = workers.devices->state().available_memory(needed);
-  if (needed > available) {
+  const auto available = static_cast<double>(
+      workers.devices->state().available_memory(std::numeric_limits<std::int64_t>::max()));
+  const double left = available - features - other;
+  const double factor = sparse::schedule_fronts(tree, left).bytes(tree);
+  if (factor > left) {
     throw Error(
         ErrorKind::out_of_memory,
         fmt::format("least squares needs {:.2f} GB of the GPU's memory for the features of {} "
                     "boxes and {:.2f} GB for the factor; {:.2f} GB are free. Use fewer points, "
                     "smaller networks, boxes that overlap less, or CPU devices",
-                    features * 1e-9, geometry.boxes.count(), factor * 1e-9,
-                    static_cast<double>(available) * 1e-9));
+                    features * 1e-9, geometry.boxes.count(), factor * 1e-9, available * 1e-9));
   }
+  return left;
 }
 
 std::vector<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const JetSet& set,
@@ -251,12 +256,14 @@ std::vector<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const Jet
   return jets;
 }
 
-BlocksOnDevice::BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometry, const Mlp& mlp)
+BlocksOnDevice::BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometry, const Mlp& mlp,
+                               double most_factor_bytes)
     : BlockSystem(geometry.lists),
       rank_(rank),
       geometry_(geometry),
       mlp_(mlp),
-      kernels_(rank.kernels<runtime::BoxKernels>()) {
+      kernels_(rank.kernels<runtime::BoxKernels>()),
+      most_factor_bytes_(most_factor_bytes) {
   const RowLists& lists = geometry.lists;
   const std::int64_t columns = geometry.fields * mlp.features();
   const std::int64_t boxes = lists.boxes();
@@ -354,8 +361,8 @@ std::vector<double> BlocksOnDevice::weights_of(const std::vector<std::int64_t>& 
 
 auto BlocksOnDevice::make_gram(const sparse::BlockGraph& graph, sparse::EliminationTree tree,
                                const sparse::Workers& /*workers*/) const -> std::unique_ptr<Gram> {
-  return std::make_unique<devices::FactorOnDevice>(rank_, kernels_, blocks_, graph,
-                                                   std::move(tree));
+  return std::make_unique<devices::FactorOnDevice>(rank_, kernels_, blocks_, graph, std::move(tree),
+                                                   most_factor_bytes_);
 }
 
 }  // namespace shardsolve::fbpinn

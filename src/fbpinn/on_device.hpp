@@ -23,9 +23,9 @@ namespace shardsolve::fbpinn {
 void on_device(const sparse::Workers& workers, const std::function<void(mesh::Rank&)>& work);
 
 /// Throws Error(out_of_memory), with figures, if the devices that the workers have do not have what
-/// a linear step takes there.
-void require_device_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
-                           const sparse::EliminationTree& tree, const sparse::Workers& workers);
+/// a linear step takes there; returns how many bytes the factor may take.
+double require_device_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
+                             const sparse::EliminationTree& tree, const sparse::Workers& workers);
 
 /// Jets of the sum of all boxes' networks: jets_of_networks, on the device.
 std::vector<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const JetSet& set,
@@ -37,8 +37,9 @@ std::vector<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const Jet
 /// A BlockSystem whose blocks lie on a device, for one call. Vectors lie on the host.
 class BlocksOnDevice final : public BlockSystem {
  public:
-  /// The geometry must outlive it.
-  BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometry, const Mlp& mlp);
+  /// The geometry must outlive it. `most_factor_bytes`: of require_device_memory.
+  BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometry, const Mlp& mlp,
+                 double most_factor_bytes);
 
   /// Features of each box at its points, as rows, made orthonormal.
   void make(std::span<const double> hidden_weights, std::span<const double> derivatives,
@@ -65,6 +66,7 @@ class BlocksOnDevice final : public BlockSystem {
   const TrainingGeometry& geometry_;
   const Mlp& mlp_;
   const runtime::BoxKernels& kernels_;
+  double most_factor_bytes_;
   runtime::BoxBlocks blocks_{};
   std::vector<std::int32_t> ranks_;
   // Of rows and slots, on the device.

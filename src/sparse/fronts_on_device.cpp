@@ -3,113 +3,37 @@
 #include "runtime/kernels.hpp"
 
 #include <algorithm>
-#include <array>
-#include <tuple>
 #include <utility>
 
 namespace shardsolve::sparse {
-namespace on_device {
-
-struct Ordered {
-  std::int32_t depth;
-  std::int32_t sibling;  ///< its number among the children of its parent
-  std::int32_t node;
-};
-
-std::vector<Ordered> depths_of(const EliminationTree& tree) {
-  std::vector<Ordered> result(tree.nodes.size());
-  // Children come before parents.
-  for (std::size_t n = tree.nodes.size(); n-- > 0;) {
-    const FrontNode& node = tree.nodes[n];
-    Ordered& own = result[n];
-    own.node = static_cast<std::int32_t>(n);
-    if (node.parent < 0) {
-      own.depth = 0;
-      own.sibling = 0;
-    }
-    std::int32_t sibling = 0;
-    for (const std::int32_t child : node.children) {
-      result[static_cast<std::size_t>(child)].depth = own.depth + 1;
-      result[static_cast<std::size_t>(child)].sibling = sibling++;
-    }
-  }
-  return result;
-}
-
-std::int64_t rest_numbers(const FrontNode& node) { return node.outer * node.outer; }
-
-/// What fronts leave is kept in turn in two places: by depth, even or odd.
-std::array<std::int64_t, 2> rest_room(const EliminationTree& tree) {
-  std::vector<std::int64_t> of_depth;
-  for (const Ordered& one : depths_of(tree)) {
-    const auto depth = static_cast<std::size_t>(one.depth);
-    of_depth.resize(std::max(of_depth.size(), depth + 1));
-    of_depth[depth] += rest_numbers(tree.nodes[static_cast<std::size_t>(one.node)]);
-  }
-  std::array<std::int64_t, 2> room{};
-  for (std::size_t depth = 0; depth < of_depth.size(); ++depth) {
-    room[depth % 2] = std::max(room[depth % 2], of_depth[depth]);
-  }
-  return room;
-}
-
-}  // namespace on_device
-
-FrontsOnDevice::FrontsOnDevice(mesh::Rank& rank, const BlockGraph& graph, EliminationTree tree)
+FrontsOnDevice::FrontsOnDevice(mesh::Rank& rank, const BlockGraph& graph, EliminationTree tree,
+                               double most_bytes)
     : rank_(rank),
       kernels_(rank.kernels<runtime::FrontKernels>()),
       tree_(std::move(tree)),
-      sizes_(graph.sizes) {
-  order_fronts();
+      sizes_(graph.sizes),
+      schedule_(schedule_fronts(tree_, most_bytes)),
+      place_(schedule_.order.size()),
+      fronts_(schedule_.order.size()) {
+  for (std::size_t i = 0; i < place_.size(); ++i) {
+    place_[static_cast<std::size_t>(schedule_.order[i])] = static_cast<std::int32_t>(i);
+  }
   take_memory();
   make_tables(graph);
   find_places(graph);
-}
-
-double FrontsOnDevice::bytes(const EliminationTree& tree) {
-  const auto room = on_device::rest_room(tree);
-  double numbers = static_cast<double>(room[0] + room[1]);
-  double indices = 0.0;
-  for (const FrontNode& node : tree.nodes) {
-    numbers += static_cast<double>(node.front()) * static_cast<double>(node.own + 1);
-    indices += static_cast<double>(node.front() + node.outer);
-  }
-  return 8.0 * numbers + 4.0 * indices;
-}
-
-void FrontsOnDevice::order_fronts() {
-  std::vector<on_device::Ordered> all = on_device::depths_of(tree_);
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return std::tuple(-a.depth, a.sibling, a.node) < std::tuple(-b.depth, b.sibling, b.node);
-  });
-  place_.resize(all.size());
-  fronts_.resize(all.size());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    order_.push_back(all[i].node);
-    place_[static_cast<std::size_t>(all[i].node)] = static_cast<std::int32_t>(i);
-  }
-  for (std::size_t begin = 0; begin < all.size();) {
+  for (const FrontSchedule::Level& planned : schedule_.levels) {
     Level& level = levels_.emplace_back();
-    std::size_t end = begin;
-    while (end < all.size() && all[end].depth == all[begin].depth) {
-      const std::size_t first = end;
-      while (end < all.size() && all[end].depth == all[first].depth &&
-             all[end].sibling == all[first].sibling) {
-        level.rest_count += on_device::rest_numbers(node_at(static_cast<std::int64_t>(end)));
-        ++end;
-      }
-      level.siblings.push_back(
-          batch_of(static_cast<std::int64_t>(first), static_cast<std::int64_t>(end - first)));
+    level.batch = batch_of(planned.fronts);
+    for (const FrontSchedule::Range& range : planned.children) {
+      level.children.push_back(batch_of(range));
     }
-    level.batch =
-        batch_of(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end - begin));
-    begin = end;
+    level.rest = MatrixView<double>(rests_ + planned.rest_first, planned.rest_count, 1);
   }
 }
 
-runtime::FrontBatch FrontsOnDevice::batch_of(std::int64_t first, std::int64_t count) const {
-  runtime::FrontBatch batch{.first = first, .count = count};
-  for (std::int64_t i = first; i < first + count; ++i) {
+runtime::FrontBatch FrontsOnDevice::batch_of(FrontSchedule::Range range) const {
+  runtime::FrontBatch batch{.all = on_device_, .first = range.first, .count = range.count};
+  for (std::int64_t i = range.first; i < range.first + range.count; ++i) {
     const FrontNode& node = node_at(i);
     batch.most_own = std::max(batch.most_own, node.own);
     batch.most_outer = std::max(batch.most_outer, node.outer);
@@ -126,18 +50,14 @@ void FrontsOnDevice::take_memory() {
     panel_count_ += node.front() * node.own;
     locals += node.front();
   }
-  const auto room = on_device::rest_room(tree_);
   panels_ = rank_.workspace<double>(panel_count_, 1).data();
-  double* local = rank_.workspace<double>(locals, 1).data();
-  const std::array<double*, 2> rests{rank_.workspace<double>(room[0], 1).data(),
-                                     rank_.workspace<double>(room[1], 1).data()};
-  failed_ = rank_.workspace<std::int32_t>(static_cast<std::int64_t>(order_.size()), 1).data();
+  rests_ = rank_.workspace<double>(schedule_.rest_count, 1).data();
+  failed_ = rank_.workspace<std::int32_t>(static_cast<std::int64_t>(fronts_.size()), 1).data();
   double* panel = panels_;
-  for (std::size_t l = 0; l < levels_.size(); ++l) {
-    Level& level = levels_[l];
-    level.rest = rests[(levels_.size() - 1 - l) % 2];
-    double* rest = level.rest;
-    for (std::int64_t i = level.batch.first; i < level.batch.first + level.batch.count; ++i) {
+  double* local = rank_.workspace<double>(locals, 1).data();
+  for (const FrontSchedule::Level& level : schedule_.levels) {
+    double* rest = rests_ + level.rest_first;
+    for (std::int64_t i = level.fronts.first; i < level.fronts.first + level.fronts.count; ++i) {
       const FrontNode& node = node_at(i);
       runtime::DeviceFront& front = fronts_[static_cast<std::size_t>(i)];
       front.panel = panel;
@@ -146,7 +66,7 @@ void FrontsOnDevice::take_memory() {
       front.own = static_cast<std::int32_t>(node.own);
       front.outer = static_cast<std::int32_t>(node.outer);
       panel += node.front() * node.own;
-      rest += on_device::rest_numbers(node);
+      rest += node.outer * node.outer;
       local += node.front();
     }
   }
@@ -218,12 +138,6 @@ void FrontsOnDevice::make_tables(const BlockGraph& graph) {
   }
   on_device_ =
       rank_.upload(rank_.update(), fronts_.data(), static_cast<std::int64_t>(fronts_.size()));
-  for (Level& level : levels_) {
-    level.batch.all = on_device_;
-    for (runtime::FrontBatch& batch : level.siblings) {
-      batch.all = on_device_;
-    }
-  }
 }
 
 void FrontsOnDevice::find_places(const BlockGraph& graph) {
@@ -254,11 +168,9 @@ std::optional<BlockPivot> FrontsOnDevice::factor(const std::function<void()>& st
   for (std::size_t l = 0; l < levels_.size(); ++l) {
     rank_.set_step(static_cast<std::int64_t>(l));
     const Level& level = levels_[l];
-    base.fill(queue, 0.0, MatrixView<double>(level.rest, level.rest_count, 1));
-    if (l > 0) {
-      for (const runtime::FrontBatch& batch : levels_[l - 1].siblings) {
-        kernels_.add_to_parents(queue, batch);
-      }
+    base.fill(queue, 0.0, level.rest);
+    for (const runtime::FrontBatch& batch : level.children) {
+      kernels_.add_to_parents(queue, batch);
     }
     kernels_.factor(queue, level.batch, failed_);
   }

@@ -6,6 +6,9 @@
 #include "sparse/block_cholesky.hpp"
 #include "sparse/block_graph.hpp"
 #include "sparse/elimination_tree.hpp"
+#include "sparse/front_schedule.hpp"
+
+#include <shardsolve/matrix_view.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -14,9 +17,7 @@
 
 namespace shardsolve::sparse {
 
-/// As BlockCholesky<double>. Fronts of the same depth in the tree, none of which waits for another,
-/// are done together, the deepest first. What they leave is kept until those above them are done,
-/// so that it takes more memory than front after front.
+/// As BlockCholesky<double>, level after level of a FrontSchedule.
 class FrontsOnDevice {
  public:
   /// Where block (row, column) of the matrix is to be stored, in device memory that is 0 there: of
@@ -28,11 +29,10 @@ class FrontsOnDevice {
     std::int64_t stride = 0;
   };
 
-  /// Takes memory of the rank's call, for which it may be used. Keeps no reference to the graph.
-  FrontsOnDevice(mesh::Rank& rank, const BlockGraph& graph, EliminationTree tree);
-
-  /// Bytes of device memory that it takes.
-  static double bytes(const EliminationTree& tree);
+  /// Takes memory of the rank's call, for which it may be used: `most_bytes` if that is possible,
+  /// see schedule_fronts. Keeps no reference to the graph.
+  FrontsOnDevice(mesh::Rank& rank, const BlockGraph& graph, EliminationTree tree,
+                 double most_bytes);
 
   /// Every block that is not zero once, those on the diagonal too.
   const std::vector<BlockPlace>& places() const { return places_; }
@@ -45,34 +45,32 @@ class FrontsOnDevice {
   const EliminationTree& tree() const { return tree_; }
 
  private:
-  /// Fronts of one depth: the batch, and its parts whose parents all differ.
   struct Level {
     runtime::FrontBatch batch;
-    std::vector<runtime::FrontBatch> siblings;
-    double* rest = nullptr;       ///< what the batch leaves
-    std::int64_t rest_count = 0;  ///< how many numbers
+    std::vector<runtime::FrontBatch> children;  ///< what is added first
+    MatrixView<double> rest;                    ///< what the batch leaves
   };
 
-  void order_fronts();
   void take_memory();
   void make_tables(const BlockGraph& graph);
   void find_places(const BlockGraph& graph);
-  runtime::FrontBatch batch_of(std::int64_t first, std::int64_t count) const;
+  runtime::FrontBatch batch_of(FrontSchedule::Range range) const;
   std::vector<std::int64_t> block_begins(const FrontNode& node, const BlockGraph& graph) const;
   const FrontNode& node_at(std::int64_t place) const {
-    return tree_.nodes[static_cast<std::size_t>(order_[static_cast<std::size_t>(place)])];
+    return tree_.nodes[static_cast<std::size_t>(schedule_.order[static_cast<std::size_t>(place)])];
   }
 
   mesh::Rank& rank_;
   const runtime::FrontKernels& kernels_;
   EliminationTree tree_;
   std::vector<std::int64_t> sizes_;  ///< of the blocks
-  std::vector<std::int32_t> order_;  ///< nodes as the kernels number them
+  FrontSchedule schedule_;           ///< the order of which is that of the kernels' numbers
   std::vector<std::int32_t> place_;  ///< of each node in it
-  std::vector<Level> levels_;        ///< the deepest first
+  std::vector<Level> levels_;
   std::vector<runtime::DeviceFront> fronts_;
   double* panels_ = nullptr;
   std::int64_t panel_count_ = 0;
+  double* rests_ = nullptr;
   const runtime::DeviceFront* on_device_ = nullptr;
   std::int32_t* failed_ = nullptr;
   std::vector<BlockPlace> places_;

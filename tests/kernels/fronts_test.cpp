@@ -26,14 +26,15 @@ double number(std::int64_t i, std::int64_t j) {
 }
 
 /// Blocks of up to so many columns on a grid, neighbours up to two places away; one has none.
-BlockGraph grid_graph(int edge, std::int64_t most_columns) {
+BlockGraph grid_graph(int edge, std::int64_t most_columns, int other_edge = 0) {
+  const int rows = other_edge > 0 ? other_edge : edge;
   BlockGraph graph;
   graph.axes = 2;
-  for (int a = 0; a < edge * edge; ++a) {
+  for (int a = 0; a < rows * edge; ++a) {
     graph.neighbour_begin.push_back(static_cast<std::int64_t>(graph.neighbours.size()));
     graph.sizes.push_back(a == 3 ? 0 : most_columns - a % 4);
     graph.coordinates.insert(graph.coordinates.end(), {a / edge * 1.0, a % edge * 1.0});
-    for (int b = 0; b < edge * edge; ++b) {
+    for (int b = 0; b < rows * edge; ++b) {
       if (b != a && std::abs(a / edge - b / edge) <= 2 && std::abs(a % edge - b % edge) <= 2) {
         graph.neighbours.push_back(b);
       }
@@ -92,12 +93,13 @@ Result on_cpu(const BlockGraph& graph, const BlockMatrix& matrix, std::vector<do
   return result;
 }
 
-Result on_gpu(const BlockGraph& graph, const BlockMatrix& matrix, std::vector<double> b) {
+Result on_gpu(const BlockGraph& graph, const BlockMatrix& matrix, std::vector<double> b,
+              double most_bytes = 1e9) {
   Mesh mesh = emulated_gpu();
   Result result;
   const RunOptions run;
   mesh.state().run(run, [&](mesh::Rank& rank) {
-    sparse::FrontsOnDevice fronts(rank, graph, sparse::nested_dissection(graph));
+    sparse::FrontsOnDevice fronts(rank, graph, sparse::nested_dissection(graph), most_bytes);
     const auto store = [&] {
       for (const auto& place : fronts.places()) {
         matrix.store(place.row, place.column,
@@ -154,6 +156,18 @@ TEST(EmulatedFronts, AnyTurns_GiveTheSameBits) {
   const std::vector<double> b = right_hand_side(graph);
   const Result expected = on_gpu(graph, matrix, b);
   in_each_order([&] { EXPECT_EQ(on_gpu(graph, matrix, b).x, expected.x); });
+}
+
+TEST(EmulatedFronts, LittleMemory_GivesTheSameBits) {
+  const BlockGraph graph = grid_graph(2, 7, 40);
+  const BlockMatrix matrix(graph);
+  const std::vector<double> b = right_hand_side(graph);
+  const sparse::EliminationTree tree = sparse::nested_dissection(graph);
+  const double most = sparse::schedule_fronts(tree, 1e9).bytes(tree);
+  ASSERT_LT(sparse::schedule_fronts(tree, 0.0).bytes(tree), most);
+  const Result expected = on_gpu(graph, matrix, b, most);
+  EXPECT_EQ(on_gpu(graph, matrix, b, 0.99 * most).x, expected.x);
+  EXPECT_EQ(on_gpu(graph, matrix, b, 0.0).x, expected.x);
 }
 
 TEST(EmulatedFronts, PivotThatIsNotPositive_IsNamedAsByTheCpu) {
