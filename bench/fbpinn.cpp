@@ -37,6 +37,7 @@ struct Options {
   std::int64_t boxes = 16;
   std::int64_t units = 16;
   std::int64_t side = 8;  ///< points along each axis for each box
+  std::string backend = "host";
   std::int64_t ranks = 4;
   std::int64_t rounds = 3;
   double frequency = 16;
@@ -312,8 +313,15 @@ void print(const Options& options, const fb::Trained& trained, double error, dou
   std::fflush(stdout);
 }
 
+Mesh mesh_of(const Options& options) {
+  if (options.backend == "cuda") {
+    return Mesh::cuda({0});
+  }
+  return options.ranks == 0 ? Mesh::serial() : Mesh::host(options.ranks);
+}
+
 void measure(const Options& options) {
-  Mesh mesh = options.ranks == 0 ? Mesh::serial() : Mesh::host(options.ranks);
+  Mesh mesh = mesh_of(options);
   const Case made = case_of(options);
   if (options.plan && !options.json) {
     std::cout << fb::plan_least_squares(made.problem).text();
@@ -361,6 +369,8 @@ int run(int argc, char** argv) {
   app.add_option("--boxes", options.boxes, "along each axis");
   app.add_option("--units", options.units, "K, of the hidden layer");
   app.add_option("--side", options.side, "points along each axis for each box");
+  app.add_option("--backend", options.backend, "cuda: one GPU, whatever --ranks says")
+      ->check(CLI::IsMember({"host", "cuda"}));
   app.add_option("--ranks", options.ranks, "0: the calling thread");
   app.add_option("--rounds", options.rounds);
   app.add_option("--frequency", options.frequency, "the largest");

@@ -74,6 +74,7 @@ struct NetworkOptions {
   double rank_tolerance = 0.0;
   std::int64_t most_iterations = 0;
   double tolerance = 0.0;
+  std::int64_t gpu = -1;  ///< CUDA's number of the one that trains; -1: CPU devices do
 };
 
 /// What training has left, and the ranks that evaluate it.

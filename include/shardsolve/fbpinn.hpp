@@ -528,10 +528,11 @@ SHARDSOLVE_EXPORT double relative_error(std::span<const double> u,
 /// Each box's columns are made orthonormal (QR with a rank), the Gram matrix of all of them is
 /// factored along nested dissection, and the solution refined with the residual of the
 /// least-squares problem. The same bits for the same problem, on any number of ranks.
-/// float64. The mesh is one of CPU devices; processes of it all give the same problem and get the
-/// same networks.
+/// float64. The mesh is one of CPU devices, whose processes all give the same problem and get the
+/// same networks, or one GPU: the user's functions are called by threads of the host then, and the
+/// networks differ from those of CPU devices by rounding.
 /// Throws Error: invalid_argument if there are no terms, a point lies in no box, a box has no
-/// point, or a residual is not finite or does not depend on u; unsupported on meshes of GPUs;
+/// point, or a residual is not finite or does not depend on u; unsupported on several GPUs;
 /// out_of_memory, cancelled, communication.
 SHARDSOLVE_EXPORT Trained least_squares(Mesh& mesh, const Problem& problem,
                                         const LeastSquaresOptions& options = {},

@@ -90,7 +90,7 @@ sparse::BlockGraph graph_of(const Boxes& boxes, const RowLists& lists,
   return graph;
 }
 
-std::vector<std::int64_t> BlockSystem::ranks() const {
+std::vector<std::int64_t> BlocksOnHost::ranks() const {
   std::vector<std::int64_t> result;
   for (const OrthonormalBlock& one : blocks_) {
     result.push_back(one.rank);
@@ -98,7 +98,7 @@ std::vector<std::int64_t> BlockSystem::ranks() const {
   return result;
 }
 
-void BlockSystem::add_gram(std::int32_t i, std::int32_t j, MatrixView<double> target) const {
+void BlocksOnHost::add_gram(std::int32_t i, std::int32_t j, MatrixView<double> target) const {
   using namespace block_system;
   if (i == j) {
     for (std::int64_t k = 0; k < target.rows(); ++k) {
@@ -106,8 +106,8 @@ void BlockSystem::add_gram(std::int32_t i, std::int32_t j, MatrixView<double> ta
     }
     return;
   }
-  const auto left = lists_.rows_of(i);
-  const auto right = lists_.rows_of(j);
+  const auto left = lists().rows_of(i);
+  const auto right = lists().rows_of(j);
   std::vector<std::int32_t> in_left;
   std::vector<std::int32_t> in_right;
   for (std::size_t a = 0, b = 0; a < left.size() && b < right.size();) {
@@ -133,14 +133,14 @@ void BlockSystem::add_gram(std::int32_t i, std::int32_t j, MatrixView<double> ta
              MatrixView<const double>(rows_right.get(), block(j).rank, shared), 1.0, target);
 }
 
-std::vector<double> BlockSystem::multiply(const std::vector<std::int64_t>& offsets,
-                                          const std::vector<double>& y,
-                                          const sparse::Workers& workers) const {
+std::vector<double> BlocksOnHost::multiply(const std::vector<std::int64_t>& offsets,
+                                           const std::vector<double>& y,
+                                           const sparse::Workers& workers) const {
   using namespace block_system;
-  std::vector<double> slots(static_cast<std::size_t>(lists_.slots()));
+  std::vector<double> slots(static_cast<std::size_t>(lists().slots()));
   const auto work = [&](std::int64_t box) {
     const OrthonormalBlock& q = block(box);
-    double* const to = slots.data() + lists_.begin[static_cast<std::size_t>(box)];
+    double* const to = slots.data() + lists().begin[static_cast<std::size_t>(box)];
     if (q.rank == 0) {
       std::fill_n(to, q.rows, 0.0);
     } else if (q.rows > 0) {
@@ -149,27 +149,27 @@ std::vector<double> BlockSystem::multiply(const std::vector<std::int64_t>& offse
                  y.data() + offsets[static_cast<std::size_t>(box)], 0.0, to);
     }
   };
-  workers.share(lists_.boxes(), work, [&](std::int64_t box, sparse::Packet& packet) {
-    packet.array(slots.data() + lists_.begin[static_cast<std::size_t>(box)], block(box).rows);
+  workers.share(lists().boxes(), work, [&](std::int64_t box, sparse::Packet& packet) {
+    packet.array(slots.data() + lists().begin[static_cast<std::size_t>(box)], block(box).rows);
   });
-  std::vector<double> result(static_cast<std::size_t>(lists_.rows), 0.0);
+  std::vector<double> result(static_cast<std::size_t>(lists().rows), 0.0);
   for (std::size_t row = 0; row < result.size(); ++row) {
-    for (std::int64_t k = lists_.by_row_begin[row]; k < lists_.by_row_begin[row + 1]; ++k) {
-      result[row] += slots[static_cast<std::size_t>(lists_.by_row[static_cast<std::size_t>(k)])];
+    for (std::int64_t k = lists().by_row_begin[row]; k < lists().by_row_begin[row + 1]; ++k) {
+      result[row] += slots[static_cast<std::size_t>(lists().by_row[static_cast<std::size_t>(k)])];
     }
   }
   return result;
 }
 
-std::vector<double> BlockSystem::multiply_adjoint(const std::vector<std::int64_t>& offsets,
-                                                  const std::vector<double>& r,
-                                                  const sparse::Workers& workers) const {
+std::vector<double> BlocksOnHost::multiply_adjoint(const std::vector<std::int64_t>& offsets,
+                                                   const std::vector<double>& r,
+                                                   const sparse::Workers& workers) const {
   using namespace block_system;
   std::vector<double> result(static_cast<std::size_t>(offsets.back()), 0.0);
   const auto work = [&](std::int64_t box) {
     const OrthonormalBlock& q = block(box);
     std::vector<double> local;
-    for (const std::int32_t row : lists_.rows_of(box)) {
+    for (const std::int32_t row : lists().rows_of(box)) {
       local.push_back(r[static_cast<std::size_t>(row)]);
     }
     if (q.rank > 0) {
@@ -177,7 +177,7 @@ std::vector<double> BlockSystem::multiply_adjoint(const std::vector<std::int64_t
                  local.data(), 0.0, result.data() + offsets[static_cast<std::size_t>(box)]);
     }
   };
-  workers.share(lists_.boxes(), work, [&](std::int64_t box, sparse::Packet& packet) {
+  workers.share(lists().boxes(), work, [&](std::int64_t box, sparse::Packet& packet) {
     packet.array(result.data() + offsets[static_cast<std::size_t>(box)], block(box).rank);
   });
   return result;
@@ -231,6 +231,54 @@ void BlockSystem::polish(const std::vector<std::int64_t>& offsets, const std::ve
   solution.z.assign(x.begin() + n, x.end());
 }
 
+std::vector<double> BlocksOnHost::weights_of(const std::vector<std::int64_t>& offsets,
+                                             const std::vector<double>& y) const {
+  std::vector<double> weights;
+  for (std::int64_t box = 0; box < lists().boxes(); ++box) {
+    const OrthonormalBlock& q = block(box);
+    const std::size_t first = weights.size();
+    weights.resize(first + static_cast<std::size_t>(q.columns));
+    q.weights_of(y.data() + offsets[static_cast<std::size_t>(box)], weights.data() + first);
+  }
+  return weights;
+}
+
+namespace block_system {
+
+/// Its blocks are computed where a front needs them.
+class FactorOnHost final : public BlockSystem::Gram {
+ public:
+  FactorOnHost(const BlocksOnHost& blocks, const sparse::BlockGraph& graph,
+               sparse::EliminationTree tree, const sparse::Workers& workers)
+      : blocks_(blocks), workers_(workers), factor_(graph, std::move(tree)) {}
+
+  std::optional<sparse::BlockPivot> factor(double shift) override {
+    return factor_.factor(
+        [&](std::int32_t i, std::int32_t j, MatrixView<double> target) {
+          blocks_.add_gram(i, j, target);
+          if (i == j) {
+            for (std::int64_t k = 0; k < target.rows(); ++k) {
+              target(k, k) += shift;
+            }
+          }
+        },
+        workers_);
+  }
+  void solve(MatrixView<double> b) const override { factor_.solve(b, workers_); }
+
+ private:
+  const BlocksOnHost& blocks_;
+  const sparse::Workers& workers_;
+  sparse::BlockCholesky<double> factor_;
+};
+
+}  // namespace block_system
+
+auto BlocksOnHost::make_gram(const sparse::BlockGraph& graph, sparse::EliminationTree tree,
+                             const sparse::Workers& workers) const -> std::unique_ptr<Gram> {
+  return std::make_unique<block_system::FactorOnHost>(*this, graph, std::move(tree), workers);
+}
+
 auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree tree,
                         const std::vector<double>& b, MatrixView<const double> border_columns,
                         double border_tolerance, const sparse::Workers& workers) const -> Solution {
@@ -238,22 +286,13 @@ auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree
   Solution solution;
   workers.enter("factor");
   auto start = std::chrono::steady_clock::now();
-  sparse::BlockCholesky<double> gram(graph, std::move(tree));
+  const std::unique_ptr<Gram> gram = make_gram(graph, std::move(tree), workers);
   const auto n = static_cast<double>(graph.columns());
   // Rounding in the factor is about this; refinement takes its effect out of the solution.
   const double first_shift = 0x1p-53 * std::sqrt(std::max(n, 1.0));
   for (double shift = 0.0;; shift = shift == 0.0 ? first_shift : 100.0 * shift) {
     solution.shift = shift;
-    solution.failure = gram.factor(
-        [&](std::int32_t i, std::int32_t j, MatrixView<double> target) {
-          add_gram(i, j, target);
-          if (i == j) {
-            for (std::int64_t k = 0; k < target.rows(); ++k) {
-              target(k, k) += shift;
-            }
-          }
-        },
-        workers);
+    solution.failure = gram->factor(shift);
     if (!solution.failure || shift > 1e-8) {
       break;
     }
@@ -266,7 +305,7 @@ auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree
   start = std::chrono::steady_clock::now();
   const std::vector<std::int64_t> offsets = graph.offsets();
   const auto solved = [&](std::vector<double> x) {
-    gram.solve(MatrixView<double>(x.data(), static_cast<std::int64_t>(x.size()), 1), workers);
+    gram->solve(MatrixView<double>(x.data(), static_cast<std::int64_t>(x.size()), 1));
     return x;
   };
   Border border;
@@ -277,8 +316,8 @@ auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree
         const std::vector<double> part = multiply_adjoint(offsets, one, workers);
         x.insert(x.end(), part.begin(), part.end());
       }
-      gram.solve(MatrixView<double>(x.data(), offsets.back(), static_cast<std::int64_t>(r.size())),
-                 workers);
+      gram->solve(
+          MatrixView<double>(x.data(), offsets.back(), static_cast<std::int64_t>(r.size())));
       std::vector<std::vector<double>> y;
       for (std::size_t k = 0; k < r.size(); ++k) {
         const auto first = x.begin() + static_cast<std::ptrdiff_t>(k) * offsets.back();

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -40,28 +41,30 @@ struct RowLists {
 sparse::BlockGraph graph_of(const Boxes& boxes, const RowLists& lists,
                             std::vector<std::int64_t> sizes);
 
-/// minimise ||Q y + C z - b|| for Q of orthonormal blocks, each on the rows of its box.
+/// minimise ||Q y + C z - b|| for Q of orthonormal blocks, each on the rows of its box. How it is
+/// solved is the same wherever the blocks lie; what takes the time is done there.
 class BlockSystem {
  public:
   /// The lists must outlive it.
-  explicit BlockSystem(const RowLists& lists)
-      : lists_(lists), blocks_(static_cast<std::size_t>(lists.boxes())) {}
+  explicit BlockSystem(const RowLists& lists) : lists_(lists) {}
+  virtual ~BlockSystem() = default;
+  BlockSystem(const BlockSystem&) = delete;
+  BlockSystem& operator=(const BlockSystem&) = delete;
 
-  OrthonormalBlock& block(std::int64_t box) { return blocks_[static_cast<std::size_t>(box)]; }
-  const OrthonormalBlock& block(std::int64_t box) const {
-    return blocks_[static_cast<std::size_t>(box)];
-  }
-  std::vector<std::int64_t> ranks() const;
-
-  /// Adds block (i, j) of Q^T Q.
-  void add_gram(std::int32_t i, std::int32_t j, MatrixView<double> target) const;
+  /// Columns of each box.
+  virtual std::vector<std::int64_t> ranks() const = 0;
   /// Q y; y has the boxes' parts one after the other, from `offsets` on.
-  std::vector<double> multiply(const std::vector<std::int64_t>& offsets,
-                               const std::vector<double>& y, const sparse::Workers& workers) const;
+  virtual std::vector<double> multiply(const std::vector<std::int64_t>& offsets,
+                                       const std::vector<double>& y,
+                                       const sparse::Workers& workers) const = 0;
   /// Q^T r.
-  std::vector<double> multiply_adjoint(const std::vector<std::int64_t>& offsets,
-                                       const std::vector<double>& r,
-                                       const sparse::Workers& workers) const;
+  virtual std::vector<double> multiply_adjoint(const std::vector<std::int64_t>& offsets,
+                                               const std::vector<double>& r,
+                                               const sparse::Workers& workers) const = 0;
+  /// The weights of the boxes' columns before they were made orthonormal, those of all boxes one
+  /// after the other; 0 for columns left out.
+  virtual std::vector<double> weights_of(const std::vector<std::int64_t>& offsets,
+                                         const std::vector<double>& y) const = 0;
 
   struct Solution {
     std::vector<double> y;
@@ -83,6 +86,23 @@ class BlockSystem {
                  const std::vector<double>& b, MatrixView<const double> border,
                  double border_tolerance, const sparse::Workers& workers) const;
 
+  /// A factor of the Gram matrix Q^T Q.
+  class Gram {
+   public:
+    virtual ~Gram() = default;
+    /// Of Q^T Q + shift I. The pivot that was not positive, if there is one.
+    virtual std::optional<sparse::BlockPivot> factor(double shift) = 0;
+    /// b := (Q^T Q + shift I)^-1 b.
+    virtual void solve(MatrixView<double> b) const = 0;
+  };
+
+ protected:
+  /// May keep references to this and the workers.
+  virtual std::unique_ptr<Gram> make_gram(const sparse::BlockGraph& graph,
+                                          sparse::EliminationTree tree,
+                                          const sparse::Workers& workers) const = 0;
+  const RowLists& lists() const { return lists_; }
+
  private:
   /// Conjugate gradients with the factor, where refinement alone does not do: G is then so near to
   /// singular that its factor is one of a matrix beside it.
@@ -92,6 +112,36 @@ class BlockSystem {
               const sparse::Workers& workers, Solution& solution, double& gradient) const;
 
   const RowLists& lists_;
+};
+
+/// In memory of the host.
+class BlocksOnHost final : public BlockSystem {
+ public:
+  explicit BlocksOnHost(const RowLists& lists)
+      : BlockSystem(lists), blocks_(static_cast<std::size_t>(lists.boxes())) {}
+
+  OrthonormalBlock& block(std::int64_t box) { return blocks_[static_cast<std::size_t>(box)]; }
+  const OrthonormalBlock& block(std::int64_t box) const {
+    return blocks_[static_cast<std::size_t>(box)];
+  }
+  /// Adds block (i, j) of Q^T Q.
+  void add_gram(std::int32_t i, std::int32_t j, MatrixView<double> target) const;
+
+  std::vector<std::int64_t> ranks() const override;
+  std::vector<double> multiply(const std::vector<std::int64_t>& offsets,
+                               const std::vector<double>& y,
+                               const sparse::Workers& workers) const override;
+  std::vector<double> multiply_adjoint(const std::vector<std::int64_t>& offsets,
+                                       const std::vector<double>& r,
+                                       const sparse::Workers& workers) const override;
+  std::vector<double> weights_of(const std::vector<std::int64_t>& offsets,
+                                 const std::vector<double>& y) const override;
+
+ protected:
+  std::unique_ptr<Gram> make_gram(const sparse::BlockGraph& graph, sparse::EliminationTree tree,
+                                  const sparse::Workers& workers) const override;
+
+ private:
   std::vector<OrthonormalBlock> blocks_;
 };
 

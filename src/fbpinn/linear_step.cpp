@@ -1,6 +1,7 @@
 #include "fbpinn/linear_step.hpp"
 
 #include "fbpinn/features.hpp"
+#include "fbpinn/on_device.hpp"
 #include "fbpinn/timer.hpp"
 #include "runtime/host/blas.hpp"
 
@@ -19,7 +20,7 @@ namespace {
 /// Features of each box at its points, as rows, made orthonormal.
 void make_blocks(const TrainingGeometry& geometry, const Mlp& mlp,
                  std::span<const double> hidden_weights, std::span<const double> derivatives,
-                 double rank_tolerance, const sparse::Workers& workers, BlockSystem& system) {
+                 double rank_tolerance, const sparse::Workers& workers, BlocksOnHost& system) {
   workers.enter("features");
   const Boxes& boxes = geometry.boxes;
   const std::int64_t columns = geometry.fields * mlp.features();
@@ -83,34 +84,17 @@ void require_memory(const TrainingGeometry& geometry, std::int64_t columns_of_bo
   }
 }
 
-}  // namespace
-
-LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
-                       std::span<const double> hidden_weights, std::span<const double> derivatives,
-                       std::span<const double> by_coefficients, std::span<const double> residual,
-                       double rank_tolerance, const sparse::Workers& workers) {
-  runtime::host::blas::use_one_thread();
-  LinearStep step;
-  const std::int64_t columns_of_box = geometry.fields * mlp.features();
-  const std::vector<std::int64_t> all_columns(static_cast<std::size_t>(geometry.boxes.count()),
-                                              columns_of_box);
-  Elimination elimination;
-  {
-    const Timer timer(step.order_seconds);
-    elimination = elimination_of(geometry, all_columns);
-    require_memory(geometry, columns_of_box, elimination.tree);
-  }
-  BlockSystem system(geometry.lists);
-  {
-    const Timer timer(step.rows_seconds);
-    make_blocks(geometry, mlp, hidden_weights, derivatives, rank_tolerance, workers, system);
-  }
+/// The rest of a step, when the blocks are made.
+void finish(const BlockSystem& system, const TrainingGeometry& geometry, Elimination elimination,
+            std::span<const double> by_coefficients, std::span<const double> residual,
+            double rank_tolerance, const sparse::Workers& workers, LinearStep& step) {
   step.rank = system.ranks();
-  const sparse::BlockGraph& graph = elimination.graph;
+  sparse::BlockGraph& graph = elimination.graph;
   {
     const Timer timer(step.order_seconds);
-    if (step.rank != all_columns) {
-      elimination = elimination_of(geometry, step.rank);
+    if (step.rank != graph.sizes) {
+      graph.sizes = step.rank;
+      elimination.tree = sparse::nested_dissection(graph);
     }
     step.dense = sparse::dense_cost(graph);
     step.band = sparse::band_cost(graph);
@@ -132,18 +116,51 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
   step.factor_seconds = solution.factor_seconds;
   step.solve_seconds = solution.solve_seconds;
   step.is_factored = !solution.failure;
-  if (!step.is_factored) {
+  if (step.is_factored) {
+    step.residual = std::move(solution.residual);
+    step.coefficients = std::move(solution.z);
+    step.coefficients_determined = solution.border_rank;
+    step.change = system.weights_of(graph.offsets(), solution.y);
+  }
+}
+
+}  // namespace
+
+LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
+                       std::span<const double> hidden_weights, std::span<const double> derivatives,
+                       std::span<const double> by_coefficients, std::span<const double> residual,
+                       double rank_tolerance, const sparse::Workers& workers) {
+  LinearStep step;
+  const std::int64_t columns_of_box = geometry.fields * mlp.features();
+  Elimination elimination;
+  {
+    const Timer timer(step.order_seconds);
+    elimination = elimination_of(
+        geometry, std::vector<std::int64_t>(static_cast<std::size_t>(geometry.boxes.count()),
+                                            columns_of_box));
+  }
+  if (workers.devices != nullptr) {
+    const double room = require_device_memory(geometry, columns_of_box, elimination.tree, workers);
+    on_device(workers, [&](mesh::Rank& rank) {
+      BlocksOnDevice system(rank, geometry, mlp, room);
+      {
+        const Timer timer(step.rows_seconds);
+        system.make(hidden_weights, derivatives, rank_tolerance);
+      }
+      finish(system, geometry, std::move(elimination), by_coefficients, residual, rank_tolerance,
+             workers, step);
+    });
     return step;
   }
-  step.residual = std::move(solution.residual);
-  step.coefficients = std::move(solution.z);
-  step.coefficients_determined = solution.border_rank;
-  const std::vector<std::int64_t> offsets = graph.offsets();
-  step.change.resize(static_cast<std::size_t>(geometry.boxes.count() * columns_of_box));
-  for (std::int64_t box = 0; box < geometry.boxes.count(); ++box) {
-    system.block(box).weights_of(solution.y.data() + offsets[static_cast<std::size_t>(box)],
-                                 step.change.data() + box * columns_of_box);
+  runtime::host::blas::use_one_thread();
+  require_memory(geometry, columns_of_box, elimination.tree);
+  BlocksOnHost system(geometry.lists);
+  {
+    const Timer timer(step.rows_seconds);
+    make_blocks(geometry, mlp, hidden_weights, derivatives, rank_tolerance, workers, system);
   }
+  finish(system, geometry, std::move(elimination), by_coefficients, residual, rank_tolerance,
+         workers, step);
   return step;
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/floating_point.hpp"
 #include "fbpinn/features.hpp"
+#include "fbpinn/on_device.hpp"
 #include "fbpinn/on_ranks.hpp"
 #include "fbpinn/windows.hpp"
 
@@ -31,6 +32,9 @@ std::vector<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const J
                                      std::span<const double> hidden_weights,
                                      std::span<const double> last_layer,
                                      const sparse::Workers& workers) {
+  if (workers.devices != nullptr) {
+    return jets_on_device(boxes, mlp, set, fields, at, hidden_weights, last_layer, workers);
+  }
   workers.enter("networks");
   const std::int64_t size = std::int64_t{fields} * set.size();
   const std::int64_t of_box = fields * mlp.features();

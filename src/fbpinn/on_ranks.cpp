@@ -1,14 +1,21 @@
 #include "fbpinn/on_ranks.hpp"
 
+#include "core/floating_point.hpp"
 #include "dense/shared/gather.hpp"
 #include "mesh/mesh_state.hpp"
 #include "runtime/host/host_queue.hpp"
 
 #include <shardsolve/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -113,13 +120,79 @@ void share_pieces(Mesh& mesh, const RunOptions& run, const char* name, std::int6
   }
 }
 
+struct JoinedThreads {
+  std::vector<std::thread> threads;
+
+  JoinedThreads() = default;
+  ~JoinedThreads() {
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+  }
+  JoinedThreads(const JoinedThreads&) = delete;
+  JoinedThreads& operator=(const JoinedThreads&) = delete;
+};
+
+/// Pieces of the host's share of a call whose ranks are GPUs, by threads that last as long.
+void do_on_host(const RunOptions& run, std::int64_t count, const Work& work) {
+  std::atomic<std::int64_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto some = [&] {
+    const core::IeeeArithmetic ieee;
+    try {
+      for (std::int64_t i = next++; i < count && !run.cancel.stop_requested(); i = next++) {
+        work(i);
+      }
+    } catch (...) {
+      next = count;
+      const std::lock_guard lock(mutex);
+      failure = failure ? failure : std::current_exception();
+    }
+  };
+  {
+    constexpr std::int64_t most_threads = 16;
+    const std::int64_t cores = std::max<std::int64_t>(std::thread::hardware_concurrency(), 1);
+    const std::int64_t wanted = std::min({count, cores, most_threads});
+    JoinedThreads others;
+    try {
+      while (static_cast<std::int64_t>(others.threads.size()) + 1 < wanted) {
+        others.threads.emplace_back(some);
+      }
+    } catch (const std::system_error&) {
+      // Those that there are do all of it.
+    }
+    some();
+  }
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+  if (run.cancel.stop_requested()) {
+    throw Error(ErrorKind::cancelled, "the call was cancelled as asked");
+  }
+}
+
+sparse::Workers on_gpu(Mesh& mesh, const RunOptions& run) {
+  if (mesh.ranks() > 1) {
+    throw Error(ErrorKind::unsupported,
+                fmt::format("networks in boxes are trained by one GPU or by CPU devices; a mesh of "
+                            "{} GPUs given: make one of a single GPU, Mesh::cuda({{0}})",
+                            mesh.ranks()));
+  }
+  sparse::Workers workers;
+  workers.devices = &mesh;
+  workers.run = &run;
+  workers.each = [&run](std::int64_t count, const Work& work) { do_on_host(run, count, work); };
+  workers.share = [each = workers.each](std::int64_t count, const Work& work,
+                                        const Tell& /*tell*/) { each(count, work); };
+  return workers;
+}
+
 }  // namespace on_mesh
 
 sparse::Workers on_ranks(Mesh& mesh, const RunOptions& run) {
   if (mesh.memory() != Memory::host) {
-    throw Error(ErrorKind::unsupported,
-                "networks in boxes are trained by CPU devices: use a mesh made by Mesh::host, "
-                "Mesh::serial or Mesh::mpi");
+    return on_mesh::on_gpu(mesh, run);
   }
   std::int64_t here = 0;
   for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {

@@ -9,8 +9,9 @@
 namespace shardsolve::fbpinn {
 
 /// In one process pieces go to whichever rank is free, and all see what came out. Of processes each
-/// has its own, and they tell each other by the mesh's communicator. `mesh` and `run` must outlive
-/// what is returned. Throws Error(unsupported) if ranks are no CPU devices.
+/// has its own, and they tell each other by the mesh's communicator. Of a GPU's work the pieces are
+/// what the host does, by threads of its own. `mesh` and `run` must outlive what is returned.
+/// Throws Error(unsupported) if there are several GPUs.
 sparse::Workers on_ranks(Mesh& mesh, const RunOptions& run);
 
 }  // namespace shardsolve::fbpinn

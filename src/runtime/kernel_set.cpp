@@ -25,6 +25,10 @@ std::string_view what_for(KernelSet set) {
       return "products with sparse matrices";
     case KernelSet::krylov:
       return "Krylov solves";
+    case KernelSet::fronts:
+      return "Cholesky factorisations of fronts";
+    case KernelSet::boxes:
+      return "networks in boxes";
   }
   return "this algorithm";
 }

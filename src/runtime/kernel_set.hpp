@@ -19,6 +19,8 @@ enum class KernelSet : std::uint8_t {
   tridiagonal,  ///< TridiagonalKernels
   sparse,       ///< SparseKernels
   krylov,       ///< KrylovKernels
+  fronts,       ///< FrontKernels
+  boxes,        ///< BoxKernels
 };
 
 /// A class of kernels says which set it is, and of which dtype.

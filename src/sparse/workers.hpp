@@ -8,6 +8,11 @@
 #include <type_traits>
 #include <vector>
 
+namespace shardsolve {
+class Mesh;
+struct RunOptions;
+}  // namespace shardsolve
+
 namespace shardsolve::sparse {
 
 /// What one process tells the others of its pieces: the same function writes and reads it.
@@ -69,6 +74,9 @@ inline void one_by_one(std::int64_t count, const std::function<void(std::int64_t
 }
 
 struct Workers {
+  /// Devices whose kernels do what there are kernels for, and the options of the call; or none.
+  Mesh* devices = nullptr;
+  const RunOptions* run = nullptr;
   /// What the pieces are from now on: a string literal, for traces and progress.
   std::function<void(const char* phase)> enter = [](const char* /*phase*/) {};
   /// How many pieces of work are done at a time.

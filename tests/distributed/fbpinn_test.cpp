@@ -1,5 +1,6 @@
 // Whole trainings: equations with solutions that are known.
 
+#include "tests/support/backend.hpp"
 #include "tests/support/process_meshes.hpp"
 #include "tests/support/thrown.hpp"
 
@@ -29,6 +30,14 @@ const std::vector<Interval> line{{0, 1}};
 const std::vector<Interval> square{{0, 1}, {0, 1}};
 const std::vector<Interval> cube{{0, 1}, {0, 1}, {0, 1}};
 
+/// CPU devices, or one GPU if the tests run on those.
+Mesh devices(std::int64_t ranks) {
+  if (!testing::test_gpus().empty()) {
+    return testing::make_mesh(1);
+  }
+  return ranks == 1 ? Mesh::serial() : Mesh::host(ranks);
+}
+
 template <class Exact>
 double error_of(Mesh& mesh, const Trained& trained, const std::vector<double>& points,
                 const Exact& exact, int field = 0) {
@@ -55,7 +64,7 @@ Problem poisson() {
 double poisson_solution(const double* x) { return std::sin(2 * pi * x[0]) * std::sin(pi * x[1]); }
 
 TEST(FbpinnLeastSquares, LinearProblem_IsOneSolveWithACertificate) {
-  Mesh mesh = Mesh::serial();
+  Mesh mesh = devices(1);
   const Trained trained = least_squares(mesh, poisson());
   EXPECT_TRUE(trained.outcome.ok());
   EXPECT_TRUE(trained.is_linear);
@@ -101,7 +110,7 @@ TEST(FbpinnLeastSquares, Processes_GiveTheSameBits) {
 }
 
 TEST(FbpinnLeastSquares, HelmholtzWithVariableCoefficient_IsSolved) {
-  Mesh mesh = Mesh::host(2);
+  Mesh mesh = devices(2);
   const auto wave_number = [](const double* x) { return 6 + 3 * x[0] * x[1]; };
   const auto exact = [](const double* x) {
     return std::sin(3 * pi * x[0]) * std::sin(2 * pi * x[1]);
@@ -121,7 +130,7 @@ TEST(FbpinnLeastSquares, HelmholtzWithVariableCoefficient_IsSolved) {
 }
 
 TEST(FbpinnLeastSquares, Biharmonic_ReadsDerivativesOfOrderFour) {
-  Mesh mesh = Mesh::serial();
+  Mesh mesh = devices(1);
   Problem problem(Boxes::regular(line, {6}, 2.9), {.hidden = {12}});
   problem.constrain([](auto x, auto v) { return x[0] * x[0] * (1 - x[0]) * (1 - x[0]) * v; });
   problem.add("interior", grid(line, {240}), [](Coordinates x, const auto& u) {
@@ -135,7 +144,7 @@ TEST(FbpinnLeastSquares, Biharmonic_ReadsDerivativesOfOrderFour) {
 
 TEST(FbpinnLeastSquares, CoupledFields_HaveSeveralEquations) {
   // u' = 5 v, v' = -5 u, u(0) = 0, v(0) = 1.
-  Mesh mesh = Mesh::serial();
+  Mesh mesh = devices(1);
   Problem problem(Boxes::regular(line, {5}, 2.9), {.hidden = {8}}, 2);
   problem.add("interior", grid(line, {60}), [](Coordinates, const auto& jets) {
     const auto u = jets.field(0);
@@ -159,7 +168,7 @@ TEST(FbpinnLeastSquares, CoupledFields_HaveSeveralEquations) {
 
 TEST(FbpinnLeastSquares, AdvectionInTwoDimensionsAndTime_OnTwoLevels) {
   // u_t + u_x / 2 - u_y / 4 = 0 with u(0) given as a hard condition.
-  Mesh mesh = Mesh::host(2);
+  Mesh mesh = devices(2);
   const auto start = [](const auto& x, const auto& y) { return sin(2 * x) * cos(3 * y); };
   Boxes boxes = Boxes::regular(cube, {3, 3, 3}, 2.9);
   boxes.add_level(Boxes::regular(cube, {1, 1, 1}, 2.9));
@@ -186,7 +195,7 @@ Problem burgers() {
 }
 
 TEST(FbpinnLeastSquares, Burgers_IsSolvedByGaussNewton) {
-  Mesh mesh = Mesh::serial();
+  Mesh mesh = devices(1);
   const Trained trained = least_squares(mesh, burgers());
   EXPECT_TRUE(trained.outcome.ok());
   EXPECT_FALSE(trained.is_linear);
@@ -200,14 +209,14 @@ TEST(FbpinnLeastSquares, Burgers_IsSolvedByGaussNewton) {
 }
 
 TEST(FbpinnLeastSquares, TooFewIterations_AreNotConverged) {
-  Mesh mesh = Mesh::serial();
+  Mesh mesh = devices(1);
   const Trained trained = least_squares(mesh, burgers(), {.most_iterations = 1});
   EXPECT_EQ(trained.outcome.status, Status::not_converged);
 }
 
 TEST(FbpinnLeastSquares, NonlinearConstraint_IsDifferentiatedToo) {
   // exp(v) > 0 solves u' = -2 u, u(0) = 1.
-  Mesh mesh = Mesh::serial();
+  Mesh mesh = devices(1);
   Problem problem(Boxes::regular(line, {3}, 2.9), {.hidden = {8}});
   problem.constrain([](auto x, auto v) { return exp(x[0] * v); });
   problem.add("interior", grid(line, {60}),
@@ -220,7 +229,7 @@ TEST(FbpinnLeastSquares, NonlinearConstraint_IsDifferentiatedToo) {
 }
 
 TEST(FbpinnLeastSquares, Data_AreFitted) {
-  Mesh mesh = Mesh::serial();
+  Mesh mesh = devices(1);
   Problem problem(Boxes::regular(line, {4}, 2.9), {.hidden = {10}});
   const std::vector<double> points = grid(line, {200});
   std::vector<double> values;
@@ -235,7 +244,7 @@ TEST(FbpinnLeastSquares, Data_AreFitted) {
 }
 
 TEST(FbpinnLeastSquares, JetsOfTheSolution_AreItsDerivatives) {
-  Mesh mesh = Mesh::serial();
+  Mesh mesh = devices(1);
   const Trained trained = least_squares(mesh, poisson());
   const std::vector<double> point{0.3, 0.6};
   const JetSet set = JetSet::full(2, 2);
@@ -298,7 +307,7 @@ TEST(FbpinnBadInput, WrongTerms_AreRefusedWithWords) {
 }
 
 TEST(FbpinnBadInput, WrongProblems_AreRefusedWithWords) {
-  Mesh mesh = Mesh::serial();
+  Mesh mesh = devices(1);
   const auto refused = [&](const Problem& problem, const std::vector<std::string>& words,
                            const LeastSquaresOptions& options = {}) {
     expect_error([&] { least_squares(mesh, problem, options); }, ErrorKind::invalid_argument,
@@ -348,7 +357,7 @@ TEST(FbpinnLeastSquares, Progress_NamesThePhases) {
 }
 
 TEST(FbpinnLeastSquares, StopRequested_LeavesWithCancelled) {
-  Mesh mesh = Mesh::host(2);
+  Mesh mesh = devices(2);
   std::stop_source stop;
   stop.request_stop();
   expect_error([&] { least_squares(mesh, poisson(), {}, {.cancel = stop.get_token()}); },

@@ -6,6 +6,7 @@
 #include "runtime/cuda/sparse_device_kernels.hpp"
 #include "runtime/host/host_queue.hpp"
 #include "runtime/host/sparse_kernels.hpp"
+#include "support/bits.hpp"
 #include "support/dtypes.hpp"
 #include "support/host_rank.hpp"
 #include "support/sparse_problem.hpp"

@@ -312,6 +312,7 @@ def train(problem: Equations, how: LeastSquares, mesh: Mesh | None) -> Run:
         how.rank_tolerance,
         how.max_iterations,
         how.tolerance,
+        _gpu(mesh),
     )
     networks = ctypes.c_void_p()
     with _Given(problem) as given:
@@ -328,10 +329,11 @@ def _ranks(problem: Equations, mesh: Mesh | None) -> int:
     if mesh is None:
         return max(1, min(os.cpu_count() or 1, problem.boxes.count))
     kinds = {device.platform for device in mesh.devices.flat}
-    if kinds != {"cpu"}:
+    if kinds != {"cpu"} and (kinds != {"gpu"} or mesh.devices.size > 1):
         raise ValueError(
-            f"a mesh of {', '.join(sorted(kinds))} devices given: least squares runs on CPU "
-            "devices; pass none, or a mesh of jax.devices('cpu')"
+            f"a mesh of {mesh.devices.size} {', '.join(sorted(kinds))} devices given: least "
+            "squares runs on CPU devices or one GPU; pass none, or a mesh of jax.devices('cpu') or "
+            "of one of jax.devices('gpu')"
         )
     if mesh.devices.size > problem.boxes.count:
         raise ValueError(
@@ -339,6 +341,12 @@ def _ranks(problem: Equations, mesh: Mesh | None) -> int:
             "most as many devices as there are boxes"
         )
     return int(mesh.devices.size)
+
+
+def _gpu(mesh: Mesh | None) -> int:
+    """CUDA's number of the GPU that trains; -1 if none does."""
+    device = None if mesh is None else mesh.devices.flat[0]
+    return -1 if device is None or device.platform == "cpu" else int(device.local_hardware_id)
 
 
 def _costs(found: dict[str, dict]) -> dict[str, Cost]:
@@ -418,6 +426,7 @@ class _Options(ctypes.Structure):
         ("rank_tolerance", ctypes.c_double),
         ("most_iterations", ctypes.c_int64),
         ("tolerance", ctypes.c_double),
+        ("gpu", ctypes.c_int64),
     )
 
 

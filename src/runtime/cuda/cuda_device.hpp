@@ -2,9 +2,11 @@
 #pragma once
 
 #include "runtime/cuda/band_kernels.hpp"
+#include "runtime/cuda/box_kernels.hpp"
 #include "runtime/cuda/cholesky_kernels.hpp"
 #include "runtime/cuda/cuda_kernels.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
+#include "runtime/cuda/front_kernels.hpp"
 #include "runtime/cuda/hermitian_kernels.hpp"
 #include "runtime/cuda/krylov_kernels.hpp"
 #include "runtime/cuda/sparse_kernels.hpp"
@@ -17,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 namespace shardsolve::runtime::cuda {
 
@@ -49,6 +52,16 @@ struct CudaKernelSets {
         return static_cast<const SparseKernels<T>*>(&sparse);
       case KernelSet::krylov:
         return static_cast<const KrylovKernels<T>*>(&krylov);
+      case KernelSet::fronts:
+        if constexpr (std::is_same_v<T, double>) {
+          return static_cast<const FrontKernels*>(&fronts);
+        }
+        break;
+      case KernelSet::boxes:
+        if constexpr (std::is_same_v<T, double>) {
+          return static_cast<const BoxKernels*>(&boxes);
+        }
+        break;
     }
     return nullptr;
   }
@@ -60,6 +73,8 @@ struct CudaKernelSets {
   CudaTridiagonalKernels<RealOf<T>> tridiagonal;
   CudaSparseKernels<T> sparse;
   CudaKrylovKernels<T> krylov;
+  CudaFrontKernels fronts;
+  CudaBoxKernels boxes;
 };
 
 class CudaDevice final : public Device {

@@ -39,6 +39,9 @@ struct HostKernelSets {
         return static_cast<const SparseKernels<T>*>(&sparse);
       case KernelSet::krylov:
         return static_cast<const KrylovKernels<T>*>(&krylov);
+      case KernelSet::fronts:
+      case KernelSet::boxes:
+        break;  // what they are for is done otherwise on CPUs: sparse::Workers
     }
     return nullptr;
   }

@@ -47,6 +47,7 @@ inline unsigned __ballot_sync(unsigned /*mask*/, bool vote) {
     return votes;
   });
 }
+inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline int __ffs(int bits) {
   return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1;
 }

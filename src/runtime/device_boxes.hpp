@@ -1,0 +1,95 @@
+/// Networks in boxes as kernels take them.
+#pragma once
+
+#include <shardsolve/fbpinn_boxes.hpp>
+#include <shardsolve/jet_set.hpp>
+
+#include <cstdint>
+
+namespace shardsolve::runtime {
+
+/// A JetSet as kernels take it.
+struct JetTable {
+  static constexpr int most_axes = fbpinn::most_axes;
+  static constexpr int most_order = fbpinn::most_order;
+  static constexpr int most_derivatives = fbpinn::most_derivatives;
+  /// Pairs of derivatives whose orders add up to at most 4, in four variables.
+  static constexpr int most_terms = 495;
+
+  struct Term {
+    double weight;
+    std::uint8_t result;
+    std::uint8_t left;
+    std::uint8_t right;
+  };
+  std::int32_t axes;
+  std::int32_t order;
+  std::int32_t size;
+  std::int32_t terms;
+  std::uint8_t index[most_derivatives][most_axes];
+  double factorial[most_derivatives];
+  Term term[most_terms];
+};
+
+/// The networks of all boxes. Pointers are to device memory, here and below.
+struct BoxNetworks {
+  static constexpr int most_layers = 8;
+  const JetTable* jets;
+  std::int64_t jet_size;        ///< JetTable::size
+  const double* centers;        ///< axes numbers a box
+  const double* half_widths;    ///< likewise
+  const std::int32_t* levels;   ///< of each box
+  const double* weights;        ///< of hidden layers, as fbpinn::Mlp has them
+  std::int64_t weights_of_box;  ///< how many
+  std::int32_t fields;
+  std::int32_t layers;
+  std::int32_t hidden[most_layers];  ///< units of each layer
+  std::int32_t most_units;
+  fbpinn::Activation activation;
+
+  std::int64_t features() const { return hidden[layers - 1] + 1; }
+  std::int64_t columns() const { return fields * features(); }
+};
+
+/// Points, and pairs of a box and a point in it.
+struct BoxPoints {
+  const double* points;        ///< axes numbers a point
+  const double* inverse_sums;  ///< levels x points x JetTable::size
+  std::int64_t count;          ///< of points
+  const std::int32_t* point;   ///< of each pair
+};
+
+/// Points of one term that lie in one box: pairs one after the other.
+struct BoxRun {
+  std::int64_t first_pair;
+  std::int64_t count;
+  std::int64_t first_slot;        ///< equation e at pair i: slot first_slot + e count + i
+  std::int64_t first_point;       ///< of the term
+  std::int64_t first_derivative;  ///< of the term: points x equations x fields x size from there
+  std::int32_t box;
+  std::int32_t equations;
+};
+
+/// Each box's rows of the least-squares matrix as orthonormal columns: M P = Q R.
+struct BoxBlocks {
+  const std::int64_t* begin;  ///< of each box's slots; boxes + 1
+  const std::int32_t* row;    ///< of each slot, ascending in each box
+  std::int64_t boxes;
+  std::int64_t slots;      ///< of all
+  std::int64_t columns;    ///< before some are left out
+  std::int64_t most_rows;  ///< of a box
+  double* q;               ///< of box b, rows x rank, column-major, from begin[b] columns on
+  double* r;  ///< columns x columns a box, of which rank x rank upper ones are R, row-major
+  std::int32_t* kept;  ///< columns a box: which column of M each of R is
+  std::int32_t* rank;  ///< of each box
+};
+
+/// Block (i, j) of Q^T Q to be stored.
+struct GramBlock {
+  double* target;
+  std::int64_t stride;
+  std::int32_t i;
+  std::int32_t j;
+};
+
+}  // namespace shardsolve::runtime

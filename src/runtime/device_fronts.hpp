@@ -1,0 +1,34 @@
+/// Fronts of a Cholesky factorisation as kernels take them.
+#pragma once
+
+#include <cstdint>
+
+namespace shardsolve::runtime {
+
+/// A front as kernels take it. Pointers are to device memory.
+struct DeviceFront {
+  double* panel;  ///< its own columns of L: (own + outer) x own, column-major
+  double* rest;   ///< outer x outer, lower triangle: what it leaves to its parent
+  double* local;  ///< own + outer numbers, in use while a vector goes up and down the tree
+  const std::int32_t* places;  ///< of its columns, own ones first, where they are in a vector
+  const std::int32_t* parent_columns;  ///< of its outer columns, which ones of the parent's front
+  const std::int32_t* children;        ///< their numbers among all fronts, in the order of sums
+  std::int32_t children_count;
+  std::int32_t parent;  ///< its number among all fronts; -1
+  std::int32_t own;
+  std::int32_t outer;
+};
+
+/// Fronts [first, first + count) of all, none of which is above another.
+struct FrontBatch {
+  const DeviceFront* all = nullptr;  ///< in device memory
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::int64_t most_own = 0;
+  std::int64_t most_outer = 0;
+  std::int64_t most_columns = 0;  ///< own and outer ones of one front
+  double flops = 0.0;             ///< of factor()
+  double entries = 0.0;           ///< of the panels together
+};
+
+}  // namespace shardsolve::runtime

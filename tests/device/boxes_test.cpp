@@ -1,0 +1,83 @@
+// Networks in boxes on a GPU against the CPU. Left out without a GPU: see support/backend.hpp.
+
+#include "fbpinn/on_ranks.hpp"
+#include "support/backend.hpp"
+#include "support/box_cases.hpp"
+#include "support/thrown.hpp"
+
+#include <shardsolve/fbpinn.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+namespace shardsolve::testing::boxes_on_device {
+namespace {
+
+using namespace box_cases;
+
+class DeviceBoxes : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (test_gpus().empty()) {
+      GTEST_SKIP() << "SHARDSOLVE_TEST_GPUS names no GPU";
+    }
+  }
+};
+
+TEST_F(DeviceBoxes, JetsAndStepsAreThoseOfTheCpu) {
+  Mesh mesh = make_mesh(1);
+  const RunOptions run;
+  for (const Case& one : cases()) {
+    expect_same_steps(one, on_ranks(mesh, run));
+  }
+}
+
+/// Fronts of many sizes, up to several hundred columns.
+Problem multiscale(std::int64_t boxes, std::int64_t units, std::int64_t side) {
+  const std::vector<Interval> square{{0, 1}, {0, 1}};
+  Problem problem(Boxes::regular(square, {boxes, boxes}, 2.9), {.hidden = {units}});
+  problem.constrain([](auto x, auto u) {
+    return tanh(x[0] * 16) * tanh((1 - x[0]) * 16) * tanh(x[1] * 16) * tanh((1 - x[1]) * 16) * u;
+  });
+  problem.add("interior", grid(square, {side * boxes, side * boxes}),
+              [](Coordinates x, const auto& u) {
+                double f = 0;
+                for (double w = 2; w <= 16; w *= 2) {
+                  f += w * w * std::sin(w * pi * x[0]) * std::sin(w * pi * x[1]);
+                }
+                return u(0, 0) + u(1, 1) + pi * pi / 2 * f;
+              });
+  return problem;
+}
+
+TEST_F(DeviceBoxes, ManyFronts_HaveTheSolutionOfTheCpuAndTheirBitsAgain) {
+  Mesh gpu = make_mesh(1);
+  Mesh cpu = Mesh::host(4);
+  const Problem problem = multiscale(16, 24, 11);
+  const Trained expected = least_squares(cpu, problem);
+  const Trained trained = least_squares(gpu, problem);
+  EXPECT_TRUE(trained.outcome.ok());
+  EXPECT_EQ(trained.rank, expected.rank);
+  EXPECT_LT(trained.certificate, 1e-8);
+  const std::vector<double> points = grid({{0, 1}, {0, 1}}, {57, 59});
+  const std::vector<double> u = trained.evaluate(gpu, points);
+  expect_near(u, expected.evaluate(cpu, points), 1e-10);
+  for (int time = 0; time < 3; ++time) {
+    Mesh again = make_mesh(1, 7 + time);  // with delays
+    EXPECT_EQ(least_squares(again, problem).last_layer, trained.last_layer);
+  }
+  EXPECT_EQ(trained.evaluate(gpu, points, 500), u);
+}
+
+TEST_F(DeviceBoxes, SeveralGpus_AreRefused) {
+  Mesh mesh = make_mesh(2);
+  expect_error([&] { least_squares(mesh, poisson()); }, ErrorKind::unsupported,
+               {"one GPU", "a mesh of 2 GPUs"});
+}
+
+}  // namespace
+}  // namespace shardsolve::testing::boxes_on_device
