@@ -61,12 +61,13 @@ krylov::Result nonfinite_matrix(const EntryPlace& place, const krylov::Request& 
 template <Scalar T>
 std::optional<krylov::Operator<T>> preconditioner_of(const std::string& path,
                                                      const SparseSystem<T>& system,
+                                                     const krylov::Operator<T>& product,
                                                      const krylov::Recipe& recipe) {
   if (system.recorded_m && recipe.kind == krylov::Recipe::Kind::recorded) {
     return krylov::replay_products<T>(*system.recorded_m);
   }
   try {
-    return krylov::make_preconditioner<T>(recipe, system.a);
+    return krylov::make_preconditioner<T>(recipe, system.a, &product);
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("'{}': {}", path, error.what()));
   }
@@ -210,7 +211,7 @@ SparseSolution<T> solve_sparse(Workplace& workplace, const SparseSystem<T>& syst
   const auto a = system.recorded_a
                      ? krylov::replay_products<T>(*system.recorded_a)
                      : krylov::Operator<T>::sparse(SparseMatrix<T>(mesh, system.a, layout, run));
-  const auto m = preconditioner_of(workplace.options().matrix, system, request.preconditioner);
+  const auto m = preconditioner_of(workplace.options().matrix, system, a, request.preconditioner);
   const auto& x = solution.x;
   const krylov::Options& options = request.options;
   if (request.is_automatic) {

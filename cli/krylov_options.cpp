@@ -23,6 +23,7 @@ using krylov::Method;
 using Kind = krylov::Recipe::Kind;
 
 constexpr std::int64_t largest_restart = 1000;
+constexpr std::int64_t most_degree = 1000;
 constexpr std::int64_t largest_capture = 4200;  // MB
 
 template <class... Arguments>
@@ -35,7 +36,7 @@ CLI::Option* in_group(CLI::Option* option) { return option->group("Sparse A"); }
 
 Kind kind_of(const std::string& text) {
   for (const Kind kind : {Kind::none, Kind::jacobi, Kind::block_jacobi, Kind::incomplete_cholesky,
-                          Kind::incomplete_lu}) {
+                          Kind::incomplete_lu, Kind::chebyshev}) {
     if (krylov::name(kind) == text) {
       return kind;
     }
@@ -73,12 +74,24 @@ void take_preconditioner(const Options& options, const CutBlocks& cut, krylov::R
   if (asked.preconditioner) {
     recipe = {kind_of(*asked.preconditioner), {}};
   }
+  if (asked.degree) {
+    if (recipe.kind != Kind::chebyshev) {
+      refuse(
+          "--degree {} given with --preconditioner {}: it is that of chebyshev; leave it out, or "
+          "take --preconditioner chebyshev",
+          *asked.degree, krylov::name(recipe.kind));
+    }
+    recipe.degree = *asked.degree;
+  }
   if (!has_blocks(recipe.kind)) {
     if (asked.blocks) {
       refuse(
           "--blocks {} given with --preconditioner {}, which has none: leave it out, or take "
           "block-jacobi, ic0 or ilu0",
           *asked.blocks, krylov::name(recipe.kind));
+    }
+    if (request.n == 0) {
+      recipe = {};
     }
     return;
   }
@@ -124,14 +137,20 @@ void add_krylov_options(CLI::App& command, Options& options) {
       ->type_name("NAME")
       ->check(one_of({"cg", "minres", "bicgstab", "fgmres", "auto"}));
   in_group(command.add_option("--preconditioner", krylov.preconditioner,
-                              "none (default), jacobi, block-jacobi, ic0 or ilu0"))
+                              "none (default), jacobi, block-jacobi, ic0, ilu0 or chebyshev"))
       ->type_name("NAME")
-      ->check(one_of({"none", "jacobi", "block-jacobi", "ic0", "ilu0"}));
+      ->check(one_of({"none", "jacobi", "block-jacobi", "ic0", "ilu0", "chebyshev"}));
   in_group(command.add_option("--blocks", krylov.blocks,
                               "of rows, for block-jacobi, ic0 (default 1) and ilu0 (1)"))
       ->type_name("N")
       ->check(whole_number(1, SlabLayout::largest_size,
                            "a number of blocks, at least 1, is accepted, in digits"));
+  in_group(command.add_option("--degree", krylov.degree,
+                              fmt::format("of chebyshev: so many products with A less one "
+                                          "(default {})",
+                                          krylov::Recipe().degree)))
+      ->type_name("N")
+      ->check(whole_number(1, most_degree, "a degree of at least 1 is accepted, in digits"));
   const krylov::Options defaults;
   in_group(command.add_option(
                "--rtol", krylov.rtol,
@@ -180,6 +199,7 @@ std::vector<std::string> options_of_solve(const Options& options) {
   return those_given({{"--method", krylov.method.has_value()},
                       {"--preconditioner", krylov.preconditioner.has_value()},
                       {"--blocks", krylov.blocks.has_value()},
+                      {"--degree", krylov.degree.has_value()},
                       {"--rtol", krylov.rtol.has_value()},
                       {"--atol", krylov.atol.has_value()},
                       {"--max-iterations", krylov.max_iterations.has_value()},

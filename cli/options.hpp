@@ -23,6 +23,7 @@ struct KrylovOptions {
   std::optional<std::string> method;          ///< its name, or "auto"
   std::optional<std::string> preconditioner;  ///< name of a krylov::Recipe's kind
   std::optional<std::int64_t> blocks;         ///< of the preconditioner
+  std::optional<std::int64_t> degree;         ///< of chebyshev
   std::optional<double> rtol;
   std::optional<double> atol;
   std::optional<std::int64_t> max_iterations;

@@ -138,6 +138,9 @@ void fill_verdict(Json& object, const Options& options, const KrylovReport& verd
   object["method"] = method_of(verdict.request);
   object["preconditioner"] = krylov::name(verdict.request.preconditioner.kind);
   object["blocks"] = boundaries > 0 ? Json(boundaries - 1) : Json(nullptr);
+  if (verdict.request.preconditioner.kind == krylov::Recipe::Kind::chebyshev) {
+    object["degree"] = verdict.request.preconditioner.degree;
+  }
   object["iterations"] = result.iterations;
   object["matvecs"] = result.matvecs;
   object["restarts"] = result.restarts;

@@ -154,6 +154,20 @@ class SHARDSOLVE_EXPORT Operator {
 template <Scalar T>
 SHARDSOLVE_EXPORT std::vector<std::int64_t> blocks_of(const CsrMatrix<T>& a, std::int64_t count);
 
+/// An interval for Operator::chebyshev.
+struct EigenvalueBounds {
+  double low = 0.0;
+  double high = 0.0;
+};
+
+/// Bounds of the eigenvalues of a matrix on the host, columns of each row ascending, Hermitian and
+/// positive definite, for Operator::chebyshev: the least one that `steps` Lanczos steps from fixed
+/// random numbers see, and a tenth above the largest one, or the largest sum of a row's moduli if
+/// that is less. Costs so many products. Throws Error(invalid_argument) if the matrix is not like
+/// that, as far as the entries and the steps tell, or unless steps >= 1.
+template <Scalar T>
+SHARDSOLVE_EXPORT EigenvalueBounds chebyshev_bounds(const CsrMatrix<T>& a, std::int64_t steps = 60);
+
 struct Options {
   Method method = Method::cg;
   /// Converged is ||b - A x||_2 <= max(rtol ||b||_2, atol), with b - A x recomputed.

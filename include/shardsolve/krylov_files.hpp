@@ -26,24 +26,27 @@ struct Recipe {
     incomplete_cholesky = 3,
     incomplete_lu = 4,
     recorded = 5,  ///< known by the products of one solve alone; see ProductRecorder
+    chebyshev = 6,
   };
 
   Kind kind = Kind::none;
-  /// Boundaries of blocks of rows, as Operator takes them; empty for none and jacobi.
+  /// Boundaries of blocks of rows, as Operator takes them; empty for kinds that have none.
   std::vector<std::int64_t> blocks;
+  std::int64_t degree = 6;  ///< of chebyshev; its bounds are those of chebyshev_bounds()
 
   friend bool operator==(const Recipe&, const Recipe&) = default;
 };
 
-/// "none", "jacobi", "block-jacobi", "ic0", "ilu0" or "recorded".
+/// "none", "jacobi", "block-jacobi", "ic0", "ilu0", "recorded" or "chebyshev".
 SHARDSOLVE_EXPORT std::string_view name(Recipe::Kind kind);
 
 /// The preconditioner, nothing for Kind::none. `a`: the whole matrix, columns of each row
-/// ascending. Throws what Operator's function of that name throws; Error(invalid_argument) for
-/// Kind::recorded.
+/// ascending. `product`: the operator of it, which Kind::chebyshev needs. Throws what Operator's
+/// function of that name throws, and chebyshev_bounds(); Error(invalid_argument) for Kind::recorded
+/// and without a product that is needed.
 template <Scalar T>
-SHARDSOLVE_EXPORT std::optional<Operator<T>> make_preconditioner(const Recipe& recipe,
-                                                                 const CsrMatrix<T>& a);
+SHARDSOLVE_EXPORT std::optional<Operator<T>> make_preconditioner(
+    const Recipe& recipe, const CsrMatrix<T>& a, const Operator<T>* product = nullptr);
 
 /// What a solve was asked for and where it ran.
 struct Request {

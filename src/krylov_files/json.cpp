@@ -68,12 +68,23 @@ std::complex<double> complex_number(const JsonObject& object, std::string_view k
 
 Recipe recipe_of(const JsonObject& object) {
   Recipe recipe;
-  recipe.kind = named(object, "kind", Recipe::Kind::recorded);
+  recipe.kind = named(object, "kind", Recipe::Kind::chebyshev);
   for (const Json& row : object.list("blocks")) {
     recipe.blocks.push_back(
         io::whole_number(row, object.name_of("blocks"), 0, SlabLayout::largest_size));
   }
+  if (recipe.kind == Recipe::Kind::chebyshev) {
+    recipe.degree = object.integer("degree", 1, most);
+  }
   return recipe;
+}
+
+Json json_of(const Recipe& recipe) {
+  Json object = {{"kind", name(recipe.kind)}, {"blocks", recipe.blocks}};
+  if (recipe.kind == Recipe::Kind::chebyshev) {
+    object["degree"] = recipe.degree;
+  }
+  return object;
 }
 
 }  // namespace
@@ -82,21 +93,19 @@ Json hex(double x) { return std::isfinite(x) ? Json(fmt::format("{:a}", x)) : Js
 
 Json to_json(const Request& request) {
   const Options& options = request.options;
-  return {
-      {"n", request.n},
-      {"entries", request.entries},
-      {"dtype", name(request.dtype)},
-      {"method", name(options.method)},
-      {"automatic", request.is_automatic},
-      {"rtol", hex(options.rtol)},
-      {"atol", hex(options.atol)},
-      {"max_iterations", options.max_iterations},
-      {"restart", options.restart},
-      {"guess", options.use_guess},
-      {"preconditioner",
-       {{"kind", name(request.preconditioner.kind)}, {"blocks", request.preconditioner.blocks}}},
-      {"backend", request.backend},
-      {"ranks", request.ranks}};
+  return {{"n", request.n},
+          {"entries", request.entries},
+          {"dtype", name(request.dtype)},
+          {"method", name(options.method)},
+          {"automatic", request.is_automatic},
+          {"rtol", hex(options.rtol)},
+          {"atol", hex(options.atol)},
+          {"max_iterations", options.max_iterations},
+          {"restart", options.restart},
+          {"guess", options.use_guess},
+          {"preconditioner", json_of(request.preconditioner)},
+          {"backend", request.backend},
+          {"ranks", request.ranks}};
 }
 
 Json verdict_to_json(const Result& result) {
@@ -181,6 +190,9 @@ std::string method_text(const Request& request) {
 std::string recipe_text(const Recipe& recipe) {
   if (recipe.kind == Recipe::Kind::recorded) {
     return "a recorded preconditioner";
+  }
+  if (recipe.kind == Recipe::Kind::chebyshev) {
+    return fmt::format("chebyshev of degree {}", recipe.degree);
   }
   if (recipe.blocks.size() < 2) {
     return std::string(name(recipe.kind));

@@ -21,12 +21,15 @@ std::string_view name(Recipe::Kind kind) {
       return "ilu0";
     case Recipe::Kind::recorded:
       return "recorded";
+    case Recipe::Kind::chebyshev:
+      return "chebyshev";
   }
   return "unknown";
 }
 
 template <Scalar T>
-std::optional<Operator<T>> make_preconditioner(const Recipe& recipe, const CsrMatrix<T>& a) {
+std::optional<Operator<T>> make_preconditioner(const Recipe& recipe, const CsrMatrix<T>& a,
+                                               const Operator<T>* product) {
   switch (recipe.kind) {
     case Recipe::Kind::none:
       return std::nullopt;
@@ -42,12 +45,21 @@ std::optional<Operator<T>> make_preconditioner(const Recipe& recipe, const CsrMa
       throw Error(ErrorKind::invalid_argument,
                   "a preconditioner that was recorded has no recipe: replay its products, or take "
                   "another one");
+    case Recipe::Kind::chebyshev: {
+      if (product == nullptr) {
+        throw Error(ErrorKind::invalid_argument,
+                    "chebyshev is made of products with A: give the operator as well");
+      }
+      const EigenvalueBounds bounds = chebyshev_bounds(a);
+      return Operator<T>::chebyshev(*product, bounds.low, bounds.high, recipe.degree);
+    }
   }
   return std::nullopt;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T) \
-  template std::optional<Operator<T>> make_preconditioner(const Recipe&, const CsrMatrix<T>&);
+#define SHARDSOLVE_INSTANTIATE(T)                                                             \
+  template std::optional<Operator<T>> make_preconditioner(const Recipe&, const CsrMatrix<T>&, \
+                                                          const Operator<T>*);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

@@ -465,6 +465,16 @@ def test_log_of_auto_has_every_attempt(command, tmp_path):
     assert "alpha at iteration 3 of attempt 2 (bicgstab)" in report["message"]
 
 
+def test_chebyshev_is_replayed(command, sparse):
+    assert command(*FAIL, "--preconditioner", "chebyshev", "--degree", 3).code == 1
+    index = json.loads((sparse / "folder/capture.json").read_text())
+    assert index["request"]["preconditioner"] == {"kind": "chebyshev", "blocks": [], "degree": 3}
+    result = command("replay", "folder", "--devices", 3)
+    assert result.code == 0, result.err
+    assert "cg with chebyshev of degree 3" in result.out
+    assert command("replay", "folder", "--degree", 9, "--max-iterations", 1000).code == 0
+
+
 def test_auto_is_replayed(command, tmp_path):
     save_sparse_system(tmp_path, convection(60))
     assert command(*FAIL, "--method", "auto").code == 1

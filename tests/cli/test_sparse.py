@@ -66,7 +66,8 @@ def test_every_method_and_dtype_solves(command, tmp_path, method, dtype):
 
 
 @pytest.mark.parametrize(
-    ("name", "blocks"), [("jacobi", None), ("block-jacobi", 4), ("ic0", None), ("ilu0", 3)]
+    ("name", "blocks"),
+    [("jacobi", None), ("block-jacobi", 4), ("ic0", None), ("ilu0", 3), ("chebyshev", None)],
 )
 def test_preconditioners_are_applied(command, tmp_path, name, blocks):
     a = laplacian(200) + sp.diags(np.linspace(0, 50, 200) ** 2)
@@ -82,8 +83,25 @@ def test_preconditioners_are_applied(command, tmp_path, name, blocks):
     assert report["iterations"] < plain["iterations"]
     assert report["preconditioner"] == name
     assert report["blocks"] == (1 if name == "ic0" else blocks)
+    assert report.get("degree") == (6 if name == "chebyshev" else None)
     a, x, b = load(tmp_path)
     assert residual(a, x, b) <= 1e-8
+
+
+def test_higher_degree_of_chebyshev_takes_fewer_iterations(command, sparse):
+    save_sparse_system(sparse, laplacian(400))
+    options = ["--preconditioner", "chebyshev", "--force", "--json"]
+    few, many = (command(*SOLVE, *options, "--degree", degree).json() for degree in (2, 8))
+    assert (few["degree"], many["degree"]) == (2, 8)
+    assert few["iterations"] > 2 * many["iterations"]
+    save_sparse_system(sparse, convection(60))
+    result = command(*SOLVE, *options, "--method", "bicgstab")
+    assert result.code == 2
+    assert result.says("'A.npz'", "chebyshev is for Hermitian matrices", "block_jacobi")
+    save_sparse_system(sparse, laplacian(60) - sp.identity(60))
+    result = command(*SOLVE, *options, "--method", "minres")
+    assert result.code == 2
+    assert result.says("'A.npz'", "chebyshev is for positive definite matrices")
 
 
 @pytest.mark.parametrize("form", ["csc", "coo", "csr", "stored", "mtx", "unnamed"])
@@ -334,6 +352,10 @@ BAD_OPTIONS = {
         ["--preconditioner", "jacobi", "--blocks", 2],
         ["--blocks 2 given", "jacobi"],
     ),
+    "degree_of_jacobi": (
+        ["--preconditioner", "jacobi", "--degree", 2],
+        ["--degree 2 given", "chebyshev"],
+    ),
     "limit_alone": (["--capture-limit", 2], ["without --capture"]),
     "no_rcond": (["--no-rcond"], ["--no-rcond given", "dense"]),
     "assume": (["--assume", "pos"], ["--assume given", "dense"]),
@@ -360,6 +382,7 @@ def test_bad_option_is_refused(command, sparse, case):
         ["--method", "cg"],
         ["--preconditioner", "none"],
         ["--blocks", "1"],
+        ["--degree", "1"],
         ["--rtol", "1e-8"],
         ["--atol", "0"],
         ["--max-iterations", "5"],

@@ -11,6 +11,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <complex>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -66,6 +68,25 @@ TEST(KrylovMisuse, OperatorsThatMakeNoSense_AreRefused) {
       Operator<double>::block_jacobi({0, 9}, [](GlobalRange, const MatrixView<double>&) {});
   expect_error([&] { solve_on_two(system, {}, &of_function); }, ErrorKind::invalid_argument,
                {"end at row 9", "b has 10 rows"});
+}
+
+TEST(KrylovChebyshevBounds, OfPoisson_AreAroundItsEigenvalues) {
+  constexpr double pi = 3.14159265358979;
+  const krylov::EigenvalueBounds bounds =
+      krylov::chebyshev_bounds(csr_of(laplacian<std::complex<float>>(40)));
+  const double least = 2.0 - 2.0 * std::cos(pi / 41.0);
+  EXPECT_NEAR(bounds.low, least, 0.01 * least);
+  EXPECT_GE(bounds.high, 2.0 + 2.0 * std::cos(pi / 41.0));
+  EXPECT_LE(bounds.high, 4.0);
+  const auto refused = [](const System<double>& system, const std::vector<std::string>& words) {
+    expect_error([&] { krylov::chebyshev_bounds(csr_of(system)); }, ErrorKind::invalid_argument,
+                 words);
+  };
+  refused(convection<double>(40), {"Hermitian"});
+  refused(laplacian<double>(40, 1.0), {"positive definite", "eigenvalue of -"});
+  refused(System<double>{"none", 0, {}, {}}, {"positive definite"});
+  expect_error([] { krylov::chebyshev_bounds(csr_of(laplacian<double>(9)), 0); },
+               ErrorKind::invalid_argument, {"steps = 0"});
 }
 
 TEST(KrylovMisuse, VectorsThatDoNotFit_AreRefused) {
