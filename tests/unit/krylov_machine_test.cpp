@@ -192,6 +192,21 @@ std::vector<Case> cases() {
       {"cg_growth_restarts_from_the_best",
        Method::cg,
        {guess, preconditioned, curved, {{1e10, 1, 1}, Phase::restart}}},
+      {"cg_growth_twice_from_the_same_best_ends",
+       Method::cg,
+       {guess,
+        preconditioned,
+        curved,
+        {{0.001, 1, 1}},
+        {{1, 1, 1, 0}},
+        {{1e10, 1, 1}, Phase::restart},
+        {{0, 1, 0.001, 0}},
+        {{0.001, 1, 1}},
+        curved,
+        {{1e10, 1, 1}, Phase::restart},
+        {{0, 1, 0.001, 0}, Phase::verify},
+        {{0, 0, 0}, Phase::verify},
+        {{0, 1, 0.001, 0}, Phase::done, diverged}}},
       // bicgstab: {<r^, v>, ||v||^2, ||y||^2, ||p||^2, ||b||^2}, {||s||^2, <t, s>, ||t||^2,
       // ||z||^2},
       // {<r^, r>, ||r||^2, ||r^||^2}.
@@ -322,18 +337,28 @@ class Bicgstab {
 TEST(KrylovMachine, BicgstabThatComesBackToWhereItBegan_TakesAnotherShadow) {
   Problem problem = problem_of({"", Method::bicgstab, {}, 1000});
   problem.drift_every = 1000;
-  Bicgstab solve(problem);
-  solve.round({{0, 1, 0, 0, 1}, {0, 0, 0, 0}, {1, 1, 1}});
-  for (int time = 0; time < 3; ++time) {
-    for (std::int64_t iteration = 0; iteration <= krylov::far_iterations; ++iteration) {
-      solve.round({{1, 1, 1, 1, 0}, {0.5, 0.5, 1, 1}, {1, 1, 1}});
+  const std::vector<std::vector<double>> one_step{{1, 1, 1, 1, 0}, {0.5, 0.5, 1, 1}, {1, 1, 1}};
+  const std::vector<std::vector<double>> far_too_large{
+      {1, 1, 1, 1, 0}, {0.5, 0.5, 1, 1}, {1, 1e10, 1}};
+  for (const bool has_stop_between : {false, true}) {
+    Bicgstab solve(problem);
+    solve.round({{0, 1, 0, 0, 1}, {0, 0, 0, 0}, {1, 1, 1}});
+    for (int time = 0; time < 3; ++time) {
+      for (std::int64_t iteration = 0; iteration <= krylov::far_iterations; ++iteration) {
+        solve.round(one_step);
+      }
+      if (has_stop_between) {  // a breakdown, from whose x it goes on
+        solve.round({{1, 1, 1, 1, 0}, {0.5, 0.5, 1, 1}, {1e-20, 25, 1}});
+        EXPECT_EQ(solve.state().phase, Phase::restart);
+        solve.round({{0, 25, 0, 0, 0}, {0, 0, 0, 0}, {25, 25, 25}});
+      }
+      solve.round(far_too_large);
+      EXPECT_EQ(solve.state().phase, Phase::restart);
+      const auto seed = solve.state().seed;
+      solve.round({{0, 1, 0, 0, 0}, {0, 0, 0, 0}, {1, 1, 1}});  // the guess again
+      EXPECT_EQ(solve.state().phase, Phase::iterate);
+      EXPECT_NE(solve.state().seed, seed);
     }
-    solve.round({{1, 1, 1, 1, 0}, {0.5, 0.5, 1, 1}, {1, 1e10, 1}});
-    EXPECT_EQ(solve.state().phase, Phase::restart);
-    const auto seed = solve.state().seed;
-    solve.round({{0, 1, 0, 0, 0}, {0, 0, 0, 0}, {1, 1, 1}});  // the same ||b - A x|| as before
-    EXPECT_EQ(solve.state().phase, Phase::iterate);
-    EXPECT_NE(solve.state().seed, seed);
   }
 }
 

@@ -144,6 +144,8 @@ struct State {
   double true_norm = 0.0;  ///< recomputed last
   double base_norm = 0.0;  ///< recomputed when the method last began anew
   double best_norm = 0.0;  ///< of what `best` holds
+  /// True norm when the method last began anew from `best`, at first from the guess.
+  double restored_norm = 0.0;
   /// True norm when rounding was last found to make the recurrence wrong: what it says below that
   /// is not believed.
   double recurrence_floor = 0.0;

@@ -14,8 +14,7 @@ namespace shardsolve::krylov {
 constexpr double gain = 0.99;
 constexpr int checks_to_end = 3;       ///< in vain, in a row
 constexpr int other_shadow_after = 2;  ///< likewise: bicgstab goes on with another r^
-/// A breakdown after so many iterations is not in vain either: it is another one than the last,
-/// unless x is where it was then.
+/// A breakdown after so many iterations is not in vain either: it is another one than the last.
 constexpr std::int64_t far_iterations = 50;
 /// The best iterate is kept anew when the norm has fallen by so much.
 constexpr double keep_best_factor = 0.1;
@@ -166,9 +165,11 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
                                                      const StateRoom& room, double residual_squared,
                                                      double x_squared, double b_squared) {
   ++state.matvecs;
+  const bool is_restored = (state.actions & act_restore_best) != 0;
   idle(state);
   const double norm = root(residual_squared);
   if (state.check == Check::start) {
+    state.restored_norm = norm;
     state.norm_b = root(b_squared);
     state.tolerance = larger(problem.rtol * state.norm_b, state.atol);
     state.best_norm = norm;
@@ -227,13 +228,13 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
     ++state.restarts;
     const bool went_far =
         state.check == Check::recovery && state.iteration - state.base_iteration >= far_iterations;
-    // From the same x the method would go the same way, to the bit, and so on without end.
-    const bool is_back = norm == state.base_norm;
-    state.checks_in_vain = norm <= gain * state.base_norm       ? 0
-                           : !went_far                          ? state.checks_in_vain + 1
-                           : !is_back                           ? 0
-                           : problem.method == Method::bicgstab ? other_shadow_after
-                                                                : state.checks_in_vain + 1;
+    state.checks_in_vain =
+        norm <= gain * state.base_norm || went_far ? 0 : state.checks_in_vain + 1;
+    if (is_restored && norm == state.restored_norm) {
+      // From the same x the method would go the same way, to the bit, and so on without end.
+      state.checks_in_vain =
+          problem.method == Method::bicgstab ? other_shadow_after : checks_to_end;
+    }
     if (state.check != Check::recovery) {
       state.pending =
           is_kept_up_by_rounding(problem, state, norm) ? Status::accuracy_limit : Status::stagnated;
@@ -254,6 +255,9 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
         plan_end(state, Status::max_iterations, 0.0);
       }
       return AfterCheck::nothing;
+    }
+    if (is_restored) {
+      state.restored_norm = norm;
     }
     write_record(problem, state, room,
                  wants_other_shadow(problem, state) ? Event::shadow_changed : Event::restarted,
