@@ -4,6 +4,7 @@
 
 #include "krylov/local_call.hpp"
 #include "krylov/tables.hpp"
+#include "runtime/krylov/part.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/matrix_view.hpp>
@@ -11,11 +12,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace shardsolve::krylov {
 
 /// Where the parts of a room begin, in bytes.
 struct RoomLayout {
+  std::int64_t meeting = 0;
   std::int64_t sums = 0;
   std::int64_t column_factors = 0;
   std::int64_t hessenberg = 0;
@@ -31,7 +34,8 @@ inline RoomLayout room_layout(const Problem& problem) {
   }
   constexpr std::int64_t number = sizeof(Number);
   RoomLayout layout;
-  layout.column_factors = most * number;
+  layout.sums = StateRoom::meeting_words * static_cast<std::int64_t>(sizeof(std::uint32_t));
+  layout.column_factors = layout.sums + most * number;
   layout.hessenberg = layout.column_factors + (problem.cycle + 1) * number;
   layout.records = layout.hessenberg +
                    (table.hessenberg != nullptr ? table.hessenberg(problem.cycle) * number : 0);
@@ -73,8 +77,9 @@ inline std::int64_t slots_of(const TableReduction& one, const Problem& problem) 
   return one.fixed + (one.over_columns ? problem.cycle : 0);
 }
 
-/// One solve of the batch of a call. Steps has scan, run, finish and divide_rows of KrylovKernels
-/// without a queue, and
+/// One solve of the batch of a call. Steps has scan, run and finish of KrylovKernels without a
+/// queue, and
+///   run_part(problem, part, vectors, sums, state, room): all of it if it can at once, or false;
 ///   clear(memory, bytes): zeros;
 ///   begin(problem, of_b, of_x, boundaries, ranks, solve): begin_solve();
 ///   end(problem, of_x, ranks, solve, report, figures): end_solve();
@@ -173,6 +178,9 @@ class LocalSolve {
       all.stride[matrix] = call_.rows;
       next += call_.problem.cycle * call_.rows;
     }
+    if (call_.inner == InnerPreconditioner::jacobi) {
+      all.base[Vectors<T>::diagonal] = call_.diagonal.of<T>(item_);
+    }
     for (const MethodTable::ColumnName& name : table.column_names) {
       all.base[name.number] = all.base[name.of];
       all.stride[name.number] = all.stride[name.of];
@@ -187,7 +195,8 @@ class LocalSolve {
     return {.sums = reinterpret_cast<Number*>(begin + at.sums),
             .records = reinterpret_cast<Record*>(begin + at.records),
             .column_factors = reinterpret_cast<Number*>(begin + at.column_factors),
-            .hessenberg = reinterpret_cast<Number*>(begin + at.hessenberg)};
+            .hessenberg = reinterpret_cast<Number*>(begin + at.hessenberg),
+            .meeting = reinterpret_cast<std::uint32_t*>(begin + at.meeting)};
   }
 
   /// Of this rank's own parts, or of those that were gathered from all.
@@ -216,31 +225,58 @@ class LocalSolve {
   void stages() {
     const MethodTable& table = table_of(call_.problem.method);
     const Vectors<T> all = vectors(table);
-    const StateRoom room = this->room();
-    State* const state = &this->state()->state;
+    Part part;
+    const auto put = [&](auto add) {
+      if (!add()) {
+        enqueue_part(part, all);
+        part = {};
+        add();
+      }
+    };
     for (int at = 0; at < call_.count; ++at) {
       const Stage& stage =
           table.stages[static_cast<std::size_t>(call_.first + at) % table.stages.size()];
       switch (stage.kind) {
         case Stage::Kind::run:
-          steps_.run(stage.program, all, state, room, sums(table, stage.reduction, false),
-                     call_.rank_at);
+          put([&] { return part.add_program(stage.program, stage.reduction); });
           break;
         case Stage::Kind::reduce:
           require_own(call_.ranks == 1 || at == 0);
-          steps_.finish(call_.problem, stage.reduction, sums(table, stage.reduction, true), state,
-                        room);
+          put([&] { return part.add_end(stage.reduction); });
           break;
         case Stage::Kind::precondition:
           require_own(call_.inner != InnerPreconditioner::none);
-          steps_.divide_rows(
-              call_.inner == InnerPreconditioner::jacobi ? own(call_.diagonal) : MatrixView<T>(),
-              {all.base[stage.input], all.rows, 1}, {all.base[stage.output], all.rows, 1},
-              &(state->*stage.skip));
+          put([&] { return part.add_division(stage.input, stage.output, unless(stage.skip)); });
           break;
         case Stage::Kind::multiply:
           require_own(false);
           break;
+      }
+    }
+    if (!part.empty()) {
+      enqueue_part(part, all);
+    }
+  }
+
+  void enqueue_part(const Part& part, const Vectors<T>& all) const {
+    const MethodTable& table = table_of(call_.problem.method);
+    const StateRoom room = this->room();
+    State* const state = &this->state()->state;
+    std::vector<SumTable<T>> own;
+    for (std::size_t r = 0; r < table.reductions.size(); ++r) {
+      own.push_back(sums(table, static_cast<int>(r), false));
+    }
+    if (steps_.run_part(call_.problem, part, all, own, state, room)) {
+      return;
+    }
+    for (int at = 0; at < part.items; ++at) {
+      const Part::Item& item = part.item[at];
+      if (item.program >= 0) {
+        steps_.run(part.program[item.program], all, state, room,
+                   own[static_cast<std::size_t>(item.reduction)], call_.rank_at);
+      } else {
+        steps_.finish(call_.problem, item.reduction, sums(table, item.reduction, true), state,
+                      room);
       }
     }
   }

@@ -5,8 +5,10 @@
 #include "runtime/queue.hpp"
 
 #include <shardsolve/dtype.hpp>
+#include <shardsolve/matrix_view.hpp>
 
 #include <cstdint>
+#include <optional>
 
 namespace shardsolve::krylov {
 
@@ -22,6 +24,10 @@ class LinearOperator {
   /// here, y stays as it is; it is the same on all ranks. Does not wait on the host.
   virtual void apply(mesh::Rank& rank, runtime::Queue& queue, const T* x, T* y,
                      const std::int32_t* skip) = 0;
+
+  /// If y = D^-1 x, this rank's part of D in device memory, which is empty if D = I: the kernels
+  /// beside it divide then.
+  virtual std::optional<MatrixView<const T>> as_diagonal() const { return std::nullopt; }
 };
 
 }  // namespace shardsolve::krylov

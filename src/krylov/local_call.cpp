@@ -60,9 +60,10 @@ class HostSteps {
               const StateRoom& room) const {
     kernels_.finish(queue_, problem, reduction, sums, state, room);
   }
-  void divide_rows(MatrixView<const T> diagonal, MatrixView<const T> source, MatrixView<T> target,
-                   const std::int32_t* skip) const {
-    kernels_.divide_rows(queue_, diagonal, source, target, skip);
+  bool run_part(const Problem& /*problem*/, const Part& /*part*/, const Vectors<T>& /*vectors*/,
+                const std::vector<SumTable<T>>& /*sums*/, State* /*state*/,
+                const StateRoom& /*room*/) const {
+    return false;
   }
   void clear(void* memory, std::int64_t bytes) const {
     if (bytes > 0) {

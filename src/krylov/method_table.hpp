@@ -36,6 +36,12 @@ struct Stage {
   bool is_product() const { return kind == Kind::multiply || kind == Kind::precondition; }
 };
 
+/// The flag of a preconditioner's product as an update heeds it.
+inline Unless unless(std::int32_t State::* skip) {
+  return skip == &State::skip_preconditioner ? Unless::skip_preconditioner
+                                             : Unless::skip_second_preconditioner;
+}
+
 struct MethodTable {
   /// The numbers from 0 on are one vector each.
   int vectors = own_vectors;

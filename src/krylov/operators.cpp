@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,7 @@ class DiagonalOperator final : public LinearOperator<T> {
     rank.kernels<runtime::KrylovKernels<T>>().divide_rows(
         queue, diagonal_, MatrixView<const T>(x, rows_, 1), MatrixView<T>(y, rows_, 1), skip);
   }
+  std::optional<MatrixView<const T>> as_diagonal() const override { return diagonal_; }
 
  private:
   std::int64_t rows_;

@@ -60,18 +60,25 @@ Rounds<T>::Rounds(mesh::Rank& rank, const SlabLayout& layout, const Problem& pro
                              static_cast<std::size_t>(offsets[at + 1] - offsets[at]) * sizeof(T)});
     }
     made.stop = parts.data() + offsets[static_cast<std::size_t>(own) + 1] - 1;
-    made.table = {.layout = shape,
-                  .rank = own,
-                  .slots = slots,
-                  .fixed = reduction.fixed,
-                  .parts = parts.data(),
-                  .offsets = rank.upload(queue, offsets.data(), cut.ranks() + 1)};
-    made.table.layout.boundaries = boundaries;
+    sums_.push_back({.layout = shape,
+                     .rank = own,
+                     .slots = slots,
+                     .fixed = reduction.fixed,
+                     .parts = parts.data(),
+                     .offsets = rank.upload(queue, offsets.data(), cut.ranks() + 1)});
+    sums_.back().layout.boundaries = boundaries;
     reductions_.push_back(std::move(made));
   }
   room_.sums = rank.workspace<Number>(most, 1).data();
   room_.records = rank.workspace<Record>(problem_.records, 1).data();
   room_.column_factors = rank.workspace<Number>(problem_.cycle + 1, 1).data();
+  room_.meeting = rank.workspace<std::uint32_t>(StateRoom::meeting_words, 1).data();
+  auto* const nobody = rank.host_workspace<std::uint32_t>(StateRoom::meeting_words);
+  std::fill_n(nobody, StateRoom::meeting_words, 0U);
+  queue.copy(room_.meeting, nobody, StateRoom::meeting_words * sizeof(std::uint32_t));
+  if (const auto diagonal = m_.as_diagonal()) {
+    vectors_.base[Vectors<T>::diagonal] = const_cast<T*>(diagonal->data());
+  }
 }
 
 template <Scalar T>
@@ -101,33 +108,59 @@ void Rounds<T>::add_hessenberg(std::int64_t numbers) {
 }
 
 template <Scalar T>
+void Rounds<T>::flush() {
+  if (!part_.empty()) {
+    kernels_.run_part(rank_.update(), problem_, part_, vectors_, sums_.data(), state_, room_);
+    part_ = {};
+  }
+}
+
+template <Scalar T>
+template <class Add>
+void Rounds<T>::put(Add add) {
+  if (!add(part_)) {
+    flush();
+    add(part_);
+  }
+}
+
+template <Scalar T>
 void Rounds<T>::run(const Program& program, int reduction) {
-  kernels_.run(rank_.update(), program, vectors_, state_, room_,
-               reductions_[static_cast<std::size_t>(reduction)].table);
+  put([&](Part& part) { return part.add_program(program, reduction); });
 }
 
 template <Scalar T>
 void Rounds<T>::multiply(int input, int output, std::int32_t State::* skip) {
+  flush();
   a_.apply(rank_, rank_.update(), vectors_.base[input], vectors_.base[output], &(state_->*skip));
 }
 
 template <Scalar T>
 void Rounds<T>::precondition(int input, int output, std::int32_t State::* skip) {
+  if (m_.as_diagonal()) {
+    put([&](Part& part) { return part.add_division(input, output, unless(skip)); });
+    return;
+  }
+  flush();
   m_.apply(rank_, rank_.update(), vectors_.base[input], vectors_.base[output], &(state_->*skip));
 }
 
 template <Scalar T>
 void Rounds<T>::reduce(int reduction) {
-  Reduction& made = reductions_[static_cast<std::size_t>(reduction)];
-  runtime::Queue& queue = rank_.update();
-  if (rank_.count() > 1) {
-    queue.record(sums_ready_);
-    rank_.transfer().wait(sums_ready_, sites::sums_ready);
-    rank_.communicator().all_gather(rank_.transfer(), made.pieces);
-    rank_.transfer().record(sums_arrived_);
-    queue.wait(sums_arrived_, sites::sums_arrived);
+  if (rank_.count() == 1) {
+    put([&](Part& part) { return part.add_end(reduction); });
+    return;
   }
-  kernels_.finish(queue, problem_, reduction, made.table, state_, room_);
+  flush();
+  runtime::Queue& queue = rank_.update();
+  queue.record(sums_ready_);
+  rank_.transfer().wait(sums_ready_, sites::sums_ready);
+  rank_.communicator().all_gather(rank_.transfer(),
+                                  reductions_[static_cast<std::size_t>(reduction)].pieces);
+  rank_.transfer().record(sums_arrived_);
+  queue.wait(sums_arrived_, sites::sums_arrived);
+  kernels_.finish(queue, problem_, reduction, sums_[static_cast<std::size_t>(reduction)], state_,
+                  room_);
 }
 
 template <Scalar T>
@@ -159,6 +192,7 @@ void Rounds<T>::take_turn(const std::function<void()>& enqueue) {
       for (std::int64_t i = 0; i < ahead; ++i) {
         enqueue();
       }
+      flush();
     });
     may_take_down_ = recording_ != nullptr;
   }
@@ -167,6 +201,7 @@ void Rounds<T>::take_turn(const std::function<void()>& enqueue) {
     round_ += ahead;
   } else {
     enqueue();
+    flush();
     ++round_;
   }
   const std::size_t slot = static_cast<std::size_t>(turn_ % ahead);

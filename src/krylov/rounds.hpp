@@ -5,6 +5,7 @@
 #include "krylov/linear_operator.hpp"
 #include "krylov/method_table.hpp"
 #include "mesh/rank.hpp"
+#include "runtime/krylov/part.hpp"
 #include "runtime/krylov_kernels.hpp"
 
 #include <shardsolve/krylov.hpp>
@@ -39,7 +40,10 @@ class Rounds {
   /// Sets room.hessenberg.
   void add_hessenberg(std::int64_t numbers);
 
-  /// Enqueues one kernel; its sums belong to `reduction`.
+  // What needs no product and no other rank is enqueued with the next thing that does, or by
+  // take_turn().
+
+  /// One kernel; its sums belong to `reduction`.
   void run(const Program& program, int reduction);
   /// output = A input, unless the state's flag says no.
   void multiply(int input, int output, std::int32_t State::* skip);
@@ -64,8 +68,13 @@ class Rounds {
   /// Likewise recordings, of that many rounds each.
   static constexpr std::int64_t recordings_ahead = 2;
 
+  /// Enqueues what has been put together.
+  void flush();
+  /// Puts something to it, for which there is room at the latest when it is empty.
+  template <class Add>
+  void put(Add add);
+
   struct Reduction {
-    SumTable<T> table;
     std::vector<comm::Bytes> pieces;
     T* stop;  // this rank's last element
   };
@@ -79,6 +88,8 @@ class Rounds {
   StateRoom room_;
   Vectors<T> vectors_;
   std::vector<Reduction> reductions_;
+  std::vector<SumTable<T>> sums_;  // of each reduction
+  Part part_;
   runtime::Event& sums_ready_;
   runtime::Event& sums_arrived_;
   std::vector<runtime::Event*> flag_arrived_;

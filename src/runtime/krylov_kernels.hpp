@@ -4,6 +4,7 @@
 
 #include "runtime/kernel_set.hpp"
 #include "runtime/krylov/block_factors.hpp"
+#include "runtime/krylov/part.hpp"
 #include "runtime/krylov/program.hpp"
 #include "runtime/krylov_scan.hpp"
 #include "runtime/operand_shapes.hpp"
@@ -51,6 +52,22 @@ class KrylovKernels {
               const krylov::StateRoom& room) const {
     do_finish(queue, {.name = "step"}, problem, reduction, sums, state, room);
   }
+  /// All of a part in turn, of the only rank. `sums`: of each reduction.
+  void run_part(Queue& queue, const krylov::Problem& problem, const krylov::Part& part,
+                const krylov::Vectors<T>& vectors, const krylov::SumTable<T>* sums,
+                krylov::State* state, const krylov::StateRoom& room) const {
+    if (do_run_part(queue, problem, part, vectors, sums, state, room)) {
+      return;
+    }
+    for (int at = 0; at < part.items; ++at) {
+      const krylov::Part::Item& item = part.item[at];
+      if (item.program >= 0) {
+        run(queue, part.program[item.program], vectors, state, room, sums[item.reduction]);
+      } else {
+        finish(queue, problem, item.reduction, sums[item.reduction], state, room);
+      }
+    }
+  }
   /// target = diagonal^-1 source row by row, or the source if there is no diagonal, unless *skip is
   /// not 0.
   void divide_rows(Queue& queue, MatrixView<const T> diagonal, MatrixView<const T> source,
@@ -89,6 +106,13 @@ class KrylovKernels {
   virtual void do_run(Queue& queue, const WorkInfo& info, const krylov::Program& program,
                       const krylov::Vectors<T>& vectors, const krylov::State* state,
                       const krylov::StateRoom& room, const krylov::SumTable<T>& sums) const = 0;
+  /// Whether it has done that at once.
+  virtual bool do_run_part(Queue& /*queue*/, const krylov::Problem& /*problem*/,
+                           const krylov::Part& /*part*/, const krylov::Vectors<T>& /*vectors*/,
+                           const krylov::SumTable<T>* /*sums*/, krylov::State* /*state*/,
+                           const krylov::StateRoom& /*room*/) const {
+    return false;
+  }
   virtual void do_finish(Queue& queue, const WorkInfo& info, const krylov::Problem& problem,
                          int reduction, const krylov::SumTable<T>& sums, krylov::State* state,
                          const krylov::StateRoom& room) const = 0;

@@ -118,8 +118,8 @@ TYPED_TEST(DeviceKrylov, LongRows_HaveTheBitsOfTheCpu) {
   const System<T> system = random_system<T>(300, 4);
   for (const Method method : {Method::bicgstab, Method::fgmres}) {
     for (const Kind kind : {Kind::jacobi, Kind::blocks}) {
-      const Answer<T> answer = expect_same_everywhere(
-          system, kind, {.method = method, .rtol = 1e5 * unit_roundoff<T>});
+      const Answer<T> answer =
+          expect_same_everywhere(system, kind, {.method = method, .rtol = 1e5 * unit_roundoff<T>});
       EXPECT_TRUE(krylov::is_converged(answer.result.status)) << answer.result.message;
     }
   }

@@ -11,6 +11,7 @@
 #include "runtime/host/krylov_kernels.hpp"
 #include "runtime/host/sparse_kernels.hpp"
 #include "runtime/krylov/ends.hpp"
+#include "runtime/krylov/part.hpp"
 #include "runtime/krylov/step.hpp"
 #include "support/dtypes.hpp"
 #include "support/host_rank.hpp"
@@ -125,6 +126,27 @@ class Gpu {
   void finish(const Problem& problem, int reduction, const SumTable<T>& sums, State* state,
               const StateRoom& room) {
     Krylov::finish(no_stream, problem, reduction, runtime::cuda::elements(sums), state, room);
+  }
+  void run_part(const Problem& problem, const krylov::Part& part, const Vectors<T>& vectors,
+                const std::vector<SumTable<T>>& sums, State* state, const StateRoom& room) {
+    std::vector<SumTable<E>> tables;
+    for (const SumTable<T>& one : sums) {
+      tables.push_back(runtime::cuda::elements(one));
+    }
+    const auto elements = runtime::cuda::elements(vectors);
+    if (Krylov::fits_part(part, elements, tables.front())) {
+      Krylov::run_part(no_stream, problem, part, elements, tables.data(),
+                       static_cast<int>(tables.size()), state, room);
+      return;
+    }
+    for (int i = 0; i < part.items; ++i) {
+      const krylov::Part::Item& item = part.item[i];
+      if (item.program >= 0) {
+        run(part.program[item.program], vectors, state, room, sums[at(item.reduction)]);
+      } else {
+        finish(problem, item.reduction, sums[at(item.reduction)], state, room);
+      }
+    }
   }
   void divide_rows(MatrixView<const T> diagonal, MatrixView<const T> source, MatrixView<T> target,
                    const std::int32_t* skip) {
@@ -279,8 +301,8 @@ TYPED_TEST(EmulatedKrylov, EveryUpdate_HasTheBitsOfTheCpu) {
   }
   for (const UpdateKind kind :
        {UpdateKind::clear, UpdateKind::copy, UpdateKind::add_scaled, UpdateKind::scale_add,
-        UpdateKind::scale, UpdateKind::subtract, UpdateKind::random, UpdateKind::add_random,
-        UpdateKind::add_columns, UpdateKind::subtract_columns}) {
+        UpdateKind::scale, UpdateKind::subtract, UpdateKind::divide, UpdateKind::random,
+        UpdateKind::add_random, UpdateKind::add_columns, UpdateKind::subtract_columns}) {
     const bool over_columns = kind >= UpdateKind::add_columns;
     const Program program =
         Program{.name = "update"}
@@ -306,6 +328,11 @@ TYPED_TEST(EmulatedKrylov, SumsOfAnyLayout_HaveTheBitsOfTheCpu) {
     expect_same_program<T>(program, state_with(1), 9000, block_leaves, 5, 2);
   }
   in_each_order([&] { expect_same_program<T>(program, state_with(1), 4500, 64, 5, 2); });
+  // More chunks than blocks of threads.
+  runtime::cuda::multiprocessors() = 1;
+  expect_same_program<T>(program, state_with(1), 9000, 2, 5, 2);
+  expect_same_program<T>(program, state_with(1), 19000, 64, 5, 2);
+  runtime::cuda::multiprocessors() = 132;
   if constexpr (std::is_same_v<T, double>) {
     // More leaves in a block than are put aside, and more blocks than a warp adds up.
     expect_same_program<T>(program, state_with(1), 40000, 256, 5, 2);
@@ -427,7 +454,8 @@ class Solve {
         a_(a),
         columns_(a.column_indices.begin(), a.column_indices.end()) {
     for (std::int64_t i = 0; i < problem.n; ++i) {
-      diagonal_.push_back(static_cast<T>(static_cast<RealOf<T>>(2.0 + 0.25 * (i % 7))));
+      diagonal_.push_back(
+          static_cast<T>(static_cast<RealOf<T>>(2.0 + 0.25 * static_cast<double>(i % 7))));
     }
     const auto ranks = static_cast<std::int64_t>(boundaries_.size()) - 1;
     const SumLayout layout{problem.n, ranks, boundaries_.data(), 2};
@@ -490,6 +518,52 @@ class Solve {
     }
   }
 
+  /// The same on one rank, with as much in a part as there may be.
+  void round_in_parts() {
+    OneRank& rank = ranks_.front();
+    const std::int64_t rows = rank.vectors.rows;
+    krylov::Part part;
+    const auto flush = [&] {
+      if (!part.empty()) {
+        side_.run_part(problem_, part, rank.vectors, rank.tables, &rank.state, rank.room);
+      }
+      part = {};
+    };
+    const auto put = [&](auto add) {
+      if (!add()) {
+        flush();
+        ASSERT_TRUE(add());
+      }
+    };
+    for (const Stage& stage : table_.stages) {
+      switch (stage.kind) {
+        case Stage::Kind::run:
+          put([&] { return part.add_program(stage.program, stage.reduction); });
+          break;
+        case Stage::Kind::reduce:
+          put([&] { return part.add_end(stage.reduction); });
+          break;
+        case Stage::Kind::precondition:
+          put([&] {
+            return part.add_division(stage.input, stage.output, krylov::unless(stage.skip));
+          });
+          break;
+        case Stage::Kind::multiply:
+          flush();
+          side_.multiply(
+              {rows, problem_.n, 0, 2, a_.row_pointers.data(), columns_.data(), a_.values.data()},
+              gathered(stage.input), {rank.vectors.base[stage.output], rows, 1},
+              &(rank.state.*stage.skip));
+          break;
+      }
+    }
+    flush();
+  }
+  std::uint32_t meeting() const {
+    const auto& words = ranks_.front().meeting;
+    return *std::max_element(words.begin(), words.end());
+  }
+
  private:
   struct OneRank {
     Vectors<T> vectors;
@@ -499,6 +573,7 @@ class Solve {
     std::vector<SumTable<T>> tables;
     std::vector<krylov::Number> numbers;
     std::vector<krylov::Record> records;
+    std::vector<std::uint32_t> meeting;
     StateRoom room;
     State state;
   };
@@ -543,6 +618,9 @@ class Solve {
     rank.room.column_factors = rank.numbers.data() + 100;
     rank.room.hessenberg = rank.numbers.data() + 200;
     rank.room.records = rank.records.data();
+    rank.meeting.assign(StateRoom::meeting_words, 0);
+    rank.room.meeting = rank.meeting.data();
+    vectors.base[Vectors<T>::diagonal] = diagonal_.data() + vectors.first_row;
   }
 
   std::vector<T> gathered(int vector) const {
@@ -619,6 +697,35 @@ TYPED_TEST(EmulatedKrylov, EveryRoundOfASolve_HasTheBitsOfTheCpu) {
         ASSERT_TRUE(same_bytes(found.states(), expected.states())) << "round " << rounds;
         ASSERT_TRUE(same_bytes(found.numbers_of_all(), expected.numbers_of_all()))
             << "round " << rounds;
+      }
+      EXPECT_NE(expected.state().done, 0) << rounds;
+    }
+  }
+}
+
+TYPED_TEST(EmulatedKrylov, EveryRoundInParts_HasTheBitsOfTheCpu) {
+  using T = TypeParam;
+  // One block of threads, and several that wait for each other.
+  for (const auto& [points, edge] : {std::pair{6, 15}, std::pair{13, 47}}) {
+    const CsrMatrix<T> symmetric = matgen::laplacian_3d<T>(points);
+    const CsrMatrix<T> convective = matgen::convection_diffusion_2d<T>(edge, 0.4, -0.3);
+    for (const Method method : {Method::cg, Method::minres, Method::bicgstab, Method::fgmres}) {
+      SCOPED_TRACE(static_cast<int>(method));
+      const bool is_hermitian = method == Method::cg || method == Method::minres;
+      const CsrMatrix<T>& a = is_hermitian ? symmetric : convective;
+      const std::vector<T> b = numbers<T>(a.rows, 1);
+      Problem problem = problem_of<T>(method, a.rows);
+      problem.max_iterations = points == 6 ? 24 : 6;
+      Solve<T, Host<T>> expected(problem, a, b, {0, a.rows});
+      Solve<T, Gpu<T>> found(problem, a, b, {0, a.rows});
+      int rounds = 0;
+      for (; rounds < 120 && expected.state().done == 0; ++rounds) {
+        expected.round();
+        found.round_in_parts();
+        ASSERT_TRUE(same_bytes(found.states(), expected.states())) << "round " << rounds;
+        ASSERT_TRUE(same_bytes(found.numbers_of_all(), expected.numbers_of_all()))
+            << "round " << rounds;
+        ASSERT_EQ(found.meeting(), 0U);
       }
       EXPECT_NE(expected.state().done, 0) << rounds;
     }

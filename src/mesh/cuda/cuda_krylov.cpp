@@ -9,6 +9,8 @@
 #include "runtime/cuda/sparse_device_kernels.hpp"
 #include "sparse/local_product.hpp"
 
+#include <vector>
+
 namespace shardsolve::mesh::cuda {
 namespace {
 
@@ -37,9 +39,19 @@ class StreamSteps {
               krylov::State* state, const krylov::StateRoom& room) const {
     Own::finish(stream_, problem, reduction, elements(sums), state, room);
   }
-  void divide_rows(MatrixView<const T> diagonal, MatrixView<const T> source, MatrixView<T> target,
-                   const std::int32_t* skip) const {
-    Own::divide_rows(stream_, elements(diagonal), elements(source), elements(target), skip);
+  bool run_part(const krylov::Problem& problem, const krylov::Part& part,
+                const krylov::Vectors<T>& vectors, const std::vector<krylov::SumTable<T>>& sums,
+                krylov::State* state, const krylov::StateRoom& room) const {
+    std::vector<krylov::SumTable<Element<T>>> tables;
+    for (const krylov::SumTable<T>& one : sums) {
+      tables.push_back(elements(one));
+    }
+    if (!Own::fits_part(part, elements(vectors), tables.front())) {
+      return false;
+    }
+    Own::run_part(stream_, problem, part, elements(vectors), tables.data(),
+                  static_cast<int>(tables.size()), state, room);
+    return true;
   }
   void clear(void* memory, std::int64_t bytes) const {
     if (bytes > 0) {

@@ -4,6 +4,7 @@
 #include "runtime/cuda/element.hpp"
 #include "runtime/krylov/block_factors.hpp"
 #include "runtime/krylov/ends.hpp"
+#include "runtime/krylov/part.hpp"
 #include "runtime/krylov/program.hpp"
 #include "runtime/krylov/state.hpp"
 #include "runtime/krylov_scan.hpp"
@@ -38,6 +39,15 @@ struct KrylovDeviceKernels {
   static void finish(cudaStream_t stream, const krylov::Problem& problem, int reduction,
                      const krylov::SumTable<E>& sums, krylov::State* state,
                      const krylov::StateRoom& room);
+  /// Whether run_part takes it: of one rank, with so few rows that each block of threads has one
+  /// chunk of them and all run at the same time. `sums`: of any reduction.
+  static bool fits_part(const krylov::Part& part, const krylov::Vectors<E>& vectors,
+                        const krylov::SumTable<E>& sums);
+  /// All of a part in one kernel. `sums`: of each of `reductions`.
+  static void run_part(cudaStream_t stream, const krylov::Problem& problem,
+                       const krylov::Part& part, const krylov::Vectors<E>& vectors,
+                       const krylov::SumTable<E>* sums, int reductions, krylov::State* state,
+                       const krylov::StateRoom& room);
   static void divide_rows(cudaStream_t stream, In diagonal, In source, Out target,
                           const std::int32_t* skip);
   static void combine(cudaStream_t stream, RealPart<E> a, In x, RealPart<E> b, Out y,

@@ -2,8 +2,10 @@
 
 #include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/cuda/krylov_device_kernels.hpp"
+#include "runtime/krylov/step.hpp"
 
 #include <complex>
+#include <vector>
 
 namespace shardsolve::runtime::cuda {
 namespace {
@@ -41,6 +43,32 @@ void CudaKrylovKernels<T>::do_run(Queue& queue, const WorkInfo& info,
   cuda.launch(info, [&] {
     OwnKrylov<T>::run(cuda.stream(), program, elements(vectors), state, room, elements(sums));
   });
+}
+
+template <Scalar T>
+bool CudaKrylovKernels<T>::do_run_part(Queue& queue, const krylov::Problem& problem,
+                                       const krylov::Part& part, const krylov::Vectors<T>& vectors,
+                                       const krylov::SumTable<T>* sums, krylov::State* state,
+                                       const krylov::StateRoom& room) const {
+  CudaQueue& cuda = as_cuda(queue);
+  const int reductions = krylov::reductions_of(problem.method);
+  std::vector<krylov::SumTable<Element<T>>> tables;
+  for (int reduction = 0; reduction < reductions; ++reduction) {
+    tables.push_back(elements(sums[reduction]));
+  }
+  if (!OwnKrylov<T>::fits_part(part, elements(vectors), tables.front())) {
+    return false;
+  }
+  double flops = 0.0;
+  for (int at = 0; at < part.programs; ++at) {
+    flops += multiply_add<T> * static_cast<double>(vectors.rows) *
+             (part.program[at].updates + part.program[at].dots);
+  }
+  cuda.launch({.name = "part", .flops = flops}, [&] {
+    OwnKrylov<T>::run_part(cuda.stream(), problem, part, elements(vectors), tables.data(),
+                           reductions, state, room);
+  });
+  return true;
 }
 
 template <Scalar T>

@@ -15,6 +15,9 @@ class CudaKrylovKernels final : public KrylovKernels<T> {
   void do_run(Queue& queue, const WorkInfo& info, const krylov::Program& program,
               const krylov::Vectors<T>& vectors, const krylov::State* state,
               const krylov::StateRoom& room, const krylov::SumTable<T>& sums) const override;
+  bool do_run_part(Queue& queue, const krylov::Problem& problem, const krylov::Part& part,
+                   const krylov::Vectors<T>& vectors, const krylov::SumTable<T>* sums,
+                   krylov::State* state, const krylov::StateRoom& room) const override;
   void do_finish(Queue& queue, const WorkInfo& info, const krylov::Problem& problem, int reduction,
                  const krylov::SumTable<T>& sums, krylov::State* state,
                  const krylov::StateRoom& room) const override;

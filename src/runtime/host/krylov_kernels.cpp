@@ -92,6 +92,23 @@ SHARDSOLVE_INLINE void add_random(const Work<Real, width>& work, std::int64_t st
   }
 }
 
+/// y = a / b, of `count` numbers.
+template <class Real, int width>
+SHARDSOLVE_INLINE void divide_rows(const Real* a, const Real* b, Real* y, std::int64_t count) {
+  if constexpr (width == 1) {
+#pragma GCC ivdep
+    for (std::int64_t i = 0; i < count; ++i) {
+      y[i] = a[i] / b[i];
+    }
+  } else {
+    for (std::int64_t i = 0; i < 2 * count; i += 2) {
+      const Number quotient = krylov::divided({a[i], a[i + 1]}, {b[i], b[i + 1]});
+      y[i] = static_cast<Real>(quotient.re);
+      y[i + 1] = static_cast<Real>(quotient.im);
+    }
+  }
+}
+
 /// One update of `count` rows from `row` on.
 template <class Real, int width>
 SHARDSOLVE_INLINE void update_rows(const Work<Real, width>& work, const Update& update,
@@ -125,6 +142,13 @@ SHARDSOLVE_INLINE void update_rows(const Work<Real, width>& work, const Update& 
 #pragma GCC ivdep
       for (std::int64_t i = 0; i < width * count; ++i) {
         y[i] = a[i] - b[i];
+      }
+      break;
+    case UpdateKind::divide:
+      if (work.vectors.base[update.b] == nullptr) {
+        std::copy_n(a, width * count, y);
+      } else {
+        divide_rows<Real, width>(a, b, y, count);
       }
       break;
     case UpdateKind::random:
@@ -208,7 +232,7 @@ SHARDSOLVE_INLINE void run_program(const Work<Real, width>& work,
   std::array<const Update*, Program::most> updates{};
   int count_of_updates = 0;
   for (int u = 0; u < work.program.updates; ++u) {
-    if (work.heeds(work.program.update[u].actions)) {
+    if (krylov::is_asked_for(work.program.update[u], work.state)) {
       updates[count_of_updates++] = &work.program.update[u];
     }
   }

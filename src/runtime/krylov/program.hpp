@@ -17,11 +17,15 @@ enum class UpdateKind : std::uint8_t {
   scale_add,         ///< y = c y + a
   scale,             ///< y = c a
   subtract,          ///< y = a - b
+  divide,            ///< y = a / b row by row, or a if vector b is not there
   random,            ///< y = random numbers in [-1, 1), of stream `coefficient`
   add_random,        ///< y = y + c (random numbers of the stream state.seed)
   add_columns,       ///< y = y + sum of h_k a_k, k < state.columns, h in the state's room
   subtract_columns,  ///< y = y - sum of h_k a_k
 };
+
+/// A flag of the state because of which an update is left out.
+enum class Unless : std::uint8_t { never, skip_preconditioner, skip_second_preconditioner };
 
 struct Update {
   std::uint32_t actions = 0;  ///< done if the state has one of these
@@ -30,7 +34,16 @@ struct Update {
   std::uint8_t a = 0;
   std::uint8_t b = 0;
   std::uint8_t coefficient = 0;
+  Unless unless = Unless::never;
 };
+
+SHARDSOLVE_HOST_DEVICE inline bool is_asked_for(const Update& update, const State& state) {
+  const std::int32_t skip = update.unless == Unless::never ? 0
+                            : update.unless == Unless::skip_preconditioner
+                                ? state.skip_preconditioner
+                                : state.skip_second_preconditioner;
+  return (update.actions & state.actions) != 0 && skip == 0;
+}
 
 /// Sum number `slot` += <x, y>, with `is_columns` sums slot, slot + 1, ... of <x_k, y>.
 struct Dot {
@@ -69,6 +82,8 @@ enum class Column : std::uint8_t { none, current, next };
 template <class T>
 struct Vectors {
   static constexpr int most = 20;
+  /// Of a preconditioner, if it has one; no method has a vector of this number.
+  static constexpr int diagonal = most - 1;
   using Column = krylov::Column;
 
   std::int64_t first_row = 0;  ///< of the whole vector

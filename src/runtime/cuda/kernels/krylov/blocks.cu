@@ -217,7 +217,7 @@ void KrylovDeviceKernels<E>::solve_blocks(cudaStream_t stream, const BlockFactor
   const std::int64_t of_band = divide_up(factors.widest, 32) * 32;
   const std::int64_t threads =
       factors.is_band ? std::clamp<std::int64_t>(of_band, 32, most_threads) : most_threads;
-  allow_shared(kernel, shared);
+  allow_shared(kernel, most_shared());  // the same for all ranks of a GPU, which launch at once
   launch_early(stream, kernel, factors.count, {dim3(static_cast<unsigned>(threads)), shared},
                BlocksCall<E>{factors, source.data(), work.data(), first, target.data(),
                              target.rows(), skip, in_shared});

@@ -35,6 +35,17 @@ __device__ void store_sum(const SumOf<E>& sum, E* place) {
   }
 }
 
+template <class E>
+__device__ E quotient(E a, E b) {
+  if constexpr (parts<E> == 2) {
+    using Real = RealPart<E>;
+    const krylov::Number result = krylov::divided({a.re, a.im}, {b.re, b.im});
+    return {static_cast<Real>(result.re), static_cast<Real>(result.im)};
+  } else {
+    return a / b;
+  }
+}
+
 /// Adds what the lane has whose number differs in the bits of `distance`.
 template <class Real, int width>
 __device__ void add_partner(DotSum<Real, width>& sum, int distance) {

@@ -1,5 +1,6 @@
 /// What a Krylov solve does to single vectors: a scan, a product with a power of two, a division by
 /// a diagonal. Compiled with --fmad=false.
+#include "runtime/cuda/kernels/krylov/numbers.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
 #include "runtime/cuda/krylov_device_kernels.hpp"
@@ -111,17 +112,6 @@ __global__ void __launch_bounds__(threads_a_block)
   if (i < rows) {
     const int exponent = sign * static_cast<int>(solve->exponent);
     target[i] = krylov::is_zero_vector(*solve) ? E{} : scaled(source[i], exponent);
-  }
-}
-
-template <class E>
-__device__ E quotient(E a, E b) {
-  if constexpr (parts<E> == 2) {
-    using Real = RealPart<E>;
-    const krylov::Number result = krylov::divided({a.re, a.im}, {b.re, b.im});
-    return {static_cast<Real>(result.re), static_cast<Real>(result.im)};
-  } else {
-    return a / b;
   }
 }
 
