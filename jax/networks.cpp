@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -118,6 +119,8 @@ nlohmann::json costs_of(const fbpinn::FactorCosts& costs) {
 }  // namespace
 
 std::string TrainedNetworks::figures() const {
+  constexpr std::array<const char*, 4> ends{"none", "gradient", "step", "limit"};
+  const fbpinn::DampedDescent& descent = trained.descent;
   const fbpinn::TrainingTimes& times = trained.times;
   return nlohmann::json{{"status", name(trained.outcome.status)},
                         {"loss", trained.loss},
@@ -139,6 +142,13 @@ std::string TrainedNetworks::figures() const {
                           {"rows", times.rows},
                           {"factor", times.factor},
                           {"solve", times.solve}}},
+                        {"descent",
+                         {{"steps", descent.steps},
+                          {"ended", ends.at(static_cast<std::size_t>(descent.ended))},
+                          {"gradient", descent.gradient},
+                          {"damping", descent.damping},
+                          {"in_samples", descent.in_samples},
+                          {"losses", descent.losses}}},
                         {"warnings", trained.warnings}}
       .dump();
 }
@@ -162,7 +172,18 @@ std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
   least.rank_tolerance = options.rank_tolerance;
   least.most_iterations = static_cast<int>(options.most_iterations);
   least.tolerance = options.tolerance;
-  fbpinn::Trained trained = fbpinn::least_squares(mesh, problem_of(problem), least);
+  fbpinn::Trained trained =
+      options.most_steps == 0
+          ? fbpinn::least_squares(mesh, problem_of(problem), least)
+          : fbpinn::levenberg_marquardt(
+                mesh, problem_of(problem),
+                {.start = least,
+                 .most_steps = static_cast<int>(options.most_steps),
+                 .gradient_tolerance = options.gradient_tolerance,
+                 .step_tolerance = options.step_tolerance,
+                 .first_damping = options.first_damping,
+                 .equations =
+                     static_cast<fbpinn::LevenbergMarquardtOptions::Equations>(options.equations)});
   return std::make_unique<TrainedNetworks>(std::move(mesh), std::move(trained));
 }
 

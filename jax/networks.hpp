@@ -66,7 +66,7 @@ struct NetworkProblem {
   NetworkUnits own;
 };
 
-/// As fbpinn::LeastSquaresOptions.
+/// As fbpinn::LeastSquaresOptions; and as fbpinn::LevenbergMarquardtOptions if there are steps.
 struct NetworkOptions {
   std::int64_t ranks = 1;
   std::uint64_t seed = 0;
@@ -75,6 +75,11 @@ struct NetworkOptions {
   std::int64_t most_iterations = 0;
   double tolerance = 0.0;
   std::int64_t gpu = -1;  ///< CUDA's number of the one that trains; -1: CPU devices do
+  std::int64_t most_steps = 0;  ///< 0: least squares alone
+  double gradient_tolerance = 0.0;
+  double step_tolerance = 0.0;
+  double first_damping = 0.0;
+  std::int64_t equations = 0;  ///< number of a LevenbergMarquardtOptions::Equations
 };
 
 /// What training has left, and the ranks that evaluate it.

@@ -5,7 +5,15 @@ from shardsolve.fbpinn._coefficients import Grid1D, Scalar
 from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net
 from shardsolve.fbpinn._problem import Problem
 from shardsolve.fbpinn._terms import Boundary, Data, Interior
-from shardsolve.fbpinn._train import Cost, LeastSquares, Outcome, Plan, Run
+from shardsolve.fbpinn._train import (
+    Cost,
+    Descent,
+    LeastSquares,
+    LevenbergMarquardt,
+    Outcome,
+    Plan,
+    Run,
+)
 
 __all__ = [
     "ACTIVATIONS",
@@ -13,9 +21,11 @@ __all__ = [
     "Boxes",
     "Cost",
     "Data",
+    "Descent",
     "Grid1D",
     "Interior",
     "LeastSquares",
+    "LevenbergMarquardt",
     "Mlp",
     "Net",
     "Outcome",

@@ -6,7 +6,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardsolve.fbpinn._equations import Equations
-from shardsolve.fbpinn._train import LeastSquares, Plan, Run, plan, train
+from shardsolve.fbpinn._train import LeastSquares, LevenbergMarquardt, Plan, Run, plan, train
 
 
 class Problem(Equations):
@@ -32,11 +32,13 @@ class Problem(Equations):
         unknown: Its coefficients.
     """
 
-    def train(self, how: LeastSquares | None = None, *, mesh: Mesh | None = None) -> Run:
+    def train(
+        self, how: LeastSquares | LevenbergMarquardt | None = None, *, mesh: Mesh | None = None
+    ) -> Run:
         """Finds the solution.
 
         Args:
-            how: `LeastSquares()` by default.
+            how: `LeastSquares()` by default; `LevenbergMarquardt()` trains hidden layers too.
             mesh: Devices of the CPU, as many as threads are to share the boxes; by default one for
                 each core. The bits do not depend on their number. Or one GPU, which does all but
                 the equations themselves; its results differ from those by rounding. It takes

@@ -58,6 +58,72 @@ class LeastSquares:
                 )
 
 
+EQUATIONS = ("cheaper", "parameters", "samples")  # as LevenbergMarquardtOptions::Equations
+
+
+@dataclass(frozen=True)
+class LevenbergMarquardt:
+    """All weights make the loss smaller, those of hidden layers too, from least squares on.
+
+    Damped Gauss-Newton steps with the whole Jacobian; at the end the last layers once more by least
+    squares if the residual is linear in u. For small problems: networks of few units then do what
+    least squares needs many for. `Outcome.ok` says that it came near a local minimum.
+
+    Attributes:
+        steps: At most; each makes the loss smaller.
+        gradient_tolerance: It ends when no column of the Jacobian has a larger cosine with the
+            residual,
+        step_tolerance: or a step is smaller than this beside the parameters.
+        damping: Of the first step; columns of the Jacobian have the norm 1 there.
+        equations: What a step solves: "parameters", J^T J, block-sparse; "samples", J J^T, dense;
+            "cheaper" takes the one with fewer flops.
+        start: How the last layers are found that it begins with.
+    """
+
+    steps: int = 200
+    gradient_tolerance: float = 1e-8
+    step_tolerance: float = 1e-10
+    damping: float = 1e-3
+    equations: str = "cheaper"
+    start: LeastSquares = LeastSquares(rank_tolerance=1e-8)
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"steps={self.steps} given; at least 1 is accepted")
+        for name in ("gradient_tolerance", "step_tolerance"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} given; a number between 0 and 1 is accepted"
+                )
+        if not (np.isfinite(self.damping) and self.damping > 0):
+            raise ValueError(f"damping={self.damping} given; a number above 0 is accepted")
+        if self.equations not in EQUATIONS:
+            raise ValueError(
+                f"equations={self.equations!r} given; {', '.join(EQUATIONS)} are accepted"
+            )
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How `LevenbergMarquardt` went.
+
+    Attributes:
+        steps: That made the loss smaller.
+        ended: "gradient", "step" (or no step made the loss smaller) or "limit".
+        gradient: The largest cosine of a column of the Jacobian with the residual, at the last one.
+        damping: At the end.
+        in_samples: Whether steps solved equations of the samples.
+        losses: Before and after each step.
+    """
+
+    steps: int
+    ended: str
+    gradient: float
+    damping: float
+    in_samples: bool
+    losses: list[float]
+
+
 @dataclass(frozen=True)
 class Cost:
     """What one way to factor the Gram matrix takes.
@@ -121,6 +187,7 @@ class Outcome:
         costs: Of the factorisation, as in `Plan`.
         seconds: By part: "geometry", "residual", "rows", "factor", "solve".
         warnings: Sentences with figures.
+        descent: Of `LevenbergMarquardt`; None of `LeastSquares`.
     """
 
     status: Status
@@ -138,6 +205,7 @@ class Outcome:
     costs: dict[str, Cost]
     seconds: dict[str, float]
     warnings: list[str]
+    descent: Descent | None = None
 
     @property
     def ok(self) -> bool:
@@ -146,9 +214,12 @@ class Outcome:
 
     def __str__(self) -> str:
         steps = len(self.losses) - 1
+        done = f"{steps} solve{'' if steps == 1 else 's'}"
+        if self.descent is not None:
+            done = f"{self.descent.steps} steps, ended by {self.descent.ended},"
         return (
-            f"{self.status.name.lower()}: loss {self.loss:.3e} after {steps} solve"
-            f"{'' if steps == 1 else 's'} of {self.rows} x {self.columns}, {sum(self.ranks)} "
+            f"{self.status.name.lower()}: loss {self.loss:.3e} after {done} of {self.rows} x "
+            f"{self.columns}, {sum(self.ranks)} "
             f"columns kept, condition at least {self.condition:.1e}, certificate "
             f"{self.certificate:.1e}, {sum(self.seconds.values()):.2f} s"
             + "".join(f"\n  {warning}" for warning in self.warnings)
@@ -296,10 +367,14 @@ def plan(problem: Equations) -> Plan:
     return Plan(**{**found, "costs": _costs(found["costs"])})
 
 
-def train(problem: Equations, how: LeastSquares, mesh: Mesh | None) -> Run:
+def train(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh | None) -> Run:
     """As `Problem.train`."""
-    if not isinstance(how, LeastSquares):
-        raise TypeError(f"{type(how).__name__} given: LeastSquares is accepted")
+    if not isinstance(how, (LeastSquares, LevenbergMarquardt)):
+        raise TypeError(
+            f"{type(how).__name__} given: LeastSquares is accepted, or LevenbergMarquardt"
+        )
+    descends = isinstance(how, LevenbergMarquardt)
+    least = how.start if isinstance(how, LevenbergMarquardt) else how
     if jax.dtypes.canonicalize_dtype(np.float64) != np.float64:
         raise TypeError(
             "least squares needs 64-bit numbers, and they are off: set "
@@ -309,18 +384,25 @@ def train(problem: Equations, how: LeastSquares, mesh: Mesh | None) -> Run:
         _ranks(problem, mesh),
         problem.seed,
         problem.net.scale if isinstance(problem.net, Mlp) else 1.0,
-        how.rank_tolerance,
-        how.max_iterations,
-        how.tolerance,
+        least.rank_tolerance,
+        least.max_iterations,
+        least.tolerance,
         _gpu(mesh),
     )
+    if isinstance(how, LevenbergMarquardt):
+        options.most_steps = how.steps
+        options.gradient_tolerance = how.gradient_tolerance
+        options.step_tolerance = how.step_tolerance
+        options.first_damping = how.damping
+        options.equations = EQUATIONS.index(how.equations)
     networks = ctypes.c_void_p()
     with _Given(problem) as given:
         found = given.call("train", ctypes.byref(options), ctypes.byref(networks))
     status = Status[found.pop("status").upper()]
     costs = _costs(found.pop("costs"))
     coefficients = np.array(found.pop("coefficients"))
-    outcome = Outcome(status=status, costs=costs, **found)
+    descent = Descent(**found.pop("descent"))
+    outcome = Outcome(status=status, costs=costs, descent=descent if descends else None, **found)
     return Run(problem, outcome, networks, coefficients, given.own)
 
 
@@ -427,6 +509,11 @@ class _Options(ctypes.Structure):
         ("most_iterations", ctypes.c_int64),
         ("tolerance", ctypes.c_double),
         ("gpu", ctypes.c_int64),
+        ("most_steps", ctypes.c_int64),
+        ("gradient_tolerance", ctypes.c_double),
+        ("step_tolerance", ctypes.c_double),
+        ("first_damping", ctypes.c_double),
+        ("equations", ctypes.c_int64),
     )
 
 

@@ -1,0 +1,210 @@
+// Levenberg-Marquardt on all weights.
+
+#include "fbpinn/networks.hpp"
+#include "fbpinn/pairs.hpp"
+#include "fbpinn/weight_rows.hpp"
+#include "tests/support/process_meshes.hpp"
+#include "tests/support/thrown.hpp"
+
+#include <shardsolve/fbpinn.hpp>
+#include <shardsolve/mesh.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <vector>
+
+namespace shardsolve::fbpinn {
+namespace {
+
+using std::numbers::pi;
+using testing::expect_error;
+using Equations = LevenbergMarquardtOptions::Equations;
+
+const std::vector<Interval> plane{{0, 1}, {0, 1}};
+
+Problem few_units(int units = 4) {
+  Problem problem(Boxes::regular(plane, {2, 2}, 2.9), {.hidden = {units}});
+  problem.constrain([](auto x, auto v) { return x[0] * (1 - x[0]) * x[1] * (1 - x[1]) * v; });
+  problem.add("interior", grid(plane, {12, 12}), [](Coordinates x, const auto& u) {
+    return u(0, 0) + u(1, 1) + 2 * pi * pi * std::sin(pi * x[0]) * std::sin(pi * x[1]);
+  });
+  return problem;
+}
+
+double error_of_few_units(Mesh& mesh, const Trained& trained) {
+  const std::vector<double> points = grid(plane, {17, 19});
+  std::vector<double> exact;
+  for (std::size_t i = 0; i < points.size(); i += 2) {
+    exact.push_back(std::sin(pi * points[i]) * std::sin(pi * points[i + 1]));
+  }
+  return relative_error(trained.evaluate(mesh, points), exact);
+}
+
+TEST(FbpinnWeightRows, EveryActivationAndLayer_AgreesWithDifferences) {
+  const JetSet set = JetSet::full(2, 4);
+  const Boxes boxes = Boxes::regular(plane, {2, 1}, 2.0);
+  const std::vector<double> points{0.3, 0.4, 0.45, 0.8};
+  const int equations = 2;
+  const int fields = 2;
+  std::vector<double> a;
+  for (int i = 0; i < 2 * equations * fields * set.size(); ++i) {
+    a.push_back(std::sin(1.7 * i) / set.factorial(i % set.size()) * 1e-2);
+  }
+  const PointsInBoxes at = points_in_boxes(boxes, set, points.data(), 2, 0, {});
+  const auto which = at.pairs.points_of(0);
+  ASSERT_EQ(which.size(), 2U);
+  const PointsInBox<double> in_box{points.data(), at.inverse_sums.data(), which.data(), 2};
+  for (const Activation activation :
+       {Activation::tanh, Activation::sin, Activation::sigmoid, Activation::softplus,
+        Activation::gaussian, Activation::silu}) {
+    for (const std::vector<std::int64_t>& hidden :
+         {std::vector<std::int64_t>{3}, std::vector<std::int64_t>{3, 2}}) {
+      const Mlp mlp{.hidden = hidden, .activation = activation};
+      std::vector<double> weights = mlp.random_weights(2, 1, 5);
+      std::vector<double> last;
+      for (int i = 0; i < fields * mlp.features(); ++i) {
+        last.push_back(std::cos(0.9 * i));
+      }
+      const std::int64_t rows = equations * 2;
+      // The residual's linear part, by feature_rows.
+      const auto values = [&](const std::vector<double>& w) {
+        std::vector<double> matrix(static_cast<std::size_t>(rows * fields * mlp.features()));
+        feature_rows(set, mlp, BoxFeatures<double>{boxes.center(0), boxes.half_width(0), w.data()},
+                     in_box, a.data(), 0, equations, fields, matrix.data(), rows);
+        std::vector<double> sums(static_cast<std::size_t>(rows), 0.0);
+        for (std::size_t k = 0; k < last.size(); ++k) {
+          for (std::size_t i = 0; i < sums.size(); ++i) {
+            sums[i] += last[k] * matrix[k * sums.size() + i];
+          }
+        }
+        return sums;
+      };
+      std::vector<double> found(static_cast<std::size_t>(rows) * weights.size());
+      weight_rows(set, mlp,
+                  BoxFeatures<double>{boxes.center(0), boxes.half_width(0), weights.data()}, in_box,
+                  a.data(), 0, equations, fields, last.data(), found.data(), rows);
+      constexpr double step = 1e-5;
+      for (std::size_t w = 0; w < weights.size(); ++w) {
+        std::vector<double> shifted = weights;
+        shifted[w] += step;
+        const std::vector<double> above = values(shifted);
+        shifted[w] -= 2 * step;
+        const std::vector<double> below = values(shifted);
+        for (std::size_t i = 0; i < above.size(); ++i) {
+          const double slope = (above[i] - below[i]) / (2 * step);
+          EXPECT_NEAR(found[w * above.size() + i], slope, 1e-6 * (1 + std::abs(slope)))
+              << static_cast<int>(activation) << ' ' << hidden.size() << ' ' << w << ' ' << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(FbpinnLevenbergMarquardt, FewUnits_GetFarBelowLeastSquares) {
+  Mesh mesh = Mesh::host(2);
+  const Trained least = least_squares(mesh, few_units());
+  const Trained all = levenberg_marquardt(mesh, few_units(), {.most_steps = 40});
+  EXPECT_LT(all.loss, 0.1 * least.loss);
+  EXPECT_LT(error_of_few_units(mesh, all), 0.2 * error_of_few_units(mesh, least));
+  EXPECT_EQ(all.outcome.status, Status::not_converged);
+  EXPECT_EQ(all.descent.ended, DampedDescent::End::limit);
+  EXPECT_EQ(all.descent.steps, 40);
+  ASSERT_EQ(all.descent.losses.size(), 41U);
+  for (std::size_t i = 1; i < all.descent.losses.size(); ++i) {
+    EXPECT_LT(all.descent.losses[i], all.descent.losses[i - 1]);
+  }
+}
+
+TEST(FbpinnLevenbergMarquardt, BothSpaces_TakeTheSameSteps) {
+  Mesh mesh = Mesh::serial();
+  const auto trained = [&](Equations equations) {
+    return levenberg_marquardt(mesh, few_units(), {.most_steps = 10, .equations = equations});
+  };
+  const Trained parameters = trained(Equations::of_parameters);
+  const Trained samples = trained(Equations::of_samples);
+  EXPECT_FALSE(parameters.descent.in_samples);
+  EXPECT_TRUE(samples.descent.in_samples);
+  for (std::size_t i = 0; i < samples.descent.losses.size(); ++i) {
+    EXPECT_NEAR(samples.descent.losses[i] / parameters.descent.losses[i], 1.0, 1e-4) << i;
+  }
+}
+
+TEST(FbpinnLevenbergMarquardt, AtAMinimum_EndsWithOk) {
+  // One unit and one constant cannot do more than a handful of steps.
+  Mesh mesh = Mesh::serial();
+  Problem problem(Boxes::regular({{0, 1}}, {1}, 2.0), {.hidden = {1}});
+  problem.add("data", grid({{0, 1}}, {30}),
+              [](Coordinates x, const auto& u) { return u() - x[0] * x[0]; });
+  const Trained trained = levenberg_marquardt(
+      mesh, problem, {.most_steps = 500, .gradient_tolerance = 1e-5, .step_tolerance = 1e-7});
+  EXPECT_TRUE(trained.outcome.ok());
+  EXPECT_NE(trained.descent.ended, DampedDescent::End::limit);
+  EXPECT_LT(trained.descent.steps, 500);
+}
+
+TEST(FbpinnLevenbergMarquardt, Coefficients_AreTrainedToo) {
+  Mesh mesh = Mesh::serial();
+  Problem problem(Boxes::regular({{0, 1}}, {2}, 2.9), {.hidden = {4}});
+  const ScalarCoefficient rate = problem.add_coefficient("rate", 1.0);
+  problem.add("interior", grid({{0, 1}}, {60}),
+              [=](Coordinates, const auto& u, const auto& c) { return u(0) + c(rate) * u(); });
+  const std::vector<double> points = grid({{0, 1}}, {12});
+  std::vector<double> values;
+  for (const double x : points) {
+    values.push_back(std::exp(-2 * x));
+  }
+  problem.add_data("data", points, values, [](Coordinates, const auto& u) { return u() * 1.0; });
+  const Trained least = least_squares(mesh, problem, {.rank_tolerance = 1e-8});
+  for (const Equations equations : {Equations::of_parameters, Equations::of_samples}) {
+    const Trained all =
+        levenberg_marquardt(mesh, problem, {.most_steps = 60, .equations = equations});
+    EXPECT_LE(all.loss, least.loss);
+    EXPECT_NEAR(all.coefficient("rate")[0], 2.0, 1e-3);
+  }
+}
+
+TEST(FbpinnLevenbergMarquardt, AnyRanksAndProcesses_GiveTheSameBits) {
+  Mesh serial = Mesh::serial();
+  for (const Equations equations : {Equations::of_parameters, Equations::of_samples}) {
+    const LevenbergMarquardtOptions options{.most_steps = 3, .equations = equations};
+    const Trained expected = levenberg_marquardt(serial, few_units(), options);
+    Mesh mesh = Mesh::host(3);
+    EXPECT_EQ(levenberg_marquardt(mesh, few_units(), options).hidden_weights,
+              expected.hidden_weights);
+    testing::ProcessMeshes meshes(2);
+    const auto errors = meshes.together([&](Mesh& one, std::int64_t rank) {
+      const Trained trained = levenberg_marquardt(one, few_units(), options);
+      EXPECT_EQ(trained.hidden_weights, expected.hidden_weights) << rank;
+      EXPECT_EQ(trained.last_layer, expected.last_layer) << rank;
+    });
+    for (const auto& error : errors) {
+      EXPECT_FALSE(error) << error->what();
+    }
+  }
+}
+
+TEST(FbpinnBadInput, WrongDescents_AreRefusedWithWords) {
+  Mesh mesh = Mesh::serial();
+  const auto refused = [&](const LevenbergMarquardtOptions& options,
+                           const std::vector<std::string>& words) {
+    expect_error([&] { levenberg_marquardt(mesh, few_units(), options); },
+                 ErrorKind::invalid_argument, words);
+  };
+  refused({.most_steps = 0}, {"most_steps = 0"});
+  refused({.gradient_tolerance = 0}, {"gradient_tolerance = 0"});
+  refused({.step_tolerance = 2}, {"step_tolerance = 2"});
+  refused({.first_damping = -1}, {"first_damping = -1"});
+  OwnUnits units{2, [](const JetSet& set, std::int64_t, std::int64_t points, const double*,
+                       double* jets) { std::fill_n(jets, points * 2 * set.size(), 0.0); }};
+  Problem own(Boxes::regular(plane, {1, 1}, 2.0), Mlp::of(units));
+  own.add("data", grid(plane, {5, 5}), [](Coordinates, const auto& u) { return u() - 1.0; });
+  expect_error([&] { levenberg_marquardt(mesh, own); }, ErrorKind::invalid_argument,
+               {"own", "least_squares"});
+  expect_error([] { Mlp::of({}); }, ErrorKind::invalid_argument, {"without a function"});
+}
+
+}  // namespace
+}  // namespace shardsolve::fbpinn
