@@ -1,6 +1,6 @@
 #include "fbpinn/linear_step.hpp"
 
-#include "fbpinn/features.hpp"
+#include "fbpinn/box_rows.hpp"
 #include "fbpinn/on_device.hpp"
 #include "fbpinn/timer.hpp"
 #include "runtime/host/blas.hpp"
@@ -22,31 +22,15 @@ void make_blocks(const TrainingGeometry& geometry, const Mlp& mlp,
                  std::span<const double> hidden_weights, std::span<const double> derivatives,
                  double rank_tolerance, const sparse::Workers& workers, BlocksOnHost& system) {
   workers.enter("features");
-  const Boxes& boxes = geometry.boxes;
   const std::int64_t columns = geometry.fields * mlp.features();
-  const std::int64_t of_level = geometry.points_count() * geometry.set.size();
   const auto work = [&](std::int64_t box) {
-    const BoxFeatures<double> features{boxes.center(box), boxes.half_width(box),
-                                       hidden_weights.data() + box * mlp.weights(boxes.axes()),
-                                       box};
-    const auto points = geometry.at.pairs.points_of(box);
     const auto rows = static_cast<std::int64_t>(geometry.lists.rows_of(box).size());
     std::vector<double> memory(static_cast<std::size_t>(rows * columns));
-    std::int64_t row = 0;
-    for (const Segment& segment : geometry.segments) {
-      const PointRange range = range_of(segment, points);
-      const PointsInBox<double> in_box{
-          geometry.points.data(), geometry.at.inverse_sums.data() + boxes.level(box) * of_level,
-          points.data() + range.begin, range.count};
-      feature_rows(geometry.set, mlp, features, in_box,
-                   derivatives.data() + segment.first_derivative, segment.first_point,
-                   segment.equations, geometry.fields, memory.data() + row, rows);
-      row += segment.equations * range.count;
-    }
+    box_rows(geometry, mlp, hidden_weights, derivatives, box, memory.data());
     system.block(box) =
         orthonormalised(MatrixView<double>(memory.data(), rows, columns), rank_tolerance);
   };
-  workers.share(boxes.count(), work, [&](std::int64_t box, sparse::Packet& packet) {
+  workers.share(geometry.boxes.count(), work, [&](std::int64_t box, sparse::Packet& packet) {
     OrthonormalBlock& block = system.block(box);
     packet.value(block.rows);
     packet.value(block.columns);
@@ -145,7 +129,7 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
       BlocksOnDevice system(rank, geometry, mlp, room);
       {
         const Timer timer(step.rows_seconds);
-        system.make(hidden_weights, derivatives, rank_tolerance);
+        system.make(hidden_weights, derivatives, rank_tolerance, workers);
       }
       finish(system, geometry, std::move(elimination), by_coefficients, residual, rank_tolerance,
              workers, step);

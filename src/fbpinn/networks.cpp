@@ -32,7 +32,7 @@ std::vector<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const J
                                      std::span<const double> hidden_weights,
                                      std::span<const double> last_layer,
                                      const sparse::Workers& workers) {
-  if (workers.devices != nullptr) {
+  if (workers.devices != nullptr && mlp.own == nullptr) {
     return jets_on_device(boxes, mlp, set, fields, at, hidden_weights, last_layer, workers);
   }
   workers.enter("networks");

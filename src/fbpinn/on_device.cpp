@@ -1,5 +1,6 @@
 #include "fbpinn/on_device.hpp"
 
+#include "fbpinn/box_rows.hpp"
 #include "mesh/mesh_state.hpp"
 #include "sparse/fronts_on_device.hpp"
 
@@ -288,31 +289,61 @@ BlocksOnDevice::BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometr
   offsets_ = rank.workspace<std::int64_t>(boxes + 1, 1).data();
 }
 
-void BlocksOnDevice::make(std::span<const double> hidden_weights,
-                          std::span<const double> derivatives, double rank_tolerance) {
-  runtime::Queue& queue = rank_.update();
-  const RowLists& lists = geometry_.lists;
+auto BlocksOnDevice::by_kernels(std::span<const double> hidden_weights,
+                                std::span<const double> derivatives) -> MakeRows {
   const runtime::BoxNetworks networks = devices::upload_networks(
       rank_, geometry_.boxes, mlp_, geometry_.set, geometry_.fields, hidden_weights);
   const runtime::BoxPoints points = devices::upload_points(rank_, geometry_.boxes, geometry_.at);
   const double* const by_jets = devices::upload(rank_, derivatives);
-  const std::vector<runtime::BoxRun> runs = devices::runs_of(geometry_);
-  const runtime::BoxRun* const runs_there = devices::upload(rank_, runs);
+  std::vector<runtime::BoxRun> runs = devices::runs_of(geometry_);
+  const runtime::BoxRun* const there = devices::upload(rank_, runs);
+  return [this, networks, points, by_jets, runs = std::move(runs), there](
+             std::int64_t first, std::int64_t end, double* rows) {
+    const auto begin_of = [&](std::int64_t box) {
+      return std::find_if(runs.begin(), runs.end(),
+                          [box](const runtime::BoxRun& one) { return one.box >= box; });
+    };
+    const auto run = begin_of(first);
+    const std::span<const runtime::BoxRun> part(run, begin_of(end));
+    kernels_.feature_rows(rank_.update(), networks, points, there + (run - runs.begin()),
+                          static_cast<std::int64_t>(part.size()), devices::most_points(part),
+                          by_jets, blocks_, geometry_.lists.begin[static_cast<std::size_t>(first)],
+                          rows);
+  };
+}
+
+auto BlocksOnDevice::by_workers(std::span<const double> derivatives, const sparse::Workers& workers)
+    -> MakeRows {
+  return [this, derivatives, &workers](std::int64_t first, std::int64_t end, double* rows) {
+    const auto begin_of = [&](std::int64_t box) {
+      return geometry_.lists.begin[static_cast<std::size_t>(box)];
+    };
+    std::vector<double> memory(
+        static_cast<std::size_t>((begin_of(end) - begin_of(first)) * blocks_.columns));
+    workers.each(end - first, [&](std::int64_t i) {
+      box_rows(geometry_, mlp_, {}, derivatives, first + i,
+               memory.data() + (begin_of(first + i) - begin_of(first)) * blocks_.columns);
+    });
+    rank_.update().copy(rows, memory.data(), memory.size() * sizeof(double));
+    rank_.finish(rank_.update());
+  };
+}
+
+void BlocksOnDevice::make(std::span<const double> hidden_weights,
+                          std::span<const double> derivatives, double rank_tolerance,
+                          const sparse::Workers& workers) {
+  runtime::Queue& queue = rank_.update();
+  const RowLists& lists = geometry_.lists;
+  const MakeRows make_rows = mlp_.own == nullptr ? by_kernels(hidden_weights, derivatives)
+                                                 : by_workers(derivatives, workers);
   double* const rows =
       rank_.workspace<double>(devices::largest_part(lists, blocks_.columns), 1).data();
-  auto run = runs.begin();
   for (std::int64_t first = 0; first < lists.boxes();) {
     const std::int64_t end = devices::end_of_part(lists, blocks_.columns, first);
-    const auto last =
-        std::find_if(run, runs.end(), [end](const runtime::BoxRun& one) { return one.box >= end; });
-    const std::span<const runtime::BoxRun> part(run, last);
     devices::leave_if_asked(rank_);
     rank_.report("features", static_cast<double>(first) / static_cast<double>(lists.boxes()));
-    kernels_.feature_rows(queue, networks, points, runs_there + (run - runs.begin()),
-                          static_cast<std::int64_t>(part.size()), devices::most_points(part),
-                          by_jets, blocks_, lists.begin[static_cast<std::size_t>(first)], rows);
+    make_rows(first, end, rows);
     kernels_.orthonormalise(queue, blocks_, first, end - first, rank_tolerance, rows);
-    run = last;
     first = end;
   }
   ranks_ = rank_.fetch(queue, static_cast<const std::int32_t*>(blocks_.rank), blocks_.boxes);

@@ -27,7 +27,8 @@ void on_device(const sparse::Workers& workers, const std::function<void(mesh::Ra
 double require_device_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
                              const sparse::EliminationTree& tree, const sparse::Workers& workers);
 
-/// Jets of the sum of all boxes' networks: jets_of_networks, on the device.
+/// Jets of the sum of all boxes' networks: jets_of_networks, on the device. Not of the caller's own
+/// units.
 std::vector<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const JetSet& set,
                                    int fields, const PointsInBoxes& at,
                                    std::span<const double> hidden_weights,
@@ -41,9 +42,10 @@ class BlocksOnDevice final : public BlockSystem {
   BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometry, const Mlp& mlp,
                  double most_factor_bytes);
 
-  /// Features of each box at its points, as rows, made orthonormal.
+  /// Features of each box at its points, as rows, made orthonormal. Rows of the caller's own units
+  /// are made by the workers and brought to the device.
   void make(std::span<const double> hidden_weights, std::span<const double> derivatives,
-            double rank_tolerance);
+            double rank_tolerance, const sparse::Workers& workers);
 
   std::vector<std::int64_t> ranks() const override;
   std::vector<double> multiply(const std::vector<std::int64_t>& offsets,
@@ -60,6 +62,10 @@ class BlocksOnDevice final : public BlockSystem {
                                   const sparse::Workers& workers) const override;
 
  private:
+  /// Of consecutive boxes, from one on, to the device.
+  using MakeRows = std::function<void(std::int64_t first, std::int64_t end, double* rows)>;
+  MakeRows by_kernels(std::span<const double> hidden_weights, std::span<const double> derivatives);
+  MakeRows by_workers(std::span<const double> derivatives, const sparse::Workers& workers);
   const std::int64_t* on_device(const std::vector<std::int64_t>& offsets) const;
 
   mesh::Rank& rank_;

@@ -120,6 +120,11 @@ void share_pieces(Mesh& mesh, const RunOptions& run, const char* name, std::int6
   }
 }
 
+std::int64_t threads_of_host() {
+  constexpr std::int64_t most_threads = 16;
+  return std::clamp<std::int64_t>(std::thread::hardware_concurrency(), 1, most_threads);
+}
+
 struct JoinedThreads {
   std::vector<std::thread> threads;
 
@@ -151,9 +156,7 @@ void do_on_host(const RunOptions& run, std::int64_t count, const Work& work) {
     }
   };
   {
-    constexpr std::int64_t most_threads = 16;
-    const std::int64_t cores = std::max<std::int64_t>(std::thread::hardware_concurrency(), 1);
-    const std::int64_t wanted = std::min({count, cores, most_threads});
+    const std::int64_t wanted = std::min(count, threads_of_host());
     JoinedThreads others;
     try {
       while (static_cast<std::int64_t>(others.threads.size()) + 1 < wanted) {
@@ -181,6 +184,7 @@ sparse::Workers on_gpu(Mesh& mesh, const RunOptions& run) {
   }
   sparse::Workers workers;
   workers.devices = &mesh;
+  workers.count = threads_of_host();
   workers.run = &run;
   workers.each = [&run](std::int64_t count, const Work& work) { do_on_host(run, count, work); };
   workers.share = [each = workers.each](std::int64_t count, const Work& work,

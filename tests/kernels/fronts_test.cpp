@@ -159,7 +159,7 @@ TEST(EmulatedFronts, AnyTurns_GiveTheSameBits) {
 }
 
 TEST(EmulatedFronts, LittleMemory_GivesTheSameBits) {
-  const BlockGraph graph = grid_graph(2, 7, 40);
+  const BlockGraph graph = grid_graph(2, 9, 60);
   const BlockMatrix matrix(graph);
   const std::vector<double> b = right_hand_side(graph);
   const sparse::EliminationTree tree = sparse::nested_dissection(graph);

@@ -56,6 +56,7 @@ struct Case {
   std::vector<TermShape> terms;
   std::vector<double> points;
   double tolerance = 1e-7;  ///< of ranks
+  std::int64_t coefficients = 0;
 };
 
 inline std::vector<double> points_inside(int axes, std::int64_t count) {
@@ -64,6 +65,22 @@ inline std::vector<double> points_inside(int axes, std::int64_t count) {
     points.push_back(0.5 + 0.5 * number(i, 3));
   }
   return points;
+}
+
+/// cos(k x), k = 1, 2, ...
+inline Mlp cosines(std::int64_t count) {
+  return Mlp::of({count, [count](const JetSet& set, std::int64_t, std::int64_t points,
+                                 const double* at, double* jets) {
+                    for (std::int64_t p = 0; p < points; ++p) {
+                      for (std::int64_t k = 1; k <= count; ++k) {
+                        const auto rate = static_cast<double>(k);
+                        for (int d = 0; d < set.size(); ++d) {
+                          const int order = set[d][0];
+                          *jets++ = std::pow(rate, order) * std::cos(rate * at[p] + order * pi / 2);
+                        }
+                      }
+                    }
+                  }});
 }
 
 inline std::vector<Case> cases() {
@@ -87,7 +104,9 @@ inline std::vector<Case> cases() {
                     JetSet::full(2, 2),
                     2,
                     {{90, 2}, {30, 1}},
-                    points_inside(2, 120)});
+                    points_inside(2, 120),
+                    1e-7,
+                    2});
   result.push_back({"two layers",
                     Boxes::regular(square, {2, 2}, 2.5),
                     {.hidden = {4, 6}},
@@ -121,6 +140,14 @@ inline std::vector<Case> cases() {
                     {{30, 1}},
                     points_inside(1, 30),
                     1e-1});
+  result.push_back({"own units",
+                    Boxes::regular(line, {3}, 2.5),
+                    cosines(6),
+                    JetSet::full(1, 2),
+                    1,
+                    {{70, 1}},
+                    points_inside(1, 70),
+                    1e-3});
   return result;
 }
 
@@ -143,11 +170,12 @@ inline void expect_same_steps(const Case& one, const sparse::Workers& gpu) {
   expect_near(jets_of(one, geometry, hidden, last, gpu), jets_of(one, geometry, hidden, last, cpu),
               1e-13);
   const std::vector<double> derivatives = numbers(geometry.derivatives, 2);
+  const std::vector<double> border = numbers(geometry.rows * one.coefficients, 6);
   const std::vector<double> residual = numbers(geometry.rows, 5);
   const LinearStep expected =
-      linear_step(geometry, one.mlp, hidden, derivatives, residual, one.tolerance, cpu);
+      linear_step(geometry, one.mlp, hidden, derivatives, border, residual, one.tolerance, cpu);
   const LinearStep step =
-      linear_step(geometry, one.mlp, hidden, derivatives, residual, one.tolerance, gpu);
+      linear_step(geometry, one.mlp, hidden, derivatives, border, residual, one.tolerance, gpu);
   ASSERT_TRUE(expected.is_factored && step.is_factored);
   EXPECT_EQ(step.rank, expected.rank);
   EXPECT_EQ(step.shift, expected.shift);
@@ -155,6 +183,7 @@ inline void expect_same_steps(const Case& one, const sparse::Workers& gpu) {
   EXPECT_LT(step.condition, 10 * expected.condition);
   EXPECT_GT(step.condition, 0.1 * expected.condition);
   expect_near(step.residual, expected.residual, 1e-10);
+  expect_near(step.coefficients, expected.coefficients, 1e-8);
   expect_near(jets_of(one, geometry, hidden, step.change, cpu),
               jets_of(one, geometry, hidden, expected.change, cpu), 1e-8);
 }
