@@ -72,11 +72,13 @@ SparsePaths paths_of(const Capture& capture, const Options& options) {
     return is_there ? std::optional(ProductPaths{folder + names.x, folder + names.y})
                     : std::nullopt;
   };
-  return {options.matrix, options.right_hand_sides,
+  return {options.matrix,
+          options.right_hand_sides,
           capture.index.request.options.use_guess ? options.krylov.guess : "",
           products(capture.index.is_of_products(), krylov::files::operator_products),
           products(capture.index.has(krylov::files::preconditioner_products.x),
-                   krylov::files::preconditioner_products)};
+                   krylov::files::preconditioner_products),
+          capture.index.has(krylov::files::level_matrix_name(1)) ? options.captured : ""};
 }
 
 /// Whether nothing was asked for but another place.

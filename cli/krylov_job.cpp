@@ -57,6 +57,28 @@ krylov::Result nonfinite_matrix(const EntryPlace& place, const krylov::Request& 
   return result;
 }
 
+/// The levels of a system with A in the first one; only if there are some.
+template <Scalar T>
+std::vector<krylov::MultigridLevel<T>> levels_with_a(const SparseSystem<T>& system) {
+  std::vector<krylov::MultigridLevel<T>> levels = system.levels;
+  if (!levels.empty()) {
+    levels.front().a = system.a;
+  }
+  return levels;
+}
+
+template <Scalar T>
+krylov::Operator<T> multigrid_of(Workplace& workplace, const SparseSystem<T>& system,
+                                 const SlabLayout& layout) {
+  if (system.levels.empty()) {
+    throw Error(ErrorKind::invalid_argument,
+                "--preconditioner multigrid given without its levels: give the folder that has "
+                "them, --levels DIR");
+  }
+  return krylov::Operator<T>::multigrid(workplace.mesh(), levels_with_a(system), layout, {},
+                                        workplace.run_options());
+}
+
 /// Throws Error, naming the file of A.
 template <Scalar T>
 std::optional<krylov::Operator<T>> preconditioner_of(const std::string& path,
@@ -154,7 +176,12 @@ void write_capture(Workplace& workplace, const SharedSystem<T>& system,
   workplace.on_rank_0(
       [how, system, path = options.krylov.capture, request = verdict.request,
        result = verdict.result] {
-        krylov::capture(path, request, system->a, system->b, system->guess, result, how);
+        if (request.preconditioner.kind == krylov::Recipe::Kind::multigrid) {
+          krylov::capture(path, request, levels_with_a(*system), system->b, system->guess, result,
+                          how);
+        } else {
+          krylov::capture(path, request, system->a, system->b, system->guess, result, how);
+        }
         return true;
       },
       "capture");
@@ -211,7 +238,10 @@ SparseSolution<T> solve_sparse(Workplace& workplace, const SparseSystem<T>& syst
   const auto a = system.recorded_a
                      ? krylov::replay_products<T>(*system.recorded_a)
                      : krylov::Operator<T>::sparse(SparseMatrix<T>(mesh, system.a, layout, run));
-  const auto m = preconditioner_of(workplace.options().matrix, system, a, request.preconditioner);
+  const auto m =
+      request.preconditioner.kind == krylov::Recipe::Kind::multigrid
+          ? std::optional(multigrid_of(workplace, system, layout))
+          : preconditioner_of(workplace.options().matrix, system, a, request.preconditioner);
   const auto& x = solution.x;
   const krylov::Options& options = request.options;
   if (request.is_automatic) {
@@ -264,8 +294,11 @@ int run_sparse_solve(Workplace& workplace, ProgressDisplay& progress) {
   const Options& options = workplace.options();
   refuse_dense_options(options);
   // Ranks that write a part of it share it.
-  const auto input = std::make_shared<const SparseInput>(read_sparse_system(
-      workplace, {options.matrix, options.right_hand_sides, options.krylov.guess}));
+  const auto input = std::make_shared<const SparseInput>(
+      read_sparse_system(workplace, {.a = options.matrix,
+                                     .b = options.right_hand_sides,
+                                     .guess = options.krylov.guess,
+                                     .levels = options.krylov.levels}));
   Report report;
   std::visit(
       [&]<Scalar T>(const SparseSystem<T>& system) {

@@ -36,7 +36,7 @@ CLI::Option* in_group(CLI::Option* option) { return option->group("Sparse A"); }
 
 Kind kind_of(const std::string& text) {
   for (const Kind kind : {Kind::none, Kind::jacobi, Kind::block_jacobi, Kind::incomplete_cholesky,
-                          Kind::incomplete_lu, Kind::chebyshev}) {
+                          Kind::incomplete_lu, Kind::chebyshev, Kind::multigrid}) {
     if (krylov::name(kind) == text) {
       return kind;
     }
@@ -82,6 +82,12 @@ void take_preconditioner(const Options& options, const CutBlocks& cut, krylov::R
           *asked.degree, krylov::name(recipe.kind));
     }
     recipe.degree = *asked.degree;
+  }
+  if (!asked.levels.empty() && recipe.kind != Kind::multigrid) {
+    refuse(
+        "--levels '{}' given with --preconditioner {}: they are those of multigrid; leave them "
+        "out, or take --preconditioner multigrid",
+        asked.levels, krylov::name(recipe.kind));
   }
   if (!has_blocks(recipe.kind)) {
     if (asked.blocks) {
@@ -136,10 +142,11 @@ void add_krylov_options(CLI::App& command, Options& options) {
                "cg (default), minres, bicgstab, fgmres; auto: one after the other, with reason"))
       ->type_name("NAME")
       ->check(one_of({"cg", "minres", "bicgstab", "fgmres", "auto"}));
-  in_group(command.add_option("--preconditioner", krylov.preconditioner,
-                              "none (default), jacobi, block-jacobi, ic0, ilu0 or chebyshev"))
+  in_group(
+      command.add_option("--preconditioner", krylov.preconditioner,
+                         "none (default), jacobi, block-jacobi, ic0, ilu0, chebyshev, multigrid"))
       ->type_name("NAME")
-      ->check(one_of({"none", "jacobi", "block-jacobi", "ic0", "ilu0", "chebyshev"}));
+      ->check(one_of({"none", "jacobi", "block-jacobi", "ic0", "ilu0", "chebyshev", "multigrid"}));
   in_group(command.add_option("--blocks", krylov.blocks,
                               "of rows, for block-jacobi, ic0 (default 1) and ilu0 (1)"))
       ->type_name("N")
@@ -182,6 +189,8 @@ void add_krylov_files(CLI::App& command, Options& options) {
     in_group(command.add_option(name, path, what))->type_name(type)->check(file_name());
   };
   add("--guess", krylov.guess, "x0, where the iteration begins, an .npy file (default: 0)");
+  add("--levels", krylov.levels,
+      "of multigrid, a folder: P0.npz, A1.npz, P1.npz, ...; A is the first level", "DIR");
   add("--best", krylov.best, "where the best iterate goes if the solve fails");
   add("--log", krylov.log, "write what every iteration did, for 'shardsolve compare-logs'");
   add("--capture", krylov.capture, "write a folder for 'shardsolve replay' if the solve fails",
@@ -209,7 +218,8 @@ std::vector<std::string> options_of_solve(const Options& options) {
 void refuse_krylov_options(const Options& options) {
   const KrylovOptions& krylov = options.krylov;
   std::vector<std::string> given = options_of_solve(options);
-  const auto files = those_given({{"--guess", !krylov.guess.empty()},
+  const auto files = those_given({{"--levels", !krylov.levels.empty()},
+                                  {"--guess", !krylov.guess.empty()},
                                   {"--best", !krylov.best.empty()},
                                   {"--log", !krylov.log.empty()},
                                   {"--capture", !krylov.capture.empty()},

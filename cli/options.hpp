@@ -28,6 +28,7 @@ struct KrylovOptions {
   std::optional<double> atol;
   std::optional<std::int64_t> max_iterations;
   std::optional<std::int64_t> restart;        ///< vectors of a basis of fgmres
+  std::string levels;                         ///< folder of a multigrid hierarchy; empty for none
   std::string guess;                          ///< path of x0; empty for none, as are the next
   std::string best;                           ///< where the best iterate of a failed solve goes
   std::string log;                            ///< path of the log

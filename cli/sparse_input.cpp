@@ -5,6 +5,7 @@
 #include "io/checksum.hpp"
 #include "io/npy.hpp"
 #include "io/npy_literal.hpp"
+#include "krylov_files/capture_index.hpp"
 #include "sparse_files/sparse_file.hpp"
 
 #include <shardsolve/error.hpp>
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -120,6 +122,43 @@ krylov::RecordedProducts<T> read_products(const ProductPaths& paths, std::int64_
   return products;
 }
 
+template <Scalar T>
+CsrMatrix<T> read_level(const std::string& path) {
+  auto any = sparse_files::read_sparse_matrix(path);
+  if (auto* const matrix = std::get_if<CsrMatrix<T>>(&any)) {
+    return std::move(*matrix);
+  }
+  throw Error(ErrorKind::invalid_argument,
+              std::visit(
+                  [&]<Scalar U>(const CsrMatrix<U>& matrix) {
+                    return fmt::format("{}, and A is {}; all levels need the dtype of A",
+                                       describe(matrix, path), name(dtype_of<T>));
+                  },
+                  any));
+}
+
+/// P0.npz, A1.npz, P1.npz, ... as far as there are any.
+template <Scalar T>
+std::vector<krylov::MultigridLevel<T>> read_levels(const std::string& folder) {
+  const auto path = [&](const std::string& name) { return folder + "/" + name; };
+  std::vector<krylov::MultigridLevel<T>> levels(1);
+  for (std::size_t level = 1;
+       std::filesystem::exists(path(krylov::files::level_matrix_name(level))); ++level) {
+    levels.back().prolongation = read_level<T>(path(krylov::files::prolongation_name(level - 1)));
+    levels.push_back({read_level<T>(path(krylov::files::level_matrix_name(level))), {}});
+  }
+  if (levels.size() == 1) {
+    throw Error(
+        ErrorKind::invalid_argument,
+        fmt::format("'{}' has no {}; levels of multigrid are {}, {}, {}, ..., .npz files of "
+                    "scipy.sparse.save_npz, where A_1 = P_0^H A P_0 and so on",
+                    folder, krylov::files::level_matrix_name(1),
+                    krylov::files::prolongation_name(0), krylov::files::level_matrix_name(1),
+                    krylov::files::prolongation_name(1)));
+  }
+  return levels;
+}
+
 /// What follows from A, or from its products.
 template <Scalar T>
 SparseInput read_system(CsrMatrix<T> a, const SparsePaths& paths) {
@@ -142,6 +181,9 @@ SparseInput read_system(CsrMatrix<T> a, const SparsePaths& paths) {
   }
   if (paths.recorded_m) {
     system.recorded_m = read_products<T>(*paths.recorded_m, std::ssize(system.b));
+  }
+  if (!paths.levels.empty()) {
+    system.levels = read_levels<T>(paths.levels);
   }
   input.system = std::move(system);
   return input;
@@ -180,6 +222,13 @@ std::string identity(const SparseInput& input, const SparsePaths& paths) {
           if (products) {
             text += fmt::format("{} products, checksums {:08x} {:08x}\n", products->count(),
                                 checksum(products->x), checksum(products->y));
+          }
+        }
+        for (const auto& level : system.levels) {
+          for (const auto* const matrix : {&level.a, &level.prolongation}) {
+            text += fmt::format("a level's {} x {}, checksums {:08x} {:08x}\n", matrix->rows,
+                                matrix->columns, checksum(matrix->column_indices),
+                                checksum(matrix->values));
           }
         }
         return text;

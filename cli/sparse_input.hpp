@@ -24,6 +24,8 @@ struct SparseSystem {
   std::vector<T> guess;  ///< x0; empty if there is none
   std::optional<krylov::RecordedProducts<T>> recorded_a;
   std::optional<krylov::RecordedProducts<T>> recorded_m;
+  /// Of multigrid, if they were asked for; the first one without its A.
+  std::vector<krylov::MultigridLevel<T>> levels;
 
   std::int64_t rows() const { return recorded_a ? std::ssize(b) : a.rows; }
 };
@@ -51,6 +53,7 @@ struct SparsePaths {
   std::string guess;  ///< empty if there is none
   std::optional<ProductPaths> recorded_a = std::nullopt;
   std::optional<ProductPaths> recorded_m = std::nullopt;
+  std::string levels = {};  ///< folder of a multigrid hierarchy; empty if there is none
 };
 
 /// Whether the file's name ends in .npz or .mtx; if it ends in neither these nor .npy, whether it
@@ -62,7 +65,8 @@ bool is_sparse(Workplace& workplace, const std::string& path);
 SparseInput read_sparse_matrix(Workplace& workplace, const std::string& path);
 
 /// Throws Error: io if a file cannot be read; invalid_argument if it is something else, A is not
-/// square, b or x0 is not one vector of its size and dtype, or the processes have other files.
+/// square, b or x0 is not one vector of its size and dtype, levels of multigrid are missing or of
+/// another dtype, or the processes have other files.
 SparseInput read_sparse_system(Workplace& workplace, const SparsePaths& paths);
 
 }  // namespace shardsolve::cli

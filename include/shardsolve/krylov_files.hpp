@@ -27,6 +27,7 @@ struct Recipe {
     incomplete_lu = 4,
     recorded = 5,  ///< known by the products of one solve alone; see ProductRecorder
     chebyshev = 6,
+    multigrid = 7,  ///< over levels that are given
   };
 
   Kind kind = Kind::none;
@@ -37,13 +38,13 @@ struct Recipe {
   friend bool operator==(const Recipe&, const Recipe&) = default;
 };
 
-/// "none", "jacobi", "block-jacobi", "ic0", "ilu0", "recorded" or "chebyshev".
+/// "none", "jacobi", "block-jacobi", "ic0", "ilu0", "recorded", "chebyshev" or "multigrid".
 SHARDSOLVE_EXPORT std::string_view name(Recipe::Kind kind);
 
 /// The preconditioner, nothing for Kind::none. `a`: the whole matrix, columns of each row
 /// ascending. `product`: the operator of it, which Kind::chebyshev needs. Throws what Operator's
 /// function of that name throws, and chebyshev_bounds(); Error(invalid_argument) for Kind::recorded
-/// and without a product that is needed.
+/// and Kind::multigrid, which need more, and without a product that is needed.
 template <Scalar T>
 SHARDSOLVE_EXPORT std::optional<Operator<T>> make_preconditioner(
     const Recipe& recipe, const CsrMatrix<T>& a, const Operator<T>* product = nullptr);
@@ -136,6 +137,13 @@ SHARDSOLVE_EXPORT void capture(const std::string& directory, const Request& requ
                                const CsrMatrix<T>& a, const std::vector<T>& b,
                                const std::vector<T>& guess, const Result& result,
                                const CaptureOptions& options = {});
+/// Likewise with Operator::multigrid: P0.npz, A1.npz, P1.npz, ... beside A.npz, which is that of
+/// the first level. The request's recipe becomes Kind::multigrid.
+template <Scalar T>
+SHARDSOLVE_EXPORT void capture(const std::string& directory, const Request& request,
+                               const std::vector<MultigridLevel<T>>& levels,
+                               const std::vector<T>& b, const std::vector<T>& guess,
+                               const Result& result, const CaptureOptions& options = {});
 /// Likewise with a preconditioner that was recorded: M_x.npy and M_y.npy of shape (products, n)
 /// beside A.npz. The request's recipe becomes Kind::recorded.
 template <Scalar T>

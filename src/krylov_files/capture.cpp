@@ -33,6 +33,7 @@ struct System {
   const CsrMatrix<T>* a = nullptr;
   const RecordedProducts<T>* products_of_a = nullptr;
   const RecordedProducts<T>* products_of_m = nullptr;
+  const std::vector<MultigridLevel<T>>* levels = nullptr;  // a is that of the first one
   const std::vector<T>& b;
   const std::vector<T>& guess;
 };
@@ -96,8 +97,12 @@ std::int64_t bytes_of(const System<T>& system) {
   for (const RecordedProducts<T>* const products : {system.products_of_a, system.products_of_m}) {
     numbers += products == nullptr ? 0 : products->x.size() + products->y.size();
   }
-  return (system.a == nullptr ? 0 : npz_bytes(*system.a)) +
-         static_cast<std::int64_t>(numbers * sizeof(T));
+  std::int64_t bytes = system.a == nullptr ? 0 : npz_bytes(*system.a);
+  for (std::size_t level = 0; system.levels != nullptr && level < system.levels->size(); ++level) {
+    const MultigridLevel<T>& one = (*system.levels)[level];
+    bytes += (level > 0 ? npz_bytes(one.a) : 0) + npz_bytes(one.prolongation);
+  }
+  return bytes + static_cast<std::int64_t>(numbers * sizeof(T));
 }
 
 void require_size(std::int64_t bytes, const CaptureOptions& options) {
@@ -135,10 +140,18 @@ class CaptureWriter {
 
   /// `write` writes the file whose path it is given.
   template <class Write>
-  void add(const char* name, const Write& write) {
+  void add(const std::string& name, const Write& write) {
     const std::string path = folder_.path_of(name);
     write(path);
     index_.files.push_back(captured_file(path, name));
+  }
+  template <Scalar T>
+  void add_matrix(const std::string& name, const CsrMatrix<T>& matrix) {
+    add(name, [&](const std::string& path) {
+      io::OutputFile file(path);
+      write_npz(file, matrix);
+      file.commit();
+    });
   }
   template <Scalar T>
   void add_products(const char* name_of_x, const char* name_of_y, std::int64_t n,
@@ -163,6 +176,8 @@ void write_capture(const std::string& directory, const Request& request, const S
   CaptureIndex index{SHARDSOLVE_VERSION_STRING, request, result, {}};
   if (system.products_of_m != nullptr) {
     index.request.preconditioner = {Recipe::Kind::recorded, {}};
+  } else if (system.levels != nullptr) {
+    index.request.preconditioner = {Recipe::Kind::multigrid, {}};
   }
   require_sizes(system, index.request.preconditioner);
   const std::int64_t n = std::ssize(system.b);
@@ -176,17 +191,22 @@ void write_capture(const std::string& directory, const Request& request, const S
 
   CaptureWriter writer(directory, options, index);
   if (system.a != nullptr) {
-    writer.add(matrix_name, [&](const std::string& path) {
-      io::OutputFile file(path);
-      write_npz(file, *system.a);
-      file.commit();
-    });
+    writer.add_matrix(matrix_name, *system.a);
   } else {
     writer.add_products(operator_products.x, operator_products.y, n, *system.products_of_a);
   }
   if (system.products_of_m != nullptr) {
     writer.add_products(preconditioner_products.x, preconditioner_products.y, n,
                         *system.products_of_m);
+  }
+  for (std::size_t level = 0; system.levels != nullptr && level < system.levels->size(); ++level) {
+    const MultigridLevel<T>& one = (*system.levels)[level];
+    if (level > 0) {
+      writer.add_matrix(level_matrix_name(level), one.a);
+    }
+    if (level + 1 < system.levels->size()) {
+      writer.add_matrix(prolongation_name(level), one.prolongation);
+    }
   }
   writer.add(rhs_name, [&](const std::string& path) { write_array(path, {n}, system.b); });
   if (!system.guess.empty()) {
@@ -213,6 +233,19 @@ void capture(const std::string& directory, const Request& request, const CsrMatr
 }
 
 template <Scalar T>
+void capture(const std::string& directory, const Request& request,
+             const std::vector<MultigridLevel<T>>& levels, const std::vector<T>& b,
+             const std::vector<T>& guess, const Result& result, const CaptureOptions& options) {
+  if (levels.empty()) {
+    throw Error(ErrorKind::invalid_argument,
+                "no level of multigrid given; the first one has A itself");
+  }
+  files::write_capture<T>(directory, request,
+                          {.a = &levels.front().a, .levels = &levels, .b = b, .guess = guess},
+                          result, options);
+}
+
+template <Scalar T>
 void capture(const std::string& directory, const Request& request, const CsrMatrix<T>& a,
              const RecordedProducts<T>& m, const std::vector<T>& b, const std::vector<T>& guess,
              const Result& result, const CaptureOptions& options) {
@@ -231,15 +264,18 @@ void capture(const std::string& directory, const Request& request, const Recorde
       options);
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                                 \
-  template void capture(const std::string&, const Request&, const CsrMatrix<T>&,                  \
-                        const std::vector<T>&, const std::vector<T>&, const Result&,              \
-                        const CaptureOptions&);                                                   \
-  template void capture(const std::string&, const Request&, const CsrMatrix<T>&,                  \
-                        const RecordedProducts<T>&, const std::vector<T>&, const std::vector<T>&, \
-                        const Result&, const CaptureOptions&);                                    \
-  template void capture(const std::string&, const Request&, const RecordedProducts<T>&,           \
-                        const RecordedProducts<T>&, const std::vector<T>&, const std::vector<T>&, \
+#define SHARDSOLVE_INSTANTIATE(T)                                                                  \
+  template void capture(const std::string&, const Request&, const CsrMatrix<T>&,                   \
+                        const std::vector<T>&, const std::vector<T>&, const Result&,               \
+                        const CaptureOptions&);                                                    \
+  template void capture(const std::string&, const Request&, const std::vector<MultigridLevel<T>>&, \
+                        const std::vector<T>&, const std::vector<T>&, const Result&,               \
+                        const CaptureOptions&);                                                    \
+  template void capture(const std::string&, const Request&, const CsrMatrix<T>&,                   \
+                        const RecordedProducts<T>&, const std::vector<T>&, const std::vector<T>&,  \
+                        const Result&, const CaptureOptions&);                                     \
+  template void capture(const std::string&, const Request&, const RecordedProducts<T>&,            \
+                        const RecordedProducts<T>&, const std::vector<T>&, const std::vector<T>&,  \
                         const Result&, const CaptureOptions&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

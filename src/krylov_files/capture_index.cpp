@@ -79,6 +79,9 @@ void require_whole(const std::string& directory, const CapturedFile& file) {
 
 }  // namespace
 
+std::string level_matrix_name(std::size_t level) { return fmt::format("A{}.npz", level); }
+std::string prolongation_name(std::size_t level) { return fmt::format("P{}.npz", level); }
+
 bool CaptureIndex::has(std::string_view name) const {
   return std::any_of(files.begin(), files.end(),
                      [&](const CapturedFile& file) { return file.name == name; });

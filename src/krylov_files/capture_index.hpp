@@ -3,6 +3,7 @@
 
 #include <shardsolve/krylov_files.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,6 +24,11 @@ struct ProductNames {
 };
 inline constexpr ProductNames operator_products{"A_x.npy", "A_y.npy"};        ///< instead of A.npz
 inline constexpr ProductNames preconditioner_products{"M_x.npy", "M_y.npy"};  ///< if M was recorded
+
+/// Files of a multigrid hierarchy, in a folder: the matrix of a level, from 1 on, and the
+/// prolongation to a level, from 0 on, from the one behind.
+std::string level_matrix_name(std::size_t level);
+std::string prolongation_name(std::size_t level);
 
 /// A file of a capture.
 struct CapturedFile {

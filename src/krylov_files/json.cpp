@@ -68,7 +68,7 @@ std::complex<double> complex_number(const JsonObject& object, std::string_view k
 
 Recipe recipe_of(const JsonObject& object) {
   Recipe recipe;
-  recipe.kind = named(object, "kind", Recipe::Kind::chebyshev);
+  recipe.kind = named(object, "kind", Recipe::Kind::multigrid);
   for (const Json& row : object.list("blocks")) {
     recipe.blocks.push_back(
         io::whole_number(row, object.name_of("blocks"), 0, SlabLayout::largest_size));

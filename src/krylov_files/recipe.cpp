@@ -23,6 +23,8 @@ std::string_view name(Recipe::Kind kind) {
       return "recorded";
     case Recipe::Kind::chebyshev:
       return "chebyshev";
+    case Recipe::Kind::multigrid:
+      return "multigrid";
   }
   return "unknown";
 }
@@ -45,6 +47,9 @@ std::optional<Operator<T>> make_preconditioner(const Recipe& recipe, const CsrMa
       throw Error(ErrorKind::invalid_argument,
                   "a preconditioner that was recorded has no recipe: replay its products, or take "
                   "another one");
+    case Recipe::Kind::multigrid:
+      throw Error(ErrorKind::invalid_argument,
+                  "multigrid has levels beside A: make it by Operator::multigrid");
     case Recipe::Kind::chebyshev: {
       if (product == nullptr) {
         throw Error(ErrorKind::invalid_argument,

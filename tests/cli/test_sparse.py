@@ -88,6 +88,67 @@ def test_preconditioners_are_applied(command, tmp_path, name, blocks):
     assert residual(a, x, b) <= 1e-8
 
 
+def save_levels(directory, a, count=3):
+    """Levels of a line with n = 2^k - 1 points, linear interpolation; returns A of the last."""
+    directory.mkdir()
+    for level in range(count):
+        coarse = a.shape[0] // 2
+        rows = np.arange(coarse)[:, None] * 2 + np.arange(3)
+        values = np.tile([0.5, 1.0, 0.5], coarse)
+        columns = np.repeat(np.arange(coarse), 3)
+        p = sp.csr_matrix((values, (rows.ravel(), columns)), shape=(a.shape[0], coarse))
+        sp.save_npz(directory / f"P{level}.npz", p)
+        a = sp.csr_matrix(p.T @ a @ p)
+        sp.save_npz(directory / f"A{level + 1}.npz", a)
+    return a
+
+
+def test_multigrid_takes_levels_of_a_folder(command, tmp_path):
+    save_sparse_system(tmp_path, laplacian(511))
+    save_levels(tmp_path / "levels", laplacian(511))
+    options = ["--preconditioner", "multigrid", "--levels", "levels", "--json"]
+    for devices in (1, 3):
+        result = command(*SOLVE, *options, "--devices", devices, "--force")
+        assert result.code == 0, result.err
+        assert result.json()["preconditioner"] == "multigrid"
+        assert result.json()["iterations"] < 15
+    options += ["--max-iterations", 2, "--capture", "folder", "--force"]
+    assert command(*SOLVE, *options).code == 1
+    result = command("replay", "folder", "--devices", 2)
+    assert (result.code, result.err) == (0, "")
+    assert "cg with multigrid" in result.out
+    names = {path.name for path in (tmp_path / "folder").iterdir()}
+    assert {"P0.npz", "A1.npz", "P2.npz", "A3.npz"} < names
+    assert command("replay", "folder", "--max-iterations", 50).code == 0
+    options = ["--preconditioner", "jacobi", "--max-iterations", 2000]
+    assert command("replay", "folder", *options).code == 0
+
+
+def test_levels_that_do_not_fit_are_refused(command, tmp_path):
+    save_sparse_system(tmp_path, laplacian(63))
+    save_levels(tmp_path / "levels", laplacian(63), 2)
+    (tmp_path / "none").mkdir()
+    save_levels(tmp_path / "others", laplacian(31), 1)
+    save_levels(tmp_path / "single", sp.csr_matrix(laplacian(63), dtype=np.float32), 1)
+    for path in ("P0.npz", "A1.npz"):
+        a = sp.load_npz(tmp_path / "single" / path).astype(np.float32)
+        sp.save_npz(tmp_path / "single" / path, a)
+    save_levels(tmp_path / "hole", laplacian(63), 2)
+    (tmp_path / "hole/P1.npz").unlink()
+    multigrid = ["--preconditioner", "multigrid"]
+    for options, code, words in [
+        (multigrid, 2, ["multigrid given without its levels", "--levels DIR"]),
+        (["--levels", "levels"], 2, ["--levels 'levels' given", "multigrid"]),
+        ([*multigrid, "--levels", "none"], 2, ["'none' has no A1.npz", "P0.npz"]),
+        ([*multigrid, "--levels", "others"], 2, ["prolongation of level 0", "31 x 15", "63"]),
+        ([*multigrid, "--levels", "single"], 2, ["float32", "A is float64"]),
+        ([*multigrid, "--levels", "hole"], 3, ["hole/P1.npz", "No such file"]),
+    ]:
+        result = command(*SOLVE, *options)
+        assert (result.code, result.out) == (code, ""), result.err
+        assert result.says(*words)
+
+
 def test_higher_degree_of_chebyshev_takes_fewer_iterations(command, sparse):
     save_sparse_system(sparse, laplacian(400))
     options = ["--preconditioner", "chebyshev", "--force", "--json"]
@@ -383,6 +444,7 @@ def test_bad_option_is_refused(command, sparse, case):
         ["--preconditioner", "none"],
         ["--blocks", "1"],
         ["--degree", "1"],
+        ["--levels", "d"],
         ["--rtol", "1e-8"],
         ["--atol", "0"],
         ["--max-iterations", "5"],

@@ -86,6 +86,9 @@ SHARDSOLVE_HOST_DEVICE inline void step_after_second(const Problem& problem, Sta
   }
   const double norm_s = root(sums[s_s].re);
   const double norm_t = root(sums[t_t].re);
+  if (sums[z_z].re > 0.0 && is_finite(sums[t_t])) {
+    state.norm_a = larger(state.norm_a, norm_t / root(sums[z_z].re));
+  }
   state.norm_r = norm_s;
   state.omega = {};
   if (norm_s <= state.tolerance) {
