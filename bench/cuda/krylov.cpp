@@ -318,9 +318,6 @@ nlohmann::json stages(std::int64_t n, int device) {
     krylov::StateRoom room;
     room.sums = rank.workspace<krylov::Number>(8, 1).data();
     room.column_factors = rank.workspace<krylov::Number>(8, 1).data();
-    const std::vector<std::uint32_t> nobody(krylov::StateRoom::meeting_words);
-    room.meeting = const_cast<std::uint32_t*>(
-        rank.upload(queue, nobody.data(), krylov::StateRoom::meeting_words));
     vectors.base[krylov::Vectors<double>::diagonal] = vectors.base[0];
     const std::vector<std::int64_t> cut{0, n};
     const std::int64_t* const boundaries = rank.upload(queue, cut.data(), 2);

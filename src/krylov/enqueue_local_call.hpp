@@ -18,7 +18,6 @@ namespace shardsolve::krylov {
 
 /// Where the parts of a room begin, in bytes.
 struct RoomLayout {
-  std::int64_t meeting = 0;
   std::int64_t sums = 0;
   std::int64_t column_factors = 0;
   std::int64_t hessenberg = 0;
@@ -34,8 +33,7 @@ inline RoomLayout room_layout(const Problem& problem) {
   }
   constexpr std::int64_t number = sizeof(Number);
   RoomLayout layout;
-  layout.sums = StateRoom::meeting_words * static_cast<std::int64_t>(sizeof(std::uint32_t));
-  layout.column_factors = layout.sums + most * number;
+  layout.column_factors = most * number;
   layout.hessenberg = layout.column_factors + (problem.cycle + 1) * number;
   layout.records = layout.hessenberg +
                    (table.hessenberg != nullptr ? table.hessenberg(problem.cycle) * number : 0);
@@ -195,8 +193,7 @@ class LocalSolve {
     return {.sums = reinterpret_cast<Number*>(begin + at.sums),
             .records = reinterpret_cast<Record*>(begin + at.records),
             .column_factors = reinterpret_cast<Number*>(begin + at.column_factors),
-            .hessenberg = reinterpret_cast<Number*>(begin + at.hessenberg),
-            .meeting = reinterpret_cast<std::uint32_t*>(begin + at.meeting)};
+            .hessenberg = reinterpret_cast<Number*>(begin + at.hessenberg)};
   }
 
   /// Of this rank's own parts, or of those that were gathered from all.

@@ -72,10 +72,6 @@ Rounds<T>::Rounds(mesh::Rank& rank, const SlabLayout& layout, const Problem& pro
   room_.sums = rank.workspace<Number>(most, 1).data();
   room_.records = rank.workspace<Record>(problem_.records, 1).data();
   room_.column_factors = rank.workspace<Number>(problem_.cycle + 1, 1).data();
-  room_.meeting = rank.workspace<std::uint32_t>(StateRoom::meeting_words, 1).data();
-  auto* const nobody = rank.host_workspace<std::uint32_t>(StateRoom::meeting_words);
-  std::fill_n(nobody, StateRoom::meeting_words, 0U);
-  queue.copy(room_.meeting, nobody, StateRoom::meeting_words * sizeof(std::uint32_t));
   if (const auto diagonal = m_.as_diagonal()) {
     vectors_.base[Vectors<T>::diagonal] = const_cast<T*>(diagonal->data());
   }

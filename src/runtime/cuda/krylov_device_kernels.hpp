@@ -39,8 +39,8 @@ struct KrylovDeviceKernels {
   static void finish(cudaStream_t stream, const krylov::Problem& problem, int reduction,
                      const krylov::SumTable<E>& sums, krylov::State* state,
                      const krylov::StateRoom& room);
-  /// Whether run_part takes it: of one rank, with so few rows that each block of threads has one
-  /// chunk of them and all run at the same time. `sums`: of any reduction.
+  /// Whether run_part takes it: of one rank, with so few rows that one block of threads takes them
+  /// at once (2048). `sums`: of any reduction.
   static bool fits_part(const krylov::Part& part, const krylov::Vectors<E>& vectors,
                         const krylov::SumTable<E>& sums);
   /// All of a part in one kernel. `sums`: of each of `reductions`.

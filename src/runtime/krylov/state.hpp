@@ -177,9 +177,6 @@ struct StateRoom {
   Record* records = nullptr;         ///< the log, a ring
   Number* column_factors = nullptr;  ///< fgmres: of the sums over columns, `cycle` + 1
   Number* hessenberg = nullptr;      ///< fgmres: see fgmres.hpp
-  /// On a GPU: words by which blocks of a kernel wait for each other, 0 between two kernels.
-  static constexpr int meeting_words = 16;
-  std::uint32_t* meeting = nullptr;
 };
 
 }  // namespace shardsolve::krylov

@@ -53,6 +53,17 @@ struct RunShared {
   int slots[sums_at_once];
 };
 
+/// A rank's part of the sums. That of the only one takes no look at memory.
+inline __device__ SumPart part_of(const krylov::SumLayout& layout, std::int64_t rank) {
+  if (layout.ranks > 1) {
+    return layout.part(rank);
+  }
+  const std::int64_t all[] = {0, layout.n};
+  krylov::SumLayout alone = layout;
+  alone.boundaries = all;
+  return alone.part(0);
+}
+
 /// Whose rows and sums a call is about.
 struct Place {
   std::int64_t rank;
@@ -305,7 +316,9 @@ class SumWriter {
                        Sum* of_warps, int* slots)
       : call_(call),
         shape_(shape),
-        own_parts_(call.sums.parts + (shape.begin < shape.end ? call.sums.offsets[rank] : 0)),
+        own_parts_(call.sums.parts + (call.sums.layout.ranks > 1 && shape.begin < shape.end
+                                          ? call.sums.offsets[rank]
+                                          : 0)),
         of_warps_(of_warps),
         slots_(slots),
         block_leaves_(call.sums.layout.block_leaves) {}
@@ -430,7 +443,7 @@ __device__ void run_chunks(const RunView<E>& call, const State& state, RunShared
   const Program& program = call.program;
   const Place place = place_of(call);
   const std::int64_t sums = count_sums(program, state);
-  const SumPart shape = program.dots > 0 ? call.sums.layout.part(place.rank) : SumPart{};
+  const SumPart shape = program.dots > 0 ? part_of(call.sums.layout, place.rank) : SumPart{};
   SumWriter<E> writer(call, place.rank, shape, shared.of_warps, shared.slots);
   ThreadRows<E> rows(call, state, place.begin);
   const std::int64_t chunk = std::int64_t{1} << call.chunk_levels;
