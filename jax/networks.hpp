@@ -74,6 +74,9 @@ struct NetworkOptions {
   double rank_tolerance = 0.0;
   std::int64_t most_iterations = 0;
   double tolerance = 0.0;
+  std::int64_t method = 0;  ///< number of a fbpinn::LinearMethod
+  double linear_tolerance = 0.0;
+  std::int64_t most_linear_steps = 0;
   std::int64_t most_steps = 0;  ///< 0: least squares alone
   double gradient_tolerance = 0.0;
   double step_tolerance = 0.0;

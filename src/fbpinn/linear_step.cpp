@@ -68,12 +68,14 @@ Elimination elimination_of(const TrainingGeometry& geometry, std::vector<std::in
   return result;
 }
 
-void require_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
-                    const sparse::EliminationTree& tree) {
+/// Whether conjugate gradients are taken. Throws if there is not the memory for what is asked for.
+bool choose_gradients(const TrainingGeometry& geometry, std::int64_t columns_of_box,
+                      const sparse::EliminationTree& tree, LinearMethod method) {
   const double features = 8.0 * static_cast<double>(geometry.lists.slots() * columns_of_box);
   const double factor = sparse::cost_of(tree).peak_bytes;
   const auto available = static_cast<double>(available_host_memory());
-  if (features + factor > available) {
+  const bool fits = features + factor <= available;
+  if (features > available || (!fits && method == LinearMethod::factor)) {
     throw Error(
         ErrorKind::out_of_memory,
         fmt::format("least squares needs {:.2f} GB for the features of {} boxes and "
@@ -81,6 +83,7 @@ void require_memory(const TrainingGeometry& geometry, std::int64_t columns_of_bo
                     "smaller networks or boxes that overlap less",
                     features * 1e-9, geometry.boxes.count(), factor * 1e-9, available * 1e-9));
   }
+  return method == LinearMethod::gradients || !fits;
 }
 
 }  // namespace
@@ -88,7 +91,8 @@ void require_memory(const TrainingGeometry& geometry, std::int64_t columns_of_bo
 LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
                        std::span<const double> hidden_weights, std::span<const double> derivatives,
                        std::span<const double> by_coefficients, std::span<const double> residual,
-                       double rank_tolerance, const sparse::Workers& workers) {
+                       double rank_tolerance, const sparse::Workers& workers,
+                       const LinearSolver& solver) {
   runtime::host::blas::use_one_thread();
   LinearStep step;
   const std::int64_t columns_of_box = geometry.fields * mlp.features();
@@ -98,7 +102,8 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
   {
     const Timer timer(step.order_seconds);
     elimination = elimination_of(geometry, all_columns);
-    require_memory(geometry, columns_of_box, elimination.tree);
+    step.is_by_gradients =
+        choose_gradients(geometry, columns_of_box, elimination.tree, solver.method);
   }
   BlockSystem system(geometry.lists);
   {
@@ -123,8 +128,14 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
   const MatrixView<const double> border(
       by_coefficients.data(), geometry.rows,
       static_cast<std::int64_t>(by_coefficients.size()) / geometry.rows);
-  BlockSystem::Solution solution = system.solve(graph, std::move(elimination.tree), b, border,
-                                                std::max(rank_tolerance, least_own_share), workers);
+  const double border_tolerance = std::max(rank_tolerance, least_own_share);
+  BlockSystem::Solution solution =
+      step.is_by_gradients
+          ? system.solve_by_gradients(graph, b, border, border_tolerance, solver.tolerance,
+                                      solver.most_steps, workers)
+          : system.solve(graph, std::move(elimination.tree), b, border, border_tolerance, workers);
+  step.gradient_steps = solution.gradient_steps;
+  step.is_limited = solution.is_limited;
   step.certificate = solution.certificate;
   step.condition = solution.condition;
   step.shift = solution.shift;
