@@ -134,6 +134,8 @@ std::string TrainedNetworks::figures() const {
                         {"certificate", trained.certificate},
                         {"condition", trained.condition},
                         {"refinements", trained.refinements},
+                        {"gradient_steps", trained.gradient_steps},
+                        {"is_by_gradients", trained.is_by_gradients},
                         {"shift", trained.shift},
                         {"costs", costs_of(trained.costs)},
                         {"seconds",
@@ -155,10 +157,15 @@ std::string TrainedNetworks::figures() const {
 
 std::string plan_networks(const NetworkProblem& problem) {
   const fbpinn::TrainingPlan plan = fbpinn::plan_least_squares(problem_of(problem));
-  return nlohmann::json{{"boxes", plan.boxes},           {"points", plan.points},
-                        {"pairs", plan.pairs},           {"rows", plan.rows},
-                        {"columns", plan.columns},       {"bytes", plan.bytes()},
-                        {"costs", costs_of(plan.costs)}, {"text", plan.text()}}
+  return nlohmann::json{{"boxes", plan.boxes},
+                        {"points", plan.points},
+                        {"pairs", plan.pairs},
+                        {"rows", plan.rows},
+                        {"columns", plan.columns},
+                        {"bytes", plan.bytes()},
+                        {"costs", costs_of(plan.costs)},
+                        {"text", plan.text()},
+                        {"is_by_gradients", plan.is_by_gradients}}
       .dump();
 }
 
@@ -172,6 +179,9 @@ std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
   least.rank_tolerance = options.rank_tolerance;
   least.most_iterations = static_cast<int>(options.most_iterations);
   least.tolerance = options.tolerance;
+  least.method = static_cast<fbpinn::LinearMethod>(options.method);
+  least.gradient_tolerance = options.linear_tolerance;
+  least.most_gradient_steps = static_cast<int>(options.most_linear_steps);
   fbpinn::Trained trained =
       options.most_steps == 0
           ? fbpinn::least_squares(mesh, problem_of(problem), least)

@@ -386,6 +386,11 @@ class SHARDSOLVE_EXPORT Problem {
   std::vector<Coefficient> coefficients_;
 };
 
+/// By what linear problems are solved: a factor of the Gram matrix along nested dissection, or
+/// conjugate gradients, whose memory is that of the boxes' columns alone; automatic takes them if
+/// the factor has not the room.
+enum class LinearMethod : std::uint8_t { automatic, factor, gradients };
+
 struct LeastSquaresOptions {
   /// Hidden layers: Mlp::weights() numbers for each box; random ones if there are none.
   std::vector<double> hidden_weights;
@@ -393,6 +398,10 @@ struct LeastSquaresOptions {
   double hidden_scale = 1.0;  ///< of random weights
   /// Columns of a box that are smaller than this beside its largest are left out.
   double rank_tolerance = 1e-12;
+  LinearMethod method = LinearMethod::automatic;
+  /// Conjugate gradients: they end at this certificate, or after so many steps.
+  double gradient_tolerance = 1e-10;
+  int most_gradient_steps = 10000;
   /// Gauss-Newton: most linear problems that are solved.
   int most_iterations = 30;
   /// It ends when a step would change the residual by less than this share of it, or has made the
@@ -412,8 +421,8 @@ struct LevenbergMarquardtOptions {
   /// It ends when no column of the Jacobian has a larger cosine with the residual,
   double gradient_tolerance = 1e-8;
   /// or a step is smaller than this beside the parameters, both scaled by the columns' norms.
-  double step_tolerance = 1e-10;
-  double first_damping = 1e-3;  ///< of the scaled equations, whose columns have the norm 1
+  double step_tolerance = 1e-14;
+  double first_damping = 1e-6;  ///< of the scaled equations, whose columns have the norm 1
   Equations equations = Equations::cheaper;
 };
 
@@ -453,8 +462,11 @@ struct SHARDSOLVE_EXPORT TrainingPlan {
   double feature_bytes = 0;       ///< of all boxes' rows
   double other_bytes = 0;         ///< pairs, jets and right-hand sides
   FactorCosts costs;
+  bool is_by_gradients = false;  ///< the factor has not the room, so that it is not made
 
-  double bytes() const { return feature_bytes + other_bytes + costs.nested_dissection.bytes; }
+  double bytes() const {
+    return feature_bytes + other_bytes + (is_by_gradients ? 0.0 : costs.nested_dissection.bytes);
+  }
   /// For people, one figure a line.
   std::string text() const;
 };
@@ -476,7 +488,8 @@ struct SHARDSOLVE_EXPORT Trained {
   std::vector<double> last_layer;      ///< boxes x fields x Mlp::features()
   std::vector<double> coefficients;    ///< the numbers of all unknown coefficients
 
-  /// ok; not_converged if Gauss-Newton did not come to an end; not_positive_definite if the Gram
+  /// ok; not_converged if Gauss-Newton did not come to an end, or conjugate gradients came to their
+  /// limit; not_positive_definite if the Gram
   /// matrix could not be factored.
   Outcome outcome;
   double loss = 0.0;           ///< at the end
@@ -489,8 +502,10 @@ struct SHARDSOLVE_EXPORT Trained {
   double certificate = 0.0;
   /// Of those columns, a lower bound of the condition number that is near it as a rule.
   double condition = 0.0;
-  int refinements = 0;  ///< of the last solve
-  double shift = 0.0;   ///< that was added to the Gram matrix's diagonal
+  int refinements = 0;           ///< of the last solve
+  int gradient_steps = 0;        ///< of conjugate gradients in the last solve
+  bool is_by_gradients = false;  ///< there was no factor, and no estimate of the condition
+  double shift = 0.0;            ///< that was added to the Gram matrix's diagonal
   FactorCosts costs;
   TrainingTimes times;
   std::vector<std::string> warnings;  ///< with figures

@@ -4,12 +4,14 @@
 #include "fbpinn/linear_step.hpp"
 #include "fbpinn/networks.hpp"
 #include "fbpinn/on_ranks.hpp"
+#include "fbpinn/pairs.hpp"
 #include "fbpinn/pointwise_rows.hpp"
 #include "fbpinn/timer.hpp"
 #include "fbpinn/training_inputs.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/fbpinn.hpp>
+#include <shardsolve/plan.hpp>
 
 #include <fmt/format.h>
 
@@ -48,6 +50,17 @@ std::vector<double> all_points(const Problem& problem) {
   return points;
 }
 
+void refuse_uncovered_terms(const Problem& problem) {
+  for (const Term& term : problem.terms()) {
+    try {
+      find_pairs(problem.boxes(), term.points.data(),
+                 static_cast<std::int64_t>(term.points.size()) / problem.boxes().axes(), 0);
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("term '{}': {}", term.name, error.what()));
+    }
+  }
+}
+
 void require_valid(const Problem& problem, const LeastSquaresOptions& options) {
   const auto refuse = [](const std::string& message) {
     throw Error(ErrorKind::invalid_argument, message);
@@ -69,6 +82,14 @@ void require_valid(const Problem& problem, const LeastSquaresOptions& options) {
   if (!(options.rank_tolerance >= 0.0) || options.rank_tolerance >= 1.0) {
     refuse(fmt::format("rank_tolerance = {} given; 0 to less than 1 is accepted",
                        options.rank_tolerance));
+  }
+  if (options.most_gradient_steps < 1) {
+    refuse(fmt::format("most_gradient_steps = {} given; at least 1 is accepted",
+                       options.most_gradient_steps));
+  }
+  if (!(options.gradient_tolerance > 0.0) || options.gradient_tolerance >= 1.0) {
+    refuse(fmt::format("gradient_tolerance = {} given; numbers between 0 and 1 are accepted",
+                       options.gradient_tolerance));
   }
   if (options.most_iterations < 1) {
     refuse(
@@ -192,7 +213,7 @@ class Training {
     now.last_layer = std::move(step.change);
     add_to(now.coefficients, step.coefficients, 1.0);
     result_.losses.push_back(sum_of_squares(step.residual));
-    result_.outcome.status = Status::ok;
+    result_.outcome.status = is_limited_ ? Status::not_converged : Status::ok;
   }
 
   /// Gauss-Newton.
@@ -238,8 +259,13 @@ class Training {
 
   void make_geometry() {
     const Timer timer(result_.times.geometry);
-    geometry_.emplace(problem_.boxes(), problem_.jet_set(), problem_.fields(), all_points(problem_),
-                      shapes_of(problem_), workers_);
+    try {
+      geometry_.emplace(problem_.boxes(), problem_.jet_set(), problem_.fields(),
+                        all_points(problem_), shapes_of(problem_), workers_);
+    } catch (const Error&) {
+      refuse_uncovered_terms(problem_);
+      throw;
+    }
     result_.rows = geometry_->rows;
     result_.columns = problem_.boxes().count() * columns_of_box();
   }
@@ -331,16 +357,23 @@ class Training {
     }
     LinearStep step =
         linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, now.rows.derivatives,
-                    now.rows.by_coefficients, residual, rank_tolerance_, workers_);
+                    now.rows.by_coefficients, residual, rank_tolerance_, workers_, solver());
     add_times(step);
     result_.costs = told(step.dense, step.band, step.nested_dissection);
     result_.certificate = step.certificate;
     result_.condition = step.condition;
     result_.shift = step.shift;
     result_.refinements = step.refinements;
+    result_.gradient_steps = step.gradient_steps;
+    result_.is_by_gradients = step.is_by_gradients;
+    is_limited_ = step.is_limited;
     result_.coefficients_determined = step.coefficients_determined;
     result_.rank.assign(step.rank.begin(), step.rank.end());
     return step;
+  }
+
+  LinearSolver solver() const {
+    return {options_.method, options_.gradient_tolerance, options_.most_gradient_steps};
   }
 
   void add_times(const LinearStep& step) {
@@ -388,7 +421,7 @@ class Training {
     subtract_linear_part(best.rows.derivatives, from.v, best.rows.residual);
     LinearStep step =
         linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, best.rows.derivatives, {},
-                    best.rows.residual, rank_tolerance_, workers_);
+                    best.rows.residual, rank_tolerance_, workers_, solver());
     add_times(step);
     if (!step.is_factored) {
       return std::nullopt;
@@ -485,6 +518,13 @@ class Training {
                       "there",
                       short_boxes, problem_.boxes().count(), columns_of_box()));
     }
+    if (is_limited_) {
+      result_.warnings.push_back(
+          fmt::format("conjugate gradients came to {} steps with a certificate of {:.1e}, wanted "
+                      "is {:.1e}: allow more steps, keep fewer columns by a larger "
+                      "rank_tolerance, or use a machine with room for the factor",
+                      result_.gradient_steps, result_.certificate, options_.gradient_tolerance));
+    }
     const auto numbers = static_cast<std::int64_t>(result_.coefficients.size());
     if (result_.coefficients_determined < numbers) {
       result_.warnings.push_back(fmt::format(
@@ -505,6 +545,7 @@ class Training {
   const LeastSquaresOptions& options_;
   double rank_tolerance_;
   bool anew_ = false;          // last layers are solved for, not their changes
+  bool is_limited_ = false;    // conjugate gradients in the last solve
   bool is_separable_ = false;  // networks are always the best ones for the coefficients
   sparse::Workers workers_;
   Trained result_;
@@ -541,6 +582,8 @@ TrainingPlan plan_least_squares(const Problem& problem) {
                                 3 * plan.rows * plan.coefficients);
   plan.costs = training::told(sparse::dense_cost(graph), sparse::band_cost(graph),
                               sparse::cost_of(sparse::nested_dissection(graph)));
+  plan.is_by_gradients = plan.feature_bytes + plan.costs.nested_dissection.bytes >
+                         static_cast<double>(available_host_memory());
   return plan;
 }
 
@@ -560,8 +603,10 @@ std::string TrainingPlan::text() const {
              feature_bytes * 1e-9, other_bytes * 1e-9, bytes() * 1e-9) +
          line("nested dissection", costs.nested_dissection) + line("band", costs.band) +
          line("dense", costs.dense) +
-         "nested dissection is taken: parts of it are independent, and it is never more than "
-         "dense\n";
+         (is_by_gradients ? "conjugate gradients are taken: the factor of none has the room\n"
+                          : "nested dissection is taken: parts of it are independent, and it is "
+                            "never more than "
+                            "dense\n");
 }
 
 Trained least_squares(Mesh& mesh, const Problem& problem, const LeastSquaresOptions& options,

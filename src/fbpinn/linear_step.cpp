@@ -53,25 +53,34 @@ Elimination elimination_of(const TrainingGeometry& geometry, std::vector<std::in
   return result;
 }
 
-void require_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
-                    const sparse::EliminationTree& tree) {
-  const double features = 8.0 * static_cast<double>(geometry.lists.slots() * columns_of_box);
-  const double factor = sparse::cost_of(tree).peak_bytes;
-  const auto available = static_cast<double>(available_host_memory());
-  if (features + factor > available) {
-    throw Error(
-        ErrorKind::out_of_memory,
-        fmt::format("least squares needs {:.2f} GB for the features of {} boxes and "
-                    "{:.2f} GB for the factor; {:.2f} GB are free. Use fewer points, "
-                    "smaller networks or boxes that overlap less",
-                    features * 1e-9, geometry.boxes.count(), factor * 1e-9, available * 1e-9));
+/// What a linear step takes of the host's memory.
+LinearStepMemory host_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
+                             const sparse::EliminationTree& tree) {
+  return {.features = 8.0 * static_cast<double>(geometry.lists.slots() * columns_of_box),
+          .factor = sparse::cost_of(tree).peak_bytes,
+          .available = static_cast<double>(available_host_memory())};
+}
+
+/// Whether conjugate gradients are taken. Throws if there is not the memory for what is asked for.
+bool choose_gradients(const LinearStepMemory& memory, std::int64_t boxes, const char* whose,
+                      LinearMethod method) {
+  const bool fits = memory.features + memory.factor <= memory.available;
+  if (memory.features > memory.available || (!fits && method == LinearMethod::factor)) {
+    throw Error(ErrorKind::out_of_memory,
+                fmt::format("least squares needs {:.2f} GB of {} memory for the features of {} "
+                            "boxes and {:.2f} GB for the factor; {:.2f} GB are free. Use fewer "
+                            "points, smaller networks or boxes that overlap less",
+                            memory.features * 1e-9, whose, boxes, memory.factor * 1e-9,
+                            memory.available * 1e-9));
   }
+  return method == LinearMethod::gradients || !fits;
 }
 
 /// The rest of a step, when the blocks are made.
 void finish(const BlockSystem& system, const TrainingGeometry& geometry, Elimination elimination,
             std::span<const double> by_coefficients, std::span<const double> residual,
-            double rank_tolerance, const sparse::Workers& workers, LinearStep& step) {
+            double rank_tolerance, const sparse::Workers& workers, const LinearSolver& solver,
+            LinearStep& step) {
   step.rank = system.ranks();
   sparse::BlockGraph& graph = elimination.graph;
   {
@@ -91,8 +100,14 @@ void finish(const BlockSystem& system, const TrainingGeometry& geometry, Elimina
   const MatrixView<const double> border(
       by_coefficients.data(), geometry.rows,
       static_cast<std::int64_t>(by_coefficients.size()) / geometry.rows);
-  BlockSystem::Solution solution = system.solve(graph, std::move(elimination.tree), b, border,
-                                                std::max(rank_tolerance, least_own_share), workers);
+  const double border_tolerance = std::max(rank_tolerance, least_own_share);
+  BlockSystem::Solution solution =
+      step.is_by_gradients
+          ? system.solve_by_gradients(graph, b, border, border_tolerance, solver.tolerance,
+                                      solver.most_steps, workers)
+          : system.solve(graph, std::move(elimination.tree), b, border, border_tolerance, workers);
+  step.gradient_steps = solution.gradient_steps;
+  step.is_limited = solution.is_limited;
   step.certificate = solution.certificate;
   step.condition = solution.condition;
   step.shift = solution.shift;
@@ -113,38 +128,42 @@ void finish(const BlockSystem& system, const TrainingGeometry& geometry, Elimina
 LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
                        std::span<const double> hidden_weights, std::span<const double> derivatives,
                        std::span<const double> by_coefficients, std::span<const double> residual,
-                       double rank_tolerance, const sparse::Workers& workers) {
+                       double rank_tolerance, const sparse::Workers& workers,
+                       const LinearSolver& solver) {
   LinearStep step;
   const std::int64_t columns_of_box = geometry.fields * mlp.features();
+  const std::int64_t boxes = geometry.boxes.count();
   Elimination elimination;
   {
     const Timer timer(step.order_seconds);
     elimination = elimination_of(
-        geometry, std::vector<std::int64_t>(static_cast<std::size_t>(geometry.boxes.count()),
-                                            columns_of_box));
+        geometry, std::vector<std::int64_t>(static_cast<std::size_t>(boxes), columns_of_box));
   }
   if (workers.devices != nullptr) {
-    const double room = require_device_memory(geometry, columns_of_box, elimination.tree, workers);
+    const LinearStepMemory memory =
+        device_memory(geometry, columns_of_box, elimination.tree, workers);
+    step.is_by_gradients = choose_gradients(memory, boxes, "the GPU's", solver.method);
     on_device(workers, [&](mesh::Rank& rank) {
-      BlocksOnDevice system(rank, geometry, mlp, room);
+      BlocksOnDevice system(rank, geometry, mlp, memory.available - memory.features);
       {
         const Timer timer(step.rows_seconds);
         system.make(hidden_weights, derivatives, rank_tolerance, workers);
       }
       finish(system, geometry, std::move(elimination), by_coefficients, residual, rank_tolerance,
-             workers, step);
+             workers, solver, step);
     });
     return step;
   }
   runtime::host::blas::use_one_thread();
-  require_memory(geometry, columns_of_box, elimination.tree);
+  step.is_by_gradients = choose_gradients(host_memory(geometry, columns_of_box, elimination.tree),
+                                          boxes, "the host's", solver.method);
   BlocksOnHost system(geometry.lists);
   {
     const Timer timer(step.rows_seconds);
     make_blocks(geometry, mlp, hidden_weights, derivatives, rank_tolerance, workers, system);
   }
   finish(system, geometry, std::move(elimination), by_coefficients, residual, rank_tolerance,
-         workers, step);
+         workers, solver, step);
   return step;
 }
 

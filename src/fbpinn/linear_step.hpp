@@ -4,6 +4,7 @@
 #include "fbpinn/training_geometry.hpp"
 #include "sparse/elimination_tree.hpp"
 
+#include <shardsolve/fbpinn.hpp>
 #include <shardsolve/fbpinn_boxes.hpp>
 
 #include <cstdint>
@@ -12,6 +13,20 @@
 #include <vector>
 
 namespace shardsolve::fbpinn {
+
+/// By what a linear problem is solved.
+struct LinearSolver {
+  LinearMethod method = LinearMethod::automatic;
+  double tolerance = 1e-10;  ///< of conjugate gradients: the certificate at which they end
+  int most_steps = 10000;    ///< of them
+};
+
+/// Bytes that a linear step takes, and that there are.
+struct LinearStepMemory {
+  double features = 0.0;  ///< and all else but the factor
+  double factor = 0.0;
+  double available = 0.0;
+};
 
 /// minimise ||residual + M change + C coefficients||, where row (e, p) of M is the sum over fields
 /// f and derivatives d of derivatives[p][e][f][d] times the jets of window times unit at p, for
@@ -26,7 +41,10 @@ struct LinearStep {
   double condition = 0.0;
   double shift = 0.0;
   int refinements = 0;
-  bool is_factored = false;  ///< else there is no change
+  int gradient_steps = 0;        ///< of conjugate gradients
+  bool is_by_gradients = false;  ///< no factor was made
+  bool is_limited = false;       ///< by most_steps
+  bool is_factored = false;      ///< else there is no change
   sparse::FactorCost dense;
   sparse::FactorCost band;
   sparse::FactorCost nested_dissection;
@@ -42,6 +60,7 @@ struct LinearStep {
 LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
                        std::span<const double> hidden_weights, std::span<const double> derivatives,
                        std::span<const double> by_coefficients, std::span<const double> residual,
-                       double rank_tolerance, const sparse::Workers& workers);
+                       double rank_tolerance, const sparse::Workers& workers,
+                       const LinearSolver& solver = {});
 
 }  // namespace shardsolve::fbpinn

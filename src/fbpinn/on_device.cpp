@@ -189,8 +189,9 @@ void on_device(const sparse::Workers& workers, const std::function<void(mesh::Ra
   workers.devices->state().run(*workers.run, work);
 }
 
-double require_device_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
-                             const sparse::EliminationTree& tree, const sparse::Workers& workers) {
+LinearStepMemory device_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
+                               const sparse::EliminationTree& tree,
+                               const sparse::Workers& workers) {
   const RowLists& lists = geometry.lists;
   const double features =
       8.0 * static_cast<double>(lists.slots() * columns_of_box +
@@ -203,17 +204,9 @@ double require_device_memory(const TrainingGeometry& geometry, std::int64_t colu
       4.0 * static_cast<double>(2 * lists.slots() + geometry.at.pairs.count());
   const auto available = static_cast<double>(
       workers.devices->state().available_memory(std::numeric_limits<std::int64_t>::max()));
-  const double left = available - features - other;
-  const double factor = sparse::schedule_fronts(tree, left).bytes(tree);
-  if (factor > left) {
-    throw Error(
-        ErrorKind::out_of_memory,
-        fmt::format("least squares needs {:.2f} GB of the GPU's memory for the features of {} "
-                    "boxes and {:.2f} GB for the factor; {:.2f} GB are free. Use fewer points, "
-                    "smaller networks, boxes that overlap less, or CPU devices",
-                    features * 1e-9, geometry.boxes.count(), factor * 1e-9, available * 1e-9));
-  }
-  return left;
+  return {.features = features + other,
+          .factor = sparse::schedule_fronts(tree, available - features - other).bytes(tree),
+          .available = available};
 }
 
 std::vector<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const JetSet& set,

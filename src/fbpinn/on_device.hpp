@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fbpinn/block_system.hpp"
+#include "fbpinn/linear_step.hpp"
 #include "fbpinn/networks.hpp"
 #include "fbpinn/training_geometry.hpp"
 #include "mesh/rank.hpp"
@@ -22,10 +23,9 @@ namespace shardsolve::fbpinn {
 /// Runs `work` on the only rank of the mesh of devices that the workers have.
 void on_device(const sparse::Workers& workers, const std::function<void(mesh::Rank&)>& work);
 
-/// Throws Error(out_of_memory), with figures, if the devices that the workers have do not have what
-/// a linear step takes there; returns how many bytes the factor may take.
-double require_device_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
-                             const sparse::EliminationTree& tree, const sparse::Workers& workers);
+/// What a linear step takes of the memory of the devices that the workers have.
+LinearStepMemory device_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
+                               const sparse::EliminationTree& tree, const sparse::Workers& workers);
 
 /// Jets of the sum of all boxes' networks: jets_of_networks, on the device. Not of the caller's own
 /// units.
@@ -38,7 +38,7 @@ std::vector<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const Jet
 /// A BlockSystem whose blocks lie on a device, for one call. Vectors lie on the host.
 class BlocksOnDevice final : public BlockSystem {
  public:
-  /// The geometry must outlive it. `most_factor_bytes`: of require_device_memory.
+  /// The geometry must outlive it. `most_factor_bytes`: what features leave of the memory.
   BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometry, const Mlp& mlp,
                  double most_factor_bytes);
 

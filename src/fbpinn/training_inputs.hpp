@@ -13,4 +13,8 @@ std::vector<TermShape> shapes_of(const Problem& problem);
 /// Of all terms, one behind the other.
 std::vector<double> all_points(const Problem& problem);
 
+/// Throws Error(invalid_argument) with the name of the term that has a point outside of every box,
+/// if there is one: a geometry knows no names.
+void refuse_uncovered_terms(const Problem& problem);
+
 }  // namespace shardsolve::fbpinn::training

@@ -99,6 +99,15 @@ Problem diffusion(Interpolation between) {
   return problem;
 }
 
+TEST(FbpinnCoefficients, ScalarByConjugateGradients_IsTheSame) {
+  Mesh mesh = Mesh::serial();
+  const Trained trained = least_squares(
+      mesh, oscillator_with_unknown_stiffness(),
+      {.rank_tolerance = 1e-6, .method = LinearMethod::gradients, .gradient_tolerance = 1e-8});
+  EXPECT_TRUE(trained.is_by_gradients);
+  EXPECT_NEAR(trained.coefficient("stiffness")[0], 25.0, 1e-3);
+}
+
 TEST(FbpinnCoefficients, FunctionOnALine_IsFoundFromData) {
   Mesh mesh = Mesh::host(2);
   for (const auto& [between, most] :

@@ -253,6 +253,34 @@ TEST(FbpinnLeastSquares, JetsOfTheSolution_AreItsDerivatives) {
   EXPECT_NEAR(jets[3] + jets[5], -5 * pi * pi * jets[0], 1e-2);
 }
 
+TEST(FbpinnLeastSquares, ConjugateGradients_FindTheSameWithoutAFactor) {
+  Mesh mesh = Mesh::host(2);
+  const auto options = [](LinearMethod method) {
+    return LeastSquaresOptions{
+        .rank_tolerance = 1e-4, .method = method, .gradient_tolerance = 1e-8};
+  };
+  const Trained factor = least_squares(mesh, poisson(), options(LinearMethod::factor));
+  const Trained gradients = least_squares(mesh, poisson(), options(LinearMethod::gradients));
+  EXPECT_FALSE(factor.is_by_gradients);
+  EXPECT_TRUE(gradients.is_by_gradients);
+  EXPECT_TRUE(gradients.outcome.ok());
+  EXPECT_GT(gradients.gradient_steps, 10);
+  EXPECT_LT(gradients.certificate, 1e-7);
+  EXPECT_NEAR(gradients.loss / factor.loss, 1.0, 1e-8);
+  Mesh serial = Mesh::serial();
+  EXPECT_EQ(least_squares(serial, poisson(), options(LinearMethod::gradients)).last_layer,
+            gradients.last_layer);
+}
+
+TEST(FbpinnLeastSquares, TooFewConjugateGradients_AreNotConvergedAndWarnedOf) {
+  Mesh mesh = Mesh::serial();
+  const Trained trained =
+      least_squares(mesh, poisson(), {.method = LinearMethod::gradients, .most_gradient_steps = 5});
+  EXPECT_EQ(trained.outcome.status, Status::not_converged);
+  EXPECT_EQ(trained.gradient_steps, 5);
+  EXPECT_THAT(trained.warnings, ::testing::Contains(HasSubstr("conjugate gradients came to 5")));
+}
+
 TEST(FbpinnPlan, ThreeWaysToFactor_AreTold) {
   const TrainingPlan plan = plan_least_squares(poisson());
   EXPECT_EQ(plan.boxes, 12);
@@ -321,7 +349,8 @@ TEST(FbpinnBadInput, WrongProblems_AreRefusedWithWords) {
     return problem;
   };
   const auto value = [](Coordinates, const auto& u) { return u() - 1; };
-  refused(with({0.0, 0.5, 1.0, 1.75}, value), {"point 3 at (1.75)", "outside of every box"});
+  refused(with({0.0, 0.5, 1.0, 1.75}, value),
+          {"'equation'", "point 3 at (1.75)", "outside of every box"});
   refused(with({0.0, 0.1}, value), {"box 2", "(1)", "no point"});
   refused(with(grid(line, {9}), [](Coordinates x, const auto& u) { return u() / (x[0] - 0.5); }),
           {"'equation'", "not finite", "point 4 at (0.5)", "box "});
@@ -336,6 +365,8 @@ TEST(FbpinnBadInput, WrongProblems_AreRefusedWithWords) {
   weights[7] = std::numeric_limits<double>::quiet_NaN();
   refused(good, {"hidden weight 7 is nan"}, {.hidden_weights = weights});
   refused(good, {"rank_tolerance = 2"}, {.rank_tolerance = 2});
+  refused(good, {"most_gradient_steps = 0"}, {.most_gradient_steps = 0});
+  refused(good, {"gradient_tolerance = 1"}, {.gradient_tolerance = 1});
   refused(good, {"most_iterations = 0"}, {.most_iterations = 0});
   refused(good, {"tolerance = 0"}, {.tolerance = 0});
   const Trained trained = least_squares(mesh, good);

@@ -303,6 +303,24 @@ BAD = [
     ),
     (lambda: interior(ok).train("adam"), "LeastSquares is accepted"),
     (lambda: fb.LeastSquares(tolerance=2.0), "between 0 and 1"),
+    (lambda: fb.LeastSquares(method="qr"), "automatic, factor, gradients"),
+    (lambda: fb.LeastSquares(max_gradient_steps=0), "max_gradient_steps=0"),
+    (lambda: fb.LevenbergMarquardt(steps=0), "steps=0"),
+    (lambda: fb.LevenbergMarquardt(damping=-1.0), "damping=-1.0"),
+    (lambda: fb.LevenbergMarquardt(gradient_tolerance=0), "gradient_tolerance=0"),
+    (lambda: fb.LevenbergMarquardt(equations="both"), "parameters, samples"),
+    (
+        lambda: fb.Problem(
+            square(),
+            axes="x y",
+            terms=[
+                fb.Interior(ok, (20, 20)),
+                fb.Data(np.array([[0.5, 0.5], [3.0, 0.5]]), np.zeros(2), lambda x, u: u.v),
+            ],
+        ).train(),
+        "'terms[1], Data': point 1 at (3, 0.5)",
+    ),
+    (lambda: interior(ok, points=(30, 30), seed="0"), "seed='0'"),
     (lambda: interior(ok, points=np.array([[2.0, 0.5]])).train(), "point"),
     (lambda: interior(ok, points=np.array([[0.0, 0.0]])).train(), "no point"),
     (lambda: interior(lambda x, u: u.v + 1 / (x.x - x.x)).train(), "not finite"),
@@ -311,6 +329,60 @@ BAD = [
     (lambda: poisson().train().evaluate(np.array([[7.0, 0.0]])), "point"),
     (lambda: poisson().train().error(np.zeros(3)), "pass points="),
 ]
+
+
+def test_more_devices_than_boxes_are_refused():
+    cpus = jax.devices("cpu")
+    if len(cpus) < 2:
+        pytest.skip("one device")
+    problem = fb.Problem(
+        fb.Boxes([(0, 1)], (1,)), axes="x", terms=[fb.Interior(lambda x, u: u.v - 1, (40,))]
+    )
+    with pytest.raises(ValueError, match="at most as many devices as there are boxes"):
+        problem.train(mesh=jax.sharding.Mesh(np.array(cpus[:2]), "x"))
+
+
+def few_units() -> fb.Problem:
+    return fb.Problem(
+        square((2, 2)),
+        axes="x y",
+        net=fb.Mlp([4]),
+        constrain=zero_on_boundary,
+        terms=[
+            fb.Interior(
+                lambda x, u: (
+                    u.xx + u.yy + 2 * jnp.pi**2 * jnp.sin(jnp.pi * x.x) * jnp.sin(jnp.pi * x.y)
+                ),
+                points=(12, 12),
+            )
+        ],
+    )
+
+
+def test_all_weights_do_better_than_the_last_layer():
+    def exact(x):
+        return jnp.sin(jnp.pi * x.x) * jnp.sin(jnp.pi * x.y)
+
+    least = few_units().train()
+    run = few_units().train(fb.LevenbergMarquardt(steps=40))
+    assert run.error(exact) < 0.2 * least.error(exact), run.outcome
+    descent = run.outcome.descent
+    assert least.outcome.descent is None and descent.ended in ("limit", "step", "gradient")
+    assert run.outcome.ok == (descent.ended != "limit")
+    assert len(descent.losses) == descent.steps + 1 and np.all(np.diff(descent.losses) < 0)
+    assert not np.array_equal(run.weights()[0], least.weights()[0])
+
+
+def test_conjugate_gradients_find_the_same_without_a_factor():
+    least = fb.LeastSquares(rank_tolerance=1e-4)
+    how = fb.LeastSquares(rank_tolerance=1e-4, method="gradients", gradient_tolerance=1e-8)
+    factor, gradients = few_units().train(least), few_units().train(how)
+    assert gradients.outcome.ok and gradients.outcome.is_by_gradients
+    assert gradients.outcome.gradient_steps > 0 and not factor.outcome.is_by_gradients
+    assert gradients.outcome.loss == pytest.approx(factor.outcome.loss, rel=1e-7)
+    assert not few_units().plan().is_by_gradients
+    stopped = few_units().train(fb.LeastSquares(method="gradients", max_gradient_steps=2))
+    assert stopped.outcome.status == Status.NOT_CONVERGED
 
 
 @pytest.mark.parametrize("number", range(len(BAD)))

@@ -137,6 +137,8 @@ class Equations:
         else:
             self.units = self.net.widths[-1]
         self.constrain = constrain
+        if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+            raise ValueError(f"seed={seed!r} given: a whole number from 0 on is accepted")
         self.seed = seed
         self.unknown = Unknown(coefficients, boxes, self.axes)
         if constrain is not None:

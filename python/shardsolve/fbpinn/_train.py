@@ -29,6 +29,9 @@ _UNIT_JETS = ctypes.CFUNCTYPE(
 _FEWEST = 64  # points that a compiled function is called with
 
 
+METHODS = ("automatic", "factor", "gradients")  # as fbpinn::LinearMethod
+
+
 @dataclass(frozen=True)
 class LeastSquares:
     """Hidden layers stay as they are, and the last ones make the loss least.
@@ -42,16 +45,28 @@ class LeastSquares:
         max_iterations: Linear problems at most.
         tolerance: It ends when a step changes the residual by less than this share of it.
         rank_tolerance: Columns of a box that are smaller than this beside its largest are left out.
+            Unknown coefficients and steps that lead nowhere make it larger by themselves.
+        method: "factor" solves linear problems by a factor of the Gram matrix, "gradients" by
+            conjugate gradients, whose memory is that of the columns alone; "automatic" takes these
+            if the factor has not the room (`Plan.is_by_gradients`).
+        gradient_tolerance: Conjugate gradients end at this certificate,
+        max_gradient_steps: or after so many steps: NOT_CONVERGED.
     """
 
     max_iterations: int = 30
     tolerance: float = 1e-5
     rank_tolerance: float = 1e-12
+    method: str = "automatic"
+    gradient_tolerance: float = 1e-10
+    max_gradient_steps: int = 10_000
 
     def __post_init__(self) -> None:
-        if self.max_iterations < 1:
-            raise ValueError(f"max_iterations={self.max_iterations} given; at least 1 is accepted")
-        for name in ("tolerance", "rank_tolerance"):
+        for name in ("max_iterations", "max_gradient_steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} given; at least 1 is accepted")
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method!r} given; {', '.join(METHODS)} are accepted")
+        for name in ("tolerance", "rank_tolerance", "gradient_tolerance"):
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(
                     f"{name}={getattr(self, name)} given; a number between 0 and 1 is accepted"
@@ -82,8 +97,8 @@ class LevenbergMarquardt:
 
     steps: int = 200
     gradient_tolerance: float = 1e-8
-    step_tolerance: float = 1e-10
-    damping: float = 1e-3
+    step_tolerance: float = 1e-14
+    damping: float = 1e-6
     equations: str = "cheaper"
     start: LeastSquares = LeastSquares(rank_tolerance=1e-8)
 
@@ -148,7 +163,9 @@ class Plan:
         pairs: Of a point and a box around it.
         rows, columns: Of the least-squares problem.
         bytes: At the peak.
-        costs: Of the factorisation, by "dense", "band" and "nested_dissection". The last is taken.
+        costs: Of the factorisation, by "dense", "band" and "nested_dissection". The last is taken,
+            if there is room for it.
+        is_by_gradients: There is not, so that conjugate gradients are taken.
         text: All of this for people.
     """
 
@@ -159,6 +176,7 @@ class Plan:
     columns: int
     bytes: float
     costs: dict[str, Cost]
+    is_by_gradients: bool
     text: str
 
     def __str__(self) -> str:
@@ -183,6 +201,8 @@ class Outcome:
             orthonormal: how near to least it is; rounding alone gives about 1e-16.
         condition: Of those columns, an estimate from below.
         refinements: Of the last solve.
+        gradient_steps: Of conjugate gradients in the last solve.
+        is_by_gradients: There was no factor, and no estimate of the condition.
         shift: What was added to the diagonal of the Gram matrix.
         costs: Of the factorisation, as in `Plan`.
         seconds: By part: "geometry", "residual", "rows", "factor", "solve".
@@ -201,6 +221,8 @@ class Outcome:
     certificate: float
     condition: float
     refinements: int
+    gradient_steps: int
+    is_by_gradients: bool
     shift: float
     costs: dict[str, Cost]
     seconds: dict[str, float]
@@ -388,6 +410,9 @@ def train(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh
         least.max_iterations,
         least.tolerance,
         _gpu(mesh),
+        METHODS.index(least.method),
+        least.gradient_tolerance,
+        least.max_gradient_steps,
     )
     if isinstance(how, LevenbergMarquardt):
         options.most_steps = how.steps
@@ -509,6 +534,9 @@ class _Options(ctypes.Structure):
         ("most_iterations", ctypes.c_int64),
         ("tolerance", ctypes.c_double),
         ("gpu", ctypes.c_int64),
+        ("method", ctypes.c_int64),
+        ("linear_tolerance", ctypes.c_double),
+        ("most_linear_steps", ctypes.c_int64),
         ("most_steps", ctypes.c_int64),
         ("gradient_tolerance", ctypes.c_double),
         ("step_tolerance", ctypes.c_double),
