@@ -11,7 +11,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace shardsolve::fbpinn {
 namespace devices {
