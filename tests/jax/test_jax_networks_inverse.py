@@ -113,6 +113,7 @@ def test_speed_and_damping_of_a_wave_are_found():
     assert run.outcome.coefficients_determined == 6
 
 
+@pytest.mark.more
 def test_function_of_the_solution_is_found():
     """u_x = k(u): what a law says is found from its solution; u = tan(x)."""
     points = np.linspace(0, 1, 40)
