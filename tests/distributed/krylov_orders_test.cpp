@@ -178,7 +178,7 @@ TEST(KrylovOrders, OfTheSumsOfProducts_ChangeNoVerdictThatIsNotMarginal) {
     std::vector<krylov::Result> results;
     bool is_marginal = false;
     for (const Order order : {Order::sequential, Order::tree, Order::random}) {
-      const auto answer = solve_on(sparse_mesh_of(1), row_slabs(one.system.n, 1), one.system,
+      const auto answer = solve_on(cpu_rank(), row_slabs(one.system.n, 1), one.system,
                                    ordered(one.system, order), nullptr, options);
       ASSERT_TRUE(all_finite(answer.x));
       if (krylov::is_converged(answer.result.status)) {
