@@ -3,17 +3,10 @@
 from shardsolve.fbpinn._boxes import Boxes
 from shardsolve.fbpinn._coefficients import Grid1D, Scalar
 from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net
+from shardsolve.fbpinn._options import LeastSquares, LevenbergMarquardt
+from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan, Run
 from shardsolve.fbpinn._problem import Problem
 from shardsolve.fbpinn._terms import Boundary, Data, Interior
-from shardsolve.fbpinn._train import (
-    Cost,
-    Descent,
-    LeastSquares,
-    LevenbergMarquardt,
-    Outcome,
-    Plan,
-    Run,
-)
 
 __all__ = [
     "ACTIVATIONS",

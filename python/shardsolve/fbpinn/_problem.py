@@ -6,7 +6,9 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardsolve.fbpinn._equations import Equations
-from shardsolve.fbpinn._train import LeastSquares, LevenbergMarquardt, Plan, Run, plan, train
+from shardsolve.fbpinn._options import LeastSquares, LevenbergMarquardt
+from shardsolve.fbpinn._outcome import Plan, Run
+from shardsolve.fbpinn._train import plan, train
 
 
 class Problem(Equations):

@@ -1,0 +1,95 @@
+"""What can be asked of training, each way with its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+METHODS = ("automatic", "factor", "gradients")  # as fbpinn::LinearMethod
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """Hidden layers stay as they are, and the last ones make the loss least.
+
+    The loss is the sum over the terms of weight^2 times the mean of the squared residual. If the
+    residual is linear in u that is one linear problem, otherwise several by Gauss-Newton with a
+    line search. Each box's columns are made orthonormal, their Gram matrix is factored by blocks in
+    an order that keeps it sparse, and the solution is refined.
+
+    Attributes:
+        max_iterations: Linear problems at most.
+        tolerance: It ends when a step changes the residual by less than this share of it.
+        rank_tolerance: Columns of a box that are smaller than this beside its largest are left out.
+            Unknown coefficients and steps that lead nowhere make it larger by themselves.
+        method: "factor" solves linear problems by a factor of the Gram matrix, "gradients" by
+            conjugate gradients, whose memory is that of the columns alone; "automatic" takes these
+            if the factor has not the room (`Plan.is_by_gradients`).
+        gradient_tolerance: Conjugate gradients end at this certificate,
+        max_gradient_steps: or after so many steps: NOT_CONVERGED.
+    """
+
+    max_iterations: int = 30
+    tolerance: float = 1e-5
+    rank_tolerance: float = 1e-12
+    method: str = "automatic"
+    gradient_tolerance: float = 1e-10
+    max_gradient_steps: int = 10_000
+
+    def __post_init__(self) -> None:
+        for name in ("max_iterations", "max_gradient_steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} given; at least 1 is accepted")
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method!r} given; {', '.join(METHODS)} are accepted")
+        for name in ("tolerance", "rank_tolerance", "gradient_tolerance"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} given; a number between 0 and 1 is accepted"
+                )
+
+
+EQUATIONS = ("cheaper", "parameters", "samples")  # as LevenbergMarquardtOptions::Equations
+
+
+@dataclass(frozen=True)
+class LevenbergMarquardt:
+    """All weights make the loss smaller, those of hidden layers too, from least squares on.
+
+    Damped Gauss-Newton steps with the whole Jacobian; at the end the last layers once more by least
+    squares if the residual is linear in u. For small problems: networks of few units then do what
+    least squares needs many for. `Outcome.ok` says that it came near a local minimum.
+
+    Attributes:
+        steps: At most; each makes the loss smaller.
+        gradient_tolerance: It ends when no column of the Jacobian has a larger cosine with the
+            residual,
+        step_tolerance: or a step is smaller than this beside the parameters.
+        damping: Of the first step; columns of the Jacobian have the norm 1 there.
+        equations: What a step solves: "parameters", J^T J, block-sparse; "samples", J J^T, dense;
+            "cheaper" takes the one with fewer flops.
+        start: How the last layers are found that it begins with.
+    """
+
+    steps: int = 200
+    gradient_tolerance: float = 1e-8
+    step_tolerance: float = 1e-14
+    damping: float = 1e-6
+    equations: str = "cheaper"
+    start: LeastSquares = LeastSquares(rank_tolerance=1e-8)
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"steps={self.steps} given; at least 1 is accepted")
+        for name in ("gradient_tolerance", "step_tolerance"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} given; a number between 0 and 1 is accepted"
+                )
+        if not (np.isfinite(self.damping) and self.damping > 0):
+            raise ValueError(f"damping={self.damping} given; a number above 0 is accepted")
+        if self.equations not in EQUATIONS:
+            raise ValueError(
+                f"equations={self.equations!r} given; {', '.join(EQUATIONS)} are accepted"
+            )
