@@ -4,102 +4,26 @@
 #include "fbpinn/linear_step.hpp"
 #include "fbpinn/networks.hpp"
 #include "fbpinn/on_ranks.hpp"
-#include "fbpinn/pairs.hpp"
 #include "fbpinn/pointwise_rows.hpp"
 #include "fbpinn/timer.hpp"
 #include "fbpinn/training_inputs.hpp"
+#include "fbpinn/training_reports.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/fbpinn.hpp>
-#include <shardsolve/plan.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace shardsolve::fbpinn {
 namespace training {
-
-FactorCosts told(const sparse::FactorCost& dense, const sparse::FactorCost& band,
-                 const sparse::FactorCost& nested_dissection) {
-  const auto one = [](const sparse::FactorCost& cost) {
-    return FactorCosts::Cost{cost.flops, cost.peak_bytes, cost.largest_front};
-  };
-  return {one(dense), one(band), one(nested_dissection)};
-}
-
-std::vector<TermShape> shapes_of(const Problem& problem) {
-  std::vector<TermShape> shapes;
-  for (const Term& term : problem.terms()) {
-    shapes.push_back({static_cast<std::int64_t>(term.points.size()) / problem.boxes().axes(),
-                      term.residual.equations});
-  }
-  return shapes;
-}
-
-std::vector<double> all_points(const Problem& problem) {
-  std::vector<double> points;
-  for (const Term& term : problem.terms()) {
-    points.insert(points.end(), term.points.begin(), term.points.end());
-  }
-  return points;
-}
-
-void refuse_uncovered_terms(const Problem& problem) {
-  for (const Term& term : problem.terms()) {
-    try {
-      find_pairs(problem.boxes(), term.points.data(),
-                 static_cast<std::int64_t>(term.points.size()) / problem.boxes().axes(), 0);
-    } catch (const Error& error) {
-      throw Error(error.kind(), fmt::format("term '{}': {}", term.name, error.what()));
-    }
-  }
-}
-
-void require_valid(const Problem& problem, const LeastSquaresOptions& options) {
-  const auto refuse = [](const std::string& message) {
-    throw Error(ErrorKind::invalid_argument, message);
-  };
-  const auto weights = static_cast<std::size_t>(problem.mlp().weights(problem.boxes().axes()) *
-                                                problem.boxes().count());
-  if (!options.hidden_weights.empty() && options.hidden_weights.size() != weights) {
-    refuse(
-        fmt::format("{} hidden weights given for {} boxes; {} are needed, or none for random "
-                    "ones",
-                    options.hidden_weights.size(), problem.boxes().count(), weights));
-  }
-  for (std::size_t i = 0; i < options.hidden_weights.size(); ++i) {
-    if (!std::isfinite(options.hidden_weights[i])) {
-      refuse(fmt::format("hidden weight {} is {}; finite ones are accepted", i,
-                         options.hidden_weights[i]));
-    }
-  }
-  if (!(options.rank_tolerance >= 0.0) || options.rank_tolerance >= 1.0) {
-    refuse(fmt::format("rank_tolerance = {} given; 0 to less than 1 is accepted",
-                       options.rank_tolerance));
-  }
-  if (options.most_gradient_steps < 1) {
-    refuse(fmt::format("most_gradient_steps = {} given; at least 1 is accepted",
-                       options.most_gradient_steps));
-  }
-  if (!(options.gradient_tolerance > 0.0) || options.gradient_tolerance >= 1.0) {
-    refuse(fmt::format("gradient_tolerance = {} given; numbers between 0 and 1 are accepted",
-                       options.gradient_tolerance));
-  }
-  if (options.most_iterations < 1) {
-    refuse(
-        fmt::format("most_iterations = {} given; at least 1 is accepted", options.most_iterations));
-  }
-  if (!(options.tolerance > 0.0) || options.tolerance >= 1.0) {
-    refuse(fmt::format("tolerance = {} given; numbers between 0 and 1 are accepted",
-                       options.tolerance));
-  }
-}
 
 /// Jets that look random, of the size of 1: a residual that is linear has the same derivatives
 /// there as at 0.
@@ -163,7 +87,7 @@ class Training {
       const Timer timer(result_.outcome.seconds);
       train();
     }
-    warn();
+    result_.warnings = warnings_of(result_, *geometry_, is_limited_, options_.gradient_tolerance);
     return std::move(result_);
   }
 
@@ -186,7 +110,7 @@ class Training {
               std::vector<double>(jets_count(), 0.0),
               {}};
     now.rows = residual_at(now.v, now.coefficients, true, false);
-    require_derivatives(now.rows.derivatives);
+    require_derivatives(problem_, *geometry_, now.rows.derivatives);
     result_.losses.push_back(now.rows.loss());
     result_.is_linear = is_linear(now);
     result_.outcome.status = Status::not_converged;
@@ -277,40 +201,6 @@ class Training {
                           workers_);
   }
 
-  /// residual -= the derivatives by v, times v.
-  void subtract_linear_part(const std::vector<double>& derivatives, const std::vector<double>& v,
-                            std::vector<double>& residual) const {
-    const auto numbers = static_cast<std::size_t>(geometry_->jet_numbers());
-    for (const Segment& segment : geometry_->segments) {
-      const double* a = derivatives.data() + segment.first_derivative;
-      for (std::int64_t p = 0; p < segment.points; ++p) {
-        const double* const at = v.data() + (segment.first_point + p) * geometry_->jet_numbers();
-        for (int e = 0; e < segment.equations; ++e, a += numbers) {
-          double sum = 0.0;
-          for (std::size_t d = 0; d < numbers; ++d) {
-            sum += a[d] * at[d];
-          }
-          residual[static_cast<std::size_t>(segment.first_row + e * segment.points + p)] -= sum;
-        }
-      }
-    }
-  }
-
-  void require_derivatives(const std::vector<double>& derivatives) const {
-    for (std::size_t term = 0; term < geometry_->segments.size(); ++term) {
-      const Segment& segment = geometry_->segments[term];
-      const auto begin = derivatives.begin() + segment.first_derivative;
-      const auto end = begin + segment.points * segment.equations * geometry_->jet_numbers();
-      if (std::all_of(begin, end, [](double value) { return value == 0.0; })) {
-        throw Error(ErrorKind::invalid_argument,
-                    fmt::format("the residual of term '{}' has the derivative 0 by u and all its "
-                                "derivatives, at every point: networks cannot make it smaller. "
-                                "Look for a factor that is 0, in the residual or the constraint",
-                                problem_.terms()[term].name));
-      }
-    }
-  }
-
   /// In the networks and the coefficients together.
   bool is_linear(const State& at) {
     std::vector<double> coefficients = at.coefficients;
@@ -319,7 +209,7 @@ class Training {
       coefficients[k] += 0.1 * std::max(std::abs(coefficients[k]), 1.0) * shifts[k];
     }
     const PointwiseRows other = residual_at(other_jets(jets_count()), coefficients, true, true);
-    require_coefficients_to_matter(at.rows, other);
+    require_coefficients_to_matter(problem_, *geometry_, at.rows, other);
     return are_nearly_equal(at.rows.derivatives, other.derivatives) &&
            are_nearly_equal(at.rows.by_coefficients, other.by_coefficients);
   }
@@ -331,29 +221,12 @@ class Training {
                residual_at(other_jets(jets_count()), at.coefficients, true, true).derivatives);
   }
 
-  void require_coefficients_to_matter(const PointwiseRows& rows, const PointwiseRows& other) const {
-    for (const Coefficient& one : problem_.coefficients()) {
-      const auto is_zero = [&](const std::vector<double>& derivatives) {
-        const auto begin = derivatives.begin() + one.first * geometry_->rows;
-        const auto end = begin + static_cast<std::int64_t>(one.start.size()) * geometry_->rows;
-        return std::all_of(begin, end, [](double value) { return value == 0.0; });
-      };
-      if (is_zero(rows.by_coefficients) && is_zero(other.by_coefficients)) {
-        throw Error(
-            ErrorKind::invalid_argument,
-            fmt::format("no term depends on the coefficient '{}' at any of its points: read "
-                        "it in an equation, or leave it out",
-                        one.name));
-      }
-    }
-  }
-
   /// The change of everything; that of the last layers is found as the difference of new ones if
   /// the old ones are full of rounding.
   LinearStep solve(const State& now) {
     std::vector<double> residual = now.rows.residual;
     if (anew_) {
-      subtract_linear_part(now.rows.derivatives, now.v, residual);
+      subtract_linear_part(*geometry_, now.rows.derivatives, now.v, residual);
     }
     LinearStep step =
         linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, now.rows.derivatives,
@@ -418,7 +291,7 @@ class Training {
     if (!std::isfinite(best.rows.loss())) {
       return std::nullopt;
     }
-    subtract_linear_part(best.rows.derivatives, from.v, best.rows.residual);
+    subtract_linear_part(*geometry_, best.rows.derivatives, from.v, best.rows.residual);
     LinearStep step =
         linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, best.rows.derivatives, {},
                     best.rows.residual, rank_tolerance_, workers_, solver());
@@ -496,51 +369,6 @@ class Training {
     return std::sqrt(result_.losses.back()) <= share * std::sqrt(result_.losses.front());
   }
 
-  void warn() {
-    const double per_column =
-        static_cast<double>(result_.rows) / static_cast<double>(result_.columns);
-    if (per_column < 3.0) {
-      result_.warnings.push_back(fmt::format(
-          "{} rows for {} columns, {:.1f} each: with fewer than 3 the error between the points is "
-          "often far larger than the loss says. Give more points or smaller networks",
-          result_.rows, result_.columns, per_column));
-    }
-    const std::int64_t short_boxes =
-        std::count_if(geometry_->lists.begin.begin() + 1, geometry_->lists.begin.end(),
-                      [before = std::int64_t{0}, this](std::int64_t end) mutable {
-                        const std::int64_t rows = end - before;
-                        before = end;
-                        return rows < columns_of_box();
-                      });
-    if (short_boxes > 0) {
-      result_.warnings.push_back(
-          fmt::format("{} of {} boxes have fewer rows than their {} columns: give more points "
-                      "there",
-                      short_boxes, problem_.boxes().count(), columns_of_box()));
-    }
-    if (is_limited_) {
-      result_.warnings.push_back(
-          fmt::format("conjugate gradients came to {} steps with a certificate of {:.1e}, wanted "
-                      "is {:.1e}: allow more steps, keep fewer columns by a larger "
-                      "rank_tolerance, or use a machine with room for the factor",
-                      result_.gradient_steps, result_.certificate, options_.gradient_tolerance));
-    }
-    const auto numbers = static_cast<std::int64_t>(result_.coefficients.size());
-    if (result_.coefficients_determined < numbers) {
-      result_.warnings.push_back(fmt::format(
-          "{} of {} numbers of the coefficients are not determined by the equations and "
-          "the data: they stayed as they were. Give data there, or fewer nodes",
-          numbers - result_.coefficients_determined, numbers));
-    }
-    if (result_.shift > 0.0) {
-      result_.warnings.push_back(
-          fmt::format("the Gram matrix is not positive definite to working precision; {:.1e} was "
-                      "added to its diagonal. Boxes that overlap less or a larger rank_tolerance "
-                      "make it better",
-                      result_.shift));
-    }
-  }
-
   const Problem& problem_;
   const LeastSquaresOptions& options_;
   double rank_tolerance_;
@@ -556,57 +384,6 @@ class Training {
 
 std::int64_t Trained::kept() const {
   return std::accumulate(rank.begin(), rank.end(), std::int64_t{0});
-}
-
-TrainingPlan plan_least_squares(const Problem& problem) {
-  const TrainingGeometry geometry(problem.boxes(), problem.jet_set(), problem.fields(),
-                                  training::all_points(problem), training::shapes_of(problem),
-                                  sparse::Workers{});
-  const std::int64_t columns = problem.fields() * problem.mlp().features();
-  const sparse::BlockGraph graph = graph_of(
-      problem.boxes(), geometry.lists,
-      std::vector<std::int64_t>(static_cast<std::size_t>(problem.boxes().count()), columns));
-  TrainingPlan plan;
-  plan.boxes = problem.boxes().count();
-  plan.points = geometry.points_count();
-  plan.pairs = geometry.at.pairs.count();
-  plan.rows = geometry.rows;
-  plan.columns = plan.boxes * columns;
-  plan.coefficients = static_cast<std::int64_t>(problem.coefficients_at_start().size());
-  plan.feature_bytes = 8.0 * static_cast<double>(geometry.lists.slots() * columns);
-  plan.other_bytes =
-      8.0 * static_cast<double>(2 * plan.pairs + geometry.lists.slots() + geometry.derivatives +
-                                plan.points * (geometry.set.size() + geometry.jet_numbers()) +
-                                3 * plan.rows +
-                                // their columns, what is beside the boxes' of these, orthonormal
-                                3 * plan.rows * plan.coefficients);
-  plan.costs = training::told(sparse::dense_cost(graph), sparse::band_cost(graph),
-                              sparse::cost_of(sparse::nested_dissection(graph)));
-  plan.is_by_gradients = plan.feature_bytes + plan.costs.nested_dissection.bytes >
-                         static_cast<double>(available_host_memory());
-  return plan;
-}
-
-std::string TrainingPlan::text() const {
-  const auto line = [](const char* name, const FactorCosts::Cost& cost) {
-    return fmt::format("  {:<18} {:9.2e} flops {:9.3f} GB  up to {} columns\n", name, cost.flops,
-                       cost.bytes * 1e-9, cost.largest);
-  };
-  return fmt::format(
-             "{} boxes, {} points, {} pairs ({:.1f} boxes a point)\n"
-             "{} rows, {} columns ({:.1f} rows a column){}\n"
-             "features {:.3f} GB, other {:.3f} GB, {:.3f} GB in all\n"
-             "factorisation of the Gram matrix:\n",
-             boxes, points, pairs, static_cast<double>(pairs) / static_cast<double>(points), rows,
-             columns, static_cast<double>(rows) / static_cast<double>(columns),
-             coefficients > 0 ? fmt::format(", {} numbers of coefficients", coefficients) : "",
-             feature_bytes * 1e-9, other_bytes * 1e-9, bytes() * 1e-9) +
-         line("nested dissection", costs.nested_dissection) + line("band", costs.band) +
-         line("dense", costs.dense) +
-         (is_by_gradients ? "conjugate gradients are taken: the factor of none has the room\n"
-                          : "nested dissection is taken: parts of it are independent, and it is "
-                            "never more than "
-                            "dense\n");
 }
 
 Trained least_squares(Mesh& mesh, const Problem& problem, const LeastSquaresOptions& options,

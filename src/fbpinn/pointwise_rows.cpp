@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -196,6 +198,57 @@ PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geo
     }
   }
   return rows;
+}
+
+void subtract_linear_part(const TrainingGeometry& geometry, const std::vector<double>& derivatives,
+                          const std::vector<double>& v, std::vector<double>& residual) {
+  const auto numbers = static_cast<std::size_t>(geometry.jet_numbers());
+  for (const Segment& segment : geometry.segments) {
+    const double* a = derivatives.data() + segment.first_derivative;
+    for (std::int64_t p = 0; p < segment.points; ++p) {
+      const double* const at = v.data() + (segment.first_point + p) * geometry.jet_numbers();
+      for (int e = 0; e < segment.equations; ++e, a += numbers) {
+        double sum = 0.0;
+        for (std::size_t d = 0; d < numbers; ++d) {
+          sum += a[d] * at[d];
+        }
+        residual[static_cast<std::size_t>(segment.first_row + e * segment.points + p)] -= sum;
+      }
+    }
+  }
+}
+
+void require_derivatives(const Problem& problem, const TrainingGeometry& geometry,
+                         const std::vector<double>& derivatives) {
+  for (std::size_t term = 0; term < geometry.segments.size(); ++term) {
+    const Segment& segment = geometry.segments[term];
+    const auto begin = derivatives.begin() + segment.first_derivative;
+    const auto end = begin + segment.points * segment.equations * geometry.jet_numbers();
+    if (std::all_of(begin, end, [](double value) { return value == 0.0; })) {
+      throw Error(ErrorKind::invalid_argument,
+                  fmt::format("the residual of term '{}' has the derivative 0 by u and all its "
+                              "derivatives, at every point: networks cannot make it smaller. "
+                              "Look for a factor that is 0, in the residual or the constraint",
+                              problem.terms()[term].name));
+    }
+  }
+}
+
+void require_coefficients_to_matter(const Problem& problem, const TrainingGeometry& geometry,
+                                    const PointwiseRows& rows, const PointwiseRows& other) {
+  for (const Coefficient& one : problem.coefficients()) {
+    const auto is_zero = [&](const std::vector<double>& derivatives) {
+      const auto begin = derivatives.begin() + one.first * geometry.rows;
+      const auto end = begin + static_cast<std::int64_t>(one.start.size()) * geometry.rows;
+      return std::all_of(begin, end, [](double value) { return value == 0.0; });
+    };
+    if (is_zero(rows.by_coefficients) && is_zero(other.by_coefficients)) {
+      throw Error(ErrorKind::invalid_argument,
+                  fmt::format("no term depends on the coefficient '{}' at any of its points: read "
+                              "it in an equation, or leave it out",
+                              one.name));
+    }
+  }
 }
 
 }  // namespace shardsolve::fbpinn

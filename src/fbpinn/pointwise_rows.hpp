@@ -28,4 +28,17 @@ PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geo
                              bool derivatives, bool accept_nonfinite,
                              const sparse::Workers& workers);
 
+/// residual -= the derivatives by v, times v.
+void subtract_linear_part(const TrainingGeometry& geometry, const std::vector<double>& derivatives,
+                          const std::vector<double>& v, std::vector<double>& residual);
+
+/// Throws Error(invalid_argument) if a term's derivatives by the jets are all 0.
+void require_derivatives(const Problem& problem, const TrainingGeometry& geometry,
+                         const std::vector<double>& derivatives);
+
+/// Throws Error(invalid_argument) if the rows have the derivative 0 by a coefficient, `rows` and
+/// `other` at other jets and coefficients.
+void require_coefficients_to_matter(const Problem& problem, const TrainingGeometry& geometry,
+                                    const PointwiseRows& rows, const PointwiseRows& other);
+
 }  // namespace shardsolve::fbpinn

@@ -17,4 +17,7 @@ std::vector<double> all_points(const Problem& problem);
 /// if there is one: a geometry knows no names.
 void refuse_uncovered_terms(const Problem& problem);
 
+/// Throws Error(invalid_argument) for options that are not accepted.
+void require_valid(const Problem& problem, const LeastSquaresOptions& options);
+
 }  // namespace shardsolve::fbpinn::training

@@ -1,0 +1,71 @@
+// What training takes, from geometry alone.
+
+#include "fbpinn/block_system.hpp"
+#include "fbpinn/training_inputs.hpp"
+#include "fbpinn/training_reports.hpp"
+#include "sparse/elimination_tree.hpp"
+
+#include <shardsolve/fbpinn.hpp>
+#include <shardsolve/plan.hpp>
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace shardsolve::fbpinn {
+
+TrainingPlan plan_least_squares(const Problem& problem) {
+  const TrainingGeometry geometry(problem.boxes(), problem.jet_set(), problem.fields(),
+                                  training::all_points(problem), training::shapes_of(problem),
+                                  sparse::Workers{});
+  const std::int64_t columns = problem.fields() * problem.mlp().features();
+  const sparse::BlockGraph graph = graph_of(
+      problem.boxes(), geometry.lists,
+      std::vector<std::int64_t>(static_cast<std::size_t>(problem.boxes().count()), columns));
+  TrainingPlan plan;
+  plan.boxes = problem.boxes().count();
+  plan.points = geometry.points_count();
+  plan.pairs = geometry.at.pairs.count();
+  plan.rows = geometry.rows;
+  plan.columns = plan.boxes * columns;
+  plan.coefficients = static_cast<std::int64_t>(problem.coefficients_at_start().size());
+  plan.feature_bytes = 8.0 * static_cast<double>(geometry.lists.slots() * columns);
+  plan.other_bytes =
+      8.0 * static_cast<double>(2 * plan.pairs + geometry.lists.slots() + geometry.derivatives +
+                                plan.points * (geometry.set.size() + geometry.jet_numbers()) +
+                                3 * plan.rows +
+                                // their columns, what is beside the boxes' of these, orthonormal
+                                3 * plan.rows * plan.coefficients);
+  plan.costs = training::told(sparse::dense_cost(graph), sparse::band_cost(graph),
+                              sparse::cost_of(sparse::nested_dissection(graph)));
+  plan.is_by_gradients = plan.feature_bytes + plan.costs.nested_dissection.bytes >
+                         static_cast<double>(available_host_memory());
+  return plan;
+}
+
+std::string TrainingPlan::text() const {
+  const auto line = [](const char* name, const FactorCosts::Cost& cost) {
+    return fmt::format("  {:<18} {:9.2e} flops {:9.3f} GB  up to {} columns\n", name, cost.flops,
+                       cost.bytes * 1e-9, cost.largest);
+  };
+  return fmt::format(
+             "{} boxes, {} points, {} pairs ({:.1f} boxes a point)\n"
+             "{} rows, {} columns ({:.1f} rows a column){}\n"
+             "features {:.3f} GB, other {:.3f} GB, {:.3f} GB in all\n"
+             "factorisation of the Gram matrix:\n",
+             boxes, points, pairs, static_cast<double>(pairs) / static_cast<double>(points), rows,
+             columns, static_cast<double>(rows) / static_cast<double>(columns),
+             coefficients > 0 ? fmt::format(", {} numbers of coefficients", coefficients) : "",
+             feature_bytes * 1e-9, other_bytes * 1e-9, bytes() * 1e-9) +
+         line("nested dissection", costs.nested_dissection) + line("band", costs.band) +
+         line("dense", costs.dense) +
+         (is_by_gradients ? "conjugate gradients are taken: the factor of none has the room\n"
+                          : "nested dissection is taken: parts of it are independent, and it is "
+                            "never more than "
+                            "dense\n");
+}
+
+}  // namespace shardsolve::fbpinn

@@ -1,0 +1,84 @@
+#include "fbpinn/training_inputs.hpp"
+
+#include "fbpinn/pairs.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace shardsolve::fbpinn::training {
+
+std::vector<TermShape> shapes_of(const Problem& problem) {
+  std::vector<TermShape> shapes;
+  for (const Term& term : problem.terms()) {
+    shapes.push_back({static_cast<std::int64_t>(term.points.size()) / problem.boxes().axes(),
+                      term.residual.equations});
+  }
+  return shapes;
+}
+
+std::vector<double> all_points(const Problem& problem) {
+  std::vector<double> points;
+  for (const Term& term : problem.terms()) {
+    points.insert(points.end(), term.points.begin(), term.points.end());
+  }
+  return points;
+}
+
+void refuse_uncovered_terms(const Problem& problem) {
+  for (const Term& term : problem.terms()) {
+    try {
+      find_pairs(problem.boxes(), term.points.data(),
+                 static_cast<std::int64_t>(term.points.size()) / problem.boxes().axes(), 0);
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("term '{}': {}", term.name, error.what()));
+    }
+  }
+}
+
+void require_valid(const Problem& problem, const LeastSquaresOptions& options) {
+  const auto refuse = [](const std::string& message) {
+    throw Error(ErrorKind::invalid_argument, message);
+  };
+  const auto weights = static_cast<std::size_t>(problem.mlp().weights(problem.boxes().axes()) *
+                                                problem.boxes().count());
+  if (!options.hidden_weights.empty() && options.hidden_weights.size() != weights) {
+    refuse(
+        fmt::format("{} hidden weights given for {} boxes; {} are needed, or none for random "
+                    "ones",
+                    options.hidden_weights.size(), problem.boxes().count(), weights));
+  }
+  for (std::size_t i = 0; i < options.hidden_weights.size(); ++i) {
+    if (!std::isfinite(options.hidden_weights[i])) {
+      refuse(fmt::format("hidden weight {} is {}; finite ones are accepted", i,
+                         options.hidden_weights[i]));
+    }
+  }
+  if (!(options.rank_tolerance >= 0.0) || options.rank_tolerance >= 1.0) {
+    refuse(fmt::format("rank_tolerance = {} given; 0 to less than 1 is accepted",
+                       options.rank_tolerance));
+  }
+  if (options.most_gradient_steps < 1) {
+    refuse(fmt::format("most_gradient_steps = {} given; at least 1 is accepted",
+                       options.most_gradient_steps));
+  }
+  if (!(options.gradient_tolerance > 0.0) || options.gradient_tolerance >= 1.0) {
+    refuse(fmt::format("gradient_tolerance = {} given; numbers between 0 and 1 are accepted",
+                       options.gradient_tolerance));
+  }
+  if (options.most_iterations < 1) {
+    refuse(
+        fmt::format("most_iterations = {} given; at least 1 is accepted", options.most_iterations));
+  }
+  if (!(options.tolerance > 0.0) || options.tolerance >= 1.0) {
+    refuse(fmt::format("tolerance = {} given; numbers between 0 and 1 are accepted",
+                       options.tolerance));
+  }
+}
+
+}  // namespace shardsolve::fbpinn::training
