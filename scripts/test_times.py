@@ -24,7 +24,8 @@ FAMILIES = {
     "networks": r"fbpinn|networks",
 }
 BUDGETS = {"make test": 180.0, "CI": 600.0}  # seconds of tests; half as many on two cores
-OF_MAKE_TEST = re.compile(r"release-\w+|cli|jax|jax-operators")  # reports of `make test`; CI has them all
+# Reports of `make test`; CI has them all.
+OF_MAKE_TEST = re.compile(r"release-\w+|cli|jax|jax-operators")
 
 
 @dataclass(frozen=True)

@@ -295,8 +295,7 @@ def solve(
     rounds = _Rounds(asked, n, place.axes if ranks > 1 else (), preconditioner.inner, ranks)
     table = rounds.table
     shown = "v" * table["shown"]
-    diagonal = preconditioner.diagonal_or_none(b.dtype)
-    diagonal_kind = "v" if preconditioner.inner == JACOBI else "r"
+    by_diagonal = preconditioner.inner == JACOBI
 
     def begin() -> Carry:
         operands = (b,) if x0 is None else (b, x0)
@@ -306,10 +305,17 @@ def solve(
         return Carry(*flat[:4], flat[4:])
 
     def stages(which: Sequence[int], carry: Carry) -> Carry:
+        # XLA for GPUs (of jax 0.11.2) crashes where an operand of a shard_map has no entries: what
+        # stands for no diagonal is made inside.
+        def own_rows(*operands: jax.Array) -> tuple[jax.Array, ...]:
+            none = () if by_diagonal else (preconditioner.diagonal_or_none(b.dtype),)
+            return rounds.stages(which, *none, *operands)
+
+        diagonal = (preconditioner.diagonal_or_none(b.dtype),) if by_diagonal else ()
         flat = place.run(
-            functools.partial(rounds.stages, which),
-            (diagonal, *carry[:4], *carry.shown),
-            diagonal_kind + "rrrm" + shown,
+            own_rows,
+            (*diagonal, *carry[:4], *carry.shown),
+            "v" * by_diagonal + "rrrm" + shown,
             "rrrm" + shown,
         )
         return Carry(*flat[:4], tuple(flat[4:]))
