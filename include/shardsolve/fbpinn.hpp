@@ -124,7 +124,7 @@ enum class LinearMethod : std::uint8_t { automatic, factor, gradients };
 
 struct LeastSquaresOptions {
   /// Hidden layers: Mlp::weights() numbers for each box; random ones if there are none.
-  std::vector<double> hidden_weights;
+  std::vector<double> hidden_weights = {};
   std::uint64_t seed = 0;
   double hidden_scale = 1.0;  ///< of random weights
   /// Columns of a box that are smaller than this beside its largest are left out.
