@@ -171,8 +171,8 @@ std::string plan_networks(const NetworkProblem& problem) {
 
 std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
                                                 const NetworkOptions& options) {
-  Mesh mesh = options.gpu < 0 ? Mesh::host(options.ranks)
-                              : Mesh::cuda({static_cast<int>(options.gpu)});
+  Mesh mesh =
+      options.gpu < 0 ? Mesh::host(options.ranks) : Mesh::cuda({static_cast<int>(options.gpu)});
   fbpinn::LeastSquaresOptions least;
   least.seed = options.seed;
   least.hidden_scale = options.hidden_scale;

@@ -74,7 +74,7 @@ struct NetworkOptions {
   double rank_tolerance = 0.0;
   std::int64_t most_iterations = 0;
   double tolerance = 0.0;
-  std::int64_t gpu = -1;  ///< CUDA's number of the one that trains; -1: CPU devices do
+  std::int64_t gpu = -1;    ///< CUDA's number of the one that trains; -1: CPU devices do
   std::int64_t method = 0;  ///< number of a fbpinn::LinearMethod
   double linear_tolerance = 0.0;
   std::int64_t most_linear_steps = 0;

@@ -93,10 +93,10 @@ class SHARDSOLVE_EXPORT Operator {
   /// that M is the same on any number of them; one that a slab boundary cuts is solved by each rank
   /// that has rows of it. Factored as bands, by Cholesky if Hermitian and positive definite, else
   /// by LU with partial pivoting; with bandwidths l and u that is n (2 l + u) numbers, and 2 n (2 l
-  /// + u) flops a product. On GPU ranks as well, to the same bits: factored on the host when a solve
-  /// begins; a multiprocessor has a block, so give as many as a GPU has (an H100: 132) or more.
-  /// Throws Error: invalid_argument if `blocks` are not like that, unsupported if one has 2^31 rows.
-  /// A singular block is found by the solve: nonfinite_preconditioner.
+  /// + u) flops a product. On GPU ranks as well, to the same bits: factored on the host when a
+  /// solve begins; a multiprocessor has a block, so give as many as a GPU has (an H100: 132) or
+  /// more. Throws Error: invalid_argument if `blocks` are not like that, unsupported if one has
+  /// 2^31 rows. A singular block is found by the solve: nonfinite_preconditioner.
   static Operator block_jacobi(std::vector<std::int64_t> blocks, FillBlock<T> fill);
   /// Likewise of a square matrix on the host, columns of each row ascending, of which the blocks
   /// are copied. No block is ever there as a dense one. row_slabs(n, k).boundaries() are k blocks
