@@ -273,9 +273,10 @@ SHARDSOLVE_EXPORT double relative_error(std::span<const double> u,
 ///
 /// Each box's columns are made orthonormal (QR with a rank), the Gram matrix of all of them is
 /// factored along nested dissection, and the solution refined with the residual of the
-/// least-squares problem. The same bits for the same problem, on any number of ranks.
-/// float64. The mesh is one of CPU devices, whose processes all give the same problem and get the
-/// same networks, or one GPU: the user's functions are called by threads of the host then, and the
+/// least-squares problem. The same bits for the same problem and mesh, on any number of ranks of
+/// one process; of processes the number changes rounding where fronts are large. float64.
+/// The mesh is one of CPU devices, whose processes all give the same problem and get the same
+/// networks, or one GPU: the user's functions are called by threads of the host then, and the
 /// networks differ from those of CPU devices by rounding.
 /// Throws Error: invalid_argument if there are no terms, a point lies in no box, a box has no
 /// point, or a residual is not finite or does not depend on u; unsupported on several GPUs;

@@ -224,6 +224,12 @@ sparse::Workers on_ranks(Mesh& mesh, const RunOptions& run) {
         1, [&](std::int64_t) { work(); },
         [&](std::int64_t, sparse::Packet& packet) { tell(packet); });
   };
+  workers.together = [&mesh, &run, phase](const std::function<void(mesh::Rank&)>& program) {
+    mesh.state().run(run, [&](mesh::Rank& rank) {
+      rank.report(*phase, 0.0);
+      program(rank);
+    });
+  };
   return workers;
 }
 

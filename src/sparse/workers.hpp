@@ -11,6 +11,9 @@
 namespace shardsolve {
 class Mesh;
 struct RunOptions;
+namespace mesh {
+class Rank;
+}
 }  // namespace shardsolve
 
 namespace shardsolve::sparse {
@@ -93,6 +96,9 @@ struct Workers {
                    const std::function<void(std::int64_t, Packet&)>& /*tell*/) {
     one_by_one(pieces, work);
   };
+  /// Runs a rank program in all processes at once, rank i in process i; null where workers share
+  /// memory.
+  std::function<void(const std::function<void(mesh::Rank&)>& program)> together;
 };
 
 }  // namespace shardsolve::sparse
