@@ -373,8 +373,7 @@ std::optional<BlockPivot> BlockCholesky<T>::factor(const AddBlock& add, const Wo
   }
   schedule_ = make_schedule(workers);
   for (const std::int32_t node : schedule_.joint) {
-    front(node).joint.emplace(shape(node).own, shape(node).outer, workers.count,
-                              joint_fronts_.tile);
+    front(node).joint.emplace(shape(node).own, shape(node).outer, workers.count, joint_fronts_);
   }
   workers.share(
       static_cast<std::int64_t>(schedule_.alone.size()),

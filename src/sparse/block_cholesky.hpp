@@ -24,14 +24,6 @@ struct BlockPivot {
   std::int64_t column = 0;  ///< of the block
 };
 
-/// Which fronts above the subtrees all processes factor together, and in tiles of how many columns:
-/// from a front of that many flops on all on the way to its root. To bring one to all takes a few
-/// milliseconds.
-struct JointFronts {
-  double least_flops = 2e9;
-  std::int64_t tile = 256;
-};
-
 /// L with P A P^H = L L^H, the order P that of an elimination tree. Multifrontal (Duff and Reid,
 /// ACM TOMS 9, 1983): a front is assembled from the matrix's blocks and what its children leave,
 /// its own columns are factored by dense kernels, and the rest is left to its parent. Workers that
@@ -105,11 +97,6 @@ class BlockCholesky {
   void assemble_own_columns(std::int32_t node, const AddBlock& add, mesh::Rank& rank);
   void add_rest_of(std::int32_t child, mesh::Rank& rank);
   void keep_own_columns(std::int32_t node, std::int64_t rank);
-  struct JointSolve;
-  std::unique_ptr<JointSolve> joint_forward(std::int32_t node, MatrixView<T> b,
-                                            std::vector<std::vector<T>>& borders,
-                                            mesh::Rank& rank) const;
-  void joint_back(std::int32_t node, MatrixView<T> b, JointSolve& solve, mesh::Rank& rank) const;
   void solve_jointly(MatrixView<T> b, std::vector<std::vector<T>>& borders, mesh::Rank& rank) const;
   std::vector<std::int64_t> parent_columns(std::int32_t node) const;
 

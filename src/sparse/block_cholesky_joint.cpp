@@ -3,11 +3,11 @@
 // leave in them from those who have it.
 
 #include "core/each_dtype.hpp"
+#include "comm/communicator.hpp"
 #include "dense/cholesky/factor.hpp"
-#include "dense/cholesky/triangular_solve.hpp"
-#include "dense/shared/bytes_of.hpp"
 #include "mesh/rank.hpp"
 #include "sparse/block_cholesky.hpp"
+#include "sparse/joint_solve.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -216,109 +216,47 @@ void BlockCholesky<T>::factor_jointly(std::int32_t node, const AddBlock& add, me
   }
 }
 
-/// What the way down needs of the way up.
-template <Scalar T>
-struct BlockCholesky<T>::JointSolve {
-  dense::cholesky::PartialSolve<T> solve;
-  MatrixView<T> b1;  ///< the rank's rows
-};
-
-template <Scalar T>
-auto BlockCholesky<T>::joint_forward(std::int32_t node, MatrixView<T> b,
-                                     std::vector<std::vector<T>>& borders, mesh::Rank& rank) const
-    -> std::unique_ptr<JointSolve> {
-  const JointFront& joint = *front(node).joint;
-  const std::int64_t k = b.columns();
-  const std::int64_t own = joint.own();
-  const std::int64_t outer = joint.outer();
-  const std::int64_t width = joint.own_width(rank.index());
-  std::vector<T> local = gathered(node, b, borders);
-  const MatrixView<T> x(local.data(), own + outer, k);
-  const MatrixView<const T> slab(front(node).panel.get(), joint.layout().size(), width);
-  auto result = std::unique_ptr<JointSolve>(
-      new JointSolve{{rank, joint.layout(), slab, joint.end(), k}, rank.workspace<T>(width, k)});
-  std::fill_n(result->b1.data(), width * k, T{});
-  for (std::int64_t column = 0; column < own; ++column) {
-    if (joint.rank(column) == rank.index()) {
-      for (std::int64_t j = 0; j < k; ++j) {
-        result->b1(joint.place(column), j) = x(column, j);
-      }
-    }
-  }
-  const MatrixView<T> parts = rank.workspace<T>(outer, k * rank.count());
-  std::vector<comm::Bytes> pieces;
-  for (std::int64_t other = 0; other < rank.count(); ++other) {
-    pieces.push_back(dense::bytes_of(parts.columns_from(other * k, k)));
-  }
-  result->solve.forward(result->b1, parts.columns_from(rank.index() * k, k));
-  rank.finish(rank.update());
-  rank.communicator().all_gather(rank.transfer(), std::move(pieces));
-  rank.finish(rank.transfer());
-  std::vector<T>& border = borders[static_cast<std::size_t>(node)];
-  border.resize(static_cast<std::size_t>(outer * k));
-  const std::vector<std::int64_t> packed = joint.packed_rows();
-  for (std::int64_t j = 0; j < k; ++j) {
-    for (std::int64_t i = 0; i < outer; ++i) {
-      T sum = x(own + i, j);
-      for (std::int64_t other = 0; other < rank.count(); ++other) {
-        sum -= parts(packed[static_cast<std::size_t>(i)], other * k + j);
-      }
-      border[static_cast<std::size_t>(j * outer + i)] = sum;
-    }
-  }
-  return result;
-}
-
-template <Scalar T>
-void BlockCholesky<T>::joint_back(std::int32_t node, MatrixView<T> b, JointSolve& solve,
-                                  mesh::Rank& rank) const {
-  const FrontNode& of = shape(node);
-  const JointFront& joint = *front(node).joint;
-  const auto& begin = front(node).block_begin;
-  const std::int64_t k = b.columns();
-  const MatrixView<T> x2 = rank.workspace<T>(joint.outer(), k);
-  const std::vector<std::int64_t> packed = joint.packed_rows();
-  for (std::size_t i = 0; i < of.border.size(); ++i) {
-    const std::size_t at = of.blocks.size() + i;
-    const std::int64_t from = offsets_[static_cast<std::size_t>(of.border[i])];
-    for (std::int64_t column = begin[at]; column < begin[at + 1]; ++column) {
-      for (std::int64_t j = 0; j < k; ++j) {
-        x2(packed[static_cast<std::size_t>(column - of.own)], j) = b(from + column - begin[at], j);
-      }
-    }
-  }
-  solve.solve.back(solve.b1, x2);
-  rank.finish(rank.update());
-  // To everybody: the rows of all ranks.
-  std::vector<comm::Bytes> pieces;
-  std::vector<MatrixView<T>> parts;
-  for (std::int64_t other = 0; other < rank.count(); ++other) {
-    parts.push_back(other == rank.index() ? solve.b1
-                                          : rank.workspace<T>(joint.own_width(other), k));
-    pieces.push_back(dense::bytes_of(parts.back()));
-  }
-  rank.communicator().all_gather(rank.transfer(), std::move(pieces));
-  rank.finish(rank.transfer());
-  for (std::size_t i = 0; i < of.blocks.size(); ++i) {
-    const std::int64_t to = offsets_[static_cast<std::size_t>(of.blocks[i])];
-    for (std::int64_t column = begin[i]; column < begin[i + 1]; ++column) {
-      const MatrixView<T> part = parts[static_cast<std::size_t>(joint.rank(column))];
-      for (std::int64_t j = 0; j < k; ++j) {
-        b(to + column - begin[i], j) = part(joint.place(column), j);
-      }
-    }
-  }
-}
-
 template <Scalar T>
 void BlockCholesky<T>::solve_jointly(MatrixView<T> b, std::vector<std::vector<T>>& borders,
                                      mesh::Rank& rank) const {
-  std::vector<std::unique_ptr<JointSolve>> solves;
+  const std::int64_t k = b.columns();
+  std::vector<std::unique_ptr<JointSolve<T>>> solves;
   for (const std::int32_t node : schedule_.joint) {
-    solves.push_back(joint_forward(node, b, borders, rank));
+    const JointFront& joint = *front(node).joint;
+    const MatrixView<const T> slab(front(node).panel.get(), joint.layout().size(),
+                                   joint.own_width(rank.index()));
+    solves.push_back(std::make_unique<JointSolve<T>>(rank, joint, slab, k));
+    std::vector<T> local = gathered(node, b, borders);
+    const MatrixView<T> x(local.data(), shape(node).front(), k);
+    solves.back()->forward(x);
+    std::vector<T>& border = borders[static_cast<std::size_t>(node)];
+    border.resize(static_cast<std::size_t>(joint.outer() * k));
+    for (std::int64_t j = 0; j < k; ++j) {
+      std::copy_n(x.data() + joint.own() + j * x.rows(), joint.outer(),
+                  border.data() + j * joint.outer());
+    }
   }
   for (std::size_t i = solves.size(); i-- > 0;) {
-    joint_back(schedule_.joint[i], b, *solves[i], rank);
+    const std::int32_t node = schedule_.joint[i];
+    const auto& begin = front(node).block_begin;
+    std::vector<T> local(static_cast<std::size_t>(shape(node).front() * k));
+    const MatrixView<T> x(local.data(), shape(node).front(), k);
+    const auto each_block = [&](std::size_t first, std::size_t end, const auto& act) {
+      for (std::size_t at = first; at < end; ++at) {
+        const std::int64_t in_b =
+            offsets_[static_cast<std::size_t>(block_at(node, static_cast<std::int64_t>(at)))];
+        for (std::int64_t j = 0; j < k; ++j) {
+          act(b.data() + in_b + j * b.stride(), x.data() + begin[at] + j * x.stride(),
+              begin[at + 1] - begin[at]);
+        }
+      }
+    };
+    const std::size_t own = shape(node).blocks.size();
+    each_block(own, begin.size() - 1,
+               [](const T* from, T* to, std::int64_t count) { std::copy_n(from, count, to); });
+    solves[i]->back(x);
+    each_block(0, own,
+               [](T* to, const T* from, std::int64_t count) { std::copy_n(from, count, to); });
   }
 }
 

@@ -31,11 +31,11 @@ SlabLayout dealt(std::int64_t columns, std::int64_t ranks, std::int64_t tile) {
 
 }  // namespace joint
 
-JointFront::JointFront(std::int64_t own, std::int64_t outer, std::int64_t ranks, std::int64_t tile,
-                       std::int64_t round)
+JointFront::JointFront(std::int64_t own, std::int64_t outer, std::int64_t ranks,
+                       const JointFronts& how)
     : own_(own),
       outer_(outer),
-      tile_(joint::tile_of(own, tile, round)),
+      tile_(joint::tile_of(own, how.tile, how.round)),
       padded_(joint::pieces(own, tile_) * tile_),
       layout_(joint::dealt(padded_ + outer, ranks, tile_)) {}
 

@@ -9,14 +9,21 @@
 
 namespace shardsolve::sparse {
 
+/// Which fronts above the subtrees all ranks factor together, and in tiles of how many columns:
+/// from a front of that many flops on all on the way to its root. To bring one to all takes a few
+/// milliseconds.
+struct JointFronts {
+  double least_flops = 2e9;
+  std::int64_t tile = 256;
+  std::int64_t round = 1;  ///< tiles are multiples of it
+};
+
 /// The front's columns in the order of their elimination, dealt to the ranks tile by tile: slabs,
 /// so that the distributed dense factorisation takes the own columns and leaves the Schur
 /// complement in the others. Columns of the identity behind the own ones end these with a tile.
 class JointFront {
  public:
-  /// Tiles of at most about `tile` columns, a multiple of `round`.
-  JointFront(std::int64_t own, std::int64_t outer, std::int64_t ranks, std::int64_t tile,
-             std::int64_t round = 1);
+  JointFront(std::int64_t own, std::int64_t outer, std::int64_t ranks, const JointFronts& how);
 
   const SlabLayout& layout() const { return layout_; }
   /// The own columns are those of the steps before this one.

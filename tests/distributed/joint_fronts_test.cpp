@@ -27,7 +27,7 @@ TEST(SparseJointFront, EveryColumnHasOnePlaceAndOwnOnesComeFirst) {
   for (const std::int64_t ranks : {1, 2, 3, 5}) {
     for (const std::int64_t own : {0, 1, 4, 5, 23}) {
       for (const std::int64_t outer : {0, 1, 9}) {
-        const JointFront front(own, outer, ranks, 4, 2);
+        const JointFront front(own, outer, ranks, {.tile = 4, .round = 2});
         const SlabLayout& layout = front.layout();
         ASSERT_EQ(layout.size(), own + outer + front.pads());
         std::vector<std::int64_t> seen(static_cast<std::size_t>(layout.size()));
