@@ -176,14 +176,18 @@ void do_on_host(const RunOptions& run, std::int64_t count, const Work& work) {
 }
 
 sparse::Workers on_gpu(Mesh& mesh, const RunOptions& run) {
-  if (mesh.ranks() > 1) {
-    throw Error(ErrorKind::unsupported,
-                fmt::format("networks in boxes are trained by one GPU or by CPU devices; a mesh of "
-                            "{} GPUs given: make one of a single GPU, Mesh::cuda({{0}})",
-                            mesh.ranks()));
+  for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    if (!mesh.is_here(rank)) {
+      throw Error(ErrorKind::unsupported,
+                  fmt::format("networks in boxes are trained by GPUs of one process; a mesh of {} "
+                              "GPUs in several processes given: make one of the GPUs of a single "
+                              "process, as Mesh::cuda({{0, 1}})",
+                              mesh.ranks()));
+    }
   }
   sparse::Workers workers;
   workers.devices = &mesh;
+  workers.joint_fronts = joint_fronts_of_gpus;
   workers.count = threads_of_host();
   workers.run = &run;
   workers.each = [&run](std::int64_t count, const Work& work) { do_on_host(run, count, work); };

@@ -57,12 +57,8 @@ void each_lower_piece(std::int64_t columns, std::int64_t rows, const ForEach& ea
 }  // namespace fronts
 
 template <Scalar T>
-BlockCholesky<T>::BlockCholesky(const BlockGraph& graph, EliminationTree tree,
-                                const JointFronts& joint_fronts)
-    : tree_(std::move(tree)),
-      joint_fronts_(joint_fronts),
-      sizes_(graph.sizes),
-      offsets_(graph.offsets()) {
+BlockCholesky<T>::BlockCholesky(const BlockGraph& graph, EliminationTree tree)
+    : tree_(std::move(tree)), sizes_(graph.sizes), offsets_(graph.offsets()) {
   for (std::int64_t block = 0; block < graph.count(); ++block) {
     const auto others = graph.neighbours_of(block);
     neighbours_.emplace_back(others.begin(), others.end());
@@ -162,26 +158,26 @@ auto BlockCholesky<T>::make_schedule(const Workers& workers) const -> Schedule {
     }
   }
   if (workers.together) {
-    choose_joint(schedule, workers.count);
+    choose_joint(schedule, workers);
   }
   return schedule;
 }
 
 /// From the first front on that is large, all on the way to its root.
 template <Scalar T>
-void BlockCholesky<T>::choose_joint(Schedule& schedule, std::int64_t processes) const {
+void BlockCholesky<T>::choose_joint(Schedule& schedule, const Workers& workers) const {
   schedule.process.assign(tree_.nodes.size(), 0);
   for (std::size_t piece = 0; piece < schedule.alone.size(); ++piece) {
     for (const std::int32_t node : schedule.alone[piece]) {
       schedule.process[static_cast<std::size_t>(node)] =
-          static_cast<std::int64_t>(piece) % processes;
+          static_cast<std::int64_t>(piece) % workers.count;
     }
   }
   std::vector<bool> is_joint(tree_.nodes.size());
   std::vector<std::int32_t> small;
   for (const std::int32_t node : schedule.shared) {
     const auto& children = shape(node).children;
-    const bool joint = shape(node).flops() >= joint_fronts_.least_flops ||
+    const bool joint = shape(node).flops() >= workers.joint_fronts.least_flops ||
                        std::any_of(children.begin(), children.end(), [&](std::int32_t child) {
                          return is_joint[static_cast<std::size_t>(child)];
                        });
@@ -373,7 +369,8 @@ std::optional<BlockPivot> BlockCholesky<T>::factor(const AddBlock& add, const Wo
   }
   schedule_ = make_schedule(workers);
   for (const std::int32_t node : schedule_.joint) {
-    front(node).joint.emplace(shape(node).own, shape(node).outer, workers.count, joint_fronts_);
+    front(node).joint.emplace(shape(node).own, shape(node).outer, workers.count,
+                              workers.joint_fronts);
   }
   workers.share(
       static_cast<std::int64_t>(schedule_.alone.size()),

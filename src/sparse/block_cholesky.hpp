@@ -39,8 +39,7 @@ class BlockCholesky {
   using AddBlock = std::function<void(std::int32_t row, std::int32_t column, MatrixView<T> target)>;
 
   /// Keeps no reference to the graph.
-  BlockCholesky(const BlockGraph& graph, EliminationTree tree,
-                const JointFronts& joint_fronts = {});
+  BlockCholesky(const BlockGraph& graph, EliminationTree tree);
 
   /// Returns the pivot at which it stopped, if one was not positive; then there is no factor. Of
   /// several processes each has the fronts of the subtrees that it does and its slabs of the joint
@@ -76,7 +75,7 @@ class BlockCholesky {
 
   static std::unique_ptr<T[], Free> zeros(std::int64_t count);
   Schedule make_schedule(const Workers& workers) const;
-  void choose_joint(Schedule& schedule, std::int64_t processes) const;
+  void choose_joint(Schedule& schedule, const Workers& workers) const;
   bool eliminate(std::int32_t node, const AddBlock& add, const ForEach& each);
   void assemble_columns(std::int32_t node, std::int64_t block, const AddBlock& add);
   void factor_columns(std::int32_t node, const ForEach& each);
@@ -114,7 +113,6 @@ class BlockCholesky {
   std::int32_t block_at(std::int32_t node, std::int64_t index) const;
 
   EliminationTree tree_;
-  JointFronts joint_fronts_;
   std::vector<std::int64_t> sizes_;
   std::vector<std::int64_t> offsets_;
   std::vector<std::vector<std::int32_t>> neighbours_;

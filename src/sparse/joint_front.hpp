@@ -1,6 +1,8 @@
 /// A front that all ranks factor together: which of its columns is where.
 #pragma once
 
+#include "sparse/workers.hpp"
+
 #include <shardsolve/index.hpp>
 #include <shardsolve/slab_layout.hpp>
 
@@ -8,15 +10,6 @@
 #include <vector>
 
 namespace shardsolve::sparse {
-
-/// Which fronts above the subtrees all ranks factor together, and in tiles of how many columns:
-/// from a front of that many flops on all on the way to its root. To bring one to all takes a few
-/// milliseconds.
-struct JointFronts {
-  double least_flops = 2e9;
-  std::int64_t tile = 256;
-  std::int64_t round = 1;  ///< tiles are multiples of it
-};
 
 /// The front's columns in the order of their elimination, dealt to the ranks tile by tile: slabs,
 /// so that the distributed dense factorisation takes the own columns and leaves the Schur

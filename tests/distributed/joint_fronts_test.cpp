@@ -71,8 +71,9 @@ std::vector<T> b_of(std::int64_t n) {
 
 template <Scalar T>
 Result<T> solved(const BlockGraph& graph, const TestMatrix<T>& matrix, const JointFronts& joint,
-                 const Workers& workers) {
-  BlockCholesky<T> factor(graph, nested_dissection(graph), joint);
+                 Workers workers) {
+  workers.joint_fronts = joint;
+  BlockCholesky<T> factor(graph, nested_dissection(graph));
   Result<T> result;
   result.failure = factor.factor(
       [&](std::int32_t i, std::int32_t j, MatrixView<T> target) { matrix.add(i, j, target); },

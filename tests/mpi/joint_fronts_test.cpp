@@ -23,8 +23,9 @@ TEST(ProcessJointFronts, Solution_IsThatOfOneProcess) {
   const BlockGraph graph = grid_graph(9, true);
   const TestMatrix<double> matrix(graph);
   const std::int64_t n = graph.columns();
-  const auto solve = [&](const sparse::JointFronts& joint, const sparse::Workers& workers) {
-    sparse::BlockCholesky<double> factor(graph, sparse::nested_dissection(graph), joint);
+  const auto solve = [&](const sparse::JointFronts& joint, sparse::Workers workers) {
+    workers.joint_fronts = joint;
+    sparse::BlockCholesky<double> factor(graph, sparse::nested_dissection(graph));
     EXPECT_FALSE(factor.factor(
         [&](std::int32_t i, std::int32_t j, MatrixView<double> to) { matrix.add(i, j, to); },
         workers));
