@@ -39,6 +39,7 @@ struct Options {
   std::int64_t side = 8;  ///< points along each axis for each box
   std::string backend = "host";
   std::int64_t ranks = 4;
+  std::vector<int> gpus{0};
   std::int64_t rounds = 3;
   double frequency = 16;
   std::uint64_t seed = 0;
@@ -315,7 +316,7 @@ void print(const Options& options, const fb::Trained& trained, double error, dou
 
 Mesh mesh_of(const Options& options) {
   if (options.backend == "cuda") {
-    return Mesh::cuda({0});
+    return Mesh::cuda(options.gpus);
   }
   return options.ranks == 0 ? Mesh::serial() : Mesh::host(options.ranks);
 }
@@ -369,9 +370,10 @@ int run(int argc, char** argv) {
   app.add_option("--boxes", options.boxes, "along each axis");
   app.add_option("--units", options.units, "K, of the hidden layer");
   app.add_option("--side", options.side, "points along each axis for each box");
-  app.add_option("--backend", options.backend, "cuda: one GPU, whatever --ranks says")
+  app.add_option("--backend", options.backend, "cuda: GPUs, whatever --ranks says")
       ->check(CLI::IsMember({"host", "cuda"}));
   app.add_option("--ranks", options.ranks, "0: the calling thread");
+  app.add_option("--gpus", options.gpus, "their numbers")->delimiter(',');
   app.add_option("--rounds", options.rounds);
   app.add_option("--frequency", options.frequency, "the largest");
   app.add_option("--seed", options.seed);

@@ -2,8 +2,8 @@
 // process assembles its columns of what the matrix has there itself, and gets what the children
 // leave in them from those who have it.
 
-#include "core/each_dtype.hpp"
 #include "comm/communicator.hpp"
+#include "core/each_dtype.hpp"
 #include "dense/cholesky/factor.hpp"
 #include "mesh/rank.hpp"
 #include "sparse/block_cholesky.hpp"

@@ -11,6 +11,9 @@ namespace front_ranks {
 
 using Kind = FrontPlacement::Kind;
 
+/// Of the ranks' speed, what a joint front gets.
+constexpr double joint_efficiency = 0.7;
+
 /// Flops of the subtree of each node.
 std::vector<double> subtree_flops(const EliminationTree& tree) {
   std::vector<double> flops;
@@ -56,9 +59,8 @@ std::vector<bool> joint_of(const EliminationTree& tree, const std::vector<std::i
     const FrontNode& of = tree.nodes[static_cast<std::size_t>(node)];
     joint[static_cast<std::size_t>(node)] =
         of.flops() >= joint_fronts.least_flops ||
-        std::any_of(of.children.begin(), of.children.end(), [&](std::int32_t child) {
-          return joint[static_cast<std::size_t>(child)];
-        });
+        std::any_of(of.children.begin(), of.children.end(),
+                    [&](std::int32_t child) { return joint[static_cast<std::size_t>(child)]; });
   }
   return joint;
 }
@@ -84,7 +86,8 @@ FrontPlacement place_fronts(const EliminationTree& tree, std::int64_t ranks,
     double time = deal(roots, flops, ranks).most;
     for (const std::int32_t node : above) {
       time += tree.nodes[static_cast<std::size_t>(node)].flops() /
-              (joint[static_cast<std::size_t>(node)] ? static_cast<double>(ranks) : 1.0);
+              (joint[static_cast<std::size_t>(node)] ? joint_efficiency * static_cast<double>(ranks)
+                                                     : 1.0);
     }
     if (time < best) {
       best = time;
@@ -182,8 +185,7 @@ Forest subtrees_of(const EliminationTree& tree, const FrontPlacement& placement,
 
 Forest top_of(const EliminationTree& tree, const FrontPlacement& placement) {
   const auto is_top = [&](std::int32_t node) {
-    return node >= 0 &&
-           placement.kind[static_cast<std::size_t>(node)] == FrontPlacement::Kind::top;
+    return node >= 0 && placement.kind[static_cast<std::size_t>(node)] == FrontPlacement::Kind::top;
   };
   return front_ranks::forest_of(tree, is_top, [&](std::int32_t node) {
     return !is_top(node) && is_top(tree.nodes[static_cast<std::size_t>(node)].parent);

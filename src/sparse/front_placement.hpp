@@ -13,8 +13,8 @@ namespace shardsolve::sparse {
 /// together the joint ones, which have nothing but joint ones above them.
 struct FrontPlacement {
   enum class Kind : std::uint8_t { subtree, top, joint };
-  std::vector<Kind> kind;          ///< of each node
-  std::vector<std::int64_t> rank;  ///< of each node that is not joint
+  std::vector<Kind> kind;           ///< of each node
+  std::vector<std::int64_t> rank;   ///< of each node that is not joint
   std::vector<std::int32_t> joint;  ///< nodes, ascending
 };
 
@@ -30,8 +30,7 @@ struct Forest {
 };
 
 /// A rank's subtrees.
-Forest subtrees_of(const EliminationTree& tree, const FrontPlacement& placement,
-                   std::int64_t rank);
+Forest subtrees_of(const EliminationTree& tree, const FrontPlacement& placement, std::int64_t rank);
 /// The small fronts above; subtrees below them are given.
 Forest top_of(const EliminationTree& tree, const FrontPlacement& placement);
 

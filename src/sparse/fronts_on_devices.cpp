@@ -96,20 +96,42 @@ FrontsOnDevices::FrontsOnDevices(mesh::Rank& rank, const BlockGraph& graph, Elim
 
 double FrontsOnDevices::joint_bytes(const EliminationTree& tree, const FrontPlacement& placement,
                                     std::int64_t ranks, const JointFronts& joint_fronts) {
-  double numbers = 0.0;
-  double slabs = 0.0;  // that are there at a time
+  double kept = 0.0;
+  double now = 0.0;  // slabs, whose rests wait for their parents
+  double most = 0.0;
+  const auto slab_of = [&](const JointFront& front) {
+    return static_cast<double>(front.layout().size()) *
+           static_cast<double>(front.layout().max_width());
+  };
+  const auto front_of = [&](std::int32_t node) {
+    const FrontNode& of = tree.nodes[static_cast<std::size_t>(node)];
+    return JointFront(of.own, of.outer, ranks, joint_fronts);
+  };
   for (const std::int32_t node : placement.joint) {
     const FrontNode& of = tree.nodes[static_cast<std::size_t>(node)];
-    const JointFront front(of.own, of.outer, ranks, joint_fronts);
-    const SlabLayout& layout = front.layout();
-    const auto n = static_cast<double>(layout.size());
-    const double slab = n * static_cast<double>(layout.max_width());
-    numbers += n * static_cast<double>(front.own_width(0));
-    // Panels under way, and what is sent and received.
-    numbers += 3.0 * n * static_cast<double>(layout.tile());
-    slabs += of.outer > 0 ? 1.5 * slab : slab;
+    const JointFront front = front_of(node);
+    const auto n = static_cast<double>(front.layout().size());
+    now += slab_of(front);
+    double largest_child = 0.0;
+    double below = 0.0;
+    for (const std::int32_t child : of.children) {
+      const FrontNode& one = tree.nodes[static_cast<std::size_t>(child)];
+      const auto outer = static_cast<double>(one.outer);
+      const bool is_joint =
+          placement.kind[static_cast<std::size_t>(child)] == FrontPlacement::Kind::joint;
+      below += is_joint ? slab_of(front_of(child)) : 0.0;
+      // What is sent and what is received.
+      const double share = 1.0 / static_cast<double>(ranks);
+      largest_child =
+          std::max(largest_child, 0.5 * outer * outer * ((is_joint ? share : 1.0) + share));
+    }
+    most = std::max(most, now + largest_child);
+    now -= below;
+    // L, and panels under way.
+    kept += (of.outer > 0 ? n * static_cast<double>(front.own_width(0)) : 0.0) +
+            3.0 * n * static_cast<double>(front.layout().tile());
   }
-  return 8.0 * (numbers + slabs);
+  return 8.0 * (kept + most);
 }
 
 auto FrontsOnDevices::joint_of(std::int32_t node) -> Joint* {

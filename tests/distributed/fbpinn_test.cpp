@@ -301,8 +301,8 @@ TEST(FbpinnPlan, EachOfSeveralGpus_NeedsLess) {
   ASSERT_EQ(plan.gpu_bytes.size(), 4U);
   EXPECT_EQ(plan.gpu_bytes[2].first, 4);
   EXPECT_GT(plan.gpu_bytes[0].second, plan.feature_bytes + plan.costs.nested_dissection.bytes / 2);
-  EXPECT_LT(plan.gpu_bytes[1].second, 0.8 * plan.gpu_bytes[0].second);
-  EXPECT_LT(plan.gpu_bytes[2].second, 0.8 * plan.gpu_bytes[1].second);
+  EXPECT_LT(plan.gpu_bytes[1].second, 0.9 * plan.gpu_bytes[0].second);
+  EXPECT_LT(plan.gpu_bytes[2].second, 0.9 * plan.gpu_bytes[1].second);
   EXPECT_THAT(plan.text(), HasSubstr("memory of each of 1 GPU: "));
 }
 

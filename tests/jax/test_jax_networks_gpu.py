@@ -42,3 +42,18 @@ def test_gpu_has_the_solution_of_the_cpu(nonlinear: bool) -> None:
     assert np.max(np.abs(found - expected)) <= 1e-9 * np.max(np.abs(expected))
     again = problem(nonlinear).train(mesh=mesh_of("gpu"))
     assert np.array_equal(again.evaluate(points), found)
+
+
+@pytest.mark.gpu_only
+@pytest.mark.parametrize("count", [2, 4])
+def test_several_gpus_have_the_solution_of_one(count: int) -> None:
+    if len(jax.devices("gpu")) < count:
+        pytest.skip(f"fewer than {count} GPUs")
+    points = np.random.default_rng(3).uniform(0, 1, (200, 2))
+    of_one = problem(nonlinear=True).train(mesh=mesh_of("gpu"))
+    run = problem(nonlinear=True).train(mesh=mesh_of("gpu", count))
+    assert run.outcome.status == Status.OK
+    expected, found = of_one.evaluate(points), run.evaluate(points)
+    assert np.max(np.abs(found - expected)) <= 1e-9 * np.max(np.abs(expected))
+    again = problem(nonlinear=True).train(mesh=mesh_of("gpu", count))
+    assert np.array_equal(again.evaluate(points), found)
