@@ -14,7 +14,8 @@ from jax.sharding import Mesh, NamedSharding
 
 from shardsolve._check import DTYPES, as_array
 from shardsolve._cut import Cut, axes_of, manual_axes, require_unchecked
-from shardsolve._krylov_linear import Chebyshev, Identity, Jacobi, Linear, Multigrid, Sparse, trace
+from shardsolve._krylov_linear import Identity, Jacobi, Linear, Sparse, trace
+from shardsolve._krylov_multigrid import Chebyshev, Multigrid
 from shardsolve._krylov_rounds import Asked, Place
 from shardsolve._sparse import CSR
 
