@@ -200,7 +200,7 @@ void run(const LocalTask& task, const LocalCall& call) {
   if (task.stream) {
     task.stream->run(call);
   } else {
-    krylov::run_on_host(call);
+    krylov::run_on_host(call, task.spare);
   }
 }
 
