@@ -8,8 +8,9 @@
 #include "jax/ffi_calls.hpp"
 #include "jax/gang.hpp"
 #include "jax/invitation.hpp"
-#include "jax/krylov_calls.hpp"
+#include "jax/krylov_description.hpp"
 #include "jax/krylov_diagnosis.hpp"
+#include "jax/krylov_failures.hpp"
 #include "jax/networks.hpp"
 #include "jax/records.hpp"
 #include "jax/session.hpp"
@@ -333,7 +334,7 @@ SHARDSOLVE_API std::int64_t shardsolve_message(const std::int32_t* verdict, char
                                                std::int64_t size) {
   return jax::copy_text(jax::message_of(jax::read<jax::Verdict>(verdict)), to, size);
 }
-/// Lengths of what a Krylov solve keeps: krylov_calls.hpp.
+/// Lengths of what a Krylov solve keeps: krylov_description.hpp.
 SHARDSOLVE_API void shardsolve_krylov_lengths(std::int64_t method, std::int64_t n,
                                               std::int64_t restart, std::int64_t max_iterations,
                                               bool log, std::int64_t rows, std::int64_t ranks,
