@@ -291,7 +291,7 @@ SHARDSOLVE_EXPORT Trained least_squares(Mesh& mesh, const Problem& problem,
 ///
 /// Status ok: ended by gradient or step, near a local minimum of the loss; not_converged: by the
 /// limit of steps. The same bits on any number of ranks. Throws Error as least_squares() does, and
-/// invalid_argument for units of the caller's own.
+/// invalid_argument for units of the caller's own without parameters.
 SHARDSOLVE_EXPORT Trained levenberg_marquardt(Mesh& mesh, const Problem& problem,
                                               const LevenbergMarquardtOptions& options = {},
                                               const RunOptions& run = {});

@@ -14,7 +14,8 @@ from shardsolve.fbpinn._call import Given, Options
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._options import EQUATIONS, METHODS, LeastSquares, LevenbergMarquardt
-from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan, Run
+from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan
+from shardsolve.fbpinn._run import Run
 
 
 def plan(problem: Equations) -> Plan:
