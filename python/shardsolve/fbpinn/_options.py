@@ -93,3 +93,28 @@ class LevenbergMarquardt:
             raise ValueError(
                 f"equations={self.equations!r} given; {', '.join(EQUATIONS)} are accepted"
             )
+
+
+@dataclass(frozen=True)
+class PlacementCosts:
+    """What decides which device has which boxes: the work and the messages of a step.
+
+    `shardsolve doctor` prints what links take. Where a message is cheap beside the work of a box,
+    devices get equal work, otherwise short borders.
+
+    Attributes:
+        seconds_per_pair: Of a point and a box around it.
+        latency: Seconds a message.
+        seconds_per_byte: Of messages.
+    """
+
+    seconds_per_pair: float = 2e-7
+    latency: float = 1e-5
+    seconds_per_byte: float = 1e-10
+
+    def __post_init__(self) -> None:
+        for name in ("seconds_per_pair", "latency", "seconds_per_byte"):
+            if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise ValueError(
+                    f"{name}={getattr(self, name)} given; a number of seconds is accepted"
+                )
