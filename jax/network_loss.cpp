@@ -16,7 +16,7 @@ namespace {
 fbpinn::TrainingGeometry geometry_of(const fbpinn::Problem& problem) {
   try {
     return fbpinn::TrainingGeometry(problem.boxes(), problem.jet_set(), problem.fields(),
-                                    fbpinn::training::all_points(problem),
+                                    fbpinn::training::points_as_given(problem),
                                     fbpinn::training::shapes_of(problem), sparse::Workers{});
   } catch (const Error&) {
     fbpinn::training::refuse_uncovered_terms(problem);

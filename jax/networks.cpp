@@ -205,6 +205,7 @@ std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
   least.method = static_cast<fbpinn::LinearMethod>(options.method);
   least.gradient_tolerance = options.linear_tolerance;
   least.most_gradient_steps = static_cast<int>(options.most_linear_steps);
+  least.chunk = options.chunk;
   fbpinn::Trained trained =
       options.most_steps == 0
           ? fbpinn::least_squares(mesh, problem_of(problem), least)

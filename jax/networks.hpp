@@ -92,6 +92,7 @@ struct NetworkOptions {
   double step_tolerance = 0.0;
   double first_damping = 0.0;
   std::int64_t equations = 0;  ///< number of a LevenbergMarquardtOptions::Equations
+  std::int64_t chunk = 0;
 };
 
 /// What training has left, and the ranks that evaluate it.

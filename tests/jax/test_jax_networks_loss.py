@@ -155,6 +155,19 @@ def test_psum_says_the_same_as_messages():
     require_close(gradient, other_gradient)
 
 
+def test_batches_take_less_memory_and_say_the_same():
+    problem = line(boxes=9, points=np.linspace(0, 2, 900))
+    found, memory = [], []
+    for batch in (None, 2):
+        loss = problem.loss(batch=batch)
+        compiled = jax.jit(jax.value_and_grad(loss)).lower(loss.parameters()).compile()
+        found.append(compiled(loss.parameters()))
+        memory.append(compiled.memory_analysis().temp_size_in_bytes)
+    assert float(found[1][0]) == pytest.approx(float(found[0][0]), rel=1e-14)
+    require_close(found[1][1], found[0][1])
+    assert memory[1] < 0.7 * memory[0]
+
+
 def test_same_bits_again():
     loss = line().loss(mesh=mesh_of(most()))
     compiled = jax.jit(jax.value_and_grad(loss))
@@ -337,6 +350,7 @@ def test_where_numbers_are_not_finite_is_said():
 
 BAD = [
     (lambda: line().loss(exchange="ring"), "halo and psum"),
+    (lambda: line().loss(batch=0), "batch=0"),
     (lambda: line().loss(mesh=3), "jax.sharding.Mesh"),
     (lambda: line().loss(owner=[0, 1]), "for each of 5 boxes"),
     (lambda: line().loss(owner=[0, 0, 0, 0, 9]), "0 to 0"),

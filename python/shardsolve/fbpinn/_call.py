@@ -109,6 +109,7 @@ class Options(ctypes.Structure):
         ("step_tolerance", ctypes.c_double),
         ("first_damping", ctypes.c_double),
         ("equations", ctypes.c_int64),
+        ("chunk", ctypes.c_int64),
     )
 
 

@@ -50,6 +50,7 @@ class Loss:
         owner: Sequence[int] | np.ndarray | None,
         costs: PlacementCosts,
         dtype: Any,
+        batch: int | None,
     ):
         if exchange not in EXCHANGES:
             raise ValueError(f"exchange={exchange!r} given: {' and '.join(EXCHANGES)} are accepted")
@@ -63,8 +64,10 @@ class Loss:
                 f"dtype={dtype!r} given: float32 is accepted, or float64 if "
                 "jax.config.update('jax_enable_x64', True) was called"
             )
+        if batch is not None and (int(batch) != batch or batch < 1):
+            raise ValueError(f"batch={batch!r} given: a whole number from 1 on is accepted")
         placed = place(problem, mesh.devices.size, owner, costs, np.dtype(found).itemsize)
-        self._setup = Setup(problem, mesh, exchange, np.dtype(found), placed)
+        self._setup = Setup(problem, mesh, exchange, np.dtype(found), placed, batch)
         self._tables = self._setup.layout.on_devices(self._setup.tables())
 
     def tree_flatten(self) -> tuple[tuple[Any], Setup]:

@@ -18,15 +18,23 @@ from shardsolve.fbpinn._network_jets import network_jets, times, unit_jets
 from shardsolve.fbpinn._parameters import Layout, Parameters
 from shardsolve.fbpinn._placed import Placed
 
+BATCH_BYTES = 2**28  # of what the gradient keeps of boxes that are computed at a time
+
 
 class Setup:
     """What a loss knows beside its tables; one and the same object for all its copies."""
 
     def __init__(
-        self, problem: Equations, mesh: Mesh, exchange: str, dtype: np.dtype, placed: Placed
+        self,
+        problem: Equations,
+        mesh: Mesh,
+        exchange: str,
+        dtype: np.dtype,
+        placed: Placed,
+        batch: int | None,
     ):
         self.problem, self.mesh, self.exchange, self.dtype = problem, mesh, exchange, dtype
-        self.placed = placed
+        self.placed, self.batch = placed, batch
         self.units = unit_jets(problem.net, problem.orders)
         self.sizes = [len(term.points) for term in problem.prepared]
         self.points = np.concatenate([term.points for term in problem.prepared])
@@ -55,17 +63,35 @@ class Setup:
 
     def partial_jets(self, parameters: Parameters, tables: dict, number: int) -> jax.Array:
         """Of a class of boxes: (pairs, fields, orders)."""
+        orders = self.problem.orders
+
+        def of_box(windows: jax.Array, *networks: Any) -> jax.Array:
+            jets = network_jets(self.units, orders, *networks)
+            return times(orders, windows[:, None, :], jets)
+
         one = self.classes[number]
         mine = slice(one.first, one.first + one.count)
-        jets = jax.vmap(functools.partial(network_jets, self.units, self.problem.orders))(
+        boxes = (
+            tables["windows"][number],
             jax.tree.map(lambda leaf: leaf[mine], parameters.hidden),
             parameters.last[mine],
             tables["rates"][mine],
             tables["places"][number],
         )
-        windows = tables["windows"][number][..., None, :]
-        jets = times(self.problem.orders, windows, jets)
+        batch = self.batch or self.boxes_at_a_time(one)
+        if batch >= one.count:
+            jets = jax.vmap(of_box)(*boxes)
+        else:  # the gradient computes them again, a batch at a time
+            again = jax.checkpoint(of_box)
+            jets = jax.lax.map(lambda box: again(*box), boxes, batch_size=batch)
         return jets.reshape(-1, *jets.shape[2:])
+
+    def boxes_at_a_time(self, one: _tables.BoxClass) -> int:
+        """So many that what the gradient keeps of them has room."""
+        net, orders = self.problem.net, self.problem.orders
+        units = sum(net.widths) if isinstance(net, Mlp) else self.problem.units
+        numbers = 2 * units * (len(orders) + max(map(sum, orders)) + 1)
+        return max(1, BATCH_BYTES // (one.pair.shape[2] * numbers * self.dtype.itemsize))
 
     def sums(self, sums: _tables.Sums, place: jax.Array, jets: list[jax.Array]) -> jax.Array:
         """(points, fields, orders), always in the same order."""

@@ -28,6 +28,8 @@ class LeastSquares:
             if the factor has not the room (`Plan.is_by_gradients`).
         gradient_tolerance: Conjugate gradients end at this certificate,
         max_gradient_steps: or after so many steps: NOT_CONVERGED.
+        chunk: How many points the functions are computed for at a time; by default what a table
+            says for the numbers at a point. Results do not depend on it.
     """
 
     max_iterations: int = 30
@@ -36,10 +38,11 @@ class LeastSquares:
     method: str = "automatic"
     gradient_tolerance: float = 1e-10
     max_gradient_steps: int = 10_000
+    chunk: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_iterations", "max_gradient_steps"):
-            if getattr(self, name) < 1:
+        for name in ("max_iterations", "max_gradient_steps", "chunk"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} given; at least 1 is accepted")
         if self.method not in METHODS:
             raise ValueError(f"method={self.method!r} given; {', '.join(METHODS)} are accepted")

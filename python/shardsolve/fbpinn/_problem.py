@@ -70,6 +70,7 @@ class Problem(Equations):
         owner: Sequence[int] | np.ndarray | None = None,
         costs: PlacementCosts | None = None,
         dtype: Any = None,
+        batch: int | None = None,
     ) -> Loss:
         """The loss as a JAX function of all weights, to be made small by gradients.
 
@@ -82,11 +83,13 @@ class Problem(Equations):
                 best of straight cuts, cuts with a jog, and halves of halves.
             costs: Of work and messages.
             dtype: Of parameters and all that is computed; by default float64 if it is on.
+            batch: How many boxes a device computes at a time; by default as many as have room.
+                Fewer take less memory, and the gradient computes them twice.
 
         Raises:
             ValueError: If a point lies in no box, a box has no point, or an owner is no device.
         """
-        return Loss(self, mesh, exchange, owner, costs or PlacementCosts(), dtype)
+        return Loss(self, mesh, exchange, owner, costs or PlacementCosts(), dtype, batch)
 
     def nodes(self, name: str) -> np.ndarray:
         """(nodes,): where the nodes of an unknown function lie.

@@ -50,6 +50,7 @@ def train(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh
         least.gradient_tolerance,
         least.max_gradient_steps,
     )
+    options.chunk = least.chunk or 0
     if isinstance(how, LevenbergMarquardt):
         options.most_steps = how.steps
         options.gradient_tolerance = how.gradient_tolerance
