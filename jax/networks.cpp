@@ -180,22 +180,18 @@ std::string TrainedNetworks::figures() const {
 
 std::string plan_networks(const NetworkProblem& problem) {
   const fbpinn::TrainingPlan plan = fbpinn::plan_least_squares(problem_of(problem));
-  return nlohmann::json{{"boxes", plan.boxes},
-                        {"points", plan.points},
-                        {"pairs", plan.pairs},
-                        {"rows", plan.rows},
-                        {"columns", plan.columns},
-                        {"bytes", plan.bytes()},
-                        {"costs", costs_of(plan.costs)},
-                        {"text", plan.text()},
-                        {"is_by_gradients", plan.is_by_gradients}}
+  return nlohmann::json{{"boxes", plan.boxes},           {"points", plan.points},
+                        {"pairs", plan.pairs},           {"rows", plan.rows},
+                        {"columns", plan.columns},       {"bytes", plan.bytes()},
+                        {"costs", costs_of(plan.costs)}, {"gpu_bytes", plan.gpu_bytes},
+                        {"text", plan.text()},           {"is_by_gradients", plan.is_by_gradients}}
       .dump();
 }
 
 std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
                                                 const NetworkOptions& options) {
-  Mesh mesh =
-      options.gpu < 0 ? Mesh::host(options.ranks) : Mesh::cuda({static_cast<int>(options.gpu)});
+  const std::vector<int> gpus(options.gpus, options.gpus + options.gpu_count);
+  Mesh mesh = gpus.empty() ? Mesh::host(options.ranks) : Mesh::cuda(gpus);
   fbpinn::LeastSquaresOptions least;
   least.seed = options.seed;
   least.hidden_scale = options.hidden_scale;

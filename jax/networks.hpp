@@ -83,8 +83,9 @@ struct NetworkOptions {
   double rank_tolerance = 0.0;
   std::int64_t most_iterations = 0;
   double tolerance = 0.0;
-  std::int64_t gpu = -1;    ///< CUDA's number of the one that trains; -1: CPU devices do
-  std::int64_t method = 0;  ///< number of a fbpinn::LinearMethod
+  std::int64_t gpu_count = 0;          ///< of those that train; 0: CPU devices do
+  const std::int64_t* gpus = nullptr;  ///< CUDA's numbers of them
+  std::int64_t method = 0;             ///< number of a fbpinn::LinearMethod
   double linear_tolerance = 0.0;
   std::int64_t most_linear_steps = 0;
   std::int64_t most_steps = 0;  ///< 0: least squares alone

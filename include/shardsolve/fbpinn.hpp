@@ -198,6 +198,8 @@ struct SHARDSOLVE_EXPORT TrainingPlan {
   double feature_bytes = 0;       ///< of all boxes' rows
   double other_bytes = 0;         ///< pairs, jets and right-hand sides
   FactorCosts costs;
+  /// How many GPUs, and the bytes that the one of them needs at least that needs most.
+  std::vector<std::pair<int, double>> gpu_bytes;
   bool is_by_gradients = false;  ///< the factor has not the room, so that it is not made
 
   double bytes() const {
@@ -278,13 +280,14 @@ SHARDSOLVE_EXPORT double relative_error(std::span<const double> u,
 ///
 /// Each box's columns are made orthonormal (QR with a rank), the Gram matrix of all of them is
 /// factored along nested dissection, and the solution refined with the residual of the
-/// least-squares problem. The same bits for the same problem, on any number of ranks.
-/// float64. The mesh is one of CPU devices, whose processes all give the same problem and get the
-/// same networks, or one GPU: the user's functions are called by threads of the host then, and the
-/// networks differ from those of CPU devices by rounding.
+/// least-squares problem. The same bits for the same problem and mesh, on any number of ranks of
+/// one process; of processes the number changes rounding where fronts are large. float64.
+/// The mesh is one of CPU devices, whose processes all give the same problem and get the same
+/// networks, or of GPUs of this process: the user's functions are called by threads of the host
+/// then, and the networks differ from those of CPU devices, and with their number, by rounding.
 /// Throws Error: invalid_argument if there are no terms, a point lies in no box, a box has no
-/// point, or a residual is not finite or does not depend on u; unsupported on several GPUs;
-/// out_of_memory, cancelled, communication.
+/// point, or a residual is not finite or does not depend on u; unsupported on GPUs of several
+/// processes; out_of_memory, cancelled, communication.
 SHARDSOLVE_EXPORT Trained least_squares(Mesh& mesh, const Problem& problem,
                                         const LeastSquaresOptions& options = {},
                                         const RunOptions& run = {});

@@ -1,8 +1,10 @@
 #include "fbpinn/linear_step.hpp"
 
+#include "fbpinn/blocks_on_device.hpp"
 #include "fbpinn/box_rows.hpp"
 #include "fbpinn/on_device.hpp"
 #include "fbpinn/timer.hpp"
+#include "mesh/mesh_state.hpp"
 #include "runtime/host/blas.hpp"
 
 #include <shardsolve/error.hpp>
@@ -12,6 +14,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
 
 namespace shardsolve::fbpinn {
@@ -76,18 +79,20 @@ bool choose_gradients(const LinearStepMemory& memory, std::int64_t boxes, const 
   return method == LinearMethod::gradients || !fits;
 }
 
-/// The rest of a step, when the blocks are made.
+/// The rest of a step, when the blocks are made. `is_placed`: boxes are where the order of
+/// elimination has them, which is kept.
 void finish(const BlockSystem& system, const TrainingGeometry& geometry, Elimination elimination,
-            std::span<const double> by_coefficients, std::span<const double> residual,
-            double rank_tolerance, const sparse::Workers& workers, const LinearSolver& solver,
-            LinearStep& step) {
+            bool is_placed, std::span<const double> by_coefficients,
+            std::span<const double> residual, double rank_tolerance, const sparse::Workers& workers,
+            const LinearSolver& solver, LinearStep& step) {
   step.rank = system.ranks();
   sparse::BlockGraph& graph = elimination.graph;
   {
     const Timer timer(step.order_seconds);
     if (step.rank != graph.sizes) {
       graph.sizes = step.rank;
-      elimination.tree = sparse::nested_dissection(graph);
+      elimination.tree = is_placed ? sparse::with_sizes(std::move(elimination.tree), graph)
+                                   : sparse::nested_dissection(graph);
     }
     step.dense = sparse::dense_cost(graph);
     step.band = sparse::band_cost(graph);
@@ -133,6 +138,7 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
   LinearStep step;
   const std::int64_t columns_of_box = geometry.fields * mlp.features();
   const std::int64_t boxes = geometry.boxes.count();
+  LinearStep of_first;  // of several devices
   Elimination elimination;
   {
     const Timer timer(step.order_seconds);
@@ -140,19 +146,29 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
         geometry, std::vector<std::int64_t>(static_cast<std::size_t>(boxes), columns_of_box));
   }
   if (workers.devices != nullptr) {
+    const std::int64_t ranks = workers.devices->ranks();
+    const DevicePlacement placement =
+        place_on_devices(elimination.tree, ranks, workers.joint_fronts);
+    const auto available = static_cast<double>(
+        workers.devices->state().available_memory(std::numeric_limits<std::int64_t>::max()));
     const LinearStepMemory memory =
-        device_memory(geometry, columns_of_box, elimination.tree, workers);
-    step.is_by_gradients = choose_gradients(memory, boxes, "the GPU's", solver.method);
+        device_memory(geometry, columns_of_box, elimination.tree, placement, available);
+    step.is_by_gradients =
+        choose_gradients(memory, boxes, ranks == 1 ? "the GPU's" : "each GPU's", solver.method);
     on_device(workers, [&](mesh::Rank& rank) {
-      BlocksOnDevice system(rank, geometry, mlp, memory.available - memory.features);
+      LinearStep mine = step;
+      BlocksOnDevice system(rank, geometry, mlp, placement, memory.available - memory.features);
       {
-        const Timer timer(step.rows_seconds);
+        const Timer timer(mine.rows_seconds);
         system.make(hidden_weights, derivatives, rank_tolerance, workers);
       }
-      finish(system, geometry, std::move(elimination), by_coefficients, residual, rank_tolerance,
-             workers, solver, step);
+      finish(system, geometry, elimination, ranks > 1, by_coefficients, residual, rank_tolerance,
+             workers, solver, mine);
+      if (rank.leads()) {
+        of_first = std::move(mine);
+      }
     });
-    return step;
+    return of_first;
   }
   runtime::host::blas::use_one_thread();
   step.is_by_gradients = choose_gradients(host_memory(geometry, columns_of_box, elimination.tree),
@@ -162,7 +178,7 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
     const Timer timer(step.rows_seconds);
     make_blocks(geometry, mlp, hidden_weights, derivatives, rank_tolerance, workers, system);
   }
-  finish(system, geometry, std::move(elimination), by_coefficients, residual, rank_tolerance,
+  finish(system, geometry, std::move(elimination), false, by_coefficients, residual, rank_tolerance,
          workers, solver, step);
   return step;
 }

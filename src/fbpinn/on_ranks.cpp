@@ -176,14 +176,18 @@ void do_on_host(const RunOptions& run, std::int64_t count, const Work& work) {
 }
 
 sparse::Workers on_gpu(Mesh& mesh, const RunOptions& run) {
-  if (mesh.ranks() > 1) {
-    throw Error(ErrorKind::unsupported,
-                fmt::format("networks in boxes are trained by one GPU or by CPU devices; a mesh of "
-                            "{} GPUs given: make one of a single GPU, Mesh::cuda({{0}})",
-                            mesh.ranks()));
+  for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+    if (!mesh.is_here(rank)) {
+      throw Error(ErrorKind::unsupported,
+                  fmt::format("networks in boxes are trained by GPUs of one process; a mesh of {} "
+                              "GPUs in several processes given: make one of the GPUs of a single "
+                              "process, as Mesh::cuda({{0, 1}})",
+                              mesh.ranks()));
+    }
   }
   sparse::Workers workers;
   workers.devices = &mesh;
+  workers.joint_fronts = joint_fronts_of_gpus;
   workers.count = threads_of_host();
   workers.run = &run;
   workers.each = [&run](std::int64_t count, const Work& work) { do_on_host(run, count, work); };
@@ -223,6 +227,12 @@ sparse::Workers on_ranks(Mesh& mesh, const RunOptions& run) {
     share(
         1, [&](std::int64_t) { work(); },
         [&](std::int64_t, sparse::Packet& packet) { tell(packet); });
+  };
+  workers.together = [&mesh, &run, phase](const std::function<void(mesh::Rank&)>& program) {
+    mesh.state().run(run, [&](mesh::Rank& rank) {
+      rank.report(*phase, 0.0);
+      program(rank);
+    });
   };
   return workers;
 }

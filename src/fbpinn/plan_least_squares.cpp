@@ -1,6 +1,8 @@
 // What training takes, from geometry alone.
 
 #include "fbpinn/block_system.hpp"
+#include "fbpinn/blocks_on_device.hpp"
+#include "fbpinn/on_ranks.hpp"
 #include "fbpinn/training_inputs.hpp"
 #include "fbpinn/training_reports.hpp"
 #include "sparse/elimination_tree.hpp"
@@ -39,8 +41,17 @@ TrainingPlan plan_least_squares(const Problem& problem) {
                                 3 * plan.rows +
                                 // their columns, what is beside the boxes' of these, orthonormal
                                 3 * plan.rows * plan.coefficients);
-  plan.costs = training::told(sparse::dense_cost(graph), sparse::band_cost(graph),
-                              sparse::cost_of(sparse::nested_dissection(graph)));
+  const sparse::EliminationTree tree = sparse::nested_dissection(graph);
+  plan.costs =
+      training::told(sparse::dense_cost(graph), sparse::band_cost(graph), sparse::cost_of(tree));
+  for (const int gpus : {1, 2, 4, 8}) {
+    if (gpus <= plan.boxes) {
+      // As if there were no room: subtrees one after the other.
+      const LinearStepMemory need = device_memory(
+          geometry, columns, tree, place_on_devices(tree, gpus, joint_fronts_of_gpus), 0.0);
+      plan.gpu_bytes.emplace_back(gpus, need.features + need.factor);
+    }
+  }
   plan.is_by_gradients = plan.feature_bytes + plan.costs.nested_dissection.bytes >
                          static_cast<double>(available_host_memory());
   return plan;
@@ -51,6 +62,11 @@ std::string TrainingPlan::text() const {
     return fmt::format("  {:<18} {:9.2e} flops {:9.3f} GB  up to {} columns\n", name, cost.flops,
                        cost.bytes * 1e-9, cost.largest);
   };
+  std::string on_gpus;
+  for (const auto& [gpus, need] : gpu_bytes) {
+    on_gpus += fmt::format("{}{} GPU{}: {:.3f} GB", on_gpus.empty() ? "" : ", ", gpus,
+                           gpus == 1 ? "" : "s", need * 1e-9);
+  }
   return fmt::format(
              "{} boxes, {} points, {} pairs ({:.1f} boxes a point)\n"
              "{} rows, {} columns ({:.1f} rows a column){}\n"
@@ -61,7 +77,7 @@ std::string TrainingPlan::text() const {
              coefficients > 0 ? fmt::format(", {} numbers of coefficients", coefficients) : "",
              feature_bytes * 1e-9, other_bytes * 1e-9, bytes() * 1e-9) +
          line("nested dissection", costs.nested_dissection) + line("band", costs.band) +
-         line("dense", costs.dense) +
+         line("dense", costs.dense) + fmt::format("memory of each of {}\n", on_gpus) +
          (is_by_gradients ? "conjugate gradients are taken: the factor of none has the room\n"
                           : "nested dissection is taken: parts of it are independent, and it is "
                             "never more than "

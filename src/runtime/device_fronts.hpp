@@ -31,4 +31,18 @@ struct FrontBatch {
   double entries = 0.0;           ///< of the panels together
 };
 
+/// Columns of a lower triangle, from the diagonal down, in a matrix and one behind the other in
+/// packed memory. Pointers are to device memory.
+struct ColumnMove {
+  double* matrix;
+  std::int64_t stride;
+  const std::int32_t* rows;     ///< of each row of the triangle, which one of the matrix it is
+  std::int64_t rows_count;      ///< of the triangle
+  const std::int32_t* columns;  ///< which of the triangle's are moved
+  const std::int32_t* places;   ///< of each, which column of the matrix it is
+  const std::int64_t* begin;    ///< of each, where row 0 of it would be in packed memory
+  std::int64_t count;           ///< of columns that are moved
+  double* packed;
+};
+
 }  // namespace shardsolve::runtime

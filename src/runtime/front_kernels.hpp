@@ -45,6 +45,18 @@ class FrontKernels {
       do_solve_back(queue, {.name = "solve", .flops = 2.0 * batch.entries}, batch, x);
     }
   }
+  /// The columns of a move, from the matrix to packed memory.
+  void pack_columns(Queue& queue, const ColumnMove& move) const {
+    if (move.count > 0) {
+      do_pack_columns(queue, {.name = "pack fronts"}, move);
+    }
+  }
+  /// Adds them to the matrix, from packed memory.
+  void add_columns(Queue& queue, const ColumnMove& move) const {
+    if (move.count > 0) {
+      do_add_columns(queue, {.name = "add fronts"}, move);
+    }
+  }
 
  protected:
   virtual void do_add_to_parents(Queue& queue, const WorkInfo& info,
@@ -55,6 +67,9 @@ class FrontKernels {
                                 double* x) const = 0;
   virtual void do_solve_back(Queue& queue, const WorkInfo& info, const FrontBatch& batch,
                              double* x) const = 0;
+  virtual void do_pack_columns(Queue& queue, const WorkInfo& info,
+                               const ColumnMove& move) const = 0;
+  virtual void do_add_columns(Queue& queue, const WorkInfo& info, const ColumnMove& move) const = 0;
 };
 
 }  // namespace shardsolve::runtime

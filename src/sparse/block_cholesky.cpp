@@ -112,7 +112,7 @@ auto BlockCholesky<T>::zeros(std::int64_t count) -> std::unique_ptr<T[], Free> {
 }
 
 template <Scalar T>
-auto BlockCholesky<T>::make_schedule(std::int64_t workers) const -> Schedule {
+auto BlockCholesky<T>::make_schedule(const Workers& workers) const -> Schedule {
   const auto count = static_cast<std::int32_t>(tree_.nodes.size());
   Schedule schedule;
   // Subtrees are the nodes [first, node]: children come before parents without gaps.
@@ -133,8 +133,8 @@ auto BlockCholesky<T>::make_schedule(std::int64_t workers) const -> Schedule {
       roots.push_back(node);
     }
   }
-  if (workers > 1) {
-    const double largest = total / (4.0 * static_cast<double>(workers));
+  if (workers.count > 1) {
+    const double largest = total / (4.0 * static_cast<double>(workers.count));
     for (std::size_t i = 0; i < roots.size();) {
       const std::int32_t node = roots[i];
       if (flops[static_cast<std::size_t>(node)] > largest) {
@@ -157,7 +157,34 @@ auto BlockCholesky<T>::make_schedule(std::int64_t workers) const -> Schedule {
       nodes.push_back(node);
     }
   }
+  if (workers.together) {
+    choose_joint(schedule, workers);
+  }
   return schedule;
+}
+
+/// From the first front on that is large, all on the way to its root.
+template <Scalar T>
+void BlockCholesky<T>::choose_joint(Schedule& schedule, const Workers& workers) const {
+  schedule.process.assign(tree_.nodes.size(), 0);
+  for (std::size_t piece = 0; piece < schedule.alone.size(); ++piece) {
+    for (const std::int32_t node : schedule.alone[piece]) {
+      schedule.process[static_cast<std::size_t>(node)] =
+          static_cast<std::int64_t>(piece) % workers.count;
+    }
+  }
+  std::vector<bool> is_joint(tree_.nodes.size());
+  std::vector<std::int32_t> small;
+  for (const std::int32_t node : schedule.shared) {
+    const auto& children = shape(node).children;
+    const bool joint = shape(node).flops() >= workers.joint_fronts.least_flops ||
+                       std::any_of(children.begin(), children.end(), [&](std::int32_t child) {
+                         return is_joint[static_cast<std::size_t>(child)];
+                       });
+    is_joint[static_cast<std::size_t>(node)] = joint;
+    (joint ? schedule.joint : small).push_back(node);
+  }
+  schedule.shared = std::move(small);
 }
 
 /// One block column of a front: what the matrix has there, and what the children leave.
@@ -320,7 +347,7 @@ void BlockCholesky<T>::tell_piece(std::int64_t piece, Packet& packet) {
   }
   const std::int32_t root = nodes.back();
   const std::int64_t outer = shape(root).outer;
-  if (!is_factored || outer == 0) {
+  if (!is_factored || outer == 0 || leaves_to_joint(root)) {
     return;
   }
   if (packet.reads()) {
@@ -338,8 +365,13 @@ std::optional<BlockPivot> BlockCholesky<T>::factor(const AddBlock& add, const Wo
     one.panel.reset();
     one.rest.reset();
     one.failed_column = -1;
+    one.joint.reset();
   }
-  schedule_ = make_schedule(workers.count);
+  schedule_ = make_schedule(workers);
+  for (const std::int32_t node : schedule_.joint) {
+    front(node).joint.emplace(shape(node).own, shape(node).outer, workers.count,
+                              workers.joint_fronts);
+  }
   workers.share(
       static_cast<std::int64_t>(schedule_.alone.size()),
       [&](std::int64_t i) {
@@ -367,155 +399,16 @@ std::optional<BlockPivot> BlockCholesky<T>::factor(const AddBlock& add, const Wo
           packet.value(front(node).failed_column);
         }
       });
+  // Each in a call of its own, which gives its memory back.
+  for (const std::int32_t node : schedule_.joint) {
+    if (!failure()) {
+      workers.together([&](mesh::Rank& rank) { factor_jointly(node, add, rank); });
+    }
+  }
   for (Front& one : fronts_) {
     one.rest.reset();  // of other processes, or after a failure
   }
   return failure();
-}
-
-/// The own part of b := L11^-1 (b + what the children leave); the border's share for the parent.
-template <Scalar T>
-void BlockCholesky<T>::substitute_forward(std::int32_t node, MatrixView<T> b,
-                                          std::vector<std::vector<T>>& borders) const {
-  using namespace fronts;
-  const FrontNode& of = shape(node);
-  const auto& begin = front(node).block_begin;
-  const std::int64_t k = b.columns();
-  std::vector<T> local(static_cast<std::size_t>(of.front() * k), T{});
-  const MatrixView<T> x(local.data(), of.front(), k);
-  for (std::size_t i = 0; i < of.blocks.size(); ++i) {
-    const std::int64_t from = offsets_[static_cast<std::size_t>(of.blocks[i])];
-    for (std::int64_t j = 0; j < k; ++j) {
-      std::copy_n(&b(from, j), begin[i + 1] - begin[i], &x(begin[i], j));
-    }
-  }
-  for (const std::int32_t child : of.children) {
-    const auto own = static_cast<std::size_t>(shape(child).blocks.size());
-    const auto& child_begin = front(child).block_begin;
-    const std::vector<T>& border = borders[static_cast<std::size_t>(child)];
-    const MatrixView<const T> from(border.data(), shape(child).outer, k);
-    for (std::size_t i = 0; i < front(child).parent_place.size(); ++i) {
-      const std::int64_t rows = child_begin[own + i + 1] - child_begin[own + i];
-      const std::int64_t row = child_begin[own + i] - shape(child).own;
-      const std::int64_t to = begin[static_cast<std::size_t>(front(child).parent_place[i])];
-      for (std::int64_t j = 0; j < k; ++j) {
-        for (std::int64_t r = 0; r < rows; ++r) {
-          x(to + r, j) += from(row + r, j);
-        }
-      }
-    }
-    borders[static_cast<std::size_t>(child)] = {};
-  }
-  if (of.own > 0) {
-    const MatrixView<T> a = panel(node);
-    const MatrixView<T> own = x.block(0, 0, of.own, k);
-    Blas<T>::trsm(Side::left, Triangle::lower, Op::none, a.block(0, 0, of.own, of.own), own);
-    if (of.outer > 0) {
-      Blas<T>::gemm(Op::none, Op::none, T{-1}, a.block(of.own, 0, of.outer, of.own), own, T{1},
-                    x.block(of.own, 0, of.outer, k));
-    }
-  }
-  std::vector<T>& border = borders[static_cast<std::size_t>(node)];
-  border.resize(static_cast<std::size_t>(of.outer * k));
-  for (std::int64_t j = 0; j < k; ++j) {
-    std::copy_n(x.data() + of.own + j * of.front(), of.outer, border.data() + j * of.outer);
-  }
-  for (std::size_t i = 0; i < of.blocks.size(); ++i) {
-    const std::int64_t to = offsets_[static_cast<std::size_t>(of.blocks[i])];
-    for (std::int64_t j = 0; j < k; ++j) {
-      std::copy_n(&x(begin[i], j), begin[i + 1] - begin[i], &b(to, j));
-    }
-  }
-}
-
-/// The own part of b := L11^-H (b - L21^H times the border's part, which is final).
-template <Scalar T>
-void BlockCholesky<T>::substitute_back(std::int32_t node, MatrixView<T> b) const {
-  using namespace fronts;
-  const FrontNode& of = shape(node);
-  if (of.own == 0) {
-    return;
-  }
-  const auto& begin = front(node).block_begin;
-  const std::int64_t k = b.columns();
-  const auto blocks = static_cast<std::int64_t>(begin.size()) - 1;
-  std::vector<T> local(static_cast<std::size_t>(of.front() * k), T{});
-  const MatrixView<T> x(local.data(), of.front(), k);
-  for (std::int64_t i = 0; i < blocks; ++i) {
-    const std::int64_t from = offsets_[static_cast<std::size_t>(block_at(node, i))];
-    const std::int64_t place = begin[static_cast<std::size_t>(i)];
-    for (std::int64_t j = 0; j < k; ++j) {
-      std::copy_n(b.data() + from + j * b.stride(), begin[static_cast<std::size_t>(i) + 1] - place,
-                  x.data() + place + j * x.stride());
-    }
-  }
-  const MatrixView<T> a = panel(node);
-  const MatrixView<T> own = x.block(0, 0, of.own, k);
-  if (of.outer > 0) {
-    Blas<T>::gemm(Op::conjugate_transpose, Op::none, T{-1}, a.block(of.own, 0, of.outer, of.own),
-                  x.block(of.own, 0, of.outer, k), T{1}, own);
-  }
-  Blas<T>::trsm(Side::left, Triangle::lower, Op::conjugate_transpose, a.block(0, 0, of.own, of.own),
-                own);
-  for (std::size_t i = 0; i < of.blocks.size(); ++i) {
-    const std::int64_t to = offsets_[static_cast<std::size_t>(of.blocks[i])];
-    for (std::int64_t j = 0; j < k; ++j) {
-      std::copy_n(&x(begin[i], j), begin[i + 1] - begin[i], &b(to, j));
-    }
-  }
-}
-
-/// The parts of b that belong to some nodes.
-template <Scalar T>
-void BlockCholesky<T>::tell_solution(const std::vector<std::int32_t>& nodes, MatrixView<T> b,
-                                     Packet& packet) const {
-  for (const std::int32_t node : nodes) {
-    for (const std::int32_t block : shape(node).blocks) {
-      for (std::int64_t j = 0; j < b.columns(); ++j) {
-        packet.array(b.data() + offsets_[static_cast<std::size_t>(block)] + j * b.stride(),
-                     sizes_[static_cast<std::size_t>(block)]);
-      }
-    }
-  }
-}
-
-template <Scalar T>
-void BlockCholesky<T>::solve(MatrixView<T> b, const Workers& workers) const {
-  std::vector<std::vector<T>> borders(fronts_.size());
-  const auto pieces = static_cast<std::int64_t>(schedule_.alone.size());
-  const auto nodes_of = [&](std::int64_t i) -> const std::vector<std::int32_t>& {
-    return schedule_.alone[static_cast<std::size_t>(i)];
-  };
-  workers.share(
-      pieces,
-      [&](std::int64_t i) {
-        for (const std::int32_t node : nodes_of(i)) {
-          substitute_forward(node, b, borders);
-        }
-      },
-      [&](std::int64_t i, Packet& packet) {
-        tell_solution(nodes_of(i), b, packet);
-        packet.vector(borders[static_cast<std::size_t>(nodes_of(i).back())]);
-      });
-  const std::vector<std::int32_t>& shared = schedule_.shared;
-  workers.once(
-      [&] {
-        for (const std::int32_t node : shared) {
-          substitute_forward(node, b, borders);
-        }
-        for (auto node = shared.rbegin(); node != shared.rend(); ++node) {
-          substitute_back(*node, b);
-        }
-      },
-      [&](Packet& packet) { tell_solution(shared, b, packet); });
-  workers.share(
-      pieces,
-      [&](std::int64_t i) {
-        for (auto node = nodes_of(i).rbegin(); node != nodes_of(i).rend(); ++node) {
-          substitute_back(*node, b);
-        }
-      },
-      [&](std::int64_t i, Packet& packet) { tell_solution(nodes_of(i), b, packet); });
 }
 
 #define SHARDSOLVE_INSTANTIATE(T) template class BlockCholesky<T>;

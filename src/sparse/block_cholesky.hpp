@@ -3,6 +3,7 @@
 
 #include "sparse/block_graph.hpp"
 #include "sparse/elimination_tree.hpp"
+#include "sparse/joint_front.hpp"
 #include "sparse/workers.hpp"
 
 #include <shardsolve/dtype.hpp>
@@ -25,8 +26,10 @@ struct BlockPivot {
 
 /// L with P A P^H = L L^H, the order P that of an elimination tree. Multifrontal (Duff and Reid,
 /// ACM TOMS 9, 1983): a front is assembled from the matrix's blocks and what its children leave,
-/// its own columns are factored by dense kernels, and the rest is left to its parent. The same bits
-/// whoever does the work.
+/// its own columns are factored by dense kernels, and the rest is left to its parent. Workers that
+/// share memory share a large front by pieces, and get the same bits whoever does the work. Of
+/// processes all take part in it by the distributed dense factorisation, whose bits depend on their
+/// number.
 template <Scalar T>
 class BlockCholesky {
  public:
@@ -39,8 +42,8 @@ class BlockCholesky {
   BlockCholesky(const BlockGraph& graph, EliminationTree tree);
 
   /// Returns the pivot at which it stopped, if one was not positive; then there is no factor. Of
-  /// several processes each has the fronts of the subtrees that it does, and the first one those
-  /// above them.
+  /// several processes each has the fronts of the subtrees that it does and its slabs of the joint
+  /// ones, and the first one the small ones in between.
   std::optional<BlockPivot> factor(const AddBlock& add, const Workers& workers = {});
   /// b := A^-1 b; blocks in the order of the graph, one under the other. The same workers as those
   /// that have factored.
@@ -54,20 +57,25 @@ class BlockCholesky {
     void operator()(T* memory) const { std::free(memory); }
   };
   struct Front {
-    std::unique_ptr<T[], Free> panel;        ///< front() x own: L's columns
-    std::unique_ptr<T[], Free> rest;         ///< outer x outer, lower triangle: for the parent
+    std::unique_ptr<T[], Free> panel;  ///< front() x own: L's columns; of a joint one a slab
+    std::unique_ptr<T[], Free> rest;   ///< outer x outer, lower triangle: for the parent
+    std::optional<JointFront> joint;
     std::vector<std::int64_t> block_begin;   ///< first columns in the front: own, border, the end
     std::vector<std::int64_t> parent_place;  ///< of each border block, its column in the parent
     std::int64_t failed_column = -1;
   };
-  /// Which subtrees one worker does alone, and the fronts above them, which all share.
+  /// Which subtrees one worker does alone, and the fronts above them, which all share: by pieces,
+  /// or if there are processes the first one does the small ones, and all are joint above those.
   struct Schedule {
     std::vector<std::vector<std::int32_t>> alone;  ///< nodes of each piece of work, ascending
     std::vector<std::int32_t> shared;              ///< ascending
+    std::vector<std::int32_t> joint;               ///< likewise
+    std::vector<std::int64_t> process;  ///< of each node not joint: who does it, if there are some
   };
 
   static std::unique_ptr<T[], Free> zeros(std::int64_t count);
-  Schedule make_schedule(std::int64_t workers) const;
+  Schedule make_schedule(const Workers& workers) const;
+  void choose_joint(Schedule& schedule, const Workers& workers) const;
   bool eliminate(std::int32_t node, const AddBlock& add, const ForEach& each);
   void assemble_columns(std::int32_t node, std::int64_t block, const AddBlock& add);
   void factor_columns(std::int32_t node, const ForEach& each);
@@ -77,6 +85,20 @@ class BlockCholesky {
   void substitute_forward(std::int32_t node, MatrixView<T> b,
                           std::vector<std::vector<T>>& borders) const;
   void substitute_back(std::int32_t node, MatrixView<T> b) const;
+  std::vector<T> gathered(std::int32_t node, MatrixView<T> b,
+                          std::vector<std::vector<T>>& borders) const;
+
+  // Of joint fronts, by a rank program.
+  bool leaves_to_joint(std::int32_t node) const {
+    return shape(node).parent >= 0 && front(shape(node).parent).joint.has_value();
+  }
+  void factor_jointly(std::int32_t node, const AddBlock& add, mesh::Rank& rank);
+  void assemble_own_columns(std::int32_t node, const AddBlock& add, mesh::Rank& rank);
+  void add_rest_of(std::int32_t child, mesh::Rank& rank);
+  void keep_own_columns(std::int32_t node, std::int64_t rank);
+  void solve_jointly(MatrixView<T> b, std::vector<std::vector<T>>& borders, mesh::Rank& rank) const;
+  std::vector<std::int64_t> parent_columns(std::int32_t node) const;
+
   const FrontNode& shape(std::int32_t node) const {
     return tree_.nodes[static_cast<std::size_t>(node)];
   }

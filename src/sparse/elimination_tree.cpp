@@ -348,6 +348,19 @@ EliminationTree nested_dissection(const BlockGraph& graph) {
   return tree;
 }
 
+EliminationTree with_sizes(EliminationTree tree, const BlockGraph& graph) {
+  const auto columns_of = [&](const std::vector<std::int32_t>& blocks) {
+    return std::accumulate(
+        blocks.begin(), blocks.end(), std::int64_t{0},
+        [&](std::int64_t sum, std::int32_t block) { return sum + graph.size(block); });
+  };
+  for (FrontNode& node : tree.nodes) {
+    node.own = columns_of(node.blocks);
+    node.outer = columns_of(node.border);
+  }
+  return tree;
+}
+
 FactorCost cost_of(const EliminationTree& tree) {
   FactorCost cost;
   double waiting = 0.0;  // borders of nodes whose parents have not come

@@ -17,6 +17,7 @@ struct FrontNode {
   std::vector<std::int32_t> children;  ///< ascending
   std::int64_t own = 0;                ///< columns of `blocks`
   std::int64_t outer = 0;              ///< columns of `border`
+  bool is_given = false;               ///< done elsewhere: what it leaves is brought here
 
   std::int64_t front() const { return own + outer; }
   /// Of the front's partial factorisation, multiplications and additions counted each.
@@ -34,6 +35,9 @@ struct EliminationTree {
 /// one side that have neighbours on the other; among cuts the one with the smallest separator for
 /// what it separates is taken. Fronts that are hardly more work as one are joined.
 EliminationTree nested_dissection(const BlockGraph& graph);
+
+/// The same order with other sizes of the blocks.
+EliminationTree with_sizes(EliminationTree tree, const BlockGraph& graph);
 
 /// What a factorisation takes. Bytes count 8 a number.
 struct FactorCost {

@@ -9,9 +9,11 @@
 namespace shardsolve::sparse {
 namespace front_levels {
 
+constexpr std::int32_t given = -1;
+
 /// A front in the order in which fronts are done.
 struct Place {
-  std::int32_t piece;  ///< the subtree that it is in; that of the top is the last
+  std::int32_t piece;  ///< the subtree that it is in; -1: given; that of the top is the last
   std::int32_t depth;
   std::int32_t sibling;  ///< its number among the children of its parent
   std::int32_t node;
@@ -34,6 +36,9 @@ std::vector<Place> places_of(const EliminationTree& tree, std::int32_t cut) {
       const std::int32_t depth = own.depth + 1;
       places[static_cast<std::size_t>(child)] = {depth == cut ? child : own.piece, depth, sibling++,
                                                  child};
+      if (tree.nodes[static_cast<std::size_t>(child)].is_given) {
+        places[static_cast<std::size_t>(child)].piece = given;
+      }
     }
   }
   return places;
@@ -74,8 +79,8 @@ std::vector<FrontSchedule::Range> children_of(const EliminationTree& tree,
 FrontSchedule with_cut(const EliminationTree& tree, std::int32_t cut) {
   std::vector<Place> sorted = places_of(tree, cut);
   std::sort(sorted.begin(), sorted.end(), [](const Place& a, const Place& b) {
-    return std::tuple(a.piece, -a.depth, a.sibling, a.node) <
-           std::tuple(b.piece, -b.depth, b.sibling, b.node);
+    return std::tuple(a.piece, a.piece == given ? 0 : -a.depth, a.sibling, a.node) <
+           std::tuple(b.piece, b.piece == given ? 0 : -b.depth, b.sibling, b.node);
   });
   FrontSchedule schedule;
   std::vector<std::int64_t> place_of(sorted.size());
@@ -89,14 +94,15 @@ FrontSchedule with_cut(const EliminationTree& tree, std::int32_t cut) {
   for (std::size_t begin = 0; begin < sorted.size();) {
     FrontSchedule::Level level;
     std::size_t end = begin;
+    level.is_given = sorted[begin].piece == given;
     for (; end < sorted.size() && sorted[end].piece == sorted[begin].piece &&
-           sorted[end].depth == sorted[begin].depth;
+           (level.is_given || sorted[end].depth == sorted[begin].depth);
          ++end) {
       level.rest_count += rest_numbers(tree, sorted[end].node);
     }
     level.fronts = {static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end - begin)};
     level.children = children_of(tree, sorted, place_of, level.fronts);
-    waits.push_back(cut > 0 && sorted[begin].depth == cut);
+    waits.push_back(level.is_given || (cut > 0 && sorted[begin].depth == cut));
     level.rest_first = sorted[begin].depth % 2;  // which place, for now
     if (!waits.back()) {
       std::int64_t& largest = room[static_cast<std::size_t>(level.rest_first)];

@@ -24,6 +24,7 @@ struct FrontSchedule {
     std::vector<Range> children;
     std::int64_t rest_first = 0;  ///< numbers in front of what these fronts leave
     std::int64_t rest_count = 0;
+    bool is_given = false;
   };
 
   std::vector<std::int32_t> order;  ///< nodes of the tree

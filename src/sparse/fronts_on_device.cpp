@@ -24,6 +24,7 @@ FrontsOnDevice::FrontsOnDevice(mesh::Rank& rank, const BlockGraph& graph, Elimin
   for (const FrontSchedule::Level& planned : schedule_.levels) {
     Level& level = levels_.emplace_back();
     level.batch = batch_of(planned.fronts);
+    level.is_given = planned.is_given;
     for (const FrontSchedule::Range& range : planned.children) {
       level.children.push_back(batch_of(range));
     }
@@ -168,6 +169,9 @@ std::optional<BlockPivot> FrontsOnDevice::factor(const std::function<void()>& st
   for (std::size_t l = 0; l < levels_.size(); ++l) {
     rank_.set_step(static_cast<std::int64_t>(l));
     const Level& level = levels_[l];
+    if (level.is_given) {
+      continue;
+    }
     base.fill(queue, 0.0, level.rest);
     for (const runtime::FrontBatch& batch : level.children) {
       kernels_.add_to_parents(queue, batch);
@@ -190,13 +194,25 @@ std::optional<BlockPivot> FrontsOnDevice::factor(const std::function<void()>& st
   return std::nullopt;
 }
 
-void FrontsOnDevice::solve(double* x) const {
+void FrontsOnDevice::solve_forward(double* x) const {
   for (const Level& level : levels_) {
-    kernels_.solve_forward(rank_.update(), level.batch, x);
+    if (!level.is_given) {
+      kernels_.solve_forward(rank_.update(), level.batch, x);
+    }
   }
+}
+
+void FrontsOnDevice::solve_back(double* x) const {
   for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
-    kernels_.solve_back(rank_.update(), level->batch, x);
+    if (!level->is_given) {
+      kernels_.solve_back(rank_.update(), level->batch, x);
+    }
   }
+}
+
+void FrontsOnDevice::solve(double* x) const {
+  solve_forward(x);
+  solve_back(x);
 }
 
 }  // namespace shardsolve::sparse

@@ -44,12 +44,30 @@ class FrontsOnDevice {
 
   const EliminationTree& tree() const { return tree_; }
 
+  /// What is done when the fronts below are, and when those above are: parts of solve().
+  void solve_forward(double* x) const;
+  void solve_back(double* x) const;
+  /// What a front leaves, outer x outer: of a given one to be written before factor(), of a root to
+  /// be read after it.
+  MatrixView<double> rest(std::int32_t node) const {
+    const FrontNode& of = tree_.nodes[static_cast<std::size_t>(node)];
+    return {device_front(node).rest, of.outer, of.outer};
+  }
+  /// What solve_forward() leaves of a vector: of a given one to be written before.
+  double* border(std::int32_t node) const {
+    return device_front(node).local + device_front(node).own;
+  }
+
  private:
   struct Level {
     runtime::FrontBatch batch;
     std::vector<runtime::FrontBatch> children;  ///< what is added first
     MatrixView<double> rest;                    ///< what the batch leaves
+    bool is_given = false;
   };
+  const runtime::DeviceFront& device_front(std::int32_t node) const {
+    return fronts_[static_cast<std::size_t>(place_[static_cast<std::size_t>(node)])];
+  }
 
   void take_memory();
   void make_tables(const BlockGraph& graph);

@@ -11,6 +11,9 @@
 namespace shardsolve {
 class Mesh;
 struct RunOptions;
+namespace mesh {
+class Rank;
+}
 }  // namespace shardsolve
 
 namespace shardsolve::sparse {
@@ -73,10 +76,21 @@ inline void one_by_one(std::int64_t count, const std::function<void(std::int64_t
   }
 }
 
+/// Which fronts above the subtrees all ranks factor together, and in tiles of how many columns:
+/// from a front of that many flops on all on the way to its root. To bring one to all takes a few
+/// milliseconds.
+struct JointFronts {
+  double least_flops = 2e9;
+  std::int64_t tile = 256;
+  std::int64_t round = 1;  ///< tiles are multiples of it
+};
+
 struct Workers {
   /// Devices whose kernels do what there are kernels for, and the options of the call; or none.
   Mesh* devices = nullptr;
   const RunOptions* run = nullptr;
+  /// Of processes, or of several devices.
+  JointFronts joint_fronts;
   /// What the pieces are from now on: a string literal, for traces and progress.
   std::function<void(const char* phase)> enter = [](const char* /*phase*/) {};
   /// How many pieces of work are done at a time.
@@ -93,6 +107,9 @@ struct Workers {
                    const std::function<void(std::int64_t, Packet&)>& /*tell*/) {
     one_by_one(pieces, work);
   };
+  /// Runs a rank program in all processes at once, rank i in process i; null where workers share
+  /// memory.
+  std::function<void(const std::function<void(mesh::Rank&)>& program)> together;
 };
 
 }  // namespace shardsolve::sparse

@@ -296,6 +296,19 @@ TEST(FbpinnPlan, ThreeWaysToFactor_AreTold) {
   }
 }
 
+TEST(FbpinnPlan, EachOfSeveralGpus_NeedsLess) {
+  Problem problem(Boxes::regular(square, {16, 16}, 2.9), {.hidden = {32}});
+  problem.add("value", grid(square, {96, 96}),
+              [](Coordinates, const auto& u) { return u() * 1.0; });
+  const TrainingPlan plan = plan_least_squares(problem);
+  ASSERT_EQ(plan.gpu_bytes.size(), 4U);
+  EXPECT_EQ(plan.gpu_bytes[2].first, 4);
+  EXPECT_GT(plan.gpu_bytes[0].second, plan.feature_bytes + plan.costs.nested_dissection.bytes / 2);
+  EXPECT_LT(plan.gpu_bytes[1].second, 0.8 * plan.gpu_bytes[0].second);
+  EXPECT_LT(plan.gpu_bytes[2].second, 0.8 * plan.gpu_bytes[1].second);
+  EXPECT_THAT(plan.text(), HasSubstr("memory of each of 1 GPU: "));
+}
+
 TEST(FbpinnBadInput, WrongTerms_AreRefusedWithWords) {
   const auto refused = [](const std::function<void(Problem&)>& add,
                           const std::vector<std::string>& words) {

@@ -1,4 +1,4 @@
-/// A mesh of one device whose fronts and boxes are done by the GPU's kernels, emulated.
+/// Meshes of devices whose fronts and boxes are done by the GPU's kernels, emulated.
 #pragma once
 
 #include "mesh/host_backend.hpp"
@@ -43,6 +43,14 @@ class EmulatedFrontKernels final : public runtime::FrontKernels {
   void do_solve_back(Queue& queue, const WorkInfo& info, const FrontBatch& batch,
                      double* x) const override {
     enqueue(queue, info, [=] { Own::solve_back(nullptr, batch, x); });
+  }
+  void do_pack_columns(Queue& queue, const WorkInfo& info,
+                       const runtime::ColumnMove& move) const override {
+    enqueue(queue, info, [=] { Own::pack_columns(nullptr, move); });
+  }
+  void do_add_columns(Queue& queue, const WorkInfo& info,
+                      const runtime::ColumnMove& move) const override {
+    enqueue(queue, info, [=] { Own::add_columns(nullptr, move); });
   }
 
  private:
@@ -147,19 +155,22 @@ class EmulatedGpu final : public runtime::host::HostDevice {
   EmulatedBoxKernels boxes_;
 };
 
-/// Calls compute in the thread that makes them.
+/// A single one computes in the thread that makes the call.
 class EmulatedGpuBackend final : public mesh::HostBackend {
  public:
-  EmulatedGpuBackend() : HostBackend(1) {}
+  explicit EmulatedGpuBackend(std::int64_t ranks) : HostBackend(ranks) {}
   Memory memory() const override { return Memory::device; }
-  bool runs_in_caller() const override { return true; }
+  bool runs_in_caller() const override { return ranks() == 1; }
   std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
-    return std::make_unique<EmulatedGpu>(pulse, runtime::host::RunsIn::caller);
+    return std::make_unique<EmulatedGpu>(pulse, runs_in_caller()
+                                                    ? runtime::host::RunsIn::caller
+                                                    : runtime::host::RunsIn::own_thread);
   }
 };
 
-inline Mesh emulated_gpu() {
-  return Mesh(mesh::MeshState::start(std::make_unique<EmulatedGpuBackend>()));
+inline Mesh emulated_gpus(std::int64_t ranks) {
+  return Mesh(mesh::MeshState::start(std::make_unique<EmulatedGpuBackend>(ranks)));
 }
+inline Mesh emulated_gpu() { return emulated_gpus(1); }
 
 }  // namespace shardsolve::testing

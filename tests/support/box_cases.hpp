@@ -151,6 +151,20 @@ inline std::vector<Case> cases() {
   return result;
 }
 
+/// With a tree of several levels.
+inline Case grid_of_boxes() {
+  const std::vector<Interval> square{{0, 1}, {0, 1}};
+  return {"a grid of boxes",
+          Boxes::regular(square, {9, 5}, 2.0),
+          {.hidden = {4}},
+          JetSet::full(2, 2),
+          1,
+          {{900, 1}},
+          points_inside(2, 900),
+          1e-4,
+          1};
+}
+
 inline std::vector<double> jets_of(const Case& one, const TrainingGeometry& geometry,
                                    const std::vector<double>& hidden,
                                    const std::vector<double>& last,

@@ -54,6 +54,7 @@ class Plan:
         bytes: At the peak.
         costs: Of the factorisation, by "dense", "band" and "nested_dissection". The last is taken,
             if there is room for it.
+        gpu_bytes: What each of so many GPUs needs at least, by their number.
         is_by_gradients: There is not, so that conjugate gradients are taken.
         text: All of this for people.
     """
@@ -65,6 +66,7 @@ class Plan:
     columns: int
     bytes: float
     costs: dict[str, Cost]
+    gpu_bytes: dict[int, float]
     is_by_gradients: bool
     text: str
 

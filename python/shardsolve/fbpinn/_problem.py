@@ -47,9 +47,10 @@ class Problem(Equations):
         Args:
             how: `LeastSquares()` by default; `LevenbergMarquardt()` trains hidden layers too.
             mesh: Devices of the CPU, as many as threads are to share the boxes; by default one for
-                each core. The bits do not depend on their number. Or one GPU, which does all but
-                the equations themselves; its results differ from those by rounding. It takes
-                memory that JAX has left: see XLA_PYTHON_CLIENT_MEM_FRACTION.
+                each core. The bits do not depend on their number. Or GPUs of this process, which
+                do all but the equations themselves; their results differ from those, and with
+                their number, by rounding. They take memory that JAX has left: see
+                XLA_PYTHON_CLIENT_MEM_FRACTION.
 
         Raises:
             ValueError: If a point lies in no box, a box has no point, or a residual is not finite

@@ -22,7 +22,8 @@ def plan(problem: Equations) -> Plan:
     """What training by least squares will need."""
     with Given(problem) as given:
         found = given.call("plan")
-    return Plan(**{**found, "costs": _costs(found["costs"])})
+    costs, gpus = found["costs"], found["gpu_bytes"]
+    return Plan(**{**found, "costs": _costs(costs), "gpu_bytes": dict(gpus)})
 
 
 def train(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh | None) -> Run:
@@ -38,6 +39,7 @@ def train(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh
             "least squares needs 64-bit numbers, and they are off: set "
             "jax.config.update('jax_enable_x64', True) first"
         )
+    gpus = _gpus(mesh)
     options = Options(
         _ranks(problem, mesh),
         problem.seed,
@@ -45,7 +47,8 @@ def train(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh
         least.rank_tolerance,
         least.max_iterations,
         least.tolerance,
-        _gpu(mesh),
+        len(gpus),
+        (ctypes.c_int64 * len(gpus))(*gpus),
         METHODS.index(least.method),
         least.gradient_tolerance,
         least.max_gradient_steps,
@@ -73,11 +76,17 @@ def _ranks(problem: Equations, mesh: Mesh | None) -> int:
     if mesh is None:
         return max(1, min(os.cpu_count() or 1, problem.boxes.count))
     kinds = {device.platform for device in mesh.devices.flat}
-    if kinds != {"cpu"} and (kinds != {"gpu"} or mesh.devices.size > 1):
+    if kinds not in ({"cpu"}, {"gpu"}):
         raise ValueError(
             f"a mesh of {mesh.devices.size} {', '.join(sorted(kinds))} devices given: least "
-            "squares runs on CPU devices or one GPU; pass none, or a mesh of jax.devices('cpu') or "
-            "of one of jax.devices('gpu')"
+            "squares runs on CPU devices or on GPUs; pass none, or a mesh of jax.devices('cpu') or "
+            "of jax.devices('gpu')"
+        )
+    elsewhere = {device.process_index for device in mesh.devices.flat} - {jax.process_index()}
+    if kinds == {"gpu"} and elsewhere:
+        raise ValueError(
+            f"a mesh with GPUs of other processes ({min(elsewhere)}) given: least squares runs on "
+            "GPUs of one process; pass a mesh of jax.local_devices()"
         )
     if mesh.devices.size > problem.boxes.count:
         raise ValueError(
@@ -87,10 +96,10 @@ def _ranks(problem: Equations, mesh: Mesh | None) -> int:
     return int(mesh.devices.size)
 
 
-def _gpu(mesh: Mesh | None) -> int:
-    """CUDA's number of the GPU that trains; -1 if none does."""
-    device = None if mesh is None else mesh.devices.flat[0]
-    return -1 if device is None or device.platform == "cpu" else int(device.local_hardware_id)
+def _gpus(mesh: Mesh | None) -> list[int]:
+    """CUDA's numbers of the GPUs that train; none if CPU devices do."""
+    devices = [] if mesh is None else list(mesh.devices.flat)
+    return [int(device.local_hardware_id) for device in devices if device.platform != "cpu"]
 
 
 def _costs(found: dict[str, dict]) -> dict[str, Cost]:

@@ -13,9 +13,13 @@
 // computed side by side, by their owners or by the two queues of one rank, while the update queues
 // of all ranks are busy with the step before. The rows that remain are one run a segment
 // (SlabLayout::rows_from), and the update of a slab is a staircase (layout/staircase.hpp).
+//
+// A partial factorisation ends before a step: no column block is an exception in its last update,
+// which leaves the Schur complement in the columns from that step on.
 
 #include "dense/cholesky/factor.hpp"
 
+#include "core/each_dtype.hpp"
 #include "dense/cholesky/wait_sites.hpp"
 #include "dense/shared/message_ring.hpp"
 #include "dense/shared/step_flags.hpp"
@@ -38,10 +42,11 @@ using layout::RowChunk;
 template <Scalar T>
 class Factorisation {
  public:
-  Factorisation(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab)
+  Factorisation(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab, Step end)
       : rank_(rank),
         layout_(layout),
         slab_(slab),
+        end_(end),
         kernels_(rank.kernels<runtime::CholeskyKernels<T>>()),
         tuning_(kernels_.tuning(layout.tile())),
         flags_(rank),
@@ -62,7 +67,7 @@ class Factorisation {
 
   Outcome run() {
     panels_.begin(0, owns(Step(0)));
-    for (Step step(0); step.value() < layout_.steps() && flags_.may_enqueue(step.value()); ++step) {
+    for (Step step(0); step < end_ && flags_.may_enqueue(step.value()); ++step) {
       rank_.set_step(step.value());
       report(step);
       if (owns(step)) {
@@ -75,7 +80,7 @@ class Factorisation {
       send_panel(step);
       update_trailing(step);
     }
-    flags_.finish(layout_.steps());
+    flags_.finish(end_.value());
     flags_.throw_if_cancelled();
     return outcome();
   }
@@ -84,9 +89,7 @@ class Factorisation {
   /// Panels in memory: one being used, one arriving, one being made.
   static constexpr std::int64_t slots = 3;
 
-  bool owns(Step step) const {
-    return step.value() < layout_.steps() && layout_.owner(step) == rank_.index();
-  }
+  bool owns(Step step) const { return step < end_ && layout_.owner(step) == rank_.index(); }
   /// Rows of a chunk: about eight chunks a panel keep two owners busy at a time. Of one rank two
   /// queues make half of the first panel each.
   std::int64_t chunk_rows() const {
@@ -109,7 +112,7 @@ class Factorisation {
   /// Elements of the largest panel. It need not be the first: a step may have less than a tile.
   std::int64_t largest_panel() const {
     std::int64_t largest = 0;
-    for (Step step(0); step.value() < layout_.steps(); ++step) {
+    for (Step step(0); step < end_; ++step) {
       largest = std::max(largest, packed_rows(step) * count_after(step));
     }
     return largest;
@@ -210,10 +213,11 @@ class Factorisation {
     rank_.transfer().record(panels_.arrived(step.value()));
   }
 
-  /// All columns that this rank still has but those of the next step; first those that its next
-  /// panel needs.
+  /// All columns that this rank still has but those of the next step, if that is one; first those
+  /// that its next panel needs.
   void update_trailing(Step step) {
-    const Step first = layout_.next_owned(rank_.index(), step + 2);
+    const bool is_last = step + 1 == end_;
+    const Step first = layout_.next_owned(rank_.index(), is_last ? step + 1 : step + 2);
     if (first.value() >= layout_.steps()) {
       return;
     }
@@ -272,6 +276,7 @@ class Factorisation {
   mesh::Rank& rank_;
   const SlabLayout& layout_;
   MatrixView<T> slab_;
+  Step end_;
   const runtime::CholeskyKernels<T>& kernels_;
   const runtime::CholeskyTuning tuning_;
   StepFlags flags_;
@@ -288,13 +293,19 @@ class Factorisation {
 }  // namespace
 
 template <Scalar T>
-Outcome factor(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab) {
-  return Factorisation<T>(rank, layout, slab).run();
+Outcome factor(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab, Step end) {
+  return Factorisation<T>(rank, layout, slab, end).run();
 }
 
-template Outcome factor(mesh::Rank&, const SlabLayout&, MatrixView<float>);
-template Outcome factor(mesh::Rank&, const SlabLayout&, MatrixView<double>);
-template Outcome factor(mesh::Rank&, const SlabLayout&, MatrixView<std::complex<float>>);
-template Outcome factor(mesh::Rank&, const SlabLayout&, MatrixView<std::complex<double>>);
+template <Scalar T>
+Outcome factor(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab) {
+  return factor(rank, layout, slab, Step(layout.steps()));
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                         \
+  template Outcome factor(mesh::Rank&, const SlabLayout&, MatrixView<T>); \
+  template Outcome factor(mesh::Rank&, const SlabLayout&, MatrixView<T>, Step);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::dense::cholesky

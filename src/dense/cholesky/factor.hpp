@@ -13,5 +13,9 @@ namespace shardsolve::dense::cholesky {
 /// are still A. The outcome is the same on every rank. LAPACK: potrf.
 template <Scalar T>
 Outcome factor(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab);
+/// Likewise the columns of the steps before `end` alone. The columns from there on are left with
+/// the Schur complement, when the rank's queues are idle.
+template <Scalar T>
+Outcome factor(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab, Step end);
 
 }  // namespace shardsolve::dense::cholesky

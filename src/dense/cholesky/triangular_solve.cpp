@@ -32,12 +32,12 @@ constexpr std::int64_t slots = 3;
 template <Scalar T>
 class Sweep {
  public:
-  Sweep(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab)
-      : rank_(rank), layout_(layout), slab_(slab), kernels_(rank.kernels<T>()) {}
+  Sweep(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab, Step end)
+      : rank_(rank), layout_(layout), slab_(slab), end_(end.value()), kernels_(rank.kernels<T>()) {}
 
  protected:
   bool owns(std::int64_t step) const {
-    return step >= 0 && step < layout_.steps() && layout_.owner(Step(step)) == rank_.index();
+    return step >= 0 && step < end_ && layout_.owner(Step(step)) == rank_.index();
   }
   static std::size_t slot(std::int64_t step) { return static_cast<std::size_t>(step % slots); }
   std::int64_t size(std::int64_t step) const { return layout_.columns(Step(step)).size(); }
@@ -58,7 +58,8 @@ class Sweep {
   mesh::Rank& rank_;
   const SlabLayout& layout_;
   MatrixView<const T> slab_;
-  MatrixView<T> b_;  // of the current run
+  std::int64_t end_;  // steps that there are
+  MatrixView<T> b_;   // of the current run
   const runtime::Kernels<T>& kernels_;
 };
 
@@ -66,9 +67,9 @@ template <Scalar T>
 class Forward : Sweep<T> {
  public:
   /// For right-hand sides of up to `columns` columns.
-  Forward(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+  Forward(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab, Step end,
           std::int64_t columns)
-      : Sweep<T>(rank, layout, slab), sums_(rank.workspace<T>(layout.size(), columns)) {
+      : Sweep<T>(rank, layout, slab, end), sums_(rank.workspace<T>(layout.size(), columns)) {
     const std::int64_t piece = layout.tile() * columns;
     for (std::int64_t i = 0; i < slots; ++i) {
       ready_.push_back(&rank.event());
@@ -83,7 +84,7 @@ class Forward : Sweep<T> {
     b_ = b;
     z_ = sums_.columns_from(0, b.columns());
     kernels_.fill(rank_.update(), T{0}, z_);
-    for (std::int64_t step = 0; step < layout_.steps(); ++step) {
+    for (std::int64_t step = 0; step < end_; ++step) {
       rank_.set_step(step);
       // At most three steps ahead. This also says that the slot's last sums have been sent.
       gathered_[slot(step)]->synchronize(sites::forward_ahead);
@@ -96,23 +97,25 @@ class Forward : Sweep<T> {
         solve_tile(step);
       }
     }
-    if (owns(layout_.steps() - 1)) {
-      eliminate_rest(layout_.steps() - 1);
+    if (owns(end_ - 1)) {
+      eliminate_rest(end_ - 1);
     }
+  }
+  /// Behind run(): the rank's part of what its columns of L contribute to some rows.
+  MatrixView<T> z_rows(GlobalRange rows) const {
+    return z_.block(rows.begin.value(), 0, rows.size(), z_.columns());
   }
 
  private:
   using Sweep<T>::rank_;
   using Sweep<T>::layout_;
+  using Sweep<T>::end_;
   using Sweep<T>::b_;
   using Sweep<T>::kernels_;
   using Sweep<T>::owns;
   using Sweep<T>::slot;
   using Sweep<T>::size;
 
-  MatrixView<T> z_rows(GlobalRange rows) const {
-    return z_.block(rows.begin.value(), 0, rows.size(), z_.columns());
-  }
   MatrixView<T> piece(MatrixView<T> memory, std::int64_t step, std::int64_t rank) const {
     return {memory.columns_from(rank, 1).data(), size(step), b_.columns()};
   }
@@ -178,16 +181,16 @@ template <Scalar T>
 class Backward : Sweep<T> {
  public:
   /// For right-hand sides of up to `columns` columns.
-  Backward(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+  Backward(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab, Step end,
            std::int64_t columns)
-      : Sweep<T>(rank, layout, slab),
+      : Sweep<T>(rank, layout, slab, end),
         flags_(rank),
         messages_(rank, slots, layout.tile() * columns),
         solved_(rank.event()) {}
 
   void run(MatrixView<T> b) {
     b_ = b;
-    const std::int64_t last = layout_.steps() - 1;
+    const std::int64_t last = end_ - 1;
     for (std::int64_t step = last; step >= 0 && flags_.may_enqueue(messages_sent_); --step) {
       rank_.set_step(step);
       messages_.await_done(step, sites::backward_used);
@@ -210,6 +213,7 @@ class Backward : Sweep<T> {
   using Sweep<T>::rank_;
   using Sweep<T>::layout_;
   using Sweep<T>::slab_;
+  using Sweep<T>::end_;
   using Sweep<T>::b_;
   using Sweep<T>::kernels_;
   using Sweep<T>::owns;
@@ -288,8 +292,9 @@ TriangularSolve<T>::TriangularSolve(mesh::Rank& rank, const SlabLayout& layout,
   if (persistent_) {
     return;
   }
-  sweeps_ =
-      std::make_unique<Sweeps>(Sweeps{{rank, layout, slab, width_}, {rank, layout, slab, width_}});
+  const Step end(layout.steps());
+  sweeps_ = std::make_unique<Sweeps>(
+      Sweeps{{rank, layout, slab, end, width_}, {rank, layout, slab, end, width_}});
 }
 
 template <Scalar T>
@@ -310,6 +315,49 @@ void TriangularSolve<T>::run(MatrixView<T> b) {
   }
 }
 
+template <Scalar T>
+struct PartialSolve<T>::Sweeps {
+  Forward<T> forward;
+  Backward<T> backward;
+};
+
+template <Scalar T>
+PartialSolve<T>::PartialSolve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+                              Step end, std::int64_t columns)
+    : rank_(rank),
+      layout_(layout),
+      slab_(slab),
+      end_(end),
+      sweeps_(std::make_unique<Sweeps>(
+          Sweeps{{rank, layout, slab, end, columns}, {rank, layout, slab, end, columns}})) {}
+
+template <Scalar T>
+PartialSolve<T>::~PartialSolve() = default;
+
+template <Scalar T>
+void PartialSolve<T>::forward(MatrixView<T> b1, MatrixView<T> rest) {
+  sweeps_->forward.run(b1);
+  for (const RowRun& run : layout_.rows_from(end_)) {
+    rank_.kernels<T>().copy(rank_.update(), sweeps_->forward.z_rows(run.rows),
+                            rest.block(run.packed, 0, run.rows.size(), rest.columns()));
+  }
+}
+
+template <Scalar T>
+void PartialSolve<T>::back(MatrixView<T> b1, MatrixView<const T> x2) {
+  // b1 -= l21^H x2
+  for (const RowRun& run : layout_.rows_from(end_)) {
+    rank_.kernels<T>().gemm(rank_.update(), Op::conjugate_transpose, Op::none, T{-1},
+                            slab_.block(run.rows.begin.value(), 0, run.rows.size(), b1.rows()),
+                            x2.block(run.packed, 0, run.rows.size(), x2.columns()), T{1}, b1);
+  }
+  sweeps_->backward.run(b1);
+}
+
+template class PartialSolve<float>;
+template class PartialSolve<double>;
+template class PartialSolve<std::complex<float>>;
+template class PartialSolve<std::complex<double>>;
 template class TriangularSolve<float>;
 template class TriangularSolve<double>;
 template class TriangularSolve<std::complex<float>>;

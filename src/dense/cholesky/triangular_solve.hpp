@@ -31,4 +31,29 @@ class TriangularSolve {
   std::unique_ptr<Sweeps> sweeps_;
 };
 
+/// The two sweeps of a solve with the columns that a partial factorisation has eliminated: those of
+/// the steps before `end`. Rows from there on are packed as SlabLayout::rows_from(end) has them.
+template <Scalar T>
+class PartialSolve {
+ public:
+  /// Takes workspace for right-hand sides of up to `columns` columns. `slab`: the eliminated
+  /// columns, in all rows.
+  PartialSolve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab, Step end,
+               std::int64_t columns);
+  ~PartialSolve();
+
+  /// b1 := L11^-1 b1, the rank's rows of it, and the rank's part of L21 b1 to `rest`.
+  void forward(MatrixView<T> b1, MatrixView<T> rest);
+  /// b1 := L11^-H (b1 - L21^H x2); x2 is whole on every rank.
+  void back(MatrixView<T> b1, MatrixView<const T> x2);
+
+ private:
+  struct Sweeps;
+  mesh::Rank& rank_;
+  const SlabLayout& layout_;
+  MatrixView<const T> slab_;
+  Step end_;
+  std::unique_ptr<Sweeps> sweeps_;
+};
+
 }  // namespace shardsolve::dense::cholesky

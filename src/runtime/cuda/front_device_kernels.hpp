@@ -16,6 +16,8 @@ struct FrontDeviceKernels {
   static void factor(cudaStream_t stream, const FrontBatch& batch, std::int32_t* failed);
   static void solve_forward(cudaStream_t stream, const FrontBatch& batch, double* x);
   static void solve_back(cudaStream_t stream, const FrontBatch& batch, double* x);
+  static void pack_columns(cudaStream_t stream, const ColumnMove& move);
+  static void add_columns(cudaStream_t stream, const ColumnMove& move);
 };
 
 }  // namespace shardsolve::runtime::cuda

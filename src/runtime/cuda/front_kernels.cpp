@@ -29,4 +29,16 @@ void CudaFrontKernels::do_solve_back(Queue& queue, const WorkInfo& info, const F
   cuda.launch(info, [&] { FrontDeviceKernels::solve_back(cuda.stream(), batch, x); });
 }
 
+void CudaFrontKernels::do_pack_columns(Queue& queue, const WorkInfo& info,
+                                       const ColumnMove& move) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] { FrontDeviceKernels::pack_columns(cuda.stream(), move); });
+}
+
+void CudaFrontKernels::do_add_columns(Queue& queue, const WorkInfo& info,
+                                      const ColumnMove& move) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] { FrontDeviceKernels::add_columns(cuda.stream(), move); });
+}
+
 }  // namespace shardsolve::runtime::cuda

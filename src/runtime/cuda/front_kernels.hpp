@@ -15,6 +15,8 @@ class CudaFrontKernels final : public FrontKernels {
                         double* x) const override;
   void do_solve_back(Queue& queue, const WorkInfo& info, const FrontBatch& batch,
                      double* x) const override;
+  void do_pack_columns(Queue& queue, const WorkInfo& info, const ColumnMove& move) const override;
+  void do_add_columns(Queue& queue, const WorkInfo& info, const ColumnMove& move) const override;
 };
 
 }  // namespace shardsolve::runtime::cuda

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #undef __shared__
-#define __shared__ static
+#define __shared__ static thread_local
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 #undef __grid_constant__
