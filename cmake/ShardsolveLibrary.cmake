@@ -19,7 +19,7 @@ foreach(source IN LISTS all_sources)
 endforeach()
 
 # Not in a batch with others: what they have for vector units, pragmas and inlining, is for themselves.
-foreach(source IN ITEMS fixed_dot hermitian_multiply krylov_kernels sparse_kernels)
+foreach(source IN ITEMS fixed_dot hermitian_multiply krylov_kernels krylov_program leaf_sums sparse_kernels)
   set_source_files_properties("${PROJECT_SOURCE_DIR}/src/runtime/host/${source}.cpp"
                               PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endforeach()

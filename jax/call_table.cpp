@@ -5,6 +5,7 @@
 #include "jax/eigh_calls.hpp"
 #include "jax/invitation.hpp"
 #include "jax/krylov_calls.hpp"
+#include "jax/krylov_description.hpp"
 #include "jax/sparse_calls.hpp"
 
 #include <shardsolve/error.hpp>

@@ -8,9 +8,10 @@
 #include "jax/ffi_calls.hpp"
 #include "jax/gang.hpp"
 #include "jax/invitation.hpp"
-#include "jax/krylov_calls.hpp"
+#include "jax/krylov_description.hpp"
 #include "jax/krylov_diagnosis.hpp"
-#include "jax/networks.hpp"
+#include "jax/krylov_failures.hpp"
+#include "jax/python_calls.hpp"
 #include "jax/records.hpp"
 #include "jax/session.hpp"
 #include "jax/workers.hpp"
@@ -264,26 +265,10 @@ std::int64_t copy_text(const std::string& text, char* to, std::int64_t size) {
   return static_cast<std::int64_t>(text.size());
 }
 
-/// Runs `body` and writes what became of it.
-template <class Body>
-void report(std::int32_t* verdict, Body body) {
-  Verdict result;
-  try {
-    body();
-  } catch (const Error& error) {
-    result = verdict_of(error);
-  } catch (const std::exception& error) {
-    result = verdict_of(Error(ErrorKind::internal, error.what()));
-  }
-  write(result, verdict);
-}
-
 }  // namespace
 }  // namespace shardsolve::jax
 
 namespace jax = shardsolve::jax;
-
-#define SHARDSOLVE_API extern "C" __attribute__((visibility("default")))
 
 #pragma GCC visibility push(default)
 // XLA shows the operands already, or does not, by version and platform.
@@ -333,7 +318,7 @@ SHARDSOLVE_API std::int64_t shardsolve_message(const std::int32_t* verdict, char
                                                std::int64_t size) {
   return jax::copy_text(jax::message_of(jax::read<jax::Verdict>(verdict)), to, size);
 }
-/// Lengths of what a Krylov solve keeps: krylov_calls.hpp.
+/// Lengths of what a Krylov solve keeps: krylov_description.hpp.
 SHARDSOLVE_API void shardsolve_krylov_lengths(std::int64_t method, std::int64_t n,
                                               std::int64_t restart, std::int64_t max_iterations,
                                               bool log, std::int64_t rows, std::int64_t ranks,
@@ -388,33 +373,3 @@ SHARDSOLVE_API void shardsolve_load_factor(const char* path, const jax::WholeFac
                                            std::int32_t* verdict) {
   jax::report(verdict, [&] { jax::load(path, *factor); });
 }
-// Networks in boxes; what is trained is to be given to shardsolve_free_networks, text to
-// shardsolve_free.
-SHARDSOLVE_API void shardsolve_plan_networks(const jax::NetworkProblem* problem, char** text,
-                                             std::int32_t* verdict) {
-  jax::report(verdict, [&] { *text = strdup(jax::plan_networks(*problem).c_str()); });
-}
-SHARDSOLVE_API void shardsolve_train_networks(const jax::NetworkProblem* problem,
-                                              const jax::NetworkOptions* options,
-                                              jax::TrainedNetworks** networks, char** figures,
-                                              std::int32_t* verdict) {
-  jax::report(verdict, [&] {
-    auto trained = jax::train_networks(*problem, *options);
-    *figures = strdup(trained->figures().c_str());
-    *networks = trained.release();
-  });
-}
-SHARDSOLVE_API void shardsolve_evaluate_networks(jax::TrainedNetworks* networks,
-                                                 std::int64_t derivatives,
-                                                 const std::uint8_t* orders, std::int64_t count,
-                                                 const double* points, std::int64_t chunk,
-                                                 double* jets, std::int32_t* verdict) {
-  jax::report(verdict, [&] {
-    jax::evaluate_networks(*networks, derivatives, orders, count, points, chunk, jets);
-  });
-}
-SHARDSOLVE_API void shardsolve_weights_of_networks(const jax::TrainedNetworks* networks,
-                                                   double* hidden, double* last) {
-  jax::weights_of_networks(*networks, hidden, last);
-}
-SHARDSOLVE_API void shardsolve_free_networks(jax::TrainedNetworks* networks) { delete networks; }

@@ -1,25 +1,24 @@
 #include "jax/krylov_calls.hpp"
 
+#include "jax/krylov_failures.hpp"
 #include "jax/local_task.hpp"
-#include "jax/records.hpp"
 #include "krylov/enqueue_local_call.hpp"
 #include "krylov/local_call.hpp"
-#include "krylov/statuses.hpp"
 #include "krylov/tables.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/krylov.hpp>
-#include <shardsolve/outcome.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
-#include <deque>
-#include <mutex>
-#include <utility>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace shardsolve::jax {
 namespace krylov_calls_of {
@@ -28,7 +27,6 @@ namespace {
 using krylov::LocalCall;
 using krylov::Method;
 
-constexpr std::array methods{Method::cg, Method::minres, Method::bicgstab, Method::fgmres};
 constexpr std::int64_t word = sizeof(std::int32_t);
 
 /// Names of a method's rows; vectors are named by their buffers.
@@ -39,7 +37,7 @@ struct Names {
 const Names& names_of(Method method) {
   static const auto& all = *new std::array<Names, 4>([] {
     std::array<Names, 4> names;
-    for (const Method one : methods) {
+    for (const Method one : krylov_methods) {
       names.at(static_cast<std::size_t>(one)) = {
           fmt::format("krylov_begin_{}", krylov::name(one)),
           fmt::format("krylov_stages_{}", krylov::name(one))};
@@ -202,7 +200,7 @@ void run(const LocalTask& task, const LocalCall& call) {
   if (task.stream) {
     task.stream->run(call);
   } else {
-    krylov::run_on_host(call);
+    krylov::run_on_host(call, task.spare);
   }
 }
 
@@ -275,36 +273,6 @@ void stages(const LocalTask& task) {
   run(task, call);
 }
 
-/// Failures that nobody has asked for yet.
-struct Failures {
-  std::mutex mutex;
-  std::deque<nlohmann::json> all;
-};
-Failures& failures() {
-  static auto& all = *new Failures;
-  return all;
-}
-constexpr std::size_t most_failures = 256;
-constexpr std::array roles{"solve", "tangent", "adjoint"};
-
-void note_failure(const krylov::Report& report, Method method, std::int64_t role) {
-  const auto status = static_cast<krylov::Status>(report.status);
-  if (krylov::is_converged(status)) {
-    return;
-  }
-  const std::lock_guard lock(failures().mutex);
-  failures().all.push_back({{"role", roles.at(static_cast<std::size_t>(role))},
-                            {"method", krylov::name(method)},
-                            {"status", report.status},
-                            {"iterations", report.iterations},
-                            {"residual", report.residual},
-                            {"tolerance", report.tolerance},
-                            {"message", krylov::message(report)}});
-  if (failures().all.size() > most_failures) {
-    failures().all.pop_front();
-  }
-}
-
 /// By the first rank. On a GPU the host waits for the reports: once a solve, not in its iterations.
 void note_failures(const LocalTask& task, const LocalCall& call) {
   std::vector<krylov::Report> reports(static_cast<std::size_t>(call.batch));
@@ -320,7 +288,7 @@ void note_failures(const LocalTask& task, const LocalCall& call) {
     std::memcpy(reports.data(), call.report.data, bytes);
   }
   for (std::size_t item = 0; rank == 0 && item < reports.size(); ++item) {
-    note_failure(reports[item], call.problem.method, task.option<std::int64_t>("role"));
+    note_krylov_failure(reports[item], call.problem.method, task.option<std::int64_t>("role"));
   }
 }
 
@@ -339,36 +307,6 @@ void end(const LocalTask& task) {
   note_failures(task, call);
 }
 
-nlohmann::json describe(Method method) {
-  const krylov::MethodTable& table = krylov::table_of(method);
-  const krylov::LocalVectors& vectors = krylov::local_vectors(method);
-  const auto shown = [&](int number) {
-    return std::find(vectors.shown.begin(), vectors.shown.end(), number) - vectors.shown.begin();
-  };
-  nlohmann::json stages = nlohmann::json::array();
-  const krylov::SolveState state;
-  for (const krylov::Stage& stage : table.stages) {
-    constexpr std::array kinds{"run", "multiply", "precondition", "reduce"};
-    nlohmann::json one = {{"kind", kinds.at(static_cast<std::size_t>(stage.kind))},
-                          {"reduction", stage.reduction}};
-    if (stage.is_product()) {
-      const auto* const flag = reinterpret_cast<const char*>(&(state.state.*stage.skip));
-      one["input"] = shown(stage.input);
-      one["output"] = shown(stage.output);
-      one["skip"] = (flag - reinterpret_cast<const char*>(&state)) / word;
-    }
-    stages.push_back(one);
-  }
-  return {{"number", static_cast<int>(method)},
-          {"shown", vectors.shown.size()},
-          {"hidden", vectors.hidden.size()},
-          {"matrices", vectors.matrices.size()},
-          {"x", std::find(vectors.hidden.begin(), vectors.hidden.end(), krylov::vector_x) -
-                    vectors.hidden.begin()},
-          {"reductions", table.reductions.size()},
-          {"stages", stages}};
-}
-
 }  // namespace
 }  // namespace krylov_calls_of
 
@@ -385,7 +323,7 @@ std::vector<CallRow> krylov_calls() {
                              .matrix = end_buffers["hidden"],
                              .options = and_more({{"role", std::int64_t{0}}}),
                              .local = end}};
-  for (const Method method : methods) {
+  for (const Method method : krylov_methods) {
     const std::size_t shown = krylov::local_vectors(method).shown.size();
     rows.push_back({.name = names_of(method).begin,
                     .phrase = "the beginning of a Krylov solve",
@@ -403,65 +341,6 @@ std::vector<CallRow> krylov_calls() {
          .local = stages});
   }
   return rows;
-}
-
-nlohmann::json describe_krylov() {
-  using namespace krylov_calls_of;
-  nlohmann::json all;
-  for (const Method method : methods) {
-    all["methods"][std::string(krylov::name(method))] = describe(method);
-  }
-  for (std::int32_t number = 0; krylov::name(static_cast<krylov::Status>(number)) != "unknown";
-       ++number) {
-    const auto status = static_cast<krylov::Status>(number);
-    all["statuses"][std::string(krylov::name(status))] = {
-        {"number", number},
-        {"common", static_cast<int>(krylov::outcome_status(status))},
-        {"converged", krylov::is_converged(status)}};
-  }
-  const krylov::SolveState state;
-  all["done_word"] =
-      (reinterpret_cast<const char*>(&state.state.done) - reinterpret_cast<const char*>(&state)) /
-      word;
-  all["records_word"] = (reinterpret_cast<const char*>(&state.state.records) -
-                         reinterpret_cast<const char*>(&state)) /
-                        word;
-  all["state_words"] = CallBuilder::state_words;
-  all["scan_words"] = CallBuilder::scan_words;
-  all["scan_work_words"] = krylov::scan_work / word;
-  all["report_words"] = sizeof(krylov::Report) / word;
-  all["record_words"] = sizeof(krylov::Record) / word;
-  return all;
-}
-
-void krylov_lengths(std::int64_t method, std::int64_t n, std::int64_t restart,
-                    std::int64_t max_iterations, bool log, std::int64_t rows, std::int64_t ranks,
-                    std::int64_t* lengths) {
-  const krylov::Problem problem = krylov::problem_of({.method = static_cast<krylov::Method>(method),
-                                                      .n = n,
-                                                      .restart = restart,
-                                                      .max_iterations = max_iterations,
-                                                      .log = log},
-                                                     Dtype::float64);
-  const krylov::LocalLengths found = krylov::local_lengths(problem, rows, ranks);
-  *lengths++ = found.room_words;
-  *lengths++ = found.record_words;
-  *lengths++ = found.parts;
-  for (std::size_t at = 0; at < found.begin.size(); ++at) {
-    *lengths++ = found.begin[at];
-    *lengths++ = found.length[at];
-  }
-}
-
-std::string krylov_message(const std::int32_t* report) {
-  return krylov::message(read<krylov::Report>(report));
-}
-
-std::string take_krylov_failures() {
-  using namespace krylov_calls_of;
-  const std::lock_guard lock(failures().mutex);
-  const nlohmann::json taken(std::exchange(failures().all, {}));
-  return taken.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace shardsolve::jax

@@ -1,31 +1,18 @@
-/// The local calls of Krylov solves: krylov/local_call.hpp; and what Python has to know of them.
+/// The local calls of Krylov solves: krylov/local_call.hpp.
 #pragma once
 
 #include "jax/call_table.hpp"
 
-#include <nlohmann/json_fwd.hpp>
+#include <shardsolve/krylov.hpp>
 
-#include <cstdint>
-#include <string>
+#include <array>
 #include <vector>
 
 namespace shardsolve::jax {
 
+inline constexpr std::array krylov_methods{krylov::Method::cg, krylov::Method::minres,
+                                           krylov::Method::bicgstab, krylov::Method::fgmres};
+
 std::vector<CallRow> krylov_calls();
-
-/// Methods with their stages, statuses, and where the words of records are.
-nlohmann::json describe_krylov();
-
-/// Lengths of what a solve keeps, for n rows of which a device has `rows`: int32 words of the room,
-/// those before the log, elements of the parts, then begin and length of three reductions.
-void krylov_lengths(std::int64_t method, std::int64_t n, std::int64_t restart,
-                    std::int64_t max_iterations, bool log, std::int64_t rows, std::int64_t ranks,
-                    std::int64_t* lengths);
-
-/// The sentence that belongs to a report, given as its words.
-std::string krylov_message(const std::int32_t* report);
-
-/// Solves that have not converged since they were last asked for, the last 256 of them, as JSON.
-std::string take_krylov_failures();
 
 }  // namespace shardsolve::jax

@@ -127,10 +127,28 @@ ffi::Error do_local(const LocalTask& task) {
   return ffi::Error::Success();
 }
 
-ffi::Error local_on_cpu(ffi::RemainingArgs operands, ffi::RemainingRets results,
-                        ffi::Dictionary attributes) {
-  const auto task = local_task(operands, results, attributes);
-  return task ? do_local(*task) : task.error();
+/// Those in which XLA spreads its own work.
+class XlaThreads : public runtime::host::SpareThreads {
+ public:
+  explicit XlaThreads(ffi::ThreadPool pool) : pool_(pool) {}
+
+  // The caller may or may not be one of them.
+  std::int64_t count() const override { return pool_.num_threads() - 1; }
+  void start(std::function<void()> task) override { pool_.Schedule(std::move(task)); }
+
+ private:
+  ffi::ThreadPool pool_;
+};
+
+ffi::Error local_on_cpu(ffi::ThreadPool pool, ffi::RemainingArgs operands,
+                        ffi::RemainingRets results, ffi::Dictionary attributes) {
+  auto task = local_task(operands, results, attributes);
+  if (!task) {
+    return task.error();
+  }
+  XlaThreads threads(pool);
+  task->spare = &threads;
+  return do_local(*task);
 }
 
 ffi::Error local_on_gpu(void* stream, std::int32_t device, ffi::RemainingArgs operands,
@@ -150,8 +168,9 @@ namespace ffi = xla::ffi;
 namespace jax = shardsolve::jax;
 
 #pragma GCC visibility push(default)
-XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_local_cpu, jax::local_on_cpu,
-                              ffi::Ffi::Bind().RemainingArgs().RemainingRets().Attrs());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    shardsolve_local_cpu, jax::local_on_cpu,
+    ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(shardsolve_local_gpu, jax::local_on_gpu,
                               ffi::Ffi::Bind()
                                   .Ctx<ffi::PlatformStream<void*>>()

@@ -10,6 +10,7 @@
 #include "jax/call_table.hpp"
 #include "jax/seat.hpp"
 #include "mesh/cuda_loader.hpp"
+#include "runtime/host/spare_threads.hpp"
 
 #include <shardsolve/dtype.hpp>
 
@@ -30,7 +31,8 @@ class LocalTask {
   Dtype dtype = Dtype::float64;
   std::int64_t batch = 1;
   Options options{};
-  std::optional<mesh::CudaStream> stream;  ///< none on the CPU
+  std::optional<mesh::CudaStream> stream;        ///< none on the CPU
+  runtime::host::SpareThreads* spare = nullptr;  ///< XLA's, on the CPU
   struct Buffer {
     void* data = nullptr;     ///< batch x length, in the device's memory
     std::int64_t length = 0;  ///< elements

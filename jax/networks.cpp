@@ -52,25 +52,59 @@ fbpinn::Residual residual_of(const NetworkTerm& term, const fbpinn::JetSet& set)
   return residual;
 }
 
-fbpinn::Mlp mlp_of(const NetworkProblem& given) {
+std::vector<std::uint8_t> orders_of(const fbpinn::JetSet& set) {
+  std::vector<std::uint8_t> orders;
+  for (const fbpinn::MultiIndex& index : set.indices()) {
+    orders.insert(orders.end(), index.begin(), index.begin() + set.axes());
+  }
+  return orders;
+}
+
+/// Python's functions as units.
+fbpinn::OwnUnits units_of(const NetworkUnits& given, std::int64_t boxes) {
+  constexpr const char* failed = "the function of the network failed";
+  fbpinn::OwnUnits units{.count = given.count, .parameters = given.parameters};
+  units.start.assign(given.start, given.start + boxes * given.parameters);
+  units.jets = [call = given.jets](const fbpinn::JetSet& set, std::int64_t box,
+                                   const double* parameters, std::int64_t points, const double* at,
+                                   double* to) {
+    if (call(set.size(), orders_of(set).data(), box, parameters, points, at, to) == 0) {
+      throw Error(ErrorKind::cancelled, failed);
+    }
+  };
+  units.pull_back = [call = given.pull_back](const fbpinn::JetSet& set, std::int64_t box,
+                                             const double* parameters, std::int64_t points,
+                                             const double* at, std::int64_t sums,
+                                             const double* factors, double* to) {
+    if (call(set.size(), orders_of(set).data(), box, parameters, points, at, sums, factors, to) ==
+        0) {
+      throw Error(ErrorKind::cancelled, failed);
+    }
+  };
+  return units;
+}
+
+fbpinn::Mlp mlp_of(const NetworkProblem& given, std::int64_t boxes) {
   if (given.own.count > 0) {
-    const auto jets = [call = given.own.jets](const fbpinn::JetSet& set, std::int64_t box,
-                                              std::int64_t points, const double* at, double* to) {
-      std::vector<std::uint8_t> orders;
-      for (const fbpinn::MultiIndex& index : set.indices()) {
-        orders.insert(orders.end(), index.begin(), index.begin() + set.axes());
-      }
-      if (call(set.size(), orders.data(), box, points, at, to) == 0) {
-        throw Error(ErrorKind::cancelled, "the function of the network failed");
-      }
-    };
-    return fbpinn::Mlp::of({given.own.count, jets});
+    return fbpinn::Mlp::of(units_of(given.own, boxes));
   }
   fbpinn::Mlp mlp;
   mlp.hidden.assign(given.widths, given.widths + given.layers);
   mlp.activation = static_cast<fbpinn::Activation>(given.activation);
   return mlp;
 }
+
+nlohmann::json cost(const fbpinn::FactorCosts::Cost& cost) {
+  return {{"flops", cost.flops}, {"bytes", cost.bytes}, {"largest", cost.largest}};
+}
+
+nlohmann::json costs_of(const fbpinn::FactorCosts& costs) {
+  return {{"dense", cost(costs.dense)},
+          {"band", cost(costs.band)},
+          {"nested_dissection", cost(costs.nested_dissection)}};
+}
+
+}  // namespace
 
 fbpinn::Problem problem_of(const NetworkProblem& given) {
   const std::int64_t axes = given.axes;
@@ -87,7 +121,8 @@ fbpinn::Problem problem_of(const NetworkProblem& given) {
   for (std::int64_t level = 1; level < given.levels; ++level) {
     boxes.add_level(next_level(given.boxes[level]));
   }
-  fbpinn::Problem problem(std::move(boxes), mlp_of(given), static_cast<int>(given.fields));
+  fbpinn::Mlp mlp = mlp_of(given, boxes.count());
+  fbpinn::Problem problem(std::move(boxes), std::move(mlp), static_cast<int>(given.fields));
   const fbpinn::JetSet set = jet_set(axes, given.derivatives, given.orders);
   for (std::int64_t number = 0; number < given.coefficients; ++number) {
     const NetworkCoefficient& one = given.coefficient[number];
@@ -105,18 +140,6 @@ fbpinn::Problem problem_of(const NetworkProblem& given) {
   }
   return problem;
 }
-
-nlohmann::json cost(const fbpinn::FactorCosts::Cost& cost) {
-  return {{"flops", cost.flops}, {"bytes", cost.bytes}, {"largest", cost.largest}};
-}
-
-nlohmann::json costs_of(const fbpinn::FactorCosts& costs) {
-  return {{"dense", cost(costs.dense)},
-          {"band", cost(costs.band)},
-          {"nested_dissection", cost(costs.nested_dissection)}};
-}
-
-}  // namespace
 
 std::string TrainedNetworks::figures() const {
   constexpr std::array<const char*, 4> ends{"none", "gradient", "step", "limit"};
@@ -178,6 +201,7 @@ std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
   least.method = static_cast<fbpinn::LinearMethod>(options.method);
   least.gradient_tolerance = options.linear_tolerance;
   least.most_gradient_steps = static_cast<int>(options.most_linear_steps);
+  least.chunk = options.chunk;
   fbpinn::Trained trained =
       options.most_steps == 0
           ? fbpinn::least_squares(mesh, problem_of(problem), least)

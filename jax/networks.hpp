@@ -36,14 +36,23 @@ struct NetworkCoefficient {
   std::int64_t numbers = 1;  ///< 1 of a scalar
 };
 
-/// A network of the caller's own, as ctypes has it.
+/// A network of the caller's own, as ctypes has it. Its functions return 0 if they have failed, and
+/// are to be called until what is trained with it is freed.
 struct NetworkUnits {
-  /// fbpinn::OwnUnits::jets: (points x units x derivatives). Returns 0 if it has failed.
+  /// fbpinn::OwnUnits::jets: (points x units x derivatives).
   using Jets = int (*)(std::int64_t derivatives, const std::uint8_t* orders, std::int64_t box,
-                       std::int64_t points, const double* at, double* jets);
+                       const double* parameters, std::int64_t points, const double* at,
+                       double* jets);
+  /// fbpinn::OwnUnits::pull_back: (points x sums x parameters).
+  using PullBack = int (*)(std::int64_t derivatives, const std::uint8_t* orders, std::int64_t box,
+                           const double* parameters, std::int64_t points, const double* at,
+                           std::int64_t sums, const double* factors, double* by_parameters);
 
   std::int64_t count = 0;  ///< 0: there is none, but an Mlp
-  Jets jets = nullptr;     ///< to be called until what is trained with it is freed
+  Jets jets = nullptr;
+  PullBack pull_back = nullptr;
+  std::int64_t parameters = 0;    ///< of a box
+  const double* start = nullptr;  ///< boxes x parameters
 };
 
 /// A problem, as ctypes has it.
@@ -84,6 +93,7 @@ struct NetworkOptions {
   double step_tolerance = 0.0;
   double first_damping = 0.0;
   std::int64_t equations = 0;  ///< number of a LevenbergMarquardtOptions::Equations
+  std::int64_t chunk = 0;
 };
 
 /// What training has left, and the ranks that evaluate it.
@@ -96,6 +106,8 @@ struct TrainedNetworks {
 };
 
 // All throw Error.
+/// As the library has it, its residuals those of the caller.
+fbpinn::Problem problem_of(const NetworkProblem& given);
 /// What training will need, as JSON.
 std::string plan_networks(const NetworkProblem& problem);
 std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,

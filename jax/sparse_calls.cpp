@@ -71,7 +71,7 @@ void multiply(const LocalTask& task, BufferIndex y, const BufferIndex* skip) {
       product.all_rows = all_rows;
       task.stream->run(product);
     } else {
-      sparse::run_on_host(product);
+      sparse::run_on_host(product, task.spare);
     }
   }
 }

@@ -37,6 +37,9 @@ struct Term {
   Residual residual;
   double weight = 1.0;
   std::vector<double> targets;  ///< subtracted from r; empty, or equations numbers a point
+  /// Which of the given ones the points are, as Problem puts many that jump about in an order that
+  /// is good for caches; empty: 0, 1, ...
+  std::vector<std::int32_t> numbers = {};
 };
 
 /// counts[a] points along axis a from low to high, ends included (one alone in the middle); the
@@ -138,6 +141,8 @@ struct LeastSquaresOptions {
   /// It ends when a step would change the residual by less than this share of it, or has made the
   /// loss smaller by less than 1e-4 of it.
   double tolerance = 1e-5;
+  /// Points of a call of the user's functions; 0: as a table says. Results do not depend on it.
+  std::int64_t chunk = 0;
 };
 
 /// Of levenberg_marquardt().
@@ -294,7 +299,7 @@ SHARDSOLVE_EXPORT Trained least_squares(Mesh& mesh, const Problem& problem,
 ///
 /// Status ok: ended by gradient or step, near a local minimum of the loss; not_converged: by the
 /// limit of steps. The same bits on any number of ranks. Throws Error as least_squares() does, and
-/// invalid_argument for units of the caller's own.
+/// invalid_argument for units of the caller's own without parameters.
 SHARDSOLVE_EXPORT Trained levenberg_marquardt(Mesh& mesh, const Problem& problem,
                                               const LevenbergMarquardtOptions& options = {},
                                               const RunOptions& run = {});

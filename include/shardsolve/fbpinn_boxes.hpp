@@ -56,16 +56,25 @@ class SHARDSOLVE_EXPORT Boxes {
 /// tanh(z), sin(z), 1 / (1 + e^-z), log(1 + e^z), e^(-z^2), z / (1 + e^-z).
 enum class Activation : std::uint8_t { tanh, sin, sigmoid, softplus, gaussian, silu };
 
-/// Units of the caller's own in place of hidden layers: any functions of the coordinates, other
-/// ones in each box.
+/// Units of the caller's own in place of hidden layers: any functions of the coordinates and of
+/// numbers that each box has its own of. Functions may be called from several threads at once.
 struct OwnUnits {
   std::int64_t count = 1;  ///< in each box
   /// Derivatives by the coordinates of each unit of a box at `points` points of it, as `set` lists
-  /// them: points x count x set.size() numbers in `jets`. `at`: set.axes() numbers a point. May be
-  /// called from several threads at once.
-  std::function<void(const JetSet& set, std::int64_t box, std::int64_t points, const double* at,
-                     double* jets)>
+  /// them: points x count x set.size() numbers in `jets`. `parameters`: those of the box; `at`:
+  /// set.axes() numbers a point.
+  std::function<void(const JetSet& set, std::int64_t box, const double* parameters,
+                     std::int64_t points, const double* at, double* jets)>
       jets;
+  std::int64_t parameters = 0;     ///< numbers of a box that levenberg_marquardt() trains
+  std::vector<double> start = {};  ///< `parameters` numbers for each box: what training begins with
+  /// Needed if there are parameters, by levenberg_marquardt(): derivatives by them of `sums` sums
+  /// over all units and derivatives of factor times jet at each point, points x sums x parameters
+  /// numbers. `factors`: points x sums x count x set.size().
+  std::function<void(const JetSet& set, std::int64_t box, const double* parameters,
+                     std::int64_t points, const double* at, std::int64_t sums,
+                     const double* factors, double* by_parameters)>
+      pull_back = {};
 };
 
 /// The network of a box: hidden layers, then one linear layer. It sees (x - m) / h, which lies in
@@ -74,19 +83,22 @@ struct OwnUnits {
 struct SHARDSOLVE_EXPORT Mlp {
   std::vector<std::int64_t> hidden{16};  ///< units of each layer
   Activation activation = Activation::tanh;
-  /// If not null these are the units, as many as `hidden` has in its only layer, and there are no
-  /// hidden weights.
+  /// If not null these are the units, as many as `hidden` has in its only layer; hidden weights are
+  /// their parameters.
   std::shared_ptr<const OwnUnits> own{};
 
-  /// Units of the caller's own. Throws Error(invalid_argument) if `units` has no function.
+  /// Units of the caller's own. Throws Error(invalid_argument) if `units` has no function, or a
+  /// number of parameters below 0.
   static Mlp of(OwnUnits units);
   /// Numbers that the hidden layers of one box have: of each layer its matrix, a row for each unit,
-  /// and then its biases.
+  /// and then its biases; or the parameters of the caller's own units.
   std::int64_t weights(int axes) const;
   /// Units of the last hidden layer, and a constant.
   std::int64_t features() const { return hidden.back() + 1; }
   /// weights() numbers for each of `boxes`, weights and biases of a layer uniform in
   /// +-scale / sqrt(inputs of the layer). The same for the same seed, whatever the number of boxes.
+  /// Of the caller's own units what they begin with; throws Error(invalid_argument) if that is not
+  /// as many numbers.
   std::vector<double> random_weights(int axes, std::int64_t boxes, std::uint64_t seed,
                                      double scale = 1.0) const;
   /// Throws Error(invalid_argument) unless there are 1 to 8 layers of 1 to 4096 units.

@@ -14,10 +14,17 @@ from jax.sharding import Mesh, NamedSharding
 
 from shardsolve._check import DTYPES, as_array
 from shardsolve._cut import Cut, axes_of, manual_axes, require_unchecked
-from shardsolve._krylov_linear import Chebyshev, Identity, Jacobi, Linear, Multigrid, Sparse, trace
+from shardsolve._krylov_linear import Identity, Jacobi, Linear, Sparse, trace
+from shardsolve._krylov_multigrid import Chebyshev, Multigrid
 from shardsolve._krylov_rounds import Asked, Place
 from shardsolve._sparse import CSR
 
+# What JAX throws where a function wants numbers.
+_NOT_TRACED = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
 _KINDS = (Identity, Jacobi, Sparse, Chebyshev, Multigrid)
 METHODS = ("cg", "minres", "bicgstab", "fgmres")
 _MOST_RESTART = 1000  # of src/krylov/solve.cpp
@@ -42,6 +49,7 @@ def check_options(
     require_known(
         method=method, rtol=rtol, atol=atol, max_iterations=max_iterations, restart=restart, log=log
     )
+    require_flags(log=log)
     if method not in METHODS:
         raise ValueError(f"method is {method!r}; accepted are {', '.join(METHODS)}")
     for name, value in (("rtol", rtol), ("atol", atol)):
@@ -68,6 +76,13 @@ def require_known(**options: object) -> None:
                 f"{name} is traced, and options have to be known when a solve is traced: pass a "
                 "Python value, or make the argument of jit static"
             )
+
+
+def require_flags(**options: object) -> None:
+    """Throws unless each of them is True or False."""
+    for name, value in options.items():
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{name} is {value!r}; pass True or False")
 
 
 def _is_tolerance(value: object) -> bool:
@@ -180,6 +195,12 @@ def linear(a: Any, b_like: Any, b: jax.Array, unravel: Callable, name: str) -> L
 def _shape_of_product(function: Callable, b_like: Any, name: str) -> Any:
     try:
         return jax.eval_shape(function, b_like)
+    except _NOT_TRACED as error:
+        raise TypeError(
+            f"{name} as a function looks at the numbers that it is given, or makes a NumPy array "
+            "of them, and JAX traces it: write it with jax.numpy and jax.lax, or pass a matrix. "
+            f"JAX says: {str(error).splitlines()[0]}"
+        ) from error
     except ValueError as error:
         if "mesh" not in str(error).lower():
             raise
@@ -202,13 +223,12 @@ def require_fit(
         )
     whole = b.shape[0] if not manual_axes() else shape[0]
     if whole != shape[0]:
-        raise ValueError(
-            f"b has shape {b_like.shape} and {name} has shape {shape}; pass ({shape[0]},)"
-        )
+        wanted = f"({shape[0]},)" if name == "A" else f"one of ({whole}, {whole})"
+        raise ValueError(f"b has shape {b_like.shape} and {name} has shape {shape}; pass {wanted}")
     if dtype != b.dtype:
         raise TypeError(
             f"{name} is {np.dtype(dtype).name} and b is {b.dtype.name}: pass both in one of "
-            f"{', '.join(DTYPES)}, for example b.astype({name}.dtype)"
+            f"{', '.join(DTYPES)}, for example b.astype('{np.dtype(dtype).name}')"
         )
 
 
@@ -229,6 +249,14 @@ def _vector_cut(b: jax.Array, axis_name: Any) -> Cut | None:
     """Along which axes the rows of b lie, where that is known and they divide evenly."""
     around = manual_axes()
     if axis_name is not None or around:
+        names = [axis_name] if isinstance(axis_name, str) else axis_name
+        if axis_name is not None and not (
+            isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+        ):
+            raise TypeError(
+                f"axis_name is {axis_name!r}; pass the name of an axis of the shard_map around "
+                "this call, or a tuple of some"
+            )
         axes = axes_of(axis_name)
         missing = [axis for axis in axes if axis not in around]
         if missing:

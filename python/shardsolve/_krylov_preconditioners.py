@@ -19,7 +19,8 @@ from shardsolve._krylov_arguments import (
     require_known,
     require_square,
 )
-from shardsolve._krylov_linear import Chebyshev, Identity, Jacobi, Level, Linear, Multigrid, Sparse
+from shardsolve._krylov_linear import Identity, Jacobi, Linear, Sparse
+from shardsolve._krylov_multigrid import Chebyshev, Level, Multigrid
 from shardsolve._sparse import CSR
 
 

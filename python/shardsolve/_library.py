@@ -78,7 +78,7 @@ def library() -> ctypes.CDLL:
     loaded.shardsolve_take_krylov_failures.restype = ctypes.c_void_p
     loaded.shardsolve_set_progress.restype = None
     loaded.shardsolve_set_progress.argtypes = [ctypes.c_void_p]
-    for name in ("plan", "train", "evaluate", "free"):
+    for name in ("plan", "train", "evaluate", "free", "place", "free_placed", "make"):
         getattr(loaded, f"shardsolve_{name}_networks").restype = None
     loaded.shardsolve_weights_of_networks.restype = None
     for name in ("save_factor", "factor_shape", "load_factor"):

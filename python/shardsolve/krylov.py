@@ -27,6 +27,7 @@ from shardsolve._krylov_arguments import (
     linear,
     place_of,
     require_devices,
+    require_flags,
     require_known,
     require_linear,
     require_square,
@@ -143,6 +144,7 @@ def solve(
         full_output=full_output, on_failure=on_failure, axis_name=axis_name,
         check_linear=check_linear,
     )  # fmt: skip
+    require_flags(full_output=full_output, check_linear=check_linear)
     asked = check_options(method, rtol, atol, max_iterations, restart, log)
     if on_failure not in _ON_FAILURE:
         raise ValueError(f"on_failure is {on_failure!r}; accepted are {', '.join(_ON_FAILURE)}")

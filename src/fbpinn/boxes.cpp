@@ -132,6 +132,10 @@ Mlp Mlp::of(OwnUnits units) {
   if (!units.jets) {
     refuse_boxes("own units without a function given: set OwnUnits::jets");
   }
+  if (units.parameters < 0) {
+    refuse_boxes(fmt::format("own units with {} parameters given; 0 or more are accepted",
+                             units.parameters));
+  }
   Mlp mlp;
   mlp.hidden = {units.count};
   mlp.own = std::make_shared<const OwnUnits>(std::move(units));
@@ -162,7 +166,7 @@ void Mlp::require_valid() const {
 
 std::int64_t Mlp::weights(int axes) const {
   if (own != nullptr) {
-    return 0;
+    return own->parameters;
   }
   std::int64_t count = 0;
   std::int64_t inputs = axes;
@@ -178,7 +182,12 @@ std::vector<double> Mlp::random_weights(int axes, std::int64_t boxes, std::uint6
   require_valid();
   std::vector<double> result;
   if (own != nullptr) {
-    return result;
+    if (static_cast<std::int64_t>(own->start.size()) != boxes * own->parameters) {
+      refuse_boxes(
+          fmt::format("own units begin with {} parameters; {} for each of {} boxes are accepted",
+                      own->start.size(), own->parameters, boxes));
+    }
+    return own->start;
   }
   result.reserve(static_cast<std::size_t>(boxes * weights(axes)));
   for (std::int64_t box = 0; box < boxes; ++box) {

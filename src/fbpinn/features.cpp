@@ -1,196 +1,16 @@
-// The windows and the first layer are done for a chunk of points at a time, arrays by point: what
-// the inner loops do is the same for all points of a chunk and needs no derivative by hand.
+// The windows and the layers are done for a chunk of points at a time, arrays by point.
 
 #include "fbpinn/features.hpp"
 
-#include "fbpinn/activations.hpp"
+#include "fbpinn/layer_loops.hpp"
 #include "fbpinn/windows.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <vector>
 
 namespace shardsolve::fbpinn {
 namespace features {
-
-using activations::chunk;
-using activations::Derivatives;
-
-/// The values at one chunk of points of something that has many.
-template <class T>
-using Row = T[chunk];
-
-/// What a unit of a network with one hidden layer needs: sums of f^(m)(z) times polynomials in its
-/// weights.
-template <class T>
-struct UnitWork {
-  const JetSet& set;
-  Activation activation;
-  const T* weights;  ///< of the layer: units x axes, then units
-  std::int64_t units;
-  const T* rates;     ///< 1 / half width along each axis
-  const Row<T>* xi;   ///< axes: (x - center) / half width
-  const Row<T>* c;    ///< sums x set.size(): what each derivative of a unit is multiplied by
-  std::int64_t sums;  ///< rows of the result for each unit
-  Row<T>* result;     ///< units x sums
-};
-
-template <class T>
-[[gnu::always_inline]] inline void sum_units(const UnitWork<T>& work) {
-  const JetSet& set = work.set;
-  const int axes = set.axes();
-  const int size = set.size();
-  const int orders = set.order() + 1;
-  Derivatives<T> f;
-  Row<T> z;
-  Row<T> factor;
-  T powers[most_derivatives];
-  for (std::int64_t unit = 0; unit < work.units; ++unit) {
-    const T* const w = work.weights + unit * axes;
-    const T bias = work.weights[work.units * axes + unit];
-    for (int i = 0; i < chunk; ++i)
-      z[i] = bias;
-    for (int axis = 0; axis < axes; ++axis) {
-      for (int i = 0; i < chunk; ++i)
-        z[i] += w[axis] * work.xi[axis][i];
-    }
-    activations::derivatives(work.activation, z, orders, f);
-    for (int d = 0; d < size; ++d) {
-      powers[d] = 1;
-      for (int axis = 0; axis < axes; ++axis) {
-        for (int k = 0; k < set[d][static_cast<std::size_t>(axis)]; ++k) {
-          powers[d] *= w[axis] * work.rates[axis];
-        }
-      }
-    }
-    for (std::int64_t sum = 0; sum < work.sums; ++sum) {
-      const Row<T>* const c = work.c + sum * size;
-      T* const result = work.result[unit * work.sums + sum];
-      for (int i = 0; i < chunk; ++i)
-        result[i] = 0;
-      for (int d = 0; d < size;) {
-        const int order = order_of(set[d]);
-        for (int i = 0; i < chunk; ++i)
-          factor[i] = powers[d] * c[d][i];
-        for (++d; d < size && order_of(set[d]) == order; ++d) {
-          for (int i = 0; i < chunk; ++i)
-            factor[i] += powers[d] * c[d][i];
-        }
-        for (int i = 0; i < chunk; ++i)
-          result[i] += factor[i] * f[order][i];
-      }
-    }
-  }
-}
-
-/// Jets through further layers: Taylor coefficients of each unit, set.size() rows each.
-template <class T>
-struct LayerWork {
-  const JetSet& set;
-  Activation activation;
-  const T* weights;  ///< units x inputs, then units
-  std::int64_t inputs;
-  std::int64_t units;
-  const Row<T>* in;  ///< inputs x set.size()
-  Row<T>* out;       ///< units x set.size()
-};
-
-template <class T>
-[[gnu::always_inline]] inline void propagate_layer(const LayerWork<T>& work) {
-  const JetSet& set = work.set;
-  const int size = set.size();
-  const int orders = set.order() + 1;
-  Derivatives<T> f;
-  Row<T> rest[most_derivatives];
-  Row<T> product[most_derivatives];
-  for (std::int64_t unit = 0; unit < work.units; ++unit) {
-    // z = W h + b
-    for (int d = 0; d < size; ++d) {
-      const T start = d == 0 ? work.weights[work.units * work.inputs + unit] : T{0};
-      for (int i = 0; i < chunk; ++i)
-        rest[d][i] = start;
-    }
-    for (std::int64_t input = 0; input < work.inputs; ++input) {
-      const T w = work.weights[unit * work.inputs + input];
-      for (int d = 0; d < size; ++d) {
-        for (int i = 0; i < chunk; ++i)
-          rest[d][i] += w * work.in[input * size + d][i];
-      }
-    }
-    activations::derivatives(work.activation, rest[0], orders, f);
-    // f(z) by Horner's scheme in z - z_0.
-    Row<T>* const out = work.out + unit * size;
-    constexpr std::array<double, 5> factorials{1, 1, 2, 6, 24};
-    for (int d = 0; d < size; ++d) {
-      for (int i = 0; i < chunk; ++i)
-        out[d][i] = 0;
-    }
-    for (int m = orders - 1; m >= 0; --m) {
-      if (m < orders - 1) {
-        for (int d = 0; d < size; ++d) {
-          for (int i = 0; i < chunk; ++i)
-            product[d][i] = 0;
-        }
-        for (const JetSet::Term& term : set.terms()) {
-          if (term.right > 0) {
-            for (int i = 0; i < chunk; ++i) {
-              product[term.result][i] += out[term.left][i] * rest[term.right][i];
-            }
-          }
-        }
-        for (int d = 0; d < size; ++d) {
-          for (int i = 0; i < chunk; ++i)
-            out[d][i] = product[d][i];
-        }
-      }
-      const T inverse = static_cast<T>(1.0 / factorials[static_cast<std::size_t>(m)]);
-      for (int i = 0; i < chunk; ++i)
-        out[0][i] += inverse * f[m][i];
-    }
-  }
-}
-
-template <class T>
-void sum_units_plain(const UnitWork<T>& work) {
-  sum_units(work);
-}
-template <class T>
-void propagate_layer_plain(const LayerWork<T>& work) {
-  propagate_layer(work);
-}
-#if defined(__x86_64__)
-template <class T>
-__attribute__((target("avx2"))) void sum_units_wide(const UnitWork<T>& work) {
-  sum_units(work);
-}
-template <class T>
-__attribute__((target("avx2"))) void propagate_layer_wide(const LayerWork<T>& work) {
-  propagate_layer(work);
-}
-bool is_wide() { return __builtin_cpu_supports("avx2"); }
-#endif
-
-template <class T>
-void sum_units_best(const UnitWork<T>& work) {
-#if defined(__x86_64__)
-  if (is_wide()) {
-    sum_units_wide(work);
-    return;
-  }
-#endif
-  sum_units_plain(work);
-}
-template <class T>
-void propagate_layer_best(const LayerWork<T>& work) {
-#if defined(__x86_64__)
-  if (is_wide()) {
-    propagate_layer_wide(work);
-    return;
-  }
-#endif
-  propagate_layer_plain(work);
-}
 
 /// A chunk of points of one box: their places in it and the jets of its window.
 template <class T>
@@ -254,9 +74,9 @@ class Chunk {
     std::int64_t inputs = set_.axes();
     for (const std::int64_t units : mlp_.hidden) {
       out_.resize(static_cast<std::size_t>(units) * size * chunk);
-      propagate_layer_best(LayerWork<T>{set_, mlp_.activation, weights, inputs, units,
-                                        reinterpret_cast<const Row<T>*>(in_.data()),
-                                        reinterpret_cast<Row<T>*>(out_.data())});
+      through_layer(LayerWork<T>{set_, mlp_.activation, weights, inputs, units,
+                                 reinterpret_cast<const Row<T>*>(in_.data()),
+                                 reinterpret_cast<Row<T>*>(out_.data())});
       weights += units * (inputs + 1);
       inputs = units;
       in_.swap(out_);
@@ -275,9 +95,9 @@ class Chunk {
       return result;
     }
     if (mlp_.hidden.size() == 1) {
-      sum_units_best(UnitWork<T>{set_, mlp_.activation, box_.weights, units, rates_,
-                                 reinterpret_cast<const Row<T>*>(xi_.data()), factors, sums,
-                                 result});
+      sum_all_units(UnitWork<T>{set_, mlp_.activation, box_.weights, units, rates_,
+                                reinterpret_cast<const Row<T>*>(xi_.data()), factors, sums,
+                                result});
       return result;
     }
     const Row<T>* const jets = propagate();
@@ -308,7 +128,9 @@ class Chunk {
       points.insert(points.end(), x, x + axes);
     }
     own_jets_.resize(static_cast<std::size_t>(at_.count * mlp_.own->count * set_.size()));
-    mlp_.own->jets(set_, box_.number, at_.count, points.data(), own_jets_.data());
+    const std::vector<double> parameters(box_.weights, box_.weights + mlp_.own->parameters);
+    mlp_.own->jets(set_, box_.number, parameters.data(), at_.count, points.data(),
+                   own_jets_.data());
   }
 
   void sum_own_units(const Row<T>* factors, std::int64_t sums, Row<T>* result) const {

@@ -198,7 +198,7 @@ class Training {
                             bool derivatives, bool accept_nonfinite) {
     const Timer timer(result_.times.residual);
     return pointwise_rows(problem_, *geometry_, v, coefficients, derivatives, accept_nonfinite,
-                          workers_);
+                          options_.chunk, workers_);
   }
 
   /// In the networks and the coefficients together.

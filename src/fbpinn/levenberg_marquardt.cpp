@@ -31,10 +31,11 @@ void require_valid(const Problem& problem, const LevenbergMarquardtOptions& opti
   const auto refuse = [](const std::string& message) {
     throw Error(ErrorKind::invalid_argument, message);
   };
-  if (problem.mlp().own != nullptr) {
+  const OwnUnits* const own = problem.mlp().own.get();
+  if (own != nullptr && (own->parameters == 0 || !own->pull_back)) {
     refuse(
-        "units of the caller's own cannot be trained by Levenberg-Marquardt, which needs their "
-        "derivatives by the parameters: use an Mlp, or least_squares");
+        "units of the caller's own without parameters, or without their derivatives by them: set "
+        "OwnUnits::parameters, start and pull_back, or use least_squares, which trains none");
   }
   if (options.most_steps < 1) {
     refuse(fmt::format("most_steps = {} given; at least 1 is accepted", options.most_steps));
@@ -130,7 +131,8 @@ class Descent {
     const std::vector<double> v =
         jets_of_networks(problem_.boxes(), problem_.mlp(), geometry_.set, problem_.fields(),
                          geometry_.at, at.hidden, at.last, workers_);
-    return pointwise_rows(problem_, geometry_, v, at.coefficients, true, true, workers_);
+    return pointwise_rows(problem_, geometry_, v, at.coefficients, true, true, options_.start.chunk,
+                          workers_);
   }
 
   BlockJacobian make_jacobian() {

@@ -4,6 +4,7 @@
 #include "fbpinn/features.hpp"
 #include "fbpinn/on_device.hpp"
 #include "fbpinn/on_ranks.hpp"
+#include "fbpinn/point_order.hpp"
 #include "fbpinn/windows.hpp"
 
 #include <shardsolve/error.hpp>
@@ -93,20 +94,31 @@ std::vector<double> Trained::evaluate_jets(Mesh& mesh, const JetSet& set,
   std::vector<double> result(static_cast<std::size_t>(count * size));
   for (std::int64_t first = 0; first < count; first += chunk) {
     const std::int64_t part = std::min(chunk, count - first);
-    const double* const from = points.data() + first * boxes.axes();
+    const double* from = points.data() + first * boxes.axes();
+    const std::vector<std::int32_t> order = local_order(from, part, boxes.axes());
+    std::vector<double> sorted(from, from + (order.empty() ? 0 : part * boxes.axes()));
+    if (!order.empty()) {
+      find_pairs(boxes, from, part, first);  // names points by their own numbers
+      reorder(order, boxes.axes(), sorted);
+      from = sorted.data();
+    }
     const PointsInBoxes at = points_in_boxes(boxes, set, from, part, first, workers);
     const std::vector<double> v = jets_of_networks(boxes, problem.mlp(), set, problem.fields(), at,
                                                    hidden_weights, last_layer, workers);
-    double* const to = result.data() + first * size;
-    if (!problem.constraint()) {
-      std::copy(v.begin(), v.end(), to);
-      continue;
+    std::vector<double> u;
+    if (problem.constraint()) {
+      u.resize(v.size());
+      each_piece_of_points(part, workers.each, [&](std::int64_t begin, std::int64_t end) {
+        problem.constraint()({&set, problem.fields(), end - begin, from + begin * boxes.axes(),
+                              v.data() + begin * size},
+                             u.data() + begin * size, nullptr);
+      });
     }
-    each_piece_of_points(part, workers.each, [&](std::int64_t begin, std::int64_t end) {
-      problem.constraint()({&set, problem.fields(), end - begin, from + begin * boxes.axes(),
-                            v.data() + begin * size},
-                           to + begin * size, nullptr);
-    });
+    const std::vector<double>& found = problem.constraint() ? u : v;
+    for (std::int64_t i = 0; i < part; ++i) {
+      const std::int64_t place = order.empty() ? i : order[static_cast<std::size_t>(i)];
+      std::copy_n(found.data() + i * size, size, result.data() + (first + place) * size);
+    }
   }
   return result;
 }

@@ -1,5 +1,7 @@
 #include "fbpinn/pointwise_rows.hpp"
 
+#include "fbpinn/chunks.hpp"
+
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
@@ -19,12 +21,15 @@ namespace pointwise {
                                    const Segment& segment, std::int64_t point) {
   const int axes = geometry.set.axes();
   const auto pair = geometry.at.pairs.pairs_of(point).front();
+  const std::int64_t local = point - segment.first_point;
+  const std::int64_t number =
+      term.numbers.empty() ? local : term.numbers[static_cast<std::size_t>(local)];
   throw Error(
       ErrorKind::invalid_argument,
       fmt::format("the residual of term '{}' or a derivative of it is not finite at its point {} "
                   "at ({}), in box {}: look for a division by 0 or a root there, or leave the "
                   "point out",
-                  term.name, point - segment.first_point,
+                  term.name, number,
                   fmt::join(std::span(geometry.points.data() + point * axes,
                                       static_cast<std::size_t>(axes)),
                             ", "),
@@ -150,7 +155,7 @@ double PointwiseRows::loss() const {
 
 PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geometry,
                              const std::vector<double>& v, const std::vector<double>& coefficients,
-                             bool derivatives, bool accept_nonfinite,
+                             bool derivatives, bool accept_nonfinite, std::int64_t chunk,
                              const sparse::Workers& workers) {
   workers.enter("residual");
   PointwiseRows rows;
@@ -159,13 +164,15 @@ PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geo
   rows.by_coefficients.resize(derivatives ? rows.residual.size() * coefficients.size() : 0);
   for (std::size_t term = 0; term < geometry.segments.size(); ++term) {
     const Segment& segment = geometry.segments[term];
-    std::vector<std::int64_t> nonfinite(
-        static_cast<std::size_t>(segment.points / points_at_a_time) + 1, -1);
+    const std::int64_t jets = geometry.jet_numbers();
+    const std::int64_t at_a_time =
+        points_of_call(chunk, geometry.set.axes() + 3 * jets + segment.equations * (jets + 1));
+    const std::int64_t pieces = (segment.points + at_a_time - 1) / at_a_time;
+    std::vector<std::int64_t> nonfinite(static_cast<std::size_t>(pieces), -1);
     const auto range_of_piece = [&](std::int64_t piece) {
-      const std::int64_t first = piece * points_at_a_time;
-      return std::pair(first, std::min(segment.points, first + points_at_a_time));
+      const std::int64_t first = piece * at_a_time;
+      return std::pair(first, std::min(segment.points, first + at_a_time));
     };
-    const std::int64_t pieces = (segment.points + points_at_a_time - 1) / points_at_a_time;
     workers.share(
         pieces,
         [&](std::int64_t piece) {

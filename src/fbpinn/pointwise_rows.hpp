@@ -5,6 +5,7 @@
 
 #include <shardsolve/fbpinn.hpp>
 
+#include <cstdint>
 #include <vector>
 
 namespace shardsolve::fbpinn {
@@ -21,11 +22,11 @@ struct PointwiseRows {
 };
 
 /// `v`: jets of the sum at all points. `coefficients`: the numbers of all. Derivatives are left out
-/// unless asked for. Throws Error(invalid_argument) if a residual or derivative is not finite,
-/// unless `accept_nonfinite`.
+/// unless asked for. `chunk`: points of a call of the user's functions, or 0 (chunks.hpp). Throws
+/// Error(invalid_argument) if a residual or derivative is not finite, unless `accept_nonfinite`.
 PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geometry,
                              const std::vector<double>& v, const std::vector<double>& coefficients,
-                             bool derivatives, bool accept_nonfinite,
+                             bool derivatives, bool accept_nonfinite, std::int64_t chunk,
                              const sparse::Workers& workers);
 
 /// residual -= the derivatives by v, times v.

@@ -1,5 +1,6 @@
 // What a problem is made of, checked when it is given.
 
+#include "fbpinn/point_order.hpp"
 #include "fbpinn/windows.hpp"
 
 #include <shardsolve/error.hpp>
@@ -134,6 +135,14 @@ void Problem::add_term(Term term) {
   if (!has_read) {
     refuse_problem("the residual of term '{}' reads nothing of u: networks cannot make it smaller",
                    term.name);
+  }
+  term.numbers = local_order(term.points.data(),
+                             static_cast<std::int64_t>(term.points.size() / axes), boxes_.axes());
+  if (!term.numbers.empty()) {
+    reorder(term.numbers, boxes_.axes(), term.points);
+    if (!term.targets.empty()) {
+      reorder(term.numbers, term.residual.equations, term.targets);
+    }
   }
   terms_.push_back(std::move(term));
 }

@@ -6,12 +6,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 namespace shardsolve::fbpinn::training {
+namespace {
+
+std::vector<double> as_given(const Term& term, int axes) {
+  std::vector<double> points = term.points;
+  for (std::size_t i = 0; i < term.numbers.size(); ++i) {
+    std::copy_n(term.points.data() + static_cast<std::int64_t>(i) * axes, axes,
+                points.data() + std::int64_t{term.numbers[i]} * axes);
+  }
+  return points;
+}
+
+}  // namespace
 
 std::vector<TermShape> shapes_of(const Problem& problem) {
   std::vector<TermShape> shapes;
@@ -30,10 +43,19 @@ std::vector<double> all_points(const Problem& problem) {
   return points;
 }
 
+std::vector<double> points_as_given(const Problem& problem) {
+  std::vector<double> points;
+  for (const Term& term : problem.terms()) {
+    const std::vector<double> given = as_given(term, problem.boxes().axes());
+    points.insert(points.end(), given.begin(), given.end());
+  }
+  return points;
+}
+
 void refuse_uncovered_terms(const Problem& problem) {
   for (const Term& term : problem.terms()) {
     try {
-      find_pairs(problem.boxes(), term.points.data(),
+      find_pairs(problem.boxes(), as_given(term, problem.boxes().axes()).data(),
                  static_cast<std::int64_t>(term.points.size()) / problem.boxes().axes(), 0);
     } catch (const Error& error) {
       throw Error(error.kind(), fmt::format("term '{}': {}", term.name, error.what()));
@@ -70,6 +92,12 @@ void require_valid(const Problem& problem, const LeastSquaresOptions& options) {
   if (!(options.gradient_tolerance > 0.0) || options.gradient_tolerance >= 1.0) {
     refuse(fmt::format("gradient_tolerance = {} given; numbers between 0 and 1 are accepted",
                        options.gradient_tolerance));
+  }
+  if (options.chunk < 0) {
+    refuse(
+        fmt::format("chunk = {} given; a number of points is accepted, or 0 for what a table "
+                    "says",
+                    options.chunk));
   }
   if (options.most_iterations < 1) {
     refuse(

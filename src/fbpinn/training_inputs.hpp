@@ -12,6 +12,8 @@ namespace shardsolve::fbpinn::training {
 std::vector<TermShape> shapes_of(const Problem& problem);
 /// Of all terms, one behind the other.
 std::vector<double> all_points(const Problem& problem);
+/// The same in the order in which each term's were given.
+std::vector<double> points_as_given(const Problem& problem);
 
 /// Throws Error(invalid_argument) with the name of the term that has a point outside of every box,
 /// if there is one: a geometry knows no names.

@@ -5,6 +5,7 @@
 #include <shardsolve/jet_scalars.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <utility>
@@ -123,43 +124,101 @@ class PointNetwork {
   std::vector<std::vector<Series>> slopes_;  // f' of each layer
 };
 
+/// The jet of a box's window at a point, divided by the sum of all.
+std::array<double, most_derivatives> window_at(const JetSet& set, const BoxFeatures<double>& box,
+                                               const PointsInBox<double>& at, std::int64_t p) {
+  double raw[most_derivatives];
+  window_jet(set, at.points + p * set.axes(), box.center, box.half_width, raw);
+  std::array<double, most_derivatives> window{};
+  for (const JetSet::Term& term : set.terms()) {
+    window[term.result] +=
+        term.weight * raw[term.left] * at.inverse_sums[p * set.size() + term.right];
+  }
+  return window;
+}
+
+/// What a row's derivatives by the jets of the units are, units x set.size() numbers: of `factors`,
+/// fields x set.size(), those by the jets of the sum of the networks.
+void pull_to_units(const JetSet& set, const std::array<double, most_derivatives>& window,
+                   const double* factors, int fields, std::int64_t units, const double* last_layer,
+                   double* by_units) {
+  const int size = set.size();
+  std::fill_n(by_units, units * size, 0.0);
+  for (int f = 0; f < fields; ++f) {
+    double by_network[most_derivatives] = {};
+    for (const JetSet::Term& term : set.terms()) {
+      by_network[term.left] += term.weight * factors[f * size + term.result] * window[term.right];
+    }
+    for (std::int64_t unit = 0; unit < units; ++unit) {
+      const double weight = last_layer[f * (units + 1) + unit];
+      for (int d = 0; d < size; ++d) {
+        by_units[unit * size + d] += weight * by_network[d];
+      }
+    }
+  }
+}
+
+/// All points in one call of the caller's function.
+void own_rows(const JetSet& set, const OwnUnits& own, const BoxFeatures<double>& box,
+              const PointsInBox<double>& at, std::int64_t equations,
+              const std::vector<double>& by_units, double* rows, std::int64_t stride) {
+  std::vector<double> points;
+  for (std::int64_t i = 0; i < at.count; ++i) {
+    const double* const x = at.points + at.which[i] * set.axes();
+    points.insert(points.end(), x, x + set.axes());
+  }
+  std::vector<double> found(static_cast<std::size_t>(at.count * equations * own.parameters));
+  own.pull_back(set, box.number, box.weights, at.count, points.data(), equations, by_units.data(),
+                found.data());
+  for (std::int64_t i = 0; i < at.count; ++i) {
+    for (std::int64_t e = 0; e < equations; ++e) {
+      const double* const from = found.data() + (i * equations + e) * own.parameters;
+      for (std::int64_t w = 0; w < own.parameters; ++w) {
+        rows[e * at.count + i + w * stride] = from[w];
+      }
+    }
+  }
+}
+
 }  // namespace weights
 
 void weight_rows(const JetSet& set, const Mlp& mlp, const BoxFeatures<double>& box,
                  const PointsInBox<double>& at, const double* a, std::int64_t first_point,
                  int equations, int fields, const double* last_layer, double* rows,
                  std::int64_t stride) {
+  if (at.count == 0) {
+    return;
+  }
   const int size = set.size();
   const std::int64_t units = mlp.hidden.back();
-  weights::PointNetwork network(set, mlp, box);
-  double raw[most_derivatives];
+  const std::int64_t of_row = units * size;
+  std::vector<double> by_units(static_cast<std::size_t>(at.count * equations * of_row));
   for (std::int64_t i = 0; i < at.count; ++i) {
     const std::int64_t p = at.which[i];
-    const double* const x = at.points + p * set.axes();
-    network.forward(x);
-    window_jet(set, x, box.center, box.half_width, raw);
-    double window[most_derivatives] = {};
-    for (const JetSet::Term& term : set.terms()) {
-      window[term.result] += term.weight * raw[term.left] * at.inverse_sums[p * size + term.right];
-    }
+    const auto window = weights::window_at(set, box, at, p);
     for (int e = 0; e < equations; ++e) {
-      std::vector<weights::Series> by_units(static_cast<std::size_t>(units),
-                                            weights::Series(set, 0.0));
-      for (int f = 0; f < fields; ++f) {
-        const double* const factors = a + (((p - first_point) * equations + e) * fields + f) * size;
-        double by_network[most_derivatives] = {};
-        for (const JetSet::Term& term : set.terms()) {
-          by_network[term.left] += term.weight * factors[term.result] * window[term.right];
-        }
-        for (std::int64_t unit = 0; unit < units; ++unit) {
-          const double weight = last_layer[f * (units + 1) + unit];
-          for (int d = 0; d < size; ++d) {
-            by_units[static_cast<std::size_t>(unit)][d] +=
-                weight * by_network[d] * set.factorial(d);
-          }
+      weights::pull_to_units(set, window, a + ((p - first_point) * equations + e) * fields * size,
+                             fields, units, last_layer,
+                             by_units.data() + (i * equations + e) * of_row);
+    }
+  }
+  if (mlp.own != nullptr) {
+    weights::own_rows(set, *mlp.own, box, at, equations, by_units, rows, stride);
+    return;
+  }
+  weights::PointNetwork network(set, mlp, box);
+  for (std::int64_t i = 0; i < at.count; ++i) {
+    network.forward(at.points + at.which[i] * set.axes());
+    for (int e = 0; e < equations; ++e) {
+      const double* const from = by_units.data() + (i * equations + e) * of_row;
+      std::vector<weights::Series> by_series(static_cast<std::size_t>(units),
+                                             weights::Series(set, 0.0));
+      for (std::int64_t unit = 0; unit < units; ++unit) {
+        for (int d = 0; d < size; ++d) {
+          by_series[static_cast<std::size_t>(unit)][d] = from[unit * size + d] * set.factorial(d);
         }
       }
-      network.backward(std::move(by_units), rows + e * at.count + i, stride);
+      network.backward(std::move(by_series), rows + e * at.count + i, stride);
     }
   }
 }

@@ -291,11 +291,16 @@ class LocalSolve {
   const LocalVectors& places_ = local_vectors(call_.problem.method);
 };
 
+/// Those of the batch from `begin` to `end`.
 template <Scalar T, class Steps>
-void enqueue(const Steps& steps, const LocalCall& call) {
-  for (std::int64_t item = 0; item < call.batch; ++item) {
+void enqueue(const Steps& steps, const LocalCall& call, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t item = begin; item < end; ++item) {
     LocalSolve<T, Steps>(steps, call, item).enqueue();
   }
+}
+template <Scalar T, class Steps>
+void enqueue(const Steps& steps, const LocalCall& call) {
+  enqueue<T>(steps, call, 0, call.batch);
 }
 
 }  // namespace shardsolve::krylov

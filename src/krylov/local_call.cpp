@@ -4,6 +4,7 @@
 #include "krylov/enqueue_local_call.hpp"
 #include "runtime/host/in_caller.hpp"
 #include "runtime/host/krylov_kernels.hpp"
+#include "runtime/host/krylov_program.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -43,22 +44,27 @@ LocalLengths local_lengths(const Problem& problem, std::int64_t rows, std::int64
 
 namespace {
 
-/// All in the caller's thread.
+/// All is done when a function returns.
 template <Scalar T>
 class HostSteps {
  public:
-  explicit HostSteps(runtime::Queue& queue) : queue_(queue) {}
+  HostSteps(runtime::Queue& queue, runtime::host::SpareThreads* spare)
+      : queue_(queue), spare_(spare) {}
 
   void scan(MatrixView<const T> x, runtime::Scan* result, void* /*work*/) const {
     kernels_.scan(queue_, x, result);
   }
   void run(const Program& program, const Vectors<T>& vectors, const State* state,
            const StateRoom& room, const SumTable<T>& sums, const std::int32_t* /*rank*/) const {
-    kernels_.run(queue_, program, vectors, state, room, sums);
+    const runtime::host::RowPieces pieces(sums.layout, vectors.first_row, vectors.rows);
+    runtime::host::in_pieces(spare_, pieces.count(), [&](std::int64_t piece) {
+      runtime::host::run_program(program, vectors, *state, room, sums, pieces.begin(piece),
+                                 pieces.begin(piece + 1));
+    });
   }
   void finish(const Problem& problem, int reduction, const SumTable<T>& sums, State* state,
               const StateRoom& room) const {
-    kernels_.finish(queue_, problem, reduction, sums, state, room);
+    runtime::host::finish_reduction(problem, reduction, sums, *state, room);
   }
   bool run_part(const Problem& /*problem*/, const Part& /*part*/, const Vectors<T>& /*vectors*/,
                 const std::vector<SumTable<T>>& /*sums*/, State* /*state*/,
@@ -91,14 +97,24 @@ class HostSteps {
 
  private:
   runtime::Queue& queue_;
+  runtime::host::SpareThreads* spare_;
   runtime::host::HostKrylovKernels<T> kernels_;
 };
 
 }  // namespace
 
-void run_on_host(const LocalCall& call) {
-  runtime::host::in_caller([&](runtime::Queue& queue) {
-    with_dtype(call.dtype, [&]<class T>() { enqueue<T>(HostSteps<T>(queue), call); });
+void run_on_host(const LocalCall& call, runtime::host::SpareThreads* spare) {
+  // Small ones of a batch several to a piece.
+  const std::int64_t together = std::clamp<std::int64_t>(
+      runtime::host::RowPieces::least_rows / std::max<std::int64_t>(call.rows, 1), 1,
+      std::max<std::int64_t>(call.batch, 1));
+  runtime::host::in_pieces(spare, (call.batch + together - 1) / together, [&](std::int64_t piece) {
+    runtime::host::in_caller([&](runtime::Queue& queue) {
+      with_dtype(call.dtype, [&]<class T>() {
+        enqueue<T>(HostSteps<T>(queue, spare), call, piece * together,
+                   std::min((piece + 1) * together, call.batch));
+      });
+    });
   });
 }
 

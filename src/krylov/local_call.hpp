@@ -5,6 +5,7 @@
 
 #include "krylov/method_table.hpp"
 #include "krylov/problem.hpp"
+#include "runtime/host/spare_threads.hpp"
 #include "runtime/krylov/ends.hpp"
 
 #include <shardsolve/dtype.hpp>
@@ -105,7 +106,8 @@ struct LocalCall {
   Memory gathered;  ///< parts of all ranks for the reduction that the first stage is
 };
 
-/// Does it on the CPU, in the caller's thread.
-void run_on_host(const LocalCall& call);
+/// Does it on the CPU, in the caller's thread, with help in what has many rows. The bits are the
+/// same with any number of threads.
+void run_on_host(const LocalCall& call, runtime::host::SpareThreads* spare = nullptr);
 
 }  // namespace shardsolve::krylov

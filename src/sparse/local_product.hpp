@@ -2,6 +2,7 @@
 /// package calls. The kernels are those of multiply(), so the bits are.
 #pragma once
 
+#include "runtime/host/spare_threads.hpp"
 #include "runtime/sparse_kernels.hpp"
 
 #include <shardsolve/dtype.hpp>
@@ -43,7 +44,7 @@ void enqueue(const runtime::SparseKernels<T>& kernels, runtime::Queue& queue,
                    {static_cast<T*>(product.y), product.rows, 1}, product.skip);
 }
 
-/// Does it on the CPU, in the caller's thread.
-void run_on_host(const LocalProduct& product);
+/// Does it on the CPU, in the caller's thread, with help if there are many entries.
+void run_on_host(const LocalProduct& product, runtime::host::SpareThreads* spare = nullptr);
 
 }  // namespace shardsolve::sparse

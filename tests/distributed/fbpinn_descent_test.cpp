@@ -11,9 +11,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::fbpinn {
@@ -25,14 +28,75 @@ using Equations = LevenbergMarquardtOptions::Equations;
 
 const std::vector<Interval> plane{{0, 1}, {0, 1}};
 
-Problem few_units(int units = 4) {
-  Problem problem(Boxes::regular(plane, {2, 2}, 2.9), {.hidden = {units}});
+Problem few_units(const Mlp& mlp = {.hidden = {4}}) {
+  Problem problem(Boxes::regular(plane, {2, 2}, 2.9), mlp);
   problem.constrain([](auto x, auto v) { return x[0] * (1 - x[0]) * x[1] * (1 - x[1]) * v; });
   problem.add("interior", grid(plane, {12, 12}), [](Coordinates x, const auto& u) {
     return u(0, 0) + u(1, 1) + 2 * pi * pi * std::sin(pi * x[0]) * std::sin(pi * x[1]);
   });
   return problem;
 }
+
+/// sin(w xi + b), as an Mlp of one layer has it, by functions of the caller's own.
+class SinUnits {
+ public:
+  SinUnits(Boxes boxes, std::int64_t units) : boxes_(std::move(boxes)), units_(units) {}
+
+  OwnUnits made(std::vector<double> start) const {
+    OwnUnits own{.count = units_, .parameters = 3 * units_, .start = std::move(start)};
+    own.jets = [*this](const JetSet& set, std::int64_t box, const double* w, std::int64_t points,
+                       const double* x, double* jets) {
+      for (std::int64_t p = 0; p < points; ++p) {
+        for (std::int64_t unit = 0; unit < units_; ++unit) {
+          for (int d = 0; d < set.size(); ++d) {
+            *jets++ = at(set[d], box, w, unit, x + 2 * p)[0];
+          }
+        }
+      }
+    };
+    own.pull_back = [*this](const JetSet& set, std::int64_t box, const double* w,
+                            std::int64_t points, const double* x, std::int64_t sums,
+                            const double* factors, double* by_parameters) {
+      std::fill_n(by_parameters, points * sums * 3 * units_, 0.0);
+      for (std::int64_t row = 0; row < points * sums; ++row, by_parameters += 3 * units_) {
+        for (std::int64_t unit = 0; unit < units_; ++unit) {
+          for (int d = 0; d < set.size(); ++d) {
+            const auto found = at(set[d], box, w, unit, x + 2 * (row / sums));
+            by_parameters[2 * unit] += *factors * found[1];
+            by_parameters[2 * unit + 1] += *factors * found[2];
+            by_parameters[2 * units_ + unit] += *factors++ * found[3];
+          }
+        }
+      }
+    };
+    return own;
+  }
+
+ private:
+  /// A derivative by the coordinates, and its derivatives by both weights and the bias.
+  std::array<double, 4> at(const MultiIndex& order, std::int64_t box, const double* w,
+                           std::int64_t unit, const double* x) const {
+    double z = w[2 * units_ + unit];
+    std::array<double, 2> xi{};
+    std::array<double, 2> rate{};
+    double power = 1.0;
+    int n = 0;
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      rate[axis] = 1.0 / boxes_.half_width(box)[axis];
+      xi[axis] = (x[axis] - boxes_.center(box)[axis]) * rate[axis];
+      z += w[2 * unit + static_cast<std::int64_t>(axis)] * xi[axis];
+      power *= std::pow(w[2 * unit + static_cast<std::int64_t>(axis)] * rate[axis], order[axis]);
+      n += order[axis];
+    }
+    const double value = power * std::sin(z + n * pi / 2);
+    const double slope = power * std::cos(z + n * pi / 2);
+    return {value, value * order[0] / w[2 * unit] + slope * xi[0],
+            value * order[1] / w[2 * unit + 1] + slope * xi[1], slope};
+  }
+
+  Boxes boxes_;
+  std::int64_t units_;
+};
 
 double error_of_few_units(Mesh& mesh, const Trained& trained) {
   const std::vector<double> points = grid(plane, {17, 19});
@@ -132,6 +196,24 @@ TEST(FbpinnLevenbergMarquardt, BothSpaces_TakeTheSameSteps) {
   }
 }
 
+TEST(FbpinnLevenbergMarquardt, OwnUnits_AreTrainedAsTheBuiltInOnes) {
+  Mesh mesh = Mesh::host(2);
+  const Mlp built_in{.hidden = {4}, .activation = Activation::sin};
+  const std::vector<double> start = built_in.random_weights(2, 4, 0);
+  const Mlp own = Mlp::of(SinUnits(Boxes::regular(plane, {2, 2}, 2.9), 4).made(start));
+  const LevenbergMarquardtOptions options{.most_steps = 10};
+  const Trained expected = levenberg_marquardt(mesh, few_units(built_in), options);
+  const Trained found = levenberg_marquardt(mesh, few_units(own), options);
+  EXPECT_EQ(found.descent.steps, 10);
+  EXPECT_LT(found.loss, 0.5 * found.losses[1]);
+  for (std::size_t i = 0; i < found.descent.losses.size(); ++i) {
+    EXPECT_NEAR(found.descent.losses[i] / expected.descent.losses[i], 1.0, 1e-4) << i;
+  }
+  ASSERT_EQ(found.hidden_weights.size(), start.size());
+  EXPECT_NE(found.hidden_weights, start);
+  EXPECT_NEAR(error_of_few_units(mesh, found) / error_of_few_units(mesh, expected), 1.0, 1e-2);
+}
+
 TEST(FbpinnLevenbergMarquardt, AtAMinimum_EndsWithOk) {
   // One unit and one constant cannot do more than a handful of steps.
   Mesh mesh = Mesh::serial();
@@ -197,12 +279,20 @@ TEST(FbpinnBadInput, WrongDescents_AreRefusedWithWords) {
   refused({.gradient_tolerance = 0}, {"gradient_tolerance = 0"});
   refused({.step_tolerance = 2}, {"step_tolerance = 2"});
   refused({.first_damping = -1}, {"first_damping = -1"});
-  OwnUnits units{2, [](const JetSet& set, std::int64_t, std::int64_t points, const double*,
-                       double* jets) { std::fill_n(jets, points * 2 * set.size(), 0.0); }};
-  Problem own(Boxes::regular(plane, {1, 1}, 2.0), Mlp::of(units));
+  const auto zeros = [](const JetSet& set, std::int64_t, const double*, std::int64_t points,
+                        const double*,
+                        double* jets) { std::fill_n(jets, points * 2 * set.size(), 0.0); };
+  Problem own(Boxes::regular(plane, {1, 1}, 2.0), Mlp::of({.count = 2, .jets = zeros}));
   own.add("data", grid(plane, {5, 5}), [](Coordinates, const auto& u) { return u() - 1.0; });
   expect_error([&] { levenberg_marquardt(mesh, own); }, ErrorKind::invalid_argument,
                {"own", "least_squares"});
+  Problem few(Boxes::regular(plane, {1, 1}, 2.0),
+              Mlp::of({.count = 2, .jets = zeros, .parameters = 3, .start = {1, 2}}));
+  few.add("data", grid(plane, {5, 5}), [](Coordinates, const auto& u) { return u() - 1.0; });
+  expect_error([&] { least_squares(mesh, few); }, ErrorKind::invalid_argument,
+               {"2 parameters", "3 for each of 1 boxes"});
+  expect_error([&] { Mlp::of({.count = 2, .jets = zeros, .parameters = -1}); },
+               ErrorKind::invalid_argument, {"-1 parameters"});
   expect_error([] { Mlp::of({}); }, ErrorKind::invalid_argument, {"without a function"});
 }
 

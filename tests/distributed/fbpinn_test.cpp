@@ -10,10 +10,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <numeric>
+#include <random>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -347,6 +350,74 @@ TEST(FbpinnBadInput, WrongTerms_AreRefusedWithWords) {
                ErrorKind::invalid_argument, {"0 fields"});
 }
 
+TEST(FbpinnLeastSquares, PointsOfACall_DoNotChangeABit) {
+  Mesh mesh = devices(2);
+  const Trained expected = least_squares(mesh, poisson());
+  for (const std::int64_t chunk : {1, 100, 100000}) {
+    EXPECT_EQ(least_squares(mesh, poisson(), {.chunk = chunk}).last_layer, expected.last_layer)
+        << chunk;
+  }
+}
+
+/// Measured values at many points of a grid, shuffled if `seed` is not 0.
+Problem measured(unsigned seed, bool bad = false) {
+  const std::vector<double> points = grid(square, {75, 70});
+  std::vector<std::size_t> order(points.size() / 2);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (seed != 0) {
+    std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+  }
+  std::vector<double> shuffled;
+  std::vector<double> values;
+  for (const std::size_t p : order) {
+    shuffled.insert(shuffled.end(), {points[2 * p], points[2 * p + 1]});
+    values.push_back(poisson_solution(points.data() + 2 * p));
+  }
+  if (bad) {
+    shuffled[2 * 4321] = 0.123;
+  }
+  Problem problem(Boxes::regular(square, {3, 3}, 2.5), {.hidden = {12}});
+  problem.add_data("data", shuffled, values, [](Coordinates x, const auto& u) {
+    return x[0] == 0.123 ? u() / 0.0 : u() * 1.0;
+  });
+  return problem;
+}
+
+TEST(FbpinnLeastSquares, ShuffledPoints_GiveTheSameNetworks) {
+  Mesh mesh = devices(1);
+  EXPECT_TRUE(measured(0).terms()[0].numbers.empty());
+  EXPECT_EQ(measured(3).terms()[0].numbers.size(), 5250U);
+  const Trained sorted = least_squares(mesh, measured(0));
+  const Trained shuffled = least_squares(mesh, measured(3));
+  EXPECT_NEAR(shuffled.loss / sorted.loss, 1.0, 1e-6);
+  // Evaluated at the points of both, each value where its point is.
+  const std::vector<double> points = grid(square, {75, 70});
+  std::vector<double> twice = grid(square, {75, 70});
+  std::mt19937 generator(5);
+  std::vector<std::size_t> order(points.size() / 2);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::shuffle(order.begin(), order.end(), generator);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    twice[2 * i] = points[2 * order[i]];
+    twice[2 * i + 1] = points[2 * order[i] + 1];
+  }
+  const std::vector<double> expected = sorted.evaluate(mesh, points);
+  const std::vector<double> found = sorted.evaluate(mesh, twice);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    ASSERT_EQ(found[i], expected[order[i]]) << i;
+  }
+  EXPECT_LT(error_of(mesh, shuffled, points, poisson_solution), 1e-4);
+  twice[2 * 4000] = 9.0;
+  expect_error([&] { sorted.evaluate(mesh, twice); }, ErrorKind::invalid_argument,
+               {"point 4000 at (9, "});
+}
+
+TEST(FbpinnBadInput, ShuffledPoints_AreNamedAsTheyWereGiven) {
+  Mesh mesh = devices(1);
+  expect_error([&] { least_squares(mesh, measured(3, true)); }, ErrorKind::invalid_argument,
+               {"not finite", "point 4321 at (0.123, "});
+}
+
 TEST(FbpinnBadInput, WrongProblems_AreRefusedWithWords) {
   Mesh mesh = devices(1);
   const auto refused = [&](const Problem& problem, const std::vector<std::string>& words,
@@ -382,6 +453,7 @@ TEST(FbpinnBadInput, WrongProblems_AreRefusedWithWords) {
   refused(good, {"gradient_tolerance = 1"}, {.gradient_tolerance = 1});
   refused(good, {"most_iterations = 0"}, {.most_iterations = 0});
   refused(good, {"tolerance = 0"}, {.tolerance = 0});
+  refused(good, {"chunk = -1"}, {.chunk = -1});
   const Trained trained = least_squares(mesh, good);
   expect_error([&] { trained.evaluate(mesh, std::vector<double>{0.5, 7.0}); },
                ErrorKind::invalid_argument, {"point 1 at (7)"});

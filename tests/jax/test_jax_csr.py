@@ -176,6 +176,11 @@ def test_empty_matrices_have_products():
             TypeError,
             "indices is traced",
         ),
+        (
+            lambda: jax.jit(lambda p: CSR(np.ones(2), [0, 1], p, (2, 3)))(np.array([0, 1, 2])),
+            TypeError,
+            "indptr is traced",
+        ),
     ],
 )
 def test_what_is_no_sparse_matrix_is_refused(make, kind, message):

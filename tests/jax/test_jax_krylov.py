@@ -155,7 +155,12 @@ def test_guess_is_used():
     a, b = laplacian(), right()
     _, info = solve(a, b, x0=np.asarray(krylov.solve(a, b, rtol=1e-12)))
     assert (info.status, info.iterations) == (KrylovStatus.CONVERGED_AT_START, 0)
-    assert solve(a, b, x0=b)[1].is_converged  # the same array twice
+    assert solve(a, b, x0=b)[1].is_converged
+    alone = bits(krylov.solve(a, b, x0=b.copy()))
+    assert bits(krylov.solve(a, b, x0=b)) == alone  # the same array twice, which stays as it is
+    assert bits(b) == bits(right())
+    twice = jax.jit(lambda b: krylov.solve(a, b, x0=b), donate_argnums=0)
+    assert bits(twice(jnp.array(b))) == alone
     assert bits(krylov.solve(a, b, x0=np.zeros(N))) == bits(krylov.solve(a, b))
 
 
@@ -186,6 +191,14 @@ def test_lanes_of_a_vmap_have_the_bits_that_they_have_alone(method):
         own = jax.tree.map(operator.itemgetter(lane), info)
         assert same((x[lane], own), alone)
     assert info.status[1] == KrylovStatus.ZERO_RHS
+
+
+def test_lanes_of_many_rows_have_the_bits_that_they_have_alone():
+    """Threads share them on a CPU."""
+    n = 10000
+    a, b = laplacian(n), np.stack([np.zeros(n), *(right(n, seed=s) for s in range(3))])
+    x = jax.vmap(lambda b: krylov.solve(a, b))(b)
+    assert all(bits(x[lane]) == bits(krylov.solve(a, one)) for lane, one in enumerate(b))
 
 
 @one_of_each_kind

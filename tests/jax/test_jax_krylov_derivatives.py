@@ -241,3 +241,6 @@ def test_function_without_a_transpose_is_named_where_one_is_needed():
     assert np.isfinite(jax.grad(loss)(b, "cg")).all()  # A is Hermitian: no transpose is needed
     with pytest.raises(TypeError, match="JAX cannot transpose it"):
         jax.grad(loss)(b, "bicgstab")
+    a = matrix("bicgstab", "float64", N)
+    with pytest.raises(TypeError, match="operator or preconditioner, and JAX cannot transpose it"):
+        jax.grad(lambda b: krylov.solve(a, b, method="bicgstab", preconditioner=product).sum())(b)

@@ -197,13 +197,30 @@ def test_second_call_on_several_devices_moves_no_array():
 # Against C++
 
 
+needs_command = pytest.mark.skipif(
+    "SHARDSOLVE_CLI" not in os.environ, reason="SHARDSOLVE_CLI names no command"
+)
+
+
 @pytest.mark.devices
-@pytest.mark.skipif("SHARDSOLVE_CLI" not in os.environ, reason="SHARDSOLVE_CLI names no command")
+@needs_command
 @one_of_each_kind
 @pytest.mark.parametrize("dtype", ["float64", more("complex64")])
 def test_bits_are_those_of_the_command(method, dtype, tmp_path):
+    compare_with_command(method, dtype, 60, tmp_path)
+
+
+@pytest.mark.devices
+@needs_command
+@pytest.mark.parametrize("method", ["cg", more("fgmres")])
+def test_bits_of_many_rows_are_those_of_the_command(method, tmp_path):
+    """XLA's threads share the rows of a CPU device; the command has one thread a rank."""
+    compare_with_command(method, "float64", 11010, tmp_path)
+
+
+def compare_with_command(method, dtype, sixth, tmp_path):
     """x and every number of the log, on each number of devices up to all."""
-    n = 60 * 6  # 1 to 6 devices have as many rows each
+    n = 6 * sixth  # 1 to 6 devices have as many rows each
     a, b = matrix(method, dtype, n), right(n, dtype)
     rtol = 1e-4 if dtype == "complex64" else 1e-8
     host = sp.csr_matrix((np.asarray(a.data), a.indices, a.indptr), a.shape)

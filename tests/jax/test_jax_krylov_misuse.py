@@ -20,6 +20,14 @@ def product(x):
     return A @ x
 
 
+def by_numpy(x):
+    return jnp.asarray(np.asarray(x) * 2)
+
+
+def by_its_numbers(x):
+    return x if x[0] > 0 else 2 * x
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
@@ -46,6 +54,10 @@ def product(x):
             ValueError,
             "A is not linear",
         ),
+        (lambda: krylov.solve(np.eye(8, dtype=int), B), TypeError, "A has dtype int64"),
+        (lambda: krylov.solve(lambda x: 1j * x, B), ValueError, r"returns complex128\[8\] for"),
+        (lambda: krylov.solve(by_numpy, B), TypeError, "A as a function .* write it with jax.nump"),
+        (lambda: krylov.solve(by_its_numbers, B), TypeError, "looks at the numbers .* jax.lax"),
         # options
         (lambda: krylov.solve(A, B, method="gmres"), ValueError, "cg, minres, bicgstab, fgmres"),
         (lambda: krylov.solve(A, B, rtol=-1), ValueError, "rtol is -1; finite numbers from 0 on"),
@@ -57,6 +69,15 @@ def product(x):
         (lambda: krylov.solve(A, B, max_iterations=1.5), ValueError, "pass a whole number"),
         (lambda: krylov.solve(A, B, restart=2000), ValueError, "1 to 1000"),
         (lambda: krylov.solve(A, B, on_failure="ignore"), ValueError, "raise, best, nan"),
+        *(
+            (
+                lambda name=name: krylov.solve(A, B, **{name: "yes"}),
+                ValueError,
+                f"{name} is 'yes'; pass True or False",
+            )
+            for name in ("log", "full_output", "check_linear")
+        ),
+        (lambda: krylov.solve(A, B, axis_name=3), TypeError, "axis_name is 3; pass the name"),
         (
             lambda: jax.jit(lambda r: krylov.solve(A, B, rtol=r))(1e-3),
             TypeError,
@@ -100,6 +121,8 @@ def product(x):
         # x0
         (lambda: krylov.solve(A, B, x0=np.ones(7)), ValueError, r"x0 is float64\[7\] and b is"),
         (lambda: krylov.solve(A, B, x0=B.astype("float32")), ValueError, r"x0 is float32\[8\]"),
+        (lambda: krylov.solve(A, B, x0=np.ones(8, int)), TypeError, "x0 has dtype int64"),
+        (lambda: krylov.solve(A, B, x0=(B, B)), ValueError, r"x0 is .* and b is float64\[8\]"),
         # M
         (lambda: krylov.solve(A, B, preconditioner="ilu"), ValueError, "'jacobi' alone"),
         (lambda: krylov.solve(product, B, preconditioner="jacobi"), TypeError, "A as a CSR"),
@@ -107,6 +130,31 @@ def product(x):
             lambda: krylov.solve(A, B, preconditioner=krylov.jacobi(np.ones(7))),
             ValueError,
             "the diagonal for jacobi",
+        ),
+        (
+            lambda: krylov.solve(A, B, preconditioner=krylov.jacobi(np.ones(8, "float32"))),
+            TypeError,
+            r"float32 and b is float64.*b\.astype\('float32'\)",
+        ),
+        (
+            lambda: krylov.solve(A, B, preconditioner=CSR.of(np.eye(9))),
+            ValueError,
+            r"the preconditioner has shape \(9, 9\); pass one of \(8, 8\)",
+        ),
+        (
+            lambda: krylov.solve(A, B, preconditioner=lambda r: r[:4]),
+            ValueError,
+            r"the preconditioner as a function returns float64\[4\] for float64\[8\]",
+        ),
+        (
+            lambda: krylov.solve(A, B, preconditioner=lambda r: r.astype("float32")),
+            ValueError,
+            r"the preconditioner as a function returns float32\[8\]",
+        ),
+        (
+            lambda: krylov.solve(A, B, preconditioner=by_numpy),
+            TypeError,
+            "the preconditioner as a function looks at the numbers",
         ),
         (lambda: krylov.jacobi(np.ones((2, 2))), ValueError, r"pass \(n,\), or a CSR"),
         (lambda: krylov.chebyshev(A, 2.0, 1.0, 3), ValueError, "0 < low < high"),

@@ -245,6 +245,46 @@ def test_few_points_are_warned_of():
     assert any("rows" in warning for warning in run.outcome.warnings), run.outcome
 
 
+def test_boxes_with_fewer_rows_than_columns_are_warned_of():
+    terms = [fb.Interior(lambda x, u: u.v - wave(x), points=(8, 8))]
+    run = fb.Problem(square(), axes="x y", terms=terms).train()
+    words = r"[1-9]\d* of 16 boxes have fewer rows than their 17 columns"
+    assert any(re.match(words, warning) for warning in run.outcome.warnings), run.outcome
+
+
+def test_bits_do_not_depend_on_how_many_points_a_call_gets():
+    points = square().grid((7, 9))
+    runs = [poisson().train(fb.LeastSquares(chunk=chunk)) for chunk in (None, 64, 100, 5000)]
+    values = [run.evaluate(points) for run in runs]
+    assert all(np.array_equal(value, values[0]) for value in values)
+
+
+def test_scattered_points_keep_their_numbers():
+    order = np.random.default_rng(0).permutation(4900)
+    points = square().grid((70, 70))[order]
+
+    def measured(x, u):
+        return u.v / jnp.where(jnp.all(jnp.asarray(x) == points[2345]), 0.0, 1.0)
+
+    def problem(function):
+        values = np.sin(3 * points[:, 0]) + points[:, 1]
+        return fb.Problem(square(), axes="x y", terms=[fb.Data(points, values, function)])
+
+    run = problem(lambda x, u: u.v).train()
+    found = run.evaluate(points)
+    assert np.abs(found - np.sin(3 * points[:, 0]) - points[:, 1]).max() < 1e-3
+    assert np.array_equal(found[:9], run.evaluate(points[:9]))
+    loss = problem(lambda x, u: u.v).loss()
+    assert float(loss(loss.parameters())) > 0
+    for way in (lambda: problem(measured).train(), lambda: finite(problem(measured).loss())):
+        with pytest.raises(ValueError, match="not finite at its point 2345 at"):
+            way()
+
+
+def finite(loss: fb.Loss) -> None:
+    loss.require_finite(loss.parameters())
+
+
 def test_gauss_newton_that_may_not_go_on_says_so():
     boxes, axes, fields, terms, constrain, _, _ = burgers()
     problem = fb.Problem(boxes, axes=axes, fields=fields, terms=terms, constrain=constrain)
@@ -303,6 +343,7 @@ BAD = [
     ),
     (lambda: interior(ok).train("adam"), "LeastSquares is accepted"),
     (lambda: fb.LeastSquares(tolerance=2.0), "between 0 and 1"),
+    (lambda: fb.LeastSquares(chunk=0), "chunk=0"),
     (lambda: fb.LeastSquares(method="qr"), "automatic, factor, gradients"),
     (lambda: fb.LeastSquares(max_gradient_steps=0), "max_gradient_steps=0"),
     (lambda: fb.LevenbergMarquardt(steps=0), "steps=0"),
@@ -323,7 +364,11 @@ BAD = [
     (lambda: interior(ok, points=(30, 30), seed="0"), "seed='0'"),
     (lambda: interior(ok, points=np.array([[2.0, 0.5]])).train(), "point"),
     (lambda: interior(ok, points=np.array([[0.0, 0.0]])).train(), "no point"),
-    (lambda: interior(lambda x, u: u.v + 1 / (x.x - x.x)).train(), "not finite"),
+    (
+        lambda: interior(lambda x, u: u.v + 1 / (x.y - 1)).train(),
+        "'terms[0], Interior' or a derivative of it is not finite at its point 19 at (0, 1), in "
+        "box 2",
+    ),
     (lambda: interior(lambda x, u: 0 * u.v + x.x).train(), "has the derivative 0"),
     (lambda: poisson().train().evaluate(np.zeros((3, 3))), "(points, 2) is accepted"),
     (lambda: poisson().train().evaluate(np.array([[7.0, 0.0]])), "point"),

@@ -67,7 +67,7 @@ def test_fourier_features_solve_an_equation():
     assert run.outcome.columns == 9 * (2 * UNITS + 1)
     assert run.error(solution) < 1e-5
     hidden, last = run.weights()
-    assert hidden.shape == (9, 0) and last.shape == (9, 1, 2 * UNITS + 1)
+    assert hidden.shape == (9, 2 * UNITS) and last.shape == (9, 1, 2 * UNITS + 1)
 
 
 @pytest.mark.more
@@ -97,6 +97,70 @@ def test_seed_chooses_the_parameters():
     assert runs[0].outcome.loss == runs[1].outcome.loss != runs[2].outcome.loss
 
 
+def exact(x) -> jax.Array:
+    return jnp.sin(jnp.pi * x.x) * jnp.sin(jnp.pi * x.y)
+
+
+def few(net: fb.Mlp | fb.Net) -> fb.Problem:
+    """Poisson's equation with few units in each box."""
+    return fb.Problem(
+        fb.Boxes([(0, 1), (0, 1)], (2, 2)),
+        axes="x y",
+        net=net,
+        constrain=lambda x, u: x.x * (1 - x.x) * x.y * (1 - x.y) * u,
+        terms=[fb.Interior(lambda x, u: u.xx + u.yy + 2 * jnp.pi**2 * exact(x), points=(12, 12))],
+    )
+
+
+def sine(params, x):
+    scale = jnp.where(params["number"] == 0, 1.0, 0.5)  # a number that is not trained
+    return jnp.tanh(params["weights"] @ x * scale + params["more"][0])
+
+
+def begin(boxes: int) -> dict:
+    rng = np.random.default_rng(3)
+    return {
+        "weights": rng.uniform(-1, 1, (boxes, 4, 2)),
+        "more": [rng.uniform(-1, 1, (boxes, 4))],
+        "number": np.arange(boxes),
+    }
+
+
+def test_all_parameters_do_better_than_the_linear_layer():
+    problem = few(fb.Net(sine, begin(4)))
+    least = problem.train()
+    run = problem.train(fb.LevenbergMarquardt(steps=40))
+    assert run.error(exact) < 0.5 * least.error(exact)
+    assert np.all(np.diff(run.outcome.descent.losses) < 0)
+    assert run.outcome.descent.losses[-1] < 0.3 * least.outcome.loss
+    found = run.net_parameters()
+    assert np.array_equal(found["number"], [0, 1, 2, 3])
+    assert found["weights"].shape == (4, 4, 2) and found["more"][0].shape == (4, 4)
+    assert not np.array_equal(found["weights"], begin(4)["weights"])
+    assert np.array_equal(least.net_parameters()["weights"], begin(4)["weights"])
+    # What is evaluated is the network with these parameters.
+    other = few(fb.Net(sine, found)).train()
+    assert other.outcome.loss == pytest.approx(run.outcome.loss, rel=1e-3)
+
+
+def test_steps_are_those_of_the_built_in_network():
+    built_in = few(fb.Mlp([4])).train(fb.LevenbergMarquardt(steps=8))
+    flat = few(fb.Mlp([4])).train().weights()[0]
+    parameters = (flat[:, :8].reshape(4, 4, 2), flat[:, 8:])
+    own = few(fb.Net(perceptron, parameters)).train(fb.LevenbergMarquardt(steps=8))
+    assert own.outcome.descent.losses == pytest.approx(built_in.outcome.descent.losses, rel=1e-4)
+
+
+def test_trained_parameters_go_on_as_a_loss():
+    problem = few(fb.Net(sine, begin(4)))
+    run = problem.train(fb.LevenbergMarquardt(steps=3))
+    loss = problem.loss()
+    parameters = loss.parameters(run)
+    assert float(loss(parameters)) == pytest.approx(run.outcome.loss, rel=1e-6)
+    points = problem.boxes.grid((7, 5))
+    assert np.array_equal(loss.networks(parameters).evaluate(points), run.evaluate(points))
+
+
 def wrong(params, x):
     return jnp.tanh(params @ x).sum()
 
@@ -107,6 +171,12 @@ BAD = [
     (lambda: poisson(fb.Net(wrong, lambda key: jnp.ones((4, 2)))), "(units,), is accepted"),
     (lambda: poisson(fb.Net(wrong, jnp.ones((4, 3, 2)))), "(units,), is accepted"),
     (lambda: poisson(fb.Net(lambda p, x: p @ x, jnp.ones((4, 3, 2)))).train(), "(9, ...)"),
+    (
+        lambda: few(fb.Net(lambda p, x: jnp.sin(p[0] * x[:1]), np.ones((4, 1), int))).train(
+            fb.LevenbergMarquardt()
+        ),
+        "without parameters",
+    ),
 ]
 
 
@@ -129,3 +199,18 @@ def test_what_the_network_raises_while_it_trains_comes_out():
     problem = poisson(fb.Net(features, lambda key: jnp.ones((4, 2))))
     with pytest.raises(ZeroDivisionError, match="of the user"):
         problem.train()
+
+
+def test_what_the_network_raises_where_it_is_differentiated_comes_out():
+    shapes = []
+
+    def features(params, x):
+        # Where it is differentiated by its parameters these are no longer plain arrays of a trace.
+        shapes.append(type(params["weights"]))
+        if len(set(shapes)) > 1 and shapes[-1] is not shapes[0]:
+            raise ZeroDivisionError("of its derivative")
+        return jnp.tanh(params["weights"] @ x)
+
+    problem = few(fb.Net(features, begin(4)))
+    with pytest.raises(ZeroDivisionError, match="of its derivative"):
+        problem.train(fb.LevenbergMarquardt(steps=2))

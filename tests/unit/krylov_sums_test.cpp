@@ -3,6 +3,7 @@
 #include "runtime/fixed_dot.hpp"
 #include "runtime/host/fixed_dot.hpp"
 #include "runtime/host/krylov_kernels.hpp"
+#include "runtime/host/krylov_program.hpp"
 #include "runtime/krylov/sum_layout.hpp"
 #include "support/dtypes.hpp"
 #include "support/host_rank.hpp"
@@ -105,10 +106,13 @@ T fixed_dot(const std::vector<T>& x, const std::vector<T>& y) {
   return result;
 }
 
+/// The kernels' own order, or pieces from the last to the first.
+enum class Order : std::uint8_t { kernels, pieces_backwards };
+
 /// <x, y> by the kernels, rank after rank; `block_leaves` as a large n would have them.
 template <Scalar T>
 krylov::Number sum_on(const std::vector<std::int64_t>& boundaries, std::int64_t block_leaves,
-                      std::vector<T> x, std::vector<T> y) {
+                      std::vector<T> x, std::vector<T> y, Order order = Order::kernels) {
   HostRank rank;
   runtime::host::HostQueue queue("test", rank.pulse());
   const runtime::host::HostKrylovKernels<T> kernels;
@@ -135,7 +139,15 @@ krylov::Number sum_on(const std::vector<std::int64_t>& boundaries, std::int64_t 
     vectors.base[0] = x.data() + vectors.first_row;
     vectors.base[1] = y.data() + vectors.first_row;
     table.rank = r;
-    kernels.run(queue, program, vectors, &state, room, table);
+    if (order == Order::kernels) {
+      kernels.run(queue, program, vectors, &state, room, table);
+      continue;
+    }
+    const runtime::host::RowPieces pieces(layout, vectors.first_row, vectors.rows);
+    for (std::int64_t piece = pieces.count() - 1; piece >= 0; --piece) {
+      runtime::host::run_program(program, vectors, state, room, table, pieces.begin(piece),
+                                 pieces.begin(piece + 1));
+    }
   }
   kernels.finish(queue, problem, 1, table, &state, room);
   queue.synchronize();
@@ -153,6 +165,40 @@ TYPED_TEST(KrylovSums, AnyCut_HasTheBitsOfTheFixedDot) {
         const krylov::Number sum = sum_on(boundaries, block_leaves, x, y);
         EXPECT_EQ(sum.re, double{std::real(truth)});
         EXPECT_EQ(sum.im, double{std::imag(truth)});
+      }
+    }
+  }
+}
+
+TYPED_TEST(KrylovSums, PiecesInAnyOrder_HaveTheBitsOfTheFixedDot) {
+  using T = TypeParam;
+  constexpr std::int64_t n = 70001;
+  const std::vector<T> x = random_vector<T>(n, 1);
+  const std::vector<T> y = random_vector<T>(n, 5);
+  const T truth = fixed_dot(x, y);
+  for (const std::int64_t block_leaves : {1, 4, 8, 16, 512}) {
+    for (const auto& boundaries : cuts_of(n)) {
+      const krylov::Number sum = sum_on(boundaries, block_leaves, x, y, Order::pieces_backwards);
+      EXPECT_EQ(sum.re, double{std::real(truth)});
+      EXPECT_EQ(sum.im, double{std::imag(truth)});
+    }
+  }
+}
+
+TEST(RowPieces, Bounds_CoverAllRowsAndAreThoseOfBlocks) {
+  for (const std::int64_t block_leaves : {1, 8, 512}) {
+    const SumLayout layout{.n = 500000, .block_leaves = block_leaves};
+    for (const std::int64_t first_row : {0, 1, 16384, 70001}) {
+      for (const std::int64_t rows : {0, 1, 16383, 16384, 100000}) {
+        const runtime::host::RowPieces pieces(layout, first_row, rows);
+        std::int64_t next = 0;
+        for (std::int64_t piece = 0; piece < pieces.count(); ++piece) {
+          ASSERT_EQ(pieces.begin(piece), next);
+          next = pieces.begin(piece + 1);
+          ASSERT_TRUE(next == rows || (first_row + next) % layout.block_rows() == 0);
+          ASSERT_LT(pieces.begin(piece), next);
+        }
+        EXPECT_EQ(next, rows);
       }
     }
   }

@@ -2,10 +2,13 @@
 
 from shardsolve.fbpinn._boxes import Boxes
 from shardsolve.fbpinn._coefficients import Grid1D, Scalar
+from shardsolve.fbpinn._loss import Loss
 from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net
-from shardsolve.fbpinn._options import LeastSquares, LevenbergMarquardt
-from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan, Run
+from shardsolve.fbpinn._options import LeastSquares, LevenbergMarquardt, PlacementCosts
+from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan
+from shardsolve.fbpinn._parameters import Parameters
 from shardsolve.fbpinn._problem import Problem
+from shardsolve.fbpinn._run import Networks, Run
 from shardsolve.fbpinn._terms import Boundary, Data, Interior
 
 __all__ = [
@@ -19,9 +22,13 @@ __all__ = [
     "Interior",
     "LeastSquares",
     "LevenbergMarquardt",
+    "Loss",
     "Mlp",
     "Net",
+    "Networks",
     "Outcome",
+    "Parameters",
+    "PlacementCosts",
     "Plan",
     "Problem",
     "Run",

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from shardsolve import _library
 from shardsolve._records import VERDICT_WORDS, Status, raise_if_failed
 from shardsolve.fbpinn._equations import Equations, Prepared, on_cpu
-from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net, UnitJets
+from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net, OwnNet
 
 _DOUBLES = ctypes.POINTER(ctypes.c_double)
 _LINEARISE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, *[_DOUBLES] * 6)
 _BYTES = ctypes.POINTER(ctypes.c_uint8)
-_UNIT_JETS = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_int64, _BYTES, ctypes.c_int64, ctypes.c_int64, _DOUBLES, _DOUBLES
-)
+_OF_BOX = (ctypes.c_int64, _BYTES, ctypes.c_int64, _DOUBLES, ctypes.c_int64, _DOUBLES)
+_UNIT_JETS = ctypes.CFUNCTYPE(ctypes.c_int, *_OF_BOX, _DOUBLES)
+_PULL_BACK = ctypes.CFUNCTYPE(ctypes.c_int, *_OF_BOX, ctypes.c_int64, _DOUBLES, _DOUBLES)
 _FEWEST = 64  # points that a compiled function is called with
 
 
@@ -84,6 +86,9 @@ class _Problem(ctypes.Structure):
         ("coefficient", ctypes.POINTER(_Coefficient)),
         ("units", ctypes.c_int64),
         ("unit_jets", _UNIT_JETS),
+        ("pull_back", _PULL_BACK),
+        ("parameters", ctypes.c_int64),
+        ("start", ctypes.c_void_p),
     )
 
 
@@ -105,43 +110,67 @@ class Options(ctypes.Structure):
         ("step_tolerance", ctypes.c_double),
         ("first_damping", ctypes.c_double),
         ("equations", ctypes.c_int64),
+        ("chunk", ctypes.c_int64),
     )
 
 
 class OwnUnits:
-    """The user's network as the library calls it, as long as what is trained with it lives."""
+    """The user's network as the library calls it, as long as what is trained with it lives.
 
-    def __init__(self, problem: Equations, raised: list[BaseException]):
+    Attributes:
+        net: Its functions.
+        raised: What they have raised meanwhile.
+    """
+
+    def __init__(self, problem: Equations, raised: list[BaseException], parameters: Any):
         assert isinstance(problem.net, Net)
         self.raised = raised
         dimensions, units = problem.boxes.dimensions, problem.units
         with on_cpu():
-            compute = UnitJets(problem.net, problem.boxes, problem.seed)
+            if parameters is None:
+                parameters = problem.net.parameters(problem.boxes.count, problem.seed)
+            self.net = net = OwnNet(problem.net, problem.boxes, parameters)
+        size = net.start.shape[1]
 
-        def jets(derivatives: int, orders, box: int, count: int, points, to) -> int:
-            try:
-                wanted = np.ctypeslib.as_array(orders, (derivatives, dimensions))
-                key = tuple(tuple(map(int, order)) for order in wanted)
-                at = np.ctypeslib.as_array(points, (count, dimensions))
-                with on_cpu():
-                    (found,) = padded(lambda each: compute(key, box, each), count, at)
-                np.ctypeslib.as_array(to, (count, units, derivatives))[...] = found
-            except BaseException as error:
-                raised.append(error)
-                return 0
-            return 1
+        def called(function: Callable[..., Any]) -> Callable[..., int]:
+            def call(derivatives: int, orders, box: int, numbers, count: int, points, *rest) -> int:
+                try:
+                    wanted = np.ctypeslib.as_array(orders, (derivatives, dimensions))
+                    key = tuple(tuple(map(int, order)) for order in wanted)
+                    mine = np.ctypeslib.as_array(numbers, (size,)).copy() if size else np.zeros(0)
+                    arrays = [np.ctypeslib.as_array(points, (count, dimensions))]
+                    shape: tuple[int, ...] = (count, units, derivatives)
+                    if len(rest) > 1:
+                        sums, factors, _ = rest
+                        from_units = (count, sums, units, derivatives)
+                        arrays.append(np.ctypeslib.as_array(factors, from_units))
+                        shape = (count, sums, size)
+                    with on_cpu():
+                        (found,) = padded(
+                            lambda *each: function(key, box, mine, *each), count, *arrays
+                        )
+                    np.ctypeslib.as_array(rest[-1], shape)[...] = found
+                except BaseException as error:
+                    raised.append(error)
+                    return 0
+                return 1
 
-        self.function = _UNIT_JETS(jets)
+            return call
+
+        self.jets = _UNIT_JETS(called(net.jets))
+        self.pull_back = _PULL_BACK(called(net.pull_back))
 
 
 class Given:
     """A problem as the library takes it, and what the user's functions raise meanwhile."""
 
-    def __init__(self, problem: Equations):
+    def __init__(self, problem: Equations, net_parameters: Any = None):
         self._problem = problem
         self._kept: list[object] = []  # what the structures point to
         self._raised: list[BaseException] = []
-        self.own = OwnUnits(problem, self._raised) if isinstance(problem.net, Net) else None
+        self.own = None
+        if isinstance(problem.net, Net):
+            self.own = OwnUnits(problem, self._raised, net_parameters)
 
     def __enter__(self) -> Given:
         problem, levels = self._problem, self._problem.boxes.levels
@@ -162,7 +191,7 @@ class Given:
             terms,
             len(coefficients),
             coefficients,
-            *((0, _UNIT_JETS()) if self.own is None else (problem.units, self.own.function)),
+            *self._units(),
         )
         return self
 
@@ -186,12 +215,39 @@ class Given:
         library.shardsolve_free(text)
         return found
 
+    def networks(
+        self, hidden: np.ndarray | None, last: np.ndarray, coefficients: np.ndarray
+    ) -> ctypes.c_void_p:
+        """Of these weights, to be freed. Hidden ones of a `Net` are those that were given."""
+        hidden = hidden if self.own is None else self.own.net.start
+        verdict, networks = np.zeros(VERDICT_WORDS, np.int32), ctypes.c_void_p()
+        ranks = max(1, min(os.cpu_count() or 1, self._problem.boxes.count))
+        _library.library().shardsolve_make_networks(
+            ctypes.byref(self._structure),
+            ctypes.c_int64(ranks),
+            *(
+                ctypes.c_void_p(self._array(one, np.float64))
+                for one in (hidden, last, coefficients)
+            ),
+            ctypes.byref(networks),
+            verdict.ctypes.data_as(ctypes.c_void_p),
+        )
+        raise_for(verdict)
+        return networks
+
     def _layers(self) -> tuple[int, int | None, int]:
         net = self._problem.net
         if not isinstance(net, Mlp):
             return 0, None, 0
         widths = self._array(net.widths, np.int64)
         return len(net.widths), widths, ACTIVATIONS.index(net.activation)
+
+    def _units(self) -> tuple:
+        if self.own is None:
+            return 0, _UNIT_JETS(), _PULL_BACK(), 0, None
+        start = self.own.net.start
+        functions = self.own.jets, self.own.pull_back
+        return self._problem.units, *functions, start.shape[1], self._array(start, np.float64)
 
     def _array(self, values: object, dtype: type) -> int:
         array: np.ndarray = np.ascontiguousarray(values, dtype)

@@ -62,29 +62,29 @@ class Prepared:
         """
         return jax.jit(jax.vmap(self.residual, (0, 0, None)))
 
-    @functools.cached_property
-    def linearised(self) -> Callable[..., tuple[jax.Array, jax.Array, jax.Array]]:
-        """The same, and the derivatives.
+    def linearise(
+        self, point: jax.Array, jets: jax.Array, coefficients: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """The residual at a point, and its derivatives.
 
-        By the jets, (points, equations, fields, orders), and by the coefficients,
-        (points, equations, numbers).
+        By the jets, (equations, fields, orders), and by the coefficients, (equations, numbers).
         """
 
-        def at(
-            point: jax.Array, jets: jax.Array, coefficients: jax.Array
-        ) -> tuple[jax.Array, jax.Array, jax.Array]:
-            def residual(jets: jax.Array) -> tuple[jax.Array, jax.Array]:
-                value = self.residual(point, jets, coefficients)
-                return value, value
+        def residual(jets: jax.Array) -> tuple[jax.Array, jax.Array]:
+            value = self.residual(point, jets, coefficients)
+            return value, value
 
-            derivatives, value = jax.jacfwd(residual, has_aux=True)(jets)
-            if coefficients.size == 0:
-                return value, derivatives, jnp.zeros((self.equations, 0))
-            jacobian = jax.jacfwd if coefficients.size <= _FORWARD else jax.jacrev
-            by_coefficients = jacobian(lambda c: self.residual(point, jets, c))(coefficients)
-            return value, derivatives, by_coefficients
+        derivatives, value = jax.jacfwd(residual, has_aux=True)(jets)
+        if coefficients.size == 0:
+            return value, derivatives, jnp.zeros((self.equations, 0), value.dtype)
+        jacobian = jax.jacfwd if coefficients.size <= _FORWARD else jax.jacrev
+        by_coefficients = jacobian(lambda c: self.residual(point, jets, c))(coefficients)
+        return value, derivatives, by_coefficients
 
-        return jax.jit(jax.vmap(at, (0, 0, None)))
+    @functools.cached_property
+    def linearised(self) -> Callable[..., tuple[jax.Array, jax.Array, jax.Array]]:
+        """The same of many points, as `residuals`. Compiled."""
+        return jax.jit(jax.vmap(self.linearise, (0, 0, None)))
 
 
 class Equations:

@@ -120,40 +120,89 @@ class Net:
         return int(found.shape[0])
 
 
-class UnitJets:
-    """Jets of a network's features at points of one box."""
+class OwnNet:
+    """A network of one's own in all boxes, compiled, as functions of the numbers of a box's.
 
-    def __init__(self, net: Net, boxes: Boxes, seed: int):
-        levels = boxes.levels
+    Attributes:
+        start: (boxes, numbers), float64: the floating-point parameters of each box one behind the
+            other, which can be trained.
+    """
+
+    def __init__(self, net: Net, boxes: Boxes, parameters: Any):
         self._net = net
-        self._parameters = net.parameters(boxes.count, seed)
-        self._centers = np.concatenate([level.centers for level in levels])
-        self._half_widths = np.concatenate([level.half_widths for level in levels])
+        self._centers = np.concatenate([level.centers for level in boxes.levels])
+        self._half_widths = np.concatenate([level.half_widths for level in boxes.levels])
+        leaves, self._structure = jax.tree.flatten(jax.tree.map(np.asarray, parameters))
+        self._is_trained = [leaf.dtype.kind == "f" for leaf in leaves]
+        self._shapes = [leaf.shape[1:] for leaf in leaves]
+        self._fixed = [
+            None if trained else leaf
+            for leaf, trained in zip(leaves, self._is_trained, strict=True)
+        ]
+        self.start = np.concatenate(
+            [np.zeros((boxes.count, 0))]
+            + [
+                leaf.reshape(boxes.count, -1).astype(np.float64)
+                for leaf, trained in zip(leaves, self._is_trained, strict=True)
+                if trained
+            ],
+            1,
+        )
+
+    def tree(self, numbers: Any, box: Any = slice(None)) -> Any:
+        """Parameters from numbers, (numbers,) of a box or (boxes, numbers) of all."""
+        leaves, first = [], 0
+        for fixed, shape in zip(self._fixed, self._shapes, strict=True):
+            if fixed is not None:
+                leaves.append(fixed[box] if isinstance(box, slice) else jnp.asarray(fixed)[box])
+                continue
+            size = int(np.prod(shape))
+            part = numbers[..., first : first + size]
+            leaves.append(part.reshape(*part.shape[:-1], *shape))
+            first += size
+        return jax.tree.unflatten(self._structure, leaves)
+
+    def jets(
+        self, orders: tuple[Order, ...], box: int, numbers: np.ndarray, points: np.ndarray
+    ) -> jax.Array:
+        """(points, units, orders)."""
+        return self._compiled_jets(orders)(box, numbers, points)
+
+    def pull_back(
+        self,
+        orders: tuple[Order, ...],
+        box: int,
+        numbers: np.ndarray,
+        points: np.ndarray,
+        factors: np.ndarray,
+    ) -> jax.Array:
+        """By the numbers, (points, sums, numbers): of sums of `factors` times jets.
+
+        `factors` are (points, sums, units, orders).
+        """
+        return self._compiled_pull_back(orders)(box, numbers, points, factors)
+
+    def _jet(
+        self, orders: tuple[Order, ...], box: jax.Array, numbers: jax.Array, point: jax.Array
+    ) -> jax.Array:
+        center, half = jnp.asarray(self._centers)[box], jnp.asarray(self._half_widths)[box]
+        parameters = self.tree(numbers, box)
+
+        def features(x: jax.Array) -> jax.Array:
+            return self._net.features(parameters, (x - center) / half)
+
+        return jnp.stack([derivative(features, order)(point) for order in orders], -1)
 
     @functools.lru_cache(maxsize=16)  # noqa: B019
-    def compiled(self, orders: tuple[Order, ...]) -> Callable[..., jax.Array]:
-        """Parameters of all boxes, center, half width, a box, points to (points, units, orders)."""
+    def _compiled_jets(self, orders: tuple[Order, ...]) -> Callable[..., jax.Array]:
+        return jax.jit(jax.vmap(functools.partial(self._jet, orders), (None, None, 0)))
 
-        def at(parameters: Any, center: jax.Array, half: jax.Array, point: jax.Array) -> jax.Array:
-            def features(x: jax.Array) -> jax.Array:
-                return self._net.features(parameters, (x - center) / half)
-
-            return jnp.stack([derivative(features, order)(point) for order in orders], -1)
-
-        def of_box(
-            parameters: Any,
-            centers: jax.Array,
-            halves: jax.Array,
-            box: jax.Array,
-            points: jax.Array,
+    @functools.lru_cache(maxsize=16)  # noqa: B019
+    def _compiled_pull_back(self, orders: tuple[Order, ...]) -> Callable[..., jax.Array]:
+        def at(
+            box: jax.Array, numbers: jax.Array, point: jax.Array, factors: jax.Array
         ) -> jax.Array:
-            mine = jax.tree.map(lambda leaf: leaf[box], parameters)
-            return jax.vmap(at, (None, None, None, 0))(mine, centers[box], halves[box], points)
+            _, pull = jax.vjp(lambda numbers: self._jet(orders, box, numbers, point), numbers)
+            return jax.vmap(lambda one: pull(one)[0])(factors)
 
-        return jax.jit(of_box)
-
-    def __call__(self, orders: tuple[Order, ...], box: int, points: np.ndarray) -> jax.Array:
-        """(points, units, orders)."""
-        return self.compiled(orders)(
-            self._parameters, self._centers, self._half_widths, box, points
-        )
+        return jax.jit(jax.vmap(at, (None, None, 0, 0)))

@@ -28,6 +28,8 @@ class LeastSquares:
             if the factor has not the room (`Plan.is_by_gradients`).
         gradient_tolerance: Conjugate gradients end at this certificate,
         max_gradient_steps: or after so many steps: NOT_CONVERGED.
+        chunk: How many points the functions are computed for at a time; by default what a table
+            says for the numbers at a point. Results do not depend on it.
     """
 
     max_iterations: int = 30
@@ -36,10 +38,11 @@ class LeastSquares:
     method: str = "automatic"
     gradient_tolerance: float = 1e-10
     max_gradient_steps: int = 10_000
+    chunk: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_iterations", "max_gradient_steps"):
-            if getattr(self, name) < 1:
+        for name in ("max_iterations", "max_gradient_steps", "chunk"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} given; at least 1 is accepted")
         if self.method not in METHODS:
             raise ValueError(f"method={self.method!r} given; {', '.join(METHODS)} are accepted")
@@ -93,3 +96,28 @@ class LevenbergMarquardt:
             raise ValueError(
                 f"equations={self.equations!r} given; {', '.join(EQUATIONS)} are accepted"
             )
+
+
+@dataclass(frozen=True)
+class PlacementCosts:
+    """What decides which device has which boxes: the work and the messages of a step.
+
+    `shardsolve doctor` prints what links take. Where a message is cheap beside the work of a box,
+    devices get equal work, otherwise short borders.
+
+    Attributes:
+        seconds_per_pair: Of a point and a box around it.
+        latency: Seconds a message.
+        seconds_per_byte: Of messages.
+    """
+
+    seconds_per_pair: float = 2e-7
+    latency: float = 1e-5
+    seconds_per_byte: float = 1e-10
+
+    def __post_init__(self) -> None:
+        for name in ("seconds_per_pair", "latency", "seconds_per_byte"):
+            if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise ValueError(
+                    f"{name}={getattr(self, name)} given; a number of seconds is accepted"
+                )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from jax.sharding import Mesh
 
 from shardsolve.fbpinn._equations import Equations
-from shardsolve.fbpinn._options import LeastSquares, LevenbergMarquardt
-from shardsolve.fbpinn._outcome import Plan, Run
+from shardsolve.fbpinn._loss import Loss
+from shardsolve.fbpinn._options import LeastSquares, LevenbergMarquardt, PlacementCosts
+from shardsolve.fbpinn._outcome import Plan
+from shardsolve.fbpinn._run import Run
 from shardsolve.fbpinn._train import plan, train
 
 
@@ -57,6 +62,35 @@ class Problem(Equations):
     def plan(self) -> Plan:
         """What training by least squares will need: memory, and work in three ways."""
         return plan(self)
+
+    def loss(
+        self,
+        *,
+        mesh: Mesh | None = None,
+        exchange: str = "halo",
+        owner: Sequence[int] | np.ndarray | None = None,
+        costs: PlacementCosts | None = None,
+        dtype: Any = None,
+        batch: int | None = None,
+    ) -> Loss:
+        """The loss as a JAX function of all weights, to be made small by gradients.
+
+        Args:
+            mesh: Any devices, of all axes, which share the boxes; by default the first one alone.
+            exchange: How devices tell each other of points in boxes of several: "halo", messages
+                of these points between two devices each; "psum", a sum of all points over all
+                devices, which is there to be compared with.
+            owner: (boxes,): the number of a device for each box. By default what `costs` say is
+                best of straight cuts, cuts with a jog, and halves of halves.
+            costs: Of work and messages.
+            dtype: Of parameters and all that is computed; by default float64 if it is on.
+            batch: How many boxes a device computes at a time; by default as many as have room.
+                Fewer take less memory, and the gradient computes them twice.
+
+        Raises:
+            ValueError: If a point lies in no box, a box has no point, or an owner is no device.
+        """
+        return Loss(self, mesh, exchange, owner, costs or PlacementCosts(), dtype, batch)
 
     def nodes(self, name: str) -> np.ndarray:
         """(nodes,): where the nodes of an unknown function lie.

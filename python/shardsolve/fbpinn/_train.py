@@ -14,7 +14,8 @@ from shardsolve.fbpinn._call import Given, Options
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._options import EQUATIONS, METHODS, LeastSquares, LevenbergMarquardt
-from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan, Run
+from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan
+from shardsolve.fbpinn._run import Run
 
 
 def plan(problem: Equations) -> Plan:
@@ -52,6 +53,7 @@ def train(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh
         least.gradient_tolerance,
         least.max_gradient_steps,
     )
+    options.chunk = least.chunk or 0
     if isinstance(how, LevenbergMarquardt):
         options.most_steps = how.steps
         options.gradient_tolerance = how.gradient_tolerance

@@ -43,13 +43,20 @@ SHARDSOLVE_INLINE DotSum<Real, width> dot_leaf_sum(const Real* x, const Real* y,
 template <class Real, int width>
 class DotTree {
  public:
-  SHARDSOLVE_INLINE void push(DotSum<Real, width> sum) {
-    for (std::uint64_t pairs = count_++; (pairs & 1U) != 0; pairs >>= 1U) {
+  SHARDSOLVE_INLINE void push(DotSum<Real, width> sum) { push_subtree(sum, 0); }
+  /// The sum of 2^exponent leaves; before it came a multiple of as many.
+  SHARDSOLVE_INLINE void push_subtree(DotSum<Real, width> sum, int exponent) {
+    for (std::uint64_t pairs = count_ >> exponent; (pairs & 1U) != 0; pairs >>= 1U) {
       DotSum<Real, width> left = waiting_[--depth_];
       left.add(sum);
       sum = left;
     }
+    count_ += std::uint64_t{1} << exponent;
     waiting_[depth_++] = sum;
+  }
+  SHARDSOLVE_INLINE void clear() {
+    depth_ = 0;
+    count_ = 0;
   }
   SHARDSOLVE_INLINE DotSum<Real, width> total() const {
     DotSum<Real, width> sum{};

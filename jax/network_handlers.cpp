@@ -1,0 +1,63 @@
+// What Python calls for networks in boxes. What is trained is to be given to
+// shardsolve_free_networks, what is placed to shardsolve_free_placed_networks, text to
+// shardsolve_free.
+
+#include "jax/network_loss.hpp"
+#include "jax/networks.hpp"
+#include "jax/python_calls.hpp"
+
+#include <cstdint>
+#include <cstring>
+
+namespace jax = shardsolve::jax;
+
+SHARDSOLVE_API void shardsolve_plan_networks(const jax::NetworkProblem* problem, char** text,
+                                             std::int32_t* verdict) {
+  jax::report(verdict, [&] { *text = strdup(jax::plan_networks(*problem).c_str()); });
+}
+SHARDSOLVE_API void shardsolve_train_networks(const jax::NetworkProblem* problem,
+                                              const jax::NetworkOptions* options,
+                                              jax::TrainedNetworks** networks, char** figures,
+                                              std::int32_t* verdict) {
+  jax::report(verdict, [&] {
+    auto trained = jax::train_networks(*problem, *options);
+    *figures = strdup(trained->figures().c_str());
+    *networks = trained.release();
+  });
+}
+SHARDSOLVE_API void shardsolve_evaluate_networks(jax::TrainedNetworks* networks,
+                                                 std::int64_t derivatives,
+                                                 const std::uint8_t* orders, std::int64_t count,
+                                                 const double* points, std::int64_t chunk,
+                                                 double* jets, std::int32_t* verdict) {
+  jax::report(verdict, [&] {
+    jax::evaluate_networks(*networks, derivatives, orders, count, points, chunk, jets);
+  });
+}
+SHARDSOLVE_API void shardsolve_weights_of_networks(const jax::TrainedNetworks* networks,
+                                                   double* hidden, double* last) {
+  jax::weights_of_networks(*networks, hidden, last);
+}
+SHARDSOLVE_API void shardsolve_free_networks(jax::TrainedNetworks* networks) { delete networks; }
+SHARDSOLVE_API void shardsolve_place_networks(const jax::NetworkProblem* problem,
+                                              const jax::PlacementWishes* wishes,
+                                              jax::PlacedNetworks** placed,
+                                              jax::PlacedArrays* arrays, char** figures,
+                                              std::int32_t* verdict) {
+  jax::report(verdict, [&] {
+    auto made = jax::place_networks(*problem, *wishes);
+    *figures = strdup(made->figures().c_str());
+    *arrays = made->arrays();
+    *placed = made.release();
+  });
+}
+SHARDSOLVE_API void shardsolve_free_placed_networks(jax::PlacedNetworks* placed) { delete placed; }
+SHARDSOLVE_API void shardsolve_make_networks(const jax::NetworkProblem* problem, std::int64_t ranks,
+                                             const double* hidden, const double* last,
+                                             const double* coefficients,
+                                             jax::TrainedNetworks** networks,
+                                             std::int32_t* verdict) {
+  jax::report(verdict, [&] {
+    *networks = jax::networks_of_weights(*problem, ranks, hidden, last, coefficients).release();
+  });
+}

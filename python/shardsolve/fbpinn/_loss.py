@@ -1,0 +1,165 @@
+"""The loss as a JAX function of all weights, on several devices, for optimisers of gradients."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from shardsolve.fbpinn._equations import Equations, Prepared
+from shardsolve.fbpinn._loss_setup import Setup
+from shardsolve.fbpinn._net import Mlp
+from shardsolve.fbpinn._options import PlacementCosts
+from shardsolve.fbpinn._parameters import Parameters
+from shardsolve.fbpinn._placed import place
+from shardsolve.fbpinn._run import Networks
+
+EXCHANGES = ("halo", "psum")
+
+
+@jax.tree_util.register_pytree_node_class
+class Loss:
+    """What training makes small, of parameters that devices share; `Problem.loss` makes it.
+
+    Each device computes the jets of its own boxes at their points, and residuals at the points that
+    it owns: those in boxes of several devices get one packed message for each pair of devices. The
+    gradient goes the same way back. The value is the sum over the terms of weight^2 times the mean
+    of the squared residual, as least squares has it.
+
+    A function of `Parameters` for use in jit, grad, value_and_grad; also a tree, so that it can be
+    an argument of a function that is compiled, where its tables are no constants of the program.
+
+    Attributes:
+        problem: What the loss is of.
+        mesh: The devices.
+        exchange: "halo" or "psum".
+        owner: (boxes,): the device of each box.
+        placement: Which ways to share the boxes were looked at, for people; the first is taken.
+    """
+
+    def __init__(
+        self,
+        problem: Equations,
+        mesh: Mesh | None,
+        exchange: str,
+        owner: Sequence[int] | np.ndarray | None,
+        costs: PlacementCosts,
+        dtype: Any,
+        batch: int | None,
+    ):
+        if exchange not in EXCHANGES:
+            raise ValueError(f"exchange={exchange!r} given: {' and '.join(EXCHANGES)} are accepted")
+        if mesh is None:
+            mesh = Mesh(np.array(jax.devices()[:1]), "devices")
+        if not isinstance(mesh, Mesh):
+            raise TypeError(f"mesh is {type(mesh).__name__}: a jax.sharding.Mesh is accepted")
+        found = jax.dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
+        if found not in (np.float32, np.float64) or (dtype is not None and found != dtype):
+            raise TypeError(
+                f"dtype={dtype!r} given: float32 is accepted, or float64 if "
+                "jax.config.update('jax_enable_x64', True) was called"
+            )
+        if batch is not None and (int(batch) != batch or batch < 1):
+            raise ValueError(f"batch={batch!r} given: a whole number from 1 on is accepted")
+        placed = place(problem, mesh.devices.size, owner, costs, np.dtype(found).itemsize)
+        self._setup = Setup(problem, mesh, exchange, np.dtype(found), placed, batch)
+        self._tables = self._setup.layout.on_devices(self._setup.tables())
+
+    def tree_flatten(self) -> tuple[tuple[Any], Setup]:
+        """For JAX."""
+        return (self._tables,), self._setup
+
+    @classmethod
+    def tree_unflatten(cls, setup: Setup, children: tuple[Any]) -> Loss:
+        """For JAX."""
+        loss = cls.__new__(cls)
+        loss._setup, loss._tables = setup, children[0]
+        return loss
+
+    problem = property(lambda self: self._setup.problem)
+    mesh = property(lambda self: self._setup.mesh)
+    exchange = property(lambda self: self._setup.exchange)
+    owner = property(lambda self: self._setup.placed.owner)
+    placement = property(lambda self: self._setup.placed.text)
+
+    def __repr__(self) -> str:
+        return (
+            f"<loss of {self.problem.boxes!r} on {self.mesh.devices.size} devices, "
+            f"exchange={self.exchange!r}>"
+        )
+
+    def __call__(self, parameters: Parameters) -> jax.Array:
+        """The loss, ()."""
+        self._setup.layout.require_fitting(parameters)
+        return _value(self._setup, parameters, self._tables)
+
+    def parameters(self, start: Networks | None = None) -> Parameters:
+        """What training begins with.
+
+        Args:
+            start: Networks that are trained already, a `Run` for instance. By default hidden layers
+                are those of least squares, with the seed of the problem, and last layers uniform in
+                +-1 / sqrt(units).
+        """
+        return self._setup.layout.spread(self._setup.layout.begin(start))
+
+    def gather(self, parameters: Parameters) -> Parameters:
+        """The same in the order of the boxes, (boxes, ...), as NumPy arrays; also of a gradient."""
+        return self._setup.layout.gather(parameters)
+
+    def networks(self, parameters: Parameters) -> Networks:
+        """Networks of these parameters, to be evaluated anywhere."""
+        setup, found = self._setup, self._setup.layout.gather(parameters)
+        coefficients = setup.numbers(found.coefficients, np)
+        if not isinstance(setup.problem.net, Mlp):
+            return Networks.of(setup.problem, None, found.last, coefficients, found.hidden)
+        layers = [part.reshape(len(part), -1) for layer in found.hidden for part in layer]
+        return Networks.of(setup.problem, np.concatenate(layers, 1), found.last, coefficients, None)
+
+    def require_finite(self, parameters: Parameters) -> None:
+        """Says where what is not finite comes from; to be called when a loss is nan or inf.
+
+        Raises:
+            ValueError: Naming a box and its device if a parameter is not finite, or the term, its
+                point, a box and the device if a residual or its derivative is not.
+        """
+        self._setup.layout.require_fitting(parameters)
+        self._setup.layout.require_finite(parameters)
+        self._setup.require_finite_residuals(_rows(self._setup, parameters, self._tables))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _value(setup: Setup, parameters: Parameters, tables: dict) -> jax.Array:
+    def part(parameters: Parameters, tables: dict) -> jax.Array:
+        total = jnp.zeros((), setup.dtype)
+        rows = setup.each_term(parameters, tables, lambda term: term.residual)
+        for term, table, residual in zip(
+            setup.problem.prepared, tables["terms"], rows, strict=True
+        ):
+            r = jnp.where(table["used"][:, None], residual - table["values"], 0)
+            total += term.weight**2 / len(term.points) * jnp.sum(r * r)
+        return total[None]
+
+    # Each device's part; their sum is outside, so that gradients are nobody's twice.
+    return jnp.sum(setup.mapped(part)(parameters, tables))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _rows(setup: Setup, parameters: Parameters, tables: dict) -> list[jax.Array]:
+    """Residuals and their derivatives, of all terms: (devices * points, numbers)."""
+
+    def function(term: Prepared) -> Callable[..., jax.Array]:
+        def rows(*at: jax.Array) -> jax.Array:
+            return jnp.concatenate([one.ravel() for one in term.linearise(*at)])
+
+        return rows
+
+    def of_device(parameters: Parameters, tables: dict) -> list[jax.Array]:
+        return setup.each_term(parameters, tables, function)
+
+    return setup.mapped(of_device)(parameters, tables)

@@ -1,0 +1,298 @@
+"""What each device computes of a loss."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from shardsolve.fbpinn import _tables
+from shardsolve.fbpinn._equations import Equations, Prepared
+from shardsolve.fbpinn._net import Mlp
+from shardsolve.fbpinn._network_jets import network_jets, times, unit_jets
+from shardsolve.fbpinn._parameters import Layout, Parameters
+from shardsolve.fbpinn._placed import Placed
+
+BATCH_BYTES = 2**28  # of what the gradient keeps of boxes that are computed at a time
+
+
+class Setup:
+    """What a loss knows beside its tables; one and the same object for all its copies."""
+
+    def __init__(
+        self,
+        problem: Equations,
+        mesh: Mesh,
+        exchange: str,
+        dtype: np.dtype,
+        placed: Placed,
+        batch: int | None,
+    ):
+        self.problem, self.mesh, self.exchange, self.dtype = problem, mesh, exchange, dtype
+        self.placed, self.batch = placed, batch
+        self.units = unit_jets(problem.net, problem.orders)
+        self.sizes = [len(term.points) for term in problem.prepared]
+        self.points = np.concatenate([term.points for term in problem.prepared])
+        self.geometry = _tables.Geometry(
+            mesh.devices.size,
+            placed.owner,
+            placed.begin,
+            placed.point,
+            placed.point_owner,
+            placed.sent,
+        )
+        self.boxes, self.classes, self.of_edge = _tables.place_boxes(self.geometry)
+        self.layout = Layout(problem, mesh, dtype, placed, self.boxes)
+        devices = range(mesh.devices.size)
+        g = self.geometry
+        edge = self.classes[: self.of_edge]
+        self.sent = _tables.sums_of(
+            g, edge, [g.sent[g.sent[:, 0] == device, 2] for device in devices]
+        )
+        self.owned = _tables.sums_of(
+            g, self.classes, [np.flatnonzero(g.point_owner == device) for device in devices]
+        )
+        self.rounds = _tables.rounds_of(g, self.sent, self.owned)
+
+    # What is computed, on each device
+
+    def partial_jets(self, parameters: Parameters, tables: dict, number: int) -> jax.Array:
+        """Of a class of boxes: (pairs, fields, orders)."""
+        orders = self.problem.orders
+
+        def of_box(windows: jax.Array, *networks: Any) -> jax.Array:
+            jets = network_jets(self.units, orders, *networks)
+            return times(orders, windows[:, None, :], jets)
+
+        one = self.classes[number]
+        mine = slice(one.first, one.first + one.count)
+        boxes = (
+            tables["windows"][number],
+            jax.tree.map(lambda leaf: leaf[mine], parameters.hidden),
+            parameters.last[mine],
+            tables["rates"][mine],
+            tables["places"][number],
+        )
+        batch = self.batch or self.boxes_at_a_time(one)
+        if batch >= one.count:
+            jets = jax.vmap(of_box)(*boxes)
+        else:  # the gradient computes them again, a batch at a time
+            again = jax.checkpoint(of_box)
+            jets = jax.lax.map(lambda box: again(*box), boxes, batch_size=batch)
+        return jets.reshape(-1, *jets.shape[2:])
+
+    def boxes_at_a_time(self, one: _tables.BoxClass) -> int:
+        """So many that what the gradient keeps of them has room."""
+        net, orders = self.problem.net, self.problem.orders
+        units = sum(net.widths) if isinstance(net, Mlp) else self.problem.units
+        numbers = 2 * units * (len(orders) + max(map(sum, orders)) + 1)
+        return max(1, BATCH_BYTES // (one.pair.shape[2] * numbers * self.dtype.itemsize))
+
+    def sums(self, sums: _tables.Sums, place: jax.Array, jets: list[jax.Array]) -> jax.Array:
+        """(points, fields, orders), always in the same order."""
+        numbers = (len(self.problem.fields), len(self.problem.orders))
+        if not sums.groups:
+            return jnp.zeros((sums.point.shape[1], *numbers), self.dtype)
+        all_pairs = _read(jnp.concatenate(jets), place)
+        total, first = jnp.zeros((), self.dtype), 0
+        for number, (count, wide) in enumerate(sums.groups):
+            part = all_pairs[first : first + count * wide].reshape(count, wide, *numbers).sum(1)
+            total = part if number == 0 else total.at[:count].add(part)
+            first += count * wide
+        return total
+
+    def owned_jets(self, parameters: Parameters, tables: dict) -> jax.Array:
+        """Of the sum of all networks at the points of this device."""
+        axes = tuple(self.mesh.axis_names)
+        edge = [self.partial_jets(parameters, tables, n) for n in range(self.of_edge)]
+        sent = self.sums(self.sent, tables["sent"], edge)
+        received = []
+        if self.exchange == "halo":  # enqueued before the boxes that nobody else hears of
+            received = [
+                jax.lax.ppermute(_read(sent, send), axes, one.pairs)
+                for one, (send, _) in zip(self.rounds, tables["rounds"], strict=True)
+            ]
+        rest = range(self.of_edge, len(self.classes))
+        jets = [*edge, *(self.partial_jets(parameters, tables, n) for n in rest)]
+        owned = self.sums(self.owned, tables["owned"], jets)
+        if self.exchange == "psum":
+            every = jnp.zeros((len(self.points), *owned.shape[1:]), self.dtype)
+            for part, numbers in ((sent, tables["sent points"]), (owned, tables["owned points"])):
+                every = every.at[numbers].add(part, mode="drop", unique_indices=True)
+            return _read(jax.lax.psum(every, axes), tables["owned points"])
+        for part, (_, receive) in zip(received, tables["rounds"], strict=True):
+            owned = owned.at[receive].add(part, mode="drop", unique_indices=True)
+        return owned
+
+    def term_rows(
+        self,
+        function: Callable[[jax.Array, jax.Array, jax.Array], jax.Array],
+        table: dict,
+        jets: jax.Array,
+        coefficients: jax.Array,
+        everywhere: bool,
+    ) -> jax.Array:
+        """A function of a term's points that are this device's, (points, equations).
+
+        Behind the last point it is computed there again. A device that has none computes nothing,
+        as the function need not be defined for jets that are 0.
+        """
+
+        def rows() -> jax.Array:
+            mine = jets[table["place"]]
+            return jax.vmap(function, (0, 0, None))(table["points"], mine, coefficients)
+
+        if everywhere:
+            return rows()
+        shape = jax.eval_shape(rows)
+        return jax.lax.cond(table["used"].any(), rows, lambda: jnp.zeros(shape.shape, shape.dtype))
+
+    def own(self, parameters: Parameters, tables: dict) -> Parameters:
+        """Parameters with which a user's network is defined at places without a box, too."""
+        if isinstance(self.problem.net, Mlp):
+            return parameters
+        real = tables["real"]
+        return parameters._replace(
+            hidden=jax.tree.map(
+                lambda leaf, good: jnp.where(
+                    real.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, good.astype(leaf.dtype)
+                ),
+                parameters.hidden,
+                self.good,
+            )
+        )
+
+    @functools.cached_property
+    def good(self) -> Any:
+        """The first box's parameters of a user's network."""
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[0], self.placed.net_parameters)
+
+    def each_term(
+        self,
+        parameters: Parameters,
+        tables: dict,
+        function: Callable[[Prepared], Callable[..., jax.Array]],
+    ) -> list[jax.Array]:
+        """A function of each term, at the points of this device."""
+        jets = self.owned_jets(self.own(parameters, tables), tables)
+        coefficients = self.numbers(parameters.coefficients, jnp).astype(self.dtype)
+        return [
+            self.term_rows(function(term), table, jets, coefficients, everywhere)
+            for term, table, everywhere in zip(
+                self.problem.prepared, tables["terms"], self.everywhere, strict=True
+            )
+        ]
+
+    def numbers(self, coefficients: dict[str, Any], numpy: Any) -> Any:
+        """Of all coefficients one behind the other."""
+        parts = [numpy.reshape(coefficients[name], -1) for name in self.problem.unknown.places]
+        return numpy.concatenate([numpy.zeros(0), *parts])
+
+    def mapped(self, function: Callable[[Parameters, dict], Any]) -> Callable[..., Any]:
+        """On each device with its parameters and tables."""
+
+        def on_device(parameters: Parameters, tables: dict) -> Any:
+            return function(parameters, jax.tree.map(lambda table: table[0], tables))
+
+        spec = self.layout.spec
+        # No check of varying values: with it a derivative by a constant, in a user's function, is
+        # silently summed over the devices.
+        return jax.shard_map(
+            on_device,
+            mesh=self.mesh,
+            in_specs=(Parameters(spec, spec, PartitionSpec()), spec),
+            out_specs=spec,
+            check_vma=False,
+        )
+
+    # Tables and parameters on the devices
+
+    @functools.cached_property
+    def everywhere(self) -> list[bool]:
+        """Of each term whether all devices have points."""
+        owners = np.split(self.placed.point_owner, np.cumsum(self.sizes)[:-1])
+        return [len(np.unique(owner)) == self.geometry.devices for owner in owners]
+
+    def tables(self) -> dict:
+        """Arrays with an axis of the devices in front."""
+        boxes = self.problem.boxes
+        centers = np.concatenate([level.centers for level in boxes.levels])
+        rates = 1 / np.concatenate([level.half_widths for level in boxes.levels])
+        g = self.geometry
+        box = np.repeat(np.arange(len(g.owner)), np.diff(g.begin))
+        places = (self.points[g.point] - centers[box]) * rates[box]
+        pairs = [np.maximum(one.pair, 0) for one in self.classes]
+        tables: dict[str, Any] = {
+            "rates": rates[np.maximum(self.boxes, 0)].astype(self.dtype),
+            "places": [places[pair].astype(self.dtype) for pair in pairs],
+            "windows": [self.placed.windows[pair].astype(self.dtype) for pair in pairs],
+            "sent": self.sent.place,
+            "owned": self.owned.place,
+            "terms": self.term_tables(),
+        }
+        if self.exchange == "halo":
+            tables["rounds"] = [(one.send, one.receive) for one in self.rounds]
+        else:
+            for name, sums in (("sent points", self.sent), ("owned points", self.owned)):
+                tables[name] = _tables.absent(sums.point, len(self.points))
+        if not isinstance(self.problem.net, Mlp):
+            tables["real"] = self.boxes >= 0
+        return tables
+
+    def term_tables(self) -> list[dict]:
+        """Of each term the points of each device, where their jets are, and what is subtracted."""
+        tables, first = [], 0
+        for term, size in zip(self.problem.prepared, self.sizes, strict=True):
+            lists = []
+            for device in range(self.geometry.devices):
+                mine = self.owned.point[device]
+                lists.append(np.flatnonzero((mine >= first) & (mine < first + size)))
+            fill = [mine[-1] if len(mine) else 0 for mine in lists]
+            place = _tables.padded(lists, fill)
+            number = np.take_along_axis(self.owned.point, place, 1) - first
+            number = np.clip(number, 0, size - 1)
+            used = np.arange(place.shape[1]) < np.array([len(mine) for mine in lists])[:, None]
+            tables.append(
+                {
+                    "place": place.astype(np.int32),
+                    "number": number.astype(np.int32),
+                    "used": used,
+                    "points": term.points[number].astype(self.dtype),
+                    "values": term.values[number].astype(self.dtype),
+                }
+            )
+            first += size
+        return tables
+
+    # What is not accepted
+
+    def require_finite_residuals(self, rows: list[jax.Array]) -> None:
+        """Throws with the point, a box and the device."""
+        rows = [np.asarray(r) for r in self.layout.whole(rows)]
+        box = np.repeat(np.arange(len(self.geometry.owner)), np.diff(self.geometry.begin))
+        first = 0
+        for term, table, values, size in zip(
+            self.problem.prepared, self.term_tables(), rows, self.sizes, strict=True
+        ):
+            bad = table["used"].ravel() & ~np.isfinite(values).all(-1)
+            if bad.any():
+                point = int(table["number"].ravel()[bad].min())
+                at = ", ".join(f"{x:g}" for x in term.points[point])
+                around = box[self.geometry.point == first + point][0]
+                owner = self.placed.point_owner[first + point]
+                raise ValueError(
+                    f"the residual of {term.name} or a derivative of it is not finite at its point "
+                    f"{point} at ({at}), in box {around} on {self.layout.device(owner)}: look for "
+                    "a division by 0 or a root there, or leave the point out"
+                )
+            first += size
+
+
+def _read(array: jax.Array, place: jax.Array) -> jax.Array:
+    """Its rows at these places, each at most once; 0 where there is none."""
+    return array.at[place].get(mode="fill", fill_value=0, unique_indices=True)

@@ -1,0 +1,193 @@
+"""Networks that are trained, and what can be asked of them."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from shardsolve import _library
+from shardsolve._records import VERDICT_WORDS
+from shardsolve.fbpinn._call import Given, OwnUnits, padded, raise_for
+from shardsolve.fbpinn._coefficients import Grid1D
+from shardsolve.fbpinn._equations import Equations, on_cpu
+from shardsolve.fbpinn._jet import Order, Point, closure
+from shardsolve.fbpinn._net import Mlp
+from shardsolve.fbpinn._outcome import Outcome
+
+
+class Networks:
+    """Networks in the boxes of a problem, whose sum is a solution.
+
+    Attributes:
+        problem: What they are to solve.
+        coefficients: By name: a float of a `Scalar`, (nodes,) of a `Grid1D`.
+        coefficient_numbers: Of all, one behind the other.
+    """
+
+    def __init__(
+        self,
+        problem: Equations,
+        networks: ctypes.c_void_p,
+        coefficients: np.ndarray,
+        own: OwnUnits | None,
+    ):
+        self._own = own
+        self.problem, self._networks = problem, networks
+        self.coefficient_numbers = coefficients
+        self.coefficients: dict[str, float | np.ndarray] = {
+            name: coefficients[place]
+            if isinstance(problem.unknown.given[name], Grid1D)
+            else float(coefficients[place][0])
+            for name, place in problem.unknown.places.items()
+        }
+        weakref.finalize(self, _library.library().shardsolve_free_networks, networks)
+
+    @classmethod
+    def of(
+        cls,
+        problem: Equations,
+        hidden: np.ndarray | None,
+        last: np.ndarray,
+        coefficients: np.ndarray,
+        net_parameters: Any,
+    ) -> Networks:
+        """From weights as `weights` gives them, and of a `Net` its parameters."""
+        with Given(problem, net_parameters) as given:
+            networks = given.networks(hidden, last, coefficients)
+        return cls(problem, networks, np.asarray(coefficients, np.float64), given.own)
+
+    def evaluate(
+        self, points: np.ndarray, derivative: str = "v", *, chunk: int = 25_000
+    ) -> np.ndarray:
+        """The solution, or a derivative of it, at points inside of the boxes.
+
+        Args:
+            points: (points, dimensions), or (points,) along one axis.
+            derivative: "v" for the value, "x", "xt", ... for others.
+            chunk: How many points at a time; memory is in proportion to it.
+
+        Returns:
+            (points,), float64, or (points, fields) if there are several.
+        """
+        wanted = self.problem.axes.order(derivative, "u")
+        given = np.asarray(points, np.float64)
+        given = given[:, None] if given.ndim == 1 and self.problem.boxes.dimensions == 1 else given
+        if given.ndim != 2 or given.shape[1] != self.problem.boxes.dimensions:
+            raise ValueError(
+                f"points of shape {np.shape(points)} given: (points, "
+                f"{self.problem.boxes.dimensions}) is accepted"
+            )
+        if chunk < 1:
+            raise ValueError(f"chunk={chunk} given; at least 1 is accepted")
+        orders = [wanted] if self.problem.constrain is None else closure([wanted])
+        result = np.empty((len(given), len(self.problem.fields)))
+        compiled = jax.jit(
+            jax.vmap(lambda point, jets: self.problem.solution(point, jets, [wanted], orders)[:, 0])
+        )
+        kept = closure(orders)
+        places = [kept.index(order) for order in orders]
+        with on_cpu():
+            for first in range(0, len(given), chunk):
+                part = given[first : first + chunk]
+                jets = self._jets(part, kept)[:, :, places]
+                result[first : first + chunk] = padded(compiled, len(part), part, jets)[0]
+        return result[:, 0] if len(self.problem.fields) == 1 else result
+
+    def error(
+        self,
+        reference: Callable[[Point], jax.Array] | np.ndarray,
+        points: np.ndarray | None = None,
+    ) -> float:
+        """Mean |u - reference| / standard deviation of the reference, on other points.
+
+        Args:
+            reference: The true solution at a point x, any JAX code, as in a residual; or its values
+                at `points`, (points,), or (points, fields).
+            points: (points, dimensions); by default a grid with six points a box along each axis.
+        """
+        boxes = self.problem.boxes
+        if points is None:
+            if boxes.counts is None or not callable(reference):
+                raise ValueError(
+                    "pass points=: there is a grid of its own only for boxes with counts and a "
+                    "reference that is a function"
+                )
+            points = boxes.grid([6 * n for n in boxes.counts])
+        u = self.evaluate(points).reshape(len(points), -1)
+        true = self.problem.values(reference, points) if callable(reference) else reference
+        true = np.asarray(true, np.float64).reshape(len(points), -1)
+        if true.shape != u.shape:
+            raise ValueError(f"the reference has shape {true.shape}; {u.shape} is accepted")
+        return float(np.mean(np.abs(u - true)) / np.std(true))
+
+    def _jets(self, points: np.ndarray, orders: Sequence[Order]) -> np.ndarray:
+        """Of the networks' sum: (points, fields, orders)."""
+        points = np.ascontiguousarray(points)
+        wanted = np.array(orders, np.uint8)
+        jets = np.empty((len(points), len(self.problem.fields), len(orders)))
+        verdict = np.zeros(VERDICT_WORDS, np.int32)
+        _library.library().shardsolve_evaluate_networks(
+            self._networks,
+            ctypes.c_int64(len(orders)),
+            wanted.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_int64(len(points)),
+            points.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_int64(max(len(points), 1)),
+            jets.ctypes.data_as(ctypes.c_void_p),
+            verdict.ctypes.data_as(ctypes.c_void_p),
+        )
+        if self._own is not None and self._own.raised:
+            raise self._own.raised.pop()
+        raise_for(verdict)
+        return jets
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Those of all networks.
+
+        Returns:
+            Of the hidden layers, (boxes, numbers of a box): of each layer its matrix, a row for
+            each unit, then its biases; of a `Net` its floating-point parameters. Of the last layer,
+            (boxes, fields, units + 1): the constant last.
+        """
+        problem, boxes = self.problem, self.problem.boxes
+        of_box = (
+            problem.net.weights(boxes.dimensions)
+            if isinstance(problem.net, Mlp)
+            else self._own.net.start.shape[1]
+        )
+        hidden = np.empty((boxes.count, of_box))
+        last = np.empty((boxes.count, len(problem.fields), problem.units + 1))
+        _library.library().shardsolve_weights_of_networks(
+            self._networks,
+            hidden.ctypes.data_as(ctypes.c_void_p),
+            last.ctypes.data_as(ctypes.c_void_p),
+        )
+        return hidden, last
+
+    def net_parameters(self) -> Any:
+        """Of a `Net`: its tree, each array (boxes, ...); None of an `Mlp`."""
+        return None if self._own is None else self._own.net.tree(self.weights()[0])
+
+
+class Run(Networks):
+    """A solution that training has found.
+
+    Attributes:
+        outcome: How well.
+    """
+
+    def __init__(
+        self,
+        problem: Equations,
+        outcome: Outcome,
+        networks: ctypes.c_void_p,
+        coefficients: np.ndarray,
+        own: OwnUnits | None,
+    ):
+        super().__init__(problem, networks, coefficients, own)
+        self.outcome = outcome
