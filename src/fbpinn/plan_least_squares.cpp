@@ -1,7 +1,7 @@
 // What training takes, from geometry alone.
 
 #include "fbpinn/block_system.hpp"
-#include "fbpinn/blocks_on_device.hpp"
+#include "fbpinn/device_placement.hpp"
 #include "fbpinn/on_ranks.hpp"
 #include "fbpinn/training_inputs.hpp"
 #include "fbpinn/training_reports.hpp"
