@@ -8,15 +8,50 @@
 #include "runtime/krylov/number.hpp"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstddef>
-#include <vector>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
 
 namespace shardsolve::runtime::host {
 namespace krylov_host {
 namespace {
+
+/// The largest |x_i| as an integer: those of nonnegative numbers rise with them, infinities and
+/// NaNs last. Compilers make vectors of that.
+template <class Real>
+using Bits = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
+template <class Real>
+SHARDSOLVE_INLINE Bits<Real> largest_of(const Real* x, std::int64_t count) {
+  Bits<Real> largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    largest =
+        std::max(largest, std::bit_cast<Bits<Real>>(x[i]) & std::numeric_limits<Bits<Real>>::max());
+  }
+  return largest;
+}
+template <class Real>
+Bits<Real> largest_plain(const Real* x, std::int64_t count) {
+  return largest_of(x, count);
+}
+#if defined(__x86_64__)
+template <class Real>
+__attribute__((target("avx2,fma"))) Bits<Real> largest_with_avx(const Real* x, std::int64_t count) {
+  return largest_of(x, count);
+}
+#endif
+template <class Real>
+Bits<Real> largest_best(const Real* x, std::int64_t count) {
+#if defined(__x86_64__)
+  if (has_fma()) {
+    return largest_with_avx(x, count);
+  }
+#endif
+  return largest_plain(x, count);
+}
 
 /// Of `count` reals; see KrylovKernels::combine.
 template <class Real>
@@ -60,7 +95,17 @@ template <Scalar T>
 void HostKrylovKernels<T>::do_scan(Queue& queue, const WorkInfo& info, MatrixView<const T> x,
                                    Scan* result) const {
   launch(queue, info, {x}, {Operand(result, 1)}, [=] {
+    using Real = RealOf<T>;
     Scan found{.exponent = Scan::zero};
+    const auto largest = std::bit_cast<Real>(krylov_host::largest_best(
+        reinterpret_cast<const Real*>(x.data()), (is_complex<T> ? 2 : 1) * x.rows()));
+    if (std::isfinite(largest)) {
+      if (largest != 0) {
+        found.exponent = std::ilogb(largest) + 1;
+      }
+      *result = found;
+      return;
+    }
     for (std::int64_t i = 0; i < x.rows(); ++i) {
       for (const RealOf<T> part : {std::real(x(i, 0)), std::imag(x(i, 0))}) {
         if (!std::isfinite(part)) {
@@ -79,6 +124,15 @@ void HostKrylovKernels<T>::do_scale_exactly(Queue& queue, const WorkInfo& info, 
                                             MatrixView<const T> source,
                                             MatrixView<T> target) const {
   launch(queue, info, {source}, {target}, [=] {
+    // A product with a power of two is rounded as ldexp rounds, which takes long.
+    if (const auto factor = std::ldexp(RealOf<T>{1}, exponent); std::isnormal(factor)) {
+      for (std::int64_t j = 0; j < target.columns(); ++j) {
+        for (std::int64_t i = 0; i < target.rows(); ++i) {
+          target(i, j) = source(i, j) * factor;
+        }
+      }
+      return;
+    }
     for (std::int64_t j = 0; j < target.columns(); ++j) {
       for (std::int64_t i = 0; i < target.rows(); ++i) {
         if constexpr (is_complex<T>) {
