@@ -175,16 +175,19 @@ auto BlocksOnDevice::by_kernels(std::span<const double> hidden_weights,
   };
 }
 
-auto BlocksOnDevice::by_workers(std::span<const double> derivatives, const sparse::Workers& workers)
+auto BlocksOnDevice::by_workers(std::span<const double> hidden_weights,
+                                std::span<const double> derivatives, const sparse::Workers& workers)
     -> MakeRows {
-  return [this, derivatives, &workers](std::int64_t first, std::int64_t end, double* rows) {
+  return [this, hidden_weights, derivatives, &workers](std::int64_t first, std::int64_t end,
+                                                       double* rows) {
     const auto begin_of_box = [&](std::int64_t box) {
       return begin_[static_cast<std::size_t>(box)];
     };
     std::vector<double> memory(
         static_cast<std::size_t>((begin_of_box(end) - begin_of_box(first)) * blocks_.columns));
     workers.each(end - first, [&](std::int64_t i) {
-      box_rows(geometry_, mlp_, {}, derivatives, held_[static_cast<std::size_t>(first + i)],
+      box_rows(geometry_, mlp_, hidden_weights, derivatives,
+               held_[static_cast<std::size_t>(first + i)],
                memory.data() + (begin_of_box(first + i) - begin_of_box(first)) * blocks_.columns);
     });
     rank_.update().copy(rows, memory.data(), memory.size() * sizeof(double));
@@ -196,7 +199,7 @@ void BlocksOnDevice::make(std::span<const double> hidden_weights,
                           std::span<const double> derivatives, double rank_tolerance,
                           const sparse::Workers& workers) {
   const MakeRows make_rows = mlp_.own == nullptr ? by_kernels(hidden_weights, derivatives)
-                                                 : by_workers(derivatives, workers);
+                                                 : by_workers(hidden_weights, derivatives, workers);
   double* const rows =
       devices::memory_for<double>(rank_, devices::largest_part(begin_, blocks_.columns));
   for (std::int64_t first = 0; first < blocks_.boxes;) {

@@ -48,7 +48,8 @@ class BlocksOnDevice final : public BlockSystem {
   /// Of consecutive boxes of those that the rank has, from one on, to the device.
   using MakeRows = std::function<void(std::int64_t first, std::int64_t end, double* rows)>;
   MakeRows by_kernels(std::span<const double> hidden_weights, std::span<const double> derivatives);
-  MakeRows by_workers(std::span<const double> derivatives, const sparse::Workers& workers);
+  MakeRows by_workers(std::span<const double> hidden_weights, std::span<const double> derivatives,
+                      const sparse::Workers& workers);
   void agree_on_ranks();
   std::vector<double> own_part(const std::vector<std::int64_t>& offsets,
                                const std::vector<double>& y) const;
