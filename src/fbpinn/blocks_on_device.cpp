@@ -3,6 +3,7 @@
 #include "comm/communicator.hpp"
 #include "dense/shared/gather.hpp"
 #include "fbpinn/box_rows.hpp"
+#include "fbpinn/device_placement.hpp"
 #include "fbpinn/device_uploads.hpp"
 #include "sparse/fronts_on_devices.hpp"
 
@@ -17,19 +18,6 @@
 
 namespace shardsolve::fbpinn {
 namespace devices {
-
-/// Numbers of a device's memory that rows take before they are orthonormal: so many boxes at a time
-/// as fit, and at least one.
-constexpr std::int64_t numbers_at_a_time = std::int64_t{1} << 26U;
-
-/// Where the slots of some boxes begin, one behind the other.
-std::vector<std::int64_t> begins_of(const RowLists& lists, std::span<const std::int32_t> boxes) {
-  std::vector<std::int64_t> begin{0};
-  for (const std::int32_t box : boxes) {
-    begin.push_back(begin.back() + static_cast<std::int64_t>(lists.rows_of(box).size()));
-  }
-  return begin;
-}
 
 /// Of each of some boxes the points of each term: ordered by box, which are numbered anew.
 std::vector<runtime::BoxRun> runs_of(const TrainingGeometry& geometry,
@@ -50,32 +38,6 @@ std::vector<runtime::BoxRun> runs_of(const TrainingGeometry& geometry,
     }
   }
   return runs;
-}
-
-/// The first box behind `first` that does not fit with those from there on.
-std::int64_t end_of_part(const std::vector<std::int64_t>& begin, std::int64_t columns,
-                         std::int64_t first) {
-  const auto boxes = static_cast<std::int64_t>(begin.size()) - 1;
-  std::int64_t end = first + 1;
-  while (end < boxes &&
-         (begin[static_cast<std::size_t>(end) + 1] - begin[static_cast<std::size_t>(first)]) *
-                 columns <=
-             numbers_at_a_time) {
-    ++end;
-  }
-  return end;
-}
-
-/// Rows times columns of the largest part.
-std::int64_t largest_part(const std::vector<std::int64_t>& begin, std::int64_t columns) {
-  std::int64_t most = 0;
-  for (std::int64_t first = 0; first + 1 < static_cast<std::int64_t>(begin.size());) {
-    const std::int64_t end = end_of_part(begin, columns, first);
-    most = std::max(most,
-                    begin[static_cast<std::size_t>(end)] - begin[static_cast<std::size_t>(first)]);
-    first = end;
-  }
-  return most * columns;
 }
 
 template <class T>
@@ -134,50 +96,6 @@ class FactorOnDevices final : public BlockSystem::Gram {
 };
 
 }  // namespace devices
-
-DevicePlacement place_on_devices(const sparse::EliminationTree& tree, std::int64_t ranks,
-                                 const sparse::JointFronts& joint_fronts) {
-  DevicePlacement placement;
-  placement.fronts = sparse::place_fronts(tree, ranks, joint_fronts);
-  placement.boxes = place_boxes(tree, placement.fronts, ranks);
-  placement.joint_fronts = joint_fronts;
-  return placement;
-}
-
-LinearStepMemory device_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
-                               const sparse::EliminationTree& tree,
-                               const DevicePlacement& placement, double available) {
-  const RowLists& lists = geometry.lists;
-  const std::int64_t ranks = placement.boxes.ranks();
-  const double other =
-      8.0 * static_cast<double>(geometry.derivatives + lists.slots() + 2 * lists.rows +
-                                geometry.points_count() *
-                                    (geometry.set.size() * geometry.boxes.levels() + 4)) +
-      4.0 * static_cast<double>(2 * lists.slots() + geometry.at.pairs.count());
-  const double of_joint =
-      sparse::FrontsOnDevices::joint_bytes(tree, placement.fronts, ranks, placement.joint_fronts);
-  LinearStepMemory most;
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    const auto& held = placement.boxes.held[static_cast<std::size_t>(rank)];
-    const double features =
-        8.0 * static_cast<double>(
-                  placement.boxes.slots(lists, rank) * columns_of_box +
-                  devices::largest_part(devices::begins_of(lists, held), columns_of_box) +
-                  static_cast<std::int64_t>(held.size()) * columns_of_box * columns_of_box);
-    double factor = of_joint;
-    if (rank == 0) {
-      const sparse::Forest top = sparse::top_of(tree, placement.fronts);
-      factor += sparse::schedule_fronts(top.tree, 0.0).bytes(top.tree);
-    }
-    const sparse::Forest own = sparse::subtrees_of(tree, placement.fronts, rank);
-    factor +=
-        sparse::schedule_fronts(own.tree, available - features - other - factor).bytes(own.tree);
-    if (rank == 0 || features + other + factor > most.features + most.factor) {
-      most = {.features = features + other, .factor = factor, .available = available};
-    }
-  }
-  return most;
-}
 
 BlocksOnDevice::BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometry, const Mlp& mlp,
                                const DevicePlacement& placement, double most_factor_bytes)
@@ -257,16 +175,19 @@ auto BlocksOnDevice::by_kernels(std::span<const double> hidden_weights,
   };
 }
 
-auto BlocksOnDevice::by_workers(std::span<const double> derivatives, const sparse::Workers& workers)
+auto BlocksOnDevice::by_workers(std::span<const double> hidden_weights,
+                                std::span<const double> derivatives, const sparse::Workers& workers)
     -> MakeRows {
-  return [this, derivatives, &workers](std::int64_t first, std::int64_t end, double* rows) {
+  return [this, hidden_weights, derivatives, &workers](std::int64_t first, std::int64_t end,
+                                                       double* rows) {
     const auto begin_of_box = [&](std::int64_t box) {
       return begin_[static_cast<std::size_t>(box)];
     };
     std::vector<double> memory(
         static_cast<std::size_t>((begin_of_box(end) - begin_of_box(first)) * blocks_.columns));
     workers.each(end - first, [&](std::int64_t i) {
-      box_rows(geometry_, mlp_, {}, derivatives, held_[static_cast<std::size_t>(first + i)],
+      box_rows(geometry_, mlp_, hidden_weights, derivatives,
+               held_[static_cast<std::size_t>(first + i)],
                memory.data() + (begin_of_box(first + i) - begin_of_box(first)) * blocks_.columns);
     });
     rank_.update().copy(rows, memory.data(), memory.size() * sizeof(double));
@@ -278,7 +199,7 @@ void BlocksOnDevice::make(std::span<const double> hidden_weights,
                           std::span<const double> derivatives, double rank_tolerance,
                           const sparse::Workers& workers) {
   const MakeRows make_rows = mlp_.own == nullptr ? by_kernels(hidden_weights, derivatives)
-                                                 : by_workers(derivatives, workers);
+                                                 : by_workers(hidden_weights, derivatives, workers);
   double* const rows =
       devices::memory_for<double>(rank_, devices::largest_part(begin_, blocks_.columns));
   for (std::int64_t first = 0; first < blocks_.boxes;) {

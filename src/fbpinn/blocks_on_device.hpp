@@ -2,13 +2,11 @@
 #pragma once
 
 #include "fbpinn/block_system.hpp"
-#include "fbpinn/device_boxes.hpp"
-#include "fbpinn/linear_step.hpp"
+#include "fbpinn/device_placement.hpp"
 #include "fbpinn/training_geometry.hpp"
 #include "mesh/rank.hpp"
 #include "runtime/box_kernels.hpp"
 #include "sparse/elimination_tree.hpp"
-#include "sparse/front_placement.hpp"
 #include "sparse/workers.hpp"
 
 #include <cstdint>
@@ -18,21 +16,6 @@
 #include <vector>
 
 namespace shardsolve::fbpinn {
-
-/// Who does what, for all ranks.
-struct DevicePlacement {
-  sparse::FrontPlacement fronts;
-  DeviceBoxes boxes;
-  sparse::JointFronts joint_fronts;
-};
-DevicePlacement place_on_devices(const sparse::EliminationTree& tree, std::int64_t ranks,
-                                 const sparse::JointFronts& joint_fronts);
-
-/// What a linear step takes of the memory of a device, of the one that needs most; `available`
-/// bytes are there.
-LinearStepMemory device_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
-                               const sparse::EliminationTree& tree,
-                               const DevicePlacement& placement, double available);
 
 /// A BlockSystem whose blocks lie on devices, for one call. Each rank makes one and does with it
 /// what all do; vectors lie on the host and are the same on all.
@@ -65,7 +48,8 @@ class BlocksOnDevice final : public BlockSystem {
   /// Of consecutive boxes of those that the rank has, from one on, to the device.
   using MakeRows = std::function<void(std::int64_t first, std::int64_t end, double* rows)>;
   MakeRows by_kernels(std::span<const double> hidden_weights, std::span<const double> derivatives);
-  MakeRows by_workers(std::span<const double> derivatives, const sparse::Workers& workers);
+  MakeRows by_workers(std::span<const double> hidden_weights, std::span<const double> derivatives,
+                      const sparse::Workers& workers);
   void agree_on_ranks();
   std::vector<double> own_part(const std::vector<std::int64_t>& offsets,
                                const std::vector<double>& y) const;

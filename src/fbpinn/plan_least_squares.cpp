@@ -1,7 +1,7 @@
 // What training takes, from geometry alone.
 
 #include "fbpinn/block_system.hpp"
-#include "fbpinn/blocks_on_device.hpp"
+#include "fbpinn/device_placement.hpp"
 #include "fbpinn/on_ranks.hpp"
 #include "fbpinn/training_inputs.hpp"
 #include "fbpinn/training_reports.hpp"
@@ -64,8 +64,8 @@ std::string TrainingPlan::text() const {
   };
   std::string on_gpus;
   for (const auto& [gpus, need] : gpu_bytes) {
-    on_gpus += fmt::format("{}{} GPU{}: {:.3f} GB", on_gpus.empty() ? "" : ", ", gpus,
-                           gpus == 1 ? "" : "s", need * 1e-9);
+    on_gpus += gpus == 1 ? fmt::format("at least {:.3f} GB on a GPU", need * 1e-9)
+                         : fmt::format(", {:.3f} on each of {}", need * 1e-9, gpus);
   }
   return fmt::format(
              "{} boxes, {} points, {} pairs ({:.1f} boxes a point)\n"
@@ -77,7 +77,7 @@ std::string TrainingPlan::text() const {
              coefficients > 0 ? fmt::format(", {} numbers of coefficients", coefficients) : "",
              feature_bytes * 1e-9, other_bytes * 1e-9, bytes() * 1e-9) +
          line("nested dissection", costs.nested_dissection) + line("band", costs.band) +
-         line("dense", costs.dense) + fmt::format("memory of each of {}\n", on_gpus) +
+         line("dense", costs.dense) + on_gpus + "\n" +
          (is_by_gradients ? "conjugate gradients are taken: the factor of none has the room\n"
                           : "nested dissection is taken: parts of it are independent, and it is "
                             "never more than "

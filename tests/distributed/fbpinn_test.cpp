@@ -306,7 +306,7 @@ TEST(FbpinnPlan, EachOfSeveralGpus_NeedsLess) {
   EXPECT_GT(plan.gpu_bytes[0].second, plan.feature_bytes + plan.costs.nested_dissection.bytes / 2);
   EXPECT_LT(plan.gpu_bytes[1].second, 0.9 * plan.gpu_bytes[0].second);
   EXPECT_LT(plan.gpu_bytes[2].second, 0.9 * plan.gpu_bytes[1].second);
-  EXPECT_THAT(plan.text(), HasSubstr("memory of each of 1 GPU: "));
+  EXPECT_THAT(plan.text(), HasSubstr("GB on a GPU, "));
 }
 
 TEST(FbpinnBadInput, WrongTerms_AreRefusedWithWords) {

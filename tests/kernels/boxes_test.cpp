@@ -1,6 +1,6 @@
 // Networks in boxes by the GPU's kernels against those of the CPU.
 
-#include "fbpinn/blocks_on_device.hpp"
+#include "fbpinn/device_placement.hpp"
 #include "fbpinn/on_ranks.hpp"
 #include "kernels/emulated_gpu.hpp"
 #include "kernels/orders.hpp"

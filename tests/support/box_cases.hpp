@@ -67,20 +67,27 @@ inline std::vector<double> points_inside(int axes, std::int64_t count) {
   return points;
 }
 
-/// cos(k x), k = 1, 2, ...
-inline Mlp cosines(std::int64_t count) {
-  return Mlp::of({count, [count](const JetSet& set, std::int64_t, std::int64_t points,
-                                 const double* at, double* jets) {
-                    for (std::int64_t p = 0; p < points; ++p) {
-                      for (std::int64_t k = 1; k <= count; ++k) {
-                        const auto rate = static_cast<double>(k);
-                        for (int d = 0; d < set.size(); ++d) {
-                          const int order = set[d][0];
-                          *jets++ = std::pow(rate, order) * std::cos(rate * at[p] + order * pi / 2);
-                        }
-                      }
-                    }
-                  }});
+/// cos(k s x), k = 1, 2, ...; s is each box's parameter.
+inline Mlp cosines(std::int64_t count, std::int64_t boxes) {
+  OwnUnits units;
+  units.count = count;
+  units.jets = [count](const JetSet& set, std::int64_t, const double* parameters,
+                       std::int64_t points, const double* at, double* jets) {
+    for (std::int64_t p = 0; p < points; ++p) {
+      for (std::int64_t k = 1; k <= count; ++k) {
+        const double rate = *parameters * static_cast<double>(k);
+        for (int d = 0; d < set.size(); ++d) {
+          const int order = set[d][0];
+          *jets++ = std::pow(rate, order) * std::cos(rate * at[p] + order * pi / 2);
+        }
+      }
+    }
+  };
+  units.parameters = 1;
+  for (std::int64_t box = 0; box < boxes; ++box) {
+    units.start.push_back(1.0 + 0.1 * static_cast<double>(box));
+  }
+  return Mlp::of(units);
 }
 
 inline std::vector<Case> cases() {
@@ -142,7 +149,7 @@ inline std::vector<Case> cases() {
                     1e-1});
   result.push_back({"own units",
                     Boxes::regular(line, {3}, 2.5),
-                    cosines(6),
+                    cosines(6, 3),
                     JetSet::full(1, 2),
                     1,
                     {{70, 1}},
