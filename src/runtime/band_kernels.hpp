@@ -11,12 +11,17 @@
 #include <shardsolve/matrix_view.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace shardsolve::runtime {
 
-/// How a backend wants a chase cut, and the way back.
+/// How a backend wants the reduction cut, and the way back.
 struct ChaseTuning {
+  /// That full_to_band updates at a time, with some of what is above the diagonal; 0 for a
+  /// staircase without that.
+  std::int64_t blocks_at_once = 0;
   std::int64_t group = 1;   ///< sweeps
   std::int64_t queues = 1;  ///< that may work on consecutive groups of sweeps at a time, at most
   /// As many of these for each rank. On CPUs a queue needs what another rank leaves idle.
@@ -26,6 +31,16 @@ struct ChaseTuning {
   /// and these columns.
   std::int64_t sweeps = 1;
   std::int64_t columns = 1;
+  /// V^H z as (z^H V)^H: a BLAS may be better at products of many rows than of many columns.
+  bool tall_products = false;
+};
+
+/// V and V t of the windows of a group, as BandKernels::windows() makes them.
+template <Scalar T>
+struct SweepWindows {
+  SweepGroup sweeps;
+  MatrixView<const T> v;
+  MatrixView<const T> vt;
 };
 
 /// As of Kernels: all matrices are column-major, a misfit of shapes throws Error(internal), and a
@@ -118,16 +133,24 @@ class BandKernels {
       do_windows(queue, {.name = "windows", .flops = flops}, chase, sweeps, reflectors, v, vt);
     }
   }
-  /// z = Q z for the product Q of a group's windows, the first of them rightmost; v and vt as
-  /// windows() made them.
-  void apply_windows(Queue& queue, const Chase& chase, const SweepGroup& sweeps, In v, In vt,
+  /// z = Q z for the product Q of the windows of some groups, the first group and of each its first
+  /// window rightmost. Each group has the sweeps right before those of the group before it, and all
+  /// V and V t have gaps between their columns or none has.
+  void apply_windows(Queue& queue, const Chase& chase, std::span<const SweepWindows<T>> groups,
                      Out z) const {
-    require(same_shape(v, vt) && v.rows() == chase.bandwidth + sweeps.count - 1 &&
-                v.columns() == sweeps.columns(chase) && z.rows() == chase.size,
-            "apply_windows");
-    if (!z.empty() && !v.empty()) {
-      const double flops = 2.0 * multiply_add<T> * product(v.rows(), v.columns(), z.columns());
-      do_apply_windows(queue, {.name = "apply windows", .flops = flops}, chase, sweeps, v, vt, z);
+    double flops = 0;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      const auto& [sweeps, v, vt] = groups[i];
+      const auto& before = groups[i == 0 ? 0 : i - 1];
+      require(same_shape(v, vt) && v.rows() == chase.bandwidth + sweeps.count - 1 &&
+                  v.columns() == sweeps.columns(chase) && z.rows() == chase.size &&
+                  (i == 0 || sweeps.first + sweeps.count == before.sweeps.first) &&
+                  (v.stride() == v.rows()) == (before.v.stride() == before.v.rows()),
+              "apply_windows");
+      flops += 2.0 * multiply_add<T> * product(v.rows(), v.columns(), z.columns());
+    }
+    if (flops > 0) {
+      do_apply_windows(queue, {.name = "apply windows", .flops = flops}, chase, groups, z);
     }
   }
   /// above(i, j) = conj(below(j, i)) where column j lies in a later block than row i: blocks of
@@ -167,8 +190,9 @@ class BandKernels {
                               Real* off_diagonal) const = 0;
   virtual void do_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
                           const SweepGroup& sweeps, In reflectors, Out v, Out vt) const = 0;
+  /// `groups` is there until it returns.
   virtual void do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
-                                const SweepGroup& sweeps, In v, In vt, Out z) const = 0;
+                                std::span<const SweepWindows<T>> groups, Out z) const = 0;
   virtual void do_mirror(Queue& queue, const WorkInfo& info, In below, Out above, std::int64_t tile,
                          std::int64_t ahead) const = 0;
   virtual void do_permute_rows(Queue& queue, const WorkInfo& info, const std::int64_t* order,

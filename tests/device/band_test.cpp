@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -91,12 +92,14 @@ class GpuBandKernels final : public runtime::BandKernels<T> {
     fetch(v_there, vt_there);
   }
   void do_apply_windows(Queue& /*queue*/, const WorkInfo& /*info*/, const Chase& chase,
-                        const SweepGroup& sweeps, In v, In vt, Out z) const override {
-    OnGpu v_there(*gpu_, v);
-    OnGpu vt_there(*gpu_, vt);
+                        std::span<const runtime::SweepWindows<T>> groups, Out z) const override {
     OnGpu z_there(*gpu_, z);
-    kernels().apply_windows(gpu_->queue(), chase, sweeps, v_there.view(), vt_there.view(),
-                            z_there.view());
+    for (const auto& [sweeps, v, vt] : groups) {
+      const OnGpu v_there(*gpu_, v);
+      const OnGpu vt_there(*gpu_, vt);
+      const runtime::SweepWindows<T> there{sweeps, v_there.view(), vt_there.view()};
+      kernels().apply_windows(gpu_->queue(), chase, std::span(&there, 1), z_there.view());
+    }
     fetch(z_there);
   }
   void do_mirror(Queue& /*queue*/, const WorkInfo& /*info*/, In below, Out above, std::int64_t tile,

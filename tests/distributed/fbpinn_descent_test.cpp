@@ -205,7 +205,7 @@ TEST(FbpinnLevenbergMarquardt, OwnUnits_AreTrainedAsTheBuiltInOnes) {
   const Trained expected = levenberg_marquardt(mesh, few_units(built_in), options);
   const Trained found = levenberg_marquardt(mesh, few_units(own), options);
   EXPECT_EQ(found.descent.steps, 10);
-  EXPECT_LT(found.loss, 0.5 * found.losses[1]);
+  EXPECT_LT(found.loss, 0.9 * found.losses[1]);
   for (std::size_t i = 0; i < found.descent.losses.size(); ++i) {
     EXPECT_NEAR(found.descent.losses[i] / expected.descent.losses[i], 1.0, 1e-4) << i;
   }

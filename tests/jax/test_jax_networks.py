@@ -270,12 +270,13 @@ def test_scattered_points_keep_their_numbers():
         values = np.sin(3 * points[:, 0]) + points[:, 1]
         return fb.Problem(square(), axes="x y", terms=[fb.Data(points, values, function)])
 
-    run = problem(lambda x, u: u.v).train()
+    good = problem(lambda x, u: u.v)
+    run = good.train()
     found = run.evaluate(points)
     assert np.abs(found - np.sin(3 * points[:, 0]) - points[:, 1]).max() < 1e-3
     assert np.array_equal(found[:9], run.evaluate(points[:9]))
-    loss = problem(lambda x, u: u.v).loss()
-    assert float(loss(loss.parameters())) > 0
+    loss = good.loss()
+    assert float(loss(loss.parameters(run))) == pytest.approx(run.outcome.loss, rel=1e-3)
     for way in (lambda: problem(measured).train(), lambda: finite(problem(measured).loss())):
         with pytest.raises(ValueError, match="not finite at its point 2345 at"):
             way()

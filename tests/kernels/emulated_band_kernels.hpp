@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace shardsolve::testing {
@@ -59,7 +60,13 @@ class EmulatedBandKernels final : public runtime::BandKernels<T> {
   }
   /// On a GPU products are cuBLAS's work.
   void do_apply_windows(Queue& /*queue*/, const WorkInfo& /*info*/, const runtime::Chase& chase,
-                        const runtime::SweepGroup& sweeps, In v, In vt, Out z) const override {
+                        std::span<const runtime::SweepWindows<T>> groups, Out z) const override {
+    for (const auto& [sweeps, v, vt] : groups) {
+      apply_group(chase, sweeps, v, vt, z);
+    }
+  }
+  void apply_group(const runtime::Chase& chase, const runtime::SweepGroup& sweeps, In v, In vt,
+                   Out z) const {
     if (Own::slides(chase, sweeps, elements(v), elements(vt))) {
       Own::slide_windows(nullptr, chase, sweeps, elements(v), elements(vt), elements(z));
       return;

@@ -19,8 +19,10 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -151,7 +153,8 @@ class BandChecks : public ::testing::Test {
       Embedded<T> v(right_hand_sides<T>(rows, reflectors.columns()));
       Embedded<T> vt(right_hand_sides<T>(rows, reflectors.columns()));
       kernels_.windows(queue_, chase, group, reflectors.view(), v.view(), vt.view());
-      kernels_.apply_windows(queue_, chase, group, v.view(), vt.view(), q.view());
+      const runtime::SweepWindows<T> windows{group, v.view(), vt.view()};
+      kernels_.apply_windows(queue_, chase, std::span(&windows, 1), q.view());
       finish();
       EXPECT_TRUE(v.frame_intact() && vt.frame_intact() && q.frame_intact());
     }
@@ -159,22 +162,33 @@ class BandChecks : public ::testing::Test {
   }
 
   /// Windows without gaps, which a backend may apply in a way of its own, do what others do.
+  /// So many groups are applied at a time.
   void expect_windows_without_gaps_to_do_the_same(std::int64_t n, std::int64_t b,
-                                                  std::int64_t count) {
-    SCOPED_TRACE(::testing::Message() << "n " << n << ", b " << b << ", groups of " << count);
+                                                  std::int64_t count, std::size_t at_once = 1) {
+    SCOPED_TRACE(::testing::Message() << "n " << n << ", b " << b << ", groups of " << count << ", "
+                                      << at_once << " at a time");
     const Chase chase{n, b, is_complex<T>};
     const Chased<T> result = chased(chase, count, random_band<T>(chase), 1000);
     const DenseMatrix<T> expected = product_of_windows(chase, result);
     Embedded<T> q(DenseMatrix<T>::identity(n));
+    std::deque<DenseMatrix<T>> memory;  // whose members stay where they are
+    const auto made = [&](std::int64_t rows, std::int64_t columns) {
+      memory.push_back(right_hand_sides<T>(rows, columns));
+      return memory.back().view();
+    };
+    std::vector<runtime::SweepWindows<T>> waiting;
     for (std::size_t g = result.groups.size(); g-- > 0;) {
       const SweepGroup& group = result.groups[g];
-      const std::int64_t rows = b + group.count - 1;
-      DenseMatrix<T> v = right_hand_sides<T>(rows, group.columns(chase));
-      DenseMatrix<T> vt = right_hand_sides<T>(rows, group.columns(chase));
-      kernels_.windows(queue_, chase, group, result.reflectors[g].view(), v.view(), vt.view());
-      kernels_.apply_windows(queue_, chase, group, v.view(), vt.view(), q.view());
-      finish();
+      const MatrixView<T> v = made(b + group.count - 1, group.columns(chase));
+      const MatrixView<T> vt = made(v.rows(), v.columns());
+      kernels_.windows(queue_, chase, group, result.reflectors[g].view(), v, vt);
+      waiting.push_back({group, v, vt});
+      if (waiting.size() == at_once || g == 0) {
+        kernels_.apply_windows(queue_, chase, waiting, q.view());
+        waiting.clear();
+      }
     }
+    finish();
     EXPECT_TRUE(q.frame_intact());
     const auto error = reference::one_norm(sum(q.value(), T{-1}, expected));
     EXPECT_LE(error, 20.0 * std::sqrt(static_cast<double>(n)) * unit_roundoff<T>);

@@ -69,6 +69,23 @@ TYPED_TEST(BandKernelsTest, Chase_OfAnyBand_MakesASimilarRealTridiagonal) {
   }
 }
 
+// Columns of several vectors, whole and cut; and of more than there are registers for.
+TYPED_TEST(BandKernelsTest, Chase_OfAWideBand_MakesASimilarRealTridiagonal) {
+  this->expect_chase(60, 20, 8);
+  this->expect_chase(150, 64, 16);
+  this->expect_chase(210, 100, 4);
+}
+
+// Which a CPU with AVX-512 applies by instructions of its own, eight sweeps at a time or fewer, to
+// 24 or 48 columns.
+TYPED_TEST(BandKernelsTest, WindowsWithoutGaps_DoTheSame) {
+  this->expect_windows_without_gaps_to_do_the_same(1, 1, 1);
+  this->expect_windows_without_gaps_to_do_the_same(23, 4, 15);
+  this->expect_windows_without_gaps_to_do_the_same(50, 1, 3, 4);
+  this->expect_windows_without_gaps_to_do_the_same(130, 64, 16, 8);
+  this->expect_windows_without_gaps_to_do_the_same(167, 8, 16, 5);
+}
+
 TYPED_TEST(BandKernelsTest, Chase_InAnyOrderWithinWaves_GivesTheSameBits) {
   using T = TypeParam;
   const Chase chase{33, 4, is_complex<T>};

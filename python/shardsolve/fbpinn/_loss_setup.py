@@ -18,7 +18,9 @@ from shardsolve.fbpinn._network_jets import network_jets, times, unit_jets
 from shardsolve.fbpinn._parameters import Layout, Parameters
 from shardsolve.fbpinn._placed import Placed
 
-BATCH_BYTES = 2**28  # of what the gradient keeps of boxes that are computed at a time
+# Of what the gradient keeps of boxes that are computed at a time: a core's cache, or some of a
+# GPU's memory.
+BATCH_BYTES = {"cpu": 2**21, "gpu": 2**28}
 
 
 class Setup:
@@ -87,11 +89,12 @@ class Setup:
         return jets.reshape(-1, *jets.shape[2:])
 
     def boxes_at_a_time(self, one: _tables.BoxClass) -> int:
-        """So many that what the gradient keeps of them has room."""
+        """So many that what the gradient keeps of them stays near."""
+        room = BATCH_BYTES.get(self.mesh.devices.flat[0].platform, 2**28)
         net, orders = self.problem.net, self.problem.orders
         units = sum(net.widths) if isinstance(net, Mlp) else self.problem.units
         numbers = 2 * units * (len(orders) + max(map(sum, orders)) + 1)
-        return max(1, BATCH_BYTES // (one.pair.shape[2] * numbers * self.dtype.itemsize))
+        return max(1, room // (one.pair.shape[2] * numbers * self.dtype.itemsize))
 
     def sums(self, sums: _tables.Sums, place: jax.Array, jets: list[jax.Array]) -> jax.Array:
         """(points, fields, orders), always in the same order."""

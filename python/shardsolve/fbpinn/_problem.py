@@ -84,8 +84,9 @@ class Problem(Equations):
                 best of straight cuts, cuts with a jog, and halves of halves.
             costs: Of work and messages.
             dtype: Of parameters and all that is computed; by default float64 if it is on.
-            batch: How many boxes a device computes at a time; by default as many as have room.
-                Fewer take less memory, and the gradient computes them twice.
+            batch: How many boxes a device computes at a time; by default as many as a core's
+                cache, or part of a GPU's memory, has room for. If these are not all, the gradient
+                computes them once more.
 
         Raises:
             ValueError: If a point lies in no box, a box has no point, or an owner is no device.

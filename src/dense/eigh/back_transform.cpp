@@ -23,6 +23,8 @@
 //
 //   V of each panel -> all                                        transfer queue
 //   z -= V (t (V^H z))                                            update queue
+//
+// or, as a backend wants it, z -= V ((z^H V) t^H)^H.
 
 #include "dense/eigh/back_transform.hpp"
 
@@ -129,19 +131,10 @@ class ApplySweeps {
     for (std::int64_t first = 0; first < z_.columns(); first += tuning_.columns) {
       const MatrixView<T> z =
           z_.columns_from(first, std::min(tuning_.columns, z_.columns() - first));
-      for (const auto& [group, v, vt] : waiting_) {
-        band_kernels_.apply_windows(rank_.update(), groups_.chase, group, v, vt, z);
-      }
+      band_kernels_.apply_windows(rank_.update(), groups_.chase, waiting_, z);
     }
     waiting_.clear();
   }
-
-  /// V and V t of the windows of a group.
-  struct Windows {
-    runtime::SweepGroup sweeps;
-    MatrixView<T> v;
-    MatrixView<T> vt;
-  };
 
   mesh::Rank& rank_;
   const SweepGroups& groups_;
@@ -153,7 +146,8 @@ class ApplySweeps {
   StepFlags flags_;
   MessageRing<T> messages_;
   std::vector<std::pair<MatrixView<T>, MatrixView<T>>> memory_;  // of windows, for some groups
-  std::vector<Windows> waiting_;  // groups that are in it, in the order in which they are applied
+  // Groups that are in it, in the order in which they are applied
+  std::vector<runtime::SweepWindows<T>> waiting_;
 };
 
 template <Scalar T>
@@ -174,8 +168,11 @@ class ApplyPanels {
         t_(rank.workspace<T>(most_columns(), most_columns())),
         overlap_(rank.workspace<T>(most_columns(), layout.tile())),
         overlap_t_(rank.workspace<T>(most_columns(), layout.tile())),
-        vz_(rank.workspace<T>(most_columns(), z.columns())),
-        tvz_(rank.workspace<T>(most_columns(), z.columns())) {}
+        tall_(rank.kernels<runtime::BandKernels<T>>()
+                  .chase_tuning({layout.size(), layout.tile(), is_complex<T>})
+                  .tall_products),
+        vz_(rank.workspace<T>(most_columns() * z.columns(), 1)),
+        tvz_(rank.workspace<T>(most_columns() * z.columns(), 1)) {}
 
   void run() {
     const std::vector<Block> all = blocks();
@@ -296,19 +293,27 @@ class ApplyPanels {
   void apply(const Panel& panel) {
     runtime::Queue& queue = rank_.update();
     const MatrixView<T> v = v_.columns_from(0, columns_);
-    const MatrixView<T> vz = vz_.block(0, 0, columns_, z_.columns());
-    const MatrixView<T> tvz = tvz_.block(0, 0, columns_, z_.columns());
+    const MatrixView<T> t = t_.block(0, 0, columns_, columns_);
+    const std::int64_t rows = tall_ ? z_.columns() : columns_;
+    const std::int64_t columns = tall_ ? columns_ : z_.columns();
+    const MatrixView<T> vz(vz_.data(), rows, columns);
+    const MatrixView<T> tvz(tvz_.data(), rows, columns);
     T beta{0};
     for (const RowRun& run : rows_from(panel)) {
-      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, rows_of(v, run.rows),
-                    rows_of(z_, run.rows), beta, vz);
+      const MatrixView<T> v_rows = rows_of(v, run.rows);
+      const MatrixView<T> z_rows = rows_of(z_, run.rows);
+      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, tall_ ? z_rows : v_rows,
+                    tall_ ? v_rows : z_rows, beta, vz);
       beta = T{1};
     }
-    kernels_.gemm(queue, Op::none, Op::none, T{1}, t_.block(0, 0, columns_, columns_), vz, T{0},
-                  tvz);
+    if (tall_) {
+      kernels_.gemm(queue, Op::none, Op::conjugate_transpose, T{1}, vz, t, T{0}, tvz);
+    } else {
+      kernels_.gemm(queue, Op::none, Op::none, T{1}, t, vz, T{0}, tvz);
+    }
     for (const RowRun& run : rows_from(panel)) {
-      kernels_.gemm(queue, Op::none, Op::none, T{-1}, rows_of(v, run.rows), tvz, T{1},
-                    rows_of(z_, run.rows));
+      kernels_.gemm(queue, Op::none, tall_ ? Op::conjugate_transpose : Op::none, T{-1},
+                    rows_of(v, run.rows), tvz, T{1}, rows_of(z_, run.rows));
     }
   }
 
@@ -327,8 +332,9 @@ class ApplyPanels {
   MatrixView<T> t_;
   MatrixView<T> overlap_;    // V1^H V2
   MatrixView<T> overlap_t_;  // V1^H V2 t2
-  MatrixView<T> vz_;         // V^H z
-  MatrixView<T> tvz_;        // t V^H z
+  bool tall_;
+  MatrixView<T> vz_;   // V^H z, or z^H V
+  MatrixView<T> tvz_;  // t V^H z, or z^H V t^H
 };
 
 }  // namespace

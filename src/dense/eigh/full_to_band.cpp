@@ -69,6 +69,8 @@ class FullToBand {
         form_(form),
         kernels_(rank.kernels<T>()),
         band_kernels_(rank.kernels<runtime::BandKernels<T>>()),
+        blocks_at_once_(band_kernels_.chase_tuning({layout.size(), layout.tile(), is_complex<T>})
+                            .blocks_at_once),
         flags_(rank),
         messages_(rank, 1, largest_message()),
         left_(rank.workspace<T>(layout.size(), 2 * most_deferred())),
@@ -371,11 +373,14 @@ class FullToBand {
                                           : (slab_.columns() + tile - 1) / tile;
   }
 
-  /// A -= l r^H on and below the diagonal in blocks [first, last) of the slab; on it both
-  /// triangles.
+  /// A -= l r^H on and below the diagonal in blocks [first, last) of the slab; above it where a
+  /// larger product is faster than several, which the mirror then puts right.
   void update_below(std::int64_t first, std::int64_t last) const {
-    for (const layout::Batch& batch :
-         layout::in_batches(layout::lower_staircase(layout_, rank_.index(), first, last))) {
+    const std::int64_t rank = rank_.index();
+    for (const layout::Batch& batch : layout::in_batches(
+             blocks_at_once_ == 0
+                 ? layout::lower_staircase(layout_, rank, first, last)
+                 : layout::coarse_staircase(layout_, rank, first, last, blocks_at_once_))) {
       const layout::Piece& piece = batch.first;
       const MatrixView<T> l = rows_of(left(), piece.rows);
       const MatrixView<T> r = rows_of(right(), own_rows(piece.columns));
@@ -413,6 +418,7 @@ class FullToBand {
   BandForm<T> form_;
   const runtime::Kernels<T>& kernels_;
   const runtime::BandKernels<T>& band_kernels_;
+  std::int64_t blocks_at_once_;
   StepFlags flags_;
   MessageRing<T> messages_;
   std::int64_t put_off_ = 0;            // columns of V in l and r

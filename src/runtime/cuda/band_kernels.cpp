@@ -96,11 +96,22 @@ void CudaBandKernels<T>::do_windows(Queue& queue, const WorkInfo& info, const Ch
   });
 }
 
+template <Scalar T>
+void CudaBandKernels<T>::do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
+                                          std::span<const SweepWindows<T>> groups, Out z) const {
+  WorkInfo share = info;
+  share.flops /= static_cast<double>(groups.size());
+  for (const SweepWindows<T>& group : groups) {
+    apply_group(queue, share, chase, group, z);
+  }
+}
+
 // In one kernel, or z -= V t (V^H z), window after window, of as many columns as there is scratch
 // memory for.
 template <Scalar T>
-void CudaBandKernels<T>::do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
-                                          const SweepGroup& sweeps, In v, In vt, Out z) const {
+void CudaBandKernels<T>::apply_group(Queue& queue, const WorkInfo& info, const Chase& chase,
+                                     const SweepWindows<T>& group, Out z) const {
+  const auto& [sweeps, v, vt] = group;
   CudaQueue& cuda = as_cuda(queue);
   if (OwnBand<T>::slides(chase, sweeps, elements(v), elements(vt))) {
     cuda.launch(info, [&] {

@@ -6,6 +6,7 @@
 #include "runtime/kernels.hpp"
 
 #include <cstdint>
+#include <span>
 
 namespace shardsolve::runtime::cuda {
 
@@ -33,7 +34,7 @@ class CudaBandKernels final : public BandKernels<T> {
   void do_windows(Queue& queue, const WorkInfo& info, const Chase& chase, const SweepGroup& sweeps,
                   In reflectors, Out v, Out vt) const override;
   void do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
-                        const SweepGroup& sweeps, In v, In vt, Out z) const override;
+                        std::span<const SweepWindows<T>> groups, Out z) const override;
   void do_mirror(Queue& queue, const WorkInfo& info, In below, Out above, std::int64_t tile,
                  std::int64_t ahead) const override;
   void do_permute_rows(Queue& queue, const WorkInfo& info, const std::int64_t* order, In source,
@@ -41,6 +42,9 @@ class CudaBandKernels final : public BandKernels<T> {
   void do_fix_phases(Queue& queue, const WorkInfo& info, Out z) const override;
 
  private:
+  void apply_group(Queue& queue, const WorkInfo& info, const Chase& chase,
+                   const SweepWindows<T>& group, Out z) const;
+
   const Kernels<T>& base_;
 };
 

@@ -1,11 +1,17 @@
 #include "runtime/host/band_kernels.hpp"
 
+#include "runtime/host/avx512.hpp"
 #include "runtime/host/blas.hpp"
+#include "runtime/host/chase_vectors.hpp"
 #include "runtime/host/conjugate.hpp"
 #include "runtime/host/operands.hpp"
+#include "runtime/host/sliding_windows.hpp"
 
 #include <algorithm>
 #include <complex>
+#include <cstddef>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::runtime::host {
@@ -86,37 +92,112 @@ RealOf<T> add(RealOf<T> number, RealOf<T> change, T& remainder) {
   return sum;
 }
 
+/// Applies from the right the reflector (tau, then v) `before`, null for none; makes that of the
+/// block's first column, and applies it from the left.
+template <Scalar T>
+void run_chase_block(MatrixView<T> block, const T* before, T* reflector, T* work) {
+  using Blas = blas::Blas<T>;
+  const std::int64_t rows = block.rows();
+  if (before != nullptr) {
+    // block -= (block v) (tau v^H)
+    Blas::gemv(Op::none, T{1}, block, before + 1, T{0}, work);
+    Blas::gerc(-before[0], work, before + 1, block);
+  }
+  T* const v = reflector + 1;
+  std::copy(&block(0, 0), &block(0, 0) + rows, v);
+  const T tau = Blas::larfg(rows, v);
+  reflector[0] = tau;
+  std::fill(&block(0, 0), &block(0, 0) + rows, T{0});
+  block(0, 0) = std::real(v[0]);
+  v[0] = T{1};
+  if (block.columns() > 1 && tau != T{0}) {
+    // block -= conj(tau) v (v^H block)
+    const MatrixView<T> rest = block.columns_from(1, block.columns() - 1);
+    Blas::gemv(Op::conjugate_transpose, T{1}, rest, v, T{0}, work);
+    Blas::gerc(-conjugate(tau), v, work, rest);
+  }
+}
+
+/// Many comparisons side by side, then a search.
+template <Scalar T>
+T* first_of_largest_norm(T* numbers, std::int64_t count) {
+  constexpr std::int64_t at_once = 16;
+  RealOf<T> largest[at_once] = {};
+  std::int64_t i = 0;
+  for (; i + at_once <= count; i += at_once) {
+    for (std::int64_t l = 0; l < at_once; ++l) {
+      const RealOf<T> norm = std::norm(numbers[i + l]);
+      largest[l] = norm > largest[l] ? norm : largest[l];
+    }
+  }
+  RealOf<T> most = *std::max_element(largest, largest + at_once);
+  for (; i < count; ++i) {
+    most = std::max(most, std::norm(numbers[i]));
+  }
+  T* const found = std::find_if(numbers, numbers + count,
+                                [most](const T& number) { return !(std::norm(number) < most); });
+  return found == numbers + count ? numbers : found;
+}
+
+/// Whether the windows of a group are made by make_sliding_windows.
+template <Scalar T>
+bool slide(MatrixView<const T> v, MatrixView<const T> vt) {
+  return !is_complex<T> && v.stride() == v.rows() && vt.stride() == vt.rows() &&
+         avx512::has_avx512();
+}
+
+/// z -= V t (V^H z), window after window. All groups go through their windows k before one goes on:
+/// what they have in common stays in the cache.
+template <Scalar T>
+void multiply_by_windows(const Chase& chase, std::span<const SweepWindows<T>> groups,
+                         MatrixView<T> z) {
+  std::int64_t most = 0;
+  for (const SweepWindows<T>& group : groups) {
+    most = std::max(most, group.sweeps.count);
+  }
+  std::vector<T> sums(static_cast<std::size_t>(most * z.columns()));
+  for (std::int64_t k = 0; k < chase.tasks(groups.back().sweeps.first); ++k) {
+    for (const auto& [sweeps, v, vt] : groups) {
+      if (k >= chase.tasks(sweeps.first)) {
+        continue;
+      }
+      const std::int64_t count = sweeps.count;
+      const MatrixView<T> vz(sums.data(), count, z.columns());
+      const std::int64_t row = chase.task(sweeps.first, k).row;
+      const std::int64_t rows = std::min(v.rows(), chase.size - row);
+      const MatrixView<T> z_rows = z.block(row, 0, rows, z.columns());
+      blas::Blas<T>::gemm(Op::conjugate_transpose, Op::none, T{1},
+                          v.block(0, k * count, rows, count), z_rows, T{0}, vz);
+      blas::Blas<T>::gemm(Op::none, Op::none, T{-1}, vt.block(0, k * count, rows, count), vz, T{1},
+                          z_rows);
+    }
+  }
+}
+
 }  // namespace
 
 template <Scalar T>
 void run_chase_task(const ChaseTask& task, const SweepGroup& sweeps, MatrixView<T> band,
                     MatrixView<T> reflectors, T* work) {
-  using Blas = blas::Blas<T>;
   const std::int64_t rows = task.rows;
   const MatrixView<T> block = dense_block(band, task.row, rows, task.column, task.columns);
   const std::int64_t place = task.number * sweeps.count + task.sweep - sweeps.first;
-  if (task.number > 0) {
-    // block -= (block v) (tau v^H), v the reflector of the task before
-    const T* const before = &reflectors(0, place - sweeps.count);
-    Blas::gemv(Op::none, T{1}, block, before + 1, T{0}, work);
-    Blas::gerc(-before[0], work, before + 1, block);
-  }
+  const T* const before = task.number > 0 ? &reflectors(0, place - sweeps.count) : nullptr;
   T* const tau = &reflectors(0, place);
   T* const v = tau + 1;
-  std::copy(&block(0, 0), &block(0, 0) + rows, v);
-  *tau = Blas::larfg(rows, v);
-  std::fill(&block(0, 0), &block(0, 0) + rows, T{0});
-  block(0, 0) = std::real(v[0]);
-  v[0] = T{1};
+  bool by_vectors = false;
+  if constexpr (!is_complex<T>) {
+    by_vectors = rows <= most_chase_rows<T> && avx512::has_avx512();
+    if (by_vectors) {
+      chase_block(block, before, tau);
+    }
+  }
+  if (!by_vectors) {
+    run_chase_block(block, before, tau, work);
+  }
   std::fill(v + rows, tau + reflectors.rows(), T{0});
   if (*tau == T{0}) {
     return;
-  }
-  if (task.columns > 1) {
-    // block -= conj(tau) v (v^H block)
-    const MatrixView<T> rest = block.columns_from(1, task.columns - 1);
-    Blas::gemv(Op::conjugate_transpose, T{1}, rest, v, T{0}, work);
-    Blas::gerc(-conjugate(*tau), v, work, rest);
   }
   // d -= w v^H + v w^H with p = tau d v, w = p - 1/2 |tau|^2 (v^H d v) v. With all of p along v
   // taken off but for an imaginary part, Re(v^H w) is 0 whatever the roundings of tau and p were. A
@@ -129,10 +210,17 @@ void run_chase_task(const ChaseTask& task, const SweepGroup& sweeps, MatrixView<
     diagonal[i] = d(i, i);
     d(i, i) = std::real(d(i, i)) - shift + std::real(band(band.rows() - 1, task.row + i));
   }
-  Blas::hemv(Triangle::lower, *tau, d, v, T{0}, work);
-  take_off(rows, v, work);
-  take_off(rows, v, work);
-  Blas::her2(Triangle::lower, T{-1}, work, v, d);
+  if constexpr (!is_complex<T>) {
+    if (by_vectors) {
+      chase_triangle(d, tau, work);
+    }
+  }
+  if (!by_vectors) {
+    blas::Blas<T>::hemv(Triangle::lower, *tau, d, v, T{0}, work);
+    take_off(rows, v, work);
+    take_off(rows, v, work);
+    blas::Blas<T>::her2(Triangle::lower, T{-1}, work, v, d);
+  }
   for (std::int64_t i = 0; i < rows; ++i) {
     d(i, i) = add(std::real(diagonal[i]), -2 * std::real(work[i] * conjugate(v[i])),
                   band(band.rows() - 1, task.row + i));
@@ -207,9 +295,15 @@ void HostBandKernels<T>::do_tridiagonal(Queue& queue, const WorkInfo& info, In b
 }
 
 template <Scalar T>
-void HostBandKernels<T>::do_windows(Queue& queue, const WorkInfo& info, const Chase& /*chase*/,
+void HostBandKernels<T>::do_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
                                     const SweepGroup& sweeps, In reflectors, Out v, Out vt) const {
   launch(queue, info, {reflectors}, {v, vt}, [=] {
+    if constexpr (!is_complex<T>) {
+      if (slide<T>(v, vt)) {
+        make_sliding_windows<T>(chase, sweeps, reflectors, v, vt);
+        return;
+      }
+    }
     const std::int64_t count = sweeps.count;
     std::vector<T> taus(static_cast<std::size_t>(count));
     std::vector<T> triangle(static_cast<std::size_t>(count * count));  // zeros below
@@ -228,24 +322,24 @@ void HostBandKernels<T>::do_windows(Queue& queue, const WorkInfo& info, const Ch
   });
 }
 
+// Products slide down all at once, too: see sliding_windows.cpp.
 template <Scalar T>
 void HostBandKernels<T>::do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
-                                          const SweepGroup& sweeps, In v, In vt, Out z) const {
-  launch(queue, info, {v, vt}, {z}, [=] {
-    const std::int64_t count = sweeps.count;
-    std::vector<T> sums(static_cast<std::size_t>(count * z.columns()));
-    const Out vz(sums.data(), count, z.columns());
-    for (std::int64_t k = 0; k < chase.tasks(sweeps.first); ++k) {
-      const std::int64_t row = chase.task(sweeps.first, k).row;
-      const std::int64_t rows = std::min(v.rows(), chase.size - row);
-      const Out z_rows = z.block(row, 0, rows, z.columns());
-      // z -= V t (V^H z)
-      blas::Blas<T>::gemm(Op::conjugate_transpose, Op::none, T{1},
-                          v.block(0, k * count, rows, count), z_rows, T{0}, vz);
-      blas::Blas<T>::gemm(Op::none, Op::none, T{-1}, vt.block(0, k * count, rows, count), vz, T{1},
-                          z_rows);
-    }
-  });
+                                          std::span<const SweepWindows<T>> groups, Out z) const {
+  std::vector<Operand> windows;
+  for (const SweepWindows<T>& group : groups) {
+    windows.insert(windows.end(), {group.v, group.vt});
+  }
+  launch(queue, info, std::move(windows), {z},
+         [chase, z, all = std::vector(groups.begin(), groups.end())] {
+           if constexpr (!is_complex<T>) {
+             if (slide<T>(all.front().v, all.front().vt)) {
+               slide_windows<T>(chase, all, z);
+               return;
+             }
+           }
+           multiply_by_windows<T>(chase, all, z);
+         });
 }
 
 template <Scalar T>
@@ -286,9 +380,7 @@ void HostBandKernels<T>::do_fix_phases(Queue& queue, const WorkInfo& info, Out z
   launch(queue, info, {}, {z}, [=] {
     for (std::int64_t j = 0; j < z.columns(); ++j) {
       T* const column = &z(0, j);
-      T* const largest = std::max_element(column, column + z.rows(), [](const T& x, const T& y) {
-        return std::norm(x) < std::norm(y);
-      });
+      T* const largest = first_of_largest_norm(column, z.rows());
       const RealOf<T> size = std::abs(*largest);
       if (!(size > 0)) {
         continue;

@@ -4,6 +4,8 @@
 #include "runtime/band_kernels.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
 
 namespace shardsolve::runtime::host {
 
@@ -20,7 +22,13 @@ class HostBandKernels : public BandKernels<T> {
   /// Kernels of some milliseconds. A CPU of its own for each of three queues is not much to ask: it
   /// is where other ranks wait. Vectors pass through the cache once for so many sweeps.
   ChaseTuning chase_tuning(const Chase& /*chase*/) const override {
-    return {.group = 16, .queues = 3, .waves = 8, .sweeps = 128, .columns = 128};
+    return {.blocks_at_once = 3,
+            .group = 16,
+            .queues = 3,
+            .waves = 8,
+            .sweeps = 128,
+            .columns = 144,
+            .tall_products = true};
   }
 
  protected:
@@ -34,7 +42,7 @@ class HostBandKernels : public BandKernels<T> {
   void do_windows(Queue& queue, const WorkInfo& info, const Chase& chase, const SweepGroup& sweeps,
                   In reflectors, Out v, Out vt) const override;
   void do_apply_windows(Queue& queue, const WorkInfo& info, const Chase& chase,
-                        const SweepGroup& sweeps, In v, In vt, Out z) const override;
+                        std::span<const SweepWindows<T>> groups, Out z) const override;
   void do_mirror(Queue& queue, const WorkInfo& info, In below, Out above, std::int64_t tile,
                  std::int64_t ahead) const override;
   void do_permute_rows(Queue& queue, const WorkInfo& info, const std::int64_t* order, In source,

@@ -67,11 +67,11 @@ struct Operand {
 
 /// Enqueues `work`, which reads and writes exactly these operands.
 template <class Work>
-void launch(Queue& queue, const WorkInfo& info, std::initializer_list<Operand> reads,
+void launch(Queue& queue, const WorkInfo& info, std::vector<Operand> reads,
             std::initializer_list<Operand> writes, Work work) {
 #ifdef SHARDSOLVE_THREAD_SANITIZER
   static_cast<HostQueue&>(queue).launch(
-      info, [reads = std::vector(reads), writes = std::vector(writes), work] {
+      info, [reads = std::move(reads), writes = std::vector(writes), work] {
         for (const Operand& operand : reads) {
           operand.announce(false);
         }
@@ -88,6 +88,16 @@ void launch(Queue& queue, const WorkInfo& info, std::initializer_list<Operand> r
   static_cast<void>(reads);
   static_cast<void>(writes);
   static_cast<HostQueue&>(queue).launch(info, std::move(work));
+#endif
+}
+template <class Work>
+void launch(Queue& queue, const WorkInfo& info,
+            [[maybe_unused]] std::initializer_list<Operand> reads,
+            std::initializer_list<Operand> writes, Work work) {
+#ifdef SHARDSOLVE_THREAD_SANITIZER
+  launch(queue, info, std::vector(reads), writes, std::move(work));
+#else
+  launch(queue, info, std::vector<Operand>(), writes, std::move(work));  // which nobody reads
 #endif
 }
 

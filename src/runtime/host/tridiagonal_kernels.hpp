@@ -12,8 +12,9 @@ class HostTridiagonalKernels : public TridiagonalKernels<Real> {
   using typename TridiagonalKernels<Real>::Out;
   using typename TridiagonalKernels<Real>::Root;
 
-  /// A factor of these rows and columns stays in a core's cache while it is used.
-  TridiagonalTuning tuning() const override { return {.rows = 1024, .columns = 256}; }
+  /// The factor on the right is made once for all of a product's rows, so there are many; so few
+  /// columns of it stay in a core's cache.
+  TridiagonalTuning tuning() const override { return {.rows = 2048, .columns = 256}; }
 
  protected:
   void do_solve_small(Queue& queue, const WorkInfo& info, const Tridiagonal<Real>& t,
