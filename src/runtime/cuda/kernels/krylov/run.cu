@@ -58,7 +58,7 @@ void KrylovDeviceKernels<E>::run(cudaStream_t stream, const Program& program,
                                  const Vectors<E>& vectors, const State* state,
                                  const StateRoom& room, const SumTable<E>& sums,
                                  const std::int32_t* rank) {
-  if (vectors.rows == 0) {
+  if (vectors.rows == 0 || run_known(stream, program, vectors, state, room, sums, rank)) {
     return;
   }
   const Chunks chunks = chunks_of(vectors, sums.layout, program.dots > 0, rank != nullptr);
