@@ -82,6 +82,11 @@ struct KrylovDeviceKernels {
                         Out target);
 };
 
+/// The last block of threads makes the end of a reduction for up to so many rows. With more of them
+/// its instructions have left the second-level cache when it comes to it: 60 us with 256^3 rows on
+/// an H100, where a kernel of its own takes 10.
+constexpr std::int64_t most_rows_to_end = std::int64_t{1} << 20;
+
 /// A part of the only rank that is no kernel by itself, in turn: calls use.program(program,
 /// reduction), use.end(reduction), or use.to_end(program, reduction) for both.
 template <class E, class Use>
@@ -94,7 +99,8 @@ void in_turn(const krylov::Part& part, const krylov::Vectors<E>& vectors,
       continue;
     }
     const krylov::Program& program = part.program[item.program];
-    const bool has_end = at + 1 < part.items && part.item[at + 1].program < 0 &&
+    const bool has_end = vectors.rows <= most_rows_to_end && at + 1 < part.items &&
+                         part.item[at + 1].program < 0 &&
                          part.item[at + 1].reduction == item.reduction;
     if (has_end && KrylovDeviceKernels<E>::fits_end(program, vectors, sums[item.reduction], room)) {
       use.to_end(program, item.reduction);
