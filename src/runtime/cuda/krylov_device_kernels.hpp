@@ -83,8 +83,7 @@ struct KrylovDeviceKernels {
 };
 
 /// The last block of threads makes the end of a reduction for up to so many rows. With more of them
-/// its instructions have left the second-level cache when it comes to it: 60 us with 256^3 rows on
-/// an H100, where a kernel of its own takes 10.
+/// it is a kernel of its own, which takes about as long.
 constexpr std::int64_t most_rows_to_end = std::int64_t{1} << 20;
 
 /// A part of the only rank that is no kernel by itself, in turn: calls use.program(program,
