@@ -21,6 +21,7 @@ struct RoomLayout {
   std::int64_t sums = 0;
   std::int64_t column_factors = 0;
   std::int64_t hessenberg = 0;
+  std::int64_t turnstile = 0;
   std::int64_t records = 0;
   std::int64_t bytes = 0;
 };
@@ -35,8 +36,9 @@ inline RoomLayout room_layout(const Problem& problem) {
   RoomLayout layout;
   layout.column_factors = most * number;
   layout.hessenberg = layout.column_factors + (problem.cycle + 1) * number;
-  layout.records = layout.hessenberg +
-                   (table.hessenberg != nullptr ? table.hessenberg(problem.cycle) * number : 0);
+  layout.turnstile = layout.hessenberg +
+                     (table.hessenberg != nullptr ? table.hessenberg(problem.cycle) * number : 0);
+  layout.records = layout.turnstile + static_cast<std::int64_t>(sizeof(std::int64_t));
   layout.bytes = layout.records + problem.records * static_cast<std::int64_t>(sizeof(Record));
   return layout;
 }
@@ -184,6 +186,9 @@ class LocalSolve {
       all.stride[name.number] = all.stride[name.of];
       all.column[name.number] = name.which;
     }
+    if (call_.inner == InnerPreconditioner::identity && table.identity.output >= 0) {
+      all.base[table.identity.output] = all.base[table.identity.input];
+    }
     return all;
   }
 
@@ -193,7 +198,8 @@ class LocalSolve {
     return {.sums = reinterpret_cast<Number*>(begin + at.sums),
             .records = reinterpret_cast<Record*>(begin + at.records),
             .column_factors = reinterpret_cast<Number*>(begin + at.column_factors),
-            .hessenberg = reinterpret_cast<Number*>(begin + at.hessenberg)};
+            .hessenberg = reinterpret_cast<Number*>(begin + at.hessenberg),
+            .turnstile = reinterpret_cast<std::uint32_t*>(begin + at.turnstile)};
   }
 
   /// Of this rank's own parts, or of those that were gathered from all.
@@ -243,7 +249,9 @@ class LocalSolve {
           break;
         case Stage::Kind::precondition:
           require_own(call_.inner != InnerPreconditioner::none);
-          put([&] { return part.add_division(stage.input, stage.output, unless(stage.skip)); });
+          if (all.base[stage.input] != all.base[stage.output]) {
+            put([&] { return part.add_division(stage.input, stage.output, unless(stage.skip)); });
+          }
           break;
         case Stage::Kind::multiply:
           require_own(false);

@@ -47,13 +47,19 @@ struct MethodTable {
   int vectors = own_vectors;
   /// Numbers of matrices of `cycle` columns.
   std::vector<int> matrices = {};
-  /// A number that stands for one column of a matrix, as the state says.
+  /// A number that stands for one column of a matrix, as the state says, or for a vector.
   struct ColumnName {
     int number;
     int of;
     Column which;
   };
   std::vector<ColumnName> column_names = {};
+  /// Where M is the identity, number `output` stands for the vector `input`; none if output is -1.
+  struct Identity {
+    int output = -1;
+    int input = -1;
+  };
+  Identity identity = {};
   std::vector<TableReduction> reductions = {};
   /// Numbers that StateRoom::hessenberg takes, with a basis of so many columns.
   std::int64_t (*hessenberg)(std::int64_t cycle) = nullptr;

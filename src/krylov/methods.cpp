@@ -25,6 +25,9 @@ MethodRounds<T>::MethodRounds(const MethodTable& table, const Problem& problem, 
   for (const MethodTable::ColumnName& name : table.column_names) {
     rounds.add_column_name(name.number, name.of, name.which);
   }
+  if (table.identity.output >= 0) {
+    rounds.add_identity(table.identity.output, table.identity.input);
+  }
   if (table.hessenberg != nullptr) {
     rounds.add_hessenberg(table.hessenberg(problem.cycle));
   }

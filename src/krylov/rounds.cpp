@@ -71,6 +71,8 @@ Rounds<T>::Rounds(mesh::Rank& rank, const SlabLayout& layout, const Problem& pro
   }
   room_.sums = rank.workspace<Number>(most, 1).data();
   room_.records = rank.workspace<Record>(problem_.records, 1).data();
+  const std::uint32_t nobody = 0;
+  room_.turnstile = const_cast<std::uint32_t*>(rank.upload(queue, &nobody, 1));
   room_.column_factors = rank.workspace<Number>(problem_.cycle + 1, 1).data();
   if (const auto diagonal = m_.as_diagonal()) {
     vectors_.base[Vectors<T>::diagonal] = const_cast<T*>(diagonal->data());
@@ -96,6 +98,13 @@ void Rounds<T>::add_column_name(int number, int of, typename Vectors<T>::Column 
   vectors_.base[number] = vectors_.base[of];
   vectors_.stride[number] = vectors_.stride[of];
   vectors_.column[number] = which;
+}
+
+template <Scalar T>
+void Rounds<T>::add_identity(int output, int input) {
+  if (const auto diagonal = m_.as_diagonal(); diagonal && diagonal->empty()) {
+    vectors_.base[output] = vectors_.base[input];
+  }
 }
 
 template <Scalar T>
@@ -134,7 +143,9 @@ void Rounds<T>::multiply(int input, int output, std::int32_t State::* skip) {
 template <Scalar T>
 void Rounds<T>::precondition(int input, int output, std::int32_t State::* skip) {
   if (m_.as_diagonal()) {
-    put([&](Part& part) { return part.add_division(input, output, unless(skip)); });
+    if (vectors_.base[input] != vectors_.base[output]) {
+      put([&](Part& part) { return part.add_division(input, output, unless(skip)); });
+    }
     return;
   }
   flush();

@@ -37,6 +37,8 @@ class Rounds {
   /// Memory for `columns` of them; `number` is their first one, or the one that `which` says.
   void add_columns(int number, std::int64_t columns);
   void add_column_name(int number, int of, typename Vectors<T>::Column which);
+  /// Number `output` is vector `input` from here on, if there is no preconditioner.
+  void add_identity(int output, int input);
   /// Sets room.hessenberg.
   void add_hessenberg(std::int64_t numbers);
 

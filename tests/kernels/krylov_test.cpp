@@ -12,6 +12,7 @@
 #include "runtime/host/sparse_kernels.hpp"
 #include "runtime/krylov/ends.hpp"
 #include "runtime/krylov/part.hpp"
+#include "runtime/krylov/shape.hpp"
 #include "runtime/krylov/step.hpp"
 #include "support/dtypes.hpp"
 #include "support/host_rank.hpp"
@@ -24,6 +25,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -79,6 +81,11 @@ class Host {
   void finish(const Problem& problem, int reduction, const SumTable<T>& sums, State* state,
               const StateRoom& room) {
     krylov_.finish(queue_, problem, reduction, sums, state, room);
+    queue_.synchronize();
+  }
+  void run_part(const Problem& problem, const krylov::Part& part, const Vectors<T>& vectors,
+                const std::vector<SumTable<T>>& sums, State* state, const StateRoom& room) {
+    krylov_.run_part(queue_, problem, part, vectors, sums.data(), state, room);
     queue_.synchronize();
   }
   void divide_rows(MatrixView<const T> diagonal, MatrixView<const T> source, MatrixView<T> target,
@@ -139,14 +146,20 @@ class Gpu {
                        static_cast<int>(tables.size()), state, room);
       return;
     }
-    for (int i = 0; i < part.items; ++i) {
-      const krylov::Part::Item& item = part.item[i];
-      if (item.program >= 0) {
-        run(part.program[item.program], vectors, state, room, sums[at(item.reduction)]);
-      } else {
-        finish(problem, item.reduction, sums[at(item.reduction)], state, room);
-      }
-    }
+    struct {
+      std::function<void(const Program&, int)> program;
+      std::function<void(int)> end;
+      std::function<void(const Program&, int)> to_end;
+    } const use{
+        [&](const Program& program, int reduction) {
+          run(program, vectors, state, room, sums[at(reduction)]);
+        },
+        [&](int reduction) { finish(problem, reduction, sums[at(reduction)], state, room); },
+        [&](const Program& program, int reduction) {
+          Krylov::run_to_end(no_stream, problem, program, elements, reduction,
+                             tables[at(reduction)], state, room);
+        }};
+    runtime::cuda::in_turn(part, elements, tables.data(), room, use);
   }
   void divide_rows(MatrixView<const T> diagonal, MatrixView<const T> source, MatrixView<T> target,
                    const std::int32_t* skip) {
@@ -187,6 +200,34 @@ class GpuOfUnknownRank : public Gpu<T> {
         no_stream, program, runtime::cuda::elements(unplaced), state, room,
         runtime::cuda::elements(of_nobody), &rank);
   }
+};
+
+/// Likewise, a program with the end of its reduction in one kernel, of the only rank.
+template <Scalar T>
+class GpuToEnd : public Gpu<T> {
+ public:
+  void run(const Program& program, const Vectors<T>& vectors, const State* /*state*/,
+           const StateRoom& /*room*/, const SumTable<T>& /*sums*/) {
+    program_ = program;
+    vectors_ = vectors;
+  }
+  void finish(const Problem& problem, int reduction, const SumTable<T>& sums, State* state,
+              const StateRoom& room) {
+    using Krylov = runtime::cuda::KrylovDeviceKernels<Element<T>>;
+    StateRoom with_turnstile = room;
+    with_turnstile.turnstile = &turnstile_;
+    const auto vectors = runtime::cuda::elements(vectors_);
+    const auto table = runtime::cuda::elements(sums);
+    ASSERT_TRUE(Krylov::fits_end(program_, vectors, table, with_turnstile));
+    Krylov::run_to_end(no_stream, problem, program_, vectors, reduction, table, state,
+                       with_turnstile);
+    EXPECT_EQ(turnstile_, 0U);
+  }
+
+ private:
+  Program program_;
+  Vectors<T> vectors_;
+  std::uint32_t turnstile_ = 0;
 };
 
 template <class Value>
@@ -351,6 +392,75 @@ TYPED_TEST(EmulatedKrylov, ManyColumns_HaveTheBitsOfTheCpu) {
   expect_same_program<T>(program, state_with(1), 700, 1, 36, 33);
 }
 
+/// A program of each shape that has kernels of its own, for a state whose action is 1.
+std::vector<Program> known_programs() {
+  const auto program = [] { return Program{.name = "known"}.usually(1, true); };
+  return {program().sum({1, 0, 1, 0, 2}).sum({1, 0, 0, 0, 0}).sum({1, 1, 1, 0, 1}),
+          program()
+              .then({1, UpdateKind::add_scaled, 0, 1, 0, 1})
+              .sum({1, 0, 0, 0, 0})
+              .sum({1, 0, 0, 0, 1})
+              .sum({2, 0, 1, 0, 2}),
+          program()
+              .then({1, UpdateKind::add_scaled, 0, 1, 0, 1})
+              .then({1, UpdateKind::divide, 2, 0, 3, 0, krylov::Unless::skip_preconditioner})
+              .sum({1, 0, 0, 0, 0})
+              .sum({1, 0, 2, 0, 1})
+              .sum({1, 2, 2, 0, 2}),
+          program().sum({1, 0, 1, 0, 0}).sum({1, 1, 1, 0, 1}),
+          program()
+              .then({1, UpdateKind::add_scaled, 0, 1, 0, 1})
+              .then({1, UpdateKind::scale_add, 1, 2, 0, 2})};
+}
+
+TYPED_TEST(EmulatedKrylov, ProgramsOfKnownShape_HaveTheBitsOfTheCpu) {
+  using T = TypeParam;
+  State state = state_with(1);
+  if constexpr (is_complex<T>) {
+    state.coefficient[1].im = -0.3;
+  }
+  int number = 0;
+  for (const Program& program : known_programs()) {
+    SCOPED_TRACE(number);
+    std::vector<T> memory(4);
+    Vectors<T> vectors;
+    for (int v = 0; v < 4; ++v) {
+      vectors.base[v] = &memory[at(v)];
+    }
+    ASSERT_EQ(krylov::ShapeFinder<T>(program, vectors).find().shape, number++);
+    for (const auto& [n, block_leaves] : {std::pair{130, 1},
+                                          {2100, 2},
+                                          {4500, 4},
+                                          {9000, 8},
+                                          {4500, 32},
+                                          {9000, 64},
+                                          {19000, 128}}) {
+      expect_same_program<T>(program, state, n, block_leaves, 3, 3);
+    }
+  }
+  in_each_order([&] { expect_same_program<T>(known_programs()[2], state, 9000, 64, 3, 3); });
+  runtime::cuda::multiprocessors() = 1;
+  expect_same_program<T>(known_programs()[0], state, 19000, 2, 3, 3);
+  runtime::cuda::multiprocessors() = 132;
+}
+
+TYPED_TEST(EmulatedKrylov, ProgramsToTheEndOfTheirReduction_HaveTheBitsOfTheCpu) {
+  using T = TypeParam;
+  for (const auto& [n, block_leaves] :
+       {std::pair{130, 1}, {9000, 1}, {9000, 64}, {40000, 1}, {130000, 1}}) {
+    SCOPED_TRACE(n);
+    Host<T> host;
+    GpuToEnd<T> gpu;
+    const Program program = known_programs().front();
+    const Left<T> expected =
+        run_everywhere<T>(host, program, state_with(1), {0, n}, block_leaves, 3, 3);
+    const Left<T> found =
+        run_everywhere<T>(gpu, program, state_with(1), {0, n}, block_leaves, 3, 3);
+    EXPECT_TRUE(same_bytes(found.parts, expected.parts));
+    EXPECT_TRUE(same_bytes(found.sums, expected.sums));
+  }
+}
+
 TYPED_TEST(EmulatedKrylov, DoneStates_StayAsTheyAre) {
   using T = TypeParam;
   const Program program =
@@ -447,10 +557,11 @@ template <Scalar T, class Side>
 class Solve {
  public:
   Solve(const Problem& problem, const CsrMatrix<T>& a, const std::vector<T>& b,
-        std::vector<std::int64_t> boundaries)
+        std::vector<std::int64_t> boundaries, bool has_diagonal = true)
       : problem_(problem),
         table_(krylov::table_of(problem.method)),
         boundaries_(std::move(boundaries)),
+        has_diagonal_(has_diagonal),
         a_(a),
         columns_(a.column_indices.begin(), a.column_indices.end()) {
     for (std::int64_t i = 0; i < problem.n; ++i) {
@@ -544,9 +655,11 @@ class Solve {
           put([&] { return part.add_end(stage.reduction); });
           break;
         case Stage::Kind::precondition:
-          put([&] {
-            return part.add_division(stage.input, stage.output, krylov::unless(stage.skip));
-          });
+          if (rank.vectors.base[stage.input] != rank.vectors.base[stage.output]) {
+            put([&] {
+              return part.add_division(stage.input, stage.output, krylov::unless(stage.skip));
+            });
+          }
           break;
         case Stage::Kind::multiply:
           flush();
@@ -569,6 +682,7 @@ class Solve {
     std::vector<SumTable<T>> tables;
     std::vector<krylov::Number> numbers;
     std::vector<krylov::Record> records;
+    std::uint32_t turnstile = 0;
     StateRoom room;
     State state;
   };
@@ -613,7 +727,15 @@ class Solve {
     rank.room.column_factors = rank.numbers.data() + 100;
     rank.room.hessenberg = rank.numbers.data() + 200;
     rank.room.records = rank.records.data();
-    vectors.base[Vectors<T>::diagonal] = diagonal_.data() + vectors.first_row;
+    rank.room.turnstile = &rank.turnstile;
+    if (has_diagonal_) {
+      vectors.base[Vectors<T>::diagonal] = diagonal_.data() + vectors.first_row;
+    } else {
+      vectors.base[Vectors<T>::diagonal] = nullptr;
+      if (table_.identity.output >= 0) {
+        vectors.base[table_.identity.output] = vectors.base[table_.identity.input];
+      }
+    }
   }
 
   std::vector<T> gathered(int vector) const {
@@ -642,6 +764,7 @@ class Solve {
   Problem problem_;
   const krylov::MethodTable& table_;
   std::vector<std::int64_t> boundaries_;
+  bool has_diagonal_;
   CsrMatrix<T> a_;
   std::vector<std::int32_t> columns_;
   std::vector<T> diagonal_;
@@ -709,17 +832,22 @@ TYPED_TEST(EmulatedKrylov, EveryRoundInParts_HasTheBitsOfTheCpu) {
       const std::vector<T> b = numbers<T>(a.rows, 1);
       Problem problem = problem_of<T>(method, a.rows);
       problem.max_iterations = points == 6 ? 24 : 6;
-      Solve<T, Host<T>> expected(problem, a, b, {0, a.rows});
-      Solve<T, Gpu<T>> found(problem, a, b, {0, a.rows});
-      int rounds = 0;
-      for (; rounds < 120 && expected.state().done == 0; ++rounds) {
-        expected.round();
-        found.round_in_parts();
-        ASSERT_TRUE(same_bytes(found.states(), expected.states())) << "round " << rounds;
-        ASSERT_TRUE(same_bytes(found.numbers_of_all(), expected.numbers_of_all()))
-            << "round " << rounds;
+      for (const bool has_diagonal : {true, false}) {
+        if (!has_diagonal && krylov::table_of(method).identity.output < 0) {
+          continue;  // nothing else than a division by ones
+        }
+        Solve<T, Host<T>> expected(problem, a, b, {0, a.rows}, has_diagonal);
+        Solve<T, Gpu<T>> found(problem, a, b, {0, a.rows}, has_diagonal);
+        int rounds = 0;
+        for (; rounds < 120 && expected.state().done == 0; ++rounds) {
+          has_diagonal ? expected.round() : expected.round_in_parts();
+          found.round_in_parts();
+          ASSERT_TRUE(same_bytes(found.states(), expected.states())) << "round " << rounds;
+          ASSERT_TRUE(same_bytes(found.numbers_of_all(), expected.numbers_of_all()))
+              << "round " << rounds;
+        }
+        EXPECT_NE(expected.state().done, 0) << rounds;
       }
-      EXPECT_NE(expected.state().done, 0) << rounds;
     }
   }
 }

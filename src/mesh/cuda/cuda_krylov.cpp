@@ -9,6 +9,7 @@
 #include "runtime/cuda/sparse_device_kernels.hpp"
 #include "sparse/local_product.hpp"
 
+#include <cstddef>
 #include <vector>
 
 namespace shardsolve::mesh::cuda {
@@ -18,6 +19,7 @@ using runtime::cuda::check;
 using runtime::cuda::CurrentDevice;
 using runtime::cuda::Element;
 using runtime::cuda::elements;
+using runtime::cuda::in_turn;
 
 /// What a LocalSolve enqueues with, on a stream of the caller's.
 template <Scalar T>
@@ -47,7 +49,12 @@ class StreamSteps {
       tables.push_back(elements(one));
     }
     if (!Own::fits_part(part, elements(vectors), tables.front())) {
-      return false;
+      if (tables.front().layout.ranks > 1) {
+        return false;
+      }
+      in_turn(part, elements(vectors), tables.data(), room,
+              InTurn{*this, problem, vectors, sums, tables, state, room});
+      return true;
     }
     Own::run_part(stream_, problem, part, elements(vectors), tables.data(),
                   static_cast<int>(tables.size()), state, room);
@@ -73,6 +80,28 @@ class StreamSteps {
   }
 
  private:
+  /// A part kernel by kernel.
+  struct InTurn {
+    const StreamSteps& steps;
+    const krylov::Problem& problem;
+    const krylov::Vectors<T>& vectors;
+    const std::vector<krylov::SumTable<T>>& sums;
+    const std::vector<krylov::SumTable<Element<T>>>& tables;
+    krylov::State* state;
+    const krylov::StateRoom& room;
+
+    void program(const krylov::Program& program, int reduction) const {
+      steps.run(program, vectors, state, room, sums[static_cast<std::size_t>(reduction)], nullptr);
+    }
+    void end(int reduction) const {
+      steps.finish(problem, reduction, sums[static_cast<std::size_t>(reduction)], state, room);
+    }
+    void to_end(const krylov::Program& program, int reduction) const {
+      Own::run_to_end(steps.stream_, problem, program, elements(vectors), reduction,
+                      tables[static_cast<std::size_t>(reduction)], state, room);
+    }
+  };
+
   cudaStream_t stream_;
 };
 

@@ -36,6 +36,20 @@ struct KrylovDeviceKernels {
                   const krylov::Vectors<E>& vectors, const krylov::State* state,
                   const krylov::StateRoom& room, const krylov::SumTable<E>& sums,
                   const std::int32_t* rank = nullptr);
+  /// Likewise where the program's shape is known (runtime/krylov/shape.hpp); false, and nothing is
+  /// done, where it is not. run() tries this first.
+  static bool run_known(cudaStream_t stream, const krylov::Program& program,
+                        const krylov::Vectors<E>& vectors, const krylov::State* state,
+                        const krylov::StateRoom& room, const krylov::SumTable<E>& sums,
+                        const std::int32_t* rank);
+  /// Whether run_to_end takes it: of one rank, with a shape that is known.
+  static bool fits_end(const krylov::Program& program, const krylov::Vectors<E>& vectors,
+                       const krylov::SumTable<E>& sums, const krylov::StateRoom& room);
+  /// run() with the end of the reduction in the same kernel.
+  static void run_to_end(cudaStream_t stream, const krylov::Problem& problem,
+                         const krylov::Program& program, const krylov::Vectors<E>& vectors,
+                         int reduction, const krylov::SumTable<E>& sums, krylov::State* state,
+                         const krylov::StateRoom& room);
   static void finish(cudaStream_t stream, const krylov::Problem& problem, int reduction,
                      const krylov::SumTable<E>& sums, krylov::State* state,
                      const krylov::StateRoom& room);
@@ -67,6 +81,34 @@ struct KrylovDeviceKernels {
   static void scale_for(cudaStream_t stream, int sign, const krylov::SolveState* solve, In source,
                         Out target);
 };
+
+/// The last block of threads makes the end of a reduction for up to so many rows. With more of them
+/// it is a kernel of its own, which takes about as long.
+constexpr std::int64_t most_rows_to_end = std::int64_t{1} << 20;
+
+/// A part of the only rank that is no kernel by itself, in turn: calls use.program(program,
+/// reduction), use.end(reduction), or use.to_end(program, reduction) for both.
+template <class E, class Use>
+void in_turn(const krylov::Part& part, const krylov::Vectors<E>& vectors,
+             const krylov::SumTable<E>* sums, const krylov::StateRoom& room, const Use& use) {
+  for (int at = 0; at < part.items; ++at) {
+    const krylov::Part::Item& item = part.item[at];
+    if (item.program < 0) {
+      use.end(item.reduction);
+      continue;
+    }
+    const krylov::Program& program = part.program[item.program];
+    const bool has_end = vectors.rows <= most_rows_to_end && at + 1 < part.items &&
+                         part.item[at + 1].program < 0 &&
+                         part.item[at + 1].reduction == item.reduction;
+    if (has_end && KrylovDeviceKernels<E>::fits_end(program, vectors, sums[item.reduction], room)) {
+      use.to_end(program, item.reduction);
+      ++at;
+    } else {
+      use.program(program, item.reduction);
+    }
+  }
+}
 
 /// The same vectors and sums as the kernels take them.
 template <Scalar T>

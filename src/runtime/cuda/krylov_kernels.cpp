@@ -5,6 +5,8 @@
 #include "runtime/krylov/step.hpp"
 
 #include <complex>
+#include <cstddef>
+#include <functional>
 #include <vector>
 
 namespace shardsolve::runtime::cuda {
@@ -56,13 +58,33 @@ bool CudaKrylovKernels<T>::do_run_part(Queue& queue, const krylov::Problem& prob
   for (int reduction = 0; reduction < reductions; ++reduction) {
     tables.push_back(elements(sums[reduction]));
   }
+  const auto flops_of = [&](const krylov::Program& program) {
+    return multiply_add<T> * static_cast<double>(vectors.rows) * (program.updates + program.dots);
+  };
   if (!OwnKrylov<T>::fits_part(part, elements(vectors), tables.front())) {
-    return false;
+    struct {
+      std::function<void(const krylov::Program&, int)> program;
+      std::function<void(int)> end;
+      std::function<void(const krylov::Program&, int)> to_end;
+    } const use{[&](const krylov::Program& program, int reduction) {
+                  this->run(queue, program, vectors, state, room, sums[reduction]);
+                },
+                [&](int reduction) {
+                  this->finish(queue, problem, reduction, sums[reduction], state, room);
+                },
+                [&](const krylov::Program& program, int reduction) {
+                  cuda.launch({.name = program.name, .flops = flops_of(program)}, [&] {
+                    OwnKrylov<T>::run_to_end(cuda.stream(), problem, program, elements(vectors),
+                                             reduction, tables[static_cast<std::size_t>(reduction)],
+                                             state, room);
+                  });
+                }};
+    in_turn(part, elements(vectors), tables.data(), room, use);
+    return true;
   }
   double flops = 0.0;
   for (int at = 0; at < part.programs; ++at) {
-    flops += multiply_add<T> * static_cast<double>(vectors.rows) *
-             (part.program[at].updates + part.program[at].dots);
+    flops += flops_of(part.program[at]);
   }
   cuda.launch({.name = "part", .flops = flops}, [&] {
     OwnKrylov<T>::run_part(cuda.stream(), problem, part, elements(vectors), tables.data(),

@@ -1,8 +1,10 @@
 /// Conjugate gradients with a preconditioner. M. R. Hestenes and E. Stiefel, J. Res. Nat. Bur.
 /// Standards 49 (1952) 409.
 ///
-///   q = A p,  alpha = <r, z> / <p, q>,  x += alpha p,  r -= alpha q,
-///   z = M r,  beta = <r, z>_new / <r, z>,  p = z + beta p
+///   q = A p,  alpha = <r, z> / <p, q>,  r -= alpha q,
+///   z = M r,  beta = <r, z>_new / <r, z>,  x += alpha p,  p = z + beta p
+///
+/// x is not needed before, and changes where p is read anyway.
 #pragma once
 
 #include "runtime/krylov/verdict.hpp"
@@ -110,10 +112,11 @@ SHARDSOLVE_HOST_DEVICE inline void step_after_preconditioner(const Problem& prob
     idle(state);
     state.phase = Phase::iterate;
     state.skip_operator = 0;
-    state.actions |= act_new_direction | act_iterate;  // p was kept in z
+    state.actions |= act_take_kept | act_iterate;
     return;
   }
   const bool advanced = (state.actions & act_advance) != 0;
+  state.collects = advanced ? 1 : 0;
   if (!is_finite(sums[r_r])) {
     plan_end_by_overflow(state, Seen::under_way);
     return;

@@ -33,6 +33,7 @@ struct Part {
       std::copy_n(added.dot, added.dots, last->dot + last->dots);
       last->updates += added.updates;
       last->dots += added.dots;
+      last->usual |= added.usual;
       return true;
     }
     if (items == most_items || programs == most_programs) {
@@ -44,7 +45,7 @@ struct Part {
   }
   /// output = diagonal^-1 input, or input if there is no diagonal.
   bool add_division(int input, int output, Unless unless) {
-    const Program division = Program{.name = "jacobi"}.then(
+    const Program division = Program{.name = "jacobi", .usual = act_always}.then(
         {act_always, UpdateKind::divide, static_cast<std::uint8_t>(output),
          static_cast<std::uint8_t>(input), static_cast<std::uint8_t>(Vectors<double>::diagonal), 0,
          unless});

@@ -61,11 +61,20 @@ struct Program {
   const char* name = "";
   int updates = 0;
   int dots = 0;
+  /// Of the state in most rounds: what GPUs have code of its own for (runtime/krylov/shape.hpp).
+  std::uint32_t usual = 0;
+  /// GPUs begin with the last rows, which the kernel before has had last.
+  std::int32_t from_end = 0;
   Update update[most];
   Dot dot[most];
 
   Program& then(Update one) {
     update[updates++] = one;
+    return *this;
+  }
+  Program& usually(std::uint32_t actions, bool begins_at_end = false) {
+    usual = actions;
+    from_end = begins_at_end ? 1 : 0;
     return *this;
   }
   Program& sum(Dot one) {

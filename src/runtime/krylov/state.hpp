@@ -50,7 +50,8 @@ enum Action : std::uint32_t {
   act_half_step = 1U << 14,
   act_new_shadow = 1U << 15,     ///< r^ = r
   act_random_shadow = 1U << 16,  ///< r^ = r + ||r|| (random vector of norm about 1)
-  act_collect = 1U << 17,        ///< x += Z y
+  act_collect = 1U << 17,        ///< x += what the last round found: alpha p, Z y
+  act_take_kept = 1U << 18,      ///< the direction that was put aside
 };
 
 /// One iteration, or one event.
@@ -157,7 +158,7 @@ struct State {
   Number omega;
   double norm_shadow = 0.0;
   double product_norm = 0.0;  ///< fgmres: ||A z||
-  std::int32_t collects = 0;  ///< fgmres: the next round begins with x += Z y
+  std::int32_t collects = 0;  ///< cg, fgmres: the next round begins with act_collect
   Lanczos lanczos;            ///< minres
 
   // Probes.
@@ -173,10 +174,11 @@ struct State {
 
 /// Where a state keeps what is too large for it, in device memory.
 struct StateRoom {
-  Number* sums = nullptr;            ///< of the reduction under way
-  Record* records = nullptr;         ///< the log, a ring
-  Number* column_factors = nullptr;  ///< fgmres: of the sums over columns, `cycle` + 1
-  Number* hessenberg = nullptr;      ///< fgmres: see fgmres.hpp
+  Number* sums = nullptr;              ///< of the reduction under way
+  Record* records = nullptr;           ///< the log, a ring
+  Number* column_factors = nullptr;    ///< fgmres: of the sums over columns, `cycle` + 1
+  Number* hessenberg = nullptr;        ///< fgmres: see fgmres.hpp
+  std::uint32_t* turnstile = nullptr;  ///< GPUs: counts blocks of a kernel, 0 between kernels
 };
 
 }  // namespace shardsolve::krylov

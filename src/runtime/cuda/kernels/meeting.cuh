@@ -77,4 +77,18 @@ inline __device__ std::uint32_t take_number(std::uint32_t* counter, std::uint32_
   return atomicInc(counter, blocks - 1);
 }
 
+/// By all threads of each of `blocks` blocks, once: whether all other blocks have been here. What
+/// they had written before is seen then. `counter` is 0 before and after the kernel.
+inline __device__ bool is_last_to_come(std::uint32_t* counter, std::uint32_t blocks) {
+  __shared__ bool is_last;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    is_last = take_number(counter, blocks) == blocks - 1;
+    __threadfence();
+  }
+  __syncthreads();
+  return is_last;
+}
+
 }  // namespace shardsolve::runtime::cuda

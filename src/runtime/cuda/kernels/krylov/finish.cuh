@@ -137,6 +137,39 @@ class BlockSums {
   int slot_;
 };
 
+/// All lanes get the tree over what the lanes have of each of 2^k loads, load by load.
+template <class Sum, int loads>
+__device__ Sum add_loads(Sum (&sums)[loads]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  // The lanes' tree of each load: of two partners one goes on with one half of the loads, the other
+  // with the other half.
+#pragma unroll
+  for (int half = loads / 2, distance = 1; half > 0; half /= 2, distance *= 2) {
+    const bool has_upper = (lane & distance) != 0;
+#pragma unroll
+    for (int load = 0; load < half; ++load) {
+      Sum given = has_upper ? sums[load] : sums[load + half];
+      Sum kept = has_upper ? sums[load + half] : sums[load];
+#pragma unroll
+      for (int at = 0; at < static_cast<int>(sizeof(given.part) / sizeof(given.part[0])); ++at) {
+        given.part[at] = __shfl_xor_sync(0xffffffffU, given.part[at], distance);
+      }
+      kept.add(given);
+      sums[load] = kept;
+    }
+  }
+#pragma unroll
+  for (int distance = loads; distance < 32; distance *= 2) {
+    add_partner(sums[0], distance);
+  }
+  // Then the tree over the loads: the number of a lane's has the bits of the lane's in reverse.
+#pragma unroll
+  for (int distance = loads / 2; distance > 0; distance /= 2) {
+    add_partner(sums[0], distance);
+  }
+  return sums[0];
+}
+
 /// All lanes get the tree over the blocks from `first` on that are one warp's.
 template <class E>
 __device__ SumOf<E> add_blocks(const SumTable<E>& table, int slot, std::int64_t first) {
@@ -155,33 +188,7 @@ __device__ SumOf<E> add_blocks(const SumTable<E>& table, int slot, std::int64_t 
     const std::int64_t block = first + 32 * load;
     sums[load] = block < count ? blocks.of(block + lane) : SumOf<E>{};
   }
-  // The lanes' tree of each load: of two partners one goes on with one half of the loads, the other
-  // with the other half.
-#pragma unroll
-  for (int half = loads / 2, distance = 1; half > 0; half /= 2, distance *= 2) {
-    const bool has_upper = (lane & distance) != 0;
-#pragma unroll
-    for (int load = 0; load < half; ++load) {
-      SumOf<E> given = has_upper ? sums[load] : sums[load + half];
-      SumOf<E> kept = has_upper ? sums[load + half] : sums[load];
-#pragma unroll
-      for (int at = 0; at < parts<E>; ++at) {
-        given.part[at] = __shfl_xor_sync(0xffffffffU, given.part[at], distance);
-      }
-      kept.add(given);
-      sums[load] = kept;
-    }
-  }
-#pragma unroll
-  for (int distance = loads; distance < 32; distance *= 2) {
-    add_partner(sums[0], distance);
-  }
-  // Then the tree over the loads: the number of a lane's has the bits of the lane's in reverse.
-#pragma unroll
-  for (int distance = loads / 2; distance > 0; distance /= 2) {
-    add_partner(sums[0], distance);
-  }
-  return sums[0];
+  return add_loads(sums);
 }
 
 template <class E>
@@ -226,6 +233,58 @@ __device__ void add_slots(const SumTable<E>& table, const FinishShared<E>& share
       }
       shared.sums[mine] = number_of<E>(all[0]);
       room.sums[mine] = shared.sums[mine];
+    }
+    __syncthreads();
+  }
+}
+
+/// Likewise of the only rank, all sums by eight warps, each of which has the same blocks of all.
+template <class E>
+__device__ void add_slots_of_one(const SumTable<E>& table, const FinishShared<E>& shared,
+                                 const StateRoom& room, int to) {
+  constexpr int warps = 8;
+  constexpr int loads = 8;
+  constexpr int at_once = sizeof(E) == 16 ? 1 : 2;
+  static_assert(SumLayout::most_blocks == warps * loads * 32);
+  const int count = static_cast<int>(table.layout.blocks());
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  for (int first = 0; first < to; first += at_once) {
+    SumOf<E> sums[at_once][loads];
+#pragma unroll
+    for (int s = 0; s < at_once; ++s) {
+      const E* const parts = table.parts + std::int64_t{first + s} * count;
+#pragma unroll
+      for (int load = 0; load < loads; ++load) {
+        const int block = (warp * loads + load) * 32 + lane;
+        sums[s][load] = block < count && first + s < to ? sum_from(parts + block) : SumOf<E>{};
+      }
+    }
+#pragma unroll
+    for (int s = 0; s < at_once; ++s) {
+      const SumOf<E> sum = add_loads(sums[s]);
+      if (lane == 0) {
+        shared.of_warps[s * warps + warp] = sum;
+      }
+    }
+    __syncthreads();
+    const int mine = static_cast<int>(threadIdx.x);
+    if (mine < at_once && first + mine < to) {
+      SumOf<E>* const all = shared.of_warps + mine * warps;
+      SumOf<E> sum[warps];
+#pragma unroll
+      for (int w = 0; w < warps; ++w) {
+        sum[w] = all[w];
+      }
+#pragma unroll
+      for (int together = 2; together <= warps; together *= 2) {
+#pragma unroll
+        for (int w = 0; w < warps; w += together) {
+          sum[w].add(sum[w + together / 2]);
+        }
+      }
+      shared.sums[first + mine] = number_of<E>(sum[0]);
+      room.sums[first + mine] = shared.sums[first + mine];
     }
     __syncthreads();
   }

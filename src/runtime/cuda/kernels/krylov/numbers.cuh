@@ -111,4 +111,31 @@ __device__ inline void copy_words(std::int64_t* target, const std::int64_t* sour
   }
 }
 
+/// A copy of an object by `threads` threads in two steps, between which others may be under way.
+template <class Object, unsigned threads>
+class StagedCopy {
+ public:
+  explicit __device__ StagedCopy(const std::int64_t* source) {
+#pragma unroll
+    for (unsigned i = 0; i < words_a_thread; ++i) {
+      const unsigned word = threadIdx.x + i * threads;
+      held_[i] = word < count ? source[word] : 0;
+    }
+  }
+  __device__ void put(std::int64_t* target) const {
+#pragma unroll
+    for (unsigned i = 0; i < words_a_thread; ++i) {
+      const unsigned word = threadIdx.x + i * threads;
+      if (word < count) {
+        target[word] = held_[i];
+      }
+    }
+  }
+
+ private:
+  static constexpr unsigned count = Words<Object>::count;
+  static constexpr unsigned words_a_thread = (count + threads - 1) / threads;
+  std::int64_t held_[words_a_thread];
+};
+
 }  // namespace shardsolve::runtime::cuda

@@ -4,11 +4,10 @@
 /// One block of threads has all rows. Several that wait for each other at the end of each reduction
 /// (a cooperative launch) take longer than kernels of their own: 59 us instead of 45 with 64^3 rows
 /// on an H100.
-#include "runtime/cuda/kernels/krylov/finish.cuh"
-#include "runtime/cuda/kernels/krylov/run.cuh"
+#include "runtime/cuda/kernels/krylov/known.cuh"
+#include "runtime/cuda/kernels/krylov/take_step.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/krylov_device_kernels.hpp"
-#include "runtime/krylov/step.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -16,32 +15,32 @@
 namespace shardsolve::runtime::cuda {
 namespace {
 
-using krylov::Number;
+using krylov::Known;
 using krylov::Part;
 using krylov::Problem;
 using krylov::State;
 using krylov::StateRoom;
 using krylov::SumTable;
 using krylov::Vectors;
-using krylov_finish::FinishShared;
+using krylov_finish::StepShared;
+using krylov_run::KnownShared;
 using krylov_run::RunShared;
+using krylov_run::RunView;
 using krylov_run::threads_a_block;
 
-constexpr int warps_a_block = threads_a_block / 32;
-static_assert(warps_a_block >= krylov_finish::most_of_a_sum);
 constexpr int most_reductions = 3;
 
 template <class E>
 struct PartCall {
   Problem problem;
   Part part;
+  Known known[Part::most_programs];
   Vectors<E> vectors;
   SumTable<E> sums[most_reductions];
   State* state;
   StateRoom room;
   std::int32_t levels;
   std::int32_t chunk_levels;
-  std::int32_t team;
 };
 
 template <class E>
@@ -49,57 +48,51 @@ struct PartShared {
   std::int64_t call[Words<PartCall<E>>::count];
   std::int64_t state[Words<State>::count];
   RunShared<E> run;
-  SumOf<E> of_warps[warps_a_block];
-  double at_hand[2 * krylov_finish::sums_at_hand];
-  int stop;
+  KnownShared<E> known;
+  StepShared<E> step;
 };
 
-/// By all threads: the sums of the reduction, and its step in the shared copy of the state.
+/// The program of an item, by all threads.
 template <class E>
-__device__ void take_step(const PartCall<E>& call, int reduction, PartShared<E>& shared) {
-  State& state = *reinterpret_cast<State*>(shared.state);
-  const SumTable<E>& table = call.sums[reduction];
-  Number* const sums = table.slots <= krylov_finish::sums_at_hand
-                           ? reinterpret_cast<Number*>(shared.at_hand)
-                           : call.room.sums;
-  if (threadIdx.x / 32 == warps_a_block - 1) {
-    const bool asked = krylov_finish::stop_asked(table);
-    if (threadIdx.x % 32 == 0) {
-      shared.stop = asked ? 1 : 0;
-    }
+__device__ void run_item(const PartCall<E>& call, const Part::Item& item, const State& state,
+                         PartShared<E>& shared) {
+  const RunView<E> view{call.part.program[item.program],
+                        call.vectors,
+                        call.room,
+                        call.sums[item.reduction],
+                        nullptr,
+                        call.levels,
+                        call.chunk_levels};
+  const Known& known = call.known[item.program];
+  if (known.is_usual(state)) {
+    krylov_run::run_known(view, known, state, shared.known, 0, 1, 1);
+  } else {
+    krylov_run::run_chunks<E>(view, state, shared.run, 0, 1, 1);
   }
-  const int count = static_cast<int>(min(std::int64_t{table.slots}, table.fixed + state.columns));
-  add_slots(table, FinishShared<E>{shared.of_warps, sums}, call.room, call.team, warps_a_block, 0,
-            count);
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    krylov::step(call.problem, state, call.room, reduction, shared.stop != 0, sums);
-  }
-  __syncthreads();
 }
 
 template <class E>
 __global__ void __launch_bounds__(threads_a_block)
     run_part_of_round(const __grid_constant__ PartCall<E> given) {
   PartShared<E>& shared = dynamic_shared<PartShared<E>>();
-  copy_words(shared.call, words_of(given), Words<PartCall<E>>::count, threadIdx.x, threads_a_block);
+  const StagedCopy<PartCall<E>, threads_a_block> of_call(words_of(given));
   begin_after_last();
-  copy_words(shared.state, reinterpret_cast<const std::int64_t*>(given.state), Words<State>::count,
-             threadIdx.x, threads_a_block);
+  const StagedCopy<State, threads_a_block> of_state(
+      reinterpret_cast<const std::int64_t*>(given.state));
+  of_call.put(shared.call);
+  of_state.put(shared.state);
   __syncthreads();
   const PartCall<E>& call = *reinterpret_cast<const PartCall<E>*>(shared.call);
-  const State& state = *reinterpret_cast<const State*>(shared.state);
+  State& state = *reinterpret_cast<State*>(shared.state);
 #pragma unroll 1
   for (int at = 0; at < call.part.items && state.done == 0; ++at) {
     const Part::Item& item = call.part.item[at];
     if (item.program >= 0) {
-      krylov_run::run_chunks<E>(
-          {call.part.program[item.program], call.vectors, call.room, call.sums[item.reduction],
-           nullptr, call.levels, call.chunk_levels},
-          state, shared.run, 0, 1, 1);
+      run_item(call, item, state, shared);
       __syncthreads();
     } else {
-      take_step(call, item.reduction, shared);
+      krylov_finish::take_step(call.problem, call.sums[item.reduction], call.room, item.reduction,
+                               state, shared.step);
     }
   }
   __syncthreads();
@@ -124,13 +117,16 @@ void KrylovDeviceKernels<E>::run_part(cudaStream_t stream, const Problem& proble
   const krylov_run::Chunks chunks = krylov_run::chunks_of(vectors, sums->layout, true, false);
   PartCall<E> call{.problem = problem,
                    .part = part,
+                   .known = {},
                    .vectors = vectors,
                    .sums = {},
                    .state = state,
                    .room = room,
                    .levels = chunks.levels,
-                   .chunk_levels = chunks.chunk_levels,
-                   .team = krylov_finish::team_of(sums[0].layout)};
+                   .chunk_levels = chunks.chunk_levels};
+  for (int at = 0; at < part.programs; ++at) {
+    call.known[at] = krylov::ShapeFinder<E>(part.program[at], vectors).find();
+  }
   std::copy_n(sums, reductions, call.sums);
   launch_early(stream, &run_part_of_round<E>, 1, {dim3(threads_a_block), sizeof(PartShared<E>)},
                call);

@@ -51,4 +51,15 @@ inline std::uint32_t take_number(std::uint32_t* counter, std::uint32_t blocks) {
   return number;
 }
 
+/// Blocks do not give way before they come here.
+inline bool is_last_to_come(std::uint32_t* counter, std::uint32_t blocks) {
+  static bool is_last;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    is_last = take_number(counter, blocks) == blocks - 1;
+  }
+  __syncthreads();
+  return is_last;
+}
+
 }  // namespace shardsolve::runtime::cuda
