@@ -18,7 +18,7 @@
 namespace shardsolve::runtime {
 
 /// How a backend wants the reduction cut, and the way back.
-struct ChaseTuning {
+struct BandTuning {
   /// That full_to_band updates at a time, with some of what is above the diagonal; 0 for a
   /// staircase without that.
   std::int64_t blocks_at_once = 0;
@@ -91,7 +91,7 @@ class BandKernels {
   }
 
   /// For a band of that width. Ask once a call, in a thread that the device was adopted by.
-  virtual ChaseTuning chase_tuning(const Chase& chase) const = 0;
+  virtual BandTuning tuning(const Chase& chase) const = 0;
   /// Some waves of some sweeps of the chase of a band (2 b + 1 x n), the waves of these sweeps
   /// before them and these and earlier waves of all earlier sweeps being done; see chase.hpp.
   /// Column j of the band is final after sweep j. `reflectors`: see SweepGroup; the first waves

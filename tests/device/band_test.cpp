@@ -41,9 +41,7 @@ class GpuBandKernels final : public runtime::BandKernels<T> {
   std::int64_t scratch(std::int64_t bandwidth) const override {
     return kernels().scratch(bandwidth);
   }
-  runtime::ChaseTuning chase_tuning(const Chase& chase) const override {
-    return kernels().chase_tuning(chase);
-  }
+  runtime::BandTuning tuning(const Chase& chase) const override { return kernels().tuning(chase); }
 
  protected:
   void do_panel_qr(Queue& /*queue*/, const WorkInfo& /*info*/, Out a, Out r, Out t,

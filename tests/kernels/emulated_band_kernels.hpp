@@ -28,7 +28,7 @@ class EmulatedBandKernels final : public runtime::BandKernels<T> {
   std::int64_t scratch(std::int64_t bandwidth) const override {
     return static_cast<std::int64_t>(std::max(Own::panel_scratch(bandwidth), Own::chase_scratch()));
   }
-  runtime::ChaseTuning chase_tuning(const runtime::Chase& /*chase*/) const override { return {}; }
+  runtime::BandTuning tuning(const runtime::Chase& /*chase*/) const override { return {}; }
 
  protected:
   void do_panel_qr(Queue& /*queue*/, const WorkInfo& /*info*/, Out a, Out r, Out t,

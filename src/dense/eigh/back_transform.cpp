@@ -61,7 +61,7 @@ class ApplySweeps {
         z_(z),
         kernels_(rank.kernels<T>()),
         band_kernels_(rank.kernels<runtime::BandKernels<T>>()),
-        tuning_(band_kernels_.chase_tuning(groups.chase)),
+        tuning_(band_kernels_.tuning(groups.chase)),
         flags_(rank),
         messages_(rank, slots_of_reflectors, column_rows() * groups.most_columns()) {
     const std::int64_t at_once = std::max<std::int64_t>(tuning_.sweeps / groups.size, 1);
@@ -142,7 +142,7 @@ class ApplySweeps {
   MatrixView<T> z_;
   const runtime::Kernels<T>& kernels_;
   const runtime::BandKernels<T>& band_kernels_;
-  const runtime::ChaseTuning tuning_;
+  const runtime::BandTuning tuning_;
   StepFlags flags_;
   MessageRing<T> messages_;
   std::vector<std::pair<MatrixView<T>, MatrixView<T>>> memory_;  // of windows, for some groups
@@ -169,7 +169,7 @@ class ApplyPanels {
         overlap_(rank.workspace<T>(most_columns(), layout.tile())),
         overlap_t_(rank.workspace<T>(most_columns(), layout.tile())),
         tall_(rank.kernels<runtime::BandKernels<T>>()
-                  .chase_tuning({layout.size(), layout.tile(), is_complex<T>})
+                  .tuning({layout.size(), layout.tile(), is_complex<T>})
                   .tall_products),
         vz_(rank.workspace<T>(most_columns() * z.columns(), 1)),
         tvz_(rank.workspace<T>(most_columns() * z.columns(), 1)) {}

@@ -37,7 +37,7 @@ class BandToTridiagonal {
         reflectors_(reflectors),
         tridiagonal_(tridiagonal),
         kernels_(rank.kernels<runtime::BandKernels<T>>()),
-        tuning_(kernels_.chase_tuning(groups.chase)),
+        tuning_(kernels_.tuning(groups.chase)),
         flags_(rank),
         headers_(rank, 1, 0) {
     if (!chases()) {
@@ -203,7 +203,7 @@ class BandToTridiagonal {
   std::optional<MatrixView<T>> reflectors_;
   MatrixView<RealOf<T>> tridiagonal_;
   const runtime::BandKernels<T>& kernels_;
-  const runtime::ChaseTuning tuning_;
+  const runtime::BandTuning tuning_;
   StepFlags flags_;
   MessageRing<T> headers_;
   std::vector<Chaser> chasers_;

@@ -20,7 +20,7 @@ struct CallSizes {
         merged(given.size() >= 8192 ? 512 : deferred) {}
 
   runtime::Chase chase(bool is_complex) const { return {layout.size(), layout.tile(), is_complex}; }
-  /// Of so many sweeps: see runtime::ChaseTuning.
+  /// Of so many sweeps: see runtime::BandTuning.
   SweepGroups groups(bool is_complex, std::int64_t sweeps) const {
     return {chase(is_complex), sweeps, layout.ranks()};
   }

@@ -166,9 +166,9 @@ class Eigh {
         b_(b),
         request_(request),
         norm_(norm),
-        groups_(sizes.groups(is_complex<T>, rank.kernels<runtime::BandKernels<T>>()
-                                                .chase_tuning(sizes.chase(is_complex<T>))
-                                                .group)) {}
+        groups_(sizes.groups(
+            is_complex<T>,
+            rank.kernels<runtime::BandKernels<T>>().tuning(sizes.chase(is_complex<T>)).group)) {}
 
   Outcome run() {
     rescale(norm_);

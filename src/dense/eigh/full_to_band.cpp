@@ -69,8 +69,8 @@ class FullToBand {
         form_(form),
         kernels_(rank.kernels<T>()),
         band_kernels_(rank.kernels<runtime::BandKernels<T>>()),
-        blocks_at_once_(band_kernels_.chase_tuning({layout.size(), layout.tile(), is_complex<T>})
-                            .blocks_at_once),
+        blocks_at_once_(
+            band_kernels_.tuning({layout.size(), layout.tile(), is_complex<T>}).blocks_at_once),
         flags_(rank),
         messages_(rank, 1, largest_message()),
         left_(rank.workspace<T>(layout.size(), 2 * most_deferred())),

@@ -29,7 +29,7 @@ std::int64_t CudaBandKernels<T>::scratch(std::int64_t bandwidth) const {
 // n = 8192 on an H100, 8 are as good as 16, and 32 take 5 ms more.
 // Windows of many sweeps are products of a size that cuBLAS is good at.
 template <Scalar T>
-ChaseTuning CudaBandKernels<T>::chase_tuning(const Chase& /*chase*/) const {
+BandTuning CudaBandKernels<T>::tuning(const Chase& /*chase*/) const {
   return {.group = 64,
           .queues = 3,
           .queues_a_rank = 3,

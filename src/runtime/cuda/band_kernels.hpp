@@ -21,7 +21,7 @@ class CudaBandKernels final : public BandKernels<T> {
   explicit CudaBandKernels(const Kernels<T>& base) : base_(base) {}
 
   std::int64_t scratch(std::int64_t bandwidth) const override;
-  ChaseTuning chase_tuning(const Chase& chase) const override;
+  BandTuning tuning(const Chase& chase) const override;
 
  protected:
   void do_panel_qr(Queue& queue, const WorkInfo& info, Out a, Out r, Out t,

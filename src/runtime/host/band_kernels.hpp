@@ -21,7 +21,7 @@ class HostBandKernels : public BandKernels<T> {
   }
   /// Kernels of some milliseconds. A CPU of its own for each of three queues is not much to ask: it
   /// is where other ranks wait. Vectors pass through the cache once for so many sweeps.
-  ChaseTuning chase_tuning(const Chase& /*chase*/) const override {
+  BandTuning tuning(const Chase& /*chase*/) const override {
     return {.blocks_at_once = 3,
             .group = 16,
             .queues = 3,
