@@ -5,6 +5,7 @@
 #include "kernels/orders.hpp"
 #include "krylov/tables.hpp"
 #include "matgen/sparse_matrices.hpp"
+#include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/krylov_device_kernels.hpp"
 #include "runtime/cuda/sparse_device_kernels.hpp"
 #include "runtime/host/host_queue.hpp"

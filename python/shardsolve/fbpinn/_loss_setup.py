@@ -105,7 +105,12 @@ class Setup:
         total, first = jnp.zeros((), self.dtype), 0
         for number, (count, wide) in enumerate(sums.groups):
             part = all_pairs[first : first + count * wide].reshape(count, wide, *numbers).sum(1)
-            total = part if number == 0 else total.at[:count].add(part)
+            if number == 0:
+                total = part
+            elif count == len(total):
+                total = total + part
+            else:
+                total = jnp.concatenate([total[:count] + part, total[count:]])
             first += count * wide
         return total
 
@@ -198,20 +203,33 @@ class Setup:
 
     def mapped(self, function: Callable[[Parameters, dict], Any]) -> Callable[..., Any]:
         """On each device with its parameters and tables."""
-
-        def on_device(parameters: Parameters, tables: dict) -> Any:
-            return function(parameters, jax.tree.map(lambda table: table[0], tables))
-
         spec = self.layout.spec
-        # No check of varying values: with it a derivative by a constant, in a user's function, is
-        # silently summed over the devices.
-        return jax.shard_map(
-            on_device,
-            mesh=self.mesh,
-            in_specs=(Parameters(spec, spec, PartitionSpec()), spec),
-            out_specs=spec,
-            check_vma=False,
-        )
+
+        def call(parameters: Parameters, tables: dict) -> Any:
+            leaves, tree = jax.tree.flatten(tables)
+            full = [leaf for leaf in leaves if leaf.size > 0]
+
+            def on_device(parameters: Parameters, full: list[jax.Array]) -> Any:
+                given = iter(full)
+                # XLA for GPUs (of jax 0.11.2) crashes where an operand of a shard_map has no
+                # entries.
+                mine = [
+                    next(given)[0] if leaf.size > 0 else jnp.zeros(leaf.shape[1:], leaf.dtype)
+                    for leaf in leaves
+                ]
+                return function(parameters, jax.tree.unflatten(tree, mine))
+
+            # No check of varying values: with it a derivative by a constant, in a user's function,
+            # is silently summed over the devices.
+            return jax.shard_map(
+                on_device,
+                mesh=self.mesh,
+                in_specs=(Parameters(spec, spec, PartitionSpec()), spec),
+                out_specs=spec,
+                check_vma=False,
+            )(parameters, full)
+
+        return call
 
     # Tables and parameters on the devices
 

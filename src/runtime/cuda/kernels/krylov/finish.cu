@@ -3,7 +3,6 @@
 #include "runtime/cuda/kernels/krylov/finish.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/krylov_device_kernels.hpp"
-#include "runtime/krylov/step.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -76,7 +75,7 @@ __global__ void __launch_bounds__(most_threads, 1)
   }
   __syncthreads();  // all have read the state
   if (threadIdx.x == 0) {
-    krylov::step(call.problem, own, room, call.reduction, stop != 0, sums);
+    take_scalar_step(call.problem, own, room, call.reduction, stop != 0, sums);
   }
   __syncthreads();
   copy_words(reinterpret_cast<std::int64_t*>(call.state), state_copy, Words<State>::count,

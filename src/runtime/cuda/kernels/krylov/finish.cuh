@@ -4,6 +4,7 @@
 
 #include "runtime/cuda/kernels/krylov/numbers.cuh"
 #include "runtime/krylov/program.hpp"
+#include "runtime/krylov/step.hpp"
 #include "runtime/krylov/sum_layout.hpp"
 
 #include <cstdint>
@@ -301,6 +302,14 @@ __device__ bool stop_asked(const SumTable<E>& table) {
     }
   }
   return __ballot_sync(0xffffffffU, asked) != 0;
+}
+
+/// The step of a method, by one thread. Apart, so that compilers make its code once for a file and
+/// not once for each kernel and dtype.
+static __device__ __attribute__((noinline)) void take_scalar_step(
+    const Problem& problem, State& state, const StateRoom& room, int reduction, bool stop,
+    const Number* sums) {
+  krylov::step(problem, state, room, reduction, stop, sums);
 }
 
 /// Warps for one sum, a power of two.

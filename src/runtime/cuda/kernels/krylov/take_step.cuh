@@ -4,7 +4,6 @@
 
 #include "runtime/cuda/kernels/krylov/finish.cuh"
 #include "runtime/cuda/kernels/krylov/run.cuh"
-#include "runtime/krylov/step.hpp"
 
 #include <cstdint>
 
@@ -47,7 +46,7 @@ __device__ void take_step(const Problem& problem, const SumTable<E>& table, cons
   }
   __syncthreads();
   if (threadIdx.x == 0) {
-    krylov::step(problem, state, room, reduction, shared.stop != 0, sums);
+    take_scalar_step(problem, state, room, reduction, shared.stop != 0, sums);
   }
   __syncthreads();
 }
