@@ -20,7 +20,7 @@ enum AfterUpdate : int { h_r, r_r, h_h, sums_after_update };
 /// coefficient[...].
 enum CoefficientOf : int { plus_alpha, minus_alpha, plus_omega, minus_omega, of_beta, of_shadow };
 
-SHARDSOLVE_HOST_DEVICE inline void step_after_first(const Problem& problem, State& state,
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_first(const Problem& problem, State& state,
                                                     const StateRoom& room, const Number* sums) {
   if ((state.actions & act_residual) != 0) {
     switch (judge_check(problem, state, room, sums[v_v].re, sums[y_y].re, sums[b_b].re)) {
@@ -73,7 +73,7 @@ SHARDSOLVE_HOST_DEVICE inline void step_after_first(const Problem& problem, Stat
   }
 }
 
-SHARDSOLVE_HOST_DEVICE inline void step_after_second(const Problem& problem, State& state,
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_second(const Problem& problem, State& state,
                                                      const StateRoom& room, const Number* sums) {
   if ((state.actions & act_half_step) == 0) {
     return;  // what is to be done comes after the next reduction
@@ -135,7 +135,7 @@ SHARDSOLVE_HOST_DEVICE inline void go_on(const Problem& problem, State& state, N
   }
 }
 
-SHARDSOLVE_HOST_DEVICE inline void step_after_update(const Problem& problem, State& state,
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_update(const Problem& problem, State& state,
                                                      const StateRoom& room, const Number* sums) {
   if (is_check_planned(state)) {
     return;

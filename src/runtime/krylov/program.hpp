@@ -5,6 +5,7 @@
 #include "runtime/krylov/state.hpp"
 #include "runtime/krylov/sum_layout.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace shardsolve::krylov {
@@ -80,6 +81,11 @@ struct Program {
   Program& sum(Dot one) {
     dot[dots++] = one;
     return *this;
+  }
+  bool makes_sum(int slot) const {
+    return std::any_of(dot, dot + dots, [&](const Dot& one) {
+      return one.slot == slot || (one.is_columns != 0 && one.slot < slot);
+    });
   }
 };
 

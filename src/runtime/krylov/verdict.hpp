@@ -21,7 +21,7 @@ constexpr double keep_best_factor = 0.1;
 /// The recurrence has drifted if the true norm is larger by this factor.
 constexpr double drift_factor = 2.0;
 
-SHARDSOLVE_HOST_DEVICE inline void write_record(const Problem& problem, State& state,
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void write_record(const Problem& problem, State& state,
                                                 const StateRoom& room, Event event, double norm) {
   if (problem.records > 0) {
     Record& record = room.records[state.records % problem.records];
@@ -47,7 +47,7 @@ SHARDSOLVE_HOST_DEVICE inline void idle(State& state) {
   state.skip_second_preconditioner = 1;
 }
 
-SHARDSOLVE_HOST_DEVICE inline void finish(const Problem& problem, State& state,
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void finish(const Problem& problem, State& state,
                                           const StateRoom& room, Status status, double norm) {
   idle(state);
   state.phase = Phase::done;
@@ -61,7 +61,7 @@ SHARDSOLVE_HOST_DEVICE inline void finish(const Problem& problem, State& state,
 /// The residual of x is recomputed in the next round. x becomes the best iterate if the solve ends
 /// and that is better, or if the method begins anew and x is worse by far: bicgstab in particular
 /// passes long stretches above its start, and would not get beyond them from there.
-SHARDSOLVE_HOST_DEVICE inline void begin_check(const Problem& problem, State& state, Check check) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void begin_check(const Problem& problem, State& state, Check check) {
   idle(state);
   state.check = check;
   state.plan = Plan::go_on;
@@ -101,21 +101,21 @@ SHARDSOLVE_HOST_DEVICE inline void note_reason(State& state, Status status, doub
 
 /// The solve ends with `status` when the residual of the best iterate is known, unless that is
 /// within tolerance.
-SHARDSOLVE_HOST_DEVICE inline void plan_end(State& state, Status status, double value,
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void plan_end(State& state, Status status, double value,
                                             Seen seen = Seen::after_iteration) {
   note_reason(state, status, value, seen);
   plan_check(state, Check::last);
 }
 
 /// `status` unless restarts help.
-SHARDSOLVE_HOST_DEVICE inline void plan_recovery(State& state, Status status, double value,
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void plan_recovery(State& state, Status status, double value,
                                                  Seen seen = Seen::after_iteration) {
   note_reason(state, status, value, seen);
   plan_check(state, Check::recovery);
 }
 
 /// x is of no use.
-SHARDSOLVE_HOST_DEVICE inline void plan_end_by_overflow(State& state, Seen seen) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void plan_end_by_overflow(State& state, Seen seen) {
   plan_end(state, Status::diverged, 0.0, seen);
   state.norm_r = 1e300;
 }
@@ -161,7 +161,7 @@ enum class AfterCheck : std::int32_t {
 };
 
 /// Judges ||b - A x||^2, ||x||^2 and, at the start, ||b||^2.
-SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, State& state,
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(const Problem& problem, State& state,
                                                      const StateRoom& room, double residual_squared,
                                                      double x_squared, double b_squared) {
   ++state.matvecs;
@@ -275,7 +275,7 @@ SHARDSOLVE_HOST_DEVICE inline AfterCheck judge_check(const Problem& problem, Sta
 
 /// After a step of the method, whose norm_r is new: true if the method goes on, else a check is
 /// planned.
-SHARDSOLVE_HOST_DEVICE inline bool judge_iteration(const Problem& problem, State& state,
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool judge_iteration(const Problem& problem, State& state,
                                                    const StateRoom& room) {
   write_record(problem, state, room, Event::none, state.norm_r);
   if (state.norm_r <= state.tolerance) {
@@ -355,7 +355,7 @@ SHARDSOLVE_HOST_DEVICE inline void finish_at_once(const Problem& problem, State&
 }
 
 /// With product = <v, A u> of the first probe, <u, A v> of the second. False if the solve is done.
-SHARDSOLVE_HOST_DEVICE inline bool judge_operator_probe(const Problem& problem, State& state,
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool judge_operator_probe(const Problem& problem, State& state,
                                                         const StateRoom& room, Number product,
                                                         double in_squared, double out_squared) {
   ++state.matvecs;
@@ -384,7 +384,7 @@ SHARDSOLVE_HOST_DEVICE inline bool judge_operator_probe(const Problem& problem, 
 }
 
 /// Likewise <u, M v> and <v, M u>; goes on to the next probe or to the start.
-SHARDSOLVE_HOST_DEVICE inline void judge_preconditioner_probe(const Problem& problem, State& state,
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void judge_preconditioner_probe(const Problem& problem, State& state,
                                                               const StateRoom& room, Number product,
                                                               double out_squared) {
   const bool is_first = (state.actions & act_probe_first) != 0;

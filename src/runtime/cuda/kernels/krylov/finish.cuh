@@ -27,7 +27,8 @@ static_assert(SumLayout::most_blocks <= most_of_a_sum * blocks_a_warp);
 /// Sums that are handed to the step in shared memory; more go through the state's room.
 constexpr int sums_at_hand = 64;
 
-/// Reads sums of blocks of the layout from the parts of all ranks. All threads of a warp together.
+/// Reads sums of blocks of the layout from the parts of several ranks. All threads of a warp
+/// together.
 template <class E>
 class BlockSums {
  public:
@@ -35,18 +36,14 @@ class BlockSums {
 
   __device__ BlockSums(const SumTable<E>& table, int slot) : table_(table), slot_(slot) {}
 
-  /// Each lane gets that of its own block; {} if there is none of this number.
-  __device__ Sum of(std::int64_t block) const {
-    const SumLayout& layout = table_.layout;
-    const bool exists = block < layout.blocks();
-    if (layout.ranks == 1) {
-      return exists ? sum_from(table_.parts + slot_ * layout.blocks() + block) : Sum{};
-    }
+  /// Each lane gets that of its own block; {} if there is none of this number. Apart, as it would
+  /// be compiled once for each of the loads that are under way at once.
+  __device__ __attribute__((noinline)) Sum of(std::int64_t block) const {
     Sum sum{};
     bool is_whole = true;
-    if (exists) {
-      const std::int64_t rank = owner(block * layout.block_rows());
-      const SumPart shape = layout.part(rank);
+    if (block < table_.layout.blocks()) {
+      const std::int64_t rank = owner(block * table_.layout.block_rows());
+      const SumPart shape = table_.layout.part(rank);
       is_whole = shape.has_block(block);
       if (is_whole) {
         sum = sum_from(at(rank, shape, shape.at_block(block)));
@@ -171,25 +168,38 @@ __device__ Sum add_loads(Sum (&sums)[loads]) {
   return sums[0];
 }
 
+/// All lanes get the tree over 32 * loads blocks from `first` on, as far as there are any.
+template <int loads, class E>
+__device__ SumOf<E> add_some_blocks(const SumTable<E>& table, int slot, std::int64_t first) {
+  const std::int64_t count = table.layout.blocks();
+  const std::int64_t mine = first + static_cast<int>(threadIdx.x) % 32;
+  SumOf<E> sums[loads];
+  if (table.layout.ranks == 1) {
+    // What is not there is read elsewhere, so that no load waits for a comparison.
+    const E* const parts = table.parts + slot * count;
+#pragma unroll
+    for (int load = 0; load < loads; ++load) {
+      const std::int64_t block = mine + 32 * load;
+      sums[load] = sum_from(parts + min(block, count - 1));
+      sums[load] = block < count ? sums[load] : SumOf<E>{};
+    }
+  } else {
+    const BlockSums<E> blocks(table, slot);
+#pragma unroll
+    for (int load = 0; load < loads; ++load) {
+      sums[load] = first + 32 * load < count ? blocks.of(mine + 32 * load) : SumOf<E>{};
+    }
+  }
+  return add_loads(sums);
+}
+
 /// All lanes get the tree over the blocks from `first` on that are one warp's.
 template <class E>
 __device__ SumOf<E> add_blocks(const SumTable<E>& table, int slot, std::int64_t first) {
-  constexpr int loads = blocks_a_warp / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const BlockSums<E> blocks(table, slot);
   const std::int64_t count = table.layout.blocks();
-  if (count <= 32) {
-    SumOf<E> sum = blocks.of(first + lane);
-    add_warp(sum);
-    return sum;
-  }
-  SumOf<E> sums[loads];
-#pragma unroll
-  for (int load = 0; load < loads; ++load) {
-    const std::int64_t block = first + 32 * load;
-    sums[load] = block < count ? blocks.of(block + lane) : SumOf<E>{};
-  }
-  return add_loads(sums);
+  return count <= 32         ? add_some_blocks<1>(table, slot, first)
+         : count <= 32 * 4   ? add_some_blocks<4>(table, slot, first)
+                             : add_some_blocks<blocks_a_warp / 32>(table, slot, first);
 }
 
 template <class E>
@@ -234,58 +244,6 @@ __device__ void add_slots(const SumTable<E>& table, const FinishShared<E>& share
       }
       shared.sums[mine] = number_of<E>(all[0]);
       room.sums[mine] = shared.sums[mine];
-    }
-    __syncthreads();
-  }
-}
-
-/// Likewise of the only rank, all sums by eight warps, each of which has the same blocks of all.
-template <class E>
-__device__ void add_slots_of_one(const SumTable<E>& table, const FinishShared<E>& shared,
-                                 const StateRoom& room, int to) {
-  constexpr int warps = 8;
-  constexpr int loads = 8;
-  constexpr int at_once = sizeof(E) == 16 ? 1 : 2;
-  static_assert(SumLayout::most_blocks == warps * loads * 32);
-  const int count = static_cast<int>(table.layout.blocks());
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  for (int first = 0; first < to; first += at_once) {
-    SumOf<E> sums[at_once][loads];
-#pragma unroll
-    for (int s = 0; s < at_once; ++s) {
-      const E* const parts = table.parts + std::int64_t{first + s} * count;
-#pragma unroll
-      for (int load = 0; load < loads; ++load) {
-        const int block = (warp * loads + load) * 32 + lane;
-        sums[s][load] = block < count && first + s < to ? sum_from(parts + block) : SumOf<E>{};
-      }
-    }
-#pragma unroll
-    for (int s = 0; s < at_once; ++s) {
-      const SumOf<E> sum = add_loads(sums[s]);
-      if (lane == 0) {
-        shared.of_warps[s * warps + warp] = sum;
-      }
-    }
-    __syncthreads();
-    const int mine = static_cast<int>(threadIdx.x);
-    if (mine < at_once && first + mine < to) {
-      SumOf<E>* const all = shared.of_warps + mine * warps;
-      SumOf<E> sum[warps];
-#pragma unroll
-      for (int w = 0; w < warps; ++w) {
-        sum[w] = all[w];
-      }
-#pragma unroll
-      for (int together = 2; together <= warps; together *= 2) {
-#pragma unroll
-        for (int w = 0; w < warps; w += together) {
-          sum[w].add(sum[w + together / 2]);
-        }
-      }
-      shared.sums[first + mine] = number_of<E>(sum[0]);
-      room.sums[first + mine] = shared.sums[first + mine];
     }
     __syncthreads();
   }

@@ -156,9 +156,10 @@ template <class E>
 bool KrylovDeviceKernels<E>::fits_end(const Program& program, const Vectors<E>& vectors,
                                       const SumTable<E>& sums, const StateRoom& room) {
   return room.turnstile != nullptr && sums.layout.ranks == 1 && vectors.rows > 0 &&
+         krylov_finish::makes_all_sums(sums, [&](int slot) { return program.makes_sum(slot); }) &&
          krylov::ShapeFinder<E>(program, vectors).find().shape >= 0 &&
-         krylov_run::chunks_of(vectors, sums.layout, true, false).chunk_levels <=
-             KnownShared<E>::most_levels + 4;
+         krylov_run::chunks_of(vectors, krylov_finish::with_large_blocks(sums).layout, true, false)
+                 .chunk_levels <= KnownShared<E>::most_levels + 4;
 }
 
 template <class E>
@@ -171,7 +172,7 @@ void KrylovDeviceKernels<E>::run_to_end(cudaStream_t stream, const Problem& prob
                             .vectors = vectors,
                             .state = state,
                             .room = room,
-                            .sums = sums,
+                            .sums = krylov_finish::with_large_blocks(sums),
                             .rank = nullptr,
                             .chunks = {},
                             .blocks = 0,

@@ -262,8 +262,6 @@ class KnownSums {
   }
 
  private:
-  static constexpr int levels_at_once = 5;
-
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
   static __device__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
   __device__ Sum& waiting(int level) {
@@ -362,7 +360,7 @@ __device__ void run_known_chunks(const RunView<E>& call, const Known& known, con
   const Rows rows(call, known, state);
   KnownSums<E, (count_of_sums > 0 ? count_of_sums : 1)> writer(call, known, place.rank, shape,
                                                                shared);
-  const int steps = 1 << (call.chunk_levels - 5);
+  const int steps = 1 << (call.chunk_levels - levels_at_once);
   const int thread = static_cast<int>(threadIdx.x);
   const int leaf_of_warp = thread / 32 * leaves_a_warp * steps + thread % 32 / dot_lanes;
   for (std::int64_t turn = first_chunk; turn < count; turn += step) {

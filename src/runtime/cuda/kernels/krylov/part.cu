@@ -39,8 +39,6 @@ struct PartCall {
   SumTable<E> sums[most_reductions];
   State* state;
   StateRoom room;
-  std::int32_t levels;
-  std::int32_t chunk_levels;
 };
 
 template <class E>
@@ -56,13 +54,14 @@ struct PartShared {
 template <class E>
 __device__ void run_item(const PartCall<E>& call, const Part::Item& item, const State& state,
                          PartShared<E>& shared) {
+  const SumTable<E>& sums = call.sums[item.reduction];
   const RunView<E> view{call.part.program[item.program],
                         call.vectors,
                         call.room,
-                        call.sums[item.reduction],
+                        sums,
                         nullptr,
-                        call.levels,
-                        call.chunk_levels};
+                        krylov::SumLayout::exponent_of(sums.layout.block_leaves),
+                        krylov_run::levels_at_once};
   const Known& known = call.known[item.program];
   if (known.is_usual(state)) {
     krylov_run::run_known(view, known, state, shared.known, 0, 1, 1);
@@ -114,20 +113,26 @@ template <class E>
 void KrylovDeviceKernels<E>::run_part(cudaStream_t stream, const Problem& problem, const Part& part,
                                       const Vectors<E>& vectors, const SumTable<E>* sums,
                                       int reductions, State* state, const StateRoom& room) {
-  const krylov_run::Chunks chunks = krylov_run::chunks_of(vectors, sums->layout, true, false);
   PartCall<E> call{.problem = problem,
                    .part = part,
                    .known = {},
                    .vectors = vectors,
                    .sums = {},
                    .state = state,
-                   .room = room,
-                   .levels = chunks.levels,
-                   .chunk_levels = chunks.chunk_levels};
+                   .room = room};
   for (int at = 0; at < part.programs; ++at) {
     call.known[at] = krylov::ShapeFinder<E>(part.program[at], vectors).find();
   }
-  std::copy_n(sums, reductions, call.sums);
+  for (int reduction = 0; reduction < reductions; ++reduction) {
+    const bool makes_all = krylov_finish::makes_all_sums(sums[reduction], [&](int slot) {
+      return std::any_of(part.item, part.item + part.items, [&](const Part::Item& item) {
+        return item.program >= 0 && item.reduction == reduction &&
+               part.program[item.program].makes_sum(slot);
+      });
+    });
+    call.sums[reduction] =
+        makes_all ? krylov_finish::with_large_blocks(sums[reduction]) : sums[reduction];
+  }
   launch_early(stream, &run_part_of_round<E>, 1, {dim3(threads_a_block), sizeof(PartShared<E>)},
                call);
 }

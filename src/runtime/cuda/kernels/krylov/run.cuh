@@ -25,6 +25,8 @@ using krylov::UpdateKind;
 using krylov::Vectors;
 
 constexpr int leaves_at_once = 32;
+constexpr int levels_at_once = 5;
+static_assert(1 << levels_at_once == leaves_at_once);
 constexpr int threads_a_block = leaves_at_once * dot_lanes;
 constexpr int rows_a_thread = static_cast<int>(dot_leaf) / dot_lanes;
 constexpr int warps_a_block = threads_a_block / 32;
@@ -514,8 +516,6 @@ template <class E>
 Chunks chunks_of(const Vectors<E>& vectors, const krylov::SumLayout& layout, bool has_dots,
                  bool has_unknown_rank) {
   using krylov::SumLayout;
-  constexpr int levels_at_once = 5;
-  static_assert(1 << levels_at_once == leaves_at_once);
   const int levels = SumLayout::exponent_of(layout.block_leaves);
   const int chunk_levels = has_dots ? std::max(levels_at_once, levels) : levels_at_once;
   const int row_levels = chunk_levels + SumLayout::leaf_exponent;

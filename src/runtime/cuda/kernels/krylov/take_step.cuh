@@ -5,22 +5,43 @@
 #include "runtime/cuda/kernels/krylov/finish.cuh"
 #include "runtime/cuda/kernels/krylov/run.cuh"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace shardsolve::runtime::cuda::krylov_finish {
 
 constexpr int warps_of_step = krylov_run::warps_a_block;
-static_assert(warps_of_step >= most_of_a_sum);
+
+/// The same sums with larger blocks, nodes of the same tree: those of a chunk at least, and so few
+/// that a warp adds them up. For the kernel that makes all parts and their sums.
+template <class E>
+SumTable<E> with_large_blocks(SumTable<E> table) {
+  std::int64_t& leaves = table.layout.block_leaves;
+  leaves = std::max(leaves, std::int64_t{krylov_run::leaves_at_once});
+  while (table.layout.blocks() > blocks_a_warp) {
+    leaves *= 2;
+  }
+  return table;
+}
+/// `makes_sum(slot)`: whether the kernel makes it.
+template <class E, class MakesSum>
+bool makes_all_sums(const SumTable<E>& table, const MakesSum& makes_sum) {
+  for (int slot = 0; slot < table.slots; ++slot) {
+    if (!makes_sum(slot)) {
+      return false;
+    }
+  }
+  return true;
+}
 
 template <class E>
 struct StepShared {
-  SumOf<E> of_warps[4 * warps_of_step];
   double at_hand[2 * sums_at_hand];
   int stop;
 };
 
 /// By all threads of a block of krylov_run::threads_a_block: the sums of the reduction, and its
-/// step in `state`, which is shared memory.
+/// step in `state`, which is shared memory. A sum has at most blocks_a_warp blocks.
 template <class E>
 __device__ void take_step(const Problem& problem, const SumTable<E>& table, const StateRoom& room,
                           int reduction, State& state, StepShared<E>& shared) {
@@ -33,16 +54,12 @@ __device__ void take_step(const Problem& problem, const SumTable<E>& table, cons
     }
   }
   const int count = static_cast<int>(min(std::int64_t{table.slots}, table.fixed + state.columns));
-  if (table.layout.blocks() <= 32) {
-    for (int slot = static_cast<int>(threadIdx.x) / 32; slot < count; slot += warps_of_step) {
-      const SumOf<E> sum = add_blocks(table, slot, 0);
-      if (threadIdx.x % 32 == 0) {
-        sums[slot] = number_of<E>(sum);
-        room.sums[slot] = sums[slot];
-      }
+  for (int slot = static_cast<int>(threadIdx.x) / 32; slot < count; slot += warps_of_step) {
+    const SumOf<E> sum = add_blocks(table, slot, 0);
+    if (threadIdx.x % 32 == 0) {
+      sums[slot] = number_of<E>(sum);
+      room.sums[slot] = sums[slot];
     }
-  } else {
-    add_slots_of_one(table, FinishShared<E>{shared.of_warps, sums}, room, count);
   }
   __syncthreads();
   if (threadIdx.x == 0) {
