@@ -85,7 +85,8 @@ class KnownRows {
     for (auto& sum : lane_sums) {
       sum = {};
     }
-#pragma unroll
+    // Half the code, and cg with 64^3 rows takes 52 us an iteration instead of 60.
+#pragma unroll 1
     for (int begin = 0; begin < rows_a_thread; begin += at_once) {
       Rows rows{first + begin * dot_lanes, is_ragged ? left - begin * dot_lanes : 0, {}};
       load_rows<is_ragged, 0>(rows);
