@@ -122,21 +122,17 @@ package_of_the_tree() {
   run_jax "$python" "$report" 4 "$@" -m "not more"
 }
 
-# The JAX tests that go with the command, so that both halves take about as long.
-beside_the_command=(tests/docs tests/jax/test_jax_{krylov,csr,lineax,beam,networks}*.py)
+# What is solved from JAX without a dense matrix, and the pages.
+operators=(tests/docs tests/jax/test_jax_{krylov,csr,lineax,beam,networks}*.py)
 
-command_and_pages() {
-  local failed=0
-  run_command build/release cli || failed=1
-  package_of_the_tree jax-operators "${beside_the_command[@]}" || failed=1
-  return $failed
-}
+the_command() { run_command build/release cli; }
+operators_in_jax() { package_of_the_tree jax-operators "${operators[@]}"; }
+matrices_in_jax() { package_of_the_tree jax tests/jax "${operators[@]/#/--deselect=}"; }
 
-matrices_in_jax() { package_of_the_tree jax tests/jax "${beside_the_command[@]/#/--deselect=}"; }
-
+# The tests of the command wait for processes most of the time.
 stage_fronts() {
   build_release
-  side_by_side command_and_pages matrices_in_jax
+  side_by_side the_command operators_in_jax matrices_in_jax
 }
 
 # install_wheel <name> <requirement>: in a virtual environment of that name, with such a jax.
@@ -146,14 +142,14 @@ install_wheel() {
   "build/$1/bin/python" -m pip install --quiet --disable-pip-version-check "$2" build/wheel/dist/*.whl -r requirements/test.txt
 }
 
-# The two runs share the cases of each test; `wheel-all` has all of them in both.
+# Each of the two runs has a third of the cases of each test; `wheel-all` has all of them in both.
 wheel_with_the_oldest() {
-  export XLA_FLAGS=--xla_backend_optimization_level=0 SHARDSOLVE_TEST_SAMPLE=1/2
+  export XLA_FLAGS=--xla_backend_optimization_level=0 SHARDSOLVE_TEST_SAMPLE=1/3
   run_jax build/jax-oldest/bin/python jax-oldest 4 tests/jax -m "(devices or wheel) and not more and not slow"
 }
 
 tree_with_other_devices() {
-  export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_SAMPLE=2/2
+  export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_SAMPLE=2/3
   export SHARDSOLVE_CLI=$PWD/build/release/shardsolve
   run_jax "$python" jax-6-devices 6 tests/jax -m "devices and not more and not slow"
 }

@@ -20,9 +20,9 @@ FACTOR_CALL = "shardsolve_cholesky_factor"
 solve = functools.partial(shardsolve.solve, assume_a="pos")
 
 
-def more(value: object) -> object:
-    """A parameter whose path another one tests already: see the marker of that name."""
-    return pytest.param(value, marks=pytest.mark.more)
+def more(*values: object) -> object:
+    """A parameter, or several, whose path another test takes already: see that marker."""
+    return pytest.param(*values, marks=pytest.mark.more)
 
 
 # Problems

@@ -78,7 +78,7 @@ def test_bad_entry_is_named_as_in_the_matrix(where, cut, compiled):
 
 @pytest.mark.parametrize("way", systems.WAYS)
 @pytest.mark.parametrize("upper", [False, more(True)])
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("dtype", [more("float64"), "complex128"])
 def test_gradient_is_that_of_jax(dtype, upper, way):
     n = 12
     a = hermitian(n, dtype)
@@ -107,7 +107,7 @@ TRANSFORMS = {
 }
 
 
-@pytest.mark.parametrize("way", ["eager", "jit"])
+@pytest.mark.parametrize("way", [more("eager"), "jit"])
 @pytest.mark.parametrize("upper", [False, more(True)])
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_transforms_of_the_gradient_are_those_of_jax(transform, upper, way):

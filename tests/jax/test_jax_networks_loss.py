@@ -14,7 +14,13 @@ import shardsolve.fbpinn as fb
 
 pytestmark = pytest.mark.devices
 COUNTS = [
-    pytest.param(n, marks=pytest.mark.skipif(len(jax.devices()) < n, reason=f"{n} devices"))
+    pytest.param(
+        n,
+        marks=[
+            pytest.mark.skipif(len(jax.devices()) < n, reason=f"{n} devices"),
+            *([] if n in (3, 6) else [pytest.mark.more]),
+        ],
+    )
     for n in (1, 2, 3, 4, 6)
 ]
 
@@ -107,9 +113,7 @@ def require_close(found, wanted, limit=1e-13):
         pytest.param(
             *one.values,
             exchange,
-            marks=[*one.marks, pytest.mark.more]
-            if exchange == "psum" or one.values[0] < 3
-            else one.marks,
+            marks=[*one.marks, pytest.mark.more] if exchange == "psum" else one.marks,
         )
         for one in COUNTS
         for exchange in ("halo", "psum")

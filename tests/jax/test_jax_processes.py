@@ -172,7 +172,7 @@ def is_same(name: str, piece: np.ndarray, expected: np.ndarray, all_bits: bool) 
     ("one_process", "processes", "parts"),
     [
         on(CPUS, 2, ANSWERS),
-        on(CPUS, 4, "eager,eigenpairs,vector,reasons"),
+        on(CPUS, 4, "eager,vector,reasons"),
         on(Devices("cuda", 2), 2, ANSWERS),
         on(Devices("cuda", 2, "cuda_async"), 2, "eager,vector"),
         on(Devices("cuda", 2, hidden=True), 2, ANSWERS),
