@@ -20,8 +20,10 @@ enum AfterUpdate : int { h_r, r_r, h_h, sums_after_update };
 /// coefficient[...].
 enum CoefficientOf : int { plus_alpha, minus_alpha, plus_omega, minus_omega, of_beta, of_shadow };
 
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_first(const Problem& problem, State& state,
-                                                    const StateRoom& room, const Number* sums) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_first(const Problem& problem,
+                                                                     State& state,
+                                                                     const StateRoom& room,
+                                                                     const Number* sums) {
   if ((state.actions & act_residual) != 0) {
     switch (judge_check(problem, state, room, sums[v_v].re, sums[y_y].re, sums[b_b].re)) {
       case AfterCheck::nothing:
@@ -73,8 +75,10 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_first(const Probl
   }
 }
 
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_second(const Problem& problem, State& state,
-                                                     const StateRoom& room, const Number* sums) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_second(const Problem& problem,
+                                                                      State& state,
+                                                                      const StateRoom& room,
+                                                                      const Number* sums) {
   if ((state.actions & act_half_step) == 0) {
     return;  // what is to be done comes after the next reduction
   }
@@ -135,8 +139,10 @@ SHARDSOLVE_HOST_DEVICE inline void go_on(const Problem& problem, State& state, N
   }
 }
 
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_update(const Problem& problem, State& state,
-                                                     const StateRoom& room, const Number* sums) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_update(const Problem& problem,
+                                                                      State& state,
+                                                                      const StateRoom& room,
+                                                                      const Number* sums) {
   if (is_check_planned(state)) {
     return;
   }

@@ -19,8 +19,10 @@ enum AfterOperator : int { p_q, p_p, q_q, b_b, sums_after_operator };
 enum AfterPreconditioner : int { r_r, r_z, z_z, sums_after_preconditioner };
 // coefficient[0] is alpha, [1] is -alpha, [2] is beta.
 
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_check(const Problem& problem, State& state,
-                                                    const StateRoom& room, const Number* sums) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_check(const Problem& problem,
+                                                                     State& state,
+                                                                     const StateRoom& room,
+                                                                     const Number* sums) {
   switch (judge_check(problem, state, room, sums[q_q].re, sums[p_p].re, sums[b_b].re)) {
     case AfterCheck::nothing:
       break;
@@ -35,8 +37,10 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_check(const Probl
   }
 }
 
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Problem& problem, State& state,
-                                                       const StateRoom& room, const Number* sums) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Problem& problem,
+                                                                        State& state,
+                                                                        const StateRoom& room,
+                                                                        const Number* sums) {
   if ((state.actions & (act_probe_first | act_probe_second)) != 0) {
     judge_operator_probe(problem, state, room, sums[p_q], sums[p_p].re, sums[q_q].re);
     return;
@@ -97,9 +101,8 @@ SHARDSOLVE_HOST_DEVICE inline void go_on(const Problem& problem, State& state, N
   }
 }
 
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(const Problem& problem, State& state,
-                                                             const StateRoom& room,
-                                                             const Number* sums) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(
+    const Problem& problem, State& state, const StateRoom& room, const Number* sums) {
   if ((state.actions & (act_probe_first | act_probe_second)) != 0) {
     judge_preconditioner_probe(problem, state, room, sums[r_z], sums[z_z].re);
     return;

@@ -45,7 +45,8 @@ struct Hessenberg {
 /// In the next round x += Z y with the first `columns` of the cycle, before all else; y goes where
 /// kernels take factors of columns from.
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void collect(const Problem& problem, State& state,
-                                           const StateRoom& room, std::int64_t columns) {
+                                                            const StateRoom& room,
+                                                            std::int64_t columns) {
   const Hessenberg r{room.hessenberg, problem.cycle};
   Number* const y = room.column_factors;
   for (std::int64_t i = columns - 1; i >= 0; --i) {
@@ -59,8 +60,10 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void collect(const Problem& probl
   state.collects = columns > 0 ? 1 : 0;
 }
 
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Problem& problem, State& state,
-                                                       const StateRoom& room, const Number* sums) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Problem& problem,
+                                                                        State& state,
+                                                                        const StateRoom& room,
+                                                                        const Number* sums) {
   if ((state.actions & act_residual) != 0) {
     if (judge_check(problem, state, room, sums[q_q].re, sums[z_z].re, sums[b_b].re) ==
         AfterCheck::begin) {
@@ -91,8 +94,10 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
   state.actions |= act_half_step;
 }
 
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_first(const Problem& problem, State& state,
-                                                    const StateRoom& room, const Number* sums) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_first(const Problem& problem,
+                                                                     State& state,
+                                                                     const StateRoom& room,
+                                                                     const Number* sums) {
   if ((state.actions & act_half_step) == 0) {
     return;
   }
@@ -133,8 +138,10 @@ SHARDSOLVE_HOST_DEVICE inline void rotate(const Hessenberg& r, std::int64_t j, d
   r.g(j) = times(conjugated(r.cosine(j)), r.g(j));
 }
 
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_second(const Problem& problem, State& state,
-                                                     const StateRoom& room, const Number* sums) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_second(const Problem& problem,
+                                                                      State& state,
+                                                                      const StateRoom& room,
+                                                                      const Number* sums) {
   if (is_check_planned(state)) {
     return;
   }

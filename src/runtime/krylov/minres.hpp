@@ -35,8 +35,10 @@ enum CoefficientOf : int {
   of_z,
 };
 
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Problem& problem, State& state,
-                                                       const StateRoom& room, const Number* sums) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Problem& problem,
+                                                                        State& state,
+                                                                        const StateRoom& room,
+                                                                        const Number* sums) {
   if ((state.actions & (act_probe_first | act_probe_second)) != 0) {
     judge_operator_probe(problem, state, room, sums[z_q], sums[z_z].re, sums[q_q].re);
     return;
@@ -134,9 +136,8 @@ SHARDSOLVE_HOST_DEVICE inline void start_lanczos(State& state, double gamma) {
   state.rho = {gamma, 0.0};
 }
 
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(const Problem& problem, State& state,
-                                                             const StateRoom& room,
-                                                             const Number* sums) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(
+    const Problem& problem, State& state, const StateRoom& room, const Number* sums) {
   if ((state.actions & (act_probe_first | act_probe_second)) != 0) {
     judge_preconditioner_probe(problem, state, room, sums[y_v], sums[y_y].re);
     return;

@@ -21,8 +21,10 @@ constexpr double keep_best_factor = 0.1;
 /// The recurrence has drifted if the true norm is larger by this factor.
 constexpr double drift_factor = 2.0;
 
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void write_record(const Problem& problem, State& state,
-                                                const StateRoom& room, Event event, double norm) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void write_record(const Problem& problem,
+                                                                 State& state,
+                                                                 const StateRoom& room, Event event,
+                                                                 double norm) {
   if (problem.records > 0) {
     Record& record = room.records[state.records % problem.records];
     record.iteration = state.iteration;
@@ -48,7 +50,8 @@ SHARDSOLVE_HOST_DEVICE inline void idle(State& state) {
 }
 
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void finish(const Problem& problem, State& state,
-                                          const StateRoom& room, Status status, double norm) {
+                                                           const StateRoom& room, Status status,
+                                                           double norm) {
   idle(state);
   state.phase = Phase::done;
   state.status = status;
@@ -61,7 +64,8 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void finish(const Problem& proble
 /// The residual of x is recomputed in the next round. x becomes the best iterate if the solve ends
 /// and that is better, or if the method begins anew and x is worse by far: bicgstab in particular
 /// passes long stretches above its start, and would not get beyond them from there.
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void begin_check(const Problem& problem, State& state, Check check) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void begin_check(const Problem& problem,
+                                                                State& state, Check check) {
   idle(state);
   state.check = check;
   state.plan = Plan::go_on;
@@ -101,15 +105,16 @@ SHARDSOLVE_HOST_DEVICE inline void note_reason(State& state, Status status, doub
 
 /// The solve ends with `status` when the residual of the best iterate is known, unless that is
 /// within tolerance.
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void plan_end(State& state, Status status, double value,
-                                            Seen seen = Seen::after_iteration) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void plan_end(State& state, Status status,
+                                                             double value,
+                                                             Seen seen = Seen::after_iteration) {
   note_reason(state, status, value, seen);
   plan_check(state, Check::last);
 }
 
 /// `status` unless restarts help.
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void plan_recovery(State& state, Status status, double value,
-                                                 Seen seen = Seen::after_iteration) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void plan_recovery(
+    State& state, Status status, double value, Seen seen = Seen::after_iteration) {
   note_reason(state, status, value, seen);
   plan_check(state, Check::recovery);
 }
@@ -161,9 +166,9 @@ enum class AfterCheck : std::int32_t {
 };
 
 /// Judges ||b - A x||^2, ||x||^2 and, at the start, ||b||^2.
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(const Problem& problem, State& state,
-                                                     const StateRoom& room, double residual_squared,
-                                                     double x_squared, double b_squared) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
+    const Problem& problem, State& state, const StateRoom& room, double residual_squared,
+    double x_squared, double b_squared) {
   ++state.matvecs;
   const bool is_restored = (state.actions & act_restore_best) != 0;
   idle(state);
@@ -275,8 +280,9 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(const Prob
 
 /// After a step of the method, whose norm_r is new: true if the method goes on, else a check is
 /// planned.
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool judge_iteration(const Problem& problem, State& state,
-                                                   const StateRoom& room) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool judge_iteration(const Problem& problem,
+                                                                    State& state,
+                                                                    const StateRoom& room) {
   write_record(problem, state, room, Event::none, state.norm_r);
   if (state.norm_r <= state.tolerance) {
     plan_check(state, Check::candidate);
@@ -355,9 +361,9 @@ SHARDSOLVE_HOST_DEVICE inline void finish_at_once(const Problem& problem, State&
 }
 
 /// With product = <v, A u> of the first probe, <u, A v> of the second. False if the solve is done.
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool judge_operator_probe(const Problem& problem, State& state,
-                                                        const StateRoom& room, Number product,
-                                                        double in_squared, double out_squared) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool judge_operator_probe(
+    const Problem& problem, State& state, const StateRoom& room, Number product, double in_squared,
+    double out_squared) {
   ++state.matvecs;
   const bool is_first = (state.actions & act_probe_first) != 0;
   if (!is_finite(out_squared)) {
@@ -384,9 +390,9 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool judge_operator_probe(const P
 }
 
 /// Likewise <u, M v> and <v, M u>; goes on to the next probe or to the start.
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void judge_preconditioner_probe(const Problem& problem, State& state,
-                                                              const StateRoom& room, Number product,
-                                                              double out_squared) {
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void judge_preconditioner_probe(
+    const Problem& problem, State& state, const StateRoom& room, Number product,
+    double out_squared) {
   const bool is_first = (state.actions & act_probe_first) != 0;
   if (!is_finite(out_squared)) {
     finish_at_once(problem, state, room, Status::nonfinite_preconditioner, 0.0);

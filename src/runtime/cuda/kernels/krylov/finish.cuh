@@ -197,9 +197,9 @@ __device__ SumOf<E> add_some_blocks(const SumTable<E>& table, int slot, std::int
 template <class E>
 __device__ SumOf<E> add_blocks(const SumTable<E>& table, int slot, std::int64_t first) {
   const std::int64_t count = table.layout.blocks();
-  return count <= 32         ? add_some_blocks<1>(table, slot, first)
-         : count <= 32 * 4   ? add_some_blocks<4>(table, slot, first)
-                             : add_some_blocks<blocks_a_warp / 32>(table, slot, first);
+  return count <= 32       ? add_some_blocks<1>(table, slot, first)
+         : count <= 32 * 4 ? add_some_blocks<4>(table, slot, first)
+                           : add_some_blocks<blocks_a_warp / 32>(table, slot, first);
 }
 
 template <class E>
@@ -264,9 +264,11 @@ __device__ bool stop_asked(const SumTable<E>& table) {
 
 /// The step of a method, by one thread. Apart, so that compilers make its code once for a file and
 /// not once for each kernel and dtype.
-static __device__ __attribute__((noinline)) void take_scalar_step(
-    const Problem& problem, State& state, const StateRoom& room, int reduction, bool stop,
-    const Number* sums) {
+static __device__ __attribute__((noinline)) void take_scalar_step(const Problem& problem,
+                                                                  State& state,
+                                                                  const StateRoom& room,
+                                                                  int reduction, bool stop,
+                                                                  const Number* sums) {
   krylov::step(problem, state, room, reduction, stop, sums);
 }
 
