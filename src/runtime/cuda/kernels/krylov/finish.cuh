@@ -180,8 +180,9 @@ __device__ SumOf<E> add_some_blocks(const SumTable<E>& table, int slot, std::int
 #pragma unroll
     for (int load = 0; load < loads; ++load) {
       const std::int64_t block = mine + 32 * load;
-      sums[load] = sum_from(parts + min(block, count - 1));
-      sums[load] = block < count ? sums[load] : SumOf<E>{};
+      const bool exists = block < count;
+      sums[load] = sum_from(parts + (exists ? block : 0));
+      sums[load] = exists ? sums[load] : SumOf<E>{};
     }
   } else {
     const BlockSums<E> blocks(table, slot);
