@@ -25,9 +25,7 @@ inline bool has_avx512() { return false; }
 #else
 
 inline bool has_avx512() {
-  static const bool has =
-      __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512dq") != 0;
-  return has;
+  return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512dq") != 0;
 }
 
 template <class Real>
