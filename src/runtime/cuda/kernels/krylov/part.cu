@@ -99,6 +99,24 @@ __global__ void __launch_bounds__(threads_a_block)
              threadIdx.x, threads_a_block);
 }
 
+/// Whether all sums of a reduction that a part makes are those of the end that it makes as well: no
+/// other kernel has a share in them, nor does the part make some for the next round.
+template <class E>
+bool makes_and_ends(const Part& part, int reduction, const SumTable<E>& sums) {
+  const Part::Item* const all = part.item + part.items;
+  const auto makes = [&](const Part::Item& item, int slot) {
+    return item.program >= 0 && item.reduction == reduction &&
+           part.program[item.program].makes_sum(slot);
+  };
+  const Part::Item* const end = std::find_if(part.item, all, [&](const Part::Item& item) {
+    return item.program < 0 && item.reduction == reduction;
+  });
+  return end != all && krylov_finish::makes_all_sums(sums, [&](int slot) {
+           const auto makes_it = [&](const Part::Item& item) { return makes(item, slot); };
+           return std::any_of(part.item, end, makes_it) && std::none_of(end, all, makes_it);
+         });
+}
+
 }  // namespace
 
 template <class E>
@@ -124,14 +142,9 @@ void KrylovDeviceKernels<E>::run_part(cudaStream_t stream, const Problem& proble
     call.known[at] = krylov::ShapeFinder<E>(part.program[at], vectors).find();
   }
   for (int reduction = 0; reduction < reductions; ++reduction) {
-    const bool makes_all = krylov_finish::makes_all_sums(sums[reduction], [&](int slot) {
-      return std::any_of(part.item, part.item + part.items, [&](const Part::Item& item) {
-        return item.program >= 0 && item.reduction == reduction &&
-               part.program[item.program].makes_sum(slot);
-      });
-    });
-    call.sums[reduction] =
-        makes_all ? krylov_finish::with_large_blocks(sums[reduction]) : sums[reduction];
+    call.sums[reduction] = makes_and_ends(part, reduction, sums[reduction])
+                               ? krylov_finish::with_large_blocks(sums[reduction])
+                               : sums[reduction];
   }
   launch_early(stream, &run_part_of_round<E>, 1, {dim3(threads_a_block), sizeof(PartShared<E>)},
                call);
