@@ -187,10 +187,13 @@ build_for_threads() {
   build tsan shardsolve_distributed_tests
 }
 
-# Left out is what is about numbers alone: on the queues of other tests, for minutes each.
+# Left out is what is about numbers, sizes and files alone: on the queues of other tests, for minutes each.
 stage_tsan() {
   build_for_threads
-  run_tier tsan distributed --exclude-regex 'Krylov(Auto|BadInput|Beam|Diagnose|Incomplete|Orders|Verdict)' \
+  local numbers='Krylov(Auto|BadInput|Beam|Diagnose|Incomplete|MultigridOfPoisson|Orders|Verdict)|Planted'
+  numbers+='|EveryMatrix(OfTheZoo|OnEveryCut|WithAFactor)|OfManyRows'
+  local sizes='IsWhatThePlanSays|IsMadeAnewForLargerCallsOnly|Flops' files='Float64File|FactorFile|FactorDamaged'
+  run_tier tsan distributed --exclude-regex "$numbers|$sizes|$files" \
     ${SHARDSOLVE_TSAN_FILTER:+--tests-regex "$SHARDSOLVE_TSAN_FILTER"}
 }
 

@@ -27,7 +27,6 @@ constexpr std::int64_t sweeps_at_once = 128;
 std::int64_t reduction(const CallSizes& sizes, const SweepGroups& groups) {
   const std::int64_t n = sizes.layout.size();
   const std::int64_t b = sizes.layout.tile();
-  const std::int64_t ranks = sizes.layout.ranks();
   const std::int64_t deferred = std::min(sizes.deferred - 1 + b, n);
   std::int64_t elements = (3 * b + 1) * n;  // band and t
   elements += 4 * n * deferred + 2 * deferred * b + 3 * n * b + 4 * b * b;
