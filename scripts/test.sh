@@ -9,7 +9,7 @@
 #   waits    a sample of the event waits is removed; each removal has to be noticed
 #   asan     unit, distributed and fuzz tiers under AddressSanitizer + UBSan
 # All of these, and in `make test-all` also:
-#   wheel-all  all JAX tests with the wheel, and the oldest and a new jax, on 1, 2, 4 and 6 devices
+#   wheel-all  all cases of all JAX tests with the wheel, and the oldest and a new jax, on 1, 2, 4 and 6 devices
 #   asan-cli   the command line tool under AddressSanitizer + UBSan
 # By name only:
 #   tsan-long    unit, distributed and fuzz tiers under ThreadSanitizer, three times
@@ -17,6 +17,7 @@
 #   faults-long  each call, message and allocation of each rank fails in turn
 #   device       on the GPUs that SHARDSOLVE_TEST_GPUS lists ("0,1"): device tier, and the distributed tier there
 #   device-jax   the JAX tests on the first SHARDSOLVE_TEST_DEVICES GPUs, by $PYTHON, where jax and the package are installed
+# SHARDSOLVE_TEST_SAMPLE: which of the cases of each JAX test `fronts` runs, and always one (default: 1/2, a half; 1/1: all).
 # SHARDSOLVE_TSAN_FILTER: regular expression of the distributed tests run by `tsan` (default: all).
 # Reports of all tests lie in build/times; scripts/test_times.py adds up what each stage and family took.
 set -euo pipefail
@@ -135,7 +136,7 @@ package_of_the_tree() {
   local report=$1
   shift
   export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_EXAMPLES=8
-  export SHARDSOLVE_CLI=$PWD/build/release/shardsolve
+  export SHARDSOLVE_CLI=$PWD/build/release/shardsolve SHARDSOLVE_TEST_SAMPLE=${SHARDSOLVE_TEST_SAMPLE:-1/2}
   run_jax "$python" "$report" 4 "$@" -m "not more"
 }
 

@@ -88,11 +88,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def keep_sample(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of each test the cases whose names fall into this run's sample, and at least one."""
+    """Of each test here the cases whose names fall into this run's sample, and at least one."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
-    for item in items:
-        cases[item.nodeid.partition("[")[0]].append(item)
     kept = set()
+    for item in items:
+        is_here = Path(__file__).parent in item.path.parents
+        is_left_out = item.get_closest_marker("more") and "not more" in config.option.markexpr
+        if is_here and not is_left_out:
+            cases[item.nodeid.partition("[")[0]].append(item)
+        else:
+            kept.add(item)
     for group in cases.values():
         numbers = [zlib.crc32(item.nodeid.encode()) for item in group]
         mine = [item for item, n in zip(group, numbers, strict=True) if n % SAMPLES == SAMPLE - 1]
