@@ -134,19 +134,6 @@ std::vector<Piece> lower_staircase(const SlabLayout& layout, std::int64_t rank, 
   return pieces;
 }
 
-std::vector<Piece> coarse_staircase(const SlabLayout& layout, std::int64_t rank, std::int64_t first,
-                                    std::int64_t last, std::int64_t blocks) {
-  const Slab slab(layout, rank);
-  std::vector<Piece> pieces;
-  for (std::int64_t block = first; block < last; block += blocks) {
-    for (std::int64_t segment = 0; segment < layout.ranks(); ++segment) {
-      add_rectangle(pieces, segment, {slab.from(segment, block), slab.from(segment, slab.blocks())},
-                    slab.columns(block, std::min(block + blocks, last)));
-    }
-  }
-  return pieces;
-}
-
 std::vector<Piece> lower_tile(const SlabLayout& layout, std::int64_t rank, std::int64_t block,
                               std::int64_t finest) {
   const Slab slab(layout, rank);

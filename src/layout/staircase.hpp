@@ -27,11 +27,6 @@ std::vector<Piece> lower_staircase(const SlabLayout& layout, std::int64_t rank, 
                                    std::int64_t last,
                                    std::int64_t finest = SlabLayout::largest_size);
 
-/// Likewise, but of so many blocks at a time each segment has one rectangle: what these have above
-/// the diagonal is in it, too.
-std::vector<Piece> coarse_staircase(const SlabLayout& layout, std::int64_t rank, std::int64_t first,
-                                    std::int64_t last, std::int64_t blocks);
-
 /// The diagonal tile of one of its blocks alone, cut like that.
 std::vector<Piece> lower_tile(const SlabLayout& layout, std::int64_t rank, std::int64_t block,
                               std::int64_t finest);

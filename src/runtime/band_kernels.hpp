@@ -22,6 +22,9 @@ struct BandTuning {
   /// That full_to_band updates at a time, with some of what is above the diagonal; 0 for a
   /// staircase without that.
   std::int64_t blocks_at_once = 0;
+  /// Several ranks send each other what is above the diagonal, which halves the operations of
+  /// updates, in place of updating that, too.
+  bool mirrors_between_ranks = false;
   std::int64_t group = 1;   ///< sweeps
   std::int64_t queues = 1;  ///< that may work on consecutive groups of sweeps at a time, at most
   /// As many of these for each rank. On CPUs a queue needs what another rank leaves idle.
@@ -164,9 +167,9 @@ class BandKernels {
     }
   }
   /// Row i of target is row order[i] of source; `order`, in the memory of the device, has as many
-  /// numbers as there are rows.
+  /// numbers as target has rows.
   void permute_rows(Queue& queue, const std::int64_t* order, In source, Out target) const {
-    require(same_shape(source, target), "permute_rows");
+    require(source.columns() == target.columns(), "permute_rows");
     if (!target.empty()) {
       do_permute_rows(queue, {.name = "permute rows"}, order, source, target);
     }

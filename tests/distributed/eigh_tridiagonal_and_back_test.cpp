@@ -5,6 +5,7 @@
 #include "dense/eigh/back_transform.hpp"
 #include "dense/eigh/band_to_tridiagonal.hpp"
 #include "dense/eigh/full_to_band.hpp"
+#include "dense/eigh/row_order.hpp"
 #include "support/backend.hpp"
 #include "support/bits.hpp"
 #include "support/dtypes.hpp"
@@ -26,14 +27,17 @@ namespace {
 struct Way {
   SlabLayout layout;
   std::int64_t sweeps;  ///< of a group
+  bool mirrored = true;
 };
 
 std::vector<Way> ways() {
   std::vector<Way> all = {{SlabLayout({0, 40, 40, 97, 150}, 8), 16},
                           {SlabLayout::even(90, 1, 1), 5},
-                          {SlabLayout::even(200, 2, 64), 64}};
+                          {SlabLayout::even(200, 2, 64), 64},
+                          {SlabLayout({0, 40, 40, 97, 150}, 8), 16, false}};
   if (!test_gpus().empty()) {
     all.push_back({SlabLayout::even(700, 2, 64), 64});
+    all.push_back({SlabLayout::even(700, 2, 64), 64, false});
     all.push_back({SlabLayout::even(900, 1, 32), 64});
   }
   return all;
@@ -57,7 +61,9 @@ Transformed<T> transformed(Mesh& mesh, const Way& way, const DenseMatrix<T>& a) 
   run_on(mesh, [&](mesh::Rank& rank) {
     const MatrixView<T> slab = slabs.slab(rank.index());
     const dense::eigh::BandForm<T> form = dense::eigh::make_band_form<T>(rank, layout);
-    dense::eigh::full_to_band(rank, layout, slab, 24, form);
+    const dense::eigh::RowOrder<T> order(rank, layout);
+    order.to_elimination_order(slab);
+    dense::eigh::full_to_band(rank, layout, order, slab, {24, way.mirrored}, form);
     const MatrixView<T> reflectors = dense::eigh::make_reflectors<T>(rank, groups);
     const MatrixView<RealOf<T>> tridiagonal = rank.workspace<RealOf<T>>(n, 2);
     dense::eigh::band_to_tridiagonal<T>(rank, groups, form.band, reflectors, tridiagonal);
@@ -68,8 +74,8 @@ Transformed<T> transformed(Mesh& mesh, const Way& way, const DenseMatrix<T>& a) 
     rank.kernels<T>().fill(rank.update(), T{0}, z);
     rank.kernels<T>().identity(rank.update(), z.block(first, 0, width, width));
     dense::eigh::apply_sweeps(rank, groups, reflectors, z);
-    dense::eigh::to_caller_order(rank, layout, z);
     dense::eigh::apply_panels(rank, layout, slab, form.t, 40, z);
+    order.to_caller_order(z);
     const std::vector<T> columns = rank.fetch(rank.update(), z.data(), n * width);
     std::copy(columns.begin(), columns.end(), result.q.data() + n * first);
     const std::vector<RealOf<T>> diagonals = rank.fetch(rank.update(), tridiagonal.data(), 2 * n);

@@ -382,10 +382,10 @@ class BandChecks : public ::testing::Test {
 
   /// By a stride that has no divisor in common with the number of rows.
   void expect_permuted(std::int64_t rows, std::int64_t columns) {
-    const DenseMatrix<T> source = right_hand_sides<T>(rows, columns, 1);
+    const DenseMatrix<T> source = right_hand_sides<T>(2 * rows, columns, 1);
     std::vector<std::int64_t> order;
     for (std::int64_t i = 0; i < rows; ++i) {
-      order.push_back(i * 17 % rows);
+      order.push_back(i * 17 % (2 * rows));
     }
     Embedded<T> target(DenseMatrix<T>(rows, columns));
     kernels_.permute_rows(queue_, order.data(), source.view(), target.view());

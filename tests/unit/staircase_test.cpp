@@ -191,35 +191,6 @@ TEST(Staircase, FinestSquares_CutTheDiagonalTiles) {
   });
 }
 
-TEST(Staircase, CoarseSteps_HaveTheTriangleAndLittleAboveIt) {
-  const SlabLayout two = SlabLayout::even(8, 1, 2);
-  EXPECT_THAT(coarse_staircase(two, 0, 0, 4, 2),
-              UnorderedElementsAreArray({piece(0, 0, 8, 0, 4), piece(0, 4, 8, 4, 8)}));
-  testing::fuzz(100, [](testing::Random& random) {
-    const std::int64_t ranks = 1 + random.below(3);
-    const SlabLayout layout = SlabLayout::even(1 + random.below(60), ranks, 1 + random.below(9));
-    const std::int64_t step = 1 + random.below(4);
-    for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      const std::int64_t blocks = (layout.width(rank) + layout.tile() - 1) / layout.tile();
-      const std::int64_t first = random.below(blocks + 1);
-      const auto exact = touches(layout, lower_staircase(layout, rank, first, blocks), rank);
-      const auto pieces = coarse_staircase(layout, rank, first, blocks, step);
-      const auto coarse = touches(layout, pieces, rank);
-      for (std::int64_t j = 0; j < layout.width(rank); ++j) {
-        for (std::int64_t i = 0; i < layout.size(); ++i) {
-          const auto at = static_cast<std::size_t>(i + layout.size() * j);
-          ASSERT_LE(exact[at], coarse[at]);
-          ASSERT_LE(coarse[at], 1);
-          const bool far_above = layout.position(GlobalIndex(i)) + ranks * step * layout.tile() <
-                                 layout.position(layout.global(rank, LocalIndex(j)));
-          ASSERT_TRUE(coarse[at] == 0 || !far_above);
-        }
-      }
-      EXPECT_THAT(taken_apart(in_batches(pieces)), UnorderedElementsAreArray(pieces));
-    }
-  });
-}
-
 TEST(Staircase, InBatches_AreThePiecesAndFew) {
   testing::fuzz(100, [](testing::Random& random) {
     const std::int64_t ranks = 1 + random.below(4);

@@ -29,16 +29,13 @@
 #include "dense/eigh/back_transform.hpp"
 
 #include "dense/eigh/full_to_band.hpp"
-#include "dense/eigh/uploaded_list.hpp"
 #include "dense/eigh/wait_sites.hpp"
 #include "dense/shared/message_ring.hpp"
 #include "dense/shared/step_flags.hpp"
-#include "layout/position_runs.hpp"
 #include "runtime/band_kernels.hpp"
 
 #include <algorithm>
 #include <complex>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -223,20 +220,12 @@ class ApplyPanels {
   std::int64_t most_columns() const {
     return std::min(std::max(merged_, layout_.tile()), layout_.size());
   }
-  static MatrixView<T> rows_of(MatrixView<T> columns, GlobalRange rows) {
-    return columns.block(rows.begin.value(), 0, rows.size(), columns.columns());
+  /// The rows of a panel's reflectors.
+  static MatrixView<T> part(MatrixView<T> a, const Panel& panel) {
+    return a.block(panel.begin, 0, panel.rows, a.columns());
   }
-  std::vector<RowRun> rows_from(const Panel& panel) const {
-    std::vector<RowRun> runs = layout::rows_from(layout_, Position(panel.begin));
-    std::erase_if(runs, [](const RowRun& run) { return run.rows.empty(); });
-    return runs;
-  }
-  /// The panel's V with its rows as layout::rows_from() packs them.
   MatrixView<T> message(Step step, const Panel& panel) const {
     return messages_.payload(turn_, layout_.owner(step), 0, panel.rows, panel.reflectors);
-  }
-  static MatrixView<T> packed(MatrixView<T> message, const RowRun& run) {
-    return message.block(run.packed, 0, run.rows.size(), message.columns());
   }
 
   void send(Step step, const Panel& panel) {
@@ -246,12 +235,9 @@ class ApplyPanels {
     messages_.begin(turn_, owns);
     if (owns) {
       messages_.stamp(rank_.transfer(), turn_);
-      for (const RowRun& run : rows_from(panel)) {
-        const MatrixView<T> source =
-            slab_.block(run.rows.begin.value(), layout_.columns(step).begin.value(),
-                        run.rows.size(), panel.reflectors);
-        kernels_.copy(rank_.transfer(), source, packed(message(step, panel), run));
-      }
+      const MatrixView<T> columns =
+          slab_.columns_from(layout_.columns(step).begin.value(), panel.reflectors);
+      kernels_.copy(rank_.transfer(), part(columns, panel), message(step, panel));
     }
     messages_.publish(turn_, owner, panel.rows * panel.reflectors);
     flags_.receive(turn_, messages_.header(turn_, owner));
@@ -266,9 +252,7 @@ class ApplyPanels {
     const MatrixView<T> v2 = v_.columns_from(columns_, k);
     kernels_.fill(queue, T{0}, v2);
     queue.wait(messages_.arrived(turn_), sites::panel_to_merge_arrived);
-    for (const RowRun& run : rows_from(panel)) {
-      kernels_.copy(queue, packed(message(step, panel), run), rows_of(v2, run.rows));
-    }
+    kernels_.copy(queue, message(step, panel), part(v2, panel));
     queue.record(messages_.done(turn_));
     const MatrixView<T> t1 = t_.block(0, 0, columns_, columns_);
     const MatrixView<T> t2 = t_of_panels_.block(0, panel.first, k, k);
@@ -277,12 +261,8 @@ class ApplyPanels {
     // t12 = -t1 (V1^H V2) t2
     const MatrixView<T> overlap = overlap_.block(0, 0, columns_, k);
     const MatrixView<T> overlap_t = overlap_t_.block(0, 0, columns_, k);
-    T beta{0};
-    for (const RowRun& run : rows_from(panel)) {
-      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, rows_of(v1, run.rows),
-                    rows_of(v2, run.rows), beta, overlap);
-      beta = T{1};
-    }
+    kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, part(v1, panel), part(v2, panel),
+                  T{0}, overlap);
     kernels_.gemm(queue, Op::none, Op::none, T{1}, overlap, t2, T{0}, overlap_t);
     kernels_.gemm(queue, Op::none, Op::none, T{-1}, t1, overlap_t, T{0},
                   t_.block(0, columns_, columns_, k));
@@ -292,29 +272,22 @@ class ApplyPanels {
   /// z -= V (t (V^H z)) for the block that begins with `panel`.
   void apply(const Panel& panel) {
     runtime::Queue& queue = rank_.update();
-    const MatrixView<T> v = v_.columns_from(0, columns_);
+    const MatrixView<T> v = part(v_.columns_from(0, columns_), panel);
+    const MatrixView<T> z = part(z_, panel);
     const MatrixView<T> t = t_.block(0, 0, columns_, columns_);
     const std::int64_t rows = tall_ ? z_.columns() : columns_;
     const std::int64_t columns = tall_ ? columns_ : z_.columns();
     const MatrixView<T> vz(vz_.data(), rows, columns);
     const MatrixView<T> tvz(tvz_.data(), rows, columns);
-    T beta{0};
-    for (const RowRun& run : rows_from(panel)) {
-      const MatrixView<T> v_rows = rows_of(v, run.rows);
-      const MatrixView<T> z_rows = rows_of(z_, run.rows);
-      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, tall_ ? z_rows : v_rows,
-                    tall_ ? v_rows : z_rows, beta, vz);
-      beta = T{1};
-    }
+    kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, tall_ ? z : v, tall_ ? v : z,
+                  T{0}, vz);
     if (tall_) {
       kernels_.gemm(queue, Op::none, Op::conjugate_transpose, T{1}, vz, t, T{0}, tvz);
     } else {
       kernels_.gemm(queue, Op::none, Op::none, T{1}, t, vz, T{0}, tvz);
     }
-    for (const RowRun& run : rows_from(panel)) {
-      kernels_.gemm(queue, Op::none, tall_ ? Op::conjugate_transpose : Op::none, T{-1},
-                    rows_of(v, run.rows), tvz, T{1}, rows_of(z_, run.rows));
-    }
+    kernels_.gemm(queue, Op::none, tall_ ? Op::conjugate_transpose : Op::none, T{-1}, v, tvz, T{1},
+                  z);
   }
 
   mesh::Rank& rank_;
@@ -328,7 +301,7 @@ class ApplyPanels {
   MessageRing<T> messages_;
   std::int64_t turn_ = 0;     // panels sent; messages are numbered by it
   std::int64_t columns_ = 0;  // of V in the block
-  MatrixView<T> v_;           // of the block, in rows of the matrix
+  MatrixView<T> v_;           // of the block
   MatrixView<T> t_;
   MatrixView<T> overlap_;    // V1^H V2
   MatrixView<T> overlap_t_;  // V1^H V2 t2
@@ -346,33 +319,6 @@ void apply_sweeps(mesh::Rank& rank, const SweepGroups& groups, MatrixView<T> ref
 }
 
 template <Scalar T>
-void to_caller_order(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> z) {
-  if (layout.ranks() == 1) {
-    return;  // whose blocks are eliminated one after the other
-  }
-  // Of each row of the matrix, its place in the order of elimination.
-  std::vector<std::int64_t> order(static_cast<std::size_t>(layout.size()));
-  for (Step step(0); step.value() < layout.steps(); ++step) {
-    const GlobalRange rows = layout.rows(step);
-    std::iota(order.begin() + rows.begin.value(), order.begin() + rows.end.value(),
-              layout.eliminated(step));
-  }
-  UploadedList<std::int64_t> list(rank, layout.size());
-  const std::int64_t* const order_there = list.put(rank.update(), order);
-  const MatrixView<T> buffer =
-      rank.workspace<T>(z.rows(), std::min(columns_reordered_at_once, z.columns()));
-  for (std::int64_t column = 0; column < z.columns(); column += columns_reordered_at_once) {
-    const std::int64_t columns = std::min(columns_reordered_at_once, z.columns() - column);
-    const MatrixView<T> source = buffer.columns_from(0, columns);
-    const MatrixView<T> target = z.columns_from(column, columns);
-    rank.kernels<T>().copy(rank.update(), target, source);
-    rank.kernels<runtime::BandKernels<T>>().permute_rows(rank.update(), order_there, source,
-                                                         target);
-  }
-  rank.finish(rank.update());
-}
-
-template <Scalar T>
 void apply_panels(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab, MatrixView<T> t,
                   std::int64_t merged, MatrixView<T> z) {
   ApplyPanels<T>(rank, layout, slab, t, merged, z).run();
@@ -380,7 +326,6 @@ void apply_panels(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                            \
   template void apply_sweeps(mesh::Rank&, const SweepGroups&, MatrixView<T>, MatrixView<T>); \
-  template void to_caller_order(mesh::Rank&, const SlabLayout&, MatrixView<T>);              \
   template void apply_panels(mesh::Rank&, const SlabLayout&, MatrixView<T>, MatrixView<T>,   \
                              std::int64_t, MatrixView<T>);
 SHARDSOLVE_INSTANTIATE(float)

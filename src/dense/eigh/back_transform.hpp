@@ -22,17 +22,9 @@ template <Scalar T>
 void apply_sweeps(mesh::Rank& rank, const SweepGroups& groups, MatrixView<T> reflectors,
                   MatrixView<T> z);
 
-/// Columns that to_caller_order has a copy of.
-inline constexpr std::int64_t columns_reordered_at_once = 256;
-
-/// z = P^T z: rows in elimination order become rows in the caller's.
-template <Scalar T>
-void to_caller_order(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> z);
-
-/// z = (P^T Q P) z for the Q of full_to_band, rows in the caller's order: eigenvectors of the band,
-/// brought to that order, become those of the matrix. `slab` and `t` (BandForm): as full_to_band
-/// left them. Panels are applied so many columns at a time as fit in `merged`, at least one of
-/// them. Throws Error(cancelled).
+/// z = Q z for the Q of full_to_band, rows in elimination order: eigenvectors of the band become
+/// those of the matrix. `slab` and `t` (BandForm): as full_to_band left them. Panels are applied so
+/// many columns at a time as fit in `merged`, at least one of them. Throws Error(cancelled).
 /// 2 n^2 multiplications and additions a column; each rank receives n^2 / 2 numbers.
 template <Scalar T>
 void apply_panels(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab, MatrixView<T> t,

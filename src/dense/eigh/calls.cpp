@@ -9,6 +9,7 @@
 #include "dense/eigh/divide_and_conquer.hpp"
 #include "dense/eigh/full_to_band.hpp"
 #include "dense/eigh/mirror.hpp"
+#include "dense/eigh/row_order.hpp"
 #include "dense/eigh/rows_to_columns.hpp"
 #include "dense/eigh/solve_columns.hpp"
 #include "dense/eigh/store_adjoint.hpp"
@@ -138,7 +139,7 @@ FactorPart<T> part_of(const CholeskyFactor<T>& factor, const mesh::Rank& rank) {
           factor.norm};
 }
 
-/// A = L^-1 A L^-H.
+/// A = L^-1 A L^-H, but for roundings in the two triangles.
 template <Scalar T>
 void to_standard_form(mesh::Rank& rank, const FactorPart<T>& b, MatrixView<T> a) {
   const MatrixView<T> copy = rank.workspace<T>(a.rows(), a.columns());
@@ -146,8 +147,6 @@ void to_standard_form(mesh::Rank& rank, const FactorPart<T>& b, MatrixView<T> a)
   rank.kernels<T>().copy(rank.update(), a, copy);
   store_adjoint<T>(rank, b.layout, a.rows(), copy, a);
   solve_columns<T>(rank, b.layout, b.slab, runtime::Op::none, a);
-  Mirror<T>(rank, b.layout, a).run(Step(0));
-  rank.finish(rank.update());
 }
 
 /// What one rank does once A is known to be Hermitian.
@@ -166,9 +165,9 @@ class Eigh {
         b_(b),
         request_(request),
         norm_(norm),
-        groups_(sizes.groups(
-            is_complex<T>,
-            rank.kernels<runtime::BandKernels<T>>().tuning(sizes.chase(is_complex<T>)).group)) {}
+        tuning_(rank.kernels<runtime::BandKernels<T>>().tuning(sizes.chase(is_complex<T>))),
+        groups_(sizes.groups(is_complex<T>, tuning_.group)),
+        order_(rank, layout_) {}
 
   Outcome run() {
     rescale(norm_);
@@ -181,6 +180,11 @@ class Eigh {
     if (b_ != nullptr) {
       // A = L^-1 A L^-H
       to_standard_form(rank_, *b_, slab_);
+    }
+    order_.to_elimination_order(slab_);
+    if (b_ != nullptr) {
+      Mirror<T>(rank_, layout_, order_, slab_).run(Step(0));
+      rank_.finish(rank_.update());
       const InputCheck check = check_finite<T>(rank_, layout_, slab_);
       if (!check.outcome.ok()) {
         return Outcome{.status = Status::overflow};
@@ -195,7 +199,8 @@ class Eigh {
  private:
   /// Q^H A Q = T, where Q is what `form_`, the slab and the reflectors hold.
   HostTridiagonal<Real> reduce(std::optional<MatrixView<T>> reflectors) {
-    full_to_band(rank_, layout_, slab_, sizes_.deferred, form_);
+    const bool mirrored = rank_.count() == 1 || tuning_.mirrors_between_ranks;
+    full_to_band(rank_, layout_, order_, slab_, {sizes_.deferred, mirrored}, form_);
     const MatrixView<Real> tridiagonal = rank_.workspace<Real>(layout_.size(), 2);
     band_to_tridiagonal<T>(rank_, groups_, form_.band, reflectors, tridiagonal);
     return fetch(rank_, tridiagonal);
@@ -234,8 +239,8 @@ class Eigh {
     const MatrixView<T> z = rows_to_columns<T>(rank_, layout_, rows, wanted.size());
     // Z = Q Z
     apply_sweeps(rank_, groups_, reflectors, z);
-    to_caller_order(rank_, layout_, z);
     apply_panels(rank_, layout_, slab_, form_.t, sizes_.merged, z);
+    order_.to_caller_order(z);
     if (b_ != nullptr) {
       // Z = L^-H Z
       solve_columns<T>(rank_, b_->layout, b_->slab, runtime::Op::conjugate_transpose, z);
@@ -289,7 +294,9 @@ class Eigh {
   int exponent_ = 0;       // what is worked on was multiplied by 2^exponent
   int exponent_of_a_ = 0;  // before L^-1 and L^-H
   std::optional<Certificate<T>> certificate_;
+  runtime::BandTuning tuning_;
   SweepGroups groups_;
+  RowOrder<T> order_;
   BandForm<T> form_;
   std::vector<Real> values_;
 };

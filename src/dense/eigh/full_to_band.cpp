@@ -1,15 +1,16 @@
-// One step, with b the bandwidth and the panel the columns of the owner's next block, all in
-// elimination order:
+// One step, with b the bandwidth and the panel the columns of the owner's next block; all rows lie
+// in elimination order, so those that remain are one run:
 //
 //   p -= l r^H               the panel: updates put off so far     owner, panel queue
 //   p  = [top; V-part]       top rows belong to the band as they are
 //   V-part = Q [R; 0]        Q = I - V t V^H                       likewise
 //   top, R, t, V             -> all ranks                          transfer queue
-//   x  = A^H V - l (r^H V)   each rank its own columns of A        update queue
+//   x  = A^H V - r (l^H V)   each rank its own columns of A        update queue
 //   x  -> all ranks                                                transfer queue
 //   y  = x t                                                       update queue, all ranks alike
 //   w  = y - 1/2 V (t^H (V^H y))
-//   l  = [l V w], r = [r w V]
+//   l  = [l V w]             all rows
+//   r  = [r w V]             those with the numbers of this rank's columns
 //
 // so that Q^H A Q = A - V w^H - w V^H. After so many columns of V as are to be put off, the update
 // queue brings the rest of the slab up to date,
@@ -19,11 +20,9 @@
 //   above = below^H          the upper triangle from its owners    update and transfer queue
 //
 // one product in which V and w of several panels stand side by side: a product of twice their
-// columns is faster than many of twice b. As both triangles are there, x needs no sum over ranks,
-// and nothing is computed on the way between them.
-//
-// Rows lie in the caller's order, in which those that remain are one run a rank. Only inside of a
-// panel those that its reflectors begin with come first (layout::panel_order).
+// columns is faster than many of twice b. Or the product is of all rows, and nothing is mirrored.
+// As both triangles are there, x needs no sum over ranks, and nothing is computed on the way
+// between them.
 
 #include "dense/eigh/full_to_band.hpp"
 
@@ -33,13 +32,13 @@
 #include "dense/shared/gather.hpp"
 #include "dense/shared/message_ring.hpp"
 #include "dense/shared/step_flags.hpp"
-#include "layout/position_runs.hpp"
 #include "layout/staircase.hpp"
 #include "runtime/band_kernels.hpp"
 
 #include <algorithm>
 #include <array>
 #include <complex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -54,18 +53,18 @@ Panel::Panel(const SlabLayout& layout, Step step)
 
 namespace {
 
-using layout::PanelRun;
 using runtime::Op;
 
 template <Scalar T>
 class FullToBand {
  public:
-  FullToBand(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab, std::int64_t deferred,
-             const BandForm<T>& form)
+  FullToBand(mesh::Rank& rank, const SlabLayout& layout, const RowOrder<T>& order,
+             MatrixView<T> slab, const SlabUpdates& updates, const BandForm<T>& form)
       : rank_(rank),
         layout_(layout),
+        order_(order),
         slab_(slab),
-        deferred_(deferred),
+        deferred_(updates.deferred),
         form_(form),
         kernels_(rank.kernels<T>()),
         band_kernels_(rank.kernels<runtime::BandKernels<T>>()),
@@ -74,20 +73,22 @@ class FullToBand {
         flags_(rank),
         messages_(rank, 1, largest_message()),
         left_(rank.workspace<T>(layout.size(), 2 * most_deferred())),
-        right_(rank.workspace<T>(layout.size(), 2 * most_deferred())),
+        right_(rank.workspace<T>(slab.columns(), 2 * most_deferred())),
         sums_(rank.workspace<T>(2 * most_deferred(), bandwidth())),
         x_(rank.workspace<T>(layout.size(), bandwidth())),
+        y_(rank.workspace<T>(layout.size(), bandwidth())),
         small_{rank.workspace<T>(bandwidth(), bandwidth()),
                rank.workspace<T>(bandwidth(), bandwidth())},
-        top_(rank.workspace<T>(bandwidth(), bandwidth())),
-        panel_(rank.workspace<T>(layout.size(), bandwidth())),
         r_(rank.workspace<T>(bandwidth(), bandwidth())),
         scratch_(rank.workspace<std::byte>(band_kernels_.scratch(bandwidth()), 1)),
-        mirror_(rank, layout, slab),
         panel_updated_(rank.event()),
         panel_made_(rank.event()),
         products_made_(rank.event()),
-        products_gathered_(rank.event()) {}
+        products_gathered_(rank.event()) {
+    if (updates.mirrored) {
+      mirror_.emplace(rank, layout, order, slab);
+    }
+  }
 
   void run() {
     shift_ = mean_of_diagonal();
@@ -135,7 +136,7 @@ class FullToBand {
     return largest;
   }
 
-  // A message: columns of the band, t, V with its rows as rows_from() packs them.
+  // A message: columns of the band, t, V.
   static std::int64_t band_rows(const SlabLayout& layout) { return layout.tile() + 1; }
   std::int64_t t_offset(const Panel& panel) const { return band_rows(layout_) * panel.columns; }
   std::int64_t v_offset(const Panel& panel) const {
@@ -151,27 +152,39 @@ class FullToBand {
   MatrixView<T> t(Step step, const Panel& panel) const {
     return payload(step, t_offset(panel), panel.reflectors, panel.reflectors);
   }
-  MatrixView<T> packed_v(Step step, const Panel& panel) const {
+  MatrixView<T> sent_v(Step step, const Panel& panel) const {
     return payload(step, v_offset(panel), panel.rows, panel.reflectors);
   }
 
   /// Columns of l and r that are in use.
   std::int64_t held() const { return 2 * put_off_; }
-  static MatrixView<T> rows_of(MatrixView<T> columns, GlobalRange rows) {
-    return columns.block(rows.begin.value(), 0, rows.size(), columns.columns());
+  /// Rows from a position on.
+  static MatrixView<T> from(MatrixView<T> a, std::int64_t position) {
+    return a.block(position, 0, a.rows() - position, a.columns());
+  }
+  static MatrixView<T> rows_of(MatrixView<T> a, LocalRange rows) {
+    return a.block(rows.begin.value(), 0, rows.size(), a.columns());
   }
   MatrixView<T> left() const { return left_.columns_from(0, held()); }
-  MatrixView<T> right() const { return right_.columns_from(0, held()); }
+  /// Of some of this rank's columns.
+  MatrixView<T> right(LocalRange columns) const {
+    return rows_of(right_.columns_from(0, held()), columns);
+  }
   // Of the newest panel, which stands behind those.
   MatrixView<T> v(const Panel& panel) const { return left_.columns_from(held(), panel.reflectors); }
   MatrixView<T> w(const Panel& panel) const {
     return left_.columns_from(held() + panel.reflectors, panel.reflectors);
   }
-  MatrixView<T> v_on_the_right(const Panel& panel) const {
-    return right_.columns_from(held() + panel.reflectors, panel.reflectors);
+  MatrixView<T> own_w(const Panel& panel, LocalRange columns) const {
+    return rows_of(right_.columns_from(held(), panel.reflectors), columns);
   }
-  MatrixView<T> w_on_the_right(const Panel& panel) const {
-    return right_.columns_from(held(), panel.reflectors);
+  MatrixView<T> own_v(const Panel& panel, LocalRange columns) const {
+    return rows_of(right_.columns_from(held() + panel.reflectors, panel.reflectors), columns);
+  }
+  /// The rows with the numbers of some of this rank's columns.
+  void take_own(MatrixView<T> source, LocalRange columns, MatrixView<T> target) {
+    band_kernels_.permute_rows(rank_.update(), order_.positions(rank_.index(), columns.begin),
+                               source, target);
   }
 
   void make_panel(Step step, const Panel& panel) {
@@ -181,45 +194,19 @@ class FullToBand {
     // p -= l r^H
     const LocalRange columns = layout_.columns(step);
     if (held() > 0) {
-      for (const RowRun& run : layout_.rows_from(step)) {
-        kernels_.gemm(rank_.panel(), Op::none, Op::conjugate_transpose, T{-1},
-                      rows_of(left(), run.rows), rows_of(right(), own_rows(columns)), T{1},
-                      slab(run.rows, columns));
-      }
-    }
-    // p, its rows in the order in which they are eliminated
-    const MatrixView<T> top = top_.block(0, 0, panel.top(), panel.columns);
-    const MatrixView<T> rest(panel_.data(), panel.rows, panel.columns);
-    for (const PanelRun& run : layout::panel_order(layout_, Position(panel.first), panel.top())) {
-      if (run.place < panel.top()) {
-        kernels_.copy(rank_.panel(), slab(run.rows, columns),
-                      top.block(run.place, 0, run.rows.size(), panel.columns));
-      }
-    }
-    const std::vector<PanelRun> order =
-        layout::panel_order(layout_, Position(panel.begin), panel.reflectors);
-    for (const PanelRun& run : order) {
-      kernels_.copy(rank_.panel(), slab(run.rows, columns),
-                    rest.block(run.place, 0, run.rows.size(), panel.columns));
+      kernels_.gemm(rank_.panel(), Op::none, Op::conjugate_transpose, T{-1},
+                    from(left(), panel.first), right(columns), T{1}, slab(panel.first, columns));
     }
     messages_.stamp(rank_.panel(), step.value());
     // V-part = Q [R; 0]
+    const MatrixView<T> p = slab(panel.first, columns);
+    const MatrixView<T> v_part = from(p, panel.top());
     const MatrixView<T> r = r_.block(0, 0, panel.reflectors, panel.columns);
-    band_kernels_.panel_qr(rank_.panel(), rest, r, t(step, panel), scratch_.data());
-    band_kernels_.store_band(rank_.panel(), top, r, band_columns(step, panel));
-    const auto v_of = [&](const PanelRun& run) {
-      return rest.block(run.place, 0, run.rows.size(), panel.reflectors);
-    };
-    for (const PanelRun& run : order) {
-      kernels_.copy(rank_.panel(), v_of(run),
-                    packed_v(step, panel).block(run.packed, 0, run.rows.size(), panel.reflectors));
-    }
+    band_kernels_.panel_qr(rank_.panel(), v_part, r, t(step, panel), scratch_.data());
+    band_kernels_.store_band(rank_.panel(), p.block(0, 0, panel.top(), panel.columns), r,
+                             band_columns(step, panel));
+    kernels_.copy(rank_.panel(), v_part.columns_from(0, panel.reflectors), sent_v(step, panel));
     rank_.panel().record(panel_made_);
-    // for the way back, while the others go on
-    for (const PanelRun& run : order) {
-      kernels_.copy(rank_.panel(), v_of(run),
-                    slab(run.rows, {columns.begin, columns.begin + panel.reflectors}));
-    }
   }
 
   /// The ring's one slot is free, and no more is to be waited for: before its next message is made,
@@ -244,23 +231,12 @@ class FullToBand {
                   form_.band.block(0, panel.first, band_rows(layout_), panel.columns));
     kernels_.copy(queue, t(step, panel),
                   form_.t.block(0, panel.first, panel.reflectors, panel.reflectors));
-    for (const MatrixView<T> target : {v(panel), v_on_the_right(panel)}) {
-      if (panel.begin > panel.first + panel.columns) {
-        kernels_.fill(queue, T{0}, target);  // between the panel's columns and its reflectors
-      }
-      for (const RowRun& run : reflector_rows(panel)) {
-        kernels_.copy(queue,
-                      packed_v(step, panel).block(run.packed, 0, run.rows.size(), panel.reflectors),
-                      rows_of(target, run.rows));
-      }
+    if (panel.begin > panel.first + panel.columns) {
+      kernels_.fill(queue, T{0}, v(panel));  // between the panel's columns and its reflectors
     }
-  }
-  std::vector<RowRun> reflector_rows(const Panel& panel) const {
-    return nonempty(layout::rows_from(layout_, Position(panel.begin)));
-  }
-  static std::vector<RowRun> nonempty(std::vector<RowRun> runs) {
-    std::erase_if(runs, [](const RowRun& run) { return run.rows.empty(); });
-    return runs;
+    kernels_.copy(queue, sent_v(step, panel), from(v(panel), panel.begin));
+    const LocalRange columns = columns_after(step);
+    take_own(v(panel), columns, own_v(panel, columns));
   }
 
   /// A multiple of the identity is in no update: V w^H + w V^H is the same with and without it.
@@ -269,9 +245,14 @@ class FullToBand {
   RealOf<T> mean_of_diagonal() {
     const std::int64_t width = slab_.columns();
     const MatrixView<RealOf<T>> diagonal = rank_.workspace<RealOf<T>>(width, 1);
-    kernels_.diagonal(rank_.update(),
-                      slab_.block(layout_.segment(rank_.index()).begin.value(), 0, width, width),
-                      diagonal.data());
+    for (Step step = layout_.next_owned(rank_.index(), Step(0)); step.value() < layout_.steps();
+         step = layout_.next_owned(rank_.index(), step + 1)) {
+      const LocalRange columns = layout_.columns(step);
+      kernels_.diagonal(
+          rank_.update(),
+          slab(layout_.eliminated(step), columns).block(0, 0, columns.size(), columns.size()),
+          diagonal.data() + columns.begin.value());
+    }
     double sum = 0.0;
     for (const RealOf<T> entry : rank_.fetch(rank_.update(), diagonal.data(), width)) {
       sum += entry;
@@ -281,26 +262,21 @@ class FullToBand {
                                   static_cast<double>(std::max<std::int64_t>(slab_.rows(), 1)));
   }
 
-  /// x = (A - shift I)^H V - l (r^H V) in the rows of this rank's columns that remain.
+  /// x = (A - shift I)^H V - r (l^H V) in the rows of this rank's columns that remain.
   void multiply(Step step, const Panel& panel) {
     runtime::Queue& queue = rank_.update();
     const LocalRange columns = columns_after(step);
     const MatrixView<T> x = products(step, panel, rank_.index());
-    const MatrixView<T> sums = sums_.block(0, 0, held(), panel.reflectors);
-    T beta{0};
-    for (const RowRun& run : reflector_rows(panel)) {
-      const MatrixView<T> v_rows = rows_of(v(panel), run.rows);
-      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, slab(run.rows, columns), v_rows,
-                    beta, x);
-      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, rows_of(right(), run.rows),
-                    v_rows, beta, sums);
-      beta = T{1};
-    }
+    const MatrixView<T> v_part = from(v(panel), panel.begin);
+    kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, slab(panel.begin, columns),
+                  v_part, T{0}, x);
     if (held() > 0) {
-      kernels_.gemm(queue, Op::none, Op::none, T{-1}, rows_of(left(), own_rows(columns)), sums,
-                    T{1}, x);
+      const MatrixView<T> sums = sums_.block(0, 0, held(), panel.reflectors);
+      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, from(left(), panel.begin),
+                    v_part, T{0}, sums);
+      kernels_.gemm(queue, Op::none, Op::none, T{-1}, right(columns), sums, T{1}, x);
     }
-    kernels_.add(queue, T{-shift_}, rows_of(v(panel), own_rows(columns)), x);
+    kernels_.add(queue, T{-shift_}, own_v(panel, columns), x);
   }
   /// x in the rows of one rank's columns.
   MatrixView<T> products(Step step, const Panel& panel, std::int64_t of) const {
@@ -326,82 +302,83 @@ class FullToBand {
     runtime::Queue& queue = rank_.update();
     const std::int64_t k = panel.reflectors;
     const MatrixView<T> t = form_.t.block(0, panel.first, k, k);
-    const std::vector<RowRun> rows = nonempty(layout_.rows_from(step + 1));
     queue.wait(products_gathered_, sites::products_gathered);
-    for (const RowRun& run : rows) {
+    const MatrixView<T> y = y_.columns_from(0, k);  // rows in the caller's order
+    for (const RowRun& run : layout_.rows_from(step + 1)) {
       kernels_.gemm(queue, Op::none, Op::none, T{1}, products(step, panel, run.rank), t, T{0},
-                    rows_of(w(panel), run.rows));
+                    y.block(run.rows.begin.value(), 0, run.rows.size(), k));
     }
+    const std::int64_t behind = panel.first + panel.columns;
+    band_kernels_.permute_rows(queue, order_.rows(behind), y, from(w(panel), behind));
+    const MatrixView<T> v_part = from(v(panel), panel.begin);
+    const MatrixView<T> w_part = from(w(panel), panel.begin);
     const MatrixView<T> vy = small_[0].block(0, 0, k, k);
     const MatrixView<T> tvy = small_[1].block(0, 0, k, k);
-    T beta{0};
-    for (const RowRun& run : reflector_rows(panel)) {
-      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, rows_of(v(panel), run.rows),
-                    rows_of(w(panel), run.rows), beta, vy);
-      beta = T{1};
-    }
+    kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, v_part, w_part, T{0}, vy);
     kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, t, vy, T{0}, tvy);
-    for (const RowRun& run : reflector_rows(panel)) {
-      kernels_.gemm(queue, Op::none, Op::none, T{-0.5}, rows_of(v(panel), run.rows), tvy, T{1},
-                    rows_of(w(panel), run.rows));
-    }
-    for (const RowRun& run : rows) {
-      kernels_.copy(queue, rows_of(w(panel), run.rows), rows_of(w_on_the_right(panel), run.rows));
-    }
+    kernels_.gemm(queue, Op::none, Op::none, T{-0.5}, v_part, tvy, T{1}, w_part);
+    const LocalRange columns = columns_after(step);
+    take_own(w(panel), columns, own_w(panel, columns));
     put_off_ += k;
   }
 
   void update_slab(Step step) {
     const bool now = put_off_ >= deferred_;
-    const Step first = layout_.next_owned(rank_.index(), step + 1);
-    std::int64_t block = block_of(first);
     if (now && owns(step + 1)) {
-      update_below(block, block + 1);
-      ++block;
+      update(layout_.eliminated(step + 1), layout_.columns(step + 1));
     }
     rank_.update().record(panel_updated_);
-    if (now) {
-      update_below(block, block_of(Step(layout_.steps())));
-      mirror_.run(step + 2);  // no product has to do with the next panel's rows
-      put_off_ = 0;
+    if (now && mirror_) {
+      update_below(step + 2);
+      mirror_->run(step + 2);  // no product has to do with the next panel's rows
+    } else if (now) {
+      update(layout_.eliminated(step + 2), columns_after(step + 1));
     }
+    put_off_ = now ? 0 : put_off_;
   }
-  /// The number of a block in this rank's slab; of none, as many as there are.
-  std::int64_t block_of(Step step) const {
-    const std::int64_t tile = layout_.tile();
-    return step.value() < layout_.steps() ? layout_.columns(step).begin.value() / tile
-                                          : (slab_.columns() + tile - 1) / tile;
+  /// A -= l r^H in rows from a position on.
+  void update(std::int64_t position, LocalRange columns) const {
+    kernels_.gemm(rank_.update(), Op::none, Op::conjugate_transpose, T{-1}, from(left(), position),
+                  right(columns), T{1}, slab(position, columns));
   }
 
-  /// A -= l r^H on and below the diagonal in blocks [first, last) of the slab; above it where a
-  /// larger product is faster than several, which the mirror then puts right.
-  void update_below(std::int64_t first, std::int64_t last) const {
-    const std::int64_t rank = rank_.index();
-    for (const layout::Batch& batch : layout::in_batches(
-             blocks_at_once_ == 0
-                 ? layout::lower_staircase(layout_, rank, first, last)
-                 : layout::coarse_staircase(layout_, rank, first, last, blocks_at_once_))) {
-      const layout::Piece& piece = batch.first;
-      const MatrixView<T> l = rows_of(left(), piece.rows);
-      const MatrixView<T> r = rows_of(right(), own_rows(piece.columns));
+  /// A -= l r^H on and below the diagonal from a step on; above it where a larger product is faster
+  /// than several, which the mirror then puts right.
+  void update_below(Step first) const {
+    if (rank_.count() == 1 && blocks_at_once_ == 0) {
+      update_staircase(first);
+      return;
+    }
+    const std::int64_t at_once = std::max<std::int64_t>(blocks_at_once_, 1) * layout_.tile();
+    const LocalIndex end(slab_.columns());
+    for (LocalIndex begin = layout_.eliminated(rank_.index(), first); begin < end;) {
+      const LocalIndex behind = std::min(begin + at_once, end);
+      update(layout_.position(layout_.global(rank_.index(), begin)).value(), {begin, behind});
+      begin = behind;
+    }
+  }
+  /// Of one rank, whose rows have the same numbers in both orders.
+  void update_staircase(Step first) const {
+    for (const layout::Batch& batch :
+         layout::in_batches(layout::lower_staircase(layout_, 0, first.value(), layout_.steps()))) {
+      const std::int64_t row = batch.first.rows.begin.value();
+      const LocalRange columns = batch.first.columns;
+      const std::int64_t rows = batch.first.rows.size();
       kernels_.gemm_batch(
-          rank_.update(), Op::none, Op::conjugate_transpose, T{-1}, l, r, T{1},
-          slab(piece.rows, piece.columns),
+          rank_.update(), Op::none, Op::conjugate_transpose, T{-1},
+          left().block(row, 0, rows, held()), right(columns), T{1},
+          slab_.block(row, columns.begin.value(), rows, columns.size()),
           {batch.count, batch.distance, batch.distance, batch.distance * (slab_.stride() + 1)});
     }
   }
 
-  MatrixView<T> slab(GlobalRange rows, LocalRange columns) const {
-    return slab_.block(rows.begin.value(), columns.begin.value(), rows.size(), columns.size());
+  /// Some of this rank's columns, in rows from a position on.
+  MatrixView<T> slab(std::int64_t position, LocalRange columns) const {
+    return from(slab_.columns_from(columns.begin.value(), columns.size()), position);
   }
   /// Columns of this rank that are left after a step.
   LocalRange columns_after(Step step) const {
     return {layout_.eliminated(rank_.index(), step + 1), LocalIndex(slab_.columns())};
-  }
-  /// The rows with the numbers of some of this rank's columns.
-  GlobalRange own_rows(LocalRange columns) const {
-    return {layout_.global(rank_.index(), columns.begin),
-            layout_.global(rank_.index(), columns.end)};
   }
 
   void report(Step step) {
@@ -412,6 +389,7 @@ class FullToBand {
 
   mesh::Rank& rank_;
   const SlabLayout& layout_;
+  const RowOrder<T>& order_;
   MatrixView<T> slab_;
   std::int64_t deferred_;
   RealOf<T> shift_{0};
@@ -422,16 +400,15 @@ class FullToBand {
   StepFlags flags_;
   MessageRing<T> messages_;
   std::int64_t put_off_ = 0;            // columns of V in l and r
-  MatrixView<T> left_;                  // l: V and w of each panel put off, in rows of the matrix
+  MatrixView<T> left_;                  // l: V and w of each panel put off
   MatrixView<T> right_;                 // r: w and V
-  MatrixView<T> sums_;                  // r^H V
+  MatrixView<T> sums_;                  // l^H V
   MatrixView<T> x_;                     // of each rank without gaps, in rank order
+  MatrixView<T> y_;                     // rows in the caller's order
   std::array<MatrixView<T>, 2> small_;  // V^H y, t^H (V^H y)
-  MatrixView<T> top_;                   // the owner's panel
-  MatrixView<T> panel_;                 // likewise, below
   MatrixView<T> r_;
   MatrixView<std::byte> scratch_;
-  Mirror<T> mirror_;
+  std::optional<Mirror<T>> mirror_;
   runtime::Event& panel_updated_;  // the next panel, but for what is put off
   runtime::Event& panel_made_;     // the owner's message is
   runtime::Event& products_made_;  // and the message was read
@@ -447,15 +424,15 @@ BandForm<T> make_band_form(mesh::Rank& rank, const SlabLayout& layout) {
 }
 
 template <Scalar T>
-void full_to_band(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab,
-                  std::int64_t deferred, const BandForm<T>& form) {
-  FullToBand<T>(rank, layout, slab, deferred, form).run();
+void full_to_band(mesh::Rank& rank, const SlabLayout& layout, const RowOrder<T>& order,
+                  MatrixView<T> slab, const SlabUpdates& updates, const BandForm<T>& form) {
+  FullToBand<T>(rank, layout, order, slab, updates, form).run();
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                         \
-  template BandForm<T> make_band_form(mesh::Rank&, const SlabLayout&);                    \
-  template void full_to_band(mesh::Rank&, const SlabLayout&, MatrixView<T>, std::int64_t, \
-                             const BandForm<T>&);
+#define SHARDSOLVE_INSTANTIATE(T)                                                               \
+  template BandForm<T> make_band_form(mesh::Rank&, const SlabLayout&);                          \
+  template void full_to_band(mesh::Rank&, const SlabLayout&, const RowOrder<T>&, MatrixView<T>, \
+                             const SlabUpdates&, const BandForm<T>&);
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)
 SHARDSOLVE_INSTANTIATE(std::complex<float>)

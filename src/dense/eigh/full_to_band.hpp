@@ -1,6 +1,7 @@
 /// Reduction of a Hermitian matrix on slabs to a band.
 #pragma once
 
+#include "dense/eigh/row_order.hpp"
 #include "mesh/rank.hpp"
 
 #include <shardsolve/matrix_view.hpp>
@@ -41,18 +42,28 @@ struct BandForm {
 template <Scalar T>
 BandForm<T> make_band_form(mesh::Rank& rank, const SlabLayout& layout);
 
-/// Q^H P A P^T Q = the band, with P the layout's permutation and Q the product of the panels'
-/// I - V t V^H, in their order. `slab`: the rank's columns of A, both triangles valid; overwritten.
-/// Afterwards the first columns of each panel hold its V: that of step s, Panel(layout, s).rows
-/// rows from position begin on, unit lower trapezoidal in order of position, with its ones and
-/// zeros. `deferred`: columns of V after which the rest of the slab is updated, at least 1; until
-/// then only panels are. Waits for the end. Throws Error(cancelled).
+/// How the slabs are updated.
+struct SlabUpdates {
+  /// Columns of V after which the rest of the slab is updated, at least 1; until then only panels
+  /// are.
+  std::int64_t deferred = 1;
+  /// Only on and below the diagonal; what is above it comes from its owners. Otherwise each rank
+  /// updates that, too.
+  bool mirrored = true;
+};
+
+/// Q^H A Q = the band, with Q the product of the panels' I - V t V^H, in their order, and all rows
+/// and columns in the layout's elimination order. `slab`: the rank's columns of A, both triangles
+/// valid, rows in that order; overwritten. Afterwards the first columns of each panel hold its V:
+/// that of step s, Panel(layout, s).rows rows from position begin on, unit lower trapezoidal, with
+/// its ones and zeros. Waits for the end. Throws Error(cancelled).
 ///
-/// 4/3 n^3 multiplications and additions over all ranks, and n^2 (deferred + 3 b) that each rank
-/// makes like all others; each rank receives n^2 elements, and all together
-/// n^3 / (6 deferred) beside them. LAPACK: the first stage of syevd_2stage.
+/// Mirrored, 4/3 n^3 multiplications and additions over all ranks, and n^2 (deferred + 3 b) that
+/// each rank makes like all others; each rank receives n^2 elements, and all together
+/// n^3 / (6 deferred) beside them. Otherwise 2 n^3, and n^2 elements. LAPACK: the first stage of
+/// syevd_2stage.
 template <Scalar T>
-void full_to_band(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab,
-                  std::int64_t deferred, const BandForm<T>& form);
+void full_to_band(mesh::Rank& rank, const SlabLayout& layout, const RowOrder<T>& order,
+                  MatrixView<T> slab, const SlabUpdates& updates, const BandForm<T>& form);
 
 }  // namespace shardsolve::dense::eigh

@@ -1,6 +1,7 @@
 /// The upper triangle of what remains of a Hermitian matrix, from its lower one.
 #pragma once
 
+#include "dense/eigh/row_order.hpp"
 #include "dense/eigh/wait_sites.hpp"
 #include "dense/shared/bytes_of.hpp"
 #include "mesh/rank.hpp"
@@ -25,11 +26,12 @@ namespace shardsolve::dense::eigh {
 template <Scalar T>
 class Mirror {
  public:
-  Mirror(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab)
+  /// `slab`: the rank's columns, rows in elimination order.
+  Mirror(mesh::Rank& rank, const SlabLayout& layout, const RowOrder<T>& order, MatrixView<T> slab)
       : rank_(rank),
         layout_(layout),
+        order_(order),
         slab_(slab),
-        kernels_(rank.kernels<T>()),
         band_kernels_(rank.kernels<runtime::BandKernels<T>>()) {
     if (rank.count() == 1) {
       return;
@@ -53,7 +55,13 @@ class Mirror {
   /// For the rows and columns that are left before `first`; of blocks on the diagonal nothing is
   /// changed. Enqueued behind and before what the update queue does; all ranks alike.
   void run(Step first) {
-    bool mirrored = false;
+    if (rank_.count() == 1) {
+      const std::int64_t done = layout_.eliminated(first);
+      const std::int64_t left = layout_.size() - done;
+      const MatrixView<T> rest = slab_.block(done, done, left, left);
+      band_kernels_.mirror(rank_.update(), rest, rest, layout_.tile(), 0);
+      return;
+    }
     std::optional<Round> last;
     const std::int64_t step = blocks_at_once(layout_);
     for (std::int64_t block = 0; block < blocks(layout_.max_width()); block += step) {
@@ -61,15 +69,8 @@ class Mirror {
       if (!round.any) {
         continue;
       }
-      if (rank_.count() > 1) {
-        pack(round);
-        exchange(round);
-      }
-      // while the first round is on its way
-      if (!mirrored) {
-        mirror_own(first);
-        mirrored = true;
-      }
+      pack(round);
+      exchange(round);
       if (last) {
         unpack(*last);
       }
@@ -82,7 +83,7 @@ class Mirror {
 
  private:
   /// In one round, about, as whole blocks.
-  static constexpr std::int64_t columns_of_round = 512;
+  static constexpr std::int64_t columns_of_round = 128;
 
   /// The columns that each rank gives in one round, which may be none, and the first of them and
   /// all behind it, which receive.
@@ -139,28 +140,19 @@ class Mirror {
     const std::int64_t before = layout_.segment(to).begin.value() * columns_at_once(layout_);
     return piece(slot(round).outgoing, before, 0, round, rank_.index(), to);
   }
+  /// What a rank gives to itself stays where it is packed.
   MatrixView<T> incoming(const Round& round, std::int64_t from) {
-    return piece(slot(round).incoming, 0, from, round, from, rank_.index());
-  }
-  /// Some of this rank's columns, in the rows with the numbers of some of another rank's.
-  MatrixView<T> part(std::int64_t rank, const LocalRange& rows, const LocalRange& columns) const {
-    return slab_.block(layout_.segment(rank).begin.value() + rows.begin.value(),
-                       columns.begin.value(), rows.size(), columns.size());
-  }
-
-  void mirror_own(Step first) {
-    const LocalRange left{layout_.eliminated(rank_.index(), first), LocalIndex(slab_.columns())};
-    const MatrixView<T> own = part(rank_.index(), left, left);
-    band_kernels_.mirror(rank_.update(), own, own, layout_.tile(), 0);
+    return from == rank_.index() ? outgoing(round, from)
+                                 : piece(slot(round).incoming, 0, from, round, from, rank_.index());
   }
 
   void pack(const Round& round) {
     const LocalRange& columns = of(round.given, rank_.index());
+    const MatrixView<T> source = slab_.columns_from(columns.begin.value(), columns.size());
     for (std::int64_t to = 0; to < rank_.count(); ++to) {
-      if (to != rank_.index()) {
-        kernels_.copy(rank_.update(), part(to, of(round.receiving, to), columns),
-                      outgoing(round, to));
-      }
+      band_kernels_.permute_rows(rank_.update(),
+                                 order_.positions(to, of(round.receiving, to).begin), source,
+                                 outgoing(round, to));
     }
   }
 
@@ -180,27 +172,29 @@ class Mirror {
   }
 
   void unpack(const Round& round) {
-    if (rank_.count() == 1) {
-      return;
-    }
     rank_.update().wait(*slot(round).arrived, sites::mirror_arrived);
     const LocalRange& columns = of(round.receiving, rank_.index());
+    const std::int64_t tile = layout_.tile();
     for (std::int64_t from = 0; from < rank_.count(); ++from) {
-      if (from != rank_.index()) {
-        const LocalRange& rows = of(round.given, from);
+      const LocalRange& given = of(round.given, from);
+      for (LocalIndex first = given.begin; first < given.end; first = first + tile) {
+        const std::int64_t size = std::min(tile, given.end - first);
         // Block i of a rank comes before that of later ranks, which comes before its block i + 1.
-        const std::int64_t ahead = blocks(columns.begin.value()) - blocks(rows.begin.value()) +
-                                   (rank_.index() > from ? 1 : 0);
-        band_kernels_.mirror(rank_.update(), incoming(round, from), part(from, rows, columns),
-                             layout_.tile(), ahead);
+        const std::int64_t ahead =
+            blocks(columns.begin.value()) - blocks(first.value()) + (rank_.index() > from ? 1 : 0);
+        band_kernels_.mirror(rank_.update(),
+                             incoming(round, from).columns_from(first - given.begin, size),
+                             slab_.block(layout_.position(layout_.global(from, first)).value(),
+                                         columns.begin.value(), size, columns.size()),
+                             tile, ahead);
       }
     }
   }
 
   mesh::Rank& rank_;
   const SlabLayout& layout_;
+  const RowOrder<T>& order_;
   MatrixView<T> slab_;
-  const runtime::Kernels<T>& kernels_;
   const runtime::BandKernels<T>& band_kernels_;
   std::array<Slot, 2> slots_;  // one on its way, one being packed
 };

@@ -3,6 +3,7 @@
 #include "dense/eigh/certificate.hpp"
 #include "dense/eigh/divide_and_conquer.hpp"
 #include "dense/eigh/mirror.hpp"
+#include "dense/eigh/row_order.hpp"
 #include "dense/eigh/solve_columns.hpp"
 #include "dense/eigh/store_adjoint.hpp"
 #include "dense/shared/plan_parts.hpp"
@@ -29,8 +30,8 @@ std::int64_t reduction(const CallSizes& sizes, const SweepGroups& groups) {
   const std::int64_t b = sizes.layout.tile();
   const std::int64_t deferred = std::min(sizes.deferred - 1 + b, n);
   std::int64_t elements = (3 * b + 1) * n;  // band and t
-  elements += 4 * n * deferred + 2 * deferred * b + 3 * n * b + 4 * b * b;
-  elements += sizes.layout.max_width();  // these two: full_to_band
+  elements += 2 * (n + sizes.layout.max_width()) * deferred + 2 * deferred * b + 3 * n * b;
+  elements += 3 * b * b + sizes.layout.max_width();  // these two: full_to_band
   elements += dense::eigh::Mirror<double>::elements(sizes.layout);
   // band_to_tridiagonal
   constexpr std::int64_t queues = 3;
@@ -38,7 +39,9 @@ std::int64_t reduction(const CallSizes& sizes, const SweepGroups& groups) {
   // of panel_qr, and of chase on each queue: BandKernels::scratch()
   constexpr std::int64_t rows_of_scratch = 3 * 128 + 4;
   elements += (queues + 1) * std::max(b, rows_of_scratch) * b;
-  return elements + 2 * n;
+  elements += 2 * n;
+  // in numbers of at most two elements
+  return elements + 4 * n + dense::eigh::RowOrder<double>::elements(n, sizes.layout.max_width());
 }
 
 /// Elements of the way back for so many columns of Z.
@@ -50,8 +53,6 @@ std::int64_t way_back(const CallSizes& sizes, const SweepGroups& groups, std::in
       std::min(std::max<std::int64_t>(sweeps_at_once / groups.size, 1), groups.count());
   std::int64_t elements =
       (2 * (b + 1) + windows * 2 * (b + groups.size - 1)) * groups.most_columns();
-  elements +=
-      n * (std::min(dense::eigh::columns_reordered_at_once, columns) + 2);  // to_caller_order
   elements += n * (2 * b + merged) + merged * (merged + 2 * b + 2 * columns);
   return elements;
 }
@@ -100,7 +101,7 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
     // L on its way, A beside its adjoint, its mirror, the check of A as it is then
     plan.workspace_bytes += element * (solves * dense::eigh::solve_columns_elements(factor) +
                                        n * width + dense::eigh::store_adjoint_elements(factor) +
-                                       dense::eigh::Mirror<double>::elements(factor)) +
+                                       dense::eigh::Mirror<double>::elements(sizes.layout)) +
                             dense::small_change(layout, 1);
     plan.flops +=
         dense::multiply_add(dtype) * size * size * size * 0.5 * static_cast<double>(solves);
