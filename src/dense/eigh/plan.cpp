@@ -40,8 +40,8 @@ std::int64_t reduction(const CallSizes& sizes, const SweepGroups& groups) {
   constexpr std::int64_t rows_of_scratch = 3 * 128 + 4;
   elements += (queues + 1) * std::max(b, rows_of_scratch) * b;
   elements += 2 * n;
-  // in numbers of at most two elements
-  return elements + 4 * n + dense::eigh::RowOrder<double>::elements(n, sizes.layout.max_width());
+  // RowOrder, whose two lists have numbers of at most two elements each
+  return elements + 4 * n + dense::eigh::RowOrder<double>::elements(sizes.layout);
 }
 
 /// Elements of the way back for so many columns of Z.

@@ -17,9 +17,7 @@ constexpr std::int64_t columns_at_once = 256;
 
 template <Scalar T>
 RowOrder<T>::RowOrder(mesh::Rank& rank, const SlabLayout& layout)
-    : rank_(rank),
-      layout_(layout),
-      buffer_(rank.workspace<T>(elements(layout.size(), layout.max_width()), 1)) {
+    : rank_(rank), layout_(layout), buffer_(rank.workspace<T>(elements(layout), 1)) {
   const std::int64_t n = layout.size();
   std::vector<std::int64_t> positions(static_cast<std::size_t>(n));
   std::vector<std::int64_t> rows(static_cast<std::size_t>(n));
@@ -35,8 +33,8 @@ RowOrder<T>::RowOrder(mesh::Rank& rank, const SlabLayout& layout)
 }
 
 template <Scalar T>
-std::int64_t RowOrder<T>::elements(std::int64_t rows, std::int64_t columns) {
-  return rows * std::min(columns_at_once, columns);
+std::int64_t RowOrder<T>::elements(const SlabLayout& layout) {
+  return layout.ranks() == 1 ? 0 : layout.size() * std::min(columns_at_once, layout.max_width());
 }
 
 template <Scalar T>

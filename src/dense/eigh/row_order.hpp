@@ -18,8 +18,8 @@ class RowOrder {
   /// The lists are enqueued on the update queue.
   RowOrder(mesh::Rank& rank, const SlabLayout& layout);
 
-  /// Elements of workspace beside two lists of n numbers, for that many columns.
-  static std::int64_t elements(std::int64_t rows, std::int64_t columns);
+  /// Elements of workspace beside two lists of n numbers, of the rank that needs most.
+  static std::int64_t elements(const SlabLayout& layout);
 
   /// Positions of the rows with the numbers of a rank's columns from `first` on.
   const std::int64_t* positions(std::int64_t rank, LocalIndex first) const {
