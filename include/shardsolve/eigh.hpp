@@ -63,12 +63,12 @@ struct Eigenvalues {
 /// of A in row-major order has given columns of conj(A): values are those of A, vectors the
 /// conjugates of A's.
 ///
-/// About 4/3 n^3 multiplications and additions for values, and up to 4/3 n^3 + 4 n^2 k more for k
-/// vectors, spread over the ranks. The same bits on every run with the same ranks and boundaries.
-/// The certificate is found with A times four vectors of random signs, made before A is gone.
-/// Throws Error: invalid_argument if the layout does not fit the mesh, both ranges are given,
-/// indices are not 0 <= first <= last <= n, or a bound of values is a NaN; unsupported on devices
-/// without kernels for it; out_of_memory, cancelled, communication.
+/// About 4/3 n^3 multiplications and additions for values (2 n^3 on several GPUs), and up to
+/// 4/3 n^3 + 4 n^2 k more for k vectors, spread over the ranks. The same bits on every run with the
+/// same ranks and boundaries. The certificate is found with A times four vectors of random signs,
+/// made before A is gone. Throws Error: invalid_argument if the layout does not fit the mesh, both
+/// ranges are given, indices are not 0 <= first <= last <= n, or a bound of values is a NaN;
+/// unsupported on devices without kernels for it; out_of_memory, cancelled, communication.
 template <Scalar T>
 SHARDSOLVE_EXPORT Eigenvalues<T> eigh(Mesh& mesh, ShardedMatrix<T> a,
                                       const EighRequest& request = {},

@@ -20,7 +20,7 @@ namespace shardsolve::runtime {
 /// How a backend wants the reduction cut, and the way back.
 struct BandTuning {
   /// That full_to_band updates at a time, with some of what is above the diagonal; 0 for a
-  /// staircase without that.
+  /// staircase without that on one rank.
   std::int64_t blocks_at_once = 0;
   /// Several ranks send each other what is above the diagonal, which halves the operations of
   /// updates, in place of updating that, too.

@@ -53,7 +53,9 @@ void go_there_and_back(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T>
   const eigh::BandForm<T> form = eigh::make_band_form<T>(rank, layout);
   const eigh::RowOrder<T> order(rank, layout);
   order.to_elimination_order(slab);
-  eigh::full_to_band(rank, layout, order, slab, {pieces.deferred, pieces.mirrored}, form);
+  eigh::Mirror<T> mirror(rank, layout, order, slab);
+  eigh::full_to_band(rank, layout, order, slab,
+                     {pieces.deferred, pieces.mirrored ? &mirror : nullptr}, form);
   const eigh::SweepGroups groups{{n, layout.tile(), is_complex<T>}, pieces.sweeps, layout.ranks()};
   const MatrixView<T> reflectors = eigh::make_reflectors<T>(rank, groups);
   const MatrixView<RealOf<T>> tridiagonal = rank.workspace<RealOf<T>>(n, 2);

@@ -39,17 +39,30 @@ struct ReducedToBand {
   DenseMatrix<T> v;  ///< the slabs, side by side, rows in elimination order
 };
 
+struct Updates {
+  std::int64_t deferred = 1;
+  bool mirrored = true;
+};
+
+template <Scalar T>
+void reduce_slab(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab,
+                 const Updates& updates, const dense::eigh::BandForm<T>& form) {
+  const dense::eigh::RowOrder<T> order(rank, layout);
+  order.to_elimination_order(slab);
+  dense::eigh::Mirror<T> mirror(rank, layout, order, slab);
+  dense::eigh::full_to_band(rank, layout, order, slab,
+                            {updates.deferred, updates.mirrored ? &mirror : nullptr}, form);
+}
+
 /// Expects the same on every rank.
 template <Scalar T>
 ReducedToBand<T> reduce_to_band(Mesh& mesh, const SlabLayout& layout, const DenseMatrix<T>& a,
-                                const dense::eigh::SlabUpdates& updates) {
+                                const Updates& updates) {
   const ShardedMatrix<T> slabs = shard(a, layout);
   std::vector<ReducedToBand<T>> all(static_cast<std::size_t>(layout.ranks()));
   run_on(mesh, [&](mesh::Rank& rank) {
     const dense::eigh::BandForm<T> form = dense::eigh::make_band_form<T>(rank, layout);
-    const dense::eigh::RowOrder<T> order(rank, layout);
-    order.to_elimination_order(slabs.slab(rank.index()));
-    dense::eigh::full_to_band(rank, layout, order, slabs.slab(rank.index()), updates, form);
+    reduce_slab(rank, layout, slabs.slab(rank.index()), updates, form);
     ReducedToBand<T>& mine = all[static_cast<std::size_t>(rank.index())];
     mine.band = fetched(rank, form.band);
     mine.t = fetched(rank, form.t);
@@ -105,6 +118,37 @@ void expect_reduced_to_band(const SlabLayout& layout, const DenseMatrix<T>& a,
   EXPECT_LE(similarity_ratio(pap, q, band), similarity_limit(n));
   EXPECT_LE(orthogonality_ratio(q), orthogonality_limit(n));
   EXPECT_LE(spectrum_error(a, band), spectrum_limit);
+}
+
+template <class T>
+class EighRowOrder : public ::testing::Test {};
+TYPED_TEST_SUITE(EighRowOrder, Dtypes, DtypeNames);
+
+TYPED_TEST(EighRowOrder, ThereAndBack_OnEveryCut_IsThatOfTheLayout) {
+  using T = TypeParam;
+  std::vector<Cut> all = reduction_cuts();
+  all.push_back({"many_columns", SlabLayout({0, 300, 300, 620}, 32)});
+  for (const Cut& cut : all) {
+    SCOPED_TRACE(cut.name);
+    const SlabLayout& layout = cut.layout;
+    Mesh mesh = make_mesh(layout.ranks());
+    const DenseMatrix<T> a = right_hand_sides<T>(layout.size(), layout.size(), 3);
+    const ShardedMatrix<T> slabs = shard(a, layout);
+    const auto move = [&](auto way) {
+      run_on(mesh, [&](mesh::Rank& rank) {
+        (dense::eigh::RowOrder<T>(rank, layout).*way)(slabs.slab(rank.index()));
+      });
+      return whole(slabs);
+    };
+    DenseMatrix<T> expected(layout.size(), layout.size());
+    for (std::int64_t j = 0; j < layout.size(); ++j) {
+      for (std::int64_t i = 0; i < layout.size(); ++i) {
+        expected(i, j) = a(layout.row_at(Position(i)).value(), j);
+      }
+    }
+    EXPECT_TRUE(same_bits(move(&dense::eigh::RowOrder<T>::to_elimination_order), expected));
+    EXPECT_TRUE(same_bits(move(&dense::eigh::RowOrder<T>::to_caller_order), a));
+  }
 }
 
 template <class T>
@@ -189,10 +233,8 @@ TYPED_TEST(EighFullToBand, AskedToStop_ThrowsCancelled) {
       [&] {
         run_on(mesh,
                [&](mesh::Rank& rank) {
-                 const dense::eigh::RowOrder<T> order(rank, ragged.layout);
-                 dense::eigh::full_to_band(rank, ragged.layout, order, slabs.slab(rank.index()),
-                                           {ragged.deferred},
-                                           dense::eigh::make_band_form<T>(rank, ragged.layout));
+                 reduce_slab(rank, ragged.layout, slabs.slab(rank.index()), {ragged.deferred},
+                             dense::eigh::make_band_form<T>(rank, ragged.layout));
                },
                {.cancel = stop.get_token()});
       },
@@ -410,7 +452,7 @@ TEST(SilenceInTheChase, OfARank_IsReportedWithItsNumber) {
 class EighReductionWaits : public ReductionWaits {};
 
 TEST_P(EighReductionWaits, FullToBand_WithAllWaits_IsRight) {
-  for (const dense::eigh::SlabUpdates& updates : {dense::eigh::SlabUpdates{1}, {24}, {24, false}}) {
+  for (const Updates& updates : {Updates{1}, {24}, {24, false}}) {
     const ReducedToBand<double> reduced = reduce_to_band(mesh_, layout_, a_, updates);
     EXPECT_LE(spectrum_error(a_, from_band(reduced.band)), spectrum_limit);
   }

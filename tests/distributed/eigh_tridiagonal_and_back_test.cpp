@@ -63,7 +63,9 @@ Transformed<T> transformed(Mesh& mesh, const Way& way, const DenseMatrix<T>& a) 
     const dense::eigh::BandForm<T> form = dense::eigh::make_band_form<T>(rank, layout);
     const dense::eigh::RowOrder<T> order(rank, layout);
     order.to_elimination_order(slab);
-    dense::eigh::full_to_band(rank, layout, order, slab, {24, way.mirrored}, form);
+    dense::eigh::Mirror<T> mirror(rank, layout, order, slab);
+    dense::eigh::full_to_band(rank, layout, order, slab, {24, way.mirrored ? &mirror : nullptr},
+                              form);
     const MatrixView<T> reflectors = dense::eigh::make_reflectors<T>(rank, groups);
     const MatrixView<RealOf<T>> tridiagonal = rank.workspace<RealOf<T>>(n, 2);
     dense::eigh::band_to_tridiagonal<T>(rank, groups, form.band, reflectors, tridiagonal);

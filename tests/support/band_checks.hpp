@@ -381,6 +381,7 @@ class BandChecks : public ::testing::Test {
   }
 
   /// By a stride that has no divisor in common with the number of rows.
+  /// So many rows of a matrix of twice as many.
   void expect_permuted(std::int64_t rows, std::int64_t columns) {
     const DenseMatrix<T> source = right_hand_sides<T>(2 * rows, columns, 1);
     std::vector<std::int64_t> order;

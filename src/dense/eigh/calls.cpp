@@ -167,7 +167,11 @@ class Eigh {
         norm_(norm),
         tuning_(rank.kernels<runtime::BandKernels<T>>().tuning(sizes.chase(is_complex<T>))),
         groups_(sizes.groups(is_complex<T>, tuning_.group)),
-        order_(rank, layout_) {}
+        order_(rank, layout_) {
+    if (b != nullptr || mirrors()) {
+      mirror_.emplace(rank, layout_, order_, slab);
+    }
+  }
 
   Outcome run() {
     rescale(norm_);
@@ -183,7 +187,8 @@ class Eigh {
     }
     order_.to_elimination_order(slab_);
     if (b_ != nullptr) {
-      Mirror<T>(rank_, layout_, order_, slab_).run(Step(0));
+      // above = below^H, which roundings have parted
+      mirror_->run(Step(0));
       rank_.finish(rank_.update());
       const InputCheck check = check_finite<T>(rank_, layout_, slab_);
       if (!check.outcome.ok()) {
@@ -197,10 +202,12 @@ class Eigh {
   const std::vector<Real>& values() const { return values_; }
 
  private:
+  bool mirrors() const { return rank_.count() == 1 || tuning_.mirrors_between_ranks; }
+
   /// Q^H A Q = T, where Q is what `form_`, the slab and the reflectors hold.
   HostTridiagonal<Real> reduce(std::optional<MatrixView<T>> reflectors) {
-    const bool mirrored = rank_.count() == 1 || tuning_.mirrors_between_ranks;
-    full_to_band(rank_, layout_, order_, slab_, {sizes_.deferred, mirrored}, form_);
+    full_to_band(rank_, layout_, order_, slab_, {sizes_.deferred, mirrors() ? &*mirror_ : nullptr},
+                 form_);
     const MatrixView<Real> tridiagonal = rank_.workspace<Real>(layout_.size(), 2);
     band_to_tridiagonal<T>(rank_, groups_, form_.band, reflectors, tridiagonal);
     return fetch(rank_, tridiagonal);
@@ -297,6 +304,7 @@ class Eigh {
   runtime::BandTuning tuning_;
   SweepGroups groups_;
   RowOrder<T> order_;
+  std::optional<Mirror<T>> mirror_;
   BandForm<T> form_;
   std::vector<Real> values_;
 };

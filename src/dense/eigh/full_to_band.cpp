@@ -1,5 +1,5 @@
-// One step, with b the bandwidth and the panel the columns of the owner's next block; all rows lie
-// in elimination order, so those that remain are one run:
+// One step, with b the bandwidth and the panel the columns of the owner's next block; rows lie in
+// elimination order, so those that remain are one run:
 //
 //   p -= l r^H               the panel: updates put off so far     owner, panel queue
 //   p  = [top; V-part]       top rows belong to the band as they are
@@ -7,7 +7,7 @@
 //   top, R, t, V             -> all ranks                          transfer queue
 //   x  = A^H V - r (l^H V)   each rank its own columns of A        update queue
 //   x  -> all ranks                                                transfer queue
-//   y  = x t                                                       update queue, all ranks alike
+//   y  = x t, in the caller's order of rows, then in ours          update queue, all ranks alike
 //   w  = y - 1/2 V (t^H (V^H y))
 //   l  = [l V w]             all rows
 //   r  = [r w V]             those with the numbers of this rank's columns
@@ -26,7 +26,6 @@
 
 #include "dense/eigh/full_to_band.hpp"
 
-#include "dense/eigh/mirror.hpp"
 #include "dense/eigh/wait_sites.hpp"
 #include "dense/shared/bytes_of.hpp"
 #include "dense/shared/gather.hpp"
@@ -38,7 +37,6 @@
 #include <algorithm>
 #include <array>
 #include <complex>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -59,12 +57,13 @@ template <Scalar T>
 class FullToBand {
  public:
   FullToBand(mesh::Rank& rank, const SlabLayout& layout, const RowOrder<T>& order,
-             MatrixView<T> slab, const SlabUpdates& updates, const BandForm<T>& form)
+             MatrixView<T> slab, const SlabUpdates<T>& updates, const BandForm<T>& form)
       : rank_(rank),
         layout_(layout),
         order_(order),
         slab_(slab),
         deferred_(updates.deferred),
+        mirror_(updates.mirror),
         form_(form),
         kernels_(rank.kernels<T>()),
         band_kernels_(rank.kernels<runtime::BandKernels<T>>()),
@@ -84,11 +83,7 @@ class FullToBand {
         panel_updated_(rank.event()),
         panel_made_(rank.event()),
         products_made_(rank.event()),
-        products_gathered_(rank.event()) {
-    if (updates.mirrored) {
-      mirror_.emplace(rank, layout, order, slab);
-    }
-  }
+        products_gathered_(rank.event()) {}
 
   void run() {
     shift_ = mean_of_diagonal();
@@ -231,8 +226,9 @@ class FullToBand {
                   form_.band.block(0, panel.first, band_rows(layout_), panel.columns));
     kernels_.copy(queue, t(step, panel),
                   form_.t.block(0, panel.first, panel.reflectors, panel.reflectors));
-    if (panel.begin > panel.first + panel.columns) {
-      kernels_.fill(queue, T{0}, v(panel));  // between the panel's columns and its reflectors
+    const std::int64_t behind = panel.first + panel.columns;
+    if (panel.begin > behind) {  // rows between the panel's columns and its reflectors
+      kernels_.fill(queue, T{0}, v(panel).block(behind, 0, panel.begin - behind, panel.reflectors));
     }
     kernels_.copy(queue, sent_v(step, panel), from(v(panel), panel.begin));
     const LocalRange columns = columns_after(step);
@@ -328,7 +324,7 @@ class FullToBand {
       update(layout_.eliminated(step + 1), layout_.columns(step + 1));
     }
     rank_.update().record(panel_updated_);
-    if (now && mirror_) {
+    if (now && mirror_ != nullptr) {
       update_below(step + 2);
       mirror_->run(step + 2);  // no product has to do with the next panel's rows
     } else if (now) {
@@ -343,7 +339,7 @@ class FullToBand {
   }
 
   /// A -= l r^H on and below the diagonal from a step on; above it where a larger product is faster
-  /// than several, which the mirror then puts right.
+  /// than several, which the mirror then puts right. Of several ranks a block at a time, at least.
   void update_below(Step first) const {
     if (rank_.count() == 1 && blocks_at_once_ == 0) {
       update_staircase(first);
@@ -392,6 +388,7 @@ class FullToBand {
   const RowOrder<T>& order_;
   MatrixView<T> slab_;
   std::int64_t deferred_;
+  Mirror<T>* mirror_;
   RealOf<T> shift_{0};
   BandForm<T> form_;
   const runtime::Kernels<T>& kernels_;
@@ -408,7 +405,6 @@ class FullToBand {
   std::array<MatrixView<T>, 2> small_;  // V^H y, t^H (V^H y)
   MatrixView<T> r_;
   MatrixView<std::byte> scratch_;
-  std::optional<Mirror<T>> mirror_;
   runtime::Event& panel_updated_;  // the next panel, but for what is put off
   runtime::Event& panel_made_;     // the owner's message is
   runtime::Event& products_made_;  // and the message was read
@@ -425,14 +421,14 @@ BandForm<T> make_band_form(mesh::Rank& rank, const SlabLayout& layout) {
 
 template <Scalar T>
 void full_to_band(mesh::Rank& rank, const SlabLayout& layout, const RowOrder<T>& order,
-                  MatrixView<T> slab, const SlabUpdates& updates, const BandForm<T>& form) {
+                  MatrixView<T> slab, const SlabUpdates<T>& updates, const BandForm<T>& form) {
   FullToBand<T>(rank, layout, order, slab, updates, form).run();
 }
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                               \
   template BandForm<T> make_band_form(mesh::Rank&, const SlabLayout&);                          \
   template void full_to_band(mesh::Rank&, const SlabLayout&, const RowOrder<T>&, MatrixView<T>, \
-                             const SlabUpdates&, const BandForm<T>&);
+                             const SlabUpdates<T>&, const BandForm<T>&);
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)
 SHARDSOLVE_INSTANTIATE(std::complex<float>)

@@ -1,6 +1,7 @@
 /// Reduction of a Hermitian matrix on slabs to a band.
 #pragma once
 
+#include "dense/eigh/mirror.hpp"
 #include "dense/eigh/row_order.hpp"
 #include "mesh/rank.hpp"
 
@@ -43,13 +44,15 @@ template <Scalar T>
 BandForm<T> make_band_form(mesh::Rank& rank, const SlabLayout& layout);
 
 /// How the slabs are updated.
+template <Scalar T>
 struct SlabUpdates {
   /// Columns of V after which the rest of the slab is updated, at least 1; until then only panels
   /// are.
   std::int64_t deferred = 1;
-  /// Only on and below the diagonal; what is above it comes from its owners. Otherwise each rank
-  /// updates that, too.
-  bool mirrored = true;
+  /// Of the slab: it is updated on and below the diagonal only. Without one each rank updates what
+  /// is above, too, and the two triangles differ by what is rounded: each product takes columns
+  /// alone.
+  Mirror<T>* mirror = nullptr;
 };
 
 /// Q^H A Q = the band, with Q the product of the panels' I - V t V^H, in their order, and all rows
@@ -64,6 +67,6 @@ struct SlabUpdates {
 /// syevd_2stage.
 template <Scalar T>
 void full_to_band(mesh::Rank& rank, const SlabLayout& layout, const RowOrder<T>& order,
-                  MatrixView<T> slab, const SlabUpdates& updates, const BandForm<T>& form);
+                  MatrixView<T> slab, const SlabUpdates<T>& updates, const BandForm<T>& form);
 
 }  // namespace shardsolve::dense::eigh

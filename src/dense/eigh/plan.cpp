@@ -32,6 +32,7 @@ std::int64_t reduction(const CallSizes& sizes, const SweepGroups& groups) {
   std::int64_t elements = (3 * b + 1) * n;  // band and t
   elements += 2 * (n + sizes.layout.max_width()) * deferred + 2 * deferred * b + 3 * n * b;
   elements += 3 * b * b + sizes.layout.max_width();  // these two: full_to_band
+  // of CPUs, and with a second matrix
   elements += dense::eigh::Mirror<double>::elements(sizes.layout);
   // band_to_tridiagonal
   constexpr std::int64_t queues = 3;
@@ -79,6 +80,7 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
   const double received = size * size * static_cast<double>(layout.ranks() - 1);
 
   plan.workspace_bytes = element * reduction(sizes, groups) + dense::small_change(layout, 1);
+  // as on one rank and on CPUs; several GPUs make half as many again
   plan.flops = dense::multiply_add(dtype) * size * size * size * 2.0 / 3.0;
   plan.bytes_moved = received * static_cast<double>(element);
   if (vectors) {
@@ -98,10 +100,9 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
   if (factor_tile) {
     const SlabLayout factor(layout.boundaries(), *factor_tile);
     const std::int64_t solves = vectors ? 3 : 2;
-    // L on its way, A beside its adjoint, its mirror, the check of A as it is then
+    // L on its way, A beside its adjoint, the check of A as it is then
     plan.workspace_bytes += element * (solves * dense::eigh::solve_columns_elements(factor) +
-                                       n * width + dense::eigh::store_adjoint_elements(factor) +
-                                       dense::eigh::Mirror<double>::elements(sizes.layout)) +
+                                       n * width + dense::eigh::store_adjoint_elements(factor)) +
                             dense::small_change(layout, 1);
     plan.flops +=
         dense::multiply_add(dtype) * size * size * size * 0.5 * static_cast<double>(solves);

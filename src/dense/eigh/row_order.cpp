@@ -39,8 +39,11 @@ std::int64_t RowOrder<T>::elements(const SlabLayout& layout) {
 
 template <Scalar T>
 void RowOrder<T>::move(const std::int64_t* from, MatrixView<T> a) const {
-  if (layout_.ranks() == 1 || a.empty()) {
+  if (layout_.ranks() == 1) {
     return;  // whose blocks are eliminated one after the other
+  }
+  if (a.empty()) {
+    return;
   }
   const std::int64_t most = buffer_.rows() / a.rows();
   for (std::int64_t first = 0; first < a.columns(); first += most) {

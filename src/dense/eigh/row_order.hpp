@@ -28,7 +28,8 @@ class RowOrder {
   /// The rows from a position on.
   const std::int64_t* rows(std::int64_t first) const { return rows_ + first; }
 
-  /// Rows in the caller's order into elimination order, and back. Waits for the end.
+  /// Rows in the caller's order into elimination order, and back. Waits for the end,
+  /// if there is something to move.
   void to_elimination_order(MatrixView<T> a) const { move(rows_, a); }
   void to_caller_order(MatrixView<T> a) const { move(positions_, a); }
 
