@@ -5,8 +5,8 @@
 // The quarters of a window go through two or four stages, a warp each. A quarter has no row in
 // common with the quarter of later sweeps of the next window, so all stages work side by side, each
 // a window ahead of the stage after it, to which it hands on the rows that it is done with, in
-// shared memory. Sums are the same for any number of stages: four of them for few columns, which
-// would leave the tensor cores without work.
+// shared memory. Sums are the same for any number of stages: four of them where columns are few, so
+// that every tensor core has some.
 //
 // Right factors are copied to shared memory by all threads of a block, two pieces ahead of their
 // use; and the rows that are new to the first stage a window ahead.
@@ -45,6 +45,8 @@ struct Share {
   /// Tiles that a warp keeps from window to window, and all of them.
   static constexpr int kept_tiles = quarters_a_stage * sums_a_quarter;
   static constexpr int tiles = kept_tiles + new_tiles;
+  /// So many tiles after it is done one is handed on: while others are made, or behind all of them.
+  static constexpr int later = stages == quarters ? 3 : tiles_a_quarter;
 
   /// Of the quarters of a stage number 0 is that of the latest sweeps.
   __host__ __device__ static constexpr int quarter_of(int stage, int number) {
@@ -259,12 +261,10 @@ __device__ void project(const Tile (&z)[tiles], const double* v, Tile (&x)[sums_
   }
 }
 
-/// z^T -= x^T (V t)^T, likewise. `done` is called for each of these tiles, after some more products
-/// than it takes.
-template <int first, int tiles, class Done>
+/// z^T -= x^T (V t)^T, likewise. `done` is called for each of these tiles, so many tiles later.
+template <int first, int later, int tiles, class Done>
 __device__ void subtract(Tile (&z)[tiles], const double* vt, const Tile (&x)[sums_a_quarter],
                          int lane, const Done& done) {
-  constexpr int later = 3;
 #pragma unroll
   for (int i = 0; i < tiles_a_quarter + later; ++i) {
     if (i < tiles_a_quarter) {
@@ -340,7 +340,7 @@ class Slide {
         factors_.template go_on<number + 1>(step);
       }
       if (active) {
-        subtract<first>(z_, factors_.vt(step, stage_, number), x, lane_, [&](int i) {
+        subtract<first, Share::later>(z_, factors_.vt(step, stage_, number), x, lane_, [&](int i) {
           if (is_last && i < new_tiles) {
             hand_on(i);
           }
