@@ -261,6 +261,14 @@ TYPED_TEST(DeviceBandTest, WindowsWithoutGaps_DoTheSame) {
   this->expect_windows_without_gaps_to_do_the_same(100, 8, 16);
 }
 
+TYPED_TEST(DeviceBandTest, WindowsWithoutGaps_OfFewColumns_GiveTheSameBits) {
+  if constexpr (std::is_same_v<TypeParam, double>) {  // others are applied by products
+    for (const std::int64_t n : {200, 331}) {
+      this->expect_windows_to_give_the_same_bits_to_fewer_columns(n, 5000, {3000, 1000, 17});
+    }
+  }
+}
+
 TYPED_TEST(DeviceBandTest, Chase_OfTinyNumbers_KeepsReflectorsUnitary) {
   this->expect_unitary_reflectors_of_tiny_numbers();
 }

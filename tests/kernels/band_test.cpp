@@ -158,6 +158,17 @@ TYPED_TEST(EmulatedBand, WindowsWithoutGaps_DoTheSame) {
   }
 }
 
+// Few columns a multiprocessor go through more stages of fewer columns a block.
+TYPED_TEST(EmulatedBand, WindowsWithoutGaps_OfFewColumns_GiveTheSameBits) {
+  if constexpr (std::is_same_v<TypeParam, double>) {
+    const OtherGpu gpu(2, std::size_t{227} << 10);
+    for (const std::int64_t n : {140, 201}) {
+      in_each_order(
+          [&] { this->expect_windows_to_give_the_same_bits_to_fewer_columns(n, 90, {60, 20}); });
+    }
+  }
+}
+
 TYPED_TEST(EmulatedBand, Chase_OfTinyNumbers_KeepsReflectorsUnitary) {
   this->expect_unitary_reflectors_of_tiny_numbers();
 }

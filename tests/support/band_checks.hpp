@@ -194,6 +194,39 @@ class BandChecks : public ::testing::Test {
     EXPECT_LE(error, 20.0 * std::sqrt(static_cast<double>(n)) * unit_roundoff<T>);
   }
 
+  /// Windows without gaps give a column the same bits, however many are beside it.
+  void expect_windows_to_give_the_same_bits_to_fewer_columns(
+      std::int64_t n, std::int64_t columns, const std::vector<std::int64_t>& fewer) {
+    const Chase chase{n, 64, is_complex<T>};
+    constexpr std::int64_t count = 64;
+    const SweepGroup group{0, count};
+    DenseMatrix<T> reflectors = right_hand_sides<T>(chase.bandwidth + 1, group.columns(chase));
+    for (std::int64_t j = 0; j < reflectors.columns(); ++j) {
+      for (std::int64_t i = 0; i < reflectors.rows(); ++i) {
+        reflectors(i, j) *= RealOf<T>{0.1};  // so that none makes z much larger
+      }
+    }
+    DenseMatrix<T> v(chase.bandwidth + count - 1, group.columns(chase));
+    DenseMatrix<T> vt = v;
+    kernels_.windows(queue_, chase, group, reflectors.view(), v.view(), vt.view());
+    const runtime::SweepWindows<T> windows{group, v.view(), vt.view()};
+    const DenseMatrix<T> z = right_hand_sides<T>(n, columns);
+    const auto applied = [&](std::int64_t of) {
+      Embedded<T> some(DenseMatrix<T>(z.view().columns_from(0, of)));
+      kernels_.apply_windows(queue_, chase, std::span(&windows, 1), some.view());
+      finish();
+      EXPECT_TRUE(some.frame_intact());
+      return some.value();
+    };
+    const DenseMatrix<T> expected = applied(columns);
+    EXPECT_FALSE(same_bits(expected, z));
+    EXPECT_LT(reference::one_norm(expected), 1e4 * static_cast<double>(n));
+    for (const std::int64_t of : fewer) {
+      EXPECT_TRUE(same_bits(applied(of), DenseMatrix<T>(expected.view().columns_from(0, of))))
+          << of << " of " << columns << " columns, n " << n;
+    }
+  }
+
   void expect_qr(const DenseMatrix<T>& a) {
     SCOPED_TRACE(::testing::Message() << a.rows() << " x " << a.columns());
     const std::int64_t k = std::min(a.rows(), a.columns());
