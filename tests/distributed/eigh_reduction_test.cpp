@@ -160,12 +160,10 @@ TYPED_TEST(EighFullToBand, OnEveryCut_IsASimilarBand) {
   for (const Cut& cut : reduction_cuts()) {
     Mesh mesh = make_mesh(cut.layout.ranks());
     const DenseMatrix<T> a = random_hermitian<T>(cut.layout.size());
-    for (const std::int64_t deferred : {1, 20}) {
-      for (const bool mirrored : {true, false}) {
-        SCOPED_TRACE(fmt::format("{}, deferred {}, mirrored: {}", cut.name, deferred, mirrored));
-        expect_reduced_to_band(cut.layout, a,
-                               reduce_to_band(mesh, cut.layout, a, {deferred, mirrored}));
-      }
+    for (const Updates& updates : {Updates{1}, {20}, {20, false}}) {
+      SCOPED_TRACE(fmt::format("{}, deferred {}, mirrored: {}", cut.name, updates.deferred,
+                               updates.mirrored));
+      expect_reduced_to_band(cut.layout, a, reduce_to_band(mesh, cut.layout, a, updates));
     }
   }
 }

@@ -24,9 +24,9 @@ std::int64_t CudaBandKernels<T>::scratch(std::int64_t bandwidth) const {
 }
 
 // A sweep is one block of threads, and follows the one before at two tasks' distance: a GPU has
-// room for one a multiprocessor, which are two groups; a third takes what these leave. A kernel of fewer waves would take little
-// longer than it takes to start it; of more, the next group would follow from further behind: at
-// n = 8192 on an H100, 8 are as good as 16, and 32 take 5 ms more.
+// room for one a multiprocessor, which are two groups; a third takes what these leave. A kernel of
+// fewer waves would take little longer than it takes to start it; of more, the next group would
+// follow from further behind: at n = 8192 on an H100, 8 are as good as 16, and 32 take 5 ms more.
 // Windows of many sweeps are products of a size that cuBLAS is good at.
 // At n = 16384 on two H100 a mirror took 1.0 to 1.5 ms, where the other half of the products takes
 // 1.4 at first and 0.5 on average.
