@@ -121,6 +121,19 @@ DenseMatrix<T> glued_wilkinson(std::int64_t n) {
   });
 }
 
+/// min(t_i, t_j) of ascending t: the entries of a column are equal from the diagonal on.
+template <Scalar T>
+DenseMatrix<T> brownian(std::int64_t n) {
+  std::vector<double> t;
+  for (std::int64_t i = 0; i < n; ++i) {
+    t.push_back(uniform(11, i));
+  }
+  std::sort(t.begin(), t.end());
+  return hermitian_of<T>(n, [&](std::int64_t i, std::int64_t j) {
+    return static_cast<RealOf<T>>(t[static_cast<std::size_t>(j)]) * quarter_turn<T>(i, j);
+  });
+}
+
 /// `a` with its real and imaginary parts multiplied by these.
 template <Scalar T>
 DenseMatrix<T> unequal_parts(const DenseMatrix<T>& a, RealOf<T> real, RealOf<T> imaginary) {
@@ -183,6 +196,16 @@ std::vector<EighCase<T>> eigh_zoo(std::int64_t n) {
   zoo.push_back({"kac_murdock_szego", kac_murdock_szego<T>(n)});
   zoo.push_back({"glued_wilkinson", glued_wilkinson<T>(n)});
   zoo.push_back({"glued_wilkinson_rotated", randomly_rotated(glued_wilkinson<T>(n))});
+  // Where all terms of a sum are equal, every addition rounds to the same side.
+  zoo.push_back({"equal_entries", hermitian_of<T>(n, [](std::int64_t i, std::int64_t j) {
+                   return quarter_turn<T>(i, j);
+                 })});
+  zoo.push_back({"equal_blocks", hermitian_of<T>(n, [n](std::int64_t i, std::int64_t j) {
+                   const std::int64_t block = (n + 3) / 4;
+                   return static_cast<RealOf<T>>(3 + i / block + 2 * (j / block)) *
+                          quarter_turn<T>(i, j);
+                 })});
+  zoo.push_back({"brownian", brownian<T>(n)});
   zoo.push_back({"diagonal", hermitian_of<T>(n, [](std::int64_t i, std::int64_t j) {
                    return T(i == j ? static_cast<RealOf<T>>(uniform(7, i)) : RealOf<T>{0});
                  })});

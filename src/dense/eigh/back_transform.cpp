@@ -29,6 +29,7 @@
 #include "dense/eigh/back_transform.hpp"
 
 #include "dense/eigh/full_to_band.hpp"
+#include "dense/eigh/multiply_adjoint.hpp"
 #include "dense/eigh/wait_sites.hpp"
 #include "dense/shared/message_ring.hpp"
 #include "dense/shared/step_flags.hpp"
@@ -165,9 +166,8 @@ class ApplyPanels {
         t_(rank.workspace<T>(most_columns(), most_columns())),
         overlap_(rank.workspace<T>(most_columns(), layout.tile())),
         overlap_t_(rank.workspace<T>(most_columns(), layout.tile())),
-        tall_(rank.kernels<runtime::BandKernels<T>>()
-                  .tuning({layout.size(), layout.tile(), is_complex<T>})
-                  .tall_products),
+        tuning_(rank.kernels<runtime::BandKernels<T>>().tuning(
+            {layout.size(), layout.tile(), is_complex<T>})),
         vz_(rank.workspace<T>(most_columns() * z.columns(), 1)),
         tvz_(rank.workspace<T>(most_columns() * z.columns(), 1)) {}
 
@@ -261,8 +261,8 @@ class ApplyPanels {
     // t12 = -t1 (V1^H V2) t2
     const MatrixView<T> overlap = overlap_.block(0, 0, columns_, k);
     const MatrixView<T> overlap_t = overlap_t_.block(0, 0, columns_, k);
-    kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, part(v1, panel), part(v2, panel),
-                  T{0}, overlap);
+    multiply_adjoint(kernels_, queue, tuning_.rows_at_once, part(v1, panel), part(v2, panel),
+                     overlap);
     kernels_.gemm(queue, Op::none, Op::none, T{1}, overlap, t2, T{0}, overlap_t);
     kernels_.gemm(queue, Op::none, Op::none, T{-1}, t1, overlap_t, T{0},
                   t_.block(0, columns_, columns_, k));
@@ -275,18 +275,19 @@ class ApplyPanels {
     const MatrixView<T> v = part(v_.columns_from(0, columns_), panel);
     const MatrixView<T> z = part(z_, panel);
     const MatrixView<T> t = t_.block(0, 0, columns_, columns_);
-    const std::int64_t rows = tall_ ? z_.columns() : columns_;
-    const std::int64_t columns = tall_ ? columns_ : z_.columns();
+    const bool tall = tuning_.tall_products;
+    const std::int64_t rows = tall ? z_.columns() : columns_;
+    const std::int64_t columns = tall ? columns_ : z_.columns();
     const MatrixView<T> vz(vz_.data(), rows, columns);
     const MatrixView<T> tvz(tvz_.data(), rows, columns);
-    kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, tall_ ? z : v, tall_ ? v : z,
-                  T{0}, vz);
-    if (tall_) {
+    kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, tall ? z : v, tall ? v : z, T{0},
+                  vz);
+    if (tall) {
       kernels_.gemm(queue, Op::none, Op::conjugate_transpose, T{1}, vz, t, T{0}, tvz);
     } else {
       kernels_.gemm(queue, Op::none, Op::none, T{1}, t, vz, T{0}, tvz);
     }
-    kernels_.gemm(queue, Op::none, tall_ ? Op::conjugate_transpose : Op::none, T{-1}, v, tvz, T{1},
+    kernels_.gemm(queue, Op::none, tall ? Op::conjugate_transpose : Op::none, T{-1}, v, tvz, T{1},
                   z);
   }
 
@@ -305,7 +306,7 @@ class ApplyPanels {
   MatrixView<T> t_;
   MatrixView<T> overlap_;    // V1^H V2
   MatrixView<T> overlap_t_;  // V1^H V2 t2
-  bool tall_;
+  runtime::BandTuning tuning_;
   MatrixView<T> vz_;   // V^H z, or z^H V
   MatrixView<T> tvz_;  // t V^H z, or z^H V t^H
 };

@@ -1,9 +1,11 @@
 #include "dense/eigh/certificate.hpp"
 
+#include "dense/eigh/multiply_adjoint.hpp"
 #include "dense/shared/bytes_of.hpp"
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/gather.hpp"
 #include "dense/shared/hermitian_multiply.hpp"
+#include "runtime/band_kernels.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +25,10 @@ Certificate<T>::Certificate(mesh::Rank& rank, const SlabLayout& layout, MatrixVi
       first_(layout.segment(rank.index()).begin.value()),
       signs_(probe_signs(layout.size() * probes)),
       norm_(norm),
-      b_(b) {
+      b_(b),
+      rows_at_once_(rank.kernels<runtime::BandKernels<T>>()
+                        .tuning({layout.size(), layout.tile(), is_complex<T>})
+                        .rows_at_once) {
   const std::int64_t n = layout.size();
   std::vector<T> g;
   for (const double sign : signs_) {
@@ -84,7 +89,7 @@ double Certificate<T>::residual(MatrixView<const T> z, const std::vector<double>
   const std::int64_t count = probes * z.columns();
   const auto times_z = [&](MatrixView<const T> x) {
     const MatrixView<T> xz = rank_.workspace<T>(probes, z.columns());
-    kernels.gemm(rank_.update(), Op::conjugate_transpose, Op::none, T{1}, x, z, T{0}, xz);
+    multiply_adjoint(kernels, rank_.update(), rows_at_once_, x, z, xz);
     return rank_.fetch(rank_.update(), xz.data(), count);
   };
   const std::vector<T> of_w = times_z(w_);
@@ -134,7 +139,7 @@ double Certificate<T>::orthogonality(MatrixView<const T> z) {
   }
   const MatrixView<const T> bzg = multiply_by_b(share(0));
   const MatrixView<T> back = rank_.workspace<T>(own, probes);
-  kernels.gemm(rank_.update(), Op::conjugate_transpose, Op::none, T{1}, z, bzg, T{0}, back);
+  multiply_adjoint(kernels, rank_.update(), rows_at_once_, z, bzg, back);
   const std::vector<T> all = rank_.fetch(rank_.update(), back.data(), own * probes);
   double worst = 0.0;
   for (std::int64_t i = 0; i < own; ++i) {

@@ -62,8 +62,9 @@ class Certificate {
   MatrixView<const T> g_;      // n x probes
   double norm_;                // ||A||_1
   const FactorPart<T>* b_;
-  MatrixView<T> w_;         // n x probes
-  MatrixView<const T> bg_;  // likewise: V, or G without B
+  std::int64_t rows_at_once_;  // see multiply_adjoint()
+  MatrixView<T> w_;            // n x probes
+  MatrixView<const T> bg_;     // likewise: V, or G without B
 };
 
 }  // namespace shardsolve::dense::eigh

@@ -26,6 +26,7 @@
 
 #include "dense/eigh/full_to_band.hpp"
 
+#include "dense/eigh/multiply_adjoint.hpp"
 #include "dense/eigh/wait_sites.hpp"
 #include "dense/shared/bytes_of.hpp"
 #include "dense/shared/gather.hpp"
@@ -36,7 +37,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <complex>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -67,8 +70,7 @@ class FullToBand {
         form_(form),
         kernels_(rank.kernels<T>()),
         band_kernels_(rank.kernels<runtime::BandKernels<T>>()),
-        blocks_at_once_(
-            band_kernels_.tuning({layout.size(), layout.tile(), is_complex<T>}).blocks_at_once),
+        tuning_(band_kernels_.tuning({layout.size(), layout.tile(), is_complex<T>})),
         flags_(rank),
         messages_(rank, 1, largest_message()),
         left_(rank.workspace<T>(layout.size(), 2 * most_deferred())),
@@ -86,7 +88,7 @@ class FullToBand {
         products_gathered_(rank.event()) {}
 
   void run() {
-    shift_ = mean_of_diagonal();
+    shift_ = shift_of_diagonal();
     kernels_.fill(rank_.update(), T{0}, form_.band);
     kernels_.fill(rank_.update(), T{0}, form_.t);
     for (Step step(0); step.value() < layout_.steps() && flags_.may_enqueue(step.value()); ++step) {
@@ -236,9 +238,10 @@ class FullToBand {
   }
 
   /// A multiple of the identity is in no update: V w^H + w V^H is the same with and without it.
-  /// Without the mean of the diagonal what is rounded is smaller, and the eigenvalues of a matrix
-  /// near a multiple of the identity do not drift.
-  RealOf<T> mean_of_diagonal() {
+  /// Without it what is rounded is smaller where the diagonal is about that multiple, and the
+  /// eigenvalues of a matrix near a multiple of the identity do not drift. Elsewhere it would be an
+  /// error of the size of the largest entries in the rows of the smallest.
+  RealOf<T> shift_of_diagonal() {
     const std::int64_t width = slab_.columns();
     const MatrixView<RealOf<T>> diagonal = rank_.workspace<RealOf<T>>(width, 1);
     for (Step step = layout_.next_owned(rank_.index(), Step(0)); step.value() < layout_.steps();
@@ -249,27 +252,30 @@ class FullToBand {
           slab(layout_.eliminated(step), columns).block(0, 0, columns.size(), columns.size()),
           diagonal.data() + columns.begin.value());
     }
-    double sum = 0.0;
-    for (const RealOf<T> entry : rank_.fetch(rank_.update(), diagonal.data(), width)) {
-      sum += entry;
+    const std::vector<RealOf<T>> own = rank_.fetch(rank_.update(), diagonal.data(), width);
+    const double sum = sum_of_all(rank_, std::accumulate(own.begin(), own.end(), 0.0));
+    const double mean = sum / static_cast<double>(std::max<std::int64_t>(slab_.rows(), 1));
+    double spread = 0.0;
+    for (const RealOf<T> entry : own) {
+      spread = std::max(spread, std::abs(entry - mean));
     }
-    sum = sum_of_all(rank_, sum);
-    return static_cast<RealOf<T>>(sum /
-                                  static_cast<double>(std::max<std::int64_t>(slab_.rows(), 1)));
+    return largest_of_all(rank_, spread) < std::abs(mean) / 2 ? static_cast<RealOf<T>>(mean)
+                                                              : RealOf<T>{0};
   }
 
+  void multiply_adjoint(MatrixView<T> a, MatrixView<T> b, MatrixView<T> c) const {
+    eigh::multiply_adjoint(kernels_, rank_.update(), tuning_.rows_at_once, a, b, c);
+  }
   /// x = (A - shift I)^H V - r (l^H V) in the rows of this rank's columns that remain.
   void multiply(Step step, const Panel& panel) {
     runtime::Queue& queue = rank_.update();
     const LocalRange columns = columns_after(step);
     const MatrixView<T> x = products(step, panel, rank_.index());
     const MatrixView<T> v_part = from(v(panel), panel.begin);
-    kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, slab(panel.begin, columns),
-                  v_part, T{0}, x);
+    multiply_adjoint(slab(panel.begin, columns), v_part, x);
     if (held() > 0) {
       const MatrixView<T> sums = sums_.block(0, 0, held(), panel.reflectors);
-      kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, from(left(), panel.begin),
-                    v_part, T{0}, sums);
+      multiply_adjoint(from(left(), panel.begin), v_part, sums);
       kernels_.gemm(queue, Op::none, Op::none, T{-1}, right(columns), sums, T{1}, x);
     }
     kernels_.add(queue, T{-shift_}, own_v(panel, columns), x);
@@ -310,7 +316,7 @@ class FullToBand {
     const MatrixView<T> w_part = from(w(panel), panel.begin);
     const MatrixView<T> vy = small_[0].block(0, 0, k, k);
     const MatrixView<T> tvy = small_[1].block(0, 0, k, k);
-    kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, v_part, w_part, T{0}, vy);
+    multiply_adjoint(v_part, w_part, vy);
     kernels_.gemm(queue, Op::conjugate_transpose, Op::none, T{1}, t, vy, T{0}, tvy);
     kernels_.gemm(queue, Op::none, Op::none, T{-0.5}, v_part, tvy, T{1}, w_part);
     const LocalRange columns = columns_after(step);
@@ -341,11 +347,11 @@ class FullToBand {
   /// A -= l r^H on and below the diagonal from a step on; above it where a larger product is faster
   /// than several, which the mirror then puts right. Of several ranks a block at a time, at least.
   void update_below(Step first) const {
-    if (rank_.count() == 1 && blocks_at_once_ == 0) {
+    if (rank_.count() == 1 && tuning_.blocks_at_once == 0) {
       update_staircase(first);
       return;
     }
-    const std::int64_t at_once = std::max<std::int64_t>(blocks_at_once_, 1) * layout_.tile();
+    const std::int64_t at_once = std::max<std::int64_t>(tuning_.blocks_at_once, 1) * layout_.tile();
     const LocalIndex end(slab_.columns());
     for (LocalIndex begin = layout_.eliminated(rank_.index(), first); begin < end;) {
       const LocalIndex behind = std::min(begin + at_once, end);
@@ -393,7 +399,7 @@ class FullToBand {
   BandForm<T> form_;
   const runtime::Kernels<T>& kernels_;
   const runtime::BandKernels<T>& band_kernels_;
-  std::int64_t blocks_at_once_;
+  runtime::BandTuning tuning_;
   StepFlags flags_;
   MessageRing<T> messages_;
   std::int64_t put_off_ = 0;            // columns of V in l and r

@@ -5,6 +5,7 @@
 #include "runtime/host/chase_vectors.hpp"
 #include "runtime/host/conjugate.hpp"
 #include "runtime/host/operands.hpp"
+#include "runtime/host/panel_qr.hpp"
 #include "runtime/host/sliding_windows.hpp"
 
 #include <algorithm>
@@ -24,20 +25,6 @@ void clear_below(MatrixView<T> a, First first) {
     for (std::int64_t i = std::min(first(j), a.rows()); i < a.rows(); ++i) {
       a(i, j) = T{0};
     }
-  }
-}
-
-/// What geqrt leaves in `a`, apart: R to r, V alone in `a`.
-template <Scalar T>
-void split_panel(MatrixView<T> a, MatrixView<T> r) {
-  for (std::int64_t j = 0; j < r.columns(); ++j) {
-    for (std::int64_t i = 0; i < r.rows(); ++i) {
-      r(i, j) = i <= j ? a(i, j) : T{0};
-    }
-  }
-  for (std::int64_t j = 0; j < r.rows(); ++j) {
-    std::fill(&a(0, j), &a(0, j) + j, T{0});
-    a(j, j) = T{1};
   }
 }
 
@@ -231,11 +218,7 @@ template <Scalar T>
 void HostBandKernels<T>::do_panel_qr(Queue& queue, const WorkInfo& info, Out a, Out r, Out t,
                                      void* scratch) const {
   launch(queue, info, {}, {a, r, t, Operand(static_cast<T*>(scratch), t.rows() * a.columns())},
-         [=] {
-           blas::Blas<T>::geqrt(a, t, static_cast<T*>(scratch));
-           split_panel(a, r);
-           clear_below(t, [](std::int64_t j) { return j + 1; });
-         });
+         [=] { panel_qr<T>(a, r, t, static_cast<T*>(scratch)); });
 }
 
 template <Scalar T>

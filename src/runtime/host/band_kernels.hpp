@@ -23,6 +23,7 @@ class HostBandKernels : public BandKernels<T> {
   /// is where other ranks wait. Vectors pass through the cache once for so many sweeps.
   BandTuning tuning(const Chase& /*chase*/) const override {
     return {.blocks_at_once = 3,
+            .rows_at_once = 32,
             .mirrors_between_ranks = true,
             .group = 16,
             .queues = 3,
