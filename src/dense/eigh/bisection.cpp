@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
+#include <vector>
 
 namespace shardsolve::dense::eigh {
 namespace {
@@ -32,6 +34,29 @@ Real bound_of_eigenvalues(const ScaledTridiagonal<Real>& t) {
   }
   const Real roundings = 4 * static_cast<Real>(n + 1) * std::numeric_limits<Real>::epsilon();
   return bound * (1 + roundings) + std::numeric_limits<Real>::min();
+}
+
+/// What stands alone on the diagonal is an eigenvalue as it is. It takes the place of what
+/// bisection has found for it; `off`: how far that may be off. `values` are ascending.
+template <class Real>
+void take_lonely(const ScaledTridiagonal<Real>& t, Real off, std::vector<Real>& values) {
+  std::vector<Real> lonely;
+  for (std::size_t i = 0; i < t.diagonal.size(); ++i) {
+    const bool follows = i > 0 && t.off_diagonal[i - 1] != 0;
+    const bool leads = i + 1 < t.diagonal.size() && t.off_diagonal[i] != 0;
+    if (!follows && !leads) {
+      lonely.push_back(t.diagonal[i]);
+    }
+  }
+  std::sort(lonely.begin(), lonely.end());
+  auto next = values.begin();
+  for (const Real value : lonely) {
+    next = std::lower_bound(next, values.end(), value - off);
+    if (next != values.end() && *next <= value + off) {
+      *next++ = value;
+    }
+  }
+  std::sort(values.begin(), values.end());
 }
 
 }  // namespace
@@ -68,8 +93,10 @@ TridiagonalOutcome<Real> bisect(mesh::Rank& rank, const std::vector<Real>& diago
   TridiagonalOutcome<Real> outcome;
   const Real* const all = rank.fetch_later(rank.transfer(), values.data(), wanted.size());
   rank.finish(rank.transfer());
-  for (std::int64_t i = 0; i < wanted.size(); ++i) {
-    outcome.values.push_back(t.unscaled(all[i]));
+  outcome.values.assign(all, all + wanted.size());
+  take_lonely(t, 4 * width, outcome.values);
+  for (Real& value : outcome.values) {
+    value = t.unscaled(value);
   }
   return outcome;
 }
