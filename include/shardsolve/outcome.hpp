@@ -25,6 +25,7 @@ enum class Status : std::uint8_t {
   unsuitable_method = 7,      ///< A or the preconditioner is not what the method is for
   nonfinite_product = 8,      ///< a product with A or the preconditioner holds a NaN or an infinity
   stopped = 9,                ///< the caller asked for the end; there is an iterate
+  underflow = 10,             ///< the answer is below the dtype's range
 };
 
 /// What a status comes to, whatever the routine.
@@ -95,6 +96,9 @@ struct SHARDSOLVE_EXPORT Outcome {
   bool ok() const { return status == Status::ok; }
   /// One sentence: what happened, where, and what to do about it. Empty if all is well.
   std::string message() const;
+  /// Of an answer: a sentence for each error among the figures that is larger than rounding alone
+  /// makes it in arithmetic of this unit roundoff. Empty if there is none.
+  std::string warning(double unit_roundoff) const;
 
   /// All figures, in the order of a report.
   static std::span<const Figure> figures();

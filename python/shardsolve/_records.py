@@ -35,6 +35,7 @@ class Status(enum.IntEnum):
     UNSUITABLE_METHOD = 7
     NONFINITE_PRODUCT = 8
     STOPPED = 9
+    UNDERFLOW = 10
     INVALID_ARGUMENT = FAILURE
     OUT_OF_MEMORY = 101
     DEVICE = 102
@@ -61,6 +62,7 @@ _ADVICE = {
     Status.UNSUITABLE_METHOD: "Use a method for such a matrix: the message names one.",
     Status.NONFINITE_PRODUCT: "Find out where the NaN or infinity in a product was made.",
     Status.STOPPED: "The call was stopped as asked.",
+    Status.UNDERFLOW: "Scale the matrices, or use a wider dtype.",
     Status.INVALID_ARGUMENT: "See the message.",
     Status.OUT_OF_MEMORY: "Use more devices, a smaller problem, or overwrite_a=True.",
     Status.DEVICE: "A device failed or is missing: see the message.",

@@ -51,6 +51,12 @@ std::string overflow(const Location&) {
          "sides, or use a wider dtype";
 }
 
+std::string underflow(const Location&) {
+  return "the result is below the range of its dtype, where it would be 0 or lose its digits: "
+         "scale "
+         "the matrices, or use a wider dtype";
+}
+
 std::string not_converged(const Location&) {
   return "an iteration did not converge, and there is no answer: of one for eigenvalues this is "
          "not known to happen with finite numbers, so please report the matrix; a Krylov solve "
@@ -101,6 +107,8 @@ StatusRow row_of(Status status) {
       return {"nonfinite_product", StatusClass::numerical, nonfinite_product};
     case Status::stopped:
       return {"stopped", StatusClass::resources, stopped};
+    case Status::underflow:
+      return {"underflow", StatusClass::numerical, underflow};
   }
   return {"unknown", StatusClass::numerical, unknown};
 }
@@ -140,6 +148,21 @@ StatusClass class_of(Status status) { return row_of(status).kind; }
 std::string Outcome::message() const {
   return row_of(status).message(
       location.value_or(Location::in_matrix(GlobalIndex(-1), GlobalIndex(-2))));
+}
+
+std::string Outcome::warning(double unit_roundoff) const {
+  std::string text;
+  for (const Figure& figure : figures()) {
+    const std::optional<double>& value = this->*figure.value;
+    if (ok() && figure.rounding > 0.0 && value && !(*value <= figure.rounding * unit_roundoff)) {
+      text += fmt::format(
+          "{}the {} is {:.1e} ({}), {:.1e} times what rounding alone may make of it: if there is a "
+          "second matrix B, it is badly conditioned; do not rely on more digits",
+          text.empty() ? "" : "; ", figure.label, *value, figure.meaning,
+          *value / (figure.rounding * unit_roundoff));
+    }
+  }
+  return text;
 }
 
 std::span<const Figure> Outcome::figures() { return table_of_figures; }

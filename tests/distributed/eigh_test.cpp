@@ -19,6 +19,7 @@
 #include <shardsolve/plan.hpp>
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -366,6 +367,79 @@ TYPED_TEST(Eigh, WithB_SolvesTheGeneralisedProblem) {
       }
     }
   }
+}
+
+TEST(EighOfAGradedFactor, OnEveryCut_HasLapacksResidual) {
+  // B is a Gaussian kernel of condition number 4e11, whose factor falls from 1 to 1e-5. LAPACK's
+  // residuals are 4e9 to 2e10 u, by the order of the points.
+  const std::int64_t n = 65;
+  const DenseMatrix<double> a = hermitian<double>(n);
+  DenseMatrix<double> b(n, n);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double distance = static_cast<double>(i - j) / static_cast<double>(n);
+      b(i, j) = std::exp(-distance * distance / 0.18) + (i == j ? 1e-10 : 0.0);
+    }
+  }
+  for (const SlabLayout& layout : layouts(n)) {
+    SCOPED_TRACE(fmt::format("cut {}", fmt::join(layout.boundaries(), " ")));
+    Mesh mesh = make_mesh(layout.ranks());
+    const CholeskyFactor<double> factor = cholesky_factor(mesh, shard(b, layout));
+    ASSERT_TRUE(factor.outcome.ok());
+    const Eigenvalues<double> found = eigh(mesh, shard(a, layout), factor);
+    ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+    EXPECT_LE(found.outcome.residual.value(), 8e10 * unit_roundoff<double>);
+    EXPECT_THAT(found.outcome.warning(unit_roundoff<double>), ::testing::HasSubstr("residual"));
+  }
+}
+
+TYPED_TEST(Eigh, OfTwoMatricesFarFromOne_IsThatOfTheQuotient) {
+  using T = TypeParam;
+  using Real = RealOf<T>;
+  const std::int64_t n = 7;
+  const auto layout = SlabLayout::even(n, 2, any_tile);
+  constexpr int far = std::is_same_v<Real, float> ? 80 : 660;
+  const auto times = [](DenseMatrix<T> m, int exponent) {
+    for (std::int64_t i = 0; i < m.rows() * m.columns(); ++i) {
+      m.data()[i] *= std::ldexp(Real{1}, exponent);
+    }
+    return m;
+  };
+  const DenseMatrix<T> a = hermitian<T>(n);
+  const DenseMatrix<T> b = dense<T>(matgen::Recipe{.kind = matgen::Kind::random, .n = n});
+  Mesh mesh = make_mesh(2);
+  const auto solve = [&](int of_a, int of_b) {
+    const auto factor = cholesky_factor(mesh, shard(times(b, of_b), layout));
+    return eigh(mesh, shard(times(a, of_a), layout), factor);
+  };
+  const Eigenvalues<T> near = solve(0, 0);
+  ASSERT_TRUE(near.outcome.ok());
+  double most = 0.0;
+  for (const Real value : near.values) {
+    most = std::max(most, double{std::abs(value)});
+  }
+  for (const int sign : {-1, 1}) {
+    const Eigenvalues<T> found = solve(sign * far, sign * far);
+    ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+    for (std::size_t i = 0; i < found.values.size(); ++i) {
+      EXPECT_NEAR(found.values[i], near.values[i], 200 * unit_roundoff<T> * most);
+    }
+  }
+  EXPECT_EQ(solve(-far, far).outcome.status, Status::underflow);
+  EXPECT_EQ(solve(far, -far).outcome.status, Status::overflow);
+}
+
+TYPED_TEST(Eigh, OfADiagonalMatrixWithoutVectors_IsExact) {
+  using T = TypeParam;
+  const std::int64_t n = 20;
+  DenseMatrix<T> a(n, n);
+  std::vector<RealOf<T>> expected;
+  for (std::int64_t i = 0; i < n; ++i) {
+    a(i, i) = static_cast<RealOf<T>>(i * 7 % n) / 3;
+    expected.push_back(static_cast<RealOf<T>>(i) / 3);
+  }
+  const Answered<T> answer = run(SlabLayout::even(n, 3, any_tile), a, {.vectors = false});
+  EXPECT_EQ(answer.found.values, expected);
 }
 
 TYPED_TEST(Eigh, WithBOfAnotherSize_IsTheSameProblem) {

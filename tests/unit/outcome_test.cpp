@@ -24,7 +24,8 @@ constexpr Status statuses[] = {Status::ok,
                                Status::breakdown,
                                Status::unsuitable_method,
                                Status::nonfinite_product,
-                               Status::stopped};
+                               Status::stopped,
+                               Status::underflow};
 
 struct Case {
   std::string name;
@@ -62,7 +63,17 @@ std::vector<Case> cases() {
       {"unsuitable_method", {.status = Status::unsuitable_method}, {"not Hermitian", "another"}},
       {"nonfinite_product", {.status = Status::nonfinite_product}, {"product", "NaN", "look"}},
       {"stopped", {.status = Status::stopped}, {"stopped as asked"}},
+      {"underflow", {.status = Status::underflow}, {"below", "range", "scale", "wider dtype"}},
   };
+}
+
+TEST(OutcomeWarning, OfErrorsBeyondRounding_NamesThem) {
+  Outcome outcome;
+  outcome.residual = 1e-14;
+  EXPECT_EQ(outcome.warning(1e-16), "");
+  outcome.residual = 1e-6;
+  EXPECT_THAT(outcome.warning(1e-16), HasSubstr("the residual is 1.0e-06"));
+  EXPECT_EQ(outcome.warning(1e-7), "");
 }
 
 class OutcomeMessage : public ::testing::TestWithParam<Case> {};

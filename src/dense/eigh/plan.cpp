@@ -32,7 +32,7 @@ std::int64_t reduction(const CallSizes& sizes, const SweepGroups& groups) {
   std::int64_t elements = (3 * b + 1) * n;  // band and t
   elements += 2 * (n + sizes.layout.max_width()) * deferred + 2 * deferred * b + 3 * n * b;
   elements += 3 * b * b + sizes.layout.max_width();  // these two: full_to_band
-  // of CPUs, and with a second matrix
+  // of CPUs
   elements += dense::eigh::Mirror<double>::elements(sizes.layout);
   // band_to_tridiagonal
   constexpr std::int64_t queues = 3;
@@ -101,13 +101,14 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
     const SlabLayout factor(layout.boundaries(), *factor_tile);
     const std::int64_t solves = vectors ? 3 : 2;
     // L on its way, A beside its adjoint, the check of A as it is then
-    plan.workspace_bytes += element * (solves * dense::eigh::solve_columns_elements(factor) +
-                                       n * width + dense::eigh::store_adjoint_elements(factor)) +
-                            dense::small_change(layout, 1);
+    plan.workspace_bytes +=
+        element * (solves * dense::eigh::solve_columns_elements(factor) + n * width +
+                   2 * dense::eigh::store_adjoint_elements(factor)) +
+        dense::small_change(layout, 1);
     plan.flops +=
         dense::multiply_add(dtype) * size * size * size * 0.5 * static_cast<double>(solves);
     plan.bytes_moved +=
-        received * static_cast<double>(element) * (1.0 + 0.5 * static_cast<double>(solves));
+        received * static_cast<double>(element) * (2.0 + 0.5 * static_cast<double>(solves));
   }
   return plan;
 }
