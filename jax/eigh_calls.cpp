@@ -1,5 +1,6 @@
 #include "jax/eigh_calls.hpp"
 
+#include "dense/eigh/look.hpp"
 #include "jax/kept_factor.hpp"
 #include "jax/task.hpp"
 
@@ -111,6 +112,21 @@ void generalised(Task& task) {
   });
 }
 
+// Of a matrix whose eigenvalues XLA finds.
+constexpr CallBuffers look_buffers = {.operands = {slab("a")},
+                                      .results = {record<Verdict>("verdict")}};
+
+template <Scalar T>
+void look(Task& task) {
+  static constexpr const CallBuffers& at = look_buffers;
+  const Verdict verdict = judge([&] {
+    const auto a = task.matrix<T>(task.layout(), at["a"]);
+    return task.with_mesh(
+        [&](Mesh& mesh, const RunOptions& run) { return dense::eigh::look_at(mesh, a, run); });
+  });
+  task.write_to_all(at["verdict"], &verdict);
+}
+
 constexpr ShortList<Option, most_options> options = {{"vectors", true},
                                                      {"first", std::int64_t{0}},
                                                      {"last", std::int64_t{-1}},  // all
@@ -127,6 +143,12 @@ std::vector<CallRow> eigh_calls() {
            .copy = {{eigh_buffers["a"], eigh_buffers["vectors"]}},
            .options = options,
            .work = by_dtype([]<Scalar T>(Task& task) { standard<T>(task); })},
+          {.name = "eigh_look",
+           .phrase = "eigenvalues",
+           .buffers = look_buffers,
+           .matrix = look_buffers["a"],
+           .verdict = look_buffers["verdict"],
+           .work = by_dtype([]<Scalar T>(Task& task) { look<T>(task); })},
           {.name = "eigh_generalised",
            .phrase = "eigenvalues of two matrices",
            .buffers = generalised_buffers,

@@ -7,6 +7,7 @@ Derivatives come on top, in _cholesky.py.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from shardsolve import _library
+from shardsolve import _eigh_alone, _library
 from shardsolve._cut import Cut, cuts_columns, row_axes, spec_along
 from shardsolve._library import Row
 from shardsolve._records import EMPTY_FACTOR, FAILURE
@@ -85,6 +86,9 @@ class Call:
     # Makes of the function of a device's rows that of its columns, for a first operand that can be
     # either.
     from_columns: Callable[[Callable[..., Arrays]], Callable[..., Arrays]] | None = None
+    # What a device that is alone does in its place, given the options and the operands: None for
+    # operands that are the library's in any case.
+    alone: Callable[..., Arrays | None] | None = None
 
     @property
     def row(self) -> Row:
@@ -134,6 +138,10 @@ class Call:
             group = lax.axis_index(others) if others else 0
             place = jnp.stack([jnp.int32(rank), jnp.int32(group)])
             ranks = lax.axis_size(axes) if axes else 1
+            if ranks == 1 and self.alone is not None:
+                results = self.alone(*arguments, **self.row.attributes(options))
+                if results is not None:
+                    return results
             if ranks > 1 and jax.process_count() > 1:
                 place = self._meet(place, axes, arguments, n, ranks, options)
             return self._local(place, arguments, n, ranks, options)
@@ -197,6 +205,7 @@ class Call:
         What tells one call from another is local to a process. But XLA knows which are the same
         one: what it gathers here has been written for this call.
         """
+        _library.end_without_waiting()
         words = _library.description()["invitation_words"]
         invite = jax.ffi.ffi_call(
             _library.target("invitation"), jax.ShapeDtypeStruct((words,), jnp.int32)
@@ -217,7 +226,8 @@ class Call:
         self, arguments: Sequence[jax.Array], options: dict
     ) -> Sequence[jax.ShapeDtypeStruct]:
         """Of the whole results."""
-        return jax.eval_shape(self._run((), (), self.rows_in(arguments), options), *arguments)
+        run = dataclasses.replace(self, alone=None)._run((), (), self.rows_in(arguments), options)
+        return jax.eval_shape(run, *arguments)
 
     def _nothing(self, arguments: Sequence[jax.Array], options: dict) -> Arrays:
         return tuple(
@@ -348,10 +358,14 @@ FACTOR = Call(
     empty=(0, 0, 0, EMPTY_FACTOR),
     from_columns=_from_columns,
 )
+_LOOK = Call("eigh_look", rule="i j -> v", empty=((0, -1, -1, -1, 0),))
 _EIGH = Call(
     "eigh",
     rule="i j, e -> i j, v, k, l, m",
     empty=(0, 0, 0, 0, (0, -1, -1, -1, 0)),
+    alone=lambda a, *others, **options: _eigh_alone.find(
+        _LOOK._run((), (), len(a), {}), a, *others, **options
+    ),
     from_columns=_from_columns,
 )
 # Where a factor is used, the rows of its slab share no letter with anything (r is not i): Shardy

@@ -1,0 +1,124 @@
+"""Eigenpairs of a matrix of few rows on a device that is alone: by XLA, judged as ours are.
+
+XLA calls LAPACK or cuSOLVER, which are made for one device: up to some 2000 rows they are faster
+than what is made for several. What is refused is refused by the library, and the answer has the
+same figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from shardsolve._records import Status
+
+# Up to here XLA was faster on all CPUs and GPUs that were tried.
+MOST_ROWS = 2048
+PROBES = 4
+
+Arrays = tuple[jax.Array, ...]
+
+
+def find(
+    look: Callable[..., Arrays],
+    a: jax.Array,
+    interval: jax.Array,
+    *,
+    vectors: bool,
+    first: int,
+    last: int,
+    by_value: bool,
+    **_: Any,
+) -> Arrays | None:
+    """What the library's `eigh` gives: vectors, values, how many of them, figures, verdict.
+
+    Args:
+        look: The library's call that says whether `a` is Hermitian and finite.
+        a: (n, n), all of it on this device.
+        interval: (2,), eigenvalues low < w <= high are wanted, with `by_value`.
+        vectors: Whether vectors are wanted; if not, what is in their place is of no use.
+        first: The number of the first eigenvalue that is wanted.
+        last: That of the one behind the last; negative: all are.
+        by_value: Whether `interval` says which are wanted.
+    """
+    n = a.shape[0]
+    if n == 0 or n > MOST_ROWS:
+        return None
+    (verdict,) = look(a)
+    fine = verdict[0] == 0
+    # Near 1, by a power of two: LAPACK and cuSOLVER do not all take numbers of every size.
+    exponent = jnp.frexp(jnp.max(jnp.abs(jnp.real(a)) + jnp.abs(jnp.imag(a))))[1]
+    exponent = jnp.where(fine, exponent, 0)
+    scaled = jnp.where(fine, _times_power(a, -exponent), jnp.eye(n, dtype=a.dtype))
+    v, w = lax.linalg.eigh(scaled, lower=True, symmetrize_input=False)
+    failed = fine & ~jnp.all(jnp.isfinite(w))
+    verdict = verdict.at[0].set(jnp.where(failed, int(Status.NOT_CONVERGED), verdict[0]))
+    fine = verdict[0] == 0
+    figures = jnp.full(2, jnp.nan, w.dtype)
+    if vectors:
+        v = _with_fixed_phases(v)
+        figures = jnp.where(fine, jnp.stack(_figures(scaled, w, v)), jnp.nan)
+    w = jnp.ldexp(w, exponent)
+    start, count = _wanted(w, interval, first, last, by_value)
+    here = fine & (jnp.arange(n) < count)
+    w = jnp.where(here, jnp.roll(w, -start), jnp.where(fine, 0, jnp.nan))
+    v = jnp.where(fine, jnp.roll(v, -start, axis=1), jnp.nan) if vectors else a
+    count = jnp.where(fine, count, 0).astype(jnp.int32)
+    return v, w, count[None], figures, verdict
+
+
+def _times_power(a: jax.Array, exponent: jax.Array) -> jax.Array:
+    """Returns a 2^exponent, exactly: in two steps, as one factor may not be in the range."""
+    half = exponent // 2
+    one = jnp.ones((), jnp.finfo(a.dtype).dtype)
+    return a * jnp.ldexp(one, half) * jnp.ldexp(one, exponent - half)
+
+
+def _with_fixed_phases(v: jax.Array) -> jax.Array:
+    """The largest entry of each column, the first of equals, real and positive."""
+    at = jnp.argmax(jnp.abs(v), axis=0)
+    largest = jnp.take_along_axis(v, at[None, :], axis=0)
+    size = jnp.abs(largest)
+    is_largest = jnp.arange(v.shape[0])[:, None] == at
+    return jnp.where(is_largest, size.astype(v.dtype), v * (jnp.conj(largest) / size))
+
+
+def _figures(a: jax.Array, w: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Residual and orthogonality, by vectors of random signs as in the library's certificate."""
+    n = a.shape[0]
+    g = _signs(n).astype(a.dtype)
+    precise = {"precision": lax.Precision.HIGHEST}
+    vh = jnp.conj(v.T)
+    # G^H (A v - v w), its adjoint: v^H (A G) - w (v^H G)
+    off = jnp.matmul(vh, jnp.matmul(a, g, **precise), **precise)
+    off = off - w[:, None] * jnp.matmul(vh, g, **precise)
+    turned = jnp.matmul(vh, jnp.matmul(v, g, **precise), **precise) - g
+    norm = jnp.max(jnp.sum(jnp.abs(a), axis=0))
+    worst = [jnp.max(jnp.sqrt(jnp.mean(jnp.square(jnp.abs(one)), axis=1))) for one in (off, turned)]
+    return jnp.where(norm > 0, worst[0] / jnp.where(norm > 0, norm, 1), 0), worst[1]
+
+
+def _signs(n: int) -> jax.Array:
+    """As good as random. XLA computes them, as `custom_partitioning` takes no constant arrays.
+
+    Source of the factors: C. Wellons, Prospecting for hash functions, 2018.
+    """
+    number = jnp.arange(n * PROBES, dtype=jnp.uint32) + np.uint32(1)
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
+        number = (number ^ (number >> np.uint32(shift))) * np.uint32(factor)
+    return (1 - 2 * (number >> np.uint32(31)).astype(jnp.int32)).reshape(n, PROBES)
+
+
+def _wanted(
+    w: jax.Array, interval: jax.Array, first: int, last: int, by_value: bool
+) -> tuple[jax.Array, jax.Array]:
+    """The number of the first eigenvalue that is wanted, and how many there are."""
+    if not by_value:
+        return jnp.int32(first), jnp.int32((len(w) if last < 0 else last) - first)
+    begin, end = (jnp.sum(w <= bound) for bound in interval)
+    return begin, jnp.maximum(end - begin, 0)
