@@ -11,6 +11,7 @@
 #include "jax/krylov_description.hpp"
 #include "jax/krylov_diagnosis.hpp"
 #include "jax/krylov_failures.hpp"
+#include "jax/partners.hpp"
 #include "jax/python_calls.hpp"
 #include "jax/records.hpp"
 #include "jax/session.hpp"
@@ -242,7 +243,10 @@ ffi::Error call_on_gpu(GpuCallSite* site, ffi::RunId run, void* stream, std::int
     if (job->ranks > 1) {  // else rank 0 of group 0: the words are zero
       xla.copy(words.data(), place.untyped_data(), place.size_bytes());
     }
-    xla.synchronize();
+    wait_for(xla, job->ranks);
+    if (words.size() > own_words) {
+      remember_partners(device, invitations_in(words));
+    }
   } catch (const std::exception& error) {
     return failed(XLA_FFI_Error_Code_INTERNAL, error.what());
   }
@@ -302,6 +306,8 @@ SHARDSOLVE_API void* shardsolve_call_site_type_cpu() { return &jax::CpuCallSite:
 SHARDSOLVE_API void* shardsolve_call_site_type_gpu() { return &jax::GpuCallSite::id; }
 SHARDSOLVE_API const void* shardsolve_call_site_info_cpu() { return &jax::cpu_call_site_info; }
 SHARDSOLVE_API const void* shardsolve_call_site_info_gpu() { return &jax::gpu_call_site_info; }
+/// Whether the process has to end without waiting for its GPU: see partners.hpp.
+SHARDSOLVE_API bool shardsolve_has_left_a_stream() { return jax::has_left_a_stream(); }
 /// Whether the backend for GPUs is there and finds one.
 SHARDSOLVE_API void shardsolve_check_cuda(std::int32_t* verdict) {
   jax::report(verdict, [] { shardsolve::mesh::make_cuda_backend({.devices = {0}, .delays = {}}); });

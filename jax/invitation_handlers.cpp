@@ -3,6 +3,7 @@
 #include "jax/ffi_buffers.hpp"
 #include "jax/ffi_calls.hpp"
 #include "jax/invitation.hpp"
+#include "jax/partners.hpp"
 #include "jax/records.hpp"
 #include "mesh/cuda_loader.hpp"
 
@@ -52,7 +53,7 @@ ffi::Error invite_on_gpu(void* stream, std::int32_t device, ffi::RemainingArgs o
   try {
     const mesh::CudaStream xla{device, stream};
     xla.copy(words->untyped_data(), &own, sizeof(Invitation));
-    xla.synchronize();
+    wait_for(xla, own.ranks);
   } catch (const std::exception& error) {
     return failed(XLA_FFI_Error_Code_INTERNAL, error.what());
   }

@@ -308,6 +308,10 @@ class ProcessRanks {
 
 }  // namespace
 
+std::string trouble_with(std::int64_t rank, const Address& address) {
+  return lobby().trouble_with(rank, address, time_limit());
+}
+
 Invitation invite(const Job& job) {
   Invitation own{.version = version_number(),
                  .address = lobby().address(),

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace shardsolve {
@@ -46,5 +47,9 @@ class Turn {
 /// they cannot be reached, if rank 0 does not begin in time, or if the mesh has lost a rank, and
 /// Error(device) if GPUs of theirs cannot work together.
 Turn take_turn(const Invitations& all, std::int64_t rank, bool watched = true);
+
+/// What is wrong with the process of a rank, in a sentence that names both; empty if it answers
+/// within the time limit.
+std::string trouble_with(std::int64_t rank, const comm::tcp::Address& address);
 
 }  // namespace shardsolve::jax

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import json
+import os
 import sys
 import threading
 from dataclasses import dataclass
@@ -48,6 +50,7 @@ def library() -> ctypes.CDLL:
         getattr(loaded, f"shardsolve_call_site_info_{kind}").restype = ctypes.c_void_p
     loaded.shardsolve_message.restype = ctypes.c_int64
     loaded.shardsolve_message.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64]
+    loaded.shardsolve_has_left_a_stream.restype = ctypes.c_bool
     loaded.shardsolve_set_time_limit.restype = None
     loaded.shardsolve_set_time_limit.argtypes = [ctypes.c_double]
     loaded.shardsolve_description.restype = ctypes.c_char_p
@@ -134,6 +137,23 @@ class Row:
         """The call's name and its options, with the types that the table says."""
         typed = {name: _ATTRIBUTE[self.options[name]](value) for name, value in options.items()}
         return {"call": self.name, **typed}
+
+
+@functools.cache
+def end_without_waiting() -> None:
+    """From now on a process that has left a stream of XLA's which will never be done can end.
+
+    JAX waits for its GPUs when the interpreter exits, and for a process that is gone it would wait
+    without end. What is registered here runs before that, as JAX has registered its part earlier.
+    """
+
+    def leave() -> None:
+        if library().shardsolve_has_left_a_stream():
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(1)
+
+    atexit.register(leave)
 
 
 @functools.cache

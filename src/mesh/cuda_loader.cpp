@@ -103,6 +103,12 @@ void CudaStream::synchronize() const {
   synchronize_on(device, handle);
 }
 
+bool CudaStream::is_done() const {
+  using IsDone = bool(int, void*);
+  static IsDone* const is_done_on = cuda_library().function<IsDone>("shardsolve_cuda_is_done");
+  return is_done_on(device, handle);
+}
+
 void CudaStream::fixed_dot(const runtime::DotCall& call) const {
   using Dot = void(int, void*, const runtime::DotCall*);
   static Dot* const dot_on = cuda_library().function<Dot>("shardsolve_cuda_fixed_dot");

@@ -52,6 +52,8 @@ struct CudaStream {
   void copy(void* target, const void* source, std::size_t bytes) const;
   /// Waits until all that is enqueued has been done.
   void synchronize() const;
+  /// Whether it has been done.
+  bool is_done() const;
   /// Enqueues a dot product with all its memory on this GPU, and does not wait.
   void fixed_dot(const runtime::DotCall& call) const;
   /// Likewise a part of a Krylov solve, and a product with a sparse matrix. What is passed lies on

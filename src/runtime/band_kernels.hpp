@@ -24,7 +24,7 @@ struct BandTuning {
   std::int64_t blocks_at_once = 0;
   /// Of A that full_to_band multiplies V with at a time. Where the terms of a sum are equal, its
   /// error grows with their number and not with the root of it.
-  std::int64_t rows_at_once = 1024;
+  std::int64_t rows_at_once = 128;
   /// Several ranks send each other what is above the diagonal, which halves the operations of
   /// updates, in place of updating that, too.
   bool mirrors_between_ranks = false;

@@ -36,7 +36,7 @@ namespace {
 using ::testing::HasSubstr;
 
 struct Death {
-  const char* kind;  // see rank/main.cpp
+  std::string kind;  // see rank/main.cpp
   std::int64_t ranks;
   std::int64_t victim;
   int signal;
@@ -112,7 +112,7 @@ class ProcessDeath : public ::testing::TestWithParam<Death> {
  protected:
   void SetUp() override {
     const std::string kind = GetParam().kind;
-    const bool on_gpus = kind == "ipc" || kind == "nccl";
+    const bool on_gpus = kind.starts_with("ipc") || kind == "nccl";
     if (on_gpus && test_gpus().empty()) {
       GTEST_SKIP() << "no GPU: set SHARDSOLVE_TEST_GPUS";
     }
@@ -191,6 +191,11 @@ std::vector<Death> deaths() {
     for (const std::int64_t victim : {0, 1}) {
       all.push_back({"ipc", 2, victim, signal});
       all.push_back({"nccl", 2, victim, signal});
+    }
+    // Somewhere in a call of each family, or between two of them.
+    for (const char* kind :
+         {"cpu_solve", "cpu_eigh", "cpu_sparse", "cpu_krylov", "ipc_solve", "ipc_eigh"}) {
+      all.push_back({kind, 2, 1, signal});
     }
   }
   return all;

@@ -245,12 +245,38 @@ def lose(signal_number: int | None) -> None:
     os._exit(0)  # JAX would wait for the others
 
 
+def lose_in_a_loop(signal_number: int) -> None:
+    """The last process is lost somewhere in a loop, between two calls as a rule, where XLA waits.
+
+    The others name its rank, and end by themselves.
+    """
+    n = 2048
+    a, b = put(np.ones((n, n)) + np.eye(n)), put(right(n, 1))
+    turn = jax.jit(lambda a, b: (solve(a, b), shardsolve.eigvalsh(a)))
+    jax.block_until_ready(turn(a, b))
+    shardsolve.set_timeout(2)
+    if NUMBER == PROCESSES - 1:
+        threading.Timer(3, lambda: os.kill(os.getpid(), signal_number)).start()
+    begin = last = time.monotonic()
+    try:
+        while last < begin + 60:
+            jax.block_until_ready(turn(a, b))
+            last = time.monotonic()
+        text = "no error"
+    except Exception as error:
+        text = " ".join(str(error).split())
+    print(f"REPORT {time.monotonic() - last:.1f} {text}", flush=True)
+    sys.exit(1)
+
+
 parts = {
     part.__name__: part
     for part in (eager, shardings, eigenpairs, vector, traced, flight, reasons, traces, differ)
 }
 if PART in ("kill", "stop", "cut"):
     lose({"kill": 9, "stop": 19, "cut": None}[PART])
+if PART.endswith("-in-a-loop"):
+    lose_in_a_loop({"kill": 9, "stop": 19}[PART.split("-")[0]])
 for name in PART.split(","):
     parts[name]()
 np.savez(f"{FOLDER}/{PROCESSES}-{NUMBER}.npz", **saved)

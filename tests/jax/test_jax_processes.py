@@ -270,3 +270,21 @@ def test_Process_ThatIsLostInACall_IsNamedByTheOtherInTime(devices, how, tmp_pat
     assert any(f"rank {rank} " in text for rank in lost), report
     assert ("was closed" in text) if how == "kill" else ("step" in text), report
     assert float(seconds) < float(alone) + 2 + 3, report
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+@pytest.mark.parametrize("devices", EACH[1:])
+def test_Process_ThatIsLostBetweenCallsOnGpus_IsNamedAndTheOthersEnd(devices, how, tmp_path):
+    """XLA waits there without end, so the call that waits for XLA has to see that it does."""
+    running = start(f"{how}-in-a-loop", devices, 2, tmp_path)
+    try:
+        printed = running[0].communicate(timeout=SECONDS)[0]
+    finally:
+        for process in running:
+            process.kill()  # also one that is stopped
+            process.communicate()
+    report = next(line for line in printed.splitlines() if line.startswith("REPORT"))
+    _, seconds, text = report.split(maxsplit=2)
+    assert "rank 1 " in text, report
+    assert float(seconds) < 2 + 3, report
+    assert running[0].returncode == 1, printed

@@ -4,7 +4,8 @@
 //
 // <kind>: what the processes do when the victim sends the signal to itself. On CPUs: messages;
 // workspace, join or window, where they agree on the end of shared memory, make a window in it, or
-// read there. On GPUs: ipc or nccl. <gpus>: of all ranks, with commas, or - ; <socket>: a
+// read there. On GPUs: ipc or nccl. Or cpu_<job> or ipc_<job>: that job of jobs.hpp again and
+// again, in which the signal comes somewhere. <gpus>: of all ranks, with commas, or - ; <socket>: a
 // descriptor for each other rank, in their order.
 // The others are to be told of it and to go on by themselves: exit code 0.
 
@@ -13,9 +14,12 @@
 #include "mesh/mesh_state.hpp"
 #include "mesh/process_backend.hpp"
 #include "support/backend.hpp"
+#include "support/jobs.hpp"
 #include "support/rank_program.hpp"
 
 #include <fmt/format.h>
+
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -23,9 +27,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -75,7 +81,7 @@ Mesh make_process_mesh(const Arguments& arguments) {
   return Mesh(mesh::MeshState::start(mesh::make_cuda_process_backend(
       std::move(transport),
       {.devices = arguments.gpus,
-       .communicator = arguments.kind == "ipc" ? GpuCommunicator::ipc : GpuCommunicator::nccl,
+       .communicator = arguments.kind == "nccl" ? GpuCommunicator::nccl : GpuCommunicator::ipc,
        .may_share = true,
        .delays = {}})));
 }
@@ -142,6 +148,37 @@ void communicate(mesh::Rank& rank, const Arguments& arguments) {
   }
 }
 
+/// What the job ends with that is done until a process is lost.
+std::string outcome_of_job(Mesh& mesh, const Arguments& arguments, const Job& job) {
+  job.run(mesh, {});
+  std::jthread striker;
+  if (arguments.rank == arguments.victim) {
+    striker = std::jthread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      ::kill(::getpid(), arguments.signal);
+    });
+  }
+  const auto end = std::chrono::steady_clock::now() + 20 * silence_limit;
+  try {
+    while (std::chrono::steady_clock::now() < end) {
+      job.run(mesh, {.silence_limit = silence_limit});
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// The job that a kind names.
+std::optional<Job> job_of(const std::string& kind) {
+  for (const Job& job : jobs()) {
+    if (kind == "cpu_" + job.name || kind == "ipc_" + job.name) {
+      return job;
+    }
+  }
+  return std::nullopt;
+}
+
 /// What a call of the program ends with.
 std::string outcome_of(Mesh& mesh, const mesh::RankProgram& program) {
   try {
@@ -158,8 +195,10 @@ void run(const Arguments& arguments) {
   Mesh mesh = make_process_mesh(arguments);
   run_on(mesh, share);
   const auto begin = std::chrono::steady_clock::now();
+  const std::optional<Job> job = job_of(arguments.kind);
   fmt::print("call: {}\n",
-             outcome_of(mesh, [&](mesh::Rank& rank) { communicate(rank, arguments); }));
+             job ? outcome_of_job(mesh, arguments, *job)
+                 : outcome_of(mesh, [&](mesh::Rank& rank) { communicate(rank, arguments); }));
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
   fmt::print("{}: {:.1f} s\n",
              taken < 2 * silence_limit + std::chrono::seconds(2) ? "in time" : "late",

@@ -34,6 +34,8 @@ using std::chrono::seconds;
 
 constexpr std::uint64_t greeting_magic = 0x7368617264736f6c;  // "shardsol"
 constexpr char accepted = 'y';
+/// Of a greeting that only asks whether somebody is there.
+constexpr std::uint64_t no_mesh = 0;
 constexpr seconds patience_with_guests(10);
 /// A connection that nobody asks for: its call has failed before.
 constexpr seconds patience_for_ranks(3600);
@@ -272,7 +274,8 @@ bool Lobby::listen_to(Guest& guest) {
 }
 
 void Lobby::take(Guest& guest) {
-  if (::send(guest.socket.get(), &accepted, 1, MSG_NOSIGNAL) != 1) {
+  if (::send(guest.socket.get(), &accepted, 1, MSG_NOSIGNAL) != 1 ||
+      guest.greeting.mesh == no_mesh) {
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -282,6 +285,18 @@ void Lobby::take(Guest& guest) {
 }
 
 // ---- meeting
+
+std::string Lobby::trouble_with(std::int64_t rank, const Address& address,
+                                std::chrono::duration<double> limit) const {
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(limit);
+  try {
+    call(address, {greeting_magic, address.token, no_mesh, rank, rank}, name_of(rank, address),
+         deadline);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
 
 std::unique_ptr<TcpTransport> Lobby::connect(const std::vector<Address>& members, std::int64_t rank,
                                              std::uint64_t mesh,

@@ -12,6 +12,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -51,6 +52,12 @@ class Lobby {
   /// the transport.
   std::unique_ptr<TcpTransport> connect(const std::vector<Address>& members, std::int64_t rank,
                                         std::uint64_t mesh, std::chrono::duration<double> limit);
+
+  /// Asks the process at `address`, that of a rank, whether it is there. Empty if it answers within
+  /// `limit`; else what is wrong, in a sentence that names the rank. Its answer does not depend on
+  /// what it is doing: it comes from the thread of its own lobby.
+  std::string trouble_with(std::int64_t rank, const Address& address,
+                           std::chrono::duration<double> limit) const;
 
  private:
   using Clock = std::chrono::steady_clock;

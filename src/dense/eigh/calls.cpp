@@ -410,8 +410,8 @@ Eigenvalues<T> find(Mesh& mesh, const ShardedMatrix<T>& a, const Factor<T>& b,
 
 template <Scalar T>
 Outcome look_at(Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& options) {
-  return look_at<T>({"eigh", mesh, a.layout(), begin_plan(a.layout(), dtype_of<T>), options}, a,
-                    std::make_shared<Found<T>>());
+  return look_at<T>({"eigh", mesh, a.layout(), plan_eigh(a.layout(), dtype_of<T>, false), options},
+                    a, std::make_shared<Found<T>>());
 }
 
 }  // namespace shardsolve::dense::eigh

@@ -187,6 +187,18 @@ SHARDSOLVE_LOOKED_UP void shardsolve_cuda_synchronize(int device, void* stream) 
         "the work of a stream of the caller's");
 }
 
+SHARDSOLVE_LOOKED_UP bool shardsolve_cuda_is_done(int device, void* stream) {
+  using namespace shardsolve::runtime::cuda;
+  const CurrentDevice scope(device);
+  const cudaError_t state = cudaStreamQuery(static_cast<cudaStream_t>(stream));
+  if (state == cudaErrorNotReady) {
+    cudaGetLastError();  // it is no error
+    return false;
+  }
+  check(state, "the work of a stream of the caller's");
+  return true;
+}
+
 SHARDSOLVE_LOOKED_UP const char* shardsolve_cuda_version() {
   return shardsolve::core::plugin_version;
 }
