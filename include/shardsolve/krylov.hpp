@@ -123,13 +123,13 @@ class SHARDSOLVE_EXPORT Operator {
   /// above `high`. Throws Error(invalid_argument) unless 0 < low < high and degree >= 1.
   static Operator chebyshev(const Operator& a, double low, double high, std::int64_t degree);
   /// M = one V-cycle over a hierarchy that is given, finest level first: Chebyshev steps for
-  /// D^-1 A_l, restriction by P_l^H, the level behind, P_l, the same steps again; the last level is
-  /// solved by its inverse. Hermitian if the A_l are, and positive definite with them, so that cg
+  /// D^-1 A_l, restriction by P_l^H, the next coarser level, P_l, the same steps again; the coarsest
+  /// level is solved by its inverse. Hermitian if the A_l are, and positive definite with them, so that cg
   /// takes it; same bits on any number of ranks and with any cut; on every mesh that sparse
   /// matrices can be made on. `layout`: how b is cut. Levels are copied; all processes give the
   /// same.
   ///
-  /// 2 (degree + 1) products with each A_l but the last, and one with each P_l and P_l^H. The
+  /// 2 degree products with each A_l but the coarsest, and one with each P_l and P_l^H. The
   /// inverse takes n_L^2 numbers. Throws Error: invalid_argument if sizes do not fit each other, a
   /// diagonal has a 0, options make no sense or the last level has more than 2048 rows; what
   /// SparseMatrix throws. A singular last level is found by the solve: nonfinite_preconditioner.

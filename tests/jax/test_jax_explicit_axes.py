@@ -101,35 +101,32 @@ def test_mesh_with_explicit_and_auto_axes_passes_gate(spec, explicit_axis):
     assert close(shardsolve.cholesky(given), np.linalg.cholesky(a))
 
 
-# Of a symmetric a and of b, each with what NumPy says.
+# Of a symmetric a, b and a as a CSR, each with what NumPy says of a and b.
 OF_A_SYMMETRIC_MATRIX = {
-    "solve": (solve, np.linalg.solve),
-    "logdet": (lambda a, b: shardsolve.logdet(a), lambda a, b: np.linalg.slogdet(a)[1]),
+    "solve": (lambda a, b, csr: solve(a, b), np.linalg.solve),
+    "logdet": (lambda a, b, csr: shardsolve.logdet(a), lambda a, b: np.linalg.slogdet(a)[1]),
     "gradient_of_solve": (
-        jax.grad(lambda a, b: jnp.sum(solve(a, b))),
+        jax.grad(lambda a, b, csr: jnp.sum(solve(a, b))),
         lambda a, b: _outer(-np.linalg.inv(a).sum(axis=1), np.linalg.solve(a, b)),
     ),
     "gradient_of_logdet": (
-        jax.grad(lambda a, b: shardsolve.logdet(a)),
+        jax.grad(lambda a, b, csr: shardsolve.logdet(a)),
         lambda a, b: np.linalg.inv(a),
     ),
-    "eigvalsh": (lambda a, b: shardsolve.eigvalsh(a), lambda a, b: np.linalg.eigvalsh(a)),
+    "eigvalsh": (lambda a, b, csr: shardsolve.eigvalsh(a), lambda a, b: np.linalg.eigvalsh(a)),
     "gradient_of_eigvalsh": (
-        jax.grad(lambda a, b: jnp.sum(shardsolve.eigvalsh(a) ** 2)),
+        jax.grad(lambda a, b, csr: jnp.sum(shardsolve.eigvalsh(a) ** 2)),
         lambda a, b: 2 * a,
     ),
-    "krylov": (lambda a, b: iterated(b), np.linalg.solve),
+    "krylov": (
+        lambda a, b, csr: shardsolve.krylov.solve(csr, b, rtol=1e-13),
+        np.linalg.solve,
+    ),
     "gradient_of_krylov": (
-        jax.grad(lambda a, b: jnp.sum(iterated(b)), 1),
-        lambda a, b: np.linalg.inv(a).sum(axis=1),
+        jax.grad(lambda a, b, csr: jnp.sum(shardsolve.krylov.solve(csr, b, rtol=1e-13) ** 2), 1),
+        lambda a, b: 2 * np.linalg.solve(a, np.linalg.solve(a, b)),
     ),
 }
-
-
-def iterated(b):
-    """With a CSR of the same matrix."""
-    matrix = shardsolve.CSR.of(system("float64")[0])
-    return shardsolve.krylov.solve(matrix, b, rtol=1e-13)
 
 
 def _outer(x, y):
@@ -146,9 +143,10 @@ def test_mesh_of_make_mesh_serves_every_family(function, place_b, way):
     right = {"cut": put(b, mesh, "x"), "whole": put(b, mesh), "nowhere": b}[place_b]
     ours, numpys = OF_A_SYMMETRIC_MATRIX[function]
     run = ours if way == "eager" else jax.jit(ours)
+    arguments = put(a, mesh, "x"), right, shardsolve.CSR.of(a)
     if way == "jit_outside":
-        result = run(put(a, mesh, "x"), right)
+        result = run(*arguments)
     else:
         with jax.set_mesh(mesh):
-            result = run(put(a, mesh, "x"), right)
+            result = run(*arguments)
     assert close(result, numpys(a, b), 1e6)
