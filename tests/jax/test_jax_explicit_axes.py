@@ -12,6 +12,7 @@ from systems import (
     grid_mesh,
     hermitian,
     inverts,
+    more,
     put,
     row_mesh,
     sides,
@@ -133,8 +134,8 @@ def _outer(x, y):
     return (np.outer(x, y) + np.outer(y, x)) / 2
 
 
-@pytest.mark.parametrize("way", ("eager", "jit", "jit_outside"))
-@pytest.mark.parametrize("place_b", ("cut", "whole", "nowhere"))
+@pytest.mark.parametrize("way", ("eager", more("jit"), "jit_outside"))
+@pytest.mark.parametrize("place_b", ("cut", more("whole"), "nowhere"))
 @pytest.mark.parametrize("function", OF_A_SYMMETRIC_MATRIX)
 def test_mesh_of_make_mesh_serves_every_family(function, place_b, way):
     """Whose axes are Auto in jax 0.8 and Explicit from 0.9 on, if nothing is asked for."""
