@@ -35,7 +35,7 @@ test: ## the library, the command and the JAX package: what a user should see pa
 	@scripts/test.sh
 
 .PHONY: test-all
-test-all: ## also the wheel, the oldest jax, other numbers of devices, sanitizers, the proof of the waits
+test-all: ## also the wheel, the oldest and the newest jax, other numbers of devices, sanitizers, the proof of the waits
 	@scripts/setup.sh test
 	@scripts/test.sh all
 

@@ -4,12 +4,12 @@
 #   release  optimised build; unit, kernels (those of GPUs, emulated), distributed, mpi, fuzz and install tiers
 #   fronts   the command line tool and the JAX package of the release build, side by side
 # Beside these in CI (.ci/run):
-#   wheel    the wheel as it is released, with the oldest jax; other numbers of devices; side by side
+#   wheel    the wheel as it is released, with the oldest jax; the newest one, on other devices; side by side
 #   tsan     distributed tier under ThreadSanitizer
 #   waits    a sample of the event waits is removed; each removal has to be noticed
 #   asan     unit, distributed and fuzz tiers under AddressSanitizer + UBSan
 # All of these, and in `make test-all` also:
-#   wheel-all  all cases of all JAX tests with the wheel, and the oldest and a new jax, on 1, 2, 4 and 6 devices
+#   wheel-all  all cases of all JAX tests with the wheel, and the oldest and the newest jax, on 1, 2, 4 and 6 devices
 #   asan-cli   the command line tool under AddressSanitizer + UBSan
 # By name only:
 #   tsan-long    unit, distributed and fuzz tiers under ThreadSanitizer, three times
@@ -153,11 +153,28 @@ stage_fronts() {
   side_by_side the_command operators_in_jax matrices_in_jax
 }
 
-# install_wheel <name> <requirement>: in a virtual environment of that name, with such a jax.
-install_wheel() {
-  rm -rf "build/$1"
-  "$python" -m venv "build/$1"
-  "build/$1/bin/python" -m pip install --quiet --disable-pip-version-check "$2" build/wheel/dist/*.whl -r requirements/test.txt
+# A Python that the newest jax is for, if there is one, else that of .venv: jax 0.11 and later want 3.12. A shim of pyenv
+# on PATH works only for versions that were chosen, so those that are installed are looked at, too.
+newest_python() {
+  local minor candidate
+  for minor in 13 12; do
+    for candidate in "python3.$minor" "${PYENV_ROOT:-$HOME/.pyenv}/versions/3.$minor."*/bin/python; do
+      if "$candidate" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+        echo "$candidate"
+        return
+      fi
+    done
+  done
+  echo "$python"
+}
+
+# fresh_venv <name> <python> <requirement>...: with what the tests need, in a virtual environment of that name.
+fresh_venv() {
+  local room=build/$1 interpreter=$2
+  shift 2
+  rm -rf "$room"
+  "$interpreter" -m venv "$room"
+  "$room/bin/python" -m pip install --quiet --disable-pip-version-check "$@" -r requirements/test.txt
 }
 
 # Each of the two runs has a third of the cases of each test; `wheel-all` has all of them in both.
@@ -166,17 +183,19 @@ wheel_with_the_oldest() {
   run_jax build/jax-oldest/bin/python jax-oldest 4 tests/jax -m "(devices or wheel) and not more and not slow"
 }
 
-tree_with_other_devices() {
+# The library is loaded by ctypes, so one build serves every Python.
+tree_with_the_newest() {
+  fresh_venv jax-newest "$(newest_python)" jax
   export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_SAMPLE=2/3
   export SHARDSOLVE_CLI=$PWD/build/release/shardsolve
-  run_jax "$python" jax-6-devices 6 tests/jax -m "devices and not more and not slow"
+  run_jax build/jax-newest/bin/python jax-6-devices 6 tests/jax -m "devices and not more and not slow"
 }
 
 stage_wheel() {
   build_release
   PYTHON=$python scripts/wheel.sh
-  install_wheel jax-oldest "jax==$oldest_jax"
-  side_by_side wheel_with_the_oldest tree_with_other_devices
+  fresh_venv jax-oldest "$python" "jax==$oldest_jax" build/wheel/dist/*.whl
+  side_by_side wheel_with_the_oldest tree_with_the_newest
 }
 
 # As users have it.
@@ -195,8 +214,8 @@ wheel_with_the_oldest_and_other_devices() {
 
 stage_wheel_all() {
   PYTHON=$python scripts/wheel.sh
-  install_wheel jax-oldest "jax==$oldest_jax"
-  install_wheel jax-newest jax
+  fresh_venv jax-oldest "$python" "jax==$oldest_jax" build/wheel/dist/*.whl
+  fresh_venv jax-newest "$(newest_python)" jax build/wheel/dist/*.whl
   side_by_side wheel_with_the_newest wheel_with_the_oldest_and_other_devices
 }
 
@@ -282,8 +301,8 @@ describe() {
   case $1 in
     release) echo "optimised build; unit, kernels, distributed, mpi, fuzz and install tiers" ;;
     fronts) echo "the command line tool and the JAX package of that build" ;;
-    wheel) echo "the wheel as it is released, with the oldest jax; another number of devices" ;;
-    wheel-all) echo "all JAX tests with the wheel, and the oldest and a new jax" ;;
+    wheel) echo "the wheel as it is released, with the oldest jax; the newest one, on six devices" ;;
+    wheel-all) echo "all JAX tests with the wheel, and the oldest and the newest jax" ;;
     tsan) echo "distributed tier under ThreadSanitizer" ;;
     waits) echo "a sample of event waits removed: is each removal noticed?" ;;
     asan) echo "unit, distributed and fuzz tiers under AddressSanitizer and UBSan" ;;

@@ -10,7 +10,7 @@ namespace shardsolve::cli::doctor {
 
 /// The versions that shardsolve works with, as pyproject.toml and _library.py have them.
 inline constexpr const char* oldest_jax = "0.8.1";
-inline constexpr const char* first_jax_too_new = "0.12";
+inline constexpr const char* first_jax_too_new = "0.13";
 
 /// Major versions of CUDA for which JAX has a plugin: 12, 13, both or none.
 std::vector<int> jax_cuda_versions(const Python& python);

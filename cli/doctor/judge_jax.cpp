@@ -14,7 +14,7 @@
 namespace shardsolve::cli::doctor {
 namespace {
 
-constexpr const char* right_jax = "pip install 'jax>=0.8.1,<0.12'";
+constexpr const char* right_jax = "pip install 'jax>=0.8.1,<0.13'";
 
 void judge_range(const Surroundings& s, const std::string& package, Findings& findings) {
   const std::string version = s.python.version_of(package);

@@ -1,5 +1,6 @@
 /// Partial differential equations solved by small networks in overlapping boxes (FBPINN; Moseley,
-/// Markham, Nissen-Meyer, Adv. Comput. Math. 49, 2023), trained by least squares.
+/// Markham, Nissen-Meyer, Adv. Comput. Math. 49, 2023), trained by least squares. Boxes are the
+/// subdomains of these papers, points the collocation points.
 ///
 ///     namespace fb = shardsolve::fbpinn;
 ///     fb::Problem problem(fb::Boxes::regular({{0, 1}, {0, 1}}, {16, 16}, 2.9), {.hidden = {32}});

@@ -56,11 +56,11 @@ using FillBlock = std::function<void(GlobalRange rows, MatrixView<T> block)>;
 template <Scalar T>
 struct MultigridLevel {
   CsrMatrix<T> a;             ///< n_l x n_l; in the first level A itself
-  CsrMatrix<T> prolongation;  ///< n_l x n_(l+1), from the level behind; 0 x 0 in the last level
+  CsrMatrix<T> prolongation;  ///< n_l x n_(l+1), from the next coarser level; 0 x 0 in the coarsest
 };
 
 struct MultigridOptions {
-  std::int64_t degree = 3;  ///< Chebyshev steps before and after the level behind
+  std::int64_t degree = 3;  ///< Chebyshev steps before and after the next coarser level
   /// Eigenvalues of D^-1 A from this share of the largest one on are damped.
   double smoothed = 0.1;
 };
@@ -123,16 +123,17 @@ class SHARDSOLVE_EXPORT Operator {
   /// above `high`. Throws Error(invalid_argument) unless 0 < low < high and degree >= 1.
   static Operator chebyshev(const Operator& a, double low, double high, std::int64_t degree);
   /// M = one V-cycle over a hierarchy that is given, finest level first: Chebyshev steps for
-  /// D^-1 A_l, restriction by P_l^H, the level behind, P_l, the same steps again; the last level is
-  /// solved by its inverse. Hermitian if the A_l are, and positive definite with them, so that cg
-  /// takes it; same bits on any number of ranks and with any cut; on every mesh that sparse
-  /// matrices can be made on. `layout`: how b is cut. Levels are copied; all processes give the
-  /// same.
+  /// D^-1 A_l, restriction by P_l^H, the next coarser level, P_l, the same steps again; the
+  /// coarsest level is solved by its inverse. Hermitian if the A_l are, and positive definite with
+  /// them, so that cg takes it; same bits on any number of ranks and with any cut; on every mesh
+  /// that sparse matrices can be made on. `layout`: how b is cut. Levels are copied; all processes
+  /// give the same.
   ///
-  /// 2 (degree + 1) products with each A_l but the last, and one with each P_l and P_l^H. The
+  /// 2 degree products with each A_l but the coarsest, and one with each P_l and P_l^H. The
   /// inverse takes n_L^2 numbers. Throws Error: invalid_argument if sizes do not fit each other, a
-  /// diagonal has a 0, options make no sense or the last level has more than 2048 rows; what
-  /// SparseMatrix throws. A singular last level is found by the solve: nonfinite_preconditioner.
+  /// diagonal has a 0, options make no sense or the coarsest level has more than 2048 rows; what
+  /// SparseMatrix throws. A singular coarsest level is found by the solve:
+  /// nonfinite_preconditioner.
   static Operator multigrid(Mesh& mesh, const std::vector<MultigridLevel<T>>& levels,
                             const SlabLayout& layout, const MultigridOptions& options = {},
                             const RunOptions& run = {});

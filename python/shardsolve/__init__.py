@@ -1,5 +1,10 @@
-"""Linear systems spread over many devices, each answer with a certificate or a reason."""
+"""Linear systems, eigenproblems and differential equations over many devices.
 
+Each answer comes with a certificate or a reason. `shardsolve.fbpinn` is loaded when it is first
+asked for; `shardsolve.lineax` and `shardsolve.compat.jaxmg` are imported by whoever wants them.
+"""
+
+import importlib as _importlib
 from importlib import metadata as _metadata
 
 from shardsolve import _library, krylov
@@ -84,14 +89,16 @@ _INSTEAD = {
 
 
 def __getattr__(name: str) -> object:
-    """Only for names that are not there: says what there is."""
+    """Only for names that are not there yet: loads fbpinn; of others says what there is."""
+    if name == "fbpinn":
+        return _importlib.import_module("shardsolve.fbpinn")
     if name.startswith("_"):  # asked for by copy, inspect, doctest, ...
         raise AttributeError(f"module 'shardsolve' has no attribute {name!r}", name=name)
     instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
     public = ", ".join(public for public in __all__ if public[0].islower())
     raise AttributeError(
         f"shardsolve has no {name}{instead}. It solves Hermitian positive definite systems, sparse "
-        f"and matrix-free ones by Krylov methods, and finds eigenvalues of Hermitian matrices; "
-        f"there are {public}",
+        f"and matrix-free ones by Krylov methods, finds eigenvalues of Hermitian matrices, and "
+        f"solves differential equations (fbpinn); there are {public}",
         name=name,
     )

@@ -17,7 +17,7 @@ import jaxlib
 import numpy as np
 
 PLATFORMS = {"cpu": "cpu", "gpu": "CUDA"}  # our name for each and XLA's
-OLDEST, BEFORE = (0, 8, 1), (0, 12, 0)
+OLDEST, BEFORE = (0, 8, 1), (0, 13, 0)
 
 _ATTRIBUTE = {"int64": np.int64, "float64": np.float64, "bool": np.bool_}
 _lock = threading.Lock()

@@ -14,7 +14,7 @@ import pytest
 HERE = Path(__file__).parent
 SITE = HERE.parents[1] / "docs" / "site"
 PYTHON_SOURCES = HERE.parents[1] / "python" / "shardsolve"
-PAGES = sorted(SITE.glob("**/*.md"))
+PAGES = [HERE.parents[1] / "README.md", *sorted(SITE.glob("**/*.md"))]
 SECONDS = float(os.environ.get("SHARDSOLVE_TEST_SECONDS", "300"))
 
 

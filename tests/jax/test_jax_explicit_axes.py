@@ -1,11 +1,24 @@
 """Meshes with Explicit axes, and those that jax.set_mesh sets: types say where arrays lie."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AxisType, Mesh
 from places import PLACES, SPECS, every_spec, system
-from systems import close, grid_mesh, hermitian, inverts, put, row_mesh, sides, solve, solves
+from systems import (
+    DEVICES,
+    close,
+    grid_mesh,
+    hermitian,
+    inverts,
+    more,
+    put,
+    row_mesh,
+    sides,
+    solve,
+    solves,
+)
 
 import shardsolve
 
@@ -87,3 +100,54 @@ def test_mesh_with_explicit_and_auto_axes_passes_gate(spec, explicit_axis):
             assert solves(a, use(factor, right), b)
     assert inverts(a, shardsolve.inv(given))
     assert close(shardsolve.cholesky(given), np.linalg.cholesky(a))
+
+
+# Of a symmetric a, b and a as a CSR, each with what NumPy says of a and b.
+OF_A_SYMMETRIC_MATRIX = {
+    "solve": (lambda a, b, csr: solve(a, b), np.linalg.solve),
+    "logdet": (lambda a, b, csr: shardsolve.logdet(a), lambda a, b: np.linalg.slogdet(a)[1]),
+    "gradient_of_solve": (
+        jax.grad(lambda a, b, csr: jnp.sum(solve(a, b))),
+        lambda a, b: _outer(-np.linalg.inv(a).sum(axis=1), np.linalg.solve(a, b)),
+    ),
+    "gradient_of_logdet": (
+        jax.grad(lambda a, b, csr: shardsolve.logdet(a)),
+        lambda a, b: np.linalg.inv(a),
+    ),
+    "eigvalsh": (lambda a, b, csr: shardsolve.eigvalsh(a), lambda a, b: np.linalg.eigvalsh(a)),
+    "gradient_of_eigvalsh": (
+        jax.grad(lambda a, b, csr: jnp.sum(shardsolve.eigvalsh(a) ** 2)),
+        lambda a, b: 2 * a,
+    ),
+    "krylov": (
+        lambda a, b, csr: shardsolve.krylov.solve(csr, b, rtol=1e-13),
+        np.linalg.solve,
+    ),
+    "gradient_of_krylov": (
+        jax.grad(lambda a, b, csr: jnp.sum(shardsolve.krylov.solve(csr, b, rtol=1e-13) ** 2), 1),
+        lambda a, b: 2 * np.linalg.solve(a, np.linalg.solve(a, b)),
+    ),
+}
+
+
+def _outer(x, y):
+    return (np.outer(x, y) + np.outer(y, x)) / 2
+
+
+@pytest.mark.parametrize("way", ("eager", more("jit"), "jit_outside"))
+@pytest.mark.parametrize("place_b", ("cut", more("whole"), "nowhere"))
+@pytest.mark.parametrize("function", OF_A_SYMMETRIC_MATRIX)
+def test_mesh_of_make_mesh_serves_every_family(function, place_b, way):
+    """Whose axes are Auto in jax 0.8 and Explicit from 0.9 on, if nothing is asked for."""
+    a, b = system("float64")
+    mesh = jax.make_mesh((DEVICES,), ("x",))
+    right = {"cut": put(b, mesh, "x"), "whole": put(b, mesh), "nowhere": b}[place_b]
+    ours, numpys = OF_A_SYMMETRIC_MATRIX[function]
+    run = ours if way == "eager" else jax.jit(ours)
+    arguments = put(a, mesh, "x"), right, shardsolve.CSR.of(a)
+    if way == "jit_outside":
+        result = run(*arguments)
+    else:
+        with jax.set_mesh(mesh):
+            result = run(*arguments)
+    assert close(result, numpys(a, b), 1e6)

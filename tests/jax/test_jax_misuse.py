@@ -247,6 +247,11 @@ def test_function_that_is_not_there_says_what_there_is(name, instead):
     assert name not in dir(shardsolve)
 
 
+def test_module_for_differential_equations_needs_no_import_of_its_own(python):
+    out = python("import shardsolve; print(shardsolve.fbpinn.Boxes([(0, 1)], counts=(3,)).count)")
+    assert out == "3\n"
+
+
 def test_module_without_a_name_still_behaves_as_one():
     import copy
     import doctest

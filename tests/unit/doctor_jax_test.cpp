@@ -267,10 +267,10 @@ std::vector<Case> jax_cases() {
   return {
       {"jax_too_new",
        healthy,
-       [](Surroundings& s) { install(s, "jax", "0.12.0"); },
+       [](Surroundings& s) { install(s, "jax", "0.13.0"); },
        "jax-version",
        Severity::error,
-       {"jax is version 0.12.0", "0.8.1", "pip install"}},
+       {"jax is version 0.13.0", "0.8.1", "pip install"}},
       {"jaxlib_too_old",
        healthy,
        [](Surroundings& s) { install(s, "jaxlib", "0.8.0"); },
