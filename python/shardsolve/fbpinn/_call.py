@@ -13,6 +13,7 @@ import numpy as np
 from shardsolve import _library
 from shardsolve._records import VERDICT_WORDS, Status, raise_if_failed
 from shardsolve.fbpinn._equations import Equations, Prepared, on_cpu
+from shardsolve.fbpinn._interrupt import stoppable
 from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net, OwnNet
 
 _DOUBLES = ctypes.POINTER(ctypes.c_double)
@@ -202,18 +203,28 @@ class Given:
         """Calls the library, and returns what the text that it gives says."""
         library, verdict = _library.library(), np.zeros(VERDICT_WORDS, np.int32)
         text = ctypes.c_char_p()
-        getattr(library, f"shardsolve_{name}_networks")(
-            ctypes.byref(self._structure),
-            *between,
-            ctypes.byref(text),
-            verdict.ctypes.data_as(ctypes.c_void_p),
-        )
-        if self._raised:
-            raise self._raised[0]
-        raise_for(verdict)
-        found = json.loads(text.value or b"")
-        library.shardsolve_free(text)
-        return found
+        function = getattr(library, f"shardsolve_{name}_networks")
+
+        def work(*stop: ctypes.c_void_p) -> None:
+            function(
+                ctypes.byref(self._structure),
+                *between,
+                *stop,
+                ctypes.byref(text),
+                verdict.ctypes.data_as(ctypes.c_void_p),
+            )
+
+        try:
+            if name == "train":
+                stoppable(work)
+            else:
+                work()
+            if self._raised:
+                raise self._raised[0]
+            raise_for(verdict)
+            return json.loads(text.value or b"")
+        finally:
+            library.shardsolve_free(text)
 
     def networks(
         self, hidden: np.ndarray | None, last: np.ndarray, coefficients: np.ndarray
