@@ -1,0 +1,157 @@
+"""Networks in boxes: where training runs, how it ends early, what is compiled and what is said."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import warnings
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import shardsolve.fbpinn as fb
+from shardsolve.fbpinn import _devices, _train
+
+
+def source(x):
+    return 2 * jnp.pi**2 * jnp.sin(jnp.pi * x.x) * jnp.sin(jnp.pi * x.y)
+
+
+def equation(x, u):
+    return u.xx + u.yy + source(x)
+
+
+def zero_around(x, u):
+    return x.x * (1 - x.x) * x.y * (1 - x.y) * u
+
+
+def poisson(**options) -> fb.Problem:
+    return fb.Problem(
+        fb.Boxes([(0, 1), (0, 1)], (2, 2)),
+        axes="x y",
+        **{
+            "net": fb.Mlp([4]),
+            "constrain": zero_around,
+            "terms": fb.Interior(equation, (12, 12)),
+            **options,
+        },
+    )
+
+
+# Ctrl-C
+
+
+def send_interrupt(after: float) -> threading.Timer:
+    main = threading.main_thread().ident
+    timer = threading.Timer(after, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    return timer
+
+
+def test_interrupt_ends_training_soon_and_breaks_nothing():
+    problem = poisson()
+    points = problem.boxes.grid((7, 9))
+    before = problem.train().evaluate(points)
+    forever = fb.LevenbergMarquardt(10**6, gradient_tolerance=1e-16, step_tolerance=1e-300)
+    problem.train(fb.LevenbergMarquardt(steps=1))  # so that all is compiled
+    begin = time.monotonic()
+    send_interrupt(0.5)
+    with pytest.raises(KeyboardInterrupt):
+        problem.train(forever)
+    assert time.monotonic() - begin < 10  # 0.51 on a machine with little else to do
+    assert np.array_equal(problem.train().evaluate(points), before)
+
+
+def test_what_a_handler_of_a_signal_raises_comes_out():
+    def handler(*_):
+        raise TimeoutError("it takes too long")
+
+    forever = fb.LevenbergMarquardt(10**6, gradient_tolerance=1e-16, step_tolerance=1e-300)
+    old = signal.signal(signal.SIGUSR1, handler)
+    try:
+        main = threading.main_thread().ident
+        threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGUSR1)).start()
+        with pytest.raises(TimeoutError, match="too long"):
+            poisson().train(forever)
+    finally:
+        signal.signal(signal.SIGUSR1, old)
+
+
+def test_threads_that_hear_no_signals_train_too():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(poisson().train().outcome.ok))
+    thread.start()
+    thread.join()
+    assert found == [True]
+
+
+# Where it runs
+
+
+@pytest.mark.cpu_only
+def test_without_a_mesh_the_default_device_trains(monkeypatch):
+    """A GPU that is made up: whether it is asked to train, and what happens if it has no room."""
+    gpu = SimpleNamespace(platform="gpu", local_hardware_id=3, process_index=0)
+    taken = []
+
+    def train_on(problem, how, mesh):
+        taken.append(None if mesh is None else list(mesh.devices.flat))
+        if mesh is not None and no_room:
+            raise MemoryError("7.1 GB are needed, and 2.0 are free")
+        return real(problem, how, None)
+
+    real = _train.train_on
+    monkeypatch.setattr(_train, "train_on", train_on)
+    monkeypatch.setattr(_train, "default_device", lambda: gpu)
+    monkeypatch.setattr(_train, "Mesh", lambda devices, _: SimpleNamespace(devices=devices))
+    monkeypatch.setattr(_train, "has_cuda", lambda: there)
+    there, no_room = True, False
+    poisson().train()
+    there = False
+    poisson().train()
+    there, no_room = True, True
+    with pytest.warns(fb.TrainingWarning, match="the CPU trained"):
+        run = poisson().train()
+    assert taken == [[gpu], None, [gpu], None]
+    assert any("7.1 GB are needed" in warning for warning in run.outcome.warnings)
+
+
+def test_default_device_is_that_of_jax():
+    last = jax.devices("cpu")[-1]
+    with jax.default_device(last):
+        assert _devices.default_device() == last
+        assert [*poisson().loss().mesh.devices.flat] == [last]
+    with jax.default_device("cpu"):
+        assert _devices.default_device() == jax.local_devices(backend="cpu")[0]
+    assert _devices.default_device() == jax.local_devices()[0]
+
+
+@pytest.mark.cpu_only
+def test_outcome_says_where_it_ran():
+    mesh = jax.sharding.Mesh(np.array(jax.devices("cpu")[:1]), "x")
+    outcome = poisson().train(mesh=mesh).outcome
+    assert outcome.devices == "1 thread of the CPU" and "1 thread of the CPU" in str(outcome)
+    assert poisson().train().outcome.devices.endswith("of the CPU")
+    assert not _devices.has_cuda()
+
+
+# Warnings
+
+
+def test_each_training_warns_once_where_it_was_called():
+    few = poisson(net=fb.Mlp([40]))
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            outcome = few.train().outcome
+        assert len(outcome.warnings) >= 1
+        (warning,) = (one for one in caught if issubclass(one.category, fb.TrainingWarning))
+        assert all(sentence in str(warning.message) for sentence in outcome.warnings)
+        assert warning.filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert poisson().train().outcome.warnings == []
