@@ -155,3 +155,57 @@ def test_each_training_warns_once_where_it_was_called():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert poisson().train().outcome.warnings == []
+
+
+# What is compiled
+
+
+class Compilations:
+    """How often XLA compiles inside of the block."""
+
+    def __enter__(self) -> Compilations:
+        self.count = 0
+        jax.monitoring.register_event_duration_secs_listener(self._hear)
+        self._is_on = True
+        return self
+
+    def _hear(self, name: str, *_, **__) -> None:
+        if self._is_on and name.endswith("backend_compile_duration"):
+            self.count += 1
+
+    def __exit__(self, *_) -> None:
+        self._is_on = False
+
+
+def cosines(params, x):
+    return jnp.cos(params @ x)
+
+
+@pytest.mark.parametrize(
+    "net", [fb.Mlp([4]), fb.Net(cosines, lambda key: jax.random.normal(key, (5, 2)))]
+)
+def test_a_second_call_compiles_nothing(net):
+    problem = poisson(net=net)
+    loss = problem.loss()
+    parameters = loss.parameters()
+
+    def calls(shift: float) -> None:
+        points = problem.boxes.grid((9, 8)) * (1 - shift)
+        run = problem.train()
+        run.evaluate(points)
+        run.evaluate(points, "xy")
+        run.error(source, points)
+        loss(parameters)
+        loss.gather(parameters)
+        loss.networks(parameters).evaluate(points)
+
+    calls(0.0)
+    with Compilations() as found:
+        calls(0.1)
+    assert found.count == 0
+    with Compilations() as found:
+        jax.jit(lambda x: 7 * x + shift_of_test)(1.0)
+    assert found.count == 1  # it is counted
+
+
+shift_of_test = 3.0

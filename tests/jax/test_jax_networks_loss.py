@@ -12,7 +12,10 @@ import pytest
 
 import shardsolve.fbpinn as fb
 
-pytestmark = pytest.mark.devices
+pytestmark = [
+    pytest.mark.devices,
+    pytest.mark.filterwarnings("ignore::shardsolve.fbpinn.TrainingWarning"),
+]
 COUNTS = [
     pytest.param(
         n,

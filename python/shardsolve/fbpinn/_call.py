@@ -131,6 +131,7 @@ class OwnUnits:
             if parameters is None:
                 parameters = problem.net.parameters(problem.boxes.count, problem.seed)
             self.net = net = OwnNet(problem.net, problem.boxes, parameters)
+            net.share(problem.compiled("network", lambda: net))
         size = net.start.shape[1]
 
         def called(function: Callable[..., Any]) -> Callable[..., int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -52,8 +53,12 @@ class Layout:
 
     def whole(self, tree: Any) -> Any:
         """The same on all devices, and so in every process."""
+        return self._gathered(tree)
+
+    @functools.cached_property
+    def _gathered(self) -> Callable[[Any], Any]:
         everywhere = NamedSharding(self.mesh, PartitionSpec())
-        return jax.jit(lambda tree: tree, out_shardings=everywhere)(tree)
+        return jax.jit(lambda tree: tree, out_shardings=everywhere)
 
     def on_devices(self, tree: Any) -> Any:
         """Arrays cut along their first axis."""

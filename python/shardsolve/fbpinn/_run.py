@@ -15,9 +15,11 @@ from shardsolve._records import VERDICT_WORDS
 from shardsolve.fbpinn._call import Given, OwnUnits, padded, raise_for
 from shardsolve.fbpinn._coefficients import Grid1D
 from shardsolve.fbpinn._equations import Equations, on_cpu
+from shardsolve.fbpinn._given import array, described, whole
 from shardsolve.fbpinn._jet import Order, Point, closure
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._outcome import Outcome
+from shardsolve.fbpinn._terms import points_of
 
 
 class Networks:
@@ -57,6 +59,8 @@ class Networks:
         net_parameters: Any,
     ) -> Networks:
         """From weights as `weights` gives them, and of a `Net` its parameters."""
+        if not isinstance(problem, Equations):
+            raise TypeError(f"problem={described(problem)} given: a Problem is accepted")
         with Given(problem, net_parameters) as given:
             networks = given.networks(hidden, last, coefficients)
         return cls(problem, networks, np.asarray(coefficients, np.float64), given.own)
@@ -74,29 +78,27 @@ class Networks:
         Returns:
             (points,), float64, or (points, fields) if there are several.
         """
-        wanted = self.problem.axes.order(derivative, "u")
-        given = np.asarray(points, np.float64)
-        given = given[:, None] if given.ndim == 1 and self.problem.boxes.dimensions == 1 else given
-        if given.ndim != 2 or given.shape[1] != self.problem.boxes.dimensions:
-            raise ValueError(
-                f"points of shape {np.shape(points)} given: (points, "
-                f"{self.problem.boxes.dimensions}) is accepted"
+        problem = self.problem
+        wanted = problem.axes.named("derivative", derivative)
+        given = points_of("points", points, problem.boxes, least=0)
+        chunk = whole("chunk", chunk, "a whole number from 1 on is accepted")
+        result = np.empty((len(given), len(problem.fields)))
+        kept = closure([wanted])
+        compiled = None
+        if problem.constrain is not None:
+            compiled = problem.compiled(
+                ("solution", wanted),
+                lambda: jax.jit(jax.vmap(lambda *at: problem.solution(*at, [wanted], kept)[:, 0])),
             )
-        if chunk < 1:
-            raise ValueError(f"chunk={chunk} given; at least 1 is accepted")
-        orders = [wanted] if self.problem.constrain is None else closure([wanted])
-        result = np.empty((len(given), len(self.problem.fields)))
-        compiled = jax.jit(
-            jax.vmap(lambda point, jets: self.problem.solution(point, jets, [wanted], orders)[:, 0])
-        )
-        kept = closure(orders)
-        places = [kept.index(order) for order in orders]
         with on_cpu():
             for first in range(0, len(given), chunk):
                 part = given[first : first + chunk]
-                jets = self._jets(part, kept)[:, :, places]
-                result[first : first + chunk] = padded(compiled, len(part), part, jets)[0]
-        return result[:, 0] if len(self.problem.fields) == 1 else result
+                jets = self._jets(part, kept)
+                u = jets[:, :, kept.index(wanted)]
+                if compiled is not None:
+                    (u,) = padded(compiled, len(part), part, jets)
+                result[first : first + chunk] = u
+        return result[:, 0] if len(problem.fields) == 1 else result
 
     def error(
         self,
@@ -111,6 +113,8 @@ class Networks:
             points: (points, dimensions); by default a grid with six points a box along each axis.
         """
         boxes = self.problem.boxes
+        if callable(points):
+            raise TypeError(f"points={described(points)} given: the reference comes first")
         if points is None:
             if boxes.counts is None or not callable(reference):
                 raise ValueError(
@@ -118,12 +122,20 @@ class Networks:
                     "reference that is a function"
                 )
             points = boxes.grid([6 * n for n in boxes.counts])
-        u = self.evaluate(points).reshape(len(points), -1)
+        u = self.evaluate(points)
         true = self.problem.values(reference, points) if callable(reference) else reference
-        true = np.asarray(true, np.float64).reshape(len(points), -1)
+        words = f"values at the points are accepted, {u.shape}, or a function of a point x"
+        true = array("reference", true, words)
+        true = true[:, 0] if true.shape == (len(u), 1) else true
         if true.shape != u.shape:
-            raise ValueError(f"the reference has shape {true.shape}; {u.shape} is accepted")
-        return float(np.mean(np.abs(u - true)) / np.std(true))
+            raise ValueError(f"reference of shape {true.shape} given: {words}")
+        spread = np.std(true)
+        if len(u) == 0 or spread == 0:
+            raise ValueError(
+                f"the reference is the same at all {len(u)} points, and the error is in units of "
+                "its standard deviation: one that changes is accepted; or take the difference"
+            )
+        return float(np.mean(np.abs(u - true)) / spread)
 
     def _jets(self, points: np.ndarray, orders: Sequence[Order]) -> np.ndarray:
         """Of the networks' sum: (points, fields, orders)."""
