@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import re
 import signal
 import threading
 import time
@@ -209,3 +212,62 @@ def test_a_second_call_compiles_nothing(net):
 
 
 shift_of_test = 3.0
+
+
+# Pickling
+
+
+def own_features(params, x):
+    return jnp.sin(params["w"] @ x + params["b"] * params["number"])
+
+
+def own_start(key):
+    return {"w": jax.random.normal(key, (4, 2)), "b": jnp.ones(4), "number": jnp.arange(4)}
+
+
+def with_a_coefficient(x, u, c):
+    return equation(x, u) - c.a * jnp.sin(x.x)
+
+
+@pytest.mark.parametrize("net", [fb.Mlp([4]), fb.Net(own_features, own_start)])
+def test_run_is_pickled(net):
+    measured = fb.Data([[0.5, 0.5]], [1.0], value)
+    problem = poisson(
+        net=net,
+        terms=[fb.Interior(with_a_coefficient, (12, 12)), measured],
+        coefficients={"a": fb.Scalar(0.5)},
+    )
+    run = problem.train()
+    points = problem.boxes.grid((5, 6))
+    found = pickle.loads(pickle.dumps(run))
+    assert np.array_equal(found.evaluate(points, "x"), run.evaluate(points, "x"))
+    assert found.outcome == run.outcome and found.coefficients == run.coefficients
+    assert np.array_equal(found.problem.train().evaluate(points), run.evaluate(points))
+    networks = pickle.loads(
+        pickle.dumps(
+            fb.Networks.of(problem, *run.weights(), run.coefficient_numbers, run.net_parameters())
+        )
+    )
+    assert np.array_equal(networks.evaluate(points), run.evaluate(points))
+
+
+def value(x, u):
+    return u.v
+
+
+def test_what_cannot_be_pickled_is_named():
+    for problem, name in (
+        (poisson(terms=fb.Interior(lambda x, u: u.v - 1, (12, 12))), "terms[0]"),
+        (poisson(constrain=lambda x, u: x.x * u), "constrain"),
+        (poisson(net=fb.Net(lambda p, x: p @ x, own_start_alone)), "features"),
+    ):
+        for one in (problem, problem.train()):
+            with pytest.raises(pickle.PicklingError, match=re.escape(name) + ".*top level"):
+                pickle.dumps(one)
+            assert copy.deepcopy(one) is one
+    with pytest.raises(TypeError, match=r"call problem\.loss"):
+        pickle.dumps(poisson().loss())
+
+
+def own_start_alone(key):
+    return jax.random.normal(key, (4, 2))

@@ -12,9 +12,10 @@ import numpy as np
 
 from shardsolve import _library
 from shardsolve._records import VERDICT_WORDS, Status, raise_if_failed
-from shardsolve.fbpinn._equations import Equations, Prepared, on_cpu
+from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._interrupt import stoppable
 from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net, OwnNet
+from shardsolve.fbpinn._prepared import Prepared, on_cpu
 
 _DOUBLES = ctypes.POINTER(ctypes.c_double)
 _LINEARISE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, *[_DOUBLES] * 6)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +21,7 @@ from shardsolve.fbpinn._functions import (
     returned,
     shape_of,
 )
-from shardsolve.fbpinn._given import described, real
+from shardsolve.fbpinn._given import described, real, whole
 from shardsolve.fbpinn._given import names as names_of
 from shardsolve.fbpinn._jet import (
     Axes,
@@ -36,67 +34,14 @@ from shardsolve.fbpinn._jet import (
     values_of,
 )
 from shardsolve.fbpinn._net import Mlp, Net
+from shardsolve.fbpinn._pickle import made_again, require_names
+from shardsolve.fbpinn._prepared import Prepared, on_cpu
 from shardsolve.fbpinn._terms import Boundary, Data, Interior, points_of
 
 Term = Interior | Boundary | Data
 _MOST_COMPILED = 32  # functions that a problem keeps for further calls
-_FORWARD = 8  # numbers of coefficients up to which all are differentiated by in forward mode
 
 Constrain = Callable[[Point, object], Any]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A term whose function has been traced.
-
-    Attributes:
-        name: What messages call it.
-        points: (points, dimensions).
-        values: (points, equations): what is subtracted from the function.
-        equations: How many numbers the function gives at a point.
-        weight: Multiplies the residual.
-        residual: (dimensions,), (fields, orders of the problem), (numbers of coefficients,) ->
-            (equations,), traceable.
-    """
-
-    name: str
-    points: np.ndarray
-    values: np.ndarray
-    equations: int
-    weight: float
-    residual: Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
-
-    @functools.cached_property
-    def residuals(self) -> Callable[[jax.Array, jax.Array, jax.Array], jax.Array]:
-        """(points, dimensions), (points, fields, orders), (numbers,) to (points, equations).
-
-        Compiled.
-        """
-        return jax.jit(jax.vmap(self.residual, (0, 0, None)))
-
-    def linearise(
-        self, point: jax.Array, jets: jax.Array, coefficients: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The residual at a point, and its derivatives.
-
-        By the jets, (equations, fields, orders), and by the coefficients, (equations, numbers).
-        """
-
-        def residual(jets: jax.Array) -> tuple[jax.Array, jax.Array]:
-            value = self.residual(point, jets, coefficients)
-            return value, value
-
-        derivatives, value = jax.jacfwd(residual, has_aux=True)(jets)
-        if coefficients.size == 0:
-            return value, derivatives, jnp.zeros((self.equations, 0), value.dtype)
-        jacobian = jax.jacfwd if coefficients.size <= _FORWARD else jax.jacrev
-        by_coefficients = jacobian(lambda c: self.residual(point, jets, c))(coefficients)
-        return value, derivatives, by_coefficients
-
-    @functools.cached_property
-    def linearised(self) -> Callable[..., tuple[jax.Array, jax.Array, jax.Array]]:
-        """The same of many points, as `residuals`. Compiled."""
-        return jax.jit(jax.vmap(self.linearise, (0, 0, None)))
 
 
 class Equations:
@@ -160,7 +105,18 @@ class Equations:
         if constrain is not None:
             self._require_constrain()
         terms = _terms(terms)
+        self._given = {
+            "boxes": boxes,
+            "axes": self.axes.names,
+            "terms": terms,
+            "fields": self.fields,
+            "net": self.net,
+            "constrain": constrain,
+            "coefficients": self.unknown.given,
+            "seed": seed,
+        }
         self._compiled: dict[object, Any] = {}
+        self.form = object()  # the same of all that `with_points` makes
         names = [f"terms[{number}], {type(term).__name__}" for number, term in enumerate(terms)]
         traced = [self._trace(name, term) for name, term in zip(names, terms, strict=True)]
         self.unknown.require_all_read()
@@ -171,6 +127,50 @@ class Equations:
             self._prepare(name, term, wanted, equations)
             for name, term, (wanted, equations) in zip(names, terms, traced, strict=True)
         ]
+
+    def with_points(self, points: Mapping[int, Any]) -> Self:
+        """The same equations at other points: nothing is traced or compiled again.
+
+        Args:
+            points: What the points of a term are to be, by its number: as in `Interior` and
+                `Boundary`; of a `Data` a pair of points and values. Other terms keep theirs.
+
+        Raises:
+            ValueError: If there is no such term, or points are not accepted.
+            TypeError: If they are of another kind.
+        """
+        words = (
+            f"points by the number of a term, 0 to {len(self.prepared) - 1}, are accepted, such as "
+            "{0: points}"
+        )
+        if not isinstance(points, Mapping):
+            raise TypeError(f"points={described(points)} given: {words}")
+        terms, prepared = list(self._given["terms"]), list(self.prepared)
+        for number, given in points.items():
+            place = whole("points", number, words, 0, len(terms) - 1)
+            term = terms[place] = terms[place].moved(given, self.boxes)
+            found, values, _ = self._placed(prepared[place].name, term, prepared[place].equations)
+            prepared[place] = replace(prepared[place], points=found, values=values)
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._given, other.prepared = {**self._given, "terms": terms}, prepared
+        return other
+
+    def __copy__(self) -> Self:  # it does not change
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its arguments; it traces the functions again."""
+        functions = {f"terms[{n}]": term.residual for n, term in enumerate(self._given["terms"])}
+        if self.constrain is not None:
+            functions["constrain"] = self.constrain
+        if isinstance(self.net, Net):
+            functions |= {"features": self.net.features, "init": self.net.init}
+        require_names(functions)
+        return made_again, (type(self), self._given)
 
     def values(self, function: Callable[[Point], Any], points: np.ndarray) -> np.ndarray:
         """A function of a point x, any JAX code, such as a known solution, at many points.
@@ -332,7 +332,10 @@ class Equations:
             raise ValueError(f"{name}: the function reads nothing of u, so nothing can be trained")
         return sorted(read), result.shape[0]
 
-    def _prepare(self, name: str, term: Term, wanted: list[Order], equations: int) -> Prepared:
+    def _placed(
+        self, name: str, term: Term, equations: int
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Its points, values and weight."""
         try:
             points = term.place(self.boxes, self.axes)
             values = np.zeros((len(points), equations))
@@ -346,6 +349,10 @@ class Equations:
             )
         except (ValueError, TypeError) as error:
             raise type(error)(f"{name}: {error}") from None
+        return points, values, weight
+
+    def _prepare(self, name: str, term: Term, wanted: list[Order], equations: int) -> Prepared:
+        points, values, weight = self._placed(name, term, equations)
 
         def residual(point: jax.Array, jets: jax.Array, coefficients: jax.Array) -> jax.Array:
             derivatives = self.solution(point, jets, wanted)
@@ -390,8 +397,3 @@ def _terms(given: Any) -> list[Term]:
         if not isinstance(term, Term):
             raise TypeError(f"terms[{number}] is {described(term)}: {words}")
     return found
-
-
-def on_cpu() -> AbstractContextManager[object]:
-    """Whose work it is to call the user's functions."""
-    return jax.default_device(jax.local_devices(backend="cpu")[0])

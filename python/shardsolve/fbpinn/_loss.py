@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,13 +12,14 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardsolve.fbpinn._devices import default_device, require_mesh
-from shardsolve.fbpinn._equations import Equations, Prepared
+from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._given import choice, described, whole
 from shardsolve.fbpinn._loss_setup import Setup
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._options import PlacementCosts
 from shardsolve.fbpinn._parameters import Parameters
 from shardsolve.fbpinn._placed import place
+from shardsolve.fbpinn._prepared import Prepared
 from shardsolve.fbpinn._run import Networks
 
 EXCHANGES = ("halo", "psum")
@@ -77,6 +78,31 @@ class Loss:
         loss = cls.__new__(cls)
         loss._setup, loss._tables = setup, children[0]
         return loss
+
+    def with_points(self, points: Mapping[int, Any]) -> Loss:
+        """The same equations at other points, on the same devices: the same parameters fit.
+
+        A program that was compiled for this loss, `step(loss, parameters)`, takes it without being
+        compiled again, unless a device or a box has many more points than before.
+
+        Args:
+            points: As of `Problem.with_points`.
+        """
+        old = self._setup
+        problem = old.problem.with_points(points)
+        size, item = old.mesh.devices.size, old.dtype.itemsize
+        placed = place(problem, size, old.placed.owner, PlacementCosts(), item)
+        loss = type(self).__new__(type(self))
+        loss._setup = Setup(problem, old.mesh, old.exchange, old.dtype, placed, old.batch, old)
+        loss._tables = loss._setup.layout.on_devices(loss._setup.tables())
+        return loss
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Refuses: it is of the devices of this process."""
+        raise TypeError(
+            "a Loss is not pickled, as it lies on devices: pickle its problem and the parameters "
+            "that loss.gather(parameters) gives, and call problem.loss() again"
+        )
 
     problem = property(lambda self: self._setup.problem)
     mesh = property(lambda self: self._setup.mesh)

@@ -76,7 +76,7 @@ class Layout:
             raise TypeError(
                 f"start is {type(start).__name__}: what training returned is accepted, or Networks"
             )
-        if start is not None and start.problem is not problem:
+        if start is not None and start.problem.form is not problem.form:
             raise ValueError("start is of another problem: networks of this one are accepted")
         hidden: Any = self.placed.net_parameters
         if start is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -14,11 +14,13 @@ from shardsolve import _library
 from shardsolve._records import VERDICT_WORDS
 from shardsolve.fbpinn._call import Given, OwnUnits, padded, raise_for
 from shardsolve.fbpinn._coefficients import Grid1D
-from shardsolve.fbpinn._equations import Equations, on_cpu
+from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._given import array, described, whole
 from shardsolve.fbpinn._jet import Order, Point, closure
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._outcome import Outcome
+from shardsolve.fbpinn._pickle import made_again
+from shardsolve.fbpinn._prepared import on_cpu
 from shardsolve.fbpinn._terms import points_of
 
 
@@ -61,9 +63,31 @@ class Networks:
         """From weights as `weights` gives them, and of a `Net` its parameters."""
         if not isinstance(problem, Equations):
             raise TypeError(f"problem={described(problem)} given: a Problem is accepted")
-        with Given(problem, net_parameters) as given:
-            networks = given.networks(hidden, last, coefficients)
-        return cls(problem, networks, np.asarray(coefficients, np.float64), given.own)
+        return cls(problem, *_made(problem, hidden, last, coefficients, net_parameters))
+
+    def __copy__(self) -> Self:  # it does not change
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its problem and its weights; what is made of them evaluates on the CPU."""
+        return made_again, (type(self)._with, self._parts())
+
+    def _parts(self) -> dict[str, Any]:
+        hidden, last = self.weights()
+        return {
+            "problem": self.problem,
+            "hidden": hidden,
+            "last": last,
+            "coefficients": self.coefficient_numbers,
+            "net_parameters": jax.tree.map(np.asarray, self.net_parameters()),
+        }
+
+    @classmethod
+    def _with(cls, **parts: Any) -> Self:
+        return cls.of(**parts)
 
     def evaluate(
         self, points: np.ndarray, derivative: str = "v", *, chunk: int = 25_000
@@ -203,3 +227,24 @@ class Run(Networks):
     ):
         super().__init__(problem, networks, coefficients, own)
         self.outcome = outcome
+
+    def _parts(self) -> dict[str, Any]:
+        return {**super()._parts(), "outcome": self.outcome}
+
+    @classmethod
+    def _with(cls, outcome: Outcome, problem: Equations, **parts: Any) -> Self:
+        networks, numbers, own = _made(problem, **parts)
+        return cls(problem, outcome, networks, numbers, own)
+
+
+def _made(
+    problem: Equations,
+    hidden: np.ndarray | None,
+    last: np.ndarray,
+    coefficients: np.ndarray,
+    net_parameters: Any,
+) -> tuple[ctypes.c_void_p, np.ndarray, OwnUnits | None]:
+    """Networks of these weights, which are to be freed."""
+    with Given(problem, net_parameters) as given:
+        networks = given.networks(hidden, last, coefficients)
+    return networks, np.asarray(coefficients, np.float64), given.own

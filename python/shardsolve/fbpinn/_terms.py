@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -35,6 +35,10 @@ class Interior:
     def place(self, boxes: Boxes, axes: Axes) -> np.ndarray:
         """(points, dimensions): where the residual is to vanish."""
         return _points(self.points, boxes)
+
+    def moved(self, points: Any, boxes: Boxes) -> Interior:
+        """The same at other points."""
+        return replace(self, points=points)
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,11 @@ class Boundary:
             )
         return boxes.grid(self.points, fixed)
 
+    def moved(self, points: Any, boxes: Boxes) -> Boundary:
+        """The same at other points."""
+        where = self.where if _are_counts(points, boxes) else None
+        return replace(self, points=points, where=where)
+
 
 @dataclass(frozen=True)
 class Data:
@@ -131,6 +140,14 @@ class Data:
                 f"(points, {boxes.dimensions})"
             )
         return points_of("points", self.points, boxes)
+
+    def moved(self, points: Any, boxes: Boxes) -> Data:
+        """The same with other measurements."""
+        if not isinstance(points, (tuple, list)) or len(points) != 2:
+            raise TypeError(
+                f"points={described(points)} given for a Data: a pair (points, values) is accepted"
+            )
+        return replace(self, points=points[0], values=points[1])
 
 
 def _are_counts(points: Any, boxes: Boxes) -> TypeGuard[Sequence[int]]:
