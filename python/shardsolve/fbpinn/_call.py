@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from shardsolve import _library
@@ -128,7 +129,7 @@ class OwnUnits:
         assert isinstance(problem.net, Net)
         self.raised = raised
         dimensions, units = problem.boxes.dimensions, problem.units
-        with on_cpu():
+        with jax.default_device(jax.local_devices(backend="cpu")[0]):
             if parameters is None:
                 parameters = problem.net.parameters(problem.boxes.count, problem.seed)
             self.net = net = OwnNet(problem.net, problem.boxes, parameters)
@@ -297,7 +298,7 @@ class Given:
                 c = np.zeros(0)
                 if numbers:
                     c = np.ctypeslib.as_array(coefficients, (numbers,)).copy()
-                compiled = term.linearised if a else term.residuals
+                compiled: Callable[..., Any] = term.linearised if a else term.residuals
                 with on_cpu():
                     results = padded(lambda *each: compiled(*each, c), count, *arrays)
                 for array, result in zip(to, results, strict=False):

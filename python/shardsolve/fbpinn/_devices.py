@@ -17,7 +17,8 @@ from shardsolve.fbpinn._given import described
 
 def default_device() -> jax.Device:
     """JAX's: of `jax.default_device`, or the first of this process."""
-    given: Any = jax.config.jax_default_device
+    config: Any = jax.config
+    given = config.jax_default_device
     if given is None or isinstance(given, str):
         return jax.local_devices(backend=given)[0]
     return given

@@ -105,7 +105,7 @@ class Equations:
         if constrain is not None:
             self._require_constrain()
         terms = _terms(terms)
-        self._given = {
+        self._given: dict[str, Any] = {
             "boxes": boxes,
             "axes": self.axes.names,
             "terms": terms,

@@ -71,7 +71,8 @@ def explained(name: str) -> Iterator[None]:
 
 def shape_of(given: Any) -> tuple[int, ...] | None:
     """Of what is an array or a number; None of anything else."""
-    return np.shape(given) if isinstance(given, (Number, np.ndarray, jax.Array)) else None
+    is_array = isinstance(given, (np.ndarray, jax.Array))
+    return given.shape if is_array else () if isinstance(given, Number) else None
 
 
 def results(given: Any) -> list[Any]:

@@ -138,11 +138,12 @@ class Point(NoNumber):
     def __getitem__(self, index: Any) -> jax.Array:
         if not isinstance(index, numbers.Integral):
             return self._array[index]
-        if not -len(self) <= index < len(self):  # JAX would take the last one
+        place = int(index)
+        if not -len(self) <= place < len(self):  # JAX would take the last one
             raise IndexError(
                 f"x[{index}] was read, and a point has {len(self)} coordinates, x[0] the first"
             )
-        return self._coordinate(int(index) % len(self))
+        return self._coordinate(place % len(self))
 
     def __iter__(self) -> Iterator[jax.Array]:
         return map(self._coordinate, range(len(self)))

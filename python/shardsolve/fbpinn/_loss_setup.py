@@ -28,6 +28,10 @@ BATCH_BYTES = {"cpu": 2**21, "gpu": 2**28}
 class Setup:
     """What a loss knows beside its tables; equal for losses that one compiled program computes."""
 
+    sent: _tables.Sums
+    owned: _tables.Sums
+    rounds: list[_tables.Round]
+
     def __init__(
         self,
         problem: Equations,
@@ -67,15 +71,17 @@ class Setup:
             g,
             edge,
             [g.sent[g.sent[:, 0] == device, 2] for device in devices],
-            like and like.sent,
+            None if like is None else like.sent,
         )
         self.owned = _tables.sums_of(
             g,
             self.classes,
             [np.flatnonzero(g.point_owner == device) for device in devices],
-            like and like.owned,
+            None if like is None else like.owned,
         )
-        self.rounds = _tables.rounds_of(g, self.sent, self.owned, like.rounds if like else ())
+        self.rounds = _tables.rounds_of(
+            g, self.sent, self.owned, () if like is None else like.rounds
+        )
         self._set_terms(like)
         self._key = self._what_programs_depend_on()
 

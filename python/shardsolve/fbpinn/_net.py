@@ -35,7 +35,7 @@ class Mlp:
         scale: Of the hidden weights. Larger ones make functions that change faster in a box.
     """
 
-    widths: Sequence[int] | int
+    widths: Sequence[int]
     activation: str = "tanh"
     scale: float = 1.0
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +74,11 @@ class Prepared:
         return self._of_many("linearise", self.linearise)
 
 
-def on_cpu() -> AbstractContextManager[object]:
-    """Whose work it is to call the user's functions."""
-    return jax.default_device(jax.local_devices(backend="cpu")[0])
+@contextlib.contextmanager
+def on_cpu() -> Iterator[None]:
+    """Where the user's functions are called: on the CPU, in double precision.
+
+    Also by threads of the library, which do not see what is set for the caller's thread alone.
+    """
+    with jax.default_device(jax.local_devices(backend="cpu")[0]), jax.enable_x64(True):
+        yield

@@ -19,7 +19,6 @@ from shardsolve.fbpinn._given import array, described, whole
 from shardsolve.fbpinn._jet import Order, Point, closure
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._outcome import Outcome
-from shardsolve.fbpinn._pickle import made_again
 from shardsolve.fbpinn._prepared import on_cpu
 from shardsolve.fbpinn._terms import points_of
 
@@ -73,21 +72,13 @@ class Networks:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Its problem and its weights; what is made of them evaluates on the CPU."""
-        return made_again, (type(self)._with, self._parts())
+        return Networks.of, self._parts()
 
-    def _parts(self) -> dict[str, Any]:
+    def _parts(self) -> tuple[Any, ...]:
+        """As `of` takes them."""
         hidden, last = self.weights()
-        return {
-            "problem": self.problem,
-            "hidden": hidden,
-            "last": last,
-            "coefficients": self.coefficient_numbers,
-            "net_parameters": jax.tree.map(np.asarray, self.net_parameters()),
-        }
-
-    @classmethod
-    def _with(cls, **parts: Any) -> Self:
-        return cls.of(**parts)
+        net_parameters = jax.tree.map(np.asarray, self.net_parameters())
+        return self.problem, hidden, last, self.coefficient_numbers, net_parameters
 
     def evaluate(
         self, points: np.ndarray, derivative: str = "v", *, chunk: int = 25_000
@@ -112,7 +103,11 @@ class Networks:
         if problem.constrain is not None:
             compiled = problem.compiled(
                 ("solution", wanted),
-                lambda: jax.jit(jax.vmap(lambda *at: problem.solution(*at, [wanted], kept)[:, 0])),
+                lambda: jax.jit(
+                    jax.vmap(
+                        lambda point, jets: problem.solution(point, jets, [wanted], kept)[:, 0]
+                    )
+                ),
             )
         with on_cpu():
             for first in range(0, len(given), chunk):
@@ -228,13 +223,13 @@ class Run(Networks):
         super().__init__(problem, networks, coefficients, own)
         self.outcome = outcome
 
-    def _parts(self) -> dict[str, Any]:
-        return {**super()._parts(), "outcome": self.outcome}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Run._again, (self.outcome, *self._parts())
 
-    @classmethod
-    def _with(cls, outcome: Outcome, problem: Equations, **parts: Any) -> Self:
-        networks, numbers, own = _made(problem, **parts)
-        return cls(problem, outcome, networks, numbers, own)
+    @staticmethod
+    def _again(outcome: Outcome, problem: Equations, *parts: Any) -> Run:
+        networks, numbers, own = _made(problem, *parts)
+        return Run(problem, outcome, networks, numbers, own)
 
 
 def _made(
