@@ -215,6 +215,7 @@ def test_a_second_call_compiles_nothing(net):
         run.evaluate(points)
         run.evaluate(points, "xy")
         run.error(source, points)
+        problem.with_points({0: (11, 12)}).train()
         loss(parameters)
         loss.gather(parameters)
         loss.networks(parameters).evaluate(points)

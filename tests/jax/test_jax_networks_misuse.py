@@ -8,6 +8,7 @@ import math
 import re
 import traceback
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -109,6 +110,19 @@ WORDS = {
         "the reference comes first",
     ),
     "a level of other axes": (lambda: square().with_level(fb.Boxes((0, 1), 2)), "1 axes"),
+    "networks in jit": (
+        lambda: jax.jit(lambda p: loss().gather(p))(loss().parameters()),
+        "outside of jit",
+    ),
+    "new points of no term": (
+        lambda: loss().with_points({1: (9, 9)}),
+        "points by the number of a term, 0 to 0",
+    ),
+    "new points in a list": (lambda: trained().problem.with_points([(9, 9)]), "{0: points}"),
+    "new measurements without values": (
+        lambda: problem(terms=fb.Data([[0, 0]], [1], value)).with_points({0: [[0, 1.0]]}),
+        "a pair (points, values)",
+    ),
     "too many boxes": (lambda: fb.Boxes([(0, 1)] * 2, (2000, 2000)), "at most 1048576 boxes"),
 }
 
@@ -278,6 +292,7 @@ CALLS = {
             "batch": None,
         },
     ),
+    "with_points": (lambda: trained().problem.with_points, {"points": {0: (9, 9)}}),
     "nodes": (
         lambda: with_coefficients(lambda x, u, c: u.v * c.k(x.x) * c.a).nodes,
         {"name": "k"},

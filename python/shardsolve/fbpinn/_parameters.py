@@ -126,6 +126,11 @@ class Layout:
     def gather(self, parameters: Parameters) -> Parameters:
         """From the devices to the order of the boxes."""
         self.require_fitting(parameters)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(parameters)):
+            raise TypeError(
+                "parameters that JAX traces were given: gather(), networks() and require_finite() "
+                "need their values; call them outside of jit, grad and scan"
+            )
         whole = self.whole(parameters)
         real = self.boxes.ravel() >= 0
 
