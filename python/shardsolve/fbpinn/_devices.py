@@ -26,9 +26,9 @@ def default_device() -> jax.Device:
 
 @functools.cache
 def has_cuda() -> bool:
-    """Whether the library for GPUs is there and finds one."""
+    """Whether the library for GPUs can be loaded."""
     verdict = np.zeros(VERDICT_WORDS, np.int32)
-    _library.library().shardsolve_check_cuda(verdict.ctypes.data_as(ctypes.c_void_p))
+    _library.library().shardsolve_find_cuda(verdict.ctypes.data_as(ctypes.c_void_p))
     return verdict[0] == 0
 
 

@@ -66,7 +66,7 @@ def _train_by_default(problem: Equations, how: LeastSquares | LevenbergMarquardt
     try:
         return train_on(problem, how, Mesh(np.array([device]), "devices"))
     except (MemoryError, SolverError) as error:
-        if isinstance(error, SolverError) and error.status != Status.UNSUPPORTED:
+        if getattr(error, "status", Status.DEVICE) not in (Status.DEVICE, Status.UNSUPPORTED):
             raise
         run = train_on(problem, how, None)
         words = f"the CPU trained, as {device} could not: {error}"
