@@ -232,6 +232,19 @@ def test_a_second_call_compiles_nothing(net):
 shift_of_test = 3.0
 
 
+def test_reference_sees_what_has_changed():
+    run, points = poisson().train(), poisson().boxes.grid((5, 5))
+    shift = 0.0
+
+    def reference(x):
+        return x.x + shift
+
+    run.error(reference, points)
+    shift = 100.0
+    wanted = run.error(points[:, 0] + 100, points)
+    assert run.error(reference, points) == pytest.approx(wanted, rel=1e-12)
+
+
 # Pickling
 
 

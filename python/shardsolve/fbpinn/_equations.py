@@ -197,9 +197,9 @@ class Equations:
             return jnp.stack(list(value)) if isinstance(value, (tuple, list)) else value
 
         given = points_of("points", points, self.boxes)
-        compiled = self.compiled(("values", function), lambda: jax.jit(jax.vmap(at)))
+        # Not compiled: kept for another call it would not see what the function reads elsewhere.
         with on_cpu():
-            return np.asarray(compiled(given), np.float64)
+            return np.asarray(jax.vmap(at)(given), np.float64)
 
     def compiled(self, key: object, make: Callable[[], Any]) -> Any:
         """What `make` gave the first time, as JAX compiles a function that is made again anew."""
