@@ -96,7 +96,7 @@ def test_double_precision_of_a_block_is_that_of_all_threads():
     """Threads of the library do not see what `jax.enable_x64` sets for one thread."""
 
     def loss_and_slope() -> tuple:
-        run = poisson(net=fb.Mlp([24])).train()
+        run = poisson(net=fb.Mlp([8])).train()
         return run.outcome.loss, run.evaluate([[0.3, 0.4]], "x")[0]
 
     wanted = loss_and_slope()
