@@ -312,6 +312,10 @@ SHARDSOLVE_API bool shardsolve_has_left_a_stream() { return jax::has_left_a_stre
 SHARDSOLVE_API void shardsolve_check_cuda(std::int32_t* verdict) {
   jax::report(verdict, [] { shardsolve::mesh::make_cuda_backend({.devices = {0}, .delays = {}}); });
 }
+/// Whether it can be loaded; touches no GPU.
+SHARDSOLVE_API void shardsolve_find_cuda(std::int32_t* verdict) {
+  jax::report(verdict, [] { shardsolve::mesh::require_cuda_library(); });
+}
 SHARDSOLVE_API const char* shardsolve_version() { return SHARDSOLVE_VERSION_STRING; }
 SHARDSOLVE_API void shardsolve_set_time_limit(double seconds) {
   jax::set_time_limit(std::chrono::duration<double>(seconds));

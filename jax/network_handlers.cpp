@@ -1,6 +1,6 @@
 // What Python calls for networks in boxes. What is trained is to be given to
-// shardsolve_free_networks, what is placed to shardsolve_free_placed_networks, text to
-// shardsolve_free.
+// shardsolve_free_networks, what is placed to shardsolve_free_placed_networks, a stop
+// to shardsolve_free_stop, text to shardsolve_free.
 
 #include "jax/network_loss.hpp"
 #include "jax/networks.hpp"
@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <stop_token>
 
 namespace jax = shardsolve::jax;
 
@@ -15,12 +16,17 @@ SHARDSOLVE_API void shardsolve_plan_networks(const jax::NetworkProblem* problem,
                                              std::int32_t* verdict) {
   jax::report(verdict, [&] { *text = strdup(jax::plan_networks(*problem).c_str()); });
 }
+SHARDSOLVE_API std::stop_source* shardsolve_make_stop() { return new std::stop_source; }
+/// From any thread; what was given this stop leaves with Error(cancelled) soon.
+SHARDSOLVE_API void shardsolve_request_stop(std::stop_source* stop) { stop->request_stop(); }
+SHARDSOLVE_API void shardsolve_free_stop(std::stop_source* stop) { delete stop; }
 SHARDSOLVE_API void shardsolve_train_networks(const jax::NetworkProblem* problem,
                                               const jax::NetworkOptions* options,
-                                              jax::TrainedNetworks** networks, char** figures,
+                                              jax::TrainedNetworks** networks,
+                                              const std::stop_source* stop, char** figures,
                                               std::int32_t* verdict) {
   jax::report(verdict, [&] {
-    auto trained = jax::train_networks(*problem, *options);
+    auto trained = jax::train_networks(*problem, *options, stop->get_token());
     *figures = strdup(trained->figures().c_str());
     *networks = trained.release();
   });

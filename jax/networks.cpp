@@ -189,7 +189,9 @@ std::string plan_networks(const NetworkProblem& problem) {
 }
 
 std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
-                                                const NetworkOptions& options) {
+                                                const NetworkOptions& options,
+                                                std::stop_token cancel) {
+  const RunOptions run{.cancel = std::move(cancel)};
   const std::vector<int> gpus(options.gpus, options.gpus + options.gpu_count);
   Mesh mesh = gpus.empty() ? Mesh::host(options.ranks) : Mesh::cuda(gpus);
   fbpinn::LeastSquaresOptions least;
@@ -204,7 +206,7 @@ std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
   least.chunk = options.chunk;
   fbpinn::Trained trained =
       options.most_steps == 0
-          ? fbpinn::least_squares(mesh, problem_of(problem), least)
+          ? fbpinn::least_squares(mesh, problem_of(problem), least, run)
           : fbpinn::levenberg_marquardt(
                 mesh, problem_of(problem),
                 {.start = least,
@@ -213,7 +215,8 @@ std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
                  .step_tolerance = options.step_tolerance,
                  .first_damping = options.first_damping,
                  .equations =
-                     static_cast<fbpinn::LevenbergMarquardtOptions::Equations>(options.equations)});
+                     static_cast<fbpinn::LevenbergMarquardtOptions::Equations>(options.equations)},
+                run);
   return std::make_unique<TrainedNetworks>(std::move(mesh), std::move(trained));
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 namespace shardsolve::jax {
@@ -110,8 +111,10 @@ struct TrainedNetworks {
 fbpinn::Problem problem_of(const NetworkProblem& given);
 /// What training will need, as JSON.
 std::string plan_networks(const NetworkProblem& problem);
+/// Leaves with Error(cancelled) soon after a stop is requested.
 std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
-                                                const NetworkOptions& options);
+                                                const NetworkOptions& options,
+                                                std::stop_token cancel);
 /// What was trained: `hidden`, Mlp::weights() numbers a box, and `last`, boxes x fields x units
 /// + 1.
 void weights_of_networks(const TrainedNetworks& networks, double* hidden, double* last);

@@ -84,6 +84,9 @@ def library() -> ctypes.CDLL:
     for name in ("plan", "train", "evaluate", "free", "place", "free_placed", "make"):
         getattr(loaded, f"shardsolve_{name}_networks").restype = None
     loaded.shardsolve_weights_of_networks.restype = None
+    loaded.shardsolve_make_stop.restype = ctypes.c_void_p
+    for name in ("request_stop", "free_stop", "find_cuda"):
+        getattr(loaded, f"shardsolve_{name}").restype = None
     for name in ("save_factor", "factor_shape", "load_factor"):
         getattr(loaded, f"shardsolve_{name}").restype = None
     loaded.shardsolve_save_factor.argtypes = [

@@ -12,6 +12,8 @@ import pytest
 import shardsolve.fbpinn as fb
 from shardsolve import Status
 
+pytestmark = pytest.mark.filterwarnings("ignore::shardsolve.fbpinn.TrainingWarning")
+
 
 def square(counts: tuple[int, int] = (4, 4), overlap: float = 2.9) -> fb.Boxes:
     return fb.Boxes([(0, 1), (0, 1)], counts, overlap)

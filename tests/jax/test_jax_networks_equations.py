@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 import shardsolve.fbpinn as fb
 
+pytestmark = pytest.mark.filterwarnings("ignore::shardsolve.fbpinn.TrainingWarning")
+
 EXAMPLES = int(os.environ.get("SHARDSOLVE_TEST_EXAMPLES", "25"))
 
 

@@ -57,3 +57,14 @@ def test_several_gpus_have_the_solution_of_one(count: int) -> None:
     assert np.max(np.abs(found - expected)) <= 1e-9 * np.max(np.abs(expected))
     again = problem(nonlinear=True).train(mesh=mesh_of("gpu", count))
     assert np.array_equal(again.evaluate(points), found)
+
+
+@pytest.mark.gpu_only
+def test_without_a_mesh_jaxs_default_device_trains() -> None:
+    points = np.random.default_rng(3).uniform(0, 1, (50, 2))
+    of_one = problem(nonlinear=False).train(mesh=mesh_of("gpu"))
+    run = problem(nonlinear=False).train()
+    assert run.outcome.devices == of_one.outcome.devices == str(jax.devices()[0])
+    assert np.array_equal(run.evaluate(points), of_one.evaluate(points))
+    with jax.default_device(jax.devices("cpu")[0]):
+        assert problem(nonlinear=False).train().outcome.devices.endswith("of the CPU")

@@ -12,7 +12,10 @@ import pytest
 
 import shardsolve.fbpinn as fb
 
-pytestmark = pytest.mark.devices
+pytestmark = [
+    pytest.mark.devices,
+    pytest.mark.filterwarnings("ignore::shardsolve.fbpinn.TrainingWarning"),
+]
 COUNTS = [
     pytest.param(
         n,
@@ -400,3 +403,53 @@ def test_bad_input_is_named(number: int):
     make, named = BAD[number]
     with pytest.raises((ValueError, TypeError), match=re.escape(named)):
         make()
+
+
+def compilations(function) -> int:
+    """How often XLA compiles while a function runs."""
+    found = []
+
+    def hear(name: str, *_, **__) -> None:
+        if name.endswith("backend_compile_duration"):
+            found.append(name)
+
+    jax.monitoring.register_event_duration_secs_listener(hear)
+    function()
+    count = len(found)
+    found.append("no more is read")
+    return count
+
+
+@pytest.mark.parametrize("count", [1, most()])
+def test_new_points_need_no_new_program(count: int):
+    """They are drawn anew each time; a box or a message may grow, once or twice."""
+    terms = [
+        fb.Interior(lambda x, u: u.t + u.v**2 - x.t, points=(60,)),
+        fb.Data([0.5], [0.3], lambda x, u: u.v),
+    ]
+    problem = fb.Problem(fb.Boxes((0, 2), 5), axes="t", net=fb.Mlp([4]), terms=terms)
+    rng = np.random.default_rng(4)
+    loss = problem.loss(mesh=mesh_of(count))
+    parameters = loss.parameters()
+
+    @jax.jit
+    def step(loss, parameters):
+        return jax.value_and_grad(loss)(parameters)
+
+    step(loss, parameters)
+    compiled = 0
+    for number in range(6):
+        points = rng.uniform(0, 2, 60)
+        moved = loss.with_points({0: points, 1: ([0.5 + 0.1 * number], [0.2])})
+        compiled += compilations(lambda: jax.block_until_ready(step(moved, parameters)))  # noqa: B023
+        value, gradient = step(moved, parameters)
+        fresh = moved.problem.loss()
+        same = fresh.parameters(moved.networks(parameters))
+        wanted, wanted_gradient = step(fresh, same) if number in (0, 5) else (None, None)
+        if wanted is not None:
+            assert float(value) == pytest.approx(float(wanted), rel=1e-13)
+            require_close(moved.gather(gradient), fresh.gather(wanted_gradient))
+        loss = moved
+    assert compiled <= 3
+    repeated = loss.with_points({0: points})
+    assert compilations(lambda: jax.block_until_ready(step(repeated, parameters))) == 0

@@ -11,6 +11,8 @@ import pytest
 
 import shardsolve.fbpinn as fb
 
+pytestmark = pytest.mark.filterwarnings("ignore::shardsolve.fbpinn.TrainingWarning")
+
 UNITS = 12
 
 
@@ -169,7 +171,7 @@ BAD = [
     (lambda: poisson("mlp"), "Net(features, init)"),
     (lambda: fb.Net(3, frequencies), "a function of parameters"),
     (lambda: poisson(fb.Net(wrong, lambda key: jnp.ones((4, 2)))), "(units,), is accepted"),
-    (lambda: poisson(fb.Net(wrong, jnp.ones((4, 3, 2)))), "(units,), is accepted"),
+    (lambda: poisson(fb.Net(wrong, jnp.ones((9, 3, 2)))), "(units,), is accepted"),
     (lambda: poisson(fb.Net(lambda p, x: p @ x, jnp.ones((4, 3, 2)))).train(), "(9, ...)"),
     (
         lambda: few(fb.Net(lambda p, x: jnp.sin(p[0] * x[:1]), np.ones((4, 1), int))).train(

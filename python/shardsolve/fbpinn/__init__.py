@@ -10,6 +10,7 @@ from shardsolve.fbpinn._parameters import Parameters
 from shardsolve.fbpinn._problem import Problem
 from shardsolve.fbpinn._run import Networks, Run
 from shardsolve.fbpinn._terms import Boundary, Data, Interior
+from shardsolve.fbpinn._train import TrainingWarning
 
 __all__ = [
     "ACTIVATIONS",
@@ -33,4 +34,5 @@ __all__ = [
     "Problem",
     "Run",
     "Scalar",
+    "TrainingWarning",
 ]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from shardsolve.fbpinn._given import array, described, real, whole, wholes
+
 MOST_DIMENSIONS = 4
+MOST_BOXES = 2**20  # as fbpinn::Boxes
+MOST_POINTS = 2**31 - 1  # whose numbers the library can tell
 
 
 class Boxes:
@@ -36,38 +41,42 @@ class Boxes:
 
     def __init__(
         self,
-        domain: Sequence[tuple[float, float]],
-        counts: Sequence[int],
+        domain: Sequence[tuple[float, float]] | tuple[float, float],
+        counts: Sequence[int] | int,
         overlap: float | Sequence[float] = 2.9,
     ):
         """Centres in equal distances, the first and the last on the boundary of the domain.
 
         Args:
-            domain: The least and the greatest coordinate of each of 1 to 4 axes.
-            counts: Boxes along each axis. The centre of a single one is in the middle.
+            domain: The least and the greatest coordinate of each of 1 to 4 axes; of one axis
+                (least, greatest) does, too.
+            counts: Boxes along each axis, 2^20 in all at most. The centre of a single one is in
+                the middle.
             overlap: How wide a box is, in distances of centres; above 1. 2.9 lets a point lie in
                 two or three boxes an axis. Of a single box: in widths of the domain.
         """
-        limits = np.asarray(domain, np.float64)
-        if limits.ndim != 2 or limits.shape[1] != 2 or not 1 <= len(limits) <= MOST_DIMENSIONS:
-            raise ValueError(
-                f"domain={domain!r} given: a pair (least, greatest) for each of 1 to "
-                f"{MOST_DIMENSIONS} axes is accepted"
+        limits = _domain(domain)
+        number = np.array(
+            wholes(
+                "counts",
+                counts,
+                len(limits),
+                f"{len(limits)} whole numbers from 1 on are accepted, one for each axis of the "
+                "domain",
+                most=MOST_BOXES,
             )
-        if not np.isfinite(limits).all() or (limits[:, 0] >= limits[:, 1]).any():
-            raise ValueError(f"domain={domain!r} given: the least coordinate comes first")
-        number = np.asarray(counts)
-        if number.shape != (len(limits),) or number.dtype.kind not in "iu" or (number < 1).any():
+        )
+        if math.prod(number.tolist()) > MOST_BOXES:
             raise ValueError(
-                f"counts={counts!r} given: {len(limits)} whole numbers from 1 on are accepted, "
-                "one for each axis of the domain"
+                f"counts={counts!r} given: at most {MOST_BOXES} boxes in all are accepted"
             )
-        wide = np.broadcast_to(np.asarray(overlap, np.float64), number.shape)
-        if not (np.isfinite(wide).all() and (wide > 1).all()):
-            raise ValueError(
-                f"overlap={overlap!r} given: boxes overlap if it is above 1, and usually it is "
-                "between 2 and 3"
-            )
+        words = (
+            f"a number above 1 is accepted, or {len(limits)}, one for each axis: above it boxes "
+            "overlap, and usually it is between 2 and 3"
+        )
+        wide = array("overlap", overlap, words)
+        if wide.shape not in ((), number.shape) or not (np.isfinite(wide) & (wide > 1)).all():
+            raise ValueError(f"overlap={described(overlap)} given: {words}")
         size = limits[:, 1] - limits[:, 0]
         distance = size / np.maximum(number - 1, 1)
         along = [
@@ -91,15 +100,13 @@ class Boxes:
             half_widths: The same shape, or one row for all.
             domain: As for counts; by default from the least to the greatest of the centres.
         """
-        middle = np.asarray(centers, np.float64)
+        words = f"(count, dimensions) with 1 to {MOST_DIMENSIONS} dimensions is accepted"
+        middle = array("centers", centers, words)
         middle = middle[:, None] if middle.ndim == 1 else middle
-        half = np.asarray(half_widths, np.float64)
+        half = array("half_widths", half_widths, "an array of the shape that the centers have")
         half = half[:, None] if half.ndim == 1 and middle.shape[1:] == (1,) else half
         if middle.ndim != 2 or len(middle) == 0 or not 1 <= middle.shape[1] <= MOST_DIMENSIONS:
-            raise ValueError(
-                f"centers of shape {np.shape(centers)} given: (count, dimensions) with 1 to "
-                f"{MOST_DIMENSIONS} dimensions is accepted"
-            )
+            raise ValueError(f"centers of shape {np.shape(centers)} given: {words}")
         try:
             half = np.broadcast_to(half, middle.shape).copy()
         except ValueError:
@@ -117,22 +124,25 @@ class Boxes:
                     f"{name}[{box}, {axis}] = {values[box, axis]} given: finite numbers"
                     f"{' above 0' if name == 'half_widths' else ''} are accepted"
                 )
-        limits = np.stack([middle.min(0), middle.max(0)], 1) if domain is None else domain
+        around = np.stack([middle.min(0), middle.max(0)], 1)
+        limits = around if domain is None else _domain(domain, middle.shape[1])
         boxes = cls.__new__(cls)
-        boxes._set(middle, half, np.asarray(limits, np.float64))
+        boxes._set(middle, half, limits)
         return boxes
 
     def _set(self, centers: np.ndarray, half_widths: np.ndarray, domain: np.ndarray) -> None:
         self.centers, self.half_widths, self.domain = centers, half_widths, domain
         self.counts, self.levels = None, (self,)
-        for array in (centers, half_widths, domain):
-            array.flags.writeable = False
+        for fixed in (centers, half_widths, domain):
+            fixed.flags.writeable = False
 
     def with_level(self, level: Boxes) -> Boxes:
         """These boxes and others over the same domain, such as a few large ones.
 
         The windows of each level sum to 1 by themselves, and the solution is the sum of all.
         """
+        if not isinstance(level, Boxes):
+            raise TypeError(f"level={described(level)} given: other Boxes are accepted")
         if level.dimensions != self.dimensions:
             raise ValueError(
                 f"a level with {level.dimensions} axes given; {self.dimensions} are accepted"
@@ -152,36 +162,74 @@ class Boxes:
         """How many axes there are."""
         return self.centers.shape[1]
 
-    def grid(self, counts: Sequence[int], fixed: dict[int, float] | None = None) -> np.ndarray:
+    def grid(
+        self, counts: Sequence[int] | int, fixed: dict[int, float] | None = None
+    ) -> np.ndarray:
         """Points in equal distances over the domain, its boundary among them.
 
         Args:
             counts: Points along each axis that is not fixed; one alone lies in the middle.
-            fixed: Axes along which there is one coordinate only.
+            fixed: Axes along which there is one coordinate only, such as {0: 1.0}.
 
         Returns:
             (points, dimensions), the last axis running fastest.
         """
-        fixed = fixed or {}
-        numbers = iter(counts)
+        fixed = self._fixed(fixed)
         free = self.dimensions - len(fixed)
-        if len(counts) != free or any(int(n) != n or n < 1 for n in counts):
-            raise ValueError(
-                f"points={tuple(counts)} given: {free} whole numbers from 1 on are accepted, one "
-                "for each axis that has more than one coordinate"
-            )
+        words = (
+            f"{free} whole number{'' if free == 1 else 's'} from 1 on "
+            f"{'is' if free == 1 else 'are'} accepted, one for each axis that has more than one "
+            "coordinate"
+        )
+        given = wholes("points", counts, free, words)
+        if math.prod(given) > MOST_POINTS:
+            raise ValueError(f"points={counts!r} given: at most {MOST_POINTS} are accepted")
+        numbers = iter(given)
         along = []
         for axis, (low, high) in enumerate(self.domain):
             if axis in fixed:
                 along.append(np.array([fixed[axis]]))
                 continue
-            n = int(next(numbers))
+            n = next(numbers)
             along.append(np.linspace(low, high, n) if n > 1 else np.array([(low + high) / 2]))
         return _grid(along)
+
+    def _fixed(self, fixed: object) -> dict[int, float]:
+        words = (
+            f"numbers of axes from 0 to {self.dimensions - 1} with a coordinate each are accepted, "
+            "such as {0: 1.0}"
+        )
+        given = {} if fixed is None else fixed
+        if not isinstance(given, dict):
+            raise TypeError(f"fixed={described(fixed)} given: {words}")
+        return {
+            whole("fixed", axis, words, least=0, most=self.dimensions - 1): real(
+                f"fixed[{axis}]", value, "a finite coordinate is accepted", np.isfinite
+            )
+            for axis, value in given.items()
+        }
 
     def __repr__(self) -> str:
         limits = ", ".join(f"({low:g}, {high:g})" for low, high in self.domain)
         return f"<{self.count} boxes over [{limits}]>"
+
+
+def _domain(given: object, dimensions: int | None = None) -> np.ndarray:
+    """(dimensions, 2): the limits of each axis."""
+    many = f"1 to {MOST_DIMENSIONS}" if dimensions is None else str(dimensions)
+    words = f"a pair (least, greatest) for each of {many} axes is accepted"
+    limits = array("domain", given, words)
+    limits = limits[None] if limits.shape == (2,) else limits
+    if limits.ndim != 2 or limits.shape[1] != 2 or not 1 <= len(limits) <= MOST_DIMENSIONS:
+        raise ValueError(f"domain={described(given)} given: {words}")
+    if dimensions not in (None, len(limits)):
+        raise ValueError(f"domain={described(given)} given: {words}")
+    if not np.isfinite(limits).all() or (limits[:, 0] >= limits[:, 1]).any():
+        raise ValueError(
+            f"domain={described(given)} given: of each axis two finite numbers are accepted, and "
+            "the least coordinate comes first"
+        )
+    return limits
 
 
 def _grid(along: Sequence[np.ndarray]) -> np.ndarray:

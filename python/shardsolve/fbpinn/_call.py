@@ -8,12 +8,15 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from shardsolve import _library
 from shardsolve._records import VERDICT_WORDS, Status, raise_if_failed
-from shardsolve.fbpinn._equations import Equations, Prepared, on_cpu
+from shardsolve.fbpinn._equations import Equations
+from shardsolve.fbpinn._interrupt import stoppable
 from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net, OwnNet
+from shardsolve.fbpinn._prepared import Prepared, on_cpu
 
 _DOUBLES = ctypes.POINTER(ctypes.c_double)
 _LINEARISE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, *[_DOUBLES] * 6)
@@ -126,10 +129,11 @@ class OwnUnits:
         assert isinstance(problem.net, Net)
         self.raised = raised
         dimensions, units = problem.boxes.dimensions, problem.units
-        with on_cpu():
+        with jax.default_device(jax.local_devices(backend="cpu")[0]):
             if parameters is None:
                 parameters = problem.net.parameters(problem.boxes.count, problem.seed)
             self.net = net = OwnNet(problem.net, problem.boxes, parameters)
+            net.share(problem.compiled("network", lambda: net))
         size = net.start.shape[1]
 
         def called(function: Callable[..., Any]) -> Callable[..., int]:
@@ -202,18 +206,28 @@ class Given:
         """Calls the library, and returns what the text that it gives says."""
         library, verdict = _library.library(), np.zeros(VERDICT_WORDS, np.int32)
         text = ctypes.c_char_p()
-        getattr(library, f"shardsolve_{name}_networks")(
-            ctypes.byref(self._structure),
-            *between,
-            ctypes.byref(text),
-            verdict.ctypes.data_as(ctypes.c_void_p),
-        )
-        if self._raised:
-            raise self._raised[0]
-        raise_for(verdict)
-        found = json.loads(text.value or b"")
-        library.shardsolve_free(text)
-        return found
+        function = getattr(library, f"shardsolve_{name}_networks")
+
+        def work(*stop: ctypes.c_void_p) -> None:
+            function(
+                ctypes.byref(self._structure),
+                *between,
+                *stop,
+                ctypes.byref(text),
+                verdict.ctypes.data_as(ctypes.c_void_p),
+            )
+
+        try:
+            if name == "train":
+                stoppable(work)
+            else:
+                work()
+            if self._raised:
+                raise self._raised[0]
+            raise_for(verdict)
+            return json.loads(text.value or b"")
+        finally:
+            library.shardsolve_free(text)
 
     def networks(
         self, hidden: np.ndarray | None, last: np.ndarray, coefficients: np.ndarray
@@ -284,7 +298,7 @@ class Given:
                 c = np.zeros(0)
                 if numbers:
                     c = np.ctypeslib.as_array(coefficients, (numbers,)).copy()
-                compiled = term.linearised if a else term.residuals
+                compiled: Callable[..., Any] = term.linearised if a else term.residuals
                 with on_cpu():
                     results = padded(lambda *each: compiled(*each, c), count, *arrays)
                 for array, result in zip(to, results, strict=False):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from shardsolve.fbpinn._boxes import Boxes
-from shardsolve.fbpinn._jet import Axes, Point
+from shardsolve.fbpinn._given import array, choice, described, real, whole
+from shardsolve.fbpinn._jet import Axes, NoNumber, Point
 
 KINDS = ("linear", "cubic")
+MOST_NODES = 4096  # as fbpinn::Problem::add_coefficient
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,9 @@ class Scalar:
 
     init: float = 1.0
 
+    def __post_init__(self) -> None:
+        real("init", self.init, "a finite number is accepted", np.isfinite)
+
 
 @dataclass(frozen=True)
 class Grid1D:
@@ -34,7 +40,7 @@ class Grid1D:
     there.
 
     Attributes:
-        nodes: How many, from 1 on.
+        nodes: How many, from 1 to 4096.
         init: What training begins with: one number, or (nodes,).
         domain: The first and the last node. By default that of the axis whose coordinate it is
             called with.
@@ -48,22 +54,21 @@ class Grid1D:
     kind: str = "linear"
 
     def __post_init__(self) -> None:
-        if int(self.nodes) != self.nodes or self.nodes < 1:
-            raise ValueError(f"nodes={self.nodes!r} given: a whole number from 1 on is accepted")
-        if self.kind not in KINDS:
-            raise ValueError(f"kind={self.kind!r} given: {' and '.join(KINDS)} are accepted")
-        if np.shape(self.init) not in ((), (self.nodes,)):
-            raise ValueError(
-                f"init of shape {np.shape(self.init)} given: a number is accepted, or one for each "
-                f"of {self.nodes} nodes"
-            )
+        words = f"a whole number from 1 to {MOST_NODES} is accepted"
+        object.__setattr__(self, "nodes", whole("nodes", self.nodes, words, most=MOST_NODES))
+        choice("kind", self.kind, KINDS)
+        words = f"a finite number is accepted, or one for each of {self.nodes} nodes"
+        start = array("init", self.init, words)
+        if start.shape not in ((), (self.nodes,)):
+            raise ValueError(f"init of shape {start.shape} given: {words}")
+        if not np.isfinite(start).all():
+            raise ValueError(f"init={described(self.init)} given, which is not finite: {words}")
         if self.domain is not None:
-            low, high = self.domain
-            if not (np.isfinite([low, high]).all() and low < high):
-                raise ValueError(
-                    f"domain={self.domain!r} given: two finite numbers are accepted, the lower "
-                    "first"
-                )
+            words = "two finite numbers are accepted, the lower first"
+            limits = array("domain", self.domain, words)
+            if limits.shape != (2,) or not np.isfinite(limits).all() or limits[0] >= limits[1]:
+                raise ValueError(f"domain={described(self.domain)} given: {words}")
+            object.__setattr__(self, "domain", (float(limits[0]), float(limits[1])))
 
     def interpolated(
         self, values: jax.Array, domain: tuple[float, float], at: jax.Array
@@ -88,14 +93,39 @@ class Grid1D:
         )
 
 
-class Coefficients:
+class GridFunction(NoNumber):
+    """An unknown function where a residual reads it: a number when it is called with one."""
+
+    def __init__(self, name: str, function: Callable[[jax.Array], jax.Array]):
+        self._name, self._function = name, function
+
+    def _sentence(self) -> str:
+        return f"c.{self._name} is a function: call it, such as c.{self._name}(x.z)"
+
+    def __call__(self, at: Any) -> jax.Array:
+        if jnp.shape(at) != ():
+            raise ValueError(
+                f"c.{self._name} is called with an array of shape {jnp.shape(at)}: a number is "
+                "accepted, such as a coordinate, x[0] or x by the name of an axis"
+            )
+        return self._function(at)
+
+
+class Coefficients(NoNumber):
     """What a residual gets as c: c.a is a number, c.speed(x.z) a function's value."""
 
     def __init__(self, unknown: Unknown, point: Point, values: jax.Array):
         self._unknown, self._point, self._values = unknown, point, values
 
-    def __getattr__(self, name: str) -> jax.Array | Callable[[jax.Array], jax.Array]:
-        if name.startswith("_") or name not in self._unknown.given:
+    def _sentence(self) -> str:
+        return (
+            f"c holds the coefficients: read one by its name, c.{next(iter(self._unknown.given))}"
+        )
+
+    def __getattr__(self, name: str) -> jax.Array | GridFunction:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._unknown.given:
             raise AttributeError(
                 f"c.{name} was read, and the coefficients are {' '.join(self._unknown.given)!r}"
             )
@@ -103,8 +133,11 @@ class Coefficients:
         given, values = self._unknown.given[name], self._values[self._unknown.places[name]]
         if isinstance(given, Scalar):
             return values[0]
-        return lambda at: given.interpolated(
-            values, self._unknown.domain(name, self._point, at), jnp.asarray(at)
+        return GridFunction(
+            name,
+            lambda at: given.interpolated(
+                values, self._unknown.domain(name, self._point, at), jnp.asarray(at)
+            ),
         )
 
 
@@ -119,6 +152,11 @@ class Unknown:
     """
 
     def __init__(self, given: Mapping[str, Scalar | Grid1D] | None, boxes: Boxes, axes: Axes):
+        if given is not None and not isinstance(given, Mapping):
+            raise TypeError(
+                f"coefficients={described(given)} given: Scalar and Grid1D by name are accepted, "
+                "such as {'speed': Scalar(1.0)}"
+            )
         self.given = dict(given or {})
         self.places: dict[str, slice] = {}
         self.read: set[str] = set()
@@ -129,10 +167,10 @@ class Unknown:
         for name, one in self.given.items():
             if not isinstance(one, (Scalar, Grid1D)):
                 raise TypeError(
-                    f"coefficients[{name!r}] is {type(one).__name__}: Scalar and Grid1D are "
-                    "accepted"
+                    f"coefficients[{name!r}] is {described(one)}: Scalar and Grid1D are "
+                    "accepted, such as Scalar(1.0)"
                 )
-            if not name.isidentifier() or name.startswith("_"):
+            if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
                 raise ValueError(
                     f"a coefficient is called {name!r}: names are accepted that can follow c. and "
                     "begin with a letter"
@@ -140,10 +178,6 @@ class Unknown:
             values = np.broadcast_to(
                 np.asarray(one.init, np.float64), (one.nodes if isinstance(one, Grid1D) else 1,)
             )
-            if not np.isfinite(values).all():
-                raise ValueError(
-                    f"coefficients[{name!r}] begins with {one.init}, which is not finite"
-                )
             start.append(values)
             self.places[name] = slice(count, count + len(values))
             count += len(values)
@@ -185,8 +219,12 @@ class Unknown:
 
     def nodes(self, name: str) -> np.ndarray:
         """(nodes,): where those of a function lie."""
-        one = self.given.get(name)
+        one = self.given.get(name) if isinstance(name, str) else None
         if not isinstance(one, Grid1D):
-            raise ValueError(f"{name!r} is no Grid1D among the coefficients {list(self.given)}")
+            found = [each for each, given in self.given.items() if isinstance(given, Grid1D)]
+            raise ValueError(
+                f"{described(name)} is no Grid1D among the coefficients: the name of one is "
+                f"accepted, and there {f'are {found}' if found else 'is none'}"
+            )
         low, high = self.domain(name)
         return np.linspace(low, high, one.nodes) if one.nodes > 1 else np.array([(low + high) / 2])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +13,19 @@ import numpy as np
 
 from shardsolve.fbpinn._boxes import Boxes
 from shardsolve.fbpinn._coefficients import Coefficients, Grid1D, Scalar, Unknown
+from shardsolve.fbpinn._functions import (
+    arguments,
+    explained,
+    require_arguments,
+    results,
+    returned,
+    shape_of,
+)
+from shardsolve.fbpinn._given import described, real, whole
+from shardsolve.fbpinn._given import names as names_of
 from shardsolve.fbpinn._jet import (
     Axes,
+    NoNumber,
     Order,
     Point,
     closure,
@@ -25,66 +34,14 @@ from shardsolve.fbpinn._jet import (
     values_of,
 )
 from shardsolve.fbpinn._net import Mlp, Net
-from shardsolve.fbpinn._terms import Boundary, Data, Interior
+from shardsolve.fbpinn._pickle import made_again, require_names
+from shardsolve.fbpinn._prepared import Prepared, on_cpu
+from shardsolve.fbpinn._terms import Boundary, Data, Interior, points_of
 
 Term = Interior | Boundary | Data
-_FORWARD = 8  # numbers of coefficients up to which all are differentiated by in forward mode
+_MOST_COMPILED = 32  # functions that a problem keeps for further calls
 
 Constrain = Callable[[Point, object], Any]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A term whose function has been traced.
-
-    Attributes:
-        name: What messages call it.
-        points: (points, dimensions).
-        values: (points, equations): what is subtracted from the function.
-        equations: How many numbers the function gives at a point.
-        weight: Multiplies the residual.
-        residual: (dimensions,), (fields, orders of the problem), (numbers of coefficients,) ->
-            (equations,), traceable.
-    """
-
-    name: str
-    points: np.ndarray
-    values: np.ndarray
-    equations: int
-    weight: float
-    residual: Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
-
-    @functools.cached_property
-    def residuals(self) -> Callable[[jax.Array, jax.Array, jax.Array], jax.Array]:
-        """(points, dimensions), (points, fields, orders), (numbers,) to (points, equations).
-
-        Compiled.
-        """
-        return jax.jit(jax.vmap(self.residual, (0, 0, None)))
-
-    def linearise(
-        self, point: jax.Array, jets: jax.Array, coefficients: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The residual at a point, and its derivatives.
-
-        By the jets, (equations, fields, orders), and by the coefficients, (equations, numbers).
-        """
-
-        def residual(jets: jax.Array) -> tuple[jax.Array, jax.Array]:
-            value = self.residual(point, jets, coefficients)
-            return value, value
-
-        derivatives, value = jax.jacfwd(residual, has_aux=True)(jets)
-        if coefficients.size == 0:
-            return value, derivatives, jnp.zeros((self.equations, 0), value.dtype)
-        jacobian = jax.jacfwd if coefficients.size <= _FORWARD else jax.jacrev
-        by_coefficients = jacobian(lambda c: self.residual(point, jets, c))(coefficients)
-        return value, derivatives, by_coefficients
-
-    @functools.cached_property
-    def linearised(self) -> Callable[..., tuple[jax.Array, jax.Array, jax.Array]]:
-        """The same of many points, as `residuals`. Compiled."""
-        return jax.jit(jax.vmap(self.linearise, (0, 0, None)))
 
 
 class Equations:
@@ -94,9 +51,9 @@ class Equations:
         self,
         boxes: Boxes,
         *,
-        axes: str,
-        terms: Sequence[Term],
-        fields: str = "u",
+        axes: str | Sequence[str],
+        terms: Sequence[Term] | Term,
+        fields: str | Sequence[str] = "u",
         net: Mlp | Net | None = None,
         constrain: Constrain | None = None,
         coefficients: Mapping[str, Scalar | Grid1D] | None = None,
@@ -106,9 +63,9 @@ class Equations:
 
         Args:
             boxes: Where the networks are.
-            axes: Names of the coordinates, a letter each: "x t".
+            axes: Names of the coordinates, a letter each: "x t", or ["x", "t"].
             terms: What is to vanish where: `Interior`, `Boundary`, `Data`.
-            fields: Names of the unknown fields: "u", or "p q".
+            fields: Names of the unknown fields: "u", or "p q", or ["p", "q"].
             net: The networks, alike in all boxes, `Mlp` or your own `Net`; by default `Mlp([16])`.
             constrain: From a point and the value of u to the value that the solution has there,
                 such as lambda x, u: x.t**2 * u, so that conditions hold exactly. Of several fields
@@ -116,43 +73,50 @@ class Equations:
             coefficients: Unknown numbers and functions, `Scalar` and `Grid1D` by name. Residuals
                 take them from a third argument: c.name, c.name(x.z).
             seed: Of the weights that are not trained.
+
+        Raises:
+            ValueError: If a value is not accepted.
+            TypeError: If it is of a kind that is not, or a function needs other arguments.
+            AttributeError: If a function reads what is not there.
         """
         if not isinstance(boxes, Boxes):
-            raise TypeError(f"boxes is {type(boxes).__name__}: pass shardsolve.fbpinn.Boxes")
+            raise TypeError(
+                f"boxes={described(boxes)} given: pass shardsolve.fbpinn.Boxes(domain, counts)"
+            )
         self.boxes = boxes
         self.axes = Axes(axes, boxes.dimensions)
-        self.fields = fields.split()
-        if not self.fields or len(set(self.fields)) != len(self.fields):
-            raise ValueError(
-                f"fields={fields!r} given: different names with spaces between them are accepted"
-            )
+        self.fields = _names_of_fields(fields)
         self.net = Mlp([16]) if net is None else net
         if not isinstance(self.net, (Mlp, Net)):
             raise TypeError(
-                f"net is {type(net).__name__}: Mlp is accepted, or Net(features, init) for a "
-                "network of your own"
+                f"net={described(net)} given: Mlp is accepted, such as Mlp([16]), or "
+                "Net(features, init) for a network of your own"
             )
         if isinstance(self.net, Net):
+            self.net.require_boxes(boxes.count)
             self.units = self.net.units(boxes.dimensions)
         else:
             self.units = self.net.widths[-1]
-        self.constrain = constrain
         if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
-            raise ValueError(f"seed={seed!r} given: a whole number from 0 on is accepted")
+            raise ValueError(f"seed={described(seed)} given: a whole number from 0 on is accepted")
         self.seed = seed
         self.unknown = Unknown(coefficients, boxes, self.axes)
+        self.constrain = constrain
         if constrain is not None:
-            point = jax.ShapeDtypeStruct((boxes.dimensions,), np.float64)
-            values = [jax.ShapeDtypeStruct((), np.float64)] * len(self.fields)
-            jax.eval_shape(self._constrain, point, values)
-        if not terms:
-            raise ValueError("terms=[] given: pass at least one Interior, Boundary or Data")
-        for number, term in enumerate(terms):
-            if not isinstance(term, Term):
-                raise TypeError(
-                    f"terms[{number}] is {type(term).__name__}: Interior, Boundary and Data are "
-                    "accepted"
-                )
+            self._require_constrain()
+        terms = _terms(terms)
+        self._given: dict[str, Any] = {
+            "boxes": boxes,
+            "axes": self.axes.names,
+            "terms": terms,
+            "fields": self.fields,
+            "net": self.net,
+            "constrain": constrain,
+            "coefficients": self.unknown.given,
+            "seed": seed,
+        }
+        self._compiled: dict[object, Any] = {}
+        self.form = object()  # the same of all that `with_points` makes
         names = [f"terms[{number}], {type(term).__name__}" for number, term in enumerate(terms)]
         traced = [self._trace(name, term) for name, term in zip(names, terms, strict=True)]
         self.unknown.require_all_read()
@@ -164,6 +128,50 @@ class Equations:
             for name, term, (wanted, equations) in zip(names, terms, traced, strict=True)
         ]
 
+    def with_points(self, points: Mapping[int, Any]) -> Self:
+        """The same equations at other points: nothing is traced or compiled again.
+
+        Args:
+            points: What the points of a term are to be, by its number: as in `Interior` and
+                `Boundary`; of a `Data` a pair of points and values. Other terms keep theirs.
+
+        Raises:
+            ValueError: If there is no such term, or points are not accepted.
+            TypeError: If they are of another kind.
+        """
+        words = (
+            f"points by the number of a term, 0 to {len(self.prepared) - 1}, are accepted, such as "
+            "{0: points}"
+        )
+        if not isinstance(points, Mapping):
+            raise TypeError(f"points={described(points)} given: {words}")
+        terms, prepared = list(self._given["terms"]), list(self.prepared)
+        for number, given in points.items():
+            place = whole("points", number, words, 0, len(terms) - 1)
+            term = terms[place] = terms[place].moved(given, self.boxes)
+            found, values, _ = self._placed(prepared[place].name, term, prepared[place].equations)
+            prepared[place] = replace(prepared[place], points=found, values=values)
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._given, other.prepared = {**self._given, "terms": terms}, prepared
+        return other
+
+    def __copy__(self) -> Self:  # it does not change
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its arguments; it traces the functions again."""
+        functions = {f"terms[{n}]": term.residual for n, term in enumerate(self._given["terms"])}
+        if self.constrain is not None:
+            functions["constrain"] = self.constrain
+        if isinstance(self.net, Net):
+            functions |= {"features": self.net.features, "init": self.net.init}
+        require_names(functions)
+        return made_again, (type(self), self._given)
+
     def values(self, function: Callable[[Point], Any], points: np.ndarray) -> np.ndarray:
         """A function of a point x, any JAX code, such as a known solution, at many points.
 
@@ -174,14 +182,32 @@ class Equations:
         Returns:
             (points,), float64, or (points, several).
         """
+        if not callable(function):
+            raise TypeError(f"function={described(function)} given: a function of x is accepted")
+        require_arguments(function, 1, "the function", "it gets one, the point x")
 
         def at(point: jax.Array) -> jax.Array:
-            value = function(Point(self.axes, point))
+            with explained("function"):
+                value = function(Point(self.axes, point))
+            if any(shape_of(one) != () for one in results(value)):
+                raise ValueError(
+                    f"the function returned {returned(value)} for one point: a number is accepted, "
+                    "or a tuple of numbers"
+                )
             return jnp.stack(list(value)) if isinstance(value, (tuple, list)) else value
 
-        given = np.asarray(points, np.float64).reshape(len(points), self.boxes.dimensions)
+        given = points_of("points", points, self.boxes)
+        # Not compiled: kept for another call it would not see what the function reads elsewhere.
         with on_cpu():
-            return np.asarray(jax.jit(jax.vmap(at))(given), np.float64)
+            return np.asarray(jax.vmap(at)(given), np.float64)
+
+    def compiled(self, key: object, make: Callable[[], Any]) -> Any:
+        """What `make` gave the first time, as JAX compiles a function that is made again anew."""
+        if key not in self._compiled:
+            if len(self._compiled) >= _MOST_COMPILED:
+                self._compiled.pop(next(iter(self._compiled)))
+            self._compiled[key] = make()
+        return self._compiled[key]
 
     def solution(
         self,
@@ -208,14 +234,37 @@ class Equations:
 
     def _constrain(self, point: jax.Array, values: Sequence[jax.Array]) -> Sequence[jax.Array]:
         assert self.constrain is not None
-        given = self.constrain(Point(self.axes, point), values_of(self.fields, values))
-        result = list(given) if isinstance(given, (tuple, list)) else [given]
-        if len(result) != len(self.fields) or any(jnp.shape(one) != () for one in result):
+        with explained("constrain"):
+            given = self.constrain(Point(self.axes, point), values_of(self.fields, values))
+        result = results(given)
+        if len(result) != len(self.fields) or any(shape_of(one) != () for one in result):
             raise ValueError(
-                f"constrain returned {_described(given)}: a number for each of the fields "
+                f"constrain returned {returned(given)}: a number for each of the fields "
                 f"{' '.join(self.fields)!r} is accepted"
             )
         return result
+
+    def _require_constrain(self) -> None:
+        if not callable(self.constrain):
+            raise TypeError(
+                f"constrain={described(self.constrain)} given: a function of a point x and of the "
+                "value of u is accepted, such as lambda x, u: x.t * u"
+            )
+        words = "it gets two, the point x and the value of u there"
+        require_arguments(self.constrain, 2, "constrain: the function", words)
+        point = jax.ShapeDtypeStruct((self.boxes.dimensions,), np.float64)
+        values = [jax.ShapeDtypeStruct((), np.float64)] * len(self.fields)
+        try:
+            jax.eval_shape(self._constrain, point, values)
+        except AttributeError as error:
+            read = re.search(r"Tracer'?(?: object)? has no attribute '?(\w+)", str(error))
+            if read is None:
+                raise
+            wanted = "u" if len(self.fields) == 1 else f"u.{self.fields[0]}"
+            raise AttributeError(
+                f"constrain read .{read[1]} of a number: it gets the value of u itself, and JAX "
+                f"makes derivatives of what it returns; write {wanted}, not {wanted}.{read[1]}"
+            ) from error
 
     def _call(
         self,
@@ -228,11 +277,15 @@ class Equations:
         """What the user's function gives, (equations,)."""
         point = Point(self.axes, x)
         further = [Coefficients(self.unknown, point, c)] if _arguments(term) == 3 else []
-        given = term.residual(point, u, *further)
-        result = list(given) if isinstance(given, (tuple, list)) else [given]
-        if not result or any(jnp.shape(one) != () for one in result):
+        with explained(name):
+            given = term.residual(point, u, *further)
+        result = results(given)
+        for one in result:
+            if isinstance(one, NoNumber):
+                raise TypeError(f"{name}: the function returned what is no number: {one}")
+        if not result or any(shape_of(one) != () for one in result):
             raise ValueError(
-                f"{name}: the function returned {_described(given)} at one point; a number is "
+                f"{name}: the function returned {returned(given)} at one point; a number is "
                 "accepted, or a tuple of numbers, one for each equation. It is called for one "
                 "point at a time, so reduce nothing over points"
             )
@@ -257,7 +310,10 @@ class Equations:
             return self._call(name, term, x, fields_of(self.axes, self.fields, get), c)
 
         if not callable(term.residual):
-            raise TypeError(f"{name}: a function is accepted, not {type(term.residual).__name__}")
+            raise TypeError(
+                f"{name}: {described(term.residual)} given where a function is accepted, "
+                "residual(x, u)"
+            )
         needed = _arguments(term)
         if needed not in (2, 3) or (needed == 3 and not self.unknown.given):
             raise TypeError(
@@ -276,20 +332,27 @@ class Equations:
             raise ValueError(f"{name}: the function reads nothing of u, so nothing can be trained")
         return sorted(read), result.shape[0]
 
+    def _placed(
+        self, name: str, term: Term, equations: int
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Its points, values and weight."""
+        try:
+            points = term.place(self.boxes, self.axes)
+            values = np.zeros((len(points), equations))
+            if isinstance(term, Data):
+                values = term.measured_values(len(points), equations)
+            weight = real(
+                "weight",
+                term.weight,
+                "a number above 0 is accepted",
+                lambda weight: np.isfinite(weight) and weight > 0,
+            )
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"{name}: {error}") from None
+        return points, values, weight
+
     def _prepare(self, name: str, term: Term, wanted: list[Order], equations: int) -> Prepared:
-        points = term.place(self.boxes, self.axes)
-        values = np.zeros((len(points), equations))
-        if isinstance(term, Data):
-            given = np.asarray(term.values, np.float64)
-            given = given[:, None] if given.ndim == 1 else given
-            if given.shape != values.shape:
-                raise ValueError(
-                    f"{name}: values of shape {np.shape(term.values)} for {len(points)} points and "
-                    f"{equations} numbers at each; {values.shape} is accepted"
-                )
-            values = given
-        if not (np.isfinite(term.weight) and term.weight > 0):
-            raise ValueError(f"{name}: weight={term.weight} given; a number above 0 is accepted")
+        points, values, weight = self._placed(name, term, equations)
 
         def residual(point: jax.Array, jets: jax.Array, coefficients: jax.Array) -> jax.Array:
             derivatives = self.solution(point, jets, wanted)
@@ -300,21 +363,37 @@ class Equations:
             )
             return self._call(name, term, point, u, coefficients)
 
-        return Prepared(name, points, values, equations, float(term.weight), residual)
+        return Prepared(name, points, values, equations, weight, residual)
 
 
 def _arguments(term: Term) -> int:
-    """How many arguments the function needs."""
-    parameters = inspect.signature(term.residual).parameters.values()
-    return sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in parameters)
+    """How many arguments the function gets, as it needs so many."""
+    needed = arguments(term.residual)
+    return 2 if needed is None else needed
 
 
-def _described(given: Any) -> str:
-    if isinstance(given, (tuple, list)):
-        return f"{len(given)} results of shapes {[jnp.shape(one) for one in given]}"
-    return f"an array of shape {jnp.shape(given)}"
+def _names_of_fields(given: str | Sequence[str]) -> list[str]:
+    words = (
+        "different names with spaces between them are accepted, or a list of them; names that can "
+        "follow u. and begin with a letter"
+    )
+    found = names_of("fields", given, words)
+    is_good = [name.isidentifier() and not name.startswith("_") for name in found]
+    if not found or len(set(found)) != len(found) or not all(is_good):
+        raise ValueError(f"fields={given!r} given: {words}")
+    return found
 
 
-def on_cpu() -> AbstractContextManager[object]:
-    """Whose work it is to call the user's functions."""
-    return jax.default_device(jax.local_devices(backend="cpu")[0])
+def _terms(given: Any) -> list[Term]:
+    words = "Interior, Boundary and Data are accepted"
+    if isinstance(given, Term):
+        return [given]
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
+        raise TypeError(f"terms={described(given)} given: a list of terms; {words}")
+    found = list(given)
+    if not found:
+        raise ValueError("terms=[] given: pass at least one Interior, Boundary or Data")
+    for number, term in enumerate(found):
+        if not isinstance(term, Term):
+            raise TypeError(f"terms[{number}] is {described(term)}: {words}")
+    return found

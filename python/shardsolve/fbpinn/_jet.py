@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+import numbers
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+
+from shardsolve.fbpinn._given import described
+from shardsolve.fbpinn._given import names as names_of
 
 MOST_ORDER = 4
 VALUE = "v"
@@ -19,21 +24,44 @@ VALUE = "v"
 Order = tuple[int, ...]  # how often each axis is differentiated
 
 
+class NoNumber:
+    """What has parts by name and is no number: arithmetic with it says what to write instead."""
+
+    def _sentence(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{self._sentence()}>"
+
+    def _refuse(self, *_: object, **__: object) -> Any:
+        raise TypeError(self._sentence())
+
+
+_OPERATORS = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
+    *("radd", "rsub", "rmul", "rtruediv", "rfloordiv", "rmod", "rpow", "rmatmul"),
+    *("neg", "pos", "abs", "lt", "le", "gt", "ge", "eq", "ne"),
+    *("float", "int", "index", "complex", "array", "getitem", "iter", "call"),
+)
+for _operator in _OPERATORS:
+    setattr(NoNumber, f"__{_operator}__", NoNumber._refuse)
+
+
 class Axes:
     """The names of the coordinates, a letter each."""
 
-    def __init__(self, names: str, dimensions: int):
-        self.names = names.split()
+    def __init__(self, given: str | Sequence[str], dimensions: int):
+        words = (
+            f"{dimensions} different letters with spaces between them are accepted, or a list of "
+            f"them, as the boxes have {dimensions} axes; not {VALUE!r}, which stands for the value"
+        )
+        self.names = names_of("axes", given, words)
         if (
             len(self.names) != dimensions
             or len(set(self.names)) != dimensions
             or any(len(name) != 1 or not name.isalpha() or name == VALUE for name in self.names)
         ):
-            raise ValueError(
-                f"axes={names!r} given: {dimensions} different letters with spaces between them "
-                f"are accepted, as the boxes have {dimensions} axes; not {VALUE!r}, which stands "
-                "for the value"
-            )
+            raise ValueError(f"axes={given!r} given: {words}")
 
     def order(self, name: str, whole: str) -> Order:
         """Of the derivative with this name: "xt" is (1, 1) for the axes "x t"."""
@@ -53,6 +81,19 @@ class Axes:
             )
         return tuple(name.count(axis) for axis in self.names)
 
+    def named(self, name: str, given: object) -> Order:
+        """Of a derivative that a caller asks for."""
+        try:
+            if not isinstance(given, str) or not given:
+                raise AttributeError
+            return self.order(given, "u")
+        except AttributeError:
+            raise ValueError(
+                f"{name}={described(given)} given: 'v' for the value is accepted, or letters of "
+                f"the axes {' '.join(self.names)!r} for a derivative up to order {MOST_ORDER}, "
+                f"such as {self.names[0] * 2!r}"
+            ) from None
+
     def name(self, order: Order) -> str:
         """The other way round."""
         return "".join(axis * n for axis, n in zip(self.names, order, strict=True)) or VALUE
@@ -63,19 +104,29 @@ class Axes:
         return sorted((order for order in every if sum(order) <= most), key=_place)
 
 
-class Point:
+class Point(NoNumber):
     """A point: x.t by the name of an axis, x[0] by its number; an array where one is needed."""
 
     def __init__(self, axes: Axes, array: jax.Array):
         self._axes, self._array = axes, array
         self._read: dict[int, jax.Array] = {}
 
+    def _sentence(self) -> str:
+        return (
+            f"x is a point and no number: write x.{self._axes.names[0]} for a coordinate, or "
+            "jnp.asarray(x) for the vector of all"
+        )
+
     def __getattr__(self, name: str) -> jax.Array:
-        if name.startswith("_") or name not in self._axes.names:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._axes.names:
             raise AttributeError(
                 f"x.{name} was read, and the axes are {' '.join(self._axes.names)!r}"
             )
-        axis = self._axes.names.index(name)
+        return self._coordinate(self._axes.names.index(name))
+
+    def _coordinate(self, axis: int) -> jax.Array:
         if axis not in self._read:
             self._read[axis] = self._array[axis]
         return self._read[axis]
@@ -84,8 +135,18 @@ class Point:
         """The axis whose coordinate, read by name, this object is; None if it is none."""
         return next((axis for axis, read in self._read.items() if read is value), None)
 
-    def __getitem__(self, index: object) -> jax.Array:
-        return self._array[index]
+    def __getitem__(self, index: Any) -> jax.Array:
+        if not isinstance(index, numbers.Integral):
+            return self._array[index]
+        place = int(index)
+        if not -len(self) <= place < len(self):  # JAX would take the last one
+            raise IndexError(
+                f"x[{index}] was read, and a point has {len(self)} coordinates, x[0] the first"
+            )
+        return self._coordinate(place % len(self))
+
+    def __iter__(self) -> Iterator[jax.Array]:
+        return map(self._coordinate, range(len(self)))
 
     def __len__(self) -> int:
         return len(self._axes.names)
@@ -94,11 +155,18 @@ class Point:
         return self._array
 
 
-class Jet:
+class Jet(NoNumber):
     """One field at a point: u.v is its value, u.x, u.xx, u.xt, ... its derivatives."""
 
     def __init__(self, axes: Axes, name: str, get: Callable[[Order], jax.Array]):
         self._axes, self._name, self._get = axes, name, get
+
+    def _sentence(self) -> str:
+        return (
+            f"{self._name} is a field with its derivatives and no number: write "
+            f"{self._name}.{VALUE} for its value, {self._name}.{self._axes.names[0]} for a "
+            "derivative"
+        )
 
     def __getattr__(self, name: str) -> jax.Array:
         if name.startswith("_"):
@@ -106,19 +174,31 @@ class Jet:
         return self._get(self._axes.order(name, self._name))
 
 
-class Fields:
-    """Several fields at a point: u.p is one's jet."""
+class Fields(NoNumber):
+    """Several fields at a point: u.p is what is known of one, its jet or its value alone."""
 
-    def __init__(self, jets: dict[str, object]):
-        self._jets = jets
+    def __init__(self, each: dict[str, Any], then: str):
+        self._each, self._then = each, then
 
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("_") or name not in self._jets:
+    def _sentence(self) -> str:
+        return (
+            f"u has the fields {' '.join(self._each)!r} and is no number: write "
+            f"u.{next(iter(self._each))}{self._then}"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._each:
+            then = "first the field, then its derivative, " if self._then else ""
             raise AttributeError(
-                f"u.{name} was read, and the fields are {' '.join(self._jets)!r}: first the field, "
-                f"then its derivative, such as u.{next(iter(self._jets))}.{VALUE}"
+                f"u.{name} was read, and the fields are {' '.join(self._each)!r}: {then}"
+                f"such as u.{next(iter(self._each))}{self._then}"
             )
-        return self._jets[name]
+        return self._each[name]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._each.values())
 
 
 def fields_of(axes: Axes, names: Sequence[str], get: Callable[[int, Order], jax.Array]) -> object:
@@ -128,13 +208,14 @@ def fields_of(axes: Axes, names: Sequence[str], get: Callable[[int, Order], jax.
         return Jet(axes, name, lambda order: get(number, order))
 
     if len(names) == 1:
-        return jet(0, names[0])
-    return Fields({name: jet(number, f"u.{name}") for number, name in enumerate(names)})
+        return jet(0, "u")
+    jets = {name: jet(number, f"u.{name}") for number, name in enumerate(names)}
+    return Fields(jets, f".{VALUE}")
 
 
 def values_of(names: Sequence[str], values: Sequence[jax.Array]) -> object:
     """What `constrain` gets as u: the values alone, by name if there are several fields."""
-    return values[0] if len(names) == 1 else Fields(dict(zip(names, values, strict=True)))
+    return values[0] if len(names) == 1 else Fields(dict(zip(names, values, strict=True)), "")
 
 
 def closure(orders: Sequence[Order]) -> list[Order]:

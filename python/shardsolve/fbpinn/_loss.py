@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,12 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from shardsolve.fbpinn._equations import Equations, Prepared
+from shardsolve.fbpinn._devices import default_device, require_mesh
+from shardsolve.fbpinn._equations import Equations
+from shardsolve.fbpinn._given import choice, described, whole
 from shardsolve.fbpinn._loss_setup import Setup
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._options import PlacementCosts
 from shardsolve.fbpinn._parameters import Parameters
 from shardsolve.fbpinn._placed import place
+from shardsolve.fbpinn._prepared import Prepared
 from shardsolve.fbpinn._run import Networks
 
 EXCHANGES = ("halo", "psum")
@@ -52,20 +55,15 @@ class Loss:
         dtype: Any,
         batch: int | None,
     ):
-        if exchange not in EXCHANGES:
-            raise ValueError(f"exchange={exchange!r} given: {' and '.join(EXCHANGES)} are accepted")
+        choice("exchange", exchange, EXCHANGES)
         if mesh is None:
-            mesh = Mesh(np.array(jax.devices()[:1]), "devices")
-        if not isinstance(mesh, Mesh):
-            raise TypeError(f"mesh is {type(mesh).__name__}: a jax.sharding.Mesh is accepted")
-        found = jax.dtypes.canonicalize_dtype(np.float64 if dtype is None else dtype)
-        if found not in (np.float32, np.float64) or (dtype is not None and found != dtype):
-            raise TypeError(
-                f"dtype={dtype!r} given: float32 is accepted, or float64 if "
-                "jax.config.update('jax_enable_x64', True) was called"
-            )
-        if batch is not None and (int(batch) != batch or batch < 1):
-            raise ValueError(f"batch={batch!r} given: a whole number from 1 on is accepted")
+            mesh = Mesh(np.array([default_device()]), "devices")
+        require_mesh(mesh)
+        if not isinstance(costs, PlacementCosts):
+            raise TypeError(f"costs={described(costs)} given: PlacementCosts() is accepted")
+        found = _dtype(dtype)
+        if batch is not None:
+            batch = whole("batch", batch, "a whole number from 1 on is accepted")
         placed = place(problem, mesh.devices.size, owner, costs, np.dtype(found).itemsize)
         self._setup = Setup(problem, mesh, exchange, np.dtype(found), placed, batch)
         self._tables = self._setup.layout.on_devices(self._setup.tables())
@@ -80,6 +78,31 @@ class Loss:
         loss = cls.__new__(cls)
         loss._setup, loss._tables = setup, children[0]
         return loss
+
+    def with_points(self, points: Mapping[int, Any]) -> Loss:
+        """The same equations at other points, on the same devices: the same parameters fit.
+
+        A program that was compiled for this loss, `step(loss, parameters)`, takes it without being
+        compiled again, unless a device or a box has many more points than before.
+
+        Args:
+            points: As of `Problem.with_points`.
+        """
+        old = self._setup
+        problem = old.problem.with_points(points)
+        size, item = old.mesh.devices.size, old.dtype.itemsize
+        placed = place(problem, size, old.placed.owner, PlacementCosts(), item)
+        loss = type(self).__new__(type(self))
+        loss._setup = Setup(problem, old.mesh, old.exchange, old.dtype, placed, old.batch, old)
+        loss._tables = loss._setup.layout.on_devices(loss._setup.tables())
+        return loss
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Refuses: it is of the devices of this process."""
+        raise TypeError(
+            "a Loss is not pickled, as it lies on devices: pickle its problem and the parameters "
+            "that loss.gather(parameters) gives, and call problem.loss() again"
+        )
 
     problem = property(lambda self: self._setup.problem)
     mesh = property(lambda self: self._setup.mesh)
@@ -131,6 +154,21 @@ class Loss:
         self._setup.layout.require_fitting(parameters)
         self._setup.layout.require_finite(parameters)
         self._setup.require_finite_residuals(_rows(self._setup, parameters, self._tables))
+
+
+def _dtype(given: Any) -> np.dtype:
+    """Of parameters, float64 if it is on and nothing else is wanted."""
+    try:
+        wanted = np.dtype(np.float64 if given is None else given)
+        found = jax.dtypes.canonicalize_dtype(wanted)
+    except TypeError:
+        wanted = found = np.dtype(object)
+    if found not in (np.float32, np.float64) or (given is not None and found != wanted):
+        raise TypeError(
+            f"dtype={described(given)} given: float32 is accepted, or float64 if "
+            "jax.config.update('jax_enable_x64', True) was called"
+        )
+    return found
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +13,12 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from shardsolve.fbpinn import _tables
-from shardsolve.fbpinn._equations import Equations, Prepared
+from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._network_jets import network_jets, times, unit_jets
 from shardsolve.fbpinn._parameters import Layout, Parameters
 from shardsolve.fbpinn._placed import Placed
+from shardsolve.fbpinn._prepared import Prepared
 
 # Of what the gradient keeps of boxes that are computed at a time: a core's cache, or some of a
 # GPU's memory.
@@ -24,7 +26,11 @@ BATCH_BYTES = {"cpu": 2**21, "gpu": 2**28}
 
 
 class Setup:
-    """What a loss knows beside its tables; one and the same object for all its copies."""
+    """What a loss knows beside its tables; equal for losses that one compiled program computes."""
+
+    sent: _tables.Sums
+    owned: _tables.Sums
+    rounds: list[_tables.Round]
 
     def __init__(
         self,
@@ -34,7 +40,9 @@ class Setup:
         dtype: np.dtype,
         placed: Placed,
         batch: int | None,
+        like: Setup | None = None,
     ):
+        """`like`: of the same equations at other points, whose places and sizes are kept."""
         self.problem, self.mesh, self.exchange, self.dtype = problem, mesh, exchange, dtype
         self.placed, self.batch = placed, batch
         self.units = unit_jets(problem.net, problem.orders)
@@ -48,18 +56,68 @@ class Setup:
             placed.point_owner,
             placed.sent,
         )
-        self.boxes, self.classes, self.of_edge = _tables.place_boxes(self.geometry)
+        if like is None:
+            self.boxes, self.classes, self.of_edge = _tables.place_boxes(self.geometry)
+        else:
+            self.boxes = like.boxes
+            self.classes, self.of_edge = _tables.place_again(
+                self.geometry, like.boxes, like.classes, like.of_edge
+            )
         self.layout = Layout(problem, mesh, dtype, placed, self.boxes)
         devices = range(mesh.devices.size)
         g = self.geometry
         edge = self.classes[: self.of_edge]
         self.sent = _tables.sums_of(
-            g, edge, [g.sent[g.sent[:, 0] == device, 2] for device in devices]
+            g,
+            edge,
+            [g.sent[g.sent[:, 0] == device, 2] for device in devices],
+            None if like is None else like.sent,
         )
         self.owned = _tables.sums_of(
-            g, self.classes, [np.flatnonzero(g.point_owner == device) for device in devices]
+            g,
+            self.classes,
+            [np.flatnonzero(g.point_owner == device) for device in devices],
+            None if like is None else like.owned,
         )
-        self.rounds = _tables.rounds_of(g, self.sent, self.owned)
+        self.rounds = _tables.rounds_of(
+            g, self.sent, self.owned, () if like is None else like.rounds
+        )
+        self._set_terms(like)
+        self._key = self._what_programs_depend_on()
+
+    def _set_terms(self, like: Setup | None) -> None:
+        """Of each term whether all devices have points, and how many the fullest has."""
+        owners = np.split(self.placed.point_owner, np.cumsum(self.sizes)[:-1])
+        self.everywhere = [len(np.unique(owner)) == self.geometry.devices for owner in owners]
+        self.term_widths = [int(np.bincount(owner).max()) for owner in owners]
+        if like is not None:
+            self.everywhere = [*map(operator.and_, self.everywhere, like.everywhere)]
+            self.term_widths = [*map(_tables.grown, self.term_widths, like.term_widths)]
+
+    def _what_programs_depend_on(self) -> tuple:
+        """All that is no table: of two setups with the same, programs are the same."""
+        sums = [(one.groups, one.point.shape, one.size) for one in (self.sent, self.owned)]
+        return (
+            self.problem.form,
+            self.mesh,
+            self.exchange,
+            self.dtype,
+            self.batch,
+            tuple(self.sizes),
+            self.boxes.tobytes(),
+            tuple((one.first, one.count, one.pair.shape) for one in self.classes),
+            self.of_edge,
+            tuple(sums),
+            tuple((one.pairs, one.send.shape, one.receive.shape) for one in self.rounds),
+            tuple(self.everywhere),
+            tuple(self.term_widths),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Setup) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
     # What is computed, on each device
 
@@ -233,12 +291,6 @@ class Setup:
 
     # Tables and parameters on the devices
 
-    @functools.cached_property
-    def everywhere(self) -> list[bool]:
-        """Of each term whether all devices have points."""
-        owners = np.split(self.placed.point_owner, np.cumsum(self.sizes)[:-1])
-        return [len(np.unique(owner)) == self.geometry.devices for owner in owners]
-
     def tables(self) -> dict:
         """Arrays with an axis of the devices in front."""
         boxes = self.problem.boxes
@@ -268,13 +320,14 @@ class Setup:
     def term_tables(self) -> list[dict]:
         """Of each term the points of each device, where their jets are, and what is subtracted."""
         tables, first = [], 0
-        for term, size in zip(self.problem.prepared, self.sizes, strict=True):
+        terms = zip(self.problem.prepared, self.sizes, self.term_widths, strict=True)
+        for term, size, width in terms:
             lists = []
             for device in range(self.geometry.devices):
                 mine = self.owned.point[device]
                 lists.append(np.flatnonzero((mine >= first) & (mine < first + size)))
             fill = [mine[-1] if len(mine) else 0 for mine in lists]
-            place = _tables.padded(lists, fill)
+            place = _tables.padded(lists, fill, width)
             number = np.take_along_axis(self.owned.point, place, 1) - first
             number = np.clip(number, 0, size - 1)
             used = np.arange(place.shape[1]) < np.array([len(mine) for mine in lists])[:, None]

@@ -12,10 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardsolve.fbpinn._boxes import Boxes
+from shardsolve.fbpinn._functions import explained, require_arguments
+from shardsolve.fbpinn._given import choice, described, real, whole
 from shardsolve.fbpinn._jet import Order, derivative
 
 # In the order of fbpinn::Activation.
 ACTIVATIONS = ("tanh", "sin", "sigmoid", "softplus", "gaussian", "silu")
+MOST_LAYERS, MOST_UNITS = 8, 4096  # as fbpinn::Mlp
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Mlp:
     are uniform in +-scale / sqrt(inputs of the layer); least squares leaves them as they are.
 
     Attributes:
-        widths: Units of each hidden layer.
+        widths: Units of each hidden layer; of a single one a number does.
         activation: "tanh", "sin", "sigmoid" (1 / (1 + exp(-z))), "softplus" (log(1 + exp(z))),
             "gaussian" (exp(-z^2)) or "silu" (z / (1 + exp(-z))).
         scale: Of the hidden weights. Larger ones make functions that change faster in a box.
@@ -37,19 +40,28 @@ class Mlp:
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        widths = tuple(self.widths)
-        if not widths or any(int(width) != width or width < 1 for width in widths):
-            raise ValueError(
-                f"widths={self.widths!r} given: a list of whole numbers from 1 on is accepted, one "
-                "for each hidden layer"
+        words = (
+            f"1 to {MOST_LAYERS} whole numbers from 1 to {MOST_UNITS} are accepted, one for each "
+            "hidden layer, such as [16]"
+        )
+        is_list = isinstance(self.widths, (tuple, list, np.ndarray))
+        given = tuple(self.widths) if is_list else (self.widths,)
+        if not 1 <= len(given) <= MOST_LAYERS:
+            raise ValueError(f"widths={described(self.widths)} given: {words}")
+        widths = tuple(whole("widths", width, words, most=MOST_UNITS) for width in given)
+        object.__setattr__(self, "widths", widths)
+        if callable(self.activation):
+            raise TypeError(
+                f"activation={described(self.activation)} given: {', '.join(ACTIVATIONS)} are "
+                "accepted by name; for any other take Net(features, init), a network of your own"
             )
-        object.__setattr__(self, "widths", tuple(int(width) for width in widths))
-        if self.activation not in ACTIVATIONS:
-            raise ValueError(
-                f"activation={self.activation!r} given: {', '.join(ACTIVATIONS)} are accepted"
-            )
-        if not (np.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"scale={self.scale} given: a number above 0 is accepted")
+        choice("activation", self.activation, ACTIVATIONS)
+        real(
+            "scale",
+            self.scale,
+            "a number above 0 is accepted",
+            lambda scale: np.isfinite(scale) and scale > 0,
+        )
 
     def weights(self, dimensions: int) -> int:
         """How many numbers the hidden layers of a box have."""
@@ -83,41 +95,79 @@ class Net:
     def __post_init__(self) -> None:
         if not callable(self.features):
             raise TypeError(
-                f"features is {type(self.features).__name__}: a function of parameters and a point "
-                "is accepted"
+                f"features={described(self.features)} given: a function of parameters and a point "
+                "comes first, and init second"
             )
+        if not callable(self.init):
+            for path, leaf in jax.tree_util.tree_leaves_with_path(self.init):
+                is_array = (
+                    isinstance(leaf, (np.ndarray, jax.Array)) and leaf.dtype.kind not in "OSU"
+                )
+                if not is_array or leaf.ndim == 0:
+                    raise TypeError(
+                        f"init{jax.tree_util.keystr(path)}={described(leaf)} given: {_INITS}"
+                    )
+            if self.init is None:
+                raise TypeError(f"init=None given: {_INITS}")
 
     def parameters(self, boxes: int, seed: int) -> Any:
         """Those of all boxes: a tree of arrays (boxes, ...)."""
         if callable(self.init):
-            return jax.vmap(self.init)(jax.random.split(jax.random.key(seed), boxes))
+            keys = jax.random.split(jax.random.key(seed), boxes)
+            return jax.vmap(lambda key: self.init(key))(keys)
+        self.require_boxes(boxes)
+        return jax.tree.map(jnp.asarray, self.init)
+
+    def require_boxes(self, boxes: int) -> None:
+        """Throws if there are parameters of another number of boxes."""
+        if callable(self.init):
+            return
         for path, leaf in jax.tree_util.tree_leaves_with_path(self.init):
-            if np.ndim(leaf) == 0 or np.shape(leaf)[0] != boxes:
+            if leaf.shape[0] != boxes:
                 raise ValueError(
                     f"init{jax.tree_util.keystr(path)} has the shape {np.shape(leaf)}: "
                     f"({boxes}, ...) is accepted, as there are {boxes} boxes; or pass a function "
                     "of a key"
                 )
-        return jax.tree.map(jnp.asarray, self.init)
 
     def units(self, dimensions: int) -> int:
         """How many features there are."""
         given = self.init
         if callable(given):
-            given = jax.eval_shape(given, jax.random.key(0))
+            require_arguments(given, 1, "init: the function", "it gets one, a key of jax.random")
+            with explained("init"):  # in a lambda, as JAX crashes with a function of NumPy itself
+                given = jax.eval_shape(lambda key: self.init(key), jax.random.key(0))
         else:
             given = jax.tree.map(
                 lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), given
             )
         point = jax.ShapeDtypeStruct((dimensions,), np.float64)
-        found = jax.eval_shape(self.features, given, point)
+        require_arguments(
+            self.features,
+            2,
+            "features: the function",
+            "it gets two, the parameters of a box and a point of it",
+        )
+        with explained("features"):
+            found = jax.eval_shape(lambda *at: self.features(*at), given, point)
         if not hasattr(found, "shape") or found.ndim != 1 or found.dtype.kind != "f":
+            what = f"{found.dtype} of shape {found.shape}" if hasattr(found, "shape") else found
             raise ValueError(
-                f"the network returned {getattr(found, 'dtype', type(found).__name__)} of shape "
-                f"{getattr(found, 'shape', None)} for one point of shape ({dimensions},): a vector "
+                f"the network returned {what} for one point of shape ({dimensions},): a vector "
                 "of real features, (units,), is accepted"
             )
+        if not 1 <= found.shape[0] <= MOST_UNITS:
+            raise ValueError(
+                f"the network returned {found.shape[0]} features for one point: 1 to {MOST_UNITS} "
+                "are accepted"
+            )
         return int(found.shape[0])
+
+
+_INITS = (
+    "a function from a key of jax.random to the parameters of one box is accepted, or arrays of "
+    "those of all boxes, (boxes, ...)"
+)
 
 
 class OwnNet:
@@ -149,6 +199,15 @@ class OwnNet:
             1,
         )
 
+        self._functions: dict[Any, Callable[..., jax.Array]] = {}
+
+    def share(self, other: OwnNet) -> None:
+        """Takes what is compiled already, if that is of a network that differs in `start` alone."""
+        mine, its = self._fixed, other._fixed
+        same = (self._structure, self._shapes) == (other._structure, other._shapes)
+        if same and all(map(_are_same, mine, its)):
+            self._functions = other._functions
+
     def tree(self, numbers: Any, box: Any = slice(None)) -> Any:
         """Parameters from numbers, (numbers,) of a box or (boxes, numbers) of all."""
         leaves, first = [], 0
@@ -166,7 +225,10 @@ class OwnNet:
         self, orders: tuple[Order, ...], box: int, numbers: np.ndarray, points: np.ndarray
     ) -> jax.Array:
         """(points, units, orders)."""
-        return self._compiled_jets(orders)(box, numbers, points)
+        if orders not in self._functions:
+            one = functools.partial(self._jet, orders)
+            self._functions[orders] = jax.jit(jax.vmap(one, (None, None, 0)))
+        return self._functions[orders](box, numbers, points)
 
     def pull_back(
         self,
@@ -180,7 +242,11 @@ class OwnNet:
 
         `factors` are (points, sums, units, orders).
         """
-        return self._compiled_pull_back(orders)(box, numbers, points, factors)
+        key = ("pull back", orders)
+        if key not in self._functions:
+            one = functools.partial(self._pulled_back, orders)
+            self._functions[key] = jax.jit(jax.vmap(one, (None, None, 0, 0)))
+        return self._functions[key](box, numbers, points, factors)
 
     def _jet(
         self, orders: tuple[Order, ...], box: jax.Array, numbers: jax.Array, point: jax.Array
@@ -193,16 +259,19 @@ class OwnNet:
 
         return jnp.stack([derivative(features, order)(point) for order in orders], -1)
 
-    @functools.lru_cache(maxsize=16)  # noqa: B019
-    def _compiled_jets(self, orders: tuple[Order, ...]) -> Callable[..., jax.Array]:
-        return jax.jit(jax.vmap(functools.partial(self._jet, orders), (None, None, 0)))
+    def _pulled_back(
+        self,
+        orders: tuple[Order, ...],
+        box: jax.Array,
+        numbers: jax.Array,
+        point: jax.Array,
+        factors: jax.Array,
+    ) -> jax.Array:
+        _, pull = jax.vjp(lambda numbers: self._jet(orders, box, numbers, point), numbers)
+        return jax.vmap(lambda one: pull(one)[0])(factors)
 
-    @functools.lru_cache(maxsize=16)  # noqa: B019
-    def _compiled_pull_back(self, orders: tuple[Order, ...]) -> Callable[..., jax.Array]:
-        def at(
-            box: jax.Array, numbers: jax.Array, point: jax.Array, factors: jax.Array
-        ) -> jax.Array:
-            _, pull = jax.vjp(lambda numbers: self._jet(orders, box, numbers, point), numbers)
-            return jax.vmap(lambda one: pull(one)[0])(factors)
 
-        return jax.jit(jax.vmap(at, (None, None, 0, 0)))
+def _are_same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.dtype == other.dtype and np.array_equal(one, other)

@@ -6,7 +6,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shardsolve.fbpinn._given import choice, described, real, whole
+
+_MOST = 2**31 - 1  # what the library counts to
 METHODS = ("automatic", "factor", "gradients")  # as fbpinn::LinearMethod
+
+
+def _require_whole(options: object, name: str) -> None:
+    words = f"a whole number from 1 to {_MOST} is accepted"
+    object.__setattr__(options, name, whole(name, getattr(options, name), words, most=_MOST))
+
+
+def _require_shares(options: object, *names: str) -> None:
+    for name in names:
+        real(
+            name,
+            getattr(options, name),
+            "a number between 0 and 1 is accepted",
+            lambda value: 0 < value < 1,
+        )
 
 
 @dataclass(frozen=True)
@@ -42,15 +60,10 @@ class LeastSquares:
 
     def __post_init__(self) -> None:
         for name in ("max_iterations", "max_gradient_steps", "chunk"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} given; at least 1 is accepted")
-        if self.method not in METHODS:
-            raise ValueError(f"method={self.method!r} given; {', '.join(METHODS)} are accepted")
-        for name in ("tolerance", "rank_tolerance", "gradient_tolerance"):
-            if not 0 < getattr(self, name) < 1:
-                raise ValueError(
-                    f"{name}={getattr(self, name)} given; a number between 0 and 1 is accepted"
-                )
+            if name != "chunk" or self.chunk is not None:
+                _require_whole(self, name)
+        choice("method", self.method, METHODS)
+        _require_shares(self, "tolerance", "rank_tolerance", "gradient_tolerance")
 
 
 EQUATIONS = ("cheaper", "parameters", "samples")  # as LevenbergMarquardtOptions::Equations
@@ -83,18 +96,19 @@ class LevenbergMarquardt:
     start: LeastSquares = LeastSquares(rank_tolerance=1e-8)
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise ValueError(f"steps={self.steps} given; at least 1 is accepted")
-        for name in ("gradient_tolerance", "step_tolerance"):
-            if not 0 < getattr(self, name) < 1:
-                raise ValueError(
-                    f"{name}={getattr(self, name)} given; a number between 0 and 1 is accepted"
-                )
-        if not (np.isfinite(self.damping) and self.damping > 0):
-            raise ValueError(f"damping={self.damping} given; a number above 0 is accepted")
-        if self.equations not in EQUATIONS:
-            raise ValueError(
-                f"equations={self.equations!r} given; {', '.join(EQUATIONS)} are accepted"
+        _require_whole(self, "steps")
+        _require_shares(self, "gradient_tolerance", "step_tolerance")
+        real(
+            "damping",
+            self.damping,
+            "a number above 0 is accepted",
+            lambda value: np.isfinite(value) and value > 0,
+        )
+        choice("equations", self.equations, EQUATIONS)
+        if not isinstance(self.start, LeastSquares):
+            raise TypeError(
+                f"start={described(self.start)} given: LeastSquares() is accepted, the way to find "
+                "the last layers that it begins with"
             )
 
 
@@ -117,7 +131,9 @@ class PlacementCosts:
 
     def __post_init__(self) -> None:
         for name in ("seconds_per_pair", "latency", "seconds_per_byte"):
-            if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
-                raise ValueError(
-                    f"{name}={getattr(self, name)} given; a number of seconds is accepted"
-                )
+            real(
+                name,
+                getattr(self, name),
+                "a number of seconds from 0 on is accepted",
+                lambda value: np.isfinite(value) and value >= 0,
+            )

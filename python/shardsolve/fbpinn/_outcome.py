@@ -97,7 +97,8 @@ class Outcome:
         shift: What was added to the diagonal of the Gram matrix.
         costs: Of the factorisation, as in `Plan`.
         seconds: By part: "geometry", "residual", "rows", "factor", "solve".
-        warnings: Sentences with figures.
+        devices: Where it ran: "4 threads of the CPU", or the names of GPUs.
+        warnings: Sentences with figures; each training also gives them as one `TrainingWarning`.
         descent: Of `LevenbergMarquardt`; None of `LeastSquares`.
     """
 
@@ -117,6 +118,7 @@ class Outcome:
     shift: float
     costs: dict[str, Cost]
     seconds: dict[str, float]
+    devices: str
     warnings: list[str]
     descent: Descent | None = None
 
@@ -134,6 +136,6 @@ class Outcome:
             f"{self.status.name.lower()}: loss {self.loss:.3e} after {done} of {self.rows} x "
             f"{self.columns}, {sum(self.ranks)} "
             f"columns kept, condition at least {self.condition:.1e}, certificate "
-            f"{self.certificate:.1e}, {sum(self.seconds.values()):.2f} s"
-            + "".join(f"\n  {warning}" for warning in self.warnings)
+            f"{self.certificate:.1e}, {sum(self.seconds.values()):.2f} s on "
+            f"{self.devices}" + "".join(f"\n  {warning}" for warning in self.warnings)
         )

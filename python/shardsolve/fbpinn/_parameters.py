@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -52,8 +53,12 @@ class Layout:
 
     def whole(self, tree: Any) -> Any:
         """The same on all devices, and so in every process."""
+        return self._gathered(tree)
+
+    @functools.cached_property
+    def _gathered(self) -> Callable[[Any], Any]:
         everywhere = NamedSharding(self.mesh, PartitionSpec())
-        return jax.jit(lambda tree: tree, out_shardings=everywhere)(tree)
+        return jax.jit(lambda tree: tree, out_shardings=everywhere)
 
     def on_devices(self, tree: Any) -> Any:
         """Arrays cut along their first axis."""
@@ -71,7 +76,7 @@ class Layout:
             raise TypeError(
                 f"start is {type(start).__name__}: what training returned is accepted, or Networks"
             )
-        if start is not None and start.problem is not problem:
+        if start is not None and start.problem.form is not problem.form:
             raise ValueError("start is of another problem: networks of this one are accepted")
         hidden: Any = self.placed.net_parameters
         if start is None:
@@ -121,6 +126,11 @@ class Layout:
     def gather(self, parameters: Parameters) -> Parameters:
         """From the devices to the order of the boxes."""
         self.require_fitting(parameters)
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(parameters)):
+            raise TypeError(
+                "parameters that JAX traces were given: gather(), networks() and require_finite() "
+                "need their values; call them outside of jit, grad and scan"
+            )
         whole = self.whole(parameters)
         real = self.boxes.ravel() >= 0
 

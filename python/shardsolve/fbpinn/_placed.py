@@ -12,6 +12,7 @@ import numpy as np
 from shardsolve import _library
 from shardsolve.fbpinn._call import Given
 from shardsolve.fbpinn._equations import Equations
+from shardsolve.fbpinn._given import array, described
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._options import PlacementCosts
 
@@ -91,13 +92,11 @@ def place(
         problem.net.scale if isinstance(problem.net, Mlp) else 1.0,
     )
     if owner is not None:
-        given = np.asarray(owner)
-        if given.shape != (boxes,) or given.dtype.kind not in "iu":
-            raise ValueError(
-                f"owner of shape {given.shape} and type {given.dtype.name} given: a whole number "
-                f"for each of {boxes} boxes is accepted, that of its device"
-            )
-        numbers = np.ascontiguousarray(np.clip(given, -(2**31), 2**31 - 1), np.int32)
+        words = f"a whole number for each of {boxes} boxes is accepted, that of its device"
+        given = array("owner", owner, words)
+        if given.shape != (boxes,) or (given != np.floor(given)).any():
+            raise ValueError(f"owner={described(owner)} given: {words}")
+        numbers = np.clip(given, -(2**31), 2**31 - 1).astype(np.int32)
         wishes.owner = numbers.ctypes.data
     arrays, handle = _Arrays(), ctypes.c_void_p()
     with Given(problem) as taken:

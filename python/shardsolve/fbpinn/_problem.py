@@ -46,11 +46,17 @@ class Problem(Equations):
 
         Args:
             how: `LeastSquares()` by default; `LevenbergMarquardt()` trains hidden layers too.
-            mesh: Devices of the CPU, as many as threads are to share the boxes; by default one for
-                each core. The bits do not depend on their number. Or GPUs of this process, which
-                do all but the equations themselves; their results differ from those, and with
-                their number, by rounding. They take memory that JAX has left: see
-                XLA_PYTHON_CLIENT_MEM_FRACTION.
+            mesh: Devices of the CPU, as many as threads are to share the boxes: the bits do not
+                depend on their number. Or GPUs of this process, which do all but the equations
+                themselves; their results differ from those, and with their number, by rounding.
+                They take memory that JAX has left: see XLA_PYTHON_CLIENT_MEM_FRACTION. By default
+                JAX's default device if that is a GPU, else a thread of the CPU for each core;
+                `Outcome.devices` says where it ran.
+
+        Ctrl-C ends it within a second or so.
+
+        Warns:
+            TrainingWarning: With the sentences of `Outcome.warnings`.
 
         Raises:
             ValueError: If a point lies in no box, a box has no point, or a residual is not finite
@@ -76,7 +82,7 @@ class Problem(Equations):
         """The loss as a JAX function of all weights, to be made small by gradients.
 
         Args:
-            mesh: Any devices, of all axes, which share the boxes; by default the first one alone.
+            mesh: Any devices, of all axes, which share the boxes; by default JAX's default device.
             exchange: How devices tell each other of points in boxes of several: "halo", messages
                 of these points between two devices each; "psum", a sum of all points over all
                 devices, which is there to be compared with.
@@ -91,7 +97,9 @@ class Problem(Equations):
         Raises:
             ValueError: If a point lies in no box, a box has no point, or an owner is no device.
         """
-        return Loss(self, mesh, exchange, owner, costs or PlacementCosts(), dtype, batch)
+        return Loss(
+            self, mesh, exchange, owner, PlacementCosts() if costs is None else costs, dtype, batch
+        )
 
     def nodes(self, name: str) -> np.ndarray:
         """(nodes,): where the nodes of an unknown function lie.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -14,10 +14,13 @@ from shardsolve import _library
 from shardsolve._records import VERDICT_WORDS
 from shardsolve.fbpinn._call import Given, OwnUnits, padded, raise_for
 from shardsolve.fbpinn._coefficients import Grid1D
-from shardsolve.fbpinn._equations import Equations, on_cpu
+from shardsolve.fbpinn._equations import Equations
+from shardsolve.fbpinn._given import array, described, whole
 from shardsolve.fbpinn._jet import Order, Point, closure
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._outcome import Outcome
+from shardsolve.fbpinn._prepared import on_cpu
+from shardsolve.fbpinn._terms import points_of
 
 
 class Networks:
@@ -57,9 +60,25 @@ class Networks:
         net_parameters: Any,
     ) -> Networks:
         """From weights as `weights` gives them, and of a `Net` its parameters."""
-        with Given(problem, net_parameters) as given:
-            networks = given.networks(hidden, last, coefficients)
-        return cls(problem, networks, np.asarray(coefficients, np.float64), given.own)
+        if not isinstance(problem, Equations):
+            raise TypeError(f"problem={described(problem)} given: a Problem is accepted")
+        return cls(problem, *_made(problem, hidden, last, coefficients, net_parameters))
+
+    def __copy__(self) -> Self:  # it does not change
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its problem and its weights; what is made of them evaluates on the CPU."""
+        return Networks.of, self._parts()
+
+    def _parts(self) -> tuple[Any, ...]:
+        """As `of` takes them."""
+        hidden, last = self.weights()
+        net_parameters = jax.tree.map(np.asarray, self.net_parameters())
+        return self.problem, hidden, last, self.coefficient_numbers, net_parameters
 
     def evaluate(
         self, points: np.ndarray, derivative: str = "v", *, chunk: int = 25_000
@@ -74,29 +93,31 @@ class Networks:
         Returns:
             (points,), float64, or (points, fields) if there are several.
         """
-        wanted = self.problem.axes.order(derivative, "u")
-        given = np.asarray(points, np.float64)
-        given = given[:, None] if given.ndim == 1 and self.problem.boxes.dimensions == 1 else given
-        if given.ndim != 2 or given.shape[1] != self.problem.boxes.dimensions:
-            raise ValueError(
-                f"points of shape {np.shape(points)} given: (points, "
-                f"{self.problem.boxes.dimensions}) is accepted"
+        problem = self.problem
+        wanted = problem.axes.named("derivative", derivative)
+        given = points_of("points", points, problem.boxes, least=0)
+        chunk = whole("chunk", chunk, "a whole number from 1 on is accepted")
+        result = np.empty((len(given), len(problem.fields)))
+        kept = closure([wanted])
+        compiled = None
+        if problem.constrain is not None:
+            compiled = problem.compiled(
+                ("solution", wanted),
+                lambda: jax.jit(
+                    jax.vmap(
+                        lambda point, jets: problem.solution(point, jets, [wanted], kept)[:, 0]
+                    )
+                ),
             )
-        if chunk < 1:
-            raise ValueError(f"chunk={chunk} given; at least 1 is accepted")
-        orders = [wanted] if self.problem.constrain is None else closure([wanted])
-        result = np.empty((len(given), len(self.problem.fields)))
-        compiled = jax.jit(
-            jax.vmap(lambda point, jets: self.problem.solution(point, jets, [wanted], orders)[:, 0])
-        )
-        kept = closure(orders)
-        places = [kept.index(order) for order in orders]
         with on_cpu():
             for first in range(0, len(given), chunk):
                 part = given[first : first + chunk]
-                jets = self._jets(part, kept)[:, :, places]
-                result[first : first + chunk] = padded(compiled, len(part), part, jets)[0]
-        return result[:, 0] if len(self.problem.fields) == 1 else result
+                jets = self._jets(part, kept)
+                u = jets[:, :, kept.index(wanted)]
+                if compiled is not None:
+                    (u,) = padded(compiled, len(part), part, jets)
+                result[first : first + chunk] = u
+        return result[:, 0] if len(problem.fields) == 1 else result
 
     def error(
         self,
@@ -111,6 +132,8 @@ class Networks:
             points: (points, dimensions); by default a grid with six points a box along each axis.
         """
         boxes = self.problem.boxes
+        if callable(points):
+            raise TypeError(f"points={described(points)} given: the reference comes first")
         if points is None:
             if boxes.counts is None or not callable(reference):
                 raise ValueError(
@@ -118,12 +141,20 @@ class Networks:
                     "reference that is a function"
                 )
             points = boxes.grid([6 * n for n in boxes.counts])
-        u = self.evaluate(points).reshape(len(points), -1)
+        u = self.evaluate(points)
         true = self.problem.values(reference, points) if callable(reference) else reference
-        true = np.asarray(true, np.float64).reshape(len(points), -1)
+        words = f"values at the points are accepted, {u.shape}, or a function of a point x"
+        true = array("reference", true, words)
+        true = true[:, 0] if true.shape == (len(u), 1) else true
         if true.shape != u.shape:
-            raise ValueError(f"the reference has shape {true.shape}; {u.shape} is accepted")
-        return float(np.mean(np.abs(u - true)) / np.std(true))
+            raise ValueError(f"reference of shape {true.shape} given: {words}")
+        spread = np.std(true)
+        if len(u) == 0 or spread == 0:
+            raise ValueError(
+                f"the reference is the same at all {len(u)} points, and the error is in units of "
+                "its standard deviation: one that changes is accepted; or take the difference"
+            )
+        return float(np.mean(np.abs(u - true)) / spread)
 
     def _jets(self, points: np.ndarray, orders: Sequence[Order]) -> np.ndarray:
         """Of the networks' sum: (points, fields, orders)."""
@@ -191,3 +222,24 @@ class Run(Networks):
     ):
         super().__init__(problem, networks, coefficients, own)
         self.outcome = outcome
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Run._again, (self.outcome, *self._parts())
+
+    @staticmethod
+    def _again(outcome: Outcome, problem: Equations, *parts: Any) -> Run:
+        networks, numbers, own = _made(problem, *parts)
+        return Run(problem, outcome, networks, numbers, own)
+
+
+def _made(
+    problem: Equations,
+    hidden: np.ndarray | None,
+    last: np.ndarray,
+    coefficients: np.ndarray,
+    net_parameters: Any,
+) -> tuple[ctypes.c_void_p, np.ndarray, OwnUnits | None]:
+    """Networks of these weights, which are to be freed."""
+    with Given(problem, net_parameters) as given:
+        networks = given.networks(hidden, last, coefficients)
+    return networks, np.asarray(coefficients, np.float64), given.own

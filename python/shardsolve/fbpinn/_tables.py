@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+_SPARE = 4  # a size that grows gets one part in so many more
 _FILLED = 2 / 3  # of a class: a box with fewer points than this share of the fullest is not in it
 
 
@@ -108,21 +109,56 @@ def place_boxes(geometry: Geometry) -> tuple[np.ndarray, list[BoxClass], int]:
             boxes = padded(mine, fill=[-1] * g.devices)
             first = sum(one.shape[1] for one in order)
             order.append(boxes)
-            steps = np.minimum(np.arange(fullest), counts[boxes][..., None] - 1)
-            classes.append(
-                BoxClass(
-                    first,
-                    boxes.shape[1],
-                    np.where(boxes[..., None] < 0, -1, g.begin[boxes][..., None] + steps),
-                    (np.arange(fullest) < counts[boxes][..., None]) & (boxes[..., None] >= 0),
-                )
-            )
+            classes.append(_class_of(g, boxes, first, fullest))
             of_edge += edge
     return np.concatenate(order, 1), classes, of_edge
 
 
-def sums_of(geometry: Geometry, classes: Sequence[BoxClass], points: Sequence[np.ndarray]) -> Sums:
-    """Sums at some points of each device over the pairs in these classes."""
+def place_again(
+    geometry: Geometry, boxes: np.ndarray, classes: Sequence[BoxClass], of_edge: int
+) -> tuple[list[BoxClass], int]:
+    """The same boxes in the same classes, with other points: no smaller than they were."""
+    g = geometry
+    counts = np.diff(g.begin)
+    box = np.repeat(np.arange(len(counts)), counts)
+    at_edge = np.unique(box[g.point_owner[g.point] != g.owner[box]])
+    renewed = []
+    for one in classes:
+        mine = boxes[:, one.first : one.first + one.count]
+        wide = grown(int(counts[mine[mine >= 0]].max()), one.pair.shape[2])
+        renewed.append(_class_of(g, mine, one.first, wide))
+    of_inside = [boxes[:, one.first : one.first + one.count] for one in classes[of_edge:]]
+    moved = any(np.isin(at_edge, mine).any() for mine in of_inside)
+    return renewed, len(classes) if moved else of_edge
+
+
+def _class_of(g: Geometry, boxes: np.ndarray, first: int, wide: int) -> BoxClass:
+    counts = np.diff(g.begin)[boxes][..., None]
+    steps = np.minimum(np.arange(wide), counts - 1)
+    is_box = boxes[..., None] >= 0
+    return BoxClass(
+        first,
+        boxes.shape[1],
+        np.where(is_box, g.begin[boxes][..., None] + steps, -1),
+        (np.arange(wide) < counts) & is_box,
+    )
+
+
+def grown(needed: int, had: int) -> int:
+    """A size that need not grow again for a little more."""
+    return had if needed <= had else needed + needed // _SPARE
+
+
+def sums_of(
+    geometry: Geometry,
+    classes: Sequence[BoxClass],
+    points: Sequence[np.ndarray],
+    like: Sums | None = None,
+) -> Sums:
+    """Sums at some points of each device over the pairs in these classes.
+
+    No smaller than `like`.
+    """
     size = sum(one.pair[0].size for one in classes)
     ordered, lists = [], []
     for device, wanted in enumerate(points):
@@ -141,9 +177,15 @@ def sums_of(geometry: Geometry, classes: Sequence[BoxClass], points: Sequence[np
         ordered.append(numbers[most_first])
         lists.append((places, (ends - counts)[most_first], counts[most_first]))
     most = max((int(counts.max(initial=0)) for _, _, counts in lists), default=0)
-    groups, tables, low, wide = [], [], 0, 1
-    while low < most:
+    groups: list[tuple[int, int]] = []
+    tables, low, wide = [], 0, 1
+    had = () if like is None else like.groups
+    while low < most or len(groups) < len(had):
         taking = max(int((counts > low).sum()) for _, _, counts in lists)
+        if like is not None:
+            before = had[len(groups)][0] if len(groups) < len(had) else 0
+            taking = grown(taking, before)
+            taking = min(taking, groups[0][0]) if groups else taking
         table = np.full((geometry.devices, taking, wide), -1)
         for device, (places, begins, counts) in enumerate(lists):
             steps = low + np.arange(wide)
@@ -154,17 +196,49 @@ def sums_of(geometry: Geometry, classes: Sequence[BoxClass], points: Sequence[np
         tables.append(table.reshape(geometry.devices, -1))
         low, wide = low + wide, 2 * wide
     place = np.concatenate([np.zeros((geometry.devices, 0), int), *tables], 1)
-    return Sums(
-        padded(ordered, fill=[-1] * geometry.devices), tuple(groups), absent(place, size), size
-    )
+    point = padded(ordered, [-1] * geometry.devices, groups[0][0] if groups else 0)
+    return Sums(point, tuple(groups), absent(place, size), size)
 
 
-def rounds_of(geometry: Geometry, sent: Sums, owned: Sums) -> list[Round]:
-    """All messages, the long ones first: as many at a time as have other ends."""
+def rounds_of(
+    geometry: Geometry, sent: Sums, owned: Sums, like: Sequence[Round] = ()
+) -> list[Round]:
+    """All messages, the long ones first: as many at a time as have other ends.
+
+    The rounds of `like`, and no shorter, if these have all ends.
+    """
     messages: dict[tuple[int, int], np.ndarray] = {}
     for source, target in sorted({(int(a), int(b)) for a, b, _ in geometry.sent}):
         here = (geometry.sent[:, 0] == source) & (geometry.sent[:, 1] == target)
         messages[source, target] = geometry.sent[here, 2]
+    if like and messages.keys() <= {ends for one in like for ends in one.pairs}:
+        chosen_each = [(one.pairs, one.send.shape[1]) for one in like]
+    else:
+        chosen_each = [(chosen, 0) for chosen in _chosen(messages)]
+    rounds = []
+    nothing = np.zeros(0, int)
+    nowhere = [-1] * geometry.devices
+    for chosen, had in chosen_each:
+        send = [nothing] * geometry.devices
+        receive = [nothing] * geometry.devices
+        for source, target in chosen:
+            points = messages.get((source, target), nothing)
+            send[source] = _find(sent.point[source], points)
+            receive[target] = _find(owned.point[target], points)
+        length = max(map(len, send))
+        length = grown(length, had) if had else length
+        rounds.append(
+            Round(
+                tuple(chosen),
+                absent(padded(send, nowhere, length), sent.point.shape[1]),
+                absent(padded(receive, nowhere, length), owned.point.shape[1]),
+            )
+        )
+    return rounds
+
+
+def _chosen(messages: dict[tuple[int, int], np.ndarray]) -> list[tuple[tuple[int, int], ...]]:
+    """Ends of the messages of each round."""
     left = sorted(messages, key=lambda ends: (-len(messages[ends]), ends))
     rounds = []
     while left:
@@ -173,27 +247,13 @@ def rounds_of(geometry: Geometry, sent: Sums, owned: Sums) -> list[Round]:
             if all(source != a and target != b for a, b in chosen):
                 chosen.append((source, target))
         left = [ends for ends in left if ends not in chosen]
-        nothing = np.zeros(0, int)
-        send = [nothing] * geometry.devices
-        receive = [nothing] * geometry.devices
-        for source, target in chosen:
-            points = messages[source, target]
-            send[source] = _find(sent.point[source], points)
-            receive[target] = _find(owned.point[target], points)
-        nowhere = [-1] * geometry.devices
-        rounds.append(
-            Round(
-                tuple(chosen),
-                absent(padded(send, nowhere), sent.point.shape[1]),
-                absent(padded(receive, nowhere), owned.point.shape[1]),
-            )
-        )
+        rounds.append(tuple(chosen))
     return rounds
 
 
-def padded(rows: Sequence[np.ndarray], fill: Sequence[int]) -> np.ndarray:
+def padded(rows: Sequence[np.ndarray], fill: Sequence[int], least: int = 0) -> np.ndarray:
     """Rows of one length, (rows, length), from shorter ones."""
-    length = max(map(len, rows))
+    length = max(least, *map(len, rows))
     table = np.repeat(np.asarray(fill)[:, None], length, 1)
     for to, row in zip(table, rows, strict=True):
         to[: len(row)] = row

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 import numpy as np
 
 from shardsolve.fbpinn._boxes import Boxes
+from shardsolve.fbpinn._given import array as array_of
+from shardsolve.fbpinn._given import described
 from shardsolve.fbpinn._jet import Axes
 
 Residual = Callable[..., Any]
@@ -22,17 +24,21 @@ class Interior:
         residual: From a point, jets and coefficients to a number, or to several in a tuple. Any
             JAX code; it sees one point at a time.
         points: (points, dimensions), or how many along each axis, in equal distances, the boundary
-            of the domain among them.
+            of the domain among them; along one axis a number does.
         weight: What the residual is multiplied by.
     """
 
     residual: Residual
-    points: Sequence[int] | np.ndarray
+    points: Sequence[int] | np.ndarray | int
     weight: float = 1.0
 
     def place(self, boxes: Boxes, axes: Axes) -> np.ndarray:
         """(points, dimensions): where the residual is to vanish."""
         return _points(self.points, boxes)
+
+    def moved(self, points: Any, boxes: Boxes) -> Interior:
+        """The same at other points."""
+        return replace(self, points=points)
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,8 @@ class Boundary:
 
     Attributes:
         residual: As of `Interior`: u.v - 1 is to vanish where u is to be 1.
-        points: (points, dimensions), or how many along each axis but that of `where`.
+        points: (points, dimensions), or how many along each axis but that of `where`; nothing if
+            there is no other axis.
         where: "t = 0": the axis that has one coordinate, and which. Not needed if `points` are
             points.
         weight: What the residual is multiplied by. Beside a differential equation, whose terms are
@@ -49,33 +56,42 @@ class Boundary:
     """
 
     residual: Residual
-    points: Sequence[int] | np.ndarray
+    points: Sequence[int] | np.ndarray | int = ()
     where: str | None = None
     weight: float = 1.0
 
     def place(self, boxes: Boxes, axes: Axes) -> np.ndarray:
         """(points, dimensions): where the residual is to vanish."""
         if self.where is None:
-            if _are_counts(self.points):
+            if _are_counts(self.points, boxes):
                 raise ValueError(
                     f"Boundary(points={self.points!r}) given without where=: pass for instance "
                     f"where='{axes.names[0]} = {boxes.domain[0, 0]:g}', or the points themselves"
                 )
             return _points(self.points, boxes)
-        name, _, value = self.where.partition("=")
         try:
+            if not isinstance(self.where, str):
+                raise ValueError
+            name, _, value = self.where.partition("=")
             fixed = {axes.names.index(name.strip()): float(value)}
+            if not np.isfinite([*fixed.values()]).all():
+                raise ValueError
         except ValueError:
             raise ValueError(
-                f"where={self.where!r} given: an axis and its coordinate are accepted, such as "
-                f"'{axes.names[0]} = {boxes.domain[0, 0]:g}'"
+                f"where={described(self.where)} given: an axis and its coordinate are accepted, "
+                f"such as '{axes.names[0]} = {boxes.domain[0, 0]:g}'"
             ) from None
-        if not _are_counts(self.points):
+        if not _are_counts(self.points, boxes):
             raise ValueError(
-                f"where={self.where!r} given with points of shape {np.shape(self.points)}: with "
+                f"where={self.where!r} given with points={described(self.points)}: with "
                 "where= pass how many along each other axis, or leave where= away"
             )
         return boxes.grid(self.points, fixed)
+
+    def moved(self, points: Any, boxes: Boxes) -> Boundary:
+        """The same at other points."""
+        where = self.where if _are_counts(points, boxes) else None
+        return replace(self, points=points, where=where)
 
 
 @dataclass(frozen=True)
@@ -99,31 +115,67 @@ class Data:
         """What is measured, without the values."""
         return self.measured
 
+    def measured_values(self, points: int, equations: int) -> np.ndarray:
+        """(points, equations), finite."""
+        words = f"finite numbers are accepted, ({points}, {equations})"
+        given = array_of("values", self.values, words)
+        given = given[:, None] if given.ndim == 1 else given
+        if given.shape != (points, equations):
+            raise ValueError(
+                f"values of shape {np.shape(self.values)} for {points} points and {equations} "
+                f"numbers at each; {(points, equations)} is accepted"
+            )
+        if not np.isfinite(given).all():
+            bad = np.argwhere(~np.isfinite(given))[0, 0]
+            raise ValueError(
+                f"values[{bad}] is not finite: finite values are accepted; leave the point out"
+            )
+        return given
+
     def place(self, boxes: Boxes, axes: Axes) -> np.ndarray:
         """(points, dimensions): where was measured."""
-        if _are_counts(self.points):
+        if boxes.dimensions > 1 and _are_counts(self.points, boxes):
             raise ValueError(
-                f"Data(points={self.points!r}) given: the points of the measurements are accepted"
+                f"Data(points={self.points!r}) given: the points of the measurements are accepted, "
+                f"(points, {boxes.dimensions})"
             )
-        return _points(self.points, boxes)
+        return points_of("points", self.points, boxes)
+
+    def moved(self, points: Any, boxes: Boxes) -> Data:
+        """The same with other measurements."""
+        if not isinstance(points, (tuple, list)) or len(points) != 2:
+            raise TypeError(
+                f"points={described(points)} given for a Data: a pair (points, values) is accepted"
+            )
+        return replace(self, points=points[0], values=points[1])
 
 
-def _are_counts(points: Any) -> TypeGuard[Sequence[int]]:
-    return isinstance(points, (tuple, list)) and all(
-        isinstance(n, (int, np.integer)) for n in points
-    )
+def _are_counts(points: Any, boxes: Boxes) -> TypeGuard[Sequence[int]]:
+    """Whole numbers, and not coordinates."""
+    if isinstance(points, np.ndarray):  # along one axis it is of coordinates
+        return points.dtype.kind in "iu" and points.ndim == 1 and boxes.dimensions > 1
+    given = points if isinstance(points, (tuple, list)) else [points]
+    return all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in given)
 
 
 def _points(points: Any, boxes: Boxes) -> np.ndarray:
-    if _are_counts(points):
+    if _are_counts(points, boxes):
         return boxes.grid(points)
-    array = np.asarray(points, np.float64)
-    array = array[:, None] if array.ndim == 1 and boxes.dimensions == 1 else array
-    if array.ndim != 2 or array.shape[1] != boxes.dimensions or len(array) == 0:
+    return points_of("points", points, boxes, f", or {boxes.dimensions} whole numbers")
+
+
+def points_of(
+    name: str, given: Any, boxes: Boxes, otherwise: str = "", least: int = 1
+) -> np.ndarray:
+    """(points, dimensions), finite, at least so many; along one axis (points,) does."""
+    words = f"(points, {boxes.dimensions}) is accepted{otherwise}"
+    found = array_of(name, given, words)
+    found = found[:, None] if found.ndim == 1 and boxes.dimensions == 1 else found
+    if found.ndim != 2 or found.shape[1] != boxes.dimensions or len(found) < least:
+        raise ValueError(f"{name} of shape {np.shape(given)} given: {words}")
+    if not np.isfinite(found).all():
         raise ValueError(
-            f"points of shape {np.shape(points)} given: (points, {boxes.dimensions}) is accepted, "
-            f"or {boxes.dimensions} whole numbers"
+            f"{name}: point {np.argwhere(~np.isfinite(found))[0, 0]} is not finite: give finite "
+            "coordinates"
         )
-    if not np.isfinite(array).all():
-        raise ValueError(f"point {np.argwhere(~np.isfinite(array))[0, 0]} is not finite")
-    return array
+    return found

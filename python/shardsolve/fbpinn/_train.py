@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
+from dataclasses import replace
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from shardsolve._records import Status
+from shardsolve import _library
+from shardsolve._records import SolverError, Status
 from shardsolve.fbpinn._call import Given, Options
+from shardsolve.fbpinn._devices import default_device, has_cuda, require_mesh
 from shardsolve.fbpinn._equations import Equations
+from shardsolve.fbpinn._given import described
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._options import EQUATIONS, METHODS, LeastSquares, LevenbergMarquardt
 from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan
 from shardsolve.fbpinn._run import Run
+
+
+class TrainingWarning(UserWarning):
+    """What `Outcome.warnings` says of a training, at the line that called it."""
 
 
 def plan(problem: Equations) -> Plan:
@@ -30,18 +39,49 @@ def train(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh
     """As `Problem.train`."""
     if not isinstance(how, (LeastSquares, LevenbergMarquardt)):
         raise TypeError(
-            f"{type(how).__name__} given: LeastSquares is accepted, or LevenbergMarquardt"
+            f"how={described(how)} given: LeastSquares is accepted, or LevenbergMarquardt, such "
+            "as LeastSquares(max_iterations=50); devices go through mesh="
         )
-    descends = isinstance(how, LevenbergMarquardt)
-    least = how.start if isinstance(how, LevenbergMarquardt) else how
     if jax.dtypes.canonicalize_dtype(np.float64) != np.float64:
         raise TypeError(
             "least squares needs 64-bit numbers, and they are off: set "
             "jax.config.update('jax_enable_x64', True) first"
         )
+    if mesh is not None:
+        require_mesh(mesh)
+        run = train_on(problem, how, mesh)
+    else:
+        run = _train_by_default(problem, how)
+    if run.outcome.warnings:
+        text = "; ".join(run.outcome.warnings)
+        warnings.warn(text, TrainingWarning, stacklevel=3)  # at the line that called Problem.train
+    return run
+
+
+def _train_by_default(problem: Equations, how: LeastSquares | LevenbergMarquardt) -> Run:
+    """On JAX's default device if that is a GPU that can do it, else by all cores."""
+    device = default_device()
+    if device.platform != "gpu" or not has_cuda():
+        return train_on(problem, how, None)
+    try:
+        return train_on(problem, how, Mesh(np.array([device]), "devices"))
+    except (MemoryError, SolverError) as error:
+        if getattr(error, "status", Status.DEVICE) not in (Status.DEVICE, Status.UNSUPPORTED):
+            raise
+        run = train_on(problem, how, None)
+        words = f"the CPU trained, as {device} could not: {error}"
+        run.outcome = replace(run.outcome, warnings=[*run.outcome.warnings, words])
+        return run
+
+
+def train_on(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh | None) -> Run:
+    """On the devices of a mesh, or by all cores."""
+    descends = isinstance(how, LevenbergMarquardt)
+    least = how.start if isinstance(how, LevenbergMarquardt) else how
     gpus = _gpus(mesh)
+    ranks = _ranks(problem, mesh)
     options = Options(
-        _ranks(problem, mesh),
+        ranks,
         problem.seed,
         problem.net.scale if isinstance(problem.net, Mlp) else 1.0,
         least.rank_tolerance,
@@ -62,12 +102,22 @@ def train(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh
         options.equations = EQUATIONS.index(how.equations)
     networks = ctypes.c_void_p()
     with Given(problem) as given:
-        found = given.call("train", ctypes.byref(options), ctypes.byref(networks))
+        try:
+            found = given.call("train", ctypes.byref(options), ctypes.byref(networks))
+        except BaseException:
+            _library.library().shardsolve_free_networks(networks)  # where Ctrl-C came at the end
+            raise
     status = Status[found.pop("status").upper()]
     costs = _costs(found.pop("costs"))
     coefficients = np.array(found.pop("coefficients"))
     descent = Descent(**found.pop("descent"))
-    outcome = Outcome(status=status, costs=costs, descent=descent if descends else None, **found)
+    outcome = Outcome(
+        status=status,
+        costs=costs,
+        descent=descent if descends else None,
+        devices=_names(mesh, ranks),
+        **found,
+    )
     return Run(problem, outcome, networks, coefficients, given.own)
 
 
@@ -94,6 +144,13 @@ def _ranks(problem: Equations, mesh: Mesh | None) -> int:
             "most as many devices as there are boxes"
         )
     return int(mesh.devices.size)
+
+
+def _names(mesh: Mesh | None, ranks: int) -> str:
+    """Of the devices, for people."""
+    if mesh is None or mesh.devices.flat[0].platform == "cpu":
+        return f"{ranks} thread{'' if ranks == 1 else 's'} of the CPU"
+    return ", ".join(map(str, mesh.devices.flat))
 
 
 def _gpus(mesh: Mesh | None) -> list[int]:
