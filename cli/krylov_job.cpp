@@ -49,7 +49,7 @@ krylov::Result nonfinite_matrix(const EntryPlace& place, const krylov::Request& 
   result.outcome.status = krylov::outcome_status(result.status);
   result.outcome.location = Location::in_matrix(GlobalIndex(place.row), GlobalIndex(place.column));
   result.residual = 1.0;  // x = 0
-  result.tolerance = request.options.rtol;
+  result.tolerance = request.options.rtol.value();
   result.message = fmt::format(
       "{}: A holds a NaN or an infinity at row {}, column {} (0-based): find out where it was "
       "made, there is no answer to compute from it.",
@@ -211,6 +211,7 @@ void keep_failure(Workplace& workplace, const SparseOutputs& outputs, const Shar
 template <Scalar T>
 krylov::Request request_for(const Workplace& workplace, const SparseSystem<T>& system) {
   krylov::Request request;
+  request.options.rtol = krylov::default_rtol(dtype_of<T>);
   request.options.use_guess = !system.guess.empty();
   request.n = system.rows();
   request.entries = system.a.entries();
