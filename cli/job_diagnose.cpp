@@ -17,7 +17,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <optional>
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -67,50 +67,28 @@ Json json_of(const krylov::Trial& trial) {
           {"message", trial.message}};
 }
 
-/// The number in "block_jacobi with 4 blocks" behind its beginning.
-std::optional<std::int64_t> blocks_behind(std::string_view name, std::string_view beginning) {
-  if (!name.starts_with(beginning) || !name.ends_with(" blocks")) {
-    return std::nullopt;
+/// Options of `shardsolve solve` for the preconditioner of a trial, whose name begins with that
+/// option's value.
+std::string options_for(const krylov::Trial& trial) {
+  if (trial.name == "no preconditioner") {
+    return "";
   }
-  name.remove_prefix(beginning.size());
-  name.remove_suffix(std::string_view(" blocks").size());
-  return to_whole_number(name, 1, SlabLayout::largest_size);
-}
-
-/// Options of `shardsolve solve` for the preconditioner of a trial; nothing if it has none.
-std::optional<std::string> options_for(const krylov::Trial& trial) {
-  constexpr std::pair<std::string_view, std::string_view> with_blocks[] = {
-      {"block_jacobi with ", "block-jacobi"},
-      {"incomplete_cholesky in ", "ic0"},
-      {"incomplete_lu in ", "ilu0"}};
-  for (const auto& [beginning, name] : with_blocks) {
-    if (const auto count = blocks_behind(trial.name, beginning)) {
-      return fmt::format(" --preconditioner {} --blocks {}", name, *count);
-    }
-  }
-  if (trial.name == "jacobi") {
-    return " --preconditioner jacobi";
-  }
-  return std::nullopt;
+  const std::string option =
+      " --preconditioner " +
+      trial.name.substr(0, std::min(trial.name.find(' '), trial.name.size()));
+  return trial.blocks.empty() ? option
+                              : option + fmt::format(" --blocks {}", trial.blocks.size() - 1);
 }
 
 /// The command that does what the best trial did; empty if none converged, or if the trials were
 /// about A with further columns cleared.
 std::string suggestion(const Options& options, const krylov::Diagnosis& diagnosis) {
-  const bool is_about_another =
-      diagnosis.figures && diagnosis.is_hermitian &&
-      diagnosis.figures->asymmetry > diagnosis.figures->asymmetry_without_identity_rows;
-  if (diagnosis.best < 0 || is_about_another) {
+  if (diagnosis.best < 0 || diagnosis.is_about_another()) {
     return "";
   }
   const krylov::Trial& best = diagnosis.trials.at(static_cast<std::size_t>(diagnosis.best));
-  const bool is_plain = best.name.find("no preconditioner") != std::string::npos;
-  const auto preconditioner = is_plain ? std::string() : options_for(best);
-  return preconditioner
-             ? fmt::format("shardsolve solve '{}' b.npy -o x.npy --method {}{} --rtol {:g}",
-                           options.matrix, krylov::name(best.method), *preconditioner,
-                           diagnosis.rtol)
-             : "";
+  return fmt::format("shardsolve solve '{}' b.npy -o x.npy --method {}{} --rtol {:g}",
+                     options.matrix, krylov::name(best.method), options_for(best), diagnosis.rtol);
 }
 
 std::string json_text(const Options& options, Dtype dtype, const krylov::Diagnosis& diagnosis) {
@@ -166,7 +144,7 @@ int run_diagnose(Workplace& workplace, ProgressDisplay& progress) {
   const SparseInput input = read_sparse_matrix(workplace, options.matrix);
   Dtype dtype = Dtype::float64;
   krylov::DiagnoseOptions how;
-  how.rtol = options.krylov.rtol.value_or(how.rtol);
+  how.rtol = options.krylov.rtol;
   const krylov::Diagnosis diagnosis = std::visit(
       [&]<Scalar T>(const SparseSystem<T>& system) {
         dtype = dtype_of<T>;
@@ -192,8 +170,7 @@ void add_diagnose_options(CLI::App& command, TypedOptions& typed, Options& optio
   add_input(command, "A", options.matrix,
             "a sparse matrix: an .npz of SciPy's save_npz or Matrix Market");
   command
-      .add_option("--rtol", options.krylov.rtol,
-                  fmt::format("of the trials (default {:g})", krylov::DiagnoseOptions().rtol))
+      .add_option("--rtol", options.krylov.rtol, "of the trials (default: " + rtol_defaults() + ")")
       ->type_name("X")
       ->check(tolerance());
   add_devices(command, options, typed.devices);

@@ -55,7 +55,8 @@ struct SolveJob {
 
 void add_solve_options(CLI::App& command, TypedOptions& typed, Options& options) {
   add_input(command, "A", options.matrix, "the matrix, an .npy file; sparse, an .npz or .mtx file");
-  add_input(command, "b", options.right_hand_sides, "the right-hand sides, an .npy file");
+  add_input(command, "b", options.right_hand_sides,
+            "the right-hand sides, an .npy file; of a sparse A also an .mtx file");
   add_output(command, options, "where x goes");
   command.add_flag_callback(
       "--no-rcond", [&options] { options.rcond = false; },
@@ -93,10 +94,11 @@ of x. With --no-rcond the backward error is all.
 
 A sparse A (.npz of scipy.sparse.save_npz, csr, csc or coo; Matrix Market .mtx) is square and not
 factored: --method iterates until ||b - A x|| <= max(rtol ||b||, atol), with b - A x recomputed.
-b has one column then. x is written if that holds, and else there is the reason: cg needs a
-Hermitian positive definite A, minres a Hermitian one, bicgstab and fgmres take any. The verdict
-and all bits are the same on any number of devices. Method, preconditioner and the other options
-below 'Sparse A' are for that alone; --no-rcond, --assume and --tile for a dense one.)";
+b may be Matrix Market, too; its columns are solved one by one. x is written if that holds for
+all of them, and else there is the reason: cg needs a Hermitian positive definite A, minres a
+Hermitian one, bicgstab and fgmres take any. The verdict and all bits are the same on any number
+of devices. Method, preconditioner and the other options below 'Sparse A' are for that alone;
+--no-rcond, --assume and --tile for a dense one.)";
 
 }  // namespace
 

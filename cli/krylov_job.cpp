@@ -16,30 +16,46 @@
 
 #include <algorithm>
 #include <complex>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace shardsolve::cli {
 namespace {
 
-/// Each rank's rows of a vector that this process has all of.
+/// Each rank's rows of columns that this process has all of.
 template <Scalar T>
-RightHandSides<T> on_ranks(Workplace& workplace, const SlabLayout& layout,
+RightHandSides<T> on_ranks(Workplace& workplace, const SlabLayout& layout, std::int64_t columns,
                            const std::vector<T>& whole) {
-  const auto there = make_right_hand_sides<T>(workplace.mesh(), layout, 1);
+  const auto there = make_right_hand_sides<T>(workplace.mesh(), layout, columns);
   const bool is_device = workplace.mesh().memory() == Memory::device;
-  const auto here = is_device ? RightHandSides<T>(layout, 1) : there;
+  const auto here = is_device ? RightHandSides<T>(layout, columns) : there;
   for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
     const MatrixView<T> block = here.block(rank);
-    const auto first = static_cast<std::size_t>(layout.segment(rank).begin.value());
-    std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(first), block.rows(), block.data());
+    for (std::int64_t column = 0; column < block.columns(); ++column) {
+      const std::int64_t first = column * layout.size() + layout.segment(rank).begin.value();
+      std::copy_n(whole.begin() + first, block.rows(),
+                  block.block(0, column, block.rows(), 1).data());
+    }
   }
   if (is_device) {
     copy(workplace.mesh(), here, there);
   }
   return there;
+}
+
+/// One column of them, in their memory.
+template <Scalar T>
+RightHandSides<T> column_of(const RightHandSides<T>& all, std::int64_t column) {
+  std::vector<MatrixView<T>> blocks;
+  for (std::int64_t rank = 0; rank < all.layout().ranks(); ++rank) {
+    const MatrixView<T> block = all.block(rank);
+    blocks.push_back(block.columns() == 0 ? block : block.block(0, column, block.rows(), 1));
+  }
+  return {all.layout(), blocks, all.memory(), std::make_shared<RightHandSides<T>>(all)};
 }
 
 /// The verdict on a matrix that nothing can be computed with.
@@ -49,7 +65,7 @@ krylov::Result nonfinite_matrix(const EntryPlace& place, const krylov::Request& 
   result.outcome.status = krylov::outcome_status(result.status);
   result.outcome.location = Location::in_matrix(GlobalIndex(place.row), GlobalIndex(place.column));
   result.residual = 1.0;  // x = 0
-  result.tolerance = request.options.rtol;
+  result.tolerance = request.options.rtol.value();
   result.message = fmt::format(
       "{}: A holds a NaN or an infinity at row {}, column {} (0-based): find out where it was "
       "made, there is no answer to compute from it.",
@@ -175,12 +191,13 @@ void write_capture(Workplace& workplace, const SharedSystem<T>& system,
   }
   workplace.on_rank_0(
       [how, system, path = options.krylov.capture, request = verdict.request,
-       result = verdict.result] {
+       result = verdict.result, column = verdict.worst] {
+        const std::vector<T> b = system->column_of(system->b, column);
+        const std::vector<T> guess = system->column_of(system->guess, column);
         if (request.preconditioner.kind == krylov::Recipe::Kind::multigrid) {
-          krylov::capture(path, request, levels_with_a(*system), system->b, system->guess, result,
-                          how);
+          krylov::capture(path, request, levels_with_a(*system), b, guess, result, how);
         } else {
-          krylov::capture(path, request, system->a, system->b, system->guess, result, how);
+          krylov::capture(path, request, system->a, b, guess, result, how);
         }
         return true;
       },
@@ -189,11 +206,11 @@ void write_capture(Workplace& workplace, const SharedSystem<T>& system,
 
 template <Scalar T>
 void keep_failure(Workplace& workplace, const SparseOutputs& outputs, const SharedSystem<T>& system,
-                  const SparseSolution<T>& solution, Report& report) {
+                  const RightHandSides<T>& x, Report& report) {
   const KrylovOptions& options = workplace.options().krylov;
   KrylovReport& verdict = report.krylov.value();
   try_to_keep(verdict, options.best, verdict.best, [&] {
-    write_solution(workplace, solution.x, outputs.best.front());
+    write_solution(workplace, x, outputs.best.front());
     commit(workplace, outputs.best, nullptr);
   });
   try_to_keep(verdict, options.log, verdict.log, [&] {
@@ -206,13 +223,55 @@ void keep_failure(Workplace& workplace, const SparseOutputs& outputs, const Shar
               [&] { write_capture(workplace, system, verdict); });
 }
 
+/// Whether a verdict is worse than another: it failed, or its residual is nearer to what it had to
+/// be.
+bool is_worse(const krylov::Result& a, const krylov::Result& b) {
+  if (a.outcome.ok() != b.outcome.ok()) {
+    return !a.outcome.ok();
+  }
+  return a.residual * b.tolerance > b.residual * a.tolerance;
+}
+
+/// The verdict on all columns of b: the worst one's, with seconds and flops of all.
+template <Scalar T>
+KrylovReport verdict_on(const SparseSystem<T>& system, const krylov::Request& request,
+                        std::vector<krylov::Result> results) {
+  KrylovReport report{.request = request};
+  double seconds = 0.0;
+  double flops = 0.0;
+  for (std::size_t column = 0; column < results.size(); ++column) {
+    if (is_worse(results[column], results[static_cast<std::size_t>(report.worst)])) {
+      report.worst = static_cast<std::int64_t>(column);
+    }
+    seconds += results[column].outcome.seconds;
+    flops += results[column].outcome.flops;
+  }
+  report.result = results[static_cast<std::size_t>(report.worst)];
+  report.result.outcome.seconds = seconds;
+  report.result.outcome.flops = flops;
+  for (krylov::Result& one : results) {
+    one.log.clear();
+  }
+  report.columns = std::move(results);
+  if (request.options.log) {
+    report.request.checksums =
+        krylov::checksums_of(system.a, system.column_of(system.b, report.worst),
+                             system.column_of(system.guess, report.worst), system.levels);
+    if (system.recorded_a) {
+      report.request.checksums.a.reset();
+    }
+  }
+  return report;
+}
+
 }  // namespace
 
 template <Scalar T>
 krylov::Request request_for(const Workplace& workplace, const SparseSystem<T>& system) {
   krylov::Request request;
+  request.options.rtol = krylov::default_rtol(dtype_of<T>);
   request.options.use_guess = !system.guess.empty();
-  request.n = system.rows();
+  request.n = system.n;
   request.entries = system.a.entries();
   request.dtype = dtype_of<T>;
   request.backend = workplace.options().backend == Backend::cuda ? "cuda" : "cpu";
@@ -228,13 +287,13 @@ SparseSolution<T> solve_sparse(Workplace& workplace, const SparseSystem<T>& syst
   const SlabLayout layout = row_slabs(request.n, mesh.ranks());
   const std::vector<T> zeros(system.b.size());
   SparseSolution<T> solution{
-      on_ranks(workplace, layout, system.guess.empty() ? zeros : system.guess), {}};
+      on_ranks(workplace, layout, system.columns, system.guess.empty() ? zeros : system.guess), {}};
   if (const auto place = first_nonfinite(system.a)) {
-    solution.x = on_ranks(workplace, layout, zeros);
-    solution.result = nonfinite_matrix(*place, request);
+    solution.x = on_ranks(workplace, layout, system.columns, zeros);
+    solution.results = {nonfinite_matrix(*place, request)};
     return solution;
   }
-  const auto b = on_ranks(workplace, layout, system.b);
+  const auto b = on_ranks(workplace, layout, system.columns, system.b);
   const auto a = system.recorded_a
                      ? krylov::replay_products<T>(*system.recorded_a)
                      : krylov::Operator<T>::sparse(SparseMatrix<T>(mesh, system.a, layout, run));
@@ -242,17 +301,23 @@ SparseSolution<T> solve_sparse(Workplace& workplace, const SparseSystem<T>& syst
       request.preconditioner.kind == krylov::Recipe::Kind::multigrid
           ? std::optional(multigrid_of(workplace, system, layout))
           : preconditioner_of(workplace.options().matrix, system, a, request.preconditioner);
-  const auto& x = solution.x;
-  const krylov::Options& options = request.options;
-  if (request.is_automatic) {
-    solution.result = m ? krylov::solve_auto(mesh, a, *m, b, x, options, run)
-                        : krylov::solve_auto(mesh, a, b, x, options, run);
-  } else {
-    solution.result = m ? krylov::solve(mesh, a, *m, b, x, options, run)
-                        : krylov::solve(mesh, a, b, x, options, run);
-  }
-  if (solution.result.status == krylov::Status::cancelled) {
-    throw Error(ErrorKind::cancelled, "interrupted");
+  for (std::int64_t column = 0; column < system.columns; ++column) {
+    const auto solve = [&](auto solver, const auto&... operators) {
+      return solver(mesh, operators..., column_of(b, column), column_of(solution.x, column),
+                    request.options, run);
+    };
+    const auto once = [](auto&&... arguments) { return krylov::solve<T>(arguments...); };
+    const auto in_turn = [](auto&&... arguments) { return krylov::solve_auto<T>(arguments...); };
+    solution.results.push_back(request.is_automatic
+                                   ? (m ? solve(in_turn, a, *m) : solve(in_turn, a))
+                                   : (m ? solve(once, a, *m) : solve(once, a)));
+    krylov::Result& result = solution.results.back();
+    if (result.status == krylov::Status::cancelled) {
+      throw Error(ErrorKind::cancelled, "interrupted");
+    }
+    if (result.outcome.location) {
+      result.outcome.location->column = GlobalIndex(column);
+    }
   }
   return solution;
 }
@@ -262,7 +327,8 @@ Report report_for(const Options& options, const SparseInput& input,
   Report report;
   report.n = request.n;
   report.dtype = request.dtype;
-  report.right_hand_sides = 1;
+  report.right_hand_sides =
+      std::visit([](const auto& system) { return system.columns; }, input.system);
   report.read_seconds = input.seconds;
   if (!options.output.empty()) {
     report.results = {{.key = "output",
@@ -281,12 +347,12 @@ void solve_and_keep(Workplace& workplace, const SharedSystem<T>& system,
   require_distinct_files(workplace, report.results);
   const SparseOutputs outputs = open_outputs(workplace, report);
   SparseSolution<T> solution = solve_sparse(workplace, *system, request);
-  report.outcome = solution.result.outcome;
-  report.krylov = KrylovReport{.request = request, .result = solution.result};
+  report.krylov = verdict_on(*system, request, std::move(solution.results));
+  report.outcome = report.krylov->result.outcome;
   if (report.outcome.ok()) {
     keep_answer(workplace, outputs, solution.x, report);
   } else {
-    keep_failure(workplace, outputs, system, solution, report);
+    keep_failure(workplace, outputs, system, solution.x, report);
   }
 }
 

@@ -11,13 +11,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace shardsolve::cli {
 
 template <Scalar T>
 struct SparseSolution {
-  RightHandSides<T> x;  ///< where the mesh computes; the best iterate if the solve failed
-  krylov::Result result;
+  RightHandSides<T> x;  ///< where the mesh computes; best iterates where a solve failed
+  /// Of each column of b; of a matrix that is not finite one for all.
+  std::vector<krylov::Result> results;
 };
 
 /// What a system and the options ask for: n, entries, dtype, backend and ranks are those of here,
@@ -31,9 +33,9 @@ CutBlocks cut_of(const SparseSystem<T>& system) {
   return [&a = system.a](std::int64_t count) { return krylov::blocks_of(a, count); };
 }
 
-/// Solves it. A NaN or an infinity in A ends it before: nonfinite_operator, x = 0, the outcome's
-/// location is the entry. Throws Error(cancelled) if a stop was requested; what krylov::solve
-/// throws.
+/// Solves it, column after column of b. A NaN or an infinity in A ends it before:
+/// nonfinite_operator, x = 0, the outcome's location is the entry. Throws Error(cancelled) if a
+/// stop was requested; what krylov::solve throws.
 template <Scalar T>
 SparseSolution<T> solve_sparse(Workplace& workplace, const SparseSystem<T>& system,
                                const krylov::Request& request);

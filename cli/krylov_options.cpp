@@ -135,6 +135,11 @@ void take_restart(const Options& options, krylov::Request& request) {
 
 }  // namespace
 
+std::string rtol_defaults() {
+  return fmt::format("{:g}, of float32 and complex64 {:g}", krylov::default_rtol(Dtype::float64),
+                     krylov::default_rtol(Dtype::float32));
+}
+
 void add_krylov_options(CLI::App& command, Options& options) {
   KrylovOptions& krylov = options.krylov;
   in_group(command.add_option(
@@ -159,10 +164,9 @@ void add_krylov_options(CLI::App& command, Options& options) {
       ->type_name("N")
       ->check(whole_number(1, most_degree, "a degree of at least 1 is accepted, in digits"));
   const krylov::Options defaults;
-  in_group(command.add_option(
-               "--rtol", krylov.rtol,
-               fmt::format("converged is ||b - A x|| <= max(rtol ||b||, atol) (default {:g})",
-                           defaults.rtol)))
+  in_group(command.add_option("--rtol", krylov.rtol,
+                              "converged is ||b - A x|| <= max(rtol ||b||, atol) (default: " +
+                                  rtol_defaults() + ")"))
       ->type_name("X")
       ->check(tolerance());
   in_group(command.add_option("--atol", krylov.atol, "see --rtol (default 0)"))
@@ -257,7 +261,9 @@ void take_request(const Options& options, const CutBlocks& cut, krylov::Request&
     request.options.method = method_of(*asked.method);
     request.is_automatic = *asked.method == "auto";
   }
-  request.options.rtol = asked.rtol.value_or(request.options.rtol);
+  if (asked.rtol) {
+    request.options.rtol = asked.rtol;
+  }
   request.options.atol = asked.atol.value_or(request.options.atol);
   request.options.max_iterations = asked.max_iterations.value_or(request.options.max_iterations);
   request.options.log = !asked.log.empty() || !asked.capture.empty();

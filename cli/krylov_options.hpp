@@ -14,6 +14,9 @@
 
 namespace shardsolve::cli {
 
+/// What --rtol is without being given: "1e-08, of float32 ...".
+std::string rtol_defaults();
+
 /// Which method, preconditioner, tolerances and limits.
 void add_krylov_options(CLI::App& command, Options& options);
 /// Files beside A, b and x.

@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 namespace shardsolve::cli {
 namespace {
@@ -33,6 +35,23 @@ std::string margin_line(const krylov::Result& result) {
                   : "the factor by which it was not another verdict; from 2 on it is safe");
 }
 
+/// That there are several columns of b, and which one the lines below are about.
+std::string columns_line(const KrylovReport& report) {
+  if (report.columns.size() < 2) {
+    return "";
+  }
+  std::int64_t least = report.result.iterations;
+  std::int64_t most = least;
+  for (const krylov::Result& one : report.columns) {
+    least = std::min(least, one.iterations);
+    most = std::max(most, one.iterations);
+  }
+  return line("columns", fmt::format("{}", report.columns.size()),
+              fmt::format("solved one by one, in {} to {} iterations; below: the worst, column {} "
+                          "(0-based)",
+                          least, most, report.worst));
+}
+
 }  // namespace
 
 std::string method_of(const krylov::Request& request) {
@@ -50,7 +69,7 @@ std::string krylov_headline(const Options& options, const KrylovReport& report) 
 
 std::string krylov_lines(const KrylovReport& report) {
   const krylov::Result& result = report.result;
-  std::string text;
+  std::string text = columns_line(report);
   for (const krylov::Attempt& attempt : result.attempts) {
     text += line("tried", krylov::name(attempt.method), attempt.message);
   }
@@ -71,8 +90,10 @@ std::string krylov_file_lines(const KrylovReport& report) {
 }
 
 std::string krylov_reason(const Options& options, const KrylovReport& report) {
-  std::string text =
-      fmt::format("'{}': {}", subject_of(options, report.result.status), report.result.message);
+  const std::string column =
+      report.columns.size() < 2 ? "" : fmt::format("column {} of b (0-based): ", report.worst);
+  std::string text = fmt::format("'{}': {}{}", subject_of(options, report.result.status), column,
+                                 report.result.message);
   const auto add = [&](const std::string& sentence) { text += " " + sentence; };
   if (!report.best.empty()) {
     add(fmt::format("'{}' has the best iterate.", report.best));

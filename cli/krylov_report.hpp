@@ -5,6 +5,7 @@
 
 #include <shardsolve/krylov_files.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,7 +26,9 @@ struct Replay {
 /// The verdict, and the files beside x that there are now; paths of others are empty.
 struct KrylovReport {
   krylov::Request request;
-  krylov::Result result;
+  krylov::Result result;                ///< of the worst column of b, that of the log
+  std::vector<krylov::Result> columns;  ///< of each, without logs
+  std::int64_t worst = 0;               ///< which of them `result` is
   std::string best;
   std::string log;
   std::string capture;

@@ -4,6 +4,7 @@
 #include "doctor/collect.hpp"
 #include "doctor/launch.hpp"
 #include "exit_code.hpp"
+#include "krylov/spelling.hpp"
 #include "launch.hpp"
 #include "options.hpp"
 #include "progress.hpp"
@@ -224,6 +225,7 @@ int run(const CommandLine& line) {
 int main(int argc, char** argv) {
   using namespace shardsolve::cli;
   occupy_standard_descriptors();
+  shardsolve::krylov::speak_to(shardsolve::krylov::Reader::command);
   const CommandLine line = parse_command_line(argc, argv);
   if (line.answer) {
     return line.options.mpi ? run(line) : tell(*line.answer, line.options);

@@ -129,6 +129,14 @@ void fill_certificate(Json& object, const Report& report) {
   }
 }
 
+/// Numbers of a verdict.
+Json numbers_of(const krylov::Result& result) {
+  return {{"iterations", result.iterations},       {"matvecs", result.matvecs},
+          {"restarts", result.restarts},           {"residual", number(result.residual)},
+          {"tolerance", number(result.tolerance)}, {"margin", number(result.margin)},
+          {"is_marginal", result.is_marginal}};
+}
+
 /// What took the place of the outcome's status and message.
 void fill_verdict(Json& object, const Options& options, const KrylovReport& verdict) {
   const krylov::Result& result = verdict.result;
@@ -141,13 +149,16 @@ void fill_verdict(Json& object, const Options& options, const KrylovReport& verd
   if (verdict.request.preconditioner.kind == krylov::Recipe::Kind::chebyshev) {
     object["degree"] = verdict.request.preconditioner.degree;
   }
-  object["iterations"] = result.iterations;
-  object["matvecs"] = result.matvecs;
-  object["restarts"] = result.restarts;
-  object["residual"] = number(result.residual);
-  object["tolerance"] = number(result.tolerance);
-  object["margin"] = number(result.margin);
-  object["is_marginal"] = result.is_marginal;
+  object.update(numbers_of(result));
+  if (verdict.columns.size() > 1) {
+    object["worst_column"] = verdict.worst;
+    object["columns"] = Json::array();
+    for (const krylov::Result& column : verdict.columns) {
+      Json one = {{"status", krylov::name(column.status)}, {"message", column.message}};
+      one.update(numbers_of(column));
+      object["columns"].push_back(one);
+    }
+  }
   object["attempts"] = Json::array();
   for (const krylov::Attempt& attempt : result.attempts) {
     object["attempts"].push_back({{"method", krylov::name(attempt.method)},

@@ -47,37 +47,95 @@ std::string describe(const CsrMatrix<T>& a, const std::string& path) {
                      name(dtype_of<T>), a.rows, a.columns, a.entries());
 }
 
-/// A vector of an .npy file; `letter` is what messages call it.
+/// Right-hand sides or guesses of a file.
 template <Scalar T>
-std::vector<T> read_vector(const io::NpyReader& reader, const CsrMatrix<T>& a,
-                           const std::string& path_of_a, std::string_view letter) {
-  const io::NpyHeader& header = reader.header();
-  const std::vector<std::int64_t>& shape = header.shape;
-  const std::string what = io::describe(header, reader.path());
-  const bool is_vector = shape.size() == 1 || (shape.size() == 2 && shape[1] == 1);
-  if (!is_vector) {
+struct Columns {
+  std::vector<std::int64_t> shape;  ///< as the file has it
+  bool fortran_order = false;
+  std::int64_t count = 0;
+  std::vector<T> numbers;  ///< one column after the other
+};
+
+/// Throws Error(invalid_argument) unless `shape`, which `what` describes, goes with A: (n,) or
+/// (n, k). Returns k.
+template <Scalar T>
+std::int64_t columns_of(const std::vector<std::int64_t>& shape, const std::string& what,
+                        const CsrMatrix<T>& a, const std::string& path_of_a,
+                        std::string_view letter) {
+  if (shape.empty() || shape.size() > 2 || (shape.size() == 2 && shape[1] < 1)) {
     throw Error(ErrorKind::invalid_argument,
-                fmt::format("{}; {} of one column is accepted with a sparse matrix, of shape "
-                            "({},) or ({}, 1): save {}[:, 0]{}",
-                            what, letter, a.rows, a.rows, letter,
-                            letter == "b" ? " and solve for the columns one by one" : ""));
+                fmt::format("{}; {} of shape ({},) or ({}, k), k at least 1, is accepted with a "
+                            "sparse matrix",
+                            what, letter, a.rows, a.rows));
   }
   if (shape[0] != a.rows) {
     throw Error(ErrorKind::invalid_argument, fmt::format("{} and {}; {} needs as many rows as A",
                                                          describe(a, path_of_a), what, letter));
   }
+  return shape.size() == 2 ? shape[1] : 1;
+}
+
+/// Of an .npy file; `letter` is what messages call it.
+template <Scalar T>
+Columns<T> read_npy_columns(const std::string& path, const CsrMatrix<T>& a,
+                            const std::string& path_of_a, std::string_view letter) {
+  const io::NpyReader reader(path);
+  const io::NpyHeader& header = reader.header();
+  const std::string what = io::describe(header, path);
+  Columns<T> read{
+      header.shape, header.fortran_order, columns_of(header.shape, what, a, path_of_a, letter), {}};
   if (header.dtype != dtype_of<T>) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("{} and {}; both need the same dtype: save {}", describe(a, path_of_a),
                             what, cast_advice(dtype_of<T>, header.dtype, letter)));
   }
-  std::vector<T> numbers(static_cast<std::size_t>(a.rows));
-  if (!numbers.empty()) {
+  read.numbers.resize(static_cast<std::size_t>(a.rows * read.count));
+  if (!read.numbers.empty()) {
     reader.read_rows<T>({GlobalIndex(0), GlobalIndex(a.rows)},
-                        MatrixView<T>(numbers.data(), a.rows, 1));
+                        MatrixView<T>(read.numbers.data(), a.rows, read.count));
   }
   reader.require_unchanged();
-  return numbers;
+  return read;
+}
+
+/// Of a Matrix Market file, whose numbers, being text, take the dtype of A.
+template <Scalar T>
+Columns<T> read_market_columns(const std::string& path, const CsrMatrix<T>& a,
+                               const std::string& path_of_a, std::string_view letter) {
+  return std::visit(
+      [&]<Scalar U>(const CooMatrix<U>& entries) -> Columns<T> {
+        const std::string what =
+            fmt::format("'{}' holds a {} matrix of {} x {}", path,
+                        is_complex<U> ? "complex" : "real", entries.rows, entries.columns);
+        Columns<T> read{{entries.rows, entries.columns}, false, 0, {}};
+        read.count = columns_of(read.shape, what, a, path_of_a, letter);
+        if constexpr (is_complex<U> && !is_complex<T>) {
+          throw Error(ErrorKind::invalid_argument,
+                      fmt::format("{} and {}; both have to be real or complex: save {}",
+                                  describe(a, path_of_a), what,
+                                  cast_advice(dtype_of<T>, dtype_of<U>, letter)));
+        } else {
+          read.numbers.resize(static_cast<std::size_t>(a.rows * read.count));
+          for (std::size_t k = 0; k < entries.values.size(); ++k) {
+            const auto at = entries.column_indices[k] * a.rows + entries.row_indices[k];
+            if constexpr (is_complex<U>) {
+              read.numbers[static_cast<std::size_t>(at)] += static_cast<T>(entries.values[k]);
+            } else {
+              read.numbers[static_cast<std::size_t>(at)] +=
+                  static_cast<RealOf<T>>(entries.values[k]);
+            }
+          }
+          return read;
+        }
+      },
+      sparse_files::read_matrix_market_entries(path));
+}
+
+template <Scalar T>
+Columns<T> read_columns(const std::string& path, const CsrMatrix<T>& a,
+                        const std::string& path_of_a, std::string_view letter) {
+  return sparse_files::is_matrix_market(path) ? read_market_columns<T>(path, a, path_of_a, letter)
+                                              : read_npy_columns<T>(path, a, path_of_a, letter);
 }
 
 template <Scalar T>
@@ -165,22 +223,30 @@ SparseInput read_system(CsrMatrix<T> a, const SparsePaths& paths) {
   require_square(a, paths.a);
   SparseInput input;
   SparseSystem<T> system;
+  system.n = a.rows;
   if (!paths.b.empty()) {
-    const io::NpyReader b(paths.b);
-    system.b = read_vector(b, a, paths.a, "b");
-    input.shape = b.header().shape;
-    input.fortran_order = b.header().fortran_order;
+    Columns<T> b = read_columns(paths.b, a, paths.a, "b");
+    system.b = std::move(b.numbers);
+    system.columns = b.count;
+    input.shape = b.shape;
+    input.fortran_order = b.fortran_order;
   }
   if (!paths.guess.empty()) {
-    system.guess = read_vector(io::NpyReader(paths.guess), a, paths.a, "x0");
+    Columns<T> guess = read_columns(paths.guess, a, paths.a, "x0");
+    if (guess.count != system.columns) {
+      throw Error(ErrorKind::invalid_argument,
+                  fmt::format("'{}' has {} columns and '{}' {}; x0 needs as many as b", paths.guess,
+                              guess.count, paths.b, system.columns));
+    }
+    system.guess = std::move(guess.numbers);
   }
   system.a = std::move(a);
   if (paths.recorded_a) {
-    system.recorded_a = read_products<T>(*paths.recorded_a, std::ssize(system.b));
+    system.recorded_a = read_products<T>(*paths.recorded_a, system.n);
     system.a = {};
   }
   if (paths.recorded_m) {
-    system.recorded_m = read_products<T>(*paths.recorded_m, std::ssize(system.b));
+    system.recorded_m = read_products<T>(*paths.recorded_m, system.n);
   }
   if (!paths.levels.empty()) {
     system.levels = read_levels<T>(paths.levels);

@@ -19,15 +19,21 @@ namespace shardsolve::cli {
 
 template <Scalar T>
 struct SparseSystem {
-  CsrMatrix<T> a;        ///< square, in order; 0 x 0 if A was recorded
-  std::vector<T> b;      ///< of as many numbers
-  std::vector<T> guess;  ///< x0; empty if there is none
+  CsrMatrix<T> a;  ///< square, in order; 0 x 0 if A was recorded
+  std::int64_t n = 0;
+  std::int64_t columns = 0;  ///< of b
+  std::vector<T> b;          ///< n x columns, one after the other
+  std::vector<T> guess;      ///< x0, likewise; empty if there is none
   std::optional<krylov::RecordedProducts<T>> recorded_a;
   std::optional<krylov::RecordedProducts<T>> recorded_m;
   /// Of multigrid, if they were asked for; the first one without its A.
   std::vector<krylov::MultigridLevel<T>> levels;
 
-  std::int64_t rows() const { return recorded_a ? std::ssize(b) : a.rows; }
+  /// One column of b or x0; of an x0 that is not there nothing.
+  std::vector<T> column_of(const std::vector<T>& all, std::int64_t column) const {
+    return all.empty() ? std::vector<T>()
+                       : std::vector<T>(all.begin() + column * n, all.begin() + (column + 1) * n);
+  }
 };
 
 /// What was read.
@@ -35,7 +41,7 @@ struct SparseInput {
   std::variant<SparseSystem<float>, SparseSystem<double>, SparseSystem<std::complex<float>>,
                SparseSystem<std::complex<double>>>
       system;
-  std::vector<std::int64_t> shape;  ///< of b as its file has it: (n,) or (n, 1)
+  std::vector<std::int64_t> shape;  ///< of b as its file has it: (n,) or (n, k)
   bool fortran_order = false;       ///< of b
   double seconds = 0.0;             ///< that reading took
 };
@@ -65,8 +71,8 @@ bool is_sparse(Workplace& workplace, const std::string& path);
 SparseInput read_sparse_matrix(Workplace& workplace, const std::string& path);
 
 /// Throws Error: io if a file cannot be read; invalid_argument if it is something else, A is not
-/// square, b or x0 is not one vector of its size and dtype, levels of multigrid are missing or of
-/// another dtype, or the processes have other files.
+/// square, b or x0 has other rows or another dtype, or they have not as many columns, levels of
+/// multigrid are missing or of another dtype, or the processes have other files.
 SparseInput read_sparse_system(Workplace& workplace, const SparsePaths& paths);
 
 }  // namespace shardsolve::cli

@@ -156,7 +156,8 @@ class CallBuilder {
                                : element == Element::real
                                    ? element_bytes_of(task_.dtype) / (is_complex_dtype() ? 2 : 1)
                                    : element_bytes_of(task_.dtype);
-    return {task_.at(buffer).data, length * bytes};
+    // Of an operand that is one for all of the batch: Python gives no others.
+    return {task_.at(buffer).data, task_.at(buffer).items.empty() ? length * bytes : 0};
   }
   /// Of a result whose memory is the operand's too.
   LocalCall::Memory shared(BufferIndex operand, BufferIndex result, std::int64_t length) const {
@@ -263,9 +264,6 @@ void stages(const LocalTask& task) {
   }
   if (call.inner == krylov::InnerPreconditioner::jacobi) {
     call.diagonal = builder.memory(at["diagonal"], call.rows);
-    if (!task.at(at["diagonal"]).items.empty()) {
-      call.diagonal.stride = 0;  // one for all of the batch
-    }
   }
   if (const std::int64_t length = task.at(at["gathered"]).length; length > 0) {
     call.gathered = builder.memory(at["gathered"], length);
@@ -288,7 +286,7 @@ void note_failures(const LocalTask& task, const LocalCall& call) {
     std::memcpy(reports.data(), call.report.data, bytes);
   }
   for (std::size_t item = 0; rank == 0 && item < reports.size(); ++item) {
-    note_krylov_failure(reports[item], call.problem.method, task.option<std::int64_t>("role"));
+    note_krylov_failure(reports[item], call.problem, task.option<std::int64_t>("role"));
   }
 }
 

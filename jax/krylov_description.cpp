@@ -71,6 +71,9 @@ nlohmann::json describe_krylov() {
         {"common", static_cast<int>(krylov::outcome_status(status))},
         {"converged", krylov::is_converged(status)}};
   }
+  for (const Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128}) {
+    all["default_rtol"][std::string(name(dtype))] = krylov::default_rtol(dtype);
+  }
   const krylov::SolveState state;
   all["done_word"] =
       (reinterpret_cast<const char*>(&state.state.done) - reinterpret_cast<const char*>(&state)) /
@@ -106,7 +109,8 @@ void krylov_lengths(std::int64_t method, std::int64_t n, std::int64_t restart,
 }
 
 std::string krylov_message(const std::int32_t* report) {
-  return krylov::message(read<krylov::Report>(report));
+  using krylov_description::word;
+  return krylov::message(read<krylov::Report>(report), report[sizeof(krylov::Report) / word]);
 }
 
 }  // namespace shardsolve::jax

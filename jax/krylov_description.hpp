@@ -17,7 +17,8 @@ void krylov_lengths(std::int64_t method, std::int64_t n, std::int64_t restart,
                     std::int64_t max_iterations, bool log, std::int64_t rows, std::int64_t ranks,
                     std::int64_t* lengths);
 
-/// The sentence that belongs to a report, given as its words.
+/// The sentence that belongs to a report, given as its words and, behind them, krylov::cycle_of()
+/// its solve.
 std::string krylov_message(const std::int32_t* report);
 
 }  // namespace shardsolve::jax

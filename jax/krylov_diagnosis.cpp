@@ -25,6 +25,7 @@ std::string to_json(const krylov::Diagnosis& found) {
                       {"condition", one.condition},
                       {"predicted_iterations", one.predicted_iterations},
                       {"work", one.work},
+                      {"blocks", one.blocks},
                       {"message", one.message}});
   }
   const nlohmann::json all = {{"is_hermitian", found.is_hermitian},
@@ -39,6 +40,7 @@ std::string to_json(const krylov::Diagnosis& found) {
                               {"gain", found.gain},
                               {"findings", found.findings},
                               {"answer", found.answer},
+                              {"is_about_another", found.is_about_another()},
                               {"text", krylov::to_text(found)}};
   return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -55,7 +57,8 @@ std::string diagnose(const GivenMatrix& matrix, double rtol) {
                          {matrix.columns, matrix.columns + entries},
                          {values, values + entries}};
     Mesh mesh = Mesh::host(1);
-    return to_json(krylov::diagnose<T>(mesh, a, {.rtol = rtol}));
+    // The package has no incomplete factors to advise.
+    return to_json(krylov::diagnose<T>(mesh, a, {.rtol = rtol, .incomplete_factors = false}));
   });
 }
 

@@ -29,7 +29,8 @@ constexpr std::array roles{"solve", "tangent", "adjoint"};
 }  // namespace
 }  // namespace krylov_failures
 
-void note_krylov_failure(const krylov::Report& report, krylov::Method method, std::int64_t role) {
+void note_krylov_failure(const krylov::Report& report, const krylov::Problem& problem,
+                         std::int64_t role) {
   using namespace krylov_failures;
   const auto status = static_cast<krylov::Status>(report.status);
   if (krylov::is_converged(status)) {
@@ -37,12 +38,12 @@ void note_krylov_failure(const krylov::Report& report, krylov::Method method, st
   }
   const std::lock_guard lock(failures().mutex);
   failures().all.push_back({{"role", roles.at(static_cast<std::size_t>(role))},
-                            {"method", krylov::name(method)},
+                            {"method", krylov::name(problem.method)},
                             {"status", report.status},
                             {"iterations", report.iterations},
                             {"residual", report.residual},
                             {"tolerance", report.tolerance},
-                            {"message", krylov::message(report)}});
+                            {"message", krylov::message(report, krylov::cycle_of(problem))}});
   if (failures().all.size() > most_failures) {
     failures().all.pop_front();
   }

@@ -11,7 +11,8 @@
 namespace shardsolve::jax {
 
 /// Keeps it unless it has converged. `role`: a solve, of a tangent, of an adjoint.
-void note_krylov_failure(const krylov::Report& report, krylov::Method method, std::int64_t role);
+void note_krylov_failure(const krylov::Report& report, const krylov::Problem& problem,
+                         std::int64_t role);
 
 /// Those since they were last asked for, the last 256 of them, as JSON.
 std::string take_krylov_failures();

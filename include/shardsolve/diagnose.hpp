@@ -19,11 +19,13 @@
 namespace shardsolve::krylov {
 
 struct DiagnoseOptions {
-  double rtol = 1e-8;                   ///< of the trials, and that iterations are predicted for
+  /// Of the trials, and that iterations are predicted for; without it default_rtol() of the dtype.
+  std::optional<double> rtol = std::nullopt;
   std::int64_t lanczos_steps = 80;      ///< for eigenvalues of A
   std::int64_t trial_iterations = 500;  ///< of each preconditioner that is tried, at most
   /// Of the plain one that the best one is compared with, at most.
   std::int64_t most_iterations = 10000;
+  bool incomplete_factors = true;  ///< whether they are tried, too
 };
 
 /// Rows or columns that have something.
@@ -81,6 +83,9 @@ struct Trial {
   /// Multiplications of an iteration's product with A and M.
   double work = 0.0;
   std::string message;  ///< of the solve; or why there was none, with status running
+  /// Boundaries of the preconditioner's blocks of rows, as Operator takes them; empty if it has
+  /// none.
+  std::vector<std::int64_t> blocks = {};
 
   bool is_converged() const { return krylov::is_converged(status); }
 };
@@ -99,7 +104,7 @@ struct Diagnosis {
   double largest_eigenvalue = 0.0;
   double condition = 0.0;      ///< of A; a lower bound; 0 if not known
   double attainable = 0.0;     ///< relative residual that rounding may keep up: u condition
-  Method method = Method::cg;  ///< that suits A, of the trials
+  Method method = Method::cg;  ///< that suits A: of the best trial, or of most of them
   std::vector<Trial> trials;   ///< the plain one first
   std::int64_t best = -1;      ///< trial that converged with the least work; -1 if none did
   /// Iterations of the plain trial over those of the best one. A lower bound if the plain one did
@@ -107,12 +112,18 @@ struct Diagnosis {
   double gain = 0.0;
   std::vector<std::string> findings;  ///< a sentence each: what is wrong or of note, what to do
   std::string answer;                 ///< whether to look for a better preconditioner
+
+  /// Whether the trials are about A with further columns cleared; see is_hermitian.
+  bool is_about_another() const {
+    return figures && is_hermitian && figures->asymmetry > figures->asymmetry_without_identity_rows;
+  }
 };
 
 /// Looks at a square matrix on the host, columns of each row ascending, which every process gives,
 /// and tries preconditioners on the mesh: jacobi, block_jacobi with 4 and 16 blocks of
-/// blocks_of(), incomplete factors in 4 blocks. The right-hand side is of random numbers, the same
-/// every time. Bits as of solve(): the same diagnosis on any number of ranks.
+/// blocks_of(), incomplete factors in 4 blocks; and exact factors, one block of all rows, by fgmres
+/// where the diagonal has a zero or none of the others converges. The right-hand side is of random
+/// numbers, the same every time. Bits as of solve(): the same diagnosis on any number of ranks.
 ///
 /// Costs O(entries) for the figures, lanczos_steps products, and at most trial_iterations
 /// iterations of each trial and most_iterations of the plain one; blocks whose factors would take

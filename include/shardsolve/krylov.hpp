@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -169,10 +170,17 @@ struct EigenvalueBounds {
 template <Scalar T>
 SHARDSOLVE_EXPORT EigenvalueBounds chebyshev_bounds(const CsrMatrix<T>& a, std::int64_t steps = 60);
 
+/// About the square root of the unit roundoff: 1e-8 in double precision, 1e-4 in single, which
+/// rounding lets ordinary systems reach.
+constexpr double default_rtol(Dtype dtype) {
+  return dtype == Dtype::float32 || dtype == Dtype::complex64 ? 1e-4 : 1e-8;
+}
+
 struct Options {
   Method method = Method::cg;
-  /// Converged is ||b - A x||_2 <= max(rtol ||b||_2, atol), with b - A x recomputed.
-  double rtol = 1e-8;
+  /// Converged is ||b - A x||_2 <= max(rtol ||b||_2, atol), with b - A x recomputed. Without it
+  /// that is default_rtol() of the dtype.
+  std::optional<double> rtol = std::nullopt;
   double atol = 0.0;
   std::int64_t max_iterations = 10000;  ///< of bicgstab with two products each
   std::int64_t restart = 30;            ///< fgmres: vectors of a basis

@@ -49,6 +49,23 @@ template <Scalar T>
 SHARDSOLVE_EXPORT std::optional<Operator<T>> make_preconditioner(
     const Recipe& recipe, const CsrMatrix<T>& a, const Operator<T>* product = nullptr);
 
+/// CRC-32 of the numbers of a system, by which logs tell one from another; nothing for what is not
+/// known.
+struct Checksums {
+  std::optional<std::uint32_t> a;  ///< row pointers, columns and values
+  std::optional<std::uint32_t> b;
+  std::optional<std::uint32_t> guess;   ///< x0
+  std::optional<std::uint32_t> levels;  ///< of multigrid: all matrices but A
+
+  friend bool operator==(const Checksums&, const Checksums&) = default;
+};
+
+/// Those of a system whose parts are whole; `guess` and `levels` may be empty.
+template <Scalar T>
+SHARDSOLVE_EXPORT Checksums checksums_of(const CsrMatrix<T>& a, const std::vector<T>& b,
+                                         const std::vector<T>& guess = {},
+                                         const std::vector<MultigridLevel<T>>& levels = {});
+
 /// What a solve was asked for and where it ran.
 struct Request {
   Options options;            ///< `log` is not kept
@@ -59,6 +76,7 @@ struct Request {
   Dtype dtype = Dtype::float64;
   std::string backend = "cpu";  ///< or "cuda"
   std::int64_t ranks = 1;
+  Checksums checksums = {};  ///< of the system, if they were computed
 };
 
 /// Writes the log of a result, one JSON object a line: first the request, then each record as
@@ -127,11 +145,11 @@ SHARDSOLVE_EXPORT Operator<T> replay_products(RecordedProducts<T> products);
 /// `shardsolve replay` solves it again. It appears complete or not at all.
 ///
 /// `a` and `b` are whole, columns of each row of A ascending; `guess` is x0, or empty. What
-/// request.n, entries, dtype and options.use_guess say is not looked at. In a mesh of processes one
-/// of them writes it. The preconditioner is kept as the recipe of the request.
-/// Throws Error: invalid_argument if sizes do not fit each other, the recipe is Kind::recorded, the
-/// folder would be larger than allowed, or `directory` exists (with `overwrite`: and is no
-/// capture); io if it cannot be written. Nothing is left then, and what was there stays.
+/// request.n, entries, dtype, options.use_guess and checksums say is not looked at. In a mesh of
+/// processes one of them writes it. The preconditioner is kept as the recipe of the request. Throws
+/// Error: invalid_argument if sizes do not fit each other, the recipe is Kind::recorded, the folder
+/// would be larger than allowed, or `directory` exists (with `overwrite`: and is no capture); io if
+/// it cannot be written. Nothing is left then, and what was there stays.
 template <Scalar T>
 SHARDSOLVE_EXPORT void capture(const std::string& directory, const Request& request,
                                const CsrMatrix<T>& a, const std::vector<T>& b,

@@ -225,6 +225,15 @@ def _how_to_agree(of_a: np.dtype, of_b: np.dtype) -> str:
     return f"{widened}, or jnp.asarray(b, a.dtype) if b may be rounded to that"
 
 
+def how_to_agree(a: str, of_a: np.dtype, b: str, of_b: np.dtype, by_parts: str = "") -> str:
+    """The same for a matrix and a vector, by their names; `by_parts`: what a real matrix allows."""
+    both = np.promote_types(of_a, of_b)
+    names = [name for name, dtype in ((a, of_a), (b, of_b)) if dtype != both]
+    advice = f"{' and '.join(names)} by .astype('{both.name}')"
+    is_wide = of_b.kind == "c" and of_a.kind != "c" and by_parts
+    return f"{advice}, or {by_parts}" if is_wide else advice
+
+
 def check_factor(factor: object, kind: type[Kind]) -> Kind:
     """What `cho_factor` has returned, of one matrix."""
     if not isinstance(factor, kind):

@@ -12,11 +12,11 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding
 
-from shardsolve._check import DTYPES, as_array
+from shardsolve._check import as_array, how_to_agree
 from shardsolve._cut import Cut, axes_of, manual_axes, require_unchecked
 from shardsolve._krylov_linear import Identity, Jacobi, Linear, Sparse, trace
 from shardsolve._krylov_multigrid import Chebyshev, Multigrid
-from shardsolve._krylov_rounds import Asked, Place
+from shardsolve._krylov_rounds import Place
 from shardsolve._sparse import CSR
 
 # What JAX throws where a function wants numbers.
@@ -44,8 +44,8 @@ def check_options(
     max_iterations: object,
     restart: object,
     log: object,
-) -> Asked:
-    """Throws if one of them is traced or makes no sense."""
+) -> None:
+    """Throws if one of them is traced or makes no sense; rtol None is that of the dtype."""
     require_known(
         method=method, rtol=rtol, atol=atol, max_iterations=max_iterations, restart=restart, log=log
     )
@@ -53,9 +53,9 @@ def check_options(
     if method not in METHODS:
         raise ValueError(f"method is {method!r}; accepted are {', '.join(METHODS)}")
     for name, value in (("rtol", rtol), ("atol", atol)):
-        if not _is_tolerance(value):
+        if not _is_tolerance(value) and not (name == "rtol" and value is None):
             raise ValueError(f"{name} is {value!r}; finite numbers from 0 on are accepted")
-    if float(rtol) == 0.0 and float(atol) == 0.0:
+    if rtol is not None and float(rtol) == 0.0 and float(atol) == 0.0:
         raise ValueError("rtol = 0 and atol = 0: no residual is that small; give one of them")
     for name, value, most in (
         ("max_iterations", max_iterations, 2**62),
@@ -65,7 +65,6 @@ def check_options(
         if not whole or not 1 <= value <= most:
             upper = f" to {most}" if most < 2**62 else " or more"
             raise ValueError(f"{name} is {value!r}; pass a whole number, 1{upper}")
-    return Asked(method, float(rtol), float(atol), int(max_iterations), int(restart), bool(log))
 
 
 def require_known(**options: object) -> None:
@@ -124,16 +123,19 @@ def flattened(b: Any, name: str) -> tuple[jax.Array, Callable, Any]:
     return flat, unravel, like
 
 
-def _shapes_of(tree: Any) -> Any:
-    return jax.tree.map(lambda a: (tuple(a.shape), np.dtype(a.dtype).name), tree)
+def _is_like(tree: Any, other: Any) -> bool:
+    """Whether structure, shapes and dtypes are the same; asks nothing of the caller's classes."""
+
+    def shapes(tree: Any) -> list:
+        return [(tuple(a.shape), np.dtype(a.dtype)) for a in jax.tree.leaves(tree)]
+
+    return jax.tree.structure(tree) == jax.tree.structure(other) and shapes(tree) == shapes(other)
 
 
 def guess(x0: Any, b_like: Any, b: jax.Array) -> jax.Array:
     """x0 as one vector; throws if it is not like b."""
     flat, _, like = flattened(x0, "x0")
-    if jax.tree.structure(like) != jax.tree.structure(b_like) or _shapes_of(like) != _shapes_of(
-        b_like
-    ):
+    if not _is_like(like, b_like):
         raise ValueError(
             f"x0 is {_describe(like)} and b is {_describe(b_like)}; pass a guess like b"
         )
@@ -144,7 +146,11 @@ def _describe(tree: Any) -> str:
     """Shapes and dtypes in a few words."""
     if isinstance(tree, jax.Array) or hasattr(tree, "shape"):
         return f"{np.dtype(tree.dtype).name}{list(tree.shape)}"
-    return str(jax.tree.map(lambda a: f"{np.dtype(a.dtype).name}{list(a.shape)}", tree))
+    parts = [
+        f"{jax.tree_util.keystr(path)} {_describe(leaf)}"
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    ]
+    return f"{type(tree).__name__} of {', '.join(parts)}"
 
 
 def is_sparse(a: object) -> bool:
@@ -178,8 +184,7 @@ def linear(a: Any, b_like: Any, b: jax.Array, unravel: Callable, name: str) -> L
             "matrix, BCSR, BCOO, a square array or a lineax operator"
         )
     found = _shape_of_product(function, b_like, name)
-    same_tree = jax.tree.structure(found) == jax.tree.structure(b_like)
-    if not same_tree or _shapes_of(found) != _shapes_of(b_like):
+    if not _is_like(found, b_like):
         raise ValueError(
             f"{name} as a function returns {_describe(found)} for {_describe(b_like)}; it has to "
             "return what it is given: the same structure, shapes and dtype"
@@ -227,9 +232,17 @@ def require_fit(
         raise ValueError(f"b has shape {b_like.shape} and {name} has shape {shape}; pass {wanted}")
     if dtype != b.dtype:
         raise TypeError(
-            f"{name} is {np.dtype(dtype).name} and b is {b.dtype.name}: pass both in one of "
-            f"{', '.join(DTYPES)}, for example b.astype('{np.dtype(dtype).name}')"
+            f"{name} is {np.dtype(dtype).name} and b is {b.dtype.name}: pass both in one dtype, "
+            f"{_how_to_agree(name, np.dtype(dtype), np.dtype(b.dtype))}"
         )
+
+
+def _how_to_agree(name: str, of_a: np.dtype, of_b: np.dtype) -> str:
+    if name == "A":
+        return how_to_agree("A", of_a, "b", of_b, "solve for b.real and b.imag")
+    if of_a.kind == of_b.kind:
+        return f"{name} by .astype('{of_b.name}'): it may be rounded"
+    return how_to_agree(name, of_a, "A and b", of_b)
 
 
 def place_of(b: jax.Array, axis_name: Any) -> Place:

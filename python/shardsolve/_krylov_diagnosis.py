@@ -33,6 +33,7 @@ class Trial:
         predicted_iterations: That cg needs, by that condition; 0 if not known.
         work: Multiplications of an iteration's products.
         message: Of the solve.
+        blocks: Where the preconditioner's blocks of rows begin, and n; empty if it has none.
     """
 
     name: str
@@ -44,6 +45,17 @@ class Trial:
     predicted_iterations: int
     work: float
     message: str
+    blocks: tuple[int, ...]
+
+    @property
+    def call(self) -> str:
+        """The solve as it would be written, of a matrix `a`."""
+        given = ""
+        if self.blocks:
+            given = f", preconditioner=krylov.block_jacobi(a, {list(self.blocks)})"
+        elif self.name == "jacobi":
+            given = ', preconditioner="jacobi"'
+        return f'krylov.solve(a, b, method="{self.method}"{given})'
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,8 @@ class Diagnosis:
         gain: Iterations of the plain one over those of the best one.
         findings: A sentence each: what is wrong or of note, and what to do.
         answer: Whether to look for a better preconditioner.
+        suggestion: The call that does what the best trial did; empty if none converged, or if the
+            trials were about A with further columns cleared.
         text: All of it.
     """
 
@@ -78,6 +92,7 @@ class Diagnosis:
     gain: float
     findings: tuple[str, ...]
     answer: str
+    suggestion: str
     text: str
 
     def __str__(self) -> str:
@@ -135,6 +150,19 @@ def _call(dtype: np.dtype, n: int, rtol: float, *given: object) -> Diagnosis:
     finally:
         library.shardsolve_free(text)
     trials = tuple(
-        Trial(**{**trial, "status": KrylovStatus(trial["status"])}) for trial in found["trials"]
+        Trial(
+            **{
+                **trial,
+                "status": KrylovStatus(trial["status"]),
+                "blocks": tuple(trial["blocks"]),
+            }
+        )
+        for trial in found["trials"]
     )
+    is_about_another = found.pop("is_about_another")
+    found["suggestion"] = (
+        "" if found["best"] < 0 or is_about_another else trials[found["best"]].call
+    )
+    if found["suggestion"]:
+        found["text"] += f"  {found['suggestion']}\n"
     return Diagnosis(**{**found, "trials": trials, "findings": tuple(found["findings"])})

@@ -198,14 +198,26 @@ class Transposed(Product):
     of: Any
 
     def apply(self, x: jax.Array, place: Place) -> jax.Array:
-        has_transpose(self.of, x, place, needed=True)
         return jax.linear_transpose(lambda x: self.of.apply(x, place), x)(x)[0]
 
     def transposed(self) -> Linear:
         return self.of
 
 
-def has_transpose(of: Linear, x: jax.Array, place: Place, *, needed: bool) -> bool:
+_HOW_TO_TRANSPOSE = {
+    "A": (
+        "write it of operations that JAX transposes (no custom_vjp, callback or while_loop), pass "
+        "a CSR, or use method 'cg' or 'minres', for which A^T is conj(A)"
+    ),
+    "the preconditioner": (
+        "it is not linear, or has operations that JAX does not transpose (custom_vjp, callback, "
+        "while_loop). Pass a linear one, as a CSR or what jacobi, block_jacobi, chebyshev and "
+        "from_pyamg return, or none"
+    ),
+}
+
+
+def has_transpose(of: Linear, name: str, x: jax.Array, place: Place, *, needed: bool) -> bool:
     """Whether JAX can transpose a map; throws if it cannot and that is needed."""
 
     def transpose(x: jax.Array) -> jax.Array:
@@ -213,14 +225,12 @@ def has_transpose(of: Linear, x: jax.Array, place: Place, *, needed: bool) -> bo
 
     try:
         jax.eval_shape(transpose, x)
-    except (NotImplementedError, AssertionError, ValueError, TypeError) as error:
+    except Exception as error:  # of what is not linear JAX throws anything
         if not needed:
             return False
         raise TypeError(
-            "a derivative of a Krylov solve needs a product with the transpose of the operator or "
-            f"preconditioner, and JAX cannot transpose it ({error}): write it of operations that "
-            "JAX transposes (no custom_vjp, callback or while_loop), pass a CSR, or use method "
-            "'cg' or 'minres', for which A^T is conj(A)"
+            f"a derivative of a Krylov solve needs products with the transpose of {name}, and JAX "
+            f"cannot transpose it: {_HOW_TO_TRANSPOSE[name]}"
         ) from error
     return True
 

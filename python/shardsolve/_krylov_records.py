@@ -70,7 +70,8 @@ class KrylovInfo:
     """What is known of a solve; a pytree, whose fields are tracers inside `jit`.
 
     Attributes:
-        report: int32 words, of which the properties below are made.
+        report: int32 words, of which the properties below are made; the last one is how many
+            vectors fgmres keeps until it begins anew, or 0.
         figures: (3,), of the real dtype: residual, tolerance, margin.
         records: int32 words of the log; empty unless it was asked for.
         written: int32: how many records were written; the newest are kept.

@@ -25,6 +25,11 @@ EXTERNAL, IDENTITY, JACOBI = range(3)  # InnerPreconditioner of src/krylov/local
 SOLVE, TANGENT, ADJOINT = range(3)  # roles, for the table of failures
 
 
+def default_rtol(dtype: np.dtype) -> float:
+    """That of a solve which is asked for none."""
+    return _library.description()["krylov"]["default_rtol"][np.dtype(dtype).name]
+
+
 @dataclass(frozen=True)
 class Asked:
     """What is asked of a solve; known when it is traced."""
@@ -36,10 +41,9 @@ class Asked:
     restart: int
     log: bool
 
-    @property
-    def for_derivative(self) -> Asked:
+    def for_derivative(self, dtype: np.dtype) -> Asked:
         """Of its tangents and adjoints: relative to their own right-hand sides."""
-        rtol = self.rtol if self.rtol > 0 else 1e-8
+        rtol = self.rtol if self.rtol > 0 else default_rtol(dtype)
         return Asked(self.method, rtol, 0.0, self.max_iterations, self.restart, False)
 
     @property
@@ -149,8 +153,8 @@ class _Rounds:
         self.table = _table(asked.method)
         self.n, self.rows = n, n // ranks
         self.lengths = _lengths(asked, n, self.rows, ranks)
-        cycle = asked.restart if asked.method == "fgmres" else 0
-        self.vectors = self.table["hidden"] + cycle * self.table["matrices"]
+        self.cycle = asked.restart if asked.method == "fgmres" else 0
+        self.vectors = self.table["hidden"] + self.cycle * self.table["matrices"]
         self.options = {
             "method": self.table["number"],
             "n": n,
@@ -207,6 +211,7 @@ class _Rounds:
                 (self.vectors, self.rows),
                 *[self.rows] * self.table["shown"],
             ),
+            strided=True,
             **self.options,
         )
         return state, room, parts, hidden, *shown
@@ -250,6 +255,7 @@ class _Rounds:
                     *[self.rows] * len(shown),
                 ),
                 recorded=True,
+                strided=True,
                 aliases={0: 0, 1: 1, 2: 2, 3: 3, **{8 + v: 4 + v for v in range(len(shown))}},
                 first=piece[0],
                 count=len(piece),
@@ -259,9 +265,9 @@ class _Rounds:
         return state, room, parts, hidden, *shown
 
     def end(self, role: int, state: jax.Array, hidden: jax.Array) -> tuple[jax.Array, ...]:
-        """A device's own rows of x, report, figures."""
+        """A device's own rows of x, report with the cycle of the solve behind it, figures."""
         scans = self.scan(hidden[self.table["x"]])
-        return _local.call(
+        x, report, figures = _local.call(
             "krylov_end",
             hidden,
             state,
@@ -269,9 +275,13 @@ class _Rounds:
             self.cut,
             self.rank,
             lengths=(self.rows, _words("report_words"), 3),
+            strided=True,
             role=role,
             **self.options,
         )
+        # krylov::cycle_of() of src/krylov/statuses.hpp.
+        cycle = self.cycle if self.cycle < self.n else 0
+        return x, jnp.append(report, jnp.int32(cycle)), figures
 
 
 class Answer(NamedTuple):

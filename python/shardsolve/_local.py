@@ -6,6 +6,7 @@ have to tell each other goes through collectives of XLA's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,6 +72,7 @@ def call(
     lengths: Sequence[int | tuple[int, ...]],
     aliases: dict[int, int] | None = None,
     recorded: bool = False,
+    strided: bool = False,
     **options: object,
 ) -> tuple[jax.Array, ...]:
     """A local call for a batch: operands (batch..., length), and results of these lengths.
@@ -78,9 +80,13 @@ def call(
     Dimensions of the batch may be 1 in an operand, which is then the same for all of it and not
     copied; `vmap` makes use of that. The memory of operand i becomes that of result aliases[i].
     `recorded`: the call does nothing on a GPU but enqueue, so XLA may make it part of a CUDA graph.
-    Has no derivative.
+    `strided`: the call knows operands that are one for all of the batch or one for each; of those
+    that are shared by some, as under a `vmap` of a `vmap`, copies are made. Has no derivative.
     """
     aliases = aliases or {}
+
+    def has_to_be_whole(at: int, own: Sequence[int], batch: Sequence[int]) -> bool:
+        return at in aliases or (strided and math.prod(own) not in (1, math.prod(batch)))
 
     @custom_vmap
     def run(*operands: jax.Array) -> tuple[jax.Array, ...]:
@@ -91,7 +97,7 @@ def call(
         )
         operands = tuple(
             jnp.broadcast_to(operand, (*batch, *operand.shape[operand.ndim - own[at] :]))
-            if at in aliases
+            if has_to_be_whole(at, operand.shape[: operand.ndim - own[at]], batch)
             else operand
             for at, operand in enumerate(operands)
         )

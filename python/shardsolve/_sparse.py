@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from shardsolve import _local
-from shardsolve._check import as_array
+from shardsolve._check import as_array, how_to_agree
 
 _MOST_LANES = 32  # most_row_lanes of src/runtime/sparse_row_sum.hpp
 
@@ -171,15 +171,15 @@ class CSR:
             return _from_entries(as_array(coo.data, "a"), coo.row, coo.col, coo.shape)
         if type(a).__name__ in ("BCOO", "BCSR") and hasattr(a, "nse"):
             return _from_jax(a)
-        if isinstance(a, jax.core.Tracer):
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(a)):
             raise TypeError(
                 "a dense matrix is traced here, so where it has zeros is not known: make the CSR "
                 "outside of jit, and bring new values in by with_values"
             )
-        dense = as_array(a, "a")
-        if dense.ndim != 2:
-            raise ValueError(f"a has shape {dense.shape}; pass a matrix, (m, n)")
-        host = np.asarray(dense)
+        dtype = as_array(a, "a").dtype
+        host = np.asarray(a, dtype)  # of `a` itself: inside jit what JAX makes of it is traced
+        if host.ndim != 2:
+            raise ValueError(f"a has shape {host.shape}; pass a matrix, (m, n)")
         rows, columns = np.nonzero(host)
         return _from_entries(jnp.asarray(host[rows, columns]), rows, columns, host.shape)
 
@@ -199,6 +199,19 @@ class CSR:
                 f"({self.nse},), in the order of its own data"
             )
         return _make(data, self._pattern)
+
+    def astype(self, dtype: Any) -> CSR:
+        """The same matrix with values of another dtype; of complex ones take `data.real` instead.
+
+        Raises:
+            TypeError: If imaginary parts would be lost.
+        """
+        if self.dtype.kind == "c" and np.dtype(dtype).kind != "c":
+            raise TypeError(
+                f"the matrix is {self.dtype.name} and {np.dtype(dtype).name} was asked for, which "
+                "has no imaginary parts: take a.with_values(a.data.real) if that is meant"
+            )
+        return self.with_values(self.data.astype(dtype))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -246,8 +259,8 @@ class CSR:
         x = as_array(x, "x")
         if x.dtype != self.dtype:
             raise TypeError(
-                f"the matrix is {self.dtype.name} and x is {x.dtype.name}: they must be of one "
-                "dtype; convert one, for example x.astype(A.dtype)"
+                f"the matrix is {self.dtype.name} and x is {x.dtype.name}: pass both in one dtype, "
+                + how_to_agree("A", self.dtype, "x", x.dtype, "multiply x.real and x.imag")
             )
         if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:
             raise ValueError(

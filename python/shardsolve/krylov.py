@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ from shardsolve._krylov_arguments import (
     require_square,
 )
 from shardsolve._krylov_diagnosis import Diagnosis, Trial, of_function, of_matrix
-from shardsolve._krylov_linear import Linear, has_transpose
+from shardsolve._krylov_linear import Linear, Transposed, has_transpose
 from shardsolve._krylov_preconditioners import (
     block_jacobi,
     chebyshev,
@@ -48,7 +48,15 @@ from shardsolve._krylov_records import (
     last_failures,
     raise_if_not_converged,
 )
-from shardsolve._krylov_rounds import ADJOINT, SOLVE, TANGENT, Answer, Asked, Place
+from shardsolve._krylov_rounds import (
+    ADJOINT,
+    SOLVE,
+    TANGENT,
+    Answer,
+    Asked,
+    Place,
+    default_rtol,
+)
 from shardsolve._sparse import CSR
 
 __all__ = [
@@ -76,7 +84,7 @@ def solve(
     *,
     method: str = "cg",
     preconditioner: Any = None,
-    rtol: float = 1e-8,
+    rtol: float | None = None,
     atol: float = 0.0,
     max_iterations: int = 10000,
     restart: int = 30,
@@ -112,15 +120,19 @@ def solve(
             `chebyshev` or `from_pyamg` returned, a function r -> M r, or another of the kinds of A.
             For cg and minres Hermitian positive definite. Only fgmres allows one that is not
             linear.
-        rtol: See above. Not traced.
+        rtol: See above. Not traced. By default 1e-8, of float32 and complex64 1e-4: what rounding
+            lets ordinary systems reach.
         atol: See above. Not traced.
         max_iterations: Not traced; of bicgstab with two products each.
         restart: Vectors of a basis of fgmres.
         x0: A guess, like b; 0 by default.
         log: With full_output, whether info.log is kept.
-        full_output: Also return what is known of the answer; nothing is raised then.
-        on_failure: "raise": LinAlgError outside of jit, inside like "best". "best": return the best
-            iterate. "nan": return NaN. Failures are always in `last_failures`.
+        full_output: Also return what is known of the answer; nothing is raised then, and x is the
+            best iterate unless on_failure is "nan".
+        on_failure: What becomes of a solve that has not converged, derivatives' as well. "raise":
+            LinAlgError; lanes of `vmap` and derivatives, which cannot raise, are NaN; inside jit
+            like "best". "best": return the best iterate. "nan": return NaN. Failures are always in
+            `last_failures`.
         axis_name: Inside a `shard_map` only, which needs check_vma=False: the axes along which the
             rows of b are cut, evenly; A as a function then maps a device's own rows. By default
             each device solves a system of its own.
@@ -145,10 +157,12 @@ def solve(
         check_linear=check_linear,
     )  # fmt: skip
     require_flags(full_output=full_output, check_linear=check_linear)
-    asked = check_options(method, rtol, atol, max_iterations, restart, log)
     if on_failure not in _ON_FAILURE:
         raise ValueError(f"on_failure is {on_failure!r}; accepted are {', '.join(_ON_FAILURE)}")
+    check_options(method, rtol, atol, max_iterations, restart, log)
     right, unravel, b_like = flattened(b, "b")
+    rtol = default_rtol(right.dtype) if rtol is None else float(rtol)
+    asked = Asked(method, rtol, float(atol), int(max_iterations), int(restart), bool(log))
     start = None if x0 is None else guess(x0, b_like, right)
     operator = linear(A, b_like, right, unravel, "A")
     m = preconditioner_of(preconditioner, A, b_like, right, unravel)
@@ -160,7 +174,9 @@ def solve(
         right = jax.sharding.reshard(
             right, NamedSharding(place.cut.known_mesh, place.cut.spec(0, 1))
         )
-    x, *rest = _run(operator, m, right, start, asked, place, on_failure == "nan")
+    unseen = _nan_of_failures(on_failure, (operator, m, right, start))
+    fill = Fill(x=unseen and not (full_output and on_failure == "raise"), derivatives=unseen)
+    x, *rest = _run(operator, m, right, start, asked, place, fill)
     info = KrylovInfo(*rest)
     if full_output:
         return unravel(x), info
@@ -169,7 +185,7 @@ def solve(
     return unravel(x)
 
 
-def diagnose(A: Any, like: Any = None, *, rtol: float = 1e-8) -> Diagnosis:
+def diagnose(A: Any, like: Any = None, *, rtol: float | None = None) -> Diagnosis:
     """Looks at a system before it is solved: what A is, and whether a preconditioner is worth it.
 
     On the host, not traced. Of a matrix entries are looked at, and preconditioners of the library
@@ -179,7 +195,7 @@ def diagnose(A: Any, like: Any = None, *, rtol: float = 1e-8) -> Diagnosis:
     Args:
         A: As in `solve`.
         like: With a function: an array or pytree like b.
-        rtol: For which iterations are counted.
+        rtol: For which iterations are counted; by default that of `solve`.
 
     Returns:
         A Diagnosis; print it.
@@ -190,7 +206,7 @@ def diagnose(A: Any, like: Any = None, *, rtol: float = 1e-8) -> Diagnosis:
         require_square(matrix)
         if isinstance(matrix.data, jax.core.Tracer):
             raise TypeError("diagnose was called where JAX traces: call it outside of jit")
-        return of_matrix(matrix, float(rtol))
+        return of_matrix(matrix, default_rtol(matrix.dtype) if rtol is None else float(rtol))
     if like is None:
         raise TypeError(
             f"A is a {type(A).__name__}, whose vectors are not known: pass an array like b as like="
@@ -200,12 +216,31 @@ def diagnose(A: Any, like: Any = None, *, rtol: float = 1e-8) -> Diagnosis:
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((flat, operator))):
         raise TypeError("diagnose was called where JAX traces: call it outside of jit")
     run = jax.jit(lambda operator, x: operator.apply(x, Place(None)))
-    return of_function(
-        lambda x: np.asarray(run(operator, x)), flat.shape[0], flat.dtype, float(rtol)
-    )
+    rtol = default_rtol(flat.dtype) if rtol is None else float(rtol)
+    return of_function(lambda x: np.asarray(run(operator, x)), flat.shape[0], flat.dtype, rtol)
+
+
+def _nan_of_failures(on_failure: str, arguments: Any) -> bool:
+    """Whether what has not converged is NaN, which nobody takes for an answer.
+
+    With "raise" that is what JAX transforms outside of jit: lanes of vmap and derivatives, which
+    Python cannot look at, and of which nobody expects that nothing is raised.
+    """
+    if on_failure != "raise":
+        return on_failure == "nan"
+    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
+        return False
+    return not isinstance(jnp.zeros(()), jax.core.Tracer)  # inside jit all arrays are traced
 
 
 # What follows is traced.
+
+
+class Fill(NamedTuple):
+    """Of what NaN is made where a solve has not converged."""
+
+    x: bool
+    derivatives: bool
 
 
 @functools.partial(compiled, static_argnums=(4, 5, 6))
@@ -216,19 +251,22 @@ def _run(
     x0: jax.Array | None,
     asked: Asked,
     place: Place,
-    fill_nan: bool,
+    fill: Fill,
 ) -> Answer:
-    answer = _solved(asked, place, operator, m, b, x0)
-    if not fill_nan:
-        return answer
-    converged = KrylovInfo(*answer[1:]).is_converged
-    return answer._replace(x=jnp.where(converged, answer.x, jnp.nan))
+    answer = _solved(asked, place, fill.derivatives, operator, m, b, x0)
+    return answer._replace(x=_or_nan(answer)) if fill.x else answer
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _or_nan(answer: Answer) -> jax.Array:
+    """x, or NaN if that is no solution."""
+    return jnp.where(KrylovInfo(*answer[1:]).is_converged, answer.x, jnp.nan)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
 def _solved(
     asked: Asked,
     place: Place,
+    fill_nan: bool,
     operator: Linear,
     m: Linear,
     b: jax.Array,
@@ -238,12 +276,15 @@ def _solved(
 
 
 @_solved.defjvp
-def _rule(asked: Asked, place: Place, primals: tuple, tangents: tuple) -> tuple[Answer, Answer]:
+def _rule(
+    asked: Asked, place: Place, fill_nan: bool, primals: tuple, tangents: tuple
+) -> tuple[Answer, Answer]:
     """The change of x: A^-1 (db - dA x)."""
     operator, m, b, x0 = primals
-    answer = _solved(asked, place, operator, m, b, x0)
+    answer = _solved(asked, place, fill_nan, operator, m, b, x0)
     _, change = jax.jvp(lambda a: a.apply(answer.x, place), (operator,), (tangents[0],))
-    moved = _derivative_solve(asked.for_derivative, place, operator, m, tangents[2] - change)
+    right = tangents[2] - change
+    moved = _derivative_solve(asked.for_derivative(b.dtype), place, fill_nan, operator, m, right)
 
     def none(a: jax.Array) -> Any:
         return np.zeros(a.shape, jax.dtypes.float0) if a.dtype.kind == "i" else jnp.zeros_like(a)
@@ -252,27 +293,34 @@ def _rule(asked: Asked, place: Place, primals: tuple, tangents: tuple) -> tuple[
 
 
 def _derivative_solve(
-    asked: Asked, place: Place, operator: Linear, m: Linear, right: jax.Array
+    asked: Asked, place: Place, fill_nan: bool, operator: Linear, m: Linear, right: jax.Array
 ) -> jax.Array:
     """A^-1 right as a map that is linear in `right`, with a transpose."""
     frozen, frozen_m = lax.stop_gradient((operator, m))
 
+    def solved(a: Linear, m: Linear, right: jax.Array, role: int) -> jax.Array:
+        answer = _krylov_rounds.solve(a, m, right, None, asked, place, role)
+        return _or_nan(answer) if fill_nan else answer.x
+
     def forward(_: Callable, right: jax.Array) -> jax.Array:
-        return _krylov_rounds.solve(frozen, frozen_m, right, None, asked, place, TANGENT).x
+        return solved(frozen, frozen_m, right, TANGENT)
 
     def backward(_: Callable, right: jax.Array) -> jax.Array:
         a, p = (
             (one.conjugated() if asked.is_hermitian else one.transposed())
             for one in (frozen, frozen_m)
         )
-        return _krylov_rounds.solve(a, p, right, None, asked, place, ADJOINT).x
+        return solved(a, p, right, ADJOINT)
 
     # Without a transpose A^T is taken for A, whose change is then symmetric, too.
     symmetric = asked.is_hermitian and right.dtype.kind != "c"
+    has_own = has_transpose(operator, "A", right, place, needed=not symmetric)
+    if not asked.is_hermitian and isinstance(m.transposed(), Transposed):
+        has_transpose(m, "the preconditioner", right, place, needed=True)
     return lax.custom_linear_solve(
         lambda x: operator.apply(x, place),
         right,
         forward,
         backward,
-        symmetric=not has_transpose(operator, right, place, needed=not symmetric),
+        symmetric=not has_own,
     )

@@ -41,6 +41,7 @@ class JsonObject {
   /// A key that is none of these; nothing if there is no other.
   std::optional<std::string> unknown_key(std::initializer_list<std::string_view> keys) const;
 
+  bool has(std::string_view key) const { return object_->contains(key); }
   const Json& operator[](std::string_view key) const;
   std::string text(std::string_view key) const;
   bool boolean(std::string_view key) const;

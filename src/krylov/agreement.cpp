@@ -1,6 +1,7 @@
 #include "krylov/agreement.hpp"
 
 #include "dense/shared/gather.hpp"
+#include "krylov/spelling.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -33,7 +34,7 @@ std::vector<std::int64_t> digest(const SlabLayout& layout, const Options& option
                                  bool has_preconditioner) {
   std::vector<std::int64_t> all{static_cast<std::int64_t>(options.method),
                                 has_preconditioner ? 1 : 0,
-                                std::bit_cast<std::int64_t>(options.rtol),
+                                std::bit_cast<std::int64_t>(options.rtol.value()),
                                 std::bit_cast<std::int64_t>(options.atol),
                                 options.max_iterations,
                                 options.restart,
@@ -47,17 +48,17 @@ std::vector<std::int64_t> digest(const SlabLayout& layout, const Options& option
 std::string text(std::size_t what, std::int64_t value) {
   switch (what) {
     case of_method:
-      return fmt::format("method {}", name(static_cast<Method>(value)));
+      return choice("method", name(static_cast<Method>(value)));
     case of_preconditioner:
       return value != 0 ? "a preconditioner" : "no preconditioner";
     case of_rtol:
-      return fmt::format("rtol = {}", std::bit_cast<double>(value));
+      return option("rtol", std::bit_cast<double>(value));
     case of_atol:
-      return fmt::format("atol = {}", std::bit_cast<double>(value));
+      return option("atol", std::bit_cast<double>(value));
     case of_limit:
-      return fmt::format("max_iterations = {}", value);
+      return option("max_iterations", value);
     case of_restart:
-      return fmt::format("restart = {}", value);
+      return option("restart", value);
     case of_guess:
       return fmt::format("use_guess = {}", value != 0);
     case of_log:

@@ -3,6 +3,7 @@
 #include "core/each_dtype.hpp"
 #include "krylov/lanczos.hpp"
 #include "krylov/matrix_figures.hpp"
+#include "krylov/spelling.hpp"
 #include "sparse/csr_checks.hpp"
 
 #include <shardsolve/error.hpp>
@@ -49,8 +50,9 @@ EigenvalueBounds chebyshev_bounds(const CsrMatrix<T>& a, std::int64_t steps) {
   if (!(asymmetry <= rounding * unit_roundoff<T>)) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("chebyshev is for Hermitian matrices, and ||A - A^H|| / ||A|| of this "
-                            "one is {:.1e}; use incomplete_lu or block_jacobi",
-                            asymmetry));
+                            "one is {:.1e}; use {} or {}",
+                            asymmetry, preconditioner_name("incomplete_lu"),
+                            preconditioner_name("block_jacobi")));
   }
   const Tridiagonal ritz = lanczos(a, {}, steps);
   const double least = ritz.size() > 0 ? eigenvalue(ritz, 0) : 0.0;
@@ -58,9 +60,8 @@ EigenvalueBounds chebyshev_bounds(const CsrMatrix<T>& a, std::int64_t steps) {
   if (!(least > 0.0)) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("chebyshev is for positive definite matrices, and Lanczos steps have "
-                            "seen an eigenvalue of {:.1e} in this one, beside {:.1e}; use "
-                            "block_jacobi",
-                            least, largest));
+                            "seen an eigenvalue of {:.1e} in this one, beside {:.1e}; use {}",
+                            least, largest, preconditioner_name("block_jacobi")));
   }
   constexpr double unseen = 1.1;
   const double high = std::min(unseen * largest, bounds::largest_row_sum(a));

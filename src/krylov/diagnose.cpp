@@ -5,6 +5,7 @@
 #include "krylov/lanczos.hpp"
 #include "krylov/matrix_figures.hpp"
 #include "krylov/probe_products.hpp"
+#include "krylov/spelling.hpp"
 #include "krylov/trials.hpp"
 #include "mesh/mesh_state.hpp"
 #include "sparse/csr_checks.hpp"
@@ -34,16 +35,16 @@ constexpr double roundings = 1e3;
 /// Products of sums that are no further off are linear.
 constexpr double roundings_of_products = 1e4;
 
-void require_valid(const DiagnoseOptions& options) {
-  if (!(options.rtol > 0.0) || !(options.rtol < 1.0) || options.lanczos_steps < 1 ||
-      options.trial_iterations < 1 || options.most_iterations < options.trial_iterations) {
-    throw Error(
-        ErrorKind::invalid_argument,
-        fmt::format("rtol = {}, lanczos_steps = {}, trial_iterations = {}, most_iterations = {} "
-                    "given; a tolerance above 0 and below 1, counts of at least 1, and "
-                    "most_iterations not less than trial_iterations are accepted",
-                    options.rtol, options.lanczos_steps, options.trial_iterations,
-                    options.most_iterations));
+void require_valid(const DiagnoseOptions& options, double rtol) {
+  if (!(rtol > 0.0) || !(rtol < 1.0) || options.lanczos_steps < 1 || options.trial_iterations < 1 ||
+      options.most_iterations < options.trial_iterations) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{}, {}, {}, {} given; a tolerance above 0 and below 1, counts of at "
+                            "least 1, and most_iterations not less than trial_iterations are "
+                            "accepted",
+                            option("rtol", rtol), option("lanczos_steps", options.lanczos_steps),
+                            option("trial_iterations", options.trial_iterations),
+                            option("most_iterations", options.most_iterations)));
   }
 }
 
@@ -65,9 +66,37 @@ std::int64_t bandwidth_in(const CsrMatrix<T>& a, const std::vector<std::int64_t>
   return bandwidth;
 }
 
+/// Exact factors of blocks of A; nothing if they would be too large. `kept`: numbers of a row, over
+/// the bandwidth.
+template <Scalar T>
+std::optional<Candidate<T>> exact_blocks(const CsrMatrix<T>& a, std::int64_t count, double kept) {
+  std::vector<std::int64_t> blocks = blocks_of(a, count);
+  const auto n = static_cast<double>(a.rows);
+  const auto bandwidth = static_cast<double>(bandwidth_in(a, blocks));
+  const double numbers = n * kept * bandwidth + n;
+  if (numbers > most_numbers || numbers * bandwidth > most_multiplications) {
+    return std::nullopt;
+  }
+  return Candidate<T>{fmt::format("{} with {} block{}", preconditioner_name("block_jacobi"), count,
+                                  count == 1 ? "" : "s"),
+                      Operator<T>::block_jacobi(blocks, a), numbers, blocks};
+}
+
+/// Exact factors of all of A: what is left where nothing else converges, or the diagonal has a
+/// zero. They need not be Hermitian or positive definite.
+template <Scalar T>
+void add_exact_factors(const CsrMatrix<T>& a, std::vector<Candidate<T>>& all) {
+  constexpr double of_lu = 4.0;
+  if (auto one = exact_blocks(a, 1, of_lu)) {
+    one->method = Method::fgmres;
+    all.push_back(std::move(*one));
+  }
+}
+
 /// What is tried for A, the plain one first.
 template <Scalar T>
-std::vector<Candidate<T>> candidates_for(const CsrMatrix<T>& a, const Diagnosis& diagnosis) {
+std::vector<Candidate<T>> candidates_for(const CsrMatrix<T>& a, const Diagnosis& diagnosis,
+                                         const DiagnoseOptions& options) {
   const MatrixFigures& figures = *diagnosis.figures;
   const bool needs_positive = diagnosis.is_hermitian;
   const bool has_diagonal = figures.zero_diagonal.count == 0;
@@ -83,20 +112,22 @@ std::vector<Candidate<T>> candidates_for(const CsrMatrix<T>& a, const Diagnosis&
     if (a.rows < 8 * count) {
       continue;
     }
-    const std::vector<std::int64_t> blocks = blocks_of(a, count);
-    const auto bandwidth = static_cast<double>(bandwidth_in(a, blocks));
-    const double numbers = n * (needs_positive ? 2.0 : 4.0) * bandwidth + n;
-    if (numbers <= most_numbers && numbers * bandwidth <= most_multiplications) {
-      all.push_back({fmt::format("block_jacobi with {} blocks", count),
-                     Operator<T>::block_jacobi(blocks, a), numbers});
+    if (auto exact = exact_blocks(a, count, needs_positive ? 2.0 : 4.0)) {
+      all.push_back(std::move(*exact));
     }
-    if (count == 4 && (needs_positive ? is_positive : has_diagonal)) {
+    if (options.incomplete_factors && count == 4 && (needs_positive ? is_positive : has_diagonal)) {
+      const std::vector<std::int64_t> blocks = blocks_of(a, count);
       all.push_back({fmt::format("{} in {} blocks",
-                                 needs_positive ? "incomplete_cholesky" : "incomplete_lu", count),
+                                 preconditioner_name(needs_positive ? "incomplete_cholesky"
+                                                                    : "incomplete_lu"),
+                                 count),
                      needs_positive ? Operator<T>::incomplete_cholesky(blocks, a)
                                     : Operator<T>::incomplete_lu(blocks, a),
-                     static_cast<double>(figures.entries)});
+                     static_cast<double>(figures.entries), blocks});
     }
+  }
+  if (!has_diagonal) {
+    add_exact_factors(a, all);
   }
   return all;
 }
@@ -134,7 +165,7 @@ Method method_for(const Diagnosis& diagnosis) {
                                                             : Method::minres;
 }
 
-/// The trial that converged with the least work, and how many iterations it saves.
+/// The trial that converged with the least work.
 void choose_best(Diagnosis& diagnosis) {
   const auto cost = [](const Trial& trial) {
     return trial.work * static_cast<double>(std::max<std::int64_t>(trial.iterations, 1));
@@ -149,13 +180,21 @@ void choose_best(Diagnosis& diagnosis) {
   }
 }
 
+/// Tries candidates that were not tried yet.
 template <Scalar T>
-void compare(Trials<T>& trials, const std::vector<Candidate<T>>& candidates,
+void try_all(Trials<T>& trials, const std::vector<Candidate<T>>& candidates,
              const DiagnoseOptions& options, Diagnosis& diagnosis) {
-  for (const Candidate<T>& candidate : candidates) {
-    diagnosis.trials.push_back(trials.run(candidate, diagnosis.method, options.trial_iterations));
+  for (std::size_t i = diagnosis.trials.size(); i < candidates.size(); ++i) {
+    diagnosis.trials.push_back(
+        trials.run(candidates[i], diagnosis.method, options.trial_iterations));
   }
   choose_best(diagnosis);
+}
+
+/// How many iterations the best trial saves.
+template <Scalar T>
+void take_gain(Trials<T>& trials, const std::vector<Candidate<T>>& candidates,
+               const DiagnoseOptions& options, Diagnosis& diagnosis) {
   if (diagnosis.best < 0) {
     return;
   }
@@ -181,9 +220,10 @@ template <Scalar T>
 Diagnosis diagnose(Mesh& mesh, const CsrMatrix<T>& a, const DiagnoseOptions& options,
                    const RunOptions& run) {
   using namespace diagnosing;
-  require_valid(options);
+  const double rtol = options.rtol.value_or(default_rtol(dtype_of<T>));
+  require_valid(options, rtol);
   sparse::require_square_in_order(a, "diagnose");
-  Diagnosis diagnosis{.rows = a.rows, .rtol = options.rtol, .figures = figures_of(a)};
+  Diagnosis diagnosis{.rows = a.rows, .rtol = rtol, .figures = figures_of(a)};
   const MatrixFigures& figures = *diagnosis.figures;
   const bool is_solvable = a.rows > 0 && !figures.nonfinite && figures.empty_rows.count == 0 &&
                            figures.empty_columns.count == 0;
@@ -198,9 +238,14 @@ Diagnosis diagnose(Mesh& mesh, const CsrMatrix<T>& a, const DiagnoseOptions& opt
     const SlabLayout layout = row_slabs(a.rows, mesh.ranks());
     const SparseMatrix<T> on_mesh(mesh, looked_at, layout, run);
     Trials<T> trials(mesh, Operator<T>::sparse(on_mesh), layout,
-                     static_cast<double>(figures.entries), options.rtol, run);
-    const std::vector<Candidate<T>> candidates = candidates_for(looked_at, diagnosis);
-    compare(trials, candidates, options, diagnosis);
+                     static_cast<double>(figures.entries), rtol, run);
+    std::vector<Candidate<T>> candidates = candidates_for(looked_at, diagnosis, options);
+    try_all(trials, candidates, options, diagnosis);
+    if (diagnosis.best < 0 && figures.zero_diagonal.count == 0) {
+      add_exact_factors(looked_at, candidates);
+      try_all(trials, candidates, options, diagnosis);
+    }
+    take_gain(trials, candidates, options, diagnosis);
     if (diagnosis.method == Method::cg) {
       const double inverse =
           diagnosis.best < 0
@@ -215,6 +260,9 @@ Diagnosis diagnose(Mesh& mesh, const CsrMatrix<T>& a, const DiagnoseOptions& opt
                        unit_roundoff<T>);
       }
     }
+    if (diagnosis.best >= 0) {
+      diagnosis.method = diagnosis.trials[static_cast<std::size_t>(diagnosis.best)].method;
+    }
   }
   add_words(diagnosis);
   return diagnosis;
@@ -225,13 +273,14 @@ Diagnosis diagnose(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout,
                    const Operator<T>* preconditioner, const DiagnoseOptions& options,
                    const RunOptions& run) {
   using namespace diagnosing;
-  require_valid(options);
-  Diagnosis diagnosis{.rows = layout.size(), .rtol = options.rtol};
+  const double rtol = options.rtol.value_or(default_rtol(dtype_of<T>));
+  require_valid(options, rtol);
+  Diagnosis diagnosis{.rows = layout.size(), .rtol = rtol};
   diagnosis.products = probe_products(mesh, a, layout, run);
   const bool is_linear =
       diagnosis.products->nonlinearity <= roundings_of_products * unit_roundoff<T>;
   if (diagnosis.rows > 0 && diagnosis.products->is_finite && is_linear) {
-    Trials<T> trials(mesh, a, layout, 1.0, options.rtol, run);
+    Trials<T> trials(mesh, a, layout, 1.0, rtol, run);
     std::vector<Candidate<T>> candidates{{"no preconditioner", std::nullopt, 0.0}};
     if (preconditioner != nullptr) {
       candidates.push_back({"the preconditioner that was given", *preconditioner, 1.0});
@@ -244,7 +293,8 @@ Diagnosis diagnose(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout,
                                  ? Definiteness::indefinite
                                  : Definiteness::positive;
     diagnosis.method = method_for(diagnosis);
-    compare(trials, candidates, options, diagnosis);
+    try_all(trials, candidates, options, diagnosis);
+    take_gain(trials, candidates, options, diagnosis);
     if (diagnosis.method == Method::cg) {
       diagnosis.condition = diagnosis.trials.front().condition;
       diagnosis.attainable = unit_roundoff<T> * diagnosis.condition;

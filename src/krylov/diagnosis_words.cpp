@@ -1,5 +1,7 @@
 #include "krylov/diagnosis_words.hpp"
 
+#include "krylov/spelling.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,9 +54,11 @@ void add_findings_of_entries(const MatrixFigures& figures, std::vector<std::stri
   }
   if (figures.zero_diagonal.count > 0) {
     findings.push_back(
-        fmt::format("the diagonal is 0 in {} jacobi and incomplete factors need another one.",
+        fmt::format("the diagonal is 0 in {} jacobi and incomplete factors need another one; exact "
+                    "factors of blocks ({}) do not, {}.",
                     in_rows(figures.zero_diagonal, "row", "rows") +
-                        (figures.zero_diagonal.count == 1 ? ":" : "")));
+                        (figures.zero_diagonal.count == 1 ? ":" : ""),
+                    preconditioner_name("block_jacobi"), choice("method", "fgmres")));
   }
   constexpr double badly_scaled = 1e6;
   if (figures.least_row > 0.0 && figures.largest_row / figures.least_row > badly_scaled) {
@@ -91,24 +95,26 @@ void add_findings_of_solves(const Diagnosis& diagnosis, std::vector<std::string>
       findings.emplace_back("A is Hermitian and negative definite: solve -A x = -b, by cg.");
       break;
     case Definiteness::indefinite:
-      findings.emplace_back("A is Hermitian and indefinite: method minres suits it, cg does not.");
+      findings.push_back(fmt::format("A is Hermitian and indefinite: {} suits it, cg does not.",
+                                     choice("method", "minres")));
       break;
     case Definiteness::positive:
-      findings.emplace_back(
-          "A is Hermitian and, as far as was seen, positive definite: method cg "
-          "suits it.");
+      findings.push_back(
+          fmt::format("A is Hermitian and, as far as was seen, positive definite: {} suits it.",
+                      choice("method", "cg")));
       break;
     case Definiteness::unknown:
       if (!diagnosis.is_hermitian && !diagnosis.trials.empty()) {
-        findings.emplace_back("A is not Hermitian: methods bicgstab and fgmres are for it.");
+        findings.push_back(fmt::format("A is not Hermitian: {} is for it, or fgmres.",
+                                       choice("method", "bicgstab")));
       }
       break;
   }
   if (diagnosis.attainable > diagnosis.rtol) {
     findings.push_back(fmt::format(
-        "rounding may keep the residual up at {:.0e} of ||b||, and rtol = {:.0e} was asked for: a "
-        "solve may end as accuracy_limit.",
-        diagnosis.attainable, diagnosis.rtol));
+        "rounding may keep the residual up at {:.0e} of ||b||, and {} was asked for: a solve may "
+        "end as accuracy_limit.",
+        diagnosis.attainable, option("rtol", fmt::format("{:.0e}", diagnosis.rtol))));
   }
 }
 
@@ -144,9 +150,10 @@ std::string answer_of(const Diagnosis& diagnosis) {
   const Trial& best = diagnosis.trials[static_cast<std::size_t>(diagnosis.best)];
   constexpr double worth_it = 2.0;
   if (diagnosis.best > 0 && (diagnosis.gain >= worth_it || !plain.is_converged())) {
-    return question + fmt::format("yes: {}, {} iterations ({} instead of {} with {}, method {}).",
+    return question + fmt::format("yes: {}, {} iterations ({} instead of {} with {}, {}).",
                                   best.name, factor(diagnosis), best.iterations,
-                                  iterations_of(plain), plain.name, name(best.method));
+                                  iterations_of(plain), plain.name,
+                                  choice("method", name(best.method)));
   }
   return question + fmt::format("no: {} with {} needs {} iterations, and {}.", name(best.method),
                                 best.name, best.iterations,

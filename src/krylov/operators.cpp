@@ -4,6 +4,7 @@
 
 #include "core/each_dtype.hpp"
 #include "krylov/linear_operator.hpp"
+#include "krylov/spelling.hpp"
 #include "krylov/whole_vector.hpp"
 #include "runtime/host/host_queue.hpp"
 #include "runtime/krylov_kernels.hpp"
@@ -121,8 +122,9 @@ std::vector<T> diagonal_to_divide_by(const CsrMatrix<T>& a, const char* use) {
     if (diagonal[static_cast<std::size_t>(row)] == T{0}) {
       throw Error(ErrorKind::invalid_argument,
                   fmt::format("{} divides by the diagonal of A, and in row {} (0-based) it {}; use "
-                              "block_jacobi, or no preconditioner",
-                              use, row, is_there ? "is 0" : "has no entry"));
+                              "{}, or no preconditioner",
+                              use, row, is_there ? "is 0" : "has no entry",
+                              preconditioner_name("block_jacobi")));
     }
   }
   return diagonal;

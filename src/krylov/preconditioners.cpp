@@ -7,6 +7,7 @@
 #include "krylov/incomplete_factor.hpp"
 #include "krylov/linear_operator.hpp"
 #include "krylov/operators.hpp"
+#include "krylov/spelling.hpp"
 #include "krylov/whole_vector.hpp"
 #include "runtime/krylov_kernels.hpp"
 #include "sparse/csr_checks.hpp"
@@ -169,15 +170,16 @@ void require_diagonal(const CsrMatrix<T>& a, const char* name, bool is_positive)
       throw Error(
           ErrorKind::invalid_argument,
           fmt::format("{} needs all of the diagonal, and row {} (0-based) of the matrix has "
-                      "no entry there; use block_jacobi",
-                      name, row));
+                      "no entry there; use {}",
+                      preconditioner_name(name), row, preconditioner_name("block_jacobi")));
     }
     const T value = a.values[static_cast<std::size_t>(found - a.column_indices.begin())];
     if (is_positive && !(std::real(value) > 0)) {
       throw Error(ErrorKind::invalid_argument,
                   fmt::format("{} is for matrices that are positive definite, and the diagonal of "
-                              "this one is {} in row {} (0-based); use incomplete_lu",
-                              name, std::real(value), row));
+                              "this one is {} in row {} (0-based); use {}",
+                              preconditioner_name(name), std::real(value), row,
+                              preconditioner_name("incomplete_lu")));
     }
   }
 }

@@ -8,6 +8,7 @@
 #include "krylov/operators.hpp"
 #include "krylov/problem.hpp"
 #include "krylov/rounds.hpp"
+#include "krylov/spelling.hpp"
 #include "krylov/statuses.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/require_part.hpp"
@@ -38,25 +39,44 @@ template <class... Arguments>
 
 void require_valid(const Options& options) {
   const auto is_tolerance = [](double value) { return value >= 0.0 && std::isfinite(value); };
-  if (!is_tolerance(options.rtol) || !is_tolerance(options.atol)) {
-    refuse("rtol = {} and atol = {} given; finite numbers from 0 on are accepted", options.rtol,
-           options.atol);
+  const double rtol = options.rtol.value_or(1.0);
+  if (!is_tolerance(rtol) || !is_tolerance(options.atol)) {
+    refuse("{} and {} given; finite numbers from 0 on are accepted", option("rtol", rtol),
+           option("atol", options.atol));
   }
-  if (options.rtol == 0.0 && options.atol == 0.0) {
-    refuse("rtol = 0 and atol = 0 given: no residual is that small; give one of them");
+  if (rtol == 0.0 && options.atol == 0.0) {
+    refuse("{} and {} given: no residual is that small; give one of them", option("rtol", 0),
+           option("atol", 0));
   }
   if (options.method > Method::fgmres) {
     refuse("method number {} given; cg, minres, bicgstab and fgmres are accepted",
            static_cast<int>(options.method));
   }
   if (options.max_iterations < 1) {
-    refuse("max_iterations = {} given; at least 1 is accepted", options.max_iterations);
+    refuse("{} given; at least 1 is accepted", option("max_iterations", options.max_iterations));
   }
   constexpr std::int64_t most_restart = 1000;
   if (options.method == Method::fgmres && (options.restart < 1 || options.restart > most_restart)) {
-    refuse("restart = {} given; 1 to {} is accepted, usually 20 to 100", options.restart,
+    refuse("{} given; 1 to {} is accepted, usually 20 to 100", option("restart", options.restart),
            most_restart);
   }
+}
+
+/// With the tolerance of a dtype where none was asked for.
+Options with_tolerance(Options options, Dtype dtype) {
+  options.rtol = options.rtol.value_or(default_rtol(dtype));
+  return options;
+}
+
+/// What problem_of() is given.
+Asked asked_of(const Options& options, std::int64_t n) {
+  return {.method = options.method,
+          .n = n,
+          .restart = options.restart,
+          .rtol = options.rtol.value(),
+          .atol = options.atol,
+          .max_iterations = options.max_iterations,
+          .log = options.log};
 }
 
 template <Scalar T>
@@ -152,14 +172,7 @@ class Solve {
 
  private:
   Problem problem() const {
-    Problem problem = problem_of({.method = options_.method,
-                                  .n = layout_.size(),
-                                  .restart = options_.restart,
-                                  .rtol = options_.rtol,
-                                  .atol = options_.atol,
-                                  .max_iterations = options_.max_iterations,
-                                  .log = options_.log},
-                                 dtype_of<T>);
+    Problem problem = problem_of(asked_of(options_, layout_.size()), dtype_of<T>);
     problem.atol = std::ldexp(options_.atol, exponent_);  // b is worked on scaled
     return problem;
   }
@@ -203,10 +216,7 @@ class Solve {
 
 std::complex<double> to_complex(const Number& x) { return {x.re, x.im}; }
 
-Result result_of(const Found& found, const Options& options, Dtype dtype) {
-  const Problem problem = problem_of(
-      {.method = options.method, .rtol = options.rtol, .max_iterations = options.max_iterations},
-      dtype);
+Result result_of(const Found& found, const Problem& problem) {
   const Report report = report_of(problem, found.state, found.status, found.row);
   Result result;
   result.status = found.status;
@@ -221,7 +231,7 @@ Result result_of(const Found& found, const Options& options, Dtype dtype) {
   result.tolerance = report.tolerance;
   result.margin = report.margin;
   result.is_marginal = report.is_marginal != 0;
-  result.message = message(report);
+  result.message = message(report, cycle_of(problem));
   for (const Record& record : found.records) {
     result.log.push_back({.iteration = record.iteration,
                           .event = static_cast<Event>(record.event),
@@ -236,9 +246,10 @@ Result result_of(const Found& found, const Options& options, Dtype dtype) {
 
 template <Scalar T>
 Result solve_with(Mesh& mesh, const Operator<T>& a, const Operator<T>* preconditioner,
-                  const RightHandSides<T>& b, const RightHandSides<T>& x, const Options& options,
+                  const RightHandSides<T>& b, const RightHandSides<T>& x, const Options& given,
                   const RunOptions& run) {
-  require_valid(options);
+  require_valid(given);
+  const Options options = with_tolerance(given, dtype_of<T>);
   require_vectors(mesh, b, x);
   const auto m =
       preconditioner == nullptr ? nullptr : std::make_shared<const Operator<T>>(*preconditioner);
@@ -264,7 +275,7 @@ Result solve_with(Mesh& mesh, const Operator<T>& a, const Operator<T>* precondit
           *found = std::move(mine);
         }
       });
-  Result result = result_of(*found, options, dtype_of<T>);
+  Result result = result_of(*found, problem_of(asked_of(options, b.layout().size()), dtype_of<T>));
   result.outcome.seconds = cost.seconds;
   result.outcome.flops = std::accumulate(cost.flops.begin(), cost.flops.end(), 0.0);
   return result;

@@ -2,6 +2,8 @@
 
 #include "krylov/statuses.hpp"
 
+#include "krylov/spelling.hpp"
+
 #include <shardsolve/krylov.hpp>
 
 #include <fmt/format.h>
@@ -37,24 +39,31 @@ std::string happy(const Ending& e) {
       "{:.2e}, recomputed.",
       e.iterations, e.residual);
 }
+/// What to do where restarts throw away what the method knows; empty where they do not.
+std::string longer_cycle(const Ending& e) {
+  return e.cycle > 0 ? fmt::format("{} keeps {} vectors and begins anew then, allow more ({}); ",
+                                   name(Method::fgmres), e.cycle, option("restart"))
+                     : "";
+}
+
 std::string max_iterations(const Ending& e) {
   return fmt::format(
-      "the limit of {} iterations was reached; allow more, or look for a better "
+      "the limit of {} iterations was reached; {}allow more ({}), or look for a better "
       "preconditioner. {}",
-      e.iterations, best(e));
+      e.iterations, longer_cycle(e), option("max_iterations"), best(e));
 }
 std::string stagnated(const Ending& e) {
   return fmt::format(
       "at iteration {} the residual had not fallen by 1 % in three restarts in a "
-      "row; the system may be singular and b outside of the range of A, or needs "
+      "row; {}the system may be singular and b outside of the range of A, or needs "
       "another preconditioner or method. {}",
-      e.at_iteration, best(e));
+      e.at_iteration, longer_cycle(e), best(e));
 }
 std::string accuracy_limit(const Ending& e) {
   return fmt::format(
       "at iteration {} rounding in A x alone kept the residual up: about {:.1e} is "
-      "attainable; ask for rtol of no less, or use a wider dtype. {}",
-      e.at_iteration, e.value, best(e));
+      "attainable; ask for {} of no less, or use a wider dtype. {}",
+      e.at_iteration, e.value, option("rtol"), best(e));
 }
 std::string diverged(const Ending& e) {
   return fmt::format(
@@ -65,9 +74,9 @@ std::string diverged(const Ending& e) {
 std::string breakdown(const Ending& e, std::string_view what) {
   return fmt::format(
       "{} is zero to working precision ({:.1e}, relative) at iteration {}, and three "
-      "restarts brought nothing; use method fgmres, or cg or minres if A is "
+      "restarts brought nothing; use {}, or cg or minres if A is "
       "Hermitian. {}",
-      what, e.value, e.at_iteration, best(e));
+      what, e.value, e.at_iteration, choice("method", "fgmres"), best(e));
 }
 std::string breakdown_rho(const Ending& e) { return breakdown(e, "<r^, r>"); }
 std::string breakdown_sigma(const Ending& e) { return breakdown(e, "<r^, A p>"); }
@@ -82,26 +91,26 @@ std::string breakdown_hessenberg(const Ending& e) {
 std::string indefinite_operator(const Ending& e) {
   return fmt::format(
       "p'Ap = {:.2e} ||p||^2 at iteration {}, so A is not positive definite; use "
-      "method minres (Hermitian A) or fgmres. {}",
-      e.value, e.at_iteration, best(e));
+      "{} (Hermitian A) or fgmres. {}",
+      e.value, e.at_iteration, choice("method", "minres"), best(e));
 }
 std::string indefinite_preconditioner(const Ending& e) {
   return fmt::format(
       "r'Mr = {:.2e} ||r||^2 at iteration {}, so the preconditioner is not positive "
-      "definite; use another one, or method fgmres. {}",
-      e.value, e.at_iteration, best(e));
+      "definite; use another one, or {}. {}",
+      e.value, e.at_iteration, choice("method", "fgmres"), best(e));
 }
 std::string nonsymmetric_operator(const Ending& e) {
   return fmt::format(
       "A is not Hermitian: <v, A u> and <u, A v> differ by {:.1e}, relative, at "
-      "iteration {}; use method bicgstab or fgmres.",
-      e.value, e.at_iteration);
+      "iteration {}; use {} or fgmres.",
+      e.value, e.at_iteration, choice("method", "bicgstab"));
 }
 std::string nonsymmetric_preconditioner(const Ending& e) {
   return fmt::format(
       "the preconditioner is not Hermitian: <v, M u> and <u, M v> differ by {:.1e}, "
-      "relative, at iteration {}; use another one, or method bicgstab or fgmres.",
-      e.value, e.at_iteration);
+      "relative, at iteration {}; use another one, or {} or fgmres.",
+      e.value, e.at_iteration, choice("method", "bicgstab"));
 }
 std::string nonfinite_rhs(const Ending& e) {
   return fmt::format(
@@ -218,13 +227,14 @@ std::string message(Status status, const Ending& ending) {
   return fmt::format("{}: {}", row.name, row.message(ending));
 }
 
-std::string message(const Report& report) {
+std::string message(const Report& report, std::int64_t cycle) {
   return message(static_cast<Status>(report.status), {.iterations = report.iterations,
                                                       .at_iteration = report.at_iteration,
                                                       .value = report.value,
                                                       .residual = report.residual,
                                                       .tolerance = report.tolerance,
-                                                      .row = report.row});
+                                                      .row = report.row,
+                                                      .cycle = cycle});
 }
 
 std::string_view name(Method method) {

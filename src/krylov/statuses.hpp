@@ -19,6 +19,7 @@ struct Ending {
   double residual = 0.0;          ///< ||b - A x|| / ||b||
   double tolerance = 0.0;         ///< what it had to be
   std::int64_t row = -1;          ///< of b or x0
+  std::int64_t cycle = 0;         ///< see cycle_of()
 };
 
 /// "iteration", "residual_recomputed", ...
@@ -27,7 +28,13 @@ std::string_view name(Event event);
 /// One sentence: the status, numbers, the iteration, what to do.
 std::string message(Status status, const Ending& ending);
 
-/// Likewise, of a report.
-std::string message(const Report& report);
+/// Vectors of a basis, fewer than rows, that the method throws away at each restart; 0 if it keeps
+/// none or all.
+inline std::int64_t cycle_of(const Problem& problem) {
+  return problem.cycle < problem.n ? problem.cycle : 0;
+}
+
+/// Likewise, of a report and the cycle of its solve.
+std::string message(const Report& report, std::int64_t cycle);
 
 }  // namespace shardsolve::krylov

@@ -60,7 +60,8 @@ Result Trials<T>::solve(const Candidate<T>& candidate, const Options& options) {
 }
 
 template <Scalar T>
-Trial Trials<T>::run(const Candidate<T>& candidate, Method method, std::int64_t max_iterations) {
+Trial Trials<T>::run(const Candidate<T>& candidate, Method usual, std::int64_t max_iterations) {
+  const Method method = candidate.method.value_or(usual);
   const Result result = solve(candidate, {.method = method,
                                           .rtol = rtol_,
                                           .max_iterations = max_iterations,
@@ -71,7 +72,8 @@ Trial Trials<T>::run(const Candidate<T>& candidate, Method method, std::int64_t 
               .iterations = result.iterations,
               .residual = result.residual,
               .condition = method == Method::cg ? condition_of(result.log) : 0.0,
-              .message = result.message};
+              .message = result.message,
+              .blocks = candidate.blocks};
   const double products = method == Method::bicgstab ? 2.0 : 1.0;
   trial.work = products * (entries_ + candidate.numbers);
   trial.predicted_iterations = predicted_iterations(trial.condition, rtol_);

@@ -21,7 +21,9 @@ template <Scalar T>
 struct Candidate {
   std::string name;
   std::optional<Operator<T>> preconditioner;
-  double numbers = 0.0;  ///< multiplications of a product with it
+  double numbers = 0.0;                         ///< multiplications of a product with it
+  std::vector<std::int64_t> blocks = {};        ///< see Trial
+  std::optional<Method> method = std::nullopt;  ///< that it is for, if not for that of the others
 };
 
 /// Solves of one system with what it is given.
@@ -31,7 +33,7 @@ class Trials {
   Trials(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout, double entries, double rtol,
          const RunOptions& run);
 
-  /// One solve from 0.
+  /// One solve from 0, by this method or that of the candidate.
   Trial run(const Candidate<T>& candidate, Method method, std::int64_t max_iterations);
 
   /// ||A^-1|| from below, for a Hermitian positive definite A: inverse iteration, each step a solve

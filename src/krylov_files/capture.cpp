@@ -3,6 +3,7 @@
 #include "core/each_dtype.hpp"
 #include "io/npy.hpp"
 #include "io/output_file.hpp"
+#include "krylov/spelling.hpp"
 #include "krylov_files/capture_index.hpp"
 #include "krylov_files/log_file.hpp"
 #include "krylov_files/new_directory.hpp"
@@ -105,13 +106,25 @@ std::int64_t bytes_of(const System<T>& system) {
   return bytes + static_cast<std::int64_t>(numbers * sizeof(T));
 }
 
+template <Scalar T>
+Checksums checksums_of_system(const System<T>& system) {
+  const CsrMatrix<T> no_matrix;
+  const std::vector<MultigridLevel<T>> no_levels;
+  Checksums all = checksums_of(system.a == nullptr ? no_matrix : *system.a, system.b, system.guess,
+                               system.levels == nullptr ? no_levels : *system.levels);
+  if (system.a == nullptr) {
+    all.a.reset();  // known by its products
+  }
+  return all;
+}
+
 void require_size(std::int64_t bytes, const CaptureOptions& options) {
   const std::int64_t most = std::min(options.most_bytes, most_of_format);
   if (bytes > most) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("the capture would have about {} bytes, and {} are allowed: allow more "
-                            "(at most {})",
-                            bytes, most, most_of_format));
+                            "({}, at most {} bytes)",
+                            bytes, most, spelled("most_bytes", "--capture-limit"), most_of_format));
   }
 }
 
@@ -185,6 +198,7 @@ void write_capture(const std::string& directory, const Request& request, const S
   index.request.entries = system.a == nullptr ? 0 : system.a->entries();
   index.request.dtype = dtype_of<T>;
   index.request.options.use_guess = !system.guess.empty();
+  index.request.checksums = checksums_of_system(system);
   index.result.log.clear();
   const std::string log = log_text(index.request, result);
   require_size(bytes_of(system) + std::ssize(log), options);

@@ -87,25 +87,57 @@ Json json_of(const Recipe& recipe) {
   return object;
 }
 
+/// Names of checksums.
+constexpr std::pair<const char*, std::optional<std::uint32_t> Checksums::*> checksum_names[] = {
+    {"A", &Checksums::a},
+    {"b", &Checksums::b},
+    {"x0", &Checksums::guess},
+    {"levels", &Checksums::levels}};
+
+Json json_of(const Checksums& checksums) {
+  Json object = Json::object();
+  for (const auto& [name, member] : checksum_names) {
+    if (const auto& sum = checksums.*member) {
+      object[name] = *sum;
+    }
+  }
+  return object;
+}
+
+Checksums checksums_of(const JsonObject& object) {
+  Checksums checksums;
+  for (const auto& [name, member] : checksum_names) {
+    if (object.has(name)) {
+      checksums.*member = static_cast<std::uint32_t>(
+          object.integer(name, 0, std::numeric_limits<std::uint32_t>::max()));
+    }
+  }
+  return checksums;
+}
+
 }  // namespace
 
 Json hex(double x) { return std::isfinite(x) ? Json(fmt::format("{:a}", x)) : Json(nullptr); }
 
 Json to_json(const Request& request) {
   const Options& options = request.options;
-  return {{"n", request.n},
-          {"entries", request.entries},
-          {"dtype", name(request.dtype)},
-          {"method", name(options.method)},
-          {"automatic", request.is_automatic},
-          {"rtol", hex(options.rtol)},
-          {"atol", hex(options.atol)},
-          {"max_iterations", options.max_iterations},
-          {"restart", options.restart},
-          {"guess", options.use_guess},
-          {"preconditioner", json_of(request.preconditioner)},
-          {"backend", request.backend},
-          {"ranks", request.ranks}};
+  Json object = {{"n", request.n},
+                 {"entries", request.entries},
+                 {"dtype", name(request.dtype)},
+                 {"method", name(options.method)},
+                 {"automatic", request.is_automatic},
+                 {"rtol", hex(options.rtol.value_or(default_rtol(request.dtype)))},
+                 {"atol", hex(options.atol)},
+                 {"max_iterations", options.max_iterations},
+                 {"restart", options.restart},
+                 {"guess", options.use_guess},
+                 {"preconditioner", json_of(request.preconditioner)},
+                 {"backend", request.backend},
+                 {"ranks", request.ranks}};
+  if (const Json known = json_of(request.checksums); !known.empty()) {
+    object["crc32"] = known;
+  }
+  return object;
 }
 
 Json verdict_to_json(const Result& result) {
@@ -141,6 +173,9 @@ Request request_of(const JsonObject& object) {
   request.preconditioner = recipe_of(object.object("preconditioner"));
   request.backend = object.text("backend");
   request.ranks = object.integer("ranks", 1, most);
+  if (object.has("crc32")) {  // logs before had none
+    request.checksums = checksums_of(object.object("crc32"));
+  }
   return request;
 }
 

@@ -1,5 +1,6 @@
 #include "krylov_files/log_comparison.hpp"
 
+#include "krylov/spelling.hpp"
 #include "krylov/statuses.hpp"
 #include "krylov_files/json.hpp"
 
@@ -144,11 +145,24 @@ void find_divergence(Records a, Records b, std::int64_t attempt,
 }
 
 template <class Value>
-void list_difference(std::vector<std::string>& list, const char* what, const Value& a,
+void list_difference(std::vector<std::string>& list, const std::string& what, const Value& a,
                      const Value& b) {
   if (a != b) {
     list.push_back(fmt::format("{}: {} and {}", what, a, b));
   }
+}
+
+/// The numbers of a part of the system, where both logs know their checksum.
+void list_other_numbers(std::vector<std::string>& list, const char* what,
+                        const std::optional<std::uint32_t>& a,
+                        const std::optional<std::uint32_t>& b) {
+  if (a && b && *a != *b) {
+    list.push_back(fmt::format("the numbers of {} (checksums {:08x} and {:08x})", what, *a, *b));
+  }
+}
+
+double rtol_of(const Request& request) {
+  return request.options.rtol.value_or(default_rtol(request.dtype));
 }
 
 std::vector<std::string> differences(const Request& a, const Request& b) {
@@ -156,18 +170,24 @@ std::vector<std::string> differences(const Request& a, const Request& b) {
   list_difference(list, "n", a.n, b.n);
   list_difference(list, "entries of A", a.entries, b.entries);
   list_difference(list, "dtype", name(a.dtype), name(b.dtype));
-  list_difference(list, "method", method_text(a), method_text(b));
-  list_difference(list, "preconditioner", recipe_text(a.preconditioner),
-                  recipe_text(b.preconditioner));
-  if (a.preconditioner != b.preconditioner && list.empty()) {
+  list_difference(list, option("method"), method_text(a), method_text(b));
+  const std::string of_a = recipe_text(a.preconditioner);
+  const std::string of_b = recipe_text(b.preconditioner);
+  list_difference(list, option("preconditioner"), of_a, of_b);
+  if (of_a == of_b && a.preconditioner != b.preconditioner) {
     list.emplace_back("blocks of the preconditioner");
   }
-  list_difference(list, "rtol", a.options.rtol, b.options.rtol);
-  list_difference(list, "atol", a.options.atol, b.options.atol);
-  list_difference(list, "max_iterations", a.options.max_iterations, b.options.max_iterations);
-  list_difference(list, "restart", a.options.restart, b.options.restart);
+  list_difference(list, option("rtol"), rtol_of(a), rtol_of(b));
+  list_difference(list, option("atol"), a.options.atol, b.options.atol);
+  list_difference(list, option("max_iterations"), a.options.max_iterations,
+                  b.options.max_iterations);
+  list_difference(list, option("restart"), a.options.restart, b.options.restart);
   list_difference(list, "x0", a.options.use_guess ? "given" : "0",
                   b.options.use_guess ? "given" : "0");
+  list_other_numbers(list, "A", a.checksums.a, b.checksums.a);
+  list_other_numbers(list, "b", a.checksums.b, b.checksums.b);
+  list_other_numbers(list, "x0", a.checksums.guess, b.checksums.guess);
+  list_other_numbers(list, "the levels of multigrid", a.checksums.levels, b.checksums.levels);
   return list;
 }
 
@@ -186,14 +206,17 @@ std::string verdict_sentence(const Log& log) {
 
 std::string conclusion(const Log& a, const Log& b, const LogComparison& comparison) {
   const bool same_request = comparison.requests_differ_in.empty();
-  if (comparison.same_verdict) {
-    return comparison.same_bits
-               ? "The verdicts are the same, to the bit."
-               : "The verdicts are the same: the difference is one of rounding and does not "
-                 "matter.";
+  if (comparison.same_verdict && comparison.same_bits) {
+    return "The verdicts are the same, to the bit.";
   }
   if (!same_request) {
-    return "The verdicts differ, and so do the solves: see above in what.";
+    return fmt::format(
+        "The verdicts {}, of different solves: see above in what. What differs is not "
+        "one of rounding.",
+        comparison.same_verdict ? "are the same" : "differ");
+  }
+  if (comparison.same_verdict) {
+    return "The verdicts are the same: the difference is one of rounding and does not matter.";
   }
   if (a.result.is_marginal || b.result.is_marginal) {
     const Log& marginal = a.result.is_marginal ? a : b;
@@ -202,8 +225,10 @@ std::string conclusion(const Log& a, const Log& b, const LogComparison& comparis
         "more iterations, ask for less, or take a better preconditioner.",
         marginal.path);
   }
-  return "The verdicts differ, and neither is marginal: that is more than rounding. See whether "
-         "both solves had the same A, b and x0.";
+  const bool same_numbers = a.request.checksums.b && a.request.checksums == b.request.checksums;
+  return fmt::format("The verdicts differ, and neither is marginal: that is more than rounding{}.",
+                     same_numbers ? ", of the same A, b and x0"
+                                  : ". See whether both solves had the same A, b and x0");
 }
 
 /// Records of one attempt.

@@ -75,6 +75,24 @@ def test_rows_of_the_identity_are_named_before_anything_is_suggested(command, tm
     assert any("columns" in finding for finding in report["findings"])
 
 
+def test_zero_diagonal_gets_one_block_and_it_solves(command, tmp_path):
+    a = sp.csr_matrix(np.roll(np.diag(np.arange(1.0, 61.0)), 7, axis=0))
+    save_matrix(tmp_path / "A.npz", a)
+    report = command("diagnose", "A.npz", "--json").json()
+    assert report["figures"]["zero_diagonal"]["count"] == 60
+    options = "--method fgmres --preconditioner block-jacobi --blocks 1"
+    assert options in report["suggestion"]
+    b = np.random.default_rng(0).standard_normal(60)
+    save(tmp_path / "b.npy", b)
+    solved = command(*shlex.split(report["suggestion"])[1:], "--json").json()
+    assert (solved["status"], solved["iterations"]) == ("happy_breakdown", 1)
+    assert residual(a, np.load(tmp_path / "x.npy"), b) <= 1e-8
+    assert any(
+        "exact factors of blocks (block-jacobi) do not, --method fgmres" in finding
+        for finding in report["findings"]
+    )
+
+
 def test_number_that_is_not_finite_is_found(command, tmp_path):
     a = laplacian(100)
     a[7, 8] = np.nan

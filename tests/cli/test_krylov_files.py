@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from command import contents
 from problems import save
-from sparse_problems import convection, laplacian, save_sparse_system
+from sparse_problems import convection, laplacian, save_matrix, save_sparse_system
 
 SOLVE = ("solve", "A.npz", "b.npy", "-o", "x.npy")
 
@@ -176,8 +176,49 @@ def test_solves_that_were_not_asked_for_the_same_are_told(command, logged):
         command(*SOLVE, "--force", "--method", "minres", "--rtol", "1e-5", "--log", "b").code == 0
     )
     report = compare(command, "a", "b")
-    assert "method: cg and minres" in report["requests_differ_in"]
-    assert "rtol: 1e-08 and 1e-05" in report["requests_differ_in"]
+    assert "--method: cg and minres" in report["requests_differ_in"]
+    assert "--rtol: 1e-08 and 1e-05" in report["requests_differ_in"]
+
+
+def test_other_preconditioner_is_not_called_rounding(command, logged):
+    options = ["--force", "--preconditioner", "jacobi", "--max-iterations", 5000, "--log", "b"]
+    assert command(*SOLVE, *options).code == 0
+    report = compare(command, "a", "b")
+    assert report["requests_differ_in"] == [
+        "--preconditioner: none and jacobi",
+        "--max-iterations: 10000 and 5000",
+    ]
+    assert (
+        "of different solves: see above in what. What differs is not one of rounding"
+        in (report["message"])
+    )
+    assert "does not matter" not in report["message"]
+
+
+@pytest.mark.parametrize("other", ["A", "b", "x0"])
+def test_other_numbers_are_seen(command, sparse, other):
+    save(sparse / "x0.npy", np.zeros(60))
+    options = ["--force", "--guess", "x0.npy", "--log"]
+    assert command(*SOLVE, *options, "a").code == 0
+    if other == "A":
+        a = sp.load_npz(sparse / "A.npz")
+        a[7, 7] += 1e-3
+        save_matrix(sparse / "A.npz", a)
+    else:
+        vector = np.load(sparse / f"{other}.npy")
+        vector[7] += 1e-3
+        save(sparse / f"{other}.npy", vector)
+    assert command(*SOLVE, *options, "b").code == 0
+    report = compare(command, "a", "b")
+    (difference,) = report["requests_differ_in"]
+    assert difference.startswith(f"the numbers of {other} (checksums ")
+    assert "not one of rounding" in report["message"]
+
+
+def test_log_of_before_has_no_checksums(command, logged):
+    altered(logged, lambda lines: lines[0]["request"].pop("crc32"))
+    report = compare(command, "a", "b")
+    assert (report["same_bits"], report["requests_differ_in"]) == (True, [])
 
 
 def test_numbers_that_are_not_finite_are_compared(command, logged):

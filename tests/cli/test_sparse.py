@@ -158,7 +158,7 @@ def test_higher_degree_of_chebyshev_takes_fewer_iterations(command, sparse):
     save_sparse_system(sparse, convection(60))
     result = command(*SOLVE, *options, "--method", "bicgstab")
     assert result.code == 2
-    assert result.says("'A.npz'", "chebyshev is for Hermitian matrices", "block_jacobi")
+    assert result.says("'A.npz'", "chebyshev is for Hermitian matrices", "block-jacobi")
     save_sparse_system(sparse, laplacian(60) - sp.identity(60))
     result = command(*SOLVE, *options, "--method", "minres")
     assert result.code == 2
@@ -361,7 +361,12 @@ BAD_FILES = {
     ),
     "bsr": (lambda d: save_matrix(d / "A.npz", sp.bsr_matrix(np.eye(4))), 2, ["'bsr'", "tocsr"]),
     "rhs_of_other_size": (rewrite("b.npy", np.ones(50)), 2, ["(50,)", "60 x 60", "as many rows"]),
-    "rhs_of_two_columns": (rewrite("b.npy", np.ones((60, 2))), 2, ["(60, 2)", "b[:, 0]"]),
+    "rhs_of_three_dimensions": (
+        rewrite("b.npy", np.ones((60, 2, 1))),
+        2,
+        ["(60, 2, 1)", "(60, k)"],
+    ),
+    "rhs_without_columns": (rewrite("b.npy", np.ones((60, 0))), 2, ["(60, 0)", "k at least 1"]),
     "rhs_of_other_dtype": (
         rewrite("b.npy", np.ones(60, "float32")),
         2,
@@ -401,7 +406,7 @@ BAD_OPTIONS = {
     "preconditioner": (["--preconditioner", "amg"], ["'amg' given", "block-jacobi"]),
     "rtol_below_0": (["--rtol", "-1e-8"], ["'-1e-8' given", "from 0 on"]),
     "rtol_nan": (["--rtol", "nan"], ["'nan' given"]),
-    "both_0": (["--rtol", 0], ["rtol = 0 and atol = 0"]),
+    "both_0": (["--rtol", 0], ["--rtol 0 and --atol 0 given"]),
     "no_iterations": (["--max-iterations", 0], ["'0' given", "at least 1"]),
     "restart_0": (["--method", "fgmres", "--restart", 0], ["'0' given", "1 to 1000"]),
     "no_blocks": (["--preconditioner", "block-jacobi"], ["without --blocks"]),

@@ -158,6 +158,31 @@ TEST(KrylovDiagnose, BrokenMatrices_AreNamedWithTheirRow) {
   EXPECT_THAT(diagnosis_of(CsrMatrix<double>{}).answer, HasSubstr("nothing to solve"));
 }
 
+TEST(KrylovDiagnose, ZeroDiagonal_IsForOneBlock) {
+  CooMatrix<double> shifted{40, 40, {}, {}, {}};
+  for (std::int64_t i = 0; i < 40; ++i) {
+    shifted.row_indices.push_back(i);
+    shifted.column_indices.push_back((i + 3) % 40);
+    shifted.values.push_back(static_cast<double>(i + 1));
+  }
+  const Diagnosis diagnosis = diagnosis_of(sorted(shifted));
+  ASSERT_GE(diagnosis.best, 0);
+  const krylov::Trial& best = diagnosis.trials[static_cast<std::size_t>(diagnosis.best)];
+  EXPECT_EQ(best.name, "block_jacobi with 1 block");
+  EXPECT_EQ(best.blocks, (std::vector<std::int64_t>{0, 40}));
+  EXPECT_EQ(best.iterations, 1);
+  EXPECT_EQ(diagnosis.method, Method::fgmres);
+  EXPECT_THAT(diagnosis.findings, Contains(HasSubstr("exact factors of blocks (block_jacobi)")));
+  EXPECT_THAT(diagnosis.answer,
+              AllOf(HasSubstr("yes: block_jacobi with 1 block"), HasSubstr("method fgmres")));
+}
+
+TEST(KrylovDiagnose, IncompleteFactors_MayBeLeftOut) {
+  const Diagnosis diagnosis =
+      diagnosis_of(matgen::laplacian_3d<double>(6), {.incomplete_factors = false});
+  EXPECT_THAT(to_text(diagnosis), ::testing::Not(HasSubstr("incomplete")));
+}
+
 TEST(KrylovDiagnose, Scaling_IsSeen) {
   System<double> system = laplacian<double>(40, 2.5);
   for (std::size_t i = 0; i < 40; ++i) {

@@ -70,6 +70,27 @@ def test_entries_of_one_place_are_added_and_zeros_stay():
     assert traced.data.tolist() == [2.0, 4.0]
 
 
+def test_matrix_that_is_known_may_be_made_inside_jit():
+    dense = np.array([[2.0, 0.0], [1.0, 3.0]])
+    for given in (dense, dense.tolist(), jnp.array(dense)):
+        y = jax.jit(lambda x, given=given: CSR.of(given) @ x)(np.ones(2))
+        assert y.tolist() == [2.0, 4.0]
+
+    def with_a_traced_entry(value):
+        return CSR.of([[value, 0.0], [1.0, 3.0]]).todense()
+
+    with pytest.raises(TypeError, match="a dense matrix is traced here"):
+        jax.jit(with_a_traced_entry)(2.0)
+
+
+def test_values_may_have_another_dtype():
+    a = CSR.of(np.array([[2.0, 0.0], [1.0, 3.0]]))
+    assert a.astype("float32").dtype == np.float32
+    assert (a.astype(complex) @ (1j * np.ones(2))).tolist() == [2j, 4j]
+    with pytest.raises(TypeError, match=r"with_values\(a\.data\.real\)"):
+        a.astype("complex64").astype("float32")
+
+
 def test_padding_of_jax_formats_is_dropped():
     a = sparse.BCOO.fromdense(jnp.eye(3), nse=7)
     assert CSR.of(a).nse == 3
@@ -170,6 +191,11 @@ def test_empty_matrices_have_products():
         (lambda: CSR.of(np.eye(3)).with_values(np.ones(4)), ValueError, r"pass \(3,\)"),
         (lambda: CSR.of(np.eye(3)) @ np.ones(4), ValueError, r"pass \(3,\) or"),
         (lambda: CSR.of(np.eye(3)) @ np.ones(3, "float32"), TypeError, "is float64 and x is"),
+        (
+            lambda: CSR.of(np.eye(3)) @ (1j * np.ones(3)),
+            TypeError,
+            r"A by \.astype\('complex128'\), or multiply x\.real and x\.imag",
+        ),
         (lambda: jax.jit(CSR.of)(np.eye(3)), TypeError, "traced here"),
         (
             lambda: jax.jit(lambda i: CSR(np.ones(2), i, [0, 1, 2], (2, 3)))(np.array([0, 1])),

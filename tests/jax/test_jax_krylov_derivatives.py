@@ -242,5 +242,28 @@ def test_function_without_a_transpose_is_named_where_one_is_needed():
     with pytest.raises(TypeError, match="JAX cannot transpose it"):
         jax.grad(loss)(b, "bicgstab")
     a = matrix("bicgstab", "float64", N)
-    with pytest.raises(TypeError, match="operator or preconditioner, and JAX cannot transpose it"):
+    with pytest.raises(TypeError, match="transpose of the preconditioner, and JAX cannot"):
         jax.grad(lambda b: krylov.solve(a, b, method="bicgstab", preconditioner=product).sum())(b)
+
+
+@pytest.mark.parametrize(
+    "m",
+    [
+        lambda r: r * (1 + 0.1 * jnp.tanh(jnp.vdot(r, r))),
+        lambda r: r / (1 + jnp.linalg.norm(r)),
+        lambda r: jnp.where(r > 0, r, 0.9 * r),
+        lambda r: jnp.sign(r) * jnp.sqrt(jnp.abs(r)),
+        lambda r: jnp.sort(r),
+        lambda r: krylov.solve(matrix("cg", n=N), r, max_iterations=3, on_failure="best"),
+    ],
+    ids=["tanh", "norm", "where", "sqrt", "sort", "steps"],
+)
+def test_preconditioner_that_is_not_linear_has_a_sentence(m):
+    a, b = matrix("fgmres", n=N), right(N)
+
+    def loss(b):
+        return krylov.solve(a, b, method="fgmres", preconditioner=m, on_failure="best").sum()
+
+    for gradient in (jax.grad(loss), jax.jit(jax.grad(loss))):
+        with pytest.raises(TypeError, match=r"of the preconditioner.*Pass a linear one"):
+            gradient(b)

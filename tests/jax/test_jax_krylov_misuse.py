@@ -35,7 +35,31 @@ def by_its_numbers(x):
         (lambda: krylov.solve(A, np.ones(8, int)), TypeError, "b has dtype int64"),
         (lambda: krylov.solve(A, np.ones(7)), ValueError, r"b has shape \(7,\).*pass \(8,\)"),
         (lambda: krylov.solve(A, np.ones((8, 2))), ValueError, "go through jax.vmap"),
-        (lambda: krylov.solve(A, B.astype("float32")), TypeError, "A is float64 and b is float32"),
+        (
+            lambda: krylov.solve(A, B.astype("float32")),
+            TypeError,
+            r"A is float64 and b is float32: pass both in one dtype, b by \.astype\('float64'\)$",
+        ),
+        (
+            lambda: krylov.solve(A, B.astype(complex)),
+            TypeError,
+            r"A by \.astype\('complex128'\), or solve for b\.real and b\.imag$",
+        ),
+        (
+            lambda: krylov.solve(A, B.astype("complex64")),
+            TypeError,
+            r"A and b by \.astype\('complex128'\), or solve for b\.real",
+        ),
+        (
+            lambda: krylov.solve(A.astype(complex), B),
+            TypeError,
+            r"A is complex128 and b is float64: .*, b by \.astype\('complex128'\)$",
+        ),
+        (
+            lambda: krylov.solve(A, B, preconditioner=A.astype(complex)),
+            TypeError,
+            r"the preconditioner is complex128 .*, A and b by \.astype\('complex128'\)$",
+        ),
         (lambda: krylov.solve(product, {}), ValueError, "b holds no arrays"),
         (
             lambda: krylov.solve(product, (B, B.astype("float32"))),
@@ -134,7 +158,7 @@ def by_its_numbers(x):
         (
             lambda: krylov.solve(A, B, preconditioner=krylov.jacobi(np.ones(8, "float32"))),
             TypeError,
-            r"float32 and b is float64.*b\.astype\('float32'\)",
+            r"float32 and b is float64.*the diagonal for jacobi by \.astype\('float64'\)",
         ),
         (
             lambda: krylov.solve(A, B, preconditioner=CSR.of(np.eye(9))),

@@ -45,6 +45,7 @@ Request request_for_tests() {
   request.dtype = Dtype::complex64;
   request.backend = "cuda";
   request.ranks = 3;
+  request.checksums = {.a = 0xffffffff, .b = 0, .guess = 7};
   return request;
 }
 
@@ -271,6 +272,30 @@ TEST(KrylovLogComparison, ChangedLogs_AreToldApart) {
            },
        .same_verdict = false,
        .sentence = "method: bicgstab and auto"},
+      {.name = "another preconditioner, whose log differs",
+       .change =
+           [](Log& log) {
+             log.request.preconditioner = {Recipe::Kind::jacobi, {}};
+             log.result.log[2].alpha = 0.2;
+           },
+       .difference = 3,
+       .scalar = "alpha",
+       .sentence =
+           "The verdicts are the same, of different solves: see above in what. What differs "
+           "is not one of rounding."},
+      {.name = "another b",
+       .change =
+           [](Log& log) {
+             log.request.checksums.b = 9;
+             log.result.log[2].alpha = 0.2;
+           },
+       .difference = 3,
+       .scalar = "alpha",
+       .sentence = "not asked for the same: the numbers of b (checksums 00000000 and 00000009)."},
+      {.name = "a log of before, without checksums",
+       .change = [](Log& log) { log.request.checksums = {}; },
+       .same_bits = true,
+       .sentence = "The verdicts are the same, to the bit."},
       {.name = "blocks of another cut",
        .change = [](Log& log) { log.request.preconditioner.blocks[1] = 50; },
        .same_bits = true,
