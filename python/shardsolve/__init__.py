@@ -22,6 +22,7 @@ from shardsolve._eigh import eigh, eigvalsh
 from shardsolve._files import load_factor, save_factor
 from shardsolve._krylov_records import last_failures
 from shardsolve._library import register
+from shardsolve._matrix_functions import matrix_function, trace_function
 from shardsolve._natural import cholesky
 from shardsolve._records import EighInfo, Info, LinAlgError, SolverError, Status
 from shardsolve._session import progress, set_timeout, trace
@@ -46,6 +47,7 @@ __all__ = [
     "last_failures",
     "load_factor",
     "logdet",
+    "matrix_function",
     "progress",
     "register",
     "save_factor",
@@ -53,6 +55,7 @@ __all__ = [
     "slogdet",
     "solve",
     "trace",
+    "trace_function",
 ]
 try:
     __version__ = _metadata.version("shardsolve")

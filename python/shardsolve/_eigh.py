@@ -1,18 +1,4 @@
-"""Eigenvalues and eigenvectors of Hermitian matrices: the public functions and their derivatives.
-
-For dA Hermitian, K = V^H dA V and gaps g_ij = w_j - w_i,
-
-    dw_j = K_jj,    dV = V C,    C_ij = K_ij / g_ij, and 0 where g_ij is no more than rounding.
-
-C is made as (Y - Y^H) / 2 with Y_ij = K_ij / g_ij. That takes the Hermitian part of any dA, and the
-transpose of it, which is the gradient, subtracts before it divides: M - M^H with M = V^H V' is zero
-up to rounding for a function that does not depend on the basis, and what it is divided by is small
-inside of a cluster.
-
-Of a v = b v diag(w), where V^H B V = I, with L = V^H dB V
-
-    dw_j = K_jj - w_j L_jj,    C_ij = (K_ij - (w_i + w_j) / 2 L_ij) / g_ij - L_ij / 2.
-"""
+"""Eigenvalues and eigenvectors of Hermitian matrices: the public functions."""
 
 from __future__ import annotations
 
@@ -37,7 +23,7 @@ from shardsolve._check import (
 )
 from shardsolve._cholesky import Factor, factor_traced
 from shardsolve._cut import Cut, find_cut, inside_shard_map
-from shardsolve._products import multiply, transpose
+from shardsolve._eigh_change import Change
 from shardsolve._records import NOT_KNOWN, OF_B, EighInfo, raise_if_failed
 
 AxisName = str | Sequence[str]
@@ -62,6 +48,7 @@ def eigh(
     Or with b: a v = b v diag(w), v^H b v = I. Of each eigenvector the largest component by its
     absolute value, of several the first, is real and positive. Vectors of equal or nearly equal
     eigenvalues are one of many bases, which may be another on another number of devices.
+    Derivatives that w and v do not tell there are NaN; `matrix_function` has those of f(a).
 
     Args:
         a: (n, n), float32, float64, complex64 or complex128; both triangles are needed. Where its
@@ -181,7 +168,11 @@ def _first(count: int, w: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array
 
 
 @functools.cache
-def _eigh_of(cut: Cut | None, wanted: Wanted) -> Callable[[jax.Array, Factor | None], Pairs]:
+def _eigh_of(
+    cut: Cut | None, wanted: Wanted, strict: bool = False
+) -> Callable[[jax.Array, Factor | None], Pairs]:
+    """Some pairs; `strict`: see Change."""
+
     @jax.custom_jvp
     def eigh(a: jax.Array, factor: Factor | None) -> Pairs:
         v, w, _, info = _call(a, factor, cut, True, wanted)
@@ -191,11 +182,11 @@ def _eigh_of(cut: Cut | None, wanted: Wanted) -> Callable[[jax.Array, Factor | N
     @eigh.defjvp
     def rule(primals, tangents):
         # A vector's change is made of all the others.
-        w, v, info = _eigh_of(cut, Wanted(0, primals[0].shape[1]))(*primals)
-        change = _Change(tangents, w, v, cut and cut.by_rows)
+        w, v, info = _eigh_of(cut, Wanted(0, primals[0].shape[1]), strict=True)(*primals)
+        of_w, of_v = Change(tangents, w, v, cut and cut.by_rows).of_pairs(strict)
         return (wanted.of(w), wanted.of(v, axis=1), info), (
-            wanted.of(change.of_values()),
-            wanted.of(change.of_vectors(), axis=1),
+            wanted.of(of_w),
+            wanted.of(of_v, axis=1),
             _no_change(info),
         )
 
@@ -213,10 +204,10 @@ def _eigvalsh_of(
 
     @eigvalsh.defjvp
     def rule(primals, tangents):
-        w, v, info = _eigh_of(cut, wanted)(*primals)
+        w, v, info = _eigh_of(cut, wanted, strict=True)(*primals)
         not_known = (jnp.full_like(w, NOT_KNOWN, shape=()) for _ in range(2))
         info = EighInfo(info.verdict, *not_known, info.of_b)
-        change = _Change(tangents, w, v, cut and cut.by_rows)
+        change = Change(tangents, w, v, cut and cut.by_rows)
         return (w, info), (change.of_values(), _no_change(info))
 
     return eigvalsh
@@ -227,68 +218,6 @@ def _no_change(info: EighInfo) -> EighInfo:
     no_flag: Any = np.zeros(info.of_b.shape, jax.dtypes.float0)
     zero, other = jnp.zeros_like(info.residual), jnp.zeros_like(info.orthogonality)
     return EighInfo(no_verdict, zero, other, no_flag)
-
-
-class _Change:
-    """What changes of a and of a factor of b, whose slab's tangent is b's, do to some pairs."""
-
-    def __init__(
-        self,
-        changes: tuple[jax.Array, Factor | None],
-        w: jax.Array,
-        v: jax.Array,
-        cut: Cut | None,
-    ):
-        self.w, self.v, self.cut = w, v, cut
-        self.by_a = self._product(changes[0])  # dA V
-        self.by_b = None if changes[1] is None else self._product(changes[1]._slab)  # dB V
-
-    def of_values(self) -> jax.Array:
-        """The diagonal of K - L W: the real part is that of the Hermitian parts of dA and dB."""
-        product = self.by_a if self.by_b is None else self.by_a - self.by_b * self.w
-        change = jnp.sum(jnp.real(jnp.conj(self.v) * product), axis=0)
-        if self.cut is not None and self.cut.inside and self.cut.axes:
-            change = lax.psum(change, self.cut.axes)
-        return change
-
-    def of_vectors(self) -> jax.Array:
-        """V C, if all pairs are there."""
-        own = _own_values(self.w, self.v.shape[0], self.cut)
-        inner = self._in_basis(self.by_a)
-        if self.by_b is not None:
-            inner_b = self._in_basis(self.by_b)
-            inner = inner - (own[:, None] + self.w[None, :]) / 2 * inner_b
-        y = _inverse_gaps(self.w, own) * inner
-        turn = (y - self._adjoint(y)) / 2
-        if self.by_b is not None:
-            turn = turn - (inner_b + self._adjoint(inner_b)) / 4
-        return multiply(self.v, turn, self.cut)
-
-    def _product(self, change: jax.Array) -> jax.Array:
-        return multiply(change if self.cut is None else self.cut.place(change), self.v, self.cut)
-
-    def _in_basis(self, product: jax.Array) -> jax.Array:
-        return multiply(self._adjoint(self.v), product, self.cut)
-
-    def _adjoint(self, a: jax.Array) -> jax.Array:
-        return jnp.conj(transpose(a, self.cut))
-
-
-def _own_values(w: jax.Array, rows: int, cut: Cut | None) -> jax.Array:
-    """Those of the values whose numbers are those of the rows that a device has."""
-    if cut is None:
-        return w
-    if not cut.inside:
-        return cut.place(w)
-    return lax.dynamic_slice_in_dim(w, lax.axis_index(cut.axes) * rows, rows) if cut.axes else w
-
-
-def _inverse_gaps(w: jax.Array, own: jax.Array) -> jax.Array:
-    """1 / (w_j - w_i), rows cut; 0 where two eigenvalues differ by no more than rounding makes."""
-    gaps = w[None, :] - own[:, None]
-    rounding = 16 * np.sqrt(len(w)) * float(jnp.finfo(w.dtype).eps) / 2
-    equal = jnp.abs(gaps) <= rounding * jnp.max(jnp.abs(w), initial=0)
-    return jnp.where(equal, 0, 1 / jnp.where(equal, 1, gaps))
 
 
 def _factor_of(b: jax.Array | None, cut: Cut | None) -> Factor | None:

@@ -278,7 +278,8 @@ def trace(function: Callable, x: jax.Array | jax.ShapeDtypeStruct, owner: object
     `owner`: what the caller knows the function by, as methods are objects of their own each time.
     """
     closed = jax.make_jaxpr(function)(x)
-    text = str(closed.jaxpr)
+    # Operations keep the mesh that was set when they were traced, and run under no other.
+    text = f"{jax.sharding.get_abstract_mesh()} {closed.jaxpr}"
     known = _programs.get(id(owner))
     if known is None or known[0]() is not owner:
         try:

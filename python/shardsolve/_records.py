@@ -54,7 +54,10 @@ class Status(enum.IntEnum):
 _ADVICE = {
     Status.OK: "Nothing to do.",
     Status.NOT_POSITIVE_DEFINITE: "Add to the diagonal, or check how the matrix was made.",
-    Status.NOT_HERMITIAN: "Both triangles are needed; pass (A + A^H) / 2 to accept the difference.",
+    Status.NOT_HERMITIAN: (
+        "Both triangles are needed: if only one is filled, T, pass T + T^H - diag(T); if both are, "
+        "(A + A^H) / 2 accepts the difference."
+    ),
     Status.NONFINITE_INPUT: "Find out where the NaN or infinity was made.",
     Status.OVERFLOW: "Scale the matrix or the right-hand sides, or use a wider dtype.",
     Status.NOT_CONVERGED: "Of eigenvalues: please report the matrix. Of a solve: see the message.",

@@ -33,8 +33,9 @@ std::string not_hermitian(const Location& entry) {
   }
   return fmt::format(
       "the matrix is not Hermitian: entry ({0}, {1}) differs from the conjugate of entry "
-      "({1}, {0}) by more than rounding explains; both triangles are needed, so pass "
-      "(A + A^H) / 2 if the difference is meant",
+      "({1}, {0}) by more than rounding explains; both triangles are needed: if only one is "
+      "filled, call it T and pass T + T^H - diag(T); if both are and may differ so, pass "
+      "(A + A^H) / 2, which would halve what only one of them holds",
       entry.row.value(), entry.column.value());
 }
 

@@ -12,14 +12,15 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.sharding import AbstractMesh, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import shardsolve
 from shardsolve import _cholesky, _eigh
-from shardsolve._check import check_matrix, check_right_hand_side, check_tile
-from shardsolve._cut import axes_of, find_cut, inside_shard_map
+from shardsolve._check import as_array, check_matrix, check_right_hand_side
+from shardsolve._cut import axes_of, find_cut, inside_shard_map, manual_axes
 
 __all__ = [
     "potri",
@@ -67,9 +68,10 @@ def potrs(
     Returns:
         x, or (x, status), (x, logdet) or (x, logdet, status). NaN if there is no answer.
     """
+    _require_flags(return_status=return_status, pad=pad, return_logdet=return_logdet, donate=donate)
+    a = check_matrix(a, inside=False)
     mesh = _with_devices(mesh, a)
-    axes = _axes(matrix_specs if matrix_specs is not None else in_specs)
-    a = _on(check_matrix(a, inside=False), mesh, axes)
+    a = _on(a, mesh, _axes(_one_of(matrix_specs, in_specs), mesh, a))
     factor = _factor(a, T_A, mesh, donate)
     b = check_right_hand_side(factor.shape, factor.dtype, b)
     cut = find_cut(factor._slab, mesh, None, b)
@@ -91,8 +93,10 @@ def potri(
     pad: bool = True,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """The whole inverse, as `shardsolve.inv`. Arguments as in `potrs`."""
+    _require_flags(return_status=return_status, pad=pad)
+    a = check_matrix(a, inside=False)
     mesh = _with_devices(mesh, a)
-    a = _on(check_matrix(a, inside=False), mesh, _axes(in_specs))
+    a = _on(a, mesh, _axes(in_specs, mesh, a))
     factor = _factor(a, T_A, mesh)
     inverse, _ = shardsolve.inv(factor, full_output=True)
     return (inverse, _status(factor)) if return_status else inverse
@@ -106,15 +110,20 @@ def potrs_shardmap_ctx(
     Returns:
         x, whole on every device as b is, and the status, (1,).
     """
-    axes = tuple(jax.sharding.get_abstract_mesh().manual_axes)
-    rows, n = check_matrix(a, inside=True).shape
+    _require_flags(pad=pad)
+    _require_shard_map("potrs")
+    a, b = check_matrix(a, inside=True), as_array(b, "b")
+    rows, n = a.shape
     if b.ndim not in (1, 2) or b.shape[0] != n:
         raise ValueError(
             f"b has shape {b.shape} and a device's rows of a have shape {a.shape}; pass all of b "
             f"to every device, ({n},) or ({n}, k)"
         )
+    factor = shardsolve.cho_factor(a, tile=_tile(T_A))
+    if rows == n:  # every device has a matrix of its own
+        return shardsolve.cho_solve(factor, b), _status(factor)[None]
+    axes = manual_axes()
     own = lax.dynamic_slice_in_dim(b, lax.axis_index(axes) * rows, rows)
-    factor = shardsolve.cho_factor(a, tile=_tile(T_A), axis_name=axes)
     x = shardsolve.cho_solve(factor, own, axis_name=axes)
     return lax.all_gather(x, axes, tiled=True), _status(factor)[None]
 
@@ -125,6 +134,8 @@ def potri_shardmap_ctx(a: jax.Array, T_A: int, pad: bool = True) -> tuple[jax.Ar
     Returns:
         A device's own rows of the whole inverse, and the status, (1,).
     """
+    _require_flags(pad=pad)
+    _require_shard_map("potri")
     factor = shardsolve.cho_factor(a, tile=_tile(T_A))
     inverse, _ = shardsolve.inv(factor, full_output=True)
     return inverse, _status(factor)[None]
@@ -135,6 +146,9 @@ def potri_symmetrize(a: jax.Array) -> jax.Array:
 
     JAXMg's `potri_shardmap_ctx` needs it; ours gives the whole inverse, which this leaves as it is.
     """
+    if np.ndim(a) != 2 or np.shape(a)[0] != np.shape(a)[1]:
+        raise ValueError(f"a has shape {np.shape(a)}; pass a square matrix, (n, n)")
+    a = jnp.asarray(a)
     mirrored = jnp.conj(jnp.triu(a, 1).T)
     sharding = jax.typeof(a).sharding
     if not sharding.mesh.empty:  # with Explicit axes the transpose is cut the other way
@@ -171,7 +185,8 @@ def syevd(
         w, (n,), ascending and whole on all devices, and v, (n, n), with the vector of w[j] in
         column j, where `a` lies: (w, v) or w, and then the status. NaN if there is no answer.
     """
-    specs = matrix_specs if matrix_specs is not None else in_specs
+    _require_flags(return_status=return_status, pad=pad, donate=donate)
+    specs = _one_of(matrix_specs, in_specs)
     *found, status = _syevd(a, T_A, mesh, specs, return_eigenvectors, donate)
     if return_status:
         found.append(status)
@@ -208,15 +223,15 @@ def syevd_shardmap_ctx(
         return_eigenvectors, mesh = mesh, None
     if isinstance(matrix_specs, bool):
         matrix_specs = None
+    _require_flags(pad=pad)
+    specs = _one_of(matrix_specs, in_specs)
     if not inside_shard_map():
-        specs = matrix_specs if matrix_specs is not None else in_specs
         *found, status = _syevd(a, T_A, mesh, specs, return_eigenvectors, donate=False)
         return a, *found, status[None]
-    *found, status = _syevd(a, T_A, None, None, return_eigenvectors, donate=False)
+    *found, status = _syevd(a, T_A, mesh, specs, return_eigenvectors, donate=False)
     if return_eigenvectors and a.shape[0] != a.shape[1]:
         # With a square one every device has a matrix of its own.
-        axes = tuple(jax.sharding.get_abstract_mesh().manual_axes)
-        found[1] = lax.all_to_all(found[1], axes, 1, 0, tiled=True)
+        found[1] = lax.all_to_all(found[1], manual_axes(), 1, 0, tiled=True)
     return *found, status[None]
 
 
@@ -225,10 +240,12 @@ def _syevd(
 ) -> tuple[jax.Array, ...]:
     """Values, vectors if they are wanted, status."""
     _tile(tile)
+    _require_flags(return_eigenvectors=vectors)
     inside = inside_shard_map()
     a = check_matrix(a, inside)
-    mesh = _with_devices(mesh, a)
-    used = a if inside else _on(a, mesh, _axes(specs))
+    mesh = mesh if inside else _with_devices(mesh, a)
+    axes = _axes(specs, mesh, a)
+    used = a if inside else _on(a, mesh, axes)
     cut, all_ = find_cut(used, mesh, None), _eigh.Wanted(0, a.shape[1])
     if not vectors:
         w, info = _eigh._eigvalsh(donate, used, None, cut, all_)[:2]
@@ -255,12 +272,60 @@ def _with_devices(mesh: Meshes, a: jax.Array) -> Meshes:
     return sharding.mesh if known else mesh
 
 
-def _axes(specs: Specs) -> tuple[str, ...] | None:
+def _one_of(matrix_specs: Specs, in_specs: Specs) -> Specs:
+    """The specs by either of their names."""
+    if matrix_specs is not None and in_specs is not None:
+        raise ValueError(
+            f"matrix_specs is {matrix_specs!r} and in_specs {in_specs!r}, which are two names of "
+            "one argument: pass one of them"
+        )
+    return in_specs if matrix_specs is None else matrix_specs
+
+
+def _axes(specs: Specs, mesh: Meshes, a: jax.Array) -> tuple[str, ...] | None:
     """Those that cut the matrix, if specs say so."""
     if specs is None:
         return None
-    spec = specs if isinstance(specs, P) else next(iter(specs))
-    return tuple(axis for entry in spec for axis in axes_of(entry)) or None
+    given = [specs] if isinstance(specs, P) else specs
+    if not isinstance(given, Sequence) or not given or not all(isinstance(s, P) for s in given):
+        raise TypeError(
+            f"the specs of the matrix are {specs!r}; pass a PartitionSpec, as P('x', None), or "
+            "a tuple that begins with it"
+        )
+    axes = tuple(axis for entry in given[0] for axis in axes_of(entry))
+    known = _known_axes(mesh, a)
+    missing = [axis for axis in axes if known and axis not in known]
+    if missing or len(given[0]) > 2 or len(set(axes)) < len(axes):
+        raise ValueError(
+            f"the spec of the matrix is {given[0]!r}; pass one of at most two entries, rows and "
+            "columns, that names each axis once"
+            + (f", of the mesh's axes {known!r}" if known else "")
+        )
+    return axes or None
+
+
+def _known_axes(mesh: Meshes, a: jax.Array) -> tuple[str, ...]:
+    """Of the mesh that is given, that the matrix lies on, or that is set; none: not known."""
+    if isinstance(mesh, Mesh | AbstractMesh):
+        return tuple(mesh.axis_names)
+    if not isinstance(a, jax.core.Tracer) and isinstance(a.sharding, NamedSharding):
+        return tuple(a.sharding.mesh.axis_names)
+    return tuple(jax.sharding.get_abstract_mesh().axis_names)
+
+
+def _require_flags(**flags: object) -> None:
+    """Throws if something else came where True or False belongs: JAXMg's orders differ."""
+    for name, value in flags.items():
+        if not isinstance(value, bool | np.bool_):
+            raise TypeError(f"{name} is {value!r}; pass True or False")
+
+
+def _require_shard_map(name: str) -> None:
+    if not inside_shard_map():
+        raise ValueError(
+            f"{name}_shardmap_ctx was called outside of a shard_map, whose devices do the work: "
+            f"call it in jax.shard_map(..., check_vma=False), or call {name}"
+        )
 
 
 def _on(a: jax.Array, mesh: Meshes, axes: tuple[str, ...] | None) -> jax.Array:
@@ -277,8 +342,13 @@ def _factor(a: jax.Array, tile: int, mesh: Meshes, donate: bool = False) -> shar
 
 
 def _tile(largest: int) -> int:
-    """No more than GPUs can do."""
-    return min(check_tile(largest), 1024)
+    """T_A, and no more than GPUs can do."""
+    if isinstance(largest, bool) or not isinstance(largest, int | np.integer) or largest < 1:
+        raise ValueError(
+            f"T_A is {largest!r}; pass a positive whole number, the largest columns of a block, "
+            "for example 256"
+        )
+    return min(int(largest), 1024)
 
 
 def _status(factor: shardsolve.Factor) -> jax.Array:
