@@ -139,6 +139,7 @@ struct State {
   double norm_b = 0.0;
   double norm_x = 0.0;  ///< when it was last recomputed
   double norm_a = 0.0;  ///< the largest ||A p|| / ||p|| seen
+  double norm_m = 0.0;  ///< likewise of M; cg and minres
   double atol = 0.0;
   double tolerance = 0.0;  ///< on ||b - A x||
   double norm_r = 0.0;     ///< of the recurrence

@@ -6,6 +6,7 @@
 /// the name of what made it. Whatever happened, x ends as the best iterate kept.
 #pragma once
 
+#include "runtime/krylov/form.hpp"
 #include "runtime/krylov/state.hpp"
 
 namespace shardsolve::krylov {
@@ -379,8 +380,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool judge_operator_probe(
     state.probe_a = product;
     return true;
   }
-  const double* const norms = state.probe_norms;
-  const double scale = 0.5 * fused_multiply_add(norms[2], norms[1], norms[0] * norms[3]);
+  const double scale = state.norm_a * (state.probe_norms[0] * state.probe_norms[2]);
   if (!are_conjugates(problem, state.probe_a, product, scale)) {
     finish_at_once(problem, state, room, Status::nonsymmetric_operator,
                    magnitude(minus(state.probe_a, conjugated(product))) / scale);
@@ -405,7 +405,8 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void judge_preconditioner_probe(
     return;
   }
   const double* const norms = state.probe_norms;
-  const double scale = 0.5 * fused_multiply_add(norms[2], root(out_squared), norms[0] * norms[4]);
+  state.norm_m = larger(norms[4] / norms[2], root(out_squared) / norms[0]);
+  const double scale = state.norm_m * (norms[0] * norms[2]);
   if (!are_conjugates(problem, state.probe_m, product, scale)) {
     finish_at_once(problem, state, room, Status::nonsymmetric_preconditioner,
                    magnitude(minus(state.probe_m, conjugated(product))) / scale);
