@@ -183,6 +183,7 @@ class Solve {
 
   /// x of the scaled system to the caller's.
   void give_back(MatrixView<T> x, Found& found) {
+    exponent_ -= found.state.scaling_a.exponent;
     const Scan in_x = scan<T>(rank_, layout_, x);
     if (!in_x.is_zero() && in_x.exponent - exponent_ > std::numeric_limits<Real>::max_exponent) {
       found.status = Status::overflow;

@@ -63,11 +63,11 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
   }
   state.norm_a = larger(state.norm_a, norm_q / norm_p);
   const double curvature = sums[p_q].re;
-  const double relative = curvature / sums[p_p].re;
+  const double relative = without_scaling(curvature / sums[p_p].re, state.scaling_a);
   switch (judge_form(problem, sums[p_q], norm_p, norm_q, state.norm_a)) {
     case Form::asymmetric:
-      plan_end(state, Status::nonsymmetric_operator,
-               asymmetry_of(sums[p_q], norm_p, state.norm_a), Seen::under_way);
+      plan_end(state, Status::nonsymmetric_operator, asymmetry_of(sums[p_q], norm_p, state.norm_a),
+               Seen::under_way);
       break;
     case Form::negative:
       plan_end(state, Status::indefinite_operator, relative, Seen::under_way);
@@ -113,7 +113,7 @@ SHARDSOLVE_HOST_DEVICE inline void go_on(const Problem& problem, State& state, N
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(
     const Problem& problem, State& state, const StateRoom& room, const Number* sums) {
   if ((state.actions & (act_probe_first | act_probe_second)) != 0) {
-    judge_preconditioner_probe(problem, state, room, sums[r_z], sums[z_z].re);
+    judge_preconditioner_probe(problem, state, room, sums[r_z], sums[r_r].re, sums[z_z].re);
     return;
   }
   if (is_check_planned(state)) {
@@ -145,7 +145,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(
     return;
   }
   const double norm_z = root(sums[z_z].re);
-  const double relative = sums[r_z].re / sums[r_r].re;
+  const double relative = without_scaling(sums[r_z].re / sums[r_r].re, state.scaling_m);
   state.norm_m = larger(state.norm_m, norm_z / state.norm_r);
   switch (judge_form(problem, sums[r_z], state.norm_r, norm_z, state.norm_m)) {
     case Form::asymmetric:

@@ -143,6 +143,7 @@ SHARDSOLVE_HOST_DEVICE inline void end_solve(const Problem& problem, const Scan*
   for (std::int64_t r = 0; r < ranks; ++r) {
     merge(whole, of_x[r], 0);
   }
+  solve.exponent -= solve.state.scaling_a.exponent;  // of x, as it is from here on
   if (overflows(solve, whole, std::numeric_limits<Real>::max_exponent)) {
     solve.state.status = Status::overflow;
   }

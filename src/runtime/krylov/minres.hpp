@@ -139,7 +139,7 @@ SHARDSOLVE_HOST_DEVICE inline void start_lanczos(State& state, double gamma) {
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(
     const Problem& problem, State& state, const StateRoom& room, const Number* sums) {
   if ((state.actions & (act_probe_first | act_probe_second)) != 0) {
-    judge_preconditioner_probe(problem, state, room, sums[y_v], sums[y_y].re);
+    judge_preconditioner_probe(problem, state, room, sums[y_v], sums[v_v].re, sums[y_y].re);
     return;
   }
   if (is_check_planned(state)) {
@@ -179,7 +179,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(
       case Form::negative:
       case Form::flat:
         plan_end(state, Status::indefinite_preconditioner,
-                 sums[v_v].re > 0.0 ? square / sums[v_v].re : 0.0, seen);
+                 without_scaling(square / sums[v_v].re, state.scaling_m), seen);
         return;
       case Form::hidden:
         plan_recovery(state, Status::stagnated, 0.0, seen);

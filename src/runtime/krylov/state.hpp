@@ -28,7 +28,7 @@ enum class Check : std::int32_t {
 };
 
 /// What the step of one reduction leaves to the step of the next.
-enum class Plan : std::int32_t { go_on, check, resume };
+enum class Plan : std::int32_t { go_on, check, resume, begin_anew };
 
 /// What vector kernels do next, a bit each; which kernel heeds which bit is the method's (programs
 /// in src/krylov).
@@ -52,6 +52,9 @@ enum Action : std::uint32_t {
   act_random_shadow = 1U << 16,  ///< r^ = r + ||r|| (random vector of norm about 1)
   act_collect = 1U << 17,        ///< x += what the last round found: alpha p, Z y
   act_take_kept = 1U << 18,      ///< the direction that was put aside
+  act_scale_a = 1U << 19,        ///< products with A, by a power of two
+  act_scale_m = 1U << 20,        ///< likewise with M
+  act_scale_x = 1U << 21,
 };
 
 /// One iteration, or one event.
@@ -81,6 +84,10 @@ struct Problem {
   std::int64_t records = 0;      ///< room of the log; the newest stay
   std::int32_t is_complex = 0;
   std::int32_t probes = 0;  ///< whether A and M have to be Hermitian
+  // See scaling.hpp.
+  std::int32_t usual_exponents = 0;  ///< e: ||B v|| / ||v|| in 2^-e to 2^e is left; 0: all is
+  std::int32_t guessed_exponent = 0;
+  std::int32_t most_exponent = 0;
 
   SHARDSOLVE_HOST_DEVICE bool is_hermitian_method() const {
     return method == Method::cg || method == Method::minres;
@@ -100,8 +107,16 @@ struct Lanczos {
   double product_norm = 0.0;  ///< ||A z||
 };
 
-/// How many coefficients of vector updates there are at a time.
-constexpr int coefficients = 8;
+/// A power of two that products with A or M are multiplied by.
+struct Scaling {
+  std::int32_t exponent = 0;
+  std::int32_t tries = 0;
+  std::int32_t is_settled = 0;
+};
+
+/// How many coefficients of vector updates there are at a time; the last ones are not the methods'.
+constexpr int coefficients = 10;
+enum ScalingCoefficient : int { of_scale_a = 7, of_scale_m, of_scale_x };
 
 struct State {
   Phase phase = Phase::start;
@@ -134,6 +149,9 @@ struct State {
   std::int32_t keep_best = 0;           ///< best = x when the time has come
   std::int32_t is_exhausted = 0;        ///< the Krylov space does not grow
   std::int32_t best_is_recomputed = 0;  ///< or best_norm is the recurrence's
+  Scaling scaling_a;
+  Scaling scaling_m;
+  std::int32_t exponent_of_x = 0;  ///< x belongs to 2^exponent A
 
   // Norms, of the scaled problem.
   double norm_b = 0.0;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/krylov/form.hpp"
+#include "runtime/krylov/scaling.hpp"
 #include "runtime/krylov/state.hpp"
 
 namespace shardsolve::krylov {
@@ -48,6 +49,7 @@ SHARDSOLVE_HOST_DEVICE inline void idle(State& state) {
   state.skip_preconditioner = 1;
   state.skip_second_operator = 1;
   state.skip_second_preconditioner = 1;
+  scale_products(state);
 }
 
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void finish(const Problem& problem, State& state,
@@ -77,6 +79,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void begin_check(const Problem& p
   state.skip_operator = 0;
   if (check == Check::start) {
     state.actions |= act_measure_b;
+    scale_guess(state);
     return;
   }
   const double accepted = state.best_norm * (check == Check::recovery ? problem.growth : 1.0);
@@ -92,6 +95,12 @@ SHARDSOLVE_HOST_DEVICE inline void plan_check(State& state, Check check) {
   idle(state);
   state.check = check;
   state.plan = Plan::check;
+}
+
+/// After this reduction: the solve begins, as a product needs another power of two.
+SHARDSOLVE_HOST_DEVICE inline void plan_beginning(State& state) {
+  idle(state);
+  state.plan = Plan::begin_anew;
 }
 
 /// Whether what was seen is about the iteration that was counted last or about the one under way.
@@ -323,7 +332,7 @@ SHARDSOLVE_HOST_DEVICE inline void keep_best_now(State& state) {
 
 /// The last step of a round does nothing of the method's own if this is true.
 SHARDSOLVE_HOST_DEVICE inline bool is_check_planned(const State& state) {
-  return state.plan == Plan::check;
+  return state.plan == Plan::check || state.plan == Plan::begin_anew;
 }
 
 /// The caller wants no more, or the rounds are too many: true if the solve ends for that.
@@ -341,6 +350,7 @@ SHARDSOLVE_HOST_DEVICE inline bool is_ended_from_outside(const Problem& problem,
 SHARDSOLVE_HOST_DEVICE inline void begin_probe(State& state, Action which) {
   idle(state);
   state.phase = Phase::start;
+  state.plan = Plan::go_on;
   state.actions |= which;
   state.skip_operator = 0;
   state.skip_preconditioner = 0;
@@ -367,6 +377,10 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool judge_operator_probe(
     double out_squared) {
   ++state.matvecs;
   const bool is_first = (state.actions & act_probe_first) != 0;
+  if (!settle_scaling(problem, state.scaling_a, in_squared, out_squared)) {
+    plan_beginning(state);
+    return false;
+  }
   if (!is_finite(out_squared)) {
     finish_at_once(problem, state, room, Status::nonfinite_operator, 0.0);
     return false;
@@ -391,9 +405,13 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool judge_operator_probe(
 
 /// Likewise <u, M v> and <v, M u>; goes on to the next probe or to the start.
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void judge_preconditioner_probe(
-    const Problem& problem, State& state, const StateRoom& room, Number product,
+    const Problem& problem, State& state, const StateRoom& room, Number product, double in_squared,
     double out_squared) {
   const bool is_first = (state.actions & act_probe_first) != 0;
+  if (!settle_scaling(problem, state.scaling_m, in_squared, out_squared)) {
+    plan_beginning(state);
+    return;
+  }
   if (!is_finite(out_squared)) {
     finish_at_once(problem, state, room, Status::nonfinite_preconditioner, 0.0);
     return;
