@@ -136,7 +136,7 @@ class Solve {
     const auto make_a = a.make()(rank_, layout_);
     const auto make_m = preconditioner == nullptr ? make_identity<T>(b_.rows())
                                                   : preconditioner->make()(rank_, layout_);
-    const Problem problem = this->problem();
+    const Problem problem = this->problem(make_a->is_twofold());
     Rounds<T> rounds(rank_, layout_, problem, *make_a, *make_m, reductions_of(problem));
     const MatrixView<T> x = add_vectors(rounds);
     const auto method = make_method<T>(problem, rounds);
@@ -151,14 +151,15 @@ class Solve {
   }
 
  private:
-  Problem problem() const {
+  Problem problem(bool is_twofold) const {
     Problem problem = problem_of({.method = options_.method,
                                   .n = layout_.size(),
                                   .restart = options_.restart,
                                   .rtol = options_.rtol,
                                   .atol = options_.atol,
                                   .max_iterations = options_.max_iterations,
-                                  .log = options_.log},
+                                  .log = options_.log,
+                                  .is_twofold = is_twofold},
                                  dtype_of<T>);
     problem.atol = std::ldexp(options_.atol, exponent_);  // b is worked on scaled
     return problem;

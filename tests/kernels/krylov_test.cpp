@@ -790,6 +790,7 @@ Problem problem_of(Method method, std::int64_t n) {
   problem.records = 20;
   problem.is_complex = is_complex<T> ? 1 : 0;
   problem.probes = problem.is_hermitian_method() ? 1 : 0;
+  problem.is_twofold = 1;
   return problem;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/krylov/number.hpp"
+#include "runtime/product_flag.hpp"
 
 #include <shardsolve/krylov_status.hpp>
 
@@ -83,7 +84,8 @@ struct Problem {
   std::int64_t drift_every = 0;  ///< iterations between two checks of the recurrence
   std::int64_t records = 0;      ///< room of the log; the newest stay
   std::int32_t is_complex = 0;
-  std::int32_t probes = 0;  ///< whether A and M have to be Hermitian
+  std::int32_t probes = 0;      ///< whether A and M have to be Hermitian
+  std::int32_t is_twofold = 0;  ///< whether A heeds ProductFlag::twofold_product
   // See scaling.hpp.
   std::int32_t usual_exponents = 0;  ///< e: ||B v|| / ||v|| in 2^-e to 2^e is left; 0: all is
   std::int32_t guessed_exponent = 0;
@@ -126,8 +128,8 @@ struct State {
 
   // For kernels.
   std::uint32_t actions = 0;
-  std::int32_t done = 0;  ///< kernels, operators and preconditioners do nothing if not 0
-  std::int32_t skip_operator = 0;
+  std::int32_t done = 0;           ///< kernels, operators and preconditioners do nothing if not 0
+  std::int32_t skip_operator = 0;  ///< a runtime::ProductFlag
   std::int32_t skip_preconditioner = 0;
   std::int32_t skip_second_operator = 0;        ///< bicgstab
   std::int32_t skip_second_preconditioner = 0;  ///< bicgstab

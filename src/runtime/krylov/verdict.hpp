@@ -6,6 +6,7 @@
 /// the name of what made it. Whatever happened, x ends as the best iterate kept.
 #pragma once
 
+#include "runtime/krylov/certainty.hpp"
 #include "runtime/krylov/form.hpp"
 #include "runtime/krylov/scaling.hpp"
 #include "runtime/krylov/state.hpp"
@@ -76,7 +77,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void begin_check(const Problem& p
                 : check == Check::recovery ? Phase::restart
                                            : Phase::verify;
   state.actions |= act_load_x | act_residual;
-  state.skip_operator = 0;
+  state.skip_operator = problem.is_twofold != 0 ? runtime::twofold_product : runtime::usual_product;
   if (check == Check::start) {
     state.actions |= act_measure_b;
     scale_guess(state);
@@ -164,6 +165,12 @@ SHARDSOLVE_HOST_DEVICE inline bool is_kept_up_by_rounding(const Problem& problem
   return norm <= unseen * attainable(problem, state);
 }
 
+/// A tolerance that can be met: of what has been, with room for the rounding of another run.
+SHARDSOLVE_HOST_DEVICE inline double what_is_attainable(const Problem& problem, const State& state,
+                                                        double norm) {
+  return 2.0 * (smaller(norm, state.best_norm) + doubt(problem, state));
+}
+
 SHARDSOLVE_HOST_DEVICE inline bool wants_other_shadow(const Problem& problem, const State& state) {
   return problem.method == Method::bicgstab && state.checks_in_vain >= other_shadow_after;
 }
@@ -201,9 +208,17 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
     return AfterCheck::nothing;
   }
   state.norm_x = root(x_squared);
-  if (norm <= state.tolerance && !is_nonfinite(state.pending)) {
-    finish(problem, state, room, converged_status(problem, state, norm), norm);
-    return AfterCheck::nothing;
+  if (!is_nonfinite(state.pending)) {
+    if (is_within(problem, state, norm)) {
+      finish(problem, state, room, converged_status(problem, state, norm), norm);
+      return AfterCheck::nothing;
+    }
+    if (norm == 0.0) {  // there is nothing to go on with, and rounding may hide more than allowed
+      note_reason(state, Status::accuracy_limit, what_is_attainable(problem, state, norm),
+                  Seen::after_iteration);
+      finish(problem, state, room, Status::accuracy_limit, norm);
+      return AfterCheck::nothing;
+    }
   }
   if (state.check == Check::last) {
     // What the recurrence said of x was wrong by far, and a better one was kept: that one is looked
@@ -251,11 +266,11 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
           problem.method == Method::bicgstab ? other_shadow_after : checks_to_end;
     }
     if (state.check != Check::recovery) {
-      state.pending =
-          is_kept_up_by_rounding(problem, state, norm) ? Status::accuracy_limit : Status::stagnated;
+      state.pending = norm <= state.tolerance || is_kept_up_by_rounding(problem, state, norm)
+                          ? Status::accuracy_limit
+                          : Status::stagnated;
       state.pending_iteration = state.iteration;
-      // What has been attained, with room for the rounding of another run.
-      state.pending_value = 2.0 * smaller(norm, state.best_norm);
+      state.pending_value = what_is_attainable(problem, state, norm);
     }
     if (state.checks_in_vain >= checks_to_end) {
       state.norm_r = norm;
