@@ -132,7 +132,9 @@ class Solve {
       clear_x();
       return found;
     }
-    exponent_ = static_cast<int>(exponent_of(in_b, in_x, std::numeric_limits<Real>::max_exponent));
+    exponent_ = static_cast<int>(exponent_of(in_b));
+    guess_exponent_ =
+        static_cast<int>(too_much_for(in_x, exponent_, std::numeric_limits<Real>::max_exponent));
     const auto make_a = a.make()(rank_, layout_);
     const auto make_m = preconditioner == nullptr ? make_identity<T>(b_.rows())
                                                   : preconditioner->make()(rank_, layout_);
@@ -161,7 +163,9 @@ class Solve {
                                   .log = options_.log,
                                   .is_twofold = is_twofold},
                                  dtype_of<T>);
-    problem.atol = std::ldexp(options_.atol, exponent_);  // b is worked on scaled
+    // b and the guess are worked on scaled.
+    problem.atol = std::ldexp(options_.atol, exponent_);
+    problem.guess_exponent = guess_exponent_;
     return problem;
   }
 
@@ -170,7 +174,7 @@ class Solve {
     kernels.scale_exactly(rank_.update(), exponent_, b_, rounds.add_vector(vector_b));
     const MatrixView<T> x = rounds.add_vector(vector_x);
     if (options_.use_guess) {
-      kernels.scale_exactly(rank_.update(), exponent_, x_, x);
+      kernels.scale_exactly(rank_.update(), exponent_ - guess_exponent_, x_, x);
     }
     rounds.add_vector(vector_best);
     rounds.add_vector(vector_r);
@@ -201,6 +205,7 @@ class Solve {
   MatrixView<T> x_;
   const Options& options_;
   int exponent_ = 0;
+  int guess_exponent_ = 0;
 };
 
 std::complex<double> to_complex(const Number& x) { return {x.re, x.im}; }

@@ -37,7 +37,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool settle_scaling(const Problem
     int of_ratio = 0;
     static_cast<void>(frexp(root(out_squared) / root(in_squared), &of_ratio));
     if (of_ratio > problem.usual_exponents || of_ratio < -problem.usual_exponents) {
-      exponent -= of_ratio;
+      exponent -= of_ratio - of_ratio % 2;  // minres has the root of <M v, v>
     }
   }
   const int most = problem.most_exponent;
@@ -65,14 +65,18 @@ SHARDSOLVE_HOST_DEVICE inline void scale_products(State& state) {
   }
 }
 
-/// x, which is still the guess, becomes that of 2^exponent A.
+/// x, which is still the guess, becomes that of 2^exponent A. One that is much too large for b and
+/// that A as well is left out: 0 is nearer.
 SHARDSOLVE_HOST_DEVICE inline void scale_guess(State& state) {
-  if (state.scaling_a.exponent != state.exponent_of_x) {
+  const std::int32_t missing =
+      state.exponent_of_x - state.scaling_a.exponent + state.guess_exponent;
+  if (missing != 0) {
+    const bool is_too_large = state.guess_exponent > 0 && missing > 0;
     state.actions |= act_scale_x;
-    state.coefficient[of_scale_x] = {power_of_two(state.exponent_of_x - state.scaling_a.exponent),
-                                     0.0};
-    state.exponent_of_x = state.scaling_a.exponent;
+    state.coefficient[of_scale_x] = {is_too_large ? 0.0 : power_of_two(missing), 0.0};
   }
+  state.exponent_of_x = state.scaling_a.exponent;
+  state.guess_exponent = 0;
 }
 
 /// <v, B v> / ||v||^2 as it is for B without its power of two.

@@ -90,6 +90,7 @@ struct Problem {
   std::int32_t usual_exponents = 0;  ///< e: ||B v|| / ||v|| in 2^-e to 2^e is left; 0: all is
   std::int32_t guessed_exponent = 0;
   std::int32_t most_exponent = 0;
+  std::int32_t guess_exponent = 0;  ///< of the state that the solve begins with
 
   SHARDSOLVE_HOST_DEVICE bool is_hermitian_method() const {
     return method == Method::cg || method == Method::minres;
@@ -153,7 +154,8 @@ struct State {
   std::int32_t best_is_recomputed = 0;  ///< or best_norm is the recurrence's
   Scaling scaling_a;
   Scaling scaling_m;
-  std::int32_t exponent_of_x = 0;  ///< x belongs to 2^exponent A
+  std::int32_t exponent_of_x = 0;   ///< x belongs to 2^exponent A
+  std::int32_t guess_exponent = 0;  ///< of the guess 2^exponent is missing; see scale_guess()
 
   // Norms, of the scaled problem.
   double norm_b = 0.0;

@@ -18,9 +18,11 @@ SHARDSOLVE_HOST_DEVICE inline void begin_first_round(const Problem& problem, Sta
 }
 
 /// Before the first round, and nothing else: what the first kernels do. `exponent`: b is worked on
-/// times 2^that.
-SHARDSOLVE_HOST_DEVICE inline void begin(const Problem& problem, State& state, int exponent = 0) {
+/// times 2^that, and the guess likewise but for 2^guess_exponent.
+SHARDSOLVE_HOST_DEVICE inline void begin(const Problem& problem, State& state, int exponent = 0,
+                                         int guess_exponent = 0) {
   state.atol = ldexp(problem.atol, exponent);
+  state.guess_exponent = guess_exponent;
   begin_first_round(problem, state);
 }
 
