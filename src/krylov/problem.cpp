@@ -38,7 +38,7 @@ Problem problem_of(const Asked& asked, Dtype dtype) {
   problem.is_twofold = asked.is_twofold ? 1 : 0;
   problem.probes = problem.is_hermitian_method() ? 1 : 0;
   // Squares of residuals and directions that fall to u of those of the start fit with that.
-  problem.usual_exponents = is_single ? 16 : 128;
+  problem.usual_exponents = is_single ? 28 : 128;
   problem.guessed_exponent = is_single ? 80 : 600;
   problem.most_exponent = is_single ? 124 : 1020;
   return problem;
