@@ -117,7 +117,7 @@ struct Option {
   std::string_view name;
   OptionValue unset;  ///< what stands for "not given"
 };
-constexpr std::size_t most_options = 12;
+constexpr std::size_t most_options = 13;
 using Options = std::array<OptionValue, most_options>;
 
 class Task;

@@ -36,7 +36,7 @@ struct Invitation {
   void set(const Job& job);
 };
 constexpr std::int64_t invitation_words = sizeof(Invitation) / sizeof(std::int32_t);
-static_assert(invitation_words == 45 && alignof(Invitation) == alignof(std::int32_t));
+static_assert(invitation_words == 47 && alignof(Invitation) == alignof(std::int32_t));
 
 using Invitations = std::vector<Invitation>;
 

@@ -91,6 +91,7 @@ const ShortList<Option, most_options>& solve_options() {
                                                        {"atol", 0.0},
                                                        {"max_iterations", std::int64_t{1}},
                                                        {"log", false},
+                                                       {"twofold", false},
                                                        {"rows", std::int64_t{0}},
                                                        {"ranks", std::int64_t{1}}};
   return options;
@@ -130,7 +131,8 @@ class CallBuilder {
                             .rtol = task.option<double>("rtol"),
                             .atol = task.option<double>("atol"),
                             .max_iterations = task.option<std::int64_t>("max_iterations"),
-                            .log = task.option<bool>("log")},
+                            .log = task.option<bool>("log"),
+                            .is_twofold = task.option<bool>("twofold")},
                            task.dtype);
     call_.rows = task.option<std::int64_t>("rows");
     call_.ranks = task.option<std::int64_t>("ranks");

@@ -37,6 +37,8 @@ class Product:
     """What most of them share."""
 
     inner = EXTERNAL
+    # Whether multiply_into heeds twofold_product of src/runtime/product_flag.hpp.
+    twofold = False
 
     def apply_into(
         self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
@@ -47,7 +49,7 @@ class Product:
     def multiply_into(
         self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
     ) -> jax.Array:
-        """The product, or anything where `skip` is not 0."""
+        """The product, or anything where `skip`, a ProductFlag, says no."""
         return self.forward(x, place)
 
     def forward(self, x: jax.Array, place: Place) -> jax.Array:
@@ -117,6 +119,7 @@ class Sparse(Product):
 
     data: jax.Array
     pattern: _sparse.Pattern
+    twofold = True
 
     def apply(self, x: jax.Array, place: Place) -> jax.Array:
         product = self.pattern.product

@@ -148,7 +148,16 @@ def _lengths(asked: Asked, n: int, rows: int, ranks: int) -> _Lengths:
 class _Rounds:
     """The calls of one solve on one device, which has `rows` of n."""
 
-    def __init__(self, asked: Asked, n: int, axes: tuple[str, ...], inner: int, ranks: int):
+    def __init__(
+        self,
+        asked: Asked,
+        n: int,
+        axes: tuple[str, ...],
+        inner: int,
+        ranks: int,
+        *,
+        twofold: bool,
+    ):
         self.asked, self.axes, self.inner, self.ranks = asked, axes, inner, ranks
         self.table = _table(asked.method)
         self.n, self.rows = n, n // ranks
@@ -163,6 +172,7 @@ class _Rounds:
             "atol": asked.atol,
             "max_iterations": asked.max_iterations,
             "log": asked.log,
+            "twofold": twofold,
             "rows": self.rows,
             "ranks": ranks,
         }
@@ -302,7 +312,8 @@ def solve(
     if place.cut is not None and place.cut.inside and place.axes:
         n *= lax.axis_size(place.axes)
     ranks = place.ranks_of(n)
-    rounds = _Rounds(asked, n, place.axes if ranks > 1 else (), preconditioner.inner, ranks)
+    axes = place.axes if ranks > 1 else ()
+    rounds = _Rounds(asked, n, axes, preconditioner.inner, ranks, twofold=operator.twofold)
     table = rounds.table
     shown = "v" * table["shown"]
     by_diagonal = preconditioner.inner == JACOBI

@@ -392,8 +392,8 @@ def multiply(
         x: (n,).
         rank: int32[1]: the rows from rank * own_rows on; all by default.
         own_rows: How many.
-        before: (own_rows,): what stays if `skip` is not 0; its memory becomes that of the result.
-        skip: int32[1], with `before`.
+        before: (own_rows,): what stays if `skip` says no; its memory becomes that of the result.
+        skip: int32[1], with `before`: a ProductFlag of src/runtime/product_flag.hpp.
     """
     own_rows = pattern.shape[0] if own_rows is None else own_rows
     if own_rows == 0 or pattern.nse == 0:

@@ -11,6 +11,7 @@ enum Vector : std::uint8_t { shadow = own_vectors, p, y, v, z, t, vectors };
 inline MethodTable rounds() {
   const Program direction =
       Program{.name = "direction"}
+          .then({act_scale_x, UpdateKind::scale, vector_x, vector_x, 0, of_scale_x})
           .then({act_restore_best, UpdateKind::copy, vector_x, vector_best})
           .then({act_save_best, UpdateKind::copy, vector_best, vector_x})
           // p = r + beta (p - omega v)
@@ -18,7 +19,13 @@ inline MethodTable rounds() {
           .then({act_next_direction, UpdateKind::add_scaled, p, v, 0, minus_omega})
           .then({act_next_direction, UpdateKind::scale_add, p, vector_r, 0, of_beta})
           .then({act_load_x, UpdateKind::copy, y, vector_x});
+  // A has M p before that is scaled, so its product is scaled for both.
+  constexpr Unless no_m = Unless::skip_preconditioner;
+  constexpr Unless no_second_m = Unless::skip_second_preconditioner;
   const Program first = Program{.name = "first product"}
+                            .then({act_scale_m, UpdateKind::scale, y, y, 0, of_scale_m, no_m})
+                            .then({act_scale_m, UpdateKind::scale, v, v, 0, of_scale_m, no_m})
+                            .then({act_scale_a, UpdateKind::scale, v, v, 0, of_scale_a})
                             .then({act_residual, UpdateKind::subtract, v, vector_b, v})
                             .sum({act_iterate, shadow, v, 0, h_v})
                             .sum({act_always, v, v, 0, v_v})
@@ -31,10 +38,14 @@ inline MethodTable rounds() {
           .then({act_half_step, UpdateKind::add_scaled, vector_r, v, 0, minus_alpha})
           .then({act_take_residual, UpdateKind::copy, vector_r, v})
           .sum({act_half_step, vector_r, vector_r, 0, s_s});
-  const Program second = Program{.name = "second product"}
-                             .sum({act_half_step, t, vector_r, 0, t_s})
-                             .sum({act_half_step, t, t, 0, t_t})
-                             .sum({act_half_step, z, z, 0, z_z});
+  const Program second =
+      Program{.name = "second product"}
+          .then({act_scale_m, UpdateKind::scale, z, z, 0, of_scale_m, no_second_m})
+          .then({act_scale_m, UpdateKind::scale, t, t, 0, of_scale_m, no_second_m})
+          .then({act_scale_a, UpdateKind::scale, t, t, 0, of_scale_a, no_second_m})
+          .sum({act_half_step, t, vector_r, 0, t_s})
+          .sum({act_half_step, t, t, 0, t_t})
+          .sum({act_half_step, z, z, 0, z_z});
   const Program update =
       Program{.name = "update"}  // x += omega z, r -= omega t
           .then({act_advance, UpdateKind::add_scaled, vector_x, z, 0, plus_omega})

@@ -10,22 +10,25 @@ namespace shardsolve::krylov::cg {
 enum Vector : std::uint8_t { z = own_vectors, p, q, vectors, kept = vectors };
 
 inline MethodTable rounds() {
-  const Program direction = Program{.name = "direction"}
-                                .then({act_collect, UpdateKind::add_scaled, vector_x, p, 0, 0})
-                                .then({act_restore_best, UpdateKind::copy, vector_x, vector_best})
-                                .then({act_save_best, UpdateKind::copy, vector_best, vector_x})
-                                .then({act_probe_first, UpdateKind::random, p, 0, 0, 1})
-                                .then({act_probe_first, UpdateKind::random, vector_r, 0, 0, 2})
-                                .then({act_probe_second, UpdateKind::random, p, 0, 0, 2})
-                                .then({act_probe_second, UpdateKind::random, vector_r, 0, 0, 1})
-                                // p = z + beta p
-                                .then({act_new_direction, UpdateKind::copy, p, z})
-                                .then({act_next_direction, UpdateKind::scale_add, p, z, 0, 2})
-                                .then({act_take_kept, UpdateKind::copy, p, kept})
-                                .then({act_keep_direction, UpdateKind::copy, kept, p})
-                                .then({act_load_x, UpdateKind::copy, p, vector_x})
-                                .usually(act_always | act_collect | act_next_direction, true);
+  const Program direction =
+      Program{.name = "direction"}
+          .then({act_scale_x, UpdateKind::scale, vector_x, vector_x, 0, of_scale_x})
+          .then({act_collect, UpdateKind::add_scaled, vector_x, p, 0, 0})
+          .then({act_restore_best, UpdateKind::copy, vector_x, vector_best})
+          .then({act_save_best, UpdateKind::copy, vector_best, vector_x})
+          .then({act_probe_first, UpdateKind::random, p, 0, 0, 1})
+          .then({act_probe_first, UpdateKind::random, vector_r, 0, 0, 2})
+          .then({act_probe_second, UpdateKind::random, p, 0, 0, 2})
+          .then({act_probe_second, UpdateKind::random, vector_r, 0, 0, 1})
+          // p = z + beta p
+          .then({act_new_direction, UpdateKind::copy, p, z})
+          .then({act_next_direction, UpdateKind::scale_add, p, z, 0, 2})
+          .then({act_take_kept, UpdateKind::copy, p, kept})
+          .then({act_keep_direction, UpdateKind::copy, kept, p})
+          .then({act_load_x, UpdateKind::copy, p, vector_x})
+          .usually(act_always | act_collect | act_next_direction, true);
   const Program curvature = Program{.name = "curvature"}
+                                .then({act_scale_a, UpdateKind::scale, q, q, 0, of_scale_a})
                                 .then({act_residual, UpdateKind::subtract, q, vector_b, q})
                                 .sum({act_iterate, p, q, 0, p_q})
                                 .sum({act_probe_first | act_probe_second, vector_r, q, 0, p_q})
@@ -38,11 +41,13 @@ inline MethodTable rounds() {
                               .then({act_take_residual, UpdateKind::copy, vector_r, q})
                               .sum({act_always, vector_r, vector_r, 0, r_r})
                               .usually(act_always | act_advance);
-  const Program preconditioned = Program{.name = "preconditioned"}
-                                     .sum({act_advance | act_take_residual, vector_r, z, 0, r_z})
-                                     .sum({act_probe_first | act_probe_second, p, z, 0, r_z})
-                                     .sum({act_always, z, z, 0, z_z})
-                                     .usually(act_always | act_advance);
+  const Program preconditioned =
+      Program{.name = "preconditioned"}
+          .then({act_scale_m, UpdateKind::scale, z, z, 0, of_scale_m, Unless::skip_preconditioner})
+          .sum({act_advance | act_take_residual, vector_r, z, 0, r_z})
+          .sum({act_probe_first | act_probe_second, p, z, 0, r_z})
+          .sum({act_always, z, z, 0, z_z})
+          .usually(act_always | act_advance);
   MethodTable table{.vectors = vectors,
                     .column_names = {{kept, z, Column::none}},
                     .identity = {.output = z, .input = vector_r},

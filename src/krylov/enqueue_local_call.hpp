@@ -83,8 +83,8 @@ inline std::int64_t slots_of(const TableReduction& one, const Problem& problem) 
 ///   clear(memory, bytes): zeros;
 ///   begin(problem, of_b, of_x, boundaries, ranks, solve): begin_solve();
 ///   end(problem, of_x, ranks, solve, report, figures): end_solve();
-///   scale(way, solve, source, target): target = 2^e source with the solve's exponent e, or the
-///     other way; 0 if is_zero_vector().
+///   scale(way, solve, source, target): target = 2^e source, e = exponent_of(solve, way); 0 if
+///     is_zero_vector().
 template <Scalar T, class Steps>
 class LocalSolve {
  public:
@@ -147,16 +147,16 @@ class LocalSolve {
     steps_.begin(call_.problem, call_.scans.of<runtime::Scan>(item_),
                  has_guess ? call_.guess_scans.of<runtime::Scan>(item_) : nullptr, call_.cut,
                  call_.ranks, state());
-    steps_.scale(Way::to_solve, state(), own(call_.b), hidden(vector_b));
+    steps_.scale(Way::b_to_solve, state(), own(call_.b), hidden(vector_b));
     if (has_guess) {
-      steps_.scale(Way::to_solve, state(), own(call_.x), hidden(vector_x));
+      steps_.scale(Way::guess_to_solve, state(), own(call_.x), hidden(vector_x));
     }
   }
 
   void end() {
     steps_.end(call_.problem, call_.scans.of<runtime::Scan>(item_), call_.ranks, state(),
                call_.report.of<Report>(item_), call_.figures.of<RealOf<T>>(item_));
-    steps_.scale(Way::from_solve, state(), hidden(vector_x), own(call_.x));
+    steps_.scale(Way::x_from_solve, state(), hidden(vector_x), own(call_.x));
   }
 
   Vectors<T> vectors(const MethodTable& table) const {

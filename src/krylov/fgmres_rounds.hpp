@@ -9,17 +9,23 @@ namespace shardsolve::krylov::fgmres {
 enum Vector : std::uint8_t { v = own_vectors, z, q, all_v, all_z, this_v, this_z };
 
 inline MethodTable rounds() {
-  const Program direction = Program{.name = "direction"}
-                                .then({act_restore_best, UpdateKind::copy, vector_x, vector_best})
-                                .then({act_save_best, UpdateKind::copy, vector_best, vector_x})
-                                // x += Z y
-                                .then({act_collect, UpdateKind::add_columns, vector_x, all_z})
-                                .then({act_new_direction, UpdateKind::scale, v, vector_r, 0, 0})
-                                .then({act_next_direction, UpdateKind::scale, v, q, 0, 0})
-                                .then({act_iterate, UpdateKind::copy, this_v, v})
-                                .then({act_load_x, UpdateKind::copy, z, vector_x});
-  const Program keep_z = Program{.name = "keep z"}.then({act_iterate, UpdateKind::copy, this_z, z});
+  const Program direction =
+      Program{.name = "direction"}
+          .then({act_scale_x, UpdateKind::scale, vector_x, vector_x, 0, of_scale_x})
+          .then({act_restore_best, UpdateKind::copy, vector_x, vector_best})
+          .then({act_save_best, UpdateKind::copy, vector_best, vector_x})
+          // x += Z y
+          .then({act_collect, UpdateKind::add_columns, vector_x, all_z})
+          .then({act_new_direction, UpdateKind::scale, v, vector_r, 0, 0})
+          .then({act_next_direction, UpdateKind::scale, v, q, 0, 0})
+          .then({act_iterate, UpdateKind::copy, this_v, v})
+          .then({act_load_x, UpdateKind::copy, z, vector_x});
+  const Program keep_z =
+      Program{.name = "keep z"}
+          .then({act_scale_m, UpdateKind::scale, z, z, 0, of_scale_m, Unless::skip_preconditioner})
+          .then({act_iterate, UpdateKind::copy, this_z, z});
   const Program product = Program{.name = "product"}
+                              .then({act_scale_a, UpdateKind::scale, q, q, 0, of_scale_a})
                               .then({act_residual, UpdateKind::subtract, q, vector_b, q})
                               .sum({act_always, q, q, 0, q_q})
                               .sum({act_always, z, z, 0, z_z})

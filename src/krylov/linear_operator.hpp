@@ -28,6 +28,9 @@ class LinearOperator {
   /// If y = D^-1 x, this rank's part of D in device memory, which is empty if D = I: the kernels
   /// beside it divide then.
   virtual std::optional<MatrixView<const T>> as_diagonal() const { return std::nullopt; }
+
+  /// Whether *skip may be runtime::twofold_product, and is heeded.
+  virtual bool is_twofold() const { return false; }
 };
 
 }  // namespace shardsolve::krylov

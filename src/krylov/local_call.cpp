@@ -91,8 +91,7 @@ class HostSteps {
       std::fill_n(target.data(), target.rows(), T{0});
       return;
     }
-    const auto exponent = static_cast<int>(solve->exponent);
-    kernels_.scale_exactly(queue_, way == Way::to_solve ? exponent : -exponent, source, target);
+    kernels_.scale_exactly(queue_, exponent_of(*solve, way), source, target);
   }
 
  private:

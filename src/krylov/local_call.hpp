@@ -43,9 +43,6 @@ struct LocalLengths {
 /// For n rows cut into `ranks` parts of `rows`; `parts` and `begin` do not depend on the cut.
 LocalLengths local_lengths(const Problem& problem, std::int64_t rows, std::int64_t ranks);
 
-/// Between the caller's b and x and the solve's.
-enum class Way : std::uint8_t { to_solve, from_solve };
-
 /// Bytes that a scan may need beside its operands.
 constexpr std::int64_t scan_work = 16384;
 

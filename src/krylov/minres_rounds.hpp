@@ -10,24 +10,26 @@ enum Vector : std::uint8_t { z = own_vectors, kept, q, y, v, v_before, w, w_befo
 
 inline MethodTable rounds() {
   constexpr std::uint32_t step = act_advance | act_collect;
-  const Program direction = Program{.name = "direction"}
-                                .then({act_restore_best, UpdateKind::copy, vector_x, vector_best})
-                                .then({act_save_best, UpdateKind::copy, vector_best, vector_x})
-                                .then({act_probe_first, UpdateKind::random, z, 0, 0, 1})
-                                .then({act_probe_first, UpdateKind::random, v, 0, 0, 2})
-                                .then({act_probe_second, UpdateKind::random, z, 0, 0, 2})
-                                .then({act_probe_second, UpdateKind::random, v, 0, 0, 1})
-                                // w+ = (z - a3 w- - a2 w) / a1, then w- = w, w = w+
-                                .then({step, UpdateKind::scale_add, w_before, z, 0, of_w_before})
-                                .then({step, UpdateKind::add_scaled, w_before, w, 0, of_w})
-                                .then({step, UpdateKind::copy, q, w})
-                                .then({step, UpdateKind::scale, w, w_before, 0, of_both})
-                                .then({step, UpdateKind::copy, w_before, q})
-                                // x += c+ eta w+, r = s+^2 r + (c+ eta+ / gamma+) v+
-                                .then({step, UpdateKind::add_scaled, vector_x, w, 0, of_step})
-                                .then({step, UpdateKind::scale, vector_r, vector_r, 0, of_r})
-                                .then({step, UpdateKind::add_scaled, vector_r, v, 0, of_v_in_r})
-                                .sum({act_advance, vector_r, vector_r, 0, r_r});
+  const Program direction =
+      Program{.name = "direction"}
+          .then({act_scale_x, UpdateKind::scale, vector_x, vector_x, 0, of_scale_x})
+          .then({act_restore_best, UpdateKind::copy, vector_x, vector_best})
+          .then({act_save_best, UpdateKind::copy, vector_best, vector_x})
+          .then({act_probe_first, UpdateKind::random, z, 0, 0, 1})
+          .then({act_probe_first, UpdateKind::random, v, 0, 0, 2})
+          .then({act_probe_second, UpdateKind::random, z, 0, 0, 2})
+          .then({act_probe_second, UpdateKind::random, v, 0, 0, 1})
+          // w+ = (z - a3 w- - a2 w) / a1, then w- = w, w = w+
+          .then({step, UpdateKind::scale_add, w_before, z, 0, of_w_before})
+          .then({step, UpdateKind::add_scaled, w_before, w, 0, of_w})
+          .then({step, UpdateKind::copy, q, w})
+          .then({step, UpdateKind::scale, w, w_before, 0, of_both})
+          .then({step, UpdateKind::copy, w_before, q})
+          // x += c+ eta w+, r = s+^2 r + (c+ eta+ / gamma+) v+
+          .then({step, UpdateKind::add_scaled, vector_x, w, 0, of_step})
+          .then({step, UpdateKind::scale, vector_r, vector_r, 0, of_r})
+          .then({step, UpdateKind::add_scaled, vector_r, v, 0, of_v_in_r})
+          .sum({act_advance, vector_r, vector_r, 0, r_r});
   const Program basis =
       Program{.name = "basis"}
           .then({act_new_direction, UpdateKind::clear, w})
@@ -38,6 +40,7 @@ inline MethodTable rounds() {
           .then({act_new_direction | act_next_direction, UpdateKind::copy, kept, z})
           .then({act_load_x, UpdateKind::copy, z, vector_x});
   const Program product = Program{.name = "product"}
+                              .then({act_scale_a, UpdateKind::scale, q, q, 0, of_scale_a})
                               .then({act_residual, UpdateKind::subtract, q, vector_b, q})
                               .sum({act_iterate, z, q, 0, z_q})
                               .sum({act_probe_first | act_probe_second, v, q, 0, z_q})
@@ -54,10 +57,12 @@ inline MethodTable rounds() {
           .then({act_take_residual, UpdateKind::copy, v, q})
           .then({act_take_residual, UpdateKind::copy, vector_r, q})
           .sum({act_always, v, v, 0, v_v});
-  const Program preconditioned = Program{.name = "preconditioned"}
-                                     .sum({act_half_step | act_take_residual, y, v, 0, y_v})
-                                     .sum({act_probe_first | act_probe_second, z, y, 0, y_v})
-                                     .sum({act_always, y, y, 0, y_y});
+  const Program preconditioned =
+      Program{.name = "preconditioned"}
+          .then({act_scale_m, UpdateKind::scale, y, y, 0, of_scale_m, Unless::skip_preconditioner})
+          .sum({act_half_step | act_take_residual, y, v, 0, y_v})
+          .sum({act_probe_first | act_probe_second, z, y, 0, y_v})
+          .sum({act_always, y, y, 0, y_y});
   MethodTable table{.vectors = vectors,
                     .reductions = {{sums_after_operator}, {sums_after_preconditioner}}};
   return table.run(direction, after_operator)

@@ -60,6 +60,7 @@ class SparseOperator final : public LinearOperator<T> {
              const std::int32_t* skip) override {
     product_.apply(queue, x, y, skip);
   }
+  bool is_twofold() const override { return true; }
 
  private:
   SparseMatrix<T> a_;

@@ -18,6 +18,7 @@ struct Asked {
   double atol = 0.0;
   std::int64_t max_iterations = 0;
   bool log = false;
+  bool is_twofold = false;  ///< whether A heeds runtime::twofold_product
 };
 
 /// With the thresholds of a dtype.

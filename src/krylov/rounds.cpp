@@ -26,7 +26,7 @@ Rounds<T>::Rounds(mesh::Rank& rank, const SlabLayout& layout, const Problem& pro
     flag_arrived_.push_back(&rank.event());
   }
   State first;
-  begin(problem_, first);
+  begin(problem_, first, 0, problem_.guess_exponent);
   state_ = rank.workspace<State>(1, 1).data();
   State* const on_host = rank.host_workspace<State>(1);
   *on_host = first;

@@ -152,11 +152,13 @@ class Solve {
       clear_x();
       return found;
     }
-    exponent_ = static_cast<int>(exponent_of(in_b, in_x, std::numeric_limits<Real>::max_exponent));
+    exponent_ = static_cast<int>(exponent_of(in_b));
+    guess_exponent_ =
+        static_cast<int>(too_much_for(in_x, exponent_, std::numeric_limits<Real>::max_exponent));
     const auto make_a = a.make()(rank_, layout_);
     const auto make_m = preconditioner == nullptr ? make_identity<T>(b_.rows())
                                                   : preconditioner->make()(rank_, layout_);
-    const Problem problem = this->problem();
+    const Problem problem = this->problem(make_a->is_twofold());
     Rounds<T> rounds(rank_, layout_, problem, *make_a, *make_m, reductions_of(problem));
     const MatrixView<T> x = add_vectors(rounds);
     const auto method = make_method<T>(problem, rounds);
@@ -171,9 +173,13 @@ class Solve {
   }
 
  private:
-  Problem problem() const {
-    Problem problem = problem_of(asked_of(options_, layout_.size()), dtype_of<T>);
-    problem.atol = std::ldexp(options_.atol, exponent_);  // b is worked on scaled
+  Problem problem(bool is_twofold) const {
+    Asked asked = asked_of(options_, layout_.size());
+    asked.is_twofold = is_twofold;
+    Problem problem = problem_of(asked, dtype_of<T>);
+    // b and the guess are worked on scaled.
+    problem.atol = std::ldexp(options_.atol, exponent_);
+    problem.guess_exponent = guess_exponent_;
     return problem;
   }
 
@@ -182,7 +188,7 @@ class Solve {
     kernels.scale_exactly(rank_.update(), exponent_, b_, rounds.add_vector(vector_b));
     const MatrixView<T> x = rounds.add_vector(vector_x);
     if (options_.use_guess) {
-      kernels.scale_exactly(rank_.update(), exponent_, x_, x);
+      kernels.scale_exactly(rank_.update(), exponent_ - guess_exponent_, x_, x);
     }
     rounds.add_vector(vector_best);
     rounds.add_vector(vector_r);
@@ -196,6 +202,7 @@ class Solve {
 
   /// x of the scaled system to the caller's.
   void give_back(MatrixView<T> x, Found& found) {
+    exponent_ -= found.state.scaling_a.exponent;
     const Scan in_x = scan<T>(rank_, layout_, x);
     if (!in_x.is_zero() && in_x.exponent - exponent_ > std::numeric_limits<Real>::max_exponent) {
       found.status = Status::overflow;
@@ -212,6 +219,7 @@ class Solve {
   MatrixView<T> x_;
   const Options& options_;
   int exponent_ = 0;
+  int guess_exponent_ = 0;
 };
 
 std::complex<double> to_complex(const Number& x) { return {x.re, x.im}; }

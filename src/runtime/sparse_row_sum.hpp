@@ -6,6 +6,10 @@
 /// Lane j += lane j + L / 2, then j + L / 4, ..., then j + 1: lane 0 is the sum. L is a power of
 /// two and one for the whole matrix, so it knows nothing of ranks.
 ///
+/// In twice the precision (ProductFlag::twofold_product) a lane has a sum and what rounding took
+/// from it, T. Ogita, S. M. Rump, S. Oishi, SIAM J. Sci. Comput. 26 (2005) 1955, algorithm 5.3; the
+/// order is the same, and the two are added at the end.
+///
 /// For the CPU and CUDA; C++ of neither's own.
 #pragma once
 
@@ -30,7 +34,8 @@ constexpr std::int64_t row_lanes(std::int64_t rows, std::int64_t entries) {
 /// A lane, from {} on; two reals if `width` is 2, for complex numbers.
 template <class Real, int width>
 struct RowLane {
-  Real part[width];
+  static constexpr int count = width;
+  Real part[count];
 
   __attribute__((always_inline)) SHARDSOLVE_HOST_DEVICE void multiply_add(const Real* a,
                                                                           const Real* x) {
@@ -45,6 +50,49 @@ struct RowLane {
     for (int at = 0; at < width; ++at) {
       part[at] += other.part[at];
     }
+  }
+};
+
+/// Likewise in twice the precision: the sums, and behind them what was lost.
+template <class Real, int width>
+struct TwofoldRowLane {
+  static constexpr int count = 2 * width;
+  Real part[count];
+
+  __attribute__((always_inline)) SHARDSOLVE_HOST_DEVICE void multiply_add(const Real* a,
+                                                                          const Real* x) {
+    add_product(0, a[0], x[0]);
+    if constexpr (width == 2) {
+      add_product(0, -a[1], x[1]);
+      add_product(1, a[0], x[1]);
+      add_product(1, a[1], x[0]);
+    }
+  }
+  __attribute__((always_inline)) SHARDSOLVE_HOST_DEVICE void add(const TwofoldRowLane& other) {
+    for (int at = 0; at < width; ++at) {
+      add_term(at, other.part[at]);
+      part[width + at] += other.part[width + at];
+    }
+  }
+  SHARDSOLVE_HOST_DEVICE RowLane<Real, width> rounded() const {
+    RowLane<Real, width> lane{};
+    for (int at = 0; at < width; ++at) {
+      lane.part[at] = part[at] + part[width + at];
+    }
+    return lane;
+  }
+
+ private:
+  __attribute__((always_inline)) SHARDSOLVE_HOST_DEVICE void add_product(int at, Real a, Real x) {
+    const Real product = a * x;
+    add_term(at, product);
+    part[width + at] += fused_multiply_add(a, x, -product);
+  }
+  __attribute__((always_inline)) SHARDSOLVE_HOST_DEVICE void add_term(int at, Real term) {
+    const Real next = part[at] + term;
+    const Real taken = next - part[at];
+    part[width + at] += (part[at] - (next - taken)) + (term - taken);
+    part[at] = next;
   }
 };
 

@@ -11,7 +11,7 @@
 
 namespace shardsolve::sparse {
 
-/// y = A x, or y stays if *skip is not 0. Memory is the device's. Travels between libraries as it
+/// y = A x, or what the ProductFlag `skip` says. Memory is the device's. Travels between libraries as it
 /// is.
 struct LocalProduct {
   Dtype dtype = Dtype::float64;

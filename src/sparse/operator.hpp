@@ -36,8 +36,8 @@ class Operator {
 
   /// Enqueues y = A x on `queue`, the same one every time and not transfer(). x: columns() numbers,
   /// made by what `queue` has so far; y: rows() numbers, none of them of x. Both may be changed by
-  /// what `queue` gets afterwards. If `done` is given, a number of device memory, and is not 0 when
-  /// `queue` comes here, y stays as it is; ranks may differ in it.
+  /// what `queue` gets afterwards. If `done` is given, a runtime::ProductFlag in device memory, it
+  /// says when `queue` comes here how the product is made; ranks may differ in it.
   void apply(runtime::Queue& queue, const T* x, T* y, const std::int32_t* done = nullptr);
 
  private:

@@ -275,7 +275,8 @@ TEST(KrylovVerdict, ScalingByPowersOfTwo_ChangesNoBit) {
     const Answer<double> reference =
         solve_on(mesh_of(1), layout, plain, operator_of(plain), &m, with(method, 1e-9));
     for (const Scaling by : {Scaling{0, -900, 0}, Scaling{0, 900, 0}, Scaling{100, 3, 0},
-                             Scaling{-120, 0, 0}, Scaling{0, 0, 60}, Scaling{0, 0, -60}}) {
+                             Scaling{-120, 0, 0}, Scaling{0, 0, 60}, Scaling{0, 0, -60},
+                             Scaling{511, 0, 0}, Scaling{-660, 0, 0}, Scaling{511, 0, -510}}) {
       System<double> system = plain;
       System<double> scaled_m = plain;
       for (std::size_t i = 0; i < system.a.size(); ++i) {

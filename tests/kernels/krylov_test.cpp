@@ -527,17 +527,21 @@ TYPED_TEST(EmulatedKrylov, BeginningsAndEnds_AreThoseOfTheCpu) {
         Kernels::begin_solve(no_stream, problem, of_b.data(), guess, boundaries.data(), 2, &found);
         EXPECT_EQ(found.state.status, expected.state.status);
         EXPECT_EQ(found.exponent, expected.exponent);
+        EXPECT_EQ(found.state.guess_exponent, expected.state.guess_exponent);
+        EXPECT_EQ(found.guess_exponent, expected.guess_exponent);
         EXPECT_EQ(found.row, expected.row);
         EXPECT_EQ(found.state.atol, expected.state.atol);
-        std::vector<T> scaled(25);
-        Kernels::scale_for(no_stream, 1, &found, elements(MatrixView<const T>(x.data(), 25, 1)),
-                           elements(MatrixView<T>(scaled.data(), 25, 1)));
-        std::vector<T> by_host(25);
-        if (!krylov::is_zero_vector(expected)) {
-          Host<T>().scale_exactly(static_cast<int>(expected.exponent),
-                                  MatrixView<const T>(x.data(), 25, 1), {by_host.data(), 25, 1});
+        for (const krylov::Way way : {krylov::Way::b_to_solve, krylov::Way::guess_to_solve}) {
+          std::vector<T> scaled(25);
+          Kernels::scale_for(no_stream, way, &found, elements(MatrixView<const T>(x.data(), 25, 1)),
+                             elements(MatrixView<T>(scaled.data(), 25, 1)));
+          std::vector<T> by_host(25);
+          if (!krylov::is_zero_vector(expected)) {
+            Host<T>().scale_exactly(krylov::exponent_of(expected, way),
+                                    MatrixView<const T>(x.data(), 25, 1), {by_host.data(), 25, 1});
+          }
+          EXPECT_TRUE(same_bytes(scaled, by_host));
         }
-        EXPECT_TRUE(same_bytes(scaled, by_host));
         krylov::Report report;
         krylov::Report expected_report;
         Real figures[3];
@@ -790,6 +794,7 @@ Problem problem_of(Method method, std::int64_t n) {
   problem.records = 20;
   problem.is_complex = is_complex<T> ? 1 : 0;
   problem.probes = problem.is_hermitian_method() ? 1 : 0;
+  problem.is_twofold = 1;
   return problem;
 }
 

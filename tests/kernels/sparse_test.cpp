@@ -46,6 +46,9 @@ void expect_same_product(const CsrMatrix<T>& a, std::int64_t lanes, std::int64_t
                                        ? MatrixView<const T>(x.data() + own, a.columns - own, 1)
                                        : MatrixView<const T>();
   host.multiply(queue, rows, chosen, {x.data(), own, 1}, halo, expected.view(), nullptr);
+  DenseMatrix<T> expected_twofold = untouched;
+  const std::int32_t twofold = runtime::twofold_product;
+  host.multiply(queue, rows, chosen, {x.data(), own, 1}, halo, expected_twofold.view(), &twofold);
   queue.synchronize();
   const auto product = [&](const std::int32_t* done) {
     DenseMatrix<T> y = untouched;
@@ -61,6 +64,7 @@ void expect_same_product(const CsrMatrix<T>& a, std::int64_t lanes, std::int64_t
   EXPECT_TRUE(same_bits(product(nullptr), expected));
   EXPECT_TRUE(same_bits(product(&no), expected));
   EXPECT_TRUE(same_bits(product(&yes), untouched));
+  EXPECT_TRUE(same_bits(product(&twofold), expected_twofold));
 }
 
 TYPED_TEST(EmulatedSparse, Products_HaveTheBitsOfTheCpu) {

@@ -75,8 +75,7 @@ class StreamSteps {
   }
   void scale(krylov::Way way, const krylov::SolveState* solve, MatrixView<const T> source,
              MatrixView<T> target) const {
-    Own::scale_for(stream_, way == krylov::Way::to_solve ? 1 : -1, solve, elements(source),
-                   elements(target));
+    Own::scale_for(stream_, way, solve, elements(source), elements(target));
   }
 
  private:

@@ -77,9 +77,9 @@ struct KrylovDeviceKernels {
   static void end_solve(cudaStream_t stream, const krylov::Problem& problem, const Scan* of_x,
                         std::int64_t ranks, krylov::SolveState* solve, krylov::Report* report,
                         RealPart<E>* figures);
-  /// By `sign` times the solve's exponent; 0 if is_zero_vector().
-  static void scale_for(cudaStream_t stream, int sign, const krylov::SolveState* solve, In source,
-                        Out target);
+  /// By 2^exponent_of(solve, way); 0 if is_zero_vector().
+  static void scale_for(cudaStream_t stream, krylov::Way way, const krylov::SolveState* solve,
+                        In source, Out target);
 };
 
 /// The last block of threads makes the end of a reduction for up to so many rows. With more of them

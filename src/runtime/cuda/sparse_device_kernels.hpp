@@ -17,9 +17,9 @@ template <class E>
 struct SparseDeviceKernels {
   static void pack(cudaStream_t stream, const std::int32_t* places, std::int64_t count, const E* x,
                    E* packed);
-  /// `halo`: null if no row chosen has an entry there. `done` may be null. `rank`: null, or in the
-  /// GPU's memory how many times chosen.count rows lie in front of those that are chosen, as far as
-  /// there are so many; y begins with the first of them.
+  /// `halo`: null if no row chosen has an entry there. `done`: null, or where a ProductFlag is.
+  /// `rank`: null, or in the GPU's memory how many times chosen.count rows lie in front of those
+  /// that are chosen, as far as there are so many; y begins with the first of them.
   static void multiply(cudaStream_t stream, const SparseRows<E>& a, const RowChoice& chosen,
                        const E* x, const E* halo, E* y, const std::int32_t* done,
                        const std::int32_t* rank = nullptr);

@@ -161,6 +161,50 @@ void multiply(const Product<Real>& product) {
   multiply_plain<lanes, Real, width>(product);
 }
 
+/// With twice the digits: a few products of a solve, so lanes may lie in memory.
+template <class Real, int width>
+SHARDSOLVE_INLINE void multiply_twofold(const Product<Real>& product, std::int64_t lanes) {
+  std::array<TwofoldRowLane<Real, width>, most_row_lanes> lane;
+  const RowChoice& chosen = product.chosen;
+  for (std::int64_t i = 0; i < chosen.count; ++i) {
+    const std::int64_t row = chosen.list == nullptr ? chosen.first + i : chosen.list[i];
+    const std::int64_t begin = product.row_pointers[row];
+    std::fill_n(lane.begin(), lanes, TwofoldRowLane<Real, width>{});
+    for (std::int64_t k = begin; k < product.row_pointers[row + 1]; ++k) {
+      lane[static_cast<std::size_t>((k - begin) & (lanes - 1))].multiply_add(
+          product.values + width * k, entry_of<true, Real, width>(product, product.columns[k]));
+    }
+    for (auto distance = static_cast<std::size_t>(lanes) / 2; distance > 0; distance /= 2) {
+      for (std::size_t j = 0; j < distance; ++j) {
+        lane[j].add(lane[j + distance]);
+      }
+    }
+    const RowLane<Real, width> sum = lane[0].rounded();
+    std::copy_n(sum.part, width, product.y + width * row);
+  }
+}
+template <class Real, int width>
+void multiply_twofold_plain(const Product<Real>& product, std::int64_t lanes) {
+  multiply_twofold<Real, width>(product, lanes);
+}
+#if defined(__x86_64__)
+template <class Real, int width>
+__attribute__((target("avx2,fma"))) void multiply_twofold_by_fma(const Product<Real>& product,
+                                                                 std::int64_t lanes) {
+  multiply_twofold<Real, width>(product, lanes);
+}
+#endif
+template <class Real, int width>
+void multiply_twofold_best(const Product<Real>& product, std::int64_t lanes) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    multiply_twofold_by_fma<Real, width>(product, lanes);
+    return;
+  }
+#endif
+  multiply_twofold_plain<Real, width>(product, lanes);
+}
+
 template <class Real, int width>
 void multiply_in_lanes(const Product<Real>& product, std::int64_t lanes) {
   switch (lanes) {
@@ -212,8 +256,11 @@ void HostSparseKernels<T>::do_multiply(Queue& queue, const WorkInfo& info, const
       chosen.list == nullptr ? y.block(chosen.first, 0, chosen.count, 1) : y;
   launch(queue, info, {x, halo, Operand(done, done == nullptr ? 0 : 1)}, {written},
          [product, lanes = a.lanes, done] {
-           if (done == nullptr || *done == 0) {
-             sparse_products::multiply_in_lanes<Real, is_complex<T> ? 2 : 1>(product, lanes);
+           constexpr int width = is_complex<T> ? 2 : 1;
+           if (done == nullptr || *done == usual_product) {
+             sparse_products::multiply_in_lanes<Real, width>(product, lanes);
+           } else if (*done == twofold_product) {
+             sparse_products::multiply_twofold_best<Real, width>(product, lanes);
            }
          });
 }

@@ -50,6 +50,9 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_first(const Probl
   idle(state);
   if (!is_finite(sums[p_p])) {
     plan_end_by_overflow(state, Seen::under_way);
+  } else if (!settle_scaling(problem, state.scaling_m, sums[p_p].re, sums[y_y].re) ||
+             !settle_scaling(problem, state.scaling_a, sums[y_y].re, sums[v_v].re)) {
+    plan_beginning(state);
   } else if (!is_finite(sums[y_y])) {
     plan_end(state, Status::nonfinite_preconditioner, 0.0, Seen::under_way);
   } else if (!is_finite(sums[v_v]) || !is_finite(sums[h_v])) {

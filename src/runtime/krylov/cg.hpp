@@ -62,20 +62,29 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
     return;
   }
   state.norm_a = larger(state.norm_a, norm_q / norm_p);
-  const double scale = norm_p * norm_q;
   const double curvature = sums[p_q].re;
-  if (absolute(sums[p_q].im) > problem.asymmetry * scale) {
-    plan_end(state, Status::nonsymmetric_operator, absolute(sums[p_q].im) / scale, Seen::under_way);
-  } else if (curvature < -problem.breakdown * scale) {
-    plan_end(state, Status::indefinite_operator, curvature / sums[p_p].re, Seen::under_way);
-  } else if (!(curvature > problem.breakdown * scale)) {
-    plan_recovery(state, Status::indefinite_operator, curvature / sums[p_p].re, Seen::under_way);
-  } else {
-    state.alpha = divided(state.rho, {curvature, 0.0});
-    state.coefficient[0] = state.alpha;
-    state.coefficient[1] = negated(state.alpha);
-    state.actions |= act_advance;
-    state.skip_preconditioner = 0;
+  const double relative = without_scaling(curvature / sums[p_p].re, state.scaling_a);
+  switch (judge_form(problem, sums[p_q], norm_p, norm_q, state.norm_a)) {
+    case Form::asymmetric:
+      plan_end(state, Status::nonsymmetric_operator, asymmetry_of(sums[p_q], norm_p, state.norm_a),
+               Seen::under_way);
+      break;
+    case Form::negative:
+      plan_end(state, Status::indefinite_operator, relative, Seen::under_way);
+      break;
+    case Form::flat:
+      plan_recovery(state, Status::indefinite_operator, relative, Seen::under_way);
+      break;
+    case Form::hidden:
+      plan_recovery(state, Status::stagnated, 0.0, Seen::under_way);
+      break;
+    case Form::positive:
+      state.alpha = divided(state.rho, {curvature, 0.0});
+      state.coefficient[0] = state.alpha;
+      state.coefficient[1] = negated(state.alpha);
+      state.actions |= act_advance;
+      state.skip_preconditioner = 0;
+      break;
   }
 }
 
@@ -104,7 +113,7 @@ SHARDSOLVE_HOST_DEVICE inline void go_on(const Problem& problem, State& state, N
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(
     const Problem& problem, State& state, const StateRoom& room, const Number* sums) {
   if ((state.actions & (act_probe_first | act_probe_second)) != 0) {
-    judge_preconditioner_probe(problem, state, room, sums[r_z], sums[z_z].re);
+    judge_preconditioner_probe(problem, state, room, sums[r_z], sums[r_r].re, sums[z_z].re);
     return;
   }
   if (is_check_planned(state)) {
@@ -135,16 +144,26 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(
     plan_end(state, Status::nonfinite_preconditioner, 0.0);
     return;
   }
-  const double scale = state.norm_r * root(sums[z_z].re);
-  const double rho = sums[r_z].re;
-  if (absolute(sums[r_z].im) > problem.asymmetry * scale) {
-    plan_end(state, Status::nonsymmetric_preconditioner, absolute(sums[r_z].im) / scale);
-  } else if (rho < -problem.breakdown * scale) {
-    plan_end(state, Status::indefinite_preconditioner, rho / sums[r_r].re);
-  } else if (!(rho > problem.breakdown * scale)) {
-    plan_recovery(state, Status::indefinite_preconditioner, rho / sums[r_r].re);
-  } else {
-    go_on(problem, state, {rho, 0.0});
+  const double norm_z = root(sums[z_z].re);
+  const double relative = without_scaling(sums[r_z].re / sums[r_r].re, state.scaling_m);
+  state.norm_m = larger(state.norm_m, norm_z / state.norm_r);
+  switch (judge_form(problem, sums[r_z], state.norm_r, norm_z, state.norm_m)) {
+    case Form::asymmetric:
+      plan_end(state, Status::nonsymmetric_preconditioner,
+               asymmetry_of(sums[r_z], state.norm_r, state.norm_m));
+      break;
+    case Form::negative:
+      plan_end(state, Status::indefinite_preconditioner, relative);
+      break;
+    case Form::flat:
+      plan_recovery(state, Status::indefinite_preconditioner, relative);
+      break;
+    case Form::hidden:
+      plan_recovery(state, Status::stagnated, 0.0);
+      break;
+    case Form::positive:
+      go_on(problem, state, {sums[r_z].re, 0.0});
+      break;
   }
 }
 

@@ -22,11 +22,14 @@ SHARDSOLVE_HOST_DEVICE inline void merge(Scan& whole, Scan next, std::int64_t fi
 }
 
 /// The exponent by which b and x are worked on: times 2^that the largest part of b is in [1/2, 1).
-/// A guess that is much larger than b decides otherwise. `largest`: max_exponent of the real type.
-SHARDSOLVE_HOST_DEVICE inline std::int64_t exponent_of(Scan in_b, Scan in_x, std::int64_t largest) {
-  const std::int64_t of_b = -in_b.exponent;
-  const std::int64_t of_x = largest / 4 - in_x.exponent;
-  return !in_x.is_zero() && of_x < of_b ? of_x : of_b;
+SHARDSOLVE_HOST_DEVICE inline std::int64_t exponent_of(Scan in_b) { return -in_b.exponent; }
+
+/// By how much that is too much for a guess that is much larger than b; State::guess_exponent.
+/// `largest`: max_exponent of the real type.
+SHARDSOLVE_HOST_DEVICE inline std::int64_t too_much_for(Scan in_x, std::int64_t exponent,
+                                                        std::int64_t largest) {
+  const std::int64_t most = largest / 4 - in_x.exponent;
+  return !in_x.is_zero() && most < exponent ? exponent - most : 0;
 }
 
 /// How a solve ends that need not begin; `running` if it has to.
@@ -41,7 +44,8 @@ SHARDSOLVE_HOST_DEVICE inline Status status_of(Scan in_b, Scan in_x) {
 struct SolveState {
   State state;
   std::int64_t exponent = 0;
-  std::int64_t row = -1;  ///< of b or x0, where it is not finite
+  std::int64_t guess_exponent = 0;  ///< State::guess_exponent at first
+  std::int64_t row = -1;            ///< of b or x0, where it is not finite
 };
 
 /// From scans of the whole vectors; in_x is {.exponent = Scan::zero} without a guess.
@@ -57,9 +61,22 @@ SHARDSOLVE_HOST_DEVICE inline SolveState begin_solve(const Problem& problem, Sca
     solve.state.done = 1;
     return solve;
   }
-  solve.exponent = exponent_of(in_b, in_x, largest);
-  begin(problem, solve.state, static_cast<int>(solve.exponent));
+  solve.exponent = exponent_of(in_b);
+  solve.guess_exponent = too_much_for(in_x, solve.exponent, largest);
+  begin(problem, solve.state, static_cast<int>(solve.exponent),
+        static_cast<int>(solve.guess_exponent));
   return solve;
+}
+
+/// Between the caller's b and x and the solve's.
+enum class Way : std::uint8_t { b_to_solve, guess_to_solve, x_from_solve };
+
+/// The power of two that a vector is multiplied by.
+SHARDSOLVE_HOST_DEVICE inline int exponent_of(const SolveState& solve, Way way) {
+  const auto exponent = static_cast<int>(solve.exponent);
+  return way == Way::b_to_solve       ? exponent
+         : way == Way::guess_to_solve ? exponent - static_cast<int>(solve.guess_exponent)
+                                      : -exponent;
 }
 
 /// Scans of all ranks as one; null: of a vector that is 0.
@@ -143,6 +160,7 @@ SHARDSOLVE_HOST_DEVICE inline void end_solve(const Problem& problem, const Scan*
   for (std::int64_t r = 0; r < ranks; ++r) {
     merge(whole, of_x[r], 0);
   }
+  solve.exponent -= solve.state.scaling_a.exponent;  // of x, as it is from here on
   if (overflows(solve, whole, std::numeric_limits<Real>::max_exponent)) {
     solve.state.status = Status::overflow;
   }

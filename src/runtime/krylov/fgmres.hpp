@@ -75,6 +75,11 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
   ++state.matvecs;
   idle(state);
   const std::int64_t j = state.column;
+  if (!settle_scaling(problem, state.scaling_m, 1.0, sums[z_z].re) ||
+      !settle_scaling(problem, state.scaling_a, sums[z_z].re, sums[q_q].re)) {
+    plan_beginning(state);
+    return;
+  }
   if (!is_finite(sums[z_z]) || !is_finite(sums[q_q])) {
     plan_end(state,
              is_finite(sums[z_z]) ? Status::nonfinite_operator : Status::nonfinite_preconditioner,

@@ -84,10 +84,10 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
   Lanczos& l = state.lanczos;
   l.product_norm = root(sums[q_q].re);
   const double norm_z = root(sums[z_z].re);
-  const double scale = l.product_norm * norm_z;
   state.norm_a = larger(state.norm_a, l.product_norm / norm_z);
-  if (absolute(sums[z_q].im) > problem.asymmetry * scale) {
-    plan_end(state, Status::nonsymmetric_operator, absolute(sums[z_q].im) / scale, Seen::under_way);
+  if (judge_form(problem, sums[z_q], norm_z, l.product_norm, state.norm_a) == Form::asymmetric) {
+    plan_end(state, Status::nonsymmetric_operator, asymmetry_of(sums[z_q], norm_z, state.norm_a),
+             Seen::under_way);
     return;
   }
   l.delta = sums[z_q].re;
@@ -139,7 +139,7 @@ SHARDSOLVE_HOST_DEVICE inline void start_lanczos(State& state, double gamma) {
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(
     const Problem& problem, State& state, const StateRoom& room, const Number* sums) {
   if ((state.actions & (act_probe_first | act_probe_second)) != 0) {
-    judge_preconditioner_probe(problem, state, room, sums[y_v], sums[y_y].re);
+    judge_preconditioner_probe(problem, state, room, sums[y_v], sums[v_v].re, sums[y_y].re);
     return;
   }
   if (is_check_planned(state)) {
@@ -163,21 +163,29 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(
     return;
   }
   const double norm_v = root(sums[v_v].re);
-  const double scale = norm_v * root(sums[y_y].re);
+  const double norm_y = root(sums[y_y].re);
   const double square = sums[y_v].re;
   const bool is_fresh = (state.actions & act_take_residual) != 0;
   Lanczos& l = state.lanczos;
   const bool is_exhausted = !is_fresh && norm_v <= problem.breakdown * l.product_norm;
   if (!is_exhausted) {
     const Seen seen = is_fresh ? Seen::after_iteration : Seen::under_way;
-    if (absolute(sums[y_v].im) > problem.asymmetry * scale) {
-      plan_end(state, Status::nonsymmetric_preconditioner, absolute(sums[y_v].im) / scale, seen);
-      return;
-    }
-    if (!(square > problem.breakdown * scale)) {
-      plan_end(state, Status::indefinite_preconditioner,
-               sums[v_v].re > 0.0 ? square / sums[v_v].re : 0.0, seen);
-      return;
+    state.norm_m = larger(state.norm_m, norm_y / norm_v);
+    switch (judge_form(problem, sums[y_v], norm_v, norm_y, state.norm_m)) {
+      case Form::asymmetric:
+        plan_end(state, Status::nonsymmetric_preconditioner,
+                 asymmetry_of(sums[y_v], norm_v, state.norm_m), seen);
+        return;
+      case Form::negative:
+      case Form::flat:
+        plan_end(state, Status::indefinite_preconditioner,
+                 without_scaling(square / sums[v_v].re, state.scaling_m), seen);
+        return;
+      case Form::hidden:
+        plan_recovery(state, Status::stagnated, 0.0, seen);
+        return;
+      case Form::positive:
+        break;
     }
   }
   idle(state);

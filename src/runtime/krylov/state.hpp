@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/krylov/number.hpp"
+#include "runtime/product_flag.hpp"
 
 #include <shardsolve/krylov_status.hpp>
 
@@ -28,7 +29,7 @@ enum class Check : std::int32_t {
 };
 
 /// What the step of one reduction leaves to the step of the next.
-enum class Plan : std::int32_t { go_on, check, resume };
+enum class Plan : std::int32_t { go_on, check, resume, begin_anew };
 
 /// What vector kernels do next, a bit each; which kernel heeds which bit is the method's (programs
 /// in src/krylov).
@@ -52,6 +53,9 @@ enum Action : std::uint32_t {
   act_random_shadow = 1U << 16,  ///< r^ = r + ||r|| (random vector of norm about 1)
   act_collect = 1U << 17,        ///< x += what the last round found: alpha p, Z y
   act_take_kept = 1U << 18,      ///< the direction that was put aside
+  act_scale_a = 1U << 19,        ///< products with A, by a power of two
+  act_scale_m = 1U << 20,        ///< likewise with M
+  act_scale_x = 1U << 21,
 };
 
 /// One iteration, or one event.
@@ -80,7 +84,13 @@ struct Problem {
   std::int64_t drift_every = 0;  ///< iterations between two checks of the recurrence
   std::int64_t records = 0;      ///< room of the log; the newest stay
   std::int32_t is_complex = 0;
-  std::int32_t probes = 0;  ///< whether A and M have to be Hermitian
+  std::int32_t probes = 0;      ///< whether A and M have to be Hermitian
+  std::int32_t is_twofold = 0;  ///< whether A heeds ProductFlag::twofold_product
+  // See scaling.hpp.
+  std::int32_t usual_exponents = 0;  ///< e: ||B v|| / ||v|| in 2^-e to 2^e is left; 0: all is
+  std::int32_t guessed_exponent = 0;
+  std::int32_t most_exponent = 0;
+  std::int32_t guess_exponent = 0;  ///< of the state that the solve begins with
 
   SHARDSOLVE_HOST_DEVICE bool is_hermitian_method() const {
     return method == Method::cg || method == Method::minres;
@@ -100,8 +110,16 @@ struct Lanczos {
   double product_norm = 0.0;  ///< ||A z||
 };
 
-/// How many coefficients of vector updates there are at a time.
-constexpr int coefficients = 8;
+/// A power of two that products with A or M are multiplied by.
+struct Scaling {
+  std::int32_t exponent = 0;
+  std::int32_t tries = 0;
+  std::int32_t is_settled = 0;
+};
+
+/// How many coefficients of vector updates there are at a time; the last ones are not the methods'.
+constexpr int coefficients = 10;
+enum ScalingCoefficient : int { of_scale_a = 7, of_scale_m, of_scale_x };
 
 struct State {
   Phase phase = Phase::start;
@@ -111,8 +129,8 @@ struct State {
 
   // For kernels.
   std::uint32_t actions = 0;
-  std::int32_t done = 0;  ///< kernels, operators and preconditioners do nothing if not 0
-  std::int32_t skip_operator = 0;
+  std::int32_t done = 0;           ///< kernels, operators and preconditioners do nothing if not 0
+  std::int32_t skip_operator = 0;  ///< a runtime::ProductFlag
   std::int32_t skip_preconditioner = 0;
   std::int32_t skip_second_operator = 0;        ///< bicgstab
   std::int32_t skip_second_preconditioner = 0;  ///< bicgstab
@@ -134,11 +152,16 @@ struct State {
   std::int32_t keep_best = 0;           ///< best = x when the time has come
   std::int32_t is_exhausted = 0;        ///< the Krylov space does not grow
   std::int32_t best_is_recomputed = 0;  ///< or best_norm is the recurrence's
+  Scaling scaling_a;
+  Scaling scaling_m;
+  std::int32_t exponent_of_x = 0;   ///< x belongs to 2^exponent A
+  std::int32_t guess_exponent = 0;  ///< of the guess 2^exponent is missing; see scale_guess()
 
   // Norms, of the scaled problem.
   double norm_b = 0.0;
   double norm_x = 0.0;  ///< when it was last recomputed
   double norm_a = 0.0;  ///< the largest ||A p|| / ||p|| seen
+  double norm_m = 0.0;  ///< likewise of M; cg and minres
   double atol = 0.0;
   double tolerance = 0.0;  ///< on ||b - A x||
   double norm_r = 0.0;     ///< of the recurrence

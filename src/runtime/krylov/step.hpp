@@ -8,15 +8,22 @@
 
 namespace shardsolve::krylov {
 
-/// Before the first round, and nothing else: what the first kernels do. `exponent`: b is worked on
-/// times 2^that.
-SHARDSOLVE_HOST_DEVICE inline void begin(const Problem& problem, State& state, int exponent = 0) {
-  state.atol = ldexp(problem.atol, exponent);
+SHARDSOLVE_HOST_DEVICE inline void begin_first_round(const Problem& problem, State& state) {
+  state.matvecs = 0;
   if (problem.probes != 0) {
     begin_probe(state, act_probe_first);
   } else {
     begin_check(problem, state, Check::start);
   }
+}
+
+/// Before the first round, and nothing else: what the first kernels do. `exponent`: b is worked on
+/// times 2^that, and the guess likewise but for 2^guess_exponent.
+SHARDSOLVE_HOST_DEVICE inline void begin(const Problem& problem, State& state, int exponent = 0,
+                                         int guess_exponent = 0) {
+  state.atol = ldexp(problem.atol, exponent);
+  state.guess_exponent = guess_exponent;
+  begin_first_round(problem, state);
 }
 
 /// Reductions of a round.
@@ -73,7 +80,9 @@ SHARDSOLVE_HOST_DEVICE inline void step(const Problem& problem, State& state, co
       fgmres::collect(problem, state, room, state.column);
     }
   }
-  if (state.plan == Plan::check) {
+  if (state.plan == Plan::begin_anew) {
+    begin_first_round(problem, state);
+  } else if (state.plan == Plan::check) {
     begin_check(problem, state, state.check);
   }
   if (state.collects != 0) {

@@ -6,6 +6,9 @@
 /// the name of what made it. Whatever happened, x ends as the best iterate kept.
 #pragma once
 
+#include "runtime/krylov/certainty.hpp"
+#include "runtime/krylov/form.hpp"
+#include "runtime/krylov/scaling.hpp"
 #include "runtime/krylov/state.hpp"
 
 namespace shardsolve::krylov {
@@ -47,6 +50,7 @@ SHARDSOLVE_HOST_DEVICE inline void idle(State& state) {
   state.skip_preconditioner = 1;
   state.skip_second_operator = 1;
   state.skip_second_preconditioner = 1;
+  scale_products(state);
 }
 
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void finish(const Problem& problem, State& state,
@@ -73,9 +77,10 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void begin_check(const Problem& p
                 : check == Check::recovery ? Phase::restart
                                            : Phase::verify;
   state.actions |= act_load_x | act_residual;
-  state.skip_operator = 0;
+  state.skip_operator = problem.is_twofold != 0 ? runtime::twofold_product : runtime::usual_product;
   if (check == Check::start) {
     state.actions |= act_measure_b;
+    scale_guess(state);
     return;
   }
   const double accepted = state.best_norm * (check == Check::recovery ? problem.growth : 1.0);
@@ -91,6 +96,12 @@ SHARDSOLVE_HOST_DEVICE inline void plan_check(State& state, Check check) {
   idle(state);
   state.check = check;
   state.plan = Plan::check;
+}
+
+/// After this reduction: the solve begins, as a product needs another power of two.
+SHARDSOLVE_HOST_DEVICE inline void plan_beginning(State& state) {
+  idle(state);
+  state.plan = Plan::begin_anew;
 }
 
 /// Whether what was seen is about the iteration that was counted last or about the one under way.
@@ -154,6 +165,12 @@ SHARDSOLVE_HOST_DEVICE inline bool is_kept_up_by_rounding(const Problem& problem
   return norm <= unseen * attainable(problem, state);
 }
 
+/// A tolerance that can be met: of what has been, with room for the rounding of another run.
+SHARDSOLVE_HOST_DEVICE inline double what_is_attainable(const Problem& problem, const State& state,
+                                                        double norm) {
+  return 2.0 * (smaller(norm, state.best_norm) + doubt(problem, state));
+}
+
 SHARDSOLVE_HOST_DEVICE inline bool wants_other_shadow(const Problem& problem, const State& state) {
   return problem.method == Method::bicgstab && state.checks_in_vain >= other_shadow_after;
 }
@@ -191,9 +208,17 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
     return AfterCheck::nothing;
   }
   state.norm_x = root(x_squared);
-  if (norm <= state.tolerance && !is_nonfinite(state.pending)) {
-    finish(problem, state, room, converged_status(problem, state, norm), norm);
-    return AfterCheck::nothing;
+  if (!is_nonfinite(state.pending)) {
+    if (is_within(problem, state, norm)) {
+      finish(problem, state, room, converged_status(problem, state, norm), norm);
+      return AfterCheck::nothing;
+    }
+    if (norm == 0.0) {  // there is nothing to go on with, and rounding may hide more than allowed
+      note_reason(state, Status::accuracy_limit, what_is_attainable(problem, state, norm),
+                  Seen::after_iteration);
+      finish(problem, state, room, Status::accuracy_limit, norm);
+      return AfterCheck::nothing;
+    }
   }
   if (state.check == Check::last) {
     // What the recurrence said of x was wrong by far, and a better one was kept: that one is looked
@@ -241,11 +266,11 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
           problem.method == Method::bicgstab ? other_shadow_after : checks_to_end;
     }
     if (state.check != Check::recovery) {
-      state.pending =
-          is_kept_up_by_rounding(problem, state, norm) ? Status::accuracy_limit : Status::stagnated;
+      state.pending = norm <= state.tolerance || is_kept_up_by_rounding(problem, state, norm)
+                          ? Status::accuracy_limit
+                          : Status::stagnated;
       state.pending_iteration = state.iteration;
-      // What has been attained, with room for the rounding of another run.
-      state.pending_value = 2.0 * smaller(norm, state.best_norm);
+      state.pending_value = what_is_attainable(problem, state, norm);
     }
     if (state.checks_in_vain >= checks_to_end) {
       state.norm_r = norm;
@@ -322,7 +347,7 @@ SHARDSOLVE_HOST_DEVICE inline void keep_best_now(State& state) {
 
 /// The last step of a round does nothing of the method's own if this is true.
 SHARDSOLVE_HOST_DEVICE inline bool is_check_planned(const State& state) {
-  return state.plan == Plan::check;
+  return state.plan == Plan::check || state.plan == Plan::begin_anew;
 }
 
 /// The caller wants no more, or the rounds are too many: true if the solve ends for that.
@@ -340,6 +365,7 @@ SHARDSOLVE_HOST_DEVICE inline bool is_ended_from_outside(const Problem& problem,
 SHARDSOLVE_HOST_DEVICE inline void begin_probe(State& state, Action which) {
   idle(state);
   state.phase = Phase::start;
+  state.plan = Plan::go_on;
   state.actions |= which;
   state.skip_operator = 0;
   state.skip_preconditioner = 0;
@@ -366,6 +392,10 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool judge_operator_probe(
     double out_squared) {
   ++state.matvecs;
   const bool is_first = (state.actions & act_probe_first) != 0;
+  if (!settle_scaling(problem, state.scaling_a, in_squared, out_squared)) {
+    plan_beginning(state);
+    return false;
+  }
   if (!is_finite(out_squared)) {
     finish_at_once(problem, state, room, Status::nonfinite_operator, 0.0);
     return false;
@@ -379,8 +409,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool judge_operator_probe(
     state.probe_a = product;
     return true;
   }
-  const double* const norms = state.probe_norms;
-  const double scale = 0.5 * fused_multiply_add(norms[2], norms[1], norms[0] * norms[3]);
+  const double scale = state.norm_a * (state.probe_norms[0] * state.probe_norms[2]);
   if (!are_conjugates(problem, state.probe_a, product, scale)) {
     finish_at_once(problem, state, room, Status::nonsymmetric_operator,
                    magnitude(minus(state.probe_a, conjugated(product))) / scale);
@@ -391,9 +420,13 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool judge_operator_probe(
 
 /// Likewise <u, M v> and <v, M u>; goes on to the next probe or to the start.
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void judge_preconditioner_probe(
-    const Problem& problem, State& state, const StateRoom& room, Number product,
+    const Problem& problem, State& state, const StateRoom& room, Number product, double in_squared,
     double out_squared) {
   const bool is_first = (state.actions & act_probe_first) != 0;
+  if (!settle_scaling(problem, state.scaling_m, in_squared, out_squared)) {
+    plan_beginning(state);
+    return;
+  }
   if (!is_finite(out_squared)) {
     finish_at_once(problem, state, room, Status::nonfinite_preconditioner, 0.0);
     return;
@@ -405,7 +438,8 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void judge_preconditioner_probe(
     return;
   }
   const double* const norms = state.probe_norms;
-  const double scale = 0.5 * fused_multiply_add(norms[2], root(out_squared), norms[0] * norms[4]);
+  state.norm_m = larger(norms[4] / norms[2], root(out_squared) / norms[0]);
+  const double scale = state.norm_m * (norms[0] * norms[2]);
   if (!are_conjugates(problem, state.probe_m, product, scale)) {
     finish_at_once(problem, state, room, Status::nonsymmetric_preconditioner,
                    magnitude(minus(state.probe_m, conjugated(product))) / scale);

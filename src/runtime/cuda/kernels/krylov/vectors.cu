@@ -106,11 +106,11 @@ __global__ void __launch_bounds__(threads_a_block)
 
 template <class E>
 __global__ void __launch_bounds__(threads_a_block)
-    scale_by_solve(int sign, const krylov::SolveState* solve, const E* source, E* target,
+    scale_by_solve(krylov::Way way, const krylov::SolveState* solve, const E* source, E* target,
                    std::int64_t rows) {
   const std::int64_t i = std::int64_t{blockIdx.x} * threads_a_block + threadIdx.x;
   if (i < rows) {
-    const int exponent = sign * static_cast<int>(solve->exponent);
+    const int exponent = krylov::exponent_of(*solve, way);
     target[i] = krylov::is_zero_vector(*solve) ? E{} : scaled(source[i], exponent);
   }
 }
@@ -213,10 +213,10 @@ void KrylovDeviceKernels<E>::scale_exactly(cudaStream_t stream, int exponent, In
 }
 
 template <class E>
-void KrylovDeviceKernels<E>::scale_for(cudaStream_t stream, int sign,
+void KrylovDeviceKernels<E>::scale_for(cudaStream_t stream, krylov::Way way,
                                        const krylov::SolveState* solve, In source, Out target) {
   launch(stream, &scale_by_solve<E>, divide_up(target.rows(), threads_a_block),
-         {dim3(threads_a_block)}, sign, solve, source.data(), target.data(), target.rows());
+         {dim3(threads_a_block)}, way, solve, source.data(), target.data(), target.rows());
 }
 
 template <class E>
@@ -235,8 +235,8 @@ void KrylovDeviceKernels<E>::combine(cudaStream_t stream, RealPart<E> a, In x, R
 }
 
 #define SHARDSOLVE_INSTANTIATE(E)                                                                \
-  template void KrylovDeviceKernels<E>::scale_for(cudaStream_t, int, const krylov::SolveState*,  \
-                                                  In, Out);                                      \
+  template void KrylovDeviceKernels<E>::scale_for(cudaStream_t, krylov::Way,                     \
+                                                  const krylov::SolveState*, In, Out);           \
   template std::size_t KrylovDeviceKernels<E>::scan_scratch();                                   \
   template void KrylovDeviceKernels<E>::scan(cudaStream_t, In, Scan*, void*);                    \
   template void KrylovDeviceKernels<E>::scale_exactly(cudaStream_t, int, In, Out);               \

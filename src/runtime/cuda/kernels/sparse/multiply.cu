@@ -4,6 +4,7 @@
 /// row after the other.
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/sparse_device_kernels.hpp"
+#include "runtime/product_flag.hpp"
 #include "runtime/sparse_row_sum.hpp"
 
 #include <cstdint>
@@ -59,13 +60,13 @@ __device__ E entry_of(const ProductCall<E>& call, std::int32_t column) {
 }
 
 /// The first of `lanes` neighbours gets their sum.
-template <int lanes, class E>
-__device__ void add_lanes(LaneOf<E>& sum) {
+template <int lanes, class Lane>
+__device__ void add_lanes(Lane& sum) {
 #pragma unroll
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    LaneOf<E> other{};
+    Lane other{};
 #pragma unroll
-    for (int at = 0; at < parts<E>; ++at) {
+    for (int at = 0; at < Lane::count; ++at) {
       other.part[at] = __shfl_xor_sync(0xffffffffU, sum.part[at], distance);
     }
     sum.add(other);
@@ -81,42 +82,70 @@ __device__ void store_row(const LaneOf<E>& sum, E* place) {
   }
 }
 
+/// The lanes of a row that begin with entry k, in turn.
+template <int lanes, bool has_halo, class E>
+__device__ LaneOf<E> sum_row(const ProductCall<E>& call, std::int64_t k, std::int64_t end) {
+  LaneOf<E> sum{};
+  for (; k < end; k += entries_at_once * lanes) {
+    E values[entries_at_once];
+    E factors[entries_at_once];
+#pragma unroll
+    for (int e = 0; e < entries_at_once; ++e) {
+      if (k + e * lanes < end) {
+        values[e] = call.a.values[k + e * lanes];
+        factors[e] = entry_of<has_halo>(call, call.a.columns[k + e * lanes]);
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < entries_at_once; ++e) {
+      if (k + e * lanes < end) {
+        sum.multiply_add(parts_of(values[e]), parts_of(factors[e]));
+      }
+    }
+  }
+  add_lanes<lanes>(sum);
+  return sum;
+}
+
+/// Likewise with twice the digits: a few products of a solve. One entry at a time, so that the
+/// kernel needs no more registers for it.
+template <int lanes, bool has_halo, class E>
+__device__ LaneOf<E> sum_row_twofold(const ProductCall<E>& call, std::int64_t k, std::int64_t end) {
+  TwofoldRowLane<RealPart<E>, parts<E>> sum{};
+#pragma unroll 1
+  for (; k < end; k += lanes) {
+    const E value = call.a.values[k];
+    const E factor = entry_of<has_halo>(call, call.a.columns[k]);
+    sum.multiply_add(parts_of(value), parts_of(factor));
+  }
+  add_lanes<lanes>(sum);
+  return sum.rounded();
+}
+
 template <int lanes, bool has_halo, class E>
 __global__ void __launch_bounds__(threads_a_block)
     multiply_rows(const __grid_constant__ ProductCall<E> call) {
   begin_after_last();
-  if (call.done != nullptr && *call.done != 0) {
+  const std::int32_t flag = call.done == nullptr ? std::int32_t{usual_product} : *call.done;
+  if (flag > usual_product) {
     return;
   }
   const std::int64_t thread = std::int64_t{blockIdx.x} * threads_a_block + threadIdx.x;
   const std::int64_t number = thread / lanes;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   const RankRows mine = rows_of_rank(call);
-  LaneOf<E> sum{};
   std::int64_t row = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
   if (number < mine.count) {
     row = call.chosen.list == nullptr ? mine.before + call.chosen.first + number
                                       : call.chosen.list[number];
-    const std::int64_t end = call.a.row_pointers[row + 1];
-    for (std::int64_t k = call.a.row_pointers[row] + lane; k < end; k += entries_at_once * lanes) {
-      E values[entries_at_once];
-      E factors[entries_at_once];
-#pragma unroll
-      for (int e = 0; e < entries_at_once; ++e) {
-        if (k + e * lanes < end) {
-          values[e] = call.a.values[k + e * lanes];
-          factors[e] = entry_of<has_halo>(call, call.a.columns[k + e * lanes]);
-        }
-      }
-#pragma unroll
-      for (int e = 0; e < entries_at_once; ++e) {
-        if (k + e * lanes < end) {
-          sum.multiply_add(parts_of(values[e]), parts_of(factors[e]));
-        }
-      }
-    }
+    begin = call.a.row_pointers[row] + lane;
+    end = call.a.row_pointers[row + 1];
   }
-  add_lanes<lanes, E>(sum);
+  // All threads of a warp, as lanes are neighbours there.
+  const LaneOf<E> sum = flag == twofold_product ? sum_row_twofold<lanes, has_halo>(call, begin, end)
+                                                : sum_row<lanes, has_halo>(call, begin, end);
   if (lane == 0 && number < mine.count) {
     store_row(sum, call.y + row - mine.before);
   }

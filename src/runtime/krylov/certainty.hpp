@@ -1,0 +1,33 @@
+/// Whether a residual is within the tolerance for certain: as it is, not as it was computed.
+#pragma once
+
+#include "runtime/krylov/state.hpp"
+
+namespace shardsolve::krylov {
+
+/// How far ||b - A x|| may lie above the norm of what was computed for it, before rounding in that
+/// norm itself. x: that of norm_x.
+///
+/// Where A x is summed with twice the digits, a row of q = fl(A x) is wrong by u |q| and by about
+/// k^2 u^2 of its terms, of which there are k; b - q then by u |b - q|, which is_within() has. With
+/// ||q|| about ||b|| that is u ||b||, whatever A is. Other products are wrong by a modest multiple
+/// of u ||A|| ||x||: k u of the sum of moduli at most, and about sqrt(k) u of it as a rule.
+SHARDSOLVE_HOST_DEVICE inline double doubt(const Problem& problem, const State& state) {
+  const double reach = state.norm_a * state.norm_x;
+  return problem.roundoff * (problem.is_twofold != 0
+                                 ? fused_multiply_add(64.0 * problem.roundoff, reach, state.norm_b)
+                                 : 2.0 * (reach + state.norm_b));
+}
+
+/// Sums of squares are wrong by at most 8 + 3 + 20 roundings of their lanes and trees (up to 2^26
+/// rows), so their roots by 16 u, those of b and of the residual together by 32 u; as much again is
+/// for b - q and for what is computed here.
+SHARDSOLVE_HOST_DEVICE inline bool is_within(const Problem& problem, const State& state,
+                                             double norm) {
+  if (state.norm_x == 0.0) {
+    return norm <= state.tolerance;  // b - A x is b
+  }
+  return norm + doubt(problem, state) <= (1.0 - 64.0 * problem.roundoff) * state.tolerance;
+}
+
+}  // namespace shardsolve::krylov
