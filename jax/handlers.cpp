@@ -240,10 +240,11 @@ ffi::Error call_on_gpu(GpuCallSite* site, ffi::RunId run, void* stream, std::int
   const mesh::CudaStream xla{device, stream};
   PlaceWords words(place.element_count());
   try {
-    if (job->ranks > 1) {  // else rank 0 of group 0: the words are zero
+    wait_for(xla, job->ranks);  // a copy to the host would wait by itself, and without end
+    if (job->ranks > 1) {       // else rank 0 of group 0: the words are zero
       xla.copy(words.data(), place.untyped_data(), place.size_bytes());
+      xla.synchronize();
     }
-    wait_for(xla, job->ranks);
     if (words.size() > own_words) {
       remember_partners(device, invitations_in(words));
     }
