@@ -34,7 +34,8 @@ struct LinearStepMemory {
 struct LinearStep {
   std::vector<double> change;        ///< boxes x fields x Mlp::features()
   std::vector<double> coefficients;  ///< the change of each
-  std::int64_t coefficients_determined = 0;
+  std::int64_t coefficients_determined = 0;    ///< directions that are not left out
+  std::vector<double> coefficient_deviations;  ///< as in Trained; none without a factor
   std::vector<double> residual;    ///< -(residual + M change + C coefficients), by row
   std::vector<std::int64_t> rank;  ///< columns kept of each box
   double certificate = 0.0;        ///< as in Trained

@@ -26,6 +26,8 @@ class Boxes:
         domain: (dimensions, 2), float64: the least and the greatest coordinate of each axis.
         counts: Boxes along each axis; None if they are not regular.
         levels: The boxes that are added level by level, these first.
+        has_domain: Whether the domain was given; otherwise networks may be evaluated wherever there
+            is a box.
     """
 
     centers: np.ndarray
@@ -33,6 +35,7 @@ class Boxes:
     domain: np.ndarray
     counts: tuple[int, ...] | None
     levels: tuple[Boxes, ...]
+    has_domain: bool
 
     def __init__(
         self,
@@ -120,11 +123,12 @@ class Boxes:
         limits = np.stack([middle.min(0), middle.max(0)], 1) if domain is None else domain
         boxes = cls.__new__(cls)
         boxes._set(middle, half, np.asarray(limits, np.float64))
+        boxes.has_domain = domain is not None
         return boxes
 
     def _set(self, centers: np.ndarray, half_widths: np.ndarray, domain: np.ndarray) -> None:
         self.centers, self.half_widths, self.domain = centers, half_widths, domain
-        self.counts, self.levels = None, (self,)
+        self.counts, self.levels, self.has_domain = None, (self,), True
         for array in (centers, half_widths, domain):
             array.flags.writeable = False
 
@@ -140,6 +144,7 @@ class Boxes:
         both = type(self).__new__(type(self))
         both._set(self.centers, self.half_widths, self.domain)
         both.counts, both.levels = self.counts, (*self.levels, *level.levels)
+        both.has_domain = self.has_domain
         return both
 
     @property
@@ -179,9 +184,45 @@ class Boxes:
             along.append(np.linspace(low, high, n) if n > 1 else np.array([(low + high) / 2]))
         return _grid(along)
 
+    def training_grid(
+        self, counts: Sequence[int], fixed: dict[int, float] | None = None
+    ) -> np.ndarray:
+        """As `grid`, with further coordinates where it has few in a strip.
+
+        Boxes that overlap by less than half of their width take over from each other in narrow
+        strips. Networks need not fit each other there unless some points see it, so that each strip
+        gets coordinates of its own if it has fewer than three.
+        """
+        points = self.grid(counts, fixed)
+        along = []
+        for axis in range(self.dimensions):
+            coordinates = np.unique(points[:, axis])
+            if axis not in (fixed or {}):
+                coordinates = _with_strips(coordinates, self.levels, axis)
+            along.append(coordinates)
+        return _grid(along)
+
     def __repr__(self) -> str:
         limits = ", ".join(f"({low:g}, {high:g})" for low, high in self.domain)
         return f"<{self.count} boxes over [{limits}]>"
+
+
+def _with_strips(coordinates: np.ndarray, levels: Sequence[Boxes], axis: int) -> np.ndarray:
+    """Coordinates, and three more in each strip between neighbours that has fewer."""
+    few = 3
+    strips = []
+    for level in levels:
+        if level.counts is None:
+            continue
+        centers = np.unique(level.centers[:, axis])
+        half = level.half_widths[0, axis]
+        if len(centers) > 1 and 2 * half < 2 * (centers[1] - centers[0]):
+            strips += list(zip(centers[1:] - half, centers[:-1] + half, strict=True))
+    for low, high in strips:
+        if np.count_nonzero((coordinates > low) & (coordinates < high)) < few:
+            inside = np.linspace(low, high, few + 2)[1:-1]
+            coordinates = np.concatenate([coordinates, inside])
+    return np.unique(coordinates)
 
 
 def _grid(along: Sequence[np.ndarray]) -> np.ndarray:

@@ -43,6 +43,8 @@ class Prepared:
         values: (points, equations): what is subtracted from the function.
         equations: How many numbers the function gives at a point.
         weight: Multiplies the residual.
+        is_measured: Whether the values are measured ones, which are known at the points only.
+        order: Of the highest derivative of u that it reads; -1 if it reads coefficients alone.
         residual: (dimensions,), (fields, orders of the problem), (numbers of coefficients,) ->
             (equations,), traceable.
     """
@@ -52,6 +54,8 @@ class Prepared:
     values: np.ndarray
     equations: int
     weight: float
+    is_measured: bool
+    order: int
     residual: Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
     @functools.cached_property
@@ -271,9 +275,14 @@ class Equations:
             jax.ShapeDtypeStruct((len(self.fields), len(every)), np.float64),
             jax.ShapeDtypeStruct(self.unknown.start.shape, np.float64),
         ]
+        others, self.unknown.read = self.unknown.read, set()
         result = jax.eval_shape(probe, *shapes)
-        if not read:
-            raise ValueError(f"{name}: the function reads nothing of u, so nothing can be trained")
+        if not read and not self.unknown.read:
+            raise ValueError(
+                f"{name}: the function reads nothing of u and no coefficient, so nothing can be "
+                "trained"
+            )
+        self.unknown.read |= others
         return sorted(read), result.shape[0]
 
     def _prepare(self, name: str, term: Term, wanted: list[Order], equations: int) -> Prepared:
@@ -300,7 +309,16 @@ class Equations:
             )
             return self._call(name, term, point, u, coefficients)
 
-        return Prepared(name, points, values, equations, float(term.weight), residual)
+        return Prepared(
+            name,
+            points,
+            values,
+            equations,
+            float(term.weight),
+            isinstance(term, Data),
+            max(map(sum, wanted), default=-1),
+            residual,
+        )
 
 
 def _arguments(term: Term) -> int:

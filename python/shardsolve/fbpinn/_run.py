@@ -13,7 +13,7 @@ import numpy as np
 from shardsolve import _library
 from shardsolve._records import VERDICT_WORDS
 from shardsolve.fbpinn._call import Given, OwnUnits, padded, raise_for
-from shardsolve.fbpinn._coefficients import Grid1D
+from shardsolve.fbpinn._coefficients import Grid1D, Scalar
 from shardsolve.fbpinn._equations import Equations, on_cpu
 from shardsolve.fbpinn._jet import Order, Point, closure
 from shardsolve.fbpinn._net import Mlp
@@ -56,7 +56,43 @@ class Networks:
         coefficients: np.ndarray,
         net_parameters: Any,
     ) -> Networks:
-        """From weights as `weights` gives them, and of a `Net` its parameters."""
+        """From weights as `weights` gives them, and of a `Net` its parameters.
+
+        Args:
+            problem: What they are to solve.
+            hidden: (boxes, numbers of a box); None of a `Net`.
+            last: (boxes, fields, units + 1).
+            coefficients: (numbers of all coefficients,).
+            net_parameters: Of a `Net` its tree, each array (boxes, ...); None of an `Mlp`.
+
+        Raises:
+            ValueError: If an array has another shape, or is not finite.
+        """
+        boxes = problem.boxes.count
+        wanted = {
+            "last": (last, (boxes, len(problem.fields), problem.units + 1)),
+            "coefficients": (coefficients, problem.unknown.start.shape),
+        }
+        if isinstance(problem.net, Mlp):
+            of_box = problem.net.weights(problem.boxes.dimensions)
+            wanted["hidden"] = (hidden, (boxes, of_box))
+        elif net_parameters is None:
+            raise ValueError("net_parameters=None given: a Net needs its tree of parameters")
+        else:
+            for path, leaf in jax.tree_util.tree_leaves_with_path(net_parameters):
+                if np.shape(leaf)[:1] != (boxes,):
+                    raise ValueError(
+                        f"net_parameters{jax.tree_util.keystr(path)} has the shape "
+                        f"{np.shape(leaf)}: ({boxes}, ...) is accepted, as there are {boxes} boxes"
+                    )
+        for name, (given, shape) in wanted.items():
+            if np.shape(given) != shape:
+                raise ValueError(
+                    f"{name} of shape {np.shape(given)} given: {shape} is accepted, as `weights` "
+                    "gives them"
+                )
+            if not np.isfinite(np.asarray(given, np.float64)).all():
+                raise ValueError(f"{name} has numbers that are not finite")
         with Given(problem, net_parameters) as given:
             networks = given.networks(hidden, last, coefficients)
         return cls(problem, networks, np.asarray(coefficients, np.float64), given.own)
@@ -64,10 +100,12 @@ class Networks:
     def evaluate(
         self, points: np.ndarray, derivative: str = "v", *, chunk: int = 25_000
     ) -> np.ndarray:
-        """The solution, or a derivative of it, at points inside of the boxes.
+        """The solution, or a derivative of it, at points of the domain.
 
         Args:
-            points: (points, dimensions), or (points,) along one axis.
+            points: (points, dimensions), or (points,) along one axis. Boxes stick out of the
+                domain, but nothing says what the networks are there: points outside of it and of
+                all points of the training are refused with a ValueError.
             derivative: "v" for the value, "x", "xt", ... for others.
             chunk: How many points at a time; memory is in proportion to it.
 
@@ -179,6 +217,8 @@ class Run(Networks):
 
     Attributes:
         outcome: How well.
+        coefficient_deviations: Standard deviations by name, as `coefficients`: see
+            `Outcome.coefficient_deviations`.
     """
 
     def __init__(
@@ -191,3 +231,11 @@ class Run(Networks):
     ):
         super().__init__(problem, networks, coefficients, own)
         self.outcome = outcome
+        deviations = np.array(outcome.coefficient_deviations)
+        self.coefficient_deviations: dict[str, float | np.ndarray] = {
+            name: float(deviations[place][0])
+            if isinstance(problem.unknown.given[name], Scalar)
+            else deviations[place]
+            for name, place in problem.unknown.places.items()
+            if len(deviations) > 0
+        }

@@ -22,7 +22,8 @@ class Interior:
         residual: From a point, jets and coefficients to a number, or to several in a tuple. Any
             JAX code; it sees one point at a time.
         points: (points, dimensions), or how many along each axis, in equal distances, the boundary
-            of the domain among them.
+            of the domain among them; with more where boxes overlap by little
+            (`Boxes.training_grid`).
         weight: What the residual is multiplied by.
     """
 
@@ -75,7 +76,7 @@ class Boundary:
                 f"where={self.where!r} given with points of shape {np.shape(self.points)}: with "
                 "where= pass how many along each other axis, or leave where= away"
             )
-        return boxes.grid(self.points, fixed)
+        return boxes.training_grid(self.points, fixed)
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def _are_counts(points: Any) -> TypeGuard[Sequence[int]]:
 
 def _points(points: Any, boxes: Boxes) -> np.ndarray:
     if _are_counts(points):
-        return boxes.grid(points)
+        return boxes.training_grid(points)
     array = np.asarray(points, np.float64)
     array = array[:, None] if array.ndim == 1 and boxes.dimensions == 1 else array
     if array.ndim != 2 or array.shape[1] != boxes.dimensions or len(array) == 0:

@@ -14,8 +14,8 @@ from shardsolve.fbpinn._call import Given, Options
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._options import EQUATIONS, METHODS, LeastSquares, LevenbergMarquardt
-from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan
-from shardsolve.fbpinn._run import Run
+from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan, TermLoss
+from shardsolve.fbpinn._run import Networks, Run
 
 
 def plan(problem: Equations) -> Plan:
@@ -26,7 +26,12 @@ def plan(problem: Equations) -> Plan:
     return Plan(**{**found, "costs": _costs(costs), "gpu_bytes": dict(gpus)})
 
 
-def train(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh | None) -> Run:
+def train(
+    problem: Equations,
+    how: LeastSquares | LevenbergMarquardt,
+    mesh: Mesh | None,
+    start: Networks | None,
+) -> Run:
     """As `Problem.train`."""
     if not isinstance(how, (LeastSquares, LevenbergMarquardt)):
         raise TypeError(
@@ -62,13 +67,57 @@ def train(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh
         options.equations = EQUATIONS.index(how.equations)
     networks = ctypes.c_void_p()
     with Given(problem) as given:
+        kept = _begin_with(problem, start, given, options)
         found = given.call("train", ctypes.byref(options), ctypes.byref(networks))
+        del kept  # the options point to it
     status = Status[found.pop("status").upper()]
     costs = _costs(found.pop("costs"))
     coefficients = np.array(found.pop("coefficients"))
     descent = Descent(**found.pop("descent"))
+    for name in ("loss", "held_out_loss", "loss_left"):  # JSON has no nan
+        found[name] = np.nan if found[name] is None else found[name]
+    deviations = found.pop("coefficient_deviations")
+    found["coefficient_deviations"] = [np.inf if one is None else one for one in deviations]
+    found["terms"] = [TermLoss(**term) for term in found["terms"]]
     outcome = Outcome(status=status, costs=costs, descent=descent if descends else None, **found)
     return Run(problem, outcome, networks, coefficients, given.own)
+
+
+def _begin_with(
+    problem: Equations, start: Networks | None, given: Given, options: Options
+) -> tuple[np.ndarray, ...]:
+    """Sets what training begins with; the arrays must live as long as the options."""
+    if start is None:
+        return ()
+    if not isinstance(start, Networks):
+        raise TypeError(
+            f"start is {type(start).__name__}: what training returned is accepted, or Networks"
+        )
+    hidden, last = (np.ascontiguousarray(one) for one in start.weights())
+    numbers = np.ascontiguousarray(start.coefficient_numbers, np.float64)
+    of_box = (
+        problem.net.weights(problem.boxes.dimensions)
+        if isinstance(problem.net, Mlp)
+        else given.own.net.start.shape[1]
+    )
+    wanted = (
+        (problem.boxes.count, of_box),
+        (problem.boxes.count, len(problem.fields), problem.units + 1),
+    )
+    if (hidden.shape, last.shape) != wanted:
+        raise ValueError(
+            f"start has hidden weights of shape {hidden.shape} and last layers of "
+            f"{last.shape}; {wanted[0]} and {wanted[1]} are accepted, as this problem has: so many "
+            "boxes, fields and units"
+        )
+    if numbers.shape != problem.unknown.start.shape:
+        raise ValueError(
+            f"start has {len(numbers)} numbers of coefficients; {len(problem.unknown.start)} are "
+            "accepted, as this problem has"
+        )
+    options.hidden, options.last = hidden.ctypes.data, last.ctypes.data
+    options.coefficients = numbers.ctypes.data if len(numbers) else None
+    return hidden, last, numbers
 
 
 def _ranks(problem: Equations, mesh: Mesh | None) -> int:
