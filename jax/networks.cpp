@@ -161,6 +161,9 @@ fbpinn::Problem problem_of(const NetworkProblem& given) {
   }
   fbpinn::Mlp mlp = mlp_of(given, boxes.count());
   fbpinn::Problem problem(std::move(boxes), std::move(mlp), static_cast<int>(given.fields));
+  if (given.is_constrained != 0) {
+    problem.set_constrained_by_terms();
+  }
   const fbpinn::JetSet set = jet_set(axes, given.derivatives, given.orders);
   for (std::int64_t number = 0; number < given.coefficients; ++number) {
     const NetworkCoefficient& one = given.coefficient[number];

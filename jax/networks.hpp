@@ -74,7 +74,8 @@ struct NetworkProblem {
   std::int64_t coefficients = 0;
   const NetworkCoefficient* coefficient = nullptr;
   NetworkUnits own;
-  const double* domain = nullptr;  ///< axes x 2, low and high; null if there is none but the boxes
+  const double* domain = nullptr;   ///< axes x 2, low and high; null if there is none but the boxes
+  std::int64_t is_constrained = 0;  ///< whether the terms apply a hard condition
 };
 
 /// As fbpinn::LeastSquaresOptions; and as fbpinn::LevenbergMarquardtOptions if there are steps.

@@ -35,9 +35,9 @@ class SHARDSOLVE_EXPORT Boxes {
   /// Adds boxes as one more level over the whole domain: its windows add up to 1 by themselves, and
   /// u is the sum over all levels. Throws Error(invalid_argument) if axes differ.
   void add_level(const Boxes& level);
-  /// What the boxes are to cover, an interval for each axis; they stick out of it. regular() sets it,
-  /// boxes from arrays have none. Throws Error(invalid_argument) unless there are as many intervals
-  /// as axes, finite and not empty.
+  /// What the boxes are to cover, an interval for each axis; they stick out of it. regular() sets
+  /// it, boxes from arrays have none. Throws Error(invalid_argument) unless there are as many
+  /// intervals as axes, finite and not empty.
   void set_domain(std::vector<Interval> domain);
   const std::vector<Interval>& domain() const { return domain_; }
 

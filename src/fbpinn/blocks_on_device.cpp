@@ -234,7 +234,8 @@ void BlocksOnDevice::agree_on_ranks() {
       rank_.fetch(rank_.update(), static_cast<const std::int32_t*>(blocks_.rank), blocks_.boxes);
   std::vector<std::int32_t> by_box(static_cast<std::size_t>(geometry_.boxes.count()), -1);
   for (std::size_t i = 0; i < held_.size(); ++i) {
-    by_box[static_cast<std::size_t>(held_[i])] = is_finite_[i] != 0 ? mine[i] : devices::nonfinite_rank;
+    by_box[static_cast<std::size_t>(held_[i])] =
+        is_finite_[i] != 0 ? mine[i] : devices::nonfinite_rank;
   }
   const auto all = dense::gather_from_all(rank_, by_box);
   ranks_.assign(by_box.size(), -1);

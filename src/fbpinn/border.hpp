@@ -32,10 +32,10 @@ class Border {
          double tolerance, const sparse::Workers& workers);
 
   std::int64_t rank() const { return block_.rank; }
-  /// Standard deviations of the weights of C, if what is left of the residual is noise, with `freedom`
-  /// rows more than columns: of noise that is alike in all rows, or as large as what is left in each
-  /// (White, Econometrica 48, 1980), whichever says more. Infinite for columns left out, and for those
-  /// that columns left out are combinations of, as both can change together.
+  /// Standard deviations of the weights of C, if what is left of the residual is noise, with
+  /// `freedom` rows more than columns: of noise that is alike in all rows, or as large as what is
+  /// left in each (White, Econometrica 48, 1980), whichever says more. Infinite for columns left
+  /// out, and for those that columns left out are combinations of, as both can change together.
   std::vector<double> deviations(std::span<const double> residual, std::int64_t freedom) const;
   /// Q_c^T r, and r -= Q_c z. The same bits in every process.
   std::vector<double> multiply_adjoint(std::span<const double> r) const;

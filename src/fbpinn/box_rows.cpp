@@ -44,8 +44,7 @@ void refuse_nonfinite_units(const TrainingGeometry& geometry, const Mlp& mlp,
                             std::span<const double> derivatives, std::int64_t box) {
   const auto of_box = geometry.lists.rows_of(box);
   const auto height = static_cast<std::int64_t>(of_box.size());
-  std::vector<double> memory(
-      static_cast<std::size_t>(height * geometry.fields * mlp.features()));
+  std::vector<double> memory(static_cast<std::size_t>(height * geometry.fields * mlp.features()));
   box_rows(geometry, mlp, hidden_weights, derivatives, box, memory.data());
   const auto found = std::find_if(memory.begin(), memory.end(),
                                   [](double value) { return !std::isfinite(value); });

@@ -39,10 +39,10 @@ Between between_points_of(const Problem& problem, const TrainingGeometry& geomet
     if (!term.targets.empty()) {
       continue;  // what would have been measured between is not known
     }
-    PointsBetween found = points_between(
-        geometry.boxes, geometry.at.pairs,
-        {geometry.points.data(), segment.first_point, segment.points},
-        std::max(fewest, segment.points / share));
+    PointsBetween found =
+        points_between(geometry.boxes, geometry.at.pairs,
+                       {geometry.points.data(), segment.first_point, segment.points},
+                       std::max(fewest, segment.points / share));
     if (found.points.empty()) {
       continue;
     }
@@ -79,7 +79,7 @@ std::pair<double, std::int64_t> finite_sum(const Segment& segment,
 }
 
 void warn_of_term(const TermLoss& term, Trained& result) {
-  constexpr double far_above = 10.0;
+  constexpr double far_above = 5.0;
   constexpr double rounding = 1e-12;  // of the loss of networks that are 0
   if (term.held_out > far_above * term.loss && term.held_out > rounding * result.zero_loss) {
     result.warnings.push_back(fmt::format(
@@ -120,8 +120,8 @@ void hold_out(const TrainingGeometry& geometry, std::int64_t chunk, const sparse
           "the networks are not finite at points between those of the training: their units are "
           "not, or hidden weights are too large");
     }
-    const PointwiseRows rows = pointwise_rows(problem, between.terms, there, v,
-                                              result.coefficients, false, true, chunk, workers);
+    const PointwiseRows rows = pointwise_rows(problem, between.terms, there, v, result.coefficients,
+                                              false, true, chunk, workers);
     for (std::size_t i = 0; i < between.numbers.size(); ++i) {
       TermLoss& term = result.terms[between.numbers[i]];
       std::int64_t nonfinite = 0;

@@ -1,9 +1,10 @@
 // The public call: Gauss-Newton over linear problems, of which a linear residual needs one.
 
-#include "core/floating_point.hpp"
-#include "fbpinn/held_out.hpp"
 #include "fbpinn/least_squares.hpp"
+
+#include "core/floating_point.hpp"
 #include "fbpinn/box_rows.hpp"
+#include "fbpinn/held_out.hpp"
 #include "fbpinn/linear_step.hpp"
 #include "fbpinn/networks.hpp"
 #include "fbpinn/on_ranks.hpp"
@@ -200,8 +201,8 @@ class Training {
   PointwiseRows residual_at(const std::vector<double>& v, const std::vector<double>& coefficients,
                             bool derivatives, bool accept_nonfinite) {
     const Timer timer(result_.times.residual);
-    return pointwise_rows(problem_, problem_.terms(), *geometry_, v, coefficients, derivatives, accept_nonfinite,
-                          options_.chunk, workers_);
+    return pointwise_rows(problem_, problem_.terms(), *geometry_, v, coefficients, derivatives,
+                          accept_nonfinite, options_.chunk, workers_);
   }
 
   /// In the networks and the coefficients together.

@@ -155,8 +155,8 @@ class Descent {
     const std::vector<double> v =
         jets_of_networks(problem_.boxes(), problem_.mlp(), geometry_.set, problem_.fields(),
                          geometry_.at, at.hidden, at.last, workers_);
-    return pointwise_rows(problem_, problem_.terms(), geometry_, v, at.coefficients, true, true, options_.start.chunk,
-                          workers_);
+    return pointwise_rows(problem_, problem_.terms(), geometry_, v, at.coefficients, true, true,
+                          options_.start.chunk, workers_);
   }
 
   BlockJacobian make_jacobian() {

@@ -37,8 +37,7 @@ NearPoints::NearPoints(const double* points, std::int64_t count, int axes)
     cells *= static_cast<std::size_t>(along_);
     for (std::int64_t p = 0; p < count; ++p) {
       std::size_t& place = cell[static_cast<std::size_t>(p)];
-      place =
-          place * static_cast<std::size_t>(along_) + static_cast<std::size_t>(cell_along(p, k));
+      place = place * static_cast<std::size_t>(along_) + static_cast<std::size_t>(cell_along(p, k));
     }
   }
   begin_.assign(cells + 1, 0);

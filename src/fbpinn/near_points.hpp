@@ -16,8 +16,8 @@ class NearPoints {
   /// `points`: count x axes numbers.
   NearPoints(const double* points, std::int64_t count, int axes);
 
-  /// Of the nearest points to p the one behind as many as there are axes, so that the middle is in a
-  /// gap as a rule; -1 if there are not so many near.
+  /// Of the nearest points to p the one behind as many as there are axes, so that the middle is in
+  /// a gap as a rule; -1 if there are not so many near.
   std::int64_t neighbour(std::int64_t p) const;
   /// Whether the points around most points lie in all directions, which those of a curve or a
   /// surface do not.

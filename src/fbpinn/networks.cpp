@@ -91,8 +91,8 @@ void refuse_points_outside(const Problem& problem, std::span<const double> point
     for (std::size_t axis = 0; axis < axes; ++axis) {
       const auto [low, high] = trained[axis];
       const double margin = rounding * (high - low);
-      is_outside = is_outside || points[first + axis] < low - margin ||
-                   points[first + axis] > high + margin;
+      is_outside =
+          is_outside || points[first + axis] < low - margin || points[first + axis] > high + margin;
     }
     return is_outside;
   };
@@ -117,9 +117,9 @@ void refuse_points_outside(const Problem& problem, std::span<const double> point
         limits += fmt::format("{}[{:g}, {:g}]", limits.empty() ? "" : " x ", low, high);
       }
       throw Error(ErrorKind::invalid_argument,
-                  fmt::format("point {} at ({}) lies outside of the domain {}, in a box that sticks "
-                              "out of it: nothing says what u is there. Leave it out, or train on a "
-                              "larger domain",
+                  fmt::format("point {} at ({}) lies outside of the domain {}: nothing says what u "
+                              "is there, even where boxes stick out of it. Leave it out, or train "
+                              "on a larger domain",
                               first / axes, fmt::join(points.subspan(first, axes), ", "), limits));
     }
   }

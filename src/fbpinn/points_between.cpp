@@ -113,9 +113,9 @@ class Segments {
     const auto look = [&](std::int64_t box) {
       bool is_inside = true;
       for (int axis = 0; axis < boxes_.axes(); ++axis) {
-        is_inside = is_inside &&
-                    std::abs(x[static_cast<std::size_t>(axis)] - boxes_.center(box)[axis]) <
-                        (1.0 - margin) * boxes_.half_width(box)[axis];
+        is_inside =
+            is_inside && std::abs(x[static_cast<std::size_t>(axis)] - boxes_.center(box)[axis]) <
+                             (1.0 - margin) * boxes_.half_width(box)[axis];
       }
       is_covered = is_covered || is_inside;
     };
@@ -136,17 +136,17 @@ void each_of_some(std::int64_t count, std::int64_t most, const Act& act) {
   for (std::int64_t k = 0; k < std::min(count, most); ++k) {
     const double turn = golden * static_cast<double>(k);
     const double place = static_cast<double>(k) + (turn - std::floor(turn));
-    act(count <= most ? k
-                      : std::min(count - 1, static_cast<std::int64_t>(
-                                                place * (static_cast<double>(count) /
-                                                         static_cast<double>(most)))));
+    act(count <= most
+            ? k
+            : std::min(count - 1, static_cast<std::int64_t>(place * (static_cast<double>(count) /
+                                                                     static_cast<double>(most)))));
   }
 }
 
 /// Neighbours p and q along an axis without a box in common. A strip is as long as the boxes are
 /// wide, so that some of many points find it.
-std::vector<std::array<std::int64_t, 2>> strips_of(const Lattice& lattice,
-                                                   const Segments& segments, std::int64_t count) {
+std::vector<std::array<std::int64_t, 2>> strips_of(const Lattice& lattice, const Segments& segments,
+                                                   std::int64_t count) {
   constexpr std::int64_t looked_at = 65536;
   std::vector<std::array<std::int64_t, 2>> strips;
   each_of_some(count, looked_at, [&](std::int64_t p) {

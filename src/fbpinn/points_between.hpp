@@ -24,11 +24,10 @@ struct PointsBetween {
   std::int64_t in_strips = 0;
 };
 
-/// In the middle of cells of the lattice that the points lie on (any points of one axis do), so many
-/// at most, and in as many strips. Points that lie on none, but fill the space, have the middle
-/// between them and a neighbour. None between points of a curve or a surface that no lattice has: the
-/// middle would be beside it. The same bits everywhere.
-/// `pairs`: of all points.
+/// In the middle of cells of the lattice that the points lie on (any points of one axis do), so
+/// many at most, and in as many strips. Points that lie on none, but fill the space, have the
+/// middle between them and a neighbour. None between points of a curve or a surface that no lattice
+/// has: the middle would be beside it. The same bits everywhere. `pairs`: of all points.
 PointsBetween points_between(const Boxes& boxes, const Pairs& pairs, const TermPoints& term,
                              std::int64_t most);
 

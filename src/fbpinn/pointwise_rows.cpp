@@ -154,8 +154,9 @@ double PointwiseRows::loss() const {
 }
 
 PointwiseRows pointwise_rows(const Problem& problem, const std::vector<Term>& terms,
-                             const PointGeometry& geometry, const std::vector<double>& v, const std::vector<double>& coefficients,
-                             bool derivatives, bool accept_nonfinite, std::int64_t chunk,
+                             const PointGeometry& geometry, const std::vector<double>& v,
+                             const std::vector<double>& coefficients, bool derivatives,
+                             bool accept_nonfinite, std::int64_t chunk,
                              const sparse::Workers& workers) {
   workers.enter("residual");
   PointwiseRows rows;

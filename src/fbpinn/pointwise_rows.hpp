@@ -26,8 +26,9 @@ struct PointwiseRows {
 /// user's functions, or 0 (chunks.hpp). Throws Error(invalid_argument) if a residual or derivative
 /// is not finite, unless `accept_nonfinite`.
 PointwiseRows pointwise_rows(const Problem& problem, const std::vector<Term>& terms,
-                             const PointGeometry& geometry, const std::vector<double>& v, const std::vector<double>& coefficients,
-                             bool derivatives, bool accept_nonfinite, std::int64_t chunk,
+                             const PointGeometry& geometry, const std::vector<double>& v,
+                             const std::vector<double>& coefficients, bool derivatives,
+                             bool accept_nonfinite, std::int64_t chunk,
                              const sparse::Workers& workers);
 
 /// residual -= the derivatives by v, times v.

@@ -40,17 +40,17 @@ void warn_of_coefficients(Trained& result) {
       const std::size_t number = static_cast<std::size_t>(one.first) + k;
       if (number < result.coefficient_deviations.size() &&
           !is_determined(result.coefficient_deviations[number], scale)) {
-        which = fmt::format(", such as number {} of '{}': {:.3g} with a standard deviation of {:.1e}",
-                            k, one.name, result.coefficients[number],
-                            result.coefficient_deviations[number]);
+        which = fmt::format(
+            ", such as number {} of '{}': {:.3g} with a standard deviation of {:.1e}", k, one.name,
+            result.coefficients[number], result.coefficient_deviations[number]);
       }
     }
   }
-  result.warnings.push_back(
-      fmt::format("{} of {} numbers of the coefficients are not determined by the equations and the "
-                  "data{}: do not use them. Give data that tell them apart, a term that says what is "
-                  "known of them, or fewer nodes",
-                  numbers - result.coefficients_determined, numbers, which));
+  result.warnings.push_back(fmt::format(
+      "{} of {} numbers of the coefficients are not determined by the equations and the "
+      "data{}: do not use them. Give data that tell them apart, a term that says what is "
+      "known of them, or fewer nodes",
+      numbers - result.coefficients_determined, numbers, which));
 }
 
 void warn_of_what_is_left(Trained& result) {
@@ -63,10 +63,11 @@ void warn_of_what_is_left(Trained& result) {
           ? fmt::format("{:.2g} of the first loss is left, the least there is: the equations, "
                         "conditions and data contradict each other, or need more boxes or units",
                         result.loss_left())
-          : fmt::format("{:.2g} of the first loss is left: this may be a local minimum. Begin "
-                        "elsewhere (with what was found for an easier problem, or another seed), or "
-                        "use more boxes or units",
-                        result.loss_left()));
+          : fmt::format(
+                "{:.2g} of the first loss is left: this may be a local minimum. Begin "
+                "elsewhere (with what was found for an easier problem, or another seed), or "
+                "use more boxes or units",
+                result.loss_left()));
 }
 
 }  // namespace checks

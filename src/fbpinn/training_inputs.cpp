@@ -70,7 +70,7 @@ void require_conditions(const Problem& problem, const TrainingGeometry& geometry
   for (const Term& term : terms) {
     highest = std::max(highest, term.order);
   }
-  if (problem.constraint() || highest == 0) {
+  if (problem.is_constrained() || highest == 0) {
     return;
   }
   for (std::size_t number = 0; number < terms.size(); ++number) {
@@ -83,13 +83,14 @@ void require_conditions(const Problem& problem, const TrainingGeometry& geometry
       return;
     }
   }
-  throw Error(ErrorKind::invalid_argument,
-              fmt::format("{} terms given, all of them differential equations of order {} inside of "
-                          "the domain, and no constraint: such equations have many solutions, and "
-                          "nothing says which. Add a boundary or initial condition or data as a "
-                          "term, or a constraint. If the equation has a single smooth solution, "
-                          "add a value that it implies",
-                          terms.size(), highest));
+  throw Error(
+      ErrorKind::invalid_argument,
+      fmt::format("{} terms given, all of them differential equations of order {} inside of "
+                  "the domain, and no constraint: such equations have many solutions, and "
+                  "nothing says which. Add a boundary or initial condition or data as a "
+                  "term, or a constraint. If the equation has a single smooth solution, "
+                  "add a value that it implies",
+                  terms.size(), highest));
 }
 
 void require_valid(const Problem& problem, const LeastSquaresOptions& options) {

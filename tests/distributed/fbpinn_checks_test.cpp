@@ -1,4 +1,5 @@
-// What a training says of its answer: the loss between the points, what is left, what is determined.
+// What a training says of its answer: the loss between the points, what is left, what is
+// determined.
 
 #include "tests/support/backend.hpp"
 #include "tests/support/process_meshes.hpp"
@@ -22,8 +23,8 @@ namespace shardsolve::fbpinn {
 namespace {
 
 using std::numbers::pi;
-using testing::expect_error;
 using ::testing::Contains;
+using testing::expect_error;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -31,9 +32,7 @@ const std::vector<Interval> unit_line{{0, 1}};
 const std::vector<Interval> unit_square{{0, 1}, {0, 1}};
 
 /// CPU devices, or one GPU if the tests run on those.
-Mesh some_devices() {
-  return testing::test_gpus().empty() ? Mesh::host(2) : testing::make_mesh(1);
-}
+Mesh some_devices() { return testing::test_gpus().empty() ? Mesh::host(2) : testing::make_mesh(1); }
 
 /// u'' = -4 pi^2 sin(2 pi x), whose solution is sin(2 pi x).
 Problem wave_on_a_line(double overlap, std::int64_t points = 240) {
@@ -59,8 +58,7 @@ TEST(FbpinnHeldOut, StripsWithoutAPoint_AreSeenBetweenThePoints) {
 TEST(FbpinnHeldOut, GoodProblem_IsAsGoodBetweenThePointsAndNotWarnedOf) {
   Mesh mesh = some_devices();
   Problem problem(Boxes::regular(unit_square, {4, 4}, 2.9), {.hidden = {16}});
-  problem.constrain(
-      [](auto x, auto v) { return x[0] * (1 - x[0]) * x[1] * (1 - x[1]) * v; });
+  problem.constrain([](auto x, auto v) { return x[0] * (1 - x[0]) * x[1] * (1 - x[1]) * v; });
   problem.add("interior", grid(unit_square, {36, 36}), [](Coordinates x, const auto& u) {
     return u(0, 0) + u(1, 1) + 2 * pi * pi * std::sin(pi * x[0]) * std::sin(pi * x[1]);
   });
@@ -77,8 +75,7 @@ TEST(FbpinnHeldOut, TooFewRows_AreSeenBetweenThePoints) {
   // A flux that steps between points, with 3.2 rows a column.
   Mesh mesh = some_devices();
   Problem problem(Boxes::regular(unit_square, {4, 4}, 2.9), {.hidden = {24}});
-  problem.constrain(
-      [](auto x, auto v) { return x[0] * (1 - x[0]) * x[1] * (1 - x[1]) * v; });
+  problem.constrain([](auto x, auto v) { return x[0] * (1 - x[0]) * x[1] * (1 - x[1]) * v; });
   problem.add("interior", grid(unit_square, {22, 22}), [](Coordinates x, const auto& u) {
     const double k = 1 + 9 / (1 + std::exp(-100 * (x[0] - 0.48)));
     const double slope = (k - 1) * (10 - k) / 9 * 100;
@@ -95,9 +92,8 @@ TEST(FbpinnHeldOut, MeasurementsAndSinglePoints_CountAsTheyAre) {
   problem.add("equation", grid(unit_line, {80}),
               [](Coordinates, const auto& u) { return u(0) + u(); });
   problem.add("start", {0.0}, [](Coordinates, const auto& u) { return u() - 1; }, 10);
-  problem.add_data("data", {0.2, 0.4}, {0.5, 0.9}, [](Coordinates, const auto& u) {
-    return u() * 1.0;
-  });
+  problem.add_data("data", {0.2, 0.4}, {0.5, 0.9},
+                   [](Coordinates, const auto& u) { return u() * 1.0; });
   const Trained trained = least_squares(mesh, problem);
   ASSERT_EQ(trained.terms.size(), 3U);
   double sum = 0.0;
@@ -155,9 +151,9 @@ TEST(FbpinnConditions, EquationAlone_IsRefused) {
   problem.add("slope", {0.0}, [](Coordinates, const auto& u) { return u(0) * 1.0; });
   EXPECT_TRUE(least_squares(mesh, problem).outcome.ok());
   // What reads no derivative needs none.
-  EXPECT_TRUE(least_squares(mesh, with(grid(unit_line, {80}), [](Coordinates x, const auto& u) {
-                              return u() - x[0];
-                            })).outcome.ok());
+  EXPECT_TRUE(least_squares(mesh, with(grid(unit_line, {80}),
+                                       [](Coordinates x, const auto& u) { return u() - x[0]; }))
+                  .outcome.ok());
 }
 
 /// u_t = a u_xx + b u for data of exp(-t) sin(3 x), which say b - 9 a = -1 alone.
@@ -176,12 +172,11 @@ Problem decay(bool with_prior) {
   for (std::size_t p = 0; p < points.size(); p += 2) {
     values.push_back(std::exp(-points[p + 1]) * std::sin(3 * points[p]) + noise(generator));
   }
-  problem.add_data("data", points, values, [](Coordinates, const auto& u) { return u() * 1.0; },
-                   10.0);
+  problem.add_data(
+      "data", points, values, [](Coordinates, const auto& u) { return u() * 1.0; }, 10.0);
   if (with_prior) {
-    problem.add("prior", {0.5, 0.5}, [=](Coordinates, const auto&, const auto& c) {
-      return c(a) - 0.1;
-    });
+    problem.add("prior", {0.5, 0.5},
+                [=](Coordinates, const auto&, const auto& c) { return c(a) - 0.1; });
   }
   return problem;
 }
@@ -192,7 +187,8 @@ TEST(FbpinnDetermined, CoefficientsThatDataDoNotTellApart_AreNot) {
   EXPECT_LT(trained.coefficients_determined, 2);
   ASSERT_EQ(trained.coefficient_deviations.size(), 2U);
   EXPECT_GT(trained.coefficient_deviations[0], 0.5 * std::abs(trained.coefficient("a")[0]));
-  EXPECT_THAT(trained.warnings, Contains(HasSubstr("not determined by the equations and the data")));
+  EXPECT_THAT(trained.warnings,
+              Contains(HasSubstr("not determined by the equations and the data")));
 }
 
 TEST(FbpinnDetermined, TermOnACoefficientAlone_DeterminesThem) {
@@ -233,9 +229,8 @@ TEST(FbpinnDetermined, Deviations_AreThoseOfRepeatedNoise) {
   for (unsigned seed = 0; seed < runs; ++seed) {
     Problem problem(Boxes::regular(unit_line, {3}, 2.9), {.hidden = {8}});
     const ScalarCoefficient a = problem.add_coefficient("a", 20.0);
-    problem.add(
-        "interior", grid(unit_line, {100}),
-        [=](Coordinates, const auto& u, const auto& c) { return u(0, 0) + c(a) * u(); });
+    problem.add("interior", grid(unit_line, {100}),
+                [=](Coordinates, const auto& u, const auto& c) { return u(0, 0) + c(a) * u(); });
     std::mt19937 generator(seed);
     std::normal_distribution<double> noise(0.0, 1e-2);
     const std::vector<double> points = grid(unit_line, {60});
@@ -243,8 +238,7 @@ TEST(FbpinnDetermined, Deviations_AreThoseOfRepeatedNoise) {
     for (const double x : points) {
       values.push_back(std::cos(5 * x) + noise(generator));
     }
-    problem.add_data("data", points, values,
-                     [](Coordinates, const auto& u) { return u() * 1.0; });
+    problem.add_data("data", points, values, [](Coordinates, const auto& u) { return u() * 1.0; });
     const Trained trained = least_squares(mesh, problem);
     found.push_back(trained.coefficient("a")[0]);
     told += trained.coefficient_deviations[0] / runs;
@@ -263,8 +257,8 @@ TEST(FbpinnDetermined, Deviations_AreThoseOfRepeatedNoise) {
 
 Problem with_units(double at_the_end) {
   OwnUnits units{.count = 2};
-  units.jets = [at_the_end](const JetSet& set, std::int64_t box, const double*,
-                            std::int64_t points, const double* at, double* jets) {
+  units.jets = [at_the_end](const JetSet& set, std::int64_t box, const double*, std::int64_t points,
+                            const double* at, double* jets) {
     std::fill_n(jets, points * 2 * set.size(), 0.0);
     for (std::int64_t p = 0; p < points; ++p) {
       jets[p * 2 * set.size()] = std::cos(at[p]);
@@ -272,9 +266,8 @@ Problem with_units(double at_the_end) {
     }
   };
   Problem problem(Boxes::regular(unit_line, {3}, 2.9), Mlp::of(units));
-  problem.add("value", grid(unit_line, {40}), [](Coordinates x, const auto& u) {
-    return u() - x[0];
-  });
+  problem.add("value", grid(unit_line, {40}),
+              [](Coordinates x, const auto& u) { return u() - x[0]; });
   return problem;
 }
 
@@ -285,9 +278,8 @@ TEST(FbpinnBadInput, UnitsThatAreNotFinite_AreNamed) {
   expect_error([&] { least_squares(mesh, with_units(nan)); }, ErrorKind::invalid_argument,
                {"unit 1 of box 2", "not finite at (1)"});
   testing::ProcessMeshes meshes(2);
-  const auto errors = meshes.together([&](Mesh& one, std::int64_t) {
-    least_squares(one, with_units(nan));
-  });
+  const auto errors =
+      meshes.together([&](Mesh& one, std::int64_t) { least_squares(one, with_units(nan)); });
   for (const auto& error : errors) {
     ASSERT_TRUE(error);
     EXPECT_THAT(error->what(), HasSubstr("unit 1 of box 2"));
@@ -306,9 +298,8 @@ TEST(FbpinnBadInput, PointsOutsideOfTheDomain_AreRefusedThoughABoxIsThere) {
 Problem stiff(double factor) {
   Problem problem(Boxes::regular(unit_line, {4}, 2.9), {.hidden = {10}});
   problem.constrain([](auto x, auto v) { return 0.5 + x[0] * v; });
-  problem.add("interior", grid(unit_line, {160}), [=](Coordinates, const auto& u) {
-    return u(0) - factor * u() * (1 - u() * u());
-  });
+  problem.add("interior", grid(unit_line, {160}),
+              [=](Coordinates, const auto& u) { return u(0) - factor * u() * (1 - u() * u()); });
   return problem;
 }
 
@@ -317,8 +308,7 @@ TEST(FbpinnStart, NetworksOfAnotherProblem_AreWhereTrainingBegins) {
   const Trained first = least_squares(mesh, stiff(4));
   const Trained cold = least_squares(mesh, stiff(5));
   const Trained warm = least_squares(
-      mesh, stiff(5),
-      {.hidden_weights = first.hidden_weights, .last_layer = first.last_layer});
+      mesh, stiff(5), {.hidden_weights = first.hidden_weights, .last_layer = first.last_layer});
   EXPECT_TRUE(warm.outcome.ok());
   EXPECT_LT(warm.losses.front(), cold.losses.front());
   EXPECT_EQ(warm.zero_loss, cold.zero_loss);

@@ -35,8 +35,8 @@ std::vector<double> random_points(std::size_t count, int axes) {
 std::vector<double> on_a_circle(int count) {
   std::vector<double> points;
   for (int i = 0; i < count; ++i) {
-    points.insert(points.end(), {0.5 + 0.4 * std::cos(6.2 * i / count),
-                                 0.5 + 0.4 * std::sin(6.2 * i / count)});
+    points.insert(points.end(),
+                  {0.5 + 0.4 * std::cos(6.2 * i / count), 0.5 + 0.4 * std::sin(6.2 * i / count)});
   }
   return points;
 }

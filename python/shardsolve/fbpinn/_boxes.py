@@ -208,21 +208,21 @@ class Boxes:
 
 
 def _with_strips(coordinates: np.ndarray, levels: Sequence[Boxes], axis: int) -> np.ndarray:
-    """Coordinates, and three more in each strip between neighbours that has fewer."""
+    """Coordinates, and three more in each strip between neighbours if some strip has fewer."""
     few = 3
-    strips = []
+    further = [np.zeros(0)]
     for level in levels:
-        if level.counts is None:
+        if level.counts is None or level.counts[axis] == 1:
             continue
         centers = np.unique(level.centers[:, axis])
         half = level.half_widths[0, axis]
-        if len(centers) > 1 and 2 * half < 2 * (centers[1] - centers[0]):
-            strips += list(zip(centers[1:] - half, centers[:-1] + half, strict=True))
-    for low, high in strips:
-        if np.count_nonzero((coordinates > low) & (coordinates < high)) < few:
-            inside = np.linspace(low, high, few + 2)[1:-1]
-            coordinates = np.concatenate([coordinates, inside])
-    return np.unique(coordinates)
+        if half >= centers[1] - centers[0]:  # boxes take over from each other everywhere
+            continue
+        lows, highs = centers[1:] - half, centers[:-1] + half
+        inside = np.searchsorted(coordinates, highs) - np.searchsorted(coordinates, lows)
+        if inside.min() < few:
+            further.append(np.linspace(lows, highs, few + 2)[1:-1].ravel())
+    return np.unique(np.concatenate([coordinates, *further]))
 
 
 def _grid(along: Sequence[np.ndarray]) -> np.ndarray:

@@ -91,6 +91,7 @@ class _Problem(ctypes.Structure):
         ("parameters", ctypes.c_int64),
         ("start", ctypes.c_void_p),
         ("domain", ctypes.c_void_p),
+        ("is_constrained", ctypes.c_int64),
     )
 
 
@@ -198,6 +199,7 @@ class Given:
             coefficients,
             *self._units(),
             self._array(problem.boxes.domain, np.float64) if problem.boxes.has_domain else None,
+            problem.constrain is not None,
         )
         return self
 

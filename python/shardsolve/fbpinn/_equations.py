@@ -301,7 +301,7 @@ class Equations:
             raise ValueError(f"{name}: weight={term.weight} given; a number above 0 is accepted")
 
         def residual(point: jax.Array, jets: jax.Array, coefficients: jax.Array) -> jax.Array:
-            derivatives = self.solution(point, jets, wanted)
+            derivatives = self.solution(point, jets, wanted) if wanted else jets
             u = fields_of(
                 self.axes,
                 self.fields,
