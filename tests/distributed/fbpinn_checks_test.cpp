@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -294,7 +295,7 @@ TEST(FbpinnBadInput, PointsOutsideOfTheDomain_AreRefusedThoughABoxIsThere) {
                ErrorKind::invalid_argument, {"point 1 at (1.1)", "domain [0, 1]"});
 }
 
-/// u' = u^2 - 4: two boxes that begin near another solution end elsewhere.
+/// u' = factor u (1 - u^2), u(0) = 1/2.
 Problem stiff(double factor) {
   Problem problem(Boxes::regular(unit_line, {4}, 2.9), {.hidden = {10}});
   problem.constrain([](auto x, auto v) { return 0.5 + x[0] * v; });
