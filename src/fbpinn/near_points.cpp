@@ -139,7 +139,7 @@ double NearPoints::spread(std::int64_t p) const {
 }
 
 bool NearPoints::fill_space() const {
-  constexpr double least = 0.02;
+  constexpr double least = 0.1;
   constexpr std::int64_t looked_at = 256;
   if (static_cast<int>(free_.size()) < axes_) {
     return false;
