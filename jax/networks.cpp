@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -31,6 +33,7 @@ fbpinn::JetSet jet_set(std::int64_t axes, std::int64_t derivatives, const std::u
 
 /// Python's function as a residual.
 fbpinn::Residual residual_of(const NetworkTerm& term, const fbpinn::JetSet& set) {
+  const std::int64_t order = term.order;
   const auto call = [linearise = term.linearise, name = std::string(term.name)](
                         const fbpinn::PointBatch& batch, double* r, double* a, double* b) {
     if (linearise(batch.count, batch.points, batch.jets, batch.coefficients.data(), r, a, b) == 0) {
@@ -39,10 +42,18 @@ fbpinn::Residual residual_of(const NetworkTerm& term, const fbpinn::JetSet& set)
   };
   fbpinn::Residual residual;
   residual.equations = static_cast<int>(term.equations);
-  residual.record = [set](const double* /*point*/, int /*fields*/,
-                          std::span<const double> /*coefficients*/, fbpinn::JetReads& reads) {
-    for (std::vector<fbpinn::MultiIndex>& of_field : reads.of_field) {
-      of_field.assign(set.indices().begin(), set.indices().end());
+  residual.record = [set, order](const double* /*point*/, int /*fields*/,
+                                 std::span<const double> coefficients, fbpinn::JetReads& reads) {
+    // Python has recorded before: all terms together read the whole set.
+    for (const fbpinn::MultiIndex& index : set.indices()) {
+      if (std::accumulate(index.begin(), index.end(), 0) <= order) {
+        for (std::vector<fbpinn::MultiIndex>& of_field : reads.of_field) {
+          of_field.push_back(index);
+        }
+      }
+    }
+    if (!coefficients.empty()) {
+      reads.coefficients = {0};
     }
   };
   residual.evaluate = [call](const fbpinn::PointBatch& batch, double* r) {
@@ -104,6 +115,26 @@ nlohmann::json costs_of(const fbpinn::FactorCosts& costs) {
           {"nested_dissection", cost(costs.nested_dissection)}};
 }
 
+nlohmann::json terms_of(const std::vector<fbpinn::TermLoss>& terms) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const fbpinn::TermLoss& term : terms) {
+    all.push_back({{"name", term.name},
+                   {"loss", term.loss},
+                   {"held_out", term.held_out},
+                   {"held_out_points", term.held_out_points}});
+  }
+  return all;
+}
+
+/// JSON has no infinity.
+nlohmann::json finite_or_null(const std::vector<double>& values) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const double value : values) {
+    all.push_back(std::isfinite(value) ? nlohmann::json(value) : nlohmann::json());
+  }
+  return all;
+}
+
 }  // namespace
 
 fbpinn::Problem problem_of(const NetworkProblem& given) {
@@ -121,8 +152,18 @@ fbpinn::Problem problem_of(const NetworkProblem& given) {
   for (std::int64_t level = 1; level < given.levels; ++level) {
     boxes.add_level(next_level(given.boxes[level]));
   }
+  if (given.domain != nullptr) {
+    std::vector<fbpinn::Interval> domain;
+    for (std::int64_t axis = 0; axis < axes; ++axis) {
+      domain.push_back({given.domain[2 * axis], given.domain[2 * axis + 1]});
+    }
+    boxes.set_domain(std::move(domain));
+  }
   fbpinn::Mlp mlp = mlp_of(given, boxes.count());
   fbpinn::Problem problem(std::move(boxes), std::move(mlp), static_cast<int>(given.fields));
+  if (given.is_constrained != 0) {
+    problem.set_constrained_by_terms();
+  }
   const fbpinn::JetSet set = jet_set(axes, given.derivatives, given.orders);
   for (std::int64_t number = 0; number < given.coefficients; ++number) {
     const NetworkCoefficient& one = given.coefficient[number];
@@ -132,11 +173,12 @@ fbpinn::Problem problem_of(const NetworkProblem& given) {
   }
   for (std::int64_t number = 0; number < given.terms; ++number) {
     const NetworkTerm& term = given.term[number];
+    const std::int64_t targets = term.targets == nullptr ? 0 : term.count * term.equations;
     problem.add_term({.name = term.name,
                       .points = {term.points, term.points + term.count * axes},
                       .residual = residual_of(term, set),
                       .weight = term.weight,
-                      .targets = {term.targets, term.targets + term.count * term.equations}});
+                      .targets = {term.targets, term.targets + targets}});
   }
   return problem;
 }
@@ -148,11 +190,15 @@ std::string TrainedNetworks::figures() const {
   return nlohmann::json{{"status", name(trained.outcome.status)},
                         {"loss", trained.loss},
                         {"losses", trained.losses},
+                        {"loss_left", trained.loss_left()},
+                        {"held_out_loss", trained.held_out_loss},
+                        {"terms", terms_of(trained.terms)},
                         {"is_linear", trained.is_linear},
                         {"rows", trained.rows},
                         {"columns", trained.columns},
                         {"coefficients", trained.coefficients},
                         {"coefficients_determined", trained.coefficients_determined},
+                        {"coefficient_deviations", finite_or_null(trained.coefficient_deviations)},
                         {"ranks", trained.rank},
                         {"certificate", trained.certificate},
                         {"condition", trained.condition},
@@ -166,7 +212,8 @@ std::string TrainedNetworks::figures() const {
                           {"residual", times.residual},
                           {"rows", times.rows},
                           {"factor", times.factor},
-                          {"solve", times.solve}}},
+                          {"solve", times.solve},
+                          {"held_out", times.held_out}}},
                         {"descent",
                          {{"steps", descent.steps},
                           {"ended", ends.at(static_cast<std::size_t>(descent.ended))},
@@ -188,9 +235,10 @@ std::string plan_networks(const NetworkProblem& problem) {
       .dump();
 }
 
-std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
+std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& given,
                                                 const NetworkOptions& options,
                                                 std::stop_token cancel) {
+  const fbpinn::Problem problem = problem_of(given);
   const RunOptions run{.cancel = std::move(cancel)};
   const std::vector<int> gpus(options.gpus, options.gpus + options.gpu_count);
   Mesh mesh = gpus.empty() ? Mesh::host(options.ranks) : Mesh::cuda(gpus);
@@ -204,11 +252,22 @@ std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& problem,
   least.gradient_tolerance = options.linear_tolerance;
   least.most_gradient_steps = static_cast<int>(options.most_linear_steps);
   least.chunk = options.chunk;
+  const auto begin_with = [](std::vector<double>& numbers, const double* from, std::int64_t count) {
+    if (from != nullptr) {
+      numbers.assign(from, from + count);
+    }
+  };
+  const std::int64_t boxes = problem.boxes().count();
+  begin_with(least.hidden_weights, options.hidden,
+             boxes * problem.mlp().weights(problem.boxes().axes()));
+  begin_with(least.last_layer, options.last, boxes * problem.fields() * problem.mlp().features());
+  begin_with(least.coefficients, options.coefficients,
+             static_cast<std::int64_t>(problem.coefficients_at_start().size()));
   fbpinn::Trained trained =
       options.most_steps == 0
-          ? fbpinn::least_squares(mesh, problem_of(problem), least, run)
+          ? fbpinn::least_squares(mesh, problem, least, run)
           : fbpinn::levenberg_marquardt(
-                mesh, problem_of(problem),
+                mesh, problem,
                 {.start = least,
                  .most_steps = static_cast<int>(options.most_steps),
                  .gradient_tolerance = options.gradient_tolerance,

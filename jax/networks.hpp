@@ -23,11 +23,12 @@ struct NetworkTerm {
 
   const char* name = nullptr;
   const double* points = nullptr;   ///< count x axes
-  const double* targets = nullptr;  ///< count x equations
+  const double* targets = nullptr;  ///< count x equations; null where nothing was measured
   std::int64_t count = 0;
   std::int64_t equations = 1;
   double weight = 1.0;
   Linearise linearise = nullptr;
+  std::int64_t order = 0;  ///< of the highest derivative that it reads; -1: coefficients alone
 };
 
 /// An unknown coefficient, as ctypes has it.
@@ -74,6 +75,8 @@ struct NetworkProblem {
   std::int64_t coefficients = 0;
   const NetworkCoefficient* coefficient = nullptr;
   NetworkUnits own;
+  const double* domain = nullptr;   ///< axes x 2, low and high; null if there is none but the boxes
+  std::int64_t is_constrained = 0;  ///< whether the terms apply a hard condition
 };
 
 /// As fbpinn::LeastSquaresOptions; and as fbpinn::LevenbergMarquardtOptions if there are steps.
@@ -95,6 +98,9 @@ struct NetworkOptions {
   double first_damping = 0.0;
   std::int64_t equations = 0;  ///< number of a LevenbergMarquardtOptions::Equations
   std::int64_t chunk = 0;
+  const double* hidden = nullptr;        ///< what training begins with, or null
+  const double* last = nullptr;          ///< likewise
+  const double* coefficients = nullptr;  ///< likewise
 };
 
 /// What training has left, and the ranks that evaluate it.

@@ -41,6 +41,7 @@ struct Term {
   /// Which of the given ones the points are, as Problem puts many that jump about in an order that
   /// is good for caches; empty: 0, 1, ...
   std::vector<std::int32_t> numbers = {};
+  int order = -1;  ///< of the highest derivative that it reads, found by Problem; -1: nothing of u
 };
 
 /// counts[a] points along axis a from low to high, ends included (one alone in the middle); the
@@ -74,8 +75,8 @@ class SHARDSOLVE_EXPORT Problem {
                                   const std::vector<double>& start,
                                   Interpolation between = Interpolation::linear);
   /// A term of the loss: `function` takes a Coordinates, Jets and, if it likes, Coefficients, and
-  /// returns the residual there, a number made of what it reads in the jets, or a std::array of
-  /// several. It must not depend on
+  /// returns the residual there, a number made of what it reads in the jets or of coefficients
+  /// alone (what is known of them beforehand), or a std::array of several. It must not depend on
   /// anything else that changes, and may be called from several threads. `points`: axes numbers for
   /// each. Throws Error(invalid_argument) if there are no points, their number does not fit, the
   /// weight is not positive and finite, or the function reads an axis that is not there or orders
@@ -96,12 +97,16 @@ class SHARDSOLVE_EXPORT Problem {
               weight, std::move(values)});
   }
   void set_constraint(Constraint constraint) { constraint_ = std::move(constraint); }
+  /// Says that the terms' functions apply a hard condition themselves, as those of a front do that
+  /// has its own way to differentiate it.
+  void set_constrained_by_terms() { is_constrained_by_terms_ = true; }
   void add_term(Term term);
 
   const Boxes& boxes() const { return boxes_; }
   const Mlp& mlp() const { return mlp_; }
   int fields() const { return fields_; }
   const Constraint& constraint() const { return constraint_; }
+  bool is_constrained() const { return is_constrained_by_terms_ || constraint_ != nullptr; }
   const std::vector<Term>& terms() const { return terms_; }
   const std::vector<Coefficient>& coefficients() const { return coefficients_; }
   /// What training begins with: the numbers of all coefficients.
@@ -116,6 +121,7 @@ class SHARDSOLVE_EXPORT Problem {
   Mlp mlp_;
   int fields_;
   Constraint constraint_;
+  bool is_constrained_by_terms_ = false;
   std::vector<Term> terms_;
   std::vector<MultiIndex> read_;
   std::vector<Coefficient> coefficients_;
@@ -129,6 +135,11 @@ enum class LinearMethod : std::uint8_t { automatic, factor, gradients };
 struct LeastSquaresOptions {
   /// Hidden layers: Mlp::weights() numbers for each box; random ones if there are none.
   std::vector<double> hidden_weights = {};
+  /// What Gauss-Newton begins with: boxes x fields x Mlp::features() numbers, or none for 0; and
+  /// the numbers of all coefficients, or none for what the problem says. A linear problem has one
+  /// solution wherever it begins.
+  std::vector<double> last_layer = {};
+  std::vector<double> coefficients = {};
   std::uint64_t seed = 0;
   double hidden_scale = 1.0;  ///< of random weights
   /// Columns of a box that are smaller than this beside its largest are left out.
@@ -218,6 +229,17 @@ struct TrainingTimes {
   double rows = 0.0;      ///< jets, and the factorisation of each box
   double factor = 0.0;    ///< Gram matrix and its factor
   double solve = 0.0;     ///< solves and refinement
+  double held_out = 0.0;  ///< the loss between the points of the training
+};
+
+/// One term's part of the loss.
+struct TermLoss {
+  std::string name;
+  double loss = 0.0;  ///< at its points, at the end
+  /// The same at points between these; `loss` again if there are none: of measurements, of single
+  /// points, and of points of a curve or surface that lie on no lattice.
+  double held_out = 0.0;
+  std::int64_t held_out_points = 0;
 };
 
 /// Networks that solve a problem as well as they can.
@@ -227,13 +249,21 @@ struct SHARDSOLVE_EXPORT Trained {
   std::vector<double> last_layer;      ///< boxes x fields x Mlp::features()
   std::vector<double> coefficients;    ///< the numbers of all unknown coefficients
 
-  /// ok; not_converged if Gauss-Newton did not come to an end, or conjugate gradients came to their
-  /// limit; not_positive_definite if the Gram
-  /// matrix could not be factored.
+  /// ok: the loss is least, at least near where it is, and all numbers are finite. That says
+  /// nothing of the error of u, of which held_out_loss, loss_left() and the warnings say more.
+  /// not_converged if Gauss-Newton did not come to an end, or conjugate gradients came to their
+  /// limit; not_positive_definite if the Gram matrix could not be factored; overflow if u or the
+  /// loss is not finite.
   Outcome outcome;
   double loss = 0.0;           ///< at the end
   std::vector<double> losses;  ///< before each step and at the end
-  bool is_linear = false;      ///< one solve was all there is to do
+  double zero_loss = 0.0;      ///< of networks that are 0, and coefficients as they start
+  /// The loss at points between those of the training, among them all strips without a point in
+  /// which boxes take over from each other (TermLoss::held_out of all terms). Far above `loss`, u
+  /// fulfils the equations at the points only.
+  double held_out_loss = 0.0;
+  std::vector<TermLoss> terms;  ///< in their order
+  bool is_linear = false;       ///< one solve was all there is to do
   std::int64_t rows = 0;
   std::int64_t columns = 0;        ///< before the small ones were left out
   std::vector<std::int32_t> rank;  ///< columns kept of each box, in the last solve
@@ -249,13 +279,21 @@ struct SHARDSOLVE_EXPORT Trained {
   TrainingTimes times;
   std::vector<std::string> warnings;  ///< with figures
 
-  /// Of the coefficients' numbers, those that equations and data determine, in the last solve; the
-  /// others stayed as they were.
+  /// Standard deviations of the coefficients' numbers, from the last linear problem and what is
+  /// left of its residual, as if that were noise; infinite of a number that nothing says, or only
+  /// together with others.
+  std::vector<double> coefficient_deviations;
+  /// Of the coefficients' numbers, those that equations and data determine: whose standard
+  /// deviation is less than half of the largest number of the same coefficient, now or at the
+  /// start.
   std::int64_t coefficients_determined = 0;
 
   DampedDescent descent;  ///< of levenberg_marquardt()
 
   std::int64_t kept() const;
+  /// What share of the loss of networks that are 0 is left: 1 if training gained nothing. 0 if
+  /// there was none.
+  double loss_left() const { return zero_loss > 0.0 ? loss / zero_loss : 0.0; }
   /// The numbers of one coefficient: 1, or those at its nodes. Throws Error(invalid_argument) if
   /// the problem has none of this name.
   std::vector<double> coefficient(const std::string& name) const;
@@ -286,9 +324,10 @@ SHARDSOLVE_EXPORT double relative_error(std::span<const double> u,
 /// The mesh is one of CPU devices, whose processes all give the same problem and get the same
 /// networks, or of GPUs of this process: the user's functions are called by threads of the host
 /// then, and the networks differ from those of CPU devices, and with their number, by rounding.
-/// Throws Error: invalid_argument if there are no terms, a point lies in no box, a box has no
-/// point, or a residual is not finite or does not depend on u; unsupported on GPUs of several
-/// processes; out_of_memory, cancelled, communication.
+/// Throws Error: invalid_argument if there are no terms, or none that is a condition or data beside
+/// a differential equation and no constraint either, a point lies in no box, a box has no point, a
+/// residual or a unit is not finite, or a residual depends neither on u nor on a coefficient;
+/// unsupported on GPUs of several processes; out_of_memory, cancelled, communication.
 SHARDSOLVE_EXPORT Trained least_squares(Mesh& mesh, const Problem& problem,
                                         const LeastSquaresOptions& options = {},
                                         const RunOptions& run = {});

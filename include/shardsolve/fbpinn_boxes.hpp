@@ -35,6 +35,11 @@ class SHARDSOLVE_EXPORT Boxes {
   /// Adds boxes as one more level over the whole domain: its windows add up to 1 by themselves, and
   /// u is the sum over all levels. Throws Error(invalid_argument) if axes differ.
   void add_level(const Boxes& level);
+  /// What the boxes are to cover, an interval for each axis; they stick out of it. regular() sets
+  /// it, boxes from arrays have none. Throws Error(invalid_argument) unless there are as many
+  /// intervals as axes, finite and not empty.
+  void set_domain(std::vector<Interval> domain);
+  const std::vector<Interval>& domain() const { return domain_; }
 
   int axes() const { return axes_; }
   int levels() const { return levels_; }
@@ -51,6 +56,7 @@ class SHARDSOLVE_EXPORT Boxes {
   std::vector<double> centers_;
   std::vector<double> half_widths_;
   std::vector<std::int32_t> level_of_;
+  std::vector<Interval> domain_;  // empty if not known
 };
 
 /// tanh(z), sin(z), 1 / (1 + e^-z), log(1 + e^z), e^(-z^2), z / (1 + e^-z).

@@ -22,10 +22,12 @@ namespace shardsolve::fbpinn {
 /// The coordinates of one point.
 using Coordinates = std::span<const double>;
 
-/// Which derivatives of which field a function has read, while that is recorded.
+/// Which derivatives of which field a function has read, and which numbers of the coefficients,
+/// while that is recorded.
 struct JetReads {
   int axes = 1;
   std::vector<std::vector<MultiIndex>> of_field;
+  std::vector<std::int64_t> coefficients = {};
 };
 
 namespace detail {
@@ -206,7 +208,8 @@ Residual make_residual(F function) {
       "a residual returns a number of the kind that the jets are made of, or a std::array "
       "of them");
   static_assert(std::is_same_v<typename Linear::Number, Slopes>,
-                "a residual depends on the jets; return what it computes from them");
+                "a residual depends on the jets or on coefficients; return what it computes from "
+                "them");
   Residual residual;
   residual.equations = Result::count;
   residual.record = [function](const double* point, int fields,
@@ -215,7 +218,7 @@ Residual make_residual(F function) {
     const std::vector<double> zeros(static_cast<std::size_t>(fields * all.size()), 0.0);
     call_residual<F, double>(function, Coordinates(point, static_cast<std::size_t>(reads.axes)),
                              Jets<double>(all, fields, zeros.data(), &reads),
-                             Coefficients<double>(coefficients));
+                             Coefficients<double>(coefficients, {}, &reads.coefficients));
   };
   residual.evaluate = [function](const PointBatch& batch, double* r) {
     const auto axes = static_cast<std::size_t>(batch.set->axes());

@@ -371,6 +371,8 @@ auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree
   }
   polish(offsets, b, border, solved, workers, solution, before);
   solution.z = border.weights_of(solution.z, solution.y);
+  solution.border_deviations = border.deviations(
+      solution.residual, static_cast<std::int64_t>(b.size()) - offsets.back() - border.rank());
   const double size = norm_of(solution.residual);
   solution.certificate = size > 0.0 ? before / size : 0.0;
   // The smallest eigenvalue of Q^T Q by a few steps of inverse iteration; the largest is at most

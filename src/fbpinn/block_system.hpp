@@ -70,6 +70,8 @@ class BlockSystem {
     std::vector<double> y;
     std::vector<double> z;
     std::int64_t border_rank = 0;
+    /// Border::deviations(); none without a factor: they would be those for fixed networks.
+    std::vector<double> border_deviations;
     std::vector<double> residual;  ///< b - Q y - C z
     /// ||(Q, Q_c)^T r|| / ||r||, as ||Q|| >= 1; Q_c orthonormal columns beside Q of C's range.
     double certificate = 0.0;

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -18,6 +20,9 @@
 
 namespace shardsolve::fbpinn {
 namespace devices {
+
+/// Told in place of the rank of a box some of whose rows are not finite.
+constexpr std::int32_t nonfinite_rank = std::numeric_limits<std::int32_t>::max();
 
 /// Of each of some boxes the points of each term: ordered by box, which are numbered anew.
 std::vector<runtime::BoxRun> runs_of(const TrainingGeometry& geometry,
@@ -107,7 +112,8 @@ BlocksOnDevice::BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometr
       held_(placement.boxes.held[static_cast<std::size_t>(rank.index())]),
       kernels_(rank.kernels<runtime::BoxKernels>()),
       most_factor_bytes_(most_factor_bytes),
-      begin_(devices::begins_of(geometry.lists, held_)) {
+      begin_(devices::begins_of(geometry.lists, held_)),
+      is_finite_(held_.size(), 1) {
   const RowLists& lists = geometry.lists;
   const std::int64_t columns = geometry.fields * mlp.features();
   const auto boxes = static_cast<std::int64_t>(held_.size());
@@ -186,9 +192,14 @@ auto BlocksOnDevice::by_workers(std::span<const double> hidden_weights,
     std::vector<double> memory(
         static_cast<std::size_t>((begin_of_box(end) - begin_of_box(first)) * blocks_.columns));
     workers.each(end - first, [&](std::int64_t i) {
+      const std::span<double> of_box = std::span(memory).subspan(
+          static_cast<std::size_t>((begin_of_box(first + i) - begin_of_box(first)) *
+                                   blocks_.columns),
+          static_cast<std::size_t>((begin_of_box(first + i + 1) - begin_of_box(first + i)) *
+                                   blocks_.columns));
       box_rows(geometry_, mlp_, hidden_weights, derivatives,
-               held_[static_cast<std::size_t>(first + i)],
-               memory.data() + (begin_of_box(first + i) - begin_of_box(first)) * blocks_.columns);
+               held_[static_cast<std::size_t>(first + i)], of_box.data());
+      is_finite_[static_cast<std::size_t>(first + i)] = are_finite(of_box) ? 1 : 0;
     });
     rank_.update().copy(rows, memory.data(), memory.size() * sizeof(double));
     rank_.finish(rank_.update());
@@ -211,6 +222,10 @@ void BlocksOnDevice::make(std::span<const double> hidden_weights,
     first = end;
   }
   agree_on_ranks();
+  const auto bad = std::find(ranks_.begin(), ranks_.end(), devices::nonfinite_rank);
+  if (bad != ranks_.end()) {
+    refuse_nonfinite_units(geometry_, mlp_, hidden_weights, derivatives, bad - ranks_.begin());
+  }
 }
 
 /// Columns kept of all boxes, and where those of each rank are in tables.
@@ -219,7 +234,8 @@ void BlocksOnDevice::agree_on_ranks() {
       rank_.fetch(rank_.update(), static_cast<const std::int32_t*>(blocks_.rank), blocks_.boxes);
   std::vector<std::int32_t> by_box(static_cast<std::size_t>(geometry_.boxes.count()), -1);
   for (std::size_t i = 0; i < held_.size(); ++i) {
-    by_box[static_cast<std::size_t>(held_[i])] = mine[i];
+    by_box[static_cast<std::size_t>(held_[i])] =
+        is_finite_[i] != 0 ? mine[i] : devices::nonfinite_rank;
   }
   const auto all = dense::gather_from_all(rank_, by_box);
   ranks_.assign(by_box.size(), -1);

@@ -70,7 +70,8 @@ class BlocksOnDevice final : public BlockSystem {
   double most_factor_bytes_;
   std::vector<std::int64_t> begin_;  ///< slots of the boxes that the rank has
   runtime::BoxBlocks blocks_{};
-  runtime::BoxBlocks own_{};  ///< the first of them: the rank's own boxes
+  runtime::BoxBlocks own_{};     ///< the first of them: the rank's own boxes
+  std::vector<char> is_finite_;  ///< of the boxes that the rank has, whose rows the host makes
   std::vector<std::int64_t> ranks_;
   // Tables have the numbers of rank after rank, of each its own boxes'.
   std::vector<std::int64_t> slots_begin_;

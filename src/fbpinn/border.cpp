@@ -1,6 +1,9 @@
 #include "fbpinn/border.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <limits>
 #include <utility>
 
 namespace shardsolve::fbpinn {
@@ -54,6 +57,59 @@ Border::Border(MatrixView<const double> columns, const Multiply& multiply, const
         packet.vector(block_.r);
         packet.vector(block_.kept_columns);
       });
+  find_those_alone(left);
+}
+
+/// `left`: P.
+void Border::find_those_alone(const std::vector<std::vector<double>>& left) {
+  is_alone_.assign(scales_.size(), 0);
+  for (const std::int32_t k : block_.kept_columns) {
+    is_alone_[static_cast<std::size_t>(k)] = 1;
+  }
+  const std::vector<char> is_kept = is_alone_;
+  // A column left out is a combination of those kept with these weights.
+  constexpr double least_part = 1e-3;
+  std::vector<double> weights(scales_.size(), 0.0);
+  for (std::size_t j = 0; j < scales_.size() && block_.rank > 0; ++j) {
+    if (is_kept[j] != 0) {
+      continue;
+    }
+    const std::vector<double> z = multiply_adjoint(left[j]);
+    block_.weights_of(z.data(), weights.data());
+    for (std::size_t k = 0; k < scales_.size(); ++k) {
+      if (std::abs(weights[k]) > least_part) {
+        is_alone_[k] = 0;
+      }
+    }
+  }
+}
+
+std::vector<double> Border::deviations(std::span<const double> residual,
+                                       std::int64_t freedom) const {
+  std::vector<double> alike(scales_.size(), 0.0);
+  std::vector<double> by_row(scales_.size(), 0.0);
+  std::vector<double> weights(scales_.size(), 0.0);
+  double sum = 0.0;
+  for (std::size_t row = 0; row < residual.size() && block_.rank > 0; ++row) {
+    const double square = residual[row] * residual[row];
+    sum += square;
+    // What one more in this row adds to the weights: a column of R^-1 Q_c^T.
+    block_.weights_of(block_.adjoint.data() + row * static_cast<std::size_t>(block_.rank),
+                      weights.data());
+    for (std::size_t k = 0; k < scales_.size(); ++k) {
+      alike[k] += weights[k] * weights[k];
+      by_row[k] += weights[k] * weights[k] * square;
+    }
+  }
+  const auto rows = static_cast<double>(residual.size());
+  const auto free = static_cast<double>(std::max<std::int64_t>(freedom, 1));
+  std::vector<double> result;
+  for (std::size_t k = 0; k < scales_.size(); ++k) {
+    const double variance = std::max(alike[k] * (sum / free), by_row[k] * (rows / free));
+    result.push_back(is_alone_[k] != 0 ? std::sqrt(variance) / scales_[k]
+                                       : std::numeric_limits<double>::infinity());
+  }
+  return result;
 }
 
 std::vector<double> Border::multiply_adjoint(std::span<const double> r) const {

@@ -32,6 +32,11 @@ class Border {
          double tolerance, const sparse::Workers& workers);
 
   std::int64_t rank() const { return block_.rank; }
+  /// Standard deviations of the weights of C, if what is left of the residual is noise, with
+  /// `freedom` rows more than columns: of noise that is alike in all rows, or as large as what is
+  /// left in each (White, Econometrica 48, 1980), whichever says more. Infinite for columns left
+  /// out, and for those that columns left out are combinations of, as both can change together.
+  std::vector<double> deviations(std::span<const double> residual, std::int64_t freedom) const;
   /// Q_c^T r, and r -= Q_c z. The same bits in every process.
   std::vector<double> multiply_adjoint(std::span<const double> r) const;
   void subtract(std::span<const double> z, std::vector<double>& r) const;
@@ -40,9 +45,12 @@ class Border {
   std::vector<double> weights_of(std::span<const double> z, std::vector<double>& y) const;
 
  private:
+  void find_those_alone(const std::vector<std::vector<double>>& left);
+
   OrthonormalBlock block_;                 // of the columns of P over their scales
   std::vector<double> scales_;             // the norms of the columns of C
   std::vector<std::vector<double>> in_q_;  // Y
+  std::vector<char> is_alone_;             // of the columns: kept, and no part of one left out
 };
 
 }  // namespace shardsolve::fbpinn

@@ -17,4 +17,13 @@ void box_rows(const TrainingGeometry& geometry, const Mlp& mlp,
               std::span<const double> hidden_weights, std::span<const double> derivatives,
               std::int64_t box, double* rows);
 
+/// Whether all are numbers.
+bool are_finite(std::span<const double> values);
+
+/// Throws Error(invalid_argument) that names the unit and the point of a box, some of whose rows
+/// are not finite although the derivatives and hidden weights are.
+[[noreturn]] void refuse_nonfinite_units(const TrainingGeometry& geometry, const Mlp& mlp,
+                                         std::span<const double> hidden_weights,
+                                         std::span<const double> derivatives, std::int64_t box);
+
 }  // namespace shardsolve::fbpinn

@@ -88,7 +88,14 @@ Boxes Boxes::regular(const std::vector<Interval>& domain, const std::vector<std:
       half_widths.push_back(overlap / 2 * distance);
     }
   }
-  return {axes, std::move(centers), std::move(half_widths)};
+  Boxes boxes(axes, std::move(centers), std::move(half_widths));
+  boxes.domain_ = domain;
+  return boxes;
+}
+
+void Boxes::set_domain(std::vector<Interval> domain) {
+  require_domain(domain, std::vector<std::int64_t>(static_cast<std::size_t>(axes_), 1));
+  domain_ = std::move(domain);
 }
 
 Boxes Boxes::from_arrays(int axes, std::vector<double> centers, std::vector<double> half_widths) {

@@ -1,13 +1,19 @@
 // The public call: Gauss-Newton over linear problems, of which a linear residual needs one.
 
+#include "fbpinn/least_squares.hpp"
+
 #include "core/floating_point.hpp"
+#include "fbpinn/box_rows.hpp"
+#include "fbpinn/held_out.hpp"
 #include "fbpinn/linear_step.hpp"
 #include "fbpinn/networks.hpp"
 #include "fbpinn/on_ranks.hpp"
 #include "fbpinn/pointwise_rows.hpp"
 #include "fbpinn/timer.hpp"
+#include "fbpinn/trained_checks.hpp"
 #include "fbpinn/training_inputs.hpp"
 #include "fbpinn/training_reports.hpp"
+#include "fbpinn/training_vectors.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/fbpinn.hpp>
@@ -24,46 +30,6 @@
 
 namespace shardsolve::fbpinn {
 namespace training {
-
-/// Jets that look random, of the size of 1: a residual that is linear has the same derivatives
-/// there as at 0.
-std::vector<double> other_jets(std::size_t count) {
-  std::vector<double> jets(count);
-  std::uint64_t state = 0x853c49e6748fea9bU;
-  for (double& value : jets) {
-    state = state * 6364136223846793005U + 1442695040888963407U;
-    value = static_cast<double>(state >> 11U) * 0x1p-52 - 1.0;
-  }
-  return jets;
-}
-
-bool are_nearly_equal(const std::vector<double>& a, const std::vector<double>& b) {
-  double largest = 0.0;
-  for (const double value : a) {
-    largest = std::max(largest, std::abs(value));
-  }
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!(std::abs(a[i] - b[i]) <= 1e-13 * largest)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-double sum_of_squares(const std::vector<double>& x) {
-  double sum = 0.0;
-  for (const double value : x) {
-    sum += value * value;
-  }
-  return sum;
-}
-
-/// x += factor * y
-void add_to(std::vector<double>& x, const std::vector<double>& y, double factor) {
-  for (std::size_t k = 0; k < x.size(); ++k) {
-    x[k] += factor * y[k];
-  }
-}
 
 class Training {
  public:
@@ -82,12 +48,16 @@ class Training {
     }
   }
 
-  Trained run() {
+  Trained run(Checks checks) {
     {
       const Timer timer(result_.outcome.seconds);
       train();
     }
     result_.warnings = warnings_of(result_, *geometry_, is_limited_, options_.gradient_tolerance);
+    if (checks == Checks::all) {
+      const Timer timer(result_.outcome.seconds);
+      check_trained(*geometry_, options_.chunk, workers_, result_);
+    }
     return std::move(result_);
   }
 
@@ -104,15 +74,22 @@ class Training {
 
   void train() {
     make_geometry();
-    State now{std::vector<double>(
-                  static_cast<std::size_t>(problem_.boxes().count() * columns_of_box()), 0.0),
-              problem_.coefficients_at_start(),
-              std::vector<double>(jets_count(), 0.0),
-              {}};
+    require_conditions(problem_, *geometry_);
+    State now = first_state();
     now.rows = residual_at(now.v, now.coefficients, true, false);
-    require_derivatives(problem_, *geometry_, now.rows.derivatives);
-    result_.losses.push_back(now.rows.loss());
+    require_derivatives(problem_, *geometry_, now.rows);
     result_.is_linear = is_linear(now);
+    result_.zero_loss = now.rows.loss();
+    if (begins_elsewhere()) {
+      State zero = zero_state();
+      zero.rows = residual_at(zero.v, zero.coefficients, result_.is_linear, true);
+      const double loss = zero.rows.loss();
+      result_.zero_loss = std::isfinite(loss) ? loss : result_.zero_loss;
+      if (result_.is_linear) {
+        now = std::move(zero);
+      }
+    }
+    result_.losses.push_back(now.rows.loss());
     result_.outcome.status = Status::not_converged;
     if (result_.is_linear) {
       solve_once(now);
@@ -126,6 +103,32 @@ class Training {
     result_.last_layer = std::move(now.last_layer);
     result_.coefficients = std::move(now.coefficients);
     result_.loss = result_.losses.back();
+    result_.terms = losses_of_terms(problem_, *geometry_, now.rows.residual);
+  }
+
+  /// Networks that are 0, and the coefficients that the problem says.
+  State zero_state() const {
+    return {std::vector<double>(
+                static_cast<std::size_t>(problem_.boxes().count() * columns_of_box()), 0.0),
+            problem_.coefficients_at_start(),
+            std::vector<double>(jets_count(), 0.0),
+            {}};
+  }
+
+  bool begins_elsewhere() const {
+    return !options_.last_layer.empty() || !options_.coefficients.empty();
+  }
+
+  State first_state() {
+    State state = zero_state();
+    if (!options_.coefficients.empty()) {
+      state.coefficients = options_.coefficients;
+    }
+    if (!options_.last_layer.empty()) {
+      state.last_layer = options_.last_layer;
+      state.v = jets_of(state.last_layer);
+    }
+    return state;
   }
 
   void solve_once(State& now) {
@@ -136,7 +139,8 @@ class Training {
     }
     now.last_layer = std::move(step.change);
     add_to(now.coefficients, step.coefficients, 1.0);
-    result_.losses.push_back(sum_of_squares(step.residual));
+    now.rows.residual = std::move(step.residual);
+    result_.losses.push_back(now.rows.loss());
     result_.outcome.status = is_limited_ ? Status::not_converged : Status::ok;
   }
 
@@ -197,8 +201,8 @@ class Training {
   PointwiseRows residual_at(const std::vector<double>& v, const std::vector<double>& coefficients,
                             bool derivatives, bool accept_nonfinite) {
     const Timer timer(result_.times.residual);
-    return pointwise_rows(problem_, *geometry_, v, coefficients, derivatives, accept_nonfinite,
-                          options_.chunk, workers_);
+    return pointwise_rows(problem_, problem_.terms(), *geometry_, v, coefficients, derivatives,
+                          accept_nonfinite, options_.chunk, workers_);
   }
 
   /// In the networks and the coefficients together.
@@ -241,6 +245,7 @@ class Training {
     result_.is_by_gradients = step.is_by_gradients;
     is_limited_ = step.is_limited;
     result_.coefficients_determined = step.coefficients_determined;
+    result_.coefficient_deviations = step.coefficient_deviations;
     result_.rank.assign(step.rank.begin(), step.rank.end());
     return step;
   }
@@ -288,7 +293,7 @@ class Training {
     State best;
     best.coefficients = std::move(coefficients);
     best.rows = residual_at(from.v, best.coefficients, true, true);
-    if (!std::isfinite(best.rows.loss())) {
+    if (!std::isfinite(best.rows.loss()) || !are_finite(best.rows.derivatives)) {
       return std::nullopt;
     }
     subtract_linear_part(*geometry_, best.rows.derivatives, from.v, best.rows.residual);
@@ -366,7 +371,7 @@ class Training {
   /// So little is left of the residual that rounding decides whether a step makes it smaller.
   bool is_at_rounding() const {
     constexpr double share = 1e-8;
-    return std::sqrt(result_.losses.back()) <= share * std::sqrt(result_.losses.front());
+    return std::sqrt(result_.losses.back()) <= share * std::sqrt(result_.zero_loss);
   }
 
   const Problem& problem_;
@@ -380,6 +385,12 @@ class Training {
   std::optional<TrainingGeometry> geometry_;
 };
 
+Trained least_squares(Mesh& mesh, const Problem& problem, const LeastSquaresOptions& options,
+                      const RunOptions& run, Checks checks) {
+  require_valid(problem, options);
+  return Training(mesh, problem, options, run).run(checks);
+}
+
 }  // namespace training
 
 std::int64_t Trained::kept() const {
@@ -389,8 +400,7 @@ std::int64_t Trained::kept() const {
 Trained least_squares(Mesh& mesh, const Problem& problem, const LeastSquaresOptions& options,
                       const RunOptions& run) {
   const core::IeeeArithmetic ieee;
-  training::require_valid(problem, options);
-  return training::Training(mesh, problem, options, run).run();
+  return training::least_squares(mesh, problem, options, run, training::Checks::all);
 }
 
 }  // namespace shardsolve::fbpinn

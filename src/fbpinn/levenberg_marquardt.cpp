@@ -3,10 +3,14 @@
 #include "core/floating_point.hpp"
 #include "fbpinn/damped_step.hpp"
 #include "fbpinn/features.hpp"
+#include "fbpinn/held_out.hpp"
+#include "fbpinn/least_squares.hpp"
+#include "fbpinn/linear_step.hpp"
 #include "fbpinn/networks.hpp"
 #include "fbpinn/on_ranks.hpp"
 #include "fbpinn/pointwise_rows.hpp"
 #include "fbpinn/timer.hpp"
+#include "fbpinn/trained_checks.hpp"
 #include "fbpinn/training_inputs.hpp"
 #include "fbpinn/weight_rows.hpp"
 #include "runtime/host/blas.hpp"
@@ -119,9 +123,29 @@ class Descent {
     trained_.is_linear = false;
     trained_.outcome.status =
         record.ended == DampedDescent::End::limit ? Status::not_converged : Status::ok;
+    trained_.terms = training::losses_of_terms(problem_, geometry_, rows_.residual);
+    find_deviations();
+  }
+
+  void check(Trained& trained) const {
+    const Timer timer(trained.outcome.seconds);
+    training::check_trained(geometry_, options_.start.chunk, workers_, trained);
   }
 
  private:
+  /// Of the coefficients, hidden weights fixed.
+  void find_deviations() {
+    if (trained_.coefficients.empty()) {
+      return;
+    }
+    const LinearStep step =
+        linear_step(geometry_, problem_.mlp(), trained_.hidden_weights, rows_.derivatives,
+                    rows_.by_coefficients, rows_.residual, options_.start.rank_tolerance, workers_,
+                    {.method = options_.start.method});
+    trained_.coefficient_deviations = step.coefficient_deviations;
+    trained_.coefficients_determined = step.coefficients_determined;
+  }
+
   std::vector<std::int64_t> sizes() const {
     return std::vector<std::int64_t>(static_cast<std::size_t>(problem_.boxes().count()),
                                      hidden_of_box_ + last_of_box_);
@@ -131,8 +155,8 @@ class Descent {
     const std::vector<double> v =
         jets_of_networks(problem_.boxes(), problem_.mlp(), geometry_.set, problem_.fields(),
                          geometry_.at, at.hidden, at.last, workers_);
-    return pointwise_rows(problem_, geometry_, v, at.coefficients, true, true, options_.start.chunk,
-                          workers_);
+    return pointwise_rows(problem_, problem_.terms(), geometry_, v, at.coefficients, true, true,
+                          options_.start.chunk, workers_);
   }
 
   BlockJacobian make_jacobian() {
@@ -312,19 +336,22 @@ Trained levenberg_marquardt(Mesh& mesh, const Problem& problem,
                             const LevenbergMarquardtOptions& options, const RunOptions& run) {
   const core::IeeeArithmetic ieee;
   levenberg::require_valid(problem, options);
-  Trained trained = least_squares(mesh, problem, options.start, run);
+  Trained trained =
+      training::least_squares(mesh, problem, options.start, run, training::Checks::none);
   const bool was_linear = trained.is_linear;
+  levenberg::Descent descent(mesh, options, run, trained);
   {
     const Timer timer(trained.outcome.seconds);
-    levenberg::Descent(mesh, options, run, trained).run();
+    descent.run();
   }
   if (!was_linear) {
+    descent.check(trained);
     return trained;
   }
   // The last layers that are best for these hidden ones.
   LeastSquaresOptions last = options.start;
   last.hidden_weights = trained.hidden_weights;
-  Trained polished = least_squares(mesh, problem, last, run);
+  Trained polished = training::least_squares(mesh, problem, last, run, training::Checks::none);
   if (polished.outcome.ok() && polished.loss < trained.loss) {
     polished.descent = std::move(trained.descent);
     trained.losses.push_back(polished.loss);
@@ -332,8 +359,10 @@ Trained levenberg_marquardt(Mesh& mesh, const Problem& problem,
     polished.outcome.status = trained.outcome.status;
     polished.outcome.seconds += trained.outcome.seconds;
     polished.is_linear = false;
+    descent.check(polished);
     return polished;
   }
+  descent.check(trained);
   return trained;
 }
 

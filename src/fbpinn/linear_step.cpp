@@ -26,15 +26,21 @@ void make_blocks(const TrainingGeometry& geometry, const Mlp& mlp,
                  double rank_tolerance, const sparse::Workers& workers, BlocksOnHost& system) {
   workers.enter("features");
   const std::int64_t columns = geometry.fields * mlp.features();
+  std::vector<char> is_finite(static_cast<std::size_t>(geometry.boxes.count()), 1);
   const auto work = [&](std::int64_t box) {
     const auto rows = static_cast<std::int64_t>(geometry.lists.rows_of(box).size());
     std::vector<double> memory(static_cast<std::size_t>(rows * columns));
     box_rows(geometry, mlp, hidden_weights, derivatives, box, memory.data());
+    if (!are_finite(memory)) {
+      is_finite[static_cast<std::size_t>(box)] = 0;
+      return;
+    }
     system.block(box) =
         orthonormalised(MatrixView<double>(memory.data(), rows, columns), rank_tolerance);
   };
   workers.share(geometry.boxes.count(), work, [&](std::int64_t box, sparse::Packet& packet) {
     OrthonormalBlock& block = system.block(box);
+    packet.value(is_finite[static_cast<std::size_t>(box)]);
     packet.value(block.rows);
     packet.value(block.columns);
     packet.value(block.rank);
@@ -42,6 +48,10 @@ void make_blocks(const TrainingGeometry& geometry, const Mlp& mlp,
     packet.vector(block.r);
     packet.vector(block.kept_columns);
   });
+  const auto bad = std::find(is_finite.begin(), is_finite.end(), 0);
+  if (bad != is_finite.end()) {
+    refuse_nonfinite_units(geometry, mlp, hidden_weights, derivatives, bad - is_finite.begin());
+  }
 }
 
 /// The columns of each box, and the order in which they are eliminated.
@@ -124,6 +134,7 @@ void finish(const BlockSystem& system, const TrainingGeometry& geometry, Elimina
     step.residual = std::move(solution.residual);
     step.coefficients = std::move(solution.z);
     step.coefficients_determined = solution.border_rank;
+    step.coefficient_deviations = std::move(solution.border_deviations);
     step.change = system.weights_of(graph.offsets(), solution.y);
   }
 }

@@ -32,12 +32,13 @@ struct LinearStepMemory {
 /// f and derivatives d of derivatives[p][e][f][d] times the jets of window times unit at p, for
 /// each box around p, and C a dense border.
 struct LinearStep {
-  std::vector<double> change;        ///< boxes x fields x Mlp::features()
-  std::vector<double> coefficients;  ///< the change of each
-  std::int64_t coefficients_determined = 0;
-  std::vector<double> residual;    ///< -(residual + M change + C coefficients), by row
-  std::vector<std::int64_t> rank;  ///< columns kept of each box
-  double certificate = 0.0;        ///< as in Trained
+  std::vector<double> change;                  ///< boxes x fields x Mlp::features()
+  std::vector<double> coefficients;            ///< the change of each
+  std::int64_t coefficients_determined = 0;    ///< directions that are not left out
+  std::vector<double> coefficient_deviations;  ///< as in Trained; none without a factor
+  std::vector<double> residual;                ///< -(residual + M change + C coefficients), by row
+  std::vector<std::int64_t> rank;              ///< columns kept of each box
+  double certificate = 0.0;                    ///< as in Trained
   double condition = 0.0;
   double shift = 0.0;
   int refinements = 0;

@@ -11,8 +11,11 @@
 #include <shardsolve/fbpinn.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 
 namespace shardsolve::fbpinn {
 
@@ -75,6 +78,55 @@ std::vector<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const J
   return jets;
 }
 
+namespace {
+
+/// Boxes stick out of their domain, where nothing says what u is.
+void refuse_points_outside(const Problem& problem, std::span<const double> points) {
+  const Boxes& boxes = problem.boxes();
+  const auto axes = static_cast<std::size_t>(boxes.axes());
+  std::vector<Interval> trained = boxes.domain();
+  const auto is_outside = [&](std::size_t first) {
+    constexpr double rounding = 1e-9;
+    bool is_outside = false;
+    for (std::size_t axis = 0; axis < axes; ++axis) {
+      const auto [low, high] = trained[axis];
+      const double margin = rounding * (high - low);
+      is_outside =
+          is_outside || points[first + axis] < low - margin || points[first + axis] > high + margin;
+    }
+    return is_outside;
+  };
+  bool is_wider = false;
+  for (std::size_t first = 0; first < points.size() && !trained.empty(); first += axes) {
+    if (!is_outside(first)) {
+      continue;
+    }
+    if (!is_wider) {  // by what training has seen beyond it
+      for (const Term& term : problem.terms()) {
+        for (std::size_t i = 0; i < term.points.size(); ++i) {
+          Interval& along = trained[i % axes];
+          along.low = std::min(along.low, term.points[i]);
+          along.high = std::max(along.high, term.points[i]);
+        }
+      }
+      is_wider = true;
+    }
+    if (is_outside(first)) {
+      std::string limits;
+      for (const auto [low, high] : trained) {
+        limits += fmt::format("{}[{:g}, {:g}]", limits.empty() ? "" : " x ", low, high);
+      }
+      throw Error(ErrorKind::invalid_argument,
+                  fmt::format("point {} at ({}) lies outside of the domain {}: nothing says what u "
+                              "is there, even where boxes stick out of it. Leave it out, or train "
+                              "on a larger domain",
+                              first / axes, fmt::join(points.subspan(first, axes), ", "), limits));
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<double> Trained::evaluate_jets(Mesh& mesh, const JetSet& set,
                                            std::span<const double> points,
                                            std::int64_t chunk) const {
@@ -86,6 +138,7 @@ std::vector<double> Trained::evaluate_jets(Mesh& mesh, const JetSet& set,
                             "{} coordinates a point, as many axes and at least 1 are accepted",
                             points.size(), set.axes(), chunk, axes));
   }
+  refuse_points_outside(problem, points);
   const core::IeeeArithmetic ieee;
   const RunOptions run;
   const sparse::Workers workers = on_ranks(mesh, run);

@@ -17,7 +17,7 @@
 namespace shardsolve::fbpinn {
 namespace pointwise {
 
-[[noreturn]] void refuse_nonfinite(const Term& term, const TrainingGeometry& geometry,
+[[noreturn]] void refuse_nonfinite(const Term& term, const PointGeometry& geometry,
                                    const Segment& segment, std::int64_t point) {
   const int axes = geometry.set.axes();
   const auto pair = geometry.at.pairs.pairs_of(point).front();
@@ -48,12 +48,12 @@ void differentiate_constraint(const JetSet& set, const double* slopes, double* a
 /// The points [first, last) of a segment.
 class PointwisePiece {
  public:
-  PointwisePiece(const Problem& problem, const TrainingGeometry& geometry, std::size_t term,
-                 std::int64_t first, std::int64_t last)
+  PointwisePiece(const Problem& problem, const Term& term, const PointGeometry& geometry,
+                 const Segment& segment, std::int64_t first, std::int64_t last)
       : problem_(problem),
         geometry_(geometry),
-        term_(problem.terms()[term]),
-        segment_(geometry.segments[term]),
+        term_(term),
+        segment_(segment),
         scale_(term_.weight / std::sqrt(static_cast<double>(segment_.points))),
         first_(first),
         count_(last - first),
@@ -134,7 +134,7 @@ class PointwisePiece {
   }
 
   const Problem& problem_;
-  const TrainingGeometry& geometry_;
+  const PointGeometry& geometry_;
   const Term& term_;
   const Segment& segment_;
   double scale_;  // of the rows
@@ -153,9 +153,10 @@ double PointwiseRows::loss() const {
   return sum;
 }
 
-PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geometry,
-                             const std::vector<double>& v, const std::vector<double>& coefficients,
-                             bool derivatives, bool accept_nonfinite, std::int64_t chunk,
+PointwiseRows pointwise_rows(const Problem& problem, const std::vector<Term>& terms,
+                             const PointGeometry& geometry, const std::vector<double>& v,
+                             const std::vector<double>& coefficients, bool derivatives,
+                             bool accept_nonfinite, std::int64_t chunk,
                              const sparse::Workers& workers) {
   workers.enter("residual");
   PointwiseRows rows;
@@ -178,7 +179,7 @@ PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geo
         [&](std::int64_t piece) {
           const auto [first, last] = range_of_piece(piece);
           nonfinite[static_cast<std::size_t>(piece)] =
-              pointwise::PointwisePiece(problem, geometry, term, first, last)
+              pointwise::PointwisePiece(problem, terms[term], geometry, segment, first, last)
                   .compute(v, coefficients, derivatives, rows);
         },
         [&](std::int64_t piece, sparse::Packet& packet) {
@@ -201,13 +202,13 @@ PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geo
     const auto found = std::find_if(nonfinite.begin(), nonfinite.end(),
                                     [](std::int64_t point) { return point >= 0; });
     if (found != nonfinite.end() && !accept_nonfinite) {
-      pointwise::refuse_nonfinite(problem.terms()[term], geometry, segment, *found);
+      pointwise::refuse_nonfinite(terms[term], geometry, segment, *found);
     }
   }
   return rows;
 }
 
-void subtract_linear_part(const TrainingGeometry& geometry, const std::vector<double>& derivatives,
+void subtract_linear_part(const PointGeometry& geometry, const std::vector<double>& derivatives,
                           const std::vector<double>& v, std::vector<double>& residual) {
   const auto numbers = static_cast<std::size_t>(geometry.jet_numbers());
   for (const Segment& segment : geometry.segments) {
@@ -225,13 +226,20 @@ void subtract_linear_part(const TrainingGeometry& geometry, const std::vector<do
   }
 }
 
-void require_derivatives(const Problem& problem, const TrainingGeometry& geometry,
-                         const std::vector<double>& derivatives) {
+void require_derivatives(const Problem& problem, const PointGeometry& geometry,
+                         const PointwiseRows& rows) {
+  const auto is_zero = [](double value) { return value == 0.0; };
+  const auto numbers = static_cast<std::int64_t>(rows.by_coefficients.size()) / geometry.rows;
   for (std::size_t term = 0; term < geometry.segments.size(); ++term) {
     const Segment& segment = geometry.segments[term];
-    const auto begin = derivatives.begin() + segment.first_derivative;
+    const auto begin = rows.derivatives.begin() + segment.first_derivative;
     const auto end = begin + segment.points * segment.equations * geometry.jet_numbers();
-    if (std::all_of(begin, end, [](double value) { return value == 0.0; })) {
+    bool is_constant = std::all_of(begin, end, is_zero);
+    for (std::int64_t k = 0; k < numbers && is_constant; ++k) {
+      const auto of_term = rows.by_coefficients.begin() + k * geometry.rows + segment.first_row;
+      is_constant = std::all_of(of_term, of_term + segment.points * segment.equations, is_zero);
+    }
+    if (is_constant) {
       throw Error(ErrorKind::invalid_argument,
                   fmt::format("the residual of term '{}' has the derivative 0 by u and all its "
                               "derivatives, at every point: networks cannot make it smaller. "
@@ -241,7 +249,7 @@ void require_derivatives(const Problem& problem, const TrainingGeometry& geometr
   }
 }
 
-void require_coefficients_to_matter(const Problem& problem, const TrainingGeometry& geometry,
+void require_coefficients_to_matter(const Problem& problem, const PointGeometry& geometry,
                                     const PointwiseRows& rows, const PointwiseRows& other) {
   for (const Coefficient& one : problem.coefficients()) {
     const auto is_zero = [&](const std::vector<double>& derivatives) {

@@ -21,25 +21,28 @@ struct PointwiseRows {
   double loss() const;
 };
 
-/// `v`: jets of the sum at all points. `coefficients`: the numbers of all. Derivatives are left out
-/// unless asked for. `chunk`: points of a call of the user's functions, or 0 (chunks.hpp). Throws
-/// Error(invalid_argument) if a residual or derivative is not finite, unless `accept_nonfinite`.
-PointwiseRows pointwise_rows(const Problem& problem, const TrainingGeometry& geometry,
-                             const std::vector<double>& v, const std::vector<double>& coefficients,
-                             bool derivatives, bool accept_nonfinite, std::int64_t chunk,
+/// `terms`: what is to vanish at the geometry's points. `v`: jets of the sum there. `coefficients`:
+/// the numbers of all. Derivatives are left out unless asked for. `chunk`: points of a call of the
+/// user's functions, or 0 (chunks.hpp). Throws Error(invalid_argument) if a residual or derivative
+/// is not finite, unless `accept_nonfinite`.
+PointwiseRows pointwise_rows(const Problem& problem, const std::vector<Term>& terms,
+                             const PointGeometry& geometry, const std::vector<double>& v,
+                             const std::vector<double>& coefficients, bool derivatives,
+                             bool accept_nonfinite, std::int64_t chunk,
                              const sparse::Workers& workers);
 
 /// residual -= the derivatives by v, times v.
-void subtract_linear_part(const TrainingGeometry& geometry, const std::vector<double>& derivatives,
+void subtract_linear_part(const PointGeometry& geometry, const std::vector<double>& derivatives,
                           const std::vector<double>& v, std::vector<double>& residual);
 
-/// Throws Error(invalid_argument) if a term's derivatives by the jets are all 0.
-void require_derivatives(const Problem& problem, const TrainingGeometry& geometry,
-                         const std::vector<double>& derivatives);
+/// Throws Error(invalid_argument) if a term's derivatives by the jets are all 0, and those by the
+/// coefficients too.
+void require_derivatives(const Problem& problem, const PointGeometry& geometry,
+                         const PointwiseRows& rows);
 
 /// Throws Error(invalid_argument) if the rows have the derivative 0 by a coefficient, `rows` and
 /// `other` at other jets and coefficients.
-void require_coefficients_to_matter(const Problem& problem, const TrainingGeometry& geometry,
+void require_coefficients_to_matter(const Problem& problem, const PointGeometry& geometry,
                                     const PointwiseRows& rows, const PointwiseRows& other);
 
 }  // namespace shardsolve::fbpinn

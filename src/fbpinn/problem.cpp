@@ -127,14 +127,19 @@ void Problem::add_term(Term term) {
                  std::vector<std::vector<MultiIndex>>(static_cast<std::size_t>(fields_))};
   const std::vector<double> coefficients = coefficients_at_start();
   term.residual.record(term.points.data(), fields_, coefficients, reads);
-  bool has_read = false;
+  bool has_read = !reads.coefficients.empty();
   for (const std::vector<MultiIndex>& of_field : reads.of_field) {
     read_.insert(read_.end(), of_field.begin(), of_field.end());
     has_read = has_read || !of_field.empty();
+    for (const MultiIndex& index : of_field) {
+      term.order = std::max(term.order, std::accumulate(index.begin(), index.end(), 0));
+    }
   }
   if (!has_read) {
-    refuse_problem("the residual of term '{}' reads nothing of u: networks cannot make it smaller",
-                   term.name);
+    refuse_problem(
+        "the residual of term '{}' reads nothing of u and no coefficient: training cannot make it "
+        "smaller",
+        term.name);
   }
   term.numbers = local_order(term.points.data(),
                              static_cast<std::int64_t>(term.points.size() / axes), boxes_.axes());

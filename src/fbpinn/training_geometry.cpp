@@ -68,10 +68,9 @@ PointRange range_of(const Segment& segment, std::span<const std::int32_t> points
   return {begin - points_of_box.begin(), end - begin};
 }
 
-TrainingGeometry::TrainingGeometry(Boxes of, JetSet derivatives_of, int fields_of_problem,
-                                   std::vector<double> all_points,
-                                   const std::vector<TermShape>& terms,
-                                   const sparse::Workers& workers)
+PointGeometry::PointGeometry(Boxes of, JetSet derivatives_of, int fields_of_problem,
+                             std::vector<double> all_points, const std::vector<TermShape>& terms,
+                             const sparse::Workers& workers)
     : boxes(std::move(of)),
       set(std::move(derivatives_of)),
       fields(fields_of_problem),
@@ -90,6 +89,14 @@ TrainingGeometry::TrainingGeometry(Boxes of, JetSet derivatives_of, int fields_o
                             terms.size(), count, points.size(), boxes.axes()));
   }
   at = points_in_boxes(boxes, set, points.data(), count, 0, workers);
+}
+
+TrainingGeometry::TrainingGeometry(Boxes of, JetSet derivatives_of, int fields_of_problem,
+                                   std::vector<double> all_points,
+                                   const std::vector<TermShape>& terms,
+                                   const sparse::Workers& workers)
+    : PointGeometry(std::move(of), std::move(derivatives_of), fields_of_problem,
+                    std::move(all_points), terms, workers) {
   require_point_in_each(boxes, at.pairs);
   lists = make_row_lists(segments, rows, at.pairs);
 }

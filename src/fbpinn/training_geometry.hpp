@@ -28,16 +28,15 @@ struct Segment {
   std::int64_t first_derivative = 0;  ///< points x equations x fields x set.size() from here on
 };
 
-/// Everything that follows from points and boxes alone. Plain arrays and numbers, so that callers
-/// of any kind can make it.
-struct TrainingGeometry {
+/// Points with equations, the boxes around them, and where each one's numbers are. Plain arrays and
+/// numbers, so that callers of any kind can make it.
+struct PointGeometry {
   /// `all_points`: axes numbers a point, term after term. Throws Error(invalid_argument) if there
-  /// are none, a point lies in no box, or a box has no point.
-  TrainingGeometry(Boxes of, JetSet derivatives, int fields_of_problem,
-                   std::vector<double> all_points, const std::vector<TermShape>& terms,
-                   const sparse::Workers& workers);
-  TrainingGeometry(const TrainingGeometry&) = delete;
-  TrainingGeometry& operator=(const TrainingGeometry&) = delete;
+  /// are none, or a point lies in no box.
+  PointGeometry(Boxes of, JetSet derivatives, int fields_of_problem, std::vector<double> all_points,
+                const std::vector<TermShape>& terms, const sparse::Workers& workers);
+  PointGeometry(const PointGeometry&) = delete;
+  PointGeometry& operator=(const PointGeometry&) = delete;
 
   std::int64_t points_count() const { return at.pairs.points; }
   /// Numbers of one point's jets.
@@ -51,6 +50,15 @@ struct TrainingGeometry {
   std::int64_t rows = 0;
   std::int64_t derivatives = 0;  ///< of all residuals by all jets: how many numbers
   PointsInBoxes at;
+};
+
+/// Everything that follows from points and boxes alone.
+struct TrainingGeometry : PointGeometry {
+  /// As PointGeometry. Throws Error(invalid_argument) if a box has no point, too.
+  TrainingGeometry(Boxes of, JetSet derivatives, int fields_of_problem,
+                   std::vector<double> all_points, const std::vector<TermShape>& terms,
+                   const sparse::Workers& workers);
+
   RowLists lists;
 };
 

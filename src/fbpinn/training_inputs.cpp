@@ -1,6 +1,7 @@
 #include "fbpinn/training_inputs.hpp"
 
 #include "fbpinn/pairs.hpp"
+#include "fbpinn/points_between.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -63,10 +64,57 @@ void refuse_uncovered_terms(const Problem& problem) {
   }
 }
 
+void require_conditions(const Problem& problem, const TrainingGeometry& geometry) {
+  const std::vector<Term>& terms = problem.terms();
+  int highest = 0;
+  for (const Term& term : terms) {
+    highest = std::max(highest, term.order);
+  }
+  if (problem.is_constrained() || highest == 0) {
+    return;
+  }
+  for (std::size_t number = 0; number < terms.size(); ++number) {
+    const Segment& segment = geometry.segments[number];
+    const bool says_nothing_of_u = terms[number].order < 0;
+    if (!says_nothing_of_u &&
+        (!terms[number].targets.empty() || terms[number].order < highest ||
+         !fill_space({geometry.points.data(), segment.first_point, segment.points},
+                     problem.boxes().axes()))) {
+      return;
+    }
+  }
+  throw Error(
+      ErrorKind::invalid_argument,
+      fmt::format("{} terms given, all of them differential equations of order {} inside of "
+                  "the domain, and no constraint: such equations have many solutions, and "
+                  "nothing says which. Add a boundary or initial condition or data as a "
+                  "term, or a constraint. If the equation has a single smooth solution, "
+                  "add a value that it implies",
+                  terms.size(), highest));
+}
+
 void require_valid(const Problem& problem, const LeastSquaresOptions& options) {
   const auto refuse = [](const std::string& message) {
     throw Error(ErrorKind::invalid_argument, message);
   };
+  const auto require_start = [&](const std::vector<double>& given, std::size_t count,
+                                 const char* what) {
+    if (!given.empty() && given.size() != count) {
+      refuse(fmt::format("{} {} to begin with given; {} are needed, or none", given.size(), what,
+                         count));
+    }
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (!std::isfinite(given[i])) {
+        refuse(fmt::format("number {} of the {} to begin with is {}; finite ones are accepted", i,
+                           what, given[i]));
+      }
+    }
+  };
+  require_start(options.last_layer,
+                static_cast<std::size_t>(problem.boxes().count() * problem.fields() *
+                                         problem.mlp().features()),
+                "weights of last layers");
+  require_start(options.coefficients, problem.coefficients_at_start().size(), "coefficients");
   const auto weights = static_cast<std::size_t>(problem.mlp().weights(problem.boxes().axes()) *
                                                 problem.boxes().count());
   if (!options.hidden_weights.empty() && options.hidden_weights.size() != weights) {

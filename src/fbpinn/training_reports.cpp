@@ -46,13 +46,6 @@ std::vector<std::string> warnings_of(const Trained& result, const TrainingGeomet
                     "rank_tolerance, or use a machine with room for the factor",
                     result.gradient_steps, result.certificate, gradient_tolerance));
   }
-  const auto numbers = static_cast<std::int64_t>(result.coefficients.size());
-  if (result.coefficients_determined < numbers) {
-    warnings.push_back(
-        fmt::format("{} of {} numbers of the coefficients are not determined by the equations and "
-                    "the data: they stayed as they were. Give data there, or fewer nodes",
-                    numbers - result.coefficients_determined, numbers));
-  }
   if (result.shift > 0.0) {
     warnings.push_back(
         fmt::format("the Gram matrix is not positive definite to working precision; {:.1e} was "

@@ -77,8 +77,8 @@ TEST(FbpinnLeastSquares, LinearProblem_IsOneSolveWithACertificate) {
   EXPECT_LT(trained.certificate, 1e-6);
   EXPECT_GE(trained.condition, 1.0);
   EXPECT_LT(error_of(mesh, trained, grid(square, {31, 37}), poisson_solution), 1e-5);
-  ASSERT_EQ(trained.warnings.size(), 1U);
-  EXPECT_THAT(trained.warnings[0], HasSubstr("480 rows for 252 columns, 1.9 each"));
+  EXPECT_THAT(trained.warnings,
+              ::testing::Contains(HasSubstr("480 rows for 252 columns, 1.9 each")));
 }
 
 TEST(FbpinnLeastSquares, AnyNumberOfRanks_GivesTheSameBits) {

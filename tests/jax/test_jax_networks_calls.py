@@ -117,11 +117,11 @@ def test_without_a_mesh_the_default_device_trains(monkeypatch):
     gpu = SimpleNamespace(platform="gpu", local_hardware_id=3, process_index=0)
     taken = []
 
-    def train_on(problem, how, mesh):
+    def train_on(problem, how, mesh, start):
         taken.append(None if mesh is None else list(mesh.devices.flat))
         if mesh is not None and no_room:
             raise MemoryError("7.1 GB are needed, and 2.0 are free")
-        return real(problem, how, None)
+        return real(problem, how, None, start)
 
     real = _train.train_on
     monkeypatch.setattr(_train, "train_on", train_on)

@@ -5,7 +5,7 @@ from shardsolve.fbpinn._coefficients import Grid1D, Scalar
 from shardsolve.fbpinn._loss import Loss
 from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net
 from shardsolve.fbpinn._options import LeastSquares, LevenbergMarquardt, PlacementCosts
-from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan
+from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan, TermLoss
 from shardsolve.fbpinn._parameters import Parameters
 from shardsolve.fbpinn._problem import Problem
 from shardsolve.fbpinn._run import Networks, Run
@@ -34,5 +34,6 @@ __all__ = [
     "Problem",
     "Run",
     "Scalar",
+    "TermLoss",
     "TrainingWarning",
 ]

@@ -31,6 +31,8 @@ class Boxes:
         domain: (dimensions, 2), float64: the least and the greatest coordinate of each axis.
         counts: Boxes along each axis; None if they are not regular.
         levels: The boxes that are added level by level, these first.
+        has_domain: Whether the domain was given; otherwise networks may be evaluated wherever there
+            is a box.
     """
 
     centers: np.ndarray
@@ -38,6 +40,7 @@ class Boxes:
     domain: np.ndarray
     counts: tuple[int, ...] | None
     levels: tuple[Boxes, ...]
+    has_domain: bool
 
     def __init__(
         self,
@@ -128,11 +131,12 @@ class Boxes:
         limits = around if domain is None else _domain(domain, middle.shape[1])
         boxes = cls.__new__(cls)
         boxes._set(middle, half, limits)
+        boxes.has_domain = domain is not None
         return boxes
 
     def _set(self, centers: np.ndarray, half_widths: np.ndarray, domain: np.ndarray) -> None:
         self.centers, self.half_widths, self.domain = centers, half_widths, domain
-        self.counts, self.levels = None, (self,)
+        self.counts, self.levels, self.has_domain = None, (self,), True
         for fixed in (centers, half_widths, domain):
             fixed.flags.writeable = False
 
@@ -150,6 +154,7 @@ class Boxes:
         both = type(self).__new__(type(self))
         both._set(self.centers, self.half_widths, self.domain)
         both.counts, both.levels = self.counts, (*self.levels, *level.levels)
+        both.has_domain = self.has_domain
         return both
 
     @property
@@ -194,6 +199,24 @@ class Boxes:
             along.append(np.linspace(low, high, n) if n > 1 else np.array([(low + high) / 2]))
         return _grid(along)
 
+    def training_grid(
+        self, counts: Sequence[int] | int, fixed: dict[int, float] | None = None
+    ) -> np.ndarray:
+        """As `grid`, with further coordinates where it has few in a strip.
+
+        Boxes that overlap by less than half of their width take over from each other in narrow
+        strips. Networks need not fit each other there unless some points see it, so that each strip
+        gets coordinates of its own if it has fewer than three.
+        """
+        points = self.grid(counts, fixed)
+        along = []
+        for axis in range(self.dimensions):
+            coordinates = np.unique(points[:, axis])
+            if axis not in (fixed or {}):
+                coordinates = _with_strips(coordinates, self.levels, axis)
+            along.append(coordinates)
+        return _grid(along)
+
     def _fixed(self, fixed: object) -> dict[int, float]:
         words = (
             f"numbers of axes from 0 to {self.dimensions - 1} with a coordinate each are accepted, "
@@ -230,6 +253,24 @@ def _domain(given: object, dimensions: int | None = None) -> np.ndarray:
             "the least coordinate comes first"
         )
     return limits
+
+
+def _with_strips(coordinates: np.ndarray, levels: Sequence[Boxes], axis: int) -> np.ndarray:
+    """Coordinates, and three more in each strip between neighbours if some strip has fewer."""
+    few = 3
+    further = [np.zeros(0)]
+    for level in levels:
+        if level.counts is None or level.counts[axis] == 1:
+            continue
+        centers = np.unique(level.centers[:, axis])
+        half = level.half_widths[0, axis]
+        if half >= centers[1] - centers[0]:  # boxes take over from each other everywhere
+            continue
+        lows, highs = centers[1:] - half, centers[:-1] + half
+        inside = np.searchsorted(coordinates, highs) - np.searchsorted(coordinates, lows)
+        if inside.min() < few:
+            further.append(np.linspace(lows, highs, few + 2)[1:-1].ravel())
+    return np.unique(np.concatenate([coordinates, *further]))
 
 
 def _grid(along: Sequence[np.ndarray]) -> np.ndarray:

@@ -59,6 +59,7 @@ class _Term(ctypes.Structure):  # as jax/networks.hpp
         ("equations", ctypes.c_int64),
         ("weight", ctypes.c_double),
         ("linearise", _LINEARISE),
+        ("order", ctypes.c_int64),
     )
 
 
@@ -92,6 +93,8 @@ class _Problem(ctypes.Structure):
         ("pull_back", _PULL_BACK),
         ("parameters", ctypes.c_int64),
         ("start", ctypes.c_void_p),
+        ("domain", ctypes.c_void_p),
+        ("is_constrained", ctypes.c_int64),
     )
 
 
@@ -114,6 +117,9 @@ class Options(ctypes.Structure):
         ("first_damping", ctypes.c_double),
         ("equations", ctypes.c_int64),
         ("chunk", ctypes.c_int64),
+        ("hidden", ctypes.c_void_p),
+        ("last", ctypes.c_void_p),
+        ("coefficients", ctypes.c_void_p),
     )
 
 
@@ -196,6 +202,8 @@ class Given:
             len(coefficients),
             coefficients,
             *self._units(),
+            self._array(problem.boxes.domain, np.float64) if problem.boxes.has_domain else None,
+            problem.constrain is not None,
         )
         return self
 
@@ -313,9 +321,10 @@ class Given:
         return _Term(
             term.name.encode(),
             self._array(term.points, np.float64),
-            self._array(term.values, np.float64),
+            self._array(term.values, np.float64) if term.is_measured else None,
             len(term.points),
             equations,
             term.weight,
             function,
+            term.order,
         )

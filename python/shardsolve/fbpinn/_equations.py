@@ -327,9 +327,14 @@ class Equations:
             jax.ShapeDtypeStruct((len(self.fields), len(every)), np.float64),
             jax.ShapeDtypeStruct(self.unknown.start.shape, np.float64),
         ]
+        others, self.unknown.read = self.unknown.read, set()
         result = jax.eval_shape(probe, *shapes)
-        if not read:
-            raise ValueError(f"{name}: the function reads nothing of u, so nothing can be trained")
+        if not read and not self.unknown.read:
+            raise ValueError(
+                f"{name}: the function reads nothing of u and no coefficient, so nothing can be "
+                "trained"
+            )
+        self.unknown.read |= others
         return sorted(read), result.shape[0]
 
     def _placed(
@@ -355,7 +360,7 @@ class Equations:
         points, values, weight = self._placed(name, term, equations)
 
         def residual(point: jax.Array, jets: jax.Array, coefficients: jax.Array) -> jax.Array:
-            derivatives = self.solution(point, jets, wanted)
+            derivatives = self.solution(point, jets, wanted) if wanted else jets
             u = fields_of(
                 self.axes,
                 self.fields,
@@ -363,7 +368,16 @@ class Equations:
             )
             return self._call(name, term, point, u, coefficients)
 
-        return Prepared(name, points, values, equations, weight, residual)
+        return Prepared(
+            name,
+            points,
+            values,
+            equations,
+            weight,
+            isinstance(term, Data),
+            max(map(sum, wanted), default=-1),
+            residual,
+        )
 
 
 def _arguments(term: Term) -> int:

@@ -75,19 +75,47 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class TermLoss:
+    """One term's part of the loss.
+
+    Attributes:
+        name: Of the term, as in messages.
+        loss: At its points, at the end.
+        held_out: At points between these; `loss` again if there are none: of `Data`, of single
+            points, and of points of a curve or surface that lie on no lattice.
+        held_out_points: How many.
+    """
+
+    name: str
+    loss: float
+    held_out: float
+    held_out_points: int
+
+
+@dataclass(frozen=True)
 class Outcome:
     """How training ended.
 
     Attributes:
-        status: OK, NOT_CONVERGED (Gauss-Newton did not come to an end) or NOT_POSITIVE_DEFINITE
-            (the Gram matrix could not be factored).
+        status: OK (the loss is least, at least near where it is, and all numbers are finite; that
+            says nothing of the error: see `held_out_loss`, `loss_left` and `warnings`),
+            NOT_CONVERGED (Gauss-Newton did not come to an end), NOT_POSITIVE_DEFINITE
+            (the Gram matrix could not be factored) or OVERFLOW (u or the loss is not finite).
         loss: At the end.
         losses: Before each step, and at the end.
+        loss_left: What share it is of the loss of networks that are 0.
+        held_out_loss: The loss at points between those of the training, of all `terms`. Far above
+            `loss`, the solution fulfils the equations at the points only.
+        terms: The parts of the terms, in their order.
         is_linear: One solve was all there was to do.
         rows, columns: Of the least-squares problem; columns before small ones were left out.
         ranks: Columns that were kept of each box, in the last solve.
         coefficients_determined: Of the numbers of unknown coefficients, those that equations and
-            data determine, in the last solve; the others stayed as they were.
+            data determine: whose standard deviation is less than half of the largest number of the
+            same coefficient, now or at the start.
+        coefficient_deviations: Standard deviations of these numbers, as if what is left of the
+            residual were noise; inf of a number of which nothing is known, or only together with
+            others. Empty where there was no factor. By name: `Run.coefficient_deviations`.
         certificate: ||A^T r|| / (||A|| ||r||) of the last linear problem, the columns of each box
             orthonormal: how near to least it is; rounding alone gives about 1e-16.
         condition: Of those columns, an estimate from below.
@@ -96,7 +124,8 @@ class Outcome:
         is_by_gradients: There was no factor, and no estimate of the condition.
         shift: What was added to the diagonal of the Gram matrix.
         costs: Of the factorisation, as in `Plan`.
-        seconds: By part: "geometry", "residual", "rows", "factor", "solve".
+        seconds: By part: "geometry", "residual", "rows", "factor", "solve",
+            "held_out".
         devices: Where it ran: "4 threads of the CPU", or the names of GPUs.
         warnings: Sentences with figures; each training also gives them as one `TrainingWarning`.
         descent: Of `LevenbergMarquardt`; None of `LeastSquares`.
@@ -105,11 +134,15 @@ class Outcome:
     status: Status
     loss: float
     losses: list[float]
+    loss_left: float
+    held_out_loss: float
+    terms: list[TermLoss]
     is_linear: bool
     rows: int
     columns: int
     ranks: list[int]
     coefficients_determined: int
+    coefficient_deviations: list[float]
     certificate: float
     condition: float
     refinements: int
@@ -124,7 +157,7 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether the loss is least, as far as rounding lets it be."""
+        """Whether the loss is least near where it is; see `status`."""
         return self.status == Status.OK
 
     def __str__(self) -> str:
@@ -133,7 +166,8 @@ class Outcome:
         if self.descent is not None:
             done = f"{self.descent.steps} steps, ended by {self.descent.ended},"
         return (
-            f"{self.status.name.lower()}: loss {self.loss:.3e} after {done} of {self.rows} x "
+            f"{self.status.name.lower()}: loss {self.loss:.3e} ({self.loss_left:.1e} of the first, "
+            f"{self.held_out_loss:.3e} between the points) after {done} of {self.rows} x "
             f"{self.columns}, {sum(self.ranks)} "
             f"columns kept, condition at least {self.condition:.1e}, certificate "
             f"{self.certificate:.1e}, {sum(self.seconds.values()):.2f} s on "

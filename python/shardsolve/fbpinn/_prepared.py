@@ -24,6 +24,8 @@ class Prepared:
         values: (points, equations): what is subtracted from the function.
         equations: How many numbers the function gives at a point.
         weight: Multiplies the residual.
+        is_measured: Whether the values are measured ones, which are known at the points only.
+        order: Of the highest derivative of u that it reads; -1 if it reads coefficients alone.
         residual: (dimensions,), (fields, orders of the problem), (numbers of coefficients,) ->
             (equations,), traceable.
     """
@@ -33,6 +35,8 @@ class Prepared:
     values: np.ndarray
     equations: int
     weight: float
+    is_measured: bool
+    order: int
     residual: Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
     _compiled: dict[str, Callable[..., Any]] = field(default_factory=dict)
 

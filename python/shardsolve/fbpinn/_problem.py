@@ -12,7 +12,7 @@ from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._loss import Loss
 from shardsolve.fbpinn._options import LeastSquares, LevenbergMarquardt, PlacementCosts
 from shardsolve.fbpinn._outcome import Plan
-from shardsolve.fbpinn._run import Run
+from shardsolve.fbpinn._run import Networks, Run
 from shardsolve.fbpinn._train import plan, train
 
 
@@ -40,7 +40,11 @@ class Problem(Equations):
     """
 
     def train(
-        self, how: LeastSquares | LevenbergMarquardt | None = None, *, mesh: Mesh | None = None
+        self,
+        how: LeastSquares | LevenbergMarquardt | None = None,
+        *,
+        mesh: Mesh | None = None,
+        start: Networks | None = None,
     ) -> Run:
         """Finds the solution.
 
@@ -52,6 +56,10 @@ class Problem(Equations):
                 They take memory that JAX has left: see XLA_PYTHON_CLIENT_MEM_FRACTION. By default
                 JAX's default device if that is a GPU, else a thread of the CPU for each core;
                 `Outcome.devices` says where it ran.
+            start: Networks that training begins with, such as a `Run` of a problem that is easier
+                and has as many boxes, fields, units and coefficients: where Gauss-Newton ends in a
+                local minimum. A linear problem has one solution for its hidden layers, wherever it
+                begins. By default networks are 0, and coefficients their `init`.
 
         Ctrl-C ends it within a second or so.
 
@@ -59,11 +67,12 @@ class Problem(Equations):
             TrainingWarning: With the sentences of `Outcome.warnings`.
 
         Raises:
-            ValueError: If a point lies in no box, a box has no point, or a residual is not finite
-                or does not depend on u; each named.
+            ValueError: If a point lies in no box, a box has no point, a residual or a unit is not
+                finite, a residual does not depend on u or a coefficient, or a differential equation
+                has no condition and no data beside it; each named.
             TypeError: If 64-bit numbers are off.
         """
-        return train(self, LeastSquares() if how is None else how, mesh)
+        return train(self, LeastSquares() if how is None else how, mesh, start)
 
     def plan(self) -> Plan:
         """What training by least squares will need: memory, and work in three ways."""

@@ -13,7 +13,7 @@ import numpy as np
 from shardsolve import _library
 from shardsolve._records import VERDICT_WORDS
 from shardsolve.fbpinn._call import Given, OwnUnits, padded, raise_for
-from shardsolve.fbpinn._coefficients import Grid1D
+from shardsolve.fbpinn._coefficients import Grid1D, Scalar
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._given import array, described, whole
 from shardsolve.fbpinn._jet import Order, Point, closure
@@ -59,9 +59,27 @@ class Networks:
         coefficients: np.ndarray,
         net_parameters: Any,
     ) -> Networks:
-        """From weights as `weights` gives them, and of a `Net` its parameters."""
+        """From weights as `weights` gives them, and of a `Net` its parameters.
+
+        Args:
+            problem: What they are to solve.
+            hidden: (boxes, numbers of a box); of a `Net` it is not read.
+            last: (boxes, fields, units + 1).
+            coefficients: (numbers of all coefficients,).
+            net_parameters: Of a `Net` its tree, each array (boxes, ...); None of an `Mlp`.
+
+        Raises:
+            ValueError: If an array has another shape, or is not finite.
+            TypeError: If it is not of numbers, or `problem` is no `Problem`.
+        """
         if not isinstance(problem, Equations):
             raise TypeError(f"problem={described(problem)} given: a Problem is accepted")
+        kept = _arrays(problem, hidden, last, coefficients, net_parameters)
+        for name, values in kept.items():
+            if not np.isfinite(values).all():
+                raise ValueError(
+                    f"{name} has numbers that are not finite: finite ones are accepted"
+                )
         return cls(problem, *_made(problem, hidden, last, coefficients, net_parameters))
 
     def __copy__(self) -> Self:  # it does not change
@@ -83,10 +101,12 @@ class Networks:
     def evaluate(
         self, points: np.ndarray, derivative: str = "v", *, chunk: int = 25_000
     ) -> np.ndarray:
-        """The solution, or a derivative of it, at points inside of the boxes.
+        """The solution, or a derivative of it, at points of the domain.
 
         Args:
-            points: (points, dimensions), or (points,) along one axis.
+            points: (points, dimensions), or (points,) along one axis. Boxes stick out of the
+                domain, but nothing says what the networks are there: points outside of it and of
+                all points of the training are refused with a ValueError.
             derivative: "v" for the value, "x", "xt", ... for others.
             chunk: How many points at a time; memory is in proportion to it.
 
@@ -210,6 +230,8 @@ class Run(Networks):
 
     Attributes:
         outcome: How well.
+        coefficient_deviations: Standard deviations by name, as `coefficients`: see
+            `Outcome.coefficient_deviations`.
     """
 
     def __init__(
@@ -222,6 +244,14 @@ class Run(Networks):
     ):
         super().__init__(problem, networks, coefficients, own)
         self.outcome = outcome
+        deviations = np.array(outcome.coefficient_deviations)
+        self.coefficient_deviations: dict[str, float | np.ndarray] = {
+            name: float(deviations[place][0])
+            if isinstance(problem.unknown.given[name], Scalar)
+            else deviations[place]
+            for name, place in problem.unknown.places.items()
+            if len(deviations) > 0
+        }
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Run._again, (self.outcome, *self._parts())
@@ -240,6 +270,36 @@ def _made(
     net_parameters: Any,
 ) -> tuple[ctypes.c_void_p, np.ndarray, OwnUnits | None]:
     """Networks of these weights, which are to be freed."""
+    arrays = _arrays(problem, hidden, last, coefficients, net_parameters)
     with Given(problem, net_parameters) as given:
-        networks = given.networks(hidden, last, coefficients)
-    return networks, np.asarray(coefficients, np.float64), given.own
+        networks = given.networks(arrays.get("hidden"), arrays["last"], arrays["coefficients"])
+    return networks, arrays["coefficients"], given.own
+
+
+def _arrays(
+    problem: Equations, hidden: Any, last: Any, coefficients: Any, net_parameters: Any
+) -> dict[str, np.ndarray]:
+    """By name, as float64, of the shapes that the problem has, as the library reads so many."""
+    boxes = problem.boxes.count
+    wanted = {
+        "last": (last, (boxes, len(problem.fields), problem.units + 1)),
+        "coefficients": (coefficients, problem.unknown.start.shape),
+    }
+    if isinstance(problem.net, Mlp):
+        wanted["hidden"] = (hidden, (boxes, problem.net.weights(problem.boxes.dimensions)))
+    elif net_parameters is None:
+        raise ValueError("net_parameters=None given: of a Net its tree of parameters is accepted")
+    else:
+        for path, leaf in jax.tree_util.tree_leaves_with_path(net_parameters):
+            if np.shape(leaf)[:1] != (boxes,):
+                raise ValueError(
+                    f"net_parameters{jax.tree_util.keystr(path)} has the shape {np.shape(leaf)}: "
+                    f"({boxes}, ...) is accepted, as there are {boxes} boxes"
+                )
+    found = {}
+    for name, (given, shape) in wanted.items():
+        words = f"{shape} is accepted, as `weights` gives them"
+        found[name] = array(name, given, words)
+        if found[name].shape != shape:
+            raise ValueError(f"{name} of shape {found[name].shape} given: {words}")
+    return found

@@ -24,7 +24,8 @@ class Interior:
         residual: From a point, jets and coefficients to a number, or to several in a tuple. Any
             JAX code; it sees one point at a time.
         points: (points, dimensions), or how many along each axis, in equal distances, the boundary
-            of the domain among them; along one axis a number does.
+            of the domain among them; with more where boxes overlap by little
+            (`Boxes.training_grid`). Along one axis a number does.
         weight: What the residual is multiplied by.
     """
 
@@ -86,7 +87,7 @@ class Boundary:
                 f"where={self.where!r} given with points={described(self.points)}: with "
                 "where= pass how many along each other axis, or leave where= away"
             )
-        return boxes.grid(self.points, fixed)
+        return boxes.training_grid(self.points, fixed)
 
     def moved(self, points: Any, boxes: Boxes) -> Boundary:
         """The same at other points."""
@@ -160,7 +161,7 @@ def _are_counts(points: Any, boxes: Boxes) -> TypeGuard[Sequence[int]]:
 
 def _points(points: Any, boxes: Boxes) -> np.ndarray:
     if _are_counts(points, boxes):
-        return boxes.grid(points)
+        return boxes.training_grid(points)
     return points_of("points", points, boxes, f", or {boxes.dimensions} whole numbers")
 
 

@@ -19,8 +19,8 @@ from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._given import described
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._options import EQUATIONS, METHODS, LeastSquares, LevenbergMarquardt
-from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan
-from shardsolve.fbpinn._run import Run
+from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan, TermLoss
+from shardsolve.fbpinn._run import Networks, Run
 
 
 class TrainingWarning(UserWarning):
@@ -35,7 +35,12 @@ def plan(problem: Equations) -> Plan:
     return Plan(**{**found, "costs": _costs(costs), "gpu_bytes": dict(gpus)})
 
 
-def train(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh | None) -> Run:
+def train(
+    problem: Equations,
+    how: LeastSquares | LevenbergMarquardt,
+    mesh: Mesh | None,
+    start: Networks | None,
+) -> Run:
     """As `Problem.train`."""
     if not isinstance(how, (LeastSquares, LevenbergMarquardt)):
         raise TypeError(
@@ -49,32 +54,39 @@ def train(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh
         )
     if mesh is not None:
         require_mesh(mesh)
-        run = train_on(problem, how, mesh)
+        run = train_on(problem, how, mesh, start)
     else:
-        run = _train_by_default(problem, how)
+        run = _train_by_default(problem, how, start)
     if run.outcome.warnings:
         text = "; ".join(run.outcome.warnings)
         warnings.warn(text, TrainingWarning, stacklevel=3)  # at the line that called Problem.train
     return run
 
 
-def _train_by_default(problem: Equations, how: LeastSquares | LevenbergMarquardt) -> Run:
+def _train_by_default(
+    problem: Equations, how: LeastSquares | LevenbergMarquardt, start: Networks | None
+) -> Run:
     """On JAX's default device if that is a GPU that can do it, else by all cores."""
     device = default_device()
     if device.platform != "gpu" or not has_cuda():
-        return train_on(problem, how, None)
+        return train_on(problem, how, None, start)
     try:
-        return train_on(problem, how, Mesh(np.array([device]), "devices"))
+        return train_on(problem, how, Mesh(np.array([device]), "devices"), start)
     except (MemoryError, SolverError) as error:
         if getattr(error, "status", Status.DEVICE) not in (Status.DEVICE, Status.UNSUPPORTED):
             raise
-        run = train_on(problem, how, None)
+        run = train_on(problem, how, None, start)
         words = f"the CPU trained, as {device} could not: {error}"
         run.outcome = replace(run.outcome, warnings=[*run.outcome.warnings, words])
         return run
 
 
-def train_on(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: Mesh | None) -> Run:
+def train_on(
+    problem: Equations,
+    how: LeastSquares | LevenbergMarquardt,
+    mesh: Mesh | None,
+    start: Networks | None,
+) -> Run:
     """On the devices of a mesh, or by all cores."""
     descends = isinstance(how, LevenbergMarquardt)
     least = how.start if isinstance(how, LevenbergMarquardt) else how
@@ -102,15 +114,22 @@ def train_on(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: M
         options.equations = EQUATIONS.index(how.equations)
     networks = ctypes.c_void_p()
     with Given(problem) as given:
+        kept = _begin_with(problem, start, given, options)
         try:
             found = given.call("train", ctypes.byref(options), ctypes.byref(networks))
         except BaseException:
             _library.library().shardsolve_free_networks(networks)  # where Ctrl-C came at the end
             raise
+        del kept  # the options point to it
     status = Status[found.pop("status").upper()]
     costs = _costs(found.pop("costs"))
     coefficients = np.array(found.pop("coefficients"))
     descent = Descent(**found.pop("descent"))
+    for name in ("loss", "held_out_loss", "loss_left"):  # JSON has no nan
+        found[name] = np.nan if found[name] is None else found[name]
+    deviations = found.pop("coefficient_deviations")
+    found["coefficient_deviations"] = [np.inf if one is None else one for one in deviations]
+    found["terms"] = [TermLoss(**term) for term in found["terms"]]
     outcome = Outcome(
         status=status,
         costs=costs,
@@ -119,6 +138,43 @@ def train_on(problem: Equations, how: LeastSquares | LevenbergMarquardt, mesh: M
         **found,
     )
     return Run(problem, outcome, networks, coefficients, given.own)
+
+
+def _begin_with(
+    problem: Equations, start: Networks | None, given: Given, options: Options
+) -> tuple[np.ndarray, ...]:
+    """Sets what training begins with; the arrays must live as long as the options."""
+    if start is None:
+        return ()
+    if not isinstance(start, Networks):
+        raise TypeError(
+            f"start={described(start)} given: what training returned is accepted, or Networks"
+        )
+    hidden, last = (np.ascontiguousarray(one) for one in start.weights())
+    numbers = np.ascontiguousarray(start.coefficient_numbers, np.float64)
+    of_box = (
+        problem.net.weights(problem.boxes.dimensions)
+        if isinstance(problem.net, Mlp)
+        else given.own.net.start.shape[1]
+    )
+    wanted = (
+        (problem.boxes.count, of_box),
+        (problem.boxes.count, len(problem.fields), problem.units + 1),
+    )
+    if (hidden.shape, last.shape) != wanted:
+        raise ValueError(
+            f"start has hidden weights of shape {hidden.shape} and last layers of "
+            f"{last.shape}; {wanted[0]} and {wanted[1]} are accepted, as this problem has: so many "
+            "boxes, fields and units"
+        )
+    if numbers.shape != problem.unknown.start.shape:
+        raise ValueError(
+            f"start has {len(numbers)} numbers of coefficients; {len(problem.unknown.start)} are "
+            "accepted, as this problem has"
+        )
+    options.hidden, options.last = hidden.ctypes.data, last.ctypes.data
+    options.coefficients = numbers.ctypes.data if len(numbers) else None
+    return hidden, last, numbers
 
 
 def _ranks(problem: Equations, mesh: Mesh | None) -> int:

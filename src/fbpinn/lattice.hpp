@@ -1,0 +1,47 @@
+/// Points whose coordinates repeat each other: all or some of a lattice's.
+#pragma once
+
+#include <shardsolve/jet_set.hpp>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace shardsolve::fbpinn {
+
+/// Points sorted by where they are among the coordinates that occur along each axis.
+class Lattice {
+ public:
+  /// `points`: count x axes numbers.
+  Lattice(const double* points, std::int64_t count, int axes);
+
+  /// Axes along which there is more than one coordinate.
+  const std::vector<int>& free_axes() const { return free_; }
+  /// The point one step on from point p along each of the free axes whose bits are in `mask`; -1 if
+  /// there is none.
+  std::int64_t next(std::int64_t p, unsigned mask) const;
+  /// The far corner of the cell of most axes that begins at p and has points at all of its corners;
+  /// -1 if there is none.
+  std::int64_t far_corner(std::int64_t p) const;
+  /// Whether most points have a neighbour, so that this says how they lie.
+  bool is_one() const { return is_one_; }
+
+ private:
+  struct Place {
+    std::uint64_t key;
+    std::int32_t point;
+    bool operator<(const Place& other) const { return key < other.key; }
+  };
+  std::array<std::int32_t, most_axes> at(std::int64_t p) const;
+  std::uint64_t key_of(const std::array<std::int32_t, most_axes>& at) const;
+
+  const double* points_;
+  int axes_;
+  std::vector<int> free_;
+  std::vector<std::vector<double>> along_;  // of each free axis
+  std::vector<unsigned> cells_;             // masks, those of most axes first
+  std::vector<Place> places_;               // by key
+  bool is_one_ = false;
+};
+
+}  // namespace shardsolve::fbpinn
