@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -92,6 +93,8 @@ def eigh(
         return *found, info
     if not isinstance(info.verdict, jax.core.Tracer):
         raise_if_failed(info.verdict, OF_B if jax.device_get(info.of_b) else "")
+        if info.warning:
+            warnings.warn(f"eigenvalues: {info.warning}", stacklevel=2)
     return found[0] if eigvals_only else tuple(found)
 
 

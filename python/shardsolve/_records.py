@@ -195,6 +195,20 @@ class EighInfo(_Judged):
     orthogonality: jax.Array
     of_b: jax.Array
 
+    @property
+    def warning(self) -> str:
+        """One sentence if an error is far beyond rounding, as by a badly conditioned b; or ""."""
+        errors = {"residual": self.residual, "orthogonality": self.orthogonality}
+        rounding = 1000 * float(jnp.finfo(self.residual.dtype).eps) / 2
+        worst = {name: float(np.max(jax.device_get(error))) for name, error in errors.items()}
+        said = ", ".join(f"{name} {error:.1e}" for name, error in worst.items() if error > rounding)
+        if not said:
+            return ""
+        return (
+            f"{said}: rounding alone stays below {rounding:.1e}. If there is a matrix b, it is "
+            "badly conditioned; do not rely on more digits"
+        )
+
     def _named(self, number: int) -> str:
         return OF_B if jax.device_get(self.of_b).reshape(-1)[number] else ""
 

@@ -16,6 +16,7 @@ from eigensystems import random_hermitian, with_eigenvalues
 from jax import lax
 from jax.sharding import PartitionSpec as P
 from systems import (
+    DEVICES,
     WAYS,
     close,
     hermitian,
@@ -317,6 +318,9 @@ def test_gradient_of_some_values_needs_only_their_vectors():
     assert close(got, jax.jit(jax.grad(lambda a: jnp.sum(jnp_eigh(a)[0][3:6] ** 2)))(a), 1e6)
     text = jax.jit(run).lower(spread(a)).compile().as_text()
     calls = [line for line in text.splitlines() if '_target="shardsolve_eigh"' in line]
+    if DEVICES == 1:  # by XLA
+        assert not calls and text.count('_target="shardsolve_eigh_look"') == 1
+        return
     assert len(calls) == 1
     assert "last = 6" in calls[0] or "last=6" in calls[0]
 
