@@ -57,6 +57,7 @@ Json blank(const Options& options, std::string_view status, const std::string& m
                      {"tolerance", nullptr},
                      {"margin", nullptr},
                      {"is_marginal", nullptr},
+                     {"condition", nullptr},
                      {"attempts", nullptr},
                      {"replay", nullptr},
                      {"seconds", nullptr},
@@ -148,6 +149,8 @@ void fill_verdict(Json& object, const Options& options, const KrylovReport& verd
   object["tolerance"] = number(result.tolerance);
   object["margin"] = number(result.margin);
   object["is_marginal"] = result.is_marginal;
+  object["condition"] = result.condition > 0.0 ? number(result.condition) : Json(nullptr);
+  object["error_estimate"] = number(result.error_estimate);
   object["attempts"] = Json::array();
   for (const krylov::Attempt& attempt : result.attempts) {
     object["attempts"].push_back({{"method", krylov::name(attempt.method)},

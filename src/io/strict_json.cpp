@@ -46,6 +46,8 @@ std::optional<std::string> JsonObject::unknown_key(
   return std::nullopt;
 }
 
+bool JsonObject::has(std::string_view key) const { return object_->contains(std::string(key)); }
+
 const Json& JsonObject::operator[](std::string_view key) const {
   const auto found = object_->find(std::string(key));
   if (found == object_->end()) {

@@ -221,6 +221,8 @@ Result result_of(const Found& found, const Options& options, Dtype dtype) {
   result.tolerance = report.tolerance;
   result.margin = report.margin;
   result.is_marginal = report.is_marginal != 0;
+  result.condition = report.condition;
+  result.error_estimate = report.error_estimate;
   result.message = message(report);
   for (const Record& record : found.records) {
     result.log.push_back({.iteration = record.iteration,

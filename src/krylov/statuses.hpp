@@ -19,6 +19,10 @@ struct Ending {
   double residual = 0.0;          ///< ||b - A x|| / ||b||
   double tolerance = 0.0;         ///< what it had to be
   std::int64_t row = -1;          ///< of b or x0
+  double condition = 0.0;         ///< of A, from below; 0 if it is not known
+  double error_estimate = 0.0;    ///< see Result
+  bool has_null_constants = false;
+  bool is_hermitian = false;
 };
 
 /// "iteration", "residual_recomputed", ...

@@ -6,6 +6,7 @@
 /// the name of what made it. Whatever happened, x ends as the best iterate kept.
 #pragma once
 
+#include "runtime/krylov/singular.hpp"
 #include "runtime/krylov/state.hpp"
 
 namespace shardsolve::krylov {
@@ -72,8 +73,12 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void begin_check(const Problem& p
   state.phase = check == Check::start      ? Phase::start
                 : check == Check::recovery ? Phase::restart
                                            : Phase::verify;
-  state.actions |= act_load_x | act_residual;
   state.skip_operator = 0;
+  if (check == Check::constants) {
+    state.actions |= act_load_ones;
+    return;
+  }
+  state.actions |= act_load_x | act_residual;
   if (check == Check::start) {
     state.actions |= act_measure_b;
     return;
@@ -165,6 +170,58 @@ enum class AfterCheck : std::int32_t {
   resume,   ///< go on as if nothing had been
 };
 
+/// The least residual that would have been enough, or that rounding allows.
+SHARDSOLVE_HOST_DEVICE inline double least_sensible(const Problem& problem, const State& state) {
+  return larger(state.tolerance, attainable(problem, state));
+}
+
+/// The solve has failed, and its best iterate has this norm: what for?
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void end_in_failure(const Problem& problem,
+                                                                   State& state,
+                                                                   const StateRoom& room,
+                                                                   double norm) {
+  // The limit may have come before the next steps that would have gained.
+  const bool was_in_vain = state.pending != Status::max_iterations ||
+                           state.iteration - state.least_squares_iteration >= far_iterations;
+  const bool is_true =
+      state.least_squares_in_2_norm == 0 || norm <= drift_factor * state.least_squares_norm;
+  if (state.least_squares_norm > 0.0 && is_true && was_in_vain &&
+      may_be_of_singular_operator(state.pending)) {
+    state.pending = Status::singular_operator;
+    state.pending_value = state.least_squares_in_2_norm != 0 ? norm : 0.0;
+  }
+  if (may_be_of_singular_operator(state.pending)) {
+    state.true_norm = norm;
+    plan_check(state, Check::constants);
+  } else {
+    finish(problem, state, room, state.pending, norm);
+  }
+}
+
+/// minres has found a residual that A maps to 0, as far as it can tell. If A is not singular, only
+/// nearly so, the recomputed residual `norm` falls from there. True if instead the recurrence alone
+/// does, or if nothing has come of as many iterations as there had been.
+SHARDSOLVE_HOST_DEVICE inline bool is_still_least_squares(State& state, double norm) {
+  const double known = state.least_squares_norm;
+  const std::int64_t since = state.iteration - state.least_squares_iteration;
+  if (norm < gain * known || (since == 0 && norm > drift_factor * known)) {
+    state.least_squares_norm = 0.0;
+  }
+  const bool is_long_ago = since >= 2 * far_iterations && since >= state.least_squares_iteration;
+  return state.least_squares_norm > 0.0 && since > 0 &&
+         (is_long_ago || norm > drift_factor * state.norm_r);
+}
+
+/// Of A times the vector of ones; see judge_constants(). The solve is done.
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void judge_last_product(const Problem& problem,
+                                                                       State& state,
+                                                                       const StateRoom& room,
+                                                                       double ones, double product,
+                                                                       Number of_b) {
+  judge_constants(problem, state, least_sensible(problem, state), ones, product, of_b);
+  finish(problem, state, room, state.pending, state.true_norm);
+}
+
 /// Judges ||b - A x||^2, ||x||^2 and, at the start, ||b||^2.
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
     const Problem& problem, State& state, const StateRoom& room, double residual_squared,
@@ -191,6 +248,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
     return AfterCheck::nothing;
   }
   state.norm_x = root(x_squared);
+  note_gain(problem, state, state.norm_x, state.norm_b + norm);
   if (norm <= state.tolerance && !is_nonfinite(state.pending)) {
     finish(problem, state, room, converged_status(problem, state, norm), norm);
     return AfterCheck::nothing;
@@ -204,7 +262,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
       plan_check(state, Check::last);
       return AfterCheck::nothing;
     }
-    finish(problem, state, room, state.pending, norm);
+    end_in_failure(problem, state, room, norm);
     return AfterCheck::nothing;
   }
   state.true_norm = norm;
@@ -221,6 +279,11 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
   if (norm <= state.best_norm || state.check == Check::start) {
     state.keep_best = 1;
     state.best_is_recomputed = 1;
+  }
+  if (state.check != Check::start && is_still_least_squares(state, norm)) {
+    state.norm_r = norm;
+    plan_end(state, Status::singular_operator, 0.0);
+    return AfterCheck::nothing;
   }
   if (state.check == Check::drift) {
     state.last_drift_check = state.iteration;
@@ -246,6 +309,9 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
       state.pending_iteration = state.iteration;
       // What has been attained, with room for the rounding of another run.
       state.pending_value = 2.0 * smaller(norm, state.best_norm);
+      if (state.pending_value >= state.norm_b) {  // x = 0 is as good
+        state.pending = Status::stagnated;
+      }
     }
     if (state.checks_in_vain >= checks_to_end) {
       state.norm_r = norm;
@@ -328,7 +394,8 @@ SHARDSOLVE_HOST_DEVICE inline bool is_check_planned(const State& state) {
 /// The caller wants no more, or the rounds are too many: true if the solve ends for that.
 SHARDSOLVE_HOST_DEVICE inline bool is_ended_from_outside(const Problem& problem, State& state,
                                                          bool stop) {
-  if (state.check == Check::last && (state.phase == Phase::verify || state.plan == Plan::check)) {
+  if ((state.check == Check::last || state.check == Check::constants) &&
+      (state.phase == Phase::verify || state.plan == Plan::check)) {
     return false;  // on its way
   }
   const bool is_endless = state.rounds > 4 * problem.max_iterations + 64;
