@@ -266,6 +266,11 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
     return AfterCheck::nothing;
   }
   state.true_norm = norm;
+  if (state.check != Check::start && is_still_least_squares(state, norm)) {
+    state.norm_r = norm;
+    plan_end(state, Status::stagnated, 0.0);
+    return AfterCheck::nothing;
+  }
   if (state.check != Check::start && norm > drift_factor * state.norm_r) {
     // The recurrence is wrong, and so was the norm for which x was put aside since. If that is by
     // rounding, it will be so again.
@@ -279,11 +284,6 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
   if (norm <= state.best_norm || state.check == Check::start) {
     state.keep_best = 1;
     state.best_is_recomputed = 1;
-  }
-  if (state.check != Check::start && is_still_least_squares(state, norm)) {
-    state.norm_r = norm;
-    plan_end(state, Status::singular_operator, 0.0);
-    return AfterCheck::nothing;
   }
   if (state.check == Check::drift) {
     state.last_drift_check = state.iteration;
