@@ -274,9 +274,9 @@ SHARDSOLVE_EXPORT Result solve(Mesh& mesh, const Operator<T>& a, const Operator<
 /// it may not share. Those are stagnated, diverged, breakdown_..., indefinite_..., nonsymmetric_...
 /// and singular_operator; of the kinds indefinite_... and nonsymmetric_... those that say that
 /// minres would end likewise skip it. minres with singular_operator has the x of the least
-/// residual, and ends the chain. Other statuses end it, as max_iterations and accuracy_limit do:
-/// each method has options.max_iterations of its own. cg and minres probe whether A and M are
-/// Hermitian before they begin, at the price of two products with each.
+/// residual, without a preconditioner, and ends the chain. Other statuses end it, as max_iterations
+/// and accuracy_limit do: each method has options.max_iterations of its own. cg and minres probe
+/// whether A and M are Hermitian before they begin, at the price of two products with each.
 ///
 /// The result is the last method's, its outcome with seconds and flops of all; `attempts` and `log`
 /// have every one. Bits as of solve(). Throws what solve() throws.
