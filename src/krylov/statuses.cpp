@@ -234,10 +234,11 @@ std::string beside(Status status, const Ending& e) {
   if (e.has_null_constants && status != Status::singular_operator) {
     return fmt::format(" A is singular: {}.", null_vector(e));
   }
-  constexpr double no_digit = 0.1;
-  if (row_of(status).is_converged && e.error_estimate >= no_digit) {
+  constexpr double few_digits = 0.01;
+  if (row_of(status).is_converged && e.error_estimate >= few_digits) {
     return fmt::format(
-        " But x may have no correct digit: its error may be about {:.1e} of ||x||, as A is "
+        " But x may have few correct digits or none: its error may be about {:.1e} of ||x||, as A "
+        "is "
         "ill-conditioned{}; ask for a smaller residual, or use a wider dtype.",
         e.error_estimate,
         e.condition > 0.0 ? fmt::format(" (condition {:.1e} or more)", e.condition) : "");
