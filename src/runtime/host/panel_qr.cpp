@@ -18,14 +18,14 @@
 namespace shardsolve::runtime::host {
 namespace {
 
-constexpr std::int64_t columns_at_once = 8;
-constexpr std::int64_t rows_at_once = 32;
+constexpr std::int64_t columns_in_turn = 8;
+constexpr std::int64_t rows_in_a_sum = 32;
 
 /// c = a^H b
 template <Scalar T>
 void multiply_adjoint(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) {
-  for (std::int64_t row = 0; row < a.rows(); row += rows_at_once) {
-    const std::int64_t rows = std::min(rows_at_once, a.rows() - row);
+  for (std::int64_t row = 0; row < a.rows(); row += rows_in_a_sum) {
+    const std::int64_t rows = std::min(rows_in_a_sum, a.rows() - row);
     blas::Blas<T>::gemm(Op::conjugate_transpose, Op::none, T{1}, a.block(row, 0, rows, a.columns()),
                         b.block(row, 0, rows, b.columns()), row == 0 ? T{0} : T{1}, c);
   }
@@ -34,8 +34,8 @@ void multiply_adjoint(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T
 /// y = a^H x
 template <Scalar T>
 void multiply_adjoint(MatrixView<const T> a, const T* x, T* y) {
-  for (std::int64_t row = 0; row < a.rows(); row += rows_at_once) {
-    const std::int64_t rows = std::min(rows_at_once, a.rows() - row);
+  for (std::int64_t row = 0; row < a.rows(); row += rows_in_a_sum) {
+    const std::int64_t rows = std::min(rows_in_a_sum, a.rows() - row);
     blas::Blas<T>::gemv(Op::conjugate_transpose, T{1}, a.block(row, 0, rows, a.columns()), x + row,
                         row == 0 ? T{0} : T{1}, y);
   }
@@ -98,8 +98,8 @@ template <Scalar T>
 void panel_qr(MatrixView<T> a, MatrixView<T> r, MatrixView<T> t, T* work) {
   using Blas = blas::Blas<T>;
   const std::int64_t reflectors = t.rows();
-  for (std::int64_t first = 0; first < reflectors; first += columns_at_once) {
-    const std::int64_t count = std::min(columns_at_once, reflectors - first);
+  for (std::int64_t first = 0; first < reflectors; first += columns_in_turn) {
+    const std::int64_t count = std::min(columns_in_turn, reflectors - first);
     const std::int64_t rows = a.rows() - first;
     const MatrixView<T> v = a.block(first, first, rows, count);
     const MatrixView<T> t_of_v = t.block(first, first, count, count);
