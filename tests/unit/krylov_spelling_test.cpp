@@ -3,6 +3,8 @@
 #include "krylov/spelling.hpp"
 #include "krylov/statuses.hpp"
 
+#include <shardsolve/krylov.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,9 +57,7 @@ TEST(KrylovMessages, ForTheCommand_NameNothingOfTheLibrary) {
   for (int number = 0; name(static_cast<Status>(number)) != "unknown"; ++number) {
     const auto status = static_cast<Status>(number);
     const std::string text = message(status, {.cycle = 20}).substr(name(status).size());
-    EXPECT_THAT(text, AllOf(Not(HasSubstr("method minres")), Not(HasSubstr("method fgmres (")),
-                            Not(HasSubstr("_"))))
-        << text;
+    EXPECT_THAT(text, AllOf(Not(HasSubstr("use method")), Not(HasSubstr("_")))) << text;
   }
 }
 
