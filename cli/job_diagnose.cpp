@@ -52,6 +52,7 @@ Json json_of(const krylov::MatrixFigures& figures) {
           {"unmatched_entries", figures.unmatched_entries},
           {"asymmetry", finite(figures.asymmetry)},
           {"identity_rows", json_of(figures.identity_rows)},
+          {"null_parts", json_of(figures.null_parts)},
           {"asymmetry_without_identity_rows", finite(figures.asymmetry_without_identity_rows)}};
 }
 
@@ -109,6 +110,7 @@ std::string json_text(const Options& options, Dtype dtype, const krylov::Diagnos
       {"rtol", diagnosis.rtol},
       {"figures", diagnosis.figures ? json_of(*diagnosis.figures) : Json(nullptr)},
       {"is_hermitian", diagnosis.is_hermitian},
+      {"is_singular", diagnosis.is_singular},
       {"definiteness", krylov::name(diagnosis.definiteness)},
       {"least_eigenvalue", has_values ? finite(diagnosis.least_eigenvalue) : Json(nullptr)},
       {"largest_eigenvalue", has_values ? finite(diagnosis.largest_eigenvalue) : Json(nullptr)},

@@ -24,6 +24,18 @@ const std::string& subject_of(const Options& options, krylov::Status status) {
   }
 }
 
+std::string error_line(const krylov::Result& result) {
+  if (!std::isfinite(result.error_estimate)) {
+    return "";
+  }
+  return line(
+      "error estimate", fmt::format("{:.1e}", result.error_estimate),
+      fmt::format("of ||x||, about, in the 2-norm{}",
+                  result.condition > 0.0
+                      ? fmt::format("; the condition of A is {:.1e} or more", result.condition)
+                      : ""));
+}
+
 std::string margin_line(const krylov::Result& result) {
   if (!std::isfinite(result.margin)) {
     return "";
@@ -80,7 +92,7 @@ std::string krylov_lines(const KrylovReport& report) {
   text += line(
       "residual", fmt::format("{:.1e}", result.residual),
       fmt::format("= ||b - A x|| / ||b||, recomputed; {:.1e} was asked for", result.tolerance));
-  return text + margin_line(result);
+  return text + error_line(result) + margin_line(result);
 }
 
 std::string krylov_file_lines(const KrylovReport& report) {

@@ -57,6 +57,7 @@ Json blank(const Options& options, std::string_view status, const std::string& m
                      {"tolerance", nullptr},
                      {"margin", nullptr},
                      {"is_marginal", nullptr},
+                     {"condition", nullptr},
                      {"attempts", nullptr},
                      {"replay", nullptr},
                      {"seconds", nullptr},
@@ -131,10 +132,15 @@ void fill_certificate(Json& object, const Report& report) {
 
 /// Numbers of a verdict.
 Json numbers_of(const krylov::Result& result) {
-  return {{"iterations", result.iterations},       {"matvecs", result.matvecs},
-          {"restarts", result.restarts},           {"residual", number(result.residual)},
-          {"tolerance", number(result.tolerance)}, {"margin", number(result.margin)},
-          {"is_marginal", result.is_marginal}};
+  return {{"iterations", result.iterations},
+          {"matvecs", result.matvecs},
+          {"restarts", result.restarts},
+          {"residual", number(result.residual)},
+          {"tolerance", number(result.tolerance)},
+          {"margin", number(result.margin)},
+          {"is_marginal", result.is_marginal},
+          {"condition", result.condition > 0.0 ? number(result.condition) : Json(nullptr)},
+          {"error_estimate", number(result.error_estimate)}};
 }
 
 /// What took the place of the outcome's status and message.

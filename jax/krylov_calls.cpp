@@ -302,7 +302,7 @@ void end(const LocalTask& task) {
   call.scans = builder.memory(at["scans"], call.ranks * CallBuilder::scan_words);
   call.x = builder.memory(at["x"], call.rows);
   call.report = builder.memory(at["report"], sizeof(krylov::Report) / word);
-  call.figures = builder.memory(at["figures"], 3);
+  call.figures = builder.memory(at["figures"], krylov::report_figures);
   run(task, call);
   note_failures(task, call);
 }

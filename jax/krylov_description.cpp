@@ -85,6 +85,7 @@ nlohmann::json describe_krylov() {
   all["scan_words"] = sizeof(runtime::Scan) / word;
   all["scan_work_words"] = krylov::scan_work / word;
   all["report_words"] = sizeof(krylov::Report) / word;
+  all["report_figures"] = krylov::report_figures;
   all["record_words"] = sizeof(krylov::Record) / word;
   return all;
 }

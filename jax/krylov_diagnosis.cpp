@@ -29,6 +29,7 @@ std::string to_json(const krylov::Diagnosis& found) {
                       {"message", one.message}});
   }
   const nlohmann::json all = {{"is_hermitian", found.is_hermitian},
+                              {"is_singular", found.is_singular},
                               {"definiteness", krylov::name(found.definiteness)},
                               {"least_eigenvalue", found.least_eigenvalue},
                               {"largest_eigenvalue", found.largest_eigenvalue},

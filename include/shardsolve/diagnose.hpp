@@ -53,6 +53,10 @@ struct MatrixFigures {
   /// conditions leave them if rows alone are eliminated.
   Places identity_rows;
   double asymmetry_without_identity_rows = 0.0;  ///< when those entries are 0 as well
+  /// Parts of A that no entry joins and all of whose rows have the sum 0, to rounding: a vector
+  /// that is 1 on such a part and else 0 is in the null space. `first` is the first row of the
+  /// first one.
+  Places null_parts;
 };
 
 /// What products of an operator tell, with vectors u and v of random numbers.
@@ -60,13 +64,16 @@ struct ProductFigures {
   bool is_finite = true;      ///< A u, A v and A (u + v) are
   bool is_repeatable = true;  ///< A u has the same bits the second time
   double nonlinearity = 0.0;  ///< largest |A (u + v) - A u - A v| over largest |A u| + |A v|
+  double constants = 1.0;     ///< largest |A 1| likewise, of the vector of ones
 };
 
 enum class Definiteness : std::uint8_t {
-  unknown,     ///< not Hermitian, or not looked at
-  positive,    ///< no eigenvalue was seen that is not positive
-  negative,    ///< none that is not negative
-  indefinite,  ///< there are eigenvalues of both signs
+  unknown,                ///< not Hermitian, or not looked at
+  positive,               ///< no eigenvalue was seen that is not positive
+  negative,               ///< none that is not negative
+  indefinite,             ///< there are eigenvalues of both signs
+  positive_semidefinite,  ///< singular, and no eigenvalue was seen that is negative
+  negative_semidefinite,  ///< singular, and none that is positive
 };
 
 /// A short solve.
@@ -98,6 +105,9 @@ struct Diagnosis {
   /// Whether A is Hermitian to rounding, the columns of identity_rows aside.
   bool is_hermitian = false;
   Definiteness definiteness = Definiteness::unknown;
+  /// Empty rows aside: figures->null_parts or products->constants say so, or a trial ended as
+  /// singular_operator. Trials have a b in the range of A then.
+  bool is_singular = false;
   /// Of A without the columns of identity_rows, if that is Hermitian: what Lanczos steps and, of
   /// the least one, solves have found. The true ones lie outside.
   double least_eigenvalue = 0.0;

@@ -17,6 +17,7 @@
 #include <complex>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -179,8 +180,8 @@ constexpr double default_rtol(Dtype dtype) {
 struct Options {
   Method method = Method::cg;
   /// Converged is ||b - A x||_2 <= max(rtol ||b||_2, atol), with b - A x recomputed: of a sparse
-  /// matrix by products with twice the digits, else with room for 2 u (||A|| ||x|| + ||b||). Without
-  /// rtol that is default_rtol() of the dtype.
+  /// matrix by products with twice the digits, else with room for 2 u (||A|| ||x|| + ||b||).
+  /// Without rtol that is default_rtol() of the dtype.
   std::optional<double> rtol = std::nullopt;
   double atol = 0.0;
   std::int64_t max_iterations = 10000;  ///< of bicgstab with two products each
@@ -236,6 +237,14 @@ struct Result {
   /// the residual over the tolerance.
   double margin = 0.0;
   bool is_marginal = false;  ///< margin < 2: elsewhere, with other rounding, it may be another
+  /// Of A in the 2-norm, from below, as the products of cg and minres tell; 0 if it is not known.
+  double condition = 0.0;
+  /// An estimate of ||x - A^-1 b||_2 / ||x||_2: `residual` may be small and this be near 1, where A
+  /// is ill-conditioned. It is ||A^-1|| ||b - A x|| / ||x||, with ||A^-1|| from below, of what the
+  /// solve has seen; costs nothing. No bound: usually within a factor of 10 of the error with cg,
+  /// bicgstab and a good preconditioner, and up to some hundred times too small with minres, and
+  /// with fgmres without one. Infinity if it is not known.
+  double error_estimate = std::numeric_limits<double>::infinity();
   /// One sentence: numbers, the iteration, what to do. Of a solve that converged: how.
   std::string message;
   /// If it was asked for: the newest records, at most 2^16; of solve_auto() so many of each
@@ -256,11 +265,10 @@ struct Result {
 /// 10 for bicgstab, 2 restart + 7 for fgmres. The host never waits for the iteration under way.
 ///
 /// Same bits of x, log and verdict on any number of ranks and any cut, if products with A and M
-/// have them; and b, A and M may be multiplied by powers of two (M of minres by powers of four), x is
-/// then x times such a power.
-/// Throws Error: invalid_argument if shapes, layouts or options make no sense; unsupported on
-/// devices without kernels for it, or if a callable is not on a mesh of CPUs; out_of_memory,
-/// communication; what a callable throws.
+/// have them; and b, A and M may be multiplied by powers of two (M of minres by powers of four), x
+/// is then x times such a power. Throws Error: invalid_argument if shapes, layouts or options make
+/// no sense; unsupported on devices without kernels for it, or if a callable is not on a mesh of
+/// CPUs; out_of_memory, communication; what a callable throws.
 template <Scalar T>
 SHARDSOLVE_EXPORT Result solve(Mesh& mesh, const Operator<T>& a, const RightHandSides<T>& b,
                                const RightHandSides<T>& x, const Options& options = {},
@@ -273,11 +281,12 @@ SHARDSOLVE_EXPORT Result solve(Mesh& mesh, const Operator<T>& a, const Operator<
 
 /// Likewise by several methods in turn, from options.method on in the order cg, minres, bicgstab,
 /// fgmres: the next one begins where the last one ended, if that one's status names a reason that
-/// it may not share. Those are stagnated, diverged, breakdown_..., indefinite_... and
-/// nonsymmetric_...; of the last two kinds those that say that minres would end likewise skip it.
-/// Other statuses end the chain, as max_iterations and accuracy_limit do: each method has
-/// options.max_iterations of its own. cg and minres probe whether A and M are Hermitian before
-/// they begin, at the price of two products with each.
+/// it may not share. Those are stagnated, diverged, breakdown_..., indefinite_..., nonsymmetric_...
+/// and singular_operator; of the kinds indefinite_... and nonsymmetric_... those that say that
+/// minres would end likewise skip it. minres with singular_operator has the x of the least
+/// residual, without a preconditioner, and ends the chain. Other statuses end it, as max_iterations
+/// and accuracy_limit do: each method has options.max_iterations of its own. cg and minres probe
+/// whether A and M are Hermitian before they begin, at the price of two products with each.
 ///
 /// The result is the last method's, its outcome with seconds and flops of all; `attempts` and `log`
 /// have every one. Bits as of solve(). Throws what solve() throws.

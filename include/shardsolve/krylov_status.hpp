@@ -31,6 +31,7 @@ enum class Status : std::uint8_t {
   nonfinite_preconditioner = 21,     ///< a product with M did
   cancelled = 22,                    ///< the caller asked for it
   overflow = 23,                     ///< the solution does not fit the dtype's range; x = 0
+  singular_operator = 24,            ///< A is singular, and b outside of its range
 };
 
 enum class Method : std::uint8_t {

@@ -64,6 +64,7 @@ class Diagnosis:
 
     Attributes:
         is_hermitian: Whether A is, to rounding.
+        is_singular: Whether A is, to rounding; the trials have a b in its range then.
         definiteness: "positive definite", "indefinite", ...
         least_eigenvalue: Seen; the true one is not larger.
         largest_eigenvalue: Seen; the true one is not smaller.
@@ -81,6 +82,7 @@ class Diagnosis:
     """
 
     is_hermitian: bool
+    is_singular: bool
     definiteness: str
     least_eigenvalue: float
     largest_eigenvalue: float

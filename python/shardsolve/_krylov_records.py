@@ -41,6 +41,7 @@ class KrylovStatus(enum.IntEnum):
     NONFINITE_PRECONDITIONER = 21
     CANCELLED = 22
     OVERFLOW = 23
+    SINGULAR_OPERATOR = 24
 
     @property
     def is_converged(self) -> bool:
@@ -72,7 +73,7 @@ class KrylovInfo:
     Attributes:
         report: int32 words, of which the properties below are made; the last one is how many
             vectors fgmres keeps until it begins anew, or 0.
-        figures: (3,), of the real dtype: residual, tolerance, margin.
+        figures: (5,), of the real dtype: residual, tolerance, margin, condition, error_estimate.
         records: int32 words of the log; empty unless it was asked for.
         written: int32: how many records were written; the newest are kept.
     """
@@ -125,6 +126,20 @@ class KrylovInfo:
     def margin(self) -> jax.Array:
         """By which factor the verdict was away from another one."""
         return self.figures[..., 2]
+
+    @property
+    def condition(self) -> jax.Array:
+        """Of A in the 2-norm, from below, as products of cg and minres tell; 0 if not known."""
+        return self.figures[..., 3]
+
+    @property
+    def error_estimate(self) -> jax.Array:
+        """An estimate of ||x - A^-1 b|| / ||x||; infinity if not known.
+
+        The residual may be small and this be near 1, where A is ill-conditioned. It rests on the
+        directions that the solve has taken: usually within a factor of 10, and no bound.
+        """
+        return self.figures[..., 4]
 
     @property
     def is_marginal(self) -> jax.Array:

@@ -284,7 +284,7 @@ class _Rounds:
             scans,
             self.cut,
             self.rank,
-            lengths=(self.rows, _words("report_words"), 3),
+            lengths=(self.rows, _words("report_words"), _words("report_figures")),
             strided=True,
             role=role,
             **self.options,

@@ -8,10 +8,10 @@
 The solvers are those of `shardsolve.krylov`: the same verdict on any device, and a reason for every
 failure. What lineax has a word for is in `solution.result`; the rest is in `solution.stats`:
 `num_steps`, `max_steps`, and `status` (of shardsolve.krylov.KrylovStatus), `residual`, `restarts`,
-`margin`. Converged is ||b - A x||_2 <= max(rtol ||b||_2, atol), with b - A x computed anew, where
-lineax looks at each element. Transposed solves, those of gradients, take rtol alone. With rtol = 0
-and atol = 0 `max_steps` are made, unless nothing more is to be gained. lineax raises where a
-transposed solve fails, whatever `throw` says; `shardsolve.krylov.solve` does not.
+`margin`, `error_estimate`. Converged is ||b - A x||_2 <= max(rtol ||b||_2, atol), with b - A x
+computed anew, where lineax looks at each element. Transposed solves, those of gradients, take rtol
+alone. With rtol = 0 and atol = 0 `max_steps` are made, unless nothing more is to be gained. lineax
+raises where a transposed solve fails, whatever `throw` says; `shardsolve.krylov.solve` does not.
 
 Needs lineax: pip install 'shardsolve[lineax]'.
 """
@@ -55,6 +55,7 @@ _AS_FAR_AS_ASKED = (
     KrylovStatus.MAX_ITERATIONS,
     KrylovStatus.STAGNATED,
     KrylovStatus.ACCURACY_LIMIT,
+    KrylovStatus.SINGULAR_OPERATOR,
 )
 
 
@@ -139,6 +140,7 @@ class _Krylov(lx.AbstractLinearSolver):
             "residual": info.residual,
             "restarts": info.restarts,
             "margin": info.margin,
+            "error_estimate": info.error_estimate,
         }
         return solution, _result_of(info, self._has_tolerance), stats
 

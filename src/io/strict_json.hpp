@@ -29,8 +29,8 @@ class JsonFault : public std::runtime_error {
 std::int64_t whole_number(const Json& value, const std::string& name, std::int64_t least,
                           std::int64_t most);
 
-/// One object of a text. Every member throws JsonFault if the key is missing or its value is
-/// another than asked for. The text's Json has to outlive it.
+/// One object of a text. Every member but has() throws JsonFault if the key is missing or its value
+/// is another than asked for. The text's Json has to outlive it.
 class JsonObject {
  public:
   /// `name` is what messages call it: "entry 2". Throws JsonFault unless `value` is an object.

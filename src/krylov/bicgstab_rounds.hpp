@@ -18,7 +18,8 @@ inline MethodTable rounds() {
           .then({act_new_direction, UpdateKind::copy, p, vector_r})
           .then({act_next_direction, UpdateKind::add_scaled, p, v, 0, minus_omega})
           .then({act_next_direction, UpdateKind::scale_add, p, vector_r, 0, of_beta})
-          .then({act_load_x, UpdateKind::copy, y, vector_x});
+          .then({act_load_x, UpdateKind::copy, y, vector_x})
+          .then({act_load_ones, UpdateKind::ones, y});
   // A has M p before that is scaled, so its product is scaled for both.
   constexpr Unless no_m = Unless::skip_preconditioner;
   constexpr Unless no_second_m = Unless::skip_second_preconditioner;
@@ -31,7 +32,8 @@ inline MethodTable rounds() {
                             .sum({act_always, v, v, 0, v_v})
                             .sum({act_always, y, y, 0, y_y})
                             .sum({act_iterate, p, p, 0, p_p})
-                            .sum({act_measure_b, vector_b, vector_b, 0, b_b});
+                            .sum({act_measure_b, vector_b, vector_b, 0, b_b})
+                            .sum({act_load_ones, y, vector_b, 0, b_b});
   const Program half_step =
       Program{.name = "half step"}  // x += alpha y, r -= alpha v
           .then({act_half_step, UpdateKind::add_scaled, vector_x, y, 0, plus_alpha})

@@ -26,6 +26,7 @@ inline MethodTable rounds() {
           .then({act_take_kept, UpdateKind::copy, p, kept})
           .then({act_keep_direction, UpdateKind::copy, kept, p})
           .then({act_load_x, UpdateKind::copy, p, vector_x})
+          .then({act_load_ones, UpdateKind::ones, p})
           .usually(act_always | act_collect | act_next_direction, true);
   const Program curvature = Program{.name = "curvature"}
                                 .then({act_scale_a, UpdateKind::scale, q, q, 0, of_scale_a})
@@ -35,6 +36,7 @@ inline MethodTable rounds() {
                                 .sum({act_always, p, p, 0, p_p})
                                 .sum({act_always, q, q, 0, q_q})
                                 .sum({act_measure_b, vector_b, vector_b, 0, b_b})
+                                .sum({act_load_ones, p, vector_b, 0, b_b})
                                 .usually(act_always | act_iterate, true);
   const Program advance = Program{.name = "advance"}  // r -= alpha q
                               .then({act_advance, UpdateKind::add_scaled, vector_r, q, 0, 1})

@@ -160,9 +160,29 @@ void take_condition(Diagnosis& diagnosis, double largest, double inverse, double
 }
 
 Method method_for(const Diagnosis& diagnosis) {
-  return !diagnosis.is_hermitian                            ? Method::bicgstab
-         : diagnosis.definiteness == Definiteness::positive ? Method::cg
-                                                            : Method::minres;
+  const bool is_positive = diagnosis.definiteness == Definiteness::positive ||
+                           diagnosis.definiteness == Definiteness::positive_semidefinite;
+  return !diagnosis.is_hermitian ? Method::bicgstab : is_positive ? Method::cg : Method::minres;
+}
+
+void note_singular(Diagnosis& diagnosis) {
+  diagnosis.is_singular = true;
+  if (diagnosis.definiteness == Definiteness::positive) {
+    diagnosis.definiteness = Definiteness::positive_semidefinite;
+  } else if (diagnosis.definiteness == Definiteness::negative) {
+    diagnosis.definiteness = Definiteness::negative_semidefinite;
+  }
+}
+
+/// Before they are made with another b.
+void forget_trials(Diagnosis& diagnosis) {
+  diagnosis.trials.clear();
+  diagnosis.best = -1;
+}
+
+bool has_singular_trial(const Diagnosis& diagnosis) {
+  return std::any_of(diagnosis.trials.begin(), diagnosis.trials.end(),
+                     [](const Trial& trial) { return trial.status == Status::singular_operator; });
 }
 
 /// The trial that converged with the least work.
@@ -234,19 +254,31 @@ Diagnosis diagnose(Mesh& mesh, const CsrMatrix<T>& a, const DiagnoseOptions& opt
     if (diagnosis.is_hermitian) {
       look_at_spectrum(looked_at, options.lanczos_steps, diagnosis);
     }
+    if (figures.null_parts.count > 0) {
+      note_singular(diagnosis);
+    }
     diagnosis.method = method_for(diagnosis);
     const SlabLayout layout = row_slabs(a.rows, mesh.ranks());
     const SparseMatrix<T> on_mesh(mesh, looked_at, layout, run);
     Trials<T> trials(mesh, Operator<T>::sparse(on_mesh), layout,
                      static_cast<double>(figures.entries), rtol, run);
     std::vector<Candidate<T>> candidates = candidates_for(looked_at, diagnosis, options);
+    if (diagnosis.is_singular) {
+      trials.set_b_in_range(looked_at);
+    }
     try_all(trials, candidates, options, diagnosis);
+    if (!diagnosis.is_singular && has_singular_trial(diagnosis)) {
+      note_singular(diagnosis);
+      trials.set_b_in_range(looked_at);
+      forget_trials(diagnosis);
+      try_all(trials, candidates, options, diagnosis);
+    }
     if (diagnosis.best < 0 && figures.zero_diagonal.count == 0) {
       add_exact_factors(looked_at, candidates);
       try_all(trials, candidates, options, diagnosis);
     }
     take_gain(trials, candidates, options, diagnosis);
-    if (diagnosis.method == Method::cg) {
+    if (diagnosis.method == Method::cg && !diagnosis.is_singular) {
       const double inverse =
           diagnosis.best < 0
               ? 0.0
@@ -285,6 +317,10 @@ Diagnosis diagnose(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout,
     if (preconditioner != nullptr) {
       candidates.push_back({"the preconditioner that was given", *preconditioner, 1.0});
     }
+    if (diagnosis.products->constants <= roundings_of_products * unit_roundoff<T>) {
+      trials.take_mean_from_b();
+      diagnosis.is_singular = true;
+    }
     // cg says by its status whether A is Hermitian and positive definite.
     const Trial probe = trials.run(candidates.front(), Method::cg, options.lanczos_steps);
     diagnosis.is_hermitian = probe.status != Status::nonsymmetric_operator;
@@ -292,10 +328,13 @@ Diagnosis diagnose(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout,
                              : probe.status == Status::indefinite_operator
                                  ? Definiteness::indefinite
                                  : Definiteness::positive;
+    if (diagnosis.is_singular || probe.status == Status::singular_operator) {
+      note_singular(diagnosis);
+    }
     diagnosis.method = method_for(diagnosis);
     try_all(trials, candidates, options, diagnosis);
     take_gain(trials, candidates, options, diagnosis);
-    if (diagnosis.method == Method::cg) {
+    if (diagnosis.method == Method::cg && !diagnosis.is_singular) {
       diagnosis.condition = diagnosis.trials.front().condition;
       diagnosis.attainable = unit_roundoff<T> * diagnosis.condition;
     }

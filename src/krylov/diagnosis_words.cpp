@@ -89,7 +89,39 @@ void add_findings_of_products(const Diagnosis& diagnosis, std::vector<std::strin
   }
 }
 
+/// What A maps to 0, and what to do.
+std::string singular(const Diagnosis& diagnosis) {
+  const std::int64_t parts = diagnosis.figures ? diagnosis.figures->null_parts.count : 1;
+  const bool are_constants = diagnosis.figures ? parts > 0 : diagnosis.products->constants < 1e-3;
+  if (!are_constants) {
+    return "A is singular, to rounding: a solve with random numbers for b ended as "
+           "singular_operator. A x = b has a solution only if b is in the range of A, as that of "
+           "the trials is; minres without a preconditioner finds the least residual of any b.";
+  }
+  const std::string where =
+      parts == 1 ? "constants are in its null space"
+                 : fmt::format(
+                       "constants on each of {} parts that no entry joins are in its null "
+                       "space, the first one that of row {}",
+                       parts, diagnosis.figures->null_parts.first);
+  const std::string of_each = parts == 1 ? "" : " of each part";
+  return diagnosis.is_hermitian
+             ? fmt::format(
+                   "A is singular: {}. A x = b has a solution only if the sum of b{} is 0, "
+                   "as that of the trials is: subtract the mean from b{}, or fix one value "
+                   "of x{}, or take minres without a preconditioner, which finds the least "
+                   "residual of any b.",
+                   where, of_each, of_each, of_each)
+             : fmt::format(
+                   "A is singular: {}. A x = b has a solution only if b is in the range of "
+                   "A, as that of the trials is: fix one value of x{}.",
+                   where, of_each);
+}
+
 void add_findings_of_solves(const Diagnosis& diagnosis, std::vector<std::string>& findings) {
+  if (diagnosis.is_singular) {
+    findings.push_back(singular(diagnosis));
+  }
   switch (diagnosis.definiteness) {
     case Definiteness::negative:
       findings.emplace_back("A is Hermitian and negative definite: solve -A x = -b, by cg.");
@@ -102,6 +134,17 @@ void add_findings_of_solves(const Diagnosis& diagnosis, std::vector<std::string>
       findings.push_back(
           fmt::format("A is Hermitian and, as far as was seen, positive definite: {} suits it.",
                       choice("method", "cg")));
+      break;
+    case Definiteness::positive_semidefinite:
+      findings.push_back(fmt::format(
+          "A is Hermitian and, as far as was seen, has no negative eigenvalue: {} suits it if b is "
+          "in its range, minres whatever b is.",
+          choice("method", "cg")));
+      break;
+    case Definiteness::negative_semidefinite:
+      findings.emplace_back(
+          "A is Hermitian and has no positive eigenvalue: solve -A x = -b, by cg if b is in its "
+          "range, else by minres.");
       break;
     case Definiteness::unknown:
       if (!diagnosis.is_hermitian && !diagnosis.trials.empty()) {
@@ -226,6 +269,10 @@ std::string_view name(Definiteness definiteness) {
       return "negative definite";
     case Definiteness::indefinite:
       return "indefinite";
+    case Definiteness::positive_semidefinite:
+      return "positive semidefinite";
+    case Definiteness::negative_semidefinite:
+      return "negative semidefinite";
   }
   return "unknown";
 }
@@ -239,6 +286,9 @@ std::string to_text(const Diagnosis& diagnosis) {
   if (diagnosis.products) {
     text += line("same bits again", diagnosis.products->is_repeatable ? "yes" : "no");
     text += line("not linear by", fmt::format("{:.1e}", diagnosis.products->nonlinearity));
+  }
+  if (diagnosis.is_singular) {
+    text += line("singular", "yes");
   }
   text += line("Hermitian", diagnosis.is_hermitian ? "yes" : "no");
   text += line("definite", std::string(name(diagnosis.definiteness)));

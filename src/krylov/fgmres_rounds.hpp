@@ -19,7 +19,8 @@ inline MethodTable rounds() {
           .then({act_new_direction, UpdateKind::scale, v, vector_r, 0, 0})
           .then({act_next_direction, UpdateKind::scale, v, q, 0, 0})
           .then({act_iterate, UpdateKind::copy, this_v, v})
-          .then({act_load_x, UpdateKind::copy, z, vector_x});
+          .then({act_load_x, UpdateKind::copy, z, vector_x})
+          .then({act_load_ones, UpdateKind::ones, z});
   const Program keep_z =
       Program{.name = "keep z"}
           .then({act_scale_m, UpdateKind::scale, z, z, 0, of_scale_m, Unless::skip_preconditioner})
@@ -30,6 +31,7 @@ inline MethodTable rounds() {
                               .sum({act_always, q, q, 0, q_q})
                               .sum({act_always, z, z, 0, z_z})
                               .sum({act_measure_b, vector_b, vector_b, 0, b_b})
+                              .sum({act_load_ones, z, vector_b, 0, b_b})
                               .sum({act_iterate, all_v, q, 1, sums_after_operator});
   const Program first = Program{.name = "orthogonalise"}
                             .then({act_half_step, UpdateKind::subtract_columns, q, all_v})

@@ -8,6 +8,8 @@
 #include <complex>
 #include <cstddef>
 #include <cstdlib>
+#include <numeric>
+#include <type_traits>
 #include <vector>
 
 namespace shardsolve::krylov {
@@ -83,6 +85,58 @@ Difference difference(const CsrMatrix<T>& a, const CsrMatrix<T>& turned, LeaveOu
   return result;
 }
 
+/// Sets of rows that are joined one pair at a time.
+class Parts {
+ public:
+  explicit Parts(std::int64_t rows) : parent_(static_cast<std::size_t>(rows)) {
+    std::iota(parent_.begin(), parent_.end(), std::int64_t{0});
+  }
+  /// The least row of the set that `row` is in, as sets are joined to those of lesser rows.
+  std::int64_t first_of(std::int64_t row) {
+    while (at(row) != row) {
+      at(row) = at(at(row));
+      row = at(row);
+    }
+    return row;
+  }
+  void join(std::int64_t a, std::int64_t b) {
+    const auto [less, more] = std::minmax({first_of(a), first_of(b)});
+    at(more) = less;
+  }
+
+ private:
+  std::int64_t& at(std::int64_t row) { return parent_[static_cast<std::size_t>(row)]; }
+  std::vector<std::int64_t> parent_;
+};
+
+template <Scalar T>
+Places null_parts(const CsrMatrix<T>& a) {
+  using Wide = std::conditional_t<is_complex<T>, std::complex<double>, double>;
+  const auto n = static_cast<std::size_t>(a.rows);
+  constexpr double roundings = 64.0;
+  Parts parts(a.rows);
+  std::vector<Wide> sums(n, Wide{});
+  std::vector<double> sizes(n, 0.0);
+  for_each_nonzero(a, [&](std::int64_t row, std::int64_t column, T value) {
+    parts.join(row, column);
+    sums[static_cast<std::size_t>(row)] += static_cast<Wide>(value);
+    sizes[static_cast<std::size_t>(row)] += static_cast<double>(std::abs(value));
+  });
+  std::vector<char> is_null(n, 1);  // of the first row of each part
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!(std::abs(sums[i]) <= roundings * unit_roundoff<T> * sizes[i]) || sizes[i] == 0.0) {
+      is_null[static_cast<std::size_t>(parts.first_of(static_cast<std::int64_t>(i)))] = 0;
+    }
+  }
+  Places result;
+  for (std::int64_t row = 0; row < a.rows; ++row) {
+    if (parts.first_of(row) == row && is_null[static_cast<std::size_t>(row)] != 0) {
+      note(result, row);
+    }
+  }
+  return result;
+}
+
 }  // namespace
 }  // namespace figures
 
@@ -143,6 +197,7 @@ MatrixFigures figures_of(const CsrMatrix<T>& a) {
   const auto rest = figures::difference(a, turned, [&](std::int64_t row, std::int64_t column) {
     return row != column && is_identity[static_cast<std::size_t>(column)] != 0;
   });
+  result.null_parts = figures::null_parts(a);
   if (total > 0.0) {
     result.asymmetry = all.norm / total;
     result.asymmetry_without_identity_rows = rest.norm / total;

@@ -38,7 +38,8 @@ inline MethodTable rounds() {
           .then({act_new_direction | act_next_direction, UpdateKind::scale, z, y, 0, of_z})
           .then({act_keep_direction, UpdateKind::copy, z, kept})
           .then({act_new_direction | act_next_direction, UpdateKind::copy, kept, z})
-          .then({act_load_x, UpdateKind::copy, z, vector_x});
+          .then({act_load_x, UpdateKind::copy, z, vector_x})
+          .then({act_load_ones, UpdateKind::ones, z});
   const Program product = Program{.name = "product"}
                               .then({act_scale_a, UpdateKind::scale, q, q, 0, of_scale_a})
                               .then({act_residual, UpdateKind::subtract, q, vector_b, q})
@@ -46,7 +47,8 @@ inline MethodTable rounds() {
                               .sum({act_probe_first | act_probe_second, v, q, 0, z_q})
                               .sum({act_always, z, z, 0, z_z})
                               .sum({act_always, q, q, 0, q_q})
-                              .sum({act_measure_b, vector_b, vector_b, 0, b_b});
+                              .sum({act_measure_b, vector_b, vector_b, 0, b_b})
+                              .sum({act_load_ones, z, vector_b, 0, b_b});
   const Program lanczos =
       Program{.name = "lanczos"}  // v+ = q - (delta / gamma) v - (gamma / gamma-) v-
           .then({act_half_step, UpdateKind::add_scaled, q, v, 0, of_v})

@@ -39,6 +39,7 @@ std::vector<T> random_rows(GlobalRange rows, std::int64_t stream) {
 struct Part {
   double most = 0.0;        ///< of |A u| + |A v|, the largest row
   double difference = 0.0;  ///< of A (u + v) - A u - A v
+  double constants = 0.0;   ///< of A 1
   std::int32_t is_repeatable = 1;
   std::int32_t is_finite = 1;
 };
@@ -80,6 +81,7 @@ Part look_at(Products<T>& products, GlobalRange rows) {
   const std::vector<T> again = products.of(u);
   const std::vector<T> a_v = products.of(v);
   const std::vector<T> a_both = products.of(both);
+  const std::vector<T> a_ones = products.of(std::vector<T>(u.size(), T{1}));
   Part part;
   part.is_repeatable =
       a_u.empty() || std::memcmp(a_u.data(), again.data(), a_u.size() * sizeof(T)) == 0 ? 1 : 0;
@@ -90,6 +92,7 @@ Part look_at(Products<T>& products, GlobalRange rows) {
         part.is_finite != 0 && std::isfinite(size) && std::isfinite(difference) ? 1 : 0;
     part.most = std::max(part.most, size);
     part.difference = std::max(part.difference, difference);
+    part.constants = std::max(part.constants, static_cast<double>(std::abs(a_ones[i])));
   }
   return part;
 }
@@ -110,6 +113,7 @@ ProductFigures probe_products(Mesh& mesh, const Operator<T>& a, const SlabLayout
     for (const auto& one : dense::gather_from_all(rank, std::vector<probing::Part>{mine})) {
       all.most = std::max(all.most, one[0].most);
       all.difference = std::max(all.difference, one[0].difference);
+      all.constants = std::max(all.constants, one[0].constants);
       all.is_repeatable = std::min(all.is_repeatable, one[0].is_repeatable);
       all.is_finite = std::min(all.is_finite, one[0].is_finite);
     }
@@ -118,6 +122,9 @@ ProductFigures probe_products(Mesh& mesh, const Operator<T>& a, const SlabLayout
       figures->is_repeatable = all.is_repeatable != 0;
       figures->nonlinearity =
           all.most > 0.0 && figures->is_finite ? all.difference / all.most : 0.0;
+      if (figures->is_finite && std::isfinite(all.constants)) {
+        figures->constants = all.most > 0.0 ? all.constants / all.most : 0.0;
+      }
     }
   });
   return *figures;

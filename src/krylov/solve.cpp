@@ -239,6 +239,8 @@ Result result_of(const Found& found, const Problem& problem) {
   result.tolerance = report.tolerance;
   result.margin = report.margin;
   result.is_marginal = report.is_marginal != 0;
+  result.condition = report.condition;
+  result.error_estimate = report.error_estimate;
   result.message = message(report, cycle_of(problem));
   for (const Record& record : found.records) {
     result.log.push_back({.iteration = record.iteration,

@@ -27,6 +27,7 @@ bool is_reason(Status status) {
     case Status::indefinite_preconditioner:
     case Status::nonsymmetric_operator:
     case Status::nonsymmetric_preconditioner:
+    case Status::singular_operator:
       return true;
     default:
       return false;
@@ -44,8 +45,8 @@ std::optional<Method> next_method(Method method, Status status) {
   switch (method) {
     case Method::cg:
       return minres_may ? Method::minres : Method::bicgstab;
-    case Method::minres:
-      return Method::bicgstab;
+    case Method::minres:  // its x has the least residual, if A is singular
+      return status == Status::singular_operator ? std::nullopt : std::optional(Method::bicgstab);
     case Method::bicgstab:
       return Method::fgmres;
     case Method::fgmres:

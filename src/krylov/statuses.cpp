@@ -140,6 +140,31 @@ std::string cancelled(const Ending& e) {
                      best(e));
 }
 
+/// What is known of a vector that A maps to 0.
+std::string null_vector(const Ending& e) {
+  return e.has_null_constants ? "A maps the vector of ones to 0, to rounding, so constants are in "
+                                "its null space"
+                              : "A maps a vector that the method has found to 0, to rounding";
+}
+std::string singular_operator(const Ending& e) {
+  if (!e.is_hermitian) {
+    return fmt::format(
+        "A is singular: {}; see whether b is in the range of A, and fix what A leaves free, for "
+        "constants one value of x. {}",
+        null_vector(e), best(e));
+  }
+  const std::string least =
+      e.value > 0.0 ? fmt::format("no x has a residual of less than {:.2e} ||b||", e.value)
+                    : "no x has a residual as small as was asked for";
+  return fmt::format(
+      "A is singular and b outside of its range, seen at iteration {}: {}, and {}. Take away the "
+      "part of b along that vector{}, or use {} without a preconditioner, whose x has "
+      "the least residual. {}",
+      e.at_iteration, null_vector(e), least,
+      e.has_null_constants ? " (its mean), or fix one value of x" : "", choice("method", "minres"),
+      best(e));
+}
+
 std::string overflow(const Ending& e) {
   return fmt::format(
       "the solution was found after {} iterations and does not fit the range of its "
@@ -208,8 +233,26 @@ Row row_of(Status status) {
       return {"cancelled", Common::stopped, false, cancelled};
     case Status::overflow:
       return {"overflow", Common::overflow, false, overflow};
+    case Status::singular_operator:
+      return {"singular_operator", Common::not_converged, false, singular_operator};
   }
   return {"unknown", Common::not_converged, false, nothing};
+}
+
+/// What else is to be said beside the status.
+std::string beside(Status status, const Ending& e) {
+  if (e.has_null_constants && status != Status::singular_operator) {
+    return fmt::format(" A is singular: {}.", null_vector(e));
+  }
+  constexpr double few_digits = 0.01;
+  if (row_of(status).is_converged && e.error_estimate >= few_digits) {
+    return fmt::format(
+        " But x may have few correct digits or none: its error may be about {:.1e} of ||x||, as A "
+        "is ill-conditioned{}; ask for a smaller residual, or use a wider dtype.",
+        e.error_estimate,
+        e.condition > 0.0 ? fmt::format(" (condition {:.1e} or more)", e.condition) : "");
+  }
+  return "";
 }
 
 std::string hex(double x) { return std::isfinite(x) ? fmt::format("\"{:a}\"", x) : "null"; }
@@ -224,17 +267,22 @@ bool is_converged(Status status) { return row_of(status).is_converged; }
 shardsolve::Status outcome_status(Status status) { return row_of(status).common; }
 std::string message(Status status, const Ending& ending) {
   const Row row = row_of(status);
-  return fmt::format("{}: {}", row.name, row.message(ending));
+  return fmt::format("{}: {}{}", row.name, row.message(ending), beside(status, ending));
 }
 
 std::string message(const Report& report, std::int64_t cycle) {
-  return message(static_cast<Status>(report.status), {.iterations = report.iterations,
-                                                      .at_iteration = report.at_iteration,
-                                                      .value = report.value,
-                                                      .residual = report.residual,
-                                                      .tolerance = report.tolerance,
-                                                      .row = report.row,
-                                                      .cycle = cycle});
+  return message(static_cast<Status>(report.status),
+                 {.iterations = report.iterations,
+                  .at_iteration = report.at_iteration,
+                  .value = report.value,
+                  .residual = report.residual,
+                  .tolerance = report.tolerance,
+                  .row = report.row,
+                  .cycle = cycle,
+                  .condition = report.condition,
+                  .error_estimate = report.error_estimate,
+                  .has_null_constants = report.has_null_constants != 0,
+                  .is_hermitian = report.is_hermitian != 0});
 }
 
 std::string_view name(Method method) {

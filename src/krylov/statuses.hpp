@@ -20,6 +20,10 @@ struct Ending {
   double tolerance = 0.0;         ///< what it had to be
   std::int64_t row = -1;          ///< of b or x0
   std::int64_t cycle = 0;         ///< see cycle_of()
+  double condition = 0.0;         ///< of A, from below; 0 if it is not known
+  double error_estimate = 0.0;    ///< see Result
+  bool has_null_constants = false;
+  bool is_hermitian = false;
 };
 
 /// "iteration", "residual_recomputed", ...

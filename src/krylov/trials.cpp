@@ -18,6 +18,21 @@
 #include <utility>
 
 namespace shardsolve::krylov {
+namespace trying {
+namespace {
+
+template <Scalar T>
+T random_entry(std::int64_t row) {
+  const auto real = static_cast<RealOf<T>>(random_number(8, row));
+  if constexpr (is_complex<T>) {
+    return T{real, static_cast<RealOf<T>>(random_number(9, row))};
+  } else {
+    return real;
+  }
+}
+
+}  // namespace
+}  // namespace trying
 
 template <Scalar T>
 Trials<T>::Trials(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout, double entries,
@@ -29,14 +44,29 @@ Trials<T>::Trials(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout, do
       entries_(entries),
       rtol_(rtol),
       run_(run) {
-  set_b([](std::int64_t row) {
-    const auto real = static_cast<RealOf<T>>(random_number(8, row));
-    if constexpr (is_complex<T>) {
-      return T{real, static_cast<RealOf<T>>(random_number(9, row))};
-    } else {
-      return real;
+  set_b(trying::random_entry<T>);
+}
+
+template <Scalar T>
+void Trials<T>::set_b_in_range(const CsrMatrix<T>& a) {
+  set_b([&](std::int64_t row) {
+    T sum{};
+    for (auto k = static_cast<std::size_t>(a.row_pointers[static_cast<std::size_t>(row)]);
+         k < static_cast<std::size_t>(a.row_pointers[static_cast<std::size_t>(row) + 1]); ++k) {
+      sum += a.values[k] * trying::random_entry<T>(a.column_indices[k]);
     }
+    return sum;
   });
+}
+
+template <Scalar T>
+void Trials<T>::take_mean_from_b() {
+  T sum{};
+  for (std::int64_t row = 0; row < b_.layout().size(); ++row) {
+    sum += trying::random_entry<T>(row);
+  }
+  const T mean = sum / static_cast<RealOf<T>>(b_.layout().size());
+  set_b([mean](std::int64_t row) { return trying::random_entry<T>(row) - mean; });
 }
 
 template <Scalar T>

@@ -33,6 +33,12 @@ class Trials {
   Trials(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout, double entries, double rtol,
          const RunOptions& run);
 
+  /// From here on b is in the range of a matrix, which is the operator: the product with what b
+  /// was.
+  void set_b_in_range(const CsrMatrix<T>& a);
+  /// Likewise of a Hermitian operator whose null space are the constants: b without its mean.
+  void take_mean_from_b();
+
   /// One solve from 0, by this method or that of the candidate.
   Trial run(const Candidate<T>& candidate, Method method, std::int64_t max_iterations);
 

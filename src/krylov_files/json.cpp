@@ -151,11 +151,18 @@ Json verdict_to_json(const Result& result) {
                         {"residual", hex(attempt.residual)},
                         {"message", attempt.message}});
   }
-  return {{"status", name(result.status)},      {"message", result.message},
-          {"iterations", result.iterations},    {"matvecs", result.matvecs},
-          {"restarts", result.restarts},        {"residual", hex(result.residual)},
-          {"tolerance", hex(result.tolerance)}, {"margin", hex(result.margin)},
-          {"is_marginal", result.is_marginal},  {"attempts", attempts}};
+  return {{"status", name(result.status)},
+          {"message", result.message},
+          {"iterations", result.iterations},
+          {"matvecs", result.matvecs},
+          {"restarts", result.restarts},
+          {"residual", hex(result.residual)},
+          {"tolerance", hex(result.tolerance)},
+          {"margin", hex(result.margin)},
+          {"is_marginal", result.is_marginal},
+          {"condition", hex(result.condition)},
+          {"error_estimate", hex(result.error_estimate)},
+          {"attempts", attempts}};
 }
 
 Request request_of(const JsonObject& object) {
@@ -181,7 +188,7 @@ Request request_of(const JsonObject& object) {
 
 Result verdict_of(const JsonObject& object) {
   Result result;
-  result.status = named(object, "status", Status::overflow);
+  result.status = named(object, "status", Status::singular_operator);
   result.outcome.status = outcome_status(result.status);
   result.message = object.text("message");
   result.iterations = object.integer("iterations", 0, most);
@@ -194,11 +201,19 @@ Result verdict_of(const JsonObject& object) {
     result.margin = std::numeric_limits<double>::infinity();  // of a margin null means no limit
   }
   result.is_marginal = object.boolean("is_marginal");
+  // Files of versions before have not got them.
+  if (object.has("condition")) {
+    result.condition = number(object, "condition");
+  }
+  if (object.has("error_estimate")) {
+    const double error = number(object, "error_estimate");
+    result.error_estimate = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+  }
   std::int64_t i = 0;
   for (const Json& value : object.list("attempts")) {
     const JsonObject attempt(value, fmt::format("attempt {}", i++));
     result.attempts.push_back({.method = named(attempt, "method", Method::fgmres),
-                               .status = named(attempt, "status", Status::overflow),
+                               .status = named(attempt, "status", Status::singular_operator),
                                .iterations = attempt.integer("iterations", 0, most),
                                .matvecs = attempt.integer("matvecs", 0, most),
                                .restarts = attempt.integer("restarts", 0, most),
@@ -211,7 +226,7 @@ Result verdict_of(const JsonObject& object) {
 LogRecord record_of(const JsonObject& object) {
   return {.iteration = object.integer("iteration", 0, most),
           .event = named(object, "event", Event::ended),
-          .status = named(object, "status", Status::overflow),
+          .status = named(object, "status", Status::singular_operator),
           .residual = number(object, "residual"),
           .rho = complex_number(object, "rho"),
           .alpha = complex_number(object, "alpha"),

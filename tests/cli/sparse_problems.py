@@ -14,6 +14,13 @@ def laplacian(n: int, dtype: str = "float64") -> sp.csr_matrix:
     return sp.diags([-1.0, 2.0, -1.0], [-1, 0, 1], shape=(n, n), dtype=dtype, format="csr")
 
 
+def free_line(n: int) -> sp.csr_matrix:
+    """Likewise with free ends: constants are in the null space."""
+    a = laplacian(n).tolil()
+    a[0, 0] = a[n - 1, n - 1] = 1.0
+    return sp.csr_matrix(a)
+
+
 def hermitian(n: int, dtype: str = "float64") -> sp.csr_matrix:
     """Positive definite, complex where the dtype is."""
     a = laplacian(n, dtype)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from command import contents
 from problems import save
-from sparse_problems import convection, laplacian, residual, save_matrix
+from sparse_problems import convection, free_line, laplacian, residual, save_matrix
 
 
 def poisson(n):
@@ -51,6 +51,22 @@ def test_text_ends_in_an_answer(command, tmp_path):
     assert command("diagnose", "A.npz", "-q").out == report["answer"] + "\n"
     assert report["message"] == report["answer"]
     assert command("diagnose", "A.npz", "--json", "--devices", 1).json() == report
+
+
+def test_singular_matrix_is_named_and_what_it_leaves_free(command, tmp_path):
+    a = free_line(100)
+    save_matrix(tmp_path / "A.npz", a)
+    report = command("diagnose", "A.npz", "--json").json()
+    assert report["is_singular"] is True
+    assert report["definiteness"] == "positive semidefinite"
+    assert report["figures"]["null_parts"] == {"count": 1, "first": 0}
+    assert report["condition"] is None
+    assert any("constants are in its null space" in finding for finding in report["findings"])
+    assert not any("positive definite" in finding for finding in report["findings"])
+    b = np.random.default_rng(0).standard_normal(100)
+    save(tmp_path / "b.npy", b - b.mean())
+    _, *arguments = shlex.split(report["suggestion"])
+    assert command(*arguments, "--json").json()["status"] == "converged_rtol"
 
 
 def test_matrix_that_is_not_symmetric_gets_another_method(command, tmp_path):

@@ -44,6 +44,7 @@ KEYS = [
     "tolerance",
     "margin",
     "is_marginal",
+    "condition",
     "attempts",
     "replay",
     "seconds",

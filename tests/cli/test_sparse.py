@@ -15,6 +15,7 @@ from mpi import Processes, missing
 from problems import DTYPES, normal, save
 from sparse_problems import (
     convection,
+    free_line,
     hermitian,
     laplacian,
     residual,
@@ -241,6 +242,8 @@ def test_empty_system_and_zero_rhs_are_solved(command, tmp_path):
         (convection(60), [], "nonsymmetric_operator"),
         (sp.csr_matrix(laplacian(60) - sp.eye(60)), [], "indefinite_operator"),
         (laplacian(60), ["--rtol", 1e-18], "accuracy_limit"),
+        (free_line(60), [], "singular_operator"),
+        (free_line(60), ["--method", "auto"], "singular_operator"),
     ],
 )
 def test_no_answer_exits_1_with_the_reason(command, tmp_path, a, options, status):
@@ -255,6 +258,23 @@ def test_no_answer_exits_1_with_the_reason(command, tmp_path, a, options, status
     assert report["iterations"] is not None
     assert report["output"] is None
     assert contents(tmp_path) == before
+
+
+def test_error_of_x_is_estimated(command, tmp_path):
+    # Of eigenvalues from 1 to 1e-8: a residual of 1e-6 says little of x = 1.
+    diagonal = 10.0 ** -np.linspace(0, 8, 60)
+    save_sparse_system(tmp_path, sp.csr_matrix(sp.diags(diagonal)))
+    save(tmp_path / "b.npy", diagonal)
+    result = command(*SOLVE, "--rtol", 1e-6, "--json")
+    report = result.json()
+    error = np.linalg.norm(np.load(tmp_path / "x.npy") - 1) / np.linalg.norm(
+        np.load(tmp_path / "x.npy")
+    )
+    assert result.code == 0 and report["residual"] <= 1e-6 and error > 0.1
+    assert 0.01 * error <= report["error_estimate"]
+    assert "x may have few correct digits or none" in report["message"]
+    assert 1e3 < report["condition"] < 1.1e8
+    assert "error estimate" in command(*SOLVE, "--rtol", 1e-6, "--force").out
 
 
 def test_best_iterate_is_kept_if_asked_for(command, sparse):

@@ -356,6 +356,13 @@ CASES = {
         "nonsymmetric_operator",
     ),
     "singular": ("fgmres", np.diag([1.0, 2, 0]), np.array([1.0, 1, 1]), "stagnated"),
+    "singular, by cg": ("cg", np.diag([1.0, 0, 2]), np.ones(3), "singular_operator"),
+    "constants": (
+        "minres",
+        np.diag([1.0, 2, 2, 1]) - np.eye(4, k=1) - np.eye(4, k=-1),
+        np.array([1.0, 2, 0, 0]),
+        "singular_operator",
+    ),
 }
 
 
@@ -372,6 +379,16 @@ def test_hard_systems_get_the_verdict_that_is_right(case):
             assert np.linalg.norm(b - a @ x) <= 1e-8 * np.linalg.norm(b)
         else:
             assert shardsolve.last_failures()[-1].message == info.message
+
+
+def test_error_is_estimated_beside_the_residual():
+    diagonal = 10.0 ** -np.linspace(0, 8, 60)
+    x, info = krylov.solve(CSR.of(np.diag(diagonal)), diagonal, rtol=1e-6, full_output=True)
+    error = np.linalg.norm(x - 1) / np.linalg.norm(x)
+    assert info.residual <= 1e-6 and error > 0.1
+    assert info.error_estimate >= 0.01 * error
+    assert 1e3 < info.condition < 1.1e8
+    assert "x may have few correct digits or none" in info.message
 
 
 @one_of_each_kind

@@ -343,8 +343,9 @@ TYPED_TEST(EmulatedKrylov, EveryUpdate_HasTheBitsOfTheCpu) {
   }
   for (const UpdateKind kind :
        {UpdateKind::clear, UpdateKind::copy, UpdateKind::add_scaled, UpdateKind::scale_add,
-        UpdateKind::scale, UpdateKind::subtract, UpdateKind::divide, UpdateKind::random,
-        UpdateKind::add_random, UpdateKind::add_columns, UpdateKind::subtract_columns}) {
+        UpdateKind::scale, UpdateKind::subtract, UpdateKind::divide, UpdateKind::ones,
+        UpdateKind::random, UpdateKind::add_random, UpdateKind::add_columns,
+        UpdateKind::subtract_columns}) {
     const bool over_columns = kind >= UpdateKind::add_columns;
     const Program program =
         Program{.name = "update"}

@@ -60,6 +60,9 @@ Problem problem_of(const Case& one) {
 const Step guess{{0, 0, 1, 1}};        // ||b|| = ||b - A x0|| = 1
 const Step preconditioned{{1, 1, 1}};  // r'z > 0
 const Step curved{{1, 1, 1, 0}};       // p'Ap > 0
+// Of the last product of a solve that has failed, with the vector of ones, which is not mapped to
+// 0; of bicgstab with one sum more, which is not looked at.
+const std::vector<double> of_ones{0, 1, 1, 0, 0};
 
 /// Four times in a row the recurrence says converged and ||b - A x||^2 is `squared`; only the first
 /// time that is less than before.
@@ -72,7 +75,9 @@ Case kept_up(const std::string& name, double squared, Status status) {
     one.steps.push_back({{0, 1, squared, 0}});
   }
   one.steps.push_back({{0, 0, 0}, Phase::verify});
-  one.steps.push_back({{0, 1, squared, 0}, Phase::done, status});
+  one.steps.push_back({{0, 1, squared, 0}});
+  one.steps.push_back({{0, 0, 0}, Phase::verify});
+  one.steps.push_back({of_ones, Phase::done, status});
   one.rtol = 1e-13;
   return one;
 }
@@ -119,7 +124,9 @@ std::vector<Case> cases() {
         {{1e-13, 1, 1}, Phase::verify},
         {{0, 1, 1, 0}, Phase::verify},
         {{0, 0, 0}, Phase::verify},
-        {{0, 1, 1, 0}, Phase::done, stagnated}}},
+        {{0, 1, 1, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {of_ones, Phase::done, stagnated}}},
       // ||A||, ||x|| and ||b|| are 1: rounding may leave 4e-15, and 1e5 times that if no probe has
       // seen how large ||A|| is.
       kept_up("cg_small_residual_that_no_restart_lowers", 1e-24, accuracy_limit),
@@ -130,7 +137,9 @@ std::vector<Case> cases() {
         preconditioned,
         {{-1, 1, 1, 0}},
         {{0, 0, 0}, Phase::verify},
-        {{0, 0, 1, 0}, Phase::done, indefinite_operator}}},
+        {{0, 0, 1, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {of_ones, Phase::done, indefinite_operator}}},
       {"cg_zero_curvature_restarts_first",
        Method::cg,
        {guess,
@@ -169,7 +178,9 @@ std::vector<Case> cases() {
         preconditioned,
         curved,
         {{0.5, 1, 1}, Phase::verify},
-        {{0, 1, 0.5, 0}, Phase::done, max_iterations}},
+        {{0, 1, 0.5, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {of_ones, Phase::done, max_iterations}},
        1},
       {"cg_limit_where_the_recurrence_lies",
        Method::cg,
@@ -179,7 +190,9 @@ std::vector<Case> cases() {
         {{1e-13, 1, 1}, Phase::verify},
         {{0, 1, 0.25, 0}, Phase::verify},
         {{0, 0, 0}, Phase::verify},
-        {{0, 1, 0.25, 0}, Phase::done, max_iterations}},
+        {{0, 1, 0.25, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {of_ones, Phase::done, max_iterations}},
        1},
       {"cg_limit_but_within_tolerance",
        Method::cg,
@@ -197,7 +210,40 @@ std::vector<Case> cases() {
         {{0.5, 1, 1}, Phase::verify},
         {{0, 1, 100, 0}},
         {{0, 0, 0}, Phase::verify},
-        {{0, 1, 1, 0}, Phase::done, max_iterations}},
+        {{0, 1, 1, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {of_ones, Phase::done, max_iterations}},
+       1},
+      {"cg_direction_that_is_mapped_to_zero",
+       Method::cg,
+       {guess,
+        preconditioned,
+        curved,
+        {{0.25, 0.25, 0.25}},
+        {{1e-18, 0.3125, 1e-19, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {{0, 1, 0.25, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {of_ones, Phase::done, singular_operator}}},
+      {"cg_ones_that_are_mapped_to_zero_and_b_has_a_part_of",
+       Method::cg,
+       {guess,
+        preconditioned,
+        curved,
+        {{0.5, 1, 1}, Phase::verify},
+        {{0, 1, 0.5, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {{0, 4, 1e-40, 1}, Phase::done, singular_operator}},
+       1},
+      {"cg_ones_that_are_mapped_to_zero_and_b_has_no_part_of",
+       Method::cg,
+       {guess,
+        preconditioned,
+        curved,
+        {{0.5, 1, 1}, Phase::verify},
+        {{0, 1, 0.5, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {{0, 4, 1e-40, 1e-20}, Phase::done, max_iterations}},
        1},
       {"cg_growth_restarts_from_the_best",
        Method::cg,
@@ -216,7 +262,9 @@ std::vector<Case> cases() {
         {{1e10, 1, 1}, Phase::restart},
         {{0, 1, 0.001, 0}, Phase::verify},
         {{0, 0, 0}, Phase::verify},
-        {{0, 1, 0.001, 0}, Phase::done, diverged}}},
+        {{0, 1, 0.001, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {of_ones, Phase::done, diverged}}},
       // bicgstab: {<r^, v>, ||v||^2, ||y||^2, ||p||^2, ||b||^2}, {||s||^2, <t, s>, ||t||^2,
       // ||z||^2},
       // {<r^, r>, ||r||^2, ||r^||^2}.
@@ -252,7 +300,10 @@ std::vector<Case> cases() {
         {{0, 1, 0, 0, 0}, Phase::restart},
         {{0, 0, 0, 0}, Phase::restart},
         {{0, 0, 0}, Phase::verify},
-        {{0, 1, 0, 0, 0}, Phase::done, breakdown_sigma}}},
+        {{0, 1, 0, 0, 0}},
+        {{0, 0, 0, 0}},
+        {{0, 0, 0}, Phase::verify},
+        {of_ones, Phase::done, breakdown_sigma}}},
       {"bicgstab_omega_restarts",
        Method::bicgstab,
        {{{0, 1, 0, 0, 1}},

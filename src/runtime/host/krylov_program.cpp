@@ -148,6 +148,11 @@ SHARDSOLVE_INLINE void update_rows(const Work<Real, width>& work, const Update& 
         divide_rows<Real, width>(a, b, y, count);
       }
       break;
+    case UpdateKind::ones:
+      for (std::int64_t i = 0; i < width * count; ++i) {
+        y[i] = i % width == 0 ? Real{1} : Real{0};
+      }
+      break;
     case UpdateKind::random:
       add_random(work, update.coefficient, Real{1}, true, y, row, count);
       break;

@@ -11,7 +11,7 @@
 namespace shardsolve::krylov::bicgstab {
 
 enum Reduction : int { after_first, after_second, after_update, reductions };
-/// <r^, v>; ||v||^2; ||M p||^2; ||p||^2; ||b||^2.
+/// <r^, v>; ||v||^2; ||M p||^2; ||p||^2; ||b||^2, or <M p, b>.
 enum AfterFirst : int { h_v, v_v, y_y, p_p, b_b, sums_after_first };
 /// ||r||^2 after the half step; <t, r>; ||t||^2; ||M r||^2.
 enum AfterSecond : int { s_s, t_s, t_t, z_z, sums_after_second };
@@ -24,6 +24,10 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_first(const Probl
                                                                      State& state,
                                                                      const StateRoom& room,
                                                                      const Number* sums) {
+  if ((state.actions & act_load_ones) != 0) {
+    judge_last_product(problem, state, room, sums[y_y].re, sums[v_v].re, sums[b_b]);
+    return;
+  }
   if ((state.actions & act_residual) != 0) {
     switch (judge_check(problem, state, room, sums[v_v].re, sums[y_y].re, sums[b_b].re)) {
       case AfterCheck::nothing:
@@ -63,6 +67,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_first(const Probl
     const double sigma = magnitude(sums[h_v]);
     if (sums[y_y].re > 0.0) {
       state.norm_a = larger(state.norm_a, norm_v / root(sums[y_y].re));
+      note_gain(problem, state, root(sums[y_y].re), norm_v);
     }
     if (!(sigma > problem.breakdown * scale)) {
       plan_recovery(state, Status::breakdown_sigma, scale > 0.0 ? sigma / scale : 0.0,
@@ -95,6 +100,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_second(const Prob
   const double norm_t = root(sums[t_t].re);
   if (sums[z_z].re > 0.0 && is_finite(sums[t_t])) {
     state.norm_a = larger(state.norm_a, norm_t / root(sums[z_z].re));
+    note_gain(problem, state, root(sums[z_z].re), norm_t);
   }
   state.norm_r = norm_s;
   state.omega = {};

@@ -13,7 +13,7 @@ namespace shardsolve::krylov::cg {
 
 // Reductions of a round, and what their sums are.
 enum Reduction : int { after_operator, after_preconditioner, reductions };
-/// <p, q>, of a probe <v, q>; ||p||^2; ||q||^2; ||b||^2.
+/// <p, q>, of a probe <v, q>; ||p||^2; ||q||^2; ||b||^2, or <p, b>.
 enum AfterOperator : int { p_q, p_p, q_q, b_b, sums_after_operator };
 /// ||r||^2; <r, z>, of a probe <u, z>; ||z||^2.
 enum AfterPreconditioner : int { r_r, r_z, z_z, sums_after_preconditioner };
@@ -37,12 +37,31 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_check(const Probl
   }
 }
 
+/// Whether A maps p to 0, to rounding: <p, A p> is 0 beside ||M A|| <p, M^-1 p>, and A p is small
+/// beside ||A|| ||p||, as it is then if A has no negative eigenvalue. As <p, r> = <r, M r>, no x
+/// has a residual of less than <r, M r> / ||p||. ||p|| in the norm of M^-1 comes of p = z + beta p.
+SHARDSOLVE_HOST_DEVICE inline bool is_null_direction(const Problem& problem, State& state,
+                                                     double curvature, double p_squared,
+                                                     double norm_q) {
+  const double square = state.direction_norm;
+  if (square == p_squared) {  // <r, M r> = ||p||^2, p = M r: there is no M
+    state.norm_ma = larger(state.norm_ma, state.norm_a);
+  }
+  state.norm_ma = larger(state.norm_ma, curvature / square);
+  return absolute(curvature) <= 16.0 * problem.roundoff * state.norm_ma * square &&
+         norm_q <= 16.0 * root(problem.roundoff) * state.norm_a * root(p_squared);
+}
+
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Problem& problem,
                                                                         State& state,
                                                                         const StateRoom& room,
                                                                         const Number* sums) {
   if ((state.actions & (act_probe_first | act_probe_second)) != 0) {
     judge_operator_probe(problem, state, room, sums[p_q], sums[p_p].re, sums[q_q].re);
+    return;
+  }
+  if ((state.actions & act_load_ones) != 0) {
+    judge_last_product(problem, state, room, sums[p_p].re, sums[q_q].re, sums[b_b]);
     return;
   }
   if ((state.actions & act_residual) != 0) {
@@ -63,13 +82,24 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
   }
   state.norm_a = larger(state.norm_a, norm_q / norm_p);
   const double curvature = sums[p_q].re;
+  if (curvature > 0.0) {
+    note_gain(problem, state, sums[p_p].re, curvature);
+  }
   const double relative = without_scaling(curvature / sums[p_p].re, state.scaling_a);
-  switch (judge_form(problem, sums[p_q], norm_p, norm_q, state.norm_a)) {
+  const Form form = judge_form(problem, sums[p_q], norm_p, norm_q, state.norm_a);
+  if (form != Form::asymmetric &&
+      is_null_direction(problem, state, curvature, sums[p_p].re, norm_q) &&
+      state.rho.re > norm_p * least_sensible(problem, state)) {
+    plan_end(state, Status::singular_operator, state.rho.re / norm_p, Seen::under_way);
+    return;
+  }
+  switch (form) {
     case Form::asymmetric:
       plan_end(state, Status::nonsymmetric_operator, asymmetry_of(sums[p_q], norm_p, state.norm_a),
                Seen::under_way);
       break;
     case Form::negative:
+      state.norm_inverse = 0.0;  // there are directions of no curvature at all
       plan_end(state, Status::indefinite_operator, relative, Seen::under_way);
       break;
     case Form::flat:
@@ -95,9 +125,12 @@ SHARDSOLVE_HOST_DEVICE inline void go_on(const Problem& problem, State& state, N
   state.skip_operator = 0;
   if (state.is_fresh != 0) {
     state.actions |= act_new_direction;
+    state.direction_norm = rho.re;
   } else {
     state.actions |= act_next_direction;
-    state.coefficient[2] = divided(rho, state.rho);
+    const double beta = rho.re / state.rho.re;
+    state.coefficient[2] = {beta, 0.0};
+    state.direction_norm = fused_multiply_add(beta * beta, state.direction_norm, rho.re);
   }
   state.is_fresh = 0;
   state.rho = rho;

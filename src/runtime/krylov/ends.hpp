@@ -109,7 +109,13 @@ struct Report {
   std::int64_t at_iteration = 0;  ///< where what ended the solve was seen
   double value = 0.0;             ///< what was seen
   std::int64_t row = -1;
+  double condition = 0.0;
+  double error_estimate = 0.0;
+  std::int32_t has_null_constants = 0;  ///< A maps the vector of ones to 0
+  std::int32_t is_hermitian = 0;        ///< A is, as the method has tested
 };
+/// How many numbers of a report there are in the dtype, too; see end_solve().
+constexpr std::int64_t report_figures = 5;
 
 constexpr double endless = std::numeric_limits<double>::infinity();
 
@@ -123,6 +129,15 @@ SHARDSOLVE_HOST_DEVICE inline double margin_of(const Problem& problem, const Sta
   const std::int64_t used = state.iteration > 1 ? state.iteration : 1;
   return smaller(static_cast<double>(problem.max_iterations) / static_cast<double>(used),
                  attainable > 0 ? state.tolerance / attainable : endless);
+}
+
+/// See Result::error_estimate. A solve that has not begun, or whose x is 0, tells nothing.
+SHARDSOLVE_HOST_DEVICE inline double error_estimate_of(const State& state, Status status) {
+  if (status == Status::zero_rhs) {
+    return 0.0;
+  }
+  const bool is_known = state.norm_b > 0 && state.norm_x > 0 && status != Status::overflow;
+  return is_known ? state.norm_inverse * (state.true_norm / state.norm_x) : endless;
 }
 
 /// `status`: the state's, or overflow.
@@ -143,9 +158,15 @@ SHARDSOLVE_HOST_DEVICE inline Report report_of(const Problem& problem, const Sta
   report.margin = has_begun ? margin_of(problem, state, is_converged) : endless;
   report.is_marginal = report.margin < 2.0 ? 1 : 0;
   report.at_iteration = state.pending_iteration;
-  report.value =
-      status == Status::accuracy_limit ? state.pending_value / scale : state.pending_value;
+  const bool is_norm = status == Status::accuracy_limit || status == Status::singular_operator;
+  report.value = is_norm ? state.pending_value / scale : state.pending_value;
   report.row = row;
+  // Without probes the largest ||A p|| / ||p|| may be far from ||A||.
+  const double condition = problem.is_hermitian_method() ? state.norm_a * state.norm_inverse : 0.0;
+  report.condition = condition > 0 && has_begun ? larger(1.0, condition) : 0.0;
+  report.error_estimate = error_estimate_of(state, status);
+  report.has_null_constants = state.has_null_constants;
+  report.is_hermitian = problem.is_hermitian_method() ? 1 : 0;
   return report;
 }
 
@@ -168,6 +189,8 @@ SHARDSOLVE_HOST_DEVICE inline void end_solve(const Problem& problem, const Scan*
   figures[0] = static_cast<Real>(report.residual);
   figures[1] = static_cast<Real>(report.tolerance);
   figures[2] = static_cast<Real>(report.margin);
+  figures[3] = static_cast<Real>(report.condition);
+  figures[4] = static_cast<Real>(report.error_estimate);
 }
 
 /// Whether b and x are taken as 0: the solve has not begun, or x does not fit its dtype.

@@ -11,7 +11,7 @@
 namespace shardsolve::krylov::fgmres {
 
 enum Reduction : int { after_operator, after_first, after_second, reductions };
-/// ||q||^2; ||z||^2; ||b||^2; then <v_k, q> for each column.
+/// ||q||^2; ||z||^2; ||b||^2, or <z, b>; then <v_k, q> for each column.
 enum AfterOperator : int { q_q, z_z, b_b, sums_after_operator };
 /// The second <v_k, q> for each column.
 enum AfterFirst : int { sums_after_first };
@@ -64,6 +64,10 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
                                                                         State& state,
                                                                         const StateRoom& room,
                                                                         const Number* sums) {
+  if ((state.actions & act_load_ones) != 0) {
+    judge_last_product(problem, state, room, sums[z_z].re, sums[q_q].re, sums[b_b]);
+    return;
+  }
   if ((state.actions & act_residual) != 0) {
     if (judge_check(problem, state, room, sums[q_q].re, sums[z_z].re, sums[b_b].re) ==
         AfterCheck::begin) {
@@ -90,6 +94,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
   state.product_norm = root(sums[q_q].re);
   if (sums[z_z].re > 0.0) {
     state.norm_a = larger(state.norm_a, state.product_norm / root(sums[z_z].re));
+    note_gain(problem, state, root(sums[z_z].re), state.product_norm);
   }
   const Hessenberg r{room.hessenberg, problem.cycle};
   for (std::int64_t k = 0; k <= j; ++k) {

@@ -17,7 +17,7 @@
 namespace shardsolve::krylov::minres {
 
 enum Reduction : int { after_operator, after_preconditioner, reductions };
-/// <z, q>, of a probe <v, q>; ||z||^2; ||q||^2; ||b||^2; ||r||^2.
+/// <z, q>, of a probe <v, q>; ||z||^2; ||q||^2; ||b||^2, or <z, b>; ||r||^2.
 enum AfterOperator : int { z_q, z_z, q_q, b_b, r_r, sums_after_operator };
 /// <M v, v>, of a probe <z, M v>; ||M v||^2; ||v||^2.
 enum AfterPreconditioner : int { y_v, y_y, v_v, sums_after_preconditioner };
@@ -41,6 +41,10 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
                                                                         const Number* sums) {
   if ((state.actions & (act_probe_first | act_probe_second)) != 0) {
     judge_operator_probe(problem, state, room, sums[z_q], sums[z_z].re, sums[q_q].re);
+    return;
+  }
+  if ((state.actions & act_load_ones) != 0) {
+    judge_last_product(problem, state, room, sums[z_z].re, sums[q_q].re, sums[b_b]);
     return;
   }
   if ((state.actions & act_advance) != 0) {
@@ -85,6 +89,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
   l.product_norm = root(sums[q_q].re);
   const double norm_z = root(sums[z_z].re);
   state.norm_a = larger(state.norm_a, l.product_norm / norm_z);
+  note_gain(problem, state, norm_z, l.product_norm);
   if (judge_form(problem, sums[z_q], norm_z, l.product_norm, state.norm_a) == Form::asymmetric) {
     plan_end(state, Status::nonsymmetric_operator, asymmetry_of(sums[z_q], norm_z, state.norm_a),
              Seen::under_way);
@@ -98,6 +103,28 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
   state.skip_preconditioner = 0;
 }
 
+/// R gets a column, of which a3, a2 and a1 are not 0. ||R^-1|| is estimated from below by w = R^-H
+/// y with ||y|| = 1, of which it is enough to know the norm and the last rows: y is extended by the
+/// two numbers that make w longest (I. S. Duff, C. Voemel, BIT 42 (2002) 300). Without M, R has the
+/// singular values of A on the Krylov space.
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void extend_inverse(Lanczos& l, double a1, double a2,
+                                                                   double a3) {
+  const double above = fused_multiply_add(a3, l.inverse_row_before, a2 * l.inverse_row) / a1;
+  const double last = 1.0 / a1;
+  // The larger eigenvalue of [old, mixed; mixed, next], and its eigenvector.
+  const double old = fused_multiply_add(above, above, l.inverse_squared);
+  const double mixed = -above * last;
+  const double next = last * last;
+  const double half = 0.5 * (old - next);
+  const double apart = root(fused_multiply_add(half, half, mixed * mixed));
+  const double share = apart > 0.0 ? 0.5 + 0.5 * (half / apart) : 0.0;
+  const double of_old = root(share);
+  const double of_next = root(1.0 - share) * (mixed < 0.0 ? -1.0 : 1.0);
+  l.inverse_squared = 0.5 * (old + next) + apart;
+  l.inverse_row_before = of_old * l.inverse_row;
+  l.inverse_row = fused_multiply_add(-of_old, above, of_next * last);
+}
+
 /// The rotations that gamma+ brings, and the updates of the round behind.
 SHARDSOLVE_HOST_DEVICE inline void rotate(State& state, double gamma_next) {
   Lanczos& l = state.lanczos;
@@ -105,6 +132,7 @@ SHARDSOLVE_HOST_DEVICE inline void rotate(State& state, double gamma_next) {
   const double a1 = root(fused_multiply_add(a0, a0, gamma_next * gamma_next));
   const double a2 = fused_multiply_add(l.sine, l.delta, l.cosine_before * l.cosine * l.gamma);
   const double a3 = l.sine_before * l.gamma;
+  extend_inverse(l, a1, a2, a3);
   const double cosine = a0 / a1;
   const double sine = gamma_next / a1;
   const double eta = -sine * l.eta;
@@ -123,6 +151,39 @@ SHARDSOLVE_HOST_DEVICE inline void rotate(State& state, double gamma_next) {
   l.gamma = gamma_next;
   l.eta = eta;
   state.rho = {eta, 0.0};
+}
+
+/// Does A map the residual to 0? Before the rotations that gamma+ brings: if A is singular and b
+/// outside of its range, they divide by rounding, and x is lost to the null space. True if they
+/// would divide by 0. In the norm of M, ||A r|| / ||r|| is `ratio` (S.-C. Choi, C. C. Paige, M. A.
+/// Saunders, SIAM J. Sci. Comput. 33 (2011) 1810); in practice it does not get far below
+/// sqrt(u) ||A||. A matrix that is only nearly singular may be small there too: see
+/// is_still_least_squares().
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool look_for_least_squares(const Problem& problem,
+                                                                           State& state,
+                                                                           double gamma_next,
+                                                                           bool has_no_m) {
+  Lanczos& l = state.lanczos;
+  const double a0 = fused_multiply_add(l.cosine, l.delta, -(l.cosine_before * l.sine * l.gamma));
+  const double below = l.cosine * gamma_next;
+  const double ratio = root(fused_multiply_add(a0, a0, below * below));
+  const bool is_first = l.first_root < 0.0;
+  l.first_root = is_first ? ratio : l.first_root;
+  const double column = root(fused_multiply_add(l.delta, l.delta, gamma_next * gamma_next));
+  state.norm_ma = larger(state.norm_ma, has_no_m ? larger(column, state.norm_a) : column);
+  const bool is_null = ratio <= 4.0 * problem.roundoff * state.norm_ma;
+  const bool is_small =
+      ratio <= 4.0 * root(problem.roundoff) * state.norm_ma && ratio <= 0.01 * l.first_root;
+  if ((is_null || is_small) && state.least_squares_norm == 0.0) {
+    state.least_squares_norm = state.norm_r;
+    state.least_squares_iteration = state.iteration;
+    state.least_squares_in_2_norm = has_no_m ? 1 : 0;
+    if (has_no_m && state.norm_r < state.best_norm) {
+      state.keep_best = 1;
+      state.best_is_recomputed = 0;
+    }
+  }
+  return is_null;
 }
 
 SHARDSOLVE_HOST_DEVICE inline void start_lanczos(State& state, double gamma) {
@@ -187,6 +248,14 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(
       case Form::positive:
         break;
     }
+  }
+  if (!is_fresh && look_for_least_squares(problem, state, is_exhausted ? 0.0 : root(square),
+                                          square == sums[v_v].re)) {
+    plan_recovery(state, Status::stagnated, 0.0, Seen::under_way);
+    return;
+  }
+  if (!is_fresh && square == sums[v_v].re) {  // there is no M
+    note_gain(problem, state, root(l.inverse_squared), 1.0);
   }
   idle(state);
   state.phase = Phase::iterate;

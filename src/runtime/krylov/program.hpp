@@ -19,6 +19,7 @@ enum class UpdateKind : std::uint8_t {
   scale,             ///< y = c a
   subtract,          ///< y = a - b
   divide,            ///< y = a / b row by row, or a if vector b is not there
+  ones,              ///< y = 1
   random,            ///< y = random numbers in [-1, 1), of stream `coefficient`
   add_random,        ///< y = y + c (random numbers of the stream state.seed)
   add_columns,       ///< y = y + sum of h_k a_k, k < state.columns, h in the state's room

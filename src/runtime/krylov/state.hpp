@@ -26,6 +26,7 @@ enum class Check : std::int32_t {
   drift,      ///< now and then: does the recurrence still tell the truth?
   recovery,   ///< a breakdown
   last,       ///< the solve ends without convergence: how good is the best iterate?
+  constants,  ///< then: does A map the vector of ones to 0?
 };
 
 /// What the step of one reduction leaves to the step of the next.
@@ -56,6 +57,7 @@ enum Action : std::uint32_t {
   act_scale_a = 1U << 19,        ///< products with A, by a power of two
   act_scale_m = 1U << 20,        ///< likewise with M
   act_scale_x = 1U << 21,
+  act_load_ones = 1U << 22,  ///< the operator's input = ones, and its product with b
 };
 
 /// One iteration, or one event.
@@ -108,6 +110,11 @@ struct Lanczos {
   double sine = 0.0;
   double sine_before = 0.0;
   double product_norm = 0.0;  ///< ||A z||
+  /// ||R^-1||^2 from below, R of the rotated matrix; and the last two rows of w that shows it.
+  double inverse_squared = 0.0;
+  double inverse_row = 0.0;
+  double inverse_row_before = 0.0;
+  double first_root = -1.0;  ///< ||A r|| / ||r|| of the first residual, in the norm of M
 };
 
 /// A power of two that products with A or M are multiplied by.
@@ -159,9 +166,10 @@ struct State {
 
   // Norms, of the scaled problem.
   double norm_b = 0.0;
-  double norm_x = 0.0;  ///< when it was last recomputed
-  double norm_a = 0.0;  ///< the largest ||A p|| / ||p|| seen
-  double norm_m = 0.0;  ///< likewise of M; cg and minres
+  double norm_x = 0.0;        ///< when it was last recomputed
+  double norm_a = 0.0;        ///< the largest ||A p|| / ||p|| seen
+  double norm_inverse = 0.0;  ///< ||A^-1||, from below, likewise
+  double norm_m = 0.0;        ///< as norm_a, of M; cg and minres
   double atol = 0.0;
   double tolerance = 0.0;  ///< on ||b - A x||
   double norm_r = 0.0;     ///< of the recurrence
@@ -180,9 +188,17 @@ struct State {
   Number alpha;
   Number omega;
   double norm_shadow = 0.0;
-  double product_norm = 0.0;  ///< fgmres: ||A z||
-  std::int32_t collects = 0;  ///< cg, fgmres: the next round begins with act_collect
-  Lanczos lanczos;            ///< minres
+  double product_norm = 0.0;    ///< fgmres: ||A z||
+  std::int32_t collects = 0;    ///< cg, fgmres: the next round begins with act_collect
+  Lanczos lanczos;              ///< minres
+  double direction_norm = 0.0;  ///< cg: ||p||^2 in the norm of M^-1
+  double norm_ma = 0.0;         ///< cg, minres: of M A, from below
+
+  // Is A singular?
+  double least_squares_norm = 0.0;  ///< minres: of a residual that A maps to 0; 0 if none
+  std::int64_t least_squares_iteration = 0;
+  std::int32_t least_squares_in_2_norm = 0;  ///< and not in that of M
+  std::int32_t has_null_constants = 0;       ///< A maps the vector of ones to 0
 
   // Probes.
   Number probe_a;

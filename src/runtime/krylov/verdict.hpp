@@ -9,6 +9,7 @@
 #include "runtime/krylov/certainty.hpp"
 #include "runtime/krylov/form.hpp"
 #include "runtime/krylov/scaling.hpp"
+#include "runtime/krylov/singular.hpp"
 #include "runtime/krylov/state.hpp"
 
 namespace shardsolve::krylov {
@@ -76,6 +77,11 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void begin_check(const Problem& p
   state.phase = check == Check::start      ? Phase::start
                 : check == Check::recovery ? Phase::restart
                                            : Phase::verify;
+  if (check == Check::constants) {
+    state.actions |= act_load_ones;
+    state.skip_operator = runtime::usual_product;
+    return;
+  }
   state.actions |= act_load_x | act_residual;
   state.skip_operator = problem.is_twofold != 0 ? runtime::twofold_product : runtime::usual_product;
   if (check == Check::start) {
@@ -101,6 +107,7 @@ SHARDSOLVE_HOST_DEVICE inline void plan_check(State& state, Check check) {
 /// After this reduction: the solve begins, as a product needs another power of two.
 SHARDSOLVE_HOST_DEVICE inline void plan_beginning(State& state) {
   idle(state);
+  state.norm_inverse = 0.0;  // a guess told of it, of the product as it was
   state.plan = Plan::begin_anew;
 }
 
@@ -171,6 +178,15 @@ SHARDSOLVE_HOST_DEVICE inline double what_is_attainable(const Problem& problem, 
   return 2.0 * (smaller(norm, state.best_norm) + doubt(problem, state));
 }
 
+/// Nothing more is to be gained. "Attainable" is not said of what x = 0 has as well.
+SHARDSOLVE_HOST_DEVICE inline void note_floor(const Problem& problem, State& state, double norm,
+                                              bool is_by_rounding) {
+  const double least = what_is_attainable(problem, state, norm);
+  note_reason(state,
+              is_by_rounding && least < state.norm_b ? Status::accuracy_limit : Status::stagnated,
+              least, Seen::after_iteration);
+}
+
 SHARDSOLVE_HOST_DEVICE inline bool wants_other_shadow(const Problem& problem, const State& state) {
   return problem.method == Method::bicgstab && state.checks_in_vain >= other_shadow_after;
 }
@@ -181,6 +197,58 @@ enum class AfterCheck : std::int32_t {
   begin,    ///< begin anew: r = b - A x
   resume,   ///< go on as if nothing had been
 };
+
+/// The least residual that would have been enough, or that rounding allows.
+SHARDSOLVE_HOST_DEVICE inline double least_sensible(const Problem& problem, const State& state) {
+  return larger(state.tolerance, attainable(problem, state));
+}
+
+/// The solve has failed, and its best iterate has this norm: what for?
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void end_in_failure(const Problem& problem,
+                                                                   State& state,
+                                                                   const StateRoom& room,
+                                                                   double norm) {
+  // The limit may have come before the next steps that would have gained.
+  const bool was_in_vain = state.pending != Status::max_iterations ||
+                           state.iteration - state.least_squares_iteration >= far_iterations;
+  const bool is_true =
+      state.least_squares_in_2_norm == 0 || norm <= drift_factor * state.least_squares_norm;
+  if (state.least_squares_norm > 0.0 && is_true && was_in_vain &&
+      may_be_of_singular_operator(state.pending)) {
+    state.pending = Status::singular_operator;
+    state.pending_value = state.least_squares_in_2_norm != 0 ? norm : 0.0;
+  }
+  if (may_be_of_singular_operator(state.pending)) {
+    state.true_norm = norm;
+    plan_check(state, Check::constants);
+  } else {
+    finish(problem, state, room, state.pending, norm);
+  }
+}
+
+/// minres has found a residual that A maps to 0, as far as it can tell. If A is not singular, only
+/// nearly so, the recomputed residual `norm` falls from there. True if instead the recurrence alone
+/// does, or if nothing has come of as many iterations as there had been.
+SHARDSOLVE_HOST_DEVICE inline bool is_still_least_squares(State& state, double norm) {
+  const double known = state.least_squares_norm;
+  const std::int64_t since = state.iteration - state.least_squares_iteration;
+  if (norm < gain * known || (since == 0 && norm > drift_factor * known)) {
+    state.least_squares_norm = 0.0;
+  }
+  const bool is_long_ago = since >= 2 * far_iterations && since >= state.least_squares_iteration;
+  return state.least_squares_norm > 0.0 && since > 0 &&
+         (is_long_ago || norm > drift_factor * state.norm_r);
+}
+
+/// Of A times the vector of ones; see judge_constants(). The solve is done.
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void judge_last_product(const Problem& problem,
+                                                                       State& state,
+                                                                       const StateRoom& room,
+                                                                       double ones, double product,
+                                                                       Number of_b) {
+  judge_constants(problem, state, least_sensible(problem, state), ones, product, of_b);
+  finish(problem, state, room, state.pending, state.true_norm);
+}
 
 /// Judges ||b - A x||^2, ||x||^2 and, at the start, ||b||^2.
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
@@ -208,15 +276,15 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
     return AfterCheck::nothing;
   }
   state.norm_x = root(x_squared);
+  note_gain(problem, state, state.norm_x, state.norm_b + norm);
   if (!is_nonfinite(state.pending)) {
     if (is_within(problem, state, norm)) {
       finish(problem, state, room, converged_status(problem, state, norm), norm);
       return AfterCheck::nothing;
     }
     if (norm == 0.0) {  // there is nothing to go on with, and rounding may hide more than allowed
-      note_reason(state, Status::accuracy_limit, what_is_attainable(problem, state, norm),
-                  Seen::after_iteration);
-      finish(problem, state, room, Status::accuracy_limit, norm);
+      note_floor(problem, state, norm, true);
+      finish(problem, state, room, state.pending, norm);
       return AfterCheck::nothing;
     }
   }
@@ -229,10 +297,15 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
       plan_check(state, Check::last);
       return AfterCheck::nothing;
     }
-    finish(problem, state, room, state.pending, norm);
+    end_in_failure(problem, state, room, norm);
     return AfterCheck::nothing;
   }
   state.true_norm = norm;
+  if (state.check != Check::start && is_still_least_squares(state, norm)) {
+    state.norm_r = norm;
+    plan_end(state, Status::stagnated, 0.0);
+    return AfterCheck::nothing;
+  }
   if (state.check != Check::start && norm > drift_factor * state.norm_r) {
     // The recurrence is wrong, and so was the norm for which x was put aside since. If that is by
     // rounding, it will be so again.
@@ -266,11 +339,8 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
           problem.method == Method::bicgstab ? other_shadow_after : checks_to_end;
     }
     if (state.check != Check::recovery) {
-      state.pending = norm <= state.tolerance || is_kept_up_by_rounding(problem, state, norm)
-                          ? Status::accuracy_limit
-                          : Status::stagnated;
-      state.pending_iteration = state.iteration;
-      state.pending_value = what_is_attainable(problem, state, norm);
+      note_floor(problem, state, norm,
+                 norm <= state.tolerance || is_kept_up_by_rounding(problem, state, norm));
     }
     if (state.checks_in_vain >= checks_to_end) {
       state.norm_r = norm;
@@ -353,7 +423,8 @@ SHARDSOLVE_HOST_DEVICE inline bool is_check_planned(const State& state) {
 /// The caller wants no more, or the rounds are too many: true if the solve ends for that.
 SHARDSOLVE_HOST_DEVICE inline bool is_ended_from_outside(const Problem& problem, State& state,
                                                          bool stop) {
-  if (state.check == Check::last && (state.phase == Phase::verify || state.plan == Plan::check)) {
+  if ((state.check == Check::last || state.check == Check::constants) &&
+      (state.phase == Phase::verify || state.plan == Plan::check)) {
     return false;  // on its way
   }
   const bool is_endless = state.rounds > 4 * problem.max_iterations + 64;

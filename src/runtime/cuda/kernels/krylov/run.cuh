@@ -118,6 +118,14 @@ __device__ E difference(E a, E b) {
     return a - b;
   }
 }
+template <class E>
+__device__ E one() {
+  if constexpr (parts<E> == 2) {
+    return {1, 0};
+  } else {
+    return 1;
+  }
+}
 /// Of a row, as krylov::random_number has them.
 template <class E>
 __device__ E random_element(std::int64_t stream, std::int64_t row) {
@@ -215,6 +223,12 @@ class ThreadRows {
           for (int i = 0; i < rows_a_thread; ++i) {
             y[i] = quotient(y[i], a[i]);
           }
+        }
+        break;
+      case UpdateKind::ones:
+#pragma unroll
+        for (int i = 0; i < rows_a_thread; ++i) {
+          y[i] = one<E>();
         }
         break;
       case UpdateKind::random:
