@@ -170,7 +170,8 @@ SHARDSOLVE_EXPORT EigenvalueBounds chebyshev_bounds(const CsrMatrix<T>& a, std::
 
 struct Options {
   Method method = Method::cg;
-  /// Converged is ||b - A x||_2 <= max(rtol ||b||_2, atol), with b - A x recomputed.
+  /// Converged is ||b - A x||_2 <= max(rtol ||b||_2, atol), with b - A x recomputed: of a sparse
+  /// matrix by products with twice the digits, else with room for 2 u (||A|| ||x|| + ||b||).
   double rtol = 1e-8;
   double atol = 0.0;
   std::int64_t max_iterations = 10000;  ///< of bicgstab with two products each
@@ -246,10 +247,10 @@ struct Result {
 /// 10 for bicgstab, 2 restart + 7 for fgmres. The host never waits for the iteration under way.
 ///
 /// Same bits of x, log and verdict on any number of ranks and any cut, if products with A and M
-/// have them; and b, A and M may be multiplied by powers of two, x is then x times such a power.
-/// Throws Error: invalid_argument if shapes, layouts or options make no sense; unsupported on
-/// devices without kernels for it, or if a callable is not on a mesh of CPUs; out_of_memory,
-/// communication; what a callable throws.
+/// have them; and b, A and M may be multiplied by powers of two (M of minres by powers of four), x
+/// is then x times such a power. Throws Error: invalid_argument if shapes, layouts or options make
+/// no sense; unsupported on devices without kernels for it, or if a callable is not on a mesh of
+/// CPUs; out_of_memory, communication; what a callable throws.
 template <Scalar T>
 SHARDSOLVE_EXPORT Result solve(Mesh& mesh, const Operator<T>& a, const RightHandSides<T>& b,
                                const RightHandSides<T>& x, const Options& options = {},
