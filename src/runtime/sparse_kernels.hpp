@@ -32,8 +32,8 @@ class SparseKernels {
     }
   }
   /// y = A x in the rows chosen, the others stay as they are. x: own x 1, and what follows it:
-  /// halo x 1, or empty if no row chosen has an entry there; y: rows x 1. `done`: null, or points to
-  /// a ProductFlag in device memory.
+  /// halo x 1, or empty if no row chosen has an entry there; y: rows x 1. `done`: null, or points
+  /// to a ProductFlag in device memory.
   void multiply(Queue& queue, const SparseRows<T>& a, const RowChoice& chosen,
                 MatrixView<const T> x, MatrixView<const T> halo, MatrixView<T> y,
                 const std::int32_t* done) const {
