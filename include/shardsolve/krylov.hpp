@@ -181,12 +181,8 @@ struct Options {
   Method method = Method::cg;
   /// Converged is ||b - A x||_2 <= max(rtol ||b||_2, atol), with b - A x recomputed: of a sparse
   /// matrix by products with twice the digits, else with room for 2 u (||A|| ||x|| + ||b||).
-<<<<<<< HEAD
   /// Without rtol that is default_rtol() of the dtype.
   std::optional<double> rtol = std::nullopt;
-=======
-  double rtol = 1e-8;
->>>>>>> k1
   double atol = 0.0;
   std::int64_t max_iterations = 10000;  ///< of bicgstab with two products each
   std::int64_t restart = 30;            ///< fgmres: vectors of a basis
