@@ -325,9 +325,10 @@ SHARDSOLVE_EXPORT double relative_error(std::span<const double> u,
 /// networks, or of GPUs of this process: the user's functions are called by threads of the host
 /// then, and the networks differ from those of CPU devices, and with their number, by rounding.
 /// Throws Error: invalid_argument if there are no terms, or none that is a condition or data beside
-/// a differential equation and no constraint either, a point lies in no box, a box has no point, a
-/// residual or a unit is not finite, or a residual depends neither on u nor on a coefficient;
-/// unsupported on GPUs of several processes; out_of_memory, cancelled, communication.
+/// differential equations, no more of them than fields, and no constraint either, a point lies in
+/// no box, a box has no point, a residual or a unit is not finite, or a residual depends neither on
+/// u nor on a coefficient; unsupported on GPUs of several processes; out_of_memory, cancelled,
+/// communication.
 SHARDSOLVE_EXPORT Trained least_squares(Mesh& mesh, const Problem& problem,
                                         const LeastSquaresOptions& options = {},
                                         const RunOptions& run = {});

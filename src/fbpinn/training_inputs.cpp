@@ -73,6 +73,7 @@ void require_conditions(const Problem& problem, const TrainingGeometry& geometry
   if (problem.is_constrained() || highest == 0) {
     return;
   }
+  int equations = 0;
   for (std::size_t number = 0; number < terms.size(); ++number) {
     const Segment& segment = geometry.segments[number];
     const bool says_nothing_of_u = terms[number].order < 0;
@@ -82,6 +83,10 @@ void require_conditions(const Problem& problem, const TrainingGeometry& geometry
                      problem.boxes().axes()))) {
       return;
     }
+    equations += says_nothing_of_u ? 0 : terms[number].residual.equations;
+  }
+  if (equations > problem.fields()) {
+    return;  // one of them says more than the others, such as u = 3 beside u_x = 0
   }
   throw Error(
       ErrorKind::invalid_argument,

@@ -278,6 +278,7 @@ def test_run_is_pickled(net):
     found = pickle.loads(pickle.dumps(run))
     assert np.array_equal(found.evaluate(points, "x"), run.evaluate(points, "x"))
     assert found.outcome == run.outcome and found.coefficients == run.coefficients
+    assert found.coefficient_deviations == run.coefficient_deviations
     assert found.problem.plan() == problem.plan()
     networks = pickle.loads(
         pickle.dumps(

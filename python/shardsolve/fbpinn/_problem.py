@@ -68,8 +68,8 @@ class Problem(Equations):
 
         Raises:
             ValueError: If a point lies in no box, a box has no point, a residual or a unit is not
-                finite, a residual does not depend on u or a coefficient, or a differential equation
-                has no condition and no data beside it; each named.
+                finite, a residual does not depend on u or a coefficient, or differential equations,
+                no more of them than fields, have no condition and no data beside them; each named.
             TypeError: If 64-bit numbers are off.
         """
         return train(self, LeastSquares() if how is None else how, mesh, start)

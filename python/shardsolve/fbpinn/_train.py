@@ -152,11 +152,11 @@ def _begin_with(
         )
     hidden, last = (np.ascontiguousarray(one) for one in start.weights())
     numbers = np.ascontiguousarray(start.coefficient_numbers, np.float64)
-    of_box = (
-        problem.net.weights(problem.boxes.dimensions)
-        if isinstance(problem.net, Mlp)
-        else given.own.net.start.shape[1]
-    )
+    if isinstance(problem.net, Mlp):
+        of_box = problem.net.weights(problem.boxes.dimensions)
+    else:
+        assert given.own is not None
+        of_box = given.own.net.start.shape[1]
     wanted = (
         (problem.boxes.count, of_box),
         (problem.boxes.count, len(problem.fields), problem.units + 1),
