@@ -48,7 +48,7 @@ struct Device {
   std::vector<T> x;
   std::vector<krylov::Scan> scans{1};
   Bytes report;
-  std::vector<RealOf<T>> figures = std::vector<RealOf<T>>(3);
+  std::vector<RealOf<T>> figures = std::vector<RealOf<T>>(krylov::report_figures);
 };
 
 template <Scalar T>
@@ -60,7 +60,7 @@ class LocalDriver {
     problem_ = krylov::problem_of({.method = options.method,
                                    .n = system.n,
                                    .restart = options.restart,
-                                   .rtol = options.rtol,
+                                   .rtol = options.rtol.value_or(krylov::default_rtol(dtype_of<T>)),
                                    .atol = options.atol,
                                    .max_iterations = options.max_iterations,
                                    .log = true},
@@ -224,7 +224,7 @@ class LocalDriver {
     Device<T>& first = devices_[0];
     const auto& report = *reinterpret_cast<const krylov::Report*>(first.report.data());
     answer.result.status = static_cast<krylov::Status>(report.status);
-    answer.result.message = krylov::message(report);
+    answer.result.message = krylov::message(report, krylov::cycle_of(problem_));
     const auto& state = reinterpret_cast<const krylov::SolveState*>(first.state.data())->state;
     const auto* const records = reinterpret_cast<const krylov::Record*>(
         reinterpret_cast<const char*>(first.room.data()) + krylov::room_layout(problem_).records);

@@ -22,7 +22,8 @@ using krylov::Status;
 
 bool blames_the_system(Status status) {
   return status == Status::nonsymmetric_operator || status == Status::nonsymmetric_preconditioner ||
-         status == Status::indefinite_operator || status == Status::indefinite_preconditioner;
+         status == Status::indefinite_operator || status == Status::indefinite_preconditioner ||
+         status == Status::singular_operator;
 }
 
 TEST(KrylovRounding, HermitianOfCondition2e6_IsSolved) {
@@ -97,8 +98,8 @@ void expect_true_verdicts(bool sparse) {
         if (rtol == 1e6 && seed % 2 == 0) {  // from where another solve ended
           system.guess = system.b;
         }
-        const Options options{
-            .method = method, .rtol = rtol * unit_roundoff<T>, .max_iterations = 200};
+        const double asked = rtol * unit_roundoff<T>;
+        const Options options{.method = method, .rtol = asked, .max_iterations = 200};
         const auto answer = sparse ? solve_sparse_on(cpu_rank(), row_slabs(n, 1), system,
                                                      csr_of(system), nullptr, options)
                                    : solve_on(cpu_rank(), row_slabs(n, 1), system,
@@ -106,11 +107,11 @@ void expect_true_verdicts(bool sparse) {
         ++solves;
         if (krylov::is_converged(answer.result.status)) {
           ++converged;
-          EXPECT_LE(twofold_residual_of(system, answer.x), options.rtol)
+          EXPECT_LE(twofold_residual_of(system, answer.x), asked)
               << "system " << seed << ": " << answer.result.message;
-        } else if (sparse && answer.result.residual < 0.9 * options.rtol) {
+        } else if (sparse && answer.result.residual < 0.9 * asked) {
           // No more is held back than rounding of b.
-          EXPECT_LE(options.rtol, 1.2 * answer.result.residual + 4 * unit_roundoff<T>)
+          EXPECT_LE(asked, 1.2 * answer.result.residual + 4 * unit_roundoff<T>)
               << "system " << seed << ": " << answer.result.message;
         }
       }
