@@ -199,7 +199,7 @@ TEST(KrylovRecordedMisuse, AnotherSolve_IsRefusedWithWhatToDo) {
   const Operator<double> used = again();
   solve(system, used, {.max_iterations = 5});
   expect_error([&] { solve(system, used, {.max_iterations = 5}); }, ErrorKind::invalid_argument,
-               {"product 10 was asked for, and 9 were recorded"});
+               {"product 11 was asked for, and 10 were recorded"});
   expect_error([&] { solve(system, again(), {.method = Method::bicgstab}); },
                ErrorKind::invalid_argument, {"product 1", "another vector"});
   System<double> other = system;
@@ -225,7 +225,7 @@ TEST(KrylovRecordedMisuse, MoreThanIsAllowed_LeavesTheOutcomeAndIsRefused) {
                {.max_iterations = 5});
   EXPECT_EQ(answer.result.status, Status::max_iterations);
   expect_error([&] { recorder.products(mesh_of(2)); }, ErrorKind::invalid_argument,
-               {"9 products of the solve take 8640 bytes, and 5000 are allowed"});
+               {"10 products of the solve take 9600 bytes, and 5000 are allowed"});
   expect_error(
       [&] {
         solve_on(mesh_of(3), SlabLayout::even(60, 3, 1), system,
