@@ -86,9 +86,10 @@ class Call:
     # Makes of the function of a device's rows that of its columns, for a first operand that can be
     # either.
     from_columns: Callable[[Callable[..., Arrays]], Callable[..., Arrays]] | None = None
-    # What a device that is alone does in its place, given the options and the operands: None for
-    # operands that are the library's in any case.
-    alone: Callable[..., Arrays | None] | None = None
+    # What a CPU device that is alone does in its place, given the operands and the options, up to
+    # so many rows.
+    alone: Callable[..., Arrays] | None = None
+    most_alone: int = 0
 
     @property
     def row(self) -> Row:
@@ -138,13 +139,16 @@ class Call:
             group = lax.axis_index(others) if others else 0
             place = jnp.stack([jnp.int32(rank), jnp.int32(group)])
             ranks = lax.axis_size(axes) if axes else 1
-            if ranks == 1 and self.alone is not None:
-                results = self.alone(*arguments, **self.row.attributes(options))
-                if results is not None:
-                    return results
             if ranks > 1 and jax.process_count() > 1:
                 place = self._meet(place, axes, arguments, n, ranks, options)
-            return self._local(place, arguments, n, ranks, options)
+
+            def ours(*arguments: jax.Array) -> Arrays:
+                return self._local(place, arguments, n, ranks, options)
+
+            if ranks > 1 or self.alone is None or n > self.most_alone:
+                return ours(*arguments)
+            alone = functools.partial(self.alone, **self.row.attributes(options))
+            return lax.platform_dependent(*arguments, cpu=alone, default=ours)
 
         return run
 
@@ -366,6 +370,7 @@ _EIGH = Call(
     alone=lambda a, *others, **options: _eigh_alone.find(
         _LOOK._run((), (), len(a), {}), a, *others, **options
     ),
+    most_alone=_eigh_alone.MOST_ROWS,
     from_columns=_from_columns,
 )
 # Where a factor is used, the rows of its slab share no letter with anything (r is not i): Shardy

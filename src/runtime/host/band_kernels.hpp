@@ -21,9 +21,9 @@ class HostBandKernels : public BandKernels<T> {
   }
   /// Kernels of some milliseconds. A CPU of its own for each of three queues is not much to ask: it
   /// is where other ranks wait. Vectors pass through the cache once for so many sweeps.
-  BandTuning tuning(const Chase& /*chase*/) const override {
+  BandTuning tuning(const Chase& chase) const override {
     return {.blocks_at_once = 3,
-            .rows_at_once = 32,
+            .rows_at_once = chase.size < 256 ? 8 : 32,
             .mirrors_between_ranks = true,
             .group = 16,
             .queues = 3,

@@ -19,7 +19,7 @@ namespace shardsolve::runtime::host {
 namespace {
 
 constexpr std::int64_t columns_in_turn = 8;
-constexpr std::int64_t rows_in_a_sum = 32;
+constexpr std::int64_t rows_in_a_sum = 16;
 
 /// c = a^H b
 template <Scalar T>

@@ -211,8 +211,11 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void end_in_failure(const Problem
   // The limit may have come before the next steps that would have gained.
   const bool was_in_vain = state.pending != Status::max_iterations ||
                            state.iteration - state.least_squares_iteration >= far_iterations;
+  // What rounding in A x leaves is in the directions that A makes small, too.
+  constexpr double beyond_rounding = 4.0;
   const bool is_true =
-      state.least_squares_in_2_norm == 0 || norm <= drift_factor * state.least_squares_norm;
+      norm > beyond_rounding * attainable(problem, state) &&
+      (state.least_squares_in_2_norm == 0 || norm <= drift_factor * state.least_squares_norm);
   if (state.least_squares_norm > 0.0 && is_true && was_in_vain &&
       may_be_of_singular_operator(state.pending)) {
     state.pending = Status::singular_operator;
