@@ -136,7 +136,7 @@ void take_restart(const Options& options, krylov::Request& request) {
 }  // namespace
 
 std::string rtol_defaults() {
-  return fmt::format("{:g}, of float32 and complex64 {:g}", krylov::default_rtol(Dtype::float64),
+  return fmt::format("{:g}; float32: {:g}", krylov::default_rtol(Dtype::float64),
                      krylov::default_rtol(Dtype::float32));
 }
 
@@ -164,9 +164,9 @@ void add_krylov_options(CLI::App& command, Options& options) {
       ->type_name("N")
       ->check(whole_number(1, most_degree, "a degree of at least 1 is accepted, in digits"));
   const krylov::Options defaults;
-  in_group(command.add_option("--rtol", krylov.rtol,
-                              "converged is ||b - A x|| <= max(rtol ||b||, atol) (default: " +
-                                  rtol_defaults() + ")"))
+  in_group(command.add_option(
+               "--rtol", krylov.rtol,
+               "converged: ||b - A x|| <= max(rtol ||b||, atol) (" + rtol_defaults() + ")"))
       ->type_name("X")
       ->check(tolerance());
   in_group(command.add_option("--atol", krylov.atol, "see --rtol (default 0)"))
