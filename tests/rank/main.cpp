@@ -4,7 +4,7 @@
 //
 // <kind>: what the processes do when the victim sends the signal to itself. On CPUs: messages;
 // workspace, join or window, where they agree on the end of shared memory, make a window in it, or
-// read there. On GPUs: ipc or nccl. Or cpu_<job> or ipc_<job>: that job of jobs.hpp again and
+// read there. On GPUs: ipc or nccl. Or, on CPUs, cpu_<job>: that job of jobs.hpp again and
 // again, in which the signal comes somewhere. <gpus>: of all ranks, with commas, or - ; <socket>: a
 // descriptor for each other rank, in their order.
 // The others are to be told of it and to go on by themselves: exit code 0.
@@ -81,7 +81,7 @@ Mesh make_process_mesh(const Arguments& arguments) {
   return Mesh(mesh::MeshState::start(mesh::make_cuda_process_backend(
       std::move(transport),
       {.devices = arguments.gpus,
-       .communicator = arguments.kind == "nccl" ? GpuCommunicator::nccl : GpuCommunicator::ipc,
+       .communicator = arguments.kind == "ipc" ? GpuCommunicator::ipc : GpuCommunicator::nccl,
        .may_share = true,
        .delays = {}})));
 }
@@ -172,7 +172,7 @@ std::string outcome_of_job(Mesh& mesh, const Arguments& arguments, const Job& jo
 /// The job that a kind names.
 std::optional<Job> job_of(const std::string& kind) {
   for (const Job& job : jobs()) {
-    if (kind == "cpu_" + job.name || kind == "ipc_" + job.name) {
+    if (kind == "cpu_" + job.name) {
       return job;
     }
   }
