@@ -146,6 +146,14 @@ std::string null_vector(const Ending& e) {
                                 "its null space"
                               : "A maps a vector that the method has found to 0, to rounding";
 }
+/// A vector that the method has found is known to the root of the roundoff, and A with it.
+std::string nearly(const Ending& e) {
+  return e.has_null_constants
+             ? ""
+             : "Or A is only nearly singular: from a condition of some 1 / sqrt(u) on "
+               "(1e7; in single precision 1e3) the method cannot tell, and a smaller "
+               "residual may be possible by another one. ";
+}
 std::string singular_operator(const Ending& e) {
   if (!e.is_hermitian) {
     return fmt::format(
@@ -159,10 +167,10 @@ std::string singular_operator(const Ending& e) {
   return fmt::format(
       "A is singular and b outside of its range, seen at iteration {}: {}, and {}. Take away the "
       "part of b along that vector{}, or use {} without a preconditioner, whose x has "
-      "the least residual. {}",
+      "the least residual. {}{}",
       e.at_iteration, null_vector(e), least,
       e.has_null_constants ? " (its mean), or fix one value of x" : "", choice("method", "minres"),
-      best(e));
+      nearly(e), best(e));
 }
 
 std::string overflow(const Ending& e) {
