@@ -1,7 +1,9 @@
 # Thin: every target does its own set-up, then calls a script or CMake.
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
-CONFIGURE = cmake --preset release
+# For GPUs it is built where one is; `make demo SHARDSOLVE_CUDA=ON` builds it for all kinds elsewhere, too.
+export SHARDSOLVE_CUDA
+CONFIGURE = cmake --preset release $(SHARDSOLVE_CUDA:%=-DSHARDSOLVE_CUDA=%)
 # The package is then used from the source tree: PYTHONPATH=python.
 WITH_PYTHON = -DSHARDSOLVE_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(PYTHON)
 BUILD = cmake --build --preset release --target
@@ -11,7 +13,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## library and command line tool in build/release, for GPUs too where CUDA 13 is
+build: ## library and command line tool in build/release, for GPUs too where one is and CUDA 13
 	@scripts/setup.sh build
 	@$(CONFIGURE)
 	@$(BUILD) libshardsolve.so shardsolve_cli shardsolve_backends

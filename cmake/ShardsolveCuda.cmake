@@ -1,5 +1,6 @@
 # libshardsolve_cuda.so: the backend for NVIDIA GPUs, loaded at run time where there is a driver. Needs CUDA 13's
-# compiler and cuBLAS to build; without them everything else is built all the same.
+# compiler and cuBLAS to build; without them everything else is built all the same. SHARDSOLVE_CUDA=AUTO builds it where
+# a GPU is, for the GPUs that are there; ON for all kinds.
 
 # nvcc's flags for the kernels of one folder below src/runtime/cuda/kernels, beside those of all. "<folder>: <flag>..." a
 # line. Where bits are to be those of the CPU, what is fused is written so.
@@ -27,34 +28,60 @@ set(cuda_shared_sources
     src/runtime/operand_shapes.cpp
     src/runtime/queue.cpp)
 
-include(CheckLanguage)
-if(NOT SHARDSOLVE_CUDA STREQUAL OFF)
-  if(NOT CMAKE_CUDA_COMPILER)
-    find_program(nvcc nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin NO_CACHE)
-    if(nvcc)
-      set(CMAKE_CUDA_COMPILER "${nvcc}")
-    endif()
+# shardsolve_architectures_here(<variable>): of the GPUs of this machine, as nvidia-smi tells them, those that CUDA 13
+# compiles for, "90-real" and the like; empty where there are none.
+function(shardsolve_architectures_here variable)
+  set(architectures)
+  find_program(SHARDSOLVE_NVIDIA_SMI nvidia-smi DOC "Tells which GPUs are here")
+  mark_as_advanced(SHARDSOLVE_NVIDIA_SMI)
+  if(SHARDSOLVE_NVIDIA_SMI)
+    execute_process(COMMAND "${SHARDSOLVE_NVIDIA_SMI}" --query-gpu=compute_cap --format=csv,noheader
+                    OUTPUT_VARIABLE answer ERROR_QUIET)
+    string(REGEX MATCHALL "[0-9]+\\.[0-9]" capabilities "${answer}")
+    foreach(capability IN LISTS capabilities)
+      string(REPLACE "." "" architecture "${capability}")
+      if(architecture GREATER_EQUAL 75)
+        list(APPEND architectures "${architecture}-real")
+      endif()
+    endforeach()
+    list(REMOVE_DUPLICATES architectures)
   endif()
-  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
-    # Machine code for A100, H100/H200 and B200, and PTX for what comes after.
-    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
+  set(${variable} "${architectures}" PARENT_SCOPE)
+endfunction()
+
+if(SHARDSOLVE_CUDA STREQUAL OFF)
+  message(STATUS "No CUDA backend: SHARDSOLVE_CUDA=OFF")
+  return()
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  find_program(nvcc nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin NO_CACHE)
+  if(nvcc)
+    set(CMAKE_CUDA_COMPILER "${nvcc}")
   endif()
-  check_language(CUDA)
 endif()
 if(CMAKE_CUDA_COMPILER)
   find_package(CUDAToolkit 13 QUIET)
 endif()
-set(cuda_found FALSE)
-if(CUDAToolkit_FOUND AND TARGET CUDA::cudart_static AND TARGET CUDA::cublas AND TARGET CUDA::cublasLt)
-  set(cuda_found TRUE)
-endif()
-if(SHARDSOLVE_CUDA STREQUAL ON AND NOT cuda_found)
-  message(FATAL_ERROR "SHARDSOLVE_CUDA=ON, and CUDA 13 with nvcc and cuBLAS was not found: put nvcc on PATH or set "
-                      "CMAKE_CUDA_COMPILER")
-endif()
-if(SHARDSOLVE_CUDA STREQUAL OFF OR NOT cuda_found)
+if(NOT (CUDAToolkit_FOUND AND TARGET CUDA::cudart_static AND TARGET CUDA::cublas AND TARGET CUDA::cublasLt))
+  if(SHARDSOLVE_CUDA STREQUAL ON)
+    message(FATAL_ERROR "SHARDSOLVE_CUDA=ON, and CUDA 13 with nvcc and cuBLAS was not found: put nvcc on PATH or set "
+                        "CMAKE_CUDA_COMPILER")
+  endif()
   message(STATUS "No CUDA backend (it needs nvcc and cuBLAS of CUDA 13)")
   return()
+endif()
+shardsolve_architectures_here(architectures_here)
+if(SHARDSOLVE_CUDA STREQUAL AUTO AND NOT architectures_here)
+  message(STATUS "No CUDA backend, as no GPU is here: SHARDSOLVE_CUDA=ON builds it for others (some minutes)")
+  return()
+endif()
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+  if(SHARDSOLVE_CUDA STREQUAL AUTO)
+    set(CMAKE_CUDA_ARCHITECTURES ${architectures_here})
+  else()
+    # Machine code for A100, H100/H200 and B200, and PTX for what comes after.
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
+  endif()
 endif()
 enable_language(CUDA)
 message(STATUS "CUDA backend: CUDA ${CUDAToolkit_VERSION}, for architectures ${CMAKE_CUDA_ARCHITECTURES}")

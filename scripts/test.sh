@@ -35,6 +35,8 @@ reports=build/times
 configure() {
   local preset=$1 options=()
   shift
+  # The CUDA backend is built where a GPU is; SHARDSOLVE_CUDA=ON builds it here, too.
+  [ -z "${SHARDSOLVE_CUDA:-}" ] || options+=("-DSHARDSOLVE_CUDA=$SHARDSOLVE_CUDA")
   # Of a second build it compiles only what has changed.
   if command -v ccache >/dev/null; then
     options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)

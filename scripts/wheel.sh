@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds what is released, in build/wheel/dist: the sdist, from it the wheel, and the wheel checked and tried.
 #   scripts/wheel.sh        PYTHON=python3.12 scripts/wheel.sh chooses the Python (3.11 to 3.14; the wheel is the same)
-# Where CUDA 13 is found the wheel can use GPUs; what is released is built there.
+# Where CUDA 13's compiler is found, with a GPU or without, the wheel can use GPUs; what is released is built there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,6 +15,12 @@ mkdir -p "$room"
 "${PYTHON:-python3}" -m venv "$room/venv"
 "$tools/python" -m pip install --quiet --disable-pip-version-check -r requirements/wheel.txt
 
+nvcc=$(PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin" command -v nvcc || true)
+cuda=OFF
+if [ -n "$nvcc" ] && "$nvcc" --version | grep -q 'release 13\.'; then
+  cuda=ON
+fi
+
 echo "== building"
 "$tools/python" -m build --sdist --no-isolation --skip-dependency-check --outdir "$room/built" .
 # The wheel is built from the sdist, so the sdist is complete.
@@ -22,7 +28,8 @@ mkdir "$room/source"
 tar -xzf "$room"/built/*.tar.gz -C "$room/source" --strip-components 1
 # zig makes its C++ runtime anew for links that differ in -s, which takes a minute or two: CMake's trials of the compiler
 # are linked as the library is.
-env -u SHARDSOLVE_SYSTEM_COMPILER CXXFLAGS=-s "$tools/python" -m build --wheel --outdir "$room/built" "$room/source"
+env -u SHARDSOLVE_SYSTEM_COMPILER CXXFLAGS=-s "$tools/python" -m build --wheel --outdir "$room/built" \
+  --config-setting "cmake.define.SHARDSOLVE_CUDA=$cuda" "$room/source"
 
 echo "== checking"
 # Fails if the wheel needs what $platform does not promise. cuBLAS, needed by the library for GPUs alone, is 600 MB and
@@ -35,17 +42,13 @@ mv "$room"/built/*.tar.gz "$room/dist"
 echo "== trying"
 "${PYTHON:-python3}" -m venv "$room/try"
 "$room/try/bin/python" -m pip install --quiet --disable-pip-version-check "$room"/dist/*.whl
-nvcc=$(PATH="$PATH:${CUDA_HOME:-/usr/local/cuda}/bin" command -v nvcc || true)
-if [ -n "$nvcc" ] && "$nvcc" --version | grep -q 'release 13\.'; then
-  gpus=yes
+if [ "$cuda" = ON ]; then
   # Of the extra cuda13 what our own library needs; all of it takes gigabytes.
   "$room/try/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps 'nvidia-cublas==13.*'
-else
-  gpus=no
 fi
 (
   cd "$room" # not the source tree
-  env -u LD_LIBRARY_PATH try/bin/python - "$gpus" <<'PYTHON'
+  env -u LD_LIBRARY_PATH try/bin/python - "$cuda" <<'PYTHON'
 import ctypes
 import sys
 from pathlib import Path
@@ -60,7 +63,7 @@ assert abs(x - 0.5).max() < 1e-6, x
 print("shardsolve", shardsolve.__version__, "solves")
 
 backend = Path(shardsolve.__file__).parent / "lib" / "libshardsolve_cuda.so"
-assert backend.exists() == (sys.argv[1] == "yes"), f"nvcc of CUDA 13: {sys.argv[1]}; {backend}: {backend.exists()}"
+assert backend.exists() == (sys.argv[1] == "ON"), f"SHARDSOLVE_CUDA={sys.argv[1]}; {backend}: {backend.exists()}"
 if backend.exists():
     version = ctypes.CDLL(str(backend)).shardsolve_cuda_version
     version.restype = ctypes.c_char_p
