@@ -146,13 +146,12 @@ std::string null_vector(const Ending& e) {
                                 "its null space"
                               : "A maps a vector that the method has found to 0, to rounding";
 }
-/// A vector that the method has found is known to the root of the roundoff, and A with it.
+/// A vector that the method has found is known to the root of the roundoff only.
 std::string nearly(const Ending& e) {
   return e.has_null_constants
              ? ""
-             : "Or A is only nearly singular: from a condition of some 1 / sqrt(u) on "
-               "(1e7; in single precision 1e3) the method cannot tell, and a smaller "
-               "residual may be possible by another one. ";
+             : "Or A is only nearly singular: from a condition of some 1e14 on (in single precision "
+               "1e5) the method cannot tell. ";
 }
 std::string singular_operator(const Ending& e) {
   if (!e.is_hermitian) {

@@ -22,7 +22,8 @@ using krylov::Status;
 
 bool blames_the_system(Status status) {
   return status == Status::nonsymmetric_operator || status == Status::nonsymmetric_preconditioner ||
-         status == Status::indefinite_operator || status == Status::indefinite_preconditioner;
+         status == Status::indefinite_operator || status == Status::indefinite_preconditioner ||
+         status == Status::singular_operator;
 }
 
 TEST(KrylovRounding, HermitianOfCondition2e6_IsSolved) {

@@ -158,7 +158,9 @@ SHARDSOLVE_HOST_DEVICE inline void rotate(State& state, double gamma_next) {
 /// would divide by 0. In the norm of M, ||A r|| / ||r|| is `ratio` (S.-C. Choi, C. C. Paige, M. A.
 /// Saunders, SIAM J. Sci. Comput. 33 (2011) 1810); in practice it does not get far below
 /// sqrt(u) ||A||. A matrix that is only nearly singular may be small there too: see
-/// is_still_least_squares().
+/// is_still_least_squares(). Of a singular one <r, A r> is smaller by another sqrt(u), as only the
+/// square of what is left of A's range is in it: |<r, A r>| / ||r||^2 = |c a0| there. Of a definite
+/// one it is never below the least eigenvalue.
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool look_for_least_squares(const Problem& problem,
                                                                            State& state,
                                                                            double gamma_next,
@@ -174,6 +176,10 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool look_for_least_squares(const
   const bool is_null = ratio <= 4.0 * problem.roundoff * state.norm_ma;
   const bool is_small =
       ratio <= 4.0 * root(problem.roundoff) * state.norm_ma && ratio <= 0.01 * l.first_root;
+  if ((is_null || is_small) &&
+      absolute(l.cosine * a0) <= 8.0 * problem.roundoff * state.norm_ma) {
+    state.least_squares_are_sure = 1;
+  }
   if ((is_null || is_small) && state.least_squares_norm == 0.0) {
     state.least_squares_norm = state.norm_r;
     state.least_squares_iteration = state.iteration;

@@ -198,6 +198,7 @@ struct State {
   double least_squares_norm = 0.0;  ///< minres: of a residual that A maps to 0; 0 if none
   std::int64_t least_squares_iteration = 0;
   std::int32_t least_squares_in_2_norm = 0;  ///< and not in that of M
+  std::int32_t least_squares_are_sure = 0;   ///< A is not only nearly singular
   std::int32_t has_null_constants = 0;       ///< A maps the vector of ones to 0
 
   // Probes.

@@ -216,8 +216,8 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void end_in_failure(const Problem
   const bool is_true =
       norm > beyond_rounding * attainable(problem, state) &&
       (state.least_squares_in_2_norm == 0 || norm <= drift_factor * state.least_squares_norm);
-  if (state.least_squares_norm > 0.0 && is_true && was_in_vain &&
-      may_be_of_singular_operator(state.pending)) {
+  if (state.least_squares_norm > 0.0 && state.least_squares_are_sure != 0 && is_true &&
+      was_in_vain && may_be_of_singular_operator(state.pending)) {
     state.pending = Status::singular_operator;
     state.pending_value = state.least_squares_in_2_norm != 0 ? norm : 0.0;
   }
@@ -237,6 +237,7 @@ SHARDSOLVE_HOST_DEVICE inline bool is_still_least_squares(State& state, double n
   const std::int64_t since = state.iteration - state.least_squares_iteration;
   if (norm < gain * known || (since == 0 && norm > drift_factor * known)) {
     state.least_squares_norm = 0.0;
+    state.least_squares_are_sure = 0;
   }
   const bool is_long_ago = since >= 2 * far_iterations && since >= state.least_squares_iteration;
   return state.least_squares_norm > 0.0 && since > 0 &&
