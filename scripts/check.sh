@@ -33,6 +33,7 @@ tidy() {
 }
 
 step "clang-format on ${#cpp_files[@]} files" clang-format-19 --dry-run -Werror "${cpp_files[@]}"
+step "layers" .venv/bin/python scripts/layers.py
 step "ruff check" "$ruff" check .
 step "ruff format" "$ruff" format --check .
 step "documentation" .venv/bin/mkdocs build --strict --quiet

@@ -6,13 +6,11 @@
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/cuda/krylov_device_kernels.hpp"
-#include "runtime/cuda/sparse_device_kernels.hpp"
-#include "sparse/local_product.hpp"
 
 #include <cstddef>
 #include <vector>
 
-namespace shardsolve::mesh::cuda {
+namespace shardsolve::krylov::cuda {
 namespace {
 
 using runtime::cuda::check;
@@ -104,41 +102,17 @@ class StreamSteps {
   cudaStream_t stream_;
 };
 
-template <Scalar T>
-void multiply(cudaStream_t stream, const sparse::LocalProduct& product) {
-  using E = Element<T>;
-  const runtime::SparseRows<E> a{
-      .rows = product.rank_at != nullptr ? product.all_rows : product.rows,
-      .own = product.size,
-      .lanes = product.lanes,
-      .row_pointers = product.row_pointers,
-      .columns = product.columns,
-      .values = static_cast<const E*>(product.values)};
-  runtime::cuda::SparseDeviceKernels<E>::multiply(
-      stream, a, {.count = product.rows}, static_cast<const E*>(product.x), nullptr,
-      static_cast<E*>(product.y), product.skip, product.rank_at);
-}
-
 }  // namespace
-}  // namespace shardsolve::mesh::cuda
+}  // namespace shardsolve::krylov::cuda
 
 #define SHARDSOLVE_LOOKED_UP extern "C" __attribute__((visibility("default")))
 
 SHARDSOLVE_LOOKED_UP void shardsolve_cuda_krylov(int device, void* stream,
                                                  const shardsolve::krylov::LocalCall* call) {
-  using namespace shardsolve::mesh::cuda;
+  using namespace shardsolve::krylov::cuda;
   const CurrentDevice scope(device);
   shardsolve::with_dtype(call->dtype, [&]<class T>() {
     shardsolve::krylov::enqueue<T>(StreamSteps<T>(static_cast<cudaStream_t>(stream)), *call);
   });
   check(cudaGetLastError(), "a part of a Krylov solve");
-}
-
-SHARDSOLVE_LOOKED_UP void shardsolve_cuda_sparse_product(
-    int device, void* stream, const shardsolve::sparse::LocalProduct* product) {
-  using namespace shardsolve::mesh::cuda;
-  const CurrentDevice scope(device);
-  shardsolve::with_dtype(
-      product->dtype, [&]<class T>() { multiply<T>(static_cast<cudaStream_t>(stream), *product); });
-  check(cudaGetLastError(), "a product with a sparse matrix");
 }
