@@ -187,7 +187,7 @@ void write_capture(Workplace& workplace, const SharedSystem<T>& system,
   krylov::CaptureOptions how;
   how.overwrite = options.force;
   if (options.krylov.capture_limit) {
-    how.most_bytes = *options.krylov.capture_limit * 1'000'000;
+    how.max_bytes = *options.krylov.capture_limit * 1'000'000;
   }
   workplace.on_rank_0(
       [how, system, path = options.krylov.capture, request = verdict.request,

@@ -23,7 +23,7 @@ using krylov::Method;
 using Kind = krylov::Recipe::Kind;
 
 constexpr std::int64_t largest_restart = 1000;
-constexpr std::int64_t most_degree = 1000;
+constexpr std::int64_t max_degree = 1000;
 constexpr std::int64_t largest_capture = 4200;  // MB
 
 template <class... Arguments>
@@ -162,7 +162,7 @@ void add_krylov_options(CLI::App& command, Options& options) {
                                           "(default {})",
                                           krylov::Recipe().degree)))
       ->type_name("N")
-      ->check(whole_number(1, most_degree, "a degree of at least 1 is accepted, in digits"));
+      ->check(whole_number(1, max_degree, "a degree of at least 1 is accepted, in digits"));
   const krylov::Options defaults;
   in_group(command.add_option(
                "--rtol", krylov.rtol,

@@ -90,8 +90,8 @@ class ShortList {
 
 /// A call's buffers in the order of its operands, then its results.
 struct CallBuffers {
-  ShortList<CallBuffer, Seat::most_buffers> operands;
-  ShortList<CallBuffer, Seat::most_buffers> results;
+  ShortList<CallBuffer, Seat::max_buffers> operands;
+  ShortList<CallBuffer, Seat::max_buffers> results;
 
   /// A name that is not there does not compile.
   consteval BufferIndex operator[](std::string_view name) const {
@@ -117,8 +117,8 @@ struct Option {
   std::string_view name;
   OptionValue unset;  ///< what stands for "not given"
 };
-constexpr std::size_t most_options = 13;
-using Options = std::array<OptionValue, most_options>;
+constexpr std::size_t max_options = 13;
+using Options = std::array<OptionValue, max_options>;
 
 class Task;
 class LocalTask;
@@ -149,7 +149,7 @@ struct CallRow {
     BufferIndex to;
   };
   std::optional<Copy> copy;  ///< an operand whose memory a result takes, or else is copied to
-  ShortList<Option, most_options> options;
+  ShortList<Option, max_options> options;
   WorkByDtype work{};
   void (*local)(const LocalTask&) = nullptr;
 

@@ -16,7 +16,7 @@ namespace {
 
 // Without vectors `vectors` is the memory in which the matrix is used up, and of no use afterwards.
 // Of the n values the first `count` were asked for, and are there; of each row of vectors likewise.
-constexpr ShortList<CallBuffer, Seat::most_buffers> results = {
+constexpr ShortList<CallBuffer, Seat::max_buffers> results = {
     slab("vectors"), whole("values", Element::real), small("count", Element::words),
     small("residual_and_orthogonality", Element::real, 2), record<Verdict>("verdict")};
 
@@ -127,7 +127,7 @@ void look(Task& task) {
   task.write_to_all(at["verdict"], &verdict);
 }
 
-constexpr ShortList<Option, most_options> options = {{"vectors", true},
+constexpr ShortList<Option, max_options> options = {{"vectors", true},
                                                      {"first", std::int64_t{0}},
                                                      {"last", std::int64_t{-1}},  // all
                                                      {"by_value", false}};

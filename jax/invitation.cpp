@@ -14,7 +14,7 @@
 namespace shardsolve::jax {
 namespace {
 
-using OptionBits = std::array<std::int32_t, 2 * most_options>;
+using OptionBits = std::array<std::int32_t, 2 * max_options>;
 
 OptionBits bits_of(const Options& options) {
   OptionBits bits{};

@@ -47,7 +47,7 @@ const Names& names_of(Method method) {
   return all.at(static_cast<std::size_t>(method));
 }
 
-constexpr std::array<std::string_view, krylov::most_shown> shown_names{
+constexpr std::array<std::string_view, krylov::max_shown> shown_names{
     "shown 0", "shown 1", "shown 2", "shown 3", "shown 4", "shown 5"};
 
 // Operands and results that come before the vectors, in each case.
@@ -83,8 +83,8 @@ CallBuffers with_shown(CallBuffers buffers, std::size_t count, bool as_operands)
 /// Buffer `at` of a method's own operands or results, of which `before` of others come first.
 BufferIndex behind(std::size_t before, std::size_t at) { return BufferIndex{before + at}; }
 
-const ShortList<Option, most_options>& solve_options() {
-  static const ShortList<Option, most_options> options{{"method", std::int64_t{0}},
+const ShortList<Option, max_options>& solve_options() {
+  static const ShortList<Option, max_options> options{{"method", std::int64_t{0}},
                                                        {"n", std::int64_t{0}},
                                                        {"restart", std::int64_t{0}},
                                                        {"rtol", 0.0},
@@ -97,7 +97,7 @@ const ShortList<Option, most_options>& solve_options() {
   return options;
 }
 
-ShortList<Option, most_options> and_more(std::initializer_list<Option> more) {
+ShortList<Option, max_options> and_more(std::initializer_list<Option> more) {
   auto options = solve_options();
   for (const Option& option : more) {
     options.add(option);

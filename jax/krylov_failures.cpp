@@ -23,7 +23,7 @@ Failures& failures() {
   static auto& all = *new Failures;
   return all;
 }
-constexpr std::size_t most_failures = 256;
+constexpr std::size_t max_failures = 256;
 constexpr std::array roles{"solve", "tangent", "adjoint"};
 
 }  // namespace
@@ -44,7 +44,7 @@ void note_krylov_failure(const krylov::Report& report, const krylov::Problem& pr
                             {"residual", report.residual},
                             {"tolerance", report.tolerance},
                             {"message", krylov::message(report, krylov::cycle_of(problem))}});
-  if (failures().all.size() > most_failures) {
+  if (failures().all.size() > max_failures) {
     failures().all.pop_front();
   }
 }

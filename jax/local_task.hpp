@@ -39,7 +39,7 @@ class LocalTask {
     /// Which of its own items belongs to each of the batch; empty: every one its own.
     std::vector<std::int64_t> items = {};
   };
-  std::array<Buffer, Seat::most_buffers> buffers{};
+  std::array<Buffer, Seat::max_buffers> buffers{};
 
   const Buffer& at(BufferIndex buffer) const {
     return buffers.at(static_cast<std::size_t>(buffer));

@@ -203,8 +203,8 @@ std::string TrainedNetworks::figures() const {
                         {"certificate", trained.certificate},
                         {"condition", trained.condition},
                         {"refinements", trained.refinements},
-                        {"gradient_steps", trained.gradient_steps},
-                        {"is_by_gradients", trained.is_by_gradients},
+                        {"cg_steps", trained.cg_steps},
+                        {"is_by_cg", trained.is_by_cg},
                         {"shift", trained.shift},
                         {"costs", costs_of(trained.costs)},
                         {"seconds",
@@ -231,7 +231,7 @@ std::string plan_networks(const NetworkProblem& problem) {
                         {"pairs", plan.pairs},           {"rows", plan.rows},
                         {"columns", plan.columns},       {"bytes", plan.bytes()},
                         {"costs", costs_of(plan.costs)}, {"gpu_bytes", plan.gpu_bytes},
-                        {"text", plan.text()},           {"is_by_gradients", plan.is_by_gradients}}
+                        {"text", plan.text()},           {"is_by_cg", plan.is_by_cg}}
       .dump();
 }
 
@@ -246,11 +246,11 @@ std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& given,
   least.seed = options.seed;
   least.hidden_scale = options.hidden_scale;
   least.rank_tolerance = options.rank_tolerance;
-  least.most_iterations = static_cast<int>(options.most_iterations);
+  least.max_iterations = static_cast<int>(options.max_iterations);
   least.tolerance = options.tolerance;
   least.method = static_cast<fbpinn::LinearMethod>(options.method);
-  least.gradient_tolerance = options.linear_tolerance;
-  least.most_gradient_steps = static_cast<int>(options.most_linear_steps);
+  least.cg_tolerance = options.linear_tolerance;
+  least.max_cg_steps = static_cast<int>(options.max_linear_steps);
   least.chunk = options.chunk;
   const auto begin_with = [](std::vector<double>& numbers, const double* from, std::int64_t count) {
     if (from != nullptr) {
@@ -264,12 +264,12 @@ std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& given,
   begin_with(least.coefficients, options.coefficients,
              static_cast<std::int64_t>(problem.coefficients_at_start().size()));
   fbpinn::Trained trained =
-      options.most_steps == 0
+      options.max_steps == 0
           ? fbpinn::least_squares(mesh, problem, least, run)
           : fbpinn::levenberg_marquardt(
                 mesh, problem,
                 {.start = least,
-                 .most_steps = static_cast<int>(options.most_steps),
+                 .max_steps = static_cast<int>(options.max_steps),
                  .gradient_tolerance = options.gradient_tolerance,
                  .step_tolerance = options.step_tolerance,
                  .first_damping = options.first_damping,

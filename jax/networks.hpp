@@ -85,14 +85,14 @@ struct NetworkOptions {
   std::uint64_t seed = 0;
   double hidden_scale = 1.0;
   double rank_tolerance = 0.0;
-  std::int64_t most_iterations = 0;
+  std::int64_t max_iterations = 0;
   double tolerance = 0.0;
   std::int64_t gpu_count = 0;          ///< of those that train; 0: CPU devices do
   const std::int64_t* gpus = nullptr;  ///< CUDA's numbers of them
   std::int64_t method = 0;             ///< number of a fbpinn::LinearMethod
   double linear_tolerance = 0.0;
-  std::int64_t most_linear_steps = 0;
-  std::int64_t most_steps = 0;  ///< 0: least squares alone
+  std::int64_t max_linear_steps = 0;
+  std::int64_t max_steps = 0;  ///< 0: least squares alone
   double gradient_tolerance = 0.0;
   double step_tolerance = 0.0;
   double first_damping = 0.0;

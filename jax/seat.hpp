@@ -26,11 +26,11 @@ enum class BufferIndex : std::size_t {};
 
 /// The memory of a device's operands and results, as the handler knows them.
 struct Seat {
-  static constexpr std::size_t most_buffers = 28;
+  static constexpr std::size_t max_buffers = 28;
 
   void* at(BufferIndex buffer) const { return buffers.at(static_cast<std::size_t>(buffer)); }
 
-  std::array<void*, most_buffers> buffers{};
+  std::array<void*, max_buffers> buffers{};
   std::optional<Gpu> gpu;  ///< none on the CPU
   std::int64_t rank = 0;
   /// The invitations of all ranks, if the ranks are in several processes; a call then has this one

@@ -11,7 +11,7 @@
 namespace shardsolve::cli::doctor {
 namespace {
 
-constexpr double most_of_it = 0.95;  // of a GPU; cuBLAS and shardsolve take some hundred MB besides
+constexpr double max_of_it = 0.95;  // of a GPU; cuBLAS and shardsolve take some hundred MB besides
 
 void judge_fraction(const Surroundings& s, Findings& findings) {
   const std::string current = trimmed(value_of(s.environment, "XLA_CLIENT_MEM_FRACTION"));
@@ -35,7 +35,7 @@ void judge_fraction(const Surroundings& s, Findings& findings) {
     findings.push_back({Severity::error, "jax-pool-fraction", setting,
                         "it is no number above 0: JAX does not start on a GPU",
                         "give the share of a GPU's memory, 0.75 by default"});
-  } else if (*fraction > most_of_it) {
+  } else if (*fraction > max_of_it) {
     findings.push_back({Severity::warning, "jax-pool-fraction", setting,
                         "cuBLAS and shardsolve need some hundred MB of each GPU beside JAX's pool: "
                         "the first solve may find none",

@@ -91,7 +91,7 @@ class BandedLu {
     const double goal = rtol * norm(b);
     x.assign(b.size(), 0.0);
     Vector residual = b;
-    for (int correction = 0; correction <= most_corrections; ++correction) {
+    for (int correction = 0; correction <= max_corrections; ++correction) {
       // x += A^-1 (b - A x)
       factors_.solve(residual);
       add(1.0, residual, x);
@@ -103,7 +103,7 @@ class BandedLu {
   }
 
  private:
-  static constexpr int most_corrections = 3;
+  static constexpr int max_corrections = 3;
 
   BandedFactors factors_;
 };

@@ -60,12 +60,12 @@ inline void write_npy(const std::filesystem::path& path, const std::vector<std::
 inline void write_history(const std::filesystem::path& path, const History& history) {
   std::ofstream file = files::opened(path);
   file << "t,tip_x,tip_y,tip_z,elastic_energy,kinetic_energy,newton_iterations,"
-          "linear_iterations,most_linear_iterations\n"
+          "linear_iterations,max_linear_iterations\n"
        << std::setprecision(17);
   for (const Record& r : history.records) {
     file << r.t << ',' << r.tip[0] << ',' << r.tip[1] << ',' << r.tip[2] << ',' << r.elastic_energy
          << ',' << r.kinetic_energy << ',' << r.newton_iterations << ',' << r.linear_iterations
-         << ',' << r.most_linear_iterations << '\n';
+         << ',' << r.max_linear_iterations << '\n';
   }
   files::close(file, path);
 }

@@ -146,15 +146,15 @@ void print_totals(const History& history, double seconds) {
   for (const Record& record : history.records) {
     sum.newton_iterations += record.newton_iterations;
     sum.linear_iterations += record.linear_iterations;
-    sum.most_linear_iterations =
-        std::max(sum.most_linear_iterations, record.most_linear_iterations);
+    sum.max_linear_iterations =
+        std::max(sum.max_linear_iterations, record.max_linear_iterations);
   }
   std::printf("  %zu steps, %lld Newton iterations", history.records.size(),
               static_cast<long long>(sum.newton_iterations));
   if (sum.linear_iterations > 0) {
     std::printf(", %lld of the method, at most %lld a solve",
                 static_cast<long long>(sum.linear_iterations),
-                static_cast<long long>(sum.most_linear_iterations));
+                static_cast<long long>(sum.max_linear_iterations));
   }
   std::printf(", %.1f s\n", seconds);
 }

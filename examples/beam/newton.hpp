@@ -28,7 +28,7 @@ struct NewtonOutcome {
   bool converged = false;
   std::int64_t iterations = 0;
   std::int64_t linear_iterations = 0;       ///< of all its linear solves
-  std::int64_t most_linear_iterations = 0;  ///< of one of them
+  std::int64_t max_linear_iterations = 0;  ///< of one of them
   std::string message;                      ///< why it did not converge
 };
 
@@ -77,7 +77,7 @@ NewtonOutcome solve_newton(Equation& equation, const LinearSolver& solve_linear,
     equation.linearise(u, matrix, b);
     const LinearOutcome linear = solve_linear(matrix, b, options.linear_rtol, step);
     outcome.linear_iterations += linear.iterations;
-    outcome.most_linear_iterations = std::max(outcome.most_linear_iterations, linear.iterations);
+    outcome.max_linear_iterations = std::max(outcome.max_linear_iterations, linear.iterations);
     const double reached = residual_norm(matrix, b, step) / norm(b);
     // With room for the rounding of this residual itself.
     if (!linear.is_solved || !(reached <= 1.1 * options.linear_rtol)) {

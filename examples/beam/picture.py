@@ -195,7 +195,7 @@ def _draw_energy(axes: Axes, runs: list[Run]) -> None:
 
 def _draw_iterations(axes: Axes, runs: list[Run]) -> None:
     is_krylov = any(run.history["linear_iterations"].any() for run in runs)
-    name = "most_linear_iterations" if is_krylov else "newton_iterations"
+    name = "max_linear_iterations" if is_krylov else "newton_iterations"
     for run, colour in zip(runs, COLOURS, strict=False):
         axes.plot(run.history["t"], run.history[name], color=colour, label=run.name)
     title = "Iterations of the longest linear solve of a step" if is_krylov else "Newton iterations"

@@ -34,7 +34,7 @@ struct Record {
   double kinetic_energy = 0.0;
   std::int64_t newton_iterations = 0;
   std::int64_t linear_iterations = 0;       ///< of all its linear solves
-  std::int64_t most_linear_iterations = 0;  ///< of one of them
+  std::int64_t max_linear_iterations = 0;  ///< of one of them
 };
 
 struct Frame {
@@ -96,7 +96,7 @@ inline History simulate(
                                equation.kinetic_energy(motion.v),
                                outcome.iterations,
                                outcome.linear_iterations,
-                               outcome.most_linear_iterations});
+                               outcome.max_linear_iterations});
     if (step % settings.frame_every == 0) history.frames.push_back({t, u});
     watch(history.records.back());
   }

@@ -24,7 +24,7 @@ struct DiagnoseOptions {
   std::int64_t lanczos_steps = 80;      ///< for eigenvalues of A
   std::int64_t trial_iterations = 500;  ///< of each preconditioner that is tried, at most
   /// Of the plain one that the best one is compared with, at most.
-  std::int64_t most_iterations = 10000;
+  std::int64_t max_iterations = 10000;
   bool incomplete_factors = true;  ///< whether they are tried, too
 };
 
@@ -136,7 +136,7 @@ struct Diagnosis {
 /// numbers, the same every time. Bits as of solve(): the same diagnosis on any number of ranks.
 ///
 /// Costs O(entries) for the figures, lanczos_steps products, and at most trial_iterations
-/// iterations of each trial and most_iterations of the plain one; blocks whose factors would take
+/// iterations of each trial and max_iterations of the plain one; blocks whose factors would take
 /// more than 2^27 numbers or 2^35 multiplications are not tried.
 /// Throws Error: invalid_argument if A is not square or in order or an option makes no sense;
 /// out_of_memory, communication.

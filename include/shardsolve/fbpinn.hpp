@@ -129,8 +129,8 @@ class SHARDSOLVE_EXPORT Problem {
 
 /// By what linear problems are solved: a factor of the Gram matrix along nested dissection, or
 /// conjugate gradients, whose memory is that of the boxes' columns alone; automatic takes them if
-/// the factor has not the room.
-enum class LinearMethod : std::uint8_t { automatic, factor, gradients };
+/// the factor does not fit in memory.
+enum class LinearMethod : std::uint8_t { automatic, factor, cg };
 
 struct LeastSquaresOptions {
   /// Hidden layers: Mlp::weights() numbers for each box; random ones if there are none.
@@ -146,10 +146,10 @@ struct LeastSquaresOptions {
   double rank_tolerance = 1e-12;
   LinearMethod method = LinearMethod::automatic;
   /// Conjugate gradients: they end at this certificate, or after so many steps.
-  double gradient_tolerance = 1e-10;
-  int most_gradient_steps = 10000;
+  double cg_tolerance = 1e-10;
+  int max_cg_steps = 10000;
   /// Gauss-Newton: most linear problems that are solved.
-  int most_iterations = 30;
+  int max_iterations = 30;
   /// It ends when a step would change the residual by less than this share of it, or has made the
   /// loss smaller by less than 1e-4 of it.
   double tolerance = 1e-5;
@@ -165,7 +165,7 @@ struct LevenbergMarquardtOptions {
 
   /// How the last layers are found that it begins with.
   LeastSquaresOptions start{.rank_tolerance = 1e-8};
-  int most_steps = 200;  ///< that make the loss smaller
+  int max_steps = 200;  ///< that make the loss smaller
   /// It ends when no column of the Jacobian has a larger cosine with the residual,
   double gradient_tolerance = 1e-8;
   /// or a step is smaller than this beside the parameters, both scaled by the columns' norms.
@@ -212,10 +212,10 @@ struct SHARDSOLVE_EXPORT TrainingPlan {
   FactorCosts costs;
   /// How many GPUs, and the bytes that the one of them needs at least that needs most.
   std::vector<std::pair<int, double>> gpu_bytes;
-  bool is_by_gradients = false;  ///< the factor has not the room, so that it is not made
+  bool is_by_cg = false;  ///< the factor does not fit in memory and is not made
 
   double bytes() const {
-    return feature_bytes + other_bytes + (is_by_gradients ? 0.0 : costs.nested_dissection.bytes);
+    return feature_bytes + other_bytes + (is_by_cg ? 0.0 : costs.nested_dissection.bytes);
   }
   /// For people, one figure a line.
   std::string text() const;
@@ -272,8 +272,8 @@ struct SHARDSOLVE_EXPORT Trained {
   /// Of those columns, a lower bound of the condition number that is near it as a rule.
   double condition = 0.0;
   int refinements = 0;           ///< of the last solve
-  int gradient_steps = 0;        ///< of conjugate gradients in the last solve
-  bool is_by_gradients = false;  ///< there was no factor, and no estimate of the condition
+  int cg_steps = 0;        ///< of conjugate gradients in the last solve
+  bool is_by_cg = false;  ///< there was no factor, and no estimate of the condition
   double shift = 0.0;            ///< that was added to the Gram matrix's diagonal
   FactorCosts costs;
   TrainingTimes times;

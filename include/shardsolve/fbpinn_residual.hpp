@@ -214,7 +214,7 @@ Residual make_residual(F function) {
   residual.equations = Result::count;
   residual.record = [function](const double* point, int fields,
                                std::span<const double> coefficients, JetReads& reads) {
-    const JetSet all = JetSet::full(reads.axes, most_order);
+    const JetSet all = JetSet::full(reads.axes, max_order);
     const std::vector<double> zeros(static_cast<std::size_t>(fields * all.size()), 0.0);
     call_residual<F, double>(function, Coordinates(point, static_cast<std::size_t>(reads.axes)),
                              Jets<double>(all, fields, zeros.data(), &reads),

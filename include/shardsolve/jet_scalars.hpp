@@ -244,7 +244,7 @@ class Taylor {
   }
 
   const JetSet* set_ = nullptr;
-  T c_[most_derivatives];  // the first size() of them mean something
+  T c_[max_derivatives];  // the first size() of them mean something
 };
 
 template <class S>

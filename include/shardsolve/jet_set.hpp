@@ -10,13 +10,13 @@
 
 namespace shardsolve::fbpinn {
 
-inline constexpr int most_axes = 4;
-inline constexpr int most_order = 4;
+inline constexpr int max_axes = 4;
+inline constexpr int max_order = 4;
 /// Derivatives of order 0 to 4 in four variables.
-inline constexpr int most_derivatives = 70;
+inline constexpr int max_derivatives = 70;
 
 /// How often a function is differentiated along each axis; axes beyond the last have 0.
-using MultiIndex = std::array<std::uint8_t, most_axes>;
+using MultiIndex = std::array<std::uint8_t, max_axes>;
 
 /// How often in all.
 constexpr int order_of(const MultiIndex& index) {

@@ -89,7 +89,7 @@ SHARDSOLVE_EXPORT void write_log(const std::string& path, const Request& request
 
 struct CaptureOptions {
   /// Of the folder; a larger one is not written. What is above 4.2e9 counts as that.
-  std::int64_t most_bytes = 1'000'000'000;
+  std::int64_t max_bytes = 1'000'000'000;
   bool overwrite = false;  ///< whether a capture that is there is replaced
 };
 
@@ -116,14 +116,14 @@ struct RecordedProducts {
 template <Scalar T>
 class SHARDSOLVE_EXPORT ProductRecorder {
  public:
-  /// `most_bytes`: of all ranks together; once the products take more, none is kept any longer.
-  explicit ProductRecorder(std::int64_t most_bytes = 1'000'000'000);
+  /// `max_bytes`: of all ranks together; once the products take more, none is kept any longer.
+  explicit ProductRecorder(std::int64_t max_bytes = 1'000'000'000);
 
   /// The same operator with the same bits, each of whose products is kept: 2 n numbers. On meshes
   /// of CPU ranks only.
   Operator<T> record(const Operator<T>& a) const;
   /// All of them, whole, in every process: a call of the mesh that the solve was on.
-  /// Throws Error(invalid_argument) if they took more than `most_bytes`.
+  /// Throws Error(invalid_argument) if they took more than `max_bytes`.
   RecordedProducts<T> products(Mesh& mesh) const;
 
   /// Inside shardsolve only.

@@ -89,7 +89,7 @@ class Call:
     # What a CPU device that is alone does in its place, given the operands and the options, up to
     # so many rows.
     alone: Callable[..., Arrays] | None = None
-    most_alone: int = 0
+    max_alone: int = 0
 
     @property
     def row(self) -> Row:
@@ -145,7 +145,7 @@ class Call:
             def ours(*arguments: jax.Array) -> Arrays:
                 return self._local(place, arguments, n, ranks, options)
 
-            if ranks > 1 or self.alone is None or n > self.most_alone:
+            if ranks > 1 or self.alone is None or n > self.max_alone:
                 return ours(*arguments)
             alone = functools.partial(self.alone, **self.row.attributes(options))
             return lax.platform_dependent(*arguments, cpu=alone, default=ours)
@@ -370,7 +370,7 @@ _EIGH = Call(
     alone=lambda a, *others, **options: _eigh_alone.find(
         _LOOK._run((), (), len(a), {}), a, *others, **options
     ),
-    most_alone=_eigh_alone.MOST_ROWS,
+    max_alone=_eigh_alone.MOST_ROWS,
     from_columns=_from_columns,
 )
 # Where a factor is used, the rows of its slab share no letter with anything (r is not i): Shardy

@@ -82,7 +82,7 @@ class Multigrid(Product):
     """A V-cycle with Chebyshev smoothing of D^-1 A in `bounds` of each level."""
 
     levels: list[Level]
-    coarse: Sparse  # the inverse of the last level's matrix
+    coarse: Sparse  # the inverse of the coarsest level's matrix
     bounds: tuple[tuple[float, float], ...] = field()
     degree: int = field()
 

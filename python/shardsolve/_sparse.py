@@ -14,7 +14,7 @@ from jax import lax
 from shardsolve import _local
 from shardsolve._check import as_array, how_to_agree
 
-_MOST_LANES = 32  # most_row_lanes of src/runtime/sparse_row_sum.hpp
+_MOST_LANES = 32  # max_row_lanes of src/runtime/sparse_row_sum.hpp
 
 
 class Pattern:

@@ -28,10 +28,10 @@ HostBoard::Table::Table(std::size_t ranks) {
   const auto take = [&](std::size_t count, std::size_t size) {
     return std::exchange(used, used + count * size);
   };
-  window_entries = take(most_windows * ranks, sizeof(WindowEntry));
+  window_entries = take(max_windows * ranks, sizeof(WindowEntry));
   words = take(ranks, sizeof(ReleaseAgreement::Word));
   workspaces = take(ranks, sizeof(Workspace));
-  released = take(most_windows * ranks * ranks, sizeof(Counter));
+  released = take(max_windows * ranks * ranks, sizeof(Counter));
   end = used;
 }
 
@@ -41,7 +41,7 @@ HostBoard::HostBoard(SharedMemory memory, std::size_t ranks, bool makes)
     return;
   }
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    for (std::size_t window = 0; window < most_windows; ++window) {
+    for (std::size_t window = 0; window < max_windows; ++window) {
       new (&window_entry(window, rank)) WindowEntry;
       for (std::size_t root = 0; root < ranks; ++root) {
         new (&released(window, root, rank)) Counter(Counter::Scope::machine);

@@ -21,7 +21,7 @@ class HostBoard {
  public:
   using Counter = runtime::host::OneWayCounter;
   /// Most windows that one call can have in the table.
-  static constexpr std::size_t most_windows = 16;
+  static constexpr std::size_t max_windows = 16;
 
   /// What one rank says of itself in one window.
   struct WindowEntry {
@@ -52,7 +52,7 @@ class HostBoard {
   }
   /// How many of the parts of `root` rank `reader` has released.
   Counter& released(std::size_t window, std::size_t root, std::size_t reader) const {
-    return at<Counter>(table_.released, (reader * most_windows + window) * ranks_ + root);
+    return at<Counter>(table_.released, (reader * max_windows + window) * ranks_ + root);
   }
   Workspace& workspace(std::size_t rank) const { return at<Workspace>(table_.workspaces, rank); }
   /// One of each rank.
@@ -62,7 +62,7 @@ class HostBoard {
   /// All counters of windows that `rank` raises.
   template <class Body>
   void for_each_counter_of(std::size_t rank, Body body) const {
-    for (std::size_t window = 0; window < most_windows; ++window) {
+    for (std::size_t window = 0; window < max_windows; ++window) {
       body(window_entry(window, rank).joined);
       body(window_entry(window, rank).opened);
       body(window_entry(window, rank).published);

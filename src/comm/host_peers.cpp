@@ -105,7 +105,7 @@ bool HostPeers::open_all() {
 
 std::unique_ptr<Window> HostPeers::make_window(Bytes memory) {
   const std::size_t index = windows_made_++;
-  if (index >= HostBoard::most_windows) {
+  if (index >= HostBoard::max_windows) {
     return nullptr;
   }
   const auto self = static_cast<std::size_t>(processes_.rank());

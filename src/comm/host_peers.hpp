@@ -35,7 +35,7 @@ class HostPeers {
   Bytes make_workspace(std::size_t bytes);
   Bytes workspace() const;
   /// Null, on all ranks, if the buffer of one lies elsewhere, if one does not reach another's, or
-  /// if the call has made HostBoard::most_windows windows already.
+  /// if the call has made HostBoard::max_windows windows already.
   std::unique_ptr<Window> make_window(Bytes memory);
 
  private:

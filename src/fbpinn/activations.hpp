@@ -66,7 +66,7 @@ template <class T>
 
 /// f[m][i]: the m-th derivative at z[i], for m < count <= 5 and i < chunk.
 template <class T>
-using Derivatives = T[most_order + 1][chunk];
+using Derivatives = T[max_order + 1][chunk];
 
 template <class T>
 [[gnu::always_inline]] inline void tanh_derivatives(const T* z, int count, Derivatives<T>& f) {
@@ -141,7 +141,7 @@ template <class T>
 template <class T>
 [[gnu::always_inline]] inline void sin_derivatives(const T* z, int count, Derivatives<T>& f) {
   for (int i = 0; i < chunk; ++i) {
-    T all[most_order + 1] = {};
+    T all[max_order + 1] = {};
     functions::Sin{}.derivatives(z[i], count, all);
     for (int m = 0; m < count; ++m)
       f[m][i] = all[m];

@@ -191,7 +191,7 @@ void BlockSystem::polish(const std::vector<std::int64_t>& offsets, const std::ve
   using namespace block_system;
   constexpr double good = 1e-8;       // of the certificate: refinement reaches it as a rule
   constexpr double rounding = 1e-13;  // of what there was
-  constexpr int most_steps = 60;
+  constexpr int max_steps = 60;
   const double floor = rounding * norm_of(b);
   if (gradient <= good * norm_of(solution.residual) || gradient <= floor) {
     return;
@@ -224,8 +224,8 @@ void BlockSystem::polish(const std::vector<std::int64_t>& offsets, const std::ve
   std::vector<double> x = solution.y;
   x.insert(x.end(), solution.z.begin(), solution.z.end());
   const GradientSteps steps =
-      conjugate_gradients(product, b, good, floor, most_steps, x, solution.residual);
-  solution.gradient_steps = steps.iterations;
+      conjugate_gradients(product, b, good, floor, max_steps, x, solution.residual);
+  solution.cg_steps = steps.iterations;
   gradient = steps.gradient;
   solution.y.assign(x.begin(), x.begin() + n);
   solution.z.assign(x.begin() + n, x.end());
@@ -338,8 +338,8 @@ auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree
   std::vector<double> gradient = multiply_adjoint(offsets, b, workers);
   std::vector<double> border_gradient = border.multiply_adjoint(b);
   double before = std::hypot(norm_of(gradient), norm_of(border_gradient));
-  constexpr int most_refinements = 8;
-  for (int step = 0; step <= most_refinements && before > 0.0; ++step) {
+  constexpr int max_refinements = 8;
+  for (int step = 0; step <= max_refinements && before > 0.0; ++step) {
     std::vector<double> y = solved(std::move(gradient));
     for (std::size_t k = 0; k < y.size(); ++k) {
       y[k] += solution.y[k];

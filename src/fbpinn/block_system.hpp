@@ -78,7 +78,7 @@ class BlockSystem {
     double condition = 0.0;  ///< of Q
     double shift = 0.0;
     int refinements = 0;
-    int gradient_steps = 0;   ///< that refinement needed beside, as it came to no end
+    int cg_steps = 0;   ///< that refinement needed beside, as it came to no end
     bool is_limited = false;  ///< these came to their limit
     double factor_seconds = 0.0;
     double solve_seconds = 0.0;
@@ -89,9 +89,9 @@ class BlockSystem {
                  const std::vector<double>& b, MatrixView<const double> border,
                  double border_tolerance, const sparse::Workers& workers) const;
   /// The same without a factor, by conjugate gradients, until the certificate is `tolerance`.
-  Solution solve_by_gradients(const sparse::BlockGraph& graph, const std::vector<double>& b,
+  Solution solve_by_cg(const sparse::BlockGraph& graph, const std::vector<double>& b,
                               MatrixView<const double> border, double border_tolerance,
-                              double tolerance, int most_steps,
+                              double tolerance, int max_steps,
                               const sparse::Workers& workers) const;
 
   /// A factor of the Gram matrix Q^T Q.

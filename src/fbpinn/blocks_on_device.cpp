@@ -56,13 +56,13 @@ class FactorOnDevices final : public BlockSystem::Gram {
   FactorOnDevices(mesh::Rank& rank, const runtime::BoxKernels& kernels,
                   const runtime::BoxBlocks& blocks, std::span<const std::int32_t> held,
                   const sparse::BlockGraph& graph, sparse::EliminationTree tree,
-                  const DevicePlacement& placement, double most_bytes)
+                  const DevicePlacement& placement, double max_bytes)
       : rank_(rank),
         kernels_(kernels),
         blocks_(blocks),
         number_(static_cast<std::size_t>(graph.count()), -1),
         fronts_(rank, graph, std::move(tree), placement.fronts, placement.joint_fronts,
-                most_bytes) {
+                max_bytes) {
     for (std::size_t i = 0; i < held.size(); ++i) {
       number_[static_cast<std::size_t>(held[i])] = static_cast<std::int32_t>(i);
     }
@@ -103,7 +103,7 @@ class FactorOnDevices final : public BlockSystem::Gram {
 }  // namespace devices
 
 BlocksOnDevice::BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometry, const Mlp& mlp,
-                               const DevicePlacement& placement, double most_factor_bytes)
+                               const DevicePlacement& placement, double max_factor_bytes)
     : BlockSystem(geometry.lists),
       rank_(rank),
       geometry_(geometry),
@@ -111,7 +111,7 @@ BlocksOnDevice::BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometr
       placement_(placement),
       held_(placement.boxes.held[static_cast<std::size_t>(rank.index())]),
       kernels_(rank.kernels<runtime::BoxKernels>()),
-      most_factor_bytes_(most_factor_bytes),
+      max_factor_bytes_(max_factor_bytes),
       begin_(devices::begins_of(geometry.lists, held_)),
       is_finite_(held_.size(), 1) {
   const RowLists& lists = geometry.lists;
@@ -121,7 +121,7 @@ BlocksOnDevice::BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometr
   for (const std::int32_t box : held_) {
     const auto of_box = lists.rows_of(box);
     rows.insert(rows.end(), of_box.begin(), of_box.end());
-    blocks_.most_rows = std::max(blocks_.most_rows, static_cast<std::int64_t>(of_box.size()));
+    blocks_.max_rows = std::max(blocks_.max_rows, static_cast<std::int64_t>(of_box.size()));
   }
   blocks_.begin = devices::upload(rank, begin_);
   blocks_.row = devices::upload(rank, rows);
@@ -176,7 +176,7 @@ auto BlocksOnDevice::by_kernels(std::span<const double> hidden_weights,
     const auto run = begin_of_box(first);
     const std::span<const runtime::BoxRun> part(run, begin_of_box(end));
     kernels_.feature_rows(rank_.update(), networks, points, there + (run - runs.begin()),
-                          static_cast<std::int64_t>(part.size()), devices::most_points(part),
+                          static_cast<std::int64_t>(part.size()), devices::max_points(part),
                           by_jets, blocks_, begin_[static_cast<std::size_t>(first)], rows);
   };
 }
@@ -364,7 +364,7 @@ std::vector<double> BlocksOnDevice::weights_of(const std::vector<std::int64_t>& 
 auto BlocksOnDevice::make_gram(const sparse::BlockGraph& graph, sparse::EliminationTree tree,
                                const sparse::Workers& /*workers*/) const -> std::unique_ptr<Gram> {
   return std::make_unique<devices::FactorOnDevices>(
-      rank_, kernels_, blocks_, held_, graph, std::move(tree), placement_, most_factor_bytes_);
+      rank_, kernels_, blocks_, held_, graph, std::move(tree), placement_, max_factor_bytes_);
 }
 
 }  // namespace shardsolve::fbpinn

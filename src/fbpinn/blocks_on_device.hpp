@@ -21,9 +21,9 @@ namespace shardsolve::fbpinn {
 /// what all do; vectors lie on the host and are the same on all.
 class BlocksOnDevice final : public BlockSystem {
  public:
-  /// The arguments must outlive it. `most_factor_bytes`: what features leave of the memory.
+  /// The arguments must outlive it. `max_factor_bytes`: what features leave of the memory.
   BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometry, const Mlp& mlp,
-                 const DevicePlacement& placement, double most_factor_bytes);
+                 const DevicePlacement& placement, double max_factor_bytes);
 
   /// Features of each box at its points, as rows, made orthonormal. Rows of the caller's own units
   /// are made by the workers and brought to the device.
@@ -67,7 +67,7 @@ class BlocksOnDevice final : public BlockSystem {
   const DevicePlacement& placement_;
   const std::vector<std::int32_t>& held_;
   const runtime::BoxKernels& kernels_;
-  double most_factor_bytes_;
+  double max_factor_bytes_;
   std::vector<std::int64_t> begin_;  ///< slots of the boxes that the rank has
   runtime::BoxBlocks blocks_{};
   runtime::BoxBlocks own_{};     ///< the first of them: the rank's own boxes

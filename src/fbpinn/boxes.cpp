@@ -13,14 +13,14 @@ namespace {
   throw Error(ErrorKind::invalid_argument, message);
 }
 
-constexpr std::int64_t most_boxes = std::int64_t{1} << 20;
+constexpr std::int64_t max_boxes = std::int64_t{1} << 20;
 
 void require_domain(const std::vector<Interval>& domain, const std::vector<std::int64_t>& counts) {
-  if (domain.empty() || domain.size() > most_axes || domain.size() != counts.size()) {
+  if (domain.empty() || domain.size() > max_axes || domain.size() != counts.size()) {
     refuse_boxes(
         fmt::format("{} intervals and {} counts given; 1 to {} are accepted, as many of "
                     "one as of the other",
-                    domain.size(), counts.size(), most_axes));
+                    domain.size(), counts.size(), max_axes));
   }
   std::int64_t boxes = 1;
   for (std::size_t axis = 0; axis < domain.size(); ++axis) {
@@ -31,14 +31,14 @@ void require_domain(const std::vector<Interval>& domain, const std::vector<std::
                       "that rise are accepted",
                       low, high, axis));
     }
-    if (counts[axis] < 1 || counts[axis] > most_boxes) {
+    if (counts[axis] < 1 || counts[axis] > max_boxes) {
       refuse_boxes(fmt::format("{} boxes were given for axis {}; 1 to {} are accepted",
-                               counts[axis], axis, most_boxes));
+                               counts[axis], axis, max_boxes));
     }
     boxes *= counts[axis];
-    if (boxes > most_boxes) {
+    if (boxes > max_boxes) {
       refuse_boxes(
-          fmt::format("more than {} boxes were asked for; use fewer along each axis", most_boxes));
+          fmt::format("more than {} boxes were asked for; use fewer along each axis", max_boxes));
     }
   }
 }
@@ -99,8 +99,8 @@ void Boxes::set_domain(std::vector<Interval> domain) {
 }
 
 Boxes Boxes::from_arrays(int axes, std::vector<double> centers, std::vector<double> half_widths) {
-  if (axes < 1 || axes > most_axes) {
-    refuse_boxes(fmt::format("boxes with {} axes given; 1 to {} are accepted", axes, most_axes));
+  if (axes < 1 || axes > max_axes) {
+    refuse_boxes(fmt::format("boxes with {} axes given; 1 to {} are accepted", axes, max_axes));
   }
   const auto per_box = static_cast<std::size_t>(axes);
   if (centers.empty() || centers.size() != half_widths.size() || centers.size() % per_box != 0) {
@@ -151,16 +151,16 @@ Mlp Mlp::of(OwnUnits units) {
 }
 
 void Mlp::require_valid() const {
-  constexpr std::size_t most_layers = 8;
-  constexpr std::int64_t most_units = 4096;
-  if (hidden.empty() || hidden.size() > most_layers) {
+  constexpr std::size_t max_layers = 8;
+  constexpr std::int64_t max_units = 4096;
+  if (hidden.empty() || hidden.size() > max_layers) {
     refuse_boxes(fmt::format("a network with {} hidden layers given; 1 to {} are accepted",
-                             hidden.size(), most_layers));
+                             hidden.size(), max_layers));
   }
   for (const std::int64_t units : hidden) {
-    if (units < 1 || units > most_units) {
+    if (units < 1 || units > max_units) {
       refuse_boxes(
-          fmt::format("a hidden layer of {} units given; 1 to {} are accepted", units, most_units));
+          fmt::format("a hidden layer of {} units given; 1 to {} are accepted", units, max_units));
     }
   }
   if (activation > Activation::silu) {

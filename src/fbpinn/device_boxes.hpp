@@ -10,9 +10,9 @@
 
 namespace shardsolve::fbpinn {
 
-/// Each box has one rank that multiplies with its columns: that which does its front, and those of
-/// joint fronts in turn. A rank that needs the columns of another one's box for the Gram matrix
-/// makes them, too: these are boxes in the fronts above its subtrees.
+/// Each box has one owner, the rank that factors its front (those of joint fronts are dealt in
+/// turn), which multiplies with its columns. For the Gram matrix ranks hold copies of the columns
+/// of other boxes too: those in the fronts above their subtrees.
 struct DeviceBoxes {
   std::vector<std::vector<std::int32_t>> owned;  ///< of each rank, ascending
   std::vector<std::vector<std::int32_t>> held;   ///< of each rank: its own, then others

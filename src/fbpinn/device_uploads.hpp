@@ -29,7 +29,7 @@ runtime::BoxNetworks upload_networks(mesh::Rank& rank, const Boxes& boxes,
                                      const JetSet& set, int fields,
                                      std::span<const double> hidden_weights);
 runtime::BoxPoints upload_points(mesh::Rank& rank, const Boxes& boxes, const PointsInBoxes& at);
-std::int64_t most_points(std::span<const runtime::BoxRun> runs);
+std::int64_t max_points(std::span<const runtime::BoxRun> runs);
 void leave_if_asked(const mesh::Rank& rank);
 
 }  // namespace shardsolve::fbpinn::devices

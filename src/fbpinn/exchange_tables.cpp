@@ -13,7 +13,7 @@ std::vector<double> windows_of_pairs(const TrainingGeometry& geometry) {
   const Pairs& pairs = geometry.at.pairs;
   const std::int64_t of_level = pairs.points * set.size();
   std::vector<double> windows(static_cast<std::size_t>(pairs.count() * set.size()), 0.0);
-  double raw[most_derivatives];
+  double raw[max_derivatives];
   for (std::int64_t pair = 0; pair < pairs.count(); ++pair) {
     const auto at = static_cast<std::size_t>(pair);
     const std::int64_t box = pairs.box[at];

@@ -33,7 +33,7 @@ class Chunk {
     first_ = first;
     used_ = static_cast<int>(std::min<std::int64_t>(chunk, at_.count - first));
     const int size = set_.size();
-    T raw[most_derivatives];
+    T raw[max_derivatives];
     for (int i = 0; i < chunk; ++i) {
       const std::int64_t p = point(i);
       const T* const x = at_.points + p * set_.axes();
@@ -42,7 +42,7 @@ class Chunk {
       }
       window_jet(set_, x, center_, half_width_, raw);
       const T* const inverse = at_.inverse_sums + p * size;
-      T jet[most_derivatives] = {};
+      T jet[max_derivatives] = {};
       for (const JetSet::Term& term : set_.terms()) {
         jet[term.result] += static_cast<T>(term.weight) * raw[term.left] * inverse[term.right];
       }
@@ -158,9 +158,9 @@ class Chunk {
   const Mlp& mlp_;
   const BoxFeatures<T>& box_;
   const PointsInBox<T>& at_;
-  T center_[most_axes];
-  T half_width_[most_axes];
-  T rates_[most_axes];
+  T center_[max_axes];
+  T half_width_[max_axes];
+  T rates_[max_axes];
   std::int64_t first_ = 0;
   int used_ = 0;
   std::vector<T> psi_;

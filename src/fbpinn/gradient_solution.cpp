@@ -13,9 +13,9 @@ namespace shardsolve::fbpinn {
 
 // Columns of a box are orthonormal, and so are those of the border made here: the diagonal blocks
 // of (Q, C)^T (Q, C) are unit matrices, as with a block-Jacobi preconditioner.
-auto BlockSystem::solve_by_gradients(const sparse::BlockGraph& graph, const std::vector<double>& b,
+auto BlockSystem::solve_by_cg(const sparse::BlockGraph& graph, const std::vector<double>& b,
                                      MatrixView<const double> border_columns,
-                                     double border_tolerance, double tolerance, int most_steps,
+                                     double border_tolerance, double tolerance, int max_steps,
                                      const sparse::Workers& workers) const -> Solution {
   const auto start = std::chrono::steady_clock::now();
   workers.enter("solve");
@@ -56,14 +56,14 @@ auto BlockSystem::solve_by_gradients(const sparse::BlockGraph& graph, const std:
   }
   constexpr double rounding = 1e-15;
   const GradientSteps steps = conjugate_gradients(product, b, tolerance, rounding * std::sqrt(size),
-                                                  most_steps, x, solution.residual);
+                                                  max_steps, x, solution.residual);
   double left = 0.0;
   for (const double value : solution.residual) {
     left += value * value;
   }
-  solution.gradient_steps = steps.iterations;
+  solution.cg_steps = steps.iterations;
   solution.certificate = left > 0.0 ? steps.gradient / std::sqrt(left) : 0.0;
-  solution.is_limited = steps.iterations >= most_steps && solution.certificate > tolerance;
+  solution.is_limited = steps.iterations >= max_steps && solution.certificate > tolerance;
   solution.border_rank = border.rank();
   solution.y.assign(x.begin(), x.begin() + n);
   solution.z = border.weights_of(std::vector<double>(x.begin() + n, x.end()), solution.y);

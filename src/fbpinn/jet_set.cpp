@@ -14,12 +14,12 @@ int key_of(const MultiIndex& index) {
 }
 
 void require_index(const MultiIndex& index, int axes) {
-  if (order_of(index) > most_order) {
+  if (order_of(index) > max_order) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("a derivative of order {} was asked for; up to {} is accepted",
-                            order_of(index), most_order));
+                            order_of(index), max_order));
   }
-  for (int axis = axes; axis < most_axes; ++axis) {
+  for (int axis = axes; axis < max_axes; ++axis) {
     if (index[static_cast<std::size_t>(axis)] != 0) {
       throw Error(ErrorKind::invalid_argument,
                   fmt::format("a derivative along axis {} was asked for; the problem has {} axes, "
@@ -30,15 +30,15 @@ void require_index(const MultiIndex& index, int axes) {
 }
 
 void require_axes(int axes) {
-  if (axes < 1 || axes > most_axes) {
+  if (axes < 1 || axes > max_axes) {
     throw Error(ErrorKind::invalid_argument,
-                fmt::format("{} axes given; 1 to {} are accepted", axes, most_axes));
+                fmt::format("{} axes given; 1 to {} are accepted", axes, max_axes));
   }
 }
 
 /// Whether every entry of a is at most that of b.
 bool is_lower(const MultiIndex& a, const MultiIndex& b) {
-  for (std::size_t axis = 0; axis < most_axes; ++axis) {
+  for (std::size_t axis = 0; axis < max_axes; ++axis) {
     if (a[axis] > b[axis]) {
       return false;
     }
@@ -49,7 +49,7 @@ bool is_lower(const MultiIndex& a, const MultiIndex& b) {
 double binomials(const MultiIndex& n, const MultiIndex& k) {
   constexpr std::array<double, 5> factorials{1, 1, 2, 6, 24};
   double product = 1.0;
-  for (std::size_t axis = 0; axis < most_axes; ++axis) {
+  for (std::size_t axis = 0; axis < max_axes; ++axis) {
     product *= factorials[n[axis]] /
                (factorials[k[axis]] * factorials[static_cast<std::size_t>(n[axis] - k[axis])]);
   }
@@ -112,7 +112,7 @@ JetSet::JetSet(int axes, const std::vector<MultiIndex>& wanted) : axes_(axes) {
       const MultiIndex& part = (*this)[left];
       if (is_lower(part, whole)) {
         MultiIndex rest{};
-        for (std::size_t axis = 0; axis < most_axes; ++axis) {
+        for (std::size_t axis = 0; axis < max_axes; ++axis) {
           rest[axis] = static_cast<std::uint8_t>(whole[axis] - part[axis]);
         }
         terms_.push_back({static_cast<std::uint8_t>(result), static_cast<std::uint8_t>(left),
@@ -124,16 +124,16 @@ JetSet::JetSet(int axes, const std::vector<MultiIndex>& wanted) : axes_(axes) {
 
 JetSet JetSet::full(int axes, int order) {
   require_axes(axes);
-  if (order < 0 || order > most_order) {
+  if (order < 0 || order > max_order) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("derivatives up to order {} were asked for; 0 to {} is accepted", order,
-                            most_order));
+                            max_order));
   }
   return {axes, all_indices(axes, order)};
 }
 
 int JetSet::find(const MultiIndex& index) const {
-  return order_of(index) > most_order ? -1 : place_[static_cast<std::size_t>(key_of(index))];
+  return order_of(index) > max_order ? -1 : place_[static_cast<std::size_t>(key_of(index))];
 }
 
 }  // namespace shardsolve::fbpinn

@@ -27,8 +27,8 @@ Lattice::Lattice(const double* points, std::int64_t count, int axes)
   }
   std::stable_sort(cells_.begin(), cells_.end(),
                    [](unsigned a, unsigned b) { return std::popcount(a) > std::popcount(b); });
-  constexpr double most_places = 0x1p62;
-  if (places > most_places) {
+  constexpr double max_places = 0x1p62;
+  if (places > max_places) {
     return;
   }
   for (std::int64_t p = 0; p < count; ++p) {
@@ -50,8 +50,8 @@ Lattice::Lattice(const double* points, std::int64_t count, int axes)
   is_one_ = 2 * with_neighbour >= seen;
 }
 
-std::array<std::int32_t, most_axes> Lattice::at(std::int64_t p) const {
-  std::array<std::int32_t, most_axes> result{};
+std::array<std::int32_t, max_axes> Lattice::at(std::int64_t p) const {
+  std::array<std::int32_t, max_axes> result{};
   for (std::size_t k = 0; k < free_.size(); ++k) {
     const std::vector<double>& along = along_[k];
     result[k] = static_cast<std::int32_t>(
@@ -61,7 +61,7 @@ std::array<std::int32_t, most_axes> Lattice::at(std::int64_t p) const {
   return result;
 }
 
-std::uint64_t Lattice::key_of(const std::array<std::int32_t, most_axes>& at) const {
+std::uint64_t Lattice::key_of(const std::array<std::int32_t, max_axes>& at) const {
   std::uint64_t key = 0;
   for (std::size_t k = 0; k < free_.size(); ++k) {
     key = key * along_[k].size() + static_cast<std::uint64_t>(at[k]);
@@ -70,7 +70,7 @@ std::uint64_t Lattice::key_of(const std::array<std::int32_t, most_axes>& at) con
 }
 
 std::int64_t Lattice::next(std::int64_t p, unsigned mask) const {
-  std::array<std::int32_t, most_axes> place = at(p);
+  std::array<std::int32_t, max_axes> place = at(p);
   for (std::size_t k = 0; k < free_.size(); ++k) {
     place[k] += static_cast<std::int32_t>(mask >> k & 1U);
     if (place[k] >= static_cast<std::int64_t>(along_[k].size())) {

@@ -32,8 +32,8 @@ class Lattice {
     std::int32_t point;
     bool operator<(const Place& other) const { return key < other.key; }
   };
-  std::array<std::int32_t, most_axes> at(std::int64_t p) const;
-  std::uint64_t key_of(const std::array<std::int32_t, most_axes>& at) const;
+  std::array<std::int32_t, max_axes> at(std::int64_t p) const;
+  std::uint64_t key_of(const std::array<std::int32_t, max_axes>& at) const;
 
   const double* points_;
   int axes_;

@@ -20,7 +20,7 @@ template <class T>
   Derivatives<T> f;
   Row<T> z;
   Row<T> factor;
-  T powers[most_derivatives];
+  T powers[max_derivatives];
   for (std::int64_t unit = 0; unit < work.units; ++unit) {
     const T* const w = work.weights + unit * axes;
     const T bias = work.weights[work.units * axes + unit];
@@ -65,8 +65,8 @@ template <class T>
   const int size = set.size();
   const int orders = set.order() + 1;
   Derivatives<T> f;
-  Row<T> rest[most_derivatives];
-  Row<T> product[most_derivatives];
+  Row<T> rest[max_derivatives];
+  Row<T> product[max_derivatives];
   for (std::int64_t unit = 0; unit < work.units; ++unit) {
     // z = W h + b
     for (int d = 0; d < size; ++d) {

@@ -53,7 +53,7 @@ class Training {
       const Timer timer(result_.outcome.seconds);
       train();
     }
-    result_.warnings = warnings_of(result_, *geometry_, is_limited_, options_.gradient_tolerance);
+    result_.warnings = warnings_of(result_, *geometry_, is_limited_, options_.cg_tolerance);
     if (checks == Checks::all) {
       const Timer timer(result_.outcome.seconds);
       check_trained(*geometry_, options_.chunk, workers_, result_);
@@ -146,7 +146,7 @@ class Training {
 
   /// Gauss-Newton.
   void iterate(State& now) {
-    for (int i = 0; i < options_.most_iterations; ++i) {
+    for (int i = 0; i < options_.max_iterations; ++i) {
       const LinearStep step = solve(now);
       if (!step.is_factored) {
         result_.outcome.status = Status::not_positive_definite;
@@ -173,7 +173,7 @@ class Training {
         result_.outcome.status = is_end ? Status::ok : Status::not_converged;
         break;
       }
-      if (i + 1 < options_.most_iterations && !is_separable_) {
+      if (i + 1 < options_.max_iterations && !is_separable_) {
         now.rows = residual_at(now.v, now.coefficients, true, false);
       }
     }
@@ -241,8 +241,8 @@ class Training {
     result_.condition = step.condition;
     result_.shift = step.shift;
     result_.refinements = step.refinements;
-    result_.gradient_steps = step.gradient_steps;
-    result_.is_by_gradients = step.is_by_gradients;
+    result_.cg_steps = step.cg_steps;
+    result_.is_by_cg = step.is_by_cg;
     is_limited_ = step.is_limited;
     result_.coefficients_determined = step.coefficients_determined;
     result_.coefficient_deviations = step.coefficient_deviations;
@@ -251,7 +251,7 @@ class Training {
   }
 
   LinearSolver solver() const {
-    return {options_.method, options_.gradient_tolerance, options_.most_gradient_steps};
+    return {options_.method, options_.cg_tolerance, options_.max_cg_steps};
   }
 
   void add_times(const LinearStep& step) {
@@ -337,9 +337,9 @@ class Training {
       }
     }
     const double before = now.rows.loss();
-    constexpr int most_halvings = 12;
+    constexpr int max_halvings = 12;
     double share = 1.0;
-    for (int i = 0; i <= most_halvings; ++i, share /= 2) {
+    for (int i = 0; i <= max_halvings; ++i, share /= 2) {
       std::vector<double> coefficients = now.coefficients;
       add_to(coefficients, step.coefficients, share);
       std::optional<State> trial;

@@ -41,8 +41,8 @@ void require_valid(const Problem& problem, const LevenbergMarquardtOptions& opti
         "units of the caller's own without parameters, or without their derivatives by them: set "
         "OwnUnits::parameters, start and pull_back, or use least_squares, which trains none");
   }
-  if (options.most_steps < 1) {
-    refuse(fmt::format("most_steps = {} given; at least 1 is accepted", options.most_steps));
+  if (options.max_steps < 1) {
+    refuse(fmt::format("max_steps = {} given; at least 1 is accepted", options.max_steps));
   }
   for (const auto& [name, value] : {std::pair("gradient_tolerance", options.gradient_tolerance),
                                     std::pair("step_tolerance", options.step_tolerance)}) {
@@ -96,7 +96,7 @@ class Descent {
     double growth = 2.0;
     record.ended = DampedDescent::End::limit;
     std::vector<double> scales;
-    while (record.steps < options_.most_steps) {
+    while (record.steps < options_.max_steps) {
       BlockJacobian jacobian = make_jacobian();
       const std::vector<double> gradient = jacobian.multiply_adjoint(rows_.residual);
       const std::vector<double> norms = jacobian.norms();
@@ -249,9 +249,9 @@ class Descent {
   /// One step that makes the loss smaller, by more and more damping. False if there is none.
   bool descend(const DampedSteps& steps, StepSpace space, const std::vector<double>& scales,
                double& damping, double& growth) {
-    constexpr double most_damping = 1e16;
+    constexpr double max_damping = 1e16;
     const double before = rows_.loss();
-    for (; damping < most_damping; damping *= growth, growth *= 2.0) {
+    for (; damping < max_damping; damping *= growth, growth *= 2.0) {
       const auto scaled = steps.step(space, damping, rows_.residual, workers_);
       if (!scaled) {
         continue;

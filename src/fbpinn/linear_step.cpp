@@ -75,7 +75,7 @@ LinearStepMemory host_memory(const TrainingGeometry& geometry, std::int64_t colu
 }
 
 /// Whether conjugate gradients are taken. Throws if there is not the memory for what is asked for.
-bool choose_gradients(const LinearStepMemory& memory, std::int64_t boxes, const char* whose,
+bool choose_cg(const LinearStepMemory& memory, std::int64_t boxes, const char* whose,
                       LinearMethod method) {
   const bool fits = memory.features + memory.factor <= memory.available;
   if (memory.features > memory.available || (!fits && method == LinearMethod::factor)) {
@@ -86,7 +86,7 @@ bool choose_gradients(const LinearStepMemory& memory, std::int64_t boxes, const 
                             memory.features * 1e-9, whose, boxes, memory.factor * 1e-9,
                             memory.available * 1e-9));
   }
-  return method == LinearMethod::gradients || !fits;
+  return method == LinearMethod::cg || !fits;
 }
 
 /// The rest of a step, when the blocks are made. `is_placed`: boxes are where the order of
@@ -117,11 +117,11 @@ void finish(const BlockSystem& system, const TrainingGeometry& geometry, Elimina
       static_cast<std::int64_t>(by_coefficients.size()) / geometry.rows);
   const double border_tolerance = std::max(rank_tolerance, least_own_share);
   BlockSystem::Solution solution =
-      step.is_by_gradients
-          ? system.solve_by_gradients(graph, b, border, border_tolerance, solver.tolerance,
-                                      solver.most_steps, workers)
+      step.is_by_cg
+          ? system.solve_by_cg(graph, b, border, border_tolerance, solver.tolerance,
+                                      solver.max_steps, workers)
           : system.solve(graph, std::move(elimination.tree), b, border, border_tolerance, workers);
-  step.gradient_steps = solution.gradient_steps;
+  step.cg_steps = solution.cg_steps;
   step.is_limited = solution.is_limited;
   step.certificate = solution.certificate;
   step.condition = solution.condition;
@@ -164,8 +164,8 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
         workers.devices->state().available_memory(std::numeric_limits<std::int64_t>::max()));
     const LinearStepMemory memory =
         device_memory(geometry, columns_of_box, elimination.tree, placement, available);
-    step.is_by_gradients =
-        choose_gradients(memory, boxes, ranks == 1 ? "the GPU's" : "each GPU's", solver.method);
+    step.is_by_cg =
+        choose_cg(memory, boxes, ranks == 1 ? "the GPU's" : "each GPU's", solver.method);
     on_device(workers, [&](mesh::Rank& rank) {
       LinearStep mine = step;
       BlocksOnDevice system(rank, geometry, mlp, placement, memory.available - memory.features);
@@ -182,7 +182,7 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
     return of_first;
   }
   runtime::host::blas::use_one_thread();
-  step.is_by_gradients = choose_gradients(host_memory(geometry, columns_of_box, elimination.tree),
+  step.is_by_cg = choose_cg(host_memory(geometry, columns_of_box, elimination.tree),
                                           boxes, "the host's", solver.method);
   BlocksOnHost system(geometry.lists);
   {

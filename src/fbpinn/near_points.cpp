@@ -64,7 +64,7 @@ std::int64_t NearPoints::cell_along(std::int64_t p, std::size_t k) const {
 std::vector<std::int64_t> NearPoints::nearest(std::int64_t p) const {
   constexpr std::size_t most = 256;  // where a cell has nearly all points
   std::vector<std::pair<double, std::int64_t>> found;
-  std::array<std::int64_t, most_axes> step{};
+  std::array<std::int64_t, max_axes> step{};
   step.fill(-1);
   for (;;) {
     std::int64_t cell = 0;
@@ -116,7 +116,7 @@ double NearPoints::spread(std::int64_t p) const {
   if (found.size() <= n) {
     return 0.0;
   }
-  std::array<std::array<double, most_axes>, most_axes> c{};
+  std::array<std::array<double, max_axes>, max_axes> c{};
   double trace = 0.0;
   for (const std::int64_t q : found) {
     for (std::size_t i = 0; i < n; ++i) {

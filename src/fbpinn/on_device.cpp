@@ -58,7 +58,7 @@ runtime::BoxNetworks upload_networks(mesh::Rank& rank, const Boxes& boxes,
   networks.fields = fields;
   for (const std::int64_t units : mlp.hidden) {
     networks.hidden[networks.layers++] = static_cast<std::int32_t>(units);
-    networks.most_units = std::max(networks.most_units, static_cast<std::int32_t>(units));
+    networks.max_units = std::max(networks.max_units, static_cast<std::int32_t>(units));
   }
   networks.activation = mlp.activation;
   return networks;
@@ -70,7 +70,7 @@ runtime::BoxPoints upload_points(mesh::Rank& rank, const Boxes& boxes, const Poi
           at.pairs.points, upload(rank, at.pairs.point)};
 }
 
-std::int64_t most_points(std::span<const runtime::BoxRun> runs) {
+std::int64_t max_points(std::span<const runtime::BoxRun> runs) {
   std::int64_t most = 0;
   for (const runtime::BoxRun& run : runs) {
     most = std::max(most, run.count);
@@ -135,7 +135,7 @@ std::vector<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const Jet
     double* const sums =
         rank.workspace<double>(std::max<std::int64_t>((end - first) * numbers, 1), 1).data();
     kernels.network_jets(queue, networks, points, devices::upload(rank, runs),
-                         static_cast<std::int64_t>(runs.size()), devices::most_points(runs),
+                         static_cast<std::int64_t>(runs.size()), devices::max_points(runs),
                          devices::upload(rank, last_layer), of_pairs);
     kernels.add_listed(queue, end - first, numbers,
                        devices::upload(rank, at.pairs.point_begin) + first,

@@ -121,8 +121,8 @@ void share_pieces(Mesh& mesh, const RunOptions& run, const char* name, std::int6
 }
 
 std::int64_t threads_of_host() {
-  constexpr std::int64_t most_threads = 16;
-  return std::clamp<std::int64_t>(std::thread::hardware_concurrency(), 1, most_threads);
+  constexpr std::int64_t max_threads = 16;
+  return std::clamp<std::int64_t>(std::thread::hardware_concurrency(), 1, max_threads);
 }
 
 struct JoinedThreads {

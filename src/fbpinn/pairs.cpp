@@ -51,14 +51,14 @@ class Cells {
   /// Appends the points inside a box, ascending.
   void collect(const double* center, const double* half_width,
                std::vector<std::int32_t>& found) const {
-    std::array<std::int64_t, most_axes> first{};
-    std::array<std::int64_t, most_axes> last{};
+    std::array<std::int64_t, max_axes> first{};
+    std::array<std::int64_t, max_axes> last{};
     for (int axis = 0; axis < axes_; ++axis) {
       first[axis] = place(axis, center[axis] - half_width[axis]);
       last[axis] = place(axis, center[axis] + half_width[axis]);
     }
     const std::size_t before = found.size();
-    std::array<std::int64_t, most_axes> at = first;
+    std::array<std::int64_t, max_axes> at = first;
     for (;;) {
       std::int64_t cell = 0;
       for (int axis = 0; axis < axes_; ++axis) {
@@ -88,7 +88,7 @@ class Cells {
   /// Cells half as wide as the middle one of the boxes' half widths, unless they were far more than
   /// the points.
   void choose_grid(const Boxes& boxes, std::int64_t count) {
-    const double most_along =
+    const double max_along =
         std::max(1.0, std::pow(4.0 * static_cast<double>(count) + 64.0, 1.0 / axes_));
     for (int axis = 0; axis < axes_; ++axis) {
       double low = std::numeric_limits<double>::infinity();
@@ -103,7 +103,7 @@ class Cells {
                        widths.begin() + static_cast<std::ptrdiff_t>(widths.size() / 2),
                        widths.end());
       const double wanted = (high - low) / (widths[widths.size() / 2] / 2);
-      along_[axis] = static_cast<std::int64_t>(std::clamp(std::floor(wanted), 1.0, most_along));
+      along_[axis] = static_cast<std::int64_t>(std::clamp(std::floor(wanted), 1.0, max_along));
       low_[axis] = low;
       per_length_[axis] = static_cast<double>(along_[axis]) / (high - low);
       cells_ *= along_[axis];
@@ -127,9 +127,9 @@ class Cells {
 
   int axes_;
   const double* points_;
-  std::array<std::int64_t, most_axes> along_{};
-  std::array<double, most_axes> low_{};
-  std::array<double, most_axes> per_length_{};
+  std::array<std::int64_t, max_axes> along_{};
+  std::array<double, max_axes> low_{};
+  std::array<double, max_axes> per_length_{};
   std::int64_t cells_ = 1;
   std::vector<std::int64_t> begin_;
   std::vector<std::int32_t> sorted_;
@@ -137,10 +137,10 @@ class Cells {
 
 void require_finite_points(const double* points, std::int64_t count, int axes,
                            std::int64_t first_number) {
-  constexpr std::int64_t most_points = std::numeric_limits<std::int32_t>::max();
-  if (count < 0 || count > most_points) {
+  constexpr std::int64_t max_points = std::numeric_limits<std::int32_t>::max();
+  if (count < 0 || count > max_points) {
     throw Error(ErrorKind::invalid_argument,
-                fmt::format("{} points given; 0 to {} are accepted", count, most_points));
+                fmt::format("{} points given; 0 to {} are accepted", count, max_points));
   }
   for (std::int64_t p = 0; p < count; ++p) {
     for (int axis = 0; axis < axes; ++axis) {

@@ -52,7 +52,7 @@ TrainingPlan plan_least_squares(const Problem& problem) {
       plan.gpu_bytes.emplace_back(gpus, need.features + need.factor);
     }
   }
-  plan.is_by_gradients = plan.feature_bytes + plan.costs.nested_dissection.bytes >
+  plan.is_by_cg = plan.feature_bytes + plan.costs.nested_dissection.bytes >
                          static_cast<double>(available_host_memory());
   return plan;
 }
@@ -78,7 +78,7 @@ std::string TrainingPlan::text() const {
              feature_bytes * 1e-9, other_bytes * 1e-9, bytes() * 1e-9) +
          line("nested dissection", costs.nested_dissection) + line("band", costs.band) +
          line("dense", costs.dense) + on_gpus + "\n" +
-         (is_by_gradients ? "conjugate gradients are taken: the factor of none has the room\n"
+         (is_by_cg ? "conjugate gradients are taken: the factor of none fits in memory\n"
                           : "nested dissection is taken: parts of it are independent, and it is "
                             "never more than "
                             "dense\n");

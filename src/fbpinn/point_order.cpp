@@ -14,7 +14,7 @@ namespace {
 /// Below that all of them are in a cache anyway.
 constexpr std::int64_t fewest = 4096;
 /// A grid's order has less than twice the length of the curve; one at random far more.
-constexpr double most_length = 4.0;
+constexpr double max_length = 4.0;
 
 /// Points scaled to [0, 1] along each axis.
 class ScaledPoints {
@@ -41,7 +41,7 @@ class ScaledPoints {
   std::uint64_t place_on_curve(std::int64_t p) const {
     const int bits = 48 / axes_;
     std::uint64_t place = 0;
-    std::array<std::uint64_t, most_axes> cells{};
+    std::array<std::uint64_t, max_axes> cells{};
     for (int axis = 0; axis < axes_; ++axis) {
       cells[static_cast<std::size_t>(axis)] =
           static_cast<std::uint64_t>(at(p, axis) * std::ldexp(1.0, bits) * (1.0 - 1e-12));
@@ -69,8 +69,8 @@ class ScaledPoints {
  private:
   const double* points_;
   int axes_;
-  std::array<double, most_axes> low_{};
-  std::array<double, most_axes> rate_{};
+  std::array<double, max_axes> low_{};
+  std::array<double, max_axes> rate_{};
 };
 
 }  // namespace
@@ -93,7 +93,7 @@ std::vector<std::int32_t> local_order(const double* points, std::int64_t count, 
     const std::uint64_t right = places[static_cast<std::size_t>(b)];
     return left != right ? left < right : a < b;
   });
-  if (scaled.length(given) <= most_length * scaled.length(order)) {
+  if (scaled.length(given) <= max_length * scaled.length(order)) {
     return {};
   }
   return order;

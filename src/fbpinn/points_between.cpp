@@ -37,7 +37,7 @@ class Segments {
 
   /// The middle of the segment; where no box of a level has both points, the middle of the part in
   /// which one's box takes over from the other's. None if that is no point well inside of boxes.
-  std::optional<std::array<double, most_axes>> point(std::int64_t p, std::int64_t q) const {
+  std::optional<std::array<double, max_axes>> point(std::int64_t p, std::int64_t q) const {
     double place = 0.5;
     double least = std::numeric_limits<double>::infinity();
     for (int level = 0; level < boxes_.levels(); ++level) {
@@ -45,7 +45,7 @@ class Segments {
         narrowest_strip(p, q, level, place, least);
       }
     }
-    std::array<double, most_axes> x{};
+    std::array<double, max_axes> x{};
     for (int axis = 0; axis < boxes_.axes(); ++axis) {
       const double from = at(p)[axis];
       x[static_cast<std::size_t>(axis)] = from + place * (at(q)[axis] - from);
@@ -106,7 +106,7 @@ class Segments {
       });
     });
   }
-  bool is_covered(const std::array<double, most_axes>& x, std::int64_t p, std::int64_t q,
+  bool is_covered(const std::array<double, max_axes>& x, std::int64_t p, std::int64_t q,
                   int level) const {
     constexpr double margin = 1e-3;
     bool is_covered = false;
@@ -200,11 +200,11 @@ bool fill_space(const TermPoints& term, int axes) {
     return NearPoints(points, term.count, axes).fill_space();
   }
   // Of two coordinates along each axis all points are on the boundary.
-  std::int64_t most_of_boundary = 1;
+  std::int64_t max_of_boundary = 1;
   for (int axis = 0; axis < axes; ++axis) {
-    most_of_boundary *= 2;
+    max_of_boundary *= 2;
   }
-  if (static_cast<int>(lattice.free_axes().size()) < axes || term.count <= most_of_boundary) {
+  if (static_cast<int>(lattice.free_axes().size()) < axes || term.count <= max_of_boundary) {
     return false;
   }
   for (std::int64_t p = 0; p < term.count; ++p) {

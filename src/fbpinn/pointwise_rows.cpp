@@ -38,7 +38,7 @@ namespace pointwise {
 
 /// a_v[left] = sum over the terms of a_u[result] times the jet of du/dv [right]: in place.
 void differentiate_constraint(const JetSet& set, const double* slopes, double* a) {
-  double result[most_derivatives] = {};
+  double result[max_derivatives] = {};
   for (const JetSet::Term& term : set.terms()) {
     result[term.left] += term.weight * a[term.result] * slopes[term.right];
   }

@@ -36,11 +36,11 @@ int place_of_derivative(const JetSet& set, std::span<const int> along, int field
     }
     ++index[static_cast<std::size_t>(axis)];
   }
-  if (along.size() > most_order) {
+  if (along.size() > max_order) {
     refuse_problem(
         "a residual reads a derivative of order {}; up to {} is accepted: write the "
         "equation as a system of lower order",
-        along.size(), most_order);
+        along.size(), max_order);
   }
   if (reads != nullptr) {
     reads->of_field[static_cast<std::size_t>(field)].push_back(index);
@@ -63,12 +63,12 @@ void throw_no_field(int field, int fields) {
 
 std::vector<double> grid(const std::vector<Interval>& domain,
                          const std::vector<std::int64_t>& counts) {
-  if (domain.empty() || domain.size() > most_axes || domain.size() != counts.size() ||
+  if (domain.empty() || domain.size() > max_axes || domain.size() != counts.size() ||
       std::any_of(counts.begin(), counts.end(), [](std::int64_t n) { return n < 1; })) {
     refuse_problem(
         "a grid over {} intervals with {} counts was asked for; 1 to {} of each are "
         "accepted, as many, and counts from 1 on",
-        domain.size(), counts.size(), most_axes);
+        domain.size(), counts.size(), max_axes);
   }
   const std::int64_t count =
       std::accumulate(counts.begin(), counts.end(), std::int64_t{1}, std::multiplies<>());
@@ -91,9 +91,9 @@ std::vector<double> grid(const std::vector<Interval>& domain,
 Problem::Problem(Boxes boxes, Mlp mlp, int fields)
     : boxes_(std::move(boxes)), mlp_(std::move(mlp)), fields_(fields) {
   mlp_.require_valid();
-  constexpr int most_fields = 16;
-  if (fields < 1 || fields > most_fields) {
-    refuse_problem("{} fields given; 1 to {} are accepted", fields, most_fields);
+  constexpr int max_fields = 16;
+  if (fields < 1 || fields > max_fields) {
+    refuse_problem("{} fields given; 1 to {} are accepted", fields, max_fields);
   }
 }
 
@@ -181,15 +181,15 @@ ScalarCoefficient Problem::add_coefficient(std::string name, double start) {
 GridCoefficient Problem::add_coefficient(std::string name, const Interval& domain,
                                          std::int64_t nodes, const std::vector<double>& start,
                                          Interpolation between) {
-  constexpr std::int64_t most_nodes = 4096;
+  constexpr std::int64_t max_nodes = 4096;
   if (!std::isfinite(domain.low) || !std::isfinite(domain.high) || domain.low >= domain.high) {
     refuse_problem(
         "coefficient '{}' is to live on [{}, {}]; finite ends are accepted, the lower first", name,
         domain.low, domain.high);
   }
-  if (nodes < 1 || nodes > most_nodes) {
+  if (nodes < 1 || nodes > max_nodes) {
     refuse_problem("coefficient '{}' is to have {} nodes; 1 to {} are accepted", name, nodes,
-                   most_nodes);
+                   max_nodes);
   }
   if (start.size() != 1 && static_cast<std::int64_t>(start.size()) != nodes) {
     refuse_problem("coefficient '{}' with {} nodes starts with {} numbers; 1 or {} are accepted",

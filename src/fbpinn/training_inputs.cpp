@@ -138,13 +138,13 @@ void require_valid(const Problem& problem, const LeastSquaresOptions& options) {
     refuse(fmt::format("rank_tolerance = {} given; 0 to less than 1 is accepted",
                        options.rank_tolerance));
   }
-  if (options.most_gradient_steps < 1) {
-    refuse(fmt::format("most_gradient_steps = {} given; at least 1 is accepted",
-                       options.most_gradient_steps));
+  if (options.max_cg_steps < 1) {
+    refuse(fmt::format("max_cg_steps = {} given; at least 1 is accepted",
+                       options.max_cg_steps));
   }
-  if (!(options.gradient_tolerance > 0.0) || options.gradient_tolerance >= 1.0) {
-    refuse(fmt::format("gradient_tolerance = {} given; numbers between 0 and 1 are accepted",
-                       options.gradient_tolerance));
+  if (!(options.cg_tolerance > 0.0) || options.cg_tolerance >= 1.0) {
+    refuse(fmt::format("cg_tolerance = {} given; numbers between 0 and 1 are accepted",
+                       options.cg_tolerance));
   }
   if (options.chunk < 0) {
     refuse(
@@ -152,9 +152,9 @@ void require_valid(const Problem& problem, const LeastSquaresOptions& options) {
                     "says",
                     options.chunk));
   }
-  if (options.most_iterations < 1) {
+  if (options.max_iterations < 1) {
     refuse(
-        fmt::format("most_iterations = {} given; at least 1 is accepted", options.most_iterations));
+        fmt::format("max_iterations = {} given; at least 1 is accepted", options.max_iterations));
   }
   if (!(options.tolerance > 0.0) || options.tolerance >= 1.0) {
     refuse(fmt::format("tolerance = {} given; numbers between 0 and 1 are accepted",

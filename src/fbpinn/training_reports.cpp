@@ -16,7 +16,7 @@ FactorCosts told(const sparse::FactorCost& dense, const sparse::FactorCost& band
 }
 
 std::vector<std::string> warnings_of(const Trained& result, const TrainingGeometry& geometry,
-                                     bool is_limited, double gradient_tolerance) {
+                                     bool is_limited, double cg_tolerance) {
   std::vector<std::string> warnings;
   const std::int64_t columns_of_box = result.problem.fields() * result.problem.mlp().features();
   const double per_column = static_cast<double>(result.rows) / static_cast<double>(result.columns);
@@ -44,7 +44,7 @@ std::vector<std::string> warnings_of(const Trained& result, const TrainingGeomet
         fmt::format("conjugate gradients came to {} steps with a certificate of {:.1e}, wanted "
                     "is {:.1e}: allow more steps, keep fewer columns by a larger "
                     "rank_tolerance, or use a machine with room for the factor",
-                    result.gradient_steps, result.certificate, gradient_tolerance));
+                    result.cg_steps, result.certificate, cg_tolerance));
   }
   if (result.shift > 0.0) {
     warnings.push_back(

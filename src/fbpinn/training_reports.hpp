@@ -15,8 +15,8 @@ FactorCosts told(const sparse::FactorCost& dense, const sparse::FactorCost& band
                  const sparse::FactorCost& nested_dissection);
 
 /// `is_limited`: conjugate gradients of the last solve came to their limit; the certificate that
-/// they wanted is `gradient_tolerance`.
+/// they wanted is `cg_tolerance`.
 std::vector<std::string> warnings_of(const Trained& result, const TrainingGeometry& geometry,
-                                     bool is_limited, double gradient_tolerance);
+                                     bool is_limited, double cg_tolerance);
 
 }  // namespace shardsolve::fbpinn::training

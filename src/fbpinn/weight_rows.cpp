@@ -125,11 +125,11 @@ class PointNetwork {
 };
 
 /// The jet of a box's window at a point, divided by the sum of all.
-std::array<double, most_derivatives> window_at(const JetSet& set, const BoxFeatures<double>& box,
+std::array<double, max_derivatives> window_at(const JetSet& set, const BoxFeatures<double>& box,
                                                const PointsInBox<double>& at, std::int64_t p) {
-  double raw[most_derivatives];
+  double raw[max_derivatives];
   window_jet(set, at.points + p * set.axes(), box.center, box.half_width, raw);
-  std::array<double, most_derivatives> window{};
+  std::array<double, max_derivatives> window{};
   for (const JetSet::Term& term : set.terms()) {
     window[term.result] +=
         term.weight * raw[term.left] * at.inverse_sums[p * set.size() + term.right];
@@ -139,13 +139,13 @@ std::array<double, most_derivatives> window_at(const JetSet& set, const BoxFeatu
 
 /// What a row's derivatives by the jets of the units are, units x set.size() numbers: of `factors`,
 /// fields x set.size(), those by the jets of the sum of the networks.
-void pull_to_units(const JetSet& set, const std::array<double, most_derivatives>& window,
+void pull_to_units(const JetSet& set, const std::array<double, max_derivatives>& window,
                    const double* factors, int fields, std::int64_t units, const double* last_layer,
                    double* by_units) {
   const int size = set.size();
   std::fill_n(by_units, units * size, 0.0);
   for (int f = 0; f < fields; ++f) {
-    double by_network[most_derivatives] = {};
+    double by_network[max_derivatives] = {};
     for (const JetSet::Term& term : set.terms()) {
       by_network[term.left] += term.weight * factors[f * size + term.result] * window[term.right];
     }

@@ -11,9 +11,9 @@ void inverse_window_sums(const Boxes& boxes, const JetSet& set, const Pairs& pai
   const int size = set.size();
   const std::int64_t of_level = pairs.points * size;
   const int axes = set.axes();
-  T center[most_axes];
-  T half_width[most_axes];
-  T jet[most_derivatives];
+  T center[max_axes];
+  T half_width[max_axes];
+  T jet[max_derivatives];
   for (std::int64_t p = first; p < last; ++p) {
     for (int level = 0; level < boxes.levels(); ++level) {
       std::fill_n(inverses + level * of_level + p * size, size, T{0});

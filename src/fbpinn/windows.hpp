@@ -33,7 +33,7 @@ void window_along_axis(T x, T center, T half_width, int order, T* derivatives) {
 /// The jet of a box's window at x, not yet divided by the sum.
 template <class T>
 void window_jet(const JetSet& set, const T* x, const T* center, const T* half_width, T* jet) {
-  T along[most_axes][most_order + 1];
+  T along[max_axes][max_order + 1];
   for (int axis = 0; axis < set.axes(); ++axis) {
     window_along_axis(x[axis], center[axis], half_width[axis], set.order(), along[axis]);
   }
@@ -49,7 +49,7 @@ void window_jet(const JetSet& set, const T* x, const T* center, const T* half_wi
 /// jet := the jet of 1 / f, from that of f.
 template <class T>
 void invert_jet(const JetSet& set, T* jet) {
-  T inverse[most_derivatives];
+  T inverse[max_derivatives];
   inverse[0] = 1 / jet[0];
   for (int i = 1; i < set.size(); ++i) {
     inverse[i] = 0;

@@ -11,12 +11,12 @@ namespace shardsolve::io {
 namespace {
 
 /// Of offsets and sizes: beyond any disk, and the sum of a few does not overflow.
-constexpr std::int64_t most_bytes = std::int64_t{1} << 60;
+constexpr std::int64_t max_bytes = std::int64_t{1} << 60;
 
 std::vector<std::int64_t> shape_of(const JsonObject& fields) {
   std::vector<std::int64_t> shape;
   for (const Json& extent : fields.list("shape")) {
-    shape.push_back(whole_number(extent, fields.name_of("shape"), 0, most_bytes));
+    shape.push_back(whole_number(extent, fields.name_of("shape"), 0, max_bytes));
   }
   return shape;
 }
@@ -37,8 +37,8 @@ FactorSection section_of(const JsonObject& fields) {
   return {.name = fields.text("name"),
           .dtype = fields.text("dtype"),
           .shape = shape_of(fields),
-          .offset = fields.integer("offset", 0, most_bytes),
-          .bytes = fields.integer("bytes", 0, most_bytes),
+          .offset = fields.integer("offset", 0, max_bytes),
+          .bytes = fields.integer("bytes", 0, max_bytes),
           .checksum = checksum_of(fields)};
 }
 

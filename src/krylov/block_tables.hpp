@@ -31,7 +31,7 @@ class BlockTables {
  public:
   explicit BlockTables(bool is_band) : is_band_(is_band) {}
 
-  /// A block of so many rows behind those that are there; its sweeps are added to it.
+  /// Appends a block of `size` rows; its sweeps are added to it.
   void begin_block(std::int64_t size) {
     constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
     if (size > most) {

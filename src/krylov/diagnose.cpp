@@ -28,8 +28,8 @@ namespace diagnosing {
 namespace {
 
 /// Factors of blocks that are larger than that are not tried.
-constexpr double most_numbers = 0x1p27;
-constexpr double most_multiplications = 0x1p35;
+constexpr double max_numbers = 0x1p27;
+constexpr double max_multiplications = 0x1p35;
 /// What is less than that many roundings of the largest eigenvalue has no sign.
 constexpr double roundings = 1e3;
 /// Products of sums that are no further off are linear.
@@ -37,14 +37,14 @@ constexpr double roundings_of_products = 1e4;
 
 void require_valid(const DiagnoseOptions& options, double rtol) {
   if (!(rtol > 0.0) || !(rtol < 1.0) || options.lanczos_steps < 1 || options.trial_iterations < 1 ||
-      options.most_iterations < options.trial_iterations) {
+      options.max_iterations < options.trial_iterations) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("{}, {}, {}, {} given; a tolerance above 0 and below 1, counts of at "
-                            "least 1, and most_iterations not less than trial_iterations are "
+                            "least 1, and max_iterations not less than trial_iterations are "
                             "accepted",
                             option("rtol", rtol), option("lanczos_steps", options.lanczos_steps),
                             option("trial_iterations", options.trial_iterations),
-                            option("most_iterations", options.most_iterations)));
+                            option("max_iterations", options.max_iterations)));
   }
 }
 
@@ -74,7 +74,7 @@ std::optional<Candidate<T>> exact_blocks(const CsrMatrix<T>& a, std::int64_t cou
   const auto n = static_cast<double>(a.rows);
   const auto bandwidth = static_cast<double>(bandwidth_in(a, blocks));
   const double numbers = n * kept * bandwidth + n;
-  if (numbers > most_numbers || numbers * bandwidth > most_multiplications) {
+  if (numbers > max_numbers || numbers * bandwidth > max_multiplications) {
     return std::nullopt;
   }
   return Candidate<T>{fmt::format("{} with {} block{}", preconditioner_name("block_jacobi"), count,
@@ -224,7 +224,7 @@ void take_gain(Trials<T>& trials, const std::vector<Candidate<T>>& candidates,
         diagnosis.trials[static_cast<std::size_t>(diagnosis.best)].iterations, 1);
   };
   Trial& plain = diagnosis.trials.front();
-  const std::int64_t longer = std::min(options.most_iterations, 100 * best_iterations());
+  const std::int64_t longer = std::min(options.max_iterations, 100 * best_iterations());
   if (plain.status == Status::max_iterations && longer > options.trial_iterations) {
     plain = trials.run(candidates.front(), diagnosis.method, longer);
     diagnosis.best = -1;

@@ -136,7 +136,7 @@ class LocalSolve {
     clear(call_.room, room_layout(call_.problem).bytes);
     std::int64_t parts = 0;
     for (const TableReduction& one : table.reductions) {
-      parts += slots_of(one, call_.problem) * SumLayout::most_length(call_.problem.n) + 1;
+      parts += slots_of(one, call_.problem) * SumLayout::max_length(call_.problem.n) + 1;
     }
     clear(call_.parts, parts * size);
     clear(call_.hidden, places_.hidden_rows(call_.problem.cycle) * call_.rows * size);
@@ -207,7 +207,7 @@ class LocalSolve {
     T* parts = call_.parts.of<T>(item_);
     for (int before = 0; before < reduction; ++before) {
       parts += slots_of(table.reductions[static_cast<std::size_t>(before)], call_.problem) *
-                   SumLayout::most_length(call_.problem.n) +
+                   SumLayout::max_length(call_.problem.n) +
                1;
     }
     const TableReduction& shape = table.reductions[static_cast<std::size_t>(reduction)];

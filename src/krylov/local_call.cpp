@@ -36,7 +36,7 @@ LocalLengths local_lengths(const Problem& problem, std::int64_t rows, std::int64
     const std::int64_t slots = slots_of(shape, problem);
     lengths.begin.at(at) = lengths.parts;
     lengths.length.at(at) = slots * longest + 1;
-    lengths.parts += slots * SumLayout::most_length(problem.n) + 1;
+    lengths.parts += slots * SumLayout::max_length(problem.n) + 1;
     ++at;
   }
   return lengths;

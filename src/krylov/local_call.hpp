@@ -47,7 +47,7 @@ LocalLengths local_lengths(const Problem& problem, std::int64_t rows, std::int64
 constexpr std::int64_t scan_work = 16384;
 
 /// Most vectors that are shown.
-constexpr int most_shown = 6;
+constexpr int max_shown = 6;
 
 /// One call for `batch` solves; memory is the device's. Travels between libraries as it is.
 struct LocalCall {
@@ -90,7 +90,7 @@ struct LocalCall {
   Memory room;    ///< see LocalLengths
   Memory parts;   ///< likewise
   Memory hidden;  ///< hidden_rows x rows
-  std::array<Memory, most_shown> shown;
+  std::array<Memory, max_shown> shown;
   Memory report;
   Memory figures;
   Memory work;  ///< scan: scan_work bytes

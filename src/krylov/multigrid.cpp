@@ -1,5 +1,5 @@
 // A V-cycle over a hierarchy that is given: products with sparse matrices, smoothed by Chebyshev's
-// iteration, the last level by its inverse.
+// iteration, the coarsest level by its inverse.
 
 #include "core/each_dtype.hpp"
 #include "krylov/band_arithmetic.hpp"
@@ -31,8 +31,8 @@ namespace shardsolve::krylov {
 namespace multigrid {
 namespace {
 
-/// Of the last level, which is solved by its inverse as a matrix.
-constexpr std::int64_t most_coarsest_rows = 2048;
+/// Of the coarsest level, which is solved by its inverse as a matrix.
+constexpr std::int64_t max_coarsest_rows = 2048;
 
 template <class... Arguments>
 [[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
@@ -60,7 +60,7 @@ void require_hierarchy(const std::vector<MultigridLevel<T>>& levels,
       if (p.rows != 0 || p.columns != 0) {
         refuse(
             "the last of {} levels of multigrid has a prolongation of {} x {}; it has none, as "
-            "there is no level behind it",
+            "there is no coarser level",
             levels.size(), p.rows, p.columns);
       }
     } else if (p.rows != rows || p.columns != levels[level + 1].a.rows) {
@@ -71,11 +71,11 @@ void require_hierarchy(const std::vector<MultigridLevel<T>>& levels,
           levels[level + 1].a.rows);
     }
   }
-  if (levels.back().a.rows > most_coarsest_rows) {
+  if (levels.back().a.rows > max_coarsest_rows) {
     refuse(
-        "the last level of multigrid has {} rows and is solved by its inverse, of at most {}; "
+        "the coarsest level of multigrid has {} rows and is solved by its inverse, of at most {}; "
         "coarsen once more",
-        levels.back().a.rows, most_coarsest_rows);
+        levels.back().a.rows, max_coarsest_rows);
   }
 }
 

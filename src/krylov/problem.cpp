@@ -9,7 +9,7 @@
 namespace shardsolve::krylov {
 namespace {
 
-constexpr std::int64_t most_records = std::int64_t{1} << 16;
+constexpr std::int64_t max_records = std::int64_t{1} << 16;
 
 }  // namespace
 
@@ -33,14 +33,14 @@ Problem problem_of(const Asked& asked, Dtype dtype) {
   problem.drift_every = std::max<std::int64_t>(
       50, std::llround(std::ceil(std::sqrt(static_cast<double>(asked.max_iterations)))));
   problem.records =
-      asked.log ? std::min<std::int64_t>(most_records, 2 * asked.max_iterations + 16) : 0;
+      asked.log ? std::min<std::int64_t>(max_records, 2 * asked.max_iterations + 16) : 0;
   problem.is_complex = dtype == Dtype::complex64 || dtype == Dtype::complex128 ? 1 : 0;
   problem.is_twofold = asked.is_twofold ? 1 : 0;
   problem.probes = problem.is_hermitian_method() ? 1 : 0;
   // Squares of residuals and directions that fall to u of those of the start fit with that.
   problem.usual_exponents = is_single ? 28 : 128;
   problem.guessed_exponent = is_single ? 80 : 600;
-  problem.most_exponent = is_single ? 124 : 1020;
+  problem.max_exponent = is_single ? 124 : 1020;
   return problem;
 }
 

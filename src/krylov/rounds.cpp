@@ -21,7 +21,7 @@ Rounds<T>::Rounds(mesh::Rank& rank, const SlabLayout& layout, const Problem& pro
       sums_ready_(rank.event()),
       sums_arrived_(rank.event()),
       done_(rank.host_workspace<std::int32_t>(ahead)),
-      may_take_down_(rank.count() == 1) {
+      may_capture_(rank.count() == 1) {
   for (std::int64_t i = 0; i < ahead; ++i) {
     flag_arrived_.push_back(&rank.event());
   }
@@ -194,14 +194,14 @@ template <Scalar T>
 void Rounds<T>::take_turn(const std::function<void()>& enqueue) {
   runtime::Queue& queue = rank_.update();
   // Solves of few rounds are over before a recording is made.
-  if (may_take_down_ && recording_ == nullptr && turn_ >= ahead) {
-    recording_ = queue.take_down([&] {
+  if (may_capture_ && recording_ == nullptr && turn_ >= ahead) {
+    recording_ = queue.capture([&] {
       for (std::int64_t i = 0; i < ahead; ++i) {
         enqueue();
       }
       flush();
     });
-    may_take_down_ = recording_ != nullptr;
+    may_capture_ = recording_ != nullptr;
   }
   if (recording_ != nullptr) {
     queue.repeat(*recording_);

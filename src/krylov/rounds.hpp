@@ -57,8 +57,8 @@ class Rounds {
   /// Before each turn: false when an earlier one is known to have had the last round. The host
   /// waits for a turn some turns before.
   bool may_go_on();
-  /// A turn: `enqueue` enqueues one round; called for one of them, or, where there is one rank and
-  /// its queue can take them down, done for `ahead` of them.
+  /// Enqueues one round by `enqueue`. With one rank and a queue that can capture (a CUDA graph),
+  /// captures `ahead` rounds once and replays them.
   void take_turn(const std::function<void()>& enqueue);
   /// Waits for all.
   State state();
@@ -97,7 +97,7 @@ class Rounds {
   std::vector<runtime::Event*> flag_arrived_;
   std::int32_t* done_;  // on the host, one a slot
   std::unique_ptr<runtime::Recording> recording_;
-  bool may_take_down_;
+  bool may_capture_;
   std::int64_t turn_ = 0;
   std::int64_t round_ = 0;
   bool stop_sent_ = false;

@@ -55,10 +55,10 @@ void require_valid(const Options& options) {
   if (options.max_iterations < 1) {
     refuse("{} given; at least 1 is accepted", option("max_iterations", options.max_iterations));
   }
-  constexpr std::int64_t most_restart = 1000;
-  if (options.method == Method::fgmres && (options.restart < 1 || options.restart > most_restart)) {
+  constexpr std::int64_t max_restart = 1000;
+  if (options.method == Method::fgmres && (options.restart < 1 || options.restart > max_restart)) {
     refuse("{} given; 1 to {} is accepted, usually 20 to 100", option("restart", options.restart),
-           most_restart);
+           max_restart);
   }
 }
 

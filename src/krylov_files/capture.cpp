@@ -26,7 +26,7 @@ namespace shardsolve::krylov {
 namespace files {
 namespace {
 
-constexpr std::int64_t most_of_format = 4'200'000'000;  // of an archive without zip64
+constexpr std::int64_t max_of_format = 4'200'000'000;  // of an archive without zip64
 
 /// What a capture has of a system: the parts that are not there are null.
 template <Scalar T>
@@ -119,12 +119,12 @@ Checksums checksums_of_system(const System<T>& system) {
 }
 
 void require_size(std::int64_t bytes, const CaptureOptions& options) {
-  const std::int64_t most = std::min(options.most_bytes, most_of_format);
+  const std::int64_t most = std::min(options.max_bytes, max_of_format);
   if (bytes > most) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("the capture would have about {} bytes, and {} are allowed: allow more "
                             "({}, at most {} bytes)",
-                            bytes, most, spelled("most_bytes", "--capture-limit"), most_of_format));
+                            bytes, most, spelled("max_bytes", "--capture-limit"), max_of_format));
   }
 }
 

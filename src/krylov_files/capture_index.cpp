@@ -39,10 +39,10 @@ CaptureIndex index_of(const JsonObject& object, const std::string& path) {
   index.result = verdict_of(object.object("verdict"));
   for (const Json& value : object.list("files")) {
     const JsonObject file(value, fmt::format("file {}", index.files.size()));
-    constexpr std::int64_t most_checksum = std::numeric_limits<std::uint32_t>::max();
+    constexpr std::int64_t max_checksum = std::numeric_limits<std::uint32_t>::max();
     index.files.push_back({file.text("name"),
                            file.integer("bytes", 0, std::numeric_limits<std::int64_t>::max()),
-                           static_cast<std::uint32_t>(file.integer("crc32", 0, most_checksum))});
+                           static_cast<std::uint32_t>(file.integer("crc32", 0, max_checksum))});
   }
   return index;
 }

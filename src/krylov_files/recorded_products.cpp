@@ -39,7 +39,7 @@ struct Share {
 
 template <Scalar T>
 struct ProductRecorder<T>::Kept {
-  std::int64_t most_bytes = 0;
+  std::int64_t max_bytes = 0;
   std::mutex mutex;  ///< of all but what the shares hold
   std::optional<SlabLayout> layout;
   std::map<std::int64_t, recording::Share<T>> shares;  ///< of the ranks in this process
@@ -86,7 +86,7 @@ class Recorded final : public LinearOperator<T> {
             return;
           }
           ++share.count;
-          if (kept->bytes(share.count) > kept->most_bytes) {
+          if (kept->bytes(share.count) > kept->max_bytes) {
             share.x = {};
             share.y = {};
             return;
@@ -198,8 +198,8 @@ class Replayed final : public LinearOperator<T> {
 }  // namespace recording
 
 template <Scalar T>
-ProductRecorder<T>::ProductRecorder(std::int64_t most_bytes) : kept_(std::make_shared<Kept>()) {
-  kept_->most_bytes = most_bytes;
+ProductRecorder<T>::ProductRecorder(std::int64_t max_bytes) : kept_(std::make_shared<Kept>()) {
+  kept_->max_bytes = max_bytes;
 }
 
 template <Scalar T>
@@ -224,12 +224,12 @@ RecordedProducts<T> ProductRecorder<T>::products(Mesh& mesh) const {
     const SlabLayout layout = *kept->layout;
     const recording::Share<T>& mine = share->second;
     lock.unlock();
-    if (kept->bytes(mine.count) > kept->most_bytes) {
+    if (kept->bytes(mine.count) > kept->max_bytes) {
       throw Error(ErrorKind::invalid_argument,
                   fmt::format("the {} products of the solve take {} bytes, and {} are allowed: "
                               "allow the recorder more, or capture a solve that fails sooner, from "
                               "a guess near where this one failed",
-                              mine.count, kept->bytes(mine.count), kept->most_bytes));
+                              mine.count, kept->bytes(mine.count), kept->max_bytes));
     }
     RecordedProducts<T> whole{layout.size(),
                               recording::gather_vectors(rank, layout, mine.count, mine.x),

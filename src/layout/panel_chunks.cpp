@@ -65,7 +65,7 @@ std::vector<RowChunk> segment_chunks(const SlabLayout& layout, Step step, std::i
   return chunks;
 }
 
-std::int64_t most_panel_chunks(const SlabLayout& layout, std::int64_t chunk) {
+std::int64_t max_panel_chunks(const SlabLayout& layout, std::int64_t chunk) {
   return 1 + layout.ranks() * rounds(layout, chunk);
 }
 

@@ -30,7 +30,7 @@ struct RowChunk {
 std::vector<RowChunk> panel_chunks(const SlabLayout& layout, Step step, std::int64_t chunk);
 
 /// Most chunks that any step has.
-std::int64_t most_panel_chunks(const SlabLayout& layout, std::int64_t chunk);
+std::int64_t max_panel_chunks(const SlabLayout& layout, std::int64_t chunk);
 
 /// Cuts the rows of SlabLayout::rows_from(step) at the same places. Every step has as many chunks:
 /// chunk i holds those rows between the same two cuts that remain, perhaps none.

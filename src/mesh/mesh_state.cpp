@@ -248,7 +248,7 @@ std::int64_t MeshState::available_memory(std::int64_t enough) const {
   for (const auto& rank_thread : rank_threads_) {
     const std::int64_t held = rank_thread->rank->workspace_held();
     least_kept =
-        std::min(least_kept, on_host ? std::min(held, rank_thread->rank->most_workspace()) : held);
+        std::min(least_kept, on_host ? std::min(held, rank_thread->rank->max_workspace()) : held);
   }
   if (least_kept >= enough) {
     return least_kept;

@@ -149,7 +149,7 @@ class Rank {
   /// Bytes of device memory that it keeps for the next call.
   std::int64_t workspace_held() const { return static_cast<std::int64_t>(workspace_.held()); }
   /// The most bytes that any call has taken of it.
-  std::int64_t most_workspace() const { return static_cast<std::int64_t>(workspace_.most()); }
+  std::int64_t max_workspace() const { return static_cast<std::int64_t>(workspace_.most()); }
   /// From the next call on `allocate` gives the workspace; if it is empty, the device does again.
   /// Only between calls.
   void lend_memory(runtime::Allocate allocate);

@@ -123,12 +123,12 @@ class Jacobi {
 
 template <Scalar T>
 Eigenpairs<T> eigh(const DenseMatrix<T>& a) {
-  constexpr int most_sweeps = 60;  // convergence is quadratic: about 10 are made
+  constexpr int max_sweeps = 60;  // convergence is quadratic: about 10 are made
   Jacobi<T> jacobi(a);
   for (int sweep = 0; jacobi.sweep(); ++sweep) {
-    if (sweep == most_sweeps) {
+    if (sweep == max_sweeps) {
       throw Error(ErrorKind::internal,
-                  fmt::format("Jacobi's method did not converge in {} sweeps", most_sweeps));
+                  fmt::format("Jacobi's method did not converge in {} sweeps", max_sweeps));
     }
   }
   return jacobi.pairs();

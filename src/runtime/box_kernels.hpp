@@ -20,14 +20,14 @@ class BoxKernels {
   virtual ~BoxKernels() = default;
 
   /// Rows of the matrix that is linear in the last layers, as fbpinn::feature_rows has them, for
-  /// some runs, none of more than `most_points`: of box b from rows + (begin[b] - first_slot)
+  /// some runs, none of more than `max_points`: of box b from rows + (begin[b] - first_slot)
   /// columns on, column-major.
   void feature_rows(Queue& queue, const BoxNetworks& networks, const BoxPoints& points,
-                    const BoxRun* runs, std::int64_t count, std::int64_t most_points,
+                    const BoxRun* runs, std::int64_t count, std::int64_t max_points,
                     const double* derivatives, const BoxBlocks& blocks, std::int64_t first_slot,
                     double* rows) const {
     if (count > 0) {
-      do_feature_rows(queue, {.name = "features"}, networks, points, runs, count, most_points,
+      do_feature_rows(queue, {.name = "features"}, networks, points, runs, count, max_points,
                       derivatives, blocks, first_slot, rows);
     }
   }
@@ -64,10 +64,10 @@ class BoxKernels {
   }
   /// Jets of window times network at each pair of some runs: fields x size numbers a pair.
   void network_jets(Queue& queue, const BoxNetworks& networks, const BoxPoints& points,
-                    const BoxRun* runs, std::int64_t count, std::int64_t most_points,
+                    const BoxRun* runs, std::int64_t count, std::int64_t max_points,
                     const double* last_layer, double* jets) const {
     if (count > 0) {
-      do_network_jets(queue, {.name = "networks"}, networks, points, runs, count, most_points,
+      do_network_jets(queue, {.name = "networks"}, networks, points, runs, count, max_points,
                       last_layer, jets);
     }
   }
@@ -81,7 +81,7 @@ class BoxKernels {
  protected:
   virtual void do_feature_rows(Queue& queue, const WorkInfo& info, const BoxNetworks& networks,
                                const BoxPoints& points, const BoxRun* runs, std::int64_t count,
-                               std::int64_t most_points, const double* derivatives,
+                               std::int64_t max_points, const double* derivatives,
                                const BoxBlocks& blocks, std::int64_t first_slot,
                                double* rows) const = 0;
   virtual void do_orthonormalise(Queue& queue, const WorkInfo& info, const BoxBlocks& blocks,
@@ -98,7 +98,7 @@ class BoxKernels {
                              const std::int64_t* offsets, const double* y, double* z) const = 0;
   virtual void do_network_jets(Queue& queue, const WorkInfo& info, const BoxNetworks& networks,
                                const BoxPoints& points, const BoxRun* runs, std::int64_t count,
-                               std::int64_t most_points, const double* last_layer,
+                               std::int64_t max_points, const double* last_layer,
                                double* jets) const = 0;
   virtual void do_add_listed(Queue& queue, const WorkInfo& info, std::int64_t count,
                              std::int64_t width, const std::int64_t* begin,

@@ -93,9 +93,8 @@ class CholeskyKernels {
   /// Rows of a packed panel of tiles of so many columns: those of l21^H, and what a backend keeps
   /// of each column beside them.
   virtual std::int64_t packed_rows(std::int64_t tile) const { return tile; }
-  /// Makes of l21^H, packed, in place what updates take: all that it may be used for after that.
-  /// `packed`: columns of a panel of packed_rows() rows, of which here and below those of l21^H are
-  /// named.
+  /// Converts packed l21^H in place to the form that updates take; they alone may read it then.
+  /// `packed`: the l21^H part of columns of a panel of packed_rows() rows, here and below.
   void prepare_updates(Queue& queue, Out packed) const {
     require(packed.columns() <= 1 || packed.stride() >= packed_rows(packed.rows()),
             "prepare_updates");

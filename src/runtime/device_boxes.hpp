@@ -10,11 +10,11 @@ namespace shardsolve::runtime {
 
 /// A JetSet as kernels take it.
 struct JetTable {
-  static constexpr int most_axes = fbpinn::most_axes;
-  static constexpr int most_order = fbpinn::most_order;
-  static constexpr int most_derivatives = fbpinn::most_derivatives;
+  static constexpr int max_axes = fbpinn::max_axes;
+  static constexpr int max_order = fbpinn::max_order;
+  static constexpr int max_derivatives = fbpinn::max_derivatives;
   /// Pairs of derivatives whose orders add up to at most 4, in four variables.
-  static constexpr int most_terms = 495;
+  static constexpr int max_terms = 495;
 
   struct Term {
     double weight;
@@ -26,14 +26,14 @@ struct JetTable {
   std::int32_t order;
   std::int32_t size;
   std::int32_t terms;
-  std::uint8_t index[most_derivatives][most_axes];
-  double factorial[most_derivatives];
-  Term term[most_terms];
+  std::uint8_t index[max_derivatives][max_axes];
+  double factorial[max_derivatives];
+  Term term[max_terms];
 };
 
 /// The networks of all boxes. Pointers are to device memory, here and below.
 struct BoxNetworks {
-  static constexpr int most_layers = 8;
+  static constexpr int max_layers = 8;
   const JetTable* jets;
   std::int64_t jet_size;        ///< JetTable::size
   const double* centers;        ///< axes numbers a box
@@ -43,8 +43,8 @@ struct BoxNetworks {
   std::int64_t weights_of_box;  ///< how many
   std::int32_t fields;
   std::int32_t layers;
-  std::int32_t hidden[most_layers];  ///< units of each layer
-  std::int32_t most_units;
+  std::int32_t hidden[max_layers];  ///< units of each layer
+  std::int32_t max_units;
   fbpinn::Activation activation;
 
   std::int64_t features() const { return hidden[layers - 1] + 1; }
@@ -77,7 +77,7 @@ struct BoxBlocks {
   std::int64_t boxes;
   std::int64_t slots;      ///< of all
   std::int64_t columns;    ///< before some are left out
-  std::int64_t most_rows;  ///< of a box
+  std::int64_t max_rows;  ///< of a box
   double* q;               ///< of box b, rows x rank, column-major, from begin[b] columns on
   double* r;  ///< columns x columns a box, of which rank x rank upper ones are R, row-major
   std::int32_t* kept;  ///< columns a box: which column of M each of R is

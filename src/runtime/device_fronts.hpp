@@ -24,9 +24,9 @@ struct FrontBatch {
   const DeviceFront* all = nullptr;  ///< in device memory
   std::int64_t first = 0;
   std::int64_t count = 0;
-  std::int64_t most_own = 0;
-  std::int64_t most_outer = 0;
-  std::int64_t most_columns = 0;  ///< own and outer ones of one front
+  std::int64_t max_own = 0;
+  std::int64_t max_outer = 0;
+  std::int64_t max_columns = 0;  ///< own and outer ones of one front
   double flops = 0.0;             ///< of factor()
   double entries = 0.0;           ///< of the panels together
 };

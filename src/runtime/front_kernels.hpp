@@ -21,7 +21,7 @@ class FrontKernels {
 
   /// Adds what each front of the batch leaves to its parent, which no other one of the batch has.
   void add_to_parents(Queue& queue, const FrontBatch& children) const {
-    if (children.count > 0 && children.most_outer > 0) {
+    if (children.count > 0 && children.max_outer > 0) {
       do_add_to_parents(queue, {.name = "add fronts"}, children);
     }
   }

@@ -53,8 +53,8 @@ class Kernels {
       do_herk(queue, herk_work(1, c, k), triangle, op, alpha, a, beta, c);
     }
   }
-  /// `count` products like that of gemm, of which none writes what another one touches; the
-  /// operands of each are those of the one before moved on by so many elements.
+  /// `count` independent products as gemm's: operand a of product i begins i * strides.a elements
+  /// after a, and likewise b and c.
   void gemm_batch(Queue& queue, Op op_a, Op op_b, T alpha, In a, In b, T beta, Out c,
                   const BatchStrides& strides) const {
     const std::int64_t k = require_product(op_a, a, op_b, b, c);

@@ -22,7 +22,7 @@ struct SolveBlock {
 /// other: all of them must be started. Every bit of that memory is set at the start.
 template <class T>
 struct PersistentSolveArguments {
-  static constexpr std::int32_t most_ranks = 16;
+  static constexpr std::int32_t max_ranks = 16;
 
   MatrixView<const T> slab;            ///< this rank's columns of L
   T* b = nullptr;                      ///< this rank's rows; x replaces them
@@ -32,9 +32,9 @@ struct PersistentSolveArguments {
   std::int32_t own_count = 0;
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
-  std::int32_t first[most_ranks] = {};  ///< number of each rank's first block
+  std::int32_t first[max_ranks] = {};  ///< number of each rank's first block
   std::int64_t width = 0;               ///< columns of the widest slab
-  T* memory[most_ranks] = {};           ///< memory_size() elements of each rank
+  T* memory[max_ranks] = {};           ///< memory_size() elements of each rank
 
   /// What is in a rank's memory: x; for each rank what it has summed up for this rank's rows; and
   /// this rank's rows of the solution of L y = b.

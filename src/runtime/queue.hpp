@@ -39,7 +39,7 @@ class Event {
   virtual void synchronize(const WaitSite& site) = 0;
 };
 
-/// Work that a queue has taken down. Belongs to that queue.
+/// Work that a queue has captured. Belongs to that queue.
 class Recording {
  public:
   virtual ~Recording() = default;
@@ -67,7 +67,7 @@ class Queue {
   /// Takes down what `enqueue` enqueues here instead of doing it: kernels and copies on this queue
   /// alone, with operands that live as long as the recording, and none of them for the first time.
   /// Null, and nothing has been called, if this queue cannot or what it does is traced.
-  virtual std::unique_ptr<Recording> take_down(const std::function<void()>& /*enqueue*/) {
+  virtual std::unique_ptr<Recording> capture(const std::function<void()>& /*enqueue*/) {
     return nullptr;
   }
   /// Enqueues it, at less cost than what it consists of.

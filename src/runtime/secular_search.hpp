@@ -22,11 +22,11 @@ inline constexpr std::int64_t secular_sums_at_once = 32;
 
 /// The factors of a weight are multiplied in so many parts of neighbours, or fewer, and those with
 /// each other, in order.
-inline constexpr std::int64_t most_secular_parts = 32;
+inline constexpr std::int64_t max_secular_parts = 32;
 /// Factors of each part but the last one.
 inline std::int64_t secular_part(std::int64_t factors) {
   constexpr std::int64_t least = 64;
-  return std::max(least, (factors + most_secular_parts - 1) / most_secular_parts);
+  return std::max(least, (factors + max_secular_parts - 1) / max_secular_parts);
 }
 
 template <class Real>
@@ -61,7 +61,7 @@ class SecularSearch {
     is_last_ ? begin_last() : begin_between();
     // What rounding leaves of g: it adds up as the root of the number of terms.
     const Real noise = unit * (8 + std::sqrt(static_cast<Real>(f_.count)) / 2);
-    for (int turn = 0; turn < most_turns; ++turn) {
+    for (int turn = 0; turn < max_turns; ++turn) {
       const SecularSum<Real> psi = sum(0, left_ + 1, x_);
       const SecularSum<Real> phi = sum(left_ + 1, f_.count, x_);
       const Real g = one_by_rho_ + psi.value + phi.value;
@@ -91,7 +91,7 @@ class SecularSearch {
  private:
   static constexpr Real unit = std::numeric_limits<Real>::epsilon() / 2;
   static constexpr int patient_turns = 20;
-  static constexpr int most_turns = 160;  // 64 halvings end for certain
+  static constexpr int max_turns = 160;  // 64 halvings end for certain
 
   SHARDSOLVE_DEVICE Real distance(std::int64_t pole, Real x) const {
     return (f_.poles[pole] - f_.poles[origin_]) - x;

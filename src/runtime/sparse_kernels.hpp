@@ -38,7 +38,7 @@ class SparseKernels {
                 MatrixView<const T> x, MatrixView<const T> halo, MatrixView<T> y,
                 const std::int32_t* done) const {
     require(x.rows() == a.own && (halo.empty() || halo.rows() == a.halo) && y.rows() == a.rows &&
-                chosen.count <= a.rows && a.lanes >= 1 && a.lanes <= most_row_lanes &&
+                chosen.count <= a.rows && a.lanes >= 1 && a.lanes <= max_row_lanes &&
                 (a.lanes & (a.lanes - 1)) == 0,
             "sparse product");
     if (chosen.count > 0) {

@@ -19,13 +19,13 @@
 
 namespace shardsolve::runtime {
 
-constexpr std::int64_t most_row_lanes = 32;
+constexpr std::int64_t max_row_lanes = 32;
 
 /// The largest power of two that is at most half the mean row, entries / rows / 2, within
-/// [1, most_row_lanes].
+/// [1, max_row_lanes].
 constexpr std::int64_t row_lanes(std::int64_t rows, std::int64_t entries) {
   std::int64_t lanes = 1;
-  while (lanes < most_row_lanes && rows > 0 && entries / rows >= 4 * lanes) {
+  while (lanes < max_row_lanes && rows > 0 && entries / rows >= 4 * lanes) {
     lanes *= 2;
   }
   return lanes;

@@ -15,7 +15,7 @@ struct Tridiagonal {
 };
 
 /// Some of the diagonal blocks of a tridiagonal matrix, none of which has more rows than
-/// TridiagonalKernels::most_small.
+/// TridiagonalKernels::max_small.
 struct SmallParts {
   /// In device memory: first row and end of each, 2 count numbers. Null: one part, of all rows.
   const std::int64_t* bounds = nullptr;

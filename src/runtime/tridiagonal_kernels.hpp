@@ -38,7 +38,7 @@ class TridiagonalKernels {
 
   /// Largest order of solve_small. QL iterations lose digits as the order grows, merges do not:
   /// with 64 rows and clustered eigenvalues LAPACK's merges have 22 u where its QL has 110 u.
-  static constexpr std::int64_t most_small = 32;
+  static constexpr std::int64_t max_small = 32;
 
   virtual ~TridiagonalKernels() = default;
 
@@ -50,7 +50,7 @@ class TridiagonalKernels {
   void solve_small(Queue& queue, const Tridiagonal<Real>& t, const SmallParts& parts, Real* values,
                    Out vectors, std::int64_t* infos) const {
     require(vectors.rows() == t.order && vectors.columns() == t.order && parts.count >= 0 &&
-                (parts.bounds != nullptr || (parts.count == 1 && t.order <= most_small)),
+                (parts.bounds != nullptr || (parts.count == 1 && t.order <= max_small)),
             "solve_small");
     if (parts.count > 0) {
       const double cubes =

@@ -164,8 +164,8 @@ class Dissection {
     };
     std::stable_sort(places.begin(), places.end(),
                      [&](std::size_t a, std::size_t b) { return from_middle(a) < from_middle(b); });
-    constexpr std::size_t most_places = 6;
-    places.resize(std::min(places.size(), most_places));
+    constexpr std::size_t max_places = 6;
+    places.resize(std::min(places.size(), max_places));
     for (const std::size_t place : places) {
       for (const bool from_low : {true, false}) {
         try_cut(blocks, order, place, from_low, least, best);

@@ -135,10 +135,10 @@ double FrontSchedule::bytes(const EliminationTree& tree) const {
   return 8.0 * numbers + 4.0 * indices;
 }
 
-FrontSchedule schedule_fronts(const EliminationTree& tree, double most_bytes) {
+FrontSchedule schedule_fronts(const EliminationTree& tree, double max_bytes) {
   FrontSchedule best = front_levels::with_cut(tree, 0);
-  constexpr std::int32_t most_cuts = 12;  // subtrees double in number with each
-  for (std::int32_t cut = 1; cut <= most_cuts && best.bytes(tree) > most_bytes; ++cut) {
+  constexpr std::int32_t max_cuts = 12;  // subtrees double in number with each
+  for (std::int32_t cut = 1; cut <= max_cuts && best.bytes(tree) > max_bytes; ++cut) {
     FrontSchedule other = front_levels::with_cut(tree, cut);
     if (other.rest_count < best.rest_count) {
       best = std::move(other);

@@ -35,8 +35,8 @@ struct FrontSchedule {
   double bytes(const EliminationTree& tree) const;
 };
 
-/// Takes the fewest depths apart that make bytes() at most `most_bytes`; if none do, those that
+/// Serialises as few depths of the tree as bring bytes() to `max_bytes`; if none do, those that
 /// make it least.
-FrontSchedule schedule_fronts(const EliminationTree& tree, double most_bytes);
+FrontSchedule schedule_fronts(const EliminationTree& tree, double max_bytes);
 
 }  // namespace shardsolve::sparse

@@ -7,12 +7,12 @@
 
 namespace shardsolve::sparse {
 FrontsOnDevice::FrontsOnDevice(mesh::Rank& rank, const BlockGraph& graph, EliminationTree tree,
-                               double most_bytes)
+                               double max_bytes)
     : rank_(rank),
       kernels_(rank.kernels<runtime::FrontKernels>()),
       tree_(std::move(tree)),
       sizes_(graph.sizes),
-      schedule_(schedule_fronts(tree_, most_bytes)),
+      schedule_(schedule_fronts(tree_, max_bytes)),
       place_(schedule_.order.size()),
       fronts_(schedule_.order.size()) {
   for (std::size_t i = 0; i < place_.size(); ++i) {
@@ -36,9 +36,9 @@ runtime::FrontBatch FrontsOnDevice::batch_of(FrontSchedule::Range range) const {
   runtime::FrontBatch batch{.all = on_device_, .first = range.first, .count = range.count};
   for (std::int64_t i = range.first; i < range.first + range.count; ++i) {
     const FrontNode& node = node_at(i);
-    batch.most_own = std::max(batch.most_own, node.own);
-    batch.most_outer = std::max(batch.most_outer, node.outer);
-    batch.most_columns = std::max(batch.most_columns, node.front());
+    batch.max_own = std::max(batch.max_own, node.own);
+    batch.max_outer = std::max(batch.max_outer, node.outer);
+    batch.max_columns = std::max(batch.max_columns, node.front());
     batch.flops += node.flops();
     batch.entries += static_cast<double>(node.own) * static_cast<double>(node.front());
   }

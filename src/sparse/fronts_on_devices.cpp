@@ -24,7 +24,7 @@ std::int64_t whole_piece(std::int64_t numbers) {
 
 FrontsOnDevices::FrontsOnDevices(mesh::Rank& rank, const BlockGraph& graph, EliminationTree tree,
                                  FrontPlacement placement, const JointFronts& joint_fronts,
-                                 double most_bytes)
+                                 double max_bytes)
     : rank_(rank),
       kernels_(rank.kernels<runtime::FrontKernels>()),
       graph_(graph),
@@ -33,7 +33,7 @@ FrontsOnDevices::FrontsOnDevices(mesh::Rank& rank, const BlockGraph& graph, Elim
       offsets_(graph.offsets()),
       subtrees_(subtrees_of(tree_, placement_, rank.index())),
       top_(top_of(tree_, placement_)) {
-  double left = most_bytes - joint_bytes(tree_, placement_, rank.count(), joint_fronts);
+  double left = max_bytes - joint_bytes(tree_, placement_, rank.count(), joint_fronts);
   if (is_first() && !top_.node.empty()) {
     // In as little as can be: there are few.
     of_top_.emplace(rank, graph, top_.tree, 0.0);

@@ -32,7 +32,7 @@ class FrontsOnDevices {
 
   /// As FrontsOnDevice. `placement`: of a tree of the same nodes.
   FrontsOnDevices(mesh::Rank& rank, const BlockGraph& graph, EliminationTree tree,
-                  FrontPlacement placement, const JointFronts& joint_fronts, double most_bytes);
+                  FrontPlacement placement, const JointFronts& joint_fronts, double max_bytes);
 
   /// Of the blocks that a rank's fronts need, each once; blocks of a joint front on all ranks that
   /// have columns of it. Returns the same on all ranks.

@@ -35,7 +35,7 @@ constexpr std::uint64_t is_elsewhere = 0xFFFFFFFF;  // of a number that 32 bits 
 constexpr std::uint64_t large_sizes = 1;            // the kind of extra field that has it
 constexpr unsigned stored = 0;
 constexpr unsigned deflated = 8;
-constexpr std::int64_t most_gain = 1032;  // bytes that one byte of deflate stands for, at most
+constexpr std::int64_t max_gain = 1032;  // bytes that one byte of deflate stands for, at most
 
 /// Unsigned and little-endian; inside of `bytes`.
 std::uint64_t number(std::string_view bytes, std::size_t at, std::size_t size) {
@@ -223,7 +223,7 @@ std::string ZipArchive::inflated(const std::string& packed, const Member& member
                        io::printable(member.name), member.bytes));
   };
   // Before any memory is taken for what cannot come.
-  if (member.bytes / most_gain > member.packed_bytes) {
+  if (member.bytes / max_gain > member.packed_bytes) {
     damaged();
   }
   std::string bytes;

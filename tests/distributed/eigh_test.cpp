@@ -293,7 +293,7 @@ TYPED_TEST(Eigh, Workspace_IsWhatThePlanSays) {
       std::int64_t most = 0;
       mesh.state().run({}, [&](mesh::Rank& rank) {
         const std::lock_guard lock(mutex);
-        most = std::max(most, rank.most_workspace());
+        most = std::max(most, rank.max_workspace());
       });
       const Plan plan = plan_eigh(layout, dtype_of<T>, vectors);
       constexpr std::int64_t rounded_up = 64 * 512;

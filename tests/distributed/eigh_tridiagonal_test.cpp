@@ -176,7 +176,7 @@ TYPED_TEST(EighTridiagonal, Workspace_IsWhatIsSaid) {
     divide_and_conquer(mesh, t, bounds);
     run_on(mesh, [&](mesh::Rank& rank) {
       const std::int64_t rows = bounds[at(rank.index() + 1)] - bounds[at(rank.index())];
-      EXPECT_EQ(rank.most_workspace(),
+      EXPECT_EQ(rank.max_workspace(),
                 static_cast<std::int64_t>(sizeof(Real)) * rows * 200 +
                     dense::eigh::divide_and_conquer_bytes<Real>(
                         200, rows, rank.kernels<runtime::TridiagonalKernels<Real>>().tuning()));

@@ -170,7 +170,7 @@ TEST(FbpinnWeightRows, EveryActivationAndLayer_AgreesWithDifferences) {
 TEST(FbpinnLevenbergMarquardt, FewUnits_GetFarBelowLeastSquares) {
   Mesh mesh = Mesh::host(2);
   const Trained least = least_squares(mesh, few_units());
-  const Trained all = levenberg_marquardt(mesh, few_units(), {.most_steps = 40});
+  const Trained all = levenberg_marquardt(mesh, few_units(), {.max_steps = 40});
   EXPECT_LT(all.loss, 0.1 * least.loss);
   EXPECT_LT(error_of_few_units(mesh, all), 0.2 * error_of_few_units(mesh, least));
   EXPECT_EQ(all.outcome.status, Status::not_converged);
@@ -185,7 +185,7 @@ TEST(FbpinnLevenbergMarquardt, FewUnits_GetFarBelowLeastSquares) {
 TEST(FbpinnLevenbergMarquardt, BothSpaces_TakeTheSameSteps) {
   Mesh mesh = Mesh::serial();
   const auto trained = [&](Equations equations) {
-    return levenberg_marquardt(mesh, few_units(), {.most_steps = 10, .equations = equations});
+    return levenberg_marquardt(mesh, few_units(), {.max_steps = 10, .equations = equations});
   };
   const Trained parameters = trained(Equations::of_parameters);
   const Trained samples = trained(Equations::of_samples);
@@ -201,7 +201,7 @@ TEST(FbpinnLevenbergMarquardt, OwnUnits_AreTrainedAsTheBuiltInOnes) {
   const Mlp built_in{.hidden = {4}, .activation = Activation::sin};
   const std::vector<double> start = built_in.random_weights(2, 4, 0);
   const Mlp own = Mlp::of(SinUnits(Boxes::regular(plane, {2, 2}, 2.9), 4).made(start));
-  const LevenbergMarquardtOptions options{.most_steps = 10};
+  const LevenbergMarquardtOptions options{.max_steps = 10};
   const Trained expected = levenberg_marquardt(mesh, few_units(built_in), options);
   const Trained found = levenberg_marquardt(mesh, few_units(own), options);
   EXPECT_EQ(found.descent.steps, 10);
@@ -221,7 +221,7 @@ TEST(FbpinnLevenbergMarquardt, AtAMinimum_EndsWithOk) {
   problem.add("data", grid({{0, 1}}, {30}),
               [](Coordinates x, const auto& u) { return u() - x[0] * x[0]; });
   const Trained trained = levenberg_marquardt(
-      mesh, problem, {.most_steps = 500, .gradient_tolerance = 1e-5, .step_tolerance = 1e-7});
+      mesh, problem, {.max_steps = 500, .gradient_tolerance = 1e-5, .step_tolerance = 1e-7});
   EXPECT_TRUE(trained.outcome.ok());
   EXPECT_NE(trained.descent.ended, DampedDescent::End::limit);
   EXPECT_LT(trained.descent.steps, 500);
@@ -242,7 +242,7 @@ TEST(FbpinnLevenbergMarquardt, Coefficients_AreTrainedToo) {
   const Trained least = least_squares(mesh, problem, {.rank_tolerance = 1e-8});
   for (const Equations equations : {Equations::of_parameters, Equations::of_samples}) {
     const Trained all =
-        levenberg_marquardt(mesh, problem, {.most_steps = 60, .equations = equations});
+        levenberg_marquardt(mesh, problem, {.max_steps = 60, .equations = equations});
     EXPECT_LE(all.loss, least.loss);
     EXPECT_NEAR(all.coefficient("rate")[0], 2.0, 1e-3);
   }
@@ -251,7 +251,7 @@ TEST(FbpinnLevenbergMarquardt, Coefficients_AreTrainedToo) {
 TEST(FbpinnLevenbergMarquardt, AnyRanksAndProcesses_GiveTheSameBits) {
   Mesh serial = Mesh::serial();
   for (const Equations equations : {Equations::of_parameters, Equations::of_samples}) {
-    const LevenbergMarquardtOptions options{.most_steps = 3, .equations = equations};
+    const LevenbergMarquardtOptions options{.max_steps = 3, .equations = equations};
     const Trained expected = levenberg_marquardt(serial, few_units(), options);
     Mesh mesh = Mesh::host(3);
     EXPECT_EQ(levenberg_marquardt(mesh, few_units(), options).hidden_weights,
@@ -275,7 +275,7 @@ TEST(FbpinnBadInput, WrongDescents_AreRefusedWithWords) {
     expect_error([&] { levenberg_marquardt(mesh, few_units(), options); },
                  ErrorKind::invalid_argument, words);
   };
-  refused({.most_steps = 0}, {"most_steps = 0"});
+  refused({.max_steps = 0}, {"max_steps = 0"});
   refused({.gradient_tolerance = 0}, {"gradient_tolerance = 0"});
   refused({.step_tolerance = 2}, {"step_tolerance = 2"});
   refused({.first_damping = -1}, {"first_damping = -1"});

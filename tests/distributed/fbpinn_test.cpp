@@ -213,7 +213,7 @@ TEST(FbpinnLeastSquares, Burgers_IsSolvedByGaussNewton) {
 
 TEST(FbpinnLeastSquares, TooFewIterations_AreNotConverged) {
   Mesh mesh = devices(1);
-  const Trained trained = least_squares(mesh, burgers(), {.most_iterations = 1});
+  const Trained trained = least_squares(mesh, burgers(), {.max_iterations = 1});
   EXPECT_EQ(trained.outcome.status, Status::not_converged);
 }
 
@@ -260,27 +260,27 @@ TEST(FbpinnLeastSquares, ConjugateGradients_FindTheSameWithoutAFactor) {
   Mesh mesh = Mesh::host(2);
   const auto options = [](LinearMethod method) {
     return LeastSquaresOptions{
-        .rank_tolerance = 1e-4, .method = method, .gradient_tolerance = 1e-8};
+        .rank_tolerance = 1e-4, .method = method, .cg_tolerance = 1e-8};
   };
   const Trained factor = least_squares(mesh, poisson(), options(LinearMethod::factor));
-  const Trained gradients = least_squares(mesh, poisson(), options(LinearMethod::gradients));
-  EXPECT_FALSE(factor.is_by_gradients);
-  EXPECT_TRUE(gradients.is_by_gradients);
+  const Trained gradients = least_squares(mesh, poisson(), options(LinearMethod::cg));
+  EXPECT_FALSE(factor.is_by_cg);
+  EXPECT_TRUE(gradients.is_by_cg);
   EXPECT_TRUE(gradients.outcome.ok());
-  EXPECT_GT(gradients.gradient_steps, 10);
+  EXPECT_GT(gradients.cg_steps, 10);
   EXPECT_LT(gradients.certificate, 1e-7);
   EXPECT_NEAR(gradients.loss / factor.loss, 1.0, 1e-8);
   Mesh serial = Mesh::serial();
-  EXPECT_EQ(least_squares(serial, poisson(), options(LinearMethod::gradients)).last_layer,
+  EXPECT_EQ(least_squares(serial, poisson(), options(LinearMethod::cg)).last_layer,
             gradients.last_layer);
 }
 
 TEST(FbpinnLeastSquares, TooFewConjugateGradients_AreNotConvergedAndWarnedOf) {
   Mesh mesh = Mesh::serial();
   const Trained trained =
-      least_squares(mesh, poisson(), {.method = LinearMethod::gradients, .most_gradient_steps = 5});
+      least_squares(mesh, poisson(), {.method = LinearMethod::cg, .max_cg_steps = 5});
   EXPECT_EQ(trained.outcome.status, Status::not_converged);
-  EXPECT_EQ(trained.gradient_steps, 5);
+  EXPECT_EQ(trained.cg_steps, 5);
   EXPECT_THAT(trained.warnings, ::testing::Contains(HasSubstr("conjugate gradients came to 5")));
 }
 
@@ -451,9 +451,9 @@ TEST(FbpinnBadInput, WrongProblems_AreRefusedWithWords) {
   weights[7] = std::numeric_limits<double>::quiet_NaN();
   refused(good, {"hidden weight 7 is nan"}, {.hidden_weights = weights});
   refused(good, {"rank_tolerance = 2"}, {.rank_tolerance = 2});
-  refused(good, {"most_gradient_steps = 0"}, {.most_gradient_steps = 0});
-  refused(good, {"gradient_tolerance = 1"}, {.gradient_tolerance = 1});
-  refused(good, {"most_iterations = 0"}, {.most_iterations = 0});
+  refused(good, {"max_cg_steps = 0"}, {.max_cg_steps = 0});
+  refused(good, {"cg_tolerance = 1"}, {.cg_tolerance = 1});
+  refused(good, {"max_iterations = 0"}, {.max_iterations = 0});
   refused(good, {"tolerance = 0"}, {.tolerance = 0});
   refused(good, {"chunk = -1"}, {.chunk = -1});
   const Trained trained = least_squares(mesh, good);

@@ -121,8 +121,8 @@ TEST(HostPeers, MoreWindowsThanThereIsRoomFor_AreCopied) {
   ProcessMeshes on = on_one_host();
   run_in_all(on, [](mesh::Rank& rank) {
     rank.expect_workspace(some);
-    for (std::size_t index = 0; index < comm::HostBoard::most_windows + 3; ++index) {
-      publish_and_read(rank, 1024, index < comm::HostBoard::most_windows);
+    for (std::size_t index = 0; index < comm::HostBoard::max_windows + 3; ++index) {
+      publish_and_read(rank, 1024, index < comm::HostBoard::max_windows);
     }
   });
 }

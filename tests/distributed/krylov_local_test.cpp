@@ -44,7 +44,7 @@ struct Device {
   Bytes room;
   std::vector<T> parts;
   std::vector<T> hidden;
-  std::array<std::vector<T>, krylov::most_shown> shown;
+  std::array<std::vector<T>, krylov::max_shown> shown;
   std::vector<T> x;
   std::vector<krylov::Scan> scans{1};
   Bytes report;
@@ -115,7 +115,7 @@ class LocalDriver {
     call.room = memory_of(device.room);
     call.parts = memory_of(device.parts);
     call.hidden = memory_of(device.hidden);
-    for (std::size_t v = 0; v < krylov::most_shown; ++v) {
+    for (std::size_t v = 0; v < krylov::max_shown; ++v) {
       call.shown[v] = memory_of(device.shown[v]);
     }
     call.report = memory_of(device.report);

@@ -253,7 +253,7 @@ TEST(KrylovRecordedMisuse, FoldersThatCannotBe_AreRefusedAndLeaveNothing) {
   refused(recorded_m, products, {}, {1, 2, 3}, {}, {"without its products"});
   refused({}, products, {}, {1, 2}, {}, {"products with A of 3 rows", "b of 2 rows"});
   refused({}, products, {3, {1, 2, 3}, {}}, {1, 2, 3}, {}, {"products with M", "0 numbers y"});
-  refused({}, products, {}, {1, 2, 3}, {.most_bytes = 70}, {"bytes, and 70 are allowed"});
+  refused({}, products, {}, {1, 2, 3}, {.max_bytes = 70}, {"bytes, and 70 are allowed"});
   EXPECT_TRUE(directory.names().empty());
   krylov::capture(directory / "f", {}, products, {}, {1, 2, 3}, {}, result);
   EXPECT_TRUE(std::filesystem::exists(directory / "f/A_y.npy"));

@@ -130,7 +130,7 @@ TEST_F(MultiplyAtOnce, GivesTheCertificate_WithScratchOfTheCall) {
   EXPECT_TRUE(solves(a_, whole(x), b_));
   ASSERT_TRUE(outcome.backward_error);
   EXPECT_LT(*outcome.backward_error, 10 * std::numeric_limits<double>::epsilon());
-  run_on(mesh, [](mesh::Rank& rank) { EXPECT_GE(rank.most_workspace(), scratch); });
+  run_on(mesh, [](mesh::Rank& rank) { EXPECT_GE(rank.max_workspace(), scratch); });
 }
 
 TEST_F(MultiplyAtOnce, ScratchThatIsNotToBeHad_IsMissedBeforeBIsOverwritten) {

@@ -49,7 +49,7 @@ class Workspace : public ::testing::TestWithParam<Shape> {
     std::int64_t most = 0;
     mesh.state().run({}, [&](mesh::Rank& rank) {
       const std::lock_guard lock(mutex);
-      most = std::max(most, rank.most_workspace());
+      most = std::max(most, rank.max_workspace());
     });
     return most;
   }

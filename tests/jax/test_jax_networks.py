@@ -347,9 +347,9 @@ BAD = [
     (lambda: interior(ok).train("adam"), "LeastSquares is accepted"),
     (lambda: fb.LeastSquares(tolerance=2.0), "between 0 and 1"),
     (lambda: fb.LeastSquares(chunk=0), "chunk=0"),
-    (lambda: fb.LeastSquares(method="qr"), "automatic, factor, gradients"),
-    (lambda: fb.LeastSquares(max_gradient_steps=0), "max_gradient_steps=0"),
-    (lambda: fb.LevenbergMarquardt(steps=0), "steps=0"),
+    (lambda: fb.LeastSquares(method="qr"), "automatic, factor, cg"),
+    (lambda: fb.LeastSquares(max_cg_steps=0), "max_cg_steps=0"),
+    (lambda: fb.LevenbergMarquardt(max_steps=0), "max_steps=0"),
     (lambda: fb.LevenbergMarquardt(damping=-1.0), "damping=-1.0"),
     (lambda: fb.LevenbergMarquardt(gradient_tolerance=0), "gradient_tolerance=0"),
     (lambda: fb.LevenbergMarquardt(equations="both"), "parameters, samples"),
@@ -412,7 +412,7 @@ def test_all_weights_do_better_than_the_last_layer():
         return jnp.sin(jnp.pi * x.x) * jnp.sin(jnp.pi * x.y)
 
     least = few_units().train()
-    run = few_units().train(fb.LevenbergMarquardt(steps=40))
+    run = few_units().train(fb.LevenbergMarquardt(max_steps=40))
     assert run.error(exact) < 0.2 * least.error(exact), run.outcome
     descent = run.outcome.descent
     assert least.outcome.descent is None and descent.ended in ("limit", "step", "gradient")
@@ -423,13 +423,13 @@ def test_all_weights_do_better_than_the_last_layer():
 
 def test_conjugate_gradients_find_the_same_without_a_factor():
     least = fb.LeastSquares(rank_tolerance=1e-4)
-    how = fb.LeastSquares(rank_tolerance=1e-4, method="gradients", gradient_tolerance=1e-8)
+    how = fb.LeastSquares(rank_tolerance=1e-4, method="cg", cg_tolerance=1e-8)
     factor, gradients = few_units().train(least), few_units().train(how)
-    assert gradients.outcome.ok and gradients.outcome.is_by_gradients
-    assert gradients.outcome.gradient_steps > 0 and not factor.outcome.is_by_gradients
+    assert gradients.outcome.ok and gradients.outcome.is_by_cg
+    assert gradients.outcome.cg_steps > 0 and not factor.outcome.is_by_cg
     assert gradients.outcome.loss == pytest.approx(factor.outcome.loss, rel=1e-7)
-    assert not few_units().plan().is_by_gradients
-    stopped = few_units().train(fb.LeastSquares(method="gradients", max_gradient_steps=2))
+    assert not few_units().plan().is_by_cg
+    stopped = few_units().train(fb.LeastSquares(method="cg", max_cg_steps=2))
     assert stopped.outcome.status == Status.NOT_CONVERGED
 
 

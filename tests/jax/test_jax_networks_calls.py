@@ -60,7 +60,7 @@ def test_interrupt_ends_training_soon_and_breaks_nothing():
     points = problem.boxes.grid((7, 9))
     before = problem.train().evaluate(points)
     forever = fb.LevenbergMarquardt(10**6, gradient_tolerance=1e-16, step_tolerance=1e-300)
-    problem.train(fb.LevenbergMarquardt(steps=1))  # so that all is compiled
+    problem.train(fb.LevenbergMarquardt(max_steps=1))  # so that all is compiled
     begin = time.monotonic()
     send_interrupt(0.5)
     with pytest.raises(KeyboardInterrupt):

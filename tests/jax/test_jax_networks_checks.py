@@ -214,7 +214,7 @@ def test_training_begins_with_what_was_found():
     assert warm.outcome.losses[2] < 1e-3 * cold.outcome.losses[2]
     first = [run.outcome.loss / run.outcome.loss_left for run in (warm, cold)]
     assert first[0] == pytest.approx(first[1])
-    descended = growth(5).train(fb.LevenbergMarquardt(steps=2), start=easy)
+    descended = growth(5).train(fb.LevenbergMarquardt(max_steps=2), start=easy)
     assert descended.outcome.losses[0] == pytest.approx(warm.outcome.losses[0])
     # Below that they are rounding, and its linear problems keep other columns.
     assert descended.outcome.loss <= 1.1 * warm.outcome.loss + 1e-12 * first[0]

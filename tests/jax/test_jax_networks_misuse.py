@@ -260,15 +260,15 @@ CALLS = {
             "tolerance": 1e-5,
             "rank_tolerance": 1e-12,
             "method": "factor",
-            "gradient_tolerance": 1e-8,
-            "max_gradient_steps": 9,
+            "cg_tolerance": 1e-8,
+            "max_cg_steps": 9,
             "chunk": 64,
         },
     ),
     "LevenbergMarquardt": (
         lambda: fb.LevenbergMarquardt,
         {
-            "steps": 2,
+            "max_steps": 2,
             "gradient_tolerance": 1e-8,
             "step_tolerance": 1e-9,
             "damping": 1e-6,

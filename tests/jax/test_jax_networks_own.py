@@ -131,7 +131,7 @@ def begin(boxes: int) -> dict:
 def test_all_parameters_do_better_than_the_linear_layer():
     problem = few(fb.Net(sine, begin(4)))
     least = problem.train()
-    run = problem.train(fb.LevenbergMarquardt(steps=40))
+    run = problem.train(fb.LevenbergMarquardt(max_steps=40))
     assert run.error(exact) < 0.5 * least.error(exact)
     assert np.all(np.diff(run.outcome.descent.losses) < 0)
     assert run.outcome.descent.losses[-1] < 0.3 * least.outcome.loss
@@ -146,16 +146,16 @@ def test_all_parameters_do_better_than_the_linear_layer():
 
 
 def test_steps_are_those_of_the_built_in_network():
-    built_in = few(fb.Mlp([4])).train(fb.LevenbergMarquardt(steps=8))
+    built_in = few(fb.Mlp([4])).train(fb.LevenbergMarquardt(max_steps=8))
     flat = few(fb.Mlp([4])).train().weights()[0]
     parameters = (flat[:, :8].reshape(4, 4, 2), flat[:, 8:])
-    own = few(fb.Net(perceptron, parameters)).train(fb.LevenbergMarquardt(steps=8))
+    own = few(fb.Net(perceptron, parameters)).train(fb.LevenbergMarquardt(max_steps=8))
     assert own.outcome.descent.losses == pytest.approx(built_in.outcome.descent.losses, rel=1e-4)
 
 
 def test_trained_parameters_go_on_as_a_loss():
     problem = few(fb.Net(sine, begin(4)))
-    run = problem.train(fb.LevenbergMarquardt(steps=3))
+    run = problem.train(fb.LevenbergMarquardt(max_steps=3))
     loss = problem.loss()
     parameters = loss.parameters(run)
     assert float(loss(parameters)) == pytest.approx(run.outcome.loss, rel=1e-6)
@@ -215,4 +215,4 @@ def test_what_the_network_raises_where_it_is_differentiated_comes_out():
 
     problem = few(fb.Net(features, begin(4)))
     with pytest.raises(ZeroDivisionError, match="of its derivative"):
-        problem.train(fb.LevenbergMarquardt(steps=2))
+        problem.train(fb.LevenbergMarquardt(max_steps=2))

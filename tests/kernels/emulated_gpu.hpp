@@ -72,11 +72,11 @@ class EmulatedBoxKernels final : public runtime::BoxKernels {
  protected:
   void do_feature_rows(Queue& queue, const WorkInfo& info, const Networks& networks,
                        const Points& points, const Run* runs, std::int64_t count,
-                       std::int64_t most_points, const double* derivatives, const Blocks& blocks,
+                       std::int64_t max_points, const double* derivatives, const Blocks& blocks,
                        std::int64_t first_slot, double* rows) const override {
     enqueue(queue, info, [=] {
       std::vector<double> scratch = scratch_for(networks);
-      Own::feature_rows(nullptr, networks, points, runs, count, most_points, derivatives, blocks,
+      Own::feature_rows(nullptr, networks, points, runs, count, max_points, derivatives, blocks,
                         first_slot, rows, scratch.data());
     });
   }
@@ -105,11 +105,11 @@ class EmulatedBoxKernels final : public runtime::BoxKernels {
   }
   void do_network_jets(Queue& queue, const WorkInfo& info, const Networks& networks,
                        const Points& points, const Run* runs, std::int64_t count,
-                       std::int64_t most_points, const double* last_layer,
+                       std::int64_t max_points, const double* last_layer,
                        double* jets) const override {
     enqueue(queue, info, [=] {
       std::vector<double> scratch = scratch_for(networks);
-      Own::network_jets(nullptr, networks, points, runs, count, most_points, last_layer, jets,
+      Own::network_jets(nullptr, networks, points, runs, count, max_points, last_layer, jets,
                         scratch.data());
     });
   }

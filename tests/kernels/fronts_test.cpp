@@ -26,13 +26,13 @@ double number(std::int64_t i, std::int64_t j) {
 }
 
 /// Blocks of up to so many columns on a grid, neighbours up to two places away; one has none.
-BlockGraph grid_graph(int edge, std::int64_t most_columns, int other_edge = 0) {
+BlockGraph grid_graph(int edge, std::int64_t max_columns, int other_edge = 0) {
   const int rows = other_edge > 0 ? other_edge : edge;
   BlockGraph graph;
   graph.axes = 2;
   for (int a = 0; a < rows * edge; ++a) {
     graph.neighbour_begin.push_back(static_cast<std::int64_t>(graph.neighbours.size()));
-    graph.sizes.push_back(a == 3 ? 0 : most_columns - a % 4);
+    graph.sizes.push_back(a == 3 ? 0 : max_columns - a % 4);
     graph.coordinates.insert(graph.coordinates.end(), {a / edge * 1.0, a % edge * 1.0});
     for (int b = 0; b < rows * edge; ++b) {
       if (b != a && std::abs(a / edge - b / edge) <= 2 && std::abs(a % edge - b % edge) <= 2) {
@@ -94,12 +94,12 @@ Result on_cpu(const BlockGraph& graph, const BlockMatrix& matrix, std::vector<do
 }
 
 Result on_gpu(const BlockGraph& graph, const BlockMatrix& matrix, std::vector<double> b,
-              double most_bytes = 1e9) {
+              double max_bytes = 1e9) {
   Mesh mesh = emulated_gpu();
   Result result;
   const RunOptions run;
   mesh.state().run(run, [&](mesh::Rank& rank) {
-    sparse::FrontsOnDevice fronts(rank, graph, sparse::nested_dissection(graph), most_bytes);
+    sparse::FrontsOnDevice fronts(rank, graph, sparse::nested_dissection(graph), max_bytes);
     const auto store = [&] {
       for (const auto& place : fronts.places()) {
         matrix.store(place.row, place.column,

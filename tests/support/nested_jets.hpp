@@ -23,11 +23,11 @@ struct Nested<0> {
 }  // namespace detail
 
 /// A number that can be differentiated four times.
-using NestedDual = detail::Nested<fbpinn::most_order>::Type;
+using NestedDual = detail::Nested<fbpinn::max_order>::Type;
 
 /// x as a variable along the directions that are marked, one for each level.
 template <class T>
-void set_variable(T& number, double x, const std::array<bool, fbpinn::most_order>& marked,
+void set_variable(T& number, double x, const std::array<bool, fbpinn::max_order>& marked,
                   std::size_t level = 0) {
   if constexpr (std::is_same_v<T, double>) {
     number = x;
@@ -60,7 +60,7 @@ double nested_derivative(const F& f, const std::vector<double>& x,
   }
   std::vector<NestedDual> variables(x.size());
   for (std::size_t axis = 0; axis < x.size(); ++axis) {
-    std::array<bool, fbpinn::most_order> marked{};
+    std::array<bool, fbpinn::max_order> marked{};
     for (std::size_t level = 0; level < along.size(); ++level) {
       marked[level] = along[level] == static_cast<int>(axis);
     }

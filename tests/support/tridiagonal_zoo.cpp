@@ -241,7 +241,7 @@ void compare_with_rotated(const TridiagonalCase<Real>& t, TridiagonalTruth<Real>
 }
 
 /// Above, its residual takes too long.
-constexpr std::int64_t most_rotated = 200;
+constexpr std::int64_t max_rotated = 200;
 
 constexpr double gate = 10.0;
 constexpr double times_lapack = 4.0;
@@ -324,7 +324,7 @@ TridiagonalTruth<Real> truth_of(const TridiagonalCase<Real>& t) {
   }
   truth.lapack_residual = tridiagonal_residual(t, values.data(), z);
   truth.lapack_orthogonality = orthogonality_ratio(z);
-  if (n <= most_rotated) {
+  if (n <= max_rotated) {
     compare_with_rotated(t, truth);
   }
   return truth;

@@ -21,7 +21,7 @@ TEST(FbpinnJetSet, Full_HasAllInOrder) {
   const JetSet set = JetSet::full(2, 2);
   const std::vector<MultiIndex> expected{{0, 0}, {1, 0}, {0, 1}, {2, 0}, {1, 1}, {0, 2}};
   EXPECT_EQ(std::vector<MultiIndex>(set.indices().begin(), set.indices().end()), expected);
-  EXPECT_EQ(JetSet::full(4, 4).size(), most_derivatives);
+  EXPECT_EQ(JetSet::full(4, 4).size(), max_derivatives);
   EXPECT_EQ(JetSet::full(3, 2).size(), 10);
   EXPECT_EQ(JetSet(3).size(), 1);
 }

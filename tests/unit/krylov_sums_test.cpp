@@ -67,8 +67,8 @@ TEST(KrylovSumLayout, Parts_HaveEachRowOnce) {
 TEST(KrylovSumLayout, Blocks_AreAtMost2048) {
   for (const std::int64_t n : {1, 131072, 131073, 262145, 100000000}) {
     const SumLayout layout{.n = n, .block_leaves = SumLayout::block_leaves_of(n)};
-    EXPECT_LE(layout.blocks(), SumLayout::most_blocks);
-    EXPECT_TRUE(layout.block_leaves == 1 || layout.blocks() > SumLayout::most_blocks / 2);
+    EXPECT_LE(layout.blocks(), SumLayout::max_blocks);
+    EXPECT_TRUE(layout.block_leaves == 1 || layout.blocks() > SumLayout::max_blocks / 2);
   }
 }
 

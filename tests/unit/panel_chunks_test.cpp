@@ -21,7 +21,7 @@ TEST(PanelChunks, AnyStep_CoversTheRemainingRowsOnceWhereTheyArePacked) {
         std::set<std::int64_t> rows;
         std::set<std::int64_t> places;
         const std::vector<RowChunk> chunks = panel_chunks(layout, step, length);
-        EXPECT_LE(std::ssize(chunks), most_panel_chunks(layout, length));
+        EXPECT_LE(std::ssize(chunks), max_panel_chunks(layout, length));
         for (const RowChunk& chunk : chunks) {
           ASSERT_FALSE(chunk.rows.empty());
           for (std::int64_t i = 0; i < chunk.rows.size(); ++i) {

@@ -9,7 +9,7 @@ import numpy as np
 from shardsolve.fbpinn._given import choice, described, real, whole
 
 _MOST = 2**31 - 1  # what the library counts to
-METHODS = ("automatic", "factor", "gradients")  # as fbpinn::LinearMethod
+METHODS = ("automatic", "factor", "cg")  # as fbpinn::LinearMethod
 
 
 def _require_whole(options: object, name: str) -> None:
@@ -41,11 +41,11 @@ class LeastSquares:
         tolerance: It ends when a step changes the residual by less than this share of it.
         rank_tolerance: Columns of a box that are smaller than this beside its largest are left out.
             Unknown coefficients and steps that lead nowhere make it larger by themselves.
-        method: "factor" solves linear problems by a factor of the Gram matrix, "gradients" by
+        method: "factor" solves linear problems by a factor of the Gram matrix, "cg" by
             conjugate gradients, whose memory is that of the columns alone; "automatic" takes these
-            if the factor has not the room (`Plan.is_by_gradients`).
-        gradient_tolerance: Conjugate gradients end at this certificate,
-        max_gradient_steps: or after so many steps: NOT_CONVERGED.
+            if the factor does not fit in memory (`Plan.is_by_cg`).
+        cg_tolerance: Conjugate gradients end at this certificate,
+        max_cg_steps: or after so many steps: NOT_CONVERGED.
         chunk: How many points the functions are computed for at a time; by default what a table
             says for the numbers at a point. Results do not depend on it.
     """
@@ -54,16 +54,16 @@ class LeastSquares:
     tolerance: float = 1e-5
     rank_tolerance: float = 1e-12
     method: str = "automatic"
-    gradient_tolerance: float = 1e-10
-    max_gradient_steps: int = 10_000
+    cg_tolerance: float = 1e-10
+    max_cg_steps: int = 10_000
     chunk: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_iterations", "max_gradient_steps", "chunk"):
+        for name in ("max_iterations", "max_cg_steps", "chunk"):
             if name != "chunk" or self.chunk is not None:
                 _require_whole(self, name)
         choice("method", self.method, METHODS)
-        _require_shares(self, "tolerance", "rank_tolerance", "gradient_tolerance")
+        _require_shares(self, "tolerance", "rank_tolerance", "cg_tolerance")
 
 
 EQUATIONS = ("cheaper", "parameters", "samples")  # as LevenbergMarquardtOptions::Equations
@@ -78,7 +78,7 @@ class LevenbergMarquardt:
     least squares needs many for. `Outcome.ok` says that it came near a local minimum.
 
     Attributes:
-        steps: At most; each makes the loss smaller.
+        max_steps: Each makes the loss smaller.
         gradient_tolerance: It ends when no column of the Jacobian has a larger cosine with the
             residual,
         step_tolerance: or a step is smaller than this beside the parameters.
@@ -88,7 +88,7 @@ class LevenbergMarquardt:
         start: How the last layers are found that it begins with.
     """
 
-    steps: int = 200
+    max_steps: int = 200
     gradient_tolerance: float = 1e-8
     step_tolerance: float = 1e-14
     damping: float = 1e-6
@@ -96,7 +96,7 @@ class LevenbergMarquardt:
     start: LeastSquares = LeastSquares(rank_tolerance=1e-8)
 
     def __post_init__(self) -> None:
-        _require_whole(self, "steps")
+        _require_whole(self, "max_steps")
         _require_shares(self, "gradient_tolerance", "step_tolerance")
         real(
             "damping",

@@ -55,7 +55,7 @@ class Plan:
         costs: Of the factorisation, by "dense", "band" and "nested_dissection". The last is taken,
             if there is room for it.
         gpu_bytes: What each of so many GPUs needs at least, by their number.
-        is_by_gradients: There is not, so that conjugate gradients are taken.
+        is_by_cg: There is not, so that conjugate gradients are taken.
         text: All of this for people.
     """
 
@@ -67,7 +67,7 @@ class Plan:
     bytes: float
     costs: dict[str, Cost]
     gpu_bytes: dict[int, float]
-    is_by_gradients: bool
+    is_by_cg: bool
     text: str
 
     def __str__(self) -> str:
@@ -120,8 +120,8 @@ class Outcome:
             orthonormal: how near to least it is; rounding alone gives about 1e-16.
         condition: Of those columns, an estimate from below.
         refinements: Of the last solve.
-        gradient_steps: Of conjugate gradients in the last solve.
-        is_by_gradients: There was no factor, and no estimate of the condition.
+        cg_steps: Of conjugate gradients in the last solve.
+        is_by_cg: There was no factor, and no estimate of the condition.
         shift: What was added to the diagonal of the Gram matrix.
         costs: Of the factorisation, as in `Plan`.
         seconds: By part: "geometry", "residual", "rows", "factor", "solve",
@@ -146,8 +146,8 @@ class Outcome:
     certificate: float
     condition: float
     refinements: int
-    gradient_steps: int
-    is_by_gradients: bool
+    cg_steps: int
+    is_by_cg: bool
     shift: float
     costs: dict[str, Cost]
     seconds: dict[str, float]

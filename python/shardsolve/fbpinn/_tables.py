@@ -172,10 +172,10 @@ def sums_of(
         by_point = np.argsort(at, kind="stable")
         places, at = places[by_point], at[by_point]
         numbers, counts = np.unique(at, return_counts=True)
-        most_first = np.argsort(-counts, kind="stable")
+        max_first = np.argsort(-counts, kind="stable")
         ends = np.cumsum(counts)
-        ordered.append(numbers[most_first])
-        lists.append((places, (ends - counts)[most_first], counts[most_first]))
+        ordered.append(numbers[max_first])
+        lists.append((places, (ends - counts)[max_first], counts[max_first]))
     most = max((int(counts.max(initial=0)) for _, _, counts in lists), default=0)
     groups: list[tuple[int, int]] = []
     tables, low, wide = [], 0, 1

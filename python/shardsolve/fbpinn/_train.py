@@ -102,12 +102,12 @@ def train_on(
         len(gpus),
         (ctypes.c_int64 * len(gpus))(*gpus),
         METHODS.index(least.method),
-        least.gradient_tolerance,
-        least.max_gradient_steps,
+        least.cg_tolerance,
+        least.max_cg_steps,
     )
     options.chunk = least.chunk or 0
     if isinstance(how, LevenbergMarquardt):
-        options.most_steps = how.steps
+        options.max_steps = how.max_steps
         options.gradient_tolerance = how.gradient_tolerance
         options.step_tolerance = how.step_tolerance
         options.first_damping = how.damping

@@ -14,11 +14,11 @@ IpcBoard::Table::Table(std::size_t ranks) {
   const std::size_t pairs = ranks * ranks;
   ready = take(pairs, sizeof(Slot));
   delivered = take(pairs, sizeof(Slot));
-  joined = take(most_windows * ranks, sizeof(Slot));
-  arrivals = take(most_windows * pairs, sizeof(Slot));
+  joined = take(max_windows * ranks, sizeof(Slot));
+  arrivals = take(max_windows * pairs, sizeof(Slot));
   words = take(ranks, sizeof(ReleaseAgreement::Word));
   pieces = take(pairs, sizeof(IpcPlace));
-  memories = take(most_windows * ranks, sizeof(IpcPlace));
+  memories = take(max_windows * ranks, sizeof(IpcPlace));
   end = used;
 }
 

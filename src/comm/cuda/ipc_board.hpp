@@ -23,7 +23,7 @@ class IpcBoard {
     alignas(64) std::uint32_t passed = 0;
   };
   /// Windows that one call may have.
-  static constexpr std::size_t most_windows = 64;
+  static constexpr std::size_t max_windows = 64;
 
   static std::size_t bytes(std::size_t ranks) { return Table(ranks).end; }
 
@@ -65,7 +65,7 @@ class IpcBoard {
       body(ready(rank, other));
       body(delivered(other, rank));
     }
-    for (std::size_t window = 0; window < most_windows; ++window) {
+    for (std::size_t window = 0; window < max_windows; ++window) {
       body(joined(window, rank));
       for (std::size_t root = 0; root < ranks_; ++root) {
         body(arrivals(window, rank, root));

@@ -128,11 +128,11 @@ Bytes IpcPeers::offered(std::int64_t from, std::int64_t to) {
 }
 
 std::unique_ptr<PeerGroup::Window> IpcPeers::make_window(std::size_t index) {
-  if (index >= IpcBoard::most_windows) {
+  if (index >= IpcBoard::max_windows) {
     throw Error(ErrorKind::internal,
                 fmt::format("a call with more than {} windows: this is a bug of shardsolve, please "
                             "report it",
-                            IpcBoard::most_windows));
+                            IpcBoard::max_windows));
   }
   return std::make_unique<IpcWindow>(*this, index);
 }

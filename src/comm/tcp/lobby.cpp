@@ -39,7 +39,7 @@ constexpr std::uint64_t no_mesh = 0;
 constexpr seconds patience_with_guests(10);
 /// A connection that nobody asks for: its call has failed before.
 constexpr seconds patience_for_ranks(3600);
-constexpr std::size_t most_guests = 128;
+constexpr std::size_t max_guests = 128;
 /// For one of several addresses, of which some may lead nowhere.
 constexpr seconds patience_with_addresses(3);
 
@@ -92,8 +92,8 @@ std::array<std::uint32_t, 2> host_number() {
 }
 
 /// Addresses of this host by which others may reach it.
-std::array<std::uint32_t, Address::most_hosts> own_addresses() {
-  std::array<std::uint32_t, Address::most_hosts> found{};
+std::array<std::uint32_t, Address::max_hosts> own_addresses() {
+  std::array<std::uint32_t, Address::max_hosts> found{};
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) {
     return found;
@@ -219,7 +219,7 @@ Lobby::~Lobby() {
 void Lobby::receive_guests() {
   for (;;) {
     // Who comes when there are many waits outside; poll passes over -1.
-    const int door = guests_.size() < most_guests ? listener_.get() : -1;
+    const int door = guests_.size() < max_guests ? listener_.get() : -1;
     std::vector<pollfd> looks = {{wake_[0].get(), POLLIN, 0}, {door, POLLIN, 0}};
     for (const Guest& guest : guests_) {
       looks.push_back({guest.socket.get(), POLLIN, 0});

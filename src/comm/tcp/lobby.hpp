@@ -21,11 +21,11 @@ namespace shardsolve::comm::tcp {
 
 /// Where a process can be reached. Who knows its token was told by somebody who may know it.
 struct Address {
-  static constexpr std::size_t most_hosts = 4;
+  static constexpr std::size_t max_hosts = 4;
 
   std::array<std::uint32_t, 4> token{};
   std::array<std::uint32_t, 2> host{};           ///< the same where 127.0.0.1 is
-  std::array<std::uint32_t, most_hosts> ipv4{};  ///< in the order of networks; 0: no more
+  std::array<std::uint32_t, max_hosts> ipv4{};  ///< in the order of networks; 0: no more
   std::uint32_t port = 0;
   std::uint32_t process = 0;  ///< its number on its host, for messages
 

@@ -19,7 +19,7 @@ namespace shardsolve::comm::tcp {
 namespace {
 
 /// At most so much is read from a connection before the others have their turn.
-constexpr std::size_t most_at_a_time = std::size_t{4} << 20U;
+constexpr std::size_t max_at_a_time = std::size_t{4} << 20U;
 
 bool would_wait(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
@@ -266,7 +266,7 @@ void TcpTransport::write_some(Line& line) {
 
 void TcpTransport::read_some(Line& line) {
   std::size_t all = 0;
-  while (line.failure.empty() && all < most_at_a_time) {
+  while (line.failure.empty() && all < max_at_a_time) {
     const std::size_t more = read_more(line);
     if (more == 0) {
       return;
@@ -286,7 +286,7 @@ std::size_t TcpTransport::read_more(Line& line) {
   } else {
     to = (line.into ? static_cast<std::byte*>(line.into->room.data) : line.aside.data()) +
          line.body_read;
-    wanted = std::min(line.header.size - line.body_read, most_at_a_time);
+    wanted = std::min(line.header.size - line.body_read, max_at_a_time);
   }
   const ssize_t got = ::recv(line.peer.socket.get(), to, wanted, MSG_DONTWAIT);
   if (got == 0) {

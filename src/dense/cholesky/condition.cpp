@@ -29,7 +29,7 @@ class OneNormEstimator {
         x_(static_cast<std::size_t>(factor.slab.columns())) {}
 
   double run() {
-    constexpr int most_iterations = 5;
+    constexpr int max_iterations = 5;
     std::fill(x_.begin(), x_.end(), T{1} / static_cast<RealOf<T>>(n_));
     apply();
     double estimate = one_norm();
@@ -39,7 +39,7 @@ class OneNormEstimator {
     std::vector<T> signs = take_signs();
     apply();
     std::int64_t column = largest_row();
-    for (int iteration = 2; iteration <= most_iterations; ++iteration) {
+    for (int iteration = 2; iteration <= max_iterations; ++iteration) {
       // the column of B where the last one pointed
       set_unit(column);
       apply();

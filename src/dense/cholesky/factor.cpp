@@ -56,7 +56,7 @@ class Factorisation {
     for (MatrixView<T>& tile_scratch : tile_scratch_) {
       tile_scratch = rank.workspace<T>(layout.tile(), tuning_.tile_scratch_columns);
     }
-    const std::int64_t chunks = layout::most_panel_chunks(layout, chunk_rows());
+    const std::int64_t chunks = layout::max_panel_chunks(layout, chunk_rows());
     for (std::int64_t i = 0; i < chunks; ++i) {
       packed_.push_back(&rank.event());
     }

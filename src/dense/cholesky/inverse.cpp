@@ -75,15 +75,15 @@ class Inverse {
         flags_(rank),
         m_(rank, slots, layout.size() * layout.tile()),
         prepared_ready_(rank.event()),
-        row_(rank.workspace<T>(most_packed_rows(), slab.columns())),
-        next_row_(rank.workspace<T>(most_packed_rows(), layout.tile())),
+        row_(rank.workspace<T>(max_packed_rows(), slab.columns())),
+        next_row_(rank.workspace<T>(max_packed_rows(), layout.tile())),
         tile_(rank.workspace<T>(layout.tile(), layout.tile())),
         diagonal_tiles_(rank.workspace<T>(layout.tile(), slab.columns())),
         tiles_inverted_(rank.event()),
         column_ready_{&rank.event(), &rank.event()} {
     if (prepares_any()) {
       for (MatrixView<T>& prepared : prepared_) {
-        prepared = rank.workspace<T>(most_packed_rows(), layout.size());
+        prepared = rank.workspace<T>(max_packed_rows(), layout.size());
       }
     }
     if (layout.steps() > 0) {
@@ -175,7 +175,7 @@ class Inverse {
     }
     return any;
   }
-  std::int64_t most_packed_rows() const {
+  std::int64_t max_packed_rows() const {
     std::int64_t most = layout_.tile();
     for (Step step(0); step.value() < layout_.steps(); ++step) {
       most = std::max(most, cholesky_.packed_rows(size(step)));

@@ -41,7 +41,7 @@ template <Scalar T>
 std::unique_ptr<PersistentSolve<T>> PersistentSolve<T>::make(mesh::Rank& rank,
                                                              const SlabLayout& layout,
                                                              MatrixView<const T> slab) {
-  if (solve_block_rows<T>(rank, layout) == 0 || rank.count() > Arguments::most_ranks ||
+  if (solve_block_rows<T>(rank, layout) == 0 || rank.count() > Arguments::max_ranks ||
       layout.size() == 0) {
     return nullptr;
   }
@@ -68,17 +68,17 @@ PersistentSolve<T>::PersistentSolve(mesh::Rank& rank, const SlabLayout& layout,
 }
 
 template <Scalar T>
-void PersistentSolve<T>::list_blocks(const SlabLayout& layout, std::int64_t most_rows) {
+void PersistentSolve<T>::list_blocks(const SlabLayout& layout, std::int64_t max_rows) {
   std::vector<SolveBlock> blocks;
   std::vector<SolveBlock> own;
-  std::fill_n(arguments_.first, Arguments::most_ranks, std::numeric_limits<std::int32_t>::max());
+  std::fill_n(arguments_.first, Arguments::max_ranks, std::numeric_limits<std::int32_t>::max());
   for (Step step(0); step.value() < layout.steps(); ++step) {
     const std::int64_t owner = layout.owner(step);
     const std::int64_t rows = layout.rows(step).size();
-    for (std::int64_t done = 0; done < rows; done += most_rows) {
+    for (std::int64_t done = 0; done < rows; done += max_rows) {
       const SolveBlock block{layout.rows(step).begin.value() + done,
                              layout.columns(step).begin.value() + done,
-                             static_cast<std::int32_t>(std::min(most_rows, rows - done)),
+                             static_cast<std::int32_t>(std::min(max_rows, rows - done)),
                              static_cast<std::int32_t>(owner),
                              static_cast<std::int32_t>(blocks.size()),
                              static_cast<std::int32_t>(own.size())};

@@ -43,7 +43,7 @@ class PersistentSolve {
   };
 
   PersistentSolve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab);
-  void list_blocks(const SlabLayout& layout, std::int64_t most_rows);
+  void list_blocks(const SlabLayout& layout, std::int64_t max_rows);
 
   mesh::Rank& rank_;
   Arguments arguments_;

@@ -61,11 +61,11 @@ class ApplySweeps {
         band_kernels_(rank.kernels<runtime::BandKernels<T>>()),
         tuning_(band_kernels_.tuning(groups.chase)),
         flags_(rank),
-        messages_(rank, slots_of_reflectors, column_rows() * groups.most_columns()) {
+        messages_(rank, slots_of_reflectors, column_rows() * groups.max_columns()) {
     const std::int64_t at_once = std::max<std::int64_t>(tuning_.sweeps / groups.size, 1);
     for (std::int64_t i = 0; i < std::min(at_once, groups.count()); ++i) {
-      memory_.push_back({rank.workspace<T>(window_rows(groups.size) * groups.most_columns(), 1),
-                         rank.workspace<T>(window_rows(groups.size) * groups.most_columns(), 1)});
+      memory_.push_back({rank.workspace<T>(window_rows(groups.size) * groups.max_columns(), 1),
+                         rank.workspace<T>(window_rows(groups.size) * groups.max_columns(), 1)});
     }
   }
 
@@ -162,14 +162,14 @@ class ApplyPanels {
         kernels_(rank.kernels<T>()),
         flags_(rank),
         messages_(rank, slots_of_reflectors, layout.size() * layout.tile()),
-        v_(rank.workspace<T>(layout.size(), most_columns())),
-        t_(rank.workspace<T>(most_columns(), most_columns())),
-        overlap_(rank.workspace<T>(most_columns(), layout.tile())),
-        overlap_t_(rank.workspace<T>(most_columns(), layout.tile())),
+        v_(rank.workspace<T>(layout.size(), max_columns())),
+        t_(rank.workspace<T>(max_columns(), max_columns())),
+        overlap_(rank.workspace<T>(max_columns(), layout.tile())),
+        overlap_t_(rank.workspace<T>(max_columns(), layout.tile())),
         tuning_(rank.kernels<runtime::BandKernels<T>>().tuning(
             {layout.size(), layout.tile(), is_complex<T>})),
-        vz_(rank.workspace<T>(most_columns() * z.columns(), 1)),
-        tvz_(rank.workspace<T>(most_columns() * z.columns(), 1)) {}
+        vz_(rank.workspace<T>(max_columns() * z.columns(), 1)),
+        tvz_(rank.workspace<T>(max_columns() * z.columns(), 1)) {}
 
   void run() {
     const std::vector<Block> all = blocks();
@@ -217,7 +217,7 @@ class ApplyPanels {
     }
     return all;
   }
-  std::int64_t most_columns() const {
+  std::int64_t max_columns() const {
     return std::min(std::max(merged_, layout_.tile()), layout_.size());
   }
   /// The rows of a panel's reflectors.

@@ -52,13 +52,13 @@ class BandToTridiagonal {
                           rank.workspace<std::byte>(scratch, 1),
                           {},
                           rank.event()});
-      for (std::int64_t piece = 0; piece < most_pieces(); ++piece) {
+      for (std::int64_t piece = 0; piece < max_pieces(); ++piece) {
         chasers_.back().passed.push_back(&rank.event());
       }
     }
     for (std::int64_t slot = 0; slot <= queues; ++slot) {
       outgoing_.push_back(
-          {rank.workspace<T>(groups.chase.bandwidth + 1, groups.most_columns()), rank.event()});
+          {rank.workspace<T>(groups.chase.bandwidth + 1, groups.max_columns()), rank.event()});
     }
   }
 
@@ -111,7 +111,7 @@ class BandToTridiagonal {
   std::int64_t last_piece(std::int64_t group) const {
     return (groups_.group(group).waves(groups_.chase).end - 1) / tuning_.waves;
   }
-  std::int64_t most_pieces() const {
+  std::int64_t max_pieces() const {
     std::int64_t most = 0;
     for (std::int64_t group = 0; group < groups_.count(); ++group) {
       most = std::max(most, last_piece(group) + 1 - first_piece(group));

@@ -56,7 +56,7 @@ class DivideAndConquer {
         kernels_(rank.kernels<runtime::Kernels<Real>>()),
         tridiagonal_(rank.kernels<runtime::TridiagonalKernels<Real>>()),
         t_(problem.diagonal, problem.off_diagonal),
-        parts_(merge_tree(problem.bounds, tridiagonal_.most_small)),
+        parts_(merge_tree(problem.bounds, tridiagonal_.max_small)),
         own_rows_{problem.bounds[static_cast<std::size_t>(rank.index())],
                   problem.bounds[static_cast<std::size_t>(rank.index()) + 1]},
         n_(problem.bounds.back()),
@@ -67,7 +67,7 @@ class DivideAndConquer {
         leaf_values_(rank.workspace<Real>(n_, 1)),
         leaf_infos_(rank.workspace<std::int64_t>(n_, 1)),
         host_infos_(rank.host_workspace<std::int64_t>(n_)),
-        leaf_(rank.workspace<Real>(most_small, most_small + 1)),
+        leaf_(rank.workspace<Real>(max_small, max_small + 1)),
         messages_{PartMessage<Real>(rank, n_), PartMessage<Real>(rank, n_)},
         poles_(rank, n_),
         weights_(rank, n_),
@@ -130,7 +130,7 @@ class DivideAndConquer {
     Deflation<Real> found;
     Equation equation;
   };
-  static constexpr std::int64_t most_small = runtime::TridiagonalKernels<Real>::most_small;
+  static constexpr std::int64_t max_small = runtime::TridiagonalKernels<Real>::max_small;
 
   runtime::Queue& update() const { return rank_.update(); }
   runtime::Queue& transfer() const { return rank_.transfer(); }
@@ -527,12 +527,12 @@ TridiagonalOutcome<Real> divide_and_conquer(mesh::Rank& rank,
 template <class Real>
 std::int64_t divide_and_conquer_bytes(std::int64_t n, std::int64_t rows,
                                       const runtime::TridiagonalTuning& tuning) {
-  constexpr auto most_small = runtime::TridiagonalKernels<Real>::most_small;
+  constexpr auto max_small = runtime::TridiagonalKernels<Real>::max_small;
   constexpr auto real = static_cast<std::int64_t>(sizeof(Real));
   const std::int64_t an_eigenvalue = 5 * real + static_cast<std::int64_t>(sizeof(std::int64_t)) +
                                      static_cast<std::int64_t>(sizeof(runtime::SecularRoot<Real>));
   const std::int64_t leaf_bounds = 2 * rows * static_cast<std::int64_t>(sizeof(std::int64_t));
-  return n * an_eigenvalue + leaf_bounds + real * most_small * (most_small + 1) +
+  return n * an_eigenvalue + leaf_bounds + real * max_small * (max_small + 1) +
          2 * PartMessage<Real>::bytes(n) + VectorMerge<Real>::bytes(n, rows, tuning);
 }
 

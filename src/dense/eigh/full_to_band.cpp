@@ -73,9 +73,9 @@ class FullToBand {
         tuning_(band_kernels_.tuning({layout.size(), layout.tile(), is_complex<T>})),
         flags_(rank),
         messages_(rank, 1, largest_message()),
-        left_(rank.workspace<T>(layout.size(), 2 * most_deferred())),
-        right_(rank.workspace<T>(slab.columns(), 2 * most_deferred())),
-        sums_(rank.workspace<T>(2 * most_deferred(), bandwidth())),
+        left_(rank.workspace<T>(layout.size(), 2 * max_deferred())),
+        right_(rank.workspace<T>(slab.columns(), 2 * max_deferred())),
+        sums_(rank.workspace<T>(2 * max_deferred(), bandwidth())),
         x_(rank.workspace<T>(layout.size(), bandwidth())),
         y_(rank.workspace<T>(layout.size(), bandwidth())),
         small_{rank.workspace<T>(bandwidth(), bandwidth()),
@@ -118,7 +118,7 @@ class FullToBand {
  private:
   std::int64_t bandwidth() const { return layout_.tile(); }
   /// Columns of V that are put off at most.
-  std::int64_t most_deferred() const {
+  std::int64_t max_deferred() const {
     return std::min(deferred_ - 1 + bandwidth(), layout_.size());
   }
   bool owns(Step step) const {

@@ -19,10 +19,10 @@
 
 namespace shardsolve::dense::eigh {
 
-/// In round i every rank gives what stands beside its i-th few blocks of columns, in the rows with
-/// the numbers of other ranks' columns, to these ranks; there it stands above the diagonal, in the
-/// rows of the giver's blocks. It gives more than is below the diagonal, and what is not is left
-/// where it came. While one round is on its way the next one is packed.
+/// Round i fills a part of the upper triangle: each rank sends the conjugate transpose of its i-th
+/// few blocks of columns to the ranks that own those rows as columns. More is sent than is below
+/// the diagonal; the receiver leaves the rest unused. While one round is on its way the next one is
+/// packed.
 template <Scalar T>
 class Mirror {
  public:

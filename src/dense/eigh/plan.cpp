@@ -36,7 +36,7 @@ std::int64_t reduction(const CallSizes& sizes, const SweepGroups& groups) {
   elements += dense::eigh::Mirror<double>::elements(sizes.layout);
   // band_to_tridiagonal
   constexpr std::int64_t queues = 3;
-  elements += (queues + 1) * (b + 1) * groups.most_columns();
+  elements += (queues + 1) * (b + 1) * groups.max_columns();
   // of panel_qr, and of chase on each queue: BandKernels::scratch()
   constexpr std::int64_t rows_of_scratch = 3 * 128 + 4;
   elements += (queues + 1) * std::max(b, rows_of_scratch) * b;
@@ -53,13 +53,13 @@ std::int64_t way_back(const CallSizes& sizes, const SweepGroups& groups, std::in
   const std::int64_t windows =
       std::min(std::max<std::int64_t>(sweeps_at_once / groups.size, 1), groups.count());
   std::int64_t elements =
-      (2 * (b + 1) + windows * 2 * (b + groups.size - 1)) * groups.most_columns();
+      (2 * (b + 1) + windows * 2 * (b + groups.size - 1)) * groups.max_columns();
   elements += n * (2 * b + merged) + merged * (merged + 2 * b + 2 * columns);
   return elements;
 }
 
 /// Reflectors that the rank with most of them keeps.
-std::int64_t most_reflectors(const SweepGroups& groups) {
+std::int64_t max_reflectors(const SweepGroups& groups) {
   return (groups.chase.bandwidth + 1) * groups.columns_of(0);
 }
 
@@ -85,7 +85,7 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
   plan.bytes_moved = received * static_cast<double>(element);
   if (vectors) {
     plan.workspace_bytes +=
-        element * (way_back(sizes, groups, width) + most_reflectors(groups) +
+        element * (way_back(sizes, groups, width) + max_reflectors(groups) +
                    dense::eigh::Certificate<double>::elements(layout, factor_tile.has_value()) +
                    dense::eigh::store_adjoint_elements(layout)) +
         (is_single ? dense::eigh::divide_and_conquer_bytes<float>(n, width, merges)

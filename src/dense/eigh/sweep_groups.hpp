@@ -23,7 +23,7 @@ struct SweepGroups {
   std::int64_t owner(std::int64_t index) const { return index % ranks; }
   std::int64_t columns(std::int64_t index) const { return group(index).columns(chase); }
   /// Of the largest group.
-  std::int64_t most_columns() const { return count() == 0 ? 0 : columns(0); }
+  std::int64_t max_columns() const { return count() == 0 ? 0 : columns(0); }
   /// Where a group begins among the columns that its owner keeps.
   std::int64_t columns_before(std::int64_t index) const {
     std::int64_t sum = 0;

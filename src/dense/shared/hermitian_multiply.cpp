@@ -25,7 +25,7 @@ HermitianMultiply<T>::HermitianMultiply(mesh::Rank& rank, const SlabLayout& layo
       total_(rank.workspace<T>(slab.columns(), 2 * columns)),
       ready_(rank.event()),
       arrived_(rank.event()) {
-  if (columns == 1 && rank.count() <= runtime::UpperPart<T, RealOf<T>>::most_ranks) {
+  if (columns == 1 && rank.count() <= runtime::UpperPart<T, RealOf<T>>::max_ranks) {
     describe_upper_part();
   } else {
     const std::int64_t tile = std::min(layout.tile(), slab.columns());

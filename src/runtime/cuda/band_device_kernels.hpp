@@ -29,7 +29,7 @@ struct BandDeviceKernels {
   static void panel_qr(cudaStream_t stream, Out a, Out r, Out t, void* scratch);
   static void store_band(cudaStream_t stream, In top, In r, Out band);
   /// Of at most so many sweeps.
-  static constexpr std::int64_t most_sweeps = 1024;
+  static constexpr std::int64_t max_sweeps = 1024;
   static void chase(cudaStream_t stream, const Chase& chase, const SweepGroup& sweeps,
                     const WaveRange& waves, Out band, Out reflectors, void* scratch);
   static void tridiagonal(cudaStream_t stream, In band, Real* diagonal, Real* off_diagonal);

@@ -66,7 +66,7 @@ template <Scalar T>
 void CudaBandKernels<T>::do_chase(Queue& queue, const WorkInfo& info, const Chase& chase,
                                   const SweepGroup& sweeps, const WaveRange& waves, Out band,
                                   Out reflectors, void* scratch) const {
-  require(sweeps.count <= OwnBand<T>::most_sweeps, "chase");
+  require(sweeps.count <= OwnBand<T>::max_sweeps, "chase");
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] {
     OwnBand<T>::chase(cuda.stream(), chase, sweeps, waves, elements(band), elements(reflectors),

@@ -17,15 +17,15 @@ struct BoxDeviceKernels {
   static std::size_t layer_scratch(const BoxNetworks& networks);
   static void feature_rows(cudaStream_t stream, const BoxNetworks& networks,
                            const BoxPoints& points, const BoxRun* runs, std::int64_t count,
-                           std::int64_t most_points, const double* derivatives,
+                           std::int64_t max_points, const double* derivatives,
                            const BoxBlocks& blocks, std::int64_t first_slot, double* rows,
                            double* scratch);
   static void network_jets(cudaStream_t stream, const BoxNetworks& networks,
                            const BoxPoints& points, const BoxRun* runs, std::int64_t count,
-                           std::int64_t most_points, const double* last_layer, double* jets,
+                           std::int64_t max_points, const double* last_layer, double* jets,
                            double* scratch);
   /// Columns that a box may have on the current device.
-  static std::int64_t most_columns();
+  static std::int64_t max_columns();
   static void orthonormalise(cudaStream_t stream, const BoxBlocks& blocks, std::int64_t first,
                              std::int64_t count, double tolerance, double* rows);
   static void gram(cudaStream_t stream, const BoxBlocks& blocks, const GramBlock* wanted,

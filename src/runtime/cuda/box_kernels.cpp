@@ -20,13 +20,13 @@ double* layer_scratch(CudaQueue& queue, const BoxNetworks& networks) {
 void CudaBoxKernels::do_feature_rows(Queue& queue, const WorkInfo& info,
                                      const BoxNetworks& networks, const BoxPoints& points,
                                      const BoxRun* runs, std::int64_t count,
-                                     std::int64_t most_points, const double* derivatives,
+                                     std::int64_t max_points, const double* derivatives,
                                      const BoxBlocks& blocks, std::int64_t first_slot,
                                      double* rows) const {
   CudaQueue& cuda = as_cuda(queue);
   double* const scratch = layer_scratch(cuda, networks);
   cuda.launch(info, [&] {
-    BoxDeviceKernels::feature_rows(cuda.stream(), networks, points, runs, count, most_points,
+    BoxDeviceKernels::feature_rows(cuda.stream(), networks, points, runs, count, max_points,
                                    derivatives, blocks, first_slot, rows, scratch);
   });
 }
@@ -34,7 +34,7 @@ void CudaBoxKernels::do_feature_rows(Queue& queue, const WorkInfo& info,
 void CudaBoxKernels::do_orthonormalise(Queue& queue, const WorkInfo& info, const BoxBlocks& blocks,
                                        std::int64_t first, std::int64_t count, double tolerance,
                                        double* rows) const {
-  if (const std::int64_t most = BoxDeviceKernels::most_columns(); blocks.columns > most) {
+  if (const std::int64_t most = BoxDeviceKernels::max_columns(); blocks.columns > most) {
     throw Error(ErrorKind::unsupported,
                 fmt::format("boxes of {} columns (fields times units and a constant) given; this "
                             "GPU takes up to {}: use smaller networks or CPU devices",
@@ -77,12 +77,12 @@ void CudaBoxKernels::do_weights_of(Queue& queue, const WorkInfo& info, const Box
 void CudaBoxKernels::do_network_jets(Queue& queue, const WorkInfo& info,
                                      const BoxNetworks& networks, const BoxPoints& points,
                                      const BoxRun* runs, std::int64_t count,
-                                     std::int64_t most_points, const double* last_layer,
+                                     std::int64_t max_points, const double* last_layer,
                                      double* jets) const {
   CudaQueue& cuda = as_cuda(queue);
   double* const scratch = layer_scratch(cuda, networks);
   cuda.launch(info, [&] {
-    BoxDeviceKernels::network_jets(cuda.stream(), networks, points, runs, count, most_points,
+    BoxDeviceKernels::network_jets(cuda.stream(), networks, points, runs, count, max_points,
                                    last_layer, jets, scratch);
   });
 }

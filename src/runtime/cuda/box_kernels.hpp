@@ -9,7 +9,7 @@ class CudaBoxKernels final : public BoxKernels {
  protected:
   void do_feature_rows(Queue& queue, const WorkInfo& info, const BoxNetworks& networks,
                        const BoxPoints& points, const BoxRun* runs, std::int64_t count,
-                       std::int64_t most_points, const double* derivatives, const BoxBlocks& blocks,
+                       std::int64_t max_points, const double* derivatives, const BoxBlocks& blocks,
                        std::int64_t first_slot, double* rows) const override;
   void do_orthonormalise(Queue& queue, const WorkInfo& info, const BoxBlocks& blocks,
                          std::int64_t first, std::int64_t count, double tolerance,
@@ -25,7 +25,7 @@ class CudaBoxKernels final : public BoxKernels {
                      const std::int64_t* offsets, const double* y, double* z) const override;
   void do_network_jets(Queue& queue, const WorkInfo& info, const BoxNetworks& networks,
                        const BoxPoints& points, const BoxRun* runs, std::int64_t count,
-                       std::int64_t most_points, const double* last_layer,
+                       std::int64_t max_points, const double* last_layer,
                        double* jets) const override;
   void do_add_listed(Queue& queue, const WorkInfo& info, std::int64_t count, std::int64_t width,
                      const std::int64_t* begin, const std::int32_t* which, const double* values,

@@ -56,10 +56,10 @@ struct CholeskyDeviceKernels {
   /// columns are slices of so many reals, and not too long for the registers of a warp.
   static constexpr bool splits_panels(std::int64_t tile) {
     const std::int64_t reals = tile * parts<E>;
-    return sizeof(RealPart<E>) == sizeof(float) && reals % split_slice == 0 && reals <= most_split;
+    return sizeof(RealPart<E>) == sizeof(float) && reals % split_slice == 0 && reals <= max_split;
   }
   static constexpr int split_slice = 32;
-  static constexpr int most_split = 2048;
+  static constexpr int max_split = 2048;
   /// A split column of k reals has, in the place of those, their k high parts and their k low
   /// parts, then, in so many rows more, the factor that undoes the power of two that they were
   /// multiplied by. Columns begin at multiples of 16 bytes.

@@ -151,7 +151,7 @@ void CudaKernels<T>::do_trsm(Queue& queue, const WorkInfo& info, Side side, Tria
                              Op op, In a, Out b) const {
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] {
-    if (side == Side::left && op != Op::transpose && b.columns() <= Own<T>::most_columns &&
+    if (side == Side::left && op != Op::transpose && b.columns() <= Own<T>::max_columns &&
         a.rows() <= Own<T>::largest_triangle &&
         Own<T>::solve_tile(cuda.stream(), triangle, op, elements(a), elements(b))) {
       return;

@@ -28,7 +28,7 @@ class CudaRecording final : public Recording {
   double flops_;
 };
 
-/// What a stream takes down; ends with the scope if nobody has ended it.
+/// What a stream captures; ends with the scope if nobody has ended it.
 class Capture {
  public:
   explicit Capture(cudaStream_t stream) : stream_(stream) {
@@ -183,15 +183,15 @@ void CudaQueue::copy(void* target, const void* source, std::size_t bytes) {
   }
 }
 
-std::unique_ptr<Recording> CudaQueue::take_down(const std::function<void()>& enqueue) {
+std::unique_ptr<Recording> CudaQueue::capture(const std::function<void()>& enqueue) {
   if (tracing_ || delays_) {
     return nullptr;
   }
   const double flops = flops_;
-  Capture capture(stream_);
+  Capture scope(stream_);
   enqueue();
   cudaGraphExec_t graph = nullptr;
-  check(cudaGraphInstantiate(&graph, capture.end(), 0), "making a graph of work");
+  check(cudaGraphInstantiate(&graph, scope.end(), 0), "making a graph of work");
   return std::make_unique<CudaRecording>(graph, std::exchange(flops_, flops) - flops);
 }
 

@@ -100,7 +100,7 @@ class CudaQueue final : public Queue {
   void store(std::int64_t* target, std::int64_t value, std::int64_t count) override;
   void copy(void* target, const void* source, std::size_t bytes) override;
   /// A CUDA graph. Not in traced calls, whose spans are of single kernels, nor with delays.
-  std::unique_ptr<Recording> take_down(const std::function<void()>& enqueue) override;
+  std::unique_ptr<Recording> capture(const std::function<void()>& enqueue) override;
   void repeat(Recording& recording) override;
   void set_step(std::int64_t step) override {
     step_ = step;

@@ -84,7 +84,7 @@ struct KrylovDeviceKernels {
 
 /// The last block of threads makes the end of a reduction for up to so many rows. With more of them
 /// it is a kernel of its own, which takes about as long.
-constexpr std::int64_t most_rows_to_end = std::int64_t{1} << 20;
+constexpr std::int64_t max_rows_to_end = std::int64_t{1} << 20;
 
 /// A part of the only rank that is no kernel by itself, in turn: calls use.program(program,
 /// reduction), use.end(reduction), or use.to_end(program, reduction) for both.
@@ -98,7 +98,7 @@ void in_turn(const krylov::Part& part, const krylov::Vectors<E>& vectors,
       continue;
     }
     const krylov::Program& program = part.program[item.program];
-    const bool has_end = vectors.rows <= most_rows_to_end && at + 1 < part.items &&
+    const bool has_end = vectors.rows <= max_rows_to_end && at + 1 < part.items &&
                          part.item[at + 1].program < 0 &&
                          part.item[at + 1].reduction == item.reduction;
     if (has_end && KrylovDeviceKernels<E>::fits_end(program, vectors, sums[item.reduction], room)) {

@@ -23,7 +23,7 @@ struct TridiagonalDeviceKernels {
   using Root = SecularRoot<Real>;
 
   /// Rows of a part of solve_small, at most.
-  static constexpr int most_small = 32;
+  static constexpr int max_small = 32;
 
   /// By implicit QL iterations.
   static void solve_small(cudaStream_t stream, const Tridiagonal<Real>& t, const SmallParts& parts,

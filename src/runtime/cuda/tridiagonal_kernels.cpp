@@ -10,7 +10,7 @@ namespace {
 template <Scalar Real>
 using OwnTridiagonal = TridiagonalDeviceKernels<Real>;
 
-static_assert(OwnTridiagonal<double>::most_small == TridiagonalKernels<double>::most_small);
+static_assert(OwnTridiagonal<double>::max_small == TridiagonalKernels<double>::max_small);
 
 }  // namespace
 

@@ -174,7 +174,7 @@ void run_chase_task(const ChaseTask& task, const SweepGroup& sweeps, MatrixView<
   T* const v = tau + 1;
   bool by_vectors = false;
   if constexpr (!is_complex<T>) {
-    by_vectors = rows <= most_chase_rows<T> && avx512::has_avx512();
+    by_vectors = rows <= max_chase_rows<T> && avx512::has_avx512();
     if (by_vectors) {
       chase_block(block, before, tau);
     }

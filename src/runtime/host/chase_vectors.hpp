@@ -1,5 +1,5 @@
 /// The two halves of a task of a chase (runtime/chase.hpp) by the vector instructions of CPUs that
-/// have AVX-512: to be called if avx512::has_avx512(), for at most most_chase_rows rows.
+/// have AVX-512: to be called if avx512::has_avx512(), for at most max_chase_rows rows.
 ///
 /// By the BLAS, which has no routine for both at once, a block is read four times and written
 /// twice; here a column stays in registers for what comes from the right and from the left.
@@ -13,7 +13,7 @@ namespace shardsolve::runtime::host {
 
 /// As many as eight vectors hold, which leaves registers for two more.
 template <class Real>
-constexpr std::int64_t most_chase_rows = 8 * 64 / static_cast<std::int64_t>(sizeof(Real));
+constexpr std::int64_t max_chase_rows = 8 * 64 / static_cast<std::int64_t>(sizeof(Real));
 
 /// Applies from the right the reflector (tau, then v) `before`, null for none; makes that of the
 /// block's first column, and applies it from the left. `reflector` has room for tau and

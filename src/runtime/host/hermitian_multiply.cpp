@@ -21,7 +21,7 @@ using Lanes [[gnu::vector_size(4 * sizeof(double))]] = double;
 constexpr std::int64_t lanes = 4;
 
 /// Columns taken together, so that x and the sums of rows are read once for all of them.
-constexpr std::int64_t most_columns = 4;
+constexpr std::int64_t max_columns = 4;
 
 /// A sum of products of doubles: none of its roundings is lost but those of what they took.
 struct SumOfDoubles : Twofold<Lanes> {
@@ -173,8 +173,8 @@ class UpperProduct {
     for (std::int64_t first = 0; first < columns; first += a_.tile) {
       const std::int64_t last = std::min(first + a_.tile, columns);
       std::int64_t j = first;
-      for (; j + most_columns <= last; j += most_columns) {
-        take_columns<most_columns>(first, j);
+      for (; j + max_columns <= last; j += max_columns) {
+        take_columns<max_columns>(first, j);
       }
       for (; j < last; ++j) {
         take_columns<1>(first, j);

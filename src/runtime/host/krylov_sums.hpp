@@ -38,7 +38,7 @@ class SlotWriter {
 
   /// Writes the same to one more slot, if there is room for that.
   SHARDSOLVE_INLINE bool add_slot(Real* part) {
-    if (slots_ == most_slots) {
+    if (slots_ == max_slots) {
       return false;
     }
     part_[slots_++] = part;
@@ -121,9 +121,9 @@ class SlotWriter {
     }
   }
 
-  static constexpr int most_slots = 4;
+  static constexpr int max_slots = 4;
   SumPart shape_;
-  std::array<Real*, most_slots> part_;
+  std::array<Real*, max_slots> part_;
   int slots_ = 1;
   std::int64_t leaves_;
   std::int64_t block_leaves_;

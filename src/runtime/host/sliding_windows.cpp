@@ -39,7 +39,7 @@ namespace avx512 {
 namespace {
 
 constexpr std::int64_t vectors = 3;     // of a row of a tile
-constexpr std::int64_t most_width = 8;  // sweeps of a part: with them there are registers for sums
+constexpr std::int64_t max_width = 8;  // sweeps of a part: with them there are registers for sums
 template <class Real>
 constexpr std::int64_t tile_columns = vectors * lanes<Real>;
 
@@ -232,7 +232,7 @@ struct Part {
 std::vector<Part> parts_of(const Chase& chase, const SweepGroup& sweeps) {
   std::vector<Part> parts;
   std::int64_t place = 0;
-  std::int64_t width = most_width;
+  std::int64_t width = max_width;
   for (std::int64_t begin = 0; begin < sweeps.count; begin += width) {
     while (width > sweeps.count - begin) {
       width /= 2;

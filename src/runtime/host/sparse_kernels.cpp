@@ -164,7 +164,7 @@ void multiply(const Product<Real>& product) {
 /// With twice the digits: a few products of a solve, so lanes may lie in memory.
 template <class Real, int width>
 SHARDSOLVE_INLINE void multiply_twofold(const Product<Real>& product, std::int64_t lanes) {
-  std::array<TwofoldRowLane<Real, width>, most_row_lanes> lane;
+  std::array<TwofoldRowLane<Real, width>, max_row_lanes> lane;
   const RowChoice& chosen = product.chosen;
   for (std::int64_t i = 0; i < chosen.count; ++i) {
     const std::int64_t row = chosen.list == nullptr ? chosen.first + i : chosen.list[i];

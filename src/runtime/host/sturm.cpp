@@ -96,7 +96,7 @@ template <class Real>
 void bisect(const Tridiagonal<Real>& t, Real low, Real high, Real width, std::int64_t first,
             std::int64_t count, Real* values) {
   // Halvings that any interval can take: those of exponents and those of digits.
-  constexpr int most_halvings = std::numeric_limits<Real>::max_exponent -
+  constexpr int max_halvings = std::numeric_limits<Real>::max_exponent -
                                 std::numeric_limits<Real>::min_exponent +
                                 2 * std::numeric_limits<Real>::digits;
   const Real pivot_min = smallest_pivot(t);
@@ -105,7 +105,7 @@ void bisect(const Tridiagonal<Real>& t, Real low, Real high, Real width, std::in
     std::fill_n(intervals.low, points_at_once, low);
     std::fill_n(intervals.high, points_at_once, high);
     std::int64_t below[points_at_once];
-    for (int turn = 0; turn < most_halvings && intervals.halve(width); ++turn) {
+    for (int turn = 0; turn < max_halvings && intervals.halve(width); ++turn) {
       count_below(t, pivot_min, intervals.middle, below);
       intervals.take(first + i, below, width);
     }

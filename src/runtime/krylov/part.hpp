@@ -10,8 +10,8 @@
 namespace shardsolve::krylov {
 
 struct Part {
-  static constexpr int most_programs = 4;
-  static constexpr int most_items = 8;
+  static constexpr int max_programs = 4;
+  static constexpr int max_items = 8;
 
   struct Item {
     std::int32_t program = -1;  ///< or -1: the end of the reduction
@@ -19,8 +19,8 @@ struct Part {
   };
   int items = 0;
   int programs = 0;
-  Item item[most_items];
-  Program program[most_programs];
+  Item item[max_items];
+  Program program[max_programs];
 
   bool empty() const { return items == 0; }
 
@@ -36,7 +36,7 @@ struct Part {
       last->usual |= added.usual;
       return true;
     }
-    if (items == most_items || programs == most_programs) {
+    if (items == max_items || programs == max_programs) {
       return false;
     }
     program[programs] = added;
@@ -53,7 +53,7 @@ struct Part {
     return add_program(division, reduction);
   }
   bool add_end(int reduction) {
-    if (items == most_items) {
+    if (items == max_items) {
       return false;
     }
     item[items++] = {-1, reduction};

@@ -40,7 +40,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool settle_scaling(const Problem
       exponent -= of_ratio - of_ratio % 2;  // minres has the root of <M v, v>
     }
   }
-  const int most = problem.most_exponent;
+  const int most = problem.max_exponent;
   exponent = exponent > most ? most : exponent < -most ? -most : exponent;
   if (exponent == scaling.exponent || (out_squared == 0.0 && !is_first)) {
     scaling.is_settled = 1;

@@ -13,9 +13,9 @@ namespace shardsolve::krylov {
 /// Updates and sums of vectors that have numbers in the order in which they are first named: of an
 /// update the target, a, b, as far as its kind has them; of a sum x, y.
 struct Shape {
-  static constexpr int most_vectors = 5;
-  static constexpr int most_updates = 3;
-  static constexpr int most_sums = 3;
+  static constexpr int max_vectors = 5;
+  static constexpr int max_updates = 3;
+  static constexpr int max_sums = 3;
 
   struct Update {
     UpdateKind kind{};
@@ -46,15 +46,15 @@ struct Shape {
   int vectors = 0;
   int updates = 0;
   int sums = 0;
-  Update update[most_updates] = {};
-  Sum sum[most_sums] = {};
+  Update update[max_updates] = {};
+  Sum sum[max_sums] = {};
   /// Bit v: the kernels that follow do without vector v, so caches may, too.
   unsigned passing = 0;
 
   constexpr bool does_the_same_as(const Shape& other) const {
     return vectors == other.vectors && updates == other.updates && sums == other.sums &&
-           std::equal(update, update + most_updates, other.update) &&
-           std::equal(sum, sum + most_sums, other.sum);
+           std::equal(update, update + max_updates, other.update) &&
+           std::equal(sum, sum + max_sums, other.sum);
   }
 
   /// Whether a vector is read before it is written.
@@ -106,17 +106,17 @@ constexpr int count_of_shapes = sizeof(shapes) / sizeof(shapes[0]);
 
 /// A program whose usual rounds have a shape, or not. A POD, so that it may be a kernel's argument.
 struct Known {
-  static constexpr int most_slots = 6;
+  static constexpr int max_slots = 6;
 
   std::int32_t shape = -1;
   std::uint32_t heeded = 0;  ///< actions that the program looks at
   std::uint32_t usual = 0;   ///< of these, those of a usual round
   std::int32_t slots = 0;
   std::uint8_t flags[2] = {};  ///< whether it looks at skip_preconditioner, at the second one
-  std::uint8_t vector[Shape::most_vectors] = {};
-  std::uint8_t coefficient[Shape::most_updates] = {};
-  std::uint8_t slot[most_slots] = {};
-  std::uint8_t sum_of[most_slots] = {};  ///< the shape's sum that a slot gets
+  std::uint8_t vector[Shape::max_vectors] = {};
+  std::uint8_t coefficient[Shape::max_updates] = {};
+  std::uint8_t slot[max_slots] = {};
+  std::uint8_t sum_of[max_slots] = {};  ///< the shape's sum that a slot gets
 
   SHARDSOLVE_HOST_DEVICE bool is_usual(const State& state) const {
     return shape >= 0 && (state.actions & heeded) == usual &&
@@ -156,7 +156,7 @@ class ShapeFinder {
         continue;
       }
       Shape::Update one{.kind = update.kind};
-      if (update.kind > UpdateKind::divide || shape_.updates == Shape::most_updates) {
+      if (update.kind > UpdateKind::divide || shape_.updates == Shape::max_updates) {
         return false;
       }
       if (one.kind == UpdateKind::divide && vectors_.base[update.b] == nullptr) {
@@ -171,7 +171,7 @@ class ShapeFinder {
       known_.coefficient[shape_.updates] = update.coefficient;
       shape_.update[shape_.updates++] = one;
     }
-    return shape_.vectors <= Shape::most_vectors;
+    return shape_.vectors <= Shape::max_vectors;
   }
   bool take_sums() {
     for (int d = 0; d < program_.dots; ++d) {
@@ -183,8 +183,8 @@ class ShapeFinder {
       const Shape::Sum one{number_of(dot.x), number_of(dot.y)};
       auto* const end = shape_.sum + shape_.sums;
       const auto* const same = std::find(shape_.sum, end, one);
-      if (dot.is_columns != 0 || known_.slots == Known::most_slots ||
-          (same == end && shape_.sums == Shape::most_sums)) {
+      if (dot.is_columns != 0 || known_.slots == Known::max_slots ||
+          (same == end && shape_.sums == Shape::max_sums)) {
         return false;
       }
       known_.slot[known_.slots] = static_cast<std::uint8_t>(dot.slot);
@@ -193,11 +193,11 @@ class ShapeFinder {
         shape_.sum[shape_.sums++] = one;
       }
     }
-    return shape_.vectors <= Shape::most_vectors;
+    return shape_.vectors <= Shape::max_vectors;
   }
 
   int number_of(int vector) {
-    for (int v = 0; v < std::min(shape_.vectors, Shape::most_vectors); ++v) {
+    for (int v = 0; v < std::min(shape_.vectors, Shape::max_vectors); ++v) {
       const int other = known_.vector[v];
       if (other == vector ||
           (vectors_.base[other] == vectors_.base[vector] &&
@@ -205,7 +205,7 @@ class ShapeFinder {
         return v;
       }
     }
-    if (shape_.vectors < Shape::most_vectors) {
+    if (shape_.vectors < Shape::max_vectors) {
       known_.vector[shape_.vectors] = static_cast<std::uint8_t>(vector);
     }
     return shape_.vectors++;

@@ -91,7 +91,7 @@ struct Problem {
   // See scaling.hpp.
   std::int32_t usual_exponents = 0;  ///< e: ||B v|| / ||v|| in 2^-e to 2^e is left; 0: all is
   std::int32_t guessed_exponent = 0;
-  std::int32_t most_exponent = 0;
+  std::int32_t max_exponent = 0;
   std::int32_t guess_exponent = 0;  ///< of the state that the solve begins with
 
   SHARDSOLVE_HOST_DEVICE bool is_hermitian_method() const {

@@ -55,7 +55,7 @@ struct SumPart {
 };
 
 struct SumLayout {
-  static constexpr std::int64_t most_blocks = 2048;
+  static constexpr std::int64_t max_blocks = 2048;
 
   std::int64_t n = 0;
   std::int64_t ranks = 1;
@@ -65,14 +65,14 @@ struct SumLayout {
   /// The only block_leaves that is right for n rows.
   static std::int64_t block_leaves_of(std::int64_t n) {
     std::int64_t leaves = 1;
-    while (leaves * most_blocks * runtime::dot_leaf < n) {
+    while (leaves * max_blocks * runtime::dot_leaf < n) {
       leaves *= 2;
     }
     return leaves;
   }
 
   /// No part of n rows is longer, however they are cut.
-  static std::int64_t most_length(std::int64_t n) {
+  static std::int64_t max_length(std::int64_t n) {
     const std::int64_t leaves = block_leaves_of(n);
     const std::int64_t blocks = (n + leaves * runtime::dot_leaf - 1) / (leaves * runtime::dot_leaf);
     return blocks + 2 * leaves + 4 * runtime::dot_leaf;

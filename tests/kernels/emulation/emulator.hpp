@@ -32,7 +32,7 @@ namespace shardsolve::emulation {
 
 inline constexpr int lanes_a_warp = 32;
 /// Of one exchange.
-inline constexpr std::size_t most_bytes = 96;
+inline constexpr std::size_t max_bytes = 96;
 
 /// In which the threads of a block, and the blocks, take their turns. Asynchronous copies are made
 /// at once in the backward order, in the others when they are waited for.
@@ -57,14 +57,14 @@ void wait_for_block();
 void wait_for_warp();
 
 /// What each lane of this warp gives, in memory that is used again after the next exchange.
-using Slots = std::array<std::array<std::byte, most_bytes>, lanes_a_warp>;
+using Slots = std::array<std::array<std::byte, max_bytes>, lanes_a_warp>;
 Slots& slots();
 int lane();
 
 /// Calls `use` with what a lane gives as a function of its number, when all lanes have given it.
 template <class Value, class Use>
 auto exchange(const Value& mine, Use use) {
-  static_assert(sizeof(Value) <= most_bytes);
+  static_assert(sizeof(Value) <= max_bytes);
   std::memcpy(slots()[static_cast<std::size_t>(lane())].data(), &mine, sizeof(Value));
   wait_for_warp();
   const auto result = use([](int from) {

@@ -13,7 +13,7 @@
 namespace shardsolve::runtime::cuda {
 
 /// The most blocks that every GPU with clusters takes in one.
-inline constexpr int most_ranks = 8;
+inline constexpr int max_ranks = 8;
 
 namespace detail {
 inline __device__ std::uint32_t address_in_rank(const void* place, int rank) {

@@ -46,7 +46,7 @@ void launch_with(const cudaLaunchAttribute& attribute, cudaStream_t stream,
 }
 
 /// Like launch, all blocks at the same time, so that they may wait for each other; no more of them
-/// than most_together allows. CUDA calls this a cooperative launch.
+/// than max_together allows. CUDA calls this a cooperative launch.
 template <class... Parameters, class... Arguments>
 void launch_together(cudaStream_t stream, void (*kernel)(Parameters...), std::int64_t blocks,
                      Block block, const Arguments&... arguments) {
@@ -109,10 +109,10 @@ inline int device_attribute(cudaDeviceAttr name) {
 }
 
 /// Blocks of one multiprocessor each that the current device can run at the same time.
-inline std::int64_t most_together() { return device_attribute(cudaDevAttrMultiProcessorCount); }
+inline std::int64_t max_together() { return device_attribute(cudaDevAttrMultiProcessorCount); }
 
 /// Bytes of dynamic shared memory that a block may have on the current device.
-inline std::size_t most_shared() {
+inline std::size_t max_shared() {
   return static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
 }
 

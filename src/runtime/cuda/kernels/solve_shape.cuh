@@ -99,11 +99,11 @@ __device__ void copy_strip(const LowerSystem<E>& system, int top, int left,
 }
 
 /// Right-hand sides of a cluster.
-inline constexpr int most_columns = 8;
-inline constexpr int most_helpers = 4;
+inline constexpr int max_columns = 8;
+inline constexpr int max_helpers = 4;
 inline constexpr int feeders = 2;
-inline constexpr int most_threads = (most_columns + feeders + most_helpers) * lanes_a_warp;
-inline constexpr int most_squares = 32;
+inline constexpr int max_threads = (max_columns + feeders + max_helpers) * lanes_a_warp;
+inline constexpr int max_squares = 32;
 
 /// One element for every row of a square.
 template <class E>
@@ -120,9 +120,9 @@ struct SolveShared {
   Rows<E> inverse[Shape::diagonal_squares];
   /// From the helpers, for this step and for the next: it is sent by one who knows the x that the
   /// last one in the same place went into.
-  Rows<E> y[2][most_columns];
-  Arrival y_arrival[most_squares];
-  Arrival x_arrival[most_squares];
+  Rows<E> y[2][max_columns];
+  Arrival y_arrival[max_squares];
+  Arrival x_arrival[max_squares];
 };
 
 template <class E>

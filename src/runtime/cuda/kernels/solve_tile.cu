@@ -36,7 +36,7 @@ namespace {
 
 /// Loads are under way before the blocks meet.
 template <class E>
-__global__ void __launch_bounds__(most_threads, 1) solve(LowerSystem<E> all, Crew crew) {
+__global__ void __launch_bounds__(max_threads, 1) solve(LowerSystem<E> all, Crew crew) {
   const LowerSystem<E> system =
       all.from_column(static_cast<int>(blockIdx.x) / crew.ranks * crew.columns);
   const SolveMemory<E> memory = SolveMemory<E>::of(crew);
@@ -73,20 +73,20 @@ template <class E>
 Crew crew_for(std::int64_t rows, std::int64_t columns) {
   const int squares = static_cast<int>(divide_up(rows, side));
   const int helped = std::max(squares - 2, 0);
-  const std::size_t limit = most_shared();
-  const auto ranks = std::bit_ceil(static_cast<unsigned>(divide_up(helped, most_helpers)));
+  const std::size_t limit = max_shared();
+  const auto ranks = std::bit_ceil(static_cast<unsigned>(divide_up(helped, max_helpers)));
   Crew crew{1, 0, squares, 0};
   // Mail to itself is an illegal instruction for a block that was not started in a cluster (H200).
   if (helped > 0 && runs_clusters(&solve<E>)) {
-    crew.ranks = std::clamp(static_cast<int>(ranks), 2, most_ranks);
+    crew.ranks = std::clamp(static_cast<int>(ranks), 2, max_ranks);
   }
   const int at_once =
       std::max(device_attribute(cudaDevAttrMultiProcessorCount) * 2 / 3 / crew.ranks, 1);
   crew.columns =
-      static_cast<int>(std::min<std::int64_t>(divide_up(columns, at_once), most_columns));
+      static_cast<int>(std::min<std::int64_t>(divide_up(columns, at_once), max_columns));
   for (; crew.columns > 0; --crew.columns) {
     const int fewest = std::min(helped, crew.columns > 1 ? 2 : 1);
-    for (crew.helpers = std::min(helped, most_helpers); crew.helpers >= fewest; --crew.helpers) {
+    for (crew.helpers = std::min(helped, max_helpers); crew.helpers >= fewest; --crew.helpers) {
       if (shared_bytes<E>(crew) <= limit) {
         return crew;
       }
@@ -113,7 +113,7 @@ bool DeviceKernels<E>::solve_tile(cudaStream_t stream, Triangle triangle, Op op,
   }
   const std::size_t bytes = shared_bytes<E>(crew);
   // The same whatever the size, as other threads may launch it on this GPU too.
-  allow_shared(&solve<E>, most_shared());
+  allow_shared(&solve<E>, max_shared());
   const LowerSystem<E> system{device(a).data + first * (1 + a.stride()),
                               step * (transposed ? a.stride() : 1),
                               step * (transposed ? 1 : a.stride()),

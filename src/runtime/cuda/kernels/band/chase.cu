@@ -421,7 +421,7 @@ __global__ void __launch_bounds__(threads)
 
 template <class E>
 std::size_t BandDeviceKernels<E>::chase_scratch() {
-  return ChaseProgress::alignment + sizeof(std::uint32_t) * static_cast<std::size_t>(most_sweeps);
+  return ChaseProgress::alignment + sizeof(std::uint32_t) * static_cast<std::size_t>(max_sweeps);
 }
 
 template <class E>
@@ -448,17 +448,17 @@ void BandDeviceKernels<E>::chase(cudaStream_t stream, const Chase& chase, const 
     --end;
   }
   work.count = end - work.first;
-  if (chase.bandwidth <= SweepInRegisters<E>::most_bandwidth &&
-      sizeof(typename SweepInRegisters<E>::Memory) <= most_shared()) {
+  if (chase.bandwidth <= SweepInRegisters<E>::max_bandwidth &&
+      sizeof(typename SweepInRegisters<E>::Memory) <= max_shared()) {
     launch(stream, &chase_sweeps_in_registers<E>, work.count,
            {dim3(SweepInRegisters<E>::threads), sizeof(typename SweepInRegisters<E>::Memory)},
            work);
     return;
   }
   const std::size_t bytes = Memory<E>::bytes(chase.bandwidth, true);
-  const bool in_shared = bytes <= most_shared();
+  const bool in_shared = bytes <= max_shared();
   const auto kernel = in_shared ? &chase_sweeps<E, true> : &chase_sweeps<E, false>;
-  allow_shared(kernel, most_shared());
+  allow_shared(kernel, max_shared());
   launch(stream, kernel, work.count,
          {dim3(threads), in_shared ? bytes : Memory<E>::bytes(chase.bandwidth, false)}, work);
 }

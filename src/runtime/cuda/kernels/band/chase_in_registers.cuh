@@ -18,15 +18,15 @@ namespace shardsolve::runtime::cuda {
 template <class E>
 class SweepInRegisters {
  public:
-  static constexpr int most_bandwidth = 64;
+  static constexpr int max_bandwidth = 64;
   static constexpr int warps = 8;
   static constexpr int threads = 32 * warps;
 
   struct Memory {
-    E w[warps][most_bandwidth];  ///< of each warp's columns
-    E p[warps][most_bandwidth];
-    E p_above[most_bandwidth];  ///< what the triangle's columns add to p
-    E first[most_bandwidth];    ///< the block's first column
+    E w[warps][max_bandwidth];  ///< of each warp's columns
+    E p[warps][max_bandwidth];
+    E p_above[max_bandwidth];  ///< what the triangle's columns add to p
+    E first[max_bandwidth];    ///< the block's first column
     RealPart<E> shift;
     std::uint32_t number;
   };
@@ -80,8 +80,8 @@ class SweepInRegisters {
  private:
   /// Whether there are registers for two tasks.
   static constexpr bool ahead = sizeof(E) <= 8;
-  static constexpr int row_parts = most_bandwidth / 32;
-  static constexpr int column_parts = most_bandwidth / warps;
+  static constexpr int row_parts = max_bandwidth / 32;
+  static constexpr int column_parts = max_bandwidth / warps;
 
   /// Where a task's numbers are, and of the matrices this thread's first: the next of a row of the
   /// band is `step` further.
@@ -132,7 +132,7 @@ class SweepInRegisters {
   }
   /// The most frequent case, which needs fewer questions.
   __device__ bool is_whole(const Place& place) const {
-    return place.rows == most_bandwidth && place.columns == most_bandwidth;
+    return place.rows == max_bandwidth && place.columns == max_bandwidth;
   }
   __device__ E* reflector_of(std::int64_t number) const {
     return &work_.reflectors(0, number * work_.group_count + in_group_);

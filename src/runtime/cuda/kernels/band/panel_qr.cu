@@ -35,11 +35,11 @@ constexpr int together = 4;
 
 /// Rows whose products are added up together: as few as make no more chunks than that. So sums do
 /// not depend on how many blocks there are.
-constexpr std::int64_t most_chunks = 128;
+constexpr std::int64_t max_chunks = 128;
 constexpr std::int64_t least_chunk = 128;
 
 constexpr std::int64_t chunk_rows(std::int64_t rows) {
-  return std::max(least_chunk, divide_up(divide_up(rows, most_chunks), lanes) * lanes);
+  return std::max(least_chunk, divide_up(divide_up(rows, max_chunks), lanes) * lanes);
 }
 
 /// What blocks tell each other. Sums and pivot rows are for even columns and for odd ones, as a
@@ -47,18 +47,18 @@ constexpr std::int64_t chunk_rows(std::int64_t rows) {
 template <class E>
 struct Exchange {
   std::uint32_t* arrivals;
-  E* sums;             ///< [2][most_chunks][columns]
+  E* sums;             ///< [2][max_chunks][columns]
   E* pivot_row;        ///< [2][columns]
-  RealPart<E>* sizes;  ///< [most_chunks][columns]
+  RealPart<E>* sizes;  ///< [max_chunks][columns]
 
   static constexpr std::size_t alignment = 128;
   static std::size_t bytes(std::int64_t columns) {
-    return alignment + sizeof(E) * static_cast<std::size_t>((2 * most_chunks + 2) * columns) +
-           sizeof(RealPart<E>) * static_cast<std::size_t>(most_chunks * columns);
+    return alignment + sizeof(E) * static_cast<std::size_t>((2 * max_chunks + 2) * columns) +
+           sizeof(RealPart<E>) * static_cast<std::size_t>(max_chunks * columns);
   }
   static Exchange in(void* scratch, std::int64_t columns) {
     E* const sums = reinterpret_cast<E*>(static_cast<std::byte*>(scratch) + alignment);
-    E* const pivot_row = sums + 2 * most_chunks * columns;
+    E* const pivot_row = sums + 2 * max_chunks * columns;
     return {static_cast<std::uint32_t*>(scratch), sums, pivot_row,
             reinterpret_cast<RealPart<E>*>(pivot_row + 2 * columns)};
   }
@@ -185,7 +185,7 @@ class PanelBlock {
 
   __device__ void give_products(int j) {
     const int rows_a_chunk = static_cast<int>(panel_.chunk_rows);
-    E* const sums = panel_.exchange.sums + (j % 2) * most_chunks * columns_;
+    E* const sums = panel_.exchange.sums + (j % 2) * max_chunks * columns_;
     for (int chunk = 0; chunk < own_chunks_ && rows_ > 0; ++chunk) {
       const int begin = max(chunk * rows_a_chunk, below(j) / lanes * lanes);
       const int end = min((chunk + 1) * rows_a_chunk, rows_);
@@ -223,7 +223,7 @@ class PanelBlock {
     const int at_once = min(columns_, threads);
     const int teams = threads / at_once;
     const int team = thread / at_once;
-    const E* const sums = panel_.exchange.sums + (j % 2) * most_chunks * columns_;
+    const E* const sums = panel_.exchange.sums + (j % 2) * max_chunks * columns_;
     for (int from = 0; from < columns_; from += at_once) {
       const int c = from + thread % at_once;
       // Columns before j are for t alone.
@@ -357,15 +357,15 @@ void BandDeviceKernels<E>::panel_qr(cudaStream_t stream, Out a, Out r, Out t, vo
                  chunk_rows(a.rows())};
   panel.chunks = static_cast<int>(divide_up(a.rows(), panel.chunk_rows));
   panel.chunks_a_block =
-      static_cast<int>(divide_up(panel.chunks, std::max<std::int64_t>(most_together() - 1, 1)));
+      static_cast<int>(divide_up(panel.chunks, std::max<std::int64_t>(max_together() - 1, 1)));
   panel.blocks = static_cast<int>(divide_up(panel.chunks, panel.chunks_a_block));
   const std::int64_t rows = std::min(panel.chunks_a_block * panel.chunk_rows, a.rows());
   const std::size_t bytes = Columns<E>::bytes(a.columns());
   const std::size_t with_rows = bytes + sizeof(E) * static_cast<std::size_t>(rows * a.columns());
-  const bool in_shared = with_rows <= most_shared();
+  const bool in_shared = with_rows <= max_shared();
   const auto kernel = in_shared ? &factor_panel<E, true> : &factor_panel<E, false>;
   launch(stream, &nobody_has_come, 1, {dim3(1)}, panel.exchange.arrivals);
-  allow_shared(kernel, most_shared());
+  allow_shared(kernel, max_shared());
   launch_together(stream, kernel, panel.blocks + 1, {dim3(threads), in_shared ? with_rows : bytes},
                   panel);
 }

@@ -441,7 +441,7 @@ void BandDeviceKernels<E>::slide_windows(cudaStream_t stream, const Chase& chase
     };
     // So few columns a block that there is one for each multiprocessor.
     const auto fills = [&](int columns_a_block) {
-      return z.columns() > columns_a_block * most_together();
+      return z.columns() > columns_a_block * max_together();
     };
     if (fills(2 * columns_a_warp)) {
       start(Share<2, 4>());

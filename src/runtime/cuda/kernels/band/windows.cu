@@ -153,7 +153,7 @@ template <class E>
 std::size_t BandDeviceKernels<E>::windows_scratch(const Chase& chase, const SweepGroup& sweeps) {
   const std::size_t bytes = bytes_of_t<E>(sweeps);
   const auto count = static_cast<std::size_t>(chase.tasks(sweeps.first));
-  return bytes <= most_shared() ? 0 : bytes * count;
+  return bytes <= max_shared() ? 0 : bytes * count;
 }
 
 template <class E>
@@ -161,9 +161,9 @@ void BandDeviceKernels<E>::windows(cudaStream_t stream, const Chase& chase,
                                    const SweepGroup& sweeps, In reflectors, Out v, Out vt,
                                    void* scratch) {
   const std::size_t bytes = bytes_of_t<E>(sweeps);
-  const bool in_shared = bytes <= most_shared();
+  const bool in_shared = bytes <= max_shared();
   const auto kernel = in_shared ? &make_windows<E, true> : &make_windows<E, false>;
-  allow_shared(kernel, most_shared());
+  allow_shared(kernel, max_shared());
   launch(stream, kernel, chase.tasks(sweeps.first), {dim3(threads), in_shared ? bytes : 0},
          device(reflectors), device(v), device(vt), sweeps.count, static_cast<E*>(scratch));
 }

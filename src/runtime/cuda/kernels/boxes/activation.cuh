@@ -9,7 +9,7 @@
 namespace shardsolve::runtime::cuda {
 
 /// The derivatives of order 0 to 4.
-using Derivatives = double[JetTable::most_order + 1];
+using Derivatives = double[JetTable::max_order + 1];
 
 inline __device__ void tanh_derivatives(double z, Derivatives& f) {
   const double t = tanh(z);
@@ -26,7 +26,7 @@ inline __device__ void sigmoid_derivatives(double z, Derivatives& f) {
   tanh_derivatives(0.5 * z, f);
   double factor = 0.5;
 #pragma unroll
-  for (int m = 0; m <= JetTable::most_order; ++m) {
+  for (int m = 0; m <= JetTable::max_order; ++m) {
     f[m] *= factor;
     factor *= 0.5;
   }
@@ -35,7 +35,7 @@ inline __device__ void sigmoid_derivatives(double z, Derivatives& f) {
 
 inline __device__ void activation_derivatives(fbpinn::Activation activation, double z,
                                               Derivatives& f) {
-  constexpr int most = JetTable::most_order;
+  constexpr int most = JetTable::max_order;
   Derivatives of_sigmoid;
   switch (activation) {
     case fbpinn::Activation::tanh:

@@ -14,12 +14,12 @@ namespace shardsolve::runtime::cuda {
 namespace {
 
 constexpr int threads = 128;
-constexpr int most_size = JetTable::most_derivatives;
-constexpr int most_axes = JetTable::most_axes;
+constexpr int max_size = JetTable::max_derivatives;
+constexpr int max_axes = JetTable::max_axes;
 /// What jets of several layers may take of scratch memory, which says how many threads there are.
 constexpr std::size_t layer_bytes = std::size_t{256} << 20U;
 
-using Jet = double[most_size];
+using Jet = double[max_size];
 
 /// One call; scratch is 0 for networks with one hidden layer.
 struct NetworkCall {
@@ -35,8 +35,8 @@ struct NetworkCall {
 /// A point in a box.
 struct Place {
   const double* weights;
-  double xi[most_axes];     ///< (x - center) / half width
-  double rates[most_axes];  ///< 1 / half width
+  double xi[max_axes];     ///< (x - center) / half width
+  double rates[max_axes];  ///< 1 / half width
   double* scratch;          ///< of this thread, whose numbers lie `apart`
   std::int64_t apart;
 };
@@ -60,7 +60,7 @@ __device__ void begin_point(const NetworkCall& call, std::int32_t box, std::int6
                             Place& place, Jet& psi) {
   const BoxNetworks& networks = call.networks;
   const JetTable& jets = *networks.jets;
-  Derivatives along[most_axes];
+  Derivatives along[max_axes];
   for (int axis = 0; axis < jets.axes; ++axis) {
     const double half_width = networks.half_widths[box * jets.axes + axis];
     const double from_center =
@@ -101,7 +101,7 @@ __device__ void jet_of_unit(const BoxNetworks& networks, const Place& place, std
   const JetTable& jets = *networks.jets;
   const double* const w = place.weights + unit * jets.axes;
   double z = place.weights[std::int64_t{networks.hidden[0]} * jets.axes + unit];
-  double rates[most_axes];
+  double rates[max_axes];
   for (int axis = 0; axis < jets.axes; ++axis) {
     z += w[axis] * place.xi[axis];
     rates[axis] = w[axis] * place.rates[axis];
@@ -123,7 +123,7 @@ __device__ void jet_of_unit(const BoxNetworks& networks, const Place& place, std
 __device__ double& coefficient(const NetworkCall& call, const Place& place, int layer,
                                std::int64_t unit, int d) {
   const BoxNetworks& networks = call.networks;
-  const std::int64_t number = (layer % 2 * networks.most_units + unit) * networks.jets->size + d;
+  const std::int64_t number = (layer % 2 * networks.max_units + unit) * networks.jets->size + d;
   return place.scratch[number * place.apart];
 }
 
@@ -319,12 +319,12 @@ __global__ void __launch_bounds__(threads)
 
 std::size_t bytes_of_block(const BoxNetworks& networks) {
   return sizeof(double) * 2 * threads *
-         static_cast<std::size_t>(networks.most_units * networks.jet_size);
+         static_cast<std::size_t>(networks.max_units * networks.jet_size);
 }
 
 NetworkCall call_of(const BoxNetworks& networks, const BoxPoints& points, const BoxRun* runs,
-                    std::int64_t count, std::int64_t most_points, double* scratch) {
-  const std::int64_t pieces = divide_up(most_points, threads);
+                    std::int64_t count, std::int64_t max_points, double* scratch) {
+  const std::int64_t pieces = divide_up(max_points, threads);
   NetworkCall call{networks, points, runs, count * pieces, pieces, count * pieces, scratch};
   if (networks.layers > 1) {
     const std::size_t block_bytes = bytes_of_block(networks);
@@ -342,19 +342,19 @@ std::size_t BoxDeviceKernels::layer_scratch(const BoxNetworks& networks) {
 
 void BoxDeviceKernels::feature_rows(cudaStream_t stream, const BoxNetworks& networks,
                                     const BoxPoints& points, const BoxRun* runs, std::int64_t count,
-                                    std::int64_t most_points, const double* derivatives,
+                                    std::int64_t max_points, const double* derivatives,
                                     const BoxBlocks& blocks, std::int64_t first_slot, double* rows,
                                     double* scratch) {
-  const NetworkCall call = call_of(networks, points, runs, count, most_points, scratch);
+  const NetworkCall call = call_of(networks, points, runs, count, max_points, scratch);
   launch(stream, networks.layers > 1 ? &make_rows<true> : &make_rows<false>, call.blocks,
          {dim3(threads)}, call, RowsCall{derivatives, blocks.begin, first_slot, rows});
 }
 
 void BoxDeviceKernels::network_jets(cudaStream_t stream, const BoxNetworks& networks,
                                     const BoxPoints& points, const BoxRun* runs, std::int64_t count,
-                                    std::int64_t most_points, const double* last_layer,
+                                    std::int64_t max_points, const double* last_layer,
                                     double* jets, double* scratch) {
-  const NetworkCall call = call_of(networks, points, runs, count, most_points, scratch);
+  const NetworkCall call = call_of(networks, points, runs, count, max_points, scratch);
   launch(stream, networks.layers > 1 ? &make_jets<true> : &make_jets<false>, call.blocks,
          {dim3(threads)}, call, last_layer, jets);
 }

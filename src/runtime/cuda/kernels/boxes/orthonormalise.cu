@@ -260,9 +260,9 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-std::int64_t BoxDeviceKernels::most_columns() {
+std::int64_t BoxDeviceKernels::max_columns() {
   constexpr std::size_t besides = 1024;  // what is declared as shared
-  return static_cast<std::int64_t>((most_shared() - besides) / ColumnFigures::bytes(1));
+  return static_cast<std::int64_t>((max_shared() - besides) / ColumnFigures::bytes(1));
 }
 
 void BoxDeviceKernels::orthonormalise(cudaStream_t stream, const BoxBlocks& blocks,

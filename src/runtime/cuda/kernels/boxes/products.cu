@@ -122,7 +122,7 @@ Block with_columns(int count, const BoxBlocks& blocks) {
 
 void BoxDeviceKernels::multiply(cudaStream_t stream, const BoxBlocks& blocks,
                                 const std::int64_t* offsets, const double* y, double* slots) {
-  const std::int64_t pieces = divide_up(blocks.most_rows, threads);
+  const std::int64_t pieces = divide_up(blocks.max_rows, threads);
   const Block block = with_columns(threads, blocks);
   allow_shared(&multiply_rows, block.shared_bytes);
   launch(stream, &multiply_rows, blocks.boxes * pieces, block, blocks, offsets, y, pieces, slots);

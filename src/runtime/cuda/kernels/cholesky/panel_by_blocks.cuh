@@ -22,11 +22,11 @@ namespace shardsolve::runtime::cuda::by_blocks {
 constexpr int warps = 8;
 constexpr int side = warps * tile_columns;  // of a block of columns
 constexpr int slices = side / depth;
-constexpr int most_blocks = 16;
-constexpr int most_columns = most_blocks * side;
+constexpr int max_blocks = 16;
+constexpr int max_columns = max_blocks * side;
 constexpr int products_a_piece = 4;
 constexpr int pieces = 4;  // one in use, the others on their way
-static_assert(slices <= products_a_piece && most_blocks % products_a_piece == 0);
+static_assert(slices <= products_a_piece && max_blocks % products_a_piece == 0);
 
 /// 16 x 8 of a right factor: of each tile of 8 x 8 in it the two numbers that each thread takes.
 template <class E>
@@ -180,9 +180,9 @@ class Solve {
 
   __device__ void run() {
     // Of the blocks that remain. The last one is there for products whose results nobody needs.
-    Tile<E> r[most_blocks + 1] = {};
+    Tile<E> r[max_blocks + 1] = {};
 #pragma unroll
-    for (int i = 0; i < most_blocks; ++i) {
+    for (int i = 0; i < max_blocks; ++i) {
       if (i < blocks_) {
         rows_.template load<1>(&r[i], column(i));
       }
@@ -192,7 +192,7 @@ class Solve {
       rows_.template store<1>(&x, column(block));
       subtract(r, blocks_ - 1 - block);
 #pragma unroll
-      for (int i = 1; i < most_blocks; ++i) {
+      for (int i = 1; i < max_blocks; ++i) {
         r[i - 1] = r[i];
       }
     }
@@ -258,11 +258,11 @@ class Solve {
   }
 
   /// Of the blocks after the one that was solved for.
-  __device__ void subtract(Tile<E> (&r)[most_blocks + 1], int count) {
+  __device__ void subtract(Tile<E> (&r)[max_blocks + 1], int count) {
     for (int s = 0; s < slices; ++s) {
       const Left<E> minus_x = negative(left(1, s));
 #pragma unroll
-      for (int first = 1; first < most_blocks; first += products_a_piece) {
+      for (int first = 1; first < max_blocks; first += products_a_piece) {
         if (first <= count) {
           const Piece& piece = factors_.next();
           // Those after the last, too: with whatever is there.

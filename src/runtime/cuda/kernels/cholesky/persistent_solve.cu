@@ -76,7 +76,7 @@ struct Shared {
   E l[rows * padded];        // the diagonal block, column by column, zero above its diagonal
   E inverse[rows * padded];  // l^-1, likewise
   E parts[warps][rows];      // what each warp has summed up
-  E mail[most_ranks][rows];  // from each thread block of the cluster: see Solver::numbers_of
+  E mail[max_ranks][rows];  // from each thread block of the cluster: see Solver::numbers_of
   E v[3][rows];              // of the products with the tile
 };
 
@@ -243,7 +243,7 @@ class Solver {
     return numbers_of(me.number - from.number, job_.y() + from.column);
   }
   const __device__ E* x_of(const SolveBlock& me, const SolveBlock& from) const {
-    const int distance = from.owner == job_.rank ? from.before - me.before : most_ranks;
+    const int distance = from.owner == job_.rank ? from.before - me.before : max_ranks;
     return numbers_of(distance, job_.x(job_.rank) + from.row);
   }
   /// `distance`: of the thread blocks, if they are in one cluster.
@@ -490,7 +490,7 @@ class Solver {
   /// All of it has been waited for, and this block's own numbers are not known yet, so no more can
   /// come.
   __device__ void empty_mail() {
-    for (int i = static_cast<int>(threadIdx.x); i < most_ranks * rows; i += threads) {
+    for (int i = static_cast<int>(threadIdx.x); i < max_ranks * rows; i += threads) {
       unpublish(shared_.mail[0] + i);
     }
   }
@@ -574,7 +574,7 @@ Room room() {
     const int clusters = resident_clusters(&solve_kernel<E>, cluster, block);
     return Room{std::min(clusters, multiprocessors / cluster), cluster};
   };
-  Room room = in_clusters_of(runs_clusters(&solve_kernel<E>) ? most_ranks : 1);
+  Room room = in_clusters_of(runs_clusters(&solve_kernel<E>) ? max_ranks : 1);
   // where large ones leave many multiprocessors without work
   while (room.cluster > 1 && 8 * room.clusters * room.cluster < 7 * multiprocessors) {
     room = in_clusters_of(room.cluster / 2);

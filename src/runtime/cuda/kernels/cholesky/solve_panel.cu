@@ -28,7 +28,7 @@ namespace {
 constexpr std::int64_t many_rows = 3072;
 
 /// Offsets inside a block of columns are ints.
-constexpr std::int64_t most_stride = INT_MAX / by_blocks::side;
+constexpr std::int64_t max_stride = INT_MAX / by_blocks::side;
 
 template <class E>
 bool is_aligned(MatrixView<const E> matrix) {
@@ -40,13 +40,13 @@ bool is_aligned(MatrixView<const E> matrix) {
 template <class E>
 constexpr bool has_blocks = !std::is_same_v<E, Complex<double>>;
 
-static_assert(by_blocks::most_columns == CholeskyDeviceKernels<float>::largest_tile);
+static_assert(by_blocks::max_columns == CholeskyDeviceKernels<float>::largest_tile);
 
 template <class E>
 bool is_for_blocks(std::int64_t columns) {
   if constexpr (has_blocks<E>) {
-    return columns % by_blocks::side == 0 && columns <= by_blocks::most_columns &&
-           sizeof(by_blocks::Shared<E>) <= most_shared();
+    return columns % by_blocks::side == 0 && columns <= by_blocks::max_columns &&
+           sizeof(by_blocks::Shared<E>) <= max_shared();
   }
   return false;
 }
@@ -60,7 +60,7 @@ bool is_for_warps(std::int64_t columns) {
 
 template <class E>
 PanelSolver CholeskyDeviceKernels<E>::panel_solver(In adjoint, In inverse, In a21, In packed) {
-  if (a21.stride() > most_stride || !is_aligned(adjoint) || !is_aligned(inverse) ||
+  if (a21.stride() > max_stride || !is_aligned(adjoint) || !is_aligned(inverse) ||
       !is_aligned(packed) || !is_for_sm_90(&by_warps::solve_rows<E>)) {
     return PanelSolver::products;
   }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int lanes = 32;
 constexpr int columns_a_block = 4;
-constexpr int most_numbers_a_lane = CholeskyDeviceKernels<float>::most_split / lanes;
+constexpr int max_numbers_a_lane = CholeskyDeviceKernels<float>::max_split / lanes;
 
 /// A warp has a column, all of which it reads before it writes any of it.
 
@@ -33,10 +33,10 @@ __global__ void __launch_bounds__(columns_a_block* lanes)
   }
   const int k = static_cast<int>(panel.rows) * parts<E>;
   float* const data = reinterpret_cast<float*>(&panel(0, column));
-  float x[most_numbers_a_lane];
+  float x[max_numbers_a_lane];
   float largest = 0.0F;
 #pragma unroll
-  for (int i = 0; i < most_numbers_a_lane; ++i) {
+  for (int i = 0; i < max_numbers_a_lane; ++i) {
     x[i] = lane + i * lanes < k ? data[lane + i * lanes] : 0.0F;
     largest = fmaxf(largest, fabsf(x[i]));
   }
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(columns_a_block* lanes)
   auto* const halves = reinterpret_cast<__half*>(data);
   __syncwarp();
 #pragma unroll
-  for (int i = 0; i < most_numbers_a_lane; ++i) {
+  for (int i = 0; i < max_numbers_a_lane; ++i) {
     if (lane + i * lanes < k) {
       const float scaled = x[i] * factor;
       const __half high = __float2half_rn(scaled);

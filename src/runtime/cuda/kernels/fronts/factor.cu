@@ -297,7 +297,7 @@ __global__ void __launch_bounds__(TileProduct::threads)
 }  // namespace
 
 void FrontDeviceKernels::add_to_parents(cudaStream_t stream, const FrontBatch& children) {
-  const std::int64_t pieces = divide_up(children.most_outer, added_columns);
+  const std::int64_t pieces = divide_up(children.max_outer, added_columns);
   launch(stream, &add_rests, children.count * pieces, {dim3(adding_threads)}, children.all,
          children.first, pieces);
 }
@@ -307,24 +307,24 @@ void FrontDeviceKernels::factor(cudaStream_t stream, const FrontBatch& batch,
   const Block below_block{dim3(row_threads), sizeof(BelowMemory)};
   const Block product_block{dim3(TileProduct::threads), sizeof(Chunks)};
   allow_shared(&solve_below, below_block.shared_bytes);
-  for (std::int64_t column = 0; column < batch.most_own; column += square) {
+  for (std::int64_t column = 0; column < batch.max_own; column += square) {
     const int at = static_cast<int>(column);
     launch(stream, &factor_squares, batch.count, {dim3(square_threads)}, batch.all, batch.first, at,
            failed);
     // A front with fewer own columns begins its rows earlier.
-    const std::int64_t below = divide_up(batch.most_columns - column, row_threads);
+    const std::int64_t below = divide_up(batch.max_columns - column, row_threads);
     launch(stream, &solve_below, batch.count * below, below_block, batch.all, batch.first, below,
            at, failed);
-    const std::int64_t left = batch.most_own - column - square;
+    const std::int64_t left = batch.max_own - column - square;
     if (left > 0) {
       const std::int64_t tiles =
-          tiles_of(tiles_along(batch.most_columns - column - square), tiles_along(left));
+          tiles_of(tiles_along(batch.max_columns - column - square), tiles_along(left));
       launch(stream, &subtract_products<false>, batch.count * tiles, product_block, batch.all,
              batch.first, tiles, at, failed);
     }
   }
-  if (batch.most_outer > 0 && batch.most_own > 0) {
-    const std::int64_t rows = tiles_along(batch.most_outer);
+  if (batch.max_outer > 0 && batch.max_own > 0) {
+    const std::int64_t rows = tiles_along(batch.max_outer);
     const std::int64_t tiles = tiles_of(rows, rows);
     launch(stream, &subtract_products<true>, batch.count * tiles, product_block, batch.all,
            batch.first, tiles, 0, failed);

@@ -36,7 +36,7 @@ using Upper = UpperPart<E, RealPart<E>>;
 
 /// Bands of rows, each within one segment, by groups of columns.
 struct Partition {
-  std::int64_t bands_before[UpperPart<double, double>::most_ranks + 1];  ///< each segment
+  std::int64_t bands_before[UpperPart<double, double>::max_ranks + 1];  ///< each segment
   std::int64_t bands;
   std::int64_t groups;
   std::int64_t group_columns;

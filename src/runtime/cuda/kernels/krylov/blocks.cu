@@ -16,7 +16,7 @@ using krylov::BlockSweep;
 using krylov::FactoredBlock;
 using krylov::SparseLists;
 
-constexpr int most_threads = 256;
+constexpr int max_threads = 256;
 /// Steps of a band whose numbers are under way.
 constexpr int steps_ahead = 4;
 
@@ -176,7 +176,7 @@ __device__ void sweep_sparse(const BlockFactors<E>& factors, const BlockSweep& s
 }
 
 template <bool is_band, class E>
-__global__ void __launch_bounds__(most_threads)
+__global__ void __launch_bounds__(max_threads)
     solve_with_blocks(const __grid_constant__ BlocksCall<E> call) {
   begin_after_last();
   if (*call.skip != 0) {
@@ -211,13 +211,13 @@ void KrylovDeviceKernels<E>::solve_blocks(cudaStream_t stream, const BlockFactor
                                           In source, Out work, std::int64_t first, Out target,
                                           const std::int32_t* skip) {
   const auto bytes = static_cast<std::size_t>(factors.largest) * sizeof(E);
-  const bool in_shared = bytes <= most_shared();
+  const bool in_shared = bytes <= max_shared();
   const std::size_t shared = in_shared ? bytes : 0;
   const auto kernel = factors.is_band ? &solve_with_blocks<true, E> : &solve_with_blocks<false, E>;
   const std::int64_t of_band = divide_up(factors.widest, 32) * 32;
   const std::int64_t threads =
-      factors.is_band ? std::clamp<std::int64_t>(of_band, 32, most_threads) : most_threads;
-  allow_shared(kernel, most_shared());  // the same for all ranks of a GPU, which launch at once
+      factors.is_band ? std::clamp<std::int64_t>(of_band, 32, max_threads) : max_threads;
+  allow_shared(kernel, max_shared());  // the same for all ranks of a GPU, which launch at once
   launch_early(stream, kernel, factors.count, {dim3(static_cast<unsigned>(threads)), shared},
                BlocksCall<E>{factors, source.data(), work.data(), first, target.data(),
                              target.rows(), skip, in_shared});

@@ -18,8 +18,8 @@ using krylov::SumTable;
 using namespace krylov_finish;
 
 /// Warps that add up at the same time.
-constexpr int most_adders = 16;
-constexpr int most_threads = 32 * (most_adders + 1);
+constexpr int max_adders = 16;
+constexpr int max_threads = 32 * (max_adders + 1);
 
 template <class E>
 struct FinishCall {
@@ -33,11 +33,11 @@ struct FinishCall {
 
 /// The last warp brings the state while the others add up.
 template <class E>
-__global__ void __launch_bounds__(most_threads, 1)
+__global__ void __launch_bounds__(max_threads, 1)
     finish_reduction(const __grid_constant__ FinishCall<E> given) {
   __shared__ std::int64_t call_copy[Words<FinishCall<E>>::count];
   __shared__ std::int64_t state_copy[Words<State>::count];
-  __shared__ SumOf<E> of_warps[most_adders];
+  __shared__ SumOf<E> of_warps[max_adders];
   __shared__ double at_hand[2 * sums_at_hand];
   __shared__ int stop;
   copy_words(call_copy, words_of(given), Words<FinishCall<E>>::count, threadIdx.x, blockDim.x);
@@ -88,7 +88,7 @@ template <class E>
 void KrylovDeviceKernels<E>::finish(cudaStream_t stream, const Problem& problem, int reduction,
                                     const SumTable<E>& sums, State* state, const StateRoom& room) {
   const int team = team_of(sums.layout);
-  const int teams = std::clamp(sums.slots, 1, most_adders / team);
+  const int teams = std::clamp(sums.slots, 1, max_adders / team);
   launch_early(stream, &finish_reduction<E>, 1,
                {dim3(static_cast<unsigned>(32 * (team * teams + 1)))},
                FinishCall<E>{problem, sums, state, room, reduction, team});

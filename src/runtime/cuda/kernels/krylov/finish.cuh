@@ -22,8 +22,8 @@ using krylov::SumTable;
 /// Blocks of the layout that one warp adds up for one sum.
 constexpr int blocks_a_warp = 512;
 /// Warps that a sum may take.
-constexpr int most_of_a_sum = 4;
-static_assert(SumLayout::most_blocks <= most_of_a_sum * blocks_a_warp);
+constexpr int max_of_a_sum = 4;
+static_assert(SumLayout::max_blocks <= max_of_a_sum * blocks_a_warp);
 /// Sums that are handed to the step in shared memory; more go through the state's room.
 constexpr int sums_at_hand = 64;
 

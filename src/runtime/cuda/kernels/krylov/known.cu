@@ -124,10 +124,10 @@ template <class E>
 bool enqueue_known(cudaStream_t stream, KnownCall<E> call) {
   call.known = krylov::ShapeFinder<E>(call.program, call.vectors).find();
   call.chunks = chunks_of(call);
-  if (call.known.shape < 0 || call.chunks.chunk_levels > KnownShared<E>::most_levels + 4) {
+  if (call.known.shape < 0 || call.chunks.chunk_levels > KnownShared<E>::max_levels + 4) {
     return false;
   }
-  call.blocks = std::min(call.chunks.count, blocks_a_multiprocessor * most_together());
+  call.blocks = std::min(call.chunks.count, blocks_a_multiprocessor * max_together());
   launch_early(stream, &run_known_program<E>, call.blocks, {dim3(threads_a_block)}, call);
   return true;
 }
@@ -159,7 +159,7 @@ bool KrylovDeviceKernels<E>::fits_end(const Program& program, const Vectors<E>& 
          krylov_finish::makes_all_sums(sums, [&](int slot) { return program.makes_sum(slot); }) &&
          krylov::ShapeFinder<E>(program, vectors).find().shape >= 0 &&
          krylov_run::chunks_of(vectors, krylov_finish::with_large_blocks(sums).layout, true, false)
-                 .chunk_levels <= KnownShared<E>::most_levels + 4;
+                 .chunk_levels <= KnownShared<E>::max_levels + 4;
 }
 
 template <class E>

@@ -21,12 +21,12 @@ using krylov::shapes;
 template <class E>
 struct KnownShared {
   /// Of a tree of so many levels for each warp and sum: a chunk has 2^(levels + 4) leaves at most.
-  static constexpr int most_levels = 16;
-  static constexpr int most_sums = 4;
-  static_assert(Shape::most_sums <= most_sums);
+  static constexpr int max_levels = 16;
+  static constexpr int max_sums = 4;
+  static_assert(Shape::max_sums <= max_sums);
 
-  SumOf<E> waiting[most_levels * most_sums * warps_a_block];
-  SumOf<E> of_warps[2][most_sums * warps_a_block];
+  SumOf<E> waiting[max_levels * max_sums * warps_a_block];
+  SumOf<E> of_warps[2][max_sums * warps_a_block];
 };
 
 /// The same, as the compiler cannot know.
@@ -266,7 +266,7 @@ class KnownSums {
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
   static __device__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
   __device__ Sum& waiting(int level) {
-    return shared_.waiting[(level * warps_a_block + warp()) * KnownShared<E>::most_sums + lane()];
+    return shared_.waiting[(level * warps_a_block + warp()) * KnownShared<E>::max_sums + lane()];
   }
   static __device__ void add_partners(Sum (&sums)[count], int distance) {
 #pragma unroll

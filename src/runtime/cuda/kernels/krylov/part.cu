@@ -28,15 +28,15 @@ using krylov_run::RunShared;
 using krylov_run::RunView;
 using krylov_run::threads_a_block;
 
-constexpr int most_reductions = 3;
+constexpr int max_reductions = 3;
 
 template <class E>
 struct PartCall {
   Problem problem;
   Part part;
-  Known known[Part::most_programs];
+  Known known[Part::max_programs];
   Vectors<E> vectors;
-  SumTable<E> sums[most_reductions];
+  SumTable<E> sums[max_reductions];
   State* state;
   StateRoom room;
 };

@@ -23,7 +23,7 @@ constexpr std::int64_t blocks_a_multiprocessor = 2;
 /// list: 640 us with 256^3 rows on an H100, where the list takes 520 for more vectors.
 template <class E>
 bool is_better_by_list(const Program& program, const Vectors<E>& vectors) {
-  return vectors.rows > most_rows_to_end &&
+  return vectors.rows > max_rows_to_end &&
          std::any_of(
              program.update, program.update + program.updates,
              [](const krylov::Update& update) { return update.kind == UpdateKind::divide; });
@@ -75,7 +75,7 @@ void KrylovDeviceKernels<E>::run(cudaStream_t stream, const Program& program,
   const Chunks chunks = chunks_of(vectors, sums.layout, program.dots > 0, rank != nullptr);
   // A block takes several chunks rather than that a new one begins: to begin takes as long as half
   // a chunk.
-  const std::int64_t blocks = std::min(chunks.count, blocks_a_multiprocessor * most_together());
+  const std::int64_t blocks = std::min(chunks.count, blocks_a_multiprocessor * max_together());
   launch_early(stream, &run_program<E>, blocks, {dim3(threads_a_block)},
                RunCall<E>{program, vectors, state, room, sums, rank, chunks, blocks});
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int threads_a_block = 256;
 constexpr int rows_a_thread = 4;
-constexpr int most_scanning_blocks = 1024;
+constexpr int max_scanning_blocks = 1024;
 
 template <class E>
 __device__ RealPart<E> part_of(const E& x, int at) {
@@ -190,13 +190,13 @@ __global__ void __launch_bounds__(threads_a_block)
 
 template <class E>
 std::size_t KrylovDeviceKernels<E>::scan_scratch() {
-  return most_scanning_blocks * sizeof(Seen);
+  return max_scanning_blocks * sizeof(Seen);
 }
 
 template <class E>
 void KrylovDeviceKernels<E>::scan(cudaStream_t stream, In x, Scan* result, void* scratch) {
   const std::int64_t blocks = std::clamp<std::int64_t>(
-      divide_up(x.rows(), threads_a_block * rows_a_thread), 1, most_scanning_blocks);
+      divide_up(x.rows(), threads_a_block * rows_a_thread), 1, max_scanning_blocks);
   auto* const seen = static_cast<Seen*>(scratch);
   launch(stream, &scan_rows<E>, blocks, {dim3(threads_a_block)}, x.data(), x.rows(), blocks, seen);
   launch(stream, &add_scans, 1, {dim3(threads_a_block)}, seen, blocks, result);

@@ -55,10 +55,10 @@ __global__ void __launch_bounds__(roots_a_block* lanes)
 
 /// A warp multiplies one part of the factors of as many weights as it has lanes.
 template <class Real>
-__global__ void __launch_bounds__(weights_a_block* most_secular_parts)
+__global__ void __launch_bounds__(weights_a_block* max_secular_parts)
     make_weights(SecularEquation<Real> equation, const SecularRoot<Real>* __restrict__ roots,
                  std::int64_t factors_a_part, Real* weights) {
-  __shared__ Real products[most_secular_parts][weights_a_block];
+  __shared__ Real products[max_secular_parts][weights_a_block];
   const std::int64_t lane = threadIdx.x % lanes;
   const std::int64_t part = threadIdx.x / lanes;
   const std::int64_t i = std::int64_t{blockIdx.x} * weights_a_block + lane;

@@ -15,12 +15,12 @@ namespace shardsolve::runtime::cuda {
 namespace {
 
 constexpr int lanes = 32;
-constexpr int most_rows = TridiagonalDeviceKernels<double>::most_small;
-static_assert(most_rows <= lanes, "a lane has one row");
+constexpr int max_rows = TridiagonalDeviceKernels<double>::max_small;
+static_assert(max_rows <= lanes, "a lane has one row");
 /// For each eigenvalue, of all together: two or three are usual, but the first ones may take most.
 /// Where the matrix is of low rank, its largest numbers on top, rounding keeps changing the rest
 /// until they have moved down.
-constexpr int most_turns = 30;
+constexpr int max_turns = 30;
 
 /// A small matrix, its largest entry from 1 to 2, and one row of its eigenvectors.
 template <class Real>
@@ -29,9 +29,9 @@ struct SmallSystem {
   /// What is smaller is nothing beside the matrix, and has too few digits for a rotation.
   static constexpr Real nothing = std::numeric_limits<Real>::min() / unit;
 
-  Real d[most_rows];
-  Real e[most_rows];
-  Real z[most_rows];
+  Real d[max_rows];
+  Real e[max_rows];
+  Real z[max_rows];
   int order;
 
   /// Whether T falls apart behind row i.
@@ -86,7 +86,7 @@ struct SmallSystem {
     int turn = 0;
     for (int first = 0; first < order; ++first) {
       for (int last = end_of_block(first); last > first; last = end_of_block(first)) {
-        if (turn == most_turns * order) {
+        if (turn == max_turns * order) {
           return first + 1;
         }
         step(first, last);

@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(threads_a_block)
     bisect_all(Tridiagonal<Real> t, Real low, Real high, Real width, std::int64_t first,
                std::int64_t count, Real* values) {
   // Halvings that any interval can take: those of exponents and those of digits.
-  constexpr int most_halvings = std::numeric_limits<Real>::max_exponent -
+  constexpr int max_halvings = std::numeric_limits<Real>::max_exponent -
                                 std::numeric_limits<Real>::min_exponent +
                                 2 * std::numeric_limits<Real>::digits;
   const Real pivot_min = smallest_pivot(t);
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(threads_a_block)
     return;
   }
   Real middle = low + (high - low) / 2;
-  for (int turn = 0; turn < most_halvings; ++turn) {
+  for (int turn = 0; turn < max_halvings; ++turn) {
     if (!(high - low > width && middle > low && middle < high)) {
       break;
     }

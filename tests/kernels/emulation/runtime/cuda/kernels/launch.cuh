@@ -108,12 +108,12 @@ inline std::int64_t& multiprocessors() {
   thread_local std::int64_t count = 132;
   return count;
 }
-inline std::int64_t most_together() { return multiprocessors(); }
+inline std::int64_t max_together() { return multiprocessors(); }
 inline std::size_t& shared_limit() {
   thread_local std::size_t bytes = std::size_t{227} << 10U;
   return bytes;
 }
-inline std::size_t most_shared() { return shared_limit(); }
+inline std::size_t max_shared() { return shared_limit(); }
 template <class... Parameters>
 void allow_shared(void (*)(Parameters...), std::size_t /*bytes*/) {}
 
