@@ -14,6 +14,7 @@
 #include "dense/shared/gather.hpp"
 #include "dense/shared/public_call.hpp"
 #include "dense/shared/require_reachable.hpp"
+#include "dense/shared/right_hand_sides.hpp"
 
 #include <shardsolve/cholesky.hpp>
 
