@@ -9,6 +9,7 @@
 #include "dense/cholesky/inverse.hpp"
 #include "dense/cholesky/inverse_residual.hpp"
 #include "dense/cholesky/mirror.hpp"
+#include "dense/lu/solve.hpp"
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/diagonal_of.hpp"
 #include "dense/shared/gather.hpp"
@@ -281,14 +282,17 @@ double condition_estimate(Mesh& mesh, const CholeskyFactor<T>& factor, const Run
 template <Scalar T>
 Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOptions& options,
               Rcond rcond, Assume assume) {
-  if (assume != Assume::positive_definite) {
+  if (assume != Assume::positive_definite && assume != Assume::general) {
     throw Error(ErrorKind::unsupported,
                 "solve() was given a value of Assume that this version does not have: "
-                "Assume::positive_definite is accepted");
+                "Assume::positive_definite and Assume::general are accepted");
   }
   if (!(a.layout() == b.layout())) {
     throw Error(ErrorKind::invalid_argument,
                 "matrix and right-hand sides lie on different layouts: use the matrix's for both");
+  }
+  if (assume == Assume::general) {
+    return dense::lu::solve<T>(mesh, a, b, options, rcond);
   }
   // What is wrong with b, or too large for the memory there is, is to be said before A is gone.
   const dense::PublicCall call{"solve", mesh, a.layout(),
