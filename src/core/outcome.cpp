@@ -85,9 +85,9 @@ std::string stopped(const Location&) {
 
 std::string singular(const Location& pivot) {
   return fmt::format(
-      "the matrix is singular: after {} steps of elimination nothing but zeros is left of line {} "
+      "the matrix is singular: at step {} of the elimination nothing but zeros is left of line {} "
       "(0-based); look for equations or unknowns that are copies or combinations of others",
-      pivot.rows_before, pivot.row.value());
+      pivot.rows_before + 1, pivot.row.value());
 }
 
 std::string nearly_singular(const Location&) {

@@ -70,7 +70,7 @@ std::vector<Case> cases() {
       {"underflow", {.status = Status::underflow}, {"below", "range", "scale", "wider dtype"}},
       {"singular",
        {.status = Status::singular, .location = Location::pivot(GlobalIndex(17), 42)},
-       {"singular", "42 steps", "line 17", "combinations"}},
+       {"singular", "step 43", "line 17", "combinations"}},
       {"nearly_singular",
        {.status = Status::nearly_singular},
        {"singular to working precision", "none of its digits", "regularise"}},
