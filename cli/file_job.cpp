@@ -15,7 +15,7 @@ std::string answer(const Options& options, const Report& report) {
   if (options.json) {
     return json_report(options, report);
   }
-  if (!report.outcome.ok()) {
+  if (!has_answer(report.outcome)) {
     return "";
   }
   if (!options.quiet) {
@@ -59,8 +59,9 @@ Result only_result(std::string_view name, const Options& options, const Input& l
 }
 
 void add_trace(Workplace& workplace, Report& report) {
-  const bool is_kept = report.krylov ? !report.krylov->trace.empty()
-                                     : !workplace.options().trace.empty() && report.outcome.ok();
+  const bool is_kept = report.krylov
+                           ? !report.krylov->trace.empty()
+                           : !workplace.options().trace.empty() && has_answer(report.outcome);
   if (is_kept && workplace.speaks()) {
     report.trace = summarize(workplace.trace());
   }
@@ -75,9 +76,12 @@ int conclude(Workplace& workplace, ProgressDisplay& progress, Report& report) {
     return code;
   }
   const bool printed = print(stdout, answer(options, report));
-  if (!report.outcome.ok()) {
+  if (!has_answer(report.outcome)) {
     print_error(reason_of(options, report));
     return code;
+  }
+  if (!report.outcome.ok()) {
+    print_warning(reason_of(options, report));
   }
   if (!printed) {
     std::vector<std::string> paths;

@@ -35,6 +35,8 @@ struct Operands {
   ShardedMatrix<T> a;
   std::optional<RightHandSides<T>> b;
   std::optional<ShardedMatrix<T>> second;  ///< to be factored, and with a tile for it
+  /// Whether `a` is A^H: files in C order are read so.
+  bool is_adjoint = false;
 };
 
 /// A job is a class of static members:
@@ -70,6 +72,11 @@ Inputs open_inputs(Workplace& workplace, bool has_right_hand_sides);
 /// The one result of a job, which -o names; shape, dtype and order are those of `like`.
 Result only_result(std::string_view name, const Options& options, const Input& like);
 
+/// Whether there is something to write: also of a matrix that is nearly singular.
+inline bool has_answer(const Outcome& outcome) {
+  return class_of(outcome.status) == StatusClass::answered;
+}
+
 /// Sums up the trace, if one is kept, in the process that tells the user.
 void add_trace(Workplace& workplace, Report& report);
 
@@ -84,7 +91,7 @@ void run_on_files(Workplace& workplace, const Inputs& inputs, const SlabLayout& 
   const auto trace = open_trace(workplace);
 
   const auto matrix = load_matrix<T>(workplace, inputs.a, layout);
-  Operands<T> operands{matrix.data, std::nullopt, std::nullopt};
+  Operands<T> operands{matrix.data, std::nullopt, std::nullopt, !inputs.a.fortran_order()};
   report.read_seconds = matrix.seconds;
   if (inputs.b) {
     const auto sides = load_right_hand_sides<T>(workplace, *inputs.b, layout);
@@ -100,7 +107,7 @@ void run_on_files(Workplace& workplace, const Inputs& inputs, const SlabLayout& 
   }
 
   Job::compute(workplace, operands, report);
-  if (!report.outcome.ok()) {
+  if (!has_answer(report.outcome)) {
     report.outcome.location = location_in_file(
         report.outcome, report.is_about_second_matrix ? inputs.second.value() : inputs.a);
     return;
@@ -134,7 +141,7 @@ int run_file_job(Workplace& workplace, ProgressDisplay& progress) {
 
   with_dtype(report.dtype,
              [&]<class T>() { run_on_files<T, Job>(workplace, inputs, layout, report); });
-  if (report.outcome.ok()) {
+  if (has_answer(report.outcome)) {
     report.words = Job::words(options, report);
   }
   return conclude(workplace, progress, report);

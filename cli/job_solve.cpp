@@ -1,5 +1,6 @@
 // A x = b, from two files to one.
 
+#include "dense/lu/solve.hpp"
 #include "file_job.hpp"
 #include "krylov_job.hpp"
 #include "krylov_options.hpp"
@@ -23,18 +24,28 @@ struct SolveJob {
     return {only_result("x", options, *inputs.b)};
   }
 
-  static std::vector<Plan> plans(const Workplace&, const SlabLayout& layout, const Inputs& inputs) {
+  static std::vector<Plan> plans(const Workplace& workplace, const SlabLayout& layout,
+                                 const Inputs& inputs) {
     const Dtype dtype = inputs.a.dtype();
+    if (workplace.options().assume == Assume::general) {
+      return {plan_lu_factor(layout, dtype), plan_lu_solve(layout, dtype, inputs.b->columns)};
+    }
     return {plan_cholesky_factor(layout, dtype),
             plan_cholesky_solve(layout, dtype, inputs.b->columns)};
   }
 
-  /// x replaces b, the factor replaces A.
+  /// x replaces b; the factor replaces A if it is positive definite.
   template <Scalar T>
   static void compute(Workplace& workplace, const Operands<T>& operands, Report& report) {
-    report.outcome = solve(workplace.mesh(), operands.a, *operands.b, workplace.run_options(),
-                           workplace.options().rcond ? Rcond::estimated : Rcond::left_out,
-                           workplace.options().assume);
+    const Rcond rcond = workplace.options().rcond ? Rcond::estimated : Rcond::left_out;
+    const RunOptions& options = workplace.run_options();
+    if (workplace.options().assume == Assume::general) {
+      report.outcome = dense::lu::solve(workplace.mesh(), operands.a, *operands.b, options, rcond,
+                                        operands.is_adjoint ? Transpose::adjoint : Transpose::none);
+    } else {
+      report.outcome = solve(workplace.mesh(), operands.a, *operands.b, options, rcond,
+                             workplace.options().assume);
+    }
     report.error_estimate = bound_of_error(report.outcome, report.dtype);
   }
 
@@ -75,11 +86,12 @@ int run_solve(Workplace& workplace, ProgressDisplay& progress) {
 }
 
 void take_solve_options(const TypedOptions& typed, Options& options) {
-  take_job_options(typed, options, {Assume::positive_definite});
+  take_job_options(typed, options, {Assume::positive_definite, Assume::general});
 }
 
 constexpr std::string_view solve_notes =
-    R"(A: Hermitian positive definite (--assume pos, the default), shape (n, n), both triangles given.
+    R"(A: Hermitian positive definite (--assume pos, the default), shape (n, n), both triangles given;
+or, with --assume gen and on CPU devices, any square matrix, solved by LU with row exchanges.
 b: shape (n,) or (n, k), of A's dtype. x gets the shape, dtype and order of b. A matrix that is
 not what is assumed has no answer: the message says where.
 
@@ -90,7 +102,9 @@ From Python to Python:
 
 The certificate: the backward error says how well x solves the system, in units of rounding;
 rcond says how much A amplifies errors. The first over the second is about the relative error
-of x. With --no-rcond the backward error is all.
+of x. With --no-rcond the backward error is all. A general matrix that is singular to working
+precision has an answer and a warning; one that has none says at which pivot, or that elimination
+lost too many digits.
 
 A sparse A (.npz of scipy.sparse.save_npz, csr, csc or coo; Matrix Market .mtx) is square and not
 factored: --method iterates until ||b - A x|| <= max(rtol ||b||, atol), with b - A x recomputed.
@@ -108,6 +122,7 @@ constinit const Verb solve_verb =
               .usage = "shardsolve solve A.npy b.npy -o x.npy [options]",
               .notes = solve_notes,
               .examples = R"(shardsolve solve A.npy b.npy -o x.npy
+shardsolve solve A.npy b.npy -o x.npy --assume gen
 shardsolve solve A.npy b.npy -o x.npy --devices 4 --trace trace.json
 shardsolve solve A.npz b.npy -o x.npy --method cg --preconditioner jacobi --rtol 1e-10
 mpirun -np 4 shardsolve solve A.npy b.npy -o x.npy --backend cuda)",

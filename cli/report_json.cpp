@@ -232,7 +232,7 @@ std::string json_report(const Options& options, const Report& report) {
   if (outcome.location) {
     fill_location(object, report, *outcome.location);
   }
-  if (outcome.ok()) {
+  if (class_of(outcome.status) == StatusClass::answered) {
     for (const Result& result : report.results) {
       object[result.key] = result.path;
     }

@@ -82,14 +82,20 @@ Dtype dtype_of_text(const std::string& text) {
 
 /// What is assumed of A, by its name.
 Assume assumption(const std::string& text, std::initializer_list<Assume> accepted) {
-  constexpr std::pair<std::string_view, Assume> named[] = {{"pos", Assume::positive_definite}};
+  constexpr std::pair<std::string_view, Assume> named[] = {{"pos", Assume::positive_definite},
+                                                           {"gen", Assume::general}};
   for (const auto& [name, assume] : named) {
     if (text == name && std::find(accepted.begin(), accepted.end(), assume) != accepted.end()) {
       return assume;
     }
   }
+  const bool takes_general =
+      std::find(accepted.begin(), accepted.end(), Assume::general) != accepted.end();
   reject("--assume", text,
-         "pos is accepted: A is Hermitian positive definite. That is the default: leave it out");
+         takes_general
+             ? "pos and gen are accepted: A is Hermitian positive definite, the default, or general"
+             : "pos is accepted: A is Hermitian positive definite. That is the default: leave it "
+               "out");
 }
 
 /// What is told while a job on files runs, and at its end.
@@ -201,7 +207,7 @@ void add_run_options(CLI::App& command, Options& options, TypedOptions& typed) {
 void add_job_options(CLI::App& command, Options& options, TypedOptions& typed) {
   command
       .add_option("--assume", typed.assume,
-                  "what A is: pos, Hermitian positive definite (default, and all there is)")
+                  "what A is: pos, Hermitian positive definite (default); gen, any matrix (solve)")
       ->type_name("KIND");
   add_devices(command, options, typed.devices);
   add_tile(command, options);

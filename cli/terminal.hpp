@@ -16,4 +16,9 @@ inline void print_error(const std::string& message) {
   print(stderr, "shardsolve: error: " + message + "\n");
 }
 
+/// Of an answer that is there all the same.
+inline void print_warning(const std::string& message) {
+  print(stderr, "shardsolve: warning: " + message + "\n");
+}
+
 }  // namespace shardsolve::cli

@@ -6,6 +6,7 @@
 #include "jax/invitation.hpp"
 #include "jax/krylov_calls.hpp"
 #include "jax/krylov_description.hpp"
+#include "jax/lu_calls.hpp"
 #include "jax/sparse_calls.hpp"
 
 #include <shardsolve/error.hpp>
@@ -23,8 +24,8 @@ namespace {
 const std::vector<CallRow>& call_table() {
   static const auto& rows = *new std::vector<CallRow>([] {
     std::vector<CallRow> all;
-    for (const auto& family :
-         {cholesky_calls(), eigh_calls(), dot_calls(), krylov_calls(), sparse_calls()}) {
+    for (const auto& family : {cholesky_calls(), eigh_calls(), dot_calls(), krylov_calls(),
+                               sparse_calls(), lu_calls()}) {
       all.insert(all.end(), family.begin(), family.end());
     }
     return all;

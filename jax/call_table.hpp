@@ -142,7 +142,7 @@ struct CallRow {
   std::string_view phrase;  ///< in messages: "a solve"
   CallBuffers buffers;
   BufferIndex matrix{};               ///< operand that has the dtype; and n columns, if not local
-  std::optional<BufferIndex> record;  ///< operand: FactorRecord of the factor that is used
+  std::optional<BufferIndex> record;  ///< operand: begins with FactorRecord of the factor used
   BufferIndex verdict{};              ///< result that begins with a Verdict
   struct Copy {
     BufferIndex from;

@@ -26,6 +26,25 @@ struct Verdict {
   bool ok() const { return status == 0; }
 };
 
+/// A Scaled as words.
+struct ScaledWords {
+  std::int32_t low = 0;  ///< the fraction: the bits of a double
+  std::int32_t high = 0;
+  std::int32_t exponent = 0;
+
+  static ScaledWords of(Scaled number) {
+    const auto bits = std::bit_cast<std::uint64_t>(number.fraction);
+    return {static_cast<std::int32_t>(bits & 0xffffffffU), static_cast<std::int32_t>(bits >> 32U),
+            number.exponent};
+  }
+  Scaled value() const {
+    const std::uint64_t bits =
+        (static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32U) |
+        static_cast<std::uint32_t>(low);
+    return {std::bit_cast<double>(bits), exponent};
+  }
+};
+
 /// What later calls have to know of a factor beyond its arrays.
 struct FactorRecord {
   Verdict verdict;
@@ -33,28 +52,23 @@ struct FactorRecord {
   std::int32_t devices = 0;  ///< over which its arrays are cut
   std::int32_t ranks = 0;    ///< that made it: as many, or one for all of them
   std::int32_t tile = 0;
-  std::int32_t norm_low = 0;  ///< the fraction of ||A||_1: the bits of a double
-  std::int32_t norm_high = 0;
-  std::int32_t norm_exponent = 0;
+  ScaledWords norm_of_a;  ///< ||A||_1
 
-  void set_norm(Scaled norm) {
-    const auto bits = std::bit_cast<std::uint64_t>(norm.fraction);
-    norm_low = static_cast<std::int32_t>(bits & 0xffffffffU);
-    norm_high = static_cast<std::int32_t>(bits >> 32U);
-    norm_exponent = norm.exponent;
-  }
-  Scaled norm() const {
-    const std::uint64_t bits =
-        (static_cast<std::uint64_t>(static_cast<std::uint32_t>(norm_high)) << 32U) |
-        static_cast<std::uint32_t>(norm_low);
-    return {std::bit_cast<double>(bits), norm_exponent};
-  }
+  void set_norm(Scaled norm) { norm_of_a = ScaledWords::of(norm); }
+  Scaled norm() const { return norm_of_a.value(); }
+};
+
+/// Likewise of an LU factor: the same, and what beside it is known of a general matrix.
+struct LuRecord {
+  FactorRecord factor;   ///< with ||C||_1 of the slabs' matrix C
+  ScaledWords inf_norm;  ///< ||C||_inf
+  ScaledWords growth;
 };
 
 /// Records travel as arrays of int32: nothing but such fields, no gaps.
 template <class Record>
 constexpr std::int64_t words = sizeof(Record) / sizeof(std::int32_t);
-static_assert(words<Verdict> == 5 && words<FactorRecord> == 12);
+static_assert(words<Verdict> == 5 && words<FactorRecord> == 12 && words<LuRecord> == 18);
 
 template <class Record>
 Record read(const void* from) {

@@ -83,6 +83,11 @@ class Task {
     devices_.read(0, seats_[0].at(buffer), &record, 1);
     return record;
   }
+  /// `count` values that are the same on all devices.
+  template <class V>
+  void read_whole(BufferIndex buffer, V* values, std::int64_t count) const {
+    devices_.read(0, seats_[0].at(buffer), values, count);
+  }
   /// The n values of a buffer of rows, or those of them that are in reach.
   template <class V>
   void read_rows(const SlabLayout& layout, BufferIndex buffer, V* values) const {

@@ -28,13 +28,15 @@ MAY_INCLUDE: dict[str, str] = {
     "dense/shared": "core layout runtime comm mesh",
     "dense/cholesky": "core layout runtime comm mesh dense/shared",
     "dense/eigh": "core layout runtime mesh dense/shared",
+    "dense/lu": "core runtime mesh dense/shared",
+    "dense": "core dense/cholesky dense/lu",
     "sparse": "core runtime comm mesh dense/shared dense/cholesky",
     "sparse_files": "core io",
     "krylov": "core runtime comm mesh dense/shared sparse",
     "krylov_files": "core io runtime comm mesh krylov",
     "fbpinn": "core runtime comm mesh dense/shared sparse",
     "jax": "core runtime comm mesh dense/eigh sparse krylov fbpinn",
-    "cli": "core matgen reference io runtime comm mesh dense/shared sparse_files krylov krylov_files",
+    "cli": "core matgen reference io runtime comm mesh dense/shared dense/lu sparse_files krylov krylov_files",
 }
 # all_wait_sites.cpp: the numbers of all rooms, in one place.
 OF_ALL = "src"

@@ -33,6 +33,7 @@ class Routine:
     call: str  # row of the table in jax/
     python: str
     kernels: str = "cholesky"  # the set of kernels in src/runtime that is its own
+    gpus: bool = True  # whether it runs on them
 
 
 ROUTINES = (
@@ -63,6 +64,18 @@ ROUTINES = (
     Routine(
         "eigenvalues", "eigh", "eigh", "plan_eigh", "eigh", "eigh", "eigh", "eigh", "hermitian",
     ),
+    Routine(
+        "factor of a general matrix", "lu", "lu_factor", "plan_lu_factor", "lu", "", "lu_factor",
+        "lu_factor", "lu", gpus=False,
+    ),
+    Routine(
+        "solve with an LU factor", "lu", "lu_solve", "plan_lu_solve", "lu", "", "lu_solve",
+        "lu_solve", "lu", gpus=False,
+    ),
+    Routine(
+        "determinant", "lu", "lu_factor", "plan_lu_factor", "lu", "", "lu_factor", "det", "lu",
+        gpus=False,
+    ),
 )  # fmt: skip
 
 # Public names of Python that are no routines of their own, and commands that solve nothing.
@@ -92,7 +105,7 @@ class Place:
 
     def is_there(self, routine: Routine, root: Path) -> bool:
         """Whether one of the files has it."""
-        names = {key: re.escape(value) for key, value in vars(routine).items()}
+        names = {key: re.escape(str(value)) for key, value in vars(routine).items()}
         pattern = re.compile(self.pattern.format(**names))
         files = sorted(root.glob(self.where(routine)))
         return any(pattern.search(path.read_text(encoding="utf-8")) for path in files)
@@ -108,7 +121,7 @@ PLACES = (
     Place("waits joined", "src/all_wait_sites.cpp", r"{family}/wait_sites\.hpp"),
     Place("set of kernels", "src/runtime/{kernels}_kernels.hpp", r"KernelSet::{kernels}\b"),
     Place("kernels on CPUs", "src/runtime/host/{kernels}_kernels.cpp", r"do_\w+\("),
-    Place("kernels on GPUs", "src/runtime/cuda/{kernels}_kernels.cpp", r"do_\w+\("),
+    Place("kernels on GPUs", "src/runtime/cuda/{kernels}_kernels.cpp", r"do_\w+\(", "gpus"),
     # its tests
     Place("plain version", "src/reference/{family}.hpp", r"template"),
     Place("job that faults end", "tests/support/jobs.hpp", r'"{job}"'),

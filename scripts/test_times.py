@@ -21,6 +21,7 @@ from pathlib import Path
 FAMILIES = {
     "eigenvalues": r"eigh|eigen|tridiagonal",
     "sparse and Krylov": r"sparse|krylov|beam|lineax|csr",
+    "general matrices": r"(?<![a-z])lu(?![a-z])|LuFamily|LuKernels",
     "networks": r"fbpinn|networks",
 }
 BUDGETS = {"make test": 180.0, "CI": 600.0}  # seconds of tests; half as many on two cores

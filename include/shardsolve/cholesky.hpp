@@ -87,10 +87,11 @@ SHARDSOLVE_EXPORT double condition_estimate(Mesh& mesh, const CholeskyFactor<T>&
 /// Whether solve() estimates the condition number: see condition_estimate() for what that costs.
 enum class Rcond : std::uint8_t { estimated, left_out };
 
-/// What solve() takes A to be. Other kinds may join; what the one below means, and that it is the
+/// What solve() takes A to be. Other kinds may join; what those below mean, and which is the
 /// default, does not change.
 enum class Assume : std::uint8_t {
   positive_definite,  ///< Hermitian positive definite
+  general,            ///< any square matrix, on CPU devices alone
 };
 
 /// Factor, solve and certificate in one call: X replaces B, the factor replaces A. Both are looked
@@ -98,7 +99,9 @@ enum class Assume : std::uint8_t {
 ///
 /// A is taken to be what `assume` says, by default Hermitian positive definite, and factored by
 /// cholesky_factor(). One that is not is refused: the outcome says where it is not Hermitian, or
-/// which pivot is not positive.
+/// which pivot is not positive. A general one is factored by lu_factor(): it is not overwritten,
+/// the factor takes as much memory again, and lu.hpp has the outcomes; with rcond it may be
+/// `nearly_singular`, where X is there.
 /// `a`: n x n, both triangles valid. `b`: n x k on the same layout, any k. The outcome has the
 /// backward error and, unless `rcond` leaves it out, rcond; the flops and seconds of everything.
 /// Processes of one mesh ask for the same.

@@ -26,6 +26,9 @@ enum class Status : std::uint8_t {
   nonfinite_product = 8,      ///< a product with A or the preconditioner holds a NaN or an infinity
   stopped = 9,                ///< the caller asked for the end; there is an iterate
   underflow = 10,             ///< the answer is below the dtype's range
+  singular = 11,              ///< a pivot is exactly 0; `location` is that pivot
+  nearly_singular = 12,       ///< there is an answer, but none of its digits need be right
+  inaccurate = 13,            ///< what was found solves another system: no answer to rely on
 };
 
 /// What a status comes to, whatever the routine.
@@ -77,6 +80,11 @@ struct SHARDSOLVE_EXPORT Outcome {
   /// signs and w = A v computed before A was overwritten: ||v - X w|| / (||A|| ||X|| ||v||).
   /// Rounding alone gives a small multiple of the unit roundoff.
   std::optional<double> backward_error;
+  /// Of a solve with a general matrix, the backward error by components, likewise the largest:
+  /// max_i |b - A x|_i / (|A| |x| + |b|)_i.
+  std::optional<double> component_error;
+  /// Of a factorisation with row exchanges: the largest entry of U over that of A.
+  std::optional<double> growth;
   /// Reciprocal condition number 1 / (||A||_1 ||A^-1||_1): an estimate (never below the true one
   /// but for rounding), exact for an inverse.
   std::optional<double> rcond;

@@ -38,6 +38,11 @@ SHARDSOLVE_EXPORT Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype
 /// cholesky_inverse, the factor given.
 SHARDSOLVE_EXPORT Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dtype);
 
+/// lu_factor of a matrix on this layout; A and its factor are the matrix bytes.
+SHARDSOLVE_EXPORT Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype);
+/// lu_solve with `columns` right-hand sides, the factor given; as plan_cholesky_solve.
+SHARDSOLVE_EXPORT Plan plan_lu_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns);
+
 /// eigh of a matrix on this layout, of which the boundaries count: with eigenvectors, as many as
 /// the matrix has, or without. `factor_tile`: of the factor of B, if there is one.
 SHARDSOLVE_EXPORT Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,

@@ -22,6 +22,7 @@ from shardsolve._eigh import eigh, eigvalsh
 from shardsolve._files import load_factor, save_factor
 from shardsolve._krylov_records import last_failures
 from shardsolve._library import register
+from shardsolve._lu import LuFactor, det, lu_factor, lu_solve
 from shardsolve._matrix_functions import matrix_function, trace_function
 from shardsolve._natural import cholesky
 from shardsolve._records import EighInfo, Info, LinAlgError, SolverError, Status
@@ -34,12 +35,14 @@ __all__ = [
     "Factor",
     "Info",
     "LinAlgError",
+    "LuFactor",
     "SolverError",
     "Status",
     "cho_factor",
     "cho_solve",
     "cholesky",
     "cond",
+    "det",
     "eigh",
     "eigvalsh",
     "inv",
@@ -47,6 +50,8 @@ __all__ = [
     "last_failures",
     "load_factor",
     "logdet",
+    "lu_factor",
+    "lu_solve",
     "matrix_function",
     "progress",
     "register",
@@ -75,15 +80,12 @@ _INSTEAD = {
         )
     },
     "lineax": "import shardsolve.lineax",
-    "det": "logdet and slogdet give its logarithm",
     "lstsq": (
         "solve(a.conj().T @ a, a.conj().T @ b, assume_a='pos') gives it where the columns are "
         "independent, for the square of the condition number; jax.numpy.linalg.lstsq has it, on "
         "one device"
     ),
-    "lu": "jax.scipy.linalg.lu has it, on one device",
-    "lu_factor": "jax.scipy.linalg.lu_factor has it, on one device",
-    "lu_solve": "jax.scipy.linalg.lu_solve has it, on one device",
+    "lu": "lu_factor and lu_solve are there; jax.scipy.linalg.lu has L and U, on one device",
     **{
         name: f"jax.numpy.linalg.{name} has it, on one device"
         for name in ("eig", "eigvals", "matrix_rank", "pinv", "qr", "svd")
@@ -100,8 +102,8 @@ def __getattr__(name: str) -> object:
     instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
     public = ", ".join(public for public in __all__ if public[0].islower())
     raise AttributeError(
-        f"shardsolve has no {name}{instead}. It solves Hermitian positive definite systems, sparse "
-        f"and matrix-free ones by Krylov methods, finds eigenvalues of Hermitian matrices, and "
+        f"shardsolve has no {name}{instead}. It solves Hermitian positive definite and general systems, "
+        f"sparse and matrix-free ones by Krylov methods, finds eigenvalues of Hermitian matrices, and "
         f"solves differential equations (fbpinn); there are {public}",
         name=name,
     )

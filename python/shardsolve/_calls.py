@@ -24,9 +24,10 @@ from jax.sharding import PartitionSpec as P
 from shardsolve import _eigh_alone, _library
 from shardsolve._cut import Cut, cuts_columns, row_axes, spec_along
 from shardsolve._library import Row
-from shardsolve._records import EMPTY_FACTOR, FAILURE
+from shardsolve._records import EMPTY_FACTOR, EMPTY_LU, FAILURE
 
 Arrays = tuple[jax.Array, ...]
+AxisName = str | Sequence[str]
 
 _AXIS_IS_TAKEN = ("marked as manual", "unbound axis name")  # shard_map's words for it
 _BATCH_IS_CUT = (
@@ -379,6 +380,12 @@ _EIGH = Call(
 _SOLVE = Call("cholesky_solve", rule="i j, r, m, r k -> r k, v, l", empty=(0, 0, 0))
 _INVERSE = Call("cholesky_inverse", rule="i j, r, m -> r j, v, l", empty=(0, 0, (0, 1)))
 _CONDITION = Call("cholesky_condition", rule="i j, r, m -> l, v", empty=(1, 0))
+_LU_FACTOR = Call(
+    "lu_factor", rule="i j -> i j, r, s, l, m", empty=(0, 0, 1, 0, EMPTY_LU)
+)
+# The matrix, which comes with its factor, says where results are to lie.
+_LU_SOLVE = Call("lu_solve", rule="i j, r c, p, m, r k -> r k, v, l", empty=(0, 0, 0))
+_LU_CONDITION = Call("lu_condition", rule="i j, p, m -> l, v", empty=(1, 0))
 _GENERALISED = Call(
     "eigh_generalised",
     rule="i j, r, m, r k, e -> r k, v, c, l, w",
@@ -401,29 +408,50 @@ def factor(cut: Cut | None, tile: int) -> Callable[[jax.Array], Arrays]:
     return call
 
 
-@functools.cache
 def solve(cut: Cut | None) -> Callable[..., Arrays]:
     """Slab, diagonal, record, b (n, k) -> x (n, k), verdict, backward error (1,)."""
+    return _with_shared_factor(_SOLVE, cut)
+
+
+@functools.cache
+def _with_shared_factor(what: Call, cut: Cut | None, **options: int) -> Callable[..., Arrays]:
+    """A solve with what a factor consists of, and b (n, k) -> x (n, k), verdict, error (1,)."""
 
     @custom_vmap
-    def call(slab: jax.Array, diagonal: jax.Array, record: jax.Array, b: jax.Array) -> Arrays:
-        return _SOLVE(cut, slab, diagonal, record, b)
+    def call(*arguments: jax.Array) -> Arrays:
+        return what(cut, *arguments, **options)
 
     @call.def_vmap
-    def rule(axis_size, batched, slab, diagonal, record, b):
-        if not any(batched[:3]):
+    def rule(axis_size, batched, *arguments):
+        *factor, b = arguments
+        if not any(batched[:-1]):
             # Right-hand sides of one matrix: columns. The certificate is the worst of all.
             n, k = b.shape[1:]
             columns = jnp.moveaxis(b, 0, 1).reshape(n, axis_size * k)
-            x, verdict, error = call(slab, diagonal, record, columns)
+            x, verdict, error = call(*factor, columns)
             return (jnp.moveaxis(x.reshape(n, axis_size, k), 1, 0), verdict, error), (
                 True,
                 False,
                 False,
             )
-        return map_batch(call, batched, (slab, diagonal, record, b)), (True,) * 3
+        return map_batch(call, batched, arguments), (True,) * 3
 
     return call
+
+
+def lu_factor(cut: Cut | None, tile: int) -> Callable[..., Arrays]:
+    """A (n, n) -> slab (n, n), rows (n,), sign and log-modulus of the determinant (1,), record."""
+    return _one_by_one(_LU_FACTOR, cut, tile=tile)
+
+
+def lu_solve(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
+    """Slab, A, rows, record, b (n, k) -> x (n, k), verdict, backward error (1,)."""
+    return _with_shared_factor(_LU_SOLVE, cut, adjoint=adjoint)
+
+
+def lu_condition(cut: Cut | None) -> Callable[..., Arrays]:
+    """Slab, rows, record -> reciprocal condition number (1,), verdict."""
+    return _one_by_one(_LU_CONDITION, cut)
 
 
 def eigh(cut: Cut | None, **options: int) -> Callable[[jax.Array, jax.Array], Arrays]:

@@ -21,16 +21,16 @@ Kind = TypeVar("Kind", bound=Shaped)
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
-def require_assume_a(assume_a: str | None) -> None:
-    """`solve` takes positive definite matrices only, and says so."""
-    if assume_a in ("pos", "positive definite"):
-        return
+def kind_of_matrix(assume_a: str | None) -> str:
+    """"pos" or "gen", which `solve` has no default for."""
+    kinds = {"pos": "pos", "positive definite": "pos", "gen": "gen", "general": "gen"}
+    if assume_a in kinds:
+        return kinds[assume_a]
     given = "was not given" if assume_a is None else f"is {assume_a!r}"
     raise ValueError(
-        f"assume_a {given}; pass assume_a='pos' if the matrix is Hermitian positive definite. "
-        "Other matrices are not solved yet (jax.scipy.linalg.solve assumes 'gen' by default, so "
-        "there is no default here): for one of those take jax.scipy.linalg.solve, on one device, "
-        "or solve a.conj().T @ a x = a.conj().T @ b here, whose condition number is the square"
+        f"assume_a {given}; pass assume_a='pos' if the matrix is Hermitian positive definite, or "
+        "'gen' for any square matrix, on CPU devices (jax.scipy.linalg.solve assumes 'gen' by "
+        "default; here there is no default, as GPUs do not solve such systems yet)"
     )
 
 
@@ -234,11 +234,11 @@ def how_to_agree(a: str, of_a: np.dtype, b: str, of_b: np.dtype, by_parts: str =
     return f"{advice}, or {by_parts}" if is_wide else advice
 
 
-def check_factor(factor: object, kind: type[Kind]) -> Kind:
-    """What `cho_factor` has returned, of one matrix."""
+def check_factor(factor: object, kind: type[Kind], maker: str = "cho_factor") -> Kind:
+    """What `maker` has returned, of one matrix."""
     if not isinstance(factor, kind):
         raise TypeError(
-            f"the factor is a {type(factor).__name__}; pass what shardsolve.cho_factor returned "
+            f"the factor is a {type(factor).__name__}; pass what shardsolve.{maker} returned "
             "(that of jax.scipy.linalg is of another form)"
         )
     if len(factor.shape) != 2:
@@ -255,11 +255,11 @@ def check_factor(factor: object, kind: type[Kind]) -> Kind:
     return jax.tree.map(on_device, factor) if host else factor
 
 
-def refuse_for_factor(**options: object) -> None:
+def refuse_for_factor(maker: str = "cho_factor", **options: object) -> None:
     """Throws if options of a factorisation are given where a Factor is."""
     given = [name for name, value in options.items() if value is not None and value is not False]
     if given:
         raise ValueError(
             f"{' and '.join(given)} cannot be used with a Factor, which is made already: pass "
-            "that to cho_factor, or leave it out"
+            f"that to {maker}, or leave it out"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
@@ -12,22 +12,21 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 
-from shardsolve import _calls
-from shardsolve._calls import Compiled, compiled
+from shardsolve import _calls, _lu
+from shardsolve._calls import AxisName, Compiled, compiled
 from shardsolve._check import (
     check_factor,
     check_matrix,
     check_right_hand_side,
     check_tile,
+    kind_of_matrix,
     refuse_for_factor,
     refuse_shared,
-    require_assume_a,
 )
 from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._products import hermitian_part, multiply
 from shardsolve._records import NOT_KNOWN, VERDICT_WORDS, Info, raise_if_failed
 
-AxisName = str | Sequence[str]
 Arrays = tuple[jax.Array, ...]
 
 
@@ -73,15 +72,16 @@ def solve(
     full_output: bool = False,
     estimate_rcond: bool = True,
 ) -> jax.Array | tuple[jax.Array, Info]:
-    """Solves a x = b for a Hermitian positive definite matrix.
+    """Solves a x = b for a Hermitian positive definite matrix, or for a general one.
 
     Args:
         a: (n, n), float32, float64, complex64 or complex128; both triangles are needed. Solved
             where it lies if its rows are cut over devices, as by `P("x", None)`, or its columns;
-            any other sharding is brought to that.
+            any other sharding is brought to that (a general matrix by columns, too).
         b: (n,) or (n, k), of the same dtype.
-        assume_a: "pos" or "positive definite"; no other kind of matrix is solved yet, and there
-            is no default, as `jax.scipy.linalg.solve` assumes a general one.
+        assume_a: "pos" or "positive definite"; "gen" or "general" for any square matrix, by LU with
+            row exchanges, on CPU devices alone. There is no default: `jax.scipy.linalg.solve`
+            assumes a general one.
         mesh: Devices to use, all its axes; by default those that hold `a`. Not in a `shard_map`.
         axis_name: Inside a `shard_map` only: the axes along which the rows of `a` and `b` are cut,
             evenly; by default all of them, or none if `a` is square: every device then solves a
@@ -89,14 +89,16 @@ def solve(
         tile: Columns of a block; by default what `shardsolve tune` has found for these devices, or
             else the library's choice.
         overwrite_a: Give up `a`: its memory is used, and it cannot be used afterwards. Has no
-            meaning inside `jit`; donate the argument there.
+            meaning inside `jit`; donate the argument there. Of a general matrix it is refused:
+            the answer is certified with `a`.
         full_output: Also return what is known of the answer.
         estimate_rcond: With full_output also estimate the condition number, which takes as long
             as five solves; info.rcond is -1 otherwise. Under `jit` XLA leaves out an estimate that
             the program does not use.
 
     Returns:
-        x, of b's shape; with full_output (x, Info), where Info has backward error and rcond.
+        x, of b's shape; with full_output (x, Info), where Info has backward error and rcond. Of a
+        general matrix whose rcond is below eps the status is then NEARLY_SINGULAR, and x is there.
 
     Raises:
         LinAlgError: Outside of `jit` and without full_output, if there is no answer; it says why.
@@ -104,14 +106,22 @@ def solve(
         SolverError: Likewise, for lack of memory or a device that fails.
         TypeError, ValueError: On arguments that do not fit.
     """
-    require_assume_a(assume_a)
+    kind = kind_of_matrix(assume_a)
+    if overwrite_a and kind == "gen":
+        raise ValueError(
+            "overwrite_a=True was given with assume_a='gen': the answer is certified with a, which "
+            "stays as it is; leave overwrite_a out"
+        )
     if overwrite_a:
         refuse_shared(a, b)
     a = check_matrix(a, inside_shard_map())
     b = check_right_hand_side(a.shape, a.dtype, b)
     cut = find_cut(a, mesh, axis_name, b)
     with_rcond = full_output and estimate_rcond
-    x, info = _solve(overwrite_a, a, b, cut, check_tile(tile), with_rcond)[:2]
+    if kind == "gen":
+        x, info = _lu.solve_general(a, b, cut, check_tile(tile), with_rcond)
+    else:
+        x, info = _solve(overwrite_a, a, b, cut, check_tile(tile), with_rcond)[:2]
     if full_output:
         return x, info
     raise_if_failed(info.verdict)
@@ -201,22 +211,37 @@ def logdet(
 
 
 def slogdet(
-    a: jax.Array | Factor,
+    a: jax.Array | Factor | _lu.LuFactor,
     *,
+    assume_a: str = "pos",
     mesh: Mesh | None = None,
     axis_name: AxisName | None = None,
     tile: int | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Sign, which is 1, and logarithm of the determinant, in this order: a plain tuple."""
+    """Sign and logarithm of the modulus of the determinant, in this order: a plain tuple.
+
+    Args:
+        a: As in `solve`, or a factor.
+        assume_a: "pos": Hermitian positive definite, and the sign is 1. "gen": any square matrix,
+            on CPU devices alone; (0, -inf) if it is singular. A factor knows what it is of.
+        mesh: As in `solve`.
+        axis_name: As in `solve`.
+        tile: As in `solve`; not with a factor.
+    """
+    if isinstance(a, _lu.LuFactor) or (
+        not isinstance(a, Factor) and kind_of_matrix(assume_a) == "gen"
+    ):
+        return _lu.general_slogdet(a, mesh, axis_name, tile)
     factor = _factor_or_made(a, mesh, axis_name, tile)
     raise_if_failed(factor._record)
     return _slogdet(factor, find_cut(factor._slab, mesh, axis_name))
 
 
 def cond(
-    a: jax.Array | Factor,
+    a: jax.Array | Factor | _lu.LuFactor,
     p: int,
     *,
+    assume_a: str = "pos",
     mesh: Mesh | None = None,
     axis_name: AxisName | None = None,
     tile: int | None = None,
@@ -224,21 +249,27 @@ def cond(
     """Condition number in the 1-norm, an estimate from the factor: about five solves.
 
     Args:
-        a: As in `solve`, or a Factor.
+        a: As in `solve`, or a factor.
         p: 1. It must be given, as `jnp.linalg.cond` means the 2-norm by default.
+        assume_a: As in `slogdet`.
         mesh: As in `solve`.
         axis_name: As in `solve`.
-        tile: As in `solve`; not with a Factor.
+        tile: As in `solve`; not with a factor.
 
     Returns:
         ||a|| est(||a^-1||): never above the true number but for rounding, rarely a third of it.
-        Infinite where it exceeds the dtype's range. Has no derivative: its gradient is zero.
+        Infinite where it exceeds the dtype's range, or a general matrix is singular. Has no
+        derivative: its gradient is zero.
 
     Raises:
         NotImplementedError: If p is not 1. Others as in `solve`.
     """
     if p != 1:
         raise NotImplementedError(f"p = {p!r} was given; only the 1-norm, p=1, can be estimated")
+    if isinstance(a, _lu.LuFactor) or (
+        not isinstance(a, Factor) and kind_of_matrix(assume_a) == "gen"
+    ):
+        return _lu.general_cond(a, mesh, axis_name, tile)
     factor = _factor_or_made(a, mesh, axis_name, tile)
     value, verdict = _cond(factor, find_cut(factor._slab, mesh, axis_name))
     raise_if_failed(verdict)

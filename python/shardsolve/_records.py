@@ -20,6 +20,7 @@ OF_B = "b: "  # how a sentence begins that is about the second matrix
 FACTOR_DEVICES = 6  # its place in the record of a factor
 # The record where n = 0: a verdict without a place; n; devices, ranks and tile; the norm.
 EMPTY_FACTOR = (0, -1, -1, -1, 0, 0, 1, 1, 1, 0, 0, 0)
+EMPTY_LU = (*EMPTY_FACTOR, 0, 0, 0, 0, 0, 0)
 
 
 class Status(enum.IntEnum):
@@ -36,6 +37,9 @@ class Status(enum.IntEnum):
     NONFINITE_PRODUCT = 8
     STOPPED = 9
     UNDERFLOW = 10
+    SINGULAR = 11
+    NEARLY_SINGULAR = 12
+    INACCURATE = 13
     INVALID_ARGUMENT = FAILURE
     OUT_OF_MEMORY = 101
     DEVICE = 102
@@ -66,6 +70,9 @@ _ADVICE = {
     Status.NONFINITE_PRODUCT: "Find out where the NaN or infinity in a product was made.",
     Status.STOPPED: "The call was stopped as asked.",
     Status.UNDERFLOW: "Scale the matrices, or use a wider dtype.",
+    Status.SINGULAR: "Look for rows or columns that are combinations of others.",
+    Status.NEARLY_SINGULAR: "There is an x: scale or regularise if its digits are needed.",
+    Status.INACCURATE: "Exchange or scale rows or columns, or use a wider dtype.",
     Status.INVALID_ARGUMENT: "See the message.",
     Status.OUT_OF_MEMORY: "Use more devices, a smaller problem, or overwrite_a=True.",
     Status.DEVICE: "A device failed or is missing: see the message.",
@@ -82,7 +89,7 @@ class LinAlgError(np.linalg.LinAlgError):
 
     Attributes:
         status: Why; a Status.
-        pivot: Row (0-based) whose pivot was not positive, or None.
+        pivot: Row (0-based) whose pivot was not positive, or of a general matrix 0; or None.
     """
 
     def __init__(self, message: str, status: Status, pivot: int | None):
@@ -126,7 +133,7 @@ class _Judged:
 
     @property
     def pivot(self) -> jax.Array:
-        """Row (0-based) whose pivot was not positive; -1 if that is not what happened."""
+        """Row (0-based) whose pivot was not positive, or was 0; -1 if that is not what happened."""
         return _pivot_of(self.verdict)
 
     @property
@@ -222,7 +229,8 @@ def _first_word(verdict: jax.Array) -> jax.Array:
 
 @jax.jit
 def _pivot_of(verdict: jax.Array) -> jax.Array:
-    failed = verdict[..., 0] == Status.NOT_POSITIVE_DEFINITE
+    status = verdict[..., 0]
+    failed = (status == Status.NOT_POSITIVE_DEFINITE) | (status == Status.SINGULAR)
     return jnp.where(failed, verdict[..., 1], -1)
 
 
@@ -241,5 +249,6 @@ def raise_if_failed(verdict: jax.Array | np.ndarray, begin: str = "") -> None:
         text = f"problem {failed[0]} of the batch: {text}"
     if status >= Status.INVALID_ARGUMENT:
         raise SolverError(text, status)
-    pivot = int(first[1]) if status == Status.NOT_POSITIVE_DEFINITE else None
+    has_pivot = status in (Status.NOT_POSITIVE_DEFINITE, Status.SINGULAR)
+    pivot = int(first[1]) if has_pivot else None
     raise LinAlgError(text, status, pivot)

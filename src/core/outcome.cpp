@@ -83,6 +83,25 @@ std::string stopped(const Location&) {
   return "the call was stopped as asked; what there is has not converged";
 }
 
+std::string singular(const Location& pivot) {
+  return fmt::format(
+      "the matrix is singular: at step {} of the elimination nothing but zeros is left of line {} "
+      "(0-based); look for equations or unknowns that are copies or combinations of others",
+      pivot.rows_before + 1, pivot.row.value());
+}
+
+std::string nearly_singular(const Location&) {
+  return "the matrix is singular to working precision: x solves a system that differs by rounding "
+         "alone, but none of its digits need be right; scale or regularise the problem, or use a "
+         "wider dtype";
+}
+
+std::string inaccurate(const Location&) {
+  return "elimination with row exchanges lost too many digits on this matrix, and refinement did "
+         "not bring them back: there is no answer to rely on; exchange or scale rows or columns, "
+         "or use a wider dtype";
+}
+
 std::string unknown(const Location&) { return "unknown status"; }
 
 /// The table of statuses. One that is missing does not compile.
@@ -110,6 +129,12 @@ StatusRow row_of(Status status) {
       return {"stopped", StatusClass::resources, stopped};
     case Status::underflow:
       return {"underflow", StatusClass::numerical, underflow};
+    case Status::singular:
+      return {"singular", StatusClass::numerical, singular};
+    case Status::nearly_singular:
+      return {"nearly_singular", StatusClass::answered, nearly_singular};
+    case Status::inaccurate:
+      return {"inaccurate", StatusClass::numerical, inaccurate};
   }
   return {"unknown", StatusClass::numerical, unknown};
 }
@@ -121,6 +146,16 @@ constexpr Figure table_of_figures[] = {
      .format = "{:.1e}",
      .rounding = 10.0,
      .value = &Outcome::backward_error},
+    {.name = "component_error",
+     .label = "by components",
+     .meaning = "the same for each equation, relative to its own terms",
+     .format = "{:.1e}",
+     .value = &Outcome::component_error},
+    {.name = "growth",
+     .label = "growth",
+     .meaning = "largest entry of U over that of A",
+     .format = "{:.1e}",
+     .value = &Outcome::growth},
     {.name = "rcond",
      .label = "rcond",
      .meaning = "1 / condition number",

@@ -29,6 +29,8 @@ std::string_view what_for(KernelSet set) {
       return "Cholesky factorisations of fronts";
     case KernelSet::boxes:
       return "networks in boxes";
+    case KernelSet::lu:
+      return "LU factorisations";
   }
   return "this algorithm";
 }

@@ -21,6 +21,7 @@ enum class KernelSet : std::uint8_t {
   krylov,       ///< KrylovKernels
   fronts,       ///< FrontKernels
   boxes,        ///< BoxKernels
+  lu,           ///< LuKernels
 };
 
 /// A class of kernels says which set it is, and of which dtype.

@@ -28,6 +28,8 @@ KEYS = [
     "tile_table",
     "tile_date",
     "backward_error",
+    "component_error",
+    "growth",
     "rcond",
     "residual",
     "orthogonality",

@@ -8,6 +8,7 @@
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/eigh.hpp>
+#include <shardsolve/lu.hpp>
 
 #include <gtest/gtest.h>
 
@@ -120,6 +121,40 @@ TYPED_TEST(ProcessAnswers, Eigenpairs_HaveTheBitsOfThreads) {
     EXPECT_EQ(found.outcome.orthogonality, expected.outcome.orthogonality);
     if (request.vectors) {
       EXPECT_TRUE(same_bits(copy_of(ours.slab(rank)), copy_of(theirs.slab(rank))));
+    }
+  }
+}
+
+TYPED_TEST(ProcessAnswers, LuOfEveryCut_HasTheBitsOfThreads) {
+  using T = TypeParam;
+  Mesh processes = make_process_mesh();
+  Mesh threads = Mesh::host(processes.ranks());
+  const std::int64_t rank = own_rank(processes);
+  for (const Cut& cut : cuts()) {
+    const SlabLayout& layout = cut.layout;
+    if (layout.ranks() != processes.ranks()) {
+      continue;
+    }
+    SCOPED_TRACE(cut.name + " on rank " + std::to_string(rank));
+    const DenseMatrix<T> a = right_hand_sides<T>(layout.size(), layout.size(), 5);
+    const DenseMatrix<T> b = right_hand_sides<T>(layout.size(), 9);
+    const LuFactor<T> ours = lu_factor(processes, share_of(processes, a, layout));
+    const LuFactor<T> theirs = lu_factor(threads, shard(a, layout));
+    ASSERT_TRUE(ours.outcome.ok()) << ours.outcome.message();
+    EXPECT_TRUE(same_bits(copy_of(ours.slabs.slab(rank)), copy_of(theirs.slabs.slab(rank))));
+    EXPECT_EQ(*ours.rows, *theirs.rows);
+    EXPECT_EQ(ours.sign, theirs.sign);
+    EXPECT_EQ(ours.log_modulus, theirs.log_modulus);
+    EXPECT_EQ(condition_estimate(processes, ours), condition_estimate(threads, theirs));
+    for (const Transpose transpose : {Transpose::none, Transpose::transpose, Transpose::adjoint}) {
+      const RightHandSides<T> x = share_of_rows(processes, b, layout);
+      const RightHandSides<T> y = shard_rows(b, layout);
+      const Outcome solved = lu_solve(processes, ours, x, {}, transpose);
+      const Outcome expected = lu_solve(threads, theirs, y, {}, transpose);
+      ASSERT_TRUE(solved.ok()) << solved.message();
+      EXPECT_EQ(solved.backward_error, expected.backward_error);
+      EXPECT_EQ(solved.component_error, expected.component_error);
+      EXPECT_TRUE(same_bits(copy_of(x.block(rank)), copy_of(y.block(rank))));
     }
   }
 }

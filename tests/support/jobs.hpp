@@ -10,6 +10,7 @@
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/eigh.hpp>
 #include <shardsolve/krylov.hpp>
+#include <shardsolve/lu.hpp>
 #include <shardsolve/sparse.hpp>
 
 #include <gtest/gtest.h>
@@ -166,6 +167,48 @@ Answer run_reuse(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
   return answer;
 }
 
+/// A matrix that is not Hermitian, and has no large pivots on its diagonal.
+template <Scalar T>
+ShardedMatrix<T> general_matrix(const SmallSystem<T>& system) {
+  const std::int64_t n = system.layout.size();
+  return only_here(system.mesh, shard(right_hand_sides<T>(n, n, 5), system.layout));
+}
+
+template <Scalar T>
+Answer run_general_solve(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
+                         std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const RightHandSides<T> x = system.sides(2);
+  const Outcome outcome =
+      solve(mesh, general_matrix(system), x, options, Rcond::estimated, Assume::general);
+  EXPECT_TRUE(outcome.ok()) << outcome.message();
+  Answer answer{{outcome.backward_error.value_or(-1), outcome.component_error.value_or(-1),
+                 outcome.growth.value_or(-1), outcome.rcond.value_or(-1)},
+                {}};
+  system.add(answer, x);
+  return answer;
+}
+
+/// A factor, its determinant and condition number, and what it solves.
+template <Scalar T>
+Answer run_lu(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const LuFactor<T> factor = lu_factor(mesh, general_matrix(system), options);
+  EXPECT_TRUE(factor.outcome.ok()) << factor.outcome.message();
+  Answer answer{{factor.log_modulus, double{std::real(factor.sign)},
+                 condition_estimate(mesh, factor, options)},
+                {}};
+  system.add(answer, factor.slabs);
+  for (const Transpose transpose : {Transpose::none, Transpose::transpose, Transpose::adjoint}) {
+    const RightHandSides<T> x = system.sides(7);
+    const Outcome outcome = lu_solve(mesh, factor, x, options, transpose);
+    EXPECT_TRUE(outcome.ok()) << outcome.message();
+    answer.numbers.push_back(outcome.backward_error.value_or(-1));
+    system.add(answer, x);
+  }
+  return answer;
+}
+
 template <Scalar T>
 Answer run_eigh(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::int64_t tile = 3) {
   const SmallSystem<T> system(mesh, n, tile);
@@ -251,9 +294,11 @@ inline std::vector<Job> jobs() {
                        job("reuse", run_reuse<std::complex<float>>)};
   all.push_back({"tridiagonal", run_tridiagonal<double>});
   all.push_back(job("eigh", run_eigh<std::complex<double>>));
-  // An operator that is a function of C++ is for CPU devices; of sparse matrices faults are
-  // injected there alone.
+  // General matrices and an operator that is a function of C++ are for CPU devices; of sparse
+  // matrices faults are injected there alone.
   if (test_gpus().empty()) {
+    all.push_back(job("general_solve", run_general_solve<float>));
+    all.push_back(job("lu", run_lu<std::complex<double>>));
     all.push_back(job("sparse", run_sparse<std::complex<double>>));
     all.push_back(job("krylov", run_krylov<std::complex<double>>));
   }

@@ -15,6 +15,10 @@
   void potrs(const char*, const int*, const int*, const T*, const int*, T*, const int*, int*, \
              std::size_t);                                                                    \
   void potri(const char*, const int*, T*, const int*, int*, std::size_t);
+#define SHARDSOLVE_DECLARE_LU(T, getrf, getrs)                                          \
+  void getrf(const int*, const int*, T*, const int*, int*, int*);                       \
+  void getrs(const char*, const int*, const int*, const T*, const int*, const int*, T*, \
+             const int*, int*, std::size_t);
 #define SHARDSOLVE_DECLARE_SYEV(T, syev)                                                    \
   void syev(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*, \
             std::size_t, std::size_t);
@@ -40,6 +44,10 @@ SHARDSOLVE_DECLARE_LAPACK(float, spotrf_, spotrs_, spotri_)
 SHARDSOLVE_DECLARE_LAPACK(double, dpotrf_, dpotrs_, dpotri_)
 SHARDSOLVE_DECLARE_LAPACK(std::complex<float>, cpotrf_, cpotrs_, cpotri_)
 SHARDSOLVE_DECLARE_LAPACK(std::complex<double>, zpotrf_, zpotrs_, zpotri_)
+SHARDSOLVE_DECLARE_LU(float, sgetrf_, sgetrs_)
+SHARDSOLVE_DECLARE_LU(double, dgetrf_, dgetrs_)
+SHARDSOLVE_DECLARE_LU(std::complex<float>, cgetrf_, cgetrs_)
+SHARDSOLVE_DECLARE_LU(std::complex<double>, zgetrf_, zgetrs_)
 SHARDSOLVE_DECLARE_SYEV(float, ssyev_)
 SHARDSOLVE_DECLARE_SYEV(double, dsyev_)
 SHARDSOLVE_DECLARE_HEEV(float, cheev_)
@@ -60,6 +68,8 @@ struct Symbols<float> {
   static constexpr auto potrf = spotrf_;
   static constexpr auto potrs = spotrs_;
   static constexpr auto potri = spotri_;
+  static constexpr auto getrf = sgetrf_;
+  static constexpr auto getrs = sgetrs_;
   static constexpr auto eigenvalues = ssyev_;
   static constexpr auto eigh = ssyevd_;
   static constexpr auto generalised_eigh = ssygvd_;
@@ -69,6 +79,8 @@ struct Symbols<double> {
   static constexpr auto potrf = dpotrf_;
   static constexpr auto potrs = dpotrs_;
   static constexpr auto potri = dpotri_;
+  static constexpr auto getrf = dgetrf_;
+  static constexpr auto getrs = dgetrs_;
   static constexpr auto eigenvalues = dsyev_;
   static constexpr auto eigh = dsyevd_;
   static constexpr auto generalised_eigh = dsygvd_;
@@ -78,6 +90,8 @@ struct Symbols<std::complex<float>> {
   static constexpr auto potrf = cpotrf_;
   static constexpr auto potrs = cpotrs_;
   static constexpr auto potri = cpotri_;
+  static constexpr auto getrf = cgetrf_;
+  static constexpr auto getrs = cgetrs_;
   static constexpr auto eigenvalues = cheev_;
   static constexpr auto eigh = cheevd_;
   static constexpr auto generalised_eigh = chegvd_;
@@ -87,6 +101,8 @@ struct Symbols<std::complex<double>> {
   static constexpr auto potrf = zpotrf_;
   static constexpr auto potrs = zpotrs_;
   static constexpr auto potri = zpotri_;
+  static constexpr auto getrf = zgetrf_;
+  static constexpr auto getrs = zgetrs_;
   static constexpr auto eigenvalues = zheev_;
   static constexpr auto eigh = zheevd_;
   static constexpr auto generalised_eigh = zhegvd_;
@@ -251,10 +267,38 @@ Eigenpairs<T> lapack_generalised_eigh(const DenseMatrix<T>& a, const DenseMatrix
   return pairs;
 }
 
+template <Scalar T>
+LapackLu<T> lapack_lu(const DenseMatrix<T>& a) {
+  LapackLu<T> factor{a, std::vector<int>(static_cast<std::size_t>(a.rows())), 0};
+  const int n = static_cast<int>(a.rows());
+  const int stride = leading_dimension(a);
+  int info = 0;
+  Symbols<T>::getrf(&n, &n, factor.lu.data(), &stride, factor.swaps.data(), &info);
+  factor.info = info;
+  return factor;
+}
+
+template <Scalar T>
+DenseMatrix<T> lapack_lu_solve(const LapackLu<T>& factor, reference::Op op,
+                               const DenseMatrix<T>& b) {
+  const char trans = op == reference::Op::none ? 'N' : op == reference::Op::transpose ? 'T' : 'C';
+  DenseMatrix<T> x = b;
+  const int n = static_cast<int>(b.rows());
+  const int right_hand_sides = static_cast<int>(b.columns());
+  const int stride = leading_dimension(b);
+  int info = 0;
+  Symbols<T>::getrs(&trans, &n, &right_hand_sides, factor.lu.data(), &stride, factor.swaps.data(),
+                    x.data(), &stride, &info, 1);
+  return x;
+}
+
 #define SHARDSOLVE_INSTANTIATE(T)                                                         \
   template LapackResult<T> lapack_factor<T>(const DenseMatrix<T>&);                       \
   template LapackResult<T> lapack_solve<T>(const DenseMatrix<T>&, const DenseMatrix<T>&); \
   template LapackResult<T> lapack_inverse<T>(const DenseMatrix<T>&);                      \
+  template LapackLu<T> lapack_lu<T>(const DenseMatrix<T>&);                               \
+  template DenseMatrix<T> lapack_lu_solve<T>(const LapackLu<T>&, reference::Op,           \
+                                             const DenseMatrix<T>&);                      \
   template std::vector<RealOf<T>> lapack_eigenvalues<T>(const DenseMatrix<T>&);           \
   template Eigenpairs<T> lapack_eigh<T>(const DenseMatrix<T>&);                           \
   template Eigenpairs<T> lapack_generalised_eigh<T>(const DenseMatrix<T>&, const DenseMatrix<T>&);

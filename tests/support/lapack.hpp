@@ -3,6 +3,7 @@
 
 #include "reference/dense_matrix.hpp"
 #include "reference/eigh.hpp"
+#include "reference/matmul.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -33,6 +34,24 @@ LapackResult<T> lapack_solve(const DenseMatrix<T>& a, const DenseMatrix<T>& b);
 /// A^-1, both triangles (potrf, potri).
 template <Scalar T>
 LapackResult<T> lapack_inverse(const DenseMatrix<T>& a);
+
+/// P A = L U (getrf), in one matrix, with the row that each row was swapped with, 1-based. `info` >
+/// 0: the pivot of that 1-based column is 0.
+template <Scalar T>
+struct LapackLu {
+  DenseMatrix<T> lu;
+  std::vector<int> swaps;
+  std::int64_t info = 0;
+
+  bool ok() const { return info == 0; }
+};
+template <Scalar T>
+LapackLu<T> lapack_lu(const DenseMatrix<T>& a);
+
+/// x with op(A) x = b (getrs), without refinement.
+template <Scalar T>
+DenseMatrix<T> lapack_lu_solve(const LapackLu<T>& factor, reference::Op op,
+                               const DenseMatrix<T>& b);
 
 /// Eigenvalues of a Hermitian matrix, ascending (syev, heev). Without vectors LAPACK takes a faster
 /// way (sterf), whose values may be off by 50 u ||A|| at n = 200: lapack_eigh's are closer.

@@ -7,6 +7,7 @@
 #include "runtime/hermitian_kernels.hpp"
 #include "runtime/host/host_device.hpp"
 #include "runtime/kernels.hpp"
+#include "runtime/lu_kernels.hpp"
 #include "runtime/pulse.hpp"
 #include "runtime/tridiagonal_kernels.hpp"
 #include "tests/support/dtypes.hpp"
@@ -62,6 +63,7 @@ TYPED_TEST(KernelSetTest, DeviceWithout_ThrowsUnsupported) {
   this->template expect_missing<CholeskyKernels<TypeParam>>();
   this->template expect_missing<HermitianKernels<TypeParam>>();
   this->template expect_missing<BandKernels<TypeParam>>();
+  this->template expect_missing<LuKernels<TypeParam>>();
   if constexpr (!is_complex<TypeParam>) {
     this->template expect_missing<TridiagonalKernels<TypeParam>>();
   }

@@ -25,7 +25,10 @@ constexpr Status statuses[] = {Status::ok,
                                Status::unsuitable_method,
                                Status::nonfinite_product,
                                Status::stopped,
-                               Status::underflow};
+                               Status::underflow,
+                               Status::singular,
+                               Status::nearly_singular,
+                               Status::inaccurate};
 
 struct Case {
   std::string name;
@@ -65,6 +68,13 @@ std::vector<Case> cases() {
       {"nonfinite_product", {.status = Status::nonfinite_product}, {"product", "NaN", "look"}},
       {"stopped", {.status = Status::stopped}, {"stopped as asked"}},
       {"underflow", {.status = Status::underflow}, {"below", "range", "scale", "wider dtype"}},
+      {"singular",
+       {.status = Status::singular, .location = Location::pivot(GlobalIndex(17), 42)},
+       {"singular", "step 43", "line 17", "combinations"}},
+      {"nearly_singular",
+       {.status = Status::nearly_singular},
+       {"singular to working precision", "none of its digits", "regularise"}},
+      {"inaccurate", {.status = Status::inaccurate}, {"no answer to rely on", "wider dtype"}},
   };
 }
 
@@ -119,9 +129,11 @@ TEST(Outcome, StatusNumbers_AreThoseOfRecordsAndFiles) {
   }
 }
 
-TEST(Outcome, OkAlone_IsAnswered) {
+TEST(Outcome, OkAndNearlySingular_AreAnswered) {
   for (const Status status : statuses) {
-    EXPECT_EQ(class_of(status) == StatusClass::answered, status == Status::ok) << name(status);
+    EXPECT_EQ(class_of(status) == StatusClass::answered,
+              status == Status::ok || status == Status::nearly_singular)
+        << name(status);
   }
   EXPECT_EQ(class_of(Status::not_positive_definite), StatusClass::numerical);
   EXPECT_EQ(class_of(Status::nonfinite_input), StatusClass::input);
@@ -139,8 +151,8 @@ TEST(Figures, EachHasARowThatTellsItAndNoOther) {
       EXPECT_EQ((outcome.*other.value).has_value(), other.name == figure.name);
     }
   }
-  EXPECT_EQ(names,
-            (std::set<std::string_view>{"backward_error", "rcond", "residual", "orthogonality"}));
+  EXPECT_EQ(names, (std::set<std::string_view>{"backward_error", "component_error", "growth",
+                                               "rcond", "residual", "orthogonality"}));
 }
 
 }  // namespace

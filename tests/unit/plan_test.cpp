@@ -31,6 +31,20 @@ TEST(Plan, Factor_NeedsThreePanelsAndWhatGpusKeepOfTwoTiles) {
   }
 }
 
+TEST(Plan, LuFactor_NeedsThreePanelsAndASecondMatrix) {
+  const SlabLayout layout = SlabLayout::even(4096, 4, 128);
+  for (const Dtype dtype : dtypes) {
+    const Plan plan = plan_lu_factor(layout, dtype);
+    const std::int64_t panel = 4096 * 128 * element_size(dtype);
+    EXPECT_EQ(plan.matrix_bytes, 2 * 4096 * 1024 * element_size(dtype));
+    EXPECT_GE(plan.workspace_bytes, 3 * panel);
+    EXPECT_LE(plan.workspace_bytes, 3 * panel + 200 * 4096);
+    EXPECT_DOUBLE_EQ(plan.flops, 2.0 * plan_cholesky_factor(layout, dtype).flops);
+    EXPECT_GT(plan_lu_solve(layout, dtype, 9).workspace_bytes,
+              plan_lu_solve(layout, dtype, 1).workspace_bytes);
+  }
+}
+
 TEST(Plan, UnevenSlabs_CountTheWidest) {
   const Plan plan = plan_cholesky_solve(SlabLayout({0, 700, 700, 1000}, 64), Dtype::float64, 3);
   EXPECT_EQ(plan.matrix_bytes, 1000 * 700 * 8);

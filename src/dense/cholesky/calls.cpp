@@ -9,11 +9,13 @@
 #include "dense/cholesky/inverse.hpp"
 #include "dense/cholesky/inverse_residual.hpp"
 #include "dense/cholesky/mirror.hpp"
+#include "dense/cholesky/solve.hpp"
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/diagonal_of.hpp"
 #include "dense/shared/gather.hpp"
 #include "dense/shared/public_call.hpp"
 #include "dense/shared/require_reachable.hpp"
+#include "dense/shared/right_hand_sides.hpp"
 
 #include <shardsolve/cholesky.hpp>
 
@@ -278,17 +280,8 @@ double condition_estimate(Mesh& mesh, const CholeskyFactor<T>& factor, const Run
 }
 
 template <Scalar T>
-Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOptions& options,
-              Rcond rcond, Assume assume) {
-  if (assume != Assume::positive_definite) {
-    throw Error(ErrorKind::unsupported,
-                "solve() was given a value of Assume that this version does not have: "
-                "Assume::positive_definite is accepted");
-  }
-  if (!(a.layout() == b.layout())) {
-    throw Error(ErrorKind::invalid_argument,
-                "matrix and right-hand sides lie on different layouts: use the matrix's for both");
-  }
+Outcome dense::cholesky::solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
+                               const RunOptions& options, Rcond rcond) {
   // What is wrong with b, or too large for the memory there is, is to be said before A is gone.
   const dense::PublicCall call{"solve", mesh, a.layout(),
                                cholesky::plan_solve<T>(a.layout(), b.columns()), options};
@@ -316,8 +309,8 @@ Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOpti
   template Outcome cholesky_inverse(Mesh&, CholeskyFactor<T>&&, const RunOptions&);            \
   template double log_determinant(const CholeskyFactor<T>&);                                   \
   template double condition_estimate(Mesh&, const CholeskyFactor<T>&, const RunOptions&);      \
-  template Outcome solve(Mesh&, ShardedMatrix<T>, RightHandSides<T>, const RunOptions&, Rcond, \
-                         Assume);
+  template Outcome dense::cholesky::solve(Mesh&, const ShardedMatrix<T>&,                      \
+                                          const RightHandSides<T>&, const RunOptions&, Rcond);
 
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

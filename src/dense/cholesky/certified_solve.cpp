@@ -2,8 +2,8 @@
 
 #include "core/each_dtype.hpp"
 #include "dense/cholesky/triangular_solve.hpp"
-#include "dense/shared/gather.hpp"
 #include "dense/shared/hermitian_multiply.hpp"
+#include "dense/shared/right_hand_sides.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,87 +18,6 @@ namespace {
 
 /// Backward error, in units of the rounding, above which one right-hand side is refined.
 constexpr double refined_from = 4.0;
-
-/// max_i |a_ij| of each column over the rows of all ranks.
-template <Scalar T>
-std::vector<double> column_maxima(mesh::Rank& rank, MatrixView<const T> a) {
-  const MatrixView<double> device = rank.workspace<double>(a.columns(), 1);
-  rank.kernels<T>().column_max(rank.update(), a, device.data());
-  std::vector<double> maxima(static_cast<std::size_t>(a.columns()), 0.0);
-  for (const auto& one :
-       gather_from_all(rank, rank.fetch(rank.update(), device.data(), a.columns()))) {
-    std::transform(one.begin(), one.end(), maxima.begin(), maxima.begin(), largest);
-  }
-  return maxima;
-}
-
-bool all_finite(const std::vector<double>& values) {
-  return std::all_of(values.begin(), values.end(),
-                     [](double value) { return std::isfinite(value); });
-}
-
-/// The first entry, by rank, of a column of B that is not finite.
-template <Scalar T>
-Location nonfinite_entry(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> b,
-                         std::int64_t column) {
-  const std::vector<T> values =
-      rank.fetch(rank.update(), b.columns_from(column, 1).data(), b.rows());
-  const auto odd = std::find_if(values.begin(), values.end(), [](const T& value) {
-    return !std::isfinite(std::real(value)) || !std::isfinite(std::imag(value));
-  });
-  const std::int64_t mine = odd == values.end() ? -1 : odd - values.begin();
-  const auto found = gather_from_all(rank, std::vector<std::int64_t>{mine});
-  for (std::int64_t r = 0; r < rank.count(); ++r) {
-    const std::int64_t local = found[static_cast<std::size_t>(r)][0];
-    if (local >= 0) {
-      return Location::in_right_hand_sides(layout.segment(r).begin + local, GlobalIndex(column));
-    }
-  }
-  return Location::in_right_hand_sides(GlobalIndex(0), GlobalIndex(column));
-}
-
-/// Exponent of the power of two by which a column of x and of b, with these largest entries, is
-/// multiplied so that the products with A neither overflow nor drown in denormals; 0 nearly always.
-template <Scalar T>
-int residual_exponent(Scaled norm, double x_max, double b_max) {
-  using Limits = std::numeric_limits<RealOf<T>>;
-  constexpr int highest = Limits::max_exponent - 2 * Limits::digits / 3 - 8;
-  constexpr int lowest = Limits::min_exponent + 2 * Limits::digits;
-  const Scaled product = norm * Scaled{x_max, 0};
-  if (product.fraction == 0.0 || (product.exponent <= highest && product.exponent >= lowest)) {
-    return 0;
-  }
-  const int room = Limits::max_exponent - 1 - std::ilogb(std::max(x_max, b_max));
-  return std::clamp(std::min(-product.exponent, room), Limits::min_exponent,
-                    Limits::max_exponent - 1);
-}
-
-/// Multiplies each column of `a` by a power of two.
-template <Scalar T>
-void scale_columns(mesh::Rank& rank, MatrixView<T> a, const std::vector<int>& exponents) {
-  for (std::int64_t j = 0; j < a.columns(); ++j) {
-    if (const int exponent = exponents[static_cast<std::size_t>(j)]; exponent != 0) {
-      rank.kernels<T>().scale(rank.update(), static_cast<RealOf<T>>(std::ldexp(1.0, exponent)),
-                              a.columns_from(j, 1));
-    }
-  }
-}
-
-/// For each column of x that is not finite, the exponent of the power of two to multiply b by: as
-/// far down as one factor leads without losing much of b.
-template <Scalar T>
-std::vector<int> exponents_of_second_try(const std::vector<double>& b_maxima,
-                                         const std::vector<double>& x_maxima) {
-  using Limits = std::numeric_limits<RealOf<T>>;
-  std::vector<int> exponents;
-  for (std::size_t j = 0; j < x_maxima.size(); ++j) {
-    const bool again = !std::isfinite(x_maxima[j]) && b_maxima[j] > 0.0;
-    const int down =
-        again ? Limits::min_exponent + 2 * Limits::digits - std::ilogb(b_maxima[j]) : 0;
-    exponents.push_back(std::clamp(down, Limits::min_exponent, 0));
-  }
-  return exponents;
-}
 
 /// Memory for some columns of X and B, scaled, and of their residuals.
 template <Scalar T>
@@ -228,19 +147,6 @@ class Certificate {
 }  // namespace
 
 template <Scalar T>
-CheckedSides check_right_hand_sides(mesh::Rank& rank, const SlabLayout& layout,
-                                    MatrixView<const T> b) {
-  CheckedSides checked{.outcome = {}, .maxima = column_maxima<T>(rank, b)};
-  if (!all_finite(checked.maxima)) {
-    const auto odd = std::find_if_not(checked.maxima.begin(), checked.maxima.end(),
-                                      [](double value) { return std::isfinite(value); });
-    checked.outcome.status = Status::nonfinite_input;
-    checked.outcome.location = nonfinite_entry<T>(rank, layout, b, odd - checked.maxima.begin());
-  }
-  return checked;
-}
-
-template <Scalar T>
 Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<T> b) {
   const CheckedSides checked = check_right_hand_sides<T>(rank, factor.layout, b);
   Outcome outcome = checked.outcome;
@@ -278,9 +184,7 @@ Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, MatrixVie
   return outcome;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                              \
-  template CheckedSides check_right_hand_sides(mesh::Rank&, const SlabLayout&, \
-                                               MatrixView<const T>);           \
+#define SHARDSOLVE_INSTANTIATE(T) \
   template Outcome certified_solve(mesh::Rank&, const FactorPart<T>&, MatrixView<T>);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

@@ -62,6 +62,8 @@ struct CudaKernelSets {
           return static_cast<const BoxKernels*>(&boxes);
         }
         break;
+      case KernelSet::lu:
+        break;  // for CPUs so far
     }
     return nullptr;
   }

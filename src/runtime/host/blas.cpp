@@ -324,6 +324,22 @@ void Blas<T>::trsm(Side side, Triangle triangle, Op op, In a, Out b) {
 }
 
 template <Scalar T>
+void Blas<T>::trsm_unit_lower(Op op, In a, Out b) {
+  const int m = checked(b.rows());
+  const int n = checked(b.columns());
+  const int lda = checked(a.stride());
+  const int ldb = checked(b.stride());
+  const char side = static_cast<char>(Side::left);
+  const char uplo = static_cast<char>(Triangle::lower);
+  const char trans = static_cast<char>(op);
+  const char diagonal = 'U';
+  const T one{1};
+  const Call call;
+  Symbols<T>::trsm(&side, &uplo, &trans, &diagonal, &m, &n, &one, a.data(), &lda, b.data(), &ldb, 1,
+                   1, 1, 1);
+}
+
+template <Scalar T>
 std::int64_t Blas<T>::potrf(Triangle triangle, Out a) {
   const int n = checked(a.rows());
   const int lda = checked(a.stride());

@@ -36,6 +36,8 @@ struct Blas {
   static void gemv(Op op, T alpha, In a, const T* x, T beta, T* y);
   static void herk(Triangle triangle, Op op, Real alpha, In a, Real beta, Out c);
   static void trsm(Side side, Triangle triangle, Op op, In a, Out b);
+  /// Solves op(a) X = b for the lower triangle of a with ones on the diagonal.
+  static void trsm_unit_lower(Op op, In a, Out b);
   /// LAPACK's info: 0, or the 1-based column of the pivot that was not positive.
   static std::int64_t potrf(Triangle triangle, Out a);
 

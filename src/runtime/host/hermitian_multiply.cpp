@@ -2,6 +2,7 @@
 
 #include "core/each_dtype.hpp"
 #include "runtime/host/twofold.hpp"
+#include "runtime/host/wide_lanes.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,71 +16,24 @@
 namespace shardsolve::runtime::host {
 namespace {
 
-/// Sums side by side. Fixed, whatever the vector unit has, so that the order of the additions is
-/// fixed, and with it the bits.
-using Lanes [[gnu::vector_size(4 * sizeof(double))]] = double;
-constexpr std::int64_t lanes = 4;
+using wide::across;
+using wide::all;
+using wide::Lanes;
+using wide::lanes;
+using wide::leading_bits;
+using wide::load;
+using wide::store;
+using wide::Sum;
+using wide::swapped;
 
 /// Columns taken together, so that x and the sums of rows are read once for all of them.
 constexpr std::int64_t max_columns = 4;
-
-/// A sum of products of doubles: none of its roundings is lost but those of what they took.
-struct SumOfDoubles : Twofold<Lanes> {
-  [[gnu::always_inline]] void add_product(Lanes a, Lanes b) {
-    const Lanes product = a * b;
-    Lanes lost{};
-    for (std::int64_t l = 0; l < lanes; ++l) {
-      lost[l] = __builtin_fma(a[l], b[l], -product[l]);
-    }
-    add(product);
-    low += lost;
-  }
-};
-/// A sum of products of floats, which are exact in doubles.
-struct SumOfFloats : Twofold<Lanes> {
-  [[gnu::always_inline]] void add_product(Lanes a, Lanes b) { high += a * b; }
-};
-template <class Real>
-using Sum = std::conditional_t<std::is_same_v<Real, double>, SumOfDoubles, SumOfFloats>;
 
 /// Where the sums of rows stand: numbers by row, the real and the imaginary part of each in turn.
 struct RowSums {
   double* high;
   double* low;
 };
-
-template <class Real>
-[[gnu::always_inline]] inline Lanes load(const Real* from) {
-  return Lanes{double{from[0]}, double{from[1]}, double{from[2]}, double{from[3]}};
-}
-[[gnu::always_inline]] inline void store(Lanes value, double* to) {
-  for (std::int64_t l = 0; l < lanes; ++l) {
-    to[l] = value[l];
-  }
-}
-[[gnu::always_inline]] inline Lanes all(double value) { return Lanes{value, value, value, value}; }
-[[gnu::always_inline]] inline Lanes swapped(Lanes x) { return Lanes{x[1], x[0], x[3], x[2]}; }
-
-/// The sums of all lanes, in a fixed order.
-[[gnu::always_inline]] inline Twofold<double> across(const Twofold<Lanes>& sums) {
-  Twofold<double> sum;
-  for (std::int64_t l = 0; l < lanes; ++l) {
-    sum.add(Twofold<double>{sums.high[l], sums.low[l]});
-  }
-  return sum;
-}
-
-/// As many bits as a Real has. T. J. Dekker, Numer. Math. 18 (1971) 224. (Not by a cast to float
-/// and back, which GCC 12 takes for nothing where it makes two at a time.)
-template <class Real>
-double leading_bits(double x) {
-  if constexpr (std::is_same_v<Real, double>) {
-    return x;
-  } else {
-    const double scaled = x * (0x1p29 + 1);
-    return scaled - (scaled - x);
-  }
-}
 
 /// What `count` columns of one rectangle add to the sums of its rows and of its columns.
 template <Scalar T, std::int64_t count>

@@ -8,6 +8,7 @@
 #include "runtime/host/host_kernels.hpp"
 #include "runtime/host/host_queue.hpp"
 #include "runtime/host/krylov_kernels.hpp"
+#include "runtime/host/lu_kernels.hpp"
 #include "runtime/host/sparse_kernels.hpp"
 #include "runtime/host/tridiagonal_kernels.hpp"
 #include "runtime/pulse.hpp"
@@ -39,6 +40,8 @@ struct HostKernelSets {
         return static_cast<const SparseKernels<T>*>(&sparse);
       case KernelSet::krylov:
         return static_cast<const KrylovKernels<T>*>(&krylov);
+      case KernelSet::lu:
+        return static_cast<const LuKernels<T>*>(&lu);
       case KernelSet::fronts:
       case KernelSet::boxes:
         break;  // what they are for is done otherwise on CPUs: sparse::Workers
@@ -53,6 +56,7 @@ struct HostKernelSets {
   HostTridiagonalKernels<RealOf<T>> tridiagonal;
   HostSparseKernels<T> sparse;
   HostKrylovKernels<T> krylov;
+  HostLuKernels<T> lu{base};
 };
 
 class HostDevice : public Device {

@@ -1,0 +1,94 @@
+/// General square systems: LU with partial pivoting, solve, determinant, condition.
+#pragma once
+
+#include <shardsolve/cholesky.hpp>
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/export.hpp>
+#include <shardsolve/mesh.hpp>
+#include <shardsolve/outcome.hpp>
+#include <shardsolve/run_options.hpp>
+#include <shardsolve/scaled.hpp>
+#include <shardsolve/sharded.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace shardsolve {
+
+/// P A Q^T = L U, where Q is the elimination order of the layout (see SlabLayout) and P the row
+/// exchanges that bring the largest entry of each column to its diagonal; kept to be used again.
+/// L, with ones on its diagonal, and U lie in `slabs`, row i of both in row i. Copies share the
+/// memory.
+template <Scalar T>
+struct LuFactor {
+  ShardedMatrix<T> slabs;
+  /// A itself, which solves read for their certificates and to refine: it must stay as it is.
+  ShardedMatrix<T> matrix;
+  /// The row of A that came to each place; n values.
+  std::shared_ptr<std::vector<std::int64_t>> rows;
+  Scaled one_norm;  ///< ||A||_1, the largest sum of a column's moduli
+  Scaled inf_norm;  ///< ||A||_inf, the largest sum of a row's
+  /// ok; singular, where the factor is there and solves nothing; or why there is no factor.
+  Outcome outcome;
+  T sign{1};  ///< det(A) = sign * exp(log_modulus)
+  /// log|det(A)|; NaN if there is no factor.
+  double log_modulus = std::numeric_limits<double>::quiet_NaN();
+
+  const SlabLayout& layout() const { return slabs.layout(); }
+};
+
+/// Factors a general square matrix, which is read and not overwritten. LAPACK: getrf.
+///
+/// `a`: n x n, on as many slabs as `mesh` has ranks. `into`: memory for L and U on the same layout;
+/// without it the call takes its own, as large as A. If `into` is `a`, A is overwritten, and the
+/// factor serves for its determinant alone: solves would have nothing to certify them with.
+/// Looks at A once before anything is written: refuses NaN and Inf (outcome). A pivot of exactly 0
+/// gives the outcome `singular`, with its place. Pivots are chosen by |re| + |im|, the first of
+/// equals, whatever the timing. Costs 2 n^3 / 3 operations (complex: four times that) spread evenly
+/// over the ranks, but for panels, which their owners factor while the others update; moves about
+/// n^2 / 2 elements to each rank. Workspace on each rank: three panels of up to n x tile elements.
+/// On CPU devices alone: a mesh of GPUs has no kernels for it yet.
+/// Throws Error: unsupported on GPUs, before any work; invalid_argument if the layout does not fit
+/// the mesh, out_of_memory, cancelled, communication.
+template <Scalar T>
+SHARDSOLVE_EXPORT LuFactor<T> lu_factor(Mesh& mesh, ShardedMatrix<T> a,
+                                        const RunOptions& options = {});
+template <Scalar T>
+SHARDSOLVE_EXPORT LuFactor<T> lu_factor(Mesh& mesh, ShardedMatrix<T> a, ShardedMatrix<T> into,
+                                        const RunOptions& options = {});
+
+/// Which system a factor of A is to solve.
+enum class Transpose : std::uint8_t {
+  none,       ///< A X = B
+  transpose,  ///< A^T X = B
+  adjoint,    ///< A^H X = B
+};
+
+/// Solves with a factor; X replaces B. LAPACK: getrs, gerfs.
+///
+/// `b`: n x k on the factor's layout, any k. Costs 2 n^2 operations a right-hand side, and about as
+/// long again for the residual, which is found with A in twice the precision; while it says that
+/// X is not as accurate as rounding allows, by the norm or in one equation, up to three steps of
+/// refinement follow. The outcome has the backward error, that by components, and the growth.
+/// Where either is too large to rely on X the status is `inaccurate`; `b` then holds what was
+/// computed, as it does on overflow. Right-hand sides with NaN or Inf are refused (outcome, `b`
+/// intact). Workspace on each rank: n x min(k, tile) elements seven times.
+/// Throws Error: invalid_argument if the factor's outcome is not ok, if A was overwritten or shapes
+/// differ, and as above.
+template <Scalar T>
+SHARDSOLVE_EXPORT Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightHandSides<T> b,
+                                   const RunOptions& options = {},
+                                   Transpose transpose = Transpose::none);
+
+/// Reciprocal condition number in the 1-norm, as of cholesky.hpp, by solves with A and A^H: about
+/// five. With `transpose` that of A^T or A^H, which is that of A in the infinity norm. Of the
+/// matrix that L U is: with a growth as of `inaccurate` not of A. 0 for a singular matrix. Throws
+/// Error(invalid_argument) if there is no factor.
+template <Scalar T>
+SHARDSOLVE_EXPORT double condition_estimate(Mesh& mesh, const LuFactor<T>& factor,
+                                            const RunOptions& options = {},
+                                            Transpose transpose = Transpose::none);
+
+}  // namespace shardsolve

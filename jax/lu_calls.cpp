@@ -1,0 +1,164 @@
+#include "jax/lu_calls.hpp"
+
+#include "jax/kept_factor.hpp"
+#include "jax/task.hpp"
+
+#include <shardsolve/lu.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace shardsolve::jax {
+namespace lu {
+namespace {
+
+// Rows of A, read column by column, are columns of C = A^T: C is the matrix that is factored.
+// Right- hand sides come conjugated, and conj(A) conj(x) = conj(b) is a system with C^H.
+
+constexpr CallBuffers factor_buffers = {
+    .operands = {slab("a")},
+    .results = {slab("slab"), whole("rows", Element::words), small("sign", Element::matrix),
+                small("log_modulus", Element::real), record<LuRecord>("record")}};
+constexpr CallBuffers solve_buffers = {
+    .operands = {slab("slab"), slab("a"), whole("rows", Element::words), record<LuRecord>("record"),
+                 sides("b")},
+    .results = {sides("x"), record<Verdict>("verdict"), small("error", Element::real)}};
+constexpr CallBuffers condition_buffers = {
+    .operands = {slab("slab"), whole("rows", Element::words), record<LuRecord>("record")},
+    .results = {small("rcond", Element::real), record<Verdict>("verdict")}};
+
+/// The factor in some buffers; without `a` for what needs no matrix.
+template <Scalar T>
+LuFactor<T> adopt_lu(const Task& task, const LuRecord& record, BufferIndex slab, BufferIndex a,
+                     BufferIndex rows) {
+  const Job& job = task.job();
+  require_made_for(job, record.factor);
+  const SlabLayout layout = rows_layout(job.n, job.ranks, record.factor.tile);
+  std::vector<std::int32_t> places(static_cast<std::size_t>(job.n));
+  task.read_whole(rows, places.data(), job.n);
+  LuFactor<T> factor{task.matrix<T>(layout, slab),
+                     task.matrix<T>(layout, a),
+                     std::make_shared<std::vector<std::int64_t>>(places.begin(), places.end()),
+                     record.factor.norm(),
+                     record.inf_norm.value(),
+                     {}};
+  factor.outcome.growth = record.growth.value().value();
+  return factor;
+}
+
+/// The verdict on `body`, which is given the record of the factor; or why there is nothing to do it
+/// with.
+template <class Body>
+Verdict judge_with_lu(const Task& task, BufferIndex record_buffer, Body body) {
+  const auto record = task.read_record<LuRecord>(record_buffer);
+  const Verdict verdict = before_use(task, record.factor);
+  return verdict.ok() ? judge([&] { return body(record); }) : verdict;
+}
+
+template <Scalar T>
+void factor(Task& task) {
+  static constexpr const CallBuffers& at = factor_buffers;
+  const Job& job = task.job();
+  LuRecord record;
+  record.factor.n = static_cast<std::int32_t>(job.n);
+  record.factor.devices = static_cast<std::int32_t>(job.devices);
+  record.factor.ranks = static_cast<std::int32_t>(job.ranks);
+  T sign = not_a_number<T>;
+  RealOf<T> log_modulus = not_a_number<RealOf<T>>;
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(job.n), 0);
+  record.factor.verdict = task.before();
+  if (record.factor.verdict.ok()) {
+    record.factor.verdict = judge([&] {
+      const SlabLayout layout = task.layout();
+      record.factor.tile = static_cast<std::int32_t>(layout.tile());
+      const auto a = task.matrix<T>(layout, at["slab"]);
+      const LuFactor<T> made = task.with_mesh(
+          [&](Mesh& mesh, const RunOptions& run) { return lu_factor(mesh, a, a, run); });
+      if (made.rows) {
+        rows.assign(made.rows->begin(), made.rows->end());
+        record.factor.set_norm(made.one_norm);
+        record.inf_norm = ScaledWords::of(made.inf_norm);
+        record.growth = ScaledWords::of({made.outcome.growth.value_or(1.0), 0});
+        sign = made.sign;
+        log_modulus = static_cast<RealOf<T>>(made.log_modulus);
+      }
+      return made.outcome;
+    });
+  }
+  task.write_to_all(at["record"], &record);
+  task.write_to_all(at["rows"], rows.data(), job.n);
+  task.write_to_all(at["sign"], &sign);
+  task.write_to_all(at["log_modulus"], &log_modulus);
+}
+
+template <Scalar T>
+void solve(Task& task) {
+  static constexpr const CallBuffers& at = solve_buffers;
+  RealOf<T> backward_error = not_a_number<RealOf<T>>;
+  const Verdict verdict = judge_with_lu(task, at["record"], [&](const LuRecord& record) {
+    const auto factor = adopt_lu<T>(task, record, at["slab"], at["a"], at["rows"]);
+    const auto x = task.right_hand_sides<T>(factor.layout(), at["x"]);
+    // conj(A^H) is C as it is
+    const Transpose which =
+        task.job().option<bool>("adjoint") ? Transpose::none : Transpose::adjoint;
+    const Outcome outcome = task.with_mesh(
+        [&](Mesh& mesh, const RunOptions& run) { return lu_solve(mesh, factor, x, run, which); });
+    backward_error = number<T>(outcome.backward_error);
+    return outcome;
+  });
+  if (!verdict.ok()) {
+    task.fill_nan<T>(at["x"]);
+    backward_error = not_a_number<RealOf<T>>;
+  }
+  task.write_to_all(at["verdict"], &verdict);
+  task.write_to_all(at["error"], &backward_error);
+}
+
+template <Scalar T>
+void condition(Task& task) {
+  static constexpr const CallBuffers& at = condition_buffers;
+  RealOf<T> rcond = not_a_number<RealOf<T>>;
+  const Verdict verdict = judge_with_lu(task, at["record"], [&](const LuRecord& record) {
+    const auto factor = adopt_lu<T>(task, record, at["slab"], at["slab"], at["rows"]);
+    rcond = static_cast<RealOf<T>>(task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
+      return condition_estimate(mesh, factor, run, Transpose::transpose);
+    }));
+    return Outcome{};
+  });
+  task.write_to_all(at["verdict"], &verdict);
+  task.write_to_all(at["rcond"], &rcond);
+}
+
+}  // namespace
+}  // namespace lu
+
+std::vector<CallRow> lu_calls() {
+  return {{.name = "lu_factor",
+           .phrase = "an LU factorisation",
+           .buffers = lu::factor_buffers,
+           .matrix = lu::factor_buffers["a"],
+           .verdict = lu::factor_buffers["record"],
+           .copy = {{lu::factor_buffers["a"], lu::factor_buffers["slab"]}},
+           .options = {{"tile", std::int64_t{0}}},
+           .work = by_dtype([]<Scalar T>(Task& task) { lu::factor<T>(task); })},
+          {.name = "lu_solve",
+           .phrase = "a solve",
+           .buffers = lu::solve_buffers,
+           .matrix = lu::solve_buffers["slab"],
+           .record = lu::solve_buffers["record"],
+           .verdict = lu::solve_buffers["verdict"],
+           .copy = {{lu::solve_buffers["b"], lu::solve_buffers["x"]}},
+           .options = {{"adjoint", false}},
+           .work = by_dtype([]<Scalar T>(Task& task) { lu::solve<T>(task); })},
+          {.name = "lu_condition",
+           .phrase = "a condition number",
+           .buffers = lu::condition_buffers,
+           .matrix = lu::condition_buffers["slab"],
+           .record = lu::condition_buffers["record"],
+           .verdict = lu::condition_buffers["verdict"],
+           .work = by_dtype([]<Scalar T>(Task& task) { lu::condition<T>(task); })}};
+}
+
+}  // namespace shardsolve::jax

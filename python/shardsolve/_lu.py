@@ -1,0 +1,328 @@
+"""General square systems: the public functions and their derivatives."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh
+
+from shardsolve import _calls
+from shardsolve._calls import AxisName, compiled
+from shardsolve._check import (
+    check_factor,
+    check_matrix,
+    check_right_hand_side,
+    check_tile,
+    refuse_for_factor,
+)
+from shardsolve._cut import Cut, find_cut, inside_shard_map
+from shardsolve._products import multiply, transpose
+from shardsolve._records import NOT_KNOWN, VERDICT_WORDS, Info, Status, raise_if_failed
+
+Arrays = tuple[jax.Array, ...]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)  # of arrays: neither compared nor hashed by value
+class LuFactor:
+    """An LU factor, kept to be used again: made by `lu_factor`, opaque otherwise.
+
+    A pytree: it goes through `jit`, into containers and out again. It is used with the sharding
+    that it was made on. It keeps the matrix, with which each solve is certified and refined; its
+    tangent is the matrix's.
+    """
+
+    _slab: jax.Array  # (n, n): L and U of the transpose, in the order of the row exchanges
+    _matrix: jax.Array  # (n, n)
+    _rows: jax.Array  # int32 (n,): the row exchanges
+    _sign: jax.Array  # (1,): of the determinant
+    _log_modulus: jax.Array  # (1,)
+    _record: jax.Array  # int32: see jax/records.hpp
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, n), or with leading batch dimensions."""
+        return self._slab.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the matrix."""
+        return self._slab.dtype
+
+    @property
+    def info(self) -> Info:
+        """How the factorisation ended; backward error and rcond are those of a solve: -1 here."""
+        return _info_of(self._record, self._log_modulus)
+
+
+class Which(NamedTuple):
+    """Which system is solved with the factor of a: adjoint or not, and of the conjugate."""
+
+    adjoint: bool
+    conjugate: bool
+
+    @property
+    def transposed(self) -> Which:
+        """Its transpose's."""
+        return Which(not self.adjoint, not self.conjugate)
+
+
+_WHICH = {0: Which(False, False), 1: Which(True, True), 2: Which(True, False)}
+
+
+def lu_factor(
+    a: jax.Array,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    tile: int | None = None,
+) -> LuFactor:
+    """Factors a general square matrix, for `lu_solve`, `slogdet`, `det` and `cond`.
+
+    By rows exchanged so that the largest entry is divided by; on CPU devices alone. The factor is
+    not `jax.scipy.linalg`'s pair (lu, piv): the order is the library's. `a` is kept in it.
+
+    Args:
+        a: (n, n), float32, float64, complex64 or complex128.
+        mesh: As in `solve`.
+        axis_name: As in `solve`.
+        tile: As in `solve`.
+
+    Raises:
+        LinAlgError: Outside of `jit`, if a pivot is exactly 0 (`status` SINGULAR, `pivot` which) or
+            the matrix holds NaN or infinities.
+        SolverError: Likewise, for lack of memory or a device that fails; on GPUs, which have no
+            kernels for it yet.
+        TypeError, ValueError: On arguments that do not fit.
+    """
+    factor = _made(a, mesh, axis_name, tile)
+    raise_if_failed(factor._record)
+    return factor
+
+
+def lu_solve(
+    factor: LuFactor,
+    b: jax.Array,
+    trans: int = 0,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    full_output: bool = False,
+    estimate_rcond: bool = True,
+) -> jax.Array | tuple[jax.Array, Info]:
+    """Solves a x = b with the factor of a; with trans=1 a^T x = b, with trans=2 a^H x = b.
+
+    Arguments, results and errors as in `solve`; the backward error is that of the system solved,
+    rcond that of a.
+    """
+    factor = check_factor(factor, LuFactor, "lu_factor")
+    which = _WHICH.get(trans) if isinstance(trans, int | np.integer) else None
+    if which is None or isinstance(trans, bool):
+        raise ValueError(f"trans is {trans!r}; pass 0 for a x = b, 1 for a^T x = b, 2 for a^H x = b")
+    b = check_right_hand_side(factor.shape, factor.dtype, b)
+    cut = find_cut(factor._slab, mesh, axis_name, b)
+    x, info = _lu_solve(factor, b, cut, which, full_output and estimate_rcond)
+    if full_output:
+        return x, info
+    raise_if_failed(info.verdict)
+    return x
+
+
+def solve_general(
+    a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, with_rcond: bool
+) -> tuple[jax.Array, Info]:
+    """What `solve` does with assume_a="gen", its arguments checked."""
+    return _solve(a, b, cut, tile, with_rcond)
+
+
+def det(
+    a: jax.Array | LuFactor,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    tile: int | None = None,
+) -> jax.Array:
+    """The determinant of a general square matrix, or of one that `lu_factor` has factored.
+
+    sign * exp(log|det|), as of `slogdet`, whose digits it has: it overflows where that does not.
+    0 for a singular matrix. Arguments and errors as in `lu_factor`, but that a singular matrix is
+    none; a LuFactor takes no `tile`.
+    """
+    sign, log = general_slogdet(a, mesh, axis_name, tile)
+    return _det(sign, log)
+
+
+def general_slogdet(
+    a: jax.Array | LuFactor, mesh: Mesh | None, axis_name: AxisName | None, tile: int | None
+) -> tuple[jax.Array, jax.Array]:
+    """What `slogdet` does with a LuFactor, or a general matrix: (0, -inf) if it is singular."""
+    factor = _factor_or_made(a, mesh, axis_name, tile)
+    _raise_unless_singular(factor)
+    return _slogdet(factor, find_cut(factor._slab, mesh, axis_name))
+
+
+def general_cond(
+    a: jax.Array | LuFactor, mesh: Mesh | None, axis_name: AxisName | None, tile: int | None
+) -> jax.Array:
+    """What `cond` does with a LuFactor, or a general matrix: infinite if it is singular."""
+    factor = _factor_or_made(a, mesh, axis_name, tile)
+    _raise_unless_singular(factor)
+    value, verdict = _cond(factor, find_cut(factor._slab, mesh, axis_name))
+    if not isinstance(verdict, jax.core.Tracer) and int(verdict.ravel()[0]) != Status.SINGULAR:
+        raise_if_failed(verdict)
+    return value
+
+
+def _made(
+    a: jax.Array, mesh: Mesh | None, axis_name: AxisName | None, tile: int | None
+) -> LuFactor:
+    a = check_matrix(a, inside_shard_map())
+    return _factor(a, find_cut(a, mesh, axis_name), check_tile(tile))
+
+
+def _factor_or_made(
+    a: jax.Array | LuFactor, mesh: Mesh | None, axis_name: AxisName | None, tile: int | None
+) -> LuFactor:
+    """A LuFactor as it is, of a matrix its own."""
+    if not isinstance(a, LuFactor):
+        return _made(a, mesh, axis_name, tile)
+    refuse_for_factor("lu_factor", tile=tile)
+    return check_factor(a, LuFactor, "lu_factor")
+
+
+def _raise_unless_singular(factor: LuFactor) -> None:
+    """Raises why there is no factor, if it can be read. A singular matrix has one."""
+    record = factor._record
+    if isinstance(record, jax.core.Tracer) or int(jax.device_get(record)[0]) == Status.SINGULAR:
+        return
+    raise_if_failed(record)
+
+
+# What follows is traced. Every public function runs one compiled program.
+
+
+def factor_traced(a: jax.Array, cut: Cut | None, tile: int) -> LuFactor:
+    """The factor, whose matrix alone has a tangent."""
+    placed = a if cut is None else cut.place(a)
+    slab, *rest = _calls.lu_factor(cut and cut.by_rows, tile)(lax.stop_gradient(placed))
+    return LuFactor(slab, placed, *rest)
+
+
+_factor = compiled(factor_traced, static_argnums=(1, 2))
+
+
+def _solve_with(
+    factor: LuFactor, b: jax.Array, cut: Cut | None, which: Which
+) -> tuple[jax.Array, Arrays]:
+    """X, and (verdict, backward error)."""
+    frozen = lax.stop_gradient(factor)
+
+    def run(right: jax.Array, which: Which) -> tuple[jax.Array, Arrays]:
+        columns = right[:, None] if right.ndim == 1 else right
+        turned = jnp.conj(columns) if which.conjugate else columns
+        x, verdict, error = _calls.lu_solve(cut, which.adjoint)(
+            frozen._slab, frozen._matrix, frozen._rows, frozen._record, turned
+        )
+        x = jnp.conj(x) if which.conjugate else x
+        return x.reshape(right.shape), (verdict, error)
+
+    def product(x: jax.Array) -> jax.Array:
+        a = transpose(factor._matrix, cut) if which.adjoint else factor._matrix
+        return multiply(jnp.conj(a) if which.adjoint != which.conjugate else a, x, cut)
+
+    # JAX only differentiates the product, with respect to the matrix in it. It never computes it.
+    x, rest = lax.custom_linear_solve(
+        product,
+        b if cut is None else cut.place(b),
+        lambda _, right: run(right, which),
+        transpose_solve=lambda _, right: run(right, which.transposed),
+        has_aux=True,
+    )
+    return x if cut is None else cut.place_like(x, b), rest
+
+
+@functools.partial(compiled, static_argnames=("cut", "which", "with_rcond"))
+def _lu_solve(
+    factor: LuFactor, b: jax.Array, cut: Cut | None, which: Which, with_rcond: bool
+) -> tuple[jax.Array, Info]:
+    x, (verdict, error) = _solve_with(factor, b, cut, which)
+    if not with_rcond:
+        return x, Info(verdict, error[0], jnp.full_like(error[0], NOT_KNOWN))
+    rcond = _rcond(factor, cut)[0]
+    near = (verdict[0] == Status.OK) & (rcond < jnp.finfo(rcond.dtype).eps)
+    status = jnp.where(near, Status.NEARLY_SINGULAR.value, verdict[0]).astype(verdict.dtype)
+    return x, Info(verdict.at[0].set(status), error[0], rcond)
+
+
+def _solve_traced(
+    a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, with_rcond: bool
+) -> tuple[jax.Array, Info]:
+    factor = factor_traced(a, cut, tile)
+    return _lu_solve(factor, b, cut and cut.by_rows, _WHICH[0], with_rcond)
+
+
+_solve = compiled(_solve_traced, static_argnums=(2, 3, 4))
+
+
+def _identity_like(factor: LuFactor, cut: Cut | None) -> jax.Array:
+    """The rows of an identity that lie where those of the matrix do."""
+    rows, n = factor._slab.shape
+    first = lax.axis_index(cut.axes) * rows if cut is not None and cut.inside and cut.axes else 0
+    diagonal = jnp.arange(rows)[:, None] + first == jnp.arange(n)
+    return diagonal.astype(factor.dtype)
+
+
+@functools.cache
+def _slogdet_of(cut: Cut | None) -> Callable[[LuFactor], tuple[jax.Array, jax.Array]]:
+    @jax.custom_jvp
+    def slogdet(factor: LuFactor) -> tuple[jax.Array, jax.Array]:
+        return factor._sign[0], factor._log_modulus[0]
+
+    @slogdet.defjvp
+    def rule(primals, tangents):
+        # d log det = tr(A^-1 dA); where there is no inverse, X is NaN
+        sign, log = slogdet(*primals)
+        x, _ = _solve_with(primals[0], _identity_like(primals[0], cut), cut, _WHICH[1])
+        change = jnp.sum(x * tangents[0]._matrix)
+        if cut is not None and cut.inside and cut.axes:
+            change = lax.psum(change, cut.axes)
+        of_log = jnp.real(change)
+        return (sign, log), ((change - of_log) * sign, of_log)
+
+    return slogdet
+
+
+@functools.partial(compiled, static_argnames=("cut",))
+def _slogdet(factor: LuFactor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
+    return _slogdet_of(cut)(factor)
+
+
+@compiled
+def _det(sign: jax.Array, log: jax.Array) -> jax.Array:
+    return sign * jnp.exp(log).astype(sign.dtype)
+
+
+@jax.jit
+def _info_of(record: jax.Array, log_modulus: jax.Array) -> Info:
+    unknown = jnp.full(log_modulus.shape[:-1], NOT_KNOWN, log_modulus.dtype)
+    return Info(record[..., :VERDICT_WORDS], unknown, unknown)
+
+
+def _rcond(factor: LuFactor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
+    """Reciprocal condition number, verdict."""
+    frozen = lax.stop_gradient(factor)
+    rcond, verdict = _calls.lu_condition(cut)(frozen._slab, frozen._rows, frozen._record)
+    return rcond[0], verdict
+
+
+@functools.partial(compiled, static_argnames=("cut",))
+def _cond(factor: LuFactor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
+    rcond, verdict = _rcond(factor, cut)
+    return jnp.where(verdict[0] == Status.SINGULAR, jnp.inf, 1 / rcond), verdict

@@ -1,0 +1,346 @@
+// The public calls of lu.hpp: each checks its arguments and goes step by step, and each step is a
+// program that all ranks run.
+
+#include "core/each_dtype.hpp"
+#include "dense/lu/certified_solve.hpp"
+#include "dense/lu/factor.hpp"
+#include "dense/lu/solve.hpp"
+#include "dense/lu/triangular_solve.hpp"
+#include "dense/lu/wait_sites.hpp"
+#include "dense/shared/bytes_of.hpp"
+#include "dense/shared/check_input.hpp"
+#include "dense/shared/gather.hpp"
+#include "dense/shared/one_norm_estimator.hpp"
+#include "dense/shared/public_call.hpp"
+#include "dense/shared/require_reachable.hpp"
+#include "dense/shared/right_hand_sides.hpp"
+#include "runtime/lu_kernels.hpp"
+
+#include <shardsolve/device_memory.hpp>
+#include <shardsolve/lu.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::dense::lu {
+namespace {
+
+/// Whether the matrix and its factor share memory: the slabs of ranks elsewhere are null in both.
+template <Scalar T>
+bool overwrites(const ShardedMatrix<T>& matrix, const ShardedMatrix<T>& slabs) {
+  for (std::int64_t rank = 0; rank < matrix.layout().ranks(); ++rank) {
+    const MatrixView<T> a = matrix.slab(rank);
+    if (!a.empty() && a.data() == slabs.slab(rank).data()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+template <Scalar T>
+void require_factor(const LuFactor<T>& factor) {
+  if (!factor.rows || std::ssize(*factor.rows) != factor.layout().size()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("there is no factor to work with: {}", factor.outcome.message()));
+  }
+}
+
+template <Scalar T>
+void require_usable(const LuFactor<T>& factor) {
+  if (!factor.outcome.ok()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("there is no factor to work with: {}", factor.outcome.message()));
+  }
+  require_factor(factor);
+  if (overwrites(factor.matrix, factor.slabs)) {
+    throw Error(ErrorKind::invalid_argument,
+                "the factor has overwritten its matrix, without which no answer can be certified: "
+                "give lu_factor other memory for it, or none");
+  }
+}
+
+template <Scalar T>
+FactorPart<T> part_of(const LuFactor<T>& factor, const mesh::Rank& rank) {
+  return {factor.layout(),
+          factor.slabs.slab(rank.index()),
+          factor.matrix.slab(rank.index()),
+          *factor.rows,
+          factor.one_norm,
+          factor.inf_norm,
+          factor.outcome.growth.value_or(1.0)};
+}
+
+/// What a look at A finds.
+struct Looked {
+  Scaled one_norm;
+  Scaled inf_norm;
+  double largest = 0.0;  ///< max |a_ij|
+};
+
+/// ||A||_inf, where ||A||_1 is known: sums of the moduli in each row, over all ranks.
+template <Scalar T>
+Scaled inf_norm(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+                Scaled one_norm) {
+  const int exponent = one_norm.normalised().exponent;
+  // No power of two that is out of range: sums of what is scaled by this one are not either.
+  const int scale = std::clamp(-exponent, -1000, 1000);
+  const MatrixView<double> sums = rank.workspace<double>(layout.size(), 1);
+  const MatrixView<double> shares = rank.workspace<double>(slab.columns(), rank.count());
+  runtime::Event& ready = rank.event();
+  rank.kernels<runtime::LuKernels<T>>().row_sums(rank.update(), std::ldexp(1.0, scale), slab,
+                                                 sums.data());
+  rank.update().record(ready);
+  std::vector<comm::Bytes> send;
+  std::vector<comm::Bytes> receive;
+  for (std::int64_t r = 0; r < rank.count(); ++r) {
+    const GlobalRange rows = layout.segment(r);
+    send.push_back(bytes_of(sums.block(rows.begin.value(), 0, rows.size(), 1)));
+    receive.push_back(bytes_of(shares.columns_from(r, 1)));
+  }
+  rank.transfer().wait(ready, sites::row_sums_ready);
+  const comm::Bytes own = send[static_cast<std::size_t>(rank.index())];
+  rank.transfer().copy(receive[static_cast<std::size_t>(rank.index())].data, own.data, own.size);
+  rank.communicator().all_to_all(rank.transfer(), std::move(send), std::move(receive));
+  const std::vector<double> all =
+      rank.fetch(rank.transfer(), shares.data(), slab.columns() * rank.count());
+  double mine = 0.0;
+  for (std::int64_t i = 0; i < slab.columns(); ++i) {
+    double sum = 0.0;
+    for (std::int64_t r = 0; r < rank.count(); ++r) {
+      sum += all[static_cast<std::size_t>(r * slab.columns() + i)];
+    }
+    mine = largest(mine, sum);
+  }
+  return Scaled{largest_of_all(rank, mine), -scale}.normalised();
+}
+
+/// max |a_ij|.
+template <Scalar T>
+double largest_entry(mesh::Rank& rank, MatrixView<const T> slab) {
+  const MatrixView<double> columns = rank.workspace<double>(slab.columns(), 1);
+  rank.kernels<T>().column_max(rank.update(), slab, columns.data());
+  double mine = 0.0;
+  for (const double one : rank.fetch(rank.update(), columns.data(), slab.columns())) {
+    mine = largest(mine, one);
+  }
+  return largest_of_all(rank, mine);
+}
+
+/// Looks at A, and at the right-hand sides if there are any.
+template <Scalar T>
+Outcome look_at(const PublicCall& call, const ShardedMatrix<T>& a,
+                const std::optional<RightHandSides<T>>& b, const std::shared_ptr<Looked>& looked) {
+  return call.run([a, b, looked](mesh::Rank& rank) {
+    static_cast<void>(rank.kernels<runtime::LuKernels<T>>());  // throws where there are none
+    require_reachable(rank, a, "the matrix");
+    rank.report("check", 0.0);
+    const MatrixView<const T> slab = a.slab(rank.index());
+    const InputCheck check = check_finite<T>(rank, a.layout(), slab);
+    if (!check.outcome.ok()) {
+      return check.outcome;
+    }
+    Looked found{check.norm, inf_norm<T>(rank, a.layout(), slab, check.norm), 0.0};
+    found.largest = largest_entry<T>(rank, slab);
+    if (rank.leads()) {
+      *looked = found;
+    }
+    if (!b) {
+      return Outcome{};
+    }
+    require_reachable(rank, *b);
+    return check_right_hand_sides<T>(rank, b->layout(), b->block(rank.index())).outcome;
+  });
+}
+
+/// L and U in the factor's memory, and what is found beside them.
+template <Scalar T>
+void factor_matrix(const PublicCall& call, double largest_of_a, LuFactor<T>& made) {
+  const auto found = std::make_shared<Factored<T>>();
+  made.outcome = call.run([matrix = made.matrix, slabs = made.slabs, found](mesh::Rank& rank) {
+    require_reachable(rank, slabs, "the memory of the factor");
+    const MatrixView<T> slab = slabs.slab(rank.index());
+    if (!overwrites(matrix, slabs)) {
+      rank.kernels<T>().copy(rank.update(), matrix.slab(rank.index()), slab);
+      rank.finish(rank.update());
+    }
+    Factored<T> factored = factor<T>(rank, slabs.layout(), slab);
+    const Outcome outcome = factored.outcome;
+    if (rank.leads()) {
+      *found = std::move(factored);
+    }
+    return outcome;
+  });
+  const bool is_there = made.outcome.ok() || made.outcome.status == Status::singular;
+  if (!is_there) {
+    return;
+  }
+  made.rows = std::make_shared<std::vector<std::int64_t>>(std::move(found->rows));
+  made.sign = found->sign;
+  made.log_modulus = found->log;
+  made.outcome.growth = largest_of_a > 0.0 ? found->largest / largest_of_a : 1.0;
+}
+
+/// Checks the arguments, looks at A and at `b`, if there is one, and factors.
+template <Scalar T>
+LuFactor<T> look_and_factor(const PublicCall& call, const ShardedMatrix<T>& a,
+                            const std::optional<ShardedMatrix<T>>& into,
+                            const std::optional<RightHandSides<T>>& b) {
+  const auto looked = std::make_shared<Looked>();
+  const Outcome outcome = look_at<T>(call, a, b, looked);
+  LuFactor<T> made{a, a, nullptr, looked->one_norm, looked->inf_norm, outcome};
+  if (!outcome.ok()) {
+    return made;
+  }
+  made.slabs = into ? *into : make_matrix<T>(call.mesh, a.layout());
+  factor_matrix(call, looked->largest, made);
+  add_cost(made.outcome, outcome);
+  return made;
+}
+
+template <Scalar T>
+PublicCall factor_call(Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& options) {
+  return {"lu_factor", mesh, a.layout(), plan_lu_factor(a.layout(), dtype_of<T>), options};
+}
+
+runtime::Op op_of(Transpose transpose) {
+  switch (transpose) {
+    case Transpose::none:
+      return runtime::Op::none;
+    case Transpose::transpose:
+      return runtime::Op::transpose;
+    case Transpose::adjoint:
+      return runtime::Op::conjugate_transpose;
+  }
+  throw Error(ErrorKind::unsupported,
+              "lu_solve was given a value of Transpose that this version does not have");
+}
+
+/// Of op(A), in the 1-norm.
+template <Scalar T>
+Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor, const RunOptions& options,
+                           Transpose transpose) {
+  const bool turned = op_of(transpose) != runtime::Op::none;
+  const SlabLayout& layout = factor.layout();
+  const PublicCall call{"condition_estimate", mesh, layout, plan_lu_solve(layout, dtype_of<T>, 1),
+                        options};
+  return call.run([factor, turned](mesh::Rank& rank) {
+    require_reachable(rank, factor.slabs, "the factor");
+    Outcome outcome;
+    rank.report("condition", 0.0);
+    const FactorPart<T> part = part_of(factor, rank);
+    TriangularSolve<T> solve(rank, part.layout, part.slab, part.rows, 1);
+    // A^T and A^H have the same moduli: what serves for one does for the other.
+    const auto run = [&](MatrixView<T> x, bool adjoint) {
+      solve.run(adjoint != turned ? runtime::Op::conjugate_transpose : runtime::Op::none, x);
+    };
+    outcome.rcond =
+        reciprocal_condition_by<T>(rank, part.layout, turned ? part.inf_norm : part.one_norm, run);
+    return outcome;
+  });
+}
+
+}  // namespace
+
+template <Scalar T>
+Outcome solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
+              const RunOptions& options, Rcond rcond, Transpose transpose) {
+  // What is wrong with b, or too large for the memory there is, is to be said before any work.
+  PublicCall call = factor_call(mesh, a, options);
+  const Plan plan = plan_lu_solve(a.layout(), dtype_of<T>, b.columns());
+  call.name = "solve";
+  call.plan.workspace_bytes = std::max(call.plan.workspace_bytes, plan.workspace_bytes);
+  const LuFactor<T> factor = look_and_factor<T>(call, a, std::nullopt, b);
+  if (!factor.outcome.ok()) {
+    return factor.outcome;
+  }
+  Outcome outcome = lu_solve(mesh, factor, b, options, transpose);
+  add_cost(outcome, factor.outcome);
+  if (outcome.ok() && rcond == Rcond::estimated) {
+    const Outcome condition = estimate_condition(mesh, factor, options, transpose);
+    outcome.rcond = condition.rcond;
+    add_cost(outcome, condition);
+    if (*outcome.rcond < 2.0 * unit_roundoff<T>) {
+      outcome.status = Status::nearly_singular;
+    }
+  }
+  return outcome;
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                  \
+  template Outcome solve(Mesh&, const ShardedMatrix<T>&, const RightHandSides<T>&, \
+                         const RunOptions&, Rcond, Transpose);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::dense::lu
+
+namespace shardsolve {
+
+namespace lu = dense::lu;
+
+template <Scalar T>
+LuFactor<T> lu_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptions& options) {
+  return lu::look_and_factor<T>(lu::factor_call(mesh, a, options), a, std::nullopt, std::nullopt);
+}
+
+template <Scalar T>
+LuFactor<T> lu_factor(Mesh& mesh, ShardedMatrix<T> a, ShardedMatrix<T> into,
+                      const RunOptions& options) {
+  if (!(a.layout() == into.layout())) {
+    throw Error(ErrorKind::invalid_argument,
+                "matrix and factor lie on different layouts: use the matrix's for both");
+  }
+  return lu::look_and_factor<T>(lu::factor_call(mesh, a, options), a, into, std::nullopt);
+}
+
+template <Scalar T>
+Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightHandSides<T> b,
+                 const RunOptions& options, Transpose transpose) {
+  lu::require_usable(factor);
+  if (!(b.layout() == factor.layout())) {
+    throw Error(ErrorKind::invalid_argument,
+                "the right-hand sides lie on another layout than the factor: use factor.layout()");
+  }
+  const runtime::Op op = lu::op_of(transpose);
+  const dense::PublicCall call{"lu_solve", mesh, b.layout(),
+                               plan_lu_solve(b.layout(), dtype_of<T>, b.columns()), options};
+  return call.run([factor, b, op](mesh::Rank& rank) {
+    dense::require_reachable(rank, factor.slabs, "the factor");
+    dense::require_reachable(rank, factor.matrix, "the matrix of the factor");
+    dense::require_reachable(rank, b);
+    return lu::certified_solve<T>(rank, lu::part_of(factor, rank), op, b.block(rank.index()));
+  });
+}
+
+template <Scalar T>
+double condition_estimate(Mesh& mesh, const LuFactor<T>& factor, const RunOptions& options,
+                          Transpose transpose) {
+  lu::require_factor(factor);
+  if (factor.outcome.status == Status::singular) {
+    return 0.0;
+  }
+  const Outcome outcome = lu::estimate_condition(mesh, factor, options, transpose);
+  return *outcome.rcond;  // NOLINT(bugprone-unchecked-optional-access): always there
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                               \
+  template LuFactor<T> lu_factor(Mesh&, ShardedMatrix<T>, const RunOptions&);                   \
+  template LuFactor<T> lu_factor(Mesh&, ShardedMatrix<T>, ShardedMatrix<T>, const RunOptions&); \
+  template Outcome lu_solve(Mesh&, const LuFactor<T>&, RightHandSides<T>, const RunOptions&,    \
+                            Transpose);                                                         \
+  template double condition_estimate(Mesh&, const LuFactor<T>&, const RunOptions&, Transpose);
+
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve

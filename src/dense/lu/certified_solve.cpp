@@ -1,0 +1,244 @@
+// x = A^-1 b by the factor, then up to three times, while an error is larger than rounding
+// explains:
+//
+//   r = A x - b      in twice the precision
+//   x -= A^-1 r      kept where it helps
+//
+// By the norm alone a system whose rows differ in size keeps equations that are wrong by all their
+// digits, so each equation is also measured by its own terms.
+
+#include "dense/lu/certified_solve.hpp"
+
+#include "core/each_dtype.hpp"
+#include "dense/lu/general_multiply.hpp"
+#include "dense/lu/triangular_solve.hpp"
+#include "dense/shared/gather.hpp"
+#include "dense/shared/right_hand_sides.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace shardsolve::dense::lu {
+namespace {
+
+using runtime::Op;
+
+/// Errors in units of the rounding: above these x is refined, and above the last one given up.
+constexpr double refined_from = 4.0;
+constexpr double refined_from_by_components = 10.0;
+constexpr double given_up_from = 10.0;
+constexpr int max_refinements = 3;
+
+/// Backward errors of some columns of X.
+struct Errors {
+  std::vector<double> by_norm;
+  std::vector<double> by_components;
+};
+
+/// Some right-hand sides at a time, and the memory for them.
+template <Scalar T>
+class SomeSides {
+ public:
+  SomeSides(mesh::Rank& rank, const FactorPart<T>& factor, Op op, std::int64_t columns)
+      : rank_(rank),
+        op_(op),
+        norm_(op == Op::none ? factor.inf_norm : factor.one_norm),
+        solve_(rank, factor.layout, factor.slab, factor.rows, columns),
+        multiply_(rank, factor.layout, factor.matrix, columns),
+        given_(rank.workspace<T>(factor.slab.columns(), columns)),
+        refined_(rank.workspace<T>(factor.slab.columns(), columns)),
+        scaled_x_(rank.workspace<T>(factor.slab.columns(), columns)),
+        scaled_b_(rank.workspace<T>(factor.slab.columns(), columns)),
+        residual_(rank.workspace<T>(factor.slab.columns(), columns)),
+        found_(rank.workspace<double>(columns, 1)) {}
+
+  /// X in place of `b`. Adds to the outcome the largest errors.
+  void run(MatrixView<T> b, const std::vector<double>& b_maxima, Outcome& outcome) {
+    const MatrixView<T> given = given_.columns_from(0, b.columns());
+    kernels().copy(rank_.update(), b, given);
+    solve_.run(op_, b);
+    std::vector<double> x_maxima = column_maxima<T>(rank_, b);
+    if (!all_finite(x_maxima)) {
+      x_maxima = try_again(b, given, b_maxima, x_maxima);
+    }
+    if (!all_finite(x_maxima)) {
+      outcome.status = Status::overflow;
+      return;
+    }
+    Errors errors = errors_of(b, x_maxima, given, b_maxima);
+    std::vector<bool> unsettled(errors.by_norm.size(), true);
+    for (int i = 0; i < max_refinements && any_to_be_refined(errors, unsettled); ++i) {
+      refine(b, given, b_maxima, errors, unsettled);
+    }
+    for (std::size_t j = 0; j < errors.by_norm.size(); ++j) {
+      take_larger(outcome.backward_error, errors.by_norm[j]);
+      take_larger(outcome.component_error, errors.by_components[j]);
+    }
+  }
+
+ private:
+  const runtime::Kernels<T>& kernels() const { return rank_.kernels<T>(); }
+
+  static void take_larger(std::optional<double>& to, double value) {
+    to = largest(to.value_or(0.0), value);
+  }
+
+  /// Settles the columns whose errors are those of rounding.
+  static bool any_to_be_refined(const Errors& errors, std::vector<bool>& unsettled) {
+    constexpr double u = unit_roundoff<T>;
+    bool any = false;
+    for (std::size_t j = 0; j < unsettled.size(); ++j) {
+      unsettled[j] = unsettled[j] && (errors.by_norm[j] > refined_from * u ||
+                                      errors.by_components[j] > refined_from_by_components * u);
+      any = any || unsettled[j];
+    }
+    return any;
+  }
+
+  /// Inside a solve numbers may be larger than both b and x.
+  std::vector<double> try_again(MatrixView<T> b, MatrixView<const T> given,
+                                const std::vector<double>& b_maxima,
+                                const std::vector<double>& x_maxima) {
+    std::vector<int> exponents = exponents_of_second_try<T>(b_maxima, x_maxima);
+    kernels().copy(rank_.update(), given, b);
+    scale_columns(rank_, b, exponents);
+    solve_.run(op_, b);
+    std::transform(exponents.begin(), exponents.end(), exponents.begin(), std::negate<>());
+    scale_columns(rank_, b, exponents);
+    return column_maxima<T>(rank_, b);
+  }
+
+  /// Of each column; leaves the residual, scaled as exponents_ say.
+  Errors errors_of(MatrixView<const T> x, const std::vector<double>& x_maxima,
+                   MatrixView<const T> b, const std::vector<double>& b_maxima) {
+    const std::int64_t k = x.columns();
+    const MatrixView<T> some_x = scaled_x_.columns_from(0, k);
+    const MatrixView<T> some_b = scaled_b_.columns_from(0, k);
+    const MatrixView<T> r = residual_.columns_from(0, k);
+    kernels().copy(rank_.update(), x, some_x);
+    kernels().copy(rank_.update(), b, some_b);
+    exponents_.clear();
+    for (std::size_t j = 0; j < x_maxima.size(); ++j) {
+      exponents_.push_back(residual_exponent<T>(norm_, x_maxima[j], b_maxima[j]));
+    }
+    scale_columns(rank_, some_x, exponents_);
+    scale_columns(rank_, some_b, exponents_);
+    multiply_.residual(op_, some_x, some_b, r);
+    Errors errors;
+    errors.by_components = component_errors(r, some_b);
+    const std::vector<double> r_maxima = column_maxima<T>(rank_, r);
+    for (std::size_t j = 0; j < x_maxima.size(); ++j) {
+      const Scaled size =
+          norm_ * Scaled{x_maxima[j], exponents_[j]} + Scaled{b_maxima[j], exponents_[j]};
+      errors.by_norm.push_back(ratio(Scaled{r_maxima[j], 0}, size));
+    }
+    return errors;
+  }
+
+  std::vector<double> component_errors(MatrixView<const T> r, MatrixView<const T> b) {
+    using Limits = std::numeric_limits<RealOf<T>>;
+    // Below this a sum of subnormal numbers has lost digits.
+    const double least = double{Limits::min()} / double{Limits::epsilon()};
+    rank_.kernels<runtime::LuKernels<T>>().component_errors(rank_.update(), least, r,
+                                                            multiply_.sizes(), b, found_.data());
+    std::vector<double> errors(static_cast<std::size_t>(r.columns()), 0.0);
+    for (const auto& one :
+         gather_from_all(rank_, rank_.fetch(rank_.update(), found_.data(), r.columns()))) {
+      std::transform(one.begin(), one.end(), errors.begin(), errors.begin(), largest);
+    }
+    return errors;
+  }
+
+  /// One step, of the columns that are not settled, whose residuals errors_of() has left. One that
+  /// it does not help is settled.
+  void refine(MatrixView<T> x, MatrixView<const T> b, const std::vector<double>& b_maxima,
+              Errors& errors, std::vector<bool>& unsettled) {
+    const std::int64_t k = x.columns();
+    const MatrixView<T> change = residual_.columns_from(0, k);
+    const MatrixView<T> refined = refined_.columns_from(0, k);
+    solve_.run(op_, change);
+    std::vector<int> back(exponents_.size());
+    std::transform(exponents_.begin(), exponents_.end(), back.begin(), std::negate<>());
+    scale_columns(rank_, change, back);
+    kernels().copy(rank_.update(), x, refined);
+    kernels().add(rank_.update(), T{-1}, change, refined);
+    const std::vector<double> maxima = column_maxima<T>(rank_, refined);
+    if (!all_finite(maxima)) {
+      unsettled.assign(unsettled.size(), false);
+      return;
+    }
+    const Errors now = errors_of(refined, maxima, b, b_maxima);
+    for (std::size_t j = 0; j < maxima.size(); ++j) {
+      const bool helps = now.by_norm[j] < errors.by_norm[j] ||
+                         (now.by_norm[j] <= refined_from * unit_roundoff<T> &&
+                          now.by_components[j] < errors.by_components[j]);
+      unsettled[j] = unsettled[j] && helps;
+      if (unsettled[j]) {
+        const auto column = static_cast<std::int64_t>(j);
+        kernels().copy(rank_.update(), refined.columns_from(column, 1), x.columns_from(column, 1));
+        errors.by_norm[j] = now.by_norm[j];
+        errors.by_components[j] = now.by_components[j];
+      }
+    }
+  }
+
+  mesh::Rank& rank_;
+  Op op_;
+  Scaled norm_;  // of op(A), in the infinity norm
+  TriangularSolve<T> solve_;
+  GeneralMultiply<T> multiply_;
+  MatrixView<T> given_;
+  MatrixView<T> refined_;
+  MatrixView<T> scaled_x_;
+  MatrixView<T> scaled_b_;
+  MatrixView<T> residual_;
+  MatrixView<double> found_;
+  std::vector<int> exponents_;
+};
+
+}  // namespace
+
+template <Scalar T>
+double largest_growth() {
+  return 1.0 / std::sqrt(unit_roundoff<T>);
+}
+
+template <Scalar T>
+Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, Op op, MatrixView<T> b) {
+  const CheckedSides checked = check_right_hand_sides<T>(rank, factor.layout, b);
+  Outcome outcome = checked.outcome;
+  if (!outcome.ok()) {
+    return outcome;
+  }
+  outcome.growth = factor.growth;
+  outcome.backward_error = 0.0;
+  outcome.component_error = 0.0;
+  const std::int64_t width = std::max<std::int64_t>(std::min(factor.layout.tile(), b.columns()), 1);
+  // Made before the solve: if memory is short, b is still there.
+  SomeSides<T> some_sides(rank, factor, op, width);
+  for (std::int64_t first = 0; first < b.columns() && outcome.ok(); first += width) {
+    const std::int64_t count = std::min(width, b.columns() - first);
+    rank.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));
+    const auto begin = checked.maxima.begin() + first;
+    some_sides.run(b.columns_from(first, count), {begin, begin + count}, outcome);
+  }
+  if (outcome.ok() && (!(*outcome.backward_error <= given_up_from * unit_roundoff<T>) ||
+                       !(factor.growth <= largest_growth<T>()))) {
+    outcome.status = Status::inaccurate;
+  }
+  return outcome;
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)      \
+  template double largest_growth<T>(); \
+  template Outcome certified_solve(mesh::Rank&, const FactorPart<T>&, runtime::Op, MatrixView<T>);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::dense::lu

@@ -1,0 +1,23 @@
+/// A solve with its certificate.
+#pragma once
+
+#include "dense/lu/factor_part.hpp"
+#include "mesh/rank.hpp"
+#include "runtime/kernel_arguments.hpp"
+
+#include <shardsolve/outcome.hpp>
+
+namespace shardsolve::dense::lu {
+
+/// Overwrites the rank's rows of B with those of X, op(A) X = B, refined until its backward error
+/// is that of rounding, by the norm and for each equation. The outcome is the same on every rank:
+/// ok, nonfinite_input (b intact), overflow or inaccurate.
+template <Scalar T>
+Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, runtime::Op op,
+                        MatrixView<T> b);
+
+/// From which growth on a factor is one of another matrix, in the dtype of T: 1 / sqrt(u).
+template <Scalar T>
+double largest_growth();
+
+}  // namespace shardsolve::dense::lu

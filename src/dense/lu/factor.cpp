@@ -1,0 +1,324 @@
+// One step, with c the number of columns that were eliminated before, and [a1; a2] rows from c on:
+//
+//   P [a11; a21] = [l11; l21] u11    the panel, in place; P swaps        owner, panel queue
+//                                    rows from c on
+//   p = [l11; l21], P -> all ranks                                       transfer queue
+//   [a12; a22] = P [a12; a22]        each rank its own columns           update queue
+//   a12 = l11^-1 a12                 U's rows, in their final place
+//   a22 -= l21 a12
+//
+// A panel lies in one slab, so its pivots are found without a message. What remains of a slab is
+// one rectangle: rows from c on, whichever of A's they are, and the columns behind those that are
+// eliminated.
+//
+// The column block of the next step is the exception: its owner's panel queue updates it and
+// factors the next panel while the update queues of all ranks are busy with this step.
+//
+// Columns of L that are there already are not swapped in each step, but once at the end: by all
+// swaps that came after them.
+
+#include "dense/lu/factor.hpp"
+
+#include "core/compensated_sum.hpp"
+#include "core/each_dtype.hpp"
+#include "dense/lu/wait_sites.hpp"
+#include "dense/shared/gather.hpp"
+#include "dense/shared/message_ring.hpp"
+#include "dense/shared/step_flags.hpp"
+#include "runtime/lu_kernels.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace shardsolve::dense::lu {
+namespace {
+
+/// Elements of T that hold so many places, a whole number of cache lines.
+template <Scalar T>
+std::int64_t elements_of_places(std::int64_t places) {
+  constexpr auto line = static_cast<std::int64_t>(sizeof(StepHeader));
+  const std::int64_t bytes = places * static_cast<std::int64_t>(sizeof(std::int64_t));
+  return (bytes + line - 1) / line * line / static_cast<std::int64_t>(sizeof(T));
+}
+
+template <Scalar T>
+class Factorisation {
+ public:
+  Factorisation(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab)
+      : rank_(rank),
+        layout_(layout),
+        slab_(slab),
+        kernels_(rank.kernels<runtime::LuKernels<T>>()),
+        flags_(rank),
+        panels_(rank, slots, elements_of_places<T>(layout.tile()) + largest_panel()),
+        places_(rank.workspace<std::int64_t>(layout.size(), 1)),
+        largest_(rank.workspace<double>(slab.columns(), 1)),
+        packed_(rank.event()),
+        column_ready_{&rank.event(), &rank.event()} {}
+
+  Factored<T> run() {
+    panels_.begin(0, owns(Step(0)));
+    for (Step step(0); step < end() && flags_.may_enqueue(step.value()); ++step) {
+      rank_.set_step(step.value());
+      report(step);
+      if (owns(step)) {
+        factor_panel(step);
+      }
+      // The next panel begins while this one is on its way. Its owner first waits for this one, so
+      // by then its slot is free.
+      panels_.await_done(step.value() + 1, sites::panel_used);
+      panels_.begin(step.value() + 1, owns(step + 1));
+      send_panel(step);
+      update_trailing(step);
+    }
+    flags_.finish(layout_.steps());
+    flags_.throw_if_cancelled();
+    Factored<T> result;
+    if (flags_.failed_step() >= 0) {
+      result.outcome = overflow();
+      return result;
+    }
+    order_rows_of_l();
+    finish(result);
+    return result;
+  }
+
+ private:
+  /// Panels in memory: one being used, one arriving, one being made.
+  static constexpr std::int64_t slots = 3;
+
+  Step end() const { return Step(layout_.steps()); }
+  bool owns(Step step) const { return step < end() && layout_.owner(step) == rank_.index(); }
+  std::int64_t width(Step step) const { return layout_.columns(step).size(); }
+  /// Rows of the panel of a step.
+  std::int64_t height(Step step) const { return layout_.size() - layout_.eliminated(step); }
+  /// Elements of the largest panel. It need not be the first: a step may have less than a tile.
+  std::int64_t largest_panel() const {
+    std::int64_t largest = 0;
+    for (Step step(0); step < end(); ++step) {
+      largest = std::max(largest, height(step) * width(step));
+    }
+    return largest;
+  }
+
+  /// The panel of a step as it travels, behind its places.
+  MatrixView<T> panel(Step step) const {
+    return panels_.payload(step.value(), layout_.owner(step), elements_of_places<T>(width(step)),
+                           height(step), width(step));
+  }
+  std::int64_t* places(Step step) const {
+    return reinterpret_cast<std::int64_t*>(
+        panels_.payload(step.value(), layout_.owner(step), 0, 1, 1).data());
+  }
+  /// Columns of this rank, in the rows that are left before a step.
+  MatrixView<T> remaining(Step step, LocalRange columns) const {
+    return slab_.block(layout_.eliminated(step), columns.begin.value(), height(step),
+                       columns.size());
+  }
+
+  void factor_panel(Step step) {
+    if (step.value() >= 2) {
+      rank_.panel().wait(*column_ready_[static_cast<std::size_t>(step.value() % 2)],
+                         sites::next_column_ready);
+    }
+    if (step.value() >= 1) {
+      rank_.panel().wait(panels_.arrived(step.value() - 1), sites::next_column_arrived);
+      update(rank_.panel(), step - 1, layout_.columns(step));
+    }
+    panels_.stamp(rank_.panel(), step.value());
+    const MatrixView<T> column = remaining(step, layout_.columns(step));
+    kernels_.panel(rank_.panel(), layout_.eliminated(step), column, places(step),
+                   &panels_.header(step.value(), rank_.index())->pivot);
+    rank_.kernels<T>().copy(rank_.panel(), column, panel(step));
+    rank_.panel().record(packed_);
+  }
+
+  void send_panel(Step step) {
+    const std::int64_t owner = layout_.owner(step);
+    if (owns(step)) {
+      rank_.transfer().wait(packed_, sites::panel_packed);
+    }
+    panels_.publish(step.value(), owner,
+                    elements_of_places<T>(width(step)) + height(step) * width(step));
+    rank_.transfer().copy(places_.data() + layout_.eliminated(step), places(step),
+                          static_cast<std::size_t>(width(step)) * sizeof(std::int64_t));
+    flags_.receive(step.value(), panels_.header(step.value(), owner));
+    rank_.transfer().record(panels_.arrived(step.value()));
+  }
+
+  /// All columns that this rank still has but those of the next step; first those that its next
+  /// panel needs.
+  void update_trailing(Step step) {
+    const Step first = layout_.next_owned(rank_.index(), step + 2);
+    if (!(first < end())) {
+      return;
+    }
+    const LocalRange next = layout_.columns(first);
+    rank_.update().wait(panels_.arrived(step.value()), sites::trailing_arrived);
+    update(rank_.update(), step, next);
+    rank_.update().record(*column_ready_[static_cast<std::size_t>(step.value() % 2)]);
+    update(rank_.update(), step, {next.end, LocalIndex(slab_.columns())});
+    rank_.update().record(panels_.done(step.value()));
+  }
+
+  /// [a12; a22] = P [a12; a22], a12 = l11^-1 a12, a22 -= l21 a12 in some columns.
+  void update(runtime::Queue& queue, Step step, LocalRange columns) {
+    const MatrixView<T> a = remaining(step, columns);
+    kernels_.swap_rows(queue, layout_.eliminated(step), places(step), width(step), a);
+    kernels_.eliminate(queue, panel(step), a);
+  }
+
+  /// The loop is over, and nothing of it is left to do on this rank.
+  void order_rows_of_l() {
+    rank_.report("order", 0.0);
+    for (Step step = layout_.next_owned(rank_.index(), Step(0)); step < end();
+         step = layout_.next_owned(rank_.index(), step + 1)) {
+      const std::int64_t first = layout_.eliminated(step + 1);
+      const LocalRange columns = layout_.columns(step);
+      const MatrixView<T> l21 =
+          slab_.block(first, columns.begin.value(), layout_.size() - first, columns.size());
+      kernels_.swap_rows(rank_.update(), first, places_.data() + first, l21.rows(), l21);
+      const MatrixView<const T> column = slab_.columns_from(columns.begin.value(), columns.size());
+      kernels_.upper_max(rank_.update(), layout_.eliminated(step), column,
+                         largest_.data() + columns.begin.value());
+    }
+  }
+
+  void finish(Factored<T>& result) {
+    const std::vector<T> diagonal = gather_rows(rank_, layout_, diagonal_of_u());
+    const std::vector<std::int64_t> places =
+        rank_.fetch(rank_.update(), places_.data(), layout_.size());
+    const std::vector<double> columns =
+        rank_.fetch(rank_.update(), largest_.data(), slab_.columns());
+    double mine = 0.0;
+    for (const double one : columns) {
+      mine = largest(mine, one);
+    }
+    result.largest = largest_of_all(rank_, mine);
+    if (!std::isfinite(result.largest)) {
+      result.outcome.status = Status::overflow;
+      return;
+    }
+    result.rows.resize(places.size());
+    std::iota(result.rows.begin(), result.rows.end(), 0);
+    bool odd = is_odd_order();
+    for (std::size_t place = 0; place < places.size(); ++place) {
+      const auto other = static_cast<std::size_t>(places[place]);
+      std::swap(result.rows[place], result.rows[other]);
+      odd = odd != (place != other);
+    }
+    take_determinant(diagonal, odd, result);
+  }
+
+  /// This rank's, one a column.
+  std::vector<T> diagonal_of_u() {
+    const MatrixView<T> diagonal = rank_.workspace<T>(slab_.columns(), 1);
+    for (Step step = layout_.next_owned(rank_.index(), Step(0)); step < end();
+         step = layout_.next_owned(rank_.index(), step + 1)) {
+      const LocalRange columns = layout_.columns(step);
+      const T* const first =
+          slab_.block(layout_.eliminated(step), columns.begin.value(), 1, 1).data();
+      const std::int64_t count = columns.size();
+      rank_.kernels<T>().copy(rank_.update(),
+                              MatrixView<const T>(first, 1, count, slab_.stride() + 1),
+                              MatrixView<T>(diagonal.data() + columns.begin.value(), 1, count));
+    }
+    return rank_.fetch(rank_.update(), diagonal.data(), slab_.columns());
+  }
+
+  /// Whether the elimination order is an odd permutation: a cycle of k is k - 1 swaps.
+  bool is_odd_order() const {
+    const std::int64_t n = layout_.size();
+    std::vector<bool> seen(static_cast<std::size_t>(n));
+    bool odd = false;
+    for (std::int64_t first = 0; first < n; ++first) {
+      for (std::int64_t i = first; !seen[static_cast<std::size_t>(i)];) {
+        seen[static_cast<std::size_t>(i)] = true;
+        i = layout_.row_at(Position(i)).value();
+        odd = odd != (i != first);
+      }
+    }
+    return odd;
+  }
+
+  void take_determinant(const std::vector<T>& diagonal, bool odd, Factored<T>& result) const {
+    using Real = RealOf<T>;
+    std::int64_t zero = layout_.size();
+    core::CompensatedSum log;
+    std::complex<double> sign = odd ? -1.0 : 1.0;
+    for (std::size_t j = 0; j < diagonal.size(); ++j) {
+      const std::complex<double> pivot = diagonal[j];
+      if (pivot == 0.0) {
+        zero = std::min(zero, layout_.position(GlobalIndex(static_cast<std::int64_t>(j))).value());
+        continue;
+      }
+      const double size = std::abs(pivot);
+      log.add(std::log(size));
+      sign *= pivot / size;
+    }
+    if (zero < layout_.size()) {
+      result.sign = T{0};
+      result.log = -std::numeric_limits<double>::infinity();
+      result.outcome.status = Status::singular;
+      result.outcome.location = Location::pivot(layout_.row_at(Position(zero)), zero);
+      return;
+    }
+    result.log = log.value();
+    if constexpr (is_complex<T>) {
+      const std::complex<double> one = sign / std::abs(sign);  // what rounding has made of it
+      result.sign = T(static_cast<Real>(one.real()), static_cast<Real>(one.imag()));
+    } else {
+      result.sign = sign.real() < 0.0 ? T{-1} : T{1};
+    }
+  }
+
+  /// The input was finite: for a pivot that is not a number something has left the range.
+  Outcome overflow() const {
+    const Step step(flags_.failed_step());
+    const std::int64_t column = std::abs(flags_.pivot()) - 1;
+    Outcome outcome;
+    outcome.status = Status::overflow;
+    outcome.location =
+        Location::pivot(layout_.rows(step).begin + column, layout_.eliminated(step) + column);
+    return outcome;
+  }
+
+  void report(Step step) {
+    const double left =
+        1.0 - static_cast<double>(layout_.eliminated(step)) / static_cast<double>(layout_.size());
+    rank_.report("factor", 1.0 - left * left * left);
+  }
+
+  mesh::Rank& rank_;
+  const SlabLayout& layout_;
+  MatrixView<T> slab_;
+  const runtime::LuKernels<T>& kernels_;
+  StepFlags flags_;
+  MessageRing<T> panels_;
+  MatrixView<std::int64_t> places_;  // of all steps
+  MatrixView<double> largest_;       // of each column of U
+  runtime::Event& packed_;           // the owner's panel is ready to be sent
+  // The next own column block has all its updates but the last. Two events, for even and odd steps:
+  // the update queue may have gone one step further.
+  std::array<runtime::Event*, 2> column_ready_;
+};
+
+}  // namespace
+
+template <Scalar T>
+Factored<T> factor(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> slab) {
+  return Factorisation<T>(rank, layout, slab).run();
+}
+
+#define SHARDSOLVE_INSTANTIATE(T) \
+  template Factored<T> factor(mesh::Rank&, const SlabLayout&, MatrixView<T>);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::dense::lu

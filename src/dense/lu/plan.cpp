@@ -1,0 +1,52 @@
+#include "core/right_hand_sides.hpp"
+#include "dense/shared/plan_parts.hpp"
+
+#include <shardsolve/plan.hpp>
+
+#include <algorithm>
+
+namespace shardsolve {
+
+Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype) {
+  Plan plan = dense::begin_plan(layout, dtype);
+  const auto n = static_cast<double>(layout.size());
+  const std::int64_t element = element_size(dtype);
+  plan.matrix_bytes *= 2;  // A and its factor
+  // Three panels with their places. The check of the input, which is over by then, takes a few
+  // vectors, and sums of rows of all ranks.
+  const std::int64_t columns = std::min(plan.tile, layout.size());
+  const std::int64_t panel =
+      element * columns * layout.size() + 8 * columns + 2 * dense::header_bytes;
+  plan.workspace_bytes = 3 * panel + dense::small_change(layout, 1) + 8 * layout.size() +
+                         8 * layout.max_width() * (layout.ranks() + 2) +
+                         element * (layout.size() + layout.max_width());
+  plan.flops = dense::multiply_add(dtype) * n * n * n / 3.0;
+  plan.bytes_moved =
+      0.5 * n * n * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);
+  return plan;
+}
+
+Plan plan_lu_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
+  core::require_columns(columns);
+  Plan plan = dense::begin_plan(layout, dtype);
+  const auto n = static_cast<double>(layout.size());
+  const auto k = static_cast<double>(columns);
+  const std::int64_t element = element_size(dtype);
+  const std::int64_t some = std::max<std::int64_t>(std::min(columns, plan.tile), 1);
+  const std::int64_t width = layout.max_width();
+  plan.matrix_bytes *= 2;
+  plan.right_hand_side_bytes = width * columns * element;
+  // for some columns at a time: sums of the sweep, slots of sums and of solved rows; all rows, to
+  // be put in order; X of all rows, shares of all ranks of the product, twofold, and of its sizes;
+  // five copies
+  plan.workspace_bytes = element * some * (5 * layout.size() + width * (2 * layout.ranks() + 7)) +
+                         8 * some * (layout.size() + width * (layout.ranks() + 1)) +
+                         element * 3 * plan.tile * some * (layout.ranks() + 2) + 16 * width +
+                         dense::small_change(layout, columns);
+  plan.flops = 4.0 * dense::multiply_add(dtype) * n * n * k;
+  plan.bytes_moved =
+      6.0 * n * k * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);
+  return plan;
+}
+
+}  // namespace shardsolve

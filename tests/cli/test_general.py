@@ -1,0 +1,88 @@
+"""`solve --assume gen`: general square matrices, by LU."""
+
+import json
+
+import numpy as np
+import pytest
+from problems import DTYPES, ORDERS, normal, save, sides, solves, unit_roundoff
+
+
+def general(n, dtype="float64", order="C"):
+    """Neither Hermitian nor with large numbers on its diagonal."""
+    return np.array(normal(np.random.default_rng(4), (n, n), dtype), order=order)
+
+
+def write(folder, a, b):
+    save(folder / "A.npy", a)
+    save(folder / "b.npy", b)
+
+
+@pytest.mark.parametrize("devices", (1, 3))
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_lu_solve_every_dtype_and_order_passes_gate(command, tmp_path, dtype, order, devices):
+    a, b = general(67, dtype, order), sides(67, 3, dtype)
+    write(tmp_path, a, b)
+    result = command(
+        "solve", "A.npy", "b.npy", "-o", "x.npy", "--assume", "gen", "--devices", devices, "--json"
+    )
+    assert result.code == 0, result.err
+    assert solves(a, np.load(tmp_path / "x.npy"), b)
+    report = json.loads(result.out)
+    u = unit_roundoff(a.dtype)
+    assert report["status"] == "ok"
+    assert 0 < report["backward_error"] < 10 * u
+    assert 0 < report["component_error"] < 20 * u
+    assert 1 <= report["growth"] < 50
+    exact = 1 / np.linalg.cond(a.astype(np.complex128), 1)
+    assert 0.9 * exact < report["rcond"] < 3.5 * exact
+
+
+def test_lu_report_tells_growth_and_the_error_by_components(command, tmp_path):
+    write(tmp_path, general(30), sides(30, 2))
+    result = command("solve", "A.npy", "b.npy", "-o", "x.npy", "--assume", "gen")
+    assert result.code == 0 and result.err == ""
+    for label in ("backward error", "by components", "growth", "rcond"):
+        assert label in result.out
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_lu_singular_matrix_has_no_answer_and_names_the_pivot(command, tmp_path, order):
+    write(tmp_path, np.ones((3, 3), order=order), np.ones(3))
+    result = command("solve", "A.npy", "b.npy", "-o", "x.npy", "--assume", "gen", "--json")
+    assert result.code == 1
+    report = json.loads(result.out)
+    assert report["status"] == "singular" and report["pivot"]["rows_before"] == 1
+    assert "shardsolve: error: 'A.npy': the matrix is singular: at step 2" in result.err
+    assert not (tmp_path / "x.npy").exists()
+
+
+def test_lu_nearly_singular_matrix_has_an_answer_and_a_warning(command, tmp_path):
+    n = 16
+    a = 1 / (np.arange(n)[:, None] + np.arange(n) + 1.0)  # Hilbert's
+    write(tmp_path, a, np.ones(n))
+    result = command("solve", "A.npy", "b.npy", "-o", "x.npy", "--assume", "gen")
+    assert result.code == 0
+    assert result.err.startswith("shardsolve: warning: 'A.npy': the matrix is singular to working")
+    assert "no digit of it is certain" in result.out
+    assert solves(a, np.load(tmp_path / "x.npy"), np.ones(n))
+
+
+def test_lu_nonfinite_entry_is_named_as_the_file_has_it(command, tmp_path):
+    for order in ORDERS:
+        a = general(20, order=order)
+        a[5, 7] = np.inf
+        save(tmp_path / f"{order}.npy", a)
+        save(tmp_path / "b.npy", sides(20, None))
+        result = command("solve", f"{order}.npy", "b.npy", "-o", "x.npy", "--assume", "gen")
+        assert result.code == 1
+        assert "row 5, column 7" in result.err
+
+
+def test_lu_other_words_are_refused_and_other_jobs_take_positive_definite_alone(command, tmp_path):
+    write(tmp_path, general(5), sides(5, None))
+    result = command("solve", "A.npy", "b.npy", "-o", "x.npy", "--assume", "sym")
+    assert result.code == 2 and "pos and gen are accepted" in result.err
+    for job in (["inverse", "A.npy", "-o", "X.npy"], ["logdet", "A.npy"]):
+        result = command(*job, "--assume", "gen")
+        assert result.code == 2 and "pos is accepted" in result.err

@@ -1,0 +1,488 @@
+// LU of general matrices: factor and raw solves beside LAPACK's, before any refinement; then what
+// is returned, on the caller's own A, b, x.
+
+#include "reference/lu.hpp"
+
+#include "dense/lu/certified_solve.hpp"
+#include "dense/lu/factor.hpp"
+#include "dense/lu/triangular_solve.hpp"
+#include "reference/matmul.hpp"
+#include "support/bits.hpp"
+#include "support/cuts.hpp"
+#include "support/dtypes.hpp"
+#include "support/gates.hpp"
+#include "support/lapack.hpp"
+#include "support/lu_zoo.hpp"
+#include "support/rank_program.hpp"
+#include "support/sharded_problem.hpp"
+#include "support/thrown.hpp"
+
+#include <shardsolve/lu.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsolve::testing {
+namespace {
+
+using dense::lu::Factored;
+using reference::Op;
+
+template <class T>
+class LuFamily : public ::testing::Test {};
+TYPED_TEST_SUITE(LuFamily, Dtypes, DtypeNames);
+
+/// The factor of a whole matrix, in its slabs.
+template <Scalar T>
+struct Raw {
+  ShardedMatrix<T> slabs;
+  Factored<T> found;
+};
+
+template <Scalar T>
+Raw<T> factor_raw(Mesh& mesh, const DenseMatrix<T>& a, const SlabLayout& layout) {
+  Raw<T> raw{shard(a, layout), {}};
+  const auto found = std::make_shared<Factored<T>>();
+  run_on(mesh, [slabs = raw.slabs, found](mesh::Rank& rank) {
+    const auto mine = dense::lu::factor<T>(rank, slabs.layout(), slabs.slab(rank.index()));
+    if (rank.leads()) {
+      *found = mine;
+    }
+  });
+  raw.found = *found;
+  return raw;
+}
+
+runtime::Op op_of(Op op) {
+  return op == Op::none        ? runtime::Op::none
+         : op == Op::transpose ? runtime::Op::transpose
+                               : runtime::Op::conjugate_transpose;
+}
+
+template <Scalar T>
+DenseMatrix<T> solve_raw(Mesh& mesh, const Raw<T>& raw, Op op, const DenseMatrix<T>& b) {
+  const RightHandSides<T> x = shard_rows(b, raw.slabs.layout());
+  run_on(mesh, [slabs = raw.slabs, x, op, rows = raw.found.rows](mesh::Rank& rank) {
+    dense::lu::TriangularSolve<T> solve(rank, slabs.layout(), slabs.slab(rank.index()), rows,
+                                        x.columns());
+    solve.run(op_of(op), x.block(rank.index()));
+  });
+  return whole(x);
+}
+
+template <Scalar T>
+DenseMatrix<T> applied(Op op, const DenseMatrix<T>& a) {
+  return reference::matmul(op, a, Op::none, DenseMatrix<T>::identity(a.rows()));
+}
+
+/// Of LAPACK, on A as it is and with its columns in the order of elimination.
+template <Scalar T>
+double lapack_ratio(Op op, const DenseMatrix<T>& a, const DenseMatrix<T>& b,
+                    const SlabLayout& layout) {
+  const LapackLu<T> plain = lapack_lu(a);
+  const double of_a =
+      plain.ok() ? solve_ratio(applied(op, a), lapack_lu_solve(plain, op, b), b) : 0.0;
+  const DenseMatrix<T> aq = columns_in_order(a, layout);
+  const LapackLu<T> ordered = lapack_lu(aq);
+  const double of_aq =
+      ordered.ok() ? solve_ratio(applied(op, aq), lapack_lu_solve(ordered, op, b), b) : 0.0;
+  return std::max(of_a, of_aq);
+}
+
+/// Layouts for the zoo: one rank; ragged; an empty slab; an odd elimination order; narrow tiles.
+std::vector<Cut> zoo_cuts(std::int64_t n) {
+  return {{"one", SlabLayout::even(n, 1, 8)},
+          {"ragged", SlabLayout({0, n / 3, n / 2, n}, 4)},
+          {"one_empty", SlabLayout({0, n / 2, n / 2, n - 1, n}, 5)},
+          {"odd_order", SlabLayout({0, n / 4, n / 4 + n / 3, n}, 1)}};
+}
+
+/// As the gates of the house: un-normalised, and no worse than four times LAPACK's.
+double limit(double lapack) { return std::max(10.0, 4.0 * lapack); }
+
+TYPED_TEST(LuFamily, RawFactor_OfEveryMatrixOnEveryCut_IsAsGoodAsLapacks) {
+  using T = TypeParam;
+  for (const std::int64_t n : {7, 33, 64}) {
+    for (const LuCase<T>& one : lu_zoo<T>(n)) {
+      for (const Cut& cut : zoo_cuts(n)) {
+        SCOPED_TRACE(one.name + " n " + std::to_string(n) + " " + cut.name);
+        Mesh mesh = make_mesh(cut.layout.ranks());
+        const Raw<T> raw = factor_raw(mesh, one.a, cut.layout);
+        ASSERT_NE(raw.found.outcome.status, Status::overflow);
+        std::vector<std::int64_t> sorted = raw.found.rows;
+        std::sort(sorted.begin(), sorted.end());
+        for (std::int64_t i = 0; i < n; ++i) {
+          ASSERT_EQ(sorted[static_cast<std::size_t>(i)], i);
+        }
+        EXPECT_TRUE(factors_general(in_pivot_order(one.a, raw.found.rows, cut.layout),
+                                    columns_in_order(whole(raw.slabs), cut.layout)));
+        if (one.verdict == LuVerdict::singular) {
+          EXPECT_EQ(raw.found.outcome.status, Status::singular);
+          EXPECT_EQ(raw.found.sign, T{0});
+          EXPECT_EQ(raw.found.log, -std::numeric_limits<double>::infinity());
+        } else if (one.verdict == LuVerdict::solved) {
+          EXPECT_TRUE(raw.found.outcome.ok()) << raw.found.outcome.message();
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(LuFamily, RawSolves_OfEveryMatrix_AreAsGoodAsLapacks) {
+  using T = TypeParam;
+  constexpr std::int64_t n = 33;
+  const DenseMatrix<T> b = right_hand_sides<T>(n, 3);
+  for (const LuCase<T>& one : lu_zoo<T>(n)) {
+    for (const Cut& cut : zoo_cuts(n)) {
+      Mesh mesh = make_mesh(cut.layout.ranks());
+      const Raw<T> raw = factor_raw(mesh, one.a, cut.layout);
+      if (raw.found.outcome.status == Status::singular) {
+        continue;
+      }
+      for (const Op op : {Op::none, Op::transpose, Op::conjugate_transpose}) {
+        SCOPED_TRACE(one.name + " " + cut.name + " op " + std::to_string(static_cast<int>(op)));
+        const DenseMatrix<T> x = solve_raw(mesh, raw, op, b);
+        const bool in_range = std::all_of(x.data(), x.data() + n * 3,
+                                          [](T value) { return std::isfinite(std::abs(value)); });
+        if (!in_range && one.verdict == LuVerdict::any) {
+          continue;
+        }
+        const double ratio = solve_ratio(applied(op, one.a), x, b);
+        const double lapack = lapack_ratio(op, one.a, b, cut.layout);
+        EXPECT_TRUE(ratio <= limit(lapack)) << ratio << " u, LAPACK " << lapack;
+      }
+    }
+  }
+}
+
+TYPED_TEST(LuFamily, RawSolves_OnEveryCut_AreThoseOfTheSystemAsked) {
+  using T = TypeParam;
+  for (const Cut& cut : cuts()) {
+    const std::int64_t n = cut.layout.size();
+    const DenseMatrix<T> a = n < 2 ? DenseMatrix<T>::identity(n) : lu_zoo<T>(n).front().a;
+    Mesh mesh = make_mesh(cut.layout.ranks());
+    const Raw<T> raw = factor_raw(mesh, a, cut.layout);
+    ASSERT_TRUE(raw.found.outcome.ok());
+    for (const Op op : {Op::none, Op::transpose, Op::conjugate_transpose}) {
+      for (const std::int64_t columns : {1, 20}) {
+        SCOPED_TRACE(cut.name + " op " + std::to_string(static_cast<int>(op)) + " columns " +
+                     std::to_string(columns));
+        const DenseMatrix<T> b = right_hand_sides<T>(n, columns);
+        const double ratio = solve_ratio(applied(op, a), solve_raw(mesh, raw, op, b), b);
+        EXPECT_TRUE(ratio <= limit(n < 2 ? 0.0 : lapack_ratio(op, a, b, cut.layout))) << ratio;
+      }
+    }
+  }
+}
+
+/// The largest |b - A x|_i / (|A| |x| + |b|)_i, over u, where the sum is in range.
+template <Scalar T>
+double component_ratio(const DenseMatrix<T>& a, const DenseMatrix<T>& x, const DenseMatrix<T>& b) {
+  using reference::widen;
+  reference::WideReal<T> worst = 0;
+  for (std::int64_t j = 0; j < b.columns(); ++j) {
+    for (std::int64_t i = 0; i < a.rows(); ++i) {
+      reference::Wide<T> residual = widen(b(i, j));
+      reference::WideReal<T> size = std::abs(widen(b(i, j)));
+      for (std::int64_t k = 0; k < a.columns(); ++k) {
+        residual -= reference::product(widen(a(i, k)), widen(x(k, j)));
+        size += std::abs(widen(a(i, k))) * std::abs(widen(x(k, j)));
+      }
+      if (size > 0) {
+        worst = reference::larger(worst, std::abs(residual) / size);
+      }
+    }
+  }
+  return static_cast<double>(worst) / unit_roundoff<T>;
+}
+
+TYPED_TEST(LuFamily, Solve_OfEveryMatrix_IsRefinedAndCertifiedOrRefused) {
+  using T = TypeParam;
+  for (const std::int64_t n : {7, 64}) {
+    const DenseMatrix<T> b = right_hand_sides<T>(n, 3);
+    for (const LuCase<T>& one : lu_zoo<T>(n)) {
+      for (const Cut& cut : zoo_cuts(n)) {
+        SCOPED_TRACE(one.name + " n " + std::to_string(n) + " " + cut.name);
+        Mesh mesh = make_mesh(cut.layout.ranks());
+        const ShardedMatrix<T> a = shard(one.a, cut.layout);
+        const RightHandSides<T> x = shard_rows(b, cut.layout);
+        const Outcome outcome = solve(mesh, a, x, {}, Rcond::estimated, Assume::general);
+        EXPECT_TRUE(same_bits(whole(a), one.a)) << "A is not to be written";
+        if (one.verdict == LuVerdict::singular) {
+          EXPECT_EQ(outcome.status, Status::singular);
+          EXPECT_TRUE(outcome.location);
+          continue;
+        }
+        if (one.verdict == LuVerdict::any && class_of(outcome.status) != StatusClass::answered) {
+          EXPECT_NE(outcome.message(), "");
+          continue;
+        }
+        ASSERT_EQ(class_of(outcome.status), StatusClass::answered) << outcome.message();
+        const double ratio = solve_ratio(one.a, whole(x), b);
+        EXPECT_TRUE(ratio <= 10.0) << ratio;
+        // Never better than the truth but for rounding, and not much worse.
+        const double certified = *outcome.backward_error / unit_roundoff<T>;
+        EXPECT_TRUE(certified >= 0.95 * ratio && certified <= 1.2 * ratio + 0.1)
+            << certified << " for " << ratio;
+        if (*outcome.rcond > 1e3 * unit_roundoff<T>) {
+          const double by_components = component_ratio(one.a, whole(x), b);
+          EXPECT_TRUE(by_components <= 100.0) << by_components;
+        }
+        EXPECT_EQ(outcome.status == Status::nearly_singular, *outcome.rcond < 2 * unit_roundoff<T>);
+      }
+    }
+  }
+}
+
+TYPED_TEST(LuFamily, Rcond_IsNeverBelowTheTrueOneAndRarelyFarAbove) {
+  using T = TypeParam;
+  for (const std::int64_t n : {7, 33}) {
+    for (const LuCase<T>& one : lu_zoo<T>(n)) {
+      SCOPED_TRACE(one.name + " n " + std::to_string(n));
+      const reference::LuFactor<T> plain = reference::lu(one.a);
+      if (plain.zero_pivot) {
+        continue;
+      }
+      const DenseMatrix<T> inverse =
+          reference::lu_solve(plain, Op::none, DenseMatrix<T>::identity(n));
+      const double exact =
+          1.0 / static_cast<double>(reference::one_norm(one.a) * reference::one_norm(inverse));
+      if (!(exact > 200 * static_cast<double>(n) * unit_roundoff<T>)) {
+        continue;
+      }
+      for (const Cut& cut : zoo_cuts(n)) {
+        Mesh mesh = make_mesh(cut.layout.ranks());
+        const LuFactor<T> factor = lu_factor(mesh, shard(one.a, cut.layout));
+        ASSERT_TRUE(factor.outcome.ok());
+        if (*factor.outcome.growth > dense::lu::largest_growth<T>()) {
+          continue;  // of which rcond knows nothing: the verdict is `inaccurate`
+        }
+        const double rcond = condition_estimate(mesh, factor);
+        EXPECT_GE(rcond, 0.9 * exact) << cut.name;
+        EXPECT_LE(rcond, 3.5 * exact) << cut.name;
+      }
+    }
+  }
+}
+
+TYPED_TEST(LuFamily, LuSolve_OfEachKind_IsCertified) {
+  using T = TypeParam;
+  constexpr std::int64_t n = 50;
+  const DenseMatrix<T> a = lu_zoo<T>(n).front().a;
+  const DenseMatrix<T> b = right_hand_sides<T>(n, 7);
+  for (const Cut& cut : zoo_cuts(n)) {
+    Mesh mesh = make_mesh(cut.layout.ranks());
+    const LuFactor<T> factor = lu_factor(mesh, shard(a, cut.layout));
+    ASSERT_TRUE(factor.outcome.ok());
+    const auto solved = [&](Transpose transpose, Op op) {
+      SCOPED_TRACE(cut.name + " op " + std::to_string(static_cast<int>(op)));
+      const RightHandSides<T> x = shard_rows(b, cut.layout);
+      const Outcome outcome = lu_solve(mesh, factor, x, {}, transpose);
+      ASSERT_TRUE(outcome.ok()) << outcome.message();
+      const double ratio = solve_ratio(applied(op, a), whole(x), b);
+      EXPECT_TRUE(ratio <= 10.0) << ratio;
+      const double certified = *outcome.backward_error / unit_roundoff<T>;
+      EXPECT_TRUE(certified >= 0.95 * ratio && certified <= 1.2 * ratio + 0.1)
+          << certified << " for " << ratio;
+      EXPECT_TRUE(component_ratio(applied(op, a), whole(x), b) <= 20.0);
+      EXPECT_LE(*outcome.component_error, 20.0 * unit_roundoff<T>);
+    };
+    solved(Transpose::none, Op::none);
+    solved(Transpose::transpose, Op::transpose);
+    solved(Transpose::adjoint, Op::conjugate_transpose);
+  }
+}
+
+/// |sign exp(log) - det| / |det|, of determinants that may be out of range.
+template <Scalar T>
+double determinant_error(T sign, double log, const reference::SignAndLog<T>& exact) {
+  const std::complex<double> ours = std::complex<double>(sign) * std::exp(log - exact.log);
+  return std::abs(ours - std::complex<double>(exact.sign));
+}
+
+TYPED_TEST(LuFamily, Determinant_OnEveryCut_HasItsSign) {
+  using T = TypeParam;
+  std::vector<Cut> all = cuts();
+  all.push_back({"odd_order", SlabLayout({0, 2, 5, 8}, 1)});
+  all.push_back({"even_order", SlabLayout({0, 2, 4, 8}, 1)});
+  int odd = 0;
+  for (const Cut& cut : all) {
+    SCOPED_TRACE(cut.name);
+    const std::int64_t n = cut.layout.size();
+    Mesh mesh = make_mesh(cut.layout.ranks());
+    const DenseMatrix<T> a = n < 2 ? DenseMatrix<T>::identity(n) : lu_zoo<T>(n).front().a;
+    const LuFactor<T> factor = lu_factor(mesh, shard(a, cut.layout));
+    ASSERT_TRUE(factor.outcome.ok());
+    const auto exact = reference::lu_determinant(reference::lu(a));
+    EXPECT_LT(determinant_error(factor.sign, factor.log_modulus, exact),
+              1000.0 * static_cast<double>(n + 1) * unit_roundoff<T>);
+    int inversions = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t j = i + 1; j < n; ++j) {
+        inversions += cut.layout.row_at(Position(i)) > cut.layout.row_at(Position(j)) ? 1 : 0;
+      }
+    }
+    odd += inversions % 2;
+  }
+  EXPECT_GE(odd, 2) << "layouts whose elimination order is odd are to be tested";
+}
+
+TEST(Lu, Pivots_OfMatricesWithTies_AreTheFirstOfEquals) {
+  for (const std::int64_t n : {4, 5, 6}) {
+    for (const LuCase<double>& one : lu_zoo<double>(n)) {
+      if (one.name != "signs" && one.name != "antidiagonal" && one.name != "wilkinson") {
+        continue;
+      }
+      for (const Cut& cut : zoo_cuts(n)) {
+        SCOPED_TRACE(one.name + " n " + std::to_string(n) + " " + cut.name);
+        Mesh mesh = make_mesh(cut.layout.ranks());
+        const Raw<double> raw = factor_raw(mesh, one.a, cut.layout);
+        EXPECT_EQ(raw.found.rows, reference::lu(columns_in_order(one.a, cut.layout)).rows);
+      }
+    }
+  }
+}
+
+TEST(Lu, MatrixOfOnes_IsSingularAtTheSecondPivot) {
+  for (const std::int64_t ranks : {1, 2, 3}) {
+    Mesh mesh = make_mesh(ranks);
+    DenseMatrix<double> ones(3, 3);
+    std::fill_n(ones.data(), 9, 1.0);
+    const SlabLayout layout = SlabLayout::even(3, ranks, 1);
+    const LuFactor<double> factor = lu_factor(mesh, shard(ones, layout));
+    EXPECT_EQ(factor.outcome.status, Status::singular);
+    ASSERT_TRUE(factor.outcome.location);
+    EXPECT_EQ(factor.outcome.location->rows_before, 1);
+    EXPECT_EQ(factor.outcome.location->row, layout.row_at(Position(1)));
+    EXPECT_EQ(factor.sign, 0.0);
+    EXPECT_EQ(condition_estimate(mesh, factor), 0.0);
+    expect_error([&] { lu_solve(mesh, factor, RightHandSides<double>(layout, 1)); },
+                 ErrorKind::invalid_argument, {"no factor", "singular"});
+  }
+}
+
+TEST(Lu, Growth_BeyondTheSquareRootOfRounding_IsNoAnswer) {
+  constexpr std::int64_t n = 64;
+  for (const LuCase<double>& one : lu_zoo<double>(n)) {
+    if (one.name != "wilkinson") {
+      continue;
+    }
+    Mesh mesh = make_mesh(1);
+    const SlabLayout layout = SlabLayout::even(n, 1, 16);
+    const RightHandSides<double> x = shard_rows(right_hand_sides<double>(n, 1), layout);
+    const Outcome outcome =
+        solve(mesh, shard(one.a, layout), x, {}, Rcond::estimated, Assume::general);
+    EXPECT_EQ(outcome.status, Status::inaccurate);
+    EXPECT_NEAR(*outcome.growth, std::ldexp(1.0, n - 1), 1e3);
+    EXPECT_NE(outcome.message(), "");
+  }
+}
+
+TEST(Lu, NearlySingular_HasAnAnswerAndSaysSo) {
+  constexpr std::int64_t n = 16;
+  for (const LuCase<double>& one : lu_zoo<double>(n)) {
+    if (one.name != "hilbert") {
+      continue;
+    }
+    Mesh mesh = make_mesh(2);
+    const SlabLayout layout = SlabLayout::even(n, 2, 4);
+    const DenseMatrix<double> b = right_hand_sides<double>(n, 1);
+    const RightHandSides<double> x = shard_rows(b, layout);
+    const Outcome outcome =
+        solve(mesh, shard(one.a, layout), x, {}, Rcond::estimated, Assume::general);
+    EXPECT_EQ(outcome.status, Status::nearly_singular);
+    EXPECT_LT(*outcome.rcond, 2 * unit_roundoff<double>);
+    EXPECT_TRUE(solve_ratio(one.a, whole(x), b) <= 10.0);
+  }
+}
+
+TEST(Lu, Factor_ThatOverwritesItsMatrix_GivesTheDeterminantAlone) {
+  constexpr std::int64_t n = 23;
+  const DenseMatrix<double> a = lu_zoo<double>(n).front().a;
+  const SlabLayout layout = SlabLayout::even(n, 3, 4);
+  Mesh mesh = make_mesh(3);
+  const ShardedMatrix<double> slabs = shard(a, layout);
+  const LuFactor<double> in_place = lu_factor(mesh, slabs, slabs);
+  const LuFactor<double> apart = lu_factor(mesh, shard(a, layout));
+  ASSERT_TRUE(in_place.outcome.ok());
+  EXPECT_EQ(in_place.log_modulus, apart.log_modulus);
+  EXPECT_EQ(in_place.sign, apart.sign);
+  EXPECT_TRUE(same_bits(whole(slabs), whole(apart.slabs)));
+  expect_error([&] { lu_solve(mesh, in_place, RightHandSides<double>(layout, 1)); },
+               ErrorKind::invalid_argument, {"overwritten its matrix", "other memory"});
+}
+
+TEST(Lu, BadInput_IsRefusedWithItsPlace) {
+  const SlabLayout layout({0, 5, 5, 9}, 2);
+  Mesh mesh = make_mesh(3);
+  DenseMatrix<double> a = lu_zoo<double>(9).front().a;
+  a(7, 3) = std::numeric_limits<double>::quiet_NaN();
+  const LuFactor<double> factor = lu_factor(mesh, shard(a, layout));
+  EXPECT_EQ(factor.outcome.status, Status::nonfinite_input);
+  ASSERT_TRUE(factor.outcome.location);
+  EXPECT_EQ(factor.outcome.location->row.value(), 7);
+  EXPECT_EQ(factor.outcome.location->column.value(), 3);
+  EXPECT_TRUE(std::isnan(factor.log_modulus));
+  expect_error([&] { condition_estimate(mesh, factor); }, ErrorKind::invalid_argument,
+               {"no factor", "NaN"});
+
+  a(7, 3) = 1.0;
+  DenseMatrix<double> b = right_hand_sides<double>(9, 2);
+  b(8, 1) = std::numeric_limits<double>::infinity();
+  const RightHandSides<double> x = shard_rows(b, layout);
+  const Outcome outcome = solve(mesh, shard(a, layout), x, {}, Rcond::estimated, Assume::general);
+  EXPECT_EQ(outcome.status, Status::nonfinite_input);
+  EXPECT_EQ(outcome.location->what, Located::right_hand_side_entry);
+  EXPECT_TRUE(same_bits(whole(x), b));
+
+  const LuFactor<double> good = lu_factor(mesh, shard(a, layout));
+  expect_error([&] { lu_solve(mesh, good, RightHandSides<double>(SlabLayout::even(9, 3, 2), 1)); },
+               ErrorKind::invalid_argument, {"another layout"});
+  expect_error([&] { lu_factor(mesh, shard(a, layout), shard(a, SlabLayout::even(9, 3, 2))); },
+               ErrorKind::invalid_argument, {"different layouts"});
+}
+
+TEST(Lu, NumbersThatLeaveTheRange_AreAnOverflow) {
+  // Growth takes U beyond the largest number, at the last pivot.
+  constexpr std::int64_t n = 40;
+  DenseMatrix<float> a = lu_zoo<float>(n)[1].a;
+  for (std::int64_t i = 0; i < n * n; ++i) {
+    a.data()[i] *= 1e30F;
+  }
+  Mesh mesh = make_mesh(1);
+  const LuFactor<float> factor = lu_factor(mesh, shard(a, SlabLayout::even(n, 1, 8)));
+  EXPECT_EQ(factor.outcome.status, Status::overflow);
+  EXPECT_FALSE(factor.rows);
+}
+
+TYPED_TEST(LuFamily, TwoRuns_GiveTheSameBits) {
+  using T = TypeParam;
+  constexpr std::int64_t n = 90;
+  const SlabLayout layout({0, 20, 20, 61, n}, 7);
+  const DenseMatrix<T> a = lu_zoo<T>(n).front().a;
+  const DenseMatrix<T> b = right_hand_sides<T>(n, 2);
+  std::optional<DenseMatrix<T>> first;
+  for (int i = 0; i < 5; ++i) {
+    Mesh mesh = make_mesh(layout.ranks());
+    const LuFactor<T> factor = lu_factor(mesh, shard(a, layout));
+    const RightHandSides<T> x = shard_rows(b, layout);
+    ASSERT_TRUE(lu_solve(mesh, factor, x).ok());
+    if (!first) {
+      first = whole(x);
+    }
+    EXPECT_TRUE(same_bits(whole(x), *first));
+  }
+}
+
+}  // namespace
+}  // namespace shardsolve::testing
