@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 
-from shardsolve import _calls
+from shardsolve import _calls, _words
 from shardsolve._calls import Compiled, compiled
 from shardsolve._check import (
     check_factor,
@@ -26,6 +26,7 @@ from shardsolve._check import (
 from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._products import hermitian_part, multiply
 from shardsolve._records import NOT_KNOWN, VERDICT_WORDS, Info, raise_if_failed
+from shardsolve._words import accepts
 
 AxisName = str | Sequence[str]
 Arrays = tuple[jax.Array, ...]
@@ -61,6 +62,7 @@ class Factor:
         return _info_of(self._record, self._log_determinant)
 
 
+@accepts(_words.SOLVE, {"assume_a": _words.ASSUME_A})
 def solve(
     a: jax.Array,
     b: jax.Array,
@@ -118,6 +120,7 @@ def solve(
     return x
 
 
+@accepts(_words.CHO_FACTOR)
 def cho_factor(
     a: jax.Array,
     *,
@@ -136,6 +139,7 @@ def cho_factor(
     return factor
 
 
+@accepts(_words.CHO_SOLVE)
 def cho_solve(
     factor: Factor,
     b: jax.Array,
@@ -156,6 +160,7 @@ def cho_solve(
     return x
 
 
+@accepts(_words.INV)
 def inv(
     a: jax.Array | Factor,
     *,
@@ -183,6 +188,7 @@ def inv(
     return x
 
 
+@accepts(_words.DENSE)
 def logdet(
     a: jax.Array | Factor,
     *,
@@ -200,6 +206,7 @@ def logdet(
     return _logdet(factor, find_cut(factor._slab, mesh, axis_name))
 
 
+@accepts(_words.DENSE)
 def slogdet(
     a: jax.Array | Factor,
     *,
@@ -213,6 +220,7 @@ def slogdet(
     return _slogdet(factor, find_cut(factor._slab, mesh, axis_name))
 
 
+@accepts(_words.DENSE)
 def cond(
     a: jax.Array | Factor,
     p: int,

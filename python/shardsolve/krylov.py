@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding
 
-from shardsolve import _krylov_rounds
+from shardsolve import _krylov_rounds, _words
 from shardsolve._calls import compiled
 from shardsolve._krylov_arguments import (
     METHODS,
@@ -58,6 +58,7 @@ from shardsolve._krylov_rounds import (
     default_rtol,
 )
 from shardsolve._sparse import CSR
+from shardsolve._words import accepts
 
 __all__ = [
     "METHODS",
@@ -78,6 +79,16 @@ __all__ = [
 _ON_FAILURE = ("raise", "best", "nan")
 
 
+def __getattr__(name: str) -> object:
+    """Only for names that are not there: says what there is."""
+    _words.no_such_name(
+        "shardsolve.krylov",
+        name,
+        f"There are {', '.join(__all__)}",
+    )
+
+
+@accepts(_words.KRYLOV, {"method": _words.KRYLOV_METHODS, "preconditioner": _words.PRECONDITIONERS})
 def solve(
     A: Any,
     b: Any,
@@ -116,7 +127,7 @@ def solve(
             one dtype. Cut over devices, by `P("x")`, each works on its own rows, if they divide
             evenly and the sharding is known: outside of jit, or with Explicit axes. Inside jit
             with Auto axes each device works on all rows.
-        method: "cg", "minres", "bicgstab" or "fgmres".
+        method: "cg", "minres", "bicgstab" or "fgmres"; "gmres" is fgmres, too.
         preconditioner: M, about A^-1: "jacobi" where A is a CSR, what `jacobi`, `block_jacobi`,
             `chebyshev` or `from_pyamg` returned, a function r -> M r, or another of the kinds of A.
             For cg and minres Hermitian positive definite. Only fgmres allows one that is not
@@ -186,6 +197,7 @@ def solve(
     return unravel(x)
 
 
+@accepts(_words.DIAGNOSE)
 def diagnose(A: Any, like: Any = None, *, rtol: float | None = None) -> Diagnosis:
     """Looks at a system before it is solved: what A is, and whether a preconditioner is worth it.
 
