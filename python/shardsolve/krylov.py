@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import NamedSharding
 
 from shardsolve import _krylov_rounds, _words
 from shardsolve._calls import compiled
+from shardsolve._cut import place_like, place_whole
 from shardsolve._krylov_arguments import (
     METHODS,
     check_options,
@@ -175,26 +175,25 @@ def solve(
     right, unravel, b_like = flattened(b, "b")
     rtol = default_rtol(right.dtype) if rtol is None else float(rtol)
     asked = Asked(method, rtol, float(atol), int(max_iterations), int(restart), bool(log))
-    start = None if x0 is None else guess(x0, b_like, right)
+    place = place_of(right, axis_name)
+    # Where types say where vectors lie, all of a solve lie alike.
+    right = place_whole(right) if place.cut is None else place.cut.place(right)
+    start = None if x0 is None else place_like(guess(x0, b_like, right), right)
     operator = linear(A, b_like, right, unravel, "A")
     m = preconditioner_of(preconditioner, A, b_like, right, unravel)
-    place = place_of(right, axis_name)
     require_devices(right, operator, m)
     if check_linear:
         require_linear(operator, right, place)
-    if place.cut is not None and place.cut.explicit:
-        right = jax.sharding.reshard(
-            right, NamedSharding(place.cut.known_mesh, place.cut.spec(0, 1))
-        )
     unseen = _nan_of_failures(on_failure, (operator, m, right, start))
     fill = Fill(x=unseen and not (full_output and on_failure == "raise"), derivatives=unseen)
     x, *rest = _run(operator, m, right, start, asked, place, fill)
     info = KrylovInfo(*rest)
+    x = jax.tree.map(place_like, unravel(x), b_like)
     if full_output:
-        return unravel(x), info
+        return x, info
     if on_failure == "raise":
         raise_if_not_converged(info.report)
-    return unravel(x)
+    return x
 
 
 @accepts(_words.DIAGNOSE)
