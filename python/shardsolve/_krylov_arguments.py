@@ -25,7 +25,7 @@ _NOT_TRACED = (
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )
-_KINDS = (Identity, Jacobi, Sparse, Chebyshev, Multigrid)
+MADE = (Identity, Jacobi, Sparse, Chebyshev, Multigrid)
 METHODS = ("cg", "minres", "bicgstab", "fgmres")
 _MOST_RESTART = 1000  # of src/krylov/solve.cpp
 _ROUNDS_AHEAD = 8  # on GPUs, as in C++
@@ -167,7 +167,7 @@ def _is_lineax(a: object) -> bool:
 
 def linear(a: Any, b_like: Any, b: jax.Array, unravel: Callable, name: str) -> Linear:
     """What the user calls an operator, as the loop knows it."""
-    if isinstance(a, _KINDS):
+    if isinstance(a, MADE):
         return a
     if isinstance(a, CSR) or is_sparse(a):
         matrix = CSR.of(a)

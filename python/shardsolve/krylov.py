@@ -34,6 +34,7 @@ from shardsolve._krylov_arguments import (
 )
 from shardsolve._krylov_diagnosis import Diagnosis, Trial, of_function, of_matrix
 from shardsolve._krylov_linear import Linear, Transposed, has_transpose
+from shardsolve._krylov_of_host import in_own_precision, numpy_for_numpy
 from shardsolve._krylov_preconditioners import (
     block_jacobi,
     chebyshev,
@@ -89,6 +90,7 @@ def __getattr__(name: str) -> object:
 
 
 @accepts(_words.KRYLOV, {"method": _words.KRYLOV_METHODS, "preconditioner": _words.PRECONDITIONERS})
+@numpy_for_numpy
 def solve(
     A: Any,
     b: Any,
@@ -116,13 +118,18 @@ def solve(
     each. Those are relative to their own right-hand sides (rtol, without atol). `vmap` solves
     systems at once, each of which freezes when it is done, with the bits that it has alone.
 
+    Where A is of SciPy or NumPy and b a NumPy array or a list, x is NumPy's, in the precision that
+    SciPy takes: the common one of A and b, where whole numbers count as float64. It does not matter
+    then whether JAX has 64-bit types. Inside jit all arrays are JAX's.
+
     Bits do not depend on the device, on how many there are and on how b is cut, if those of the
     products do not, as a CSR's.
 
     Args:
-        A: A CSR, a SciPy sparse matrix, BCSR or BCOO, a square array, a function x -> A x, or a
-            lineax operator. A function takes and returns what b is. Symmetric or Hermitian
-            positive definite for "cg", Hermitian for "minres"; checked as far as products tell.
+        A: A CSR, a SciPy sparse matrix or array of any format, BCSR or BCOO, a square array, a
+            function x -> A x, or a lineax operator. A function takes and returns what b is.
+            Symmetric or Hermitian positive definite for "cg", Hermitian for "minres"; checked as
+            far as products tell.
         b: (n,), float32, float64, complex64 or complex128. With a function any pytree of arrays of
             one dtype. Cut over devices, by `P("x")`, each works on its own rows, if they divide
             evenly and the sharding is known: outside of jit, or with Explicit axes. Inside jit
@@ -197,6 +204,7 @@ def solve(
 
 
 @accepts(_words.DIAGNOSE)
+@in_own_precision
 def diagnose(A: Any, like: Any = None, *, rtol: float | None = None) -> Diagnosis:
     """Looks at a system before it is solved: what A is, and whether a preconditioner is worth it.
 

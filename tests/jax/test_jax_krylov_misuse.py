@@ -78,7 +78,7 @@ def by_its_numbers(x):
             ValueError,
             "A is not linear",
         ),
-        (lambda: krylov.solve(np.eye(8, dtype=int), B), TypeError, "A has dtype int64"),
+        (lambda: krylov.solve(jnp.eye(8, dtype=int), B), TypeError, "A has dtype int64"),
         (lambda: krylov.solve(lambda x: 1j * x, B), ValueError, r"returns complex128\[8\] for"),
         (lambda: krylov.solve(by_numpy, B), TypeError, "A as a function .* write it with jax.nump"),
         (lambda: krylov.solve(by_its_numbers, B), TypeError, "looks at the numbers .* jax.lax"),
