@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
-from shardsolve import _sparse
+from shardsolve import _sparse_products
 from shardsolve._cut import place_like, place_whole
 from shardsolve._krylov_rounds import EXTERNAL, IDENTITY, JACOBI, Place
 
@@ -144,7 +144,7 @@ class Sparse(Matrix):
     """A CSR matrix, whole on each device."""
 
     data: jax.Array
-    pattern: _sparse.Pattern
+    pattern: _sparse_products.Pattern
     twofold = True
 
     def of_whole(self, x: jax.Array) -> jax.Array:
@@ -161,7 +161,7 @@ class Sparse(Matrix):
             if place.axes:
                 x = lax.all_gather(x, place.axes, tiled=True)
                 rank = jnp.full(1, lax.axis_index(place.axes), jnp.int32)
-            y = _sparse.multiply(
+            y = _sparse_products.multiply(
                 self.pattern,
                 data,
                 x,
