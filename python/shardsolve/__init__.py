@@ -7,7 +7,7 @@ asked for; `shardsolve.lineax` and `shardsolve.compat.jaxmg` are imported by who
 import importlib as _importlib
 from importlib import metadata as _metadata
 
-from shardsolve import _library, krylov
+from shardsolve import _library, _words, krylov
 from shardsolve._cholesky import (
     Factor,
     cho_factor,
@@ -68,42 +68,15 @@ except _metadata.PackageNotFoundError:  # used from the source tree
     __version__ = _library.version()
 
 
-_INSTEAD = {
-    "compat": "import shardsolve.compat.jaxmg",
-    **{
-        name: f"krylov.solve(a, b, method={method!r})"
-        for name, method in (
-            ("bicgstab", "bicgstab"),
-            ("cg", "cg"),
-            ("gmres", "fgmres"),
-            ("minres", "minres"),
-        )
-    },
-    "lineax": "import shardsolve.lineax",
-    "lstsq": (
-        "solve(a.conj().T @ a, a.conj().T @ b, assume_a='pos') gives it where the columns are "
-        "independent, for the square of the condition number; jax.numpy.linalg.lstsq has it, on "
-        "one device"
-    ),
-    "lu": "lu_factor and lu_solve are there; jax.scipy.linalg.lu has L and U, on one device",
-    **{
-        name: f"jax.numpy.linalg.{name} has it, on one device"
-        for name in ("eig", "eigvals", "matrix_rank", "pinv", "qr", "svd")
-    },
-}
-
-
 def __getattr__(name: str) -> object:
     """Only for names that are not there yet: loads fbpinn; of others says what there is."""
     if name == "fbpinn":
         return _importlib.import_module("shardsolve.fbpinn")
-    if name.startswith("_"):  # asked for by copy, inspect, doctest, ...
-        raise AttributeError(f"module 'shardsolve' has no attribute {name!r}", name=name)
-    instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
     public = ", ".join(public for public in __all__ if public[0].islower())
-    raise AttributeError(
-        f"shardsolve has no {name}{instead}. It solves Hermitian positive definite and general systems, "
-        f"sparse and matrix-free ones by Krylov methods, finds eigenvalues of Hermitian matrices, and "
-        f"solves differential equations (fbpinn); there are {public}",
-        name=name,
+    _words.no_such_name(
+        "shardsolve",
+        name,
+        "It solves Hermitian positive definite and general systems, sparse and matrix-free ones "
+        "by Krylov methods, finds eigenvalues of Hermitian matrices, and solves differential equations "
+        f"(fbpinn); there are {public}",
     )

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 
-from shardsolve import _calls, _lu
+from shardsolve import _calls, _lu, _words
 from shardsolve._calls import AxisName, Compiled, compiled
 from shardsolve._check import (
     check_factor,
@@ -26,6 +26,7 @@ from shardsolve._check import (
 from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._products import hermitian_part, multiply
 from shardsolve._records import NOT_KNOWN, VERDICT_WORDS, Info, raise_if_failed
+from shardsolve._words import accepts
 
 Arrays = tuple[jax.Array, ...]
 
@@ -60,6 +61,7 @@ class Factor:
         return _info_of(self._record, self._log_determinant)
 
 
+@accepts(_words.SOLVE, {"assume_a": _words.ASSUME_A})
 def solve(
     a: jax.Array,
     b: jax.Array,
@@ -128,6 +130,7 @@ def solve(
     return x
 
 
+@accepts(_words.CHO_FACTOR)
 def cho_factor(
     a: jax.Array,
     *,
@@ -146,6 +149,7 @@ def cho_factor(
     return factor
 
 
+@accepts(_words.CHO_SOLVE)
 def cho_solve(
     factor: Factor,
     b: jax.Array,
@@ -166,6 +170,7 @@ def cho_solve(
     return x
 
 
+@accepts(_words.INV)
 def inv(
     a: jax.Array | Factor,
     *,
@@ -193,6 +198,7 @@ def inv(
     return x
 
 
+@accepts(_words.DENSE)
 def logdet(
     a: jax.Array | Factor,
     *,
@@ -210,6 +216,7 @@ def logdet(
     return _logdet(factor, find_cut(factor._slab, mesh, axis_name))
 
 
+@accepts(_words.DENSE)
 def slogdet(
     a: jax.Array | Factor | _lu.LuFactor,
     *,
@@ -237,6 +244,7 @@ def slogdet(
     return _slogdet(factor, find_cut(factor._slab, mesh, axis_name))
 
 
+@accepts(_words.DENSE)
 def cond(
     a: jax.Array | Factor | _lu.LuFactor,
     p: int,

@@ -81,6 +81,23 @@ class Cut(NamedTuple):
         return math.prod(self.known_mesh.shape[axis] for axis in self.axes)
 
 
+def place_like(a: jax.Array, other: jax.Array) -> jax.Array:
+    """`a` where `other` of the same shape lies, where types say where arrays lie."""
+    sharding = jax.typeof(other).sharding
+    if not _is_explicit(sharding.mesh):
+        return a
+    return jax.sharding.reshard(a, other.sharding if _is_put(other) else sharding)
+
+
+def place_whole(a: jax.Array) -> jax.Array:
+    """`a` whole on every device, likewise."""
+    sharding = jax.typeof(a).sharding
+    if not _is_explicit(sharding.mesh):
+        return a
+    mesh = a.sharding.mesh if _is_put(a) else sharding.mesh
+    return jax.sharding.reshard(a, NamedSharding(mesh, PartitionSpec()))
+
+
 def spec_along(axes: tuple[str, ...], axis: int | None, ndim: int) -> PartitionSpec:
     """Of an array whose `axis` is cut along the axes of a mesh; None: whole on every device."""
     if axis is None:

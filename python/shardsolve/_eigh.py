@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from shardsolve import _calls
+from shardsolve import _calls, _words
 from shardsolve._calls import Compiled, compiled
 from shardsolve._check import (
     check_indices,
@@ -26,12 +26,14 @@ from shardsolve._cholesky import Factor, factor_traced
 from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._eigh_change import Change
 from shardsolve._records import NOT_KNOWN, OF_B, EighInfo, raise_if_failed
+from shardsolve._words import accepts
 
 AxisName = str | Sequence[str]
 Arrays = tuple[jax.Array, ...]
 Pairs = tuple[jax.Array, jax.Array, EighInfo]
 
 
+@accepts(_words.EIGH)
 def eigh(
     a: jax.Array,
     b: jax.Array | None = None,
@@ -94,10 +96,11 @@ def eigh(
     if not isinstance(info.verdict, jax.core.Tracer):
         raise_if_failed(info.verdict, OF_B if jax.device_get(info.of_b) else "")
         if info.warning:
-            warnings.warn(f"eigenvalues: {info.warning}", stacklevel=2)
+            warnings.warn(f"eigenvalues: {info.warning}", stacklevel=3)
     return found[0] if eigvals_only else tuple(found)
 
 
+@accepts(_words.EIGH)
 def eigvalsh(
     a: jax.Array,
     b: jax.Array | None = None,

@@ -13,8 +13,8 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding
 
 from shardsolve._check import as_array, how_to_agree
-from shardsolve._cut import Cut, axes_of, manual_axes, require_unchecked
-from shardsolve._krylov_linear import Identity, Jacobi, Linear, Sparse, trace
+from shardsolve._cut import Cut, axes_of, manual_axes, place_like, place_whole, require_unchecked
+from shardsolve._krylov_linear import Dense, Identity, Jacobi, Linear, Sparse, trace
 from shardsolve._krylov_multigrid import Chebyshev, Multigrid
 from shardsolve._krylov_rounds import Place
 from shardsolve._sparse import CSR
@@ -25,7 +25,7 @@ _NOT_TRACED = (
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )
-_KINDS = (Identity, Jacobi, Sparse, Chebyshev, Multigrid)
+MADE = (Identity, Jacobi, Sparse, Chebyshev, Multigrid)
 METHODS = ("cg", "minres", "bicgstab", "fgmres")
 _MOST_RESTART = 1000  # of src/krylov/solve.cpp
 _ROUNDS_AHEAD = 8  # on GPUs, as in C++
@@ -110,17 +110,19 @@ def flattened(b: Any, name: str) -> tuple[jax.Array, Callable, Any]:
     if len(dtypes) > 1:
         raise TypeError(f"{name} has arrays of {' and '.join(dtypes)}; pass all in one dtype")
     like = jax.tree.unflatten(tree, arrays)
-    if len(arrays) == 1:
-        array = arrays[0]
-        if array.ndim == 1:
-            return array, lambda x: jax.tree.unflatten(tree, [x]), like
-        return (
-            array.reshape(-1),
-            lambda x: jax.tree.unflatten(tree, [x.reshape(array.shape)]),
-            like,
-        )
-    flat, unravel = ravel_pytree(like)
-    return flat, unravel, like
+    flat, split = _raveled(arrays)
+    return flat, lambda x: jax.tree.unflatten(tree, split(x)), like
+
+
+def _raveled(arrays: list[jax.Array]) -> tuple[jax.Array, Callable[[jax.Array], list[jax.Array]]]:
+    """One vector, and the way back. By their types cut by rows, if all are alike, or else whole."""
+    specs = [tuple(jax.typeof(array).sharding.spec) for array in arrays]
+    if len({spec[:1] for spec in specs}) > 1 or any(any(spec[1:]) for spec in specs):
+        arrays = [place_whole(array) for array in arrays]
+    if len(arrays) > 1:
+        return ravel_pytree(arrays)
+    shape = arrays[0].shape
+    return arrays[0].reshape(-1), lambda x: [x.reshape(shape)]
 
 
 def _is_like(tree: Any, other: Any) -> bool:
@@ -165,7 +167,7 @@ def _is_lineax(a: object) -> bool:
 
 def linear(a: Any, b_like: Any, b: jax.Array, unravel: Callable, name: str) -> Linear:
     """What the user calls an operator, as the loop knows it."""
-    if isinstance(a, _KINDS):
+    if isinstance(a, MADE):
         return a
     if isinstance(a, CSR) or is_sparse(a):
         matrix = CSR.of(a)
@@ -176,7 +178,7 @@ def linear(a: Any, b_like: Any, b: jax.Array, unravel: Callable, name: str) -> L
         if matrix.ndim != 2:
             raise ValueError(f"{name} has shape {matrix.shape}; pass a square matrix, (n, n)")
         require_fit(name, matrix.shape, matrix.dtype, b_like, b)
-        return trace(lambda x: jnp.matmul(matrix, x, precision="highest"), b, a)
+        return Dense(matrix)
     function = a.mv if _is_lineax(a) else a
     if not callable(function):
         raise TypeError(
@@ -191,8 +193,8 @@ def linear(a: Any, b_like: Any, b: jax.Array, unravel: Callable, name: str) -> L
         )
 
     def flat(x: jax.Array) -> jax.Array:
-        made = jax.tree.leaves(function(unravel(x)))
-        return made[0].reshape(-1) if len(made) == 1 else ravel_pytree(made)[0]
+        made = jax.tree.leaves(function(jax.tree.map(place_like, unravel(x), b_like)))
+        return place_like(_raveled(made)[0], x)
 
     return trace(flat, b, a)
 

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
-from jax.sharding import NamedSharding, PartitionSpec
 
-from shardsolve import _sparse
+from shardsolve import _sparse_products
+from shardsolve._cut import place_like, place_whole
 from shardsolve._krylov_rounds import EXTERNAL, IDENTITY, JACOBI, Place
 
 
@@ -101,7 +101,7 @@ class Jacobi(Product):
     inner = JACOBI
 
     def apply(self, x: jax.Array, place: Place) -> jax.Array:
-        return x / self.diagonal
+        return x / place_like(self.diagonal, x)
 
     def transposed(self) -> Linear:
         return self
@@ -113,26 +113,42 @@ class Jacobi(Product):
         return self.diagonal
 
 
+class Matrix(Product):
+    """A matrix that is known to each device."""
+
+    def of_whole(self, x: jax.Array) -> jax.Array:
+        """The product with a vector that each device has."""
+        raise NotImplementedError
+
+    def apply(self, x: jax.Array, place: Place) -> jax.Array:
+        if place.cut is None or not place.cut.inside or not place.axes:
+            return place_like(self.of_whole(place_whole(x)), x)
+        # A device's own rows, in the caller's shard_map.
+        own = len(x)
+        whole = self.of_whole(lax.all_gather(x, place.axes, tiled=True))
+        return lax.dynamic_slice_in_dim(whole, lax.axis_index(place.axes) * own, own)
+
+
+@register()
+class Dense(Matrix):
+    """A square array; on Explicit axes its rows or columns may be cut."""
+
+    matrix: jax.Array
+
+    def of_whole(self, x: jax.Array) -> jax.Array:
+        return jnp.matmul(self.matrix, x, precision="highest")
+
+
 @register("pattern")
-class Sparse(Product):
+class Sparse(Matrix):
     """A CSR matrix, whole on each device."""
 
     data: jax.Array
-    pattern: _sparse.Pattern
+    pattern: _sparse_products.Pattern
     twofold = True
 
-    def apply(self, x: jax.Array, place: Place) -> jax.Array:
-        product = self.pattern.product
-        if place.cut is not None and place.cut.explicit:
-            everywhere = NamedSharding(place.cut.known_mesh, PartitionSpec())
-            y = product(self.data, jax.sharding.reshard(x, everywhere))
-            return jax.sharding.reshard(y, jax.typeof(x).sharding)
-        if place.cut is None or not place.cut.inside or not place.axes:
-            return product(self.data, x)
-        # A device's own rows, in the caller's shard_map.
-        own = len(x)
-        whole = product(self.data, lax.all_gather(x, place.axes, tiled=True))
-        return lax.dynamic_slice_in_dim(whole, lax.axis_index(place.axes) * own, own)
+    def of_whole(self, x: jax.Array) -> jax.Array:
+        return self.pattern.product(place_whole(self.data), x)
 
     def forward(self, x: jax.Array, place: Place) -> jax.Array:
         return self.apply_into(x, jnp.zeros_like(x), jnp.int32(0), place)
@@ -145,7 +161,7 @@ class Sparse(Product):
             if place.axes:
                 x = lax.all_gather(x, place.axes, tiled=True)
                 rank = jnp.full(1, lax.axis_index(place.axes), jnp.int32)
-            y = _sparse.multiply(
+            y = _sparse_products.multiply(
                 self.pattern,
                 data,
                 x,

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from shardsolve import _sparse
+from shardsolve import _sparse_products
 from shardsolve._krylov_linear import Linear, Product, Sparse, register
 from shardsolve._krylov_rounds import Place
 
@@ -93,7 +93,9 @@ class Multigrid(Product):
 
     def forward(self, x: jax.Array, place: Place) -> jax.Array:
         return _whole(
-            lambda x: self._cycle(0, x, lambda a, x: _sparse.multiply(a.pattern, a.data, x)),
+            lambda x: self._cycle(
+                0, x, lambda a, x: _sparse_products.multiply(a.pattern, a.data, x)
+            ),
             x,
             place,
         )

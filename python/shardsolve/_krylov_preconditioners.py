@@ -13,6 +13,7 @@ import numpy as np
 
 from shardsolve._check import as_array
 from shardsolve._krylov_arguments import (
+    MADE,
     is_sparse,
     linear,
     require_fit,
@@ -21,9 +22,11 @@ from shardsolve._krylov_arguments import (
 )
 from shardsolve._krylov_linear import Identity, Jacobi, Linear, Sparse
 from shardsolve._krylov_multigrid import Chebyshev, Level, Multigrid
+from shardsolve._krylov_of_host import in_own_precision
 from shardsolve._sparse import CSR
 
 
+@in_own_precision
 def jacobi(a: Any) -> Jacobi:
     """The preconditioner D^-1.
 
@@ -39,6 +42,7 @@ def jacobi(a: Any) -> Jacobi:
     return Jacobi(diagonal)
 
 
+@in_own_precision
 def chebyshev(a: Any, low: float, high: float, degree: int) -> Chebyshev:
     """The preconditioner p(A): `degree` steps of the Chebyshev iteration, degree - 1 products.
 
@@ -58,6 +62,7 @@ def chebyshev(a: Any, low: float, high: float, degree: int) -> Chebyshev:
     return Chebyshev(Sparse(matrix.data, matrix._pattern), float(low), float(high), int(degree))
 
 
+@in_own_precision
 def block_jacobi(a: Any, blocks: Sequence[int]) -> Sparse:
     """The preconditioner whose blocks are the inverses of diagonal blocks of A.
 
@@ -124,15 +129,16 @@ def from_pyamg(hierarchy: Any, *, degree: int = 3, share: float = 0.25) -> Multi
         return Sparse(matrix.data, matrix._pattern)
 
     levels, bounds = [], []
-    for level in hierarchy.levels[:-1]:
-        diagonal = level.A.diagonal()
-        levels.append(
-            Level(sparse(level.A), sparse(level.P), sparse(level.R), jnp.asarray(1 / diagonal))
-        )
-        high = 1.1 * _largest_eigenvalue(level.A, diagonal)
-        bounds.append((share * high, high))
-    coarse = np.linalg.pinv(hierarchy.levels[-1].A.toarray())
-    return Multigrid(levels, sparse(coarse), tuple(bounds), int(degree))
+    with jax.enable_x64(True):
+        for level in hierarchy.levels[:-1]:
+            diagonal = level.A.diagonal()
+            levels.append(
+                Level(sparse(level.A), sparse(level.P), sparse(level.R), jnp.asarray(1 / diagonal))
+            )
+            high = 1.1 * _largest_eigenvalue(level.A, diagonal)
+            bounds.append((share * high, high))
+        coarse = sparse(np.linalg.pinv(hierarchy.levels[-1].A.toarray()))
+    return Multigrid(levels, coarse, tuple(bounds), int(degree))
 
 
 def _largest_eigenvalue(a: Any, diagonal: np.ndarray) -> float:
@@ -166,4 +172,10 @@ def preconditioner_of(m: Any, a: Any, b_like: Any, b: jax.Array, unravel: Callab
         require_fit(
             "the diagonal for jacobi", (len(m.diagonal),) * 2, m.diagonal.dtype, b.reshape(-1), b
         )
+    for dtype in {leaf.dtype for leaf in jax.tree.leaves(m) if isinstance(m, MADE)}:
+        if dtype != b.dtype:
+            raise TypeError(
+                f"the preconditioner was made of a matrix of {dtype.name} and b is {b.dtype.name}: "
+                f"make it of a.astype('{b.dtype.name}')"
+            )
     return linear(m, b_like, b, unravel, "the preconditioner")

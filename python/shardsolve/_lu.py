@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 
-from shardsolve import _calls
+from shardsolve import _calls, _words
 from shardsolve._calls import AxisName, compiled
 from shardsolve._check import (
     check_factor,
@@ -25,6 +25,7 @@ from shardsolve._check import (
 from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._products import multiply, transpose
 from shardsolve._records import NOT_KNOWN, VERDICT_WORDS, Info, Status, raise_if_failed
+from shardsolve._words import accepts
 
 Arrays = tuple[jax.Array, ...]
 
@@ -77,6 +78,7 @@ class Which(NamedTuple):
 _WHICH = {0: Which(False, False), 1: Which(True, True), 2: Which(True, False)}
 
 
+@accepts(_words.LU_FACTOR)
 def lu_factor(
     a: jax.Array,
     *,
@@ -107,6 +109,7 @@ def lu_factor(
     return factor
 
 
+@accepts(_words.CHO_SOLVE)
 def lu_solve(
     factor: LuFactor,
     b: jax.Array,
@@ -142,6 +145,7 @@ def solve_general(
     return _solve(a, b, cut, tile, with_rcond)
 
 
+@accepts(_words.LU_FACTOR)
 def det(
     a: jax.Array | LuFactor,
     *,

@@ -28,7 +28,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.sharding import Mesh
 
-from shardsolve import _eigh
+from shardsolve import _eigh, _words
 from shardsolve._calls import compiled
 from shardsolve._check import check_matrix
 from shardsolve._cut import Cut, find_cut, inside_shard_map
@@ -42,8 +42,10 @@ from shardsolve._eigh_change import own_values
 from shardsolve._krylov_linear import trace
 from shardsolve._products import all_rows, hermitian_part, multiply, transpose
 from shardsolve._records import EighInfo, raise_if_failed
+from shardsolve._words import accepts
 
 
+@accepts(_words.DENSE)
 def matrix_function(
     f: Callable[[jax.Array], jax.Array],
     a: jax.Array,
@@ -77,6 +79,7 @@ def matrix_function(
     return _public(_matrix_function, f, a, mesh, axis_name, full_output)
 
 
+@accepts(_words.DENSE)
 def trace_function(
     f: Callable[[jax.Array], jax.Array],
     a: jax.Array,

@@ -18,14 +18,17 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.sharding import Mesh
 
+from shardsolve import _words
 from shardsolve._calls import FACTOR, Arrays, Call, compiled, map_batch
 from shardsolve._check import check_matrix, check_tile
 from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._records import FAILURE, raise_if_failed
+from shardsolve._words import accepts
 
 LARGEST_TILE = 384
 
 
+@accepts(_words.CHOLESKY)
 def cholesky(
     a: jax.Array, *, upper: bool = False, mesh: Mesh | None = None, tile: int | None = None
 ) -> jax.Array:

@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import NamedSharding
 
-from shardsolve import _krylov_rounds
+from shardsolve import _krylov_rounds, _words
 from shardsolve._calls import compiled
+from shardsolve._cut import place_like, place_whole
 from shardsolve._krylov_arguments import (
     METHODS,
     check_options,
@@ -34,6 +34,7 @@ from shardsolve._krylov_arguments import (
 )
 from shardsolve._krylov_diagnosis import Diagnosis, Trial, of_function, of_matrix
 from shardsolve._krylov_linear import Linear, Transposed, has_transpose
+from shardsolve._krylov_of_host import in_own_precision, numpy_for_numpy
 from shardsolve._krylov_preconditioners import (
     block_jacobi,
     chebyshev,
@@ -58,6 +59,7 @@ from shardsolve._krylov_rounds import (
     default_rtol,
 )
 from shardsolve._sparse import CSR
+from shardsolve._words import accepts
 
 __all__ = [
     "METHODS",
@@ -78,6 +80,17 @@ __all__ = [
 _ON_FAILURE = ("raise", "best", "nan")
 
 
+def __getattr__(name: str) -> object:
+    """Only for names that are not there: says what there is."""
+    _words.no_such_name(
+        "shardsolve.krylov",
+        name,
+        f"There are {', '.join(__all__)}",
+    )
+
+
+@accepts(_words.KRYLOV, {"method": _words.KRYLOV_METHODS, "preconditioner": _words.PRECONDITIONERS})
+@numpy_for_numpy
 def solve(
     A: Any,
     b: Any,
@@ -105,18 +118,23 @@ def solve(
     each. Those are relative to their own right-hand sides (rtol, without atol). `vmap` solves
     systems at once, each of which freezes when it is done, with the bits that it has alone.
 
+    Where A is of SciPy or NumPy and b a NumPy array or a list, x is NumPy's, in the precision that
+    SciPy takes: the common one of A and b, where whole numbers count as float64. It does not matter
+    then whether JAX has 64-bit types. Inside jit all arrays are JAX's.
+
     Bits do not depend on the device, on how many there are and on how b is cut, if those of the
     products do not, as a CSR's.
 
     Args:
-        A: A CSR, a SciPy sparse matrix, BCSR or BCOO, a square array, a function x -> A x, or a
-            lineax operator. A function takes and returns what b is. Symmetric or Hermitian
-            positive definite for "cg", Hermitian for "minres"; checked as far as products tell.
+        A: A CSR, a SciPy sparse matrix or array of any format, BCSR or BCOO, a square array, a
+            function x -> A x, or a lineax operator. A function takes and returns what b is.
+            Symmetric or Hermitian positive definite for "cg", Hermitian for "minres"; checked as
+            far as products tell.
         b: (n,), float32, float64, complex64 or complex128. With a function any pytree of arrays of
             one dtype. Cut over devices, by `P("x")`, each works on its own rows, if they divide
             evenly and the sharding is known: outside of jit, or with Explicit axes. Inside jit
             with Auto axes each device works on all rows.
-        method: "cg", "minres", "bicgstab" or "fgmres".
+        method: "cg", "minres", "bicgstab" or "fgmres"; "gmres" is fgmres, too.
         preconditioner: M, about A^-1: "jacobi" where A is a CSR, what `jacobi`, `block_jacobi`,
             `chebyshev` or `from_pyamg` returned, a function r -> M r, or another of the kinds of A.
             For cg and minres Hermitian positive definite. Only fgmres allows one that is not
@@ -164,28 +182,29 @@ def solve(
     right, unravel, b_like = flattened(b, "b")
     rtol = default_rtol(right.dtype) if rtol is None else float(rtol)
     asked = Asked(method, rtol, float(atol), int(max_iterations), int(restart), bool(log))
-    start = None if x0 is None else guess(x0, b_like, right)
+    place = place_of(right, axis_name)
+    # Where types say where vectors lie, all of a solve lie alike.
+    right = place_whole(right) if place.cut is None else place.cut.place(right)
+    start = None if x0 is None else place_like(guess(x0, b_like, right), right)
     operator = linear(A, b_like, right, unravel, "A")
     m = preconditioner_of(preconditioner, A, b_like, right, unravel)
-    place = place_of(right, axis_name)
     require_devices(right, operator, m)
     if check_linear:
         require_linear(operator, right, place)
-    if place.cut is not None and place.cut.explicit:
-        right = jax.sharding.reshard(
-            right, NamedSharding(place.cut.known_mesh, place.cut.spec(0, 1))
-        )
     unseen = _nan_of_failures(on_failure, (operator, m, right, start))
     fill = Fill(x=unseen and not (full_output and on_failure == "raise"), derivatives=unseen)
     x, *rest = _run(operator, m, right, start, asked, place, fill)
     info = KrylovInfo(*rest)
+    x = jax.tree.map(place_like, unravel(x), b_like)
     if full_output:
-        return unravel(x), info
+        return x, info
     if on_failure == "raise":
         raise_if_not_converged(info.report)
-    return unravel(x)
+    return x
 
 
+@accepts(_words.DIAGNOSE)
+@in_own_precision
 def diagnose(A: Any, like: Any = None, *, rtol: float | None = None) -> Diagnosis:
     """Looks at a system before it is solved: what A is, and whether a preconditioner is worth it.
 

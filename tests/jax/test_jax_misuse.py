@@ -259,7 +259,7 @@ def test_module_without_a_name_still_behaves_as_one():
 
     assert getattr(shardsolve, "lstsq", None) is None
     assert copy.copy(shardsolve.solve) is shardsolve.solve
-    assert inspect.unwrap(shardsolve.solve) is shardsolve.solve
+    assert inspect.unwrap(shardsolve) is shardsolve
     doctest.testmod(shardsolve)
     with pytest.raises(ImportError, match="lstsq"):
         exec("from shardsolve import lstsq")

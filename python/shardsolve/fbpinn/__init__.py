@@ -1,4 +1,4 @@
-"""Physics-informed networks over overlapping boxes, trained by least squares."""
+"""Physics-informed networks on overlapping subdomains, trained by least squares."""
 
 from shardsolve.fbpinn._boxes import Boxes
 from shardsolve.fbpinn._coefficients import Grid1D, Scalar

@@ -1,4 +1,4 @@
-"""Overlapping boxes that cover a domain, one small network in each."""
+"""Overlapping boxes, the subdomains of a domain, one small network in each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_POINTS = 2**31 - 1  # whose numbers the library can tell
 
 
 class Boxes:
-    """Boxes that overlap, given by counts along each axis or one by one.
+    """Overlapping subdomains: boxes, given by counts along each axis or one by one.
 
     In each the solution is a network times a window; the windows sum to 1 at every point. The
     window of a box is the product over the axes of ((1 + cos(pi (x - centre) / half width)) / 2)^2,

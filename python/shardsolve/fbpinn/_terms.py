@@ -23,9 +23,9 @@ class Interior:
     Attributes:
         residual: From a point, jets and coefficients to a number, or to several in a tuple. Any
             JAX code; it sees one point at a time.
-        points: (points, dimensions), or how many along each axis, in equal distances, the boundary
-            of the domain among them; with more where boxes overlap by little
-            (`Boxes.training_grid`). Along one axis a number does.
+        points: Collocation points, (points, dimensions), or how many along each axis, in equal
+            distances, the boundary of the domain among them; with more where boxes overlap by
+            little (`Boxes.training_grid`). Along one axis a number does.
         weight: What the residual is multiplied by.
     """
 
