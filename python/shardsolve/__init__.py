@@ -7,7 +7,7 @@ asked for; `shardsolve.lineax` and `shardsolve.compat.jaxmg` are imported by who
 import importlib as _importlib
 from importlib import metadata as _metadata
 
-from shardsolve import _library, krylov
+from shardsolve import _library, krylov, natural
 from shardsolve._cholesky import (
     Factor,
     cho_factor,
@@ -48,6 +48,7 @@ __all__ = [
     "load_factor",
     "logdet",
     "matrix_function",
+    "natural",
     "progress",
     "register",
     "save_factor",
