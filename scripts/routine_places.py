@@ -80,8 +80,8 @@ ROUTINES = (
 
 # Public names of Python that are no routines of their own, and commands that solve nothing.
 NO_ROUTINES = {
-    "cholesky", "eigvalsh", "krylov", "last_failures", "load_factor", "matrix_function", "progress",
-    "register", "save_factor", "set_timeout", "slogdet", "trace", "trace_function",
+    "cholesky", "eigvalsh", "krylov", "last_failures", "load_factor", "matrix_function", "natural",
+    "progress", "register", "save_factor", "set_timeout", "slogdet", "trace", "trace_function",
 }  # fmt: skip
 NO_ROUTINE_COMMANDS = {"bench", "compare_logs", "diagnose", "doctor", "replay", "tune"}
 

@@ -7,7 +7,7 @@ asked for; `shardsolve.lineax` and `shardsolve.compat.jaxmg` are imported by who
 import importlib as _importlib
 from importlib import metadata as _metadata
 
-from shardsolve import _library, _words, krylov
+from shardsolve import _library, _words, krylov, natural
 from shardsolve._cholesky import (
     Factor,
     cho_factor,
@@ -53,6 +53,7 @@ __all__ = [
     "lu_factor",
     "lu_solve",
     "matrix_function",
+    "natural",
     "progress",
     "register",
     "save_factor",

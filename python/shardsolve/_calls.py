@@ -131,20 +131,31 @@ class Call:
         return run(*arguments)
 
     def _run(
-        self, axes: tuple[str, ...], others: tuple[str, ...], n: int, options: dict
+        self,
+        axes: tuple[str, ...],
+        others: tuple[str, ...],
+        n: int,
+        options: dict,
+        place: jax.Array | None = None,
     ) -> Callable:
-        """The local call for devices along `axes`; those along `others` do the same."""
+        """The local call for devices along `axes`; those along `others` do the same.
 
-        def run(*arguments: jax.Array) -> Arrays:
+        `place`: the device's number along the first and along the others, (2,), if it is known.
+        """
+
+        def find_place() -> jax.Array:
             rank = lax.axis_index(axes) if axes else 0
             group = lax.axis_index(others) if others else 0
-            place = jnp.stack([jnp.int32(rank), jnp.int32(group)])
+            return jnp.stack([jnp.int32(rank), jnp.int32(group)])
+
+        def run(*arguments: jax.Array) -> Arrays:
+            found = find_place() if place is None else place
             ranks = lax.axis_size(axes) if axes else 1
             if ranks > 1 and jax.process_count() > 1:
-                place = self._meet(place, axes, arguments, n, ranks, options)
+                found = self._meet(found, axes, arguments, n, ranks, options)
 
             def ours(*arguments: jax.Array) -> Arrays:
-                return self._local(place, arguments, n, ranks, options)
+                return self._local(found, arguments, n, ranks, options)
 
             if ranks > 1 or self.alone is None or n > self.max_alone:
                 return ours(*arguments)
@@ -242,6 +253,7 @@ class Call:
 
     def _mapped(self, cut: Cut, options: dict) -> Callable:
         others = tuple(axis for axis in cut.known_mesh.axis_names if axis not in cut.axes)
+        indexed = tuple(P(axis) for axis in cut.known_mesh.axis_names)
 
         def pad(a: jax.Array, axis: int, missing: int) -> jax.Array:
             if missing:
@@ -251,7 +263,11 @@ class Call:
 
         def run(*arguments: jax.Array) -> Arrays:
             n = self.rows_in(arguments)
-            local = self._run(cut.axes, others, n, options)
+
+            def local(indices: Arrays, *arguments: jax.Array) -> Arrays:
+                place = jnp.stack([cut.number(axes, indices) for axes in (cut.axes, others)])
+                return self._run(cut.axes, others, n, options, place)(*arguments)
+
             missing = -n % cut.parts
             padded = [
                 cut.place(argument, None) if axis is None else pad(argument, axis, missing)
@@ -267,12 +283,12 @@ class Call:
             mapped = jax.shard_map(
                 local,
                 mesh=cut.mesh,
-                in_specs=specs(self.operand_axes, padded),
+                in_specs=(indexed, *specs(self.operand_axes, padded)),
                 out_specs=specs(self.result_axes, shapes),
                 check_vma=False,
             )
             try:
-                results = mapped(*padded)
+                results = mapped(cut.indices(), *padded)
             except (ValueError, NameError) as error:
                 # JAX has no public way to ask which axes a vmap around this has taken.
                 if not any(words in str(error) for words in _AXIS_IS_TAKEN):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
@@ -74,6 +75,28 @@ class Cut(NamedTuple):
         sharding = jax.typeof(other).sharding
         known = self.explicit and not sharding.mesh.empty
         return jax.sharding.reshard(a, sharding) if known else a
+
+    def indices(self) -> tuple[jax.Array, ...]:
+        """For each axis of the mesh the indices along it, cut along it: each device has its own.
+
+        As operands of a shard_map: where a program uses another mesh outside of it, JAX (0.12) does
+        not know the axes of this one when it lowers `axis_index`.
+        """
+        mesh = self.known_mesh
+        found = []
+        for axis, kind in zip(mesh.axis_names, mesh.axis_types, strict=True):
+            index = jnp.arange(mesh.shape[axis], dtype=jnp.int32)
+            if kind == AxisType.Explicit:
+                index = jax.sharding.reshard(index, NamedSharding(mesh, PartitionSpec(axis)))
+            found.append(index)
+        return tuple(found)
+
+    def number(self, axes: tuple[str, ...], indices: Sequence[jax.Array]) -> jax.Array:
+        """A device's number among those along some axes, of its own indices along all of them."""
+        mesh, number = self.known_mesh, jnp.int32(0)
+        for axis in axes:
+            number = number * mesh.shape[axis] + indices[mesh.axis_names.index(axis)][0]
+        return number
 
     @property
     def parts(self) -> int:

@@ -150,11 +150,17 @@ class _InOrder(Call):
         return 0, None
 
     def _run(
-        self, axes: tuple[str, ...], others: tuple[str, ...], n: int, options: dict
+        self,
+        axes: tuple[str, ...],
+        others: tuple[str, ...],
+        n: int,
+        options: dict,
+        place: jax.Array | None = None,
     ) -> Callable[[jax.Array], Arrays]:
         def run(own: jax.Array) -> Arrays:
             order = _Order(n, axes, options["tile"])
-            factor = super(_InOrder, self)._run(axes, others, order.padded, {"tile": order.tile})
+            of_order = order.padded, {"tile": order.tile}
+            factor = super(_InOrder, self)._run(axes, others, *of_order, place)
             slab, _, _, record = factor(order.deal(own))
             factored = order.collect(slab)  # column j of conj(l) is row j: that is u
             columns = jnp.arange(n, dtype=jnp.int32)[None]

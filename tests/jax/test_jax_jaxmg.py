@@ -1,6 +1,9 @@
 """JAXMg's names: shardsolve.compat.jaxmg."""
 
 import functools
+import importlib
+import sys
+import types
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +27,7 @@ from systems import (
     solves,
 )
 
+import shardsolve.compat.jaxmg as names
 from shardsolve.compat.jaxmg import (
     potri,
     potri_shardmap_ctx,
@@ -231,6 +235,146 @@ def test_gradient_of_every_result_is_that_of_jnp(result, dtype):
     assert close(jax.grad(scalar(ours), (0, 1))(cut, whole), wanted)
     if dtype == "float64":  # jax 0.10.2 crashes compiling plain complex all_gathers' gradients
         assert close(jax.jit(jax.grad(scalar(ours), (0, 1)))(cut, whole), wanted)
+
+
+# The names and forms of 1.4.1
+
+
+@pytest.mark.parametrize("logdet", [False, True])
+@pytest.mark.parametrize("n", [ROWS, ROWS + 1])
+def test_potrs_shardmap_ctx_of_1_4_returns_work_x_logdet_and_status(n, logdet):
+    """Called as NetKet 3.23 does: in jit, a mesh set around it, a vector b, a kept."""
+    a, b, mesh = hermitian(n, "complex128"), sides(n, dtype="complex128"), row_mesh()
+
+    @jax.jit
+    def run(a, b):
+        return potrs_shardmap_ctx(a, b, T_A=T_A, return_logdet=logdet)
+
+    with jax.set_mesh(mesh):
+        given = put(a, mesh, *(["x"] if n % DEVICES == 0 else []))
+        work, x, *found, status = run(given, put(b, mesh))
+    assert work.shape == a.shape
+    assert solves(a, x, b)
+    assert status.shape == (1,)
+    assert status == 0
+    assert len(found) == logdet
+    if logdet:
+        assert close(found[0], np.linalg.slogdet(a)[1])
+    assert not given.is_deleted()
+
+
+@pytest.mark.parametrize("way", ["eager", "jit"])
+def test_potrs_shardmap_ctx_of_1_4_without_an_answer_is_nan(way):
+    """NetKet's nan_fallback looks for it."""
+    mesh, _, _, _, whole = system()
+    run = functools.partial(potrs_shardmap_ctx, T_A=T_A, mesh=mesh, matrix_specs=P("x", None))
+    given = put(np.diag(np.arange(ROWS) - 1.0), mesh, "x")
+    _, x, status = (jax.jit(run) if way == "jit" else run)(given, whole)
+    assert status == 7
+    assert np.isnan(x).all()
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_shardmap_forms_of_1_4_work_on_another_mesh_than_the_program(explicit):
+    """As NetKet's distributed solvers with process_grid=: a mesh of their own inside of one jit."""
+    if DEVICES == 1:
+        pytest.skip("needs devices for two meshes")
+    a, b, grid = hermitian(ROWS), sides(ROWS), grid_mesh(explicit)
+
+    @jax.jit
+    def run(a, b):
+        a = jax.device_put(a, NamedSharding(grid, P("x", "y")))
+        b = jax.device_put(b, NamedSharding(grid, P()))
+        with jax.sharding.use_abstract_mesh(grid.abstract_mesh):
+            _, x, _ = potrs_shardmap_ctx(a, b, T_A)
+            _, w, _ = syevd_shardmap_ctx(a, T_A, return_eigenvectors=False)
+            if not explicit:
+                x, w = jax.lax.with_sharding_constraint((x, w), P())
+        return jax.device_put((x, w), P())
+
+    mesh = row_mesh(explicit=explicit)
+    with jax.set_mesh(mesh):
+        x, w = run(put(a, mesh, "x"), put(b, mesh))
+    assert solves(a, x, b)
+    assert are_eigenvalues(a, w)
+
+
+@pytest.mark.filterwarnings("error")
+def test_donated_matrix_becomes_the_work_of_potrs_shardmap_ctx():
+    mesh, a, b, cut, whole = system()
+    run = jax.jit(functools.partial(potrs_shardmap_ctx, T_A=T_A, mesh=mesh), donate_argnums=0)
+    _, x, _ = run(cut, whole)
+    assert cut.is_deleted()
+    assert solves(a, x, b)
+
+
+def test_logdet_in_shard_map_is_that_of_the_matrix():
+    _, a, _, cut, whole = system()
+
+    def inside(a, b):
+        return potrs_shardmap_ctx(a, b, T_A, return_logdet=True)[1]
+
+    run = inside_shard_map(inside, P())
+    assert close(jax.jit(run)(cut, whole), np.linalg.slogdet(a)[1])
+
+
+# Those of its wheel. potri and potri_symmetrize are of 0.0.9, install is ours.
+NAMES_OF_1_4_1 = {
+    *("__version__", "device_supports_vmm"),
+    *(
+        name + form
+        for name in ("gesvd", "least_squares", "lu_solve", "polar", "potrs", "qr", "syevd")
+        for form in ("", "_shardmap_ctx")
+    ),
+}
+
+
+def test_names_are_those_of_the_wheel_of_1_4_1():
+    ours = {"install", "potri", "potri_shardmap_ctx", "potri_symmetrize"}
+    assert set(names.__all__) == NAMES_OF_1_4_1 | ours
+    assert names.__version__ == "1.4.1"
+
+
+@pytest.mark.parametrize("name", ["gesvd", "least_squares", "lu_solve", "polar", "qr"])
+@pytest.mark.parametrize("form", ["", "_shardmap_ctx"])
+def test_function_that_is_not_there_says_so_when_called(name, form):
+    function = getattr(names, name + form)
+    assert function.__name__ == name + form
+    with pytest.raises(NotImplementedError, match=rf"has no {name}{form}, .*on one device"):
+        function(jnp.eye(4), T_A=2)
+
+
+def test_device_without_a_driver_is_an_error_that_says_so(monkeypatch):
+    def no_driver(name):
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr("ctypes.CDLL", no_driver)
+    with pytest.raises(RuntimeError, match=r"no CUDA driver here \(libcuda"):
+        names.device_supports_vmm()
+
+
+@pytest.fixture
+def not_imported(monkeypatch):
+    """As in a process in which nothing has imported jaxmg; afterwards as it was."""
+    monkeypatch.setitem(sys.modules, "jaxmg", None)
+    del sys.modules["jaxmg"]
+
+
+def test_installed_names_are_found_by_import(not_imported):
+    assert "jaxmg" not in sys.modules  # the import of shardsolve.compat.jaxmg does nothing
+    names.install()
+    names.install()
+    assert importlib.import_module("jaxmg") is names
+
+
+def test_install_after_an_import_of_jaxmg_itself_is_refused(not_imported):
+    sys.modules["jaxmg"] = itself = types.ModuleType("jaxmg")
+    itself.__version__ = "1.4.1"
+    with pytest.raises(
+        RuntimeError, match=r"jaxmg 1\.4\.1 was imported before.*install\(\) before"
+    ):
+        names.install()
+    assert sys.modules["jaxmg"] is itself
 
 
 # syevd

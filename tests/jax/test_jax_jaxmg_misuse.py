@@ -47,11 +47,11 @@ WRONG = {
 def call(function, **given):
     a, b = random_hermitian(ROWS), np.ones(ROWS)
     given = {"a": a, "T_A": T_A, "mesh": row_mesh(), **given}
-    return function(**({"b": b} if function is potrs else {}), **given)
+    return function(**({"b": b} if function in (potrs, potrs_shardmap_ctx) else {}), **given)
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize("function", (potrs, potri, syevd, syevd_shardmap_ctx))
+@pytest.mark.parametrize("function", (potrs, potrs_shardmap_ctx, potri, syevd, syevd_shardmap_ctx))
 def test_wrong_argument_is_named(function, wrong):
     argument, value, kind, words = WRONG[wrong]
     if argument not in inspect.signature(function).parameters:
@@ -64,7 +64,7 @@ def test_wrong_argument_is_named(function, wrong):
 
 
 def test_two_names_of_the_specs_are_refused():
-    for function in (potrs, syevd, syevd_shardmap_ctx):
+    for function in (potrs, potrs_shardmap_ctx, syevd, syevd_shardmap_ctx):
         with pytest.raises(ValueError, match="two names of one argument"):
             call(function, in_specs=P("x"), matrix_specs=P("x"))
 
@@ -72,12 +72,11 @@ def test_two_names_of_the_specs_are_refused():
 @pytest.mark.parametrize(
     ("run", "words"),
     [
-        (lambda a: potrs_shardmap_ctx(a, a, T_A), "potrs_shardmap_ctx was called outside of a"),
         (lambda a: potri_shardmap_ctx(a, T_A), "potri_shardmap_ctx was called outside of a"),
         (lambda a: potri_symmetrize(a[:, 1:]), r"a has shape \(\d+, \d+\); pass a square"),
         (lambda a: potri_symmetrize(a[None, :]), r"a has shape \(1, \d+, \d+\); pass a square"),
     ],
-    ids=("potrs", "potri", "oblong", "batch"),
+    ids=("potri", "oblong", "batch"),
 )
 def test_what_has_another_place_or_shape_is_refused(run, words):
     with pytest.raises(ValueError, match=words):

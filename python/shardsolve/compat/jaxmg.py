@@ -1,14 +1,20 @@
 """JAXMg's names and arguments: change the import, keep the code.
 
-Of JAXMg 0.0.9 and 1.4, as far as these agree with each other: `potrs`, `potri`, `syevd` and their
+Of JAXMg 0.0.9 and 1.4.1, as far as these agree with each other: `potrs`, `potri`, `syevd` and their
 `_shardmap_ctx` forms, and `potri_symmetrize`. What is different: the devices may be CPUs, one
 process may drive them all, `T_A` may be anything (the largest block, up to 1024; no condition on
-the shape), there is no padding to choose, and gradients exist.
+the shape), there is no padding to choose, and gradients exist. Names of 1.4.1 that do other things
+(`lu_solve`, `qr`, `least_squares`, `gesvd`, `polar`) say when called that they are not there.
+
+`install()` lets `import jaxmg` find this module, for code of others that imports it by that name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -20,17 +26,32 @@ from jax.sharding import PartitionSpec as P
 import shardsolve
 from shardsolve import _cholesky, _eigh
 from shardsolve._check import as_array, check_matrix, check_right_hand_side
-from shardsolve._cut import axes_of, find_cut, inside_shard_map, manual_axes
+from shardsolve._cut import Cut, axes_of, find_cut, inside_shard_map, manual_axes
 
 __all__ = [
+    "__version__",
+    "device_supports_vmm",
+    "gesvd",
+    "gesvd_shardmap_ctx",
+    "install",
+    "least_squares",
+    "least_squares_shardmap_ctx",
+    "lu_solve",
+    "lu_solve_shardmap_ctx",
+    "polar",
+    "polar_shardmap_ctx",
     "potri",
     "potri_shardmap_ctx",
     "potri_symmetrize",
     "potrs",
     "potrs_shardmap_ctx",
+    "qr",
+    "qr_shardmap_ctx",
     "syevd",
     "syevd_shardmap_ctx",
 ]
+
+__version__ = "1.4.1"  # of the JAXMg whose names these are: what programs for it ask for
 
 Specs = P | Sequence[P] | None
 Meshes = Mesh | AbstractMesh | None
@@ -69,13 +90,7 @@ def potrs(
         x, or (x, status), (x, logdet) or (x, logdet, status). NaN if there is no answer.
     """
     _require_flags(return_status=return_status, pad=pad, return_logdet=return_logdet, donate=donate)
-    a = check_matrix(a, inside=False)
-    mesh = _with_devices(mesh, a)
-    a = _on(a, mesh, _axes(_one_of(matrix_specs, in_specs), mesh, a))
-    factor = _factor(a, T_A, mesh, donate)
-    b = check_right_hand_side(factor.shape, factor.dtype, b)
-    cut = find_cut(factor._slab, mesh, None, b)
-    x, _ = _cholesky._cho_solve(factor, b, cut, False)
+    factor, x, cut = _potrs(a, b, T_A, mesh, _one_of(matrix_specs, in_specs), donate)
     results = [x]
     if return_logdet:
         results.append(_cholesky._logdet(factor, cut))
@@ -103,15 +118,61 @@ def potri(
 
 
 def potrs_shardmap_ctx(
-    a: jax.Array, b: jax.Array, T_A: int, pad: bool = True
-) -> tuple[jax.Array, jax.Array]:
-    """`potrs` inside of the caller's shard_map, on a device's own rows of `a` and all of `b`.
+    a: jax.Array,
+    b: jax.Array,
+    T_A: int,
+    mesh: Meshes | bool = None,
+    matrix_specs: Specs = None,
+    *,
+    in_specs: Specs = None,
+    return_logdet: bool = False,
+    pad: bool = True,
+) -> tuple[jax.Array, ...]:
+    """`potrs` in the caller's shard_map as in 0.0.9, or in the caller's jit as in 1.4.
+
+    Args:
+        a: In a shard_map a device's own rows, elsewhere all of the matrix.
+        b: All of it, (n,) or (n, k).
+        T_A: As in `potrs`.
+        mesh: As in `potrs`. In 0.0.9 the fourth argument is pad, which is taken too.
+        matrix_specs: As in `potrs`.
+        in_specs: As in `potrs`.
+        return_logdet: Also return log(det(a)), before the status.
+        pad: Not needed; accepted.
 
     Returns:
-        x, whole on every device as b is, and the status, (1,).
+        In a shard_map x, whole on every device as b is, and the status, (1,). Elsewhere first what
+        1.4 calls a_work, then x and the status, (1,). It is the memory of the factor: return it
+        from a `jit` that donates `a`, and the factor takes the place of `a`.
     """
-    _require_flags(pad=pad)
-    _require_shard_map("potrs")
+    if isinstance(mesh, bool):
+        mesh = None
+    _require_flags(pad=pad, return_logdet=return_logdet)
+    specs = _one_of(matrix_specs, in_specs)
+    if inside_shard_map():
+        return _potrs_inside(a, b, T_A, return_logdet)
+    factor, x, cut = _potrs(a, b, T_A, mesh, specs, donate=False)
+    logdet = (_cholesky._logdet(factor, cut),) if return_logdet else ()
+    return factor._slab, x, *logdet, _status(factor)[None]
+
+
+def _potrs(
+    a: jax.Array, b: jax.Array, tile: int, mesh: Meshes, specs: Specs, donate: bool
+) -> tuple[shardsolve.Factor, jax.Array, Cut | None]:
+    """The factor, x, and how they are cut."""
+    a = check_matrix(a, inside=False)
+    mesh = _with_devices(mesh, a)
+    a = _on(a, mesh, _axes(specs, mesh, a))
+    factor = _factor(a, tile, mesh, donate)
+    b = check_right_hand_side(factor.shape, factor.dtype, b)
+    cut = find_cut(factor._slab, mesh, None, b)
+    return factor, _cholesky._cho_solve(factor, b, cut, False)[0], cut
+
+
+def _potrs_inside(
+    a: jax.Array, b: jax.Array, tile: int, return_logdet: bool
+) -> tuple[jax.Array, ...]:
+    """On a device's own rows of `a` and all of `b`: x, log(det(a)) if it is wanted, status."""
     a, b = check_matrix(a, inside=True), as_array(b, "b")
     rows, n = a.shape
     if b.ndim not in (1, 2) or b.shape[0] != n:
@@ -119,13 +180,15 @@ def potrs_shardmap_ctx(
             f"b has shape {b.shape} and a device's rows of a have shape {a.shape}; pass all of b "
             f"to every device, ({n},) or ({n}, k)"
         )
-    factor = shardsolve.cho_factor(a, tile=_tile(T_A))
+    factor = shardsolve.cho_factor(a, tile=_tile(tile))
+    rest = (shardsolve.logdet(factor),) if return_logdet else ()
+    rest = *rest, _status(factor)[None]
     if rows == n:  # every device has a matrix of its own
-        return shardsolve.cho_solve(factor, b), _status(factor)[None]
+        return shardsolve.cho_solve(factor, b), *rest
     axes = manual_axes()
     own = lax.dynamic_slice_in_dim(b, lax.axis_index(axes) * rows, rows)
     x = shardsolve.cho_solve(factor, own, axis_name=axes)
-    return lax.all_gather(x, axes, tiled=True), _status(factor)[None]
+    return lax.all_gather(x, axes, tiled=True), *rest
 
 
 def potri_shardmap_ctx(a: jax.Array, T_A: int, pad: bool = True) -> tuple[jax.Array, jax.Array]:
@@ -235,6 +298,84 @@ def syevd_shardmap_ctx(
     return *found, status[None]
 
 
+def install() -> None:
+    """Lets `import jaxmg` find this module, in this process, until it ends.
+
+    For code of others that imports `jaxmg`, as NetKet's distributed solvers do. Call it before.
+
+    Raises:
+        RuntimeError: If JAXMg itself has been imported: who has its functions would keep them.
+    """
+    ours = sys.modules[__name__]
+    there = sys.modules.setdefault("jaxmg", ours)
+    if there is not ours:
+        raise RuntimeError(
+            f"jaxmg {getattr(there, '__version__', '')} was imported before, from "
+            f"{getattr(there, '__file__', None)}: call shardsolve.compat.jaxmg.install() before "
+            "anything imports jaxmg, or uninstall it"
+        )
+
+
+def device_supports_vmm(device: int = 0) -> bool:
+    """Whether a CUDA device has virtual memory management, as the CUDA driver says.
+
+    Args:
+        device: Its number, from 0.
+
+    Raises:
+        RuntimeError: If there is no CUDA driver, or no such device.
+    """
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise RuntimeError(
+            f"there is no CUDA driver here ({error}); only CUDA devices can be asked"
+        ) from error
+    handle, answer = ctypes.c_int(), ctypes.c_int()
+    supports_vmm = 102  # CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+    failed = (
+        driver.cuInit(0)
+        or driver.cuDeviceGet(ctypes.byref(handle), int(device))
+        or driver.cuDeviceGetAttribute(ctypes.byref(answer), supports_vmm, handle)
+    )
+    if failed:
+        raise RuntimeError(
+            f"the CUDA driver answers {failed} when asked about device {device}: pass the number "
+            "of a device that nvidia-smi lists"
+        )
+    return bool(answer.value)
+
+
+def _not_there(name: str, instead: str) -> Callable[..., NoReturn]:
+    """A function of 1.4.1 that is not there: it says so when it is called."""
+
+    def function(*_: object, **__: object) -> NoReturn:
+        raise NotImplementedError(
+            f"shardsolve has no {name}, only JAXMg's potrs, potri and syevd: {instead}"
+        )
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"JAXMg's {name}, which is not there: {instead}."
+    return function
+
+
+_LU = "jax.numpy.linalg.solve has it, on one device"
+_QR = "jax.numpy.linalg.qr has it, on one device"
+_LEAST_SQUARES = "jax.numpy.linalg.lstsq has it, on one device"
+_SVD = "jax.numpy.linalg.svd has it, on one device"
+_POLAR = "jax.scipy.linalg.polar has it, on one device"
+lu_solve = _not_there("lu_solve", _LU)
+lu_solve_shardmap_ctx = _not_there("lu_solve_shardmap_ctx", _LU)
+qr = _not_there("qr", _QR)
+qr_shardmap_ctx = _not_there("qr_shardmap_ctx", _QR)
+least_squares = _not_there("least_squares", _LEAST_SQUARES)
+least_squares_shardmap_ctx = _not_there("least_squares_shardmap_ctx", _LEAST_SQUARES)
+gesvd = _not_there("gesvd", _SVD)
+gesvd_shardmap_ctx = _not_there("gesvd_shardmap_ctx", _SVD)
+polar = _not_there("polar", _POLAR)
+polar_shardmap_ctx = _not_there("polar_shardmap_ctx", _POLAR)
+
+
 def _syevd(
     a: jax.Array, tile: int, mesh: Meshes, specs: Specs, vectors: bool, donate: bool
 ) -> tuple[jax.Array, ...]:
@@ -264,8 +405,14 @@ def _where(result: jax.Array, a: jax.Array) -> jax.Array:
 
 
 def _with_devices(mesh: Meshes, a: jax.Array) -> Meshes:
-    """For an AbstractMesh the mesh that a matrix lies on, if it is such a one."""
-    if not isinstance(mesh, AbstractMesh) or isinstance(a, jax.core.Tracer):
+    """For an AbstractMesh the mesh that a matrix lies on, if it is such a one.
+
+    Under `jit`, if none is given, the one that is set: as there, and a program may set several.
+    """
+    if isinstance(a, jax.core.Tracer):
+        around = jax.sharding.get_abstract_mesh()
+        return around if mesh is None and not around.empty else mesh
+    if not isinstance(mesh, AbstractMesh):
         return mesh
     sharding = getattr(a, "sharding", None)
     known = isinstance(sharding, NamedSharding) and sharding.mesh.shape == mesh.shape

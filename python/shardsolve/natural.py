@@ -1,0 +1,457 @@
+"""Natural gradients: (S + shift I) x = F, by the smaller of two Gram matrices.
+
+For N samples with P derivatives each, O (N, P), and a number f for each sample, with bars for
+deviations from the mean over samples,
+
+    S = scale O̅^H O̅,    F = scale O̅^H f̅    (P parameters)
+    x = O̅^H z,  (scale O̅ O̅^H + shift I) z = scale f̅    (N samples)
+
+Both give the same x. The first is stochastic reconfiguration (Sorella 1998), the second minSR (Chen
+and Heyl, 2024, https://doi.org/10.1038/s41567-024-02566-1); with P > N it is the smaller one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import AbstractMesh, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from shardsolve import _cholesky, _eigh
+from shardsolve._calls import compiled
+from shardsolve._check import as_array, how_to_agree
+from shardsolve._cut import Cut, find_cut, inside_shard_map
+from shardsolve._gram import gram
+from shardsolve._records import NOT_KNOWN, Status, _Judged, raise_if_failed
+
+__all__ = ["NaturalInfo", "solve"]
+
+LADDER_STEPS = 10  # how often the shift is multiplied by ten at most
+_SIDES = ("auto", "samples", "parameters")
+_MODES = ("real", "complex", "holomorphic")
+_SOLVERS = ("cholesky", "smooth_pinv")
+# What a verdict is about, in the order of NaturalInfo.of.
+_ABOUT = ("the Gram matrix with the shift: ", "O: ", "f: ", "momentum: ")
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)  # of arrays: neither compared nor hashed by value
+class NaturalInfo(_Judged):
+    """What is known of a natural gradient; inside `jit` its fields are tracers.
+
+    Figures are of the system with the Gram matrix. -1: not asked for, or of the other solver.
+
+    Attributes:
+        verdict: int32[5]: status, row, column, rows eliminated before, in right-hand side. Rows are
+            samples or parameters, by the side; with mode "complex" row 2 i is the real part of
+            sample i, and row 2 i + 1 the imaginary part.
+        shift: The one that x belongs to: of a ladder the last.
+        backward_error: Of the solve by Cholesky, as in `Info`.
+        rcond: Likewise.
+        residual: Of the eigenpairs of "smooth_pinv", as in `EighInfo`.
+        orthogonality: Likewise.
+        of: int32: what the verdict is about: 0 the Gram matrix, 1 O, 2 f, 3 momentum.
+    """
+
+    shift: jax.Array
+    backward_error: jax.Array
+    rcond: jax.Array
+    residual: jax.Array
+    orthogonality: jax.Array
+    of: jax.Array
+
+    def _named(self, number: int) -> str:
+        words, of = (jax.device_get(value) for value in (self.verdict, self.of))
+        failed = words.reshape(-1, words.shape[-1])[number, 0] != Status.OK
+        return _ABOUT[int(of.reshape(-1)[number])] if failed else ""
+
+
+class _Plan(NamedTuple):
+    """What of a call is known before it is traced."""
+
+    samples: bool  # the side
+    center: bool
+    stacked: bool  # real and imaginary parts are rows of their own
+    solver: str
+    steps: int  # of the ladder, at most
+    with_rcond: bool
+    wide: str  # dtype of the Gram matrix
+
+
+def solve(
+    O: jax.Array,  # noqa: E741
+    f: jax.Array,
+    shift: float | jax.Array,
+    *,
+    side: str = "auto",
+    center: bool = True,
+    scale: float | jax.Array | None = None,
+    solver: str = "cholesky",
+    ladder: bool = True,
+    mode: str = "real",
+    momentum: jax.Array | None = None,
+    gram_dtype: Any = None,
+    mesh: Mesh | AbstractMesh | None = None,
+    full_output: bool = False,
+) -> jax.Array | tuple[jax.Array, NaturalInfo]:
+    """Solves (S + shift I) x = F with S = scale O^H O and F = scale O^H f, O and f centred.
+
+    The Gram matrix of the smaller side is made where it is solved: each device makes its own rows
+    of it, each block of the two that are alike once, while the rows of O go round the devices. No
+    device ever has all of O, unless it has it from the start.
+
+    With w rows on a device (N / devices, or on the other side P / devices; twice as many samples
+    with mode "complex") a device takes, beside its part of O, four times its part of O in the dtype
+    of the Gram matrix, and three times w rows of that matrix.
+
+    Args:
+        O: (N, P), float32, float64, complex64 or complex128: derivatives by P parameters, a row for
+            each of N samples. Its rows are best cut over devices, as by `P("x", None)`.
+        f: (N,), of O's dtype: local energies, residuals.
+        shift: Positive, with "smooth_pinv" not negative: lambda.
+        side: "samples" solves with an (N, N) matrix, "parameters" with (P, P); "auto" takes the
+            smaller one. With more samples than parameters "samples" is allowed, and warned of.
+        center: Take the mean over samples from O and f.
+        scale: By default 1 / N.
+        solver: "cholesky", or "smooth_pinv", by eigenvalues w: 1 / (w (1 + (e w_max / w)^6)) is
+            taken for 1 / w, with e = 32 sqrt(n) eps for n rows (Medvidovic and Sels, 2023,
+            https://doi.org/10.1103/PRXQuantum.4.040302).
+        ladder: Where Cholesky's method meets a pivot that is not positive, solve with ten times the
+            shift, up to ten times in turn; info.shift says which it was.
+        mode: "real": O and f are real. "complex", as NetKet calls it: the derivatives of a complex
+            function by real parameters; S is the real part of O^H O, and so is x. "holomorphic": by
+            complex parameters; S and x are complex.
+        momentum: (P,), of x's dtype: SPRING (Goldshlager, Abrahamsen and Lin, 2024,
+            https://doi.org/10.1016/j.jcp.2024.113351): the x with the least ||O x - f||^2 scale +
+            shift ||x - momentum||^2. Pass mu times the x of the step before.
+        gram_dtype: "float64": make and solve the system in double precision for an O in single
+            precision. x is of O's precision.
+        mesh: Devices to use, all its axes; by default those that hold O, inside of `jit` those of
+            the mesh that is set (`jax.set_mesh`). Without either XLA places the work in `jit`, and
+            makes the Gram matrix of the parameters' side whole on every device.
+        full_output: Also return what is known of the answer.
+
+    Returns:
+        x, (P,), whole on every device; with full_output (x, NaturalInfo).
+
+    Raises:
+        LinAlgError: Outside of `jit` and without full_output, if there is no answer; it says why.
+            Otherwise x is then NaN.
+        SolverError: Likewise, for lack of memory or a device that fails.
+        TypeError, ValueError: On arguments that do not fit.
+    """
+    o, f, stacked = _check_samples(O, f, mode, center)
+    n, parameters = o.shape
+    rows = 2 * n if stacked else n
+    _require_one_of("side", side, _SIDES)
+    _require_one_of("solver", solver, _SOLVERS)
+    if side == "samples" and rows > parameters:
+        warnings.warn(
+            f"side='samples' makes a matrix of {rows} rows, and side='parameters' one of "
+            f"{parameters}: the other side takes less time and memory",
+            stacklevel=2,
+        )
+    wide = _check_gram_dtype(gram_dtype, o.dtype)
+    plan = _Plan(
+        samples=side == "samples" or (side == "auto" and rows <= parameters),
+        center=bool(center),
+        stacked=stacked,
+        solver=solver,
+        steps=LADDER_STEPS if ladder else 0,
+        with_rcond=full_output,
+        wide=wide.name,
+    )
+    numbers = _check_numbers(shift, 1 / n if scale is None else scale, solver, wide)
+    of_x = jnp.finfo(o.dtype).dtype if stacked else o.dtype
+    momentum = _check_momentum(momentum, parameters, np.dtype(of_x))
+    if inside_shard_map():
+        raise ValueError(
+            "natural.solve was called inside of a shard_map: call it outside, with the whole O, "
+            "cut along its rows; it has a shard_map of its own"
+        )
+    around = jax.sharding.get_abstract_mesh()
+    if mesh is None and isinstance(o, jax.core.Tracer) and not around.empty:
+        mesh = around
+    cut = find_cut(o, mesh, None, f)
+    x, info = _solve(o, f, *numbers, momentum, cut and cut.by_rows, plan)
+    if full_output:
+        return x, info
+    if not isinstance(info.verdict, jax.core.Tracer):
+        raise_if_failed(info.verdict, info._named(0))
+        _warn_of_shift(float(jax.device_get(numbers[0])), float(jax.device_get(info.shift)))
+    return x
+
+
+def _warn_of_shift(given: float, used: float) -> None:
+    if used > given:
+        warnings.warn(
+            f"with the shift {given:.3g} the Gram matrix is not positive definite to working "
+            f"precision: x belongs to the shift {used:.3g}. Pass a greater shift, or "
+            "gram_dtype='float64' if O is of single precision",
+            stacklevel=3,
+        )
+
+
+# Arguments
+
+
+def _check_samples(
+    o: object, f: object, mode: str, center: bool
+) -> tuple[jax.Array, jax.Array, bool]:
+    """O, f, and whether real and imaginary parts become rows of their own."""
+    _require_one_of("mode", mode, _MODES)
+    o, f = as_array(o, "O"), as_array(f, "f")
+    if o.ndim != 2 or 0 in o.shape:
+        raise ValueError(
+            f"O has shape {o.shape}; pass (samples, parameters), at least one of each; several go "
+            "through jax.vmap"
+        )
+    if f.shape != o.shape[:1]:
+        raise ValueError(
+            f"f has shape {f.shape} and O has shape {o.shape}; pass a number for each sample, "
+            f"({o.shape[0]},)"
+        )
+    if center and len(o) == 1:
+        raise ValueError(
+            "O has one sample, which is its own mean, and nothing is left of it: pass more samples "
+            "or center=False"
+        )
+    is_complex = o.dtype.kind == "c"
+    if is_complex and mode == "real":
+        raise TypeError(
+            f"O has dtype {o.dtype.name} and mode is 'real': pass mode='complex' if the parameters "
+            "are real, mode='holomorphic' if they are complex, or O.real"
+        )
+    if f.dtype != o.dtype:
+        raise TypeError(
+            f"O has dtype {o.dtype.name} and f has dtype {f.dtype.name}; pass both in the same, "
+            f"{how_to_agree('O', np.dtype(o.dtype), 'f', np.dtype(f.dtype), 'f.real')}"
+        )
+    return o, f, is_complex and mode == "complex"
+
+
+def _require_one_of(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} is {value!r}; pass one of {', '.join(map(repr, known))}")
+
+
+def _check_gram_dtype(wanted: Any, given: np.dtype) -> np.dtype:
+    """Of the precision that is asked for, and of the kind of O."""
+    if wanted is None:
+        return np.dtype(given)
+    try:
+        name = np.dtype(wanted).name
+    except TypeError:
+        name = str(wanted)
+    wide = np.result_type(given, np.float64)
+    if name not in ("float64", "complex128"):
+        raise ValueError(
+            f"gram_dtype is {wanted!r}; pass 'float64' for a Gram matrix in double precision, or "
+            "leave it out for one of O's dtype"
+        )
+    if jax.dtypes.canonicalize_dtype(wide) != wide:
+        raise TypeError(
+            "gram_dtype is 'float64' and JAX has no 64-bit types, as they are off: set "
+            "jax.config.update('jax_enable_x64', True) first"
+        )
+    return wide
+
+
+def _check_numbers(shift: Any, scale: Any, solver: str, wide: np.dtype) -> list[jax.Array]:
+    """Shift and scale, of the Gram matrix's real type."""
+    least = "a positive number" if solver == "cholesky" else "a number that is not negative"
+    found = []
+    for name, value, accepted in (
+        ("shift", shift, least),
+        ("scale", scale, "a positive number, or leave it out for 1 / N"),
+    ):
+        if isinstance(value, jax.core.Tracer):
+            is_right = value.shape == () and value.dtype.kind in "fiu"
+        else:
+            number = np.asarray(jax.device_get(value))
+            is_right = number.shape == () and number.dtype.kind in "fiu" and np.isfinite(number)
+            may_be_zero = name == "shift" and solver == "smooth_pinv"
+            is_right = is_right and (number > 0 or (may_be_zero and number == 0))
+        if not is_right:
+            raise ValueError(f"{name} is {value!r}; pass {accepted}")
+        found.append(jnp.asarray(value, jnp.finfo(wide).dtype))
+    return found
+
+
+def _check_momentum(momentum: object, parameters: int, dtype: np.dtype) -> jax.Array | None:
+    if momentum is None:
+        return None
+    momentum = as_array(momentum, "momentum")
+    if momentum.shape != (parameters,) or momentum.dtype != dtype:
+        raise ValueError(
+            f"momentum has shape {momentum.shape} and dtype {momentum.dtype.name}; pass "
+            f"({parameters},) of {dtype.name}, such as 0.9 times the x of the step before"
+        )
+    return momentum
+
+
+# What follows is traced.
+
+
+@functools.partial(compiled, static_argnames=("cut", "plan"))
+def _solve(
+    o: jax.Array,
+    f: jax.Array,
+    shift: jax.Array,
+    scale: jax.Array,
+    momentum: jax.Array | None,
+    cut: Cut | None,
+    plan: _Plan,
+) -> tuple[jax.Array, NaturalInfo]:
+    if cut is not None:
+        o, f = cut.place(o), cut.place(f)
+    found, of = _look(o, f, momentum, cut)
+    of_x = jnp.finfo(o.dtype).dtype if plan.stacked else o.dtype
+    a, right = _prepared(o.astype(plan.wide), f.astype(plan.wide), scale, plan)
+    start = None if momentum is None else momentum.astype(a.dtype)
+    if start is not None:
+        # what the start leaves: SPRING is a step from there
+        right = right - jnp.matmul(a, start, precision=lax.Precision.HIGHEST)
+    if plan.samples:
+        z, info = _with_gram(a, right, shift, cut, plan)
+        x = _times(jnp.conj(a.T), z, cut)
+    else:
+        rows = jnp.conj(a.T)
+        x, info = _with_gram(rows, _times(rows, right, cut), shift, cut, plan)
+    if start is not None:
+        x = x + start
+    x = _everywhere(x, cut)
+    info = dataclasses.replace(info, verdict=jnp.where(of != 0, found, info.verdict), of=of)
+    failed = info.verdict[0] != Status.OK
+    return jnp.where(failed, jnp.nan, x).astype(of_x), info
+
+
+def _look(
+    o: jax.Array, f: jax.Array, momentum: jax.Array | None, cut: Cut | None
+) -> tuple[jax.Array, jax.Array]:
+    """The verdict on the first entry that is no finite number, and of which argument it is.
+
+    Here, as the mean over samples would carry it to every entry of the Gram matrix.
+    """
+    words, of = jnp.zeros(5, jnp.int32), jnp.int32(0)
+    given = [o, f[:, None]] + ([] if momentum is None else [momentum[:, None]])
+    for number, a in reversed(list(enumerate(given, 1))):
+        bad, (n, k) = ~jnp.isfinite(a), a.shape
+        rows = jnp.arange(n, dtype=jnp.int32)
+        if cut is not None and number < 3:
+            rows = cut.place(rows)
+        row = jnp.min(jnp.where(jnp.any(bad, axis=1), rows, n))
+        columns = jnp.arange(k, dtype=jnp.int32)[None]
+        column = jnp.min(jnp.where(bad & (rows == row)[:, None], columns, k))
+        status, side = jnp.int32(Status.NONFINITE_INPUT), jnp.int32(number > 1)
+        is_bad = row < n
+        words = jnp.where(is_bad, jnp.stack([status, row, column, jnp.int32(-1), side]), words)
+        of = jnp.where(is_bad, number, of)
+    return words, of
+
+
+def _prepared(
+    o: jax.Array, f: jax.Array, scale: jax.Array, plan: _Plan
+) -> tuple[jax.Array, jax.Array]:
+    """A and g of S = A^H A and F = A^H g: centred, scaled, with real rows if they are to be."""
+    if plan.center:
+        o, f = o - jnp.mean(o, axis=0), f - jnp.mean(f)
+    root = jnp.sqrt(scale)
+    o, f = root * o, root * f
+    if not plan.stacked:
+        return o, f
+    # Real and imaginary part of a sample are neighbours, so that they stay on its device.
+    n, parameters = o.shape
+    o = jnp.stack([o.real, o.imag], axis=1).reshape(2 * n, parameters)
+    return o, jnp.stack([f.real, f.imag], axis=1).reshape(2 * n)
+
+
+def _with_gram(
+    a: jax.Array, right: jax.Array, shift: jax.Array, cut: Cut | None, plan: _Plan
+) -> tuple[jax.Array, NaturalInfo]:
+    """Z of (A A^H + shift I) z = right."""
+    n = len(a)
+    missing = 0 if cut is None else -n % cut.parts
+    if missing:
+        a = jnp.pad(a, ((0, missing), (0, 0)))
+        right = jnp.pad(right, (0, missing))
+    matrix, numbers = gram(a, cut), jnp.arange(n + missing, dtype=jnp.int32)
+    if cut is not None:
+        numbers, right = cut.place(numbers), cut.place(right)
+    is_diagonal = numbers[:, None] == jnp.arange(n + missing, dtype=jnp.int32)[None]
+
+    def shifted(by: jax.Array) -> jax.Array:
+        added = by
+        if missing:
+            # The rows beyond the end are those of a number that is an eigenvalue's size.
+            largest = jnp.max(jnp.where(is_diagonal, matrix.real, 0))
+            added = jnp.where(numbers < n, by, by + largest)[:, None]
+        return matrix + jnp.where(is_diagonal, added, 0).astype(matrix.dtype)
+
+    if plan.solver == "smooth_pinv":
+        z, info = _by_eigenvalues(shifted(shift), right, shift, cut)
+    else:
+        z, info = _by_factor(shifted, right, shift, cut, plan)
+    return z if cut is None or not missing else cut.whole(z, n), info
+
+
+def _by_factor(
+    shifted: Any, right: jax.Array, shift: jax.Array, cut: Cut | None, plan: _Plan
+) -> tuple[jax.Array, NaturalInfo]:
+    """By Cholesky's method, up the ladder of shifts as long as a pivot is not positive."""
+
+    def factored(by: jax.Array) -> _cholesky.Factor:
+        return _cholesky.factor_traced(shifted(by), cut, 0)
+
+    def goes_on(state: tuple[jax.Array, jax.Array, _cholesky.Factor]) -> jax.Array:
+        taken, _, factor = state
+        return (factor._record[0] == Status.NOT_POSITIVE_DEFINITE) & (taken < plan.steps)
+
+    def step(state: tuple[jax.Array, jax.Array, _cholesky.Factor]):
+        taken, by, _ = state
+        return taken + 1, 10 * by, factored(10 * by)
+
+    factor = factored(shift)
+    if plan.steps:
+        _, shift, factor = lax.while_loop(goes_on, step, (jnp.int32(0), shift, factor))
+    z, info = _cholesky._cho_solve(factor, right, cut, plan.with_rcond)
+    unknown = jnp.full_like(info.rcond, NOT_KNOWN)
+    figures = info.backward_error, info.rcond, unknown, unknown
+    return z, NaturalInfo(info.verdict, shift, *figures, jnp.int32(0))
+
+
+def _by_eigenvalues(
+    matrix: jax.Array, right: jax.Array, shift: jax.Array, cut: Cut | None
+) -> tuple[jax.Array, NaturalInfo]:
+    """By a pseudo-inverse that leaves small eigenvalues out smoothly."""
+    n = len(matrix)
+    w, v, info = _eigh._eigh_of(cut, _eigh.Wanted(0, n))(matrix, None)
+    ratio = jnp.abs(w) / jnp.max(jnp.abs(w))
+    rounding = 32 * float(np.sqrt(n)) * float(jnp.finfo(w.dtype).eps)
+    kept = 1 / (1 + (rounding / ratio) ** 6)
+    inverse = jnp.where(ratio > 0, kept / w, 0)
+    z = jnp.matmul(v, inverse * _times(jnp.conj(v.T), right, cut), precision=lax.Precision.HIGHEST)
+    unknown = jnp.full_like(info.residual, NOT_KNOWN)
+    figures = unknown, unknown, info.residual, info.orthogonality
+    return z, NaturalInfo(info.verdict, shift, *figures, jnp.int32(0))
+
+
+def _times(a: jax.Array, v: jax.Array, cut: Cut | None) -> jax.Array:
+    """A v, whole on every device where types say where arrays lie; elsewhere XLA sees to that."""
+    where = NamedSharding(cut.known_mesh, P()) if cut is not None and cut.explicit else None
+    return jnp.matmul(a, v, precision=lax.Precision.HIGHEST, out_sharding=where)
+
+
+def _everywhere(x: jax.Array, cut: Cut | None) -> jax.Array:
+    """X whole on every device, as far as it is known which they are."""
+    if cut is None:
+        return x
+    return cut.whole(x, len(x))

@@ -1,0 +1,378 @@
+"""Natural gradients: shardsolve.natural."""
+
+import re
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+from systems import DEVICES, compiled_text, largest_collective, more, normal, put, row_mesh
+
+import shardsolve
+from shardsolve import natural
+from shardsolve._cut import Cut
+from shardsolve._gram import gram
+
+pytestmark = pytest.mark.devices
+
+MODES = {"real": "float64", "complex": "complex128", "holomorphic": "complex128"}
+SHIFT = 1e-2
+
+
+def samples(n, parameters, dtype="float64", seed=0):
+    """O and f. The mean over samples is no small part of either."""
+    rng = np.random.default_rng(seed)
+    o = normal(rng, (n, parameters), dtype) + np.linspace(-2, 2, parameters).astype(dtype)
+    return o, normal(rng, (n,), dtype) + np.asarray(3, dtype)
+
+
+def system(o, f, mode="real", center=True, scale=None):
+    """S and F, from their definitions."""
+    if center:
+        o, f = o - o.mean(0), f - f.mean()
+    s, right = o.conj().T @ o, o.conj().T @ f
+    if mode == "complex":
+        s, right = s.real, right.real
+    scale = 1 / len(o) if scale is None else scale
+    return scale * s, scale * right
+
+
+def expected(o, f, shift=SHIFT, mode="real", momentum=None, **options):
+    s, right = system(o, f, mode, **options)
+    start = 0 if momentum is None else shift * momentum
+    return np.linalg.solve(s + shift * np.eye(len(s)), right + start)
+
+
+def away(x, wanted) -> float:
+    x = np.asarray(x)
+    assert (x.shape, x.dtype) == (wanted.shape, wanted.dtype)
+    return float(np.abs(x - wanted).max() / np.abs(wanted).max())
+
+
+def cut_samples(o, f, explicit=False):
+    mesh = row_mesh(explicit=explicit)
+    spec = ("x",) if len(o) % DEVICES == 0 else ()
+    return put(o, mesh, *spec), put(f, mesh)
+
+
+# The answer
+
+
+@pytest.mark.parametrize("side", ["samples", "parameters"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("n", "parameters", "explicit"),
+    [(4 * DEVICES, 40, False), (4 * DEVICES + 1, 6, False), more(8 * DEVICES, 2 * DEVICES, True)],
+)
+def test_step_is_that_of_the_definition_from_both_sides(n, parameters, explicit, mode, side):
+    o, f = samples(n, parameters, MODES[mode])
+    momentum = 0.9 * np.arange(parameters).astype("complex128" if mode == "holomorphic" else float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a side that takes more time
+        x, info = natural.solve(
+            *cut_samples(o, f, explicit),
+            SHIFT,
+            side=side,
+            mode=mode,
+            momentum=momentum,
+            full_output=True,
+        )
+    assert away(x, expected(o, f, mode=mode, momentum=momentum)) < 1e-12
+    assert x.sharding.is_fully_replicated
+    assert info.status == shardsolve.Status.OK
+    assert info.message == ""
+    assert info.shift == SHIFT
+    assert 0 <= info.backward_error < 1e-14
+    assert 0 < info.rcond < 1
+    assert info.pivot == -1
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_step_inside_of_jit_takes_the_mesh_that_is_set(explicit):
+    o, f = samples(8 * DEVICES, 4 * DEVICES)
+    mesh = row_mesh(explicit=explicit)
+    with jax.set_mesh(mesh):
+        run = jax.jit(lambda o, f: natural.solve(o, f, SHIFT))
+        x = run(*cut_samples(o, f, explicit))
+    assert away(x, expected(o, f)) < 1e-12
+
+
+@pytest.mark.parametrize(
+    "options", [{"center": False}, {"scale": 3.0, "center": False}, {"scale": 0.5}], ids=str
+)
+def test_center_and_scale_are_those_of_the_definition(options):
+    o, f = samples(12, 8)
+    assert away(natural.solve(o, f, SHIFT, **options), expected(o, f, **options)) < 1e-12
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-3])
+def test_smooth_pinv_leaves_out_what_is_small(shift):
+    """Of rank 3: Cholesky's method needs a shift, the pseudo-inverse has none of the rest."""
+    rng = np.random.default_rng(3)
+    o, f = rng.standard_normal((20, 3)) @ rng.standard_normal((3, 8)), rng.standard_normal(20)
+    x, info = natural.solve(o, f, shift, solver="smooth_pinv", full_output=True)
+    s, right = system(o, f)
+    wanted = np.linalg.pinv(s, 1e-10) @ right if shift == 0 else expected(o, f, shift)
+    assert away(x, wanted) < 1e-10
+    assert max(info.residual, info.orthogonality) < 1e-13
+    assert info.rcond == info.backward_error == -1
+    assert natural.solve(o, f, 1e-9, full_output=True)[1].residual == -1
+
+
+def test_smooth_pinv_weighs_by_the_sixth_power():
+    w = np.array([1.0, 1e-3, 2e-14, 2e-15])
+    o, f = np.diag(np.sqrt(w)), np.sqrt(w)
+    x = natural.solve(o, f, 0.0, solver="smooth_pinv", center=False, scale=1.0)
+    wanted = 1 / (1 + (64 * np.finfo(float).eps / w) ** 6)
+    assert np.allclose(x, wanted, rtol=1e-9)
+    assert 0.5 < wanted[2] < 0.9
+    assert wanted[3] < 1e-4
+
+
+def indefinite(size=1e3):
+    """O and f of 24 samples and rank 3: rounding makes their Gram matrix indefinite."""
+    rng = np.random.default_rng(5)
+    o = rng.standard_normal((24, 3)) @ rng.standard_normal((3, 30))
+    return size * o, rng.standard_normal(24)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", more("smooth_pinv")])
+def test_vmap_gives_each_of_a_batch_its_own(solver):
+    """One of them goes up the ladder, the others do not."""
+    batch = [samples(24, 30, seed=seed) for seed in range(3)]
+    o, f = (np.stack(values) for values in zip(*batch, strict=True))
+    o[1] = indefinite()[0]
+    shift = np.array([SHIFT, 1e-12, 2 * SHIFT])
+
+    def run(o, f, shift):
+        return natural.solve(o, f, shift, solver=solver, full_output=True)
+
+    x, info = jax.vmap(run)(o, f, shift)
+    for number in range(3):
+        alone, info_alone = run(o[number], f[number], shift[number])
+        assert number == 1 or away(x[number], np.asarray(alone)) < 1e-9
+        assert info.shift[number] == info_alone.shift
+    if solver == "cholesky":
+        assert info.shift[1] > shift[1]
+        assert info.shift[0] == shift[0]
+
+
+# The Gram matrix
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3, 4])
+@pytest.mark.parametrize("rows", [1, 4, more(5)])
+def test_gram_matrix_is_the_product_and_hermitian_to_the_last_bit(rows, devices):
+    if devices > DEVICES:
+        pytest.skip("has fewer devices")
+    mesh = row_mesh(jax.devices()[:devices])
+    a = normal(np.random.default_rng(0), (rows * devices, 7), "complex128")
+    found = np.asarray(jax.jit(lambda a: gram(a, Cut(mesh, ("x",))))(put(a, mesh, "x")))
+    assert np.allclose(found, a @ a.conj().T, rtol=1e-13, atol=1e-13)
+    assert np.array_equal(found, found.conj().T)
+
+
+def test_gram_matrix_each_block_is_made_once():
+    """Of the rows of a device with all: its own, each pair once, half of an opposite one."""
+    mesh, width = row_mesh(), 6
+    a = jnp.ones((width * DEVICES, 5))
+    text = jax.jit(lambda a: gram(a, Cut(mesh, ("x",)))).lower(a).as_text()
+    made = sum(
+        int(rows) * int(columns)
+        for rows, columns in re.findall(r"dot_general.*-> tensor<(\d+)x(\d+)xf64>", text)
+    )
+    opposite = width * width if DEVICES % 2 == 0 else 0  # a half, in each branch of a cond
+    assert made == width * width * (1 + (DEVICES - 1) // 2) + opposite
+
+
+@pytest.mark.parametrize("mode", ["real", "complex"])
+@pytest.mark.parametrize("side", ["samples", "parameters"])
+def test_no_device_ever_has_all_of_the_samples(side, mode):
+    """No collective takes or gives more than a device's part of O, or of the Gram matrix."""
+    n = 16 * DEVICES
+    o, f = cut_samples(*samples(n, n, MODES[mode]))
+
+    def run(o, f):
+        return natural.solve(o, f, SHIFT, side=side, mode=mode, mesh=row_mesh())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        text = compiled_text(run, o, f)
+    parts = 2 if mode == "complex" else 1
+    assert "collective-permute" in text or DEVICES == 1
+    assert largest_collective(text) <= parts * n * n // DEVICES
+
+
+@pytest.mark.parametrize("side", ["samples", "parameters"])
+def test_memory_is_what_the_docstring_says(side):
+    n = 128 * DEVICES
+    o, f = cut_samples(*samples(n, n))
+    run = jax.jit(lambda o, f: natural.solve(o, f, SHIFT, side=side, mesh=row_mesh()))
+    part = 8 * n * n // DEVICES  # of O and of the Gram matrix
+    assert run.lower(o, f).compile().memory_analysis().temp_size_in_bytes < 7.1 * part
+
+
+def single_precision():
+    """A Gram matrix that rounding makes indefinite: 512 rows, of rank 100."""
+    o = np.random.default_rng(0).standard_normal((512, 100)).astype("float32")
+    return o - o.mean(0), np.ones(512, "float32")
+
+
+@pytest.mark.parametrize("devices", [1, 2, 4])
+def test_ladder_ends_at_the_same_shift_on_any_number_of_devices(devices):
+    if devices > DEVICES:
+        pytest.skip("has fewer devices")
+    o, f = single_precision()
+    mesh = row_mesh(jax.devices()[:devices])
+    given = put(o, mesh, "x"), put(f, mesh)
+    options = {"side": "samples", "scale": 1 / 512, "full_output": True}
+    with pytest.warns(UserWarning, match="'parameters' one of 100"):
+        x, info = natural.solve(*given, 1e-8, ladder=False, **options)
+        assert info.status == shardsolve.Status.NOT_POSITIVE_DEFINITE
+        assert 0 <= info.pivot < 512
+        assert info.message.startswith("the Gram matrix with the shift: the matrix is not positive")
+        assert np.isnan(x).all()
+        x, info = jax.jit(lambda o, f: natural.solve(o, f, 1e-8, **options))(*given)
+    assert info.status == shardsolve.Status.OK
+    assert np.isclose(info.shift, 1e-6)
+    assert np.isfinite(x).all()
+    assert info.backward_error < 1e-5
+
+
+def test_gram_matrix_in_double_precision_needs_no_ladder():
+    o, f = single_precision()
+    wide = o.astype("float64"), f.astype("float64") + np.arange(512) / 512
+    given = o, wide[1].astype("float32")
+    options = {"side": "samples", "gram_dtype": "float64", "full_output": True}
+    with pytest.warns(UserWarning, match="other side"):
+        x, info = natural.solve(*given, 1e-8, **options)
+    assert info.shift == 1e-8
+    assert x.dtype == "float32"
+    assert away(x, expected(wide[0], given[1].astype("float64"), 1e-8).astype("float32")) < 1e-6
+
+
+# What has no answer
+
+
+@pytest.mark.parametrize("solver", ["cholesky", more("smooth_pinv")])
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        (0, r"O: the matrix holds a NaN.*row 3, column 2 "),
+        (1, r"f: the right-hand side holds a NaN.*row 3, column 0 "),
+        (2, r"momentum: the right-hand side holds a NaN.*row 3, column 0 "),
+    ],
+)
+def test_nan_is_named_and_no_exception_inside_of_jit(argument, words, solver):
+    given = [*samples(8, 5), np.zeros(5)]
+    given[argument][(3, 2) if argument == 0 else 3] = np.nan
+
+    def run(o, f, momentum, full_output=True):
+        return natural.solve(o, f, SHIFT, momentum=momentum, solver=solver, full_output=full_output)
+
+    x, info = jax.jit(run)(*given)
+    assert np.isnan(x).all()
+    assert info.status == shardsolve.Status.NONFINITE_INPUT
+    assert re.search(words, info.message)
+    with pytest.raises(shardsolve.LinAlgError, match=words):
+        run(*given, full_output=False)
+
+
+def test_shift_that_was_not_enough_is_warned_of():
+    o, f = single_precision()
+    with (
+        pytest.warns(UserWarning, match="shift 1e-08 the Gram matrix is not .*the shift 1e-06"),
+        pytest.warns(UserWarning, match="the other side takes less"),
+    ):
+        natural.solve(o, f, 1e-8, side="samples", scale=1 / 512)
+
+
+def test_ladder_that_ends_without_an_answer_says_where():
+    given = *indefinite(1e12), 1e-12
+    with pytest.raises(shardsolve.LinAlgError, match=r"Gram matrix with the shift: .*pivot"):
+        natural.solve(*given)
+    _, info = natural.solve(*given, full_output=True)
+    assert np.isclose(info.shift, 1e-2)
+
+
+def test_negative_shift_inside_of_jit_is_an_outcome():
+    o, f = samples(6, 9)
+    x, info = jax.jit(lambda shift: natural.solve(o, f, shift, full_output=True))(-1.0)
+    assert info.status == shardsolve.Status.NOT_POSITIVE_DEFINITE
+    assert np.isnan(x).all()
+
+
+SAMPLES, F = samples(8, 5)
+WRONG = {
+    "zero_samples": ((SAMPLES[:0], F[:0], SHIFT), {}, ValueError, r"O has shape \(0, 5\)"),
+    "no_parameters": ((SAMPLES[:, :0], F, SHIFT), {}, ValueError, r"O has shape \(8, 0\)"),
+    "one_sample": ((SAMPLES[:1], F[:1], SHIFT), {}, ValueError, "O has one sample.*center=False"),
+    "vector": ((SAMPLES[0], F, SHIFT), {}, ValueError, r"O has shape \(5,\)"),
+    "length_of_f": ((SAMPLES, F[1:], SHIFT), {}, ValueError, r"f has shape \(7,\).*\(8,\)"),
+    "columns_of_f": ((SAMPLES, F[:, None], SHIFT), {}, ValueError, r"f has shape \(8, 1\)"),
+    "dtype_of_f": ((SAMPLES, F.astype("float32"), SHIFT), {}, TypeError, "f has dtype float32"),
+    "complex_f": ((SAMPLES, F + 0j, SHIFT), {}, TypeError, r"f has dtype complex128.*f\.real"),
+    "whole_numbers": ((SAMPLES.astype(int), F, SHIFT), {}, TypeError, "O has dtype int64"),
+    "complex_o": ((SAMPLES + 0j, F + 0j, SHIFT), {}, TypeError, "mode='complex'.*'holomorphic'"),
+    "no_shift": ((SAMPLES, F, 0.0), {}, ValueError, "shift is 0.0; pass a positive number"),
+    "negative_shift": ((SAMPLES, F, -1.0), {"solver": "smooth_pinv"}, ValueError, "not negative"),
+    "nan_shift": ((SAMPLES, F, np.nan), {}, ValueError, "shift is nan; pass"),
+    "shifts": ((SAMPLES, F, np.ones(2)), {}, ValueError, r"shift is array\(\[1., 1.\]\)"),
+    "scale": ((SAMPLES, F, SHIFT), {"scale": 0}, ValueError, "scale is 0; pass a positive"),
+    "side": (
+        (SAMPLES, F, SHIFT),
+        {"side": "both"},
+        ValueError,
+        "side is 'both'; pass one of 'auto'",
+    ),
+    "solver": ((SAMPLES, F, SHIFT), {"solver": "cg"}, ValueError, "solver is 'cg'; pass one of"),
+    "mode": (
+        (SAMPLES, F, SHIFT),
+        {"mode": "auto"},
+        ValueError,
+        "mode is 'auto'; pass one of 'real'",
+    ),
+    "momentum": (
+        (SAMPLES, F, SHIFT),
+        {"momentum": F},
+        ValueError,
+        r"momentum has shape \(8,\).*\(5,\)",
+    ),
+    "gram_dtype": ((SAMPLES, F, SHIFT), {"gram_dtype": "float32"}, ValueError, "pass 'float64'"),
+    "mesh": ((SAMPLES, F, SHIFT), {"mesh": "x"}, TypeError, "mesh is a str"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_argument_that_does_not_fit_is_named(wrong):
+    arguments, options, kind, words = WRONG[wrong]
+    with pytest.raises(kind, match=words):
+        natural.solve(*arguments, **options)
+
+
+def test_samples_on_other_devices_than_f_are_refused():
+    if DEVICES == 1:
+        pytest.skip("has one device")
+    o = put(SAMPLES, row_mesh(jax.devices()[:1]))
+    with pytest.raises(ValueError, match="was put on the devices"):
+        natural.solve(o, put(F, row_mesh(jax.devices()[1:2])), SHIFT)
+
+
+def test_step_inside_of_a_shard_map_is_refused():
+    run = jax.shard_map(
+        lambda o, f: natural.solve(o, f, SHIFT),
+        mesh=row_mesh(),
+        in_specs=P(),
+        out_specs=P(),
+        check_vma=False,
+    )
+    with pytest.raises(ValueError, match="called inside of a shard_map"):
+        run(SAMPLES, F)
+
+
+def test_parameter_alone_and_one_sample_uncentred_are_solved():
+    assert away(natural.solve(SAMPLES[:, :1], F, SHIFT), expected(SAMPLES[:, :1], F)) < 1e-13
+    wanted = expected(SAMPLES[:1], F[:1], center=False)
+    assert away(natural.solve(SAMPLES[:1], F[:1], SHIFT, center=False), wanted) < 1e-12
