@@ -217,7 +217,8 @@ def _maxiter(given: Given) -> Meaning:
     if given.get("method", given.get("ksp_type")) in ("fgmres", "gmres"):
         return Not(
             "gmres of SciPy and of jax.scipy counts cycles by it, and here iterations are counted: "
-            "pass max_iterations=, maxiter times restart"
+            "pass max_iterations=, maxiter times restart",
+            but=(None,),
         )
     return Is("max_iterations")
 

@@ -100,7 +100,7 @@ SAME = {
         lambda: krylov.solve(SPARSE, RIGHT, method="minres"),
     ),
     "scipy_gmres": (
-        lambda: krylov.solve(convection(N), RIGHT, method="gmres", restart=7),
+        lambda: krylov.solve(convection(N), RIGHT, method="gmres", restart=7, maxiter=None),
         lambda: krylov.solve(convection(N), RIGHT, method="fgmres", restart=7),
     ),
     "petsc": (
