@@ -1,7 +1,8 @@
 """Linear systems, eigenproblems and differential equations over many devices.
 
 Each answer comes with a certificate or a reason. `shardsolve.fbpinn` is loaded when it is first
-asked for; `shardsolve.lineax` and `shardsolve.compat.jaxmg` are imported by whoever wants them.
+asked for; `shardsolve.lineax`, `shardsolve.netket` and `shardsolve.compat.jaxmg` are imported by
+whoever wants them.
 """
 
 import importlib as _importlib
@@ -76,6 +77,7 @@ _INSTEAD = {
         )
     },
     "lineax": "import shardsolve.lineax",
+    "netket": "import shardsolve.netket",
     "det": "logdet and slogdet give its logarithm",
     "lstsq": (
         "solve(a.conj().T @ a, a.conj().T @ b, assume_a='pos') gives it where the columns are "
