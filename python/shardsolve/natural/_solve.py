@@ -1,14 +1,4 @@
-"""Natural gradients: (S + shift I) x = F, by the smaller of two Gram matrices.
-
-For N samples with P derivatives each, O (N, P), and a number f for each sample, with bars for
-deviations from the mean over samples,
-
-    S = scale O̅^H O̅,    F = scale O̅^H f̅    (P parameters)
-    x = O̅^H z,  (scale O̅ O̅^H + shift I) z = scale f̅    (N samples)
-
-Both give the same x. The first is stochastic reconfiguration (Sorella 1998), the second minSR (Chen
-and Heyl, 2024, https://doi.org/10.1038/s41567-024-02566-1); with P > N it is the smaller one.
-"""
+"""(S + shift I) x = F by the Gram matrix of samples or parameters: the public function."""
 
 from __future__ import annotations
 
@@ -31,8 +21,6 @@ from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._gram import gram
 from shardsolve._products import everywhere, times
 from shardsolve._records import NOT_KNOWN, Status, _Judged, raise_if_failed
-
-__all__ = ["NaturalInfo", "solve"]
 
 _SIDES = ("auto", "samples", "parameters")
 _MODES = ("real", "complex", "holomorphic")
