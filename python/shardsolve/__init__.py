@@ -1,7 +1,8 @@
 """Linear systems, eigenproblems and differential equations over many devices.
 
 Each answer comes with a certificate or a reason. `shardsolve.fbpinn` is loaded when it is first
-asked for; `shardsolve.lineax` and `shardsolve.compat.jaxmg` are imported by whoever wants them.
+asked for; `shardsolve.lineax`, `shardsolve.netket` and `shardsolve.compat.jaxmg` are imported by
+whoever wants them.
 """
 
 import importlib as _importlib

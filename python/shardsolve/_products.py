@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.sharding import NamedSharding, PartitionSpec
 
 from shardsolve._cut import Cut
 
@@ -39,3 +40,16 @@ def multiply(a: jax.Array, b: jax.Array, cut: Cut | None) -> jax.Array:
     """A @ b, rows of both and of the product cut; GPUs would take fewer bits unless told not to."""
     product = jnp.matmul(a, all_rows(b, cut), precision=lax.Precision.HIGHEST)
     return product if cut is None else cut.place(product)
+
+
+def times(a: jax.Array, v: jax.Array, cut: Cut | None) -> jax.Array:
+    """A v, whole on every device where types say where arrays lie; elsewhere XLA sees to that."""
+    where = None
+    if cut is not None and cut.explicit:
+        where = NamedSharding(cut.known_mesh, PartitionSpec())
+    return jnp.matmul(a, v, precision=lax.Precision.HIGHEST, out_sharding=where)
+
+
+def everywhere(x: jax.Array, cut: Cut | None) -> jax.Array:
+    """X whole on every device, as far as it is known which they are."""
+    return x if cut is None else cut.whole(x, len(x))

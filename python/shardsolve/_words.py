@@ -333,6 +333,7 @@ _SPARSE_FACTOR = (
 NAMES: Mapping[str, str] = {
     "compat": "import shardsolve.compat.jaxmg",
     "lineax": "import shardsolve.lineax",
+    "netket": "import shardsolve.netket",
     **{name: f"krylov.solve(a, b, method={name!r})" for name in ("bicgstab", "cg", "minres")},
     **dict.fromkeys(("fgmres", "gmres"), "krylov.solve(a, b, method='fgmres')"),
     "lu": "lu_factor and lu_solve are there; jax.scipy.linalg.lu has L and U, on one device",

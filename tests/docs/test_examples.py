@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import page as pages
 import pytest
 
@@ -62,6 +64,29 @@ def test_natural_gradient_prints_its_certificate_and_agrees_with_numpy():
     assert done.returncode == 0, done.stdout + done.stderr[-6000:]
     assert re.search(r"^certificate: backward error \S+ u, rcond \S+$", done.stdout, re.MULTILINE)
     assert "numpy.linalg.solve differs by" in done.stdout
+
+
+def test_bethe_energies_of_the_netket_example_are_those_of_tables():
+    """Energies a site of rings of 4, 8 and 16 spins: the first is known exactly."""
+    source = (HERE.parents[1] / "examples" / "netket_heisenberg.py").read_text()
+    function = source[source.index("def exact_energy") : source.index("def main")]
+    namespace = {"np": np}
+    exec(function, namespace)
+    energies = [namespace["exact_energy"](sites) / sites for sites in (4, 8, 16)]
+    assert np.allclose(energies, [-0.5, -0.456386676, -0.446393523], rtol=0, atol=1e-9)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("netket") is None, reason="needs netket")
+def test_netket_example_comes_near_the_exact_energy():
+    example = HERE.parents[1] / "examples" / "netket_heisenberg.py"
+    done = subprocess.run(
+        [sys.executable, str(example), "--sites", "8", "--steps", "40", "--bound", "0.01"],
+        timeout=SECONDS,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-6000:]
+    assert "exact -14.6044" in done.stdout
 
 
 # The checks check

@@ -1,14 +1,4 @@
-"""Natural gradients: (S + shift I) x = F, by the smaller of two Gram matrices.
-
-For N samples with P derivatives each, O (N, P), and a number f for each sample, with bars for
-deviations from the mean over samples,
-
-    S = scale O̅^H O̅,    F = scale O̅^H f̅    (P parameters)
-    x = O̅^H z,  (scale O̅ O̅^H + shift I) z = scale f̅    (N samples)
-
-Both give the same x. The first is stochastic reconfiguration (Sorella 1998), the second minSR (Chen
-and Heyl, 2024, https://doi.org/10.1038/s41567-024-02566-1); with P > N it is the smaller one.
-"""
+"""(S + shift I) x = F by the Gram matrix of samples or parameters: the public function."""
 
 from __future__ import annotations
 
@@ -22,19 +12,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import AbstractMesh, Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AbstractMesh, Mesh
 
-from shardsolve import _cholesky, _eigh
+from shardsolve import _eigh, _shifted
 from shardsolve._calls import compiled
 from shardsolve._check import as_array, how_to_agree
 from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._gram import gram
+from shardsolve._products import everywhere, times
 from shardsolve._records import NOT_KNOWN, Status, _Judged, raise_if_failed
 
-__all__ = ["NaturalInfo", "solve"]
-
-LADDER_STEPS = 10  # how often the shift is multiplied by ten at most
 _SIDES = ("auto", "samples", "parameters")
 _MODES = ("real", "complex", "holomorphic")
 _SOLVERS = ("cholesky", "smooth_pinv")
@@ -165,7 +152,7 @@ def solve(
         center=bool(center),
         stacked=stacked,
         solver=solver,
-        steps=LADDER_STEPS if ladder else 0,
+        steps=_shifted.LADDER_STEPS if ladder else 0,
         with_rcond=full_output,
         wide=wide.name,
     )
@@ -322,13 +309,13 @@ def _solve(
         right = right - jnp.matmul(a, start, precision=lax.Precision.HIGHEST)
     if plan.samples:
         z, info = _with_gram(a, right, shift, cut, plan)
-        x = _times(jnp.conj(a.T), z, cut)
+        x = times(jnp.conj(a.T), z, cut)
     else:
         rows = jnp.conj(a.T)
-        x, info = _with_gram(rows, _times(rows, right, cut), shift, cut, plan)
+        x, info = _with_gram(rows, times(rows, right, cut), shift, cut, plan)
     if start is not None:
         x = x + start
-    x = _everywhere(x, cut)
+    x = everywhere(x, cut)
     info = dataclasses.replace(info, verdict=jnp.where(of != 0, found, info.verdict), of=of)
     failed = info.verdict[0] != Status.OK
     return jnp.where(failed, jnp.nan, x).astype(of_x), info
@@ -383,49 +370,19 @@ def _with_gram(
     if missing:
         a = jnp.pad(a, ((0, missing), (0, 0)))
         right = jnp.pad(right, (0, missing))
-    matrix, numbers = gram(a, cut), jnp.arange(n + missing, dtype=jnp.int32)
+    add = _shifted.adder(gram(a, cut), cut, n)
     if cut is not None:
-        numbers, right = cut.place(numbers), cut.place(right)
-    is_diagonal = numbers[:, None] == jnp.arange(n + missing, dtype=jnp.int32)[None]
-
-    def shifted(by: jax.Array) -> jax.Array:
-        added = by
-        if missing:
-            # The rows beyond the end are those of a number that is an eigenvalue's size.
-            largest = jnp.max(jnp.where(is_diagonal, matrix.real, 0))
-            added = jnp.where(numbers < n, by, by + largest)[:, None]
-        return matrix + jnp.where(is_diagonal, added, 0).astype(matrix.dtype)
-
+        right = cut.place(right)
     if plan.solver == "smooth_pinv":
-        z, info = _by_eigenvalues(shifted(shift), right, shift, cut)
+        z, info = _by_eigenvalues(add(shift), right, shift, cut)
     else:
-        z, info = _by_factor(shifted, right, shift, cut, plan)
+        z, shift, solved = _shifted.solve(
+            add, right, shift, shift, cut, plan.steps, plan.with_rcond
+        )
+        unknown = jnp.full_like(solved.rcond, NOT_KNOWN)
+        figures = solved.backward_error, solved.rcond, unknown, unknown
+        info = NaturalInfo(solved.verdict, shift, *figures, jnp.int32(0))
     return z if cut is None or not missing else cut.whole(z, n), info
-
-
-def _by_factor(
-    shifted: Any, right: jax.Array, shift: jax.Array, cut: Cut | None, plan: _Plan
-) -> tuple[jax.Array, NaturalInfo]:
-    """By Cholesky's method, up the ladder of shifts as long as a pivot is not positive."""
-
-    def factored(by: jax.Array) -> _cholesky.Factor:
-        return _cholesky.factor_traced(shifted(by), cut, 0)
-
-    def goes_on(state: tuple[jax.Array, jax.Array, _cholesky.Factor]) -> jax.Array:
-        taken, _, factor = state
-        return (factor._record[0] == Status.NOT_POSITIVE_DEFINITE) & (taken < plan.steps)
-
-    def step(state: tuple[jax.Array, jax.Array, _cholesky.Factor]):
-        taken, by, _ = state
-        return taken + 1, 10 * by, factored(10 * by)
-
-    factor = factored(shift)
-    if plan.steps:
-        _, shift, factor = lax.while_loop(goes_on, step, (jnp.int32(0), shift, factor))
-    z, info = _cholesky._cho_solve(factor, right, cut, plan.with_rcond)
-    unknown = jnp.full_like(info.rcond, NOT_KNOWN)
-    figures = info.backward_error, info.rcond, unknown, unknown
-    return z, NaturalInfo(info.verdict, shift, *figures, jnp.int32(0))
 
 
 def _by_eigenvalues(
@@ -438,20 +395,7 @@ def _by_eigenvalues(
     rounding = 32 * float(np.sqrt(n)) * float(jnp.finfo(w.dtype).eps)
     kept = 1 / (1 + (rounding / ratio) ** 6)
     inverse = jnp.where(ratio > 0, kept / w, 0)
-    z = jnp.matmul(v, inverse * _times(jnp.conj(v.T), right, cut), precision=lax.Precision.HIGHEST)
+    z = jnp.matmul(v, inverse * times(jnp.conj(v.T), right, cut), precision=lax.Precision.HIGHEST)
     unknown = jnp.full_like(info.residual, NOT_KNOWN)
     figures = unknown, unknown, info.residual, info.orthogonality
     return z, NaturalInfo(info.verdict, shift, *figures, jnp.int32(0))
-
-
-def _times(a: jax.Array, v: jax.Array, cut: Cut | None) -> jax.Array:
-    """A v, whole on every device where types say where arrays lie; elsewhere XLA sees to that."""
-    where = NamedSharding(cut.known_mesh, P()) if cut is not None and cut.explicit else None
-    return jnp.matmul(a, v, precision=lax.Precision.HIGHEST, out_sharding=where)
-
-
-def _everywhere(x: jax.Array, cut: Cut | None) -> jax.Array:
-    """X whole on every device, as far as it is known which they are."""
-    if cut is None:
-        return x
-    return cut.whole(x, len(x))

@@ -1,0 +1,237 @@
+"""Training by natural gradients: least squares of any residuals, a solve for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.flatten_util import ravel_pytree
+
+from shardsolve import _shifted
+from shardsolve._records import NOT_KNOWN
+from shardsolve.natural._solve import NaturalInfo, solve
+
+Residuals = Callable[[Any, Any], jax.Array]
+
+
+class NaturalGradientState(NamedTuple):
+    """What goes from one step to the next, and what is known of the last one.
+
+    Attributes:
+        direction: (P,): the x of the last solve, and params went by -length x; 0 if they did not.
+        loss: Half the mean square of the residuals, before the step.
+        length: By how much of x params went: 1, 1/2, 1/4, ... or 0 if no trial had a smaller loss,
+            or there was no x.
+        info: Of the solve.
+    """
+
+    direction: jax.Array
+    loss: jax.Array
+    length: jax.Array
+    info: NaturalInfo
+
+
+class NaturalGradient(NamedTuple):
+    """An optimiser as optax's are: `init(params)`, `update(batch, state, params)`.
+
+    Where optax has gradients, `update` takes the batch; it returns what is to be added to params,
+    as for `optax.apply_updates`, and the new state. Both work inside of `jit` and outside.
+    """
+
+    init: Callable[[Any], NaturalGradientState]
+    update: Callable[[Any, NaturalGradientState, Any], tuple[Any, NaturalGradientState]]
+
+
+def natural_gradient(
+    residuals: Residuals,
+    shift: float,
+    momentum: float = 0.0,
+    *,
+    chunk: int | None = None,
+    trials: int = 20,
+) -> NaturalGradient:
+    """An optimiser for half the mean square of residuals r of N samples, with derivatives J.
+
+    Each step solves (J^T J / N + shift I) x = J^T r / N, by the Gram matrix of the samples or the
+    parameters, and takes of the steps -x, -x/2, -x/4, ... the one with the smallest loss of this
+    batch, if that is smaller than before (ENGD-W; Mueller and Zeinhofer, 2023,
+    https://proceedings.mlr.press/v202/muller23b.html). With momentum x is SPRING's, see `solve`.
+
+    Args:
+        residuals: (params, batch) -> (N,), real. Every array of the batch has N as its first
+            dimension, and residual i depends on sample i alone: it is called with one sample, too.
+        shift: Positive, of the size of rounding times the largest eigenvalue of J J^T / N or more.
+            Where it is not enough, it is multiplied by ten.
+        momentum: From 0 to less than 1: how much of the last x the next one is drawn to.
+        chunk: Samples whose derivatives are held at a time: J is never there as a whole, only two
+            chunks of it, and the system is that of the samples. By default all of J is.
+        trials: Lengths that are tried.
+
+    Returns:
+        The optimiser. Its state says how the last step went.
+
+    Raises:
+        TypeError, ValueError: On arguments that do not fit; those of `update` when it is called.
+    """
+    if not callable(residuals):
+        raise TypeError(
+            f"residuals is a {type(residuals).__name__}; pass a function of params and a batch"
+        )
+    for name, value, is_right, accepted in (
+        ("shift", shift, _is_number(shift) and 0 < shift < np.inf, "a positive number"),
+        ("momentum", momentum, _is_number(momentum) and 0 <= momentum < 1, "a number from 0 to 1"),
+        ("chunk", chunk, chunk is None or _is_count(chunk), "a positive whole number of samples"),
+        ("trials", trials, _is_count(trials), "a positive whole number"),
+    ):
+        if not is_right:
+            raise ValueError(f"{name} is {value!r}; pass {accepted}")
+
+    def init(params: Any) -> NaturalGradientState:
+        theta, _ = _flat(params)
+        none = jnp.zeros((), theta.dtype)
+        unknown = jnp.full((), NOT_KNOWN, theta.dtype)
+        figures = unknown, unknown, unknown, unknown
+        info = NaturalInfo(jnp.zeros(5, jnp.int32), none, *figures, jnp.zeros((), jnp.int32))
+        return NaturalGradientState(jnp.zeros_like(theta), unknown, none, info)
+
+    @jax.jit
+    def update(
+        batch: Any, state: NaturalGradientState, params: Any
+    ) -> tuple[Any, NaturalGradientState]:
+        theta, unravel = _flat(params)
+        system = _System(residuals, unravel, batch, theta)
+        start = momentum * state.direction if momentum else None
+        x, info = system.solve(shift, start, chunk)
+        loss, length = system.search(x, trials)
+        x = jnp.where(length > 0, x, 0)  # momentum of a step that leads nowhere is no help
+        return unravel(-length * x), NaturalGradientState(x, loss, length, info)
+
+    return NaturalGradient(init, update)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        return False
+    return int(value) > 0
+
+
+def _flat(params: Any) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
+    theta, unravel = ravel_pytree(params)
+    if theta.dtype.kind != "f" or theta.size == 0:
+        raise TypeError(
+            f"params has {theta.size} numbers of dtype {theta.dtype.name}; pass real ones, float32 "
+            "or float64"
+        )
+    return theta, unravel
+
+
+# What follows is traced.
+
+
+class _System:
+    """Residuals of a batch and their derivatives at some parameters."""
+
+    def __init__(self, residuals: Residuals, unravel: Callable, batch: Any, theta: jax.Array):
+        self.unravel, self.residuals = unravel, residuals
+        self.batch, self.theta = batch, theta
+        shapes = [jnp.shape(a) for a in jax.tree.leaves(batch)]
+        if len({shape[:1] for shape in shapes}) != 1 or shapes[0][:1] in ((), (0,)):
+            raise ValueError(
+                f"batch has arrays of the shapes {shapes}; pass arrays with the same number of "
+                "samples as their first dimension"
+            )
+        self.count = shapes[0][0]
+        found = jax.eval_shape(self.of_all, theta)
+        if found.shape != (self.count,) or found.dtype != theta.dtype:
+            raise ValueError(
+                f"residuals returned {found.dtype.name}{list(found.shape)} for {self.count} "
+                f"samples; return a number for each, of the dtype of params, {theta.dtype.name}"
+            )
+
+    def of_all(self, theta: jax.Array) -> jax.Array:
+        """The residuals of all samples."""
+        return self.residuals(self.unravel(theta), self.batch)
+
+    def derivatives(self, samples: Any) -> jax.Array:
+        """(C, P): of each of C samples by the parameters."""
+
+        def one(theta: jax.Array, sample: Any) -> jax.Array:
+            alone = jax.tree.map(lambda a: a[None], sample)
+            return self.residuals(self.unravel(theta), alone)[0]
+
+        return jax.vmap(jax.grad(one), (None, 0))(self.theta, samples)
+
+    def solve(
+        self, shift: float, start: jax.Array | None, chunk: int | None
+    ) -> tuple[jax.Array, NaturalInfo]:
+        """X and what is known of it."""
+        if chunk is None or chunk >= self.count:
+            given = self.derivatives(self.batch), self.of_all(self.theta), shift
+            found: Any = solve(*given, center=False, momentum=start, full_output=True)
+            return found
+        right, pull = jax.vjp(self.of_all, self.theta)
+        if start is not None:
+            right = right - jax.jvp(self.of_all, (self.theta,), (start,))[1]
+        add = _shifted.adder(self._gram(chunk) / self.count, None, self.count)
+        shift_now = jnp.asarray(shift, self.theta.dtype)
+        z, used, solved = _shifted.solve(
+            add, right / self.count, shift_now, shift_now, None, _shifted.LADDER_STEPS, True
+        )
+        unknown = jnp.full_like(solved.rcond, NOT_KNOWN)
+        figures = solved.backward_error, solved.rcond, unknown, unknown
+        x = pull(z)[0]
+        x = x if start is None else x + start
+        return x, NaturalInfo(solved.verdict, used, *figures, jnp.int32(0))
+
+    def _gram(self, chunk: int) -> jax.Array:
+        """J J^T, with the derivatives of two chunks at a time; each pair of chunks once."""
+        missing = -self.count % chunk
+        chunks = -(-self.count // chunk)
+
+        def cut(a: jax.Array) -> jax.Array:
+            """Into chunks; the last one is filled up with the last sample."""
+            filled = jnp.concatenate([a, jnp.repeat(a[-1:], missing, axis=0)])
+            return filled.reshape(chunks, chunk, *a.shape[1:])
+
+        samples = jax.tree.map(lambda a: cut(jnp.asarray(a)), self.batch)
+
+        def of(number: jax.Array) -> jax.Array:
+            return self.derivatives(jax.tree.map(lambda a: a[number], samples))
+
+        def rows(i: jax.Array) -> jax.Array:
+            own = of(i)
+
+            def block(j: jax.Array) -> jax.Array:
+                return lax.cond(
+                    j >= i,
+                    lambda: jnp.matmul(own, of(j).T, precision=lax.Precision.HIGHEST),
+                    lambda: jnp.zeros((chunk, chunk), own.dtype),
+                )
+
+            blocks = lax.map(block, jnp.arange(chunks))
+            return jnp.moveaxis(blocks, 0, 1).reshape(chunk, chunks * chunk)
+
+        upper = lax.map(rows, jnp.arange(chunks)).reshape(chunks * chunk, chunks * chunk)
+        upper = upper[: self.count, : self.count]
+        return jnp.triu(upper) + jnp.triu(upper, 1).T
+
+    def search(self, x: jax.Array, trials: int) -> tuple[jax.Array, jax.Array]:
+        """The loss here, and the length with the smallest loss; 0 if none is smaller."""
+
+        def loss(length: jax.Array) -> jax.Array:
+            # length 0 is here even where there is no x
+            at = jnp.where(length > 0, self.theta - length * x, self.theta)
+            return jnp.mean(self.of_all(at) ** 2) / 2
+
+        lengths = jnp.asarray([0.0, *(0.5**i for i in range(trials))], self.theta.dtype)
+        losses = lax.map(loss, lengths)
+        best = jnp.argmin(jnp.where(jnp.isfinite(losses), losses, jnp.inf))
+        return losses[0], lengths[best]
