@@ -33,7 +33,7 @@ class Routine:
     call: str  # row of the table in jax/
     python: str
     kernels: str = "cholesky"  # the set of kernels in src/runtime that is its own
-    gpus: bool = True  # whether it runs on them
+    gpus: str = "gpus"  # "" where it does not run on them
 
 
 ROUTINES = (
@@ -66,15 +66,15 @@ ROUTINES = (
     ),
     Routine(
         "factor of a general matrix", "lu", "lu_factor", "plan_lu_factor", "lu", "", "lu_factor",
-        "lu_factor", "lu", gpus=False,
+        "lu_factor", "lu", gpus="",
     ),
     Routine(
         "solve with an LU factor", "lu", "lu_solve", "plan_lu_solve", "lu", "", "lu_solve",
-        "lu_solve", "lu", gpus=False,
+        "lu_solve", "lu", gpus="",
     ),
     Routine(
         "determinant", "lu", "lu_factor", "plan_lu_factor", "lu", "", "lu_factor", "det", "lu",
-        gpus=False,
+        gpus="",
     ),
 )  # fmt: skip
 
@@ -105,7 +105,7 @@ class Place:
 
     def is_there(self, routine: Routine, root: Path) -> bool:
         """Whether one of the files has it."""
-        names = {key: re.escape(str(value)) for key, value in vars(routine).items()}
+        names = {key: re.escape(value) for key, value in vars(routine).items()}
         pattern = re.compile(self.pattern.format(**names))
         files = sorted(root.glob(self.where(routine)))
         return any(pattern.search(path.read_text(encoding="utf-8")) for path in files)

@@ -69,14 +69,14 @@ enum class Transpose : std::uint8_t {
 /// Solves with a factor; X replaces B. LAPACK: getrs, gerfs.
 ///
 /// `b`: n x k on the factor's layout, any k. Costs 2 n^2 operations a right-hand side, and about as
-/// long again for the residual, which is found with A in twice the precision; while it says that
-/// X is not as accurate as rounding allows, by the norm or in one equation, up to three steps of
-/// refinement follow. The outcome has the backward error, that by components, and the growth.
-/// Where either is too large to rely on X the status is `inaccurate`; `b` then holds what was
-/// computed, as it does on overflow. Right-hand sides with NaN or Inf are refused (outcome, `b`
-/// intact). Workspace on each rank: n x min(k, tile) elements seven times.
-/// Throws Error: invalid_argument if the factor's outcome is not ok, if A was overwritten or shapes
-/// differ, and as above.
+/// long again for the residual with A, in twice the precision (of more than eight right-hand sides
+/// that of the worst alone; of the others by the BLAS); while it says that X is not as accurate as
+/// rounding allows, by the norm or in one equation, up to three steps of refinement follow. The
+/// outcome has the backward error, that by components, and the growth. Where either is too large to
+/// rely on X the status is `inaccurate`; `b` then holds what was computed, as it does on overflow.
+/// Right-hand sides with NaN or Inf are refused (outcome, `b` intact). Workspace on each rank: n x
+/// min(k, tile) elements seven times. Throws Error: invalid_argument if the factor's outcome is not
+/// ok, if A was overwritten or shapes differ, and as above.
 template <Scalar T>
 SHARDSOLVE_EXPORT Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightHandSides<T> b,
                                    const RunOptions& options = {},

@@ -110,6 +110,13 @@ class LuKernels {
           op, a, x, y, sizes);
     }
   }
+  /// target = |source|, of complex numbers as in multiply().
+  void moduli(Queue& queue, In source, MatrixView<Real> target) const {
+    require(same_shape(source, target), "moduli");
+    if (!source.empty()) {
+      do_moduli(queue, {.name = "moduli"}, source, target);
+    }
+  }
   /// target[i] = sum over j of |scale * a_ij|, of complex numbers as in multiply().
   void row_sums(Queue& queue, double scale, In a, double* target) const {
     if (a.rows() > 0) {
@@ -117,7 +124,7 @@ class LuKernels {
     }
   }
   /// target[j] = max_i |r_ij| / (sizes_ij + |b_ij|) over the rows where that sum is at least
-  /// `least`.
+  /// `least`; NaN if one is not finite.
   void component_errors(Queue& queue, double least, In r, MatrixView<const double> sizes, In b,
                         double* target) const {
     require(same_shape(r, sizes) && same_shape(r, b), "component errors");
@@ -151,6 +158,8 @@ class LuKernels {
                                  const std::int64_t* columns, Out target) const = 0;
   virtual void do_multiply(Queue& queue, const WorkInfo& info, Op op, In a, In x, Out y,
                            MatrixView<double> sizes) const = 0;
+  virtual void do_moduli(Queue& queue, const WorkInfo& info, In source,
+                         MatrixView<Real> target) const = 0;
   virtual void do_row_sums(Queue& queue, const WorkInfo& info, double scale, In a,
                            double* target) const = 0;
   virtual void do_component_errors(Queue& queue, const WorkInfo& info, double least, In r,

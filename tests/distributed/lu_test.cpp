@@ -113,10 +113,11 @@ double limit(double lapack) { return std::max(10.0, 4.0 * lapack); }
 TYPED_TEST(LuFamily, RawFactor_OfEveryMatrixOnEveryCut_IsAsGoodAsLapacks) {
   using T = TypeParam;
   for (const std::int64_t n : {7, 33, 64}) {
-    for (const LuCase<T>& one : lu_zoo<T>(n)) {
-      for (const Cut& cut : zoo_cuts(n)) {
+    const std::vector<LuCase<T>> zoo = lu_zoo<T>(n);
+    for (const Cut& cut : zoo_cuts(n)) {
+      Mesh mesh = make_mesh(cut.layout.ranks());
+      for (const LuCase<T>& one : zoo) {
         SCOPED_TRACE(one.name + " n " + std::to_string(n) + " " + cut.name);
-        Mesh mesh = make_mesh(cut.layout.ranks());
         const Raw<T> raw = factor_raw(mesh, one.a, cut.layout);
         ASSERT_NE(raw.found.outcome.status, Status::overflow);
         std::vector<std::int64_t> sorted = raw.found.rows;
@@ -142,9 +143,10 @@ TYPED_TEST(LuFamily, RawSolves_OfEveryMatrix_AreAsGoodAsLapacks) {
   using T = TypeParam;
   constexpr std::int64_t n = 33;
   const DenseMatrix<T> b = right_hand_sides<T>(n, 3);
-  for (const LuCase<T>& one : lu_zoo<T>(n)) {
-    for (const Cut& cut : zoo_cuts(n)) {
-      Mesh mesh = make_mesh(cut.layout.ranks());
+  const std::vector<LuCase<T>> zoo = lu_zoo<T>(n);
+  for (const Cut& cut : zoo_cuts(n)) {
+    Mesh mesh = make_mesh(cut.layout.ranks());
+    for (const LuCase<T>& one : zoo) {
       const Raw<T> raw = factor_raw(mesh, one.a, cut.layout);
       if (raw.found.outcome.status == Status::singular) {
         continue;
@@ -210,10 +212,11 @@ TYPED_TEST(LuFamily, Solve_OfEveryMatrix_IsRefinedAndCertifiedOrRefused) {
   using T = TypeParam;
   for (const std::int64_t n : {7, 64}) {
     const DenseMatrix<T> b = right_hand_sides<T>(n, 3);
-    for (const LuCase<T>& one : lu_zoo<T>(n)) {
-      for (const Cut& cut : zoo_cuts(n)) {
+    const std::vector<LuCase<T>> zoo = lu_zoo<T>(n);
+    for (const Cut& cut : zoo_cuts(n)) {
+      Mesh mesh = make_mesh(cut.layout.ranks());
+      for (const LuCase<T>& one : zoo) {
         SCOPED_TRACE(one.name + " n " + std::to_string(n) + " " + cut.name);
-        Mesh mesh = make_mesh(cut.layout.ranks());
         const ShardedMatrix<T> a = shard(one.a, cut.layout);
         const RightHandSides<T> x = shard_rows(b, cut.layout);
         const Outcome outcome = solve(mesh, a, x, {}, Rcond::estimated, Assume::general);
@@ -335,6 +338,42 @@ TYPED_TEST(LuFamily, Determinant_OnEveryCut_HasItsSign) {
     odd += inversions % 2;
   }
   EXPECT_GE(odd, 2) << "layouts whose elimination order is odd are to be tested";
+}
+
+/// More right-hand sides at a time than have exact residuals each.
+TYPED_TEST(LuFamily, ManyRightHandSides_AreRefinedAndTheWorstIsCertified) {
+  using T = TypeParam;
+  constexpr std::int64_t n = 70;
+  const DenseMatrix<T> b = right_hand_sides<T>(n, 60);
+  for (const LuCase<T>& one : lu_zoo<T>(n)) {
+    if (one.name != "random" && one.name != "rows" && one.name != "columns") {
+      continue;
+    }
+    for (const SlabLayout& layout : {SlabLayout::even(n, 1, 32), SlabLayout({0, 30, 30, n}, 40)}) {
+      Mesh mesh = make_mesh(layout.ranks());
+      const LuFactor<T> factor = lu_factor(mesh, shard(one.a, layout));
+      ASSERT_TRUE(factor.outcome.ok());
+      const auto solved = [&](Transpose transpose, Op op) {
+        SCOPED_TRACE(one.name + " ranks " + std::to_string(layout.ranks()) + " op " +
+                     std::to_string(static_cast<int>(op)));
+        const RightHandSides<T> x = shard_rows(b, layout);
+        const Outcome outcome = lu_solve(mesh, factor, x, {}, transpose);
+        ASSERT_TRUE(outcome.ok()) << outcome.message();
+        const DenseMatrix<T> given = applied(op, one.a);
+        const double ratio = solve_ratio(given, whole(x), b);
+        EXPECT_TRUE(ratio <= 10.0) << ratio;
+        const double certified = *outcome.backward_error / unit_roundoff<T>;
+        EXPECT_TRUE(certified >= 0.5 * ratio && certified <= 1.2 * ratio + 0.1)
+            << certified << " for " << ratio;
+        const double by_components = component_ratio(given, whole(x), b);
+        EXPECT_TRUE(by_components <= 100.0) << by_components;
+        EXPECT_GE(*outcome.component_error, 0.3 * by_components * unit_roundoff<T>);
+      };
+      solved(Transpose::none, Op::none);
+      solved(Transpose::transpose, Op::transpose);
+      solved(Transpose::adjoint, Op::conjugate_transpose);
+    }
+  }
 }
 
 TEST(Lu, Pivots_OfMatricesWithTies_AreTheFirstOfEquals) {

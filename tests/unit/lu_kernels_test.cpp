@@ -293,6 +293,15 @@ TYPED_TEST(LuKernelsTest, SumsOfRowsAndErrorsByComponents_AreAsDefined) {
     EXPECT_GE(sums[static_cast<std::size_t>(i)], expected * (is_complex<T> ? 0.92 : 1.0 - 1e-12));
   }
 
+  DenseMatrix<RealOf<T>> moduli(7, 40);
+  this->kernels_.moduli(this->queue_, a.view(), moduli.view());
+  this->finish();
+  for (std::int64_t i = 0; i < 7 * 40; ++i) {
+    const RealOf<T> expected = std::abs(a.data()[i]);
+    EXPECT_LE(moduli.data()[i], expected * (1 + 4 * RealOf<T>(unit_roundoff<T>)));
+    EXPECT_GE(moduli.data()[i], expected * RealOf<T>(is_complex<T> ? 0.92 : 1.0));
+  }
+
   DenseMatrix<T> r(3, 2);
   DenseMatrix<T> b(3, 2);
   DenseMatrix<double> sizes(3, 2);

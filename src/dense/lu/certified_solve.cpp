@@ -34,6 +34,9 @@ constexpr double refined_from = 4.0;
 constexpr double refined_from_by_components = 10.0;
 constexpr double given_up_from = 10.0;
 constexpr int max_refinements = 3;
+/// Right-hand sides, of those solved together, whose residuals are all exact. Of more, quick ones
+/// say what is to be refined and which are the worst, whose errors are then found exactly.
+constexpr std::int64_t max_exact = 8;
 
 /// Backward errors of some columns of X.
 struct Errors {
@@ -50,13 +53,17 @@ class SomeSides {
         op_(op),
         norm_(op == Op::none ? factor.inf_norm : factor.one_norm),
         solve_(rank, factor.layout, factor.slab, factor.rows, columns),
-        multiply_(rank, factor.layout, factor.matrix, columns),
+        exact_(rank, factor.layout, factor.matrix, std::min(columns, max_exact), Sums::exact),
         given_(rank.workspace<T>(factor.slab.columns(), columns)),
         refined_(rank.workspace<T>(factor.slab.columns(), columns)),
         scaled_x_(rank.workspace<T>(factor.slab.columns(), columns)),
         scaled_b_(rank.workspace<T>(factor.slab.columns(), columns)),
         residual_(rank.workspace<T>(factor.slab.columns(), columns)),
-        found_(rank.workspace<double>(columns, 1)) {}
+        found_(rank.workspace<double>(columns, 1)) {
+    if (columns > max_exact) {
+      quick_.emplace(rank, factor.layout, factor.matrix, columns, Sums::quick);
+    }
+  }
 
   /// X in place of `b`. Adds to the outcome the largest errors.
   void run(MatrixView<T> b, const std::vector<double>& b_maxima, Outcome& outcome) {
@@ -76,15 +83,32 @@ class SomeSides {
     for (int i = 0; i < max_refinements && any_to_be_refined(errors, unsettled); ++i) {
       refine(b, given, b_maxima, errors, unsettled);
     }
-    for (std::size_t j = 0; j < errors.by_norm.size(); ++j) {
-      take_larger(outcome.backward_error, errors.by_norm[j]);
-      take_larger(outcome.component_error, errors.by_components[j]);
+    if (b.columns() <= max_exact) {
+      take_larger(outcome.backward_error, *worst(errors.by_norm));
+      take_larger(outcome.component_error, *worst(errors.by_components));
+      return;
+    }
+    for (const std::vector<double>* kind : {&errors.by_norm, &errors.by_components}) {
+      const auto column = worst(*kind) - kind->begin();
+      const MatrixView<T> x = b.columns_from(column, 1);
+      const Errors exact = errors_of(x, column_maxima<T>(rank_, x), given.columns_from(column, 1),
+                                     {b_maxima[static_cast<std::size_t>(column)]});
+      take_larger(outcome.backward_error, exact.by_norm.front());
+      take_larger(outcome.component_error, exact.by_components.front());
     }
   }
 
  private:
   const runtime::Kernels<T>& kernels() const { return rank_.kernels<T>(); }
 
+  /// The largest, or the first that is not a number.
+  static std::vector<double>::const_iterator worst(const std::vector<double>& errors) {
+    auto found = errors.begin();
+    for (auto one = errors.begin(); one != errors.end(); ++one) {
+      found = std::isnan(*found) || *one <= *found ? found : one;
+    }
+    return found;
+  }
   static void take_larger(std::optional<double>& to, double value) {
     to = largest(to.value_or(0.0), value);
   }
@@ -114,39 +138,58 @@ class SomeSides {
     return column_maxima<T>(rank_, b);
   }
 
-  /// Of each column; leaves the residual, scaled as exponents_ say.
+  /// Of each column: exact of a few, else quick. Leaves the residual, scaled as exponents_ say.
   Errors errors_of(MatrixView<const T> x, const std::vector<double>& x_maxima,
                    MatrixView<const T> b, const std::vector<double>& b_maxima) {
+    exponents_.clear();
+    for (std::size_t j = 0; j < x_maxima.size(); ++j) {
+      exponents_.push_back(residual_exponent<T>(norm_, x_maxima[j], b_maxima[j]));
+    }
+    // ||A|| ||x|| may be out of range where no product is: then scaled entries of x would be lost.
+    const std::vector<int> cautious = exponents_;
+    for (int& exponent : exponents_) {
+      exponent = std::max(exponent, 0);
+    }
+    const Errors errors = scaled_errors(x, x_maxima, b, b_maxima);
+    if (exponents_ == cautious ||
+        (all_finite(errors.by_norm) && all_finite(errors.by_components))) {
+      return errors;
+    }
+    exponents_ = cautious;
+    return scaled_errors(x, x_maxima, b, b_maxima);
+  }
+
+  Errors scaled_errors(MatrixView<const T> x, const std::vector<double>& x_maxima,
+                       MatrixView<const T> b, const std::vector<double>& b_maxima) {
     const std::int64_t k = x.columns();
     const MatrixView<T> some_x = scaled_x_.columns_from(0, k);
     const MatrixView<T> some_b = scaled_b_.columns_from(0, k);
     const MatrixView<T> r = residual_.columns_from(0, k);
     kernels().copy(rank_.update(), x, some_x);
     kernels().copy(rank_.update(), b, some_b);
-    exponents_.clear();
-    for (std::size_t j = 0; j < x_maxima.size(); ++j) {
-      exponents_.push_back(residual_exponent<T>(norm_, x_maxima[j], b_maxima[j]));
-    }
     scale_columns(rank_, some_x, exponents_);
     scale_columns(rank_, some_b, exponents_);
-    multiply_.residual(op_, some_x, some_b, r);
+    GeneralMultiply<T>& multiply = k <= max_exact ? exact_ : *quick_;
+    multiply.residual(op_, some_x, some_b, r);
     Errors errors;
-    errors.by_components = component_errors(r, some_b);
+    errors.by_components = component_errors(r, multiply.sizes(), some_b);
     const std::vector<double> r_maxima = column_maxima<T>(rank_, r);
     for (std::size_t j = 0; j < x_maxima.size(); ++j) {
       const Scaled size =
           norm_ * Scaled{x_maxima[j], exponents_[j]} + Scaled{b_maxima[j], exponents_[j]};
-      errors.by_norm.push_back(ratio(Scaled{r_maxima[j], 0}, size));
+      errors.by_norm.push_back(std::isfinite(r_maxima[j]) ? ratio(Scaled{r_maxima[j], 0}, size)
+                                                          : r_maxima[j]);
     }
     return errors;
   }
 
-  std::vector<double> component_errors(MatrixView<const T> r, MatrixView<const T> b) {
+  std::vector<double> component_errors(MatrixView<const T> r, MatrixView<const double> sizes,
+                                       MatrixView<const T> b) {
     using Limits = std::numeric_limits<RealOf<T>>;
-    // Below this a sum of subnormal numbers has lost digits.
-    const double least = double{Limits::min()} / double{Limits::epsilon()};
-    rank_.kernels<runtime::LuKernels<T>>().component_errors(rank_.update(), least, r,
-                                                            multiply_.sizes(), b, found_.data());
+    // Below this the residual, which may be subnormal, says nothing beside its terms.
+    const double least = 16 * double{Limits::min()};
+    rank_.kernels<runtime::LuKernels<T>>().component_errors(rank_.update(), least, r, sizes, b,
+                                                            found_.data());
     std::vector<double> errors(static_cast<std::size_t>(r.columns()), 0.0);
     for (const auto& one :
          gather_from_all(rank_, rank_.fetch(rank_.update(), found_.data(), r.columns()))) {
@@ -192,7 +235,8 @@ class SomeSides {
   Op op_;
   Scaled norm_;  // of op(A), in the infinity norm
   TriangularSolve<T> solve_;
-  GeneralMultiply<T> multiply_;
+  GeneralMultiply<T> exact_;
+  std::optional<GeneralMultiply<T>> quick_;
   MatrixView<T> given_;
   MatrixView<T> refined_;
   MatrixView<T> scaled_x_;

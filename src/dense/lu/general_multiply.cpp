@@ -3,7 +3,9 @@
 #include "dense/lu/wait_sites.hpp"
 #include "dense/shared/bytes_of.hpp"
 
+#include <algorithm>
 #include <complex>
+#include <type_traits>
 #include <utility>
 
 namespace shardsolve::dense::lu {
@@ -12,12 +14,14 @@ using runtime::Op;
 
 template <Scalar T>
 GeneralMultiply<T>::GeneralMultiply(mesh::Rank& rank, const SlabLayout& layout,
-                                    MatrixView<const T> slab, std::int64_t columns)
+                                    MatrixView<const T> slab, std::int64_t columns, Sums sums)
     : rank_(rank),
       layout_(layout),
       slab_(slab),
+      kind_(sums),
       base_(rank.kernels<T>()),
-      real_(rank.kernels<double>()),
+      real_(rank.kernels<Real>()),
+      double_(rank.kernels<double>()),
       twofold_(rank.kernels<runtime::HermitianKernels<T>>()),
       kernels_(rank.kernels<runtime::LuKernels<T>>()),
       x_(rank.workspace<T>(layout.size() * columns, 1)),
@@ -28,7 +32,15 @@ GeneralMultiply<T>::GeneralMultiply(mesh::Rank& rank, const SlabLayout& layout,
       total_memory_(rank.workspace<T>(slab.columns(), 2 * columns)),
       size_memory_(rank.workspace<double>(slab.columns(), columns)),
       ready_(rank.event()),
-      arrived_(rank.event()) {}
+      arrived_(rank.event()) {
+  if (kind_ == Sums::quick) {
+    const std::int64_t rows = layout.max_width();
+    product_ = rank.workspace<T>(rows * columns, 1);
+    moduli_ = rank.workspace<Real>(rows * layout.tile(), 1);
+    moduli_of_x_ = rank.workspace<Real>(layout.tile() * columns, 1);
+    quick_sizes_ = rank.workspace<Real>(rows * columns, 1);
+  }
+}
 
 template <Scalar T>
 template <class V>
@@ -52,7 +64,7 @@ void GeneralMultiply<T>::residual(Op op, MatrixView<const T> x, MatrixView<const
   base_.copy(rank_.update(), b, high);
   base_.scale(rank_.update(), RealOf<T>{-1}, high);
   base_.fill(rank_.update(), T{0}, low);
-  real_.fill(rank_.update(), 0.0, size_total_);
+  double_.fill(rank_.update(), 0.0, size_total_);
   op == Op::none ? multiply(x) : multiply_adjoint(op, x);
   base_.copy(rank_.update(), high, y);
   base_.add(rank_.update(), T{1}, low, y);
@@ -71,9 +83,8 @@ void GeneralMultiply<T>::multiply(MatrixView<const T> x) {
   const std::int64_t own = slab_.columns();
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
     const GlobalRange rows = layout_.segment(r);
-    kernels_.multiply(rank_.update(), Op::none,
-                      slab_.block(rows.begin.value(), 0, rows.size(), own), x,
-                      part(sums_, r, 2 * k), part(sizes_, r, k));
+    add_up(Op::none, slab_.block(rows.begin.value(), 0, rows.size(), own), x, part(sums_, r, 2 * k),
+           part(sizes_, r, k));
     outgoing.push_back(bytes_of(part(sums_, r, 2 * k)));
     sizes_outgoing.push_back(bytes_of(part(sizes_, r, k)));
     shares.emplace_back(incoming_.columns_from(r, 1).data(), own, 2 * k);
@@ -93,7 +104,7 @@ void GeneralMultiply<T>::multiply(MatrixView<const T> x) {
     const bool mine = r == rank_.index();
     const auto at = static_cast<std::size_t>(r);
     twofold_.add_twofold(rank_.update(), mine ? part(sums_, r, 2 * k) : shares[at], total_);
-    real_.add(rank_.update(), 1.0, mine ? part(sizes_, r, k) : size_shares[at], size_total_);
+    double_.add(rank_.update(), 1.0, mine ? part(sizes_, r, k) : size_shares[at], size_total_);
   }
 }
 
@@ -115,12 +126,49 @@ void GeneralMultiply<T>::multiply_adjoint(Op op, MatrixView<const T> x) {
   const MatrixView<double> size_share = {sizes_.data(), slab_.columns(), k};
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
     const GlobalRange rows = layout_.segment(r);
-    kernels_.multiply(rank_.update(), op,
-                      slab_.block(rows.begin.value(), 0, rows.size(), slab_.columns()),
-                      part(x_, r, k), share, size_share);
+    add_up(op, slab_.block(rows.begin.value(), 0, rows.size(), slab_.columns()), part(x_, r, k),
+           share, size_share);
     twofold_.add_twofold(rank_.update(), share, total_);
-    real_.add(rank_.update(), 1.0, size_share, size_total_);
+    double_.add(rank_.update(), 1.0, size_share, size_total_);
   }
+}
+
+template <Scalar T>
+void GeneralMultiply<T>::add_up(Op op, MatrixView<const T> a, MatrixView<const T> x,
+                                MatrixView<T> y, MatrixView<double> sizes) {
+  if (kind_ == Sums::exact) {
+    kernels_.multiply(rank_.update(), op, a, x, y, sizes);
+    return;
+  }
+  const MatrixView<Real> quick_sizes(quick_sizes_.data(), sizes.rows(), sizes.columns());
+  base_.fill(rank_.update(), T{0}, y);
+  real_.fill(rank_.update(), Real{0}, quick_sizes);
+  const std::int64_t tile = layout_.tile();
+  for (std::int64_t first = 0; first < x.rows(); first += tile) {
+    const std::int64_t terms = std::min(tile, x.rows() - first);
+    const MatrixView<const T> some =
+        op == Op::none ? a.columns_from(first, terms) : a.block(first, 0, terms, a.columns());
+    add_tile(op, some, x.block(first, 0, terms, x.columns()), y, quick_sizes);
+  }
+  if constexpr (std::is_same_v<Real, double>) {
+    double_.copy(rank_.update(), quick_sizes, sizes);
+  } else {
+    double_.convert(rank_.update(), quick_sizes, sizes);
+  }
+}
+
+template <Scalar T>
+void GeneralMultiply<T>::add_tile(Op op, MatrixView<const T> a, MatrixView<const T> x,
+                                  MatrixView<T> y, MatrixView<Real> sizes) {
+  const MatrixView<T> product(product_.data(), y.rows(), x.columns());
+  base_.gemm(rank_.update(), op, Op::none, T{1}, a, x, T{0}, product);
+  twofold_.add_twofold(rank_.update(), product, y);
+  const MatrixView<Real> of_a(moduli_.data(), a.rows(), a.columns());
+  const MatrixView<Real> of_x(moduli_of_x_.data(), x.rows(), x.columns());
+  kernels_.moduli(rank_.update(), a, of_a);
+  kernels_.moduli(rank_.update(), x, of_x);
+  real_.gemm(rank_.update(), op == Op::none ? Op::none : Op::transpose, Op::none, Real{1}, of_a,
+             of_x, Real{1}, sizes);
 }
 
 template class GeneralMultiply<float>;

@@ -37,12 +37,13 @@ Plan plan_lu_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns) 
   plan.matrix_bytes *= 2;
   plan.right_hand_side_bytes = width * columns * element;
   // for some columns at a time: sums of the sweep, slots of sums and of solved rows; all rows, to
-  // be put in order; X of all rows, shares of all ranks of the product, twofold, and of its sizes;
-  // five copies
-  plan.workspace_bytes = element * some * (5 * layout.size() + width * (2 * layout.ranks() + 7)) +
-                         8 * some * (layout.size() + width * (layout.ranks() + 1)) +
-                         element * 3 * plan.tile * some * (layout.ranks() + 2) + 16 * width +
-                         dense::small_change(layout, columns);
+  // be put in order; X of all rows, shares of all ranks of the product, twofold, and of its sizes,
+  // for quick sums and for exact ones; of the former moduli and a product; five copies
+  plan.workspace_bytes =
+      element * some * (8 * layout.size() + width * (4 * layout.ranks() + 11) + plan.tile) +
+      16 * some * (layout.size() + width * (layout.ranks() + 1)) + element * width * plan.tile +
+      element * 3 * plan.tile * some * (layout.ranks() + 2) + 16 * width +
+      dense::small_change(layout, columns);
   plan.flops = 4.0 * dense::multiply_add(dtype) * n * n * k;
   plan.bytes_moved =
       6.0 * n * k * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);

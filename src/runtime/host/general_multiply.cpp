@@ -9,6 +9,7 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <type_traits>
 
 // All that takes or returns vectors is inlined: no caller of another file depends on how.
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -45,6 +46,14 @@ template <Scalar T>
     const Lanes mean = (part + other) * 0.70710678118654752;  // below 1 / sqrt(2)
     return most > mean ? most : mean;
   }
+}
+
+/// The same of one number.
+template <Scalar T>
+RealOf<T> modulus_of(T value) {
+  const RealOf<T> p = std::abs(std::real(value));
+  const RealOf<T> q = std::abs(std::imag(value));
+  return is_complex<T> ? std::max({p, q, (p + q) * RealOf<T>(0.70710677)}) : p;
 }
 
 /// As many reals as there are, zeros behind them.
@@ -231,14 +240,21 @@ void multiply_transposed_wide(Op op, MatrixView<const T> a, MatrixView<const T> 
 }
 
 template <Scalar T>
+void moduli(MatrixView<const T> source, MatrixView<RealOf<T>> target) {
+  for (std::int64_t j = 0; j < source.columns(); ++j) {
+    for (std::int64_t i = 0; i < source.rows(); ++i) {
+      target(i, j) = general_multiply::modulus_of(source(i, j));
+    }
+  }
+}
+
+template <Scalar T>
 void row_sums(double scale, MatrixView<const T> a, double* target) {
   std::fill_n(target, a.rows(), 0.0);
   for (std::int64_t j = 0; j < a.columns(); ++j) {
     for (std::int64_t i = 0; i < a.rows(); ++i) {
-      const double p = std::abs(double{std::real(a(i, j))}) * scale;
-      const double q = std::abs(double{std::imag(a(i, j))}) * scale;
-      const double mean = is_complex<T> ? (p + q) * 0.70710678118654752 : p;
-      target[i] += std::max({p, q, mean});
+      using Wide = std::conditional_t<is_complex<T>, std::complex<double>, double>;
+      target[i] += general_multiply::modulus_of(static_cast<Wide>(a(i, j)) * scale);
     }
   }
 }
@@ -248,6 +264,7 @@ void row_sums(double scale, MatrixView<const T> a, double* target) {
                               MatrixView<double>);                                     \
   template void multiply_transposed_wide(Op, MatrixView<const T>, MatrixView<const T>, \
                                          MatrixView<T>, MatrixView<double>);           \
+  template void moduli(MatrixView<const T>, MatrixView<RealOf<T>>);                    \
   template void row_sums(double, MatrixView<const T>, double*);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

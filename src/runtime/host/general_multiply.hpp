@@ -17,6 +17,10 @@ template <Scalar T>
 void multiply_transposed_wide(Op op, MatrixView<const T> a, MatrixView<const T> x, MatrixView<T> y,
                               MatrixView<double> sizes);
 
+/// See LuKernels::moduli.
+template <Scalar T>
+void moduli(MatrixView<const T> source, MatrixView<RealOf<T>> target);
+
 /// See LuKernels::row_sums.
 template <Scalar T>
 void row_sums(double scale, MatrixView<const T> a, double* target);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <limits>
 
 namespace shardsolve::runtime::host {
 namespace lu {
@@ -23,9 +24,13 @@ double modulus(T value) {
   return std::hypot(double{std::real(value)}, double{std::imag(value)});
 }
 
-/// |r| / size, where a size of less than `least` is not judged by.
+/// |r| / size, where a size of less than `least` is not judged by, and one that left the range is
+/// no number.
 template <Scalar T>
 double component_error(T r, double size, double least) {
+  if (!std::isfinite(size)) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
   return size < least ? 0.0 : modulus(r) / size;
 }
 
@@ -108,6 +113,12 @@ void HostLuKernels<T>::do_multiply(Queue& queue, const WorkInfo& info, Op op, In
       multiply_transposed_wide(op, a, x, y, sizes);
     }
   });
+}
+
+template <Scalar T>
+void HostLuKernels<T>::do_moduli(Queue& queue, const WorkInfo& info, In source,
+                                 MatrixView<Real> target) const {
+  launch(queue, info, {source}, {target}, [=] { moduli(source, target); });
 }
 
 template <Scalar T>

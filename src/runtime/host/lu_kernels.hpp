@@ -8,6 +8,7 @@ namespace shardsolve::runtime::host {
 template <Scalar T>
 class HostLuKernels : public LuKernels<T> {
  public:
+  using typename LuKernels<T>::Real;
   using typename LuKernels<T>::In;
   using typename LuKernels<T>::Out;
   using LuKernels<T>::LuKernels;
@@ -26,6 +27,8 @@ class HostLuKernels : public LuKernels<T> {
                          Out target) const override;
   void do_multiply(Queue& queue, const WorkInfo& info, Op op, In a, In x, Out y,
                    MatrixView<double> sizes) const override;
+  void do_moduli(Queue& queue, const WorkInfo& info, In source,
+                 MatrixView<Real> target) const override;
   void do_row_sums(Queue& queue, const WorkInfo& info, double scale, In a,
                    double* target) const override;
   void do_component_errors(Queue& queue, const WorkInfo& info, double least, In r,
