@@ -359,7 +359,10 @@ def _not_there(name: str, instead: str) -> Callable[..., NoReturn]:
     return function
 
 
-_LU = "jax.numpy.linalg.solve has it, on one device"
+_LU = (
+    "shardsolve.solve(a, b, assume_a='gen') has it on CPU devices, jax.numpy.linalg.solve on one "
+    "device"
+)
 _QR = "jax.numpy.linalg.qr has it, on one device"
 _LEAST_SQUARES = "jax.numpy.linalg.lstsq has it, on one device"
 _SVD = "jax.numpy.linalg.svd has it, on one device"
