@@ -22,6 +22,7 @@ FAMILIES = {
     "eigenvalues": r"eigh|eigen|tridiagonal",
     "sparse and Krylov": r"sparse|krylov|beam|lineax|csr",
     "networks": r"fbpinn|networks",
+    "natural gradients": r"natural_gradients|natural_optimiser|netket",
 }
 BUDGETS = {"make test": 180.0, "CI": 600.0}  # seconds of tests; half as many on two cores
 # Reports of `make test`; CI has them all.
