@@ -5,7 +5,8 @@
     driver = netket.driver.VMC_SR(..., linear_solver=shardsolve.netket.cholesky())
 
 For `VMC_SR`, `SR` and `TDVP`, in the place of `netket.optimizer.solver`'s. The matrix is solved
-where it lies, its rows over the devices of NetKet's mesh, any number of rows; CPU devices or GPUs.
+where it lies, its rows over the devices of NetKet's mesh, any number of rows.
+
 A solver is called as solver(A, b, *, x0=None) with A an array or an operator that has `to_dense()`,
 as every geometric tensor of NetKet, and b an array or a pytree; it returns x, like b, and a
 dictionary that drivers log as "info". Where there is no answer x is NaN, never an exception, so

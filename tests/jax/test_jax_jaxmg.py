@@ -279,6 +279,8 @@ def test_shardmap_forms_of_1_4_work_on_another_mesh_than_the_program(explicit):
     """As NetKet's distributed solvers with process_grid=: a mesh of their own inside of one jit."""
     if DEVICES == 1:
         pytest.skip("needs devices for two meshes")
+    if explicit and jax.__version_info__ < (0, 10):
+        pytest.skip("jax 0.8 puts no array of an Explicit mesh on another one inside of jit")
     a, b, grid = hermitian(ROWS), sides(ROWS), grid_mesh(explicit)
 
     @jax.jit
