@@ -6,7 +6,10 @@
 #include "dense/lu/certified_solve.hpp"
 #include "dense/lu/factor.hpp"
 #include "dense/lu/triangular_solve.hpp"
+#include "mesh/host_backend.hpp"
+#include "mesh/mesh_state.hpp"
 #include "reference/matmul.hpp"
+#include "runtime/host/host_device.hpp"
 #include "support/bits.hpp"
 #include "support/cuts.hpp"
 #include "support/dtypes.hpp"
@@ -38,8 +41,18 @@ namespace {
 using dense::lu::Factored;
 using reference::Op;
 
+/// On CPU devices: GPUs have no kernels for it.
+class Lu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test_gpus().empty()) {
+      GTEST_SKIP() << "of CPU devices";
+    }
+  }
+};
+
 template <class T>
-class LuFamily : public ::testing::Test {};
+class LuFamily : public Lu {};
 TYPED_TEST_SUITE(LuFamily, Dtypes, DtypeNames);
 
 /// The factor of a whole matrix, in its slabs.
@@ -237,7 +250,8 @@ TYPED_TEST(LuFamily, Solve_OfEveryMatrix_IsRefinedAndCertifiedOrRefused) {
         const double certified = *outcome.backward_error / unit_roundoff<T>;
         EXPECT_TRUE(certified >= 0.95 * ratio && certified <= 1.2 * ratio + 0.1)
             << certified << " for " << ratio;
-        if (*outcome.rcond > 1e3 * unit_roundoff<T>) {
+        // Scales of rows and columns make rcond small, and no equation harder to meet.
+        if (one.verdict == LuVerdict::solved || *outcome.rcond > 1e3 * unit_roundoff<T>) {
           const double by_components = component_ratio(one.a, whole(x), b);
           EXPECT_TRUE(by_components <= 100.0) << by_components;
         }
@@ -376,7 +390,7 @@ TYPED_TEST(LuFamily, ManyRightHandSides_AreRefinedAndTheWorstIsCertified) {
   }
 }
 
-TEST(Lu, Pivots_OfMatricesWithTies_AreTheFirstOfEquals) {
+TEST_F(Lu, Pivots_OfMatricesWithTies_AreTheFirstOfEquals) {
   for (const std::int64_t n : {4, 5, 6}) {
     for (const LuCase<double>& one : lu_zoo<double>(n)) {
       if (one.name != "signs" && one.name != "antidiagonal" && one.name != "wilkinson") {
@@ -392,7 +406,7 @@ TEST(Lu, Pivots_OfMatricesWithTies_AreTheFirstOfEquals) {
   }
 }
 
-TEST(Lu, MatrixOfOnes_IsSingularAtTheSecondPivot) {
+TEST_F(Lu, MatrixOfOnes_IsSingularAtTheSecondPivot) {
   for (const std::int64_t ranks : {1, 2, 3}) {
     Mesh mesh = make_mesh(ranks);
     DenseMatrix<double> ones(3, 3);
@@ -410,7 +424,7 @@ TEST(Lu, MatrixOfOnes_IsSingularAtTheSecondPivot) {
   }
 }
 
-TEST(Lu, Growth_BeyondTheSquareRootOfRounding_IsNoAnswer) {
+TEST_F(Lu, Growth_BeyondTheSquareRootOfRounding_IsNoAnswer) {
   constexpr std::int64_t n = 64;
   for (const LuCase<double>& one : lu_zoo<double>(n)) {
     if (one.name != "wilkinson") {
@@ -427,7 +441,7 @@ TEST(Lu, Growth_BeyondTheSquareRootOfRounding_IsNoAnswer) {
   }
 }
 
-TEST(Lu, NearlySingular_HasAnAnswerAndSaysSo) {
+TEST_F(Lu, NearlySingular_HasAnAnswerAndSaysSo) {
   constexpr std::int64_t n = 16;
   for (const LuCase<double>& one : lu_zoo<double>(n)) {
     if (one.name != "hilbert") {
@@ -445,7 +459,7 @@ TEST(Lu, NearlySingular_HasAnAnswerAndSaysSo) {
   }
 }
 
-TEST(Lu, Factor_ThatOverwritesItsMatrix_GivesTheDeterminantAlone) {
+TEST_F(Lu, Factor_ThatOverwritesItsMatrix_GivesTheDeterminantAlone) {
   constexpr std::int64_t n = 23;
   const DenseMatrix<double> a = lu_zoo<double>(n).front().a;
   const SlabLayout layout = SlabLayout::even(n, 3, 4);
@@ -461,7 +475,7 @@ TEST(Lu, Factor_ThatOverwritesItsMatrix_GivesTheDeterminantAlone) {
                ErrorKind::invalid_argument, {"overwritten its matrix", "other memory"});
 }
 
-TEST(Lu, BadInput_IsRefusedWithItsPlace) {
+TEST_F(Lu, BadInput_IsRefusedWithItsPlace) {
   const SlabLayout layout({0, 5, 5, 9}, 2);
   Mesh mesh = make_mesh(3);
   DenseMatrix<double> a = lu_zoo<double>(9).front().a;
@@ -491,7 +505,39 @@ TEST(Lu, BadInput_IsRefusedWithItsPlace) {
                ErrorKind::invalid_argument, {"different layouts"});
 }
 
-TEST(Lu, NumbersThatLeaveTheRange_AreAnOverflow) {
+/// CPU devices that lack what GPUs lack.
+class DeviceWithoutLu final : public runtime::host::HostDevice {
+ public:
+  using HostDevice::HostDevice;
+  const void* find_kernels(runtime::KernelSet set, Dtype dtype) const override {
+    return set == runtime::KernelSet::lu ? nullptr : HostDevice::find_kernels(set, dtype);
+  }
+};
+class BackendWithoutLu final : public mesh::HostBackend {
+ public:
+  using HostBackend::HostBackend;
+  std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
+    return std::make_unique<DeviceWithoutLu>(pulse);
+  }
+};
+
+TEST_F(Lu, DevicesWithoutItsKernels_RefuseBeforeAnyWorkAndGoOn) {
+  const SlabLayout layout = SlabLayout::even(20, 3, 4);
+  Mesh mesh{mesh::MeshState::start(std::make_unique<BackendWithoutLu>(3))};
+  const DenseMatrix<double> a = lu_zoo<double>(20).front().a;
+  const DenseMatrix<double> b = right_hand_sides<double>(20, 2);
+  const ShardedMatrix<double> slabs = shard(a, layout);
+  const RightHandSides<double> x = shard_rows(b, layout);
+  const std::vector<std::string> words{"no kernels for LU factorisations in float64"};
+  expect_error([&] { lu_factor(mesh, slabs, slabs); }, ErrorKind::unsupported, words);
+  expect_error([&] { solve(mesh, slabs, x, {}, Rcond::estimated, Assume::general); },
+               ErrorKind::unsupported, words);
+  EXPECT_TRUE(same_bits(whole(slabs), a));
+  EXPECT_TRUE(same_bits(whole(x), b));
+  EXPECT_TRUE(still_solves(mesh));
+}
+
+TEST_F(Lu, NumbersThatLeaveTheRange_AreAnOverflow) {
   // Growth takes U beyond the largest number, at the last pivot.
   constexpr std::int64_t n = 40;
   DenseMatrix<float> a = lu_zoo<float>(n)[1].a;

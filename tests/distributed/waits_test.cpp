@@ -3,12 +3,14 @@
 
 #include "mesh/host_backend.hpp"
 #include "mesh/mesh_state.hpp"
+#include "reference/matmul.hpp"
 #include "support/gates.hpp"
 #include "support/matrix_zoo.hpp"
 #include "support/preparing_backend.hpp"
 #include "support/sharded_problem.hpp"
 
 #include <shardsolve/cholesky.hpp>
+#include <shardsolve/lu.hpp>
 
 #include <gtest/gtest.h>
 
@@ -53,6 +55,22 @@ TEST_P(Waits, Inverse_WithAllWaits_IsRight) {
     const Outcome outcome = cholesky_inverse(*mesh, std::move(factor));
     ASSERT_TRUE(outcome.ok()) << outcome.message();
     EXPECT_TRUE(inverts(a_, whole(slabs)));
+  }
+}
+
+TEST_P(Waits, LuAndItsSolves_WithAllWaits_AreRight) {
+  const std::int64_t n = layout_.size();
+  const DenseMatrix<double> a = right_hand_sides<double>(n, n, 7);
+  const DenseMatrix<double> b = right_hand_sides<double>(n, 2 * tile + 1);
+  const LuFactor<double> factor = lu_factor(mesh_, shard(a, layout_));
+  ASSERT_TRUE(factor.outcome.ok()) << factor.outcome.message();
+  for (const Transpose transpose : {Transpose::none, Transpose::transpose}) {
+    const RightHandSides<double> x = shard_rows(b, layout_);
+    const Outcome outcome = lu_solve(mesh_, factor, x, {}, transpose);
+    ASSERT_TRUE(outcome.ok()) << outcome.message();
+    const DenseMatrix<double> given = transpose == Transpose::none ? a : reference::transpose(a);
+    EXPECT_LT(solve_ratio(given, whole(x), b), solve_gate);
+    EXPECT_LT(*outcome.backward_error, solve_gate * unit_roundoff<double>);
   }
 }
 

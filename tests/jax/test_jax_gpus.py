@@ -135,3 +135,9 @@ def test_gpus_in_any_order_give_the_same_bits():
     one_way = shardsolve.solve(a, b, assume_a="pos", mesh=row_mesh(devices))
     other_way = shardsolve.solve(a, b, assume_a="pos", mesh=row_mesh(devices[::-1]))
     assert np.array_equal(one_way, other_way)
+
+
+def test_general_matrix_is_refused_before_any_work():
+    with pytest.raises(shardsolve.SolverError, match="no kernels for LU factorisations") as caught:
+        shardsolve.solve(hermitian(24), sides(24), assume_a="gen")
+    assert caught.value.status is shardsolve.Status.UNSUPPORTED

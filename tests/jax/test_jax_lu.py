@@ -34,6 +34,8 @@ from systems import (
 import shardsolve
 from shardsolve import LinAlgError, Status
 
+pytestmark = pytest.mark.cpu_only
+
 N = 24
 solve = functools.partial(shardsolve.solve, assume_a="gen")
 OPS = {0: lambda a: a, 1: lambda a: a.T, 2: lambda a: a.conj().T}
@@ -371,9 +373,3 @@ def test_lu_mistakes_are_named():
     with pytest.raises(NotImplementedError, match="1-norm"):
         shardsolve.cond(factor, 2)
 
-
-@pytest.mark.gpu_only
-def test_lu_on_gpus_is_refused_before_any_work():
-    with pytest.raises(shardsolve.SolverError, match="no kernels for LU factorisations") as caught:
-        solve(general(N), sides(N))
-    assert caught.value.status is Status.UNSUPPORTED
