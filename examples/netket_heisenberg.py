@@ -81,7 +81,7 @@ def main() -> int:
     seconds = time.perf_counter() - start
 
     exact = 4 * exact_energy(options.sites)
-    last = log.data["Energy"]["Mean"][-20:].real
+    last = log.data["Energy"]["Mean"][-10:].real
     error = abs(np.mean(last) - exact) / abs(exact)
     figures = {name: log.data["info"][name].values for name in ("shift", "backward_error")}
     rows = 2 * state.n_samples

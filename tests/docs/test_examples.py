@@ -80,13 +80,26 @@ def test_bethe_energies_of_the_netket_example_are_those_of_tables():
 def test_netket_example_comes_near_the_exact_energy():
     example = HERE.parents[1] / "examples" / "netket_heisenberg.py"
     done = subprocess.run(
-        [sys.executable, str(example), "--sites", "8", "--steps", "40", "--bound", "0.01"],
+        [sys.executable, str(example), "--sites", "8", "--samples", "128", "--bound", "0.01"],
         timeout=SECONDS,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-6000:]
     assert "exact -14.6044" in done.stdout
+
+
+@pytest.mark.skipif(importlib.util.find_spec("netket") is None, reason="needs netket")
+def test_quench_of_netket_is_the_exact_evolution():
+    example = HERE.parents[1] / "examples" / "netket_quench.py"
+    done = subprocess.run(
+        [sys.executable, str(example), "--sites", "4", "--time", "0.2"],
+        timeout=SECONDS,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-6000:]
+    assert "largest difference" in done.stdout
 
 
 # The checks check
