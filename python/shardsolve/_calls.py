@@ -396,9 +396,7 @@ _EIGH = Call(
 _SOLVE = Call("cholesky_solve", rule="i j, r, m, r k -> r k, v, l", empty=(0, 0, 0))
 _INVERSE = Call("cholesky_inverse", rule="i j, r, m -> r j, v, l", empty=(0, 0, (0, 1)))
 _CONDITION = Call("cholesky_condition", rule="i j, r, m -> l, v", empty=(1, 0))
-_LU_FACTOR = Call(
-    "lu_factor", rule="i j -> i j, r, s, l, m", empty=(0, 0, 1, 0, EMPTY_LU)
-)
+_LU_FACTOR = Call("lu_factor", rule="i j -> i j, r, s, l, m", empty=(0, 0, 1, 0, EMPTY_LU))
 # The matrix, which comes with its factor, says where results are to lie.
 _LU_SOLVE = Call("lu_solve", rule="i j, r c, p, m, r k -> r k, v, l", empty=(0, 0, 0))
 _LU_CONDITION = Call("lu_condition", rule="i j, p, m -> l, v", empty=(1, 0))

@@ -128,7 +128,9 @@ def lu_solve(
     factor = check_factor(factor, LuFactor, "lu_factor")
     which = _WHICH.get(trans) if isinstance(trans, int | np.integer) else None
     if which is None or isinstance(trans, bool):
-        raise ValueError(f"trans is {trans!r}; pass 0 for a x = b, 1 for a^T x = b, 2 for a^H x = b")
+        raise ValueError(
+            f"trans is {trans!r}; pass 0 for a x = b, 1 for a^T x = b, 2 for a^H x = b"
+        )
     b = check_right_hand_side(factor.shape, factor.dtype, b)
     cut = find_cut(factor._slab, mesh, axis_name, b)
     x, info = _lu_solve(factor, b, cut, which, full_output and estimate_rcond)

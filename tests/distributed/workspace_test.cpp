@@ -6,6 +6,7 @@
 #include "support/sharded_problem.hpp"
 
 #include <shardsolve/cholesky.hpp>
+#include <shardsolve/lu.hpp>
 #include <shardsolve/plan.hpp>
 
 #include <gtest/gtest.h>
@@ -92,6 +93,33 @@ TEST_P(Workspace, OfAnInverse_IsWhatThePlanSays) {
   const std::int64_t taken =
       taken_by([&](Mesh& mesh) { cholesky_inverse(mesh, std::move(factor)); });
   EXPECT_LE(taken, plan.workspace_bytes + small_change);
+}
+
+TEST_P(Workspace, OfAnLuFactor_IsWhatThePlanSays) {
+  const Plan plan = plan_lu_factor(layout_, Dtype::float64);
+  const std::int64_t taken = taken_by([&](Mesh& mesh) { lu_factor(mesh, matrix_); });
+  EXPECT_LE(taken, plan.workspace_bytes + small_change);
+  EXPECT_GE(taken, plan.workspace_bytes / 2);
+}
+
+TEST_P(Workspace, OfAnLuSolve_IsWhatThePlanSays) {
+  const LuFactor<double> factor = lu_factor(mesh_, matrix_);
+  ASSERT_TRUE(factor.outcome.ok());
+  for (const std::int64_t columns : {1, 5, 100}) {
+    for (const Transpose transpose : {Transpose::none, Transpose::transpose}) {
+      SCOPED_TRACE(columns);
+      const RightHandSides<double> b =
+          shard_rows(right_hand_sides<double>(layout_.size(), columns), layout_);
+      const Plan plan = plan_lu_solve(layout_, Dtype::float64, columns);
+      const std::int64_t taken =
+          taken_by([&](Mesh& mesh) { lu_solve(mesh, factor, b, {}, transpose); });
+      EXPECT_LE(taken, plan.workspace_bytes + small_change);
+      EXPECT_GE(taken, plan.workspace_bytes / 3);
+    }
+  }
+  const Plan plan = plan_lu_solve(layout_, Dtype::float64, 1);
+  EXPECT_LE(taken_by([&](Mesh& mesh) { condition_estimate(mesh, factor); }),
+            plan.workspace_bytes + small_change);
 }
 
 INSTANTIATE_TEST_SUITE_P(

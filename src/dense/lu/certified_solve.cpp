@@ -34,9 +34,6 @@ constexpr double refined_from = 4.0;
 constexpr double refined_from_by_components = 10.0;
 constexpr double given_up_from = 10.0;
 constexpr int max_refinements = 3;
-/// Right-hand sides, of those solved together, whose residuals are all exact. Of more, quick ones
-/// say what is to be refined and which are the worst, whose errors are then found exactly.
-constexpr std::int64_t max_exact = 8;
 
 /// Backward errors of some columns of X.
 struct Errors {

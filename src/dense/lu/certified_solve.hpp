@@ -7,6 +7,8 @@
 
 #include <shardsolve/outcome.hpp>
 
+#include <cstdint>
+
 namespace shardsolve::dense::lu {
 
 /// Overwrites the rank's rows of B with those of X, op(A) X = B, refined until its backward error
@@ -15,6 +17,10 @@ namespace shardsolve::dense::lu {
 template <Scalar T>
 Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, runtime::Op op,
                         MatrixView<T> b);
+
+/// Right-hand sides, of those solved together, whose residuals are all exact. Of more, quick ones
+/// say what is to be refined and which are the worst, whose errors are then found exactly.
+inline constexpr std::int64_t max_exact = 8;
 
 /// From which growth on a factor is one of another matrix, in the dtype of T: 1 / sqrt(u).
 template <Scalar T>

@@ -1,4 +1,5 @@
 #include "core/right_hand_sides.hpp"
+#include "dense/lu/certified_solve.hpp"
 #include "dense/shared/plan_parts.hpp"
 
 #include <shardsolve/plan.hpp>
@@ -6,6 +7,18 @@
 #include <algorithm>
 
 namespace shardsolve {
+namespace {
+
+/// What GeneralMultiply takes: X of all rows, shares of all rows and of all ranks, twofold, and
+/// their sizes.
+std::int64_t residual_bytes(const SlabLayout& layout, std::int64_t element, std::int64_t columns) {
+  const std::int64_t n = layout.size();
+  const std::int64_t width = layout.max_width();
+  return columns * (element * (3 * n + 2 * width * (layout.ranks() + 1)) +
+                    8 * (n + width * (layout.ranks() + 1)));
+}
+
+}  // namespace
 
 Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype) {
   Plan plan = dense::begin_plan(layout, dtype);
@@ -36,14 +49,17 @@ Plan plan_lu_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns) 
   const std::int64_t width = layout.max_width();
   plan.matrix_bytes *= 2;
   plan.right_hand_side_bytes = width * columns * element;
-  // for some columns at a time: sums of the sweep, slots of sums and of solved rows; all rows, to
-  // be put in order; X of all rows, shares of all ranks of the product, twofold, and of its sizes,
-  // for quick sums and for exact ones; of the former moduli and a product; five copies
-  plan.workspace_bytes =
-      element * some * (8 * layout.size() + width * (4 * layout.ranks() + 11) + plan.tile) +
-      16 * some * (layout.size() + width * (layout.ranks() + 1)) + element * width * plan.tile +
-      element * 3 * plan.tile * some * (layout.ranks() + 2) + 16 * width +
-      dense::small_change(layout, columns);
+  // For some columns at a time: sums of the sweep, all rows to be put in order, slots of sums and
+  // of solved rows, five copies; exact residuals of a few.
+  plan.workspace_bytes = element * some * (2 * layout.size() + 5 * width) +
+                         element * 3 * plan.tile * some * (layout.ranks() + 2) + 16 * width +
+                         residual_bytes(layout, element, std::min(some, dense::lu::max_exact)) +
+                         dense::small_change(layout, columns) / 2;
+  if (some > dense::lu::max_exact) {
+    // quick ones, with a product and its sizes, and moduli of a tile of A and of X
+    plan.workspace_bytes += residual_bytes(layout, element, some) +
+                            element * (2 * width * some + plan.tile * (width + some));
+  }
   plan.flops = 4.0 * dense::multiply_add(dtype) * n * n * k;
   plan.bytes_moved =
       6.0 * n * k * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);
