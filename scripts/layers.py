@@ -1,8 +1,11 @@
-"""Which rooms of the source tree include which: python3 scripts/layers.py [root]
+"""Checks which rooms of the source tree include which.
 
-Prints each include that is not in `MAY_INCLUDE`, and each pair there that nothing needs any more. A room
-is a folder of src/, or one of the folders beside it; its subfolders belong to it. Public headers
-(include/) are everybody's, and what has a backend in its path, cuda/ or mpi/, is that backend's own.
+    python3 scripts/layers.py [root]
+
+Prints each include that is not in `MAY_INCLUDE`, and each pair there that nothing needs any more.
+A room is a folder of src/, or one of the folders beside it; its subfolders belong to it. Public
+headers (include/) are everybody's, and what has a backend in its path, cuda/ or mpi/, is that
+backend's own.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# From the bottom up: each room includes rooms above its line only, and of these no more than it needs.
+# From the bottom up: each room includes rooms above its line only, and no more than it needs.
 MAY_INCLUDE: dict[str, str] = {
     "core": "",
     "layout": "",
@@ -36,7 +39,10 @@ MAY_INCLUDE: dict[str, str] = {
     "krylov_files": "core io runtime comm mesh krylov",
     "fbpinn": "core runtime comm mesh dense/shared sparse",
     "jax": "core runtime comm mesh dense/eigh sparse krylov fbpinn",
-    "cli": "core matgen reference io runtime comm mesh dense/shared dense/lu sparse_files krylov krylov_files",
+    "cli": (
+        "core matgen reference io runtime comm mesh dense/shared dense/lu sparse_files krylov "
+        "krylov_files"
+    ),
 }
 # all_wait_sites.cpp: the numbers of all rooms, in one place.
 OF_ALL = "src"

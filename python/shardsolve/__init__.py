@@ -79,6 +79,6 @@ def __getattr__(name: str) -> object:
         "shardsolve",
         name,
         "It solves Hermitian positive definite and general systems, sparse and matrix-free ones "
-        "by Krylov methods, finds eigenvalues of Hermitian matrices, and solves differential equations "
-        f"(fbpinn); there are {public}",
+        "by Krylov methods, finds eigenvalues of Hermitian matrices, and solves differential "
+        f"equations (fbpinn); there are {public}",
     )

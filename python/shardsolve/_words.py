@@ -272,8 +272,8 @@ KRYLOV_METHODS: Mapping[str, Meaning] = {
     "bcgs": Is("bicgstab"),
     "pcg": Is("cg"),
     "preonly": _method(
-        "a direct solve is shardsolve.solve(A, b, assume_a='pos' or 'gen'), of several b cho_factor "
-        "and cho_solve, or lu_factor and lu_solve"
+        "a direct solve is shardsolve.solve(A, b, assume_a='pos' or 'gen'), of several b "
+        "cho_factor and cho_solve, or lu_factor and lu_solve"
     ),
     **dict.fromkeys(("bicg", "cgs", "qmr", "tfqmr", "idr"), _ANY_MATRIX),
     **dict.fromkeys(

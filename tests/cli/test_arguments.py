@@ -158,7 +158,10 @@ def test_jobs_name_themselves_where_a_file_is_missing(command, arguments):
         ([*SOLVE, "--timeout", "-3"], ["'-3'", "above 0"]),
         ([*SOLVE, "--timeout", "nan"], ["'nan'", "above 0"]),
         ([*SOLVE, "--timeout", "inf"], ["'inf'", "above 0"]),
-        ([*SOLVE, "--assume", "sym"], ["--assume: 'sym' given; pos and gen are accepted", "default"]),
+        (
+            [*SOLVE, "--assume", "sym"],
+            ["--assume: 'sym' given; pos and gen are accepted", "default"],
+        ),
         (["inverse", "A.npy", "-o", "X.npy", "--assume", ""], ["--assume: '' given; pos"]),
         (["logdet", "A.npy", "--assume", "her"], ["'her' given; pos is accepted", "default"]),
         (["eigh", "A.npy"], ["--output is required", "-o PREFIX"]),

@@ -221,9 +221,12 @@ def test_lu_inside_of_a_shard_map_cut_rows_are_one_system():
 
     def run(a, b):
         sign, log = shardsolve.slogdet(a, assume_a="gen", axis_name="x")
-        return solve(a, b, axis_name="x"), jax.grad(
-            lambda a: shardsolve.slogdet(a, assume_a="gen", axis_name="x")[1]
-        )(a), sign[None], log[None]
+        return (
+            solve(a, b, axis_name="x"),
+            jax.grad(lambda a: shardsolve.slogdet(a, assume_a="gen", axis_name="x")[1])(a),
+            sign[None],
+            log[None],
+        )
 
     specs = (P("x", None), P("x", None))
     x, slope, sign, log = jax.jit(
@@ -346,7 +349,7 @@ def test_lu_small_matrix_of_several_devices_is_solved_by_one():
 def test_lu_mistakes_are_named():
     a, b = general(N), sides(N)
     factor = shardsolve.lu_factor(a)
-    with pytest.raises(ValueError, match="assume_a was not given; pass assume_a='pos'.* or 'gen'"):
+    with pytest.raises(ValueError, match=r"assume_a was not given; pass assume_a='pos'.* or 'gen'"):
         shardsolve.solve(a, b)
     with pytest.raises(ValueError, match="assume_a is 'sym'"):
         shardsolve.solve(a, b, assume_a="sym")
@@ -358,11 +361,13 @@ def test_lu_mistakes_are_named():
         shardsolve.lu_solve(factor, b, 3)
     with pytest.raises(ValueError, match="trans is True"):
         shardsolve.lu_solve(factor, b, True)
-    with pytest.raises(TypeError, match="is a Factor; pass what shardsolve.lu_factor returned"):
+    with pytest.raises(TypeError, match=r"is a Factor; pass what shardsolve\.lu_factor returned"):
         shardsolve.lu_solve(shardsolve.cho_factor(np.eye(N)), b)
-    with pytest.raises(TypeError, match="is a LuFactor; pass what shardsolve.cho_factor returned"):
+    with pytest.raises(
+        TypeError, match=r"is a LuFactor; pass what shardsolve\.cho_factor returned"
+    ):
         shardsolve.cho_solve(factor, b)
-    with pytest.raises(TypeError, match="is a tuple; pass what shardsolve.lu_factor"):
+    with pytest.raises(TypeError, match=r"is a tuple; pass what shardsolve\.lu_factor"):
         shardsolve.lu_solve(scipy.linalg.lu_factor(a), b)
     with pytest.raises(ValueError, match="tile cannot be used with a Factor"):
         shardsolve.det(factor, tile=8)
@@ -372,4 +377,3 @@ def test_lu_mistakes_are_named():
         solve(np.eye(3, dtype=int), b)
     with pytest.raises(NotImplementedError, match="1-norm"):
         shardsolve.cond(factor, 2)
-
