@@ -128,9 +128,9 @@ void look(Task& task) {
 }
 
 constexpr ShortList<Option, max_options> options = {{"vectors", true},
-                                                     {"first", std::int64_t{0}},
-                                                     {"last", std::int64_t{-1}},  // all
-                                                     {"by_value", false}};
+                                                    {"first", std::int64_t{0}},
+                                                    {"last", std::int64_t{-1}},  // all
+                                                    {"by_value", false}};
 
 }  // namespace
 

@@ -28,7 +28,7 @@ struct Invitation {
   std::int32_t ranks = 0;
   std::int32_t columns = 0;
   std::array<std::int32_t, 2 * max_options> options{};  ///< the bits of each
-  std::int32_t gpu = cpu;  ///< CUDA's number of its GPU in its process
+  std::int32_t gpu = cpu;                               ///< CUDA's number of its GPU in its process
 
   static constexpr std::int32_t cpu = -1;
 

@@ -85,15 +85,15 @@ BufferIndex behind(std::size_t before, std::size_t at) { return BufferIndex{befo
 
 const ShortList<Option, max_options>& solve_options() {
   static const ShortList<Option, max_options> options{{"method", std::int64_t{0}},
-                                                       {"n", std::int64_t{0}},
-                                                       {"restart", std::int64_t{0}},
-                                                       {"rtol", 0.0},
-                                                       {"atol", 0.0},
-                                                       {"max_iterations", std::int64_t{1}},
-                                                       {"log", false},
-                                                       {"twofold", false},
-                                                       {"rows", std::int64_t{0}},
-                                                       {"ranks", std::int64_t{1}}};
+                                                      {"n", std::int64_t{0}},
+                                                      {"restart", std::int64_t{0}},
+                                                      {"rtol", 0.0},
+                                                      {"atol", 0.0},
+                                                      {"max_iterations", std::int64_t{1}},
+                                                      {"log", false},
+                                                      {"twofold", false},
+                                                      {"rows", std::int64_t{0}},
+                                                      {"ranks", std::int64_t{1}}};
   return options;
 }
 

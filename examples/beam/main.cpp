@@ -146,8 +146,7 @@ void print_totals(const History& history, double seconds) {
   for (const Record& record : history.records) {
     sum.newton_iterations += record.newton_iterations;
     sum.linear_iterations += record.linear_iterations;
-    sum.max_linear_iterations =
-        std::max(sum.max_linear_iterations, record.max_linear_iterations);
+    sum.max_linear_iterations = std::max(sum.max_linear_iterations, record.max_linear_iterations);
   }
   std::printf("  %zu steps, %lld Newton iterations", history.records.size(),
               static_cast<long long>(sum.newton_iterations));

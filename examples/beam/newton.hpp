@@ -27,9 +27,9 @@ struct NewtonOptions {
 struct NewtonOutcome {
   bool converged = false;
   std::int64_t iterations = 0;
-  std::int64_t linear_iterations = 0;       ///< of all its linear solves
+  std::int64_t linear_iterations = 0;      ///< of all its linear solves
   std::int64_t max_linear_iterations = 0;  ///< of one of them
-  std::string message;                      ///< why it did not converge
+  std::string message;                     ///< why it did not converge
 };
 
 inline std::string in_short(double number) {

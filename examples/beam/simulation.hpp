@@ -33,7 +33,7 @@ struct Record {
   double elastic_energy = 0.0;
   double kinetic_energy = 0.0;
   std::int64_t newton_iterations = 0;
-  std::int64_t linear_iterations = 0;       ///< of all its linear solves
+  std::int64_t linear_iterations = 0;      ///< of all its linear solves
   std::int64_t max_linear_iterations = 0;  ///< of one of them
 };
 

@@ -271,10 +271,10 @@ struct SHARDSOLVE_EXPORT Trained {
   double certificate = 0.0;
   /// Of those columns, a lower bound of the condition number that is near it as a rule.
   double condition = 0.0;
-  int refinements = 0;           ///< of the last solve
-  int cg_steps = 0;        ///< of conjugate gradients in the last solve
+  int refinements = 0;    ///< of the last solve
+  int cg_steps = 0;       ///< of conjugate gradients in the last solve
   bool is_by_cg = false;  ///< there was no factor, and no estimate of the condition
-  double shift = 0.0;            ///< that was added to the Gram matrix's diagonal
+  double shift = 0.0;     ///< that was added to the Gram matrix's diagonal
   FactorCosts costs;
   TrainingTimes times;
   std::vector<std::string> warnings;  ///< with figures

@@ -1,7 +1,8 @@
 // solve(): by the family that A is assumed to be of.
 
-#include "core/each_dtype.hpp"
 #include "dense/cholesky/solve.hpp"
+
+#include "core/each_dtype.hpp"
 #include "dense/lu/solve.hpp"
 
 #include <shardsolve/error.hpp>

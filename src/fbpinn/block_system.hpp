@@ -78,7 +78,7 @@ class BlockSystem {
     double condition = 0.0;  ///< of Q
     double shift = 0.0;
     int refinements = 0;
-    int cg_steps = 0;   ///< that refinement needed beside, as it came to no end
+    int cg_steps = 0;         ///< that refinement needed beside, as it came to no end
     bool is_limited = false;  ///< these came to their limit
     double factor_seconds = 0.0;
     double solve_seconds = 0.0;
@@ -90,9 +90,8 @@ class BlockSystem {
                  double border_tolerance, const sparse::Workers& workers) const;
   /// The same without a factor, by conjugate gradients, until the certificate is `tolerance`.
   Solution solve_by_cg(const sparse::BlockGraph& graph, const std::vector<double>& b,
-                              MatrixView<const double> border, double border_tolerance,
-                              double tolerance, int max_steps,
-                              const sparse::Workers& workers) const;
+                       MatrixView<const double> border, double border_tolerance, double tolerance,
+                       int max_steps, const sparse::Workers& workers) const;
 
   /// A factor of the Gram matrix Q^T Q.
   class Gram {

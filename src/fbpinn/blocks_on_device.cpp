@@ -61,8 +61,7 @@ class FactorOnDevices final : public BlockSystem::Gram {
         kernels_(kernels),
         blocks_(blocks),
         number_(static_cast<std::size_t>(graph.count()), -1),
-        fronts_(rank, graph, std::move(tree), placement.fronts, placement.joint_fronts,
-                max_bytes) {
+        fronts_(rank, graph, std::move(tree), placement.fronts, placement.joint_fronts, max_bytes) {
     for (std::size_t i = 0; i < held.size(); ++i) {
       number_[static_cast<std::size_t>(held[i])] = static_cast<std::int32_t>(i);
     }
@@ -363,8 +362,8 @@ std::vector<double> BlocksOnDevice::weights_of(const std::vector<std::int64_t>& 
 
 auto BlocksOnDevice::make_gram(const sparse::BlockGraph& graph, sparse::EliminationTree tree,
                                const sparse::Workers& /*workers*/) const -> std::unique_ptr<Gram> {
-  return std::make_unique<devices::FactorOnDevices>(
-      rank_, kernels_, blocks_, held_, graph, std::move(tree), placement_, max_factor_bytes_);
+  return std::make_unique<devices::FactorOnDevices>(rank_, kernels_, blocks_, held_, graph,
+                                                    std::move(tree), placement_, max_factor_bytes_);
 }
 
 }  // namespace shardsolve::fbpinn

@@ -14,9 +14,9 @@ namespace shardsolve::fbpinn {
 // Columns of a box are orthonormal, and so are those of the border made here: the diagonal blocks
 // of (Q, C)^T (Q, C) are unit matrices, as with a block-Jacobi preconditioner.
 auto BlockSystem::solve_by_cg(const sparse::BlockGraph& graph, const std::vector<double>& b,
-                                     MatrixView<const double> border_columns,
-                                     double border_tolerance, double tolerance, int max_steps,
-                                     const sparse::Workers& workers) const -> Solution {
+                              MatrixView<const double> border_columns, double border_tolerance,
+                              double tolerance, int max_steps, const sparse::Workers& workers) const
+    -> Solution {
   const auto start = std::chrono::steady_clock::now();
   workers.enter("solve");
   const std::vector<std::int64_t> offsets = graph.offsets();

@@ -76,7 +76,7 @@ LinearStepMemory host_memory(const TrainingGeometry& geometry, std::int64_t colu
 
 /// Whether conjugate gradients are taken. Throws if there is not the memory for what is asked for.
 bool choose_cg(const LinearStepMemory& memory, std::int64_t boxes, const char* whose,
-                      LinearMethod method) {
+               LinearMethod method) {
   const bool fits = memory.features + memory.factor <= memory.available;
   if (memory.features > memory.available || (!fits && method == LinearMethod::factor)) {
     throw Error(ErrorKind::out_of_memory,
@@ -119,7 +119,7 @@ void finish(const BlockSystem& system, const TrainingGeometry& geometry, Elimina
   BlockSystem::Solution solution =
       step.is_by_cg
           ? system.solve_by_cg(graph, b, border, border_tolerance, solver.tolerance,
-                                      solver.max_steps, workers)
+                               solver.max_steps, workers)
           : system.solve(graph, std::move(elimination.tree), b, border, border_tolerance, workers);
   step.cg_steps = solution.cg_steps;
   step.is_limited = solution.is_limited;
@@ -182,8 +182,8 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
     return of_first;
   }
   runtime::host::blas::use_one_thread();
-  step.is_by_cg = choose_cg(host_memory(geometry, columns_of_box, elimination.tree),
-                                          boxes, "the host's", solver.method);
+  step.is_by_cg = choose_cg(host_memory(geometry, columns_of_box, elimination.tree), boxes,
+                            "the host's", solver.method);
   BlocksOnHost system(geometry.lists);
   {
     const Timer timer(step.rows_seconds);

@@ -18,7 +18,7 @@ namespace shardsolve::fbpinn {
 struct LinearSolver {
   LinearMethod method = LinearMethod::automatic;
   double tolerance = 1e-10;  ///< of conjugate gradients: the certificate at which they end
-  int max_steps = 10000;    ///< of them
+  int max_steps = 10000;     ///< of them
 };
 
 /// Bytes that a linear step takes, and that there are.
@@ -42,10 +42,10 @@ struct LinearStep {
   double condition = 0.0;
   double shift = 0.0;
   int refinements = 0;
-  int cg_steps = 0;        ///< of conjugate gradients
-  bool is_by_cg = false;  ///< no factor was made
-  bool is_limited = false;       ///< by max_steps
-  bool is_factored = false;      ///< else there is no change
+  int cg_steps = 0;          ///< of conjugate gradients
+  bool is_by_cg = false;     ///< no factor was made
+  bool is_limited = false;   ///< by max_steps
+  bool is_factored = false;  ///< else there is no change
   sparse::FactorCost dense;
   sparse::FactorCost band;
   sparse::FactorCost nested_dissection;

@@ -53,7 +53,7 @@ TrainingPlan plan_least_squares(const Problem& problem) {
     }
   }
   plan.is_by_cg = plan.feature_bytes + plan.costs.nested_dissection.bytes >
-                         static_cast<double>(available_host_memory());
+                  static_cast<double>(available_host_memory());
   return plan;
 }
 
@@ -79,9 +79,9 @@ std::string TrainingPlan::text() const {
          line("nested dissection", costs.nested_dissection) + line("band", costs.band) +
          line("dense", costs.dense) + on_gpus + "\n" +
          (is_by_cg ? "conjugate gradients are taken: the factor of none fits in memory\n"
-                          : "nested dissection is taken: parts of it are independent, and it is "
-                            "never more than "
-                            "dense\n");
+                   : "nested dissection is taken: parts of it are independent, and it is "
+                     "never more than "
+                     "dense\n");
 }
 
 }  // namespace shardsolve::fbpinn

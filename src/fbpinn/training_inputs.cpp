@@ -139,8 +139,7 @@ void require_valid(const Problem& problem, const LeastSquaresOptions& options) {
                        options.rank_tolerance));
   }
   if (options.max_cg_steps < 1) {
-    refuse(fmt::format("max_cg_steps = {} given; at least 1 is accepted",
-                       options.max_cg_steps));
+    refuse(fmt::format("max_cg_steps = {} given; at least 1 is accepted", options.max_cg_steps));
   }
   if (!(options.cg_tolerance > 0.0) || options.cg_tolerance >= 1.0) {
     refuse(fmt::format("cg_tolerance = {} given; numbers between 0 and 1 are accepted",

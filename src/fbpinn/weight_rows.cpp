@@ -126,7 +126,7 @@ class PointNetwork {
 
 /// The jet of a box's window at a point, divided by the sum of all.
 std::array<double, max_derivatives> window_at(const JetSet& set, const BoxFeatures<double>& box,
-                                               const PointsInBox<double>& at, std::int64_t p) {
+                                              const PointsInBox<double>& at, std::int64_t p) {
   double raw[max_derivatives];
   window_jet(set, at.points + p * set.axes(), box.center, box.half_width, raw);
   std::array<double, max_derivatives> window{};

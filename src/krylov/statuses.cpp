@@ -148,10 +148,10 @@ std::string null_vector(const Ending& e) {
 }
 /// A vector that the method has found is known to the root of the roundoff only.
 std::string nearly(const Ending& e) {
-  return e.has_null_constants
-             ? ""
-             : "Or A is only nearly singular: from a condition of some 1e14 on (in single precision "
-               "1e5) the method cannot tell. ";
+  return e.has_null_constants ? ""
+                              : "Or A is only nearly singular: from a condition of some 1e14 on "
+                                "(in single precision "
+                                "1e5) the method cannot tell. ";
 }
 std::string singular_operator(const Ending& e) {
   if (!e.is_hermitian) {

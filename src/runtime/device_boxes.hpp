@@ -75,10 +75,10 @@ struct BoxBlocks {
   const std::int64_t* begin;  ///< of each box's slots; boxes + 1
   const std::int32_t* row;    ///< of each slot, ascending in each box
   std::int64_t boxes;
-  std::int64_t slots;      ///< of all
-  std::int64_t columns;    ///< before some are left out
+  std::int64_t slots;     ///< of all
+  std::int64_t columns;   ///< before some are left out
   std::int64_t max_rows;  ///< of a box
-  double* q;               ///< of box b, rows x rank, column-major, from begin[b] columns on
+  double* q;              ///< of box b, rows x rank, column-major, from begin[b] columns on
   double* r;  ///< columns x columns a box, of which rank x rank upper ones are R, row-major
   std::int32_t* kept;  ///< columns a box: which column of M each of R is
   std::int32_t* rank;  ///< of each box

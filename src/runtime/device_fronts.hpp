@@ -27,8 +27,8 @@ struct FrontBatch {
   std::int64_t max_own = 0;
   std::int64_t max_outer = 0;
   std::int64_t max_columns = 0;  ///< own and outer ones of one front
-  double flops = 0.0;             ///< of factor()
-  double entries = 0.0;           ///< of the panels together
+  double flops = 0.0;            ///< of factor()
+  double entries = 0.0;          ///< of the panels together
 };
 
 /// Columns of a lower triangle, from the diagonal down, in a matrix and one behind the other in

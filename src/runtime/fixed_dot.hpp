@@ -82,8 +82,8 @@ struct DotLayout {
 
   SHARDSOLVE_HOST_DEVICE std::int64_t sums() const { return rows / dot_leaf + 1; }
   SHARDSOLVE_HOST_DEVICE std::int64_t length() const { return sums() + 4 * dot_leaf; }
-  /// Offset of the entries of x of the leaf that is shared with the neighbour before, or with the one
-  /// after if `at_end`; those of y follow dot_leaf later.
+  /// Offset of the entries of x of the leaf that is shared with the neighbour before, or with the
+  /// one after if `at_end`; those of y follow dot_leaf later.
   SHARDSOLVE_HOST_DEVICE std::int64_t window(bool at_end) const {
     return sums() + (at_end ? 2 * dot_leaf : 0);
   }

@@ -33,7 +33,7 @@ struct PersistentSolveArguments {
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
   std::int32_t first[max_ranks] = {};  ///< number of each rank's first block
-  std::int64_t width = 0;               ///< columns of the widest slab
+  std::int64_t width = 0;              ///< columns of the widest slab
   T* memory[max_ranks] = {};           ///< memory_size() elements of each rank
 
   /// What is in a rank's memory: x; for each rank what it has summed up for this rank's rows; and

@@ -31,8 +31,7 @@ class FrontsOnDevice {
 
   /// Takes memory of the rank's call, for which it may be used: `max_bytes` if that is possible,
   /// see schedule_fronts. Keeps no reference to the graph.
-  FrontsOnDevice(mesh::Rank& rank, const BlockGraph& graph, EliminationTree tree,
-                 double max_bytes);
+  FrontsOnDevice(mesh::Rank& rank, const BlockGraph& graph, EliminationTree tree, double max_bytes);
 
   /// Every block that is not zero once, those on the diagonal too.
   const std::vector<BlockPlace>& places() const { return places_; }

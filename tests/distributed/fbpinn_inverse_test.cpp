@@ -101,9 +101,9 @@ Problem diffusion(Interpolation between) {
 
 TEST(FbpinnCoefficients, ScalarByConjugateGradients_IsTheSame) {
   Mesh mesh = Mesh::serial();
-  const Trained trained = least_squares(
-      mesh, oscillator_with_unknown_stiffness(),
-      {.rank_tolerance = 1e-6, .method = LinearMethod::cg, .cg_tolerance = 1e-8});
+  const Trained trained =
+      least_squares(mesh, oscillator_with_unknown_stiffness(),
+                    {.rank_tolerance = 1e-6, .method = LinearMethod::cg, .cg_tolerance = 1e-8});
   EXPECT_TRUE(trained.is_by_cg);
   EXPECT_NEAR(trained.coefficient("stiffness")[0], 25.0, 1e-3);
 }

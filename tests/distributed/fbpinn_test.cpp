@@ -259,8 +259,7 @@ TEST(FbpinnLeastSquares, JetsOfTheSolution_AreItsDerivatives) {
 TEST(FbpinnLeastSquares, ConjugateGradients_FindTheSameWithoutAFactor) {
   Mesh mesh = Mesh::host(2);
   const auto options = [](LinearMethod method) {
-    return LeastSquaresOptions{
-        .rank_tolerance = 1e-4, .method = method, .cg_tolerance = 1e-8};
+    return LeastSquaresOptions{.rank_tolerance = 1e-4, .method = method, .cg_tolerance = 1e-8};
   };
   const Trained factor = least_squares(mesh, poisson(), options(LinearMethod::factor));
   const Trained gradients = least_squares(mesh, poisson(), options(LinearMethod::cg));

@@ -456,8 +456,8 @@ TEST(KrylovCapturePlace, WhatIsThere_StaysUnlessItIsACapture) {
   expect_error([&] { write(directory / "other", {.overwrite = true}); },
                ErrorKind::invalid_argument, {"is no capture"});
   expect_error([&] { write(directory / "missing/folder", {}); }, ErrorKind::io, {"No such file"});
-  expect_error([&] { write(directory / "small", {.max_bytes = 100}); },
-               ErrorKind::invalid_argument, {"bytes", "100 are allowed"});
+  expect_error([&] { write(directory / "small", {.max_bytes = 100}); }, ErrorKind::invalid_argument,
+               {"bytes", "100 are allowed"});
   expect_error(
       [&] { capture<double>(directory / "odd", {}, small_matrix<double>(), {1, 2}, {}, Result()); },
       ErrorKind::invalid_argument, {"b of 2"});

@@ -24,7 +24,7 @@ struct Address {
   static constexpr std::size_t max_hosts = 4;
 
   std::array<std::uint32_t, 4> token{};
-  std::array<std::uint32_t, 2> host{};           ///< the same where 127.0.0.1 is
+  std::array<std::uint32_t, 2> host{};          ///< the same where 127.0.0.1 is
   std::array<std::uint32_t, max_hosts> ipv4{};  ///< in the order of networks; 0: no more
   std::uint32_t port = 0;
   std::uint32_t process = 0;  ///< its number on its host, for messages

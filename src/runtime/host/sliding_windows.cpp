@@ -38,7 +38,7 @@ void slide_windows(const Chase&, std::span<const SweepWindows<Real>>, MatrixView
 namespace avx512 {
 namespace {
 
-constexpr std::int64_t vectors = 3;     // of a row of a tile
+constexpr std::int64_t vectors = 3;    // of a row of a tile
 constexpr std::int64_t max_width = 8;  // sweeps of a part: with them there are registers for sums
 template <class Real>
 constexpr std::int64_t tile_columns = vectors * lanes<Real>;

@@ -97,8 +97,8 @@ void bisect(const Tridiagonal<Real>& t, Real low, Real high, Real width, std::in
             std::int64_t count, Real* values) {
   // Halvings that any interval can take: those of exponents and those of digits.
   constexpr int max_halvings = std::numeric_limits<Real>::max_exponent -
-                                std::numeric_limits<Real>::min_exponent +
-                                2 * std::numeric_limits<Real>::digits;
+                               std::numeric_limits<Real>::min_exponent +
+                               2 * std::numeric_limits<Real>::digits;
   const Real pivot_min = smallest_pivot(t);
   for (std::int64_t i = 0; i < count; i += points_at_once) {
     Intervals<Real> intervals;

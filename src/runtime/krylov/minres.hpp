@@ -176,8 +176,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool look_for_least_squares(const
   const bool is_null = ratio <= 4.0 * problem.roundoff * state.norm_ma;
   const bool is_small =
       ratio <= 4.0 * root(problem.roundoff) * state.norm_ma && ratio <= 0.01 * l.first_root;
-  if ((is_null || is_small) &&
-      absolute(l.cosine * a0) <= 8.0 * problem.roundoff * state.norm_ma) {
+  if ((is_null || is_small) && absolute(l.cosine * a0) <= 8.0 * problem.roundoff * state.norm_ma) {
     state.least_squares_are_sure = 1;
   }
   if ((is_null || is_small) && state.least_squares_norm == 0.0) {

@@ -1,10 +1,12 @@
-// What libshardsolve looks up for products that each device makes with its own rows: cuda_loader.cpp.
+// What libshardsolve looks up for products that each device makes with its own rows:
+// cuda_loader.cpp.
+
+#include "sparse/local_product.hpp"
 
 #include "core/each_dtype.hpp"
 #include "runtime/cuda/check.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/cuda/sparse_device_kernels.hpp"
-#include "sparse/local_product.hpp"
 
 namespace shardsolve::sparse::cuda {
 namespace {

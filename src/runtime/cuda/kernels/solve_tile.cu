@@ -82,8 +82,7 @@ Crew crew_for(std::int64_t rows, std::int64_t columns) {
   }
   const int at_once =
       std::max(device_attribute(cudaDevAttrMultiProcessorCount) * 2 / 3 / crew.ranks, 1);
-  crew.columns =
-      static_cast<int>(std::min<std::int64_t>(divide_up(columns, at_once), max_columns));
+  crew.columns = static_cast<int>(std::min<std::int64_t>(divide_up(columns, at_once), max_columns));
   for (; crew.columns > 0; --crew.columns) {
     const int fewest = std::min(helped, crew.columns > 1 ? 2 : 1);
     for (crew.helpers = std::min(helped, max_helpers); crew.helpers >= fewest; --crew.helpers) {

@@ -37,7 +37,7 @@ struct Place {
   const double* weights;
   double xi[max_axes];     ///< (x - center) / half width
   double rates[max_axes];  ///< 1 / half width
-  double* scratch;          ///< of this thread, whose numbers lie `apart`
+  double* scratch;         ///< of this thread, whose numbers lie `apart`
   std::int64_t apart;
 };
 
@@ -352,8 +352,8 @@ void BoxDeviceKernels::feature_rows(cudaStream_t stream, const BoxNetworks& netw
 
 void BoxDeviceKernels::network_jets(cudaStream_t stream, const BoxNetworks& networks,
                                     const BoxPoints& points, const BoxRun* runs, std::int64_t count,
-                                    std::int64_t max_points, const double* last_layer,
-                                    double* jets, double* scratch) {
+                                    std::int64_t max_points, const double* last_layer, double* jets,
+                                    double* scratch) {
   const NetworkCall call = call_of(networks, points, runs, count, max_points, scratch);
   launch(stream, networks.layers > 1 ? &make_jets<true> : &make_jets<false>, call.blocks,
          {dim3(threads)}, call, last_layer, jets);

@@ -76,7 +76,7 @@ struct Shared {
   E l[rows * padded];        // the diagonal block, column by column, zero above its diagonal
   E inverse[rows * padded];  // l^-1, likewise
   E parts[warps][rows];      // what each warp has summed up
-  E mail[max_ranks][rows];  // from each thread block of the cluster: see Solver::numbers_of
+  E mail[max_ranks][rows];   // from each thread block of the cluster: see Solver::numbers_of
   E v[3][rows];              // of the products with the tile
 };
 

@@ -69,8 +69,8 @@ __global__ void __launch_bounds__(threads_a_block)
                std::int64_t count, Real* values) {
   // Halvings that any interval can take: those of exponents and those of digits.
   constexpr int max_halvings = std::numeric_limits<Real>::max_exponent -
-                                std::numeric_limits<Real>::min_exponent +
-                                2 * std::numeric_limits<Real>::digits;
+                               std::numeric_limits<Real>::min_exponent +
+                               2 * std::numeric_limits<Real>::digits;
   const Real pivot_min = smallest_pivot(t);
   const std::int64_t i = std::int64_t{blockIdx.x} * threads_a_block + threadIdx.x;
   if (i >= count) {
