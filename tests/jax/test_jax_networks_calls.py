@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 import re
@@ -9,6 +10,7 @@ import signal
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import jax
@@ -48,11 +50,25 @@ def poisson(**options) -> fb.Problem:
 # Ctrl-C
 
 
-def send_interrupt(after: float) -> threading.Timer:
-    main = threading.main_thread().ident
-    timer = threading.Timer(after, lambda: signal.pthread_kill(main, signal.SIGINT))
-    timer.start()
-    return timer
+@contextlib.contextmanager
+def signals(number: int, after: float) -> Iterator[None]:
+    """Sends it to the main thread until the block ends, as somebody who types Ctrl-C again.
+
+    Python drops what a handler raises while the garbage collector runs callbacks, as JAX has one.
+    """
+    main, ended = threading.main_thread().ident, threading.Event()
+
+    def send() -> None:
+        wait = after
+        while not ended.wait(wait):
+            signal.pthread_kill(main, number)
+            wait = 5
+
+    threading.Thread(target=send, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def test_interrupt_ends_training_soon_and_breaks_nothing():
@@ -62,10 +78,9 @@ def test_interrupt_ends_training_soon_and_breaks_nothing():
     forever = fb.LevenbergMarquardt(10**6, gradient_tolerance=1e-16, step_tolerance=1e-300)
     problem.train(fb.LevenbergMarquardt(max_steps=1))  # so that all is compiled
     begin = time.monotonic()
-    send_interrupt(0.5)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), signals(signal.SIGINT, 0.5):
         problem.train(forever)
-    assert time.monotonic() - begin < 10  # 0.51 on a machine with little else to do
+    assert time.monotonic() - begin < 20  # 0.51 on a machine with little else to do
     assert np.array_equal(problem.train().evaluate(points), before)
 
 
@@ -76,9 +91,7 @@ def test_what_a_handler_of_a_signal_raises_comes_out():
     forever = fb.LevenbergMarquardt(10**6, gradient_tolerance=1e-16, step_tolerance=1e-300)
     old = signal.signal(signal.SIGUSR1, handler)
     try:
-        main = threading.main_thread().ident
-        threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGUSR1)).start()
-        with pytest.raises(TimeoutError, match="too long"):
+        with pytest.raises(TimeoutError, match="too long"), signals(signal.SIGUSR1, 0.3):
             poisson().train(forever)
     finally:
         signal.signal(signal.SIGUSR1, old)

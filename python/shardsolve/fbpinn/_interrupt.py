@@ -45,10 +45,11 @@ def _beside(
     thread.start()
     while not done.is_set():  # to its end: it works with memory of ours
         try:
+            if interrupt is not None:
+                request()
             done.wait()
         except BaseException as error:
-            interrupt = interrupt or error
-            request()
+            interrupt = error
     thread.join()
     if interrupt is not None:
         raise interrupt
