@@ -170,7 +170,7 @@ def main() -> int:
     sites.sort(key=lambda site: site.number)
     if arguments.sample:
         sites = [site for site in sites if site.name in SAMPLE]
-        if len(sites) != len(SAMPLE):
+        if {site.name for site in sites} != set(SAMPLE):
             sys.exit("prove_waits.py: the sample names a site that does not exist")
     complete = verdict(run(binary, -1))
     if complete:
