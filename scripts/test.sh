@@ -324,6 +324,9 @@ finish() {
   echo
   echo "== summary"
   printf '%s\n' "${summary[@]}"
+  if [ "${stages[*]}" = "${test_stages[*]}" ]; then
+    printf '%-12s %6d s  on two cores with nothing built before: at most %d\n' "make test" $SECONDS 1200
+  fi
 }
 
 case "$*" in
