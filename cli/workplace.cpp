@@ -142,12 +142,12 @@ void Workplace::take_tile_table() {
   }
 }
 
-TileChoice Workplace::tile_for(std::int64_t n, Dtype dtype) {
+TileChoice Workplace::tile_for(std::int64_t n, Dtype dtype, Routine routine) {
   TileChoice choice{.tile = options_.tile.value_or(0), .asked_for = options_.tile.has_value()};
   if (!choice.asked_for) {
-    choice.tile = mesh_.default_tile(n, dtype);
+    choice.tile = mesh_.default_tile(n, dtype, routine);
     choice.table = mesh_.tile_table().path();
-    if (const TileEntry* entry = mesh_.tile_entry(n, dtype)) {
+    if (const TileEntry* entry = mesh_.tile_entry(n, dtype, routine)) {
       choice.entry = *entry;
     }
   }

@@ -10,6 +10,7 @@
 #include <shardsolve/error.hpp>
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/plan.hpp>
+#include <shardsolve/routine.hpp>
 #include <shardsolve/run_options.hpp>
 #include <shardsolve/sharded.hpp>
 #include <shardsolve/slab_layout.hpp>
@@ -80,7 +81,7 @@ class Workplace {
   void take_tile_table();
   /// The tile that the options or the table ask for, else the library's choice. Throws
   /// Error(invalid_argument) unless it is the same in all processes.
-  TileChoice tile_for(std::int64_t n, Dtype dtype);
+  TileChoice tile_for(std::int64_t n, Dtype dtype, Routine routine = Routine::cholesky);
   /// The layout with that tile, for a matrix of n x n; without one where only the boundaries of
   /// slabs count.
   SlabLayout layout(std::int64_t n, const std::optional<TileChoice>& tile) const;

@@ -8,6 +8,7 @@
 #include "jax/seat.hpp"
 
 #include <shardsolve/dtype.hpp>
+#include <shardsolve/routine.hpp>
 
 #include <array>
 #include <complex>
@@ -150,6 +151,7 @@ struct CallRow {
   };
   std::optional<Copy> copy;  ///< an operand whose memory a result takes, or else is copied to
   ShortList<Option, max_options> options;
+  Routine routine = Routine::cholesky;  ///< whose tile size it takes by default
   WorkByDtype work{};
   void (*local)(const LocalTask&) = nullptr;
 

@@ -69,15 +69,15 @@ Error Devices::with_advice(const Error& error) const {
               error.what())};
 }
 
-std::int64_t Devices::default_tile(std::int64_t n, Dtype dtype) {
+std::int64_t Devices::default_tile(std::int64_t n, Dtype dtype, Routine routine) {
   if (seats_.front().others) {  // without a mesh of this process, for which other ranks may wait
     static const TileTable table = TileTable::find();
     if (memory() == Memory::device) {  // the others take their turns, too
       Mesh& mesh = turn().mesh();
       mesh.use_tile_table(table);
-      return mesh.default_tile(n, dtype);
+      return mesh.default_tile(n, dtype, routine);
     }
-    const TileEntry* entry = table.entry_for(mesh::host_kind(), dtype, key_.ranks, n);
+    const TileEntry* entry = table.entry_for(mesh::host_kind(), dtype, key_.ranks, n, routine);
     return entry != nullptr ? entry->tile : shardsolve::default_tile(n, key_.ranks, dtype);
   }
   if (!use_) {
@@ -87,7 +87,7 @@ std::int64_t Devices::default_tile(std::int64_t n, Dtype dtype) {
     use_->mesh().use_tile_table(TileTable::find());
     use_->shared->has_tiles = true;
   }
-  return use_->mesh().default_tile(n, dtype);
+  return use_->mesh().default_tile(n, dtype, routine);
 }
 
 void Devices::copy(std::size_t seat, void* target, const void* source, std::size_t bytes) const {

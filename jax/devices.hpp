@@ -8,6 +8,7 @@
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/error.hpp>
 #include <shardsolve/matrix_view.hpp>
+#include <shardsolve/routine.hpp>
 #include <shardsolve/slab_layout.hpp>
 
 #include <cstddef>
@@ -34,7 +35,7 @@ class Devices {
   Memory memory() const { return key_.gpus.empty() ? Memory::host : Memory::device; }
   /// What Mesh::default_tile() says with the user's table of tile sizes (TileTable::find()), which
   /// each mesh reads once. Throws as that does.
-  std::int64_t default_tile(std::int64_t n, Dtype dtype);
+  std::int64_t default_tile(std::int64_t n, Dtype dtype, Routine routine);
 
   /// Calls body(mesh, options); if it throws, the next call gets another mesh, unless all ranks
   /// have agreed on it.

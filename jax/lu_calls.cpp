@@ -142,6 +142,7 @@ std::vector<CallRow> lu_calls() {
            .verdict = lu::factor_buffers["record"],
            .copy = {{lu::factor_buffers["a"], lu::factor_buffers["slab"]}},
            .options = {{"tile", std::int64_t{0}}},
+           .routine = Routine::lu,
            .work = by_dtype([]<Scalar T>(Task& task) { lu::factor<T>(task); })},
           {.name = "lu_solve",
            .phrase = "a solve",

@@ -92,7 +92,7 @@ std::vector<std::int64_t> candidate_tiles(const Mesh& mesh, std::int64_t n, Dtyp
       tiles.push_back(effective);
     }
   };
-  add(backend.default_tile(n, dtype));
+  add(backend.default_tile(n, dtype, Routine::cholesky));
   if (mesh.memory() == Memory::device) {
     std::for_each(on_gpus.begin(), on_gpus.end(), add);
     return tiles;

@@ -1,4 +1,4 @@
-/// The tile sizes that ship with the library for Cholesky: used where no table of `shardsolve tune`
+/// The tile sizes that ship with the library: used where no table of `shardsolve tune`
 /// has another.
 #pragma once
 
@@ -32,6 +32,15 @@ constexpr std::int64_t gpu_tile(std::int64_t n, std::int64_t ranks) {
   constexpr std::int64_t step = 64;
   const std::int64_t width = (n + ranks - 1) / ranks;
   const std::int64_t tile = n >= large && width >= least_tiles * 1024 ? 1024 : 512;
+  return std::max(std::min(tile, (width + step - 1) / step * step), step);
+}
+
+/// Of an LU factorisation: the panel is a chain of pivots, whatever its width, and what is not
+/// products in a step is in proportion to the width.
+constexpr std::int64_t gpu_lu_tile(std::int64_t n, std::int64_t ranks) {
+  constexpr std::int64_t step = 64;
+  const std::int64_t width = (n + ranks - 1) / ranks;
+  const std::int64_t tile = n >= 8192 ? 512 : n >= 2048 ? 256 : 128;
   return std::max(std::min(tile, (width + step - 1) / step * step), step);
 }
 

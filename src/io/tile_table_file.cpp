@@ -71,7 +71,7 @@ Json object_of(const TileEntry& entry) {
 }
 
 std::optional<Routine> routine_named(const std::string& text) {
-  for (const Routine routine : {Routine::cholesky}) {
+  for (const Routine routine : {Routine::cholesky, Routine::lu}) {
     if (text == name(routine)) {
       return routine;
     }

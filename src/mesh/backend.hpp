@@ -8,6 +8,7 @@
 #include "runtime/pulse.hpp"
 
 #include <shardsolve/dtype.hpp>
+#include <shardsolve/routine.hpp>
 #include <shardsolve/sharded.hpp>
 
 #include <cstdint>
@@ -39,7 +40,7 @@ class Backend {
   /// Bytes that every rank can still take at the same time.
   virtual std::int64_t available_memory() const = 0;
   /// Where no table says another: core/tile_rules.hpp.
-  virtual std::int64_t default_tile(std::int64_t n, Dtype dtype) const = 0;
+  virtual std::int64_t default_tile(std::int64_t n, Dtype dtype, Routine routine) const = 0;
   /// What tables of tile sizes know such devices by: the same on every machine that has them.
   virtual std::string device_kind() const = 0;
   /// The widest block of columns that can be eliminated in one step.

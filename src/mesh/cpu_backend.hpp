@@ -21,7 +21,7 @@ class CpuBackend : public Backend {
     return std::make_unique<runtime::host::HostDevice>(pulse);
   }
   /// The same for ranks of one process and of several: so are the bits.
-  std::int64_t default_tile(std::int64_t n, Dtype dtype) const override {
+  std::int64_t default_tile(std::int64_t n, Dtype dtype, Routine /*routine*/) const override {
     return shardsolve::default_tile(n, ranks(), dtype);
   }
   std::string device_kind() const override { return host_kind(); }

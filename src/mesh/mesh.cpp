@@ -73,7 +73,7 @@ Memory Mesh::memory() const { return state_->backend().memory(); }
 
 std::int64_t Mesh::default_tile(std::int64_t n, Dtype dtype, Routine routine) const {
   const TileEntry* entry = tile_entry(n, dtype, routine);
-  return entry != nullptr ? entry->tile : state_->backend().default_tile(n, dtype);
+  return entry != nullptr ? entry->tile : state_->backend().default_tile(n, dtype, routine);
 }
 
 void Mesh::use_tile_table(TileTable table) { state_->tiles = std::move(table); }

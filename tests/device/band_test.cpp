@@ -125,33 +125,6 @@ class GpuBandKernels final : public runtime::BandKernels<T> {
   }
 
  private:
-  /// A copy of a view, and of what lies between its columns.
-  template <class V>
-  class OnGpu {
-    using Value = std::remove_const_t<V>;
-
-   public:
-    OnGpu(OneDevice& gpu, MatrixView<V> there)
-        : host_(there), memory_(gpu.device().allocate(std::max<std::size_t>(bytes(), 1))) {
-      gpu.queue().copy(memory_.data(), host_.data(), bytes());
-    }
-    MatrixView<Value> view() const {
-      return {static_cast<Value*>(memory_.data()), host_.rows(), host_.columns(), host_.stride()};
-    }
-    void fetch(runtime::Queue& queue) const {
-      queue.copy(const_cast<Value*>(host_.data()), memory_.data(), bytes());
-    }
-
-   private:
-    std::size_t bytes() const {
-      return host_.empty() ? 0
-                           : sizeof(V) * static_cast<std::size_t>(
-                                             (host_.columns() - 1) * host_.stride() + host_.rows());
-    }
-    MatrixView<V> host_;
-    runtime::Buffer memory_;
-  };
-
   const runtime::BandKernels<T>& kernels() const {
     return gpu_->device().template kernels<runtime::BandKernels<T>>();
   }

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -64,6 +65,33 @@ class OneDevice {
  private:
   std::unique_ptr<runtime::Device> device_;
   std::unique_ptr<runtime::Queue> queue_;
+};
+
+/// A copy of a view on the host, and of what lies between its columns, on a GPU.
+template <class V>
+class OnGpu {
+  using Value = std::remove_const_t<V>;
+
+ public:
+  OnGpu(OneDevice& gpu, MatrixView<V> there)
+      : host_(there), memory_(gpu.device().allocate(std::max<std::size_t>(bytes(), 1))) {
+    gpu.queue().copy(memory_.data(), host_.data(), bytes());
+  }
+  MatrixView<Value> view() const {
+    return {static_cast<Value*>(memory_.data()), host_.rows(), host_.columns(), host_.stride()};
+  }
+  void fetch(runtime::Queue& queue) const {
+    queue.copy(const_cast<Value*>(host_.data()), memory_.data(), bytes());
+  }
+
+ private:
+  std::size_t bytes() const {
+    return host_.empty() ? 0
+                         : sizeof(V) * static_cast<std::size_t>(
+                                           (host_.columns() - 1) * host_.stride() + host_.rows());
+  }
+  MatrixView<V> host_;
+  runtime::Buffer memory_;
 };
 
 /// A rows x columns block inside a larger matrix of random numbers.

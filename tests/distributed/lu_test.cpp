@@ -41,15 +41,7 @@ namespace {
 using dense::lu::Factored;
 using reference::Op;
 
-/// On CPU devices: GPUs have no kernels for it.
-class Lu : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!test_gpus().empty()) {
-      GTEST_SKIP() << "of CPU devices";
-    }
-  }
-};
+class Lu : public ::testing::Test {};
 
 template <class T>
 class LuFamily : public Lu {};
@@ -505,7 +497,7 @@ TEST_F(Lu, BadInput_IsRefusedWithItsPlace) {
                ErrorKind::invalid_argument, {"different layouts"});
 }
 
-/// CPU devices that lack what GPUs lack.
+/// CPU devices without kernels of LU.
 class DeviceWithoutLu final : public runtime::host::HostDevice {
  public:
   using HostDevice::HostDevice;
@@ -522,6 +514,9 @@ class BackendWithoutLu final : public mesh::HostBackend {
 };
 
 TEST_F(Lu, DevicesWithoutItsKernels_RefuseBeforeAnyWorkAndGoOn) {
+  if (!test_gpus().empty()) {
+    GTEST_SKIP() << "of CPU devices";
+  }
   const SlabLayout layout = SlabLayout::even(20, 3, 4);
   Mesh mesh{mesh::MeshState::start(std::make_unique<BackendWithoutLu>(3))};
   const DenseMatrix<double> a = lu_zoo<double>(20).front().a;

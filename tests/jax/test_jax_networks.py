@@ -212,7 +212,9 @@ def test_bits_do_not_depend_on_the_devices():
         poisson().train(mesh=jax.sharding.Mesh(np.array(cpus[:devices]), "x"))
         for devices in {1, len(cpus)}
     ]
-    values = [run.evaluate(points) for run in (*runs, poisson().train())]
+    if jax.default_backend() == "cpu":
+        runs.append(poisson().train())
+    values = [run.evaluate(points) for run in runs]
     assert all(np.array_equal(value, values[0]) for value in values)
     assert np.array_equal(runs[0].evaluate(points, chunk=7), values[0])
 

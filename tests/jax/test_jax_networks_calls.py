@@ -7,6 +7,7 @@ import copy
 import pickle
 import re
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -288,7 +289,7 @@ def test_run_is_pickled(net):
     run = problem.train()
     points = problem.boxes.grid(9)
     found = pickle.loads(pickle.dumps(run))
-    assert np.array_equal(found.evaluate(points, "x"), run.evaluate(points, "x"))
+    assert same_values(found.evaluate(points, "x"), run.evaluate(points, "x"))
     assert found.outcome == run.outcome and found.coefficients == run.coefficients
     assert found.coefficient_deviations == run.coefficient_deviations
     assert found.problem.plan() == problem.plan()
@@ -297,14 +298,23 @@ def test_run_is_pickled(net):
             fb.Networks.of(problem, *run.weights(), run.coefficient_numbers, run.net_parameters())
         )
     )
-    assert np.array_equal(networks.evaluate(points), run.evaluate(points))
+    assert same_values(networks.evaluate(points), run.evaluate(points))
+
+
+def same_values(one, other):
+    """The same bits, but where a run has been trained on a GPU: what is made of it is not there."""
+    return np.array_equal(one, other) or (
+        jax.default_backend() != "cpu" and np.allclose(one, other, rtol=1e-6)
+    )
 
 
 def value(x, u):
     return u.v
 
 
-def test_what_cannot_be_pickled_is_named():
+def test_what_cannot_be_pickled_is_named(monkeypatch):
+    for other in ("cloudpickle", "dill"):  # where they are loaded, functions are theirs to keep
+        monkeypatch.delitem(sys.modules, other, raising=False)
     net = fb.Net(own_features, own_start)
     for problem, name in (
         (line(net, terms=fb.Interior(lambda x, u: u.v - 1, 60), coefficients=None), "terms[0]"),

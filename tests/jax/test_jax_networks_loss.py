@@ -314,7 +314,10 @@ def test_trained_networks_have_the_loss_that_least_squares_says():
     parameters = loss.parameters(run)
     assert float(loss(parameters)) == pytest.approx(run.outcome.loss, rel=1e-6, abs=1e-18)
     points = np.linspace(0, 2, 31)
-    assert np.array_equal(loss.networks(parameters).evaluate(points), run.evaluate(points))
+    again = loss.networks(parameters).evaluate(points)
+    if jax.default_backend() == "cpu":  # a run that was trained on a GPU evaluates there
+        assert np.array_equal(again, run.evaluate(points))
+    assert np.allclose(again, run.evaluate(points), rtol=1e-6)
 
 
 def test_single_precision_is_near_double():

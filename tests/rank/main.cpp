@@ -215,6 +215,7 @@ void run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   using namespace shardsolve::testing;
   const Arguments arguments = parse({argv, argv + argc});
+  ::unsetenv("SHARDSOLVE_TEST_GPUS");  // those of this process are its own to say
   if (!arguments.gpus.empty()) {
     const int own = arguments.gpus.at(static_cast<std::size_t>(arguments.rank));
     ::setenv("SHARDSOLVE_TEST_GPUS", std::to_string(own).c_str(), 1);

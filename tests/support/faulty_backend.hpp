@@ -35,8 +35,8 @@ class FaultyBackend final : public mesh::Backend {
     return inner_->keep_others_away();
   }
   std::int64_t available_memory() const override { return inner_->available_memory(); }
-  std::int64_t default_tile(std::int64_t n, Dtype dtype) const override {
-    return inner_->default_tile(n, dtype);
+  std::int64_t default_tile(std::int64_t n, Dtype dtype, Routine routine) const override {
+    return inner_->default_tile(n, dtype, routine);
   }
   std::string device_kind() const override { return inner_->device_kind(); }
   std::int64_t largest_tile() const override { return inner_->largest_tile(); }

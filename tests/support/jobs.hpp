@@ -294,11 +294,11 @@ inline std::vector<Job> jobs() {
                        job("reuse", run_reuse<std::complex<float>>)};
   all.push_back({"tridiagonal", run_tridiagonal<double>});
   all.push_back(job("eigh", run_eigh<std::complex<double>>));
-  // General matrices and an operator that is a function of C++ are for CPU devices; of sparse
-  // matrices faults are injected there alone.
+  all.push_back(job("general_solve", run_general_solve<float>));
+  all.push_back(job("lu", run_lu<std::complex<double>>));
+  // An operator that is a function of C++ is for CPU devices; of sparse matrices faults are
+  // injected there alone.
   if (test_gpus().empty()) {
-    all.push_back(job("general_solve", run_general_solve<float>));
-    all.push_back(job("lu", run_lu<std::complex<double>>));
     all.push_back(job("sparse", run_sparse<std::complex<double>>));
     all.push_back(job("krylov", run_krylov<std::complex<double>>));
   }

@@ -137,8 +137,8 @@ std::int64_t CudaBackend::available_memory() const {
   return least;
 }
 
-std::int64_t CudaBackend::default_tile(std::int64_t n, Dtype) const {
-  return core::gpu_tile(n, ranks());
+std::int64_t CudaBackend::default_tile(std::int64_t n, Dtype, Routine routine) const {
+  return routine == Routine::lu ? core::gpu_lu_tile(n, ranks()) : core::gpu_tile(n, ranks());
 }
 
 std::string gpu_name(int device) {

@@ -40,7 +40,7 @@ class CudaBackend final : public Backend {
     return keep_others_from({options_.devices.begin(), options_.devices.end()});
   }
   std::int64_t available_memory() const override;
-  std::int64_t default_tile(std::int64_t n, Dtype dtype) const override;
+  std::int64_t default_tile(std::int64_t n, Dtype dtype, Routine routine) const override;
   std::string device_kind() const override;
   std::int64_t largest_tile() const override {
     return runtime::cuda::CholeskyDeviceKernels<double>::largest_tile;

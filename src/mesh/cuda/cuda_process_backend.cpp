@@ -178,8 +178,8 @@ std::int64_t CudaProcessBackend::available_memory() const {
   return free_memory(device_) / sharers_;
 }
 
-std::int64_t CudaProcessBackend::default_tile(std::int64_t n, Dtype) const {
-  return core::gpu_tile(n, ranks());
+std::int64_t CudaProcessBackend::default_tile(std::int64_t n, Dtype, Routine routine) const {
+  return routine == Routine::lu ? core::gpu_lu_tile(n, ranks()) : core::gpu_tile(n, ranks());
 }
 
 std::string CudaProcessBackend::device_kind() const { return gpu_kind({gpu_name(device_)}); }

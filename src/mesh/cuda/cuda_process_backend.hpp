@@ -35,7 +35,7 @@ class CudaProcessBackend final : public Backend {
   std::vector<std::unique_lock<std::mutex>> keep_others_away() override;
   std::int64_t available_memory() const override;
   /// The same as for as many GPUs of one process: so are the bits.
-  std::int64_t default_tile(std::int64_t n, Dtype dtype) const override;
+  std::int64_t default_tile(std::int64_t n, Dtype dtype, Routine routine) const override;
   /// Of the own GPU; processes with others would choose other tiles, which is refused.
   std::string device_kind() const override;
   std::int64_t largest_tile() const override {

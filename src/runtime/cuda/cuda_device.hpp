@@ -9,6 +9,7 @@
 #include "runtime/cuda/front_kernels.hpp"
 #include "runtime/cuda/hermitian_kernels.hpp"
 #include "runtime/cuda/krylov_kernels.hpp"
+#include "runtime/cuda/lu_kernels.hpp"
 #include "runtime/cuda/sparse_kernels.hpp"
 #include "runtime/cuda/tridiagonal_kernels.hpp"
 #include "runtime/device.hpp"
@@ -63,7 +64,7 @@ struct CudaKernelSets {
         }
         break;
       case KernelSet::lu:
-        break;  // for CPUs so far
+        return static_cast<const LuKernels<T>*>(&lu);
     }
     return nullptr;
   }
@@ -77,6 +78,7 @@ struct CudaKernelSets {
   CudaKrylovKernels<T> krylov;
   CudaFrontKernels fronts;
   CudaBoxKernels boxes;
+  CudaLuKernels<T> lu{base};
 };
 
 class CudaDevice final : public Device {

@@ -24,6 +24,11 @@ void launch(cudaStream_t stream, void (*kernel)(Parameters...), std::int64_t blo
   }
 }
 
+/// Enqueues that bytes in the GPU's memory become `value`.
+inline void set_bytes(cudaStream_t stream, void* memory, unsigned char value, std::size_t bytes) {
+  cudaMemsetAsync(memory, value, bytes, stream);
+}
+
 inline cudaLaunchConfig_t config_of(cudaStream_t stream, std::int64_t blocks, Block block) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(blocks));

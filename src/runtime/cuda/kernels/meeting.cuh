@@ -39,6 +39,25 @@ inline __device__ std::uint32_t acquire(const std::uint32_t* place) {
   return value;
 }
 
+/// A word that other blocks wait for: any but all bits set, which is what is not there yet.
+template <class Word>
+__device__ void tell(Word* place, Word word) {
+  *static_cast<volatile Word*>(place) = word;
+}
+/// By all lanes of a warp: each one's word, once all are there.
+template <class Word>
+__device__ Word hear(const Word* place) {
+  const auto look = [place] { return *static_cast<const volatile Word*>(place); };
+  constexpr auto nothing = static_cast<Word>(~Word{0});
+  Word word = look();
+  while (!__all_sync(0xffffffffU, word != nothing)) {
+    if (word == nothing) {
+      word = look();
+    }
+  }
+  return word;
+}
+
 /// By all threads of the block: returns when `flag` is at least `value`. What its writer had
 /// written before is seen then.
 inline __device__ void await(const std::uint32_t* flag, std::uint32_t value) {

@@ -49,6 +49,8 @@ struct LowerSystem {
   int columns;  // of y
   /// Rows of m are contiguous in memory, instead of columns; y is conjugated.
   bool transposed;
+  /// The diagonal of m is 1, whatever lies there.
+  bool unit;
 
   /// Zero outside of y.
   __device__ E load(int row, int column) const {
@@ -174,20 +176,5 @@ struct SolveMemory {
 
 inline __device__ int lane_of_thread() { return static_cast<int>(threadIdx.x) % lanes_a_warp; }
 inline __device__ int warp_of_thread() { return static_cast<int>(threadIdx.x) / lanes_a_warp; }
-
-/// sum - x y.
-template <class E>
-__device__ E subtract_product(E sum, E x, E y) {
-  return add_product(sum, scaled(x, RealPart<E>{-1}), y);
-}
-
-template <class E>
-__device__ E sum_of(E x, E y) {
-  if constexpr (parts<E> == 2) {
-    return {x.re + y.re, x.im + y.im};
-  } else {
-    return x + y;
-  }
-}
 
 }  // namespace shardsolve::runtime::cuda

@@ -146,13 +146,13 @@ class Feeder {
   int below_;
 };
 
-/// Called by a warp; a lane has a row.
+/// Called by a warp; a lane has a row. `unit`: the diagonal is 1.
 template <class E>
-__device__ void divide_rows(SolveShared<E>& shared, int step) {
+__device__ void divide_rows(SolveShared<E>& shared, int step, bool unit) {
   const int lane = lane_of_thread();
   const int slot = step % SolveShape<E>::diagonal_squares;
   Strip<E, side>& square = shared.diagonal[slot];
-  const E inverse = reciprocal(square[lane][lane]);
+  const E inverse = unit ? from_real<E>(1) : reciprocal(square[lane][lane]);
   shared.inverse[slot].of[lane] = inverse;
 #pragma unroll
   for (int column = 0; column < side; ++column) {
@@ -171,6 +171,7 @@ class Chain {
   __device__ Chain(const LowerSystem<E>& system, const Crew& crew, const SolveMemory<E>& memory)
       : crew_(crew),
         shared_(memory.all),
+        unit_(system.unit),
         solver_(system, crew, memory, warp_of_thread()),
         diagonal_(system, memory.all.diagonal, 0),
         lower_(system, memory.all.lower, 1) {}
@@ -180,7 +181,7 @@ class Chain {
       solver_.start();
     } else if (divides_) {
       diagonal_.start();
-      divide_rows(shared_, 0);
+      divide_rows(shared_, 0, unit_);
     } else {
       lower_.start();
     }
@@ -193,7 +194,7 @@ class Chain {
         solver_.run(step);
       } else if (divides_) {
         diagonal_.run(step);
-        divide_rows(shared_, step + 1);
+        divide_rows(shared_, step + 1, unit_);
       } else {
         lower_.run(step);
       }
@@ -203,6 +204,7 @@ class Chain {
  private:
   const Crew& crew_;
   SolveShared<E>& shared_;
+  bool unit_;
   Solver<E> solver_;
   Feeder<E, Shape::diagonal_squares> diagonal_;
   Feeder<E, Shape::lower_squares> lower_;

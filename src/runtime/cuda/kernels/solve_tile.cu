@@ -97,7 +97,8 @@ Crew crew_for(std::int64_t rows, std::int64_t columns) {
 }  // namespace
 
 template <class E>
-bool DeviceKernels<E>::solve_tile(cudaStream_t stream, Triangle triangle, Op op, In a, Out b) {
+bool DeviceKernels<E>::solve_tile(cudaStream_t stream, Triangle triangle, Op op, In a, Out b,
+                                  bool unit) {
   if (b.empty()) {
     return true;
   }
@@ -121,16 +122,17 @@ bool DeviceKernels<E>::solve_tile(cudaStream_t stream, Triangle triangle, Op op,
                               b.stride(),
                               static_cast<int>(n),
                               static_cast<int>(b.columns()),
-                              transposed};
+                              transposed,
+                              unit};
   const auto clusters = static_cast<int>(divide_up(b.columns(), crew.columns));
   launch_clusters(stream, &solve<E>, clusters, crew.ranks, {dim3(crew.threads()), bytes}, system,
                   crew);
   return true;
 }
 
-template bool DeviceKernels<float>::solve_tile(cudaStream_t, Triangle, Op, In, Out);
-template bool DeviceKernels<double>::solve_tile(cudaStream_t, Triangle, Op, In, Out);
-template bool DeviceKernels<Complex<float>>::solve_tile(cudaStream_t, Triangle, Op, In, Out);
-template bool DeviceKernels<Complex<double>>::solve_tile(cudaStream_t, Triangle, Op, In, Out);
+template bool DeviceKernels<float>::solve_tile(cudaStream_t, Triangle, Op, In, Out, bool);
+template bool DeviceKernels<double>::solve_tile(cudaStream_t, Triangle, Op, In, Out, bool);
+template bool DeviceKernels<Complex<float>>::solve_tile(cudaStream_t, Triangle, Op, In, Out, bool);
+template bool DeviceKernels<Complex<double>>::solve_tile(cudaStream_t, Triangle, Op, In, Out, bool);
 
 }  // namespace shardsolve::runtime::cuda

@@ -9,60 +9,6 @@
 
 namespace shardsolve::runtime::cuda {
 
-template <class E>
-__device__ E product_of(E x, E y) {
-  return add_product(from_real<E>(0), x, y);
-}
-template <class E>
-__device__ E negated(E x) {
-  return scaled(x, RealPart<E>{-1});
-}
-/// x - y z.
-template <class E>
-__device__ E subtract_product(E x, E y, E z) {
-  return add_product(x, negated(y), z);
-}
-template <class E>
-__device__ E sum_of(E x, E y) {
-  if constexpr (parts<E> == 2) {
-    return {x.re + y.re, x.im + y.im};
-  } else {
-    return x + y;
-  }
-}
-template <class E>
-__device__ RealPart<E> imaginary(E x) {
-  if constexpr (parts<E> == 2) {
-    return x.im;
-  } else {
-    return RealPart<E>{0};
-  }
-}
-/// |x|^2.
-template <class E>
-__device__ RealPart<E> square(E x) {
-  return real(x) * real(x) + imaginary(x) * imaginary(x);
-}
-/// The larger of |re| and |im|; NaN counts as nothing.
-template <class E>
-__device__ RealPart<E> size_of(E x) {
-  const RealPart<E> re = real(x) < 0 ? -real(x) : real(x);
-  const RealPart<E> im = imaginary(x) < 0 ? -imaginary(x) : imaginary(x);
-  return re > im ? re : im;
-}
-
-/// A power of two that brings numbers of this size near 1, or nearer to it if there is none; its
-/// reciprocal is a number, too.
-template <class R>
-__device__ R to_unit_size(R size) {
-  constexpr int most = std::numeric_limits<R>::max_exponent - 4;
-  if (!(size > 0)) {
-    return R{1};
-  }
-  const int exponent = ilogb(size);
-  return scalbn(R{1}, -(exponent < -most ? -most : exponent > most ? most : exponent));
-}
-
 /// H = I - tau [1; v] [1; v]^H with H^H [alpha; x] = [beta; 0], where v = scale x.
 template <class E>
 struct Reflector {

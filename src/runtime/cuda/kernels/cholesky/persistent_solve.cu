@@ -17,7 +17,7 @@
 // blocks of all ranks are on their GPUs at the same time. There are no more than fit, and the mesh
 // lets no other mesh's solve come between.
 #include "runtime/cuda/cholesky_device_kernels.hpp"
-#include "runtime/cuda/kernels/cholesky/awaited_numbers.cuh"
+#include "runtime/cuda/kernels/awaited_numbers.cuh"
 #include "runtime/cuda/kernels/cluster.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #undef __shared__
 #define __shared__ static thread_local
@@ -20,6 +21,7 @@
 using std::hypot;
 using std::ilogb;
 using std::isfinite;
+using std::isnan;
 using std::max;
 using std::min;
 using std::scalbn;
@@ -47,6 +49,8 @@ inline unsigned __ballot_sync(unsigned /*mask*/, bool vote) {
     return votes;
   });
 }
+inline bool __all_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) == ~0U; }
+inline bool __any_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) != 0; }
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline int __ffs(int bits) {
   return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1;
@@ -77,6 +81,11 @@ struct Block {
   dim3 threads;
   std::size_t shared_bytes = 0;
 };
+
+inline void set_bytes(cudaStream_t /*stream*/, void* memory, unsigned char value,
+                      std::size_t bytes) {
+  std::memset(memory, value, bytes);
+}
 
 template <class... Parameters, class... Arguments>
 void launch(cudaStream_t /*stream*/, void (*kernel)(Parameters...), std::int64_t blocks,

@@ -17,6 +17,20 @@ void store_through(E* place, E value) {
   *place = value;
 }
 
+template <class Word>
+void tell(Word* place, Word word) {
+  *place = word;
+  emulation::give_way(false);
+}
+template <class Word>
+Word hear(const Word* place) {
+  while (*static_cast<const volatile Word*>(place) == static_cast<Word>(~Word{0})) {
+    emulation::give_way(true);
+  }
+  __syncwarp();
+  return *place;
+}
+
 inline void await(const std::uint32_t* flag, std::uint32_t value) {
   if (threadIdx.x == 0) {
     while (*flag < value) {

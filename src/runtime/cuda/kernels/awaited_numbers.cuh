@@ -2,6 +2,7 @@
 /// is not there yet has all its bits set.
 #pragma once
 
+#include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 
 #include <cmath>

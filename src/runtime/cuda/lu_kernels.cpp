@@ -1,0 +1,179 @@
+#include "runtime/cuda/lu_kernels.hpp"
+
+#include "runtime/cuda/cublas.hpp"
+#include "runtime/cuda/cuda_queue.hpp"
+#include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/lu_device_kernels.hpp"
+#include "runtime/cuda/panel_in_halves.hpp"
+#include "runtime/cuda/panel_products.hpp"
+#include "runtime/operand_shapes.hpp"
+
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstddef>
+
+namespace shardsolve::runtime::cuda {
+namespace {
+
+/// The kernels of our own for T.
+template <Scalar T>
+using OwnLu = LuDeviceKernels<Element<T>>;
+
+void* scratch_of(CudaQueue& queue, std::size_t bytes) {
+  return bytes > 0 ? queue.scratch(std::max(own_scratch, bytes)) : nullptr;
+}
+
+}  // namespace
+
+template <Scalar T>
+void CudaLuKernels<T>::do_panel(Queue& queue, const WorkInfo& work, std::int64_t first, Out a,
+                                std::int64_t* places, std::int64_t* info) const {
+  CudaQueue& cuda = as_cuda(queue);
+  const std::int64_t narrow = OwnLu<T>::narrow_columns(a.rows());
+  if (narrow == 0) {
+    throw Error(ErrorKind::unsupported,
+                fmt::format("a GPU like this one has no registers for the {} rows of a panel of an "
+                            "LU factorisation in {}: use CPU devices, or a matrix of fewer rows",
+                            a.rows(), name(dtype_of<T>)));
+  }
+  void* const scratch = scratch_of(cuda, OwnLu<T>::narrow_panel_scratch(a.rows()));
+  panel_in_halves<T>(
+      *this, queue, first, 0, a, places, narrow,
+      [&](std::int64_t place, std::int64_t before, Out columns, std::int64_t* their_places) {
+        cuda.launch({.name = work.name}, [&] {
+          OwnLu<T>::narrow_panel(cuda.stream(), place, before, elements(columns), their_places,
+                                 info, scratch);
+        });
+      });
+}
+
+template <Scalar T>
+void CudaLuKernels<T>::do_swap_rows(Queue& queue, const WorkInfo& info, std::int64_t first,
+                                    const std::int64_t* places, std::int64_t count, Out a) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    for (std::int64_t done = 0; done < count; done += OwnLu<T>::max_swaps) {
+      OwnLu<T>::swap_rows(cuda.stream(), first + done, places + done,
+                          std::min(OwnLu<T>::max_swaps, count - done),
+                          elements(a.block(done, 0, a.rows() - done, a.columns())));
+    }
+  });
+}
+
+// Block row by block row, so that most of the solve is products, too.
+template <Scalar T>
+void CudaLuKernels<T>::do_eliminate(Queue& queue, In panel, Out a) const {
+  constexpr std::int64_t block = 64;
+  const std::int64_t w = panel.columns();
+  for (std::int64_t begin = 0; begin < w; begin += block) {
+    const std::int64_t width = std::min(block, w - begin);
+    const std::int64_t below = begin + width;
+    const Out solved = row_range(a, begin, width);
+    this->solve_tile(queue, Triangle::lower, Op::none, panel.block(begin, begin, width, width),
+                     solved);
+    // What is below the panel's own rows takes all block rows at once, in the end.
+    if (below < w) {
+      this->base().gemm(queue, Op::none, Op::none, T{-1},
+                        panel.block(below, begin, w - below, width), solved, T{1},
+                        row_range(a, below, w - below));
+    }
+  }
+  if (a.rows() > w) {
+    this->base().gemm(queue, Op::none, Op::none, T{-1}, row_range(panel, w, a.rows() - w),
+                      row_range(a, 0, w), T{1}, row_range(a, w, a.rows() - w));
+  }
+}
+
+template <Scalar T>
+void CudaLuKernels<T>::do_solve_tile(Queue& queue, const WorkInfo& info, Triangle triangle, Op op,
+                                     In tile, Out b) const {
+  if (triangle == Triangle::upper) {
+    this->base().trsm(queue, Side::left, triangle, op, tile, b);
+    return;
+  }
+  using Own = DeviceKernels<Element<T>>;
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    if (op != Op::transpose && b.columns() <= Own::max_columns &&
+        tile.rows() <= Own::largest_triangle &&
+        Own::solve_tile(cuda.stream(), triangle, op, elements(tile), elements(b), true)) {
+      return;
+    }
+    const auto one = cublas_scalar(T{1});
+    check(Cublas<T>::trsm(cuda.blas(), CUBLAS_SIDE_LEFT, as_cublas(triangle), as_cublas(op),
+                          CUBLAS_DIAG_UNIT, b.rows(), b.columns(), &one, as_cublas(tile.data()),
+                          tile.stride(), as_cublas(b.data()), b.stride()),
+          "trsm");
+  });
+}
+
+template <Scalar T>
+void CudaLuKernels<T>::do_upper_max(Queue& queue, const WorkInfo& info, std::int64_t first, In a,
+                                    double* target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] { OwnLu<T>::upper_max(cuda.stream(), first, elements(a), target); });
+}
+
+template <Scalar T>
+void CudaLuKernels<T>::do_transpose(Queue& queue, const WorkInfo& info, In source,
+                                    Out target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info,
+              [&] { OwnLu<T>::transpose(cuda.stream(), elements(source), elements(target)); });
+}
+
+template <Scalar T>
+void CudaLuKernels<T>::do_choose_columns(Queue& queue, const WorkInfo& info, In source,
+                                         const std::int64_t* columns, Out target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnLu<T>::choose_columns(cuda.stream(), elements(source), columns, elements(target));
+  });
+}
+
+template <Scalar T>
+void CudaLuKernels<T>::do_multiply(Queue& queue, const WorkInfo& info, Op op, In a, In x, Out y,
+                                   MatrixView<double> sizes) const {
+  CudaQueue& cuda = as_cuda(queue);
+  void* const scratch = scratch_of(cuda, OwnLu<T>::multiply_scratch(op, elements(a)));
+  cuda.launch(info, [&] {
+    OwnLu<T>::multiply(cuda.stream(), op, elements(a), elements(x), elements(y), sizes, scratch);
+  });
+}
+
+template <Scalar T>
+void CudaLuKernels<T>::do_moduli(Queue& queue, const WorkInfo& info, In source,
+                                 MatrixView<Real> target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] { OwnLu<T>::moduli(cuda.stream(), elements(source), target); });
+}
+
+template <Scalar T>
+void CudaLuKernels<T>::do_row_sums(Queue& queue, const WorkInfo& info, double scale, In a,
+                                   double* target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  void* const scratch = scratch_of(cuda, OwnLu<T>::row_sums_scratch(elements(a)));
+  cuda.launch(info,
+              [&] { OwnLu<T>::row_sums(cuda.stream(), scale, elements(a), target, scratch); });
+}
+
+template <Scalar T>
+void CudaLuKernels<T>::do_component_errors(Queue& queue, const WorkInfo& info, double least, In r,
+                                           MatrixView<const double> sizes, In b,
+                                           double* target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnLu<T>::component_errors(cuda.stream(), least, elements(r), sizes, elements(b), target);
+  });
+}
+
+template class CudaLuKernels<float>;
+template class CudaLuKernels<double>;
+template class CudaLuKernels<std::complex<float>>;
+template class CudaLuKernels<std::complex<double>>;
+
+}  // namespace shardsolve::runtime::cuda
