@@ -1,8 +1,10 @@
 /// Eigenvalues and eigenvectors of small tridiagonal matrices, a warp each.
 ///
-/// Implicit QL iterations with Wilkinson's shift (A. Dubrulle, Numer. Math. 12 (1968) 377). Every
-/// lane makes them all, in numbers of its own, and applies their rotations to its row of the
-/// eigenvectors: no lane waits for another one.
+/// Implicit QL iterations with Wilkinson's shift (A. Dubrulle, Numer. Math. 12 (1968) 377), of a
+/// block turned over where its larger numbers are above: of a matrix of low rank rounding keeps
+/// changing the rest until these have moved down. (LAPACK's steqr compares its first and its last
+/// entry.) Every lane makes all steps, in numbers of its own, and applies their rotations to its row
+/// of the eigenvectors: no lane waits for another one.
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
 #include "runtime/cuda/tridiagonal_device_kernels.hpp"
@@ -18,8 +20,6 @@ constexpr int lanes = 32;
 constexpr int max_rows = TridiagonalDeviceKernels<double>::max_small;
 static_assert(max_rows <= lanes, "a lane has one row");
 /// For each eigenvalue, of all together: two or three are usual, but the first ones may take most.
-/// Where the matrix is of low rank, its largest numbers on top, rounding keeps changing the rest
-/// until they have moved down.
 constexpr int max_turns = 30;
 
 /// A small matrix, its largest entry from 1 to 2, and one row of its eigenvectors.
@@ -47,49 +47,71 @@ struct SmallSystem {
     return last;
   }
 
-  /// One step for the block of rows first .. last, from below upwards.
-  __device__ void step(int first, int last) {
-    Real g = (d[first + 1] - d[first]) / (2 * e[first]);
-    g = d[last] - d[first] + e[first] / (g + std::copysign(std::hypot(g, Real{1}), g));
+  __device__ bool is_larger_above(int first, int last) const {
+    const int middle = first + (last - first + 1) / 2;
+    Real above = 0;
+    Real below = 0;
+    for (int i = first; i <= last; ++i) {
+      (i < middle ? above : below) += std::abs(d[i]) + (i < last ? std::abs(e[i]) : Real{0});
+    }
+    return above > below;
+  }
+
+  /// One step for the block of rows first .. last, from below upwards; turned over, from above
+  /// downwards.
+  __device__ void step(int first, int last, bool turned) {
+    // Row i of the block and what is behind it, counted from its other end where it is turned over.
+    const auto row = [=](int i) { return turned ? first + last - i : i; };
+    const auto behind = [=](int i) { return turned ? first + last - 1 - i : i; };
+    Real g = (d[row(first + 1)] - d[row(first)]) / (2 * e[behind(first)]);
+    g = d[row(last)] - d[row(first)] +
+        e[behind(first)] / (g + std::copysign(std::hypot(g, Real{1}), g));
     Real s = 1;
     Real c = 1;
     Real p = 0;
     for (int i = last - 1; i >= first; --i) {
-      const Real f = s * e[i];
-      const Real b = c * e[i];
+      const Real f = s * e[behind(i)];
+      const Real b = c * e[behind(i)];
+      Real r = g;
       if (std::abs(f) <= nothing) {  // nothing to rotate away
-        e[i + 1] = g;
         s = 0;
         c = 1;
       } else {
-        const Real r = std::hypot(f, g);
-        e[i + 1] = r;
+        r = std::hypot(f, g);
         s = f / r;
         c = g / r;
       }
-      g = d[i + 1] - p;
-      const Real r = (d[i] - g) * s + 2 * c * b;
+      if (i + 1 < last) {
+        e[behind(i + 1)] = r;
+      }
+      g = d[row(i + 1)] - p;
+      r = (d[row(i)] - g) * s + 2 * c * b;
       p = s * r;
-      d[i + 1] = g + p;
+      d[row(i + 1)] = g + p;
       g = c * r - b;
-      const Real right = z[i + 1];
-      z[i + 1] = s * z[i] + c * right;
-      z[i] = c * z[i] - s * right;
+      const Real right = z[row(i + 1)];
+      z[row(i + 1)] = s * z[row(i)] + c * right;
+      z[row(i)] = c * z[row(i)] - s * right;
     }
-    d[first] -= p;
-    e[first] = g;
-    e[last] = 0;
+    d[row(first)] -= p;
+    e[behind(first)] = g;
   }
 
   /// 0, or the number, from 1 on, of an eigenvalue that was not found.
   __device__ std::int64_t solve() {
     int turn = 0;
     for (int first = 0; first < order; ++first) {
+      int block_end = -1;
+      bool turned = false;
       for (int last = end_of_block(first); last > first; last = end_of_block(first)) {
         if (turn == max_turns * order) {
           return first + 1;
         }
-        step(first, last);
+        if (last != block_end) {
+          turned = is_larger_above(first, last);
+          block_end = last;
+        }
+        step(first, last, turned);
         ++turn;
       }
     }
