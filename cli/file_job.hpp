@@ -133,9 +133,9 @@ int run_file_job(Workplace& workplace, ProgressDisplay& progress) {
   report.results = Job::results(options, inputs);
   require_distinct_files(workplace, report.results);
   if (Job::has_tile) {
-    report.tile = workplace.tile_for(
-        report.n, report.dtype,
-        options.assume == Assume::general ? Routine::lu : Routine::cholesky);
+    report.tile =
+        workplace.tile_for(report.n, report.dtype,
+                           options.assume == Assume::general ? Routine::lu : Routine::cholesky);
   }
   const SlabLayout layout = workplace.layout(report.n, report.tile);
   workplace.require_memory(Job::plans(workplace, layout, inputs),

@@ -91,7 +91,7 @@ void take_solve_options(const TypedOptions& typed, Options& options) {
 
 constexpr std::string_view solve_notes =
     R"(A: Hermitian positive definite (--assume pos, the default), shape (n, n), both triangles given;
-or, with --assume gen and on CPU devices, any square matrix, solved by LU with row exchanges.
+or, with --assume gen, any square matrix, solved by LU with row exchanges.
 b: shape (n,) or (n, k), of A's dtype. x gets the shape, dtype and order of b. A matrix that is
 not what is assumed has no answer: the message says where.
 

@@ -13,9 +13,8 @@ Task::Task(const Job& job, const std::vector<Seat>& seats, const Verdict& before
 }
 
 SlabLayout Task::layout() {
-  const std::int64_t tile = job_.tile() > 0
-                                ? job_.tile()
-                                : devices_.default_tile(job_.n, job_.dtype, job_.row->routine);
+  const std::int64_t tile =
+      job_.tile() > 0 ? job_.tile() : devices_.default_tile(job_.n, job_.dtype, job_.row->routine);
   return rows_layout(job_.n, job_.ranks, tile);
 }
 

@@ -91,7 +91,7 @@ enum class Rcond : std::uint8_t { estimated, left_out };
 /// default, does not change.
 enum class Assume : std::uint8_t {
   positive_definite,  ///< Hermitian positive definite
-  general,            ///< any square matrix, on CPU devices alone
+  general,            ///< any square matrix
 };
 
 /// Factor, solve and certificate in one call: X replaces B, the factor replaces A. Both are looked

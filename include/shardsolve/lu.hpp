@@ -49,9 +49,10 @@ struct LuFactor {
 /// equals, whatever the timing. Costs 2 n^3 / 3 operations (complex: four times that) spread evenly
 /// over the ranks, but for panels, which their owners factor while the others update; moves about
 /// n^2 / 2 elements to each rank. Workspace on each rank: three panels of up to n x tile elements.
-/// On CPU devices alone: a mesh of GPUs has no kernels for it yet.
-/// Throws Error: unsupported on GPUs, before any work; invalid_argument if the layout does not fit
-/// the mesh, out_of_memory, cancelled, communication.
+/// On GPUs a panel's rows lie in registers: of more than half a million rows (complex128: half of
+/// that) it is refused.
+/// Throws Error: invalid_argument if the layout does not fit the mesh, unsupported on a GPU for so
+/// many rows, out_of_memory, cancelled, communication.
 template <Scalar T>
 SHARDSOLVE_EXPORT LuFactor<T> lu_factor(Mesh& mesh, ShardedMatrix<T> a,
                                         const RunOptions& options = {});

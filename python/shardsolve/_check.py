@@ -21,17 +21,14 @@ Kind = TypeVar("Kind", bound=Shaped)
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
-def kind_of_matrix(assume_a: str | None) -> str:
-    """What `solve` has no default for: "pos" or "gen"."""
+def kind_of_matrix(assume_a: str) -> str:
+    """One name of each kind: "pos" or "gen"."""
     kinds = {"pos": "pos", "positive definite": "pos", "gen": "gen", "general": "gen"}
     if isinstance(assume_a, str) and assume_a in kinds:
         return kinds[assume_a]
-    given = "was not given" if assume_a is None else f"is {assume_a!r}"
     raise ValueError(
-        f"assume_a {given}; pass assume_a='pos' if the matrix is Hermitian positive definite, or "
-        "'gen' for any square matrix, on CPU devices. jax.scipy.linalg.solve assumes 'gen' by "
-        "default; here there is no default, as GPUs do not solve such systems yet: there take "
-        "jax.scipy.linalg.solve, on one device"
+        f"assume_a is {assume_a!r}; pass assume_a='pos' if the matrix is Hermitian positive "
+        "definite, or 'gen' for any square matrix"
     )
 
 

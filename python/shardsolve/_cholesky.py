@@ -66,7 +66,7 @@ def solve(
     a: jax.Array,
     b: jax.Array,
     *,
-    assume_a: str | None = None,
+    assume_a: str = "gen",
     mesh: Mesh | None = None,
     axis_name: AxisName | None = None,
     tile: int | None = None,
@@ -74,16 +74,16 @@ def solve(
     full_output: bool = False,
     estimate_rcond: bool = True,
 ) -> jax.Array | tuple[jax.Array, Info]:
-    """Solves a x = b for a Hermitian positive definite matrix, or for a general one.
+    """Solves a x = b for a general square matrix, or for a Hermitian positive definite one.
 
     Args:
         a: (n, n), float32, float64, complex64 or complex128; both triangles are needed. Solved
             where it lies if its rows are cut over devices, as by `P("x", None)`, or its columns;
             any other sharding is brought to that (a general matrix by columns, too).
         b: (n,) or (n, k), of the same dtype.
-        assume_a: "pos" or "positive definite"; "gen" or "general" for any square matrix, by LU with
-            row exchanges, on CPU devices alone. There is no default: `jax.scipy.linalg.solve`
-            assumes a general one.
+        assume_a: "gen" or "general" for any square matrix, by LU with row exchanges, as in
+            `jax.scipy.linalg.solve`; "pos" or "positive definite", in half the time and memory. A
+            matrix that is Hermitian positive definite is taken for one only if this says so.
         mesh: Devices to use, all its axes; by default those that hold `a`. Not in a `shard_map`.
         axis_name: Inside a `shard_map` only: the axes along which the rows of `a` and `b` are cut,
             evenly; by default all of them, or none if `a` is square: every device then solves a
@@ -112,7 +112,8 @@ def solve(
     if overwrite_a and kind == "gen":
         raise ValueError(
             "overwrite_a=True was given with assume_a='gen': the answer is certified with a, which "
-            "stays as it is; leave overwrite_a out"
+            "stays as it is; leave overwrite_a out, or pass assume_a='pos' if a is Hermitian "
+            "positive definite"
         )
     if overwrite_a:
         refuse_shared(a, b)
@@ -172,20 +173,33 @@ def cho_solve(
 
 @accepts(_words.INV)
 def inv(
-    a: jax.Array | Factor,
+    a: jax.Array | Factor | _lu.LuFactor,
     *,
+    assume_a: str = "pos",
     mesh: Mesh | None = None,
     axis_name: AxisName | None = None,
     tile: int | None = None,
     overwrite_a: bool = False,
     full_output: bool = False,
 ) -> jax.Array | tuple[jax.Array, Info]:
-    """The inverse, Hermitian to the last bit, of a matrix or of one that was factored.
+    """The inverse of a matrix or of one that was factored.
 
-    Arguments, results and errors as in `solve`, but that a Factor takes neither `tile` nor
-    `overwrite_a`; the backward error is that of a probe vector.
+    Of a Hermitian positive definite matrix (assume_a="pos", the default) Hermitian to the last bit,
+    and the backward error is that of a probe vector. Of any square matrix (assume_a="gen", or a
+    LuFactor) it is solved for, column by column; the backward error is the worst column's.
+    Arguments, results and errors as in `solve`, but that a factor takes neither `tile` nor
+    `overwrite_a`.
     """
-    if isinstance(a, Factor):
+    if isinstance(a, _lu.LuFactor) or (
+        not isinstance(a, Factor) and kind_of_matrix(assume_a) == "gen"
+    ):
+        if overwrite_a:
+            raise ValueError(
+                "overwrite_a=True was given for a general matrix: the inverse is certified with a, "
+                "which stays as it is; leave overwrite_a out"
+            )
+        x, info = _lu.general_inv(a, mesh, axis_name, tile)
+    elif isinstance(a, Factor):
         a = check_factor(a, Factor)
         refuse_for_factor(tile=tile, overwrite_a=overwrite_a)
         x, info = _inverse(a, find_cut(a._slab, mesh, axis_name))
@@ -230,7 +244,7 @@ def slogdet(
     Args:
         a: As in `solve`, or a factor.
         assume_a: "pos": Hermitian positive definite, and the sign is 1. "gen": any square matrix,
-            on CPU devices alone; (0, -inf) if it is singular. A factor knows what it is of.
+            (0, -inf) if it is singular. A factor knows what it is of.
         mesh: As in `solve`.
         axis_name: As in `solve`.
         tile: As in `solve`; not with a factor.

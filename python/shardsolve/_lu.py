@@ -75,7 +75,8 @@ class Which(NamedTuple):
         return Which(not self.adjoint, not self.conjugate)
 
 
-_WHICH = {0: Which(False, False), 1: Which(True, True), 2: Which(True, False)}
+PLAIN = Which(False, False)
+_WHICH = {0: PLAIN, 1: Which(True, True), 2: Which(True, False)}
 
 
 @accepts(_words.LU_FACTOR)
@@ -86,10 +87,10 @@ def lu_factor(
     axis_name: AxisName | None = None,
     tile: int | None = None,
 ) -> LuFactor:
-    """Factors a general square matrix, for `lu_solve`, `slogdet`, `det` and `cond`.
+    """Factors a general square matrix, for `lu_solve`, `inv`, `slogdet`, `det` and `cond`.
 
-    By rows exchanged so that the largest entry is divided by; on CPU devices alone. The factor is
-    not `jax.scipy.linalg`'s pair (lu, piv): the order is the library's. `a` is kept in it.
+    By rows exchanged so that the largest entry is divided by. The factor is not
+    `jax.scipy.linalg`'s pair (lu, piv): the order is the library's. `a` is kept in it.
 
     Args:
         a: (n, n), float32, float64, complex64 or complex128.
@@ -100,8 +101,7 @@ def lu_factor(
     Raises:
         LinAlgError: Outside of `jit`, if a pivot is exactly 0 (`status` SINGULAR, `pivot` which) or
             the matrix holds NaN or infinities.
-        SolverError: Likewise, for lack of memory or a device that fails; on GPUs, which have no
-            kernels for it yet.
+        SolverError: Likewise, for lack of memory or a device that fails.
         TypeError, ValueError: On arguments that do not fit.
     """
     factor = _made(a, mesh, axis_name, tile)
@@ -172,6 +172,14 @@ def general_slogdet(
     factor = _factor_or_made(a, mesh, axis_name, tile)
     _raise_unless_singular(factor)
     return _slogdet(factor, find_cut(factor._slab, mesh, axis_name))
+
+
+def general_inv(
+    a: jax.Array | LuFactor, mesh: Mesh | None, axis_name: AxisName | None, tile: int | None
+) -> tuple[jax.Array, Info]:
+    """What `inv` does with a LuFactor, or a general matrix."""
+    factor = _factor_or_made(a, mesh, axis_name, tile)
+    return _inverse(factor, find_cut(factor._slab, mesh, axis_name))
 
 
 def general_cond(
@@ -283,6 +291,12 @@ def _identity_like(factor: LuFactor, cut: Cut | None) -> jax.Array:
     first = lax.axis_index(cut.axes) * rows if cut is not None and cut.inside and cut.axes else 0
     diagonal = jnp.arange(rows)[:, None] + first == jnp.arange(n)
     return diagonal.astype(factor.dtype)
+
+
+@functools.partial(compiled, static_argnames=("cut",))
+def _inverse(factor: LuFactor, cut: Cut | None) -> tuple[jax.Array, Info]:
+    x, (verdict, error) = _solve_with(factor, _identity_like(factor, cut), cut, _WHICH[0])
+    return x, Info(verdict, error[0], jnp.full_like(error[0], NOT_KNOWN))
 
 
 @functools.cache

@@ -153,14 +153,7 @@ CHOLESKY: Words = {
     "overwrite_a": _KEEP_A,
     "check_finite": _FINITE,
 }
-INV: Words = {
-    **DENSE,
-    "assume_a": Not(
-        "a has to be Hermitian positive definite here: leave it out, or take jax.numpy.linalg.inv, "
-        "on one device",
-        but=("pos", "positive definite"),
-    ),
-}
+INV: Words = DENSE
 SOLVE: Words = {
     **DENSE,
     "overwrite_b": _KEEP_B,

@@ -78,7 +78,8 @@ TridiagonalCase<Real> of_low_rank(std::int64_t n, std::uint64_t seed) {
     return static_cast<Real>(std::ldexp(static_cast<double>(random() >> 11), -52) - 1.0);
   };
   const auto rank = static_cast<std::int64_t>(1 + seed % 5);
-  const Real rounding = std::numeric_limits<Real>::epsilon() * std::ldexp(Real{1}, static_cast<int>(seed % 3));
+  const Real rounding =
+      std::numeric_limits<Real>::epsilon() * std::ldexp(Real{1}, static_cast<int>(seed % 3));
   TridiagonalCase<Real> t{"low_rank", {}, {}};
   for (std::int64_t i = 0; i < n; ++i) {
     t.diagonal.push_back(number() * (i == 0 ? Real(1e-3) : i < rank ? Real{1} : rounding / 8));

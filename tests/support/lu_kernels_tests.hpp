@@ -1,5 +1,5 @@
-/// What LuKernels of any backend are judged by, each kernel by itself, in all dtypes. A program says
-/// of which backend: INSTANTIATE_TYPED_TEST_SUITE_P(..., LuKernelsTest, OfAllDtypes<Backend>).
+/// What LuKernels of any backend are judged by, each kernel by itself, in all dtypes. A program
+/// says of which backend: INSTANTIATE_TYPED_TEST_SUITE_P(..., LuKernelsTest, OfAllDtypes<Backend>).
 #pragma once
 
 #include "reference/lu.hpp"
@@ -38,10 +38,9 @@ struct LuKernelsOf {
   using Kernels = Backend<T>;
 };
 template <template <class> class Backend>
-using OfAllDtypes =
-    ::testing::Types<LuKernelsOf<Backend, float>, LuKernelsOf<Backend, double>,
-                     LuKernelsOf<Backend, std::complex<float>>,
-                     LuKernelsOf<Backend, std::complex<double>>>;
+using OfAllDtypes = ::testing::Types<LuKernelsOf<Backend, float>, LuKernelsOf<Backend, double>,
+                                     LuKernelsOf<Backend, std::complex<float>>,
+                                     LuKernelsOf<Backend, std::complex<double>>>;
 struct LuKernelsNames {
   template <class Case>
   static std::string GetName(int index) {
@@ -84,7 +83,7 @@ TYPED_TEST_SUITE_P(LuKernelsTest);
 /// P A - L U of a panel of m x w, over ||A|| u, in the 1-norm.
 template <Scalar T>
 inline double panel_ratio(const DenseMatrix<T>& a, const DenseMatrix<T>& lu,
-                   const std::vector<std::int64_t>& places, std::int64_t first) {
+                          const std::vector<std::int64_t>& places, std::int64_t first) {
   DenseMatrix<T> pa = a;
   for (std::size_t j = 0; j < places.size(); ++j) {
     for (std::int64_t c = 0; c < a.columns(); ++c) {
@@ -99,7 +98,8 @@ inline double panel_ratio(const DenseMatrix<T>& a, const DenseMatrix<T>& lu,
     for (std::int64_t i = 0; i < a.rows(); ++i) {
       reference::Wide<T> sum = reference::widen(pa(i, j));
       for (std::int64_t k = 0; k <= std::min(i, j); ++k) {
-        sum -= reference::product(i == k ? reference::Wide<T>(1) : reference::widen(lu(i, k)), reference::widen(lu(k, j)));
+        sum -= reference::product(i == k ? reference::Wide<T>(1) : reference::widen(lu(i, k)),
+                                  reference::widen(lu(k, j)));
       }
       column += std::abs(sum);
       of_a += std::abs(reference::widen(a(i, j)));
@@ -242,8 +242,10 @@ TYPED_TEST_P(LuKernelsTest, SolveTile_OfEachTriangleAndOp_IsAsStableAsASolve) {
             reference::Wide<T> residual = reference::widen(b(i, c));
             reference::WideReal<T> size = std::abs(reference::widen(b(i, c)));
             for (std::int64_t k = 0; k < n; ++k) {
-              residual -= reference::product(reference::widen(applied(i, k)), reference::widen(value(k, c)));
-              size += std::abs(reference::widen(applied(i, k))) * std::abs(reference::widen(value(k, c)));
+              residual -= reference::product(reference::widen(applied(i, k)),
+                                             reference::widen(value(k, c)));
+              size += std::abs(reference::widen(applied(i, k))) *
+                      std::abs(reference::widen(value(k, c)));
             }
             EXPECT_LE(static_cast<double>(std::abs(residual) / size),
                       (10.0 + static_cast<double>(n)) * unit_roundoff<T>);
@@ -293,7 +295,8 @@ TYPED_TEST_P(LuKernelsTest, Multiply_WhereSumsCancel_KeepsTwiceThePrecision) {
                 reference::widen(x(i, c)));
             of_moduli += std::abs(entry) * std::abs(reference::widen(x(i, c)));
           }
-          const reference::Wide<T> ours = reference::widen(result(o, c)) + reference::widen(result(o, 2 + c));
+          const reference::Wide<T> ours =
+              reference::widen(result(o, c)) + reference::widen(result(o, 2 + c));
           // Pairs of floats keep 46 bits; long doubles, which we compare with, 64.
           const reference::WideReal<T> kept = sizeof(RealOf<T>) == 4 ? 0x1p-44 : 0x1p-55;
           EXPECT_LE(std::abs(ours - sum), kept * of_moduli);
@@ -389,13 +392,18 @@ TYPED_TEST_P(LuKernelsTest, ShapesThatDoNotFit_AreABug) {
   DenseMatrix<T> a(3, 5);
   std::vector<std::int64_t> places(5);
   std::int64_t info = 0;
-  expect_error(
-      [&] { this->kernels_.panel(this->queue_, 0, a.view(), places.data(), &info); },
-      ErrorKind::internal, {"lu panel"});
+  expect_error([&] { this->kernels_.panel(this->queue_, 0, a.view(), places.data(), &info); },
+               ErrorKind::internal, {"lu panel"});
   expect_error([&] { this->kernels_.transpose(this->queue_, a.view(), a.view()); },
-                        ErrorKind::internal, {"transpose"});
+               ErrorKind::internal, {"transpose"});
 }
 
-REGISTER_TYPED_TEST_SUITE_P(LuKernelsTest, Panel_OfAnyShape_IsItsFactor, Panel_WithTies_TakesTheFirstOfEquals, Panel_WithAColumnOfZeros_LeavesItUndivided, Panel_WithPivotsAtTheEndsOfTheRange_StaysInRange, Panel_WithWhatIsNoNumber_SaysWhere, SwapRows_InTurn_IsWhatItSays, SolveTile_OfEachTriangleAndOp_IsAsStableAsASolve, Multiply_WhereSumsCancel_KeepsTwiceThePrecision, SumsOfRowsAndErrorsByComponents_AreAsDefined, TransposeAndChooseColumns_MoveNumbersAlone, UpperMax_LooksAtUAlone, ShapesThatDoNotFit_AreABug);
+REGISTER_TYPED_TEST_SUITE_P(
+    LuKernelsTest, Panel_OfAnyShape_IsItsFactor, Panel_WithTies_TakesTheFirstOfEquals,
+    Panel_WithAColumnOfZeros_LeavesItUndivided, Panel_WithPivotsAtTheEndsOfTheRange_StaysInRange,
+    Panel_WithWhatIsNoNumber_SaysWhere, SwapRows_InTurn_IsWhatItSays,
+    SolveTile_OfEachTriangleAndOp_IsAsStableAsASolve,
+    Multiply_WhereSumsCancel_KeepsTwiceThePrecision, SumsOfRowsAndErrorsByComponents_AreAsDefined,
+    TransposeAndChooseColumns_MoveNumbersAlone, UpperMax_LooksAtUAlone, ShapesThatDoNotFit_AreABug);
 
 }  // namespace shardsolve::testing

@@ -1,7 +1,8 @@
 // The kernels of LU on the CPU, each by itself.
 
-#include "tests/support/lu_kernels_tests.hpp"
 #include "runtime/host/lu_kernels.hpp"
+
+#include "tests/support/lu_kernels_tests.hpp"
 
 namespace shardsolve::testing {
 namespace {

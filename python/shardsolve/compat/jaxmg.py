@@ -3,8 +3,8 @@
 Of JAXMg 0.0.9 and 1.4.1, as far as these agree with each other: `potrs`, `potri`, `syevd` and their
 `_shardmap_ctx` forms, and `potri_symmetrize`. What is different: the devices may be CPUs, one
 process may drive them all, `T_A` may be anything (the largest block, up to 1024; no condition on
-the shape), there is no padding to choose, and gradients exist. Names of 1.4.1 that do other things
-(`lu_solve`, `qr`, `least_squares`, `gesvd`, `polar`) say when called that they are not there.
+the shape), there is no padding to choose, and gradients exist. Of 1.4.1 there is `lu_solve`, too;
+its other names (`qr`, `least_squares`, `gesvd`, `polar`) say when called that they are not there.
 
 `install()` lets `import jaxmg` find this module, for code of others that imports it by that name.
 """
@@ -24,7 +24,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import shardsolve
-from shardsolve import _cholesky, _eigh
+from shardsolve import _cholesky, _eigh, _lu
 from shardsolve._check import as_array, check_matrix, check_right_hand_side
 from shardsolve._cut import Cut, axes_of, find_cut, inside_shard_map, manual_axes
 
@@ -173,13 +173,8 @@ def _potrs_inside(
     a: jax.Array, b: jax.Array, tile: int, return_logdet: bool
 ) -> tuple[jax.Array, ...]:
     """On a device's own rows of `a` and all of `b`: x, log(det(a)) if it is wanted, status."""
-    a, b = check_matrix(a, inside=True), as_array(b, "b")
+    a, b = _own_rows_and_all(a, b)
     rows, n = a.shape
-    if b.ndim not in (1, 2) or b.shape[0] != n:
-        raise ValueError(
-            f"b has shape {b.shape} and a device's rows of a have shape {a.shape}; pass all of b "
-            f"to every device, ({n},) or ({n}, k)"
-        )
     factor = shardsolve.cho_factor(a, tile=_tile(tile))
     rest = (shardsolve.logdet(factor),) if return_logdet else ()
     rest = *rest, _status(factor)[None]
@@ -189,6 +184,85 @@ def _potrs_inside(
     own = lax.dynamic_slice_in_dim(b, lax.axis_index(axes) * rows, rows)
     x = shardsolve.cho_solve(factor, own, axis_name=axes)
     return lax.all_gather(x, axes, tiled=True), *rest
+
+
+def _own_rows_and_all(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """A device's own rows of `a` and all of `b`, as arrays."""
+    a, b = check_matrix(a, inside=True), as_array(b, "b")
+    n = a.shape[1]
+    if b.ndim not in (1, 2) or b.shape[0] != n:
+        raise ValueError(
+            f"b has shape {b.shape} and a device's rows of a have shape {a.shape}; pass all of b "
+            f"to every device, ({n},) or ({n}, k)"
+        )
+    return a, b
+
+
+def lu_solve(
+    a: jax.Array,
+    b: jax.Array,
+    T_A: int,
+    mesh: Meshes = None,
+    matrix_specs: Specs = None,
+    *,
+    in_specs: Specs = None,
+    return_status: bool = False,
+    pad: bool = True,
+    donate: bool = False,
+) -> jax.Array | tuple[jax.Array, jax.Array]:
+    """Solves a x = b for a general square matrix; never raises for the numbers.
+
+    Arguments as in `potrs`. `a` is kept even if it is donated: the answer is certified with it.
+
+    Returns:
+        x, or (x, status). NaN if there is no answer.
+    """
+    _require_flags(return_status=return_status, pad=pad, donate=donate)
+    x, status = _lu_solve(a, b, T_A, mesh, _one_of(matrix_specs, in_specs))[1:]
+    return (x, status) if return_status else x
+
+
+def lu_solve_shardmap_ctx(
+    a: jax.Array,
+    b: jax.Array,
+    T_A: int,
+    mesh: Meshes = None,
+    matrix_specs: Specs = None,
+    *,
+    in_specs: Specs = None,
+    pad: bool = True,
+) -> tuple[jax.Array, ...]:
+    """`lu_solve` in the caller's shard_map or jit. Arguments and results as of its `potrs` form."""
+    _require_flags(pad=pad)
+    if not inside_shard_map():
+        factor, x, status = _lu_solve(a, b, T_A, mesh, _one_of(matrix_specs, in_specs))
+        return factor._slab, x, status[None]
+    a, b = _own_rows_and_all(a, b)
+    rows, n = a.shape
+    factor = shardsolve.lu_factor(a, tile=_tile(T_A))
+    if rows == n:  # every device has a matrix of its own
+        x, info = shardsolve.lu_solve(factor, b, full_output=True, estimate_rcond=False)
+        return x, _status_of(info.verdict)[None]
+    axes = manual_axes()
+    own = lax.dynamic_slice_in_dim(b, lax.axis_index(axes) * rows, rows)
+    x, info = shardsolve.lu_solve(
+        factor, own, axis_name=axes, full_output=True, estimate_rcond=False
+    )
+    return lax.all_gather(x, axes, tiled=True), _status_of(info.verdict)[None]
+
+
+def _lu_solve(
+    a: jax.Array, b: jax.Array, tile: int, mesh: Meshes, specs: Specs
+) -> tuple[shardsolve.LuFactor, jax.Array, jax.Array]:
+    """The factor, x, status."""
+    a = check_matrix(a, inside=False)
+    mesh = _with_devices(mesh, a)
+    a = _on(a, mesh, _axes(specs, mesh, a))
+    factor = _lu._factor(a, find_cut(a, mesh, None), _tile(tile))
+    b = check_right_hand_side(factor.shape, factor.dtype, b)
+    cut = find_cut(factor._slab, mesh, None, b)
+    x, info = _lu._lu_solve(factor, b, cut, _lu.PLAIN, False)
+    return factor, x, _status_of(info.verdict)
 
 
 def potri_shardmap_ctx(a: jax.Array, T_A: int, pad: bool = True) -> tuple[jax.Array, jax.Array]:
@@ -351,7 +425,7 @@ def _not_there(name: str, instead: str) -> Callable[..., NoReturn]:
 
     def function(*_: object, **__: object) -> NoReturn:
         raise NotImplementedError(
-            f"shardsolve has no {name}, only JAXMg's potrs, potri and syevd: {instead}"
+            f"shardsolve has no {name}, only JAXMg's potrs, potri, syevd and lu_solve: {instead}"
         )
 
     function.__name__ = function.__qualname__ = name
@@ -359,16 +433,10 @@ def _not_there(name: str, instead: str) -> Callable[..., NoReturn]:
     return function
 
 
-_LU = (
-    "shardsolve.solve(a, b, assume_a='gen') has it on CPU devices, jax.numpy.linalg.solve on one "
-    "device"
-)
 _QR = "jax.numpy.linalg.qr has it, on one device"
 _LEAST_SQUARES = "jax.numpy.linalg.lstsq has it, on one device"
 _SVD = "jax.numpy.linalg.svd has it, on one device"
 _POLAR = "jax.scipy.linalg.polar has it, on one device"
-lu_solve = _not_there("lu_solve", _LU)
-lu_solve_shardmap_ctx = _not_there("lu_solve_shardmap_ctx", _LU)
 qr = _not_there("qr", _QR)
 qr_shardmap_ctx = _not_there("qr_shardmap_ctx", _QR)
 least_squares = _not_there("least_squares", _LEAST_SQUARES)

@@ -52,8 +52,8 @@ struct DeviceKernels {
 
   /// Solves op(a) X = b (triangular `a` of up to largest_triangle columns, one triangle of it is
   /// read; op is no plain transpose) for at most max_columns right-hand sides; X replaces b. By
-  /// substitution, as stable as trsm. `unit`: the diagonal counts as 1. False, enqueuing nothing, on
-  /// a GPU short of shared memory.
+  /// substitution, as stable as trsm. `unit`: the diagonal counts as 1. False, enqueuing nothing,
+  /// on a GPU short of shared memory.
   static constexpr std::int64_t largest_triangle = 1024;
   static constexpr std::int64_t max_columns = 256;
   static bool solve_tile(cudaStream_t stream, Triangle triangle, Op op, In a, Out b,

@@ -121,8 +121,9 @@ __device__ R to_unit_size(R size) {
     return R{1};
   }
   const int exponent = ilogb(size);
-  return static_cast<R>(
-      scalbn(R{1}, -(exponent < -most ? -most : exponent > most ? most : exponent)));
+  return static_cast<R>(scalbn(R{1}, -(exponent < -most  ? -most
+                                       : exponent > most ? most
+                                                         : exponent)));
 }
 
 }  // namespace shardsolve::runtime::cuda

@@ -305,12 +305,12 @@ void LuDeviceKernels<E>::row_sums(cudaStream_t stream, double scale, In a, doubl
          groups.count, sums, target);
 }
 
-#define SHARDSOLVE_INSTANTIATE(E)                                                           \
-  template std::size_t LuDeviceKernels<E>::multiply_scratch(Op, In);                        \
-  template void LuDeviceKernels<E>::multiply(cudaStream_t, Op, In, In, Out,                 \
-                                             MatrixView<double>, void*);                    \
-  template void LuDeviceKernels<E>::moduli(cudaStream_t, In, MatrixView<RealPart<E>>);      \
-  template std::size_t LuDeviceKernels<E>::row_sums_scratch(In);                            \
+#define SHARDSOLVE_INSTANTIATE(E)                                                               \
+  template std::size_t LuDeviceKernels<E>::multiply_scratch(Op, In);                            \
+  template void LuDeviceKernels<E>::multiply(cudaStream_t, Op, In, In, Out, MatrixView<double>, \
+                                             void*);                                            \
+  template void LuDeviceKernels<E>::moduli(cudaStream_t, In, MatrixView<RealPart<E>>);          \
+  template std::size_t LuDeviceKernels<E>::row_sums_scratch(In);                                \
   template void LuDeviceKernels<E>::row_sums(cudaStream_t, double, In, double*, void*);
 
 SHARDSOLVE_INSTANTIATE(float)

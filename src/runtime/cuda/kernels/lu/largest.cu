@@ -96,9 +96,9 @@ void LuDeviceKernels<E>::component_errors(cudaStream_t stream, double least, In 
          device(b), target);
 }
 
-#define SHARDSOLVE_INSTANTIATE(E)                                                           \
-  template void LuDeviceKernels<E>::upper_max(cudaStream_t, std::int64_t, In, double*);     \
-  template void LuDeviceKernels<E>::component_errors(cudaStream_t, double, In,              \
+#define SHARDSOLVE_INSTANTIATE(E)                                                       \
+  template void LuDeviceKernels<E>::upper_max(cudaStream_t, std::int64_t, In, double*); \
+  template void LuDeviceKernels<E>::component_errors(cudaStream_t, double, In,          \
                                                      MatrixView<const double>, In, double*);
 
 SHARDSOLVE_INSTANTIATE(float)

@@ -106,16 +106,15 @@ template <class E>
 void LuDeviceKernels<E>::swap_rows(cudaStream_t stream, std::int64_t first,
                                    const std::int64_t* places, std::int64_t count, Out a) {
   static_assert(max_swaps == swap_threads);
-  const std::int64_t each =
-      std::max(divide_up(a.columns(), max_blocks), std::int64_t{together});
+  const std::int64_t each = std::max(divide_up(a.columns(), max_blocks), std::int64_t{together});
   launch(stream, &exchange_rows<E>, divide_up(a.columns(), each),
          {dim3(swap_threads), sizeof(std::int64_t) * max_swaps}, first, places,
          static_cast<int>(count), device(a), each);
 }
 
 template <class E>
-void LuDeviceKernels<E>::choose_columns(cudaStream_t stream, In source,
-                                        const std::int64_t* columns, Out target) {
+void LuDeviceKernels<E>::choose_columns(cudaStream_t stream, In source, const std::int64_t* columns,
+                                        Out target) {
   launch(stream, &choose<E>, divide_up(target.rows() * target.columns(), threads), {dim3(threads)},
          device(source), columns, device(target));
 }
@@ -123,13 +122,13 @@ void LuDeviceKernels<E>::choose_columns(cudaStream_t stream, In source,
 template <class E>
 void LuDeviceKernels<E>::transpose(cudaStream_t stream, In source, Out target) {
   const std::int64_t tile_rows = divide_up(source.rows(), side);
-  launch(stream, &turn_tiles<E>, tile_rows * divide_up(source.columns(), side),
-         {dim3(side, lines)}, device(source), device(target), tile_rows);
+  launch(stream, &turn_tiles<E>, tile_rows * divide_up(source.columns(), side), {dim3(side, lines)},
+         device(source), device(target), tile_rows);
 }
 
-#define SHARDSOLVE_INSTANTIATE(E)                                                             \
-  template void LuDeviceKernels<E>::swap_rows(cudaStream_t, std::int64_t, const std::int64_t*, \
-                                              std::int64_t, Out);                             \
+#define SHARDSOLVE_INSTANTIATE(E)                                                               \
+  template void LuDeviceKernels<E>::swap_rows(cudaStream_t, std::int64_t, const std::int64_t*,  \
+                                              std::int64_t, Out);                               \
   template void LuDeviceKernels<E>::choose_columns(cudaStream_t, In, const std::int64_t*, Out); \
   template void LuDeviceKernels<E>::transpose(cudaStream_t, In, Out);
 

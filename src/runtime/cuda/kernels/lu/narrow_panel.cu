@@ -266,9 +266,8 @@ class NarrowPanelBlock {
     int block = 0;
     for (int from = 0; from < panel_.blocks; from += lanes) {
       const int b = min(from + lane_, panel_.blocks - 1);
-      const Candidate other{
-          hear(panel_.exchange.sizes + slots + b),
-          static_cast<std::uint32_t>(hear(panel_.exchange.places + slots + b))};
+      const Candidate other{hear(panel_.exchange.sizes + slots + b),
+                            static_cast<std::uint32_t>(hear(panel_.exchange.places + slots + b))};
       if (is_better(other, best)) {
         best = other;
         block = b;
@@ -349,7 +348,7 @@ class NarrowPanelBlock {
   int warp_;
   int lane_;
   E entries_[rows][width];  // of the columns from the current one on, then of those before it
-  int place_[rows];  // -1 where there is no row
+  int place_[rows];         // -1 where there is no row
   std::int64_t first_odd_ = 0;
 };
 
@@ -418,9 +417,9 @@ void LuDeviceKernels<E>::narrow_panel(cudaStream_t stream, std::int64_t first, s
                   {dim3(threads), sizeof(Shared<E>)}, panel);
 }
 
-#define SHARDSOLVE_INSTANTIATE(E)                                                              \
-  template std::int64_t LuDeviceKernels<E>::narrow_columns(std::int64_t);                      \
-  template std::size_t LuDeviceKernels<E>::narrow_panel_scratch(std::int64_t);                 \
+#define SHARDSOLVE_INSTANTIATE(E)                                                               \
+  template std::int64_t LuDeviceKernels<E>::narrow_columns(std::int64_t);                       \
+  template std::size_t LuDeviceKernels<E>::narrow_panel_scratch(std::int64_t);                  \
   template void LuDeviceKernels<E>::narrow_panel(cudaStream_t, std::int64_t, std::int64_t, Out, \
                                                  std::int64_t*, std::int64_t*, void*);
 

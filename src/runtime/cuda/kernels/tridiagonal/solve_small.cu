@@ -3,8 +3,8 @@
 /// Implicit QL iterations with Wilkinson's shift (A. Dubrulle, Numer. Math. 12 (1968) 377), of a
 /// block turned over where its larger numbers are above: of a matrix of low rank rounding keeps
 /// changing the rest until these have moved down. (LAPACK's steqr compares its first and its last
-/// entry.) Every lane makes all steps, in numbers of its own, and applies their rotations to its row
-/// of the eigenvectors: no lane waits for another one.
+/// entry.) Every lane makes all steps, in numbers of its own, and applies their rotations to its
+/// row of the eigenvectors: no lane waits for another one.
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
 #include "runtime/cuda/tridiagonal_device_kernels.hpp"
