@@ -111,6 +111,7 @@ target_include_directories(shardsolve_cuda_kernels PRIVATE "${PROJECT_SOURCE_DIR
 shardsolve_sources(cuda_sources src/runtime/cuda src/comm/cuda src/mesh/cuda src/sparse/cuda src/krylov/cuda)
 list(TRANSFORM cuda_shared_sources PREPEND "${PROJECT_SOURCE_DIR}/")
 add_library(shardsolve_cuda MODULE ${cuda_sources} ${cuda_shared_sources} $<TARGET_OBJECTS:shardsolve_cuda_kernels>)
+add_dependencies(shardsolve_cuda shardsolve_interface)
 set(export_map "${PROJECT_SOURCE_DIR}/cmake/shardsolve_cuda.map")
 set_target_properties(
   shardsolve_cuda

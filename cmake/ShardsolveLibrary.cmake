@@ -6,6 +6,7 @@ include(GenerateExportHeader)
 set(generated_include "${PROJECT_BINARY_DIR}/generated/include")
 configure_file("${PROJECT_SOURCE_DIR}/include/shardsolve/version.hpp.in"
                "${generated_include}/shardsolve/version.hpp" @ONLY)
+include(ShardsolveInterface)
 
 # All rooms but three: matgen and reference are for tests, benchmarks and the command's measurements, sparse_files for
 # tests and the command. What needs CUDA or MPI are shared libraries of their own, loaded at run time.
@@ -28,6 +29,7 @@ set_source_files_properties("${PROJECT_SOURCE_DIR}/src/fbpinn/features.cpp" PROP
 set_source_files_properties("${PROJECT_SOURCE_DIR}/src/runtime/host/sparse_kernels.cpp"
                             PROPERTIES COMPILE_OPTIONS -fno-tree-slp-vectorize)
 add_library(shardsolve_objects OBJECT ${library_sources})
+add_dependencies(shardsolve_objects shardsolve_interface)
 set_target_properties(
   shardsolve_objects
   PROPERTIES POSITION_INDEPENDENT_CODE ON

@@ -15,6 +15,7 @@ endif()
 
 shardsolve_sources(mpi_sources src/comm/mpi)
 add_library(shardsolve_mpi MODULE ${mpi_sources} src/core/error.cpp)
+add_dependencies(shardsolve_mpi shardsolve_interface)
 set_target_properties(
   shardsolve_mpi
   PROPERTIES CXX_VISIBILITY_PRESET hidden

@@ -22,5 +22,14 @@ TEST(Plugin, ThatCannotBeLookedFor_IsNotThere) {
   EXPECT_FALSE(plugin.lies_beside());
 }
 
+TEST(Plugin, OfAnotherBuildOfThisVersion_IsRefused) {
+  const Plugin plugin("old");
+  EXPECT_TRUE(plugin.lies_beside());
+  EXPECT_THAT(plugin.failure(),
+              ::testing::MatchesRegex("libshardsolve_old.so is version .* \\(interface 00000000\\) "
+                                      "for .*, this is .*\\(interface [0-9a-f]+\\) for .*: install "
+                                      "both from one build"));
+}
+
 }  // namespace
 }  // namespace shardsolve::mesh
