@@ -7,6 +7,7 @@
 #include "jax/krylov_calls.hpp"
 #include "jax/krylov_description.hpp"
 #include "jax/lu_calls.hpp"
+#include "jax/small_cholesky_calls.hpp"
 #include "jax/sparse_calls.hpp"
 
 #include <shardsolve/error.hpp>
@@ -25,7 +26,7 @@ const std::vector<CallRow>& call_table() {
   static const auto& rows = *new std::vector<CallRow>([] {
     std::vector<CallRow> all;
     for (const auto& family : {cholesky_calls(), eigh_calls(), dot_calls(), krylov_calls(),
-                               sparse_calls(), lu_calls()}) {
+                               sparse_calls(), lu_calls(), small_cholesky_calls()}) {
       all.insert(all.end(), family.begin(), family.end());
     }
     return all;

@@ -85,6 +85,11 @@ Watching watch_call(bool reports) {
   return watching;
 }
 
+bool is_watched() {
+  const Session& all = session();
+  return all.traced || all.progress != nullptr;
+}
+
 void abandon_mesh(const Use& use, const MeshKey& key) {
   Session& all = session();
   const std::lock_guard lock(all.mutex);

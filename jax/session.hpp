@@ -54,6 +54,9 @@ struct Watching {
 /// `reports`: whether it is the one of its call that shows progress and has the record.
 Watching watch_call(bool reports);
 
+/// Whether there is a record or a progress display, which calls without a mesh are not seen in.
+bool is_watched();
+
 /// From now on calls record what they do; one record for all of them.
 void begin_trace();
 /// Ends the recording; the record as Chrome/Perfetto JSON, empty if there is none.

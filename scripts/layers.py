@@ -38,7 +38,7 @@ MAY_INCLUDE: dict[str, str] = {
     "krylov": "core runtime comm mesh dense/shared sparse",
     "krylov_files": "core io runtime comm mesh krylov",
     "fbpinn": "core runtime comm mesh dense/shared sparse",
-    "jax": "core runtime comm mesh dense/eigh sparse krylov fbpinn",
+    "jax": "core runtime comm mesh dense/cholesky dense/eigh sparse krylov fbpinn",
     "cli": (
         "core matgen reference io runtime comm mesh dense/shared dense/lu sparse_files krylov "
         "krylov_files"

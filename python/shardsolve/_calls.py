@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from shardsolve import _eigh_alone, _library
+from shardsolve import _cholesky_alone, _eigh_alone, _library
 from shardsolve._cut import Cut, cuts_columns, row_axes, spec_along
 from shardsolve._library import Row
 from shardsolve._records import EMPTY_FACTOR, EMPTY_LU, FAILURE
@@ -78,6 +79,15 @@ class Compiled:
 
 
 @dataclass(frozen=True, eq=False)
+class Alone:
+    """What a device that is alone does in place of a call, up to so many rows."""
+
+    most_rows: int
+    # Takes the usual call, the operands and the options, and gives the call's results.
+    run: Callable[..., Arrays]
+
+
+@dataclass(frozen=True, eq=False)
 class Call:
     """One of the library's calls: a row of its table, and what only JAX needs to know of it."""
 
@@ -87,10 +97,10 @@ class Call:
     # Makes of the function of a device's rows that of its columns, for a first operand that can be
     # either.
     from_columns: Callable[[Callable[..., Arrays]], Callable[..., Arrays]] | None = None
-    # What a CPU device that is alone does in its place, given the operands and the options, up to
-    # so many rows.
-    alone: Callable[..., Arrays] | None = None
-    max_alone: int = 0
+    # What a device that is alone does in its place, by platform; not where a tile is asked for.
+    alone: Mapping[str, Alone] = field(default_factory=dict)
+    # Whether that takes a batch of everything as well.
+    batches: bool = False
 
     @property
     def row(self) -> Row:
@@ -114,21 +124,45 @@ class Call:
 
     def rows_in(self, arguments: Sequence[jax.Array]) -> int:
         """The n of whole arrays, or of a device's own."""
-        return arguments[self.row.matrix].shape[1]
+        return arguments[self.row.matrix].shape[-1]
 
-    def __call__(self, cut: Cut | None, *arguments: jax.Array, **options: int) -> Arrays:
-        """The results for whole arrays; inside of a shard_map for a device's own rows."""
+    def takes_batch(self, cut: Cut | None, n: int, options: dict) -> bool:
+        """Whether a batch of such matrices is made at once where a device is alone, as it may be.
+
+        XLA alone knows how many there are if `cut` is None.
+        """
+        if not self.batches or not self._ways_alone(n, options):
+            return False
+        if cut is None:
+            return True
+        if cut.inside:
+            return not cut.axes or lax.axis_size(cut.axes) == 1
+        return cut.parts == 1
+
+    def __call__(
+        self, cut: Cut | None, *arguments: jax.Array, batch: bool = False, **options: int
+    ) -> Arrays:
+        """The results for whole arrays; inside of a shard_map for a device's own rows.
+
+        `batch`: all arguments have one more dimension, the first.
+        """
         n = self.rows_in(arguments)
         if n == 0:
-            return self._nothing(arguments, options)
+            return self._nothing(arguments, options, batch)
         if cut is None:
-            return self._partitioned(options)(*arguments)
+            return _partitioned(self, tuple(sorted(options.items())), batch)(*arguments)
         if cut.inside:
-            return self._run(cut.axes, cut.others, n, options)(*arguments)
-        run = self._mapped(cut.by_rows, options)
+            return self._run(cut.axes, cut.others, n, options, batch)(*arguments)
+        run = self._mapped(cut.by_rows, options, batch)
         if cut.columns and self.from_columns:
             run = self.from_columns(run)  # XLA sees that no device needs another's columns
         return run(*arguments)
+
+    def _ways_alone(self, n: int, options: dict) -> dict[str, Alone]:
+        """What a device that is alone does with so many rows in place of the usual call."""
+        if options.get("tile"):
+            return {}
+        return {name: alone for name, alone in self.alone.items() if n <= alone.most_rows}
 
     def _run(
         self,
@@ -136,6 +170,7 @@ class Call:
         others: tuple[str, ...],
         n: int,
         options: dict,
+        batch: bool = False,
         place: jax.Array | None = None,
     ) -> Callable:
         """The local call for devices along `axes`; those along `others` do the same.
@@ -148,19 +183,30 @@ class Call:
             group = lax.axis_index(others) if others else 0
             return jnp.stack([jnp.int32(rank), jnp.int32(group)])
 
-        def run(*arguments: jax.Array) -> Arrays:
+        def usual(*arguments: jax.Array) -> Arrays:
             found = find_place() if place is None else place
             ranks = lax.axis_size(axes) if axes else 1
             if ranks > 1 and jax.process_count() > 1:
                 found = self._meet(found, axes, arguments, n, ranks, options)
+            return self._local(found, arguments, n, ranks, options)
 
-            def ours(*arguments: jax.Array) -> Arrays:
-                return self._local(found, arguments, n, ranks, options)
+        def run(*arguments: jax.Array) -> Arrays:
+            def all_of(*arguments: jax.Array) -> Arrays:
+                return lax.map(lambda own: usual(*own), arguments) if batch else usual(*arguments)
 
-            if ranks > 1 or self.alone is None or n > self.max_alone:
-                return ours(*arguments)
-            alone = functools.partial(self.alone, **self.row.attributes(options))
-            return lax.platform_dependent(*arguments, cpu=alone, default=ours)
+            ranks = lax.axis_size(axes) if axes else 1
+            ways = {} if ranks > 1 else self._ways_alone(n, options)
+            if not ways:
+                return all_of(*arguments)
+            given = {name: value for name, value in options.items() if name != "tile"}
+            return lax.platform_dependent(
+                *arguments,
+                default=all_of,
+                **{
+                    platform: functools.partial(alone.run, usual, **given)
+                    for platform, alone in ways.items()
+                },
+            )
 
         return run
 
@@ -239,19 +285,22 @@ class Call:
         return jnp.concatenate([place, lax.cond(record[0] == 0, meet, lambda: nobody)])
 
     def _shapes(
-        self, arguments: Sequence[jax.Array], options: dict
+        self, arguments: Sequence[jax.Array], options: dict, batch: bool
     ) -> Sequence[jax.ShapeDtypeStruct]:
         """Of the whole results."""
-        run = dataclasses.replace(self, alone=None)._run((), (), self.rows_in(arguments), options)
+        usual = dataclasses.replace(self, alone={})
+        run = usual._run((), (), self.rows_in(arguments), options, batch)
         return jax.eval_shape(run, *arguments)
 
-    def _nothing(self, arguments: Sequence[jax.Array], options: dict) -> Arrays:
+    def _nothing(self, arguments: Sequence[jax.Array], options: dict, batch: bool) -> Arrays:
         return tuple(
             jnp.broadcast_to(jnp.asarray(fill, shape.dtype), shape.shape)
-            for fill, shape in zip(self.empty, self._shapes(arguments, options), strict=True)
+            for fill, shape in zip(self.empty, self._shapes(arguments, options, batch), strict=True)
         )
 
-    def _mapped(self, cut: Cut, options: dict) -> Callable:
+    def _mapped(self, cut: Cut, options: dict, batch: bool) -> Callable:
+        operand_axes = _behind_batch(self.operand_axes, batch)
+        result_axes = _behind_batch(self.result_axes, batch)
         others = tuple(axis for axis in cut.known_mesh.axis_names if axis not in cut.axes)
         indexed = tuple(P(axis) for axis in cut.known_mesh.axis_names)
 
@@ -266,14 +315,14 @@ class Call:
 
             def local(indices: Arrays, *arguments: jax.Array) -> Arrays:
                 place = jnp.stack([cut.number(axes, indices) for axes in (cut.axes, others)])
-                return self._run(cut.axes, others, n, options, place)(*arguments)
+                return self._run(cut.axes, others, n, options, batch, place)(*arguments)
 
             missing = -n % cut.parts
             padded = [
                 cut.place(argument, None) if axis is None else pad(argument, axis, missing)
-                for axis, argument in zip(self.operand_axes, arguments, strict=True)
+                for axis, argument in zip(operand_axes, arguments, strict=True)
             ]
-            shapes = self._shapes(arguments, options)
+            shapes = self._shapes(arguments, options, batch)
 
             def specs(axes: Sequence[int | None], arrays: Sequence) -> tuple[P, ...]:
                 return tuple(
@@ -283,8 +332,8 @@ class Call:
             mapped = jax.shard_map(
                 local,
                 mesh=cut.mesh,
-                in_specs=(indexed, *specs(self.operand_axes, padded)),
-                out_specs=specs(self.result_axes, shapes),
+                in_specs=(indexed, *specs(operand_axes, padded)),
+                out_specs=specs(result_axes, shapes),
                 check_vma=False,
             )
             try:
@@ -298,32 +347,36 @@ class Call:
                 return results
             return tuple(
                 result if axis is None else cut.whole(result, n, axis)
-                for axis, result in zip(self.result_axes, results, strict=True)
+                for axis, result in zip(result_axes, results, strict=True)
             )
 
         return run
 
-    def _partitioned(self, options: dict) -> Callable:
-        return _partitioned(self, tuple(sorted(options.items())))
+
+def _behind_batch(axes: Sequence[int | None], batch: bool) -> tuple[int | None, ...]:
+    """The axes of arrays that may have the batch's before them."""
+    return tuple(None if axis is None else axis + batch for axis in axes)
 
 
 @functools.cache
-def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
+def _partitioned(call: Call, options: tuple[tuple[str, int], ...], batch: bool) -> Callable:
     """The call where XLA knows the shardings and Python does not: under jit with Auto axes."""
+    operand_axes = _behind_batch(call.operand_axes, batch)
+    result_axes = _behind_batch(call.result_axes, batch)
 
     @custom_partitioning
     def whole(*arguments: jax.Array) -> Arrays:  # this body is what runs on a single device
-        return call._run((), (), call.rows_in(arguments), dict(options))(*arguments)
+        return call._run((), (), call.rows_in(arguments), dict(options), batch)(*arguments)
 
     def spec_of(argument):
         # Operands that nobody has placed come with a sharding of another kind, without a spec.
-        return getattr(argument.sharding, "spec", P())
+        return P(*getattr(argument.sharding, "spec", P())[batch:])
 
     def takes_columns(arguments):
         return call.from_columns is not None and cuts_columns(spec_of(arguments[0]))
 
     def shardings(mesh, decides, arguments, results):
-        axes = row_axes(spec_of(decides), mesh, decides.shape[0])
+        axes = row_axes(spec_of(decides), mesh, decides.shape[-2])
 
         def of(cut_axes, shapes):
             return tuple(
@@ -331,7 +384,7 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
                 for axis, shape in zip(cut_axes, shapes, strict=True)
             )
 
-        return axes, of(call.operand_axes, arguments), of(call.result_axes, results)
+        return axes, of(operand_axes, arguments), of(result_axes, results)
 
     def partition(mesh, arguments, results):
         # A factor's ranks are counted where it is used, by how the slab lies. XLA may have laid it
@@ -339,10 +392,11 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
         decides = results[0] if call.factors else arguments[0]
         axes, before, after = shardings(mesh, decides, arguments, results)
         others = tuple(axis for axis in mesh.axis_names if axis not in axes)
-        run = call._run(axes, others, call.rows_in(arguments), dict(options))
+        run = call._run(axes, others, call.rows_in(arguments), dict(options), batch)
         if takes_columns(arguments):
             run = call.from_columns(run)
-            before = (NamedSharding(mesh, P(None, axes)), *before[1:])
+            by_columns = spec_along(axes, 1 + batch, 2 + batch)
+            before = (NamedSharding(mesh, by_columns), *before[1:])
         return mesh, run, after, before
 
     def infer(mesh, arguments, results):
@@ -351,9 +405,15 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...]) -> Callable:
     whole.def_partition(
         partition=partition,
         infer_sharding_from_operands=infer,
-        sharding_rule=call.rule,
+        sharding_rule=_rule_of_batch(call.rule) if batch else call.rule,
     )
     return whole
+
+
+def _rule_of_batch(rule: str) -> str:
+    """The rule of a call for a batch: b is the first axis of everything."""
+    sides = (side.split(",") for side in rule.split("->"))
+    return " -> ".join(", ".join(f"b {one.strip()}" for one in side) for side in sides)
 
 
 def _from_columns(run: Callable[..., Arrays]) -> Callable[..., Arrays]:
@@ -364,11 +424,11 @@ def _from_columns(run: Callable[..., Arrays]) -> Callable[..., Arrays]:
     """
 
     def call(a: jax.Array, *others: jax.Array) -> Arrays:
-        *made, record = run(jnp.conj(a.T), *others)
-        column = record[2]
-        is_entry = (record[0] < FAILURE) & (column >= 0)
-        swapped = record.at[2].set(record[1]).at[1].set(column)
-        return *made, jnp.where(is_entry, swapped, record)
+        *made, record = run(jnp.conj(jnp.swapaxes(a, -1, -2)), *others)
+        row, column = record[..., 1], record[..., 2]
+        is_entry = (record[..., 0] < FAILURE) & (column >= 0)
+        swapped = record.at[..., 2].set(row).at[..., 1].set(column)
+        return *made, jnp.where(is_entry[..., None], swapped, record)
 
     return call
 
@@ -377,23 +437,43 @@ FACTOR = Call(
     "cholesky_factor",
     rule="i j -> i j, i, l, m",
     empty=(0, 0, 0, EMPTY_FACTOR),
+    alone={
+        "cpu": Alone(_cholesky_alone.MOST_ROWS_ON_CPU, _cholesky_alone.factor_on_cpu),
+        "cuda": Alone(_cholesky_alone.MOST_ROWS_ON_GPU, _cholesky_alone.factor_by_xla),
+    },
+    batches=True,
     from_columns=_from_columns,
 )
 _LOOK = Call("eigh_look", rule="i j -> v", empty=((0, -1, -1, -1, 0),))
+
+
+def _eigh_on_cpu(usual: Callable[..., Arrays], a: jax.Array, *others: jax.Array, **options: Any):
+    return _eigh_alone.find_on_cpu(_LOOK._run((), (), len(a), {}), a, *others, **options)
+
+
 _EIGH = Call(
     "eigh",
     rule="i j, e -> i j, v, k, l, m",
     empty=(0, 0, 0, 0, (0, -1, -1, -1, 0)),
-    alone=lambda a, *others, **options: _eigh_alone.find(
-        _LOOK._run((), (), len(a), {}), a, *others, **options
-    ),
-    max_alone=_eigh_alone.MOST_ROWS,
+    alone={
+        "cpu": Alone(_eigh_alone.MOST_ROWS_ON_CPU, _eigh_on_cpu),
+        "cuda": Alone(_eigh_alone.MOST_ROWS_ON_GPU, _eigh_alone.find_on_gpu),
+    },
     from_columns=_from_columns,
 )
 # Where a factor is used, the rows of its slab share no letter with anything (r is not i): Shardy
 # brings operands that share one to a common sharding first, and a slab that b had moved would be
 # used on other devices than it was made on. The diagonal still says where results are to lie.
-_SOLVE = Call("cholesky_solve", rule="i j, r, m, r k -> r k, v, l", empty=(0, 0, 0))
+_SOLVE = Call(
+    "cholesky_solve",
+    rule="i j, r, m, r k -> r k, v, l",
+    empty=(0, 0, 0),
+    alone={
+        "cpu": Alone(_cholesky_alone.MOST_ROWS_ON_CPU, _cholesky_alone.solve_on_cpu),
+        "cuda": Alone(_cholesky_alone.MOST_ROWS_ON_GPU, _cholesky_alone.solve_by_xla),
+    },
+    batches=True,
+)
 _INVERSE = Call("cholesky_inverse", rule="i j, r, m -> r j, v, l", empty=(0, 0, (0, 1)))
 _CONDITION = Call("cholesky_condition", rule="i j, r, m -> l, v", empty=(1, 0))
 _LU_FACTOR = Call("lu_factor", rule="i j -> i j, r, s, l, m", empty=(0, 0, 1, 0, EMPTY_LU))
@@ -407,19 +487,9 @@ _GENERALISED = Call(
 )
 
 
-@functools.cache
 def factor(cut: Cut | None, tile: int) -> Callable[[jax.Array], Arrays]:
     """A (n, n) -> slab (n, n), diagonal (n,), log-determinant (1,), record."""
-
-    @custom_vmap
-    def call(a: jax.Array) -> Arrays:
-        return FACTOR(cut, a, tile=tile)
-
-    @call.def_vmap
-    def one_by_one(axis_size, batched, a):
-        return lax.map(call, a), (True,) * 4
-
-    return call
+    return _one_by_one(FACTOR, cut, tile=tile)
 
 
 def solve(cut: Cut | None) -> Callable[..., Arrays]:
@@ -448,7 +518,7 @@ def _with_shared_factor(what: Call, cut: Cut | None, **options: int) -> Callable
                 False,
                 False,
             )
-        return map_batch(call, batched, arguments), (True,) * 3
+        return _batch(what, cut, call, batched, arguments, options)
 
     return call
 
@@ -493,7 +563,7 @@ def condition(cut: Cut | None) -> Callable[..., Arrays]:
 
 @functools.cache
 def _one_by_one(what: Call, cut: Cut | None, **options: int) -> Callable[..., Arrays]:
-    """A call of which a batch is done one after the other."""
+    """A call of which a batch is done one after the other, unless a device does it at once."""
 
     @custom_vmap
     def call(*arguments: jax.Array) -> Arrays:
@@ -501,7 +571,51 @@ def _one_by_one(what: Call, cut: Cut | None, **options: int) -> Callable[..., Ar
 
     @call.def_vmap
     def rule(axis_size, batched, *arguments):
-        return map_batch(call, batched, arguments), (True,) * len(what.result_axes)
+        return _batch(what, cut, call, batched, arguments, options)
+
+    return call
+
+
+def _batch(
+    what: Call,
+    cut: Cut | None,
+    one: Callable[..., Arrays],
+    batched: Sequence[bool],
+    arguments: Sequence[jax.Array],
+    options: dict,
+) -> tuple[Arrays, tuple[bool, ...]]:
+    """The results of a batch, and that all of them are batched; `one`: the call for one problem."""
+    if what.takes_batch(cut, what.rows_in(arguments), options):
+        size = next(a.shape[0] for a, own in zip(arguments, batched, strict=True) if own)
+        whole = (
+            a if own else jnp.broadcast_to(a, (size, *a.shape))
+            for a, own in zip(arguments, batched, strict=True)
+        )
+        results = _at_once(what, cut, **options)(*whole)
+    else:
+        results = map_batch(one, batched, arguments)
+    return results, (True,) * len(what.result_axes)
+
+
+@functools.cache
+def _at_once(what: Call, cut: Cut | None, **options: int) -> Callable[..., Arrays]:
+    """A call for a batch; a batch of batches is a larger one."""
+
+    @custom_vmap
+    def call(*arguments: jax.Array) -> Arrays:
+        return what(cut, *arguments, batch=True, **options)
+
+    @call.def_vmap
+    def rule(axis_size, batched, *arguments):
+        flat = (
+            (a if own else jnp.broadcast_to(a, (axis_size, *a.shape))).reshape(
+                -1, *a.shape[1 + own :]
+            )
+            for a, own in zip(arguments, batched, strict=True)
+        )
+        results = call(*flat)
+        shaped = tuple(r.reshape(axis_size, -1, *r.shape[1:]) for r in results)
+        return shaped, (True,) * len(what.result_axes)
 
     return call
 

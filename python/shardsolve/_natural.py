@@ -155,12 +155,13 @@ class _InOrder(Call):
         others: tuple[str, ...],
         n: int,
         options: dict,
+        batch: bool = False,
         place: jax.Array | None = None,
     ) -> Callable[[jax.Array], Arrays]:
         def run(own: jax.Array) -> Arrays:
             order = _Order(n, axes, options["tile"])
             of_order = order.padded, {"tile": order.tile}
-            factor = super(_InOrder, self)._run(axes, others, *of_order, place)
+            factor = super(_InOrder, self)._run(axes, others, *of_order, batch, place)
             slab, _, _, record = factor(order.deal(own))
             factored = order.collect(slab)  # column j of conj(l) is row j: that is u
             columns = jnp.arange(n, dtype=jnp.int32)[None]

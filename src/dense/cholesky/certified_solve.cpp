@@ -16,9 +16,6 @@
 namespace shardsolve::dense::cholesky {
 namespace {
 
-/// Backward error, in units of the rounding, above which one right-hand side is refined.
-constexpr double refined_from = 4.0;
-
 /// Memory for some columns of X and B, scaled, and of their residuals.
 template <Scalar T>
 struct Residuals {

@@ -68,21 +68,6 @@ double magnitude(const std::array<double, 2>& complex) {
   return std::hypot(complex[0], complex[1]);
 }
 
-/// The vector v of check_hermitian(), n numbers: 1 to 2 with a sign, of so few digits that products
-/// with float32 are exact.
-void write_probe_weights(double* weights, std::int64_t n) {
-  constexpr int bits_a_weight = 9;
-  constexpr std::int64_t at_once = 64 / bits_a_weight;
-  for (std::int64_t first = 0; first < n; first += at_once) {
-    std::uint64_t bits = random_bits(static_cast<std::size_t>(first));
-    for (std::int64_t i = first; i < std::min(first + at_once, n); ++i) {
-      const double magnitude = 1.0 + static_cast<double>((bits >> 1U) % 256) / 256.0;
-      weights[i] = (bits & 1U) != 0 ? magnitude : -magnitude;
-      bits >>= bits_a_weight;
-    }
-  }
-}
-
 template <Scalar T>
 class InputPass {
  public:
@@ -155,7 +140,7 @@ Findings InputPass<T>::sum_up(const runtime::Inspection& result) {
       rank_.fetch_later(rank_.transfer(), shares.data(), parts * width_ * rank_.count());
   rank_.finish(rank_.transfer());
 
-  const double limit = 32.0 * std::sqrt(static_cast<double>(layout_.size())) * unit_roundoff<T>;
+  const double limit = asymmetry_limit<T>(layout_.size());
   const double tiny = static_cast<double>(layout_.size()) * lost;
   Findings found;
   for (std::int64_t j = 0; j < width_; ++j) {
@@ -286,6 +271,19 @@ InputCheck check_hermitian(mesh::Rank& rank, const SlabLayout& layout, MatrixVie
     check.outcome.location = pass.worst_mirror(found.asymmetric);
   }
   return check;
+}
+
+void write_probe_weights(double* weights, std::int64_t n) {
+  constexpr int bits_a_weight = 9;
+  constexpr std::int64_t at_once = 64 / bits_a_weight;
+  for (std::int64_t first = 0; first < n; first += at_once) {
+    std::uint64_t bits = random_bits(static_cast<std::size_t>(first));
+    for (std::int64_t i = first; i < std::min(first + at_once, n); ++i) {
+      const double magnitude = 1.0 + static_cast<double>((bits >> 1U) % 256) / 256.0;
+      weights[i] = (bits & 1U) != 0 ? magnitude : -magnitude;
+      bits >>= bits_a_weight;
+    }
+  }
 }
 
 std::vector<double> probe_signs(std::int64_t n) {

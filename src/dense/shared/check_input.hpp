@@ -3,10 +3,13 @@
 
 #include "mesh/rank.hpp"
 
+#include <shardsolve/dtype.hpp>
 #include <shardsolve/outcome.hpp>
 #include <shardsolve/scaled.hpp>
 #include <shardsolve/slab_layout.hpp>
 
+#include <cmath>
+#include <cstdint>
 #include <vector>
 
 namespace shardsolve::dense {
@@ -27,6 +30,16 @@ InputCheck check_finite(mesh::Rank& rank, const SlabLayout& layout, MatrixView<c
 /// from 1 to 2: with signs alone what has equal entries in each row, a stencil, would cancel.
 template <Scalar T>
 InputCheck check_hermitian(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab);
+
+/// The vector v of check_hermitian(), n numbers: 1 to 2 with a sign, of so few digits that products
+/// with float32 are exact.
+void write_probe_weights(double* weights, std::int64_t n);
+
+/// How much (A - A^H) v may have in a row, in units of what |A| 1 has there.
+template <Scalar T>
+double asymmetry_limit(std::int64_t n) {
+  return 32.0 * std::sqrt(static_cast<double>(n)) * unit_roundoff<T>;
+}
 
 /// +1 or -1 for each of n rows, at random but the same everywhere.
 std::vector<double> probe_signs(std::int64_t n);

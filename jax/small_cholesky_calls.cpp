@@ -1,0 +1,162 @@
+#include "jax/small_cholesky_calls.hpp"
+
+#include "core/each_dtype.hpp"
+#include "dense/cholesky/small.hpp"
+#include "jax/calls.hpp"
+#include "jax/local_task.hpp"
+#include "jax/session.hpp"
+#include "runtime/host/blas.hpp"
+
+#include <shardsolve/error.hpp>
+#include <shardsolve/plan.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <initializer_list>
+#include <string_view>
+
+namespace shardsolve::jax {
+namespace {
+
+// The results of cholesky_factor and cholesky_solve on one device, for each matrix of a batch. The
+// first result's dimensions tell the batch.
+constexpr CallBuffers small_factor_buffers = {
+    .operands = {vectors("a")},
+    .results = {any("diagonal", Element::real), vectors("slab"),
+                any("log_determinant", Element::real), any("record", Element::words)}};
+constexpr CallBuffers small_solve_buffers = {
+    .operands = {vectors("slab"), any("diagonal", Element::real), any("record", Element::words),
+                 vectors("b")},
+    .results = {any("verdict", Element::words), vectors("x"), any("error", Element::real)}};
+
+/// So many right-hand sides are each certified like one. Of more the usual call takes products.
+constexpr std::int64_t most_columns = 4;
+/// A batch goes to XLA's threads in pieces of about so many operations, n^3 for each matrix: some
+/// 20 us, to wake a thread takes two.
+constexpr std::int64_t operations_a_piece = 1 << 18;
+
+/// do_item(i) for each of the batch.
+void each_item(const LocalTask& task, std::int64_t n,
+               const std::function<void(std::int64_t)>& do_item) {
+  runtime::host::blas::use_one_thread();
+  const std::int64_t items =
+      std::clamp<std::int64_t>(operations_a_piece / (n * n * n + 1), 1, task.batch);
+  runtime::host::in_pieces(task.spare, (task.batch + items - 1) / items, [&](std::int64_t piece) {
+    const std::int64_t end = std::min((piece + 1) * items, task.batch);
+    for (std::int64_t item = piece * items; item < end; ++item) {
+      do_item(item);
+    }
+  });
+}
+
+/// The usual call for one matrix, which finds out what is wrong or takes more pains. `buffers`: in
+/// the order of its row.
+void do_usual_call(std::string_view name, Job job, std::initializer_list<void*> buffers) {
+  job.row = find_call(name);
+  job.devices = 1;
+  job.ranks = 1;
+  for (std::size_t index = 0; index < job.row->options.size(); ++index) {
+    job.options.at(index) = job.row->options[index].unset;
+  }
+  Seat seat;
+  std::copy(buffers.begin(), buffers.end(), seat.buffers.begin());
+  const auto& copy = job.row->copy;
+  std::memcpy(seat.at(copy->to), seat.at(copy->from), bytes_of(job.row->buffers.at(copy->to), job));
+  do_call(job, {seat});
+}
+
+template <Scalar T>
+void factor_small_ones(const LocalTask& task) {
+  static constexpr const CallBuffers& at = small_factor_buffers;
+  using Real = RealOf<T>;
+  const std::int64_t n = task.at(at["diagonal"]).length;
+  task.require_length(at["a"], n * n);
+  task.require_length(at["slab"], n * n);
+  task.require_length(at["log_determinant"], 1);
+  task.require_length(at["record"], words<FactorRecord>);
+  const bool watched = is_watched();
+  each_item(task, n, [&](std::int64_t item) {
+    auto* const a = static_cast<T*>(task.item(at["a"], item, sizeof(T)));
+    auto* const slab = static_cast<T*>(task.item(at["slab"], item, sizeof(T)));
+    auto* const diagonal = static_cast<Real*>(task.item(at["diagonal"], item, sizeof(Real)));
+    auto* const log = static_cast<Real*>(task.item(at["log_determinant"], item, sizeof(Real)));
+    void* const words = task.item(at["record"], item, sizeof(std::int32_t));
+    if (!watched) {
+      if (const auto made = dense::cholesky::factor_small<T>(MatrixView<const T>(a, n, n),
+                                                             MatrixView<T>(slab, n, n), diagonal)) {
+        FactorRecord record;
+        record.n = static_cast<std::int32_t>(n);
+        record.devices = 1;
+        record.ranks = 1;
+        record.tile = static_cast<std::int32_t>(default_tile(n, 1, task.dtype));
+        record.set_norm(made->norm);
+        write(record, words);
+        *log = static_cast<Real>(made->log_determinant);
+        return;
+      }
+    }
+    do_usual_call("cholesky_factor", Job{.dtype = task.dtype, .n = n},
+                  {a, slab, diagonal, log, words});
+  });
+}
+
+template <Scalar T>
+void solve_small_ones(const LocalTask& task) {
+  static constexpr const CallBuffers& at = small_solve_buffers;
+  using Real = RealOf<T>;
+  const std::int64_t n = task.at(at["diagonal"]).length;
+  const std::int64_t columns = task.at(at["b"]).length / n;
+  task.require_length(at["slab"], n * n);
+  task.require_length(at["record"], words<FactorRecord>);
+  task.require_length(at["b"], columns * n);
+  task.require_length(at["verdict"], words<Verdict>);
+  task.require_length(at["x"], columns * n);
+  task.require_length(at["error"], 1);
+  const bool small = columns <= most_columns && !is_watched();
+  each_item(task, n, [&](std::int64_t item) {
+    auto* const slab = static_cast<T*>(task.item(at["slab"], item, sizeof(T)));
+    auto* const diagonal = static_cast<Real*>(task.item(at["diagonal"], item, sizeof(Real)));
+    void* const words = task.item(at["record"], item, sizeof(std::int32_t));
+    auto* const b = static_cast<T*>(task.item(at["b"], item, sizeof(T)));
+    void* const verdict = task.item(at["verdict"], item, sizeof(std::int32_t));
+    auto* const x = static_cast<T*>(task.item(at["x"], item, sizeof(T)));
+    auto* const error = static_cast<Real*>(task.item(at["error"], item, sizeof(Real)));
+    const auto record = read<FactorRecord>(words);
+    if (small && record.verdict.ok() && record.n == n && record.devices == 1 && record.ranks == 1) {
+      if (const auto found = dense::cholesky::solve_small<T>(
+              MatrixView<const T>(slab, n, n), diagonal, record.norm(),
+              MatrixView<const T>(b, n, columns), MatrixView<T>(x, n, columns))) {
+        write(Verdict{}, verdict);
+        *error = static_cast<Real>(*found);
+        return;
+      }
+    }
+    do_usual_call("cholesky_solve", Job{.dtype = task.dtype, .n = n, .columns = columns},
+                  {slab, diagonal, words, b, x, verdict, error});
+  });
+}
+
+}  // namespace
+
+std::vector<CallRow> small_cholesky_calls() {
+  return {{.name = "small_cholesky_factor",
+           .phrase = "a factorisation",
+           .buffers = small_factor_buffers,
+           .matrix = small_factor_buffers["a"],
+           .local =
+               [](const LocalTask& task) {
+                 with_dtype(task.dtype, [&]<Scalar T>() { factor_small_ones<T>(task); });
+               }},
+          {.name = "small_cholesky_solve",
+           .phrase = "a solve",
+           .buffers = small_solve_buffers,
+           .matrix = small_solve_buffers["slab"],
+           .local = [](const LocalTask& task) {
+             with_dtype(task.dtype, [&]<Scalar T>() { solve_small_ones<T>(task); });
+           }}};
+}
+
+}  // namespace shardsolve::jax
