@@ -22,7 +22,7 @@ namespace shardsolve::jax {
 namespace {
 
 // The results of cholesky_factor and cholesky_solve on one device, for each matrix of a batch. The
-// first result's dimensions tell the batch.
+// first result's dimensions tell the batch. The memory of a becomes the slab.
 constexpr CallBuffers small_factor_buffers = {
     .operands = {vectors("a")},
     .results = {any("diagonal", Element::real), vectors("slab"),
@@ -63,8 +63,11 @@ void do_usual_call(std::string_view name, Job job, std::initializer_list<void*> 
   }
   Seat seat;
   std::copy(buffers.begin(), buffers.end(), seat.buffers.begin());
-  const auto& copy = job.row->copy;
-  std::memcpy(seat.at(copy->to), seat.at(copy->from), bytes_of(job.row->buffers.at(copy->to), job));
+  void* const from = seat.at(job.row->copy->from);
+  void* const to = seat.at(job.row->copy->to);
+  if (from != to) {
+    std::memcpy(to, from, bytes_of(job.row->buffers.at(job.row->copy->to), job));
+  }
   do_call(job, {seat});
 }
 
@@ -77,16 +80,18 @@ void factor_small_ones(const LocalTask& task) {
   task.require_length(at["slab"], n * n);
   task.require_length(at["log_determinant"], 1);
   task.require_length(at["record"], words<FactorRecord>);
+  if (task.at(at["a"]).data != task.at(at["slab"]).data) {
+    throw Error(ErrorKind::internal,
+                "internal: XLA gave a factor memory of its own where it was to have the matrix's");
+  }
   const bool watched = is_watched();
   each_item(task, n, [&](std::int64_t item) {
-    auto* const a = static_cast<T*>(task.item(at["a"], item, sizeof(T)));
     auto* const slab = static_cast<T*>(task.item(at["slab"], item, sizeof(T)));
     auto* const diagonal = static_cast<Real*>(task.item(at["diagonal"], item, sizeof(Real)));
     auto* const log = static_cast<Real*>(task.item(at["log_determinant"], item, sizeof(Real)));
     void* const words = task.item(at["record"], item, sizeof(std::int32_t));
     if (!watched) {
-      if (const auto made = dense::cholesky::factor_small<T>(MatrixView<const T>(a, n, n),
-                                                             MatrixView<T>(slab, n, n), diagonal)) {
+      if (const auto made = dense::cholesky::factor_small<T>(MatrixView<T>(slab, n, n), diagonal)) {
         FactorRecord record;
         record.n = static_cast<std::int32_t>(n);
         record.devices = 1;
@@ -99,7 +104,7 @@ void factor_small_ones(const LocalTask& task) {
       }
     }
     do_usual_call("cholesky_factor", Job{.dtype = task.dtype, .n = n},
-                  {a, slab, diagonal, log, words});
+                  {slab, slab, diagonal, log, words});
   });
 }
 

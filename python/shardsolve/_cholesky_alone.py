@@ -40,7 +40,7 @@ def factor_on_cpu(usual: Usual, a: jax.Array) -> Arrays:
     """By the library, which also makes the usual call itself where that is needed."""
     n = a.shape[-1]
     diagonal, slab, log_determinant, record = _local.call(
-        "small_cholesky_factor", a, lengths=(n, (n, n), 1, FACTOR_WORDS)
+        "small_cholesky_factor", a, lengths=(n, (n, n), 1, FACTOR_WORDS), aliases={0: 1}
     )
     return slab, diagonal, log_determinant, record
 

@@ -43,12 +43,12 @@ struct Solved {
 template <Scalar T>
 Solved<T> solved(const DenseMatrix<T>& a, const DenseMatrix<T>& b) {
   const std::int64_t n = a.rows();
-  Solved<T> all{DenseMatrix<T>(n, n),
+  Solved<T> all{a,
                 std::vector<RealOf<T>>(static_cast<std::size_t>(n)),
                 {},
                 DenseMatrix<T>(n, b.columns()),
                 {}};
-  all.factor = factor_small<T>(a.view(), all.slab.view(), all.diagonal.data());
+  all.factor = factor_small<T>(all.slab.view(), all.diagonal.data());
   if (all.factor) {
     all.error = solve_small<T>(all.slab.view(), all.diagonal.data(), all.factor->norm, b.view(),
                                all.x.view());
@@ -135,7 +135,9 @@ TYPED_TEST(SmallCholesky, WhatIsWrong_IsLeftToTheUsualCall) {
   }
   auto indefinite = matrix<T>(n);
   indefinite(5, 5) = T{-1};
-  EXPECT_FALSE(solved<T>(indefinite, b).factor);
+  const auto all = solved<T>(indefinite, b);
+  EXPECT_FALSE(all.factor);
+  EXPECT_EQ(all.slab, indefinite);
   for (const RealOf<T> scale : {RealOf<T>(0x1p-80), RealOf<T>(0x1p+80)}) {
     auto a = matrix<T>(n);
     for (std::int64_t j = 0; j < n; ++j) {

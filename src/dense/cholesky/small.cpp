@@ -69,6 +69,17 @@ double largest_of(const T* x, std::int64_t n) {
   return largest;
 }
 
+/// A from what a factorisation leaves of it.
+template <Scalar T>
+void restore(MatrixView<T> a, const RealOf<T>* diagonal) {
+  for (std::int64_t j = 0; j < a.columns(); ++j) {
+    a(j, j) = T(diagonal[j]);
+    for (std::int64_t i = 0; i < j; ++i) {
+      a(j, i) = conjugate(a(i, j));
+    }
+  }
+}
+
 /// x := L^-1 x for one column. A BLAS takes as long to get ready as this does for few rows.
 template <Scalar T>
 void solve_forward(MatrixView<const T> l, T* x) {
@@ -188,24 +199,23 @@ class SmallCertificate {
 }  // namespace
 
 template <Scalar T>
-std::optional<SmallFactor> factor_small(MatrixView<const T> a, MatrixView<T> slab,
-                                        RealOf<T>* diagonal) {
+std::optional<SmallFactor> factor_small(MatrixView<T> a, RealOf<T>* diagonal) {
   const std::optional<double> norm = norm_of_hermitian<T>(a);
   if (!norm) {
     return std::nullopt;
   }
   const std::int64_t n = a.columns();
   for (std::int64_t j = 0; j < n; ++j) {
-    std::copy_n(&a(0, j), n, &slab(0, j));
     diagonal[j] = std::real(a(j, j));
   }
   // A = L L^H
-  if (Blas<T>::potrf(Triangle::lower, slab) != 0) {
+  if (Blas<T>::potrf(Triangle::lower, a) != 0) {
+    restore(a, diagonal);
     return std::nullopt;
   }
   core::CompensatedSum logs;
   for (std::int64_t j = 0; j < n; ++j) {
-    logs.add(std::log(double{std::real(slab(j, j))}));
+    logs.add(std::log(double{std::real(a(j, j))}));
   }
   return SmallFactor{Scaled{*norm, 0}.normalised(), 2.0 * logs.value()};
 }
@@ -237,8 +247,7 @@ std::optional<double> solve_small(MatrixView<const T> slab, const RealOf<T>* dia
 }
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                           \
-  template std::optional<SmallFactor> factor_small(MatrixView<const T>, MatrixView<T>,      \
-                                                   RealOf<T>*);                             \
+  template std::optional<SmallFactor> factor_small(MatrixView<T>, RealOf<T>*);              \
   template std::optional<double> solve_small(MatrixView<const T>, const RealOf<T>*, Scaled, \
                                              MatrixView<const T>, MatrixView<T>);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)

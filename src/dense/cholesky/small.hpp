@@ -16,15 +16,14 @@ struct SmallFactor {
   double log_determinant = 0.0;
 };
 
-/// What cholesky_factor() leaves on one rank, by the same look at A. Nothing where it would have
-/// more to do or to say: A has NaN or Inf, is not Hermitian, not positive definite, or near the
-/// ends of the range. `slab` then holds nothing of use; cholesky_factor() is to be asked.
+/// What cholesky_factor() leaves on one rank, by the same look at A, in A's place. Nothing where it
+/// would have more to do or to say: A has NaN or Inf, is not Hermitian, not positive definite, or
+/// near the ends of the range. Then A is there for cholesky_factor(), which is to be asked; at most
+/// the lower triangle has become the conjugate of the upper one, from which rounding told it.
 ///
-/// `a`: n x n, kept. `slab`: as large. `diagonal`: n values. IEEE arithmetic is the caller's
-/// matter.
+/// `a`: n x n. `diagonal`: n values. IEEE arithmetic is the caller's matter.
 template <Scalar T>
-std::optional<SmallFactor> factor_small(MatrixView<const T> a, MatrixView<T> slab,
-                                        RealOf<T>* diagonal);
+std::optional<SmallFactor> factor_small(MatrixView<T> a, RealOf<T>* diagonal);
 
 /// X = A^-1 B with what factor_small() has left, and the largest backward error of its columns,
 /// summed in twice the precision; one column is refined as cholesky_solve() does it. Nothing where
