@@ -190,7 +190,7 @@ def test_batch_has_the_answers_of_its_systems(dtype, way):
     for j in range(5):
         one, single = solve(a[j], b[j])
         assert close(x[j], one)
-        if way == "own":
+        if way == "own" and jax.default_backend() == "cpu":
             assert np.array_equal(x[j], one)
             assert info.backward_error[j] == single.backward_error
 
