@@ -87,7 +87,8 @@ def _middle(factor: Any, change: jax.Array, cut: Cut | None) -> jax.Array:
     solved, _ = _apply(factor, change, cut, adjoint=False, product=False)
     right = jnp.conj(transpose(solved, cut))
     solved, _ = _apply(factor, right, cut, adjoint=False, product=False)
-    own, order = _order(factor._record, *change.shape, cut)
+    rows, n = change.shape
+    own, order = _order(factor._record, rows, n, cut)
     kept = jnp.where(own[:, None] == order, 0.5, jnp.where(own[:, None] > order, 1.0, 0.0))
     return solved * kept.astype(solved.real.dtype)
 
@@ -101,7 +102,7 @@ def _order(record: jax.Array, rows: int, n: int, cut: Cut | None) -> tuple[jax.A
         owner, column = row // width, row % width
         return (column // tile * ranks + owner) * tile + column % tile
 
-    first = 0
+    first: jax.Array | int = 0
     if cut is not None and cut.inside and cut.axes:
         first = lax.axis_index(cut.axes) * rows
     return number(first + jnp.arange(rows, dtype=jnp.int32)), number(jnp.arange(n, dtype=jnp.int32))

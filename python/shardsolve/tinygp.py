@@ -121,7 +121,7 @@ def _mesh_of(points: Any) -> Mesh | None:
     """Of the first array that lies on one."""
     for leaf in jax.tree.leaves(points):
         sharding = None if isinstance(leaf, jax.core.Tracer) else getattr(leaf, "sharding", None)
-        if isinstance(sharding, NamedSharding):
+        if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
             return sharding.mesh
     return None
 

@@ -259,7 +259,7 @@ class _Training:
             found = train_on(self.problem, LeastSquares(max_iterations=1), None, networks).outcome
             determined = found.coefficients_determined
             deviations = found.coefficient_deviations
-        outcome = NaturalGradientOutcome(
+        outcome: Any = NaturalGradientOutcome(
             status=status,
             loss=loss,
             losses=losses,

@@ -16,7 +16,7 @@ from shardsolve.fbpinn._network_jets import FUNCTIONS, factorial, products
 from shardsolve.fbpinn._placed import Placed
 from shardsolve.fbpinn._prepared import Prepared
 
-Batch = dict[str, np.ndarray]  # arrays with the points first
+Batch = dict[str, Any]  # arrays with the points first
 
 
 class Pointwise:
