@@ -8,6 +8,7 @@ about shardsolve is `linear_solver=`.
     pip install '.[netket]'
     python examples/netket_heisenberg.py                # 16 sites, on four devices of one CPU
     python examples/netket_heisenberg.py --sites 40 --samples 1024 --steps 200
+    python examples/netket_heisenberg.py --picture ring.png   # with matplotlib
 
 Exit status: 0, or 1 if the energy is not within the bound that --bound sets.
 """
@@ -18,6 +19,7 @@ import argparse
 import os
 import sys
 import time
+from pathlib import Path
 
 # Read when JAX starts: the processor poses as four devices.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -55,6 +57,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--density", type=int, default=4, help="hidden units for each site")
     parser.add_argument("--bound", type=float, default=2e-3, help="largest relative error")
+    parser.add_argument("--picture", type=Path, help="a .png file to draw; needs matplotlib")
     options = parser.parse_args()
 
     chain = nk.graph.Chain(options.sites)
@@ -90,6 +93,11 @@ def main() -> int:
     print(f"largest backward error of a solve {max(figures['backward_error']):.1e}")
     print(f"steps that needed a greater shift: {np.count_nonzero(figures['shift'])}")
     print(f"energy {np.mean(last):.4f}, exact {exact:.4f}, relative error {error:.1e}")
+    if options.picture is not None:
+        from netket_picture import training
+
+        energies, errors = log.data["Energy"]["Mean"].real, log.data["Energy"]["Sigma"]
+        training(options.picture, options.sites, np.asarray(energies), np.asarray(errors), exact)
     return 0 if error < options.bound else 1
 
 

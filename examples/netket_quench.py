@@ -7,6 +7,7 @@ Hamiltonian, which `shardsolve.eigh` finds.
 
     pip install '.[netket]'
     python examples/netket_quench.py
+    python examples/netket_quench.py --time 1.5 --picture quench.png   # with matplotlib
 
 Exit status: 0, or 1 if the magnetisation along the field differs by more than --bound.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 
 # Read when JAX starts: the processor poses as four devices.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -44,6 +46,7 @@ def main() -> int:
     parser.add_argument("--time", type=float, default=0.5)
     parser.add_argument("--density", type=int, default=2, help="hidden units for each site")
     parser.add_argument("--bound", type=float, default=1e-3, help="largest difference")
+    parser.add_argument("--picture", type=Path, help="a .png file to draw; needs matplotlib")
     options = parser.parse_args()
 
     chain = nk.graph.Chain(options.sites)
@@ -72,6 +75,12 @@ def main() -> int:
         print(f"{now:5.3f} {one:8.5f} {other:8.5f}")
     worst = float(np.abs(np.array(found) - wanted).max())
     print(f"largest difference {worst:.1e}")
+    if options.picture is not None:
+        from netket_picture import quench
+
+        fine = np.linspace(0, times[-1], 200)
+        line = fine, exact(energy, along, fine), wanted
+        quench(options.picture, np.array(times), np.array(found), line)
     return 0 if worst < options.bound else 1
 
 

@@ -19,6 +19,9 @@ constexpr CallBuffers solve_buffers = {
     .operands = {slab("slab"), rows("diagonal", Element::real), record<FactorRecord>("record"),
                  sides("b")},
     .results = {sides("x"), record<Verdict>("verdict"), small("error", Element::real)}};
+constexpr CallBuffers half_buffers = {.operands = {slab("slab"), rows("diagonal", Element::real),
+                                                   record<FactorRecord>("record"), sides("b")},
+                                      .results = {sides("x"), record<Verdict>("verdict")}};
 constexpr CallBuffers inverse_buffers = {
     .operands = {slab("slab"), rows("diagonal", Element::real), record<FactorRecord>("record")},
     .results = {slab("inverse"), record<Verdict>("verdict"),
@@ -88,6 +91,27 @@ void solve(Task& task) {
   task.write_to_all(at["error"], &backward_error);
 }
 
+/// x = F^-1 b, or with the options F^-H b, F b or F^H b.
+template <Scalar T>
+void half(Task& task) {
+  static constexpr const CallBuffers& at = half_buffers;
+  const bool adjoint = task.job().option<bool>("adjoint");
+  const Half which = task.job().option<bool>("product")
+                         ? (adjoint ? Half::multiply_adjoint : Half::multiply)
+                         : (adjoint ? Half::solve_adjoint : Half::solve);
+  const Verdict verdict = judge_with_factor(task, at["record"], [&](const FactorRecord& record) {
+    const auto factor = adopt<T>(task, record, at["slab"], at["diagonal"]);
+    const auto x = task.right_hand_sides<T>(factor.layout(), at["x"]);
+    return task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
+      return cholesky_half(mesh, factor, x, which, run);
+    });
+  });
+  if (!verdict.ok()) {
+    task.fill_nan<T>(at["x"]);
+  }
+  task.write_to_all(at["verdict"], &verdict);
+}
+
 template <Scalar T>
 void invert(Task& task) {
   static constexpr const CallBuffers& at = inverse_buffers;
@@ -141,6 +165,15 @@ std::vector<CallRow> cholesky_calls() {
            .verdict = solve_buffers["verdict"],
            .copy = {{solve_buffers["b"], solve_buffers["x"]}},
            .work = by_dtype([]<Scalar T>(Task& task) { solve<T>(task); })},
+          {.name = "cholesky_half",
+           .phrase = "a half of a factor",
+           .buffers = half_buffers,
+           .matrix = half_buffers["slab"],
+           .record = half_buffers["record"],
+           .verdict = half_buffers["verdict"],
+           .copy = {{half_buffers["b"], half_buffers["x"]}},
+           .options = {{"adjoint", false}, {"product", false}},
+           .work = by_dtype([]<Scalar T>(Task& task) { half<T>(task); })},
           {.name = "cholesky_inverse",
            .phrase = "an inverse",
            .buffers = inverse_buffers,

@@ -17,6 +17,7 @@
 #include "jax/session.hpp"
 #include "jax/workers.hpp"
 
+#include <shardsolve/plan.hpp>
 #include <shardsolve/version.hpp>
 
 #include <fmt/format.h>
@@ -316,6 +317,10 @@ SHARDSOLVE_API void shardsolve_check_cuda(std::int32_t* verdict) {
 /// Whether it can be loaded; touches no GPU.
 SHARDSOLVE_API void shardsolve_find_cuda(std::int32_t* verdict) {
   jax::report(verdict, [] { shardsolve::mesh::require_cuda_library(); });
+}
+/// Bytes of host memory that this process can still take.
+SHARDSOLVE_API std::int64_t shardsolve_available_host_memory() {
+  return shardsolve::available_host_memory();
 }
 SHARDSOLVE_API const char* shardsolve_version() { return SHARDSOLVE_VERSION_STRING; }
 SHARDSOLVE_API void shardsolve_set_time_limit(double seconds) {

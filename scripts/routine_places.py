@@ -46,6 +46,10 @@ ROUTINES = (
         "cholesky_solve", "cho_solve",
     ),
     Routine(
+        "half of a factor", "cholesky", "cholesky_half", "plan_cholesky_half", "half", "",
+        "cholesky_half", "cho_factor",
+    ),
+    Routine(
         "solve", "cholesky", "solve", "plan_cholesky_solve", "solve", "solve",
         "cholesky_solve", "solve",
     ),

@@ -23,7 +23,7 @@ FAMILIES = {
     "sparse and Krylov": r"sparse|krylov|beam|lineax|csr",
     "general matrices": r"(?<![a-z])lu(?![a-z])|LuFamily|LuKernels",
     "networks": r"fbpinn|networks",
-    "natural gradients": r"natural_gradients|natural_optimiser|netket",
+    "natural gradients": r"natural_gradients|natural_optimiser|netket|tinygp",
 }
 BUDGETS = {"make test": 180.0, "CI": 600.0}  # seconds of tests; half as many on two cores
 # Reports of `make test`; CI has them all.

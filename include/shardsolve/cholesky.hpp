@@ -62,6 +62,28 @@ template <Scalar T>
 SHARDSOLVE_EXPORT Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& factor,
                                          RightHandSides<T> b, const RunOptions& options = {});
 
+/// What cholesky_half() does with the half F of A = F F^H.
+enum class Half : std::uint8_t {
+  solve,             ///< F^-1 B
+  solve_adjoint,     ///< F^-H B
+  multiply,          ///< F B
+  multiply_adjoint,  ///< F^H B
+};
+
+/// A solve or a product with one half of A = F F^H; the result replaces B. LAPACK: trtrs, trmm.
+///
+/// F = P^T L P for the elimination order P of the layout: its rows and columns are those of A, it
+/// is lower triangular in elimination order, and on one rank it is L. So F depends on the layout,
+/// as a Hermitian matrix has many halves; F F^H does not. F^-1 B then F^-H gives A^-1 B.
+/// `b`: n x k on the factor's layout, any k. Costs n^2 operations a column. There is no
+/// certificate: the outcome is ok, nonfinite_input (`b` intact), or overflow, where `b` holds what
+/// was computed. Workspace on each rank: 2 n x min(k, tile) elements at most.
+/// Throws Error as cholesky_solve; unsupported if `half` is none of the above.
+template <Scalar T>
+SHARDSOLVE_EXPORT Outcome cholesky_half(Mesh& mesh, const CholeskyFactor<T>& factor,
+                                        RightHandSides<T> b, Half half,
+                                        const RunOptions& options = {});
+
 /// Replaces a factor by the full Hermitian inverse of A, in the same memory. LAPACK: potri.
 ///
 /// Costs 2 n^3 / 3 operations. The factor is consumed, in all its copies, when there is memory for

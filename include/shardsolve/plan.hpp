@@ -35,6 +35,9 @@ SHARDSOLVE_EXPORT Plan plan_cholesky_factor(const SlabLayout& layout, Dtype dtyp
 /// Error(invalid_argument) unless 0 <= columns <= SlabLayout::largest_size.
 SHARDSOLVE_EXPORT Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype,
                                            std::int64_t columns);
+/// cholesky_half of `columns` columns, the factor given, whichever half; as plan_cholesky_solve.
+SHARDSOLVE_EXPORT Plan plan_cholesky_half(const SlabLayout& layout, Dtype dtype,
+                                          std::int64_t columns);
 /// cholesky_inverse, the factor given.
 SHARDSOLVE_EXPORT Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dtype);
 

@@ -474,6 +474,7 @@ _SOLVE = Call(
     },
     batches=True,
 )
+_HALF = Call("cholesky_half", rule="i j, r, m, r k -> r k, v", empty=(0, 0))
 _INVERSE = Call("cholesky_inverse", rule="i j, r, m -> r j, v, l", empty=(0, 0, (0, 1)))
 _CONDITION = Call("cholesky_condition", rule="i j, r, m -> l, v", empty=(1, 0))
 _LU_FACTOR = Call("lu_factor", rule="i j -> i j, r, s, l, m", empty=(0, 0, 1, 0, EMPTY_LU))
@@ -497,9 +498,14 @@ def solve(cut: Cut | None) -> Callable[..., Arrays]:
     return _with_shared_factor(_SOLVE, cut)
 
 
+def half(cut: Cut | None, adjoint: bool, product: bool) -> Callable[..., Arrays]:
+    """Slab, diagonal, record, b (n, k) -> F^-1 b, or F^-H b, F b, F^H b (n, k), verdict."""
+    return _with_shared_factor(_HALF, cut, adjoint=adjoint, product=product)
+
+
 @functools.cache
 def _with_shared_factor(what: Call, cut: Cut | None, **options: int) -> Callable[..., Arrays]:
-    """A solve with what a factor consists of, and b (n, k) -> x (n, k), verdict, error (1,)."""
+    """What a factor consists of, and b (n, k) -> x (n, k), verdict, of a solve error (1,)."""
 
     @custom_vmap
     def call(*arguments: jax.Array) -> Arrays:
@@ -512,12 +518,9 @@ def _with_shared_factor(what: Call, cut: Cut | None, **options: int) -> Callable
             # Right-hand sides of one matrix: columns. The certificate is the worst of all.
             n, k = b.shape[1:]
             columns = jnp.moveaxis(b, 0, 1).reshape(n, axis_size * k)
-            x, verdict, error = call(*factor, columns)
-            return (jnp.moveaxis(x.reshape(n, axis_size, k), 1, 0), verdict, error), (
-                True,
-                False,
-                False,
-            )
+            x, *of_all = call(*factor, columns)
+            x = jnp.moveaxis(x.reshape(n, axis_size, k), 1, 0)
+            return (x, *of_all), (True, *(False for _ in of_all))
         return _batch(what, cut, call, batched, arguments, options)
 
     return call

@@ -163,19 +163,21 @@ def check_second_matrix(shape: tuple[int, ...], dtype: np.dtype, b: object) -> j
     return b
 
 
-def check_right_hand_side(shape: tuple[int, ...], dtype: np.dtype, b: object) -> jax.Array:
+def check_right_hand_side(
+    shape: tuple[int, ...], dtype: np.dtype, b: object, name: str = "b"
+) -> jax.Array:
     """(n,) or (n, k), of the matrix's dtype and rows."""
-    b = as_array(b, "b")
+    b = as_array(b, name)
     if b.dtype != dtype:
         raise TypeError(
-            f"a has dtype {np.dtype(dtype).name} and b has dtype {b.dtype.name}; pass both in "
-            f"the same, {_how_to_agree(np.dtype(dtype), np.dtype(b.dtype))}"
+            f"a has dtype {np.dtype(dtype).name} and {name} has dtype {b.dtype.name}; pass both in "
+            f"the same, {_how_to_agree(np.dtype(dtype), np.dtype(b.dtype), name)}"
         )
     rows = shape[-2]
     if b.ndim not in (1, 2) or b.shape[0] != rows:
         raise ValueError(
-            f"b has shape {b.shape} and a has shape {tuple(shape)}; pass b as ({rows},) or "
-            f"({rows}, k)"
+            f"{name} has shape {b.shape} and a has shape {tuple(shape)}; pass {name} as ({rows},) "
+            f"or ({rows}, k)"
         )
     return b
 
@@ -209,18 +211,18 @@ def _places(array: jax.Array) -> set[tuple[jax.Device, int]]:
     }
 
 
-def _how_to_agree(of_a: np.dtype, of_b: np.dtype) -> str:
+def _how_to_agree(of_a: np.dtype, of_b: np.dtype, b: str = "b") -> str:
     """Advice for dtypes that differ, by which no digit and no imaginary part is lost unsaid."""
     both = np.promote_types(of_a, of_b)
     if both == of_a:
-        return "for example jnp.asarray(b, a.dtype)"
+        return f"for example jnp.asarray({b}, a.dtype)"
     if both == of_b:
-        widened = "for example jnp.asarray(a, b.dtype)"
+        widened = f"for example jnp.asarray(a, {b}.dtype)"
     else:
         widened = f"for example both as jnp.{both.name}"
     if of_b.kind == "c" and of_a.kind != "c":
-        return f"{widened}, or b's real and imaginary parts as columns of a's dtype"
-    return f"{widened}, or jnp.asarray(b, a.dtype) if b may be rounded to that"
+        return f"{widened}, or {b}'s real and imaginary parts as columns of a's dtype"
+    return f"{widened}, or jnp.asarray({b}, a.dtype) if {b} may be rounded to that"
 
 
 def how_to_agree(a: str, of_a: np.dtype, b: str, of_b: np.dtype, by_parts: str = "") -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 
-from shardsolve import _calls, _lu, _words
+from shardsolve import _calls, _half, _lu, _words
 from shardsolve._calls import AxisName, Compiled, compiled
 from shardsolve._check import (
     check_factor,
@@ -38,6 +38,13 @@ class Factor:
 
     A pytree: it goes through `jit`, into containers and out again. It is used with the sharding
     that it was made on. Its tangent is the tangent of the matrix, held where the slab is.
+
+    It has a half of the matrix, F with a = F F^H. F is P^T L P with the library's elimination order
+    P, in which devices take turns: lower triangular in that order, and on one device the Cholesky
+    factor itself. Row i of F belongs to row i of `a` and lies there. Another number of devices, or
+    another tile, gives another F; a solve with both halves gives the same x. The four methods take
+    (n,) or (n, k), cost n^2 operations a column, and have no certificate. Where there is no factor,
+    or the argument holds NaN, the result is NaN, outside of `jit` a `LinAlgError`.
     """
 
     _slab: jax.Array  # (n, n): L in elimination order, and the entries of A that it leaves
@@ -59,6 +66,47 @@ class Factor:
     def info(self) -> Info:
         """How the factorisation ended; backward error and rcond are those of a solve: -1 here."""
         return _info_of(self._record, self._log_determinant)
+
+    def half_solve(
+        self, y: jax.Array, *, mesh: Mesh | None = None, axis_name: AxisName | None = None
+    ) -> jax.Array:
+        """F^-1 y: white noise, if `a` is the covariance of y. Arguments as in `cho_solve`."""
+        return self._half(y, "y", mesh, axis_name, adjoint=False, product=False)
+
+    def half_solve_adjoint(
+        self, y: jax.Array, *, mesh: Mesh | None = None, axis_name: AxisName | None = None
+    ) -> jax.Array:
+        """F^-H y; of F^-1 b it is a^-1 b. Arguments as in `cho_solve`."""
+        return self._half(y, "y", mesh, axis_name, adjoint=True, product=False)
+
+    def half_product(
+        self, z: jax.Array, *, mesh: Mesh | None = None, axis_name: AxisName | None = None
+    ) -> jax.Array:
+        """F z: has the covariance `a`, if z is white noise. Arguments as in `cho_solve`."""
+        return self._half(z, "z", mesh, axis_name, adjoint=False, product=True)
+
+    def half_product_adjoint(
+        self, z: jax.Array, *, mesh: Mesh | None = None, axis_name: AxisName | None = None
+    ) -> jax.Array:
+        """F^H z. Arguments as in `cho_solve`."""
+        return self._half(z, "z", mesh, axis_name, adjoint=True, product=True)
+
+    def _half(
+        self,
+        b: jax.Array,
+        name: str,
+        mesh: Mesh | None,
+        axis_name: AxisName | None,
+        *,
+        adjoint: bool,
+        product: bool,
+    ) -> jax.Array:
+        factor = check_factor(self, Factor)
+        b = check_right_hand_side(factor.shape, factor.dtype, b, name)
+        cut = find_cut(factor._slab, mesh, axis_name, b)
+        x, verdict = _half.half(factor, b, cut, adjoint, product)
+        raise_if_failed(verdict)
+        return x
 
 
 @accepts(_words.SOLVE, {"assume_a": _words.ASSUME_A})

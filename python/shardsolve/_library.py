@@ -54,6 +54,7 @@ def library() -> ctypes.CDLL:
     loaded.shardsolve_set_time_limit.restype = None
     loaded.shardsolve_set_time_limit.argtypes = [ctypes.c_double]
     loaded.shardsolve_description.restype = ctypes.c_char_p
+    loaded.shardsolve_available_host_memory.restype = ctypes.c_int64
     loaded.shardsolve_set_small_matrix.restype = None
     loaded.shardsolve_set_small_matrix.argtypes = [ctypes.c_int64]
     loaded.shardsolve_begin_trace.restype = None

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace shardsolve::fbpinn {
+namespace shardsolve::fbpinn::inverse_tests {
 namespace {
 
 using std::numbers::pi;
@@ -251,4 +251,4 @@ TEST(FbpinnBadInput, WrongCoefficients_AreRefusedWithWords) {
 }
 
 }  // namespace
-}  // namespace shardsolve::fbpinn
+}  // namespace shardsolve::fbpinn::inverse_tests

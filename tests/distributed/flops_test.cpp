@@ -147,6 +147,23 @@ TEST_P(Flops, Solve_IsWhatThePlanSays) {
   EXPECT_LE(imbalance(flops), 1.5);
 }
 
+TEST_P(Flops, Half_IsWhatThePlanSays) {
+  constexpr std::int64_t columns = 40;
+  const CholeskyFactor<double> kept = factor<double>(nullptr);
+  const RightHandSides<double> b =
+      shard_rows(right_hand_sides<double>(layout_.size(), columns), layout_);
+  const double planned = plan_cholesky_half(layout_, Dtype::float64, columns).flops;
+  for (const Half half :
+       {Half::solve, Half::solve_adjoint, Half::multiply, Half::multiply_adjoint}) {
+    Trace trace;
+    ASSERT_TRUE(cholesky_half(mesh_, kept, b, half, {.trace = &trace}).ok());
+    const std::vector<double> flops = flops_of(trace, tile_work(), GetParam().ranks);
+    // Products take diagonal tiles whole, zeros included: a term of one tile in n.
+    EXPECT_NEAR(sum(flops) / planned, 1.0, 0.1 + 1.0 / static_cast<double>(layout_.steps()));
+    EXPECT_LE(imbalance(flops), 1.5);
+  }
+}
+
 TEST_P(Flops, BytesMovedByAFactor_AreAboutWhatThePlanSays) {
   Trace trace;
   ASSERT_TRUE(factor<double>(&trace).outcome.ok());

@@ -58,6 +58,21 @@ TEST_P(Waits, Inverse_WithAllWaits_IsRight) {
   }
 }
 
+TEST_P(Waits, EveryHalf_WithAllWaits_IsRight) {
+  const DenseMatrix<double> b = right_hand_sides<double>(layout_.size(), 2 * tile + 1);
+  const CholeskyFactor<double> factor = cholesky_factor(mesh_, shard(a_, layout_));
+  const RightHandSides<double> x = shard_rows(b, layout_);
+  for (const Half half : {Half::solve, Half::solve_adjoint}) {
+    ASSERT_TRUE(cholesky_half(mesh_, factor, x, half).ok());
+  }
+  EXPECT_TRUE(solves(a_, whole(x), b));
+  const DenseMatrix<double> solved = whole(x);
+  for (const Half half : {Half::multiply_adjoint, Half::multiply}) {
+    ASSERT_TRUE(cholesky_half(mesh_, factor, x, half).ok());
+  }
+  EXPECT_LT(solve_ratio(a_, solved, whole(x)), solve_gate);
+}
+
 TEST_P(Waits, LuAndItsSolves_WithAllWaits_AreRight) {
   const std::int64_t n = layout_.size();
   const DenseMatrix<double> a = right_hand_sides<double>(n, n, 7);

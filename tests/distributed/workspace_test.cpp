@@ -86,6 +86,23 @@ TEST_P(Workspace, OfAConditionEstimate_IsThatOfASolve) {
   EXPECT_LE(taken, plan.workspace_bytes + small_change);
 }
 
+TEST_P(Workspace, OfAHalf_IsWhatThePlanSays) {
+  const CholeskyFactor<double> factor = cholesky_factor(mesh_, matrix_);
+  ASSERT_TRUE(factor.outcome.ok());
+  for (const std::int64_t columns : {1, 100}) {
+    const RightHandSides<double> b =
+        shard_rows(right_hand_sides<double>(layout_.size(), columns), layout_);
+    const Plan plan = plan_cholesky_half(layout_, Dtype::float64, columns);
+    for (const Half half :
+         {Half::solve, Half::solve_adjoint, Half::multiply, Half::multiply_adjoint}) {
+      SCOPED_TRACE(::testing::Message() << columns << " " << static_cast<int>(half));
+      const std::int64_t taken =
+          taken_by([&](Mesh& mesh) { cholesky_half(mesh, factor, b, half); });
+      EXPECT_LE(taken, plan.workspace_bytes + small_change);
+    }
+  }
+}
+
 TEST_P(Workspace, OfAnInverse_IsWhatThePlanSays) {
   CholeskyFactor<double> factor = cholesky_factor(mesh_, matrix_);
   ASSERT_TRUE(factor.outcome.ok());

@@ -102,6 +102,31 @@ def test_quench_of_netket_is_the_exact_evolution():
     assert "largest difference" in done.stdout
 
 
+@pytest.mark.skipif(importlib.util.find_spec("tinygp") is None, reason="needs tinygp")
+def test_hyperparameters_of_a_gaussian_process_have_tinygps_gradient():
+    example = HERE.parents[1] / "examples" / "gp_hyperparameters.py"
+    done = subprocess.run(
+        [sys.executable, str(example), "--n", "200"],
+        timeout=SECONDS,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-6000:]
+    assert "from tinygp's own" in done.stdout
+
+
+def test_deep_network_of_the_example_has_five_digits_after_few_steps():
+    example = HERE.parents[1] / "examples" / "deep_network.py"
+    done = subprocess.run(
+        [sys.executable, str(example), "--points", "14", "--steps", "40", "--bound", "1e-4"],
+        timeout=SECONDS,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-6000:]
+    assert "relative error in L2" in done.stdout
+
+
 # The checks check
 
 

@@ -22,7 +22,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import shardsolve
-from shardsolve import _library
+from shardsolve import _library, natural
 
 PART, NUMBER, PROCESSES = sys.argv[1], *map(int, sys.argv[2:4])
 COORDINATOR, FOLDER = sys.argv[4:6]
@@ -125,6 +125,28 @@ def eigenpairs() -> None:
     bad = matrix(300)
     bad[7, 250] += 1
     keep("eigh not Hermitian", shardsolve.eigh(put(bad), full_output=True))
+
+
+def natural_gradients() -> None:
+    """By either side, eager and under jit; and what a half of a factor gives."""
+    random = np.random.default_rng(3)
+    for name, (n, p) in {"samples": (300, 700), "parameters": (640, 280)}.items():
+        derivatives, f = random.standard_normal((n, p)), random.standard_normal(n)
+        given = put(derivatives), put(f), 1e-3
+        x, info = natural.solve(*given, full_output=True)
+        assert info.status == shardsolve.Status.OK, info
+        shift = 1e-3 * np.eye(p)
+        derivatives, f = derivatives - derivatives.mean(0), f - f.mean()
+        wanted = np.linalg.solve(derivatives.T @ derivatives / n + shift, derivatives.T @ f / n)
+        assert np.abs(np.asarray(x) - wanted).max() < 1e-9 * np.abs(wanted).max()
+        keep(f"natural by {name}", (x, info))
+        with jax.set_mesh(MESH):
+            keep(f"natural by {name} in jit", jax.jit(natural.solve)(*given))
+    factor, b = shardsolve.cho_factor(put(matrix(300))), put(right(300))
+    keep("half solves", (factor.half_solve(b), factor.half_solve_adjoint(b)))
+    keep("half products", (factor.half_product(b), factor.half_product_adjoint(b)))
+    loss = jax.grad(lambda b, factor: jnp.sum(factor.half_solve(b) ** 3))
+    keep("half gradient", jax.jit(loss)(b, factor))
 
 
 def vector() -> None:
@@ -271,7 +293,10 @@ def lose_in_a_loop(signal_number: int) -> None:
 
 parts = {
     part.__name__: part
-    for part in (eager, shardings, eigenpairs, vector, traced, flight, reasons, traces, differ)
+    for part in (
+        *(eager, shardings, eigenpairs, natural_gradients, vector),
+        *(traced, flight, reasons, traces, differ),
+    )
 }
 if PART in ("kill", "stop", "cut"):
     lose({"kill": 9, "stop": 19, "cut": None}[PART])

@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 from systems import DEVICES, compiled_text, largest_collective, more, normal, put, row_mesh
 
 import shardsolve
-from shardsolve import natural
+from shardsolve import _library, natural
 from shardsolve._cut import Cut
 from shardsolve._gram import gram
 
@@ -212,6 +212,66 @@ def test_memory_is_what_the_docstring_says(side):
     run = jax.jit(lambda o, f: natural.solve(o, f, SHIFT, side=side, mesh=row_mesh()))
     part = 8 * n * n // DEVICES  # of O and of the Gram matrix
     assert run.lower(o, f).compile().memory_analysis().temp_size_in_bytes < 7.1 * part
+
+
+@pytest.fixture
+def memory(monkeypatch):
+    """Says how many bytes the host has."""
+
+    def has(available: float) -> None:
+        library = _library.library()
+        monkeypatch.setattr(library, "shardsolve_available_host_memory", lambda: available)
+
+    return has
+
+
+def test_more_than_there_is_of_memory_is_refused_with_figures_and_a_chunk(memory):
+    """O of 2000 x 20000 is 0.32 GB; four times that, and the Gram matrix of 0.032 GB thrice."""
+    o, f = jnp.zeros((2000, 20_000)), jnp.ones(2000)
+    mesh = row_mesh(jax.devices()[:1])
+    memory(1e9)
+    words = (
+        r"2000 samples and 20000 parameters, by the side of the samples, takes 1\.38 GB on the "
+        r"device beside O, 1\.28 GB for derivatives and 0\.10 GB for the Gram matrix, and there "
+        r"are 1\.00 GB\. natural\.natural_gradient\(.*chunk=1362 would fit"
+    )
+    with pytest.raises(MemoryError, match=words):
+        natural.solve(o, f, SHIFT, mesh=mesh)
+    with pytest.raises(MemoryError, match=words):
+        jax.jit(lambda o, f: natural.solve(o, f, SHIFT, mesh=mesh)).lower(o, f)
+    with pytest.raises(MemoryError, match="side='samples' would fit: pass that"):
+        memory(2e9)
+        natural.solve(o, f, SHIFT, side="parameters", mesh=mesh)
+    memory(1e6)
+    with pytest.raises(MemoryError, match="take more devices or fewer samples"):
+        natural.solve(o, f, SHIFT, mesh=mesh)
+
+
+@pytest.mark.skipif(DEVICES == 1, reason="needs two devices")
+def test_devices_of_a_host_share_its_memory(memory):
+    o, f = cut_samples(*samples(32 * DEVICES, 64 * DEVICES))
+    part = 8 * 32 * 64 * DEVICES
+    needed = DEVICES * (4 * part + 3 * 8 * 32 * 32 * DEVICES)
+    memory(needed)
+    natural.solve(o, f, SHIFT)
+    memory(needed - DEVICES)
+    with pytest.raises(MemoryError, match=f"each of {DEVICES} devices"):
+        natural.solve(o, f, SHIFT)
+
+
+def test_chunk_that_was_proposed_fits(memory):
+    def residuals(theta, batch):
+        return batch @ theta[: batch.shape[1]] - 1
+
+    batch, theta = np.ones((500, 3)), jnp.zeros(50_000)
+    memory(2e8)
+    optimiser = natural.natural_gradient(residuals, SHIFT)
+    with pytest.raises(MemoryError, match="chunk=120 would fit") as caught:
+        optimiser.update(batch, optimiser.init(theta), theta)
+    assert "beside O" not in str(caught.value)
+    optimiser = natural.natural_gradient(residuals, SHIFT, chunk=120)
+    lowered = optimiser.update.lower(batch, optimiser.init(theta), theta)
+    assert lowered.compile().memory_analysis().temp_size_in_bytes < 2e8
 
 
 def single_precision():

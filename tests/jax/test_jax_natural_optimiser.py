@@ -98,6 +98,36 @@ def test_network_is_trained_and_no_step_makes_it_worse():
     assert now < 1e-8
 
 
+@pytest.mark.parametrize("chunk", [None, 10])
+def test_several_functions_are_one_with_all_samples(chunk):
+    parts = [{name: a[mine] for name, a in BATCH.items()} for mine in (slice(31), slice(31, None))]
+    params = start()
+    found = []
+    for functions, batch in ((network, BATCH), ([network, network], parts)):
+        optimiser = natural_gradient(functions, 1e-4, 0.5, chunk=chunk)
+        state = optimiser.init(params)._replace(direction=jnp.arange(36.0) / 100)
+        found.append(optimiser.update(batch, state, params))
+    for one, other in zip(*map(jax.tree.leaves, found), strict=True):
+        assert np.allclose(one, other, rtol=1e-7, atol=1e-9)
+
+
+def test_chunks_hold_derivatives_of_two_chunks_alone():
+    """Not of all samples: memory goes as chunk times parameters, beside the Gram matrix."""
+    n, parameters, chunk = 400, 20_000, 20
+
+    def residuals(theta, batch):
+        return batch @ theta[: batch.shape[1]] - 1
+
+    batch, theta = np.ones((n, 3)), jnp.zeros(parameters)
+    took = {}
+    for of in (None, chunk):
+        optimiser = natural_gradient(residuals, 1e-4, chunk=of)
+        run = optimiser.update.lower(batch, optimiser.init(theta), theta).compile()
+        took[of] = run.memory_analysis().temp_size_in_bytes / 8
+    assert took[None] > n * parameters
+    assert took[chunk] < 4 * chunk * parameters + 5 * n**2
+
+
 def test_residual_that_is_nan_leaves_params_and_says_so():
     params = start()
     bad = {**BATCH, "y": np.where(np.arange(45) == 3, np.nan, BATCH["y"])}
@@ -111,6 +141,16 @@ def test_residual_that_is_nan_leaves_params_and_says_so():
 
 
 WRONG = {
+    "functions": (
+        lambda: natural_gradient([line, 1.0], 1e-3),
+        TypeError,
+        "residuals is a list; pass a function",
+    ),
+    "batches": (
+        lambda: natural_gradient([line, line], 1).update([BATCH], None, jnp.zeros(2)),
+        ValueError,
+        "2 functions and batch is 1 of them; pass a list",
+    ),
     "residuals": (lambda: natural_gradient(1.0, 1e-3), TypeError, "residuals is a float; pass a"),
     "shift": (lambda: natural_gradient(line, 0), ValueError, "shift is 0; pass a positive"),
     "momentum": (lambda: natural_gradient(line, 1, 1.0), ValueError, "momentum is 1.0; pass"),

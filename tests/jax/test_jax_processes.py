@@ -22,7 +22,7 @@ from hosts import Hosts
 
 PROGRAM = Path(__file__).with_name("process_program.py")
 SECONDS = 5 / 6 * float(os.environ.get("SHARDSOLVE_TEST_SECONDS", "120"))
-ANSWERS = "eager,shardings,eigenpairs,vector,traced,flight,reasons"
+ANSWERS = "eager,shardings,eigenpairs,natural_gradients,vector,traced,flight,reasons"
 
 
 def gpus() -> list[str]:
@@ -163,6 +163,8 @@ def reach_each_other(folder: Path) -> bool:
 
 
 def is_same(name: str, piece: np.ndarray, expected: np.ndarray, all_bits: bool) -> bool:
+    if name.startswith("natural by"):  # XLA adds what several processes have in its own order
+        return np.allclose(piece, expected, rtol=1e-10, atol=1e-14)
     if all_bits or (piece.size > 1 and not name.startswith("vector")):
         return piece.tobytes() == expected.tobytes()
     return np.allclose(piece, expected, rtol=1e-3, atol=0, equal_nan=True)

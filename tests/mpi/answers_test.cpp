@@ -24,6 +24,7 @@ template <Scalar T>
 struct Share {
   DenseMatrix<T> factor;
   DenseMatrix<T> x;
+  DenseMatrix<T> halves;  // of x: each kind in turn
   DenseMatrix<T> inverse;
   std::vector<RealOf<T>> diagonal;
   std::vector<double> numbers;  // certificates and the like
@@ -42,8 +43,14 @@ Share<T> solve_all(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T
   const double rcond = condition_estimate(mesh, factor);
   const double determinant = log_determinant(factor);
   const double factor_flops = factor.outcome.flops;
+  const DenseMatrix<T> x = copy_of(b.block(rank));
+  for (const Half half :
+       {Half::solve, Half::multiply_adjoint, Half::multiply, Half::solve_adjoint}) {
+    EXPECT_TRUE(cholesky_half(mesh, factor, b, half).ok());
+  }
   const Outcome inverted = cholesky_inverse(mesh, std::move(factor));
   return {l,
+          x,
           copy_of(b.block(rank)),
           copy_of(a.slab(rank)),
           diagonal,
@@ -76,6 +83,7 @@ TYPED_TEST(ProcessAnswers, EveryCut_GivesTheBitsOfThreads) {
     const Share<T> theirs = solve_all<T>(threads, shard(a, layout), shard_rows(b, layout), rank);
     EXPECT_TRUE(same_bits(ours.factor, theirs.factor));
     EXPECT_TRUE(same_bits(ours.x, theirs.x));
+    EXPECT_TRUE(same_bits(ours.halves, theirs.halves));
     EXPECT_TRUE(same_bits(ours.inverse, theirs.inverse));
     EXPECT_EQ(ours.diagonal, theirs.diagonal);
     EXPECT_EQ(ours.numbers, theirs.numbers);

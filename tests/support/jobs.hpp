@@ -167,6 +167,21 @@ Answer run_reuse(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
   return answer;
 }
 
+template <Scalar T>
+Answer run_half(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const CholeskyFactor<T> factor = cholesky_factor(mesh, system.matrix(), options);
+  Answer answer;
+  for (const Half half :
+       {Half::solve, Half::solve_adjoint, Half::multiply, Half::multiply_adjoint}) {
+    const RightHandSides<T> x = system.sides(7);
+    const Outcome outcome = cholesky_half(mesh, factor, x, half, options);
+    EXPECT_TRUE(outcome.ok()) << outcome.message();
+    system.add(answer, x);
+  }
+  return answer;
+}
+
 /// A matrix that is not Hermitian, and has no large pivots on its diagonal.
 template <Scalar T>
 ShardedMatrix<T> general_matrix(const SmallSystem<T>& system) {
@@ -288,10 +303,10 @@ inline std::vector<Job> jobs() {
     return Job{std::move(name),
                [run](Mesh& mesh, const RunOptions& options) { return run(mesh, options, 22, 3); }};
   };
-  std::vector<Job> all{job("solve", run_solve<double>),
-                       job("inverse", run_inverse<std::complex<double>>),
-                       job("log_determinant", run_log_determinant<float>),
-                       job("reuse", run_reuse<std::complex<float>>)};
+  std::vector<Job> all{
+      job("solve", run_solve<double>), job("inverse", run_inverse<std::complex<double>>),
+      job("log_determinant", run_log_determinant<float>),
+      job("reuse", run_reuse<std::complex<float>>), job("half", run_half<std::complex<double>>)};
   all.push_back({"tridiagonal", run_tridiagonal<double>});
   all.push_back(job("eigh", run_eigh<std::complex<double>>));
   all.push_back(job("general_solve", run_general_solve<float>));

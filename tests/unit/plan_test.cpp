@@ -63,6 +63,7 @@ TEST(Plan, OneRank_MovesNothing) {
   const SlabLayout layout = SlabLayout::even(100, 1, 8);
   EXPECT_EQ(plan_cholesky_factor(layout, Dtype::float64).bytes_moved, 0.0);
   EXPECT_EQ(plan_cholesky_solve(layout, Dtype::float64, 2).bytes_moved, 0.0);
+  EXPECT_EQ(plan_cholesky_half(layout, Dtype::float64, 2).bytes_moved, 0.0);
   EXPECT_EQ(plan_cholesky_inverse(layout, Dtype::float64).bytes_moved, 0.0);
 }
 
@@ -72,7 +73,7 @@ TEST(Plan, HugeMatrix_HasPositiveFigures) {
   for (const Dtype dtype : dtypes) {
     for (const Plan& plan :
          {plan_cholesky_factor(layout, dtype), plan_cholesky_solve(layout, dtype, 1 << 16),
-          plan_cholesky_inverse(layout, dtype)}) {
+          plan_cholesky_half(layout, dtype, 1 << 16), plan_cholesky_inverse(layout, dtype)}) {
       EXPECT_GT(plan.matrix_bytes, 0);
       EXPECT_GT(plan.workspace_bytes, 0);
       EXPECT_GT(plan.bytes(), plan.matrix_bytes);
@@ -84,6 +85,7 @@ TEST(Plan, EmptyMatrix_IsPlannedToo) {
   const SlabLayout layout = SlabLayout::even(0, 3, 8);
   EXPECT_EQ(plan_cholesky_factor(layout, Dtype::float64).matrix_bytes, 0);
   EXPECT_EQ(plan_cholesky_solve(layout, Dtype::float64, 0).right_hand_side_bytes, 0);
+  EXPECT_EQ(plan_cholesky_half(layout, Dtype::float64, 0).right_hand_side_bytes, 0);
 }
 
 TEST(PlanRequire, TooMuch_ThrowsBothFigures) {

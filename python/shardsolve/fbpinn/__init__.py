@@ -3,6 +3,7 @@
 from shardsolve.fbpinn._boxes import Boxes
 from shardsolve.fbpinn._coefficients import Grid1D, Scalar
 from shardsolve.fbpinn._loss import Loss
+from shardsolve.fbpinn._natural_gradient import NaturalGradient, NaturalGradientOutcome
 from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net
 from shardsolve.fbpinn._options import LeastSquares, LevenbergMarquardt, PlacementCosts
 from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan, TermLoss
@@ -25,6 +26,8 @@ __all__ = [
     "LevenbergMarquardt",
     "Loss",
     "Mlp",
+    "NaturalGradient",
+    "NaturalGradientOutcome",
     "Net",
     "Networks",
     "Outcome",

@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._loss import Loss
+from shardsolve.fbpinn._natural_gradient import NaturalGradient, train_by_natural_gradients
 from shardsolve.fbpinn._options import LeastSquares, LevenbergMarquardt, PlacementCosts
 from shardsolve.fbpinn._outcome import Plan
 from shardsolve.fbpinn._run import Networks, Run
@@ -41,7 +42,7 @@ class Problem(Equations):
 
     def train(
         self,
-        how: LeastSquares | LevenbergMarquardt | None = None,
+        how: LeastSquares | LevenbergMarquardt | NaturalGradient | None = None,
         *,
         mesh: Mesh | None = None,
         start: Networks | None = None,
@@ -50,6 +51,8 @@ class Problem(Equations):
 
         Args:
             how: `LeastSquares()` by default; `LevenbergMarquardt()` trains hidden layers too.
+                `NaturalGradient()` trains deep networks in few boxes; then `mesh` may have any
+                devices, which share the points, and networks begin with random weights.
             mesh: Devices of the CPU, as many as threads are to share the boxes: the bits do not
                 depend on their number. Or GPUs of this process, which do all but the equations
                 themselves; their results differ from those, and with their number, by rounding.
@@ -72,6 +75,8 @@ class Problem(Equations):
                 no more of them than fields, have no condition and no data beside them; each named.
             TypeError: If 64-bit numbers are off.
         """
+        if isinstance(how, NaturalGradient):
+            return train_by_natural_gradients(self, how, mesh, start)
         return train(self, LeastSquares() if how is None else how, mesh, start)
 
     def plan(self) -> Plan:

@@ -44,8 +44,8 @@ def train(
     """As `Problem.train`."""
     if not isinstance(how, (LeastSquares, LevenbergMarquardt)):
         raise TypeError(
-            f"how={described(how)} given: LeastSquares is accepted, or LevenbergMarquardt, such "
-            "as LeastSquares(max_iterations=50); devices go through mesh="
+            f"how={described(how)} given: LeastSquares is accepted, LevenbergMarquardt or "
+            "NaturalGradient, such as LeastSquares(max_iterations=50); devices go through mesh="
         )
     if jax.dtypes.canonicalize_dtype(np.float64) != np.float64:
         raise TypeError(

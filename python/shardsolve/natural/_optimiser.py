@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -10,9 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh
 
 from shardsolve import _shifted
+from shardsolve._cut import Cut, find_cut
+from shardsolve._products import everywhere
 from shardsolve._records import NOT_KNOWN
+from shardsolve.natural._memory import Sizes, require_memory
 from shardsolve.natural._solve import NaturalInfo, solve
 
 Residuals = Callable[[Any, Any], jax.Array]
@@ -47,12 +51,13 @@ class NaturalGradient(NamedTuple):
 
 
 def natural_gradient(
-    residuals: Residuals,
+    residuals: Residuals | Sequence[Residuals],
     shift: float,
     momentum: float = 0.0,
     *,
     chunk: int | None = None,
     trials: int = 20,
+    mesh: Mesh | None = None,
 ) -> NaturalGradient:
     """An optimiser for half the mean square of residuals r of N samples, with derivatives J.
 
@@ -64,12 +69,15 @@ def natural_gradient(
     Args:
         residuals: (params, batch) -> (N,), real. Every array of the batch has N as its first
             dimension, and residual i depends on sample i alone: it is called with one sample, too.
+            Or several such functions, as of an equation and its boundary: the batch is then a list
+            of as many, and their samples count as those of one.
         shift: Positive, of the size of rounding times the largest eigenvalue of J J^T / N or more.
             Where it is not enough, it is multiplied by ten.
         momentum: From 0 to less than 1: how much of the last x the next one is drawn to.
         chunk: Samples whose derivatives are held at a time: J is never there as a whole, only two
             chunks of it, and the system is that of the samples. By default all of J is.
         trials: Lengths that are tried.
+        mesh: Devices for the Gram matrix and its solve, as in `solve`.
 
     Returns:
         The optimiser. Its state says how the last step went.
@@ -77,9 +85,12 @@ def natural_gradient(
     Raises:
         TypeError, ValueError: On arguments that do not fit; those of `update` when it is called.
     """
-    if not callable(residuals):
+    functions = [residuals] if callable(residuals) else residuals
+    is_list = isinstance(functions, Sequence) and len(functions) > 0
+    if not (is_list and all(map(callable, functions))):
         raise TypeError(
-            f"residuals is a {type(residuals).__name__}; pass a function of params and a batch"
+            f"residuals is a {type(residuals).__name__}; pass a function of params and a batch, or "
+            "a list of such functions"
         )
     for name, value, is_right, accepted in (
         ("shift", shift, _is_number(shift) and 0 < shift < np.inf, "a positive number"),
@@ -103,9 +114,10 @@ def natural_gradient(
         batch: Any, state: NaturalGradientState, params: Any
     ) -> tuple[Any, NaturalGradientState]:
         theta, unravel = _flat(params)
-        system = _System(residuals, unravel, batch, theta)
+        batches = [batch] if callable(residuals) else _as_many(batch, len(functions))
+        system = _System(functions, unravel, batches, theta)
         start = momentum * state.direction if momentum else None
-        x, info = system.solve(shift, start, chunk)
+        x, info = system.solve(shift, start, chunk, mesh)
         loss, length = system.search(x, trials)
         x = jnp.where(length > 0, x, 0)  # momentum of a step that leads nowhere is no help
         return unravel(-length * x), NaturalGradientState(x, loss, length, info)
@@ -133,15 +145,24 @@ def _flat(params: Any) -> tuple[jax.Array, Callable[[jax.Array], Any]]:
     return theta, unravel
 
 
+def _as_many(batch: Any, functions: int) -> Sequence[Any]:
+    if not isinstance(batch, Sequence) or len(batch) != functions:
+        given = f"{len(batch)} of them" if isinstance(batch, Sequence) else type(batch).__name__
+        raise ValueError(
+            f"residuals are {functions} functions and batch is {given}; pass a list with a batch "
+            "for each function"
+        )
+    return batch
+
+
 # What follows is traced.
 
 
-class _System:
-    """Residuals of a batch and their derivatives at some parameters."""
+class _Part:
+    """One of the functions, with its samples."""
 
     def __init__(self, residuals: Residuals, unravel: Callable, batch: Any, theta: jax.Array):
-        self.unravel, self.residuals = unravel, residuals
-        self.batch, self.theta = batch, theta
+        self.residuals, self.unravel, self.batch, self.theta = residuals, unravel, batch, theta
         shapes = [jnp.shape(a) for a in jax.tree.leaves(batch)]
         if len({shape[:1] for shape in shapes}) != 1 or shapes[0][:1] in ((), (0,)):
             raise ValueError(
@@ -169,58 +190,97 @@ class _System:
 
         return jax.vmap(jax.grad(one), (None, 0))(self.theta, samples)
 
-    def solve(
-        self, shift: float, start: jax.Array | None, chunk: int | None
-    ) -> tuple[jax.Array, NaturalInfo]:
-        """X and what is known of it."""
-        if chunk is None or chunk >= self.count:
-            given = self.derivatives(self.batch), self.of_all(self.theta), shift
-            found: Any = solve(*given, center=False, momentum=start, full_output=True)
-            return found
-        right, pull = jax.vjp(self.of_all, self.theta)
-        if start is not None:
-            right = right - jax.jvp(self.of_all, (self.theta,), (start,))[1]
-        add = _shifted.adder(self._gram(chunk) / self.count, None, self.count)
-        shift_now = jnp.asarray(shift, self.theta.dtype)
-        z, used, solved = _shifted.solve(
-            add, right / self.count, shift_now, shift_now, None, _shifted.LADDER_STEPS, True
-        )
-        unknown = jnp.full_like(solved.rcond, NOT_KNOWN)
-        figures = solved.backward_error, solved.rcond, unknown, unknown
-        x = pull(z)[0]
-        x = x if start is None else x + start
-        return x, NaturalInfo(solved.verdict, used, *figures, jnp.int32(0))
+    def in_chunks(self, chunk: int) -> tuple[int, int, Callable[[jax.Array], jax.Array]]:
+        """Samples in a chunk, how many chunks, and the derivatives of one by its number.
 
-    def _gram(self, chunk: int) -> jax.Array:
-        """J J^T, with the derivatives of two chunks at a time; each pair of chunks once."""
-        missing = -self.count % chunk
-        chunks = -(-self.count // chunk)
+        The last chunk is filled up with the last sample.
+        """
+        size = min(chunk, self.count)
+        missing, chunks = -self.count % size, -(-self.count // size)
 
         def cut(a: jax.Array) -> jax.Array:
-            """Into chunks; the last one is filled up with the last sample."""
             filled = jnp.concatenate([a, jnp.repeat(a[-1:], missing, axis=0)])
-            return filled.reshape(chunks, chunk, *a.shape[1:])
+            return filled.reshape(chunks, size, *a.shape[1:])
 
         samples = jax.tree.map(lambda a: cut(jnp.asarray(a)), self.batch)
 
         def of(number: jax.Array) -> jax.Array:
             return self.derivatives(jax.tree.map(lambda a: a[number], samples))
 
-        def rows(i: jax.Array) -> jax.Array:
-            own = of(i)
+        return size, chunks, of
 
-            def block(j: jax.Array) -> jax.Array:
-                return lax.cond(
-                    j >= i,
-                    lambda: jnp.matmul(own, of(j).T, precision=lax.Precision.HIGHEST),
-                    lambda: jnp.zeros((chunk, chunk), own.dtype),
-                )
 
-            blocks = lax.map(block, jnp.arange(chunks))
-            return jnp.moveaxis(blocks, 0, 1).reshape(chunk, chunks * chunk)
+class _System:
+    """Residuals of all batches and their derivatives at some parameters."""
 
-        upper = lax.map(rows, jnp.arange(chunks)).reshape(chunks * chunk, chunks * chunk)
-        upper = upper[: self.count, : self.count]
+    def __init__(
+        self,
+        functions: Sequence[Residuals],
+        unravel: Callable,
+        batches: Sequence[Any],
+        theta: jax.Array,
+    ):
+        self.theta = theta
+        self.parts = [
+            _Part(function, unravel, batch, theta)
+            for function, batch in zip(functions, batches, strict=True)
+        ]
+        self.count = sum(part.count for part in self.parts)
+
+    def of_all(self, theta: jax.Array) -> jax.Array:
+        """The residuals of all samples, part by part."""
+        return jnp.concatenate([part.of_all(theta) for part in self.parts])
+
+    def loss(self, theta: jax.Array) -> jax.Array:
+        """Half the mean square of the residuals."""
+        return jnp.mean(self.of_all(theta) ** 2) / 2
+
+    def solve(
+        self, shift: float, start: jax.Array | None, chunk: int | None, mesh: Mesh | None
+    ) -> tuple[jax.Array, NaturalInfo]:
+        """X and what is known of it."""
+        if chunk is None or chunk >= self.count:
+            self._require_memory(mesh)
+            jacobian = jnp.concatenate([part.derivatives(part.batch) for part in self.parts])
+            given = jacobian, self.of_all(self.theta), shift
+            options: dict[str, Any] = {"center": False, "momentum": start, "mesh": mesh}
+            found: Any = solve(*given, **options, full_output=True)
+            return found
+        right, pull = jax.vjp(self.of_all, self.theta)
+        if start is not None:
+            right = right - jax.jvp(self.of_all, (self.theta,), (start,))[1]
+        matrix = self._gram(chunk) / self.count
+        cut = find_cut(matrix, mesh, None)
+        add = _shifted.adder(matrix, cut, self.count)
+        first = jnp.asarray(shift, self.theta.dtype)
+        z, used, solved = _shifted.solve(
+            add, right / self.count, first, first, cut, _shifted.LADDER_STEPS, True
+        )
+        unknown = jnp.full_like(solved.rcond, NOT_KNOWN)
+        figures = solved.backward_error, solved.rcond, unknown, unknown
+        x = pull(everywhere(z, cut))[0]
+        x = x if start is None else x + start
+        return x, NaturalInfo(solved.verdict, used, *figures, jnp.int32(0))
+
+    def _require_memory(self, mesh: Mesh | None) -> None:
+        """Throws if all derivatives at once do not fit."""
+        if mesh is None:
+            mesh = Mesh(np.array(jax.local_devices()[:1]), "devices")
+        n, p = self.count, self.theta.size
+        sizes = Sizes(n, p, n <= p, min(n, p), self.theta.dtype.itemsize, has_o=False)
+        require_memory(sizes, Cut(mesh, tuple(mesh.axis_names)))
+
+    def _gram(self, chunk: int) -> jax.Array:
+        """J J^T, with the derivatives of two chunks at a time; each pair of chunks once."""
+        cut = [part.in_chunks(chunk) for part in self.parts]
+        rows = []
+        for place, (part, left) in enumerate(zip(self.parts, cut, strict=True)):
+            blocks = [jnp.zeros((part.count, other.count)) for other in self.parts[:place]]
+            for other, right in zip(self.parts[place:], cut[place:], strict=True):
+                made = _products_of_chunks(left, right, other is part)
+                blocks.append(made[: part.count, : other.count])
+            rows.append(jnp.concatenate([a.astype(self.theta.dtype) for a in blocks], axis=1))
+        upper = jnp.concatenate(rows)
         return jnp.triu(upper) + jnp.triu(upper, 1).T
 
     def search(self, x: jax.Array, trials: int) -> tuple[jax.Array, jax.Array]:
@@ -228,10 +288,31 @@ class _System:
 
         def loss(length: jax.Array) -> jax.Array:
             # length 0 is here even where there is no x
-            at = jnp.where(length > 0, self.theta - length * x, self.theta)
-            return jnp.mean(self.of_all(at) ** 2) / 2
+            return self.loss(jnp.where(length > 0, self.theta - length * x, self.theta))
 
         lengths = jnp.asarray([0.0, *(0.5**i for i in range(trials))], self.theta.dtype)
         losses = lax.map(loss, lengths)
         best = jnp.argmin(jnp.where(jnp.isfinite(losses), losses, jnp.inf))
         return losses[0], lengths[best]
+
+
+def _products_of_chunks(left: tuple, right: tuple, is_square: bool) -> jax.Array:
+    """Derivatives of two parts, A B^T; of a part with itself the chunks from the diagonal on."""
+    rows, row_chunks, of_row = left
+    columns, column_chunks, of_column = right
+
+    def of(i: jax.Array) -> jax.Array:
+        own = of_row(i)
+
+        def product(j: jax.Array) -> jax.Array:
+            return jnp.matmul(own, of_column(j).T, precision=lax.Precision.HIGHEST)
+
+        def block(j: jax.Array) -> jax.Array:
+            if not is_square:
+                return product(j)
+            return lax.cond(j >= i, product, lambda _: jnp.zeros((rows, columns), own.dtype), j)
+
+        blocks = lax.map(block, jnp.arange(column_chunks))
+        return jnp.moveaxis(blocks, 0, 1).reshape(rows, column_chunks * columns)
+
+    return lax.map(of, jnp.arange(row_chunks)).reshape(row_chunks * rows, column_chunks * columns)

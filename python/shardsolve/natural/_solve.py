@@ -21,6 +21,7 @@ from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._gram import gram
 from shardsolve._products import everywhere, times
 from shardsolve._records import NOT_KNOWN, Status, _Judged, raise_if_failed
+from shardsolve.natural._memory import Sizes, require_memory
 
 _SIDES = ("auto", "samples", "parameters")
 _MODES = ("real", "complex", "holomorphic")
@@ -132,7 +133,9 @@ def solve(
     Raises:
         LinAlgError: Outside of `jit` and without full_output, if there is no answer; it says why.
             Otherwise x is then NaN.
-        SolverError: Likewise, for lack of memory or a device that fails.
+        MemoryError: Before any work, if the devices are known and have less memory than it takes;
+            with figures, and the chunks that would fit.
+        SolverError: Likewise, for a device that fails.
         TypeError, ValueError: On arguments that do not fit.
     """
     o, f, stacked = _check_samples(O, f, mode, center)
@@ -168,6 +171,10 @@ def solve(
     if mesh is None and isinstance(o, jax.core.Tracer) and not around.empty:
         mesh = around
     cut = find_cut(o, mesh, None, f)
+    of_samples = Sizes(n, parameters, True, rows, _item(wide, stacked), solver)
+    of_parameters = of_samples._replace(by_samples=False, rows=parameters)
+    sides = (of_samples, of_parameters) if plan.samples else (of_parameters, of_samples)
+    require_memory(sides[0], cut, sides[1])
     x, info = _solve(o, f, *numbers, momentum, cut and cut.by_rows, plan)
     if full_output:
         return x, info
@@ -175,6 +182,11 @@ def solve(
         raise_if_failed(info.verdict, info._named(0))
         _warn_of_shift(float(jax.device_get(numbers[0])), float(jax.device_get(info.shift)))
     return x
+
+
+def _item(wide: np.dtype, stacked: bool) -> int:
+    """Bytes of a number of the Gram matrix."""
+    return wide.itemsize // 2 if stacked else wide.itemsize
 
 
 def _warn_of_shift(given: float, used: float) -> None:

@@ -6,6 +6,7 @@
 #include "dense/cholesky/certified_solve.hpp"
 #include "dense/cholesky/condition.hpp"
 #include "dense/cholesky/factor.hpp"
+#include "dense/cholesky/half.hpp"
 #include "dense/cholesky/inverse.hpp"
 #include "dense/cholesky/inverse_residual.hpp"
 #include "dense/cholesky/mirror.hpp"
@@ -42,6 +43,14 @@ void require_usable(const CholeskyFactor<T>& factor) {
   if (!factor.outcome.ok()) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("there is no factor to work with: {}", factor.outcome.message()));
+  }
+}
+
+template <Scalar T>
+void require_layout(const CholeskyFactor<T>& factor, const RightHandSides<T>& b) {
+  if (!(b.layout() == factor.layout())) {
+    throw Error(ErrorKind::invalid_argument,
+                "the right-hand sides lie on another layout than the factor: use factor.layout()");
   }
 }
 
@@ -161,6 +170,26 @@ Outcome solve_in_place(const PublicCall& call, const CholeskyFactor<T>& factor,
   });
 }
 
+/// F^-1 B or the like in B's memory.
+template <Scalar T>
+Outcome half_in_place(const PublicCall& call, const CholeskyFactor<T>& factor,
+                      const RightHandSides<T>& b, Half half) {
+  return call.run([slabs = factor.slabs, b, half](mesh::Rank& rank) {
+    require_reachable(rank, slabs, "the factor");
+    require_reachable(rank, b);
+    const MatrixView<T> own = b.block(rank.index());
+    Outcome outcome = check_right_hand_sides<T>(rank, b.layout(), own).outcome;
+    if (!outcome.ok()) {
+      return outcome;
+    }
+    apply_half<T>(rank, slabs.layout(), slabs.slab(rank.index()), half, own);
+    if (!all_finite(column_maxima<T>(rank, own))) {
+      outcome.status = Status::overflow;
+    }
+    return outcome;
+  });
+}
+
 /// The outcome has rcond and what it took to find it.
 template <Scalar T>
 Outcome estimate_condition(Mesh& mesh, const CholeskyFactor<T>& factor, const RunOptions& options) {
@@ -240,13 +269,26 @@ template <Scalar T>
 Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSides<T> b,
                        const RunOptions& options) {
   cholesky::require_usable(factor);
-  if (!(b.layout() == factor.layout())) {
-    throw Error(ErrorKind::invalid_argument,
-                "the right-hand sides lie on another layout than the factor: use factor.layout()");
-  }
+  cholesky::require_layout(factor, b);
   const dense::PublicCall call{"cholesky_solve", mesh, b.layout(),
                                plan_cholesky_solve(b.layout(), dtype_of<T>, b.columns()), options};
   return cholesky::solve_in_place(call, factor, b);
+}
+
+template <Scalar T>
+Outcome cholesky_half(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSides<T> b, Half half,
+                      const RunOptions& options) {
+  cholesky::require_usable(factor);
+  cholesky::require_layout(factor, b);
+  if (half > Half::multiply_adjoint) {
+    throw Error(ErrorKind::unsupported,
+                fmt::format("half = {} is no value of Half: pass Half::solve, Half::solve_adjoint, "
+                            "Half::multiply or Half::multiply_adjoint",
+                            static_cast<int>(half)));
+  }
+  const dense::PublicCall call{"cholesky_half", mesh, b.layout(),
+                               plan_cholesky_half(b.layout(), dtype_of<T>, b.columns()), options};
+  return cholesky::half_in_place(call, factor, b, half);
 }
 
 template <Scalar T>
@@ -302,14 +344,16 @@ Outcome dense::cholesky::solve(Mesh& mesh, const ShardedMatrix<T>& a, const Righ
   return outcome;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                         \
-  template CholeskyFactor<T> cholesky_factor(Mesh&, ShardedMatrix<T>, const RunOptions&); \
-  template Outcome cholesky_solve(Mesh&, const CholeskyFactor<T>&, RightHandSides<T>,     \
-                                  const RunOptions&);                                     \
-  template Outcome cholesky_inverse(Mesh&, CholeskyFactor<T>&&, const RunOptions&);       \
-  template double log_determinant(const CholeskyFactor<T>&);                              \
-  template double condition_estimate(Mesh&, const CholeskyFactor<T>&, const RunOptions&); \
-  template Outcome dense::cholesky::solve(Mesh&, const ShardedMatrix<T>&,                 \
+#define SHARDSOLVE_INSTANTIATE(T)                                                          \
+  template CholeskyFactor<T> cholesky_factor(Mesh&, ShardedMatrix<T>, const RunOptions&);  \
+  template Outcome cholesky_solve(Mesh&, const CholeskyFactor<T>&, RightHandSides<T>,      \
+                                  const RunOptions&);                                      \
+  template Outcome cholesky_half(Mesh&, const CholeskyFactor<T>&, RightHandSides<T>, Half, \
+                                 const RunOptions&);                                       \
+  template Outcome cholesky_inverse(Mesh&, CholeskyFactor<T>&&, const RunOptions&);        \
+  template double log_determinant(const CholeskyFactor<T>&);                               \
+  template double condition_estimate(Mesh&, const CholeskyFactor<T>&, const RunOptions&);  \
+  template Outcome dense::cholesky::solve(Mesh&, const ShardedMatrix<T>&,                  \
                                           const RightHandSides<T>&, const RunOptions&, Rcond);
 
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)

@@ -57,6 +57,27 @@ Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype, std::int64_t col
   return plan;
 }
 
+Plan plan_cholesky_half(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
+  core::require_columns(columns);
+  Plan plan = dense::begin_plan(layout, dtype);
+  const auto n = static_cast<double>(layout.size());
+  const auto k = static_cast<double>(columns);
+  const std::int64_t element = element_size(dtype);
+  const std::int64_t some = std::min(columns, plan.tile);
+  const std::int64_t width = layout.max_width();
+  plan.right_hand_side_bytes = width * columns * element;
+  // for some columns at a time, of a solve: sums of products, and tiles on their way; of a product:
+  // those of all rows, the shares of all ranks of one's own, a tile
+  const std::int64_t solve =
+      some * layout.size() + 3 * plan.tile * some * (layout.ranks() + 1) + 3 * dense::header_bytes;
+  const std::int64_t product =
+      some * (layout.size() + width * layout.ranks()) + plan.tile * plan.tile;
+  plan.workspace_bytes = element * std::max(solve, product) + dense::small_change(layout, columns);
+  plan.flops = dense::multiply_add(dtype) * n * n * k / 2.0;
+  plan.bytes_moved = n * k * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);
+  return plan;
+}
+
 Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dtype) {
   Plan plan = dense::begin_plan(layout, dtype);
   const auto n = static_cast<double>(layout.size());

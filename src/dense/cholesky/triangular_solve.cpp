@@ -17,6 +17,7 @@
 #include "dense/shared/step_flags.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 namespace shardsolve::dense::cholesky {
@@ -316,6 +317,36 @@ void TriangularSolve<T>::run(MatrixView<T> b) {
 }
 
 template <Scalar T>
+struct HalfSolve<T>::Sweep {
+  std::optional<Forward<T>> forward;
+  std::optional<Backward<T>> backward;
+};
+
+template <Scalar T>
+HalfSolve<T>::HalfSolve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+                        std::int64_t columns, Half half)
+    : sweep_(std::make_unique<Sweep>()) {
+  const Step end(layout.steps());
+  if (half == Half::solve) {
+    sweep_->forward.emplace(rank, layout, slab, end, columns);
+  } else {
+    sweep_->backward.emplace(rank, layout, slab, end, columns);
+  }
+}
+
+template <Scalar T>
+HalfSolve<T>::~HalfSolve() = default;
+
+template <Scalar T>
+void HalfSolve<T>::run(MatrixView<T> b) {
+  if (sweep_->forward) {
+    sweep_->forward->run(b);
+  } else {
+    sweep_->backward->run(b);
+  }
+}
+
+template <Scalar T>
 struct PartialSolve<T>::Sweeps {
   Forward<T> forward;
   Backward<T> backward;
@@ -354,6 +385,10 @@ void PartialSolve<T>::back(MatrixView<T> b1, MatrixView<const T> x2) {
   sweeps_->backward.run(b1);
 }
 
+template class HalfSolve<float>;
+template class HalfSolve<double>;
+template class HalfSolve<std::complex<float>>;
+template class HalfSolve<std::complex<double>>;
 template class PartialSolve<float>;
 template class PartialSolve<double>;
 template class PartialSolve<std::complex<float>>;

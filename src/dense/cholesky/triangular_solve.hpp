@@ -4,6 +4,7 @@
 #include "dense/cholesky/persistent_solve.hpp"
 #include "mesh/rank.hpp"
 
+#include <shardsolve/cholesky.hpp>
 #include <shardsolve/slab_layout.hpp>
 
 #include <memory>
@@ -29,6 +30,23 @@ class TriangularSolve {
   std::int64_t width_;
   std::unique_ptr<PersistentSolve<T>> persistent_;  // null: sweeps_ solve
   std::unique_ptr<Sweeps> sweeps_;
+};
+
+/// One sweep of the two: B := F^-1 B or F^-H B with F = P^T L P. LAPACK: trtrs.
+template <Scalar T>
+class HalfSolve {
+ public:
+  /// Takes workspace for up to `columns` columns at a time. `half`: one of the two solves.
+  HalfSolve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+            std::int64_t columns, Half half);
+  ~HalfSolve();
+
+  /// Overwrites the rank's rows of B.
+  void run(MatrixView<T> b);
+
+ private:
+  struct Sweep;
+  std::unique_ptr<Sweep> sweep_;
 };
 
 /// The two sweeps of a solve with the columns that a partial factorisation has eliminated: those of

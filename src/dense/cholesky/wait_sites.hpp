@@ -44,6 +44,12 @@ inline constexpr WaitSite inverse_tiles{48, "inverse: inverses of tiles are used
 inline constexpr WaitSite mirror_packed{60, "mirror: blocks are sent when packed"};
 inline constexpr WaitSite mirror_arrived{61, "mirror: blocks are used when here"};
 
+// half_product
+inline constexpr WaitSite half_sums_ready{50, "half: shares of F B are sent when computed"};
+inline constexpr WaitSite half_sums_arrived{51, "half: shares of F B are added when here"};
+inline constexpr WaitSite half_rows_ready{52, "half: rows of B are sent when copied"};
+inline constexpr WaitSite half_rows_arrived{53, "half: rows of B are used when here"};
+
 inline constexpr std::array all{panel_packed,           panel_used,
                                 next_column_arrived,    next_column_ready,
                                 header_written,         trailing_arrived,
@@ -56,6 +62,8 @@ inline constexpr std::array all{panel_packed,           panel_used,
                                 inverse_column_arrived, inverse_column_ready,
                                 inverse_m_arrived,      inverse_prepared_arrived,
                                 inverse_prepared,       inverse_tiles,
-                                mirror_packed,          mirror_arrived};
+                                mirror_packed,          mirror_arrived,
+                                half_sums_ready,        half_sums_arrived,
+                                half_rows_ready,        half_rows_arrived};
 
 }  // namespace shardsolve::dense::cholesky::sites
