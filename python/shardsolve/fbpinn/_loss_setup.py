@@ -15,14 +15,14 @@ from jax.sharding import Mesh, PartitionSpec
 from shardsolve.fbpinn import _tables
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._net import Mlp
-from shardsolve.fbpinn._network_jets import network_jets, times, unit_jets
+from shardsolve.fbpinn._network_jets import network_jets, times
 from shardsolve.fbpinn._parameters import Layout, Parameters
 from shardsolve.fbpinn._placed import Placed
 from shardsolve.fbpinn._prepared import Prepared
 
 # Of what the gradient keeps of boxes that are computed at a time: a core's cache, or some of a
 # GPU's memory.
-BATCH_BYTES = {"cpu": 2**21, "gpu": 2**28}
+BATCH_BYTES = {"cpu": 2**24, "gpu": 2**28}
 
 
 class Setup:
@@ -45,7 +45,7 @@ class Setup:
         """`like`: of the same equations at other points, whose places and sizes are kept."""
         self.problem, self.mesh, self.exchange, self.dtype = problem, mesh, exchange, dtype
         self.placed, self.batch = placed, batch
-        self.units = unit_jets(problem.net, problem.orders)
+        self.networks = network_jets(problem.net, problem.orders)
         self.sizes = [len(term.points) for term in problem.prepared]
         self.points = np.concatenate([term.points for term in problem.prepared])
         self.geometry = _tables.Geometry(
@@ -126,8 +126,8 @@ class Setup:
         orders = self.problem.orders
 
         def of_box(windows: jax.Array, *networks: Any) -> jax.Array:
-            jets = network_jets(self.units, orders, *networks)
-            return times(orders, windows[:, None, :], jets)
+            jets = times(orders, windows.T[:, None, :], self.networks(*networks))
+            return jnp.transpose(jets, (2, 1, 0))
 
         one = self.classes[number]
         mine = slice(one.first, one.first + one.count)
