@@ -259,15 +259,15 @@ class Setup:
         parts = [numpy.reshape(coefficients[name], -1) for name in self.problem.unknown.places]
         return numpy.concatenate([numpy.zeros(0), *parts])
 
-    def mapped(self, function: Callable[[Parameters, dict], Any]) -> Callable[..., Any]:
-        """On each device with its parameters and tables."""
+    def mapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """On each device with its parameters and tables, and further arrays that are all's."""
         spec = self.layout.spec
 
-        def call(parameters: Parameters, tables: dict) -> Any:
+        def call(parameters: Parameters, tables: dict, *of_all: jax.Array) -> Any:
             leaves, tree = jax.tree.flatten(tables)
             full = [leaf for leaf in leaves if leaf.size > 0]
 
-            def on_device(parameters: Parameters, full: list[jax.Array]) -> Any:
+            def on_device(parameters: Parameters, full: list[jax.Array], *of_all: jax.Array) -> Any:
                 given = iter(full)
                 # XLA for GPUs (of jax 0.11.2) crashes where an operand of a shard_map has no
                 # entries.
@@ -275,19 +275,32 @@ class Setup:
                     next(given)[0] if leaf.size > 0 else jnp.zeros(leaf.shape[1:], leaf.dtype)
                     for leaf in leaves
                 ]
-                return function(parameters, jax.tree.unflatten(tree, mine))
+                return function(parameters, jax.tree.unflatten(tree, mine), *of_all)
 
             # No check of varying values: with it a derivative by a constant, in a user's function,
             # is silently summed over the devices.
             return jax.shard_map(
                 on_device,
                 mesh=self.mesh,
-                in_specs=(Parameters(spec, spec, PartitionSpec()), spec),
+                in_specs=(
+                    Parameters(spec, spec, PartitionSpec()),
+                    spec,
+                    *[PartitionSpec()] * len(of_all),
+                ),
                 out_specs=spec,
                 check_vma=False,
-            )(parameters, full)
+            )(parameters, full, *of_all)
 
         return call
+
+    def parts_of_networks(self, parameters: Parameters) -> tuple[Any, ...]:
+        """What `Networks.of` takes."""
+        found = self.layout.gather(parameters)
+        coefficients = self.numbers(found.coefficients, np)
+        if not isinstance(self.problem.net, Mlp):
+            return None, found.last, coefficients, found.hidden
+        layers = [part.reshape(len(part), -1) for layer in found.hidden for part in layer]
+        return np.concatenate(layers, 1), found.last, coefficients, None
 
     # Tables and parameters on the devices
 
