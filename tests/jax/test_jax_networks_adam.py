@@ -74,7 +74,7 @@ def plane() -> fb.Problem:
     )
 
 
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.more), 3])
 def test_loss_at_drawn_points_is_that_of_these_points(count: int):
     problem = plane()
     loss = problem.loss(mesh=mesh_of(min(count, most())))
@@ -95,7 +95,11 @@ def test_loss_at_drawn_points_is_that_of_these_points(count: int):
     )
     wanted, wanted_slope = jax.jit(jax.value_and_grad(there))(there.parameters())
     assert value == pytest.approx(float(wanted), rel=1e-12)
-    pairs = zip(*map(jax.tree.leaves, (setup.layout.gather(slope), there.gather(wanted_slope))))
+    pairs = zip(
+        jax.tree.leaves(setup.layout.gather(slope)),
+        jax.tree.leaves(there.gather(wanted_slope)),
+        strict=True,
+    )
     for one, other in pairs:
         assert np.abs(one - other).max() <= 1e-12 * max(np.abs(other).max(), 1e-300)
 
@@ -137,9 +141,9 @@ def test_refined_points_gather_where_the_residual_is_and_subdomains_keep_their_n
     )
     training.block(1)
     points = np.asarray(training.state.points)
-    assert (np.abs(points - 1) < 0.1).sum() > 2 * (
-        np.abs(training.loss.problem.prepared[0].points - 1) < 0.1
-    ).sum()
+    given = training.loss.problem.prepared[0].points
+    near, had = ((np.abs(one - 1) < 0.1).sum() for one in (points, given))
+    assert near > 1.5 * had
     for group in range(groups.max() + 1):
         mine = groups == group
         assert len(np.unique(points[mine])) == mine.sum()
@@ -202,6 +206,10 @@ def test_another_number_of_devices_gives_the_same_curve():
     on_more = spring().train(ADAM, mesh=mesh_of(min(3, most())))
     wanted = np.array(by_adam().outcome.losses)
     assert np.abs(np.array(on_more.outcome.losses) / wanted - 1).max() < 1e-12
+
+
+@pytest.mark.more
+def test_another_number_of_devices_gives_the_same_curve_in_single_precision():
     single = fb.Adam(steps=25, rate=0.02, block=25, points="random", dtype=np.float32)
     one, more = (
         np.array(spring().train(single, mesh=mesh_of(n)).outcome.losses)
@@ -234,7 +242,13 @@ def test_optimisers_of_optax_take_their_steps():
         fb.Optimiser(transformation=optax.adam(0.02), steps=25, block=10, points="random")
     )
     assert np.allclose(run.outcome.losses, by_adam().outcome.losses, rtol=1e-9, atol=0)
+
+
+@pytest.mark.more
+def test_optimisers_of_optax_get_the_loss_as_a_function():
+    optax = pytest.importorskip("optax")
     short = fb.Optimiser(transformation=optax.lbfgs(), steps=8, block=8)
+    run = by_adam()
     assert spring().train(short).outcome.loss < 0.1 * run.outcome.losses[0]
 
 
@@ -280,8 +294,8 @@ def test_lbfgs_goes_on_from_adam_and_ends_where_nothing_is_smaller():
         net=fb.Mlp([2]),
         terms=[fb.Interior(lambda x, u: u.v - 1, points=9)],
     )
-    ended = flat.train(fb.LBFGS(steps=400)).outcome
-    assert ended.ended == "optimiser" and ended.steps < 400 and ended.loss < 1e-8
+    ended = flat.train(fb.LBFGS(steps=2000)).outcome
+    assert ended.ended == "optimiser" and ended.steps < 2000 and ended.loss < 1e-15
 
 
 def test_training_goes_on_from_least_squares():
@@ -338,7 +352,7 @@ def test_a_loss_that_is_not_finite_is_told_with_its_point_and_the_last_networks_
     how = fb.Adam(steps=50, rate=0.05, block=20, points=points)
     words = (
         r"the loss is not finite at step \d+: the residual of terms\[0\], Interior or a derivative "
-        r"of it is not finite at its point \d+ at \(\S+\), in box 2 on device 0"
+        r"of it is not finite at its point \d+ at \(\S+\), in box 1 on device 0"
     )
     with pytest.warns(fb.TrainingWarning, match=words):
         run = rooted(1.3).train(how)

@@ -17,6 +17,7 @@ from shardsolve.fbpinn._train import TrainingWarning
 
 __all__ = [
     "ACTIVATIONS",
+    "LBFGS",
     "Adam",
     "Boundary",
     "Boxes",
@@ -27,7 +28,6 @@ __all__ = [
     "GradientOutcome",
     "Grid1D",
     "Interior",
-    "LBFGS",
     "LeastSquares",
     "LevenbergMarquardt",
     "Loss",

@@ -27,11 +27,11 @@ def write(path: Path, kind: str, meta: dict[str, Any], arrays: dict[str, np.ndar
     )
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with open(beside, "wb") as file:
+        with beside.open("wb") as file:
             np.savez(file, meta=np.array(text), **arrays)  # type: ignore[arg-type]
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        beside.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             beside.unlink()

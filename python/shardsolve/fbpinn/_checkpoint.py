@@ -75,7 +75,7 @@ class Checkpoints:
         self._how = _settings(how)
         self._path = Path(wishes.path)
         self._problem_text = description(problem)
-        self._step, self._time = 0, time.monotonic()
+        self._step, self._tried, self._time = 0, 0, time.monotonic()
         self._failed: list[str] = []
         self.began_at = 0
 
@@ -114,7 +114,7 @@ class Checkpoints:
         course = self._course
         course.losses = arrays["losses"].tolist()
         course.held_out_losses = [(int(a), float(b)) for a, b in arrays["held_out_losses"]]
-        self._step = self.began_at = int(found.step)
+        self._step = self._tried = self.began_at = int(found.step)
         if meta["devices"] != self._devices:
             course.warnings.append(
                 f"it goes on from step {self._step} on {self._devices} and was on "
@@ -127,14 +127,14 @@ class Checkpoints:
         step, wishes = int(state.step), self._wishes
         is_due = is_last or signals.wants_checkpoint
         if wishes.steps is not None:
-            is_due |= step // wishes.steps > self._step // wishes.steps
+            is_due |= step // wishes.steps > self._tried // wishes.steps
         if wishes.minutes is not None:
             is_due |= time.monotonic() - self._time > 60 * wishes.minutes
         if not is_due:
             return
         begin = time.perf_counter()
         signals.wants_checkpoint = False
-        self._time = time.monotonic()
+        self._tried, self._time = step, time.monotonic()
         try:
             self._write(state)
             self._step = step

@@ -284,7 +284,8 @@ def _blocks(
             time.perf_counter() - course.begin,
             left,
         )
-        is_enough = any([callback(progress) is True for callback in callbacks])
+        answers = [callback(progress) for callback in callbacks]
+        is_enough = any(answer is True for answer in answers)
         is_last = is_enough or step + taken >= how.steps or bool(training.state.is_done)
         if saves is not None:
             saves.after_block(

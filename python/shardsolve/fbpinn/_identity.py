@@ -21,8 +21,9 @@ _LETTERS = 16  # of a hash
 def description(problem: Equations) -> dict[str, str]:
     """What distinguishes a problem, by name. Functions are what JAX traces of them."""
     boxes = problem.boxes
+    arrays = [array for level in boxes.levels for array in (level.centers, level.half_widths)]
     found = {
-        "boxes": f"{boxes!r}, {_hash(*(a for b in boxes.levels for a in (b.centers, b.half_widths)))}",
+        "boxes": f"{boxes!r}, {_hash(*arrays)}",
         "axes": " ".join(problem.axes.names),
         "fields": " ".join(problem.fields),
         "net": _net(problem),
