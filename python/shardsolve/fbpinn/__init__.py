@@ -3,7 +3,9 @@
 from shardsolve.fbpinn._boxes import Boxes
 from shardsolve.fbpinn._checkpoint import Checkpoint
 from shardsolve.fbpinn._coefficients import Grid1D, Scalar
+from shardsolve.fbpinn._files import load
 from shardsolve.fbpinn._gradients import LBFGS, Adam, Optimiser, Refined
+from shardsolve.fbpinn._in_windows import Windows, in_windows
 from shardsolve.fbpinn._loss import Loss
 from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net
 from shardsolve.fbpinn._options import LeastSquares, LevenbergMarquardt, PlacementCosts
@@ -46,4 +48,7 @@ __all__ = [
     "Scalar",
     "TermLoss",
     "TrainingWarning",
+    "Windows",
+    "in_windows",
+    "load",
 ]

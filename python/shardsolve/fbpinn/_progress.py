@@ -69,6 +69,7 @@ class GradientOutcome:
         steps_a_second: Without compiling and what is done between blocks.
         seconds: By part: "setup", "compile", "steps", "held_out", "checkpoints".
         devices: Where it ran.
+        owner: The device of each box.
         warnings: Sentences with figures; each training also gives them as one `TrainingWarning`.
     """
 
@@ -87,6 +88,7 @@ class GradientOutcome:
     steps_a_second: float
     seconds: dict[str, float]
     devices: str
+    owner: list[int]
     warnings: list[str]
 
     @property

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import os
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import numpy as np
@@ -21,6 +23,10 @@ from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._outcome import Outcome
 from shardsolve.fbpinn._prepared import on_cpu
 from shardsolve.fbpinn._terms import points_of
+
+if TYPE_CHECKING:
+    from shardsolve.fbpinn._progress import GradientOutcome
+    from shardsolve.fbpinn._solution import Solution
 
 
 class Networks:
@@ -97,6 +103,45 @@ class Networks:
         hidden, last = self.weights()
         net_parameters = jax.tree.map(np.asarray, self.net_parameters())
         return self.problem, hidden, last, self.coefficient_numbers, net_parameters
+
+    @functools.cached_property
+    def u(self) -> Solution:
+        """The solution as a JAX function of a point, for jit, grad and vmap.
+
+        To be used in other problems, too: in residuals, in `constrain`. See `Solution`.
+        """
+        from shardsolve.fbpinn._solution import Solution
+
+        return Solution(self.problem, self._parts()[1:])
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes weights, coefficients and outcome to one file, whole or not at all.
+
+        The functions are not in there; `load(path, problem)` looks whether they are the same.
+
+        Args:
+            path: Of the file.
+            overwrite: Whether it may replace a file.
+
+        Raises:
+            FileExistsError: If there is one.
+            OSError: If it cannot be written; what was there is as it was.
+        """
+        from shardsolve.fbpinn._files import save
+
+        save(self, path, overwrite)
+
+    def plot(self) -> Any:
+        """A figure of matplotlib: subdomains, the solution, its residual, and how it was trained.
+
+        Along more than two axes: a cut through the middle of the others.
+
+        Raises:
+            ImportError: If matplotlib is not there.
+        """
+        from shardsolve.fbpinn._plot import plot
+
+        return plot(self)
 
     def evaluate(
         self, points: np.ndarray, derivative: str = "v", *, chunk: int = 25_000
@@ -237,7 +282,7 @@ class Run(Networks):
     def __init__(
         self,
         problem: Equations,
-        outcome: Outcome,
+        outcome: Outcome | GradientOutcome,
         networks: ctypes.c_void_p,
         coefficients: np.ndarray,
         own: OwnUnits | None,
@@ -257,7 +302,7 @@ class Run(Networks):
         return Run._again, (self.outcome, *self._parts())
 
     @staticmethod
-    def _again(outcome: Outcome, problem: Equations, *parts: Any) -> Run:
+    def _again(outcome: Outcome | GradientOutcome, problem: Equations, *parts: Any) -> Run:
         networks, numbers, own = _made(problem, *parts)
         return Run(problem, outcome, networks, numbers, own)
 

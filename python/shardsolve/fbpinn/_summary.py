@@ -100,6 +100,7 @@ def summary(training: Any, ended: str, saves: Any) -> Run:
         steps_a_second=course.steps / taken if taken > 0 else np.nan,
         seconds=dict(course.seconds),
         devices=", ".join(map(str, devices.flat)),
+        owner=training.loss.owner.tolist(),
         warnings=course.warnings,
     )
     return Run._again(outcome, problem, *parts)
