@@ -18,6 +18,7 @@ from shardsolve.fbpinn._boxes import Boxes
 from shardsolve.fbpinn._equations import Equations
 
 KINDS = ("random", "latin")
+_FEW = 512  # numbers up to which XLA compares all with all faster than it sorts
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,16 @@ def drawn(cells: list[Cells], kind: str, key: jax.Array, dtype: np.dtype) -> jax
     return jnp.concatenate(parts)
 
 
+def _ranks(heights: jax.Array) -> jax.Array:
+    """Of each number in its row, (rows, numbers); those that are equal in their order."""
+    count = heights.shape[1]
+    if count > _FEW:
+        return jnp.argsort(jnp.argsort(heights, 1), 1)
+    mine, others = heights[:, :, None], heights[:, None, :]
+    is_before = jnp.tril(jnp.ones((count, count), bool), -1)
+    return ((others < mine) | ((others == mine) & is_before)).sum(2)
+
+
 def _latin(shape: tuple[int, ...], key: jax.Array, share: jax.Array) -> jax.Array:
     """Where in its cell along each axis a point lies: no two of a row of cells at the same height.
 
@@ -127,7 +138,7 @@ def _latin(shape: tuple[int, ...], key: jax.Array, share: jax.Array) -> jax.Arra
             continue
         others = share.shape[0] // size
         heights = jax.random.uniform(jax.random.fold_in(key, axis + 1), (size, others))
-        ranks = jnp.argsort(heights, 1).astype(share.dtype)
+        ranks = _ranks(heights).astype(share.dtype)
         placed = jnp.moveaxis(
             ranks.reshape(size, *(n for a, n in enumerate(shape) if a != axis)), 0, axis
         )

@@ -50,9 +50,7 @@ def _windows(orders: Sequence[Order], place: jax.Array, rates: jax.Array) -> jax
 def _bump(t: jax.Array, rate: jax.Array, most: int) -> list[jax.Array]:
     """cos(pi t / 2)^4 and its derivatives by the coordinate, 0 outside."""
     inside = jnp.abs(t) < 1
-    z = jnp.where(inside, math.pi / 2 * t, math.pi / 2)
-    c = jnp.where(inside, jnp.cos(z), 0)
-    s = jnp.where(inside, jnp.sin(z), 0)
+    c, s = (jnp.where(inside, one, 0) for one in _cos_and_sin(math.pi / 2 * jnp.clip(t, -1, 1)))
     derivatives = (
         lambda: c**4,
         lambda: -4 * rate * c**3 * s,
@@ -61,6 +59,19 @@ def _bump(t: jax.Array, rate: jax.Array, most: int) -> list[jax.Array]:
         lambda: 8 * rate**4 * (3 * s**4 - 24 * c**2 * s**2 + 5 * c**4),
     )
     return [one() for one in derivatives[: most + 1]]
+
+
+def _cos_and_sin(z: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """To rounding for |z| <= pi / 2, by their series, which XLA vectorises on CPUs."""
+    last = 14 if z.dtype == jnp.float32 else 24
+    square = z * z
+    found = []
+    for first in (0, 1):
+        total = jnp.zeros_like(z)
+        for power in range(last + first, first - 1, -2):
+            total = total * square + (-1) ** (power // 2) / math.factorial(power)
+        found.append(total)
+    return found[0], z * found[1]
 
 
 def _reciprocal(orders: Sequence[Order], sums: jax.Array) -> list[jax.Array]:
