@@ -2,7 +2,7 @@
 
 from shardsolve.fbpinn._boxes import Boxes
 from shardsolve.fbpinn._checkpoint import Checkpoint
-from shardsolve.fbpinn._coefficients import Grid1D, Scalar
+from shardsolve.fbpinn._coefficients import Grid1D, NetFunction, Scalar
 from shardsolve.fbpinn._files import load
 from shardsolve.fbpinn._gradients import LBFGS, Adam, Optimiser, Refined
 from shardsolve.fbpinn._in_windows import Windows, in_windows
@@ -35,6 +35,7 @@ __all__ = [
     "Loss",
     "Mlp",
     "Net",
+    "NetFunction",
     "Networks",
     "Optimiser",
     "Outcome",

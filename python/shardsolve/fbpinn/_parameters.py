@@ -28,7 +28,8 @@ class Parameters(NamedTuple):
         hidden: Of an `Mlp` for each hidden layer its weights, (places, units, inputs), and biases,
             (places, units); of a `Net` its tree, each array (places, ...).
         last: (places, fields, units + 1): the linear layer, the constant last.
-        coefficients: By name: () of a `Scalar`, (nodes,) of a `Grid1D`, the same on all devices.
+        coefficients: By name: () of a `Scalar`, (nodes,) of a `Grid1D`, (weights,) of a
+            `NetFunction`, the same on all devices. Of positive ones 1 + log(value / init).
     """
 
     hidden: Any

@@ -15,7 +15,7 @@ import numpy as np
 from shardsolve import _library
 from shardsolve._records import VERDICT_WORDS
 from shardsolve.fbpinn._call import Given, OwnUnits, padded, raise_for
-from shardsolve.fbpinn._coefficients import Grid1D, Scalar
+from shardsolve.fbpinn._coefficients import Scalar, slopes_of, values_of
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._given import array, described, whole
 from shardsolve.fbpinn._jet import Order, Point, closure
@@ -34,8 +34,10 @@ class Networks:
 
     Attributes:
         problem: What they are to solve.
-        coefficients: By name: a float of a `Scalar`, (nodes,) of a `Grid1D`.
-        coefficient_numbers: Of all, one behind the other.
+        coefficients: By name: a float of a `Scalar`, (nodes,) of a `Grid1D`, the weights of a
+            `NetFunction`.
+        coefficient_numbers: Of all, one behind the other, as they are trained: of positive ones
+            1 + log(value / init).
     """
 
     def __init__(
@@ -49,9 +51,7 @@ class Networks:
         self.problem, self._networks = problem, networks
         self.coefficient_numbers = coefficients
         self.coefficients: dict[str, float | np.ndarray] = {
-            name: coefficients[place]
-            if isinstance(problem.unknown.given[name], Grid1D)
-            else float(coefficients[place][0])
+            name: self._by_kind(name, values_of(problem.unknown.given[name], coefficients[place]))
             for name, place in problem.unknown.places.items()
         }
         weakref.finalize(self, _library.library().shardsolve_free_networks, networks)
@@ -87,6 +87,23 @@ class Networks:
                     f"{name} has numbers that are not finite: finite ones are accepted"
                 )
         return cls(problem, *_made(problem, hidden, last, coefficients, net_parameters))
+
+    def _by_kind(self, name: str, values: np.ndarray) -> float | np.ndarray:
+        is_one = isinstance(self.problem.unknown.given[name], Scalar)
+        return float(values[0]) if is_one else values
+
+    def coefficient(self, name: str, points: np.ndarray) -> np.ndarray:
+        """An unknown function, `Grid1D` or `NetFunction`, at points.
+
+        Args:
+            name: Of the coefficient.
+            points: (points, variables); of one variable (points,) does.
+
+        Returns:
+            (points,), float64.
+        """
+        with on_cpu():
+            return self.problem.unknown.values(name, self.coefficient_numbers, points)
 
     def __copy__(self) -> Self:  # it does not change
         return self
@@ -291,9 +308,10 @@ class Run(Networks):
         self.outcome = outcome
         deviations = np.array(outcome.coefficient_deviations)
         self.coefficient_deviations: dict[str, float | np.ndarray] = {
-            name: float(deviations[place][0])
-            if isinstance(problem.unknown.given[name], Scalar)
-            else deviations[place]
+            name: self._by_kind(
+                name,
+                deviations[place] * slopes_of(problem.unknown.given[name], coefficients[place]),
+            )
             for name, place in problem.unknown.places.items()
             if len(deviations) > 0
         }
