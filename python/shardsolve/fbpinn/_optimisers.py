@@ -154,8 +154,11 @@ class _Lbfgs:
             length = state["length"] / 2
             return _along(state["base"], length, state["direction"]), state | {"length": length}
 
+        gained = state["value"] - value
+        is_flat = is_good & (gained <= 10 * jnp.finfo(value.dtype).eps * jnp.abs(value))
         trial, state = jax.lax.cond(is_good, taken, shorter)
-        done = (state["length"] < 1e-10) | (_dot(state["slope"], state["slope"]) == 0)
+        is_stuck = (state["length"] < 1e-10) | (_dot(state["slope"], state["slope"]) == 0)
+        done = is_flat | is_stuck
         ended = jax.tree.map(lambda b, t: jnp.where(done, b, t), state["base"], trial)
         return Step(ended, state, state["value"], parts, done)
 
