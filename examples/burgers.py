@@ -41,7 +41,7 @@ def burgers(x, u):
 
 
 def from_sine(x, u):
-    """u = -sin(pi x) at t = 0, and 0 at both ends, whatever the networks are."""
+    """At t = 0 it is -sin(pi x), at both ends 0, whatever the networks are."""
     ends = jnp.tanh(4 * (1 + x.x)) * jnp.tanh(4 * (1 - x.x))
     return -jnp.sin(jnp.pi * x.x) + jnp.tanh(4 * x.t) * ends * u
 
@@ -95,9 +95,7 @@ def by_gradients(steps: int, checkpoint: Path | None, report: Report) -> list[Co
         return 5e-3 * 0.5 ** (3 * step / steps)
 
     for part in range(1, parts + 1):
-        how = fb.Adam(
-            steps=steps * part // parts, rate=rate, points="random", dtype=np.float32
-        )
+        how = fb.Adam(steps=steps * part // parts, rate=rate, points="random", dtype=np.float32)
         where = OUT / "burgers.checkpoint" if checkpoint is None else checkpoint
         run = posed.train(how, checkpoint=fb.Checkpoint(where), callbacks=_every(10))
         spent += run.outcome.seconds.get("steps", 0.0)

@@ -92,6 +92,12 @@ class _Training:
                     f"a mesh of {mesh.devices.size} devices for {problem.boxes.count} subdomains "
                     "given: pass at most as many devices as there are subdomains (Boxes)"
                 )
+            elsewhere = {device.process_index for device in mesh.devices.flat}
+            if elsewhere != {jax.process_index()}:
+                raise ValueError(
+                    "a mesh with devices of other processes given: training by gradients takes "
+                    "devices of one process; for a loop of your own, problem.loss takes all"
+                )
         costs = PlacementCosts()
         self.loss = Loss(problem, mesh, how.exchange, None, costs, how.dtype, how.batch)
         cells = cells_of(problem)
