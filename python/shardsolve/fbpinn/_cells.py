@@ -42,11 +42,10 @@ def cells_of(problem: Equations) -> list[Cells]:
     found = []
     for term in problem.prepared:
         lattice = None if term.is_measured else _lattice(term.points)
-        if lattice is not None and not _are_covered(problem.boxes, *lattice[:2]):
-            lattice = None
-        if lattice is None:
-            lattice = term.points, term.points, None
-        found.append(Cells(term.name, *lattice))
+        if lattice is None or not _are_covered(problem.boxes, *lattice[:2]):
+            found.append(Cells(term.name, term.points, term.points, None))
+        else:
+            found.append(Cells(term.name, *lattice))
     return found
 
 

@@ -130,10 +130,8 @@ class _Training:
     def block(self, count: int) -> np.ndarray:
         """Takes so many steps. Returns the losses before each that was taken or tried."""
         rate = self.how.rate if isinstance(self.how, Adam) else 0.0
-        of_all = (
-            np.int32(count),
-            np.asarray(0.0 if callable(rate) else rate, self.setup.dtype),
-        )
+        length = 0.0 if callable(rate) else rate
+        of_all = np.asarray(count, np.int32), np.asarray(length, self.setup.dtype)
         if self._program is None:
             begin = time.perf_counter()
             self._program = self._compiled(*of_all)
@@ -147,7 +145,7 @@ class _Training:
 
     def _compiled(self, *of_all: np.ndarray) -> Callable[..., Any]:
         """Once for all trainings that differ in points, steps and rate alone."""
-        same = {"steps": 1, "seed": 0}
+        same: dict[str, Any] = {"steps": 1, "seed": 0}
         if isinstance(self.how, Adam) and not callable(self.how.rate):
             same["rate"] = 1.0
         how: Any = replace(self.how, **same)

@@ -89,7 +89,8 @@ def _of_one_layer(net: Mlp, orders: Sequence[Order]) -> NetworkJets:
 
 
 def _contracted(
-    units: Callable[[Any, jax.Array, jax.Array], list[jax.Array | None]], orders: Sequence[Order]
+    units: Callable[[Any, jax.Array, jax.Array], Sequence[jax.Array | None]],
+    orders: Sequence[Order],
 ) -> NetworkJets:
     """The last layer behind units, whose derivatives are (units, points) each, or None if 0."""
 
@@ -112,7 +113,7 @@ def _affine(weights: jax.Array, biases: jax.Array, inputs: jax.Array) -> jax.Arr
 
 def _of_layers(
     net: Mlp, orders: Sequence[Order]
-) -> Callable[[Any, jax.Array, jax.Array], list[jax.Array | None]]:
+) -> Callable[[Any, jax.Array, jax.Array], Sequence[jax.Array | None]]:
     """Taylor coefficients from layer to layer; f(z) by Horner's scheme in z - z_0."""
     most = max(map(sum, orders))
     pairs = products(orders)
@@ -135,7 +136,7 @@ def _of_layers(
             out[0] = series[m] / math.factorial(m)
         return out
 
-    def jets(hidden: Any, rates: jax.Array, places: jax.Array) -> list[jax.Array | None]:
+    def jets(hidden: Any, rates: jax.Array, places: jax.Array) -> Sequence[jax.Array | None]:
         h: list[Any] = [None] * len(orders)
         h[0] = places.T
         for number, order in enumerate(orders):
@@ -171,8 +172,8 @@ def _slope(function: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], 
 
 def _of_function(
     net: Net, orders: Sequence[Order]
-) -> Callable[[Any, jax.Array, jax.Array], list[jax.Array | None]]:
-    def jets(hidden: Any, rates: jax.Array, places: jax.Array) -> list[jax.Array | None]:
+) -> Callable[[Any, jax.Array, jax.Array], Sequence[jax.Array | None]]:
+    def jets(hidden: Any, rates: jax.Array, places: jax.Array) -> Sequence[jax.Array | None]:
         def at(place: jax.Array) -> list[jax.Array]:
             def features(shift: jax.Array) -> jax.Array:
                 return net.features(hidden, place + shift * rates)

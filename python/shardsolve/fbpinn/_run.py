@@ -148,18 +148,6 @@ class Networks:
 
         save(self, path, overwrite)
 
-    def plot(self) -> Any:
-        """A figure of matplotlib: subdomains, the solution, its residual, and how it was trained.
-
-        Along more than two axes: a cut through the middle of the others.
-
-        Raises:
-            ImportError: If matplotlib is not there.
-        """
-        from shardsolve.fbpinn._plot import plot
-
-        return plot(self)
-
     def evaluate(
         self, points: np.ndarray, derivative: str = "v", *, chunk: int = 25_000
     ) -> np.ndarray:
@@ -315,6 +303,18 @@ class Run(Networks):
             for name, place in problem.unknown.places.items()
             if len(deviations) > 0
         }
+
+    def plot(self) -> Any:
+        """A figure of matplotlib: subdomains, the solution, its residual, and how it was trained.
+
+        Along more than two axes: a cut through the middle of the others.
+
+        Raises:
+            ImportError: If matplotlib is not there.
+        """
+        from shardsolve.fbpinn._plot import plot
+
+        return plot(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Run._again, (self.outcome, *self._parts())

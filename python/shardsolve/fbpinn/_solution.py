@@ -54,7 +54,8 @@ class Solution:
             )
         if point.dtype.kind != "f":
             point = point.astype(float)
-        values = sum(self._of_level(point, *level) for level in self._levels)
+        each = [self._of_level(point, *level) for level in self._levels]
+        values = jnp.stack(each).sum(0)
         if problem.constrain is not None:
             values = jnp.stack(list(problem._constrain(point, list(values))))
         return values[0] if len(problem.fields) == 1 else values

@@ -76,7 +76,8 @@ def summary(training: Any, ended: str, saves: Any) -> Run:
             "smaller rate"
         )
     parts = training.setup.parts_of_networks(kept)
-    determined, deviations = 0, []
+    determined = 0
+    deviations: list[float] = []
     if len(problem.unknown.start):
         determined, deviations, words = _deviations(Networks.of(problem, *parts))
         course.warnings += words
