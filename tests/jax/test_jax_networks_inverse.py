@@ -174,7 +174,7 @@ BAD = [
     (lambda: fb.Grid1D(3, init=[1.0, 2.0]), "init of shape (2,)"),
     (lambda: fb.Grid1D(3, kind="spline"), "linear and cubic"),
     (lambda: fb.Grid1D(3, domain=(1, 0)), "domain=(1, 0)"),
-    (lambda: with_coefficients(lambda x, u, c: u.v - c.a, a=3.0), "Scalar and Grid1D"),
+    (lambda: with_coefficients(lambda x, u, c: u.v - c.a, a=3.0), "Scalar, Grid1D and NetFunction"),
     (lambda: with_coefficients(lambda x, u, c: u.v - c.b, a=fb.Scalar()), "c.b was read"),
     (lambda: with_coefficients(lambda x, u: u.v, a=fb.Scalar()), "no term reads the coefficient"),
     (lambda: with_coefficients(lambda x, u, c: u.v - c.a, a=fb.Scalar(np.nan)), "init=nan"),

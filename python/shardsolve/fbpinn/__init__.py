@@ -1,7 +1,11 @@
-"""Physics-informed networks on overlapping subdomains, trained by least squares."""
+"""Physics-informed networks on overlapping subdomains: by least squares, or by gradients."""
 
 from shardsolve.fbpinn._boxes import Boxes
-from shardsolve.fbpinn._coefficients import Grid1D, Scalar
+from shardsolve.fbpinn._checkpoint import Checkpoint
+from shardsolve.fbpinn._coefficients import Grid1D, NetFunction, Scalar
+from shardsolve.fbpinn._files import load
+from shardsolve.fbpinn._gradients import LBFGS, Adam, Optimiser, Refined
+from shardsolve.fbpinn._in_windows import Windows, in_windows
 from shardsolve.fbpinn._loss import Loss
 from shardsolve.fbpinn._natural_gradient import NaturalGradient, NaturalGradientOutcome
 from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net
@@ -9,17 +13,22 @@ from shardsolve.fbpinn._options import LeastSquares, LevenbergMarquardt, Placeme
 from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan, TermLoss
 from shardsolve.fbpinn._parameters import Parameters
 from shardsolve.fbpinn._problem import Problem
+from shardsolve.fbpinn._progress import GradientOutcome, Progress
 from shardsolve.fbpinn._run import Networks, Run
 from shardsolve.fbpinn._terms import Boundary, Data, Interior
 from shardsolve.fbpinn._train import TrainingWarning
 
 __all__ = [
     "ACTIVATIONS",
+    "LBFGS",
+    "Adam",
     "Boundary",
     "Boxes",
+    "Checkpoint",
     "Cost",
     "Data",
     "Descent",
+    "GradientOutcome",
     "Grid1D",
     "Interior",
     "LeastSquares",
@@ -29,14 +38,21 @@ __all__ = [
     "NaturalGradient",
     "NaturalGradientOutcome",
     "Net",
+    "NetFunction",
     "Networks",
+    "Optimiser",
     "Outcome",
     "Parameters",
     "PlacementCosts",
     "Plan",
     "Problem",
+    "Progress",
+    "Refined",
     "Run",
     "Scalar",
     "TermLoss",
     "TrainingWarning",
+    "Windows",
+    "in_windows",
+    "load",
 ]

@@ -157,6 +157,23 @@ class Boxes:
         both.has_domain = self.has_domain
         return both
 
+    def moved(self, shift: Sequence[float] | np.ndarray) -> Boxes:
+        """The same elsewhere; `shift` is (dimensions,)."""
+        words = f"{self.dimensions} finite numbers are accepted, one for each axis"
+        by = array("shift", shift, words)
+        if by.shape != (self.dimensions,) or not np.isfinite(by).all():
+            raise ValueError(f"shift={described(shift)} given: {words}")
+        levels = []
+        for level in self.levels:
+            one = type(self).__new__(type(self))
+            one._set(level.centers + by, level.half_widths, level.domain + by[:, None])
+            one.counts, one.has_domain = level.counts, level.has_domain
+            levels.append(one)
+        first = levels[0]
+        for level in levels[1:]:
+            first = first.with_level(level)
+        return first
+
     @property
     def count(self) -> int:
         """How many boxes there are, of all levels."""

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardsolve.fbpinn._boxes import Boxes
-from shardsolve.fbpinn._coefficients import Coefficients, Grid1D, Scalar, Unknown
+from shardsolve.fbpinn._coefficients import Coefficient, Coefficients, Unknown
 from shardsolve.fbpinn._functions import (
     arguments,
     explained,
@@ -56,7 +56,7 @@ class Equations:
         fields: str | Sequence[str] = "u",
         net: Mlp | Net | None = None,
         constrain: Constrain | None = None,
-        coefficients: Mapping[str, Scalar | Grid1D] | None = None,
+        coefficients: Mapping[str, Coefficient] | None = None,
         seed: int = 0,
     ):
         """Traces the functions once, to see what they read.
@@ -70,8 +70,8 @@ class Equations:
             constrain: From a point and the value of u to the value that the solution has there,
                 such as lambda x, u: x.t**2 * u, so that conditions hold exactly. Of several fields
                 it gets u.p, u.q and returns (p, q). It applies to the sum of the networks.
-            coefficients: Unknown numbers and functions, `Scalar` and `Grid1D` by name. Residuals
-                take them from a third argument: c.name, c.name(x.z).
+            coefficients: Unknown numbers and functions by name, `Scalar`, `Grid1D` and
+                `NetFunction`. Residuals take them from a third argument: c.name, c.name(x.z).
             seed: Of the weights that are not trained.
 
         Raises:

@@ -15,7 +15,6 @@ from shardsolve.fbpinn._devices import default_device, require_mesh
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._given import choice, described, whole
 from shardsolve.fbpinn._loss_setup import Setup
-from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._options import PlacementCosts
 from shardsolve.fbpinn._parameters import Parameters
 from shardsolve.fbpinn._placed import place
@@ -137,12 +136,7 @@ class Loss:
 
     def networks(self, parameters: Parameters) -> Networks:
         """Networks of these parameters, to be evaluated anywhere."""
-        setup, found = self._setup, self._setup.layout.gather(parameters)
-        coefficients = setup.numbers(found.coefficients, np)
-        if not isinstance(setup.problem.net, Mlp):
-            return Networks.of(setup.problem, None, found.last, coefficients, found.hidden)
-        layers = [part.reshape(len(part), -1) for layer in found.hidden for part in layer]
-        return Networks.of(setup.problem, np.concatenate(layers, 1), found.last, coefficients, None)
+        return Networks.of(self._setup.problem, *self._setup.parts_of_networks(parameters))
 
     def require_finite(self, parameters: Parameters) -> None:
         """Says where what is not finite comes from; to be called when a loss is nan or inf.

@@ -15,14 +15,14 @@ from jax.sharding import Mesh, PartitionSpec
 from shardsolve.fbpinn import _tables
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._net import Mlp
-from shardsolve.fbpinn._network_jets import network_jets, times, unit_jets
+from shardsolve.fbpinn._network_jets import network_jets, times
 from shardsolve.fbpinn._parameters import Layout, Parameters
 from shardsolve.fbpinn._placed import Placed
 from shardsolve.fbpinn._prepared import Prepared
 
 # Of what the gradient keeps of boxes that are computed at a time: a core's cache, or some of a
 # GPU's memory.
-BATCH_BYTES = {"cpu": 2**21, "gpu": 2**28}
+BATCH_BYTES = {"cpu": 2**24, "gpu": 2**28}
 
 
 class Setup:
@@ -45,7 +45,7 @@ class Setup:
         """`like`: of the same equations at other points, whose places and sizes are kept."""
         self.problem, self.mesh, self.exchange, self.dtype = problem, mesh, exchange, dtype
         self.placed, self.batch = placed, batch
-        self.units = unit_jets(problem.net, problem.orders)
+        self.networks = network_jets(problem.net, problem.orders)
         self.sizes = [len(term.points) for term in problem.prepared]
         self.points = np.concatenate([term.points for term in problem.prepared])
         self.geometry = _tables.Geometry(
@@ -126,8 +126,8 @@ class Setup:
         orders = self.problem.orders
 
         def of_box(windows: jax.Array, *networks: Any) -> jax.Array:
-            jets = network_jets(self.units, orders, *networks)
-            return times(orders, windows[:, None, :], jets)
+            jets = times(orders, windows.T[:, None, :], self.networks(*networks))
+            return jnp.transpose(jets, (2, 1, 0))
 
         one = self.classes[number]
         mine = slice(one.first, one.first + one.count)
@@ -259,15 +259,15 @@ class Setup:
         parts = [numpy.reshape(coefficients[name], -1) for name in self.problem.unknown.places]
         return numpy.concatenate([numpy.zeros(0), *parts])
 
-    def mapped(self, function: Callable[[Parameters, dict], Any]) -> Callable[..., Any]:
-        """On each device with its parameters and tables."""
+    def mapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """On each device with its parameters and tables, and further arrays that are all's."""
         spec = self.layout.spec
 
-        def call(parameters: Parameters, tables: dict) -> Any:
+        def call(parameters: Parameters, tables: dict, *of_all: jax.Array) -> Any:
             leaves, tree = jax.tree.flatten(tables)
             full = [leaf for leaf in leaves if leaf.size > 0]
 
-            def on_device(parameters: Parameters, full: list[jax.Array]) -> Any:
+            def on_device(parameters: Parameters, full: list[jax.Array], *of_all: jax.Array) -> Any:
                 given = iter(full)
                 # XLA for GPUs (of jax 0.11.2) crashes where an operand of a shard_map has no
                 # entries.
@@ -275,19 +275,32 @@ class Setup:
                     next(given)[0] if leaf.size > 0 else jnp.zeros(leaf.shape[1:], leaf.dtype)
                     for leaf in leaves
                 ]
-                return function(parameters, jax.tree.unflatten(tree, mine))
+                return function(parameters, jax.tree.unflatten(tree, mine), *of_all)
 
             # No check of varying values: with it a derivative by a constant, in a user's function,
             # is silently summed over the devices.
             return jax.shard_map(
                 on_device,
                 mesh=self.mesh,
-                in_specs=(Parameters(spec, spec, PartitionSpec()), spec),
+                in_specs=(
+                    Parameters(spec, spec, PartitionSpec()),
+                    spec,
+                    *[PartitionSpec()] * len(of_all),
+                ),
                 out_specs=spec,
                 check_vma=False,
-            )(parameters, full)
+            )(parameters, full, *of_all)
 
         return call
+
+    def parts_of_networks(self, parameters: Parameters) -> tuple[Any, ...]:
+        """What `Networks.of` takes."""
+        found = self.layout.gather(parameters)
+        coefficients = self.numbers(found.coefficients, np)
+        if not isinstance(self.problem.net, Mlp):
+            return None, found.last, coefficients, found.hidden
+        layers = [part.reshape(len(part), -1) for layer in found.hidden for part in layer]
+        return np.concatenate(layers, 1), found.last, coefficients, None
 
     # Tables and parameters on the devices
 

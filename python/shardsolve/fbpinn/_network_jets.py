@@ -21,10 +21,11 @@ FUNCTIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "silu": jax.nn.silu,
 }
 
-# Of one box, (hidden parameters, 1 / half width along each axis, places in [-1, 1] of its points)
-# to the derivatives of its units by the coordinates: an array (points, units) for each order, or
-# None where they are 0.
-UnitJets = Callable[[Any, jax.Array, jax.Array], list[jax.Array | None]]
+# Of one box, (hidden parameters, last layer (fields, units + 1), 1 / half width along each axis,
+# places in [-1, 1] of its points (points, dimensions)) to the derivatives of its network by the
+# coordinates, (orders, fields, points). Points come last: products of small matrices with many
+# columns are what XLA computes well, sums over points are what it does not.
+NetworkJets = Callable[[Any, jax.Array, jax.Array, jax.Array], jax.Array]
 
 
 def products(orders: Sequence[Order]) -> list[tuple[int, int, int]]:
@@ -44,47 +45,75 @@ def factorial(order: Order) -> int:
 
 
 def times(orders: Sequence[Order], left: jax.Array, right: jax.Array) -> jax.Array:
-    """Derivatives of a product from those of its factors, (..., orders), by Leibniz's rule."""
+    """Derivatives of a product from those of its factors, (orders, ...), by Leibniz's rule."""
     sums: list[Any] = [0.0] * len(orders)
     for result, i, j in products(orders):
         weight = factorial(orders[result]) / factorial(orders[i]) / factorial(orders[j])
-        sums[result] += weight * left[..., i] * right[..., j]
-    return jnp.stack(sums, -1)
+        sums[result] += weight * left[i] * right[j]
+    return jnp.stack(sums)
 
 
-def network_jets(
-    units: UnitJets,
+def network_jets(net: Mlp | Net, orders: Sequence[Order]) -> NetworkJets:
+    """Those of a network; `orders` are closed as `closure` does it."""
+    if isinstance(net, Net):
+        return _contracted(_of_function(net, orders), orders)
+    if len(net.widths) == 1:
+        return _of_one_layer(net, orders)
+    return _contracted(_of_layers(net, orders), orders)
+
+
+def _of_one_layer(net: Mlp, orders: Sequence[Order]) -> NetworkJets:
+    """The derivatives of one order are f^(order)(z), times numbers of the units alone."""
+    most = max(map(sum, orders))
+    function = FUNCTIONS[net.activation]
+    of_order = [[d for d, order in enumerate(orders) if sum(order) == m] for m in range(most + 1)]
+
+    def jets(hidden: Any, last: jax.Array, rates: jax.Array, places: jax.Array) -> jax.Array:
+        ((weights, biases),) = hidden
+        series = _derivatives(function, _affine(weights, biases, places.T), most)
+        slopes = weights * rates
+        found: list[Any] = [None] * len(orders)
+        for mine, values in zip(of_order, series, strict=True):
+            factors = [
+                last[:, :-1] * math.prod(slopes[:, a] ** n for a, n in enumerate(orders[d]) if n)
+                for d in mine
+            ]
+            if factors:
+                parts = jnp.concatenate(factors) @ values
+                for number, d in enumerate(mine):
+                    found[d] = parts[number * len(last) : (number + 1) * len(last)]
+        found[0] = found[0] + last[:, -1:]
+        return jnp.stack(found)
+
+    return jets
+
+
+def _contracted(
+    units: Callable[[Any, jax.Array, jax.Array], Sequence[jax.Array | None]],
     orders: Sequence[Order],
-    hidden: Any,
-    last: jax.Array,
-    rates: jax.Array,
-    places: jax.Array,
-) -> jax.Array:
-    """Of one box's network: (points, fields, orders).
+) -> NetworkJets:
+    """The last layer behind units, whose derivatives are (units, points) each, or None if 0."""
 
-    Args:
-        units: Of the hidden layers.
-        orders: Closed as `closure` does it.
-        hidden: The hidden layers' parameters.
-        last: (fields, units + 1): the constant last.
-        rates: (dimensions,): 1 / half width.
-        places: (points, dimensions): scaled to [-1, 1] over the box.
-    """
-    found = []
-    for number, jet in enumerate(units(hidden, rates, places)):
-        if jet is None:
-            found.append(jnp.zeros((len(places), len(last)), last.dtype))
-        else:
-            found.append(jet @ last[:, :-1].T + (last[:, -1] if number == 0 else 0))
-    return jnp.stack(found, -1)
+    def jets(hidden: Any, last: jax.Array, rates: jax.Array, places: jax.Array) -> jax.Array:
+        nothing = jnp.zeros((len(last), len(places)), last.dtype)
+        found = [
+            nothing if one is None else last[:, :-1] @ one for one in units(hidden, rates, places)
+        ]
+        found[0] = found[0] + last[:, -1:]
+        return jnp.stack(found)
+
+    return jets
 
 
-def unit_jets(net: Mlp | Net, orders: Sequence[Order]) -> UnitJets:
-    """Those of all hidden layers."""
-    return _of_layers(net, orders) if isinstance(net, Mlp) else _of_function(net, orders)
+def _affine(weights: jax.Array, biases: jax.Array, inputs: jax.Array) -> jax.Array:
+    """Of each unit at each point; the biases by a row of ones, so that their gradient is no sum."""
+    ones = jnp.ones_like(inputs[:1])
+    return jnp.concatenate([weights, biases[:, None]], 1) @ jnp.concatenate([inputs, ones])
 
 
-def _of_layers(net: Mlp, orders: Sequence[Order]) -> UnitJets:
+def _of_layers(
+    net: Mlp, orders: Sequence[Order]
+) -> Callable[[Any, jax.Array, jax.Array], Sequence[jax.Array | None]]:
     """Taylor coefficients from layer to layer; f(z) by Horner's scheme in z - z_0."""
     most = max(map(sum, orders))
     pairs = products(orders)
@@ -107,16 +136,16 @@ def _of_layers(net: Mlp, orders: Sequence[Order]) -> UnitJets:
             out[0] = series[m] / math.factorial(m)
         return out
 
-    def jets(hidden: Any, rates: jax.Array, places: jax.Array) -> list[jax.Array | None]:
+    def jets(hidden: Any, rates: jax.Array, places: jax.Array) -> Sequence[jax.Array | None]:
         h: list[Any] = [None] * len(orders)
-        h[0] = places
+        h[0] = places.T
         for number, order in enumerate(orders):
             if sum(order) == 1:
                 axis = order.index(1)
-                h[number] = rates[axis] * jnp.eye(1, len(rates), axis, dtype=places.dtype)
+                h[number] = rates[axis] * jnp.eye(len(rates), 1, -axis, dtype=places.dtype)
         for weights, biases in hidden:
-            z = [None if one is None else one @ weights.T for one in h]
-            z[0] = z[0] + biases
+            z = [None if one is None else weights @ one for one in h]
+            z[0] = _affine(weights, biases, h[0])
             h = activated(z)
         return [
             None if one is None else factorial(order) * one
@@ -141,14 +170,16 @@ def _slope(function: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], 
     return lambda z: jax.jvp(function, (z,), (jnp.ones_like(z),))[1]
 
 
-def _of_function(net: Net, orders: Sequence[Order]) -> UnitJets:
-    def jets(hidden: Any, rates: jax.Array, places: jax.Array) -> list[jax.Array | None]:
+def _of_function(
+    net: Net, orders: Sequence[Order]
+) -> Callable[[Any, jax.Array, jax.Array], Sequence[jax.Array | None]]:
+    def jets(hidden: Any, rates: jax.Array, places: jax.Array) -> Sequence[jax.Array | None]:
         def at(place: jax.Array) -> list[jax.Array]:
             def features(shift: jax.Array) -> jax.Array:
                 return net.features(hidden, place + shift * rates)
 
             return [derivative(features, order)(0 * place) for order in orders]
 
-        return jax.vmap(at)(places)
+        return jax.vmap(at, out_axes=1)(places)
 
     return jets

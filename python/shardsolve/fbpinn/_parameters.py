@@ -28,7 +28,8 @@ class Parameters(NamedTuple):
         hidden: Of an `Mlp` for each hidden layer its weights, (places, units, inputs), and biases,
             (places, units); of a `Net` its tree, each array (places, ...).
         last: (places, fields, units + 1): the linear layer, the constant last.
-        coefficients: By name: () of a `Scalar`, (nodes,) of a `Grid1D`, the same on all devices.
+        coefficients: By name: () of a `Scalar`, (nodes,) of a `Grid1D`, (weights,) of a
+            `NetFunction`, the same on all devices. Of positive ones 1 + log(value / init).
     """
 
     hidden: Any
@@ -89,7 +90,7 @@ class Layout:
             flat, last = start.weights()
             hidden, numbers = start.net_parameters(), start.coefficient_numbers
         if isinstance(problem.net, Mlp):
-            hidden = _layers(problem.net, problem.boxes.dimensions, flat)
+            hidden = layers_of(problem.net, problem.boxes.dimensions, flat)
         given = problem.unknown.given
         return Parameters(
             hidden,
@@ -204,7 +205,7 @@ class Layout:
 _TAKE_SMALLER = "take smaller steps, or begin with the last parameters that were"
 
 
-def _layers(net: Mlp, dimensions: int, flat: np.ndarray) -> tuple:
+def layers_of(net: Mlp, dimensions: int, flat: np.ndarray) -> tuple:
     """(weights, biases) of each layer from all numbers of a box one behind the other."""
     layers, first, inputs = [], 0, dimensions
     for units in net.widths:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from jax.sharding import Mesh
 
+from shardsolve.fbpinn._checkpoint import Checkpoint
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._loss import Loss
 from shardsolve.fbpinn._natural_gradient import NaturalGradient, train_by_natural_gradients
-from shardsolve.fbpinn._options import LeastSquares, LevenbergMarquardt, PlacementCosts
+from shardsolve.fbpinn._options import LeastSquares, PlacementCosts
 from shardsolve.fbpinn._outcome import Plan
+from shardsolve.fbpinn._progress import Progress
 from shardsolve.fbpinn._run import Networks, Run
 from shardsolve.fbpinn._train import plan, train
 
@@ -42,10 +44,12 @@ class Problem(Equations):
 
     def train(
         self,
-        how: LeastSquares | LevenbergMarquardt | NaturalGradient | None = None,
+        how: Any = None,
         *,
         mesh: Mesh | None = None,
         start: Networks | None = None,
+        callbacks: Callable[[Progress], Any] | Sequence[Callable[[Progress], Any]] = (),
+        checkpoint: Checkpoint | None = None,
     ) -> Run:
         """Finds the solution.
 
@@ -53,6 +57,8 @@ class Problem(Equations):
             how: `LeastSquares()` by default; `LevenbergMarquardt()` trains hidden layers too.
                 `NaturalGradient()` trains deep networks in few boxes; then `mesh` may have any
                 devices, which share the points, and networks begin with random weights.
+                `Adam()`, `LBFGS()` and `Optimiser()` train all by gradients; an optimiser of optax
+                does as the latter's with its other defaults.
             mesh: Devices of the CPU, as many as threads are to share the boxes: the bits do not
                 depend on their number. Or GPUs of this process, which do all but the equations
                 themselves; their results differ from those, and with their number, by rounding.
@@ -62,9 +68,16 @@ class Problem(Equations):
             start: Networks that training begins with, such as a `Run` of a problem that is easier
                 and has as many boxes, fields, units and coefficients: where Gauss-Newton ends in a
                 local minimum. A linear problem has one solution for its hidden layers, wherever it
-                begins. By default networks are 0, and coefficients their `init`.
+                begins. By default networks are 0, and coefficients their `init`; gradients begin
+                with random networks.
+            callbacks: By gradients: called after each block of steps with a `Progress`, such as
+                `print`. If one returns True, that was the last.
+            checkpoint: By gradients: where to go on from, and what to write.
 
-        Ctrl-C ends it within a second or so.
+        Ctrl-C ends it within a second or so. By gradients: after the block, with what was learned
+        until then; once more ends at once.
+
+        With gradients `mesh` may have any devices, which share the boxes as `loss` says.
 
         Warns:
             TrainingWarning: With the sentences of `Outcome.warnings`.
@@ -76,8 +89,15 @@ class Problem(Equations):
             TypeError: If 64-bit numbers are off.
         """
         if isinstance(how, NaturalGradient):
+            if checkpoint is not None or len(callbacks) > 0:
+                raise ValueError(
+                    "callbacks or checkpoint given with NaturalGradient, which does not take them: "
+                    "Adam, LBFGS and Optimiser do"
+                )
             return train_by_natural_gradients(self, how, mesh, start)
-        return train(self, LeastSquares() if how is None else how, mesh, start)
+        return train(
+            self, LeastSquares() if how is None else how, mesh, start, callbacks, checkpoint
+        )
 
     def plan(self) -> Plan:
         """What training by least squares will need: memory, and work in three ways."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import os
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 from shardsolve import _library
 from shardsolve._records import VERDICT_WORDS
 from shardsolve.fbpinn._call import Given, OwnUnits, padded, raise_for
-from shardsolve.fbpinn._coefficients import Grid1D, Scalar
+from shardsolve.fbpinn._coefficients import Scalar, slopes_of, values_of
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._given import array, described, whole
 from shardsolve.fbpinn._jet import Order, Point, closure
@@ -22,14 +24,20 @@ from shardsolve.fbpinn._outcome import Outcome
 from shardsolve.fbpinn._prepared import on_cpu
 from shardsolve.fbpinn._terms import points_of
 
+if TYPE_CHECKING:
+    from shardsolve.fbpinn._progress import GradientOutcome
+    from shardsolve.fbpinn._solution import Solution
+
 
 class Networks:
     """Networks in the boxes of a problem, whose sum is a solution.
 
     Attributes:
         problem: What they are to solve.
-        coefficients: By name: a float of a `Scalar`, (nodes,) of a `Grid1D`.
-        coefficient_numbers: Of all, one behind the other.
+        coefficients: By name: a float of a `Scalar`, (nodes,) of a `Grid1D`, the weights of a
+            `NetFunction`.
+        coefficient_numbers: Of all, one behind the other, as they are trained: of positive ones
+            1 + log(value / init).
     """
 
     def __init__(
@@ -43,9 +51,7 @@ class Networks:
         self.problem, self._networks = problem, networks
         self.coefficient_numbers = coefficients
         self.coefficients: dict[str, float | np.ndarray] = {
-            name: coefficients[place]
-            if isinstance(problem.unknown.given[name], Grid1D)
-            else float(coefficients[place][0])
+            name: self._by_kind(name, values_of(problem.unknown.given[name], coefficients[place]))
             for name, place in problem.unknown.places.items()
         }
         weakref.finalize(self, _library.library().shardsolve_free_networks, networks)
@@ -82,6 +88,23 @@ class Networks:
                 )
         return cls(problem, *_made(problem, hidden, last, coefficients, net_parameters))
 
+    def _by_kind(self, name: str, values: np.ndarray) -> float | np.ndarray:
+        is_one = isinstance(self.problem.unknown.given[name], Scalar)
+        return float(values[0]) if is_one else values
+
+    def coefficient(self, name: str, points: np.ndarray) -> np.ndarray:
+        """An unknown function, `Grid1D` or `NetFunction`, at points.
+
+        Args:
+            name: Of the coefficient.
+            points: (points, variables); of one variable (points,) does.
+
+        Returns:
+            (points,), float64.
+        """
+        with on_cpu():
+            return self.problem.unknown.values(name, self.coefficient_numbers, points)
+
     def __copy__(self) -> Self:  # it does not change
         return self
 
@@ -97,6 +120,33 @@ class Networks:
         hidden, last = self.weights()
         net_parameters = jax.tree.map(np.asarray, self.net_parameters())
         return self.problem, hidden, last, self.coefficient_numbers, net_parameters
+
+    @functools.cached_property
+    def u(self) -> Solution:
+        """The solution as a JAX function of a point, for jit, grad and vmap.
+
+        To be used in other problems, too: in residuals, in `constrain`. See `Solution`.
+        """
+        from shardsolve.fbpinn._solution import Solution
+
+        return Solution(self.problem, self._parts()[1:])
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Writes weights, coefficients and outcome to one file, whole or not at all.
+
+        The functions are not in there; `load(path, problem)` looks whether they are the same.
+
+        Args:
+            path: Of the file.
+            overwrite: Whether it may replace a file.
+
+        Raises:
+            FileExistsError: If there is one.
+            OSError: If it cannot be written; what was there is as it was.
+        """
+        from shardsolve.fbpinn._files import save
+
+        save(self, path, overwrite)
 
     def evaluate(
         self, points: np.ndarray, derivative: str = "v", *, chunk: int = 25_000
@@ -237,7 +287,7 @@ class Run(Networks):
     def __init__(
         self,
         problem: Equations,
-        outcome: Outcome,
+        outcome: Outcome | GradientOutcome,
         networks: ctypes.c_void_p,
         coefficients: np.ndarray,
         own: OwnUnits | None,
@@ -246,18 +296,31 @@ class Run(Networks):
         self.outcome = outcome
         deviations = np.array(outcome.coefficient_deviations)
         self.coefficient_deviations: dict[str, float | np.ndarray] = {
-            name: float(deviations[place][0])
-            if isinstance(problem.unknown.given[name], Scalar)
-            else deviations[place]
+            name: self._by_kind(
+                name,
+                deviations[place] * slopes_of(problem.unknown.given[name], coefficients[place]),
+            )
             for name, place in problem.unknown.places.items()
             if len(deviations) > 0
         }
+
+    def plot(self) -> Any:
+        """A figure of matplotlib: subdomains, the solution, its residual, and how it was trained.
+
+        Along more than two axes: a cut through the middle of the others.
+
+        Raises:
+            ImportError: If matplotlib is not there.
+        """
+        from shardsolve.fbpinn._plot import plot
+
+        return plot(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Run._again, (self.outcome, *self._parts())
 
     @staticmethod
-    def _again(outcome: Outcome, problem: Equations, *parts: Any) -> Run:
+    def _again(outcome: Outcome | GradientOutcome, problem: Equations, *parts: Any) -> Run:
         networks, numbers, own = _made(problem, *parts)
         return Run(problem, outcome, networks, numbers, own)
 

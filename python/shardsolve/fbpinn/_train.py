@@ -1,11 +1,13 @@
-"""Training by least squares, and its plan."""
+"""Training: by least squares, here, and its plan; by gradients, elsewhere."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,9 +16,11 @@ from jax.sharding import Mesh
 from shardsolve import _library
 from shardsolve._records import SolverError, Status
 from shardsolve.fbpinn._call import Given, Options
+from shardsolve.fbpinn._descend import descend
 from shardsolve.fbpinn._devices import default_device, has_cuda, require_mesh
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._given import described
+from shardsolve.fbpinn._gradients import ByGradients, Optimiser, is_transformation
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._options import EQUATIONS, METHODS, LeastSquares, LevenbergMarquardt
 from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, Plan, TermLoss
@@ -37,30 +41,53 @@ def plan(problem: Equations) -> Plan:
 
 def train(
     problem: Equations,
-    how: LeastSquares | LevenbergMarquardt,
+    how: Any,
     mesh: Mesh | None,
     start: Networks | None,
+    callbacks: Any = (),
+    checkpoint: Any = None,
 ) -> Run:
     """As `Problem.train`."""
+    if is_transformation(how):
+        how = Optimiser(transformation=how)
+    if isinstance(how, ByGradients):
+        run = descend(problem, how, mesh, start, callbacks, checkpoint)
+    else:
+        run = _by_least_squares(problem, how, mesh, start, callbacks, checkpoint)
+    if run.outcome.warnings:
+        text = "; ".join(run.outcome.warnings)
+        warnings.warn(text, TrainingWarning, stacklevel=3)  # at the line that called Problem.train
+    return run
+
+
+def _by_least_squares(
+    problem: Equations,
+    how: Any,
+    mesh: Mesh | None,
+    start: Networks | None,
+    callbacks: Any,
+    checkpoint: Any,
+) -> Run:
     if not isinstance(how, (LeastSquares, LevenbergMarquardt)):
         raise TypeError(
-            f"how={described(how)} given: LeastSquares is accepted, LevenbergMarquardt or "
-            "NaturalGradient, such as LeastSquares(max_iterations=50); devices go through mesh="
+            f"how={described(how)} given: LeastSquares is accepted, or LevenbergMarquardt, such "
+            "as LeastSquares(max_iterations=50), or Adam, LBFGS or Optimiser, which take "
+            "gradients, or an optimiser of optax, or NaturalGradient; devices go through mesh="
+        )
+    if checkpoint is not None or not (isinstance(callbacks, Sequence) and len(callbacks) == 0):
+        raise ValueError(
+            f"callbacks or checkpoint given with {type(how).__name__}, which has no steps to call "
+            "them between: Adam, LBFGS and Optimiser take them"
         )
     if jax.dtypes.canonicalize_dtype(np.float64) != np.float64:
         raise TypeError(
             "least squares needs 64-bit numbers, and they are off: set "
             "jax.config.update('jax_enable_x64', True) first"
         )
-    if mesh is not None:
-        require_mesh(mesh)
-        run = train_on(problem, how, mesh, start)
-    else:
-        run = _train_by_default(problem, how, start)
-    if run.outcome.warnings:
-        text = "; ".join(run.outcome.warnings)
-        warnings.warn(text, TrainingWarning, stacklevel=3)  # at the line that called Problem.train
-    return run
+    if mesh is None:
+        return _train_by_default(problem, how, start)
+    require_mesh(mesh)
+    return train_on(problem, how, mesh, start)
 
 
 def _train_by_default(

@@ -1,0 +1,304 @@
+"""Training by gradients: blocks of steps, and what is done between two of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from shardsolve.fbpinn._block import Block, State, initial_key, parts_of_loss, trained_part
+from shardsolve.fbpinn._cells import Cells, cells_of
+from shardsolve.fbpinn._checkpoint import Checkpoint, Checkpoints
+from shardsolve.fbpinn._devices import require_mesh
+from shardsolve.fbpinn._equations import Equations
+from shardsolve.fbpinn._given import described
+from shardsolve.fbpinn._gradients import Adam, ByGradients, Refined
+from shardsolve.fbpinn._loss import Loss
+from shardsolve.fbpinn._moving import MovingSetup
+from shardsolve.fbpinn._optimisers import method_of
+from shardsolve.fbpinn._options import PlacementCosts
+from shardsolve.fbpinn._portable import Portable
+from shardsolve.fbpinn._progress import Progress
+from shardsolve.fbpinn._run import Networks, Run
+from shardsolve.fbpinn._signals import Signals
+from shardsolve.fbpinn._summary import Course, summary
+
+_parts = jax.jit(parts_of_loss, static_argnums=0)
+
+
+def descend(
+    problem: Equations,
+    how: ByGradients,
+    mesh: Mesh | None,
+    start: Networks | None,
+    callbacks: Any,
+    checkpoint: Checkpoint | None,
+) -> Run:
+    """As `Problem.train`."""
+    called = _callbacks(callbacks)
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        raise TypeError(
+            f"checkpoint={described(checkpoint)} given: Checkpoint('a path', steps=1000) is "
+            "accepted, or None"
+        )
+    training = _Training(problem, how, mesh, start)
+    with Signals(checkpoint is not None) as signals:
+        saves = None
+        if checkpoint is not None:
+            saves = Checkpoints(checkpoint, problem, how, training.portable, training.course)
+            training.state = saves.resumed(training.state)
+        ended = _blocks(training, signals, saves, called)
+        return summary(training, ended, saves)
+
+
+def _callbacks(given: Any) -> list[Callable[[Progress], Any]]:
+    found = [given] if callable(given) else given
+    if not isinstance(found, Sequence) or not all(map(callable, found)):
+        raise TypeError(
+            f"callbacks={described(given)} given: functions of a Progress are accepted, one or a "
+            "list of them, such as callbacks=print"
+        )
+    return list(found)
+
+
+class _Training:
+    """What blocks need.
+
+    Attributes:
+        loss: At the points of the terms.
+        held_out: At points between them; None if there are none.
+        moved: Numbers of points that were moved to be held out, of each term.
+        setup: Of the loss that steps make smaller.
+        state: Where it is.
+        portable: The state in the order of the boxes, and back.
+        course: What was seen on the way.
+    """
+
+    def __init__(
+        self, problem: Equations, how: ByGradients, mesh: Mesh | None, start: Networks | None
+    ):
+        begin = time.perf_counter()
+        self.problem, self.how = problem, how
+        if mesh is not None:
+            require_mesh(mesh)
+            if mesh.devices.size > problem.boxes.count:
+                raise ValueError(
+                    f"a mesh of {mesh.devices.size} devices for {problem.boxes.count} subdomains "
+                    "given: pass at most as many devices as there are subdomains (Boxes)"
+                )
+            elsewhere = {device.process_index for device in mesh.devices.flat}
+            if elsewhere != {jax.process_index()}:
+                raise ValueError(
+                    "a mesh with devices of other processes given: training by gradients takes "
+                    "devices of one process; for a loop of your own, problem.loss takes all"
+                )
+        costs = PlacementCosts()
+        self.loss = Loss(problem, mesh, how.exchange, None, costs, how.dtype, how.batch)
+        cells = cells_of(problem)
+        self.held_out, self.moved = _held_out(self.loss, cells)
+        self.setup, self._tables = _moving(self.loss, how, cells)
+        self.method = method_of(how)
+        layout = self.setup.layout
+        parameters = layout.spread(layout.begin(start))
+        kind = self.setup.dtype
+        points = np.zeros((0, problem.boxes.dimensions), kind)
+        if isinstance(how.points, Refined):
+            points = np.concatenate([term.points for term in problem.prepared]).astype(kind)
+        state = State(
+            step=np.int32(0),
+            parameters=parameters,
+            previous=parameters,
+            optimiser=self.method.begin(trained_part(parameters)),
+            key=initial_key(how.seed),
+            factors=np.ones(len(problem.prepared), kind),
+            points=points,
+            is_finite=np.bool_(True),
+            is_done=np.bool_(False),
+        )
+        self.portable = Portable(layout, trained_part(parameters), parameters)
+        self.state = self.portable.placed(state)
+        self._program: Callable[..., tuple[State, jax.Array]] | None = None
+        self.course = Course(begin)
+        self.course.took("setup", begin)
+
+    def block(self, count: int) -> np.ndarray:
+        """Takes so many steps. Returns the losses before each that was taken or tried."""
+        rate = self.how.rate if isinstance(self.how, Adam) else 0.0
+        length = 0.0 if callable(rate) else rate
+        of_all = np.asarray(count, np.int32), np.asarray(length, self.setup.dtype)
+        if self._program is None:
+            begin = time.perf_counter()
+            self._program = self._compiled(*of_all)
+            self.course.took("compile", begin)
+        begin, first = time.perf_counter(), int(self.state.step)
+        self.state, losses = jax.block_until_ready(self._program(self.state, self._tables, *of_all))
+        self.course.took("steps", begin)
+        done = int(self.state.step) - first
+        self.course.steps += done
+        return np.asarray(losses)[: done + (not self.state.is_finite)]
+
+    def _compiled(self, *of_all: np.ndarray) -> Callable[..., Any]:
+        """Once for all trainings that differ in points, steps and rate alone."""
+        same: dict[str, Any] = {"steps": 1, "seed": 0}
+        if isinstance(self.how, Adam) and not callable(self.how.rate):
+            same["rate"] = 1.0
+        how: Any = replace(self.how, **same)
+        block = Block(self.setup, how, self.method)
+        shardings = self.portable.shardings(self.state), self.portable.of_all
+
+        def make() -> Callable[..., Any]:
+            program = jax.jit(block, out_shardings=shardings)
+            return program.lower(self.state, self._tables, *of_all).compile()
+
+        shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(self._tables))
+        key = ("block", self.setup, how, shapes)
+        try:
+            hash(key)
+        except TypeError:
+            return make()
+        return self.problem.compiled(key, make)  # type: ignore[attr-defined]
+
+    def values(self, parameters: Any) -> tuple[np.ndarray, np.ndarray]:
+        """(terms,) parts of the loss at the terms' points, and at points between them."""
+        return self._parts_of(self.loss, parameters), self.held_out_parts(parameters)
+
+    def held_out_parts(self, parameters: Any) -> np.ndarray:
+        """(terms,) parts at points between those of the terms."""
+        begin = time.perf_counter()
+        held = self.loss if self.held_out is None else self.held_out
+        found = self._parts_of(held, parameters)
+        self.course.took("held_out", begin)
+        return found
+
+    def _parts_of(self, loss: Loss, parameters: Any) -> np.ndarray:
+        mine, its = self.setup.layout, loss._setup.layout
+        if not np.array_equal(mine.boxes, its.boxes):  # its places are others
+            parameters = its.spread(mine.gather(parameters))
+        return np.asarray(_parts(loss._setup, parameters, loss._tables))
+
+    def without_networks(self) -> float:
+        """The loss of networks that are 0."""
+        parameters = self.state.previous
+        zeros = parameters._replace(last=jnp.zeros_like(parameters.last))
+        return float(self._parts_of(self.loss, zeros).sum())
+
+    def what_is_not_finite(self) -> str:
+        """The point, its subdomain and its device, or the parameter; the step is the last one."""
+        state, step = self.state, int(self.state.step)
+        block = Block(self.setup, self.how, self.method)
+        for parameters, number in ((state.previous, step - 1), (state.parameters, step)):
+            if number < 0:
+                continue
+            at = state._replace(step=jnp.asarray(number, jnp.int32))
+            for gradient in range(self.how.accumulate):
+                points = block.points(at, gradient)
+                loss = self._at(np.asarray(points[0])) if points else self.loss
+                layout = loss._setup.layout
+                try:
+                    loss.require_finite(layout.spread(self.setup.layout.gather(parameters)))
+                except ValueError as error:
+                    return str(error)
+        return "the loss is a sum that exceeds what its type holds"
+
+    def _at(self, points: np.ndarray) -> Loss:
+        """The loss at points of all terms, those of terms that stay left as they are."""
+        assert isinstance(self.setup, MovingSetup)
+        sizes = [len(term.points) for term in self.problem.prepared]
+        each = np.split(points.astype(np.float64), np.cumsum(sizes)[:-1])
+        moved = {
+            number: mine
+            for number, (mine, cells) in enumerate(zip(each, self.setup.cells, strict=True))
+            if cells.shape is not None
+        }
+        return self.loss.with_points(moved)
+
+
+def _held_out(loss: Loss, cells: list[Cells]) -> tuple[Loss | None, list[int]]:
+    """The loss somewhere in the points' cells, the same in each training."""
+    luck = np.random.default_rng(0)
+    moved = {
+        number: luck.uniform(term.low, term.high)
+        for number, term in enumerate(cells)
+        if term.shape is not None
+    }
+    counts = [len(moved.get(number, ())) for number in range(len(cells))]
+    if not moved:
+        return None, counts
+    try:
+        return loss.with_points(moved), counts
+    except ValueError:  # a subdomain without a point
+        return None, [0] * len(cells)
+
+
+def _moving(loss: Loss, how: ByGradients, cells: list[Cells]) -> tuple[Any, Any]:
+    """Setup and tables of the loss at the points that steps take."""
+    setup = loss._setup
+    if how.points == "given":
+        return setup, loss._tables
+    if all(term.shape is None for term in cells):
+        raise ValueError(
+            f"points={how.points!r} given, and the points of no term can move: those of a lattice "
+            "that subdomains cover can, such as Interior(residual, points=(60, 60)); with points "
+            "of your own take points='given'"
+        )
+    moving = MovingSetup(
+        setup.problem, setup.mesh, setup.exchange, setup.dtype, setup.placed, setup.batch, cells
+    )
+    return moving, moving.layout.on_devices(moving.tables())
+
+
+def _blocks(
+    training: _Training,
+    signals: Signals,
+    saves: Any,
+    callbacks: list[Callable[[Progress], Any]],
+) -> str:
+    """Takes all steps. Returns what ended it."""
+    how, course = training.how, training.course
+    while (step := int(training.state.step)) < how.steps:
+        begin = time.perf_counter()
+        compiled = course.seconds["compile"]
+        losses = training.block(min(how.block, how.steps - step))
+        course.losses += losses.tolist()
+        seconds = time.perf_counter() - begin - (course.seconds["compile"] - compiled)
+        taken = int(training.state.step) - step
+        if not training.state.is_finite:
+            what = training.what_is_not_finite()
+            where = f"the loss is not finite at step {step + taken}: {what}"
+            if step + taken == 0:
+                raise ValueError(where)
+            course.warnings.append(f"{where}. The networks are those of the step before")
+            return "not finite"
+        held = float(training.held_out_parts(training.state.parameters).sum())
+        course.held_out_losses.append((step + taken, held))
+        rate = taken / max(seconds, 1e-9)
+        left = (how.steps - step - taken) / max(rate, 1e-9)
+        progress = Progress(
+            step + taken,
+            how.steps,
+            float(losses[-1]),
+            held,
+            rate,
+            time.perf_counter() - course.begin,
+            left,
+        )
+        answers = [callback(progress) for callback in callbacks]
+        is_enough = any(answer is True for answer in answers)
+        is_last = is_enough or step + taken >= how.steps or bool(training.state.is_done)
+        if saves is not None:
+            saves.after_block(
+                training.state, signals, is_last or signals.interrupted or signals.terminated
+            )
+        if bool(training.state.is_done):
+            return "optimiser"
+        if is_enough:
+            return "callback"
+        if signals.terminated or signals.interrupted:
+            return "signal" if signals.terminated else "interrupt"
+    return "steps"
