@@ -89,7 +89,7 @@ class Problem(Equations):
             TypeError: If 64-bit numbers are off.
         """
         if isinstance(how, NaturalGradient):
-            if checkpoint is not None or len(callbacks) > 0:
+            if checkpoint is not None or callable(callbacks) or len(callbacks) > 0:
                 raise ValueError(
                     "callbacks or checkpoint given with NaturalGradient, which does not take them: "
                     "Adam, LBFGS and Optimiser do"
