@@ -63,6 +63,7 @@ struct CudaKernelSets {
         }
         break;
       case KernelSet::lu:
+      case KernelSet::qr:
         break;  // for CPUs so far
     }
     return nullptr;
