@@ -115,7 +115,7 @@ TYPED_TEST(QrFamily, Factor_OfEveryMatrixOnEveryCut_IsAsGoodAsLapacks) {
         const double lapack_ratio = qr_ratio(one.a, lapack.q, lapack.r);
         EXPECT_TRUE(ratio <= limit(lapack_ratio)) << ratio << ", LAPACK " << lapack_ratio;
         const double certified = *made.outcome.orthogonality / unit_roundoff<T>;
-        EXPECT_TRUE(certified <= 3 * largest_row(q) + 5) << certified;
+        EXPECT_TRUE(certified <= 3 * largest_row(q) + 30) << certified;
         EXPECT_TRUE(certified >= largest_row(q) / 20) << certified << " " << largest_row(q);
         EXPECT_TRUE(*made.outcome.residual <= 20 * unit_roundoff<T>) << *made.outcome.residual;
       }
