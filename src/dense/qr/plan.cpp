@@ -4,6 +4,7 @@
 #include "dense/qr/program.hpp"
 #include "dense/qr/small_solver.hpp"
 #include "dense/qr/tall_solve.hpp"
+#include "dense/qr/wide_solve.hpp"
 #include "dense/shared/plan_parts.hpp"
 
 #include <shardsolve/plan.hpp>
@@ -66,15 +67,27 @@ Plan plan_least_squares(const SlabLayout& layout, Dtype dtype, std::int64_t colu
   core::require_columns(sides);
   Plan plan = begin(layout, dtype, columns);
   const std::int64_t element = element_size(dtype);
+  const std::int64_t ranks = layout.ranks();
   const std::int64_t some = std::min(max_sides, std::max<std::int64_t>(sides, 1));
-  const std::int64_t rows = layout.max_width() + columns;  // of ridge
+  const bool is_tall = layout.size() >= columns;
+  const std::int64_t least = std::min(layout.size(), columns);  // of R
+  const SlabLayout of_adjoint = SlabLayout::even(columns, ranks, 1);
   plan.right_hand_side_bytes = layout.max_width() * sides * element;
-  plan.workspace_bytes =
-      2 * rows * columns * element + dense::qr::factor_bytes(layout.ranks(), columns, dtype) +
-      solver_bytes(dtype, columns) + of_columns(layout, columns) +
-      of_columns(layout, 8 * std::max<std::int64_t>(sides, 1)) + with_wide(dtype, [&]<class W>() {
-        return dense::qr::TallSolve<W>::bytes(layout.ranks(), rows, columns, some, dtype);
-      });
+  // [A; sqrt(eps) I] and Q, or those of A^H and what crosses the ranks; R; and for some right-hand
+  // sides at a time what solves take.
+  const std::int64_t rows = (is_tall ? layout.max_width() : of_adjoint.max_width()) + least;
+  plan.workspace_bytes = 2 * rows * least * element +
+                         dense::qr::factor_bytes(ranks, least, dtype) +
+                         solver_bytes(dtype, least) + of_columns(layout, columns) +
+                         of_columns(layout, 8 * std::max<std::int64_t>(sides, 1));
+  if (!is_tall) {
+    plan.workspace_bytes +=
+        plan.matrix_bytes + of_adjoint.max_width() * layout.size() * element;
+  }
+  plan.workspace_bytes += with_wide(dtype, [&]<class W>() {
+    return is_tall ? dense::qr::TallSolve<W>::bytes(ranks, rows, columns, some, dtype)
+                   : dense::qr::WideSolve<W>::bytes(layout, of_adjoint, some, dtype);
+  });
   return plan;
 }
 

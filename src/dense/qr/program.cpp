@@ -6,6 +6,7 @@
 #include "dense/qr/probes.hpp"
 #include "dense/qr/small_solver.hpp"
 #include "dense/qr/tall_solve.hpp"
+#include "dense/qr/wide_solve.hpp"
 #include "dense/shared/right_hand_sides.hpp"
 
 #include <algorithm>
@@ -182,6 +183,38 @@ void solve_tall(mesh::Rank& rank, std::int64_t rows, MatrixView<const T> a,
   }
 }
 
+/// Of A^H, cut evenly, and with damping as in solve_tall().
+template <Scalar T>
+void solve_wide(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> a,
+                MatrixView<const T> b, const std::vector<double>& b_maxima,
+                const Request& request, LeastSquares<T>& found) {
+  const std::int64_t m = layout.size();
+  const std::int64_t below = rows_below(rank, request, m);
+  const SlabLayout of_adjoint = SlabLayout::even(a.columns(), rank.count(), 1);
+  const MatrixView<T> rows = adjoint_rows<T>(rank, layout, a, of_adjoint, below);
+  const MatrixView<T> own = rows.block(0, 0, rows.rows() - below, m);
+  const std::vector<double> maxima = column_maxima<T>(rank, own);
+  if (below > 0) {
+    const MatrixView<T> diagonal = rows.block(own.rows(), 0, below, m);
+    rank.kernels<T>().identity(rank.update(), diagonal);
+    rank.kernels<T>().scale(rank.update(), static_cast<RealOf<T>>(request.damping), diagonal);
+  }
+  const std::int64_t all_rows = a.columns() + (request.damping > 0.0 ? m : 0);
+  const std::int64_t width = std::min(max_sides, std::max<std::int64_t>(b.columns(), 1));
+  Problem<T> problem(rank, request, found);
+  if (!problem.factor(all_rows, rows, damped_maxima(request, maxima), width)) {
+    return;
+  }
+  const double damping = double{static_cast<RealOf<T>>(request.damping)};
+  WideSolve<T> solve(rank, layout, of_adjoint, rows, problem.q(), damping, problem.solver(), width);
+  for (std::int64_t first = 0; first < b.columns() && found.outcome.ok(); first += width) {
+    const std::int64_t count = std::min(width, b.columns() - first);
+    rank.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));
+    const auto begin = b_maxima.begin() + first;
+    problem.add(solve.run(b.columns_from(first, count), {begin, begin + count}));
+  }
+}
+
 }  // namespace
 
 template <Scalar T>
@@ -222,7 +255,11 @@ LeastSquares<T> solve_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixVie
   if (!found.outcome.ok()) {
     return found;
   }
-  solve_tall<T>(rank, layout.size(), a, of_a.maxima, b, of_b.maxima, request, found);
+  if (layout.size() >= a.columns()) {
+    solve_tall<T>(rank, layout.size(), a, of_a.maxima, b, of_b.maxima, request, found);
+  } else {
+    solve_wide<T>(rank, layout, a, b, of_b.maxima, request, found);
+  }
   if (!found.outcome.ok()) {
     found.x.clear();
     found.residuals.clear();

@@ -169,38 +169,61 @@ typename SmallSolver<W>::Values SmallSolver<W>::solve_adjoint(Values b) const {
 }
 
 template <Scalar W>
-std::vector<double> SmallSolver<W>::norms(const Values& c, const Values& basis,
-                                          bool rows_of_basis) const {
+typename SmallSolver<W>::Values SmallSolver<W>::along(const Values& c, const Values& basis,
+                                                      bool rows_of_basis) const {
+  if (!is_truncated()) {
+    return c;
+  }
   const std::int64_t n = size();
-  std::vector<double> found;
+  Values parts(c.size(), W{0});
   for (std::size_t column = 0; column < c.size(); column += static_cast<std::size_t>(n)) {
-    double sum = 0.0;
     for (std::int64_t l = 0; l < kept_; ++l) {
-      W along{0};
-      if (is_truncated()) {
-        for (std::int64_t i = 0; i < n; ++i) {
-          const auto at = static_cast<std::size_t>(rows_of_basis ? l + i * n : i + l * n);
-          const W part = rows_of_basis ? basis[at] : conjugate(basis[at]);
-          along += part * c[column + static_cast<std::size_t>(i)];
-        }
-      } else {
-        along = c[column + static_cast<std::size_t>(l)];
+      W& part = parts[column + static_cast<std::size_t>(l)];
+      for (std::int64_t i = 0; i < n; ++i) {
+        const W entry = basis[static_cast<std::size_t>(rows_of_basis ? l + i * n : i + l * n)];
+        part += (rows_of_basis ? entry : conjugate(entry)) * c[column + static_cast<std::size_t>(i)];
       }
-      sum += std::norm(along);
     }
-    found.push_back(std::sqrt(sum));
+  }
+  return parts;
+}
+
+template <Scalar W>
+std::vector<double> SmallSolver<W>::norms(const Values& parts) const {
+  const auto n = static_cast<std::size_t>(size());
+  std::vector<double> found(parts.size() / n);
+  for (std::size_t at = 0; at < parts.size(); ++at) {
+    found[at / n] = std::hypot(found[at / n], std::abs(parts[at]));
   }
   return found;
 }
 
 template <Scalar W>
 std::vector<double> SmallSolver<W>::kept_norms(const Values& c) const {
-  return norms(c, u_, false);
+  return norms(along(c, u_, false));
 }
 
 template <Scalar W>
 std::vector<double> SmallSolver<W>::kept_norms_adjoint(const Values& b) const {
-  return norms(b, vh_, true);
+  return norms(along(b, vh_, true));
+}
+
+template <Scalar W>
+std::vector<double> SmallSolver<W>::image_norms(const Values& b) const {
+  Values parts = along(b, vh_, true);
+  for (std::size_t at = 0; at < parts.size(); ++at) {
+    parts[at] *= scaled_values_[at % scaled_values_.size()];
+  }
+  return norms(parts);
+}
+
+template <Scalar W>
+double SmallSolver<W>::image_norm() const {
+  double norm = 0.0;
+  for (const double value : scaled_values_) {
+    norm = std::hypot(norm, value);
+  }
+  return norm;
 }
 
 template class SmallSolver<double>;

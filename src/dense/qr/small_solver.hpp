@@ -35,6 +35,7 @@ class SmallSolver {
   /// From now on solves with the largest `count` singular values alone, which have been found.
   void keep(std::int64_t count) { kept_ = count; }
   bool is_truncated() const { return kept_ < size(); }
+  std::int64_t common() const { return common_; }
 
   /// D^-1 x for the shortest x with R D^-1 x = c in the range that is kept.
   Values solve(Values c) const;
@@ -43,6 +44,10 @@ class SmallSolver {
   /// ||P c|| of each column, P the projection on the range that is kept: of R, or of its adjoint.
   std::vector<double> kept_norms(const Values& c) const;
   std::vector<double> kept_norms_adjoint(const Values& b) const;
+  /// With singular values, ||R D^-1 P b|| for P b as kept_norms_adjoint() has it, and the Frobenius
+  /// norm of R D^-1; both times 2^common().
+  std::vector<double> image_norms(const Values& b) const;
+  double image_norm() const;
 
   /// Bytes of workspace on a rank, with singular values or without.
   static std::int64_t bytes(std::int64_t n, std::int64_t columns, bool singular_values);
@@ -51,7 +56,9 @@ class SmallSolver {
   Values fetched(MatrixView<W> values) const;
   Values by_triangle(const Values& c, bool adjoint) const;
   Values by_singular_values(const Values& c, bool adjoint) const;
-  std::vector<double> norms(const Values& c, const Values& basis, bool rows_of_basis) const;
+  /// Of each column the parts along the vectors that are kept, one after the other.
+  Values along(const Values& c, const Values& basis, bool rows_of_basis) const;
+  std::vector<double> norms(const Values& parts) const;
 
   mesh::Rank& rank_;
   MatrixView<W> r_;
