@@ -68,8 +68,9 @@ struct LeastSquares {
   std::int64_t rank = 0;
   /// Of lstsq(): min(m, n) of them, descending.
   std::vector<double> singular_values;
-  /// ok; nonfinite_input; rank_deficient (of least_squares alone); overflow, if x does not fit the
-  /// dtype; not_converged, of singular values.
+  /// ok; nonfinite_input; rank_deficient (of least_squares alone); nearly_singular (of ridge alone,
+  /// where eps is below rounding: x is there); overflow, if x does not fit the dtype;
+  /// not_converged, of singular values.
   ///
   /// `backward_error`: the largest over the columns of B of the least of ||Q^H r|| / (||A|| ||x||),
   /// ||A^H r|| / (||A|| ||r||), ||r|| / (||A|| ||x||) for r = b - A x, summed in twice the

@@ -91,8 +91,14 @@ class Problem {
     } else if (!request_.by_singular_values && found_.rank == 0) {
       found_.outcome.status = Status::rank_deficient;
     }
-    return found_.outcome.ok();
+    if (found_.outcome.status == Status::rank_deficient && request_.damping > 0.0) {
+      // sqrt(eps) I makes x unique, if hardly
+      found_.rank = a.columns();
+      found_.outcome.status = Status::nearly_singular;
+    }
+    return has_answer();
   }
+  bool has_answer() const { return class_of(found_.outcome.status) == StatusClass::answered; }
   MatrixView<const T> q() const { return q_; }
   SmallSolver<Wide>* solver() const { return solver_.get(); }
 
@@ -175,7 +181,7 @@ void solve_tall(mesh::Rank& rank, std::int64_t rows, MatrixView<const T> a,
     return;
   }
   TallSolve<T> solve(rank, all, problem.q(), problem.solver(), width);
-  for (std::int64_t first = 0; first < b.columns() && found.outcome.ok(); first += width) {
+  for (std::int64_t first = 0; first < b.columns() && problem.has_answer(); first += width) {
     const std::int64_t count = std::min(width, b.columns() - first);
     rank.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));
     const auto begin = b_maxima.begin() + first;
@@ -207,7 +213,7 @@ void solve_wide(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> 
   }
   const double damping = double{static_cast<RealOf<T>>(request.damping)};
   WideSolve<T> solve(rank, layout, of_adjoint, rows, problem.q(), damping, problem.solver(), width);
-  for (std::int64_t first = 0; first < b.columns() && found.outcome.ok(); first += width) {
+  for (std::int64_t first = 0; first < b.columns() && problem.has_answer(); first += width) {
     const std::int64_t count = std::min(width, b.columns() - first);
     rank.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));
     const auto begin = b_maxima.begin() + first;
@@ -260,7 +266,7 @@ LeastSquares<T> solve_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixVie
   } else {
     solve_wide<T>(rank, layout, a, b, of_b.maxima, request, found);
   }
-  if (!found.outcome.ok()) {
+  if (class_of(found.outcome.status) != StatusClass::answered) {
     found.x.clear();
     found.residuals.clear();
   }
