@@ -39,7 +39,7 @@ struct KrylovOptions {
 struct Options {
   const Verb* verb = nullptr;       ///< the command; null if none was given
   std::string matrix;               ///< path of A
-  std::string right_hand_sides;     ///< path of b; solve only
+  std::string right_hand_sides;     ///< path of b; solve and lstsq only
   std::string second_matrix;        ///< path of B of A z = w B z; eigh only
   std::array<std::string, 2> logs;  ///< paths; compare-logs only
   std::string captured;             ///< path of the folder; replay only
@@ -61,6 +61,7 @@ struct Options {
   double timeout = 300.0;                     ///< seconds without a sign of life from a device
   EighRequest eigh;                           ///< which eigenvalues; eigh only
   bool rcond = true;                          ///< estimated; solve only
+  std::optional<double> singular_value_limit; ///< relative to the largest; lstsq only
   Assume assume = Assume::positive_definite;  ///< of solve, inverse and logdet
   bool assume_chosen = false;                 ///< by --assume
   KrylovOptions krylov;                       ///< of a sparse A
