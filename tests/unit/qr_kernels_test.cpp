@@ -106,7 +106,7 @@ TYPED_TEST(QrKernelsTest, AdjointProduct_OfManyRows_IsThatOfTheDefinition) {
   const DenseMatrix<Wide> exact =
       reference::matmul(reference::Op::conjugate_transpose, widened<Wide>(a), reference::Op::none,
                         widened<Wide>(b));
-  EXPECT_LE(distance(found, exact), 200 * unit_roundoff<T>);
+  EXPECT_LE(distance(found, exact), 1000 * unit_roundoff<T>);
 }
 
 TYPED_TEST(QrKernelsTest, GramFactor_SaysHowFarFromTheIdentityItsMatrixIs) {
@@ -124,7 +124,7 @@ TYPED_TEST(QrKernelsTest, GramFactor_SaysHowFarFromTheIdentityItsMatrixIs) {
   EXPECT_NEAR(std::real(g(1, 1)), std::sqrt(1 - 0.0625), 1e-15) << "the last pass has no shift";
   g = DenseMatrix<Wide>::identity(3);
   g(0, 1) = 0.36;  // twice, in both triangles: 0.51 in all
-  EXPECT_EQ(judged(g, 0.1), GramVerdict::far);
+  EXPECT_EQ(judged(g, 1e-6), GramVerdict::far);
   EXPECT_NEAR(std::real(g(0, 0)), 1.0, 1e-15) << "definite enough: no shift";
   g = DenseMatrix<Wide>(2, 2);
   g(0, 0) = g(0, 1) = g(1, 1) = 1.0;  // singular
