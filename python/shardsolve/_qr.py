@@ -388,10 +388,10 @@ def _solve_of(cut: Cut | None, which: _Which) -> Callable[..., _Found]:
             change = _tall_change(primals, tangents, found, cut, which)
         else:
             change = _wide_change(primals, tangents, found, cut, which)
+        # a factor, which gradients meet, too
         is_full = found.rank == min(_rows_in(a, cut), a.shape[1])
-        dx, dresiduals, dvalues = (
-            jnp.where(is_full, one, jnp.asarray(jnp.nan, one.dtype)) for one in change
-        )
+        known = jnp.where(is_full, 1, jnp.nan).astype(eps.dtype)
+        dx, dresiduals, dvalues = (known * one for one in change)
         return found, _Found(
             dx,
             dresiduals,

@@ -105,7 +105,7 @@ def test_qr_is_orthonormal_times_a_triangle_that_is_the_only_one(shape, dtype):
 
 
 @every_dtype
-@pytest.mark.parametrize("k", (None, 1, 5))
+@pytest.mark.parametrize("k", (None, more(1), 5))
 @every_shape
 def test_qr_solutions_are_numpys(shape, k, dtype):
     m, n = SHAPES[shape]
@@ -200,7 +200,7 @@ def test_qr_nonfinite_entry_is_named():
 # Shardings
 
 
-@pytest.mark.parametrize("way", ("eager", "jit"))
+@pytest.mark.parametrize("way", (more("eager"), "jit"))
 @pytest.mark.parametrize("place", PLACES)
 def test_qr_of_matrix_anywhere_is_numpys(place, way):
     a, b = matrix(M, 12, "complex128"), sides(M, 2, "complex128")
@@ -234,9 +234,11 @@ def test_qr_size_that_does_not_divide_is_numpys(m):
 def test_qr_keeps_the_rows_of_q_where_those_of_a_are():
     a = put(matrix(M, N), row_mesh(), "x", None)
     q, r = jax.jit(shardsolve.qr)(a)
-    assert q.sharding.spec == P("x", None) and r.sharding.is_fully_replicated
+    assert q.sharding.is_equivalent_to(a.sharding, 2) and r.sharding.is_fully_replicated
     assert jax.jit(shardsolve.least_squares)(a, sides(M)).sharding.is_fully_replicated
-    assert shardsolve.pinv(a).sharding.spec == P(None, "x")
+    assert [len(one.data[0]) for one in shardsolve.pinv(a).addressable_shards] == [
+        M // DEVICES
+    ] * DEVICES
 
 
 @pytest.mark.parametrize("shape", ("tall", "wide"))
@@ -266,7 +268,7 @@ def test_qr_inside_of_a_shard_map_cut_rows_are_one_matrix(shape):
 
 
 @pytest.mark.parametrize("function", (*FUNCTIONS, *OF_QR))
-@pytest.mark.parametrize("way", ("eager", "jit", "explicit", more("one_device")))
+@pytest.mark.parametrize("way", (more("eager"), "jit", "explicit", more("one_device")))
 def test_qr_gradient_is_that_of_jnp(function, way):
     run, place = WAYS[way]
     ours, theirs = {**FUNCTIONS, **OF_QR}[function]
@@ -276,7 +278,7 @@ def test_qr_gradient_is_that_of_jnp(function, way):
 
 
 @pytest.mark.parametrize("function", ("least_squares", "lstsq", "values", "ridge", "pinv"))
-@pytest.mark.parametrize("way", ("jit", "explicit"))
+@pytest.mark.parametrize("way", ("explicit", more("jit")))
 def test_qr_gradient_of_fewer_rows_is_that_of_jnp(function, way):
     run, place = WAYS[way]
     ours, theirs = FUNCTIONS[function]
@@ -286,7 +288,7 @@ def test_qr_gradient_of_fewer_rows_is_that_of_jnp(function, way):
 
 
 @pytest.mark.parametrize("function", (*FUNCTIONS, *OF_QR))
-@pytest.mark.parametrize("transform", ("grad", "jvp", "hessian_vector"))
+@pytest.mark.parametrize("transform", (more("grad"), "jvp", "hessian_vector"))
 def test_qr_transform_of_complex_numbers_is_that_of_jnp(function, transform):
     ours, theirs = {**FUNCTIONS, **OF_QR}[function]
     a, b = matrix(9, 4, "complex128"), sides(9, 2, "complex128")

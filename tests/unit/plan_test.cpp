@@ -51,11 +51,11 @@ TEST(Plan, LeastSquares_NeedsItsRowsOfQAndNumbersInDoublePrecision) {
     const Plan plan = plan_qr(layout, dtype, 100);
     EXPECT_EQ(plan.matrix_bytes, 25000 * 100 * element_size(dtype));
     EXPECT_GE(plan.workspace_bytes, plan.matrix_bytes);
-    EXPECT_LE(plan.workspace_bytes, 2 * plan.matrix_bytes + 1000000);
+    EXPECT_LE(plan.workspace_bytes, 2 * plan.matrix_bytes + 3000000);
     const Plan solve = plan_least_squares(layout, dtype, 100, 3);
     EXPECT_EQ(solve.right_hand_side_bytes, 25000 * 3 * element_size(dtype));
     EXPECT_GE(solve.workspace_bytes, plan.matrix_bytes);
-    EXPECT_LE(solve.workspace_bytes, 2 * plan.matrix_bytes + 25000000);
+    EXPECT_LE(solve.workspace_bytes, 2 * plan.matrix_bytes + 30000000);
     // n^2 numbers that do not fit are in it, before any work
     EXPECT_GT(plan_least_squares(layout, dtype, 90000, 1).workspace_bytes,
               std::int64_t{90000} * 90000 * 8 * 8);
