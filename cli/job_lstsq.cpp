@@ -83,12 +83,13 @@ void run_on(Workplace& workplace, const Files& files, const SlabLayout& layout, 
 Words words_of(const Options& options, const Report& report) {
   const std::int64_t most = std::min(report.n, report.rows.value());
   const std::int64_t rank = report.rank.value();
-  return {.headline = fmt::format(
-              "Found the {}x with the least ||b - A x|| for {}\n  A {}, of rank {} ({})\n  b '{}'\n",
-              rank < report.n ? "shortest " : "",
-              plural(report.right_hand_sides.value_or(0), "right-hand side"),
-              matrix_of(options, report), rank, rank == most ? "full" : fmt::format("of {}", most),
-              options.right_hand_sides)};
+  return {
+      .headline = fmt::format(
+          "Found the {}x with the least ||b - A x|| for {}\n  A {}, of rank {} ({})\n  b '{}'\n",
+          rank < report.n ? "shortest " : "",
+          plural(report.right_hand_sides.value_or(0), "right-hand side"),
+          matrix_of(options, report), rank, rank == most ? "full" : fmt::format("of {}", most),
+          options.right_hand_sides)};
 }
 
 int run_lstsq(Workplace& workplace, ProgressDisplay& progress) {
@@ -101,9 +102,8 @@ int run_lstsq(Workplace& workplace, ProgressDisplay& progress) {
   report.results = {result_of(options, files)};
   require_distinct_files(workplace, report.results);
   const SlabLayout layout = workplace.layout(rows, std::nullopt);
-  workplace.require_memory(
-      {plan_least_squares(layout, report.dtype, report.n, files.b.columns)},
-      fmt::format("least squares with '{}'", files.a.path()));
+  workplace.require_memory({plan_least_squares(layout, report.dtype, report.n, files.b.columns)},
+                           fmt::format("least squares with '{}'", files.a.path()));
   with_dtype(report.dtype, [&]<class T>() { run_on<T>(workplace, files, layout, report); });
   if (has_answer(report.outcome)) {
     report.words = words_of(options, report);

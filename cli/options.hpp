@@ -52,19 +52,19 @@ struct Options {
   std::vector<int> gpus;        ///< CUDA's numbers of them, if that is the backend
   GpuCommunicator communicator = GpuCommunicator::automatic;  ///< between GPUs of processes
   std::optional<std::int64_t> tile;                           ///< default_tile() if not given
-  std::string tile_table;                     ///< path of it, or "none"; empty for this user's
-  std::vector<std::int64_t> sizes;            ///< rows of the matrices that tune and bench make
-  std::vector<Dtype> dtypes;                  ///< of tune and bench; bench takes one
-  double budget = 120.0;                      ///< seconds that tune may take
-  std::string bench_job;                      ///< what bench times
-  std::int64_t runs = 5;                      ///< of each of its calls
-  double timeout = 300.0;                     ///< seconds without a sign of life from a device
-  EighRequest eigh;                           ///< which eigenvalues; eigh only
-  bool rcond = true;                          ///< estimated; solve only
-  std::optional<double> singular_value_limit; ///< relative to the largest; lstsq only
-  Assume assume = Assume::positive_definite;  ///< of solve, inverse and logdet
-  bool assume_chosen = false;                 ///< by --assume
-  KrylovOptions krylov;                       ///< of a sparse A
+  std::string tile_table;                      ///< path of it, or "none"; empty for this user's
+  std::vector<std::int64_t> sizes;             ///< rows of the matrices that tune and bench make
+  std::vector<Dtype> dtypes;                   ///< of tune and bench; bench takes one
+  double budget = 120.0;                       ///< seconds that tune may take
+  std::string bench_job;                       ///< what bench times
+  std::int64_t runs = 5;                       ///< of each of its calls
+  double timeout = 300.0;                      ///< seconds without a sign of life from a device
+  EighRequest eigh;                            ///< which eigenvalues; eigh only
+  bool rcond = true;                           ///< estimated; solve only
+  std::optional<double> singular_value_limit;  ///< relative to the largest; lstsq only
+  Assume assume = Assume::positive_definite;   ///< of solve, inverse and logdet
+  bool assume_chosen = false;                  ///< by --assume
+  KrylovOptions krylov;                        ///< of a sparse A
   bool force = false;
   bool json = false;
   bool quiet = false;

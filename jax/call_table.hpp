@@ -28,19 +28,19 @@ enum class Element : std::uint8_t { matrix, real, float64, words };
 /// How a buffer lies on each device, row-major, and what JAX's array is. With w = ceil(n / ranks)
 /// rows a device, padding and all, k right-hand sides, and c columns of a matrix that is not n x n.
 enum class Kind : std::uint8_t {
-  slab,     ///< (w, n): a device's rows of an (n, n) array
-  rows,     ///< (w,): its elements of an (n,) array
-  sides,    ///< (k, w): the conjugate transpose of its rows of an (n, k) array
-  columns,  ///< (w, n): the conjugate transpose of its columns of an (n, n) array
-  tall,     ///< (c, w): the conjugate transpose of its rows of an (n, c) array, the matrix
-  square,   ///< (c, c): the conjugate transpose of a (c, c) array, the same on all devices
+  slab,          ///< (w, n): a device's rows of an (n, n) array
+  rows,          ///< (w,): its elements of an (n,) array
+  sides,         ///< (k, w): the conjugate transpose of its rows of an (n, k) array
+  columns,       ///< (w, n): the conjugate transpose of its columns of an (n, n) array
+  tall,          ///< (c, w): the conjugate transpose of its rows of an (n, c) array, the matrix
+  square,        ///< (c, c): the conjugate transpose of a (c, c) array, the same on all devices
   unknowns,      ///< (k, c): that of a (c, k) array, likewise
   each_unknown,  ///< (c,): likewise
   each_side,     ///< (k,): likewise
-  whole,    ///< (n,): the same array on all devices
-  small,    ///< (length,): likewise, of a length that depends on nothing
-  any,      ///< (batch..., length), of any length: of calls that each device makes by itself
-  vectors,  ///< (batch..., k, length), likewise
+  whole,         ///< (n,): the same array on all devices
+  small,         ///< (length,): likewise, of a length that depends on nothing
+  any,           ///< (batch..., length), of any length: of calls that each device makes by itself
+  vectors,       ///< (batch..., k, length), likewise
 };
 
 struct CallBuffer {

@@ -383,7 +383,7 @@ def _solve_of(cut: Cut | None, which: _Which) -> Callable[..., _Found]:
     @solve.defjvp
     def rule(primals, tangents):
         found = solve(*primals)
-        a, b, eps = primals
+        a, _, eps = primals
         if _rows_in(a, cut) >= a.shape[1]:
             change = _tall_change(primals, tangents, found, cut, which)
         else:
@@ -430,7 +430,7 @@ def _normal_solve(t: jax.Array, v: jax.Array) -> jax.Array:
 
 
 def _tall_change(primals, tangents, found: _Found, cut: Cut | None, which: _Which) -> Arrays:
-    """dx = a^+ (db - da x) + (a^H a)^-1 da^H r, r = b - a x, likewise with eps."""
+    """For m >= n: dx = a^+ (db - da x) + (a^H a)^-1 da^H r, r = b - a x; with eps likewise."""
     (a, b, eps), (da, db, deps) = primals, tangents
     (q, r, *_), (_, dr, *_) = jax.jvp(_qr_of(cut, True), (a,), (da,))
     x = found.x
@@ -440,9 +440,7 @@ def _tall_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
         t = _damped(r, eps)
         dx = _normal_solve(t, _down(da, residual, cut) + _down(a, moved, cut) - deps * x)
     else:
-        dx = solve_triangular(r, _down(q, moved, cut)) + _normal_solve(
-            r, _down(da, residual, cut)
-        )
+        dx = solve_triangular(r, _down(q, moved, cut)) + _normal_solve(r, _down(da, residual, cut))
     return (
         dx,
         _change_of_residuals(residual, moved, cut),
@@ -469,9 +467,7 @@ def _wide_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
         t = _damped(r, eps)
         y = _normal_solve(t, b)
         change = high(_adjoint(da), y)
-        dx = change + high(
-            _adjoint(a), _normal_solve(t, moved - high(a, change) - deps * y)
-        )
+        dx = change + high(_adjoint(a), _normal_solve(t, moved - high(a, change) - deps * y))
     else:
         y = _normal_solve(r, b)
         change = high(_adjoint(da), y)
@@ -482,9 +478,7 @@ def _wide_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
 
 
 @functools.partial(compiled, static_argnums=(3, 4))
-def _solve(
-    a: jax.Array, b: jax.Array, eps: jax.Array, cut: Cut | None, which: _Which
-) -> _Found:
+def _solve(a: jax.Array, b: jax.Array, eps: jax.Array, cut: Cut | None, which: _Which) -> _Found:
     by_rows = cut and cut.by_rows
     columns = b[:, None] if b.ndim == 1 else b
     return _solve_of(by_rows, which)(_rows(a, by_rows), _rows(columns, by_rows), eps)
@@ -507,7 +501,9 @@ def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
         (a,), (da,) = primals, tangents
         adjoint, verdict = adjoint_of_pinv(a)  # P^H
         square = _down(adjoint, adjoint, cut)  # P P^H
-        change = _along(da, square, cut) - _along(adjoint, _down(a, _along(da, square, cut), cut), cut)
+        change = _along(da, square, cut) - _along(
+            adjoint, _down(a, _along(da, square, cut), cut), cut
+        )
         moved = _down(da, adjoint, cut)  # da^H P^H
         change -= _along(adjoint, moved, cut)
         outside = jnp.eye(a.shape[1], dtype=a.dtype) - _down(a, adjoint, cut)  # 1 - P a, Hermitian

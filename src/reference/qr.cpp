@@ -139,7 +139,7 @@ DenseMatrix<T> shortest_solution(const DenseMatrix<T>& a, const DenseMatrix<T>& 
   return x;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)         \
+#define SHARDSOLVE_INSTANTIATE(T)             \
   template Svd<T> svd(const DenseMatrix<T>&); \
   template DenseMatrix<T> shortest_solution(const DenseMatrix<T>&, const DenseMatrix<T>&, double);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)

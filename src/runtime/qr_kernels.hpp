@@ -114,8 +114,8 @@ class QrKernels {
                         .flops = 10.0 * multiply_add<T> * product(a.rows(), a.rows(), a.rows())},
                        a, s, u, vh, info);
   }
-  /// Of column j: target[2 j] = max_i |a_ij| and target[2 j + 1] = sum_i (|a_ij| / max)^2. NaN if it
-  /// holds one.
+  /// Of column j: target[2 j] = max_i |a_ij| and target[2 j + 1] = sum_i (|a_ij| / max)^2. NaN if
+  /// it holds one.
   void column_sizes(Queue& queue, In a, double* target) const {
     if (a.columns() > 0) {
       do_column_sizes(queue, {.name = "column sizes"}, a, target);

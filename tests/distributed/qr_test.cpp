@@ -1,12 +1,12 @@
 // QR and least squares: factors and raw solves beside LAPACK's, then what is returned, on the
 // caller's own A, b, x.
 
-#include "reference/matmul.hpp"
 #include "reference/qr.hpp"
 
 #include "dense/qr/program.hpp"
 #include "mesh/host_backend.hpp"
 #include "mesh/mesh_state.hpp"
+#include "reference/matmul.hpp"
 #include "runtime/host/host_device.hpp"
 #include "support/bits.hpp"
 #include "support/cuts.hpp"
@@ -142,8 +142,7 @@ TYPED_TEST(QrFamily, Factor_OfEveryMatrixOnEveryCut_IsAsGoodAsLapacks) {
 template <Scalar T>
 std::int64_t exact_rank(const DenseMatrix<T>& a, double rcond) {
   const auto s = reference::svd(a.rows() < a.columns() ? adjoint(a) : a).s;
-  return std::count_if(s.begin(), s.end(),
-                       [&](auto value) { return value > rcond * s.front(); });
+  return std::count_if(s.begin(), s.end(), [&](auto value) { return value > rcond * s.front(); });
 }
 
 template <Scalar T>
@@ -370,8 +369,8 @@ TYPED_TEST(QrFamily, Ridge_OfAnyMatrix_IsThatOfTheSystemAboveTheIdentity) {
         }
         const DenseMatrix<T> both = above(one.a, n, std::sqrt(eps));
         const DenseMatrix<T> sides = above(b, n, 0.0);
-        const double lapack = least_squares_ratio(
-            both, lapack_least_squares(both, sides, 1e-300).x, sides, n);
+        const double lapack =
+            least_squares_ratio(both, lapack_least_squares(both, sides, 1e-300).x, sides, n);
         for (auto& [cut, mesh] : meshes) {
           SCOPED_TRACE(one.name + " eps " + std::to_string(eps) + (is_wide ? " wide " : " tall ") +
                        cut.name);
@@ -408,7 +407,8 @@ TEST_F(Qr, ManyRightHandSides_AreSolvedSomeAtATime) {
       const DenseMatrix<T> b = right_hand_sides<T>(m, k);
       const SlabLayout layout = SlabLayout::even(m, 3, 4);
       Mesh mesh = make_mesh(3);
-      const LeastSquares<T> found = least_squares(mesh, shard_rows(a, layout), shard_rows(b, layout));
+      const LeastSquares<T> found =
+          least_squares(mesh, shard_rows(a, layout), shard_rows(b, layout));
       ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
       ASSERT_EQ(std::ssize(found.x), n * k);
       ASSERT_EQ(std::ssize(found.residuals), k);
@@ -510,7 +510,8 @@ TEST_F(Qr, AnswersBeyondTheRange_AreOverflows) {
   for (std::int64_t i = 0; i < 6; ++i) {
     b.data()[i] *= 1e30F;
   }
-  const LeastSquares<float> found = least_squares(mesh, shard_rows(a, layout), shard_rows(b, layout));
+  const LeastSquares<float> found =
+      least_squares(mesh, shard_rows(a, layout), shard_rows(b, layout));
   EXPECT_EQ(found.outcome.status, Status::overflow);
   EXPECT_TRUE(found.x.empty());
 }

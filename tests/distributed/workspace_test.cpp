@@ -135,8 +135,8 @@ TEST_P(Workspace, OfQrAndLeastSquares_IsWhatThePlanSays) {
       EXPECT_LE(taken, plan.workspace_bytes + small_change);
       EXPECT_GE(taken, plan.workspace_bytes / 4);  // the rest is for reflections
     }
-    for (const std::int64_t sides : columns > 50 ? std::vector<std::int64_t>{5}
-                                                 : std::vector<std::int64_t>{1, 5, 100}) {
+    for (const std::int64_t sides :
+         columns > 50 ? std::vector<std::int64_t>{5} : std::vector<std::int64_t>{1, 5, 100}) {
       SCOPED_TRACE(sides);
       const RowBlocks<double> b =
           shard_rows(right_hand_sides<double>(layout_.size(), sides), layout_);

@@ -19,16 +19,15 @@
   void getrf(const int*, const int*, T*, const int*, int*, int*);                       \
   void getrs(const char*, const int*, const int*, const T*, const int*, const int*, T*, \
              const int*, int*, std::size_t);
-#define SHARDSOLVE_DECLARE_QR(T, geqrf, orgqr)                                                  \
-  void geqrf(const int*, const int*, T*, const int*, T*, T*, const int*, int*);                 \
+#define SHARDSOLVE_DECLARE_QR(T, geqrf, orgqr)                                  \
+  void geqrf(const int*, const int*, T*, const int*, T*, T*, const int*, int*); \
   void orgqr(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*);
 #define SHARDSOLVE_DECLARE_GELSD(T, gelsd)                                                     \
   void gelsd(const int*, const int*, const int*, T*, const int*, T*, const int*, T*, const T*, \
              int*, T*, const int*, int*, int*);
-#define SHARDSOLVE_DECLARE_COMPLEX_GELSD(T, gelsd)                                             \
-  void gelsd(const int*, const int*, const int*, std::complex<T>*, const int*,                 \
-             std::complex<T>*, const int*, T*, const T*, int*, std::complex<T>*, const int*, T*, \
-             int*, int*);
+#define SHARDSOLVE_DECLARE_COMPLEX_GELSD(T, gelsd)                                               \
+  void gelsd(const int*, const int*, const int*, std::complex<T>*, const int*, std::complex<T>*, \
+             const int*, T*, const T*, int*, std::complex<T>*, const int*, T*, int*, int*);
 #define SHARDSOLVE_DECLARE_SYEV(T, syev)                                                    \
   void syev(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*, \
             std::size_t, std::size_t);
@@ -367,11 +366,11 @@ LapackLeastSquares<T> lapack_least_squares(const DenseMatrix<T>& a, const DenseM
   int info = 0;
   const int stride = leading_dimension(a);
   if constexpr (is_complex<T>) {
-    Symbols<T>::gelsd(&m, &n, &k, used.data(), &stride, both.data(), &rows, s.data(), &limit,
-                      &rank, work.data(), &room, reals.data(), ints.data(), &info);
+    Symbols<T>::gelsd(&m, &n, &k, used.data(), &stride, both.data(), &rows, s.data(), &limit, &rank,
+                      work.data(), &room, reals.data(), ints.data(), &info);
   } else {
-    Symbols<T>::gelsd(&m, &n, &k, used.data(), &stride, both.data(), &rows, s.data(), &limit,
-                      &rank, work.data(), &room, ints.data(), &info);
+    Symbols<T>::gelsd(&m, &n, &k, used.data(), &stride, both.data(), &rows, s.data(), &limit, &rank,
+                      work.data(), &room, ints.data(), &info);
   }
   LapackLeastSquares<T> found{DenseMatrix<T>(n, k), rank};
   for (std::int64_t j = 0; j < k; ++j) {

@@ -116,8 +116,8 @@ std::vector<QrCase<T>> qr_zoo(std::int64_t m, std::int64_t n) {
   all.push_back({"cond_1e11", with_singular_values<T>(m, n, -11.0), !is_double<T>});
   all.push_back({"cond_1e20", with_singular_values<T>(m, n, -20.0), true});
   const double most = is_double<T> ? 150.0 : 15.0;
-  all.push_back({"columns", scaled_columns(random<T>(m, n, 6), geometric(n, most, -most)), false,
-                 true});
+  all.push_back(
+      {"columns", scaled_columns(random<T>(m, n, 6), geometric(n, most, -most)), false, true});
   all.push_back({"zero_column", random<T>(m, n, 7)});
   for (std::int64_t i = 0; i < m; ++i) {
     all.back().a(i, n / 2) = T{0};
@@ -134,17 +134,18 @@ std::vector<QrCase<T>> qr_zoo(std::int64_t m, std::int64_t n) {
     }
   }
   all.push_back({"ones", filled<T>(m, n, [](std::int64_t, std::int64_t) { return 1.0; })});
-  all.push_back({"hilbert", filled<T>(m, n,
-                                      [](std::int64_t i, std::int64_t j) {
-                                        return 1.0 / static_cast<double>(i + j + 1);
-                                      }),
+  all.push_back({"hilbert",
+                 filled<T>(m, n,
+                           [](std::int64_t i, std::int64_t j) {
+                             return 1.0 / static_cast<double>(i + j + 1);
+                           }),
                  true});
-  all.push_back({"vandermonde", filled<T>(m, n,
-                                          [&](std::int64_t i, std::int64_t j) {
-                                            return std::pow(static_cast<double>(i) /
-                                                                static_cast<double>(m - 1),
-                                                            static_cast<double>(j));
-                                          }),
+  all.push_back({"vandermonde",
+                 filled<T>(m, n,
+                           [&](std::int64_t i, std::int64_t j) {
+                             return std::pow(static_cast<double>(i) / static_cast<double>(m - 1),
+                                             static_cast<double>(j));
+                           }),
                  true});
   const double least = is_double<T> ? 1e-300 : 1e-34;
   all.push_back({"tiny", scaled_columns(random<T>(m, n, 10),
@@ -233,8 +234,8 @@ double least_squares_ratio(const DenseMatrix<T>& a, const DenseMatrix<T>& x,
     for (std::int64_t l = 0; l < rank; ++l) {
       Wide<T> along{0};
       for (std::int64_t i = 0; i < a.rows(); ++i) {
-        along += reference::product(reference::conjugate(left(i, l)),
-                                    r[static_cast<std::size_t>(i)]);
+        along +=
+            reference::product(reference::conjugate(left(i, l)), r[static_cast<std::size_t>(i)]);
       }
       // ||(A^H A + eta^2)^(-1/2) A^H r||, eta = ||r|| / ||x||, times ||x|| to divide by no zero
       const Real s = found.s[static_cast<std::size_t>(l)] * length;
@@ -260,8 +261,8 @@ ScaledPair<T> with_equal_columns(const DenseMatrix<T>& a) {
     const int exponent = most > 0.0 ? -std::ilogb(most) : 0;
     scaled.exponents.push_back(exponent);
     for (std::int64_t i = 0; i < a.rows(); ++i) {
-      scaled.a(i, j) = reference::narrow<T>(
-          reference::widen(a(i, j)) * std::ldexp(reference::WideReal<T>{1}, exponent));
+      scaled.a(i, j) = reference::narrow<T>(reference::widen(a(i, j)) *
+                                            std::ldexp(reference::WideReal<T>{1}, exponent));
     }
   }
   return scaled;
@@ -280,14 +281,14 @@ DenseMatrix<T> ScaledPair<T>::unknowns(const DenseMatrix<T>& x) const {
   return other;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                             \
-  template std::vector<QrCase<T>> qr_zoo(std::int64_t, std::int64_t);                         \
-  template DenseMatrix<T> sides_for(const QrCase<T>&);                                        \
-  template double orthogonality_ratio(const DenseMatrix<T>&);                                 \
+#define SHARDSOLVE_INSTANTIATE(T)                                                                \
+  template std::vector<QrCase<T>> qr_zoo(std::int64_t, std::int64_t);                            \
+  template DenseMatrix<T> sides_for(const QrCase<T>&);                                           \
+  template double orthogonality_ratio(const DenseMatrix<T>&);                                    \
   template double qr_ratio(const DenseMatrix<T>&, const DenseMatrix<T>&, const DenseMatrix<T>&); \
-  template double least_squares_ratio(const DenseMatrix<T>&, const DenseMatrix<T>&,           \
-                                      const DenseMatrix<T>&, std::int64_t);                   \
-  template ScaledPair<T> with_equal_columns(const DenseMatrix<T>&);                           \
+  template double least_squares_ratio(const DenseMatrix<T>&, const DenseMatrix<T>&,              \
+                                      const DenseMatrix<T>&, std::int64_t);                      \
+  template ScaledPair<T> with_equal_columns(const DenseMatrix<T>&);                              \
   template struct ScaledPair<T>;
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

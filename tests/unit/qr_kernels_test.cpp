@@ -103,9 +103,8 @@ TYPED_TEST(QrKernelsTest, AdjointProduct_OfManyRows_IsThatOfTheDefinition) {
   DenseMatrix<Wide> found(9, 2);
   this->kernels().adjoint_product(this->queue(), a.view(), b.view(), found.view());
   this->finish();
-  const DenseMatrix<Wide> exact =
-      reference::matmul(reference::Op::conjugate_transpose, widened<Wide>(a), reference::Op::none,
-                        widened<Wide>(b));
+  const DenseMatrix<Wide> exact = reference::matmul(
+      reference::Op::conjugate_transpose, widened<Wide>(a), reference::Op::none, widened<Wide>(b));
   EXPECT_LE(distance(found, exact), 1000 * unit_roundoff<T>);
 }
 
@@ -153,8 +152,8 @@ TYPED_TEST(QrKernelsTest, Divide_ByATriangle_IsUndoneByIt) {
   DenseMatrix<T> q = a;
   this->kernels().divide(this->queue(), r.view(), q.view());
   this->finish();
-  const DenseMatrix<Wide> back = reference::matmul(reference::Op::none, widened<Wide>(q),
-                                                   reference::Op::none, r);
+  const DenseMatrix<Wide> back =
+      reference::matmul(reference::Op::none, widened<Wide>(q), reference::Op::none, r);
   EXPECT_LE(distance(back, widened<Wide>(a)), 400 * unit_roundoff<T>);
 }
 
@@ -171,8 +170,8 @@ TYPED_TEST(QrKernelsTest, Reflect_OfFewRowsOrMany_IsAFactorisation) {
     this->finish();
     const DenseMatrix<T> kept(MatrixView<const T>(q.data(), m, k, std::max<std::int64_t>(m, 1)));
     EXPECT_LE(testing::orthogonality_ratio(kept), 50.0) << m;
-    const DenseMatrix<Wide> back = reference::matmul(reference::Op::none, widened<Wide>(kept),
-                                                     reference::Op::none, r);
+    const DenseMatrix<Wide> back =
+        reference::matmul(reference::Op::none, widened<Wide>(kept), reference::Op::none, r);
     EXPECT_LE(distance(back, widened<Wide>(a)), 200 * unit_roundoff<T>) << m;
   }
 }

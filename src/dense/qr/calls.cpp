@@ -42,15 +42,15 @@ LeastSquares<T> solve(const char* name, Mesh& mesh, const RowBlocks<T>& a, const
                             a.layout().size(), b.layout().size()));
   }
   const auto found = std::make_shared<LeastSquares<T>>();
-  const PublicCall call{
-      name, mesh, a.layout(),
-      plan_least_squares(a.layout(), dtype_of<T>, a.columns(), b.columns()), options};
+  const PublicCall call{name, mesh, a.layout(),
+                        plan_least_squares(a.layout(), dtype_of<T>, a.columns(), b.columns()),
+                        options};
   const Outcome outcome = call.run([a, b, request, found](mesh::Rank& rank) {
     static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
     require_reachable(rank, a);
     require_reachable(rank, b);
-    LeastSquares<T> mine = solve_rows<T>(rank, a.layout(), a.block(rank.index()),
-                                         b.block(rank.index()), request);
+    LeastSquares<T> mine =
+        solve_rows<T>(rank, a.layout(), a.block(rank.index()), b.block(rank.index()), request);
     const Outcome of_all = mine.outcome;
     if (rank.leads()) {
       *found = std::move(mine);
@@ -81,8 +81,7 @@ QrFactor<T> qr(Mesh& mesh, RowBlocks<T> a, QrMode mode, const RunOptions& option
   const Outcome outcome = call.run([a, mode, found](mesh::Rank& rank) {
     static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
     dense::require_reachable(rank, a);
-    QrFactor<T> mine =
-        dense::qr::factor_rows<T>(rank, a.layout(), a.block(rank.index()), mode);
+    QrFactor<T> mine = dense::qr::factor_rows<T>(rank, a.layout(), a.block(rank.index()), mode);
     const Outcome of_all = mine.outcome;
     if (rank.leads()) {
       *found = std::move(mine);
@@ -129,13 +128,13 @@ LeastSquares<T> ridge(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b, 
   return dense::qr::solve<T>("ridge", mesh, a, b, {.damping = damping}, options);
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                                 \
-  template QrFactor<T> qr(Mesh&, RowBlocks<T>, QrMode, const RunOptions&);                        \
-  template LeastSquares<T> least_squares(Mesh&, const RowBlocks<T>&, const RowBlocks<T>&,         \
-                                         const RunOptions&);                                      \
-  template LeastSquares<T> lstsq(Mesh&, const RowBlocks<T>&, const RowBlocks<T>&,                 \
-                                 std::optional<double>, const RunOptions&);                       \
-  template LeastSquares<T> ridge(Mesh&, const RowBlocks<T>&, const RowBlocks<T>&, double,         \
+#define SHARDSOLVE_INSTANTIATE(T)                                                         \
+  template QrFactor<T> qr(Mesh&, RowBlocks<T>, QrMode, const RunOptions&);                \
+  template LeastSquares<T> least_squares(Mesh&, const RowBlocks<T>&, const RowBlocks<T>&, \
+                                         const RunOptions&);                              \
+  template LeastSquares<T> lstsq(Mesh&, const RowBlocks<T>&, const RowBlocks<T>&,         \
+                                 std::optional<double>, const RunOptions&);               \
+  template LeastSquares<T> ridge(Mesh&, const RowBlocks<T>&, const RowBlocks<T>&, double, \
                                  const RunOptions&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

@@ -179,8 +179,8 @@ std::int64_t factor_bytes(std::int64_t ranks, std::int64_t columns, Dtype dtype)
          16 * columns + reflections_bytes(ranks, columns, dtype);
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                              \
-  template Factored<T> factor(mesh::Rank&, std::int64_t, MatrixView<const T>,                  \
+#define SHARDSOLVE_INSTANTIATE(T)                                             \
+  template Factored<T> factor(mesh::Rank&, std::int64_t, MatrixView<const T>, \
                               const std::vector<double>&, MatrixView<T>);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

@@ -26,9 +26,8 @@ auto with_wide(Dtype dtype, Body body) {
 }
 
 std::int64_t solver_bytes(Dtype dtype, std::int64_t n) {
-  return with_wide(dtype, [n]<class W>() {
-    return dense::qr::SmallSolver<W>::bytes(n, max_sides, true);
-  });
+  return with_wide(dtype,
+                   [n]<class W>() { return dense::qr::SmallSolver<W>::bytes(n, max_sides, true); });
 }
 
 /// The rows of A and `columns` of them, over all ranks.
@@ -76,13 +75,11 @@ Plan plan_least_squares(const SlabLayout& layout, Dtype dtype, std::int64_t colu
   // [A; sqrt(eps) I] and Q, or those of A^H and what crosses the ranks; R; and for some right-hand
   // sides at a time what solves take.
   const std::int64_t rows = (is_tall ? layout.max_width() : of_adjoint.max_width()) + least;
-  plan.workspace_bytes = 2 * rows * least * element +
-                         dense::qr::factor_bytes(ranks, least, dtype) +
+  plan.workspace_bytes = 2 * rows * least * element + dense::qr::factor_bytes(ranks, least, dtype) +
                          solver_bytes(dtype, least) + of_columns(layout, columns) +
                          of_columns(layout, 8 * std::max<std::int64_t>(sides, 1));
   if (!is_tall) {
-    plan.workspace_bytes +=
-        plan.matrix_bytes + of_adjoint.max_width() * layout.size() * element;
+    plan.workspace_bytes += plan.matrix_bytes + of_adjoint.max_width() * layout.size() * element;
   }
   plan.workspace_bytes += with_wide(dtype, [&]<class W>() {
     return is_tall ? dense::qr::TallSolve<W>::bytes(ranks, rows, columns, some, dtype)

@@ -1,4 +1,5 @@
-/// The certificate of a QR factorisation: products with a few random vectors, made before A is gone.
+/// The certificate of a QR factorisation: products with a few random vectors, made before A is
+/// gone.
 #pragma once
 
 #include "dense/qr/first_rank.hpp"

@@ -192,8 +192,8 @@ void solve_tall(mesh::Rank& rank, std::int64_t rows, MatrixView<const T> a,
 /// Of A^H, cut evenly, and with damping as in solve_tall().
 template <Scalar T>
 void solve_wide(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> a,
-                MatrixView<const T> b, const std::vector<double>& b_maxima,
-                const Request& request, LeastSquares<T>& found) {
+                MatrixView<const T> b, const std::vector<double>& b_maxima, const Request& request,
+                LeastSquares<T>& found) {
   const std::int64_t m = layout.size();
   const std::int64_t below = rows_below(rank, request, m);
   const SlabLayout of_adjoint = SlabLayout::even(a.columns(), rank.count(), 1);
@@ -273,9 +273,9 @@ LeastSquares<T> solve_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixVie
   return found;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                               \
-  template QrFactor<T> factor_rows(mesh::Rank&, const SlabLayout&, MatrixView<T>, QrMode);      \
-  template LeastSquares<T> solve_rows(mesh::Rank&, const SlabLayout&, MatrixView<const T>,      \
+#define SHARDSOLVE_INSTANTIATE(T)                                                          \
+  template QrFactor<T> factor_rows(mesh::Rank&, const SlabLayout&, MatrixView<T>, QrMode); \
+  template LeastSquares<T> solve_rows(mesh::Rank&, const SlabLayout&, MatrixView<const T>, \
                                       MatrixView<const T>, const Request&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

@@ -61,8 +61,8 @@ void collect(mesh::Rank& rank, const Parts<W>& parts) {
   runtime::Event& here = rank.event();
   rank.update().record(ready);
   rank.transfer().wait(ready, sites::rows_ready);
-  rank.communicator().gather(rank.transfer(), bytes_of(parts.part(rank.index())),
-                             std::move(pieces), 0);
+  rank.communicator().gather(rank.transfer(), bytes_of(parts.part(rank.index())), std::move(pieces),
+                             0);
   rank.transfer().record(here);
   rank.update().wait(here, sites::rows_here);
 }

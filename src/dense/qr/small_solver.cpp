@@ -181,7 +181,8 @@ typename SmallSolver<W>::Values SmallSolver<W>::along(const Values& c, const Val
       W& part = parts[column + static_cast<std::size_t>(l)];
       for (std::int64_t i = 0; i < n; ++i) {
         const W entry = basis[static_cast<std::size_t>(rows_of_basis ? l + i * n : i + l * n)];
-        part += (rows_of_basis ? entry : conjugate(entry)) * c[column + static_cast<std::size_t>(i)];
+        part +=
+            (rows_of_basis ? entry : conjugate(entry)) * c[column + static_cast<std::size_t>(i)];
       }
     }
   }

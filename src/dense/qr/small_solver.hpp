@@ -70,7 +70,7 @@ class SmallSolver {
   std::vector<double> singular_values_;
   std::vector<double> scaled_values_;  // those of A times 2^common_
   std::int64_t common_ = 0;
-  Values u_;   // A 2^common_ = Q u diag vh
+  Values u_;  // A 2^common_ = Q u diag vh
   Values vh_;
 };
 

@@ -235,8 +235,7 @@ void TallSolve<T>::residual(std::int64_t columns) {
   const MatrixView<T> r = r_.columns_from(0, columns);
   const MatrixView<T> product = product_.columns_from(0, 2 * columns);
   const runtime::Kernels<T>& base = rank_.kernels<T>();
-  const std::int64_t* const exponents =
-      rank_.upload(rank_.update(), exponents_.data(), columns);
+  const std::int64_t* const exponents = rank_.upload(rank_.update(), exponents_.data(), columns);
   kernels_.scale_columns(rank_.update(), b_.columns_from(0, columns), exponents, r);
   rank_.kernels<runtime::LuKernels<T>>().multiply(rank_.update(), Op::none, a_,
                                                   x_.columns_from(0, columns), product,

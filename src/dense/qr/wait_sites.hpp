@@ -17,7 +17,8 @@ inline constexpr WaitSite sums_ready{182, "qr: sums are collected when added"};
 inline constexpr WaitSite sums_here{183, "qr: sums are used when collected"};
 
 // from_first
-inline constexpr WaitSite decided{184, "qr: what the first rank has found is sent when it is there"};
+inline constexpr WaitSite decided{184,
+                                  "qr: what the first rank has found is sent when it is there"};
 
 // reflect_slabs
 inline constexpr WaitSite rows_ready{185, "qr: rows are sent when computed"};
@@ -31,8 +32,8 @@ inline constexpr WaitSite columns_here{188, "qr: columns of all ranks are used w
 inline constexpr WaitSite pieces_ready{189, "qr: what is collected is sent when computed"};
 inline constexpr WaitSite x_ready{190, "qr: rows of x are sent when computed"};
 
-inline constexpr std::array all{shares_ready, shares_arrived, sums_ready,    sums_here,
-                                decided,      rows_ready,     rows_here,     columns_ready,
+inline constexpr std::array all{shares_ready, shares_arrived, sums_ready, sums_here,
+                                decided,      rows_ready,     rows_here,  columns_ready,
                                 columns_here, pieces_ready,   x_ready};
 
 }  // namespace shardsolve::dense::qr::sites

@@ -1,5 +1,5 @@
-// With A^H = Q R: z = R^-H b on the first rank, x = Q z on all, then up to twice, while the backward
-// error is larger than rounding explains:
+// With A^H = Q R: z = R^-H b on the first rank, x = Q z on all, then up to twice, while the
+// backward error is larger than rounding explains:
 //
 //   r = b - A x        in twice the precision: each rank its rows of x, summed on the first rank
 //   x += Q R^-H r      kept where the backward error falls
@@ -88,9 +88,8 @@ MatrixView<T> adjoint_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixVie
   rank.update().wait(here, sites::columns_here);
   for (std::int64_t r = 0; r < rank.count(); ++r) {
     const MatrixView<T> block = blocks[static_cast<std::size_t>(r)];
-    kernels.conjugate_transpose(
-        rank.update(), block,
-        rows.block(0, layout.segment(r).begin.value(), own, block.rows()));
+    kernels.conjugate_transpose(rank.update(), block,
+                                rows.block(0, layout.segment(r).begin.value(), own, block.rows()));
   }
   kernels.fill(rank.update(), T{0}, rows.block(own, 0, below, m));
   return rows;
@@ -113,7 +112,8 @@ class WideSolve<T>::Search {
     for (std::size_t at = 0; at < z_.size(); ++at) {
       maxima[at / m_] = largest(maxima[at / m_], size_of(z_[at]));
     }
-    in_range_ = std::all_of(maxima.begin(), maxima.end(), [](double one) { return std::isfinite(one); });
+    in_range_ =
+        std::all_of(maxima.begin(), maxima.end(), [](double one) { return std::isfinite(one); });
     of_z_ = in_range_ ? exponents_to_one(maxima) : std::vector<std::int64_t>(of_b_.size());
   }
 
@@ -266,8 +266,8 @@ std::int64_t WideSolve<T>::bytes(const SlabLayout& layout, const SlabLayout& of_
                                  std::int64_t columns, Dtype dtype) {
   const std::int64_t m = layout.size();
   const std::int64_t rows = of_adjoint.max_width() + m;
-  return columns * (element_size(dtype) * (5 * m + 4 * rows +
-                                           std::max(2 * m * layout.ranks(), of_adjoint.size())) +
+  return columns * (element_size(dtype) *
+                        (5 * m + 4 * rows + std::max(2 * m * layout.ranks(), of_adjoint.size())) +
                     8 * m);
 }
 
@@ -325,9 +325,9 @@ template <Scalar T>
 std::vector<T> WideSolve<T>::shares_of(std::int64_t columns) {
   const std::int64_t m = layout_.size();
   const MatrixView<T> share(share_.data(), m, 2 * columns);
-  rank_.kernels<runtime::LuKernels<T>>().multiply(
-      rank_.update(), Op::conjugate_transpose, adjoint_, tried_.columns_from(0, columns), share,
-      sizes_.columns_from(0, columns));
+  rank_.kernels<runtime::LuKernels<T>>().multiply(rank_.update(), Op::conjugate_transpose, adjoint_,
+                                                  tried_.columns_from(0, columns), share,
+                                                  sizes_.columns_from(0, columns));
   const std::vector<std::int64_t> counts(static_cast<std::size_t>(rank_.count()), 2 * m * columns);
   return gathered(rank_, share, counts, table_);
 }
@@ -338,8 +338,8 @@ template <Scalar T>
 std::vector<T> WideSolve<T>::rows_below(std::int64_t columns) {
   const std::int64_t below = adjoint_.rows() - of_adjoint_.width(rank_.index());
   const MatrixView<T> packed(share_.data(), below, columns);
-  rank_.kernels<T>().copy(rank_.update(),
-                          tried_.block(tried_.rows() - below, 0, below, columns), packed);
+  rank_.kernels<T>().copy(rank_.update(), tried_.block(tried_.rows() - below, 0, below, columns),
+                          packed);
   return rank_.fetch(rank_.update(), packed.data(), below * columns);
 }
 
@@ -384,8 +384,8 @@ Solved<T> WideSolve<T>::run(MatrixView<const T> b, const std::vector<double>& ma
     Values scaled;
     scaled.reserve(all.size());
     for (std::size_t at = 0; at < all.size(); ++at) {
-      scaled.push_back(times_power<Wide>(
-          all[at], of_b[at / static_cast<std::size_t>(layout_.size())]));
+      scaled.push_back(
+          times_power<Wide>(all[at], of_b[at / static_cast<std::size_t>(layout_.size())]));
     }
     search = std::make_unique<Search>(*first_, of_b, std::move(scaled));
   }
@@ -437,9 +437,9 @@ Solved<T> WideSolve<T>::run(MatrixView<const T> b, const std::vector<double>& ma
   return solved;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                               \
-  template MatrixView<T> adjoint_rows(mesh::Rank&, const SlabLayout&, MatrixView<const T>,      \
-                                      const SlabLayout&, std::int64_t);                         \
+#define SHARDSOLVE_INSTANTIATE(T)                                                          \
+  template MatrixView<T> adjoint_rows(mesh::Rank&, const SlabLayout&, MatrixView<const T>, \
+                                      const SlabLayout&, std::int64_t);                    \
   template class WideSolve<T>;
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

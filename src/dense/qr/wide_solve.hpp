@@ -57,13 +57,13 @@ class WideSolve {
   MatrixView<const T> q_;
   double damping_;
   SmallSolver<Wide>* first_;
-  MatrixView<T> z_;        // what Q is multiplied with
-  MatrixView<T> tried_;    // this rank's rows of x, scaled
-  MatrixView<T> best_;     // the best so far, as the caller gets it
-  MatrixView<T> given_;    // the one that is tried, likewise
-  MatrixView<T> share_;    // this rank's share of A x, twofold
+  MatrixView<T> z_;      // what Q is multiplied with
+  MatrixView<T> tried_;  // this rank's rows of x, scaled
+  MatrixView<T> best_;   // the best so far, as the caller gets it
+  MatrixView<T> given_;  // the one that is tried, likewise
+  MatrixView<T> share_;  // this rank's share of A x, twofold
   MatrixView<double> sizes_;
-  MatrixView<T> table_;    // the shares of all ranks; rows of B; rows of X
+  MatrixView<T> table_;                  // the shares of all ranks; rows of B; rows of X
   std::vector<std::int64_t> exponents_;  // of tried_ beside given_, of each column
 };
 

@@ -52,12 +52,12 @@
       SHARDSOLVE_BLAS_SYMBOL(geqrf);                                                              \
   void form_q(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*) \
       SHARDSOLVE_BLAS_SYMBOL(form_q);
-#define SHARDSOLVE_DECLARE_SVD(T, gesdd)                                                        \
-  void gesdd(const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*,       \
+#define SHARDSOLVE_DECLARE_SVD(T, gesdd)                                                  \
+  void gesdd(const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*, \
              const int*, T*, const int*, int*, int*, std::size_t) SHARDSOLVE_BLAS_SYMBOL(gesdd);
-#define SHARDSOLVE_DECLARE_COMPLEX_SVD(T, R, gesdd)                                             \
-  void gesdd(const char*, const int*, const int*, T*, const int*, R*, T*, const int*, T*,       \
-             const int*, T*, const int*, R*, int*, int*, std::size_t)                           \
+#define SHARDSOLVE_DECLARE_COMPLEX_SVD(T, R, gesdd)                                       \
+  void gesdd(const char*, const int*, const int*, T*, const int*, R*, T*, const int*, T*, \
+             const int*, T*, const int*, R*, int*, int*, std::size_t)                     \
       SHARDSOLVE_BLAS_SYMBOL(gesdd);
 #define SHARDSOLVE_DECLARE_STEQR(Real, steqr)                                                    \
   void steqr(const char*, const int*, Real*, Real*, Real*, const int*, Real*, int*, std::size_t) \

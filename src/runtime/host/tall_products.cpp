@@ -187,10 +187,9 @@ void divide(MatrixView<const WideOf<T>> r, MatrixView<T> q) {
   }
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                          \
-  template void adjoint_product(MatrixView<const T>, MatrixView<const T>,                  \
-                                MatrixView<WideOf<T>>);                                    \
-  template void gram(MatrixView<const T>, MatrixView<WideOf<T>>);                          \
+#define SHARDSOLVE_INSTANTIATE(T)                                                                 \
+  template void adjoint_product(MatrixView<const T>, MatrixView<const T>, MatrixView<WideOf<T>>); \
+  template void gram(MatrixView<const T>, MatrixView<WideOf<T>>);                                 \
   template void divide(MatrixView<const WideOf<T>>, MatrixView<T>);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
