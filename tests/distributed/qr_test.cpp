@@ -196,6 +196,84 @@ TYPED_TEST(QrFamily, LeastSquares_OfFullRank_IsRefinedAndCertified) {
   }
 }
 
+/// With so many steps of refinement.
+template <Scalar T>
+LeastSquares<T> solved_with(Mesh& mesh, const DenseMatrix<T>& a, const DenseMatrix<T>& b,
+                            const SlabLayout& layout, dense::qr::Request request) {
+  const RowBlocks<T> blocks = shard_rows(a, layout);
+  const RowBlocks<T> sides = shard_rows(b, layout);
+  const auto found = std::make_shared<LeastSquares<T>>();
+  run_on(mesh, [=](mesh::Rank& rank) {
+    auto mine = dense::qr::solve_rows<T>(rank, layout, blocks.block(rank.index()),
+                                         sides.block(rank.index()), request);
+    if (rank.leads()) {
+      *found = std::move(mine);
+    }
+  });
+  return *found;
+}
+
+TYPED_TEST(QrFamily, RawSolves_AreAsGoodAsLapacksAndNoStepOfRefinementHarms) {
+  using T = TypeParam;
+  for (const auto& [m, n] : {std::pair{40, 12}, {12, 40}}) {
+    auto meshes = row_meshes(m);
+    for (QrCase<T>& one : qr_zoo<T>(std::max(m, n), std::min(m, n))) {
+      if (one.graded) {
+        continue;
+      }
+      one.a = m < n ? adjoint(one.a) : one.a;
+      const double rcond = default_rcond(one.a);
+      const DenseMatrix<T> b = right_hand_sides<T>(m, 1);
+      const LapackLeastSquares<T> peer = lapack_least_squares(one.a, b, rcond);
+      const double lapack = least_squares_ratio(one.a, peer.x, b, peer.rank);
+      for (auto& [cut, mesh] : meshes) {
+        SCOPED_TRACE(one.name + " m " + std::to_string(m) + " " + cut.name);
+        double last = std::numeric_limits<double>::infinity();
+        for (int steps = 0; steps <= dense::qr::max_refinements; ++steps) {
+          const LeastSquares<T> found =
+              solved_with(mesh, one.a, b, cut.layout,
+                          {.by_singular_values = true, .rcond = rcond, .refinements = steps});
+          ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+          EXPECT_TRUE(*found.outcome.backward_error <= last) << steps;
+          last = *found.outcome.backward_error;
+          const double ratio = least_squares_ratio(one.a, matrix_of(found.x, n, 1), b, found.rank);
+          EXPECT_TRUE(ratio <= limit(lapack)) << ratio << ", LAPACK " << lapack;
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(QrFamily, Certificate_OfASquareSystem_IsThatOfTheExactResidual) {
+  using T = TypeParam;
+  using reference::widen;
+  constexpr std::int64_t n = 20;
+  const DenseMatrix<T> a = right_hand_sides<T>(n, n, 5);
+  const DenseMatrix<T> b = right_hand_sides<T>(n, 1);
+  // Columns at equal size, as the certificate has them: powers of two.
+  const ScaledPair<T> scaled = with_equal_columns(a);
+  for (auto& [cut, mesh] : row_meshes(n)) {
+    const LeastSquares<T> found =
+        least_squares(mesh, shard_rows(a, cut.layout), shard_rows(b, cut.layout));
+    ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+    const DenseMatrix<T> x = scaled.unknowns(matrix_of(found.x, n, 1));
+    double norm = 0.0;
+    double r_norm = 0.0;
+    double x_norm = 0.0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      reference::Wide<T> r = widen(b(i, 0));
+      for (std::int64_t j = 0; j < n; ++j) {
+        r -= reference::product(widen(scaled.a(i, j)), widen(x(j, 0)));
+        norm = std::hypot(norm, std::abs(scaled.a(i, j)));
+      }
+      r_norm = std::hypot(r_norm, static_cast<double>(std::abs(r)));
+      x_norm = std::hypot(x_norm, std::abs(x(i, 0)));
+    }
+    EXPECT_NEAR(found.residuals.front(), r_norm, 0.05 * r_norm) << cut.name;
+    EXPECT_TRUE(*found.outcome.backward_error <= 1.1 * r_norm / (norm * x_norm)) << cut.name;
+  }
+}
+
 TYPED_TEST(QrFamily, Lstsq_OfEveryMatrix_IsNumPys) {
   using T = TypeParam;
   for (const auto& [m, n] : {std::pair{60, 12}, {40, 24}, {7, 6}}) {

@@ -180,7 +180,7 @@ void solve_tall(mesh::Rank& rank, std::int64_t rows, MatrixView<const T> a,
   if (!problem.factor(all_rows, all, damped_maxima(request, a_maxima), width)) {
     return;
   }
-  TallSolve<T> solve(rank, all, problem.q(), problem.solver(), width);
+  TallSolve<T> solve(rank, all, problem.q(), problem.solver(), width, request.refinements);
   for (std::int64_t first = 0; first < b.columns() && problem.has_answer(); first += width) {
     const std::int64_t count = std::min(width, b.columns() - first);
     rank.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));
@@ -212,7 +212,8 @@ void solve_wide(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> 
     return;
   }
   const double damping = double{static_cast<RealOf<T>>(request.damping)};
-  WideSolve<T> solve(rank, layout, of_adjoint, rows, problem.q(), damping, problem.solver(), width);
+  WideSolve<T> solve(rank, layout, of_adjoint, rows, problem.q(), damping, problem.solver(), width,
+                     request.refinements);
   for (std::int64_t first = 0; first < b.columns() && problem.has_answer(); first += width) {
     const std::int64_t count = std::min(width, b.columns() - first);
     rank.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));

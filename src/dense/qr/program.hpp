@@ -1,6 +1,7 @@
 /// The rank programs of qr.hpp.
 #pragma once
 
+#include "dense/qr/solution.hpp"
 #include "mesh/rank.hpp"
 
 #include <shardsolve/qr.hpp>
@@ -20,6 +21,7 @@ struct Request {
   bool by_singular_values = false;  ///< the shortest x, whatever the rank
   double rcond = 0.0;               ///< what counts as 0 then, relative to the largest one
   double damping = 0.0;             ///< of x: sqrt(eps) I stands below A
+  int refinements = max_refinements;
 };
 
 /// Q in place of `a` and R, or R alone. The same on all ranks.

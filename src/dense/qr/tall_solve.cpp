@@ -185,12 +185,13 @@ class TallSolve<T>::Search {
 
 template <Scalar T>
 TallSolve<T>::TallSolve(mesh::Rank& rank, MatrixView<const T> a, MatrixView<const T> q,
-                        SmallSolver<Wide>* first, std::int64_t columns)
+                        SmallSolver<Wide>* first, std::int64_t columns, int refinements)
     : rank_(rank),
       kernels_(rank.kernels<runtime::QrKernels<T>>()),
       a_(a),
       q_(q),
       first_(first),
+      refinements_(refinements),
       sums_(rank, a.columns(), 2 * columns),
       x_(rank.workspace<T>(a.columns(), columns)),
       b_(rank.workspace<T>(a.rows(), columns)),
@@ -261,7 +262,7 @@ Solved<T> TallSolve<T>::run(MatrixView<const T> b, const std::vector<double>& ma
     search = std::make_unique<Search>(*first_, of_b,
                                       rank_.fetch(rank_.update(), sums_.share(k).data(), n * k));
   }
-  for (int step = 0; step <= max_refinements && agree(search.get(), k); ++step) {
+  for (int step = 0; step <= refinements_ && agree(search.get(), k); ++step) {
     residual(k);
     const std::vector<double> own = column_norms<T>(rank_, r.block(0, 0, b.rows(), k));
     const std::vector<double> norms = column_norms<T>(rank_, r);

@@ -21,9 +21,10 @@ class TallSolve {
   using Wide = runtime::WideOf<T>;
 
   /// `a`: this rank's rows of A, `q`: of Q. `first`: what the first rank solves with, null
-  /// elsewhere. For up to `columns` right-hand sides.
+  /// elsewhere. For up to `columns` right-hand sides,
+  /// each refined up to so many times.
   TallSolve(mesh::Rank& rank, MatrixView<const T> a, MatrixView<const T> q,
-            SmallSolver<Wide>* first, std::int64_t columns);
+            SmallSolver<Wide>* first, std::int64_t columns, int refinements);
 
   /// `b`: this rank's rows, the first ones of those of A; b is 0 in the others, which are no part
   /// of the residuals. `maxima`: the largest modulus of each column. Waits.
@@ -45,6 +46,7 @@ class TallSolve {
   MatrixView<const T> a_;
   MatrixView<const T> q_;
   SmallSolver<Wide>* first_;
+  int refinements_;
   Sums<Wide> sums_;
   MatrixView<T> x_;
   MatrixView<T> b_;

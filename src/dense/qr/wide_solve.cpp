@@ -243,7 +243,7 @@ class WideSolve<T>::Search {
 template <Scalar T>
 WideSolve<T>::WideSolve(mesh::Rank& rank, const SlabLayout& layout, const SlabLayout& of_adjoint,
                         MatrixView<const T> adjoint, MatrixView<const T> q, double damping,
-                        SmallSolver<Wide>* first, std::int64_t columns)
+                        SmallSolver<Wide>* first, std::int64_t columns, int refinements)
     : rank_(rank),
       kernels_(rank.kernels<runtime::QrKernels<T>>()),
       layout_(layout),
@@ -252,6 +252,7 @@ WideSolve<T>::WideSolve(mesh::Rank& rank, const SlabLayout& layout, const SlabLa
       q_(q),
       damping_(damping),
       first_(first),
+      refinements_(refinements),
       z_(rank.workspace<T>(layout.size(), columns)),
       tried_(rank.workspace<T>(adjoint.rows(), columns)),
       best_(rank.workspace<T>(adjoint.rows(), columns)),
@@ -389,7 +390,7 @@ Solved<T> WideSolve<T>::run(MatrixView<const T> b, const std::vector<double>& ma
     }
     search = std::make_unique<Search>(*first_, of_b, std::move(scaled));
   }
-  for (int number = 0; number <= max_refinements; ++number) {
+  for (int number = 0; number <= refinements_; ++number) {
     std::vector<std::int64_t> words(static_cast<std::size_t>(k) + 1);
     if (search) {
       words = search->exponents();

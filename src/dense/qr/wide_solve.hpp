@@ -28,10 +28,11 @@ class WideSolve {
 
   /// `layout`, `of_adjoint`: of the rows of A and of A^H. `adjoint`: this rank's rows of A^H, more
   /// of them than the layout says where it is damped by `damping`; `q`: of Q. `first`: what the
-  /// first rank solves with, null elsewhere. For up to `columns` right-hand sides.
+  /// first rank solves with, null elsewhere. For up to `columns` right-hand sides,
+  /// each refined up to so many times.
   WideSolve(mesh::Rank& rank, const SlabLayout& layout, const SlabLayout& of_adjoint,
             MatrixView<const T> adjoint, MatrixView<const T> q, double damping,
-            SmallSolver<Wide>* first, std::int64_t columns);
+            SmallSolver<Wide>* first, std::int64_t columns, int refinements);
 
   /// `b`: this rank's rows. `maxima`: the largest modulus of each column. Waits.
   Solved<T> run(MatrixView<const T> b, const std::vector<double>& maxima);
@@ -57,6 +58,7 @@ class WideSolve {
   MatrixView<const T> q_;
   double damping_;
   SmallSolver<Wide>* first_;
+  int refinements_;
   MatrixView<T> z_;      // what Q is multiplied with
   MatrixView<T> tried_;  // this rank's rows of x, scaled
   MatrixView<T> best_;   // the best so far, as the caller gets it
