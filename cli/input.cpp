@@ -32,16 +32,6 @@ Dtype common_dtype(Dtype a, Dtype b) {
   return is_double ? Dtype::float64 : Dtype::float32;
 }
 
-void require_same_dtype(const Input& a, const Input& b, std::string_view name_of_b) {
-  if (b.dtype() != a.dtype()) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("{} and {}; both need the same dtype: save {}",
-                            io::describe(a.reader->header(), a.path()),
-                            io::describe(b.reader->header(), b.path()),
-                            cast_advice(a.dtype(), b.dtype(), name_of_b)));
-  }
-}
-
 /// What tells the file from others, a line: what it holds, its size and when it was last written.
 /// Copies and archives keep that time, and file systems may have coarse ones: also some contents.
 std::string identity(const Input& input) {
@@ -56,6 +46,16 @@ std::string identity(const Input& input) {
 }
 
 }  // namespace
+
+void require_same_dtype(const Input& a, const Input& b, std::string_view name_of_b) {
+  if (b.dtype() != a.dtype()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} and {}; both need the same dtype: save {}",
+                            io::describe(a.reader->header(), a.path()),
+                            io::describe(b.reader->header(), b.path()),
+                            cast_advice(a.dtype(), b.dtype(), name_of_b)));
+  }
+}
 
 std::string cast_advice(Dtype a, Dtype b, std::string_view name_of_b) {
   const Dtype common = common_dtype(a, b);

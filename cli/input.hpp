@@ -39,6 +39,9 @@ Input open_right_hand_sides(const std::string& path, const Input& a);
 /// Throws as open_matrix, if shape or dtype are not those of the matrix `a`.
 Input open_second_matrix(const std::string& path, const Input& a);
 
+/// Throws Error(invalid_argument) unless both have one dtype; the message says what to save.
+void require_same_dtype(const Input& a, const Input& b, std::string_view name_of_b);
+
 /// What makes two dtypes one without loss: "A.astype(...)", "b.astype(...)" or both.
 std::string cast_advice(Dtype a, Dtype b, std::string_view name_of_b);
 

@@ -39,7 +39,7 @@ struct KrylovOptions {
 struct Options {
   const Verb* verb = nullptr;       ///< the command; null if none was given
   std::string matrix;               ///< path of A
-  std::string right_hand_sides;     ///< path of b; solve only
+  std::string right_hand_sides;     ///< path of b; solve and lstsq only
   std::string second_matrix;        ///< path of B of A z = w B z; eigh only
   std::array<std::string, 2> logs;  ///< paths; compare-logs only
   std::string captured;             ///< path of the folder; replay only
@@ -52,18 +52,19 @@ struct Options {
   std::vector<int> gpus;        ///< CUDA's numbers of them, if that is the backend
   GpuCommunicator communicator = GpuCommunicator::automatic;  ///< between GPUs of processes
   std::optional<std::int64_t> tile;                           ///< default_tile() if not given
-  std::string tile_table;                     ///< path of it, or "none"; empty for this user's
-  std::vector<std::int64_t> sizes;            ///< rows of the matrices that tune and bench make
-  std::vector<Dtype> dtypes;                  ///< of tune and bench; bench takes one
-  double budget = 120.0;                      ///< seconds that tune may take
-  std::string bench_job;                      ///< what bench times
-  std::int64_t runs = 5;                      ///< of each of its calls
-  double timeout = 300.0;                     ///< seconds without a sign of life from a device
-  EighRequest eigh;                           ///< which eigenvalues; eigh only
-  bool rcond = true;                          ///< estimated; solve only
-  Assume assume = Assume::positive_definite;  ///< of solve, inverse and logdet
-  bool assume_chosen = false;                 ///< by --assume
-  KrylovOptions krylov;                       ///< of a sparse A
+  std::string tile_table;                      ///< path of it, or "none"; empty for this user's
+  std::vector<std::int64_t> sizes;             ///< rows of the matrices that tune and bench make
+  std::vector<Dtype> dtypes;                   ///< of tune and bench; bench takes one
+  double budget = 120.0;                       ///< seconds that tune may take
+  std::string bench_job;                       ///< what bench times
+  std::int64_t runs = 5;                       ///< of each of its calls
+  double timeout = 300.0;                      ///< seconds without a sign of life from a device
+  EighRequest eigh;                            ///< which eigenvalues; eigh only
+  bool rcond = true;                           ///< estimated; solve only
+  std::optional<double> singular_value_limit;  ///< relative to the largest; lstsq only
+  Assume assume = Assume::positive_definite;   ///< of solve, inverse and logdet
+  bool assume_chosen = false;                  ///< by --assume
+  KrylovOptions krylov;                        ///< of a sparse A
   bool force = false;
   bool json = false;
   bool quiet = false;

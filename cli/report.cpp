@@ -111,7 +111,8 @@ std::string reason_of(const Options& options, const Report& report) {
 }
 
 std::string matrix_of(const Options& options, const Report& report) {
-  return fmt::format("'{}': {} x {}, {}", options.matrix, report.n, report.n, name(report.dtype));
+  return fmt::format("'{}': {} x {}, {}", options.matrix, report.rows.value_or(report.n), report.n,
+                     name(report.dtype));
 }
 
 std::string remark_on_error(std::string_view what, std::optional<double> bound) {

@@ -28,7 +28,9 @@ struct Words {
 
 /// What a job found. Only `outcome` and what describes the problem are set unless it is ok.
 struct Report {
-  std::int64_t n = 0;
+  std::int64_t n = 0;                ///< columns of A
+  std::optional<std::int64_t> rows;  ///< of A, if it need not be square
+  std::optional<std::int64_t> rank;  ///< of A, if it was found
   Dtype dtype = Dtype::float64;
   std::optional<std::int64_t> right_hand_sides;
   std::optional<TileChoice> tile;  ///< of routines that have one

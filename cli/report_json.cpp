@@ -32,6 +32,7 @@ Json blank(const Options& options, std::string_view status, const std::string& m
                  {"status", status},
                  {"message", message},
                  {"n", nullptr},
+                 {"rows", nullptr},
                  {"dtype", nullptr},
                  {"rhs", nullptr},
                  {"backend", options.backend == Backend::cuda ? "cuda" : "cpu"},
@@ -46,6 +47,7 @@ Json blank(const Options& options, std::string_view status, const std::string& m
   }
   object.update(Json{{"unit_roundoff", nullptr},
                      {"error_estimate", nullptr},
+                     {"rank", nullptr},
                      {"logdet", nullptr},
                      {"eigenvalues", nullptr},
                      {"method", nullptr},
@@ -86,6 +88,7 @@ Json blank(const Options& options, std::string_view status, const std::string& m
 
 void fill_problem(Json& object, const Report& report) {
   object["n"] = report.n;
+  object["rows"] = report.rows.value_or(report.n);
   object["dtype"] = name(report.dtype);
   if (report.right_hand_sides) {
     object["rhs"] = *report.right_hand_sides;
@@ -124,6 +127,9 @@ void fill_certificate(Json& object, const Report& report) {
     object[figure.name] = number(report.outcome.*figure.value);
   }
   object["error_estimate"] = number(report.error_estimate);
+  if (report.rank) {
+    object["rank"] = *report.rank;
+  }
   object["logdet"] = number(report.log_determinant);
   if (report.outcome.ok() && report.eigenvalues) {
     object["eigenvalues"] = summary_of(*report.eigenvalues);

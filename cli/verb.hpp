@@ -54,6 +54,7 @@ consteval Verb complete(const Verb& verb) {
 }
 
 extern const Verb solve_verb;
+extern const Verb lstsq_verb;
 extern const Verb inverse_verb;
 extern const Verb logdet_verb;
 extern const Verb eigh_verb;

@@ -7,6 +7,7 @@
 #include "jax/krylov_calls.hpp"
 #include "jax/krylov_description.hpp"
 #include "jax/lu_calls.hpp"
+#include "jax/qr_calls.hpp"
 #include "jax/small_cholesky_calls.hpp"
 #include "jax/sparse_calls.hpp"
 
@@ -26,7 +27,7 @@ const std::vector<CallRow>& call_table() {
   static const auto& rows = *new std::vector<CallRow>([] {
     std::vector<CallRow> all;
     for (const auto& family : {cholesky_calls(), eigh_calls(), dot_calls(), krylov_calls(),
-                               sparse_calls(), lu_calls(), small_cholesky_calls()}) {
+                               sparse_calls(), lu_calls(), small_cholesky_calls(), qr_calls()}) {
       all.insert(all.end(), family.begin(), family.end());
     }
     return all;
@@ -61,6 +62,21 @@ nlohmann::json describe(const CallBuffer& buffer) {
     case Kind::sides:
       shape = nlohmann::json::array({"k", "w"});
       break;
+    case Kind::tall:
+      shape = nlohmann::json::array({"c", "w"});
+      break;
+    case Kind::square:
+      shape = nlohmann::json::array({"c", "c"});
+      break;
+    case Kind::unknowns:
+      shape = nlohmann::json::array({"k", "c"});
+      break;
+    case Kind::each_unknown:
+      shape = nlohmann::json::array({"c"});
+      break;
+    case Kind::each_side:
+      shape = nlohmann::json::array({"k"});
+      break;
     case Kind::whole:
       shape = nlohmann::json::array({"n"});
       break;
@@ -74,7 +90,9 @@ nlohmann::json describe(const CallBuffer& buffer) {
       shape = nlohmann::json::array({"vectors", "length"});
       break;
   }
-  const bool turned = buffer.kind == Kind::sides || buffer.kind == Kind::columns;
+  const bool turned = buffer.kind == Kind::sides || buffer.kind == Kind::columns ||
+                      buffer.kind == Kind::tall || buffer.kind == Kind::square ||
+                      buffer.kind == Kind::unknowns;
   return {{"name", buffer.name},
           {"element", element_name(buffer.element)},
           {"shape", shape},

@@ -27,16 +27,21 @@ namespace shardsolve::jax {
 enum class Element : std::uint8_t { matrix, real, float64, words };
 
 /// How a buffer lies on each device, row-major, and what JAX's array is. With w = ceil(n / ranks)
-/// rows a device, padding and all, and k right-hand sides.
+/// rows a device, padding and all, k right-hand sides, and c columns of a matrix that is not n x n.
 enum class Kind : std::uint8_t {
-  slab,     ///< (w, n): a device's rows of an (n, n) array
-  rows,     ///< (w,): its elements of an (n,) array
-  sides,    ///< (k, w): the conjugate transpose of its rows of an (n, k) array
-  columns,  ///< (w, n): the conjugate transpose of its columns of an (n, n) array
-  whole,    ///< (n,): the same array on all devices
-  small,    ///< (length,): likewise, of a length that depends on nothing
-  any,      ///< (batch..., length), of any length: of calls that each device makes by itself
-  vectors,  ///< (batch..., k, length), likewise
+  slab,          ///< (w, n): a device's rows of an (n, n) array
+  rows,          ///< (w,): its elements of an (n,) array
+  sides,         ///< (k, w): the conjugate transpose of its rows of an (n, k) array
+  columns,       ///< (w, n): the conjugate transpose of its columns of an (n, n) array
+  tall,          ///< (c, w): the conjugate transpose of its rows of an (n, c) array, the matrix
+  square,        ///< (c, c): the conjugate transpose of a (c, c) array, the same on all devices
+  unknowns,      ///< (k, c): that of a (c, k) array, likewise
+  each_unknown,  ///< (c,): likewise
+  each_side,     ///< (k,): likewise
+  whole,         ///< (n,): the same array on all devices
+  small,         ///< (length,): likewise, of a length that depends on nothing
+  any,           ///< (batch..., length), of any length: of calls that each device makes by itself
+  vectors,       ///< (batch..., k, length), likewise
 };
 
 struct CallBuffer {
@@ -52,6 +57,15 @@ constexpr CallBuffer rows(std::string_view name, Element element = Element::matr
 }
 constexpr CallBuffer sides(std::string_view name) { return {name, Kind::sides}; }
 constexpr CallBuffer columns(std::string_view name) { return {name, Kind::columns}; }
+constexpr CallBuffer tall(std::string_view name) { return {name, Kind::tall}; }
+constexpr CallBuffer square(std::string_view name) { return {name, Kind::square}; }
+constexpr CallBuffer unknowns(std::string_view name) { return {name, Kind::unknowns}; }
+constexpr CallBuffer each_unknown(std::string_view name, Element element) {
+  return {name, Kind::each_unknown, element};
+}
+constexpr CallBuffer each_side(std::string_view name, Element element) {
+  return {name, Kind::each_side, element};
+}
 constexpr CallBuffer whole(std::string_view name, Element element = Element::matrix) {
   return {name, Kind::whole, element};
 }
@@ -142,7 +156,7 @@ struct CallRow {
   std::string_view name;    ///< of XLA's target, after "shardsolve_", and the attribute "call"
   std::string_view phrase;  ///< in messages: "a solve"
   CallBuffers buffers;
-  BufferIndex matrix{};               ///< operand that has the dtype; and n columns, if not local
+  BufferIndex matrix{};  ///< operand that has the dtype; and n columns, or rows, if not local
   std::optional<BufferIndex> record;  ///< operand: begins with FactorRecord of the factor used
   BufferIndex verdict{};              ///< result that begins with a Verdict
   struct Copy {

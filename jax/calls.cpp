@@ -64,6 +64,16 @@ std::vector<std::int64_t> shape_of(const CallBuffer& buffer, const Job& job) {
       return {width_of(job)};
     case Kind::sides:
       return {job.columns, width_of(job)};
+    case Kind::tall:
+      return {job.unknowns, width_of(job)};
+    case Kind::square:
+      return {job.unknowns, job.unknowns};
+    case Kind::unknowns:
+      return {job.columns, job.unknowns};
+    case Kind::each_unknown:
+      return {job.unknowns};
+    case Kind::each_side:
+      return {job.columns};
     case Kind::whole:
       return {job.n};
     case Kind::small:

@@ -23,10 +23,11 @@ struct Job {
   const CallRow* row = nullptr;
   Dtype dtype = Dtype::float64;
   std::int64_t n = 0;
-  std::int64_t devices = 0;  ///< that hold the arrays
-  std::int64_t ranks = 0;    ///< that work: as many, or one
-  std::int64_t columns = 0;  ///< right-hand sides
-  Options options{};         ///< in the order of the row's
+  std::int64_t devices = 0;   ///< that hold the arrays
+  std::int64_t ranks = 0;     ///< that work: as many, or one
+  std::int64_t columns = 0;   ///< right-hand sides
+  std::int64_t unknowns = 0;  ///< columns of the matrix, where that is not n x n
+  Options options{};          ///< in the order of the row's
 
   /// Of an option of the row, of this type; throws Error(internal) if it has none of that name.
   template <class Value>

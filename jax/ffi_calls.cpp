@@ -117,13 +117,14 @@ ffi::ErrorOr<Job> with_operands(Job job, const ffi::RemainingArgs& operands, boo
   }
   job.dtype = *dtype;
   for (std::size_t index = 0; index < expected.size(); ++index) {
-    if (expected[index].kind == Kind::sides) {
+    if (expected[index].kind == Kind::sides || expected[index].kind == Kind::tall) {
       const auto given = operands.get<ffi::AnyBuffer>(index);
       if (!given || given->dimensions().size() != 2) {
         return ffi::Unexpected(
             broken(fmt::format("{} of {} is no matrix", expected[index].name, job.row->name)));
       }
-      job.columns = given->dimensions()[as_jax_has_them ? 1 : 0];
+      std::int64_t& count = expected[index].kind == Kind::tall ? job.unknowns : job.columns;
+      count = given->dimensions()[as_jax_has_them ? 1 : 0];
     }
   }
   return job;

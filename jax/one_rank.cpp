@@ -20,6 +20,7 @@ struct BufferUse {
   enum class Layout { unused, rows, columns, small };
   Layout layout = Layout::unused;
   std::int64_t length = 0;  // bytes of a row, of an element of a column, or of all
+  std::int64_t count = 1;   // of columns
   std::size_t bytes = 0;    // on each device, padding and all
   bool read = false;
   bool written = false;
@@ -35,7 +36,14 @@ BufferUse use_of(const CallBuffer& buffer, const Job& job) {
     case Kind::rows:
       return {BufferUse::Layout::rows, element};
     case Kind::sides:
-      return {BufferUse::Layout::columns, element};
+      return {BufferUse::Layout::columns, element, job.columns};
+    case Kind::tall:
+      return {BufferUse::Layout::columns, element, job.unknowns};
+    case Kind::square:
+    case Kind::unknowns:
+    case Kind::each_unknown:
+    case Kind::each_side:
+      return {BufferUse::Layout::small, elements_of(buffer, job) * element};
     case Kind::whole:
       return {BufferUse::Layout::small, job.n * element};
     case Kind::small:
@@ -77,9 +85,8 @@ void on_one_rank_here(const Job& job, const std::vector<Seat>& seats, const Buff
   // Calls body(a device's memory, the copy's, bytes) for every run of rows.
   const auto each_run = [&](std::size_t buffer, auto body) {
     const BufferUse& use = uses[buffer];
-    const std::int64_t count = use.layout == BufferUse::Layout::columns ? job.columns : 1;
     for (std::size_t device = 0; device < seats.size(); ++device) {
-      for (std::int64_t column = 0; column < count; ++column) {
+      for (std::int64_t column = 0; column < use.count; ++column) {
         body(static_cast<std::byte*>(seats[device].buffers[buffer]) + column * width * use.length,
              copies[buffer].data() + (column * job.n + first[device]) * use.length,
              static_cast<std::size_t>((first[device + 1] - first[device]) * use.length));
@@ -91,8 +98,7 @@ void on_one_rank_here(const Job& job, const std::vector<Seat>& seats, const Buff
     if (use.layout != BufferUse::Layout::rows && use.layout != BufferUse::Layout::columns) {
       continue;
     }
-    const std::int64_t count = use.layout == BufferUse::Layout::columns ? job.columns : 1;
-    copies[buffer].resize(static_cast<std::size_t>(job.n * count * use.length));
+    copies[buffer].resize(static_cast<std::size_t>(job.n * use.count * use.length));
     seat[0].buffers[buffer] = copies[buffer].data();
     if (use.read) {
       each_run(buffer, [](std::byte* own, std::byte* copy, std::size_t bytes) {

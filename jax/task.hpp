@@ -74,7 +74,14 @@ class Task {
   ShardedMatrix<T> matrix(const SlabLayout& layout, BufferIndex buffer) const;
   /// Columns of right-hand sides, one after the other, each with a device's rows and its padding.
   template <Scalar T>
-  RightHandSides<T> right_hand_sides(const SlabLayout& layout, BufferIndex buffer) const;
+  RightHandSides<T> right_hand_sides(const SlabLayout& layout, BufferIndex buffer) const {
+    return columns_of<T>(layout, buffer, job_.columns);
+  }
+  /// Likewise the columns of the matrix, where that is not n x n.
+  template <Scalar T>
+  RightHandSides<T> tall_matrix(const SlabLayout& layout, BufferIndex buffer) const {
+    return columns_of<T>(layout, buffer, job_.unknowns);
+  }
 
   /// A record, from the device that has it.
   template <class Record>
@@ -120,6 +127,10 @@ class Task {
   }
 
  private:
+  template <Scalar T>
+  RightHandSides<T> columns_of(const SlabLayout& layout, BufferIndex buffer,
+                               std::int64_t count) const;
+
   const Job& job_;
   const std::vector<Seat>& seats_;
   Verdict before_;
@@ -137,11 +148,12 @@ ShardedMatrix<T> Task::matrix(const SlabLayout& layout, BufferIndex buffer) cons
 }
 
 template <Scalar T>
-RightHandSides<T> Task::right_hand_sides(const SlabLayout& layout, BufferIndex buffer) const {
+RightHandSides<T> Task::columns_of(const SlabLayout& layout, BufferIndex buffer,
+                                   std::int64_t count) const {
   std::vector<MatrixView<T>> blocks(static_cast<std::size_t>(layout.ranks()));
   for (const Seat& seat : seats_) {
     blocks[static_cast<std::size_t>(seat.rank)] = {static_cast<T*>(seat.at(buffer)),
-                                                   layout.width(seat.rank), job_.columns,
+                                                   layout.width(seat.rank), count,
                                                    std::max<std::int64_t>(width_of(job_), 1)};
   }
   return {layout, std::move(blocks), memory()};

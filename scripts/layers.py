@@ -32,6 +32,7 @@ MAY_INCLUDE: dict[str, str] = {
     "dense/cholesky": "core layout runtime comm mesh dense/shared",
     "dense/eigh": "core layout runtime mesh dense/shared",
     "dense/lu": "core runtime mesh dense/shared",
+    "dense/qr": "core runtime mesh dense/shared",
     "dense": "core dense/cholesky dense/lu",
     "sparse": "core runtime comm mesh dense/shared dense/cholesky",
     "sparse_files": "core io",

@@ -80,6 +80,22 @@ ROUTINES = (
         "determinant", "lu", "lu_factor", "plan_lu_factor", "lu", "", "lu_factor", "det", "lu",
         gpus="",
     ),
+    Routine("QR", "qr", "qr", "plan_qr", "qr", "", "qr", "qr", "qr", gpus=""),
+    Routine(
+        "least squares", "qr", "least_squares", "plan_least_squares", "least_squares", "",
+        "least_squares", "least_squares", "qr", gpus="",
+    ),
+    Routine(
+        "least squares of any rank", "qr", "lstsq", "plan_least_squares", "least_squares",
+        "lstsq", "least_squares", "lstsq", "qr", gpus="",
+    ),
+    Routine(
+        "ridge", "qr", "ridge", "plan_least_squares", "least_squares", "", "least_squares",
+        "ridge", "qr", gpus="",
+    ),
+    Routine(
+        "pseudo-inverse", "qr", "qr", "plan_qr", "qr", "", "qr", "pinv", "qr", gpus="",
+    ),
 )  # fmt: skip
 
 # Public names of Python that are no routines of their own, and commands that solve nothing.

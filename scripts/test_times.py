@@ -22,6 +22,7 @@ FAMILIES = {
     "eigenvalues": r"eigh|eigen|tridiagonal",
     "sparse and Krylov": r"sparse|krylov|beam|lineax|csr",
     "general matrices": r"(?<![a-z])lu(?![a-z])|LuFamily|LuKernels",
+    "matrices of any shape": r"(?<![a-z])qr(?![a-z])|lstsq|QrFamily|QrKernels|QrAndLeast",
     "networks": r"fbpinn|networks",
     "natural gradients": r"natural_gradients|natural_optimiser|netket|tinygp",
 }

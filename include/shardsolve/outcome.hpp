@@ -29,6 +29,7 @@ enum class Status : std::uint8_t {
   singular = 11,              ///< a pivot is exactly 0; `location` is that pivot
   nearly_singular = 12,       ///< there is an answer, but none of its digits need be right
   inaccurate = 13,            ///< what was found solves another system: no answer to rely on
+  rank_deficient = 14,        ///< columns (or rows) depend on each other: no single solution
 };
 
 /// What a status comes to, whatever the routine.
@@ -78,7 +79,7 @@ struct SHARDSOLVE_EXPORT Outcome {
   /// Normwise backward error of a solve, the largest over the right-hand sides:
   /// ||b - A x|| / (||A|| ||x|| + ||b||) in the infinity norm. For an inverse, with v of random
   /// signs and w = A v computed before A was overwritten: ||v - X w|| / (||A|| ||X|| ||v||).
-  /// Rounding alone gives a small multiple of the unit roundoff.
+  /// Rounding alone gives a small multiple of the unit roundoff. Of least squares: see qr.hpp.
   std::optional<double> backward_error;
   /// Of a solve with a general matrix, the backward error by components, likewise the largest:
   /// max_i |b - A x|_i / (|A| |x| + |b|)_i.
@@ -86,12 +87,12 @@ struct SHARDSOLVE_EXPORT Outcome {
   /// Of a factorisation with row exchanges: the largest entry of U over that of A.
   std::optional<double> growth;
   /// Reciprocal condition number 1 / (||A||_1 ||A^-1||_1): an estimate (never below the true one
-  /// but for rounding), exact for an inverse.
+  /// but for rounding), exact for an inverse. Of least squares that of R, columns scaled: qr.hpp.
   std::optional<double> rcond;
   /// Of eigenpairs, the largest ||A z - w z||_2 / ||A||_1 as random vectors see it: with four
   /// vectors g of random signs, (A g)^H z - w g^H z, the root of its mean square. Rounding alone
   /// gives a multiple of the unit roundoff: about 4 where ||A||_1 is far above ||A||_2, as for
-  /// random matrices, else up to about 2 sqrt(n), as for a chain.
+  /// random matrices, else up to about 2 sqrt(n), as for a chain. Of A = Q R likewise, see qr.hpp.
   std::optional<double> residual;
   /// Of eigenvectors, the largest 2-norm of a row of Z^H Z - I, estimated likewise by
   /// Z^H (Z g) - g. Rounding alone gives a multiple of the unit roundoff that grows with the root

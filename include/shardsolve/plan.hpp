@@ -46,6 +46,13 @@ SHARDSOLVE_EXPORT Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype);
 /// lu_solve with `columns` right-hand sides, the factor given; as plan_cholesky_solve.
 SHARDSOLVE_EXPORT Plan plan_lu_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns);
 
+/// qr of as many columns, with Q; the layout is that of the rows.
+SHARDSOLVE_EXPORT Plan plan_qr(const SlabLayout& layout, Dtype dtype, std::int64_t columns);
+/// least_squares, lstsq or ridge, likewise, with `sides` right-hand sides. Throws
+/// Error(invalid_argument) as plan_cholesky_solve.
+SHARDSOLVE_EXPORT Plan plan_least_squares(const SlabLayout& layout, Dtype dtype,
+                                          std::int64_t columns, std::int64_t sides);
+
 /// eigh of a matrix on this layout, of which the boundaries count: with eigenvectors, as many as
 /// the matrix has, or without. `factor_tile`: of the factor of B, if there is one.
 SHARDSOLVE_EXPORT Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,

@@ -26,6 +26,7 @@ from shardsolve._library import register
 from shardsolve._lu import LuFactor, det, lu_factor, lu_solve
 from shardsolve._matrix_functions import matrix_function, trace_function
 from shardsolve._natural import cholesky
+from shardsolve._qr import least_squares, lstsq, pinv, qr, ridge
 from shardsolve._records import EighInfo, Info, LinAlgError, SolverError, Status
 from shardsolve._session import progress, set_timeout, trace
 from shardsolve._sparse import CSR
@@ -49,14 +50,19 @@ __all__ = [
     "inv",
     "krylov",
     "last_failures",
+    "least_squares",
     "load_factor",
     "logdet",
+    "lstsq",
     "lu_factor",
     "lu_solve",
     "matrix_function",
     "natural",
+    "pinv",
     "progress",
+    "qr",
     "register",
+    "ridge",
     "save_factor",
     "set_timeout",
     "slogdet",

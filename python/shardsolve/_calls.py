@@ -123,8 +123,13 @@ class Call:
         return self.row.record is None
 
     def rows_in(self, arguments: Sequence[jax.Array]) -> int:
-        """The n of whole arrays, or of a device's own."""
-        return arguments[self.row.matrix].shape[-1]
+        """The n of whole arrays, or of a device's own if the matrix is n x n."""
+        return arguments[self.row.matrix].shape[-2 if self.is_tall else -1]
+
+    @property
+    def is_tall(self) -> bool:
+        """Whether the matrix has columns of a number of their own."""
+        return "c" in self.row.operands[self.row.matrix].shape
 
     def takes_batch(self, cut: Cut | None, n: int, options: dict) -> bool:
         """Whether a batch of such matrices is made at once where a device is alone, as it may be.
@@ -152,6 +157,8 @@ class Call:
         if cut is None:
             return _partitioned(self, tuple(sorted(options.items())), batch)(*arguments)
         if cut.inside:
+            if self.is_tall and cut.axes:
+                n *= lax.axis_size(cut.axes)  # of a device's own rows
             return self._run(cut.axes, cut.others, n, options, batch)(*arguments)
         run = self._mapped(cut.by_rows, options, batch)
         if cut.columns and self.from_columns:
@@ -231,8 +238,8 @@ class Call:
         ]
         sizes: dict[str | int, int] = {"n": n, "w": -(-n // ranks)}
         for buffer, operand in zip(row.operands, operands, strict=True):
-            if "k" in buffer.shape:
-                sizes["k"] = operand.shape[buffer.shape.index("k")]
+            for size in {"k", "c"} & {*buffer.shape}:
+                sizes[size] = operand.shape[buffer.shape.index(size)]
         shapes = tuple(
             jax.ShapeDtypeStruct(
                 tuple(sizes.get(length, length) for length in buffer.shape),
@@ -389,7 +396,7 @@ def _partitioned(call: Call, options: tuple[tuple[str, int], ...], batch: bool) 
     def partition(mesh, arguments, results):
         # A factor's ranks are counted where it is used, by how the slab lies. XLA may have laid it
         # otherwise than the matrix: as b lies, or the result of an inverse.
-        decides = results[0] if call.factors else arguments[0]
+        decides = results[0] if call.factors and call.result_axes[0] is not None else arguments[0]
         axes, before, after = shardings(mesh, decides, arguments, results)
         others = tuple(axis for axis in mesh.axis_names if axis not in axes)
         run = call._run(axes, others, call.rows_in(arguments), dict(options), batch)
@@ -481,6 +488,10 @@ _LU_FACTOR = Call("lu_factor", rule="i j -> i j, r, s, l, m", empty=(0, 0, 1, 0,
 # The matrix, which comes with its factor, says where results are to lie.
 _LU_SOLVE = Call("lu_solve", rule="i j, r c, p, m, r k -> r k, v, l", empty=(0, 0, 0))
 _LU_CONDITION = Call("lu_condition", rule="i j, p, m -> l, v", empty=(1, 0))
+_QR = Call("qr", rule="i j -> i j, a b, l, m", empty=(0, 0, 0, 0))
+_LEAST_SQUARES = Call(
+    "least_squares", rule="i j, i k, e -> a b, c, d, f, l, m", empty=(0, 0, 0, 0, 0, 0)
+)
 _GENERALISED = Call(
     "eigh_generalised",
     rule="i j, r, m, r k, e -> r k, v, c, l, w",
@@ -539,6 +550,20 @@ def lu_solve(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
 def lu_condition(cut: Cut | None) -> Callable[..., Arrays]:
     """Slab, rows, record -> reciprocal condition number (1,), verdict."""
     return _one_by_one(_LU_CONDITION, cut)
+
+
+def qr(cut: Cut | None, **options: int) -> Callable[[jax.Array], Arrays]:
+    """A (n, c) -> Q (n, c), R (c, c), residual and orthogonality (2,), verdict."""
+    return _one_by_one(_QR, cut, **options)
+
+
+def least_squares(cut: Cut | None, **options: float) -> Callable[..., Arrays]:
+    """A (n, c), b (n, k), eps (1,) -> x (c, k), and more.
+
+    That is norms of residuals (k,), the rank (1,), singular values (c,), backward error and
+    rcond (2,), and the verdict.
+    """
+    return _one_by_one(_LEAST_SQUARES, cut, **options)
 
 
 def eigh(cut: Cut | None, **options: int) -> Callable[[jax.Array, jax.Array], Arrays]:

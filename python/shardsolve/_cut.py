@@ -161,6 +161,7 @@ def find_cut(
     mesh: Mesh | AbstractMesh | None,
     axis_name: str | Sequence[str] | None,
     b: jax.Array | None = None,
+    square: bool = True,
 ) -> Cut | None:
     """How to cut a matrix, or what is made of one, by what is known of it; None: XLA decides.
 
@@ -171,6 +172,8 @@ def find_cut(
         mesh: The user's wish, or None.
         axis_name: Axes of the shard_map around the call, or None: all of them, if it is cut.
         b: Right-hand sides, if there are any.
+        square: Whether the matrix is n x n: else its shape does not say, inside of a shard_map,
+            whether it is cut.
     """
     _require_kinds(mesh, axis_name)
     around = manual_axes()
@@ -179,6 +182,8 @@ def find_cut(
         require_unchecked(a)
         if b is not None:
             require_unchecked(b)
+        if not square:
+            return _named_cut(around, axes_of(axis_name))
         return _cut_inside(a.shape[-2:], around, axes_of(axis_name) or around)
     if isinstance(mesh, AbstractMesh):
         _require_known_devices(mesh, (a,) if b is None else (a, b))
@@ -348,13 +353,19 @@ def require_unchecked(a: jax.Array) -> None:
         )
 
 
-def _cut_inside(shape: tuple[int, ...], around: tuple[str, ...], axes: tuple[str, ...]) -> Cut:
+def _named_cut(around: tuple[str, ...], axes: tuple[str, ...]) -> Cut:
+    """Of a device's own rows, along axes that are named."""
     missing = [axis for axis in axes if axis not in around]
     if missing:
         raise ValueError(
             f"axis_name is {axes!r}, but the axes of the shard_map around this call are "
             f"{around!r}; leave axis_name out outside of shard_map"
         )
+    return Cut(None, axes, tuple(axis for axis in around if axis not in axes))
+
+
+def _cut_inside(shape: tuple[int, ...], around: tuple[str, ...], axes: tuple[str, ...]) -> Cut:
+    _named_cut(around, axes)
     rows, n = shape
     if rows == n:
         axes = ()  # every device has a whole matrix
@@ -366,7 +377,7 @@ def _cut_inside(shape: tuple[int, ...], around: tuple[str, ...], axes: tuple[str
                 f"{math.prod(sizes[axis] for axis in axes)} devices: pass rows that are cut "
                 "evenly, and in axis_name the axes that they are cut along"
             )
-    return Cut(None, axes, tuple(axis for axis in around if axis not in axes))
+    return _named_cut(around, axes)
 
 
 def _last_two(spec: PartitionSpec, ndim: int) -> PartitionSpec:

@@ -107,7 +107,7 @@ class Buffer:
 
     name: str
     element: str  # "matrix", "real" (both of the matrix's dtype) or the name of a dtype
-    shape: tuple[str | int, ...]  # w: rows of a device; n: of all; k: right-hand sides
+    shape: tuple[str | int, ...]  # w: rows of a device; n: of all; k: right-hand sides; c: columns
     turned: bool  # JAX's array is the conjugate transpose
 
     def dtype(self, matrix: np.dtype) -> np.dtype:

@@ -40,6 +40,7 @@ class Status(enum.IntEnum):
     SINGULAR = 11
     NEARLY_SINGULAR = 12
     INACCURATE = 13
+    RANK_DEFICIENT = 14
     INVALID_ARGUMENT = FAILURE
     OUT_OF_MEMORY = 101
     DEVICE = 102
@@ -73,6 +74,7 @@ _ADVICE = {
     Status.SINGULAR: "Look for rows or columns that are combinations of others.",
     Status.NEARLY_SINGULAR: "There is an x: scale or regularise if its digits are needed.",
     Status.INACCURATE: "Exchange or scale rows or columns, or use a wider dtype.",
+    Status.RANK_DEFICIENT: "Take lstsq, or ridge; or leave out what is a combination of others.",
     Status.INVALID_ARGUMENT: "See the message.",
     Status.OUT_OF_MEMORY: "Use more devices, a smaller problem, or overwrite_a=True.",
     Status.DEVICE: "A device failed or is missing: see the message.",

@@ -164,6 +164,30 @@ SOLVE: Words = {
     ),
     "debug": _THE_LIBRARY,
 }
+QR: Words = {
+    "overwrite_a": _KEEP_A,
+    "check_finite": _FINITE,
+    "pivoting": Not(
+        "columns are not exchanged here: lstsq finds the rank, of singular values", but=(False,)
+    ),
+    "lwork": _THE_LIBRARY,
+}
+LEAST_SQUARES: Words = {
+    "overwrite_a": _KEEP_A,
+    "overwrite_b": _KEEP_B,
+    "check_finite": _FINITE,
+    "rcond": Not("columns have to be independent here: lstsq takes rcond", but=(None,)),
+}
+LSTSQ: Words = {
+    "overwrite_a": _KEEP_A,
+    "overwrite_b": _KEEP_B,
+    "check_finite": _FINITE,
+    "cond": Is("rcond"),
+    "rtol": Is("rcond"),
+    "lapack_driver": _THE_LIBRARY,
+    "numpy_resid": Not("resid is always the sums of squares here", but=(False,)),
+}
+RIDGE: Words = {"diag_shift": Is("eps"), "alpha": Is("eps")}
 EIGH: Words = {
     **DENSE,
     "eigvals": Is("subset_by_index"),
@@ -316,7 +340,7 @@ PRECONDITIONERS: Mapping[str, Meaning] = {
 
 _ON_ONE_DEVICE = {
     "solve_triangular": "jax.scipy.linalg",
-    **dict.fromkeys(("eig", "eigvals", "matrix_rank", "pinv", "qr", "svd"), "jax.numpy.linalg"),
+    **dict.fromkeys(("eig", "eigvals", "matrix_rank", "svd"), "jax.numpy.linalg"),
 }
 _A_FUNCTION = "pass a function x -> A x of jax.numpy to krylov.solve"
 _SPARSE_FACTOR = (
@@ -335,11 +359,6 @@ NAMES: Mapping[str, str] = {
     "funm": "matrix_function(f, a) of a Hermitian matrix",
     "logm": "matrix_function(jnp.log, a) of a Hermitian matrix",
     "sqrtm": "matrix_function(jnp.sqrt, a) of a Hermitian matrix",
-    "lstsq": (
-        "solve(a.conj().T @ a, a.conj().T @ b, assume_a='pos') gives it where the columns are "
-        "independent, for the square of the condition number; jax.numpy.linalg.lstsq has it, on "
-        "one device"
-    ),
     **dict.fromkeys(("LinearOperator", "aslinearoperator"), _A_FUNCTION),
     **dict.fromkeys(("splu", "spsolve", "factorized"), _SPARSE_FACTOR),
     "spilu": "krylov.block_jacobi is a preconditioner, or what krylov.diagnose(a) suggests",

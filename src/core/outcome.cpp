@@ -102,6 +102,12 @@ std::string inaccurate(const Location&) {
          "or use a wider dtype";
 }
 
+std::string rank_deficient(const Location&) {
+  return "columns of the matrix (rows, if it has fewer) depend on each other to working precision, "
+         "so no single x is the solution: lstsq finds the shortest one and the rank, ridge "
+         "regularises; or leave out what is a combination of others";
+}
+
 std::string unknown(const Location&) { return "unknown status"; }
 
 /// The table of statuses. One that is missing does not compile.
@@ -135,6 +141,8 @@ StatusRow row_of(Status status) {
       return {"nearly_singular", StatusClass::answered, nearly_singular};
     case Status::inaccurate:
       return {"inaccurate", StatusClass::numerical, inaccurate};
+    case Status::rank_deficient:
+      return {"rank_deficient", StatusClass::numerical, rank_deficient};
   }
   return {"unknown", StatusClass::numerical, unknown};
 }

@@ -194,6 +194,17 @@ std::int64_t require_square_matrix(const NpyHeader& header, const std::string& p
       fmt::format("{}; a matrix of shape (n, n) is needed: {}", describe(header, path), advice));
 }
 
+std::pair<std::int64_t, std::int64_t> require_matrix(const NpyHeader& header,
+                                                     const std::string& path) {
+  const auto& shape = header.shape;
+  if (shape.size() == 2 && shape[0] > 0 && shape[1] > 0) {
+    return {shape[0], shape[1]};
+  }
+  reject_header(fmt::format("{}; a matrix of shape (m, n) with rows and columns is needed{}",
+                            describe(header, path),
+                            shape.size() == 1 ? ": of one column save A[:, None]" : ""));
+}
+
 std::int64_t require_right_hand_sides(const NpyHeader& header, std::int64_t n,
                                       const std::string& path) {
   const auto& shape = header.shape;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::io {
@@ -57,6 +58,10 @@ std::string describe(const NpyHeader& header, const std::string& path);
 
 /// n, for an array of shape (n, n). Throws Error(invalid_argument) for any other shape.
 std::int64_t require_square_matrix(const NpyHeader& header, const std::string& path);
+
+/// (m, n), for an array of that shape with rows and columns. Throws likewise.
+std::pair<std::int64_t, std::int64_t> require_matrix(const NpyHeader& header,
+                                                     const std::string& path);
 
 /// The number of right-hand sides for an n x n matrix: 1 for an array of shape (n,), k for (n, k).
 /// Throws Error(invalid_argument) for any other shape.

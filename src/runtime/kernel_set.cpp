@@ -31,6 +31,8 @@ std::string_view what_for(KernelSet set) {
       return "networks in boxes";
     case KernelSet::lu:
       return "LU factorisations";
+    case KernelSet::qr:
+      return "QR factorisations and least squares";
   }
   return "this algorithm";
 }

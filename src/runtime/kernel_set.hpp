@@ -22,6 +22,7 @@ enum class KernelSet : std::uint8_t {
   fronts,       ///< FrontKernels
   boxes,        ///< BoxKernels
   lu,           ///< LuKernels
+  qr,           ///< QrKernels
 };
 
 /// A class of kernels says which set it is, and of which dtype.

@@ -11,6 +11,7 @@
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/lu.hpp>
+#include <shardsolve/qr.hpp>
 
 #include <gtest/gtest.h>
 
@@ -87,6 +88,22 @@ TEST_P(Waits, LuAndItsSolves_WithAllWaits_AreRight) {
     EXPECT_LT(solve_ratio(given, whole(x), b), solve_gate);
     EXPECT_LT(*outcome.backward_error, solve_gate * unit_roundoff<double>);
   }
+}
+
+TEST_P(Waits, QrAndLeastSquares_WithAllWaits_AreRight) {
+  const std::int64_t m = layout_.size();
+  const DenseMatrix<double> b = right_hand_sides<double>(m, 3);
+  for (const std::int64_t columns : {std::int64_t{20}, m + 30}) {
+    const RowBlocks<double> a = shard_rows(right_hand_sides<double>(m, columns, 7), layout_);
+    const LeastSquares<double> found = least_squares(mesh_, a, shard_rows(b, layout_));
+    ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+    EXPECT_LT(*found.outcome.backward_error, solve_gate * unit_roundoff<double>);
+  }
+  // columns that no Gram matrix tells apart
+  const RowBlocks<double> zero = shard_rows(DenseMatrix<double>(m, 20), layout_);
+  const QrFactor<double> made = qr(mesh_, zero);
+  ASSERT_TRUE(made.outcome.ok()) << made.outcome.message();
+  EXPECT_LT(*made.outcome.orthogonality, solve_gate * unit_roundoff<double>);
 }
 
 /// Even cuts, and one where a rank goes on alone after the others have run out of blocks.

@@ -8,6 +8,7 @@
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/lu.hpp>
 #include <shardsolve/plan.hpp>
+#include <shardsolve/qr.hpp>
 
 #include <gtest/gtest.h>
 
@@ -17,6 +18,7 @@
 #include <ostream>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace shardsolve::testing {
 namespace {
@@ -137,6 +139,36 @@ TEST_P(Workspace, OfAnLuSolve_IsWhatThePlanSays) {
   const Plan plan = plan_lu_solve(layout_, Dtype::float64, 1);
   EXPECT_LE(taken_by([&](Mesh& mesh) { condition_estimate(mesh, factor); }),
             plan.workspace_bytes + small_change);
+}
+
+TEST_P(Workspace, OfQrAndLeastSquares_IsWhatThePlanSays) {
+  for (const std::int64_t columns : {50, 900}) {
+    SCOPED_TRACE(columns);
+    const RowBlocks<double> a =
+        shard_rows(right_hand_sides<double>(layout_.size(), columns, 5), layout_);
+    if (columns < layout_.size()) {
+      const Plan plan = plan_qr(layout_, Dtype::float64, columns);
+      const std::int64_t taken = taken_by([&](Mesh& mesh) { qr(mesh, a, QrMode::r); });
+      EXPECT_LE(taken, plan.workspace_bytes + small_change);
+      EXPECT_GE(taken, plan.workspace_bytes / 4);  // the rest is for reflections
+    }
+    for (const std::int64_t sides :
+         columns > 50 ? std::vector<std::int64_t>{5} : std::vector<std::int64_t>{1, 5, 100}) {
+      SCOPED_TRACE(sides);
+      const RowBlocks<double> b =
+          shard_rows(right_hand_sides<double>(layout_.size(), sides), layout_);
+      const Plan plan = plan_least_squares(layout_, Dtype::float64, columns, sides);
+      const std::int64_t taken =
+          std::max(taken_by([&](Mesh& mesh) { ridge(mesh, a, b, 0.1); }),
+                   columns > 50 ? 0 : taken_by([&](Mesh& mesh) { lstsq(mesh, a, b); }));
+      EXPECT_LE(taken, plan.workspace_bytes + small_change);
+      EXPECT_GE(taken, plan.workspace_bytes / 4);
+    }
+  }
+  // what passes do not end with
+  const RowBlocks<double> zero = shard_rows(DenseMatrix<double>(layout_.size(), 50), layout_);
+  EXPECT_LE(taken_by([&](Mesh& mesh) { qr(mesh, zero); }),
+            plan_qr(layout_, Dtype::float64, 50).workspace_bytes + small_change);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -9,6 +9,7 @@
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/eigh.hpp>
 #include <shardsolve/lu.hpp>
+#include <shardsolve/qr.hpp>
 
 #include <gtest/gtest.h>
 
@@ -130,6 +131,50 @@ TYPED_TEST(ProcessAnswers, Eigenpairs_HaveTheBitsOfThreads) {
     if (request.vectors) {
       EXPECT_TRUE(same_bits(copy_of(ours.slab(rank)), copy_of(theirs.slab(rank))));
     }
+  }
+}
+
+TYPED_TEST(ProcessAnswers, QrAndLeastSquares_HaveTheBitsOfThreads) {
+  using T = TypeParam;
+  Mesh processes = make_process_mesh();
+  Mesh threads = Mesh::host(processes.ranks());
+  const std::int64_t rank = own_rank(processes);
+  for (const Cut& cut : cuts()) {
+    const SlabLayout& layout = cut.layout;
+    const std::int64_t m = layout.size();
+    if (layout.ranks() != processes.ranks() || m < 7) {
+      continue;
+    }
+    SCOPED_TRACE(cut.name + " on rank " + std::to_string(rank));
+    const DenseMatrix<T> b = right_hand_sides<T>(m, 3);
+    for (const std::int64_t columns : {std::int64_t{5}, m + 20}) {
+      const DenseMatrix<T> a = right_hand_sides<T>(m, columns, 5);
+      const auto same = [&](auto solve) {
+        const LeastSquares<T> found = solve(processes, share_of_rows(processes, a, layout),
+                                            share_of_rows(processes, b, layout));
+        const LeastSquares<T> expected =
+            solve(threads, shard_rows(a, layout), shard_rows(b, layout));
+        ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+        EXPECT_EQ(found.x, expected.x);
+        EXPECT_EQ(found.residuals, expected.residuals);
+        EXPECT_EQ(found.singular_values, expected.singular_values);
+        EXPECT_EQ(found.outcome.backward_error, expected.outcome.backward_error);
+      };
+      same([](Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b) {
+        return least_squares(mesh, a, b);
+      });
+      same([](Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b) {
+        return lstsq(mesh, a, b);
+      });
+      same([](Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b) {
+        return ridge(mesh, a, b, 0.1);
+      });
+    }
+    const DenseMatrix<T> a = right_hand_sides<T>(m, 5, 5);
+    const RowBlocks<T> ours = share_of_rows(processes, a, layout);
+    const RowBlocks<T> theirs = shard_rows(a, layout);
+    EXPECT_EQ(qr(processes, ours).r, qr(threads, theirs).r);
+    EXPECT_TRUE(same_bits(copy_of(ours.block(rank)), copy_of(theirs.block(rank))));
   }
 }
 

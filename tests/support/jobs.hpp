@@ -11,6 +11,7 @@
 #include <shardsolve/eigh.hpp>
 #include <shardsolve/krylov.hpp>
 #include <shardsolve/lu.hpp>
+#include <shardsolve/qr.hpp>
 #include <shardsolve/sparse.hpp>
 
 #include <gtest/gtest.h>
@@ -21,6 +22,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -224,6 +226,48 @@ Answer run_lu(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::i
   return answer;
 }
 
+/// Q and R.
+template <Scalar T>
+Answer run_qr(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const RowBlocks<T> a = system.sides(5);
+  const QrFactor<T> made = qr(mesh, a, QrMode::reduced, options);
+  EXPECT_TRUE(made.outcome.ok()) << made.outcome.message();
+  Answer answer{{made.outcome.residual.value_or(-1), made.outcome.orthogonality.value_or(-1)}, {}};
+  for (const T entry : made.r) {
+    answer.numbers.push_back(double{std::real(entry)});
+  }
+  system.add(answer, a);
+  return answer;
+}
+
+/// Solutions of each kind, with more rows than columns and with fewer.
+template <Scalar T>
+Answer run_least_squares(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
+                         std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const RowBlocks<T> b = system.sides(2);
+  Answer answer;
+  const auto add = [&](const LeastSquares<T>& found) {
+    EXPECT_TRUE(found.outcome.ok()) << found.outcome.message();
+    answer.numbers.push_back(found.outcome.backward_error.value_or(-1));
+    answer.numbers.push_back(static_cast<double>(found.rank));
+    for (const T entry : found.x) {
+      answer.numbers.push_back(double{std::real(entry)});
+    }
+  };
+  for (const std::int64_t columns : {std::int64_t{5}, n + 8}) {
+    const RowBlocks<T> a = system.sides(columns);
+    add(least_squares(mesh, a, b, options));
+    add(lstsq(mesh, a, b, 0.5, options));
+    add(ridge(mesh, a, b, 0.1, options));
+  }
+  // columns that are zero are left to reflections
+  const RowBlocks<T> zero = only_here(mesh, shard_rows(DenseMatrix<T>(n, 3), system.layout));
+  add(lstsq(mesh, zero, b, std::nullopt, options));
+  return answer;
+}
+
 template <Scalar T>
 Answer run_eigh(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::int64_t tile = 3) {
   const SmallSystem<T> system(mesh, n, tile);
@@ -311,9 +355,11 @@ inline std::vector<Job> jobs() {
   all.push_back(job("eigh", run_eigh<std::complex<double>>));
   all.push_back(job("general_solve", run_general_solve<float>));
   all.push_back(job("lu", run_lu<std::complex<double>>));
-  // An operator that is a function of C++ is for CPU devices; of sparse matrices faults are
-  // injected there alone.
+  // QR, least squares and an operator that is a function of C++ are for CPU devices; of sparse
+  // matrices faults are injected there alone.
   if (test_gpus().empty()) {
+    all.push_back(job("qr", run_qr<std::complex<float>>));
+    all.push_back(job("least_squares", run_least_squares<double>));
     all.push_back(job("sparse", run_sparse<std::complex<double>>));
     all.push_back(job("krylov", run_krylov<std::complex<double>>));
   }

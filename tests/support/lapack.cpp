@@ -19,6 +19,15 @@
   void getrf(const int*, const int*, T*, const int*, int*, int*);                       \
   void getrs(const char*, const int*, const int*, const T*, const int*, const int*, T*, \
              const int*, int*, std::size_t);
+#define SHARDSOLVE_DECLARE_QR(T, geqrf, orgqr)                                  \
+  void geqrf(const int*, const int*, T*, const int*, T*, T*, const int*, int*); \
+  void orgqr(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*);
+#define SHARDSOLVE_DECLARE_GELSD(T, gelsd)                                                     \
+  void gelsd(const int*, const int*, const int*, T*, const int*, T*, const int*, T*, const T*, \
+             int*, T*, const int*, int*, int*);
+#define SHARDSOLVE_DECLARE_COMPLEX_GELSD(T, gelsd)                                               \
+  void gelsd(const int*, const int*, const int*, std::complex<T>*, const int*, std::complex<T>*, \
+             const int*, T*, const T*, int*, std::complex<T>*, const int*, T*, int*, int*);
 #define SHARDSOLVE_DECLARE_SYEV(T, syev)                                                    \
   void syev(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*, \
             std::size_t, std::size_t);
@@ -48,6 +57,14 @@ SHARDSOLVE_DECLARE_LU(float, sgetrf_, sgetrs_)
 SHARDSOLVE_DECLARE_LU(double, dgetrf_, dgetrs_)
 SHARDSOLVE_DECLARE_LU(std::complex<float>, cgetrf_, cgetrs_)
 SHARDSOLVE_DECLARE_LU(std::complex<double>, zgetrf_, zgetrs_)
+SHARDSOLVE_DECLARE_QR(float, sgeqrf_, sorgqr_)
+SHARDSOLVE_DECLARE_QR(double, dgeqrf_, dorgqr_)
+SHARDSOLVE_DECLARE_QR(std::complex<float>, cgeqrf_, cungqr_)
+SHARDSOLVE_DECLARE_QR(std::complex<double>, zgeqrf_, zungqr_)
+SHARDSOLVE_DECLARE_GELSD(float, sgelsd_)
+SHARDSOLVE_DECLARE_GELSD(double, dgelsd_)
+SHARDSOLVE_DECLARE_COMPLEX_GELSD(float, cgelsd_)
+SHARDSOLVE_DECLARE_COMPLEX_GELSD(double, zgelsd_)
 SHARDSOLVE_DECLARE_SYEV(float, ssyev_)
 SHARDSOLVE_DECLARE_SYEV(double, dsyev_)
 SHARDSOLVE_DECLARE_HEEV(float, cheev_)
@@ -70,6 +87,9 @@ struct Symbols<float> {
   static constexpr auto potri = spotri_;
   static constexpr auto getrf = sgetrf_;
   static constexpr auto getrs = sgetrs_;
+  static constexpr auto geqrf = sgeqrf_;
+  static constexpr auto orgqr = sorgqr_;
+  static constexpr auto gelsd = sgelsd_;
   static constexpr auto eigenvalues = ssyev_;
   static constexpr auto eigh = ssyevd_;
   static constexpr auto generalised_eigh = ssygvd_;
@@ -81,6 +101,9 @@ struct Symbols<double> {
   static constexpr auto potri = dpotri_;
   static constexpr auto getrf = dgetrf_;
   static constexpr auto getrs = dgetrs_;
+  static constexpr auto geqrf = dgeqrf_;
+  static constexpr auto orgqr = dorgqr_;
+  static constexpr auto gelsd = dgelsd_;
   static constexpr auto eigenvalues = dsyev_;
   static constexpr auto eigh = dsyevd_;
   static constexpr auto generalised_eigh = dsygvd_;
@@ -92,6 +115,9 @@ struct Symbols<std::complex<float>> {
   static constexpr auto potri = cpotri_;
   static constexpr auto getrf = cgetrf_;
   static constexpr auto getrs = cgetrs_;
+  static constexpr auto geqrf = cgeqrf_;
+  static constexpr auto orgqr = cungqr_;
+  static constexpr auto gelsd = cgelsd_;
   static constexpr auto eigenvalues = cheev_;
   static constexpr auto eigh = cheevd_;
   static constexpr auto generalised_eigh = chegvd_;
@@ -103,6 +129,9 @@ struct Symbols<std::complex<double>> {
   static constexpr auto potri = zpotri_;
   static constexpr auto getrf = zgetrf_;
   static constexpr auto getrs = zgetrs_;
+  static constexpr auto geqrf = zgeqrf_;
+  static constexpr auto orgqr = zungqr_;
+  static constexpr auto gelsd = zgelsd_;
   static constexpr auto eigenvalues = zheev_;
   static constexpr auto eigh = zheevd_;
   static constexpr auto generalised_eigh = zhegvd_;
@@ -292,7 +321,70 @@ DenseMatrix<T> lapack_lu_solve(const LapackLu<T>& factor, reference::Op op,
   return x;
 }
 
+template <Scalar T>
+LapackQr<T> lapack_qr(const DenseMatrix<T>& a) {
+  LapackQr<T> found{a, DenseMatrix<T>(a.columns(), a.columns())};
+  const int m = static_cast<int>(a.rows());
+  const int n = static_cast<int>(a.columns());
+  const int stride = leading_dimension(a);
+  const int room = 64 * std::max(n, 1);
+  int info = 0;
+  std::vector<T> tau(static_cast<std::size_t>(n));
+  std::vector<T> work(static_cast<std::size_t>(room));
+  Symbols<T>::geqrf(&m, &n, found.q.data(), &stride, tau.data(), work.data(), &room, &info);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i <= j; ++i) {
+      found.r(i, j) = found.q(i, j);
+    }
+  }
+  Symbols<T>::orgqr(&m, &n, &n, found.q.data(), &stride, tau.data(), work.data(), &room, &info);
+  return found;
+}
+
+template <Scalar T>
+LapackLeastSquares<T> lapack_least_squares(const DenseMatrix<T>& a, const DenseMatrix<T>& b,
+                                           double rcond) {
+  const int m = static_cast<int>(a.rows());
+  const int n = static_cast<int>(a.columns());
+  const int k = static_cast<int>(b.columns());
+  const int rows = std::max({m, n, 1});
+  DenseMatrix<T> used = a;
+  DenseMatrix<T> both(rows, k);
+  for (std::int64_t j = 0; j < k; ++j) {
+    for (std::int64_t i = 0; i < m; ++i) {
+      both(i, j) = b(i, j);
+    }
+  }
+  const auto size = static_cast<std::size_t>(rows);
+  std::vector<RealOf<T>> s(size);
+  std::vector<RealOf<T>> reals(100 * size * size + 10000);
+  std::vector<int> ints(100 * size + 1000);
+  const int room = static_cast<int>(100 * size * size + 10000);
+  std::vector<T> work(static_cast<std::size_t>(room));
+  const auto limit = static_cast<RealOf<T>>(rcond);
+  int rank = 0;
+  int info = 0;
+  const int stride = leading_dimension(a);
+  if constexpr (is_complex<T>) {
+    Symbols<T>::gelsd(&m, &n, &k, used.data(), &stride, both.data(), &rows, s.data(), &limit, &rank,
+                      work.data(), &room, reals.data(), ints.data(), &info);
+  } else {
+    Symbols<T>::gelsd(&m, &n, &k, used.data(), &stride, both.data(), &rows, s.data(), &limit, &rank,
+                      work.data(), &room, ints.data(), &info);
+  }
+  LapackLeastSquares<T> found{DenseMatrix<T>(n, k), rank};
+  for (std::int64_t j = 0; j < k; ++j) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      found.x(i, j) = both(i, j);
+    }
+  }
+  return found;
+}
+
 #define SHARDSOLVE_INSTANTIATE(T)                                                         \
+  template LapackQr<T> lapack_qr<T>(const DenseMatrix<T>&);                               \
+  template LapackLeastSquares<T> lapack_least_squares<T>(const DenseMatrix<T>&,           \
+                                                         const DenseMatrix<T>&, double);  \
   template LapackResult<T> lapack_factor<T>(const DenseMatrix<T>&);                       \
   template LapackResult<T> lapack_solve<T>(const DenseMatrix<T>&, const DenseMatrix<T>&); \
   template LapackResult<T> lapack_inverse<T>(const DenseMatrix<T>&);                      \

@@ -53,6 +53,25 @@ template <Scalar T>
 DenseMatrix<T> lapack_lu_solve(const LapackLu<T>& factor, reference::Op op,
                                const DenseMatrix<T>& b);
 
+/// A = Q R for m >= n by reflections (geqrf, orgqr or ungqr); R with zeros below its diagonal.
+template <Scalar T>
+struct LapackQr {
+  DenseMatrix<T> q;
+  DenseMatrix<T> r;
+};
+template <Scalar T>
+LapackQr<T> lapack_qr(const DenseMatrix<T>& a);
+
+/// The shortest x with the least ||b - A x||, by the SVD of any A (gelsd), and what it has found.
+template <Scalar T>
+struct LapackLeastSquares {
+  DenseMatrix<T> x;
+  std::int64_t rank = 0;
+};
+template <Scalar T>
+LapackLeastSquares<T> lapack_least_squares(const DenseMatrix<T>& a, const DenseMatrix<T>& b,
+                                           double rcond);
+
 /// Eigenvalues of a Hermitian matrix, ascending (syev, heev). Without vectors LAPACK takes a faster
 /// way (sterf), whose values may be off by 50 u ||A|| at n = 200: lapack_eigh's are closer.
 template <Scalar T>

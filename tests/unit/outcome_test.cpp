@@ -28,7 +28,8 @@ constexpr Status statuses[] = {Status::ok,
                                Status::underflow,
                                Status::singular,
                                Status::nearly_singular,
-                               Status::inaccurate};
+                               Status::inaccurate,
+                               Status::rank_deficient};
 
 struct Case {
   std::string name;
@@ -74,6 +75,9 @@ std::vector<Case> cases() {
       {"nearly_singular",
        {.status = Status::nearly_singular},
        {"singular to working precision", "none of its digits", "regularise"}},
+      {"rank_deficient",
+       {.status = Status::rank_deficient},
+       {"columns", "depend on each other", "lstsq", "ridge"}},
       {"inaccurate", {.status = Status::inaccurate}, {"no answer to rely on", "wider dtype"}},
   };
 }

@@ -45,6 +45,25 @@ TEST(Plan, LuFactor_NeedsThreePanelsAndASecondMatrix) {
   }
 }
 
+TEST(Plan, LeastSquares_NeedsItsRowsOfQAndNumbersInDoublePrecision) {
+  const SlabLayout layout = SlabLayout::even(100000, 4, 128);
+  for (const Dtype dtype : dtypes) {
+    const Plan plan = plan_qr(layout, dtype, 100);
+    EXPECT_EQ(plan.matrix_bytes, 25000 * 100 * element_size(dtype));
+    EXPECT_GE(plan.workspace_bytes, plan.matrix_bytes);
+    EXPECT_LE(plan.workspace_bytes, 2 * plan.matrix_bytes + 3000000);
+    const Plan solve = plan_least_squares(layout, dtype, 100, 3);
+    EXPECT_EQ(solve.right_hand_side_bytes, 25000 * 3 * element_size(dtype));
+    EXPECT_GE(solve.workspace_bytes, plan.matrix_bytes);
+    EXPECT_LE(solve.workspace_bytes, 2 * plan.matrix_bytes + 30000000);
+    // n^2 numbers that do not fit are in it, before any work
+    EXPECT_GT(plan_least_squares(layout, dtype, 90000, 1).workspace_bytes,
+              std::int64_t{90000} * 90000 * 8 * 8);
+    testing::expect_error([&] { plan_least_squares(layout, dtype, 100, -1); },
+                          ErrorKind::invalid_argument, {"-1"});
+  }
+}
+
 TEST(Plan, UnevenSlabs_CountTheWidest) {
   const Plan plan = plan_cholesky_solve(SlabLayout({0, 700, 700, 1000}, 64), Dtype::float64, 3);
   EXPECT_EQ(plan.matrix_bytes, 1000 * 700 * 8);

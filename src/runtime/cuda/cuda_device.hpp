@@ -65,6 +65,8 @@ struct CudaKernelSets {
         break;
       case KernelSet::lu:
         return static_cast<const LuKernels<T>*>(&lu);
+      case KernelSet::qr:
+        break;  // for CPUs so far
     }
     return nullptr;
   }

@@ -47,6 +47,18 @@
   void larfg(const int*, T*, T*, const int*, T*) SHARDSOLVE_BLAS_SYMBOL(larfg);                    \
   void larft(const char*, const char*, const int*, const int*, const T*, const int*, const T*, T*, \
              const int*, std::size_t, std::size_t) SHARDSOLVE_BLAS_SYMBOL(larft);
+#define SHARDSOLVE_DECLARE_QR(T, geqrf, form_q)                                                   \
+  void geqrf(const int*, const int*, T*, const int*, T*, T*, const int*, int*)                    \
+      SHARDSOLVE_BLAS_SYMBOL(geqrf);                                                              \
+  void form_q(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*) \
+      SHARDSOLVE_BLAS_SYMBOL(form_q);
+#define SHARDSOLVE_DECLARE_SVD(T, gesdd)                                                  \
+  void gesdd(const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*, \
+             const int*, T*, const int*, int*, int*, std::size_t) SHARDSOLVE_BLAS_SYMBOL(gesdd);
+#define SHARDSOLVE_DECLARE_COMPLEX_SVD(T, R, gesdd)                                       \
+  void gesdd(const char*, const int*, const int*, T*, const int*, R*, T*, const int*, T*, \
+             const int*, T*, const int*, R*, int*, int*, std::size_t)                     \
+      SHARDSOLVE_BLAS_SYMBOL(gesdd);
 #define SHARDSOLVE_DECLARE_STEQR(Real, steqr)                                                    \
   void steqr(const char*, const int*, Real*, Real*, Real*, const int*, Real*, int*, std::size_t) \
       SHARDSOLVE_BLAS_SYMBOL(steqr);
@@ -62,6 +74,14 @@ SHARDSOLVE_DECLARE_REFLECTIONS(std::complex<float>, cgerc_, chemv_, cher2_, cgeq
                                clarft_)
 SHARDSOLVE_DECLARE_REFLECTIONS(std::complex<double>, zgerc_, zhemv_, zher2_, zgeqrt_, zlarfg_,
                                zlarft_)
+SHARDSOLVE_DECLARE_QR(float, sgeqrf_, sorgqr_)
+SHARDSOLVE_DECLARE_QR(double, dgeqrf_, dorgqr_)
+SHARDSOLVE_DECLARE_QR(std::complex<float>, cgeqrf_, cungqr_)
+SHARDSOLVE_DECLARE_QR(std::complex<double>, zgeqrf_, zungqr_)
+SHARDSOLVE_DECLARE_SVD(float, sgesdd_)
+SHARDSOLVE_DECLARE_SVD(double, dgesdd_)
+SHARDSOLVE_DECLARE_COMPLEX_SVD(std::complex<float>, float, cgesdd_)
+SHARDSOLVE_DECLARE_COMPLEX_SVD(std::complex<double>, double, zgesdd_)
 SHARDSOLVE_DECLARE_STEQR(float, ssteqr_)
 SHARDSOLVE_DECLARE_STEQR(double, dsteqr_)
 #ifdef SHARDSOLVE_BLAS_PRIVATE
@@ -94,6 +114,9 @@ struct Symbols<float> {
   static constexpr auto geqrt = sgeqrt_;
   static constexpr auto larfg = slarfg_;
   static constexpr auto larft = slarft_;
+  static constexpr auto geqrf = sgeqrf_;
+  static constexpr auto form_q = sorgqr_;
+  static constexpr auto gesdd = sgesdd_;
   static constexpr auto steqr = ssteqr_;
 };
 template <>
@@ -109,6 +132,9 @@ struct Symbols<double> {
   static constexpr auto geqrt = dgeqrt_;
   static constexpr auto larfg = dlarfg_;
   static constexpr auto larft = dlarft_;
+  static constexpr auto geqrf = dgeqrf_;
+  static constexpr auto form_q = dorgqr_;
+  static constexpr auto gesdd = dgesdd_;
   static constexpr auto steqr = dsteqr_;
 };
 template <>
@@ -124,6 +150,9 @@ struct Symbols<std::complex<float>> {
   static constexpr auto geqrt = cgeqrt_;
   static constexpr auto larfg = clarfg_;
   static constexpr auto larft = clarft_;
+  static constexpr auto geqrf = cgeqrf_;
+  static constexpr auto form_q = cungqr_;
+  static constexpr auto gesdd = cgesdd_;
 };
 template <>
 struct Symbols<std::complex<double>> {
@@ -138,6 +167,9 @@ struct Symbols<std::complex<double>> {
   static constexpr auto geqrt = zgeqrt_;
   static constexpr auto larfg = zlarfg_;
   static constexpr auto larft = zlarft_;
+  static constexpr auto geqrf = zgeqrf_;
+  static constexpr auto form_q = zungqr_;
+  static constexpr auto gesdd = zgesdd_;
 };
 
 /// During a call of the BLAS. It copies to a buffer of its own, which queues use one after the
@@ -412,6 +444,66 @@ void Blas<T>::larft(In v, const T* tau, Out t) {
   const char stored = 'C';
   const Call call;
   Symbols<T>::larft(&direction, &stored, &n, &k, v.data(), &ldv, tau, t.data(), &ldt, 1, 1);
+}
+
+template <Scalar T>
+void Blas<T>::geqrf(Out a, T* tau) {
+  const int m = checked(a.rows());
+  const int n = checked(a.columns());
+  const int lda = checked(a.stride());
+  int info = 0;
+  T wanted{};
+  const int ask = -1;
+  const Call call;
+  Symbols<T>::geqrf(&m, &n, a.data(), &lda, tau, &wanted, &ask, &info);
+  const int room = std::max(1, static_cast<int>(std::real(wanted)));
+  std::vector<T> work(static_cast<std::size_t>(room));
+  Symbols<T>::geqrf(&m, &n, a.data(), &lda, tau, work.data(), &room, &info);
+}
+
+template <Scalar T>
+void Blas<T>::form_q(Out a, const T* tau) {
+  const int m = checked(a.rows());
+  const int n = checked(a.columns());
+  const int lda = checked(a.stride());
+  int info = 0;
+  T wanted{};
+  const int ask = -1;
+  const Call call;
+  Symbols<T>::form_q(&m, &n, &n, a.data(), &lda, tau, &wanted, &ask, &info);
+  const int room = std::max(1, static_cast<int>(std::real(wanted)));
+  std::vector<T> work(static_cast<std::size_t>(room));
+  Symbols<T>::form_q(&m, &n, &n, a.data(), &lda, tau, work.data(), &room, &info);
+}
+
+template <Scalar T>
+std::int64_t Blas<T>::gesdd(Out a, Real* s, Out u, Out vh) {
+  const int n = checked(a.rows());
+  const int lda = checked(a.stride());
+  const int ldu = checked(u.stride());
+  const int ldv = checked(vh.stride());
+  const char job = 'A';
+  const auto size = static_cast<std::size_t>(n);
+  std::vector<int> places(8 * std::max<std::size_t>(size, 1));
+  // of complex numbers; what LAPACK 3.7 and later ask for
+  std::vector<Real> reals(is_complex<T> ? std::max<std::size_t>(1, 5 * size * size + 7 * size) : 0);
+  int info = 0;
+  const Call call;
+  const auto run = [&](T* work, int room) {
+    if constexpr (is_complex<T>) {
+      Symbols<T>::gesdd(&job, &n, &n, a.data(), &lda, s, u.data(), &ldu, vh.data(), &ldv, work,
+                        &room, reals.data(), places.data(), &info, 1);
+    } else {
+      Symbols<T>::gesdd(&job, &n, &n, a.data(), &lda, s, u.data(), &ldu, vh.data(), &ldv, work,
+                        &room, places.data(), &info, 1);
+    }
+  };
+  T wanted{};
+  run(&wanted, -1);
+  const int room = std::max(1, static_cast<int>(std::real(wanted)));
+  std::vector<T> work(static_cast<std::size_t>(room));
+  run(work.data(), room);
+  return info;
 }
 
 template <class Real>

@@ -56,6 +56,15 @@ struct Blas {
   /// The upper triangle t of the product I - v t v^H of v.columns() reflectors, v unit lower
   /// trapezoidal.
   static void larft(In v, const T* tau, Out t);
+  /// a = Q R by reflectors, m x n: R in the upper trapezoid, what form_q() needs below it and in
+  /// tau, of min(m, n) elements. LAPACK: geqrf.
+  static void geqrf(Out a, T* tau);
+  /// The first a.columns() columns of Q in place of what geqrf() left, of as many reflectors.
+  /// LAPACK: orgqr, ungqr.
+  static void form_q(Out a, const T* tau);
+  /// a = u diag(s) vh for square a, which is overwritten; s descends. LAPACK's info: 0, or not
+  /// converged. LAPACK: gesdd.
+  static std::int64_t gesdd(Out a, Real* s, Out u, Out vh);
 };
 
 /// Eigenvalues, ascending, in place of the diagonal of a tridiagonal matrix, and its eigenvectors

@@ -9,6 +9,7 @@
 #include "runtime/host/host_queue.hpp"
 #include "runtime/host/krylov_kernels.hpp"
 #include "runtime/host/lu_kernels.hpp"
+#include "runtime/host/qr_kernels.hpp"
 #include "runtime/host/sparse_kernels.hpp"
 #include "runtime/host/tridiagonal_kernels.hpp"
 #include "runtime/pulse.hpp"
@@ -42,6 +43,8 @@ struct HostKernelSets {
         return static_cast<const KrylovKernels<T>*>(&krylov);
       case KernelSet::lu:
         return static_cast<const LuKernels<T>*>(&lu);
+      case KernelSet::qr:
+        return static_cast<const QrKernels<T>*>(&qr);
       case KernelSet::fronts:
       case KernelSet::boxes:
         break;  // what they are for is done otherwise on CPUs: sparse::Workers
@@ -57,6 +60,7 @@ struct HostKernelSets {
   HostSparseKernels<T> sparse;
   HostKrylovKernels<T> krylov;
   HostLuKernels<T> lu{base};
+  HostQrKernels<T> qr;
 };
 
 class HostDevice : public Device {

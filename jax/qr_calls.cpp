@@ -1,0 +1,144 @@
+#include "jax/qr_calls.hpp"
+
+#include "jax/task.hpp"
+
+#include <shardsolve/qr.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::jax {
+namespace qr {
+namespace {
+
+// Rows of A come conjugated and by columns, B likewise: all that is found is of conj(A) and
+// conj(B), and what goes back is turned once more.
+
+constexpr CallBuffers qr_buffers = {
+    .operands = {tall("a")},
+    .results = {tall("q"), square("r"), small("residual_and_orthogonality", Element::real, 2),
+                record<Verdict>("verdict")}};
+constexpr CallBuffers solve_buffers = {
+    .operands = {tall("a"), sides("b"), small("eps", Element::real)},
+    .results = {unknowns("x"), each_side("residuals", Element::real), small("rank", Element::words),
+                each_unknown("singular_values", Element::real),
+                small("error_and_rcond", Element::real, 2), record<Verdict>("verdict")}};
+
+/// Which solution is wanted.
+enum class Wanted : std::int64_t { of_full_rank = 0, shortest = 1, damped = 2 };
+
+/// An entry by row and column: verdicts take those of slabs to be the other way round.
+Outcome as_it_lies(Outcome outcome) {
+  if (outcome.location && outcome.location->what == Located::matrix_entry) {
+    std::swap(outcome.location->row, outcome.location->column);
+  }
+  return outcome;
+}
+
+template <Scalar T>
+void factor(Task& task) {
+  static constexpr const CallBuffers& at = qr_buffers;
+  const Job& job = task.job();
+  std::vector<T> r(static_cast<std::size_t>(job.unknowns * job.unknowns), not_a_number<T>);
+  RealOf<T> figures[2] = {not_a_number<RealOf<T>>, not_a_number<RealOf<T>>};
+  Verdict verdict = task.before();
+  if (verdict.ok()) {
+    verdict = judge([&] {
+      const auto a = task.tall_matrix<T>(task.layout(), at["q"]);
+      const QrMode mode = job.option<bool>("vectors") ? QrMode::reduced : QrMode::r;
+      const QrFactor<T> made = task.with_mesh(
+          [&](Mesh& mesh, const RunOptions& run) { return shardsolve::qr(mesh, a, mode, run); });
+      if (made.outcome.ok()) {
+        std::copy(made.r.begin(), made.r.end(), r.begin());
+      }
+      figures[0] = number<T>(made.outcome.residual);
+      figures[1] = number<T>(made.outcome.orthogonality);
+      return as_it_lies(made.outcome);
+    });
+  }
+  if (!verdict.ok()) {
+    task.fill_nan<T>(at["q"]);
+  }
+  task.write_to_all(at["r"], r.data(), static_cast<std::int64_t>(r.size()));
+  task.write_to_all(at["residual_and_orthogonality"], figures, 2);
+  task.write_to_all(at["verdict"], &verdict);
+}
+
+template <Scalar T>
+LeastSquares<T> find(Task& task, Mesh& mesh, const RunOptions& run) {
+  static constexpr const CallBuffers& at = solve_buffers;
+  const SlabLayout layout = task.layout();
+  const auto a = task.tall_matrix<T>(layout, at["a"]);
+  const auto b = task.right_hand_sides<T>(layout, at["b"]);
+  switch (static_cast<Wanted>(task.job().option<std::int64_t>("wanted"))) {
+    case Wanted::shortest: {
+      const double rcond = task.job().option<double>("rcond");
+      return lstsq(mesh, a, b, rcond > 0.0 ? std::optional(rcond) : std::nullopt, run);
+    }
+    case Wanted::damped:
+      return ridge(mesh, a, b, double{task.read_record<RealOf<T>>(at["eps"])}, run);
+    case Wanted::of_full_rank:
+      break;
+  }
+  return least_squares(mesh, a, b, run);
+}
+
+template <Scalar T>
+void solve(Task& task) {
+  static constexpr const CallBuffers& at = solve_buffers;
+  using Real = RealOf<T>;
+  const Job& job = task.job();
+  std::vector<T> x(static_cast<std::size_t>(job.unknowns * job.columns), not_a_number<T>);
+  std::vector<Real> residuals(static_cast<std::size_t>(job.columns), not_a_number<Real>);
+  std::vector<Real> values(static_cast<std::size_t>(job.unknowns), not_a_number<Real>);
+  std::int32_t rank = 0;
+  Real figures[2] = {not_a_number<Real>, not_a_number<Real>};
+  Verdict verdict = task.before();
+  if (verdict.ok()) {
+    verdict = judge([&] {
+      const LeastSquares<T> found = task.with_mesh(
+          [&](Mesh& mesh, const RunOptions& run) { return find<T>(task, mesh, run); });
+      std::copy(found.x.begin(), found.x.end(), x.begin());
+      std::transform(found.residuals.begin(), found.residuals.end(), residuals.begin(),
+                     [](double one) { return static_cast<Real>(one); });
+      std::transform(found.singular_values.begin(), found.singular_values.end(), values.begin(),
+                     [](double one) { return static_cast<Real>(one); });
+      rank = static_cast<std::int32_t>(found.rank);
+      figures[0] = number<T>(found.outcome.backward_error);
+      figures[1] = number<T>(found.outcome.rcond);
+      return as_it_lies(found.outcome);
+    });
+  }
+  task.write_to_all(at["x"], x.data(), static_cast<std::int64_t>(x.size()));
+  task.write_to_all(at["residuals"], residuals.data(), job.columns);
+  task.write_to_all(at["rank"], &rank);
+  task.write_to_all(at["singular_values"], values.data(), job.unknowns);
+  task.write_to_all(at["error_and_rcond"], figures, 2);
+  task.write_to_all(at["verdict"], &verdict);
+}
+
+}  // namespace
+}  // namespace qr
+
+std::vector<CallRow> qr_calls() {
+  return {{.name = "qr",
+           .phrase = "a QR factorisation",
+           .buffers = qr::qr_buffers,
+           .matrix = qr::qr_buffers["a"],
+           .verdict = qr::qr_buffers["verdict"],
+           .copy = {{qr::qr_buffers["a"], qr::qr_buffers["q"]}},
+           .options = {{"vectors", true}},
+           .work = by_dtype([]<Scalar T>(Task& task) { qr::factor<T>(task); })},
+          {.name = "least_squares",
+           .phrase = "least squares",
+           .buffers = qr::solve_buffers,
+           .matrix = qr::solve_buffers["a"],
+           .verdict = qr::solve_buffers["verdict"],
+           .options = {{"wanted", std::int64_t{0}}, {"rcond", 0.0}},
+           .work = by_dtype([]<Scalar T>(Task& task) { qr::solve<T>(task); })}};
+}
+
+}  // namespace shardsolve::jax

@@ -1,0 +1,525 @@
+"""Matrices of any shape, cut by rows: QR, least squares, ridge; and their derivatives."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy.linalg import solve_triangular
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from shardsolve import _calls, _words
+from shardsolve._calls import AxisName, compiled
+from shardsolve._check import as_array, check_right_hand_side
+from shardsolve._cut import Cut, find_cut
+from shardsolve._products import all_rows
+from shardsolve._records import EighInfo, Info, raise_if_failed
+from shardsolve._words import accepts
+
+Arrays = tuple[jax.Array, ...]
+
+# Which solution is wanted: as jax/qr_calls.cpp has it.
+_OF_FULL_RANK, _SHORTEST, _DAMPED = 0, 1, 2
+_UNSET = 0.0
+
+
+class _Which(NamedTuple):
+    """The solution that is wanted."""
+
+    wanted: int
+    rcond: float = _UNSET
+
+
+class _Found(NamedTuple):
+    """What a solve gives, of b (m, k)."""
+
+    x: jax.Array  # (n, k)
+    residuals: jax.Array  # (k,): sums of squares
+    rank: jax.Array  # int32
+    values: jax.Array  # (min(m, n),): singular values
+    figures: jax.Array  # (2,): backward error and rcond
+    verdict: jax.Array
+
+
+@accepts(_words.QR)
+def qr(
+    a: jax.Array,
+    mode: str = "reduced",
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    full_output: bool = False,
+) -> jax.Array | Arrays:
+    """Factors a = q r for at least as many rows as columns, on CPU devices.
+
+    The diagonal of r is real and not negative, so that with independent columns there is one such
+    pair, whatever the devices. q^H q = 1 to rounding for any a. No device has all of a.
+
+    Args:
+        a: (m, n), m >= n >= 1, float32, float64, complex64 or complex128, its rows cut or not.
+        mode: "reduced" for (q, r), "r" for r alone, which takes as long but no memory for q.
+        mesh: As in `solve`.
+        axis_name: As in `solve`; inside of `shard_map` a is whole on each device without it.
+        full_output: Whether to return (q, r, info), or (r, info), and never raise. `info` is an
+            EighInfo: `residual` is ||a g - q (r g)|| / (||a|| ||g||), `orthogonality` a row of
+            q^H q - 1; -1 for mode="r".
+
+    Returns:
+        q (m, n), cut as a is, and r (n, n), the same on all devices.
+
+    Raises:
+        LinAlgError: Outside of `jit`, if a holds NaN or infinities, or r does not fit the dtype.
+        SolverError: As in `solve`; on GPUs, which have no kernels for it yet.
+        TypeError, ValueError: On arguments that do not fit.
+    """
+    a = _check_matrix(a)
+    if mode not in ("reduced", "r"):
+        raise ValueError(
+            f"mode is {mode!r}; pass 'reduced' for q (m, n) and r, or 'r' for r alone; a square q "
+            "has jax.numpy.linalg.qr with mode='complete', on one device"
+        )
+    cut = find_cut(a, mesh, axis_name, square=False)
+    rows = a.shape[0] * (lax.axis_size(cut.axes) if cut and cut.inside and cut.axes else 1)
+    if rows < a.shape[1]:
+        raise ValueError(
+            f"a has shape {a.shape}; qr takes at least as many rows as columns: pass a.conj().T, "
+            "whose q and r give a = r^H q^H; least_squares, lstsq and ridge take any shape"
+        )
+    q, r, figures, verdict = _qr(a, cut, mode == "reduced")
+    found = (q, r) if mode == "reduced" else (r,)
+    if full_output:
+        return *found, EighInfo(verdict, figures[0], figures[1], jnp.zeros((), bool))
+    raise_if_failed(verdict)
+    return found if mode == "reduced" else r
+
+
+@accepts(_words.LEAST_SQUARES)
+def least_squares(
+    a: jax.Array,
+    b: jax.Array,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    full_output: bool = False,
+) -> jax.Array | tuple[jax.Array, Info]:
+    """Finds x with the least ||b - a x||, of a with independent columns; on CPU devices.
+
+    With fewer rows than columns, which are to be independent then: the shortest x with a x = b.
+    Columns (rows) of very different sizes do no harm.
+
+    Args:
+        a: (m, n), float32, float64, complex64 or complex128, its rows cut or not.
+        b: (m,) or (m, k), of the same dtype.
+        mesh: As in `solve`.
+        axis_name: As in `solve`; inside of `shard_map` a is whole on each device without it.
+        full_output: Whether to return (x, info) and never raise. `info.backward_error` is the
+            least change of a, relative, for which x is exact, as far as it is known; `info.rcond`
+            that of r of a's columns, scaled to equal size.
+
+    Returns:
+        x (n,) or (n, k), the same on all devices.
+
+    Raises:
+        LinAlgError: Outside of `jit`, if columns depend on each other to working precision
+            (`status` RANK_DEFICIENT: `lstsq` and `ridge` take any a), if a or b holds NaN or
+            infinities, or x does not fit the dtype.
+        SolverError: As in `solve`; on GPUs, which have no kernels for it yet.
+        TypeError, ValueError: On arguments that do not fit.
+    """
+    found, shape = _found(a, b, None, mesh, axis_name, _Which(_OF_FULL_RANK))
+    return _with_info(found, shape, full_output)
+
+
+@accepts(_words.LSTSQ)
+def lstsq(
+    a: jax.Array,
+    b: jax.Array,
+    rcond: float | None = None,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    full_output: bool = False,
+) -> Arrays:
+    """Finds the shortest x of those with the least ||b - a x||, for any a: `numpy.linalg.lstsq`.
+
+    On CPU devices. For a whose columns are known to be independent `least_squares` is cheaper.
+
+    Args:
+        a: As in `least_squares`.
+        b: As in `least_squares`.
+        rcond: Singular values of at most rcond times the largest count as 0: a number between 0
+            and 1, known before JAX traces; None for eps max(m, n), as in NumPy.
+        mesh: As in `least_squares`.
+        axis_name: As in `least_squares`.
+        full_output: Whether to return (x, resid, rank, s, info) and never raise.
+
+    Returns:
+        x (n,) or (n, k); resid (k,), the sums of squares of b - a x, whatever the rank; the rank;
+        and the singular values (min(m, n),), descending. Derivatives are those at full rank, and
+        NaN where the rank is less.
+
+    Raises:
+        LinAlgError, SolverError, TypeError, ValueError: As in `least_squares`, whatever the rank.
+    """
+    which = _Which(_SHORTEST, _checked_rcond(rcond))
+    found, shape = _found(a, b, None, mesh, axis_name, which)
+    results = found.x.reshape(shape), found.residuals, found.rank, found.values
+    if full_output:
+        return *results, _info(found)
+    raise_if_failed(found.verdict)
+    return results
+
+
+@accepts(_words.RIDGE)
+def ridge(
+    o: jax.Array,
+    f: jax.Array,
+    eps: float,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    full_output: bool = False,
+) -> jax.Array | tuple[jax.Array, Info]:
+    """Finds x with the least ||f - o x||^2 + eps ||x||^2, for any o; on CPU devices.
+
+    x = (o^H o + eps)^-1 o^H f = o^H (o o^H + eps)^-1 f, by QR of o above sqrt(eps) 1: a small eps
+    costs no digits, as it would with o^H o.
+
+    Args:
+        o: (m, n), as `a` in `least_squares`.
+        f: (m,) or (m, k), of the same dtype.
+        eps: Positive; may be traced.
+        mesh: As in `least_squares`.
+        axis_name: As in `least_squares`.
+        full_output: As in `least_squares`; figures are those of o above sqrt(eps) 1.
+
+    Returns:
+        x (n,) or (n, k), the same on all devices.
+
+    Raises:
+        LinAlgError, SolverError, TypeError, ValueError: As in `least_squares`, for any o; and if
+            eps is not positive.
+    """
+    found, shape = _found(o, f, eps, mesh, axis_name, _Which(_DAMPED))
+    return _with_info(found, shape, full_output)
+
+
+@accepts(_words.LSTSQ)
+def pinv(
+    a: jax.Array,
+    rcond: float | None = None,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+) -> jax.Array:
+    """The pseudo-inverse of any a, as `numpy.linalg.pinv`; on CPU devices.
+
+    By `qr` and the singular values of r.
+
+    Args:
+        a: As in `least_squares`.
+        rcond: As in `lstsq`.
+        mesh: As in `least_squares`.
+        axis_name: As in `least_squares`.
+
+    Returns:
+        (n, m), its columns cut as the rows of a are, or where m < n its rows. Derivatives are those
+        of a constant rank.
+
+    Raises:
+        LinAlgError, SolverError, TypeError, ValueError: As in `lstsq`.
+    """
+    a = _check_matrix(a)
+    limit = _checked_rcond(rcond)
+    cut = find_cut(a, mesh, axis_name, square=False)
+    if limit == _UNSET:
+        limit = float(jnp.finfo(a.dtype).eps) * max(_rows_in(a, cut), a.shape[1])
+    inverse, verdict = _pinv(a, cut, limit)
+    raise_if_failed(verdict)
+    return inverse
+
+
+def _check_matrix(a: object) -> jax.Array:
+    a = as_array(a, "a")
+    if a.ndim != 2 or 0 in a.shape:
+        raise ValueError(
+            f"a has shape {a.shape}; pass a matrix with rows and columns, (m, n); several go "
+            "through jax.vmap"
+        )
+    return a
+
+
+def _checked_rcond(rcond: object) -> float:
+    if rcond is None:
+        return _UNSET
+    if isinstance(rcond, jax.core.Tracer):
+        raise TypeError("rcond is traced; pass a number that is known before JAX traces")
+    if not 0 < float(rcond) < 1:
+        raise ValueError(
+            f"rcond is {rcond!r}; pass a number between 0 and 1, or None for eps max(m, n), as in "
+            "NumPy (whose rcond=-1, eps, is rcond=jnp.finfo(a.dtype).eps)"
+        )
+    return float(rcond)
+
+
+def _found(
+    a: object,
+    b: object,
+    eps: object | None,
+    mesh: Mesh | None,
+    axis_name: AxisName | None,
+    which: _Which,
+) -> tuple[_Found, tuple[int, ...]]:
+    """What is found, and the shape of x."""
+    a = _check_matrix(a)
+    b = check_right_hand_side(a.shape, a.dtype, b)
+    real = jnp.finfo(a.dtype).dtype
+    if eps is not None and not isinstance(eps, jax.core.Tracer) and not float(eps) > 0:
+        raise ValueError(f"eps is {eps!r}; pass a positive number")
+    cut = find_cut(a, mesh, axis_name, b, square=False)
+    found = _solve(a, b, jnp.asarray(1 if eps is None else eps, real), cut, which)
+    return found, (a.shape[1], *b.shape[1:])
+
+
+def _info(found: _Found) -> Info:
+    return Info(found.verdict, found.figures[0], found.figures[1])
+
+
+def _with_info(
+    found: _Found, shape: tuple[int, ...], full_output: bool
+) -> jax.Array | tuple[jax.Array, Info]:
+    x = found.x.reshape(shape)
+    if full_output:
+        return x, _info(found)
+    raise_if_failed(found.verdict)
+    return x
+
+
+# What follows is traced. Every public function runs one compiled program.
+
+
+def _across(cut: Cut | None) -> tuple[str, ...]:
+    """The axes of the shard_map around the caller that rows are cut along."""
+    return cut.axes if cut is not None and cut.inside else ()
+
+
+def _adjoint(a: jax.Array) -> jax.Array:
+    return jnp.conj(a.T)
+
+
+def _down(a: jax.Array, v: jax.Array, cut: Cut | None) -> jax.Array:
+    """a^H v, whole on every device: sums over the rows, which are cut."""
+    where = None
+    if cut is not None and cut.explicit:
+        where = NamedSharding(cut.known_mesh, PartitionSpec())
+    product = jnp.matmul(_adjoint(a), v, precision=lax.Precision.HIGHEST, out_sharding=where)
+    axes = _across(cut)
+    return lax.psum(product, axes) if axes else product
+
+
+def _along(a: jax.Array, x: jax.Array, cut: Cut | None) -> jax.Array:
+    """A x, its rows cut as those of a; x is whole."""
+    product = jnp.matmul(a, x, precision=lax.Precision.HIGHEST)
+    return product if cut is None else cut.place(product)
+
+
+def _rows(a: jax.Array, cut: Cut | None) -> jax.Array:
+    return a if cut is None else cut.place(a)
+
+
+@functools.cache
+def _qr_of(cut: Cut | None, vectors: bool) -> Callable[[jax.Array], Arrays]:
+    @jax.custom_jvp
+    def factor(a: jax.Array) -> Arrays:
+        return _calls.qr(cut, vectors=vectors)(a)
+
+    @factor.defjvp
+    def rule(primals, tangents):
+        (a,), (da,) = primals, tangents
+        q, r, figures, verdict = _qr_of(cut, True)(a)
+        quotient = solve_triangular(r, da.T, trans=1).T  # da r^-1
+        inside = _down(q, quotient, cut)
+        lower = jnp.tril(inside, -1)
+        turn = lower - _adjoint(lower)
+        turn += jnp.eye(len(r), dtype=r.dtype) * (inside - jnp.real(inside))
+        dq = _along(q, turn - inside, cut) + quotient
+        dr = jnp.matmul(inside - turn, r, precision=lax.Precision.HIGHEST)
+        found = factor(a) if not vectors else (q, r, figures, verdict)
+        return found, (dq, dr, jnp.zeros_like(figures), _no_tangent(verdict))
+
+    return factor
+
+
+def _no_tangent(a: jax.Array) -> np.ndarray:
+    return np.zeros(a.shape, jax.dtypes.float0)
+
+
+@functools.partial(compiled, static_argnums=(1, 2))
+def _qr(a: jax.Array, cut: Cut | None, vectors: bool) -> Arrays:
+    by_rows = cut and cut.by_rows
+    return _qr_of(by_rows, vectors)(_rows(a, by_rows))
+
+
+def _rows_in(a: jax.Array, cut: Cut | None) -> int:
+    """Of the whole matrix."""
+    axes = _across(cut)
+    return a.shape[0] * (lax.axis_size(axes) if axes else 1)
+
+
+@functools.cache
+def _solve_of(cut: Cut | None, which: _Which) -> Callable[..., _Found]:
+    @jax.custom_jvp
+    def solve(a: jax.Array, b: jax.Array, eps: jax.Array) -> _Found:
+        call = _calls.least_squares(cut, wanted=which.wanted, rcond=which.rcond)
+        x, residuals, rank, values, figures, verdict = call(a, b, eps[None])
+        least = min(_rows_in(a, cut), a.shape[1])
+        return _Found(x, residuals**2, rank[0], values[:least], figures, verdict)
+
+    @solve.defjvp
+    def rule(primals, tangents):
+        found = solve(*primals)
+        a, _, eps = primals
+        if _rows_in(a, cut) >= a.shape[1]:
+            change = _tall_change(primals, tangents, found, cut, which)
+        else:
+            change = _wide_change(primals, tangents, found, cut, which)
+        # a factor, which gradients meet, too
+        is_full = found.rank == min(_rows_in(a, cut), a.shape[1])
+        known = jnp.where(is_full, 1, jnp.nan).astype(eps.dtype)
+        dx, dresiduals, dvalues = (known * one for one in change)
+        return found, _Found(
+            dx,
+            dresiduals,
+            _no_tangent(found.rank),
+            dvalues,
+            jnp.zeros_like(found.figures),
+            _no_tangent(found.verdict),
+        )
+
+    return solve
+
+
+def _change_of_residuals(r: jax.Array, change: jax.Array, cut: Cut | None) -> jax.Array:
+    """Of ||r||^2 by columns."""
+    changes = 2 * jnp.sum(jnp.real(jnp.conj(r) * change), axis=0)
+    axes = _across(cut)
+    return lax.psum(changes, axes) if axes else changes
+
+
+def _change_of_values(r: jax.Array, dr: jax.Array, found: _Found, which: _Which) -> jax.Array:
+    if which.wanted != _SHORTEST:
+        return jnp.zeros_like(found.values)
+    values = functools.partial(jnp.linalg.svd, compute_uv=False)
+    return jax.jvp(values, (r,), (dr,))[1]
+
+
+def _damped(r: jax.Array, eps: jax.Array) -> jax.Array:
+    """The triangle t with t^H t = r^H r + eps."""
+    root = jnp.sqrt(eps) * jnp.eye(len(r), dtype=r.dtype)
+    return jnp.linalg.qr(jnp.concatenate([r, root]), mode="r")
+
+
+def _normal_solve(t: jax.Array, v: jax.Array) -> jax.Array:
+    """(t^H t)^-1 v."""
+    return solve_triangular(t, solve_triangular(t, v, trans="C"))
+
+
+def _tall_change(primals, tangents, found: _Found, cut: Cut | None, which: _Which) -> Arrays:
+    """For m >= n: dx = a^+ (db - da x) + (a^H a)^-1 da^H r, r = b - a x; with eps likewise."""
+    (a, b, eps), (da, db, deps) = primals, tangents
+    (q, r, *_), (_, dr, *_) = jax.jvp(_qr_of(cut, True), (a,), (da,))
+    x = found.x
+    residual = b - _along(a, x, cut)
+    moved = db - _along(da, x, cut)
+    if which.wanted == _DAMPED:
+        t = _damped(r, eps)
+        dx = _normal_solve(t, _down(da, residual, cut) + _down(a, moved, cut) - deps * x)
+    else:
+        dx = solve_triangular(r, _down(q, moved, cut)) + _normal_solve(r, _down(da, residual, cut))
+    return (
+        dx,
+        _change_of_residuals(residual, moved, cut),
+        _change_of_values(r, dr, found, which),
+    )
+
+
+def _wide_change(primals, tangents, found: _Found, cut: Cut | None, which: _Which) -> Arrays:
+    """Of the shortest x: x = a^H y with (a a^H + eps) y = b."""
+    (a, b, eps), (da, db, deps) = primals, tangents
+    if _across(cut):  # a^H would have to be dealt out anew: few rows, so each device takes all
+        a, b, da, db = (all_rows(one, cut) for one in (a, b, da, db))
+        cut = Cut(None, (), (*cut.axes, *cut.others))
+    high = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
+    if cut is not None and not cut.inside:
+        a, b, da, db = (cut.whole(one, len(one)) for one in (a, b, da, db))
+    ah, dah = _rows(_adjoint(a), cut), _rows(_adjoint(da), cut)
+    (q, r, *_), (_, dr, *_) = jax.jvp(_qr_of(cut, True), (ah,), (dah,))
+    if cut is not None and not cut.inside:
+        q = cut.whole(q, len(q))
+    x = found.x
+    moved = db - high(da, x)
+    if which.wanted == _DAMPED:
+        t = _damped(r, eps)
+        y = _normal_solve(t, b)
+        change = high(_adjoint(da), y)
+        dx = change + high(_adjoint(a), _normal_solve(t, moved - high(a, change) - deps * y))
+    else:
+        y = _normal_solve(r, b)
+        change = high(_adjoint(da), y)
+        along = solve_triangular(r, moved, trans="C") - high(_adjoint(q), change)
+        dx = high(q, along) + change
+    nothing = jnp.zeros_like(found.residuals)
+    return dx, nothing, _change_of_values(r, dr, found, which)
+
+
+@functools.partial(compiled, static_argnums=(3, 4))
+def _solve(a: jax.Array, b: jax.Array, eps: jax.Array, cut: Cut | None, which: _Which) -> _Found:
+    by_rows = cut and cut.by_rows
+    columns = b[:, None] if b.ndim == 1 else b
+    return _solve_of(by_rows, which)(_rows(a, by_rows), _rows(columns, by_rows), eps)
+
+
+@functools.cache
+def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
+    """P^H, (m, n) as a is and cut like it; of at least as many rows as columns."""
+
+    @jax.custom_jvp
+    def adjoint_of_pinv(a: jax.Array) -> Arrays:
+        q, r, _, verdict = _calls.qr(cut, vectors=True)(a)
+        u, s, vh = jnp.linalg.svd(r)
+        inverse = jnp.where(s > rcond * s[0], 1 / s, 0)
+        return _along(q, (u * inverse) @ vh, cut), verdict
+
+    @adjoint_of_pinv.defjvp
+    def rule(primals, tangents):
+        # G. H. Golub, V. Pereyra, SIAM J. Numer. Anal. 10 (1973) 413; of constant rank
+        (a,), (da,) = primals, tangents
+        adjoint, verdict = adjoint_of_pinv(a)  # P^H
+        square = _down(adjoint, adjoint, cut)  # P P^H
+        change = _along(da, square, cut) - _along(
+            adjoint, _down(a, _along(da, square, cut), cut), cut
+        )
+        moved = _down(da, adjoint, cut)  # da^H P^H
+        change -= _along(adjoint, moved, cut)
+        outside = jnp.eye(a.shape[1], dtype=a.dtype) - _down(a, adjoint, cut)  # 1 - P a, Hermitian
+        change += _along(adjoint, _down(adjoint, _along(da, outside, cut), cut), cut)
+        return (adjoint, verdict), (change, _no_tangent(verdict))
+
+    return adjoint_of_pinv
+
+
+@functools.partial(compiled, static_argnums=(1, 2))
+def _pinv(a: jax.Array, cut: Cut | None, rcond: float) -> Arrays:
+    by_rows = cut and cut.by_rows
+    if _rows_in(a, by_rows) < a.shape[1]:
+        if _across(by_rows):
+            a = all_rows(a, by_rows)
+            by_rows = Cut(None, (), (*by_rows.axes, *by_rows.others))
+        return _pinv_of(by_rows, rcond)(_rows(_adjoint(a), by_rows))
+    adjoint, verdict = _pinv_of(by_rows, rcond)(_rows(a, by_rows))
+    return _adjoint(adjoint), verdict

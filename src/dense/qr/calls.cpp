@@ -1,0 +1,142 @@
+// The public calls of qr.hpp: each checks its arguments and runs one program on all ranks.
+
+#include "core/each_dtype.hpp"
+#include "dense/qr/program.hpp"
+#include "dense/shared/public_call.hpp"
+#include "dense/shared/require_reachable.hpp"
+#include "runtime/qr_kernels.hpp"
+
+#include <shardsolve/error.hpp>
+#include <shardsolve/plan.hpp>
+#include <shardsolve/qr.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace shardsolve::dense::qr {
+namespace {
+
+template <Scalar T>
+void require_shape(const RowBlocks<T>& a) {
+  if (a.layout().size() == 0 || a.columns() == 0) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("a matrix of {} x {} was given: rows and columns are needed",
+                            a.layout().size(), a.columns()));
+  }
+}
+
+template <Scalar T>
+LeastSquares<T> solve(const char* name, Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b,
+                      const Request& request, const RunOptions& options) {
+  require_shape(a);
+  if (!(a.layout().boundaries() == b.layout().boundaries())) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("A has {} rows and B {}, or they are cut at other places: use one "
+                            "layout for both",
+                            a.layout().size(), b.layout().size()));
+  }
+  const auto found = std::make_shared<LeastSquares<T>>();
+  const PublicCall call{name, mesh, a.layout(),
+                        plan_least_squares(a.layout(), dtype_of<T>, a.columns(), b.columns()),
+                        options};
+  const Outcome outcome = call.run([a, b, request, found](mesh::Rank& rank) {
+    static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
+    require_reachable(rank, a);
+    require_reachable(rank, b);
+    LeastSquares<T> mine =
+        solve_rows<T>(rank, a.layout(), a.block(rank.index()), b.block(rank.index()), request);
+    const Outcome of_all = mine.outcome;
+    if (rank.leads()) {
+      *found = std::move(mine);
+    }
+    return of_all;
+  });
+  found->outcome = outcome;
+  return *found;
+}
+
+}  // namespace
+}  // namespace shardsolve::dense::qr
+
+namespace shardsolve {
+
+template <Scalar T>
+QrFactor<T> qr(Mesh& mesh, RowBlocks<T> a, QrMode mode, const RunOptions& options) {
+  dense::qr::require_shape(a);
+  if (a.layout().size() < a.columns()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("qr of a matrix of {} x {}: at least as many rows as columns are "
+                            "needed; of fewer rows take the adjoint, or least_squares",
+                            a.layout().size(), a.columns()));
+  }
+  const auto found = std::make_shared<QrFactor<T>>();
+  const dense::PublicCall call{"qr", mesh, a.layout(),
+                               plan_qr(a.layout(), dtype_of<T>, a.columns()), options};
+  const Outcome outcome = call.run([a, mode, found](mesh::Rank& rank) {
+    static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
+    dense::require_reachable(rank, a);
+    QrFactor<T> mine = dense::qr::factor_rows<T>(rank, a.layout(), a.block(rank.index()), mode);
+    const Outcome of_all = mine.outcome;
+    if (rank.leads()) {
+      *found = std::move(mine);
+    }
+    return of_all;
+  });
+  found->outcome = outcome;
+  return *found;
+}
+
+template <Scalar T>
+LeastSquares<T> least_squares(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b,
+                              const RunOptions& options) {
+  return dense::qr::solve<T>("least_squares", mesh, a, b, {}, options);
+}
+
+template <Scalar T>
+LeastSquares<T> lstsq(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b,
+                      std::optional<double> rcond, const RunOptions& options) {
+  if (rcond && !(*rcond > 0.0 && *rcond < 1.0)) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("rcond is {}: a number between 0 and 1 is needed, or none for NumPy's "
+                            "max(m, n) eps",
+                            *rcond));
+  }
+  const auto most = static_cast<double>(std::max(a.layout().size(), a.columns()));
+  return dense::qr::solve<T>(
+      "lstsq", mesh, a, b,
+      {.by_singular_values = true, .rcond = rcond.value_or(2.0 * unit_roundoff<T> * most)},
+      options);
+}
+
+template <Scalar T>
+LeastSquares<T> ridge(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b, double eps,
+                      const RunOptions& options) {
+  const double damping = std::sqrt(eps);
+  using Limits = std::numeric_limits<RealOf<T>>;
+  if (!(eps > 0.0) || !(damping >= double{Limits::min()} && damping <= double{Limits::max()})) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("eps is {}: a positive number is needed, with a root in the range of "
+                            "the dtype",
+                            eps));
+  }
+  return dense::qr::solve<T>("ridge", mesh, a, b, {.damping = damping}, options);
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                         \
+  template QrFactor<T> qr(Mesh&, RowBlocks<T>, QrMode, const RunOptions&);                \
+  template LeastSquares<T> least_squares(Mesh&, const RowBlocks<T>&, const RowBlocks<T>&, \
+                                         const RunOptions&);                              \
+  template LeastSquares<T> lstsq(Mesh&, const RowBlocks<T>&, const RowBlocks<T>&,         \
+                                 std::optional<double>, const RunOptions&);               \
+  template LeastSquares<T> ridge(Mesh&, const RowBlocks<T>&, const RowBlocks<T>&, double, \
+                                 const RunOptions&);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve

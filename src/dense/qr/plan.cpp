@@ -1,0 +1,91 @@
+#include "core/right_hand_sides.hpp"
+#include "dense/qr/factor.hpp"
+#include "dense/qr/probes.hpp"
+#include "dense/qr/program.hpp"
+#include "dense/qr/small_solver.hpp"
+#include "dense/qr/tall_solve.hpp"
+#include "dense/qr/wide_solve.hpp"
+#include "dense/shared/plan_parts.hpp"
+
+#include <shardsolve/plan.hpp>
+
+#include <algorithm>
+#include <complex>
+
+namespace shardsolve {
+namespace {
+
+using dense::qr::max_sides;
+
+/// Of the larger numbers that R is made of.
+template <class Body>
+auto with_wide(Dtype dtype, Body body) {
+  const bool complex = dtype == Dtype::complex64 || dtype == Dtype::complex128;
+  return complex ? body.template operator()<std::complex<double>>()
+                 : body.template operator()<double>();
+}
+
+std::int64_t solver_bytes(Dtype dtype, std::int64_t n) {
+  return with_wide(dtype,
+                   [n]<class W>() { return dense::qr::SmallSolver<W>::bytes(n, max_sides, true); });
+}
+
+/// The rows of A and `columns` of them, over all ranks.
+Plan begin(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
+  core::require_columns(columns);
+  Plan plan = dense::begin_plan(layout, dtype);
+  plan.matrix_bytes = layout.max_width() * columns * element_size(dtype);
+  const double passes = 3.0;
+  const auto m = static_cast<double>(layout.size());
+  const auto n = static_cast<double>(columns);
+  plan.flops = passes * dense::multiply_add(dtype) * m * n * n;
+  plan.bytes_moved = passes * 3.0 * n * n * 8.0 * static_cast<double>(layout.ranks() - 1);
+  return plan;
+}
+
+/// Numbers of columns, of all ranks.
+std::int64_t of_columns(const SlabLayout& layout, std::int64_t columns) {
+  return 8 * columns * (8 + 4 * layout.ranks()) + dense::small_change(layout, 0);
+}
+
+}  // namespace
+
+Plan plan_qr(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
+  Plan plan = begin(layout, dtype, columns);
+  plan.workspace_bytes =
+      plan.matrix_bytes + dense::qr::factor_bytes(layout.ranks(), columns, dtype) +
+      element_size(dtype) * columns * columns + of_columns(layout, columns) +
+      with_wide(dtype, [&]<class W>() {
+        return dense::qr::Probes<W>::bytes(layout.ranks(), layout.max_width(), columns, dtype);
+      });
+  return plan;
+}
+
+Plan plan_least_squares(const SlabLayout& layout, Dtype dtype, std::int64_t columns,
+                        std::int64_t sides) {
+  core::require_columns(sides);
+  Plan plan = begin(layout, dtype, columns);
+  const std::int64_t element = element_size(dtype);
+  const std::int64_t ranks = layout.ranks();
+  const std::int64_t some = std::min(max_sides, std::max<std::int64_t>(sides, 1));
+  const bool is_tall = layout.size() >= columns;
+  const std::int64_t least = std::min(layout.size(), columns);  // of R
+  const SlabLayout of_adjoint = SlabLayout::even(columns, ranks, 1);
+  plan.right_hand_side_bytes = layout.max_width() * sides * element;
+  // [A; sqrt(eps) I] and Q, or those of A^H and what crosses the ranks; R; and for some right-hand
+  // sides at a time what solves take.
+  const std::int64_t rows = (is_tall ? layout.max_width() : of_adjoint.max_width()) + least;
+  plan.workspace_bytes = 2 * rows * least * element + dense::qr::factor_bytes(ranks, least, dtype) +
+                         solver_bytes(dtype, least) + of_columns(layout, columns) +
+                         of_columns(layout, 8 * std::max<std::int64_t>(sides, 1));
+  if (!is_tall) {
+    plan.workspace_bytes += plan.matrix_bytes + of_adjoint.max_width() * layout.size() * element;
+  }
+  plan.workspace_bytes += with_wide(dtype, [&]<class W>() {
+    return is_tall ? dense::qr::TallSolve<W>::bytes(ranks, rows, columns, some, dtype)
+                   : dense::qr::WideSolve<W>::bytes(layout, of_adjoint, some, dtype);
+  });
+  return plan;
+}
+
+}  // namespace shardsolve

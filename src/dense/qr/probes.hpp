@@ -1,0 +1,47 @@
+/// The certificate of a QR factorisation: products with a few random vectors, made before A is
+/// gone.
+#pragma once
+
+#include "dense/qr/first_rank.hpp"
+#include "mesh/rank.hpp"
+#include "runtime/qr_kernels.hpp"
+
+#include <shardsolve/dtype.hpp>
+#include <shardsolve/outcome.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace shardsolve::dense::qr {
+
+inline constexpr std::int64_t probe_count = 4;
+
+/// With vectors G of random signs: A D G before A is overwritten, then what Q and R make of it.
+template <Scalar T>
+class Probes {
+ public:
+  using Wide = runtime::WideOf<T>;
+
+  /// `a`: this rank's rows; `exponents`: of D. Enqueued on the update queue.
+  Probes(mesh::Rank& rank, MatrixView<const T> a, const std::vector<std::int64_t>& exponents);
+
+  /// `q`: this rank's rows of Q; `r`: R of A D = Q R, on the first rank. Adds residual and
+  /// orthogonality, the same on all ranks.
+  void judge(MatrixView<const T> q, MatrixView<const Wide> r, Outcome& outcome);
+
+  static std::int64_t bytes(std::int64_t ranks, std::int64_t rows, std::int64_t columns,
+                            Dtype dtype);
+
+ private:
+  /// `values` times D, or as they are.
+  void upload(const std::vector<std::int64_t>& exponents, MatrixView<T> target);
+
+  mesh::Rank& rank_;
+  std::vector<double> signs_;
+  MatrixView<T> g_;
+  MatrixView<T> product_;  // A D G
+  MatrixView<T> other_;
+  Sums<Wide> sums_;
+};
+
+}  // namespace shardsolve::dense::qr

@@ -1,0 +1,284 @@
+#include "dense/qr/program.hpp"
+
+#include "core/each_dtype.hpp"
+#include "dense/qr/factor.hpp"
+#include "dense/qr/powers.hpp"
+#include "dense/qr/probes.hpp"
+#include "dense/qr/small_solver.hpp"
+#include "dense/qr/tall_solve.hpp"
+#include "dense/qr/wide_solve.hpp"
+#include "dense/shared/right_hand_sides.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace shardsolve::dense::qr {
+namespace {
+
+/// One look at this rank's rows of A.
+template <Scalar T>
+CheckedSides check_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> a) {
+  CheckedSides checked = check_right_hand_sides<T>(rank, layout, a);
+  if (checked.outcome.location) {
+    checked.outcome.location->what = Located::matrix_entry;
+  }
+  return checked;
+}
+
+/// R of A, from that of A D, on all ranks. Empty if an entry does not fit the dtype.
+template <Scalar T>
+std::vector<T> unscaled(mesh::Rank& rank, const Factored<T>& factored) {
+  const auto n = static_cast<std::int64_t>(factored.exponents.size());
+  const MatrixView<T> there = rank.workspace<T>(n, n);
+  if (rank.index() == 0) {
+    const auto scaled = rank.fetch(rank.update(), factored.r.data(), n * n);
+    std::vector<T> r;
+    r.reserve(scaled.size());
+    for (std::size_t at = 0; at < scaled.size(); ++at) {
+      const std::int64_t back = -factored.exponents[at / static_cast<std::size_t>(n)];
+      r.push_back(times_power<T>(scaled[at], back));
+    }
+    rank.update().copy(there.data(), r.data(), r.size() * sizeof(T));
+    rank.update().synchronize();  // from here on `r` may go
+  }
+  from_first(rank, there);
+  std::vector<T> r = rank.fetch(rank.update(), there.data(), n * n);
+  if (!std::all_of(r.begin(), r.end(), is_finite<T>)) {
+    r.clear();
+  }
+  return r;
+}
+
+/// What is factored, and what is solved with it.
+template <Scalar T>
+class Problem {
+ public:
+  using Wide = runtime::WideOf<T>;
+
+  Problem(mesh::Rank& rank, const Request& request, LeastSquares<T>& found)
+      : rank_(rank), request_(request), found_(found) {}
+
+  /// A = Q R for these rows, of `rows` over all ranks, and what the first rank solves with. False
+  /// if that is the end: the outcome says why.
+  bool factor(std::int64_t rows, MatrixView<const T> a, const std::vector<double>& maxima,
+              std::int64_t sides) {
+    q_ = rank_.workspace<T>(a.rows(), a.columns());
+    const Factored<T> factored = qr::factor<T>(rank_, rows, a, maxima, q_);
+    std::vector<double> said(2);
+    if (rank_.index() == 0) {
+      solver_ = std::make_unique<SmallSolver<Wide>>(rank_, factored.r, factored.exponents, sides);
+      const bool found = !request_.by_singular_values || solver_->find_singular_values();
+      said = {solver_->rcond(), static_cast<double>(found ? rank_of(rows) : -1)};
+      if (found && request_.by_singular_values) {
+        const std::vector<double>& values = solver_->singular_values();
+        solver_->keep(static_cast<std::int64_t>(said[1]));
+        said.insert(said.end(), values.begin(), values.end());
+      }
+    }
+    said.resize(2 + (request_.by_singular_values ? static_cast<std::size_t>(a.columns()) : 0));
+    said = numbers_from_first(rank_, said);
+    found_.outcome.rcond = said[0];
+    found_.rank = static_cast<std::int64_t>(said[1]);
+    found_.singular_values.assign(said.begin() + 2, said.end());
+    if (found_.rank < 0) {
+      found_.rank = 0;
+      found_.singular_values.clear();
+      found_.outcome.status = Status::not_converged;
+    } else if (!request_.by_singular_values && found_.rank == 0) {
+      found_.outcome.status = Status::rank_deficient;
+    }
+    if (found_.outcome.status == Status::rank_deficient && request_.damping > 0.0) {
+      // sqrt(eps) I makes x unique, if hardly
+      found_.rank = a.columns();
+      found_.outcome.status = Status::nearly_singular;
+    }
+    return has_answer();
+  }
+  bool has_answer() const { return class_of(found_.outcome.status) == StatusClass::answered; }
+  MatrixView<const T> q() const { return q_; }
+  SmallSolver<Wide>* solver() const { return solver_.get(); }
+
+  /// Adds what was solved for columns from `first` on, `rows_of_x` rows each.
+  void add(const Solved<T>& solved) {
+    found_.x.insert(found_.x.end(), solved.x.begin(), solved.x.end());
+    found_.residuals.insert(found_.residuals.end(), solved.residuals.begin(),
+                            solved.residuals.end());
+    found_.outcome.backward_error =
+        std::max(found_.outcome.backward_error.value_or(0.0), solved.backward_error);
+    if (!solved.in_range) {
+      found_.outcome.status = Status::overflow;
+    }
+  }
+
+ private:
+  /// With singular values how many of them count, as NumPy has it; without all or none, whatever
+  /// the scales of columns.
+  std::int64_t rank_of(std::int64_t rows) const {
+    const std::int64_t n = solver_->size();
+    if (request_.by_singular_values) {
+      const std::vector<double>& values = solver_->singular_values();
+      const double least = request_.rcond * values.front();
+      return std::count_if(values.begin(), values.end(),
+                           [least](double value) { return value > least; });
+    }
+    const auto most = static_cast<double>(std::max(rows, n));
+    return solver_->rcond() >= 2.0 * unit_roundoff<T> * most ? n : 0;
+  }
+
+  mesh::Rank& rank_;
+  const Request& request_;
+  LeastSquares<T>& found_;
+  MatrixView<T> q_;
+  std::unique_ptr<SmallSolver<Wide>> solver_;
+};
+
+/// What stands below A on the first rank, sqrt(eps) I; nothing elsewhere, or without damping.
+std::int64_t rows_below(const mesh::Rank& rank, const Request& request, std::int64_t columns) {
+  return request.damping > 0.0 && rank.index() == 0 ? columns : 0;
+}
+
+/// The rows of [A; damping I] that are this rank's, in memory of their own where that is more than
+/// A.
+template <Scalar T>
+MatrixView<const T> damped(mesh::Rank& rank, const Request& request, MatrixView<const T> a) {
+  const std::int64_t n = a.columns();
+  const std::int64_t below = rows_below(rank, request, n);
+  if (below == 0) {
+    return a;
+  }
+  const MatrixView<T> all = rank.workspace<T>(a.rows() + below, n);
+  const MatrixView<T> diagonal = all.block(a.rows(), 0, below, n);
+  const runtime::Kernels<T>& kernels = rank.kernels<T>();
+  kernels.copy(rank.update(), a, all.block(0, 0, a.rows(), n));
+  kernels.identity(rank.update(), diagonal);
+  kernels.scale(rank.update(), static_cast<RealOf<T>>(request.damping), diagonal);
+  return all;
+}
+
+/// The largest entries of columns of [A; damping I].
+std::vector<double> damped_maxima(const Request& request, std::vector<double> maxima) {
+  for (double& most : maxima) {
+    most = std::max(most, request.damping);
+  }
+  return maxima;
+}
+
+template <Scalar T>
+void solve_tall(mesh::Rank& rank, std::int64_t rows, MatrixView<const T> a,
+                const std::vector<double>& a_maxima, MatrixView<const T> b,
+                const std::vector<double>& b_maxima, const Request& request,
+                LeastSquares<T>& found) {
+  const std::int64_t n = a.columns();
+  const MatrixView<const T> all = damped(rank, request, a);
+  const std::int64_t all_rows = rows + (request.damping > 0.0 ? n : 0);
+  const std::int64_t width = std::min(max_sides, std::max<std::int64_t>(b.columns(), 1));
+  Problem<T> problem(rank, request, found);
+  if (!problem.factor(all_rows, all, damped_maxima(request, a_maxima), width)) {
+    return;
+  }
+  TallSolve<T> solve(rank, all, problem.q(), problem.solver(), width, request.refinements);
+  for (std::int64_t first = 0; first < b.columns() && problem.has_answer(); first += width) {
+    const std::int64_t count = std::min(width, b.columns() - first);
+    rank.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));
+    const auto begin = b_maxima.begin() + first;
+    problem.add(solve.run(b.columns_from(first, count), {begin, begin + count}));
+  }
+}
+
+/// Of A^H, cut evenly, and with damping as in solve_tall().
+template <Scalar T>
+void solve_wide(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> a,
+                MatrixView<const T> b, const std::vector<double>& b_maxima, const Request& request,
+                LeastSquares<T>& found) {
+  const std::int64_t m = layout.size();
+  const std::int64_t below = rows_below(rank, request, m);
+  const SlabLayout of_adjoint = SlabLayout::even(a.columns(), rank.count(), 1);
+  const MatrixView<T> rows = adjoint_rows<T>(rank, layout, a, of_adjoint, below);
+  const MatrixView<T> own = rows.block(0, 0, rows.rows() - below, m);
+  const std::vector<double> maxima = column_maxima<T>(rank, own);
+  if (below > 0) {
+    const MatrixView<T> diagonal = rows.block(own.rows(), 0, below, m);
+    rank.kernels<T>().identity(rank.update(), diagonal);
+    rank.kernels<T>().scale(rank.update(), static_cast<RealOf<T>>(request.damping), diagonal);
+  }
+  const std::int64_t all_rows = a.columns() + (request.damping > 0.0 ? m : 0);
+  const std::int64_t width = std::min(max_sides, std::max<std::int64_t>(b.columns(), 1));
+  Problem<T> problem(rank, request, found);
+  if (!problem.factor(all_rows, rows, damped_maxima(request, maxima), width)) {
+    return;
+  }
+  const double damping = double{static_cast<RealOf<T>>(request.damping)};
+  WideSolve<T> solve(rank, layout, of_adjoint, rows, problem.q(), damping, problem.solver(), width,
+                     request.refinements);
+  for (std::int64_t first = 0; first < b.columns() && problem.has_answer(); first += width) {
+    const std::int64_t count = std::min(width, b.columns() - first);
+    rank.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));
+    const auto begin = b_maxima.begin() + first;
+    problem.add(solve.run(b.columns_from(first, count), {begin, begin + count}));
+  }
+}
+
+}  // namespace
+
+template <Scalar T>
+QrFactor<T> factor_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> a, QrMode mode) {
+  QrFactor<T> made;
+  const CheckedSides checked = check_rows<T>(rank, layout, a);
+  made.outcome = checked.outcome;
+  if (!made.outcome.ok()) {
+    return made;
+  }
+  const bool with_q = mode == QrMode::reduced;
+  std::unique_ptr<Probes<T>> probes;
+  if (with_q) {
+    probes = std::make_unique<Probes<T>>(rank, a, exponents_to_one(checked.maxima));
+  }
+  const MatrixView<T> q = with_q ? a : rank.workspace<T>(a.rows(), a.columns());
+  const Factored<T> factored = factor<T>(rank, layout.size(), a, checked.maxima, q);
+  made.r = unscaled(rank, factored);
+  if (made.r.empty()) {
+    made.outcome.status = Status::overflow;
+  } else if (probes) {
+    probes->judge(q, factored.r, made.outcome);
+  }
+  return made;
+}
+
+template <Scalar T>
+LeastSquares<T> solve_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> a,
+                           MatrixView<const T> b, const Request& request) {
+  LeastSquares<T> found;
+  const CheckedSides of_a = check_rows<T>(rank, layout, a);
+  found.outcome = of_a.outcome;
+  if (!found.outcome.ok()) {
+    return found;
+  }
+  const CheckedSides of_b = check_right_hand_sides<T>(rank, layout, b);
+  found.outcome = of_b.outcome;
+  if (!found.outcome.ok()) {
+    return found;
+  }
+  if (layout.size() >= a.columns()) {
+    solve_tall<T>(rank, layout.size(), a, of_a.maxima, b, of_b.maxima, request, found);
+  } else {
+    solve_wide<T>(rank, layout, a, b, of_b.maxima, request, found);
+  }
+  if (class_of(found.outcome.status) != StatusClass::answered) {
+    found.x.clear();
+    found.residuals.clear();
+  }
+  return found;
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                          \
+  template QrFactor<T> factor_rows(mesh::Rank&, const SlabLayout&, MatrixView<T>, QrMode); \
+  template LeastSquares<T> solve_rows(mesh::Rank&, const SlabLayout&, MatrixView<const T>, \
+                                      MatrixView<const T>, const Request&);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::dense::qr

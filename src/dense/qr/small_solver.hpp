@@ -1,0 +1,77 @@
+/// What the first rank solves with once a matrix is Q R: R itself, or its singular values.
+#pragma once
+
+#include "mesh/rank.hpp"
+
+#include <shardsolve/dtype.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace shardsolve::dense::qr {
+
+/// R of A D = Q R, where D scales by powers of two. `W` is double or std::complex<double>. Vectors
+/// of the host hold n x k matrices, column by column. Used on the first rank alone; its calls wait.
+template <Scalar W>
+class SmallSolver {
+ public:
+  using Values = std::vector<W>;
+
+  /// `r`: n x n, zeros below the diagonal; stays as it is. Solves for up to `columns` at a time.
+  SmallSolver(mesh::Rank& rank, MatrixView<W> r, std::vector<std::int64_t> exponents,
+              std::int64_t columns);
+
+  std::int64_t size() const { return r_.rows(); }
+  /// Of D.
+  const std::vector<std::int64_t>& exponents() const { return exponents_; }
+  /// ||R||, Frobenius: that of A D.
+  double norm() const { return norm_; }
+  /// 1 / (||R||_1 ||R^-1||_1), exact but for rounding; 0 where R is singular.
+  double rcond() const { return rcond_; }
+
+  /// Those of A, descending: afterwards they are there, or this returns false (not converged).
+  bool find_singular_values();
+  const std::vector<double>& singular_values() const { return singular_values_; }
+  /// From now on solves with the largest `count` singular values alone, which have been found.
+  void keep(std::int64_t count) { kept_ = count; }
+  bool is_truncated() const { return kept_ < size(); }
+  std::int64_t common() const { return common_; }
+
+  /// D^-1 x for the shortest x with R D^-1 x = c in the range that is kept.
+  Values solve(Values c) const;
+  /// z for the shortest z with (R D^-1)^H z = b in the range that is kept.
+  Values solve_adjoint(Values b) const;
+  /// ||P c|| of each column, P the projection on the range that is kept: of R, or of its adjoint.
+  std::vector<double> kept_norms(const Values& c) const;
+  std::vector<double> kept_norms_adjoint(const Values& b) const;
+  /// With singular values, ||R D^-1 P b|| for P b as kept_norms_adjoint() has it, and the Frobenius
+  /// norm of R D^-1; both times 2^common().
+  std::vector<double> image_norms(const Values& b) const;
+  double image_norm() const;
+
+  /// Bytes of workspace on a rank, with singular values or without.
+  static std::int64_t bytes(std::int64_t n, std::int64_t columns, bool singular_values);
+
+ private:
+  Values fetched(MatrixView<W> values) const;
+  Values by_triangle(const Values& c, bool adjoint) const;
+  Values by_singular_values(const Values& c, bool adjoint) const;
+  /// Of each column the parts along the vectors that are kept, one after the other.
+  Values along(const Values& c, const Values& basis, bool rows_of_basis) const;
+  std::vector<double> norms(const Values& parts) const;
+
+  mesh::Rank& rank_;
+  MatrixView<W> r_;
+  MatrixView<W> x_;
+  std::vector<std::int64_t> exponents_;
+  double norm_ = 0.0;
+  double rcond_ = 0.0;
+  std::int64_t kept_;
+  std::vector<double> singular_values_;
+  std::vector<double> scaled_values_;  // those of A times 2^common_
+  std::int64_t common_ = 0;
+  Values u_;  // A 2^common_ = Q u diag vh
+  Values vh_;
+};
+
+}  // namespace shardsolve::dense::qr

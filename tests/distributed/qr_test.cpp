@@ -1,0 +1,647 @@
+// QR and least squares: factors and raw solves beside LAPACK's, then what is returned, on the
+// caller's own A, b, x.
+
+#include "reference/qr.hpp"
+
+#include "dense/qr/program.hpp"
+#include "mesh/host_backend.hpp"
+#include "mesh/mesh_state.hpp"
+#include "reference/matmul.hpp"
+#include "runtime/host/host_device.hpp"
+#include "support/bits.hpp"
+#include "support/cuts.hpp"
+#include "support/dtypes.hpp"
+#include "support/lapack.hpp"
+#include "support/qr_zoo.hpp"
+#include "support/rank_program.hpp"
+#include "support/sharded_problem.hpp"
+#include "support/thrown.hpp"
+
+#include <shardsolve/qr.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsolve::testing {
+namespace {
+
+using reference::Op;
+
+/// On CPU devices: GPUs have no kernels for it.
+class Qr : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test_gpus().empty()) {
+      GTEST_SKIP() << "of CPU devices";
+    }
+  }
+};
+
+template <class T>
+class QrFamily : public Qr {};
+TYPED_TEST_SUITE(QrFamily, Dtypes, DtypeNames);
+
+/// Rows on one rank; ragged, some with fewer rows than A has columns; with an empty block.
+std::vector<Cut> row_cuts(std::int64_t m) {
+  return {{"one", SlabLayout::even(m, 1, 8)},
+          {"ragged", SlabLayout({0, m / 3, m / 3 + 3, m}, 4)},
+          {"one_empty", SlabLayout({0, m / 2, m / 2, m - 1, m}, 5)}};
+}
+
+/// A mesh for each of them.
+struct CutMesh {
+  Cut cut;
+  Mesh mesh;
+};
+std::vector<CutMesh> row_meshes(std::int64_t m) {
+  std::vector<CutMesh> all;
+  for (Cut& cut : row_cuts(m)) {
+    Mesh mesh = make_mesh(cut.layout.ranks());
+    all.push_back({std::move(cut), std::move(mesh)});
+  }
+  return all;
+}
+
+/// As the gates of the house: un-normalised, and no worse than four times LAPACK's.
+double limit(double lapack) { return std::max(10.0, 4.0 * lapack); }
+
+template <Scalar T>
+DenseMatrix<T> matrix_of(const std::vector<T>& values, std::int64_t rows, std::int64_t columns) {
+  return DenseMatrix<T>(MatrixView<const T>(values.data(), rows, columns));
+}
+
+template <Scalar T>
+DenseMatrix<T> adjoint(const DenseMatrix<T>& a) {
+  return reference::matmul(Op::conjugate_transpose, a, Op::none,
+                           DenseMatrix<T>::identity(a.rows()));
+}
+
+/// The largest 2-norm of a row of Q^H Q - I, over u.
+template <Scalar T>
+double largest_row(const DenseMatrix<T>& q) {
+  const DenseMatrix<T> gram = reference::matmul(Op::conjugate_transpose, q, Op::none, q);
+  double worst = 0.0;
+  for (std::int64_t i = 0; i < gram.rows(); ++i) {
+    double sum = 0.0;
+    for (std::int64_t j = 0; j < gram.columns(); ++j) {
+      sum += std::norm(gram(i, j) - (i == j ? T{1} : T{0}));
+    }
+    worst = std::max(worst, std::sqrt(sum));
+  }
+  return worst / unit_roundoff<T>;
+}
+
+TYPED_TEST(QrFamily, Factor_OfEveryMatrixOnEveryCut_IsAsGoodAsLapacks) {
+  using T = TypeParam;
+  for (const auto& [m, n] : {std::pair{60, 12}, {40, 24}, {7, 6}}) {
+    auto meshes = row_meshes(m);
+    for (const QrCase<T>& one : qr_zoo<T>(m, n)) {
+      const LapackQr<T> lapack = lapack_qr(one.a);
+      for (auto& [cut, mesh] : meshes) {
+        SCOPED_TRACE(one.name + " m " + std::to_string(m) + " " + cut.name);
+        const RowBlocks<T> a = shard_rows(one.a, cut.layout);
+        const QrFactor<T> alone = qr(mesh, a, QrMode::r);
+        ASSERT_TRUE(alone.outcome.ok()) << alone.outcome.message();
+        EXPECT_TRUE(same_bits(whole(a), one.a));
+        const QrFactor<T> made = qr(mesh, a);
+        ASSERT_TRUE(made.outcome.ok()) << made.outcome.message();
+        EXPECT_EQ(made.r, alone.r);
+        const DenseMatrix<T> r = matrix_of(made.r, n, n);
+        const DenseMatrix<T> q = whole(a);
+        for (std::int64_t j = 0; j < n; ++j) {
+          EXPECT_TRUE(std::real(r(j, j)) >= 0 && std::imag(r(j, j)) == 0) << r(j, j);
+          for (std::int64_t i = j + 1; i < n; ++i) {
+            EXPECT_EQ(r(i, j), T{0});
+          }
+        }
+        const double orthogonal = orthogonality_ratio(q);
+        const double of_lapack = orthogonality_ratio(lapack.q);
+        EXPECT_TRUE(orthogonal <= limit(of_lapack)) << orthogonal << ", LAPACK " << of_lapack;
+        const double ratio = qr_ratio(one.a, q, r);
+        const double lapack_ratio = qr_ratio(one.a, lapack.q, lapack.r);
+        EXPECT_TRUE(ratio <= limit(lapack_ratio)) << ratio << ", LAPACK " << lapack_ratio;
+        const double certified = *made.outcome.orthogonality / unit_roundoff<T>;
+        EXPECT_TRUE(certified <= 3 * largest_row(q) + 30) << certified;
+        EXPECT_TRUE(certified >= largest_row(q) / 20) << certified << " " << largest_row(q);
+        EXPECT_TRUE(*made.outcome.residual <= 20 * unit_roundoff<T>) << *made.outcome.residual;
+      }
+    }
+  }
+}
+
+/// The rank by the rule of NumPy, of exact singular values.
+template <Scalar T>
+std::int64_t exact_rank(const DenseMatrix<T>& a, double rcond) {
+  const auto s = reference::svd(a.rows() < a.columns() ? adjoint(a) : a).s;
+  return std::count_if(s.begin(), s.end(), [&](auto value) { return value > rcond * s.front(); });
+}
+
+template <Scalar T>
+double default_rcond(const DenseMatrix<T>& a) {
+  return 2 * unit_roundoff<T> * static_cast<double>(std::max(a.rows(), a.columns()));
+}
+
+/// Scales of columns taken out, as the certificate has it.
+template <Scalar T>
+double full_rank_ratio(const DenseMatrix<T>& a, const DenseMatrix<T>& x, const DenseMatrix<T>& b) {
+  const ScaledPair<T> scaled = with_equal_columns(a);
+  return least_squares_ratio(scaled.a, scaled.unknowns(x), b, std::min(a.rows(), a.columns()));
+}
+
+TYPED_TEST(QrFamily, LeastSquares_OfFullRank_IsRefinedAndCertified) {
+  using T = TypeParam;
+  for (const auto& [m, n] : {std::pair{60, 12}, {30, 24}, {7, 6}}) {
+    auto meshes = row_meshes(m);
+    for (const QrCase<T>& one : qr_zoo<T>(m, n)) {
+      const ScaledPair<T> scaled = with_equal_columns(one.a);
+      const double rcond = default_rcond(one.a);
+      const bool is_full = exact_rank(scaled.a, 100 * rcond) == n;
+      const bool is_deficient = exact_rank(scaled.a, rcond / 10) < n;
+      const DenseMatrix<T> b = sides_for(one);
+      const DenseMatrix<T> peer = lapack_least_squares(scaled.a, b, rcond).x;
+      const double lapack = is_full ? least_squares_ratio(scaled.a, peer, b, n) : 0.0;
+      for (auto& [cut, mesh] : meshes) {
+        SCOPED_TRACE(one.name + " m " + std::to_string(m) + " " + cut.name);
+        const RowBlocks<T> a = shard_rows(one.a, cut.layout);
+        const RowBlocks<T> sides = shard_rows(b, cut.layout);
+        const LeastSquares<T> found = least_squares(mesh, a, sides);
+        EXPECT_TRUE(same_bits(whole(a), one.a));
+        EXPECT_TRUE(same_bits(whole(sides), b));
+        if (!is_full) {
+          EXPECT_TRUE(!is_deficient || found.outcome.status == Status::rank_deficient)
+              << found.outcome.message() << name(found.outcome.status);
+          EXPECT_EQ(found.x.empty(), !found.outcome.ok());
+          continue;
+        }
+        ASSERT_TRUE(found.outcome.ok()) << found.outcome.message() << *found.outcome.rcond;
+        EXPECT_EQ(found.rank, n);
+        const DenseMatrix<T> x = matrix_of(found.x, n, 3);
+        const double ratio = full_rank_ratio(one.a, x, b);
+        EXPECT_TRUE(ratio <= limit(lapack)) << ratio << ", LAPACK " << lapack;
+        const double certified = *found.outcome.backward_error / unit_roundoff<T>;
+        EXPECT_TRUE(std::max(certified, 0.1) <= 10 * std::max(ratio, 0.1) &&
+                    std::max(ratio, 0.1) <= 10 * std::max(certified, 0.1))
+            << certified << " for " << ratio;
+      }
+    }
+  }
+}
+
+/// With so many steps of refinement.
+template <Scalar T>
+LeastSquares<T> solved_with(Mesh& mesh, const DenseMatrix<T>& a, const DenseMatrix<T>& b,
+                            const SlabLayout& layout, dense::qr::Request request) {
+  const RowBlocks<T> blocks = shard_rows(a, layout);
+  const RowBlocks<T> sides = shard_rows(b, layout);
+  const auto found = std::make_shared<LeastSquares<T>>();
+  run_on(mesh, [=](mesh::Rank& rank) {
+    auto mine = dense::qr::solve_rows<T>(rank, layout, blocks.block(rank.index()),
+                                         sides.block(rank.index()), request);
+    if (rank.leads()) {
+      *found = std::move(mine);
+    }
+  });
+  return *found;
+}
+
+TYPED_TEST(QrFamily, RawSolves_AreAsGoodAsLapacksAndNoStepOfRefinementHarms) {
+  using T = TypeParam;
+  for (const auto& [m, n] : {std::pair{40, 12}, {12, 40}}) {
+    auto meshes = row_meshes(m);
+    for (QrCase<T>& one : qr_zoo<T>(std::max(m, n), std::min(m, n))) {
+      if (one.graded) {
+        continue;
+      }
+      one.a = m < n ? adjoint(one.a) : one.a;
+      const double rcond = default_rcond(one.a);
+      const DenseMatrix<T> b = right_hand_sides<T>(m, 1);
+      const LapackLeastSquares<T> peer = lapack_least_squares(one.a, b, rcond);
+      const double lapack = least_squares_ratio(one.a, peer.x, b, peer.rank);
+      for (auto& [cut, mesh] : meshes) {
+        SCOPED_TRACE(one.name + " m " + std::to_string(m) + " " + cut.name);
+        double last = std::numeric_limits<double>::infinity();
+        for (int steps = 0; steps <= dense::qr::max_refinements; ++steps) {
+          const LeastSquares<T> found =
+              solved_with(mesh, one.a, b, cut.layout,
+                          {.by_singular_values = true, .rcond = rcond, .refinements = steps});
+          ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+          EXPECT_TRUE(*found.outcome.backward_error <= last) << steps;
+          last = *found.outcome.backward_error;
+          const double ratio = least_squares_ratio(one.a, matrix_of(found.x, n, 1), b, found.rank);
+          EXPECT_TRUE(ratio <= limit(lapack)) << ratio << ", LAPACK " << lapack;
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(QrFamily, Certificate_OfASquareSystem_IsThatOfTheExactResidual) {
+  using T = TypeParam;
+  using reference::widen;
+  constexpr std::int64_t n = 20;
+  const DenseMatrix<T> a = right_hand_sides<T>(n, n, 5);
+  const DenseMatrix<T> b = right_hand_sides<T>(n, 1);
+  // Columns at equal size, as the certificate has them: powers of two.
+  const ScaledPair<T> scaled = with_equal_columns(a);
+  for (auto& [cut, mesh] : row_meshes(n)) {
+    const LeastSquares<T> found =
+        least_squares(mesh, shard_rows(a, cut.layout), shard_rows(b, cut.layout));
+    ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+    const DenseMatrix<T> x = scaled.unknowns(matrix_of(found.x, n, 1));
+    double norm = 0.0;
+    double r_norm = 0.0;
+    double x_norm = 0.0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      reference::Wide<T> r = widen(b(i, 0));
+      for (std::int64_t j = 0; j < n; ++j) {
+        r -= reference::product(widen(scaled.a(i, j)), widen(x(j, 0)));
+        norm = std::hypot(norm, std::abs(scaled.a(i, j)));
+      }
+      r_norm = std::hypot(r_norm, static_cast<double>(std::abs(r)));
+      x_norm = std::hypot(x_norm, std::abs(x(i, 0)));
+    }
+    EXPECT_NEAR(found.residuals.front(), r_norm, 0.05 * r_norm) << cut.name;
+    EXPECT_TRUE(*found.outcome.backward_error <= 1.1 * r_norm / (norm * x_norm)) << cut.name;
+  }
+}
+
+TYPED_TEST(QrFamily, Lstsq_OfEveryMatrix_IsNumPys) {
+  using T = TypeParam;
+  for (const auto& [m, n] : {std::pair{60, 12}, {40, 24}, {7, 6}}) {
+    auto meshes = row_meshes(m);
+    for (const QrCase<T>& one : qr_zoo<T>(m, n)) {
+      const double rcond = default_rcond(one.a);
+      const std::int64_t least = exact_rank(one.a, 4 * rcond);
+      const std::int64_t most = exact_rank(one.a, rcond / 4);
+      const DenseMatrix<T> b = sides_for(one);
+      const LapackLeastSquares<T> peer = lapack_least_squares(one.a, b, rcond);
+      const auto values = reference::svd(one.a).s;
+      for (auto& [cut, mesh] : meshes) {
+        SCOPED_TRACE(one.name + " m " + std::to_string(m) + " " + cut.name);
+        const LeastSquares<T> found =
+            lstsq(mesh, shard_rows(one.a, cut.layout), shard_rows(b, cut.layout));
+        ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+        EXPECT_TRUE(found.rank >= least && found.rank <= most)
+            << found.rank << ", exactly " << least << " to " << most;
+        for (std::int64_t i = 0; i < n; ++i) {
+          const auto at = static_cast<std::size_t>(i);
+          const double error =
+              std::abs(found.singular_values[at] - static_cast<double>(values[at]));
+          EXPECT_TRUE(error <= 20 * unit_roundoff<T> * static_cast<double>(values.front()))
+              << error / unit_roundoff<T> / static_cast<double>(values.front());
+        }
+        const DenseMatrix<T> x = matrix_of(found.x, n, 3);
+        const double lapack = least_squares_ratio(one.a, peer.x, b, peer.rank);
+        const double ratio = least_squares_ratio(one.a, x, b, found.rank);
+        EXPECT_TRUE(ratio <= limit(lapack)) << ratio << ", LAPACK " << lapack;
+        if (least == most) {
+          EXPECT_EQ(found.rank, peer.rank);
+        }
+        if (least == most && least < n) {
+          const DenseMatrix<T> shortest = reference::shortest_solution(one.a, b, rcond);
+          for (std::int64_t j = 0; j < 3; ++j) {
+            double ours = 0.0;
+            double exact = 0.0;
+            for (std::int64_t i = 0; i < n; ++i) {
+              ours = std::hypot(ours, std::abs(x(i, j)));
+              exact = std::hypot(exact, std::abs(shortest(i, j)));
+            }
+            EXPECT_TRUE(ours <= 1.01 * exact) << ours << " for " << exact;
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Fewer rows than columns: the adjoints of the zoo, their right-hand sides random.
+template <Scalar T>
+std::vector<QrCase<T>> wide_zoo(std::int64_t m, std::int64_t n) {
+  std::vector<QrCase<T>> all = qr_zoo<T>(n, m);
+  for (QrCase<T>& one : all) {
+    one.a = adjoint(one.a);
+  }
+  return all;
+}
+
+TYPED_TEST(QrFamily, LeastSquares_OfFewerRows_IsTheShortestSolution) {
+  using T = TypeParam;
+  for (const auto& [m, n] : {std::pair{12, 60}, {6, 7}}) {
+    auto meshes = row_meshes(m);
+    const DenseMatrix<T> b = right_hand_sides<T>(m, 3);
+    for (const QrCase<T>& one : wide_zoo<T>(m, n)) {
+      const double rcond = default_rcond(one.a);
+      // Rows of equal size: those of A^H's columns.
+      const DenseMatrix<T> equal = adjoint(with_equal_columns(adjoint(one.a)).a);
+      const bool is_full = exact_rank(equal, 100 * rcond) == m;
+      const bool is_deficient = exact_rank(equal, rcond / 10) < m;
+      for (auto& [cut, mesh] : meshes) {
+        SCOPED_TRACE(one.name + " m " + std::to_string(m) + " " + cut.name);
+        const RowBlocks<T> a = shard_rows(one.a, cut.layout);
+        const LeastSquares<T> found = least_squares(mesh, a, shard_rows(b, cut.layout));
+        EXPECT_TRUE(same_bits(whole(a), one.a));
+        if (!is_full) {
+          EXPECT_TRUE(!is_deficient || found.outcome.status == Status::rank_deficient);
+          continue;
+        }
+        if (one.graded && found.outcome.status == Status::overflow) {
+          continue;  // where x is beyond the range
+        }
+        ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+        const DenseMatrix<T> x = matrix_of(found.x, n, 3);
+        const DenseMatrix<T> exact = reference::shortest_solution(one.a, b, 0.0);
+        const double lapack =
+            one.graded ? 0.0
+                       : least_squares_ratio(one.a, lapack_least_squares(one.a, b, rcond).x, b, m);
+        const double ratio = one.graded ? 0.0 : least_squares_ratio(one.a, x, b, m);
+        EXPECT_TRUE(ratio <= limit(lapack)) << ratio << ", LAPACK " << lapack;
+        EXPECT_TRUE(*found.outcome.backward_error <= 10 * unit_roundoff<T>)
+            << *found.outcome.backward_error;
+        for (std::int64_t j = 0; j < 3; ++j) {
+          double ours = 0.0;
+          double shortest = 0.0;
+          for (std::int64_t i = 0; i < n; ++i) {
+            ours = std::hypot(ours, std::abs(x(i, j)));
+            shortest = std::hypot(shortest, std::abs(exact(i, j)));
+          }
+          EXPECT_TRUE(ours <= 1.01 * shortest) << ours << " for " << shortest;
+        }
+      }
+    }
+  }
+}
+
+TYPED_TEST(QrFamily, Lstsq_OfFewerRows_IsNumPys) {
+  using T = TypeParam;
+  constexpr std::int64_t m = 12;
+  constexpr std::int64_t n = 40;
+  auto meshes = row_meshes(m);
+  const DenseMatrix<T> b = right_hand_sides<T>(m, 3);
+  for (const QrCase<T>& one : wide_zoo<T>(m, n)) {
+    const double rcond = default_rcond(one.a);
+    const std::int64_t least = exact_rank(one.a, 4 * rcond);
+    const std::int64_t most = exact_rank(one.a, rcond / 4);
+    const LapackLeastSquares<T> peer = lapack_least_squares(one.a, b, rcond);
+    for (auto& [cut, mesh] : meshes) {
+      SCOPED_TRACE(one.name + " " + cut.name);
+      const LeastSquares<T> found =
+          lstsq(mesh, shard_rows(one.a, cut.layout), shard_rows(b, cut.layout));
+      ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+      EXPECT_TRUE(found.rank >= least && found.rank <= most)
+          << found.rank << ", exactly " << least << " to " << most;
+      const DenseMatrix<T> x = matrix_of(found.x, n, 3);
+      const double lapack = least_squares_ratio(one.a, peer.x, b, peer.rank);
+      const double ratio = least_squares_ratio(one.a, x, b, found.rank);
+      EXPECT_TRUE(ratio <= limit(lapack)) << ratio << ", LAPACK " << lapack;
+      if (least == most) {
+        const DenseMatrix<T> shortest = reference::shortest_solution(one.a, b, rcond);
+        for (std::int64_t j = 0; j < 3; ++j) {
+          double ours = 0.0;
+          double exact = 0.0;
+          for (std::int64_t i = 0; i < n; ++i) {
+            ours = std::hypot(ours, std::abs(x(i, j)));
+            exact = std::hypot(exact, std::abs(shortest(i, j)));
+          }
+          EXPECT_TRUE(ours <= 1.01 * exact) << ours << " for " << exact;
+        }
+      }
+    }
+  }
+}
+
+/// [A; sqrt(eps) I], and zeros below b.
+template <Scalar T>
+DenseMatrix<T> above(const DenseMatrix<T>& a, std::int64_t rows, double diagonal) {
+  DenseMatrix<T> both(a.rows() + rows, a.columns());
+  for (std::int64_t j = 0; j < a.columns(); ++j) {
+    for (std::int64_t i = 0; i < a.rows(); ++i) {
+      both(i, j) = a(i, j);
+    }
+    if (diagonal != 0.0) {
+      both(a.rows() + j, j) = static_cast<T>(static_cast<RealOf<T>>(diagonal));
+    }
+  }
+  return both;
+}
+
+TYPED_TEST(QrFamily, Ridge_OfAnyMatrix_IsThatOfTheSystemAboveTheIdentity) {
+  using T = TypeParam;
+  for (const double eps : {1e-2, 1e-10}) {
+    for (const bool is_wide : {false, true}) {
+      const std::int64_t m = is_wide ? 12 : 40;
+      const std::int64_t n = is_wide ? 40 : 12;
+      auto meshes = row_meshes(m);
+      const DenseMatrix<T> b = right_hand_sides<T>(m, 2);
+      for (const QrCase<T>& one : is_wide ? wide_zoo<T>(m, n) : qr_zoo<T>(m, n)) {
+        if (one.graded) {
+          continue;
+        }
+        const DenseMatrix<T> both = above(one.a, n, std::sqrt(eps));
+        const DenseMatrix<T> sides = above(b, n, 0.0);
+        const double lapack =
+            least_squares_ratio(both, lapack_least_squares(both, sides, 1e-300).x, sides, n);
+        for (auto& [cut, mesh] : meshes) {
+          SCOPED_TRACE(one.name + " eps " + std::to_string(eps) + (is_wide ? " wide " : " tall ") +
+                       cut.name);
+          const LeastSquares<T> found =
+              ridge(mesh, shard_rows(one.a, cut.layout), shard_rows(b, cut.layout), eps);
+          ASSERT_EQ(class_of(found.outcome.status), StatusClass::answered)
+              << found.outcome.message();
+          const DenseMatrix<T> x = matrix_of(found.x, n, 2);
+          const double ratio = least_squares_ratio(both, x, sides, n);
+          EXPECT_TRUE(ratio <= limit(lapack)) << ratio << ", LAPACK " << lapack;
+          for (std::int64_t j = 0; j < 2; ++j) {
+            double norm = 0.0;
+            for (std::int64_t i = 0; i < m; ++i) {
+              T sum = b(i, j);
+              for (std::int64_t k = 0; k < n; ++k) {
+                sum -= one.a(i, k) * x(k, j);
+              }
+              norm = std::hypot(norm, std::abs(sum));
+            }
+            const double ours = found.residuals[static_cast<std::size_t>(j)];
+            EXPECT_NEAR(ours, norm, 1e4 * unit_roundoff<T> * (1 + norm));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Qr, ManyRightHandSides_AreSolvedSomeAtATime) {
+  using T = std::complex<double>;
+  for (const auto& [m, n] : {std::pair{30, 7}, {7, 30}}) {
+    const DenseMatrix<T> a = right_hand_sides<T>(m, n, 5);
+    for (const std::int64_t k : {0, 1, 70}) {
+      const DenseMatrix<T> b = right_hand_sides<T>(m, k);
+      const SlabLayout layout = SlabLayout::even(m, 3, 4);
+      Mesh mesh = make_mesh(3);
+      const LeastSquares<T> found =
+          least_squares(mesh, shard_rows(a, layout), shard_rows(b, layout));
+      ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+      ASSERT_EQ(std::ssize(found.x), n * k);
+      ASSERT_EQ(std::ssize(found.residuals), k);
+      EXPECT_TRUE(least_squares_ratio(a, matrix_of(found.x, n, k), b, std::min(m, n)) <= 10.0);
+    }
+  }
+}
+
+TEST_F(Qr, TheMatrixOfPyTorchsReport_HasRankTwo) {
+  // pytorch#180157: B = A, so the shortest X is the projection on the rows of A.
+  DenseMatrix<double> a(3, 3);
+  for (std::int64_t i = 0; i < 9; ++i) {
+    a(i / 3, i % 3) = static_cast<double>(i + 1);
+  }
+  const double exact[3][3] = {{5, 2, -1}, {2, 2, 2}, {-1, 2, 5}};
+  for (const std::int64_t ranks : {1, 2, 3, 4}) {
+    const SlabLayout layout = SlabLayout::even(3, ranks, 1);
+    Mesh mesh = make_mesh(ranks);
+    const LeastSquares<double> found = lstsq(mesh, shard_rows(a, layout), shard_rows(a, layout));
+    ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+    EXPECT_EQ(found.rank, 2);
+    for (std::int64_t j = 0; j < 3; ++j) {
+      for (std::int64_t i = 0; i < 3; ++i) {
+        EXPECT_NEAR(found.x[static_cast<std::size_t>(i + 3 * j)], exact[i][j] / 6, 1e-14);
+      }
+    }
+    EXPECT_EQ(least_squares(mesh, shard_rows(a, layout), shard_rows(a, layout)).outcome.status,
+              Status::rank_deficient);
+  }
+}
+
+TEST_F(Qr, RcondThatIsAskedFor_DecidesTheRank) {
+  DenseMatrix<double> a(4, 2);
+  a(0, 0) = 1.0;
+  a(1, 1) = 1e-3;  // orthogonal columns: of full rank at any scale of theirs
+  const SlabLayout layout = SlabLayout::even(4, 2, 1);
+  Mesh mesh = make_mesh(2);
+  const RowBlocks<double> b = shard_rows(right_hand_sides<double>(4, 1), layout);
+  EXPECT_EQ(lstsq(mesh, shard_rows(a, layout), b, 1e-2).rank, 1);
+  EXPECT_EQ(lstsq(mesh, shard_rows(a, layout), b, 1e-4).rank, 2);
+}
+
+TEST_F(Qr, BadInput_IsRefusedWithItsPlace) {
+  const SlabLayout layout({0, 4, 9}, 3);
+  Mesh mesh = make_mesh(2);
+  DenseMatrix<double> a = right_hand_sides<double>(9, 3, 5);
+  DenseMatrix<double> b = right_hand_sides<double>(9, 2);
+  const auto sharded = [&](const DenseMatrix<double>& one) { return shard_rows(one, layout); };
+  a(7, 2) = std::numeric_limits<double>::quiet_NaN();
+  const QrFactor<double> made = qr(mesh, sharded(a));
+  EXPECT_EQ(made.outcome.status, Status::nonfinite_input);
+  EXPECT_TRUE(made.r.empty());
+  EXPECT_EQ(made.outcome.location->what, Located::matrix_entry);
+  EXPECT_EQ(made.outcome.location->row.value(), 7);
+  EXPECT_EQ(made.outcome.location->column.value(), 2);
+  EXPECT_EQ(lstsq(mesh, sharded(a), sharded(b)).outcome.status, Status::nonfinite_input);
+  a(7, 2) = 1.0;
+  b(8, 1) = std::numeric_limits<double>::infinity();
+  const LeastSquares<double> found = least_squares(mesh, sharded(a), sharded(b));
+  EXPECT_EQ(found.outcome.status, Status::nonfinite_input);
+  EXPECT_TRUE(found.x.empty());
+  EXPECT_EQ(found.outcome.location->what, Located::right_hand_side_entry);
+  EXPECT_EQ(found.outcome.location->row.value(), 8);
+  EXPECT_EQ(found.outcome.location->column.value(), 1);
+  b(8, 1) = 1.0;
+  const auto refused = [&](auto call, const std::vector<std::string>& words) {
+    expect_error(call, ErrorKind::invalid_argument, words);
+  };
+  const DenseMatrix<double> other = right_hand_sides<double>(8, 2);
+  refused([&] { least_squares(mesh, sharded(a), shard_rows(other, SlabLayout({0, 4, 8}, 3))); },
+          {"9 rows", "8"});
+  refused([&] { least_squares(mesh, sharded(DenseMatrix<double>(9, 0)), sharded(b)); },
+          {"9 x 0", "columns are needed"});
+  const SlabLayout none({0, 0, 0}, 1);
+  refused([&] { qr(mesh, RowBlocks<double>(none, 3)); }, {"0 x 3"});
+  refused([&] { qr(mesh, sharded(right_hand_sides<double>(9, 12))); },
+          {"9 x 12", "at least as many rows", "least_squares"});
+  for (const double rcond : {0.0, -1.0, 1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    refused([&] { lstsq(mesh, sharded(a), sharded(b), rcond); }, {"rcond", "between 0 and 1"});
+  }
+  for (const double eps : {0.0, -1.0, std::numeric_limits<double>::infinity(),
+                           std::numeric_limits<double>::quiet_NaN()}) {
+    refused([&] { ridge(mesh, sharded(a), sharded(b), eps); }, {"eps", "positive"});
+  }
+  const LeastSquares<double> deficient =
+      least_squares(mesh, sharded(DenseMatrix<double>(9, 3)), sharded(b));
+  EXPECT_EQ(deficient.outcome.status, Status::rank_deficient);
+  EXPECT_NE(deficient.outcome.message().find("lstsq"), std::string::npos);
+}
+
+TEST_F(Qr, AnswersBeyondTheRange_AreOverflows) {
+  const SlabLayout layout = SlabLayout::even(6, 2, 1);
+  Mesh mesh = make_mesh(2);
+  DenseMatrix<float> a = right_hand_sides<float>(6, 2, 5);
+  DenseMatrix<float> b = right_hand_sides<float>(6, 1);
+  for (std::int64_t i = 0; i < 12; ++i) {
+    a.data()[i] *= 1e-30F;
+  }
+  for (std::int64_t i = 0; i < 6; ++i) {
+    b.data()[i] *= 1e30F;
+  }
+  const LeastSquares<float> found =
+      least_squares(mesh, shard_rows(a, layout), shard_rows(b, layout));
+  EXPECT_EQ(found.outcome.status, Status::overflow);
+  EXPECT_TRUE(found.x.empty());
+}
+
+/// CPU devices that lack what GPUs lack.
+class DeviceWithoutQr final : public runtime::host::HostDevice {
+ public:
+  using HostDevice::HostDevice;
+  const void* find_kernels(runtime::KernelSet set, Dtype dtype) const override {
+    return set == runtime::KernelSet::qr ? nullptr : HostDevice::find_kernels(set, dtype);
+  }
+};
+class BackendWithoutQr final : public mesh::HostBackend {
+ public:
+  using HostBackend::HostBackend;
+  std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
+    return std::make_unique<DeviceWithoutQr>(pulse);
+  }
+};
+
+TEST_F(Qr, DevicesWithoutItsKernels_RefuseBeforeAnyWorkAndGoOn) {
+  const SlabLayout layout = SlabLayout::even(20, 3, 4);
+  Mesh mesh{mesh::MeshState::start(std::make_unique<BackendWithoutQr>(3))};
+  const DenseMatrix<double> a = right_hand_sides<double>(20, 5);
+  const RowBlocks<double> blocks = shard_rows(a, layout);
+  const std::vector<std::string> words{
+      "no kernels for QR factorisations and least squares in float64"};
+  expect_error([&] { qr(mesh, blocks); }, ErrorKind::unsupported, words);
+  expect_error([&] { least_squares(mesh, blocks, blocks); }, ErrorKind::unsupported, words);
+  EXPECT_TRUE(same_bits(whole(blocks), a));
+  EXPECT_TRUE(still_solves(mesh));
+}
+
+TYPED_TEST(QrFamily, TwoRuns_GiveTheSameBits) {
+  using T = TypeParam;
+  for (const auto& [m, n] : {std::pair{90, 7}, {7, 90}}) {
+    const SlabLayout layout({0, m / 4, m / 4, m / 2, m}, 7);
+    const DenseMatrix<T> a = right_hand_sides<T>(m, n, 5);
+    const DenseMatrix<T> b = right_hand_sides<T>(m, 2);
+    std::vector<T> first;
+    for (int i = 0; i < 5; ++i) {
+      Mesh mesh = make_mesh(layout.ranks());
+      const LeastSquares<T> found =
+          least_squares(mesh, shard_rows(a, layout), shard_rows(b, layout));
+      ASSERT_TRUE(found.outcome.ok());
+      if (first.empty()) {
+        first = found.x;
+      }
+      EXPECT_EQ(found.x, first);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardsolve::testing
