@@ -121,7 +121,10 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [pytest.param(way, marks=[pytest.mark.more] if way == "lbfgs" else []) for way in WAYS],
+)
 def test_what_goes_on_has_the_same_bits(way: str, tmp_path: Path):
     how, checkpoint = WAYS[way], fb.Checkpoint(tmp_path / "kept")
     first = problem().train(how, checkpoint=checkpoint, callbacks=stop_at(20))

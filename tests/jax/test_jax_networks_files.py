@@ -139,7 +139,7 @@ def test_gradients_coefficients_and_own_networks_come_back(tmp_path: Path):
     assert fb.load(tmp_path / "run", problem).outcome == run.outcome
     for words, other in (
         (
-            r"coefficients was rate=Scalar\(init=0.5\), .* and is rate=Scalar\(init=0.6\)",
+            r"coefficients was rate=Scalar\(init=0.5, .* and is rate=Scalar\(init=0.6",
             growth(0.6),
         ),
         (r"terms\[0\], Interior: weight was 1.0, and is 2", growth(weight=2)),
