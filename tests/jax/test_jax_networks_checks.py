@@ -261,3 +261,18 @@ def test_networks_of_arrays_that_do_not_fit_are_refused(wrong):
     bad[2, 0, 3] = np.nan
     with pytest.raises(ValueError, match="last has numbers that are not finite"):
         fb.Networks.of(wave(2.9), **{**given, "last": bad}, net_parameters=None)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_solution_up_to_a_constant_is_told(held):
+    """Slopes alone at both ends."""
+    terms = [
+        fb.Interior(lambda x, u: u.xx + jnp.pi**2 * jnp.cos(jnp.pi * x.x), points=(60,)),
+        fb.Boundary(lambda x, u: u.x, where="x = 0"),
+        fb.Boundary(lambda x, u: u.x, where="x = 1"),
+    ]
+    if held:
+        terms.append(fb.Data([0.0], [1.0], lambda x, u: u.v))
+    problem = fb.Problem(fb.Boxes([(0, 1)], (3,)), axes="x", terms=terms)
+    run = problem.train(fb.LeastSquares())
+    assert warned(run, "u is determined up to a constant") != held

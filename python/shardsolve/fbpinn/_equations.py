@@ -117,6 +117,7 @@ class Equations:
         }
         self._compiled: dict[object, Any] = {}
         self.form = object()  # the same of all that `with_points` makes
+        self._of_known_value: set[int] = set()  # fields whose values a term reads
         names = [f"terms[{number}], {type(term).__name__}" for number, term in enumerate(terms)]
         traced = [self._trace(name, term) for name, term in zip(names, terms, strict=True)]
         self.unknown.require_all_read()
@@ -305,6 +306,8 @@ class Equations:
         def probe(x: jax.Array, jets: jax.Array, c: jax.Array) -> jax.Array:
             def get(field: int, order: Order) -> jax.Array:
                 read.add(order)
+                if sum(order) == 0:
+                    self._of_known_value.add(field)
                 return jets[field, every.index(order)]
 
             return self._call(name, term, x, fields_of(self.axes, self.fields, get), c)
@@ -336,6 +339,18 @@ class Equations:
             )
         self.unknown.read |= others
         return sorted(read), result.shape[0]
+
+    def warnings(self) -> list[str]:
+        """What the functions say of the solution before it is there."""
+        if self.constrain is not None:
+            return []
+        names = [f for at, f in enumerate(self.fields) if at not in self._of_known_value]
+        return [
+            f"no term reads {name}.v, only derivatives of it: {name} is determined up to a constant "
+            f"at most, and this is one of many; a term that reads {name}.v holds it, at one point "
+            "or its mean"
+            for name in names
+        ]
 
     def _placed(
         self, name: str, term: Term, equations: int

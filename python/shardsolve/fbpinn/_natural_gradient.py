@@ -273,7 +273,7 @@ class _Training:
             coefficient_deviations=deviations,
             seconds=self.seconds,
             devices=", ".join(map(str, self.devices)),
-            warnings=words,
+            warnings=[*words, *self.problem.warnings()],
         )
         return Run._again(outcome, *networks._parts())
 

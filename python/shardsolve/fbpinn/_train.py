@@ -54,6 +54,7 @@ def train(
         run = descend(problem, how, mesh, start, callbacks, checkpoint)
     else:
         run = _by_least_squares(problem, how, mesh, start, callbacks, checkpoint)
+    run.outcome = replace(run.outcome, warnings=[*run.outcome.warnings, *problem.warnings()])
     if run.outcome.warnings:
         text = "; ".join(run.outcome.warnings)
         warnings.warn(text, TrainingWarning, stacklevel=3)  # at the line that called Problem.train
