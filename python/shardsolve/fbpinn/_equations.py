@@ -346,9 +346,9 @@ class Equations:
             return []
         names = [f for at, f in enumerate(self.fields) if at not in self._of_known_value]
         return [
-            f"no term reads {name}.v, only derivatives of it: {name} is determined up to a constant "
-            f"at most, and this is one of many; a term that reads {name}.v holds it, at one point "
-            "or its mean"
+            f"no term reads {name}.v, only derivatives of it: {name} is determined up to a "
+            f"constant at most, and this is one of many; a term that reads {name}.v holds it, at "
+            "one point or its mean"
             for name in names
         ]
 
