@@ -79,14 +79,18 @@ def main() -> int:
     def curvature(theta: jax.Array, x: jax.Array) -> jax.Array:
         """Expected second derivatives of the loss: tr(K^-1 K_i K^-1 K_j) / (2 n)."""
         solver = process(theta, x, **ours).solver
-        changes = jax.jacfwd(lambda t: process(t, x, **ours).covariance)(theta)
 
-        def whitened(change: jax.Array) -> jax.Array:
+        def covariance(theta: jax.Array) -> jax.Array:
+            return process(theta, x, **ours).covariance
+
+        def whitened(direction: jax.Array) -> jax.Array:
+            """F^-1 K_i F^-T."""
+            _, change = jax.jvp(covariance, (theta,), (direction,))
             half = solver.solve_triangular(change)
             return solver.solve_triangular(half.T)
 
-        parts = [whitened(changes[..., i]) for i in range(len(theta))]
-        return jnp.array([[jnp.vdot(a, b) for b in parts] for a in parts]) / (2 * options.n)
+        parts = jax.lax.map(whitened, jnp.eye(len(theta)))  # one after the other
+        return jnp.einsum("iab,jab->ij", parts, parts) / (2 * options.n)
 
     theta = jnp.asarray(START)
     for step in range(options.max_steps):
