@@ -118,8 +118,7 @@ void add_lstsq_options(CLI::App& command, TypedOptions& typed, Options& options)
   constexpr const char* accepted = "a number between 0 and 1 is accepted";
   command
       .add_option("--rank-rcond", options.singular_value_limit,
-                  "singular values of at most this times the largest count as 0 (default: the "
-                  "larger of m and n times eps, as NumPy's)")
+                  "singular values up to this times the largest are 0 (max(m, n) eps)")
       ->type_name("RCOND")
       ->check(CLI::Validator(
           [accepted](const std::string& text) -> std::string {

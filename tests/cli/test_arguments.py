@@ -117,8 +117,8 @@ def test_jobs_name_themselves_where_a_file_is_missing(command, arguments):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["no command", "solve, inverse, logdet, eigh, diagnose, compare-logs, replay, "]),
-        (["slove", "A.npy"], ["'slove'", "solve, inverse, ", "doctor, tune and bench"]),
+        ([], ["no command", "solve, lstsq, inverse, logdet, eigh, diagnose, compare-logs, "]),
+        (["slove", "A.npy"], ["'slove'", "solve, lstsq, ", "doctor, tune and bench"]),
         (["solve"], ["A is required", "Usage: shardsolve solve A.npy b.npy -o x.npy"]),
         (["solve", "A.npy", "-o", "x.npy"], ["b is required", "Usage: shardsolve solve"]),
         (["solve", "A.npy", "b.npy"], ["--output is required", "-o x.npy"]),
