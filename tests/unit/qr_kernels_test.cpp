@@ -74,7 +74,7 @@ TYPED_TEST(QrKernelsTest, ScaleColumns_ByPowersThatAreOutOfRange_IsExact) {
   this->kernels().scale_columns(this->queue(), a.view(), exponents.data(), a.view());
   this->finish();
   EXPECT_EQ(std::real(a(0, 0)), RealOf<T>{1});
-  EXPECT_TRUE(std::real(a(1, 1)) < 1 && std::real(a(1, 1)) > RealOf<T>{0.99});
+  EXPECT_TRUE(std::real(a(1, 1)) < 1 && std::real(a(1, 1)) > RealOf<T>(0.99));
 }
 
 TYPED_TEST(QrKernelsTest, Gram_OfFloats_IsSummedInDoubles) {
