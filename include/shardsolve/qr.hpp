@@ -32,9 +32,9 @@ struct QrFactor {
   /// unless the outcome is ok.
   std::vector<T> r;
   /// ok, nonfinite_input (A is intact), or overflow if an entry of R does not fit the dtype. With Q
-  /// it has `residual`, ||A g - Q (R g)|| / (||A|| ||g||) in the Frobenius norm, and
-  /// `orthogonality`, ||Q^H (Q g) - g|| for a row's share of g, both as four vectors g of random
-  /// signs see it; rounding alone gives a few units of the unit roundoff.
+  /// it has `residual`, ||A - Q R|| / ||A|| in the Frobenius norm for A with columns at equal size,
+  /// and `orthogonality`, the largest 2-norm of a row of Q^H Q - I, both as four vectors of random
+  /// signs see them; rounding alone gives a few units of the unit roundoff.
   Outcome outcome;
 };
 
@@ -44,7 +44,7 @@ struct QrFactor {
 /// `a`: m x n on as many blocks as `mesh` has ranks, which may be empty; its tile does not matter.
 /// R's diagonal is real and not negative: with full column rank Q and R are the only ones, so
 /// meshes agree. By CholeskyQR in as many passes as A needs: two up to a condition number of about
-/// 1e7, five where columns depend on each other; each takes 2 m n^2 operations (complex: four times
+/// 1e5, five where columns depend on each other; each takes 2 m n^2 operations (complex: four times
 /// that), spread over the ranks like the rows, and moves 3 n^2 numbers to and from each rank. R is
 /// made on the first rank. Workspace on each rank: its rows of A and (8 + 2 ranks) n^2 numbers in
 /// double precision; refused with both figures if that is not there. On CPU devices alone: a mesh

@@ -66,7 +66,7 @@ def qr(
         mesh: As in `solve`.
         axis_name: As in `solve`; inside of `shard_map` a is whole on each device without it.
         full_output: Whether to return (q, r, info), or (r, info), and never raise. `info` is an
-            EighInfo: `residual` is ||a g - q (r g)|| / (||a|| ||g||), `orthogonality` a row of
+            EighInfo: `residual` is ||a - q r|| / ||a||, `orthogonality` a row of
             q^H q - 1; -1 for mode="r".
 
     Returns:
