@@ -30,6 +30,10 @@ constexpr CallBuffers solve_buffers = {
 /// Which solution is wanted.
 enum class Wanted : std::int64_t { of_full_rank = 0, shortest = 1, damped = 2 };
 
+/// A figure that nobody has asked for: no NaN, which jax_debug_nans would find.
+template <Scalar T>
+constexpr RealOf<T> not_asked_for{-1};
+
 /// An entry by row and column: verdicts take those of slabs to be the other way round.
 Outcome as_it_lies(Outcome outcome) {
   if (outcome.location && outcome.location->what == Located::matrix_entry) {
@@ -54,8 +58,9 @@ void factor(Task& task) {
       if (made.outcome.ok()) {
         std::copy(made.r.begin(), made.r.end(), r.begin());
       }
-      figures[0] = number<T>(made.outcome.residual);
-      figures[1] = number<T>(made.outcome.orthogonality);
+      const bool is_known = made.outcome.residual.has_value() || !made.outcome.ok();
+      figures[0] = is_known ? number<T>(made.outcome.residual) : not_asked_for<T>;
+      figures[1] = is_known ? number<T>(made.outcome.orthogonality) : not_asked_for<T>;
       return as_it_lies(made.outcome);
     });
   }
@@ -102,6 +107,9 @@ void solve(Task& task) {
       const LeastSquares<T> found = task.with_mesh(
           [&](Mesh& mesh, const RunOptions& run) { return find<T>(task, mesh, run); });
       std::copy(found.x.begin(), found.x.end(), x.begin());
+      if (!found.x.empty()) {
+        std::fill(values.begin(), values.end(), Real{0});  // those that there are not
+      }
       std::transform(found.residuals.begin(), found.residuals.end(), residuals.begin(),
                      [](double one) { return static_cast<Real>(one); });
       std::transform(found.singular_values.begin(), found.singular_values.end(), values.begin(),

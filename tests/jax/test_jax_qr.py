@@ -148,6 +148,17 @@ def test_qr_any_rank_is_numpys(shape, dtype):
     assert int(zero[2]) == 0 and not np.asarray(zero[0]).any()
 
 
+def test_qr_answers_hold_no_nan_that_jax_would_find():
+    with jax.debug_nans(True):
+        for m, n in ((M, N), (N + 1, M)):
+            a, b = matrix(m, n), sides(m)
+            jax.jit(shardsolve.least_squares)(a, b)
+            jax.jit(shardsolve.lstsq)(a, b)
+            jax.jit(lambda a, b: shardsolve.ridge(a, b, 0.1))(a, b)
+        _, info = shardsolve.qr(matrix(M, N), "r", full_output=True)
+        assert info.residual == info.orthogonality == -1
+
+
 def test_qr_matrix_of_pytorchs_report_has_rank_two():
     a = np.arange(1.0, 10.0).reshape(3, 3)
     x, _, rank, _ = shardsolve.lstsq(a, a)
