@@ -123,8 +123,8 @@ TYPED_TEST(QrFamily, Factor_OfEveryMatrixOnEveryCut_IsAsGoodAsLapacks) {
             EXPECT_EQ(r(i, j), T{0});
           }
         }
-        const double orthogonal = orthogonality_ratio(q);
-        const double of_lapack = orthogonality_ratio(lapack.q);
+        const double orthogonal = q_ratio(q);
+        const double of_lapack = q_ratio(lapack.q);
         EXPECT_TRUE(orthogonal <= limit(of_lapack)) << orthogonal << ", LAPACK " << of_lapack;
         const double ratio = qr_ratio(one.a, q, r);
         const double lapack_ratio = qr_ratio(one.a, lapack.q, lapack.r);

@@ -169,7 +169,7 @@ DenseMatrix<T> sides_for(const QrCase<T>& one) {
 }
 
 template <Scalar T>
-double orthogonality_ratio(const DenseMatrix<T>& q) {
+double q_ratio(const DenseMatrix<T>& q) {
   using namespace qr;
   WideReal<T> sum = 0;
   for (std::int64_t i = 0; i < q.columns(); ++i) {
@@ -284,7 +284,7 @@ DenseMatrix<T> ScaledPair<T>::unknowns(const DenseMatrix<T>& x) const {
 #define SHARDSOLVE_INSTANTIATE(T)                                                                \
   template std::vector<QrCase<T>> qr_zoo(std::int64_t, std::int64_t);                            \
   template DenseMatrix<T> sides_for(const QrCase<T>&);                                           \
-  template double orthogonality_ratio(const DenseMatrix<T>&);                                    \
+  template double q_ratio(const DenseMatrix<T>&);                                                \
   template double qr_ratio(const DenseMatrix<T>&, const DenseMatrix<T>&, const DenseMatrix<T>&); \
   template double least_squares_ratio(const DenseMatrix<T>&, const DenseMatrix<T>&,              \
                                       const DenseMatrix<T>&, std::int64_t);                      \

@@ -46,7 +46,7 @@ DenseMatrix<T> sides_for(const QrCase<T>& one);
 
 /// ||Q^H Q - I||, Frobenius, over u.
 template <Scalar T>
-double orthogonality_ratio(const DenseMatrix<T>& q);
+double q_ratio(const DenseMatrix<T>& q);
 
 /// The largest ||a_j - Q r_j|| / ||a_j|| of a column, over u: 2-norms.
 template <Scalar T>

@@ -169,7 +169,7 @@ TYPED_TEST(QrKernelsTest, Reflect_OfFewRowsOrMany_IsAFactorisation) {
     this->kernels().reflect(this->queue(), q.view(), r.view());
     this->finish();
     const DenseMatrix<T> kept(MatrixView<const T>(q.data(), m, k, std::max<std::int64_t>(m, 1)));
-    EXPECT_LE(testing::orthogonality_ratio(kept), 50.0) << m;
+    EXPECT_LE(testing::q_ratio(kept), 50.0) << m;
     const DenseMatrix<Wide> back =
         reference::matmul(reference::Op::none, widened<Wide>(kept), reference::Op::none, r);
     EXPECT_LE(distance(back, widened<Wide>(a)), 200 * unit_roundoff<T>) << m;
