@@ -20,7 +20,8 @@ foreach(source IN LISTS all_sources)
 endforeach()
 
 # Not in a batch with others: what they have for vector units, pragmas and inlining, is for themselves.
-foreach(source IN ITEMS fixed_dot hermitian_multiply krylov_kernels krylov_program leaf_sums sparse_kernels)
+# And what has the name of another runtime.
+foreach(source IN ITEMS fixed_dot fortran_runtime hermitian_multiply krylov_kernels krylov_program leaf_sums sparse_kernels)
   set_source_files_properties("${PROJECT_SOURCE_DIR}/src/runtime/host/${source}.cpp"
                               PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endforeach()
