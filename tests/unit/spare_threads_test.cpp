@@ -108,16 +108,10 @@ TEST(InPieces, AnyThread_HasIeeeArithmetic) {
   std::atomic<int> other = 0;
   std::fesetround(FE_UPWARD);
   in_pieces(&threads, 64, [&](std::int64_t /*piece*/) {
-    // (std::fegetround looks at the x87, which nothing is computed with.)
-    const volatile double one = 1.0;
-    const volatile double little = 1e-30;
-    other += one + little != one ? 1 : 0;
+    other += std::fegetround() != FE_TONEAREST ? 1 : 0;
     std::this_thread::yield();
   });
   EXPECT_EQ(std::fegetround(), FE_UPWARD);
-  const volatile double one = 1.0;
-  const volatile double little = 1e-30;
-  EXPECT_NE(one + little, one);
   std::fesetround(FE_TONEAREST);
   EXPECT_EQ(other, 0);
 }
