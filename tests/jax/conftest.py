@@ -14,6 +14,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import re
+import signal
 import subprocess
 import sys
 import zlib
@@ -49,6 +50,8 @@ os.environ.setdefault("NPROC", str(max(2 * DEVICES, 4)))
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what is to go on
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "liveness: many calls at once; long with many rounds")
     config.addinivalue_line("markers", "one_rank: small systems are solved by one rank, as usual")
     config.addinivalue_line("markers", "cpu_only: about what only CPU devices have")
