@@ -4,9 +4,9 @@
 #include "bench/support/residuals.hpp"
 #include "bench/support/serve.hpp"
 #include "core/each_dtype.hpp"
-#include "dense/shared/bytes_of.hpp"
 #include "io/npy.hpp"
 #include "mesh/mesh_state.hpp"
+#include "programs/bytes_of.hpp"
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/eigh.hpp>
@@ -174,8 +174,8 @@ class Ours {
     for (std::int64_t rank = 0; rank < computed.ranks(); ++rank) {
       slabs.push_back(a_.slab(rank));
       blocks.push_back(b_.block(rank));
-      columns.push_back(dense::bytes_of(slabs.back()));
-      rows.push_back(dense::bytes_of(blocks.back()));
+      columns.push_back(programs::bytes_of(slabs.back()));
+      rows.push_back(programs::bytes_of(blocks.back()));
     }
     if (!mesh_.is_here(0) || !mesh_.is_here(computed.ranks() - 1)) {
       mesh_.state().run({}, [columns, rows](mesh::Rank& rank) {

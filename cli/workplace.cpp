@@ -1,9 +1,9 @@
 #include "workplace.hpp"
 
-#include "dense/shared/gather.hpp"
 #include "io/tile_table_file.hpp"
 #include "launch.hpp"
 #include "mesh/mesh_state.hpp"
+#include "programs/gather.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -103,10 +103,10 @@ std::vector<std::string> Workplace::texts(const std::string& own) {
   const auto all = std::make_shared<std::vector<std::string>>();
   run([all, own](mesh::Rank& rank) {
     // as many characters from each as the longest has
-    const auto lengths = dense::gather_from_all(rank, std::vector<std::size_t>{own.size()});
+    const auto lengths = programs::gather_from_all(rank, std::vector<std::size_t>{own.size()});
     std::vector<char> padded(own.begin(), own.end());
     padded.resize(std::max_element(lengths.begin(), lengths.end())->front());
-    const auto gathered = dense::gather_from_all(rank, padded);
+    const auto gathered = programs::gather_from_all(rank, padded);
     for (std::size_t r = 0; r < gathered.size(); ++r) {
       all->emplace_back(gathered[r].data(), lengths[r].front());
     }

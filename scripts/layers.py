@@ -28,20 +28,21 @@ MAY_INCLUDE: dict[str, str] = {
     "runtime": "core",
     "comm": "core runtime",
     "mesh": "core runtime comm",
-    "dense/shared": "core layout runtime comm mesh",
-    "dense/cholesky": "core layout runtime comm mesh dense/shared",
-    "dense/eigh": "core layout runtime mesh dense/shared",
-    "dense/lu": "core runtime mesh dense/shared",
-    "dense/qr": "core runtime mesh dense/shared",
+    "programs": "runtime comm mesh",
+    "dense/shared": "core layout runtime mesh programs",
+    "dense/cholesky": "core layout runtime comm mesh programs dense/shared",
+    "dense/eigh": "core layout runtime mesh programs dense/shared",
+    "dense/lu": "core runtime mesh programs dense/shared",
+    "dense/qr": "core runtime mesh programs dense/shared",
     "dense": "core dense/cholesky dense/lu",
-    "sparse": "core runtime comm mesh dense/shared dense/cholesky",
+    "sparse": "core runtime comm mesh programs dense/cholesky",
     "sparse_files": "core io",
-    "krylov": "core runtime comm mesh dense/shared sparse",
+    "krylov": "core runtime comm mesh programs sparse",
     "krylov_files": "core io runtime comm mesh krylov",
-    "fbpinn": "core runtime comm mesh dense/shared sparse",
+    "fbpinn": "core runtime comm mesh programs sparse",
     "jax": "core runtime comm mesh dense/cholesky dense/eigh sparse krylov fbpinn",
     "cli": (
-        "core matgen reference io runtime comm mesh dense/shared dense/lu sparse_files krylov "
+        "core matgen reference io runtime comm mesh programs dense/lu sparse_files krylov "
         "krylov_files"
     ),
 }

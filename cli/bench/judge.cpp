@@ -1,11 +1,11 @@
 #include "judge.hpp"
 
 #include "core/each_dtype.hpp"
-#include "dense/shared/gather.hpp"
 #include "matgen/matrices.hpp"
 #include "matgen/philox.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/rank.hpp"
+#include "programs/gather.hpp"
 #include "reference/wide.hpp"
 #include "system.hpp"
 
@@ -65,7 +65,7 @@ Vector<T> sum_over_ranks(Mesh& mesh, const RunOptions& options, std::int64_t len
   mesh.state().run(options, [total, length, give = std::move(give)](mesh::Rank& rank) {
     Vector<T> own(index(length));
     give(rank, own);
-    const auto all = dense::gather_from_all(rank, own);
+    const auto all = programs::gather_from_all(rank, own);
     if (rank.leads()) {
       for (const Vector<T>& one : all) {
         for (std::size_t i = 0; i < one.size(); ++i) {

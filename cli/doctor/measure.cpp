@@ -1,8 +1,8 @@
 #include "measure.hpp"
 
-#include "dense/shared/gather.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/rank.hpp"
+#include "programs/gather.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/run_options.hpp>
@@ -54,7 +54,7 @@ double seconds_of(mesh::Rank& rank, runtime::Queue& queue, Enqueue enqueue) {
   enqueue();  // the first time costs more
   for (double& one : seconds) {
     queue.synchronize();
-    dense::gather_from_all(rank, std::vector<char>(1));
+    programs::gather_from_all(rank, std::vector<char>(1));
     const auto begin = std::chrono::steady_clock::now();
     enqueue();
     queue.synchronize();
@@ -135,7 +135,7 @@ double measure_gemm(Mesh& mesh, const RunOptions& options) {
   const std::int64_t n = sizes_for(mesh.memory()).gemm;
   const auto sum = std::make_shared<double>(0.0);
   mesh.state().run(options, [sum, n](mesh::Rank& rank) {
-    const auto rates = dense::gather_from_all(rank, std::vector<double>{gemm_rate<T>(rank, n)});
+    const auto rates = programs::gather_from_all(rank, std::vector<double>{gemm_rate<T>(rank, n)});
     if (rank.leads()) {
       for (const auto& rate : rates) {
         *sum += rate.front();

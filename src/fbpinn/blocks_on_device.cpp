@@ -1,10 +1,10 @@
 #include "fbpinn/blocks_on_device.hpp"
 
 #include "comm/communicator.hpp"
-#include "dense/shared/gather.hpp"
 #include "fbpinn/box_rows.hpp"
 #include "fbpinn/device_placement.hpp"
 #include "fbpinn/device_uploads.hpp"
+#include "programs/gather.hpp"
 #include "sparse/fronts_on_devices.hpp"
 
 #include <shardsolve/error.hpp>
@@ -236,7 +236,7 @@ void BlocksOnDevice::agree_on_ranks() {
     by_box[static_cast<std::size_t>(held_[i])] =
         is_finite_[i] != 0 ? mine[i] : devices::nonfinite_rank;
   }
-  const auto all = dense::gather_from_all(rank_, by_box);
+  const auto all = programs::gather_from_all(rank_, by_box);
   ranks_.assign(by_box.size(), -1);
   for (const auto& of_rank : all) {
     for (std::size_t box = 0; box < ranks_.size(); ++box) {

@@ -1,8 +1,8 @@
 #include "fbpinn/on_ranks.hpp"
 
 #include "core/floating_point.hpp"
-#include "dense/shared/gather.hpp"
 #include "mesh/mesh_state.hpp"
+#include "programs/gather.hpp"
 #include "runtime/host/host_queue.hpp"
 
 #include <shardsolve/error.hpp>
@@ -61,7 +61,7 @@ void do_pieces(Mesh& mesh, const RunOptions& run, const char* name, std::int64_t
 /// The packets of all ranks, which each fills for itself.
 void exchange(mesh::Rank& rank, const sparse::Packet& mine,
               const std::function<void(std::int64_t, sparse::Packet&)>& read) {
-  const auto sizes = dense::gather_from_all(
+  const auto sizes = programs::gather_from_all(
       rank, std::vector<std::int64_t>{static_cast<std::int64_t>(mine.bytes().size())});
   std::int64_t total = 0;
   for (const auto& size : sizes) {

@@ -1,7 +1,7 @@
 #include "krylov/agreement.hpp"
 
-#include "dense/shared/gather.hpp"
 #include "krylov/spelling.hpp"
+#include "programs/gather.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -75,7 +75,7 @@ void require_same_solve(mesh::Rank& rank, const SlabLayout& layout, const Option
                         bool has_preconditioner) {
   const std::vector<std::int64_t> mine = agreement::digest(layout, options, has_preconditioner);
   std::int64_t r = 0;
-  for (const std::vector<std::int64_t>& other : dense::gather_from_all(rank, mine)) {
+  for (const std::vector<std::int64_t>& other : programs::gather_from_all(rank, mine)) {
     for (std::size_t what = 0; what < mine.size(); ++what) {
       if (other[what] != mine[what]) {
         throw Error(ErrorKind::invalid_argument,

@@ -1,12 +1,12 @@
 #include "krylov/probe_products.hpp"
 
 #include "core/each_dtype.hpp"
-#include "dense/shared/gather.hpp"
 #include "krylov/linear_operator.hpp"
 #include "krylov/operators.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/rank.hpp"
 #include "mesh/require_ranks.hpp"
+#include "programs/gather.hpp"
 #include "runtime/krylov/program.hpp"
 
 #include <algorithm>
@@ -110,7 +110,7 @@ ProductFigures probe_products(Mesh& mesh, const Operator<T>& a, const SlabLayout
     probing::Products<T> products(rank, layout, a);
     const probing::Part mine = probing::look_at(products, layout.segment(rank.index()));
     probing::Part all;
-    for (const auto& one : dense::gather_from_all(rank, std::vector<probing::Part>{mine})) {
+    for (const auto& one : programs::gather_from_all(rank, std::vector<probing::Part>{mine})) {
       all.most = std::max(all.most, one[0].most);
       all.difference = std::max(all.difference, one[0].difference);
       all.constants = std::max(all.constants, one[0].constants);

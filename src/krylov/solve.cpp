@@ -1,7 +1,6 @@
 // The public call: checks its arguments, scales b, runs the rounds, and reads the verdict.
 
 #include "core/each_dtype.hpp"
-#include "dense/shared/gather.hpp"
 #include "krylov/agreement.hpp"
 #include "krylov/linear_operator.hpp"
 #include "krylov/methods.hpp"
@@ -13,6 +12,7 @@
 #include "mesh/mesh_state.hpp"
 #include "mesh/require_part.hpp"
 #include "mesh/require_ranks.hpp"
+#include "programs/gather.hpp"
 #include "runtime/krylov/ends.hpp"
 #include "runtime/krylov_kernels.hpp"
 
@@ -117,7 +117,7 @@ Scan scan(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> x) {
   const Scan mine = rank.fetch(rank.update(), found.data(), 1).front();
   Scan whole{.exponent = Scan::zero};
   std::int64_t r = 0;
-  for (const auto& one : dense::gather_from_all(rank, std::vector<Scan>{mine})) {
+  for (const auto& one : programs::gather_from_all(rank, std::vector<Scan>{mine})) {
     merge(whole, one[0], layout.segment(r++).begin.value());
   }
   return whole;

@@ -1,10 +1,10 @@
 #include "krylov/trials.hpp"
 
 #include "core/each_dtype.hpp"
-#include "dense/shared/gather.hpp"
 #include "krylov/lanczos.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/rank.hpp"
+#include "programs/gather.hpp"
 #include "runtime/krylov/program.hpp"
 
 #include <shardsolve/device_memory.hpp>
@@ -117,7 +117,7 @@ std::vector<T> Trials<T>::whole_x() {
   mesh_.state().run(run_, [whole, x = x_](mesh::Rank& rank) {
     const MatrixView<T> own = x.block(rank.index());
     std::vector<T> all =
-        dense::gather_rows(rank, x.layout(), rank.fetch(rank.update(), own.data(), own.rows()));
+        programs::gather_rows(rank, x.layout(), rank.fetch(rank.update(), own.data(), own.rows()));
     if (rank.leads()) {
       *whole = std::move(all);
     }

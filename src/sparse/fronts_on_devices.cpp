@@ -2,8 +2,8 @@
 
 #include "comm/communicator.hpp"
 #include "dense/cholesky/factor.hpp"
-#include "dense/shared/bytes_of.hpp"
-#include "dense/shared/gather.hpp"
+#include "programs/bytes_of.hpp"
+#include "programs/gather.hpp"
 #include "runtime/kernels.hpp"
 
 #include <algorithm>
@@ -178,7 +178,7 @@ std::optional<BlockPivot> FrontsOnDevices::agree(const std::optional<BlockPivot>
   if (mine) {
     told = {tree_.node_of[static_cast<std::size_t>(mine->block)], mine->block, mine->column};
   }
-  const auto all = dense::gather_from_all(rank_, told);
+  const auto all = programs::gather_from_all(rank_, told);
   const auto& first = *std::min_element(all.begin(), all.end());
   if (first[0] == none) {
     return std::nullopt;

@@ -1,7 +1,7 @@
 // How blocks of the matrix and what fronts leave get to where fronts of several devices are made.
 
 #include "comm/communicator.hpp"
-#include "dense/shared/bytes_of.hpp"
+#include "programs/bytes_of.hpp"
 #include "runtime/kernels.hpp"
 #include "sparse/fronts_on_devices.hpp"
 
@@ -108,7 +108,7 @@ void FrontsOnDevices::bring_to_top() {
       to += numbers[r];
     }
   }
-  rank_.communicator().gather(rank_.transfer(), dense::bytes_of(sent), pieces, 0);
+  rank_.communicator().gather(rank_.transfer(), programs::bytes_of(sent), pieces, 0);
   rank_.finish(rank_.transfer());
   if (is_first()) {
     std::vector<std::int64_t> next(numbers.size());

@@ -1,7 +1,7 @@
 #include "sparse/joint_solve.hpp"
 
 #include "core/each_dtype.hpp"
-#include "dense/shared/bytes_of.hpp"
+#include "programs/bytes_of.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -44,16 +44,16 @@ void JointSolve<T>::forward(MatrixView<T> x) {
       }
     }
   }
-  rank_.update().copy(b1.data(), on_host_, dense::bytes_of(b1).size);
+  rank_.update().copy(b1.data(), on_host_, programs::bytes_of(b1).size);
   std::vector<comm::Bytes> pieces;
   for (std::int64_t other = 0; other < rank_.count(); ++other) {
-    pieces.push_back(dense::bytes_of(parts_.columns_from(other * k, k)));
+    pieces.push_back(programs::bytes_of(parts_.columns_from(other * k, k)));
   }
   solve_.forward(b1, parts_.columns_from(rank_.index() * k, k));
   rank_.finish(rank_.update());
   rank_.communicator().all_gather(rank_.transfer(), std::move(pieces));
   const MatrixView<T> parts(on_host_, front_.outer(), k * rank_.count());
-  rank_.transfer().copy(on_host_, parts_.data(), dense::bytes_of(parts).size);
+  rank_.transfer().copy(on_host_, parts_.data(), programs::bytes_of(parts).size);
   rank_.finish(rank_.transfer());
   for (std::int64_t j = 0; j < k; ++j) {
     for (std::int64_t i = 0; i < front_.outer(); ++i) {
@@ -73,14 +73,14 @@ void JointSolve<T>::back(MatrixView<T> x) {
       x2(packed_[static_cast<std::size_t>(i)], j) = x(front_.own() + i, j);
     }
   }
-  rank_.update().copy(outer_.data(), on_host_, dense::bytes_of(x2).size);
+  rank_.update().copy(outer_.data(), on_host_, programs::bytes_of(x2).size);
   solve_.back(own_rows(rank_.index(), k), outer_.columns_from(0, k));
   rank_.finish(rank_.update());
   // To everybody: the rows of all ranks.
   std::vector<comm::Bytes> pieces;
   std::int64_t rows = 0;
   for (std::int64_t other = 0; other < rank_.count(); ++other) {
-    pieces.push_back(dense::bytes_of(own_rows(other, k)));
+    pieces.push_back(programs::bytes_of(own_rows(other, k)));
     rows += front_.own_width(other);
   }
   rank_.communicator().all_gather(rank_.transfer(), std::move(pieces));

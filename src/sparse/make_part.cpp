@@ -1,8 +1,8 @@
 #include "sparse/make_part.hpp"
 
 #include "core/each_dtype.hpp"
-#include "dense/shared/bytes_of.hpp"
-#include "dense/shared/gather.hpp"
+#include "programs/bytes_of.hpp"
+#include "programs/gather.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -145,7 +145,7 @@ HaloPlan make_plan(mesh::Rank& rank, const SlabLayout& columns,
   std::vector<comm::Bytes> receive;
   for (std::size_t r = 0; r < demands.size(); ++r) {
     const auto part = [r](auto view, const std::vector<std::int64_t>& begin) {
-      return dense::bytes_of(view.block(begin[r], 0, begin[r + 1] - begin[r], 1));
+      return programs::bytes_of(view.block(begin[r], 0, begin[r + 1] - begin[r], 1));
     };
     send.push_back(part(asked_for, plan.receive_begin));
     receive.push_back(part(wanted, plan.send_begin));
@@ -177,7 +177,7 @@ Totals make_part(mesh::Rank& rank, const SlabLayout& rows, const SlabLayout& col
 
   Totals totals;
   Demands demands;
-  for (const auto& one : dense::gather_from_all(rank, told)) {
+  for (const auto& one : programs::gather_from_all(rank, told)) {
     const auto behind_cuts = one.begin() + 1 + static_cast<std::ptrdiff_t>(cuts.size());
     require_same(cuts, {one.begin() + 1, behind_cuts}, static_cast<std::int64_t>(demands.size()));
     totals.entries += one.front();

@@ -1,7 +1,7 @@
 #include "sparse/operator.hpp"
 
 #include "core/each_dtype.hpp"
-#include "dense/shared/bytes_of.hpp"
+#include "programs/bytes_of.hpp"
 #include "sparse/wait_sites.hpp"
 
 #include <utility>
@@ -19,7 +19,7 @@ std::vector<comm::Bytes> pieces(MatrixView<T> buffer, const std::vector<std::int
   std::vector<comm::Bytes> all;
   all.reserve(begin.size() - 1);
   for (std::size_t r = 0; r + 1 < begin.size(); ++r) {
-    all.push_back(dense::bytes_of(buffer.block(begin[r], 0, begin[r + 1] - begin[r], 1)));
+    all.push_back(programs::bytes_of(buffer.block(begin[r], 0, begin[r + 1] - begin[r], 1)));
   }
   return all;
 }

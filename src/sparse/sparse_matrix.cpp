@@ -1,9 +1,9 @@
 // Sparse matrices on a mesh, and their public product: sparse.hpp.
 
 #include "core/each_dtype.hpp"
-#include "dense/shared/require_reachable.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/require_ranks.hpp"
+#include "programs/require_reachable.hpp"
 #include "sparse/device_part.hpp"
 #include "sparse/make_part.hpp"
 #include "sparse/operator.hpp"
@@ -179,8 +179,8 @@ Outcome multiply(Mesh& mesh, const SparseMatrix<T>& a, const RightHandSides<T>& 
                             y.layout().size(), y.columns()));
   }
   const mesh::CallCost cost = mesh.state().run(options, [a, x, y](mesh::Rank& rank) {
-    dense::require_reachable(rank, x);
-    dense::require_reachable(rank, y);
+    programs::require_reachable(rank, x);
+    programs::require_reachable(rank, y);
     sparse::Operator<T> product(rank, a);
     for (std::int64_t j = 0; j < x.columns(); ++j) {
       product.apply(rank.update(), x.block(rank.index()).columns_from(j, 1).data(),

@@ -1,8 +1,8 @@
 #include "sparse/transpose.hpp"
 
 #include "core/each_dtype.hpp"
-#include "dense/shared/bytes_of.hpp"
-#include "dense/shared/gather.hpp"
+#include "programs/bytes_of.hpp"
+#include "programs/gather.hpp"
 
 #include <algorithm>
 #include <complex>
@@ -63,7 +63,7 @@ std::vector<Entry<T>> from_all_ranks(mesh::Rank& rank,
     counts.push_back(static_cast<std::int64_t>(entries.size()));
     leaving.insert(leaving.end(), entries.begin(), entries.end());
   }
-  const auto all_counts = dense::gather_from_all(rank, counts);
+  const auto all_counts = programs::gather_from_all(rank, counts);
   const auto self = static_cast<std::size_t>(rank.index());
   std::int64_t total = 0;
   for (const auto& of_rank : all_counts) {
@@ -82,8 +82,8 @@ std::vector<Entry<T>> from_all_ranks(mesh::Rank& rank,
     if (r == self) {
       own_place = received;
     }
-    send.push_back(dense::bytes_of(outgoing.block(sent, 0, counts[r], 1)));
-    receive.push_back(dense::bytes_of(incoming.block(received, 0, all_counts[r][self], 1)));
+    send.push_back(programs::bytes_of(outgoing.block(sent, 0, counts[r], 1)));
+    receive.push_back(programs::bytes_of(incoming.block(received, 0, all_counts[r][self], 1)));
     sent += counts[r];
     received += all_counts[r][self];
   }

@@ -1,7 +1,7 @@
 // What goes wrong in a traced call of processes: before and after the call they meet for their
 // clocks and for the trace, and that can fail too.
 
-#include "dense/shared/gather.hpp"
+#include "programs/gather.hpp"
 #include "support/case_name.hpp"
 #include "support/process_jobs.hpp"
 #include "support/rank_program.hpp"
@@ -118,7 +118,7 @@ Errors fail_and_lose_a_message(ProcessMeshes& on, const RunOptions& options,
             on.messages(2).strike(Channel::data, 1, MessageFault::lost);
             waits = true;
           }
-          dense::gather_from_all(rank, std::vector<std::int64_t>{rank.index()});
+          programs::gather_from_all(rank, std::vector<std::int64_t>{rank.index()});
         },
         own);
   });

@@ -1,11 +1,11 @@
 // Broadcasts to processes on other hosts: one message to each host.
 
-#include "dense/shared/gather.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/mpi_loader.hpp"
 #include "mesh/process_backend.hpp"
 #include "mpi/other_hosts.hpp"
 #include "mpi/processes.hpp"
+#include "programs/gather.hpp"
 #include "support/rank_program.hpp"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,8 @@ std::int64_t messages_between_hosts(std::int64_t hosts) {
   const std::int64_t own = *sent;
   std::int64_t all = 0;
   run_on(mesh, [own, &all](mesh::Rank& rank) {
-    for (const std::vector<std::int64_t>& one : dense::gather_from_all<std::int64_t>(rank, {own})) {
+    for (const std::vector<std::int64_t>& one :
+         programs::gather_from_all<std::int64_t>(rank, {own})) {
       all += one.front();
     }
   });

@@ -1,9 +1,9 @@
 // Ranks that are processes with a GPU each. Left out without GPUs: see support/backend.hpp. Then
 // run this suite alone: --gtest_filter='ProcessGpus*'.
 
-#include "dense/shared/gather.hpp"
 #include "mesh/cuda_loader.hpp"
 #include "mpi/processes.hpp"
+#include "programs/gather.hpp"
 #include "runtime/trace_messages.hpp"
 #include "support/backend.hpp"
 #include "support/dtypes.hpp"
@@ -253,9 +253,9 @@ class ProcessGpus : public ::testing::TestWithParam<GpuCommunicator> {
       std::vector<std::int64_t> differ = {-1};
       run_on(mesh, [&](mesh::Rank& here) {
         const auto sizes =
-            dense::gather_from_all(here, std::vector<std::int64_t>{std::ssize(theirs)});
+            programs::gather_from_all(here, std::vector<std::int64_t>{std::ssize(theirs)});
         theirs.resize(static_cast<std::size_t>(sizes.front().front()));
-        const auto expected = dense::gather_from_all(here, theirs);
+        const auto expected = programs::gather_from_all(here, theirs);
         if (here.index() == rank) {
           differ = {std::int64_t{expected.front() != ours}};
         }

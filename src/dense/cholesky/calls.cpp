@@ -13,10 +13,10 @@
 #include "dense/cholesky/solve.hpp"
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/diagonal_of.hpp"
-#include "dense/shared/gather.hpp"
-#include "dense/shared/public_call.hpp"
-#include "dense/shared/require_reachable.hpp"
 #include "dense/shared/right_hand_sides.hpp"
+#include "programs/gather.hpp"
+#include "programs/public_call.hpp"
+#include "programs/require_reachable.hpp"
 
 #include <shardsolve/cholesky.hpp>
 
@@ -77,7 +77,7 @@ double sum_of_logs(mesh::Rank& rank, const ShardedMatrix<T>& l) {
     mine.add(std::log(double{pivot}));
   }
   core::CompensatedSum all;
-  for (const auto& one : gather_from_all(rank, std::vector{mine})) {
+  for (const auto& one : programs::gather_from_all(rank, std::vector{mine})) {
     all.add(one[0]);
   }
   return 2.0 * all.value();
@@ -107,12 +107,12 @@ Plan plan_solve(const SlabLayout& layout, std::int64_t columns) {
 /// Looks at A, and at the right-hand sides if there are any. The factor that it returns has what
 /// certificates need of A: its norm, and its diagonal, which L is to replace.
 template <Scalar T>
-CholeskyFactor<T> look_at(const PublicCall& call, const ShardedMatrix<T>& a,
+CholeskyFactor<T> look_at(const programs::PublicCall& call, const ShardedMatrix<T>& a,
                           const std::optional<RightHandSides<T>>& b) {
   CholeskyFactor<T> factor{a, std::make_shared<std::vector<RealOf<T>>>(a.layout().size()), {}, {}};
   const auto norm = std::make_shared<Scaled>();
   factor.outcome = call.run([a, b, norm, diagonal = factor.diagonal](mesh::Rank& rank) {
-    require_reachable(rank, a, "the matrix");
+    programs::require_reachable(rank, a, "the matrix");
     rank.report("check", 0.0);
     const MatrixView<const T> slab = a.slab(rank.index());
     const InputCheck check = check_hermitian<T>(rank, a.layout(), slab);
@@ -122,14 +122,15 @@ CholeskyFactor<T> look_at(const PublicCall& call, const ShardedMatrix<T>& a,
     if (!check.outcome.ok()) {
       return check.outcome;
     }
-    const auto all = gather_rows(rank, a.layout(), diagonal_of<T>(rank, a.layout(), slab));
+    const auto all =
+        programs::gather_rows(rank, a.layout(), diagonal_of<T>(rank, a.layout(), slab));
     if (rank.leads()) {
       *diagonal = all;
     }
     if (!b) {
       return Outcome{};
     }
-    require_reachable(rank, *b);
+    programs::require_reachable(rank, *b);
     return check_right_hand_sides<T>(rank, b->layout(), b->block(rank.index())).outcome;
   });
   factor.norm = *norm;
@@ -138,7 +139,7 @@ CholeskyFactor<T> look_at(const PublicCall& call, const ShardedMatrix<T>& a,
 
 /// P A P^T = L L^H in A's memory, and log(det(A)).
 template <Scalar T>
-void factor_in_place(const PublicCall& call, CholeskyFactor<T>& factor) {
+void factor_in_place(const programs::PublicCall& call, CholeskyFactor<T>& factor) {
   const Outcome looked = factor.outcome;
   const auto logs = std::make_shared<double>(factor.log_determinant);
   factor.outcome = call.run([a = factor.slabs, logs](mesh::Rank& rank) {
@@ -155,28 +156,28 @@ void factor_in_place(const PublicCall& call, CholeskyFactor<T>& factor) {
   if (factor.outcome.status == Status::overflow) {
     factor.outcome.status = reason_of_overflow<T>(*factor.diagonal);
   }
-  add_cost(factor.outcome, looked);
+  programs::add_cost(factor.outcome, looked);
 }
 
 /// X = A^-1 B in B's memory, with its backward error.
 template <Scalar T>
-Outcome solve_in_place(const PublicCall& call, const CholeskyFactor<T>& factor,
+Outcome solve_in_place(const programs::PublicCall& call, const CholeskyFactor<T>& factor,
                        const RightHandSides<T>& b) {
   return call.run([factor, b](mesh::Rank& rank) {
     const FactorPart<T> part = part_of(factor, rank);
-    require_reachable(rank, factor.slabs, "the factor");
-    require_reachable(rank, b);
+    programs::require_reachable(rank, factor.slabs, "the factor");
+    programs::require_reachable(rank, b);
     return certified_solve<T>(rank, part, b.block(rank.index()));
   });
 }
 
 /// F^-1 B or the like in B's memory.
 template <Scalar T>
-Outcome half_in_place(const PublicCall& call, const CholeskyFactor<T>& factor,
+Outcome half_in_place(const programs::PublicCall& call, const CholeskyFactor<T>& factor,
                       const RightHandSides<T>& b, Half half) {
   return call.run([slabs = factor.slabs, b, half](mesh::Rank& rank) {
-    require_reachable(rank, slabs, "the factor");
-    require_reachable(rank, b);
+    programs::require_reachable(rank, slabs, "the factor");
+    programs::require_reachable(rank, b);
     const MatrixView<T> own = b.block(rank.index());
     Outcome outcome = check_right_hand_sides<T>(rank, b.layout(), own).outcome;
     if (!outcome.ok()) {
@@ -195,10 +196,10 @@ template <Scalar T>
 Outcome estimate_condition(Mesh& mesh, const CholeskyFactor<T>& factor, const RunOptions& options) {
   require_usable(factor);
   const SlabLayout& layout = factor.layout();
-  const PublicCall call{"condition_estimate", mesh, layout,
-                        plan_cholesky_solve(layout, dtype_of<T>, 1), options};
+  const programs::PublicCall call{"condition_estimate", mesh, layout,
+                                  plan_cholesky_solve(layout, dtype_of<T>, 1), options};
   return call.run([factor](mesh::Rank& rank) {
-    require_reachable(rank, factor.slabs, "the factor");
+    programs::require_reachable(rank, factor.slabs, "the factor");
     Outcome outcome;
     rank.report("condition", 0.0);
     outcome.rcond = reciprocal_condition<T>(rank, part_of(factor, rank));
@@ -211,10 +212,10 @@ using SharedResidual = std::shared_ptr<InverseResidual<T>>;
 
 /// w = A v, with what the factor kept of A.
 template <Scalar T>
-Outcome multiply_probe(const PublicCall& call, const CholeskyFactor<T>& factor,
+Outcome multiply_probe(const programs::PublicCall& call, const CholeskyFactor<T>& factor,
                        const SharedResidual<T>& residual) {
   return call.run([factor, residual](mesh::Rank& rank) {
-    require_reachable(rank, factor.slabs, "the factor");
+    programs::require_reachable(rank, factor.slabs, "the factor");
     residual->before(rank, part_of(factor, rank));
     return Outcome{};
   });
@@ -222,7 +223,7 @@ Outcome multiply_probe(const PublicCall& call, const CholeskyFactor<T>& factor,
 
 /// X = (L L^H)^-1 in the place of L and A, one triangle of it.
 template <Scalar T>
-Outcome invert_in_place(const PublicCall& call, const ShardedMatrix<T>& slabs) {
+Outcome invert_in_place(const programs::PublicCall& call, const ShardedMatrix<T>& slabs) {
   return call.run([slabs](mesh::Rank& rank) {
     inverse<T>(rank, slabs.layout(), slabs.slab(rank.index()));
     return Outcome{};
@@ -231,7 +232,7 @@ Outcome invert_in_place(const PublicCall& call, const ShardedMatrix<T>& slabs) {
 
 /// The other triangle.
 template <Scalar T>
-Outcome mirror_in_place(const PublicCall& call, const ShardedMatrix<T>& slabs) {
+Outcome mirror_in_place(const programs::PublicCall& call, const ShardedMatrix<T>& slabs) {
   return call.run([slabs](mesh::Rank& rank) {
     mirror<T>(rank, slabs.layout(), slabs.slab(rank.index()));
     return Outcome{};
@@ -240,8 +241,8 @@ Outcome mirror_in_place(const PublicCall& call, const ShardedMatrix<T>& slabs) {
 
 /// The certificate: X w beside v.
 template <Scalar T>
-Outcome compare_probe(const PublicCall& call, const ShardedMatrix<T>& x, const Scaled& norm_of_a,
-                      const SharedResidual<T>& residual) {
+Outcome compare_probe(const programs::PublicCall& call, const ShardedMatrix<T>& x,
+                      const Scaled& norm_of_a, const SharedResidual<T>& residual) {
   return call.run([x, norm_of_a, residual](mesh::Rank& rank) {
     return residual->after(rank, {x.layout(), x.slab(rank.index()), nullptr, norm_of_a});
   });
@@ -256,8 +257,8 @@ namespace cholesky = dense::cholesky;
 
 template <Scalar T>
 CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptions& options) {
-  const dense::PublicCall call{"cholesky_factor", mesh, a.layout(),
-                               plan_cholesky_factor(a.layout(), dtype_of<T>), options};
+  const programs::PublicCall call{"cholesky_factor", mesh, a.layout(),
+                                  plan_cholesky_factor(a.layout(), dtype_of<T>), options};
   CholeskyFactor<T> factor = cholesky::look_at<T>(call, a, std::nullopt);
   if (factor.outcome.ok()) {
     cholesky::factor_in_place(call, factor);
@@ -270,8 +271,9 @@ Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSid
                        const RunOptions& options) {
   cholesky::require_usable(factor);
   cholesky::require_layout(factor, b);
-  const dense::PublicCall call{"cholesky_solve", mesh, b.layout(),
-                               plan_cholesky_solve(b.layout(), dtype_of<T>, b.columns()), options};
+  const programs::PublicCall call{"cholesky_solve", mesh, b.layout(),
+                                  plan_cholesky_solve(b.layout(), dtype_of<T>, b.columns()),
+                                  options};
   return cholesky::solve_in_place(call, factor, b);
 }
 
@@ -286,8 +288,9 @@ Outcome cholesky_half(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSide
                             "Half::multiply or Half::multiply_adjoint",
                             static_cast<int>(half)));
   }
-  const dense::PublicCall call{"cholesky_half", mesh, b.layout(),
-                               plan_cholesky_half(b.layout(), dtype_of<T>, b.columns()), options};
+  const programs::PublicCall call{"cholesky_half", mesh, b.layout(),
+                                  plan_cholesky_half(b.layout(), dtype_of<T>, b.columns()),
+                                  options};
   return cholesky::half_in_place(call, factor, b, half);
 }
 
@@ -295,8 +298,8 @@ template <Scalar T>
 Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOptions& options) {
   cholesky::require_usable(factor);
   const ShardedMatrix<T> slabs = factor.slabs;
-  const dense::PublicCall call{"cholesky_inverse", mesh, slabs.layout(),
-                               plan_cholesky_inverse(slabs.layout(), dtype_of<T>), options};
+  const programs::PublicCall call{"cholesky_inverse", mesh, slabs.layout(),
+                                  plan_cholesky_inverse(slabs.layout(), dtype_of<T>), options};
   const auto residual = std::make_shared<cholesky::InverseResidual<T>>(slabs.layout().size());
   const Outcome probed = cholesky::multiply_probe(call, factor, residual);
   cholesky::consume(factor);
@@ -304,7 +307,7 @@ Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOption
   const Outcome mirrored = cholesky::mirror_in_place(call, slabs);
   Outcome outcome = cholesky::compare_probe(call, slabs, factor.norm, residual);
   for (const Outcome& earlier : {probed, inverted, mirrored}) {
-    dense::add_cost(outcome, earlier);
+    programs::add_cost(outcome, earlier);
   }
   return outcome;
 }
@@ -325,8 +328,8 @@ template <Scalar T>
 Outcome dense::cholesky::solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
                                const RunOptions& options, Rcond rcond) {
   // What is wrong with b, or too large for the memory there is, is to be said before A is gone.
-  const dense::PublicCall call{"solve", mesh, a.layout(),
-                               cholesky::plan_solve<T>(a.layout(), b.columns()), options};
+  const programs::PublicCall call{"solve", mesh, a.layout(),
+                                  cholesky::plan_solve<T>(a.layout(), b.columns()), options};
   CholeskyFactor<T> factor = cholesky::look_at<T>(call, a, b);
   if (factor.outcome.ok()) {
     cholesky::factor_in_place(call, factor);
@@ -335,11 +338,11 @@ Outcome dense::cholesky::solve(Mesh& mesh, const ShardedMatrix<T>& a, const Righ
     return factor.outcome;
   }
   Outcome outcome = cholesky_solve(mesh, factor, b, options);
-  dense::add_cost(outcome, factor.outcome);
+  programs::add_cost(outcome, factor.outcome);
   if (outcome.ok() && rcond == Rcond::estimated) {
     const Outcome condition = cholesky::estimate_condition(mesh, factor, options);
     outcome.rcond = condition.rcond;
-    dense::add_cost(outcome, condition);
+    programs::add_cost(outcome, condition);
   }
   return outcome;
 }

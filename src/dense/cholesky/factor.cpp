@@ -21,10 +21,10 @@
 
 #include "core/each_dtype.hpp"
 #include "dense/cholesky/wait_sites.hpp"
-#include "dense/shared/message_ring.hpp"
-#include "dense/shared/step_flags.hpp"
 #include "layout/panel_chunks.hpp"
 #include "layout/staircase.hpp"
+#include "programs/message_ring.hpp"
+#include "programs/step_flags.hpp"
 #include "runtime/cholesky_kernels.hpp"
 
 #include <algorithm>
@@ -279,8 +279,8 @@ class Factorisation {
   Step end_;
   const runtime::CholeskyKernels<T>& kernels_;
   const runtime::CholeskyTuning tuning_;
-  StepFlags flags_;
-  MessageRing<T> panels_;
+  programs::StepFlags flags_;
+  programs::MessageRing<T> panels_;
   std::array<MatrixView<T>, 2> tile_scratch_;   // of own tiles, in turn
   runtime::Event& factored_;                    // the owner's header is written
   std::vector<runtime::Event*> packed_;         // a chunk of the owner's panel is

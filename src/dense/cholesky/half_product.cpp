@@ -9,7 +9,7 @@
 #include "dense/cholesky/half_product.hpp"
 
 #include "dense/cholesky/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
+#include "programs/bytes_of.hpp"
 
 #include <complex>
 #include <vector>
@@ -67,9 +67,9 @@ void HalfProduct<T>::run(MatrixView<T> b) {
   std::vector<MatrixView<T>> shares;
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
     kernels_.fill(rank_.update(), T{0}, part(r, k));
-    outgoing.push_back(bytes_of(part(r, k)));
+    outgoing.push_back(programs::bytes_of(part(r, k)));
     shares.emplace_back(incoming_.columns_from(r, 1).data(), slab_.columns(), k);
-    incoming.push_back(bytes_of(shares.back()));
+    incoming.push_back(programs::bytes_of(shares.back()));
   }
   // z += (l11; l21) b1
   for (Step step = layout_.next_owned(self, Step(0)); step.value() < layout_.steps();
@@ -102,7 +102,7 @@ void HalfProduct<T>::run_adjoint(MatrixView<T> b) {
   const std::int64_t k = b.columns();
   std::vector<comm::Bytes> parts;
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
-    parts.push_back(bytes_of(part(r, k)));
+    parts.push_back(programs::bytes_of(part(r, k)));
   }
   // b to all ranks
   kernels_.copy(rank_.update(), b, part(self, k));

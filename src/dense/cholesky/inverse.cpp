@@ -30,10 +30,10 @@
 #include "dense/cholesky/inverse.hpp"
 
 #include "dense/cholesky/wait_sites.hpp"
-#include "dense/shared/message_ring.hpp"
-#include "dense/shared/step_flags.hpp"
 #include "layout/panel_chunks.hpp"
 #include "layout/staircase.hpp"
+#include "programs/message_ring.hpp"
+#include "programs/step_flags.hpp"
 #include "runtime/cholesky_kernels.hpp"
 
 #include <algorithm>
@@ -430,8 +430,8 @@ class Inverse {
   const runtime::CholeskyTuning tuning_;
   std::int64_t turn_ = 0;  // steps done; messages are numbered by it
   std::int64_t square_ = square_in(layout_.tile());
-  StepFlags flags_;
-  MessageRing<T> m_;
+  programs::StepFlags flags_;
+  programs::MessageRing<T> m_;
   std::array<MatrixView<T>, 2> prepared_;  // columns of M in the form that updates take, in turn
   runtime::Event& prepared_ready_;
   MatrixView<T> row_;                    // of L, in the columns that the update queue updates

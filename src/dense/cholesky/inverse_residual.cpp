@@ -2,8 +2,8 @@
 
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/diagonal_of.hpp"
-#include "dense/shared/gather.hpp"
 #include "dense/shared/hermitian_multiply.hpp"
+#include "programs/gather.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -71,9 +71,9 @@ Outcome InverseResidual<T>::after(mesh::Rank& rank, const FactorPart<T>& inverse
 
   double mine = 0.0;
   for (std::size_t i = 0; i < v.size(); ++i) {
-    mine = largest(mine, double{std::abs(back[i] - v[i])});
+    mine = programs::largest(mine, double{std::abs(back[i] - v[i])});
   }
-  const double worst = largest_of_all(rank, mine);
+  const double worst = programs::largest_of_all(rank, mine);
   if (inverse.layout.size() > 0) {
     const Scaled size = inverse.norm * check.norm;
     outcome.backward_error = ratio(Scaled{worst, -probe_exponent<T>(inverse.norm)}, size);

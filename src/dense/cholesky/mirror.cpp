@@ -1,7 +1,7 @@
 #include "dense/cholesky/mirror.hpp"
 
 #include "dense/cholesky/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
+#include "programs/bytes_of.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -89,8 +89,8 @@ class Mirror {
     std::vector<comm::Bytes> send;
     std::vector<comm::Bytes> receive;
     for (std::int64_t r = 0; r < rank_.count(); ++r) {
-      send.push_back(bytes_of(outgoing(r)));
-      receive.push_back(bytes_of(incoming(r)));
+      send.push_back(programs::bytes_of(outgoing(r)));
+      receive.push_back(programs::bytes_of(incoming(r)));
     }
     rank_.update().record(packed_);
     rank_.transfer().wait(packed_, sites::mirror_packed);

@@ -1,6 +1,6 @@
 #include "dense/cholesky/persistent_solve.hpp"
 
-#include "dense/shared/bytes_of.hpp"
+#include "programs/bytes_of.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -63,7 +63,7 @@ PersistentSolve<T>::PersistentSolve(mesh::Rank& rank, const SlabLayout& layout,
   list_blocks(layout, solve_block_rows<T>(rank, layout));
   for (RunMemory& memory : memories_) {
     memory.own = rank.reachable_workspace<T>(arguments_.memory_size(), 1);
-    memory.peers = rank.communicator().make_peer_memory(bytes_of(memory.own));
+    memory.peers = rank.communicator().make_peer_memory(programs::bytes_of(memory.own));
   }
 }
 

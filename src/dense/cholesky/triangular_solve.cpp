@@ -12,9 +12,9 @@
 #include "dense/cholesky/triangular_solve.hpp"
 
 #include "dense/cholesky/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
-#include "dense/shared/message_ring.hpp"
-#include "dense/shared/step_flags.hpp"
+#include "programs/bytes_of.hpp"
+#include "programs/message_ring.hpp"
+#include "programs/step_flags.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -128,7 +128,8 @@ class Forward : Sweep<T> {
     const MatrixView<T> sums = piece(outgoing_[slot(step)], step, 0);
     if (owns(step)) {
       for (std::int64_t r = 0; r < rank_.count(); ++r) {
-        pieces[static_cast<std::size_t>(r)] = bytes_of(piece(incoming_[slot(step)], step, r));
+        pieces[static_cast<std::size_t>(r)] =
+            programs::bytes_of(piece(incoming_[slot(step)], step, r));
       }
       rank_.transfer().wait(*used_[slot(step)], sites::forward_sums_used);
     } else {
@@ -136,7 +137,7 @@ class Forward : Sweep<T> {
       rank_.update().record(*ready_[slot(step)]);
       rank_.transfer().wait(*ready_[slot(step)], sites::forward_sums_ready);
     }
-    rank_.communicator().gather(rank_.transfer(), bytes_of(sums), pieces, owner);
+    rank_.communicator().gather(rank_.transfer(), programs::bytes_of(sums), pieces, owner);
     rank_.transfer().record(*gathered_[slot(step)]);
   }
 
@@ -269,9 +270,9 @@ class Backward : Sweep<T> {
                   b_.block(columns.begin.value(), 0, columns.size(), b_.columns()));
   }
 
-  StepFlags flags_;
+  programs::StepFlags flags_;
   std::int64_t messages_sent_ = 0;
-  MessageRing<T> messages_;
+  programs::MessageRing<T> messages_;
   runtime::Event& solved_;  // the owner's tile is in its slot
 };
 

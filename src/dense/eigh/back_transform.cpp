@@ -31,8 +31,8 @@
 #include "dense/eigh/full_to_band.hpp"
 #include "dense/eigh/multiply_adjoint.hpp"
 #include "dense/eigh/wait_sites.hpp"
-#include "dense/shared/message_ring.hpp"
-#include "dense/shared/step_flags.hpp"
+#include "programs/message_ring.hpp"
+#include "programs/step_flags.hpp"
 #include "runtime/band_kernels.hpp"
 
 #include <algorithm>
@@ -141,8 +141,8 @@ class ApplySweeps {
   const runtime::Kernels<T>& kernels_;
   const runtime::BandKernels<T>& band_kernels_;
   const runtime::BandTuning tuning_;
-  StepFlags flags_;
-  MessageRing<T> messages_;
+  programs::StepFlags flags_;
+  programs::MessageRing<T> messages_;
   std::vector<std::pair<MatrixView<T>, MatrixView<T>>> memory_;  // of windows, for some groups
   // Groups that are in it, in the order in which they are applied
   std::vector<runtime::SweepWindows<T>> waiting_;
@@ -298,8 +298,8 @@ class ApplyPanels {
   std::int64_t merged_;
   MatrixView<T> z_;
   const runtime::Kernels<T>& kernels_;
-  StepFlags flags_;
-  MessageRing<T> messages_;
+  programs::StepFlags flags_;
+  programs::MessageRing<T> messages_;
   std::int64_t turn_ = 0;     // panels sent; messages are numbered by it
   std::int64_t columns_ = 0;  // of V in the block
   MatrixView<T> v_;           // of the block

@@ -11,9 +11,9 @@
 #include "dense/eigh/band_to_tridiagonal.hpp"
 
 #include "dense/eigh/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
-#include "dense/shared/message_ring.hpp"
-#include "dense/shared/step_flags.hpp"
+#include "programs/bytes_of.hpp"
+#include "programs/message_ring.hpp"
+#include "programs/step_flags.hpp"
 #include "runtime/band_kernels.hpp"
 
 #include <algorithm>
@@ -174,9 +174,9 @@ class BandToTridiagonal {
     std::vector<comm::Bytes> receive(send.size());
     if (chases()) {
       send[static_cast<std::size_t>(owner)] =
-          bytes_of(outgoing(group).reflectors.columns_from(0, groups_.columns(group)));
+          programs::bytes_of(outgoing(group).reflectors.columns_from(0, groups_.columns(group)));
     } else if (keeps(group)) {
-      receive[root] = bytes_of(kept(group));
+      receive[root] = programs::bytes_of(kept(group));
     }
     rank_.communicator().all_to_all(rank_.transfer(), std::move(send), std::move(receive));
     if (chases()) {
@@ -194,7 +194,7 @@ class BandToTridiagonal {
       last.queue.record(last.chased);
       rank_.transfer().wait(last.chased, sites::tridiagonal_made);
     }
-    rank_.communicator().broadcast(rank_.transfer(), bytes_of(tridiagonal_), root);
+    rank_.communicator().broadcast(rank_.transfer(), programs::bytes_of(tridiagonal_), root);
   }
 
   mesh::Rank& rank_;
@@ -204,8 +204,8 @@ class BandToTridiagonal {
   MatrixView<RealOf<T>> tridiagonal_;
   const runtime::BandKernels<T>& kernels_;
   const runtime::BandTuning tuning_;
-  StepFlags flags_;
-  MessageRing<T> headers_;
+  programs::StepFlags flags_;
+  programs::MessageRing<T> headers_;
   std::vector<Chaser> chasers_;
   std::vector<Outgoing> outgoing_;
 };

@@ -1,7 +1,7 @@
 #include "dense/eigh/bisection.hpp"
 
 #include "dense/eigh/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
+#include "programs/bytes_of.hpp"
 #include "runtime/tridiagonal_kernels.hpp"
 
 #include <algorithm>
@@ -84,7 +84,7 @@ TridiagonalOutcome<Real> bisect(mesh::Rank& rank, const std::vector<Real>& diago
 
   std::vector<comm::Bytes> pieces;
   for (std::int64_t r = 0; r < rank.count(); ++r) {
-    pieces.push_back(bytes_of(piece(r)));
+    pieces.push_back(programs::bytes_of(piece(r)));
   }
   runtime::Event& found = rank.event();
   rank.update().record(found);

@@ -15,8 +15,8 @@
 #include "dense/eigh/solve_columns.hpp"
 #include "dense/eigh/store_adjoint.hpp"
 #include "dense/shared/check_input.hpp"
-#include "dense/shared/public_call.hpp"
-#include "dense/shared/require_reachable.hpp"
+#include "programs/public_call.hpp"
+#include "programs/require_reachable.hpp"
 #include "runtime/band_kernels.hpp"
 
 #include <shardsolve/eigh.hpp>
@@ -333,10 +333,10 @@ class Eigh {
 
 /// Refuses what eigh() does not take; A is intact.
 template <Scalar T>
-Outcome look_at(const PublicCall& call, const ShardedMatrix<T>& a,
+Outcome look_at(const programs::PublicCall& call, const ShardedMatrix<T>& a,
                 const std::shared_ptr<Found<T>>& found) {
   return call.run([a, found](mesh::Rank& rank) {
-    require_reachable(rank, a, "the matrix");
+    programs::require_reachable(rank, a, "the matrix");
     rank.report("check", 0.0);
     const InputCheck check = check_hermitian<T>(rank, a.layout(), a.slab(rank.index()));
     if (rank.leads()) {
@@ -348,13 +348,13 @@ Outcome look_at(const PublicCall& call, const ShardedMatrix<T>& a,
 
 /// Eigenvalues, and eigenvectors in A's memory.
 template <Scalar T>
-Outcome find_in_place(const PublicCall& call, const ShardedMatrix<T>& a, const Factor<T>& b,
-                      const CallSizes& sizes, const EighRequest& request,
+Outcome find_in_place(const programs::PublicCall& call, const ShardedMatrix<T>& a,
+                      const Factor<T>& b, const CallSizes& sizes, const EighRequest& request,
                       const std::shared_ptr<Found<T>>& found) {
   return call.run([a, b, sizes, request, norm = found->norm, found](mesh::Rank& rank) {
     std::optional<FactorPart<T>> part;
     if (b) {
-      require_reachable(rank, b->slabs, "the factor");
+      programs::require_reachable(rank, b->slabs, "the factor");
       part.emplace(part_of(*b, rank));
     }
     Eigh<T> eigh(rank, sizes, a.slab(rank.index()), part ? &*part : nullptr, request, norm);
@@ -388,8 +388,9 @@ Eigenvalues<T> find(Mesh& mesh, const ShardedMatrix<T>& a, const Factor<T>& b,
   require_valid(request, a.layout().size());
   const CallSizes sizes(a.layout());
   const auto tile = b ? std::optional(b->layout().tile()) : std::nullopt;
-  const PublicCall call{"eigh", mesh, sizes.layout,
-                        plan_eigh(a.layout(), dtype_of<T>, request.vectors, tile), options};
+  const programs::PublicCall call{"eigh", mesh, sizes.layout,
+                                  plan_eigh(a.layout(), dtype_of<T>, request.vectors, tile),
+                                  options};
   const auto found = std::make_shared<Found<T>>();
   Eigenvalues<T> result;
   result.outcome = look_at<T>(call, a, found);
@@ -398,7 +399,7 @@ Eigenvalues<T> find(Mesh& mesh, const ShardedMatrix<T>& a, const Factor<T>& b,
   }
   const Outcome looked = result.outcome;
   result.outcome = find_in_place<T>(call, a, b, sizes, request, found);
-  add_cost(result.outcome, looked);
+  programs::add_cost(result.outcome, looked);
   if (result.outcome.ok()) {
     result.values = found->values;
     result.vectors = request.vectors ? static_cast<std::int64_t>(result.values.size()) : 0;

@@ -1,10 +1,10 @@
 #include "dense/eigh/certificate.hpp"
 
 #include "dense/eigh/multiply_adjoint.hpp"
-#include "dense/shared/bytes_of.hpp"
 #include "dense/shared/check_input.hpp"
-#include "dense/shared/gather.hpp"
 #include "dense/shared/hermitian_multiply.hpp"
+#include "programs/bytes_of.hpp"
+#include "programs/gather.hpp"
 #include "runtime/band_kernels.hpp"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ template <Scalar T>
 MatrixView<T> Certificate<T>::gather_rows(MatrixView<T> parts) {
   std::vector<comm::Bytes> pieces;
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
-    pieces.push_back(bytes_of(part(parts, r)));
+    pieces.push_back(programs::bytes_of(part(parts, r)));
   }
   gather(std::move(pieces));
   const MatrixView<T> all = rank_.workspace<T>(layout_.size(), probes);
@@ -111,7 +111,7 @@ double Certificate<T>::residual(MatrixView<const T> z, const std::vector<double>
         b_ == nullptr ? 1.0 : std::max(std::sqrt(size / probes), 1.0 / std::sqrt(norm_of_b));
     const double off = std::sqrt(square / probes);
     const double scale = (norm_ + std::abs(value) * norm_of_b) * length;
-    worst = largest(worst, off == 0.0 ? 0.0 : off / scale);
+    worst = programs::largest(worst, off == 0.0 ? 0.0 : off / scale);
   }
   return worst;
 }
@@ -129,7 +129,7 @@ double Certificate<T>::orthogonality(MatrixView<const T> z) {
     return MatrixView<T>(shares.data() + r * n * probes, n, probes);
   };
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
-    pieces.push_back(bytes_of(share(r)));
+    pieces.push_back(programs::bytes_of(share(r)));
   }
   kernels.gemm(rank_.update(), Op::none, Op::none, T{1}, z, g_.block(first, 0, own, probes), T{0},
                share(rank_.index()));
@@ -148,7 +148,7 @@ double Certificate<T>::orthogonality(MatrixView<const T> z) {
       const std::complex<double> number = all[static_cast<std::size_t>(probe * own + i)];
       square += std::norm(number - signs_[static_cast<std::size_t>(probe * n + first + i)]);
     }
-    worst = largest(worst, std::sqrt(square / probes));
+    worst = programs::largest(worst, std::sqrt(square / probes));
   }
   return worst;
 }
@@ -156,8 +156,8 @@ double Certificate<T>::orthogonality(MatrixView<const T> z) {
 template <Scalar T>
 Outcome Certificate<T>::check(MatrixView<const T> z, const std::vector<double>& values) {
   Outcome outcome;
-  outcome.residual = largest_of_all(rank_, residual(z, values));
-  outcome.orthogonality = largest_of_all(rank_, orthogonality(z));
+  outcome.residual = programs::largest_of_all(rank_, residual(z, values));
+  outcome.orthogonality = programs::largest_of_all(rank_, orthogonality(z));
   return outcome;
 }
 

@@ -28,7 +28,7 @@
 #include "dense/eigh/uploaded_list.hpp"
 #include "dense/eigh/vector_merge.hpp"
 #include "dense/eigh/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
+#include "programs/bytes_of.hpp"
 #include "runtime/kernels.hpp"
 #include "runtime/tridiagonal_kernels.hpp"
 
@@ -226,7 +226,7 @@ class DivideAndConquer {
     }
     // On every rank: the leaf before has been read.
     send_when_computed(sites::leaf_ready);
-    rank_.communicator().broadcast(transfer(), bytes_of(solution), root);
+    rank_.communicator().broadcast(transfer(), programs::bytes_of(solution), root);
     rank_.communicator().broadcast(transfer(), {leaf_infos_.data(), sizeof(std::int64_t)}, root);
     transfer().copy(values_ + part.rows.begin, values,
                     static_cast<std::size_t>(order) * sizeof(Real));
@@ -443,7 +443,7 @@ class DivideAndConquer {
                                roots.data());
     std::vector<comm::Bytes> pieces;
     for (std::int64_t r = 0; r < rank_.count(); ++r) {
-      pieces.push_back(bytes_of(roots.block(begin(r), 0, begin(r + 1) - begin(r), 1)));
+      pieces.push_back(programs::bytes_of(roots.block(begin(r), 0, begin(r + 1) - begin(r), 1)));
     }
     // On every rank: the roots of the merge before have been used.
     send_when_computed(sites::roots_ready);

@@ -28,11 +28,11 @@
 
 #include "dense/eigh/multiply_adjoint.hpp"
 #include "dense/eigh/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
-#include "dense/shared/gather.hpp"
-#include "dense/shared/message_ring.hpp"
-#include "dense/shared/step_flags.hpp"
 #include "layout/staircase.hpp"
+#include "programs/bytes_of.hpp"
+#include "programs/gather.hpp"
+#include "programs/message_ring.hpp"
+#include "programs/step_flags.hpp"
 #include "runtime/band_kernels.hpp"
 
 #include <algorithm>
@@ -253,14 +253,15 @@ class FullToBand {
           diagonal.data() + columns.begin.value());
     }
     const std::vector<RealOf<T>> own = rank_.fetch(rank_.update(), diagonal.data(), width);
-    const double sum = sum_of_all(rank_, std::accumulate(own.begin(), own.end(), 0.0));
+    const double sum = programs::sum_of_all(rank_, std::accumulate(own.begin(), own.end(), 0.0));
     const double mean = sum / static_cast<double>(std::max<std::int64_t>(slab_.rows(), 1));
     double spread = 0.0;
     for (const RealOf<T> entry : own) {
       spread = std::max(spread, std::abs(entry - mean));
     }
-    return largest_of_all(rank_, spread) < std::abs(mean) / 2 ? static_cast<RealOf<T>>(mean)
-                                                              : RealOf<T>{0};
+    return programs::largest_of_all(rank_, spread) < std::abs(mean) / 2
+               ? static_cast<RealOf<T>>(mean)
+               : RealOf<T>{0};
   }
 
   void multiply_adjoint(MatrixView<T> a, MatrixView<T> b, MatrixView<T> c) const {
@@ -293,7 +294,7 @@ class FullToBand {
     }
     std::vector<comm::Bytes> pieces;
     for (std::int64_t r = 0; r < rank_.count(); ++r) {
-      pieces.push_back(bytes_of(products(step, panel, r)));
+      pieces.push_back(programs::bytes_of(products(step, panel, r)));
     }
     rank_.communicator().all_gather(rank_.transfer(), std::move(pieces));
     rank_.transfer().record(products_gathered_);
@@ -400,8 +401,8 @@ class FullToBand {
   const runtime::Kernels<T>& kernels_;
   const runtime::BandKernels<T>& band_kernels_;
   runtime::BandTuning tuning_;
-  StepFlags flags_;
-  MessageRing<T> messages_;
+  programs::StepFlags flags_;
+  programs::MessageRing<T> messages_;
   std::int64_t put_off_ = 0;            // columns of V in l and r
   MatrixView<T> left_;                  // l: V and w of each panel put off
   MatrixView<T> right_;                 // r: w and V

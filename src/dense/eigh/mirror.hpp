@@ -3,8 +3,8 @@
 
 #include "dense/eigh/row_order.hpp"
 #include "dense/eigh/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
 #include "mesh/rank.hpp"
+#include "programs/bytes_of.hpp"
 #include "runtime/band_kernels.hpp"
 
 #include <shardsolve/matrix_view.hpp>
@@ -161,8 +161,8 @@ class Mirror {
     std::vector<comm::Bytes> receive(send.size());
     for (std::int64_t r = 0; r < rank_.count(); ++r) {
       if (r != rank_.index()) {
-        send[static_cast<std::size_t>(r)] = bytes_of(outgoing(round, r));
-        receive[static_cast<std::size_t>(r)] = bytes_of(incoming(round, r));
+        send[static_cast<std::size_t>(r)] = programs::bytes_of(outgoing(round, r));
+        receive[static_cast<std::size_t>(r)] = programs::bytes_of(incoming(round, r));
       }
     }
     rank_.update().record(*slot(round).packed);

@@ -6,7 +6,7 @@
 #include "dense/eigh/row_order.hpp"
 #include "dense/eigh/solve_columns.hpp"
 #include "dense/eigh/store_adjoint.hpp"
-#include "dense/shared/plan_parts.hpp"
+#include "programs/plan_parts.hpp"
 
 #include <shardsolve/plan.hpp>
 
@@ -68,9 +68,9 @@ std::int64_t max_reflectors(const SweepGroups& groups) {
 Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
                std::optional<std::int64_t> factor_tile) {
   const CallSizes sizes(layout);
-  Plan plan = dense::begin_plan(sizes.layout, dtype);
+  Plan plan = programs::begin_plan(sizes.layout, dtype);
   const bool is_complex = dtype == Dtype::complex64 || dtype == Dtype::complex128;
-  const bool is_single = dense::is_split(dtype);
+  const bool is_single = programs::is_split(dtype);
   const std::int64_t element = element_size(dtype);
   const std::int64_t real = is_single ? 4 : 8;
   const std::int64_t n = layout.size();
@@ -79,9 +79,9 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
   const auto size = static_cast<double>(n);
   const double received = size * size * static_cast<double>(layout.ranks() - 1);
 
-  plan.workspace_bytes = element * reduction(sizes, groups) + dense::small_change(layout, 1);
+  plan.workspace_bytes = element * reduction(sizes, groups) + programs::small_change(layout, 1);
   // as on one rank and on CPUs; several GPUs make half as many again
-  plan.flops = dense::multiply_add(dtype) * size * size * size * 2.0 / 3.0;
+  plan.flops = programs::multiply_add(dtype) * size * size * size * 2.0 / 3.0;
   plan.bytes_moved = received * static_cast<double>(element);
   if (vectors) {
     plan.workspace_bytes +=
@@ -93,7 +93,7 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
     // Z by rows, on its way, and by columns as numbers of the dtype
     plan.workspace_bytes += (2 * real + element) * n * width;
     plan.flops +=
-        dense::multiply_add(dtype) * size * size * size * 2.0 + size * size * size * 8.0 / 3.0;
+        programs::multiply_add(dtype) * size * size * size * 2.0 + size * size * size * 8.0 / 3.0;
     plan.bytes_moved +=
         received * static_cast<double>(element) + size * size * static_cast<double>(real);
   }
@@ -104,9 +104,9 @@ Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
     plan.workspace_bytes +=
         element * (solves * dense::eigh::solve_columns_elements(factor) + n * width +
                    2 * dense::eigh::store_adjoint_elements(factor)) +
-        dense::small_change(layout, 1);
+        programs::small_change(layout, 1);
     plan.flops +=
-        dense::multiply_add(dtype) * size * size * size * 0.5 * static_cast<double>(solves);
+        programs::multiply_add(dtype) * size * size * size * 0.5 * static_cast<double>(solves);
     plan.bytes_moved +=
         received * static_cast<double>(element) * (2.0 + 0.5 * static_cast<double>(solves));
   }

@@ -1,7 +1,7 @@
 #include "dense/eigh/rows_to_columns.hpp"
 
 #include "dense/eigh/call_sizes.hpp"
-#include "dense/shared/bytes_of.hpp"
+#include "programs/bytes_of.hpp"
 
 #include <complex>
 #include <utility>
@@ -21,10 +21,10 @@ MatrixView<T> rows_to_columns(mesh::Rank& rank, const SlabLayout& layout,
   std::vector<MatrixView<Real>> parts;
   for (std::int64_t r = 0; r < rank.count(); ++r) {
     const std::int64_t first = std::min(layout.segment(r).begin.value(), count);
-    send.push_back(bytes_of(rows.columns_from(first, vectors_on(layout, r, count))));
+    send.push_back(programs::bytes_of(rows.columns_from(first, vectors_on(layout, r, count))));
     const std::int64_t before = layout.segment(r).begin.value() * columns;
     parts.emplace_back(incoming.data() + before, layout.width(r), columns);
-    receive.push_back(bytes_of(parts.back()));
+    receive.push_back(programs::bytes_of(parts.back()));
   }
   rank.finish(rank.update());  // which makes the rows
   rank.communicator().all_to_all(rank.transfer(), std::move(send), std::move(receive));

@@ -2,8 +2,8 @@
 
 #include "core/each_dtype.hpp"
 #include "dense/eigh/wait_sites.hpp"
-#include "dense/shared/message_ring.hpp"
-#include "dense/shared/step_flags.hpp"
+#include "programs/message_ring.hpp"
+#include "programs/step_flags.hpp"
 
 #include <vector>
 
@@ -129,8 +129,8 @@ class SolveColumns {
   Op op_;
   MatrixView<T> x_;
   const runtime::Kernels<T>& kernels_;
-  StepFlags flags_;
-  MessageRing<T> messages_;
+  programs::StepFlags flags_;
+  programs::MessageRing<T> messages_;
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include "core/each_dtype.hpp"
 #include "dense/eigh/call_sizes.hpp"
-#include "dense/shared/bytes_of.hpp"
+#include "programs/bytes_of.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -41,8 +41,8 @@ void store_adjoint(mesh::Rank& rank, const SlabLayout& layout, std::int64_t coun
       const MatrixView<T> arrived(incoming.columns_from(r, 1).data(), given(r), layout.width(self));
       pieces.push_back(r == self ? packed : arrived);
       if (r != self) {
-        send[static_cast<std::size_t>(r)] = bytes_of(packed);
-        receive[static_cast<std::size_t>(r)] = bytes_of(arrived);
+        send[static_cast<std::size_t>(r)] = programs::bytes_of(packed);
+        receive[static_cast<std::size_t>(r)] = programs::bytes_of(arrived);
       }
     }
     rank.finish(rank.update());  // which packs, and has stored what came before

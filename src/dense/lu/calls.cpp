@@ -7,13 +7,13 @@
 #include "dense/lu/solve.hpp"
 #include "dense/lu/triangular_solve.hpp"
 #include "dense/lu/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
 #include "dense/shared/check_input.hpp"
-#include "dense/shared/gather.hpp"
 #include "dense/shared/one_norm_estimator.hpp"
-#include "dense/shared/public_call.hpp"
-#include "dense/shared/require_reachable.hpp"
 #include "dense/shared/right_hand_sides.hpp"
+#include "programs/bytes_of.hpp"
+#include "programs/gather.hpp"
+#include "programs/public_call.hpp"
+#include "programs/require_reachable.hpp"
 #include "runtime/lu_kernels.hpp"
 
 #include <shardsolve/device_memory.hpp>
@@ -104,8 +104,8 @@ Scaled inf_norm(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> 
   std::vector<comm::Bytes> receive;
   for (std::int64_t r = 0; r < rank.count(); ++r) {
     const GlobalRange rows = layout.segment(r);
-    send.push_back(bytes_of(sums.block(rows.begin.value(), 0, rows.size(), 1)));
-    receive.push_back(bytes_of(shares.columns_from(r, 1)));
+    send.push_back(programs::bytes_of(sums.block(rows.begin.value(), 0, rows.size(), 1)));
+    receive.push_back(programs::bytes_of(shares.columns_from(r, 1)));
   }
   rank.transfer().wait(ready, sites::row_sums_ready);
   const comm::Bytes own = send[static_cast<std::size_t>(rank.index())];
@@ -119,9 +119,9 @@ Scaled inf_norm(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> 
     for (std::int64_t r = 0; r < rank.count(); ++r) {
       sum += all[static_cast<std::size_t>(r * slab.columns() + i)];
     }
-    mine = largest(mine, sum);
+    mine = programs::largest(mine, sum);
   }
-  return Scaled{largest_of_all(rank, mine), -scale}.normalised();
+  return Scaled{programs::largest_of_all(rank, mine), -scale}.normalised();
 }
 
 /// max |a_ij|.
@@ -131,18 +131,18 @@ double largest_entry(mesh::Rank& rank, MatrixView<const T> slab) {
   rank.kernels<T>().column_max(rank.update(), slab, columns.data());
   double mine = 0.0;
   for (const double one : rank.fetch(rank.update(), columns.data(), slab.columns())) {
-    mine = largest(mine, one);
+    mine = programs::largest(mine, one);
   }
-  return largest_of_all(rank, mine);
+  return programs::largest_of_all(rank, mine);
 }
 
 /// Looks at A, and at the right-hand sides if there are any.
 template <Scalar T>
-Outcome look_at(const PublicCall& call, const ShardedMatrix<T>& a,
+Outcome look_at(const programs::PublicCall& call, const ShardedMatrix<T>& a,
                 const std::optional<RightHandSides<T>>& b, const std::shared_ptr<Looked>& looked) {
   return call.run([a, b, looked](mesh::Rank& rank) {
     static_cast<void>(rank.kernels<runtime::LuKernels<T>>());  // throws where there are none
-    require_reachable(rank, a, "the matrix");
+    programs::require_reachable(rank, a, "the matrix");
     rank.report("check", 0.0);
     const MatrixView<const T> slab = a.slab(rank.index());
     const InputCheck check = check_finite<T>(rank, a.layout(), slab);
@@ -157,17 +157,17 @@ Outcome look_at(const PublicCall& call, const ShardedMatrix<T>& a,
     if (!b) {
       return Outcome{};
     }
-    require_reachable(rank, *b);
+    programs::require_reachable(rank, *b);
     return check_right_hand_sides<T>(rank, b->layout(), b->block(rank.index())).outcome;
   });
 }
 
 /// L and U in the factor's memory, and what is found beside them.
 template <Scalar T>
-void factor_matrix(const PublicCall& call, double largest_of_a, LuFactor<T>& made) {
+void factor_matrix(const programs::PublicCall& call, double largest_of_a, LuFactor<T>& made) {
   const auto found = std::make_shared<Factored<T>>();
   made.outcome = call.run([matrix = made.matrix, slabs = made.slabs, found](mesh::Rank& rank) {
-    require_reachable(rank, slabs, "the memory of the factor");
+    programs::require_reachable(rank, slabs, "the memory of the factor");
     const MatrixView<T> slab = slabs.slab(rank.index());
     if (!overwrites(matrix, slabs)) {
       rank.kernels<T>().copy(rank.update(), matrix.slab(rank.index()), slab);
@@ -192,7 +192,7 @@ void factor_matrix(const PublicCall& call, double largest_of_a, LuFactor<T>& mad
 
 /// Checks the arguments, looks at A and at `b`, if there is one, and factors.
 template <Scalar T>
-LuFactor<T> look_and_factor(const PublicCall& call, const ShardedMatrix<T>& a,
+LuFactor<T> look_and_factor(const programs::PublicCall& call, const ShardedMatrix<T>& a,
                             const std::optional<ShardedMatrix<T>>& into,
                             const std::optional<RightHandSides<T>>& b) {
   const auto looked = std::make_shared<Looked>();
@@ -203,12 +203,12 @@ LuFactor<T> look_and_factor(const PublicCall& call, const ShardedMatrix<T>& a,
   }
   made.slabs = into ? *into : make_matrix<T>(call.mesh, a.layout());
   factor_matrix(call, looked->largest, made);
-  add_cost(made.outcome, outcome);
+  programs::add_cost(made.outcome, outcome);
   return made;
 }
 
 template <Scalar T>
-PublicCall factor_call(Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& options) {
+programs::PublicCall factor_call(Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& options) {
   return {"lu_factor", mesh, a.layout(), plan_lu_factor(a.layout(), dtype_of<T>), options};
 }
 
@@ -231,10 +231,10 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor, const RunOptio
                            Transpose transpose) {
   const bool turned = op_of(transpose) != runtime::Op::none;
   const SlabLayout& layout = factor.layout();
-  const PublicCall call{"condition_estimate", mesh, layout, plan_lu_solve(layout, dtype_of<T>, 1),
-                        options};
+  const programs::PublicCall call{"condition_estimate", mesh, layout,
+                                  plan_lu_solve(layout, dtype_of<T>, 1), options};
   return call.run([factor, turned](mesh::Rank& rank) {
-    require_reachable(rank, factor.slabs, "the factor");
+    programs::require_reachable(rank, factor.slabs, "the factor");
     Outcome outcome;
     rank.report("condition", 0.0);
     const FactorPart<T> part = part_of(factor, rank);
@@ -255,7 +255,7 @@ template <Scalar T>
 Outcome solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
               const RunOptions& options, Rcond rcond, Transpose transpose) {
   // What is wrong with b, or too large for the memory there is, is to be said before any work.
-  PublicCall call = factor_call(mesh, a, options);
+  programs::PublicCall call = factor_call(mesh, a, options);
   const Plan plan = plan_lu_solve(a.layout(), dtype_of<T>, b.columns());
   call.name = "solve";
   call.plan.workspace_bytes = std::max(call.plan.workspace_bytes, plan.workspace_bytes);
@@ -264,11 +264,11 @@ Outcome solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
     return factor.outcome;
   }
   Outcome outcome = lu_solve(mesh, factor, b, options, transpose);
-  add_cost(outcome, factor.outcome);
+  programs::add_cost(outcome, factor.outcome);
   if (outcome.ok() && rcond == Rcond::estimated) {
     const Outcome condition = estimate_condition(mesh, factor, options, transpose);
     outcome.rcond = condition.rcond;
-    add_cost(outcome, condition);
+    programs::add_cost(outcome, condition);
     if (*outcome.rcond < 2.0 * unit_roundoff<T>) {
       outcome.status = Status::nearly_singular;
     }
@@ -312,12 +312,12 @@ Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightHandSides<T> b,
                 "the right-hand sides lie on another layout than the factor: use factor.layout()");
   }
   const runtime::Op op = lu::op_of(transpose);
-  const dense::PublicCall call{"lu_solve", mesh, b.layout(),
-                               plan_lu_solve(b.layout(), dtype_of<T>, b.columns()), options};
+  const programs::PublicCall call{"lu_solve", mesh, b.layout(),
+                                  plan_lu_solve(b.layout(), dtype_of<T>, b.columns()), options};
   return call.run([factor, b, op](mesh::Rank& rank) {
-    dense::require_reachable(rank, factor.slabs, "the factor");
-    dense::require_reachable(rank, factor.matrix, "the matrix of the factor");
-    dense::require_reachable(rank, b);
+    programs::require_reachable(rank, factor.slabs, "the factor");
+    programs::require_reachable(rank, factor.matrix, "the matrix of the factor");
+    programs::require_reachable(rank, b);
     return lu::certified_solve<T>(rank, lu::part_of(factor, rank), op, b.block(rank.index()));
   });
 }

@@ -12,8 +12,8 @@
 #include "core/each_dtype.hpp"
 #include "dense/lu/general_multiply.hpp"
 #include "dense/lu/triangular_solve.hpp"
-#include "dense/shared/gather.hpp"
 #include "dense/shared/right_hand_sides.hpp"
+#include "programs/gather.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -107,7 +107,7 @@ class SomeSides {
     return found;
   }
   static void take_larger(std::optional<double>& to, double value) {
-    to = largest(to.value_or(0.0), value);
+    to = programs::largest(to.value_or(0.0), value);
   }
 
   /// Settles the columns whose errors are those of rounding.
@@ -188,9 +188,9 @@ class SomeSides {
     rank_.kernels<runtime::LuKernels<T>>().component_errors(rank_.update(), least, r, sizes, b,
                                                             found_.data());
     std::vector<double> errors(static_cast<std::size_t>(r.columns()), 0.0);
-    for (const auto& one :
-         gather_from_all(rank_, rank_.fetch(rank_.update(), found_.data(), r.columns()))) {
-      std::transform(one.begin(), one.end(), errors.begin(), errors.begin(), largest);
+    for (const auto& one : programs::gather_from_all(
+             rank_, rank_.fetch(rank_.update(), found_.data(), r.columns()))) {
+      std::transform(one.begin(), one.end(), errors.begin(), errors.begin(), programs::largest);
     }
     return errors;
   }

@@ -22,9 +22,9 @@
 #include "core/compensated_sum.hpp"
 #include "core/each_dtype.hpp"
 #include "dense/lu/wait_sites.hpp"
-#include "dense/shared/gather.hpp"
-#include "dense/shared/message_ring.hpp"
-#include "dense/shared/step_flags.hpp"
+#include "programs/gather.hpp"
+#include "programs/message_ring.hpp"
+#include "programs/step_flags.hpp"
 #include "runtime/lu_kernels.hpp"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ namespace {
 /// Elements of T that hold so many places, a whole number of cache lines.
 template <Scalar T>
 std::int64_t elements_of_places(std::int64_t places) {
-  constexpr auto line = static_cast<std::int64_t>(sizeof(StepHeader));
+  constexpr auto line = static_cast<std::int64_t>(sizeof(programs::StepHeader));
   const std::int64_t bytes = places * static_cast<std::int64_t>(sizeof(std::int64_t));
   return (bytes + line - 1) / line * line / static_cast<std::int64_t>(sizeof(T));
 }
@@ -191,16 +191,16 @@ class Factorisation {
   }
 
   void finish(Factored<T>& result) {
-    const std::vector<T> diagonal = gather_rows(rank_, layout_, diagonal_of_u());
+    const std::vector<T> diagonal = programs::gather_rows(rank_, layout_, diagonal_of_u());
     const std::vector<std::int64_t> places =
         rank_.fetch(rank_.update(), places_.data(), layout_.size());
     const std::vector<double> columns =
         rank_.fetch(rank_.update(), largest_.data(), slab_.columns());
     double mine = 0.0;
     for (const double one : columns) {
-      mine = largest(mine, one);
+      mine = programs::largest(mine, one);
     }
-    result.largest = largest_of_all(rank_, mine);
+    result.largest = programs::largest_of_all(rank_, mine);
     if (!std::isfinite(result.largest)) {
       result.outcome.status = Status::overflow;
       return;
@@ -299,8 +299,8 @@ class Factorisation {
   const SlabLayout& layout_;
   MatrixView<T> slab_;
   const runtime::LuKernels<T>& kernels_;
-  StepFlags flags_;
-  MessageRing<T> panels_;
+  programs::StepFlags flags_;
+  programs::MessageRing<T> panels_;
   MatrixView<std::int64_t> places_;  // of all steps
   MatrixView<double> largest_;       // of each column of U
   runtime::Event& packed_;           // the owner's panel is ready to be sent

@@ -1,7 +1,7 @@
 #include "dense/lu/general_multiply.hpp"
 
 #include "dense/lu/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
+#include "programs/bytes_of.hpp"
 
 #include <algorithm>
 #include <complex>
@@ -85,12 +85,12 @@ void GeneralMultiply<T>::multiply(MatrixView<const T> x) {
     const GlobalRange rows = layout_.segment(r);
     add_up(Op::none, slab_.block(rows.begin.value(), 0, rows.size(), own), x, part(sums_, r, 2 * k),
            part(sizes_, r, k));
-    outgoing.push_back(bytes_of(part(sums_, r, 2 * k)));
-    sizes_outgoing.push_back(bytes_of(part(sizes_, r, k)));
+    outgoing.push_back(programs::bytes_of(part(sums_, r, 2 * k)));
+    sizes_outgoing.push_back(programs::bytes_of(part(sizes_, r, k)));
     shares.emplace_back(incoming_.columns_from(r, 1).data(), own, 2 * k);
     size_shares.emplace_back(size_incoming_.columns_from(r, 1).data(), own, k);
-    incoming.push_back(bytes_of(shares.back()));
-    sizes_incoming.push_back(bytes_of(size_shares.back()));
+    incoming.push_back(programs::bytes_of(shares.back()));
+    sizes_incoming.push_back(programs::bytes_of(size_shares.back()));
   }
   rank_.update().record(ready_);
   rank_.transfer().wait(ready_, sites::multiply_sums_ready);
@@ -114,7 +114,7 @@ void GeneralMultiply<T>::multiply_adjoint(Op op, MatrixView<const T> x) {
   const std::int64_t k = x.columns();
   std::vector<comm::Bytes> parts_of_x;
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
-    parts_of_x.push_back(bytes_of(part(x_, r, k)));
+    parts_of_x.push_back(programs::bytes_of(part(x_, r, k)));
   }
   base_.copy(rank_.update(), x, part(x_, rank_.index(), k));
   rank_.update().record(ready_);

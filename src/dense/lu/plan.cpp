@@ -1,6 +1,6 @@
 #include "core/right_hand_sides.hpp"
 #include "dense/lu/certified_solve.hpp"
-#include "dense/shared/plan_parts.hpp"
+#include "programs/plan_parts.hpp"
 
 #include <shardsolve/plan.hpp>
 
@@ -21,7 +21,7 @@ std::int64_t residual_bytes(const SlabLayout& layout, std::int64_t element, std:
 }  // namespace
 
 Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype) {
-  Plan plan = dense::begin_plan(layout, dtype);
+  Plan plan = programs::begin_plan(layout, dtype);
   const auto n = static_cast<double>(layout.size());
   const std::int64_t element = element_size(dtype);
   plan.matrix_bytes *= 2;  // A and its factor
@@ -29,11 +29,11 @@ Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype) {
   // vectors, and sums of rows of all ranks.
   const std::int64_t columns = std::min(plan.tile, layout.size());
   const std::int64_t panel =
-      element * columns * layout.size() + 8 * columns + 2 * dense::header_bytes;
-  plan.workspace_bytes = 3 * panel + dense::small_change(layout, 1) + 8 * layout.size() +
+      element * columns * layout.size() + 8 * columns + 2 * programs::header_bytes;
+  plan.workspace_bytes = 3 * panel + programs::small_change(layout, 1) + 8 * layout.size() +
                          8 * layout.max_width() * (layout.ranks() + 2) +
                          element * (layout.size() + layout.max_width());
-  plan.flops = dense::multiply_add(dtype) * n * n * n / 3.0;
+  plan.flops = programs::multiply_add(dtype) * n * n * n / 3.0;
   plan.bytes_moved =
       0.5 * n * n * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);
   return plan;
@@ -41,7 +41,7 @@ Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype) {
 
 Plan plan_lu_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
   core::require_columns(columns);
-  Plan plan = dense::begin_plan(layout, dtype);
+  Plan plan = programs::begin_plan(layout, dtype);
   const auto n = static_cast<double>(layout.size());
   const auto k = static_cast<double>(columns);
   const std::int64_t element = element_size(dtype);
@@ -54,13 +54,13 @@ Plan plan_lu_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns) 
   plan.workspace_bytes = element * some * (2 * layout.size() + 5 * width) +
                          element * 3 * plan.tile * some * (layout.ranks() + 2) + 16 * width +
                          residual_bytes(layout, element, std::min(some, dense::lu::max_exact)) +
-                         dense::small_change(layout, columns) / 2;
+                         programs::small_change(layout, columns) / 2;
   if (some > dense::lu::max_exact) {
     // quick ones, with a product and its sizes, and moduli of a tile of A and of X
     plan.workspace_bytes += residual_bytes(layout, element, some) +
                             element * (2 * width * some + plan.tile * (width + some));
   }
-  plan.flops = 4.0 * dense::multiply_add(dtype) * n * n * k;
+  plan.flops = 4.0 * programs::multiply_add(dtype) * n * n * k;
   plan.bytes_moved =
       6.0 * n * k * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);
   return plan;

@@ -1,7 +1,7 @@
 #include "dense/lu/row_order.hpp"
 
 #include "dense/lu/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
+#include "programs/bytes_of.hpp"
 
 #include <complex>
 #include <cstddef>
@@ -40,7 +40,7 @@ void RowOrder<T>::choose(const std::int64_t* columns, MatrixView<T> b) {
   std::vector<comm::Bytes> pieces;
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
     pieces.push_back(
-        bytes_of(all.columns_from(layout_.segment(r).begin.value(), layout_.width(r))));
+        programs::bytes_of(all.columns_from(layout_.segment(r).begin.value(), layout_.width(r))));
   }
   const GlobalRange own = layout_.segment(rank_.index());
   kernels_.transpose(rank_.update(), b, all.columns_from(own.begin.value(), own.size()));

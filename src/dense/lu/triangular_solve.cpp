@@ -20,9 +20,9 @@
 #include "dense/lu/triangular_solve.hpp"
 
 #include "dense/lu/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
-#include "dense/shared/message_ring.hpp"
-#include "dense/shared/step_flags.hpp"
+#include "programs/bytes_of.hpp"
+#include "programs/message_ring.hpp"
+#include "programs/step_flags.hpp"
 #include "runtime/lu_kernels.hpp"
 
 #include <algorithm>
@@ -164,7 +164,8 @@ class ByColumns : Sweep<T> {
     const MatrixView<T> sums = piece(outgoing_[slot(turn)], turn, 0);
     if (owns(turn)) {
       for (std::int64_t r = 0; r < rank_.count(); ++r) {
-        pieces[static_cast<std::size_t>(r)] = bytes_of(piece(incoming_[slot(turn)], turn, r));
+        pieces[static_cast<std::size_t>(r)] =
+            programs::bytes_of(piece(incoming_[slot(turn)], turn, r));
       }
       rank_.transfer().wait(*used_[slot(turn)], sites::sums_used);
     } else {
@@ -172,7 +173,7 @@ class ByColumns : Sweep<T> {
       rank_.update().record(*ready_[slot(turn)]);
       rank_.transfer().wait(*ready_[slot(turn)], sites::sums_ready);
     }
-    rank_.communicator().gather(rank_.transfer(), bytes_of(sums), std::move(pieces),
+    rank_.communicator().gather(rank_.transfer(), programs::bytes_of(sums), std::move(pieces),
                                 layout_.owner(this->at(turn)));
     rank_.transfer().record(*gathered_[slot(turn)]);
   }
@@ -294,9 +295,9 @@ class ByRows : Sweep<T> {
                b_.block(columns.begin.value(), 0, columns.size(), b_.columns()));
   }
 
-  StepFlags flags_;
+  programs::StepFlags flags_;
   std::int64_t sent_ = 0;  // messages, over all runs
-  MessageRing<T> messages_;
+  programs::MessageRing<T> messages_;
   runtime::Event& solved_;  // the owner's rows are in their slot
 };
 

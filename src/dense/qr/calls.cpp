@@ -2,8 +2,8 @@
 
 #include "core/each_dtype.hpp"
 #include "dense/qr/program.hpp"
-#include "dense/shared/public_call.hpp"
-#include "dense/shared/require_reachable.hpp"
+#include "programs/public_call.hpp"
+#include "programs/require_reachable.hpp"
 #include "runtime/qr_kernels.hpp"
 
 #include <shardsolve/error.hpp>
@@ -42,13 +42,13 @@ LeastSquares<T> solve(const char* name, Mesh& mesh, const RowBlocks<T>& a, const
                             a.layout().size(), b.layout().size()));
   }
   const auto found = std::make_shared<LeastSquares<T>>();
-  const PublicCall call{name, mesh, a.layout(),
-                        plan_least_squares(a.layout(), dtype_of<T>, a.columns(), b.columns()),
-                        options};
+  const programs::PublicCall call{
+      name, mesh, a.layout(), plan_least_squares(a.layout(), dtype_of<T>, a.columns(), b.columns()),
+      options};
   const Outcome outcome = call.run([a, b, request, found](mesh::Rank& rank) {
     static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
-    require_reachable(rank, a);
-    require_reachable(rank, b);
+    programs::require_reachable(rank, a);
+    programs::require_reachable(rank, b);
     LeastSquares<T> mine =
         solve_rows<T>(rank, a.layout(), a.block(rank.index()), b.block(rank.index()), request);
     const Outcome of_all = mine.outcome;
@@ -76,11 +76,11 @@ QrFactor<T> qr(Mesh& mesh, RowBlocks<T> a, QrMode mode, const RunOptions& option
                             a.layout().size(), a.columns()));
   }
   const auto found = std::make_shared<QrFactor<T>>();
-  const dense::PublicCall call{"qr", mesh, a.layout(),
-                               plan_qr(a.layout(), dtype_of<T>, a.columns()), options};
+  const programs::PublicCall call{"qr", mesh, a.layout(),
+                                  plan_qr(a.layout(), dtype_of<T>, a.columns()), options};
   const Outcome outcome = call.run([a, mode, found](mesh::Rank& rank) {
     static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
-    dense::require_reachable(rank, a);
+    programs::require_reachable(rank, a);
     QrFactor<T> mine = dense::qr::factor_rows<T>(rank, a.layout(), a.block(rank.index()), mode);
     const Outcome of_all = mine.outcome;
     if (rank.leads()) {

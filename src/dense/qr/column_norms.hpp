@@ -1,8 +1,8 @@
 /// 2-norms of columns whose rows lie on all ranks.
 #pragma once
 
-#include "dense/shared/gather.hpp"
 #include "mesh/rank.hpp"
+#include "programs/gather.hpp"
 #include "runtime/qr_kernels.hpp"
 
 #include <algorithm>
@@ -19,12 +19,12 @@ std::vector<double> column_norms(mesh::Rank& rank, MatrixView<const T> a) {
   const MatrixView<double> sizes = rank.workspace<double>(2, a.columns());
   rank.kernels<runtime::QrKernels<T>>().column_sizes(rank.update(), a, sizes.data());
   const auto of_ranks =
-      gather_from_all(rank, rank.fetch(rank.update(), sizes.data(), 2 * a.columns()));
+      programs::gather_from_all(rank, rank.fetch(rank.update(), sizes.data(), 2 * a.columns()));
   std::vector<double> norms;
   for (std::size_t j = 0; j < static_cast<std::size_t>(a.columns()); ++j) {
     double most = 0.0;
     for (const auto& one : of_ranks) {
-      most = largest(most, one[2 * j]);
+      most = programs::largest(most, one[2 * j]);
     }
     double sum = 0.0;
     for (const auto& one : of_ranks) {

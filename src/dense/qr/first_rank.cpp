@@ -1,7 +1,7 @@
 #include "dense/qr/first_rank.hpp"
 
 #include "dense/qr/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
+#include "programs/bytes_of.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -57,9 +57,9 @@ void Sums<W>::to_first(std::int64_t columns) {
   std::vector<comm::Bytes> receive;
   std::vector<comm::Bytes> pieces;
   for (std::int64_t r = 0; r < ranks; ++r) {
-    send.push_back(bytes_of(part(r)));
-    receive.push_back(bytes_of(share_of(r)));
-    pieces.push_back(rank_.index() == 0 ? bytes_of(part(r)) : comm::Bytes{});
+    send.push_back(programs::bytes_of(part(r)));
+    receive.push_back(programs::bytes_of(share_of(r)));
+    pieces.push_back(rank_.index() == 0 ? programs::bytes_of(part(r)) : comm::Bytes{});
   }
   // Whose columns they are adds the shares of all ranks, ...
   const runtime::Kernels<W>& kernels = rank_.kernels<W>();
@@ -76,7 +76,7 @@ void Sums<W>::to_first(std::int64_t columns) {
   // ... and the first rank collects the sums.
   rank_.update().record(ready_);
   rank_.transfer().wait(ready_, sites::sums_ready);
-  rank_.communicator().gather(rank_.transfer(), bytes_of(own), std::move(pieces), 0);
+  rank_.communicator().gather(rank_.transfer(), programs::bytes_of(own), std::move(pieces), 0);
   rank_.transfer().record(arrived_);
   rank_.update().wait(arrived_, sites::sums_here);
 }
@@ -92,7 +92,7 @@ void from_first(mesh::Rank& rank, MatrixView<V> data) {
     rank.update().record(there);
     rank.transfer().wait(there, sites::decided);
   }
-  rank.communicator().broadcast(rank.transfer(), bytes_of(data), 0);
+  rank.communicator().broadcast(rank.transfer(), programs::bytes_of(data), 0);
   rank.finish(rank.transfer());
 }
 
@@ -107,7 +107,7 @@ std::vector<std::int64_t> words_from_first(mesh::Rank& rank, std::vector<std::in
     std::copy(words.begin(), words.end(), here);
     rank.transfer().copy(there.data(), here, words.size() * sizeof(std::int64_t));
   }
-  rank.communicator().broadcast(rank.transfer(), bytes_of(there), 0);
+  rank.communicator().broadcast(rank.transfer(), programs::bytes_of(there), 0);
   return rank.fetch(rank.transfer(), there.data(), count);
 }
 

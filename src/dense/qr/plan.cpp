@@ -5,7 +5,7 @@
 #include "dense/qr/small_solver.hpp"
 #include "dense/qr/tall_solve.hpp"
 #include "dense/qr/wide_solve.hpp"
-#include "dense/shared/plan_parts.hpp"
+#include "programs/plan_parts.hpp"
 
 #include <shardsolve/plan.hpp>
 
@@ -33,19 +33,19 @@ std::int64_t solver_bytes(Dtype dtype, std::int64_t n) {
 /// The rows of A and `columns` of them, over all ranks.
 Plan begin(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
   core::require_columns(columns);
-  Plan plan = dense::begin_plan(layout, dtype);
+  Plan plan = programs::begin_plan(layout, dtype);
   plan.matrix_bytes = layout.max_width() * columns * element_size(dtype);
   const double passes = 3.0;
   const auto m = static_cast<double>(layout.size());
   const auto n = static_cast<double>(columns);
-  plan.flops = passes * dense::multiply_add(dtype) * m * n * n;
+  plan.flops = passes * programs::multiply_add(dtype) * m * n * n;
   plan.bytes_moved = passes * 3.0 * n * n * 8.0 * static_cast<double>(layout.ranks() - 1);
   return plan;
 }
 
 /// Numbers of columns, of all ranks.
 std::int64_t of_columns(const SlabLayout& layout, std::int64_t columns) {
-  return 8 * columns * (8 + 4 * layout.ranks()) + dense::small_change(layout, 0);
+  return 8 * columns * (8 + 4 * layout.ranks()) + programs::small_change(layout, 0);
 }
 
 }  // namespace

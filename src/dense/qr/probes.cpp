@@ -97,7 +97,7 @@ void Probes<T>::judge(MatrixView<const T> q, MatrixView<const Wide> r, Outcome& 
         const auto at = static_cast<std::size_t>(i + j * n);
         of_row += std::norm(back[at] - signs_[at]) / static_cast<double>(probe_count);
       }
-      found[1] = largest(found[1], std::sqrt(of_row));
+      found[1] = programs::largest(found[1], std::sqrt(of_row));
     }
   }
   found = numbers_from_first(rank_, found);

@@ -6,8 +6,8 @@
 #include "core/each_dtype.hpp"
 #include "dense/qr/first_rank.hpp"
 #include "dense/qr/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
-#include "dense/shared/gather.hpp"
+#include "programs/bytes_of.hpp"
+#include "programs/gather.hpp"
 
 #include <algorithm>
 #include <complex>
@@ -30,7 +30,7 @@ template <Scalar W>
 class Parts {
  public:
   Parts(mesh::Rank& rank, std::int64_t own_rows, std::int64_t columns) : columns_(columns) {
-    for (const auto& one : gather_from_all(rank, std::vector{own_rows})) {
+    for (const auto& one : programs::gather_from_all(rank, std::vector{own_rows})) {
       first_.push_back(first_.back() + one.front());
     }
     memory_ = rank.workspace<W>(rows() * columns, 1);
@@ -55,14 +55,14 @@ template <Scalar W>
 void collect(mesh::Rank& rank, const Parts<W>& parts) {
   std::vector<comm::Bytes> pieces;
   for (std::int64_t r = 0; r < rank.count(); ++r) {
-    pieces.push_back(rank.index() == 0 ? bytes_of(parts.part(r)) : comm::Bytes{});
+    pieces.push_back(rank.index() == 0 ? programs::bytes_of(parts.part(r)) : comm::Bytes{});
   }
   runtime::Event& ready = rank.event();
   runtime::Event& here = rank.event();
   rank.update().record(ready);
   rank.transfer().wait(ready, sites::rows_ready);
-  rank.communicator().gather(rank.transfer(), bytes_of(parts.part(rank.index())), std::move(pieces),
-                             0);
+  rank.communicator().gather(rank.transfer(), programs::bytes_of(parts.part(rank.index())),
+                             std::move(pieces), 0);
   rank.transfer().record(here);
   rank.update().wait(here, sites::rows_here);
 }

@@ -100,7 +100,7 @@ class TallSolve<T>::Search {
   double largest_error() const {
     double most = 0.0;
     for (const double error : errors_) {
-      most = largest(most, error);
+      most = programs::largest(most, error);
     }
     return most;
   }

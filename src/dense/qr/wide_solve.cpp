@@ -14,7 +14,7 @@
 #include "dense/qr/first_rank.hpp"
 #include "dense/qr/powers.hpp"
 #include "dense/qr/wait_sites.hpp"
-#include "dense/shared/bytes_of.hpp"
+#include "programs/bytes_of.hpp"
 #include "runtime/lu_kernels.hpp"
 
 #include <algorithm>
@@ -39,7 +39,8 @@ std::vector<T> gathered(mesh::Rank& rank, MatrixView<T> own,
   std::int64_t first = 0;
   for (std::int64_t r = 0; r < rank.count(); ++r) {
     const std::int64_t count = counts[static_cast<std::size_t>(r)];
-    pieces.push_back(rank.index() == 0 ? bytes_of(table.block(first, 0, count, 1)) : comm::Bytes{});
+    pieces.push_back(rank.index() == 0 ? programs::bytes_of(table.block(first, 0, count, 1))
+                                       : comm::Bytes{});
     first += count;
   }
   if (rank.index() == 0) {
@@ -48,7 +49,7 @@ std::vector<T> gathered(mesh::Rank& rank, MatrixView<T> own,
   runtime::Event& ready = rank.event();
   rank.update().record(ready);
   rank.transfer().wait(ready, sites::pieces_ready);
-  rank.communicator().gather(rank.transfer(), bytes_of(own), std::move(pieces), 0);
+  rank.communicator().gather(rank.transfer(), programs::bytes_of(own), std::move(pieces), 0);
   if (rank.index() != 0) {
     return {};
   }
@@ -73,9 +74,9 @@ MatrixView<T> adjoint_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixVie
   for (std::int64_t r = 0; r < rank.count(); ++r) {
     const GlobalRange columns = of_adjoint.segment(r);
     const GlobalRange from = layout.segment(r);
-    send.push_back(bytes_of(packed.columns_from(columns.begin.value(), columns.size())));
+    send.push_back(programs::bytes_of(packed.columns_from(columns.begin.value(), columns.size())));
     blocks.emplace_back(incoming.data() + from.begin.value() * own, from.size(), own);
-    receive.push_back(bytes_of(blocks.back()));
+    receive.push_back(programs::bytes_of(blocks.back()));
   }
   blocks[static_cast<std::size_t>(rank.index())] =
       packed.columns_from(of_adjoint.segment(rank.index()).begin.value(), own);
@@ -110,7 +111,7 @@ class WideSolve<T>::Search {
         settled_(of_b_.size(), false) {
     std::vector<double> maxima(of_b_.size());
     for (std::size_t at = 0; at < z_.size(); ++at) {
-      maxima[at / m_] = largest(maxima[at / m_], size_of(z_[at]));
+      maxima[at / m_] = programs::largest(maxima[at / m_], size_of(z_[at]));
     }
     in_range_ =
         std::all_of(maxima.begin(), maxima.end(), [](double one) { return std::isfinite(one); });
@@ -171,7 +172,7 @@ class WideSolve<T>::Search {
   double largest_error() const {
     double most = 0.0;
     for (const double error : errors_) {
-      most = largest(most, error);
+      most = programs::largest(most, error);
     }
     return most;
   }
@@ -353,7 +354,7 @@ std::vector<T> WideSolve<T>::x_of_all(std::int64_t columns) {
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
     const GlobalRange rows = of_adjoint_.segment(r);
     blocks.emplace_back(table_.data() + rows.begin.value() * columns, rows.size(), columns);
-    pieces.push_back(bytes_of(blocks.back()));
+    pieces.push_back(programs::bytes_of(blocks.back()));
   }
   const MatrixView<T> own = blocks[static_cast<std::size_t>(rank_.index())];
   rank_.kernels<T>().copy(rank_.update(), best_.block(0, 0, own.rows(), columns), own);

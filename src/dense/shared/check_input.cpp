@@ -1,9 +1,9 @@
 #include "dense/shared/check_input.hpp"
 
 #include "core/each_dtype.hpp"
-#include "dense/shared/bytes_of.hpp"
-#include "dense/shared/gather.hpp"
 #include "dense/shared/wait_sites.hpp"
+#include "programs/bytes_of.hpp"
+#include "programs/gather.hpp"
 
 #include <algorithm>
 #include <array>
@@ -128,7 +128,7 @@ Findings InputPass<T>::sum_up(const runtime::Inspection& result) {
     const GlobalRange rows = layout_.segment(r);
     send.push_back({result.partial_product + parts * rows.begin.value(),
                     static_cast<std::size_t>(parts * rows.size()) * sizeof(double)});
-    receive.push_back(bytes_of(shares.columns_from(r, 1)));
+    receive.push_back(programs::bytes_of(shares.columns_from(r, 1)));
   }
   rank_.transfer().wait(looked_at_, sites::input_looked_at);
   const double* const sums = rank_.fetch_later(rank_.transfer(), result.column_sums, width_);
@@ -172,7 +172,7 @@ Findings InputPass<T>::sum_up(const runtime::Inspection& result) {
 template <Scalar T>
 Findings InputPass<T>::combine(const Findings& mine) {
   Findings all;
-  for (const auto& one : gather_from_all(rank_, std::vector<Findings>{mine})) {
+  for (const auto& one : programs::gather_from_all(rank_, std::vector<Findings>{mine})) {
     const Findings& found = one[0];
     all.norm = std::max(all.norm, found.norm);
     all.odd = all.odd || found.odd;
@@ -198,7 +198,7 @@ std::optional<Location> InputPass<T>::nonfinite_entry() {
       break;
     }
   }
-  const Candidate first = heaviest(gather_from_all(rank_, std::vector<Candidate>{found}));
+  const Candidate first = heaviest(programs::gather_from_all(rank_, std::vector<Candidate>{found}));
   if (first.row < 0) {
     return std::nullopt;
   }
@@ -213,7 +213,7 @@ Location InputPass<T>::worst_mirror(std::int64_t row) {
   if (owner == rank_.index()) {
     rank_.kernels<T>().copy(rank_.transfer(), slab_.columns_from(row - first_, 1), column);
   }
-  rank_.communicator().broadcast(rank_.transfer(), bytes_of(column), owner);
+  rank_.communicator().broadcast(rank_.transfer(), programs::bytes_of(column), owner);
   const MatrixView<T> entries = rank_.workspace<T>(1, width_);
   rank_.kernels<T>().copy(rank_.transfer(), slab_.block(row, 0, 1, width_), entries);
   const std::vector<T> mirror = rank_.fetch(rank_.transfer(), column.data(), layout_.size());
@@ -228,7 +228,7 @@ Location InputPass<T>::worst_mirror(std::int64_t row) {
       found = {difference, row, first_ + j};
     }
   }
-  const Candidate worst = heaviest(gather_from_all(rank_, std::vector<Candidate>{found}));
+  const Candidate worst = heaviest(programs::gather_from_all(rank_, std::vector<Candidate>{found}));
   return Location::in_matrix(GlobalIndex(worst.row), GlobalIndex(worst.column));
 }
 

@@ -1,7 +1,7 @@
 #include "dense/shared/hermitian_multiply.hpp"
 
-#include "dense/shared/bytes_of.hpp"
 #include "dense/shared/wait_sites.hpp"
+#include "programs/bytes_of.hpp"
 
 #include <algorithm>
 
@@ -95,10 +95,10 @@ void HermitianMultiply<T>::add_product(MatrixView<const T> x) {
   std::vector<comm::Bytes> incoming;
   std::vector<MatrixView<T>> shares;
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
-    parts_of_x.push_back(bytes_of(part(x_, r, k)));
-    outgoing.push_back(bytes_of(part(sums_, r, 2 * k)));
+    parts_of_x.push_back(programs::bytes_of(part(x_, r, k)));
+    outgoing.push_back(programs::bytes_of(part(sums_, r, 2 * k)));
     shares.emplace_back(incoming_.columns_from(r, 1).data(), slab_.columns(), 2 * k);
-    incoming.push_back(bytes_of(shares.back()));
+    incoming.push_back(programs::bytes_of(shares.back()));
   }
 
   // X to all ranks

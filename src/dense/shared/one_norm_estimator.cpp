@@ -1,7 +1,7 @@
 #include "dense/shared/one_norm_estimator.hpp"
 
 #include "core/each_dtype.hpp"
-#include "dense/shared/gather.hpp"
+#include "programs/gather.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -47,7 +47,7 @@ class OneNormEstimator {
       apply();
       const double last = estimate;
       const double next = one_norm();
-      estimate = largest(estimate, next);
+      estimate = programs::largest(estimate, next);
       const std::vector<T> old_signs = signs;
       signs = take_signs();
       if (everywhere_equal(signs, old_signs) || next <= last) {
@@ -60,7 +60,7 @@ class OneNormEstimator {
         break;
       }
     }
-    return largest(estimate, alternating());
+    return programs::largest(estimate, alternating());
   }
 
  private:
@@ -80,7 +80,7 @@ class OneNormEstimator {
     for (const T& value : x_) {
       sum += double{std::abs(value)};
     }
-    return sum_of_all(rank_, sum);
+    return programs::sum_of_all(rank_, sum);
   }
 
   /// x = x_i / |x_i|, 1 where x_i is 0; returns a copy.
@@ -92,7 +92,7 @@ class OneNormEstimator {
     return x_;
   }
   bool everywhere_equal(const std::vector<T>& a, const std::vector<T>& b) {
-    return sum_of_all(rank_, a == b ? 0.0 : 1.0) == 0.0;
+    return programs::sum_of_all(rank_, a == b ? 0.0 : 1.0) == 0.0;
   }
 
   /// The global row of the largest |x_i|, the first of equals.
@@ -109,7 +109,7 @@ class OneNormEstimator {
       }
     }
     Peak best{-1.0, 0};
-    for (const auto& one : gather_from_all(rank_, std::vector<Peak>{mine})) {
+    for (const auto& one : programs::gather_from_all(rank_, std::vector<Peak>{mine})) {
       best = one[0].size > best.size ? one[0] : best;
     }
     return best.row;

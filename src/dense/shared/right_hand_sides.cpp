@@ -1,7 +1,7 @@
 #include "dense/shared/right_hand_sides.hpp"
 
 #include "core/each_dtype.hpp"
-#include "dense/shared/gather.hpp"
+#include "programs/gather.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ Location nonfinite_entry(mesh::Rank& rank, const SlabLayout& layout, MatrixView<
     return !std::isfinite(std::real(value)) || !std::isfinite(std::imag(value));
   });
   const std::int64_t mine = odd == values.end() ? -1 : odd - values.begin();
-  const auto found = gather_from_all(rank, std::vector<std::int64_t>{mine});
+  const auto found = programs::gather_from_all(rank, std::vector<std::int64_t>{mine});
   for (std::int64_t r = 0; r < rank.count(); ++r) {
     const std::int64_t local = found[static_cast<std::size_t>(r)][0];
     if (local >= 0) {
@@ -40,8 +40,8 @@ std::vector<double> column_maxima(mesh::Rank& rank, MatrixView<const T> a) {
   rank.kernels<T>().column_max(rank.update(), a, device.data());
   std::vector<double> maxima(static_cast<std::size_t>(a.columns()), 0.0);
   for (const auto& one :
-       gather_from_all(rank, rank.fetch(rank.update(), device.data(), a.columns()))) {
-    std::transform(one.begin(), one.end(), maxima.begin(), maxima.begin(), largest);
+       programs::gather_from_all(rank, rank.fetch(rank.update(), device.data(), a.columns()))) {
+    std::transform(one.begin(), one.end(), maxima.begin(), maxima.begin(), programs::largest);
   }
   return maxima;
 }

@@ -1,4 +1,4 @@
-#include "dense/shared/public_call.hpp"
+#include "programs/public_call.hpp"
 
 #include "mesh/require_ranks.hpp"
 
@@ -9,7 +9,7 @@
 #include <numeric>
 #include <utility>
 
-namespace shardsolve::dense {
+namespace shardsolve::programs {
 
 Outcome PublicCall::run(std::function<Outcome(mesh::Rank&)> program) const {
   mesh::require_ranks(mesh, layout);
@@ -45,4 +45,4 @@ Outcome PublicCall::run(std::function<Outcome(mesh::Rank&)> program) const {
   return *outcome;
 }
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::programs

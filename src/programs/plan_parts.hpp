@@ -1,7 +1,7 @@
 /// What the plans of all families are made of.
 #pragma once
 
-#include "dense/shared/step_flags.hpp"
+#include "programs/step_flags.hpp"
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/plan.hpp>
@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace shardsolve::dense {
+namespace shardsolve::programs {
 
 /// Bytes in front of every message of a MessageRing.
 inline constexpr auto header_bytes = static_cast<std::int64_t>(sizeof(StepHeader));
@@ -40,4 +40,4 @@ inline double multiply_add(Dtype dtype) {
   return dtype == Dtype::complex64 || dtype == Dtype::complex128 ? 8.0 : 2.0;
 }
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::programs

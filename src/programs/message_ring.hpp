@@ -2,8 +2,8 @@
 #pragma once
 
 #include "comm/window.hpp"
-#include "dense/shared/step_flags.hpp"
 #include "mesh/rank.hpp"
+#include "programs/step_flags.hpp"
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/matrix_view.hpp>
@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::programs {
 
 /// Slots that are used in turn. With three, the message of one step is being read, that of the next
 /// is arriving, the one after that is being written. A slot is a window of `capacity` elements
@@ -109,4 +109,4 @@ class MessageRing {
   std::vector<Slot> ring_;
 };
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::programs

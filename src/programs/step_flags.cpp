@@ -1,10 +1,10 @@
-#include "dense/shared/step_flags.hpp"
+#include "programs/step_flags.hpp"
 
-#include "dense/shared/wait_sites.hpp"
+#include "programs/wait_sites.hpp"
 
 #include <shardsolve/error.hpp>
 
-namespace shardsolve::dense {
+namespace shardsolve::programs {
 
 StepFlags::StepFlags(mesh::Rank& rank)
     : rank_(rank), headers_(rank.host_workspace<StepHeader>(depth)) {
@@ -46,4 +46,4 @@ void StepFlags::throw_if_cancelled() const {
   }
 }
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::programs

@@ -7,7 +7,7 @@
 
 #include <type_traits>
 
-namespace shardsolve::dense {
+namespace shardsolve::programs {
 
 /// A view without gaps as a piece to send or receive.
 template <class T>
@@ -16,4 +16,4 @@ comm::Bytes bytes_of(MatrixView<T> view) {
           static_cast<std::size_t>(view.rows() * view.columns()) * sizeof(T)};
 }
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::programs

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::programs {
 
 /// Element r of the result is what rank r gave. All ranks give equally many values. Waits: not for
 /// loops.
@@ -86,4 +86,4 @@ std::vector<V> gather_rows(mesh::Rank& rank, const SlabLayout& layout, const std
   return rank.fetch(rank.transfer(), all.data(), layout.size());
 }
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::programs

@@ -11,7 +11,7 @@
 
 #include <functional>
 
-namespace shardsolve::dense {
+namespace shardsolve::programs {
 
 /// A public call, whose steps are rank programs that run one after the other.
 struct PublicCall {
@@ -34,4 +34,4 @@ inline void add_cost(Outcome& outcome, const Outcome& other) {
   outcome.flops += other.flops;
 }
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::programs

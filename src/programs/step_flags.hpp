@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::programs {
 
 /// Travels in front of every panel: one cache line.
 struct StepHeader {
@@ -50,4 +50,4 @@ class StepFlags {
   bool stopped_ = false;
 };
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::programs

@@ -1,9 +1,9 @@
 /// What a rank program asks of the caller's matrices before it reads them.
 #pragma once
 
-#include "dense/shared/gather.hpp"
 #include "mesh/rank.hpp"
 #include "mesh/require_part.hpp"
+#include "programs/gather.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/sharded.hpp>
@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace shardsolve::dense {
+namespace shardsolve::programs {
 
 inline bool has_empty_segment(const SlabLayout& layout) {
   for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
@@ -56,4 +56,4 @@ void require_reachable(mesh::Rank& rank, const RightHandSides<T>& b) {
   }
 }
 
-}  // namespace shardsolve::dense
+}  // namespace shardsolve::programs
