@@ -15,8 +15,7 @@ std::optional<Failure> describe_in_full(const std::exception_ptr& reason) {
   } catch (const Error& error) {
     return Failure{error.kind(), error.what()};
   } catch (const std::bad_alloc&) {
-    return Failure{ErrorKind::out_of_memory,
-                   "the system has no memory left, or a limit on addresses (ulimit -v) is reached"};
+    return Failure{ErrorKind::out_of_memory, {}};
   } catch (const std::exception& error) {
     return Failure{ErrorKind::internal, error.what()};
   } catch (...) {
@@ -26,11 +25,16 @@ std::optional<Failure> describe_in_full(const std::exception_ptr& reason) {
 
 }  // namespace
 
+std::string_view Failure::text() const {
+  return message.empty() && kind == ErrorKind::out_of_memory ? no_memory_text
+                                                             : std::string_view(message);
+}
+
 std::optional<Failure> describe(const std::exception_ptr& reason) {
   try {
     return describe_in_full(reason);
   } catch (const std::bad_alloc&) {
-    return Failure{ErrorKind::out_of_memory, "no memory left"};  // short: it takes none
+    return Failure{ErrorKind::out_of_memory, {}};
   }
 }
 

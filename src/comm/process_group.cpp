@@ -126,7 +126,7 @@ std::exception_ptr ProcessGroup::look_around() {
       return gone;
     });
     if (lost_ && !std::exchange(lost_->told, true)) {
-      return std::make_exception_ptr(Error(lost_->why.kind, lost_->why.message));
+      return std::make_exception_ptr(Error(lost_->why.kind, std::string(lost_->why.text())));
     }
     // Before what others say: what they have met is a consequence.
     if (in_call_ && !own_pulse().failed() && unlike_ >= 0) {
@@ -227,8 +227,9 @@ Note ProcessGroup::make_note(NoteKind kind, const std::optional<Failure>& failur
   if (failure) {
     note.failed = true;
     note.error = failure->kind;
-    note.length = std::min(failure->message.size(), note.text.size());
-    std::memcpy(note.text.data(), failure->message.data(), note.length);
+    const std::string_view text = failure->text();
+    note.length = std::min(text.size(), note.text.size());
+    std::memcpy(note.text.data(), text.data(), note.length);
   }
   return note;
 }

@@ -58,9 +58,10 @@ int choose_gpu(const std::vector<int>& devices, std::int64_t place, std::int64_t
 }
 
 void GpuSeat::set_failure(const std::exception_ptr& reason) {
-  const comm::Failure described = comm::describe(reason).value_or(comm::Failure{});
+  const comm::Failure described =
+      comm::describe(reason).value_or(comm::Failure{ErrorKind::internal, "it has failed"});
   error = described.kind;
-  failure = described.message.empty() ? "it has failed" : described.message;
+  failure = described.text();
 }
 
 std::string GpuSeat::text() const {

@@ -131,7 +131,7 @@ void MeshState::fail(const std::exception_ptr& reason) {
     const std::lock_guard lock(mutex_);
     if (own && !failure_) {  // as an Error, whatever was thrown: what other processes are told
       try {
-        failure_ = std::make_exception_ptr(Error(own->kind, own->message));
+        failure_ = std::make_exception_ptr(Error(own->kind, std::string(own->text())));
       } catch (const std::bad_alloc&) {
         failure_ = no_memory_;
       }
@@ -233,7 +233,8 @@ void MeshState::conclude(std::unique_lock<std::mutex>& lock) {
     return;
   }
   if (call_end.failure && (call_end.origin != processes->rank() || !failure_)) {
-    failure_ = std::make_exception_ptr(Error(call_end.failure->kind, call_end.failure->message));
+    failure_ = std::make_exception_ptr(
+        Error(call_end.failure->kind, std::string(call_end.failure->text())));
   }
   call_end_ = std::move(call_end);
 }
@@ -344,7 +345,7 @@ void MeshState::give_rank_up() {
   }
   const comm::Failure told = call_end_.failure.value_or(
       comm::Failure{ErrorKind::communication, "the call has failed in another process"});
-  failure_ = std::make_exception_ptr(Error(told.kind, told.message));
+  failure_ = std::make_exception_ptr(Error(told.kind, std::string(told.text())));
 }
 
 /// One call from begin to end; what it has failed with is in failure_.

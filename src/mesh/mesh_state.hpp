@@ -123,9 +123,8 @@ class MeshState {
   std::shared_ptr<const Call> current_;
   std::exception_ptr failure_;
   /// Made while there is some.
-  const std::exception_ptr no_memory_ = std::make_exception_ptr(
-      Error(ErrorKind::out_of_memory,
-            "the system has no memory left, or a limit on addresses (ulimit -v) is reached"));
+  const std::exception_ptr no_memory_ =
+      std::make_exception_ptr(Error(ErrorKind::out_of_memory, comm::no_memory_text));
   std::size_t drained_ = 0;
   comm::CallEnd call_end_;  // of the processes, if there are several
 };
