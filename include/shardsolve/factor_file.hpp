@@ -1,9 +1,10 @@
-/// A Cholesky factor kept in a file: factor once, solve in later runs.
+/// A factor kept in a file: factor once, solve in later runs.
 #pragma once
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/export.hpp>
+#include <shardsolve/lu.hpp>
 #include <shardsolve/slab_layout.hpp>
 
 #include <string>
@@ -12,13 +13,15 @@ namespace shardsolve {
 
 /// What a factor file says about itself.
 struct FactorFileInfo {
-  /// What it holds: "cholesky".
+  /// What it holds: "cholesky", for load_factor, or "lu", for load_lu_factor.
   std::string kind;
   Dtype dtype = Dtype::float64;
   /// Size, boundaries and tile: the factor is solved with on a mesh of layout.ranks() ranks.
   SlabLayout layout;
   /// Version of shardsolve that wrote the file, "0.1.0".
   std::string version;
+  /// none, or transpose if what is factored is A^T, as from JAX: solve with Transpose::transpose.
+  Transpose of = Transpose::none;
 };
 
 /// Writes a factor to a file, which appears under `path` complete or not at all.
@@ -37,6 +40,14 @@ template <Scalar T>
 SHARDSOLVE_EXPORT void save_factor(const CholeskyFactor<T>& factor, const std::string& path,
                                    bool overwrite = false);
 
+/// Likewise an LU factor, with its matrix, which later solves are certified and refined with: 2 n^2
+/// elements. `of`: Transpose::transpose says to readers that what was factored is the transpose of
+/// what the caller calls A. Throws Error as above: invalid_argument also if the factor has
+/// overwritten its matrix, or is singular, or `of` is adjoint.
+template <Scalar T>
+SHARDSOLVE_EXPORT void save_factor(const LuFactor<T>& factor, const std::string& path,
+                                   bool overwrite = false, Transpose of = Transpose::none);
+
 /// Reads a factor back, into memory of its own and onto the layout that it was made on.
 ///
 /// With the same version of shardsolve and of the BLAS it solves to the same bits, with the same
@@ -51,6 +62,11 @@ SHARDSOLVE_EXPORT void save_factor(const CholeskyFactor<T>& factor, const std::s
 /// not fit; io if the file cannot be read.
 template <Scalar T>
 SHARDSOLVE_EXPORT CholeskyFactor<T> load_factor(const std::string& path);
+
+/// Likewise an LU factor; its outcome has the growth too. Whether it is that of A^T is in
+/// read_factor_info().
+template <Scalar T>
+SHARDSOLVE_EXPORT LuFactor<T> load_lu_factor(const std::string& path);
 
 /// Reads and checks the header alone, and that the file is as long as it says: which dtype to load
 /// as, and how many ranks the mesh must have. Throws Error as load_factor.

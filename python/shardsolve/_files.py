@@ -1,9 +1,10 @@
-"""Factors in files: the same files that the command line and C++ write and read."""
+"""Factors in files: the same files that C++ writes and reads."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -14,36 +15,52 @@ from shardsolve import _library
 from shardsolve._check import DTYPES, check_factor
 from shardsolve._cholesky import Factor
 from shardsolve._cut import find_cut
-from shardsolve._records import FACTOR_DEVICES, FACTOR_WORDS, VERDICT_WORDS, raise_if_failed
+from shardsolve._lu import LuFactor
+from shardsolve._records import (
+    EMPTY_LU,
+    FACTOR_DEVICES,
+    FACTOR_WORDS,
+    VERDICT_WORDS,
+    raise_if_failed,
+)
 
 
 class _Whole(ctypes.Structure):
     """WholeFactor in jax/factor_files.hpp."""
 
     _fields_ = (
+        ("kind", ctypes.c_uint8),
         ("dtype", ctypes.c_uint8),
         ("n", ctypes.c_int64),
-        ("slab", ctypes.c_void_p),
-        ("diagonal", ctypes.c_void_p),
-        ("log_determinant", ctypes.c_void_p),
-        ("record", ctypes.c_void_p),
+        ("parts", ctypes.c_void_p * 6),
     )
 
 
 class _Shape(ctypes.Structure):
     """FactorShape in jax/factor_files.hpp."""
 
-    _fields_ = (("dtype", ctypes.c_int32), ("ranks", ctypes.c_int32), ("n", ctypes.c_int64))
+    _fields_ = (
+        ("kind", ctypes.c_int32),
+        ("dtype", ctypes.c_int32),
+        ("ranks", ctypes.c_int64),
+        ("n", ctypes.c_int64),
+    )
 
 
-def save_factor(factor: Factor, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+_KINDS = (Factor, LuFactor)  # FactorKind
+
+
+def save_factor(
+    factor: Factor | LuFactor, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
     """Writes a factor to a file, which appears complete or not at all.
 
-    The arrays are brought to the host first, which needs room for one more copy of the matrix, of
-    a complex one for two.
+    The arrays are brought to the host first, which needs room for one more copy of them; of a
+    complex Cholesky factor for two.
 
     Args:
-        factor: Of one matrix, not of a batch; not inside of `jit`, `grad` or `vmap`.
+        factor: Of `cho_factor` or `lu_factor`, of one matrix, not of a batch; not inside of `jit`,
+            `grad` or `vmap`.
         path: The file.
         overwrite: Replace a file that exists.
 
@@ -52,7 +69,10 @@ def save_factor(factor: Factor, path: str | os.PathLike[str], *, overwrite: bool
         LinAlgError: If there is no factor.
         ValueError: If it lies on devices of several processes, is a batch, or JAX is tracing.
     """
-    factor = check_factor(factor, Factor)
+    if isinstance(factor, LuFactor):
+        factor = check_factor(factor, LuFactor, "lu_factor")
+    else:
+        factor = check_factor(factor, Factor, "cho_factor or lu_factor")
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(factor)):
         raise ValueError(
             "save_factor was called while JAX traces, and the factor has no numbers yet: return "
@@ -64,20 +84,23 @@ def save_factor(factor: Factor, path: str | os.PathLike[str], *, overwrite: bool
             "this factor lies on devices of several processes, and can only be saved from one: "
             "factor again on devices of one process (jax.local_devices())"
         )
-    # The arrays are those of conj(A); the file is about A.
-    arrays = (
-        _conjugate(np.asarray(factor._slab, order="C")),
-        *(np.ascontiguousarray(part) for part in jax.tree.leaves(factor)[1:]),
-    )
+    arrays = [np.ascontiguousarray(part) for part in jax.tree.leaves(factor)]
+    if isinstance(factor, Factor):  # its arrays are those of conj(A); the file is about A
+        arrays[0] = _conjugate(arrays[0])
     verdict = np.zeros(VERDICT_WORDS, np.int32)
     _library.library().shardsolve_save_factor(
-        ctypes.byref(_whole(arrays)), os.fsencode(path), bool(overwrite), _pointer(verdict)
+        ctypes.byref(_whole(type(factor), arrays)),
+        os.fsencode(path),
+        bool(overwrite),
+        _pointer(verdict),
     )
     raise_if_failed(verdict)
 
 
-def load_factor(path: str | os.PathLike[str], *, sharding: Sharding | None = None) -> Factor:
-    """Reads a factor that `save_factor`, the command line or C++ has written.
+def load_factor(
+    path: str | os.PathLike[str], *, sharding: Sharding | None = None
+) -> Factor | LuFactor:
+    """Reads a factor that `save_factor` or C++ has written: a Cholesky or an LU factor.
 
     Args:
         path: The file. Everything in it is checked before it is used.
@@ -99,19 +122,17 @@ def load_factor(path: str | os.PathLike[str], *, sharding: Sharding | None = Non
             f"the factor in {os.fspath(path)} is {dtype.name}, and 64-bit types are off: set "
             "jax.config.update('jax_enable_x64', True) first"
         )
-    real = np.empty(0, dtype).real.dtype
-    arrays = (
-        np.empty((shape.n, shape.n), dtype),
-        np.empty(shape.n, real),
-        np.empty(1, real),
-        np.empty(FACTOR_WORDS, np.int32),
-    )
-    library.shardsolve_load_factor(name, ctypes.byref(_whole(arrays)), _pointer(verdict))
+    kind = _KINDS[shape.kind]
+    arrays = _empty(kind, shape.n, dtype)
+    library.shardsolve_load_factor(name, ctypes.byref(_whole(kind, arrays)), _pointer(verdict))
     raise_if_failed(verdict)
+    if kind is Factor:
+        arrays[0] = _conjugate(arrays[0])
     if sharding is None:
         sharding = _first_devices(shape.ranks, shape.n)
-    slab = jax.device_put(_conjugate(arrays[0]), sharding)
-    cut = find_cut(slab, None, None)
+    matrices = sum(array.ndim == 2 for array in arrays)  # they come first
+    slabs = [jax.device_put(array, sharding) for array in arrays[:matrices]]
+    cut = find_cut(slabs[0], None, None)
     assert cut is not None  # a concrete array
     parts = cut.parts
     if shape.ranks not in (1, parts):
@@ -119,9 +140,21 @@ def load_factor(path: str | os.PathLike[str], *, sharding: Sharding | None = Non
             f"this factor was made on {shape.ranks} devices and the sharding has {parts} parts of "
             "rows: they must be as many"
         )
-    arrays[3][FACTOR_DEVICES] = parts
+    arrays[-1][FACTOR_DEVICES] = parts
     whole = _replicated(sharding)
-    return Factor(slab, *(jax.device_put(jnp.asarray(part), whole) for part in arrays[1:]))
+    rest = [jax.device_put(jnp.asarray(array), whole) for array in arrays[matrices:]]
+    return kind(*slabs, *rest)
+
+
+def _empty(kind: type, n: int, dtype: np.dtype) -> list[np.ndarray]:
+    """The arrays of a factor, in the order of its class."""
+    real = np.empty(0, dtype).real.dtype
+    if kind is Factor:
+        shapes = [((n, n), dtype), (n, real), (1, real), (FACTOR_WORDS, np.int32)]
+    else:
+        shapes = [((n, n), dtype), ((n, n), dtype), (n, np.int32), (1, dtype), (1, real)]
+        shapes.append((len(EMPTY_LU), np.int32))
+    return [np.empty(shape, of) for shape, of in shapes]
 
 
 def _first_devices(parts: int, n: int) -> Sharding:
@@ -146,11 +179,10 @@ def _conjugate(a: np.ndarray) -> np.ndarray:
     return np.conj(a) if np.iscomplexobj(a) else a
 
 
-def _whole(arrays: tuple[np.ndarray, ...]) -> _Whole:
+def _whole(kind: type, arrays: Sequence[np.ndarray]) -> _Whole:
     slab = arrays[0]
-    return _Whole(
-        DTYPES.index(slab.dtype.name), slab.shape[0], *(_pointer(array) for array in arrays)
-    )
+    pointers = (ctypes.c_void_p * 6)(*(array.ctypes.data for array in arrays))
+    return _Whole(_KINDS.index(kind), DTYPES.index(slab.dtype.name), slab.shape[0], pointers)
 
 
 def _pointer(array: np.ndarray) -> ctypes.c_void_p:

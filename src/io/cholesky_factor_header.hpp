@@ -2,32 +2,24 @@
 /// cholesky_factor_header.cpp.
 #pragma once
 
-#include "io/factor_file_header.hpp"
+#include "io/factor_header_parts.hpp"
 
-#include <shardsolve/dtype.hpp>
 #include <shardsolve/scaled.hpp>
 
-#include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace shardsolve::io {
 
-struct CholeskyFactorHeader {
-  Dtype dtype = Dtype::float64;
-  std::vector<std::int64_t> boundaries;  ///< of the slabs; one more than ranks
-  std::int64_t tile = 1;
-  Scaled norm;  ///< ||A||_1
+inline constexpr std::string_view cholesky_kind = "cholesky";
 
-  std::int64_t size() const { return boundaries.back(); }
-  std::int64_t ranks() const { return static_cast<std::int64_t>(boundaries.size()) - 1; }
+struct CholeskyFactorHeader {
+  FactorCut cut;
+  Scaled norm;  ///< ||A||_1
 };
 
 /// The section of A's diagonal.
 inline constexpr std::string_view diagonal_name = "diagonal";
-/// The section of the slab of a rank: "slab 0".
-std::string slab_name(std::int64_t rank);
 
 /// The header of such a factor's file: A's diagonal, then the slabs; checksums are not yet known.
 FactorHeader to_factor_header(const CholeskyFactorHeader& cholesky);

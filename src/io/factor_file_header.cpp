@@ -12,7 +12,7 @@
 // The first 20 bytes mean the same in every version. The header has exactly these keys:
 //
 //   kind         what the file holds, which decides on attributes and sections: "cholesky"
-//                (cholesky_factor_header.cpp)
+//                (cholesky_factor_header.cpp) or "lu" (lu_factor_header.cpp)
 //   version      of the library that wrote the file, for the reader's information
 //   attributes   an object: what the kind says besides its arrays
 //   sections     a list of objects in the order of the file, each with exactly these keys:

@@ -26,7 +26,7 @@ struct FactorSection {
 };
 
 struct FactorHeader {
-  std::string kind;                     ///< decides on attributes and sections: "cholesky"
+  std::string kind;                     ///< decides on attributes and sections: "cholesky", "lu"
   std::string version;                  ///< of the library that wrote the file
   Json attributes;                      ///< an object: what the kind says besides its arrays
   std::vector<FactorSection> sections;  ///< in the order of the file

@@ -3,6 +3,7 @@
 #include "io/checksum.hpp"
 #include "io/cholesky_factor_header.hpp"
 #include "io/factor_file_header.hpp"
+#include "io/lu_factor_header.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/fuzz.hpp"
 #include "tests/support/memory_file.hpp"
@@ -17,6 +18,7 @@
 #include <complex>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,10 +68,25 @@ constexpr std::string_view factor_tokens[] = {"{",
                                               "\xff"};
 
 /// What a header may have in place of each other and be JSON still.
-constexpr std::string_view factor_words[] = {
-    "\"cholesky\"", "\"diagonal\"", "\"slab 0\"", "\"slab 1\"", "\"slab 2\"", "\"float32\"",
-    "\"float64\"",  "[0]",          "[]",         "1",          "2",          "3",
-    "\"n\"",        "\"name\"",     "\"bytes\"",  "\"tile\"",   "128",        "64"};
+constexpr std::string_view factor_words[] = {"\"cholesky\"",
+                                             "\"lu\"",
+                                             "\"diagonal\"",
+                                             "\"slab 0\"",
+                                             "\"slab 1\"",
+                                             "\"slab 2\"",
+                                             "\"float32\"",
+                                             "\"float64\"",
+                                             "[0]",
+                                             "[]",
+                                             "1",
+                                             "2",
+                                             "3",
+                                             "\"n\"",
+                                             "\"name\"",
+                                             "\"bytes\"",
+                                             "\"tile\"",
+                                             "128",
+                                             "64"};
 
 SlabLayout random_layout(Random& random) {
   std::vector<std::int64_t> boundaries{0};
@@ -105,6 +122,34 @@ std::string saved_factor(Random& random) {
   return testing::read_file(directory / "A.factor");
 }
 
+/// Likewise of an LU factor; but its rows are a permutation.
+template <Scalar T>
+std::string saved_lu_factor(Random& random) {
+  const SlabLayout layout = random_layout(random);
+  LuFactor<T> factor{ShardedMatrix<T>(layout),
+                     ShardedMatrix<T>(layout),
+                     std::make_shared<std::vector<std::int64_t>>(layout.size()),
+                     {0.5, static_cast<int>(random.below(40)) - 20},
+                     {0.75, 3},
+                     {},
+                     T{random.below(2) == 0 ? RealOf<T>{1} : RealOf<T>{-1}},
+                     -0.25 * static_cast<double>(random.below(9))};
+  std::iota(factor.rows->begin(), factor.rows->end(), 0);
+  for (std::int64_t i = layout.size(); i > 1; --i) {
+    std::swap((*factor.rows)[static_cast<std::size_t>(i - 1)],
+              (*factor.rows)[static_cast<std::size_t>(random.below(i))]);
+  }
+  for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
+    for (const MatrixView<T> slab : {factor.slabs.slab(rank), factor.matrix.slab(rank)}) {
+      fill(slab.data(), slab.rows() * slab.columns(), random);
+    }
+  }
+  const testing::TemporaryDirectory directory;
+  save_factor(factor, directory / "A.factor", false,
+              random.below(2) == 0 ? Transpose::none : Transpose::transpose);
+  return testing::read_file(directory / "A.factor");
+}
+
 /// A disk is slow, so the files are few and the damages many.
 std::vector<std::string> valid_files() {
   std::vector<std::string> files;
@@ -114,6 +159,8 @@ std::vector<std::string> valid_files() {
     files.push_back(saved_factor<double>(random));
     files.push_back(saved_factor<std::complex<float>>(random));
     files.push_back(saved_factor<std::complex<double>>(random));
+    files.push_back(saved_lu_factor<float>(random));
+    files.push_back(saved_lu_factor<std::complex<double>>(random));
   }
   return files;
 }
@@ -194,15 +241,38 @@ bool holds(const std::string& bytes, const FactorFileFront& front, std::string_v
                                    static_cast<std::size_t>(section->bytes)) == in_memory;
 }
 
+template <Scalar T>
+void expect_loaded_lu(const std::string& path, const std::string& bytes,
+                      const FactorFileFront& front) {
+  const LuFactor<T> factor = load_lu_factor<T>(path);
+  const LuFactorHeader header = to_lu_header(front.header, path);
+  ASSERT_EQ(front.data_offset + front.header.section_bytes(), std::ssize(bytes));
+  ASSERT_EQ(factor.layout().boundaries(), header.cut.boundaries);
+  EXPECT_EQ(factor.layout().tile(), header.cut.tile);
+  EXPECT_EQ(factor.log_modulus, header.log_modulus);
+  EXPECT_EQ(factor.outcome.growth, header.growth);
+  EXPECT_TRUE(holds(bytes, front, rows_name, factor.rows->data(), factor.layout().size()));
+  for (std::int64_t rank = 0; rank < factor.layout().ranks(); ++rank) {
+    const MatrixView<T> slab = factor.slabs.slab(rank);
+    const MatrixView<T> columns = factor.matrix.slab(rank);
+    const std::int64_t count = slab.rows() * slab.columns();
+    EXPECT_TRUE(holds(bytes, front, slab_name(rank), slab.data(), count));
+    EXPECT_TRUE(holds(bytes, front, matrix_name(rank), columns.data(), count));
+  }
+}
+
 /// What was loaded is what the bytes say.
 template <Scalar T>
 void expect_loaded(const std::string& path, const std::string& bytes,
                    const FactorFileFront& front) {
+  if (front.header.kind == lu_kind) {
+    return expect_loaded_lu<T>(path, bytes, front);
+  }
   const CholeskyFactor<T> factor = load_factor<T>(path);
   const CholeskyFactorHeader header = to_cholesky_header(front.header, path);
   ASSERT_EQ(front.data_offset + front.header.section_bytes(), std::ssize(bytes));
-  ASSERT_EQ(factor.layout().boundaries(), header.boundaries);
-  EXPECT_EQ(factor.layout().tile(), header.tile);
+  ASSERT_EQ(factor.layout().boundaries(), header.cut.boundaries);
+  EXPECT_EQ(factor.layout().tile(), header.cut.tile);
   EXPECT_TRUE(holds(bytes, front, diagonal_name, factor.diagonal->data(), factor.layout().size()));
   for (std::int64_t rank = 0; rank < factor.layout().ranks(); ++rank) {
     const MatrixView<T> slab = factor.slabs.slab(rank);

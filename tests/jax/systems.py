@@ -43,6 +43,11 @@ def hermitian(n: int, dtype: str = "float64", seed: int = 0) -> np.ndarray:
     return ((a + a.conj().T) / 2).astype(dtype)
 
 
+def general(n: int, dtype: str = "float64", seed: int = 4) -> np.ndarray:
+    """A random matrix: neither Hermitian nor with large numbers on its diagonal."""
+    return normal(np.random.default_rng(seed), (n, n), dtype)
+
+
 def sides(n: int, k: int | None = None, dtype: str = "float64", seed: int = 1) -> np.ndarray:
     """Right-hand sides of shape (n, k), or (n,) if k is None."""
     return normal(np.random.default_rng(seed), (n,) if k is None else (n, k), dtype)

@@ -1,10 +1,12 @@
 """save_factor and load_factor."""
 
+import zlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from systems import DEVICES, DTYPES, hermitian, put, row_mesh, sides, solves, spread
+from systems import DEVICES, DTYPES, general, hermitian, put, row_mesh, sides, solves, spread
 
 import shardsolve
 
@@ -22,6 +24,40 @@ def test_loaded_factor_gives_the_same_bits(tmp_path, n, dtype):
     assert solves(a, x, b)
     assert np.array_equal(x, shardsolve.cho_solve(factor, b))
     assert float(shardsolve.logdet(loaded)) == float(shardsolve.logdet(factor))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 8 * DEVICES, 33])
+def test_loaded_lu_factor_gives_the_same_bits(tmp_path, n, dtype):
+    a, b = general(n, dtype), sides(n, 2, dtype)
+    factor = shardsolve.lu_factor(spread(a))
+    shardsolve.save_factor(factor, tmp_path / "factor")
+    loaded = shardsolve.load_factor(tmp_path / "factor")
+    assert solves(a, shardsolve.lu_solve(loaded, b), b)
+    for trans in range(3):
+        x = shardsolve.lu_solve(loaded, b, trans)
+        assert np.array_equal(x, shardsolve.lu_solve(factor, b, trans))
+    assert shardsolve.det(loaded) == shardsolve.det(factor)
+    assert shardsolve.cond(loaded, 1) == shardsolve.cond(factor, 1)
+
+
+def test_lu_factor_of_a_matrix_cut_by_columns_is_refused(tmp_path):
+    """That is what C++ writes: its slabs are columns, and a factor of them is another one."""
+    path = tmp_path / "factor"
+    shardsolve.save_factor(shardsolve.lu_factor(general(6)), path)
+    content = path.read_bytes()
+    end = 20 + int.from_bytes(content[12:16], "little")
+    text = content[20:end].replace(b'"of":"transpose"', b'"of":"matrix"   ')
+    assert text != content[20:end]
+    checksum = zlib.crc32(content[:16] + text).to_bytes(4, "little")
+    path.write_bytes(content[:16] + checksum + text + content[end:])
+    with pytest.raises(shardsolve.SolverError, match=r"cut by columns.*factor again"):
+        shardsolve.load_factor(path)
+
+
+def test_what_is_no_factor_is_named(tmp_path):
+    with pytest.raises(TypeError, match="cho_factor or lu_factor"):
+        shardsolve.save_factor(np.eye(3), tmp_path / "factor")
 
 
 def test_factor_lies_where_asked(tmp_path):

@@ -18,8 +18,8 @@ from systems import (
     WAYS,
     close,
     compiled_text,
+    general,
     more,
-    normal,
     put,
     row_mesh,
     scalar,
@@ -37,11 +37,6 @@ from shardsolve import LinAlgError, Status
 N = 24
 solve = functools.partial(shardsolve.solve, assume_a="gen")
 OPS = {0: lambda a: a, 1: lambda a: a.T, 2: lambda a: a.conj().T}
-
-
-def general(n: int, dtype: str = "float64", seed: int = 4) -> np.ndarray:
-    """Neither Hermitian nor with large numbers on its diagonal."""
-    return normal(np.random.default_rng(seed), (n, n), dtype)
 
 
 def slogdet(a, b):
