@@ -3,6 +3,7 @@
 #include "bench/bench_report.hpp"
 #include "bench/cholesky.hpp"
 #include "bench/eigh.hpp"
+#include "bench/lu.hpp"
 #include "core/each_dtype.hpp"
 #include "exit_code.hpp"
 #include "input.hpp"
@@ -20,7 +21,13 @@ namespace shardsolve::cli {
 namespace {
 
 constexpr const char* cholesky_job = "cholesky";
+constexpr const char* lu_job = "lu";
 constexpr const char* eigh_job = "eigh";
+
+/// What a job's tile is chosen for.
+Routine routine_of(const Options& options) {
+  return options.bench_job == lu_job ? Routine::lu : Routine::cholesky;
+}
 
 std::int64_t size_of(const Options& options) {
   if (!options.sizes.empty()) {
@@ -37,6 +44,12 @@ void require_memory(Workplace& workplace, const SlabLayout& layout, Dtype dtype)
     Plan plan = plan_eigh(layout, dtype, true);
     plan.matrix_bytes *= 2;
     workplace.require_memory({plan}, job);
+    return;
+  }
+  if (workplace.options().bench_job == lu_job) {  // A and its factor are two already
+    Plan solve = plan_lu_solve(layout, dtype, bench::many);
+    solve.right_hand_side_bytes *= 2;
+    workplace.require_memory({plan_lu_factor(layout, dtype), solve}, job);
     return;
   }
   Plan factor = plan_cholesky_factor(layout, dtype);
@@ -72,6 +85,13 @@ bench::BenchResult measure(Workplace& workplace, std::int64_t n,
     }
     return all;
   }
+  if (workplace.options().bench_job == lu_job) {
+    bench::BenchResult all = bench::bench_lu<T>(mesh, n, tile->tile, runs, run, progress);
+    if (with_lapack) {
+      all.timings.push_back(bench::time_lapack_lu<T>(n, runs, run, progress));
+    }
+    return all;
+  }
   bench::BenchResult all = bench::bench_cholesky<T>(mesh, n, tile->tile, runs, run, progress);
   if (with_lapack) {
     all.timings.push_back(bench::time_lapack<T>(n, runs, run, progress));
@@ -99,9 +119,13 @@ int tell(Workplace& workplace, const bench::BenchSubject& subject,
   return result.passed() ? exit_ok : exit_numerical;
 }
 
+const char* title_of(const std::string& job) {
+  return job == cholesky_job ? "Cholesky" : job == lu_job ? "LU" : "Eigenpairs";
+}
+
 int bench_job(Workplace& workplace, ProgressDisplay& progress) {
   const Options& options = workplace.options();
-  const bool has_tile = options.bench_job == cholesky_job;
+  const bool has_tile = options.bench_job != eigh_job;
   if (has_tile) {
     workplace.take_tile_table();
   }
@@ -109,7 +133,7 @@ int bench_job(Workplace& workplace, ProgressDisplay& progress) {
   const Dtype dtype = options.dtypes.front();
   std::optional<TileChoice> tile;
   if (has_tile) {
-    tile = workplace.tile_for(n, dtype);
+    tile = workplace.tile_for(n, dtype, routine_of(options));
   }
   require_memory(workplace, workplace.layout(n, tile), dtype);
 
@@ -124,7 +148,7 @@ int bench_job(Workplace& workplace, ProgressDisplay& progress) {
   progress.finish();
 
   bench::BenchSubject subject{.job = options.bench_job,
-                              .title = has_tile ? "Cholesky" : "Eigenpairs",
+                              .title = title_of(options.bench_job),
                               .n = n,
                               .dtype = dtype,
                               .backend = options.backend == Backend::cuda ? "cuda" : "cpu",
@@ -142,10 +166,10 @@ int bench_job(Workplace& workplace, ProgressDisplay& progress) {
 }
 
 void add_bench_options(CLI::App& command, TypedOptions& typed, Options& options) {
-  command.add_option("JOB", typed.job, "what is timed: cholesky or eigh")
+  command.add_option("JOB", typed.job, "what is timed: cholesky, lu or eigh")
       ->required()
       ->type_name("NAME")
-      ->check(one_of({cholesky_job, eigh_job}));
+      ->check(one_of({cholesky_job, lu_job, eigh_job}));
   command
       .add_option("--n", typed.sizes,
                   "rows of the matrix (default 4096, on GPUs 16384; half of it for eigh)")
@@ -188,6 +212,8 @@ constexpr std::string_view bench_notes =
     R"(cholesky: on a random, well conditioned matrix that is made in memory, factor (the
 log-determinant comes with it), solve with 1 and 64 right-hand sides, factor and solve in one
 call, inverse with its factorisation. For comparison LAPACK's potrf.
+lu: on a random matrix without symmetry, factor (the determinant comes with it), solve with 1 and
+64 right-hand sides, factor and solve in one call. For comparison LAPACK's getrf.
 eigh: on a random Hermitian matrix all eigenpairs, the smallest tenth of them, eigenvalues alone.
 For comparison LAPACK's syevd or heevd, up to n = 4096.
 
@@ -208,6 +234,7 @@ constinit const Verb bench_verb =
               .usage = "shardsolve bench JOB [options]",
               .notes = bench_notes,
               .examples = R"(shardsolve bench cholesky --n 8192
+shardsolve bench lu --devices 2
 shardsolve bench eigh --n 4096 --devices 4
 shardsolve bench cholesky --backend cuda --devices 0,1 --n 32768 --dtype float32 --json)",
               .add_options = &add_bench_options,

@@ -29,10 +29,14 @@ namespace {
 using bench::Tuned;
 
 /// The matrix twice, and the workspace of a factorisation with any tile that is tried.
-Plan plan_for(const Mesh& mesh, std::int64_t n, Dtype dtype) {
-  const auto tiles = bench::candidate_tiles(mesh, n, dtype);
+Plan plan_for(const Mesh& mesh, std::int64_t n, Dtype dtype, Routine routine) {
+  const auto tiles = bench::candidate_tiles(mesh, n, dtype, routine);
   const std::int64_t widest = *std::max_element(tiles.begin(), tiles.end());
-  Plan plan = plan_cholesky_factor(SlabLayout::even(n, mesh.ranks(), widest), dtype);
+  const SlabLayout layout = SlabLayout::even(n, mesh.ranks(), widest);
+  if (routine == Routine::lu) {  // A and its factor are two already
+    return plan_lu_factor(layout, dtype);
+  }
+  Plan plan = plan_cholesky_factor(layout, dtype);
   plan.matrix_bytes *= 2;
   return plan;
 }
@@ -42,7 +46,7 @@ std::vector<std::int64_t> sizes_for(Workplace& workplace, Dtype dtype) {
   const Options& options = workplace.options();
   if (!options.sizes.empty()) {
     for (const std::int64_t n : options.sizes) {
-      workplace.require_memory({plan_for(workplace.mesh(), n, dtype)},
+      workplace.require_memory({plan_for(workplace.mesh(), n, dtype, options.routine)},
                                fmt::format("tuning for n = {} in {}", n, name(dtype)));
     }
     return options.sizes;
@@ -50,7 +54,8 @@ std::vector<std::int64_t> sizes_for(Workplace& workplace, Dtype dtype) {
   const bool on_gpus = options.backend == Backend::cuda;
   std::vector<std::int64_t> sizes;
   for (std::int64_t n = on_gpus ? 4096 : 1024; n <= (on_gpus ? 65536 : 8192); n *= 2) {
-    if (plan_for(workplace.mesh(), n, dtype).bytes() < workplace.mesh().available_memory()) {
+    if (plan_for(workplace.mesh(), n, dtype, options.routine).bytes() <
+        workplace.mesh().available_memory()) {
       sizes.push_back(n);
     }
   }
@@ -142,8 +147,9 @@ void measure(Workplace& workplace, ProgressDisplay& progress, bench::TuneReport&
           .end = end, .progress = [&](std::int64_t tile, double fraction) {
             runs.show(fmt::format("{}, n = {}, tile {}", name(dtype), n, tile), fraction);
           }};
-      report.sizes.push_back(with_dtype(
-          dtype, [&]<class T>() { return bench::tune<T>(workplace.mesh(), n, run, limits); }));
+      report.sizes.push_back(with_dtype(dtype, [&]<class T>() {
+        return bench::tune<T>(workplace.mesh(), options.routine, n, run, limits);
+      }));
     }
   }
 }
@@ -151,7 +157,8 @@ void measure(Workplace& workplace, ProgressDisplay& progress, bench::TuneReport&
 int tune_job(Workplace& workplace, ProgressDisplay& progress) {
   const Options& options = workplace.options();
   TableFile file(options.tile_table);
-  bench::TuneReport report{.device = workplace.mesh().device_kind(),
+  bench::TuneReport report{.routine = options.routine,
+                           .device = workplace.mesh().device_kind(),
                            .ranks = workplace.mesh().ranks(),
                            .backend = options.backend == Backend::cuda ? "cuda" : "cpu",
                            .path = file.path()};
@@ -180,6 +187,9 @@ int tune_job(Workplace& workplace, ProgressDisplay& progress) {
 }
 
 void add_tune_options(CLI::App& command, TypedOptions& typed, Options& options) {
+  command.add_option("ROUTINE", typed.job, "what is timed: cholesky (default) or lu")
+      ->type_name("NAME")
+      ->check(one_of({std::string(name(Routine::cholesky)), std::string(name(Routine::lu))}));
   command
       .add_option("--n", typed.sizes,
                   "rows of the matrices: 1024,2048 (default: sizes that fit these devices)")
@@ -207,6 +217,7 @@ void add_tune_options(CLI::App& command, TypedOptions& typed, Options& options) 
 }
 
 void take_tune_options(const TypedOptions& typed, Options& options) {
+  options.routine = typed.job == name(Routine::lu) ? Routine::lu : Routine::cholesky;
   if (wants_mpi(typed.devices)) {
     throw CLI::ValidationError(
         "tune",
@@ -218,8 +229,8 @@ void take_tune_options(const TypedOptions& typed, Options& options) {
 }
 
 constexpr std::string_view tune_notes =
-    R"(Factors random matrices with several tile sizes in turn. A tile is kept if it is faster than
-the library's own choice by more than the times differ among themselves, and if its answer
+    R"(Factors random matrices (of lu: without symmetry) with several tile sizes in turn. A tile is kept if it is
+faster than the library's own choice by more than the times differ among themselves, and if its answer
 passes the gate of every solve. It then holds for sizes near the one that was measured, for
 this dtype, on as many devices of this kind: solve, inverse, logdet, bench and JAX take it, and
 the commands say so. Results can differ in their last bits with and without it.
@@ -235,9 +246,10 @@ Run it on a machine that does nothing else.)";
 constinit const Verb tune_verb =
     complete({.name = "tune",
               .about = "find the fastest tile sizes on these devices, and keep them",
-              .usage = "shardsolve tune [options]",
+              .usage = "shardsolve tune [ROUTINE] [options]",
               .notes = tune_notes,
               .examples = R"(shardsolve tune
+shardsolve tune lu
 shardsolve tune --devices 4 --dtype float32,float64 --n 2000,8000 --budget 600
 shardsolve tune --backend cuda --devices 0,1,2,3)",
               .add_options = &add_tune_options,

@@ -57,6 +57,7 @@ struct Options {
   std::vector<Dtype> dtypes;                   ///< of tune and bench; bench takes one
   double budget = 120.0;                       ///< seconds that tune may take
   std::string bench_job;                       ///< what bench times
+  Routine routine = Routine::cholesky;         ///< what tune times
   std::int64_t runs = 5;                       ///< of each of its calls
   double timeout = 300.0;                      ///< seconds without a sign of life from a device
   EighRequest eigh;                            ///< which eigenvalues; eigh only

@@ -17,7 +17,7 @@
 #   faults-long  each call, message and allocation of each rank fails in turn
 #   device       on the GPUs that SHARDSOLVE_TEST_GPUS lists ("0,1"): device tier, and the distributed tier there
 #   device-jax   the JAX tests on the first SHARDSOLVE_TEST_DEVICES GPUs, by $PYTHON, where jax and the package are installed
-# SHARDSOLVE_TEST_SAMPLE: which of the cases of each JAX test `fronts` runs, and always one (default: 3/3, the last third; 1/1: all).
+# SHARDSOLVE_TEST_SAMPLE: which of the cases of each JAX test `fronts` runs, and always one (default: 5/5, the last fifth; 1/1: all).
 # SHARDSOLVE_TSAN_FILTER: regular expression of the distributed tests run by `tsan` (default: all).
 # Reports of all tests lie in build/times; scripts/test_times.py adds up what each stage and family took.
 set -euo pipefail
@@ -138,7 +138,7 @@ package_of_the_tree() {
   local report=$1
   shift
   export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_EXAMPLES=8
-  export SHARDSOLVE_CLI=$PWD/build/release/shardsolve SHARDSOLVE_TEST_SAMPLE=${SHARDSOLVE_TEST_SAMPLE:-3/3}
+  export SHARDSOLVE_CLI=$PWD/build/release/shardsolve SHARDSOLVE_TEST_SAMPLE=${SHARDSOLVE_TEST_SAMPLE:-5/5}
   run_jax "$python" "$report" 4 "$@" -m "not more"
 }
 
@@ -179,8 +179,8 @@ fresh_venv() {
   "$room/bin/python" -m pip install --quiet --disable-pip-version-check "$@" -r requirements/test.txt
 }
 
-# Each of the two runs has a third of the cases of each test, and `make test` the last one; `wheel-all` has all of them
-# in both.
+# Each of the two runs has a third of the cases of each test, and `make test` a fifth; `wheel-all` has all of them in
+# both.
 wheel_with_the_oldest() {
   export XLA_FLAGS=--xla_backend_optimization_level=0 SHARDSOLVE_TEST_SAMPLE=1/3
   run_jax build/jax-oldest/bin/python jax-oldest 4 tests/jax -m "(devices or wheel) and not more and not slow"
@@ -196,6 +196,7 @@ tree_with_the_newest() {
 
 stage_wheel() {
   build_release
+  build release shardsolve_device_tests  # that it compiles: `make test` builds it where GPUs are
   PYTHON=$python scripts/wheel.sh
   fresh_venv jax-oldest "$python" "jax==$oldest_jax" build/wheel/dist/*.whl
   side_by_side wheel_with_the_oldest tree_with_the_newest

@@ -102,8 +102,7 @@ Vector<T> sum_over_columns(Mesh& mesh, const RunOptions& options, const ShardedM
       });
 }
 
-/// A V of a Hermitian matrix, which lies in full, column after column; then the sums of the
-/// absolute values of its columns.
+/// A V, column after column; then the sums of the absolute values of A's rows.
 template <Scalar T>
 Vector<T> multiply(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a, Vector<T> v) {
   const std::int64_t n = a.layout().size();
@@ -111,18 +110,12 @@ Vector<T> multiply(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>
   return sum_over_columns<T>(
       mesh, options, a, n * (columns + 1),
       [n, columns, v = std::move(v)](std::int64_t j, const T* column, Vector<T>& sums) {
-        for (std::int64_t c = 0; c < columns; ++c) {
-          Wide<T> sum{};
-          for (std::int64_t i = 0; i < n; ++i) {
-            sum += product(conjugate(widen(column[i])), v[index(c * n + i)]);
-          }
-          sums[index(c * n + j)] = sum;
-        }
-        WideReal<T> magnitude = 0;
         for (std::int64_t i = 0; i < n; ++i) {
-          magnitude += std::abs(column[i]);
+          for (std::int64_t c = 0; c < columns; ++c) {
+            sums[index(c * n + i)] += product(widen(column[i]), v[index(c * n + j)]);
+          }
+          sums[index(columns * n + i)] += std::abs(column[i]);
         }
-        sums[index(columns * n + j)] = magnitude;
       });
 }
 
@@ -156,6 +149,39 @@ Vector<T> multiply_factor(Mesh& mesh, const RunOptions& options, const ShardedMa
                              });
 }
 
+/// U Q v, rows in the order of elimination; then sum log|U_jj|, and the sum of the absolute values.
+template <Scalar T>
+Vector<T> multiply_upper(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& slabs,
+                         Vector<T> v) {
+  const std::int64_t n = slabs.layout().size();
+  return sum_over_columns<T>(mesh, options, slabs, n + 2,
+                             [n, layout = slabs.layout(), v = std::move(v)](
+                                 std::int64_t j, const T* column, Vector<T>& sums) {
+                               const std::int64_t place = layout.position(GlobalIndex(j)).value();
+                               for (std::int64_t i = 0; i <= place; ++i) {
+                                 sums[index(i)] += product(widen(column[i]), v[index(j)]);
+                               }
+                               const WideReal<T> log = std::log(std::abs(widen(column[place])));
+                               sums[index(n)] += log;
+                               sums[index(n + 1)] += std::abs(log);
+                             });
+}
+
+/// L w without its diagonal of ones, rows of both in the order of elimination.
+template <Scalar T>
+Vector<T> multiply_lower(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& slabs,
+                         Vector<T> w) {
+  const std::int64_t n = slabs.layout().size();
+  return sum_over_columns<T>(mesh, options, slabs, n,
+                             [n, layout = slabs.layout(), w = std::move(w)](
+                                 std::int64_t j, const T* column, Vector<T>& sums) {
+                               const std::int64_t place = layout.position(GlobalIndex(j)).value();
+                               for (std::int64_t i = place + 1; i < n; ++i) {
+                                 sums[index(i)] += product(widen(column[i]), w[index(place)]);
+                               }
+                             });
+}
+
 /// The columns `which` of the solutions, one after the other.
 template <Scalar T>
 Vector<T> columns_of(Mesh& mesh, const RunOptions& options, const RightHandSides<T>& x,
@@ -179,6 +205,15 @@ Vector<T> columns_of(Mesh& mesh, const RunOptions& options, const RightHandSides
 template <Scalar T>
 double in_roundoffs(WideReal<T> ratio) {
   return static_cast<double>(ratio / WideReal<T>{unit_roundoff<T>});
+}
+
+/// How far `found` is from the sum of n logarithms whose absolute values add up to `size`: the
+/// library adds them in double.
+template <class Real>
+Gate sum_of_logs(std::int64_t n, double found, Real sum, Real size) {
+  const double rounding = unit_roundoff<double> * std::max(1.0, static_cast<double>(size)) *
+                          std::sqrt(static_cast<double>(n));
+  return {"log-determinant", std::abs(found - static_cast<double>(sum)) / rounding, solve_limit};
 }
 
 }  // namespace
@@ -220,12 +255,27 @@ std::vector<Gate> judge_factor(Mesh& mesh, const RunOptions& options, const Shar
     residual.push_back(by_a[i] - by_l[i]);
   }
   const WideReal<T> norm = inf_norm<T>(by_a.data() + n, n);
-  const auto twice = static_cast<double>(2 * std::real(by_l[index(n)]));
-  const auto size = std::max(1.0, static_cast<double>(2 * std::real(by_l[index(n + 1)])));
-  // the library adds n logarithms in double
-  const double rounding = unit_roundoff<double> * size * std::sqrt(static_cast<double>(n));
   return {{"factor", in_roundoffs<T>(inf_norm<T>(residual.data(), n) / norm), factor_limit},
-          {"log-determinant", std::abs(log_determinant - twice) / rounding, solve_limit}};
+          sum_of_logs(n, log_determinant, 2 * std::real(by_l[index(n)]),
+                      2 * std::real(by_l[index(n + 1)]))};
+}
+
+template <Scalar T>
+std::vector<Gate> judge_lu(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a,
+                           const LuFactor<T>& factor) {
+  const std::int64_t n = a.layout().size();
+  const Vector<T> v = random_signs<T>(n);
+  const Vector<T> by_a = multiply(mesh, options, a, v);
+  const Vector<T> by_u = multiply_upper(mesh, options, factor.slabs, v);
+  const Vector<T> by_l = multiply_lower(mesh, options, factor.slabs, by_u);
+  Vector<T> residual;
+  for (std::size_t i = 0; i < index(n); ++i) {
+    residual.push_back(by_a[index(factor.rows->at(i))] - by_u[i] - by_l[i]);
+  }
+  const WideReal<T> norm = inf_norm<T>(by_a.data() + n, n);
+  return {
+      {"factor", in_roundoffs<T>(inf_norm<T>(residual.data(), n) / norm), factor_limit},
+      sum_of_logs(n, factor.log_modulus, std::real(by_u[index(n)]), std::real(by_u[index(n + 1)]))};
 }
 
 template <Scalar T>
@@ -305,6 +355,8 @@ Gate judge_eigenvalues(Mesh& mesh, const RunOptions& options, const ShardedMatri
                                const RightHandSides<T>&);                                        \
   template std::vector<Gate> judge_factor(Mesh&, const RunOptions&, const ShardedMatrix<T>&,     \
                                           const ShardedMatrix<T>&, double);                      \
+  template std::vector<Gate> judge_lu(Mesh&, const RunOptions&, const ShardedMatrix<T>&,         \
+                                      const LuFactor<T>&);                                       \
   template Gate judge_inverse(Mesh&, const RunOptions&, const ShardedMatrix<T>&,                 \
                               const ShardedMatrix<T>&);                                          \
   template std::vector<Gate> judge_eigenpairs(Mesh&, const RunOptions&, const ShardedMatrix<T>&, \

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <shardsolve/dtype.hpp>
+#include <shardsolve/lu.hpp>
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/run_options.hpp>
 #include <shardsolve/sharded.hpp>
@@ -35,6 +36,12 @@ Gate judge_solution(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T
 template <Scalar T>
 std::vector<Gate> judge_factor(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a,
                                const ShardedMatrix<T>& l, double log_determinant);
+
+/// ||(P A Q^T - L U) v|| / (||A|| u) in the infinity norm, v of random signs, then how far
+/// `log_modulus` is from sum log|U_ii|, likewise.
+template <Scalar T>
+std::vector<Gate> judge_lu(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a,
+                           const LuFactor<T>& factor);
 
 /// ||v - X A v|| / (||A|| ||X|| u) in the infinity norm, v of random signs: no more than
 /// ||I - X A||_inf / (||A|| ||X|| u).

@@ -73,14 +73,19 @@ System<T>::System(Mesh& mesh, std::int64_t n, std::int64_t columns, const RunOpt
 }
 
 template <Scalar T>
-ShardedMatrix<T> System<T>::fresh_matrix(std::int64_t tile) {
-  copy(mesh_, a_, work_);
+ShardedMatrix<T> System<T>::on_tile(const ShardedMatrix<T>& matrix, std::int64_t tile) const {
   std::vector<MatrixView<T>> slabs;
   for (std::int64_t rank = 0; rank < mesh_.ranks(); ++rank) {
-    slabs.push_back(work_.slab(rank));
+    slabs.push_back(matrix.slab(rank));
   }
-  return {SlabLayout::even(a_.layout().size(), mesh_.ranks(), tile), std::move(slabs),
-          mesh_.memory(), std::make_shared<ShardedMatrix<T>>(work_)};
+  return {SlabLayout::even(matrix.layout().size(), mesh_.ranks(), tile), std::move(slabs),
+          mesh_.memory(), std::make_shared<ShardedMatrix<T>>(matrix)};
+}
+
+template <Scalar T>
+ShardedMatrix<T> System<T>::fresh_matrix(std::int64_t tile) {
+  copy(mesh_, a_, work_);
+  return on_tile(work_, tile);
 }
 
 template <Scalar T>

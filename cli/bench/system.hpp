@@ -28,6 +28,8 @@ class System {
          matgen::Kind kind = matgen::Kind::random);
 
   const ShardedMatrix<T>& a() const { return a_; }
+  /// A itself, on the layout with that tile.
+  ShardedMatrix<T> matrix(std::int64_t tile) const { return on_tile(a_, tile); }
   /// A once more, to be overwritten; in the same memory each time.
   ShardedMatrix<T> fresh_matrix(std::int64_t tile);
   /// What has become of it.
@@ -36,6 +38,8 @@ class System {
   RightHandSides<T> fresh_sides(std::int64_t tile, std::int64_t columns);
 
  private:
+  ShardedMatrix<T> on_tile(const ShardedMatrix<T>& matrix, std::int64_t tile) const;
+
   Mesh& mesh_;
   ShardedMatrix<T> a_;
   ShardedMatrix<T> work_;

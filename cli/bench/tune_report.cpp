@@ -61,7 +61,7 @@ Json json_of_size(const Tuned& tuned) {
 }  // namespace
 
 TileEntry entry_of(const Tuned& tuned, const TuneReport& report, const std::string& date) {
-  return {.routine = Routine::cholesky,
+  return {.routine = tuned.routine,
           .device = report.device,
           .dtype = tuned.dtype,
           .ranks = report.ranks,
@@ -77,7 +77,8 @@ TileEntry entry_of(const Tuned& tuned, const TuneReport& report, const std::stri
 }
 
 std::string text_of(const TuneReport& report) {
-  std::string text = fmt::format("Tiles for {} x {}\n", report.ranks, report.device);
+  std::string text =
+      fmt::format("Tiles of {} for {} x {}\n", name(report.routine), report.ranks, report.device);
   text += "  dtype            n  library's      fastest other     time    noise\n";
   for (const Tuned& tuned : report.sizes) {
     text += tuned.left_out.empty() ? row(tuned)
@@ -94,7 +95,7 @@ std::string json_of(const TuneReport& report) {
   }
   const Json object = {{"command", "tune"},
                        {"status", "ok"},
-                       {"routine", name(Routine::cholesky)},
+                       {"routine", name(report.routine)},
                        {"device", report.device},
                        {"backend", report.backend},
                        {"devices", report.ranks},

@@ -13,6 +13,7 @@
 namespace shardsolve::cli::bench {
 
 struct TuneReport {
+  Routine routine = Routine::cholesky;
   std::string device;  ///< Mesh::device_kind()
   std::int64_t ranks = 0;
   std::string backend;  ///< "cpu" or "cuda"

@@ -7,6 +7,7 @@
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/error.hpp>
+#include <shardsolve/lu.hpp>
 #include <shardsolve/slab_layout.hpp>
 
 #include <fmt/format.h>
@@ -28,39 +29,49 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+void require_right(const Outcome& outcome) {
+  if (!outcome.ok()) {
+    throw Error(ErrorKind::internal, outcome.message());
+  }
+}
+
 /// Times factorisations of one matrix.
 template <Scalar T>
 class Race {
  public:
-  Race(Mesh& mesh, std::int64_t n, const RunOptions& options)
-      : mesh_(mesh), options_(options), system_(mesh, n, 1, options) {}
+  Race(Mesh& mesh, Routine routine, std::int64_t n, const RunOptions& options)
+      : mesh_(mesh),
+        routine_(routine),
+        options_(options),
+        system_(mesh, n, 1, options,
+                routine == Routine::lu ? matgen::Kind::general : matgen::Kind::random) {}
 
   double seconds(std::int64_t tile) {
-    const ShardedMatrix<T> a = system_.fresh_matrix(tile);
+    const ShardedMatrix<T> room = system_.fresh_matrix(tile);
     const auto begin = Clock::now();
-    const CholeskyFactor<T> factor = cholesky_factor(mesh_, a, options_);
+    const Outcome outcome = routine_ == Routine::lu
+                                ? lu_factor(mesh_, system_.matrix(tile), room, options_).outcome
+                                : cholesky_factor(mesh_, room, options_).outcome;
     const double taken = seconds_since(begin);
-    require_ok(factor.outcome);
+    require_right(outcome);
     return taken;
   }
 
   /// In units of u.
   double backward_error(std::int64_t tile) {
-    const CholeskyFactor<T> factor = cholesky_factor(mesh_, system_.fresh_matrix(tile), options_);
-    require_ok(factor.outcome);
-    const Outcome solved = cholesky_solve(mesh_, factor, system_.fresh_sides(tile, 1), options_);
-    require_ok(solved);
+    const ShardedMatrix<T> room = system_.fresh_matrix(tile);
+    const RightHandSides<T> x = system_.fresh_sides(tile, 1);
+    const Outcome solved =
+        routine_ == Routine::lu
+            ? solve(mesh_, system_.matrix(tile), x, options_, Rcond::left_out, Assume::general)
+            : solve(mesh_, room, x, options_, Rcond::left_out);
+    require_right(solved);
     return solved.backward_error.value_or(HUGE_VAL) / unit_roundoff<T>;
   }
 
  private:
-  static void require_ok(const Outcome& outcome) {
-    if (!outcome.ok()) {
-      throw Error(ErrorKind::internal, outcome.message());
-    }
-  }
-
   Mesh& mesh_;
+  Routine routine_;
   const RunOptions& options_;
   System<T> system_;
 };
@@ -80,9 +91,11 @@ std::string rough(double seconds) {
 
 }  // namespace
 
-std::vector<std::int64_t> candidate_tiles(const Mesh& mesh, std::int64_t n, Dtype dtype) {
+std::vector<std::int64_t> candidate_tiles(const Mesh& mesh, std::int64_t n, Dtype dtype,
+                                          Routine routine) {
   constexpr std::array on_cpus = {96, 128, 160, 192, 256, 320, 384, 448, 512, 640, 768};
   constexpr std::array on_gpus = {256, 384, 512, 768, 1024, 1536, 2048};
+  constexpr std::array lu_on_gpus = {128, 192, 256, 384, 512, 768, 1024};  // panels weigh more
   const mesh::Backend& backend = mesh.state().backend();
   std::vector<std::int64_t> tiles;
   const auto add = [&](std::int64_t tile) {
@@ -92,9 +105,10 @@ std::vector<std::int64_t> candidate_tiles(const Mesh& mesh, std::int64_t n, Dtyp
       tiles.push_back(effective);
     }
   };
-  add(backend.default_tile(n, dtype, Routine::cholesky));
+  add(backend.default_tile(n, dtype, routine));
   if (mesh.memory() == Memory::device) {
-    std::for_each(on_gpus.begin(), on_gpus.end(), add);
+    const auto& widths = routine == Routine::lu ? lu_on_gpus : on_gpus;
+    std::for_each(widths.begin(), widths.end(), add);
     return tiles;
   }
   for (const int widest : on_cpus) {  // evenly cut, as the library's choice is
@@ -119,9 +133,10 @@ bool Tuned::kept() const {
 }
 
 template <Scalar T>
-Tuned tune(Mesh& mesh, std::int64_t n, const RunOptions& options, const TuneLimits& limits) {
-  const std::vector<std::int64_t> tiles = candidate_tiles(mesh, n, dtype_of<T>);
-  Tuned tuned{.n = n, .dtype = dtype_of<T>, .shipped_tile = tiles.front()};
+Tuned tune(Mesh& mesh, Routine routine, std::int64_t n, const RunOptions& options,
+           const TuneLimits& limits) {
+  const std::vector<std::int64_t> tiles = candidate_tiles(mesh, n, dtype_of<T>, routine);
+  Tuned tuned{.routine = routine, .n = n, .dtype = dtype_of<T>, .shipped_tile = tiles.front()};
   if (tiles.size() == 1) {
     tuned.left_out = "there is only one tile size worth a try";
     return tuned;
@@ -131,7 +146,7 @@ Tuned tune(Mesh& mesh, std::int64_t n, const RunOptions& options, const TuneLimi
     return tuned;
   }
   limits.progress(tuned.shipped_tile, 0.0);
-  Race<T> race(mesh, n, options);
+  Race<T> race(mesh, routine, n, options);
   race.seconds(tuned.shipped_tile);  // the first time costs more
   const auto begin = Clock::now();
   race.seconds(tuned.shipped_tile);
@@ -168,7 +183,7 @@ Tuned tune(Mesh& mesh, std::int64_t n, const RunOptions& options, const TuneLimi
 }
 
 #define SHARDSOLVE_INSTANTIATE(T) \
-  template Tuned tune<T>(Mesh&, std::int64_t, const RunOptions&, const TuneLimits&);
+  template Tuned tune<T>(Mesh&, Routine, std::int64_t, const RunOptions&, const TuneLimits&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

@@ -5,6 +5,7 @@
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/mesh.hpp>
+#include <shardsolve/routine.hpp>
 #include <shardsolve/run_options.hpp>
 
 #include <chrono>
@@ -16,10 +17,12 @@
 namespace shardsolve::cli::bench {
 
 /// Tiles worth a try, the library's own choice first, each a different layout of n x n.
-std::vector<std::int64_t> candidate_tiles(const Mesh& mesh, std::int64_t n, Dtype dtype);
+std::vector<std::int64_t> candidate_tiles(const Mesh& mesh, std::int64_t n, Dtype dtype,
+                                          Routine routine);
 
 /// What came out for one size.
 struct Tuned {
+  Routine routine = Routine::cholesky;
   std::int64_t n = 0;
   Dtype dtype = Dtype::float64;
   std::int64_t shipped_tile = 0;
@@ -49,6 +52,7 @@ struct TuneLimits {
 /// of them and the library's choice, in turn: only these runs decide, so that a lucky one among
 /// many does not. Throws Error(out_of_memory, cancelled, ...).
 template <Scalar T>
-Tuned tune(Mesh& mesh, std::int64_t n, const RunOptions& options, const TuneLimits& limits);
+Tuned tune(Mesh& mesh, Routine routine, std::int64_t n, const RunOptions& options,
+           const TuneLimits& limits);
 
 }  // namespace shardsolve::cli::bench

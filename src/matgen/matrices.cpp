@@ -91,6 +91,9 @@ class Entries {
       i = representative(i);
       j = representative(j);
     }
+    if (recipe_.kind == Kind::general) {
+      return modulus_below_one(i, j);
+    }
     if (i == j) {
       return std::real(lower(i, i));
     }
@@ -120,6 +123,8 @@ class Entries {
       case Kind::random:
       case Kind::equal_rows:
         return random(i, j);
+      case Kind::general:
+        return modulus_below_one(i, j);
       case Kind::hermitian:
         return i == j ? uniform_pair(recipe_.seed, Stream::matrix, i, i)[0] : random(i, j);
       case Kind::gaussian_line:
@@ -144,11 +149,16 @@ class Entries {
   }
 
   Value random(std::int64_t i, std::int64_t j) const {
-    const auto [first, second] = uniform_pair(recipe_.seed, Stream::matrix, i, j);
     if (i == j) {
       // The spectral norm of the rest is near 1.2 sqrt(n).
-      return 2.0 * std::sqrt(static_cast<double>(recipe_.n)) + std::abs(first);
+      return 2.0 * std::sqrt(static_cast<double>(recipe_.n)) +
+             std::abs(uniform_pair(recipe_.seed, Stream::matrix, i, i)[0]);
     }
+    return modulus_below_one(i, j);
+  }
+
+  Value modulus_below_one(std::int64_t i, std::int64_t j) const {
+    const auto [first, second] = uniform_pair(recipe_.seed, Stream::matrix, i, j);
     if constexpr (complex) {
       return {first * std::sqrt(0.5), second * std::sqrt(0.5)};
     } else {
@@ -237,6 +247,8 @@ std::string_view name(Kind kind) {
       return "random";
     case Kind::hermitian:
       return "hermitian";
+    case Kind::general:
+      return "general";
     case Kind::gaussian_line:
       return "gaussian_line";
     case Kind::gaussian_plane:

@@ -16,6 +16,7 @@ enum class Kind : std::uint8_t {
   random,               ///< |a_ij| <= 1 random, 2 sqrt(n) + |random| on the diagonal: condition < 5
   hermitian,            ///< |a_ij| <= 1 random, the diagonal too: eigenvalues of both signs, nearly
                         ///< all within 2 sqrt(n / 3)
+  general,              ///< |a_ij| <= 1 random, no symmetry
   gaussian_line,        ///< D (K + jitter I) D^H, k_ij = exp(-|x_i - x_j|^2 / (2 length^2)), with
                         ///< x equidistant on [0, 1]: numerically of low rank but for the jitter
   gaussian_plane,       ///< likewise, with random points of the unit square

@@ -53,6 +53,19 @@ def test_every_call_of_eigh_is_timed_and_judged(command, dtype):
     assert timings["lapack_heevd"]["gflops"] is None
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_every_call_of_lu_is_timed_and_judged(command, dtype):
+    result = command(
+        "bench", "lu", "--n", 150, "--runs", 2, "--devices", 3, "--dtype", dtype, *QUIET
+    )
+    assert (result.code, result.err) == (0, "")
+    report = result.json()
+    expected = {"job": "lu", "status": "ok", "n": 150, "dtype": dtype, "tile_from": "library"}
+    assert {key: report[key] for key in expected} == expected
+    assert [one["job"] for one in report["timings"]] == [*JOBS[:-1], "lapack_getrf"]
+    assert all(one["passed"] and one["gates"] and one["gflops"] > 0 for one in report["timings"])
+
+
 def test_text_of_eigh_is_a_table(command):
     result = command("bench", "eigh", "--n", 200, "--runs", 1, "--devices", 2)
     assert result.code == 0

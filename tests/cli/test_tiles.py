@@ -171,6 +171,20 @@ def test_tune_measures_and_keeps_what_is_there(command, tmp_path):
     assert (mine["tile"], mine["kept"]) == (measured["best_tile"], measured["kept"])
 
 
+def test_tune_of_lu_is_for_lu_alone(command, tmp_path):
+    cholesky = entry(device_of(command), n=200)
+    path = write_table(tmp_path / "tiles.json", cholesky)
+    result = command(
+        "tune", "lu", "--n", 200, "--devices", 2, "--tile-table", "tiles.json", "--json"
+    )
+    assert result.code == 0
+    report = result.json()
+    assert report["routine"] == "lu" and report["written"] and report["entries"] == 2
+    mine, theirs = sorted(read(path), key=lambda one: one["routine"], reverse=True)
+    assert (mine["routine"], theirs) == ("lu", cholesky)
+    assert mine["tile"] == report["sizes"][0]["best_tile"]
+
+
 def test_size_that_is_measured_again_replaces_its_entry(command, tmp_path):
     stale = entry(device_of(command), n=200, tile=3)
     path = write_table(tmp_path / "tiles.json", stale)

@@ -201,7 +201,7 @@ class Meshes {
 
 TEST(Soak, ManyCallsOfAllKinds_LeaveNothingBehind) {
   const char* given = std::getenv("SHARDSOLVE_SOAK_SOLVES");
-  const std::int64_t calls = given != nullptr ? std::atoll(given) : sanitized ? 100 : 1000;
+  const std::int64_t calls = given != nullptr ? std::atoll(given) : sanitized ? 100 : 500;
   constexpr std::int64_t before = 500;  // by then the allocator has seen every size on every thread
   ::mallopt(M_ARENA_MAX, 1);            // mallinfo2 counts one
   Meshes meshes;

@@ -253,6 +253,19 @@ TYPED_TEST(EveryMatrix, Hermitian_HasAboutAsManyNegativeEigenvaluesAsPositiveOne
   EXPECT_EQ(entry<TypeParam>(recipe, GlobalIndex(4), GlobalIndex(19)), a(4, 19));
 }
 
+TYPED_TEST(EveryMatrix, General_HasNoSymmetry) {
+  constexpr std::int64_t n = 30;
+  const Recipe recipe{.kind = Kind::general, .n = n, .seed = 2};
+  const auto a = dense<TypeParam>(recipe);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      ASSERT_LE(std::abs(a(i, j)), 1);
+      ASSERT_TRUE(i == j || a(i, j) != a(j, i));
+    }
+  }
+  EXPECT_EQ(entry<TypeParam>(recipe, GlobalIndex(4), GlobalIndex(19)), a(4, 19));
+}
+
 // ---- matrices that fail ------------------------------------------------------------------------
 
 TYPED_TEST(EveryMatrix, Indefinite_HasOneNegativeEigenvalue) {

@@ -65,18 +65,18 @@ TEST(Tuned, WrongAnswer_IsNotKept) {
 
 TEST(CandidateTiles, BeginWithTheShippedOne_AndDiffer) {
   const Mesh mesh = Mesh::host(2);
-  auto tiles = candidate_tiles(mesh, 4000, Dtype::float64);
+  auto tiles = candidate_tiles(mesh, 4000, Dtype::float64, Routine::cholesky);
   EXPECT_EQ(tiles.front(), mesh.default_tile(4000, Dtype::float64));
   EXPECT_GT(tiles.size(), 4U);
   std::sort(tiles.begin(), tiles.end());
   EXPECT_EQ(std::adjacent_find(tiles.begin(), tiles.end()), tiles.end());
-  EXPECT_EQ(candidate_tiles(mesh, 2, Dtype::float64), std::vector<std::int64_t>{1});
+  EXPECT_EQ(candidate_tiles(mesh, 2, Dtype::float64, Routine::lu), std::vector<std::int64_t>{1});
 }
 
 TEST(Tune, Budget_LeavesOutWhatItDoesNotCover) {
   Mesh mesh = Mesh::host(2);
   const TuneLimits over{.end = std::chrono::steady_clock::now(), .progress = [](auto, auto) {}};
-  const Tuned left_out = tune<double>(mesh, 300, {}, over);
+  const Tuned left_out = tune<double>(mesh, Routine::cholesky, 300, {}, over);
   EXPECT_THAT(left_out.left_out, HasSubstr("--budget"));
   EXPECT_FALSE(left_out.kept());
 }
@@ -86,23 +86,26 @@ TEST(Tune, BudgetThatTheFirstRunsUseUp_IsSaidToBe) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   const TuneLimits limits{.end = end,
                           .progress = [end](auto, auto) { std::this_thread::sleep_until(end); }};
-  const Tuned left_out = tune<double>(mesh, 300, {}, limits);
+  const Tuned left_out = tune<double>(mesh, Routine::cholesky, 300, {}, limits);
   EXPECT_THAT(left_out.left_out, HasSubstr("the first runs have used up the budget"));
   EXPECT_THAT(left_out.left_out, HasSubstr("--budget"));
   EXPECT_THAT(left_out.left_out, Not(HasSubstr("s are left")));
 }
 
 TEST(Tune, MeasuresBothTilesInTurn) {
-  Mesh mesh = Mesh::host(2);
-  const TuneLimits limits{.end = std::chrono::steady_clock::now() + std::chrono::minutes(1),
-                          .progress = [](auto, auto) {}};
-  const Tuned result = tune<std::complex<float>>(mesh, 300, {}, limits);
-  EXPECT_EQ(result.left_out, "");
-  EXPECT_EQ(result.shipped_tile, mesh.default_tile(300, Dtype::complex64));
-  EXPECT_NE(result.best_tile, result.shipped_tile);
-  EXPECT_EQ(result.shipped.seconds.size(), 5U);
-  EXPECT_EQ(result.best.seconds.size(), 5U);
-  EXPECT_LT(result.backward_error, 10.0);
+  for (const Routine routine : {Routine::cholesky, Routine::lu}) {
+    Mesh mesh = Mesh::host(2);
+    const TuneLimits limits{.end = std::chrono::steady_clock::now() + std::chrono::minutes(1),
+                            .progress = [](auto, auto) {}};
+    const Tuned result = tune<std::complex<float>>(mesh, routine, 300, {}, limits);
+    EXPECT_EQ(result.left_out, "");
+    EXPECT_EQ(result.routine, routine);
+    EXPECT_EQ(result.shipped_tile, mesh.default_tile(300, Dtype::complex64));
+    EXPECT_NE(result.best_tile, result.shipped_tile);
+    EXPECT_EQ(result.shipped.seconds.size(), 5U);
+    EXPECT_EQ(result.best.seconds.size(), 5U);
+    EXPECT_LT(result.backward_error, 10.0);
+  }
 }
 
 template <class T>
@@ -142,6 +145,34 @@ TYPED_TEST(Judge, RightAnswersPass_WrongOnesDoNot) {
   inverse.slab(1)(60, 10) *= wrong;
   inverse.slab(1)(54, 10) += T(static_cast<RealOf<T>>(0.001));
   EXPECT_FALSE(judge_inverse(mesh, {}, system.a(), inverse).passed());
+}
+
+TYPED_TEST(Judge, RightLuFactorPasses_WrongOnesDoNot) {
+  using T = TypeParam;
+  Mesh mesh = Mesh::host(3);
+  System<T> system(mesh, 130, 5, {}, matgen::Kind::general);
+  LuFactor<T> factor = lu_factor(mesh, system.matrix(16), system.fresh_matrix(16));
+  ASSERT_TRUE(factor.outcome.ok());
+  const auto judge = [&] { return judge_lu(mesh, {}, system.a(), factor); };
+  EXPECT_TRUE(judge()[0].passed()) << judge()[0].value;
+  EXPECT_TRUE(judge()[1].passed()) << judge()[1].value;
+
+  factor.log_modulus *= 1.0 + 1e-9;
+  EXPECT_FALSE(judge()[1].passed());
+  const T wrong = T(static_cast<RealOf<T>>(0.01));
+  for (const std::int64_t row : {0, 129}) {  // of U, of L
+    factor.slabs.slab(1)(row, 3) += wrong;
+    EXPECT_FALSE(judge()[0].passed()) << row;
+    factor.slabs.slab(1)(row, 3) -= wrong;
+  }
+  EXPECT_TRUE(judge()[0].passed());
+  std::swap(factor.rows->at(4), factor.rows->at(90));
+  EXPECT_FALSE(judge()[0].passed());
+  std::swap(factor.rows->at(4), factor.rows->at(90));
+
+  const auto x = system.fresh_sides(16, 5);
+  ASSERT_TRUE(lu_solve(mesh, factor, x).ok());
+  EXPECT_TRUE(judge_solution(mesh, {}, system.a(), x).passed());
 }
 
 TYPED_TEST(Judge, RightEigenpairsPass_WrongOnesDoNot) {
